@@ -1,0 +1,93 @@
+# How a folder becomes a target.
+#
+#   tessera_library(alloc SOURCES ledger.cc LINKS tessera::base tessera::topology PRIVATE_LINKS Boost::json)
+#
+# makes tessera::alloc from src/alloc. Its headers are reachable as "alloc/ledger.h" by those who link it and
+# by nobody else: each folder gets an include directory of its own that holds one symbolic link to it, so an
+# #include against the direction of ARCHITECTURE.md does not compile.
+
+include(GoogleTest)
+
+# Adds those of the named subfolders that exist and have something to build.
+function(tessera_add_folders root)
+  foreach(folder IN LISTS ARGN)
+    if(EXISTS "${CMAKE_SOURCE_DIR}/${root}/${folder}/CMakeLists.txt")
+      add_subdirectory("${root}/${folder}")
+    endif()
+  endforeach()
+endfunction()
+
+function(tessera_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS;PRIVATE_LINKS" ${ARGN})
+  set(include_dir "${CMAKE_BINARY_DIR}/include/${name}")
+  file(MAKE_DIRECTORY "${include_dir}")
+  file(CREATE_LINK "${CMAKE_CURRENT_SOURCE_DIR}" "${include_dir}/${name}" SYMBOLIC)
+
+  add_library(tessera_${name} STATIC ${ARG_SOURCES})
+  add_library(tessera::${name} ALIAS tessera_${name})
+  target_include_directories(tessera_${name} PUBLIC "${include_dir}")
+  target_link_libraries(tessera_${name} PUBLIC ${ARG_LINKS} PRIVATE ${ARG_PRIVATE_LINKS} tessera_flags)
+endfunction()
+
+# A program: build/<preset>/bin/<name>.
+function(tessera_program name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ${ARG_LINKS} tessera_flags)
+  if(TESSERA_STATIC)
+    target_link_libraries(${name} PRIVATE tessera_old_glibc)
+  endif()
+endfunction()
+
+# One test program a folder: tests/alloc -> alloc_test. Its tests carry the label `unit` and may read
+# ../shared/data where it exists (TESSERA_SHARED_DATA).
+function(tessera_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LINKS;LABELS" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 300)
+  endif()
+  if(NOT ARG_LABELS)
+    set(ARG_LABELS unit)
+  endif()
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ${ARG_LINKS} GTest::gmock GTest::gtest_main tessera_flags)
+  target_compile_definitions(${name} PRIVATE
+    TESSERA_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
+    TESSERA_SHARED_DATA="${CMAKE_SOURCE_DIR}/../shared/data")
+  gtest_discover_tests(${name}
+    TEST_PREFIX "${TESSERA_TEST_PREFIX}"
+    DISCOVERY_MODE PRE_TEST
+    PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
+    ENVIRONMENT "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1;UBSAN_OPTIONS=print_stacktrace=1")
+endfunction()
+
+# A benchmark on Google Benchmark: build/<preset>/bench/<name>, run by `make bench`.
+function(tessera_benchmark name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
+  add_executable(${name} EXCLUDE_FROM_ALL ${ARG_SOURCES})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bench")
+  target_link_libraries(${name} PRIVATE ${ARG_LINKS} benchmark::benchmark tessera_flags)
+  target_compile_definitions(${name} PRIVATE
+    TESSERA_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
+    TESSERA_SHARED_DATA="${CMAKE_SOURCE_DIR}/../shared/data")
+  add_dependencies(tessera_benchmarks ${name})
+endfunction()
+
+# A fuzz target. With TESSERA_SANITIZE=fuzzer it is a libFuzzer program (`make fuzz`); in every other build
+# it replays its corpus, tests/fuzz/corpus/<name>, as an ordinary unit test, so that a finding stays mended.
+function(tessera_fuzzer name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
+  set(corpus "${CMAKE_SOURCE_DIR}/tests/fuzz/corpus/${name}")
+  add_executable(${name} ${ARG_SOURCES})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/fuzz")
+  target_link_libraries(${name} PRIVATE ${ARG_LINKS} tessera_flags)
+  if(TESSERA_SANITIZE STREQUAL "fuzzer")
+    target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+  else()
+    target_sources(${name} PRIVATE "${CMAKE_SOURCE_DIR}/tests/fuzz/replay_main.cc")
+    add_test(NAME "${TESSERA_TEST_PREFIX}fuzz_corpus.${name}" COMMAND ${name} "${corpus}")
+    set_tests_properties("${TESSERA_TEST_PREFIX}fuzz_corpus.${name}" PROPERTIES LABELS unit TIMEOUT 300)
+  endif()
+endfunction()
+
+add_custom_target(tessera_benchmarks)

@@ -1,0 +1,69 @@
+// base/json_reader.h
+//
+// Reads small JSON documents of others strictly, and names the field when something is wrong:
+//
+//   const boost::json::value document = TRY(parse_json(annotation));
+//   const JsonReader root(document, "tessera.io/inventory");
+//   const std::int64_t version = TRY(root.integer("v", 1, 1));
+//   for (const JsonReader& gpu : TRY(root.array("gpus", 64))) { TRY(gpu.text("uuid")); ... }
+//   // tessera.io/inventory: gpus[3].uuid is missing
+//
+// For annotations, configuration and files. Bodies on a hot path are read by src/json.
+#pragma once
+
+#include <boost/json/value.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace tessera {
+
+// Parses one complete document. Text over `max_bytes`, nesting over 32 levels and anything after the end are
+// kInvalid, with the byte where it stopped making sense. Of equal keys the last one counts.
+Result<boost::json::value> parse_json(std::string_view text, std::size_t max_bytes = 1U << 20U);
+
+// One value and the path that leads to it. Refers to the document: it must live longer.
+class JsonReader {
+ public:
+  JsonReader(const boost::json::value& value, std::string path) : value_(&value), path_(std::move(path)) {}
+
+  // Fields of an object. Missing or of another type is kInvalid; null counts as missing.
+  [[nodiscard]] Result<JsonReader> object(std::string_view key) const;
+  [[nodiscard]] Result<std::string> text(std::string_view key) const;
+  [[nodiscard]] Result<bool> boolean(std::string_view key) const;
+  // A whole number in [min, max].
+  [[nodiscard]] Result<std::int64_t> integer(std::string_view key, std::int64_t min, std::int64_t max) const;
+  [[nodiscard]] Result<std::vector<JsonReader>> array(std::string_view key, std::size_t max_size) const;
+
+  // The same where the field may be missing: `otherwise` then.
+  [[nodiscard]] Result<std::string> text_or(std::string_view key, std::string_view otherwise) const;
+  [[nodiscard]] Result<bool> boolean_or(std::string_view key, bool otherwise) const;
+  [[nodiscard]] Result<std::int64_t> integer_or(std::string_view key, std::int64_t min, std::int64_t max,
+                                                std::int64_t otherwise) const;
+  [[nodiscard]] bool has(std::string_view key) const;
+
+  // This value itself.
+  [[nodiscard]] Result<std::string> as_text() const;
+  [[nodiscard]] Result<std::int64_t> as_integer(std::int64_t min, std::int64_t max) const;
+  [[nodiscard]] Result<std::vector<JsonReader>> as_array(std::size_t max_size) const;
+  // The fields of this object in the order of the text.
+  [[nodiscard]] Result<std::vector<std::pair<std::string, JsonReader>>> as_object(std::size_t max_size) const;
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+  // An Error that names this value: reader.wrong("is not a UUID").
+  [[nodiscard]] Error wrong(std::string_view why) const;
+
+ private:
+  [[nodiscard]] const boost::json::value* find(std::string_view key) const;
+  [[nodiscard]] Result<JsonReader> field(std::string_view key) const;
+  [[nodiscard]] std::string path_of(std::string_view key) const;
+
+  const boost::json::value* value_;
+  std::string path_;
+};
+
+}  // namespace tessera

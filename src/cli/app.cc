@@ -1,0 +1,31 @@
+#include "cli/app.h"
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <string>
+
+#include "base/version.h"
+#include "cli/command.h"
+
+namespace tessera::cli {
+
+int run(int argc, char** argv) {
+  CLI::App app("GPU sharing and topology-aware GPU scheduling for Kubernetes", "tessera");
+  app.set_version_flag("--version", "tessera " + std::string(version()));
+  app.set_help_flag("-h,--help", "Say what can be done here, with examples");
+  app.require_subcommand(0, 1);
+  const Action action;
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& problem) {
+    return app.exit(problem) == 0 ? 0 : 2;
+  }
+  if (!action) {
+    std::cout << app.help();
+    return 0;
+  }
+  return action();
+}
+
+}  // namespace tessera::cli
