@@ -1,0 +1,153 @@
+# shellcheck shell=bash
+# shellcheck disable=SC2034,SC2154 # the library is loaded as a whole: names set here are read there
+# The cluster's own cgroup. Sourced.
+#
+# Each cluster is one cgroup "tessera.NAME" in every hierarchy the kernel has (v1, hybrid or v2), and a
+# cgroup namespace makes it look like the root: kubelet, containerd and runc then create /kubepods and the
+# rest inside it without knowing. It is also the truth about which processes belong to the cluster, also
+# when the state directory is lost: whoever is in it, is of it.
+
+CGROUP_MOUNT=/sys/fs/cgroup
+
+cgroup_v2() { [[ -e $CGROUP_MOUNT/cgroup.controllers ]]; }
+
+# cgroup_hierarchies: prints "CONTROLLERS DIRECTORY" for each mounted v1 hierarchy, or for the one of v2.
+cgroup_hierarchies() {
+  local controllers dir
+  if cgroup_v2; then
+    say "v2 $CGROUP_MOUNT"
+    return
+  fi
+  while IFS=: read -r _ controllers _; do
+    [[ -n $controllers ]] || continue # the empty v2 half of a hybrid system
+    dir=$CGROUP_MOUNT/${controllers#name=}
+    [[ -e $dir/cgroup.procs ]] && say "$controllers $dir"
+  done </proc/self/cgroup
+}
+
+# cgroup_problem: says why cgroups cannot be used here; silent when they can.
+cgroup_problem() {
+  local need have
+  have=" $(cgroup_hierarchies | cut -d' ' -f1 | tr ',\n' '  ') "
+  cgroup_v2 && have=" $(<"$CGROUP_MOUNT/cgroup.controllers") "
+  for need in cpu cpuset memory pids; do
+    if [[ $have != *" $need "* ]]; then
+      say "no \"$need\" cgroup controller below $CGROUP_MOUNT"
+      return
+    fi
+  done
+  [[ -w $CGROUP_MOUNT ]] || say "$CGROUP_MOUNT is read-only"
+}
+
+# cgroup_make DIRECTORY: an inner cgroup that passes its controllers on.
+cgroup_make() {
+  local dir=$1 parent=${1%/*} controllers file
+  mkdir -p "$dir"
+  if cgroup_v2; then
+    controllers=$(<"$parent/cgroup.controllers")
+    # One by one: a single controller that cannot be passed on would otherwise spoil the others.
+    for file in $controllers; do
+      echo "+$file" >"$parent/cgroup.subtree_control" 2>/dev/null || true
+    done
+  elif [[ -e $dir/cpuset.cpus ]]; then
+    # v1 cpusets start empty, and nothing can run in an empty one.
+    for file in cpuset.cpus cpuset.mems; do
+      [[ -n $(<"$dir/$file") ]] || cat "$parent/$file" >"$dir/$file"
+    done
+  fi
+}
+
+# cgroup_enter PATH: makes the cgroup tessera.PATH and moves this shell into it. A cluster uses two: its own,
+# entered when the cgroup namespace is made, which thereby becomes the root inside, and "parts" below it,
+# because v2 allows no process beside child cgroups.
+cgroup_enter() {
+  local dir
+  while read -r _ dir; do
+    cgroup_make "$dir/tessera.$1"
+    echo "$BASHPID" >"$dir/tessera.$1/cgroup.procs"
+  done < <(cgroup_hierarchies)
+}
+
+# cgroup_mount_private: inside the new mount and cgroup namespaces, shows the cluster's cgroup as the root.
+# The old mounts must go first: runc searches the list of mounts and would take the hidden ones.
+cgroup_mount_private() {
+  local controllers name list
+  mapfile -t list < <(cgroup_hierarchies)
+  local v2=
+  cgroup_v2 && v2=1
+  umount -R -l /sys
+  mount -t sysfs sysfs /sys
+  if [[ -n $v2 ]]; then
+    mount -t cgroup2 cgroup2 "$CGROUP_MOUNT"
+    return
+  fi
+  mount -t tmpfs -o mode=755 cgroup "$CGROUP_MOUNT"
+  for name in "${list[@]}"; do
+    controllers=${name%% *}
+    name=${controllers#name=}
+    [[ $controllers == "$name" ]] || controllers=none,$controllers
+    mkdir "$CGROUP_MOUNT/$name"
+    mount -t cgroup -o "$controllers" cgroup "$CGROUP_MOUNT/$name"
+    if [[ $name == *,* ]]; then
+      # Programs look for "cpu" where the kernel mounted "cpu,cpuacct".
+      local part
+      for part in ${name//,/ }; do ln -s "$name" "$CGROUP_MOUNT/$part"; done
+    fi
+  done
+}
+
+# cgroup_make_root NAME: a cgroup for one node's kubelet, below the cluster's.
+cgroup_make_root() {
+  local dir
+  while read -r _ dir; do
+    cgroup_make "$dir/$1"
+  done < <(cgroup_hierarchies)
+}
+
+# cgroup_directories NAME: every directory of the cluster's cgroup, deepest first.
+cgroup_directories() {
+  local dir
+  while read -r _ dir; do
+    [[ -d $dir/tessera.$1 ]] && find "$dir/tessera.$1" -depth -type d
+  done < <(cgroup_hierarchies)
+  return 0
+}
+
+# cgroup_pids NAME: the host's pids of everything in the cluster.
+cgroup_pids() {
+  local dir
+  cgroup_directories "$1" | while read -r dir; do
+    cat "$dir/cgroup.procs" 2>/dev/null || true
+  done | sort -nu
+}
+
+# cgroup_remove NAME: kills what is left inside and removes the cgroup. Several rounds: a killed process
+# needs a moment to leave, and one may have been forked while we looked.
+cgroup_remove() {
+  local deadline=$((SECONDS + 10)) dir left
+  local -a pids
+  while :; do
+    mapfile -t pids < <(cgroup_pids "$1")
+    ((${#pids[@]} == 0)) || kill -KILL "${pids[@]}" 2>/dev/null || true
+    left=
+    while read -r dir; do
+      rmdir "$dir" 2>/dev/null || left=$dir
+    done < <(cgroup_directories "$1")
+    [[ -n $left ]] || return 0
+    if ((SECONDS >= deadline)); then
+      warn "cgroup $left cannot be removed; processes in it: ${pids[*]:-none}"
+      return 1
+    fi
+    sleep 0.05
+  done
+}
+
+# cgroup_clusters: the names of all clusters that have a cgroup.
+cgroup_clusters() {
+  local dir
+  while read -r _ dir; do
+    for dir in "$dir"/tessera.*/; do
+      [[ -d $dir ]] && dir=${dir%/} && say "${dir##*/tessera.}"
+    done
+  done < <(cgroup_hierarchies) | sort -u
+}

@@ -1,0 +1,104 @@
+# shellcheck shell=bash
+# shellcheck disable=SC2034,SC2154 # the library is loaded as a whole: names set here are read there
+# etcd, the API server, controller manager, scheduler and the bridge to the loopback outside: how each is
+# started. Sourced by the driver; every run_* function ends in exec, so that the part's pid is the program's.
+
+run_etcd() {
+  exec etcd --name t --data-dir "$S/etcd" --unsafe-no-fsync --log-level warn \
+    --listen-client-urls http://127.0.0.1:2379 --advertise-client-urls http://127.0.0.1:2379 \
+    --listen-peer-urls http://127.0.0.1:2380 --initial-advertise-peer-urls http://127.0.0.1:2380 \
+    --initial-cluster t=http://127.0.0.1:2380
+}
+
+run_kube_apiserver() {
+  local pki=$S/pki
+  exec kube-apiserver --bind-address=0.0.0.0 --advertise-address="$API_IP" --secure-port="$API_PORT" \
+    --etcd-servers=http://127.0.0.1:2379 --service-cluster-ip-range="${SERVICE_IP%.*}.0/24" \
+    --tls-cert-file="$pki/server.crt" --tls-private-key-file="$pki/server.key" \
+    --client-ca-file="$pki/ca.crt" --token-auth-file="$pki/tokens.csv" \
+    --service-account-issuer=https://kubernetes.default.svc \
+    --service-account-key-file="$pki/sa.pub" --service-account-signing-key-file="$pki/sa.key" \
+    --authorization-mode=Node,RBAC --allow-privileged=true --cert-dir="$S/tmp" \
+    --kubelet-certificate-authority="$pki/ca.crt" --kubelet-preferred-address-types=InternalIP \
+    --kubelet-client-certificate="$pki/apiserver-kubelet-client.crt" \
+    --kubelet-client-key="$pki/apiserver-kubelet-client.key"
+}
+
+run_kube_controller_manager() {
+  local kubeconfig=$S/kube/kube-controller-manager grace=40s
+  # Thousands of simulated nodes renew their leases rarely (see kwok.sh); the default would call them dead.
+  ((SIM_NODES == 0)) || grace=${SIM_GRACE_SECONDS}s
+  exec kube-controller-manager --kubeconfig="$kubeconfig" --authentication-kubeconfig="$kubeconfig" \
+    --authorization-kubeconfig="$kubeconfig" --bind-address=127.0.0.1 --cert-dir="$S/tmp/kcm" \
+    --leader-elect=false --use-service-account-credentials=true --node-monitor-grace-period="$grace" \
+    --service-account-private-key-file="$S/pki/sa.key" --root-ca-file="$S/pki/ca.crt" \
+    --controllers='*,-nodeipam,-node-route-controller,-cloud-node-lifecycle-controller'
+}
+
+run_kube_scheduler() {
+  local kubeconfig=$S/kube/kube-scheduler
+  scheduler_config "$SCHEDULER_CONFIG" "$kubeconfig" >"$S/kube-scheduler.yaml"
+  exec kube-scheduler --config="$S/kube-scheduler.yaml" --bind-address=127.0.0.1 --cert-dir="$S/tmp/scheduler" \
+    --authentication-kubeconfig="$kubeconfig" --authorization-kubeconfig="$kubeconfig"
+}
+
+# scheduler_config FILE KUBECONFIG: the configuration to run with: FILE ("" for the plain default), with
+# clientConnection.kubeconfig filled in where it names none, and without leader election unless it says so.
+scheduler_config() {
+  local text
+  if [[ -z $1 ]]; then
+    text=$'apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration'
+  else
+    text=$(<"$1")
+  fi
+  if jq -e . >/dev/null 2>&1 <<<"$text"; then
+    jq --arg k "$2" '.clientConnection.kubeconfig //= $k | .leaderElection.leaderElect |= (. // false)' <<<"$text"
+    return
+  fi
+  awk -v kubeconfig="$2" '
+    function close_block() {
+      if (block == "clientConnection" && !named) print indent "kubeconfig: " kubeconfig
+      block = ""
+    }
+    /^[^[:space:]#-]/ {
+      close_block()
+      if ($0 ~ /^clientConnection:[[:space:]]*\{/) {
+        seen_client = 1
+        if ($0 !~ /kubeconfig:/) sub(/\{/, "{kubeconfig: " kubeconfig ", "); sub(/, \}/, "}")
+      } else if ($0 ~ /^clientConnection:/) {
+        block = "clientConnection"; seen_client = 1; named = 0; indent = "  "
+      }
+      if ($0 ~ /^leaderElection:/) seen_election = 1
+    }
+    block == "clientConnection" && /^[[:space:]]+[^#[:space:]]/ {
+      match($0, /^[[:space:]]+/); indent = substr($0, 1, RLENGTH)
+      if ($0 ~ /^[[:space:]]+kubeconfig:[[:space:]]*[^[:space:]]/) named = 1
+      else if ($0 ~ /^[[:space:]]+kubeconfig:/) next
+    }
+    { print }
+    END {
+      close_block()
+      if (!seen_client) print "clientConnection:\n  kubeconfig: " kubeconfig
+      if (!seen_election) print "leaderElection:\n  leaderElect: false"
+    }' <<<"$text"
+}
+
+# run_api_bridge: lends the API server a port on the loopback of the network namespace outside (fd 9), so that
+# any ordinary program can reach it. Two halves, because a socket file can be opened across network
+# namespaces and a TCP connection cannot. They end together, and with the cluster.
+run_api_bridge() {
+  local socket=$S/api.sock port
+  port=$(cat "$S/api-port" 2>/dev/null || echo 0) # a restarted bridge must keep its port
+  rm -f "$socket"
+  setpriv --pdeathsig KILL -- socat "UNIX-LISTEN:$socket,fork,mode=600" "TCP:$API_IP:$API_PORT" 9<&- &
+  setpriv --pdeathsig KILL -- nsenter --net=/proc/self/fd/9 -- socat -d -d \
+    "TCP-LISTEN:$port,bind=127.0.0.1,fork,reuseaddr" "UNIX-CONNECT:$socket" &
+  wait -n
+}
+
+# api_bridge_port: read from what socat says when it listens.
+api_bridge_port() {
+  local line
+  line=$(grep -m1 'listening on' "$S/parts/api-bridge/log" 2>/dev/null) || return 1
+  printf '%s' "${line##*:}"
+}

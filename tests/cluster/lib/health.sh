@@ -1,0 +1,82 @@
+# shellcheck shell=bash
+# shellcheck disable=SC2034,SC2154 # the library is loaded as a whole: names set here are read there
+# Is every part alive and answering, and if not, which one and what did it say last? Sourced.
+
+# probe PART: asks the part itself, from inside, within two seconds. Parts without a question count as well.
+probe() {
+  local node=node-a
+  local -a get=(curl -fsk --max-time 2 -o /dev/null)
+  [[ $1 != *-node-? ]] || node=node-${1##*-}
+  case $1 in
+    etcd) (in_cluster_network "${get[@]}" http://127.0.0.1:2379/health) ;;
+    kube-apiserver) (in_cluster_network "${get[@]}" "https://$API_IP:$API_PORT/readyz") ;;
+    api-bridge) curl -fsk --noproxy '*' --max-time 2 -o /dev/null "https://127.0.0.1:$(<"$S/api-port")/readyz" ;;
+    kube-controller-manager) (in_cluster_network "${get[@]}" https://127.0.0.1:10257/healthz) ;;
+    kube-scheduler) (in_cluster_network "${get[@]}" https://127.0.0.1:10259/healthz) ;;
+    kubelet-*) (in_cluster "$node" "${get[@]}" http://127.0.0.1:10248/healthz) ;;
+    kube-proxy-*) (in_cluster "$node" "${get[@]}" http://127.0.0.1:10256/healthz) ;;
+    containerd-*) (in_cluster "$node" timeout 2 ctr version) ;;
+    kwok) (in_cluster_network "${get[@]}" http://127.0.0.1:10247/healthz) ;;
+    *) true ;;
+  esac >/dev/null 2>&1
+}
+
+# report_dead: names each dead part and shows the end of its log; fails when there was one to report.
+# Parts in CLUSTER_EXPECT_DEAD were killed on purpose by the test that runs, and are left out.
+report_dead() {
+  local part found=0
+  if ! driver_pid >/dev/null; then
+    say "cluster $CLUSTER: the driver is dead, and with it every part"
+    return 1
+  fi
+  for part in $(dead_parts); do
+    [[ " ${CLUSTER_EXPECT_DEAD:-} " != *" $part "* ]] || continue
+    say "cluster $CLUSTER: $part is dead: $(how_ended "$part")"
+    tail_of "$part" 15
+    found=1
+  done
+  return "$found"
+}
+
+# diagnose: after something went wrong, finds the part to blame. Dead ones first; when all live, those that do
+# not answer; when all answer, nodes that are not Ready.
+diagnose() {
+  local part node silent=0
+  report_dead || return 0
+  for part in $(all_parts); do
+    [[ $(part_state "$part") == running ]] || continue
+    if ! probe "$part"; then
+      say "cluster $CLUSTER: $part runs but does not answer"
+      tail_of "$part" 15
+      silent=1
+    fi
+  done
+  ((silent == 0)) || return 0
+  for node in $(all_nodes); do
+    if ! admin_kubectl get node "$node" --no-headers 2>/dev/null | grep -qw Ready; then
+      say "cluster $CLUSTER: all parts answer, but $node is not Ready"
+      tail_of "kubelet-$node" 15
+      silent=1
+    fi
+  done
+  ((silent == 1)) || say "cluster $CLUSTER: all parts run and answer"
+}
+
+# wait_until SECONDS WHAT COMMAND...: until the command succeeds. A part that dies ends the wait at once: the
+# message then names it, instead of a time-out that names nobody.
+wait_until() {
+  local deadline=$((SECONDS + $1)) what=$2
+  shift 2
+  until "$@"; do
+    if ! report_dead >&2; then
+      warn "gave up waiting for $what"
+      return 1
+    fi
+    if ((SECONDS >= deadline)); then
+      warn "timed out waiting for $what"
+      diagnose >&2
+      return 1
+    fi
+    sleep 0.1
+  done
+}

@@ -1,0 +1,45 @@
+# shellcheck shell=bash
+# shellcheck disable=SC2034,SC2154 # the library is loaded as a whole: names set here are read there
+# Loads the whole library. Sourced by the scripts that deal with a cluster, inside and outside of it.
+
+library=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=common.sh
+source "$library/common.sh"
+# shellcheck source=tools.sh
+source "$library/tools.sh"
+# shellcheck source=cgroups.sh
+source "$library/cgroups.sh"
+# shellcheck source=host.sh
+source "$library/host.sh"
+# shellcheck source=namespace.sh
+source "$library/namespace.sh"
+# shellcheck source=certs.sh
+source "$library/certs.sh"
+# shellcheck source=images.sh
+source "$library/images.sh"
+# shellcheck source=controlplane.sh
+source "$library/controlplane.sh"
+# shellcheck source=node.sh
+source "$library/node.sh"
+# shellcheck source=kwok.sh
+source "$library/kwok.sh"
+# shellcheck source=parts.sh
+source "$library/parts.sh"
+# shellcheck source=health.sh
+source "$library/health.sh"
+unset library
+
+# load_cluster_settings: what `up` decided, for scripts that run inside the cluster.
+load_cluster_settings() {
+  S=${TESSERA_CLUSTER_STATE:?is set by the driver; this script is not for direct use}
+  # shellcheck source=/dev/null
+  source "$S/settings"
+}
+
+# save_cluster_settings: the counterpart.
+save_cluster_settings() {
+  local name
+  for name in CLUSTER K8S NODES SIM_NODES SCHEDULER_CONFIG CNI_BIN; do
+    printf '%s=%q\n' "$name" "${!name}"
+  done >"$S/settings"
+}
