@@ -63,11 +63,11 @@ base_images() {
 # import_images NODE FILE...: into the node's containerd. The path is opened outside, because the node may have
 # something else mounted there.
 import_images() {
-  local node=$1 file
+  local node=$1 file out
   shift
   for file; do
-    (in_cluster "$node" ctr --namespace k8s.io images import --snapshotter "$(node_snapshotter "$node")" - <"$file") \
-      >/dev/null || return 1
+    out=$(in_cluster "$node" ctr --namespace k8s.io images import --snapshotter "$(node_snapshotter "$node")" - <"$file" 2>&1) ||
+      { warn "$out" && return 1; }
   done
 }
 

@@ -82,6 +82,8 @@ up_failed() {
 up_state_directory() {
   local program node
   mkdir -p "$S"/{bin,tmp,parts}
+  # A test that is killed cannot clean up; the next one sees by this that nobody will.
+  [[ -z ${TESSERA_OWNER:-} ]] || echo "$TESSERA_OWNER" >"$S/owner"
   save_cluster_settings
   for program in $ALL_PROGRAMS; do
     tool_built "$program" && ln -sfn "$(tool_path "$program")" "$S/bin/$program"

@@ -1,0 +1,146 @@
+# shellcheck shell=bash
+# For tests that run on a cluster: bring-up, waiting, checks, and blame. Sourced by a test script:
+#
+#   source "$(dirname "$0")/../lib/api.sh"
+#   cluster_require_or_skip
+#   cluster_start --nodes 2
+#   kubectl apply -f pod.yaml
+#   wait_for 30 "the pod to run" pod_is my-pod Running
+#   expect "its log" "hello" "$(kubectl logs my-pod)"
+#   finish
+#
+# A check that fails does not end the script; `finish` prints "N passed, N failed" and gives the exit code. The first
+# failure finds the part to blame and prints the end of its log. The cluster goes when the script ends, however.
+
+api_directory=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=load.sh
+source "$api_directory/load.sh"
+# shellcheck source=down.sh
+source "$api_directory/down.sh"
+
+PASSED=0
+FAILED=0
+BLAMED=
+TEST_NAME=$(basename "$0" .sh)
+
+# cluster_require_or_skip [PROGRAM...]: ends the test with 77 ("skipped") and one line that says why, where no cluster
+# can run; with TESSERA_REQUIRE_CLUSTER=1, as in CI, that is a failure.
+cluster_require_or_skip() {
+  local problem missing
+  problem=$(host_problem)
+  if [[ -z $problem ]]; then
+    # shellcheck disable=SC2046
+    missing=$(missing_tools $(NODES=1 SIM_NODES=0 needed_programs) "$@" | tr '\n' ' ')
+    if [[ -n $missing ]]; then
+      if ! problem=$(find_go 2>&1); then :; else
+        problem="the cluster's programs are not built: $missing(tests/cluster/build-tools builds them, about 14 minutes once)"
+      fi
+    fi
+  fi
+  if [[ -n $problem ]]; then
+    if [[ ${TESSERA_REQUIRE_CLUSTER:-} == 1 ]]; then
+      say "$TEST_NAME: FAILED, and may not be skipped (TESSERA_REQUIRE_CLUSTER=1): $problem"
+      exit 1
+    fi
+    say "$TEST_NAME: skipped: $problem"
+    exit 77
+  fi
+  remove_orphans
+}
+
+# remove_orphans: clusters of tests that were killed before they could clean up.
+remove_orphans() {
+  local name pid start
+  for name in $(cluster_names); do
+    read -r pid start 2>/dev/null <"$STATE_ROOT/$name/owner" || continue
+    same_process "$pid" "$start" || "$CLUSTER_DIR/cluster" down --name "$name"
+  done
+}
+
+cluster() { "$CLUSTER_DIR/cluster" --name "$CLUSTER" "$@"; }
+kubectl() { cluster kubectl "$@"; }
+
+# cluster_start [--as SUFFIX] UP-ARGUMENTS...: a cluster named after the test, so that tests can run side by side.
+cluster_start() {
+  local suffix=
+  if [[ ${1:-} == --as ]]; then suffix=-$2 && shift 2; fi
+  use_cluster "$TEST_NAME-$$$suffix"
+  TEST_CLUSTERS="${TEST_CLUSTERS:-} $CLUSTER"
+  trap clean_up EXIT
+  if ! TESSERA_OWNER="$$ $(process_start $$)" cluster up "$@"; then
+    say "FAIL  cluster up $*"
+    exit 1
+  fi
+  require_running
+}
+
+# switch_cluster SUFFIX: for tests with several clusters.
+switch_cluster() {
+  use_cluster "$TEST_NAME-$$-$1"
+  require_running
+}
+
+clean_up() {
+  local code=$? name
+  trap - EXIT
+  for name in ${TEST_CLUSTERS:-}; do
+    "$CLUSTER_DIR/cluster" down --name "$name" >/dev/null || code=1
+  done
+  exit "$code"
+}
+
+pass() {
+  PASSED=$((PASSED + 1))
+  say "ok    $1"
+}
+
+# fail WHAT [DETAIL]
+fail() {
+  FAILED=$((FAILED + 1))
+  say "FAIL  $1"
+  [[ -z ${2:-} ]] || printf '%s\n' "$2" | sed 's/^/      /'
+  if [[ -z $BLAMED && -n ${DRIVER:-} && -d ${S:-} ]]; then
+    BLAMED=1
+    diagnose
+  fi
+}
+
+# check WHAT COMMAND...: the command's output is shown only when it fails.
+check() {
+  local what=$1 out
+  shift
+  if out=$("$@" 2>&1); then pass "$what"; else fail "$what" "$out"; fi
+}
+
+# expect WHAT WANTED GOT
+expect() {
+  if [[ $2 == "$3" ]]; then pass "$1"; else fail "$1" "wanted: $2"$'\n'"got:    $3"; fi
+}
+
+# expect_match WHAT REGEX GOT
+expect_match() {
+  if [[ $3 =~ $2 ]]; then pass "$1"; else fail "$1" "wanted a match of: $2"$'\n'"got: $3"; fi
+}
+
+# wait_for SECONDS WHAT COMMAND...: a check that may take a while. Ends at once, by name, when a part dies.
+wait_for() {
+  local seconds=$1 what=$2 begin out
+  shift 2
+  begin=$(now_ms)
+  if out=$(wait_until "$seconds" "$what" "$@" 2>&1); then
+    pass "$what ($(seconds_since "$begin") s)"
+  else
+    BLAMED=1 # wait_until has named the part
+    fail "$what" "$out"
+    return 1
+  fi
+}
+
+# pod_is POD PHASE
+pod_is() { [[ $(kubectl get pod "$1" -o 'jsonpath={.status.phase}' 2>/dev/null) == "$2" ]]; }
+
+finish() {
+  say "$TEST_NAME: $PASSED passed, $FAILED failed"
+  ((FAILED == 0)) || exit 1
+  exit 0
+}
