@@ -8,6 +8,10 @@
 
 include(GoogleTest)
 
+# Tests and benchmarks run in the root of the checkout, so these are the same in every checkout and compiled
+# tests hit the compiler cache from any of them.
+set(TESSERA_TEST_PATHS TESSERA_SOURCE_DIR="." TESSERA_SHARED_DATA="../shared/data")
+
 # Adds those of the named subfolders that exist and have something to build.
 function(tessera_add_folders root)
   foreach(folder IN LISTS ARGN)
@@ -49,13 +53,15 @@ function(tessera_test name)
   if(NOT ARG_LABELS)
     set(ARG_LABELS unit)
   endif()
+  if(NOT TESSERA_TESTS MATCHES "all|unit")
+    return()
+  endif()
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_LINKS} GTest::gmock GTest::gtest_main tessera_flags)
-  target_compile_definitions(${name} PRIVATE
-    TESSERA_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
-    TESSERA_SHARED_DATA="${CMAKE_SOURCE_DIR}/../shared/data")
+  target_compile_definitions(${name} PRIVATE ${TESSERA_TEST_PATHS})
   gtest_discover_tests(${name}
     TEST_PREFIX "${TESSERA_TEST_PREFIX}"
+    WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}"
     DISCOVERY_MODE PRE_TEST
     PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
     ENVIRONMENT "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1;UBSAN_OPTIONS=print_stacktrace=1")
@@ -67,9 +73,7 @@ function(tessera_benchmark name)
   add_executable(${name} EXCLUDE_FROM_ALL ${ARG_SOURCES})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bench")
   target_link_libraries(${name} PRIVATE ${ARG_LINKS} benchmark::benchmark tessera_flags)
-  target_compile_definitions(${name} PRIVATE
-    TESSERA_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
-    TESSERA_SHARED_DATA="${CMAKE_SOURCE_DIR}/../shared/data")
+  target_compile_definitions(${name} PRIVATE ${TESSERA_TEST_PATHS})
   add_dependencies(tessera_benchmarks ${name})
 endfunction()
 
@@ -78,6 +82,9 @@ endfunction()
 function(tessera_fuzzer name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
   set(corpus "${CMAKE_SOURCE_DIR}/tests/fuzz/corpus/${name}")
+  if(NOT TESSERA_TESTS MATCHES "all|unit|fuzz")
+    return()
+  endif()
   add_executable(${name} ${ARG_SOURCES})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/fuzz")
   target_link_libraries(${name} PRIVATE ${ARG_LINKS} tessera_flags)

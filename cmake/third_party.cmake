@@ -31,11 +31,5 @@ add_library(yaml_cpp_static STATIC IMPORTED)
 find_library(TESSERA_YAML_CPP NAMES libyaml-cpp.a REQUIRED)
 set_target_properties(yaml_cpp_static PROPERTIES IMPORTED_LOCATION "${TESSERA_YAML_CPP}")
 
-# CLI11 is header-only; the interface target only marks its headers as not ours to warn about.
-add_library(cli11 INTERFACE)
-find_path(TESSERA_CLI11_INCLUDE CLI/CLI.hpp REQUIRED)
-
-if(BUILD_TESTING OR NOT DEFINED BUILD_TESTING)
-  find_package(GTest REQUIRED)
-  find_package(benchmark REQUIRED)
-endif()
+find_package(GTest REQUIRED)
+find_package(benchmark REQUIRED)
