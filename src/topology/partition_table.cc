@@ -1,0 +1,147 @@
+#include "topology/partition_table.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "topology/set_tables.h"
+
+namespace tessera::topology {
+
+// A partition is built from the set that holds the highest "lowest GPU" down: when the totals of all sets of
+// free GPUs above b are known, those with lowest GPU b follow by trying every part that holds b.
+PartitionTable::PartitionTable(const SetTables& tables, unsigned count)
+    : tables_(tables), count_(count), best_(std::size_t{1} << tables.size(), 0) {
+  const auto sets = static_cast<std::uint32_t>(best_.size());
+  for (unsigned lowest = tables.size(); lowest-- > 0;) {
+    const std::uint32_t first = 1U << lowest;
+    const std::uint32_t above = (sets - 1) & ~(first | (first - 1));
+    for (std::uint32_t others = above;; others = (others - 1) & above) {
+      const std::uint32_t part = first | others;
+      const unsigned size = gpu_count(part);
+      if (size <= count) {
+        improve_by(part, above & ~others, size < count);
+      }
+      if (others == 0) {
+        break;
+      }
+    }
+  }
+}
+
+// Tries `part` in front of every set of the GPUs in `above`. A leftover part is the only one, so what follows
+// it must come out even; what follows a full part may hold the leftover.
+void PartitionTable::improve_by(std::uint32_t part, std::uint32_t above, bool leftover) {
+  const std::int32_t score = tables_.pair_sum(part);
+  for (std::uint32_t rest = above;; rest = (rest - 1) & above) {
+    if (!leftover || gpu_count(rest) % count_ == 0) {
+      std::int32_t& best = best_[part | rest];
+      best = std::max(best, score + best_[rest]);
+    }
+    if (rest == 0) {
+      return;
+    }
+  }
+}
+
+std::int32_t PartitionTable::best_total_with(GpuMask free, GpuMask required) const {
+  const GpuMask others = free & ~required;
+  const unsigned missing = count_ - gpu_count(required);
+  std::int32_t best = -1;
+  for (GpuMask more = others;; more = (more - 1) & others) {
+    if (gpu_count(more) == missing) {
+      const GpuMask set = required | more;
+      best = std::max(best, tables_.pair_sum(set) + best_[free & ~set]);
+    }
+    if (more == 0) {
+      return best;
+    }
+  }
+}
+
+// Finds the parts of the first best partition in the order of a dictionary, a leftover part counting as if
+// it were filled up with GPUs that come after all others. All pads in one part: NVIDIA's rule.
+class PartitionTable::Walk {
+ public:
+  Walk(const PartitionTable& table, GpuMask free, GpuMask required)
+      : table_(table),
+        required_(required),
+        free_(free),
+        total_(required == 0 ? table.best_[free] : table.best_total_with(free, required)) {}
+
+  // The next part; `full` says whether it is one to choose.
+  GpuMask next(bool& full) {
+    leftover_size_ = gpu_count(free_) % table_.count_;
+    found_ = 0;
+    const GpuMask first = free_ & (~free_ + 1);
+    extend(first, free_ & ~first, 1);
+    full = gpu_count(found_) == table_.count_;
+    total_ -= table_.tables_.pair_sum(found_);
+    free_ &= ~found_;
+    return found_;
+  }
+
+ private:
+  // Tries every part that begins with the `size` GPUs of `part` and goes on in `rest`.
+  bool extend(GpuMask part, GpuMask rest, unsigned size) {
+    if (size == table_.count_) {
+      return accept(part, false);
+    }
+    if (size + gpu_count(rest) >= table_.count_ || leftover_size_ > size) {
+      for (GpuMask untried = rest; untried != 0; untried &= untried - 1) {
+        const GpuMask gpu = untried & (~untried + 1);
+        if (extend(part | gpu, untried & ~gpu, size + 1)) {
+          return true;
+        }
+      }
+    }
+    return size == leftover_size_ && accept(part, true);
+  }
+
+  bool accept(GpuMask part, bool leftover) {
+    const GpuMask rest = free_ & ~part;
+    const std::int32_t score = table_.tables_.pair_sum(part);
+    if (score + table_.best_[rest] < total_) {
+      return false;
+    }
+    if ((part & required_) != 0) {
+      if (leftover || (required_ & ~part) != 0 || score + table_.best_[rest] != total_) {
+        return false;
+      }
+    } else if (required_ != 0 && score + table_.best_total_with(rest, required_) != total_) {
+      return false;
+    }
+    found_ = part;
+    return true;
+  }
+
+  const PartitionTable& table_;
+  GpuMask required_;
+  GpuMask free_;
+  std::int32_t total_;
+  unsigned leftover_size_ = 0;
+  GpuMask found_ = 0;
+};
+
+GpuMask PartitionTable::choose(GpuMask free, GpuMask required) const {
+  Walk walk(*this, free, required);
+  GpuMask chosen = 0;
+  std::int32_t best = -1;
+  while (gpu_count(free) >= count_) {
+    bool full = false;
+    const GpuMask part = walk.next(full);
+    free &= ~part;
+    if (!full || (required != 0 && (part & required) != required)) {
+      continue;
+    }
+    if (required != 0) {
+      return part;
+    }
+    if (const std::int32_t score = tables_.pair_sum(part); score > best) {
+      best = score;
+      chosen = part;
+    }
+  }
+  return chosen;
+}
+
+}  // namespace tessera::topology

@@ -1,0 +1,129 @@
+#include "topology/rings.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cassert>
+
+namespace tessera::topology {
+
+namespace {
+
+using Neighbours = std::array<GpuMask, kMaxGpus>;
+
+// Who of `set` is reached from whom of it with at least `floor`.
+Neighbours neighbours_at(std::span<const Mbps> mbps, unsigned gpus, GpuMask set, Mbps floor) {
+  Neighbours neighbours{};
+  for (const unsigned a : GpuIndices(set)) {
+    for (const unsigned b : GpuIndices(set)) {
+      if (a != b && mbps[a * gpus + b] >= floor) {
+        neighbours[a] |= gpu_bit(b);
+      }
+    }
+  }
+  return neighbours;
+}
+
+// A ring through `set` by depth-first search that tries the neighbour with the fewest ways on first, and
+// gives up when its steps are used.
+class RingFinder {
+ public:
+  RingFinder(const Neighbours& neighbours, GpuMask set) : neighbours_(neighbours), start_(lowest_gpu(set)) {}
+
+  bool find(unsigned at, GpuMask rest) {
+    if (rest == 0) {
+      return (neighbours_[at] & gpu_bit(start_)) != 0;
+    }
+    if (steps_ == 0) {
+      return false;
+    }
+    --steps_;
+    GpuMask untried = neighbours_[at] & rest;
+    while (untried != 0) {
+      const unsigned next = fewest_ways_on(untried, rest);
+      untried &= ~gpu_bit(next);
+      if (find(next, rest & ~gpu_bit(next))) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+ private:
+  [[nodiscard]] unsigned fewest_ways_on(GpuMask candidates, GpuMask rest) const {
+    unsigned best = lowest_gpu(candidates);
+    unsigned fewest = kMaxGpus + 1;
+    for (const unsigned gpu : GpuIndices(candidates)) {
+      const unsigned ways = gpu_count(neighbours_[gpu] & rest);
+      if (ways < fewest) {
+        fewest = ways;
+        best = gpu;
+      }
+    }
+    return best;
+  }
+
+  const Neighbours& neighbours_;
+  unsigned start_;
+  unsigned steps_ = 4'000;
+};
+
+}  // namespace
+
+std::vector<Mbps> bandwidth_levels(std::span<const Mbps> mbps, unsigned gpus) {
+  std::vector<Mbps> levels;
+  for (unsigned a = 1; a < gpus; ++a) {
+    for (unsigned b = 0; b < a; ++b) {
+      levels.push_back(mbps[a * gpus + b]);
+    }
+  }
+  std::ranges::sort(levels);
+  const auto repeated = std::ranges::unique(levels);
+  levels.erase(repeated.begin(), repeated.end());
+  return levels;
+}
+
+std::vector<std::uint8_t> best_ring_levels(std::span<const Mbps> mbps, unsigned gpus,
+                                           std::span<const Mbps> levels) {
+  assert(gpus <= 16 && levels.size() <= 255);
+  const std::size_t sets = std::size_t{1} << gpus;
+  std::vector<std::uint8_t> best(sets, 0);
+  // ends[s]: where a path can end that starts at the lowest GPU of s and visits all of s, over links of at
+  // least the level in hand. Any cycle through s can be cut open at its lowest GPU, so this finds all.
+  std::vector<std::uint16_t> ends(sets, 0);
+  for (std::size_t level = 1; level < levels.size(); ++level) {
+    const Neighbours neighbours = neighbours_at(mbps, gpus, first_gpus(gpus), levels[level]);
+    for (std::uint32_t set = 1; set < sets; ++set) {
+      const std::uint32_t start = set & (~set + 1);
+      std::uint32_t reached = set == start ? start : 0;
+      for (std::uint32_t rest = set ^ start; rest != 0; rest &= rest - 1) {
+        const std::uint32_t end = rest & (~rest + 1);
+        if ((ends[set ^ end] & neighbours[static_cast<unsigned>(std::countr_zero(end))]) != 0) {
+          reached |= end;
+        }
+      }
+      ends[set] = static_cast<std::uint16_t>(reached);
+      // Two GPUs are no ring, but their link both ways serves as one.
+      if (set != start && (reached & neighbours[static_cast<unsigned>(std::countr_zero(start))]) != 0) {
+        best[set] = static_cast<std::uint8_t>(level);
+      }
+    }
+  }
+  return best;
+}
+
+Mbps bounded_ring(std::span<const Mbps> mbps, unsigned gpus, std::span<const Mbps> levels, GpuMask set) {
+  if (gpu_count(set) < 2) {
+    return 0;
+  }
+  for (std::size_t level = levels.size(); level-- > 1;) {
+    const Neighbours neighbours = neighbours_at(mbps, gpus, set, levels[level]);
+    const unsigned start = lowest_gpu(set);
+    if (RingFinder(neighbours, set).find(start, set & ~gpu_bit(start))) {
+      return levels[level];
+    }
+  }
+  return levels.front();  // every pair reaches the lowest level
+}
+
+}  // namespace tessera::topology

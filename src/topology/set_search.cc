@@ -1,0 +1,108 @@
+#include "topology/set_search.h"
+
+#include <algorithm>
+
+#include "topology/partition_table.h"
+#include "topology/wide_search.h"
+
+namespace tessera::topology {
+
+// The scan behind choose_ring on exact() machines. Everything a set is weighed by is packed into one number
+// whose order is the order of choose_ring's comment.
+class RingScan {
+ public:
+  static GpuMask run(const SetTables& tables, const SetQuery& query) {
+    const auto free = static_cast<std::uint32_t>(query.free);
+    const auto required = static_cast<std::uint32_t>(query.required);
+    const auto shared = static_cast<std::uint32_t>(query.shared);
+    std::uint32_t chosen = 0;
+    std::uint64_t best = 0;
+    std::uint8_t level = 0;
+    for (const std::uint16_t set : tables.by_count_[query.count]) {
+      if ((set & ~free) != 0 || (required & ~set) != 0) {
+        continue;
+      }
+      if (chosen != 0 && tables.ring_level_[set] < level) {
+        break;  // sets stand in the order of their rings
+      }
+      level = tables.ring_level_[set];
+      const std::uint64_t worth =
+          pack(tables.rest_merit_[free & ~set], tables.set_merit_[set], kExactGpus - gpu_count(set & shared));
+      if (worth > best) {  // sets of one level ascend: the smallest mask stays
+        best = worth;
+        chosen = set;
+      }
+    }
+    return chosen;
+  }
+
+ private:
+  static std::uint64_t pack(const SetTables::RestMerit& rest, const SetTables::SetMerit& set,
+                            std::uint64_t unshared) {
+    return (std::uint64_t{rest.left} << 46U) | (unshared << 41U) | (std::uint64_t{set.locality} << 33U) |
+           (std::uint64_t{set.pair_tens} << 17U) | (std::uint64_t{rest.buddies} << 1U) | 1U;
+  }
+};
+
+namespace {
+
+SetQuery within(const SetTables& tables, const SetQuery& query) {
+  SetQuery clipped = query;
+  clipped.free &= tables.topology().all();
+  return clipped;
+}
+
+}  // namespace
+
+bool can_choose(const SetTables& tables, const SetQuery& query) {
+  const GpuMask free = query.free & tables.topology().all();
+  return query.count > 0 && query.count <= gpu_count(free) && gpu_count(query.required) <= query.count &&
+         (query.required & ~free) == 0;
+}
+
+SetChoice describe_choice(const SetTables& tables, const SetQuery& query, GpuMask gpus) {
+  const GpuMask free = query.free & tables.topology().all();
+  const Mbps ring = tables.ring_mbps(gpus);
+  return SetChoice{.gpus = gpus,
+                   .ring_mbps = ring,
+                   .ideal_mbps = std::max(ring, tables.ideal_mbps(gpu_count(gpus))),
+                   .left_before = tables.left_for_others(free),
+                   .left_after = tables.left_for_others(free & ~gpus),
+                   .exact = tables.exact()};
+}
+
+std::optional<SetChoice> choose_ring(const SetTables& tables, const SetQuery& query) {
+  if (!can_choose(tables, query)) {
+    return std::nullopt;
+  }
+  const SetQuery clipped = within(tables, query);
+  return describe_choice(tables, query,
+                         tables.exact() ? RingScan::run(tables, clipped) : wide_ring(tables, clipped));
+}
+
+std::optional<SetChoice> choose_best_effort(const SetTables& tables, const SetQuery& query) {
+  if (!can_choose(tables, query)) {
+    return std::nullopt;
+  }
+  const SetQuery clipped = within(tables, query);
+  return describe_choice(tables, query,
+                         tables.exact()
+                             ? tables.partitions(query.count).choose(clipped.free, clipped.required)
+                             : wide_best_effort(tables, clipped));
+}
+
+std::optional<SetChoice> choose_simple(const SetTables& tables, const SetQuery& query) {
+  if (!can_choose(tables, query)) {
+    return std::nullopt;
+  }
+  const SetQuery clipped = within(tables, query);
+  GpuMask gpus = clipped.required;
+  for (GpuMask rest = clipped.free & ~gpus; gpu_count(gpus) < clipped.count; rest &= rest - 1) {
+    gpus |= rest & (~rest + 1);
+  }
+  SetChoice choice = describe_choice(tables, query, gpus);
+  choice.exact = true;  // there is nothing to search
+  return choice;
+}
+
+}  // namespace tessera::topology

@@ -1,0 +1,117 @@
+#include "topology/set_tables.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "topology/left_for_others.h"
+#include "topology/locality.h"
+#include "topology/partition_table.h"
+#include "topology/rings.h"
+#include "topology/wide_search.h"
+
+namespace tessera::topology {
+
+SetTables::SetTables(Topology topology) : topology_(std::move(topology)) {
+  build_pairs();
+  if (exact()) {
+    build_rings();
+    build_merits();
+  } else {
+    ideal_ = wide_ideals(*this);
+  }
+}
+
+SetTables::~SetTables() = default;
+
+void SetTables::build_pairs() {
+  mbps_.assign(std::size_t{size()} * size(), 0);
+  for (unsigned a = 1; a < size(); ++a) {
+    for (unsigned b = 0; b < a; ++b) {
+      mbps_[a * size() + b] = mbps_[b * size() + a] = topology::pair_mbps(topology_, a, b);
+    }
+  }
+  levels_ = bandwidth_levels(mbps_, size());
+}
+
+void SetTables::build_rings() {
+  ring_level_ = best_ring_levels(mbps_, size(), levels_);
+  by_count_.resize(size() + 1);
+  for (std::uint32_t set = 0; set < ring_level_.size(); ++set) {
+    by_count_[gpu_count(set)].push_back(static_cast<std::uint16_t>(set));
+  }
+  ideal_.assign(size() + 1, 0);
+  for (unsigned count = 2; count <= size(); ++count) {
+    std::ranges::stable_sort(by_count_[count], [this](std::uint16_t a, std::uint16_t b) {
+      return ring_level_[a] > ring_level_[b];
+    });
+    ideal_[count] = levels_[ring_level_[by_count_[count].front()]];
+  }
+}
+
+void SetTables::build_merits() {
+  const Locality locality(topology_);
+  const auto left = topology::left_for_others(size(), ring_level_, levels_);
+  set_merit_.resize(ring_level_.size());
+  rest_merit_.resize(ring_level_.size());
+  for (std::uint32_t set = 0; set < ring_level_.size(); ++set) {
+    set_merit_[set] = {.locality = locality.of_set(set), .pair_tens = pair_tens(set)};
+    rest_merit_[set] = {.left = left[set], .buddies = locality.whole_blocks(set)};
+  }
+}
+
+// From the entry of the set without its lowest GPU. Pair scores are multiples of ten, and 120 pairs of at
+// most 1,860 stay below 2^16 tens.
+std::uint16_t SetTables::pair_tens(GpuMask set) const {
+  if (set == 0) {
+    return 0;
+  }
+  const unsigned lowest = lowest_gpu(set);
+  const GpuMask others = set & ~gpu_bit(lowest);
+  std::int32_t sum = 0;
+  for (const unsigned other : GpuIndices(others)) {
+    sum += pair_score(topology_.link(lowest, other));
+  }
+  return static_cast<std::uint16_t>(set_merit_[others].pair_tens + sum / 10);
+}
+
+Mbps SetTables::ring_mbps(GpuMask set) const {
+  if (gpu_count(set) < 2) {
+    return 0;
+  }
+  return exact() ? levels_[ring_level_[set]] : bounded_ring(mbps_, size(), levels_, set);
+}
+
+std::uint32_t SetTables::left_for_others(GpuMask free) const {
+  if (exact()) {
+    return rest_merit_[free].left;
+  }
+  std::uint64_t among_free = 0;
+  std::uint64_t among_all = 0;
+  for (unsigned a = 1; a < size(); ++a) {
+    for (unsigned b = 0; b < a; ++b) {
+      among_all += pair_mbps(a, b);
+      among_free += (free >> a & free >> b & 1U) != 0 ? pair_mbps(a, b) : 0;
+    }
+  }
+  return static_cast<std::uint32_t>(among_free * 0xffff / among_all);
+}
+
+const PartitionTable& SetTables::partitions(unsigned count) const {
+  LazyPartitions& lazy = partitions_.at(count);
+  std::call_once(lazy.once, [&] { lazy.table = std::make_unique<PartitionTable>(*this, count); });
+  return *lazy.table;
+}
+
+std::shared_ptr<const SetTables> TablePool::of(const Topology& topology) {
+  std::weak_ptr<const SetTables>& slot = tables_[topology];
+  std::shared_ptr<const SetTables> tables = slot.lock();
+  if (!tables) {
+    std::erase_if(tables_,
+                  [&](const auto& entry) { return entry.second.expired() && &entry.second != &slot; });
+    tables = std::make_shared<const SetTables>(topology);
+    slot = tables;
+  }
+  return tables;
+}
+
+}  // namespace tessera::topology

@@ -1,0 +1,98 @@
+// tests/topology/machines.h
+//
+// Machines to test with, built the way their makers wire them.
+#pragma once
+
+#include <array>
+
+#include "topology/topology.h"
+
+namespace tessera::topology {
+
+inline Link nvlink(unsigned count, unsigned generation, PciePath path, bool nvswitch = false) {
+  return Link{.path = path,
+              .nvlinks = static_cast<std::uint8_t>(count),
+              .generation = static_cast<std::uint8_t>(count > 0 ? generation : 0),
+              .nvswitch = nvswitch};
+}
+
+// The PCIe tree of both DGX-1: pairs below a switch, two of them below a host bridge, two sockets.
+inline PciePath dgx1_path(unsigned a, unsigned b, bool partner) {
+  if (a / 4 != b / 4) {
+    return PciePath::kSys;
+  }
+  return partner ? PciePath::kPix : PciePath::kPhb;
+}
+
+inline void two_sockets(Topology& box) {
+  for (unsigned gpu = 0; gpu < box.size(); ++gpu) {
+    box.place(gpu).numa = *IndexList::parse(gpu < box.size() / 2 ? "0" : "1");
+  }
+}
+
+// 8 V100 in a hybrid cube mesh.
+inline Topology dgx1_volta() {
+  static constexpr std::array<std::array<unsigned, 8>, 8> kLinks = {{{0, 1, 1, 2, 2, 0, 0, 0},
+                                                                     {1, 0, 2, 1, 0, 2, 0, 0},
+                                                                     {1, 2, 0, 2, 0, 0, 1, 0},
+                                                                     {2, 1, 2, 0, 0, 0, 0, 1},
+                                                                     {2, 0, 0, 0, 0, 1, 1, 2},
+                                                                     {0, 2, 0, 0, 1, 0, 2, 1},
+                                                                     {0, 0, 1, 0, 1, 2, 0, 2},
+                                                                     {0, 0, 0, 1, 2, 1, 2, 0}}};
+  Topology box(8);
+  for (unsigned a = 0; a < 8; ++a) {
+    for (unsigned b = 0; b < a; ++b) {
+      box.set_link(a, b, nvlink(kLinks[a][b], 2, dgx1_path(a, b, a / 2 == b / 2)));
+    }
+  }
+  two_sockets(box);
+  return box;
+}
+
+// 8 P100: two full meshes of four and a bridge from each GPU to its twin.
+inline Topology dgx1_pascal() {
+  Topology box(8);
+  for (unsigned a = 0; a < 8; ++a) {
+    for (unsigned b = 0; b < a; ++b) {
+      const bool linked = a / 4 == b / 4 || a == b + 4;
+      box.set_link(a, b, nvlink(linked ? 1 : 0, 1, dgx1_path(a, b, a % 2 == b % 2)));
+    }
+  }
+  two_sockets(box);
+  return box;
+}
+
+// All pairs alike behind switches, on two sockets: DGX-2 (16, NV6), HGX A100 (8, NV12), HGX H100 (8, NV18).
+inline Topology nvswitch_box(unsigned gpus, unsigned links, unsigned generation) {
+  Topology box(gpus);
+  for (unsigned a = 0; a < gpus; ++a) {
+    for (unsigned b = 0; b < a; ++b) {
+      box.set_link(a, b, nvlink(links, generation, PciePath::kUnknown, true));
+    }
+  }
+  two_sockets(box);
+  return box;
+}
+
+// PCIe only: pairs below switches, quads below switches of switches, two sockets.
+inline Topology pcie_tree(unsigned gpus) {
+  Topology box(gpus);
+  for (unsigned a = 0; a < gpus; ++a) {
+    for (unsigned b = 0; b < a; ++b) {
+      PciePath path = PciePath::kSys;
+      if (a / 2 == b / 2) {
+        path = PciePath::kPix;
+      } else if (a / 4 == b / 4) {
+        path = PciePath::kPxb;
+      } else if (a / (gpus / 2) == b / (gpus / 2)) {
+        path = PciePath::kNode;
+      }
+      box.set_link(a, b, Link{.path = path});
+    }
+  }
+  two_sockets(box);
+  return box;
+}
+
+}  // namespace tessera::topology
