@@ -1,0 +1,152 @@
+#include "kube/credentials.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/strings.h"
+#include "kube/base64.h"
+
+namespace tessera::kube {
+
+namespace {
+
+constexpr std::chrono::seconds kFilesGoStale(60);
+// A token that runs out on its way is refused; ask for the next one a little earlier.
+constexpr std::chrono::seconds kBeforeExpiry(10);
+
+// A line break in a token would be a header of its own.
+Result<std::string> bearer(std::string_view token, const std::string& where) {
+  const std::string_view bare = trim(token);
+  if (bare.empty()) {
+    return fail(ErrorCode::kInvalid, where + " is empty");
+  }
+  if (std::ranges::any_of(bare, [](char c) { return c <= ' ' || c > '~'; })) {
+    return fail(ErrorCode::kInvalid, where + " holds characters that a token cannot have");
+  }
+  return fmt::format("Bearer {}", bare);
+}
+
+}  // namespace
+
+Credentials::Credentials(ClusterAccess access, const Clock& clock, RunPlugin run_plugin)
+    : access_(std::move(access)),
+      clock_(clock),
+      run_plugin_(run_plugin || !access_.user.exec ? std::move(run_plugin) : RunPlugin([this] {
+        return run_exec_plugin(*access_.user.exec, access_.cluster, access_.user.name);
+      })) {}
+
+bool Credentials::fresh() const {
+  if (!last_) {
+    return false;
+  }
+  if (access_.user.exec) {
+    return !expires_ || clock_.wall() + kBeforeExpiry < *expires_;
+  }
+  const bool files = !access_.user.token_file.empty() || !access_.user.client_certificate.file.empty();
+  return !files || clock_.now() - read_at_ < kFilesGoStale;
+}
+
+bool Credentials::blocks() const {
+  const std::lock_guard lock(mutex_);
+  return access_.user.exec && !fresh();
+}
+
+Result<Credential> Credentials::current() {
+  const std::lock_guard lock(mutex_);
+  if (fresh()) {
+    return *last_;
+  }
+  auto next = refresh();
+  if (!next && last_ && !access_.user.exec) {
+    // A file is being replaced, or its volume is away for a moment: the last token may well still be good.
+    log::warn("credential not refreshed", {{"user", access_.user.name}, {"error", next.error()}});
+    read_at_ = clock_.now();
+    return *last_;
+  }
+  return next;
+}
+
+bool Credentials::refused(const Credential& refused) {
+  const std::lock_guard lock(mutex_);
+  if (!last_ || last_->authorization != refused.authorization ||
+      last_->certificate_generation != refused.certificate_generation) {
+    return true;
+  }
+  if (access_.user.exec) {
+    last_.reset();
+    return true;
+  }
+  const Credential before = *last_;
+  auto next = refresh();
+  return next && (next->authorization != before.authorization ||
+                  next->certificate_generation != before.certificate_generation);
+}
+
+Result<Credential> Credentials::refresh() {
+  Credential credential = TRY(access_.user.exec ? from_exec() : from_files());
+  note_certificate(credential);
+  read_at_ = clock_.now();
+  last_ = credential;
+  return credential;
+}
+
+Result<Credential> Credentials::from_exec() {
+  ExecCredential answer = TRY(run_plugin_());
+  if (answer.expires && *answer.expires <= clock_.wall()) {
+    return fail(
+        ErrorCode::kDenied,
+        fmt::format("user {}: exec plugin {} gave a credential that has already run out; log in again, "
+                    "or set this machine's clock right",
+                    quoted(access_.user.name), access_.user.exec->command));
+  }
+  Credential credential;
+  if (!answer.token.empty()) {
+    credential.authorization =
+        TRY(bearer(answer.token, fmt::format("user {}: the token of exec plugin {}",
+                                             quoted(access_.user.name), access_.user.exec->command)));
+  }
+  credential.client_certificate = std::move(answer.client_certificate);
+  credential.client_key = std::move(answer.client_key);
+  expires_ = answer.expires;
+  return credential;
+}
+
+Result<Credential> Credentials::from_files() {
+  const User& user = access_.user;
+  Credential credential;
+  credential.client_certificate = TRY(with_context(user.client_certificate.read(), "client certificate"));
+  credential.client_key = TRY(with_context(user.client_key.read(), "client key"));
+  if (!user.username.empty()) {
+    credential.authorization = "Basic " + encode_base64(user.username + ":" + user.password);
+    return credential;
+  }
+  if (!user.token_file.empty()) {
+    auto token = read_file(user.token_file, 1U << 20U);
+    if (token) {
+      credential.authorization = TRY(bearer(*token, "token file " + user.token_file));
+      return credential;
+    }
+    if (user.token.empty()) {
+      return fail(std::move(token).error().context("token file"));
+    }
+  }
+  if (!user.token.empty()) {
+    credential.authorization =
+        TRY(bearer(user.token, fmt::format("{}: token of user {}", user.file, quoted(user.name))));
+  }
+  return credential;
+}
+
+void Credentials::note_certificate(Credential& credential) {
+  std::string both = credential.client_certificate + credential.client_key;
+  if (both != certificate_) {
+    certificate_ = std::move(both);
+    ++certificate_generation_;
+  }
+  credential.certificate_generation = certificate_generation_;
+}
+
+}  // namespace tessera::kube

@@ -1,0 +1,69 @@
+// kube/credentials.h
+//
+// What proves to the API server who we are, kept fresh: token files are read again, exec plugins run again
+// when what they gave runs out or was refused.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "kube/exec_credential.h"
+#include "kube/kubeconfig.h"
+
+namespace tessera::kube {
+
+// Goes along with one request. Never logged.
+struct Credential {
+  std::string authorization;       // the header's value; "" for none
+  std::string client_certificate;  // PEM; "" for none
+  std::string client_key;
+  // Grows when certificate or key change: connections made before belong to somebody else then.
+  std::uint64_t certificate_generation = 0;
+};
+
+// Any thread may call; calls wait for each other.
+class Credentials {
+ public:
+  using RunPlugin = std::function<Result<ExecCredential>()>;
+
+  // `clock` must outlive this. `run_plugin` stands in for the real plugin in tests.
+  Credentials(ClusterAccess access, const Clock& clock, RunPlugin run_plugin = {});
+
+  // What to send now. Reads a token or certificate file again after a minute (kubelet rotates tokens at 80%
+  // of their life, so a minute is early enough) and runs an exec plugin when its last answer has run out,
+  // which may take as long as the plugin does: see blocks().
+  Result<Credential> current();
+
+  // Whether current() would now have to run a program. Where waiting is not allowed, call current() on
+  // another thread then.
+  [[nodiscard]] bool blocks() const;
+
+  // The server answered 401 to `refused`. The next current() reads or runs anew, unless that has already
+  // happened since. False when there is nothing fresher to be had, so that trying again is no use.
+  bool refused(const Credential& refused);
+
+ private:
+  Result<Credential> refresh();
+  Result<Credential> from_exec();
+  Result<Credential> from_files();
+  void note_certificate(Credential& credential);
+  [[nodiscard]] bool fresh() const;
+
+  const ClusterAccess access_;
+  const Clock& clock_;
+  const RunPlugin run_plugin_;
+  mutable std::mutex mutex_;
+  std::optional<Credential> last_;
+  Clock::Steady read_at_{};
+  std::optional<Clock::Wall> expires_;
+  std::uint64_t certificate_generation_ = 0;
+  std::string certificate_;
+};
+
+}  // namespace tessera::kube

@@ -1,0 +1,256 @@
+#include "kube/kubeconfig.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "../base/temporary_directory.h"
+#include "base/file.h"
+#include "kube/access.h"
+#include "kube/base64.h"
+
+namespace tessera::kube {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr const char* kTwoContexts = R"(
+apiVersion: v1
+kind: Config
+current-context: red
+clusters:
+- name: red-cluster
+  cluster:
+    server: https://red.example:6443
+    certificate-authority: pki/ca.crt
+    tls-server-name: kubernetes
+- name: blue-cluster
+  cluster: {server: "https://[fd00::1]:6443", insecure-skip-tls-verify: true, proxy-url: "http://proxy:3128"}
+users:
+- name: red-user
+  user: {token: red-token}
+- name: blue-user
+  user: {client-certificate-data: Y2VydA==, client-key-data: a2V5, as: admin, as-groups: [ops, dev]}
+contexts:
+- name: red
+  context: {cluster: red-cluster, user: red-user}
+- name: blue
+  context: {cluster: blue-cluster, user: blue-user, namespace: ml}
+)";
+
+std::string why(const Result<Kubeconfig>& result) {
+  return result ? "no error" : result.error().text();
+}
+
+TEST(Kubeconfig, TakesTheCurrentContextUnlessAnotherIsNamed) {
+  const auto config = parse_kubeconfig(kTwoContexts, "/etc/k/config");
+  ASSERT_TRUE(config) << why(config);
+  const auto red = config->access();
+  ASSERT_TRUE(red);
+  EXPECT_EQ(red->cluster.server, "https://red.example:6443");
+  EXPECT_EQ(red->cluster.tls_server_name, "kubernetes");
+  EXPECT_EQ(red->user.token, "red-token");
+  EXPECT_EQ(red->namespace_name, "default");
+  const auto blue = config->access("blue");
+  ASSERT_TRUE(blue);
+  EXPECT_TRUE(blue->cluster.insecure_skip_tls_verify);
+  EXPECT_EQ(blue->cluster.proxy_url, "http://proxy:3128");
+  EXPECT_EQ(blue->user.client_certificate.data, "cert");
+  EXPECT_EQ(blue->user.client_key.data, "key");
+  EXPECT_EQ(blue->user.impersonate.user, "admin");
+  EXPECT_THAT(blue->user.impersonate.groups, ::testing::ElementsAre("ops", "dev"));
+  EXPECT_EQ(blue->namespace_name, "ml");
+}
+
+TEST(Kubeconfig, RelativePathsAreTakenFromTheDirectoryOfTheFile) {
+  const auto config = parse_kubeconfig(kTwoContexts, "/etc/k/config");
+  ASSERT_TRUE(config);
+  EXPECT_EQ(config->clusters[0].certificate_authority.file, "/etc/k/pki/ca.crt");
+}
+
+TEST(Kubeconfig, NamesTheContextsThereAreWhenTheOneAskedForIsMissing) {
+  const auto config = parse_kubeconfig(kTwoContexts, "f");
+  const auto access = config->access("green");
+  ASSERT_FALSE(access);
+  EXPECT_EQ(access.error().code(), ErrorCode::kNotFound);
+  EXPECT_EQ(access.error().text(), R"(f: there is no context "green" (there are: "red" and "blue"))");
+}
+
+TEST(Kubeconfig, AnEmptyFileIsAConfigurationWithoutContexts) {
+  const auto config = parse_kubeconfig("", "f");
+  ASSERT_TRUE(config) << why(config);
+  EXPECT_THAT(config->access().error().text(), HasSubstr("current-context is not set"));
+}
+
+struct BadCase {
+  const char* yaml;
+  const char* message;
+};
+
+class BadKubeconfig : public ::testing::TestWithParam<BadCase> {};
+
+TEST_P(BadKubeconfig, IsRefusedWithFileFieldAndRemedyAndWithoutSecrets) {
+  auto config = parse_kubeconfig(GetParam().yaml, "f.yaml");
+  std::string text = config ? "no error" : config.error().text();
+  if (config) {
+    const auto access = config->access();
+    text = access ? "no error" : access.error().text();
+  }
+  EXPECT_THAT(text, HasSubstr(GetParam().message));
+  EXPECT_THAT(text, HasSubstr("f.yaml"));
+  EXPECT_THAT(text, Not(HasSubstr("S3CRET")));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, BadKubeconfig,
+    ::testing::Values(
+        BadCase{"kind: Pod", "kind is \"Pod\", this is not a kubeconfig"},
+        BadCase{"users: {a: [S3CRET", "not YAML at line 1"}, BadCase{"[1, 2]", "is not a mapping"},
+        BadCase{"clusters: 3", "clusters is not a list"},
+        BadCase{"users: [{name: a, user: {client-key-data: '!S3CRET!', client-certificate-data: YQ==}}]",
+                "users \"a\".client-key-data is not base64"},
+        BadCase{"users: [{name: a, user: {client-key: k}}]", "client-certificate is missing"},
+        BadCase{"users: [{name: a, user: {token: S3CRET, username: u, password: S3CRET}}]",
+                "more than one of token, username and exec"},
+        BadCase{"users: [{name: a, user: {auth-provider: {name: gcp}}}]", "use an exec plugin"},
+        BadCase{"users: [{name: a, user: {token: {S3CRET: 1}}}]", "users \"a\".token is not text"},
+        BadCase{"users: [{name: a}, {name: a}]", "users \"a\" is there twice; rename one"},
+        BadCase{"users: [{name: a, user: {as-groups: [g]}}]", "as is missing"},
+        BadCase{"users: [{name: a, user: {exec: {apiVersion: client.authentication.k8s.io/v1alpha1}}}]",
+                "use client.authentication.k8s.io/v1 or v1beta1"},
+        BadCase{"users: [{name: a, user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: c}}}]",
+                "interactiveMode is \"\"; write Never or IfAvailable"},
+        BadCase{"users: [{name: a, user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: c, "
+                "interactiveMode: Always}}}]",
+                "without a terminal"},
+        BadCase{"current-context: a\ncontexts: [{name: a, context: {cluster: c}}]",
+                "its cluster \"c\" does not exist (there are: none)"},
+        BadCase{"current-context: a\ncontexts: [{name: a, context: {cluster: c}}]\nclusters: [{name: c}]",
+                "cluster \"c\" has no server"},
+        BadCase{"current-context: a\ncontexts: [{name: a, context: {cluster: c, user: u}}]\n"
+                "clusters: [{name: c, cluster: {server: 'https://x'}}]",
+                "its user \"u\" does not exist"},
+        BadCase{"current-context: a\ncontexts: [{name: a, context: {cluster: c}}]\n"
+                "clusters: [{name: c, cluster: {server: 'https://x', insecure-skip-tls-verify: true, "
+                "certificate-authority: ca}}]",
+                "has a certificate-authority and insecure-skip-tls-verify"},
+        BadCase{"clusters: [{name: c, cluster: {insecure-skip-tls-verify: maybe}}]", "write true or false"}));
+
+TEST(Kubeconfig, FirstFileToSetANameWinsAndLaterOnesAddNothingToIt) {
+  const TemporaryDirectory dir;
+  ASSERT_TRUE(write_file(dir / "a", "current-context: ''\nusers: [{name: u, user: {token: first}}]"));
+  ASSERT_TRUE(write_file(dir / "b", R"(
+current-context: two
+users: [{name: u, user: {token: second, as: root}}]
+clusters: [{name: c, cluster: {server: 'https://b', certificate-authority: ca.pem}}]
+contexts: [{name: two, context: {cluster: c, user: u}}])"));
+  ASSERT_TRUE(write_file(dir / "c", "current-context: three"));
+  const auto config = load_kubeconfig({dir / "a", dir / "missing", dir / "b", dir / "c"});
+  ASSERT_TRUE(config) << why(config);
+  const auto access = config->access();
+  ASSERT_TRUE(access) << access.error().text();
+  EXPECT_EQ(access->context, "two");
+  EXPECT_EQ(access->user.token, "first");
+  EXPECT_EQ(access->user.impersonate.user, "");
+  EXPECT_EQ(access->cluster.certificate_authority.file, dir / "ca.pem");
+}
+
+TEST(Kubeconfig, IsNotFoundWhenNoFileExists) {
+  const auto config = load_kubeconfig({"/nonexistent/a", "/nonexistent/b"});
+  ASSERT_FALSE(config);
+  EXPECT_EQ(config.error().code(), ErrorCode::kNotFound);
+  EXPECT_EQ(
+      config.error().text(),
+      "no kubeconfig: /nonexistent/a and /nonexistent/b are not there; set KUBECONFIG or give --kubeconfig");
+}
+
+TEST(Kubeconfig, GivesTheExecExtensionOfAClusterAsJson) {
+  const auto config = parse_kubeconfig(R"(
+clusters:
+- name: c
+  cluster:
+    server: https://x
+    extensions:
+    - name: client.authentication.k8s.io/exec
+      extension: {audience: me, n: 3, on: true, quoted: "4", list: [a, null]}
+)",
+                                       "f");
+  ASSERT_TRUE(config) << why(config);
+  EXPECT_EQ(config->clusters[0].exec_config_json,
+            R"({"audience":"me","n":3,"on":true,"quoted":"4","list":["a",null]})");
+}
+
+AccessOptions options_with(std::initializer_list<std::pair<const std::string, std::string>> variables,
+                           const std::string& service_account) {
+  AccessOptions options;
+  options.environment = [values = std::map<std::string, std::string>(variables)](
+                            const char* name) -> std::optional<std::string> {
+    const auto found = values.find(name);
+    return found == values.end() ? std::nullopt : std::optional(found->second);
+  };
+  options.service_account = service_account;
+  return options;
+}
+
+class AccessTest : public ::testing::Test {
+ protected:
+  AccessTest() {
+    std::filesystem::create_directory(dir_ / "sa");
+    std::filesystem::create_directories(dir_ / "home/.kube");
+    EXPECT_TRUE(write_file(dir_ / "sa/token", "pod-token\n"));
+    EXPECT_TRUE(write_file(dir_ / "sa/namespace", "kube-system\n"));
+  }
+  TemporaryDirectory dir_;
+};
+
+TEST_F(AccessTest, UsesTheServiceAccountInsideAPod) {
+  const auto access = find_access(options_with(
+      {{"KUBERNETES_SERVICE_HOST", "fd00::1"}, {"KUBERNETES_SERVICE_PORT", "443"}, {"HOME", dir_ / "home"}},
+      dir_ / "sa"));
+  ASSERT_TRUE(access) << access.error().text();
+  EXPECT_EQ(access->cluster.server, "https://[fd00::1]:443");
+  EXPECT_EQ(access->cluster.certificate_authority.file, dir_ / "sa/ca.crt");
+  EXPECT_EQ(access->user.token_file, dir_ / "sa/token");
+  EXPECT_EQ(access->namespace_name, "kube-system");
+}
+
+TEST_F(AccessTest, PrefersAKubeconfigOverTheServiceAccount) {
+  ASSERT_TRUE(write_file(dir_ / "home/.kube/config", kTwoContexts));
+  const auto access = find_access(options_with(
+      {{"KUBERNETES_SERVICE_HOST", "10.0.0.1"}, {"KUBERNETES_SERVICE_PORT", "443"}, {"HOME", dir_ / "home"}},
+      dir_ / "sa"));
+  ASSERT_TRUE(access) << access.error().text();
+  EXPECT_EQ(access->context, "red");
+}
+
+TEST_F(AccessTest, NeverAnswersWithTheServiceAccountWhenAContextWasNamed) {
+  auto options = options_with(
+      {{"KUBERNETES_SERVICE_HOST", "10.0.0.1"}, {"KUBERNETES_SERVICE_PORT", "443"}, {"HOME", dir_ / "home"}},
+      dir_ / "sa");
+  options.context = "red";
+  EXPECT_FALSE(find_access(options));
+}
+
+TEST_F(AccessTest, SaysWhyThereIsNoTokenInThePod) {
+  std::filesystem::remove(dir_ / "sa/token");
+  const auto access = in_cluster_access(options_with(
+      {{"KUBERNETES_SERVICE_HOST", "10.0.0.1"}, {"KUBERNETES_SERVICE_PORT", "443"}}, dir_ / "sa"));
+  ASSERT_FALSE(access);
+  EXPECT_THAT(access.error().text(), HasSubstr("automountServiceAccountToken"));
+}
+
+TEST(Base64, ReadsWhatBase64Prints) {
+  EXPECT_EQ(*decode_base64("aGVsbG8gd29ybGQ="), "hello world");
+  EXPECT_EQ(*decode_base64("aGVs\n bG8=\n"), "hello");
+  EXPECT_EQ(*decode_base64(""), "");
+  for (const char* bad : {"a", "ab=c", "====", "aGVsbG8", "a-b_"}) {
+    EXPECT_FALSE(decode_base64(bad)) << bad;
+  }
+  const std::string bytes("\0\xff\x01 any", 7);
+  EXPECT_EQ(*decode_base64(encode_base64(bytes)), bytes);
+}
+
+}  // namespace
+}  // namespace tessera::kube

@@ -1,0 +1,310 @@
+#include "kube/leader_election.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace tessera::kube {
+namespace {
+
+using namespace std::chrono_literals;
+using Ask = LeaderElection::Ask;
+
+// The API server as far as a Lease goes.
+class LeaseServer {
+ public:
+  std::optional<LeaseRecord> lease;
+
+  // Carries out the step as the API server would, and tells the election unless the answer is to be lost.
+  void answer(LeaderElection& election, const LeaderElection::Step& step, bool lose_answer = false) {
+    const std::optional<bool> done = apply(step);
+    if (lose_answer) {
+      election.failed();
+    } else if (step.ask == Ask::kRead) {
+      lease ? election.found(*lease) : election.absent();
+    } else if (!done) {
+      election.absent();
+    } else if (*done) {
+      election.written(lease->resource_version);
+    } else {
+      election.conflicted();
+    }
+  }
+
+ private:
+  // nothing: not found; false: conflict.
+  std::optional<bool> apply(const LeaderElection::Step& step) {
+    if (step.ask == Ask::kRead) {
+      return true;
+    }
+    if (step.ask == Ask::kUpdate && !lease) {
+      return std::nullopt;
+    }
+    if (step.ask == Ask::kCreate ? lease.has_value()
+                                 : lease->resource_version != step.record.resource_version) {
+      return false;
+    }
+    lease = step.record;
+    lease->resource_version = std::to_string(++version_);
+    return true;
+  }
+
+  int version_ = 0;
+};
+
+class LeaderElectionTest : public ::testing::Test {
+ protected:
+  LeaderElection candidate(const std::string& name) {
+    auto election = LeaderElection::create({.identity = name}, clock_, [] { return std::uint64_t{0}; });
+    EXPECT_TRUE(election);
+    return *election;
+  }
+
+  // One step when it is due; what was asked.
+  Ask step(LeaderElection& election, bool lose_answer = false) {
+    EXPECT_LE(election.next_at(), clock_.now());
+    const auto asked = election.begin();
+    server_.answer(election, asked, lose_answer);
+    return asked.ask;
+  }
+
+  void settle(LeaderElection& election) {
+    for (int i = 0; i < 10 && election.next_at() <= clock_.now(); ++i) {
+      step(election);
+    }
+  }
+
+  ManualClock clock_;
+  LeaseServer server_;
+};
+
+TEST_F(LeaderElectionTest, MakesTheLeaseWhenThereIsNone) {
+  LeaderElection a = candidate("a");
+  EXPECT_FALSE(a.leading());
+  EXPECT_EQ(step(a), Ask::kRead);
+  EXPECT_EQ(step(a), Ask::kCreate);
+  EXPECT_TRUE(a.leading());
+  EXPECT_EQ(a.valid_until(), clock_.now() + 10s);
+  EXPECT_EQ(server_.lease->holder, "a");
+  EXPECT_EQ(server_.lease->duration, 15s);
+  EXPECT_EQ(server_.lease->transitions, 0);
+}
+
+TEST_F(LeaderElectionTest, RenewsWithOneWriteAndKeepsTheTimeItWasAcquired) {
+  LeaderElection a = candidate("a");
+  settle(a);
+  const auto acquired = server_.lease->acquired;
+  clock_.advance(2s);
+  EXPECT_EQ(step(a), Ask::kUpdate);
+  EXPECT_EQ(server_.lease->acquired, acquired);
+  EXPECT_GT(server_.lease->renewed, acquired);
+  EXPECT_EQ(a.valid_until(), clock_.now() + 10s);
+}
+
+TEST_F(LeaderElectionTest, WaitsForTheWholeLeaseOfALeaderThatFellSilent) {
+  LeaderElection a = candidate("a");
+  settle(a);
+  LeaderElection b = candidate("b");
+  clock_.advance(7s);
+  EXPECT_EQ(step(b), Ask::kRead);
+  // b first saw the Lease now, and counts from here: it cannot know how old the renewal is.
+  for (int waited = 2; waited < 15; waited += 2) {
+    clock_.advance(2s);
+    EXPECT_EQ(step(b), Ask::kRead) << waited;
+    EXPECT_FALSE(b.leading());
+  }
+  clock_.advance(2s);
+  settle(b);
+  EXPECT_TRUE(b.leading());
+  EXPECT_FALSE(a.leading()) << "a believed in its lease for 10 s";
+  EXPECT_EQ(server_.lease->transitions, 1);
+  settle(a);  // refused
+  clock_.advance(2s);
+  settle(a);
+  EXPECT_EQ(a.holder(), "b");
+}
+
+TEST_F(LeaderElectionTest, DoesNotTakeOverAsLongAsTheLeaderRenews) {
+  LeaderElection a = candidate("a");
+  settle(a);
+  LeaderElection b = candidate("b");
+  for (int i = 0; i < 100; ++i) {
+    settle(a);
+    settle(b);
+    EXPECT_TRUE(a.leading());
+    EXPECT_FALSE(b.leading());
+    clock_.advance(1s);
+  }
+}
+
+TEST_F(LeaderElectionTest, CountsItsLeaseFromWhenItSentTheRenewalNotFromTheAnswer) {
+  LeaderElection a = candidate("a");
+  settle(a);
+  clock_.advance(2s);
+  const auto sent = clock_.now();
+  const auto asked = a.begin();
+  clock_.advance(3s);
+  server_.answer(a, asked);
+  EXPECT_EQ(a.valid_until(), sent + 10s);
+}
+
+TEST_F(LeaderElectionTest, LosesItWhenRenewalsFail) {
+  LeaderElection a = candidate("a");
+  settle(a);
+  const auto until = a.valid_until();
+  for (int i = 0; i < 4; ++i) {
+    clock_.advance(2s);
+    a.begin();
+    a.failed();
+  }
+  EXPECT_TRUE(a.leading());
+  EXPECT_EQ(a.valid_until(), until);
+  clock_.advance(2s);
+  EXPECT_FALSE(a.leading());
+}
+
+TEST_F(LeaderElectionTest, GoesOnAfterARenewalWhoseAnswerWasLost) {
+  LeaderElection a = candidate("a");
+  settle(a);
+  clock_.advance(2s);
+  step(a, /*lose_answer=*/true);
+  clock_.advance(2s);
+  EXPECT_EQ(step(a), Ask::kRead);
+  EXPECT_EQ(step(a), Ask::kUpdate);
+  EXPECT_TRUE(a.leading());
+  EXPECT_EQ(a.valid_until(), clock_.now() + 10s);
+}
+
+TEST_F(LeaderElectionTest, StaysLeaderWhenSomebodyOnlyLabelsTheLease) {
+  LeaderElection a = candidate("a");
+  settle(a);
+  server_.lease->resource_version = "77";
+  clock_.advance(2s);
+  EXPECT_EQ(step(a), Ask::kUpdate);  // refused
+  EXPECT_TRUE(a.leading());
+  settle(a);
+  EXPECT_TRUE(a.leading());
+  EXPECT_EQ(a.valid_until(), clock_.now() + 10s);
+}
+
+TEST_F(LeaderElectionTest, StopsAtOnceWhenTheLeaseWasDeleted) {
+  LeaderElection a = candidate("a");
+  settle(a);
+  server_.lease.reset();
+  clock_.advance(2s);
+  EXPECT_EQ(step(a), Ask::kUpdate);
+  EXPECT_FALSE(a.leading());
+  EXPECT_EQ(step(a), Ask::kCreate);
+  EXPECT_TRUE(a.leading());
+}
+
+TEST_F(LeaderElectionTest, HandsOverWithoutAWait) {
+  LeaderElection a = candidate("a");
+  LeaderElection b = candidate("b");
+  settle(a);
+  settle(b);
+  const auto release = a.hand_over();
+  ASSERT_TRUE(release);
+  EXPECT_FALSE(a.leading()) << "before the others can know";
+  server_.answer(a, *release);
+  EXPECT_EQ(server_.lease->holder, "");
+  clock_.advance(2s);
+  settle(b);
+  EXPECT_TRUE(b.leading());
+  EXPECT_FALSE(a.hand_over()) << "there is nothing left to hand over";
+}
+
+TEST_F(LeaderElectionTest, AnAnswerThatComesAfterTheHandOverDoesNotMakeItLeaderAgain) {
+  LeaderElection a = candidate("a");
+  settle(a);
+  clock_.advance(2s);
+  const auto renewal = a.begin();
+  a.hand_over();
+  server_.answer(a, renewal);
+  EXPECT_FALSE(a.leading());
+}
+
+TEST_F(LeaderElectionTest, APausedMachineDoesNotBelieveItsOldLease) {
+  LeaderElection a = candidate("a");
+  settle(a);
+  clock_.set_wall(clock_.wall() + 1h);  // the steady clock of a paused virtual machine stands still
+  EXPECT_FALSE(a.leading());
+}
+
+TEST_F(LeaderElectionTest, RefusesTimesThatLeaveNoRoom) {
+  for (const auto& [duration, deadline, period] : {std::tuple{10s, 10s, 2s}, {15s, 2s, 2s}, {15s, 10s, 0s}}) {
+    EXPECT_FALSE(LeaderElection::create(
+        {.identity = "a", .duration = duration, .renew_deadline = deadline, .retry_period = period}, clock_,
+        default_random()));
+  }
+  EXPECT_FALSE(LeaderElection::create({.identity = ""}, clock_, default_random()));
+}
+
+// Three candidates, lost answers, long silences, a Lease that is deleted: at no moment do two lead, and what
+// a leader set off at the last moment ends (5 s later) before another can lead.
+TEST_F(LeaderElectionTest, NeverHasTwoLeadersWhateverHappens) {
+  std::mt19937_64 random(7);
+  const auto chance = [&](unsigned percent) { return random() % 100 < percent; };
+  std::vector<LeaderElection> all{candidate("a"), candidate("b"), candidate("c")};
+  std::vector<Clock::Steady> silent_until(3, clock_.now());
+  std::vector<std::optional<LeaderElection::Step>> under_way(3);
+  std::vector<Clock::Steady> last_led(3, clock_.now() - 1h);
+  int changes = 0;
+  int leader = -1;
+  for (int i = 0; i < 60'000; ++i) {
+    for (std::size_t c = 0; c < all.size(); ++c) {
+      if (clock_.now() < silent_until[c]) {
+        continue;
+      }
+      if (under_way[c]) {
+        server_.answer(all[c], *under_way[c], chance(20));
+        under_way[c].reset();
+      } else if (all[c].next_at() <= clock_.now()) {
+        under_way[c] = all[c].begin();
+      }
+      if (chance(1)) {
+        silent_until[c] = clock_.now() + std::chrono::seconds(random() % 40);
+      }
+    }
+    for (std::size_t c = 0; c < all.size(); ++c) {
+      if (!all[c].leading()) {
+        continue;
+      }
+      for (std::size_t other = 0; other < all.size(); ++other) {
+        ASSERT_TRUE(other == c || last_led[other] + 5s <= clock_.now()) << "at step " << i;
+      }
+      last_led[c] = clock_.now();
+      changes += leader != static_cast<int>(c) ? 1 : 0;
+      leader = static_cast<int>(c);
+    }
+    clock_.advance(std::chrono::milliseconds(random() % 700));
+  }
+  EXPECT_GT(changes, 50) << "the test must see hand-overs to mean anything";
+}
+
+TEST(LeaseRecord, ReadsAndWritesTheObject) {
+  LeaseRecord record;
+  record.holder = "pod \"x\"";
+  record.duration = 15s;
+  record.acquired = Clock::Wall(std::chrono::seconds(1'700'000'000));
+  record.renewed = record.acquired + 123456us;
+  record.transitions = 3;
+  record.resource_version = "42";
+  EXPECT_EQ(
+      lease_to_patch(record),
+      R"({"metadata":{"resourceVersion":"42"},"spec":{"holderIdentity":"pod \"x\"","leaseDurationSeconds":15,)"
+      R"("acquireTime":"2023-11-14T22:13:20.000000Z","renewTime":"2023-11-14T22:13:20.123456Z","leaseTransitions":3}})");
+  const auto read = parse_lease(lease_to_patch(record));
+  ASSERT_TRUE(read) << read.error().text();
+  EXPECT_TRUE(read->same_claim(record));
+  EXPECT_EQ(read->resource_version, "42");
+  const auto bare = parse_lease(R"({"metadata":{"name":"x","resourceVersion":"1"}})");
+  ASSERT_TRUE(bare);
+  EXPECT_EQ(bare->holder, "");
+  EXPECT_FALSE(parse_lease(R"({"metadata":{},"spec":{}})"));
+  EXPECT_FALSE(parse_lease(R"({"metadata":{"resourceVersion":"1"},"spec":{"renewTime":"yesterday"}})"));
+}
+
+}  // namespace
+}  // namespace tessera::kube

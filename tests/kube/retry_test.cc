@@ -1,0 +1,146 @@
+#include "kube/retry.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "base/file.h"
+#include "kube/backoff.h"
+
+namespace tessera::kube {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+
+Attempt answered(int code, std::optional<std::chrono::seconds> retry_after = {}) {
+  ApiStatus status;
+  status.code = code;
+  status.retry_after = retry_after;
+  return {.answer = status, .sent = true};
+}
+
+constexpr RetryRequest kRead{.repeat = Repeat::kSafe, .repeat_conflict = false};
+constexpr RetryRequest kBind{.repeat = Repeat::kIfNotActed, .repeat_conflict = false};
+
+struct Rule {
+  const char* name;
+  RetryRequest request;
+  Attempt attempt;
+  bool again;
+  ErrorCode code;
+};
+
+class RetryRules : public ::testing::TestWithParam<Rule> {};
+
+TEST_P(RetryRules, Hold) {
+  const Rule& rule = GetParam();
+  EXPECT_EQ(judge(rule.request, rule.attempt).again, rule.again);
+  EXPECT_EQ(final_error(rule.request, rule.attempt, Error(ErrorCode::kUnavailable, "no connection")).code(),
+            rule.code);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, RetryRules,
+    ::testing::Values(
+        Rule{"read_500", kRead, answered(500), true, ErrorCode::kUnavailable},
+        Rule{"read_504", kRead, answered(504), true, ErrorCode::kTimeout},
+        Rule{"read_404", kRead, answered(404), false, ErrorCode::kNotFound},
+        Rule{"read_400", kRead, answered(400), false, ErrorCode::kInvalid},
+        Rule{"read_403", kRead, answered(403), false, ErrorCode::kDenied},
+        Rule{"read_401", kRead, answered(401), true, ErrorCode::kDenied},
+        Rule{"read_410", kRead, answered(410), false, ErrorCode::kConflict},
+        Rule{"read_501", kRead, answered(501), false, ErrorCode::kUnavailable},
+        Rule{"read_lost", kRead, Attempt{}, true, ErrorCode::kUnavailable},
+        Rule{"bind_409", kBind, answered(409), false, ErrorCode::kConflict},
+        Rule{"bind_429", kBind, answered(429, 1s), true, ErrorCode::kUnavailable},
+        Rule{"bind_429_without_time", kBind, answered(429), true, ErrorCode::kUnavailable},
+        Rule{"bind_500_may_have_acted", kBind, answered(500), false, ErrorCode::kTimeout},
+        Rule{"bind_502_may_have_acted", kBind, answered(502), false, ErrorCode::kTimeout},
+        Rule{"bind_503_may_have_acted", kBind, answered(503), false, ErrorCode::kTimeout},
+        Rule{"bind_503_with_retry_after_did_not", kBind, answered(503, 1s), true, ErrorCode::kUnavailable},
+        Rule{"bind_504_may_have_acted", kBind, answered(504), false, ErrorCode::kTimeout},
+        Rule{"bind_reply_lost", kBind, Attempt{}, false, ErrorCode::kTimeout},
+        Rule{"bind_never_sent", kBind, Attempt{.answer = {}, .sent = false}, true, ErrorCode::kUnavailable},
+        Rule{"patch_lost_race", RetryRequest{.repeat = Repeat::kSafe, .repeat_conflict = true}, answered(409),
+             true, ErrorCode::kConflict}),
+    [](const auto& rule) { return std::string(rule.param.name); });
+
+TEST(Retry, WaitsAsLongAsTheServerAsks) {
+  EXPECT_EQ(judge(kRead, answered(429, 7s)).at_least, 7s);
+}
+
+TEST(Retry, AsksForAFreshCredentialAfter401) {
+  EXPECT_TRUE(judge(kBind, answered(401)).refresh_credential);
+}
+
+TEST(Retry, AnEvictionForbiddenByABudgetIsTheCallersBusiness) {
+  const ApiStatus status = status_of_answer(
+      429, R"({"kind":"Status","status":"Failure","message":"Cannot evict pod","reason":"TooManyRequests",
+              "details":{"causes":[{"reason":"DisruptionBudget","message":"needs 2"}]},"code":429})",
+      "");
+  EXPECT_FALSE(judge(kBind, {.answer = status, .sent = true}).again);
+}
+
+TEST(ApiStatus, ReadsRealRefusals) {
+  const std::string folder = std::string(TESSERA_SHARED_DATA) + "/captures/v1.36.4-nodeCacheCapable-true/";
+  if (!std::filesystem::exists(folder)) {
+    GTEST_SKIP() << "no captures at " << folder;
+  }
+  const auto read = [&](const char* name) { return *parse_status(*read_file(folder + name)); };
+  EXPECT_EQ(read("err.conflict-patch.json").to_error().code(), ErrorCode::kConflict);
+  EXPECT_EQ(read("err.forbidden.json").to_error().code(), ErrorCode::kDenied);
+  EXPECT_EQ(read("err.notfound.json").to_error().text(),
+            "the API server answered 404: pods \"nope\" not found");
+  EXPECT_THAT(read("err.unauthorized.json").to_error().text(), HasSubstr("log in again"));
+  EXPECT_THAT(read("err.double-bind.json").message, HasSubstr("already assigned to node"));
+}
+
+TEST(ApiStatus, KeepsTheFirstWordsOfAProxysPage) {
+  const ApiStatus status = status_of_answer(502, "<html>\r\n<b>Bad\x01Gateway</b>", "5");
+  EXPECT_EQ(status.to_error().text(), "the API server answered 502: <html>  <b>Bad Gateway</b>");
+  EXPECT_EQ(status.retry_after, 5s);
+}
+
+TEST(ApiStatus, RetryAfterIsReadAndBounded) {
+  EXPECT_EQ(parse_retry_after("12"), 12s);
+  EXPECT_EQ(parse_retry_after("99999999"), 3600s);
+  EXPECT_EQ(parse_retry_after("-1"), std::nullopt);
+  EXPECT_EQ(parse_retry_after("Wed, 21 Oct 2026 07:28:00 GMT"), std::nullopt);
+  EXPECT_EQ(parse_status(R"({"kind":"Status","details":{"retryAfterSeconds":3}})")->retry_after, 3s);
+}
+
+TEST(Backoff, DoublesUpToTheCapAndStaysWithinHalfOfIt) {
+  std::uint64_t next = 0;
+  Backoff backoff({.first = 100ms, .cap = 1000ms}, [&] { return next; });
+  EXPECT_EQ(backoff.next(), 100ms);
+  EXPECT_EQ(backoff.next(), 200ms);
+  next = ~std::uint64_t{0};
+  EXPECT_EQ(backoff.next(), 200ms) << "half of 400";
+  EXPECT_EQ(backoff.next(), 400ms) << "half of 800";
+  next = 0;
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_EQ(backoff.next(), 1000ms);
+  }
+  backoff.reset();
+  EXPECT_EQ(backoff.next(), 100ms);
+}
+
+TEST(Backoff, SpreadsClientsThatFailTogether) {
+  Random random = default_random();
+  std::chrono::milliseconds least = 1h;
+  std::chrono::milliseconds most = 0ms;
+  for (int i = 0; i < 1000; ++i) {
+    Backoff backoff({.first = 1000ms, .cap = 1000ms}, random);
+    const auto wait = backoff.next();
+    least = std::min(least, wait);
+    most = std::max(most, wait);
+  }
+  EXPECT_GE(least, 500ms);
+  EXPECT_LE(most, 1000ms);
+  EXPECT_GT(most - least, 400ms);
+}
+
+}  // namespace
+}  // namespace tessera::kube
