@@ -1,0 +1,37 @@
+// http/asio.h
+//
+// The names of Boost.Asio as src/http uses them. For the .cc files of this folder alone: no public header
+// includes it.
+#pragma once
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/basic_stream_socket.hpp>
+#include <boost/asio/basic_waitable_timer.hpp>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/system/error_code.hpp>
+#include <chrono>
+
+namespace tessera::http {
+
+namespace asio = boost::asio;
+using boost::system::error_code;
+using tcp = asio::ip::tcp;
+
+// The concrete executor, not Asio's type-erased one: it costs no virtual call and no reference count.
+using Executor = asio::io_context::executor_type;
+using Socket = asio::basic_stream_socket<tcp, Executor>;
+using SteadyTimer = asio::basic_waitable_timer<std::chrono::steady_clock,
+                                               asio::wait_traits<std::chrono::steady_clock>, Executor>;
+using SteadyTime = std::chrono::steady_clock::time_point;
+
+template <class T>
+using Task = asio::awaitable<T, Executor>;
+
+// co_await operation(..., kAwait) gives (error, values...) and throws nothing.
+inline constexpr asio::as_tuple_t<asio::use_awaitable_t<Executor>> kAwait{};
+
+}  // namespace tessera::http

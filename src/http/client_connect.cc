@@ -1,0 +1,167 @@
+// How a client gets a connection: name, TCP, proxy, TLS.
+#include <fmt/core.h>
+#include <openssl/evp.h>
+
+#include <boost/asio/ip/basic_resolver.hpp>
+
+#include "http/client_core.h"
+
+namespace tessera::http {
+namespace {
+
+using Resolver = asio::ip::basic_resolver<tcp, Executor>;
+
+Error unreachable(const Url& where, const std::string& why) {
+  return {ErrorCode::kUnavailable, fmt::format("cannot connect to {}: {}", where.authority(), why)};
+}
+
+// The addresses of `where`. An address as text needs no look-up, and so no thread of Asio's resolver.
+Task<Result<std::vector<tcp::endpoint>>> resolve(Call::State& call, const Executor& executor,
+                                                 const Url& where) {
+  error_code literal_error;
+  const asio::ip::address address = asio::ip::make_address(where.host, literal_error);
+  if (!literal_error) {
+    co_return std::vector<tcp::endpoint>{{address, where.port}};
+  }
+  Resolver resolver(executor);
+  call.abort = [&resolver] { resolver.cancel(); };
+  const auto [error, found] = co_await resolver.async_resolve(where.host, std::to_string(where.port), kAwait);
+  call.abort = nullptr;
+  if (call.interrupted) {
+    co_return fail(*call.interrupted);
+  }
+  if (error) {
+    co_return fail(unreachable(where, error.message()));
+  }
+  std::vector<tcp::endpoint> endpoints;
+  for (const auto& entry : found) {
+    endpoints.push_back(entry.endpoint());
+  }
+  co_return endpoints;
+}
+
+}  // namespace
+
+std::string proxy_authorization(const Url& proxy) {
+  if (proxy.user.empty()) {
+    return {};
+  }
+  std::string encoded((proxy.user.size() + 2) / 3 * 4 + 1, '\0');
+  const int length = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(encoded.data()),
+                                     reinterpret_cast<const unsigned char*>(proxy.user.data()),
+                                     static_cast<int>(proxy.user.size()));
+  encoded.resize(static_cast<std::size_t>(length));
+  return "Proxy-Authorization: Basic " + encoded + "\r\n";
+}
+
+// Tries the addresses in turn. Each gets its part of the time, so that one that swallows packets (an IPv6
+// route to nowhere) does not use up what the others need.
+Task<Result<Socket>> Client::Core::reach(Call::State& call, const Url& where) {
+  const Result<std::vector<tcp::endpoint>> endpoints = co_await resolve(call, executor(), where);
+  if (!endpoints) {
+    co_return fail(endpoints.error());
+  }
+  std::string why = "no address";
+  for (std::size_t i = 0; i < endpoints->size(); ++i) {
+    Socket socket(executor());
+    bool gave_up = false;
+    Watchdog patience(executor(), [&] {
+      gave_up = true;
+      error_code ignored;
+      socket.close(ignored);
+    });
+    if (call.timeouts.connect.count() > 0 && endpoints->size() > 1) {
+      patience.in(call.timeouts.connect / static_cast<long>(endpoints->size()));
+    }
+    call.abort = [&socket] {
+      error_code ignored;
+      socket.close(ignored);
+    };
+    const auto [error] = co_await socket.async_connect((*endpoints)[i], kAwait);
+    call.abort = nullptr;
+    if (call.interrupted) {
+      co_return fail(*call.interrupted);
+    }
+    if (!error) {
+      co_return socket;
+    }
+    why = gave_up ? "no answer" : error.message();
+  }
+  co_return fail(unreachable(where, why));
+}
+
+// Asks the proxy for a way through to the server.
+Task<Status> Client::Core::tunnel(Call::State& call, ClientConnection& connection) {
+  const std::string authority = url.authority();
+  const std::string head = fmt::format("CONNECT {0} HTTP/1.1\r\nHost: {0}\r\nUser-Agent: {1}\r\n{2}\r\n",
+                                       authority, options.user_agent, proxy_authorization(*options.proxy));
+  const std::string proxy = options.proxy->authority();
+  const Io written = co_await connection.stream.write(head);
+  if (call.interrupted) {
+    co_return fail(*call.interrupted);
+  }
+  if (written.error) {
+    co_return fail(unreachable(*options.proxy, written.error.message()));
+  }
+  struct NoBody final : BodySink {
+    bool on_body(std::string_view /*piece*/) override { return true; }
+  } no_body;
+  MessageReader reader(MessageKind::kResponse, {});
+  reader.start(/*head_only=*/true);
+  std::string answer;
+  while (!reader.done()) {
+    std::array<char, 4096> room{};
+    const Io got = co_await connection.stream.read_some(room);
+    if (call.interrupted) {
+      co_return fail(*call.interrupted);
+    }
+    if (got.error) {
+      co_return fail(ErrorCode::kUnavailable,
+                     fmt::format("proxy {} hung up on CONNECT {}", proxy, authority));
+    }
+    answer.append(room.data(), got.bytes);
+    const auto used = reader.feed(answer, no_body);
+    if (!used) {
+      co_return fail(ErrorCode::kInvalid, fmt::format("proxy {}: {}", proxy, used.error().text));
+    }
+    answer.erase(0, *used);
+  }
+  const int status = reader.head().status;
+  if (status / 100 != 2) {
+    co_return fail(
+        status == 403 || status == 407 ? ErrorCode::kDenied : ErrorCode::kUnavailable,
+        fmt::format("proxy {} refuses CONNECT {}: {} {}", proxy, authority, status, reader.head().reason));
+  }
+  co_return Status{};
+}
+
+Task<Result<std::unique_ptr<ClientConnection>>> Client::Core::connect(std::shared_ptr<Call::State> call) {
+  call->allow(call->timeouts.connect, "connecting");
+  const Url& first = options.proxy ? *options.proxy : url;
+  Result<Socket> socket = co_await reach(*call, first);
+  if (!socket) {
+    co_return fail(std::move(socket).error());
+  }
+  auto connection = std::make_unique<ClientConnection>(*std::move(socket));
+  call->abort = [raw = connection.get()] { raw->stream.close(); };
+  if (options.proxy && url.tls) {
+    Status through = co_await tunnel(*call, *connection);
+    if (!through) {
+      co_return fail(std::move(through).error());
+    }
+  }
+  if (url.tls) {
+    const std::string& name = options.tls.server_name.empty() ? url.host : options.tls.server_name;
+    Status secured =
+        co_await connection->stream.start_tls(tls->current(), name, !options.tls.insecure_skip_verify);
+    if (call->interrupted) {
+      co_return fail(*call->interrupted);
+    }
+    if (!secured) {
+      co_return fail(std::move(secured).error());
+    }
+  }
+  co_return connection;
+}
+
+}  // namespace tessera::http

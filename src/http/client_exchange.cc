@@ -1,0 +1,313 @@
+// How a client carries out one request.
+#include <fmt/core.h>
+
+#include <boost/asio/post.hpp>
+
+#include "base/strings.h"
+#include "http/client_core.h"
+
+namespace tessera::http {
+namespace {
+
+// What one read may take: several TLS records, and the whole of most answers.
+constexpr std::size_t kReadBytes = 64U << 10U;
+// A body with a known length gets its memory in steps of at least this.
+constexpr std::size_t kBodyStep = 1U << 20U;
+
+// Where body pieces go: into the response, or to the caller's sink.
+class AnswerBody final : public BodySink {
+ public:
+  explicit AnswerBody(Call::State& call) : call_(call) {}
+
+  bool on_body(std::string_view piece) override {
+    if (call_.streaming) {
+      // The piece lies in the connection's padded buffer.
+      if (!call_.forgotten && !call_.interrupted && call_.sink.on_data &&
+          call_.sink.on_data(json::PaddedView::vouched(piece.data(), piece.size())) == Flow::kPause) {
+        call_.paused = true;
+      }
+      return !call_.paused;
+    }
+    json::PaddedBuffer& body = call_.response.body;
+    if (piece.data() == body.text().data() + body.size() && body.capacity() > body.size()) {
+      body.commit(piece.size());  // it was read into its place
+    } else {
+      body.append(piece);
+    }
+    return true;
+  }
+
+ private:
+  Call::State& call_;
+};
+
+bool is_redirect(int status) {
+  return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
+}
+
+// Reads one answer from a connection.
+class AnswerReader {
+ public:
+  AnswerReader(Call::State& call, ClientConnection& connection)
+      : call_(call),
+        connection_(connection),
+        reader_(MessageKind::kResponse, {.body_bytes = limit(call)}),
+        body_(call) {
+    reader_.start(head_only());
+    call_.response.body = std::move(call_.request.buffer);
+    call_.response.body.clear();
+  }
+
+  Task<Status> read() {
+    call_.allow(call_.timeouts.first_byte, "waiting for the answer to begin");
+    while (!reader_.done()) {
+      Status status = co_await read_more();
+      if (!status) {
+        co_return status;
+      }
+    }
+    co_return Status{};
+  }
+
+  [[nodiscard]] bool reusable() const { return reader_.head().keep_alive && connection_.in.empty(); }
+
+ private:
+  static std::uint64_t limit(const Call::State& call) {
+    return call.streaming ? std::numeric_limits<std::uint64_t>::max() : call.request.max_response_bytes;
+  }
+  [[nodiscard]] bool head_only() const { return call_.request.method == "HEAD"; }
+
+  Task<Status> read_more() {
+    const std::uint64_t remaining = call_.streaming ? 0 : reader_.remaining();
+    const bool direct = remaining > 0 && connection_.in.empty();
+    std::span<char> room;
+    if (direct) {
+      room = call_.response.body.prepare(
+          static_cast<std::size_t>(std::min<std::uint64_t>(remaining, kBodyStep)));
+      room = room.first(static_cast<std::size_t>(std::min<std::uint64_t>(remaining, room.size())));
+    } else {
+      room = connection_.in.prepare(kReadBytes);
+    }
+    const Io got = co_await connection_.stream.read_some(room);
+    if (call_.interrupted) {
+      co_return fail(*call_.interrupted);
+    }
+    if (got.error == asio::error::eof) {
+      co_return ended();
+    }
+    if (got.error) {
+      co_return fail(call_.broken("the connection broke: " + got.error.message()));
+    }
+    call_.answered = true;
+    call_.allow(call_.timeouts.idle, "waiting for the rest of the answer");
+    if (direct) {
+      const auto used = reader_.feed({room.data(), got.bytes}, body_);
+      co_return used ? Status{} : refused(used.error());
+    }
+    connection_.in.commit(got.bytes);
+    co_return co_await digest();
+  }
+
+  // Works through what has been read.
+  Task<Status> digest() {
+    json::PaddedBuffer& in = connection_.in;
+    std::size_t offset = 0;
+    while (offset < in.size() && !reader_.done()) {
+      const bool had_head = reader_.head_done();
+      const auto used = reader_.feed(in.text().substr(offset), body_);
+      if (!used) {
+        co_return refused(used.error());
+      }
+      offset += *used;
+      if (!had_head && reader_.head_done()) {
+        if (Status status = on_head(); !status) {
+          co_return status;
+        }
+      } else if (*used == 0) {
+        break;
+      }
+      if (call_.paused) {
+        co_await wait_for_resume();
+      }
+      if (call_.interrupted) {
+        co_return fail(*call_.interrupted);
+      }
+    }
+    in.consume(offset);
+    co_return Status{};
+  }
+
+  Status on_head() {
+    const MessageHead& head = reader_.head();
+    if (head.status / 100 == 1 && head.status != 101) {
+      reader_.start(head_only());  // the real answer is still to come
+      return {};
+    }
+    if (is_redirect(head.status)) {
+      return fail(
+          ErrorCode::kUnsupported,
+          fmt::format("the server answered {} to {} {} with a redirect to {}, which is not followed; use the "
+                      "right URL",
+                      head.status, call_.request.method, call_.request.target,
+                      quoted(head.headers.find("Location"))));
+    }
+    call_.response.status = head.status;
+    call_.response.reason = head.reason;
+    call_.response.headers = head.headers;
+    if (call_.streaming && call_.sink.on_head && !call_.forgotten &&
+        call_.sink.on_head(call_.response) == Flow::kPause) {
+      call_.paused = true;
+    }
+    return {};
+  }
+
+  Task<void> wait_for_resume() {
+    call_.allow(std::chrono::milliseconds(0), "a reader took a pause");
+    while (call_.paused && !call_.interrupted) {
+      call_.gate.expires_at(SteadyTime::max());
+      co_await call_.gate.async_wait(kAwait);
+    }
+    call_.allow(call_.timeouts.idle, "waiting for the rest of the answer");
+  }
+
+  Status ended() {
+    if (reader_.started() && reader_.end()) {
+      return {};
+    }
+    return fail(call_.broken(call_.answered ? "the server closed the connection in the middle of its answer"
+                                            : "the server closed the connection without an answer"));
+  }
+
+  [[nodiscard]] Status refused(const MessageFault& fault) const {
+    if (fault.status == 413) {
+      return fail(ErrorCode::kExhausted, "the answer is too large: " + fault.text);
+    }
+    return fail(ErrorCode::kInvalid, "the answer cannot be read: " + fault.text);
+  }
+
+  Call::State& call_;
+  ClientConnection& connection_;
+  MessageReader reader_;
+  AnswerBody body_;
+};
+
+bool is_token(std::string_view text) {
+  return !text.empty() && text.find_first_not_of(
+                              "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz"
+                              "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == std::string_view::npos;
+}
+
+}  // namespace
+
+Result<std::string> request_head(const ClientRequest& request, const ClientOptions& options, const Url& url) {
+  if (!is_token(request.method)) {
+    return fail(ErrorCode::kInvalid, "the method " + quoted(request.method) + " is not one");
+  }
+  if (!request.target.starts_with('/') || !is_one_line(request.target) ||
+      request.target.find(' ') != std::string::npos) {
+    return fail(ErrorCode::kInvalid, "the target " + quoted(request.target) + " is not a path");
+  }
+  std::string head = request.method + " ";
+  if (options.proxy && !url.tls) {
+    head += url.origin();  // a proxy that carries plain HTTP wants the whole URL
+  }
+  head += url.path + request.target + " HTTP/1.1\r\nHost: " + url.host_field() + "\r\n";
+  head += "User-Agent: " + options.user_agent + "\r\nAccept-Encoding: identity\r\n";
+  if (options.proxy && !url.tls) {
+    head += proxy_authorization(*options.proxy);
+  }
+  for (const auto& [name, value] : request.headers) {
+    if (!is_token(name) || !is_one_line(value)) {
+      return fail(ErrorCode::kInvalid,
+                  "the header field " + quoted(name) + " has a line break or is no name");
+    }
+    head += name;
+    head += ": ";
+    head += value;
+    head += "\r\n";
+  }
+  if (!request.body.empty() || request.method.starts_with('P')) {
+    head += fmt::format("Content-Length: {}\r\n", request.body.size());
+  }
+  head += "\r\n";
+  return head;
+}
+
+Task<Status> Client::Core::wait_for_turn(Call::State& call) {
+  call.allow(std::chrono::milliseconds(0), "waiting for a free connection");
+  while (idle.empty() && open >= options.max_connections && !call.interrupted) {
+    call.gate.expires_at(SteadyTime::max());
+    waiting.push_back(&call.gate);
+    co_await call.gate.async_wait(kAwait);
+    std::erase(waiting, &call.gate);
+  }
+  if (call.interrupted) {
+    co_return fail(*call.interrupted);
+  }
+  co_return Status{};
+}
+
+Task<Status> Client::Core::exchange(Call::State& call, ClientConnection& connection, bool& reusable) {
+  Result<std::string> head = request_head(call.request, options, url);
+  if (!head) {
+    co_return fail(std::move(head).error());
+  }
+  call.sent = call.answered = false;
+  call.abort = [&connection] { connection.stream.close(); };
+  call.allow(call.timeouts.first_byte, "sending the request");
+  const Io written = co_await connection.stream.write(*head, call.request.body);
+  call.sent = !written.error;
+  if (call.interrupted) {
+    co_return fail(*call.interrupted);
+  }
+  if (written.error) {
+    co_return fail(call.broken("the connection broke: " + written.error.message()));
+  }
+  AnswerReader answer(call, connection);
+  Status status = co_await answer.read();
+  reusable = status.has_value() && answer.reusable();
+  co_return status;
+}
+
+Task<void> Client::Core::carry_out(std::shared_ptr<Call::State> call) {
+  const std::shared_ptr<Core> alive = shared_from_this();
+  Status status;
+  for (bool fresh = false;; fresh = true) {
+    status = co_await wait_for_turn(*call);
+    if (!status) {
+      break;
+    }
+    std::unique_ptr<ClientConnection> connection = fresh ? nullptr : take_idle();
+    const bool reused = connection != nullptr;
+    if (!reused) {
+      ++open;
+      auto made = co_await connect(call);
+      call->abort = nullptr;
+      if (!made) {
+        drop(nullptr);
+        status = fail(std::move(made).error());
+        break;
+      }
+      connection = *std::move(made);
+    }
+    bool reusable = false;
+    status = co_await exchange(*call, *connection, reusable);
+    call->abort = nullptr;
+    if (reusable) {
+      give_back(std::move(connection));
+    } else {
+      drop(std::move(connection));
+    }
+    const bool stale = !status && reused && !call->answered && !call->interrupted;
+    if (!stale || (call->sent && !call->idempotent)) {
+      break;
+    }
+  }
+  if (!status && !call->interrupted) {
+    status = fail(std::move(status).error().context(
+        fmt::format("{} {}{}", call->request.method, url.origin(), call->request.target)));
+  }
+  call->finish(std::move(status));
+}
+
+}  // namespace tessera::http

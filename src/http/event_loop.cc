@@ -1,0 +1,170 @@
+#include "http/event_loop.h"
+
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/post.hpp>
+#include <condition_variable>
+#include <csignal>
+#include <utility>
+
+#include "http/event_loop_core.h"
+
+namespace tessera::http {
+namespace {
+
+// Only the default, which kills, is replaced; whoever handles the signal keeps doing so.
+void ignore_sigpipe() {
+  struct sigaction now{};
+  if (::sigaction(SIGPIPE, nullptr, &now) == 0 && now.sa_handler == SIG_DFL) {
+    now.sa_handler = SIG_IGN;
+    ::sigaction(SIGPIPE, &now, nullptr);
+  }
+}
+
+}  // namespace
+
+struct Timer::State {
+  State(const Executor& executor, std::chrono::nanoseconds delay, std::function<void()> what)
+      : timer(executor), at(std::chrono::steady_clock::now() + delay), task(std::move(what)) {}
+
+  SteadyTimer timer;  // the loop's thread only
+  SteadyTime at;
+  std::function<void()> task;  // likewise
+  std::atomic<bool> over = false;
+};
+
+Timer& Timer::operator=(Timer&& other) noexcept {
+  if (this != &other) {
+    cancel();
+    state_ = std::move(other.state_);
+  }
+  return *this;
+}
+
+Timer::~Timer() {
+  cancel();
+}
+
+bool Timer::pending() const {
+  return state_ != nullptr && !state_->over;
+}
+
+void Timer::cancel() {
+  if (state_ == nullptr || state_->over.exchange(true)) {
+    return;
+  }
+  // Asio's timer is not thread-safe; the loop lets go of it.
+  asio::post(state_->timer.get_executor(), [state = state_] {
+    state->timer.cancel();
+    state->task = nullptr;
+  });
+  state_.reset();
+}
+
+struct EventLoop::Core::Waiting {
+  explicit Waiting(const std::function<void()>& what) : task(what) {}
+  const std::function<void()>& task;
+  std::condition_variable done;
+  bool finished = false;
+};
+
+void EventLoop::Core::finish_waiting() {
+  std::unique_lock lock(mutex);
+  while (!waiting.empty()) {
+    Waiting* next = waiting.front();
+    waiting.pop_front();
+    lock.unlock();
+    next->task();
+    lock.lock();
+    next->finished = true;
+    next->done.notify_all();
+  }
+}
+
+EventLoop::EventLoop() : core_(std::make_unique<Core>()) {
+  ignore_sigpipe();
+}
+
+EventLoop::~EventLoop() = default;
+
+void EventLoop::run() {
+  {
+    const std::scoped_lock lock(core_->mutex);
+    core_->runner = std::this_thread::get_id();
+  }
+  core_->io.run();
+  core_->finish_waiting();
+  const std::scoped_lock lock(core_->mutex);
+  core_->io.restart();
+  core_->runner = std::thread::id{};
+}
+
+bool EventLoop::run_until(const std::function<bool()>& done, std::chrono::nanoseconds at_most) {
+  {
+    const std::scoped_lock lock(core_->mutex);
+    core_->runner = std::this_thread::get_id();
+  }
+  const SteadyTime end = std::chrono::steady_clock::now() + at_most;
+  bool is_done = done();
+  while (!is_done && !core_->io.stopped() && std::chrono::steady_clock::now() < end) {
+    core_->io.run_one_until(end);
+    is_done = done();
+  }
+  core_->finish_waiting();
+  const std::scoped_lock lock(core_->mutex);
+  core_->io.restart();
+  core_->runner = std::thread::id{};
+  return is_done;
+}
+
+void EventLoop::stop() {
+  core_->io.stop();
+}
+
+void EventLoop::post(std::function<void()> task) {
+  asio::post(core_->io.get_executor(), std::move(task));
+}
+
+void EventLoop::call(const std::function<void()>& task) {
+  if (here()) {
+    task();
+    return;
+  }
+  std::unique_lock lock(core_->mutex);
+  if (core_->runner.load() == std::thread::id{}) {
+    task();  // under the lock: run() has to wait until it is over
+    return;
+  }
+  Core::Waiting waiting(task);
+  core_->waiting.push_back(&waiting);
+  asio::post(core_->io.get_executor(), [core = core_.get()] { core->finish_waiting(); });
+  waiting.done.wait(lock, [&] { return waiting.finished; });
+}
+
+Timer EventLoop::after(std::chrono::nanoseconds delay, std::function<void()> task) {
+  auto state = std::make_shared<Timer::State>(core_->io.get_executor(), delay, std::move(task));
+  const auto start = [state] {
+    if (state->over) {
+      return;
+    }
+    state->timer.expires_at(state->at);
+    state->timer.async_wait([state](error_code error) {
+      if (!error && !state->over.exchange(true)) {
+        // Moved out first: the task may destroy its own Timer.
+        const std::function<void()> what = std::move(state->task);
+        what();
+      }
+    });
+  };
+  if (here()) {
+    start();
+  } else {
+    asio::post(core_->io.get_executor(), start);
+  }
+  return Timer(std::move(state));
+}
+
+bool EventLoop::here() const {
+  return core_->runner.load() == std::this_thread::get_id();
+}
+
+}  // namespace tessera::http

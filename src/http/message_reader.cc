@@ -1,0 +1,185 @@
+#include "http/message_reader.h"
+
+#include <boost/beast/http/basic_parser.hpp>
+#include <boost/beast/http/error.hpp>
+
+namespace tessera::http {
+namespace {
+
+namespace beast = boost::beast::http;
+using boost::system::error_code;
+
+MessageFault fault_of(const error_code& error, const MessageLimits& limits) {
+  if (error == beast::error::body_limit) {
+    return {413, "the body is larger than " + std::to_string(limits.body_bytes) + " bytes"};
+  }
+  if (error == beast::error::header_limit) {
+    return {431, "the header fields are larger than " + std::to_string(limits.head_bytes) + " bytes"};
+  }
+  if (error == beast::error::bad_version) {
+    return {505, "only HTTP/1.0 and HTTP/1.1 are spoken here"};
+  }
+  if (error == beast::error::bad_transfer_encoding) {
+    return {501, "the only transfer coding known here is chunked"};
+  }
+  return {400, "not a valid HTTP message: " + error.message()};
+}
+
+// Writes what Beast finds into a MessageHead and hands body pieces on.
+template <bool is_request>
+class Parser final : public beast::basic_parser<is_request> {
+ public:
+  Parser(const MessageLimits& limits, MessageHead& head, bool head_only) : head_(head) {
+    // Beast counts the start line and the fields apart; each may have the whole of it.
+    this->header_limit(static_cast<std::uint32_t>(limits.head_bytes));
+    this->body_limit(limits.body_bytes);
+    if (head_only) {
+      this->skip(true);
+    }
+  }
+
+  std::size_t feed(std::string_view bytes, BodySink& sink, error_code& error) {
+    sink_ = &sink;
+    // Stops after the head the first time, and runs through the body from then on.
+    this->eager(this->is_header_done());
+    const std::size_t used = this->put({bytes.data(), bytes.size()}, error);
+    if (error == beast::error::need_more) {
+      error = {};
+    }
+    return used;
+  }
+
+ private:
+  using View = boost::beast::string_view;
+
+  void on_request_impl(beast::verb /*verb*/, View method, View target, int version,
+                       error_code& /*error*/) override {
+    head_.method.assign(method.data(), method.size());
+    head_.target.assign(target.data(), target.size());
+    head_.version = version;
+  }
+  void on_response_impl(int status, View reason, int version, error_code& /*error*/) override {
+    head_.status = status;
+    head_.reason.assign(reason.data(), reason.size());
+    head_.version = version;
+  }
+  void on_field_impl(beast::field /*field*/, View name, View value, error_code& /*error*/) override {
+    head_.headers.add({name.data(), name.size()}, {value.data(), value.size()});
+  }
+  void on_header_impl(error_code& error) override {
+    head_.keep_alive = this->keep_alive();
+    head_.chunked = this->chunked();
+    // Beast takes a request with a transfer coding that it does not know for one without a body, and would
+    // read its body as the next request.
+    if (is_request && !head_.chunked && head_.headers.has("Transfer-Encoding")) {
+      error = beast::error::bad_transfer_encoding;
+    }
+  }
+  void on_body_init_impl(const boost::optional<std::uint64_t>& /*length*/, error_code& /*error*/) override {}
+  std::size_t on_body_impl(View piece, error_code& /*error*/) override { return hand_on(piece); }
+  void on_chunk_header_impl(std::uint64_t /*size*/, View /*extensions*/, error_code& /*error*/) override {}
+  std::size_t on_chunk_body_impl(std::uint64_t /*remain*/, View piece, error_code& /*error*/) override {
+    return piece.empty() ? 0 : hand_on(piece);
+  }
+  void on_finish_impl(error_code& /*error*/) override {}
+
+  std::size_t hand_on(View piece) {
+    if (!sink_->on_body({piece.data(), piece.size()})) {
+      this->eager(false);  // put() comes back after this piece
+    }
+    return piece.size();
+  }
+
+  MessageHead& head_;
+  BodySink* sink_ = nullptr;
+};
+
+}  // namespace
+
+struct MessageReader::Parsers {
+  std::optional<Parser<true>> request;
+  std::optional<Parser<false>> response;
+
+  // Calls `what` with the one that is in use.
+  template <class What>
+  auto visit(What&& what) {
+    return request ? what(*request) : what(*response);
+  }
+};
+
+MessageReader::MessageReader(MessageKind kind, MessageLimits limits)
+    : kind_(kind), limits_(limits), parsers_(std::make_unique<Parsers>()) {
+  start();
+}
+
+MessageReader::~MessageReader() = default;
+
+void MessageReader::start(bool head_only) {
+  head_.headers.clear();
+  head_.content_length.reset();
+  if (kind_ == MessageKind::kRequest) {
+    parsers_->request.emplace(limits_, head_, head_only);
+  } else {
+    parsers_->response.emplace(limits_, head_, head_only);
+  }
+}
+
+tl::expected<std::size_t, MessageFault> MessageReader::feed(std::string_view bytes, BodySink& sink) {
+  return parsers_->visit([&](auto& parser) -> tl::expected<std::size_t, MessageFault> {
+    if (bytes.empty() || parser.is_done()) {
+      return 0;
+    }
+    const bool had_head = parser.is_header_done();
+    error_code error;
+    const std::size_t used = parser.feed(bytes, sink, error);
+    if (error) {
+      return tl::unexpected(fault_of(error, limits_));
+    }
+    // A chunk extension or a trailer that never ends would else be collected for ever.
+    if (used == 0 && bytes.size() > limits_.head_bytes) {
+      return tl::unexpected(fault_of(beast::error::header_limit, limits_));
+    }
+    if (!had_head && parser.is_header_done()) {
+      if (const auto length = parser.content_length()) {
+        head_.content_length = *length;
+      }
+    }
+    return used;
+  });
+}
+
+tl::expected<void, MessageFault> MessageReader::end() {
+  return parsers_->visit([&](auto& parser) -> tl::expected<void, MessageFault> {
+    error_code error = beast::error::partial_message;
+    if (parser.got_some()) {
+      parser.put_eof(error);
+    }
+    if (error) {
+      return tl::unexpected(MessageFault{400, "the message was cut short"});
+    }
+    return {};
+  });
+}
+
+bool MessageReader::started() const {
+  return parsers_->visit([](auto& parser) { return parser.got_some(); });
+}
+
+bool MessageReader::head_done() const {
+  return parsers_->visit([](auto& parser) { return parser.is_header_done(); });
+}
+
+bool MessageReader::done() const {
+  return parsers_->visit([](auto& parser) { return parser.is_done(); });
+}
+
+std::uint64_t MessageReader::remaining() const {
+  return parsers_->visit([](auto& parser) -> std::uint64_t {
+    if (!parser.is_header_done() || parser.is_done() || !parser.content_length()) {
+      return 0;
+    }
+    return parser.content_length_remaining().value_or(0);
+  });
+}
+
+}  // namespace tessera::http
