@@ -29,6 +29,13 @@ class IndexList {
   // "" is the empty list. Fails on anything else that is not numbers, ranges and commas.
   static Result<IndexList> parse(std::string_view text);
 
+  // The list of one number.
+  static IndexList of(std::uint32_t index) {
+    IndexList list;
+    list.ranges_ = {{index, index}};
+    return list;
+  }
+
   [[nodiscard]] std::string text() const;
   [[nodiscard]] bool empty() const { return ranges_.empty(); }
   [[nodiscard]] const std::vector<IndexRange>& ranges() const { return ranges_; }

@@ -2,32 +2,64 @@
 
 #include <algorithm>
 #include <bit>
+#include <cassert>
 
 namespace tessera::topology {
 
+namespace {
+
+// Large enough that one of the 12,870 sets of eight GPUs of sixteen still counts some hundred.
+constexpr std::uint64_t kUnit = std::uint64_t{1} << 24U;
+// A busy GPU divides by four: two bits for each GPU make all divisions exact.
+constexpr unsigned kBitsPerGpu = 2;
+
+// What each set counts when all of its GPUs are free.
+std::vector<std::uint64_t> counts_of_sets(unsigned gpus, std::span<const std::uint8_t> ring_level,
+                                          std::span<const Mbps> levels) {
+  std::vector<std::uint64_t> ideal(gpus + 1, 0);
+  std::vector<std::uint64_t> sets_of_size(gpus + 1, 0);
+  for (std::uint32_t set = 0; set < ring_level.size(); ++set) {
+    const auto size = static_cast<unsigned>(std::popcount(set));
+    ++sets_of_size[size];
+    if (size >= 2) {
+      ideal[size] = std::max<std::uint64_t>(ideal[size], levels[ring_level[set]]);
+    }
+  }
+  std::vector<std::uint64_t> counts(ring_level.size(), 0);
+  for (std::uint32_t set = 0; set < ring_level.size(); ++set) {
+    const auto size = static_cast<unsigned>(std::popcount(set));
+    if (size >= 2) {
+      counts[set] = kUnit * levels[ring_level[set]] / ideal[size] / sets_of_size[size];
+    }
+  }
+  return counts;
+}
+
+}  // namespace
+
 std::vector<std::uint16_t> left_for_others(unsigned gpus, std::span<const std::uint8_t> ring_level,
                                            std::span<const Mbps> levels) {
-  const std::size_t sets = std::size_t{1} << gpus;
-  std::vector<std::uint16_t> worth(sets, 0);
-  std::vector<std::uint8_t> best(sets, 0);  // level + 1 of the best set of the size in hand, 0 for none
-  for (unsigned count = 2; count <= gpus; ++count) {
-    for (std::uint32_t set = 0; set < sets; ++set) {
-      const auto size = static_cast<unsigned>(std::popcount(set));
-      std::uint8_t found = 0;
-      if (size == count) {
-        found = static_cast<std::uint8_t>(ring_level[set] + 1);
-      }
-      for (std::uint32_t rest = size > count ? set : 0; rest != 0; rest &= rest - 1) {
-        found = std::max(found, best[set ^ (rest & (~rest + 1))]);
-      }
-      best[set] = found;
-    }
-    const std::uint64_t ideal = levels[best[sets - 1] - 1U];
-    for (std::uint32_t set = 0; set < sets; ++set) {
-      if (best[set] > 0) {
-        worth[set] = static_cast<std::uint16_t>(worth[set] + 1000ULL * levels[best[set] - 1U] / ideal);
+  assert(gpus <= 16);  // 15 sizes * 2^24 * 4^16 < 2^64
+  std::vector<std::uint64_t> sums = counts_of_sets(gpus, ring_level, levels);
+  for (std::uint64_t& sum : sums) {
+    sum <<= kBitsPerGpu * gpus;
+  }
+  // GPU by GPU: with it free, a set counts the same with or without it; with it busy, a quarter.
+  for (unsigned gpu = 0; gpu < gpus; ++gpu) {
+    for (std::uint32_t set = 0; set < sums.size(); ++set) {
+      const std::uint32_t with = set | (1U << gpu);
+      if (with != set) {
+        const std::uint64_t without_it = sums[set];
+        const std::uint64_t with_it = sums[with];
+        sums[set] = without_it + (with_it >> kBitsPerGpu);
+        sums[with] = without_it + with_it;
       }
     }
+  }
+  std::vector<std::uint16_t> worth(sums.size(), 0);
+  const std::uint64_t most = sums.back() >> (kBitsPerGpu * gpus);
+  for (std::size_t set = 0; most > 0 && set < sums.size(); ++set) {
+    worth[set] = static_cast<std::uint16_t>((sums[set] >> (kBitsPerGpu * gpus)) * 0xffff / most);
   }
   return worth;
 }

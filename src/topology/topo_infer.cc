@@ -1,0 +1,151 @@
+#include "topology/topo_infer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace tessera::topology {
+
+namespace {
+
+constexpr unsigned kMostLinksOfAGpu = 18;
+
+bool is_slower(const Link& a, const Link& b) {
+  return std::pair(a.nvlinks, a.path) < std::pair(b.nvlinks, b.path);
+}
+
+// The link that all told pairs have, if they agree.
+std::optional<Link> common_link(const ToldTopology& told) {
+  std::optional<Link> common;
+  for (const std::optional<Link>& link : told.links) {
+    if (link && common && *link != *common) {
+      return std::nullopt;
+    }
+    common = link ? link : common;
+  }
+  return common;
+}
+
+// NUMA nodes from CPU lists, when no GPU has one.
+void infer_numa(Topology& topology, std::vector<std::string>& notes) {
+  std::vector<IndexList> nodes;
+  for (unsigned gpu = 0; gpu < topology.size(); ++gpu) {
+    if (!topology.place(gpu).numa.empty()) {
+      return;
+    }
+  }
+  for (unsigned gpu = 0; gpu < topology.size(); ++gpu) {
+    GpuPlace& place = topology.place(gpu);
+    if (place.cpus.empty()) {
+      continue;
+    }
+    const auto known = std::ranges::find(nodes, place.cpus);
+    place.numa = IndexList::of(static_cast<std::uint32_t>(known - nodes.begin()));
+    if (known == nodes.end()) {
+      nodes.push_back(place.cpus);
+    }
+  }
+  if (!nodes.empty()) {
+    notes.emplace_back("there is no NUMA column; GPUs with equal CPU lists are taken to share a NUMA node");
+  }
+}
+
+unsigned links_of(const Topology& topology, unsigned gpu) {
+  unsigned links = 0;
+  for (unsigned peer = 0; peer < topology.size(); ++peer) {
+    links += peer == gpu ? 0U : topology.link(gpu, peer).nvlinks;
+  }
+  return links;
+}
+
+unsigned generation_of(unsigned links, bool single_links) {
+  if (links == 4 && single_links) {
+    return 1;
+  }
+  if (links <= 6) {
+    return 2;
+  }
+  if (links <= 12) {
+    return 3;
+  }
+  return links <= kMostLinksOfAGpu ? 4 : 5;
+}
+
+}  // namespace
+
+ToldTopology::ToldTopology(unsigned gpu_total, std::vector<Nic> nic_columns)
+    : gpus(gpu_total),
+      row_told(gpu_total, false),
+      links(std::size_t{gpu_total} * gpu_total),
+      places(gpu_total),
+      nics(std::move(nic_columns)) {
+  for (Nic& nic : nics) {
+    nic.paths.assign(gpus, PciePath::kUnknown);
+  }
+}
+
+void infer_nvlinks(Topology& topology) {
+  unsigned widest = 0;  // of one pair
+  for (unsigned a = 1; a < topology.size(); ++a) {
+    for (unsigned b = 0; b < a; ++b) {
+      widest = std::max<unsigned>(widest, topology.link(a, b).nvlinks);
+    }
+  }
+  const unsigned limit = widest > kMostLinksOfAGpu ? kMaxNvlinks : kMostLinksOfAGpu;
+  unsigned most = 0;  // links one GPU has
+  for (unsigned gpu = 0; gpu < topology.size(); ++gpu) {
+    const unsigned links = links_of(topology, gpu);
+    most = std::max(most, links > limit ? widest : links);
+  }
+  const auto generation = static_cast<std::uint8_t>(generation_of(most, widest == 1));
+  for (unsigned a = 1; a < topology.size(); ++a) {
+    for (unsigned b = 0; b < a; ++b) {
+      Link link = topology.link(a, b);
+      if (link.nvlinks > 0) {
+        link.generation = generation;
+        link.nvswitch = links_of(topology, a) > limit && links_of(topology, b) > limit;
+        topology.set_link(a, b, link);
+      }
+    }
+  }
+}
+
+TopoText infer_topology(ToldTopology told) {
+  TopoText result{.topology = Topology(told.gpus), .notes = {}};
+  Topology& topology = result.topology;
+  const std::optional<Link> common = common_link(told);
+  GpuMask missing_rows = 0;
+  unsigned unknown_pairs = 0;
+  for (unsigned a = 0; a < told.gpus; ++a) {
+    missing_rows |= told.row_told[a] ? 0 : gpu_bit(a);
+    topology.place(a) = std::move(told.places[a]);
+    for (unsigned b = 0; b < a; ++b) {
+      const std::optional<Link>& one = told.link(a, b);
+      const std::optional<Link>& other = told.link(b, a);
+      if (!one && !other) {
+        topology.set_link(a, b, common.value_or(Link{}));
+        unknown_pairs += common ? 0U : 1U;
+        continue;
+      }
+      if (one && other && *one != *other) {
+        result.notes.push_back(
+            fmt::format("GPU{} and GPU{}: one side says {}, the other {}; the slower one counts", b, a,
+                        short_name(*other), short_name(*one)));
+      }
+      topology.set_link(a, b, !one || (other && is_slower(*other, *one)) ? *other : *one);
+    }
+  }
+  if (missing_rows != 0) {
+    result.notes.push_back(fmt::format(
+        "no row for GPU {}; {}", gpu_list(missing_rows),
+        unknown_pairs == 0 ? "their links follow from the other rows"
+                           : fmt::format("{} pairs are unknown and count as SYS", unknown_pairs)));
+  }
+  topology.nics = std::move(told.nics);
+  infer_nvlinks(topology);
+  infer_numa(topology, result.notes);
+  return result;
+}
+
+}  // namespace tessera::topology
