@@ -69,12 +69,15 @@ cgroup_enter() {
 }
 
 # cgroup_mount_private: inside the new mount and cgroup namespaces, shows the cluster's cgroup as the root.
-# The old mounts must go first: runc searches the list of mounts and would take the hidden ones.
+# All older cgroup mounts must go first, also those of chroots elsewhere on the machine: runc searches the list of
+# mounts and takes the first that fits, hidden or not.
 cgroup_mount_private() {
   local controllers name list
   mapfile -t list < <(cgroup_hierarchies)
   local v2=
   cgroup_v2 && v2=1
+  awk '{ for (i = 7; $i != "-"; i++) {} } $(i + 1) ~ /^cgroup2?$/ { print $5 }' /proc/self/mountinfo | tac |
+    while read -r name; do umount -l "$(printf '%b' "${name//\\/\\0}")" 2>/dev/null || true; done
   umount -R -l /sys
   mount -t sysfs sysfs /sys
   if [[ -n $v2 ]]; then

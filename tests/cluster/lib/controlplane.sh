@@ -28,7 +28,9 @@ run_kube_controller_manager() {
   local kubeconfig=$S/kube/kube-controller-manager grace=40s
   # Thousands of simulated nodes renew their leases rarely (see kwok.sh); the default would call them dead.
   ((SIM_NODES == 0)) || grace=${SIM_GRACE_SECONDS}s
+  # The default of 20 requests a second makes the first ServiceAccount wait for seconds.
   exec kube-controller-manager --kubeconfig="$kubeconfig" --authentication-kubeconfig="$kubeconfig" \
+    --kube-api-qps=500 --kube-api-burst=1000 \
     --authorization-kubeconfig="$kubeconfig" --bind-address=127.0.0.1 --cert-dir="$S/tmp/kcm" \
     --leader-elect=false --use-service-account-credentials=true --node-monitor-grace-period="$grace" \
     --service-account-private-key-file="$S/pki/sa.key" --root-ca-file="$S/pki/ca.crt" \

@@ -53,7 +53,7 @@ diagnose() {
   done
   ((silent == 0)) || return 0
   for node in $(all_nodes); do
-    if ! admin_kubectl get node "$node" --no-headers 2>/dev/null | grep -qw Ready; then
+    if ! admin_kubectl get node "$node" --no-headers --request-timeout=5s 2>/dev/null | grep -qw Ready; then
       say "cluster $CLUSTER: all parts answer, but $node is not Ready"
       tail_of "kubelet-$node" 15
       silent=1

@@ -39,7 +39,7 @@ spec:
     statusTemplate: |
       {{ $now := Now }}
       addresses:
-      - {type: InternalIP, address: {{ NodeIPWith .metadata.name }}}
+      - {type: InternalIP, address: {{ NodeIP }}}
       conditions:
       - {type: Ready, status: "True", reason: KubeletReady, message: simulated, lastHeartbeatTime: {{ $now | Quote }}, lastTransitionTime: {{ $now | Quote }}}
       nodeInfo: {architecture: amd64, operatingSystem: linux, kubeletVersion: simulated, bootID: "", containerRuntimeVersion: "", kernelVersion: "", kubeProxyVersion: "", machineID: "", osImage: "", systemUUID: ""}
@@ -93,5 +93,5 @@ run_kwok() {
 
 # sim_nodes_ready: how many simulated nodes are Ready.
 sim_nodes_ready() {
-  admin_kubectl get nodes -l tessera.test/simulated=true --no-headers 2>/dev/null | awk '$2 == "Ready"' | wc -l
+  admin_kubectl get nodes -l tessera.test/simulated=true --no-headers --request-timeout=20s 2>/dev/null | awk '$2 == "Ready"' | wc -l
 }

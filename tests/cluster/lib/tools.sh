@@ -70,9 +70,22 @@ tool_ldflags() {
   esac
 }
 
+declare -A TOOL_HOME_OF # filled by learn_tools
+
+# learn_tools: works all folders out once, for scripts that ask often.
+learn_tools() {
+  local program
+  TOOL_HOME_OF=()
+  for program in $ALL_PROGRAMS; do TOOL_HOME_OF[$program]=$(tool_home "$program"); done
+}
+
 # tool_home PROGRAM: the folder in the cache that holds exactly this build of it.
 tool_home() {
   local version hash module
+  if [[ -n ${TOOL_HOME_OF[$1]:-} ]]; then
+    printf '%s' "${TOOL_HOME_OF[$1]}"
+    return
+  fi
   version=$(tool_version "$1")
   module=$(tool_module "$1")
   hash=$({

@@ -69,6 +69,7 @@ up_prepare() {
   fi
   remove_cluster # what a crash may have left
   local -a programs
+  learn_tools
   mapfile -t programs < <(needed_programs | tr ' ' '\n')
   if [[ -n $(missing_tools "${programs[@]}") ]]; then
     "$CLUSTER_DIR/build-tools" --k8s "$K8S" --only "$(IFS=,; echo "${programs[*]}")"
@@ -148,7 +149,7 @@ up_wait() {
     wait_until 30 "kube-proxy of $node" probe "kube-proxy-$node"
   done
   wait_until 60 "the default ServiceAccount" default_service_account
-  ((SIM_NODES == 0)) || wait_until 300 "$SIM_NODES simulated nodes to be Ready" all_sim_nodes_ready
+  ((SIM_NODES == 0)) || wait_until $((60 + SIM_NODES / 10)) "$SIM_NODES simulated nodes to be Ready" all_sim_nodes_ready
 }
 
 node_ready() {

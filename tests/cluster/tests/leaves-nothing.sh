@@ -1,0 +1,140 @@
+#!/usr/bin/env bash
+# `down` leaves the machine as it was: after a normal life, after kill -9 of the driver or of its parent, after kill -9
+# of `up` half-way, and with a state directory that a reboot made stale.
+set -euo pipefail
+# shellcheck source=../lib/api.sh
+source "$(dirname "$0")/../lib/api.sh"
+
+cluster_require_or_skip kubelet
+work=$(mktemp -d /tmp/leaves-nothing.XXXXXX)
+export TESSERA_STATE=$work/state
+STATE_ROOT=$TESSERA_STATE
+
+# Sysctls that change by themselves on any machine.
+VOLATILE='^(fs\.(dentry-state|file-nr|inode-nr|inode-state|aio-nr|quota\.)|kernel\.(ns_last_pid|random\.|pty\.nr|perf_event_max_sample_rate)|net\.netfilter\.nf_conntrack_count|dev\.cdrom)'
+
+# snapshot: what of the machine a cluster could have touched. Other clusters that live at the same time show only as
+# cgroups and as the directories they share, so these are left out by name.
+snapshot() {
+  say "# mounts"
+  cut -d' ' -f4- /proc/self/mountinfo | sort
+  say "# links, addresses, routes"
+  ip -o link | awk '{print $2}'
+  ip -o addr | awk '{print $2, $3, $4}'
+  ip route
+  say "# iptables"
+  iptables-save 2>&1 | sed 's/\[[0-9:]*\]//; /^#/d'
+  say "# sysctls"
+  sysctl -a 2>/dev/null | grep -Ev "$VOLATILE"
+  say "# cgroups"
+  find /sys/fs/cgroup -maxdepth 2 -type d -not -path '*/tessera.*' -not -path '*/process_api/*' | sort
+  find /sys/fs/cgroup -type d -path "*/tessera.$CLUSTER*"
+  say "# directories"
+  ls -d /run/containerd /run/netns /run/xtables.lock /run/cdi /var/lib/containerd /etc/cni /etc/cdi /etc/kubernetes \
+    /var/run/kubernetes "$TESSERA_STATE" 2>/dev/null || true
+  # shellcheck disable=SC2086
+  other_clusters || ls -d $NODE_MOUNT_POINTS "$HOST_RECORD" 2>/dev/null || true
+  say "# end"
+}
+
+other_clusters() { cgroup_clusters | grep -vxq "$CLUSTER"; }
+
+# descendants PID: all processes below it, with the time that makes the pid unique.
+descendants() {
+  local pid
+  ps -eo pid=,ppid= | awk -v root="$1" '
+    { parent[$1] = $2 }
+    END { for (p in parent) { q = p; while (q in parent && q != root) q = parent[q]; if (q == root) print p } }' |
+    while read -r pid; do say "$pid $(process_start "$pid")"; done
+}
+
+# survivors FILE: processes of the list that still exist.
+survivors() {
+  local pid start
+  while read -r pid start; do
+    [[ -n $start ]] || continue
+    same_process "$pid" "$start" && say "$pid $(tr '\0' ' ' <"/proc/$pid/cmdline" | cut -c1-80)"
+  done <"$1"
+  return 0
+}
+
+# mentioned: processes anywhere whose command line names our state directory.
+mentioned() {
+  local file line
+  for file in /proc/[0-9]*/cmdline; do
+    line=$(tr '\0' ' ' 2>/dev/null <"$file") || continue
+    [[ $line != *"$TESSERA_STATE"* ]] || say "$file $line"
+  done
+}
+
+# expect_nothing WHEN PROCESSES
+expect_nothing() {
+  expect "$1: every process is gone" "" "$(survivors "$2")$(mentioned)"
+  expect "$1: mounts, links, iptables, sysctls, cgroups and directories are as before" "" \
+    "$(diff "$work/before" <(snapshot) || true)"
+}
+
+start() {
+  TESSERA_OWNER="$$ $(process_start $$)" cluster up "$@" >/dev/null
+  require_running
+  descendants "$(<"$S/driver/launcher")" >"$work/processes"
+}
+
+use_cluster "leaves-nothing-$$"
+TEST_CLUSTERS=$CLUSTER
+trap 'rm -rf "$work"; clean_up' EXIT
+snapshot >"$work/before"
+
+start --nodes 2
+for node in node-a node-b; do
+  kubectl run "on-$node" --image="$BUSYBOX_IMAGE" --overrides="{\"spec\":{\"nodeName\":\"$node\"}}" -- sleep 1000 >/dev/null
+  wait_for 30 "a pod runs on $node" pod_is "on-$node" Running || true
+done
+"$CLUSTER_DIR/cluster" --name "$CLUSTER" exec --node node-b -- sleep 1000 &
+disown
+descendants "$(<"$S/driver/launcher")" >"$work/processes"
+if (($(wc -l <"$work/processes") >= 25)); then pass "the cluster's processes were found"; else fail "too few processes: $(wc -l <"$work/processes")"; fi
+expect "the machine's sysctls do not change even while it runs" "" \
+  "$(diff <(grep -E '^(kernel|vm)\.' "$work/before") <(snapshot | grep -E '^(kernel|vm)\.') || true)"
+cluster down >/dev/null
+expect_nothing "after down" "$work/processes"
+
+start --nodes 1
+kill -KILL "$(driver_pid)"
+gone() { [[ -z $(survivors "$work/processes") ]]; }
+DRIVER='' # its death is what we want here: nobody is to blame
+deadline=$((SECONDS + 20))
+until gone || ((SECONDS > deadline)); do sleep 0.05; done
+expect "kill -9 of the driver alone ends every process" "" "$(survivors "$work/processes")"
+cluster down >/dev/null
+expect_nothing "after kill -9 of the driver and down" "$work/processes"
+
+# kill_up_half_way: when it has just started the API server. (Not through the function "cluster": that would be a
+# shell in between, and up itself would live on.)
+kill_up_half_way() {
+  local up
+  "$CLUSTER_DIR/cluster" --name "$CLUSTER" up >/dev/null 2>&1 &
+  up=$!
+  disown
+  until [[ -e $S/parts/kube-apiserver/pid ]]; do sleep 0.02; done
+  kill -KILL "$up"
+  descendants "$(<"$S/driver/launcher")" >"$work/processes"
+}
+
+kill_up_half_way
+cluster down >/dev/null
+expect_nothing "after kill -9 of up half-way and down" "$work/processes"
+
+kill_up_half_way
+kill -KILL "$(<"$S/driver/launcher")"
+cluster down >/dev/null
+expect_nothing "after kill -9 of up half-way, then of the driver's parent, and down" "$work/processes"
+
+# After a reboot the pids in the state directory belong to others, for example to this test.
+mkdir -p "$S/driver"
+echo "$$ 1" >"$S/driver/pid"
+: >"$work/processes"
+cluster down >/dev/null
+expect_nothing "with a stale state directory" "$work/processes"
+expect "down is at ease where there is nothing" "there is no cluster \"$CLUSTER\"" "$(cluster down)"
+finish

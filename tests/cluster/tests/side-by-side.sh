@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Two clusters at once, one with a scheduler configuration of its own: neither sees the other, and one goes without
+# harm to the other.
+set -euo pipefail
+# shellcheck source=../lib/api.sh
+source "$(dirname "$0")/../lib/api.sh"
+
+cluster_require_or_skip kubelet
+config=$(mktemp)
+trap 'rm -f "$config"' EXIT
+cat >"$config" <<'EOF'
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: our-own-scheduler
+EOF
+
+cluster_start --as one
+cluster_start --as two --scheduler-config "$config"
+rm -f "$config"
+
+kubectl run here --image="$BUSYBOX_IMAGE" --overrides='{"spec":{"schedulerName":"our-own-scheduler"}}' -- sleep 1000 >/dev/null
+wait_for 30 "the given scheduler configuration is used" pod_is here Running || true
+switch_cluster one
+kubectl run there --image="$BUSYBOX_IMAGE" -- sleep 1000 >/dev/null
+wait_for 30 "a pod runs in the other cluster" pod_is there Running || true
+expect "which has only its own pods" "pod/there" "$(kubectl get pods -o name)"
+if two_refused=$("$CLUSTER_DIR/cluster" --name "$CLUSTER" up 2>&1); then fail "a second up of the same name is refused"; fi
+expect_match "a second up of the same name says so" "already up" "$two_refused"
+
+cluster down >/dev/null
+switch_cluster two
+check "the one that stays is well" cluster status
+expect "its pod still runs" "hello" "$(kubectl exec here -- echo hello)"
+expect "its nodes kept their directories" "kubelet.sock" "$(cluster exec -- ls /var/lib/kubelet/device-plugins | grep kubelet.sock)"
+finish
