@@ -1,0 +1,464 @@
+// The life of one connection of a Server: read a request, hand it over, write the answer, again.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+
+#include "http/server_core.h"
+#include "json/escape.h"
+
+namespace tessera::http {
+namespace {
+
+// The first read of a request: the head, and the body of a small one. What an idle connection costs.
+constexpr std::size_t kHeadRead = 4U << 10U;
+// A body gets its memory in steps as it comes, so that a peer cannot claim much by announcing much.
+constexpr std::size_t kBodyStep = 256U << 10U;
+// How long and how much we listen to a peer that we will not answer any more, so that it can read our last
+// answer: closing a socket with unread bytes resets the connection and may take the answer with it.
+constexpr std::chrono::seconds kLingerTime{2};
+constexpr std::size_t kLingerBytes = 4U << 20U;
+constexpr std::size_t kSpareAnswerBytes = 1U << 20U;
+
+}  // namespace
+
+std::string_view status_text(int status) {
+  struct Entry {
+    int status;
+    std::string_view text;
+  };
+  static constexpr Entry kTexts[] = {
+      {200, "OK"},
+      {201, "Created"},
+      {202, "Accepted"},
+      {204, "No Content"},
+      {304, "Not Modified"},
+      {400, "Bad Request"},
+      {401, "Unauthorized"},
+      {403, "Forbidden"},
+      {404, "Not Found"},
+      {405, "Method Not Allowed"},
+      {408, "Request Timeout"},
+      {409, "Conflict"},
+      {410, "Gone"},
+      {413, "Content Too Large"},
+      {415, "Unsupported Media Type"},
+      {422, "Unprocessable Content"},
+      {429, "Too Many Requests"},
+      {431, "Request Header Fields Too Large"},
+      {500, "Internal Server Error"},
+      {501, "Not Implemented"},
+      {502, "Bad Gateway"},
+      {503, "Service Unavailable"},
+      {504, "Gateway Timeout"},
+      {505, "HTTP Version Not Supported"},
+  };
+  const auto* found = std::find_if(std::begin(kTexts), std::end(kTexts),
+                                   [&](const Entry& entry) { return entry.status == status; });
+  return found == std::end(kTexts) ? "Status" : found->text;
+}
+
+ServerConnection::ServerConnection(std::shared_ptr<Server::Core> core, Socket socket)
+    : core_(std::move(core)),
+      stream_(std::move(socket)),
+      watchdog_(core_->executor(), [this] { on_late(); }),
+      reader_(MessageKind::kRequest,
+              {.head_bytes = core_->options.max_head_bytes, .body_bytes = core_->options.max_body_bytes}),
+      gate_(core_->executor()) {
+  error_code error;
+  const tcp::endpoint peer = stream_.socket().remote_endpoint(error);
+  if (!error) {
+    request_.peer_ = fmt::format("{}:{}", peer.address().to_string(), peer.port());
+  }
+}
+
+ServerConnection::~ServerConnection() = default;
+
+void ServerConnection::on_late() {
+  late_ = true;
+  core_->counters.timeouts += idle_ ? 0 : 1;
+  if (reading_) {
+    error_code ignored;
+    stream_.socket().cancel(ignored);  // the peer can still be told why
+  } else {
+    close();
+  }
+}
+
+void ServerConnection::close() {
+  if (pieces_state_ != nullptr) {
+    pieces_state_->open = false;
+  }
+  stream_.close();
+  gate_.cancel();
+}
+
+void ServerConnection::drain() {
+  if (idle_) {
+    close();
+  } else if (pieces_state_ != nullptr) {
+    pieces_state_->open = false;
+    end_pieces(/*complete=*/true);
+  }
+}
+
+Task<void> ServerConnection::serve() {
+  const std::shared_ptr<ServerConnection> self = shared_from_this();
+  bool more = co_await greet();
+  while (more) {
+    const Got got = co_await read_request();
+    if (got == Got::kNothing || (got == Got::kRequest && !co_await hand_over())) {
+      break;
+    }
+    const bool written = co_await write_answer();
+    core_->give_body(std::move(body_));
+    if (written && !keep_) {
+      co_await linger();
+    }
+    more = written && keep_;
+  }
+  close();
+  core_->gone(self);
+}
+
+// TLS, if this server speaks it.
+Task<bool> ServerConnection::greet() {
+  if (!core_->tls) {
+    co_return true;
+  }
+  watchdog_.in(core_->options.head_timeout);
+  const Status status = co_await stream_.accept_tls(core_->tls->current());
+  if (!status) {
+    core_->counters.tls_failures += late_ ? 0 : 1;
+    co_return false;
+  }
+  request_.client_name_ = stream_.peer_name();
+  co_return true;
+}
+
+Task<ServerConnection::Got> ServerConnection::read_request() {
+  reader_.start();
+  in_.clear_and_trim(kHeadRead);
+  direct_ = false;
+  request_.route_.clear();
+  idle_ = true;
+  idle_since_ = std::chrono::steady_clock::now();
+  watchdog_.set(idle_since_ + core_->options.idle_timeout);
+  while (!reader_.done()) {
+    const Io got = co_await read_more();
+    if (idle_ && !got.error) {
+      idle_ = false;
+      head_at_ = std::chrono::steady_clock::now();
+      watchdog_.set(head_at_ + core_->options.head_timeout);
+    }
+    const Got now = co_await digest(got);
+    if (now != Got::kRequest) {
+      idle_ = false;
+      co_return now;
+    }
+  }
+  watchdog_.off();
+  co_return Got::kRequest;
+}
+
+Task<Io> ServerConnection::read_more() {
+  std::span<char> room;
+  if (direct_) {
+    const std::uint64_t remaining = reader_.remaining();
+    const std::uint64_t step = std::max<std::uint64_t>(kBodyStep, body_.size());
+    room = body_.prepare(static_cast<std::size_t>(std::min(remaining, step)));
+    room = room.first(static_cast<std::size_t>(std::min<std::uint64_t>(remaining, room.size())));
+  } else {
+    room = in_.prepare(kHeadRead);
+  }
+  reading_ = true;
+  Io got = co_await stream_.read_some(room);
+  reading_ = false;
+  if (!direct_) {
+    in_.commit(got.bytes);
+  }
+  co_return got;
+}
+
+// kRequest: go on.
+Task<ServerConnection::Got> ServerConnection::digest(Io got) {
+  if (late_ && !stream_.closed() && reader_.started()) {
+    co_return fault(408, reader_.head_done() ? "the body took too long" : "the head took too long");
+  }
+  if (got.error) {
+    co_return Got::kNothing;  // gone, in good order or not: there is nobody to answer
+  }
+  if (direct_) {
+    const std::string_view all = body_.text();
+    const auto used = reader_.feed({all.data() + all.size(), got.bytes}, *this);
+    co_return used ? Got::kRequest : fault(used.error().status, used.error().text);
+  }
+  std::size_t offset = 0;
+  while (offset < in_.size() && !reader_.done()) {
+    const bool had_head = reader_.head_done();
+    const auto used = reader_.feed(in_.text().substr(offset), *this);
+    if (!used) {
+      co_return fault(used.error().status, used.error().text);
+    }
+    offset += *used;
+    if (!had_head && reader_.head_done()) {
+      if (const Got now = co_await on_head(); now != Got::kRequest) {
+        co_return now;
+      }
+    } else if (*used == 0) {
+      break;
+    }
+  }
+  in_.consume(offset);
+  direct_ = in_.empty() && reader_.remaining() > 0;
+  co_return Got::kRequest;
+}
+
+Task<ServerConnection::Got> ServerConnection::on_head() {
+  const MessageHead& head = reader_.head();
+  head_at_ = std::chrono::steady_clock::now();
+  if (head.version == 11 && !head.headers.has("Host")) {
+    co_return fault(400, "HTTP/1.1 wants a Host field");
+  }
+  if (reader_.done()) {
+    co_return Got::kRequest;
+  }
+  body_ = core_->take_body();
+  watchdog_.set(head_at_ + core_->options.body_timeout);
+  if (head.version == 11 && head.headers.has_token("Expect", "100-continue")) {
+    const Io told = co_await stream_.write("HTTP/1.1 100 Continue\r\n\r\n");
+    if (told.error) {
+      co_return Got::kNothing;
+    }
+  }
+  co_return Got::kRequest;
+}
+
+bool ServerConnection::on_body(std::string_view piece) {
+  const std::string_view have = body_.text();
+  if (direct_ && piece.data() == have.data() + have.size()) {
+    body_.commit(piece.size());
+  } else {
+    body_.append(piece);
+  }
+  return true;
+}
+
+ServerConnection::Got ServerConnection::fault(int status, std::string_view text) {
+  ++core_->counters.bad_requests;
+  response_ = Response{.status = status};
+  response_.body = "{\"error\":";
+  json::append_quoted(response_.body, text);
+  response_.body += "}\n";
+  answered_ = true;
+  keep_ = false;
+  late_ = false;
+  return Got::kFault;
+}
+
+// Gives the request to the handler and waits for the answer; false when there is nobody left to answer.
+Task<bool> ServerConnection::hand_over() {
+  const MessageHead& head = reader_.head();
+  request_.method_ = head.method;
+  request_.target_ = head.target;
+  request_.headers_ = &head.headers;
+  request_.body_ = body_.view();
+  answered_ = false;
+  pieces_state_ = nullptr;
+  keep_ = head.keep_alive;
+  if (core_->handler == nullptr) {
+    co_return false;
+  }
+  ++core_->counters.in_flight;
+  core_->handler(request_, Reply(std::make_shared<Reply::State>(core_->loop, shared_from_this())));
+  while (!answered_ && !stream_.closed()) {
+    gate_.expires_at(SteadyTime::max());
+    co_await gate_.async_wait(kAwait);
+  }
+  --core_->counters.in_flight;
+  co_return answered_ && !stream_.closed();
+}
+
+void ServerConnection::answer(Response response) {
+  response_ = std::move(response);
+  answered_ = true;
+  gate_.cancel();
+}
+
+void ServerConnection::answer_in_pieces(Response response, std::shared_ptr<ReplyStream::State> stream) {
+  pieces_state_ = std::move(stream);
+  pieces_state_->backlog += response.body.size();
+  pieces_ = std::move(response.body);
+  pieces_over_ = pieces_complete_ = false;
+  answer(std::move(response));
+}
+
+void ServerConnection::write_piece(std::string piece) {
+  if (pieces_state_ == nullptr || pieces_over_ || stream_.closed()) {
+    return;
+  }
+  pieces_ += piece;
+  if (pieces_.size() > core_->options.max_stream_backlog) {
+    close();
+    return;
+  }
+  gate_.cancel();
+}
+
+void ServerConnection::end_pieces(bool complete) {
+  if (!pieces_over_) {
+    pieces_over_ = true;
+    pieces_complete_ = complete;
+    gate_.cancel();
+  }
+}
+
+std::string ServerConnection::recycled() {
+  std::string memory = std::move(spare_);
+  memory.clear();
+  return memory;
+}
+
+void ServerConnection::build_head(const Response& response, bool in_pieces) {
+  head_.clear();
+  auto out = std::back_inserter(head_);
+  fmt::format_to(out, "HTTP/1.1 {} {}\r\n", response.status, status_text(response.status));
+  head_ += core_->date_field();
+  if (!response.content_type.empty() && is_one_line(response.content_type)) {
+    fmt::format_to(out, "Content-Type: {}\r\n", response.content_type);
+  }
+  for (const auto& [name, value] : response.headers) {
+    if (is_one_line(name) && is_one_line(value)) {
+      fmt::format_to(out, "{}: {}\r\n", name, value);
+    }
+  }
+  if (in_pieces) {
+    head_ += "Transfer-Encoding: chunked\r\n";
+  } else if (response.status != 204 && response.status != 304) {
+    fmt::format_to(out, "Content-Length: {}\r\n", response.body.size());
+  }
+  if (!keep_) {
+    head_ += "Connection: close\r\n";
+  } else if (reader_.head().version == 10) {
+    head_ += "Connection: keep-alive\r\n";
+  }
+  head_ += "\r\n";
+}
+
+Task<bool> ServerConnection::write_answer() {
+  if (pieces_state_ != nullptr) {
+    co_return co_await write_pieces();
+  }
+  // Bytes that came before our answer are a pipelined request, or the end of what the peer has to say.
+  keep_ = keep_ && !core_->draining && in_.empty() && !stream_.readable();
+  build_head(response_, false);
+  watchdog_.in(core_->options.write_timeout);
+  const bool no_body = reader_.head_done() && reader_.head().method == "HEAD";
+  const Io written = co_await stream_.write(head_, no_body ? std::string_view() : response_.body);
+  if (written.error) {
+    co_return false;
+  }
+  note_access(written.bytes);
+  if (response_.body.capacity() <= kSpareAnswerBytes) {
+    spare_ = std::move(response_.body);
+  }
+  response_.body.clear();
+  co_return true;
+}
+
+// The connection ends with the answer: we read all the while to see the peer hang up, and what was read is
+// gone.
+Task<bool> ServerConnection::write_pieces() {
+  keep_ = false;
+  const bool chunked = reader_.head().version == 11;
+  build_head(response_, true);
+  if (!chunked) {
+    const std::size_t at = head_.find("Transfer-Encoding");
+    head_.erase(at, head_.find("\r\n", at) + 2 - at);
+  }
+  watchdog_.in(core_->options.write_timeout);
+  std::uint64_t bytes = 0;
+  Io written = co_await stream_.write(head_);
+  if (written.error) {
+    co_return false;
+  }
+  asio::co_spawn(core_->executor(), watch_for_hang_up(), asio::detached);
+  while (!stream_.closed()) {
+    if (!pieces_.empty()) {
+      const std::string batch = std::exchange(pieces_, {});
+      const std::string size = chunked ? fmt::format("{:x}\r\n", batch.size()) : std::string();
+      watchdog_.in(core_->options.write_timeout);
+      written = co_await stream_.write(size, batch);
+      if (!written.error && chunked) {
+        written = co_await stream_.write("\r\n");
+      }
+      if (written.error) {
+        break;
+      }
+      bytes += batch.size();
+      pieces_state_->backlog -= batch.size();
+    } else if (pieces_over_) {
+      break;
+    } else {
+      watchdog_.off();
+      gate_.expires_at(SteadyTime::max());
+      co_await gate_.async_wait(kAwait);
+    }
+  }
+  pieces_state_->open = false;
+  note_access(bytes);
+  if (stream_.closed() || !pieces_complete_ || written.error) {
+    co_return false;
+  }
+  if (chunked) {
+    written = co_await stream_.write("0\r\n\r\n");
+  }
+  co_return !written.error;
+}
+
+Task<void> ServerConnection::watch_for_hang_up() {
+  const std::shared_ptr<ServerConnection> self = shared_from_this();
+  std::array<char, 512> nothing{};
+  while (!stream_.closed()) {
+    const Io got = co_await stream_.read_some(nothing);
+    if (got.error) {
+      close();
+    }
+  }
+}
+
+Task<void> ServerConnection::linger() {
+  watchdog_.in(kLingerTime);
+  co_await stream_.shut_down();
+  if (pieces_state_ != nullptr) {
+    while (!stream_.closed()) {  // watch_for_hang_up is reading
+      gate_.expires_at(SteadyTime::max());
+      co_await gate_.async_wait(kAwait);
+    }
+    co_return;
+  }
+  const std::span<char> room = in_.prepare(kHeadRead);
+  for (std::size_t total = 0; total < kLingerBytes;) {
+    const Io got = co_await stream_.read_some(room);
+    if (got.error) {
+      break;
+    }
+    total += got.bytes;
+  }
+}
+
+void ServerConnection::note_access(std::uint64_t bytes_out) {
+  if (core_->options.on_access == nullptr) {
+    return;
+  }
+  const bool known = reader_.head_done();
+  core_->options.on_access({.route = request_.route_.empty() ? std::string_view("other") : request_.route_,
+                            .method = known ? std::string_view(reader_.head().method) : std::string_view(),
+                            .status = response_.status,
+                            .bytes_in = body_.size(),
+                            .bytes_out = bytes_out,
+                            .took = std::chrono::steady_clock::now() - head_at_});
+}
+
+}  // namespace tessera::http
