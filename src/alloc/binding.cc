@@ -1,0 +1,151 @@
+// What a decision looks like from outside: annotations of the Binding, environment of the containers.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "alloc/legacy_record.h"
+#include "alloc/names.h"
+#include "base/strings.h"
+
+namespace tessera::alloc {
+
+namespace {
+
+void set(Annotations& annotations, std::string_view name, std::string value) {
+  annotations.insert_or_assign(std::string(name), std::move(value));
+}
+
+std::string join(const std::set<std::uint32_t>& numbers) {
+  std::string text;
+  for (const std::uint32_t number : numbers) {
+    text += fmt::format("{}{}", text.empty() ? "" : ",", number);
+  }
+  return text;
+}
+
+// {"<container>":{"<gpu index>":units}}, init containers left out: nobody else's counting knows them.
+std::string v2_text(const Demand& demand, const Record& record, std::span<const GpuName> gpus) {
+  std::map<std::int32_t, boost::json::object> by_position;
+  for (std::size_t i = 0; i < demand.containers.size(); ++i) {
+    const ContainerGrants* given = record.find(demand.containers[i].name);
+    if (given == nullptr || demand.legacy_positions[i] < 0) {
+      continue;
+    }
+    std::map<std::uint32_t, std::uint32_t> by_index;
+    for (const Grant& grant : given->grants) {
+      if (!grant.whole) {
+        by_index[find_gpu(gpus, grant.gpu)->index] = grant.units;
+      }
+    }
+    for (const auto& [index, units] : by_index) {
+      by_position[demand.legacy_positions[i]][std::to_string(index)] = units;
+    }
+  }
+  boost::json::object all;
+  for (auto& [position, one] : by_position) {
+    all[std::to_string(position)] = std::move(one);
+  }
+  return boost::json::serialize(all);
+}
+
+void add_shares(const Demand& demand, const Record& record, const std::vector<Claim>& claims,
+                std::span<const GpuName> gpus, const BindingFacts& facts, Annotations& annotations) {
+  std::vector<const Claim*> shares;
+  for (const Claim& claim : claims) {
+    if (!claim.whole) {
+      shares.push_back(&claim);
+    }
+  }
+  const auto sharing = std::ranges::count_if(demand.containers, [](const auto& c) { return c.units > 0; });
+  if (shares.size() == 1) {
+    const GpuName& gpu = *find_gpu(gpus, shares.front()->gpu);
+    set(annotations, key::kMemIdx, std::to_string(gpu.index));
+    set(annotations, key::kMemPod, std::to_string(shares.front()->units));
+    set(annotations, key::kMemDev, std::to_string(gpu.units));
+    set(annotations, key::kMemAssumeTime, std::to_string(facts.assume_time_ns));
+    set(annotations, key::kMemAssigned, facts.has_agent ? "true" : "false");
+  }
+  if (shares.size() > 1 || sharing > 1) {
+    set(annotations, key::kMemAllocation, v2_text(demand, record, gpus));
+  }
+}
+
+void add_whole(const std::vector<Claim>& claims, std::span<const GpuName> gpus, const BindingFacts& facts,
+               Annotations& annotations) {
+  std::set<std::uint32_t> indices;
+  for (const Claim& claim : claims) {
+    if (claim.whole) {
+      indices.insert(find_gpu(gpus, claim.gpu)->index);
+    }
+  }
+  if (indices.empty()) {
+    return;
+  }
+  set(annotations, key::kWholeGroup, join(indices));
+  set(annotations, key::kWholeIdx, join(indices));
+  set(annotations, key::kWholeCountPod, std::to_string(indices.size()));
+  set(annotations, key::kWholeAssumeTime, std::to_string(facts.assume_time_ns));
+  set(annotations, key::kWholeAssigned, facts.has_agent ? "true" : "false");
+}
+
+}  // namespace
+
+Result<Annotations> binding_annotations(const Demand& demand, const Record& record,
+                                        std::span<const GpuName> gpus, const BindingFacts& facts) {
+  const std::vector<Claim> claims = TRY(claims_of(demand, record));
+  for (const Claim& claim : claims) {
+    if (find_gpu(gpus, claim.gpu) == nullptr) {
+      return fail(ErrorCode::kNotFound, fmt::format("the node has no GPU {}", quoted(claim.gpu)));
+    }
+  }
+  Annotations annotations;
+  if (facts.has_agent) {
+    set(annotations, key::kAllocation, record.json());
+  }
+  add_shares(demand, record, claims, gpus, facts, annotations);
+  add_whole(claims, gpus, facts, annotations);
+  return annotations;
+}
+
+Annotations container_env(const Demand& demand, const Record& record, std::span<const GpuName> gpus,
+                          std::string_view container) {
+  Annotations env;
+  const ContainerGrants* given = record.find(container);
+  std::string devices;
+  std::set<std::uint32_t> indices;
+  std::uint64_t units = 0;
+  std::uint64_t gpu_units = 0;
+  bool complete = given != nullptr;
+  for (const Grant& grant : given == nullptr ? std::vector<Grant>() : given->grants) {
+    const GpuName* gpu = find_gpu(gpus, grant.gpu);
+    if (gpu == nullptr) {
+      complete = false;
+      break;
+    }
+    devices += fmt::format("{}{}", devices.empty() ? "" : ",", gpu->uuid);
+    if (!grant.whole) {
+      indices.insert(gpu->index);
+      units += grant.units;
+      gpu_units += gpu->units;
+    }
+  }
+  if (!complete || devices.empty()) {
+    set(env, key::kVisibleDevices, "void");
+    return env;
+  }
+  set(env, key::kVisibleDevices, devices);
+  if (units > 0) {
+    set(env, key::kMemIdx, join(indices));
+    set(env, key::kMemPod, std::to_string(demand.units));
+    set(env, key::kMemContainer, std::to_string(units));
+    // Over several GPUs their sum: CONTAINER / DEV stays the fraction of each GPU that is this container's.
+    set(env, key::kMemDev, std::to_string(gpu_units));
+  }
+  return env;
+}
+
+}  // namespace tessera::alloc

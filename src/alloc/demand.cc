@@ -1,0 +1,125 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "alloc/request.h"
+#include "base/strings.h"
+
+namespace tessera::alloc {
+
+namespace {
+
+// The amount of one resource in a container's limits, 0 when it is absent.
+Result<std::uint32_t> limit(const ContainerSpec& container, GpuResource resource, const ResourceNames& names,
+                            std::uint32_t most) {
+  for (const auto& [which, quantity] : container.gpu_limits) {
+    if (which != resource) {
+      continue;
+    }
+    const auto amount = quantity.whole();
+    if (!amount || *amount < 0 || *amount > most) {
+      return fail(ErrorCode::kInvalid,
+                  fmt::format("container {}: {} is {}, not a whole number from 0 to {}",
+                              quoted(container.name), names.name(resource), quantity.text(), most));
+    }
+    return static_cast<std::uint32_t>(*amount);
+  }
+  return std::uint32_t{0};
+}
+
+Result<ContainerRequest> request_of(const ContainerSpec& container, const ResourceNames& names) {
+  constexpr std::uint32_t kMostGpus = 64;
+  ContainerRequest request{.name = container.name, .kind = container.kind};
+  request.units = TRY(limit(container, GpuResource::kMemory, names, Demand::kMostUnits));
+  request.core_percent = TRY(limit(container, GpuResource::kCorePercent, names, 100 * kMostGpus));
+  request.whole = TRY(limit(container, GpuResource::kWhole, names, kMostGpus));
+  const std::uint32_t counted_gpus = TRY(limit(container, GpuResource::kCount, names, kMostGpus));
+  if (request.whole > 0 && counted_gpus > 0) {
+    return fail(ErrorCode::kInvalid,
+                fmt::format("container {} asks for both {} and {}, two names of one thing; keep {}",
+                            quoted(container.name), names.whole(), names.count(), names.whole()));
+  }
+  request.whole += counted_gpus;
+  if (request.core_percent > 0 && request.units == 0) {
+    return fail(ErrorCode::kInvalid,
+                fmt::format("container {} asks for {} without {}; a compute share needs memory beside it",
+                            quoted(container.name), names.core_percent(), names.memory()));
+  }
+  return request;
+}
+
+// A request of kubelet's range; what is negative counts as nothing, as it does for Kubernetes.
+std::int64_t sane(std::int64_t amount) {
+  return std::clamp<std::int64_t>(amount, 0, std::numeric_limits<std::int64_t>::max() / 65536);
+}
+
+}  // namespace
+
+Result<Demand> Demand::of_pod(const PodSpec& pod, const ResourceNames& names) {
+  Demand demand;
+  std::int32_t mains = 0;
+  std::int32_t sidecars = 0;
+  for (const ContainerSpec& container : pod.containers) {
+    mains += container.kind == ContainerKind::kMain ? 1 : 0;
+  }
+  std::int32_t next_main = 0;
+  for (const ContainerSpec& container : pod.containers) {
+    const std::int32_t position = container.kind == ContainerKind::kMain      ? next_main++
+                                  : container.kind == ContainerKind::kSidecar ? mains + sidecars++
+                                                                              : -1;
+    if (container.gpu_limits.empty()) {
+      continue;
+    }
+    ContainerRequest request = TRY(request_of(container, names));
+    if (request.units > 0 || request.whole > 0) {
+      demand.containers.push_back(std::move(request));
+      demand.legacy_positions.push_back(position);
+    }
+  }
+  if (demand.containers.size() > kMostContainers) {
+    return fail(ErrorCode::kInvalid, fmt::format("{} containers ask for GPUs; at most {} can",
+                                                 demand.containers.size(), kMostContainers));
+  }
+  const auto count_gpus = [&](auto member) {
+    return static_cast<std::uint64_t>(
+        counted(demand.containers, [member](const auto& c) { return std::int64_t{c.*member}; }));
+  };
+  demand.units = count_gpus(&ContainerRequest::units);
+  demand.core_percent = count_gpus(&ContainerRequest::core_percent);
+  demand.whole = count_gpus(&ContainerRequest::whole);
+  return demand;
+}
+
+NodeUse NodeUse::of_pod(const PodSpec& pod) {
+  return {.cpu_milli = sane(counted(pod.containers, [](const auto& c) { return sane(c.cpu_milli); })) +
+                       sane(pod.overhead_cpu_milli),
+          .memory_bytes = sane(counted(pod.containers, [](const auto& c) { return sane(c.memory_bytes); })) +
+                          sane(pod.overhead_memory_bytes)};
+}
+
+std::vector<std::vector<std::uint32_t>> Demand::split_whole() const {
+  std::vector<std::vector<std::uint32_t>> split(containers.size());
+  const auto give = [&split](std::size_t container, std::uint32_t first, std::uint32_t count) {
+    for (std::uint32_t i = 0; i < count; ++i) {
+      split[container].push_back(first + i);
+    }
+  };
+  std::uint32_t sidecars = 0;  // have the first ones, and started so far
+  for (std::size_t i = 0; i < containers.size(); ++i) {
+    if (containers[i].kind != ContainerKind::kMain) {
+      give(i, sidecars, containers[i].whole);
+      sidecars += containers[i].kind == ContainerKind::kSidecar ? containers[i].whole : 0;
+    }
+  }
+  std::uint32_t next = sidecars;
+  for (std::size_t i = 0; i < containers.size(); ++i) {
+    if (containers[i].kind == ContainerKind::kMain) {
+      give(i, next, containers[i].whole);
+      next += containers[i].whole;
+    }
+  }
+  return split;
+}
+
+}  // namespace tessera::alloc

@@ -1,0 +1,150 @@
+// Which nodes can take a pod, and why the others cannot.
+#include <algorithm>
+
+#include "alloc/placer.h"
+#include "alloc/query.h"
+
+namespace tessera::alloc {
+
+namespace {
+
+// What a node is, apart from what the pod wants.
+Reason reason_of(Fence fence) {
+  switch (fence) {
+    case Fence::kOpen:
+      return Reason::kFits;
+    case Fence::kAbsent:
+      return Reason::kUnknownNode;
+    case Fence::kNoGpus:
+      return Reason::kNoGpus;
+    case Fence::kUnreadable:
+      return Reason::kInventoryUnreadable;
+    case Fence::kUnitDiffers:
+      break;
+  }
+  return Reason::kUnitDiffers;
+}
+
+}  // namespace
+
+void Placer::filter(const Request& request, std::span<const NodeId> nodes, std::span<Reason> reasons) {
+  const Query query = prepare(request);
+  const NodeStates& states = ledger_->states();
+  const bool plain = !options_.check_cpu_and_memory;
+  if (query.plain_share && plain) {
+    const std::uint32_t units = request.shape.share.units;
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      reasons[i] = states.largest_free(nodes[i]) >= units ? Reason::kFits : why_not_plain(query, nodes[i]);
+    }
+    return;
+  }
+  if (query.plain_whole && plain) {
+    const unsigned whole = request.shape.whole;
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      const bool fits = states.whole_free(nodes[i]) >= whole && !states.old_plugin(nodes[i]);
+      reasons[i] = fits ? Reason::kFits : why_not_plain(query, nodes[i]);
+    }
+    return;
+  }
+  Pick found;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    reasons[i] = pick(query, states.view(nodes[i]), found) ? Reason::kFits : why_not(query, nodes[i]);
+  }
+}
+
+Reason Placer::reason(const Request& request, NodeId node) {
+  Reason reason{};
+  filter(request, std::span(&node, 1), std::span(&reason, 1));
+  return reason;
+}
+
+// For one share or whole GPUs without further wishes the columns know the answer.
+Reason Placer::why_not_plain(const Query& query, NodeId node) const {
+  const NodeStates& states = ledger_->states();
+  if (const Fence fence = states.fence(node); fence != Fence::kOpen) {
+    return reason_of(fence);
+  }
+  const Shape& shape = query.request->shape;
+  if (shape.whole > 0) {
+    const unsigned whole = shape.whole;
+    return states.old_plugin(node)                                     ? Reason::kOldPlugin
+           : states.gpus(node) < whole                                 ? Reason::kTooFewGpus
+           : states.whole_free(node) + states.whole_ill(node) >= whole ? Reason::kUnhealthy
+                                                                       : Reason::kTooFewWholeGpus;
+  }
+  const std::uint32_t units = shape.share.units;
+  return states.largest_total(node) < units  ? Reason::kGpusTooSmall
+         : states.largest_ill(node) >= units ? Reason::kUnhealthy
+                                             : Reason::kNoGpuWithEnoughFree;
+}
+
+// The pod did not fit; the first reason that alone would have kept it out, hopeless ones before others.
+Reason Placer::why_not(const Query& query, NodeId node) const {
+  const NodeStates& states = ledger_->states();
+  const Request& request = *query.request;
+  const Shape& shape = request.shape;
+  if (const Fence fence = states.fence(node);
+      fence == Fence::kAbsent || (request.demand.any() && fence != Fence::kOpen)) {
+    return reason_of(fence);
+  }
+  if (options_.check_cpu_and_memory && shape.node.cpu_milli > states.cpu_left(node)) {
+    return Reason::kTooLittleCpu;
+  }
+  if (options_.check_cpu_and_memory && shape.node.memory_bytes > states.memory_left(node)) {
+    return Reason::kTooLittleMemory;
+  }
+  const NodeView view = states.view(node);
+  const bool beyond_old_plugin = shape.whole > 0 || query.parts.size() > 1 || !query.init_parts.empty() ||
+                                 shape.share.gpus > 1 || request.demand.core_percent > 0;
+  if (view.old_plugin && beyond_old_plugin) {
+    return Reason::kOldPlugin;
+  }
+  if (request.demand.core_percent > 0 && !view.mps) {
+    return Reason::kNoMps;
+  }
+  const GpuMask may = allowed(query, view);
+  if (may == 0) {
+    return Reason::kNoSuchModel;
+  }
+  return why_not_gpus(query, view, may);
+}
+
+Reason Placer::why_not_gpus(const Query& query, const NodeView& view, GpuMask may) const {
+  const Shape& shape = query.request->shape;
+  unsigned large_enough = 0;
+  unsigned free_enough = 0;
+  unsigned free_if_well = 0;
+  unsigned whole = 0;
+  unsigned whole_if_well = 0;
+  for (const unsigned slot : topology::GpuIndices(may)) {
+    const GpuLoad load = ledger_->states().gpu_load(view.id, slot);
+    const bool well = (view.healthy & topology::gpu_bit(slot)) != 0;
+    const bool room = load.whole == 0 && load.units + shape.share.units <= view.total[slot] &&
+                      view.core_free[slot] >= shape.share.core_percent;
+    large_enough += view.total[slot] >= shape.share.units ? 1 : 0;
+    free_if_well += room ? 1 : 0;
+    free_enough += room && well ? 1 : 0;
+    whole_if_well += load.whole == 0 && load.units == 0 ? 1 : 0;
+    whole += (view.whole_free & topology::gpu_bit(slot)) != 0 ? 1 : 0;
+  }
+  const unsigned share_gpus = shape.share.gpus;
+  if (share_gpus > 0 && large_enough == 0) {
+    return Reason::kGpusTooSmall;
+  }
+  if (topology::gpu_count(may) < share_gpus + shape.whole) {
+    return Reason::kTooFewGpus;
+  }
+  if (share_gpus > free_enough) {
+    return free_if_well >= share_gpus ? Reason::kUnhealthy
+           : share_gpus == 1          ? Reason::kNoGpuWithEnoughFree
+                                      : Reason::kTooFewGpusWithEnoughFree;
+  }
+  if (shape.whole > whole) {
+    return whole_if_well >= shape.whole ? Reason::kUnhealthy : Reason::kTooFewWholeGpus;
+  }
+  // Enough of each, but not of both at once.
+  return shape.whole > 0 && !query.request->has_several_parts() ? Reason::kTooFewWholeGpus
+                                                                : Reason::kContainersDoNotFit;
+}
+
+}  // namespace tessera::alloc

@@ -1,0 +1,146 @@
+#include "alloc/inventory.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <limits>
+
+#include "alloc/names.h"
+#include "alloc/record.h"
+#include "base/strings.h"
+
+namespace tessera::alloc {
+
+namespace {
+
+// A GPU with less than 1 GiB or more than 1 TiB of memory is not one: the node counts in another unit.
+constexpr std::int64_t kSmallestGpuMib = 1024;
+constexpr std::int64_t kLargestGpuMib = 1024 * 1024;
+
+// The old plugin does not say its unit. What cannot be the cluster's is taken for the other one of the two
+// that it has, so that the node is fenced instead of misread.
+Unit guess_unit(std::int64_t units_per_gpu, Unit cluster_unit) {
+  const std::int64_t mib = std::min(units_per_gpu, kLargestGpuMib + 1) * cluster_unit.in_mib();
+  const bool plausible = mib >= kSmallestGpuMib && mib <= kLargestGpuMib;
+  if (units_per_gpu == 0 || plausible) {
+    return cluster_unit;
+  }
+  return cluster_unit == Unit::mib() ? Unit::gib() : Unit::mib();
+}
+
+// What the ConfigMap of old extenders says; GPUs that it names but that are not there are no news.
+void mark_unhealthy(Inventory& inventory, std::string_view list) {
+  for (const std::uint32_t index : unhealthy_indices(list)) {
+    if (const auto found = inventory.find_index(index)) {
+      inventory.gpus[*found].unhealthy = "listed in the node's unhealthy-gpu ConfigMap";
+    }
+  }
+}
+
+Result<Inventory> from_capacity(const NodeSpec& node, Unit cluster_unit) {
+  Inventory inventory;
+  inventory.old_plugin = true;
+  inventory.unit = cluster_unit;
+  inventory.machine = node.machine;
+  if (node.gpu_count < 0 || node.gpu_memory_units < 0) {
+    return fail(ErrorCode::kInvalid, "capacity of GPUs or GPU memory is negative");
+  }
+  if (node.gpu_count > static_cast<std::int64_t>(Inventory::kMaxGpus)) {
+    return fail(ErrorCode::kInvalid, fmt::format("capacity is {} GPUs; at most {} are possible",
+                                                 node.gpu_count, Inventory::kMaxGpus));
+  }
+  if (node.gpu_count == 0) {
+    return inventory;
+  }
+  const std::int64_t units = node.gpu_memory_units / node.gpu_count;
+  inventory.unit = guess_unit(units, cluster_unit);
+  const std::int64_t mib = std::min(units, kLargestGpuMib) * inventory.unit.in_mib();
+  for (std::int64_t i = 0; i < node.gpu_count; ++i) {
+    Gpu gpu;
+    gpu.index = static_cast<std::uint32_t>(i);
+    gpu.uuid = index_name(gpu.index);
+    gpu.memory_mib = static_cast<std::uint32_t>(std::min<std::int64_t>(mib, UINT32_MAX));
+    inventory.gpus.push_back(std::move(gpu));
+  }
+  inventory.topology = topology::Topology(static_cast<unsigned>(node.gpu_count));
+  mark_unhealthy(inventory, node.unhealthy_gpus);
+  return inventory;
+}
+
+// The numeric link classes of the first topology design: NVML's path classes, then the number of NVLinks,
+// which that design ended at six. Larger is better.
+int gsoc_link_number(const topology::Link& link) {
+  constexpr int kSixNvlinks = 12;
+  if (link.nvlinks > 0) {
+    return std::min(static_cast<int>(topology::PciePath::kPsb) + link.nvlinks, kSixNvlinks);
+  }
+  return static_cast<int>(link.path);
+}
+
+}  // namespace
+
+Result<Inventory> Inventory::of_node(const NodeSpec& node, Unit cluster_unit) {
+  if (node.inventory.empty()) {
+    return from_capacity(node, cluster_unit);
+  }
+  Inventory inventory = TRY(parse(node.inventory));
+  if (inventory.machine.empty()) {
+    inventory.machine = node.machine;
+  }
+  return inventory;
+}
+
+std::uint32_t Inventory::units(std::size_t i) const {
+  const Gpu& gpu = gpus[i];
+  const std::int64_t kept = subtract_reserved ? gpu.reserved_mib : 0;
+  return unit.units_of_mib(std::int64_t{gpu.memory_mib} - kept);
+}
+
+std::optional<std::size_t> Inventory::find_uuid(std::string_view uuid) const {
+  const auto found = std::ranges::find(gpus, uuid, &Gpu::uuid);
+  return found == gpus.end() ? std::nullopt : std::optional<std::size_t>(found - gpus.begin());
+}
+
+std::optional<std::size_t> Inventory::find_index(std::uint32_t index) const {
+  const auto found = std::ranges::find(gpus, index, &Gpu::index);
+  return found == gpus.end() ? std::nullopt : std::optional<std::size_t>(found - gpus.begin());
+}
+
+Annotations Inventory::legacy_annotations() const {
+  Annotations annotations;
+  boost::json::object links;
+  for (unsigned i = 0; i < gpus.size(); ++i) {
+    for (unsigned j = i + 1; j < gpus.size(); ++j) {
+      const topology::Link& link = topology.link(i, j);
+      const std::uint32_t a = gpus[i].index;
+      const std::uint32_t b = gpus[j].index;
+      annotations[fmt::format("GSOC_DEV_{}_{}", a, b)] = std::to_string(gsoc_link_number(link));
+      links[fmt::format("GPU_{}_{}_{}", topology::short_name(link), a, b)] = topology::describe(link);
+    }
+  }
+  annotations[std::string(key::kGpuTopology)] = boost::json::serialize(links);
+  return annotations;
+}
+
+std::vector<GpuName> Inventory::gpu_names() const {
+  std::vector<GpuName> names;
+  names.reserve(gpus.size());
+  for (std::size_t i = 0; i < gpus.size(); ++i) {
+    names.push_back({.uuid = gpus[i].uuid, .index = gpus[i].index, .units = units(i)});
+  }
+  return names;
+}
+
+std::vector<std::uint32_t> unhealthy_indices(std::string_view list) {
+  std::vector<std::uint32_t> indices;
+  for (const std::string_view part : split(list, ',')) {
+    const auto index = parse_int(trim(part));
+    if (index && *index >= 0 && *index <= std::numeric_limits<std::uint32_t>::max()) {
+      indices.push_back(static_cast<std::uint32_t>(*index));
+    }
+  }
+  return indices;
+}
+
+}  // namespace tessera::alloc

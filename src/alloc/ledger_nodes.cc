@@ -1,0 +1,236 @@
+// Nodes of the ledger: their GPUs, and what becomes of the pods when those change.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+
+#include "alloc/ledger.h"
+#include "base/strings.h"
+
+namespace tessera::alloc {
+
+NodeId Ledger::node_id(std::string_view name) {
+  if (const auto known = find_node(name)) {
+    return *known;
+  }
+  const NodeId id = states_.add();
+  if (raw(id) == nodes_.size()) {
+    nodes_.emplace_back();
+  }
+  nodes_[raw(id)].name = name;
+  by_name_.emplace(nodes_[raw(id)].name, id);
+  return id;
+}
+
+std::optional<NodeId> Ledger::find_node(std::string_view name) const {
+  const auto found = by_name_.find(name);
+  return found == by_name_.end() ? std::nullopt : std::optional(found->second);
+}
+
+void Ledger::set_present(NodeId id, bool present) {
+  Node& node = nodes_[raw(id)];
+  if (node.present == present) {
+    return;
+  }
+  node.present = present;
+  if (present) {
+    node.present_at = static_cast<std::uint32_t>(present_.size());
+    present_.push_back(id);
+    return;
+  }
+  const NodeId last = present_.back();
+  present_[node.present_at] = last;
+  nodes_[raw(last)].present_at = node.present_at;
+  present_.pop_back();
+}
+
+void Ledger::forget_if_unused(NodeId id) {
+  Node& node = nodes_[raw(id)];
+  if (node.present || !node.pods.empty()) {
+    return;
+  }
+  by_name_.erase(node.name);
+  states_.remove(id);
+  node = Node{};
+}
+
+void Ledger::upsert_node(const NodeSpec& spec) {
+  const NodeId id = node_id(spec.name);
+  set_present(id, true);
+  states_.set_capacity(id, spec.cpu_milli, spec.memory_bytes);
+  const auto inventory = Inventory::of_node(spec, options_.unit);
+  if (!inventory) {
+    clear_gpus(id);
+    fence(id, Fence::kUnreadable, inventory.error().text());
+    return;
+  }
+  nodes_[raw(id)].machine = inventory->machine;
+  apply_inventory(id, *inventory);
+}
+
+void Ledger::remove_node(std::string_view name) {
+  const auto id = find_node(name);
+  if (!id || !nodes_[raw(*id)].present) {
+    return;
+  }
+  clear_gpus(*id);
+  states_.set_capacity(*id, 0, 0);
+  nodes_[raw(*id)].machine.clear();
+  fence(*id, Fence::kAbsent, "");
+  set_present(*id, false);
+  forget_if_unused(*id);
+}
+
+void Ledger::apply_inventory(NodeId id, const Inventory& inventory) {
+  NodeStates::Layout layout;
+  std::vector<GpuFacts> gpus;
+  for (std::size_t i = 0; i < inventory.gpus.size(); ++i) {
+    const Gpu& gpu = inventory.gpus[i];
+    gpus.push_back({.uuid = gpu.uuid,
+                    .uuid_hash = std::hash<std::string_view>{}(gpu.uuid),
+                    .unhealthy = gpu.unhealthy,
+                    .index = gpu.index,
+                    .model = model_id(gpu.model)});
+    layout.total.push_back(inventory.units(i));
+    layout.model.push_back(gpus.back().model);
+    layout.healthy |= gpu.healthy() ? topology::gpu_bit(static_cast<unsigned>(i)) : 0;
+  }
+  layout.mps = inventory.mps;
+  layout.old_plugin = inventory.old_plugin;
+  use_topology(inventory.topology, layout);
+  set_gpus(id, std::move(gpus), std::move(layout));
+
+  if (inventory.gpus.empty()) {
+    fence(id, Fence::kNoGpus, "it has no GPUs that Tessera knows of");
+  } else if (inventory.unit != options_.unit) {
+    fence(id, Fence::kUnitDiffers,
+          fmt::format(
+              "it counts GPU memory in {}, the cluster in {}; give all agents and the extender one unit",
+              inventory.unit.text(), options_.unit.text()));
+  } else {
+    fence(id, Fence::kOpen, "");
+  }
+}
+
+void Ledger::clear_gpus(NodeId id) {
+  NodeStates::Layout layout;
+  use_topology(topology::Topology(), layout);
+  set_gpus(id, {}, std::move(layout));
+}
+
+// Slots keep their meaning when nothing about the GPUs has changed: a node that only reports it is alive must
+// not turn choices into conflicts.
+void Ledger::set_gpus(NodeId id, std::vector<GpuFacts> gpus, NodeStates::Layout layout) {
+  Node& node = nodes_[raw(id)];
+  const NodeView view = states_.view(id);
+  const bool same = view.tables != nullptr && gpus == node.gpus &&
+                    std::ranges::equal(view.total, layout.total) && view.topology == layout.topology &&
+                    view.mps == layout.mps && view.old_plugin == layout.old_plugin;
+  if (same) {
+    drop_topology(layout.tables.get());
+    return;
+  }
+  const topology::SetTables* before = view.tables;
+  for (const PodId pod : node.pods) {
+    unsettle(pods_[pod]);
+  }
+  node.gpus = std::move(gpus);
+  states_.set_layout(id, std::move(layout));
+  drop_topology(before);
+  for (const PodId pod : node.pods) {
+    settle(pods_[pod]);
+  }
+  check_overcommitment(id);
+}
+
+void Ledger::fence(NodeId id, Fence why, std::string text) {
+  Node& node = nodes_[raw(id)];
+  const bool settles_anew = states_.fence(id) != why;
+  if (settles_anew) {
+    states_.set_fence(id, why);
+  }
+  node.fence_text = std::move(text);
+  set_node_problem(node, why == Fence::kUnreadable    ? std::optional(ProblemKind::kUnreadableInventory)
+                         : why == Fence::kUnitDiffers ? std::optional(ProblemKind::kUnitDiffers)
+                                                      : std::nullopt);
+  // Whether a pod is lost or only waits for its node depends on the fence.
+  if (settles_anew) {
+    for (const PodId pod : node.pods) {
+      unsettle(pods_[pod]);
+      settle(pods_[pod]);
+    }
+    check_overcommitment(id);
+  }
+}
+
+void Ledger::set_node_problem(Node& node, std::optional<ProblemKind> problem) {
+  if (node.problem == problem) {
+    return;
+  }
+  if (node.problem) {
+    --problem_counts_[static_cast<std::size_t>(*node.problem)];
+  }
+  if (problem) {
+    ++problem_counts_[static_cast<std::size_t>(*problem)];
+    ++problem_totals_[static_cast<std::size_t>(*problem)];
+  }
+  node.problem = problem;
+}
+
+void Ledger::check_overcommitment(NodeId id) {
+  Node& node = nodes_[raw(id)];
+  const bool over = states_.overcommitted(id) != 0;
+  if (over == node.overcommitted) {
+    return;
+  }
+  node.overcommitted = over;
+  const auto kind = static_cast<std::size_t>(ProblemKind::kOvercommitted);
+  if (over) {
+    ++problem_counts_[kind];
+    ++problem_totals_[kind];
+  } else {
+    --problem_counts_[kind];
+  }
+}
+
+ModelId Ledger::model_id(std::string_view name) {
+  constexpr std::size_t kMostModels = std::numeric_limits<ModelId>::max();
+  const auto found = model_ids_.find(std::string(name));
+  if (found != model_ids_.end()) {
+    return found->second;
+  }
+  // Beyond what any cluster has, all further ones are one model without a name that anybody could ask for.
+  const bool room = models_.size() < kMostModels;
+  if (room || models_.size() == kMostModels) {
+    models_.emplace_back(room ? name : "");
+  }
+  const auto id = static_cast<ModelId>(models_.size() - 1);
+  if (room) {
+    model_ids_.emplace(name, id);
+  }
+  return id;
+}
+
+void Ledger::use_topology(const topology::Topology& topology, NodeStates::Layout& layout) {
+  TopologyUse& use = topologies_[topology];
+  if (use.users == 0) {
+    use.tables = std::make_shared<const topology::SetTables>(topology);
+    use.id = next_topology_++;
+  }
+  ++use.users;
+  layout.tables = use.tables;
+  layout.topology = use.id;
+}
+
+void Ledger::drop_topology(const topology::SetTables* tables) {
+  if (tables == nullptr) {
+    return;
+  }
+  const auto found = topologies_.find(tables->topology());
+  if (found != topologies_.end() && --found->second.users == 0) {
+    topologies_.erase(found);
+  }
+}
+
+}  // namespace tessera::alloc

@@ -1,0 +1,232 @@
+// Pods of the ledger: what their records are worth, and where their load stands.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "alloc/ledger.h"
+#include "alloc/legacy_record.h"
+
+namespace tessera::alloc {
+
+namespace {
+
+template <class Number>
+std::uint32_t to_u32(Number value) {
+  return static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(value, std::numeric_limits<std::uint32_t>::max()));
+}
+
+}  // namespace
+
+Ledger::PodId Ledger::add_pod(const PodKey& key) {
+  PodId id = 0;
+  if (unused_pods_.empty()) {
+    id = static_cast<PodId>(pods_.size());
+    pods_.emplace_back();
+  } else {
+    id = unused_pods_.back();
+    unused_pods_.pop_back();
+  }
+  pods_[id].key = key;
+  by_uid_.emplace(pods_[id].key.uid, id);
+  return id;
+}
+
+// The generation outlives the pod: a hold that still points here must not take the next one for its own.
+void Ledger::drop_pod(PodId id) {
+  Pod& pod = pods_[id];
+  detach(id);
+  by_uid_.erase(pod.key.uid);
+  record_faults_.erase(id);
+  const std::uint32_t generation = pod.generation;
+  pod = Pod{};
+  pod.generation = generation + 1;
+  unused_pods_.push_back(id);
+}
+
+void Ledger::upsert_pod(const PodSpec& spec) {
+  if (spec.uid.empty()) {
+    return;  // not an object of an API server
+  }
+  const auto found = by_uid_.find(spec.uid);
+  // An unbound pod that we hold GPUs for is one whose bind the watch has not seen yet.
+  const bool over = !occupies(spec);
+  if (spec.node_name.empty() && !over) {
+    return;
+  }
+  if (over) {
+    remove_pod(spec.uid);
+    return;
+  }
+  PodId id = 0;
+  if (found != by_uid_.end()) {
+    id = found->second;
+    detach(id);
+    ++pods_[id].generation;
+  } else {
+    id = add_pod({.pod_namespace = spec.pod_namespace, .name = spec.name, .uid = spec.uid});
+  }
+  pods_[id].state = PodState::kBound;
+  read_record(id, spec);
+  attach(id, node_id(spec.node_name));
+}
+
+void Ledger::remove_pod(std::string_view uid) {
+  if (const auto found = by_uid_.find(uid); found != by_uid_.end()) {
+    drop_pod(found->second);
+  }
+}
+
+void Ledger::record_fault(PodId id, ProblemKind kind, std::string text) {
+  // The first fault is the one of the better record.
+  if (!pods_[id].record_problem) {
+    pods_[id].record_problem = kind;
+    record_faults_[id] = std::move(text);
+  }
+}
+
+// What can be said without knowing the node: tessera.io/allocation if it is right, else what old tools wrote.
+void Ledger::read_record(PodId id, const PodSpec& spec) {
+  Pod& pod = pods_[id];
+  pod.claims.clear();
+  pod.from_index = false;
+  pod.record_problem.reset();
+  record_faults_.erase(id);
+
+  pod.node_use = NodeUse::of_pod(spec);
+  const auto demand = Demand::of_pod(spec, options_.names);
+  if (!demand) {
+    pod.units = pod.core_percent = pod.whole = 0;
+    record_fault(id, ProblemKind::kInvalidRequest, demand.error().text());
+    return;
+  }
+  pod.units = to_u32(demand->units);
+  pod.core_percent = to_u32(demand->core_percent);
+  pod.whole = to_u32(demand->whole);
+  if (!demand->any()) {
+    return;
+  }
+
+  const auto keep = [&pod](std::vector<Claim> claims) {
+    pod.claims.reserve(claims.size());
+    for (Claim& claim : claims) {
+      pod.claims.push_back({.claim = std::move(claim)});
+    }
+  };
+  if (const auto text = spec.annotations.find(key::kAllocation); text != spec.annotations.end()) {
+    const auto record = Record::parse(text->second);
+    if (!record) {
+      record_fault(id, ProblemKind::kUnreadableRecord, record.error().text());
+    } else if (auto claims = claims_of(*demand, *record)) {
+      keep(std::move(*claims));
+      return;
+    } else {
+      record_fault(id, ProblemKind::kWrongRecord,
+                   fmt::format("{}: {}", key::kAllocation, claims.error().text()));
+    }
+  }
+  const auto legacy = legacy_record(spec.annotations, *demand);
+  if (!legacy) {
+    if (legacy.error().code() != ErrorCode::kNotFound) {
+      record_fault(id, ProblemKind::kWrongRecord, legacy.error().text());
+    }
+    return;
+  }
+  auto claims = claims_of(*demand, *legacy);
+  if (!claims) {
+    record_fault(id, ProblemKind::kWrongRecord, claims.error().text());
+    return;
+  }
+  pod.from_index = true;
+  keep(std::move(*claims));
+}
+
+void Ledger::attach(PodId id, NodeId node) {
+  Pod& pod = pods_[id];
+  pod.node = node;
+  pod.place = static_cast<std::uint32_t>(nodes_[raw(node)].pods.size());
+  nodes_[raw(node)].pods.push_back(id);
+  states_.use_node(node, pod.node_use.cpu_milli, pod.node_use.memory_bytes);
+  settle(pod);
+  check_overcommitment(node);
+}
+
+void Ledger::detach(PodId id) {
+  Pod& pod = pods_[id];
+  const NodeId node = pod.node;
+  unsettle(pod);
+  states_.leave_node(node, pod.node_use.cpu_milli, pod.node_use.memory_bytes);
+  std::vector<PodId>& list = nodes_[raw(node)].pods;
+  list[pod.place] = list.back();
+  pods_[list[pod.place]].place = pod.place;
+  list.pop_back();
+  check_overcommitment(node);
+  forget_if_unused(node);
+}
+
+// Where the pod's GPUs are on its node, and so what is wrong with it there.
+void Ledger::resolve(Pod& pod) const {
+  const Node& node = nodes_[raw(pod.node)];
+  const Fence fence = states_.fence(pod.node);
+  const bool asks = pod.units > 0 || pod.whole > 0;
+  const bool node_known = fence != Fence::kAbsent && fence != Fence::kUnreadable;
+  bool complete = true;
+  for (HeldClaim& held : pod.claims) {
+    const auto index = pod.from_index ? index_of_name(held.claim.gpu) : std::nullopt;
+    const auto found = index ? std::ranges::find(node.gpus, *index, &GpuFacts::index)
+                             : std::ranges::find(node.gpus, held.claim.gpu, &GpuFacts::uuid);
+    held.slot = found == node.gpus.end() ? kNowhere : static_cast<std::int8_t>(found - node.gpus.begin());
+    complete = complete && held.slot != kNowhere;
+  }
+  pod.decided = asks && !pod.claims.empty() && (complete || !pod.from_index || !node_known);
+  pod.alone = asks && !pod.decided && node.gpus.size() == 1;
+  pod.problem = pod.record_problem;
+  if (!asks || pod.problem || !node_known) {
+    return;
+  }
+  if (pod.from_index && !complete) {
+    pod.problem = ProblemKind::kUnknownIndex;
+  } else if (!complete) {
+    pod.problem = ProblemKind::kLostGpu;
+  } else if (!pod.decided && !pod.alone) {
+    pod.problem = ProblemKind::kUndecided;
+  }
+}
+
+void Ledger::settle(Pod& pod) {
+  const auto before = pod.problem;
+  resolve(pod);
+  if (pod.alone) {
+    states_.load(pod.node, 0, pod.units, pod.core_percent, pod.whole > 0);
+  } else if (pod.decided) {
+    for (const HeldClaim& held : pod.claims) {
+      if (held.slot != kNowhere) {
+        states_.load(pod.node, static_cast<unsigned>(held.slot), held.claim.units, held.claim.core_percent,
+                     held.claim.whole);
+      }
+    }
+  }
+  if (pod.problem) {
+    ++problem_counts_[static_cast<std::size_t>(*pod.problem)];
+    problem_totals_[static_cast<std::size_t>(*pod.problem)] += pod.problem == before ? 0 : 1;
+  }
+}
+
+void Ledger::unsettle(Pod& pod) {
+  if (pod.alone) {
+    states_.unload(pod.node, 0, pod.units, pod.core_percent, pod.whole > 0);
+  } else if (pod.decided) {
+    for (const HeldClaim& held : pod.claims) {
+      if (held.slot != kNowhere) {
+        states_.unload(pod.node, static_cast<unsigned>(held.slot), held.claim.units, held.claim.core_percent,
+                       held.claim.whole);
+      }
+    }
+  }
+  if (pod.problem) {
+    --problem_counts_[static_cast<std::size_t>(*pod.problem)];
+  }
+}
+
+}  // namespace tessera::alloc

@@ -1,0 +1,146 @@
+// The books as people read them.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "alloc/ledger.h"
+#include "base/strings.h"
+
+namespace tessera::alloc {
+
+std::vector<NodeId> Ledger::nodes_by_name() const {
+  std::vector<NodeId> ids(present_);
+  std::ranges::sort(ids, {}, [this](NodeId id) -> const std::string& { return node_name(id); });
+  return ids;
+}
+
+std::vector<GpuName> Ledger::gpu_names(NodeId id) const {
+  std::vector<GpuName> names;
+  const NodeView view = states_.view(id);
+  for (unsigned slot = 0; slot < view.size(); ++slot) {
+    const GpuFacts& gpu = nodes_[raw(id)].gpus[slot];
+    names.push_back({.uuid = gpu.uuid, .index = gpu.index, .units = view.total[slot]});
+  }
+  return names;
+}
+
+PodHolding Ledger::holding_of(const Pod& pod) const {
+  PodHolding holding;
+  holding.pod = pod.key;
+  holding.node = pod.node;
+  holding.bound = pod.state == PodState::kBound;
+  holding.decided = pod.decided;
+  holding.units = pod.units;
+  holding.whole = pod.whole;
+  if (pod.alone) {
+    holding.parts.push_back({.slot = 0,
+                             .gpu = nodes_[raw(pod.node)].gpus.front().uuid,
+                             .units = pod.units,
+                             .core_percent = pod.core_percent,
+                             .whole = pod.whole > 0});
+  } else if (pod.decided) {
+    for (const HeldClaim& held : pod.claims) {
+      holding.parts.push_back({.slot = held.slot,
+                               .gpu = held.claim.gpu,
+                               .units = held.claim.units,
+                               .core_percent = held.claim.core_percent,
+                               .whole = held.claim.whole});
+    }
+  }
+  return holding;
+}
+
+std::vector<PodHolding> Ledger::holdings(NodeId id) const {
+  std::vector<PodHolding> all;
+  for (const PodId pod : nodes_[raw(id)].pods) {
+    if (pods_[pod].units > 0 || pods_[pod].whole > 0) {
+      all.push_back(holding_of(pods_[pod]));
+    }
+  }
+  std::ranges::sort(all, {}, [](const PodHolding& holding) {
+    return std::tie(holding.pod.pod_namespace, holding.pod.name, holding.pod.uid);
+  });
+  return all;
+}
+
+std::optional<PodHolding> Ledger::holding(std::string_view uid) const {
+  const auto found = by_uid_.find(uid);
+  return found == by_uid_.end() ? std::nullopt : std::optional(holding_of(pods_[found->second]));
+}
+
+std::size_t Ledger::problem_count(ProblemKind kind) const {
+  return problem_counts_[static_cast<std::size_t>(kind)];
+}
+
+std::uint64_t Ledger::problem_total(ProblemKind kind) const {
+  return problem_totals_[static_cast<std::size_t>(kind)];
+}
+
+std::string Ledger::problem_text(PodId id) const {
+  const Pod& pod = pods_[id];
+  const std::string& node = nodes_[raw(pod.node)].name;
+  const auto fault = record_faults_.find(id);
+  switch (*pod.problem) {
+    case ProblemKind::kInvalidRequest:
+      return fmt::format("pod {} on node {} asks for GPUs in a way that makes no sense: {}; mend its limits",
+                         pod.key.text(), node, fault->second);
+    case ProblemKind::kUnreadableRecord:
+    case ProblemKind::kWrongRecord:
+      return fmt::format(
+          "pod {} on node {}: its record is not believed: {}; delete the pod so that it is placed again",
+          pod.key.text(), node, fault->second);
+    case ProblemKind::kUnknownIndex:
+    case ProblemKind::kLostGpu:
+      break;
+    default:
+      return fmt::format(
+          "pod {} runs on node {} and nobody decided on which GPU; set its schedulerName to Tessera's "
+          "scheduler",
+          pod.key.text(), node);
+  }
+  std::vector<std::string> lost;
+  for (const HeldClaim& held : pod.claims) {
+    if (held.slot == kNowhere) {
+      lost.push_back(quoted(held.claim.gpu));
+    }
+  }
+  return fmt::format("pod {} has {}, which node {} does not have; delete the pod so that it is placed again",
+                     pod.key.text(), join_words(lost), node);
+}
+
+std::vector<Problem> Ledger::problems(std::size_t most) const {
+  std::vector<Problem> all;
+  for (const NodeId id : present_) {
+    const Node& node = nodes_[raw(id)];
+    if (node.problem) {
+      all.push_back({*node.problem, node.name, "", fmt::format("node {}: {}", node.name, node.fence_text)});
+    }
+    if (node.overcommitted) {
+      all.push_back(
+          {ProblemKind::kOvercommitted, node.name, "",
+           fmt::format("node {}: more is promised than there is of GPU {}; run \"tessera inspect {}\"",
+                       node.name, over_committed_list(id), node.name)});
+    }
+  }
+  for (const auto& [uid, id] : by_uid_) {
+    if (pods_[id].problem) {
+      all.push_back(
+          {*pods_[id].problem, nodes_[raw(pods_[id].node)].name, pods_[id].key.text(), problem_text(id)});
+    }
+  }
+  std::ranges::sort(all, {}, [](const Problem& p) { return std::tie(p.kind, p.node, p.pod, p.text); });
+  std::array<std::size_t, kProblemKinds> seen{};
+  std::erase_if(all, [&](const Problem& p) { return ++seen[static_cast<std::size_t>(p.kind)] > most; });
+  return all;
+}
+
+std::string Ledger::over_committed_list(NodeId id) const {
+  std::vector<std::string> indices;
+  for (const unsigned slot : topology::GpuIndices(states_.overcommitted(id))) {
+    indices.push_back(std::to_string(nodes_[raw(id)].gpus[slot].index));
+  }
+  return join_words(indices);
+}
+
+}  // namespace tessera::alloc

@@ -1,0 +1,186 @@
+#include "alloc/legacy_record.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "alloc/names.h"
+#include "base/json_reader.h"
+#include "base/strings.h"
+
+namespace tessera::alloc {
+
+namespace {
+
+constexpr std::int64_t kMostIndex = 4095;
+
+const std::string* find(const Annotations& annotations, std::string_view name) {
+  const auto found = annotations.find(name);
+  return found == annotations.end() ? nullptr : &found->second;
+}
+
+Error wrong(std::string_view name, std::string_view text, std::string_view why) {
+  return {ErrorCode::kInvalid, fmt::format("annotation {} is {}, {}", name, quoted(text), why)};
+}
+
+ContainerGrants& grants_for(Record& record, const std::string& container) {
+  const auto found = std::ranges::find(record.containers, container, &ContainerGrants::container);
+  if (found != record.containers.end()) {
+    return *found;
+  }
+  return record.containers.emplace_back(ContainerGrants{.container = container, .grants = {}});
+}
+
+// First generation: everything the pod shares is on one GPU.
+Status read_v1(const Annotations& annotations, const Demand& demand, Record& record) {
+  const std::string* idx = find(annotations, key::kMemIdx);
+  const std::string* pod_units = find(annotations, key::kMemPod);
+  if (idx == nullptr) {
+    return fail(ErrorCode::kNotFound, "no annotation of an old scheduler");
+  }
+  const auto index = parse_int(*idx);
+  if (!index || *index < 0 || *index > kMostIndex) {
+    return fail(wrong(key::kMemIdx, *idx, "not a GPU index"));
+  }
+  // The original counted main containers only; both its number and the right one will do.
+  std::uint64_t mains = 0;
+  for (const ContainerRequest& container : demand.containers) {
+    mains += container.kind == ContainerKind::kMain ? container.units : 0;
+  }
+  const std::string_view claimed = pod_units == nullptr ? std::string_view() : std::string_view(*pod_units);
+  const auto units = parse_int(claimed);
+  if (!units ||
+      (static_cast<std::uint64_t>(*units) != mains && static_cast<std::uint64_t>(*units) != demand.units)) {
+    return fail(wrong(key::kMemPod, claimed, fmt::format("but the containers ask for {}", demand.units)));
+  }
+  for (const ContainerRequest& container : demand.containers) {
+    if (container.units > 0) {
+      grants_for(record, container.name)
+          .grants.push_back({.gpu = index_name(static_cast<std::uint32_t>(*index)),
+                             .units = container.units,
+                             .core_percent = container.core_percent});
+    }
+  }
+  return {};
+}
+
+using UnitsByIndex = std::map<std::uint32_t, std::uint32_t>;
+
+Result<UnitsByIndex> read_v2_container(const JsonReader& json) {
+  UnitsByIndex by_index;
+  for (const auto& [name, units] : TRY(json.as_object(64))) {
+    const auto index = parse_int(name);
+    if (!index || *index < 0 || *index > kMostIndex) {
+      return fail(json.wrong(fmt::format("has {} where a GPU index should be", quoted(name))));
+    }
+    by_index[static_cast<std::uint32_t>(*index)] =
+        static_cast<std::uint32_t>(TRY(units.as_integer(1, Demand::kMostUnits)));
+  }
+  return by_index;
+}
+
+// Second generation: {"<container>":{"<gpu>":units}}. It has no words for init containers and for compute;
+// where all is on one GPU there is only one thing they can mean.
+Status read_v2(const Annotations& annotations, const Demand& demand, Record& record) {
+  const std::string* text = find(annotations, key::kMemAllocation);
+  if (text == nullptr) {
+    return fail(ErrorCode::kNotFound, "no annotation of an old scheduler");
+  }
+  const auto document = TRY(
+      with_context(parse_json(*text, Record::kMaxBytes), fmt::format("annotation {}", key::kMemAllocation)));
+  const JsonReader root(document, fmt::format("annotation {}", key::kMemAllocation));
+  std::map<std::string, UnitsByIndex> given;
+  UnitsByIndex all;
+  for (const auto& [name, by_gpu] : TRY(root.as_object(256))) {
+    given[name] = TRY(read_v2_container(by_gpu));
+    all.insert(given[name].begin(), given[name].end());
+  }
+  if (all.empty()) {
+    return fail(root.wrong("names no GPU"));
+  }
+  for (std::size_t i = 0; i < demand.containers.size(); ++i) {
+    const ContainerRequest& container = demand.containers[i];
+    if (container.units == 0) {
+      continue;
+    }
+    const std::int32_t position = demand.legacy_positions[i];
+    const auto mine = given.find(std::to_string(position));
+    const bool told = position >= 0 && mine != given.end();
+    if ((!told && position >= 0) || (all.size() > 1 && (position < 0 || container.core_percent > 0))) {
+      return fail(root.wrong(fmt::format("does not say where container {} is", quoted(container.name))));
+    }
+    const UnitsByIndex only{{all.begin()->first, container.units}};
+    for (const auto& [index, units] : told ? mine->second : only) {
+      grants_for(record, container.name)
+          .grants.push_back(
+              {.gpu = index_name(index), .units = units, .core_percent = container.core_percent});
+    }
+    if (told) {
+      given.erase(mine);
+    }
+  }
+  if (!given.empty()) {
+    return fail(
+        root.wrong(fmt::format("names container {}, which shares no GPU", quoted(given.begin()->first))));
+  }
+  return {};
+}
+
+Status read_shares(const Annotations& annotations, const Demand& demand, Record& record) {
+  const Record before = record;
+  const Status v2 = read_v2(annotations, demand, record);
+  if (v2) {
+    return v2;
+  }
+  record = before;
+  Status v1 = read_v1(annotations, demand, record);
+  const bool v1_absent = !v1 && v1.error().code() == ErrorCode::kNotFound;
+  return v1_absent ? v2 : v1;
+}
+
+// Whole GPUs: a list of indices, handed to the containers one after the other.
+Status read_whole(const Annotations& annotations, const Demand& demand, Record& record) {
+  const bool grouped = find(annotations, key::kWholeGroup) != nullptr;
+  const std::string_view name = grouped ? key::kWholeGroup : key::kWholeIdx;
+  const std::string* text = find(annotations, name);
+  if (text == nullptr) {
+    return fail(ErrorCode::kNotFound, "no annotation of an old scheduler");
+  }
+  std::vector<std::uint32_t> indices;
+  for (const std::string_view part : split(*text, ',')) {
+    const auto index = parse_int(trim(part));
+    if (!index || *index < 0 || *index > kMostIndex) {
+      return fail(wrong(name, *text, "not a list of GPU indices"));
+    }
+    indices.push_back(static_cast<std::uint32_t>(*index));
+  }
+  std::ranges::sort(indices);
+  if (indices.size() != demand.whole || std::ranges::adjacent_find(indices) != indices.end()) {
+    return fail(
+        wrong(name, *text, fmt::format("not {} different GPUs as the containers ask for", demand.whole)));
+  }
+  const auto split = demand.split_whole();
+  for (std::size_t i = 0; i < split.size(); ++i) {
+    for (const std::uint32_t which : split[i]) {
+      grants_for(record, demand.containers[i].name)
+          .grants.push_back({.gpu = index_name(indices[which]), .whole = true});
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Record> legacy_record(const Annotations& annotations, const Demand& demand) {
+  Record record;
+  if (demand.units > 0) {
+    TRY(read_shares(annotations, demand, record));
+  }
+  if (demand.whole > 0) {
+    TRY(read_whole(annotations, demand, record));
+  }
+  return record;
+}
+
+}  // namespace tessera::alloc

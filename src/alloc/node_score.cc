@@ -1,0 +1,107 @@
+#include "alloc/node_score.h"
+
+#include "topology/bandwidth.h"
+
+namespace tessera::alloc {
+
+namespace {
+
+// Widths of the criteria. Rings are compared in steps of 64 MB/s, damage in steps of a 4096th.
+constexpr unsigned kRingBits = 14;
+constexpr unsigned kGpuBits = 7;
+constexpr unsigned kUnitBits = 22;
+constexpr unsigned kDamageBits = 12;
+constexpr unsigned kGibBits = 10;
+constexpr unsigned kPermilleBits = 10;
+
+std::uint64_t permille(std::uint64_t part, std::uint64_t all) {
+  return all == 0 ? 0 : part * 1000 / all;
+}
+
+std::uint64_t damage_steps(std::uint32_t damage) {
+  return damage >> 4U;
+}
+
+// How well the whole GPUs are connected, by the measure of the policy that chose them.
+std::uint64_t connection(const Query& query, const NodeView& view, const Pick& pick) {
+  switch (query.whole_policy) {
+    case Policy::kSimple:
+      return 0;
+    case Policy::kBestEffort:
+      return static_cast<std::uint64_t>(topology::pair_sum(view.tables->topology(), pick.whole_gpus)) / 10;
+    default:
+      return pick.set.ring_mbps / 64;
+  }
+}
+
+// Memory of the whole GPUs taken, per GPU: shares could make more of the large ones.
+std::uint64_t gib_taken(const NodeView& view, const Pick& pick, Unit unit) {
+  std::uint64_t units = 0;
+  for (const unsigned slot : topology::GpuIndices(pick.whole_gpus)) {
+    units += view.total[slot];
+  }
+  return units * unit.in_mib() / 1024 / topology::gpu_count(pick.whole_gpus);
+}
+
+std::uint64_t gpus_left_whole(const NodeView& view, const Pick& pick) {
+  return topology::gpu_count(view.whole_free & ~pick.whole_gpus & ~pick.share_gpus);
+}
+
+Score whole_score(const Query& query, const NodeView& view, const Pick& pick, Unit unit) {
+  const std::uint32_t damage =
+      pick.set.left_before > pick.set.left_after ? pick.set.left_before - pick.set.left_after : 0;
+  Criteria criteria;
+  criteria.most(connection(query, view, pick), kRingBits);
+  if (pick.share_gpus != 0) {
+    criteria.least(pick.opened, kGpuBits);
+    criteria.least(pick.leftover, kUnitBits);
+    criteria.least(gpus_left_whole(view, pick), kGpuBits);
+    criteria.least(damage_steps(damage), kDamageBits);
+    return criteria.score();
+  }
+  criteria.least(gpus_left_whole(view, pick), kGpuBits);
+  criteria.least(damage_steps(damage), kDamageBits);
+  criteria.least(gib_taken(view, pick, unit), kGibBits);
+  criteria.least(permille(view.free_units, view.total_units), kPermilleBits);
+  return criteria.score();
+}
+
+Score binpack_score(const NodeView& view, const Pick& pick) {
+  return Criteria()
+      .least(pick.opened, kGpuBits)
+      .least(pick.leftover, kUnitBits)
+      .least(gpus_left_whole(view, pick), kGpuBits)
+      .least(damage_steps(pick.damage), kDamageBits)
+      .least(permille(view.free_units, view.total_units), kPermilleBits)
+      .score();
+}
+
+Score spread_score(const NodeView& view, const Pick& pick) {
+  return Criteria()
+      .most(pick.roomiest, kUnitBits)
+      .most(permille(view.free_units, view.total_units), kPermilleBits)
+      .least(damage_steps(pick.damage), kDamageBits)
+      .most(gpus_left_whole(view, pick), kGpuBits)
+      .score();
+}
+
+// A pod without GPUs, which only the simulator asks about: the fullest node, GPUs and CPUs counted alike.
+Score gpuless_score(const NodeView& view) {
+  const auto cpu = permille(static_cast<std::uint64_t>(view.cpu_milli_left),
+                            static_cast<std::uint64_t>(view.cpu_milli_total));
+  return Criteria().least(cpu + permille(view.free_units, view.total_units), kPermilleBits + 1).score();
+}
+
+}  // namespace
+
+Score node_score(const Query& query, const NodeView& view, const Pick& pick, Unit unit) {
+  if (pick.whole_gpus != 0) {
+    return whole_score(query, view, pick, unit);
+  }
+  if (pick.share_gpus == 0) {
+    return gpuless_score(view);
+  }
+  return query.share_policy == Policy::kSpread ? spread_score(view, pick) : binpack_score(view, pick);
+}
+
+}  // namespace tessera::alloc

@@ -1,0 +1,56 @@
+// alloc/query.h
+//
+// A request made ready for being asked of every node: what can be worked out once stands here. Private to the
+// placer's files.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "alloc/choice.h"
+#include "alloc/node_state.h"
+#include "alloc/request.h"
+#include "topology/set_search.h"
+
+namespace tessera::alloc {
+
+// Containers that go together onto the same `share.gpus` GPUs.
+struct Part {
+  SharePart share;
+  ContainerKind kind = ContainerKind::kMain;
+  std::int16_t container = -1;  // in Demand::containers; -1: all of them that share GPUs
+};
+
+struct Query {
+  const Request* request = nullptr;
+  Policy share_policy{};
+  Policy whole_policy{};
+  // What runs together, largest first; then, only where containers are placed one by one, the init containers
+  // in the order of the pod.
+  std::vector<Part> parts;
+  std::vector<Part> init_parts;
+  // Of one part: one share, its GPU may be any.
+  bool plain_share = false;
+  bool plain_whole = false;
+  // By ModelId; empty: all.
+  std::vector<std::uint8_t> model_allowed;
+  std::vector<std::pair<std::size_t, std::string_view>> uuids;
+  std::vector<std::pair<std::size_t, std::string_view>> uuids_excluded;
+};
+
+// Where a request would go on one node. Written over for node after node, so nothing in it is cleared.
+struct Pick {
+  std::array<GpuMask, 2 * Demand::kMostContainers> part_gpus;  // by Query::parts, then Query::init_parts
+  GpuMask share_gpus = 0;
+  GpuMask whole_gpus = 0;
+  topology::SetChoice set;     // of whole_gpus
+  unsigned opened = 0;         // wholly free GPUs that shares would break up
+  std::uint32_t damage = 0;    // what that costs those who want several GPUs
+  std::uint64_t leftover = 0;  // units that stay free on the GPUs used, beside the pod
+  std::uint32_t roomiest = 0;  // least that was free on any of them before
+};
+
+}  // namespace tessera::alloc

@@ -1,0 +1,77 @@
+#include "alloc/reason.h"
+
+#include <fmt/format.h>
+
+namespace tessera::alloc {
+
+namespace {
+
+// "8GiB", or "8GiB and 30% compute".
+std::string share_text(const SharePart& share, Unit unit) {
+  std::string text = unit.amount(share.units);
+  if (share.core_percent > 0) {
+    text += fmt::format(" and {}% compute", share.core_percent);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string phrase(Reason reason, const Request& request, Unit unit, const ResourceNames& names) {
+  const Shape& shape = request.shape;
+  switch (reason) {
+    case Reason::kFits:
+      return "fits";
+    case Reason::kUnknownNode:
+      return "node is not known to Tessera yet";
+    case Reason::kNoGpus:
+      return "node has no GPUs to share";
+    case Reason::kInventoryUnreadable:
+      return "node's GPU inventory cannot be read";
+    case Reason::kUnitDiffers:
+      return fmt::format("node does not count GPU memory in {} as the cluster does", unit.text());
+    case Reason::kOldPlugin:
+      return "node has the old device plugin, which only serves shares of one GPU";
+    case Reason::kNoMps:
+      return fmt::format("{} needs a node with MPS", names.core_percent());
+    case Reason::kNoSuchModel:
+      return "no GPU here is among those that the pod's annotations allow";
+    case Reason::kGpusTooSmall:
+      return fmt::format("no GPU is as large as {}", unit.amount(shape.share.units));
+    case Reason::kTooFewGpus:
+      return fmt::format("fewer than {} GPUs", shape.whole + shape.share.gpus);
+    case Reason::kUnhealthy:
+      return "free GPUs are unhealthy";
+    case Reason::kNoGpuWithEnoughFree:
+      return fmt::format("no single GPU has {} free", share_text(shape.share, unit));
+    case Reason::kTooFewGpusWithEnoughFree:
+      return fmt::format("fewer than {} GPUs have {} free each", shape.share.gpus,
+                         share_text(shape.share, unit));
+    case Reason::kTooFewWholeGpus:
+      return shape.whole == 1 ? "no GPU is wholly free"
+                              : fmt::format("fewer than {} GPUs are wholly free", shape.whole);
+    case Reason::kContainersDoNotFit:
+      return "the containers do not all fit on the free GPUs";
+    case Reason::kTooLittleCpu:
+      return "too little CPU";
+    case Reason::kTooLittleMemory:
+      return "too little memory";
+  }
+  return "does not fit";
+}
+
+bool eviction_may_help(Reason reason) {
+  switch (reason) {
+    case Reason::kNoGpuWithEnoughFree:
+    case Reason::kTooFewGpusWithEnoughFree:
+    case Reason::kTooFewWholeGpus:
+    case Reason::kContainersDoNotFit:
+    case Reason::kTooLittleCpu:
+    case Reason::kTooLittleMemory:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace tessera::alloc

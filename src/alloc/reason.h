@@ -1,0 +1,44 @@
+// alloc/reason.h
+//
+// Why a node cannot take a pod, as one of a few phrases.
+//
+// kube-scheduler writes every distinct text into the pod, so a phrase is the same for all nodes that fail in
+// the same way and holds numbers of the request only. What differs by node is told by explain.h.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "alloc/request.h"
+#include "alloc/units.h"
+
+namespace tessera::alloc {
+
+enum class Reason : std::uint8_t {
+  kFits,
+  kUnknownNode,  // nothing was heard of it yet
+  kNoGpus,       // nothing to share
+  kInventoryUnreadable,
+  kUnitDiffers,
+  kOldPlugin,  // the request is more than a node without an agent can do
+  kNoMps,
+  kNoSuchModel,   // no GPU that the pod's annotations allow
+  kGpusTooSmall,  // not even empty ones would do
+  kTooFewGpus,
+  kUnhealthy,  // would fit if all GPUs were well
+  kNoGpuWithEnoughFree,
+  kTooFewGpusWithEnoughFree,
+  kTooFewWholeGpus,
+  kContainersDoNotFit,  // each would, all together do not
+  kTooLittleCpu,
+  kTooLittleMemory,
+};
+inline constexpr std::size_t kReasons = 17;
+
+// "no single GPU has 8GiB free".
+std::string phrase(Reason reason, const Request& request, Unit unit, const ResourceNames& names);
+
+// Whether evicting other pods could help; where it cannot, the node is no candidate for preemption.
+bool eviction_may_help(Reason reason);
+
+}  // namespace tessera::alloc

@@ -1,0 +1,241 @@
+#include "alloc/request.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <set>
+
+#include "base/strings.h"
+
+namespace tessera::alloc {
+
+namespace {
+
+constexpr std::array<std::string_view, 7> kPolicyNames = {"binpack", "spread",      "fgd", "simple",
+                                                          "static",  "best_effort", "ring"};
+
+// The words of a model in one spelling: " nvidia a100 sxm4 80gb ".
+std::string words_of(std::string_view model) {
+  std::string words = " ";
+  for (const char c : model) {
+    const bool divides = c == ' ' || c == '-' || c == '_' || c == '\t';
+    const char lower = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    if (!divides) {
+      words.push_back(lower);
+    } else if (words.back() != ' ') {
+      words.push_back(' ');
+    }
+  }
+  if (words.back() != ' ') {
+    words.push_back(' ');
+  }
+  return words;
+}
+
+const std::string* find(const Annotations& annotations, std::string_view name) {
+  const auto found = annotations.find(name);
+  return found == annotations.end() ? nullptr : &found->second;
+}
+
+// An annotation that lists names, trimmed and each once; empty when it is absent.
+Result<std::vector<std::string>> name_list(const PodSpec& pod, std::string_view name) {
+  constexpr std::size_t kMostNames = 256;
+  std::vector<std::string> names;
+  const std::string* text = find(pod.annotations, name);
+  if (text == nullptr) {
+    return names;
+  }
+  std::set<std::string_view> seen;
+  for (const std::string_view part : split(*text, ',')) {
+    const std::string_view entry = trim(part);
+    if (entry.empty()) {
+      return fail(ErrorCode::kInvalid,
+                  fmt::format("annotation {} is {}: an entry of the list is empty", name, quoted(*text)));
+    }
+    if (seen.insert(entry).second) {
+      names.emplace_back(entry);
+    }
+  }
+  if (names.size() > kMostNames) {
+    return fail(ErrorCode::kInvalid, fmt::format("annotation {} lists {} names; at most {} are possible",
+                                                 name, names.size(), kMostNames));
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+// Over how many GPUs the pod wants its memory split: a label or an annotation.
+Result<std::uint16_t> split_of(const PodSpec& pod, const ResourceNames& names) {
+  const std::string* label = find(pod.labels, names.count());
+  const std::string* annotation = find(pod.annotations, names.count());
+  if (label != nullptr && annotation != nullptr && *label != *annotation) {
+    return fail(ErrorCode::kInvalid,
+                fmt::format("label {} is {} but the annotation of that name is {}; keep one", names.count(),
+                            quoted(*label), quoted(*annotation)));
+  }
+  const std::string* text = label != nullptr ? label : annotation;
+  if (text == nullptr) {
+    return std::uint16_t{1};
+  }
+  const auto count = parse_int(*text);
+  if (!count || *count < 1 || *count > 64) {
+    return fail(ErrorCode::kInvalid,
+                fmt::format("{} {} is {}, not a number of GPUs from 1 to 64",
+                            label != nullptr ? "label" : "annotation", names.count(), quoted(*text)));
+  }
+  return static_cast<std::uint16_t>(*count);
+}
+
+Status check_split(const Request& request, const ResourceNames& names) {
+  for (const ContainerRequest& container : request.demand.containers) {
+    const auto check = [&](std::uint32_t amount, const std::string& resource) -> Status {
+      if (amount % request.split != 0) {
+        return fail(
+            ErrorCode::kInvalid,
+            fmt::format("container {}: {} is {}, which does not divide evenly over {} GPUs ({} \"{}\")",
+                        quoted(container.name), resource, amount, request.split, names.count(),
+                        request.split));
+      }
+      return {};
+    };
+    TRY(check(container.units, names.memory()));
+    TRY(check(container.core_percent, names.core_percent()));
+    if (container.core_percent / request.split > 100) {
+      return fail(ErrorCode::kInvalid,
+                  fmt::format("container {}: {} is {}, more than the 100 of a GPU", quoted(container.name),
+                              names.core_percent(), container.core_percent));
+    }
+  }
+  return {};
+}
+
+Status read_policy(const PodSpec& pod, Request& request) {
+  const std::string* text = find(pod.annotations, key::kPolicy);
+  if (text == nullptr) {
+    return {};
+  }
+  // A pod that shares and has whole GPUs may name one policy of each kind.
+  for (const std::string_view part : split(*text, ',')) {
+    const Policy policy =
+        TRY(with_context(parse_policy(trim(part)), fmt::format("annotation {}", key::kPolicy)));
+    std::optional<Policy>& slot = is_share_policy(policy) ? request.share_policy : request.whole_policy;
+    if (slot && *slot != policy) {
+      return fail(ErrorCode::kInvalid, fmt::format("annotation {} names both {} and {}; keep one",
+                                                   key::kPolicy, to_string(*slot), to_string(policy)));
+    }
+    slot = policy;
+  }
+  return {};
+}
+
+Status read_placement(const PodSpec& pod, Request& request) {
+  const std::string* text = find(pod.annotations, key::kPlacement);
+  if (text == nullptr || *text == "one-gpu") {
+    return {};
+  }
+  if (*text != "per-container") {
+    return fail(ErrorCode::kInvalid, fmt::format("annotation {} is {}, not one-gpu or per-container",
+                                                 key::kPlacement, quoted(*text)));
+  }
+  request.placement = Placement::kPerContainer;
+  return {};
+}
+
+Status check_uuids(const Request& request) {
+  for (const std::string& uuid : request.uuids) {
+    if (std::ranges::binary_search(request.uuids_excluded, uuid)) {
+      return fail(ErrorCode::kInvalid, fmt::format("GPU {} stands in both {} and {}; remove it from one",
+                                                   quoted(uuid), key::kGpuUuids, key::kGpuUuidsExclude));
+    }
+  }
+  return {};
+}
+
+template <class Number>
+Number clamp_to(std::uint64_t value) {
+  return static_cast<Number>(std::min<std::uint64_t>(value, std::numeric_limits<Number>::max()));
+}
+
+Shape shape_of(const Request& request) {
+  const Demand& demand = request.demand;
+  Shape shape;
+  shape.whole = clamp_to<std::uint16_t>(demand.whole);
+  std::uint64_t units = demand.units;
+  std::uint64_t core = demand.core_percent;
+  if (request.has_several_parts()) {
+    const auto largest = std::ranges::max_element(demand.containers, {}, &ContainerRequest::units);
+    units = largest->units;
+    core = largest->core_percent;
+  }
+  if (units > 0) {
+    shape.share.units = clamp_to<std::uint32_t>(units / request.split);
+    shape.share.core_percent = clamp_to<std::uint16_t>(core / request.split);
+    shape.share.gpus = request.split;
+  }
+  return shape;
+}
+
+}  // namespace
+
+std::string_view to_string(Policy policy) {
+  return kPolicyNames[static_cast<std::size_t>(policy)];
+}
+
+Result<Policy> parse_policy(std::string_view text) {
+  const auto found = std::ranges::find(kPolicyNames, text);
+  if (found == kPolicyNames.end()) {
+    return fail(ErrorCode::kInvalid,
+                fmt::format("policy {} is not one of binpack, spread, fgd (shares of GPUs), simple, static, "
+                            "best_effort, ring (whole GPUs)",
+                            quoted(text)));
+  }
+  return static_cast<Policy>(found - kPolicyNames.begin());
+}
+
+Result<Request> Request::of_pod(const PodSpec& pod, const ResourceNames& names) {
+  Request request;
+  request.demand = TRY(Demand::of_pod(pod, names));
+  request.split = TRY(split_of(pod, names));
+  TRY(check_split(request, names));
+  TRY(read_policy(pod, request));
+  TRY(read_placement(pod, request));
+  request.models = TRY(name_list(pod, key::kGpuModel));
+  request.uuids = TRY(name_list(pod, key::kGpuUuids));
+  request.uuids_excluded = TRY(name_list(pod, key::kGpuUuidsExclude));
+  TRY(check_uuids(request));
+  request.shape = shape_of(request);
+  request.shape.node = NodeUse::of_pod(pod);
+  return request;
+}
+
+Request Request::of_shape(const Shape& shape) {
+  Request request;
+  request.shape = shape;
+  request.split = std::max<std::uint16_t>(shape.share.gpus, 1);
+  request.demand.units = std::uint64_t{shape.share.units} * shape.share.gpus;
+  request.demand.core_percent = std::uint64_t{shape.share.core_percent} * shape.share.gpus;
+  request.demand.whole = shape.whole;
+  if (shape.share.gpus > 0 || shape.whole > 0) {
+    request.demand.containers.push_back({.name = "main",
+                                         .units = clamp_to<std::uint32_t>(request.demand.units),
+                                         .core_percent = clamp_to<std::uint32_t>(request.demand.core_percent),
+                                         .whole = shape.whole});
+    request.demand.legacy_positions.push_back(0);
+  }
+  return request;
+}
+
+bool Request::has_several_parts() const {
+  return placement == Placement::kPerContainer &&
+         std::ranges::count_if(demand.containers, [](const auto& container) { return container.units > 0; }) >
+             1;
+}
+
+bool model_matches(std::string_view model, std::string_view wanted) {
+  const std::string words = words_of(wanted);
+  return words.size() > 1 && words_of(model).find(words) != std::string::npos;
+}
+
+}  // namespace tessera::alloc

@@ -1,0 +1,50 @@
+// alloc/units.h
+//
+// What one unit of aliyun.com/gpu-mem is: 1 GiB, unless the whole cluster is configured otherwise.
+//
+//   const Unit unit = TRY(Unit::parse("256MiB"));
+//   unit.units_of_mib(16130);   // 63: what is left over is nobody's
+//   unit.amount(8);             // "2GiB"
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace tessera::alloc {
+
+class Unit {
+ public:
+  static constexpr std::uint32_t kLargestMib = 1U << 20U;
+
+  // 1 GiB.
+  Unit() = default;
+
+  static Unit gib() { return Unit(1024); }
+  static Unit mib() { return Unit(1); }
+
+  // "GiB", "MiB", or a number in front of either: "256MiB", "2GiB". At most 1 TiB.
+  static Result<Unit> parse(std::string_view text);
+
+  [[nodiscard]] std::uint32_t in_mib() const { return mib_; }
+
+  // Whole units in so much memory.
+  [[nodiscard]] std::uint32_t units_of_mib(std::int64_t mib) const;
+
+  // "GiB", "256MiB": reads back as the same unit.
+  [[nodiscard]] std::string text() const;
+
+  // So many units as a person says it: "8GiB", "768MiB".
+  [[nodiscard]] std::string amount(std::uint64_t units) const;
+
+  friend bool operator==(const Unit&, const Unit&) = default;
+
+ private:
+  explicit Unit(std::uint32_t mib) : mib_(mib) {}
+
+  std::uint32_t mib_ = 1024;
+};
+
+}  // namespace tessera::alloc

@@ -1,0 +1,48 @@
+// alloc/whole_sets.h
+//
+// Which GPUs of a node a whole-GPU pod gets: the policies `simple`, `static`, `best_effort` and `ring`, asked
+// again and again for the same few situations and therefore remembered.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+
+#include "alloc/node_state.h"
+#include "alloc/request.h"
+#include "topology/set_search.h"
+#include "topology/static_sets.h"
+
+namespace tessera::alloc {
+
+class WholeSets {
+ public:
+  explicit WholeSets(std::shared_ptr<const topology::StaticSets> static_sets)
+      : static_sets_(std::move(static_sets)) {}
+
+  // The best `count` of `free`, keeping off `spare` where that costs nothing else. Nothing when there are
+  // too few.
+  std::optional<topology::SetChoice> choose(const NodeView& view, std::string_view machine, Policy policy,
+                                            GpuMask free, unsigned count, GpuMask spare);
+
+ private:
+  struct Situation {
+    std::uint32_t topology = 0;
+    Policy policy{};
+    std::uint8_t count = 0;
+    GpuMask free = 0;
+    GpuMask spare = 0;
+
+    friend bool operator==(const Situation&, const Situation&) = default;
+  };
+  struct SituationHash {
+    std::size_t operator()(const Situation& situation) const;
+  };
+
+  std::shared_ptr<const topology::StaticSets> static_sets_;
+  std::unordered_map<Situation, topology::SetChoice, SituationHash> known_;
+};
+
+}  // namespace tessera::alloc

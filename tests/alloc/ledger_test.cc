@@ -1,0 +1,137 @@
+#include "alloc/ledger.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cluster.h"
+
+namespace tessera::alloc::testing {
+namespace {
+
+using ::testing::ElementsAre;
+
+std::vector<std::uint32_t> free_on(const Ledger& ledger, const std::string& node) {
+  const NodeView view = ledger.view(ledger.find_node(node).value());
+  return {view.free.begin(), view.free.end()};
+}
+
+TEST(Ledger, CountsASharedPodOnTheGpuThatItsRecordNames) {
+  Ledger ledger;
+  ledger.upsert_node(node_of("a", {16, 16}));
+  ledger.upsert_pod(bound_share("p", 3, "a", 1));
+  EXPECT_THAT(free_on(ledger, "a"), ElementsAre(16, 13));
+  ledger.remove_pod("uid-p");
+  EXPECT_THAT(free_on(ledger, "a"), ElementsAre(16, 16));
+}
+
+TEST(Ledger, TakesAWholeGpuOutOfBothPools) {
+  Ledger ledger;
+  ledger.upsert_node(node_of("a", {16, 16}));
+  ledger.upsert_pod(bound_whole("p", "a", {0}));
+  EXPECT_THAT(free_on(ledger, "a"), ElementsAre(0, 16));
+  EXPECT_EQ(ledger.view(*ledger.find_node("a")).whole_free, 0b10U);
+}
+
+TEST(Ledger, KeepsPodsOfUnknownNodesUntilTheNodeAppears) {
+  Ledger ledger;
+  ledger.upsert_pod(bound_share("p", 3, "a", 1));
+  ledger.upsert_node(node_of("a", {16, 16}));
+  EXPECT_THAT(free_on(ledger, "a"), ElementsAre(16, 13));
+  EXPECT_TRUE(ledger.problems().empty());
+}
+
+TEST(Ledger, ForgetsANodeWhenItAndItsPodsAreGone) {
+  Ledger ledger;
+  ledger.upsert_node(node_of("a", {16, 16}));
+  ledger.upsert_pod(bound_share("p", 3, "a", 1));
+  ledger.remove_node("a");
+  EXPECT_TRUE(ledger.find_node("a"));
+  EXPECT_TRUE(ledger.nodes().empty());
+  ledger.remove_pod("uid-p");
+  EXPECT_FALSE(ledger.find_node("a"));
+}
+
+TEST(Ledger, HoldGivesGpusBackWhenBindFails) {
+  Ledger ledger;
+  ledger.upsert_node(node_of("a", {16}));
+  Placer placer(ledger);
+  const PodSpec pod = share_pod("p", 4);
+  const Choice choice = placer.place(request_of(pod)).value();
+  {
+    const Hold hold = ledger.reserve(key_of(pod), request_of(pod), choice).value();
+    EXPECT_THAT(free_on(ledger, "a"), ElementsAre(12));
+  }
+  EXPECT_THAT(free_on(ledger, "a"), ElementsAre(16));
+}
+
+TEST(Ledger, CommittedHoldStaysUntilTheWatchShowsThePod) {
+  Ledger ledger;
+  ledger.upsert_node(node_of("a", {16}));
+  Placer placer(ledger);
+  const PodSpec pod = share_pod("p", 4);
+  const Choice choice = placer.place(request_of(pod)).value();
+  ledger.reserve(key_of(pod), request_of(pod), choice).value().commit();
+  EXPECT_THAT(free_on(ledger, "a"), ElementsAre(12));
+  ledger.upsert_pod(pod);  // a late event of the pod before its bind
+  EXPECT_THAT(free_on(ledger, "a"), ElementsAre(12));
+  ledger.upsert_pod(after_bind(ledger, pod, choice));
+  EXPECT_THAT(free_on(ledger, "a"), ElementsAre(12));
+  EXPECT_TRUE(ledger.holding(pod.uid)->bound);
+}
+
+TEST(Ledger, WatchMayShowTheBoundPodBeforeTheBindReturns) {
+  Ledger ledger;
+  ledger.upsert_node(node_of("a", {16}));
+  Placer placer(ledger);
+  const PodSpec pod = share_pod("p", 4);
+  const Choice choice = placer.place(request_of(pod)).value();
+  {
+    const Hold hold = ledger.reserve(key_of(pod), request_of(pod), choice).value();
+    ledger.upsert_pod(after_bind(ledger, pod, choice));
+  }  // the bind timed out, but it had happened
+  EXPECT_THAT(free_on(ledger, "a"), ElementsAre(12));
+}
+
+TEST(Ledger, RefusesAChoiceThatSomebodyElseTook) {
+  Ledger ledger;
+  ledger.upsert_node(node_of("a", {16}));
+  Placer placer(ledger);
+  const PodSpec first = share_pod("first", 10);
+  const PodSpec second = share_pod("second", 10);
+  const Choice choice = placer.place(request_of(first)).value();
+  const Hold hold = ledger.reserve(key_of(first), request_of(first), choice).value();
+  const auto refused = ledger.reserve(key_of(second), request_of(second), choice);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), ErrorCode::kConflict);
+  EXPECT_EQ(refused.error().text(), "GPU 0 of node a was taken since the choice was made");
+  EXPECT_FALSE(ledger.reserve(key_of(first), request_of(first), choice)) << "the pod holds already";
+}
+
+TEST(Ledger, RefusesAChoiceOnANodeWhoseGpusChanged) {
+  Ledger ledger;
+  ledger.upsert_node(node_of("a", {16, 16}));
+  Placer placer(ledger);
+  const PodSpec pod = share_pod("p", 4);
+  const Choice choice = placer.place(request_of(pod)).value();
+  ledger.upsert_node(node_of("a", {16, 16}));  // only says that it is alive
+  EXPECT_TRUE(ledger.reserve(key_of(pod), request_of(pod), choice));
+  ledger.upsert_node(node_of("a", {16, 32}));
+  EXPECT_FALSE(ledger.reserve(key_of(pod), request_of(pod), choice));
+}
+
+TEST(Ledger, SumsCpuAndMemoryOfAllPods) {
+  Ledger ledger;
+  ledger.upsert_node(node_of("a", {16}));
+  PodSpec pod = pod_of("web", {container("main", 0)});
+  pod.containers[0].cpu_milli = 1500;
+  pod.containers[0].memory_bytes = 1 << 20;
+  pod.node_name = "a";
+  ledger.upsert_pod(pod);
+  EXPECT_EQ(ledger.view(*ledger.find_node("a")).cpu_milli_left, 62'500);
+  pod.phase = PodPhase::kSucceeded;
+  ledger.upsert_pod(pod);
+  EXPECT_EQ(ledger.view(*ledger.find_node("a")).cpu_milli_left, 64'000);
+}
+
+}  // namespace
+}  // namespace tessera::alloc::testing
