@@ -28,7 +28,7 @@ class RingScan {
       level = tables.ring_level_[set];
       const std::uint64_t worth =
           pack(tables.rest_merit_[free & ~set], tables.set_merit_[set], kExactGpus - gpu_count(set & shared));
-      if (worth > best) {  // sets of one level ascend: the smallest mask stays
+      if (chosen == 0 || worth > best) {  // sets of one level ascend: the smallest mask stays
         best = worth;
         chosen = set;
       }
@@ -37,10 +37,12 @@ class RingScan {
   }
 
  private:
+  // 16 + 5 + 8 + 15 + 11 + 9 bits. 16 GPUs have a pair sum of at most 22,320 tens and blocks worth less than
+  // 1,024 (locality.h).
   static std::uint64_t pack(const SetTables::RestMerit& rest, const SetTables::SetMerit& set,
                             std::uint64_t unshared) {
-    return (std::uint64_t{rest.left} << 46U) | (unshared << 41U) | (std::uint64_t{set.locality} << 33U) |
-           (std::uint64_t{set.pair_tens} << 17U) | (std::uint64_t{rest.buddies} << 1U) | 1U;
+    return (std::uint64_t{rest.left} << 48U) | (unshared << 43U) | (std::uint64_t{set.locality} << 35U) |
+           (std::uint64_t{set.pair_tens} << 20U) | (std::uint64_t{rest.blocks} << 9U) | (set.blocks / 2U);
   }
 };
 

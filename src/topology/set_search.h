@@ -37,8 +37,8 @@ struct SetChoice {
 
 // The best ring; among equal ones what leaves most to others, takes fewest of `shared`, spans fewest NUMA
 // nodes, has NICs near (for a single GPU: needs none), the highest pair sum, breaks fewest aligned blocks of
-// the free GPUs, and then the smallest mask. Where all pairs are equal, as behind NVSwitches, locality and
-// alignment decide.
+// the free GPUs, is made of such blocks itself, and then the smallest mask. Where all pairs are equal, as
+// behind NVSwitches, locality and alignment decide.
 std::optional<SetChoice> choose_ring(const SetTables& tables, const SetQuery& query);
 
 // NVIDIA's best effort: of all ways to divide the free GPUs into sets of this size (and one smaller one if it

@@ -54,8 +54,9 @@ void SetTables::build_merits() {
   set_merit_.resize(ring_level_.size());
   rest_merit_.resize(ring_level_.size());
   for (std::uint32_t set = 0; set < ring_level_.size(); ++set) {
-    set_merit_[set] = {.locality = locality.of_set(set), .pair_tens = pair_tens(set)};
-    rest_merit_[set] = {.left = left[set], .buddies = locality.whole_blocks(set)};
+    const std::uint16_t blocks = locality.whole_blocks(set);
+    set_merit_[set] = {.locality = locality.of_set(set), .pair_tens = pair_tens(set), .blocks = blocks};
+    rest_merit_[set] = {.left = left[set], .blocks = blocks};
   }
 }
 

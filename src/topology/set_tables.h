@@ -7,8 +7,8 @@
 //   std::shared_ptr<const SetTables> tables = pool.of(topology);   // equal topologies: the same tables
 //   tables->ring_mbps(0b1001)
 //
-// Up to kExactGpus GPUs there is an entry for each of the 2^n sets, 11 bytes each: 3 KiB for 8 GPUs,
-// 700 KiB for 16. Larger machines get no table of sets; their questions are answered by a bounded search.
+// Up to kExactGpus GPUs there is an entry for each of the 2^n sets, 13 bytes each: 3 KiB for 8 GPUs,
+// 832 KiB for 16. Larger machines get no table of sets; their questions are answered by a bounded search.
 //
 // The score of a set is the bottleneck of its best ring: of all ways to visit its GPUs once and come back,
 // the way whose slowest link is fastest. Collectives run on rings, and a ring is as fast as its slowest link.
@@ -80,10 +80,11 @@ class SetTables {
   struct SetMerit {
     std::uint8_t locality = 0;    // fewer NUMA nodes, then NICs near
     std::uint16_t pair_tens = 0;  // NVIDIA's pair sum / 10
+    std::uint16_t blocks = 0;     // aligned blocks it consists of
   };
   struct RestMerit {
-    std::uint16_t left = 0;     // left_for_others
-    std::uint16_t buddies = 0;  // aligned blocks kept whole
+    std::uint16_t left = 0;    // left_for_others
+    std::uint16_t blocks = 0;  // aligned blocks kept whole
   };
 
   Topology topology_;

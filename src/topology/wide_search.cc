@@ -52,7 +52,7 @@ class Scales {
   Scales(const SetTables& tables, const SetQuery& query)
       : tables_(tables), query_(query), locality_(tables.topology()) {}
 
-  using Weight = std::tuple<Mbps, std::int64_t, int, int, std::int32_t, int, GpuMask>;
+  using Weight = std::tuple<Mbps, std::int64_t, int, int, std::int32_t, int, int, GpuMask>;
 
   [[nodiscard]] Weight weigh(GpuMask set) const {
     const GpuMask rest = query_.free & ~set;
@@ -66,6 +66,7 @@ class Scales {
             locality_.of_set(set),
             tables_.pair_sum(set),
             locality_.whole_blocks(rest),
+            locality_.whole_blocks(set),
             ~set};
   }
 
