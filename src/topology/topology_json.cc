@@ -190,7 +190,7 @@ Status read_nics(const JsonReader& reader, Topology& topology) {
 json::value to_json(const Topology& topology) {
   json::object object;
   object["v"] = kVersion;
-  object["gpus"] = topology.size();
+  object["gpus"] = std::int64_t{topology.size()};
   json::array links;
   json::array cpus;
   json::array numa;
@@ -228,10 +228,10 @@ json::value to_json(const Topology& topology) {
     object["nics"] = std::move(nics);
   }
   if (topology.pcie_generation != 0) {
-    object["pcie"] = topology.pcie_generation;
+    object["pcie"] = std::int64_t{topology.pcie_generation};
   }
   if (topology.socket_mbps != 0) {
-    object["socket_mbps"] = topology.socket_mbps;
+    object["socket_mbps"] = std::int64_t{topology.socket_mbps};
   }
   return object;
 }

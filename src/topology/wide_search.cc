@@ -45,6 +45,28 @@ GpuMask grow(const SetTables& tables, GpuMask set, GpuMask candidates, unsigned 
   return set;
 }
 
+// Where growing may start: from every free GPU, or from all that are required.
+std::vector<GpuMask> seeds(const SetQuery& query) {
+  std::vector<GpuMask> seeds;
+  if (query.required != 0) {
+    seeds.push_back(query.required);
+    return seeds;
+  }
+  for (const unsigned gpu : GpuIndices(query.free)) {
+    seeds.push_back(gpu_bit(gpu));
+  }
+  return seeds;
+}
+
+// The bandwidth between two sets of GPUs.
+std::int64_t cut(const SetTables& tables, GpuMask set, GpuMask rest) {
+  std::int64_t sum = 0;
+  for (const unsigned gpu : GpuIndices(set)) {
+    sum += mbps_between(tables, gpu, rest);
+  }
+  return sum;
+}
+
 // Weighs sets as choose_ring's comment says; what is left to others is stood in for by the bandwidth that is
 // cut between the set and the GPUs that stay free.
 class Scales {
@@ -56,12 +78,8 @@ class Scales {
 
   [[nodiscard]] Weight weigh(GpuMask set) const {
     const GpuMask rest = query_.free & ~set;
-    std::int64_t cut = 0;
-    for (const unsigned gpu : GpuIndices(set)) {
-      cut += mbps_between(tables_, gpu, rest);
-    }
     return {tables_.ring_mbps(set),
-            -cut,
+            -cut(tables_, set, rest),
             -static_cast<int>(gpu_count(set & query_.shared)),
             locality_.of_set(set),
             tables_.pair_sum(set),
@@ -107,9 +125,8 @@ GpuMask wide_ring(const SetTables& tables, const SetQuery& query) {
   const Scales scales(tables, query);
   GpuMask best = 0;
   Scales::Weight best_weight;
-  for (const unsigned seed :
-       GpuIndices(query.required != 0 ? gpu_bit(lowest_gpu(query.required)) : query.free)) {
-    const GpuMask set = grow(tables, query.required | gpu_bit(seed), query.free, query.count);
+  for (const GpuMask seed : seeds(query)) {
+    const GpuMask set = grow(tables, seed, query.free, query.count);
     const auto weight = scales.weigh(set);
     if (best == 0 || weight > best_weight) {
       best = set;
@@ -120,19 +137,16 @@ GpuMask wide_ring(const SetTables& tables, const SetQuery& query) {
 }
 
 GpuMask wide_best_effort(const SetTables& tables, const SetQuery& query) {
-  GpuMask free = query.free;
   GpuMask best = 0;
-  std::int32_t best_score = -1;
-  if (query.required != 0) {
-    return grow(tables, query.required, free, query.count);
-  }
-  while (gpu_count(free) >= query.count) {
-    const GpuMask set = grow(tables, gpu_bit(lowest_gpu(free)), free, query.count);
-    if (const std::int32_t score = tables.pair_sum(set); score > best_score) {
-      best_score = score;
+  std::pair<std::int32_t, std::int64_t> most;
+  for (const GpuMask seed : seeds(query)) {
+    const GpuMask set = grow(tables, seed, query.free, query.count);
+    const std::pair<std::int32_t, std::int64_t> weight{tables.pair_sum(set),
+                                                       -cut(tables, set, query.free & ~set)};
+    if (best == 0 || weight > most) {
       best = set;
+      most = weight;
     }
-    free &= ~set;
   }
   return best;
 }

@@ -1,0 +1,86 @@
+// Machines with more than 16 GPUs: a bounded search that says so.
+#include "topology/wide_search.h"
+
+#include <gtest/gtest.h>
+
+#include "machines.h"
+
+namespace tessera::topology {
+namespace {
+
+// Racks of direct meshes: groups of four with two NVLinks, nothing but PCIe between them.
+Topology islands(unsigned gpus) {
+  Topology box(gpus);
+  for (unsigned a = 0; a < gpus; ++a) {
+    for (unsigned b = 0; b < a; ++b) {
+      box.set_link(a, b, nvlink(a / 4 == b / 4 ? 2 : 0, 3, PciePath::kNode));
+    }
+  }
+  two_sockets(box);
+  return box;
+}
+
+TEST(WideSearch, SaysThatItIsNotExact) {
+  const SetTables tables(nvswitch_box(20, 18, 5));
+  EXPECT_FALSE(tables.exact());
+  EXPECT_FALSE(choose_ring(tables, {.free = tables.topology().all(), .count = 4})->exact);
+  EXPECT_FALSE(choose_best_effort(tables, {.free = tables.topology().all(), .count = 4})->exact);
+}
+
+TEST(WideSearch, FindsTheIslandThatIsWhole) {
+  for (const unsigned gpus : {17U, 24U, 64U}) {
+    const SetTables tables(islands(gpus));
+    // One GPU of every island but the third is taken.
+    GpuMask free = tables.topology().all();
+    for (unsigned gpu = 0; gpu < gpus; gpu += 4) {
+      free &= gpu == 8 ? free : ~gpu_bit(gpu);
+    }
+    const auto four = choose_ring(tables, {.free = free, .count = 4});
+    ASSERT_TRUE(four);
+    EXPECT_EQ(gpu_list(four->gpus), "8-11");
+    EXPECT_EQ(four->ring_mbps, 40'000U);
+    EXPECT_EQ(four->ideal_mbps, 40'000U);
+    const auto three = choose_ring(tables, {.free = free, .count = 3});
+    EXPECT_EQ(gpu_list(three->gpus), "1-3");  // leaves the whole island whole
+    EXPECT_EQ(gpu_list(choose_best_effort(tables, {.free = free, .count = 4})->gpus), "8-11");
+  }
+}
+
+TEST(WideSearch, TakesWhatIsRequiredAndNothingThatIsNotFree) {
+  const SetTables tables(islands(64));
+  const GpuMask free = 0x0f0f'0f0f'0f0f'0f0fULL;
+  for (unsigned count = 2; count <= 32; ++count) {
+    for (const auto choose : {choose_ring, choose_best_effort, choose_simple}) {
+      const auto choice =
+          choose(tables, {.free = free, .count = count, .required = gpu_bit(32) | gpu_bit(0)});
+      ASSERT_TRUE(choice);
+      EXPECT_EQ(gpu_count(choice->gpus), count);
+      EXPECT_EQ(choice->gpus & ~free, 0U);
+      EXPECT_EQ(choice->gpus & (gpu_bit(32) | gpu_bit(0)), gpu_bit(32) | gpu_bit(0));
+    }
+  }
+}
+
+TEST(WideSearch, AgreesWithTheExactSearchOnTheBestRing) {
+  // The same wiring as 16 GPUs alone and with two idle strangers beside it.
+  Topology small = pcie_tree(16);
+  Topology large(18);
+  for (unsigned a = 0; a < 18; ++a) {
+    for (unsigned b = 0; b < a; ++b) {
+      large.set_link(a, b, a < 16 ? small.link(a, b) : Link{.path = PciePath::kSys});
+    }
+  }
+  const SetTables exact(small);
+  const SetTables wide(large);
+  for (unsigned count = 2; count <= 16; ++count) {
+    for (const GpuMask free : {GpuMask{0xffff}, GpuMask{0xf7ef}, GpuMask{0x7777}}) {
+      const auto one = choose_ring(exact, {.free = free, .count = count});
+      const auto two = choose_ring(wide, {.free = free, .count = count});
+      EXPECT_EQ(one.has_value(), two.has_value());
+      EXPECT_EQ(one ? one->ring_mbps : 0, two ? two->ring_mbps : 0) << count << " of " << gpu_list(free);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tessera::topology
