@@ -167,4 +167,8 @@ bool EventLoop::here() const {
   return core_->runner.load() == std::this_thread::get_id();
 }
 
+bool EventLoop::running() const {
+  return core_->runner.load() != std::thread::id{};
+}
+
 }  // namespace tessera::http

@@ -75,6 +75,9 @@ class EventLoop {
   // Whether the caller is on the loop's thread, inside run() or run_until().
   [[nodiscard]] bool here() const;
 
+  // Whether any thread is inside run() or run_until(). Who finds nobody there may run the loop itself.
+  [[nodiscard]] bool running() const;
+
   // For src/http alone; event_loop_core.h has it.
   struct Core;
   [[nodiscard]] Core& core() { return *core_; }

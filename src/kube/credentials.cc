@@ -55,11 +55,15 @@ bool Credentials::blocks() const {
 }
 
 Result<Credential> Credentials::current() {
-  const std::lock_guard lock(mutex_);
-  if (fresh()) {
-    return *last_;
+  const std::lock_guard one_at_a_time(refreshing_);
+  {
+    const std::lock_guard lock(mutex_);
+    if (fresh()) {
+      return *last_;
+    }
   }
   auto next = refresh();
+  const std::lock_guard lock(mutex_);
   if (!next && last_ && !access_.user.exec) {
     // A file is being replaced, or its volume is away for a moment: the last token may well still be good.
     log::warn("credential not refreshed", {{"user", access_.user.name}, {"error", next.error()}});
@@ -70,30 +74,41 @@ Result<Credential> Credentials::current() {
 }
 
 bool Credentials::refused(const Credential& refused) {
-  const std::lock_guard lock(mutex_);
-  if (!last_ || last_->authorization != refused.authorization ||
-      last_->certificate_generation != refused.certificate_generation) {
-    return true;
+  const auto same = [](const Credential& a, const Credential& b) {
+    return a.authorization == b.authorization && a.certificate_generation == b.certificate_generation;
+  };
+  {
+    const std::lock_guard lock(mutex_);
+    if (!last_ || !same(*last_, refused)) {
+      return true;
+    }
+    if (access_.user.exec) {
+      last_.reset();
+      return true;
+    }
   }
-  if (access_.user.exec) {
-    last_.reset();
-    return true;
-  }
-  const Credential before = *last_;
-  auto next = refresh();
-  return next && (next->authorization != before.authorization ||
-                  next->certificate_generation != before.certificate_generation);
+  const std::lock_guard one_at_a_time(refreshing_);
+  const auto next = refresh();
+  return next && !same(*next, refused);
 }
 
+// refreshing_ is held by the caller.
 Result<Credential> Credentials::refresh() {
-  Credential credential = TRY(access_.user.exec ? from_exec() : from_files());
-  note_certificate(credential);
+  Fetched fetched = TRY(access_.user.exec ? from_exec() : from_files());
+  const std::lock_guard lock(mutex_);
+  std::string both = fetched.credential.client_certificate + fetched.credential.client_key;
+  if (both != certificate_) {
+    certificate_ = std::move(both);
+    ++certificate_generation_;
+  }
+  fetched.credential.certificate_generation = certificate_generation_;
   read_at_ = clock_.now();
-  last_ = credential;
-  return credential;
+  expires_ = fetched.expires;
+  last_ = std::move(fetched.credential);
+  return *last_;
 }
 
-Result<Credential> Credentials::from_exec() {
+Result<Credentials::Fetched> Credentials::from_exec() const {
   ExecCredential answer = TRY(run_plugin_());
   if (answer.expires && *answer.expires <= clock_.wall()) {
     return fail(
@@ -110,24 +125,23 @@ Result<Credential> Credentials::from_exec() {
   }
   credential.client_certificate = std::move(answer.client_certificate);
   credential.client_key = std::move(answer.client_key);
-  expires_ = answer.expires;
-  return credential;
+  return Fetched{.credential = std::move(credential), .expires = answer.expires};
 }
 
-Result<Credential> Credentials::from_files() {
+Result<Credentials::Fetched> Credentials::from_files() const {
   const User& user = access_.user;
   Credential credential;
   credential.client_certificate = TRY(with_context(user.client_certificate.read(), "client certificate"));
   credential.client_key = TRY(with_context(user.client_key.read(), "client key"));
   if (!user.username.empty()) {
     credential.authorization = "Basic " + encode_base64(user.username + ":" + user.password);
-    return credential;
+    return Fetched{.credential = std::move(credential), .expires = {}};
   }
   if (!user.token_file.empty()) {
     auto token = read_file(user.token_file, 1U << 20U);
     if (token) {
       credential.authorization = TRY(bearer(*token, "token file " + user.token_file));
-      return credential;
+      return Fetched{.credential = std::move(credential), .expires = {}};
     }
     if (user.token.empty()) {
       return fail(std::move(token).error().context("token file"));
@@ -137,16 +151,7 @@ Result<Credential> Credentials::from_files() {
     credential.authorization =
         TRY(bearer(user.token, fmt::format("{}: token of user {}", user.file, quoted(user.name))));
   }
-  return credential;
-}
-
-void Credentials::note_certificate(Credential& credential) {
-  std::string both = credential.client_certificate + credential.client_key;
-  if (both != certificate_) {
-    certificate_ = std::move(both);
-    ++certificate_generation_;
-  }
-  credential.certificate_generation = certificate_generation_;
+  return Fetched{.credential = std::move(credential), .expires = {}};
 }
 
 }  // namespace tessera::kube

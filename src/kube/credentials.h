@@ -27,7 +27,7 @@ struct Credential {
   std::uint64_t certificate_generation = 0;
 };
 
-// Any thread may call; calls wait for each other.
+// Any thread may call. Only current() can take long.
 class Credentials {
  public:
   using RunPlugin = std::function<Result<ExecCredential>()>;
@@ -49,16 +49,20 @@ class Credentials {
   bool refused(const Credential& refused);
 
  private:
+  struct Fetched {
+    Credential credential;
+    std::optional<Clock::Wall> expires;
+  };
   Result<Credential> refresh();
-  Result<Credential> from_exec();
-  Result<Credential> from_files();
-  void note_certificate(Credential& credential);
+  [[nodiscard]] Result<Fetched> from_exec() const;
+  [[nodiscard]] Result<Fetched> from_files() const;
   [[nodiscard]] bool fresh() const;
 
   const ClusterAccess access_;
   const Clock& clock_;
   const RunPlugin run_plugin_;
-  mutable std::mutex mutex_;
+  std::mutex refreshing_;     // one refresh at a time; held while a plugin runs
+  mutable std::mutex mutex_;  // of what follows; never held while a plugin runs
   std::optional<Credential> last_;
   Clock::Steady read_at_{};
   std::optional<Clock::Wall> expires_;

@@ -20,7 +20,9 @@ std::string_view to_string(Method method) {
 
 bool certainly_not_done(const Attempt& attempt) {
   if (!attempt.answer) {
-    return !attempt.sent;
+    // Not reached, or not trusted: the request itself was never sent.
+    const ErrorCode code = attempt.transport->code();
+    return code == ErrorCode::kUnavailable || code == ErrorCode::kDenied;
   }
   const ApiStatus& answer = *attempt.answer;
   // 4xx is a decision not to act. Of the 5xx only one says so: 503 with a Retry-After, which the API server
@@ -32,7 +34,10 @@ RetryVerdict judge(const RetryRequest& request, const Attempt& attempt) {
   RetryVerdict verdict;
   const bool may_repeat = request.repeat == Repeat::kSafe || certainly_not_done(attempt);
   if (!attempt.answer) {
-    verdict.again = may_repeat;
+    // A certificate that is not accepted, a redirect, an answer that is no HTTP: the next one would be the
+    // same.
+    const ErrorCode code = attempt.transport->code();
+    verdict.again = may_repeat && (code == ErrorCode::kUnavailable || code == ErrorCode::kTimeout);
     return verdict;
   }
   const ApiStatus& answer = *attempt.answer;
@@ -51,9 +56,10 @@ RetryVerdict judge(const RetryRequest& request, const Attempt& attempt) {
   return verdict;
 }
 
-Error final_error(const RetryRequest& request, const Attempt& attempt, const Error& transport_error) {
-  const Error said = attempt.answer ? attempt.answer->to_error() : transport_error;
-  if (request.repeat == Repeat::kSafe || certainly_not_done(attempt)) {
+Error final_error(const RetryRequest& request, const Attempt& attempt) {
+  Error said = attempt.answer ? attempt.answer->to_error() : *attempt.transport;
+  const bool known = request.repeat == Repeat::kSafe || certainly_not_done(attempt);
+  if (known || said.code() == ErrorCode::kTimeout) {
     return said;
   }
   return Error(ErrorCode::kTimeout, said.text() + "; whether it was done is unknown");

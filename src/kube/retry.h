@@ -26,13 +26,10 @@ enum class Repeat {
   kIfNotActed,  // only where the server certainly did nothing: POST, updates with a resourceVersion
 };
 
-// How one attempt ended.
+// How one attempt failed: one of the two is set.
 struct Attempt {
-  // The API server's answer; nothing when there was none.
-  std::optional<ApiStatus> answer;
-  // Without an answer: whether the request can have reached the server. A connection that was refused, or TLS
-  // that failed, cannot.
-  bool sent = true;
+  std::optional<ApiStatus> answer;  // the API server said no
+  std::optional<Error> transport;   // there is no answer; http/client.h says what its codes mean
 };
 
 struct RetryRequest {
@@ -57,6 +54,6 @@ RetryVerdict judge(const RetryRequest& request, const Attempt& attempt);
 bool certainly_not_done(const Attempt& attempt);
 
 // The error a caller gets when the last attempt ended like this and is not repeated.
-Error final_error(const RetryRequest& request, const Attempt& attempt, const Error& transport_error);
+Error final_error(const RetryRequest& request, const Attempt& attempt);
 
 }  // namespace tessera::kube

@@ -17,7 +17,7 @@ bool absent(const YAML::Node& node) {
 }
 
 boost::json::value scalar_to_json(const YAML::Node& node) {
-  const std::string text = node.Scalar();
+  const std::string& text = node.Scalar();
   // A quoted scalar ("!") is text whatever it looks like.
   if (node.Tag() != "!") {
     if (text == "true" || text == "false") {

@@ -32,7 +32,7 @@ class YamlFields {
   [[nodiscard]] Error wrong(const char* key, const std::string& why) const;
 
  private:
-  YamlFields(YAML::Node node, std::string where) : node_(std::move(node)), where_(std::move(where)) {}
+  YamlFields(const YAML::Node& node, std::string where) : node_(node), where_(std::move(where)) {}
 
   YAML::Node node_;
   std::string where_;

@@ -18,7 +18,11 @@ Attempt answered(int code, std::optional<std::chrono::seconds> retry_after = {})
   ApiStatus status;
   status.code = code;
   status.retry_after = retry_after;
-  return {.answer = status, .sent = true};
+  return {.answer = status, .transport = {}};
+}
+
+Attempt broken(ErrorCode code) {
+  return {.answer = {}, .transport = Error(code, "no answer")};
 }
 
 constexpr RetryRequest kRead{.repeat = Repeat::kSafe, .repeat_conflict = false};
@@ -37,8 +41,7 @@ class RetryRules : public ::testing::TestWithParam<Rule> {};
 TEST_P(RetryRules, Hold) {
   const Rule& rule = GetParam();
   EXPECT_EQ(judge(rule.request, rule.attempt).again, rule.again);
-  EXPECT_EQ(final_error(rule.request, rule.attempt, Error(ErrorCode::kUnavailable, "no connection")).code(),
-            rule.code);
+  EXPECT_EQ(final_error(rule.request, rule.attempt).code(), rule.code);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -52,7 +55,7 @@ INSTANTIATE_TEST_SUITE_P(
         Rule{"read_401", kRead, answered(401), true, ErrorCode::kDenied},
         Rule{"read_410", kRead, answered(410), false, ErrorCode::kConflict},
         Rule{"read_501", kRead, answered(501), false, ErrorCode::kUnavailable},
-        Rule{"read_lost", kRead, Attempt{}, true, ErrorCode::kUnavailable},
+        Rule{"read_lost", kRead, broken(ErrorCode::kTimeout), true, ErrorCode::kTimeout},
         Rule{"bind_409", kBind, answered(409), false, ErrorCode::kConflict},
         Rule{"bind_429", kBind, answered(429, 1s), true, ErrorCode::kUnavailable},
         Rule{"bind_429_without_time", kBind, answered(429), true, ErrorCode::kUnavailable},
@@ -61,8 +64,10 @@ INSTANTIATE_TEST_SUITE_P(
         Rule{"bind_503_may_have_acted", kBind, answered(503), false, ErrorCode::kTimeout},
         Rule{"bind_503_with_retry_after_did_not", kBind, answered(503, 1s), true, ErrorCode::kUnavailable},
         Rule{"bind_504_may_have_acted", kBind, answered(504), false, ErrorCode::kTimeout},
-        Rule{"bind_reply_lost", kBind, Attempt{}, false, ErrorCode::kTimeout},
-        Rule{"bind_never_sent", kBind, Attempt{.answer = {}, .sent = false}, true, ErrorCode::kUnavailable},
+        Rule{"bind_reply_lost", kBind, broken(ErrorCode::kTimeout), false, ErrorCode::kTimeout},
+        Rule{"bind_reply_garbled", kBind, broken(ErrorCode::kInvalid), false, ErrorCode::kTimeout},
+        Rule{"bind_wrong_certificate", kBind, broken(ErrorCode::kDenied), false, ErrorCode::kDenied},
+        Rule{"bind_never_sent", kBind, broken(ErrorCode::kUnavailable), true, ErrorCode::kUnavailable},
         Rule{"patch_lost_race", RetryRequest{.repeat = Repeat::kSafe, .repeat_conflict = true}, answered(409),
              true, ErrorCode::kConflict}),
     [](const auto& rule) { return std::string(rule.param.name); });
@@ -80,7 +85,7 @@ TEST(Retry, AnEvictionForbiddenByABudgetIsTheCallersBusiness) {
       429, R"({"kind":"Status","status":"Failure","message":"Cannot evict pod","reason":"TooManyRequests",
               "details":{"causes":[{"reason":"DisruptionBudget","message":"needs 2"}]},"code":429})",
       "");
-  EXPECT_FALSE(judge(kBind, {.answer = status, .sent = true}).again);
+  EXPECT_FALSE(judge(kBind, {.answer = status, .transport = {}}).again);
 }
 
 TEST(ApiStatus, ReadsRealRefusals) {

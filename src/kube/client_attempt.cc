@@ -1,0 +1,214 @@
+// One attempt at a request: credential, transfer, judgement, and the next attempt or the end.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "kube/client_core.h"
+
+namespace tessera::kube {
+
+namespace {
+
+constexpr std::size_t kMaxRefusal = 64U << 10U;
+constexpr std::chrono::milliseconds kShortest(1);
+
+void add_impersonation(const Impersonation& as, std::vector<std::pair<std::string, std::string>>& headers) {
+  if (as.user.empty()) {
+    return;
+  }
+  headers.emplace_back("Impersonate-User", as.user);
+  if (!as.uid.empty()) {
+    headers.emplace_back("Impersonate-Uid", as.uid);
+  }
+  for (const std::string& group : as.groups) {
+    headers.emplace_back("Impersonate-Group", group);
+  }
+  for (const auto& [key, value] : as.extra) {
+    headers.emplace_back("Impersonate-Extra-" + percent_encoded(key), value);
+  }
+}
+
+}  // namespace
+
+std::chrono::milliseconds Client::Core::left(const Call::State& state) const {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(state.deadline - options.clock->now());
+}
+
+void Client::Core::give_up(const StatePtr& state, Error error) {
+  if (state->streaming) {
+    state->end({.refused = {}, .broken = std::move(error)});
+    return;
+  }
+  if (!state->request.what.empty()) {
+    error = std::move(error).context(state->request.what);
+  }
+  state->reply(fail(std::move(error)));
+}
+
+void Client::Core::attempt(const StatePtr& state) {
+  if (state->over) {
+    return;
+  }
+  if (credentials.blocks()) {
+    wait_for_plugin(state);
+    return;
+  }
+  auto credential = credentials.current();
+  if (!credential) {
+    give_up(state, std::move(credential).error());
+    return;
+  }
+  state->credential = std::move(*credential);
+  if (Status connected = connect_with(state->credential); !connected) {
+    give_up(state, std::move(connected).error());
+    return;
+  }
+  transfer(state);
+}
+
+void Client::Core::wait_for_plugin(const StatePtr& state) {
+  waiting.push_back(state);
+  if (waiting.size() > 1) {
+    return;
+  }
+  if (plugin.joinable()) {
+    plugin.join();  // the last one has ended long ago
+  }
+  // The thread keeps nothing alive: the core waits for it before it goes.
+  plugin = std::thread([this, weak = weak_from_this()] {
+    auto credential = credentials.current();
+    loop.post([weak, credential = std::move(credential)] {
+      if (const auto core = weak.lock()) {
+        core->plugin_ended(credential);
+      }
+    });
+  });
+}
+
+void Client::Core::plugin_ended(const Result<Credential>& credential) {
+  for (const StatePtr& state : std::exchange(waiting, {})) {
+    if (credential) {
+      attempt(state);
+    } else {
+      give_up(state, credential.error());
+    }
+  }
+}
+
+http::ClientRequest Client::Core::http_request(Call::State& state) const {
+  const Request& request = state.request;
+  const std::chrono::milliseconds remaining = std::max(left(state), kShortest);
+  http::ClientRequest http;
+  http.method = std::string(to_string(request.method));
+  http.target = request.path;
+  std::string query = request.query;
+  if (request.method != Method::kGet) {
+    // The server gives up when we do: a write that it has queued must not happen after our deadline.
+    query += fmt::format("{}timeout={}ms", query.empty() ? "" : "&", remaining.count());
+  }
+  if (!query.empty()) {
+    http.target += "?" + query;
+  }
+  http.headers.emplace_back("Accept", "application/json");
+  if (!request.body.empty()) {
+    http.headers.emplace_back("Content-Type", request.content_type);
+  }
+  if (!state.credential.authorization.empty()) {
+    http.headers.emplace_back("Authorization", state.credential.authorization);
+  }
+  add_impersonation(access.user.impersonate, http.headers);
+  http.body = request.body;
+  http.max_response_bytes = request.max_response_bytes;
+  http.buffer = std::move(state.request.buffer);
+  http::ClientTimeouts timeouts;
+  timeouts.connect = std::min(options.connect_timeout, remaining);
+  timeouts.idle = state.idle;
+  timeouts.whole = state.streaming ? std::chrono::milliseconds(0) : remaining;
+  // A kept-alive connection can be dead without telling. What can be repeated leaves time for a second try.
+  const bool may_try_again = request.retry.repeat == Repeat::kSafe && state.attempts <= 1 && !state.streaming;
+  timeouts.first_byte = may_try_again ? std::max(remaining / 2, kShortest) : remaining;
+  http.timeouts = timeouts;
+  return http;
+}
+
+void Client::Core::transfer(const StatePtr& state) {
+  ++state->attempts;
+  auto self = shared_from_this();
+  if (!state->streaming) {
+    state->transfer = transport->send(
+        http_request(*state),
+        [self, state](Result<http::ClientResponse> response) { self->answered(state, std::move(response)); });
+    return;
+  }
+  http::StreamSink sink;
+  sink.on_head = [state](const http::ResponseHead& head) {
+    state->status = head.status;
+    state->retry_after = head.headers.find("Retry-After");
+    return http::Flow::kContinue;
+  };
+  sink.on_data = [state](json::PaddedView data) {
+    if (state->over) {
+      return http::Flow::kContinue;
+    }
+    if (state->status == 200) {
+      state->on_data(data);
+    } else if (state->refusal.size() < kMaxRefusal) {
+      state->refusal += data.text();
+    }
+    return http::Flow::kContinue;
+  };
+  state->transfer = transport->stream(http_request(*state), std::move(sink), [self, state](Status status) {
+    self->stream_ended(state, std::move(status));
+  });
+}
+
+void Client::Core::stream_ended(const StatePtr& state, Status status) {
+  StreamEnd end;
+  if (state->status != 0 && state->status != 200) {
+    end.refused = status_of_answer(state->status, state->refusal, state->retry_after);
+    if (state->status == 401) {
+      credentials.refused(state->credential);
+    }
+  } else if (!status) {
+    end.broken = std::move(status).error();
+  }
+  state->end(std::move(end));
+}
+
+void Client::Core::answered(const StatePtr& state, Result<http::ClientResponse> response) {
+  if (state->over) {
+    return;
+  }
+  if (!response) {
+    failed(state, {.answer = {}, .transport = std::move(response).error()});
+    return;
+  }
+  if (response->status >= 200 && response->status < 300) {
+    state->reply(Reply{.status = response->status, .body = std::move(response->body)});
+    return;
+  }
+  Attempt attempt;
+  attempt.answer =
+      status_of_answer(response->status, response->body.text(), response->headers.find("Retry-After"));
+  state->request.buffer = std::move(response->body);
+  failed(state, attempt);
+}
+
+void Client::Core::failed(const StatePtr& state, const Attempt& attempt) {
+  const RetryVerdict verdict = judge(state->request.retry, attempt);
+  bool again = verdict.again && state->attempts < state->request.max_attempts;
+  std::chrono::milliseconds wait(0);
+  if (verdict.refresh_credential) {
+    again = again && !state->refreshed && credentials.refused(state->credential);
+    state->refreshed = true;
+  } else {
+    wait = std::max<std::chrono::milliseconds>(state->backoff.next(), verdict.at_least);
+  }
+  if (!again || wait >= left(*state)) {
+    give_up(state, final_error(state->request.retry, attempt));
+    return;
+  }
+  state->wait = loop.after(wait, [self = shared_from_this(), state] { self->attempt(state); });
+}
+
+}  // namespace tessera::kube

@@ -1,0 +1,142 @@
+// kube/object_json.h
+//
+// The inside of ObjectJson and the few verbs with which decoders walk through it. Includes simdjson: for .cc
+// files only.
+//
+// On-Demand parsing is a cursor that moves forward over the text, so a decoder visits fields in the order in
+// which they come and touches each value at most once:
+//
+//   const JsonError error = each_field(object.object(), [&](JsonKey key, JsonValue value) {
+//     return key == "spec" ? read_spec(value) : simdjson::SUCCESS;
+//   });
+//   TRY(object.judge(error));
+#pragma once
+
+#include <simdjson.h>
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/result.h"
+#include "kube/object_meta.h"
+
+namespace tessera::kube {
+
+using JsonError = simdjson::error_code;
+using JsonValue = simdjson::ondemand::value;
+using JsonObject = simdjson::ondemand::object;
+using JsonKey = simdjson::ondemand::raw_json_string;
+
+// What a visitor returns to end the walk for a reason of its own.
+inline constexpr JsonError kStop = simdjson::UNEXPECTED_ERROR;
+
+// Whether nothing follows what was read.
+inline bool at_end(simdjson::ondemand::document& document) {
+  return document.current_location().error() == simdjson::OUT_OF_BOUNDS;
+}
+
+class ObjectJson {
+ public:
+  explicit ObjectJson(JsonObject object) : object_(object) {}
+
+  JsonObject& object() { return object_; }
+
+  // Turns what simdjson found into an Error, and remembers whether the text itself is broken, so that nothing
+  // after this object can be read either.
+  Status judge(JsonError error) {
+    if (error == simdjson::SUCCESS) {
+      return {};
+    }
+    broken_ = broken_ || (error != simdjson::INCORRECT_TYPE && error != simdjson::NO_SUCH_FIELD);
+    return fail(ErrorCode::kInvalid, std::string("the object's JSON: ") + simdjson::error_message(error));
+  }
+  [[nodiscard]] bool broken() const { return broken_; }
+
+ private:
+  JsonObject object_;
+  bool broken_ = false;
+};
+
+// Calls `visit(key, value)` for each field until it fails. null in place of the object is an object without
+// fields, as Go writes it.
+template <class Visit>
+JsonError each_field(JsonObject& object, Visit visit) {
+  for (auto entry : object) {
+    simdjson::ondemand::field field;
+    if (const JsonError error = std::move(entry).get(field); error != simdjson::SUCCESS) {
+      return error;
+    }
+    JsonValue value = field.value();
+    if (const JsonError error = visit(field.key(), value); error != simdjson::SUCCESS) {
+      return error;
+    }
+  }
+  return simdjson::SUCCESS;
+}
+
+template <class Visit>
+JsonError each_field(JsonValue value, Visit visit) {
+  JsonObject object;
+  const JsonError error = value.get_object().get(object);
+  if (error != simdjson::SUCCESS) {
+    return error == simdjson::INCORRECT_TYPE && value.is_null() ? simdjson::SUCCESS : error;
+  }
+  return each_field(object, std::move(visit));
+}
+
+// The same for maps whose keys are data (labels, annotations, limits): `visit(std::string_view, value)`.
+template <class Visit>
+JsonError each_entry(JsonValue value, Visit visit) {
+  JsonObject object;
+  const JsonError error = value.get_object().get(object);
+  if (error != simdjson::SUCCESS) {
+    return error == simdjson::INCORRECT_TYPE && value.is_null() ? simdjson::SUCCESS : error;
+  }
+  for (auto entry : object) {
+    simdjson::ondemand::field field;
+    if (const JsonError bad = std::move(entry).get(field); bad != simdjson::SUCCESS) {
+      return bad;
+    }
+    std::string_view key;
+    if (const JsonError bad = field.unescaped_key().get(key); bad != simdjson::SUCCESS) {
+      return bad;
+    }
+    if (const JsonError bad = visit(key, field.value()); bad != simdjson::SUCCESS) {
+      return bad;
+    }
+  }
+  return simdjson::SUCCESS;
+}
+
+// Calls `visit(value)` for each element; null is an empty array.
+template <class Visit>
+JsonError each_element(JsonValue value, Visit visit) {
+  simdjson::ondemand::array array;
+  const JsonError error = value.get_array().get(array);
+  if (error != simdjson::SUCCESS) {
+    return error == simdjson::INCORRECT_TYPE && value.is_null() ? simdjson::SUCCESS : error;
+  }
+  for (auto entry : array) {
+    JsonValue element;
+    if (const JsonError bad = std::move(entry).get(element); bad != simdjson::SUCCESS) {
+      return bad;
+    }
+    if (const JsonError bad = visit(element); bad != simdjson::SUCCESS) {
+      return bad;
+    }
+  }
+  return simdjson::SUCCESS;
+}
+
+// Copies a string; null is "".
+JsonError read_text(JsonValue value, std::string& into);
+
+// Takes one field of `metadata` if it is one of ours (name, namespace, uid, resourceVersion); `taken` says
+// so.
+JsonError read_meta_field(JsonKey key, JsonValue value, ObjectMeta& meta, bool& taken);
+
+// Whether `meta` names an object and a version of it.
+Status check_meta(const ObjectMeta& meta);
+
+}  // namespace tessera::kube

@@ -1,0 +1,169 @@
+#include "kube/object_tracker.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace tessera::kube {
+
+namespace {
+
+constexpr std::size_t kUuidLength = 36;
+
+bool is_dash_place(std::size_t at) {
+  return at == 8 || at == 13 || at == 18 || at == 23;
+}
+
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') {
+    return c - '0';
+  }
+  return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+// Only the form that prints back the same: small letters, dashes in their places.
+bool parse_uuid(std::string_view text, std::uint64_t& high, std::uint64_t& low) {
+  if (text.size() != kUuidLength) {
+    return false;
+  }
+  std::size_t digits = 0;
+  std::uint64_t half = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (is_dash_place(i)) {
+      if (text[i] != '-') {
+        return false;
+      }
+      continue;
+    }
+    const int digit = hex_digit(text[i]);
+    if (digit < 0) {
+      return false;
+    }
+    half = (half << 4U) | static_cast<std::uint64_t>(digit);
+    if (++digits == 16) {
+      high = std::exchange(half, 0);
+    }
+  }
+  low = half;
+  return true;
+}
+
+}  // namespace
+
+CompactUid::CompactUid(std::string_view text) {
+  if (!parse_uuid(text, high_, low_)) {
+    odd_ = std::make_unique<std::string>(text);
+  }
+}
+
+std::string CompactUid::text() const {
+  if (odd_) {
+    return *odd_;
+  }
+  return fmt::format("{:08x}-{:04x}-{:04x}-{:04x}-{:012x}", high_ >> 32U, (high_ >> 16U) & 0xFFFFU,
+                     high_ & 0xFFFFU, low_ >> 48U, low_ & 0xFFFF'FFFF'FFFFU);
+}
+
+bool CompactUid::is(std::string_view text) const {
+  std::uint64_t high = 0;
+  std::uint64_t low = 0;
+  if (parse_uuid(text, high, low)) {
+    return !odd_ && high == high_ && low == low_;
+  }
+  return odd_ && *odd_ == text;
+}
+
+const std::string& ObjectTracker::key_of(const ObjectMeta& meta) {
+  key_.assign(meta.namespace_name);
+  key_.push_back('/');
+  key_.append(meta.name);
+  return key_;
+}
+
+ObjectMeta ObjectTracker::meta_of(const Objects::value_type& entry) {
+  const auto& [key, known] = entry;
+  const std::size_t slash = key.find('/');
+  return {.namespace_name = key.substr(0, slash),
+          .name = key.substr(slash + 1),
+          .uid = known.uid.text(),
+          .version = known.version};
+}
+
+ObjectTracker::Verdict ObjectTracker::changed(const ObjectMeta& meta, const Forget& forget) {
+  const std::string& key = key_of(meta);
+  const auto found = known_.find(key);
+  if (found == known_.end()) {
+    known_.emplace(key, Known{.uid = CompactUid(meta.uid), .version = meta.version, .round = round_});
+    return Verdict::kKeep;
+  }
+  Known& known = found->second;
+  known.round = round_;
+  if (known.uid.is(meta.uid)) {
+    if (known.version == meta.version) {
+      return Verdict::kIgnore;
+    }
+    known.version = meta.version;
+    return Verdict::kKeep;
+  }
+  // Deleted and made anew while we did not look.
+  forget(meta_of(*found));
+  known.uid = CompactUid(meta.uid);
+  known.version = meta.version;
+  return Verdict::kReplace;
+}
+
+// Whether this version of the object, or a later one, was here.
+bool ObjectTracker::is_known(const ObjectMeta& meta) {
+  const auto found = known_.find(key_of(meta));
+  return found != known_.end() && found->second.uid.is(meta.uid) && found->second.version >= meta.version;
+}
+
+ObjectTracker::Verdict ObjectTracker::listed(const ObjectMeta& meta, const Forget& forget) {
+  return changed(meta, forget);
+}
+
+void ObjectTracker::end_list(std::uint64_t version, const Forget& forget) {
+  // Not max(): a server that was restored from a backup counts from an earlier version.
+  version_ = version;
+  for (auto entry = known_.begin(); entry != known_.end();) {
+    if (entry->second.round == round_) {
+      ++entry;
+      continue;
+    }
+    const ObjectMeta gone = meta_of(*entry);
+    entry = known_.erase(entry);
+    forget(gone);
+  }
+}
+
+ObjectTracker::Verdict ObjectTracker::deleted(const ObjectMeta& meta) {
+  const auto found = known_.find(key_of(meta));
+  if (found == known_.end() || !found->second.uid.is(meta.uid) || meta.version < found->second.version) {
+    ++repeated_;
+    return Verdict::kIgnore;
+  }
+  known_.erase(found);
+  return Verdict::kForget;
+}
+
+ObjectTracker::Verdict ObjectTracker::event(WatchType type, const ObjectMeta& meta, const Forget& forget) {
+  const bool newer = meta.version > version_;
+  version_ = std::max(version_, meta.version);
+  switch (type) {
+    case WatchType::kAdded:
+    case WatchType::kModified:
+      if (!newer || is_known(meta)) {
+        ++repeated_;
+        return Verdict::kIgnore;
+      }
+      return changed(meta, forget);
+    case WatchType::kDeleted:
+      return deleted(meta);
+    case WatchType::kBookmark:
+    case WatchType::kError:
+      break;
+  }
+  return Verdict::kIgnore;
+}
+
+}  // namespace tessera::kube

@@ -1,0 +1,246 @@
+#include "kube/reflector.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/log.h"
+
+namespace tessera::kube {
+
+namespace {
+
+// A watch that lasted so long must have brought at least a bookmark. One that did not waits for versions that
+// will never come: the server was restored from a backup and counts from an earlier one.
+constexpr std::chrono::minutes kSuspiciousSilence(2);
+
+std::int64_t milliseconds(Clock::Steady::duration span) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(span).count();
+}
+
+}  // namespace
+
+Reflector::Reflector(Client& client, ReflectorOptions options, ObjectSink& sink)
+    : client_(client),
+      options_(std::move(options)),
+      sink_(sink),
+      lines_(options_.max_line_bytes),
+      backoff_(options_.backoff, client.random()),
+      forget_([this](const ObjectMeta& meta) { sink_.forget(meta); }),
+      page_items_(options_.page_items) {}
+
+Reflector::~Reflector() {
+  stop();
+}
+
+void Reflector::start() {
+  after(std::chrono::milliseconds(0), Then::kList);
+}
+
+void Reflector::stop() {
+  call_ = {};
+  timer_ = {};
+}
+
+void Reflector::after(std::chrono::milliseconds wait, Then then) {
+  timer_ = client_.loop().after(wait, [this, then] { then == Then::kList ? list() : watch(); });
+}
+
+// Once for each new kind of trouble, and once when it is over.
+void Reflector::failed(const Error& error) {
+  ++counts_.failures;
+  if (!problem_ || problem_->message() != error.message()) {
+    log::warn("watch interrupted", {{"path", options_.path}, {"error", error}});
+  }
+  problem_ = error;
+}
+
+void Reflector::heard() {
+  last_heard_ = client_.clock().now();
+  backoff_.reset();
+  if (problem_) {
+    problem_.reset();
+    log::info("watch restored", {{"path", options_.path}, {"version", tracker_.version()}});
+  }
+}
+
+std::string Reflector::selectors() const {
+  std::string query;
+  if (!options_.field_selector.empty()) {
+    query += "&fieldSelector=" + percent_encoded(options_.field_selector);
+  }
+  if (!options_.label_selector.empty()) {
+    query += "&labelSelector=" + percent_encoded(options_.label_selector);
+  }
+  return query;
+}
+
+void Reflector::apply(ObjectTracker::Verdict verdict, const ObjectMeta& meta, const Status& decoded) {
+  switch (verdict) {
+    case ObjectTracker::Verdict::kIgnore:
+      return;
+    case ObjectTracker::Verdict::kForget:
+      sink_.forget(meta);
+      return;
+    case ObjectTracker::Verdict::kKeep:
+    case ObjectTracker::Verdict::kReplace:
+      if (decoded) {
+        sink_.keep(meta);
+      } else {
+        ++counts_.unreadable;
+        sink_.unreadable(meta, decoded.error());
+      }
+      return;
+  }
+}
+
+// ---- list
+
+void Reflector::list() {
+  began_ = client_.clock().now();
+  continue_token_.clear();
+  list_version_ = 0;
+  tracker_.begin_list();
+  request_page();
+}
+
+void Reflector::request_page() {
+  Request request = get_request(options_.path);
+  request.query = fmt::format("limit={}{}", page_items_, selectors());
+  if (!continue_token_.empty()) {
+    request.query += "&continue=" + percent_encoded(continue_token_);
+  }
+  request.deadline = options_.page_deadline;
+  request.buffer = std::move(page_);
+  call_ = client_.send(std::move(request), [this](Result<Reply> reply) { page_came(std::move(reply)); });
+}
+
+void Reflector::page_came(Result<Reply> reply) {
+  if (!reply) {
+    list_failed(reply.error());
+    return;
+  }
+  page_ = std::move(reply->body);
+  counts_.wire_bytes += page_.size();
+  auto page =
+      list_decoder_.decode(page_.view(), sink_, [this](const ObjectMeta& meta, const Status& decoded) {
+        apply(tracker_.listed(meta, forget_), meta, decoded);
+      });
+  if (!page) {
+    list_failed(std::move(page).error().context("GET " + options_.path));
+    return;
+  }
+  last_heard_ = client_.clock().now();
+  if (list_version_ == 0) {
+    // All pages show the state of the first; what happened since comes with the watch.
+    list_version_ = page->version;
+  }
+  continue_token_ = std::move(page->continue_token);
+  page_.clear();
+  if (!continue_token_.empty()) {
+    request_page();
+    return;
+  }
+  tracker_.end_list(list_version_, forget_);
+  page_.clear_and_trim(0);
+  page_items_ = options_.page_items;
+  ++counts_.lists;
+  log::info("listed", {{"path", options_.path},
+                       {"objects", tracker_.size()},
+                       {"version", list_version_},
+                       {"took_ms", milliseconds(client_.clock().now() - began_)}});
+  heard();
+  sink_.synced();
+  watch();
+}
+
+void Reflector::list_failed(const Error& error) {
+  if (error.code() == ErrorCode::kConflict) {
+    // 410: the list took longer than the server remembers. Fewer, larger pages are faster.
+    ++counts_.expired;
+    page_items_ *= 2;
+  } else if (error.code() == ErrorCode::kExhausted) {
+    page_items_ = std::max<std::size_t>(page_items_ / 2, 1);
+  }
+  failed(error);
+  after(backoff_.next(), Then::kList);
+}
+
+// ---- watch
+
+void Reflector::watch() {
+  began_ = client_.clock().now();
+  anything_came_ = false;
+  lines_.reset();
+  ++counts_.watches;
+  const auto shortest = static_cast<std::uint64_t>(std::max<std::int64_t>(options_.watch_for.count(), 1));
+  Request request = get_request(options_.path);
+  request.query = fmt::format("watch=1&allowWatchBookmarks=true&resourceVersion={}&timeoutSeconds={}{}",
+                              tracker_.version(), shortest + below(client_.random(), shortest), selectors());
+  request.deadline = options_.page_deadline;
+  call_ = client_.stream(
+      std::move(request), options_.idle, [this](json::PaddedView piece) { data_came(piece); },
+      [this](StreamEnd end) { watch_ended(std::move(end)); });
+}
+
+void Reflector::data_came(json::PaddedView piece) {
+  counts_.wire_bytes += piece.size();
+  const Status read = lines_.feed(piece, [this](json::PaddedView line) { return line_came(line); });
+  if (!read && call_.active()) {
+    // Not an event, or one that makes no sense: nothing after it on this stream can be trusted.
+    end_watch(Then::kList, read.error(), std::chrono::milliseconds(0));
+  }
+}
+
+Status Reflector::line_came(json::PaddedView text) {
+  const WatchLine& line = *TRY(watch_decoder_.decode(text, sink_));
+  if (line.type == WatchType::kError) {
+    counts_.expired += line.error.expired() ? 1 : 0;
+    end_watch(Then::kList, line.error.to_error(), line.error.retry_after.value_or(std::chrono::seconds(0)));
+    return fail(ErrorCode::kConflict, "the watch ended with an ERROR line");
+  }
+  anything_came_ = true;
+  heard();
+  ++(line.type == WatchType::kBookmark ? counts_.bookmarks : counts_.events);
+  apply(tracker_.event(line.type, line.meta, forget_), line.meta, line.decoded);
+  counts_.repeated = tracker_.repeated();
+  return {};
+}
+
+void Reflector::watch_ended(StreamEnd end) {
+  if (end.refused) {
+    const bool too_old = end.refused->expired();
+    counts_.expired += too_old ? 1 : 0;
+    // 400: the server does not even understand the version.
+    end_watch(too_old || end.refused->code == 400 ? Then::kList : Then::kWatch, end.refused->to_error(),
+              end.refused->retry_after.value_or(std::chrono::seconds(0)));
+    return;
+  }
+  if (end.broken) {
+    end_watch(Then::kWatch, *end.broken, std::chrono::milliseconds(0));
+    return;
+  }
+  if (lines_.pending() > 0) {
+    end_watch(Then::kWatch, Error(ErrorCode::kUnavailable, "the watch was cut in the middle of an event"),
+              std::chrono::milliseconds(0));
+    return;
+  }
+  // The server closed it, as it does when timeoutSeconds are over.
+  const auto lasted = client_.clock().now() - began_;
+  if (!anything_came_ && lasted > kSuspiciousSilence) {
+    end_watch(Then::kList, Error(ErrorCode::kUnavailable, "the watch brought nothing, not even a bookmark"),
+              std::chrono::milliseconds(0));
+    return;
+  }
+  last_heard_ = client_.clock().now();
+  const bool too_fast = !anything_came_ && lasted < std::chrono::seconds(1);
+  after(too_fast ? backoff_.next() : std::chrono::milliseconds(0), Then::kWatch);
+}
+
+void Reflector::end_watch(Then then, const Error& error, std::chrono::milliseconds at_least) {
+  call_ = {};
+  failed(error);
+  after(std::max(backoff_.next(), at_least), then);
+}
+
+}  // namespace tessera::kube

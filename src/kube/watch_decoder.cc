@@ -1,0 +1,119 @@
+#include "kube/watch_decoder.h"
+
+#include <optional>
+
+#include "base/strings.h"
+#include "kube/object_json.h"
+
+namespace tessera::kube {
+
+namespace {
+
+std::optional<WatchType> type_of(std::string_view name) {
+  if (name == "ADDED") {
+    return WatchType::kAdded;
+  }
+  if (name == "MODIFIED") {
+    return WatchType::kModified;
+  }
+  if (name == "DELETED") {
+    return WatchType::kDeleted;
+  }
+  if (name == "BOOKMARK") {
+    return WatchType::kBookmark;
+  }
+  return name == "ERROR" ? std::optional(WatchType::kError) : std::nullopt;
+}
+
+Error not_an_event(const std::string& why) {
+  return {ErrorCode::kInvalid, "the line is not an event of a watch: " + why};
+}
+
+Status judge(JsonError error) {
+  return error == simdjson::SUCCESS ? Status{} : fail(not_an_event(simdjson::error_message(error)));
+}
+
+JsonError read_bookmark(JsonObject& object, ObjectMeta& meta) {
+  return each_field(object, [&](JsonKey key, JsonValue value) {
+    if (key != "metadata") {
+      return simdjson::SUCCESS;
+    }
+    return each_field(value, [&](JsonKey meta_key, JsonValue meta_value) {
+      bool taken = false;
+      return read_meta_field(meta_key, meta_value, meta, taken);
+    });
+  });
+}
+
+Status read_object(JsonObject& object, WatchLine& line, ObjectSink& sink) {
+  if (line.type == WatchType::kError) {
+    std::string_view raw;
+    TRY(judge(object.raw_json().get(raw)));
+    line.error = TRY(with_context(parse_status(raw), "the line is not an event of a watch"));
+    return {};
+  }
+  if (line.type == WatchType::kBookmark) {
+    TRY(judge(read_bookmark(object, line.meta)));
+    return line.meta.version != 0 ? Status{} : fail(not_an_event("a bookmark without resourceVersion"));
+  }
+  ObjectJson fields(object);
+  line.decoded = sink.decode(fields, line.meta);
+  if (fields.broken()) {
+    return line.decoded;
+  }
+  return check_meta(line.meta);
+}
+
+}  // namespace
+
+struct WatchDecoder::Parser {
+  simdjson::ondemand::parser json;
+  WatchLine line;
+};
+
+WatchDecoder::WatchDecoder() : parser_(std::make_unique<Parser>()) {}
+WatchDecoder::WatchDecoder(WatchDecoder&&) noexcept = default;
+WatchDecoder& WatchDecoder::operator=(WatchDecoder&&) noexcept = default;
+WatchDecoder::~WatchDecoder() = default;
+
+Result<const WatchLine*> WatchDecoder::decode(json::PaddedView text, ObjectSink& sink) {
+  WatchLine& line = parser_->line;
+  line.meta.clear();
+  line.decoded = {};
+  simdjson::ondemand::document document;
+  JsonObject root;
+  TRY(judge(parser_->json.iterate(text.data(), text.size(), text.size() + json::kPadding).get(document)));
+  TRY(judge(document.get_object().get(root)));
+  std::optional<WatchType> type;
+  Status read = fail(not_an_event("it has no object after its type"));
+  // To the end, although all is known after "object": a line that was cut and glued shows only there.
+  const JsonError error = each_field(root, [&](JsonKey key, JsonValue value) -> JsonError {
+    if (key == "type") {
+      std::string_view name;
+      const JsonError bad = value.get_string().get(name);
+      type = type_of(name);
+      return bad;
+    }
+    if (key == "object" && type) {
+      line.type = *type;
+      JsonObject object;
+      const JsonError bad = value.get_object().get(object);
+      if (bad != simdjson::SUCCESS) {
+        return bad;
+      }
+      read = read_object(object, line, sink);
+      return read ? simdjson::SUCCESS : kStop;
+    }
+    return simdjson::SUCCESS;
+  });
+  if (error != kStop) {
+    TRY(judge(error));
+  }
+  TRY(std::move(read));
+  if (!at_end(document)) {
+    return fail(not_an_event("something follows it"));
+  }
+  return &line;
+}
+
+}  // namespace tessera::kube

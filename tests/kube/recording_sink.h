@@ -1,0 +1,73 @@
+// tests/kube/recording_sink.h
+//
+// A sink that keeps what it is told and complains about anything that a sink must never be told.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "fake_api_server.h"
+#include "kube/object_json.h"
+#include "kube/object_sink.h"
+
+namespace tessera::kube {
+
+class RecordingSink : public ObjectSink {
+ public:
+  Status decode(ObjectJson& object, ObjectMeta& meta) override {
+    value_.clear();
+    const JsonError error = each_field(object.object(), [&](JsonKey key, JsonValue value) {
+      if (key == "metadata") {
+        return each_field(value, [&](JsonKey field, JsonValue inner) {
+          bool taken = false;
+          return read_meta_field(field, inner, meta, taken);
+        });
+      }
+      if (key == "spec") {
+        return each_field(value, [&](JsonKey field, JsonValue inner) {
+          return field == "value" ? read_text(inner, value_) : simdjson::SUCCESS;
+        });
+      }
+      return simdjson::SUCCESS;
+    });
+    TRY(object.judge(error));
+    return value_ == "unreadable" ? fail(ErrorCode::kInvalid, "the value makes no sense") : Status{};
+  }
+
+  void keep(const ObjectMeta& meta) override {
+    const auto found = things.find(meta.name);
+    if (found != things.end()) {
+      EXPECT_EQ(found->second.uid, meta.uid) << meta.name << " was replaced without forget()";
+      EXPECT_NE(found->second.version, meta.version) << meta.name << " was told twice";
+    }
+    things[meta.name] = {.uid = meta.uid, .version = meta.version, .value = value_};
+    log.push_back("+" + meta.name + "=" + value_);
+  }
+
+  void forget(const ObjectMeta& meta) override {
+    const auto found = things.find(meta.name);
+    ASSERT_NE(found, things.end()) << meta.name << " was never there";
+    EXPECT_EQ(found->second.uid, meta.uid);
+    things.erase(found);
+    log.push_back("-" + meta.name);
+  }
+
+  void unreadable(const ObjectMeta& meta, const Error& /*error*/) override {
+    things.erase(meta.name);
+    log.push_back("?" + meta.name);
+  }
+
+  void synced() override { ++syncs; }
+
+  std::map<std::string, FakeApiServer::Thing> things;
+  std::vector<std::string> log;
+  int syncs = 0;
+
+ private:
+  std::string value_;
+};
+
+}  // namespace tessera::kube

@@ -1,0 +1,390 @@
+#include "kube/reflector.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "base/log.h"
+#include "fake_api_server.h"
+#include "recording_sink.h"
+
+namespace tessera::kube {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+ClusterAccess access_to(const FakeApiServer& server) {
+  ClusterAccess access;
+  access.cluster.server = server.url();
+  return access;
+}
+
+class ReflectorTest : public ::testing::Test {
+ protected:
+  ReflectorTest()
+      : server_(loop_),
+        client_(*Client::create(loop_, access_to(server_),
+                                {.user_agent = "reflector-test", .backoff = {.first = 1ms, .cap = 5ms}})) {
+    log::Options quiet;
+    quiet.level = log::Level::kError;  // faults by the thousand
+    EXPECT_TRUE(log::configure(quiet));
+    options_.path = "/api/v1/things";
+    options_.backoff = {.first = 1ms, .cap = 5ms};
+  }
+
+  void start() {
+    reflector_ = std::make_unique<Reflector>(client_, options_, sink_);
+    reflector_->start();
+  }
+  bool wait(const std::function<bool()>& condition) { return loop_.run_until(condition, 20s); }
+  // The sink shows what the server has, and a watch is open.
+  bool settled() {
+    return wait([&] { return sink_.things == server_.things() && server_.watches() > 0; });
+  }
+  std::size_t lists() const {
+    std::size_t count = 0;
+    for (const auto& request : server_.seen) {
+      count += request.target.find("limit=") != std::string::npos &&
+                       request.target.find("continue=") == std::string::npos
+                   ? 1
+                   : 0;
+    }
+    return count;
+  }
+
+  http::EventLoop loop_;
+  FakeApiServer server_;
+  Client client_;
+  ReflectorOptions options_;
+  RecordingSink sink_;
+  std::unique_ptr<Reflector> reflector_;
+};
+
+TEST_F(ReflectorTest, ListsInPagesThenWatches) {
+  options_.page_items = 3;
+  for (int i = 0; i < 10; ++i) {
+    server_.set(fmt::format("t{}", i), "v");
+  }
+  start();
+  ASSERT_TRUE(settled());
+  EXPECT_EQ(sink_.syncs, 1);
+  EXPECT_EQ(reflector_->objects(), 10U);
+  server_.set("t3", "w");
+  server_.remove("t4");
+  server_.set("new", "x");
+  ASSERT_TRUE(settled());
+  EXPECT_THAT(std::vector<std::string>(sink_.log.begin() + 10, sink_.log.end()),
+              ElementsAre("+t3=w", "-t4", "+new=x"));
+  EXPECT_EQ(server_.seen.size(), 5U) << "four pages and one watch";
+  EXPECT_EQ(server_.seen[0].user_agent, "reflector-test");
+}
+
+TEST_F(ReflectorTest, AsksForBookmarksATimeoutAndItsSelectors) {
+  options_.field_selector = "spec.nodeName=gpu-a";
+  options_.label_selector = "a in (b,c)";
+  start();
+  ASSERT_TRUE(settled());
+  EXPECT_THAT(server_.seen[0].target, HasSubstr("fieldSelector=spec.nodeName%3Dgpu-a"));
+  EXPECT_THAT(server_.seen[0].target, HasSubstr("labelSelector=a%20in%20%28b%2Cc%29"));
+  EXPECT_THAT(server_.seen[1].target,
+              HasSubstr("watch=1&allowWatchBookmarks=true&resourceVersion=1&timeoutSeconds="));
+  EXPECT_THAT(server_.seen[1].target, HasSubstr("fieldSelector=spec.nodeName%3Dgpu-a"));
+}
+
+TEST_F(ReflectorTest, ResumesWhereItWasAfterTheConnectionBroke) {
+  server_.set("a", "1");
+  start();
+  ASSERT_TRUE(settled());
+  server_.cut_watches();
+  server_.set("a", "2");
+  server_.set("b", "1");
+  ASSERT_TRUE(settled());
+  EXPECT_THAT(sink_.log, ElementsAre("+a=1", "+a=2", "+b=1"));
+  EXPECT_EQ(lists(), 1U);
+  EXPECT_EQ(reflector_->problem(), std::nullopt);
+}
+
+TEST_F(ReflectorTest, ResumesFromABookmark) {
+  server_.set("a", "1");
+  start();
+  ASSERT_TRUE(settled());
+  server_.hide(true);
+  server_.set("elsewhere", "x");
+  server_.remove("elsewhere");
+  server_.hide(false);
+  server_.bookmark();
+  ASSERT_TRUE(wait([&] { return reflector_->counts().bookmarks == 1; }));
+  server_.compact();
+  server_.cut_watches();
+  ASSERT_TRUE(settled());
+  EXPECT_EQ(lists(), 1U) << "without the bookmark the version would be too old now";
+}
+
+TEST_F(ReflectorTest, TellsWhatVanishedDuringAGapAfter410) {
+  server_.set("a", "1");
+  server_.set("b", "1");
+  server_.set("c", "1");
+  start();
+  ASSERT_TRUE(settled());
+  server_.cut_watches();
+  server_.remove("a");
+  server_.remove("b");
+  server_.set("b", "made anew");
+  server_.set("d", "1");
+  server_.compact();
+  ASSERT_TRUE(settled());
+  EXPECT_EQ(reflector_->counts().expired, 1U);
+  EXPECT_EQ(sink_.syncs, 2);
+  EXPECT_THAT(std::vector<std::string>(sink_.log.begin() + 3, sink_.log.end()),
+              ElementsAre("-b", "+b=made anew", "+d=1", "-a"))
+      << "c did not change and is not told again";
+}
+
+TEST_F(ReflectorTest, StartsTheListOverWhenItsContinueTokenIsTooOld) {
+  options_.page_items = 2;
+  for (int i = 0; i < 5; ++i) {
+    server_.set(fmt::format("t{}", i), "v");
+  }
+  bool compacted = false;
+  server_.intercept = [&](const FakeApiServer::Seen& request) -> std::optional<http::Response> {
+    if (!compacted && request.target.find("continue=") != std::string::npos) {
+      compacted = true;
+      server_.set("t0", "changed meanwhile");
+      server_.compact();
+    }
+    return std::nullopt;
+  };
+  start();
+  ASSERT_TRUE(settled());
+  EXPECT_EQ(lists(), 2U);
+  EXPECT_EQ(sink_.syncs, 1);
+}
+
+TEST_F(ReflectorTest, ListsAgainAfterAnErrorLine) {
+  server_.set("a", "1");
+  start();
+  ASSERT_TRUE(settled());
+  server_.hide(true);
+  server_.set("a", "2");
+  server_.hide(false);
+  server_.error_line(500, "InternalError");
+  ASSERT_TRUE(settled());
+  EXPECT_EQ(lists(), 2U);
+}
+
+TEST_F(ReflectorTest, HalfALineIsNotAnEvent) {
+  server_.set("a", "1");
+  start();
+  ASSERT_TRUE(settled());
+  server_.write_raw(R"({"type":"DELETED","object":{"metadata":{"name":"a","uid":"0000)");
+  server_.cut_watches();
+  ASSERT_TRUE(settled());
+  EXPECT_THAT(sink_.log, ElementsAre("+a=1"));
+}
+
+TEST_F(ReflectorTest, GarbageEndsTheStreamAndIsMendedByAList) {
+  for (const char* garbage : {"no json\n", "{\"type\":\"ADDED\"}\n", "{\"type\":\"PARTY\",\"object\":{}}\n",
+                              "{\"type\":\"ADDED\",\"object\":{}}\n", "[]\n",
+                              "{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"name\":\"x\",\"uid\":\"u\","
+                              "\"resourceVersion\":\"x\"}}}\n"}) {
+    const std::size_t before = lists();
+    server_.set("a", garbage[0] == '[' ? "1" : "2");
+    start();
+    ASSERT_TRUE(settled()) << garbage;
+    server_.write_raw(garbage);
+    ASSERT_TRUE(wait([&] { return lists() == before + 2; })) << garbage;
+    ASSERT_TRUE(settled()) << garbage;
+    reflector_.reset();
+    server_.cut_watches();
+    sink_.things.clear();
+  }
+}
+
+TEST_F(ReflectorTest, EventsThatComeTwiceAreAppliedOnce) {
+  start();
+  ASSERT_TRUE(settled());
+  server_.set("a", "1");
+  server_.set("a", "2");
+  server_.remove("a");
+  ASSERT_TRUE(settled());
+  server_.repeat_lines(3);
+  server_.set("b", "1");
+  ASSERT_TRUE(settled());
+  EXPECT_THAT(sink_.log, ElementsAre("+a=1", "+a=2", "-a", "+b=1"))
+      << "the repeated ADDED must not bring a back";
+  EXPECT_EQ(reflector_->counts().repeated, 3U);
+}
+
+TEST_F(ReflectorTest, NoticesAConnectionThatDiedWithoutAWord) {
+  options_.idle = 50ms;
+  server_.set("a", "1");
+  start();
+  ASSERT_TRUE(settled());
+  server_.stall();
+  server_.set("a", "2");
+  ASSERT_TRUE(wait([&] { return sink_.things == server_.things(); }));
+  EXPECT_EQ(lists(), 1U);
+}
+
+TEST_F(ReflectorTest, GoesOnWhenTheServerEndsAWatchInOrder) {
+  start();
+  ASSERT_TRUE(settled());
+  for (int i = 0; i < 5; ++i) {
+    server_.set("a", std::to_string(i));
+    ASSERT_TRUE(settled());
+    server_.end_watches();
+  }
+  ASSERT_TRUE(settled());
+  EXPECT_EQ(lists(), 1U);
+  EXPECT_EQ(reflector_->counts().failures, 0U);
+}
+
+TEST_F(ReflectorTest, WaitsAsLongAsTheServerAsksAndSaysWhatIsWrongMeanwhile) {
+  int refusals = 0;
+  server_.intercept = [&](const FakeApiServer::Seen& request) -> std::optional<http::Response> {
+    if (request.target.find("watch=1") != std::string::npos && ++refusals <= 1) {
+      return http::Response{.status = 429,
+                            .body = status_json(429, "TooManyRequests", "slow down"),
+                            .headers = {{"Retry-After", "1"}}};
+    }
+    return std::nullopt;
+  };
+  const auto began = std::chrono::steady_clock::now();
+  start();
+  ASSERT_TRUE(wait([&] { return reflector_->problem().has_value(); }));
+  EXPECT_THAT(reflector_->problem()->text(), HasSubstr("slow down"));
+  server_.set("a", "1");
+  ASSERT_TRUE(settled());
+  EXPECT_GE(std::chrono::steady_clock::now() - began, 1s);
+}
+
+TEST_F(ReflectorTest, OneUnreadableObjectDoesNotStopTheOthers) {
+  server_.set("a", "1");
+  server_.set("b", "unreadable");
+  server_.set("c", "1");
+  start();
+  ASSERT_TRUE(wait([&] { return sink_.syncs == 1 && server_.watches() > 0; }));
+  EXPECT_THAT(sink_.log, ElementsAre("+a=1", "?b", "+c=1"));
+  server_.set("b", "mended");
+  ASSERT_TRUE(settled());
+  EXPECT_EQ(reflector_->counts().unreadable, 1U);
+}
+
+TEST_F(ReflectorTest, AsksForSmallerPagesWhenAPageIsTooLarge) {
+  options_.page_items = 64;
+  for (int i = 0; i < 100; ++i) {
+    server_.set(fmt::format("t{}", i), "v");
+  }
+  server_.intercept = [&](const FakeApiServer::Seen& request) -> std::optional<http::Response> {
+    if (request.target.find("limit=64") != std::string::npos) {
+      return http::Response{.status = 413, .body = status_json(413, "RequestEntityTooLarge", "too much")};
+    }
+    return std::nullopt;
+  };
+  start();
+  ASSERT_TRUE(settled());
+}
+
+TEST_F(ReflectorTest, StopMeansNothingIsToldAnyMore) {
+  server_.set("a", "1");
+  start();
+  ASSERT_TRUE(settled());
+  reflector_->stop();
+  server_.set("a", "2");
+  loop_.run_until([] { return false; }, 20ms);
+  EXPECT_THAT(sink_.log, ElementsAre("+a=1"));
+}
+
+// Random changes, cuts, repetitions, compactions, stalls and refusals: in the end, and whenever it is quiet,
+// the sink shows exactly what the server has, and RecordingSink saw nothing twice.
+TEST_F(ReflectorTest, ShowsTheServersStateAfterAnyMixOfFaults) {
+  options_.page_items = 5;
+  options_.idle = 30ms;
+  std::mt19937_64 random(2026);
+  const auto chance = [&](unsigned percent) { return random() % 100 < percent; };
+  server_.intercept = [&](const FakeApiServer::Seen&) -> std::optional<http::Response> {
+    if (chance(10)) {
+      const int code = std::vector{500, 503, 410, 429, 504}[random() % 5];
+      return http::Response{.status = code, .body = status_json(code, "Fault", "told by the test")};
+    }
+    return std::nullopt;
+  };
+  start();
+  std::uint64_t settled_times = 0;
+  for (int round = 0; round < 400; ++round) {
+    for (std::uint64_t i = random() % 8; i > 0; --i) {
+      const std::string name = fmt::format("t{}", random() % 20);
+      chance(30) ? server_.remove(name) : server_.set(name, std::to_string(random() % 1000));
+    }
+    switch (random() % 8) {
+      case 0:
+        server_.cut_watches();
+        break;
+      case 1:
+        server_.repeat_lines(random() % 4);
+        break;
+      case 2:
+        server_.compact();
+        break;
+      case 3:
+        server_.write_raw(R"({"type":"MODIFIED","object":{"metadata":{"na)");
+        server_.cut_watches();
+        break;
+      case 4:
+        server_.end_watches();
+        break;
+      case 5:
+        server_.stall();
+        break;
+      case 6:
+        server_.bookmark();
+        break;
+      default:
+        break;
+    }
+    loop_.run_until([] { return false; }, std::chrono::microseconds(random() % 3000));
+    if (chance(10)) {
+      ASSERT_TRUE(wait([&] { return sink_.things == server_.things(); })) << "round " << round;
+      ++settled_times;
+    }
+  }
+  ASSERT_TRUE(wait([&] { return sink_.things == server_.things(); }));
+  EXPECT_GT(settled_times, 20U);
+  EXPECT_GT(reflector_->counts().expired, 5U);
+  EXPECT_GT(reflector_->counts().repeated, 5U);
+}
+
+TEST(ObjectTracker, AServerRestoredFromABackupIsBelieved) {
+  ObjectTracker tracker;
+  std::vector<std::string> gone;
+  const ObjectTracker::Forget forget = [&](const ObjectMeta& meta) { gone.push_back(meta.name); };
+  const auto meta = [](std::string name, std::uint64_t version) {
+    return ObjectMeta{.namespace_name = "n", .name = std::move(name), .uid = "odd uid", .version = version};
+  };
+  tracker.begin_list();
+  EXPECT_EQ(tracker.listed(meta("a", 100), forget), ObjectTracker::Verdict::kKeep);
+  tracker.end_list(100, forget);
+  tracker.begin_list();
+  EXPECT_EQ(tracker.listed(meta("a", 50), forget), ObjectTracker::Verdict::kKeep);
+  tracker.end_list(60, forget);
+  EXPECT_EQ(tracker.event(WatchType::kModified, meta("a", 61), forget), ObjectTracker::Verdict::kKeep);
+  EXPECT_THAT(gone, ::testing::IsEmpty());
+}
+
+TEST(CompactUid, PrintsBackWhatItWasMadeFrom) {
+  for (const char* text :
+       {"19cb2748-6ab8-4bf3-bd2a-617788b14b91", "00000000-0000-0000-0000-000000000000", "odd", "",
+        "19CB2748-6AB8-4BF3-BD2A-617788B14B91", "19cb2748x6ab8-4bf3-bd2a-617788b14b91"}) {
+    const CompactUid uid{std::string_view(text)};
+    EXPECT_EQ(uid.text(), text);
+    EXPECT_TRUE(uid.is(text));
+    EXPECT_FALSE(uid.is("19cb2748-6ab8-4bf3-bd2a-617788b14b92"));
+  }
+}
+
+}  // namespace
+}  // namespace tessera::kube
