@@ -91,6 +91,21 @@ run_kwok() {
     --node-lease-duration-seconds="$SIM_LEASE_SECONDS" --server-address=127.0.0.1:10247
 }
 
+# create_nodes FILE: creates the Node objects of a JSON List. Four at a time, because kubectl limits itself to 50
+# requests a second.
+create_nodes() {
+  local file pid
+  local -a pids=()
+  mkdir -p "$S/sim-nodes"
+  jq -c '.items[]' "$1" | split -n r/4 - "$S/sim-nodes/"
+  for file in "$S"/sim-nodes/*; do
+    [[ ! -s $file ]] || { admin_kubectl create --validate=false -f "$file" >/dev/null & pids+=($!); }
+  done
+  for pid in "${pids[@]}"; do
+    wait "$pid" || die "simulated nodes could not be created"
+  done
+}
+
 # sim_nodes_ready: how many simulated nodes are Ready.
 sim_nodes_ready() {
   admin_kubectl get nodes -l tessera.test/simulated=true --no-headers --request-timeout=20s 2>/dev/null | awk '$2 == "Ready"' | wc -l

@@ -43,6 +43,7 @@ cluster_up() {
   up_control_plane
   up_nodes
   up_wait
+  : >"$S/complete"
   trap - EXIT
   up_summary "$begin"
 }
@@ -62,7 +63,8 @@ up_prepare() {
   exec 8>"$STATE_ROOT/.$CLUSTER.lock"
   flock -n 8 || die "another command is changing cluster \"$CLUSTER\" just now"
   if driver_pid >/dev/null; then
-    die "cluster \"$CLUSTER\" is already up; \"cluster down --name $CLUSTER\" ends it, --name OTHER makes one beside it"
+    up_again
+    exit 0
   fi
   if [[ ! -d $S && -n $(cgroup_pids "$CLUSTER") ]]; then
     die "a cluster \"$CLUSTER\" runs with another TESSERA_STATE than $STATE_ROOT; choose another --name"
@@ -76,6 +78,20 @@ up_prepare() {
   fi
 }
 
+# up_again: on a cluster that runs already, `up` has nothing to do, if it is the cluster that was asked for.
+up_again() {
+  local wanted
+  wanted=$(cluster_settings)
+  if [[ $wanted != "$(<"$S/settings")" ]]; then
+    die "cluster \"$CLUSTER\" is already up with other settings; \"cluster down --name $CLUSTER\" ends it, --name OTHER makes one beside it"
+  fi
+  DRIVER=$(driver_pid)
+  if [[ ! -e $S/complete ]] || ! report_dead >&2; then
+    die "cluster \"$CLUSTER\" is up but not whole; \"cluster down --name $CLUSTER\" ends it, \"cluster restart PART\" may mend it"
+  fi
+  say "cluster \"$CLUSTER\" is already up"
+}
+
 up_failed() {
   warn "cluster \"$CLUSTER\" did not come up; logs are in $S until \"cluster down --name $CLUSTER\""
 }
@@ -85,7 +101,7 @@ up_state_directory() {
   mkdir -p "$S"/{bin,tmp,parts}
   # A test that is killed cannot clean up; the next one sees by this that nobody will.
   [[ -z ${TESSERA_OWNER:-} ]] || echo "$TESSERA_OWNER" >"$S/owner"
-  save_cluster_settings
+  cluster_settings >"$S/settings"
   for program in $ALL_PROGRAMS; do
     tool_built "$program" && ln -sfn "$(tool_path "$program")" "$S/bin/$program"
   done
@@ -137,7 +153,7 @@ up_nodes() {
   done
   if ((SIM_NODES > 0)); then
     sim_node_manifests "$SIM_NODES" >"$S/sim-nodes.json"
-    admin_kubectl create -f "$S/sim-nodes.json" >/dev/null
+    create_nodes "$S/sim-nodes.json"
   fi
 }
 

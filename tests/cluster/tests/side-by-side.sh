@@ -25,8 +25,9 @@ switch_cluster one
 kubectl run there --image="$BUSYBOX_IMAGE" -- sleep 1000 >/dev/null
 wait_for 30 "a pod runs in the other cluster" pod_is there Running || true
 expect "which has only its own pods" "pod/there" "$(kubectl get pods -o name)"
-if two_refused=$("$CLUSTER_DIR/cluster" --name "$CLUSTER" up 2>&1); then fail "a second up of the same name is refused"; fi
-expect_match "a second up of the same name says so" "already up" "$two_refused"
+expect "a second up of the same is at ease" "cluster \"$CLUSTER\" is already up" "$(cluster up)"
+if refused=$(cluster up --nodes 2 2>&1); then fail "an up with other settings is refused"; fi
+expect_match "an up with other settings is refused" "already up with other settings" "$refused"
 
 cluster down >/dev/null
 switch_cluster two
