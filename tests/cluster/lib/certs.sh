@@ -5,6 +5,7 @@
 API_IP=10.77.0.1
 API_PORT=6443
 SERVICE_IP=10.96.0.1
+DNS_IP=10.96.0.10
 
 # openssl_quiet ARGS...: openssl reports progress on stderr even when all is well.
 openssl_quiet() {

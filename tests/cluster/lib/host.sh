@@ -5,7 +5,7 @@
 # Shared by all clusters of the machine, whatever their state directory.
 HOST_RECORD=/run/tessera-clusters
 
-NEEDED_COMMANDS="awk base64 busybox conntrack curl flock gcc ip iptables jq mount nsenter openssl ps runc setpriv
+NEEDED_COMMANDS="awk base64 busybox conntrack curl flock gcc ip iptables jq mount mountpoint nsenter openssl ps runc setpriv
 setsid sha256sum socat tar umount unshare"
 
 # cni_directory: Debian has the plugins in /usr/lib/cni, others in /opt/cni/bin.
@@ -42,6 +42,10 @@ host_problem() {
   problem=$(cgroup_problem)
   if [[ -n $problem ]]; then
     say "cgroups are not usable: $problem"
+    return
+  fi
+  if ! mountpoint -q /; then
+    say "/ is no mount point, so runc cannot work: in a chroot, bind-mount its directory onto itself first"
     return
   fi
   if ! problem=$(unshare --mount --pid --net --cgroup --fork -- true 2>&1); then

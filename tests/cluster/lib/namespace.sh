@@ -63,8 +63,8 @@ in_cluster() {
   shift
   # shellcheck disable=SC2016
   NO_PROXY='*' no_proxy='*' KUBECONFIG=$S/kube/admin PATH="$S/bin:$PATH" \
-    exec nsenter --target "$DRIVER" --mount --pid --net --ipc --uts --cgroup -- \
-    setpriv --pdeathsig TERM -- nsenter --target "$(node_holder "$node")" --mount --net --uts -- \
+    exec nsenter --target "$DRIVER" --mount --root --pid --net --ipc --uts --cgroup -- \
+    setpriv --pdeathsig TERM -- nsenter --target "$(node_holder "$node")" --mount --root --net --uts -- \
     bash -c 'cd "$1" && shift && exec "$@"' bash "$PWD" "$@"
 }
 

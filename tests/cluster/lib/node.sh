@@ -48,7 +48,7 @@ node_holder() { cat "$S/parts/$1/pid"; }
 in_node() {
   local node=$1
   shift
-  exec nsenter --target "$(node_holder "$node")" --mount --net --uts -- "$@"
+  exec nsenter --target "$(node_holder "$node")" --mount --root --net --uts -- "$@"
 }
 
 node_mounts() {
@@ -166,6 +166,8 @@ failSwapOn: false
 enforceNodeAllocatable: [pods]
 nodeStatusUpdateFrequency: 2s
 resolvConf: $S/resolv.conf
+clusterDNS: [$DNS_IP]
+clusterDomain: cluster.local
 volumePluginDir: $(node_dir "$1")/volume-plugins
 evictionHard: {memory.available: 100Mi}
 imageGCHighThresholdPercent: 100

@@ -151,10 +151,24 @@ up_nodes() {
       import_images "$node" "$file"
     done
   done
+  admin_kubectl create --validate=false -f - >/dev/null <<<"$(dns_service)"
   if ((SIM_NODES > 0)); then
     sim_node_manifests "$SIM_NODES" >"$S/sim-nodes.json"
     create_nodes "$S/sim-nodes.json"
   fi
+}
+
+# dns_service: pods are told that DNS is here. Nobody serves it, and kube-proxy refuses what has no endpoint, so lookups
+# fail at once instead of after a time-out.
+dns_service() {
+  cat <<EOF
+apiVersion: v1
+kind: Service
+metadata: {name: kube-dns, namespace: kube-system}
+spec:
+  clusterIP: $DNS_IP
+  ports: [{name: dns, port: 53, protocol: UDP}, {name: dns-tcp, port: 53}]
+EOF
 }
 
 # up_wait: usable means that a pod can be created, is scheduled, and reaches the API server.
