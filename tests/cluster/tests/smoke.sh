@@ -72,6 +72,16 @@ expect "exec enters the node that was asked for" "node-b" "$(cluster exec --node
 expect "each node has its own device-plugin directory" "$S/node-b/var/lib/kubelet/device-plugins/kubelet.sock" \
   "$(find "$S/node-b/var/lib/kubelet/device-plugins" -name kubelet.sock)"
 
+# A test that starts a program by exec ends it by killing what it started.
+"$CLUSTER_DIR/cluster" --name "$CLUSTER" exec -- sleep 4711 &
+program=$!
+sleeps() { cluster exec -- pgrep -f '^sleep 4711$' >/dev/null; }
+wait_for 10 "a program runs by exec" sleeps || true
+kill "$program"
+disown
+sleeps_no_more() { ! sleeps; }
+wait_for 10 "and ends with its exec" sleeps_no_more || true
+
 image=$S/tmp/own.tar root=$S/tmp/own
 mkdir -p "$root"
 cp "$(command -v busybox)" "$root/sh"
