@@ -260,7 +260,7 @@ Result<ClientResponse> Client::fetch(ClientRequest request) {
     answer->set_value(std::move(response));
   });
   const auto ready = [&] { return future.wait_for(std::chrono::seconds(0)) == std::future_status::ready; };
-  if (core_->loop.core().runner.load() == std::thread::id{}) {
+  if (core_->loop.core().owner.load() == std::thread::id{}) {
     core_->loop.run_until(ready, std::chrono::hours(24 * 365));
     if (!ready()) {
       return fail(ErrorCode::kCancelled, "the event loop was stopped before the answer came");

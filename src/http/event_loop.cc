@@ -2,7 +2,6 @@
 
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/post.hpp>
-#include <condition_variable>
 #include <csignal>
 #include <utility>
 
@@ -67,8 +66,7 @@ struct EventLoop::Core::Waiting {
   bool finished = false;
 };
 
-void EventLoop::Core::finish_waiting() {
-  std::unique_lock lock(mutex);
+void EventLoop::Core::finish_waiting(std::unique_lock<std::mutex>& lock) {
   while (!waiting.empty()) {
     Waiting* next = waiting.front();
     waiting.pop_front();
@@ -80,6 +78,19 @@ void EventLoop::Core::finish_waiting() {
   }
 }
 
+void EventLoop::Core::claim() {
+  std::unique_lock lock(mutex);
+  free.wait(lock, [this] { return owner.load() == std::thread::id{}; });
+  owner = std::this_thread::get_id();
+}
+
+void EventLoop::Core::release() {
+  std::unique_lock lock(mutex);
+  finish_waiting(lock);
+  owner = std::thread::id{};
+  free.notify_one();
+}
+
 EventLoop::EventLoop() : core_(std::make_unique<Core>()) {
   ignore_sigpipe();
 }
@@ -87,32 +98,22 @@ EventLoop::EventLoop() : core_(std::make_unique<Core>()) {
 EventLoop::~EventLoop() = default;
 
 void EventLoop::run() {
-  {
-    const std::scoped_lock lock(core_->mutex);
-    core_->runner = std::this_thread::get_id();
-  }
+  core_->claim();
   core_->io.run();
-  core_->finish_waiting();
-  const std::scoped_lock lock(core_->mutex);
   core_->io.restart();
-  core_->runner = std::thread::id{};
+  core_->release();
 }
 
 bool EventLoop::run_until(const std::function<bool()>& done, std::chrono::nanoseconds at_most) {
-  {
-    const std::scoped_lock lock(core_->mutex);
-    core_->runner = std::this_thread::get_id();
-  }
+  core_->claim();
   const SteadyTime end = std::chrono::steady_clock::now() + at_most;
   bool is_done = done();
   while (!is_done && !core_->io.stopped() && std::chrono::steady_clock::now() < end) {
     core_->io.run_one_until(end);
     is_done = done();
   }
-  core_->finish_waiting();
-  const std::scoped_lock lock(core_->mutex);
   core_->io.restart();
-  core_->runner = std::thread::id{};
+  core_->release();
   return is_done;
 }
 
@@ -130,13 +131,19 @@ void EventLoop::call(const std::function<void()>& task) {
     return;
   }
   std::unique_lock lock(core_->mutex);
-  if (core_->runner.load() == std::thread::id{}) {
-    task();  // under the lock: run() has to wait until it is over
+  if (core_->owner.load() == std::thread::id{}) {
+    core_->owner = std::this_thread::get_id();
+    lock.unlock();
+    task();
+    core_->release();
     return;
   }
   Core::Waiting waiting(task);
   core_->waiting.push_back(&waiting);
-  asio::post(core_->io.get_executor(), [core = core_.get()] { core->finish_waiting(); });
+  asio::post(core_->io.get_executor(), [core = core_.get()] {
+    std::unique_lock inside(core->mutex);
+    core->finish_waiting(inside);
+  });
   waiting.done.wait(lock, [&] { return waiting.finished; });
 }
 
@@ -164,7 +171,7 @@ Timer EventLoop::after(std::chrono::nanoseconds delay, std::function<void()> tas
 }
 
 bool EventLoop::here() const {
-  return core_->runner.load() == std::this_thread::get_id();
+  return core_->owner.load() == std::this_thread::get_id();
 }
 
 bool EventLoop::running() const {

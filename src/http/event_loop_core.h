@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <deque>
 #include <mutex>
 #include <thread>
@@ -19,14 +20,17 @@ struct EventLoop::Core {
   asio::io_context io;
   asio::executor_work_guard<Executor> work;
 
-  // Who is inside run(). Written under the mutex, so that call() can know that nobody will be.
+  // The thread whose loop it is now: in run(), in run_until(), or in call() while nobody runs the loop.
   std::mutex mutex;
-  std::atomic<std::thread::id> runner{};
+  std::atomic<std::thread::id> owner{};  // written under the mutex
+  std::condition_variable free;          // nobody is
+  void claim();
+  void release();
 
   // Calls of other threads that wait for their end.
   struct Waiting;
   std::deque<Waiting*> waiting;
-  void finish_waiting();
+  void finish_waiting(std::unique_lock<std::mutex>& lock);
 };
 
 }  // namespace tessera::http

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "raw_peer.h"
+#include "server_fixture.h"
 
 namespace tessera::http {
 namespace {
@@ -101,6 +102,421 @@ TEST_F(ClientTest, StreamsPiecesAsTheyCome) {
   server.send("0\r\n\r\n");
   EXPECT_TRUE(end.get_future().get());
   EXPECT_EQ(status, 200);
+}
+
+// The answers that end a request badly, and what is known then.
+struct BadAnswer {
+  const char* name;
+  const char* method;
+  std::string bytes;
+  ErrorCode code;
+  const char* text;
+};
+
+class BadAnswerTest : public ClientTest, public ::testing::WithParamInterface<BadAnswer> {};
+
+TEST_P(BadAnswerTest, IsToldApart) {
+  client();
+  auto answer = fetch_soon({.method = GetParam().method, .max_response_bytes = 1000});
+  RawConnection server = listener_.accept();
+  server.read_until("\r\n\r\n");
+  server.send(GetParam().bytes);
+  server.end_sending();
+  const Result<ClientResponse> response = answer.get();
+  ASSERT_FALSE(response);
+  EXPECT_EQ(response.error().code(), GetParam().code) << response.error().text();
+  EXPECT_THAT(response.error().text(), HasSubstr(GetParam().text));
+  EXPECT_THAT(response.error().text(),
+              HasSubstr(std::string(GetParam().method) + " " + listener_.url() + "/"));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    ClientTest, BadAnswerTest,
+    ::testing::Values(
+        BadAnswer{"NothingToGet", "GET", "", ErrorCode::kUnavailable,
+                  "closed the connection without an answer"},
+        BadAnswer{"NothingToPost", "POST", "", ErrorCode::kTimeout,
+                  "whether it was carried out is not known"},
+        BadAnswer{"HalfAHead", "POST", "HTTP/1.1 200 O", ErrorCode::kTimeout, "in the middle of its answer"},
+        BadAnswer{"HalfABody", "GET", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc",
+                  ErrorCode::kUnavailable, "in the middle of its answer"},
+        BadAnswer{"HalfAChunk", "GET", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nabc",
+                  ErrorCode::kUnavailable, "in the middle of its answer"},
+        BadAnswer{"NoLastChunk", "GET", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n",
+                  ErrorCode::kUnavailable, "in the middle of its answer"},
+        BadAnswer{"Garbage", "GET", "SSH-2.0-OpenSSH\r\n\r\n", ErrorCode::kInvalid,
+                  "the answer cannot be read"},
+        BadAnswer{"TooLong", "GET", "HTTP/1.1 200 OK\r\nContent-Length: 1001\r\n\r\n", ErrorCode::kExhausted,
+                  "larger than 1000 bytes"},
+        BadAnswer{"TooLongInChunks", "GET",
+                  "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3e9\r\n" + std::string(1001, 'x') +
+                      "\r\n0\r\n\r\n",
+                  ErrorCode::kExhausted, "larger than 1000 bytes"},
+        BadAnswer{"Redirect", "GET",
+                  "HTTP/1.1 302 Found\r\nLocation: http://evil/\r\nContent-Length: 0\r\n\r\n",
+                  ErrorCode::kUnsupported, "a redirect to \"http://evil/\", which is not followed"}),
+    [](const auto& tested) { return tested.param.name; });
+
+TEST_F(ClientTest, ReadsABodyThatEndsWithTheConnection) {
+  client();
+  auto answer = fetch_soon({});
+  RawConnection server = listener_.accept();
+  server.read_until("\r\n\r\n");
+  server.send("HTTP/1.1 200 OK\r\n\r\nall of it");
+  server.end_sending();
+  const Result<ClientResponse> response = answer.get();
+  ASSERT_TRUE(response) << response.error().text();
+  EXPECT_EQ(response->body.text(), "all of it");
+}
+
+TEST_F(ClientTest, ReadsTheAnswerToHeadWithoutWaitingForABody) {
+  client();
+  auto answer = fetch_soon({.method = "HEAD"});
+  RawConnection server = listener_.accept();
+  server.read_until("\r\n\r\n");
+  server.send("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n");
+  const Result<ClientResponse> response = answer.get();
+  ASSERT_TRUE(response);
+  EXPECT_EQ(response->headers.find("Content-Length"), "100");
+}
+
+TEST_F(ClientTest, SkipsInterimAnswers) {
+  client();
+  auto answer = fetch_soon({});
+  RawConnection server = listener_.accept();
+  server.read_until("\r\n\r\n");
+  server.send("HTTP/1.1 103 Early Hints\r\nX: y\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n");
+  const Result<ClientResponse> response = answer.get();
+  ASSERT_TRUE(response);
+  EXPECT_EQ(response->status, 204);
+  EXPECT_FALSE(response->headers.has("X"));
+}
+
+TEST_F(ClientTest, PutsThePathOfTheUrlBeforeEveryTarget) {
+  client({.url = listener_.url() + "/k8s/clusters/c-1/"});
+  auto answer = fetch_soon({.target = "/api"});
+  RawConnection server = listener_.accept();
+  EXPECT_THAT(server.read_until("\r\n\r\n"), ::testing::StartsWith("GET /k8s/clusters/c-1/api HTTP/1.1\r\n"));
+  server.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+  EXPECT_TRUE(answer.get());
+}
+
+TEST_F(ClientTest, RefusesToSendWhatWouldBreakTheHead) {
+  client();
+  EXPECT_EQ(client_->fetch({.target = "/a b"}).error().code(), ErrorCode::kInvalid);
+  EXPECT_EQ(client_->fetch({.target = "/\r\nX: y"}).error().code(), ErrorCode::kInvalid);
+  EXPECT_EQ(client_->fetch({.target = "http://x/"}).error().code(), ErrorCode::kInvalid);
+  EXPECT_EQ(client_->fetch({.method = "GET /"}).error().code(), ErrorCode::kInvalid);
+  EXPECT_EQ(client_->fetch({.headers = {{"A", "b\nc"}}}).error().code(), ErrorCode::kInvalid);
+  EXPECT_EQ(client_->fetch({.headers = {{"A:", "b"}}}).error().code(), ErrorCode::kInvalid);
+}
+
+TEST_F(ClientTest, UsesTheBufferThatItIsGiven) {
+  client();
+  json::PaddedBuffer buffer;
+  const char* memory = buffer.prepare(1U << 20U).data();
+  auto answer = fetch_soon({.buffer = std::move(buffer)});
+  RawConnection server = listener_.accept();
+  server.read_until("\r\n\r\n");
+  server.send("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + std::string(100'000, 'x'));
+  const Result<ClientResponse> response = answer.get();
+  ASSERT_TRUE(response);
+  EXPECT_EQ(response->body.text().data(), memory);
+  EXPECT_EQ(response->body.size(), 100'000U);
+}
+
+TEST_F(ClientTest, SaysThatTheRequestWasNotSentWhenNobodyListens) {
+  listener_.close();
+  client();
+  const Result<ClientResponse> response = client_->fetch({.method = "POST"});
+  ASSERT_FALSE(response);
+  EXPECT_EQ(response.error().code(), ErrorCode::kUnavailable);
+  EXPECT_THAT(response.error().text(), HasSubstr("cannot connect to 127.0.0.1:"));
+}
+
+TEST_F(ClientTest, SaysThatAHostNameIsUnknown) {
+  client({.url = "http://no-such-host.invalid:1"});
+  const Result<ClientResponse> response = client_->fetch({});
+  ASSERT_FALSE(response);
+  EXPECT_EQ(response.error().code(), ErrorCode::kUnavailable);
+  EXPECT_THAT(response.error().text(), HasSubstr("cannot connect to no-such-host.invalid:1"));
+}
+
+TEST_F(ClientTest, GivesUpAServerThatDoesNotBeginToAnswer) {
+  client({.timeouts = {.first_byte = 30ms}});
+  auto answer = fetch_soon({});
+  RawConnection server = listener_.accept();
+  const Result<ClientResponse> response = answer.get();
+  ASSERT_FALSE(response);
+  EXPECT_EQ(response.error().code(), ErrorCode::kTimeout);
+  EXPECT_THAT(response.error().text(), HasSubstr("waiting for the answer to begin"));
+  server.read_until("\r\n\r\n");
+  EXPECT_TRUE(server.closed_by_peer());
+}
+
+TEST_F(ClientTest, GivesUpAServerThatStopsInTheMiddle) {
+  client({.timeouts = {.idle = 30ms}});
+  auto answer = fetch_soon({});
+  RawConnection server = listener_.accept();
+  server.send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nab");
+  const Result<ClientResponse> response = answer.get();
+  ASSERT_FALSE(response);
+  EXPECT_EQ(response.error().code(), ErrorCode::kTimeout);
+  EXPECT_THAT(response.error().text(), HasSubstr("waiting for the rest of the answer"));
+}
+
+TEST_F(ClientTest, GivesUpAnAnswerThatDripsBeyondItsTime) {
+  client();
+  std::promise<Status> end;
+  const Call call = client_->stream({.timeouts = ClientTimeouts{.whole = 50ms}},
+                                    {.on_data = [](json::PaddedView) { return Flow::kContinue; }},
+                                    [&](Status status) { end.set_value(std::move(status)); });
+  RawConnection server = listener_.accept();
+  server.send("HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n");
+  while (server.send("x")) {
+    std::this_thread::yield();
+  }
+  const Status status = end.get_future().get();
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code(), ErrorCode::kTimeout);
+  EXPECT_THAT(status.error().text(), HasSubstr("the time for the whole request was up"));
+}
+
+TEST_F(ClientTest, DoesNotSendIntoAConnectionThatTheServerHasClosed) {
+  client();
+  {
+    auto first = fetch_soon({});
+    RawConnection server = listener_.accept();
+    server.read_until("\r\n\r\n");
+    server.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    ASSERT_TRUE(first.get());
+  }
+  auto second = fetch_soon({.method = "POST"});
+  RawConnection server = listener_.accept();
+  server.read_until("\r\n\r\n");
+  server.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+  EXPECT_TRUE(second.get());
+}
+
+// A kept-alive connection that dies under a request: whether it is sent once more.
+class StaleConnectionTest : public ClientTest, public ::testing::WithParamInterface<const char*> {
+ protected:
+  // Ends with a request that was sent on a kept-alive connection, which the server then resets.
+  std::future<Result<ClientResponse>> request_on_dying_connection(const std::string& method) {
+    client();
+    auto first = fetch_soon({});
+    RawConnection server = listener_.accept();
+    server.read_until("\r\n\r\n");
+    server.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    EXPECT_TRUE(first.get());
+    auto second = fetch_soon({.method = method});
+    server.read_until("\r\n\r\n");
+    server.close(/*abruptly=*/true);
+    return second;
+  }
+};
+
+TEST_P(StaleConnectionTest, SendsAnIdempotentRequestOnceMore) {
+  auto second = request_on_dying_connection(GetParam());
+  RawConnection fresh = listener_.accept();
+  fresh.read_until("\r\n\r\n");
+  fresh.send(std::string("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"));
+  const auto response = second.get();
+  EXPECT_TRUE(response) << response.error().text();
+}
+
+INSTANTIATE_TEST_SUITE_P(ClientTest, StaleConnectionTest, ::testing::Values("GET", "PUT", "DELETE"),
+                         [](const auto& tested) { return tested.param; });
+
+TEST_F(StaleConnectionTest, DoesNotSendAPostTwice) {
+  const auto response = request_on_dying_connection("POST").get();
+  ASSERT_FALSE(response);
+  EXPECT_EQ(response.error().code(), ErrorCode::kTimeout);
+  EXPECT_THAT(response.error().text(), HasSubstr("whether it was carried out is not known"));
+}
+
+TEST_F(StaleConnectionTest, DoesNotTryForEver) {
+  auto second = request_on_dying_connection("GET");
+  RawConnection fresh = listener_.accept();
+  fresh.read_until("\r\n\r\n");
+  fresh.close(/*abruptly=*/true);
+  const auto response = second.get();
+  ASSERT_FALSE(response);
+  EXPECT_EQ(response.error().code(), ErrorCode::kUnavailable);
+}
+
+TEST_F(ClientTest, CallsBackOnceWhenCancelled) {
+  client();
+  std::promise<Result<ClientResponse>> done;
+  Call call =
+      client_->send({}, [&](Result<ClientResponse> response) { done.set_value(std::move(response)); });
+  RawConnection server = listener_.accept();
+  server.read_until("\r\n\r\n");
+  call.cancel();
+  call.cancel();
+  const auto response = done.get_future().get();
+  ASSERT_FALSE(response);
+  EXPECT_EQ(response.error().code(), ErrorCode::kCancelled);
+  EXPECT_TRUE(server.closed_by_peer());
+  EXPECT_FALSE(call.active());
+}
+
+TEST_F(ClientTest, DoesNotCallBackWhenTheHandleIsDestroyedOnTheLoop) {
+  client();
+  bool called = false;
+  loop_.call(
+      [&] { const Call call = client_->send({}, [&](const Result<ClientResponse>&) { called = true; }); });
+  // A second request comes after all that the first one could still do.
+  auto second = fetch_soon({.target = "/second"});
+  RawConnection server = listener_.accept();
+  std::string head = server.read_until("\r\n\r\n");
+  if (head.empty()) {  // the connection of the first
+    server = listener_.accept();
+    head = server.read_until("\r\n\r\n");
+  }
+  EXPECT_THAT(head, HasSubstr("/second"));
+  server.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+  EXPECT_TRUE(second.get());
+  EXPECT_FALSE(called);
+}
+
+TEST_F(ClientTest, LetsARequestGoOnWithoutItsHandle) {
+  client();
+  std::promise<void> done;
+  client_
+      ->send({},
+             [&](const Result<ClientResponse>& response) {
+               EXPECT_TRUE(response);
+               done.set_value();
+             })
+      .detach();
+  RawConnection server = listener_.accept();
+  server.read_until("\r\n\r\n");
+  server.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+  EXPECT_EQ(done.get_future().wait_for(5s), std::future_status::ready);
+}
+
+TEST_F(ClientTest, StopsReadingWhileASinkPauses) {
+  client();
+  std::atomic<std::size_t> received = 0;
+  std::promise<Status> end;
+  Call call = client_->stream({},
+                              {.on_data =
+                                   [&](json::PaddedView piece) {
+                                     received += piece.size();
+                                     return Flow::kPause;
+                                   }},
+                              [&](Status status) { end.set_value(std::move(status)); });
+  RawConnection server = listener_.accept();
+  server.read_until("\r\n\r\n");
+  constexpr std::size_t size = 40'000'000;
+  server.send("HTTP/1.1 200 OK\r\nContent-Length: " + std::to_string(size) + "\r\n\r\n");
+  std::atomic<bool> all_sent = false;
+  std::jthread sender([&] {
+    server.send(std::string(size, 'x'));
+    all_sent = true;
+  });
+  ASSERT_TRUE(eventually([&] { return received > 0; }));
+  // More than the sockets can hold, so the sender can only be stuck; the client has taken one piece.
+  EXPECT_LE(received, 65'536U);
+  EXPECT_FALSE(all_sent);
+  auto over = end.get_future();
+  while (over.wait_for(0s) != std::future_status::ready) {
+    call.resume();
+    std::this_thread::yield();
+  }
+  EXPECT_TRUE(over.get());
+  EXPECT_EQ(received, size);
+}
+
+TEST_F(ClientTest, CancelsAStreamThatIsPaused) {
+  client();
+  std::promise<void> paused;
+  std::promise<Status> end;
+  Call call = client_->stream({},
+                              {.on_head =
+                                   [&](const ResponseHead&) {
+                                     paused.set_value();
+                                     return Flow::kPause;
+                                   }},
+                              [&](Status status) { end.set_value(std::move(status)); });
+  RawConnection server = listener_.accept();
+  server.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello");
+  paused.get_future().get();
+  call.cancel();
+  EXPECT_EQ(end.get_future().get().error().code(), ErrorCode::kCancelled);
+}
+
+TEST_F(ClientTest, WaitsForAConnectionWhenAllAreTaken) {
+  client({.max_connections = 1});
+  auto first = fetch_soon({.target = "/a"});
+  RawConnection server = listener_.accept();
+  server.read_until("\r\n\r\n");
+  auto second = fetch_soon({.target = "/b"});
+  server.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+  EXPECT_TRUE(first.get());
+  EXPECT_THAT(server.read_until("\r\n\r\n"), HasSubstr("/b"));
+  server.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+  EXPECT_TRUE(second.get());
+  EXPECT_TRUE(server.closed_by_peer());
+}
+
+TEST_F(ClientTest, DropsConnectionsThatAreIdleTooLong) {
+  client({.keep_idle = 20ms});
+  auto first = fetch_soon({});
+  RawConnection server = listener_.accept();
+  server.read_until("\r\n\r\n");
+  server.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+  EXPECT_TRUE(first.get());
+  EXPECT_TRUE(server.closed_by_peer());
+  std::size_t open = 1;
+  loop_.call([&] { open = client_->open_connections(); });
+  EXPECT_EQ(open, 0U);
+}
+
+TEST_F(ClientTest, FetchesOnItsOwnWhenNobodyRunsTheLoop) {
+  EventLoop own;
+  const Client own_client = Client::create(own, {.url = listener_.url()}).value();
+  std::jthread server([&] {
+    RawConnection connection = listener_.accept();
+    connection.read_until("\r\n\r\n");
+    connection.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+  });
+  const auto response = const_cast<Client&>(own_client).fetch({});
+  ASSERT_TRUE(response);
+  EXPECT_EQ(response->body.text(), "ok");
+}
+
+TEST_F(ClientTest, RefusesToWaitOnTheThreadThatBringsTheAnswer) {
+  client();
+  loop_.call([&] { EXPECT_EQ(client_->fetch({}).error().code(), ErrorCode::kInternal); });
+}
+
+TEST_F(ClientTest, TunnelsThroughAProxyWithItsPassword) {
+  client({.url = "https://kube.test:6443",
+          .proxy =
+              parse_url("http://me:s%20ecret@127.0.0.1:" + std::to_string(listener_.port()), true).value()});
+  auto answer = fetch_soon({});
+  RawConnection proxy = listener_.accept();
+  EXPECT_EQ(proxy.read_until("\r\n\r\n"),
+            "CONNECT kube.test:6443 HTTP/1.1\r\nHost: kube.test:6443\r\nUser-Agent: tessera\r\n"
+            "Proxy-Authorization: Basic bWU6cyBlY3JldA==\r\n\r\n");
+  proxy.send("HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n");
+  const auto response = answer.get();
+  ASSERT_FALSE(response);
+  EXPECT_EQ(response.error().code(), ErrorCode::kDenied);
+  EXPECT_THAT(response.error().text(), HasSubstr("refuses CONNECT kube.test:6443: 407"));
+  EXPECT_THAT(response.error().text(), ::testing::Not(HasSubstr("ecret")));
+}
+
+TEST_F(ClientTest, GivesAProxyTheWholeUrlOfAPlainRequest) {
+  client({.url = "http://kube.test:8080", .proxy = parse_url(listener_.url()).value()});
+  auto answer = fetch_soon({.target = "/api"});
+  RawConnection proxy = listener_.accept();
+  EXPECT_THAT(proxy.read_until("\r\n\r\n"),
+              ::testing::StartsWith("GET http://kube.test:8080/api HTTP/1.1\r\nHost: kube.test:8080\r\n"));
+  proxy.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+  EXPECT_TRUE(answer.get());
 }
 
 }  // namespace
