@@ -175,7 +175,7 @@ bool EventLoop::here() const {
 }
 
 bool EventLoop::running() const {
-  return core_->runner.load() != std::thread::id{};
+  return core_->owner.load() != std::thread::id{};
 }
 
 }  // namespace tessera::http
