@@ -51,7 +51,7 @@ bool LeaderElection::may_take() const {
 LeaderElection::Step LeaderElection::begin() {
   sent_at_ = clock_->now();
   sent_wall_ = clock_->wall();
-  handed_over_ = false;
+  resigned_ = false;
   step_ = Step{};
   if (knowledge_ == Knowledge::kAbsent) {
     step_ = Step{.ask = Ask::kCreate, .record = claim(false)};
@@ -111,11 +111,13 @@ void LeaderElection::failed() {
   wait_for_others();
 }
 
-std::optional<LeaderElection::Step> LeaderElection::hand_over() {
-  const bool ours = leading() && knowledge_ == Knowledge::kPresent && observed_.holder == options_.identity;
+void LeaderElection::resign() {
   lose();
-  handed_over_ = true;
-  if (!ours) {
+  resigned_ = true;
+}
+
+std::optional<LeaderElection::Step> LeaderElection::release() {
+  if (knowledge_ != Knowledge::kPresent || observed_.holder != options_.identity) {
     return std::nullopt;
   }
   Step step{.ask = Ask::kUpdate, .record = claim(true)};
@@ -131,7 +133,7 @@ void LeaderElection::lose() {
 }
 
 void LeaderElection::believe(Clock::Steady sent, Clock::Wall sent_wall) {
-  if (handed_over_) {
+  if (resigned_) {
     return;  // the answer to a renewal that was on its way
   }
   valid_until_ = sent + options_.renew_deadline;

@@ -65,9 +65,11 @@ class LeaderElection {
   // Who leads, as far as is known; "" for nobody.
   [[nodiscard]] const std::string& holder() const { return observed_.holder; }
 
-  // Stop leading at once and say so to the others, who then need not wait. The step to send, if there is
-  // anything to hand over; its outcome need not be told. begin() makes us a candidate again.
-  std::optional<Step> hand_over();
+  // Stop leading at once, whatever answers still come. begin() makes us a candidate again.
+  void resign();
+  // After that, and when no answer is due any more: the step that tells the others that they need not wait,
+  // if there is anything to hand over. Its outcome need not be told.
+  std::optional<Step> release();
 
  private:
   LeaderElection(LeaderElectionOptions options, const Clock& clock, Random random);
@@ -92,7 +94,7 @@ class LeaderElection {
   Clock::Steady sent_at_{};
   Clock::Wall sent_wall_{};
 
-  bool handed_over_ = false;
+  bool resigned_ = false;
   Clock::Steady next_at_{};
   Clock::Steady valid_until_{};
   Clock::Wall valid_until_wall_{};

@@ -32,7 +32,6 @@ class LeaseServer {
     }
   }
 
- private:
   // nothing: not found; false: conflict.
   std::optional<bool> apply(const LeaderElection::Step& step) {
     if (step.ask == Ask::kRead) {
@@ -50,6 +49,7 @@ class LeaseServer {
     return true;
   }
 
+ private:
   int version_ = 0;
 };
 
@@ -204,25 +204,28 @@ TEST_F(LeaderElectionTest, HandsOverWithoutAWait) {
   LeaderElection b = candidate("b");
   settle(a);
   settle(b);
-  const auto release = a.hand_over();
-  ASSERT_TRUE(release);
+  a.resign();
   EXPECT_FALSE(a.leading()) << "before the others can know";
-  server_.answer(a, *release);
+  const auto release = a.release();
+  ASSERT_TRUE(release);
+  server_.apply(*release);
   EXPECT_EQ(server_.lease->holder, "");
   clock_.advance(2s);
   settle(b);
   EXPECT_TRUE(b.leading());
-  EXPECT_FALSE(a.hand_over()) << "there is nothing left to hand over";
+  EXPECT_FALSE(a.release()) << "there is nothing left to hand over";
 }
 
-TEST_F(LeaderElectionTest, AnAnswerThatComesAfterTheHandOverDoesNotMakeItLeaderAgain) {
+TEST_F(LeaderElectionTest, ARenewalThatWasOnItsWayIsHandedOverToo) {
   LeaderElection a = candidate("a");
   settle(a);
   clock_.advance(2s);
   const auto renewal = a.begin();
-  a.hand_over();
+  a.resign();
   server_.answer(a, renewal);
   EXPECT_FALSE(a.leading());
+  server_.apply(*a.release());
+  EXPECT_EQ(server_.lease->holder, "");
 }
 
 TEST_F(LeaderElectionTest, APausedMachineDoesNotBelieveItsOldLease) {

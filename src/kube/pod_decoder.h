@@ -1,0 +1,18 @@
+// kube/pod_decoder.h
+//
+// Reads a Pod of the API into what the ledger wants of it, in one pass.
+#pragma once
+
+#include "alloc/names.h"
+#include "alloc/pod.h"
+#include "base/result.h"
+#include "kube/object_sink.h"
+
+namespace tessera::kube {
+
+// Fills `pod` anew (its memory is used again) and `meta`. kInvalid, with `meta` as far as it goes, when a
+// field has the wrong type or a quantity is not one.
+Status decode_pod(ObjectJson& object, const alloc::ResourceNames& names, ObjectMeta& meta,
+                  alloc::PodSpec& pod);
+
+}  // namespace tessera::kube

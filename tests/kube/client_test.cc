@@ -1,0 +1,299 @@
+#include "kube/client.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "../base/temporary_directory.h"
+#include "base/file.h"
+#include "base/json_reader.h"
+#include "base/log.h"
+#include "fake_api_server.h"
+#include "kube/event_recorder.h"
+#include "kube/leader_elector.h"
+
+namespace tessera::kube {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+
+class ClientTest : public ::testing::Test {
+ protected:
+  ClientTest() : server_(loop_) {
+    log::Options quiet;
+    quiet.level = log::Level::kOff;
+    EXPECT_TRUE(log::configure(quiet));
+    access_.cluster.server = server_.url();
+  }
+
+  Client client() {
+    auto made = Client::create(loop_, access_, options_);
+    EXPECT_TRUE(made) << made.error().text();
+    return std::move(*made);
+  }
+  // Answers the first requests with these statuses, all later ones with 200.
+  void answer_with(std::vector<http::Response> answers) {
+    server_.intercept = [answers = std::move(answers), next = std::size_t{0}](
+                            const FakeApiServer::Seen&) mutable -> std::optional<http::Response> {
+      return next < answers.size() ? answers[next++] : http::Response{.body = R"({"ok":true})"};
+    };
+  }
+  static http::Response refusal(int code, std::vector<std::pair<std::string, std::string>> headers = {}) {
+    return {.status = code,
+            .body = status_json(code, "Reason", "the test says no"),
+            .headers = std::move(headers)};
+  }
+
+  http::EventLoop loop_;
+  FakeApiServer server_;
+  ClusterAccess access_;
+  ClientOptions options_{.user_agent = "tessera-test/1", .backoff = {.first = 1ms, .cap = 2ms}};
+};
+
+TEST_F(ClientTest, SendsUserAgentTokenAndDeadline) {
+  access_.user.token = "secret";
+  answer_with({});
+  const auto reply = client().fetch(patch_request(node_path("gpu-a"), R"({"a":1})"));
+  ASSERT_TRUE(reply) << reply.error().text();
+  EXPECT_EQ(reply->body.text(), R"({"ok":true})");
+  const auto& seen = server_.seen.at(0);
+  EXPECT_EQ(seen.method, "PATCH");
+  EXPECT_THAT(seen.target, ::testing::MatchesRegex("/api/v1/nodes/gpu-a\\?timeout=[0-9]+ms"));
+  EXPECT_EQ(seen.user_agent, "tessera-test/1");
+  EXPECT_EQ(seen.authorization, "Bearer secret");
+  EXPECT_EQ(seen.content_type, "application/merge-patch+json");
+}
+
+TEST_F(ClientTest, RepeatsAReadUntilItWorks) {
+  answer_with({refusal(500), refusal(503), refusal(429)});
+  EXPECT_TRUE(client().fetch(get_request("/version")));
+  EXPECT_EQ(server_.seen.size(), 4U);
+}
+
+TEST_F(ClientTest, DoesNotRepeatABindThatMayHaveBeenDone) {
+  answer_with({refusal(500)});
+  auto request =
+      bind_request({.namespace_name = "ml", .pod = "p", .uid = "u", .node = "n", .annotations = {}});
+  ASSERT_TRUE(request);
+  const auto reply = client().fetch(std::move(*request));
+  ASSERT_FALSE(reply);
+  EXPECT_EQ(reply.error().code(), ErrorCode::kTimeout);
+  EXPECT_EQ(server_.seen.size(), 1U);
+  EXPECT_EQ(
+      reply.error().text(),
+      "pod ml/p: bind to n: the API server answered 500: the test says no; whether it was done is unknown");
+}
+
+TEST_F(ClientTest, WaitsForRetryAfterButNotBeyondTheDeadline) {
+  answer_with({refusal(429, {{"Retry-After", "1"}})});
+  const auto began = std::chrono::steady_clock::now();
+  EXPECT_TRUE(client().fetch(get_request("/version")));
+  EXPECT_GE(std::chrono::steady_clock::now() - began, 1s);
+  answer_with({refusal(429, {{"Retry-After", "60"}})});
+  Request request = get_request("/version");
+  request.deadline = 5s;
+  const auto reply = client().fetch(std::move(request));
+  ASSERT_FALSE(reply);
+  EXPECT_EQ(reply.error().code(), ErrorCode::kUnavailable);
+  EXPECT_LT(std::chrono::steady_clock::now() - began, 5s);
+}
+
+TEST_F(ClientTest, ReadsARotatedTokenWhenTheOldOneIsRefused) {
+  const TemporaryDirectory dir;
+  ASSERT_TRUE(write_file(dir / "token", "old"));
+  access_.user.token_file = dir / "token";
+  answer_with({});
+  server_.token = "old";
+  Client client = this->client();
+  EXPECT_TRUE(client.fetch(get_request("/version")));
+  ASSERT_TRUE(write_file(dir / "token", "new"));
+  server_.token = "new";
+  EXPECT_TRUE(client.fetch(get_request("/version")));
+  EXPECT_EQ(server_.seen.size(), 3U);
+  server_.token = "newer";
+  const auto reply = client.fetch(get_request("/version"));
+  ASSERT_FALSE(reply);
+  EXPECT_EQ(reply.error().code(), ErrorCode::kDenied);
+  EXPECT_THAT(reply.error().text(), HasSubstr("log in again"));
+}
+
+TEST_F(ClientTest, RunsAnExecPluginBesideTheLoopAndOnceForAll) {
+  access_.user.exec = ExecPlugin{.api_version = "client.authentication.k8s.io/v1",
+                                 .command = "plugin",
+                                 .args = {},
+                                 .env = {},
+                                 .install_hint = "",
+                                 .provide_cluster_info = false};
+  std::atomic<int> runs = 0;
+  std::thread::id plugin_thread;
+  options_.run_plugin = [&]() -> Result<ExecCredential> {
+    plugin_thread = std::this_thread::get_id();
+    return ExecCredential{
+        .token = fmt::format("t{}", ++runs), .client_certificate = "", .client_key = "", .expires = {}};
+  };
+  answer_with({});
+  server_.token = "t1";
+  Client client = this->client();
+  int answers = 0;
+  std::vector<Call> calls;
+  for (int i = 0; i < 5; ++i) {
+    calls.push_back(
+        client.send(get_request("/version"), [&](const Result<Reply>& reply) { answers += reply ? 1 : 0; }));
+  }
+  ASSERT_TRUE(loop_.run_until([&] { return answers == 5; }, 20s));
+  EXPECT_EQ(runs, 1);
+  EXPECT_NE(plugin_thread, std::this_thread::get_id());
+  server_.token = "t2";
+  EXPECT_TRUE(client.fetch(get_request("/version"))) << "a refused token makes the plugin run again";
+  EXPECT_EQ(runs, 2);
+}
+
+TEST_F(ClientTest, APluginThatFailsIsTheAnswerOfAllWhoWaited) {
+  access_.user.exec = ExecPlugin{.api_version = "v1",
+                                 .command = "plugin",
+                                 .args = {},
+                                 .env = {},
+                                 .install_hint = "",
+                                 .provide_cluster_info = false};
+  options_.run_plugin = []() -> Result<ExecCredential> { return fail(ErrorCode::kDenied, "log in first"); };
+  const auto reply = client().fetch(get_request("/version"));
+  ASSERT_FALSE(reply);
+  EXPECT_THAT(reply.error().text(), HasSubstr("log in first"));
+}
+
+TEST_F(ClientTest, ADestroyedCallIsNotAnswered) {
+  answer_with({refusal(500), refusal(500), refusal(500)});
+  Client client = this->client();
+  bool answered = false;
+  {
+    const Call call = client.send(get_request("/version"), [&](const Result<Reply>&) { answered = true; });
+    ASSERT_TRUE(loop_.run_until([&] { return !server_.seen.empty(); }, 20s));
+  }
+  loop_.run_until([] { return false; }, 20ms);
+  EXPECT_FALSE(answered);
+}
+
+TEST_F(ClientTest, AnUnreachableServerIsNamed) {
+  access_.cluster.server = "http://127.0.0.1:1";
+  Request request = get_request("/version");
+  request.deadline = 50ms;
+  const auto reply = client().fetch(std::move(request));
+  ASSERT_FALSE(reply);
+  EXPECT_EQ(reply.error().code(), ErrorCode::kUnavailable);
+  EXPECT_THAT(reply.error().text(), HasSubstr("127.0.0.1:1"));
+}
+
+TEST_F(ClientTest, ImpersonatesWhoTheKubeconfigSays) {
+  access_.user.impersonate = {.user = "jane", .uid = "7", .groups = {"a", "b"}, .extra = {{"scopes/x", "v"}}};
+  server_.intercept = [](const FakeApiServer::Seen&) { return http::Response{.body = "{}"}; };
+  EXPECT_TRUE(client().fetch(get_request("/version")));
+}
+
+TEST(Requests, BindCarriesTheRecordAndTheUid) {
+  auto request = bind_request({.namespace_name = "ml",
+                               .pod = "train-7",
+                               .uid = "u-1",
+                               .node = "gpu-a",
+                               .annotations = {{"tessera.io/allocation", "{\"v\":1}"}}});
+  ASSERT_TRUE(request);
+  EXPECT_EQ(request->path, "/api/v1/namespaces/ml/pods/train-7/binding");
+  EXPECT_EQ(
+      request->body,
+      R"({"apiVersion":"v1","kind":"Binding","metadata":{"name":"train-7","namespace":"ml","uid":"u-1",)"
+      R"("annotations":{"tessera.io/allocation":"{\"v\":1}"}},)"
+      R"("target":{"apiVersion":"v1","kind":"Node","name":"gpu-a"}})");
+  EXPECT_EQ(request->retry.repeat, Repeat::kIfNotActed);
+}
+
+TEST(Requests, BindRefusesAnnotationsThatWouldFreezeThePod) {
+  for (const char* key : {"", "-x", "a b", "tessera.io/", "/x", "a/b/c", "tessera..io/x", "x_"}) {
+    EXPECT_FALSE(check_annotations({{key, "v"}})) << key;
+  }
+  for (const char* key : {"ALIYUN_COM_GPU_MEM_IDX", "tessera.io/allocation",
+                          "scheduler.framework.gpushare.allocation", "A/b"}) {
+    EXPECT_TRUE(check_annotations({{key, "v"}})) << key;
+  }
+  EXPECT_FALSE(check_annotations({{"a", std::string(256 << 10, 'x')}}));
+  EXPECT_FALSE(check_annotations({{std::string(64, 'x'), "v"}}));
+}
+
+TEST(Requests, PathsAreEncoded) {
+  EXPECT_EQ(pod_path("", ""), "/api/v1/pods");
+  EXPECT_EQ(pod_path("a", "b/../c"), "/api/v1/namespaces/a/pods/b%2F..%2Fc");
+  EXPECT_EQ(lease_path("kube-system", "x"), "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/x");
+  EXPECT_EQ(evict_request("ml", "p", "u").body,
+            R"({"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"p","namespace":"ml"},)"
+            R"("deleteOptions":{"preconditions":{"uid":"u"}}})");
+}
+
+TEST_F(ClientTest, ElectorCreatesRenewsAndHandsOver) {
+  // One Lease, kept as the API server would.
+  std::string lease;
+  int version = 0;
+  server_.intercept = [&](const FakeApiServer::Seen& request) -> std::optional<http::Response> {
+    if (request.method == "GET") {
+      return lease.empty() ? refusal(404) : http::Response{.body = lease};
+    }
+    auto record =
+        *parse_lease(request.method == "POST" ? R"({"metadata":{"resourceVersion":"0"}})" : request.body);
+    if (request.method == "PATCH" && record.resource_version != std::to_string(version)) {
+      return refusal(409);
+    }
+    if (request.method == "POST") {
+      const auto body = parse_json(request.body);
+      record.holder = *JsonReader(*JsonReader(*body, "").object("spec")).text("holderIdentity");
+      record.duration = 15s;
+    }
+    record.resource_version = std::to_string(++version);
+    lease = lease_to_patch(record);
+    return http::Response{.body = lease};
+  };
+  Client client = this->client();
+  std::vector<bool> changes;
+  const LeaderElectorOptions options{
+      .namespace_name = "ns",
+      .lease = "tessera-extender",
+      .election = {.identity = "a", .duration = 15s, .renew_deadline = 10s, .retry_period = 1s}};
+  auto elector = LeaderElector::create(client, options, [&](bool leading) { changes.push_back(leading); });
+  ASSERT_TRUE(elector);
+  EXPECT_EQ((*elector)->time_left(), 0ms);
+  (*elector)->start();
+  ASSERT_TRUE(loop_.run_until([&] { return (*elector)->leading(); }, 20s));
+  EXPECT_GT((*elector)->time_left(), 9s);
+  ASSERT_TRUE(loop_.run_until([&] { return version == 2; }, 20s)) << "renewed";
+  bool told = false;
+  (*elector)->hand_over([&] { told = true; });
+  EXPECT_FALSE((*elector)->leading());
+  ASSERT_TRUE(loop_.run_until([&] { return told; }, 20s));
+  EXPECT_EQ(parse_lease(lease)->holder, "");
+  EXPECT_THAT(changes, ::testing::ElementsAre(true, false));
+}
+
+TEST_F(ClientTest, EventsAreWrittenInTheBackground) {
+  std::vector<FakeApiServer::Seen> events;
+  server_.intercept = [&](const FakeApiServer::Seen& request) -> std::optional<http::Response> {
+    events.push_back(request);
+    return request.method == "PATCH" && events.size() == 2 ? refusal(404) : http::Response{.body = "{}"};
+  };
+  Client client = this->client();
+  EventRecorder recorder(client, {.aggregator = {.component = "t", .instance = "i"}, .pace = 1ms});
+  const EventNote note{.about = {.kind = "Pod", .namespace_name = "ml", .name = "p", .uid = "u"},
+                       .warning = true,
+                       .reason = "R",
+                       .message = "m"};
+  std::thread other([&] { EXPECT_TRUE(recorder.record(note)); });
+  ASSERT_TRUE(loop_.run_until([&] { return recorder.idle() && !events.empty(); }, 20s));
+  other.join();
+  EXPECT_EQ(events[0].target.substr(0, 31), "/api/v1/namespaces/ml/events?ti");
+  EXPECT_TRUE(recorder.record(note));
+  ASSERT_TRUE(loop_.run_until([&] { return events.size() == 3 && recorder.idle(); }, 20s));
+  EXPECT_EQ(events[1].method, "PATCH");
+  EXPECT_EQ(events[2].method, "POST") << "the first Event was gone";
+  EXPECT_EQ(recorder.counts().failed, 0U);
+}
+
+}  // namespace
+}  // namespace tessera::kube

@@ -1,0 +1,249 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <vector>
+
+#include "base/file.h"
+#include "base/strings.h"
+#include "json/padded_buffer.h"
+#include "kube/list_decoder.h"
+#include "kube/node_decoder.h"
+#include "kube/pod_decoder.h"
+#include "kube/watch_decoder.h"
+
+namespace tessera::kube {
+namespace {
+
+using alloc::ContainerKind;
+using alloc::ContainerState;
+using alloc::GpuResource;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Pair;
+
+class PodSink : public ObjectSink {
+ public:
+  Status decode(ObjectJson& object, ObjectMeta& meta) override {
+    return decode_pod(object, names, meta, pod);
+  }
+  void keep(const ObjectMeta& /*meta*/) override {}
+  void forget(const ObjectMeta& /*meta*/) override {}
+  void unreadable(const ObjectMeta& /*meta*/, const Error& /*error*/) override {}
+  alloc::ResourceNames names;
+  alloc::PodSpec pod;
+};
+
+class NodeSink : public PodSink {
+ public:
+  Status decode(ObjectJson& object, ObjectMeta& meta) override {
+    return decode_node(object, names, meta, node);
+  }
+  alloc::NodeSpec node;
+};
+
+// One object as the only event of a watch.
+Status decode_one(const std::string& object, ObjectSink& sink, ObjectMeta* meta = nullptr) {
+  WatchDecoder decoder;
+  json::PaddedBuffer line(R"({"type":"ADDED","object":)" + object + "}");
+  const auto read = decoder.decode(line.view(), sink);
+  if (!read) {
+    return fail(read.error());
+  }
+  if (meta != nullptr) {
+    *meta = (*read)->meta;
+  }
+  return (*read)->decoded;
+}
+
+constexpr const char* kPod = R"({
+  "metadata":{"name":"train-7","namespace":"ml","uid":"u1","resourceVersion":"42","deletionTimestamp":"2026-11-15T19:47:59Z",
+    "labels":{"aliyun.com/gpu-count":"2","app":"x"},
+    "annotations":{"tessera.io/policy":"spread","ALIYUN_COM_GPU_MEM_IDX":"1","other":"\u00e9\"","nothing":null},
+    "managedFields":[{"fieldsV1":{"f:metadata":{}}}]},
+  "spec":{"nodeName":"gpu-a","overhead":{"cpu":"250m","memory":"120Mi"},
+    "containers":[{"name":"main","resources":{"limits":{"aliyun.com/gpu-mem":"3","cpu":"2","memory":"1Gi"},
+                                            "requests":{"aliyun.com/gpu-mem":"3","cpu":"1500m","memory":"1Gi"}}},
+                  {"name":"plain"}],
+    "initContainers":[{"name":"fetch","resources":{"limits":{"aliyun.com/gpu":1}}},
+                      {"name":"side","restartPolicy":"Always","resources":{}}]},
+  "status":{"phase":"Running",
+    "initContainerStatuses":[{"name":"fetch","state":{"terminated":{"exitCode":0}},"lastState":{"running":{}}},
+                             {"name":"side","state":{"running":{"startedAt":"x"}}}],
+    "containerStatuses":[{"name":"main","state":{"waiting":{"reason":"PodInitializing"}},"lastState":{}}]}})";
+
+TEST(PodDecoder, ReadsWhatTheLedgerWants) {
+  PodSink sink;
+  ObjectMeta meta;
+  const Status read = decode_one(kPod, sink, &meta);
+  ASSERT_TRUE(read) << read.error().text();
+  EXPECT_EQ(meta.version, 42U);
+  const alloc::PodSpec& pod = sink.pod;
+  EXPECT_EQ(pod.pod_namespace, "ml");
+  EXPECT_EQ(pod.name, "train-7");
+  EXPECT_EQ(pod.uid, "u1");
+  EXPECT_EQ(pod.node_name, "gpu-a");
+  EXPECT_TRUE(pod.deleting);
+  EXPECT_EQ(pod.phase, alloc::PodPhase::kRunning);
+  EXPECT_EQ(pod.overhead_cpu_milli, 250);
+  EXPECT_EQ(pod.overhead_memory_bytes, 120 << 20);
+  EXPECT_THAT(pod.labels, ElementsAre(Pair("aliyun.com/gpu-count", "2")));
+  EXPECT_THAT(pod.annotations,
+              ElementsAre(Pair("ALIYUN_COM_GPU_MEM_IDX", "1"), Pair("tessera.io/policy", "spread")));
+  ASSERT_EQ(pod.containers.size(), 4U);
+  EXPECT_EQ(pod.containers[0].name, "fetch");
+  EXPECT_EQ(pod.containers[0].kind, ContainerKind::kInit);
+  EXPECT_EQ(pod.containers[0].state, ContainerState::kTerminated);
+  EXPECT_THAT(pod.containers[0].gpu_limits, ElementsAre(Pair(GpuResource::kWhole, Quantity::units(1))));
+  EXPECT_EQ(pod.containers[1].kind, ContainerKind::kSidecar);
+  EXPECT_EQ(pod.containers[1].state, ContainerState::kRunning);
+  EXPECT_EQ(pod.containers[2].name, "main");
+  EXPECT_EQ(pod.containers[2].state, ContainerState::kNotStarted);
+  EXPECT_EQ(pod.containers[2].cpu_milli, 1500);
+  EXPECT_EQ(pod.containers[2].memory_bytes, 1 << 30);
+  EXPECT_THAT(pod.containers[2].gpu_limits, ElementsAre(Pair(GpuResource::kMemory, Quantity::units(3))));
+  EXPECT_EQ(pod.containers[3].name, "plain");
+}
+
+TEST(PodDecoder, LeavesNothingOfThePodBefore) {
+  PodSink sink;
+  ASSERT_TRUE(decode_one(kPod, sink));
+  ASSERT_TRUE(decode_one(R"({"metadata":{"name":"b","uid":"u2","resourceVersion":"43"}})", sink));
+  EXPECT_EQ(sink.pod.pod_namespace, "");
+  EXPECT_EQ(sink.pod.node_name, "");
+  EXPECT_FALSE(sink.pod.deleting);
+  EXPECT_TRUE(sink.pod.containers.empty());
+  EXPECT_TRUE(sink.pod.annotations.empty());
+  EXPECT_TRUE(sink.pod.labels.empty());
+  EXPECT_EQ(sink.pod.overhead_cpu_milli, 0);
+}
+
+TEST(PodDecoder, KnowsWhoseAmountIsWrong) {
+  PodSink sink;
+  ObjectMeta meta;
+  const Status read = decode_one(
+      R"({"metadata":{"name":"b","uid":"u2","resourceVersion":"43"},
+          "spec":{"containers":[{"name":"c","resources":{"limits":{"aliyun.com/gpu-mem":"lots"}}}],"nodeName":"n"}})",
+      sink, &meta);
+  ASSERT_FALSE(read);
+  EXPECT_THAT(read.error().text(), HasSubstr("aliyun.com/gpu-mem"));
+  EXPECT_EQ(meta.name, "b");
+  EXPECT_EQ(meta.version, 43U);
+}
+
+TEST(PodDecoder, FieldsOfTheWrongTypeAreTold) {
+  PodSink sink;
+  for (const char* spec : {R"({"containers":3})", R"({"containers":[3]})", R"({"nodeName":{}})", R"("x")"}) {
+    EXPECT_FALSE(decode_one(
+        std::string(R"({"metadata":{"name":"b","uid":"u2","resourceVersion":"43"},"spec":)") + spec + "}",
+        sink))
+        << spec;
+  }
+  EXPECT_TRUE(decode_one(R"({"metadata":{"name":"b","uid":"u","resourceVersion":"43","labels":null},
+                             "spec":{"containers":null,"nodeName":null},"status":null})",
+                         sink))
+      << "Go writes null where it means nothing";
+}
+
+TEST(NodeDecoder, ReadsWhatTheLedgerWants) {
+  NodeSink sink;
+  ObjectMeta meta;
+  const Status read = decode_one(R"({
+    "metadata":{"name":"gpu-a","uid":"u","resourceVersion":"7",
+      "labels":{"node.kubernetes.io/instance-type":"dgx","x":"y"},
+      "annotations":{"tessera.io/inventory":"{\"v\":1}"}},
+    "spec":{},
+    "status":{"capacity":{"aliyun.com/gpu-mem":"32","aliyun.com/gpu-count":"4","cpu":"64"},
+              "allocatable":{"cpu":"63500m","memory":"131072Ki"},"images":[{"names":["a"],"sizeBytes":1}]}})",
+                                 sink, &meta);
+  ASSERT_TRUE(read) << read.error().text();
+  EXPECT_EQ(sink.node.name, "gpu-a");
+  EXPECT_EQ(sink.node.inventory, R"({"v":1})");
+  EXPECT_EQ(sink.node.machine, "dgx");
+  EXPECT_EQ(sink.node.gpu_memory_units, 32);
+  EXPECT_EQ(sink.node.gpu_count, 4);
+  EXPECT_EQ(sink.node.cpu_milli, 63500);
+  EXPECT_EQ(sink.node.memory_bytes, 128 << 20);
+}
+
+std::string captures() {
+  return std::string(TESSERA_SHARED_DATA) + "/captures/";
+}
+
+// Every line that real API servers sent, through the decoder of its kind.
+TEST(WatchDecoder, ReadsRealWatches) {
+  if (!std::filesystem::exists(captures())) {
+    GTEST_SKIP() << "no captures at " << captures();
+  }
+  std::size_t lines = 0;
+  for (const auto& file : std::filesystem::recursive_directory_iterator(captures())) {
+    if (file.path().extension() != ".jsonl" || file.path().string().find("watch") == std::string::npos) {
+      continue;
+    }
+    PodSink pods;
+    NodeSink nodes;
+    const bool is_node = file.path().filename() == "nodes.watch.jsonl";
+    WatchDecoder decoder;
+    const std::string text = *read_file(file.path());
+    for (const std::string_view line : split(text, '\n')) {
+      if (line.empty()) {
+        continue;
+      }
+      json::PaddedBuffer padded(line);
+      const auto read = decoder.decode(padded.view(), is_node ? static_cast<ObjectSink&>(nodes) : pods);
+      ASSERT_TRUE(read) << file.path() << ": " << read.error().text();
+      EXPECT_TRUE((*read)->decoded) << file.path();
+      if ((*read)->type == WatchType::kError) {
+        EXPECT_TRUE((*read)->error.expired());
+      } else {
+        EXPECT_GT((*read)->meta.version, 0U);
+      }
+      ++lines;
+    }
+  }
+  EXPECT_GT(lines, 100U);
+}
+
+TEST(ListDecoder, ReadsRealLists) {
+  const std::string folder = captures() + "v1.36.4-nodeCacheCapable-false/";
+  if (!std::filesystem::exists(folder)) {
+    GTEST_SKIP() << "no captures at " << folder;
+  }
+  ListDecoder decoder;
+  NodeSink sink;
+  std::vector<std::string> names;
+  json::PaddedBuffer nodes(*read_file(folder + "nodes.list.json"));
+  const auto page = decoder.decode(nodes.view(), sink, [&](const ObjectMeta& meta, const Status& decoded) {
+    EXPECT_TRUE(decoded);
+    names.push_back(meta.name);
+    EXPECT_GT(sink.node.memory_bytes, 0);
+  });
+  ASSERT_TRUE(page) << page.error().text();
+  EXPECT_EQ(page->items, names.size());
+  EXPECT_THAT(names, ::testing::Contains("node-a"));
+  json::PaddedBuffer pods(*read_file(folder + "pods.list.json"));
+  const auto empty = decoder.decode(pods.view(), sink, [](const ObjectMeta&, const Status&) { FAIL(); });
+  ASSERT_TRUE(empty);
+  EXPECT_EQ(empty->version, 765U);
+}
+
+TEST(ListDecoder, RefusesWhatIsNotAList) {
+  ListDecoder decoder;
+  PodSink sink;
+  for (const char* text : {"", "{}", "[]", "nope", R"({"metadata":{"resourceVersion":"1"}})",
+                           R"({"items":[]})", R"({"metadata":{"resourceVersion":"1"},"items":[{}]})",
+                           R"({"metadata":{"resourceVersion":"1"},"items":[1]})",
+                           R"({"metadata":{"resourceVersion":"1"},"items":{}})",
+                           R"({"metadata":{"resourceVersion":"x"},"items":[]})",
+                           R"({"metadata":{"resourceVersion":"1"},"items":[)",
+                           R"({"metadata":{"resourceVersion":"1"},"items":[]} {})"}) {
+    json::PaddedBuffer page{std::string_view(text)};
+    EXPECT_FALSE(decoder.decode(page.view(), sink, [](const ObjectMeta&, const Status&) {})) << text;
+  }
+  json::PaddedBuffer fine{
+      std::string_view(R"({"metadata":{"resourceVersion":"1","continue":"c"},"items":null})")};
+  EXPECT_EQ(decoder.decode(fine.view(), sink, [](const ObjectMeta&, const Status&) {})->continue_token, "c");
+}
+
+}  // namespace
+}  // namespace tessera::kube
