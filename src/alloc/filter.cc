@@ -46,9 +46,8 @@ void Placer::filter(const Request& request, std::span<const NodeId> nodes, std::
     }
     return;
   }
-  Pick found;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    reasons[i] = pick(query, states.view(nodes[i]), found) ? Reason::kFits : why_not(query, nodes[i]);
+    reasons[i] = fits(query, states.view(nodes[i])) ? Reason::kFits : why_not(query, nodes[i]);
   }
 }
 
@@ -94,9 +93,7 @@ Reason Placer::why_not(const Query& query, NodeId node) const {
     return Reason::kTooLittleMemory;
   }
   const NodeView view = states.view(node);
-  const bool beyond_old_plugin = shape.whole > 0 || query.parts.size() > 1 || !query.init_parts.empty() ||
-                                 shape.share.gpus > 1 || request.demand.core_percent > 0;
-  if (view.old_plugin && beyond_old_plugin) {
+  if (view.old_plugin && query.beyond_old_plugin) {
     return Reason::kOldPlugin;
   }
   if (request.demand.core_percent > 0 && !view.mps) {

@@ -105,6 +105,8 @@ Query Placer::prepare(const Request& request) const {
   query.plain_share = plain && request.shape.whole == 0 && query.parts.size() == 1 &&
                       query.parts.front().share.gpus == 1 && query.init_parts.empty();
   query.plain_whole = plain && request.shape.whole > 0 && request.demand.units == 0;
+  query.beyond_old_plugin = request.shape.whole > 0 || query.parts.size() > 1 || !query.init_parts.empty() ||
+                            request.shape.share.gpus > 1 || request.demand.core_percent > 0;
   if (!request.models.empty()) {
     query.model_allowed.resize(ledger_->model_count());
     for (std::size_t id = 0; id < query.model_allowed.size(); ++id) {
@@ -147,28 +149,46 @@ bool Placer::pick_whole(const Query& query, const NodeView& view, GpuMask may, P
   return true;
 }
 
-bool Placer::pick(const Query& query, const NodeView& view, Pick& pick) {
+bool Placer::may_serve(const Query& query, const NodeView& view) const {
   const Request& request = *query.request;
-  pick.share_gpus = 0;
-  pick.whole_gpus = 0;
   if (options_.check_cpu_and_memory && (request.shape.node.cpu_milli > view.cpu_milli_left ||
                                         request.shape.node.memory_bytes > view.memory_bytes_left)) {
     return false;
   }
   if (!request.demand.any()) {
+    return ledger_->states().fence(view.id) != Fence::kAbsent;
+  }
+  return ledger_->states().fence(view.id) == Fence::kOpen && !(view.old_plugin && query.beyond_old_plugin) &&
+         (view.mps || request.demand.core_percent == 0);
+}
+
+bool Placer::fits(const Query& query, const NodeView& view) {
+  const Request& request = *query.request;
+  if (!may_serve(query, view)) {
+    return false;
+  }
+  if (!request.demand.any()) {
     return true;
   }
-  if (ledger_->states().fence(view.id) != Fence::kOpen) {
+  if (request.shape.whole == 0 && query.parts.size() == 1 && query.init_parts.empty()) {
+    return has_room(view, allowed(query, view), query.parts.front().share);
+  }
+  if (request.demand.units == 0) {
+    return topology::gpu_count(view.whole_free & allowed(query, view)) >= request.shape.whole;
+  }
+  Pick found;
+  return pick(query, view, found);
+}
+
+bool Placer::pick(const Query& query, const NodeView& view, Pick& pick) {
+  pick.share_gpus = 0;
+  pick.whole_gpus = 0;
+  if (!may_serve(query, view)) {
     return false;
   }
-  const bool beyond_old_plugin = request.shape.whole > 0 || query.parts.size() > 1 ||
-                                 !query.init_parts.empty() || request.shape.share.gpus > 1 ||
-                                 request.demand.core_percent > 0;
-  if ((view.old_plugin && beyond_old_plugin) || (request.demand.core_percent > 0 && !view.mps)) {
-    return false;
-  }
-  const GpuMask may = allowed(query, view);
+  const Request& request = *query.request;
   const bool wants_whole = request.shape.whole > 0;
+  const GpuMask may = request.demand.any() ? allowed(query, view) : 0;
   if (request.demand.units > 0 && !pick_shares(query, view, may, wants_whole, pick)) {
     return false;
   }

@@ -36,7 +36,7 @@ class Placer {
     Policy share_policy = Policy::kBinpack;
     Policy whole_policy = Policy::kRing;
     // Of `static`; machines that are not in it are served by `ring`.
-    std::shared_ptr<const topology::StaticSets> static_sets;
+    std::shared_ptr<const topology::StaticSets> static_sets{};
     // Also ask whether CPU and memory suffice. Not needed behind kube-scheduler, which has asked already.
     bool check_cpu_and_memory = false;
   };
@@ -69,7 +69,11 @@ class Placer {
   [[nodiscard]] Query prepare(const Request& request) const;
   // The node as this request may use it: the GPUs that its annotations allow.
   [[nodiscard]] GpuMask allowed(const Query& query, const NodeView& view) const;
-  // Fills `pick` and returns true if it fits.
+  // Whether the node as a whole may be asked: everything but free GPUs.
+  [[nodiscard]] bool may_serve(const Query& query, const NodeView& view) const;
+  // Whether there is any place.
+  bool fits(const Query& query, const NodeView& view);
+  // The best place; false if there is none.
   bool pick(const Query& query, const NodeView& view, Pick& pick);
   bool pick_whole(const Query& query, const NodeView& view, GpuMask may_take, Pick& pick);
   [[nodiscard]] Reason why_not(const Query& query, NodeId node) const;

@@ -35,6 +35,7 @@ struct Query {
   // Of one part: one share, its GPU may be any.
   bool plain_share = false;
   bool plain_whole = false;
+  bool beyond_old_plugin = false;  // more than a share of one GPU
   // By ModelId; empty: all.
   std::vector<std::uint8_t> model_allowed;
   std::vector<std::pair<std::size_t, std::string_view>> uuids;

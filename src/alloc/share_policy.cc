@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <span>
 
 namespace tessera::alloc {
 
@@ -9,59 +10,63 @@ namespace {
 
 constexpr std::uint64_t kNoPlace = std::numeric_limits<std::uint64_t>::max();
 
-// The free amounts of a node while a pod's parts are being tried on it.
-struct Trial {
-  std::array<std::uint32_t, topology::kMaxGpus> free;
-  std::array<std::uint32_t, topology::kMaxGpus> core;
+// What is free on a node while a pod's parts are being tried on it.
+struct Room {
+  std::span<const std::uint32_t> free;
+  std::span<const std::uint16_t> core;
   GpuMask untouched = 0;  // wholly free, and none of the pod's parts on it yet
-
-  explicit Trial(const NodeView& view) : untouched(view.whole_free) {
-    std::ranges::copy(view.free, free.begin());
-    std::ranges::copy(view.core_free, core.begin());
-  }
-
-  [[nodiscard]] bool fits(unsigned slot, const SharePart& share) const {
-    return free[slot] >= share.units && core[slot] >= share.core_percent;
-  }
-  void take(GpuMask slots, const SharePart& share) {
-    for (const unsigned slot : topology::GpuIndices(slots)) {
-      free[slot] -= share.units;
-      core[slot] -= share.core_percent;
-    }
-    untouched &= ~slots;
-  }
 };
 
 struct Preference {
   bool spread = false;
-  bool keep_whole_free = false;
+  bool opens_last = false;  // wholly free GPUs only where no other will do
 };
 
-// How much a GPU is to be avoided: smaller is better, and of equal ones the lowest slot.
-std::uint64_t reluctance(const NodeView& view, const Trial& trial, unsigned slot, std::uint32_t units,
-                         Preference preference) {
-  const bool opens = (trial.untouched & topology::gpu_bit(slot)) != 0;
-  const std::uint64_t damage = opens ? group_damage(view, topology::gpu_bit(slot)) : 0;
-  const std::uint64_t fit = preference.spread ? std::numeric_limits<std::uint32_t>::max() - trial.free[slot]
-                                              : trial.free[slot] - units;
-  const std::uint64_t opening = opens && (!preference.spread || preference.keep_whole_free) ? 1 : 0;
-  return opening << 48U | fit << 16U | damage;
+// Of equally tight, wholly free GPUs the one that groups miss least.
+GpuMask least_missed(const NodeView& view, const Room& room, GpuMask may, std::uint32_t free) {
+  GpuMask best = 0;
+  std::uint32_t least = std::numeric_limits<std::uint32_t>::max();
+  for (const unsigned slot : topology::GpuIndices(may & room.untouched)) {
+    if (room.free[slot] == free) {
+      const std::uint32_t damage = group_damage(view, topology::gpu_bit(slot));
+      best = damage < least ? topology::gpu_bit(slot) : best;
+      least = std::min(least, damage);
+    }
+  }
+  return best;
+}
+
+// The best GPU of `may`, or none: the smallest of (opens it, how it fits, opens it, slot), in one number each
+// because which GPUs fit is as good as random and a branch on it costs more than the rest.
+GpuMask best_slot(const NodeView& view, const Room& room, GpuMask may, const SharePart& share,
+                  Preference preference) {
+  const std::uint32_t* free = room.free.data();
+  const std::uint16_t* core = room.core.data();
+  const std::uint32_t flip = preference.spread ? std::numeric_limits<std::uint32_t>::max() : 0;
+  const unsigned opens_last = preference.opens_last ? 1 : 0;
+  std::uint64_t least = kNoPlace;
+  for (unsigned slot = 0; slot < view.size(); ++slot) {
+    const auto fits = static_cast<std::uint64_t>(free[slot] >= share.units) &
+                      static_cast<std::uint64_t>(core[slot] >= share.core_percent) & (may >> slot);
+    const std::uint64_t opens = room.untouched >> slot & 1U;
+    const std::uint64_t cost =
+        (opens & opens_last) << 40U | std::uint64_t{free[slot] ^ flip} << 8U | opens << 7U | slot;
+    least = std::min(least, cost | ((fits & 1U) - 1));  // all ones where it does not fit
+  }
+  if (least == kNoPlace) {
+    return 0;
+  }
+  const auto slot = static_cast<unsigned>(least & 63U);
+  const bool opens = (room.untouched >> slot & 1U) != 0;
+  return opens ? least_missed(view, room, may, free[slot]) : topology::gpu_bit(slot);
 }
 
 // The best `share.gpus` GPUs of `may`, or none.
-GpuMask best_slots(const NodeView& view, const Trial& trial, GpuMask may, const SharePart& share,
+GpuMask best_slots(const NodeView& view, const Room& room, GpuMask may, const SharePart& share,
                    Preference preference) {
   GpuMask taken = 0;
   for (unsigned round = 0; round < share.gpus; ++round) {
-    std::uint64_t least = kNoPlace;
-    GpuMask best = 0;
-    for (const unsigned slot : topology::GpuIndices(may & ~taken)) {
-      if (trial.fits(slot, share)) {
-        const std::uint64_t cost = reluctance(view, trial, slot, share.units, preference);
-        best = cost < least ? topology::gpu_bit(slot) : best;
-        least = std::min(least, cost);
-      }
-    }
+    const GpuMask best = best_slot(view, room, may & ~taken, share, preference);
     if (best == 0) {
       return 0;
     }
@@ -69,6 +74,26 @@ GpuMask best_slots(const NodeView& view, const Trial& trial, GpuMask may, const 
   }
   return taken;
 }
+
+// A room of its own, for parts to be put in.
+struct Trial {
+  std::array<std::uint32_t, topology::kMaxGpus> free;
+  std::array<std::uint16_t, topology::kMaxGpus> core;
+  GpuMask untouched = 0;
+
+  explicit Trial(const NodeView& view) : untouched(view.whole_free) {
+    std::ranges::copy(view.free, free.begin());
+    std::ranges::copy(view.core_free, core.begin());
+  }
+  [[nodiscard]] Room room() const { return {.free = free, .core = core, .untouched = untouched}; }
+  void take(GpuMask slots, const SharePart& share) {
+    for (const unsigned slot : topology::GpuIndices(slots)) {
+      free[slot] -= share.units;
+      core[slot] = static_cast<std::uint16_t>(core[slot] - share.core_percent);
+    }
+    untouched &= ~slots;
+  }
+};
 
 // Tries parts one after the other, each on its best GPU first, and goes back when a later one finds no room.
 // Packing is hard in general: the search is bounded, and gives up on what only a longer one would find.
@@ -85,7 +110,7 @@ class PartSearch {
     GpuMask tried = 0;
     while (budget_ > 0) {
       --budget_;
-      const GpuMask slots = best_slots(view_, trial, may_ & ~tried, share, preference_);
+      const GpuMask slots = best_slots(view_, trial.room(), may_ & ~tried, share, preference_);
       if (slots == 0) {
         return false;
       }
@@ -196,15 +221,15 @@ std::uint32_t group_damage(const NodeView& view, GpuMask opened) {
 }
 
 bool pick_shares(const Query& query, const NodeView& view, GpuMask may, bool keep_whole_free, Pick& pick) {
-  const Preference preference{.spread = query.share_policy == Policy::kSpread,
-                              .keep_whole_free = keep_whole_free};
-  const Trial trial(view);
+  const bool spread = query.share_policy == Policy::kSpread;
+  const Preference preference{.spread = spread, .opens_last = !spread || keep_whole_free};
   if (query.parts.size() == 1) {
-    pick.part_gpus[0] = best_slots(view, trial, may, query.parts.front().share, preference);
+    const Room room{.free = view.free, .core = view.core_free, .untouched = view.whole_free};
+    pick.part_gpus[0] = best_slots(view, room, may, query.parts.front().share, preference);
     if (pick.part_gpus[0] == 0) {
       return false;
     }
-  } else if (!PartSearch(query, view, may, preference, pick).run(trial, 0)) {
+  } else if (!PartSearch(query, view, may, preference, pick).run(Trial(view), 0)) {
     return false;
   }
   if (!query.init_parts.empty() && !pick_init(query, view, may, pick)) {
@@ -212,6 +237,15 @@ bool pick_shares(const Query& query, const NodeView& view, GpuMask may, bool kee
   }
   sum_up(query, view, pick);
   return true;
+}
+
+bool has_room(const NodeView& view, GpuMask may, const SharePart& share) {
+  unsigned fitting = 0;
+  for (unsigned slot = 0; slot < view.size(); ++slot) {
+    const bool fits = view.free[slot] >= share.units && view.core_free[slot] >= share.core_percent;
+    fitting += fits ? static_cast<unsigned>(may >> slot & 1U) : 0;
+  }
+  return fitting >= share.gpus;
 }
 
 }  // namespace tessera::alloc

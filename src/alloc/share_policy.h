@@ -15,6 +15,9 @@ namespace tessera::alloc {
 // wholly free GPUs come last whatever the policy: the pod wants whole ones beside.
 bool pick_shares(const Query& query, const NodeView& view, GpuMask may, bool keep_whole_free, Pick& pick);
 
+// Whether enough GPUs of `may` could take one part.
+bool has_room(const NodeView& view, GpuMask may, const SharePart& share);
+
 // What well-connected groups lose when these free GPUs are broken up, 0 .. 65535.
 std::uint32_t group_damage(const NodeView& view, GpuMask opened);
 
