@@ -1,0 +1,187 @@
+#include "alloc/request.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cluster.h"
+
+namespace tessera::alloc::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::string error_of(const PodSpec& pod) {
+  const auto request = Request::of_pod(pod, ResourceNames());
+  return request ? "" : request.error().text();
+}
+
+TEST(Request, AsksForTheSumOfItsContainersOnOneGpu) {
+  const Request request = request_of(pod_of("p", {container("a", 3), container("b", 2)}));
+  EXPECT_EQ(request.shape.share, (SharePart{.units = 5, .gpus = 1}));
+  EXPECT_EQ(request.shape.whole, 0);
+  EXPECT_FALSE(request.has_several_parts());
+}
+
+TEST(Request, CountsInitContainersAndSidecarsAsKubernetesDoes) {
+  struct Case {
+    std::vector<ContainerSpec> containers;
+    std::uint64_t units;
+  };
+  const auto init = [](std::int64_t units) {
+    return container("i" + std::to_string(units), units, 0, ContainerKind::kInit);
+  };
+  const auto side = [](std::int64_t units) {
+    return container("s" + std::to_string(units), units, 0, ContainerKind::kSidecar);
+  };
+  const auto main = [](std::int64_t units) { return container("m" + std::to_string(units), units); };
+  const std::vector<Case> cases = {
+      {{init(6), main(4), main(3)}, 7},   // the containers are more than the init container
+      {{init(50), main(5)}, 50},          // the init container is more
+      {{init(3), init(5), main(8)}, 8},   // one after the other
+      {{side(3), init(4), main(4)}, 7},   // a sidecar runs beside both
+      {{init(4), side(3), main(4)}, 7},   // and not beside what was before it
+      {{init(9), side(3), main(4)}, 9},   //
+      {{side(3), init(9), main(4)}, 12},  //
+      {{side(1), init(2), side(4), init(7), main(1)}, 12},
+  };
+  for (const Case& c : cases) {
+    EXPECT_EQ(request_of(pod_of("p", c.containers)).demand.units, c.units);
+  }
+}
+
+TEST(Request, CountsCpuAndMemoryTheSameWayAndAddsTheOverhead) {
+  PodSpec pod =
+      pod_of("p", {container("i", 0, 0, ContainerKind::kInit), container("a", 1), container("b", 0)});
+  pod.containers[0].cpu_milli = 4000;
+  pod.containers[1].cpu_milli = 1000;
+  pod.containers[2].cpu_milli = 500;
+  pod.containers[2].memory_bytes = 1 << 20;
+  pod.overhead_cpu_milli = 100;
+  EXPECT_EQ(request_of(pod).shape.node, (NodeUse{.cpu_milli = 4100, .memory_bytes = 1 << 20}));
+}
+
+TEST(Request, SplitsMemoryOverAsManyGpusAsTheLabelSays) {
+  PodSpec pod = share_pod("p", 12);
+  pod.labels["aliyun.com/gpu-count"] = "4";
+  EXPECT_EQ(request_of(pod).shape.share, (SharePart{.units = 3, .gpus = 4}));
+  pod.labels.clear();
+  pod.annotations["aliyun.com/gpu-count"] = "2";
+  EXPECT_EQ(request_of(pod).shape.share, (SharePart{.units = 6, .gpus = 2}));
+  pod.labels["aliyun.com/gpu-count"] = "3";
+  EXPECT_THAT(error_of(pod), HasSubstr("keep one"));
+}
+
+TEST(Request, TakesGpuCountAsAnotherNameOfWholeGpus) {
+  PodSpec pod = pod_of("p", {container("main", 0)});
+  pod.containers[0].gpu_limits.emplace_back(GpuResource::kCount, Quantity::units(2));
+  EXPECT_EQ(request_of(pod).shape.whole, 2);
+  pod.containers[0].gpu_limits.emplace_back(GpuResource::kWhole, Quantity::units(2));
+  EXPECT_EQ(error_of(pod),
+            "container \"main\" asks for both aliyun.com/gpu and aliyun.com/gpu-count, two names of "
+            "one thing; keep aliyun.com/gpu");
+}
+
+TEST(Request, MayShareAndHaveWholeGpusBeside) {
+  const Request request = request_of(pod_of("p", {container("a", 4), container("b", 0, 2)}));
+  EXPECT_EQ(request.shape.share.units, 4U);
+  EXPECT_EQ(request.shape.whole, 2);
+}
+
+TEST(Request, PlacesContainersOneByOneWhenAsked) {
+  PodSpec pod = pod_of("p", {container("a", 3), container("b", 2)});
+  pod.annotations["tessera.io/placement"] = "per-container";
+  EXPECT_TRUE(request_of(pod).has_several_parts());
+  pod.annotations["tessera.io/placement"] = "one-gpu";
+  EXPECT_FALSE(request_of(pod).has_several_parts());
+}
+
+TEST(Request, ReadsPolicyModelsAndUuids) {
+  PodSpec pod = share_pod("p", 3);
+  pod.annotations["tessera.io/policy"] = "spread, best_effort";
+  pod.annotations["tessera.io/gpu-model"] = "T4, A100 ,T4";
+  pod.annotations["tessera.io/gpu-uuids"] = "GPU-b,GPU-a";
+  const Request request = request_of(pod);
+  EXPECT_EQ(request.share_policy, Policy::kSpread);
+  EXPECT_EQ(request.whole_policy, Policy::kBestEffort);
+  EXPECT_THAT(request.models, ElementsAre("A100", "T4"));
+  EXPECT_THAT(request.uuids, ElementsAre("GPU-a", "GPU-b"));
+}
+
+TEST(Request, NamesTheFieldThatMakesNoSense) {
+  const auto with = [](const char* name, const char* value) {
+    PodSpec pod = share_pod("p", 7);
+    pod.annotations[name] = value;
+    return error_of(pod);
+  };
+  EXPECT_THAT(with("tessera.io/policy", "best"),
+              HasSubstr("annotation tessera.io/policy: policy \"best\" is not one"));
+  EXPECT_THAT(with("tessera.io/policy", "binpack,spread"), HasSubstr("names both binpack and spread"));
+  EXPECT_THAT(with("tessera.io/placement", "two-gpu"), HasSubstr("tessera.io/placement is \"two-gpu\""));
+  EXPECT_THAT(with("tessera.io/gpu-model", "A100,,T4"), HasSubstr("tessera.io/gpu-model"));
+  EXPECT_THAT(with("aliyun.com/gpu-count", "0"), HasSubstr("aliyun.com/gpu-count is \"0\""));
+  EXPECT_THAT(with("aliyun.com/gpu-count", "two"), HasSubstr("not a number of GPUs"));
+  EXPECT_EQ(with("aliyun.com/gpu-count", "2"),
+            "container \"main\": aliyun.com/gpu-mem is 7, which does not divide "
+            "evenly over 2 GPUs (aliyun.com/gpu-count \"2\")");
+  PodSpec both = share_pod("p", 3);
+  both.annotations["tessera.io/gpu-uuids"] = "GPU-a";
+  both.annotations["tessera.io/gpu-uuids-exclude"] = "GPU-a";
+  EXPECT_THAT(error_of(both), HasSubstr("GPU \"GPU-a\" stands in both"));
+}
+
+TEST(Request, RefusesAmountsThatAreNone) {
+  for (const char* amount : {"-1", "500m", "1.5", "1Ei", "16777217"}) {
+    PodSpec pod = pod_of("p", {container("main", 0)});
+    pod.containers[0].gpu_limits.emplace_back(GpuResource::kMemory, Quantity::parse(amount).value());
+    EXPECT_THAT(error_of(pod), HasSubstr("container \"main\": aliyun.com/gpu-mem is")) << amount;
+  }
+  EXPECT_THAT(error_of(whole_pod("p", 65)), HasSubstr("aliyun.com/gpu is 65"));
+}
+
+TEST(Request, ComputeShareNeedsMemoryBesideIt) {
+  PodSpec pod = pod_of("p", {container("main", 0)});
+  pod.containers[0].gpu_limits.emplace_back(GpuResource::kCorePercent, Quantity::units(30));
+  EXPECT_THAT(error_of(pod), HasSubstr("a compute share needs memory beside it"));
+  pod.containers[0].gpu_limits.emplace_back(GpuResource::kMemory, Quantity::units(3));
+  EXPECT_EQ(request_of(pod).shape.share, (SharePart{.units = 3, .core_percent = 30, .gpus = 1}));
+  pod.containers[0].gpu_limits[0].second = Quantity::units(130);
+  EXPECT_THAT(error_of(pod), HasSubstr("more than the 100 of a GPU"));
+}
+
+TEST(Request, KnowsRenamedResources) {
+  const ResourceNames names({.prefix = "example.com", .whole = "nvidia.com/gpu"});
+  EXPECT_EQ(names.find("example.com/gpu-mem"), GpuResource::kMemory);
+  EXPECT_EQ(names.find("nvidia.com/gpu"), GpuResource::kWhole);
+  EXPECT_EQ(names.find("example.com/gpu-count"), GpuResource::kCount);
+  EXPECT_EQ(names.find("example.com/gpu-core.percentage"), GpuResource::kCorePercent);
+  EXPECT_EQ(names.find("aliyun.com/gpu-mem"), std::nullopt);
+  EXPECT_EQ(names.find("cpu"), std::nullopt);
+}
+
+TEST(Request, ModelsMatchByTheirWords) {
+  EXPECT_TRUE(model_matches("NVIDIA A100-SXM4-80GB", "A100"));
+  EXPECT_TRUE(model_matches("NVIDIA A100-SXM4-80GB", "nvidia-a100-sxm4-80gb"));
+  EXPECT_TRUE(model_matches("Tesla V100-SXM2-32GB", "V100 SXM2"));
+  EXPECT_FALSE(model_matches("NVIDIA A100-SXM4-80GB", "A10"));
+  EXPECT_FALSE(model_matches("NVIDIA A100-SXM4-80GB", "SXM4 A100"));
+  EXPECT_FALSE(model_matches("NVIDIA A100-SXM4-80GB", "-"));
+}
+
+TEST(Pod, OccupiesItsGpusUntilItsContainersHaveStopped) {
+  PodSpec pod = share_pod("p", 3);
+  pod.phase = PodPhase::kRunning;
+  pod.containers[0].state = ContainerState::kRunning;
+  EXPECT_TRUE(occupies(pod));
+  pod.deleting = true;
+  EXPECT_TRUE(occupies(pod)) << "it may run on for its whole grace period";
+  pod.containers[0].state = ContainerState::kTerminated;
+  EXPECT_FALSE(occupies(pod));
+  pod.deleting = false;
+  EXPECT_TRUE(occupies(pod)) << "kubelet will start it again";
+  pod.phase = PodPhase::kFailed;
+  EXPECT_FALSE(occupies(pod));
+}
+
+}  // namespace
+}  // namespace tessera::alloc::testing
