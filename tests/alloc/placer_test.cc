@@ -1,0 +1,311 @@
+#include "alloc/placer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "cluster.h"
+
+namespace tessera::alloc::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// DGX-1V's quads: GPUs 0-3 and 4-7 are meshes of NVLinks, PCIe and QPI between them.
+Inventory two_quads(const std::string& node) {
+  Inventory inventory = inventory_of(node, std::vector<std::uint32_t>(8, 32));
+  for (unsigned a = 0; a < 8; ++a) {
+    for (unsigned b = a + 1; b < 8; ++b) {
+      const bool linked = a / 4 == b / 4;
+      inventory.topology.set_link(a, b,
+                                  {.path = linked ? topology::PciePath::kPhb : topology::PciePath::kSys,
+                                   .nvlinks = static_cast<std::uint8_t>(linked ? 2 : 0),
+                                   .generation = static_cast<std::uint8_t>(linked ? 2 : 0)});
+    }
+  }
+  return inventory;
+}
+
+class PlacerTest : public ::testing::Test {
+ protected:
+  // Where the pod goes: "node:share GPUs/whole GPUs".
+  std::string place(const PodSpec& pod) { return place(request_of(pod)); }
+  std::string place(const Request& request) {
+    const auto choice = placer.place(request);
+    return choice
+               ? fmt::format("{}:{}/{}", ledger.node_name(choice->node),
+                             topology::gpu_list(choice->share_gpus), topology::gpu_list(choice->whole_gpus))
+               : choice.error().text();
+  }
+  std::string refusal(const PodSpec& pod, const std::string& node) {
+    const auto choice = placer.choose(request_of(pod), ledger.find_node(node).value());
+    return choice ? "fits" : choice.error().text();
+  }
+  static PodSpec with(PodSpec pod, std::string_view annotation, const std::string& value) {
+    pod.annotations[std::string(annotation)] = value;
+    return pod;
+  }
+
+  Ledger ledger;
+  Placer placer{ledger};
+};
+
+TEST_F(PlacerTest, BinpackTakesTheTightestSharedGpu) {
+  ledger.upsert_node(node_of("a", {16, 16}));
+  ledger.upsert_node(node_of("b", {16, 16}));
+  ledger.upsert_pod(bound_share("x", 8, "a", 1));
+  ledger.upsert_pod(bound_share("y", 11, "b", 0));
+  EXPECT_EQ(place(share_pod("p", 5)), "b:0/");
+  EXPECT_EQ(place(share_pod("p", 6)), "a:1/");
+  EXPECT_EQ(place(share_pod("p", 9)), "b:1/") << "of two empty GPUs the one on the fuller node";
+}
+
+TEST_F(PlacerTest, BinpackSharesALargeGpuBeforeItOpensATightOne) {
+  ledger.upsert_node(node_of("a", {80, 8}));
+  ledger.upsert_pod(bound_share("x", 10, "a", 0));
+  EXPECT_EQ(place(share_pod("p", 8)), "a:0/");
+}
+
+TEST_F(PlacerTest, SpreadTakesTheEmptiestGpu) {
+  ledger.upsert_node(node_of("a", {16, 16}));
+  ledger.upsert_node(node_of("b", {16, 16}));
+  ledger.upsert_pod(bound_share("x", 8, "a", 1));
+  EXPECT_EQ(place(with(share_pod("p", 3), key::kPolicy, "spread")), "b:0/");
+}
+
+TEST_F(PlacerTest, ShareBreaksUpTheGroupThatIsBrokenAlready) {
+  ledger.upsert_node(node_with("a", two_quads("a")));
+  ledger.upsert_pod(bound_whole("x", "a", {5}));
+  EXPECT_EQ(place(share_pod("p", 3)), "a:4/");
+}
+
+TEST_F(PlacerTest, WholeGpusAreWellConnected) {
+  ledger.upsert_node(node_with("a", two_quads("a")));
+  ledger.upsert_pod(bound_whole("x", "a", {0}));
+  ledger.upsert_pod(bound_share("y", 1, "a", 7));
+  EXPECT_EQ(place(whole_pod("p", 3)), "a:/1-3");
+  ledger.upsert_pod(bound_whole("z", "a", {1}));
+  EXPECT_EQ(place(whole_pod("p", 3)), "a:/4-6");
+}
+
+TEST_F(PlacerTest, WholeGpusFillUpNodesThatAreBrokenUpAlready) {
+  ledger.upsert_node(node_with("a", two_quads("a")));
+  ledger.upsert_node(node_with("b", two_quads("b")));
+  ledger.upsert_pod(bound_whole("x", "b", {0, 1, 2, 3}));
+  EXPECT_EQ(place(whole_pod("p", 4)), "b:/4-7");
+  EXPECT_EQ(place(whole_pod("p", 5)), "a:/0-4");
+}
+
+TEST_F(PlacerTest, WholeGpusLeaveTheLargeOnesToShares) {
+  ledger.upsert_node(node_of("a", {80, 16, 80, 16}));
+  EXPECT_EQ(place(whole_pod("p", 1)), "a:/1");
+  EXPECT_EQ(place(whole_pod("p", 2)), "a:/1,3");
+}
+
+TEST_F(PlacerTest, SharesAndWholeGpusOfOnePodAreOnDifferentGpus) {
+  ledger.upsert_node(node_of("a", {16, 16, 16}));
+  const PodSpec pod = pod_of("p", {container("a", 16), container("b", 0, 2)});
+  EXPECT_EQ(place(pod), "a:0/1-2");
+  ledger.upsert_pod(bound_share("x", 1, "a", 0));
+  EXPECT_EQ(refusal(pod, "a"), "fewer than 2 GPUs are wholly free");
+  EXPECT_EQ(place(pod_of("p", {container("a", 15), container("b", 0, 2)})), "a:0/1-2");
+}
+
+TEST_F(PlacerTest, SpreadDoesNotTakeTheWholeGpusOfItsOwnPod) {
+  ledger.upsert_node(node_of("a", {16, 16}));
+  ledger.upsert_pod(bound_share("x", 4, "a", 0));
+  const PodSpec pod = with(pod_of("p", {container("a", 4), container("b", 0, 1)}), key::kPolicy, "spread");
+  EXPECT_EQ(place(pod), "a:0/1");
+}
+
+TEST_F(PlacerTest, SplitsMemoryOverSeveralGpus) {
+  ledger.upsert_node(node_of("a", {16, 16, 16, 16}));
+  ledger.upsert_pod(bound_share("x", 12, "a", 2));
+  PodSpec pod = share_pod("p", 12);
+  pod.labels["aliyun.com/gpu-count"] = "3";
+  const Request request = request_of(pod);
+  EXPECT_EQ(place(request), "a:0-2/");
+  const Record record = ledger.record_of(request, placer.place(request).value());
+  EXPECT_THAT(record.containers[0].grants, ::testing::SizeIs(3));
+  EXPECT_EQ(record.containers[0].grants[2], (Grant{.gpu = uuid_of("a", 2), .units = 4}));
+  pod.labels["aliyun.com/gpu-count"] = "2";
+  pod.containers = {container("main", 32)};
+  EXPECT_EQ(place(pod), "a:0-1/");
+  pod.containers = {container("main", 34)};
+  EXPECT_EQ(refusal(pod, "a"), "no GPU is as large as 17GiB");
+  pod.labels["aliyun.com/gpu-count"] = "5";
+  pod.containers = {container("main", 5)};
+  EXPECT_EQ(refusal(pod, "a"), "fewer than 5 GPUs");
+  pod.labels["aliyun.com/gpu-count"] = "4";
+  pod.containers = {container("main", 32)};
+  EXPECT_EQ(refusal(pod, "a"), "fewer than 4 GPUs have 8GiB free each");
+}
+
+TEST_F(PlacerTest, PlacesContainersOneByOne) {
+  ledger.upsert_node(node_of("a", {16, 16}));
+  PodSpec pod = with(pod_of("p", {container("a", 10), container("b", 10)}), key::kPlacement, "per-container");
+  const Request request = request_of(pod);
+  EXPECT_EQ(place(request), "a:0-1/");
+  const Record record = ledger.record_of(request, placer.place(request).value());
+  EXPECT_NE(record.find("a")->grants[0].gpu, record.find("b")->grants[0].gpu);
+  pod.annotations.clear();
+  EXPECT_EQ(refusal(pod, "a"), "no GPU is as large as 20GiB");
+}
+
+TEST_F(PlacerTest, FindsAPackingThatTheFirstTryMisses) {
+  // Largest first and tightest first puts 6 on the 9 and leaves 5 and 3 no way to share the 8.
+  ledger.upsert_node(node_of("a", {9, 8}));
+  const PodSpec pod =
+      with(pod_of("p", {container("a", 6), container("b", 5), container("c", 3), container("d", 3)}),
+           key::kPlacement, "per-container");
+  EXPECT_EQ(place(pod), "a:0-1/");
+  EXPECT_EQ(refusal(with(pod_of("p", {container("a", 6), container("b", 6), container("c", 4)}),
+                         key::kPlacement, "per-container"),
+                    "a"),
+            "the containers do not all fit on the free GPUs");
+}
+
+TEST_F(PlacerTest, InitContainersUseWhatOthersGetAfterThem) {
+  ledger.upsert_node(node_of("a", {16, 16}));
+  const PodSpec pod =
+      with(pod_of("p", {container("i", 12, 0, ContainerKind::kInit), container("a", 12), container("b", 3)}),
+           key::kPlacement, "per-container");
+  const Request request = request_of(pod);
+  EXPECT_EQ(place(request), "a:0/");
+  const Hold hold = ledger.reserve(key_of(pod), request, placer.place(request).value()).value();
+  EXPECT_EQ(ledger.view(*ledger.find_node("a")).free[0], 1U);
+}
+
+TEST_F(PlacerTest, DividesWholeGpusAmongContainersByTheirLinks) {
+  ledger.upsert_node(node_with("a", two_quads("a")));
+  const PodSpec pod =
+      pod_of("p", {container("i", 0, 6, ContainerKind::kInit), container("a", 0, 4), container("b", 0, 4)});
+  const Request request = request_of(pod);
+  const Record record = ledger.record_of(request, placer.place(request).value());
+  const auto quad_of = [&](const char* name) {
+    std::vector<std::string> gpus;
+    for (const Grant& grant : record.find(name)->grants) {
+      gpus.push_back(grant.gpu);
+    }
+    return gpus;
+  };
+  EXPECT_THAT(quad_of("a"), ElementsAre("GPU-a-0", "GPU-a-1", "GPU-a-2", "GPU-a-3"));
+  EXPECT_THAT(quad_of("b"), ElementsAre("GPU-a-4", "GPU-a-5", "GPU-a-6", "GPU-a-7"));
+  EXPECT_EQ(record.find("i")->grants.size(), 6U);
+  EXPECT_TRUE(claims_of(request.demand, record));
+}
+
+TEST_F(PlacerTest, KeepsToModelsAndUuids) {
+  ledger.upsert_node(node_of("a", {80, 80}));
+  ledger.upsert_node(node_of("b", {16, 16}));
+  EXPECT_EQ(place(with(share_pod("p", 3), key::kGpuModel, "A100")), "a:0/");
+  EXPECT_EQ(place(with(share_pod("p", 3), key::kGpuModel, "t4,H100")), "b:0/");
+  EXPECT_EQ(place(with(whole_pod("p", 1), key::kGpuUuids, "GPU-a-1")), "a:/1");
+  EXPECT_EQ(place(with(share_pod("p", 3), key::kGpuUuidsExclude, "GPU-b-0")), "b:1/");
+  EXPECT_EQ(refusal(with(share_pod("p", 3), key::kGpuModel, "A100"), "b"),
+            "no GPU here is among those that the pod's annotations allow");
+}
+
+TEST_F(PlacerTest, SaysWhyInWordsThatAreTheSameForAllNodes) {
+  ledger.upsert_node(node_of("a", {16, 16}));
+  ledger.upsert_pod(bound_share("x", 9, "a", 0));
+  ledger.upsert_pod(bound_share("y", 10, "a", 1));
+  EXPECT_EQ(refusal(share_pod("p", 8), "a"), "no single GPU has 8GiB free");
+  EXPECT_EQ(refusal(share_pod("p", 17), "a"), "no GPU is as large as 17GiB");
+  EXPECT_EQ(refusal(whole_pod("p", 1), "a"), "no GPU is wholly free");
+  EXPECT_EQ(refusal(whole_pod("p", 2), "a"), "fewer than 2 GPUs are wholly free");
+  EXPECT_EQ(refusal(whole_pod("p", 3), "a"), "fewer than 3 GPUs");
+}
+
+TEST_F(PlacerTest, FencesNodesWithAnotherUnit) {
+  Inventory inventory = inventory_of("a", {16});
+  inventory.unit = Unit::mib();
+  ledger.upsert_node(node_with("a", inventory));
+  EXPECT_EQ(refusal(share_pod("p", 3), "a"), "node does not count GPU memory in GiB as the cluster does");
+  EXPECT_THAT(ledger.problems().at(0).text,
+              HasSubstr("node a: it counts GPU memory in MiB, the cluster in GiB"));
+}
+
+TEST_F(PlacerTest, OldPluginOnlyServesSharesOfOneGpu) {
+  ledger.upsert_node(old_node("a", 30, 2));
+  EXPECT_EQ(place(share_pod("p", 15)), "a:0/");
+  EXPECT_THAT(refusal(whole_pod("p", 1), "a"), HasSubstr("old device plugin"));
+  PodSpec split = share_pod("p", 4);
+  split.labels["aliyun.com/gpu-count"] = "2";
+  EXPECT_THAT(refusal(split, "a"), HasSubstr("old device plugin"));
+}
+
+TEST_F(PlacerTest, ComputeSharesNeedMps) {
+  PodSpec pod = share_pod("p", 3);
+  pod.containers[0].gpu_limits.emplace_back(GpuResource::kCorePercent, Quantity::units(60));
+  Inventory inventory = inventory_of("a", {16});
+  ledger.upsert_node(node_with("a", inventory));
+  EXPECT_EQ(refusal(pod, "a"), "aliyun.com/gpu-core.percentage needs a node with MPS");
+  inventory.mps = true;
+  ledger.upsert_node(node_with("a", inventory));
+  const Choice choice = placer.place(request_of(pod)).value();
+  const Hold hold = ledger.reserve(key_of(pod), request_of(pod), choice).value();
+  EXPECT_EQ(refusal(pod, "a"), "no single GPU has 3GiB and 60% compute free");
+}
+
+TEST_F(PlacerTest, LeavesUnhealthyGpusAlone) {
+  Inventory inventory = inventory_of("a", {16, 16});
+  inventory.gpus[0].unhealthy = "XID 79";
+  ledger.upsert_node(node_with("a", inventory));
+  EXPECT_EQ(place(share_pod("p", 3)), "a:1/");
+  EXPECT_EQ(place(whole_pod("p", 1)), "a:/1");
+  EXPECT_EQ(refusal(whole_pod("p", 2), "a"), "free GPUs are unhealthy");
+}
+
+TEST_F(PlacerTest, FilterAndChoiceAgreeForEveryKindOfRequest) {
+  ledger.upsert_node(node_with("a", two_quads("a")));
+  ledger.upsert_node(node_of("b", {80, 16, 8}));
+  ledger.upsert_node(old_node("c", 30, 2));
+  ledger.upsert_pod(bound_share("x", 9, "a", 0));
+  ledger.upsert_pod(bound_whole("y", "a", {4, 5}));
+  std::vector<PodSpec> pods;
+  for (const std::int64_t units : {0, 1, 8, 23, 24, 32, 80, 81}) {
+    for (const std::int64_t whole : {0, 1, 2, 4, 6, 8}) {
+      for (const bool choosy : {false, true}) {
+        PodSpec pod = pod_of("p", {container("a", units, 0), container("b", units / 2, whole)});
+        if (choosy) {
+          pod.annotations["tessera.io/gpu-model"] = "A100";
+        }
+        pods.push_back(pod);
+        pods.push_back(with(pod, key::kPlacement, "per-container"));
+      }
+    }
+  }
+  const std::vector<NodeId> nodes = ledger.nodes_by_name();
+  for (const PodSpec& pod : pods) {
+    const Request request = request_of(pod);
+    std::vector<Reason> reasons(nodes.size());
+    std::vector<Score> scores(nodes.size());
+    placer.filter(request, nodes, reasons);
+    placer.score(request, nodes, scores);
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      const auto choice = placer.choose(request, nodes[i]);
+      EXPECT_EQ(reasons[i] == Reason::kFits, choice.has_value());
+      EXPECT_EQ(scores[i] != kDoesNotFit, choice.has_value());
+      if (choice) {
+        EXPECT_EQ(scores[i], choice->score);
+        EXPECT_TRUE(ledger.reserve(key_of(pod), request, *choice));
+      }
+    }
+  }
+}
+
+TEST(ScaleScores, GivesTheMostOnlyToTheBest) {
+  const std::vector<Score> scores = {100, kDoesNotFit, 1'000'000, 999'999, 1'000'000, 500'050};
+  std::vector<std::int64_t> scaled(scores.size());
+  scale_scores(scores, scaled);
+  EXPECT_THAT(scaled, ElementsAre(0, 0, 10, 9, 10, 5));
+  const std::vector<Score> equal = {7, 7};
+  scale_scores(equal, std::span(scaled).first(2));
+  EXPECT_EQ(scaled[0], 10);
+}
+
+}  // namespace
+}  // namespace tessera::alloc::testing
