@@ -76,10 +76,10 @@ bool entry_covers(std::string_view entry, const Url& target, const std::optional
   if (entry.find('/') != std::string_view::npos) {
     return address && in_network(*address, entry);
   }
-  if (!port_fits(entry, target.port) || entry.empty()) {
+  if (!port_fits(entry, target.port)) {
     return false;
   }
-  if (entry.front() == '[' && entry.back() == ']') {
+  if (entry.starts_with('[') && entry.ends_with(']')) {
     entry = entry.substr(1, entry.size() - 2);
   }
   if (address) {
@@ -87,6 +87,9 @@ bool entry_covers(std::string_view entry, const Url& target, const std::optional
   }
   if (entry.starts_with("*.")) {
     entry.remove_prefix(1);
+  }
+  if (entry.empty()) {
+    return false;
   }
   if (entry.front() == '.') {
     return is_below(target.host, entry.substr(1));
@@ -146,10 +149,15 @@ Result<Url> parse_url(std::string_view text, bool allow_user) {
     }
     url.user = view.user() + ":" + view.password();
   }
-  if (view.has_port() && view.port_number() == 0) {
-    return fail(ErrorCode::kInvalid, "the port of the URL is not a number from 1 to 65535");
+  url.port = default_port(url.tls);
+  if (view.has_port() && !view.port().empty()) {
+    // Not port_number(): Boost 1.81 lets 99999 wrap around.
+    const auto port = parse_int(std::string_view(view.port()));
+    if (!port || *port < 1 || *port > 65535) {
+      return fail(ErrorCode::kInvalid, "the port of the URL is not a number from 1 to 65535");
+    }
+    url.port = static_cast<std::uint16_t>(*port);
   }
-  url.port = view.has_port() ? view.port_number() : default_port(url.tls);
   if (view.has_query() || view.has_fragment()) {
     return fail(ErrorCode::kInvalid, "the URL has a query or a fragment; only a path may follow the host");
   }

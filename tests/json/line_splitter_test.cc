@@ -1,0 +1,97 @@
+#include "json/line_splitter.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+#include <vector>
+
+namespace tessera::json {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+class LineSplitterTest : public ::testing::Test {
+ protected:
+  Status feed(std::string_view piece) {
+    PaddedBuffer buffer(piece);
+    return splitter_.feed(buffer.view(), [this](PaddedView line) {
+      lines_.emplace_back(line.text());
+      return Status{};
+    });
+  }
+
+  LineSplitter splitter_{100};
+  std::vector<std::string> lines_;
+};
+
+TEST_F(LineSplitterTest, HandsOnWholeLines) {
+  ASSERT_TRUE(feed("one\ntwo\r\n\n\r\nthree"));
+  EXPECT_THAT(lines_, ElementsAre("one", "two"));
+  EXPECT_EQ(splitter_.pending(), 5U);
+}
+
+TEST_F(LineSplitterTest, JoinsALineThatComesInPieces) {
+  ASSERT_TRUE(feed("on"));
+  ASSERT_TRUE(feed("e"));
+  ASSERT_TRUE(feed(""));
+  EXPECT_THAT(lines_, IsEmpty());
+  ASSERT_TRUE(feed("\ntw"));
+  ASSERT_TRUE(feed("o\r"));
+  ASSERT_TRUE(feed("\n"));
+  EXPECT_THAT(lines_, ElementsAre("one", "two"));
+  EXPECT_EQ(splitter_.pending(), 0U);
+}
+
+TEST_F(LineSplitterTest, RefusesALineThatIsTooLong) {
+  EXPECT_TRUE(feed(std::string(100, 'x') + "\n"));
+  EXPECT_EQ(feed(std::string(101, 'x') + "\n").error().code(), ErrorCode::kExhausted);
+  splitter_.reset();
+  EXPECT_TRUE(feed(std::string(60, 'x')));
+  EXPECT_EQ(feed(std::string(60, 'x')).error().code(), ErrorCode::kExhausted);
+}
+
+TEST_F(LineSplitterTest, ForgetsWhatIsPendingForTheNextStream) {
+  ASSERT_TRUE(feed("cut off"));
+  splitter_.reset();
+  ASSERT_TRUE(feed("fresh\n"));
+  EXPECT_THAT(lines_, ElementsAre("fresh"));
+}
+
+TEST_F(LineSplitterTest, StopsWhereALineIsRefused) {
+  int seen = 0;
+  PaddedBuffer buffer("a\nb\nc\n");
+  const Status status = splitter_.feed(buffer.view(), [&](PaddedView line) -> Status {
+    ++seen;
+    if (line.text() == "b") {
+      return fail(ErrorCode::kInvalid, "b");
+    }
+    return {};
+  });
+  EXPECT_EQ(status.error().message(), "b");
+  EXPECT_EQ(seen, 2);
+}
+
+TEST_F(LineSplitterTest, GivesTheSameLinesHoweverTheStreamIsCut) {
+  std::mt19937 random(7);
+  std::string stream;
+  std::vector<std::string> expected;
+  for (int i = 0; i < 500; ++i) {
+    expected.push_back(std::string(1 + random() % 90, static_cast<char>('a' + i % 26)));
+    stream += expected.back() + (i % 3 == 0 ? "\r\n" : "\n");
+  }
+  for (int round = 0; round < 50; ++round) {
+    lines_.clear();
+    for (std::size_t at = 0; at < stream.size();) {
+      const std::size_t size = 1 + random() % 200;
+      ASSERT_TRUE(feed(std::string_view(stream).substr(at, size)));
+      at += size;
+    }
+    ASSERT_EQ(lines_, expected);
+  }
+}
+
+}  // namespace
+}  // namespace tessera::json
