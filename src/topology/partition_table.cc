@@ -10,7 +10,15 @@ namespace tessera::topology {
 // A partition is built from the set that holds the highest "lowest GPU" down: when the totals of all sets of
 // free GPUs above b are known, those with lowest GPU b follow by trying every part that holds b.
 PartitionTable::PartitionTable(const SetTables& tables, unsigned count)
-    : tables_(tables), count_(count), best_(std::size_t{1} << tables.size(), 0) {
+    : tables_(tables),
+      count_(count),
+      best_(std::size_t{1} << tables.size(), -1),
+      first_part_(std::size_t{1} << tables.size(), 0),
+      comes_out_even_(std::size_t{1} << tables.size(), 0) {
+  best_[0] = 0;
+  for (GpuMask set = 0; set < comes_out_even_.size(); ++set) {
+    comes_out_even_[set] = gpu_count(set) % count == 0 ? 1 : 0;
+  }
   const auto sets = static_cast<std::uint32_t>(best_.size());
   for (unsigned lowest = tables.size(); lowest-- > 0;) {
     const std::uint32_t first = 1U << lowest;
@@ -33,9 +41,14 @@ PartitionTable::PartitionTable(const SetTables& tables, unsigned count)
 void PartitionTable::improve_by(std::uint32_t part, std::uint32_t above, bool leftover) {
   const std::int32_t score = tables_.pair_sum(part);
   for (std::uint32_t rest = above;; rest = (rest - 1) & above) {
-    if (!leftover || gpu_count(rest) % count_ == 0) {
+    if (!leftover || comes_out_even_[rest] != 0) {
+      const std::int32_t total = score + best_[rest];
       std::int32_t& best = best_[part | rest];
-      best = std::max(best, score + best_[rest]);
+      std::uint16_t& first = first_part_[part | rest];
+      if (total > best || (total == best && comes_first(part, first))) {
+        best = total;
+        first = static_cast<std::uint16_t>(part);
+      }
     }
     if (rest == 0) {
       return;
@@ -58,26 +71,22 @@ std::int32_t PartitionTable::best_total_with(GpuMask free, GpuMask required) con
   }
 }
 
-// Finds the parts of the first best partition in the order of a dictionary, a leftover part counting as if
-// it were filled up with GPUs that come after all others. All pads in one part: NVIDIA's rule.
+// Finds the part with the required GPUs in the first best partition that has one. Parts stand in the order of
+// a dictionary, a leftover part counting as if it were filled up with GPUs that come after all others.
 class PartitionTable::Walk {
  public:
   Walk(const PartitionTable& table, GpuMask free, GpuMask required)
-      : table_(table),
-        required_(required),
-        free_(free),
-        total_(required == 0 ? table.best_[free] : table.best_total_with(free, required)) {}
+      : table_(table), required_(required), free_(free), total_(table.best_total_with(free, required)) {}
 
-  // The next part; `full` says whether it is one to choose.
-  GpuMask next(bool& full) {
-    leftover_size_ = gpu_count(free_) % table_.count_;
-    found_ = 0;
-    const GpuMask first = free_ & (~free_ + 1);
-    extend(first, free_ & ~first, 1);
-    full = gpu_count(found_) == table_.count_;
-    total_ -= table_.tables_.pair_sum(found_);
-    free_ &= ~found_;
-    return found_;
+  GpuMask find() {
+    do {
+      leftover_size_ = gpu_count(free_) % table_.count_;
+      const GpuMask first = free_ & (~free_ + 1);
+      extend(first, free_ & ~first, 1);
+      total_ -= table_.tables_.pair_sum(part_);
+      free_ &= ~part_;
+    } while ((part_ & required_) == 0);
+    return part_;
   }
 
  private:
@@ -86,12 +95,10 @@ class PartitionTable::Walk {
     if (size == table_.count_) {
       return accept(part, false);
     }
-    if (size + gpu_count(rest) >= table_.count_ || leftover_size_ > size) {
-      for (GpuMask untried = rest; untried != 0; untried &= untried - 1) {
-        const GpuMask gpu = untried & (~untried + 1);
-        if (extend(part | gpu, untried & ~gpu, size + 1)) {
-          return true;
-        }
+    for (GpuMask untried = rest; untried != 0; untried &= untried - 1) {
+      const GpuMask gpu = untried & (~untried + 1);
+      if (extend(part | gpu, untried & ~gpu, size + 1)) {
+        return true;
       }
     }
     return size == leftover_size_ && accept(part, true);
@@ -103,15 +110,11 @@ class PartitionTable::Walk {
     if (score + table_.best_[rest] < total_) {
       return false;
     }
-    if ((part & required_) != 0) {
-      if (leftover || (required_ & ~part) != 0 || score + table_.best_[rest] != total_) {
-        return false;
-      }
-    } else if (required_ != 0 && score + table_.best_total_with(rest, required_) != total_) {
-      return false;
-    }
-    found_ = part;
-    return true;
+    const bool fits = (part & required_) == 0
+                          ? score + table_.best_total_with(rest, required_) == total_
+                          : !leftover && (required_ & ~part) == 0 && score + table_.best_[rest] == total_;
+    part_ = fits ? part : 0;
+    return fits;
   }
 
   const PartitionTable& table_;
@@ -119,29 +122,26 @@ class PartitionTable::Walk {
   GpuMask free_;
   std::int32_t total_;
   unsigned leftover_size_ = 0;
-  GpuMask found_ = 0;
+  GpuMask part_ = 0;
 };
 
-GpuMask PartitionTable::choose(GpuMask free, GpuMask required) const {
-  Walk walk(*this, free, required);
+// Of the first best partition the best full part, the first of equal ones.
+GpuMask PartitionTable::best_full_part(GpuMask free) const {
   GpuMask chosen = 0;
   std::int32_t best = -1;
   while (gpu_count(free) >= count_) {
-    bool full = false;
-    const GpuMask part = walk.next(full);
+    const GpuMask part = first_part_[free];
     free &= ~part;
-    if (!full || (required != 0 && (part & required) != required)) {
-      continue;
-    }
-    if (required != 0) {
-      return part;
-    }
-    if (const std::int32_t score = tables_.pair_sum(part); score > best) {
+    if (const std::int32_t score = tables_.pair_sum(part); gpu_count(part) == count_ && score > best) {
       best = score;
       chosen = part;
     }
   }
   return chosen;
+}
+
+GpuMask PartitionTable::choose(GpuMask free, GpuMask required) const {
+  return required == 0 ? best_full_part(free) : Walk(*this, free, required).find();
 }
 
 }  // namespace tessera::topology

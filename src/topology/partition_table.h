@@ -17,7 +17,7 @@ class SetTables;
 class PartitionTable {
  public:
   // For sets of `count` GPUs, 1 <= count <= tables.size() <= kExactGpus. Refers to `tables`. Takes up to some
-  // ten milliseconds and 256 KiB for 16 GPUs.
+  // ten milliseconds and 448 KiB for 16 GPUs.
   PartitionTable(const SetTables& tables, unsigned count);
 
   // The best total of pair sums over all partitions of `free` into sets of the count and at most one smaller
@@ -32,12 +32,15 @@ class PartitionTable {
   class Walk;
 
   void improve_by(std::uint32_t part, std::uint32_t above, bool leftover);
+  [[nodiscard]] GpuMask best_full_part(GpuMask free) const;
   // The best total when one full set must hold `required`.
   [[nodiscard]] std::int32_t best_total_with(GpuMask free, GpuMask required) const;
 
   const SetTables& tables_;
   unsigned count_;
-  std::vector<std::int32_t> best_;  // by set of free GPUs
+  std::vector<std::int32_t> best_;            // by set of free GPUs
+  std::vector<std::uint16_t> first_part_;     // of its first best partition, the part with the lowest GPU
+  std::vector<std::uint8_t> comes_out_even_;  // whether it divides into full parts
 };
 
 }  // namespace tessera::topology

@@ -15,6 +15,7 @@ SetTables::SetTables(Topology topology) : topology_(std::move(topology)) {
   build_pairs();
   if (exact()) {
     build_rings();
+    build_pair_sums();
     build_merits();
   } else {
     ideal_ = wide_ideals(*this);
@@ -35,44 +36,46 @@ void SetTables::build_pairs() {
 
 void SetTables::build_rings() {
   ring_level_ = best_ring_levels(mbps_, size(), levels_);
-  by_count_.resize(size() + 1);
-  for (std::uint32_t set = 0; set < ring_level_.size(); ++set) {
-    by_count_[gpu_count(set)].push_back(static_cast<std::uint16_t>(set));
-  }
   ideal_.assign(size() + 1, 0);
-  for (unsigned count = 2; count <= size(); ++count) {
-    std::ranges::stable_sort(by_count_[count], [this](std::uint16_t a, std::uint16_t b) {
-      return ring_level_[a] > ring_level_[b];
-    });
-    ideal_[count] = levels_[ring_level_[by_count_[count].front()]];
+  for (std::uint32_t set = 0; set < ring_level_.size(); ++set) {
+    if (const unsigned count = gpu_count(set); count >= 2) {
+      ideal_[count] = std::max(ideal_[count], levels_[ring_level_[set]]);
+    }
+  }
+}
+
+// Each set from the set without its lowest GPU. Pair scores are multiples of ten, and 120 pairs of at most
+// 1,860 stay below 2^16 tens.
+void SetTables::build_pair_sums() {
+  pair_tens_.assign(ring_level_.size(), 0);
+  for (GpuMask set = 1; set < pair_tens_.size(); ++set) {
+    const unsigned lowest = lowest_gpu(set);
+    const GpuMask others = set & (set - 1);
+    std::int32_t sum = 0;
+    for (const unsigned other : GpuIndices(others)) {
+      sum += pair_score(topology_.link(lowest, other));
+    }
+    pair_tens_[set] = static_cast<std::uint16_t>(pair_tens_[others] + sum / 10);
   }
 }
 
 void SetTables::build_merits() {
   const Locality locality(topology_);
   const auto left = topology::left_for_others(size(), ring_level_, levels_);
-  set_merit_.resize(ring_level_.size());
   rest_merit_.resize(ring_level_.size());
+  by_count_.resize(size() + 1);
   for (std::uint32_t set = 0; set < ring_level_.size(); ++set) {
     const std::uint16_t blocks = locality.whole_blocks(set);
-    set_merit_[set] = {.locality = locality.of_set(set), .pair_tens = pair_tens(set), .blocks = blocks};
     rest_merit_[set] = {.left = left[set], .blocks = blocks};
+    by_count_[gpu_count(set)].push_back({.set = static_cast<std::uint16_t>(set),
+                                         .ring_level = ring_level_[set],
+                                         .locality = locality.of_set(set),
+                                         .pair_tens = pair_tens_[set],
+                                         .blocks = blocks});
   }
-}
-
-// From the entry of the set without its lowest GPU. Pair scores are multiples of ten, and 120 pairs of at
-// most 1,860 stay below 2^16 tens.
-std::uint16_t SetTables::pair_tens(GpuMask set) const {
-  if (set == 0) {
-    return 0;
+  for (std::vector<SetEntry>& sets : by_count_) {
+    std::ranges::stable_sort(sets, std::ranges::greater(), &SetEntry::ring_level);
   }
-  const unsigned lowest = lowest_gpu(set);
-  const GpuMask others = set & ~gpu_bit(lowest);
-  std::int32_t sum = 0;
-  for (const unsigned other : GpuIndices(others)) {
-    sum += pair_score(topology_.link(lowest, other));
-  }
-  return static_cast<std::uint16_t>(set_merit_[others].pair_tens + sum / 10);
 }
 
 Mbps SetTables::ring_mbps(GpuMask set) const {

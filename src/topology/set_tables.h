@@ -7,8 +7,8 @@
 //   std::shared_ptr<const SetTables> tables = pool.of(topology);   // equal topologies: the same tables
 //   tables->ring_mbps(0b1001)
 //
-// Up to kExactGpus GPUs there is an entry for each of the 2^n sets, 13 bytes each: 3 KiB for 8 GPUs,
-// 832 KiB for 16. Larger machines get no table of sets; their questions are answered by a bounded search.
+// Up to kExactGpus GPUs there is an entry for each of the 2^n sets, 15 bytes each: 4 KiB for 8 GPUs,
+// 960 KiB for 16. Larger machines get no table of sets; their questions are answered by a bounded search.
 //
 // The score of a set is the bottleneck of its best ring: of all ways to visit its GPUs once and come back,
 // the way whose slowest link is fastest. Collectives run on rings, and a ring is as fast as its slowest link.
@@ -35,7 +35,7 @@ class PartitionTable;
 
 class SetTables {
  public:
-  // Costs some 0.1 ms for 8 GPUs and 30-60 ms for 16 (tests/bench/topology_bench.cc measures it).
+  // Costs 0.03 ms for 8 GPUs and 6 to 20 ms for 16, by how irregular the links are (topology_bench.cc).
   explicit SetTables(Topology topology);
   ~SetTables();
   SetTables(const SetTables&) = delete;
@@ -58,7 +58,7 @@ class SetTables {
 
   // NVIDIA's pair sum of a set, on exact() machines from the table.
   [[nodiscard]] std::int32_t pair_sum(GpuMask set) const {
-    return exact() ? set_merit_[set].pair_tens * 10 : topology::pair_sum(topology_, set);
+    return exact() ? pair_tens_[set] * 10 : topology::pair_sum(topology_, set);
   }
 
   // What free GPUs are worth to those who come later, 0 .. 65535 (left_for_others.h says how it is reckoned;
@@ -74,14 +74,17 @@ class SetTables {
   void build_pairs();
   void build_rings();
   void build_merits();
-  [[nodiscard]] std::uint16_t pair_tens(GpuMask set) const;
+  void build_pair_sums();
 
-  // What a set is to its taker, apart from its ring, and what the GPUs left over are to all others.
-  struct SetMerit {
+  // What a set is to its taker, in the order in which RingScan looks at sets.
+  struct SetEntry {
+    std::uint16_t set = 0;
+    std::uint8_t ring_level = 0;
     std::uint8_t locality = 0;    // fewer NUMA nodes, then NICs near
     std::uint16_t pair_tens = 0;  // NVIDIA's pair sum / 10
     std::uint16_t blocks = 0;     // aligned blocks it consists of
   };
+  // What GPUs left over are to all others.
   struct RestMerit {
     std::uint16_t left = 0;    // left_for_others
     std::uint16_t blocks = 0;  // aligned blocks kept whole
@@ -92,10 +95,10 @@ class SetTables {
   std::vector<Mbps> levels_;  // distinct pair bandwidths, ascending
   std::vector<Mbps> ideal_;   // by count
 
-  std::vector<std::uint8_t> ring_level_;              // by set: index into levels_
-  std::vector<SetMerit> set_merit_;                   // by set
-  std::vector<RestMerit> rest_merit_;                 // by set
-  std::vector<std::vector<std::uint16_t>> by_count_;  // sets of a size, best ring first, then ascending
+  std::vector<std::uint8_t> ring_level_;         // by set: index into levels_
+  std::vector<std::uint16_t> pair_tens_;         // by set
+  std::vector<RestMerit> rest_merit_;            // by set
+  std::vector<std::vector<SetEntry>> by_count_;  // best ring first, then ascending
 
   struct LazyPartitions {
     std::once_flag once;

@@ -9,8 +9,8 @@
 
 namespace tessera::topology {
 
-// Both expect a query that can_choose() and whose masks lie within the topology. wide_best_effort looks for the
-// highest pair sum and then the smallest cut, which stand in for the partition optimum.
+// Both expect a query that can_choose() and whose masks lie within the topology. wide_best_effort looks for
+// the highest pair sum and then the smallest cut, which stand in for the partition optimum.
 GpuMask wide_ring(const SetTables& tables, const SetQuery& query);
 GpuMask wide_best_effort(const SetTables& tables, const SetQuery& query);
 
