@@ -3,6 +3,7 @@
 # Words and places shared by every script of the test cluster. Sourced, never run.
 
 CLUSTER_DIR=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin # root's shells do not always have them
 TESSERA_CACHE=${TESSERA_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/tessera}
 
 # Clusters live below this directory, one folder each. Not below /run or /var/lib/kubelet: the cluster's
