@@ -140,10 +140,9 @@ TEST(Machine, SaysFileAndLineOfWhatIsWrong) {
 }
 
 TEST(Machine, NamesTheBuiltInOnesWhenItKnowsNoSuch) {
-  EXPECT_EQ(
-      load_machine("dgx9").error().text(),
-      "there is no machine \"dgx9\"; use b200, dgx1v, dgx2, dgxa100, hgxh100, l40s, mixed and pcie2s or the "
-      "path of a description (./my-box.yaml)");
+  EXPECT_EQ(load_machine("dgx9").error().text(),
+            "there is no machine \"dgx9\"; built in are b200, dgx1v, dgx2, dgxa100, hgxh100, l40s, mixed and "
+            "pcie2s; or give the path of a description (./my-box.yaml)");
 }
 
 }  // namespace
