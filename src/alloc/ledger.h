@@ -147,6 +147,10 @@ class Ledger {
   [[nodiscard]] std::span<const NodeId> nodes() const { return present_; }
 
   [[nodiscard]] const NodeStates& states() const { return states_; }
+  // Another number whenever a node comes, goes or becomes another machine; not when it is ill or busy.
+  [[nodiscard]] std::uint64_t inventory_version() const { return inventory_version_; }
+  // The node's place in an order that never changes and means nothing.
+  [[nodiscard]] std::uint32_t node_order(NodeId id) const { return nodes_[raw(id)].order; }
   [[nodiscard]] NodeView view(NodeId id) const { return states_.view(id); }
   [[nodiscard]] std::span<const GpuFacts> gpus(NodeId id) const { return nodes_[raw(id)].gpus; }
   [[nodiscard]] std::vector<GpuName> gpu_names(NodeId id) const;
@@ -205,6 +209,7 @@ class Ledger {
     std::vector<GpuFacts> gpus;
     std::vector<PodId> pods;
     std::uint32_t present_at = 0;  // in present_
+    std::uint32_t order = 0;       // stable_order(name)
     bool present = false;
     bool overcommitted = false;
     std::optional<ProblemKind> problem;  // of the node itself
@@ -257,6 +262,7 @@ class Ledger {
   std::unordered_map<std::string, ModelId> model_ids_;
   std::unordered_map<topology::Topology, TopologyUse, topology::TopologyHash> topologies_;
   std::uint32_t next_topology_ = 0;
+  std::uint64_t inventory_version_ = 1;
 
   std::deque<Pod> pods_;
   std::vector<PodId> unused_pods_;

@@ -5,6 +5,7 @@
 #include <functional>
 #include <limits>
 
+#include "alloc/fgd.h"
 #include "alloc/ledger.h"
 #include "base/strings.h"
 
@@ -19,6 +20,7 @@ NodeId Ledger::node_id(std::string_view name) {
     nodes_.emplace_back();
   }
   nodes_[raw(id)].name = name;
+  nodes_[raw(id)].order = stable_order(name);
   by_name_.emplace(nodes_[raw(id)].name, id);
   return id;
 }
@@ -34,6 +36,7 @@ void Ledger::set_present(NodeId id, bool present) {
     return;
   }
   node.present = present;
+  ++inventory_version_;
   if (present) {
     node.present_at = static_cast<std::uint32_t>(present_.size());
     present_.push_back(id);
@@ -58,7 +61,11 @@ void Ledger::forget_if_unused(NodeId id) {
 void Ledger::upsert_node(const NodeSpec& spec) {
   const NodeId id = node_id(spec.name);
   set_present(id, true);
-  states_.set_capacity(id, spec.cpu_milli, spec.memory_bytes);
+  const NodeView before = states_.view(id);
+  if (before.cpu_milli_total != spec.cpu_milli || before.memory_bytes_total != spec.memory_bytes) {
+    states_.set_capacity(id, spec.cpu_milli, spec.memory_bytes);
+    ++inventory_version_;
+  }
   const auto inventory = Inventory::of_node(spec, options_.unit);
   if (!inventory) {
     clear_gpus(id);
@@ -131,6 +138,9 @@ void Ledger::set_gpus(NodeId id, std::vector<GpuFacts> gpus, NodeStates::Layout 
     drop_topology(layout.tables.get());
     return;
   }
+  if (!std::ranges::equal(view.total, layout.total) || !std::ranges::equal(view.model, layout.model)) {
+    ++inventory_version_;
+  }
   const topology::SetTables* before = view.tables;
   for (const PodId pod : node.pods) {
     unsettle(pods_[pod]);
@@ -149,6 +159,7 @@ void Ledger::fence(NodeId id, Fence why, std::string text) {
   const bool settles_anew = states_.fence(id) != why;
   if (settles_anew) {
     states_.set_fence(id, why);
+    ++inventory_version_;
   }
   node.fence_text = std::move(text);
   set_node_problem(node, why == Fence::kUnreadable    ? std::optional(ProblemKind::kUnreadableInventory)

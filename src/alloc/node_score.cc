@@ -1,5 +1,6 @@
 #include "alloc/node_score.h"
 
+#include "alloc/fgd.h"
 #include "topology/bandwidth.h"
 
 namespace tessera::alloc {
@@ -13,6 +14,7 @@ constexpr unsigned kUnitBits = 22;
 constexpr unsigned kDamageBits = 12;
 constexpr unsigned kGibBits = 10;
 constexpr unsigned kPermilleBits = 10;
+constexpr unsigned kFgdBits = 42;
 
 std::uint64_t permille(std::uint64_t part, std::uint64_t all) {
   return all == 0 ? 0 : part * 1000 / all;
@@ -94,7 +96,12 @@ Score gpuless_score(const NodeView& view) {
 
 }  // namespace
 
-Score node_score(const Query& query, const NodeView& view, const Pick& pick, Unit unit) {
+Score node_score(const Query& query, const NodeView& view, const Pick& pick, Unit unit, std::uint32_t order) {
+  if (query.share_policy == Policy::kFgd) {
+    const auto place = static_cast<std::uint64_t>(fgd_score(pick.level, order));
+    const std::uint64_t links = pick.whole_gpus == 0 ? 0 : connection(query, view, pick);
+    return Criteria().most(links, kRingBits).most(place, kFgdBits).score();
+  }
   if (pick.whole_gpus != 0) {
     return whole_score(query, view, pick, unit);
   }

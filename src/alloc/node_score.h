@@ -42,7 +42,7 @@ class Criteria {
   unsigned used_ = 0;
 };
 
-// For a pick under binpack or spread, with or without whole GPUs.
-Score node_score(const Query& query, const NodeView& view, const Pick& pick, Unit unit);
+// `order` is the node's place in an order of its own, which decides where `fgd` sees no difference.
+Score node_score(const Query& query, const NodeView& view, const Pick& pick, Unit unit, std::uint32_t order);
 
 }  // namespace tessera::alloc

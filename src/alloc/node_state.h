@@ -105,6 +105,8 @@ class NodeStates {
   [[nodiscard]] GpuLoad gpu_load(NodeId id, unsigned slot) const;
   // GPUs with more promised than they have.
   [[nodiscard]] GpuMask overcommitted(NodeId id) const;
+  // NodeView::version, without the view.
+  [[nodiscard]] std::uint64_t version(NodeId id) const { return rows_[raw(id)].version; }
   // Another number whenever slots may mean other GPUs.
   [[nodiscard]] std::uint32_t layout_version(NodeId id) const { return rows_[raw(id)].layout_version; }
 

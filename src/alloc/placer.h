@@ -18,9 +18,11 @@
 #include <vector>
 
 #include "alloc/choice.h"
+#include "alloc/fgd_places.h"
 #include "alloc/ledger.h"
 #include "alloc/reason.h"
 #include "alloc/request.h"
+#include "alloc/typical.h"
 #include "alloc/whole_sets.h"
 #include "topology/static_sets.h"
 
@@ -37,6 +39,8 @@ class Placer {
     Policy whole_policy = Policy::kRing;
     // Of `static`; machines that are not in it are served by `ring`.
     std::shared_ptr<const topology::StaticSets> static_sets{};
+    // What `fgd` keeps room for. With none, every place is as good as any other to it.
+    std::vector<TypicalRequest> typical{};
     // Also ask whether CPU and memory suffice. Not needed behind kube-scheduler, which has asked already.
     bool check_cpu_and_memory = false;
   };
@@ -62,11 +66,14 @@ class Placer {
 
   [[nodiscard]] Reason reason(const Request& request, NodeId node);
 
+  // Replaces Options::typical.
+  void set_typical(std::vector<TypicalRequest> typical) { fgd_.set_typical(std::move(typical)); }
+
   [[nodiscard]] Policy share_policy(const Request& request) const;
   [[nodiscard]] Policy whole_policy(const Request& request) const;
 
  private:
-  [[nodiscard]] Query prepare(const Request& request) const;
+  [[nodiscard]] Query prepare(const Request& request);
   // The node as this request may use it: the GPUs that its annotations allow.
   [[nodiscard]] GpuMask allowed(const Query& query, const NodeView& view) const;
   // Whether the node as a whole may be asked: everything but free GPUs.
@@ -75,7 +82,10 @@ class Placer {
   bool fits(const Query& query, const NodeView& view);
   // The best place; false if there is none.
   bool pick(const Query& query, const NodeView& view, Pick& pick);
+  bool pick_by_fgd(const Query& query, const NodeView& view, GpuMask may, Pick& pick);
   bool pick_whole(const Query& query, const NodeView& view, GpuMask may_take, Pick& pick);
+  [[nodiscard]] Score score_of(const Query& query, const NodeView& view, const Pick& pick) const;
+  void score_by_fgd(const Query& query, std::span<const NodeId> nodes, std::span<Score> scores);
   [[nodiscard]] Reason why_not(const Query& query, NodeId node) const;
   [[nodiscard]] Reason why_not_plain(const Query& query, NodeId node) const;
   [[nodiscard]] Reason why_not_gpus(const Query& query, const NodeView& view, GpuMask may) const;
@@ -86,6 +96,7 @@ class Placer {
   const Ledger* ledger_;
   Options options_;
   WholeSets whole_sets_;
+  FgdPlaces fgd_;
 };
 
 // Scores as kube-scheduler wants them from an extender: 0 to `most`, in the same order. Only the best get

@@ -24,6 +24,13 @@ struct Part {
   std::int16_t container = -1;  // in Demand::containers; -1: all of them that share GPUs
 };
 
+// What one container wants of each of its GPUs.
+inline SharePart part_of(const ContainerRequest& container, std::uint16_t split) {
+  return {.units = container.units / split,
+          .core_percent = static_cast<std::uint16_t>(container.core_percent / split),
+          .gpus = split};
+}
+
 struct Query {
   const Request* request = nullptr;
   Policy share_policy{};
@@ -52,6 +59,7 @@ struct Pick {
   std::uint32_t damage = 0;    // what that costs those who want several GPUs
   std::uint64_t leftover = 0;  // units that stay free on the GPUs used, beside the pod
   std::uint32_t roomiest = 0;  // least that was free on any of them before
+  std::int32_t level = 0;      // what `fgd` makes of it
 };
 
 }  // namespace tessera::alloc

@@ -197,6 +197,42 @@ TEST_F(PlacerTest, DividesWholeGpusAmongContainersByTheirLinks) {
   EXPECT_TRUE(claims_of(request.demand, record));
 }
 
+TEST_F(PlacerTest, FgdKeepsRoomForThePodsThatUsuallyCome) {
+  ledger.upsert_node(node_of("a", {16, 16}));
+  ledger.upsert_pod(bound_share("x", 4, "a", 0));
+  ledger.upsert_pod(bound_share("y", 6, "a", 1));
+  TypicalRequest typical;
+  typical.shape.share = {.units = 10, .core_percent = 0, .gpus = 1};
+  Placer fgd(ledger, {.share_policy = Policy::kFgd, .typical = {typical}});
+  const Request request = request_of(share_pod("p", 2));
+  EXPECT_EQ(fgd.place(request).value().share_gpus, 0b01U)
+      << "tightest would be GPU 1, and leave no room for 10";
+  EXPECT_EQ(placer.place(request).value().share_gpus, 0b10U);
+}
+
+TEST_F(PlacerTest, FgdScoresAreTheSameFromMemoryAndAnew) {
+  ledger.upsert_node(node_of("a", {16, 16}));
+  ledger.upsert_node(node_of("b", {16, 32}));
+  TypicalRequest typical;
+  typical.shape.whole = 1;
+  const Placer::Options options{.share_policy = Policy::kFgd, .typical = {typical}};
+  Placer old(ledger, options);
+  const std::vector<PodSpec> pods = {share_pod("p", 2), whole_pod("p", 1),
+                                     with(share_pod("p", 2), key::kGpuModel, "A100"),
+                                     pod_of("p", {container("a", 3), container("b", 0, 1)})};
+  const std::vector<NodeId> nodes = ledger.nodes_by_name();
+  for (unsigned round = 0; round < 8; ++round) {
+    for (const PodSpec& pod : pods) {
+      std::vector<Score> remembered(2);
+      std::vector<Score> anew(2);
+      old.score(request_of(pod), nodes, remembered);
+      Placer(ledger, options).score(request_of(pod), nodes, anew);
+      EXPECT_EQ(remembered, anew);
+    }
+    ledger.upsert_pod(bound_share(fmt::format("x{}", round), 3, round % 2 == 0 ? "a" : "b", round / 2 % 2));
+  }
+}
+
 TEST_F(PlacerTest, KeepsToModelsAndUuids) {
   ledger.upsert_node(node_of("a", {80, 80}));
   ledger.upsert_node(node_of("b", {16, 16}));

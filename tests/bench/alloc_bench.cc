@@ -150,6 +150,54 @@ BENCHMARK_CAPTURE(score, binpack_12, share_pod("p", 12), Policy::kBinpack)->Unit
 BENCHMARK_CAPTURE(score, spread_12, share_pod("p", 12), Policy::kSpread)->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(score, ring_4, whole_pod("p", 4), Policy::kBinpack)->Unit(benchmark::kMicrosecond);
 
+// 35 kinds of pods, as many as the Alibaba trace has.
+std::vector<TypicalRequest> typical_pods() {
+  std::vector<TypicalRequest> typical;
+  for (unsigned i = 0; i < 35; ++i) {
+    TypicalRequest one;
+    if (i % 3 == 2) {
+      one.shape.whole = static_cast<std::uint16_t>(1U << (i % 4));
+    } else {
+      one.shape.share = {.units = 1 + i * 7 % 32, .core_percent = 0, .gpus = 1};
+    }
+    one.shape.node.cpu_milli = 1000 + 500 * (i % 9);
+    one.count = 100 - i;
+    typical.push_back(one);
+  }
+  return typical;
+}
+
+// A shape seen before, and one node that changed since: what the next pod of a job meets.
+void score_fgd_seen_before(benchmark::State& state, const PodSpec& pod) {
+  Cluster& c = cluster();
+  Placer placer(c.ledger, {.share_policy = Policy::kFgd, .typical = typical_pods()});
+  const Request request = request_of(pod);
+  std::vector<Score> scores(c.nodes.size());
+  placer.score(request, c.nodes, scores);
+  const Choice choice = placer.place(request).value();
+  for (auto _ : state) {
+    Hold hold = c.ledger.reserve(key_of(pod), request, choice).value();
+    placer.score(request, c.nodes, scores);
+    benchmark::DoNotOptimize(scores.data());
+  }
+}
+BENCHMARK_CAPTURE(score_fgd_seen_before, share_12, share_pod("p", 12))->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(score_fgd_seen_before, whole_4, whole_pod("p", 4))->Unit(benchmark::kMicrosecond);
+
+void score_fgd_never_seen(benchmark::State& state, const PodSpec& pod) {
+  Cluster& c = cluster();
+  Placer placer(c.ledger, {.share_policy = Policy::kFgd, .typical = typical_pods()});
+  Request request = request_of(pod);
+  std::vector<Score> scores(c.nodes.size());
+  for (auto _ : state) {
+    ++request.shape.node.cpu_milli;
+    placer.score(request, c.nodes, scores);
+    benchmark::DoNotOptimize(scores.data());
+  }
+}
+BENCHMARK_CAPTURE(score_fgd_never_seen, share_12, share_pod("p", 12))->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(score_fgd_never_seen, whole_4, whole_pod("p", 4))->Unit(benchmark::kMicrosecond);
+
 void choose_reserve_release(benchmark::State& state) {
   Cluster& c = cluster();
   Placer placer(c.ledger);

@@ -1,0 +1,127 @@
+#include "alloc/fgd_places.h"
+
+#include <algorithm>
+#include <array>
+
+namespace tessera::alloc {
+
+namespace {
+
+FgdNode fgd_node(const NodeView& view) {
+  return {.total = view.total,
+          .free = view.free,
+          .model = view.model,
+          .whole_free = view.whole_free,
+          .cpu_milli_left = view.cpu_milli_left};
+}
+
+std::vector<TypicalPod> pods_of(const std::vector<TypicalRequest>& typical, const Ledger& ledger) {
+  std::vector<TypicalPod> pods;
+  for (const TypicalRequest& request : typical) {
+    const Shape& shape = request.shape;
+    TypicalPod pod;
+    // One with both is there for its whole GPUs: those are harder to find.
+    pod.units = shape.whole > 0 ? 0 : shape.share.units;
+    pod.gpus = shape.whole > 0 ? shape.whole : shape.share.gpus;
+    pod.cpu_milli = shape.node.cpu_milli;
+    pod.count = request.count;
+    for (std::size_t id = 0; !request.models.empty() && id < ledger.model_count(); ++id) {
+      const std::string& model = ledger.model_name(static_cast<ModelId>(id));
+      if (std::ranges::any_of(request.models,
+                              [&](const auto& wanted) { return model_matches(model, wanted); })) {
+        pod.models.push_back(static_cast<ModelId>(id));
+      }
+    }
+    // Of a model that nobody has there is nothing to keep free.
+    if (request.models.empty() || !pod.models.empty()) {
+      pods.push_back(std::move(pod));
+    }
+  }
+  return pods;
+}
+
+}  // namespace
+
+void FgdPlaces::set_typical(std::vector<TypicalRequest> typical) {
+  typical_ = std::move(typical);
+  fgd_.reset();
+}
+
+void FgdPlaces::refresh() {
+  if (fgd_ && inventory_version_ == ledger_->inventory_version()) {
+    return;
+  }
+  fgd_.emplace(pods_of(typical_, *ledger_));
+  inventory_version_ = ledger_->inventory_version();
+  columns_.clear();
+  std::vector<FgdNode> empty;
+  for (const NodeId id : ledger_->nodes()) {
+    const NodeView view = ledger_->view(id);
+    if (ledger_->states().fence(id) == Fence::kOpen) {
+      // Ill GPUs get well again; what is scarce does not change with them.
+      empty.push_back({.total = view.total,
+                       .free = view.total,
+                       .model = view.model,
+                       .whole_free = topology::first_gpus(view.size()),
+                       .cpu_milli_left = view.cpu_milli_total});
+    }
+  }
+  fgd_->weigh(empty);
+}
+
+std::optional<Fgd::Place> FgdPlaces::place_share(const NodeView& view, GpuMask may, const SharePart& share,
+                                                 std::int64_t cpu_milli) const {
+  GpuMask with_compute = may;
+  for (unsigned slot = 0; slot < view.size(); ++slot) {
+    with_compute &= view.core_free[slot] >= share.core_percent ? ~GpuMask{0} : ~topology::gpu_bit(slot);
+  }
+  return fgd_->place_share(fgd_node(view), with_compute, share.units, share.gpus, cpu_milli);
+}
+
+std::int32_t FgdPlaces::level_of_whole(const NodeView& view, GpuMask taken, std::int64_t cpu_milli) const {
+  return fgd_->level_of_whole(fgd_node(view), taken, cpu_milli);
+}
+
+std::int32_t FgdPlaces::level_of(const Query& query, const NodeView& view, const Pick& pick) const {
+  std::array<std::uint32_t, topology::kMaxGpus> free{};
+  std::ranges::copy(view.free, free.begin());
+  for (std::size_t i = 0; i < query.parts.size(); ++i) {
+    for (const unsigned slot : topology::GpuIndices(pick.part_gpus[i])) {
+      free[slot] -= std::min(free[slot], query.parts[i].share.units);
+    }
+  }
+  for (const unsigned slot : topology::GpuIndices(pick.whole_gpus)) {
+    free[slot] = 0;
+  }
+  FgdNode after = fgd_node(view);
+  after.free = std::span(free).first(view.size());
+  after.whole_free &= ~(pick.share_gpus | pick.whole_gpus);
+  after.cpu_milli_left -= std::min(after.cpu_milli_left, query.request->shape.node.cpu_milli);
+  return fgd_->level(fgd_node(view), after);
+}
+
+FgdPlaces::Column& FgdPlaces::column(const Request& request, Policy whole_policy) {
+  const auto found = std::ranges::find_if(columns_, [&](const Column& column) {
+    return column.shape == request.shape && column.whole_policy == whole_policy &&
+           column.models == request.models && column.uuids == request.uuids &&
+           column.uuids_excluded == request.uuids_excluded;
+  });
+  if (found != columns_.end()) {
+    columns_.splice(columns_.begin(), columns_, found);
+  } else {
+    const std::size_t bytes = std::max<std::size_t>(ledger_->states().size(), 1) * sizeof(Known);
+    while (columns_.size() * bytes > kMostBytes) {
+      columns_.pop_back();
+    }
+    columns_.push_front({.shape = request.shape,
+                         .whole_policy = whole_policy,
+                         .models = request.models,
+                         .uuids = request.uuids,
+                         .uuids_excluded = request.uuids_excluded,
+                         .by_node = {}});
+  }
+  columns_.front().by_node.resize(ledger_->states().size());
+  return columns_.front();
+}
+
+}  // namespace tessera::alloc

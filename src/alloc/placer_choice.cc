@@ -1,0 +1,116 @@
+// From the best place on a node to who gets what there.
+#include <algorithm>
+
+#include "alloc/placer.h"
+#include "alloc/query.h"
+
+namespace tessera::alloc {
+
+Result<Choice> Placer::choose(const Request& request, NodeId node) {
+  const Query query = prepare(request);
+  const NodeView view = ledger_->view(node);
+  Pick found;
+  if (!pick(query, view, found)) {
+    return fail(ErrorCode::kExhausted,
+                phrase(why_not(query, node), request, ledger_->options().unit, ledger_->options().names));
+  }
+  return choice_of(query, view, found);
+}
+
+Result<Choice> Placer::place(const Request& request) {
+  const std::span<const NodeId> nodes = ledger_->nodes();
+  std::vector<Score> scores(nodes.size());
+  score(request, nodes, scores);
+  std::optional<std::size_t> best;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const bool better =
+        scores[i] != kDoesNotFit &&
+        (!best || scores[i] > scores[*best] ||
+         (scores[i] == scores[*best] && ledger_->node_name(nodes[i]) < ledger_->node_name(nodes[*best])));
+    best = better ? i : best;
+  }
+  if (!best) {
+    return fail(ErrorCode::kExhausted, "no node has room for it");
+  }
+  return choose(request, nodes[*best]);
+}
+
+Choice Placer::choice_of(const Query& query, const NodeView& view, const Pick& found) {
+  const Request& request = *query.request;
+  Choice choice;
+  choice.node = view.id;
+  choice.layout_version = ledger_->states().layout_version(view.id);
+  choice.score = score_of(query, view, found);
+  choice.share_gpus = found.share_gpus;
+  choice.whole_gpus = found.whole_gpus;
+  if (found.whole_gpus != 0) {
+    choice.ring_mbps = found.set.ring_mbps;
+    choice.ideal_ring_mbps = found.set.ideal_mbps;
+  }
+  add_share_grants(query, found, choice);
+  if (request.shape.whole > 0) {
+    add_whole_grants(query, view, choice);
+  }
+  std::ranges::sort(choice.grants, {}, [](const SlotGrant& g) { return std::pair(g.container, g.slot); });
+  return choice;
+}
+
+void Placer::add_share_grants(const Query& query, const Pick& found, Choice& choice) const {
+  const Request& request = *query.request;
+  for (std::size_t i = 0; i < request.demand.containers.size(); ++i) {
+    const SharePart share = part_of(request.demand.containers[i], request.split);
+    if (share.units == 0) {
+      continue;
+    }
+    const auto is_mine = [i](const Part& part) { return part.container == static_cast<std::int16_t>(i); };
+    GpuMask slots = found.part_gpus[0];
+    if (request.has_several_parts()) {
+      const auto staying = std::ranges::find_if(query.parts, is_mine);
+      const auto init = std::ranges::find_if(query.init_parts, is_mine);
+      const std::size_t at =
+          staying != query.parts.end()
+              ? static_cast<std::size_t>(staying - query.parts.begin())
+              : query.parts.size() + static_cast<std::size_t>(init - query.init_parts.begin());
+      slots = found.part_gpus[at];
+    }
+    for (const unsigned slot : topology::GpuIndices(slots)) {
+      choice.grants.push_back({.container = static_cast<std::uint8_t>(i),
+                               .slot = static_cast<std::uint8_t>(slot),
+                               .core_percent = share.core_percent,
+                               .units = share.units});
+    }
+  }
+}
+
+// The pod's set is divided so that each container's part is again well connected.
+void Placer::add_whole_grants(const Query& query, const NodeView& view, Choice& choice) {
+  const Demand& demand = query.request->demand;
+  std::vector<std::uint8_t> order;
+  GpuMask rest = choice.whole_gpus;
+  const auto next = [&](unsigned count) {
+    const auto part = whole_sets_.choose(view, ledger_->machine(view.id), query.whole_policy, rest, count, 0);
+    for (const unsigned slot : topology::GpuIndices(part ? part->gpus : 0)) {
+      order.push_back(static_cast<std::uint8_t>(slot));
+    }
+    rest &= part ? ~part->gpus : rest;
+  };
+  for (const ContainerKind kind : {ContainerKind::kSidecar, ContainerKind::kMain}) {
+    for (const ContainerRequest& container : demand.containers) {
+      if (container.kind == kind && container.whole > 0) {
+        next(container.whole);
+      }
+    }
+  }
+  for (const unsigned slot : topology::GpuIndices(rest)) {
+    order.push_back(static_cast<std::uint8_t>(slot));
+  }
+  const auto split = demand.split_whole();
+  for (std::size_t i = 0; i < split.size(); ++i) {
+    for (const std::uint32_t which : split[i]) {
+      choice.grants.push_back(
+          {.container = static_cast<std::uint8_t>(i), .slot = order[which], .whole = true});
+    }
+  }
+}
+
+}  // namespace tessera::alloc

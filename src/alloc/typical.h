@@ -1,0 +1,57 @@
+// alloc/typical.h
+//
+// The pods that usually come, which `fgd` keeps room for: from configuration, or counted from the requests of
+// late.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "alloc/request.h"
+
+namespace tessera::alloc {
+
+struct TypicalRequest {
+  Shape shape;
+  std::vector<std::string> models{};  // as in Request; empty: any
+  std::uint64_t count = 1;
+
+  friend bool operator==(const TypicalRequest&, const TypicalRequest&) = default;
+};
+
+// Counts requests and forgets old ones: when it has counted kMemory, all counts are halved.
+//
+//   RequestHistogram recent;
+//   recent.add(request);                          // once for each new pod
+//   placer.set_typical(recent.typical());         // now and then: it makes the placer work everything out
+//   anew
+class RequestHistogram {
+ public:
+  static constexpr std::uint64_t kMemory = 20'000;
+  static constexpr std::size_t kMostShapes = 4'096;
+
+  void add(const Request& request);
+
+  // The most frequent ones that together make up 95% of the pods with GPUs, most frequent first.
+  [[nodiscard]] std::vector<TypicalRequest> typical() const;
+
+ private:
+  struct Kind {
+    std::uint32_t units = 0;
+    std::uint16_t gpus = 0;
+    std::uint16_t whole = 0;
+    std::int64_t cpu_milli = 0;
+    std::vector<std::string> models;
+
+    friend auto operator<=>(const Kind&, const Kind&) = default;
+  };
+
+  void halve();
+
+  std::map<Kind, std::uint64_t> counts_;
+  std::uint64_t total_ = 0;
+};
+
+}  // namespace tessera::alloc
