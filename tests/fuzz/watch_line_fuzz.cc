@@ -1,0 +1,30 @@
+// Any line of a watch is refused or names an object, a version or a refusal.
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "json/padded_buffer.h"
+#include "kube/watch_decoder.h"
+#include "kube_objects.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using tessera::kube::WatchType;
+  // The same decoder for all inputs, as in a long watch: nothing may be left of the line before.
+  static tessera::kube::WatchDecoder decoder;
+  tessera::json::PaddedBuffer line(std::string_view(reinterpret_cast<const char*>(data), size));
+  for (const bool pods : {true, false}) {
+    tessera::kube::FuzzSink sink(pods);
+    const auto read = decoder.decode(line.view(), sink);
+    if (!read) {
+      continue;
+    }
+    if ((*read)->type == WatchType::kBookmark) {
+      if ((*read)->meta.version == 0) {
+        std::abort();
+      }
+    } else if ((*read)->type != WatchType::kError) {
+      sink.check((*read)->meta);
+    }
+  }
+  return 0;
+}

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Runs kube_real_test, given as the argument, against a real API server and etcd that it may kill.
+set -euo pipefail
+# shellcheck source=../cluster/lib/api.sh
+source "$(dirname "$0")/../cluster/lib/api.sh"
+cluster_require_or_skip
+cluster_start --nodes 0
+export TESSERA_TEST_CLUSTER="$CLUSTER_DIR/cluster --name $CLUSTER"
+TESSERA_TEST_KUBECONFIG=$(cluster kubeconfig)
+TESSERA_TEST_TOKEN_KUBECONFIG=$(cluster kubeconfig --token)
+export TESSERA_TEST_KUBECONFIG TESSERA_TEST_TOKEN_KUBECONFIG
+export TESSERA_TEST_PKI=$S/pki
+# For requests to etcd, which listens inside only.
+export TESSERA_TEST_INSIDE="nsenter --target $DRIVER --net --"
+"$@"

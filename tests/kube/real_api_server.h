@@ -1,0 +1,93 @@
+// tests/kube/real_api_server.h
+//
+// A real API server that tests may kill, restart and make forget: started by real-api-server.sh, which says
+// in the environment where it is.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <map>
+#include <string>
+
+#include "base/json_reader.h"
+#include "base/log.h"
+#include "kube/access.h"
+#include "kube/client.h"
+#include "kube/object_json.h"
+#include "kube/reflector.h"
+
+namespace tessera::kube {
+
+// Which objects there are, and in which version.
+class VersionSink : public ObjectSink {
+ public:
+  struct Version {
+    std::string uid;
+    std::uint64_t number = 0;
+    friend bool operator==(const Version&, const Version&) = default;
+  };
+  using Versions = std::map<std::string, Version>;
+
+  Status decode(ObjectJson& object, ObjectMeta& meta) override {
+    return object.judge(each_field(object.object(), [&](JsonKey key, JsonValue value) {
+      return key != "metadata" ? simdjson::SUCCESS : each_field(value, [&](JsonKey field, JsonValue inner) {
+        bool taken = false;
+        return read_meta_field(field, inner, meta, taken);
+      });
+    }));
+  }
+  void keep(const ObjectMeta& meta) override {
+    Version& version = versions[meta.namespace_name + "/" + meta.name];
+    EXPECT_TRUE(version.uid.empty() || version.uid == meta.uid)
+        << meta.name << " was replaced without forget()";
+    EXPECT_NE(version.number, meta.version) << meta.name << " was told twice";
+    version = {.uid = meta.uid, .number = meta.version};
+    ++kept;
+  }
+  void forget(const ObjectMeta& meta) override {
+    EXPECT_EQ(versions.erase(meta.namespace_name + "/" + meta.name), 1U) << meta.name << " was never there";
+    ++forgotten;
+  }
+  void unreadable(const ObjectMeta& meta, const Error& error) override {
+    ADD_FAILURE() << meta.name << error.text();
+  }
+  void synced() override { ++syncs; }
+
+  Versions versions;
+  int syncs = 0;
+  int kept = 0;
+  int forgotten = 0;
+};
+
+class RealApiServerTest : public ::testing::Test {
+ protected:
+  RealApiServerTest();
+
+  static std::string variable(const char* name);
+  static ClusterAccess access(const char* kubeconfig_variable = "TESSERA_TEST_KUBECONFIG");
+  Client client(const ClusterAccess& to, ClientOptions options = {});
+
+  // "cluster kill kube-apiserver" and the like; the test fails when the command does.
+  static void cluster(const std::string& arguments);
+  // etcd forgets everything before now, and the API server its watch cache.
+  static void compact();
+
+  // What the API server lists, read page by page without a reflector.
+  VersionSink::Versions fresh_list(const std::string& path);
+  bool wait(const std::function<bool()>& condition, std::chrono::seconds at_most = std::chrono::seconds(60)) {
+    return loop_.run_until(condition, at_most);
+  }
+  Reply must(Request request);
+
+  http::EventLoop loop_;
+  Client client_;
+};
+
+std::string node_body(const std::string& name);
+// A pod that is bound to `node`, or waits for a scheduler that does not exist when that is empty.
+std::string pod_body(const std::string& name, const std::string& node);
+// Removes a pod at once: nobody runs it, so nobody would confirm its end.
+Request kill_pod_request(const std::string& name);
+
+}  // namespace tessera::kube
