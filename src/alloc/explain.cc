@@ -122,9 +122,9 @@ void explain_whole(const Ledger& ledger, const Request& request, const NodeView&
       }
     }
   }
-  why.text = fmt::format("{} of its {} GPUs are wholly free, {} more {} needed{}", why.free_gpus, view.size(),
-                         why.short_gpus, why.short_gpus == 1 ? "is" : "are",
-                         when_text(why.blockers, ledger.options().unit));
+  why.text = fmt::format("{} of its {} GPUs {} wholly free, {} more {} needed{}", why.free_gpus, view.size(),
+                         why.free_gpus == 1 ? "is" : "are", why.short_gpus,
+                         why.short_gpus == 1 ? "is" : "are", when_text(why.blockers, ledger.options().unit));
 }
 
 std::string unhealthy_text(const Ledger& ledger, const NodeView& view) {

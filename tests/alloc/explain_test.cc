@@ -1,0 +1,116 @@
+#include "alloc/explain.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "alloc/typical.h"
+#include "cluster.h"
+
+namespace tessera::alloc::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+class ExplainTest : public ::testing::Test {
+ protected:
+  Explanation why(const PodSpec& pod, const std::string& node) {
+    return explain(ledger, placer, request_of(pod), ledger.find_node(node).value());
+  }
+  Ledger ledger;
+  Placer placer{ledger};
+};
+
+TEST_F(ExplainTest, NamesTheBestGpuAndWhoHoldsIt) {
+  ledger.upsert_node(node_of("a", {16, 16}));
+  ledger.upsert_pod(bound_share("notebook", 9, "a", 0));
+  ledger.upsert_pod(bound_share("infer", 4, "a", 1));
+  ledger.upsert_pod(bound_share("large", 5, "a", 1));
+  const Explanation told = why(share_pod("p", 8), "a");
+  EXPECT_EQ(told.phrase, "no single GPU has 8GiB free");
+  EXPECT_EQ(told.best_gpu, 0U);
+  EXPECT_EQ(told.text,
+            "GPU 0 has most, 7GiB free of 16GiB, and 1GiB more is needed; it would fit when ml/notebook "
+            "(9GiB) ends");
+  EXPECT_EQ(why(share_pod("p", 16), "a").blockers.size(), 1U);
+}
+
+TEST_F(ExplainTest, NamesThePodsThatKeepGpusFromBeingWhollyFree) {
+  ledger.upsert_node(node_of("a", {16, 16, 16}));
+  ledger.upsert_pod(bound_whole("bert", "a", {0}));
+  ledger.upsert_pod(bound_share("x", 4, "a", 1));
+  ledger.upsert_pod(bound_share("y", 4, "a", 1));
+  const Explanation told = why(whole_pod("p", 2), "a");
+  EXPECT_EQ(told.text,
+            "1 of its 3 GPUs is wholly free, 1 more is needed; it would fit when ml/bert (1 GPU) ends");
+  EXPECT_EQ(told.short_gpus, 1U);
+}
+
+TEST_F(ExplainTest, TellsWhatAilsTheGpus) {
+  Inventory inventory = inventory_of("a", {16, 16});
+  inventory.gpus[1].unhealthy = "XID 79 since 14:02";
+  inventory.gpus[0].unhealthy = "XID 79 since 14:02";
+  ledger.upsert_node(node_with("a", inventory));
+  EXPECT_EQ(why(share_pod("p", 8), "a").text, "GPU 0-1 unhealthy: XID 79 since 14:02");
+}
+
+TEST_F(ExplainTest, TellsWhyANodeIsFenced) {
+  NodeSpec node = node_of("a", {16});
+  node.inventory = "{";
+  ledger.upsert_node(node);
+  const Explanation told = why(share_pod("p", 8), "a");
+  EXPECT_EQ(told.phrase, "node's GPU inventory cannot be read");
+  EXPECT_THAT(told.text, HasSubstr("tessera.io/inventory: not JSON"));
+}
+
+TEST_F(ExplainTest, PhrasesHoldNoNumbersOfNodes) {
+  ledger.upsert_node(node_of("a", {16, 12}));
+  ledger.upsert_node(node_of("b", {10}));
+  ledger.upsert_pod(bound_share("x", 9, "a", 0));
+  ledger.upsert_pod(bound_share("y", 5, "a", 1));
+  ledger.upsert_pod(bound_share("z", 3, "b", 0));
+  EXPECT_EQ(why(share_pod("p", 8), "a").phrase, why(share_pod("p", 8), "b").phrase);
+  EXPECT_NE(why(share_pod("p", 8), "a").text, why(share_pod("p", 8), "b").text);
+}
+
+TEST_F(ExplainTest, SumsUpWhatIsFree) {
+  ledger.upsert_node(node_of("a", {16, 16}));
+  ledger.upsert_node(node_of("b", {32}));
+  ledger.upsert_pod(bound_share("x", 9, "a", 0));
+  const FreeSummary sum = free_summary(ledger);
+  EXPECT_EQ(sum.units, 7U + 16 + 32);
+  EXPECT_EQ(sum.gpus_with_room, 3U);
+  EXPECT_EQ(sum.whole_gpus, 2U);
+  EXPECT_EQ(sum.largest_units, 32U);
+  EXPECT_EQ(sum.largest_whole, 1U);
+}
+
+TEST(RequestHistogram, KeepsTheMostFrequentShapes) {
+  RequestHistogram recent;
+  for (unsigned i = 0; i < 95; ++i) {
+    recent.add(request_of(share_pod("p", 4)));
+  }
+  for (unsigned i = 0; i < 5; ++i) {
+    recent.add(request_of(whole_pod("p", 1 + i)));
+  }
+  recent.add(request_of(pod_of("web", {container("main", 0)})));
+  const auto typical = recent.typical();
+  ASSERT_EQ(typical.size(), 1U);
+  EXPECT_EQ(typical[0].shape.share.units, 4U);
+  EXPECT_EQ(typical[0].count, 95U);
+}
+
+TEST(RequestHistogram, ForgetsWhatCameLongAgo) {
+  RequestHistogram recent;
+  for (unsigned i = 0; i < 2000; ++i) {
+    recent.add(request_of(whole_pod("old", 8)));
+  }
+  const Request now = request_of(share_pod("new", 4));
+  for (std::uint64_t i = 0; i < 10 * RequestHistogram::kMemory; ++i) {
+    recent.add(now);
+  }
+  ASSERT_EQ(recent.typical().size(), 1U);
+  EXPECT_EQ(recent.typical()[0].shape.share.units, 4U);
+}
+
+}  // namespace
+}  // namespace tessera::alloc::testing
