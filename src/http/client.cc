@@ -27,7 +27,7 @@ Call::State::State(EventLoop& owner, ClientRequest what, ClientTimeouts limits)
       idempotent(safe || request.method == "PUT" || request.method == "DELETE"),
       gate(owner.core().io.get_executor()),
       whole_at(from_now(limits.whole)),
-      watchdog(owner.core().io.get_executor(), [this] { interrupt(late()); }) {}
+      watchdog(owner.core().deadlines, [this] { interrupt(late()); }) {}
 
 void Call::State::allow(std::chrono::milliseconds limit, const char* what) {
   stage = what;
@@ -130,7 +130,7 @@ Client::Core::Core(EventLoop& owner, ClientOptions settings, Url where, std::opt
       options(std::move(settings)),
       url(std::move(where)),
       tls(std::move(material)),
-      reaper(owner.core().io.get_executor(), [this] { reap(); }) {}
+      reaper(owner.core().deadlines, [this] { reap(); }) {}
 
 std::unique_ptr<ClientConnection> Client::Core::take_idle() {
   while (!idle.empty()) {
@@ -209,6 +209,7 @@ Client::~Client() {
   if (core_ != nullptr) {
     core_->loop.call([this] {
       core_->shut = true;
+      core_->reaper.off();
       core_->close_idle();
     });
   }

@@ -65,7 +65,7 @@ Task<Result<Socket>> Client::Core::reach(Call::State& call, const Url& where) {
   for (std::size_t i = 0; i < endpoints->size(); ++i) {
     Socket socket(executor());
     bool gave_up = false;
-    Watchdog patience(executor(), [&] {
+    Watchdog patience(loop.core().deadlines, [&] {
       gave_up = true;
       error_code ignored;
       socket.close(ignored);

@@ -26,6 +26,7 @@ struct ClientConnection {
   explicit ClientConnection(Socket socket) : stream(std::move(socket)) {}
 
   Stream stream;
+  MessageReader reader{MessageKind::kResponse, {}};
   json::PaddedBuffer in;  // bytes read and not yet consumed
   SteadyTime idle_since{};
 };

@@ -49,10 +49,8 @@ bool is_redirect(int status) {
 class AnswerReader {
  public:
   AnswerReader(Call::State& call, ClientConnection& connection)
-      : call_(call),
-        connection_(connection),
-        reader_(MessageKind::kResponse, {.body_bytes = limit(call)}),
-        body_(call) {
+      : call_(call), connection_(connection), reader_(connection.reader), body_(call) {
+    reader_.set_body_limit(limit(call));
     reader_.start(head_only());
     call_.response.body = std::move(call_.request.buffer);
     call_.response.body.clear();
@@ -61,9 +59,29 @@ class AnswerReader {
   Task<Status> read() {
     call_.allow(call_.timeouts.first_byte, "waiting for the answer to begin");
     while (!reader_.done()) {
-      Status status = co_await read_more();
-      if (!status) {
+      const std::span<char> room = prepare();
+      const Io got = co_await connection_.stream.read_some(room);
+      if (call_.interrupted) {
+        co_return fail(*call_.interrupted);
+      }
+      if (got.error) {
+        co_return got.error == asio::error::eof
+            ? ended()
+            : Status(fail(call_.broken("the connection broke: " + got.error.message())));
+      }
+      call_.answered = true;
+      call_.allow(call_.timeouts.idle, "waiting for the rest of the answer");
+      if (Status status = digest(room.first(got.bytes)); !status) {
         co_return status;
+      }
+      while (call_.paused) {
+        co_await wait_for_resume();
+        if (call_.interrupted) {
+          co_return fail(*call_.interrupted);
+        }
+        if (Status status = work_off(); !status) {
+          co_return status;
+        }
       }
     }
     co_return Status{};
@@ -77,64 +95,49 @@ class AnswerReader {
   }
   [[nodiscard]] bool head_only() const { return call_.request.method == "HEAD"; }
 
-  Task<Status> read_more() {
+  // Where the next bytes go: a body of known length straight into its place.
+  std::span<char> prepare() {
     const std::uint64_t remaining = call_.streaming ? 0 : reader_.remaining();
-    const bool direct = remaining > 0 && connection_.in.empty();
-    std::span<char> room;
-    if (direct) {
-      room = call_.response.body.prepare(
-          static_cast<std::size_t>(std::min<std::uint64_t>(remaining, kBodyStep)));
-      room = room.first(static_cast<std::size_t>(std::min<std::uint64_t>(remaining, room.size())));
-    } else {
-      room = connection_.in.prepare(kReadBytes);
+    direct_ = remaining > 0 && connection_.in.empty();
+    if (!direct_) {
+      return connection_.in.prepare(kReadBytes);
     }
-    const Io got = co_await connection_.stream.read_some(room);
-    if (call_.interrupted) {
-      co_return fail(*call_.interrupted);
-    }
-    if (got.error == asio::error::eof) {
-      co_return ended();
-    }
-    if (got.error) {
-      co_return fail(call_.broken("the connection broke: " + got.error.message()));
-    }
-    call_.answered = true;
-    call_.allow(call_.timeouts.idle, "waiting for the rest of the answer");
-    if (direct) {
-      const auto used = reader_.feed({room.data(), got.bytes}, body_);
-      co_return used ? Status{} : refused(used.error());
-    }
-    connection_.in.commit(got.bytes);
-    co_return co_await digest();
+    const std::span<char> room =
+        call_.response.body.prepare(static_cast<std::size_t>(std::min<std::uint64_t>(remaining, kBodyStep)));
+    return room.first(static_cast<std::size_t>(std::min<std::uint64_t>(remaining, room.size())));
   }
 
-  // Works through what has been read.
-  Task<Status> digest() {
+  Status digest(std::span<char> fresh) {
+    if (direct_) {
+      const auto used = reader_.feed({fresh.data(), fresh.size()}, body_);
+      return used ? Status{} : refused(used.error());
+    }
+    connection_.in.commit(fresh.size());
+    return work_off();
+  }
+
+  // Works through what has been read, up to the end or a pause.
+  Status work_off() {
     json::PaddedBuffer& in = connection_.in;
     std::size_t offset = 0;
-    while (offset < in.size() && !reader_.done()) {
+    while (offset < in.size() && !reader_.done() && !call_.paused) {
       const bool had_head = reader_.head_done();
       const auto used = reader_.feed(in.text().substr(offset), body_);
       if (!used) {
-        co_return refused(used.error());
+        return refused(used.error());
       }
       offset += *used;
+      if (call_.interrupted) {
+        return fail(*call_.interrupted);
+      }
       if (!had_head && reader_.head_done()) {
-        if (Status status = on_head(); !status) {
-          co_return status;
-        }
+        TRY(on_head());
       } else if (*used == 0) {
         break;
       }
-      if (call_.paused) {
-        co_await wait_for_resume();
-      }
-      if (call_.interrupted) {
-        co_return fail(*call_.interrupted);
-      }
     }
     in.consume(offset);
-    co_return Status{};
+    return {};
   }
 
   Status on_head() {
@@ -187,8 +190,9 @@ class AnswerReader {
 
   Call::State& call_;
   ClientConnection& connection_;
-  MessageReader reader_;
+  MessageReader& reader_;
   AnswerBody body_;
+  bool direct_ = false;
 };
 
 bool is_token(std::string_view text) {

@@ -11,14 +11,17 @@
 
 #include "http/asio.h"
 #include "http/event_loop.h"
+#include "http/watchdog.h"
 
 namespace tessera::http {
 
 struct EventLoop::Core {
-  Core() : io(1), work(asio::make_work_guard(io)) {}
+  Core()
+      : io(1), work(asio::make_work_guard(io)), deadlines(std::make_shared<Deadlines>(io.get_executor())) {}
 
   asio::io_context io;
   asio::executor_work_guard<Executor> work;
+  std::shared_ptr<Deadlines> deadlines;
 
   // The thread whose loop it is now: in run(), in run_until(), or in call() while nobody runs the loop.
   std::mutex mutex;

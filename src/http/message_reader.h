@@ -58,6 +58,9 @@ class MessageReader {
   MessageReader(const MessageReader&) = delete;
   MessageReader& operator=(const MessageReader&) = delete;
 
+  // What a body may have from the next message on.
+  void set_body_limit(std::uint64_t bytes) { limits_.body_bytes = bytes; }
+
   // For the next message. `head_only`: it has no body whatever its head says (the answer to HEAD or CONNECT).
   void start(bool head_only = false);
 

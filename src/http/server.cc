@@ -152,7 +152,7 @@ Server::Core::Core(EventLoop& owner, ServerOptions settings, Handler what,
       handler(std::move(what)),
       tls(std::move(material)),
       acceptor(owner.core().io.get_executor()),
-      drain_watchdog(owner.core().io.get_executor(), [this] { close_all(); }) {}
+      drain_watchdog(owner.core().deadlines, [this] { close_all(); }) {}
 
 Status Server::Core::listen() {
   error_code error;
@@ -294,6 +294,7 @@ Server::~Server() {
   core_->loop.call([this] {
     core_->handler = nullptr;
     core_->drained = nullptr;
+    core_->drain_watchdog.off();
     core_->options.on_access = nullptr;
     core_->close_all();
   });

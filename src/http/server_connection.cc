@@ -62,7 +62,7 @@ std::string_view status_text(int status) {
 ServerConnection::ServerConnection(std::shared_ptr<Server::Core> core, Socket socket)
     : core_(std::move(core)),
       stream_(std::move(socket)),
-      watchdog_(core_->executor(), [this] { on_late(); }),
+      watchdog_(core_->loop.core().deadlines, [this] { on_late(); }),
       reader_(MessageKind::kRequest,
               {.head_bytes = core_->options.max_head_bytes, .body_bytes = core_->options.max_body_bytes}),
       gate_(core_->executor()) {

@@ -202,10 +202,19 @@ Task<Io> Stream::write(std::string_view head, std::string_view body) {
     co_return Io{asio::error::operation_aborted, 0};
   }
   if (tls_ == nullptr) {
-    const std::array<asio::const_buffer, 2> parts{asio::const_buffer(head.data(), head.size()),
-                                                  asio::const_buffer(body.data(), body.size())};
-    const auto [error, bytes] = co_await asio::async_write(socket_, parts, kAwait);
-    co_return Io{error, bytes};
+    std::array<asio::const_buffer, 2> parts{asio::const_buffer(head.data(), head.size()),
+                                            asio::const_buffer(body.data(), body.size())};
+    // Nearly always the kernel takes all at once, and nobody has to wait.
+    error_code error;
+    const std::size_t now = socket_.write_some(parts, error);
+    if (now == head.size() + body.size() || (error && error != asio::error::would_block)) {
+      co_return Io{error, now};
+    }
+    const std::size_t of_head = std::min(now, head.size());
+    parts[0] += of_head;
+    parts[1] += now - of_head;
+    const auto [late_error, later] = co_await asio::async_write(socket_, parts, kAwait);
+    co_return Io{late_error, now + later};
   }
   if (head.size() + body.size() <= kRecordBytes) {
     const std::string joined = std::string(head).append(body);

@@ -140,8 +140,12 @@ Result<Url> parse_url(std::string_view text, bool allow_user) {
   }
   url.tls = view.scheme_id() == boost::urls::scheme::https;
   url.host = view.host_address();
-  if (url.host.empty()) {
-    return fail(ErrorCode::kInvalid, "the URL names no host");
+  // A percent sign in a host would be decoded into anything.
+  if (!address_of(url.host) &&
+      (url.host.empty() ||
+       url.host.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                  "-._") != std::string::npos)) {
+    return fail(ErrorCode::kInvalid, "the URL names no host, or one that cannot be");
   }
   if (view.has_userinfo()) {
     if (!allow_user) {

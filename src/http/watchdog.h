@@ -1,71 +1,71 @@
 // http/watchdog.h
 //
-// A deadline that is moved all the time and almost never met. For the .cc files of this folder.
+// Deadlines that are moved all the time and almost never met. For the .cc files of this folder.
 //
-// Each request moves its connection's deadline several times, so moving it must cost nothing: a timer that
-// stands earlier than needed is left to ring, looks at the deadline, and goes to sleep again.
+// Each request moves several of them, so moving one must cost next to nothing: all watchdogs of a loop share
+// one timer, which stands at the earliest deadline it was told of or before it. When it rings too early, it
+// looks at what is due and goes to sleep again.
 #pragma once
 
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "http/asio.h"
 
 namespace tessera::http {
 
+class Watchdog;
+
+// The one timer of a loop; EventLoop::Core has it. One thread.
+class Deadlines {
+ public:
+  explicit Deadlines(const Executor& executor) : timer_(executor) {}
+
+ private:
+  friend class Watchdog;
+
+  void arm(SteadyTime at);
+  void ring();
+
+  SteadyTimer timer_;
+  SteadyTime armed_for_ = SteadyTime::max();
+  std::vector<Watchdog*> watchdogs_;
+};
+
 class Watchdog {
  public:
-  // `bite` runs on the loop when the deadline has passed. It is not called after the destructor.
-  Watchdog(const Executor& executor, std::function<void()> bite)
-      : state_(std::make_shared<State>(executor, std::move(bite))) {}
+  // `bite` runs on the loop once the deadline has passed, and not after off() or the destructor. Can be made
+  // anywhere; set and switched off on the loop, and ended there too unless it is off.
+  Watchdog(std::shared_ptr<Deadlines> deadlines, std::function<void()> bite)
+      : deadlines_(std::move(deadlines)), bite_(std::move(bite)) {}
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
-  ~Watchdog() {
-    state_->bite = nullptr;
-    state_->timer.cancel();
-  }
+  ~Watchdog() { off(); }
 
   void set(SteadyTime at) {
-    state_->at = at;
-    if (at < state_->armed_for) {
-      arm(state_);
+    at_ = at;
+    if (index_ == kOff) {
+      index_ = deadlines_->watchdogs_.size();
+      deadlines_->watchdogs_.push_back(this);
+    }
+    if (at < deadlines_->armed_for_) {
+      deadlines_->arm(at);
     }
   }
   void in(std::chrono::nanoseconds delay) { set(std::chrono::steady_clock::now() + delay); }
   // Whatever is waited for now may take for ever.
-  void off() { state_->at = SteadyTime::max(); }
+  void off();
 
  private:
-  struct State {
-    State(const Executor& executor, std::function<void()> what) : timer(executor), bite(std::move(what)) {}
-    SteadyTimer timer;
-    std::function<void()> bite;
-    SteadyTime at = SteadyTime::max();
-    SteadyTime armed_for = SteadyTime::max();
-  };
+  friend class Deadlines;
 
-  static void arm(const std::shared_ptr<State>& state) {
-    state->armed_for = state->at;
-    state->timer.expires_at(state->at);
-    state->timer.async_wait([state](error_code error) {
-      if (error || state->bite == nullptr) {
-        return;  // moved to an earlier time, or gone
-      }
-      state->armed_for = SteadyTime::max();
-      if (state->at == SteadyTime::max()) {
-        return;
-      }
-      if (state->at > std::chrono::steady_clock::now()) {
-        arm(state);
-        return;
-      }
-      state->at = SteadyTime::max();
-      const std::function<void()> bite = state->bite;
-      bite();
-    });
-  }
+  static constexpr std::size_t kOff = static_cast<std::size_t>(-1);
 
-  std::shared_ptr<State> state_;
+  std::shared_ptr<Deadlines> deadlines_;
+  std::function<void()> bite_;
+  SteadyTime at_ = SteadyTime::max();
+  std::size_t index_ = kOff;  // in Deadlines::watchdogs_
 };
 
 }  // namespace tessera::http
