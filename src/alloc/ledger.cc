@@ -49,6 +49,32 @@ void Ledger::release(PodId id, std::uint32_t generation) {
   }
 }
 
+Absence Ledger::without(std::span<const std::string_view> uids) {
+  Absence absence(this);
+  for (const std::string_view uid : uids) {
+    const auto found = by_uid_.find(uid);
+    if (found == by_uid_.end() || std::ranges::find(absence.pods_, found->second) != absence.pods_.end()) {
+      continue;
+    }
+    Pod& pod = pods_[found->second];
+    unsettle(pod);
+    states_.leave_node(pod.node, pod.node_use.cpu_milli, pod.node_use.memory_bytes);
+    absence.pods_.push_back(found->second);
+  }
+  return absence;
+}
+
+Absence::~Absence() {
+  if (ledger_ == nullptr) {
+    return;
+  }
+  for (const std::uint32_t id : pods_) {
+    Ledger::Pod& pod = ledger_->pods_[id];
+    ledger_->states_.use_node(pod.node, pod.node_use.cpu_milli, pod.node_use.memory_bytes);
+    ledger_->settle(pod);
+  }
+}
+
 Record Ledger::record_of(const Request& request, const Choice& choice) const {
   const std::span<const GpuFacts> gpus = nodes_[raw(choice.node)].gpus;
   Record record;

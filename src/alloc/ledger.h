@@ -24,6 +24,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "alloc/choice.h"
@@ -77,6 +78,25 @@ class [[nodiscard]] Hold {
   Ledger* ledger_ = nullptr;
   std::uint32_t pod_ = 0;
   std::uint32_t generation_ = 0;
+};
+
+// Pods that are left out of the books for as long as this exists: for the question what would fit if they were
+// gone. Nothing may change the ledger meanwhile.
+class [[nodiscard]] Absence {
+ public:
+  Absence(Absence&& other) noexcept
+      : ledger_(std::exchange(other.ledger_, nullptr)), pods_(std::move(other.pods_)) {}
+  Absence& operator=(Absence&&) = delete;
+  Absence(const Absence&) = delete;
+  Absence& operator=(const Absence&) = delete;
+  ~Absence();
+
+ private:
+  friend class Ledger;
+  explicit Absence(Ledger* ledger) : ledger_(ledger) {}
+
+  Ledger* ledger_;
+  std::vector<std::uint32_t> pods_;
 };
 
 // What the ledger knows of a GPU beyond the columns of NodeView.
@@ -135,6 +155,9 @@ class Ledger {
   // the pod already holds GPUs: choose again.
   [[nodiscard]] Result<Hold> reserve(const PodKey& pod, const Request& request, const Choice& choice);
 
+  // As if these pods were gone; those that hold nothing do not matter.
+  [[nodiscard]] Absence without(std::span<const std::string_view> uids);
+
   // The record of a choice that was just made.
   [[nodiscard]] Record record_of(const Request& request, const Choice& choice) const;
 
@@ -175,6 +198,7 @@ class Ledger {
 
  private:
   friend class Hold;
+  friend class Absence;
   using PodId = std::uint32_t;
   enum class PodState : std::uint8_t { kUnused, kReserved, kAssumed, kBound };
   static constexpr std::int8_t kNowhere = -1;

@@ -14,6 +14,9 @@ struct NodeSpec {
   // status.capacity of the shared and counted GPU resources; 0 when absent. Only read without inventory.
   std::int64_t gpu_memory_units = 0;
   std::int64_t gpu_count = 0;
+  // status.capacity of nvidia.com/gpu, where that is not what we serve ourselves: GPUs that another device
+  // plugin gives out.
+  std::int64_t nvidia_gpus = 0;
   // status.allocatable.
   std::int64_t cpu_milli = 0;
   std::int64_t memory_bytes = 0;

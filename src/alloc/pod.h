@@ -43,6 +43,7 @@ struct PodSpec {
   std::string node_name;  // empty until it is bound
   PodPhase phase = PodPhase::kPending;
   bool deleting = false;  // has a deletionTimestamp
+  std::int64_t priority = 0;
 
   // In the order of the pod: all of spec.initContainers, then all of spec.containers.
   std::vector<ContainerSpec> containers;

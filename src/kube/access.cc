@@ -21,7 +21,8 @@ std::optional<std::string> variable(const AccessOptions& options, const char* na
 
 std::vector<std::string> kubeconfig_files(const AccessOptions& options) {
   std::vector<std::string> files;
-  for (const std::string_view file : split(variable(options, "KUBECONFIG").value_or(""), ':')) {
+  const std::string list = variable(options, "KUBECONFIG").value_or("");  // `split` points into it
+  for (const std::string_view file : split(list, ':')) {
     if (!file.empty()) {
       files.emplace_back(file);
     }

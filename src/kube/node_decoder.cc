@@ -9,6 +9,7 @@ namespace {
 
 using simdjson::SUCCESS;
 
+constexpr std::string_view kNvidiaGpu = "nvidia.com/gpu";
 constexpr std::string_view kInstanceType = "node.kubernetes.io/instance-type";
 
 class NodeReader {
@@ -54,6 +55,9 @@ class NodeReader {
           if (name == names_.memory()) {
             return amounts_.read_whole(name, amount, node_.gpu_memory_units);
           }
+          if (name == kNvidiaGpu && names_.whole() != kNvidiaGpu) {
+            return amounts_.read_whole(name, amount, node_.nvidia_gpus);
+          }
           return name == names_.count() ? amounts_.read_whole(name, amount, node_.gpu_count) : SUCCESS;
         });
       }
@@ -83,6 +87,7 @@ Status decode_node(ObjectJson& object, const alloc::ResourceNames& names, Object
   node.machine.clear();
   node.gpu_memory_units = 0;
   node.gpu_count = 0;
+  node.nvidia_gpus = 0;
   node.cpu_milli = 0;
   node.memory_bytes = 0;
   NodeReader reader(names, meta, node);

@@ -91,6 +91,9 @@ class PodReader {
       if (key == "nodeName") {
         return read_text(value, pod_.node_name);
       }
+      if (key == "priority") {
+        return value.is_null() ? SUCCESS : value.get_int64().get(pod_.priority);
+      }
       if (key == "overhead") {
         return each_entry(value, [&](std::string_view name, JsonValue amount) {
           return read_cpu_or_memory(name, amount, pod_.overhead_cpu_milli, pod_.overhead_memory_bytes);
@@ -214,6 +217,7 @@ void clear(PodSpec& pod) {
   pod.node_name.clear();
   pod.phase = PodPhase::kPending;
   pod.deleting = false;
+  pod.priority = 0;
   pod.containers.clear();
   pod.overhead_cpu_milli = 0;
   pod.overhead_memory_bytes = 0;
