@@ -1,0 +1,317 @@
+#include "extender/binder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "alloc/legacy_record.h"
+#include "base/log.h"
+#include "kube/request.h"
+
+namespace tessera::extender {
+
+// One bind, from the call to the certainty of what became of it.
+struct Binder::Flight {
+  BindArgs args;
+  Clock::Steady began{};
+  std::vector<Done> callers;
+  alloc::Hold hold;
+  std::string gpus;    // in words, for the log and the Event
+  std::string unsure;  // why the outcome is not known; empty: it is, or nothing was written yet
+  int looked = 0;      // GETs since then that showed the pod unbound
+  kube::Call call;
+  http::Timer timer;
+  http::Timer patience;  // when it fires the callers are answered, whatever is known
+
+  [[nodiscard]] std::string pod() const { return args.pod_namespace + "/" + args.pod; }
+};
+
+namespace {
+
+// "GPU 2 (GPU-5d3c...) 8GiB, GPU 3 (GPU-71aa...) whole".
+std::string in_words(const alloc::Choice& choice, std::span<const alloc::GpuFacts> gpus, alloc::Unit unit) {
+  std::string text;
+  std::vector<std::uint64_t> units(gpus.size());
+  std::vector<bool> whole(gpus.size());
+  for (const alloc::SlotGrant& grant : choice.grants) {
+    units[grant.slot] += grant.units;
+    whole[grant.slot] = whole[grant.slot] || grant.whole;
+  }
+  for (std::size_t slot = 0; slot < gpus.size(); ++slot) {
+    if (units[slot] > 0 || whole[slot]) {
+      text += fmt::format("{}GPU {} ({}) {}", text.empty() ? "" : ", ", gpus[slot].index, gpus[slot].uuid,
+                          whole[slot] ? "whole" : unit.amount(units[slot]));
+    }
+  }
+  return text.empty() ? "no GPU" : text;
+}
+
+}  // namespace
+
+Binder::Binder(kube::Client& client, Books& books, BinderOptions options, MayActFor may_act_for, Tell tell)
+    : client_(client),
+      books_(books),
+      options_(options),
+      may_act_for_(std::move(may_act_for)),
+      tell_(std::move(tell)),
+      reader_(books.names()) {}
+
+Binder::~Binder() {
+  // Callbacks hold their flight, and the flight its call: cut the ring.
+  for (auto& [uid, flight] : flights_) {
+    flight->call = {};
+    flight->timer.cancel();
+    flight->patience.cancel();
+  }
+}
+
+void Binder::bind(const BindArgs& args, Done done) {
+  if (may_act_for_() <= std::chrono::milliseconds(0)) {
+    ++counts_.not_leading;
+    done("this tessera-extender does not lead; another replica does, or will in a few seconds");
+    return;
+  }
+  if (const auto found = flights_.find(args.uid); found != flights_.end()) {
+    ++counts_.repeated;
+    if (found->second->args.node == args.node) {
+      found->second->callers.push_back(std::move(done));
+    } else {
+      done(fmt::format("pod {} is just being bound to node {}", found->second->pod(),
+                       found->second->args.node));
+    }
+    return;
+  }
+  if (const std::optional<alloc::PodHolding> holding = books_.ledger().holding(args.uid)) {
+    ++counts_.repeated;
+    const std::string& node = books_.ledger().node_name(holding->node);
+    done(node == args.node ? ""
+                           : fmt::format("pod {} is already bound to node {}", holding->pod.text(), node));
+    return;
+  }
+  if (flights_.size() >= options_.most_at_once) {
+    ++counts_.refused;
+    done(fmt::format("{} binds are under way already; try again", flights_.size()));
+    return;
+  }
+  auto flight = std::make_shared<Flight>();
+  flight->args = args;
+  flight->began = client_.clock().now();
+  flight->callers.push_back(std::move(done));
+  flights_.emplace(args.uid, flight);
+  if (const WaitingPod* pod = books_.find_waiting(args.uid)) {
+    decide(flight, *pod);
+  } else {
+    fetch_pod(flight);
+  }
+}
+
+// The scheduler's watch was faster than ours.
+void Binder::fetch_pod(const FlightPtr& flight) {
+  kube::Request request = kube::get_request(kube::pod_path(flight->args.pod_namespace, flight->args.pod));
+  request.deadline = options_.timeout;
+  flight->call = client_.send(std::move(request), [this, flight](Result<kube::Reply> reply) {
+    if (!reply) {
+      give_back(flight, reply.error().text());
+      return;
+    }
+    alloc::PodSpec pod;
+    if (Status status = reader_.pod(reply->body.view(), pod); !status) {
+      give_back(flight, status.error().text());
+    } else if (pod.uid != flight->args.uid) {
+      give_back(flight, fmt::format("it is another pod by now (UID {})", pod.uid));
+    } else if (!pod.node_name.empty()) {
+      books_.keep_pod(pod);
+      if (pod.node_name == flight->args.node) {
+        succeed(flight);
+      } else {
+        give_back(flight, "it is already bound to node " + pod.node_name);
+      }
+    } else {
+      decide(flight, books_.waiting_pod(pod));
+    }
+  });
+}
+
+void Binder::decide(const FlightPtr& flight, const WaitingPod& pod) {
+  Result<kube::Request> request = reserve(*flight, pod);
+  if (on_decided_) {
+    on_decided_(client_.clock().now() - flight->began);
+  }
+  if (!request) {
+    ++(request.error().code() == ErrorCode::kInvalid ? counts_.invalid : counts_.no_room);
+    give_back(flight, request.error().text());
+    return;
+  }
+  // Asked now and not before: a process that was stopped in between must not go on as if it still led.
+  request->deadline = std::min(options_.timeout, may_act_for_());
+  if (request->deadline <= std::chrono::milliseconds(0)) {
+    ++counts_.not_leading;
+    give_back(flight, "this tessera-extender leads no longer");
+    return;
+  }
+  flight->patience = client_.loop().after(options_.answer_within, [this, weak = std::weak_ptr(flight)] {
+    if (const FlightPtr late = weak.lock()) {
+      answer(*late,
+             fmt::format("it is not known yet whether the bind to {} was done ({}); its GPUs stay reserved "
+                         "until the API server tells",
+                         late->args.node, late->unsure.empty() ? "no reply" : late->unsure));
+    }
+  });
+  flight->call = client_.send(
+      std::move(*request), [this, flight](Result<kube::Reply> reply) { posted(flight, std::move(reply)); });
+}
+
+Result<kube::Request> Binder::reserve(Flight& flight, const WaitingPod& pod) {
+  const alloc::Request& request = TRY(pod.request);
+  alloc::Ledger& ledger = books_.ledger();
+  const std::optional<alloc::NodeId> node = ledger.find_node(flight.args.node);
+  if (!node) {
+    return fail(ErrorCode::kExhausted, fmt::format("node {} is not known to Tessera", flight.args.node));
+  }
+  if (books_.is_foreign(*node)) {
+    return fail(ErrorCode::kExhausted,
+                fmt::format("node {}: another device plugin gives out the same GPUs", flight.args.node));
+  }
+  const alloc::Choice choice = TRY(books_.placer().choose(request, *node));
+  flight.hold = TRY(ledger.reserve(pod.key, request, choice));
+  flight.gpus = in_words(choice, ledger.gpus(*node), books_.unit());
+
+  // Old plugins serve pods in the order of this time, so no two pods may have the same.
+  const auto wall =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(client_.clock().wall().time_since_epoch());
+  last_assume_time_ns_ = std::max<std::int64_t>(last_assume_time_ns_ + 1, wall.count());
+  const std::vector<alloc::GpuName> gpus = ledger.gpu_names(*node);
+  const alloc::Annotations annotations = TRY(alloc::binding_annotations(
+      request.demand, ledger.record_of(request, choice), gpus,
+      {.assume_time_ns = last_assume_time_ns_, .has_agent = !ledger.states().old_plugin(*node)}));
+  return kube::bind_request({.namespace_name = flight.args.pod_namespace,
+                             .pod = flight.args.pod,
+                             .uid = flight.args.uid,
+                             .node = flight.args.node,
+                             .annotations = {annotations.begin(), annotations.end()}});
+}
+
+void Binder::posted(const FlightPtr& flight, Result<kube::Reply> reply) {
+  if (reply) {
+    succeed(flight);
+    return;
+  }
+  switch (reply.error().code()) {
+    case ErrorCode::kTimeout:
+      ++counts_.unknown;
+      log::warn("bind reply lost",
+                {{"pod", flight->pod()}, {"node", flight->args.node}, {"why", reply.error()}});
+      [[fallthrough]];
+    case ErrorCode::kConflict:  // bound by somebody, perhaps by us; being deleted; another pod of that name
+      flight->unsure = reply.error().text();
+      flight->looked = reply.error().code() == ErrorCode::kConflict ? 1 : 0;
+      ask(flight);
+      return;
+    default:
+      ++counts_.refused;
+      give_back(flight, reply.error().text());
+  }
+}
+
+void Binder::ask(const FlightPtr& flight) {
+  kube::Request request = kube::get_request(kube::pod_path(flight->args.pod_namespace, flight->args.pod));
+  request.deadline = options_.timeout;
+  flight->call = client_.send(std::move(request),
+                              [this, flight](Result<kube::Reply> reply) { asked(flight, std::move(reply)); });
+}
+
+void Binder::ask_later(const FlightPtr& flight) {
+  flight->timer = client_.loop().after(options_.ask_again, [this, flight] { ask(flight); });
+}
+
+void Binder::asked(const FlightPtr& flight, Result<kube::Reply> reply) {
+  if (!reply && reply.error().code() == ErrorCode::kNotFound) {
+    ++counts_.refused;
+    give_back(flight, "the pod is gone");
+    return;
+  }
+  alloc::PodSpec pod;
+  if (!reply || !reader_.pod(reply->body.view(), pod)) {
+    ask_later(flight);
+    return;
+  }
+  if (pod.uid != flight->args.uid) {
+    ++counts_.refused;
+    give_back(flight, "the pod is gone; another one has its name");
+    return;
+  }
+  if (pod.node_name.empty()) {
+    // The server gives a write up when its time is over, but one that was just being done may show only now:
+    // unbound counts when it is seen twice.
+    if (++flight->looked < 2) {
+      ask_later(flight);
+      return;
+    }
+    ++counts_.refused;
+    give_back(flight, flight->unsure);
+    return;
+  }
+  // From here on the pod's own record counts, not our reservation.
+  books_.keep_pod(pod);
+  if (pod.node_name == flight->args.node) {
+    succeed(flight);
+  } else {
+    ++counts_.refused;
+    give_back(flight, "it was bound to node " + pod.node_name + " by somebody else");
+  }
+}
+
+void Binder::succeed(const FlightPtr& flight) {
+  ++counts_.bound;
+  flight->hold.commit();
+  const auto took = std::chrono::duration<double, std::milli>(client_.clock().now() - flight->began).count();
+  log::info("bind", {{"pod", flight->pod()},
+                     {"node", flight->args.node},
+                     {"gpus", flight->gpus},
+                     {"took_ms", fmt::format("{:.1f}", took)}});
+  tell_({.about = {.kind = "Pod",
+                   .namespace_name = flight->args.pod_namespace,
+                   .name = flight->args.pod,
+                   .uid = flight->args.uid},
+         .warning = false,
+         .reason = "GpuAssigned",
+         .message = fmt::format("Gets {} on node {}", flight->gpus, flight->args.node)});
+  answer(*flight, "");
+  end(flight);
+}
+
+void Binder::give_back(const FlightPtr& flight, const std::string& why) {
+  flight->hold.release();
+  log::warn("bind failed", {{"pod", flight->pod()}, {"node", flight->args.node}, {"why", why}});
+  tell_failure(*flight, why);
+  answer(*flight, fmt::format("pod {}: bind to node {}: {}", flight->pod(), flight->args.node, why));
+  end(flight);
+}
+
+void Binder::tell_failure(const Flight& flight, const std::string& why) {
+  tell_({.about = {.kind = "Pod",
+                   .namespace_name = flight.args.pod_namespace,
+                   .name = flight.args.pod,
+                   .uid = flight.args.uid},
+         .warning = true,
+         .reason = "GpuBindFailed",
+         .message = fmt::format("Not bound to node {}: {}", flight.args.node, why)});
+}
+
+void Binder::answer(Flight& flight, const std::string& error) {
+  for (const Done& done : std::exchange(flight.callers, {})) {
+    done(error);
+  }
+}
+
+void Binder::end(const FlightPtr& flight) {
+  flight->patience.cancel();
+  flight->timer.cancel();
+  // Not from inside its own callback: destroying the call would cancel what is just reporting.
+  flight->call.detach();
+  flights_.erase(flight->args.uid);
+}
+
+}  // namespace tessera::extender

@@ -1,0 +1,106 @@
+// extender/binder.h
+//
+// Binds pods: reserve, ONE write to the API server, commit or release.
+//
+// What holds, whatever fails and however often we are asked:
+//   - a GPU is taken out of the free pool before the write and goes back only when it is certain that the pod
+//     is not bound. Where a reply was lost, a GET tells; until then the reservation stays;
+//   - a bind that is under way, or done, is not started again: who asks again for the same node gets the
+//     same answer, who asks for another node an error;
+//   - no write outlives the time for which we may act (the leader's lease).
+//
+// On the event loop's thread.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "extender/args.h"
+#include "extender/books.h"
+#include "kube/client.h"
+#include "kube/event_aggregator.h"
+
+namespace tessera::extender {
+
+struct BinderOptions {
+  // For the write with everything before and after it. Less than the time between a scheduler's losing its
+  // lease and another one's taking it (5 s by default), so that a bind cannot come after that.
+  std::chrono::milliseconds timeout{4'000};
+  // How long kube-scheduler is kept waiting while it is unknown what became of the write.
+  std::chrono::milliseconds answer_within{8'000};
+  // Between two questions what became of it.
+  std::chrono::milliseconds ask_again{500};
+  std::size_t most_at_once = 1024;
+};
+
+// What became of binds, for metrics.
+struct BindCounts {
+  std::uint64_t bound = 0;
+  std::uint64_t repeated = 0;  // asked again for what was done or under way
+  std::uint64_t no_room = 0;   // the GPUs had gone since filter
+  std::uint64_t refused = 0;   // by the API server, for certain
+  std::uint64_t unknown = 0;   // the reply was lost
+  std::uint64_t not_leading = 0;
+  std::uint64_t invalid = 0;
+};
+
+class Binder {
+ public:
+  // "" when the pod is bound, else why not, for kube-scheduler to show.
+  using Done = std::function<void(const std::string& error)>;
+  // For how long we may act; 0: not at all.
+  using MayActFor = std::function<std::chrono::milliseconds()>;
+  using Tell = std::function<void(const kube::EventNote&)>;
+  // How long the decision took, from the call to the write.
+  using OnDecided = std::function<void(std::chrono::nanoseconds)>;
+
+  // All must outlive it.
+  Binder(kube::Client& client, Books& books, BinderOptions options, MayActFor may_act_for, Tell tell);
+  Binder(const Binder&) = delete;
+  Binder& operator=(const Binder&) = delete;
+  ~Binder();
+
+  void on_decided(OnDecided call) { on_decided_ = std::move(call); }
+
+  // `done` comes once, perhaps before this returns.
+  void bind(const BindArgs& args, Done done);
+
+  [[nodiscard]] const BindCounts& counts() const { return counts_; }
+  // Binds whose outcome is not known yet.
+  [[nodiscard]] std::size_t under_way() const { return flights_.size(); }
+
+ private:
+  struct Flight;
+  using FlightPtr = std::shared_ptr<Flight>;
+
+  void fetch_pod(const FlightPtr& flight);
+  void decide(const FlightPtr& flight, const WaitingPod& pod);
+  Result<kube::Request> reserve(Flight& flight, const WaitingPod& pod);
+  void posted(const FlightPtr& flight, Result<kube::Reply> reply);
+  void ask(const FlightPtr& flight);
+  void asked(const FlightPtr& flight, Result<kube::Reply> reply);
+  void ask_later(const FlightPtr& flight);
+  void succeed(const FlightPtr& flight);
+  void give_back(const FlightPtr& flight, const std::string& why);
+  void answer(Flight& flight, const std::string& error);
+  void end(const FlightPtr& flight);
+  void tell_failure(const Flight& flight, const std::string& why);
+
+  kube::Client& client_;
+  Books& books_;
+  const BinderOptions options_;
+  MayActFor may_act_for_;
+  Tell tell_;
+  OnDecided on_decided_;
+  ArgsReader reader_;
+  BindCounts counts_;
+  std::unordered_map<std::string, FlightPtr> flights_;  // by UID
+  std::int64_t last_assume_time_ns_ = 0;
+};
+
+}  // namespace tessera::extender

@@ -1,0 +1,110 @@
+// extender/books.h
+//
+// The ledger with what the extender knows beside it: what unbound pods want, who is more important than whom,
+// and nodes that it must keep off.
+//
+// Fed by watches (watch_sinks.h) and by binds, asked by kube-scheduler's calls; all of it on the event loop's
+// thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "alloc/ledger.h"
+#include "alloc/placer.h"
+#include "alloc/pod.h"
+#include "alloc/request.h"
+#include "alloc/typical.h"
+#include "base/result.h"
+
+namespace tessera::extender {
+
+// An unbound pod that asks for GPUs.
+struct WaitingPod {
+  alloc::PodKey key;
+  // Why its wishes make no sense, if they do not.
+  Result<alloc::Request> request;
+};
+
+class Books {
+ public:
+  struct Options {
+    alloc::Ledger::Options ledger;
+    alloc::Placer::Options placer;
+  };
+
+  explicit Books(Options options);
+  Books(const Books&) = delete;
+  Books& operator=(const Books&) = delete;
+
+  // Facts, in any order.
+  void keep_pod(const alloc::PodSpec& pod);
+  void forget_pod(std::string_view uid);
+  void keep_node(const alloc::NodeSpec& node);
+  void forget_node(std::string_view name);
+
+  // What a pod asks for, whoever tells it.
+  [[nodiscard]] WaitingPod waiting_pod(const alloc::PodSpec& pod) const;
+  // Null when no watch has shown it, or when it is bound.
+  [[nodiscard]] const WaitingPod* find_waiting(std::string_view uid) const;
+  // 0 for a pod without GPUs: nobody asks about those.
+  [[nodiscard]] std::int64_t priority(std::string_view uid) const;
+
+  // Another device plugin gives out the node's GPUs, so that no promise about them can be kept.
+  [[nodiscard]] bool is_foreign(alloc::NodeId node) const;
+  // Nodes whose kubelet reports another amount of GPU memory than their inventory, in words.
+  [[nodiscard]] std::vector<std::string> drift() const;
+  [[nodiscard]] std::size_t drifting_nodes() const { return drift_.size(); }
+  [[nodiscard]] std::size_t foreign_nodes() const { return foreign_.size(); }
+  [[nodiscard]] std::size_t waiting_pods() const { return waiting_.size(); }
+
+  // What the ledger has found wrong since the last call; cheap when that is nothing. At most 100 of a kind
+  // are told, the counts tell the rest.
+  [[nodiscard]] std::vector<alloc::Problem> take_new_problems();
+
+  [[nodiscard]] alloc::Ledger& ledger() { return ledger_; }
+  [[nodiscard]] const alloc::Ledger& ledger() const { return ledger_; }
+  [[nodiscard]] alloc::Placer& placer() { return *placer_; }
+  [[nodiscard]] const alloc::ResourceNames& names() const { return ledger_.options().names; }
+  [[nodiscard]] alloc::Unit unit() const { return ledger_.options().unit; }
+
+  // What `fgd` keeps room for when the configuration names nothing: the pods of late. Works only when some
+  // came since the last call, and then the placer works everything out anew: not for every pod.
+  void learn_typical_pods();
+
+  // Other policies from now on; the books stay.
+  void set_policies(alloc::Placer::Options options);
+  [[nodiscard]] const alloc::Placer::Options& policies() const { return placer_options_; }
+
+ private:
+  struct TextHash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
+  };
+  template <class Value>
+  using ByText = std::unordered_map<std::string, Value, TextHash, std::equal_to<>>;
+
+  void check_capacity(const alloc::NodeSpec& node);
+
+  alloc::Ledger ledger_;
+  alloc::Placer::Options placer_options_;
+  std::unique_ptr<alloc::Placer> placer_;
+  ByText<WaitingPod> waiting_;       // by UID
+  ByText<std::int64_t> priorities_;  // by UID, of bound GPU pods, where not 0
+  ByText<std::int64_t> foreign_;     // by node name: how many GPUs
+  ByText<std::string> drift_;        // by node name
+  alloc::RequestHistogram recent_;
+  bool recent_changed_ = false;
+  std::uint64_t problems_seen_ = 0;  // sum of the ledger's totals
+  std::set<std::string> told_problems_;
+  std::vector<std::uint8_t> is_foreign_;  // by NodeId
+};
+
+}  // namespace tessera::extender

@@ -1,0 +1,103 @@
+#include "extender/config.h"
+
+#include <fmt/format.h>
+
+#include "base/strings.h"
+
+namespace tessera::extender {
+
+Status apply_environment(const Environment& environment, Config& config) {
+  if (const auto port = environment("PORT")) {
+    const std::optional<std::int64_t> number = parse_int(*port);
+    if (number && *number > 0 && *number < 65536) {
+      config.port = static_cast<std::uint16_t>(*number);
+      // Who sets it runs the original's manifest, and its Service expects us on the pod's address.
+      config.address = "0.0.0.0";
+    }
+  }
+  if (const auto level = environment("LOG_LEVEL")) {
+    config.log.level = TRY(with_context(log::parse_level(*level), "environment variable LOG_LEVEL"));
+  }
+  return {};
+}
+
+Status check(const Config& config) {
+  const auto wrong = [](std::string text) { return fail(ErrorCode::kInvalid, std::move(text)); };
+  if (config.port == 0) {
+    return wrong("listen: a port is needed, 1 to 65535");
+  }
+  if (config.health_port == config.port) {
+    return wrong(fmt::format("health: port {} is the one that kube-scheduler calls", config.port));
+  }
+  if (config.tls_certificate.empty() != config.tls_key.empty()) {
+    return wrong("tls: certificate and key are needed both, or neither");
+  }
+  if (!config.tls_client_ca.empty() && config.tls_certificate.empty()) {
+    return wrong("tls: clientCA without a certificate of our own");
+  }
+  if (!alloc::is_share_policy(config.share_policy)) {
+    return wrong(fmt::format("policies.shared: \"{}\" is a policy for whole GPUs; use binpack, spread or fgd",
+                             alloc::to_string(config.share_policy)));
+  }
+  if (alloc::is_share_policy(config.whole_policy)) {
+    return wrong(fmt::format(
+        "policies.whole: \"{}\" is a policy for shares of GPUs; use simple, static, best_effort or ring",
+        alloc::to_string(config.whole_policy)));
+  }
+  if (config.whole_policy == alloc::Policy::kStatic && config.static_sets == nullptr) {
+    return wrong("policies.whole: \"static\" needs policies.staticSets, a table of sets");
+  }
+  if (config.score_step < 1 || config.score_step > 1'000'000) {
+    return wrong("scores.step: a number from 1 to 1000000 is needed");
+  }
+  if (!(config.retry_period < config.renew_deadline && config.renew_deadline < config.lease_duration)) {
+    return wrong("lease: retryPeriod < renewDeadline < duration must hold");
+  }
+  if (config.bind_timeout < std::chrono::milliseconds(100)) {
+    return wrong("limits.bindTimeout: at least 100ms");
+  }
+  if (config.bind_timeout >= config.lease_duration - config.renew_deadline) {
+    return wrong(
+        "limits.bindTimeout: must be less than lease.duration - lease.renewDeadline, or a bind could come "
+        "after "
+        "another replica has taken over");
+  }
+  return {};
+}
+
+std::vector<std::string> take_over_reloadable(const Config& next, Config& running) {
+  std::vector<std::string> need_restart;
+  const auto differs = [&](bool same, const char* name) {
+    if (!same) {
+      need_restart.emplace_back(name);
+    }
+  };
+  differs(next.attach == running.attach, "attach");
+  differs(next.address == running.address && next.port == running.port, "listen");
+  differs(next.health_address == running.health_address && next.health_port == running.health_port, "health");
+  differs(next.tls_certificate == running.tls_certificate && next.tls_key == running.tls_key &&
+              next.tls_client_ca == running.tls_client_ca,
+          "tls");
+  differs(next.kubeconfig == running.kubeconfig, "kubeconfig");
+  differs(next.unit == running.unit, "unit");
+  differs(
+      next.resources.prefix == running.resources.prefix && next.resources.whole == running.resources.whole,
+      "resources");
+  differs(next.lease_name == running.lease_name && next.lease_namespace == running.lease_namespace &&
+              next.lease_duration == running.lease_duration &&
+              next.renew_deadline == running.renew_deadline && next.retry_period == running.retry_period,
+          "lease");
+  differs(next.bind_timeout == running.bind_timeout && next.binds_at_once == running.binds_at_once &&
+              next.max_body_bytes == running.max_body_bytes &&
+              next.max_connections == running.max_connections,
+          "limits");
+  running.share_policy = next.share_policy;
+  running.whole_policy = next.whole_policy;
+  running.static_sets = next.static_sets;
+  running.typical_pods = next.typical_pods;
+  running.score_step = next.score_step;
+  running.log = next.log;
+  return need_restart;
+}
+
+}  // namespace tessera::extender

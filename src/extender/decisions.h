@@ -1,0 +1,75 @@
+// extender/decisions.h
+//
+// The answers to filter, prioritize and preempt, from the books alone. Each call appends the JSON of its
+// reply to `out`; nothing here waits or changes the books. One thread, the books'.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "extender/args.h"
+#include "extender/books.h"
+#include "extender/node_finder.h"
+
+namespace tessera::extender {
+
+class Decisions {
+ public:
+  // `books` must live longer.
+  explicit Decisions(Books& books);
+
+  struct FilterSummary {
+    std::size_t fit = 0;
+    std::size_t failed = 0;
+    std::size_t hopeless = 0;
+    // When nothing fits: the reason that most nodes gave.
+    std::string main_reason;
+    // And what the node that comes nearest lacks; empty where it is not a question of room.
+    std::string nearest;
+  };
+  // {"Nodes":...,"NodeNames":...,"FailedNodes":{...},"FailedAndUnresolvableNodes":{...},"Error":""}
+  FilterSummary filter(const NodeArgs& args, std::string& out);
+
+  // [{"Host":...,"Score":...}]: ranks of the policy's scores, `step` apart; the best node has the most.
+  void prioritize(const NodeArgs& args, std::int64_t step, std::string& out);
+
+  struct PreemptSummary {
+    std::size_t proposed = 0;
+    std::size_t kept = 0;    // nodes where evicting would help
+    std::size_t spared = 0;  // pods that need not go
+  };
+  // {"NodeNameToMetaVictims":{...}}
+  PreemptSummary preempt(const PreemptArgs& args, std::string& out);
+
+ private:
+  static constexpr std::size_t kForeign = alloc::kReasons;  // after the ledger's reasons
+  static constexpr std::size_t kPhrases = alloc::kReasons + 1;
+  using Phrases = std::array<std::string, kPhrases>;
+
+  [[nodiscard]] std::string phrase_of(std::size_t reason, const WaitingPod& pod) const;
+  [[nodiscard]] std::string nearest_of(const alloc::Request& request,
+                                       std::span<const alloc::NodeId> nodes) const;
+  static FilterSummary refuse_all(const NodeArgs& args, const std::string& why, std::string& out);
+  // The fewest of the node's victims, and of equally few the least important, whose end lets the pod in.
+  // Nothing when not even all of them would.
+  [[nodiscard]] std::optional<std::vector<Victim>> needed_victims(const alloc::Request& request,
+                                                                  const NodeVictims& proposed);
+
+  Books& books_;
+  NodeFinder finder_;
+  // Used again from call to call; by place in the body's list.
+  std::vector<std::uint8_t> reasons_;
+  std::vector<alloc::Reason> found_reasons_;
+  std::vector<alloc::Score> scores_;
+  std::vector<alloc::Score> sorted_;
+};
+
+// {"Error":text} in the form of each answer; kube-scheduler shows the text to people.
+void write_filter_error(std::string_view text, std::string& out);
+void write_bind_result(std::string_view error, std::string& out);
+
+}  // namespace tessera::extender

@@ -1,0 +1,417 @@
+#include "extender/extender.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <utility>
+
+#include "base/log.h"
+#include "base/strings.h"
+#include "base/version.h"
+#include "extender/binder.h"
+#include "extender/books.h"
+#include "extender/metrics.h"
+#include "extender/service.h"
+#include "extender/watch_sinks.h"
+#include "http/server.h"
+#include "kube/backoff.h"
+#include "kube/client.h"
+#include "kube/event_recorder.h"
+#include "kube/leader_elector.h"
+#include "kube/reflector.h"
+#include "kube/request.h"
+
+namespace tessera::extender {
+
+namespace {
+
+constexpr std::chrono::seconds kRound{5};
+constexpr std::chrono::seconds kDrain{6};
+constexpr std::string_view kLeaderLabel = "tessera.io/leader";
+
+std::vector<alloc::TypicalRequest> typical_requests(const Config& config) {
+  std::vector<alloc::TypicalRequest> all;
+  for (const TypicalPodSpec& pod : config.typical_pods) {
+    alloc::TypicalRequest request;
+    if (pod.units > 0) {
+      request.shape.share = {.units = pod.units, .core_percent = 0, .gpus = pod.gpus};
+    } else {
+      request.shape.whole = pod.gpus;
+    }
+    request.shape.node.cpu_milli = pod.cpu_milli;
+    request.models = pod.models;
+    request.count = pod.count;
+    all.push_back(std::move(request));
+  }
+  return all;
+}
+
+Books::Options books_options(const Config& config) {
+  return {.ledger = {.unit = config.unit, .names = alloc::ResourceNames(config.resources)},
+          .placer = {.share_policy = config.share_policy,
+                     .whole_policy = config.whole_policy,
+                     .static_sets = config.static_sets,
+                     .typical = typical_requests(config)}};
+}
+
+kube::EventRecorderOptions recorder_options(const OwnPod& own_pod) {
+  kube::EventRecorderOptions options;
+  options.aggregator.component = "tessera-extender";
+  options.aggregator.instance = own_pod.name.empty() ? "tessera-extender" : own_pod.name;
+  options.pace = std::chrono::milliseconds(20);
+  return options;
+}
+
+Reading gauge(std::string name, std::string help, double value) {
+  return {.name = std::move(name),
+          .help = std::move(help),
+          .kind = Reading::Kind::kGauge,
+          .labels = {},
+          .value = value};
+}
+
+Reading counter(std::string name, std::string help, std::string label, std::string of, std::uint64_t value) {
+  return {.name = std::move(name),
+          .help = std::move(help),
+          .kind = Reading::Kind::kCounter,
+          .labels = {{std::move(label), std::move(of)}},
+          .value = static_cast<double>(value)};
+}
+
+}  // namespace
+
+struct Extender::Parts {
+  Parts(http::EventLoop& loop_, Config config_, kube::Client client_, OwnPod own_pod_)
+      : loop(loop_),
+        config(std::move(config_)),
+        own_pod(std::move(own_pod_)),
+        client(std::move(client_)),
+        books(books_options(config)),
+        pod_sink(books, [this] { told_synced(); }),
+        node_sink(books, [this] { told_synced(); }),
+        nodes(client, {.path = kube::node_path("")}, node_sink),
+        pods(client, {.path = kube::pod_path("", "")}, pod_sink),
+        recorder(client, recorder_options(own_pod)),
+        binder(
+            client, books, {.timeout = config.bind_timeout, .most_at_once = config.binds_at_once},
+            [this] { return may_act_for(); }, [this](const kube::EventNote& note) { tell(note); }),
+        service(books, binder, metrics,
+                {.not_ready = [this] { return not_ready(); },
+                 .readings = [this] { return readings(); },
+                 .tell = [this](const kube::EventNote& note) { tell(note); }}) {
+    service.set_score_step(config.score_step);
+  }
+
+  Status serve();
+  Status join_election();
+  [[nodiscard]] http::ServerOptions server_options(const std::string& address, std::uint16_t port);
+
+  [[nodiscard]] std::chrono::milliseconds may_act_for() const;
+  [[nodiscard]] std::string not_ready() const;
+  [[nodiscard]] std::vector<Reading> readings() const;
+  void add_book_readings(std::vector<Reading>& all) const;
+  void tell(const kube::EventNote& note);
+  void told_synced();
+  void leading_changed(bool leading);
+  void label_own_pod(bool leading);
+  void look_around();
+
+  http::EventLoop& loop;
+  Config config;
+  OwnPod own_pod;
+  Metrics metrics;
+  kube::Client client;
+  Books books;
+  PodSink pod_sink;
+  NodeSink node_sink;
+  kube::Reflector nodes;
+  kube::Reflector pods;
+  kube::EventRecorder recorder;
+  std::unique_ptr<kube::LeaderElector> elector;  // none for a sidecar
+  Binder binder;
+  Service service;
+  std::optional<http::Server> server;
+  std::optional<http::Server> health_server;
+  http::Timer round_timer;
+  kube::Call label_call;
+  Clock::Steady began{};
+  bool said_ready = false;
+};
+
+http::ServerOptions Extender::Parts::server_options(const std::string& address, std::uint16_t port) {
+  http::ServerOptions options;
+  options.address = address;
+  options.port = port;
+  options.max_body_bytes = config.max_body_bytes;
+  options.max_connections = config.max_connections;
+  options.on_access = [this](const http::Access& access) { metrics.answered(access); };
+  return options;
+}
+
+Status Extender::Parts::serve() {
+  http::ServerOptions options = server_options(config.address, config.port);
+  if (!config.tls_certificate.empty()) {
+    options.tls.emplace();
+    options.tls->identity.certificate_file = config.tls_certificate;
+    options.tls->identity.key_file = config.tls_key;
+    options.tls->client_ca_file = config.tls_client_ca;
+  }
+  server.emplace(
+      TRY(http::Server::create(loop, std::move(options), [this](http::Request& request, http::Reply reply) {
+        service.handle(request, std::move(reply));
+      })));
+  if (config.health_port != 0) {
+    health_server.emplace(
+        TRY(http::Server::create(loop, server_options(config.health_address, config.health_port),
+                                 [this](http::Request& request, http::Reply reply) {
+                                   service.handle_health(request, std::move(reply));
+                                 })));
+  }
+  return {};
+}
+
+Status Extender::Parts::join_election() {
+  if (config.attach == Attach::kSidecar) {
+    return {};
+  }
+  const kube::Random random = kube::default_random();
+  const std::string name = own_pod.name.empty() ? "tessera-extender" : own_pod.name;
+  const std::string fallback = own_pod.namespace_name.empty() ? "kube-system" : own_pod.namespace_name;
+  elector = TRY(kube::LeaderElector::create(
+      client,
+      {.namespace_name = config.lease_namespace.empty() ? fallback : config.lease_namespace,
+       .lease = config.lease_name,
+       .election = {.identity = fmt::format("{}_{:016x}", name, random()),
+                    .duration = config.lease_duration,
+                    .renew_deadline = config.renew_deadline,
+                    .retry_period = config.retry_period}},
+      [this](bool leading) { leading_changed(leading); }));
+  return {};
+}
+
+std::chrono::milliseconds Extender::Parts::may_act_for() const {
+  // Beside a scheduler its lease is ours: it ends with it, and bind_timeout is shorter than the gap between
+  // one scheduler's losing the lease and the next one's taking it.
+  return elector == nullptr ? config.bind_timeout : std::min(config.bind_timeout, elector->time_left());
+}
+
+std::string Extender::Parts::not_ready() const {
+  if (nodes.synced() && pods.synced()) {
+    return "";
+  }
+  std::string missing = !nodes.synced() && !pods.synced() ? "nodes and pods are"
+                        : !nodes.synced()                 ? "nodes are"
+                                                          : "pods are";
+  missing += " still being listed";
+  for (const kube::Reflector* one : {&nodes, &pods}) {
+    if (one->problem()) {
+      return missing + ": " + one->problem()->text();
+    }
+  }
+  return missing;
+}
+
+void Extender::Parts::told_synced() {
+  if (!said_ready && not_ready().empty()) {
+    said_ready = true;
+    log::info(
+        "ready",
+        {{"nodes", nodes.objects()},
+         {"pods", pods.objects()},
+         {"took_ms",
+          std::chrono::duration_cast<std::chrono::milliseconds>(client.clock().now() - began).count()}});
+  }
+}
+
+void Extender::Parts::tell(const kube::EventNote& note) {
+  recorder.record(note);
+}
+
+void Extender::Parts::leading_changed(bool leading) {
+  log::info(leading ? "leading" : "not leading", {{"holder", elector->holder()}});
+  label_own_pod(leading);
+}
+
+// The Service selects the pod that has the label.
+void Extender::Parts::label_own_pod(bool leading) {
+  if (own_pod.name.empty() || own_pod.namespace_name.empty()) {
+    return;
+  }
+  kube::Request request = kube::patch_request(kube::pod_path(own_pod.namespace_name, own_pod.name),
+                                              fmt::format(R"({{"metadata":{{"labels":{{"{}":{}}}}}}})",
+                                                          kLeaderLabel, leading ? R"("true")" : "null"));
+  label_call = client.send(std::move(request), [this, leading](const Result<kube::Reply>& reply) {
+    if (!reply) {
+      log::error("cannot label own pod; the Service will not find it",
+                 {{"leading", leading}, {"why", reply.error()}});
+      // Nothing works behind a Service that selects nobody: try until it does, unless things change.
+      round_timer = loop.after(std::chrono::seconds(1), [this] {
+        label_own_pod(elector->leading());
+        look_around();
+      });
+    }
+  });
+}
+
+void Extender::Parts::look_around() {
+  books.learn_typical_pods();
+  for (const alloc::Problem& problem : books.take_new_problems()) {
+    log::warn("problem", {{"kind", alloc::to_string(problem.kind)}, {"what", problem.text}});
+    kube::EventNote note{.about = {.kind = "Node", .name = problem.node, .uid = problem.node},
+                         .warning = true,
+                         .reason = "GpuBooks",
+                         .message = problem.text};
+    if (const std::size_t slash = problem.pod.find('/'); slash != std::string::npos) {
+      note.about = {.kind = "Pod",
+                    .namespace_name = problem.pod.substr(0, slash),
+                    .name = problem.pod.substr(slash + 1)};
+    }
+    tell(note);
+  }
+  round_timer = loop.after(kRound, [this] { look_around(); });
+}
+
+std::vector<Reading> Extender::Parts::readings() const {
+  std::vector<Reading> all;
+  all.push_back(
+      gauge("tessera_extender_ready", "1 when the books have been filled", not_ready().empty() ? 1 : 0));
+  all.push_back(
+      gauge("tessera_extender_leading", "1 when this replica may bind", may_act_for().count() > 0 ? 1 : 0));
+  add_book_readings(all);
+  const BindCounts& binds = binder.counts();
+  const std::array<std::pair<const char*, std::uint64_t>, 7> results{{{"bound", binds.bound},
+                                                                      {"repeated", binds.repeated},
+                                                                      {"no_room", binds.no_room},
+                                                                      {"refused", binds.refused},
+                                                                      {"unknown", binds.unknown},
+                                                                      {"not_leading", binds.not_leading},
+                                                                      {"invalid", binds.invalid}}};
+  for (const auto& [result, count] : results) {
+    all.push_back(
+        counter("tessera_extender_binds_total", "Binds by what became of them", "result", result, count));
+  }
+  all.push_back(gauge("tessera_extender_binds_under_way", "Binds whose outcome is not known yet",
+                      static_cast<double>(binder.under_way())));
+  const std::array<std::pair<const char*, const kube::Reflector*>, 2> watches{
+      {{"nodes", &nodes}, {"pods", &pods}}};
+  for (const auto& [what, watch] : watches) {
+    all.push_back(counter("tessera_extender_watch_failures_total",
+                          "Lists and watches that ended with an error", "of", what,
+                          watch->counts().failures));
+  }
+  for (const auto& [what, watch] : watches) {
+    all.push_back(counter("tessera_extender_unreadable_objects_total", "Objects that could not be read", "of",
+                          what, watch->counts().unreadable));
+  }
+  const kube::EventAggregator::Counts events = recorder.counts();
+  all.push_back(counter("tessera_extender_events_dropped_total", "Events that were not written", "why",
+                        "too_many", events.silenced + events.dropped_full));
+  all.push_back(counter("tessera_extender_events_dropped_total", "Events that were not written", "why",
+                        "failed", events.failed));
+  return all;
+}
+
+void Extender::Parts::add_book_readings(std::vector<Reading>& all) const {
+  const alloc::Ledger& ledger = books.ledger();
+  double gpus = 0;
+  double total = 0;
+  double free = 0;
+  double whole_free = 0;
+  for (const alloc::NodeId id : ledger.nodes()) {
+    const alloc::NodeView view = ledger.view(id);
+    gpus += view.size();
+    total += static_cast<double>(view.total_units);
+    free += static_cast<double>(view.free_units);
+    whole_free += ledger.states().whole_free(id);
+  }
+  all.push_back(gauge("tessera_extender_nodes", "Nodes known", static_cast<double>(ledger.nodes().size())));
+  all.push_back(gauge("tessera_extender_gpus", "GPUs known", gpus));
+  all.push_back(gauge("tessera_extender_gpus_wholly_free", "Healthy GPUs that nobody is on", whole_free));
+  all.push_back(gauge("tessera_extender_memory_units", "GPU memory of all nodes, in units", total));
+  all.push_back(gauge("tessera_extender_memory_units_free", "Of it, what shares can take now", free));
+  all.push_back(gauge("tessera_extender_pods", "Pods in the books", static_cast<double>(ledger.pod_count())));
+  all.push_back(gauge("tessera_extender_waiting_pods", "Unbound pods that ask for GPUs",
+                      static_cast<double>(books.waiting_pods())));
+  for (std::size_t kind = 0; kind < alloc::kProblemKinds; ++kind) {
+    const auto which = static_cast<alloc::ProblemKind>(kind);
+    Reading reading = gauge("tessera_extender_problems", "Pods or nodes that the books find wrong, by kind",
+                            static_cast<double>(ledger.problem_count(which)));
+    reading.labels = {{"kind", std::string(alloc::to_string(which))}};
+    all.push_back(std::move(reading));
+  }
+  all.push_back(gauge("tessera_extender_drifting_nodes", "Nodes whose capacity differs from their inventory",
+                      static_cast<double>(books.drifting_nodes())));
+  all.push_back(gauge("tessera_extender_foreign_nodes", "Nodes fenced because of another device plugin",
+                      static_cast<double>(books.foreign_nodes())));
+}
+
+Extender::Extender(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+Extender::~Extender() = default;
+
+Result<std::unique_ptr<Extender>> Extender::create(http::EventLoop& loop, Config config,
+                                                   kube::ClusterAccess access, OwnPod own_pod) {
+  kube::ClientOptions options;
+  options.user_agent = fmt::format("tessera-extender/{}", version());
+  kube::Client client = TRY(kube::Client::create(loop, std::move(access), options));
+  auto parts = std::make_unique<Parts>(loop, std::move(config), std::move(client), std::move(own_pod));
+  TRY(parts->serve());
+  TRY(parts->join_election());
+  return std::unique_ptr<Extender>(new Extender(std::move(parts)));
+}
+
+void Extender::start() {
+  Parts& parts = *parts_;
+  parts.began = parts.client.clock().now();
+  log::info("start", {{"version", version()},
+                      {"listen", fmt::format("{}:{}", parts.config.address, port())},
+                      {"attach", parts.elector == nullptr ? "sidecar" : "service"},
+                      {"api", parts.client.server()},
+                      {"unit", parts.config.unit.text()}});
+  parts.nodes.start();
+  parts.pods.start();
+  if (parts.elector != nullptr) {
+    // A container that crashed while leading has left the label on its pod.
+    parts.label_own_pod(false);
+    parts.elector->start();
+  }
+  parts.look_around();
+}
+
+void Extender::reload(const Config& next) {
+  Parts& parts = *parts_;
+  const std::vector<std::string> need_restart = take_over_reloadable(next, parts.config);
+  parts.books.set_policies(books_options(parts.config).placer);
+  parts.service.set_score_step(parts.config.score_step);
+  if (const Status status = log::configure(parts.config.log); !status) {
+    log::error("log settings not taken over", {{"why", status.error()}});
+  }
+  log::info("reloaded", {{"shared", alloc::to_string(parts.config.share_policy)},
+                         {"whole", alloc::to_string(parts.config.whole_policy)}});
+  if (!need_restart.empty()) {
+    log::warn("needs a restart to take effect", {{"settings", join_words(need_restart)}});
+  }
+}
+
+void Extender::stop(std::function<void()> done) {
+  Parts& parts = *parts_;
+  parts.round_timer.cancel();
+  parts.server->drain(kDrain, [&parts, done = std::move(done)] {
+    if (parts.elector == nullptr) {
+      done();
+      return;
+    }
+    parts.elector->hand_over(done);
+  });
+}
+
+std::uint16_t Extender::port() const {
+  return parts_->server->port();
+}
+
+bool Extender::ready() const {
+  return parts_->not_ready().empty();
+}
+
+}  // namespace tessera::extender

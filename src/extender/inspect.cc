@@ -1,0 +1,165 @@
+#include "extender/inspect.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/json.hpp>
+
+#include "alloc/request.h"
+#include "topology/link.h"
+
+namespace tessera::extender {
+
+namespace {
+
+using boost::json::array;
+using boost::json::object;
+
+array pods_on(const std::vector<alloc::PodHolding>& holdings, int slot, std::uint32_t gpu_units) {
+  array pods;
+  for (const alloc::PodHolding& holding : holdings) {
+    std::uint64_t units = 0;
+    bool whole = false;
+    for (const alloc::PodHolding::Part& part : holding.parts) {
+      if (part.slot == slot) {
+        units += part.units;
+        whole = whole || part.whole;
+      }
+    }
+    if (units == 0 && !whole) {
+      continue;
+    }
+    object pod{{"name", holding.pod.name},
+               {"namespace", holding.pod.pod_namespace},
+               {"usedGPU", whole ? gpu_units : units},
+               {"uid", holding.pod.uid},
+               {"bound", holding.bound}};
+    if (whole) {
+      pod["whole"] = true;
+    }
+    pods.push_back(std::move(pod));
+  }
+  return pods;
+}
+
+// Pods on the node that no GPU can be named for.
+array undecided(const std::vector<alloc::PodHolding>& holdings) {
+  array pods;
+  for (const alloc::PodHolding& holding : holdings) {
+    if ((holding.units > 0 || holding.whole > 0) && holding.parts.empty()) {
+      pods.push_back(object{{"name", holding.pod.name}, {"namespace", holding.pod.pod_namespace}});
+    }
+  }
+  return pods;
+}
+
+object shares_of(const Books& books, alloc::NodeId id) {
+  const alloc::Ledger& ledger = books.ledger();
+  const alloc::NodeView view = ledger.view(id);
+  const std::vector<alloc::PodHolding> holdings = ledger.holdings(id);
+  array devices;
+  std::uint64_t node_used = 0;
+  for (unsigned slot = 0; slot < view.size(); ++slot) {
+    const alloc::GpuFacts& facts = ledger.gpus(id)[slot];
+    const alloc::GpuLoad load = ledger.states().gpu_load(id, slot);
+    const std::uint64_t used =
+        load.whole > 0 ? std::max<std::uint64_t>(view.total[slot], load.units) : load.units;
+    node_used += used;
+    object device{{"id", facts.index},  {"totalGPU", view.total[slot]},
+                  {"usedGPU", used},    {"pods", pods_on(holdings, static_cast<int>(slot), view.total[slot])},
+                  {"uuid", facts.uuid}, {"model", ledger.model_name(facts.model)}};
+    if (!facts.unhealthy.empty()) {
+      device["unhealthy"] = facts.unhealthy;
+    }
+    devices.push_back(std::move(device));
+  }
+  object node{{"name", ledger.node_name(id)},
+              {"totalGPU", view.total_units},
+              {"usedGPU", node_used},
+              {"devs", std::move(devices)}};
+  if (array pods = undecided(holdings); !pods.empty()) {
+    node["undecided"] = std::move(pods);
+  }
+  if (!ledger.fence_text(id).empty()) {
+    node["fenced"] = ledger.fence_text(id);
+  } else if (books.is_foreign(id)) {
+    node["fenced"] = "another device plugin gives out the same GPUs";
+  }
+  return node;
+}
+
+int link_number(const topology::Link& link) {
+  if (link.nvlinks > 0) {
+    return 6 + std::min<int>(link.nvlinks, 6);
+  }
+  return static_cast<int>(link.path);
+}
+
+object topology_of(const Books& books, alloc::NodeId id) {
+  const alloc::NodeView view = books.ledger().view(id);
+  array rows;
+  unsigned used = 0;
+  for (unsigned a = 0; a < view.size(); ++a) {
+    const alloc::GpuLoad load = books.ledger().states().gpu_load(id, a);
+    used += load.whole > 0 || load.units > 0 ? 1 : 0;
+    array row;
+    for (unsigned b = 0; b < view.size(); ++b) {
+      row.push_back(a == b || view.tables == nullptr ? 0 : link_number(view.tables->topology().link(a, b)));
+    }
+    rows.push_back(std::move(row));
+  }
+  return {{"name", books.ledger().node_name(id)},
+          {"totalGPU", view.size()},
+          {"usedGPU", used},
+          {"topology", std::move(rows)},
+          {"type", books.ledger().machine(id)}};
+}
+
+template <class One>
+object nodes_and_error(const Books& books, std::string_view node, One one) {
+  array nodes;
+  object answer;
+  if (node.empty()) {
+    for (const alloc::NodeId id : books.ledger().nodes_by_name()) {
+      const bool fenced = !books.ledger().fence_text(id).empty();
+      if (books.ledger().view(id).size() > 0 || fenced) {
+        nodes.push_back(one(books, id));
+      }
+    }
+  } else if (const std::optional<alloc::NodeId> id = books.ledger().find_node(node)) {
+    nodes.push_back(one(books, *id));
+  } else {
+    answer["error"] = fmt::format("node {} is not known to Tessera", node);
+  }
+  answer["nodes"] = std::move(nodes);
+  return answer;
+}
+
+}  // namespace
+
+std::string inspect_shares(const Books& books, std::string_view node) {
+  object answer = nodes_and_error(books, node, shares_of);
+  answer["unit"] = books.unit().text();
+  array problems;
+  for (const alloc::Problem& problem : books.ledger().problems()) {
+    if (node.empty() || problem.node == node) {
+      problems.push_back(object{{"kind", alloc::to_string(problem.kind)},
+                                {"node", problem.node},
+                                {"pod", problem.pod},
+                                {"text", problem.text}});
+    }
+  }
+  for (const std::string& text : books.drift()) {
+    problems.push_back(object{{"kind", "capacity_differs"}, {"text", text}});
+  }
+  answer["problems"] = std::move(problems);
+  return boost::json::serialize(answer);
+}
+
+std::string inspect_topology(const Books& books, std::string_view node) {
+  object answer = nodes_and_error(books, node, topology_of);
+  answer["policy"] = alloc::to_string(books.policies().whole_policy);
+  return boost::json::serialize(answer);
+}
+
+}  // namespace tessera::extender

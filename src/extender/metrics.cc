@@ -1,0 +1,109 @@
+#include "extender/metrics.h"
+
+#include <prometheus/counter.h>
+#include <prometheus/histogram.h>
+#include <prometheus/registry.h>
+#include <prometheus/text_serializer.h>
+
+#include <map>
+
+namespace tessera::extender {
+
+namespace {
+
+const prometheus::Histogram::BucketBoundaries kSeconds{
+    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10};
+const prometheus::Histogram::BucketBoundaries kShortSeconds{0.00001, 0.000025, 0.00005, 0.0001,
+                                                            0.00025, 0.001,    0.01};
+
+double seconds(std::chrono::nanoseconds time) {
+  return std::chrono::duration<double>(time).count();
+}
+
+}  // namespace
+
+struct Metrics::Inside {
+  prometheus::Registry registry;
+  prometheus::Family<prometheus::Histogram>& durations =
+      prometheus::BuildHistogram()
+          .Name("tessera_extender_request_duration_seconds")
+          .Help("From the end of a request's head to the end of its answer, by route")
+          .Register(registry);
+  prometheus::Family<prometheus::Counter>& requests = prometheus::BuildCounter()
+                                                          .Name("tessera_extender_requests_total")
+                                                          .Help("Requests answered, by route and status")
+                                                          .Register(registry);
+  prometheus::Family<prometheus::Counter>& nodes =
+      prometheus::BuildCounter()
+          .Name("tessera_extender_filtered_nodes_total")
+          .Help("Nodes judged by filter: fit, failed (eviction could help) or hopeless")
+          .Register(registry);
+  prometheus::Counter& fit = nodes.Add({{"result", "fit"}});
+  prometheus::Counter& failed = nodes.Add({{"result", "failed"}});
+  prometheus::Counter& hopeless = nodes.Add({{"result", "hopeless"}});
+  prometheus::Counter& bad_bodies = prometheus::BuildCounter()
+                                        .Name("tessera_extender_bad_bodies_total")
+                                        .Help("Bodies that are not what kube-scheduler sends")
+                                        .Register(registry)
+                                        .Add({});
+  prometheus::Histogram& decisions = prometheus::BuildHistogram()
+                                         .Name("tessera_extender_bind_decision_seconds")
+                                         .Help("From a bind call to its write to the API server")
+                                         .Register(registry)
+                                         .Add({}, kShortSeconds);
+  std::map<std::string, prometheus::Histogram*, std::less<>> by_route;
+};
+
+Metrics::Metrics() : inside_(std::make_unique<Inside>()) {}
+Metrics::~Metrics() = default;
+
+void Metrics::answered(const http::Access& access) {
+  auto found = inside_->by_route.find(access.route);
+  if (found == inside_->by_route.end()) {
+    const std::string route(access.route);
+    found = inside_->by_route.emplace(route, &inside_->durations.Add({{"route", route}}, kSeconds)).first;
+  }
+  found->second->Observe(seconds(access.took));
+  inside_->requests.Add({{"route", found->first}, {"status", std::to_string(access.status)}}).Increment();
+}
+
+void Metrics::filtered(std::size_t fit, std::size_t failed, std::size_t hopeless) {
+  inside_->fit.Increment(static_cast<double>(fit));
+  inside_->failed.Increment(static_cast<double>(failed));
+  inside_->hopeless.Increment(static_cast<double>(hopeless));
+}
+
+void Metrics::bad_body() {
+  inside_->bad_bodies.Increment();
+}
+
+void Metrics::bind_decided(std::chrono::nanoseconds took) {
+  inside_->decisions.Observe(seconds(took));
+}
+
+std::string Metrics::text(const std::vector<Reading>& readings) const {
+  std::vector<prometheus::MetricFamily> families = inside_->registry.Collect();
+  for (const Reading& reading : readings) {
+    if (families.empty() || families.back().name != reading.name) {
+      prometheus::MetricFamily family;
+      family.name = reading.name;
+      family.help = reading.help;
+      family.type = reading.kind == Reading::Kind::kCounter ? prometheus::MetricType::Counter
+                                                            : prometheus::MetricType::Gauge;
+      families.push_back(std::move(family));
+    }
+    prometheus::ClientMetric metric;
+    for (const auto& [name, value] : reading.labels) {
+      metric.label.push_back({name, value});
+    }
+    if (reading.kind == Reading::Kind::kCounter) {
+      metric.counter.value = reading.value;
+    } else {
+      metric.gauge.value = reading.value;
+    }
+    families.back().metric.push_back(std::move(metric));
+  }
+  return prometheus::TextSerializer().Serialize(families);
+}
+
+}  // namespace tessera::extender

@@ -1,0 +1,49 @@
+// extender/metrics.h
+//
+// What Prometheus sees. Durations and rates are counted here as they happen; what the books know is read when
+// somebody asks. docs/extender.md lists every name. One thread.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "http/server.h"
+
+namespace tessera::extender {
+
+// A number that somebody else keeps.
+struct Reading {
+  enum class Kind { kGauge, kCounter };
+
+  std::string name;  // "tessera_extender_nodes"
+  std::string help;
+  Kind kind = Kind::kGauge;
+  std::vector<std::pair<std::string, std::string>> labels;
+  double value = 0;
+};
+
+class Metrics {
+ public:
+  Metrics();
+  Metrics(const Metrics&) = delete;
+  Metrics& operator=(const Metrics&) = delete;
+  ~Metrics();
+
+  void answered(const http::Access& access);
+  void filtered(std::size_t fit, std::size_t failed, std::size_t hopeless);
+  void bad_body();
+  void bind_decided(std::chrono::nanoseconds took);
+
+  // All of it in the text format; readings of the same name must stand together.
+  [[nodiscard]] std::string text(const std::vector<Reading>& readings) const;
+
+ private:
+  struct Inside;
+  std::unique_ptr<Inside> inside_;
+};
+
+}  // namespace tessera::extender

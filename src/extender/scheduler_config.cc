@@ -1,0 +1,158 @@
+#include "extender/scheduler_config.h"
+
+#include <fmt/format.h>
+#include <yaml-cpp/yaml.h>
+
+namespace tessera::extender {
+
+namespace {
+
+constexpr const char* kApiVersion = "kubescheduler.config.k8s.io/v1";
+constexpr const char* kKind = "KubeSchedulerConfiguration";
+constexpr const char* kPrefix = "/gpushare-scheduler";
+
+// kube-scheduler's own filters drop nodes whose kubelet reports too little of a resource, so that only
+// candidates come to us. The compute share is no resource of kubelet: without `ignored` every pod with one
+// would end there, and not with our reason.
+YAML::Node managed(const std::string& name, bool ignored) {
+  YAML::Node node;
+  node["name"] = name;
+  node["ignoredByScheduler"] = ignored;
+  return node;
+}
+
+YAML::Node stanza(const Config& config, const std::string& url) {
+  const alloc::ResourceNames names(config.resources);
+  YAML::Node node;
+  node["urlPrefix"] = url + kPrefix;
+  node["filterVerb"] = "filter";
+  node["prioritizeVerb"] = "prioritize";
+  node["weight"] = 1;
+  node["preemptVerb"] = "preempt";
+  node["bindVerb"] = "bind";
+  if (url.starts_with("https:")) {
+    node["enableHTTPS"] = true;
+  }
+  // Longer than a bind may take, so that its answer is heard.
+  node["httpTimeout"] = "10s";
+  node["nodeCacheCapable"] = true;
+  node["ignorable"] = false;
+  node["managedResources"].push_back(managed(names.memory(), false));
+  node["managedResources"].push_back(managed(names.whole(), false));
+  node["managedResources"].push_back(managed(names.count(), false));
+  node["managedResources"].push_back(managed(names.core_percent(), true));
+  return node;
+}
+
+std::string text_of(const YAML::Node& node) {
+  YAML::Emitter emitter;
+  emitter << node;
+  return std::string(emitter.c_str()) + "\n";
+}
+
+std::string scalar(const YAML::Node& node) {
+  return node && node.IsScalar() ? node.Scalar() : "";
+}
+
+bool is_ours(const YAML::Node& extender) {
+  return scalar(extender["urlPrefix"]).ends_with(kPrefix);
+}
+
+Status check_other(const YAML::Node& other, const Config& config, const std::string& name) {
+  if (!scalar(other["bindVerb"]).empty()) {
+    return fail(
+        ErrorCode::kConflict,
+        fmt::format(
+            "{}: the extender at {} binds pods already (bindVerb), and kube-scheduler allows only one; "
+            "use a second scheduler for GPU pods instead",
+            name, scalar(other["urlPrefix"])));
+  }
+  const alloc::ResourceNames names(config.resources);
+  for (const auto& resource : other["managedResources"]) {
+    if (names.find(scalar(resource["name"]))) {
+      return fail(ErrorCode::kConflict, fmt::format("{}: the extender at {} manages {} already", name,
+                                                    scalar(other["urlPrefix"]), scalar(resource["name"])));
+    }
+  }
+  return {};
+}
+
+Result<SchedulerConfig> merge(const Config& config, const std::string& url, YAML::Node root,
+                              const std::string& name) {
+  if (!root.IsMap() || scalar(root["kind"]) != kKind) {
+    return fail(ErrorCode::kInvalid, fmt::format("{}: not a {}", name, kKind));
+  }
+  if (scalar(root["apiVersion"]) != kApiVersion) {
+    return fail(
+        ErrorCode::kInvalid,
+        fmt::format("{}: apiVersion is \"{}\"; kube-scheduler 1.25 and newer want {}: change that first",
+                    name, scalar(root["apiVersion"]), kApiVersion));
+  }
+  SchedulerConfig merged;
+  YAML::Node extenders(YAML::NodeType::Sequence);
+  bool placed = false;
+  for (const auto& extender : root["extenders"]) {
+    if (is_ours(extender)) {
+      if (!placed) {
+        extenders.push_back(stanza(config, url));
+        placed = true;
+      }
+      continue;
+    }
+    if (Status status = check_other(extender, config, name); !status) {
+      return fail(status.error());
+    }
+    extenders.push_back(extender);
+  }
+  if (!placed) {
+    extenders.push_back(stanza(config, url));
+  }
+  root["extenders"] = extenders;
+  if (!root["percentageOfNodesToScore"]) {
+    root["percentageOfNodesToScore"] = 100;
+  } else if (scalar(root["percentageOfNodesToScore"]) != "100") {
+    merged.remarks.push_back(fmt::format(
+        "{}: percentageOfNodesToScore is {}; with less than 100 kube-scheduler looks at a part of the nodes "
+        "only, and a pod may wait although a node outside of it has the GPU",
+        name, scalar(root["percentageOfNodesToScore"])));
+  }
+  merged.yaml = text_of(root);
+  return merged;
+}
+
+}  // namespace
+
+std::string default_url(const Config& config) {
+  const char* scheme = config.tls_certificate.empty() ? "http" : "https";
+  return config.attach == Attach::kSidecar ? fmt::format("{}://127.0.0.1:{}", scheme, config.port)
+                                           : fmt::format("{}://127.0.0.1:32766", scheme);
+}
+
+std::string scheduler_config(const Config& config, const std::string& url) {
+  YAML::Node root;
+  root["apiVersion"] = kApiVersion;
+  root["kind"] = kKind;
+  if (config.attach == Attach::kSidecar) {
+    root["leaderElection"]["leaderElect"] = true;
+    root["leaderElection"]["resourceName"] = "tessera-scheduler";
+    root["leaderElection"]["resourceNamespace"] = "kube-system";
+    YAML::Node profile;
+    profile["schedulerName"] = "tessera-scheduler";
+    root["profiles"].push_back(profile);
+  }
+  // The nodes that kube-scheduler does not look at may be the only ones with the right GPU.
+  root["percentageOfNodesToScore"] = 100;
+  root["extenders"].push_back(stanza(config, url));
+  return text_of(root);
+}
+
+Result<SchedulerConfig> merge_scheduler_config(const Config& config, const std::string& url,
+                                               std::string_view existing, const std::string& name) {
+  try {
+    return merge(config, url, YAML::Load(std::string(existing)), name);
+  } catch (const YAML::Exception& error) {
+    return fail(ErrorCode::kInvalid, fmt::format("{}:{}: {}", name, error.mark.line + 1, error.msg));
+  }
+}
+
+}  // namespace tessera::extender

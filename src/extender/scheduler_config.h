@@ -1,0 +1,35 @@
+// extender/scheduler_config.h
+//
+// The KubeSchedulerConfiguration that attaches a kube-scheduler to this extender: printed ready-made, or
+// added to one that exists. Pure.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "extender/config.h"
+
+namespace tessera::extender {
+
+struct SchedulerConfig {
+  std::string yaml;
+  // What the reader should know about an existing configuration that was left as it is.
+  std::vector<std::string> remarks;
+};
+
+// Where the scheduler reaches the extender: the pod's own loopback for a sidecar, for a Service the NodePort
+// of the original.
+std::string default_url(const Config& config);
+
+// A whole configuration for config.attach. `url` without the prefix: "http://127.0.0.1:39999".
+std::string scheduler_config(const Config& config, const std::string& url);
+
+// Adds our extender to `existing`, or puts it in the place of an earlier one of ours. Everything else stays
+// as it is, but comments are lost. kInvalid when it is not such a configuration, and kConflict when another
+// extender binds pods already or manages one of our resources: kube-scheduler allows only one.
+Result<SchedulerConfig> merge_scheduler_config(const Config& config, const std::string& url,
+                                               std::string_view existing, const std::string& name);
+
+}  // namespace tessera::extender

@@ -1,0 +1,226 @@
+#include "extender/service.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <memory>
+#include <utility>
+
+#include "base/log.h"
+#include "base/version.h"
+#include "extender/inspect.h"
+
+namespace tessera::extender {
+
+namespace {
+
+// Of the GPU share original and of the two generations of the topology scheduler.
+constexpr std::string_view kShares = "/gpushare-scheduler";
+constexpr std::array<std::string_view, 2> kTopologies{"/gputopology-scheduler", "/gpu-scheduler-extender"};
+
+// What stands after `prefix` and a slash; nothing when the path is another one.
+std::optional<std::string_view> below(std::string_view path, std::string_view prefix) {
+  if (!path.starts_with(prefix) || path.size() <= prefix.size() || path[prefix.size()] != '/') {
+    return std::nullopt;
+  }
+  return path.substr(prefix.size() + 1);
+}
+
+void send_text(http::Reply reply, int status, std::string text) {
+  reply.send({.status = status, .content_type = "text/plain; charset=utf-8", .body = std::move(text)});
+}
+
+bool is_get(const http::Request& request, http::Reply& reply) {
+  if (request.method() == "GET" || request.method() == "HEAD") {
+    return true;
+  }
+  reply.send_error(405, "only GET is understood here");
+  return false;
+}
+
+// The node of "inspect" or "inspect/NODE".
+std::optional<std::string_view> inspected(std::string_view verb) {
+  if (verb == "inspect" || verb == "inspect/") {
+    return "";
+  }
+  return below(verb, "inspect");
+}
+
+}  // namespace
+
+Service::Service(Books& books, Binder& binder, Metrics& metrics, Sources sources)
+    : books_(books),
+      binder_(binder),
+      metrics_(metrics),
+      sources_(std::move(sources)),
+      reader_(books.names()),
+      decisions_(books) {
+  binder_.on_decided([this](std::chrono::nanoseconds took) { metrics_.bind_decided(took); });
+}
+
+void Service::handle_health(http::Request& request, http::Reply reply) {
+  const std::string_view path = request.path();
+  if (path == "/healthz" && is_get(request, reply)) {
+    request.set_route("healthz");
+    send_text(std::move(reply), 200, "ok\n");
+  } else if (path == "/readyz" && is_get(request, reply)) {
+    request.set_route("readyz");
+    const std::string missing = sources_.not_ready();
+    send_text(std::move(reply), missing.empty() ? 200 : 503, missing.empty() ? "ok\n" : missing + "\n");
+  } else if (path == "/metrics" && is_get(request, reply)) {
+    request.set_route("metrics");
+    reply.send({.content_type = "text/plain; version=0.0.4", .body = metrics_.text(sources_.readings())});
+  } else if (path == "/version" && is_get(request, reply)) {
+    request.set_route("version");
+    send_text(std::move(reply), 200, std::string(version()));
+  } else if (path != "/healthz" && path != "/readyz" && path != "/metrics" && path != "/version") {
+    reply.send_error(404, "there is nothing at this path");
+  }
+}
+
+void Service::handle(http::Request& request, http::Reply reply) {
+  const std::string_view path = request.path();
+  if (const auto rest = below(path, kShares)) {
+    if (const auto node = inspected(*rest)) {
+      request.set_route("inspect");
+      if (is_get(request, reply)) {
+        reply.send({.body = inspect_shares(books_, *node)});
+      }
+      return;
+    }
+    verb(*rest, request, std::move(reply));
+    return;
+  }
+  for (const std::string_view prefix : kTopologies) {
+    if (const auto rest = below(path, prefix)) {
+      if (const auto node = inspected(*rest)) {
+        request.set_route("inspect");
+        if (is_get(request, reply)) {
+          reply.send({.body = inspect_topology(books_, *node)});
+        }
+        return;
+      }
+      verb(*rest, request, std::move(reply));
+      return;
+    }
+  }
+  handle_health(request, std::move(reply));
+}
+
+void Service::verb(std::string_view name, http::Request& request, http::Reply reply) {
+  struct Verb {
+    std::string_view name;
+    std::string_view route;
+    void (Service::*answer)(http::Request&, http::Reply);
+  };
+  static constexpr std::array<Verb, 5> kVerbs{{{"filter", "filter", &Service::filter},
+                                               {"prioritize", "prioritize", &Service::prioritize},
+                                               {"sort", "prioritize", &Service::prioritize},
+                                               {"preempt", "preempt", &Service::preempt},
+                                               {"bind", "bind", &Service::bind}}};
+  for (const Verb& known : kVerbs) {
+    if (name == known.name) {
+      request.set_route(known.route);
+      if (request.method() != "POST") {
+        reply.send_error(405, "kube-scheduler sends this as POST");
+        return;
+      }
+      (this->*known.answer)(request, std::move(reply));
+      return;
+    }
+  }
+  reply.send_error(404, "there are filter, prioritize, sort, preempt, bind and inspect");
+}
+
+void Service::filter(http::Request& request, http::Reply reply) {
+  std::string body = reply.recycled();
+  if (const std::string missing = sources_.not_ready(); !missing.empty()) {
+    write_filter_error("tessera-extender is not ready: " + missing, body);
+    reply.send({.body = std::move(body)});
+    return;
+  }
+  const Result<const NodeArgs*> args = reader_.node_args(request.body());
+  if (!args) {
+    metrics_.bad_body();
+    log::warn("bad body", {{"route", "filter"}, {"peer", request.peer()}, {"why", args.error()}});
+    write_filter_error(args.error().text(), body);
+    reply.send({.body = std::move(body)});
+    return;
+  }
+  const Decisions::FilterSummary summary = decisions_.filter(**args, body);
+  metrics_.filtered(summary.fit, summary.failed, summary.hopeless);
+  const std::size_t nodes = (*args)->names.size();
+  if (summary.fit == 0 && nodes > 0) {
+    tell_unschedulable((*args)->pod, summary, nodes);
+  }
+  if (log::enabled(log::Level::kDebug)) {
+    log::debug("filter", {{"pod", (*args)->pod.pod_namespace + "/" + (*args)->pod.name},
+                          {"nodes", nodes},
+                          {"fit", summary.fit}});
+  }
+  reply.send({.body = std::move(body)});
+}
+
+void Service::tell_unschedulable(const alloc::PodSpec& pod, const Decisions::FilterSummary& summary,
+                                 std::size_t nodes) {
+  sources_.tell(
+      {.about = {.kind = "Pod", .namespace_name = pod.pod_namespace, .name = pod.name, .uid = pod.uid},
+       .warning = true,
+       .reason = "GpuUnavailable",
+       .message = fmt::format("None of {} nodes can take it: {}{}{}", nodes, summary.main_reason,
+                              summary.nearest.empty() ? "" : ". Nearest: ", summary.nearest)});
+}
+
+void Service::prioritize(http::Request& request, http::Reply reply) {
+  std::string body = reply.recycled();
+  if (const Result<const NodeArgs*> args = reader_.node_args(request.body())) {
+    decisions_.prioritize(**args, score_step_, body);
+  } else {
+    // There is no place for an error in this answer; kube-scheduler goes on without our scores.
+    metrics_.bad_body();
+    log::warn("bad body", {{"route", "prioritize"}, {"peer", request.peer()}, {"why", args.error()}});
+    body += "[]";
+  }
+  reply.send({.body = std::move(body)});
+}
+
+void Service::preempt(http::Request& request, http::Reply reply) {
+  std::string body = reply.recycled();
+  if (const Result<PreemptArgs> args = reader_.preempt_args(request.body())) {
+    const Decisions::PreemptSummary summary = decisions_.preempt(*args, body);
+    log::info("preempt", {{"pod", args->pod.pod_namespace + "/" + args->pod.name},
+                          {"proposed_nodes", summary.proposed},
+                          {"useful_nodes", summary.kept},
+                          {"spared_pods", summary.spared}});
+  } else {
+    // Nor in this one: nobody is evicted for a body that nobody understands.
+    metrics_.bad_body();
+    log::warn("bad body", {{"route", "preempt"}, {"peer", request.peer()}, {"why", args.error()}});
+    body += R"({"NodeNameToMetaVictims":{}})";
+  }
+  reply.send({.body = std::move(body)});
+}
+
+void Service::bind(http::Request& request, http::Reply reply) {
+  const auto send = [](http::Reply& to, const std::string& error) {
+    std::string body;
+    write_bind_result(error, body);
+    to.send({.body = std::move(body)});
+  };
+  if (const std::string missing = sources_.not_ready(); !missing.empty()) {
+    send(reply, "tessera-extender is not ready: " + missing);
+    return;
+  }
+  const Result<BindArgs> args = reader_.bind_args(request.body());
+  if (!args) {
+    metrics_.bad_body();
+    log::warn("bad body", {{"route", "bind"}, {"peer", request.peer()}, {"why", args.error()}});
+    send(reply, args.error().text());
+    return;
+  }
+  // std::function wants to be copied; the reply cannot be.
+  auto shared = std::make_shared<http::Reply>(std::move(reply));
+  binder_.bind(*args, [send, shared](const std::string& error) { send(*shared, error); });
+}
+
+}  // namespace tessera::extender

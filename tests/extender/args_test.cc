@@ -1,0 +1,154 @@
+#include "extender/args.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "base/file.h"
+
+namespace tessera::extender {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr const char* kPod =
+    R"({"metadata":{"name":"train-7","namespace":"ml","uid":"u7","annotations":{"tessera.io/policy":"spread","x":"y"}},)"
+    R"("spec":{"priority":7,"containers":[{"name":"main","resources":{"limits":{"aliyun.com/gpu-mem":"8","cpu":"2"}}}]}})";
+
+class Args : public ::testing::Test {
+ protected:
+  json::PaddedView body(const std::string& text) {
+    buffer_ = json::PaddedBuffer(text);
+    return buffer_.view();
+  }
+
+  json::PaddedBuffer buffer_;
+  ArgsReader reader_{alloc::ResourceNames()};
+};
+
+TEST_F(Args, ReadsPodAndNames) {
+  const auto args = reader_.node_args(
+      body(std::string(R"({"Pod":)") + kPod + R"(,"Nodes":null,"NodeNames":["a", "b\u002dc"]})"));
+  ASSERT_TRUE(args) << args.error().text();
+  EXPECT_EQ((*args)->pod.name, "train-7");
+  EXPECT_EQ((*args)->pod.uid, "u7");
+  EXPECT_EQ((*args)->pod.priority, 7);
+  EXPECT_EQ((*args)->pod.annotations.size(), 1U);
+  EXPECT_TRUE((*args)->names_only);
+  EXPECT_THAT((*args)->names, ElementsAre("a", "b-c"));
+  EXPECT_THAT((*args)->raw, ElementsAre(R"("a")", R"("b\u002dc")"));
+}
+
+TEST_F(Args, TakesKeysInAnyCaseAndOrder) {
+  for (const char* names : {"nodenames", "NODENAMES", "nodeNames"}) {
+    const auto args = reader_.node_args(body(std::string(R"({")") + names + R"(":["a"],"nodes":null,"pod":)" +
+                                             kPod + R"(,"Other":{"deep":[1,2]}})"));
+    ASSERT_TRUE(args) << args.error().text();
+    EXPECT_THAT((*args)->names, ElementsAre("a"));
+  }
+}
+
+TEST_F(Args, ReadsWholeNodesAndKeepsTheirText) {
+  const auto args = reader_.node_args(body(
+      std::string(R"({"Pod":)") + kPod +
+      R"(,"Nodes":{"metadata":{},"items":[{"metadata":{"name":"a"},"x":1}, {"y":{},"metadata":{"labels":{},"name":"b"}}]},"NodeNames":null})"));
+  ASSERT_TRUE(args) << args.error().text();
+  EXPECT_FALSE((*args)->names_only);
+  EXPECT_THAT((*args)->names, ElementsAre("a", "b"));
+  EXPECT_THAT((*args)->raw, ElementsAre(R"({"metadata":{"name":"a"},"x":1})",
+                                        R"({"y":{},"metadata":{"labels":{},"name":"b"}})"));
+}
+
+TEST_F(Args, AnEmptyListOfNamesIsNotAMistake) {
+  const auto args = reader_.node_args(body(std::string(R"({"Pod":)") + kPod + R"(,"NodeNames":[]})"));
+  ASSERT_TRUE(args) << args.error().text();
+  EXPECT_THAT((*args)->names, IsEmpty());
+}
+
+TEST_F(Args, RefusesWhatIsNoRequestOfAScheduler) {
+  for (
+      const char* text :
+      {"", "{", "[]", "null", "{}", R"({"Pod":3,"NodeNames":[]})", R"({"Pod":{},"NodeNames":[3]})",
+       R"({"Pod":{},"NodeNames":{}})", R"({"Pod":{}})", R"({"NodeNames":["a"]})",
+       R"({"Pod":{},"NodeNames":["a"]} x)", R"({"Pod":{},"NodeNames":["a")",
+       R"({"Pod":{"spec":{"containers":[{"resources":{"limits":{"aliyun.com/gpu-mem":"x"}}}]}},"NodeNames":[]})"}) {
+    EXPECT_FALSE(reader_.node_args(body(text))) << text;
+  }
+}
+
+TEST_F(Args, ReadsBind) {
+  const auto args = reader_.bind_args(body(R"({"podname":"p","PodNamespace":"ml","PodUID":"u","Node":"a"})"));
+  ASSERT_TRUE(args) << args.error().text();
+  EXPECT_EQ(args->pod, "p");
+  EXPECT_EQ(args->pod_namespace, "ml");
+  EXPECT_EQ(args->uid, "u");
+  EXPECT_EQ(args->node, "a");
+}
+
+TEST_F(Args, ABindWithoutUidIsRefused) {
+  const auto args = reader_.bind_args(body(R"({"PodName":"p","PodNamespace":"ml","Node":"a"})"));
+  ASSERT_FALSE(args);
+  EXPECT_THAT(args.error().text(), HasSubstr("PodUID"));
+}
+
+TEST_F(Args, ReadsVictimsInBothForms) {
+  const auto meta = reader_.preempt_args(body(
+      std::string(R"({"Pod":)") + kPod +
+      R"(,"NodeNameToVictims":null,"NodeNameToMetaVictims":{"a":{"Pods":[{"UID":"v1"},{"UID":"v2"}],"NumPDBViolations":1},"b":{"Pods":null,"NumPDBViolations":0}}})"));
+  ASSERT_TRUE(meta) << meta.error().text();
+  ASSERT_EQ(meta->nodes.size(), 2U);
+  EXPECT_EQ(meta->nodes[0].node, "a");
+  EXPECT_EQ(meta->nodes[0].pods.size(), 2U);
+  EXPECT_EQ(meta->nodes[0].pods[1].uid, "v2");
+  EXPECT_FALSE(meta->nodes[0].pods[1].has_priority);
+  EXPECT_EQ(meta->nodes[0].pdb_violations, 1);
+  EXPECT_THAT(meta->nodes[1].pods, IsEmpty());
+
+  const auto whole =
+      reader_.preempt_args(body(std::string(R"({"Pod":)") + kPod + R"(,"NodeNameToVictims":{"a":{"Pods":[)" +
+                                kPod + R"(],"NumPDBViolations":0}},"NodeNameToMetaVictims":null})"));
+  ASSERT_TRUE(whole) << whole.error().text();
+  ASSERT_EQ(whole->nodes.size(), 1U);
+  EXPECT_EQ(whole->nodes[0].pods[0].uid, "u7");
+  EXPECT_TRUE(whole->nodes[0].pods[0].has_priority);
+  EXPECT_EQ(whole->nodes[0].pods[0].priority, 7);
+}
+
+// Every body that real kube-schedulers were seen to send.
+TEST_F(Args, ReadsAllCapturedBodies) {
+  const std::filesystem::path captures = std::filesystem::path(TESSERA_SHARED_DATA) / "captures";
+  if (!std::filesystem::exists(captures)) {
+    GTEST_SKIP() << "there are no captures at " << captures;
+  }
+  int read = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(captures)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.ends_with(".request.json")) {
+      continue;
+    }
+    const Result<std::string> text = read_file(entry.path().string());
+    ASSERT_TRUE(text) << text.error().text();
+    ++read;
+    if (name.find("filter") != std::string::npos || name.find("prioritize") != std::string::npos) {
+      const auto args = reader_.node_args(body(*text));
+      ASSERT_TRUE(args) << entry.path() << ": " << args.error().text();
+      EXPECT_FALSE((*args)->names.empty()) << entry.path();
+      EXPECT_FALSE((*args)->pod.uid.empty()) << entry.path();
+    } else if (name.find("bind") != std::string::npos) {
+      const auto args = reader_.bind_args(body(*text));
+      ASSERT_TRUE(args) << entry.path() << ": " << args.error().text();
+    } else {
+      const auto args = reader_.preempt_args(body(*text));
+      ASSERT_TRUE(args) << entry.path() << ": " << args.error().text();
+      EXPECT_EQ(args->nodes.size(), 2U) << entry.path();
+      EXPECT_EQ(args->nodes[0].pods.size(), 1U) << entry.path();
+    }
+  }
+  EXPECT_GT(read, 20);
+}
+
+}  // namespace
+}  // namespace tessera::extender

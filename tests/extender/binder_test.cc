@@ -1,0 +1,306 @@
+#include "extender/binder.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <boost/json.hpp>
+#include <deque>
+
+#include "../alloc/cluster.h"
+#include "http/server.h"
+
+namespace tessera::extender {
+namespace {
+
+using namespace std::chrono_literals;
+using alloc::testing::container;
+using alloc::testing::node_of;
+using alloc::testing::pod_of;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// As much of an API server as a bind meets: one pod, whose bindings can be answered, lost or refused.
+class BinderTest : public ::testing::Test {
+ protected:
+  enum class Binding { kDo, kDoAndLoseReply, kLoseBefore, kRefuse, kForbid };
+
+  BinderTest() {
+    books_.keep_node(node_of("gpu-a", {32, 32}));
+    books_.keep_node(node_of("gpu-b", {32}));
+    books_.keep_pod(pod_);
+    Result<http::Server> server = http::Server::create(
+        loop_, {}, [this](http::Request& request, http::Reply reply) { answer(request, std::move(reply)); });
+    EXPECT_TRUE(server) << server.error().text();
+    server_.emplace(*std::move(server));
+    kube::ClusterAccess access;
+    access.cluster.server = fmt::format("http://127.0.0.1:{}", server_->port());
+    Result<kube::Client> client = kube::Client::create(loop_, access, {});
+    EXPECT_TRUE(client) << client.error().text();
+    client_.emplace(*std::move(client));
+    binder_.emplace(
+        *client_, books_, BinderOptions{.timeout = 300ms, .answer_within = 1500ms, .ask_again = 20ms},
+        [this] { return may_act_for_; }, [this](const kube::EventNote& note) { events_.push_back(note); });
+  }
+
+  static boost::json::object pod_json(const std::string& uid, const std::string& node,
+                                      const boost::json::object& annotations) {
+    return {
+        {"metadata",
+         {{"name", "p"},
+          {"namespace", "ml"},
+          {"uid", uid},
+          {"resourceVersion", "7"},
+          {"annotations", annotations}}},
+        {"spec",
+         {{"nodeName", node},
+          {"containers", {{{"name", "main"}, {"resources", {{"limits", {{"aliyun.com/gpu-mem", "8"}}}}}}}}}},
+        {"status", {{"phase", "Pending"}}}};
+  }
+
+  static http::Response refusal(int status, const std::string& reason, const std::string& message) {
+    return {.status = status,
+            .body = boost::json::serialize(boost::json::object{{"kind", "Status"},
+                                                               {"status", "Failure"},
+                                                               {"reason", reason},
+                                                               {"message", message},
+                                                               {"code", status}})};
+  }
+
+  void answer(http::Request& request, http::Reply reply) {
+    if (request.method() == "GET") {
+      ++gets_;
+      if (!exists_) {
+        reply.send(refusal(404, "NotFound", "pods \"p\" not found"));
+        return;
+      }
+      reply.send({.body = boost::json::serialize(pod_json(uid_, bound_to_, annotations_))});
+      return;
+    }
+    posts_.emplace_back(request.body().text());
+    const Binding how = how_.empty() ? Binding::kDo : how_.front();
+    if (!how_.empty()) {
+      how_.pop_front();
+    }
+    if (how == Binding::kForbid) {
+      reply.send(refusal(403, "Forbidden", "may not"));
+      return;
+    }
+    if (how == Binding::kRefuse || (!bound_to_.empty() && how == Binding::kDo)) {
+      reply.send(refusal(409, "Conflict", "pod p is already assigned to node \"" + bound_to_ + "\""));
+      return;
+    }
+    if (how != Binding::kLoseBefore) {
+      const boost::json::value body = boost::json::parse(posts_.back());
+      bound_to_ = std::string(body.at("target").at("name").as_string());
+      annotations_ = body.at("metadata").at("annotations").as_object();
+    }
+    if (how == Binding::kDo) {
+      reply.send({.status = 201, .body = "{}"});
+      return;
+    }
+    lost_.push_back(std::move(reply));  // never answered
+  }
+
+  void bind(const std::string& node = "gpu-a", const std::string& uid = "uid-p") {
+    binder_->bind({.pod = "p", .pod_namespace = "ml", .uid = uid, .node = node},
+                  [this](const std::string& error) { answers_.push_back(error); });
+  }
+  bool answered(std::size_t count) {
+    return loop_.run_until([&] { return answers_.size() >= count; }, 10s);
+  }
+  bool settled() {
+    return loop_.run_until([&] { return binder_->under_way() == 0; }, 10s);
+  }
+  std::uint64_t free_units(const std::string& node) {
+    return books_.ledger().view(*books_.ledger().find_node(node)).free_units;
+  }
+
+  http::EventLoop loop_;
+  alloc::PodSpec pod_ = pod_of("p", {container("main", 8)});
+  Books books_{{}};
+  std::optional<http::Server> server_;
+  std::optional<kube::Client> client_;
+  std::optional<Binder> binder_;
+  std::chrono::milliseconds may_act_for_{300};
+  std::vector<kube::EventNote> events_;
+  std::vector<std::string> answers_;
+  // The API server's side.
+  std::deque<Binding> how_;
+  std::string uid_ = "uid-p";
+  bool exists_ = true;
+  std::string bound_to_;
+  boost::json::object annotations_;
+  std::vector<std::string> posts_;
+  std::vector<http::Reply> lost_;
+  int gets_ = 0;
+};
+
+TEST_F(BinderTest, BindsWithOneWriteThatCarriesEverything) {
+  bind();
+  ASSERT_TRUE(answered(1));
+  EXPECT_EQ(answers_[0], "");
+  ASSERT_EQ(posts_.size(), 1U);
+  EXPECT_EQ(gets_, 0);
+  const boost::json::value body = boost::json::parse(posts_[0]);
+  EXPECT_EQ(body.at("metadata").at("uid").as_string(), "uid-p");
+  EXPECT_EQ(body.at("target").at("name").as_string(), "gpu-a");
+  const boost::json::object& annotations = body.at("metadata").at("annotations").as_object();
+  EXPECT_TRUE(annotations.contains("tessera.io/allocation"));
+  EXPECT_EQ(annotations.at("ALIYUN_COM_GPU_MEM_IDX").as_string(), "0");
+  EXPECT_EQ(annotations.at("ALIYUN_COM_GPU_MEM_POD").as_string(), "8");
+  EXPECT_EQ(free_units("gpu-a"), 56U);
+  ASSERT_EQ(events_.size(), 1U);
+  EXPECT_THAT(events_[0].message, HasSubstr("GPU 0 (GPU-gpu-a-0) 8GiB on node gpu-a"));
+}
+
+TEST_F(BinderTest, AskedTwiceItBindsOnceAndAnswersBoth) {
+  bind();
+  bind();
+  ASSERT_TRUE(answered(2));
+  bind();
+  ASSERT_TRUE(answered(3));
+  EXPECT_THAT(answers_, ::testing::Each(IsEmpty()));
+  EXPECT_EQ(posts_.size(), 1U);
+  EXPECT_EQ(free_units("gpu-a"), 56U);
+}
+
+TEST_F(BinderTest, AskedForAnotherNodeMeanwhileItRefuses) {
+  bind("gpu-a");
+  bind("gpu-b");
+  ASSERT_TRUE(answered(2));
+  EXPECT_THAT(answers_[0], HasSubstr("being bound to node gpu-a"));
+  EXPECT_EQ(answers_[1], "");
+  bind("gpu-b");
+  ASSERT_TRUE(answered(3));
+  EXPECT_THAT(answers_[2], HasSubstr("already bound to node gpu-a"));
+  EXPECT_EQ(posts_.size(), 1U);
+  EXPECT_EQ(free_units("gpu-b"), 32U);
+}
+
+TEST_F(BinderTest, GivesTheGpuBackOnADefiniteRefusal) {
+  how_ = {Binding::kForbid};
+  bind();
+  ASSERT_TRUE(answered(1));
+  EXPECT_THAT(answers_[0], HasSubstr("may not"));
+  EXPECT_EQ(free_units("gpu-a"), 64U);
+  ASSERT_EQ(events_.size(), 1U);
+  EXPECT_TRUE(events_[0].warning);
+  EXPECT_EQ(events_[0].reason, "GpuBindFailed");
+}
+
+TEST_F(BinderTest, ALostReplyOfABindThatWasDoneIsASuccess) {
+  how_ = {Binding::kDoAndLoseReply};
+  bind();
+  ASSERT_TRUE(answered(1));
+  EXPECT_EQ(answers_[0], "");
+  EXPECT_EQ(binder_->counts().unknown, 1U);
+  EXPECT_EQ(free_units("gpu-a"), 56U);
+}
+
+TEST_F(BinderTest, ALostReplyOfABindThatWasNotDoneKeepsTheGpuUntilThatIsCertain) {
+  how_ = {Binding::kLoseBefore};
+  bind();
+  ASSERT_TRUE(loop_.run_until([&] { return gets_ == 1; }, 10s));
+  EXPECT_EQ(free_units("gpu-a"), 56U);
+  ASSERT_TRUE(answered(1));
+  EXPECT_NE(answers_[0], "");
+  EXPECT_GE(gets_, 2);
+  EXPECT_EQ(free_units("gpu-a"), 64U);
+}
+
+TEST_F(BinderTest, ABindThatShowsLateIsFound) {
+  how_ = {Binding::kLoseBefore};
+  bind();
+  ASSERT_TRUE(loop_.run_until([&] { return gets_ == 1; }, 10s));
+  bound_to_ = "gpu-a";
+  annotations_ = boost::json::parse(posts_[0]).at("metadata").at("annotations").as_object();
+  ASSERT_TRUE(answered(1));
+  EXPECT_EQ(answers_[0], "");
+  EXPECT_EQ(free_units("gpu-a"), 56U);
+}
+
+TEST_F(BinderTest, ARefusalBecauseItIsBoundThereAlreadyIsASuccess) {
+  bound_to_ = "gpu-a";
+  annotations_ = {
+      {"tessera.io/allocation", R"({"v":1,"containers":{"main":[{"gpu":"GPU-gpu-a-1","mem":8}]}})"}};
+  bind();
+  ASSERT_TRUE(answered(1));
+  EXPECT_EQ(answers_[0], "");
+  // What the pod's own record says counts, not what we would have chosen.
+  const auto view = books_.ledger().view(*books_.ledger().find_node("gpu-a"));
+  EXPECT_EQ(view.free[0], 32U);
+  EXPECT_EQ(view.free[1], 24U);
+}
+
+TEST_F(BinderTest, ARefusalBecauseItIsBoundElsewhereGivesTheGpuBack) {
+  bound_to_ = "gpu-b";
+  bind();
+  ASSERT_TRUE(answered(1));
+  EXPECT_THAT(answers_[0], HasSubstr("bound to node gpu-b"));
+  EXPECT_EQ(free_units("gpu-a"), 64U);
+}
+
+TEST_F(BinderTest, APodThatIsGoneGivesTheGpuBack) {
+  how_ = {Binding::kRefuse};
+  exists_ = false;
+  bind();
+  ASSERT_TRUE(answered(1));
+  EXPECT_THAT(answers_[0], HasSubstr("gone"));
+  EXPECT_EQ(free_units("gpu-a"), 64U);
+}
+
+TEST_F(BinderTest, AnotherPodOfTheSameNameIsNotTouched) {
+  uid_ = "uid-other";
+  bind("gpu-a", "uid-unknown");
+  ASSERT_TRUE(answered(1));
+  EXPECT_THAT(answers_[0], HasSubstr("another pod"));
+  EXPECT_THAT(posts_, IsEmpty());
+}
+
+TEST_F(BinderTest, APodThatTheWatchHasNotShownIsFetched) {
+  uid_ = "uid-new";
+  bind("gpu-a", "uid-new");
+  ASSERT_TRUE(answered(1));
+  EXPECT_EQ(answers_[0], "");
+  EXPECT_EQ(gets_, 1);
+  EXPECT_EQ(posts_.size(), 1U);
+}
+
+TEST_F(BinderTest, DoesNothingWhenItDoesNotLead) {
+  may_act_for_ = 0ms;
+  bind();
+  ASSERT_TRUE(answered(1));
+  EXPECT_THAT(answers_[0], HasSubstr("does not lead"));
+  EXPECT_THAT(posts_, IsEmpty());
+  EXPECT_EQ(free_units("gpu-a"), 64U);
+}
+
+TEST_F(BinderTest, SaysWhyWhenTheRoomHasGone) {
+  pod_.uid = "uid-q";
+  pod_.node_name = "gpu-b";
+  pod_.containers = {container("main", 30)};
+  pod_.annotations["tessera.io/allocation"] =
+      R"({"v":1,"containers":{"main":[{"gpu":"GPU-gpu-b-0","mem":30}]}})";
+  books_.keep_pod(pod_);
+  bind("gpu-b");
+  ASSERT_TRUE(answered(1));
+  EXPECT_THAT(answers_[0], HasSubstr("no single GPU has 8GiB free"));
+  EXPECT_THAT(posts_, IsEmpty());
+  EXPECT_EQ(binder_->counts().no_room, 1U);
+}
+
+TEST_F(BinderTest, WhileTheApiServerIsSilentTheCallerIsAnsweredAndTheGpuStays) {
+  how_ = {Binding::kDoAndLoseReply};
+  exists_ = true;
+  bind();
+  ASSERT_TRUE(loop_.run_until([&] { return posts_.size() == 1; }, 10s));
+  server_.reset();
+  ASSERT_TRUE(answered(1));
+  EXPECT_THAT(answers_[0], HasSubstr("stay reserved"));
+  EXPECT_EQ(free_units("gpu-a"), 56U);
+  EXPECT_EQ(binder_->under_way(), 1U);
+}
+
+}  // namespace
+}  // namespace tessera::extender

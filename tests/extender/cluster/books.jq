@@ -1,0 +1,36 @@
+# What is wrong between three views of the same cluster: the inventories of the nodes, the records of the pods and
+# the extender's books (/gpushare-scheduler/inspect). An empty list is right.
+#
+#   jq -n --slurpfile nodes nodes.json --slurpfile pods pods.json --slurpfile inspect inspect.json -f books.jq
+
+def of_gpu_pod: any(.spec.containers[]; (.resources.limits // {}) | keys | any(startswith("aliyun.com/gpu")));
+def name: .metadata.namespace + "/" + .metadata.name;
+
+($nodes[0].items
+ | map(select(.metadata.annotations["tessera.io/inventory"])
+       | {key: .metadata.name,
+          value: (.metadata.annotations["tessera.io/inventory"] | fromjson | .gpus
+                  | map({key: .uuid, value: (.memory_mib / 1024 | floor)}) | from_entries)})
+ | from_entries) as $total
+| [$pods[0].items[] | select(of_gpu_pod and .spec.nodeName and (.status.phase | IN("Succeeded", "Failed") | not))] as $bound
+| [$bound[] | . as $pod
+   | ((.metadata.annotations["tessera.io/allocation"] // "{}") | fromjson | .containers // {}) | to_entries[] | .value[]
+   | {node: $pod.spec.nodeName, gpu, pod: ($pod | name), whole: (.whole // false),
+      units: (if .whole then $total[$pod.spec.nodeName][.gpu] else .mem end)}] as $records
+| ([$records | group_by([.node, .gpu, .pod])[]
+    | [.[0].node, .[0].gpu, .[0].pod, (map(.units) | add)]] | sort) as $by_record
+| ([$inspect[0].nodes[] | . as $node | .devs[] | . as $gpu | .pods[]
+    | [$node.name, $gpu.uuid, .namespace + "/" + .name, .usedGPU]] | sort) as $by_books
+| [($bound[] | select(.metadata.annotations["tessera.io/allocation"] | not) | "\(name) is bound without a record"),
+   ($pods[0].items[] | select((.spec.nodeName | not) and .metadata.annotations["tessera.io/allocation"])
+    | "\(name) has a record and is not bound"),
+   ($records[] | select($total[.node][.gpu] | not) | "\(.pod) has \(.gpu), which \(.node) does not have"),
+   ($records | group_by([.node, .gpu])[] | . as $on
+    | ($on | map(.units) | add) as $sum
+    | if $sum > $total[$on[0].node][$on[0].gpu]
+      then "\($on[0].gpu) has \($total[$on[0].node][$on[0].gpu]) units and \($sum) are given away" else empty end),
+   ($records | group_by([.node, .gpu])[]
+    | select(any(.[]; .whole) and (map(.pod) | unique | length) > 1) | "\(.[0].gpu) is given away whole and shared"),
+   (($by_record - $by_books)[] | "not in the books: \(.)"),
+   (($by_books - $by_record)[] | "only in the books: \(.)"),
+   ($inspect[0].problems[] | "the books report: \(.text)")]

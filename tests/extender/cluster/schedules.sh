@@ -1,0 +1,84 @@
+#!/usr/bin/env bash
+# Pods of every kind go where they should, through the real scheduler; 500 at once against room for exactly 500, with
+# the extender killed in the middle, end with every GPU full and none given away twice.
+set -euo pipefail
+# shellcheck source=lib.sh
+source "$(dirname "$0")/lib.sh"
+
+extender_cluster_start
+gpu_nodes 2 4 16
+extender_start
+wait_for 20 "the extender is ready" extender_ready || finish
+
+kubectl create -f - >/dev/null <<'PODS'
+{"apiVersion": "v1", "kind": "List", "items": [
+ {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "shared"}, "spec": {"containers": [
+   {"name": "main", "image": "none", "resources": {"limits": {"aliyun.com/gpu-mem": "6"}}}]}},
+ {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "whole"}, "spec": {"containers": [
+   {"name": "main", "image": "none", "resources": {"limits": {"aliyun.com/gpu": "1"}}}]}},
+ {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "several"}, "spec": {"containers": [
+   {"name": "main", "image": "none", "resources": {"limits": {"aliyun.com/gpu": "2"}}}]}},
+ {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "containers"}, "spec": {"containers": [
+   {"name": "one", "image": "none", "resources": {"limits": {"aliyun.com/gpu-mem": "3"}}},
+   {"name": "two", "image": "none", "resources": {"limits": {"aliyun.com/gpu-mem": "4"}}},
+   {"name": "plain", "image": "none"}]}},
+ {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "split", "labels": {"aliyun.com/gpu-count": "2"}}, "spec": {"containers": [
+   {"name": "main", "image": "none", "resources": {"limits": {"aliyun.com/gpu-mem": "8"}}}]}},
+ {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "mixed"}, "spec": {"containers": [
+   {"name": "main", "image": "none", "resources": {"limits": {"aliyun.com/gpu-mem": "2"}}},
+   {"name": "side", "image": "none", "resources": {"limits": {"aliyun.com/gpu": "1"}}}]}},
+ {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "too-large"}, "spec": {"containers": [
+   {"name": "main", "image": "none", "resources": {"limits": {"aliyun.com/gpu-mem": "17"}}}]}}
+]}
+PODS
+for pod in shared whole several containers split mixed; do
+  wait_for 20 "$pod runs" pod_is "$pod" Running || true
+done
+record() { kubectl get pod "$1" -o 'jsonpath={.metadata.annotations.tessera\.io/allocation}'; }
+expect "shared: 6 units of one GPU" '[6]' "$(record shared | jq -c '[.containers.main[].mem]')"
+expect "whole: one GPU" '[true]' "$(record whole | jq -c '[.containers.main[].whole]')"
+expect "several: two different GPUs" 2 "$(record several | jq '[.containers.main[].gpu] | unique | length')"
+expect "containers: all on one GPU" 1 "$(record containers | jq '[.containers[][].gpu] | unique | length')"
+expect "split: half on each of two GPUs" '[4,4]' "$(record split | jq -c '[.containers.main[].mem]')"
+expect "mixed: the share is not on the whole GPU" 2 "$(record mixed | jq '[.containers[][].gpu] | unique | length')"
+refused() { kubectl get pod too-large -o 'jsonpath={.status.conditions[0].message}' | grep -q 'no GPU is as large as 17GiB'; }
+wait_for 20 "too-large waits, and says why" refused || true
+events_name_gpus() { kubectl get events --field-selector involvedObject.name=shared,reason=GpuAssigned -o name | grep -q .; }
+wait_for 20 "an Event names the GPUs" events_name_gpus || true
+check_books "annotations, books and inventory agree"
+
+kubectl delete pods --all --wait=false >/dev/null
+wait_for 30 "all are gone" no_pods || true
+check_books "and hold nothing any more"
+
+# 25 nodes with 4 GPUs of 10 units: room for exactly 500 pods of 2.
+kubectl delete nodes gpu-0001 gpu-0002 >/dev/null
+gpu_nodes 25 4 10
+begin=$(now_ms)
+pods_json many 500 '{"aliyun.com/gpu-mem": "2"}' | kubectl create -f - >/dev/null &
+creation=$!
+some_run() { (($(running many) >= 100)); }
+wait_for 60 "the first hundred of 500 run" some_run || true
+kill -KILL "$EXTENDER_PID"
+wait "$EXTENDER_PID" 2>/dev/null || true
+extender_start
+wait_for 20 "the extender is back after kill -9" extender_ready || true
+wait "$creation"
+wait_for 120 "all 500 run, where exactly 500 fit" all_running many 500 || true
+say "      500 pods in $(seconds_since "$begin") s, extender killed once"
+check_books "nothing is given away twice, and the books know all of it"
+failed=$(for result in no_room refused unknown; do metric "tessera_extender_binds_total{result=\"$result\"}"; done |
+  awk '{ sum += $1 } END { print sum + 0 }')
+check "at most 2% of the binds had to be repeated ($failed)" test "$failed" -le 10
+
+pods_json more 1 '{"aliyun.com/gpu-mem": "1"}' | kubectl create -f - >/dev/null
+waits() { kubectl get pod more-0001 -o 'jsonpath={.status.conditions[0].message}' | grep -q 'Insufficient aliyun.com/gpu-mem\|no single GPU has 1GiB free'; }
+wait_for 20 "the next one waits" waits || true
+kubectl delete pod many-0250 >/dev/null
+wait_for 30 "and gets the GPU of the first that ends" pod_is more-0001 Running || true
+check_books "and the books follow"
+kill "$EXTENDER_PID"
+ended=0
+wait "$EXTENDER_PID" || ended=$?
+expect "it ends in order" 0 "$ended"
+finish

@@ -1,0 +1,206 @@
+#include "extender/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/file.h"
+#include "extender/flags.h"
+#include "extender/scheduler_config.h"
+
+namespace tessera::extender {
+namespace {
+
+using ::testing::HasSubstr;
+
+Environment no_environment() {
+  return [](const char*) { return std::nullopt; };
+}
+
+Result<Config> from_yaml(std::string_view yaml) {
+  Config config;
+  TRY(apply_yaml(yaml, "f.yaml", config));
+  TRY(check(config));
+  return config;
+}
+
+TEST(Config, AnEmptyFileIsAllDefaults) {
+  const Result<Config> config = from_yaml("");
+  ASSERT_TRUE(config) << config.error().text();
+  EXPECT_EQ(config->port, 39999);
+  EXPECT_EQ(config->address, "127.0.0.1");
+}
+
+TEST(Config, ReadsEverySetting) {
+  const Result<Config> config = from_yaml(R"(
+attach: service
+listen: 0.0.0.0:12345
+health: :12346
+log: {level: debug, format: json}
+unit: 256MiB
+resources: {prefix: example.com, whole: nvidia.com/gpu}
+policies: {shared: spread, whole: best_effort}
+scores: {step: 5}
+lease: {name: l, namespace: n, duration: 20s, renewDeadline: 12s, retryPeriod: 3s}
+limits: {bindTimeout: 1500ms, bindsAtOnce: 10, connections: 20, body: 8Mi}
+typicalPods:
+- {memory: 8, cpu: 500m, count: 3}
+- {gpus: 8, cpu: 64, models: [A100]}
+)");
+  ASSERT_TRUE(config) << config.error().text();
+  EXPECT_EQ(config->attach, Attach::kService);
+  EXPECT_EQ(config->address, "0.0.0.0");
+  EXPECT_EQ(config->port, 12345);
+  EXPECT_EQ(config->health_port, 12346);
+  EXPECT_EQ(config->log.level, log::Level::kDebug);
+  EXPECT_EQ(config->unit.in_mib(), 256U);
+  EXPECT_EQ(config->resources.prefix, "example.com");
+  EXPECT_EQ(config->share_policy, alloc::Policy::kSpread);
+  EXPECT_EQ(config->whole_policy, alloc::Policy::kBestEffort);
+  EXPECT_EQ(config->score_step, 5);
+  EXPECT_EQ(config->lease_duration, std::chrono::seconds(20));
+  EXPECT_EQ(config->bind_timeout, std::chrono::milliseconds(1500));
+  EXPECT_EQ(config->max_body_bytes, 8U << 20U);
+  ASSERT_EQ(config->typical_pods.size(), 2U);
+  EXPECT_EQ(config->typical_pods[0],
+            (TypicalPodSpec{.units = 8, .gpus = 1, .cpu_milli = 500, .models = {}, .count = 3}));
+  EXPECT_EQ(config->typical_pods[1].gpus, 8);
+}
+
+TEST(Config, MistakesComeWithFileLineAndSetting) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"listen: 1.2.3.4:99999", "f.yaml:1: listen is"},
+      {"\nlog:\n  level: loud", "f.yaml:3: log.level"},
+      {"polices: {}", "f.yaml:1: polices is not a setting; there are attach"},
+      {"policies: {shared: ring}", "policies.shared"},
+      {"policies: {whole: binpack}", "policies.whole"},
+      {"policies: {whole: static}", "needs policies.staticSets"},
+      {"unit: 3 bananas", "f.yaml:1: unit"},
+      {"limits: {bindTimeout: 10}", "f.yaml:1: limits.bindTimeout is \"10\""},
+      {"limits: {bindTimeout: 6s}", "less than lease.duration - lease.renewDeadline"},
+      {"typicalPods: [{cpu: 3}]", "f.yaml:1: typicalPods[0] needs memory"},
+      {"attach: maybe", "not sidecar or service"},
+      {"attach: sidecar\nattach: service", "f.yaml:2: attach is set twice"},
+      {"a: [", "f.yaml:"},
+      {"[1]", "must be a mapping"},
+      {"tls: {certificate: a}", "certificate and key"},
+      {"lease: {duration: 5s}", "retryPeriod < renewDeadline < duration"},
+  };
+  for (const auto& [yaml, wanted] : cases) {
+    const Result<Config> config = from_yaml(yaml);
+    ASSERT_FALSE(config) << yaml;
+    EXPECT_THAT(config.error().text(), HasSubstr(wanted));
+  }
+}
+
+TEST(Config, TheOriginalsEnvironmentStillWorksAndFlagsWin) {
+  const Environment environment = [](const char* name) -> std::optional<std::string> {
+    const std::string_view which = name;
+    return which == "PORT"         ? std::optional<std::string>("12345")
+           : which == "LOG_LEVEL"  ? std::optional<std::string>("warn")
+           : which == "THREADNESS" ? std::optional<std::string>("8")
+                                   : std::nullopt;
+  };
+  const char* plain[] = {"tessera-extender"};
+  const auto line = std::get<CommandLine>(parse_command_line(1, plain, environment));
+  const Result<Config> config = line.load();
+  ASSERT_TRUE(config) << config.error().text();
+  EXPECT_EQ(config->port, 12345);
+  EXPECT_EQ(config->address, "0.0.0.0");
+  EXPECT_EQ(config->log.level, log::Level::kWarn);
+
+  const char* flags[] = {"tessera-extender", "--listen", "127.0.0.1:7", "--log-level", "error"};
+  const Result<Config> with_flags = std::get<CommandLine>(parse_command_line(5, flags, environment)).load();
+  ASSERT_TRUE(with_flags) << with_flags.error().text();
+  EXPECT_EQ(with_flags->port, 7);
+  EXPECT_EQ(with_flags->log.level, log::Level::kError);
+}
+
+TEST(Config, AWrongFlagIsAUsageErrorAndAWrongValueNamesTheFlag) {
+  const char* unknown[] = {"tessera-extender", "--nonsense"};
+  EXPECT_EQ(std::get<int>(parse_command_line(2, unknown, no_environment())), 2);
+  const char* wrong[] = {"tessera-extender", "--unit", "stone"};
+  const Result<Config> config = std::get<CommandLine>(parse_command_line(3, wrong, no_environment())).load();
+  ASSERT_FALSE(config);
+  EXPECT_THAT(config.error().text(), HasSubstr("--unit"));
+}
+
+TEST(Config, ReloadTakesPoliciesAndNamesWhatNeedsARestart) {
+  Config running;
+  Config next;
+  next.share_policy = alloc::Policy::kSpread;
+  next.score_step = 3;
+  EXPECT_TRUE(take_over_reloadable(next, running).empty());
+  EXPECT_EQ(running.share_policy, alloc::Policy::kSpread);
+  EXPECT_EQ(running.score_step, 3);
+  next.port = 1;
+  next.unit = alloc::Unit::mib();
+  EXPECT_EQ(take_over_reloadable(next, running), (std::vector<std::string>{"listen", "unit"}));
+  EXPECT_EQ(running.port, 39999);
+}
+
+TEST(SchedulerConfig, TheReadyMadeFilesAreWhatTheProgramPrints) {
+  Config config;
+  EXPECT_EQ(read_file("deploy/scheduler-config/second-scheduler.yaml").value_or(""),
+            scheduler_config(config, default_url(config)));
+  config.attach = Attach::kService;
+  EXPECT_EQ(read_file("deploy/scheduler-config/cluster-scheduler.yaml").value_or(""),
+            scheduler_config(config, default_url(config)));
+}
+
+constexpr const char* kExisting = R"(
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: default-scheduler
+  pluginConfig: [{name: NodeResourcesFit, args: {x: 1}}]
+extenders:
+- {urlPrefix: "http://other/", filterVerb: f}
+)";
+
+TEST(SchedulerConfig, MergeAddsTheStanzaAndKeepsTheRest) {
+  const auto merged = merge_scheduler_config({}, "http://e:1", kExisting, "s.yaml");
+  ASSERT_TRUE(merged) << merged.error().text();
+  EXPECT_THAT(merged->yaml, HasSubstr("http://other/"));
+  EXPECT_THAT(merged->yaml, HasSubstr("http://e:1/gpushare-scheduler"));
+  EXPECT_THAT(merged->yaml, HasSubstr("NodeResourcesFit"));
+  EXPECT_THAT(merged->yaml, HasSubstr("percentageOfNodesToScore: 100"));
+  EXPECT_TRUE(merged->remarks.empty());
+}
+
+TEST(SchedulerConfig, MergeTwiceIsMergeOnce) {
+  const auto once = merge_scheduler_config({}, "http://e:1", kExisting, "s.yaml");
+  const auto twice = merge_scheduler_config({}, "http://e:1", once->yaml, "s.yaml");
+  ASSERT_TRUE(twice) << twice.error().text();
+  EXPECT_EQ(once->yaml, twice->yaml);
+}
+
+TEST(SchedulerConfig, MergeRefusesWhatKubeSchedulerWould) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"a: b", "not a KubeSchedulerConfiguration"},
+      {"apiVersion: kubescheduler.config.k8s.io/v1beta2\nkind: KubeSchedulerConfiguration", "apiVersion is"},
+      {"apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nextenders:\n- "
+       "{urlPrefix: u, bindVerb: b}",
+       "binds pods already"},
+      {"apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nextenders:\n- "
+       "{urlPrefix: u, managedResources: "
+       "[{name: aliyun.com/gpu}]}",
+       "manages aliyun.com/gpu already"},
+      {"x: [", "s.yaml:"},
+  };
+  for (const auto& [yaml, wanted] : cases) {
+    const auto merged = merge_scheduler_config({}, "http://e:1", yaml, "s.yaml");
+    ASSERT_FALSE(merged) << yaml;
+    EXPECT_THAT(merged.error().text(), HasSubstr(wanted));
+  }
+}
+
+TEST(SchedulerConfig, MergeKeepsAnotherPercentageAndSaysWhatItMeans) {
+  const auto merged = merge_scheduler_config(
+      {}, "http://e:1", std::string(kExisting) + "percentageOfNodesToScore: 30\n", "s.yaml");
+  ASSERT_TRUE(merged) << merged.error().text();
+  EXPECT_THAT(merged->yaml, HasSubstr("percentageOfNodesToScore: 30"));
+  ASSERT_EQ(merged->remarks.size(), 1U);
+}
+
+}  // namespace
+}  // namespace tessera::extender

@@ -1,0 +1,286 @@
+#include "extender/decisions.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <boost/json.hpp>
+
+#include "../alloc/cluster.h"
+
+namespace tessera::extender {
+namespace {
+
+using alloc::testing::container;
+using alloc::testing::node_of;
+using alloc::testing::pod_of;
+using ::testing::HasSubstr;
+
+class DecisionsTest : public ::testing::Test {
+ protected:
+  DecisionsTest() {
+    node("big", {32, 32});
+    node("small", {8, 8});
+  }
+
+  void node(const std::string& name, const std::vector<std::uint32_t>& gib) {
+    books_.keep_node(node_of(name, gib));
+  }
+
+  // A pod with a record that is already bound.
+  void bound(const std::string& name, const std::string& where, unsigned gpu, unsigned units,
+             std::int64_t priority = 0) {
+    alloc::PodSpec pod = pod_of(name, {container("main", units)});
+    pod.node_name = where;
+    pod.priority = priority;
+    pod.annotations["tessera.io/allocation"] =
+        fmt::format(R"({{"v":1,"containers":{{"main":[{{"gpu":"{}","mem":{}}}]}}}})",
+                    alloc::testing::uuid_of(where, gpu), units);
+    books_.keep_pod(pod);
+  }
+
+  NodeArgs args(const alloc::PodSpec& pod, const std::vector<std::string>& names) {
+    NodeArgs made;
+    made.pod = pod;
+    body_.clear();
+    for (const std::string& name : names) {
+      body_ += "\"" + name + "\",";
+    }
+    std::size_t at = 0;
+    for (const std::string& name : names) {
+      made.raw.push_back(std::string_view(body_).substr(at, name.size() + 2));
+      made.names.push_back(std::string_view(body_).substr(at + 1, name.size()));
+      at += name.size() + 3;
+    }
+    return made;
+  }
+
+  boost::json::object filter(const alloc::PodSpec& pod, const std::vector<std::string>& names) {
+    std::string out;
+    summary_ = decisions_.filter(args(pod, names), out);
+    return boost::json::parse(out).as_object();
+  }
+
+  std::map<std::string, std::int64_t> prioritize(const alloc::PodSpec& pod,
+                                                 const std::vector<std::string>& names) {
+    std::string out;
+    decisions_.prioritize(args(pod, names), 128, out);
+    std::map<std::string, std::int64_t> scores;
+    const boost::json::value parsed = boost::json::parse(out);
+    for (const auto& entry : parsed.as_array()) {
+      scores[std::string(entry.at("Host").as_string())] = entry.at("Score").as_int64();
+    }
+    return scores;
+  }
+
+  boost::json::object preempt(const alloc::PodSpec& pod, std::vector<NodeVictims> nodes) {
+    PreemptArgs made{.pod = pod, .nodes = std::move(nodes)};
+    std::string out;
+    decisions_.preempt(made, out);
+    return boost::json::parse(out).as_object().at("NodeNameToMetaVictims").as_object();
+  }
+
+  static NodeVictims victims(const std::string& node, const std::vector<std::string>& pods,
+                             std::int64_t pdb = 0) {
+    NodeVictims made{.node = node, .pods = {}, .pdb_violations = pdb};
+    for (const std::string& pod : pods) {
+      made.pods.push_back({.uid = "uid-" + pod});
+    }
+    return made;
+  }
+
+  static std::vector<std::string> uids(const boost::json::value& node) {
+    std::vector<std::string> all;
+    for (const auto& pod : node.at("Pods").as_array()) {
+      all.emplace_back(pod.at("UID").as_string());
+    }
+    return all;
+  }
+
+  std::string body_;
+  Books books_{{}};
+  Decisions decisions_{books_};
+  Decisions::FilterSummary summary_;
+};
+
+TEST_F(DecisionsTest, FilterPassesNodesWithRoomAndSaysWhyOthersFail) {
+  bound("a", "big", 0, 30);
+  bound("b", "big", 1, 30);
+  const boost::json::object reply = filter(pod_of("p", {container("main", 8)}), {"big", "small", "nobody"});
+  EXPECT_EQ(boost::json::serialize(reply.at("NodeNames")), R"(["small"])");
+  EXPECT_TRUE(reply.at("Nodes").is_null());
+  EXPECT_EQ(reply.at("Error").as_string(), "");
+  EXPECT_EQ(reply.at("FailedNodes").at("big").as_string(),
+            "no single GPU has 8GiB free (tessera why pod/p -n ml)");
+  EXPECT_EQ(reply.at("FailedAndUnresolvableNodes").at("nobody").as_string(),
+            "node is not known to Tessera yet");
+}
+
+TEST_F(DecisionsTest, NodesThatEvictionCannotHelpAreUnresolvable) {
+  const boost::json::object reply = filter(pod_of("p", {container("main", 16)}), {"small", "big"});
+  EXPECT_EQ(boost::json::serialize(reply.at("NodeNames")), R"(["big"])");
+  EXPECT_EQ(reply.at("FailedAndUnresolvableNodes").at("small").as_string(), "no GPU is as large as 16GiB");
+  EXPECT_TRUE(reply.at("FailedNodes").as_object().empty());
+}
+
+TEST_F(DecisionsTest, AReasonDoesNotDependOnTheNodesNumbers) {
+  for (int i = 0; i < 50; ++i) {
+    node(fmt::format("n{}", i), {16});
+    bound(fmt::format("p{}", i), fmt::format("n{}", i), 0, 9U + static_cast<unsigned>(i) % 7);
+  }
+  std::vector<std::string> names;
+  for (int i = 0; i < 50; ++i) {
+    names.push_back(fmt::format("n{}", i));
+  }
+  const boost::json::object reply = filter(pod_of("p", {container("main", 8)}), names);
+  std::set<std::string> phrases;
+  for (const auto& [node, phrase] : reply.at("FailedNodes").as_object()) {
+    phrases.emplace(phrase.as_string());
+  }
+  EXPECT_EQ(reply.at("FailedNodes").as_object().size(), 50U);
+  EXPECT_EQ(phrases.size(), 1U);
+}
+
+TEST_F(DecisionsTest, SaysWhichNodeIsNearestWhenNoneFits) {
+  bound("a", "big", 0, 30);
+  bound("b", "big", 1, 25);
+  filter(pod_of("p", {container("main", 8)}), {"big"});
+  EXPECT_EQ(summary_.fit, 0U);
+  EXPECT_THAT(summary_.nearest, HasSubstr("7GiB"));
+}
+
+TEST_F(DecisionsTest, APodThatMakesNoSenseFitsNowhereAndSaysWhy) {
+  alloc::PodSpec pod = pod_of("p", {container("main", 8)});
+  pod.annotations["tessera.io/policy"] = "lucky";
+  const boost::json::object reply = filter(pod, {"big", "small"});
+  EXPECT_TRUE(reply.at("NodeNames").as_array().empty());
+  EXPECT_THAT(std::string(reply.at("FailedAndUnresolvableNodes").at("big").as_string()), HasSubstr("lucky"));
+}
+
+TEST_F(DecisionsTest, NamesInAnyOrderFindTheirNodes) {
+  std::vector<std::string> names;
+  for (int i = 0; i < 300; ++i) {
+    names.push_back(fmt::format("m{:03}", i));
+    node(names.back(), {static_cast<std::uint32_t>(i % 2 == 0 ? 16 : 4)});
+  }
+  const alloc::PodSpec pod = pod_of("p", {container("main", 8)});
+  for (int round = 0; round < 6; ++round) {
+    std::rotate(names.begin(), names.begin() + 37, names.end());
+    if (round % 2 == 1) {
+      std::ranges::reverse(names);
+    }
+    const boost::json::object reply = filter(pod, names);
+    ASSERT_EQ(reply.at("NodeNames").as_array().size(), 150U);
+    for (const auto& name : reply.at("NodeNames").as_array()) {
+      ASSERT_EQ((name.as_string()[3] - '0') % 2, 0) << name;
+    }
+  }
+}
+
+TEST_F(DecisionsTest, WithNodeObjectsTheAnswerHasObjects) {
+  NodeArgs made = args(pod_of("p", {container("main", 16)}), {"big", "small"});
+  made.names_only = false;
+  const std::string objects = R"({"metadata":{"name":"big"}},{"metadata":{"name":"small"}})";
+  made.raw = {std::string_view(objects).substr(0, 27), std::string_view(objects).substr(28)};
+  std::string out;
+  decisions_.filter(made, out);
+  const boost::json::value reply = boost::json::parse(out);
+  EXPECT_EQ(boost::json::serialize(reply.at("Nodes").at("items")), R"([{"metadata":{"name":"big"}}])");
+  EXPECT_TRUE(reply.at("NodeNames").is_null());
+  EXPECT_TRUE(reply.at("FailedAndUnresolvableNodes").as_object().contains("small"));
+}
+
+TEST_F(DecisionsTest, ANodeWithAnotherDevicePluginIsFenced) {
+  alloc::NodeSpec node = node_of("both", {32});
+  node.nvidia_gpus = 1;
+  books_.keep_node(node);
+  const boost::json::object reply = filter(pod_of("p", {container("main", 8)}), {"both"});
+  EXPECT_EQ(reply.at("FailedAndUnresolvableNodes").at("both").as_string(),
+            "another device plugin gives out the same GPUs");
+  node.nvidia_gpus = 0;
+  books_.keep_node(node);
+  EXPECT_EQ(filter(pod_of("p", {container("main", 8)}), {"both"}).at("NodeNames").as_array().size(), 1U);
+}
+
+TEST_F(DecisionsTest, PrioritizeGivesTheBestNodeMostAndOnlyEqualPlacesEqualScores) {
+  bound("a", "big", 0, 24);
+  node("empty", {32, 32});
+  const auto scores = prioritize(pod_of("p", {container("main", 8)}), {"small", "empty", "big", "nobody"});
+  EXPECT_GT(scores.at("big"), scores.at("empty"));
+  EXPECT_GT(scores.at("big"), 0);
+  EXPECT_EQ(scores.at("nobody"), 0);
+  // More than all that kube-scheduler's own plugins can say together, after its factor of ten.
+  EXPECT_GE((scores.at("big") - scores.at("empty")) * 10, 1200);
+}
+
+TEST_F(DecisionsTest, PrioritizeGivesNothingToNodesThatHaveBecomeFull) {
+  bound("a", "small", 0, 8);
+  bound("b", "small", 1, 8);
+  const auto scores = prioritize(pod_of("p", {container("main", 8)}), {"small", "big"});
+  EXPECT_EQ(scores.at("small"), 0);
+  EXPECT_EQ(scores.at("big"), 128);
+}
+
+TEST_F(DecisionsTest, PreemptKeepsOnlyTheVictimsThatFreeTheGpu) {
+  bound("a", "small", 0, 8);
+  bound("b", "small", 1, 4);
+  bound("c", "small", 1, 4);
+  const auto nodes = preempt(pod_of("p", {container("main", 8)}), {victims("small", {"a", "b", "c"}, 2)});
+  ASSERT_TRUE(nodes.contains("small"));
+  EXPECT_EQ(uids(nodes.at("small")), std::vector<std::string>{"uid-a"});
+  EXPECT_EQ(nodes.at("small").at("NumPDBViolations").as_int64(), 1);
+}
+
+TEST_F(DecisionsTest, PreemptDropsNodesWhereEvictionWouldNotHelp) {
+  bound("a", "small", 0, 4);
+  bound("b", "small", 1, 4);
+  bound("c", "small", 0, 4);
+  bound("d", "small", 1, 4);
+  // Eight units in all, but never on one GPU.
+  const auto nodes =
+      preempt(pod_of("p", {container("main", 8)}), {victims("small", {"a", "b"}), victims("nobody", {"x"})});
+  EXPECT_TRUE(nodes.empty());
+}
+
+TEST_F(DecisionsTest, PreemptSparesTheMoreImportantOfEquallyMany) {
+  bound("a", "small", 0, 8, 500);
+  bound("b", "small", 1, 8, 100);
+  const auto nodes = preempt(pod_of("p", {container("main", 8)}), {victims("small", {"a", "b"})});
+  EXPECT_EQ(uids(nodes.at("small")), std::vector<std::string>{"uid-b"});
+}
+
+TEST_F(DecisionsTest, PreemptWithManyVictimsSparesMostOfThem) {
+  node("many", {16});
+  std::vector<std::string> names;
+  for (int i = 0; i < 16; ++i) {
+    names.push_back(fmt::format("v{}", i));
+    bound(names.back(), "many", 0, 1, i);
+  }
+  const auto nodes = preempt(pod_of("p", {container("main", 4)}), {victims("many", names)});
+  const std::vector<std::string> gone = uids(nodes.at("many"));
+  EXPECT_EQ(gone.size(), 4U);
+  EXPECT_THAT(gone, ::testing::UnorderedElementsAre("uid-v0", "uid-v1", "uid-v2", "uid-v3"));
+}
+
+TEST_F(DecisionsTest, PreemptKeepsVictimsWithoutGpus) {
+  bound("a", "small", 0, 8);
+  alloc::PodSpec plain = pod_of("plain", {});
+  plain.node_name = "small";
+  books_.keep_pod(plain);
+  const auto nodes = preempt(pod_of("p", {container("main", 8)}), {victims("small", {"plain", "a"})});
+  EXPECT_THAT(uids(nodes.at("small")), ::testing::Contains("uid-plain"));
+}
+
+TEST_F(DecisionsTest, PreemptAcceptsEmptyListsAndReturnsNoneOfThem) {
+  EXPECT_TRUE(preempt(pod_of("p", {container("main", 8)}), {victims("small", {})}).empty());
+}
+
+TEST_F(DecisionsTest, PreemptLeavesTheBooksAsTheyWere) {
+  bound("a", "small", 0, 8);
+  preempt(pod_of("p", {container("main", 8)}), {victims("small", {"a"})});
+  const auto id = *books_.ledger().find_node("small");
+  EXPECT_EQ(books_.ledger().view(id).free[0], 0U);
+  EXPECT_EQ(books_.ledger().view(id).free[1], 8U);
+}
+
+}  // namespace
+}  // namespace tessera::extender
