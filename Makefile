@@ -1,6 +1,6 @@
 # The front door. `make help` lists what is here; everything behind it is a script that can be read and run alone.
 .DEFAULT_GOAL := help
-.PHONY: help setup build test demo demo-down bench fuzz lint format clean
+.PHONY: help setup build test demo demo-down bench fuzz soak lint format clean
 
 help: ## This list
 	@echo "Tessera: GPU sharing and topology-aware GPU scheduling for Kubernetes"
@@ -30,6 +30,10 @@ bench: ## Benchmarks, with ratios against a baseline in the same run
 fuzz: ## Fuzz every parser (FUZZ_SECONDS=30 each)
 	@scripts/setup test-tools
 	@scripts/fuzz
+
+soak: ## Long fault campaigns on a real cluster (SOAK_ROUNDS=3)
+	@scripts/setup test
+	@scripts/soak
 
 lint: ## clang-format, clang-tidy and shellcheck
 	@scripts/setup test-tools
