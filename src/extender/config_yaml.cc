@@ -28,6 +28,12 @@ class Setting {
     return {ErrorCode::kInvalid, fmt::format("{}:{}: {} {}", *file_, node_.Mark().line + 1, path_, why)};
   }
 
+  // Somebody else has said what is wrong.
+  [[nodiscard]] Error wrong(const Error& error) const {
+    return {ErrorCode::kInvalid,
+            fmt::format("{}:{}: {}: {}", *file_, node_.Mark().line + 1, path_, error.text())};
+  }
+
   [[nodiscard]] Result<std::string> text() const {
     if (!node_.IsScalar()) {
       return fail(wrong("must be a single value"));
@@ -97,7 +103,7 @@ class Setting {
   [[nodiscard]] Result<alloc::Policy> policy() const {
     Result<alloc::Policy> parsed = alloc::parse_policy(TRY(text()));
     if (!parsed) {
-      return fail(wrong(parsed.error().text()));
+      return fail(wrong(parsed.error()));
     }
     return parsed;
   }
@@ -172,7 +178,7 @@ Status read_static_sets(const Setting& setting, Config& config) {
   };
   Result<topology::StaticSets> sets = load();
   if (!sets) {
-    return fail(setting.wrong(": " + sets.error().text()));
+    return fail(setting.wrong(sets.error()));
   }
   config.static_sets = std::make_shared<const topology::StaticSets>(*std::move(sets));
   return {};
@@ -255,17 +261,17 @@ Status read_all(const Setting& root, Config& config) {
              {{"level", into(config.log.level,
                              [](const Setting& one) -> Result<log::Level> {
                                Result<log::Level> level = log::parse_level(TRY(one.text()));
-                               return level ? level : fail(one.wrong(level.error().text()));
+                               return level ? level : fail(one.wrong(level.error()));
                              })},
               {"format", into(config.log.format, [](const Setting& one) -> Result<log::Format> {
                  Result<log::Format> format = log::parse_format(TRY(one.text()));
-                 return format ? format : fail(one.wrong(format.error().text()));
+                 return format ? format : fail(one.wrong(format.error()));
                })}});
        }},
       {"unit", into(config.unit,
                     [](const Setting& one) -> Result<alloc::Unit> {
                       Result<alloc::Unit> unit = alloc::Unit::parse(TRY(one.text()));
-                      return unit ? unit : fail(one.wrong(unit.error().text()));
+                      return unit ? unit : fail(one.wrong(unit.error()));
                     })},
       {"resources",
        [&](const Setting& resources) {

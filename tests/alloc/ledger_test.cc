@@ -133,5 +133,24 @@ TEST(Ledger, SumsCpuAndMemoryOfAllPods) {
   EXPECT_EQ(ledger.view(*ledger.find_node("a")).cpu_milli_left, 64'000);
 }
 
+TEST(Ledger, PodsThatAreLeftOutForAQuestionComeBackExactly) {
+  Ledger ledger;
+  ledger.upsert_node(node_of("a", {16, 16}));
+  ledger.upsert_pod(bound_share("p", 3, "a", 1));
+  ledger.upsert_pod(bound_whole("q", "a", {0}));
+  PodSpec lost = bound_share("lost", 2, "a", 7);
+  ledger.upsert_pod(lost);
+  const std::vector<Problem> problems = ledger.problems();
+  {
+    const std::vector<std::string_view> uids{"uid-p", "uid-q", "uid-q", "uid-lost", "uid-nobody"};
+    const Absence absence = ledger.without(uids);
+    EXPECT_THAT(free_on(ledger, "a"), ElementsAre(16, 16));
+    EXPECT_EQ(ledger.view(*ledger.find_node("a")).whole_free, 0b11U);
+  }
+  EXPECT_THAT(free_on(ledger, "a"), ElementsAre(0, 13));
+  EXPECT_EQ(ledger.problems(), problems);
+  EXPECT_EQ(ledger.problem_total(ProblemKind::kLostGpu), 1U);
+}
+
 }  // namespace
 }  // namespace tessera::alloc::testing

@@ -1,0 +1,173 @@
+#include "extender/service.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <boost/json.hpp>
+
+#include "../alloc/cluster.h"
+#include "http/client.h"
+#include "http/server.h"
+
+namespace tessera::extender {
+namespace {
+
+using ::testing::HasSubstr;
+
+// The routes behind a real server; the API server is nowhere.
+class ServiceTest : public ::testing::Test {
+ protected:
+  ServiceTest() {
+    books_.keep_node(alloc::testing::node_of("gpu-a", {32, 32}));
+    books_.keep_pod(alloc::testing::bound_share("one", 8, "gpu-a", 1));
+    kube::ClusterAccess access;
+    access.cluster.server = "http://127.0.0.1:1";
+    client_.emplace(kube::Client::create(loop_, access, {}).value());
+    binder_.emplace(
+        *client_, books_, BinderOptions{.timeout = std::chrono::milliseconds(200)},
+        [] { return std::chrono::milliseconds(200); }, [](const kube::EventNote&) {});
+    service_.emplace(
+        books_, *binder_, metrics_,
+        Service::Sources{.not_ready = [this] { return not_ready_; },
+                         .readings = [] { return std::vector<Reading>(); },
+                         .tell = [this](const kube::EventNote& note) { events_.push_back(note); }});
+    server_.emplace(http::Server::create(
+                        loop_,
+                        {.on_access = [this](const http::Access& answered) { metrics_.answered(answered); }},
+                        [this](http::Request& request, http::Reply reply) {
+                          service_->handle(request, std::move(reply));
+                        })
+                        .value());
+    caller_.emplace(
+        http::Client::create(loop_, {.url = fmt::format("http://127.0.0.1:{}", server_->port())}).value());
+  }
+
+  http::ClientResponse call(const std::string& method, const std::string& target,
+                            const std::string& body = "") {
+    Result<http::ClientResponse> response =
+        caller_->fetch({.method = method, .target = target, .body = body});
+    EXPECT_TRUE(response) << response.error().text();
+    return *std::move(response);
+  }
+  boost::json::value json(const std::string& method, const std::string& target,
+                          const std::string& body = "") {
+    return boost::json::parse(call(method, target, body).body.text());
+  }
+
+  static std::string filter_body(int units) {
+    return fmt::format(
+        R"({{"Pod":{{"metadata":{{"name":"p","namespace":"ml","uid":"u"}},"spec":{{"containers":[{{"name":"m","resources":{{"limits":{{"aliyun.com/gpu-mem":"{}"}}}}}}]}}}},"NodeNames":["gpu-a"]}})",
+        units);
+  }
+
+  http::EventLoop loop_;
+  Books books_{{}};
+  Metrics metrics_;
+  std::string not_ready_;
+  std::vector<kube::EventNote> events_;
+  std::optional<kube::Client> client_;
+  std::optional<Binder> binder_;
+  std::optional<Service> service_;
+  std::optional<http::Server> server_;
+  std::optional<http::Client> caller_;
+};
+
+TEST_F(ServiceTest, VerbsAreServedUnderAllThreePrefixes) {
+  for (const char* prefix : {"/gpushare-scheduler", "/gputopology-scheduler", "/gpu-scheduler-extender"}) {
+    EXPECT_EQ(json("POST", std::string(prefix) + "/filter", filter_body(8)).at("NodeNames").as_array().size(),
+              1U)
+        << prefix;
+    // T1 of the topology scheduler: its prioritize was never reached because a slash was missing.
+    EXPECT_EQ(json("POST", std::string(prefix) + "/sort", filter_body(8)).as_array().size(), 1U) << prefix;
+    EXPECT_EQ(json("POST", std::string(prefix) + "/prioritize", filter_body(8)).as_array().size(), 1U)
+        << prefix;
+  }
+}
+
+// kube-scheduler hides the body of anything but 200.
+TEST_F(ServiceTest, BadBodiesAreAnsweredWith200AndAnError) {
+  for (const char* verb : {"filter", "bind"}) {
+    const http::ClientResponse response =
+        call("POST", std::string("/gpushare-scheduler/") + verb, "nonsense");
+    EXPECT_EQ(response.status, 200) << verb;
+    EXPECT_NE(boost::json::parse(response.body.text()).at("Error").as_string(), "") << verb;
+  }
+  EXPECT_EQ(call("POST", "/gpushare-scheduler/prioritize", "nonsense").body.text(), "[]");
+  EXPECT_EQ(call("POST", "/gpushare-scheduler/preempt", "").body.text(), R"({"NodeNameToMetaVictims":{}})");
+  EXPECT_THAT(std::string(call("GET", "/metrics").body.text()),
+              HasSubstr("tessera_extender_bad_bodies_total 4"));
+}
+
+TEST_F(ServiceTest, BindFailuresAreAnsweredWith200AndAnError) {
+  const http::ClientResponse response =
+      call("POST", "/gpushare-scheduler/bind",
+           R"({"PodName":"p","PodNamespace":"ml","PodUID":"u","Node":"gpu-a"})");
+  EXPECT_EQ(response.status, 200);
+  EXPECT_THAT(std::string(response.body.text()), HasSubstr("pod ml/p: bind to node gpu-a"));
+}
+
+TEST_F(ServiceTest, BeforeTheCachesAreFilledNothingIsDecided) {
+  not_ready_ = "pods are still being listed";
+  EXPECT_EQ(call("GET", "/readyz").status, 503);
+  EXPECT_EQ(call("GET", "/healthz").status, 200);
+  for (const char* verb : {"filter", "bind"}) {
+    EXPECT_THAT(
+        std::string(
+            json("POST", std::string("/gpushare-scheduler/") + verb, filter_body(8)).at("Error").as_string()),
+        HasSubstr("still being listed"));
+  }
+  not_ready_.clear();
+  EXPECT_EQ(call("GET", "/readyz").status, 200);
+}
+
+TEST_F(ServiceTest, InspectShowsTheBooksInTheOriginalsForm) {
+  const boost::json::value all = json("GET", "/gpushare-scheduler/inspect");
+  const boost::json::value& node = all.at("nodes").as_array().at(0);
+  EXPECT_EQ(node.at("name").as_string(), "gpu-a");
+  EXPECT_EQ(node.at("totalGPU").as_int64(), 64);
+  EXPECT_EQ(node.at("usedGPU").as_int64(), 8);
+  const boost::json::value& device = node.at("devs").as_array().at(1);
+  EXPECT_EQ(device.at("id").as_int64(), 1);
+  EXPECT_EQ(device.at("pods").as_array().at(0).at("name").as_string(), "one");
+  EXPECT_EQ(device.at("pods").as_array().at(0).at("usedGPU").as_int64(), 8);
+  EXPECT_EQ(json("GET", "/gpushare-scheduler/inspect/gpu-a").at("nodes").as_array().size(), 1U);
+}
+
+// E8 of the original: it fell over.
+TEST_F(ServiceTest, InspectOfAnUnknownNodeSaysSo) {
+  EXPECT_EQ(json("GET", "/gpushare-scheduler/inspect/nobody").at("error").as_string(),
+            "node nobody is not known to Tessera");
+}
+
+TEST_F(ServiceTest, TopologyInspectCountsGpusAndShowsLinks) {
+  const boost::json::value all = json("GET", "/gputopology-scheduler/inspect?detail=true");
+  const boost::json::value& node = all.at("nodes").as_array().at(0);
+  EXPECT_EQ(node.at("totalGPU").as_int64(), 2);
+  EXPECT_EQ(node.at("usedGPU").as_int64(), 1);
+  EXPECT_EQ(node.at("topology").as_array().size(), 2U);
+  EXPECT_EQ(all.at("policy").as_string(), "ring");
+}
+
+TEST_F(ServiceTest, WrongMethodsAndPathsAreRefused) {
+  EXPECT_EQ(call("GET", "/gpushare-scheduler/filter").status, 405);
+  EXPECT_EQ(call("POST", "/gpushare-scheduler/inspect", "{}").status, 405);
+  EXPECT_EQ(call("POST", "/gpushare-scheduler/nothing", "{}").status, 404);
+  EXPECT_EQ(call("GET", "/nothing").status, 404);
+  EXPECT_EQ(call("GET", "/gpushare-schedulerfilter").status, 404);
+}
+
+TEST_F(ServiceTest, APodThatFitsNowhereGetsAnEventThatSaysWhatLacks) {
+  json("POST", "/gpushare-scheduler/filter", filter_body(64));
+  ASSERT_EQ(events_.size(), 1U);
+  EXPECT_EQ(events_[0].reason, "GpuUnavailable");
+  EXPECT_THAT(events_[0].message, HasSubstr("no GPU is as large as 64GiB"));
+}
+
+TEST_F(ServiceTest, VersionIsBareText) {
+  EXPECT_THAT(std::string(call("GET", "/version").body.text()),
+              ::testing::MatchesRegex("[0-9]+\\.[0-9]+\\.[0-9]+"));
+}
+
+}  // namespace
+}  // namespace tessera::extender
