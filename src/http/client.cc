@@ -1,5 +1,7 @@
 #include "http/client.h"
 
+#include <fmt/core.h>
+
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/post.hpp>
 #include <future>
@@ -31,6 +33,7 @@ Call::State::State(EventLoop& owner, ClientRequest what, ClientTimeouts limits)
 
 void Call::State::allow(std::chrono::milliseconds limit, const char* what) {
   stage = what;
+  stage_limit = limit;
   watchdog.set(std::min(from_now(limit), whole_at));
 }
 
@@ -55,12 +58,9 @@ Error Call::State::broken(std::string text) const {
 
 Error Call::State::late() const {
   const bool whole = std::chrono::steady_clock::now() >= whole_at;
-  std::string text = whole ? "the time for the whole request was up while " : "it took too long: ";
-  text += stage;
-  if (!sent) {
-    return {ErrorCode::kUnavailable, std::move(text)};
-  }
-  return {ErrorCode::kTimeout, std::move(text)};
+  std::string text = whole ? fmt::format("not done within {} ms; it was {}", timeouts.whole.count(), stage)
+                           : fmt::format("{} took longer than {} ms", stage, stage_limit.count());
+  return {sent ? ErrorCode::kTimeout : ErrorCode::kUnavailable, std::move(text)};
 }
 
 void Call::State::finish(Status status) {
@@ -153,16 +153,21 @@ void Client::Core::give_back(std::unique_ptr<ClientConnection> connection) {
   connection->idle_since = std::chrono::steady_clock::now();
   idle.push_back(std::move(connection));
   reaper.set(idle.front()->idle_since + options.keep_idle);
-  if (!waiting.empty()) {
-    waiting.front()->cancel();
-  }
+  wake_one();
 }
 
 void Client::Core::drop(std::unique_ptr<ClientConnection> connection) {
   connection.reset();
   --open;
+  wake_one();
+}
+
+void Client::Core::wake_one() {
   if (!waiting.empty()) {
-    waiting.front()->cancel();
+    // Out of the queue at once: two connections that come free together must wake two.
+    SteadyTimer* const gate = waiting.front();
+    waiting.pop_front();
+    gate->cancel();
   }
 }
 

@@ -58,6 +58,7 @@ struct Call::State {
   SteadyTimer gate;             // where a paused stream or a request without a connection waits
   SteadyTime whole_at = SteadyTime::max();
   const char* stage = "connecting";
+  std::chrono::milliseconds stage_limit{0};
   Watchdog watchdog;
 
   // Until `limit` from now, or the end of the whole request if that is sooner. Zero: only the latter.
@@ -91,6 +92,7 @@ struct Client::Core : std::enable_shared_from_this<Client::Core> {
   void drop(std::unique_ptr<ClientConnection> connection);
   void reap();
   void close_idle();
+  void wake_one();
 
   // client_connect.cc
   Task<Result<std::unique_ptr<ClientConnection>>> connect(std::shared_ptr<Call::State> call);

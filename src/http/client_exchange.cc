@@ -165,7 +165,7 @@ class AnswerReader {
   }
 
   Task<void> wait_for_resume() {
-    call_.allow(std::chrono::milliseconds(0), "a reader took a pause");
+    call_.allow(std::chrono::milliseconds(0), "paused by its reader");
     while (call_.paused && !call_.interrupted) {
       call_.gate.expires_at(SteadyTime::max());
       co_await call_.gate.async_wait(kAwait);
@@ -246,6 +246,7 @@ Task<Status> Client::Core::wait_for_turn(Call::State& call) {
     std::erase(waiting, &call.gate);
   }
   if (call.interrupted) {
+    wake_one();  // the turn that may have been meant for us
     co_return fail(*call.interrupted);
   }
   co_return Status{};
@@ -284,6 +285,10 @@ Task<void> Client::Core::carry_out(std::shared_ptr<Call::State> call) {
     std::unique_ptr<ClientConnection> connection = fresh ? nullptr : take_idle();
     const bool reused = connection != nullptr;
     if (!reused) {
+      if (open >= options.max_connections && !idle.empty()) {
+        drop(std::move(idle.front()));
+        idle.pop_front();
+      }
       ++open;
       auto made = co_await connect(call);
       call->abort = nullptr;
@@ -307,7 +312,7 @@ Task<void> Client::Core::carry_out(std::shared_ptr<Call::State> call) {
       break;
     }
   }
-  if (!status && !call->interrupted) {
+  if (!status && status.error().code() != ErrorCode::kCancelled) {
     status = fail(std::move(status).error().context(
         fmt::format("{} {}{}", call->request.method, url.origin(), call->request.target)));
   }
