@@ -1,0 +1,144 @@
+#include "sim/csv.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/strings.h"
+
+namespace tessera::sim {
+
+namespace {
+
+constexpr std::size_t kMostColumns = 256;
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
+}  // namespace
+
+Result<CsvTable> CsvTable::open(std::string_view text, const std::vector<std::string_view>& columns,
+                                const std::vector<std::string_view>& optional_columns) {
+  if (text.starts_with(kByteOrderMark)) {
+    text.remove_prefix(kByteOrderMark.size());
+  }
+  CsvTable table(text);
+  if (!TRY(table.take_record())) {
+    return fail(ErrorCode::kInvalid, "is empty; its first line should name the columns");
+  }
+  table.header_ = std::move(table.fields_);
+  for (std::string& name : table.header_) {
+    name = std::string(trim(name));
+  }
+  const auto find = [&](std::string_view name) -> std::optional<std::size_t> {
+    const auto found = std::ranges::find(table.header_, name);
+    if (found == table.header_.end()) {
+      return std::nullopt;
+    }
+    return static_cast<std::size_t>(found - table.header_.begin());
+  };
+  for (const std::string_view name : columns) {
+    const auto found = find(name);
+    if (!found) {
+      return fail(ErrorCode::kInvalid, fmt::format("line 1: there is no column {}", name));
+    }
+    table.columns_.push_back(found);
+  }
+  for (const std::string_view name : optional_columns) {
+    table.columns_.push_back(find(name));
+  }
+  return table;
+}
+
+Result<bool> CsvTable::next() {
+  do {
+    if (!TRY(take_record())) {
+      return false;
+    }
+  } while (fields_.size() == 1 && trim(fields_.front()).empty() && header_.size() > 1);
+  if (fields_.size() != header_.size()) {
+    return fail(ErrorCode::kInvalid, fmt::format("line {}: has {} fields, the first line has {}", row_line_,
+                                                 fields_.size(), header_.size()));
+  }
+  return true;
+}
+
+Result<bool> CsvTable::take_record() {
+  fields_.clear();
+  row_line_ = line_;
+  if (rest_.empty()) {
+    return false;
+  }
+  for (;;) {
+    if (fields_.size() == kMostColumns) {
+      return fail(ErrorCode::kInvalid,
+                  fmt::format("line {}: has more than {} fields", row_line_, kMostColumns));
+    }
+    TRY(take_field());
+    if (rest_.empty()) {
+      return true;
+    }
+    const char end = rest_.front();
+    rest_.remove_prefix(1);
+    if (end == '\n') {
+      ++line_;
+      return true;
+    }
+  }
+}
+
+// Up to the comma, line feed or end that follows it, which stays.
+Status CsvTable::take_field() {
+  std::string& field = fields_.emplace_back();
+  if (!rest_.starts_with('"')) {
+    const std::size_t end = std::min(rest_.find_first_of(",\n"), rest_.size());
+    field = rest_.substr(0, end);
+    if (field.ends_with('\r')) {
+      field.pop_back();
+    }
+    rest_.remove_prefix(end);
+    return {};
+  }
+  for (std::size_t i = 1; i < rest_.size(); ++i) {
+    if (rest_[i] != '"') {
+      line_ += rest_[i] == '\n' ? 1 : 0;
+      field += rest_[i];
+    } else if (i + 1 < rest_.size() && rest_[i + 1] == '"') {
+      field += '"';
+      ++i;
+    } else {
+      rest_.remove_prefix(i + 1);
+      if (rest_.starts_with("\r\n") || rest_ == "\r") {
+        rest_.remove_prefix(1);
+      }
+      if (!rest_.empty() && rest_.front() != ',' && rest_.front() != '\n') {
+        return fail(ErrorCode::kInvalid,
+                    fmt::format("line {}, column {}: text goes on behind the closing quote", row_line_,
+                                fields_.size()));
+      }
+      return {};
+    }
+  }
+  return fail(ErrorCode::kInvalid,
+              fmt::format("line {}, column {}: the quote is never closed", row_line_, fields_.size()));
+}
+
+const std::string& CsvTable::text(std::size_t column) const {
+  static const std::string kNothing;
+  return columns_[column] ? fields_[*columns_[column]] : kNothing;
+}
+
+Result<std::int64_t> CsvTable::integer(std::size_t column, std::int64_t min, std::int64_t max) const {
+  const auto value = parse_int(trim(text(column)));
+  if (!value || *value < min || *value > max) {
+    return fail(
+        wrong(column, fmt::format("{} is not a whole number from {} to {}", quoted(text(column)), min, max)));
+  }
+  return *value;
+}
+
+Error CsvTable::wrong(std::size_t column, std::string_view why) const {
+  const std::size_t place = columns_[column].value_or(0);
+  return {ErrorCode::kInvalid,
+          fmt::format("line {}, column {} ({}): {}", row_line_, place + 1, header_[place], why)};
+}
+
+}  // namespace tessera::sim

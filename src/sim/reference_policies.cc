@@ -1,0 +1,335 @@
+#include "sim/reference_policies.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/fragmentation.h"
+
+namespace tessera::sim {
+
+namespace {
+
+using alloc::GpuMask;
+using alloc::NodeId;
+using alloc::NodeView;
+
+constexpr int kDoesNotFit = -1;
+
+struct Place {
+  int score = 0;
+  GpuMask gpus = 0;
+};
+
+// The GPUs a pod gets when nothing else is said.
+GpuMask tightest_gpus(const Books& books, std::uint32_t shape, const NodeView& node) {
+  const PodShape& wanted = books.shape(shape);
+  GpuMask taken = 0;
+  for (std::uint32_t i = 0; i < wanted.gpus; ++i) {
+    std::optional<unsigned> best;
+    for (unsigned slot = 0; slot < node.size(); ++slot) {
+      const bool fits = (taken & topology::gpu_bit(slot)) == 0 && node.free[slot] >= wanted.gpu_milli &&
+                        books.allows(shape, node.model[slot]);
+      if (fits && (!best || node.free[slot] < node.free[*best])) {
+        best = slot;
+      }
+    }
+    taken |= topology::gpu_bit(*best);
+  }
+  return taken;
+}
+
+// Gives every node a score and takes the first of the best. A score holds until its node changes, so only
+// nodes that did are looked at again.
+class ScoringPolicy : public Policy {
+ public:
+  explicit ScoringPolicy(const Books& books) : books_(books), known_(books.shape_count()) {}
+
+  std::optional<alloc::Choice> choose(std::uint32_t shape, Random& /*random*/) override {
+    const std::span<const NodeId> nodes = books_.nodes();
+    std::vector<Known>& known = known_[shape];
+    known.resize(nodes.size());
+    int best = kDoesNotFit;
+    std::optional<NodeId> where;
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      const std::uint64_t version = books_.ledger().states().version(nodes[i]);
+      if (known[i].version != version) {
+        known[i] = {.version = version, .score = look_at(shape, nodes[i])};
+      }
+      if (known[i].score > best) {
+        best = known[i].score;
+        where = nodes[i];
+      }
+    }
+    if (!where) {
+      return std::nullopt;
+    }
+    return books_.choice(shape, *where, place(shape, books_.ledger().view(*where)).gpus);
+  }
+
+ protected:
+  // On a node that has room.
+  [[nodiscard]] virtual int score(std::uint32_t shape, const NodeView& node) const = 0;
+  // Score and GPUs together, for those that think of both at once.
+  [[nodiscard]] virtual Place place(std::uint32_t shape, const NodeView& node) const {
+    return {.score = score(shape, node), .gpus = tightest_gpus(books_, shape, node)};
+  }
+
+  [[nodiscard]] const Books& books() const { return books_; }
+  [[nodiscard]] const PodShape& wanted(std::uint32_t shape) const { return books_.shape(shape); }
+
+ private:
+  struct Known {
+    std::uint64_t version = ~std::uint64_t{0};
+    int score = kDoesNotFit;
+  };
+
+  [[nodiscard]] int look_at(std::uint32_t shape, NodeId node) const {
+    return books_.fits(shape, node) ? score(shape, books_.ledger().view(node)) : kDoesNotFit;
+  }
+
+  const Books& books_;
+  std::vector<std::vector<Known>> known_;  // by shape, then place of the node
+};
+
+class FirstFit : public ScoringPolicy {
+ public:
+  using ScoringPolicy::ScoringPolicy;
+
+ private:
+  [[nodiscard]] int score(std::uint32_t /*shape*/, const NodeView& /*node*/) const override { return 0; }
+};
+
+// The largest node there is, which amounts are compared with.
+struct Largest {
+  double cpu_milli = 1;
+  double gpu_milli = 1;
+
+  explicit Largest(const Books& books) {
+    for (const NodeId id : books.nodes()) {
+      const NodeView node = books.ledger().view(id);
+      cpu_milli = std::max(cpu_milli, static_cast<double>(node.cpu_milli_total));
+      gpu_milli = std::max(gpu_milli, static_cast<double>(node.total_units));
+    }
+  }
+};
+
+// The node with least CPU and GPU left, both counted alike.
+class BestFit : public ScoringPolicy {
+ public:
+  explicit BestFit(const Books& all) : ScoringPolicy(all), largest_(all) {}
+
+ private:
+  [[nodiscard]] int score(std::uint32_t shape, const NodeView& node) const override {
+    const double cpu =
+        static_cast<double>(node.cpu_milli_left - wanted(shape).cpu_milli) / largest_.cpu_milli;
+    const double gpu =
+        (static_cast<double>(node.free_units) - static_cast<double>(wanted(shape).gpu_demand_milli())) /
+        largest_.gpu_milli;
+    return static_cast<int>(100 * (1 - 0.5 * cpu - 0.5 * gpu));
+  }
+
+  Largest largest_;
+};
+
+// The node whose free CPU and GPU are least like what the pod wants.
+class DotProd : public ScoringPolicy {
+ public:
+  explicit DotProd(const Books& all) : ScoringPolicy(all), largest_(all) {}
+
+ private:
+  [[nodiscard]] int score(std::uint32_t shape, const NodeView& node) const override {
+    const double cpu = static_cast<double>(node.cpu_milli_left) / largest_.cpu_milli *
+                       static_cast<double>(wanted(shape).cpu_milli) / largest_.cpu_milli;
+    const double gpu = static_cast<double>(node.free_units) / largest_.gpu_milli *
+                       static_cast<double>(wanted(shape).gpu_demand_milli()) / largest_.gpu_milli;
+    return static_cast<int>(100 * (1 - (cpu + gpu) / 2));
+  }
+
+  Largest largest_;
+};
+
+// Nodes that hold pods of the same class, shares or so many whole GPUs, and nothing else.
+class GpuClustering : public ScoringPolicy {
+ public:
+  explicit GpuClustering(const Books& all)
+      : ScoringPolicy(all), largest_gpu_milli_(static_cast<std::int64_t>(Largest(all).gpu_milli)) {}
+
+ private:
+  // One bit for shares, one for each number of whole GPUs.
+  using Classes = std::uint64_t;
+  static Classes class_of(std::uint64_t shares, std::uint64_t whole_gpus) {
+    return shares > 0 ? 1 : whole_gpus > 0 ? Classes{1} << std::min<std::uint64_t>(whole_gpus, 63) : 0;
+  }
+
+  [[nodiscard]] int score(std::uint32_t shape, const NodeView& node) const override {
+    const PodShape& pod = wanted(shape);
+    if (pod.gpus == 0) {
+      return 0;
+    }
+    const Classes mine = class_of(pod.is_share() ? pod.gpus : 0, pod.gpus);
+    const Classes held = held_by(node);
+    const int affinity = held == mine ? 75 : (held & mine) != 0 ? 50 : held == 0 ? 25 : 0;
+    const std::int64_t taken = largest_gpu_milli_ - static_cast<std::int64_t>(node.free_units);
+    return affinity + static_cast<int>(25 * taken / largest_gpu_milli_);
+  }
+
+  [[nodiscard]] Classes held_by(const NodeView& node) const {
+    known_.resize(std::max(known_.size(), raw(node.id) + std::size_t{1}));
+    Known& known = known_[raw(node.id)];
+    if (known.version != node.version) {
+      known = {.version = node.version, .classes = 0};
+      for (const alloc::PodHolding& pod : books().ledger().holdings(node.id)) {
+        known.classes |= class_of(pod.units, pod.whole);
+      }
+    }
+    return known.classes;
+  }
+
+  struct Known {
+    std::uint64_t version = ~std::uint64_t{0};
+    Classes classes = 0;
+  };
+
+  std::int64_t largest_gpu_milli_;
+  mutable std::vector<Known> known_;  // by node
+};
+
+// Shared GPUs first, then free GPUs of nodes in use, then those of idle nodes.
+class GpuPacking : public ScoringPolicy {
+ public:
+  using ScoringPolicy::ScoringPolicy;
+
+ private:
+  [[nodiscard]] int score(std::uint32_t shape, const NodeView& node) const override {
+    if (wanted(shape).gpus == 0) {
+      return 0;
+    }
+    const auto free_gpus = static_cast<int>(topology::gpu_count(node.whole_free));
+    if (free_gpus == static_cast<int>(node.size())) {
+      return std::max(100 / 3 - free_gpus, free_gpus);
+    }
+    const GpuMask gpus = tightest_gpus(books(), shape, node);
+    if (const auto opened = static_cast<int>(topology::gpu_count(gpus & node.whole_free)); opened > 0) {
+      return std::max(50 - opened, 100 / 3);
+    }
+    std::int64_t free_percent = 0;
+    for (const unsigned slot : topology::GpuIndices(gpus)) {
+      free_percent += std::int64_t{node.free[slot]} * 100 / kGpuMilli;
+    }
+    return std::max(100 - static_cast<int>(free_percent / 10), 50);
+  }
+};
+
+// The paper's own: down the slope of fragmentation. A share also chooses its GPU that way.
+class FragmentationDescent : public ScoringPolicy {
+ public:
+  FragmentationDescent(const Books& all, const std::vector<PodKind>& kinds)
+      : ScoringPolicy(all), fragmentation_(kinds, all.ledger()) {}
+
+ private:
+  [[nodiscard]] int score(std::uint32_t shape, const NodeView& node) const override {
+    return place(shape, node).score;
+  }
+
+  [[nodiscard]] Place place(std::uint32_t shape, const NodeView& node) const override {
+    const PodShape& pod = wanted(shape);
+    const std::uint64_t before = fragmentation_.of(node);
+    if (!pod.is_share() || pod.gpus > 1) {
+      const GpuMask gpus = tightest_gpus(books(), shape, node);
+      return {.score = score_of(before, fragmentation_.after(node, gpus, pod.gpu_milli, pod.cpu_milli)),
+              .gpus = gpus};
+    }
+    Place best{.score = kDoesNotFit};
+    for (unsigned slot = 0; slot < node.size(); ++slot) {
+      // Equally free GPUs have equal scores, and the first of them wins.
+      const bool seen = std::ranges::find(node.free.first(slot), node.free[slot]) != node.free.begin() + slot;
+      if (seen || node.free[slot] < pod.gpu_milli || !books().allows(shape, node.model[slot])) {
+        continue;
+      }
+      const GpuMask gpu = topology::gpu_bit(slot);
+      const int reached = score_of(before, fragmentation_.after(node, gpu, pod.gpu_milli, pod.cpu_milli));
+      if (reached > best.score) {
+        best = {.score = reached, .gpus = gpu};
+      }
+    }
+    return best;
+  }
+
+  [[nodiscard]] int score_of(std::uint64_t before, std::uint64_t after) const {
+    const double gain = static_cast<double>(static_cast<std::int64_t>(before - after)) /
+                        static_cast<double>(fragmentation_.weight());
+    return static_cast<int>(100 / (1 + std::exp(-gain / 1000)));
+  }
+
+  Fragmentation fragmentation_;
+};
+
+// Any node that fits, any GPU that fits.
+class RandomChoice : public Policy {
+ public:
+  explicit RandomChoice(const Books& books) : books_(books) {}
+
+  std::optional<alloc::Choice> choose(std::uint32_t shape, Random& random) override {
+    fitting_.clear();
+    for (const NodeId node : books_.nodes()) {
+      if (books_.fits(shape, node)) {
+        fitting_.push_back(node);
+      }
+    }
+    if (fitting_.empty()) {
+      return std::nullopt;
+    }
+    const NodeId where = fitting_[random.below(fitting_.size())];
+    const NodeView node = books_.ledger().view(where);
+    const PodShape& pod = books_.shape(shape);
+    if (!pod.is_share()) {
+      return books_.choice(shape, where, tightest_gpus(books_, shape, node));
+    }
+    std::vector<unsigned> slots;
+    for (unsigned slot = 0; slot < node.size(); ++slot) {
+      if (node.free[slot] >= pod.gpu_milli && books_.allows(shape, node.model[slot])) {
+        slots.push_back(slot);
+      }
+    }
+    random.shuffle(slots);
+    GpuMask gpus = 0;
+    for (std::uint32_t i = 0; i < pod.gpus; ++i) {
+      gpus |= topology::gpu_bit(slots[i]);
+    }
+    return books_.choice(shape, where, gpus);
+  }
+
+ private:
+  const Books& books_;
+  std::vector<NodeId> fitting_;
+};
+
+}  // namespace
+
+std::unique_ptr<Policy> make_reference_policy(std::string_view name, const Books& books,
+                                              const std::vector<PodKind>& kinds) {
+  if (name == "FirstFit") {
+    return std::make_unique<FirstFit>(books);
+  }
+  if (name == "Random") {
+    return std::make_unique<RandomChoice>(books);
+  }
+  if (name == "DotProd") {
+    return std::make_unique<DotProd>(books);
+  }
+  if (name == "GpuClustering") {
+    return std::make_unique<GpuClustering>(books);
+  }
+  if (name == "GpuPacking") {
+    return std::make_unique<GpuPacking>(books);
+  }
+  if (name == "BestFit") {
+    return std::make_unique<BestFit>(books);
+  }
+  if (name == "FGD") {
+    return std::make_unique<FragmentationDescent>(books, kinds);
+  }
+  return nullptr;
+}
+
+}  // namespace tessera::sim

@@ -1,0 +1,70 @@
+#include "sim/experiment.h"
+
+#include <gmock/gmock.h>
+
+#include "sim/synthetic.h"
+
+namespace tessera::sim {
+namespace {
+
+// Everything of a result but how long it took.
+std::vector<std::vector<LoadPoint>> curves(const ExperimentResult& result) {
+  std::vector<std::vector<LoadPoint>> all;
+  for (const PolicyResult& policy : result.policies) {
+    for (const RunResult& run : policy.runs) {
+      all.push_back(run.curve);
+    }
+  }
+  return all;
+}
+
+TEST(Experiment, DependsOnSeedsAndNotOnThreads) {
+  const Trace trace = synthetic_trace(30, 1);
+  ExperimentOptions options{.policies = policy_names(), .seeds = {42, 43}, .threads = 1};
+  const auto alone = run_experiment(trace, options);
+  ASSERT_TRUE(alone) << alone.error().text();
+  options.threads = 4;
+  const auto together = run_experiment(trace, options);
+  ASSERT_TRUE(together);
+  EXPECT_EQ(curves(*alone), curves(*together));
+  EXPECT_NE(alone->policies[0].runs[0].curve, alone->policies[0].runs[1].curve);
+}
+
+TEST(Experiment, CountsEveryPodAndEveryPercent) {
+  const Trace trace = synthetic_trace(30, 1);
+  std::size_t told = 0;
+  const auto result = run_experiment(
+      trace, {.policies = {*find_policy("FirstFit"), *find_policy("fgd")}, .seeds = {7}, .load_milli = 1200},
+      [&told](std::size_t done, std::size_t all, const PolicyName&, std::uint64_t seed) {
+        told = std::max(told, done);
+        EXPECT_EQ(all, 2U);
+        EXPECT_EQ(seed, 7U);
+      });
+  ASSERT_TRUE(result);
+  EXPECT_EQ(told, 2U);
+  const std::size_t pods = draw_scenario(trace, 7, 1200).pods.size();
+  for (const PolicyResult& policy : result->policies) {
+    const RunResult& run = policy.runs[0];
+    EXPECT_EQ(run.placed + run.refused, pods);
+    EXPECT_GT(run.refused, 0U);
+    ASSERT_TRUE(run.first_refusal_percent);
+    // Before anything is refused all that was asked for is allocated.
+    EXPECT_NEAR(run.at(20)->allocated_percent, 20, 1);
+    EXPECT_LE(run.at(120)->allocated_percent, 100);
+    EXPECT_FALSE(run.at(130));
+    EXPECT_EQ(policy.mean_at(100), run.at(100));
+  }
+}
+
+TEST(Experiment, FgdLearnsWhatItIsNotTold) {
+  const Trace trace = synthetic_trace(100, 1);
+  ExperimentOptions options{.policies = {*find_policy("fgd"), *find_policy("Random")}, .seeds = {42}};
+  options.tell_typical_pods = false;
+  const auto learned = run_experiment(trace, options);
+  ASSERT_TRUE(learned);
+  EXPECT_GT(learned->policies[0].mean_at(130)->allocated_percent,
+            learned->policies[1].mean_at(130)->allocated_percent + 2);
+}
+
+}  // namespace
+}  // namespace tessera::sim
