@@ -6,6 +6,7 @@
 
 #include "base/version.h"
 #include "cli/command.h"
+#include "cli/simulate.h"
 
 namespace tessera::cli {
 
@@ -14,7 +15,8 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", "tessera " + std::string(version()));
   app.set_help_flag("-h,--help", "Say what can be done here, with examples");
   app.require_subcommand(0, 1);
-  const Action action;
+  Action action;
+  add_simulate_command(app, action);
 
   try {
     app.parse(argc, argv);
