@@ -168,6 +168,7 @@ void Books::learn_typical_pods() {
 
 void Books::set_policies(alloc::Placer::Options options) {
   placer_options_ = std::move(options);
+  ++policy_changes_;
   placer_ = std::make_unique<alloc::Placer>(ledger_, placer_options_);
   recent_changed_ = true;
   learn_typical_pods();

@@ -81,6 +81,8 @@ class Books {
 
   // Other policies from now on; the books stay.
   void set_policies(alloc::Placer::Options options);
+  // How often that happened.
+  [[nodiscard]] std::uint64_t policy_changes() const { return policy_changes_; }
   [[nodiscard]] const alloc::Placer::Options& policies() const { return placer_options_; }
 
  private:
@@ -100,6 +102,7 @@ class Books {
   ByText<std::int64_t> priorities_;  // by UID, of bound GPU pods, where not 0
   ByText<std::int64_t> foreign_;     // by node name: how many GPUs
   ByText<std::string> drift_;        // by node name
+  std::uint64_t policy_changes_ = 0;
   alloc::RequestHistogram recent_;
   bool recent_changed_ = false;
   std::uint64_t problems_seen_ = 0;  // sum of the ledger's totals

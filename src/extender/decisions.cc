@@ -169,42 +169,42 @@ void Decisions::prioritize(const NodeArgs& args, std::int64_t step, std::string&
   const NodeFinder::Found found = finder_.find(args.names);
   scores_.assign(found.known.size(), alloc::kDoesNotFit);
   if (pod.request) {
-    books_.placer().score(*pod.request, found.known, scores_);
+    if (books_.policy_changes() != policy_changes_) {
+      policy_changes_ = books_.policy_changes();
+      memory_.forget();
+    }
+    memory_.score(books_.ledger(), books_.placer(), *pod.request, found.known, scores_);
   }
   // Ranks instead of scores: only their order has a meaning, and their differences would drown everything
-  // else that kube-scheduler weighs.
-  sorted_.assign(scores_.begin(), scores_.end());
-  std::ranges::sort(sorted_);
-  const auto repeated = std::ranges::unique(sorted_);
-  sorted_.erase(repeated.begin(), repeated.end());
-  const std::size_t nothing = !sorted_.empty() && sorted_.front() == alloc::kDoesNotFit ? 1 : 0;
+  // else that kube-scheduler weighs. 0 is for nodes that have become full, whether there are any or not.
+  scores_.push_back(alloc::kDoesNotFit);
+  const std::span<const std::uint32_t> ranks = ranks_.of(scores_);
+  tails_.resize(ranks_.distinct());
+  for (std::size_t rank = 0; rank < tails_.size(); ++rank) {
+    tails_[rank] = fmt::format(R"(,"Score":{}}})", static_cast<std::int64_t>(rank) * step);
+  }
 
+  constexpr std::string_view kHead = R"({"Host":)";
   out += '[';
   std::size_t known = 0;
   std::size_t next_unknown = 0;
-  alloc::Score last_score = alloc::kDoesNotFit;
-  std::int64_t last_rank = 0;
   for (std::size_t i = 0; i < args.names.size(); ++i) {
-    std::int64_t rank = 0;
+    std::size_t rank = 0;
     if (next_unknown < found.unknown.size() && found.unknown[next_unknown] == i) {
       ++next_unknown;
-    } else if (const alloc::Score score = scores_[known++]; score != alloc::kDoesNotFit) {
-      if (score != last_score) {
-        last_score = score;
-        const auto place = std::ranges::lower_bound(sorted_, score) - sorted_.begin();
-        last_rank = (place - static_cast<std::int64_t>(nothing) + 1) * step;
-      }
-      rank = last_rank;
+    } else {
+      rank = ranks[known++];
     }
-    out += i == 0 ? R"({"Host":)" : R"(,{"Host":)";
+    if (i > 0) {
+      out += ',';
+    }
+    out += kHead;
     if (args.names_only) {
       out += args.raw[i];
     } else {
       json::append_quoted(out, args.names[i]);
     }
-    out += R"(,"Score":)";
-    json::append_number(out, rank);
-    out += '}';
+    out += tails_[rank];
   }
   out += ']';
 }

@@ -14,6 +14,8 @@
 #include "extender/args.h"
 #include "extender/books.h"
 #include "extender/node_finder.h"
+#include "extender/ranks.h"
+#include "extender/score_memory.h"
 
 namespace tessera::extender {
 
@@ -65,7 +67,10 @@ class Decisions {
   std::vector<std::uint8_t> reasons_;
   std::vector<alloc::Reason> found_reasons_;
   std::vector<alloc::Score> scores_;
-  std::vector<alloc::Score> sorted_;
+  ScoreMemory memory_;
+  Ranks ranks_;
+  std::vector<std::string> tails_;    // of an entry, by rank
+  std::uint64_t policy_changes_ = 0;  // of the books, when memory_ was filled
 };
 
 // {"Error":text} in the form of each answer; kube-scheduler shows the text to people.

@@ -1,0 +1,83 @@
+#include "extender/ranks.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "../alloc/cluster.h"
+#include "extender/score_memory.h"
+
+namespace tessera::extender {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+TEST(Ranks, EqualScoresHaveEqualRanksInTheOrderOfTheScores) {
+  Ranks ranks;
+  EXPECT_THAT(ranks.of(std::vector<std::int64_t>{70, -1, 70, 3, 9'000'000'000'000'000}),
+              ElementsAre(2, 0, 2, 1, 3));
+  EXPECT_EQ(ranks.distinct(), 4U);
+  EXPECT_THAT(ranks.of(std::vector<std::int64_t>{}), IsEmpty());
+}
+
+TEST(Ranks, AgreeWithSortingForAnyScores) {
+  std::mt19937_64 random(7);  // NOLINT: the same numbers each time
+  Ranks ranks;
+  for (int round = 0; round < 50; ++round) {
+    std::vector<std::int64_t> scores(static_cast<std::size_t>(random() % 3000));
+    for (std::int64_t& score : scores) {
+      score = static_cast<std::int64_t>(random() % (round % 2 == 0 ? 20 : std::uint64_t{1} << 62U)) - 1;
+    }
+    std::vector<std::int64_t> sorted = scores;
+    std::ranges::sort(sorted);
+    sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
+    const auto got = ranks.of(scores);
+    for (std::size_t i = 0; i < scores.size(); ++i) {
+      ASSERT_EQ(got[i], std::ranges::lower_bound(sorted, scores[i]) - sorted.begin());
+    }
+  }
+}
+
+// What is remembered is what would be worked out.
+TEST(ScoreMemory, FollowsEveryChangeOfTheBooks) {
+  using namespace alloc::testing;
+  alloc::Ledger ledger;
+  alloc::Placer placer(ledger);
+  ScoreMemory memory;
+  std::mt19937_64 random(3);  // NOLINT: likewise
+  std::vector<alloc::NodeId> nodes;
+  for (int i = 0; i < 30; ++i) {
+    ledger.upsert_node(node_of(fmt::format("n{}", i), {16, 16}));
+  }
+  for (int step = 0; step < 400; ++step) {
+    const std::string node = fmt::format("n{}", random() % 30);
+    const std::string pod = fmt::format("p{}", random() % 60);
+    switch (random() % 4) {
+      case 0:
+        ledger.upsert_pod(bound_share(pod, static_cast<std::uint32_t>(1 + random() % 8), node,
+                                      static_cast<unsigned>(random() % 2)));
+        break;
+      case 1:
+        ledger.remove_pod("uid-" + pod);
+        break;
+      case 2:
+        ledger.remove_node(node);
+        break;
+      default:
+        ledger.upsert_node(node_of(node, {static_cast<std::uint32_t>(8 + random() % 9), 16}));
+    }
+    nodes = ledger.nodes_by_name();
+    const alloc::Request request = request_of(share_pod("ask", static_cast<std::int64_t>(1 + random() % 10)));
+    std::vector<alloc::Score> wanted(nodes.size());
+    std::vector<alloc::Score> got(nodes.size());
+    placer.score(request, nodes, wanted);
+    memory.score(ledger, placer, request, nodes, got);
+    ASSERT_EQ(got, wanted) << "step " << step;
+  }
+}
+
+}  // namespace
+}  // namespace tessera::extender
