@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "base/strings.h"
 #include "topology/gpu_mask.h"
@@ -58,7 +59,9 @@ std::string when_text(const std::vector<PodHolding>& blockers, Unit unit) {
 // smallest such; else the largest ones.
 std::vector<PodHolding> blockers_on(std::vector<PodHolding> holdings, unsigned slot, std::uint64_t missing) {
   std::erase_if(holdings, [slot](const auto& holding) { return units_on(holding, slot) == 0; });
-  std::ranges::stable_sort(holdings, {}, [slot](const auto& holding) { return units_on(holding, slot); });
+  std::ranges::sort(holdings, {}, [slot](const auto& holding) {
+    return std::tuple(units_on(holding, slot), holding.pod.pod_namespace, holding.pod.name, holding.pod.uid);
+  });
   std::vector<PodHolding> ending;
   for (const PodHolding& holding : holdings) {
     if (units_on(holding, slot) >= missing) {

@@ -59,7 +59,9 @@ void add_parts(const Request& request, Query& query) {
   if (!has_init) {
     query.init_parts.clear();
   }
-  std::ranges::stable_sort(query.parts, std::greater<>(), [](const Part& part) { return part.share.units; });
+  std::ranges::sort(query.parts, [](const Part& a, const Part& b) {
+    return a.share.units != b.share.units ? a.share.units > b.share.units : a.container < b.container;
+  });
 }
 
 std::vector<std::pair<std::size_t, std::string_view>> hashed(const std::vector<std::string>& uuids) {

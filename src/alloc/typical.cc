@@ -38,9 +38,9 @@ std::vector<TypicalRequest> RequestHistogram::typical() const {
     one.shape.node.cpu_milli = kind.cpu_milli;
     one.models = kind.models;
     one.count = count;
-    all.push_back(std::move(one));
+    const auto behind = std::ranges::upper_bound(all, count, std::greater<>(), &TypicalRequest::count);
+    all.insert(behind, std::move(one));
   }
-  std::ranges::stable_sort(all, std::greater<>(), &TypicalRequest::count);
   std::uint64_t covered = 0;
   std::size_t kept = 0;
   while (kept < all.size() && covered * 100 < total_ * 95) {

@@ -74,7 +74,11 @@ void SetTables::build_merits() {
                                          .blocks = blocks});
   }
   for (std::vector<SetEntry>& sets : by_count_) {
-    std::ranges::stable_sort(sets, std::ranges::greater(), &SetEntry::ring_level);
+    // Not stable_sort: libstdc++ 12 does not compile under clang with it, and the set itself tells equals
+    // apart.
+    std::ranges::sort(sets, [](const SetEntry& a, const SetEntry& b) {
+      return a.ring_level != b.ring_level ? a.ring_level > b.ring_level : a.set < b.set;
+    });
   }
 }
 
