@@ -1,5 +1,8 @@
 // Which nodes can take a pod, and why the others cannot.
 #include <algorithm>
+#include <array>
+#include <span>
+#include <string>
 
 #include "alloc/placer.h"
 #include "alloc/query.h"
@@ -55,6 +58,45 @@ Reason Placer::reason(const Request& request, NodeId node) {
   Reason reason{};
   filter(request, std::span(&node, 1), std::span(&reason, 1));
   return reason;
+}
+
+bool Placer::fits_without(const Request& request, NodeId node, std::span<const std::string> uids) {
+  const Query query = prepare(request);
+  NodeView view = ledger_->view(node);
+  std::array<GpuLoad, topology::kMaxGpus> loads;
+  for (unsigned slot = 0; slot < view.size(); ++slot) {
+    loads[slot] = ledger_->states().gpu_load(node, slot);
+  }
+  for (const std::string& uid : uids) {
+    const auto victim = ledger_->holding(uid);
+    if (!victim || victim->node != node) {
+      continue;
+    }
+    view.cpu_milli_left += victim->node_use.cpu_milli;
+    view.memory_bytes_left += victim->node_use.memory_bytes;
+    for (const PodHolding::Part& part : victim->parts) {
+      if (part.slot >= 0) {
+        GpuLoad& load = loads[static_cast<std::size_t>(part.slot)];
+        load.units -= part.units;
+        load.core_percent -= part.core_percent;
+        load.whole -= part.whole ? 1 : 0;
+      }
+    }
+  }
+  std::array<std::uint32_t, topology::kMaxGpus> free{};
+  std::array<std::uint16_t, topology::kMaxGpus> core_free{};
+  view.whole_free = view.shared = 0;
+  for (unsigned slot = 0; slot < view.size(); ++slot) {
+    const GpuMask bit = topology::gpu_bit(slot);
+    const GpuRoom room = room_on(view.total[slot], (view.healthy & bit) != 0, loads[slot]);
+    free[slot] = room.free;
+    core_free[slot] = room.core_free;
+    view.shared |= loads[slot].units > 0 ? bit : 0;
+    view.whole_free |= room.whole_free ? bit : 0;
+  }
+  view.free = std::span(free).first(view.size());
+  view.core_free = std::span(core_free).first(view.size());
+  return fits(query, view);
 }
 
 // For one share or whole GPUs without further wishes the columns know the answer.

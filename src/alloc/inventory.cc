@@ -123,6 +123,16 @@ Annotations Inventory::legacy_annotations() const {
   return annotations;
 }
 
+std::string Inventory::unhealthy_list() const {
+  std::string list;
+  for (const Gpu& gpu : gpus) {
+    if (!gpu.healthy()) {
+      list += fmt::format("{}{}", list.empty() ? "" : ",", gpu.index);
+    }
+  }
+  return list;
+}
+
 std::vector<GpuName> Inventory::gpu_names() const {
   std::vector<GpuName> names;
   names.reserve(gpus.size());

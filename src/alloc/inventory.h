@@ -71,6 +71,10 @@ struct Inventory {
   // For printing records.
   [[nodiscard]] std::vector<GpuName> gpu_names() const;
 
+  // The indices of GPUs that are not well, "1,3": key `gpus` of ConfigMap unhealthy-gpu-<node>, for old
+  // extenders.
+  [[nodiscard]] std::string unhealthy_list() const;
+
   // The node annotations of the systems we replace, for tools that read them: GPU_TOPOLOGY and
   // GSOC_DEV_<i>_<j>, by index.
   [[nodiscard]] Annotations legacy_annotations() const;

@@ -126,6 +126,7 @@ struct PodHolding {
   bool decided = false;     // by a record that was believed
   std::uint64_t units = 0;  // asked for, as Kubernetes counts
   std::uint64_t whole = 0;
+  NodeUse node_use;
   std::vector<Part> parts;  // empty when undecided and there was more than one GPU to choose from
 };
 

@@ -33,6 +33,7 @@ PodHolding Ledger::holding_of(const Pod& pod) const {
   holding.decided = pod.decided;
   holding.units = pod.units;
   holding.whole = pod.whole;
+  holding.node_use = pod.node_use;
   if (pod.alone) {
     holding.parts.push_back({.slot = 0,
                              .gpu = nodes_[raw(pod.node)].gpus.front().uuid,

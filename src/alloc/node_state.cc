@@ -14,6 +14,13 @@ constexpr Number left_of(Number total, Number used) {
 
 }  // namespace
 
+GpuRoom room_on(std::uint32_t total, bool healthy, const GpuLoad& load) {
+  const bool usable = healthy && load.whole == 0;
+  return {.free = usable ? static_cast<std::uint32_t>(left_of<std::uint64_t>(total, load.units)) : 0,
+          .core_free = static_cast<std::uint16_t>(left_of(kFullCore, load.core_percent)),
+          .whole_free = usable && load.units == 0};
+}
+
 NodeId NodeStates::add() {
   if (!unused_.empty()) {
     const NodeId id = unused_.back();
@@ -135,13 +142,12 @@ void NodeStates::leave_node(NodeId id, std::int64_t cpu_milli, std::int64_t memo
 
 void NodeStates::refresh_gpu(Row& row, unsigned slot) {
   const std::uint32_t gpu = row.first + slot;
-  const GpuLoad& on_it = load_[gpu];
   const GpuMask bit = topology::gpu_bit(slot);
-  const bool usable = (row.healthy & bit) != 0 && on_it.whole == 0;
-  free_[gpu] = usable ? static_cast<std::uint32_t>(left_of<std::uint64_t>(total_[gpu], on_it.units)) : 0;
-  core_free_[gpu] = static_cast<std::uint16_t>(left_of(kFullCore, on_it.core_percent));
-  row.shared = on_it.units > 0 ? row.shared | bit : row.shared & ~bit;
-  row.whole_free = usable && on_it.units == 0 ? row.whole_free | bit : row.whole_free & ~bit;
+  const GpuRoom room = room_on(total_[gpu], (row.healthy & bit) != 0, load_[gpu]);
+  free_[gpu] = room.free;
+  core_free_[gpu] = room.core_free;
+  row.shared = load_[gpu].units > 0 ? row.shared | bit : row.shared & ~bit;
+  row.whole_free = room.whole_free ? row.whole_free | bit : row.whole_free & ~bit;
 }
 
 void NodeStates::refresh(NodeId id) {

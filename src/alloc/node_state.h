@@ -69,6 +69,14 @@ struct GpuLoad {
   std::uint32_t whole = 0;         // pods that hold it whole; more than 1 is over-commitment
 };
 
+// What a GPU has left under a load.
+struct GpuRoom {
+  std::uint32_t free = 0;
+  std::uint16_t core_free = 0;
+  bool whole_free = false;
+};
+GpuRoom room_on(std::uint32_t total, bool healthy, const GpuLoad& load);
+
 // The columns. All amounts are exact; differences stop at 0.
 class NodeStates {
  public:

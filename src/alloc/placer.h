@@ -66,6 +66,10 @@ class Placer {
 
   [[nodiscard]] Reason reason(const Request& request, NodeId node);
 
+  // Whether it would fit if these pods of the node were gone: for preemption. Pods that are not there, or
+  // hold nothing, change nothing.
+  [[nodiscard]] bool fits_without(const Request& request, NodeId node, std::span<const std::string> uids);
+
   // Replaces Options::typical.
   void set_typical(std::vector<TypicalRequest> typical) { fgd_.set_typical(std::move(typical)); }
 

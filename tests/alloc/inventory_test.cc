@@ -141,6 +141,14 @@ TEST(Inventory, PrintsTheAnnotationsOfTheTopologyDesigns) {
   EXPECT_EQ(legacy["GSOC_DEV_0_1"], "1");
 }
 
+TEST(Inventory, ListsUnhealthyGpusForOldExtenders) {
+  Inventory inventory = rich_inventory(4);
+  EXPECT_EQ(inventory.unhealthy_list(), "");
+  inventory.gpus[1].unhealthy = inventory.gpus[3].unhealthy = "XID 79";
+  EXPECT_EQ(inventory.unhealthy_list(), "1,3");
+  EXPECT_THAT(unhealthy_indices(inventory.unhealthy_list()), ElementsAre(1, 3));
+}
+
 TEST(Unit, ReadsAndPrints) {
   EXPECT_EQ(Unit::parse("GiB").value().in_mib(), 1024U);
   EXPECT_EQ(Unit::parse("256MiB").value().text(), "256MiB");

@@ -295,6 +295,24 @@ TEST_F(PlacerTest, LeavesUnhealthyGpusAlone) {
   EXPECT_EQ(refusal(whole_pod("p", 2), "a"), "free GPUs are unhealthy");
 }
 
+TEST_F(PlacerTest, SaysWhetherEvictionWouldHelp) {
+  ledger.upsert_node(node_of("a", {16, 16}));
+  ledger.upsert_pod(bound_whole("whole", "a", {0}));
+  ledger.upsert_pod(bound_share("small", 4, "a", 1));
+  ledger.upsert_pod(bound_share("large", 10, "a", 1));
+  const NodeId a = ledger.find_node("a").value();
+  const auto helps = [&](const PodSpec& pod, const std::vector<std::string>& uids) {
+    return placer.fits_without(request_of(pod), a, uids);
+  };
+  EXPECT_FALSE(helps(share_pod("p", 12), {}));
+  EXPECT_FALSE(helps(share_pod("p", 12), {"uid-small"}));
+  EXPECT_TRUE(helps(share_pod("p", 12), {"uid-large"}));
+  EXPECT_TRUE(helps(share_pod("p", 12), {"uid-whole", "uid-nobody"}));
+  EXPECT_FALSE(helps(whole_pod("p", 2), {"uid-whole", "uid-large"}));
+  EXPECT_TRUE(helps(whole_pod("p", 2), {"uid-whole", "uid-large", "uid-small"}));
+  EXPECT_EQ(ledger.view(a).free[1], 2U) << "nothing was evicted by asking";
+}
+
 TEST_F(PlacerTest, FilterAndChoiceAgreeForEveryKindOfRequest) {
   ledger.upsert_node(node_with("a", two_quads("a")));
   ledger.upsert_node(node_of("b", {80, 16, 8}));
