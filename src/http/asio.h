@@ -34,4 +34,15 @@ using Task = asio::awaitable<T, Executor>;
 // co_await operation(..., kAwait) gives (error, values...) and throws nothing.
 inline constexpr asio::as_tuple_t<asio::use_awaitable_t<Executor>> kAwait{};
 
+// For a socket that is given up anyway.
+template <class AnySocket>
+void close_quietly(AnySocket& socket) {
+  error_code ignored;
+  ignored = socket.close(ignored);
+}
+inline void end_sending_quietly(Socket& socket) {
+  error_code ignored;
+  ignored = socket.shutdown(Socket::shutdown_send, ignored);
+}
+
 }  // namespace tessera::http

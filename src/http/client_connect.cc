@@ -67,16 +67,12 @@ Task<Result<Socket>> Client::Core::reach(Call::State& call, const Url& where) {
     bool gave_up = false;
     Watchdog patience(loop.core().deadlines, [&] {
       gave_up = true;
-      error_code ignored;
-      socket.close(ignored);
+      close_quietly(socket);
     });
     if (call.timeouts.connect.count() > 0 && endpoints->size() > 1) {
       patience.in(call.timeouts.connect / static_cast<long>(endpoints->size()));
     }
-    call.abort = [&socket] {
-      error_code ignored;
-      socket.close(ignored);
-    };
+    call.abort = [&socket] { close_quietly(socket); };
     const auto [error] = co_await socket.async_connect((*endpoints)[i], kAwait);
     call.abort = nullptr;
     if (call.interrupted) {

@@ -49,6 +49,9 @@ class Parser final : public beast::basic_parser<is_request> {
     return used;
   }
 
+  // Bytes of the body so far.
+  [[nodiscard]] std::uint64_t seen() const { return seen_; }
+
  private:
   using View = boost::beast::string_view;
 
@@ -87,11 +90,13 @@ class Parser final : public beast::basic_parser<is_request> {
     if (!sink_->on_body({piece.data(), piece.size()})) {
       this->eager(false);  // put() comes back after this piece
     }
+    seen_ += piece.size();
     return piece.size();
   }
 
   MessageHead& head_;
   BodySink* sink_ = nullptr;
+  std::uint64_t seen_ = 0;
 };
 
 }  // namespace
@@ -174,12 +179,11 @@ bool MessageReader::done() const {
 }
 
 std::uint64_t MessageReader::remaining() const {
-  return parsers_->visit([](auto& parser) -> std::uint64_t {
-    if (!parser.is_header_done() || parser.is_done() || !parser.content_length()) {
-      return 0;
-    }
-    return parser.content_length_remaining().value_or(0);
-  });
+  // A body that is skipped (the answer to HEAD) has a length too, but nothing of it is to come.
+  if (done() || !head_.content_length) {
+    return 0;
+  }
+  return *head_.content_length - parsers_->visit([](auto& parser) { return parser.seen(); });
 }
 
 }  // namespace tessera::http

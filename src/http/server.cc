@@ -124,9 +124,8 @@ bool ReplyStream::write(std::string_view piece) {
     return true;  // an empty chunk would end the answer
   }
   state_->backlog += piece.size();
-  on_connection(state_, [text = std::string(piece)](ServerConnection& connection) mutable {
-    connection.write_piece(std::move(text));
-  });
+  on_connection(state_,
+                [text = std::string(piece)](ServerConnection& connection) { connection.write_piece(text); });
   return true;
 }
 
@@ -162,15 +161,15 @@ Status Server::Core::listen() {
                 fmt::format("cannot listen on \"{}\": not an IP address", options.address));
   }
   const tcp::endpoint endpoint(address, options.port);
-  acceptor.open(endpoint.protocol(), error);
+  error = acceptor.open(endpoint.protocol(), error);
   if (!error) {
-    acceptor.set_option(tcp::acceptor::reuse_address(true), error);
+    error = acceptor.set_option(tcp::acceptor::reuse_address(true), error);
   }
   if (!error) {
-    acceptor.bind(endpoint, error);
+    error = acceptor.bind(endpoint, error);
   }
   if (!error) {
-    acceptor.listen(asio::socket_base::max_listen_connections, error);
+    error = acceptor.listen(asio::socket_base::max_listen_connections, error);
   }
   if (error) {
     return fail(ErrorCode::kUnavailable,
@@ -211,11 +210,11 @@ void Server::Core::welcome(Socket socket) {
       constexpr std::string_view full =
           "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
       error_code ignored;
-      socket.non_blocking(true, ignored);
+      ignored = socket.non_blocking(true, ignored);
       if (!tls) {
         socket.send(asio::const_buffer(full.data(), full.size()), 0, ignored);
       }
-      socket.shutdown(Socket::shutdown_send, ignored);
+      end_sending_quietly(socket);
       return;
     }
     oldest->close();
@@ -238,8 +237,7 @@ void Server::Core::gone(const std::shared_ptr<ServerConnection>& connection) {
 }
 
 void Server::Core::close_all() {
-  error_code ignored;
-  acceptor.close(ignored);
+  close_quietly(acceptor);
   // Each leaves the set by itself when its coroutine ends.
   for (const auto& connection : connections) {
     connection->close();
@@ -319,8 +317,7 @@ void Server::drain(std::chrono::milliseconds deadline, std::function<void()> don
   core_->loop.post([core = core_, deadline, done = std::move(done)] {
     core->draining = true;
     core->drained = done;
-    error_code ignored;
-    core->acceptor.close(ignored);
+    close_quietly(core->acceptor);
     const auto connections = core->connections;  // drain() may take one out
     for (const auto& connection : connections) {
       connection->drain();

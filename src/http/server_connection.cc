@@ -80,7 +80,7 @@ void ServerConnection::on_late() {
   core_->counters.timeouts += idle_ ? 0 : 1;
   if (reading_) {
     error_code ignored;
-    stream_.socket().cancel(ignored);  // the peer can still be told why
+    ignored = stream_.socket().cancel(ignored);  // the peer can still be told why
   } else {
     close();
   }
@@ -294,7 +294,7 @@ void ServerConnection::answer_in_pieces(Response response, std::shared_ptr<Reply
   answer(std::move(response));
 }
 
-void ServerConnection::write_piece(std::string piece) {
+void ServerConnection::write_piece(std::string_view piece) {
   if (pieces_state_ == nullptr || pieces_over_ || stream_.closed()) {
     return;
   }

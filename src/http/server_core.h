@@ -51,7 +51,7 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection>, 
   // Answers from Reply and ReplyStream, on the loop.
   void answer(Response response);
   void answer_in_pieces(Response response, std::shared_ptr<ReplyStream::State> stream);
-  void write_piece(std::string piece);
+  void write_piece(std::string_view piece);
   void end_pieces(bool complete);
   std::string recycled();
 

@@ -39,8 +39,8 @@ bool is_address(const std::string& name) {
 
 Stream::Stream(Socket socket) : socket_(std::move(socket)), tls_(nullptr, SSL_free) {
   error_code ignored;
-  socket_.set_option(tcp::no_delay(true), ignored);
-  socket_.non_blocking(true, ignored);
+  ignored = socket_.set_option(tcp::no_delay(true), ignored);
+  ignored = socket_.non_blocking(true, ignored);
 }
 
 Stream::~Stream() {
@@ -50,8 +50,7 @@ Stream::~Stream() {
 void Stream::close() {
   if (!closed_) {
     closed_ = true;
-    error_code ignored;
-    socket_.close(ignored);
+    close_quietly(socket_);
   }
 }
 
@@ -236,8 +235,7 @@ Task<void> Stream::shut_down() {
     ERR_clear_error();
     SSL_shutdown(tls_.get());  // says close_notify; whether the peer answers does not matter
   }
-  error_code ignored;
-  socket_.shutdown(Socket::shutdown_send, ignored);
+  end_sending_quietly(socket_);
 }
 
 }  // namespace tessera::http

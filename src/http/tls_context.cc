@@ -76,7 +76,7 @@ Status identify(SSL_CTX* context, const TlsIdentity& identity) {
   }
   while (Certificate issuer = next_certificate(bio.get())) {
     if (SSL_CTX_add0_chain_cert(context, issuer.get()) == 1) {
-      issuer.release();  // the context owns it now
+      [[maybe_unused]] const X509* owned_by_context = issuer.release();
     }
   }
   ERR_clear_error();

@@ -131,7 +131,7 @@ Result<Url> parse_url(std::string_view text, bool allow_user) {
   if (!parsed) {
     return fail(ErrorCode::kInvalid, "not a URL of the form https://host:port");
   }
-  const boost::urls::url_view view = *parsed;
+  const boost::urls::url_view& view = *parsed;
   Url url;
   if (view.scheme_id() != boost::urls::scheme::https && view.scheme_id() != boost::urls::scheme::http) {
     return fail(ErrorCode::kUnsupported,
