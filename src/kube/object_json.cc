@@ -12,7 +12,7 @@ JsonError read_text(JsonValue value, std::string& into) {
     return error;
   }
   into.clear();
-  return error == simdjson::INCORRECT_TYPE && value.is_null() ? simdjson::SUCCESS : error;
+  return error == simdjson::INCORRECT_TYPE && is_null(value) ? simdjson::SUCCESS : error;
 }
 
 JsonError read_meta_field(JsonKey key, JsonValue value, ObjectMeta& meta, bool& taken) {

@@ -58,8 +58,14 @@ class ObjectJson {
   bool broken_ = false;
 };
 
+// Go writes null where it means nothing.
+inline bool is_null(JsonValue& value) {
+  bool null = false;
+  return value.is_null().get(null) == simdjson::SUCCESS && null;
+}
+
 // Calls `visit(key, value)` for each field until it fails. null in place of the object is an object without
-// fields, as Go writes it.
+// fields.
 template <class Visit>
 JsonError each_field(JsonObject& object, Visit visit) {
   for (auto entry : object) {
@@ -80,7 +86,7 @@ JsonError each_field(JsonValue value, Visit visit) {
   JsonObject object;
   const JsonError error = value.get_object().get(object);
   if (error != simdjson::SUCCESS) {
-    return error == simdjson::INCORRECT_TYPE && value.is_null() ? simdjson::SUCCESS : error;
+    return error == simdjson::INCORRECT_TYPE && is_null(value) ? simdjson::SUCCESS : error;
   }
   return each_field(object, std::move(visit));
 }
@@ -91,7 +97,7 @@ JsonError each_entry(JsonValue value, Visit visit) {
   JsonObject object;
   const JsonError error = value.get_object().get(object);
   if (error != simdjson::SUCCESS) {
-    return error == simdjson::INCORRECT_TYPE && value.is_null() ? simdjson::SUCCESS : error;
+    return error == simdjson::INCORRECT_TYPE && is_null(value) ? simdjson::SUCCESS : error;
   }
   for (auto entry : object) {
     simdjson::ondemand::field field;
@@ -115,7 +121,7 @@ JsonError each_element(JsonValue value, Visit visit) {
   simdjson::ondemand::array array;
   const JsonError error = value.get_array().get(array);
   if (error != simdjson::SUCCESS) {
-    return error == simdjson::INCORRECT_TYPE && value.is_null() ? simdjson::SUCCESS : error;
+    return error == simdjson::INCORRECT_TYPE && is_null(value) ? simdjson::SUCCESS : error;
   }
   for (auto entry : array) {
     JsonValue element;

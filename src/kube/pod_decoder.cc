@@ -59,7 +59,7 @@ class PodReader {
         return error;
       }
       if (key == "deletionTimestamp") {
-        pod_.deleting = !value.is_null();
+        pod_.deleting = !is_null(value);
         return SUCCESS;
       }
       if (key == "annotations") {
