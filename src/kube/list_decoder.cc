@@ -1,10 +1,15 @@
 #include "kube/list_decoder.h"
 
+#include <algorithm>
+
 #include "kube/object_json.h"
 
 namespace tessera::kube {
 
 namespace {
+
+// A hint for memory, from outside: never believed beyond this.
+constexpr std::uint64_t kMostExpected = 200'000;
 
 static_assert(simdjson::SIMDJSON_PADDING <= json::kPadding);
 
@@ -15,11 +20,17 @@ Error not_a_list(JsonError error) {
 
 JsonError read_list_meta(JsonValue value, ListPage& page) {
   return each_field(value, [&](JsonKey key, JsonValue field) {
-    if (key == "resourceVersion") {
+    if (is(key, "resourceVersion")) {
       return field.get_uint64_in_string().get(page.version);
     }
-    if (key == "continue") {
+    if (is(key, "continue")) {
       return read_text(field, page.continue_token);
+    }
+    if (is(key, "remainingItemCount")) {
+      std::uint64_t count = 0;
+      const JsonError error = field.get_uint64().get(count);
+      page.remaining = std::min<std::uint64_t>(count, kMostExpected);
+      return error;
     }
     return simdjson::SUCCESS;
   });
@@ -52,10 +63,10 @@ Result<ListPage> ListDecoder::decode(json::PaddedView text, ObjectSink& sink, co
   bool has_items = false;
   Status item_failure;
   error = each_field(root, [&](JsonKey key, JsonValue value) {
-    if (key == "metadata") {
+    if (is(key, "metadata")) {
       return read_list_meta(value, page);
     }
-    if (key != "items") {
+    if (!is(key, "items")) {
       return simdjson::SUCCESS;
     }
     has_items = true;

@@ -18,6 +18,7 @@ struct ListPage {
   std::uint64_t version = 0;   // of the whole list
   std::string continue_token;  // "" on the last page
   std::size_t items = 0;
+  std::size_t remaining = 0;  // on the pages to come, where the server knows
 };
 
 class ListDecoder {

@@ -19,10 +19,10 @@ class NodeReader {
 
   JsonError read(JsonObject& object) {
     return each_field(object, [&](JsonKey key, JsonValue value) {
-      if (key == "metadata") {
+      if (is(key, "metadata")) {
         return read_metadata(value);
       }
-      return key == "status" ? read_status(value) : SUCCESS;
+      return is(key, "status") ? read_status(value) : SUCCESS;
     });
   }
 
@@ -35,10 +35,10 @@ class NodeReader {
       if (const JsonError error = read_meta_field(key, value, meta_, taken); taken || error != SUCCESS) {
         return error;
       }
-      if (key == "annotations") {
+      if (is(key, "annotations")) {
         return read_one(value, alloc::key::kInventory, node_.inventory);
       }
-      return key == "labels" ? read_one(value, kInstanceType, node_.machine) : SUCCESS;
+      return is(key, "labels") ? read_one(value, kInstanceType, node_.machine) : SUCCESS;
     });
   }
 
@@ -50,7 +50,7 @@ class NodeReader {
 
   JsonError read_status(JsonValue status) {
     return each_field(status, [&](JsonKey key, JsonValue value) {
-      if (key == "capacity") {
+      if (is(key, "capacity")) {
         return each_entry(value, [&](std::string_view name, JsonValue amount) {
           if (name == names_.memory()) {
             return amounts_.read_whole(name, amount, node_.gpu_memory_units);
@@ -61,7 +61,7 @@ class NodeReader {
           return name == names_.count() ? amounts_.read_whole(name, amount, node_.gpu_count) : SUCCESS;
         });
       }
-      if (key == "allocatable") {
+      if (is(key, "allocatable")) {
         return each_entry(value, [&](std::string_view name, JsonValue amount) {
           if (name == "cpu") {
             return amounts_.read_milli(name, amount, node_.cpu_milli);

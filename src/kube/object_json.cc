@@ -17,16 +17,16 @@ JsonError read_text(JsonValue value, std::string& into) {
 
 JsonError read_meta_field(JsonKey key, JsonValue value, ObjectMeta& meta, bool& taken) {
   taken = true;
-  if (key == "name") {
+  if (is(key, "name")) {
     return read_text(value, meta.name);
   }
-  if (key == "namespace") {
+  if (is(key, "namespace")) {
     return read_text(value, meta.namespace_name);
   }
-  if (key == "uid") {
+  if (is(key, "uid")) {
     return read_text(value, meta.uid);
   }
-  if (key == "resourceVersion") {
+  if (is(key, "resourceVersion")) {
     return value.get_uint64_in_string().get(meta.version);
   }
   taken = false;

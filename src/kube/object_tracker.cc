@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <vector>
 
 namespace tessera::kube {
 
@@ -90,10 +91,8 @@ ObjectMeta ObjectTracker::meta_of(const Objects::value_type& entry) {
 }
 
 ObjectTracker::Verdict ObjectTracker::changed(const ObjectMeta& meta, const Forget& forget) {
-  const std::string& key = key_of(meta);
-  const auto found = known_.find(key);
-  if (found == known_.end()) {
-    known_.emplace(key, Known{.uid = CompactUid(meta.uid), .version = meta.version, .round = round_});
+  const auto [found, added] = known_.try_emplace(key_of(meta), meta.uid, meta.version, round_);
+  if (added) {
     return Verdict::kKeep;
   }
   Known& known = found->second;
@@ -125,14 +124,15 @@ ObjectTracker::Verdict ObjectTracker::listed(const ObjectMeta& meta, const Forge
 void ObjectTracker::end_list(std::uint64_t version, const Forget& forget) {
   // Not max(): a server that was restored from a backup counts from an earlier version.
   version_ = version;
-  for (auto entry = known_.begin(); entry != known_.end();) {
-    if (entry->second.round == round_) {
-      ++entry;
-      continue;
+  std::vector<ObjectMeta> gone;
+  for (const auto& entry : known_) {
+    if (entry.second.round != round_) {
+      gone.push_back(meta_of(entry));
     }
-    const ObjectMeta gone = meta_of(*entry);
-    entry = known_.erase(entry);
-    forget(gone);
+  }
+  for (const ObjectMeta& meta : gone) {
+    known_.erase(key_of(meta));
+    forget(meta);
   }
 }
 

@@ -8,12 +8,12 @@
 // a new list is compared with what is remembered: what is missing in it was deleted meanwhile.
 #pragma once
 
+#include <boost/unordered/unordered_flat_map.hpp>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 
 #include "kube/object_meta.h"
 #include "kube/watch_decoder.h"
@@ -47,6 +47,8 @@ class ObjectTracker {
 
   // A list: begin, each item, end. An item that is in several lists that broke off is judged each time.
   void begin_list() { ++round_; }
+  // About how many there will be.
+  void expect(std::size_t objects) { known_.reserve(objects); }
   Verdict listed(const ObjectMeta& meta, const Forget& forget);
   // The list is complete: what it did not show goes to `forget`. From now on events after `version` count.
   void end_list(std::uint64_t version, const Forget& forget);
@@ -62,6 +64,8 @@ class ObjectTracker {
 
  private:
   struct Known {
+    Known(std::string_view uid_text, std::uint64_t version_number, std::uint32_t list_round)
+        : uid(uid_text), version(version_number), round(list_round) {}
     CompactUid uid;
     std::uint64_t version;
     std::uint32_t round;
@@ -70,7 +74,7 @@ class ObjectTracker {
     using is_transparent = void;
     std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
   };
-  using Objects = std::unordered_map<std::string, Known, Hash, std::equal_to<>>;
+  using Objects = boost::unordered_flat_map<std::string, Known, Hash, std::equal_to<>>;
 
   const std::string& key_of(const ObjectMeta& meta);
   bool is_known(const ObjectMeta& meta);

@@ -1,5 +1,7 @@
 #include "kube/pod_decoder.h"
 
+#include <algorithm>
+#include <boost/container/small_vector.hpp>
 #include <utility>
 #include <vector>
 
@@ -25,29 +27,28 @@ class PodReader {
 
   JsonError read(JsonObject& object) {
     return each_field(object, [&](JsonKey key, JsonValue value) {
-      if (key == "metadata") {
+      if (is(key, "metadata")) {
         return read_metadata(value);
       }
-      if (key == "spec") {
+      if (is(key, "spec")) {
         return read_spec(value);
       }
-      return key == "status" ? read_status(value) : SUCCESS;
+      return is(key, "status") ? read_status(value) : SUCCESS;
     });
   }
 
   // What was well-formed but is not an amount.
   [[nodiscard]] const Status& amounts() const { return amounts_.status(); }
 
-  // Init containers come first in a PodSpec and last in the JSON; their states come last of all.
+  // Init containers come first in a PodSpec and last in the JSON.
   void put_together() {
+    pod_.containers.resize(containers_);
+    drop_unseen(pod_.annotations, annotations_);
+    drop_unseen(pod_.labels, labels_);
     pod_.containers.insert(pod_.containers.begin(), std::make_move_iterator(init_.begin()),
                            std::make_move_iterator(init_.end()));
-    for (const auto& [name, state] : states_) {
-      for (ContainerSpec& container : pod_.containers) {
-        if (container.name == name) {
-          container.state = state;
-        }
-      }
+    for (const auto& [name, state] : early_states_) {
+      set_state(name, state);
     }
   }
 
@@ -58,43 +59,60 @@ class PodReader {
       if (const JsonError error = read_meta_field(key, value, meta_, taken); taken || error != SUCCESS) {
         return error;
       }
-      if (key == "deletionTimestamp") {
+      if (is(key, "deletionTimestamp")) {
         pod_.deleting = !is_null(value);
         return SUCCESS;
       }
-      if (key == "annotations") {
-        return read_texts(value, pod_.annotations, true);
+      if (is(key, "annotations")) {
+        return read_texts(value, pod_.annotations, annotations_, true);
       }
-      return key == "labels" ? read_texts(value, pod_.labels, false) : SUCCESS;
+      return is(key, "labels") ? read_texts(value, pod_.labels, labels_, false) : SUCCESS;
     });
   }
 
-  JsonError read_texts(JsonValue map, alloc::Annotations& into, bool annotations) {
+  // Pods that come one after the other mostly have the same keys: the entries of the pod before are used
+  // again, and those that are not are dropped in the end.
+  using Seen = boost::container::small_vector<const std::string*, 12>;
+  JsonError read_texts(JsonValue map, alloc::Annotations& into, Seen& seen, bool annotations) {
     return each_entry(map, [&](std::string_view key, JsonValue value) -> JsonError {
       if (key != names_.count() && !(annotations && alloc::key::is_pod_annotation(key))) {
         return SUCCESS;
       }
-      // The key lives in the parser's buffer and is copied before the value is read into it.
-      std::string& text = into[std::string(key)];
-      return read_text(value, text);
+      auto entry = into.find(key);
+      if (entry == into.end()) {
+        entry = into.emplace(key, "").first;
+      }
+      seen.push_back(&entry->first);
+      return read_text(value, entry->second);
     });
+  }
+  static void drop_unseen(alloc::Annotations& map, const Seen& seen) {
+    std::erase_if(map,
+                  [&](const auto& entry) { return std::ranges::find(seen, &entry.first) == seen.end(); });
   }
 
   JsonError read_spec(JsonValue spec) {
     return each_field(spec, [&](JsonKey key, JsonValue value) {
-      if (key == "containers") {
-        return read_containers(value, pod_.containers, ContainerKind::kMain);
+      if (is(key, "containers")) {
+        return each_element(value, [&](JsonValue element) {
+          if (containers_ == pod_.containers.size()) {
+            pod_.containers.emplace_back();
+          }
+          return read_container(element, pod_.containers[containers_++], ContainerKind::kMain);
+        });
       }
-      if (key == "initContainers") {
-        return read_containers(value, init_, ContainerKind::kInit);
+      if (is(key, "initContainers")) {
+        return each_element(value, [&](JsonValue element) {
+          return read_container(element, init_.emplace_back(), ContainerKind::kInit);
+        });
       }
-      if (key == "nodeName") {
+      if (is(key, "nodeName")) {
         return read_text(value, pod_.node_name);
       }
-      if (key == "priority") {
-        return value.is_null() ? SUCCESS : value.get_int64().get(pod_.priority);
+      if (is(key, "priority")) {
+        return is_null(value) ? SUCCESS : value.get_int64().get(pod_.priority);
       }
-      if (key == "overhead") {
+      if (is(key, "overhead")) {
         return each_entry(value, [&](std::string_view name, JsonValue amount) {
           return read_cpu_or_memory(name, amount, pod_.overhead_cpu_milli, pod_.overhead_memory_bytes);
         });
@@ -103,33 +121,36 @@ class PodReader {
     });
   }
 
-  JsonError read_containers(JsonValue list, std::vector<ContainerSpec>& into, ContainerKind kind) {
-    return each_element(list, [&](JsonValue element) {
-      ContainerSpec& container = into.emplace_back();
-      container.kind = kind;
-      return each_field(element, [&](JsonKey key, JsonValue value) -> JsonError {
-        if (key == "name") {
-          return read_text(value, container.name);
+  // `container` may be one of the pod before; its memory is used again.
+  JsonError read_container(JsonValue element, ContainerSpec& container, ContainerKind kind) {
+    container.name.clear();
+    container.kind = kind;
+    container.state = ContainerState::kNotStarted;
+    container.gpu_limits.clear();
+    container.cpu_milli = 0;
+    container.memory_bytes = 0;
+    return each_field(element, [&](JsonKey key, JsonValue value) -> JsonError {
+      if (is(key, "name")) {
+        return read_text(value, container.name);
+      }
+      if (is(key, "resources")) {
+        return read_resources(value, container);
+      }
+      if (is(key, "restartPolicy") && kind == ContainerKind::kInit) {
+        std::string_view policy;
+        const JsonError error = value.get_string().get(policy);
+        if (policy == "Always") {
+          container.kind = ContainerKind::kSidecar;
         }
-        if (key == "resources") {
-          return read_resources(value, container);
-        }
-        if (key == "restartPolicy" && kind == ContainerKind::kInit) {
-          std::string_view policy;
-          const JsonError error = value.get_string().get(policy);
-          if (policy == "Always") {
-            container.kind = ContainerKind::kSidecar;
-          }
-          return error;
-        }
-        return SUCCESS;
-      });
+        return error;
+      }
+      return SUCCESS;
     });
   }
 
   JsonError read_resources(JsonValue resources, ContainerSpec& container) {
     return each_field(resources, [&](JsonKey key, JsonValue value) {
-      if (key == "limits") {
+      if (is(key, "limits")) {
         return each_entry(value, [&](std::string_view name, JsonValue amount) {
           const auto resource = names_.find(name);
           if (!resource) {
@@ -141,7 +162,7 @@ class PodReader {
           return error;
         });
       }
-      if (key == "requests") {
+      if (is(key, "requests")) {
         return each_entry(value, [&](std::string_view name, JsonValue amount) {
           return read_cpu_or_memory(name, amount, container.cpu_milli, container.memory_bytes);
         });
@@ -160,13 +181,13 @@ class PodReader {
 
   JsonError read_status(JsonValue status) {
     return each_field(status, [&](JsonKey key, JsonValue value) -> JsonError {
-      if (key == "phase") {
+      if (is(key, "phase")) {
         std::string_view phase;
         const JsonError error = value.get_string().get(phase);
         pod_.phase = phase_of(phase);
         return error;
       }
-      return key == "containerStatuses" || key == "initContainerStatuses" ? read_states(value) : SUCCESS;
+      return is(key, "containerStatuses") || is(key, "initContainerStatuses") ? read_states(value) : SUCCESS;
     });
   }
 
@@ -185,44 +206,67 @@ class PodReader {
 
   JsonError read_states(JsonValue list) {
     return each_element(list, [&](JsonValue element) {
-      auto& [name, state] = states_.emplace_back("", ContainerState::kNotStarted);
-      return each_field(element, [&, &container = name, &found = state](JsonKey key, JsonValue value) {
-        if (key == "name") {
-          return read_text(value, container);
+      std::string_view name;
+      ContainerState state = ContainerState::kNotStarted;
+      const JsonError error = each_field(element, [&](JsonKey key, JsonValue value) -> JsonError {
+        if (is(key, "name")) {
+          return value.get_string().get(name);
         }
-        if (key != "state") {
-          return SUCCESS;
-        }
-        return each_field(value, [&](JsonKey which, JsonValue) {
-          if (which == "running") {
-            found = ContainerState::kRunning;
-          } else if (which == "terminated") {
-            found = ContainerState::kTerminated;
-          }
-          return SUCCESS;
-        });
+        return is(key, "state") ? read_state(value, state) : SUCCESS;
       });
+      // The API server writes spec before status; should another not do so, the state waits for its
+      // container.
+      if (!set_state(name, state)) {
+        early_states_.emplace_back(name, state);
+      }
+      return error;
     });
+  }
+
+  static JsonError read_state(JsonValue value, ContainerState& state) {
+    return each_field(value, [&](JsonKey which, JsonValue) {
+      if (is(which, "running")) {
+        state = ContainerState::kRunning;
+      } else if (is(which, "terminated")) {
+        state = ContainerState::kTerminated;
+      }
+      return SUCCESS;
+    });
+  }
+
+  bool set_state(std::string_view name, ContainerState state) {
+    const auto named = [&](const ContainerSpec& container) { return container.name == name; };
+    const auto end = pod_.containers.begin() + static_cast<std::ptrdiff_t>(containers_);
+    if (const auto main = std::find_if(pod_.containers.begin(), end, named); main != end) {
+      main->state = state;
+      return true;
+    }
+    const auto init = std::ranges::find_if(init_, named);
+    if (init != init_.end()) {
+      init->state = state;
+    }
+    return init != init_.end();
   }
 
   const alloc::ResourceNames& names_;
   ObjectMeta& meta_;
   PodSpec& pod_;
   QuantityFields amounts_;
+  std::size_t containers_ = 0;  // of pod_.containers, those that are this pod's
   std::vector<ContainerSpec> init_;
-  std::vector<std::pair<std::string, ContainerState>> states_;
+  std::vector<std::pair<std::string, ContainerState>> early_states_;
+  Seen annotations_;
+  Seen labels_;
 };
 
+// All but what the reader uses again.
 void clear(PodSpec& pod) {
   pod.node_name.clear();
   pod.phase = PodPhase::kPending;
   pod.deleting = false;
   pod.priority = 0;
-  pod.containers.clear();
   pod.overhead_cpu_milli = 0;
   pod.overhead_memory_bytes = 0;
-  pod.annotations.clear();
-  pod.labels.clear();
 }
 
 }  // namespace
@@ -234,10 +278,9 @@ Status decode_pod(ObjectJson& object, const alloc::ResourceNames& names, ObjectM
   pod.pod_namespace = meta.namespace_name;
   pod.name = meta.name;
   pod.uid = meta.uid;
-  TRY(object.judge(error));
-  TRY(reader.amounts());
   reader.put_together();
-  return {};
+  TRY(object.judge(error));
+  return reader.amounts();
 }
 
 }  // namespace tessera::kube

@@ -134,6 +134,7 @@ void Reflector::page_came(Result<Reply> reply) {
   if (list_version_ == 0) {
     // All pages show the state of the first; what happened since comes with the watch.
     list_version_ = page->version;
+    tracker_.expect(page->items + page->remaining);
   }
   continue_token_ = std::move(page->continue_token);
   page_.clear();

@@ -35,7 +35,7 @@ Status judge(JsonError error) {
 
 JsonError read_bookmark(JsonObject& object, ObjectMeta& meta) {
   return each_field(object, [&](JsonKey key, JsonValue value) {
-    if (key != "metadata") {
+    if (!is(key, "metadata")) {
       return simdjson::SUCCESS;
     }
     return each_field(value, [&](JsonKey meta_key, JsonValue meta_value) {
@@ -88,13 +88,13 @@ Result<const WatchLine*> WatchDecoder::decode(json::PaddedView text, ObjectSink&
   Status read = fail(not_an_event("it has no object after its type"));
   // To the end, although all is known after "object": a line that was cut and glued shows only there.
   const JsonError error = each_field(root, [&](JsonKey key, JsonValue value) -> JsonError {
-    if (key == "type") {
+    if (is(key, "type")) {
       std::string_view name;
       const JsonError bad = value.get_string().get(name);
       type = type_of(name);
       return bad;
     }
-    if (key == "object" && type) {
+    if (is(key, "object") && type) {
       line.type = *type;
       JsonObject object;
       const JsonError bad = value.get_object().get(object);

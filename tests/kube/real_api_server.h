@@ -31,10 +31,11 @@ class VersionSink : public ObjectSink {
 
   Status decode(ObjectJson& object, ObjectMeta& meta) override {
     return object.judge(each_field(object.object(), [&](JsonKey key, JsonValue value) {
-      return key != "metadata" ? simdjson::SUCCESS : each_field(value, [&](JsonKey field, JsonValue inner) {
-        bool taken = false;
-        return read_meta_field(field, inner, meta, taken);
-      });
+      return !is(key, "metadata") ? simdjson::SUCCESS
+                                  : each_field(value, [&](JsonKey field, JsonValue inner) {
+                                      bool taken = false;
+                                      return read_meta_field(field, inner, meta, taken);
+                                    });
     }));
   }
   void keep(const ObjectMeta& meta) override {

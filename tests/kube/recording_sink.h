@@ -20,15 +20,15 @@ class RecordingSink : public ObjectSink {
   Status decode(ObjectJson& object, ObjectMeta& meta) override {
     value_.clear();
     const JsonError error = each_field(object.object(), [&](JsonKey key, JsonValue value) {
-      if (key == "metadata") {
+      if (is(key, "metadata")) {
         return each_field(value, [&](JsonKey field, JsonValue inner) {
           bool taken = false;
           return read_meta_field(field, inner, meta, taken);
         });
       }
-      if (key == "spec") {
+      if (is(key, "spec")) {
         return each_field(value, [&](JsonKey field, JsonValue inner) {
-          return field == "value" ? read_text(inner, value_) : simdjson::SUCCESS;
+          return is(field, "value") ? read_text(inner, value_) : simdjson::SUCCESS;
         });
       }
       return simdjson::SUCCESS;
