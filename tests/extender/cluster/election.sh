@@ -11,7 +11,7 @@ gpu_nodes 2 4 10
 # Two replicas that elect a leader. Nobody but the leader binds.
 extender_start --attach service --lease-namespace default
 first=$EXTENDER_PID
-(KUBECONFIG=$S/kube/admin in_cluster_network "$EXTENDER" --listen "127.0.0.1:$OTHER_PORT" --attach service \
+(KUBECONFIG=$S/kube/admin in_cluster_network setpriv --pdeathsig KILL -- "$EXTENDER" --listen "127.0.0.1:$OTHER_PORT" --attach service \
   --lease-namespace default >>"$S/extender-other.log" 2>&1) &
 second=$!
 wait_for 30 "the first replica is ready" extender_ready || true

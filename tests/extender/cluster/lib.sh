@@ -38,7 +38,7 @@ gpu_nodes() {
 
 # extender_start [FLAGS...]: in the network of the cluster; its log is $S/extender.log. EXTENDER_PID is the program's.
 extender_start() {
-  (KUBECONFIG=$S/kube/admin in_cluster_network "$EXTENDER" --listen "127.0.0.1:$PORT" "$@" >>"$S/extender.log" 2>&1) &
+  (KUBECONFIG=$S/kube/admin in_cluster_network setpriv --pdeathsig KILL -- "$EXTENDER" --listen "127.0.0.1:$PORT" "$@" >>"$S/extender.log" 2>&1) &
   EXTENDER_PID=$!
 }
 
