@@ -91,18 +91,22 @@ double last_load(const std::vector<Line>& lines) {
   return last;
 }
 
-// Until the first policy refuses pods all lines are the same: the picture begins a little before.
-double first_difference(const std::vector<Line>& lines, double last) {
-  double first = last;
+// Until policies refuse pods all lines are the same: the picture begins a little before half of them do.
+double first_differences(const std::vector<Line>& lines, double last) {
+  std::vector<double> firsts;
   for (const Line& line : lines) {
-    for (const LoadPoint& point : line.points) {
-      if (point.allocated_percent < point.load_percent - 1.5) {
-        first = std::min(first, static_cast<double>(point.load_percent));
-        break;
-      }
-    }
+    const auto lags = [](const LoadPoint& point) {
+      return point.allocated_percent < point.load_percent - 1.5;
+    };
+    const auto first = std::ranges::find_if(line.points, lags);
+    firsts.push_back(first == line.points.end() ? last : first->load_percent);
   }
-  return std::max(0.0, std::floor((first - 5) / 10) * 10);
+  if (firsts.empty()) {
+    return 0;
+  }
+  const auto middle = firsts.begin() + static_cast<std::ptrdiff_t>(firsts.size() / 2);
+  std::ranges::nth_element(firsts, middle);
+  return std::max(0.0, std::floor((*middle - 10) / 10) * 10);
 }
 
 void fit_y(Panel& panel, const std::vector<Line>& lines, bool from_zero) {
@@ -172,7 +176,7 @@ void print_labels(const Panel& panel, const std::vector<Line>& lines, std::ostre
       labels.push_back({.line = &line, .value = value, .y = panel.y(value)});
     }
   }
-  std::ranges::stable_sort(labels, {}, &Label::y);
+  std::ranges::sort(labels, {}, [](const Label& label) { return std::pair(label.y, label.line); });
   for (std::size_t i = 1; i < labels.size(); ++i) {
     labels[i].y = std::max(labels[i].y, labels[i - 1].y + kLabelGap);
   }
@@ -221,7 +225,7 @@ void print_simulation_svg(const Simulation& simulation, std::ostream& out) {
       .top = 130,
       .bottom = 410,
       .field = &LoadPoint::allocated_percent};
-  allocated.x_min = first_difference(lines, last);
+  allocated.x_min = first_differences(lines, last);
   allocated.x_max = std::max(last, allocated.x_min + 1);
   fit_y(allocated, lines, false);
   Panel fragmented{.title = "Fragmented",

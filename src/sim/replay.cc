@@ -50,7 +50,7 @@ class ClusterFragmentation {
 class Curve {
  public:
   void add(double load_percent, double allocated, double fragmented) {
-    Sum& sum = sums_[static_cast<int>(load_percent + 0.5)];
+    Sum& sum = sums_[static_cast<int>(std::lround(load_percent))];
     ++sum.moments;
     sum.allocated += allocated;
     sum.fragmented += fragmented;

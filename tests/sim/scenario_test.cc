@@ -87,7 +87,7 @@ TEST(Scenario, DependsOnTheSeedAndNotOnTheOrderOfTheFile) {
 
 TEST(TypicalKinds, MakeUpNinetyFivePercentMostFrequentFirst) {
   std::vector<TracePod> pods;
-  const auto add = [&](std::size_t count, TracePod pod) { pods.insert(pods.end(), count, pod); };
+  const auto add = [&](std::size_t count, const TracePod& pod) { pods.insert(pods.end(), count, pod); };
   add(60, {.cpu_milli = 1000, .memory_mib = 1, .gpus = 1, .gpu_milli = 500});
   add(10, {.cpu_milli = 1000, .memory_mib = 2, .gpus = 1, .gpu_milli = 500});  // memory makes no difference
   add(25, {.cpu_milli = 4000, .gpus = 0, .models = {"T4"}});                   // nor a model without a GPU
