@@ -295,6 +295,8 @@ Server::~Server() {
     core_->drain_watchdog.off();
     core_->options.on_access = nullptr;
     core_->close_all();
+    // They hold the core, too: should the loop never run again, nobody else would part the two.
+    core_->connections.clear();
   });
 }
 

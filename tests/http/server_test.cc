@@ -252,8 +252,7 @@ TEST_F(ServerTest, CutsOffAPeerThatDoesNotReadItsAnswer) {
   RawConnection peer = connect();
   peer.send(kGet);
   EXPECT_TRUE(
-      eventually([&] { return server_->stats().accepted == 1 && server_->stats().connections == 0; }));
-  EXPECT_EQ(server_->stats().timeouts, 1U);
+      eventually([&] { return server_->stats().timeouts == 1 && server_->stats().connections == 0; }));
 }
 
 TEST_F(ServerTest, IgnoresAPeerThatLeavesInTheMiddle) {
