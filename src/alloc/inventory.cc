@@ -16,7 +16,7 @@ namespace {
 
 // A GPU with less than 1 GiB or more than 1 TiB of memory is not one: the node counts in another unit.
 constexpr std::int64_t kSmallestGpuMib = 1024;
-constexpr std::int64_t kLargestGpuMib = 1024 * 1024;
+constexpr std::int64_t kLargestGpuMib = std::int64_t{1024} * 1024;
 
 // The old plugin does not say its unit. What cannot be the cluster's is taken for the other one of the two
 // that it has, so that the node is fenced instead of misread.

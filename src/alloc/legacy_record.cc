@@ -129,7 +129,7 @@ Status read_v2(const Annotations& annotations, const Demand& demand, Record& rec
 
 Status read_shares(const Annotations& annotations, const Demand& demand, Record& record) {
   const Record before = record;
-  const Status v2 = read_v2(annotations, demand, record);
+  Status v2 = read_v2(annotations, demand, record);
   if (v2) {
     return v2;
   }

@@ -77,7 +77,7 @@ class World {
   NodeSpec node() {
     const std::string name = "n" + std::to_string(dice.below(4));
     if (dice.one_in(8)) {
-      return old_node(name, 16 * (1 + dice.below(3)), 1 + dice.below(3));
+      return old_node(name, std::int64_t{16} * (1 + dice.below(3)), 1 + dice.below(3));
     }
     std::vector<std::uint32_t> gib(1 + dice.below(4));
     std::ranges::generate(gib, [&] { return 8U << dice.below(3); });
@@ -90,7 +90,7 @@ class World {
     }
     inventory.unit = dice.one_in(10) ? Unit::mib() : Unit::gib();
     NodeSpec spec = node_with(name, inventory);
-    spec.cpu_milli = 1000 * dice.below(20);
+    spec.cpu_milli = std::int64_t{1000} * dice.below(20);
     if (dice.one_in(10)) {
       spec.inventory = dice.one_in(2) ? "{}" : spec.inventory.substr(0, spec.inventory.size() / 2);
     }
@@ -118,7 +118,7 @@ class World {
     if (dice.one_in(8)) {
       spec.annotations["tessera.io/allocation"] = "broken";
     }
-    spec.containers[0].cpu_milli = 100 * dice.below(30);
+    spec.containers[0].cpu_milli = std::int64_t{100} * dice.below(30);
     spec.phase = dice.one_in(6) ? PodPhase::kSucceeded : PodPhase::kRunning;
     spec.deleting = dice.one_in(6);
     spec.containers[0].state = dice.one_in(2) ? ContainerState::kTerminated : ContainerState::kRunning;
@@ -251,7 +251,7 @@ PodSpec random_pod(Dice& dice, const std::string& name) {
       pod = pod_of(name, {container("a", 1 + dice.below(8)), container("b", 0, 1 + dice.below(2))});
       break;
     case 3:
-      pod = share_pod(name, 4 * (1 + dice.below(6)));
+      pod = share_pod(name, std::int64_t{4} * (1 + dice.below(6)));
       pod.labels["aliyun.com/gpu-count"] = dice.one_in(2) ? "2" : "4";
       break;
     default:

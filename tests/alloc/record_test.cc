@@ -44,7 +44,7 @@ TEST(Record, NamesTheFieldThatIsWrong) {
 
 TEST(Record, IsBelievedOnlyWhenItGivesExactlyWhatWasAskedFor) {
   const Demand demand = demand_of(pod_of("p", {container("a", 3), container("b", 0, 2)}));
-  const auto fault = [&](Record record) {
+  const auto fault = [&](const Record& record) {
     const auto claims = claims_of(demand, record);
     return claims ? "" : claims.error().text();
   };
