@@ -28,9 +28,25 @@ Neighbours neighbours_at(std::span<const Mbps> mbps, unsigned gpus, GpuMask set,
 // gives up when its steps are used.
 class RingFinder {
  public:
-  RingFinder(const Neighbours& neighbours, GpuMask set) : neighbours_(neighbours), start_(lowest_gpu(set)) {}
+  RingFinder(const Neighbours& neighbours, GpuMask set)
+      : neighbours_(neighbours), start_(lowest_gpu(set)), set_(set) {}
 
-  bool find(unsigned at, GpuMask rest) {
+  bool find() { return visit(start_, set_ & ~gpu_bit(start_)); }
+
+  // After find(): where the ring goes, from its lowest GPU on.
+  [[nodiscard]] const std::vector<unsigned>& path() const { return path_; }
+
+ private:
+  bool visit(unsigned at, GpuMask rest) {
+    path_.push_back(at);
+    if (go_on(at, rest)) {
+      return true;
+    }
+    path_.pop_back();
+    return false;
+  }
+
+  bool go_on(unsigned at, GpuMask rest) {
     if (rest == 0) {
       return (neighbours_[at] & gpu_bit(start_)) != 0;
     }
@@ -42,14 +58,13 @@ class RingFinder {
     while (untried != 0) {
       const unsigned next = fewest_ways_on(untried, rest);
       untried &= ~gpu_bit(next);
-      if (find(next, rest & ~gpu_bit(next))) {
+      if (visit(next, rest & ~gpu_bit(next))) {
         return true;
       }
     }
     return false;
   }
 
- private:
   [[nodiscard]] unsigned fewest_ways_on(GpuMask candidates, GpuMask rest) const {
     unsigned best = lowest_gpu(candidates);
     unsigned fewest = kMaxGpus + 1;
@@ -65,7 +80,9 @@ class RingFinder {
 
   const Neighbours& neighbours_;
   unsigned start_;
+  GpuMask set_;
   unsigned steps_ = 4'000;
+  std::vector<unsigned> path_;
 };
 
 }  // namespace
@@ -118,12 +135,20 @@ Mbps bounded_ring(std::span<const Mbps> mbps, unsigned gpus, std::span<const Mbp
   }
   for (std::size_t level = levels.size(); level-- > 1;) {
     const Neighbours neighbours = neighbours_at(mbps, gpus, set, levels[level]);
-    const unsigned start = lowest_gpu(set);
-    if (RingFinder(neighbours, set).find(start, set & ~gpu_bit(start))) {
+    if (RingFinder(neighbours, set).find()) {
       return levels[level];
     }
   }
   return levels.front();  // every pair reaches the lowest level
+}
+
+std::vector<unsigned> find_ring(std::span<const Mbps> mbps, unsigned gpus, GpuMask set, Mbps floor) {
+  if (gpu_count(set) < 2) {
+    return {};
+  }
+  const Neighbours neighbours = neighbours_at(mbps, gpus, set, floor);
+  RingFinder finder(neighbours, set);
+  return finder.find() ? finder.path() : std::vector<unsigned>();
 }
 
 }  // namespace tessera::topology

@@ -24,4 +24,8 @@ std::vector<std::uint8_t> best_ring_levels(std::span<const Mbps> mbps, unsigned 
 // and exact where links are uniform or the set is small. For machines too large for a table.
 Mbps bounded_ring(std::span<const Mbps> mbps, unsigned gpus, std::span<const Mbps> levels, GpuMask set);
 
+// The GPUs of a set in the order of a ring whose slowest link carries at least `floor`, beginning with the
+// lowest; empty when the bounded search finds none.
+std::vector<unsigned> find_ring(std::span<const Mbps> mbps, unsigned gpus, GpuMask set, Mbps floor);
+
 }  // namespace tessera::topology

@@ -89,6 +89,10 @@ Mbps SetTables::ring_mbps(GpuMask set) const {
   return exact() ? levels_[ring_level_[set]] : bounded_ring(mbps_, size(), levels_, set);
 }
 
+std::vector<unsigned> SetTables::ring_order(GpuMask set) const {
+  return find_ring(mbps_, size(), set, ring_mbps(set));
+}
+
 std::uint32_t SetTables::left_for_others(GpuMask free) const {
   if (exact()) {
     return rest_merit_[free].left;

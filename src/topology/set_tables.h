@@ -53,6 +53,10 @@ class SetTables {
   // kExactGpus the best ring that a bounded search found.
   [[nodiscard]] Mbps ring_mbps(GpuMask set) const;
 
+  // The GPUs of the set in the order of that ring, from the lowest; empty for one GPU, and where a bounded
+  // search does not find it again.
+  [[nodiscard]] std::vector<unsigned> ring_order(GpuMask set) const;
+
   // The best ring any set of this many GPUs of the idle machine has; 0 for a count below 2 or over size().
   [[nodiscard]] Mbps ideal_mbps(unsigned count) const { return count < ideal_.size() ? ideal_[count] : 0; }
 

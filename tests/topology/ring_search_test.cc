@@ -203,6 +203,26 @@ TEST(RingSearch, EqualsThePlainSearchWithRequiredAndSharedGpus) {
   }
 }
 
+TEST(RingOrder, VisitsEveryGpuOnceOverLinksThatAreFastEnough) {
+  for (const Topology& box : small_machines()) {
+    const SetTables tables(box);
+    for (GpuMask set = 1; set <= box.all(); ++set) {
+      const std::vector<unsigned> order = tables.ring_order(set);
+      if (gpu_count(set) < 2) {
+        ASSERT_TRUE(order.empty());
+        continue;
+      }
+      GpuMask visited = 0;
+      for (std::size_t i = 0; i < order.size(); ++i) {
+        visited |= gpu_bit(order[i]);
+        ASSERT_GE(tables.pair_mbps(order[i], order[(i + 1) % order.size()]), tables.ring_mbps(set));
+      }
+      ASSERT_EQ(order.size(), gpu_count(set));
+      ASSERT_EQ(visited, set);
+    }
+  }
+}
+
 // Whether a ring over links of at least `floor` exists, by depth-first search: a second opinion for sets that
 // are too large for permutations.
 bool has_ring(const Topology& box, GpuMask set, Mbps floor, unsigned at, GpuMask rest) {
