@@ -6,7 +6,9 @@
 
 #include "base/version.h"
 #include "cli/command.h"
+#include "cli/inventory.h"
 #include "cli/simulate.h"
+#include "cli/topo.h"
 
 namespace tessera::cli {
 
@@ -16,7 +18,9 @@ int run(int argc, char** argv) {
   app.set_help_flag("-h,--help", "Say what can be done here, with examples");
   app.require_subcommand(0, 1);
   Action action;
+  add_inventory_command(app, action);
   add_simulate_command(app, action);
+  add_topo_command(app, action);
 
   try {
     app.parse(argc, argv);

@@ -21,8 +21,8 @@ using topology::PciePath;
 // A value of the document, its path for messages, and the file it is from.
 class Yaml {
  public:
-  Yaml(YAML::Node node, std::string path, const std::string& file)
-      : node_(std::move(node)), path_(std::move(path)), file_(&file) {}
+  Yaml(const YAML::Node& node, std::string path, const std::string& file)
+      : node_(node), path_(std::move(path)), file_(&file) {}
 
   [[nodiscard]] Error wrong(std::string_view why) const {
     return {ErrorCode::kInvalid, fmt::format("{}:{}: {}{}{}", *file_, node_.Mark().line + 1, path_,
@@ -140,7 +140,7 @@ class Yaml {
 Result<std::string> read_bus_id(const Yaml& yaml) {
   const std::string text = TRY(yaml.text());
   static constexpr std::string_view kShape = "dddddddd:dd:dd.d";
-  const std::string full = text.size() + 4 == kShape.size() ? "0000" + text : text;
+  std::string full = text.size() + 4 == kShape.size() ? "0000" + text : text;
   bool good = full.size() == kShape.size();
   for (std::size_t i = 0; good && i < full.size(); ++i) {
     good = kShape[i] == 'd' ? std::isxdigit(static_cast<unsigned char>(full[i])) != 0 : full[i] == kShape[i];

@@ -1,0 +1,59 @@
+// cli/topo.h
+//
+// `tessera topo`: how the GPUs of a machine are connected, and which of them a request would get.
+#pragma once
+
+#include <iosfwd>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "cli/command.h"
+#include "topology/set_search.h"
+#include "topology/topology.h"
+
+namespace tessera::cli {
+
+struct TopoOptions {
+  std::string file{};     // `topo -m` text, our JSON or an inventory; "-" is standard input
+  std::string machine{};  // or a machine description by name or path
+  unsigned count = 0;     // GPUs to choose; 0: only show
+  std::string policy = "ring";
+  std::string taken{};         // GPUs in use: "0,3"
+  std::string static_table{};  // JSON file, for the policy static
+  std::string output = "text";
+};
+
+// What there is to show, however it is shown.
+struct TopoView {
+  std::string title;
+  std::string machine_type;  // the key of static tables; empty for a file
+  topology::Topology topology;
+  std::vector<std::string> notes;
+  topology::GpuMask taken = 0;
+
+  struct Choice {
+    std::string policy;
+    topology::SetChoice set;
+    std::int32_t pair_sum = 0;
+    std::vector<unsigned> ring;  // its GPUs in the order of the ring
+  };
+  std::optional<Choice> choice;
+};
+
+Result<TopoView> make_topo_view(const TopoOptions& options);
+
+void print_topo_text(const TopoView& view, std::ostream& out);
+void print_topo_json(const TopoView& view, std::ostream& out);
+void print_topo_svg(const TopoView& view, std::ostream& out);
+
+// 0, or 1 with the reason on `err`.
+int run_topo(const TopoOptions& options, std::ostream& out, std::ostream& err);
+
+// "40", "9.6", "370.8": GB/s as people write it.
+std::string gigabytes(topology::Mbps mbps);
+
+void add_topo_command(CLI::App& app, Action& action);
+
+}  // namespace tessera::cli
