@@ -64,6 +64,9 @@ Binder::~Binder() {
     flight->call = {};
     flight->timer.cancel();
     flight->patience.cancel();
+    // A callback already queued keeps the flight for as long as the loop lives, and a hold must not outlive
+    // its ledger.
+    flight->hold.release();
   }
 }
 
