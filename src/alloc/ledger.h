@@ -80,8 +80,8 @@ class [[nodiscard]] Hold {
   std::uint32_t generation_ = 0;
 };
 
-// Pods that are left out of the books for as long as this exists: for the question what would fit if they were
-// gone. Nothing may change the ledger meanwhile.
+// Pods that are left out of the books for as long as this exists: for the question what would fit if they
+// were gone. Nothing may change the ledger meanwhile.
 class [[nodiscard]] Absence {
  public:
   Absence(Absence&& other) noexcept

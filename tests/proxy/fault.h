@@ -17,11 +17,11 @@ enum class FaultKind {
   kCut,         // closes the connection without passing the request on
   kLoseAnswer,  // passes the request on, waits for the answer, and closes instead of handing it on: it was
                 // carried out, and the client cannot know
-  kTruncate,   // closes after `after_bytes` of the answer's body
-  kHalfChunk,  // closes in the middle of the chunk that follows `after_lines` whole lines of a stream
-  kDuplicate,  // sends each line of a stream twice, from line `after_lines` on
-  kStall,      // hands nothing on after `after_lines` lines of a stream, and keeps the connection open
-  kEndStream,  // ends a stream in good order after `after_lines` lines
+  kTruncate,    // closes after `after_bytes` of the answer's body
+  kHalfChunk,   // closes in the middle of the chunk that follows `after_lines` whole lines of a stream
+  kDuplicate,   // sends each line of a stream twice, from line `after_lines` on
+  kStall,       // hands nothing on after `after_lines` lines of a stream, and keeps the connection open
+  kEndStream,   // ends a stream in good order after `after_lines` lines
 };
 
 struct Fault {
