@@ -6,6 +6,7 @@
 #include <boost/asio/post.hpp>
 #include <future>
 
+#include "http/answer.h"
 #include "http/client_core.h"
 
 namespace tessera::http {
@@ -265,14 +266,7 @@ Result<ClientResponse> Client::fetch(ClientRequest request) {
   const Call call = send(std::move(request), [answer](Result<ClientResponse> response) {
     answer->set_value(std::move(response));
   });
-  const auto ready = [&] { return future.wait_for(std::chrono::seconds(0)) == std::future_status::ready; };
-  if (core_->loop.core().owner.load() == std::thread::id{}) {
-    core_->loop.run_until(ready, std::chrono::hours(24 * 365));
-    if (!ready()) {
-      return fail(ErrorCode::kCancelled, "the event loop was stopped before the answer came");
-    }
-  }
-  return future.get();
+  return wait_for_answer(core_->loop, future);
 }
 
 std::size_t Client::open_connections() const {

@@ -106,6 +106,22 @@ void EventLoop::run() {
 
 bool EventLoop::run_until(const std::function<bool()>& done, std::chrono::nanoseconds at_most) {
   core_->claim();
+  return serve_until(done, at_most);
+}
+
+std::optional<bool> EventLoop::try_run_until(const std::function<bool()>& done,
+                                             std::chrono::nanoseconds at_most) {
+  {
+    const std::lock_guard lock(core_->mutex);
+    if (core_->owner.load() != std::thread::id{}) {
+      return std::nullopt;
+    }
+    core_->owner = std::this_thread::get_id();
+  }
+  return serve_until(done, at_most);
+}
+
+bool EventLoop::serve_until(const std::function<bool()>& done, std::chrono::nanoseconds at_most) {
   const SteadyTime end = std::chrono::steady_clock::now() + at_most;
   bool is_done = done();
   while (!is_done && !core_->io.stopped() && std::chrono::steady_clock::now() < end) {

@@ -18,6 +18,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 
 namespace tessera::http {
 
@@ -59,6 +60,9 @@ class EventLoop {
   // is asked again after every event.
   bool run_until(const std::function<bool()>& done, std::chrono::nanoseconds at_most);
 
+  // The same, but nothing, at once, when another thread runs the loop.
+  std::optional<bool> try_run_until(const std::function<bool()>& done, std::chrono::nanoseconds at_most);
+
   // Any thread; run() comes back soon. Work that waits stays for the next run().
   void stop();
 
@@ -75,7 +79,7 @@ class EventLoop {
   // Whether the caller is on the loop's thread, inside run() or run_until().
   [[nodiscard]] bool here() const;
 
-  // Whether any thread is inside run() or run_until(). Who finds nobody there may run the loop itself.
+  // Whether any thread is inside run() or run_until().
   [[nodiscard]] bool running() const;
 
   // For src/http alone; event_loop_core.h has it.
@@ -83,6 +87,9 @@ class EventLoop {
   [[nodiscard]] Core& core() { return *core_; }
 
  private:
+  // By the thread whose loop it is now.
+  bool serve_until(const std::function<bool()>& done, std::chrono::nanoseconds at_most);
+
   std::unique_ptr<Core> core_;
 };
 

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/strings.h"
+#include "http/answer.h"
 #include "http/url.h"
 #include "kube/client_core.h"
 
@@ -177,14 +178,7 @@ Result<Reply> Client::fetch(Request request) {
   std::future<Result<Reply>> future = answer->get_future();
   const Call call =
       send(std::move(request), [answer](Result<Reply> reply) { answer->set_value(std::move(reply)); });
-  const auto ready = [&] { return future.wait_for(std::chrono::seconds(0)) == std::future_status::ready; };
-  if (!core_->loop.running()) {
-    core_->loop.run_until(ready, std::chrono::hours(24));
-    if (!ready()) {
-      return fail(ErrorCode::kCancelled, "the event loop was stopped before the answer came");
-    }
-  }
-  return future.get();
+  return http::wait_for_answer(core_->loop, future);
 }
 
 }  // namespace tessera::kube

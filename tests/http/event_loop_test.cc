@@ -38,6 +38,21 @@ TEST(EventLoop, ComesBackAtOnceWhenStoppedBefore) {
   EXPECT_TRUE(loop.run_until([&] { return ran; }, 5s));  // and can be used again
 }
 
+TEST(EventLoop, IsRunOnlyByWhoFindsItAlone) {
+  EventLoop loop;
+  bool posted = false;
+  loop.post([&] { posted = true; });
+  EXPECT_EQ(loop.try_run_until([&] { return posted; }, 10s), true);
+  EXPECT_EQ(loop.try_run_until([] { return false; }, 1ms), false);
+  std::optional<bool> beside = true;
+  loop.post([&] {
+    std::thread([&] { beside = loop.try_run_until([] { return true; }, 10s); }).join();
+    loop.stop();
+  });
+  loop.run();
+  EXPECT_EQ(beside, std::nullopt);
+}
+
 TEST(EventLoop, KnowsItsThread) {
   EventLoop loop;
   EXPECT_FALSE(loop.here());
