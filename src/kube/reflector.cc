@@ -14,6 +14,12 @@ namespace {
 // will never come: the server was restored from a backup and counts from an earlier one.
 constexpr std::chrono::minutes kSuspiciousSilence(2);
 
+// A watch that lasted so long was a good one: what ends it is a new trouble, not the last one again.
+constexpr std::chrono::seconds kGoodWatch(10);
+
+// Pages grow when lists are too slow for the server's memory, up to here.
+constexpr std::size_t kMostItems = 10'000;
+
 std::int64_t milliseconds(Clock::Steady::duration span) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(span).count();
 }
@@ -26,7 +32,11 @@ Reflector::Reflector(Client& client, ReflectorOptions options, ObjectSink& sink)
       sink_(sink),
       lines_(options_.max_line_bytes),
       backoff_(options_.backoff, client.random()),
-      forget_([this](const ObjectMeta& meta) { sink_.forget(meta); }),
+      forget_([this](const ObjectMeta& meta) {
+        if (running_) {
+          sink_.forget(meta);
+        }
+      }),
       page_items_(options_.page_items) {}
 
 Reflector::~Reflector() {
@@ -34,10 +44,12 @@ Reflector::~Reflector() {
 }
 
 void Reflector::start() {
+  running_ = true;
   after(std::chrono::milliseconds(0), Then::kList);
 }
 
 void Reflector::stop() {
+  running_ = false;
   call_ = {};
   timer_ = {};
 }
@@ -57,7 +69,6 @@ void Reflector::failed(const Error& error) {
 
 void Reflector::heard() {
   last_heard_ = client_.clock().now();
-  backoff_.reset();
   if (problem_) {
     problem_.reset();
     log::info("watch restored", {{"path", options_.path}, {"version", tracker_.version()}});
@@ -124,8 +135,13 @@ void Reflector::page_came(Result<Reply> reply) {
   counts_.wire_bytes += page_.size();
   auto page =
       list_decoder_.decode(page_.view(), sink_, [this](const ObjectMeta& meta, const Status& decoded) {
-        apply(tracker_.listed(meta, forget_), meta, decoded);
+        if (running_) {
+          apply(tracker_.listed(meta, forget_), meta, decoded);
+        }
       });
+  if (!running_) {
+    return;
+  }
   if (!page) {
     list_failed(std::move(page).error().context("GET " + options_.path));
     return;
@@ -150,16 +166,21 @@ void Reflector::page_came(Result<Reply> reply) {
                        {"objects", tracker_.size()},
                        {"version", list_version_},
                        {"took_ms", milliseconds(client_.clock().now() - began_)}});
+  // The backoff stays: a server that lists but ends every watch at once must not be made to list without end.
   heard();
-  sink_.synced();
-  watch();
+  if (running_) {
+    sink_.synced();
+  }
+  if (running_) {
+    watch();
+  }
 }
 
 void Reflector::list_failed(const Error& error) {
   if (error.code() == ErrorCode::kConflict) {
     // 410: the list took longer than the server remembers. Fewer, larger pages are faster.
     ++counts_.expired;
-    page_items_ *= 2;
+    page_items_ = std::min(page_items_ * 2, std::max(options_.page_items, kMostItems));
   } else if (error.code() == ErrorCode::kExhausted) {
     page_items_ = std::max<std::size_t>(page_items_ / 2, 1);
   }
@@ -194,6 +215,9 @@ void Reflector::data_came(json::PaddedView piece) {
 }
 
 Status Reflector::line_came(json::PaddedView text) {
+  if (!running_) {
+    return fail(ErrorCode::kCancelled, "stopped");
+  }
   const WatchLine& line = *TRY(watch_decoder_.decode(text, sink_));
   if (line.type == WatchType::kError) {
     counts_.expired += line.error.expired() ? 1 : 0;
@@ -201,6 +225,7 @@ Status Reflector::line_came(json::PaddedView text) {
     return fail(ErrorCode::kConflict, "the watch ended with an ERROR line");
   }
   anything_came_ = true;
+  backoff_.reset();
   heard();
   ++(line.type == WatchType::kBookmark ? counts_.bookmarks : counts_.events);
   apply(tracker_.event(line.type, line.meta, forget_), line.meta, line.decoded);
@@ -235,11 +260,17 @@ void Reflector::watch_ended(StreamEnd end) {
   }
   last_heard_ = client_.clock().now();
   const bool too_fast = !anything_came_ && lasted < std::chrono::seconds(1);
+  if (!too_fast) {
+    backoff_.reset();
+  }
   after(too_fast ? backoff_.next() : std::chrono::milliseconds(0), Then::kWatch);
 }
 
 void Reflector::end_watch(Then then, const Error& error, std::chrono::milliseconds at_least) {
   call_ = {};
+  if (client_.clock().now() - began_ > kGoodWatch) {
+    backoff_.reset();
+  }
   failed(error);
   after(std::max(backoff_.next(), at_least), then);
 }

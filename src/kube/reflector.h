@@ -10,8 +10,8 @@
 // vanished while there was no connection is told as forget(). Intermediate versions that came and went during
 // a gap may be skipped.
 //
-// All on the loop's thread: construct and start from anywhere before the loop runs, destroy there or after
-// it.
+// All on the loop's thread: construct and start from anywhere before the loop runs, destroy there (not from
+// inside the sink) or after it.
 #pragma once
 
 #include <chrono>
@@ -64,7 +64,7 @@ class Reflector {
   ~Reflector();
 
   void start();
-  // Nothing is called on the sink any more.
+  // For good: nothing is called on the sink any more, also when the sink itself calls this.
   void stop();
 
   // Whether all was brought once.
@@ -107,6 +107,7 @@ class Reflector {
   Backoff backoff_;
   const ObjectTracker::Forget forget_;
 
+  bool running_ = false;
   Call call_;
   http::Timer timer_;
   json::PaddedBuffer page_;

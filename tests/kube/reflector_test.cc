@@ -299,6 +299,66 @@ TEST_F(ReflectorTest, StopMeansNothingIsToldAnyMore) {
   EXPECT_THAT(sink_.log, ElementsAre("+a=1"));
 }
 
+// Stops its reflector when it has been told so many things.
+class StoppingSink : public RecordingSink {
+ public:
+  void keep(const ObjectMeta& meta) override {
+    RecordingSink::keep(meta);
+    stop_at_last();
+  }
+  void forget(const ObjectMeta& meta) override {
+    RecordingSink::forget(meta);
+    stop_at_last();
+  }
+  std::unique_ptr<Reflector> reflector;
+  std::size_t most = 1;
+
+ private:
+  void stop_at_last() {
+    if (log.size() == most) {
+      reflector->stop();
+    }
+  }
+};
+
+TEST_F(ReflectorTest, TheSinkItselfMayStopIt) {
+  options_.page_items = 3;
+  for (const char* name : {"a", "b", "c", "d"}) {
+    server_.set(name, "1");
+  }
+  for (const std::size_t most : {2U, 6U}) {
+    StoppingSink sink;
+    sink.most = most;
+    sink.reflector = std::make_unique<Reflector>(client_, options_, sink);
+    sink.reflector->start();
+    // The first stops in the middle of a page, the second in the middle of many events that come together.
+    ASSERT_TRUE(wait([&] { return sink.log.size() == most || server_.watches() > 0; }));
+    for (int i = 0; most > 4 && i < 8; ++i) {
+      server_.set("e", std::to_string(i));
+    }
+    ASSERT_TRUE(wait([&] { return sink.log.size() == most; }));
+    loop_.run_until([] { return false; }, 20ms);
+    EXPECT_EQ(sink.log.size(), most);
+    EXPECT_EQ(sink.syncs, most > 4 ? 1 : 0);
+    EXPECT_EQ(server_.watches(), 0U);
+  }
+}
+
+TEST_F(ReflectorTest, DoesNotListAgainAndAgainWhenEveryWatchIsRefused) {
+  server_.intercept = [&](const FakeApiServer::Seen& request) -> std::optional<http::Response> {
+    if (request.target.find("watch=1") != std::string::npos) {
+      return http::Response{.status = 410, .body = status_json(410, "Expired", "too old")};
+    }
+    return std::nullopt;
+  };
+  options_.backoff = {.first = 10ms, .cap = 10s};
+  start();
+  ASSERT_TRUE(wait([&] { return lists() == 4; }));
+  const auto began = std::chrono::steady_clock::now();
+  ASSERT_TRUE(wait([&] { return lists() == 6; }));
+  EXPECT_GE(std::chrono::steady_clock::now() - began, 100ms) << "the waits grow: 80 and 160 ms, or half";
+}
+
 // Random changes, cuts, repetitions, compactions, stalls and refusals: in the end, and whenever it is quiet,
 // the sink shows exactly what the server has, and RecordingSink saw nothing twice.
 TEST_F(ReflectorTest, ShowsTheServersStateAfterAnyMixOfFaults) {
