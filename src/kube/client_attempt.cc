@@ -2,7 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
+#include "base/log.h"
+#include "base/strings.h"
 #include "kube/client_core.h"
 
 namespace tessera::kube {
@@ -58,16 +61,39 @@ void Client::Core::attempt(const StatePtr& state) {
     give_up(state, std::move(credential).error());
     return;
   }
-  state->credential = std::move(*credential);
+  attempt_with(state, std::move(*credential));
+}
+
+void Client::Core::attempt_with(const StatePtr& state, Credential credential) {
+  state->credential = std::move(credential);
   if (Status connected = connect_with(state->credential); !connected) {
-    give_up(state, std::move(connected).error());
-    return;
+    if (!transport || access.user.exec) {
+      give_up(state, std::move(connected).error());
+      return;
+    }
+    // Certificate and key are two files, and one of them may have been replaced a moment before the other.
+    // The old pair goes on; each request looks again until they fit.
+    if (std::exchange(complained_generation, state->credential.certificate_generation) !=
+        state->credential.certificate_generation) {
+      log::warn("the new client certificate cannot be used, the last one stays",
+                {{"user", access.user.name}, {"error", connected.error()}});
+    }
+    credentials.refused(state->credential);
   }
   transfer(state);
 }
 
 void Client::Core::wait_for_plugin(const StatePtr& state) {
   waiting.push_back(state);
+  // A plugin may wait for a person; the request has a deadline all the same.
+  state->wait =
+      loop.after(std::max(left(*state), std::chrono::milliseconds(0)), [weak = weak_from_this(), state] {
+        if (const auto core = weak.lock()) {
+          core->give_up(state, Error(ErrorCode::kUnavailable,
+                                     fmt::format("user {}: the exec plugin has not answered in time",
+                                                 quoted(core->access.user.name))));
+        }
+      });
   if (waiting.size() > 1) {
     return;
   }
@@ -87,8 +113,13 @@ void Client::Core::wait_for_plugin(const StatePtr& state) {
 
 void Client::Core::plugin_ended(const Result<Credential>& credential) {
   for (const StatePtr& state : std::exchange(waiting, {})) {
+    state->wait = {};
+    if (state->over) {
+      continue;
+    }
     if (credential) {
-      attempt(state);
+      // As it is: one that runs out in a moment would otherwise make the plugin run again and again.
+      attempt_with(state, *credential);
     } else {
       give_up(state, credential.error());
     }
@@ -199,8 +230,10 @@ void Client::Core::failed(const StatePtr& state, const Attempt& attempt) {
   bool again = verdict.again && state->attempts < state->request.max_attempts;
   std::chrono::milliseconds wait(0);
   if (verdict.refresh_credential) {
-    again = again && !state->refreshed && credentials.refused(state->credential);
-    state->refreshed = true;
+    // Refused before anything was done: a fresher credential is worth one more try, however few were allowed,
+    // and those who come after us want it too.
+    const bool fresher = credentials.refused(state->credential);
+    again = fresher && !std::exchange(state->refreshed, true);
   } else {
     wait = std::max<std::chrono::milliseconds>(state->backoff.next(), verdict.at_least);
   }

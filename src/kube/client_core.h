@@ -58,6 +58,7 @@ struct Client::Core : std::enable_shared_from_this<Core> {
 
   // The steps of one attempt, client_attempt.cc.
   void attempt(const StatePtr& state);
+  void attempt_with(const StatePtr& state, Credential credential);
   void transfer(const StatePtr& state);
   void answered(const StatePtr& state, Result<http::ClientResponse> response);
   void failed(const StatePtr& state, const Attempt& attempt);
@@ -77,6 +78,7 @@ struct Client::Core : std::enable_shared_from_this<Core> {
   Credentials credentials;
   std::optional<http::Client> transport;
   std::uint64_t certificate_generation = 0;
+  std::uint64_t complained_generation = 0;  // of certificates that could not be used
   std::vector<StatePtr> waiting;
   std::thread plugin;
 };

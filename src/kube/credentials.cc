@@ -45,7 +45,8 @@ bool Credentials::fresh() const {
   if (access_.user.exec) {
     return !expires_ || clock_.wall() + kBeforeExpiry < *expires_;
   }
-  const bool files = !access_.user.token_file.empty() || !access_.user.client_certificate.file.empty();
+  const bool files = !access_.user.token_file.empty() || !access_.user.client_certificate.file.empty() ||
+                     !access_.user.client_key.file.empty();
   return !files || clock_.now() - read_at_ < kFilesGoStale;
 }
 

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <future>
 #include <thread>
 
 #include "../base/temporary_directory.h"
@@ -174,6 +175,22 @@ TEST_F(ClientTest, ADestroyedCallIsNotAnswered) {
   }
   loop_.run_until([] { return false; }, 20ms);
   EXPECT_FALSE(answered);
+}
+
+TEST_F(ClientTest, FetchGoesOnByItselfWhenTheLoopsThreadLeaves) {
+  answer_with({});
+  Client client = this->client();
+  const auto answer = std::move(server_.intercept);
+  server_.intercept = [&](const FakeApiServer::Seen& seen) {
+    loop_.stop();
+    return answer(seen);
+  };
+  std::promise<void> runs;
+  loop_.post([&] { runs.set_value(); });
+  std::thread thread([&] { loop_.run(); });
+  runs.get_future().wait();
+  EXPECT_TRUE(client.fetch(get_request("/version")));
+  thread.join();
 }
 
 TEST_F(ClientTest, AnUnreachableServerIsNamed) {

@@ -1,5 +1,6 @@
 #include "kube/kubeconfig.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -223,6 +224,18 @@ TEST_F(AccessTest, PrefersAKubeconfigOverTheServiceAccount) {
       dir_ / "sa"));
   ASSERT_TRUE(access) << access.error().text();
   EXPECT_EQ(access->context, "red");
+}
+
+// The names were once read out of the variable's value after that was gone.
+TEST_F(AccessTest, ReadsTheFilesThatKubeconfigNames) {
+  ASSERT_TRUE(write_file(dir_ / "first", "users: [{name: red-user, user: {token: first-token}}]"));
+  ASSERT_TRUE(write_file(dir_ / "second", kTwoContexts));
+  const std::string list = fmt::format("{}::{}:{}:", dir_ / "missing", dir_ / "first", dir_ / "second");
+  const auto access = find_access(options_with({{"KUBECONFIG", list}, {"HOME", dir_ / "home"}}, dir_ / "sa"));
+  ASSERT_TRUE(access) << access.error().text();
+  EXPECT_EQ(access->context, "red");
+  EXPECT_EQ(access->user.token, "first-token");
+  EXPECT_EQ(access->cluster.certificate_authority.file, dir_ / "pki/ca.crt");
 }
 
 TEST_F(AccessTest, NeverAnswersWithTheServiceAccountWhenAContextWasNamed) {

@@ -1,0 +1,136 @@
+// How a client gets on with credentials that run out, rotate or do not come.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <mutex>
+
+#include "../base/temporary_directory.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "fake_api_server.h"
+#include "kube/client.h"
+#include "test_certificates.h"
+
+namespace tessera::kube {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+
+class ClientCredentials : public ::testing::Test {
+ protected:
+  ClientCredentials() : server_(loop_) {
+    log::Options quiet;
+    quiet.level = log::Level::kOff;
+    EXPECT_TRUE(log::configure(quiet));
+    access_.cluster.server = server_.url();
+    server_.intercept = [](const FakeApiServer::Seen&) { return http::Response{.body = "{}"}; };
+  }
+  void use_plugin(Credentials::RunPlugin plugin) {
+    access_.user.exec = ExecPlugin{.api_version = "client.authentication.k8s.io/v1",
+                                   .command = "plugin",
+                                   .args = {},
+                                   .env = {},
+                                   .install_hint = "",
+                                   .provide_cluster_info = false};
+    options_.run_plugin = std::move(plugin);
+  }
+  Client client() { return Client::create(loop_, access_, options_).value(); }
+
+  http::EventLoop loop_;
+  FakeApiServer server_;
+  ClusterAccess access_;
+  ClientOptions options_{.user_agent = "tessera-test/1", .backoff = {.first = 1ms, .cap = 2ms}};
+};
+
+TEST_F(ClientCredentials, APluginThatHangsHoldsNoRequestBeyondItsDeadline) {
+  std::mutex mutex;
+  std::condition_variable go_on;
+  bool released = false;
+  use_plugin([&]() -> Result<ExecCredential> {
+    std::unique_lock lock(mutex);
+    go_on.wait(lock, [&] { return released; });
+    return ExecCredential{.token = "late", .client_certificate = "", .client_key = "", .expires = {}};
+  });
+  Client client = this->client();
+  Request request = get_request("/version");
+  request.deadline = 50ms;
+  const auto reply = client.fetch(std::move(request));
+  ASSERT_FALSE(reply);
+  EXPECT_EQ(reply.error().code(), ErrorCode::kUnavailable) << "nothing was sent";
+  EXPECT_THAT(reply.error().text(), HasSubstr("plugin has not answered in time"));
+  {
+    const std::lock_guard lock(mutex);
+    released = true;
+  }
+  go_on.notify_all();
+  EXPECT_TRUE(client.fetch(get_request("/version"))) << "it came at last";
+}
+
+TEST_F(ClientCredentials, APluginWhoseAnswersRunOutAtOnceRunsOnceARequest) {
+  std::atomic<int> runs = 0;
+  use_plugin([&]() -> Result<ExecCredential> {
+    return ExecCredential{.token = fmt::format("t{}", ++runs),
+                          .client_certificate = "",
+                          .client_key = "",
+                          .expires = Clock::real().wall() + 5s};
+  });
+  Client client = this->client();
+  EXPECT_TRUE(client.fetch(get_request("/version")));
+  EXPECT_TRUE(client.fetch(get_request("/version")));
+  EXPECT_EQ(runs, 2);
+  EXPECT_EQ(server_.seen.back().authorization, "Bearer t2");
+}
+
+// Leader election sends each request once; with a rotated token it lost its lease for want of a second.
+TEST_F(ClientCredentials, ARequestThatIsTriedOnceStillGetsAFreshToken) {
+  const TemporaryDirectory dir;
+  access_.user.token_file = dir / "token";
+  ASSERT_TRUE(write_file(dir / "token", "old"));
+  Client client = this->client();
+  ASSERT_TRUE(client.fetch(get_request("/version")));
+  ASSERT_TRUE(write_file(dir / "token", "new"));
+  server_.token = "new";
+  Request once = get_request("/version");
+  once.max_attempts = 1;
+  const auto reply = client.fetch(std::move(once));
+  EXPECT_TRUE(reply) << reply.error().text();
+}
+
+TEST_F(ClientCredentials, KeepsItsCertificateUntilBothFilesOfTheNewOneAreThere) {
+  const http::TestAuthority authority("test authority");
+  const http::PemPair server = authority.issue({.addresses = {"127.0.0.1"}});
+  http::ServerTls tls{.identity = {.certificate_pem = server.certificate, .key_pem = server.key},
+                      .client_ca_pem = authority.certificate()};
+  const auto names = http::Server::create(loop_, {.tls = tls}, [](http::Request& request, http::Reply reply) {
+    reply.send({.body = std::string(request.client_name())});
+  });
+  ASSERT_TRUE(names);
+  const TemporaryDirectory dir;
+  const http::PemPair before = authority.issue({.common_name = "before"});
+  const http::PemPair after = authority.issue({.common_name = "after"});
+  ASSERT_TRUE(write_file(dir / "crt", before.certificate));
+  ASSERT_TRUE(write_file(dir / "key", before.key));
+  access_.cluster.server = fmt::format("https://127.0.0.1:{}", names->port());
+  access_.cluster.certificate_authority.data = authority.certificate();
+  access_.user.client_certificate.file = dir / "crt";
+  access_.user.client_key.file = dir / "key";
+  ManualClock clock;
+  options_.clock = &clock;
+  Client client = this->client();
+  const auto name = [&] {
+    clock.advance(2min);  // files are read again
+    const auto reply = client.fetch(get_request("/"));
+    return reply ? std::string(reply->body.text()) : reply.error().text();
+  };
+  EXPECT_EQ(name(), "before");
+  ASSERT_TRUE(write_file(dir / "crt", after.certificate));
+  EXPECT_EQ(name(), "before");
+  ASSERT_TRUE(write_file(dir / "key", after.key));
+  EXPECT_EQ(name(), "after");
+}
+
+}  // namespace
+}  // namespace tessera::kube
