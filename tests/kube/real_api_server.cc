@@ -81,6 +81,27 @@ VersionSink::Versions RealApiServerTest::fresh_list(const std::string& path) {
   return sink.versions;
 }
 
+Watching::Watching() {
+  options_.path = "/api/v1/nodes";
+  options_.backoff = {.first = std::chrono::milliseconds(50), .cap = std::chrono::milliseconds(500)};
+}
+
+void Watching::start(Client& client) {
+  reflector_ = std::make_unique<Reflector>(client, options_, sink_);
+  reflector_->start();
+  ASSERT_TRUE(wait([&] { return sink_.syncs > 0; }));
+}
+
+void Watching::expect_equal(const std::string& path, const VersionSink& sink) {
+  for (int tries = 0; tries < 60; ++tries) {
+    const auto listed = fresh_list(path);
+    if (wait([&] { return sink.versions == listed; }, std::chrono::seconds(1))) {
+      return;
+    }
+  }
+  ADD_FAILURE() << "the sink never came to show what " << path << " lists";
+}
+
 std::string node_body(const std::string& name) {
   return fmt::format(R"({{"apiVersion":"v1","kind":"Node","metadata":{{"name":"{}"}}}})", name);
 }

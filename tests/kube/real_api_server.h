@@ -8,6 +8,7 @@
 
 #include <cstdlib>
 #include <map>
+#include <memory>
 #include <string>
 
 #include "base/json_reader.h"
@@ -83,6 +84,20 @@ class RealApiServerTest : public ::testing::Test {
 
   http::EventLoop loop_;
   Client client_;
+};
+
+// A reflector of nodes, and what it told.
+class Watching : public RealApiServerTest {
+ protected:
+  Watching();
+  void start() { start(client_); }
+  void start(Client& client);
+  // Waits until the sink shows exactly what a list shows that is made now.
+  void expect_equal(const std::string& path, const VersionSink& sink);
+
+  ReflectorOptions options_;
+  VersionSink sink_;
+  std::unique_ptr<Reflector> reflector_;
 };
 
 std::string node_body(const std::string& name);
