@@ -184,7 +184,7 @@ class Ledger {
   [[nodiscard]] const std::string& model_name(ModelId id) const { return models_[id]; }
   [[nodiscard]] std::size_t model_count() const { return models_.size(); }
 
-  // Who is there, by namespace and name.
+  // Who is there, by namespace and name. Pods without GPUs are not listed, and known by their UID only.
   [[nodiscard]] std::vector<PodHolding> holdings(NodeId id) const;
   [[nodiscard]] std::optional<PodHolding> holding(std::string_view uid) const;
   [[nodiscard]] std::size_t pod_count() const { return by_uid_.size(); }

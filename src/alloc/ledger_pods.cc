@@ -65,10 +65,15 @@ void Ledger::upsert_pod(const PodSpec& spec) {
     detach(id);
     ++pods_[id].generation;
   } else {
-    id = add_pod({.pod_namespace = spec.pod_namespace, .name = spec.name, .uid = spec.uid});
+    id = add_pod({.pod_namespace = {}, .name = {}, .uid = spec.uid});
   }
-  pods_[id].state = PodState::kBound;
+  Pod& pod = pods_[id];
+  pod.state = PodState::kBound;
   read_record(id, spec);
+  // Most pods of a cluster have no GPUs and only count by their CPU: nobody will ask for their names.
+  const bool is_told_of = pod.units > 0 || pod.whole > 0 || pod.record_problem;
+  pod.key.pod_namespace = is_told_of ? spec.pod_namespace : std::string();
+  pod.key.name = is_told_of ? spec.name : std::string();
   attach(id, node_id(spec.node_name));
 }
 

@@ -89,8 +89,9 @@ void Binder::bind(const BindArgs& args, Done done) {
   if (const std::optional<alloc::PodHolding> holding = books_.ledger().holding(args.uid)) {
     ++counts_.repeated;
     const std::string& node = books_.ledger().node_name(holding->node);
-    done(node == args.node ? ""
-                           : fmt::format("pod {} is already bound to node {}", holding->pod.text(), node));
+    done(node == args.node
+             ? ""
+             : fmt::format("pod {}/{} is already bound to node {}", args.pod_namespace, args.pod, node));
     return;
   }
   if (flights_.size() >= options_.most_at_once) {

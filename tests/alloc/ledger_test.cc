@@ -133,6 +133,34 @@ TEST(Ledger, SumsCpuAndMemoryOfAllPods) {
   EXPECT_EQ(ledger.view(*ledger.find_node("a")).cpu_milli_left, 64'000);
 }
 
+TEST(Ledger, KnowsPodsWithoutGpusByTheirUidOnly) {
+  Ledger ledger;
+  ledger.upsert_node(node_of("a", {16, 16}));
+  PodSpec web = pod_of("web", {container("main", 0)});
+  web.node_name = "a";
+  ledger.upsert_pod(web);
+  EXPECT_EQ(ledger.holding(web.uid)->pod, (PodKey{.pod_namespace = "", .name = "", .uid = web.uid}));
+  EXPECT_TRUE(ledger.holdings(*ledger.find_node("a")).empty());
+}
+
+TEST(Ledger, NamesEveryPodThatSomethingCanBeSaidAbout) {
+  Ledger ledger;
+  ledger.upsert_node(node_of("a", {16, 16}));
+  PodSpec undecided = share_pod("undecided", 3);
+  PodSpec wrong = pod_of("wrong", {container("main", -1)});
+  wrong.containers[0].gpu_limits.emplace_back(GpuResource::kMemory, Quantity::units(-1));
+  for (PodSpec* pod : {&undecided, &wrong}) {
+    pod->node_name = "a";
+    ledger.upsert_pod(*pod);
+    EXPECT_EQ(ledger.holding(pod->uid)->pod, key_of(*pod));
+  }
+  std::vector<std::string> pods;
+  for (const Problem& problem : ledger.problems()) {
+    pods.push_back(problem.pod);
+  }
+  EXPECT_THAT(pods, ::testing::UnorderedElementsAre("ml/undecided", "ml/wrong"));
+}
+
 TEST(Ledger, PodsThatAreLeftOutForAQuestionComeBackExactly) {
   Ledger ledger;
   ledger.upsert_node(node_of("a", {16, 16}));
