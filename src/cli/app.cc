@@ -1,9 +1,11 @@
 #include "cli/app.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <iostream>
 #include <string>
 
+#include "base/strings.h"
 #include "base/version.h"
 #include "cli/command.h"
 #include "cli/inventory.h"
@@ -11,6 +13,15 @@
 #include "cli/topo.h"
 
 namespace tessera::cli {
+
+namespace {
+
+bool is_command(const CLI::App& app, const std::string& name) {
+  return std::ranges::any_of(app.get_subcommands({}),
+                             [&](const CLI::App* command) { return command->get_name() == name; });
+}
+
+}  // namespace
 
 int run(int argc, char** argv) {
   CLI::App app("GPU sharing and topology-aware GPU scheduling for Kubernetes", "tessera");
@@ -22,6 +33,10 @@ int run(int argc, char** argv) {
   add_simulate_command(app, action);
   add_topo_command(app, action);
 
+  if (argc > 1 && argv[1][0] != '-' && !is_command(app, argv[1])) {
+    std::cerr << "tessera: there is no command " << quoted(argv[1]) << "; run \"tessera --help\"\n";
+    return 2;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& problem) {

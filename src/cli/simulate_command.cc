@@ -21,12 +21,13 @@ std::string policy_help() {
   return help;
 }
 
-// As CLI11 wants it: the message, or nothing when all is well.
+// As CLI11 wants it: the message without the name of the option, or nothing when all is well.
 template <class Parse>
 auto checked_by(Parse parse) {
   return [parse](const std::string& text) {
     const auto parsed = parse(text);
-    return parsed ? std::string() : parsed.error().text();
+    const std::string problem = parsed ? "" : parsed.error().text();
+    return problem.starts_with("--") ? problem.substr(problem.find(": ") + 2) : problem;
   };
 }
 

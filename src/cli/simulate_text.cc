@@ -9,6 +9,7 @@
 
 #include "base/strings.h"
 #include "cli/simulate.h"
+#include "cli/text_table.h"
 
 namespace tessera::cli {
 
@@ -17,6 +18,14 @@ namespace {
 using sim::LoadPoint;
 using sim::PolicyResult;
 using sim::RunResult;
+
+constexpr std::string_view kTableLegend = R"(
+ALLOC       Percent of all GPU capacity that pods had when those that came had asked for so much of it.
+FRAG        Percent of all GPU capacity that is free and that typical pods cannot use.
+REFUSES AT  Percent of all GPU capacity asked for when the first pod found no place.
+)";
+constexpr std::string_view kReferenceLegend =
+    "Capital letters: policies of others, as in \"Beware of Fragmentation\" (USENIX ATC 2023).\n";
 
 struct Means {
   double placed = 0;
@@ -46,14 +55,14 @@ Means means_of(const PolicyResult& policy) {
   return means;
 }
 
-// "95.71 (95.60-95.80)": the mean and, of several runs, least and most.
+// "95.71 ±0.10": the mean and, of several runs, half the distance between the least and the most.
 std::string allocated_text(const PolicyResult& policy, int load) {
   const auto mean = policy.mean_at(load);
   if (!mean) {
     return "-";
   }
-  double least = 100;
-  double most = 0;
+  double least = mean->allocated_percent;
+  double most = mean->allocated_percent;
   for (const RunResult& run : policy.runs) {
     if (const auto point = run.at(load)) {
       least = std::min(least, point->allocated_percent);
@@ -61,11 +70,11 @@ std::string allocated_text(const PolicyResult& policy, int load) {
     }
   }
   const std::string text = fmt::format("{:.2f}", mean->allocated_percent);
-  return policy.runs.size() == 1 ? text : fmt::format("{} ({:.2f}-{:.2f})", text, least, most);
+  return policy.runs.size() == 1 ? text : fmt::format("{} ±{:.2f}", text, (most - least) / 2);
 }
 
-std::string percent_or_dash(std::optional<double> value, int digits) {
-  return value ? fmt::format("{:.{}f}%", *value, digits) : "-";
+std::string number_or_dash(std::optional<double> value, int digits) {
+  return value ? fmt::format("{:.{}f}", *value, digits) : "-";
 }
 
 std::string number_or_null(std::optional<double> value) {
@@ -123,51 +132,41 @@ void print_simulation_table(const Simulation& simulation, std::ostream& out) {
   out << fmt::format("{} nodes, {} GPUs; pods ask for up to {:.0f}% of them; {} {}\n\n", simulation.nodes,
                      simulation.gpus, static_cast<double>(result.options.load_milli) / 10,
                      result.options.seeds.size(), result.options.seeds.size() == 1 ? "run" : "runs each");
-  std::vector<std::vector<std::string>> rows(1);
-  rows[0].emplace_back("POLICY");
-  for (const int load : simulation.loads) {
-    rows[0].push_back(fmt::format("ALLOCATED AT {}%", load));
+  TextTable table;
+  std::vector<std::string> header = {"POLICY"};
+  for (const char* measure : {"ALLOC", "FRAG"}) {
+    for (const int load : simulation.loads) {
+      header.push_back(fmt::format("{} {}%", measure, load));
+    }
   }
-  for (const int load : simulation.loads) {
-    rows[0].push_back(fmt::format("FRAGMENTED AT {}%", load));
-  }
-  for (const char* title : {"FIRST REFUSAL AT", "PLACED", "REFUSED", "SECONDS"}) {
-    rows[0].emplace_back(title);
-  }
+  header.insert(header.end(), {"REFUSES AT", "PLACED", "REFUSED", "SECONDS"});
+  table.add(std::move(header));
+  bool missing = false;
   for (const PolicyResult& policy : result.policies) {
     const Means means = means_of(policy);
-    std::vector<std::string>& row = rows.emplace_back();
-    row.emplace_back(policy.policy.name);
+    std::vector<std::string> row = {std::string(policy.policy.name)};
     for (const int load : simulation.loads) {
       row.push_back(allocated_text(policy, load));
     }
     for (const int load : simulation.loads) {
       const auto point = policy.mean_at(load);
-      row.push_back(percent_or_dash(point ? std::optional(point->fragmented_percent) : std::nullopt, 2));
+      missing = missing || !point;
+      row.push_back(number_or_dash(point ? std::optional(point->fragmented_percent) : std::nullopt, 2));
     }
-    row.push_back(percent_or_dash(means.first_refusal_percent, 1));
+    row.push_back(number_or_dash(means.first_refusal_percent, 1));
     row.push_back(fmt::format("{:.0f}", means.placed));
     row.push_back(fmt::format("{:.0f}", means.refused));
     row.push_back(fmt::format("{:.2f}", means.seconds));
+    table.add(std::move(row));
   }
-  std::vector<std::size_t> widths(rows[0].size());
-  for (const auto& row : rows) {
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      widths[i] = std::max(widths[i], row[i].size());
-    }
+  table.print(out);
+  out << kTableLegend;
+  if (missing) {
+    out << "-           No run came to this load; --inflate says how much pods ask for in all.\n";
   }
-  for (const auto& row : rows) {
-    std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      line += fmt::format("{:<{}}   ", row[i], widths[i]);
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    out << line << "\n";
+  if (std::ranges::any_of(result.policies, [](const PolicyResult& one) { return one.policy.reference; })) {
+    out << kReferenceLegend;
   }
-  out << "\nAllocated and fragmented: percent of all GPU capacity, when pods that came had asked for so much "
-         "of "
-         "it.\nUpper-case names are the policies of others, as in \"Beware of Fragmentation\" (USENIX ATC "
-         "2023).\n";
 }
 
 void print_simulation_csv(const Simulation& simulation, std::ostream& out) {

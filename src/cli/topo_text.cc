@@ -6,6 +6,7 @@
 #include <functional>
 #include <ostream>
 
+#include "cli/text_table.h"
 #include "cli/topo.h"
 #include "topology/bandwidth.h"
 
@@ -14,33 +15,6 @@ namespace tessera::cli {
 namespace {
 
 using topology::Topology;
-
-// Columns as wide as their widest cell, two spaces apart, nothing behind the last.
-class Table {
- public:
-  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
-
-  void print(std::ostream& out) const {
-    std::vector<std::size_t> widths;
-    for (const auto& row : rows_) {
-      widths.resize(std::max(widths.size(), row.size()), 0);
-      for (std::size_t i = 0; i < row.size(); ++i) {
-        widths[i] = std::max(widths[i], row[i].size());
-      }
-    }
-    for (const auto& row : rows_) {
-      std::string line;
-      for (std::size_t i = 0; i < row.size(); ++i) {
-        line += fmt::format("{:<{}}  ", row[i], widths[i]);
-      }
-      line.erase(line.find_last_not_of(' ') + 1);
-      out << line << '\n';
-    }
-  }
-
- private:
-  std::vector<std::vector<std::string>> rows_;
-};
 
 std::string nics_near(const Topology& box, unsigned gpu) {
   std::string names;
@@ -64,7 +38,7 @@ std::string state_of(const TopoView& view, unsigned gpu) {
 void print_links(const TopoView& view, std::ostream& out) {
   const Topology& box = view.topology;
   const bool states = view.choice || view.taken != 0;
-  Table table;
+  TextTable table;
   std::vector<std::string> header = {"LINK"};
   for (unsigned gpu = 0; gpu < box.size(); ++gpu) {
     header.push_back(fmt::format("GPU{}", gpu));
@@ -92,7 +66,7 @@ void print_links(const TopoView& view, std::ostream& out) {
 }
 
 void print_bandwidths(const Topology& box, std::ostream& out) {
-  Table table;
+  TextTable table;
   std::vector<std::string> header = {"GB/s"};
   for (unsigned gpu = 0; gpu < box.size(); ++gpu) {
     header.push_back(fmt::format("GPU{}", gpu));

@@ -12,6 +12,14 @@ namespace {
 
 constexpr std::size_t kMostColumns = 256;
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+constexpr std::string_view kGzip = "\x1F\x8B";
+
+// What to say about a header that lacks a column: often it is no csv at all.
+std::string missing_column(std::string_view name, const std::vector<std::string>& header) {
+  const bool one_field = header.size() == 1 && header.front().find_first_of(";\t|") != std::string::npos;
+  return fmt::format("line 1: there is no column {}{}", name,
+                     one_field ? "; columns are separated by commas" : "");
+}
 
 }  // namespace
 
@@ -19,6 +27,9 @@ Result<CsvTable> CsvTable::open(std::string_view text, const std::vector<std::st
                                 const std::vector<std::string_view>& optional_columns) {
   if (text.starts_with(kByteOrderMark)) {
     text.remove_prefix(kByteOrderMark.size());
+  }
+  if (text.starts_with(kGzip)) {
+    return fail(ErrorCode::kInvalid, "is compressed; unpack it with gunzip first");
   }
   CsvTable table(text);
   if (!TRY(table.take_record())) {
@@ -38,7 +49,7 @@ Result<CsvTable> CsvTable::open(std::string_view text, const std::vector<std::st
   for (const std::string_view name : columns) {
     const auto found = find(name);
     if (!found) {
-      return fail(ErrorCode::kInvalid, fmt::format("line 1: there is no column {}", name));
+      return fail(ErrorCode::kInvalid, missing_column(name, table.header_));
     }
     table.columns_.push_back(found);
   }

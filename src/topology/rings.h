@@ -25,7 +25,8 @@ std::vector<std::uint8_t> best_ring_levels(std::span<const Mbps> mbps, unsigned 
 Mbps bounded_ring(std::span<const Mbps> mbps, unsigned gpus, std::span<const Mbps> levels, GpuMask set);
 
 // The GPUs of a set in the order of a ring whose slowest link carries at least `floor`, beginning with the
-// lowest; empty when the bounded search finds none.
+// lowest; empty when the bounded search finds none. Beyond the slowest link its links are fast ones, though
+// not always the fastest.
 std::vector<unsigned> find_ring(std::span<const Mbps> mbps, unsigned gpus, GpuMask set, Mbps floor);
 
 }  // namespace tessera::topology

@@ -137,13 +137,18 @@ TopoText infer_topology(ToldTopology told) {
     }
   }
   if (missing_rows != 0) {
+    const char* whose = gpu_count(missing_rows) == 1 ? "its" : "their";
     result.notes.push_back(fmt::format(
         "no row for GPU {}; {}", gpu_list(missing_rows),
-        unknown_pairs == 0 ? "their links follow from the other rows"
+        unknown_pairs == 0 ? fmt::format("{} links follow from the other rows", whose)
                            : fmt::format("{} pairs are unknown and count as SYS", unknown_pairs)));
   }
   topology.nics = std::move(told.nics);
   infer_nvlinks(topology);
+  if (told.gpus > 1 && topology.link(0, 1).nvlinks == kMostLinksOfAGpu) {
+    result.notes.emplace_back(
+        "18 NVLinks are taken for the fourth generation (H100); those of B200 carry twice as much");
+  }
   infer_numa(topology, result.notes);
   return result;
 }

@@ -108,7 +108,8 @@ class TopoReader {
       return fmt::format("{} is not a header; expected GPU0 GPU1 ... as nvidia-smi topo -m prints",
                          quoted(cell));
     }
-    return fmt::format("{} in the header; expected GPU{}, a NIC or an affinity column", quoted(cell), gpus);
+    return fmt::format("{} in the header; expected GPU{}, a NIC or an affinity column{}", quoted(cell), gpus,
+                       gpu_index(cell) ? " (GPUs are numbered in order, without gaps)" : "");
   }
 
   // "Legend:" begins text that explains the matrix, "NIC Legend:" lines like "NIC0: mlx5_0". True when the

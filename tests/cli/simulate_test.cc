@@ -41,7 +41,7 @@ SimulateOptions small() {
 TEST(Simulate, WorksWithoutAnyFile) {
   const Ran ran = run(small());
   EXPECT_EQ(ran.code, 0);
-  EXPECT_THAT(ran.out, AllOf(HasSubstr("12 nodes"), HasSubstr("2 runs each"), HasSubstr("ALLOCATED AT 100%"),
+  EXPECT_THAT(ran.out, AllOf(HasSubstr("12 nodes"), HasSubstr("2 runs each"), HasSubstr("ALLOC 100%"),
                              HasSubstr("\nfgd "), HasSubstr("\nFirstFit ")));
   EXPECT_EQ(ran.err, "");  // progress is for terminals
 }
@@ -128,7 +128,7 @@ TEST(Simulate, ReadsTracesAndNamesTheirFaults) {
   options.at = "100";
   const Ran good = run(options);
   EXPECT_EQ(good.code, 0) << good.err;
-  EXPECT_THAT(good.out, HasSubstr("100.00 (100.00-100.00)"));
+  EXPECT_THAT(good.out, HasSubstr("100.00 ±0.00"));
 
   ASSERT_TRUE(write_file(options.pods, "name,cpu_milli,memory_mib,num_gpu,gpu_milli\np,1000,1,1,5oo\n"));
   const Ran bad = run(options);
@@ -137,6 +137,22 @@ TEST(Simulate, ReadsTracesAndNamesTheirFaults) {
                              HasSubstr("line 2, column 5 (gpu_milli)")));
   options.pods = "";
   EXPECT_THAT(run(options).err, HasSubstr("--nodes and --pods belong together"));
+}
+
+TEST(Simulate, TableFitsInAHundredColumns) {
+  SimulateOptions options = small();
+  options.policies = "all";
+  std::istringstream table(run(options).out);
+  for (std::string line; std::getline(table, line);) {
+    EXPECT_LE(line.size(), 104U) << line;  // bytes; ± has two of them
+  }
+}
+
+TEST(Simulate, SaysWhyALoadHasNoFigure) {
+  SimulateOptions options = small();
+  EXPECT_THAT(run(options).out, Not(HasSubstr("No run came to this load")));
+  options.at = "150";
+  EXPECT_THAT(run(options).out, HasSubstr("No run came to this load; --inflate says how much"));
 }
 
 TEST(SimulateOptionsText, IsUnderstood) {

@@ -90,7 +90,7 @@ TEST_F(TopoFile, ReadsNvidiaSmisTextAndSaysWhatItHadToGuess) {
   EXPECT_THAT(shown.out, HasSubstr("3 GPUs, PCIe generation 3, 6 GB/s between sockets (guessed)"));
   EXPECT_THAT(shown.out,
               HasSubstr("note: GPU0 and GPU1: one side says NV2, the other NV1; the slower one counts"));
-  EXPECT_THAT(shown.out, HasSubstr("note: no row for GPU 2; their links follow from the other rows"));
+  EXPECT_THAT(shown.out, HasSubstr("note: no row for GPU 2; its links follow from the other rows"));
 }
 
 TEST_F(TopoFile, SaysWhereBadTextIsBad) {
@@ -101,6 +101,22 @@ TEST_F(TopoFile, SaysWhereBadTextIsBad) {
   EXPECT_EQ(bad.err,
             "tessera topo: " + path +
                 ": line 2, column 8: \"NVX\" is not a link (SYS, NODE, PHB, PXB, PIX, PSB or NV1 to NV36)\n");
+}
+
+TEST_F(TopoFile, SaysThatEighteenLinksCouldBeOfTwoGenerations) {
+  const Outcome shown = topo({.file = file("\tGPU0\tGPU1\nGPU0\t X \tNV18\nGPU1\tNV18\t X \n")});
+  EXPECT_THAT(shown.out, HasSubstr("note: 18 NVLinks are taken for the fourth generation (H100)"));
+}
+
+TEST_F(TopoFile, ShowsTheRingOverTheFastestLinks) {
+  // Bridges join 0 and 2, 1 and 3; the slowest link is the same without them.
+  const std::string path = file(
+      "\tGPU0\tGPU1\tGPU2\tGPU3\n"
+      "GPU0\t X \tSYS\tNV4\tSYS\n"
+      "GPU1\tSYS\t X \tSYS\tNV4\n"
+      "GPU2\tNV4\tSYS\t X \tSYS\n"
+      "GPU3\tSYS\tNV4\tSYS\t X \n");
+  EXPECT_THAT(topo({.file = path, .count = 4}).out, HasSubstr("0 -NV4- 2 -SYS- 1 -NV4- 3 -SYS- 0"));
 }
 
 TEST_F(TopoFile, SaysWhichFieldOfBadJsonIsBad) {
@@ -135,6 +151,7 @@ TEST(TopoCommand, RefusesACommandLineThatMakesNoSense) {
   EXPECT_EQ(tessera_exits({"topo", "--machine", "dgx1v", "--count", "2", "--policy", "static"}), 2);
   EXPECT_EQ(tessera_exits({"topo", "--machine", "dgx1v", "-o", "png"}), 2);
   EXPECT_EQ(tessera_exits({"topo", "--machine", "no-such-machine"}), 1);
+  EXPECT_EQ(tessera_exits({"topology"}), 2);
 }
 
 TEST(Gigabytes, AreWrittenAsPeopleDo) {

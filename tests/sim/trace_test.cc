@@ -62,6 +62,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Fault{"", "is empty; its first line should name the columns"},
         Fault{"name,cpu_milli\n", "line 1: there is no column memory_mib"},
+        Fault{"name;cpu_milli\n", "line 1: there is no column name; columns are separated by commas"},
+        Fault{"\x1f\x8b\x08", "is compressed; unpack it with gunzip first"},
         Fault{HEADER "a,1,1,1,100\nb,1,1,x,100\n",
               "line 3, column 4 (num_gpu): \"x\" is not a whole number from 0 to 64"},
         Fault{HEADER "a,1.5,1,1,100\n", "line 2, column 2 (cpu_milli): \"1.5\" is not a whole number"},

@@ -163,7 +163,8 @@ TEST(TopoText, SaysLineAndColumnOfWhatIsWrong) {
   EXPECT_EQ(error_of("GPU0 GPU1\nGPU2 X SYS\n"),
             "line 2, column 1: \"GPU2\" is neither a GPU nor a NIC of the header");
   EXPECT_EQ(error_of("GPU0 GPU2\n"),
-            "line 1, column 6: \"GPU2\" in the header; expected GPU1, a NIC or an affinity column");
+            "line 1, column 6: \"GPU2\" in the header; expected GPU1, a NIC or an affinity column (GPUs are "
+            "numbered in order, without gaps)");
   EXPECT_EQ(error_of("GPU0 mlx5_0\nGPU0 X NV2\n"),
             "line 2, column 8: \"NV2\" is not a way to a NIC (SYS, NODE, PHB, PXB, PIX or PSB)");
   EXPECT_EQ(error_of("GPU0 CPU Affinity\nGPU0 X 5-2\n"),
