@@ -47,13 +47,12 @@ void FgdPlaces::set_typical(std::vector<TypicalRequest> typical) {
   fgd_.reset();
 }
 
-void FgdPlaces::refresh() {
+bool FgdPlaces::refresh() {
   if (fgd_ && inventory_version_ == ledger_->inventory_version()) {
-    return;
+    return false;
   }
   fgd_.emplace(pods_of(typical_, *ledger_));
   inventory_version_ = ledger_->inventory_version();
-  columns_.clear();
   std::vector<FgdNode> empty;
   for (const NodeId id : ledger_->nodes()) {
     const NodeView view = ledger_->view(id);
@@ -67,6 +66,7 @@ void FgdPlaces::refresh() {
     }
   }
   fgd_->weigh(empty);
+  return true;
 }
 
 std::optional<Fgd::Place> FgdPlaces::place_share(const NodeView& view, GpuMask may, const SharePart& share,
@@ -98,30 +98,6 @@ std::int32_t FgdPlaces::level_of(const Query& query, const NodeView& view, const
   after.whole_free &= ~(pick.share_gpus | pick.whole_gpus);
   after.cpu_milli_left -= std::min(after.cpu_milli_left, query.request->shape.node.cpu_milli);
   return fgd_->level(fgd_node(view), after);
-}
-
-FgdPlaces::Column& FgdPlaces::column(const Request& request, Policy whole_policy) {
-  const auto found = std::ranges::find_if(columns_, [&](const Column& column) {
-    return column.shape == request.shape && column.whole_policy == whole_policy &&
-           column.models == request.models && column.uuids == request.uuids &&
-           column.uuids_excluded == request.uuids_excluded;
-  });
-  if (found != columns_.end()) {
-    columns_.splice(columns_.begin(), columns_, found);
-  } else {
-    const std::size_t bytes = std::max<std::size_t>(ledger_->states().size(), 1) * sizeof(Known);
-    while (columns_.size() * bytes > kMostBytes) {
-      columns_.pop_back();
-    }
-    columns_.push_front({.shape = request.shape,
-                         .whole_policy = whole_policy,
-                         .models = request.models,
-                         .uuids = request.uuids,
-                         .uuids_excluded = request.uuids_excluded,
-                         .by_node = {}});
-  }
-  columns_.front().by_node.resize(ledger_->states().size());
-  return columns_.front();
 }
 
 }  // namespace tessera::alloc

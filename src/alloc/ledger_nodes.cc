@@ -72,7 +72,10 @@ void Ledger::upsert_node(const NodeSpec& spec) {
     fence(id, Fence::kUnreadable, inventory.error().text());
     return;
   }
-  nodes_[raw(id)].machine = inventory->machine;
+  if (nodes_[raw(id)].machine != inventory->machine) {
+    nodes_[raw(id)].machine = inventory->machine;
+    states_.set_capacity(id, spec.cpu_milli, spec.memory_bytes);  // `static` looks at it as another node
+  }
   apply_inventory(id, *inventory);
 }
 

@@ -15,7 +15,11 @@ namespace tessera::alloc {
 Placer::Placer(const Ledger& ledger) : Placer(ledger, Options{}) {}
 
 Placer::Placer(const Ledger& ledger, Options options)
-    : ledger_(&ledger), options_(std::move(options)), whole_sets_(options_.static_sets), fgd_(ledger) {
+    : ledger_(&ledger),
+      options_(std::move(options)),
+      whole_sets_(options_.static_sets),
+      fgd_(ledger),
+      memory_(ledger) {
   fgd_.set_typical(options_.typical);
 }
 
@@ -98,8 +102,8 @@ Query Placer::prepare(const Request& request) {
   query.request = &request;
   query.share_policy = share_policy(request);
   query.whole_policy = whole_policy(request);
-  if (query.share_policy == Policy::kFgd) {
-    fgd_.refresh();
+  if (query.share_policy == Policy::kFgd && fgd_.refresh()) {
+    memory_.forget(Policy::kFgd);
   }
   add_parts(request, query);
   const bool plain = !request.is_choosy() && request.demand.core_percent == 0;

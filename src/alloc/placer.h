@@ -22,6 +22,7 @@
 #include "alloc/ledger.h"
 #include "alloc/reason.h"
 #include "alloc/request.h"
+#include "alloc/score_memory.h"
 #include "alloc/typical.h"
 #include "alloc/whole_sets.h"
 #include "topology/static_sets.h"
@@ -89,7 +90,7 @@ class Placer {
   bool pick_by_fgd(const Query& query, const NodeView& view, GpuMask may, Pick& pick);
   bool pick_whole(const Query& query, const NodeView& view, GpuMask may_take, Pick& pick);
   [[nodiscard]] Score score_of(const Query& query, const NodeView& view, const Pick& pick) const;
-  void score_by_fgd(const Query& query, std::span<const NodeId> nodes, std::span<Score> scores);
+  Score work_out(const Query& query, NodeId node, Pick& pick);
   [[nodiscard]] Reason why_not(const Query& query, NodeId node) const;
   [[nodiscard]] Reason why_not_plain(const Query& query, NodeId node) const;
   [[nodiscard]] Reason why_not_gpus(const Query& query, const NodeView& view, GpuMask may) const;
@@ -101,6 +102,7 @@ class Placer {
   Options options_;
   WholeSets whole_sets_;
   FgdPlaces fgd_;
+  ScoreMemory memory_;
 };
 
 // Scores as kube-scheduler wants them from an extender: 0 to `most`, in the same order. Only the best get

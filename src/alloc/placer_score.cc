@@ -12,40 +12,35 @@ Score Placer::score_of(const Query& query, const NodeView& view, const Pick& pic
   return node_score(query, view, pick, ledger_->options().unit, ledger_->node_order(view.id));
 }
 
-void Placer::score_by_fgd(const Query& query, std::span<const NodeId> nodes, std::span<Score> scores) {
+Score Placer::work_out(const Query& query, NodeId node, Pick& pick_here) {
   const NodeStates& states = ledger_->states();
-  FgdPlaces::Column& column = fgd_.column(*query.request, query.whole_policy);
-  Pick found;
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    FgdPlaces::Known& known = column.by_node[raw(nodes[i])];
-    if (known.version != states.version(nodes[i])) {
-      const NodeView view = states.view(nodes[i]);
-      known.score = pick(query, view, found) ? score_of(query, view, found) : kDoesNotFit;
-      known.version = view.version;
-    }
-    scores[i] = known.score;
+  const bool hopeless = (query.plain_share && states.largest_free(node) < query.request->shape.share.units) ||
+                        (query.plain_whole && states.whole_free(node) < query.request->shape.whole);
+  if (hopeless) {
+    return kDoesNotFit;
   }
+  const NodeView view = states.view(node);
+  return pick(query, view, pick_here) ? score_of(query, view, pick_here) : kDoesNotFit;
 }
 
 void Placer::score(const Request& request, std::span<const NodeId> nodes, std::span<Score> scores) {
   const Query query = prepare(request);
-  if (query.share_policy == Policy::kFgd && !request.has_several_parts()) {
-    score_by_fgd(query, nodes, scores);
+  Pick found;
+  if (request.has_several_parts()) {
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      scores[i] = work_out(query, nodes[i], found);
+    }
     return;
   }
   const NodeStates& states = ledger_->states();
-  const std::uint32_t units = request.shape.share.units;
-  const unsigned whole = request.shape.whole;
-  Pick found;
+  const std::span<ScoreMemory::Known> column = memory_.column(query);
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    const bool hopeless = (query.plain_share && states.largest_free(nodes[i]) < units) ||
-                          (query.plain_whole && states.whole_free(nodes[i]) < whole);
-    if (hopeless) {
-      scores[i] = kDoesNotFit;
-      continue;
+    ScoreMemory::Known& known = column[raw(nodes[i])];
+    const std::uint64_t version = states.version(nodes[i]);
+    if (known.version != version) {
+      known = {.version = version, .score = work_out(query, nodes[i], found)};
     }
-    const NodeView view = states.view(nodes[i]);
-    scores[i] = pick(query, view, found) ? score_of(query, view, found) : kDoesNotFit;
+    scores[i] = known.score;
   }
 }
 

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 
+#include "base/json_reader.h"
 #include "cluster.h"
 
 namespace tessera::alloc::testing {
@@ -210,27 +212,68 @@ TEST_F(PlacerTest, FgdKeepsRoomForThePodsThatUsuallyCome) {
   EXPECT_EQ(placer.place(request).value().share_gpus, 0b10U);
 }
 
-TEST_F(PlacerTest, FgdScoresAreTheSameFromMemoryAndAnew) {
-  ledger.upsert_node(node_of("a", {16, 16}));
-  ledger.upsert_node(node_of("b", {16, 32}));
+TEST_F(PlacerTest, ScoresAreTheSameFromMemoryAndAnew) {
   TypicalRequest typical;
   typical.shape.whole = 1;
-  const Placer::Options options{.share_policy = Policy::kFgd, .typical = {typical}};
-  Placer old(ledger, options);
-  const std::vector<PodSpec> pods = {share_pod("p", 2), whole_pod("p", 1),
+  const std::vector<PodSpec> pods = {share_pod("p", 2),
+                                     whole_pod("p", 1),
+                                     whole_pod("p", 2),
                                      with(share_pod("p", 2), key::kGpuModel, "A100"),
+                                     with(share_pod("p", 2), key::kGpuUuids, uuid_of("a", 1)),
+                                     with(share_pod("p", 2), key::kPolicy, "spread"),
                                      pod_of("p", {container("a", 3), container("b", 0, 1)})};
-  const std::vector<NodeId> nodes = ledger.nodes_by_name();
-  for (unsigned round = 0; round < 8; ++round) {
-    for (const PodSpec& pod : pods) {
-      std::vector<Score> remembered(2);
-      std::vector<Score> anew(2);
-      old.score(request_of(pod), nodes, remembered);
-      Placer(ledger, options).score(request_of(pod), nodes, anew);
-      EXPECT_EQ(remembered, anew);
+  const std::vector<std::function<void()>> events = {
+      [&] { ledger.upsert_node(node_of("a", {16, 16})); },
+      [&] { ledger.upsert_node(node_of("b", {16, 32, 32})); },
+      [&] { ledger.upsert_pod(bound_share("x", 3, "a", 0)); },
+      [&] { ledger.upsert_pod(bound_whole("y", "b", {1})); },
+      [&] { ledger.remove_node("a"); },
+      [&] { ledger.remove_pod("uid-x"); },
+      [&] { ledger.upsert_node(node_of("c", {32, 32})); },  // takes the place of a
+      [&] {
+        Inventory ill = inventory_of("b", {16, 32, 32});
+        ill.gpus[0].unhealthy = "Xid 79";
+        ledger.upsert_node(node_with("b", ill));
+      },
+      [&] { ledger.remove_pod("uid-y"); }};
+  for (const Policy share_policy : {Policy::kBinpack, Policy::kSpread, Policy::kFgd}) {
+    const Placer::Options options{.share_policy = share_policy, .typical = {typical}};
+    Placer old(ledger, options);
+    for (const auto& event : events) {
+      event();
+      const std::vector<NodeId> nodes = ledger.nodes_by_name();
+      for (const PodSpec& pod : pods) {
+        std::vector<Score> remembered(nodes.size());
+        std::vector<Score> anew(nodes.size());
+        old.score(request_of(pod), nodes, remembered);
+        Placer(ledger, options).score(request_of(pod), nodes, anew);
+        EXPECT_EQ(remembered, anew);
+      }
     }
-    ledger.upsert_pod(bound_share(fmt::format("x{}", round), 3, round % 2 == 0 ? "a" : "b", round / 2 % 2));
+    ledger.remove_node("b");
+    ledger.remove_node("c");
   }
+}
+
+TEST_F(PlacerTest, ScoresByStaticTablesFollowTheKindOfMachine) {
+  Inventory box = inventory_of("a", {16, 16, 16});
+  for (unsigned gpu = 0; gpu < 2; ++gpu) {
+    box.topology.set_link(gpu, 2, {.nvlinks = static_cast<std::uint8_t>(1 + gpu), .generation = 2});
+  }
+  box.machine = "left";
+  ledger.upsert_node(node_with("a", box));
+  const auto document = parse_json(R"({"left": {"2": [[0,2]]}, "right": {"2": [[1,2]]}})").value();
+  const auto sets = topology::StaticSets::from_json(JsonReader(document, "table")).value();
+  Placer by_table(ledger, {.whole_policy = Policy::kStatic,
+                           .static_sets = std::make_shared<const topology::StaticSets>(sets)});
+  const std::vector<NodeId> nodes = ledger.nodes_by_name();
+  std::vector<Score> left(1);
+  std::vector<Score> right(1);
+  by_table.score(request_of(whole_pod("p", 2)), nodes, left);
+  box.machine = "right";
+  ledger.upsert_node(node_with("a", box));
+  by_table.score(request_of(whole_pod("p", 2)), nodes, right);
+  EXPECT_GT(right, left);
 }
 
 TEST_F(PlacerTest, KeepsToModelsAndUuids) {

@@ -1,0 +1,37 @@
+#include "alloc/score_memory.h"
+
+#include <algorithm>
+
+namespace tessera::alloc {
+
+std::span<ScoreMemory::Known> ScoreMemory::column(const Query& query) {
+  const Request& request = *query.request;
+  const auto found = std::ranges::find_if(columns_, [&](const Column& column) {
+    return column.shape == request.shape && column.share_policy == query.share_policy &&
+           column.whole_policy == query.whole_policy && column.models == request.models &&
+           column.uuids == request.uuids && column.uuids_excluded == request.uuids_excluded;
+  });
+  const std::size_t nodes = ledger_->states().size();
+  if (found != columns_.end()) {
+    columns_.splice(columns_.begin(), columns_, found);
+  } else {
+    while (!columns_.empty() && (columns_.size() + 1) * nodes * sizeof(Known) > kMostBytes) {
+      columns_.pop_back();
+    }
+    columns_.push_front({.shape = request.shape,
+                         .share_policy = query.share_policy,
+                         .whole_policy = query.whole_policy,
+                         .models = request.models,
+                         .uuids = request.uuids,
+                         .uuids_excluded = request.uuids_excluded,
+                         .by_node = {}});
+  }
+  columns_.front().by_node.resize(nodes);
+  return columns_.front().by_node;
+}
+
+void ScoreMemory::forget(Policy share_policy) {
+  std::erase_if(columns_, [&](const Column& column) { return column.share_policy == share_policy; });
+}
+
+}  // namespace tessera::alloc
