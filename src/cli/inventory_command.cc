@@ -3,7 +3,9 @@
 #include <iostream>
 #include <memory>
 
+#include "base/strings.h"
 #include "cli/inventory.h"
+#include "sim/machine.h"
 
 namespace tessera::cli {
 
@@ -14,8 +16,7 @@ void add_inventory_command(CLI::App& app, Action& action) {
   command
       ->add_option(
           "--machine,-m", options->machine,
-          "A built-in machine (dgx1v, dgx2, dgxa100, hgxh100, b200, pcie2s, l40s, mixed), or the path of a "
-          "description")
+          "A built-in machine (" + join_words(sim::builtin_machines()) + "), or the path of a description")
       ->required();
   command->add_option("--name,-n", options->name,
                       "Name of the node; a number follows when there are several");

@@ -20,7 +20,8 @@ using sim::PolicyResult;
 using sim::RunResult;
 
 constexpr std::string_view kTableLegend = R"(
-ALLOC       Percent of all GPU capacity that pods had when those that came had asked for so much of it.
+ALLOC       Percent of all GPU capacity that pods had when those that came had asked for so much of it;
+            ± is half the distance between the worst and the best run.
 FRAG        Percent of all GPU capacity that is free and that typical pods cannot use.
 REFUSES AT  Percent of all GPU capacity asked for when the first pod found no place.
 )";

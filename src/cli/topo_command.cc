@@ -3,7 +3,9 @@
 #include <iostream>
 #include <memory>
 
+#include "base/strings.h"
 #include "cli/topo.h"
+#include "sim/machine.h"
 
 namespace tessera::cli {
 
@@ -14,8 +16,9 @@ void add_topo_command(CLI::App& app, Action& action) {
   auto* source = command->add_option_group("source");
   source->add_option("--file,-f", options->file,
                      "nvidia-smi topo -m text, topology JSON or an inventory; - reads standard input");
-  source->add_option("--machine,-m", options->machine,
-                     "A built-in machine, or the path of a machine description");
+  source->add_option(
+      "--machine,-m", options->machine,
+      "A built-in machine (" + join_words(sim::builtin_machines()) + "), or the path of a description");
   source->require_option(1);
   CLI::Option* count =
       command->add_option("--count,-k", options->count, "Choose this many GPUs")->check(CLI::Range(1, 64));

@@ -88,7 +88,7 @@ class Picture {
         "font-family=\"Helvetica, Arial, sans-serif\">\n"
         "<rect width=\"960\" height=\"{0}\" fill=\"#ffffff\"/>\n",
         height);
-    text(40, 48, 20, "#22252b", "bold", view_.title);
+    text(40, 48, 20, "#22252b", "bold", short_title());
     draw_nodes_of_numa();
     draw_links();
     draw_hub();
@@ -153,11 +153,20 @@ class Picture {
 
   [[nodiscard]] double width_of(Mbps mbps) const { return 1.0 + 6.0 * mbps / std::max<Mbps>(fastest_, 1); }
 
+  // Of a long path the end is what tells files apart.
+  [[nodiscard]] std::string short_title() const {
+    constexpr std::size_t kMost = 72;
+    return view_.title.size() <= kMost ? view_.title
+                                       : "..." + view_.title.substr(view_.title.size() - kMost + 3);
+  }
+
   [[nodiscard]] bool is_drawn(const Link& link) const {
     if (link.nvlinks > 0) {
       return !link.nvswitch;
     }
-    return link.path > PciePath::kSys && !hub_;
+    // What most pairs of a large machine have would cover all else.
+    const PciePath far = box_.size() > topology::kExactGpus ? PciePath::kNode : PciePath::kSys;
+    return link.path > far && !hub_;
   }
 
   void chord(unsigned a, unsigned b, std::string_view colour, double width, double opacity) {
