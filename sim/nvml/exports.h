@@ -1,0 +1,63 @@
+// What the exported functions have in common. Each of them names itself, so that the control file can make it
+// hang, slow or missing.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+
+#include "sim_driver.h"
+
+#define TESSERA_NVML_EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace tessera::nvml_sim {
+
+// Text into the caller's buffer, ended by a zero.
+inline abi::Return put_text(std::string_view text, char* buffer, unsigned bytes) {
+  if (buffer == nullptr) {
+    return abi::kInvalidArgument;
+  }
+  if (text.size() >= bytes) {
+    return abi::kInsufficientSize;
+  }
+  std::memcpy(buffer, text.data(), text.size());
+  buffer[text.size()] = '\0';
+  return abi::kSuccess;
+}
+
+// One value into the caller's variable.
+template <class T, class V>
+abi::Return put(T* target, V value) {
+  if (target == nullptr) {
+    return abi::kInvalidArgument;
+  }
+  *target = static_cast<T>(value);
+  return abi::kSuccess;
+}
+
+// A call that needs a session: answer(driver).
+template <class Answer>
+abi::Return on_system(std::string_view function, Answer answer) {
+  SimDriver& driver = SimDriver::instance();
+  const abi::Return code = driver.enter(function);
+  return code == abi::kSuccess ? answer(driver) : code;
+}
+
+// A call about a GPU that answers: answer(gpu).
+template <class Answer>
+abi::Return on_gpu(std::string_view function, abi::Device device, Answer answer) {
+  SimDriver& driver = SimDriver::instance();
+  if (const abi::Return code = driver.enter(function); code != abi::kSuccess) {
+    return code;
+  }
+  const auto gpu = driver.gpu(device);
+  if (!gpu) {
+    return abi::kInvalidArgument;
+  }
+  return gpu->control.lost ? abi::kGpuIsLost : answer(*gpu);
+}
+
+// The PCI part of "00000000:06:00.0".
+abi::PciInfo pci_info(const std::string& bus_id);
+
+}  // namespace tessera::nvml_sim

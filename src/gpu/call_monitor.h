@@ -1,0 +1,55 @@
+// gpu/call_monitor.h
+//
+// Which driver call is under way, and since when: the driver's thread tells, any thread asks. This is how a
+// call that never returns is noticed and named.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string_view>
+
+#include "base/clock.h"
+
+namespace tessera::gpu {
+
+class CallMonitor {
+ public:
+  struct Running {
+    std::string_view call;
+    Clock::Steady since;
+  };
+  struct Counts {
+    std::uint64_t calls = 0;
+    std::uint64_t failures = 0;  // answered with an error; "not supported" is an answer, not a failure
+  };
+
+  // One at a time. `call` must live for ever: a literal.
+  void begin(std::string_view call) {
+    const std::lock_guard lock(mutex_);
+    running_ = Running{.call = call, .since = Clock::real().now()};
+  }
+  void end(bool failed) {
+    const std::lock_guard lock(mutex_);
+    running_.reset();
+    ++counts_.calls;
+    counts_.failures += failed ? 1 : 0;
+  }
+
+  [[nodiscard]] std::optional<Running> running() const {
+    const std::lock_guard lock(mutex_);
+    return running_;
+  }
+  [[nodiscard]] Counts counts() const {
+    const std::lock_guard lock(mutex_);
+    return counts_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::optional<Running> running_;
+  Counts counts_;
+};
+
+}  // namespace tessera::gpu

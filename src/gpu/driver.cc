@@ -1,0 +1,128 @@
+#include "gpu/driver.h"
+
+#include <condition_variable>
+#include <mutex>
+#include <utility>
+
+#include "gpu/call_thread.h"
+#include "gpu/session.h"
+
+namespace tessera::gpu {
+
+namespace {
+
+// What the driver's thread and its callers share. Outlives both: a hung call keeps the thread's half alive.
+struct Shared {
+  CallMonitor monitor;
+
+  mutable std::mutex mutex;
+  std::condition_variable changed;
+  std::shared_ptr<const DriverState> state = std::make_shared<DriverState>();
+
+  std::mutex callback_mutex;  // held while on_change runs, so that it never runs after the owner has gone
+  DriverOptions::OnChange on_change;
+
+  void publish(DriverState next) {
+    auto fresh = std::make_shared<const DriverState>(std::move(next));
+    {
+      const std::lock_guard lock(mutex);
+      state = fresh;
+    }
+    changed.notify_all();
+    const std::lock_guard lock(callback_mutex);
+    if (on_change) {
+      on_change(fresh);
+    }
+  }
+};
+
+}  // namespace
+
+struct Driver::Core {
+  explicit Core(DriverOptions options)
+      : Core(options.hung_after, std::make_shared<Shared>(), std::move(options)) {}
+  Core(Milliseconds hung, std::shared_ptr<Shared> common, DriverOptions options)
+      : Core(hung, common, make_session(common, std::move(options))) {}
+  Core(Milliseconds hung, const std::shared_ptr<Shared>& common, std::shared_ptr<Session> made)
+      : hung_after(hung),
+        shared(common),
+        session(made),
+        thread(std::shared_ptr<const CallMonitor>(common, &common->monitor),
+               [session = std::move(made)] { return session->step(); }) {}
+
+  static std::shared_ptr<Session> make_session(const std::shared_ptr<Shared>& shared, DriverOptions options) {
+    shared->on_change = std::exchange(options.on_change, nullptr);
+    DriverState first;
+    first.problem = "the NVIDIA driver has not been asked yet";
+    shared->state = std::make_shared<const DriverState>(std::move(first));
+    return std::make_shared<Session>(std::move(options), shared->monitor,
+                                     [shared](DriverState state) { shared->publish(std::move(state)); });
+  }
+
+  Milliseconds hung_after;
+  std::shared_ptr<Shared> shared;
+  // The thread owns the session, so that it ends where it lived. Jobs run there too, while it lives.
+  std::weak_ptr<Session> session;
+  CallThread thread;
+};
+
+Driver::Driver(DriverOptions options) : core_(std::make_unique<Core>(std::move(options))) {}
+
+Driver::~Driver() {
+  const std::lock_guard lock(core_->shared->callback_mutex);
+  core_->shared->on_change = nullptr;
+}
+
+std::shared_ptr<const DriverState> Driver::state() const {
+  const std::lock_guard lock(core_->shared->mutex);
+  return core_->shared->state;
+}
+
+std::shared_ptr<const DriverState> Driver::wait_ready(Milliseconds at_most) const {
+  return wait_for(at_most, [](const DriverState& state) { return state.ready; });
+}
+
+std::shared_ptr<const DriverState> Driver::wait_for(
+    Milliseconds at_most, const std::function<bool(const DriverState&)>& good) const {
+  std::unique_lock lock(core_->shared->mutex);
+  core_->shared->changed.wait_for(lock, at_most, [&] { return good(*core_->shared->state); });
+  return core_->shared->state;
+}
+
+Status Driver::trouble() const {
+  const auto running = core_->shared->monitor.running();
+  const auto now = Clock::real().now();
+  if (running && now - running->since >= core_->hung_after) {
+    return fail(ErrorCode::kTimeout, hung_call_text(*running, now));
+  }
+  const auto known = state();
+  if (!known->ready) {
+    return fail(ErrorCode::kUnavailable, known->problem);
+  }
+  return {};
+}
+
+CallMonitor::Counts Driver::calls() const {
+  return core_->shared->monitor.counts();
+}
+
+void Driver::rescan() {
+  if (const auto session = core_->session.lock()) {
+    session->request_reopen();
+  }
+  core_->thread.wake();
+}
+
+Result<std::vector<GpuProcess>> Driver::processes(const std::string& uuid, Milliseconds deadline) {
+  return core_->thread.call<std::vector<GpuProcess>>(
+      "processes of GPU " + uuid, deadline,
+      [session = core_->session, uuid] { return session.lock()->processes(uuid); });
+}
+
+Result<GpuUsage> Driver::usage(const std::string& uuid, Milliseconds deadline) {
+  return core_->thread.call<GpuUsage>("usage of GPU " + uuid, deadline, [session = core_->session, uuid] {
+    return session.lock()->usage(uuid);
+  });
+}
+
+}  // namespace tessera::gpu

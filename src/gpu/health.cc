@@ -1,0 +1,98 @@
+#include "gpu/health.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "gpu/nvml_abi.h"
+
+namespace tessera::gpu {
+
+XidClass GpuHealth::on_xid(std::uint64_t xid, Clock::Steady now) {
+  const XidClass severity = rules_->xids.classify(xid);
+  if (severity != XidClass::kIgnored) {
+    fall_ill(describe_xid(xid), severity, now);
+  }
+  return severity;
+}
+
+void GpuHealth::on_uncorrectable_memory_error(Clock::Steady now) {
+  fall_ill("uncorrectable memory error (ECC)", XidClass::kFatal, now);
+}
+
+void GpuHealth::fall_ill(std::string cause, XidClass severity, Clock::Steady now) {
+  last_event_ = now;
+  // The worst stays what a person reads: a reset follows XID 79 with a dozen lesser ones.
+  if (cause_.empty() || severity >= severity_) {
+    cause_ = std::move(cause);
+    severity_ = severity;
+  }
+}
+
+void GpuHealth::on_probe(const Probe& probe, Clock::Steady now) {
+  const bool answers = probe.failure.empty();
+  const bool came_back = probed_ && answers && !last_.failure.empty();
+  const std::uint64_t errors_before = last_.uncorrected_ecc.value_or(0);
+  const std::uint64_t errors = probe.uncorrected_ecc.value_or(errors_before);
+  const bool counter_restarted = answers && errors < errors_before;
+
+  // Errors from before our first look have been dealt with by the driver: it would ask for an action.
+  if (probed_ && errors > errors_before) {
+    on_uncorrectable_memory_error(now);
+  }
+  last_ = probe;
+  last_.uncorrected_ecc = errors;
+  probed_ = true;
+  if (cause_.empty() || !answers ||
+      probe.recovery_action.value_or(abi::kRecoveryNone) != abi::kRecoveryNone) {
+    return;
+  }
+  if (came_back || counter_restarted || rested(now)) {
+    cause_.clear();
+    severity_ = XidClass::kIgnored;
+  }
+}
+
+bool GpuHealth::rested(Clock::Steady now) const {
+  std::chrono::milliseconds needed = rules_->settle;
+  if (!last_.recovery_action) {
+    needed = severity_ == XidClass::kFatal ? rules_->quiet_fatal : rules_->quiet;
+  }
+  return now - last_event_ >= needed;
+}
+
+std::string GpuHealth::reason() const {
+  if (!last_.failure.empty()) {
+    return cause_.empty() ? last_.failure : fmt::format("{}; {}", cause_, last_.failure);
+  }
+  if (last_.row_remapping_failed) {
+    return "row remapping failed: the GPU's memory is worn, replace it";
+  }
+  const std::uint32_t action = last_.recovery_action.value_or(abi::kRecoveryNone);
+  if (action != abi::kRecoveryNone) {
+    const std::string asks = fmt::format("the driver asks for {}", describe_recovery_action(action));
+    return cause_.empty() ? asks : fmt::format("{}; {}", cause_, asks);
+  }
+  return cause_;
+}
+
+std::string describe_recovery_action(std::uint32_t action) {
+  switch (action) {
+    case abi::kRecoveryNone:
+      return "nothing";
+    case abi::kRecoveryGpuReset:
+      return "a GPU reset";
+    case abi::kRecoveryNodeReboot:
+      return "a node reboot";
+    case abi::kRecoveryDrainP2p:
+      return "its peers to be drained";
+    case abi::kRecoveryDrainAndReset:
+      return "draining and a GPU reset";
+    case abi::kRecoveryImex:
+      return "recovery of IMEX";
+    default:
+      return fmt::format("recovery action {}", action);
+  }
+}
+
+}  // namespace tessera::gpu

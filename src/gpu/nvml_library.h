@@ -1,0 +1,93 @@
+// gpu/nvml_library.h
+//
+// libnvidia-ml.so.1, opened at run time, and the functions found in it.
+//
+//   const NvmlLibrary library = TRY(NvmlLibrary::open("libnvidia-ml.so.1"));
+//   library.functions().device_get_count(&count);
+//
+// Of each function the newest version that the library has is taken. A function that is not there is a null
+// pointer and stands in missing(); only without those that every driver has does open() fail.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "gpu/nvml_abi.h"
+
+namespace tessera::gpu {
+
+struct NvmlFunctions {
+  using R = abi::Return;
+  using D = abi::Device;
+
+  // Every driver has these.
+  R (*init)() = nullptr;
+  R (*shutdown)() = nullptr;
+  R (*device_get_count)(unsigned*) = nullptr;
+  R (*device_get_handle_by_index)(unsigned, D*) = nullptr;
+  R (*device_get_uuid)(D, char*, unsigned) = nullptr;
+  R (*device_get_memory_info)(D, abi::Memory*) = nullptr;
+  R (*device_get_pci_info)(D, abi::PciInfo*) = nullptr;
+  R (*device_get_name)(D, char*, unsigned) = nullptr;
+
+  // The rest may be missing.
+  const char* (*error_string)(R) = nullptr;
+  R (*system_get_driver_version)(char*, unsigned) = nullptr;
+  R (*system_get_cuda_driver_version)(int*) = nullptr;
+  R (*device_get_minor_number)(D, unsigned*) = nullptr;
+  R (*device_get_memory_info_v2)(D, abi::MemoryV2*) = nullptr;
+  R (*device_get_cuda_compute_capability)(D, int*, int*) = nullptr;
+  R (*device_get_utilization_rates)(D, abi::Utilization*) = nullptr;
+  R (*device_get_numa_node_id)(D, unsigned*) = nullptr;
+  R (*device_get_topology_common_ancestor)(D, D, int*) = nullptr;
+  R (*device_get_nvlink_state)(D, unsigned, unsigned*) = nullptr;
+  R (*device_get_nvlink_remote_pci_info)(D, unsigned, abi::PciInfo*) = nullptr;
+  R (*device_get_nvlink_remote_device_type)(D, unsigned, int*) = nullptr;
+  R (*device_get_field_values)(D, int, abi::FieldValue*) = nullptr;
+  R (*device_get_mig_mode)(D, unsigned*, unsigned*) = nullptr;
+  R (*device_get_fabric_info)(D, abi::FabricInfo*) = nullptr;
+  R (*device_get_fabric_info_v)(D, abi::FabricInfoV2*) = nullptr;
+  R (*device_get_remapped_rows)(D, unsigned*, unsigned*, unsigned*, unsigned*) = nullptr;
+  R (*device_get_total_ecc_errors)(D, int, int, unsigned long long*) = nullptr;
+  R (*event_set_create)(abi::EventSet*) = nullptr;
+  R (*event_set_wait)(abi::EventSet, abi::EventData*, unsigned) = nullptr;
+  R (*event_set_free)(abi::EventSet) = nullptr;
+  R (*device_get_supported_event_types)(D, unsigned long long*) = nullptr;
+  R (*device_register_events)(D, unsigned long long, abi::EventSet) = nullptr;
+
+  // Two structs, so two pointers: `processes` and `mps_processes` are of version 2 or 3.
+  R (*device_get_processes)(D, unsigned*, abi::ProcessInfo*) = nullptr;
+  R (*device_get_processes_v1)(D, unsigned*, abi::ProcessInfoV1*) = nullptr;
+  R (*device_get_graphics_processes)(D, unsigned*, abi::ProcessInfo*) = nullptr;
+  R (*device_get_mps_processes)(D, unsigned*, abi::ProcessInfo*) = nullptr;
+};
+
+class NvmlLibrary {
+ public:
+  static constexpr std::string_view kDefaultPath = "libnvidia-ml.so.1";
+
+  // A name is searched for where the loader searches, a path is taken as it is. Fails with kNotFound when
+  // there is no such library, and with kUnsupported when it is none of NVIDIA's or too old for us.
+  static Result<NvmlLibrary> open(const std::string& path);
+
+  [[nodiscard]] const NvmlFunctions& functions() const { return functions_; }
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+  // Names of optional functions that this library lacks, as the newest driver calls them.
+  [[nodiscard]] const std::vector<std::string>& missing() const { return missing_; }
+
+ private:
+  struct Close {
+    void operator()(void* handle) const;
+  };
+
+  std::unique_ptr<void, Close> handle_;
+  std::string path_;
+  NvmlFunctions functions_;
+  std::vector<std::string> missing_;
+};
+
+}  // namespace tessera::gpu

@@ -1,0 +1,413 @@
+#include "gpu/session.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/log.h"
+
+namespace tessera::gpu {
+
+namespace {
+
+constexpr std::uint64_t kWantedEvents = abi::kEventXid | abi::kEventDoubleBitEcc | abi::kEventMigConfig |
+                                        abi::kEventFatalPoison | abi::kEventGpuUnavailable |
+                                        abi::kEventRecoveryAction;
+// A GPU in a bad way sends events by the hundred; between two batches other work gets its turn.
+constexpr int kEventsAtOnce = 64;
+constexpr std::uint64_t kNvlinkXid = 74;
+constexpr std::size_t kReasonBytes = 500;  // an inventory takes 512
+
+Clock::Steady now_steady() {
+  return Clock::real().now();
+}
+
+std::chrono::milliseconds until(Clock::Steady then, Clock::Steady now) {
+  return std::max(std::chrono::ceil<std::chrono::milliseconds>(then - now), std::chrono::milliseconds(0));
+}
+
+}  // namespace
+
+Session::Session(DriverOptions options, CallMonitor& monitor, Publish publish)
+    : options_(std::move(options)),
+      monitor_(&monitor),
+      publish_(std::move(publish)),
+      sysfs_(options_.sysfs_root) {
+  discovery_.inventory = options_.known;
+  discovery_.inventory.unit = options_.discovery.unit;
+  discovery_.facts.resize(options_.known.gpus.size());
+  for (const alloc::Gpu& gpu : options_.known.gpus) {
+    ever_.emplace(gpu.uuid, gpu);
+  }
+}
+
+Session::~Session() {
+  close();
+}
+
+Session::Milliseconds Session::step() {
+  const auto now = now_steady();
+  if (nvml_ && must_reopen(now)) {
+    reopen_requested_ = false;
+    log::info("new session with the NVIDIA driver", {});
+    close();
+    next_open_ = now;
+  }
+  if (!nvml_) {
+    if (now < next_open_ && !reopen_requested_) {
+      return until(next_open_, now);
+    }
+    reopen_requested_ = false;
+    open();
+    publish();
+    return Milliseconds(0);
+  }
+  if (now >= next_links_) {
+    if (const auto status = discover_gpus(); !status) {
+      problem_ = status.error().text();
+      close();
+      publish();
+      return Milliseconds(0);
+    }
+    watch_events();
+  }
+  if (now >= next_probe_) {
+    probe_all();
+  }
+  const Milliseconds pause = wait_for_events(now_steady());
+  publish();
+  return pause;
+}
+
+void Session::open() {
+  const auto now = now_steady();
+  next_open_ = now + options_.retry;
+  auto library = NvmlLibrary::open(options_.library);
+  if (!library) {
+    problem_ = library.error().text();
+    return;
+  }
+  Nvml nvml(std::move(*library), *monitor_);
+  if (const auto status = nvml.init(); !status) {
+    problem_ = status.error().text();
+    return;
+  }
+  nvml_.emplace(std::move(nvml));
+  opened_ = now;
+  pci_devices_ = sysfs_.nvidia_devices();
+  if (const auto status = discover_gpus(); !status) {
+    problem_ = status.error().text();
+    close();
+    return;
+  }
+  problem_.clear();
+  watch_events();
+  probe_all();
+}
+
+void Session::close() {
+  if (!nvml_) {
+    return;
+  }
+  if (events_ != nullptr) {
+    nvml_->free_event_set(events_);
+    events_ = nullptr;
+  }
+  forget_handles();
+  nvml_->shutdown();
+  nvml_.reset();
+}
+
+void Session::forget_handles() {
+  for (GpuFacts& facts : discovery_.facts) {
+    facts.handle = nullptr;
+  }
+}
+
+bool Session::must_reopen(Clock::Steady now) const {
+  if (reopen_requested_ || sysfs_.nvidia_devices() != pci_devices_) {
+    return true;
+  }
+  const auto& gpus = discovery_.inventory.gpus;
+  const auto silent = std::ranges::count_if(gpus, [&](const alloc::Gpu& gpu) {
+    const auto health = health_.find(gpu.uuid);
+    return health != health_.end() && !health->second.answers();
+  });
+  if (silent == 0) {
+    return false;
+  }
+  const bool all = static_cast<std::size_t>(silent) == gpus.size();
+  return now - opened_ >= (all ? std::min(options_.retry, options_.reopen_every) : options_.reopen_every);
+}
+
+Status Session::discover_gpus() {
+  next_links_ = now_steady() + options_.links_every;
+  const alloc::Inventory before = discovery_.inventory;
+  discovery_ = TRY(discover(*nvml_, sysfs_, options_.discovery, before));
+  for (const alloc::Gpu& gpu : discovery_.inventory.gpus) {
+    ever_.insert_or_assign(gpu.uuid, gpu);
+  }
+  return {};
+}
+
+// A set that waits for the events of all GPUs that have some.
+void Session::watch_events() {
+  if (events_ != nullptr) {
+    nvml_->free_event_set(events_);
+    events_ = nullptr;
+  }
+  unwatched_.clear();
+  // A registration that fails in an unknown way spoils the set: begin again without that GPU.
+  for (std::size_t attempt = 0; attempt <= discovery_.inventory.gpus.size(); ++attempt) {
+    const auto set = nvml_->create_event_set();
+    if (!set) {
+      log::warn("no health events from the NVIDIA driver", {{"why", set.error().text()}});
+      return;
+    }
+    events_ = *set;
+    if (register_all()) {
+      return;
+    }
+    nvml_->free_event_set(events_);
+    events_ = nullptr;
+  }
+}
+
+// False when the set is spoiled.
+bool Session::register_all() {
+  bool any = false;
+  for (std::size_t i = 0; i < discovery_.inventory.gpus.size(); ++i) {
+    const std::string& uuid = discovery_.inventory.gpus[i].uuid;
+    if (discovery_.facts[i].handle == nullptr || std::ranges::find(unwatched_, uuid) != unwatched_.end()) {
+      continue;
+    }
+    const auto status = nvml_->register_events(discovery_.facts[i].handle, kWantedEvents, events_);
+    if (status) {
+      any = true;
+      continue;
+    }
+    unwatched_.push_back(uuid);
+    log::debug("no health events from GPU", {{"uuid", uuid}, {"why", status.error().text()}});
+    if (status.error().code == abi::kUnknown) {
+      return false;
+    }
+  }
+  if (!any) {
+    nvml_->free_event_set(events_);
+    events_ = nullptr;
+  }
+  return true;
+}
+
+void Session::probe_all() {
+  const auto now = now_steady();
+  next_probe_ = now + options_.probe_every;
+  for (std::size_t i = 0; i < discovery_.inventory.gpus.size(); ++i) {
+    probe(i, now);
+  }
+  if (more_answer_now()) {
+    next_links_ = now;
+  }
+}
+
+// Whether a GPU that gave no handle at the last discovery answers again.
+bool Session::more_answer_now() {
+  const auto answering =
+      std::ranges::count_if(discovery_.facts, [](const GpuFacts& facts) { return facts.handle != nullptr; });
+  const bool all = static_cast<std::size_t>(answering) == discovery_.facts.size();
+  if (all && discovery_.problems.empty()) {
+    return false;
+  }
+  std::ptrdiff_t now_answering = 0;
+  const unsigned count = nvml_->count().value_or(0);
+  for (unsigned index = 0; index < std::min<unsigned>(count, alloc::Inventory::kMaxGpus); ++index) {
+    const auto handle = nvml_->device(index);
+    now_answering += handle && nvml_->memory(*handle) ? 1 : 0;
+  }
+  return now_answering > answering;
+}
+
+void Session::probe(std::size_t gpu, Clock::Steady now) {
+  const alloc::Gpu& row = discovery_.inventory.gpus[gpu];
+  GpuFacts& facts = discovery_.facts[gpu];
+  Probe result;
+  if (facts.handle == nullptr) {
+    result.failure = row.unhealthy;
+  } else if (const auto memory = nvml_->memory(facts.handle); !memory) {
+    result.failure = memory.error().text();
+  } else {
+    if (const auto action = nvml_->recovery_action(facts.handle)) {
+      result.recovery_action = *action;
+    }
+    if (const auto errors = nvml_->uncorrected_ecc(facts.handle)) {
+      result.uncorrected_ecc = *errors;
+    }
+    result.row_remapping_failed = nvml_->row_remapping_failed(facts.handle).value_or(false);
+    facts.unfit = unfit_reason(*nvml_, facts.handle);
+  }
+  health_of(row.uuid).on_probe(result, now);
+}
+
+GpuHealth& Session::health_of(const std::string& uuid) {
+  return health_.try_emplace(uuid, options_.health).first->second;
+}
+
+Session::Milliseconds Session::wait_for_events(Clock::Steady now) {
+  const Milliseconds pause =
+      std::min({options_.event_wait, until(next_probe_, now), until(next_links_, now)});
+  if (events_ == nullptr) {
+    return pause;
+  }
+  Milliseconds wait = pause;
+  for (int i = 0; i < kEventsAtOnce; ++i) {
+    const auto event = nvml_->wait_for_event(events_, static_cast<unsigned>(wait.count()));
+    if (!event) {
+      if (event.error().code != abi::kTimeout) {
+        // A lost GPU ends the wait; which one, a look at each tells. The pause keeps a set that always fails
+        // from spinning.
+        next_probe_ = now;
+        return options_.event_wait;
+      }
+      break;
+    }
+    on_event(*event);
+    wait = Milliseconds(0);
+  }
+  return Milliseconds(0);
+}
+
+void Session::on_event(const abi::EventData& event) {
+  const auto now = now_steady();
+  const auto facts = std::ranges::find(discovery_.facts, event.device, &GpuFacts::handle);
+  if (event.device == nullptr || facts == discovery_.facts.end()) {
+    log::warn("event of a GPU that is not known", {{"type", event.type}, {"data", event.data}});
+    next_probe_ = now;
+    return;
+  }
+  const std::string& uuid =
+      discovery_.inventory.gpus[static_cast<std::size_t>(facts - discovery_.facts.begin())].uuid;
+  if ((event.type & abi::kEventXid) != 0) {
+    const XidClass taken_as = health_of(uuid).on_xid(event.data, now);
+    count_xid(uuid, event.data, taken_as);
+    if (event.data == kNvlinkXid) {
+      next_links_ = now;
+    }
+  }
+  if ((event.type & (abi::kEventDoubleBitEcc | abi::kEventFatalPoison)) != 0) {
+    health_of(uuid).on_uncorrectable_memory_error(now);
+    log::warn("uncorrectable memory error", {{"gpu", uuid}});
+  }
+  if ((event.type & (abi::kEventMigConfig | abi::kEventGpuUnavailable | abi::kEventRecoveryAction)) != 0) {
+    next_probe_ = now;
+  }
+}
+
+void Session::count_xid(const std::string& uuid, std::uint64_t xid, XidClass taken_as) {
+  // Bounded: what a broken driver makes up is not kept.
+  constexpr std::size_t kMostKinds = 4096;
+  if (xids_.size() < kMostKinds || xids_.contains({uuid, xid})) {
+    XidCount& count = xids_[{uuid, xid}];
+    count = {.uuid = uuid, .xid = xid, .taken_as = taken_as, .count = count.count + 1};
+  }
+  log::info("XID", {{"gpu", uuid},
+                    {"xid", xid},
+                    {"means", describe_xid(xid)},
+                    {"ignored", taken_as == XidClass::kIgnored}});
+}
+
+DriverState Session::current_state() const {
+  DriverState state;
+  state.ready = nvml_.has_value();
+  state.problem = state.ready ? "" : problem_;
+  state.inventory = discovery_.inventory;
+  state.cuda = discovery_.cuda;
+  state.problems = discovery_.problems;
+  if (nvml_) {
+    state.missing_functions = nvml_->library().missing();
+  }
+  for (std::size_t i = 0; i < state.inventory.gpus.size(); ++i) {
+    alloc::Gpu& gpu = state.inventory.gpus[i];
+    state.compute.push_back(discovery_.facts[i].compute);
+    const auto health = health_.find(gpu.uuid);
+    gpu.unhealthy = !state.ready                                       ? problem_
+                    : health == health_.end() || health->second.well() ? discovery_.facts[i].unfit
+                                                                       : health->second.reason();
+    gpu.unhealthy.resize(std::min(gpu.unhealthy.size(), kReasonBytes));
+  }
+  for (const auto& [uuid, gpu] : ever_) {
+    if (!state.inventory.find_uuid(uuid)) {
+      state.gone.push_back(gpu);
+      state.gone.back().unhealthy = "the driver does not list this GPU any more";
+    }
+  }
+  for (const auto& [key, count] : xids_) {
+    state.xids.push_back(count);
+  }
+  return state;
+}
+
+void Session::publish() {
+  DriverState state = current_state();
+  state.version = published_.version;
+  if (state.version > 0 && state == published_) {
+    return;
+  }
+  ++state.version;
+  for (const alloc::Gpu& gpu : state.inventory.gpus) {
+    const auto before = published_.inventory.find_uuid(gpu.uuid);
+    const std::string was = before ? published_.inventory.gpus[*before].unhealthy : "";
+    if (gpu.unhealthy != was) {
+      gpu.healthy() ? log::info("GPU is well again", {{"gpu", gpu.uuid}, {"index", gpu.index}})
+                    : log::warn("GPU is not usable",
+                                {{"gpu", gpu.uuid}, {"index", gpu.index}, {"reason", gpu.unhealthy}});
+    }
+  }
+  if (!state.ready && state.problem != published_.problem) {
+    log::warn("NVIDIA driver is not ready", {{"why", state.problem}});
+  }
+  for (const std::string& problem : state.problems) {
+    if (std::ranges::find(published_.problems, problem) == published_.problems.end()) {
+      log::warn("GPU cannot be listed", {{"why", problem}});
+    }
+  }
+  published_ = state;
+  publish_(std::move(state));
+}
+
+Result<abi::Device> Session::answering(const std::string& uuid) const {
+  if (!nvml_) {
+    return fail(ErrorCode::kUnavailable, problem_);
+  }
+  if (!discovery_.inventory.find_uuid(uuid)) {
+    return fail(ErrorCode::kNotFound, fmt::format("there is no GPU {} on this node", uuid));
+  }
+  const abi::Device handle = discovery_.handle(uuid);
+  if (handle == nullptr) {
+    return fail(ErrorCode::kUnavailable, fmt::format("GPU {} does not answer", uuid));
+  }
+  return handle;
+}
+
+Result<std::vector<GpuProcess>> Session::processes(const std::string& uuid) {
+  const abi::Device handle = TRY(answering(uuid));
+  auto processes = nvml_->processes(handle);
+  if (!processes) {
+    return fail(processes.error().error().context("processes of GPU " + uuid));
+  }
+  return std::move(*processes);
+}
+
+Result<GpuUsage> Session::usage(const std::string& uuid) {
+  const abi::Device handle = TRY(answering(uuid));
+  const auto memory = nvml_->memory(handle);
+  if (!memory) {
+    return fail(memory.error().error().context("memory of GPU " + uuid));
+  }
+  GpuUsage usage{.memory = *memory, .busy_percent = {}};
+  if (const auto utilization = nvml_->utilization(handle)) {
+    usage.busy_percent = utilization->gpu;
+  }
+  return usage;
+}
+
+}  // namespace tessera::gpu

@@ -1,0 +1,241 @@
+#include "gpu/driver.h"
+
+#include <gmock/gmock.h>
+
+#include <atomic>
+
+#include "sim_machine.h"
+
+namespace tessera::gpu {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+TEST(Driver, SaysThatTheLibraryIsMissingAndWhatToDo) {
+  DriverOptions options;
+  options.library = "/nowhere/libnvidia-ml.so.1";
+  const Driver driver(std::move(options));
+  const auto state = driver.wait_for(kPatience, [](const DriverState& now) { return now.version > 0; });
+  EXPECT_FALSE(state->ready);
+  EXPECT_THAT(state->problem, HasSubstr("/nowhere/libnvidia-ml.so.1"));
+  EXPECT_THAT(state->problem, HasSubstr("--nvml-library"));
+  EXPECT_EQ(driver.trouble().error().code(), ErrorCode::kUnavailable);
+}
+
+TEST(Driver, SaysThatALibraryIsNotNvml) {
+  const auto library = NvmlLibrary::open(simulated_library("/none"));
+  ASSERT_FALSE(library);
+  EXPECT_EQ(library.error().code(), ErrorCode::kUnsupported);
+  EXPECT_THAT(library.error().text(), HasSubstr("lacks nvmlInit_v2"));
+}
+
+TEST(Driver, SaysWhyItCannotStartAndStartsWhenThatHasHealed) {
+  struct Case {
+    const char* control;
+    const char* says;
+  };
+  for (const Case& c : {Case{"init: driver-not-loaded", "modprobe nvidia"},
+                        Case{"init: version-mismatch", "another driver version than the kernel module"},
+                        Case{"init: no-permission", "/dev/nvidiactl"}}) {
+    SimMachine machine("l40s");
+    machine.control(c.control);
+    DriverOptions options = machine.options();
+    options.known = machine.expected();
+    const Driver driver(std::move(options));
+    const auto state = driver.wait_for(kPatience, [](const DriverState& now) { return now.version > 0; });
+    EXPECT_FALSE(state->ready);
+    EXPECT_THAT(state->problem, HasSubstr(c.says));
+    // What was here before is still listed, none of it usable.
+    EXPECT_EQ(state->inventory.unhealthy_list(), "0,1,2,3");
+
+    machine.control("");
+    EXPECT_EQ(driver.wait_ready(kPatience)->inventory, machine.expected());
+    EXPECT_TRUE(driver.trouble());
+  }
+}
+
+TEST(Driver, TakesAGpuOutOfUseAtAFatalXidAndBackWhenTheDriverSaysSo) {
+  SimMachine machine("dgx1v");
+  std::atomic<int> changes = 0;
+  DriverOptions options = machine.options();
+  options.on_change = [&changes](const auto&) { ++changes; };
+  const Driver driver(std::move(options));
+  driver.wait_ready(kPatience);
+
+  machine.control("gpus: {1: {recovery_action: reset}}\nevents: [{gpu: 1, xid: 79}]");
+  auto state = driver.wait_for(kPatience, [&](const DriverState& now) {
+    return reason(now, machine.uuid(1)).find("XID 79") != std::string::npos &&
+           reason(now, machine.uuid(1)).find("a GPU reset") != std::string::npos;
+  });
+  EXPECT_THAT(reason(*state, machine.uuid(1)), HasSubstr("fallen off the bus"));
+  EXPECT_EQ(state->inventory.unhealthy_list(), "1");
+  ASSERT_EQ(state->xids.size(), 1U);
+  EXPECT_EQ(state->xids[0].xid, 79U);
+  EXPECT_EQ(state->xids[0].taken_as, XidClass::kFatal);
+  EXPECT_GE(changes, 2);
+
+  machine.control("events: [{gpu: 1, xid: 79}]");
+  state = driver.wait_for(kPatience, is_well(machine.uuid(1)));
+  EXPECT_EQ(state->inventory, machine.expected());
+}
+
+TEST(Driver, IgnoresTheFaultsOfPrograms) {
+  SimMachine machine("l40s");
+  const Driver driver(machine.options());
+  driver.wait_ready(kPatience);
+  machine.control("events: [{gpu: 0, xid: 13}, {gpu: 0, xid: 31}, {gpu: 0, xid: 31}, {gpu: 2, xid: 43}]");
+  const auto state = driver.wait_for(kPatience, [](const DriverState& now) { return now.xids.size() == 3; });
+  ASSERT_EQ(state->xids.size(), 3U);
+  EXPECT_EQ(state->inventory.unhealthy_list(), "");
+  std::uint64_t seen = 0;
+  for (const XidCount& count : state->xids) {
+    EXPECT_EQ(count.taken_as, XidClass::kIgnored);
+    seen += count.count;
+  }
+  EXPECT_EQ(seen, 4U);
+}
+
+TEST(Driver, TakesMemoryErrorsSeriously) {
+  SimMachine machine("dgxa100");
+  const Driver driver(machine.options());
+  driver.wait_ready(kPatience);
+
+  machine.control("gpus: {4: {ecc: 1, recovery_action: reset}}\nevents: [{gpu: 4, ecc: double}]");
+  driver.wait_for(kPatience, is_ill(machine.uuid(4)));
+  EXPECT_THAT(reason(*driver.state(), machine.uuid(4)), HasSubstr("memory error"));
+  machine.control("gpus: {5: {remap_failed: true}}");  // 4 was reset: its counter starts anew
+  driver.wait_for(kPatience, is_ill(machine.uuid(5)));
+  driver.wait_for(kPatience, is_well(machine.uuid(4)));
+  EXPECT_EQ(driver.state()->inventory.unhealthy_list(), "5");
+  EXPECT_THAT(reason(*driver.state(), machine.uuid(5)), HasSubstr("replace"));
+}
+
+TEST(Driver, SeesAGpuGetLostAndComeBack) {
+  SimMachine machine("dgx1v");
+  const Driver driver(machine.options());
+  driver.wait_ready(kPatience);
+  machine.control("gpus: {6: {lost: true}}");
+  auto state = driver.wait_for(kPatience, is_ill(machine.uuid(6)));
+  EXPECT_THAT(reason(*state, machine.uuid(6)), HasSubstr("GPU is lost"));
+  EXPECT_EQ(state->inventory.unhealthy_list(), "6");
+  EXPECT_TRUE(state->ready);
+  EXPECT_TRUE(driver.trouble());
+
+  machine.control("");
+  state = driver.wait_for(kPatience, is_well(machine.uuid(6)));
+  EXPECT_EQ(state->inventory, machine.expected());
+}
+
+TEST(Driver, FindsALostGpuAgainThroughANewSession) {
+  SimMachine machine("l40s");
+  DriverOptions options = machine.options();
+  options.reopen_every = 50ms;
+  const Driver driver(std::move(options));
+  driver.wait_ready(kPatience);
+  machine.control("gpus: {0: {lost: true}}");
+  const auto calls = driver.calls().calls;
+  driver.wait_for(kPatience, is_ill(machine.uuid(0)));
+  EXPECT_GT(driver.calls().calls, calls);
+  EXPECT_GT(driver.calls().failures, 0U);
+  machine.control("");
+  EXPECT_EQ(driver.wait_for(kPatience, is_well(machine.uuid(0)))->inventory, machine.expected());
+}
+
+TEST(Driver, AHungCallIsNamedAndHangsNobody) {
+  SimMachine machine("l40s");
+  DriverOptions options = machine.options();
+  options.hung_after = 50ms;
+  Driver driver(std::move(options));
+  driver.wait_ready(kPatience);
+
+  machine.control("hang: [nvmlDeviceGetMemoryInfo_v2]");
+  const auto begun = std::chrono::steady_clock::now();
+  Status trouble;
+  while (trouble && std::chrono::steady_clock::now() - begun < kPatience) {
+    trouble = driver.trouble();
+  }
+  ASSERT_FALSE(trouble);
+  EXPECT_EQ(trouble.error().code(), ErrorCode::kTimeout);
+  EXPECT_THAT(trouble.error().text(),
+              HasSubstr("driver call nvmlDeviceGetMemoryInfo_v2 has not answered for"));
+
+  // A call comes back at its deadline, and what is known is still told.
+  const auto asked = std::chrono::steady_clock::now();
+  const auto processes = driver.processes(machine.uuid(0), 100ms);
+  EXPECT_LT(std::chrono::steady_clock::now() - asked, kPatience / 2);
+  ASSERT_FALSE(processes);
+  EXPECT_EQ(processes.error().code(), ErrorCode::kTimeout);
+  EXPECT_THAT(processes.error().text(), HasSubstr("nvmlDeviceGetMemoryInfo_v2"));
+  EXPECT_EQ(driver.state()->inventory, machine.expected());
+
+  // It recovers when the call returns.
+  machine.control("");
+  EXPECT_TRUE(driver.processes(machine.uuid(0), kPatience));
+  EXPECT_TRUE(driver.trouble());
+}
+
+TEST(Driver, ASlowDriverIsWaitedFor) {
+  SimMachine machine("l40s");
+  machine.control("slow: {nvmlDeviceGetComputeRunningProcesses_v3: 60}");
+  Driver driver(machine.options());
+  driver.wait_ready(kPatience);
+  EXPECT_TRUE(driver.processes(machine.uuid(1), kPatience));
+}
+
+TEST(Driver, AnInitThatHangsCanBeLeft) {
+  SimMachine machine("l40s");
+  machine.control("hang: [nvmlInit_v2]");
+  {
+    DriverOptions options = machine.options();
+    options.hung_after = 1ms;
+    const Driver driver(std::move(options));
+    EXPECT_FALSE(driver.wait_ready(50ms)->ready);
+  }
+  // The thread that was left behind goes when the call returns; the next session works beside it.
+  machine.control("");
+  const Driver driver(machine.options());
+  EXPECT_TRUE(driver.wait_ready(kPatience)->ready);
+}
+
+TEST(Driver, TellsWhoUsesAGpuAndHowMuch) {
+  SimMachine machine("l40s");
+  machine.control(R"(
+gpus:
+  0:
+    busy_percent: 73
+    processes:
+      - {pid: 4711, memory_mib: 1500}
+      - {pid: 4712, memory_mib: 2500, mps: true}
+)");
+  Driver driver(machine.options());
+  driver.wait_ready(kPatience);
+  const auto processes = driver.processes(machine.uuid(0), kPatience);
+  ASSERT_TRUE(processes) << processes.error().text();
+  ASSERT_EQ(processes->size(), 2U);
+  EXPECT_EQ((*processes)[0].pid, 4711U);
+  EXPECT_EQ((*processes)[0].used_bytes, std::uint64_t{1500} << 20U);
+  EXPECT_EQ((*processes)[1].pid, 4712U);
+  const auto usage = driver.usage(machine.uuid(0), kPatience);
+  ASSERT_TRUE(usage);
+  EXPECT_EQ(usage->memory.used, std::uint64_t{4000} << 20U);
+  EXPECT_EQ(usage->memory.reserved, std::uint64_t{609} << 20U);
+  EXPECT_EQ(usage->busy_percent, 73U);
+  EXPECT_THAT(driver.processes(machine.uuid(1), kPatience).value(), IsEmpty());
+  EXPECT_EQ(driver.processes("GPU-none", kPatience).error().code(), ErrorCode::kNotFound);
+}
+
+TEST(Driver, ListsManyProcesses) {
+  SimMachine machine("l40s", "/old");
+  std::string control = "gpus: {3: {processes: [";
+  for (int pid = 1; pid <= 300; ++pid) {
+    control += "{pid: " + std::to_string(pid) + ", memory_mib: 1}, ";
+  }
+  machine.control(control + "]}}");
+  Driver driver(machine.options());
+  driver.wait_ready(kPatience);
+  EXPECT_EQ(driver.processes(machine.uuid(3), kPatience).value().size(), 300U);
+}
+
+}  // namespace
+}  // namespace tessera::gpu

@@ -1,0 +1,153 @@
+#include "gpu/health.h"
+
+#include <gmock/gmock.h>
+
+#include "gpu/nvml_abi.h"
+#include "gpu/xid.h"
+
+namespace tessera::gpu {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+TEST(Xid, IsClassifiedByTheDefaultLists) {
+  const XidRules rules;
+  for (const std::uint64_t xid : {13, 31, 43, 45, 68, 109}) {
+    EXPECT_EQ(rules.classify(xid), XidClass::kIgnored) << xid;
+  }
+  for (const std::uint64_t xid : {63, 74, 92, 94, 154}) {
+    EXPECT_EQ(rules.classify(xid), XidClass::kRecoverable) << xid;
+  }
+  for (const std::uint64_t xid : {48, 62, 64, 79, 95, 119, 140, 999, 12345}) {
+    EXPECT_EQ(rules.classify(xid), XidClass::kFatal) << xid;
+  }
+}
+
+TEST(Xid, RulesOfAUserBeatTheDefaults) {
+  const auto rules = XidRules::parse("ignored=62, 74 ; fatal=94,31;recoverable=13").value();
+  EXPECT_EQ(rules.classify(62), XidClass::kIgnored);
+  EXPECT_EQ(rules.classify(74), XidClass::kIgnored);
+  EXPECT_EQ(rules.classify(94), XidClass::kFatal);
+  EXPECT_EQ(rules.classify(31), XidClass::kFatal);
+  EXPECT_EQ(rules.classify(13), XidClass::kRecoverable);
+  EXPECT_EQ(rules.classify(43), XidClass::kIgnored);
+
+  const auto quiet = XidRules::parse("ignored=all;fatal=79").value();
+  EXPECT_EQ(quiet.classify(48), XidClass::kIgnored);
+  EXPECT_EQ(quiet.classify(79), XidClass::kFatal);
+}
+
+TEST(Xid, RulesThatMakeNoSenseAreRefusedWithThePartThatIsWrong) {
+  for (const char* text : {"ignored", "ignored=", "ignored=x", "forget=13", "fatal=0", "fatal=1,,2"}) {
+    const auto rules = XidRules::parse(text);
+    ASSERT_FALSE(rules) << text;
+    EXPECT_EQ(rules.error().code(), ErrorCode::kInvalid);
+  }
+  EXPECT_THAT(XidRules::parse("fatal=1,seven").error().text(), HasSubstr("\"seven\""));
+}
+
+class Health : public testing::Test {
+ protected:
+  void probe(const Probe& probe) { gpu.on_probe(probe, clock.now()); }
+  static Probe fit() { return {.failure = "", .recovery_action = abi::kRecoveryNone, .uncorrected_ecc = 0}; }
+  static Probe old_driver() { return {.failure = "", .recovery_action = {}, .uncorrected_ecc = 0}; }
+
+  ManualClock clock;
+  HealthRules rules;
+  GpuHealth gpu{rules};
+};
+
+TEST_F(Health, IsWellUntilSomethingHappens) {
+  EXPECT_TRUE(gpu.well());
+  probe(fit());
+  EXPECT_TRUE(gpu.well());
+  EXPECT_EQ(gpu.on_xid(31, clock.now()), XidClass::kIgnored);
+  EXPECT_TRUE(gpu.well());
+}
+
+TEST_F(Health, ComesBackWhenTheDriverAsksForNothing) {
+  probe(fit());
+  gpu.on_xid(79, clock.now());
+  EXPECT_EQ(gpu.reason(), "XID 79 (the GPU has fallen off the bus)");
+  Probe asks = fit();
+  asks.recovery_action = abi::kRecoveryGpuReset;
+  clock.advance(1h);
+  probe(asks);
+  EXPECT_EQ(gpu.reason(), "XID 79 (the GPU has fallen off the bus); the driver asks for a GPU reset");
+  probe(fit());
+  EXPECT_TRUE(gpu.well());
+}
+
+TEST_F(Health, DoesNotFlapWhileErrorsComeInALoop) {
+  probe(fit());
+  for (int i = 0; i < 20; ++i) {
+    gpu.on_xid(94, clock.now());
+    clock.advance(1s);
+    probe(fit());
+    EXPECT_FALSE(gpu.well());
+  }
+  clock.advance(1s);
+  probe(fit());
+  EXPECT_TRUE(gpu.well());
+}
+
+TEST_F(Health, WithoutTheDriversWordItTakesAWhile) {
+  probe(old_driver());
+  gpu.on_xid(94, clock.now());
+  clock.advance(29s);
+  probe(old_driver());
+  EXPECT_FALSE(gpu.well());
+  clock.advance(1s);
+  probe(old_driver());
+  EXPECT_TRUE(gpu.well());
+
+  gpu.on_xid(48, clock.now());
+  clock.advance(299s);
+  probe(old_driver());
+  EXPECT_FALSE(gpu.well());
+  clock.advance(1s);
+  probe(old_driver());
+  EXPECT_TRUE(gpu.well());
+}
+
+TEST_F(Health, AResetHealsAtOnce) {
+  probe(old_driver());
+  gpu.on_xid(79, clock.now());
+  probe({.failure = "GPU is lost", .recovery_action = {}, .uncorrected_ecc = {}});
+  EXPECT_EQ(gpu.reason(), "XID 79 (the GPU has fallen off the bus); GPU is lost");
+  EXPECT_FALSE(gpu.answers());
+  probe(old_driver());
+  EXPECT_TRUE(gpu.well());
+}
+
+TEST_F(Health, CountsNewMemoryErrorsOnly) {
+  Probe errors = old_driver();
+  errors.uncorrected_ecc = 7;
+  probe(errors);
+  EXPECT_TRUE(gpu.well()) << "errors of before our time";
+  errors.uncorrected_ecc = 8;
+  probe(errors);
+  EXPECT_THAT(gpu.reason(), HasSubstr("memory error"));
+  probe(old_driver());  // 0: the counter started anew
+  EXPECT_TRUE(gpu.well());
+}
+
+TEST_F(Health, AWornGpuStaysIll) {
+  Probe worn = fit();
+  worn.row_remapping_failed = true;
+  probe(worn);
+  clock.advance(24h);
+  probe(worn);
+  EXPECT_THAT(gpu.reason(), HasSubstr("replace it"));
+}
+
+TEST_F(Health, TheWorstCauseIsTold) {
+  probe(fit());
+  gpu.on_xid(79, clock.now());
+  gpu.on_xid(74, clock.now());
+  EXPECT_THAT(gpu.reason(), HasSubstr("XID 79"));
+}
+
+}  // namespace
+}  // namespace tessera::gpu
