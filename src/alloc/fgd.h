@@ -52,8 +52,9 @@ struct FgdNode {
 
 class Fgd {
  public:
-  // Of more typical pods than these the most frequent count.
-  static constexpr std::size_t kMostTypical = 256;
+  // Of more typical pods than these the most frequent count. More made the openb results worse, not better:
+  // a long tail of rare kinds blurs what the frequent ones need.
+  static constexpr std::size_t kMostTypical = 64;
 
   // With no typical pods every place is as good as any other, and the nodes' own order decides.
   explicit Fgd(std::span<const TypicalPod> typical);

@@ -43,7 +43,7 @@ std::vector<TypicalRequest> RequestHistogram::typical() const {
   }
   std::uint64_t covered = 0;
   std::size_t kept = 0;
-  while (kept < all.size() && covered * 100 < total_ * 95) {
+  while (kept < all.size() && covered * 100 < total_ * 99) {
     covered += all[kept++].count;
   }
   all.resize(kept);

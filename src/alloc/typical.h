@@ -34,7 +34,7 @@ class RequestHistogram {
 
   void add(const Request& request);
 
-  // The most frequent ones that together make up 95% of the pods with GPUs, most frequent first.
+  // The most frequent ones that together make up 99% of the pods with GPUs, most frequent first.
   [[nodiscard]] std::vector<TypicalRequest> typical() const;
 
  private:

@@ -45,11 +45,11 @@ Result<ExperimentResult> run_experiment(const Trace& trace, const ExperimentOpti
   const Shapes shapes(trace.pods);
   Setting setting{.trace = trace,
                   .shapes = shapes,
-                  .kinds = typical_kinds(trace.pods),
+                  .kinds = typical_kinds(trace.pods, kPaperTypicalPercent),
                   .told_kinds = {},
                   .load_milli = options.load_milli};
   if (options.tell_typical_pods) {
-    setting.told_kinds = setting.kinds;
+    setting.told_kinds = typical_kinds(trace.pods, kOurTypicalPercent);
   }
 
   // Tasks are numbered seed by seed, so that a look at the progress sees all policies early.

@@ -66,7 +66,7 @@ Scenario draw_scenario(const Trace& trace, std::uint64_t seed, std::int64_t load
   return scenario;
 }
 
-std::vector<PodKind> typical_kinds(const std::vector<TracePod>& pods) {
+std::vector<PodKind> typical_kinds(const std::vector<TracePod>& pods, unsigned percent) {
   using Key = std::tuple<std::int64_t, std::uint32_t, std::uint32_t, std::vector<std::string>>;
   std::map<Key, std::uint64_t> counts;
   for (const TracePod& pod : pods) {
@@ -84,7 +84,7 @@ std::vector<PodKind> typical_kinds(const std::vector<TracePod>& pods) {
   });
   std::uint64_t covered = 0;
   std::size_t kept = 0;
-  while (kept < kinds.size() && covered * 100 < std::uint64_t{pods.size()} * 95) {
+  while (kept < kinds.size() && covered * 100 < std::uint64_t{pods.size()} * percent) {
     covered += kinds[kept++].count;
   }
   kinds.resize(kept);

@@ -86,7 +86,7 @@ TEST_F(ExplainTest, SumsUpWhatIsFree) {
 
 TEST(RequestHistogram, KeepsTheMostFrequentShapes) {
   RequestHistogram recent;
-  for (unsigned i = 0; i < 95; ++i) {
+  for (unsigned i = 0; i < 495; ++i) {
     recent.add(request_of(share_pod("p", 4)));
   }
   for (unsigned i = 0; i < 5; ++i) {
@@ -96,7 +96,7 @@ TEST(RequestHistogram, KeepsTheMostFrequentShapes) {
   const auto typical = recent.typical();
   ASSERT_EQ(typical.size(), 1U);
   EXPECT_EQ(typical[0].shape.share.units, 4U);
-  EXPECT_EQ(typical[0].count, 95U);
+  EXPECT_EQ(typical[0].count, 495U);
 }
 
 TEST(RequestHistogram, ForgetsWhatCameLongAgo) {

@@ -66,5 +66,20 @@ TEST(Experiment, FgdLearnsWhatItIsNotTold) {
             learned->policies[1].mean_at(130)->allocated_percent + 2);
 }
 
+// Jobs over eight GPUs are one pod in eighty here and an eighth of all that is asked for.
+TEST(Experiment, FgdKeepsRoomForLargeJobsThatAreRare) {
+  const auto result =
+      run_experiment(synthetic_trace(200, 1),
+                     {.policies = {*find_policy("fgd"), *find_policy("FGD")}, .seeds = {42, 43, 44}});
+  ASSERT_TRUE(result);
+  for (const RunResult& run : result->policies[0].runs) {
+    EXPECT_GT(run.first_refusal_percent.value_or(100), 80) << "seed " << run.seed;
+  }
+  for (const int load : {100, 130}) {
+    EXPECT_GT(result->policies[0].mean_at(load)->allocated_percent,
+              result->policies[1].mean_at(load)->allocated_percent);
+  }
+}
+
 }  // namespace
 }  // namespace tessera::sim

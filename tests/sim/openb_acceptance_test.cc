@@ -45,7 +45,7 @@ TEST_F(Openb, IsReadInFull) {
   EXPECT_EQ(trace->gpu_capacity_milli(), 6'212'000);
   EXPECT_EQ(trace->pods.size(), 8152U);
   EXPECT_EQ(Shapes(trace->pods).all.size(), 151U);
-  EXPECT_EQ(typical_kinds(trace->pods).size(), 35U);
+  EXPECT_EQ(typical_kinds(trace->pods, kPaperTypicalPercent).size(), 35U);
 }
 
 // Three seeds here; all ten within 0.3 points are in the simulate benchmark. Single seeds stray by 0.8.

@@ -33,8 +33,9 @@ class Cluster {
   // "node:GPUs" of the trace's pod, or "none".
   std::string choose(std::string_view policy, std::uint32_t pod, std::uint64_t seed = 1) {
     Random random(seed);
-    const auto choice = make_policy(find_policy(policy).value(), *books_, typical_kinds(trace_.pods))
-                            ->choose(shapes_.of_pod[pod], random);
+    const auto choice =
+        make_policy(find_policy(policy).value(), *books_, typical_kinds(trace_.pods, kPaperTypicalPercent))
+            ->choose(shapes_.of_pod[pod], random);
     if (!choice) {
       return "none";
     }
@@ -43,7 +44,9 @@ class Cluster {
   }
 
   [[nodiscard]] const Books& books() const { return *books_; }
-  [[nodiscard]] std::vector<PodKind> kinds() const { return typical_kinds(trace_.pods); }
+  [[nodiscard]] std::vector<PodKind> kinds() const {
+    return typical_kinds(trace_.pods, kPaperTypicalPercent);
+  }
 
  private:
   Trace trace_;

@@ -92,7 +92,7 @@ TEST(TypicalKinds, MakeUpNinetyFivePercentMostFrequentFirst) {
   add(10, {.cpu_milli = 1000, .memory_mib = 2, .gpus = 1, .gpu_milli = 500});  // memory makes no difference
   add(25, {.cpu_milli = 4000, .gpus = 0, .models = {"T4"}});                   // nor a model without a GPU
   add(5, {.cpu_milli = 1000, .gpus = 1, .gpu_milli = 500, .models = {"T4"}});
-  EXPECT_THAT(typical_kinds(pods),
+  EXPECT_THAT(typical_kinds(pods, kPaperTypicalPercent),
               ElementsAre(PodKind{.cpu_milli = 1000, .gpus = 1, .gpu_milli = 500, .models = {}, .count = 70},
                           PodKind{.cpu_milli = 4000, .gpus = 0, .gpu_milli = 0, .models = {}, .count = 25}));
 }
