@@ -8,6 +8,7 @@
 #include "base/strings.h"
 #include "base/version.h"
 #include "cli/command.h"
+#include "cli/inspect.h"
 #include "cli/inventory.h"
 #include "cli/simulate.h"
 #include "cli/topo.h"
@@ -24,11 +25,15 @@ bool is_command(const CLI::App& app, const std::string& name) {
 }  // namespace
 
 int run(int argc, char** argv) {
+  if (argc > 0 && is_inspect_plugin(argv[0])) {
+    return run_inspect_plugin(argc, argv);
+  }
   CLI::App app("GPU sharing and topology-aware GPU scheduling for Kubernetes", "tessera");
   app.set_version_flag("--version", "tessera " + std::string(version()));
   app.set_help_flag("-h,--help", "Say what can be done here, with examples");
   app.require_subcommand(0, 1);
   Action action;
+  add_inspect_command(app, action);
   add_inventory_command(app, action);
   add_simulate_command(app, action);
   add_topo_command(app, action);

@@ -1,0 +1,29 @@
+// cli/cluster_api.h
+//
+// Reading a cluster through its API server, once.
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+#include "cli/cluster.h"
+#include "cli/cluster_store.h"
+#include "http/event_loop.h"
+#include "kube/client.h"
+
+namespace tessera::cli {
+
+// The client that the user's options mean.
+Result<kube::Client> connect(http::EventLoop& loop, const ClusterOptions& options);
+
+// Field selectors that spare the server and us what the store would drop anyway.
+std::string node_fields(const ClusterQuery& query);
+std::string pod_fields(const ClusterQuery& query);
+
+// Lists nodes and pods into the store, page by page.
+Status list_cluster(kube::Client& client, ClusterStore& store);
+
+// The same from nodes.json and pods.json.
+Status read_files(const std::string& directory, ClusterStore& store);
+
+}  // namespace tessera::cli

@@ -1,0 +1,34 @@
+// cli/cluster_watch.h
+//
+// Shows a cluster again whenever it changes, in place.
+#pragma once
+
+#include <functional>
+#include <iosfwd>
+
+#include "base/result.h"
+#include "cli/cluster.h"
+#include "cli/inspect.h"
+#include "cli/terminal.h"
+
+namespace tessera::cli {
+
+struct WatchOptions {
+  unsigned interval_s = 2;  // not more often than this
+  int fd = 1;               // where `out` goes
+};
+
+using MakeFrame = std::function<Result<Frame>(Cluster, const Terminal&)>;
+
+// Until Ctrl-C or SIGTERM, then 0. On a terminal each frame is drawn over the one before and cut to the
+// screen's height; the last one stays. Elsewhere frames follow each other, an empty line between them.
+//
+// A cluster is watched, not listed again and again; saved files are read again when they have changed. 1 when
+// it cannot be read at all.
+int watch_cluster(const ClusterOptions& options, const ClusterQuery& query, const WatchOptions& watch,
+                  const MakeFrame& make_frame, std::ostream& out, std::ostream& err);
+
+// `text` as drawn over what is on the screen, at most `rows` lines of it (0: all).
+std::string redrawn(const std::string& text, unsigned rows);
+
+}  // namespace tessera::cli

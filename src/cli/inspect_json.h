@@ -1,0 +1,16 @@
+// cli/inspect_json.h
+//
+// What `inspect` shows, for programs.
+#pragma once
+
+#include <boost/json/value.hpp>
+
+#include "cli/gpu_nodes.h"
+#include "cli/shares.h"
+
+namespace tessera::cli {
+
+boost::json::value shares_json(const Shares& shares, const std::vector<std::string>& warnings);
+boost::json::value gpus_json(const GpuNodes& nodes, const std::vector<std::string>& warnings);
+
+}  // namespace tessera::cli

@@ -1,0 +1,199 @@
+// Reading a cluster: lists in pages, selectors, the API.
+#include "cli/cluster.h"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+#include <thread>
+
+#include "../kube/fake_api_server.h"
+#include "base/file.h"
+#include "base/strings.h"
+#include "cli/inspect.h"
+#include "cli/label_selector.h"
+#include "cli/list_pages.h"
+#include "cli/tabbed_text.h"
+#include "http/event_loop.h"
+#include "saved_cluster.h"
+
+namespace tessera::cli {
+namespace {
+
+struct Pages {
+  std::vector<std::string> texts;
+  Status status;
+};
+
+Pages pages_of(const std::string& text, const PageLimits& limits = {}) {
+  std::istringstream in(text);
+  Pages pages;
+  pages.status = each_page(in, limits, [&](json::PaddedView page) -> Status {
+    pages.texts.emplace_back(page.text());
+    return {};
+  });
+  return pages;
+}
+
+TEST(ListPages, CutsAListBetweenItsItems) {
+  const std::string list =
+      R"({"kind":"List","x":{"items":[1]},"items": [ {"a":"}],{\"\\"} , {"b":[{}]},{} ],"metadata":{"resourceVersion":""}})";
+  const Pages all = pages_of(list);
+  ASSERT_TRUE(all.status) << all.status.error().text();
+  ASSERT_EQ(all.texts.size(), 1U);
+  EXPECT_EQ(all.texts[0], R"({"metadata":{"resourceVersion":"1"},"items":[{"a":"}],{\"\\"},{"b":[{}]},{}]})");
+  EXPECT_EQ(pages_of(list, {.page_bytes = 1}).texts.size(), 3U);
+}
+
+TEST(ListPages, TakesAnEmptyListForOne) {
+  EXPECT_TRUE(pages_of(R"({"items":[]})").status);
+  EXPECT_TRUE(pages_of(R"({"items":[]})").texts.empty());
+}
+
+TEST(ListPages, RefusesWhatIsNoList) {
+  for (const char* text : {"", "  ", "[]", "{}", R"({"items":{}})", R"({"items":[{})", R"({"items":[1]})",
+                           R"({"items":[]} x)", R"({"items":"[]"})", R"({"name":"items","x":[{}]})"}) {
+    EXPECT_FALSE(pages_of(text).status) << text;
+  }
+  EXPECT_FALSE(pages_of(R"({"items":[{"a":"bbbbbbbbbbbbbbbbbbbbbbb"}]})", {.item_bytes = 8}).status);
+}
+
+TEST(TabbedText, LaysOutCellsAsGosTabwriterDoes) {
+  EXPECT_EQ(tabbed_text("a\tb\tc\n"), "a  b  c\n");
+  EXPECT_EQ(tabbed_text("aaa\tb\n\nc\td\n"), "aaa  b\n\nc  d\n") << "a line without cells ends the column";
+  EXPECT_EQ(tabbed_text("a\t\t\nbb\tcc\t\n"), "a       \nbb  cc  \n");
+  EXPECT_EQ(tabbed_text("é\tx\nab\tx\n"), "é   x\nab  x\n");
+  EXPECT_EQ(tabbed_text(""), "");
+}
+
+TEST(LabelSelector, MatchesAsKubectlDoes) {
+  const std::map<std::string, std::string, std::less<>> labels{{"gpushare", "true"}, {"zone", "b"}};
+  for (const char* text : {"", "gpushare=true", "gpushare==true,zone=b", "zone in (a, b)", "zone notin (c)",
+                           "zone", "!spot", "spot!=x", " zone != a "}) {
+    const auto selector = LabelSelector::parse(text);
+    ASSERT_TRUE(selector) << text;
+    EXPECT_TRUE(selector->matches(labels)) << text;
+  }
+  for (const char* text : {"gpushare=false", "zone in (a)", "!zone", "spot", "zone=b,spot"}) {
+    EXPECT_FALSE(LabelSelector::parse(text)->matches(labels)) << text;
+  }
+  for (const char* text : {"=x", "zone in a", "zone at (a)", "a b", "zone=a b", ",", "zone in (a"}) {
+    EXPECT_FALSE(LabelSelector::parse(text)) << text;
+  }
+}
+
+TEST(Cluster, LeavesOutWhatItCannotReadAndSaysSo) {
+  const TemporaryDirectory directory;
+  ASSERT_TRUE(write_file(directory / "nodes.json",
+                         R"({"items":[{"metadata":{"name":"good"},"status":{}},
+                             {"metadata":{"name":"odd"},"status":{"capacity":{"aliyun.com/gpu-mem":"lots"}}}]})"));
+  ASSERT_TRUE(write_file(directory / "pods.json", R"({"items":[]})"));
+  const auto cluster = read_cluster({.file = directory.path()}, {});
+  ASSERT_TRUE(cluster) << cluster.error().text();
+  ASSERT_EQ(cluster->nodes.size(), 1U);
+  EXPECT_EQ(cluster->nodes[0].spec.name, "good");
+  ASSERT_EQ(cluster->warnings.size(), 1U);
+  EXPECT_NE(cluster->warnings[0].find("node odd is left out"), std::string::npos) << cluster->warnings[0];
+}
+
+TEST(Cluster, NamesTheFileThatIsBroken) {
+  const TemporaryDirectory directory;
+  ASSERT_TRUE(write_file(directory / "nodes.json", R"({"items":[{"metadata":)"));
+  const auto cluster = read_cluster({.file = directory.path()}, {});
+  ASSERT_FALSE(cluster);
+  EXPECT_NE(cluster.error().text().find("nodes.json"), std::string::npos);
+}
+
+// An API server with the lists of a saved cluster, one item a page.
+class ApiCluster : public ::testing::Test {
+ protected:
+  ApiCluster() : server_(loop_) {
+    cluster_.old_node("n1", {.units = 30, .gpus = 2});
+    cluster_.old_node("n2", {.units = 30, .gpus = 2});
+    cluster_.pod("ml", "a", "n1", {.units = 3, .annotations = {{"ALIYUN_COM_GPU_MEM_IDX", "0"}}});
+    cluster_.pod("web", "b", "n2", {.units = 5, .annotations = {{"ALIYUN_COM_GPU_MEM_IDX", "1"}}});
+    server_.intercept = [this](const kube::FakeApiServer::Seen& seen) { return answer(seen.target); };
+    (void)write_file(directory_ / "config",
+                     "apiVersion: v1\nkind: Config\ncurrent-context: test\n"
+                     "clusters: [{name: c, cluster: {server: \"" +
+                         server_.url() +
+                         "\"}}]\n"
+                         "users: [{name: u, user: {}}]\n"
+                         "contexts: [{name: test, context: {cluster: c, user: u, namespace: ml}}]\n");
+    thread_ = std::jthread([this] { loop_.run(); });
+  }
+  ~ApiCluster() override { loop_.stop(); }
+
+  std::optional<http::Response> answer(const std::string& target) {
+    if (!refusal_.empty()) {
+      return http::Response{.status = 403, .body = kube::status_json(403, "Forbidden", refusal_)};
+    }
+    const bool nodes = target.starts_with("/api/v1/nodes");
+    const auto list = boost::json::parse(nodes ? cluster_.nodes_json() : cluster_.pods_json());
+    const boost::json::array& items = list.at("items").as_array();
+    const bool second = target.find("continue=") != std::string::npos;
+    if (second && expire_once_) {
+      expire_once_ = false;
+      return http::Response{.status = 410, .body = kube::status_json(410, "Expired", "too old")};
+    }
+    boost::json::object meta{{"resourceVersion", "9"}};
+    if (!second) {
+      meta["continue"] = "next/page";
+    }
+    return http::Response{
+        .body = boost::json::serialize(boost::json::object{
+            {"kind", "List"}, {"metadata", meta}, {"items", boost::json::array{items.at(second ? 1 : 0)}}})};
+  }
+
+  [[nodiscard]] ClusterOptions options() const { return {.kubeconfig = directory_ / "config"}; }
+
+  http::EventLoop loop_;
+  kube::FakeApiServer server_;
+  SavedCluster cluster_;
+  TemporaryDirectory directory_;
+  std::string refusal_;
+  bool expire_once_ = false;
+  std::jthread thread_;
+};
+
+TEST_F(ApiCluster, ListsNodesAndPodsPageByPage) {
+  const auto cluster = read_cluster(options(), {});
+  ASSERT_TRUE(cluster) << cluster.error().text();
+  EXPECT_EQ(cluster->nodes.size(), 2U);
+  EXPECT_EQ(cluster->pods.size(), 2U);
+  EXPECT_EQ(cluster->default_namespace, "ml");
+}
+
+TEST_F(ApiCluster, StartsAgainWhenThePagesHaveExpired) {
+  expire_once_ = true;
+  const auto cluster = read_cluster(options(), {});
+  ASSERT_TRUE(cluster) << cluster.error().text();
+  EXPECT_EQ(cluster->nodes.size(), 2U);
+}
+
+TEST_F(ApiCluster, AsksForOneNodeAndOneNamespaceOnly) {
+  InspectOptions inspect{.cluster = options(), .nodes = {"n1"}};
+  inspect.cluster.namespace_name = "ml";
+  std::ostringstream out;
+  std::ostringstream err;
+  EXPECT_EQ(run_inspect(inspect, out, err, {}), 0) << err.str();
+  EXPECT_NE(out.str().find("3/30"), std::string::npos) << out.str();
+  loop_.call([&] {
+    ASSERT_FALSE(server_.seen.empty());
+    EXPECT_NE(server_.seen.front().target.find("fieldSelector=metadata.name%3Dn1"), std::string::npos)
+        << server_.seen.front().target;
+    EXPECT_TRUE(server_.seen.back().target.starts_with("/api/v1/namespaces/ml/pods?"));
+    EXPECT_NE(server_.seen.back().target.find("spec.nodeName%3Dn1"), std::string::npos);
+  });
+}
+
+TEST_F(ApiCluster, PassesOnWhyTheServerRefuses) {
+  refusal_ = "nodes is forbidden: user cannot list";
+  std::ostringstream out;
+  std::ostringstream err;
+  EXPECT_EQ(run_inspect({.cluster = options()}, out, err, {}), 1);
+  EXPECT_EQ(out.str(), "");
+  EXPECT_NE(err.str().find("cannot list"), std::string::npos) << err.str();
+}
+
+}  // namespace
+}  // namespace tessera::cli

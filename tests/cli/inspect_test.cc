@@ -1,0 +1,299 @@
+#include "cli/inspect.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <sstream>
+
+#include "base/json_reader.h"
+#include "cli/cluster_watch.h"
+#include "golden.h"
+#include "program.h"
+#include "saved_cluster.h"
+
+namespace tessera::cli {
+namespace {
+
+Outcome inspect(InspectOptions options, const SavedCluster& cluster, const Terminal& terminal = {}) {
+  std::ostringstream out;
+  std::ostringstream err;
+  options.cluster.file = cluster.write();
+  const int code = run_inspect(options, out, err, terminal);
+  return {code, out.str(), err.str()};
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+Texts record(const std::string& text) {
+  return {{"tessera.io/allocation", text}};
+}
+
+// A V100 box and a box with two models, one of its GPUs ill; shares, whole GPUs, pods over several GPUs.
+void fill_tessera_cluster(SavedCluster& cluster) {
+  cluster.node("gpu-a", inventory_of("a", 4, 32768), {{"zone", "east"}});
+  alloc::Inventory mixed = inventory_of("b", 2, 16384, "Tesla T4");
+  mixed.gpus[1].memory_mib = 81920;
+  mixed.gpus[1].model = "NVIDIA A100-SXM4-80GB";
+  mixed.gpus[0].unhealthy = "XID 79";
+  cluster.node("gpu-b", mixed, {{"zone", "west"}});
+  cluster.pod("ml", "train", "gpu-a",
+              {.whole = 2, .annotations = record(whole_record({"GPU-a-0", "GPU-a-3"}))});
+  cluster.pod("ml", "infer", "gpu-a", {.units = 8, .annotations = record(share_record({{"GPU-a-1", 8}}))});
+  cluster.pod("web", "split", "gpu-a",
+              {.units = 10, .annotations = record(share_record({{"GPU-a-1", 5}, {"GPU-a-2", 5}}))});
+  cluster.pod("web", "big", "gpu-b", {.units = 70, .annotations = record(share_record({{"GPU-b-1", 70}}))});
+  cluster.pod("web", "waits", "", {.units = 4, .phase = "Pending"});
+  cluster.pod("web", "done", "gpu-b", {.units = 4, .phase = "Succeeded"});
+}
+
+TEST(Inspect, ReadsRecordsOfTesseraAndShowsEveryGpuWithItsOwnSize) {
+  SavedCluster cluster;
+  fill_tessera_cluster(cluster);
+  const Outcome summary = inspect({}, cluster);
+  EXPECT_EQ(summary.code, 0);
+  EXPECT_EQ(summary.err, "");
+  expect_golden("inspect-shares-summary.txt", summary.out);
+  expect_golden("inspect-shares-details.txt", inspect({.details = true}, cluster).out);
+}
+
+TEST(Inspect, ShowsEveryGpuOnALineOfItsOwnWhenWide) {
+  SavedCluster cluster;
+  fill_tessera_cluster(cluster);
+  expect_golden("inspect-shares-wide.txt", inspect({.output = "wide"}, cluster).out);
+  const Terminal screen{.is_terminal = true, .colours = true, .bars = true, .rows = 24};
+  expect_golden("inspect-shares-wide-terminal.txt", inspect({.output = "wide"}, cluster, screen).out);
+  expect_golden("inspect-gpus-wide.txt",
+                inspect({.kind = InspectKind::kGpus, .output = "wide"}, cluster).out);
+}
+
+TEST(Inspect, TellsProgramsTheSameFacts) {
+  SavedCluster cluster;
+  fill_tessera_cluster(cluster);
+  expect_golden("inspect-shares.json", inspect({.output = "json"}, cluster).out);
+  expect_golden("inspect-gpus.yaml", inspect({.kind = InspectKind::kGpus, .output = "yaml"}, cluster).out);
+  EXPECT_TRUE(parse_json(inspect({.kind = InspectKind::kGpus, .output = "json"}, cluster).out));
+}
+
+TEST(Inspect, ShowsHowGpusAreConnectedAsTheTopologyPluginDid) {
+  SavedCluster cluster;
+  fill_tessera_cluster(cluster);
+  expect_golden("inspect-gpus-summary.txt", inspect({.kind = InspectKind::kGpus}, cluster).out);
+  expect_golden("inspect-gpus-details.txt",
+                inspect({.kind = InspectKind::kGpus, .details = true}, cluster).out);
+}
+
+TEST(Inspect, ReadsTheOldTopologyPluginsNodes) {
+  SavedCluster cluster;
+  cluster.old_node("topo",
+                   {.annotations = {{"GPU_TOPOLOGY", R"({"GPU_NV1_0_1":"Single NVLink","GPU_BAD":"x"})"},
+                                    {"NODE_TYPE", "ecs.gn5-c8g1.14xlarge"}},
+                    .whole = 3});
+  cluster.pod(
+      "ml", "group", "topo",
+      {.whole = 2, .annotations = {{"ALIYUN_COM_GPU_GROUP", "0,2"}, {"ALIYUN_COM_GPU_ASSIGNED", "true"}}});
+  const Outcome details = inspect({.kind = InspectKind::kGpus, .details = true}, cluster);
+  EXPECT_TRUE(has(details.out,
+                  "node name: topo\nall gpu: 3\nused gpu: 2\nnode type: ecs.gn5-c8g1.14xlarge\n"
+                  "gpu topolocy:\n"
+                  "      GPU0 GPU1 GPU2\n"
+                  "GPU0     X  NV1    -\n"
+                  "GPU1   NV1    X    -\n"
+                  "GPU2     -    -    X\n"))
+      << details.out;
+}
+
+TEST(Inspect, AlignsTheMatrixOfMoreThanTenGpus) {
+  SavedCluster cluster;
+  cluster.node("dgx2", inventory_of("d", 12, 32768));
+  const Outcome details = inspect({.kind = InspectKind::kGpus, .details = true}, cluster);
+  EXPECT_TRUE(has(details.out, "       GPU0 GPU1")) << details.out;
+  EXPECT_TRUE(has(details.out, "GPU11   NV1  NV1")) << details.out;
+}
+
+TEST(Inspect, SaysNothingButTheFrameWhereThereAreNoGpus) {
+  SavedCluster cluster;
+  cluster.old_node("cpu-1", {});
+  EXPECT_EQ(inspect({}, cluster).out,
+            "NAME  IPADDRESS  GPU Memory()\n\nAllocated/Total GPU Memory In Cluster:\n0/0 (0%)  \n");
+  EXPECT_EQ(inspect({.details = true}, cluster).out,
+            "\n\nAllocated/Total GPU Memory In Cluster:  0/0 (0%)  \n");
+  EXPECT_EQ(inspect({.kind = InspectKind::kGpus}, cluster).out, "NAME  ALLGPU  USEDGPU\n");
+}
+
+TEST(Inspect, NamesANodeThatDoesNotExistAsTheOriginalDid) {
+  SavedCluster cluster;
+  fill_tessera_cluster(cluster);
+  const Outcome one = inspect({.nodes = {"gpu-c"}}, cluster);
+  EXPECT_EQ(one.code, 1);
+  EXPECT_EQ(one.out, "Failed due to nodes \"gpu-c\" not found");
+  EXPECT_EQ(inspect({.nodes = {"gpu-a", "gpu-c"}}, cluster).code, 1);
+}
+
+TEST(Inspect, CountsLargeGpusInGibAndDoesNotTakeThemForMib) {
+  SavedCluster cluster;
+  cluster.old_node("h200", {.units = 141 * 8, .gpus = 8});
+  EXPECT_TRUE(has(inspect({}, cluster).out, "GPU Memory(GiB)"));
+}
+
+TEST(Inspect, ShowsOneUnitWhereNodesCountInTwo) {
+  SavedCluster cluster;
+  cluster.old_node("a-gib", {.units = 15, .gpus = 1});
+  cluster.old_node("b-mib", {.units = 15360, .gpus = 1});
+  cluster.pod("ml", "x", "a-gib", {.units = 3, .annotations = {{"ALIYUN_COM_GPU_MEM_IDX", "0"}}});
+  cluster.pod("ml", "y", "b-mib", {.units = 1024, .annotations = {{"ALIYUN_COM_GPU_MEM_IDX", "0"}}});
+  const Outcome summary = inspect({}, cluster);
+  EXPECT_TRUE(has(summary.out, "GPU Memory(MiB)")) << summary.out;
+  EXPECT_TRUE(has(summary.out, "3072/15360")) << summary.out;
+  EXPECT_TRUE(has(summary.out, "4096/30720 (13%)")) << summary.out;
+  EXPECT_TRUE(has(summary.err, "one unit")) << summary.err;
+}
+
+TEST(Inspect, KeepsTheOriginalsViewOfIndicesThatTheNodeDoesNotHave) {
+  SavedCluster cluster;
+  cluster.old_node("n", {.units = 30, .gpus = 2});
+  cluster.pod("ml", "far", "n", {.units = 3, .annotations = {{"ALIYUN_COM_GPU_MEM_IDX", "7"}}});
+  EXPECT_TRUE(has(inspect({}, cluster).out, "0/30 (0%)"));
+  EXPECT_TRUE(has(inspect({.details = true}, cluster).out, "3/30 (10%)"));
+  EXPECT_TRUE(has(inspect({.output = "wide"}, cluster).out, "missing"));
+}
+
+TEST(Inspect, CountsUndecidedPodsAsPending) {
+  SavedCluster cluster;
+  cluster.node("gpu-a", inventory_of("a", 2, 16384));
+  cluster.pod("ml", "stray", "gpu-a", {.units = 4});
+  EXPECT_TRUE(has(inspect({}, cluster).out, "PENDING(Allocated)"));
+  const Outcome wide = inspect({.output = "wide"}, cluster);
+  EXPECT_TRUE(has(wide.out, "undecided")) << wide.out;
+  EXPECT_TRUE(has(wide.err, "warning: pod ml/stray runs on node gpu-a and nobody decided")) << wide.err;
+}
+
+TEST(Inspect, WarnsOfBrokenAnnotationsOnStandardErrorAndGoesOn) {
+  SavedCluster cluster;
+  cluster.node_with_inventory_text("gpu-a", "{not json", 32, 2);
+  cluster.pod(
+      "ml", "bad", "gpu-a",
+      {.units = 4, .annotations = {{"tessera.io/allocation", "[]"}, {"ALIYUN_COM_GPU_MEM_IDX", "1"}}});
+  const Outcome summary = inspect({}, cluster);
+  EXPECT_EQ(summary.code, 0);
+  EXPECT_TRUE(has(summary.out, "0/16                   4/16")) << summary.out;
+  EXPECT_TRUE(has(summary.err, "warning: node gpu-a: its inventory cannot be read")) << summary.err;
+  EXPECT_TRUE(has(summary.err, "warning: pod ml/bad: its record")) << summary.err;
+}
+
+TEST(Inspect, DoesNotPutAPodOnAnotherGpuWhenItsOwnIsGone) {
+  SavedCluster cluster;
+  cluster.node("gpu-a", inventory_of("a", 2, 16384));
+  cluster.pod("ml", "lost", "gpu-a",
+              {.units = 4,
+               .annotations = {{"tessera.io/allocation", share_record({{"GPU-gone", 4}})},
+                               {"ALIYUN_COM_GPU_MEM_IDX", "0"},
+                               {"ALIYUN_COM_GPU_MEM_POD", "4"}}});
+  const Outcome summary = inspect({}, cluster);
+  EXPECT_TRUE(has(summary.out, "gpu-a  10.0.0.1   0/16                   0/16                   4 "))
+      << summary.out;
+  EXPECT_TRUE(has(summary.err, "GPU-gone")) << summary.err;
+}
+
+TEST(Inspect, LeavesOutPodsOnNodesThatAreNotThere) {
+  SavedCluster cluster;
+  cluster.old_node("n", {.units = 30, .gpus = 2});
+  cluster.pod("ml", "ghost", "gone", {.units = 3, .annotations = {{"ALIYUN_COM_GPU_MEM_IDX", "0"}}});
+  const Outcome summary = inspect({}, cluster);
+  EXPECT_EQ(summary.code, 0);
+  EXPECT_TRUE(has(summary.out, "0/30 (0%)")) << summary.out;
+}
+
+TEST(Inspect, SurvivesAmountsThatNoGpuHas) {
+  SavedCluster cluster;
+  cluster.old_node("n", {.units = INT64_MAX, .gpus = 2});
+  cluster.old_node("many", {.units = 5, .gpus = INT64_MAX});
+  for (const char* name : {"x", "y"}) {
+    cluster.pod(
+        "ml", name, "n",
+        {.units = INT64_MAX / 2, .annotations = {{"ALIYUN_COM_GPU_MEM_IDX", "-9223372036854775808"}}});
+    cluster.pod("ml", std::string(name) + "2", "n",
+                {.units = 1,
+                 .annotations = {{"scheduler.framework.gpushare.allocation",
+                                  R"({"0":{"0":9223372036854775807,"-1":-9223372036854775808}})"}}});
+  }
+  for (const char* output : {"text", "wide", "json"}) {
+    EXPECT_EQ(inspect({.output = output}, cluster).code, 0);
+    EXPECT_EQ(inspect({.details = true, .output = output}, cluster).code, 0);
+    EXPECT_EQ(inspect({.kind = InspectKind::kGpus, .output = output}, cluster).code, 0);
+  }
+}
+
+TEST(Inspect, ChoosesAndSortsNodes) {
+  SavedCluster cluster;
+  fill_tessera_cluster(cluster);
+  const auto first_node = [&](const InspectOptions& options) {
+    const std::string out = inspect(options, cluster).out;
+    const std::size_t line = out.find('\n') + 1;
+    return out.substr(line, 5);
+  };
+  EXPECT_EQ(first_node({}), "gpu-a");
+  EXPECT_EQ(first_node({.sort_by = "percent"}), "gpu-b");
+  EXPECT_EQ(first_node({.kind = InspectKind::kGpus, .sort_by = "used"}), "gpu-a");
+  EXPECT_EQ(first_node({.selector = "zone=west"}), "gpu-b");
+  EXPECT_FALSE(has(inspect({.selector = "zone!=west"}, cluster).out, "gpu-b"));
+  const Outcome wrong = inspect({.selector = "zone in west"}, cluster);
+  EXPECT_EQ(wrong.code, 1);
+  EXPECT_TRUE(has(wrong.err, "--selector")) << wrong.err;
+}
+
+TEST(Inspect, CountsOnlyOneNamespaceWhenAsked) {
+  SavedCluster cluster;
+  fill_tessera_cluster(cluster);
+  InspectOptions options{.details = true};
+  options.cluster.namespace_name = "ml";
+  const Outcome details = inspect(options, cluster);
+  EXPECT_TRUE(has(details.out, "infer"));
+  EXPECT_FALSE(has(details.out, "split"));
+}
+
+TEST(Inspect, SaysHowToSaveAFileThatIsNotThere) {
+  const TemporaryDirectory empty;
+  std::ostringstream out;
+  std::ostringstream err;
+  InspectOptions options;
+  options.cluster.file = empty.path();
+  EXPECT_EQ(run_inspect(options, out, err, {}), 1);
+  EXPECT_TRUE(has(err.str(), "kubectl get nodes -o json")) << err.str();
+}
+
+TEST(InspectPlugin, RefusesOptionsThatMakeNoSense) {
+  EXPECT_EQ(run_in_pipe("kubectl-inspect-gpu", {"--sort-by", "colour"}).code, 2);
+  const Outcome help = run_in_pipe("kubectl-inspect-gpushare", {"--help"});
+  EXPECT_EQ(help.code, 0);
+  EXPECT_TRUE(has(help.out, "kubectl inspect gpushare -d gpu-node-1")) << help.out;
+  EXPECT_EQ(run_in_pipe("kubectl-inspect-gpu", {"--version"}).code, 0);
+}
+
+TEST(InspectWatch, DrawsAgainInPlaceWhenTheFilesChangeAndLeavesTheLastFrame) {
+  SavedCluster cluster;
+  cluster.old_node("n", {.units = 30, .gpus = 2});
+  const std::string directory = cluster.write();
+  TerminalProgram program("kubectl-inspect-gpushare", {"--file", directory, "--watch", "--interval", "1"},
+                          {{"TERM", "xterm"}});
+  ASSERT_TRUE(program.read_until("\x1b[?1049h")) << program.output();
+  ASSERT_TRUE(program.read_until("0/30 (0%)")) << program.output();
+  cluster.pod("ml", "new", "n", {.units = 6, .annotations = {{"ALIYUN_COM_GPU_MEM_IDX", "0"}}});
+  cluster.write();
+  ASSERT_TRUE(program.read_until("\x1b[H")) << "goes home before it draws again";
+  ASSERT_TRUE(program.read_until("6/30 (20%)")) << program.output();
+  program.signal(SIGINT);
+  EXPECT_EQ(program.finish(), 0);
+  ASSERT_TRUE(has(program.output(), "\x1b[?1049l"));
+  EXPECT_TRUE(has(program.output().substr(program.output().rfind("\x1b[?1049l")), "6/30 (20%)"));
+}
+
+TEST(InspectWatch, CutsWhatDoesNotFitOnTheScreen) {
+  EXPECT_EQ(redrawn("a\nb\n", 0), "\x1b[Ha\x1b[K\nb\x1b[K\n\x1b[J");
+  EXPECT_EQ(redrawn("a\nb\nc\nd\n", 4), "\x1b[Ha\x1b[K\nb\x1b[K\n... 2 more lines\x1b[K\n\x1b[J");
+  EXPECT_EQ(redrawn("a\nb\nc\n", 4), "\x1b[Ha\x1b[K\nb\x1b[K\nc\x1b[K\n\x1b[J");
+}
+
+}  // namespace
+}  // namespace tessera::cli

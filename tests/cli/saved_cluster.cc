@@ -1,0 +1,161 @@
+#include "saved_cluster.h"
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+
+#include "alloc/names.h"
+#include "alloc/record.h"
+#include "base/file.h"
+
+namespace tessera::cli {
+
+namespace json = boost::json;
+
+namespace {
+
+json::object texts(const Texts& map) {
+  json::object object;
+  for (const auto& [key, value] : map) {
+    object[key] = value;
+  }
+  return object;
+}
+
+std::string list(const json::array& items, const char* kind) {
+  return json::serialize(
+      json::object{{"kind", kind}, {"metadata", json::object{{"resourceVersion", "7"}}}, {"items", items}});
+}
+
+}  // namespace
+
+void SavedCluster::add_node(const std::string& name, const OldNode& node) {
+  json::object amounts{{"cpu", "32"}, {"memory", "128Gi"}};
+  if (node.units > 0) {
+    amounts["aliyun.com/gpu-mem"] = std::to_string(node.units);
+  }
+  if (node.gpus > 0) {
+    amounts["aliyun.com/gpu-count"] = std::to_string(node.gpus);
+  }
+  if (node.whole > 0) {
+    amounts["aliyun.com/gpu"] = std::to_string(node.whole);
+  }
+  nodes_.push_back(json::object{
+      {"metadata", json::object{{"name", name},
+                                {"uid", "node-" + name},
+                                {"resourceVersion", "5"},
+                                {"labels", texts(node.labels)},
+                                {"annotations", texts(node.annotations)}}},
+      {"status",
+       json::object{{"capacity", amounts},
+                    {"allocatable", amounts},
+                    {"addresses", json::array{json::object{{"type", "InternalIP"}, {"address", "10.0.0.1"}}}},
+                    {"conditions", json::array{json::object{{"type", "Ready"}, {"status", "True"}}}}}}});
+}
+
+void SavedCluster::old_node(const std::string& name, const OldNode& node) {
+  add_node(name, node);
+}
+
+void SavedCluster::node(const std::string& name, const alloc::Inventory& inventory, const Texts& labels) {
+  std::int64_t units = 0;
+  for (std::size_t i = 0; i < inventory.gpus.size(); ++i) {
+    units += inventory.gpus[i].healthy() ? inventory.units(i) : 0;
+  }
+  const auto gpus = static_cast<std::int64_t>(inventory.gpus.size());
+  add_node(name, {.units = units,
+                  .gpus = gpus,
+                  .labels = labels,
+                  .annotations = {{std::string(alloc::key::kInventory), inventory.json()}},
+                  .whole = gpus});
+}
+
+void SavedCluster::node_with_inventory_text(const std::string& name, const std::string& inventory,
+                                            std::int64_t units, std::int64_t gpus) {
+  add_node(name, {.units = units,
+                  .gpus = gpus,
+                  .labels = {},
+                  .annotations = {{std::string(alloc::key::kInventory), inventory}},
+                  .whole = gpus});
+}
+
+void SavedCluster::pod(const std::string& pod_namespace, const std::string& name, const std::string& node,
+                       const SavedPod& pod) {
+  json::object limits;
+  if (pod.units != 0) {
+    limits["aliyun.com/gpu-mem"] = std::to_string(pod.units);
+  }
+  if (pod.whole > 0) {
+    limits["aliyun.com/gpu"] = std::to_string(pod.whole);
+  }
+  json::object spec{{"containers", json::array{json::object{
+                                       {"name", "main"}, {"resources", json::object{{"limits", limits}}}}}}};
+  if (!node.empty()) {
+    spec["nodeName"] = node;
+  }
+  pods_.push_back(
+      json::object{{"metadata", json::object{{"name", name},
+                                             {"namespace", pod_namespace},
+                                             {"uid", fmt::format("pod-{}-{}", pod_namespace, name)},
+                                             {"resourceVersion", "6"},
+                                             {"annotations", texts(pod.annotations)}}},
+                   {"spec", std::move(spec)},
+                   {"status", json::object{{"phase", pod.phase}}}});
+}
+
+std::string SavedCluster::nodes_json() const {
+  return list(nodes_, "NodeList");
+}
+
+std::string SavedCluster::pods_json() const {
+  return list(pods_, "PodList");
+}
+
+std::string SavedCluster::write() const {
+  if (!write_file(directory_ / "nodes.json", nodes_json()) ||
+      !write_file(directory_ / "pods.json", pods_json())) {
+    throw std::runtime_error("cannot write " + directory_.path());
+  }
+  return directory_.path();
+}
+
+alloc::Inventory inventory_of(const std::string& node, unsigned gpus, std::uint32_t memory_mib,
+                              const std::string& model) {
+  alloc::Inventory inventory;
+  inventory.driver = "550.54.15";
+  inventory.machine = "test-box";
+  inventory.topology = topology::Topology(gpus);
+  for (unsigned i = 0; i < gpus; ++i) {
+    alloc::Gpu gpu;
+    gpu.uuid = fmt::format("GPU-{}-{}", node, i);
+    gpu.index = i;
+    gpu.minor = static_cast<std::int32_t>(i);
+    gpu.model = model;
+    gpu.memory_mib = memory_mib;
+    inventory.gpus.push_back(gpu);
+    for (unsigned j = 0; j < i; ++j) {
+      inventory.topology.set_link(i, j, {.path = topology::PciePath::kPix, .nvlinks = 1, .generation = 2});
+    }
+  }
+  return inventory;
+}
+
+std::string share_record(const std::map<std::string, std::uint32_t>& units_by_uuid) {
+  alloc::Record record;
+  record.containers.push_back({.container = "main", .grants = {}});
+  for (const auto& [uuid, units] : units_by_uuid) {
+    record.containers.back().grants.push_back({.gpu = uuid, .units = units});
+  }
+  return record.json();
+}
+
+std::string whole_record(const std::vector<std::string>& uuids) {
+  alloc::Record record;
+  record.containers.push_back({.container = "main", .grants = {}});
+  for (const std::string& uuid : uuids) {
+    record.containers.back().grants.push_back({.gpu = uuid, .whole = true});
+  }
+  return record.json();
+}
+
+}  // namespace tessera::cli

@@ -1,0 +1,68 @@
+// tests/cli/saved_cluster.h
+//
+// A cluster in two files, put together object by object.
+//
+//   SavedCluster cluster;
+//   cluster.old_node("gpu-a", {.units = 32, .gpus = 2});
+//   cluster.pod("ml", "train", "gpu-a", {.units = 8, .annotations = {{"ALIYUN_COM_GPU_MEM_IDX", "1"}}});
+//   read_cluster({.file = cluster.write()}, {});
+#pragma once
+
+#include <boost/json.hpp>
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "../base/temporary_directory.h"
+#include "alloc/inventory.h"
+
+namespace tessera::cli {
+
+using Texts = std::map<std::string, std::string>;
+
+struct OldNode {
+  std::int64_t units = 0;
+  std::int64_t gpus = 0;
+  Texts labels{};
+  Texts annotations{};
+  std::int64_t whole = 0;  // aliyun.com/gpu
+};
+
+struct SavedPod {
+  std::int64_t units = 0;
+  std::int64_t whole = 0;
+  Texts annotations{};
+  std::string phase = "Running";
+};
+
+class SavedCluster {
+ public:
+  void old_node(const std::string& name, const OldNode& node);
+  // With Tessera's agent; all its GPUs are given out unless they are ill.
+  void node(const std::string& name, const alloc::Inventory& inventory, const Texts& labels = {});
+  void node_with_inventory_text(const std::string& name, const std::string& inventory, std::int64_t units,
+                                std::int64_t gpus);
+  void pod(const std::string& pod_namespace, const std::string& name, const std::string& node,
+           const SavedPod& pod);
+
+  // Writes nodes.json and pods.json, anew at every call; gives the directory.
+  std::string write() const;
+  [[nodiscard]] std::string nodes_json() const;
+  [[nodiscard]] std::string pods_json() const;
+
+ private:
+  void add_node(const std::string& name, const OldNode& node);
+
+  TemporaryDirectory directory_;
+  boost::json::array nodes_;
+  boost::json::array pods_;
+};
+
+// An inventory of `gpus` equal GPUs named GPU-<node>-<index>, all connected by single NVLinks.
+alloc::Inventory inventory_of(const std::string& node, unsigned gpus, std::uint32_t memory_mib,
+                              const std::string& model = "Tesla V100-SXM2-32GB");
+// {"v":1,...}: one container "main" with a share of each of these GPUs.
+std::string share_record(const std::map<std::string, std::uint32_t>& units_by_uuid);
+std::string whole_record(const std::vector<std::string>& uuids);
+
+}  // namespace tessera::cli
