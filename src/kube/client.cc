@@ -16,9 +16,13 @@ namespace {
 
 Result<std::optional<http::Url>> proxy_of(const Cluster& cluster) {
   if (!cluster.proxy_url.empty()) {
-    return std::optional(
-        TRY(with_context(http::parse_url(cluster.proxy_url, true),
-                         fmt::format("{}: cluster {}: proxy-url", cluster.file, quoted(cluster.name)))));
+    const std::string where = fmt::format("{}: cluster {}: proxy-url", cluster.file, quoted(cluster.name));
+    http::Url proxy = TRY(with_context(http::parse_url(cluster.proxy_url, true), where));
+    if (proxy.tls) {
+      return fail(ErrorCode::kUnsupported,
+                  where + ": TLS to the proxy itself is not supported; use an http:// proxy");
+    }
+    return std::optional(std::move(proxy));
   }
   const http::Url server = TRY(http::parse_url(cluster.server));
   return http::proxy_for(server, http::ProxySettings::from_environment());
