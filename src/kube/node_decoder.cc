@@ -30,11 +30,7 @@ class NodeReader {
 
  private:
   JsonError read_metadata(JsonValue metadata) {
-    return each_field(metadata, [&](JsonKey key, JsonValue value) -> JsonError {
-      bool taken = false;
-      if (const JsonError error = read_meta_field(key, value, meta_, taken); taken || error != SUCCESS) {
-        return error;
-      }
+    return each_meta_field(metadata, meta_, [&](JsonKey key, JsonValue value) -> JsonError {
       if (is(key, "annotations")) {
         return read_one(value, alloc::key::kInventory, node_.inventory);
       }

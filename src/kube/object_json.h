@@ -151,6 +151,21 @@ JsonError read_text(JsonValue value, std::string& into);
 // so.
 JsonError read_meta_field(JsonKey key, JsonValue value, ObjectMeta& meta, bool& taken);
 
+// Reads `metadata`: who it is into `meta`; all other fields go to `visit(key, value)`.
+template <class Visit>
+JsonError each_meta_field(JsonValue metadata, ObjectMeta& meta, Visit visit) {
+  return each_field(metadata, [&](JsonKey key, JsonValue value) -> JsonError {
+    bool taken = false;
+    const JsonError error = read_meta_field(key, value, meta, taken);
+    return taken || error != simdjson::SUCCESS ? error : visit(key, value);
+  });
+}
+
+// Only who it is.
+inline JsonError read_meta(JsonValue metadata, ObjectMeta& meta) {
+  return each_meta_field(metadata, meta, [](JsonKey, JsonValue) { return simdjson::SUCCESS; });
+}
+
 // Whether `meta` names an object and a version of it.
 Status check_meta(const ObjectMeta& meta);
 

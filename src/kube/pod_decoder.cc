@@ -54,11 +54,7 @@ class PodReader {
 
  private:
   JsonError read_metadata(JsonValue metadata) {
-    return each_field(metadata, [&](JsonKey key, JsonValue value) -> JsonError {
-      bool taken = false;
-      if (const JsonError error = read_meta_field(key, value, meta_, taken); taken || error != SUCCESS) {
-        return error;
-      }
+    return each_meta_field(metadata, meta_, [&](JsonKey key, JsonValue value) -> JsonError {
       if (is(key, "deletionTimestamp")) {
         pod_.deleting = !is_null(value);
         return SUCCESS;

@@ -35,13 +35,7 @@ Status judge(JsonError error) {
 
 JsonError read_bookmark(JsonObject& object, ObjectMeta& meta) {
   return each_field(object, [&](JsonKey key, JsonValue value) {
-    if (!is(key, "metadata")) {
-      return simdjson::SUCCESS;
-    }
-    return each_field(value, [&](JsonKey meta_key, JsonValue meta_value) {
-      bool taken = false;
-      return read_meta_field(meta_key, meta_value, meta, taken);
-    });
+    return is(key, "metadata") ? read_meta(value, meta) : simdjson::SUCCESS;
   });
 }
 

@@ -126,15 +126,11 @@ TEST_F(ClientTest, DoesNotSendIntoAConnectionThatTheServerHasClosed) {
   client();
   {
     auto first = fetch_soon({});
-    RawConnection server = listener_.accept();
-    server.read_until("\r\n\r\n");
-    server.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    RawConnection server = answer_one();
     ASSERT_TRUE(first.get());
   }
   auto second = fetch_soon({.method = "POST"});
-  RawConnection server = listener_.accept();
-  server.read_until("\r\n\r\n");
-  server.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+  RawConnection server = answer_one();
   EXPECT_TRUE(second.get());
 }
 
@@ -145,9 +141,7 @@ class StaleConnectionTest : public ClientTest, public ::testing::WithParamInterf
   std::future<Result<ClientResponse>> request_on_dying_connection(const std::string& method) {
     client();
     auto first = fetch_soon({});
-    RawConnection server = listener_.accept();
-    server.read_until("\r\n\r\n");
-    server.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    RawConnection server = answer_one();
     EXPECT_TRUE(first.get());
     auto second = fetch_soon({.method = method});
     server.read_until("\r\n\r\n");

@@ -38,6 +38,14 @@ class ClientTest : public ::testing::Test {
     return std::async(std::launch::async, [this, shared] { return client_->fetch(std::move(*shared)); });
   }
 
+  // The next connection, after one request on it was answered without a body.
+  RawConnection answer_one() {
+    RawConnection server = listener_.accept();
+    server.read_until("\r\n\r\n");
+    server.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    return server;
+  }
+
   EventLoop loop_;
   RawListener listener_;
   std::optional<Client> client_;

@@ -36,9 +36,7 @@ TEST_F(ClientTest, SendsARequestAndReadsItsAnswer) {
 TEST_F(ClientTest, UsesAConnectionAgain) {
   client();
   auto first = fetch_soon({});
-  RawConnection server = listener_.accept();
-  server.read_until("\r\n\r\n");
-  server.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+  RawConnection server = answer_one();
   ASSERT_TRUE(first.get());
   auto second = fetch_soon({.target = "/second"});
   EXPECT_THAT(server.read_until("\r\n\r\n"), HasSubstr("GET /second"));
@@ -187,9 +185,7 @@ TEST_F(ClientTest, LetsARequestGoOnWithoutItsHandle) {
                done.set_value();
              })
       .detach();
-  RawConnection server = listener_.accept();
-  server.read_until("\r\n\r\n");
-  server.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+  RawConnection server = answer_one();
   EXPECT_EQ(done.get_future().wait_for(5s), std::future_status::ready);
 }
 
@@ -298,9 +294,7 @@ TEST_F(ClientTest, PassesItsTurnOnWhenItGivesUpWaiting) {
 TEST_F(ClientTest, DropsConnectionsThatAreIdleTooLong) {
   client({.keep_idle = 20ms});
   auto first = fetch_soon({});
-  RawConnection server = listener_.accept();
-  server.read_until("\r\n\r\n");
-  server.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+  RawConnection server = answer_one();
   EXPECT_TRUE(first.get());
   EXPECT_TRUE(server.closed_by_peer());
   std::size_t open = 1;

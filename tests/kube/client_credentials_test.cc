@@ -1,16 +1,13 @@
 // How a client gets on with credentials that run out, rotate or do not come.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <condition_variable>
 #include <mutex>
 
 #include "../base/temporary_directory.h"
 #include "base/file.h"
-#include "base/log.h"
-#include "fake_api_server.h"
-#include "kube/client.h"
+#include "client_fixture.h"
 #include "test_certificates.h"
 
 namespace tessera::kube {
@@ -19,30 +16,9 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 
-class ClientCredentials : public ::testing::Test {
+class ClientCredentials : public ClientTest {
  protected:
-  ClientCredentials() : server_(loop_) {
-    log::Options quiet;
-    quiet.level = log::Level::kOff;
-    EXPECT_TRUE(log::configure(quiet));
-    access_.cluster.server = server_.url();
-    server_.intercept = [](const FakeApiServer::Seen&) { return http::Response{.body = "{}"}; };
-  }
-  void use_plugin(Credentials::RunPlugin plugin) {
-    access_.user.exec = ExecPlugin{.api_version = "client.authentication.k8s.io/v1",
-                                   .command = "plugin",
-                                   .args = {},
-                                   .env = {},
-                                   .install_hint = "",
-                                   .provide_cluster_info = false};
-    options_.run_plugin = std::move(plugin);
-  }
-  Client client() { return Client::create(loop_, access_, options_).value(); }
-
-  http::EventLoop loop_;
-  FakeApiServer server_;
-  ClusterAccess access_;
-  ClientOptions options_{.user_agent = "tessera-test/1", .backoff = {.first = 1ms, .cap = 2ms}};
+  ClientCredentials() { answer_with({}); }
 };
 
 TEST_F(ClientCredentials, APluginThatHangsHoldsNoRequestBeyondItsDeadline) {

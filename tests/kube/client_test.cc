@@ -10,8 +10,7 @@
 #include "../base/temporary_directory.h"
 #include "base/file.h"
 #include "base/json_reader.h"
-#include "base/log.h"
-#include "fake_api_server.h"
+#include "client_fixture.h"
 #include "kube/event_recorder.h"
 #include "kube/leader_elector.h"
 
@@ -20,39 +19,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
-
-class ClientTest : public ::testing::Test {
- protected:
-  ClientTest() : server_(loop_) {
-    log::Options quiet;
-    quiet.level = log::Level::kOff;
-    EXPECT_TRUE(log::configure(quiet));
-    access_.cluster.server = server_.url();
-  }
-
-  Client client() {
-    auto made = Client::create(loop_, access_, options_);
-    EXPECT_TRUE(made) << made.error().text();
-    return std::move(*made);
-  }
-  // Answers the first requests with these statuses, all later ones with 200.
-  void answer_with(std::vector<http::Response> answers) {
-    server_.intercept = [answers = std::move(answers), next = std::size_t{0}](
-                            const FakeApiServer::Seen&) mutable -> std::optional<http::Response> {
-      return next < answers.size() ? answers[next++] : http::Response{.body = R"({"ok":true})"};
-    };
-  }
-  static http::Response refusal(int code, std::vector<std::pair<std::string, std::string>> headers = {}) {
-    return {.status = code,
-            .body = status_json(code, "Reason", "the test says no"),
-            .headers = std::move(headers)};
-  }
-
-  http::EventLoop loop_;
-  FakeApiServer server_;
-  ClusterAccess access_;
-  ClientOptions options_{.user_agent = "tessera-test/1", .backoff = {.first = 1ms, .cap = 2ms}};
-};
 
 TEST_F(ClientTest, SendsUserAgentTokenAndDeadline) {
   access_.user.token = "secret";
@@ -122,19 +88,13 @@ TEST_F(ClientTest, ReadsARotatedTokenWhenTheOldOneIsRefused) {
 }
 
 TEST_F(ClientTest, RunsAnExecPluginBesideTheLoopAndOnceForAll) {
-  access_.user.exec = ExecPlugin{.api_version = "client.authentication.k8s.io/v1",
-                                 .command = "plugin",
-                                 .args = {},
-                                 .env = {},
-                                 .install_hint = "",
-                                 .provide_cluster_info = false};
   std::atomic<int> runs = 0;
   std::thread::id plugin_thread;
-  options_.run_plugin = [&]() -> Result<ExecCredential> {
+  use_plugin([&]() -> Result<ExecCredential> {
     plugin_thread = std::this_thread::get_id();
     return ExecCredential{
         .token = fmt::format("t{}", ++runs), .client_certificate = "", .client_key = "", .expires = {}};
-  };
+  });
   answer_with({});
   server_.token = "t1";
   Client client = this->client();
@@ -153,13 +113,7 @@ TEST_F(ClientTest, RunsAnExecPluginBesideTheLoopAndOnceForAll) {
 }
 
 TEST_F(ClientTest, APluginThatFailsIsTheAnswerOfAllWhoWaited) {
-  access_.user.exec = ExecPlugin{.api_version = "v1",
-                                 .command = "plugin",
-                                 .args = {},
-                                 .env = {},
-                                 .install_hint = "",
-                                 .provide_cluster_info = false};
-  options_.run_plugin = []() -> Result<ExecCredential> { return fail(ErrorCode::kDenied, "log in first"); };
+  use_plugin([]() -> Result<ExecCredential> { return fail(ErrorCode::kDenied, "log in first"); });
   const auto reply = client().fetch(get_request("/version"));
   ASSERT_FALSE(reply);
   EXPECT_THAT(reply.error().text(), HasSubstr("log in first"));
@@ -201,6 +155,18 @@ TEST_F(ClientTest, AnUnreachableServerIsNamed) {
   ASSERT_FALSE(reply);
   EXPECT_EQ(reply.error().code(), ErrorCode::kUnavailable);
   EXPECT_THAT(reply.error().text(), HasSubstr("127.0.0.1:1"));
+}
+
+TEST_F(ClientTest, RefusesAProxyThatItCannotSpeakTo) {
+  access_.cluster.file = "/root/.kube/config";
+  for (const char* url : {"https://user:s3cret@proxy:3128", "socks5://user:s3cret@proxy:1080"}) {
+    access_.cluster.proxy_url = url;
+    const auto made = Client::create(loop_, access_, options_);
+    ASSERT_FALSE(made);
+    EXPECT_EQ(made.error().code(), ErrorCode::kUnsupported);
+    EXPECT_THAT(made.error().text(), HasSubstr("/root/.kube/config: cluster \"\": proxy-url"));
+    EXPECT_THAT(made.error().text(), ::testing::Not(HasSubstr("s3cret")));
+  }
 }
 
 TEST_F(ClientTest, ImpersonatesWhoTheKubeconfigSays) {

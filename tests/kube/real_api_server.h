@@ -32,11 +32,7 @@ class VersionSink : public ObjectSink {
 
   Status decode(ObjectJson& object, ObjectMeta& meta) override {
     return object.judge(each_field(object.object(), [&](JsonKey key, JsonValue value) {
-      return !is(key, "metadata") ? simdjson::SUCCESS
-                                  : each_field(value, [&](JsonKey field, JsonValue inner) {
-                                      bool taken = false;
-                                      return read_meta_field(field, inner, meta, taken);
-                                    });
+      return is(key, "metadata") ? read_meta(value, meta) : simdjson::SUCCESS;
     }));
   }
   void keep(const ObjectMeta& meta) override {

@@ -21,10 +21,7 @@ class RecordingSink : public ObjectSink {
     value_.clear();
     const JsonError error = each_field(object.object(), [&](JsonKey key, JsonValue value) {
       if (is(key, "metadata")) {
-        return each_field(value, [&](JsonKey field, JsonValue inner) {
-          bool taken = false;
-          return read_meta_field(field, inner, meta, taken);
-        });
+        return read_meta(value, meta);
       }
       if (is(key, "spec")) {
         return each_field(value, [&](JsonKey field, JsonValue inner) {
