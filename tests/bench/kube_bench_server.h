@@ -1,0 +1,44 @@
+// An API server for measurements, in this process but on a thread of its own: it has all lists ready as
+// bytes, streams events as fast as they are taken, and takes every POST.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "http/event_loop.h"
+#include "http/server.h"
+#include "kube/kubeconfig.h"
+#include "test_certificates.h"
+
+namespace tessera::bench {
+
+inline constexpr std::size_t kEvents = 60'000;  // of a watch of pods
+inline constexpr std::size_t kPage = 500;
+
+class ApiServer {
+ public:
+  ApiServer();
+  ApiServer(const ApiServer&) = delete;
+  ApiServer& operator=(const ApiServer&) = delete;
+  ~ApiServer();
+
+  [[nodiscard]] kube::ClusterAccess access() const;
+
+ private:
+  void answer(http::Request& request, http::Reply reply);
+  void pump();
+
+  http::TestAuthority authority_;
+  std::vector<std::string> nodes_;
+  std::vector<std::string> pods_;
+  http::EventLoop loop_;
+  http::ReplyStream stream_;
+  http::Timer timer_;
+  std::size_t sent_ = 0;
+  std::optional<http::Server> server_;
+  std::thread thread_;
+};
+
+}  // namespace tessera::bench

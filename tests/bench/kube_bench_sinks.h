@@ -1,0 +1,90 @@
+// Where measured lists go.
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+#include <vector>
+
+#include "alloc/ledger.h"
+#include "kube/node_decoder.h"
+#include "kube/object_sink.h"
+#include "kube/object_tracker.h"
+#include "kube/pod_decoder.h"
+
+namespace tessera::kube {
+
+// Reads all that the ledger wants and keeps a little of it: what a ledger then does is measured in
+// alloc_bench.
+class KeepingSink : public ObjectSink {
+ public:
+  explicit KeepingSink(bool pods) : pods_(pods) {}
+
+  Status decode(ObjectJson& object, ObjectMeta& meta) override {
+    return pods_ ? decode_pod(object, names_, meta, pod_) : decode_node(object, names_, meta, node_);
+  }
+  void keep(const ObjectMeta& meta) override {
+    kept_.push_back({.version = meta.version,
+                     .amount = pods_ ? pod_.containers.front().memory_bytes : node_.memory_bytes});
+    ++kept_calls;
+  }
+  void forget(const ObjectMeta& /*meta*/) override {}
+  void unreadable(const ObjectMeta& meta, const Error& error) override {
+    throw std::runtime_error(meta.name + ": " + error.text());
+  }
+  void synced() override { is_synced = true; }
+
+  std::size_t kept_calls = 0;
+  bool is_synced = false;
+
+ private:
+  struct Kept {
+    std::uint64_t version = 0;
+    std::int64_t amount = 0;
+  };
+  bool pods_;
+  alloc::ResourceNames names_;
+  alloc::PodSpec pod_;
+  alloc::NodeSpec node_;
+  std::vector<Kept> kept_;
+};
+
+// Keeps what the extender keeps: the ledger's books, and what the reflector must remember.
+class BookSink : public ObjectSink {
+ public:
+  struct Books {
+    alloc::Ledger ledger;
+    ObjectTracker tracker;
+  };
+
+  BookSink(Books& books, bool pods) : books_(books), pods_(pods) { books_.tracker.begin_list(); }
+
+  Status decode(ObjectJson& object, ObjectMeta& meta) override {
+    return pods_ ? decode_pod(object, names_, meta, pod_) : decode_node(object, names_, meta, node_);
+  }
+  void keep(const ObjectMeta& meta) override {
+    books_.tracker.listed(meta, [](const ObjectMeta&) {});
+    if (pods_) {
+      books_.ledger.upsert_pod(pod_);
+    } else {
+      books_.ledger.upsert_node(node_);
+    }
+    ++objects;
+  }
+  void forget(const ObjectMeta& /*meta*/) override {}
+  void unreadable(const ObjectMeta& meta, const Error& error) override {
+    throw std::runtime_error(meta.name + ": " + error.text());
+  }
+  void synced() override { is_synced = true; }
+
+  std::size_t objects = 0;
+  bool is_synced = false;
+
+ private:
+  Books& books_;
+  bool pods_;
+  alloc::ResourceNames names_;
+  alloc::PodSpec pod_;
+  alloc::NodeSpec node_;
+};
+
+}  // namespace tessera::kube
