@@ -26,10 +26,34 @@ find_package(Boost 1.81 REQUIRED COMPONENTS json url)
 set(OPENSSL_USE_STATIC_LIBS ON)
 find_package(OpenSSL 3 REQUIRED)
 
-# yaml-cpp's CMake package names only the shared object.
-add_library(yaml_cpp_static STATIC IMPORTED)
-find_library(TESSERA_YAML_CPP NAMES libyaml-cpp.a REQUIRED)
+# yaml-cpp's CMake package names only the shared object. The archive does not fit into a shared library that
+# leaves libstdc++ outside, as the simulated NVML of sanitizer builds does: these take the shared object.
+if(TESSERA_SANITIZE)
+  add_library(yaml_cpp_static SHARED IMPORTED)
+  find_library(TESSERA_YAML_CPP NAMES libyaml-cpp.so REQUIRED)
+else()
+  add_library(yaml_cpp_static STATIC IMPORTED)
+  find_library(TESSERA_YAML_CPP NAMES libyaml-cpp.a REQUIRED)
+endif()
 set_target_properties(yaml_cpp_static PROPERTIES IMPORTED_LOCATION "${TESSERA_YAML_CPP}")
+
+# gRPC for kubelet's interfaces, without TLS: they are Unix sockets. Debian's archives, all in one group since
+# their own lists of what they need are not complete. Sanitizer builds take the shared objects, whose lack of
+# instrumentation ThreadSanitizer can be told to look over.
+add_library(tessera_grpc INTERFACE)
+if(TESSERA_SANITIZE)
+  target_link_libraries(tessera_grpc INTERFACE grpc++_unsecure grpc_unsecure gpr protobuf Threads::Threads)
+else()
+  find_library(TESSERA_GRPC NAMES libgrpc++_unsecure.a REQUIRED)
+  cmake_path(GET TESSERA_GRPC PARENT_PATH tessera_archives)
+  file(GLOB tessera_absl "${tessera_archives}/libabsl_*.a")
+  set(tessera_grpc_archives)
+  foreach(name grpc++_unsecure grpc_unsecure gpr protobuf upb address_sorting cares re2 z)
+    list(APPEND tessera_grpc_archives "${tessera_archives}/lib${name}.a")
+  endforeach()
+  target_link_libraries(tessera_grpc INTERFACE
+    -Wl,--start-group ${tessera_grpc_archives} ${tessera_absl} -Wl,--end-group Threads::Threads)
+endif()
 
 find_package(GTest REQUIRED)
 find_package(benchmark REQUIRED)

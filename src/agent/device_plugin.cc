@@ -1,0 +1,225 @@
+#include "agent/device_plugin.h"
+
+#include <fmt/format.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <thread>
+
+#include "agent/directory_watch.h"
+#include "agent/plugin_server.h"
+#include "agent/registrar.h"
+#include "base/clock.h"
+#include "base/log.h"
+
+namespace tessera::agent {
+
+namespace {
+
+constexpr const char* kKubeletSocket = "kubelet.sock";
+constexpr auto kWatchWithin = std::chrono::seconds(10);  // a kubelet that accepted us watches us
+constexpr auto kLasting = std::chrono::seconds(30);      // a registration that held so long was no accident
+
+// Tells one socket from another that took its name; 0 when there is none. The time tells a number that was
+// used again.
+std::uint64_t identity_of(const std::string& path) {
+  struct stat status{};
+  if (::stat(path.c_str(), &status) != 0 || !S_ISSOCK(status.st_mode)) {
+    return 0;
+  }
+  const auto time = static_cast<std::uint64_t>(status.st_ctim.tv_sec) * 1'000'000'000U +
+                    static_cast<std::uint64_t>(status.st_ctim.tv_nsec);
+  return (status.st_ino * 0x9E3779B97F4A7C15ULL) ^ time;
+}
+
+// "tessera-gpu-mem-3f9a01c2.sock" for aliyun.com/gpu-mem.
+std::string new_socket_name(const std::string& resource) {
+  std::uint32_t number = 0;
+  if (::getrandom(&number, sizeof number, 0) != sizeof number) {
+    number = static_cast<std::uint32_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+  }
+  const auto slash = resource.rfind('/');
+  return fmt::format("tessera-{}-{:08x}.sock", resource.substr(slash == std::string::npos ? 0 : slash + 1),
+                     number);
+}
+
+}  // namespace
+
+// The thread that keeps us registered. Each round looks at what is there and does the next thing that is
+// missing; all that happens elsewhere only wakes it.
+class DevicePlugin::Core {
+ public:
+  Core(DevicePluginOptions options, DeviceKind& kind)
+      : options_(std::move(options)),
+        kind_(&kind),
+        watch_(options_.directory),
+        registrar_(options_.directory + "/" + kKubeletSocket),
+        thread_([this] { run(); }) {}
+
+  ~Core() {
+    stopping_ = true;
+    registrar_.stop();
+    watch_.wake();
+    thread_.join();
+    std::unique_ptr<PluginServer> server;
+    {
+      const std::lock_guard lock(mutex_);
+      server = std::move(server_);
+    }
+    server.reset();
+  }
+
+  Status set_devices(std::vector<Device> devices) {
+    const std::lock_guard lock(mutex_);
+    if (server_ != nullptr) {
+      TRY(server_->set_devices(devices));
+    } else {
+      TRY(check_list_size(devices));
+    }
+    devices_ = std::move(devices);
+    return {};
+  }
+
+  [[nodiscard]] DevicePluginStatus status() const {
+    const std::lock_guard lock(mutex_);
+    DevicePluginStatus status = status_;
+    status.registered = status.problem.empty() && streams_ > 0;
+    return status;
+  }
+
+ private:
+  void run() {
+    auto pause = options_.first_retry;
+    while (!stopping_) {
+      const Status done = round();
+      {
+        const std::lock_guard lock(mutex_);
+        status_.problem = done ? "" : done.error().text();
+      }
+      if (stopping_) {
+        return;
+      }
+      if (done) {
+        pause = options_.first_retry;
+        watch_.wait(options_.look_every);
+      } else {
+        // A new kubelet.sock ends this wait too.
+        watch_.wait(pause);
+        pause = std::min(pause * 2, options_.last_retry);
+      }
+    }
+  }
+
+  // Brings us one step nearer to being registered; nothing to do when we are.
+  Status round() {
+    const std::string kubelet = options_.directory + "/" + kKubeletSocket;
+    const std::uint64_t identity = identity_of(kubelet);
+    if (identity == 0) {
+      registered_with_ = 0;
+      return fail(ErrorCode::kUnavailable, fmt::format("kubelet is not there: no socket {}", kubelet));
+    }
+    TRY(serve());
+    const auto now = Clock::real().now();
+    if (identity == registered_with_) {
+      if (streams_ > 0 || (!dropped_ && now < watched_by_)) {
+        return {};
+      }
+      if (now < not_before_) {
+        return fail(ErrorCode::kUnavailable, "kubelet has dropped us; registering again in a moment");
+      }
+    }
+    dropped_ = false;
+    TRY(registrar_.register_plugin(socket_name_, options_.resource, options_.register_within));
+    // Two instances that take the resource from each other get slower at it.
+    quick_drops_ = now - registered_at_ < kLasting ? std::min(quick_drops_ + 1, 16U) : 0;
+    registered_at_ = Clock::real().now();
+    not_before_ = registered_at_ + std::min(options_.first_retry * (1U << quick_drops_), options_.last_retry);
+    watched_by_ = registered_at_ + kWatchWithin;
+    registered_with_ = identity;
+    const std::lock_guard lock(mutex_);
+    ++status_.registrations;
+    log::info("registered with kubelet", {{"resource", options_.resource}, {"socket", socket_name_}});
+    return {};
+  }
+
+  // A server whose socket can be found. kubelet removes sockets when it starts; a socket that is gone cannot
+  // be dialled, so a new server takes its place under a new name.
+  Status serve() {
+    std::unique_ptr<PluginServer> old;
+    std::vector<Device> devices;
+    {
+      const std::lock_guard lock(mutex_);
+      if (server_ != nullptr && identity_of(options_.directory + "/" + socket_name_) == socket_identity_) {
+        return {};
+      }
+      old = std::move(server_);
+      devices = devices_;
+    }
+    old.reset();  // ends its streams, outside the lock: they tell us
+    streams_ = 0;
+    registered_with_ = 0;
+    const std::string name = new_socket_name(options_.resource);
+    const std::string path = options_.directory + "/" + name;
+    auto server = TRY(PluginServer::start(path, *kind_, devices,
+                                          {.stream_opened =
+                                               [this] {
+                                                 ++streams_;
+                                                 watch_.wake();
+                                               },
+                                           .stream_ended =
+                                               [this] {
+                                                 --streams_;
+                                                 dropped_ = true;
+                                                 watch_.wake();
+                                               }}));
+    const std::lock_guard lock(mutex_);
+    // The list may have changed meanwhile.
+    TRY(server->set_devices(devices_));
+    server_ = std::move(server);
+    socket_name_ = name;
+    socket_identity_ = identity_of(path);
+    return {};
+  }
+
+  const DevicePluginOptions options_;
+  DeviceKind* kind_;
+  DirectoryWatch watch_;
+  Registrar registrar_;
+
+  mutable std::mutex mutex_;
+  std::unique_ptr<PluginServer> server_;
+  std::vector<Device> devices_;
+  DevicePluginStatus status_;
+
+  std::atomic<int> streams_ = 0;       // kubelets that watch
+  std::atomic<bool> dropped_ = false;  // a stream ended since we registered
+  std::atomic<bool> stopping_ = false;
+  // Of the thread alone.
+  std::string socket_name_;
+  std::uint64_t socket_identity_ = 0;
+  std::uint64_t registered_with_ = 0;  // which kubelet.sock
+  Clock::Steady registered_at_{};
+  Clock::Steady watched_by_{};  // kubelet should watch by then
+  Clock::Steady not_before_{};  // the next registration with the same kubelet
+  unsigned quick_drops_ = 0;
+
+  std::thread thread_;  // last: it uses all of the above
+};
+
+DevicePlugin::DevicePlugin(DevicePluginOptions options, DeviceKind& kind)
+    : core_(std::make_unique<Core>(std::move(options), kind)) {}
+
+DevicePlugin::~DevicePlugin() = default;
+
+Status DevicePlugin::set_devices(std::vector<Device> devices) {
+  return core_->set_devices(std::move(devices));
+}
+
+DevicePluginStatus DevicePlugin::status() const {
+  return core_->status();
+}
+
+}  // namespace tessera::agent

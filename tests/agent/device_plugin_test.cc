@@ -1,0 +1,225 @@
+#include "agent/device_plugin.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+
+#include "../base/temporary_directory.h"
+#include "agent/plugin_server.h"
+#include "fake_kubelet.h"
+
+namespace tessera::agent {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr auto kPatience = 20s;
+
+// Prefers the IDs that come last, gives an environment that names them, and holds containers back on demand.
+class Kind final : public DeviceKind {
+ public:
+  void prefer(Preference preference, std::function<void(std::vector<std::string>)> done) override {
+    std::ranges::sort(preference.available, std::greater<>());
+    preference.available.resize(std::min(preference.available.size(), preference.size));
+    done(preference.available);
+  }
+  void allocate(std::vector<std::string> ids, std::function<void(Result<Grant>)> done) override {
+    if (ids.front() == "bad") {
+      done(fail(ErrorCode::kExhausted, "GPU 3 is full; ask for less"));
+      return;
+    }
+    Grant grant;
+    grant.env["DEVICES"] = ids.front();
+    grant.mounts.push_back({.container_path = "/in", .host_path = "/out", .read_only = true});
+    grant.nodes.push_back({.container_path = "/dev/a", .host_path = "/dev/b", .permissions = "rw"});
+    grant.cdi_devices.emplace_back("tessera.io/gpu=a");
+    // From another thread, as an agent would.
+    std::thread([grant, done = std::move(done)] { done(grant); }).detach();
+  }
+  void pre_start(std::vector<std::string> ids, std::function<void(Status)> done) override {
+    done(ids.front() == "wait" ? Status(fail(ErrorCode::kUnavailable, "MPS is starting; wait")) : Status());
+  }
+};
+
+class Plugin : public testing::Test {
+ protected:
+  Plugin() { std::filesystem::create_directories(directory); }
+
+  [[nodiscard]] DevicePluginOptions options() const {
+    return {.resource = "aliyun.com/gpu-mem",
+            .directory = directory,
+            .first_retry = 10ms,
+            .last_retry = 50ms,
+            .look_every = 100ms};
+  }
+  static std::vector<Device> two_devices() {
+    return {{.id = "0-1", .healthy = true, .numa = {0}}, {.id = "0-2", .healthy = false}};
+  }
+  static bool has_two(const std::vector<Device>& devices) { return devices.size() == 2; }
+  [[nodiscard]] std::size_t sockets() const {
+    std::size_t count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+      count += entry.path().filename().string().starts_with("tessera-") ? 1 : 0;
+    }
+    return count;
+  }
+
+  TemporaryDirectory root;
+  std::string directory = root / "device-plugins";
+  Kind kind;
+};
+
+TEST_F(Plugin, RegistersAndSendsItsDevices) {
+  FakeKubelet kubelet(directory);
+  DevicePlugin plugin(options(), kind);
+  ASSERT_TRUE(plugin.set_devices(two_devices()));
+  EXPECT_EQ(kubelet.wait_for_devices(has_two), two_devices());
+  EXPECT_THAT(kubelet.last_endpoint(), testing::StartsWith("tessera-gpu-mem-"));
+
+  // A change reaches kubelet through the stream that is open.
+  ASSERT_TRUE(plugin.set_devices({{.id = "0-1", .healthy = false}}));
+  const auto changed = kubelet.wait_for_devices([](const auto& devices) { return devices.size() == 1; });
+  ASSERT_EQ(changed.size(), 1U);
+  EXPECT_FALSE(changed[0].healthy);
+  EXPECT_EQ(kubelet.wait_for_registrations(1), 1);
+  EXPECT_EQ(plugin.status().registrations, 1U);
+  EXPECT_TRUE(plugin.status().registered);
+}
+
+TEST_F(Plugin, WaitsForAKubeletThatComesLater) {
+  std::filesystem::remove_all(directory);
+  DevicePlugin plugin(options(), kind);
+  ASSERT_TRUE(plugin.set_devices(two_devices()));
+  FakeKubelet kubelet(directory);
+  const auto begun = std::chrono::steady_clock::now();
+  EXPECT_EQ(kubelet.wait_for_devices(has_two), two_devices());
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, kPatience);
+}
+
+TEST_F(Plugin, SaysWhyItIsNotRegistered) {
+  const DevicePlugin plugin(options(), kind);
+  DevicePluginStatus status = plugin.status();
+  const auto begun = std::chrono::steady_clock::now();
+  while (status.problem.empty() && std::chrono::steady_clock::now() - begun < kPatience) {
+    status = plugin.status();
+  }
+  EXPECT_FALSE(status.registered);
+  EXPECT_THAT(status.problem, HasSubstr("kubelet is not there: no socket " + directory + "/kubelet.sock"));
+}
+
+TEST_F(Plugin, RegistersAgainWhenKubeletRestarts) {
+  DevicePlugin plugin(options(), kind);
+  ASSERT_TRUE(plugin.set_devices(two_devices()));
+  std::string first;
+  {
+    FakeKubelet kubelet(directory);
+    ASSERT_EQ(kubelet.wait_for_devices(has_two), two_devices());
+    first = kubelet.last_endpoint();
+  }
+  for (int restart = 0; restart < 3; ++restart) {
+    FakeKubelet kubelet(directory);  // wipes the directory first
+    ASSERT_EQ(kubelet.wait_for_devices(has_two), two_devices()) << restart;
+    EXPECT_NE(kubelet.last_endpoint(), first) << "a name that was used before may be refused";
+  }
+  EXPECT_EQ(sockets(), 1U);
+}
+
+TEST_F(Plugin, TriesAgainWhenKubeletSaysAlreadyConnected) {
+  FakeKubelet kubelet(directory);
+  kubelet.refuse(3, "device plugin already connected");
+  DevicePlugin plugin(options(), kind);
+  ASSERT_TRUE(plugin.set_devices(two_devices()));
+  EXPECT_EQ(kubelet.wait_for_devices(has_two), two_devices());
+}
+
+TEST_F(Plugin, RegistersAgainWhenKubeletDropsItsStream) {
+  FakeKubelet kubelet(directory);
+  const DevicePlugin plugin(options(), kind);
+  ASSERT_EQ(kubelet.wait_for_registrations(1), 1);
+  kubelet.drop();
+  EXPECT_GE(kubelet.wait_for_registrations(2), 2);
+}
+
+TEST_F(Plugin, TwoInstancesLiveSideBySideDuringAnUpdate) {
+  FakeKubelet kubelet(directory);
+  auto old_one = std::make_unique<DevicePlugin>(options(), kind);
+  ASSERT_EQ(kubelet.wait_for_registrations(1), 1);
+  DevicePlugin new_one(options(), kind);
+  ASSERT_TRUE(new_one.set_devices(two_devices()));
+  ASSERT_EQ(kubelet.wait_for_registrations(2), 2);
+  EXPECT_EQ(sockets(), 2U);
+  old_one.reset();
+  kubelet.drop();  // as kubelet does to the new one when the old one ends
+  EXPECT_GE(kubelet.wait_for_registrations(3), 3);
+  EXPECT_EQ(sockets(), 1U);
+  v1beta1::ContainerAllocateResponse answer;
+  EXPECT_TRUE(kubelet.allocate({"0-1"}, answer).ok());
+}
+
+TEST_F(Plugin, LeavesNoSocketBehind) {
+  FakeKubelet kubelet(directory);
+  {
+    const DevicePlugin plugin(options(), kind);
+    ASSERT_EQ(kubelet.wait_for_registrations(1), 1);
+    EXPECT_EQ(sockets(), 1U);
+  }
+  EXPECT_EQ(sockets(), 0U);
+}
+
+TEST_F(Plugin, HandsKubeletsQuestionsToTheKind) {
+  FakeKubelet kubelet(directory);
+  DevicePlugin plugin(options(), kind);
+  ASSERT_EQ(kubelet.wait_for_registrations(1), 1);
+
+  std::vector<std::string> preferred;
+  EXPECT_TRUE(kubelet.prefer({"a", "c", "b"}, 2, preferred).ok());
+  EXPECT_THAT(preferred, ElementsAre("c", "b"));
+
+  v1beta1::ContainerAllocateResponse answer;
+  ASSERT_TRUE(kubelet.allocate({"0-7"}, answer).ok());
+  EXPECT_EQ(answer.envs().at("DEVICES"), "0-7");
+  ASSERT_EQ(answer.mounts_size(), 1);
+  EXPECT_TRUE(answer.mounts(0).read_only());
+  ASSERT_EQ(answer.devices_size(), 1);
+  EXPECT_EQ(answer.devices(0).permissions(), "rw");
+  EXPECT_EQ(answer.cdi_devices(0).name(), "tessera.io/gpu=a");
+
+  const grpc::Status refused = kubelet.allocate({"bad"}, answer);
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(refused.error_message(), "GPU 3 is full; ask for less");
+
+  EXPECT_TRUE(kubelet.pre_start({"0-7"}).ok());
+  EXPECT_EQ(kubelet.pre_start({"wait"}).error_message(), "MPS is starting; wait");
+}
+
+TEST_F(Plugin, RefusesAListThatKubeletCouldNotTake) {
+  FakeKubelet kubelet(directory);
+  DevicePlugin plugin(options(), kind);
+  ASSERT_TRUE(plugin.set_devices(two_devices()));
+  std::vector<Device> many;
+  for (int i = 0; i < 250'000; ++i) {
+    many.push_back({.id = "0-" + std::to_string(i)});
+  }
+  const Status status = plugin.set_devices(many);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code(), ErrorCode::kExhausted);
+  EXPECT_THAT(status.error().text(), HasSubstr("larger unit"));
+  EXPECT_EQ(kubelet.wait_for_devices(has_two), two_devices());
+
+  // 8 GPUs of 192 GiB in units of 256 MiB fit well.
+  std::vector<Device> shares;
+  for (int i = 0; i < 8 * 768; ++i) {
+    shares.push_back({.id = "0-" + std::to_string(i), .healthy = true, .numa = {1}});
+  }
+  ASSERT_TRUE(plugin.set_devices(shares));
+  EXPECT_EQ(kubelet.wait_for_devices([](const auto& list) { return list.size() == 6144; }), shares);
+  EXPECT_LT(check_list_size(shares).value(), 200'000U);
+}
+
+}  // namespace
+}  // namespace tessera::agent

@@ -1,0 +1,67 @@
+// kubelet's half of the device-plugin API, as far as a plugin can see it: takes registrations on
+// kubelet.sock, dials back before it answers, watches the list, asks.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "agent/device_kind.h"
+#include "proto/deviceplugin_v1beta1.grpc.pb.h"
+
+namespace tessera::agent {
+
+class FakeKubelet final : public v1beta1::Registration::Service {
+ public:
+  // Starts as kubelet does: removes every socket in the directory, then listens.
+  explicit FakeKubelet(std::string directory);
+  ~FakeKubelet() override;
+
+  // The next registrations are refused with this text.
+  void refuse(int times, std::string why);
+
+  // Waits for a list that is good; gives the newest, good or not.
+  std::vector<Device> wait_for_devices(const std::function<bool(const std::vector<Device>&)>& good);
+  // Waits for so many registrations in all.
+  int wait_for_registrations(int count);
+  // How many plugins it watches at the moment.
+  int watching();
+
+  // Ends the stream to the plugin that registered last, without a word.
+  void drop();
+
+  // Calls to the plugin that registered last.
+  grpc::Status prefer(const std::vector<std::string>& available, int size, std::vector<std::string>& answer);
+  grpc::Status allocate(const std::vector<std::string>& ids, v1beta1::ContainerAllocateResponse& answer);
+  grpc::Status pre_start(const std::vector<std::string>& ids);
+
+  [[nodiscard]] std::string last_endpoint();
+
+ private:
+  struct Plugin;
+
+  grpc::Status Register(grpc::ServerContext* context, const v1beta1::RegisterRequest* request,
+                        v1beta1::Empty* response) override;
+  void watch(const std::shared_ptr<Plugin>& plugin);
+  std::shared_ptr<Plugin> last();
+
+  std::string directory_;
+  std::unique_ptr<grpc::Server> server_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::shared_ptr<Plugin>> plugins_;
+  std::vector<std::thread> watchers_;
+  std::vector<Device> devices_;
+  int registrations_ = 0;
+  int watching_ = 0;
+  int refusals_ = 0;
+  std::string refusal_;
+};
+
+}  // namespace tessera::agent
