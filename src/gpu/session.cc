@@ -133,7 +133,7 @@ bool Session::must_reopen(Clock::Steady now) const {
     const auto health = health_.find(gpu.uuid);
     return health != health_.end() && !health->second.answers();
   });
-  if (silent == 0) {
+  if (silent == 0 && discovery_.problems.empty()) {
     return false;
   }
   const bool all = static_cast<std::size_t>(silent) == gpus.size();
