@@ -28,6 +28,7 @@ NodeId NodeStates::add() {
     return id;
   }
   rows_.emplace_back();
+  versions_.push_back(0);
   largest_free_.push_back(0);
   whole_free_count_.push_back(0);
   largest_ill_.push_back(0);
@@ -176,21 +177,21 @@ void NodeStates::refresh(NodeId id) {
   largest_ill_[raw(id)] = open ? largest_ill : 0;
   whole_ill_count_[raw(id)] = open ? whole_ill : 0;
   largest_total_[raw(id)] = largest_total;
-  row.version = ++last_version_;
+  versions_[raw(id)] = ++last_version_;
 }
 
 void NodeStates::refresh_capacity(NodeId id) {
   Row& row = rows_[raw(id)];
   cpu_left_[raw(id)] = left_of(row.cpu_total, row.cpu_used);
   memory_left_[raw(id)] = left_of(row.memory_total, row.memory_used);
-  row.version = ++last_version_;
+  versions_[raw(id)] = ++last_version_;
 }
 
 NodeView NodeStates::view(NodeId id) const {
   const Row& row = rows_[raw(id)];
   NodeView view;
   view.id = id;
-  view.version = row.version;
+  view.version = versions_[raw(id)];
   view.total = {total_.data() + row.first, row.gpus};
   view.free = {free_.data() + row.first, row.gpus};
   view.core_free = {core_free_.data() + row.first, row.gpus};

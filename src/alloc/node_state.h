@@ -114,7 +114,7 @@ class NodeStates {
   // GPUs with more promised than they have.
   [[nodiscard]] GpuMask overcommitted(NodeId id) const;
   // NodeView::version, without the view.
-  [[nodiscard]] std::uint64_t version(NodeId id) const { return rows_[raw(id)].version; }
+  [[nodiscard]] std::uint64_t version(NodeId id) const { return versions_[raw(id)]; }
   // Another number whenever slots may mean other GPUs.
   [[nodiscard]] std::uint32_t layout_version(NodeId id) const { return rows_[raw(id)].layout_version; }
 
@@ -138,7 +138,6 @@ class NodeStates {
  private:
   struct Row {
     std::uint32_t first = 0;  // of its GPUs in the columns by GPU
-    std::uint64_t version = 0;
     std::uint32_t layout_version = 0;
     std::uint32_t topology = 0;
     std::uint8_t gpus = 0;
@@ -166,6 +165,7 @@ class NodeStates {
 
   // By node.
   std::vector<Row> rows_;
+  std::vector<std::uint64_t> versions_;
   std::vector<std::uint32_t> largest_free_;
   std::vector<std::uint8_t> whole_free_count_;
   std::vector<std::uint32_t> largest_ill_;

@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
+#include <optional>
 
 #include "base/strings.h"
+#include "json/escape.h"
 #include "kube/object_json.h"
 #include "kube/pod_decoder.h"
 
@@ -28,11 +31,6 @@ bool is_key(std::string_view key, std::string_view lower) {
   return std::ranges::equal(key, lower, [](char a, char b) {
     return (a >= 'A' && a <= 'Z' ? static_cast<char>(a - 'A' + 'a') : a) == b;
   });
-}
-
-// A string of the body with its quotes, without what may stand between it and the next comma.
-std::string_view token_of(JsonValue value) {
-  return trim(value.raw_json_token());
 }
 
 Error json_error(JsonError error) {
@@ -89,8 +87,8 @@ struct ArgsReader::Parser {
   }
 };
 
-ArgsReader::ArgsReader(const alloc::ResourceNames& names)
-    : parser_(std::make_unique<Parser>()), names_(names) {}
+ArgsReader::ArgsReader(const alloc::ResourceNames& names, const NodeIndex& index)
+    : parser_(std::make_unique<Parser>()), names_(names), lists_(index) {}
 ArgsReader::~ArgsReader() = default;
 
 namespace {
@@ -99,23 +97,35 @@ Status of(JsonError error) {
   return error == kRead ? Status{} : fail(json_error(error));
 }
 
-JsonError read_names(JsonValue value, NodeArgs& args) {
+// Writes names one after the other as a NodeList wants them.
+class PlainNames {
+ public:
+  explicit PlainNames(json::PaddedBuffer& into) : into_(into) { into_.clear(); }
+
+  void add(std::string_view name) {
+    quoted_.assign(into_.empty() ? "" : ",");
+    json::append_quoted(quoted_, name);
+    into_.append(quoted_);
+  }
+
+ private:
+  json::PaddedBuffer& into_;
+  std::string quoted_;
+};
+
+JsonError read_names(JsonValue value, PlainNames& names) {
   return each_element(value, [&](JsonValue one) {
-    const std::string_view token = token_of(one);
-    if (token.size() < 2 || token.front() != '"') {
-      return simdjson::INCORRECT_TYPE;
+    std::string_view name;
+    const JsonError error = one.get_string().get(name);
+    if (error == kRead) {
+      names.add(name);
     }
-    args.raw.push_back(token);
-    if (token.find('\\') == std::string_view::npos) {
-      args.names.push_back(token.substr(1, token.size() - 2));
-      return kRead;
-    }
-    return one.get_string().get(args.names.emplace_back());
+    return error;
   });
 }
 
 // {"metadata":{},"items":[Node, ...]}; of each the name and its text.
-JsonError read_nodes(JsonValue value, NodeArgs& args) {
+JsonError read_nodes(JsonValue value, PlainNames& names, std::vector<std::string_view>& objects) {
   return each_field(value, [&](JsonKey key, JsonValue items) {
     if (key != "items" && key != "Items") {
       return kRead;
@@ -142,8 +152,8 @@ JsonError read_nodes(JsonValue value, NodeArgs& args) {
       if (error != kRead) {
         return error;
       }
-      args.names.push_back(name);
-      args.raw.push_back(trim(raw));
+      names.add(name);
+      objects.push_back(trim(raw));
       return kRead;
     });
   });
@@ -153,31 +163,78 @@ bool is_null(JsonValue value) {
   return value.is_null();
 }
 
+constexpr std::string_view kNamesKey = R"(,"NodeNames":[)";
+
+// Where the names begin in a body that ends with them; nothing if it is another one.
+//
+// In valid JSON the key cannot be part of a string, where its quotes would have a backslash before them, and
+// the object that ends the body is the outermost. That there is nothing but names behind it is for the
+// NodeList to see.
+std::optional<std::size_t> names_at_end(std::string_view body) {
+  if (!body.ends_with("]}")) {
+    return std::nullopt;
+  }
+  const void* found = ::memrchr(body.data(), '[', body.size());
+  if (found == nullptr) {
+    return std::nullopt;
+  }
+  const auto begin = static_cast<std::size_t>(static_cast<const char*>(found) - body.data()) + 1;
+  return body.substr(0, begin).ends_with(kNamesKey) ? std::optional(begin) : std::nullopt;
+}
+
 }  // namespace
 
-Result<const NodeArgs*> ArgsReader::node_args(json::PaddedView body) {
+// Leaves the rest of the body in rest_. False: it has to be read as any JSON.
+bool ArgsReader::read_names_apart(json::PaddedView body) {
+  const std::optional<std::size_t> begin = names_at_end(body.text());
+  if (!begin) {
+    return false;
+  }
+  const json::PaddedView text = body.part(*begin, body.size() - *begin - std::string_view("]}").size());
+  const NodeList* list = lists_.read(text);
+  if (list == nullptr || list->odd()) {
+    return false;
+  }
+  node_args_.text = text;
+  node_args_.nodes = list;
+  rest_.clear();
+  rest_.append(body.text().substr(0, *begin - kNamesKey.size()));
+  rest_.append("}");
+  return true;
+}
+
+// The pod, and the nodes unless they are known already.
+Status ArgsReader::read_fields(json::PaddedView body, bool& has_pod) {
   NodeArgs& args = node_args_;
-  args.names.clear();
-  args.raw.clear();
-  args.names_only = true;
-  bool has_pod = false;
-  bool has_nodes = false;
-  TRY(parser_->each_of_body(body, [&](std::string_view key, JsonValue value) -> Status {
+  const bool nodes_known = args.nodes != nullptr;
+  return parser_->each_of_body(body, [&](std::string_view key, JsonValue value) -> Status {
     if (is_key(key, "pod")) {
       has_pod = true;
       return read_pod_value(value, names_, args.pod);
     }
     const bool by_name = is_key(key, "nodenames");
-    if ((!by_name && !is_key(key, "nodes")) || is_null(value)) {
+    if (nodes_known || (!by_name && !is_key(key, "nodes")) || is_null(value)) {
       return {};
     }
-    has_nodes = true;
     args.names_only = by_name;
-    args.names.clear();
-    args.raw.clear();
-    return of(by_name ? read_names(value, args) : read_nodes(value, args));
-  }));
-  if (!has_pod || !has_nodes) {
+    args.objects.clear();
+    PlainNames plain(plain_);
+    TRY(of(by_name ? read_names(value, plain) : read_nodes(value, plain, args.objects)));
+    args.text = plain_.view();
+    args.nodes = lists_.read(args.text);
+    return {};
+  });
+}
+
+Result<const NodeArgs*> ArgsReader::node_args(json::PaddedView body) {
+  NodeArgs& args = node_args_;
+  args.names_only = true;
+  args.nodes = nullptr;
+  args.objects.clear();
+  bool has_pod = false;
+  // Names at the end win over whatever stands before them, as everywhere where a key comes twice.
+  TRY(read_fields(read_names_apart(body) ? rest_.view() : body, has_pod));
+  if (!has_pod || args.nodes == nullptr) {
     return fail(ErrorCode::kInvalid,
                 fmt::format("the body has no {}", has_pod ? "NodeNames or Nodes" : "Pod"));
   }

@@ -15,6 +15,7 @@
 #include "alloc/names.h"
 #include "alloc/pod.h"
 #include "base/result.h"
+#include "extender/node_list.h"
 #include "json/padded_buffer.h"
 
 namespace tessera::extender {
@@ -24,10 +25,17 @@ struct NodeArgs {
   alloc::PodSpec pod;
   // nodeCacheCapable: the nodes come as names, else as whole objects.
   bool names_only = true;
-  std::vector<std::string_view> names;
-  // The same nodes as they stand in the body (a quoted name, or a Node object), so that an answer can copy
-  // them. Neighbours of the list are neighbours in the body.
-  std::vector<std::string_view> raw;
+  // The names as JSON has them, "a","b", so that an answer can copy them, with readable bytes behind; and
+  // who they are.
+  json::PaddedView text;
+  const NodeList* nodes = nullptr;
+  // Of each node the text of its object, where there are objects.
+  std::vector<std::string_view> objects;
+
+  [[nodiscard]] std::size_t size() const { return nodes->size(); }
+  [[nodiscard]] std::string_view quoted(std::size_t lo, std::size_t hi) const {
+    return nodes->quoted(text.text(), lo, hi);
+  }
 };
 
 struct BindArgs {
@@ -57,12 +65,16 @@ struct PreemptArgs {
 
 class ArgsReader {
  public:
-  explicit ArgsReader(const alloc::ResourceNames& names);
+  // Refers to the index, which must live longer.
+  ArgsReader(const alloc::ResourceNames& names, const NodeIndex& index);
   ~ArgsReader();
   ArgsReader(const ArgsReader&) = delete;
   ArgsReader& operator=(const ArgsReader&) = delete;
 
   // kInvalid when the body is not JSON, lacks a field or holds one of another type.
+  //
+  // Names that stand at the end of the body, where kube-scheduler writes them, are read apart from the rest:
+  // a JSON parser would touch each of them several times.
   Result<const NodeArgs*> node_args(json::PaddedView body);
   Result<BindArgs> bind_args(json::PaddedView body);
   Result<PreemptArgs> preempt_args(json::PaddedView body);
@@ -72,9 +84,16 @@ class ArgsReader {
 
  private:
   struct Parser;
+
+  bool read_names_apart(json::PaddedView body);
+  Status read_fields(json::PaddedView body, bool& has_pod);
+
   std::unique_ptr<Parser> parser_;
   alloc::ResourceNames names_;
+  NodeLists lists_;
   NodeArgs node_args_;
+  json::PaddedBuffer rest_;   // a body without its names
+  json::PaddedBuffer plain_;  // names that had to be written anew
 };
 
 }  // namespace tessera::extender

@@ -56,7 +56,7 @@ Binder::Binder(kube::Client& client, Books& books, BinderOptions options, MayAct
       options_(options),
       may_act_for_(std::move(may_act_for)),
       tell_(std::move(tell)),
-      reader_(books.names()) {}
+      reader_(books.names(), books.node_index()) {}
 
 Binder::~Binder() {
   // Callbacks hold their flight, and the flight its call: cut the ring.

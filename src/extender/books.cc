@@ -77,6 +77,7 @@ std::int64_t Books::priority(std::string_view uid) const {
 void Books::keep_node(const alloc::NodeSpec& node) {
   ledger_.upsert_node(node);
   const alloc::NodeId id = *ledger_.find_node(node.name);
+  index_.put(node.name, id);
   is_foreign_.resize(std::max<std::size_t>(is_foreign_.size(), raw(id) + std::size_t{1}));
   const bool foreign = node.nvidia_gpus > 0 && ledger_.view(id).size() > 0;
   if (foreign && foreign_.insert_or_assign(node.name, node.nvidia_gpus).second) {
@@ -118,6 +119,7 @@ void Books::forget_node(std::string_view name) {
   if (const std::optional<alloc::NodeId> id = ledger_.find_node(name); id && raw(*id) < is_foreign_.size()) {
     is_foreign_[raw(*id)] = 0;
   }
+  index_.erase(name);
   ledger_.remove_node(name);
   if (const auto found = foreign_.find(name); found != foreign_.end()) {
     foreign_.erase(found);

@@ -23,6 +23,7 @@
 #include "alloc/request.h"
 #include "alloc/typical.h"
 #include "base/result.h"
+#include "extender/node_index.h"
 
 namespace tessera::extender {
 
@@ -69,6 +70,9 @@ class Books {
   // are told, the counts tell the rest.
   [[nodiscard]] std::vector<alloc::Problem> take_new_problems();
 
+  // The nodes that exist, by name.
+  [[nodiscard]] const NodeIndex& node_index() const { return index_; }
+
   [[nodiscard]] alloc::Ledger& ledger() { return ledger_; }
   [[nodiscard]] const alloc::Ledger& ledger() const { return ledger_; }
   [[nodiscard]] alloc::Placer& placer() { return *placer_; }
@@ -96,6 +100,7 @@ class Books {
   void check_capacity(const alloc::NodeSpec& node);
 
   alloc::Ledger ledger_;
+  NodeIndex index_;
   alloc::Placer::Options placer_options_;
   std::unique_ptr<alloc::Placer> placer_;
   ByText<WaitingPod> waiting_;       // by UID

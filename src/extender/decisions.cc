@@ -3,25 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <utility>
+#include <cstring>
+#include <iterator>
 
 #include "alloc/explain.h"
 #include "alloc/reason.h"
+#include "extender/block_writer.h"
 #include "json/escape.h"
 
 namespace tessera::extender {
 
 namespace {
-
-// Copies list elements lo..hi of the body, with the commas between them: one piece of memory however many.
-void append_run(const NodeArgs& args, std::size_t lo, std::size_t hi, bool& first, std::string& out) {
-  if (!std::exchange(first, false)) {
-    out += ',';
-  }
-  const char* begin = args.raw[lo].data();
-  const char* end = args.raw[hi - 1].data() + args.raw[hi - 1].size();
-  out.append(begin, static_cast<std::size_t>(end - begin));
-}
 
 // "tessera why" can say more only where it is a question of who holds what.
 bool worth_asking(alloc::Reason reason) {
@@ -32,9 +24,43 @@ bool is_hopeless(std::size_t reason) {
   return reason >= alloc::kReasons || !alloc::eviction_may_help(static_cast<alloc::Reason>(reason));
 }
 
+// The first from `i` on that does not fit. Usually most do, so eight are looked at together.
+std::size_t end_of_fitting(std::span<const alloc::Reason> reasons, std::size_t i) {
+  static_assert(static_cast<int>(alloc::Reason::kFits) == 0 && sizeof(alloc::Reason) == 1);
+  std::uint64_t eight = 0;
+  while (i + sizeof(eight) <= reasons.size()) {
+    std::memcpy(&eight, reasons.data() + i, sizeof(eight));
+    if (eight != 0) {
+      break;
+    }
+    i += sizeof(eight);
+  }
+  while (i < reasons.size() && reasons[i] == alloc::Reason::kFits) {
+    ++i;
+  }
+  return i;
+}
+
+// The texts of nodes lo..hi-1 and what stands between them in the body.
+std::string_view objects_of(const NodeArgs& args, std::size_t lo, std::size_t hi) {
+  const char* begin = args.objects[lo].data();
+  const char* end = args.objects[hi - 1].data() + args.objects[hi - 1].size();
+  return {begin, static_cast<std::size_t>(end - begin)};
+}
+
 }  // namespace
 
-Decisions::Decisions(Books& books) : books_(books), finder_(books.ledger()) {}
+Decisions::Decisions(Books& books) : books_(books) {}
+
+std::span<const alloc::NodeId> Decisions::known_of(const NodeList& list) {
+  if (list.unknown() == 0) {
+    return list.ids();
+  }
+  known_.clear();
+  std::ranges::copy_if(list.ids(), std::back_inserter(known_),
+                       [](alloc::NodeId id) { return id != kUnknownNode; });
+  return known_;
+}
 
 std::string Decisions::phrase_of(std::size_t reason, const WaitingPod& pod) const {
   if (reason == kForeign) {
@@ -48,89 +74,103 @@ std::string Decisions::phrase_of(std::size_t reason, const WaitingPod& pod) cons
   return text;
 }
 
-Decisions::FilterSummary Decisions::filter(const NodeArgs& args, std::string& out) {
-  const WaitingPod pod = books_.waiting_pod(args.pod);
-  FilterSummary summary;
-  if (!pod.request) {
-    return refuse_all(args, pod.request.error().text(), out);
-  }
-  const NodeFinder::Found found = finder_.find(args.names);
-  found_reasons_.resize(found.known.size());
-  books_.placer().filter(*pod.request, found.known, found_reasons_);
-
-  // By place in the body's list.
-  const std::size_t count = args.names.size();
-  reasons_.resize(count);
-  const bool any_foreign = books_.foreign_nodes() > 0;
-  std::size_t known = 0;
-  std::size_t next_unknown = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    if (next_unknown < found.unknown.size() && found.unknown[next_unknown] == i) {
-      ++next_unknown;
-      reasons_[i] = static_cast<std::uint8_t>(alloc::Reason::kUnknownNode);
-      continue;
+void Decisions::judge(const alloc::Request& request, const NodeArgs& args) {
+  const std::span<const alloc::NodeId> ids = args.nodes->ids();
+  reasons_.resize(ids.size());
+  if (args.nodes->unknown() == 0) {
+    books_.placer().filter(request, ids, reasons_);
+  } else {
+    const std::span<const alloc::NodeId> known = known_of(*args.nodes);
+    known_reasons_.resize(known.size());
+    books_.placer().filter(request, known, known_reasons_);
+    auto next = known_reasons_.begin();
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      reasons_[i] = ids[i] == kUnknownNode ? alloc::Reason::kUnknownNode : *next++;
     }
-    const bool foreign = any_foreign && books_.is_foreign(found.known[known]);
-    reasons_[i] =
-        foreign ? static_cast<std::uint8_t>(kForeign) : static_cast<std::uint8_t>(found_reasons_[known]);
-    ++known;
   }
+  if (books_.foreign_nodes() > 0) {
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      if (books_.is_foreign(ids[i])) {
+        reasons_[i] = static_cast<alloc::Reason>(kForeign);
+      }
+    }
+  }
+}
 
-  constexpr auto kFits = static_cast<std::uint8_t>(alloc::Reason::kFits);
+Decisions::Counts Decisions::write_fitting(const NodeArgs& args, FilterSummary& summary,
+                                           std::string& out) const {
+  Counts counts{};
   out += args.names_only ? R"({"Nodes":null,"NodeNames":[)" : R"({"Nodes":{"metadata":{},"items":[)";
-  bool first = true;
-  std::array<std::size_t, kPhrases> counts{};
-  for (std::size_t i = 0; i < count;) {
-    std::size_t end = i;
-    while (end < count && reasons_[end] == kFits) {
-      ++end;
-    }
-    if (end > i) {
-      append_run(args, i, end, first, out);
-      summary.fit += end - i;
-      i = end;
-    }
-    while (i < count && reasons_[i] != kFits) {
-      ++counts[reasons_[i++]];
+  {
+    BlockWriter writer(out);
+    for (std::size_t i = 0; i < reasons_.size();) {
+      const std::size_t end = end_of_fitting(reasons_, i);
+      if (end > i) {
+        if (summary.fit > 0) {
+          writer.put(',');
+        }
+        writer.put(args.names_only ? args.quoted(i, end) : objects_of(args, i, end));
+        summary.fit += end - i;
+      }
+      for (i = end; i < reasons_.size() && reasons_[i] != alloc::Reason::kFits; ++i) {
+        ++counts[static_cast<std::size_t>(reasons_[i])];
+      }
     }
   }
   out += args.names_only ? "]" : R"(]},"NodeNames":null)";
+  return counts;
+}
 
-  Phrases phrases;
+void Decisions::write_failed(const NodeArgs& args, const WaitingPod& pod, const Counts& counts, bool hopeless,
+                             std::string& out) const {
+  // What stands behind the name of a node, by reason; empty for those that have no place here.
+  std::array<json::PaddedBuffer, kPhrases> buffers;
+  std::array<std::string_view, kPhrases> phrases;
+  bool any = false;
   for (std::size_t reason = 0; reason < kPhrases; ++reason) {
-    if (counts[reason] > 0) {
-      json::append_quoted(phrases[reason], phrase_of(reason, pod));
-      (is_hopeless(reason) ? summary.hopeless : summary.failed) += counts[reason];
+    if (counts[reason] > 0 && is_hopeless(reason) == hopeless) {
+      std::string text = ":";
+      json::append_quoted(text, phrase_of(reason, pod));
+      buffers[reason].append(text + ",");
+      phrases[reason] = buffers[reason].view().text();
+      any = true;
     }
   }
-  for (const bool hopeless : {false, true}) {
-    out += hopeless ? R"(,"FailedAndUnresolvableNodes":{)" : R"(,"FailedNodes":{)";
-    if ((hopeless ? summary.hopeless : summary.failed) > 0) {
-      first = true;
-      for (std::size_t i = 0; i < count; ++i) {
-        if (reasons_[i] == kFits || is_hopeless(reasons_[i]) != hopeless) {
-          continue;
+  out += hopeless ? R"(,"FailedAndUnresolvableNodes":{)" : R"(,"FailedNodes":{)";
+  if (any) {
+    {
+      BlockWriter writer(out);
+      for (std::size_t i = 0; i < reasons_.size(); ++i) {
+        if (const std::string_view phrase = phrases[static_cast<std::size_t>(reasons_[i])]; !phrase.empty()) {
+          writer.put(args.quoted(i, i + 1));
+          writer.put(phrase);
         }
-        if (!std::exchange(first, false)) {
-          out += ',';
-        }
-        if (args.names_only) {
-          out += args.raw[i];
-        } else {
-          json::append_quoted(out, args.names[i]);
-        }
-        out += ':';
-        out += phrases[reasons_[i]];
       }
     }
-    out += '}';
+    out.pop_back();  // the comma behind the last one
   }
+  out += '}';
+}
+
+Decisions::FilterSummary Decisions::filter(const NodeArgs& args, std::string& out) {
+  const WaitingPod pod = books_.waiting_pod(args.pod);
+  if (!pod.request) {
+    return refuse_all(args, pod.request.error().text(), out);
+  }
+  judge(*pod.request, args);
+  FilterSummary summary;
+  const Counts counts = write_fitting(args, summary, out);
+  for (std::size_t reason = 0; reason < kPhrases; ++reason) {
+    (is_hopeless(reason) ? summary.hopeless : summary.failed) += counts[reason];
+  }
+  write_failed(args, pod, counts, /*hopeless=*/false, out);
+  write_failed(args, pod, counts, /*hopeless=*/true, out);
   out += R"(,"Error":""})";
-  if (summary.fit == 0 && count > 0) {
+  if (summary.fit == 0 && args.size() > 0) {
     const auto most = static_cast<std::size_t>(std::ranges::max_element(counts) - counts.begin());
     summary.main_reason = phrase_of(most, pod);
     if (summary.failed > 0) {
-      summary.nearest = nearest_of(*pod.request, found.known);
+      summary.nearest = nearest_of(*pod.request, known_of(*args.nodes));
     }
   }
   return summary;
@@ -147,66 +187,17 @@ std::string Decisions::nearest_of(const alloc::Request& request, std::span<const
 // The pod itself makes no sense: no node can help, and no eviction.
 Decisions::FilterSummary Decisions::refuse_all(const NodeArgs& args, const std::string& why,
                                                std::string& out) {
-  std::string quoted;
+  std::string quoted = ":";
   json::append_quoted(quoted, why);
   out += args.names_only ? R"({"Nodes":null,"NodeNames":[])" : R"({"Nodes":{"metadata":{},"items":[]})";
   out += R"(,"FailedNodes":{},"FailedAndUnresolvableNodes":{)";
-  bool first = true;
-  for (const std::string_view name : args.names) {
-    if (!std::exchange(first, false)) {
-      out += ',';
-    }
-    json::append_quoted(out, name);
-    out += ':';
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    out += i > 0 ? "," : "";
+    out += args.quoted(i, i + 1);
     out += quoted;
   }
   out += R"(},"Error":""})";
-  return {.fit = 0, .failed = 0, .hopeless = args.names.size(), .main_reason = why, .nearest = ""};
-}
-
-void Decisions::prioritize(const NodeArgs& args, std::int64_t step, std::string& out) {
-  const WaitingPod pod = books_.waiting_pod(args.pod);
-  const NodeFinder::Found found = finder_.find(args.names);
-  scores_.assign(found.known.size(), alloc::kDoesNotFit);
-  if (pod.request) {
-    if (books_.policy_changes() != policy_changes_) {
-      policy_changes_ = books_.policy_changes();
-      memory_.forget();
-    }
-    memory_.score(books_.ledger(), books_.placer(), *pod.request, found.known, scores_);
-  }
-  // Ranks instead of scores: only their order has a meaning, and their differences would drown everything
-  // else that kube-scheduler weighs. 0 is for nodes that have become full, whether there are any or not.
-  scores_.push_back(alloc::kDoesNotFit);
-  const std::span<const std::uint32_t> ranks = ranks_.of(scores_);
-  tails_.resize(ranks_.distinct());
-  for (std::size_t rank = 0; rank < tails_.size(); ++rank) {
-    tails_[rank] = fmt::format(R"(,"Score":{}}})", static_cast<std::int64_t>(rank) * step);
-  }
-
-  constexpr std::string_view kHead = R"({"Host":)";
-  out += '[';
-  std::size_t known = 0;
-  std::size_t next_unknown = 0;
-  for (std::size_t i = 0; i < args.names.size(); ++i) {
-    std::size_t rank = 0;
-    if (next_unknown < found.unknown.size() && found.unknown[next_unknown] == i) {
-      ++next_unknown;
-    } else {
-      rank = ranks[known++];
-    }
-    if (i > 0) {
-      out += ',';
-    }
-    out += kHead;
-    if (args.names_only) {
-      out += args.raw[i];
-    } else {
-      json::append_quoted(out, args.names[i]);
-    }
-    out += tails_[rank];
-  }
-  out += ']';
+  return {.fit = 0, .failed = 0, .hopeless = args.size(), .main_reason = why, .nearest = ""};
 }
 
 void write_filter_error(std::string_view text, std::string& out) {

@@ -13,7 +13,6 @@
 
 #include "extender/args.h"
 #include "extender/books.h"
-#include "extender/node_finder.h"
 #include "extender/ranks.h"
 #include "extender/score_memory.h"
 
@@ -50,11 +49,19 @@ class Decisions {
  private:
   static constexpr std::size_t kForeign = alloc::kReasons;  // after the ledger's reasons
   static constexpr std::size_t kPhrases = alloc::kReasons + 1;
-  using Phrases = std::array<std::string, kPhrases>;
+  using Counts = std::array<std::size_t, kPhrases>;  // by reason
 
+  // The nodes of the list that the books know, in its order.
+  [[nodiscard]] std::span<const alloc::NodeId> known_of(const NodeList& list);
   [[nodiscard]] std::string phrase_of(std::size_t reason, const WaitingPod& pod) const;
   [[nodiscard]] std::string nearest_of(const alloc::Request& request,
                                        std::span<const alloc::NodeId> nodes) const;
+  // Fills reasons_, by place in the list.
+  void judge(const alloc::Request& request, const NodeArgs& args);
+  // Copies the nodes that fit and counts the others.
+  Counts write_fitting(const NodeArgs& args, FilterSummary& summary, std::string& out) const;
+  void write_failed(const NodeArgs& args, const WaitingPod& pod, const Counts& counts, bool hopeless,
+                    std::string& out) const;
   static FilterSummary refuse_all(const NodeArgs& args, const std::string& why, std::string& out);
   // The fewest of the node's victims, and of equally few the least important, whose end lets the pod in.
   // Nothing when not even all of them would.
@@ -62,14 +69,13 @@ class Decisions {
                                                                   const NodeVictims& proposed);
 
   Books& books_;
-  NodeFinder finder_;
-  // Used again from call to call; by place in the body's list.
-  std::vector<std::uint8_t> reasons_;
-  std::vector<alloc::Reason> found_reasons_;
+  // Used again from call to call. By place in the body's list, or of the known among them.
+  std::vector<alloc::Reason> reasons_;
+  std::vector<alloc::NodeId> known_;
+  std::vector<alloc::Reason> known_reasons_;
   std::vector<alloc::Score> scores_;
   ScoreMemory memory_;
   Ranks ranks_;
-  std::vector<std::string> tails_;    // of an entry, by rank
   std::uint64_t policy_changes_ = 0;  // of the books, when memory_ was filled
 };
 

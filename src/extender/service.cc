@@ -53,7 +53,7 @@ Service::Service(Books& books, Binder& binder, Metrics& metrics, Sources sources
       binder_(binder),
       metrics_(metrics),
       sources_(std::move(sources)),
-      reader_(books.names()),
+      reader_(books.names(), books.node_index()),
       decisions_(books) {
   binder_.on_decided([this](std::chrono::nanoseconds took) { metrics_.bind_decided(took); });
 }
@@ -149,7 +149,7 @@ void Service::filter(http::Request& request, http::Reply reply) {
   }
   const Decisions::FilterSummary summary = decisions_.filter(**args, body);
   metrics_.filtered(summary.fit, summary.failed, summary.hopeless);
-  const std::size_t nodes = (*args)->names.size();
+  const std::size_t nodes = (*args)->size();
   if (summary.fit == 0 && nodes > 0) {
     tell_unschedulable((*args)->pod, summary, nodes);
   }

@@ -2,7 +2,12 @@
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <numeric>
+#include <random>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "../alloc/cluster.h"
 #include "extender/args.h"
@@ -36,53 +41,80 @@ extender::Books& books() {
   return *filled;
 }
 
-std::string body_for(const char* limits) {
-  std::string body = fmt::format(
-      R"({{"Pod":{{"metadata":{{"name":"b","namespace":"n","uid":"u"}},"spec":{{"containers":[{{"name":"m","resources":{{"limits":{{{}}}}}}}]}}}},"Nodes":null,"NodeNames":[)",
-      limits);
-  for (int i = 0; i < kNodes; ++i) {
-    body += fmt::format("{}\"{}\"", i == 0 ? "" : ",", node_name(i));
-  }
-  return body + "]}";
-}
+// How kube-scheduler's next call may differ from the last one.
+enum Order { kSame, kRuns, kShuffled };
+constexpr const char* kOrders[] = {"same bytes", "runs of 70 shuffled", "all shuffled"};
 
 constexpr const char* kLimits[] = {R"("aliyun.com/gpu-mem":"8")", R"("aliyun.com/gpu-mem":"31")",
                                    R"("aliyun.com/gpu":"4")"};
 
-void Parse(benchmark::State& state) {
-  extender::ArgsReader reader{alloc::ResourceNames()};
-  json::PaddedBuffer body(body_for(kLimits[0]));
-  for (auto step : state) {
-    benchmark::DoNotOptimize(reader.node_args(body.view()));
+std::vector<int> nodes_in(Order order, std::mt19937& random) {
+  std::vector<int> nodes(kNodes);
+  std::iota(nodes.begin(), nodes.end(), 0);
+  if (order == kShuffled) {
+    std::ranges::shuffle(nodes, random);
+  } else if (order == kRuns) {
+    constexpr int kRun = 70;
+    std::vector<int> runs((kNodes + kRun - 1) / kRun);
+    std::iota(runs.begin(), runs.end(), 0);
+    std::ranges::shuffle(runs, random);
+    nodes.clear();
+    for (const int run : runs) {
+      for (int i = run * kRun; i < std::min(kNodes, (run + 1) * kRun); ++i) {
+        nodes.push_back(i);
+      }
+    }
   }
+  return nodes;
 }
-BENCHMARK(Parse)->Unit(benchmark::kMicrosecond);
+
+std::vector<json::PaddedBuffer> bodies_for(const char* limits, Order order) {
+  std::mt19937 random(7);
+  std::vector<json::PaddedBuffer> bodies;
+  for (int count = order == kSame ? 1 : 16; count > 0; --count) {
+    std::string body = fmt::format(
+        R"({{"Pod":{{"metadata":{{"name":"b","namespace":"n","uid":"u"}},"spec":{{"containers":[{{"name":"m","resources":{{"limits":{{{}}}}}}}]}}}},"Nodes":null,"NodeNames":[)",
+        limits);
+    bool first = true;
+    for (const int i : nodes_in(order, random)) {
+      body += fmt::format("{}\"{}\"", std::exchange(first, false) ? "" : ",", node_name(i));
+    }
+    bodies.emplace_back(body + "]}");
+  }
+  return bodies;
+}
+
+template <class Answer>
+void replay(benchmark::State& state, Answer answer) {
+  const auto order = static_cast<Order>(state.range(1));
+  extender::ArgsReader reader{alloc::ResourceNames(), books().node_index()};
+  std::vector<json::PaddedBuffer> bodies = bodies_for(kLimits[state.range(0)], order);
+  std::string out;
+  std::size_t next = 0;
+  for (auto step : state) {
+    out.clear();
+    answer(**reader.node_args(bodies[next++ % bodies.size()].view()), out);
+  }
+  state.SetLabel(fmt::format("{}, {}", kLimits[state.range(0)], kOrders[order]));
+}
+
+void Parse(benchmark::State& state) {
+  replay(state, [](const extender::NodeArgs& args, std::string&) { benchmark::DoNotOptimize(args.nodes); });
+}
+BENCHMARK(Parse)->ArgsProduct({{0}, {kSame, kRuns, kShuffled}})->Unit(benchmark::kMicrosecond);
 
 void Filter(benchmark::State& state) {
-  extender::ArgsReader reader{alloc::ResourceNames()};
   extender::Decisions decisions(books());
-  json::PaddedBuffer body(body_for(kLimits[state.range(0)]));
-  std::string out;
-  for (auto step : state) {
-    out.clear();
-    decisions.filter(**reader.node_args(body.view()), out);
-  }
-  state.SetLabel(kLimits[state.range(0)]);
+  replay(state, [&](const extender::NodeArgs& args, std::string& out) { decisions.filter(args, out); });
 }
-BENCHMARK(Filter)->DenseRange(0, 2)->Unit(benchmark::kMicrosecond);
+BENCHMARK(Filter)->ArgsProduct({{0, 1, 2}, {kSame, kRuns, kShuffled}})->Unit(benchmark::kMicrosecond);
 
 void Prioritize(benchmark::State& state) {
-  extender::ArgsReader reader{alloc::ResourceNames()};
   extender::Decisions decisions(books());
-  json::PaddedBuffer body(body_for(kLimits[state.range(0)]));
-  std::string out;
-  for (auto step : state) {
-    out.clear();
-    decisions.prioritize(**reader.node_args(body.view()), 128, out);
-  }
-  state.SetLabel(kLimits[state.range(0)]);
+  replay(state,
+         [&](const extender::NodeArgs& args, std::string& out) { decisions.prioritize(args, 128, out); });
 }
-BENCHMARK(Prioritize)->DenseRange(0, 2)->Unit(benchmark::kMicrosecond);
+BENCHMARK(Prioritize)->ArgsProduct({{0, 1, 2}, {kSame, kRuns, kShuffled}})->Unit(benchmark::kMicrosecond);
 
 }  // namespace
 

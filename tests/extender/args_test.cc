@@ -25,8 +25,17 @@ class Args : public ::testing::Test {
     return buffer_.view();
   }
 
+  static std::vector<std::string> names(const NodeArgs& args) {
+    std::vector<std::string> all;
+    for (std::size_t i = 0; i < args.size(); ++i) {
+      all.emplace_back(args.quoted(i, i + 1));
+    }
+    return all;
+  }
+
   json::PaddedBuffer buffer_;
-  ArgsReader reader_{alloc::ResourceNames()};
+  NodeIndex index_;
+  ArgsReader reader_{alloc::ResourceNames(), index_};
 };
 
 TEST_F(Args, ReadsPodAndNames) {
@@ -38,16 +47,52 @@ TEST_F(Args, ReadsPodAndNames) {
   EXPECT_EQ((*args)->pod.priority, 7);
   EXPECT_EQ((*args)->pod.annotations.size(), 1U);
   EXPECT_TRUE((*args)->names_only);
-  EXPECT_THAT((*args)->names, ElementsAre("a", "b-c"));
-  EXPECT_THAT((*args)->raw, ElementsAre(R"("a")", R"("b\u002dc")"));
+  EXPECT_THAT(names(**args), ElementsAre(R"("a")", R"("b-c")"));
+}
+
+// Names at the end of the body are read apart from the rest: what comes out must not depend on it.
+TEST_F(Args, NamesAreTheSameWhereverTheyStand) {
+  index_.put("a", alloc::NodeId{4});
+  index_.put("b-c", alloc::NodeId{2});
+  const std::string pod = kPod;
+  for (
+      const std::string& text :
+      {R"({"Pod":)" + pod + R"(,"Nodes":null,"NodeNames":["a","b-c","x"]})",
+       R"({"Pod":)" + pod + R"(,"Nodes":null,"NodeNames":["\u0061","b\u002dc","x"]})",
+       R"({"Pod":)" + pod + R"(,"Nodes":null,"NodeNames": [ "a", "b-c", "x" ] })",
+       R"({"NodeNames":["a","b-c","x"],"Pod":)" + pod + "}",
+       R"({"NodeNames":["other"],"Pod":)" + pod + R"(,"NodeNames":["a","b-c","x"]})",
+       R"({"Nodes":{"items":[{"metadata":{"name":"other"}}]},"Pod":)" + pod +
+           R"(,"NodeNames":["a","b-c","x"]})",
+       R"({"Pod":)" + pod +
+           R"(,"Nodes":{"items":[{"metadata":{"name":"a"}},{"metadata":{"name":"b-c"}},{"metadata":{"name":"x"}}]}})"}) {
+    const auto args = reader_.node_args(body(text));
+    ASSERT_TRUE(args) << text << args.error().text();
+    EXPECT_THAT(names(**args), ElementsAre(R"("a")", R"("b-c")", R"("x")")) << text;
+    EXPECT_THAT((*args)->nodes->ids(), ElementsAre(alloc::NodeId{4}, alloc::NodeId{2}, kUnknownNode)) << text;
+    EXPECT_EQ((*args)->nodes->unknown(), 1U);
+    EXPECT_EQ((*args)->pod.uid, "u7");
+  }
+}
+
+// A pod may say anything in its annotations, also what looks like the end of a body.
+TEST_F(Args, NamesInsideOfTextsAreNoNames) {
+  const auto args = reader_.node_args(body(
+      R"({"NodeNames":["a"],"Pod":{"metadata":{"name":"p","uid":"u","annotations":{"x":",\"NodeNames\":[\"evil\"]}"}}}})"));
+  ASSERT_TRUE(args) << args.error().text();
+  EXPECT_THAT(names(**args), ElementsAre(R"("a")"));
+  // The same key deeper inside, at the end.
+  EXPECT_FALSE(reader_.node_args(body(R"({"Pod":{"metadata":{"uid":"u"},"NodeNames":["evil"]}})")));
+  EXPECT_FALSE(
+      reader_.node_args(body(R"({"Pod":{"metadata":{"uid":"u"},"x":{"y":1,"NodeNames":["evil"]}}})")));
 }
 
 TEST_F(Args, TakesKeysInAnyCaseAndOrder) {
-  for (const char* names : {"nodenames", "NODENAMES", "nodeNames"}) {
-    const auto args = reader_.node_args(body(std::string(R"({")") + names + R"(":["a"],"nodes":null,"pod":)" +
+  for (const char* key : {"nodenames", "NODENAMES", "nodeNames"}) {
+    const auto args = reader_.node_args(body(std::string(R"({")") + key + R"(":["a"],"nodes":null,"pod":)" +
                                              kPod + R"(,"Other":{"deep":[1,2]}})"));
     ASSERT_TRUE(args) << args.error().text();
-    EXPECT_THAT((*args)->names, ElementsAre("a"));
+    EXPECT_THAT(names(**args), ElementsAre(R"("a")"));
   }
 }
 
@@ -57,15 +102,15 @@ TEST_F(Args, ReadsWholeNodesAndKeepsTheirText) {
       R"(,"Nodes":{"metadata":{},"items":[{"metadata":{"name":"a"},"x":1}, {"y":{},"metadata":{"labels":{},"name":"b"}}]},"NodeNames":null})"));
   ASSERT_TRUE(args) << args.error().text();
   EXPECT_FALSE((*args)->names_only);
-  EXPECT_THAT((*args)->names, ElementsAre("a", "b"));
-  EXPECT_THAT((*args)->raw, ElementsAre(R"({"metadata":{"name":"a"},"x":1})",
-                                        R"({"y":{},"metadata":{"labels":{},"name":"b"}})"));
+  EXPECT_THAT(names(**args), ElementsAre(R"("a")", R"("b")"));
+  EXPECT_THAT((*args)->objects, ElementsAre(R"({"metadata":{"name":"a"},"x":1})",
+                                            R"({"y":{},"metadata":{"labels":{},"name":"b"}})"));
 }
 
 TEST_F(Args, AnEmptyListOfNamesIsNotAMistake) {
   const auto args = reader_.node_args(body(std::string(R"({"Pod":)") + kPod + R"(,"NodeNames":[]})"));
   ASSERT_TRUE(args) << args.error().text();
-  EXPECT_THAT((*args)->names, IsEmpty());
+  EXPECT_EQ((*args)->size(), 0U);
 }
 
 TEST_F(Args, RefusesWhatIsNoRequestOfAScheduler) {
@@ -74,6 +119,8 @@ TEST_F(Args, RefusesWhatIsNoRequestOfAScheduler) {
       {"", "{", "[]", "null", "{}", R"({"Pod":3,"NodeNames":[]})", R"({"Pod":{},"NodeNames":[3]})",
        R"({"Pod":{},"NodeNames":{}})", R"({"Pod":{}})", R"({"NodeNames":["a"]})",
        R"({"Pod":{},"NodeNames":["a"]} x)", R"({"Pod":{},"NodeNames":["a")",
+       R"({"Pod":{},"NodeNames":["a",]})", R"({"Pod":{},"NodeNames":["a""b"]})",
+       R"({"Pod":{},"NodeNames":[,"a"]})", R"({"Pod":{},"NodeNames":["a]})", R"(,"NodeNames":["a"]})",
        R"({"Pod":{"spec":{"containers":[{"resources":{"limits":{"aliyun.com/gpu-mem":"x"}}}]}},"NodeNames":[]})"}) {
     EXPECT_FALSE(reader_.node_args(body(text))) << text;
   }
@@ -135,7 +182,7 @@ TEST_F(Args, ReadsAllCapturedBodies) {
     if (name.find("filter") != std::string::npos || name.find("prioritize") != std::string::npos) {
       const auto args = reader_.node_args(body(*text));
       ASSERT_TRUE(args) << entry.path() << ": " << args.error().text();
-      EXPECT_FALSE((*args)->names.empty()) << entry.path();
+      EXPECT_GT((*args)->size(), 0U) << entry.path();
       EXPECT_FALSE((*args)->pod.uid.empty()) << entry.path();
     } else if (name.find("bind") != std::string::npos) {
       const auto args = reader_.bind_args(body(*text));

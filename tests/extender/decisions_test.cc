@@ -39,18 +39,15 @@ class DecisionsTest : public ::testing::Test {
   }
 
   NodeArgs args(const alloc::PodSpec& pod, const std::vector<std::string>& names) {
+    std::string list;
+    for (const std::string& name : names) {
+      list += (list.empty() ? "\"" : ",\"") + name + "\"";
+    }
+    body_ = json::PaddedBuffer(list);
     NodeArgs made;
     made.pod = pod;
-    body_.clear();
-    for (const std::string& name : names) {
-      body_ += "\"" + name + "\",";
-    }
-    std::size_t at = 0;
-    for (const std::string& name : names) {
-      made.raw.push_back(std::string_view(body_).substr(at, name.size() + 2));
-      made.names.push_back(std::string_view(body_).substr(at + 1, name.size()));
-      at += name.size() + 3;
-    }
+    made.text = body_.view();
+    made.nodes = lists_.read(made.text);
     return made;
   }
 
@@ -96,8 +93,9 @@ class DecisionsTest : public ::testing::Test {
     return all;
   }
 
-  std::string body_;
+  json::PaddedBuffer body_;
   Books books_{{}};
+  NodeLists lists_{books_.node_index()};
   Decisions decisions_{books_};
   Decisions::FilterSummary summary_;
 };
@@ -179,8 +177,9 @@ TEST_F(DecisionsTest, NamesInAnyOrderFindTheirNodes) {
 TEST_F(DecisionsTest, WithNodeObjectsTheAnswerHasObjects) {
   NodeArgs made = args(pod_of("p", {container("main", 16)}), {"big", "small"});
   made.names_only = false;
-  const std::string objects = R"({"metadata":{"name":"big"}},{"metadata":{"name":"small"}})";
-  made.raw = {std::string_view(objects).substr(0, 27), std::string_view(objects).substr(28)};
+  json::PaddedBuffer body(R"({"metadata":{"name":"big"}},{"metadata":{"name":"small"}})");
+  const std::string_view objects = body.view().text();
+  made.objects = {objects.substr(0, 27), objects.substr(28)};
   std::string out;
   decisions_.filter(made, out);
   const boost::json::value reply = boost::json::parse(out);

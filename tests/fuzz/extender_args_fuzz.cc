@@ -24,7 +24,7 @@ void must_be_json(const std::string& text) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static extender::Books books{{}};
-  static extender::ArgsReader reader{alloc::ResourceNames()};
+  static extender::ArgsReader reader{alloc::ResourceNames(), books.node_index()};
   static extender::Decisions decisions(books);
   static const bool filled = [] {
     alloc::NodeSpec node;

@@ -1,0 +1,63 @@
+// extender/block_writer.h
+//
+// Appends thousands of short texts to a string. Whole blocks are copied, and what is too much of one is
+// written over by the next: a copy of known size is two instructions, one of any size is a call.
+//
+//   BlockWriter writer(out);
+//   writer.put(name);        // has kBlock readable bytes behind it
+//   ... out is complete when the writer is gone
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+namespace tessera::extender {
+
+class BlockWriter {
+ public:
+  static constexpr std::size_t kBlock = 32;
+
+  // `out` must live longer, and is touched by nobody else meanwhile.
+  explicit BlockWriter(std::string& out) : out_(out) {}
+  BlockWriter(const BlockWriter&) = delete;
+  BlockWriter& operator=(const BlockWriter&) = delete;
+  ~BlockWriter() { flush(); }
+
+  // Behind `text` there are kBlock bytes that may be read.
+  void put(std::string_view text) {
+    if (size_ + text.size() + kBlock > buffer_.size()) {
+      flush();
+      if (text.size() + kBlock > buffer_.size()) {
+        out_.append(text);
+        return;
+      }
+    }
+    char* to = buffer_.data() + size_;
+    for (std::size_t i = 0; i < text.size(); i += kBlock) {
+      std::memcpy(to + i, text.data() + i, kBlock);
+    }
+    size_ += text.size();
+  }
+
+  void put(char c) {
+    if (size_ == buffer_.size()) {
+      flush();
+    }
+    buffer_[size_++] = c;
+  }
+
+ private:
+  void flush() {
+    out_.append(buffer_.data(), size_);
+    size_ = 0;
+  }
+
+  std::string& out_;
+  std::size_t size_ = 0;
+  std::array<char, 8192> buffer_;
+};
+
+}  // namespace tessera::extender

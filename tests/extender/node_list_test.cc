@@ -1,0 +1,126 @@
+#include "extender/node_list.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <string>
+
+namespace tessera::extender {
+namespace {
+
+using alloc::NodeId;
+using ::testing::ElementsAre;
+
+std::string node_name(unsigned i) {
+  return fmt::format("gpu-node-{}.zone-{}.example", i, i % 7);
+}
+
+class NodeListTest : public ::testing::Test {
+ protected:
+  const NodeList* read(const std::string& text) {
+    text_ = json::PaddedBuffer(text);
+    return lists_.read(text_.view());
+  }
+
+  const NodeList* read(const std::vector<unsigned>& nodes) {
+    std::string text;
+    for (const unsigned i : nodes) {
+      text += fmt::format("{}\"{}\"", text.empty() ? "" : ",", node_name(i));
+    }
+    return read(text);
+  }
+
+  NodeIndex index_;
+  NodeLists lists_{index_};
+  json::PaddedBuffer text_;
+};
+
+TEST_F(NodeListTest, ReadsNamesIntoIds) {
+  index_.put("a", NodeId{7});
+  index_.put("b", NodeId{0});
+  const NodeList* list = read(R"("b","nobody","a","")");
+  ASSERT_NE(list, nullptr);
+  EXPECT_THAT(list->ids(), ElementsAre(NodeId{0}, kUnknownNode, NodeId{7}, kUnknownNode));
+  EXPECT_EQ(list->unknown(), 2U);
+  EXPECT_FALSE(list->odd());
+  EXPECT_EQ(list->quoted(text_.text(), 1, 2), R"("nobody")");
+  EXPECT_EQ(list->quoted(text_.text(), 0, 4), text_.text());
+}
+
+TEST_F(NodeListTest, KnowsWhatIsNoListOfNames) {
+  for (const char* text :
+       {"a", "\"a", "\"a\",", ",\"a\"", "\"a\" ,\"b\"", "\"a\"\"b\"", "[\"a\"]", "1", "\"a\\\""}) {
+    EXPECT_EQ(read(text), nullptr) << text;
+  }
+}
+
+TEST_F(NodeListTest, SaysWhenATextNeedNotBeTheName) {
+  EXPECT_TRUE(read(R"("a","\u0061")")->odd());
+  EXPECT_TRUE(read("\"a\\\\\",\"b\"")->odd());
+  EXPECT_TRUE(read("\"\xC3\xA9\"")->odd());
+}
+
+// kube-scheduler shuffles, leaves out and brings back; nodes come and go between its calls.
+TEST_F(NodeListTest, FindsEveryNodeInAnyOrderWhileNodesComeAndGo) {
+  constexpr unsigned kNodes = 700;
+  std::mt19937 random(5);
+  std::vector<bool> here(kNodes, false);
+  for (int round = 0; round < 200; ++round) {
+    for (int change = 0; change < 40; ++change) {
+      const unsigned i = static_cast<unsigned>(random()) % kNodes;
+      if (here[i]) {
+        index_.erase(node_name(i));
+      } else {
+        index_.put(node_name(i), NodeId{i});
+      }
+      here[i] = !here[i];
+    }
+    std::vector<unsigned> nodes;
+    for (unsigned i = 0; i < kNodes; ++i) {
+      if (round % 3 != 0 || random() % 4 != 0) {
+        nodes.push_back(i);
+      }
+    }
+    if (round % 5 == 0) {
+      std::ranges::shuffle(nodes, random);
+    } else {
+      std::ranges::rotate(nodes, nodes.begin() + static_cast<int>(random() % nodes.size()));
+    }
+    for (int again = 0; again < 2; ++again) {
+      const NodeList* list = read(nodes);
+      ASSERT_NE(list, nullptr);
+      ASSERT_EQ(list->size(), nodes.size());
+      for (std::size_t k = 0; k < nodes.size(); ++k) {
+        ASSERT_EQ(list->ids()[k], here[nodes[k]] ? NodeId{nodes[k]} : kUnknownNode) << node_name(nodes[k]);
+        ASSERT_EQ(list->quoted(text_.text(), k, k + 1), fmt::format("\"{}\"", node_name(nodes[k])));
+      }
+    }
+  }
+  EXPECT_EQ(index_.size(), static_cast<std::size_t>(std::ranges::count(here, true)));
+}
+
+// The same text again must not bring back a node that is gone, or has another id now.
+TEST_F(NodeListTest, ARememberedListIsForgottenWhenANodeChanges) {
+  index_.put("a", NodeId{1});
+  EXPECT_THAT(read(R"("a","b")")->ids(), ElementsAre(NodeId{1}, kUnknownNode));
+  index_.put("b", NodeId{2});
+  EXPECT_THAT(read(R"("a","b")")->ids(), ElementsAre(NodeId{1}, NodeId{2}));
+  index_.put("a", NodeId{3});
+  EXPECT_THAT(read(R"("a","b")")->ids(), ElementsAre(NodeId{3}, NodeId{2}));
+  index_.erase("b");
+  EXPECT_THAT(read(R"("a","b")")->ids(), ElementsAre(NodeId{3}, kUnknownNode));
+}
+
+TEST_F(NodeListTest, ANameThatBeginsLikeAnotherIsAnother) {
+  index_.put("gpu-1", NodeId{1});
+  index_.put("gpu-10", NodeId{10});
+  EXPECT_THAT(read(R"("gpu-1","gpu-10","gpu-100","gpu-")")->ids(),
+              ElementsAre(NodeId{1}, NodeId{10}, kUnknownNode, kUnknownNode));
+  EXPECT_THAT(read(R"("gpu-10","gpu-1")")->ids(), ElementsAre(NodeId{10}, NodeId{1}));
+}
+
+}  // namespace
+}  // namespace tessera::extender
