@@ -13,7 +13,6 @@
 
 #include "extender/args.h"
 #include "extender/books.h"
-#include "extender/ranks.h"
 #include "extender/score_memory.h"
 
 namespace tessera::extender {
@@ -51,6 +50,13 @@ class Decisions {
   static constexpr std::size_t kPhrases = alloc::kReasons + 1;
   using Counts = std::array<std::size_t, kPhrases>;  // by reason
 
+  // What stands between two names of prioritize, the first of which has some score: ,"Score":256},{"Host":
+  struct Tail {
+    std::array<char, 64> text{};  // longer than it can be: a BlockWriter reads past it
+    std::size_t size = 0;
+  };
+  static Tail tail_of(std::int64_t score);
+
   // The nodes of the list that the books know, in its order.
   [[nodiscard]] std::span<const alloc::NodeId> known_of(const NodeList& list);
   [[nodiscard]] std::string phrase_of(std::size_t reason, const WaitingPod& pod) const;
@@ -73,9 +79,9 @@ class Decisions {
   std::vector<alloc::Reason> reasons_;
   std::vector<alloc::NodeId> known_;
   std::vector<alloc::Reason> known_reasons_;
-  std::vector<alloc::Score> scores_;
   ScoreMemory memory_;
-  Ranks ranks_;
+  std::vector<Tail> tails_;           // by rank
+  std::int64_t tail_step_ = 0;        // between two of them
   std::uint64_t policy_changes_ = 0;  // of the books, when memory_ was filled
 };
 

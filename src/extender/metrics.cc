@@ -51,7 +51,11 @@ struct Metrics::Inside {
                                          .Help("From a bind call to its write to the API server")
                                          .Register(registry)
                                          .Add({}, kShortSeconds);
-  std::map<std::string, prometheus::Histogram*, std::less<>> by_route;
+  struct Route {
+    prometheus::Histogram* duration;
+    std::map<int, prometheus::Counter*> by_status;
+  };
+  std::map<std::string, Route, std::less<>> by_route;
 };
 
 Metrics::Metrics() : inside_(std::make_unique<Inside>()) {}
@@ -61,10 +65,18 @@ void Metrics::answered(const http::Access& access) {
   auto found = inside_->by_route.find(access.route);
   if (found == inside_->by_route.end()) {
     const std::string route(access.route);
-    found = inside_->by_route.emplace(route, &inside_->durations.Add({{"route", route}}, kSeconds)).first;
+    found =
+        inside_->by_route
+            .emplace(route, Inside::Route{.duration = &inside_->durations.Add({{"route", route}}, kSeconds),
+                                          .by_status = {}})
+            .first;
   }
-  found->second->Observe(seconds(access.took));
-  inside_->requests.Add({{"route", found->first}, {"status", std::to_string(access.status)}}).Increment();
+  found->second.duration->Observe(seconds(access.took));
+  prometheus::Counter*& requests = found->second.by_status[access.status];
+  if (requests == nullptr) {
+    requests = &inside_->requests.Add({{"route", found->first}, {"status", std::to_string(access.status)}});
+  }
+  requests->Increment();
 }
 
 void Metrics::filtered(std::size_t fit, std::size_t failed, std::size_t hopeless) {

@@ -17,8 +17,6 @@ ScoreMemory::Known& ScoreMemory::known(const alloc::Request& request) {
   } else {
     one.request = request;
     if (known_.size() == kMostRequests) {
-      one.by_node = std::move(known_.back().by_node);
-      one.by_node.clear();
       known_.pop_back();
     }
   }
@@ -26,32 +24,49 @@ ScoreMemory::Known& ScoreMemory::known(const alloc::Request& request) {
   return known_.front();
 }
 
-void ScoreMemory::score(const alloc::Ledger& ledger, alloc::Placer& placer, const alloc::Request& request,
-                        std::span<const alloc::NodeId> nodes, std::span<alloc::Score> scores) {
-  // `fgd` looks at the whole cluster, and has a memory of its own.
-  if (placer.share_policy(request) == alloc::Policy::kFgd) {
-    placer.score(request, nodes, scores);
-    return;
-  }
+bool ScoreMemory::refresh(const alloc::Ledger& ledger, alloc::Placer& placer, Known& known) {
   const alloc::NodeStates& states = ledger.states();
-  std::vector<Entry>& by_node = known(request).by_node;
-  by_node.resize(states.size());
+  // `fgd` looks at the whole cluster, and has a memory of its own.
+  const bool ask_all = placer.share_policy(known.request) == alloc::Policy::kFgd;
+  known.versions.resize(states.size());
+  known.scores.resize(states.size(), alloc::kDoesNotFit);
   stale_.clear();
-  stale_places_.clear();
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    const Entry& entry = by_node[raw(nodes[i])];
-    scores[i] = entry.score;
-    if (entry.version != states.version(nodes[i])) {
-      stale_.push_back(nodes[i]);
-      stale_places_.push_back(i);
+  bool changed = known.ranks.size() != states.size();
+  for (std::uint32_t i = 0; i < states.size(); ++i) {
+    const alloc::NodeId node{i};
+    if (known.versions[i] == states.version(node) && !ask_all) {
+      continue;
+    }
+    known.versions[i] = states.version(node);
+    if (states.fence(node) != alloc::Fence::kAbsent) {
+      stale_.push_back(node);
+    } else if (known.scores[i] != alloc::kDoesNotFit) {
+      known.scores[i] = alloc::kDoesNotFit;
+      changed = true;
     }
   }
   fresh_.resize(stale_.size());
-  placer.score(request, stale_, fresh_);
+  placer.score(known.request, stale_, fresh_);
   for (std::size_t i = 0; i < stale_.size(); ++i) {
-    scores[stale_places_[i]] = fresh_[i];
-    by_node[raw(stale_[i])] = {.version = states.version(stale_[i]), .score = fresh_[i]};
+    alloc::Score& score = known.scores[raw(stale_[i])];
+    changed = changed || score != fresh_[i];
+    score = fresh_[i];
   }
+  return changed;
+}
+
+ScoreMemory::Standing ScoreMemory::standing(const alloc::Ledger& ledger, alloc::Placer& placer,
+                                            const alloc::Request& request) {
+  Known& one = known(request);
+  if (refresh(ledger, placer, one)) {
+    // 0 is for nodes that are full, whether there are any or not.
+    one.scores.push_back(alloc::kDoesNotFit);
+    const std::span<const std::uint32_t> ranks = ranks_.of(one.scores);
+    one.scores.pop_back();
+    one.ranks.assign(ranks.begin(), ranks.end() - 1);
+    one.best = static_cast<std::uint32_t>(ranks_.distinct()) - 1;
+  }
+  return {.ranks = one.ranks, .best = one.best};
 }
 
 }  // namespace tessera::extender

@@ -1,7 +1,7 @@
 // extender/score_memory.h
 //
-// Scores that need not be worked out again. Pods come in sets of equal ones, and between two of them a node
-// or two have changed: only these are asked about anew. One thread.
+// How good every node is for a pod, without working it out again. Pods come in sets of equal ones, and
+// between two of them a node or two have changed: only these are asked about anew. One thread.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,20 @@
 #include "alloc/ledger.h"
 #include "alloc/placer.h"
 #include "alloc/request.h"
+#include "extender/ranks.h"
 
 namespace tessera::extender {
 
 class ScoreMemory {
  public:
-  // Fills `scores`, one for each of `nodes`, with what `placer` says of them.
-  void score(const alloc::Ledger& ledger, alloc::Placer& placer, const alloc::Request& request,
-             std::span<const alloc::NodeId> nodes, std::span<alloc::Score> scores);
+  struct Standing {
+    // By NodeId: 0 where the pod does not fit, 1 for the worst node where it does, more for better ones;
+    // equal where they are equally good.
+    std::span<const std::uint32_t> ranks;
+    std::uint32_t best = 0;
+  };
+  // Among all nodes of the ledger. Valid until the next call.
+  Standing standing(const alloc::Ledger& ledger, alloc::Placer& placer, const alloc::Request& request);
 
   // The placer is another one.
   void forget() { known_.clear(); }
@@ -27,21 +33,23 @@ class ScoreMemory {
  private:
   static constexpr std::size_t kMostRequests = 8;
 
-  struct Entry {
-    std::uint64_t version = 0;  // of the node when it was scored; no node has 0
-    alloc::Score score = alloc::kDoesNotFit;
-  };
   struct Known {
     alloc::Request request;
-    std::vector<Entry> by_node;
+    // By NodeId.
+    std::vector<std::uint64_t> versions;  // when it was scored; no node has 0
+    std::vector<alloc::Score> scores;
+    std::vector<std::uint32_t> ranks;
+    std::uint32_t best = 0;
   };
 
   Known& known(const alloc::Request& request);
+  // Whether anything has changed.
+  bool refresh(const alloc::Ledger& ledger, alloc::Placer& placer, Known& known);
 
   std::deque<Known> known_;  // the one used last comes first
   std::vector<alloc::NodeId> stale_;
-  std::vector<std::size_t> stale_places_;
   std::vector<alloc::Score> fresh_;
+  Ranks ranks_;
 };
 
 }  // namespace tessera::extender

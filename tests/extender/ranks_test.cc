@@ -71,11 +71,16 @@ TEST(ScoreMemory, FollowsEveryChangeOfTheBooks) {
     }
     nodes = ledger.nodes_by_name();
     const alloc::Request request = request_of(share_pod("ask", static_cast<std::int64_t>(1 + random() % 10)));
-    std::vector<alloc::Score> wanted(nodes.size());
-    std::vector<alloc::Score> got(nodes.size());
-    placer.score(request, nodes, wanted);
-    memory.score(ledger, placer, request, nodes, got);
-    ASSERT_EQ(got, wanted) << "step " << step;
+    std::vector<alloc::Score> scores(nodes.size());
+    placer.score(request, nodes, scores);
+    scores.push_back(alloc::kDoesNotFit);
+    Ranks ranks;
+    const std::span<const std::uint32_t> wanted = ranks.of(scores);
+    const ScoreMemory::Standing got = memory.standing(ledger, placer, request);
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      ASSERT_EQ(got.ranks[raw(nodes[i])], wanted[i]) << "step " << step << ", " << ledger.node_name(nodes[i]);
+    }
+    ASSERT_EQ(got.best + 1, ranks.distinct());
   }
 }
 
