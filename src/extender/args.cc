@@ -7,7 +7,6 @@
 #include <optional>
 
 #include "base/strings.h"
-#include "json/escape.h"
 #include "kube/object_json.h"
 #include "kube/pod_decoder.h"
 
@@ -97,35 +96,13 @@ Status of(JsonError error) {
   return error == kRead ? Status{} : fail(json_error(error));
 }
 
-// Writes names one after the other as a NodeList wants them.
-class PlainNames {
- public:
-  explicit PlainNames(json::PaddedBuffer& into) : into_(into) { into_.clear(); }
-
-  void add(std::string_view name) {
-    quoted_.assign(into_.empty() ? "" : ",");
-    json::append_quoted(quoted_, name);
-    into_.append(quoted_);
-  }
-
- private:
-  json::PaddedBuffer& into_;
-  std::string quoted_;
-};
-
-JsonError read_names(JsonValue value, PlainNames& names) {
-  return each_element(value, [&](JsonValue one) {
-    std::string_view name;
-    const JsonError error = one.get_string().get(name);
-    if (error == kRead) {
-      names.add(name);
-    }
-    return error;
-  });
+JsonError read_names(JsonValue value, std::vector<std::string_view>& names) {
+  return each_element(value, [&](JsonValue one) { return one.get_string().get(names.emplace_back()); });
 }
 
 // {"metadata":{},"items":[Node, ...]}; of each the name and its text.
-JsonError read_nodes(JsonValue value, PlainNames& names, std::vector<std::string_view>& objects) {
+JsonError read_nodes(JsonValue value, std::vector<std::string_view>& names,
+                     std::vector<std::string_view>& objects) {
   return each_field(value, [&](JsonKey key, JsonValue items) {
     if (key != "items" && key != "Items") {
       return kRead;
@@ -152,7 +129,7 @@ JsonError read_nodes(JsonValue value, PlainNames& names, std::vector<std::string
       if (error != kRead) {
         return error;
       }
-      names.add(name);
+      names.push_back(name);
       objects.push_back(trim(raw));
       return kRead;
     });
@@ -192,7 +169,7 @@ bool ArgsReader::read_names_apart(json::PaddedView body) {
   }
   const json::PaddedView text = body.part(*begin, body.size() - *begin - std::string_view("]}").size());
   const NodeList* list = lists_.read(text);
-  if (list == nullptr || list->odd()) {
+  if (list == nullptr) {
     return false;
   }
   node_args_.text = text;
@@ -218,10 +195,10 @@ Status ArgsReader::read_fields(json::PaddedView body, bool& has_pod) {
     }
     args.names_only = by_name;
     args.objects.clear();
-    PlainNames plain(plain_);
-    TRY(of(by_name ? read_names(value, plain) : read_nodes(value, plain, args.objects)));
-    args.text = plain_.view();
-    args.nodes = lists_.read(args.text);
+    node_names_.clear();
+    TRY(of(by_name ? read_names(value, node_names_) : read_nodes(value, node_names_, args.objects)));
+    args.nodes = lists_.write(node_names_, written_);
+    args.text = written_.view();
     return {};
   });
 }

@@ -92,8 +92,9 @@ class ArgsReader {
   alloc::ResourceNames names_;
   NodeLists lists_;
   NodeArgs node_args_;
-  json::PaddedBuffer rest_;   // a body without its names
-  json::PaddedBuffer plain_;  // names that had to be written anew
+  json::PaddedBuffer rest_;  // a body without its names
+  std::vector<std::string_view> node_names_;
+  json::PaddedBuffer written_;  // the text of these, where it could not be taken as it came
 };
 
 }  // namespace tessera::extender

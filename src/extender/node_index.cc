@@ -4,94 +4,115 @@
 #include <cstring>
 #include <utility>
 
+#include "json/padded_buffer.h"
+
 namespace tessera::extender {
 
 namespace {
 
 constexpr std::size_t kWord = sizeof(std::uint64_t);
 constexpr std::size_t kFewestSlots = 64;
+constexpr std::size_t kSlotsPerName = 4;
 
-// A word, of which only the first `size` bytes count where fewer are left. Bytes are numbered from the low
-// end, as on every machine this is built for.
-std::uint64_t word_at(const char* text, std::size_t size) {
-  std::uint64_t word = 0;
-  std::memcpy(&word, text, kWord);
-  return size >= kWord ? word : word & ((std::uint64_t{1} << (size * 8)) - 1);
+std::size_t words_of(std::size_t name_size) {
+  return 1 + (name_size + kWord - 1) / kWord;
 }
 
-std::uint32_t hash_padded(std::string_view name) {
-  std::uint64_t hash = name.size();
-  for (std::size_t i = 0; i < name.size(); i += kWord) {
-    hash = (hash ^ word_at(name.data() + i, name.size() - i)) * 0x9E37'79B9'7F4A'7C15U;
-    hash ^= hash >> 32U;
+std::uint64_t head_of(alloc::NodeId id, std::size_t name_size) {
+  return std::uint64_t{raw(id)} << 32U | name_size;
+}
+alloc::NodeId id_of(std::uint64_t head) {
+  return alloc::NodeId{static_cast<std::uint32_t>(head >> 32U)};
+}
+std::size_t size_of(std::uint64_t head) {
+  return static_cast<std::uint32_t>(head);
+}
+
+std::uint64_t word_at(const char* text) {
+  std::uint64_t word = 0;
+  std::memcpy(&word, text, kWord);
+  return word;
+}
+
+// The last word of a name, of which only `size` bytes count, 1 to 8. They are numbered from the low end, as
+// on every machine that this is built for.
+std::uint64_t last_word_at(const char* text, std::size_t size) {
+  return word_at(text) & ~std::uint64_t{0} >> (kWord - size) * 8;
+}
+
+bool is_record_of(const std::uint64_t* record, std::string_view name) {
+  if (size_of(record[0]) != name.size() || name.empty()) {
+    return size_of(record[0]) == name.size();
   }
-  return static_cast<std::uint32_t>(hash * 0xD6E8'FEB8'6659'FD93U >> 32U);
+  const char* text = name.data();
+  std::size_t left = name.size();
+  std::uint64_t difference = 0;
+  for (++record; left > kWord; left -= kWord, text += kWord, ++record) {
+    difference |= word_at(text) ^ *record;
+  }
+  return (difference | (last_word_at(text, left) ^ *record)) == 0;
 }
 
 }  // namespace
 
-bool is_plain(std::string_view text) {
-  return std::ranges::all_of(text, [](char c) { return c >= 0x20 && c < 0x7F && c != '"' && c != '\\'; });
-}
-
-bool equal_padded(const char* a, const char* b, std::size_t size) {
-  std::uint64_t difference = 0;
-  for (std::size_t i = 0; i < size; i += kWord) {
-    difference |= word_at(a + i, size - i) ^ word_at(b + i, size - i);
+std::uint32_t NodeIndex::hash_padded(std::string_view name) {
+  constexpr std::uint64_t kOdd = 0x9E37'79B9'7F4A'7C15U;
+  std::uint64_t hash = name.size();
+  const char* text = name.data();
+  std::size_t left = name.size();
+  for (; left > kWord; left -= kWord, text += kWord) {
+    hash = (hash ^ word_at(text)) * kOdd;
+    hash ^= hash >> 29U;
   }
-  return difference == 0;
+  hash = (hash ^ (left == 0 ? 0 : last_word_at(text, left))) * kOdd;
+  return static_cast<std::uint32_t>(hash >> 32U);
 }
 
 // Where the name is, or the empty slot where it would be.
 std::size_t NodeIndex::slot_of(std::string_view name, std::uint32_t hash) const {
+  const Slot* table = table_.data();
+  const std::uint64_t* words = words_.data();
   const std::size_t mask = table_.size() - 1;
   std::size_t slot = hash & mask;
-  while (table_[slot].id != kUnknownNode) {
-    if (table_[slot].hash == hash) {
-      const std::string_view known = quoted(table_[slot].id);
-      if (known.size() == name.size() + 2 && equal_padded(known.data() + 1, name.data(), name.size())) {
-        return slot;
-      }
-    }
+  while (table[slot].record != kEmpty &&
+         (table[slot].hash != hash || !is_record_of(words + table[slot].record, name))) {
     slot = (slot + 1) & mask;
   }
   return slot;
 }
 
-alloc::NodeId NodeIndex::find_padded(std::string_view name) const {
-  return table_.empty() ? kUnknownNode : table_[slot_of(name, hash_padded(name))].id;
+alloc::NodeId NodeIndex::find_padded(std::string_view name, std::uint32_t hash) const {
+  if (table_.empty()) {
+    return kUnknownNode;
+  }
+  const std::uint32_t record = table_[slot_of(name, hash)].record;
+  return record == kEmpty ? kUnknownNode : id_of(words_[record]);
 }
 
 void NodeIndex::put(std::string_view name, alloc::NodeId id) {
-  if (!is_plain(name)) {
-    return;
-  }
-  if (table_.size() < 2 * (count_ + 1)) {
+  if (table_.size() < kSlotsPerName * (count_ + 1)) {
     rebuild(std::max(kFewestSlots, table_.size() * 2));
   }
   json::PaddedBuffer padded(name);
   const std::string_view key = padded.view().text();
   const std::uint32_t hash = hash_padded(key);
-  const std::size_t slot = slot_of(key, hash);
-  if (table_[slot].id == id) {
+  Slot& slot = table_[slot_of(key, hash)];
+  if (slot.record != kEmpty) {
+    if (id_of(words_[slot.record]) != id) {
+      words_[slot.record] = head_of(id, name.size());
+      ++generation_;
+    }
     return;
   }
-  ++generation_;
-  if (table_[slot].id != kUnknownNode) {
-    // The node went and came back as another one.
-    erase(name);
-    put(name, id);
-    return;
+  slot = {.hash = hash, .record = static_cast<std::uint32_t>(words_.size())};
+  words_.resize(words_.size() + words_of(name.size()));
+  words_[slot.record] = head_of(id, name.size());
+  if (!name.empty()) {
+    std::memcpy(words_.data() + slot.record + 1, name.data(), name.size());
   }
-  places_.resize(std::max<std::size_t>(places_.size(), raw(id) + std::size_t{1}));
-  places_[raw(id)] = {.offset = static_cast<std::uint32_t>(names_.size()),
-                      .size = static_cast<std::uint32_t>(name.size() + 2)};
-  names_.append("\"");
-  names_.append(name);
-  names_.append("\"");
-  used_bytes_ += name.size() + 2;
-  table_[slot] = {.hash = hash, .id = id};
+  words_used_ += words_of(name.size());
   ++count_;
+  ++generation_;
 }
 
 void NodeIndex::erase(std::string_view name) {
@@ -101,16 +122,14 @@ void NodeIndex::erase(std::string_view name) {
   json::PaddedBuffer padded(name);
   const std::string_view key = padded.view().text();
   const std::size_t slot = slot_of(key, hash_padded(key));
-  const alloc::NodeId id = table_[slot].id;
-  if (id == kUnknownNode) {
+  if (table_[slot].record == kEmpty) {
     return;
   }
-  ++generation_;
-  used_bytes_ -= places_[raw(id)].size;
   drop_slot(slot);
-  places_[raw(id)] = {};
+  words_used_ -= words_of(name.size());
   --count_;
-  if (names_.size() > 4096 && used_bytes_ * 2 < names_.size()) {
+  ++generation_;
+  if (words_.size() > 1024 && words_used_ * 2 < words_.size()) {
     rebuild(table_.size());
   }
 }
@@ -118,14 +137,9 @@ void NodeIndex::erase(std::string_view name) {
 // Closes the gap, so that no look-up stops at it too early.
 void NodeIndex::drop_slot(std::size_t slot) {
   const std::size_t mask = table_.size() - 1;
-  std::size_t next = slot;
-  while (true) {
-    next = (next + 1) & mask;
-    if (table_[next].id == kUnknownNode) {
-      break;
-    }
-    const std::size_t home = table_[next].hash & mask;
+  for (std::size_t next = (slot + 1) & mask; table_[next].record != kEmpty; next = (next + 1) & mask) {
     // An entry may move back unless its home lies behind the gap.
+    const std::size_t home = table_[next].hash & mask;
     if (((next - home) & mask) >= ((next - slot) & mask)) {
       table_[slot] = table_[next];
       slot = next;
@@ -136,22 +150,22 @@ void NodeIndex::drop_slot(std::size_t slot) {
 
 void NodeIndex::rebuild(std::size_t slots) {
   const std::vector<Slot> before = std::exchange(table_, std::vector<Slot>(slots));
-  json::PaddedBuffer names;
+  std::vector<std::uint64_t> words;
+  words.reserve(words_used_);
   for (const Slot& entry : before) {
-    if (entry.id == kUnknownNode) {
+    if (entry.record == kEmpty) {
       continue;
     }
-    Place& place = places_[raw(entry.id)];
-    const auto offset = static_cast<std::uint32_t>(names.size());
-    names.append(quoted(entry.id));
-    place.offset = offset;
     std::size_t slot = entry.hash & (slots - 1);
-    while (table_[slot].id != kUnknownNode) {
+    while (table_[slot].record != kEmpty) {
       slot = (slot + 1) & (slots - 1);
     }
-    table_[slot] = entry;
+    table_[slot] = {.hash = entry.hash, .record = static_cast<std::uint32_t>(words.size())};
+    const auto begin = words_.begin() + entry.record;
+    words.insert(words.end(), begin,
+                 begin + static_cast<std::ptrdiff_t>(words_of(size_of(words_[entry.record]))));
   }
-  names_ = std::move(names);
+  words_ = std::move(words);
 }
 
 }  // namespace tessera::extender

@@ -2,70 +2,53 @@
 //
 // From the name of a node to its id in the ledger, fast: thousands of names come with every call.
 //
-// Names stand one after the other as JSON has them, with their quotes, and a flat table leads to them: a
-// look-up touches one slot and the name itself, and allocates nothing. One thread.
+// A flat table leads to records that stand one after the other, id and name together: a look-up touches two
+// cache lines and allocates nothing. One thread.
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "alloc/node_state.h"
-#include "json/padded_buffer.h"
 
 namespace tessera::extender {
 
 // The id of nobody.
 inline constexpr alloc::NodeId kUnknownNode{0xFFFF'FFFF};
 
-// Whether the text stands in JSON as it is. Names of nodes do: they are DNS names.
-bool is_plain(std::string_view text);
-
-// Whether `size` bytes are equal. Behind both are json::kPadding bytes that may be read.
-bool equal_padded(const char* a, const char* b, std::size_t size);
-
 class NodeIndex {
  public:
-  // `id` is the node of that name from now on. A name that is not plain is not kept: no API server has it.
+  // `id` is the node of that name from now on.
   void put(std::string_view name, alloc::NodeId id);
   void erase(std::string_view name);
 
-  // `name` has json::kPadding readable bytes behind it. kUnknownNode: nobody.
-  [[nodiscard]] alloc::NodeId find_padded(std::string_view name) const;
-
-  // The node's name in quotes, padded; empty for an id that is not here.
-  [[nodiscard]] std::string_view quoted(alloc::NodeId id) const {
-    if (raw(id) >= places_.size()) {
-      return {};
-    }
-    const Place& place = places_[raw(id)];
-    return {names_.text().data() + place.offset, place.size};
-  }
+  // Both want json::kPadding readable bytes behind the name: it is read in words.
+  static std::uint32_t hash_padded(std::string_view name);
+  // kUnknownNode: nobody. `hash` is that of the name.
+  [[nodiscard]] alloc::NodeId find_padded(std::string_view name, std::uint32_t hash) const;
 
   [[nodiscard]] std::size_t size() const { return count_; }
   // Another number whenever a name comes, goes or gets another id.
   [[nodiscard]] std::uint64_t generation() const { return generation_; }
 
  private:
+  static constexpr std::uint32_t kEmpty = 0xFFFF'FFFF;
+
   struct Slot {
     std::uint32_t hash = 0;
-    alloc::NodeId id = kUnknownNode;
-  };
-  struct Place {
-    std::uint32_t offset = 0;
-    std::uint32_t size = 0;  // with quotes; 0: no such node
+    std::uint32_t record = kEmpty;  // where it begins in words_
   };
 
   [[nodiscard]] std::size_t slot_of(std::string_view name, std::uint32_t hash) const;
   void drop_slot(std::size_t slot);
   void rebuild(std::size_t slots);
 
-  json::PaddedBuffer names_;
-  std::vector<Slot> table_;    // open addressing, a power of two, at most half full
-  std::vector<Place> places_;  // by NodeId
+  // A record: id and length in one word, then the name, filled up with zeros.
+  std::vector<std::uint64_t> words_;
+  std::vector<Slot> table_;  // open addressing, a power of two, at most a quarter full
   std::size_t count_ = 0;
-  std::size_t used_bytes_ = 0;  // of names_; the rest belonged to nodes that are gone
+  std::size_t words_used_ = 0;  // the rest belonged to nodes that are gone
   std::uint64_t generation_ = 0;
 };
 

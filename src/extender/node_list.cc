@@ -1,50 +1,21 @@
 #include "extender/node_list.h"
 
-#include <algorithm>
-#include <cstring>
+#include "extender/quote_scan.h"
+#include "json/escape.h"
 
 namespace tessera::extender {
-
-namespace {
-
-// Where the string that begins at `at` ends, behind its closing quote; npos if it does not.
-std::size_t end_of_string(std::string_view text, std::size_t at) {
-  const std::size_t quote = text.find('"', at + 1);
-  if (quote == std::string_view::npos || text[quote - 1] != '\\') {
-    return quote == std::string_view::npos ? quote : quote + 1;
-  }
-  for (std::size_t i = at + 1; i < text.size(); ++i) {
-    if (text[i] == '\\') {
-      ++i;
-    } else if (text[i] == '"') {
-      return i + 1;
-    }
-  }
-  return std::string_view::npos;
-}
-
-}  // namespace
-
-inline void NodeList::add(std::size_t start, alloc::NodeId id) {
-  if (size_ == ids_.size()) {
-    ids_.resize(std::max<std::size_t>(256, size_ * 2));
-    starts_.resize(ids_.size() + 1);
-  }
-  starts_[size_] = static_cast<std::uint32_t>(start);
-  ids_[size_++] = id;
-}
 
 const NodeList* NodeLists::read(json::PaddedView text) {
   ++calls_;
   Known* oldest = &known_.front();
   for (Known& known : known_) {
-    if (known.used != 0 && known.text == text.text() && known.generation == index_.generation()) {
+    if (known.used != 0 && known.generation == index_.generation() && known.text == text.text()) {
       known.used = calls_;
       return &known.list;
     }
     oldest = known.used < oldest->used ? &known : oldest;
   }
-  if (!read_into(text.text(), oldest->list)) {
+  if (!read_into(text, oldest->list)) {
     oldest->used = 0;
     return nullptr;
   }
@@ -54,53 +25,59 @@ const NodeList* NodeLists::read(json::PaddedView text) {
   return &oldest->list;
 }
 
-bool NodeLists::read_into(std::string_view text, NodeList& list) {
-  list.size_ = 0;
+bool NodeLists::read_into(json::PaddedView text, NodeList& list) {
+  bool odd = false;
+  const std::size_t quotes = find_quotes(text, list.quotes_, odd);
+  const std::size_t count = quotes / 2;
+  list.ids_.resize(count);
   list.unknown_ = 0;
-  list.odd_ = false;
-  if (text.empty()) {
-    return true;
+  if (odd || quotes % 2 != 0 || count == 0) {
+    return text.empty();
   }
-  alloc::NodeId last = kUnknownNode;
-  std::size_t at = 0;
-  while (true) {
-    const std::size_t start = at;
-    alloc::NodeId id = raw(last) < next_.size() ? next_[raw(last)] : kUnknownNode;
-    const std::string_view expected = index_.quoted(id);
-    if (!expected.empty() && expected.size() <= text.size() - at &&
-        equal_padded(expected.data(), text.data() + at, expected.size())) {
-      at += expected.size();
-    } else {
-      if (text[at] != '"') {
-        return false;
-      }
-      at = end_of_string(text, at);
-      if (at == std::string_view::npos) {
-        return false;
-      }
-      const std::string_view name = text.substr(start + 1, at - start - 2);
-      id = index_.find_padded(name);
-      if (id == kUnknownNode) {
-        ++list.unknown_;
-        list.odd_ = list.odd_ || !is_plain(name);
-      } else if (last != kUnknownNode) {
-        if (raw(last) >= next_.size()) {
-          next_.resize(raw(last) + std::size_t{1}, kUnknownNode);
-        }
-        next_[raw(last)] = id;
-      }
-    }
-    list.add(start, id);
-    last = id == kUnknownNode ? last : id;
-    if (at == text.size()) {
-      break;
-    }
-    if (text[at] != ',' || ++at == text.size()) {
-      return false;
-    }
+  const std::uint32_t* at = list.quotes_.data();
+  hashes_.resize(count);
+  std::uint32_t* hashes = hashes_.data();
+  bool well_formed = at[0] == 0 && at[quotes - 1] + 1 == text.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    const char* name = text.data() + at[2 * i] + 1;
+    const std::size_t size = at[2 * i + 1] - at[2 * i] - 1;
+    hashes[i] = NodeIndex::hash_padded({name, size});
+    // Between two names there is a comma and nothing else.
+    const bool joined = i + 1 == count || (at[2 * i + 2] == at[2 * i + 1] + 2 && name[size + 1] == ',');
+    well_formed = well_formed && joined;
   }
-  list.starts_[list.size_] = static_cast<std::uint32_t>(text.size() + 1);
+  if (!well_formed) {
+    return false;
+  }
+  alloc::NodeId* ids = list.ids_.data();
+  for (std::size_t i = 0; i < count; ++i) {
+    const char* name = text.data() + at[2 * i] + 1;
+    ids[i] = index_.find_padded({name, at[2 * i + 1] - at[2 * i] - 1}, hashes[i]);
+    list.unknown_ += ids[i] == kUnknownNode ? 1 : 0;
+  }
   return true;
+}
+
+const NodeList* NodeLists::write(std::span<const std::string_view> names, json::PaddedBuffer& text) {
+  text.clear();
+  written_.quotes_.clear();
+  written_.ids_.clear();
+  written_.unknown_ = 0;
+  std::string quoted;
+  for (const std::string_view name : names) {
+    quoted.assign(written_.ids_.empty() ? "" : ",");
+    const std::size_t begin = text.size() + quoted.size();
+    json::append_quoted(quoted, name);
+    text.append(quoted);
+    written_.quotes_.push_back(static_cast<std::uint32_t>(begin));
+    written_.quotes_.push_back(static_cast<std::uint32_t>(text.size() - 1));
+    json::PaddedBuffer padded(name);
+    const std::string_view key = padded.view().text();
+    const alloc::NodeId id = index_.find_padded(key, NodeIndex::hash_padded(key));
+    written_.ids_.push_back(id);
+    written_.unknown_ += id == kUnknownNode ? 1 : 0;
+  }
+  return &written_;
 }
 
 }  // namespace tessera::extender

@@ -2,10 +2,10 @@
 //
 // The nodes of a call: thousands of quoted names, "a","b","c", read into ids of the ledger.
 //
-// kube-scheduler sends the same names again and again, and what differs is how they are shuffled: its threads
-// look at nodes in runs, and those that failed are missing. So each name is first compared with the one that
-// came after its predecessor last time, which nearly always hits and needs no hash; a list that is byte for
-// byte one of the last few (prioritize after filter) is not read at all. One thread.
+// kube-scheduler's threads look at nodes side by side, so the order of the names differs from call to call
+// and nothing can be guessed from the last one. All names are found first, then hashed, then looked up: steps
+// that do not wait for each other. Only a list that is byte for byte one of the last few is not read again:
+// prioritize after a filter that all have passed. One thread.
 #pragma once
 
 #include <array>
@@ -22,27 +22,23 @@ namespace tessera::extender {
 
 class NodeList {
  public:
-  [[nodiscard]] std::size_t size() const { return size_; }
+  [[nodiscard]] std::size_t size() const { return ids_.size(); }
   // In the order of the list; kUnknownNode for names that the index does not have.
-  [[nodiscard]] std::span<const alloc::NodeId> ids() const { return {ids_.data(), size_}; }
+  [[nodiscard]] std::span<const alloc::NodeId> ids() const { return ids_; }
   [[nodiscard]] std::size_t unknown() const { return unknown_; }
-  // Some unknown name holds escapes or bytes beyond ASCII: what stands in the text need not be the name.
-  [[nodiscard]] bool odd() const { return odd_; }
 
   // Elements lo..hi-1 as they stand in `text`, which must be what the list was read from.
   [[nodiscard]] std::string_view quoted(std::string_view text, std::size_t lo, std::size_t hi) const {
-    return text.substr(starts_[lo], starts_[hi] - 1 - starts_[lo]);
+    const std::uint32_t begin = quotes_[2 * lo];
+    return {text.data() + begin, quotes_[2 * hi - 1] + 1 - begin};
   }
 
  private:
   friend class NodeLists;
-  void add(std::size_t start, alloc::NodeId id);
 
-  std::vector<std::uint32_t> starts_;  // where each begins, and one past the end for the next after the last
-  std::vector<alloc::NodeId> ids_;     // both longer than size_: grown once, then used again
-  std::size_t size_ = 0;
+  std::vector<std::uint32_t> quotes_;  // where each name begins and ends; longer than needed
+  std::vector<alloc::NodeId> ids_;
   std::size_t unknown_ = 0;
-  bool odd_ = false;
 };
 
 class NodeLists {
@@ -50,8 +46,12 @@ class NodeLists {
   // Refers to the index, which must live longer.
   explicit NodeLists(const NodeIndex& index) : index_(index) {}
 
-  // The list, valid until the next call; null when the text is not names in quotes with a comma between.
+  // The list, valid until the next call; null when the text is not names in quotes with a comma between and
+  // nothing else. A name that holds escapes or bytes beyond ASCII need not be what it looks like: then it is
+  // null too.
   const NodeList* read(json::PaddedView text);
+  // The list of names that were read in another way, and its text. Valid until the next call.
+  const NodeList* write(std::span<const std::string_view> names, json::PaddedBuffer& text);
 
  private:
   static constexpr std::size_t kRemembered = 3;
@@ -63,11 +63,12 @@ class NodeLists {
     NodeList list;
   };
 
-  bool read_into(std::string_view text, NodeList& list);
+  bool read_into(json::PaddedView text, NodeList& list);
 
   const NodeIndex& index_;
   std::array<Known, kRemembered> known_;
-  std::vector<alloc::NodeId> next_;  // by node: who came after it last time
+  NodeList written_;
+  std::vector<std::uint32_t> hashes_;
   std::uint64_t calls_ = 0;
 };
 

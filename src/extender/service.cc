@@ -14,10 +14,6 @@ namespace tessera::extender {
 
 namespace {
 
-// Of the GPU share original and of the two generations of the topology scheduler.
-constexpr std::string_view kShares = "/gpushare-scheduler";
-constexpr std::array<std::string_view, 2> kTopologies{"/gputopology-scheduler", "/gpu-scheduler-extender"};
-
 // What stands after `prefix` and a slash; nothing when the path is another one.
 std::optional<std::string_view> below(std::string_view path, std::string_view prefix) {
   if (!path.starts_with(prefix) || path.size() <= prefix.size() || path[prefix.size()] != '/') {
@@ -79,30 +75,27 @@ void Service::handle_health(http::Request& request, http::Reply reply) {
 }
 
 void Service::handle(http::Request& request, http::Reply reply) {
-  const std::string_view path = request.path();
-  if (const auto rest = below(path, kShares)) {
-    if (const auto node = inspected(*rest)) {
-      request.set_route("inspect");
-      if (is_get(request, reply)) {
-        reply.send({.body = inspect_shares(books_, *node)});
-      }
-      return;
+  using Inspect = std::string (*)(const Books&, std::string_view);
+  // Of the GPU share original and of the two generations of the topology scheduler.
+  static constexpr std::array<std::pair<std::string_view, Inspect>, 3> kPrefixes{
+      {{"/gpushare-scheduler", inspect_shares},
+       {"/gputopology-scheduler", inspect_topology},
+       {"/gpu-scheduler-extender", inspect_topology}}};
+  for (const auto& [prefix, inspect] : kPrefixes) {
+    const auto rest = below(request.path(), prefix);
+    if (!rest) {
+      continue;
     }
-    verb(*rest, request, std::move(reply));
-    return;
-  }
-  for (const std::string_view prefix : kTopologies) {
-    if (const auto rest = below(path, prefix)) {
-      if (const auto node = inspected(*rest)) {
-        request.set_route("inspect");
-        if (is_get(request, reply)) {
-          reply.send({.body = inspect_topology(books_, *node)});
-        }
-        return;
-      }
+    const auto node = inspected(*rest);
+    if (!node) {
       verb(*rest, request, std::move(reply));
       return;
     }
+    request.set_route("inspect");
+    if (is_get(request, reply)) {
+      reply.send({.body = inspect(books_, *node)});
+    }
+    return;
   }
   handle_health(request, std::move(reply));
 }

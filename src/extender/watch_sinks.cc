@@ -8,8 +8,13 @@
 
 namespace tessera::extender {
 
-PodSink::PodSink(Books& books, std::function<void()> on_synced)
+BooksSink::BooksSink(Books& books, std::function<void()> on_synced)
     : books_(books), on_synced_(std::move(on_synced)) {}
+
+void BooksSink::unreadable(const kube::ObjectMeta& meta, const Error& error) {
+  const std::string name = meta.namespace_name.empty() ? meta.name : meta.namespace_name + "/" + meta.name;
+  log::warn("object unreadable", {{"name", name}, {"why", error}});
+}
 
 Status PodSink::decode(kube::ObjectJson& object, kube::ObjectMeta& meta) {
   return kube::decode_pod(object, books_.names(), meta, pod_);
@@ -23,14 +28,6 @@ void PodSink::forget(const kube::ObjectMeta& meta) {
   books_.forget_pod(meta.uid);
 }
 
-void PodSink::unreadable(const kube::ObjectMeta& meta, const Error& error) {
-  ++unreadable_;
-  log::warn("pod unreadable", {{"pod", meta.namespace_name + "/" + meta.name}, {"why", error}});
-}
-
-NodeSink::NodeSink(Books& books, std::function<void()> on_synced)
-    : books_(books), on_synced_(std::move(on_synced)) {}
-
 Status NodeSink::decode(kube::ObjectJson& object, kube::ObjectMeta& meta) {
   return kube::decode_node(object, books_.names(), meta, node_);
 }
@@ -41,11 +38,6 @@ void NodeSink::keep(const kube::ObjectMeta& /*meta*/) {
 
 void NodeSink::forget(const kube::ObjectMeta& meta) {
   books_.forget_node(meta.name);
-}
-
-void NodeSink::unreadable(const kube::ObjectMeta& meta, const Error& error) {
-  ++unreadable_;
-  log::warn("node unreadable", {{"node", meta.name}, {"why", error}});
 }
 
 }  // namespace tessera::extender

@@ -12,45 +12,45 @@
 
 namespace tessera::extender {
 
-// Pods. One that cannot be read keeps what it held: taking GPUs away from a running pod because of a bad
-// label would give them away twice.
-class PodSink final : public kube::ObjectSink {
+// What both have in common: an object that cannot be read changes nothing. Taking GPUs away from a running
+// pod because of a bad label would give them away twice.
+class BooksSink : public kube::ObjectSink {
  public:
   // `books` must live longer. `on_synced` is called each time all has been brought.
-  PodSink(Books& books, std::function<void()> on_synced);
+  BooksSink(Books& books, std::function<void()> on_synced);
 
-  Status decode(kube::ObjectJson& object, kube::ObjectMeta& meta) override;
-  void keep(const kube::ObjectMeta& meta) override;
-  void forget(const kube::ObjectMeta& meta) override;
-  void unreadable(const kube::ObjectMeta& meta, const Error& error) override;
-  void synced() override { on_synced_(); }
+  void unreadable(const kube::ObjectMeta& meta, const Error& error) final;
+  void synced() final { on_synced_(); }
 
-  [[nodiscard]] std::uint64_t unreadable_total() const { return unreadable_; }
+ protected:
+  Books& books_;
 
  private:
-  Books& books_;
   std::function<void()> on_synced_;
-  alloc::PodSpec pod_;
-  std::uint64_t unreadable_ = 0;
 };
 
-class NodeSink final : public kube::ObjectSink {
+class PodSink final : public BooksSink {
  public:
-  NodeSink(Books& books, std::function<void()> on_synced);
+  using BooksSink::BooksSink;
 
   Status decode(kube::ObjectJson& object, kube::ObjectMeta& meta) override;
   void keep(const kube::ObjectMeta& meta) override;
   void forget(const kube::ObjectMeta& meta) override;
-  void unreadable(const kube::ObjectMeta& meta, const Error& error) override;
-  void synced() override { on_synced_(); }
-
-  [[nodiscard]] std::uint64_t unreadable_total() const { return unreadable_; }
 
  private:
-  Books& books_;
-  std::function<void()> on_synced_;
+  alloc::PodSpec pod_;
+};
+
+class NodeSink final : public BooksSink {
+ public:
+  using BooksSink::BooksSink;
+
+  Status decode(kube::ObjectJson& object, kube::ObjectMeta& meta) override;
+  void keep(const kube::ObjectMeta& meta) override;
+  void forget(const kube::ObjectMeta& meta) override;
+
+ private:
   alloc::NodeSpec node_;
-  std::uint64_t unreadable_ = 0;
 };
 
 }  // namespace tessera::extender

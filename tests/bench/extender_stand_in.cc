@@ -144,7 +144,7 @@ class Api {
 }  // namespace
 
 std::string node_name(unsigned i) {
-  return fmt::format("gpu-node-{}", i);
+  return fmt::format("gpu-node-{:04}", i);
 }
 
 std::string waiting_uid(unsigned i) {

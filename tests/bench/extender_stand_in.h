@@ -35,9 +35,9 @@ class Child {
 };
 
 struct StandInCluster {
-  unsigned nodes = 5'000;     // DGX-1V, as `tessera inventory` prints them
-  unsigned pods = 40'000;     // bound, each with a share of a GPU
-  unsigned waiting = 20'000;  // unbound, "waiting-0" and up, for binds
+  unsigned nodes = 5'000;    // DGX-1V, as `tessera inventory` prints them
+  unsigned pods = 40'000;    // bound, each with a share of a GPU
+  unsigned waiting = 4'000;  // unbound, "waiting-0" and up, for binds
 };
 
 std::string node_name(unsigned i);

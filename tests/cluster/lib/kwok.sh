@@ -2,16 +2,20 @@
 # shellcheck disable=SC2034,SC2154 # the library is loaded as a whole: names set here are read there
 # Simulated nodes: real Node objects whose kubelet is played by kwok. Sourced.
 #
-# To simulate other machines, print other Node objects: anything with the annotation kwok.x-k8s.io/node=fake is
-# taken over, and the capacity it was created with is kept.
+# Machines with GPUs come from `tessera inventory`. To simulate still others, create other Node objects: anything with
+# the annotation kwok.x-k8s.io/node=fake is taken over, and the capacity it was created with is kept.
 
 # A thousand nodes that renew their leases every 10 s, as kubelets do, would keep two cores busy with nothing
 # else. They renew every SIM_LEASE_SECONDS / 4, and the controller manager is told to be that patient.
 SIM_LEASE_SECONDS=240
 SIM_GRACE_SECONDS=300
 
-# sim_node_manifests COUNT: one JSON List of Node objects, sim-0001 and up.
+# sim_node_manifests COUNT: one JSON List of Node objects, sim-0001 and up, SIM_MACHINE each.
 sim_node_manifests() {
+  if [[ -n ${SIM_MACHINE:-} ]]; then
+    gpu_node_manifests sim "$1" "$SIM_MACHINE"
+    return
+  fi
   jq -cn --argjson count "$1" '
     def name: tostring | "sim-" + ("0000" + .)[-([length, 4] | max):];
     {cpu: "64", memory: "512Gi", pods: "110", "ephemeral-storage": "1Ti"} as $has |
@@ -22,6 +26,34 @@ sim_node_manifests() {
         labels: {"kubernetes.io/hostname": ., "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64",
                  "tessera.test/simulated": "true"}},
       status: {capacity: $has, allocatable: $has}}]}'
+}
+
+# gpu_node_manifests PREFIX COUNT MACHINE: nodes PREFIX-0001 and up as tessera-agent would have made them; MACHINE is
+# built into `tessera inventory` or the path of a description.
+gpu_node_manifests() {
+  "$(tessera_program)" inventory --machine "$3" --name "$1" --count "$2" -o json | jq -c --arg prefix "$1" '
+    def name: tostring | $prefix + "-" + ("0000" + .)[-([length, 4] | max):];
+    (if .kind == "List" then .items else [.] end) as $nodes |
+    {apiVersion: "v1", kind: "List", items: [range($nodes | length) | (. + 1 | name) as $name | $nodes[.] |
+      .metadata.name = $name | .metadata.labels["kubernetes.io/hostname"] = $name |
+      .metadata.labels["tessera.test/simulated"] = "true"]}'
+}
+
+# tessera_program: the command-line program of this checkout, or TESSERA.
+tessera_program() {
+  local root program
+  root=$(cd "$CLUSTER_DIR/../.." && pwd)
+  for program in "${TESSERA:-$root/build/dev/bin/tessera}" "$root/build/release/bin/tessera"; do
+    [[ -x $program ]] && say "$program" && return
+  done
+  die "--sim-machine needs the program tessera; \"make build\" builds it, or set TESSERA to its path"
+}
+
+# sim_machine_known: refuses a machine that "tessera inventory" does not know.
+sim_machine_known() {
+  local program problem
+  program=$(tessera_program) || exit 1
+  problem=$("$program" inventory --machine "$SIM_MACHINE" 2>&1 >/dev/null) || die "--sim-machine $SIM_MACHINE: $problem"
 }
 
 # kwok has no behaviour of its own; these stages are all of it.

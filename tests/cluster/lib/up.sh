@@ -4,10 +4,11 @@
 
 up_usage() {
   cat <<EOF
-usage: cluster up [--name NAME] [--nodes 0|1|2] [--sim-nodes N] [--scheduler-config FILE] [--k8s 1.36|1.33]
+usage: cluster up [--name NAME] [--nodes 0|1|2] [--sim-nodes N [--sim-machine M]] [--scheduler-config FILE] [--k8s 1.36|1.33]
 
   --nodes N             real nodes, node-a and node-b (default 1)
   --sim-nodes N         simulated nodes, sim-0001 and up (default 0)
+  --sim-machine M       what they are: a machine with GPUs that "tessera inventory" knows, for example dgx1v (default: none)
   --scheduler-config F  a KubeSchedulerConfiguration; clientConnection.kubeconfig is filled in where it is missing
   --k8s V               Kubernetes version (default $K8S_DEFAULT); another one is built at first use, in about 8 minutes
 EOF
@@ -15,11 +16,12 @@ EOF
 
 cluster_up() {
   local begin=0
-  NODES=1 SIM_NODES=0 SCHEDULER_CONFIG='' K8S=$K8S_DEFAULT
+  NODES=1 SIM_NODES=0 SIM_MACHINE='' SCHEDULER_CONFIG='' K8S=$K8S_DEFAULT
   while (($#)); do
     case $1 in
       --nodes) NODES=${2:-} && shift 2 ;;
       --sim-nodes) SIM_NODES=${2:-} && shift 2 ;;
+      --sim-machine) SIM_MACHINE=${2:-} && shift 2 ;;
       --scheduler-config) SCHEDULER_CONFIG=${2:-} && shift 2 ;;
       --k8s) K8S=${2:-} && shift 2 ;;
       -h | --help) up_usage && return ;;
@@ -29,6 +31,7 @@ cluster_up() {
   [[ $NODES =~ ^[012]$ ]] || die "--nodes $NODES: this machine can be 0, 1 or 2 real nodes; see --sim-nodes for more"
   [[ $SIM_NODES =~ ^[0-9]{1,5}$ ]] || die "--sim-nodes $SIM_NODES: must be a number"
   SIM_NODES=$((10#$SIM_NODES))
+  [[ -z $SIM_MACHINE ]] || sim_machine_known
   [[ " $K8S_CHOICES " == *" $K8S "* ]] || die "--k8s $K8S: there is $K8S_CHOICES"
   if [[ -n $SCHEDULER_CONFIG ]]; then
     [[ -r $SCHEDULER_CONFIG ]] || die "--scheduler-config $SCHEDULER_CONFIG: no such file"

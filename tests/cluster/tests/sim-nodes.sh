@@ -17,4 +17,17 @@ wait_for 60 "50 pods run on them" rolled_out || true
 kubectl delete deployment many >/dev/null
 no_pods() { [[ -z $(kubectl get pods -o name) ]]; }
 wait_for 60 "and go when they are deleted" no_pods || true
+cluster down >/dev/null
+
+# Machines with GPUs, as "tessera inventory" prints them; only where it is built.
+if (tessera_program) >/dev/null 2>&1; then
+  expect_match "a machine that nobody knows is refused" 'sim-machine nothing: .*nothing' \
+    "$(cluster up --nodes 0 --sim-nodes 1 --sim-machine nothing 2>&1 || true)"
+  cluster_start --as gpu --nodes 0 --sim-nodes 20 --sim-machine dgx1v
+  expect "20 DGX-1V are Ready" 20 "$(sim_nodes_ready)"
+  expect "they have 8 GPUs of 32 GiB" "8 256" \
+    "$(kubectl get node sim-0020 -o 'jsonpath={.status.allocatable.aliyun\.com/gpu} {.status.allocatable.aliyun\.com/gpu-mem}')"
+  expect "and an inventory that tells which, no two nodes the same" 160 \
+    "$(kubectl get nodes -o json | jq '[.items[].metadata.annotations["tessera.io/inventory"] | fromjson | .gpus[].uuid] | unique | length')"
+fi
 finish

@@ -1,29 +1,47 @@
 #!/usr/bin/env bash
-# Two replicas behind a Service (make soak): only the leader binds; one that is stopped past its lease is replaced and does
-# not bind when it wakes up; an orderly end hands over at once.
+# Two replicas behind a Service (make soak): only the leader binds and carries the label that the Service selects; one that is
+# stopped past its lease, or cannot reach it, is replaced and does not bind any more; an orderly end hands over at once.
 set -euo pipefail
 # shellcheck source=lib.sh
 source "$(dirname "$0")/lib.sh"
 OTHER_PORT=39998
+[[ -x $PROXY ]] || { say "$TEST_NAME: skipped: $PROXY is not built" && exit 77; }
 
 extender_cluster_start
 gpu_nodes 2 4 10
+# The pods that the replicas take themselves for: they only have to exist.
+for replica in one two; do
+  kubectl run "replica-$replica" --image=none --restart=Never >/dev/null
+done
+labelled() { [[ $(kubectl get pods -l tessera.io/leader=true -o name) == "pod/replica-$1" ]]; }
+
 # Two replicas that elect a leader. Nobody but the leader binds.
-extender_start --attach service --lease-namespace default
+proxy_start
+export POD_NAMESPACE=default
+POD_NAME=replica-one extender_start --attach service
 first=$EXTENDER_PID
-(KUBECONFIG=$S/kube/admin in_cluster_network setpriv --pdeathsig KILL -- "$EXTENDER" --listen "127.0.0.1:$OTHER_PORT" --attach service \
-  --lease-namespace default >>"$S/extender-other.log" 2>&1) &
+(KUBECONFIG=$EXTENDER_KUBECONFIG POD_NAME=replica-two in_cluster_network setpriv --pdeathsig KILL -- "$EXTENDER" --listen "127.0.0.1:$OTHER_PORT" \
+  --attach service >>"$S/extender-other.log" 2>&1) &
 second=$!
 wait_for 30 "the first replica is ready" extender_ready || true
 wait_for 30 "the second replica is ready" extender_ready "$OTHER_PORT" || true
 leads() { [[ $(metric tessera_extender_leading "$1") == 1 ]]; }
 one_leads() { leads "$PORT" || leads "$OTHER_PORT"; }
 wait_for 30 "one of them leads" one_leads || true
-if leads "$PORT"; then leader=$first leader_port=$PORT follower_port=$OTHER_PORT; else leader=$second leader_port=$OTHER_PORT follower_port=$PORT; fi
+if leads "$PORT"; then
+  leader=$first leader_port=$PORT follower_port=$OTHER_PORT leader_name=one follower_name=two
+else
+  leader=$second leader_port=$OTHER_PORT follower_port=$PORT leader_name=two follower_name=one
+fi
+wait_for 10 "the Service would find the leader, and only it" labelled "$leader_name" || true
 
-jq -c '.items[0].spec.schedulerName = "nobody"' <<<"$(pods_json alone 1 '{"aliyun.com/gpu-mem": "2"}')" | kubectl create -f - >/dev/null
-uid=$(kubectl get pod alone-0001 -o 'jsonpath={.metadata.uid}')
-bind_body=$(jq -cn --arg uid "$uid" '{PodName: "alone-0001", PodNamespace: "default", PodUID: $uid, Node: "gpu-0001"}')
+# waiting_pod NAME: makes a pod that no scheduler takes; the body of a call that binds it.
+waiting_pod() {
+  pods_json "$1" 1 '{"aliyun.com/gpu-mem": "2"}' | jq -c '.items[0].spec.schedulerName = "nobody"' | kubectl create -f - >/dev/null
+  kubectl get pod "$1-0001" -o json |
+    jq -c '{PodName: .metadata.name, PodNamespace: .metadata.namespace, PodUID: .metadata.uid, Node: "gpu-0001"}'
+}
+bind_body=$(waiting_pod alone)
 expect_match "the follower does not bind" 'does not lead' "$(send bind "$bind_body" "$follower_port")"
 expect "the leader binds" '{"Error":""}' "$(send bind "$bind_body" "$leader_port")"
 expect "asked again it says the same" '{"Error":""}' "$(send bind "$bind_body" "$leader_port")"
@@ -35,14 +53,22 @@ wait_for 30 "a stopped leader is replaced" follower_leads || true
 took=$((($(now_ms) - begin) / 1000))
 check "within 5 s after its lease of 15 s ($took s)" test "$took" -le 20
 kill -CONT "$leader"
-jq -c '.items[0].spec.schedulerName = "nobody"' <<<"$(pods_json late 1 '{"aliyun.com/gpu-mem": "2"}')" | kubectl create -f - >/dev/null
-uid=$(kubectl get pod late-0001 -o 'jsonpath={.metadata.uid}')
-bind_body=$(jq -cn --arg uid "$uid" '{PodName: "late-0001", PodNamespace: "default", PodUID: $uid, Node: "gpu-0001"}')
+wait_for 20 "the label goes to the new leader" labelled "$follower_name" || true
+bind_body=$(waiting_pod late)
 expect_match "the old leader, awake again, does not bind" 'does not lead' "$(send bind "$bind_body" "$leader_port")"
 expect "the new one does" '{"Error":""}' "$(send bind "$bind_body" "$follower_port")"
 
+# Nobody can renew: after the deadline nobody leads, and nobody binds. Then all is as before.
+inject '{"kind":"cut","target":"/leases/","times":-1}'
+bind_body=$(waiting_pod leaderless)
+nobody_leads() { ! one_leads; }
+wait_for 20 "who cannot renew its lease stops leading" nobody_leads || true
+expect_match "and does not bind" 'does not lead' "$(send bind "$bind_body" "$follower_port")"
+proxy DELETE faults
+wait_for 30 "one of them leads again" one_leads || true
+if leads "$PORT"; then going=$first stays_port=$OTHER_PORT; else going=$second stays_port=$PORT; fi
+
 # An orderly end hands the lease over at once.
-if ((leader == first)); then going=$second stays_port=$PORT; else going=$first stays_port=$OTHER_PORT; fi
 begin=$(now_ms)
 kill "$going"
 stays_leads() { leads "$stays_port"; }

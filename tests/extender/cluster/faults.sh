@@ -1,16 +1,22 @@
 #!/usr/bin/env bash
-# The long one (make soak): extender killed, API server restarted, etcd paused, each while 500 pods are being scheduled.
-# After each, books and cluster agree and nothing is given away twice.
+# The long one (make soak): extender killed, API server restarted, etcd paused, and through the fault proxy every call of the
+# extender cut, refused, delayed or answered into the void, each while 500 pods are being scheduled where exactly 500 fit.
+# After each, books and cluster agree and nothing is given away twice. SOAK_FAULTS chooses some of the faults.
 set -euo pipefail
 # shellcheck source=lib.sh
 source "$(dirname "$0")/lib.sh"
 ROUNDS=${SOAK_ROUNDS:-3}
+[[ -x $PROXY ]] || { say "$TEST_NAME: skipped: $PROXY is not built" && exit 77; }
+export CLUSTER_EXPECT_DEAD="kube-apiserver kube-scheduler kube-controller-manager kwok"
 
 extender_cluster_start
 gpu_nodes 25 4 10
+
+proxy_start
 extender_start
 wait_for 20 "the extender is ready" extender_ready || finish
 
+expired='"status":410,"body":"{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"status\":\"Failure\",\"reason\":\"Expired\",\"code\":410}"'
 # fault NAME: does it while pods are being scheduled.
 fault() {
   case $1 in
@@ -19,33 +25,68 @@ fault() {
       wait "$EXTENDER_PID" 2>/dev/null || true
       extender_start
       ;;
-    restart-apiserver)
-      cluster restart kube-apiserver
-      ;;
+    restart-apiserver) cluster restart kube-apiserver ;;
     pause-etcd)
       tell_driver signal etcd STOP
       sleep 6 # longer than a bind may take
       tell_driver signal etcd CONT
       ;;
+    cut-everything) for _ in 1 2 3 4 5; do proxy POST reset && sleep 0.3; done ;;
+    freeze)
+      proxy POST freeze
+      sleep 6 # likewise
+      proxy POST thaw
+      ;;
+    refuse)
+      proxy POST refuse
+      proxy POST cut
+      sleep 3
+      proxy POST admit
+      ;;
+    bind-lost) inject '{"kind":"lose-answer","method":"POST","target":"/binding","times":40}' ;;
+    bind-cut) inject '{"kind":"cut","method":"POST","target":"/binding","times":40,"reset":true}' ;;
+    bind-refused) inject '{"kind":"answer","method":"POST","target":"/binding","times":20,"status":500}' ;;
+    bind-throttled) inject '{"kind":"answer","method":"POST","target":"/binding","times":20,"status":429,"retry_after":1}' ;;
+    bind-late) inject '{"kind":"delay","method":"POST","target":"/binding","times":20,"delay_ms":5000}' ;;
+    bind-and-get-lost)
+      inject '{"kind":"lose-answer","method":"POST","target":"/binding","times":20}'
+      inject '{"kind":"cut","method":"GET","target":"/pods/","times":20}'
+      ;;
+    events-refused) inject '{"kind":"answer","method":"POST","target":"/events","times":-1,"status":403}' ;;
+    events-late) inject '{"kind":"delay","method":"POST","target":"/events","times":50,"delay_ms":4000}' ;;
+    watch-half) inject '{"kind":"half-chunk","target":"watch=","after_lines":3,"times":4}' && proxy POST cut ;;
+    watch-twice) inject '{"kind":"duplicate","target":"watch=","times":2}' && proxy POST cut ;;
+    watch-ends) inject '{"kind":"end-stream","target":"watch=","after_lines":2,"times":6}' && proxy POST cut ;;
+    watch-expired) inject "{\"kind\":\"answer\",\"target\":\"watch=\",\"times\":2,$expired}" && proxy POST cut ;;
+    list-truncated)
+      inject "{\"kind\":\"answer\",\"target\":\"watch=\",\"times\":2,$expired}"
+      inject '{"kind":"truncate","method":"GET","target":"limit=","after_bytes":9000,"times":3}'
+      proxy POST cut
+      ;;
   esac
 }
-export CLUSTER_EXPECT_DEAD="kube-apiserver kube-scheduler kube-controller-manager kwok"
 
+all_faults="kill-extender restart-apiserver pause-etcd cut-everything freeze refuse bind-lost bind-cut bind-refused bind-throttled
+  bind-late bind-and-get-lost events-refused events-late watch-half watch-twice watch-ends watch-expired list-truncated"
 for ((round = 1; round <= ROUNDS; round++)); do
-  for what in kill-extender restart-apiserver pause-etcd; do
+  for what in ${SOAK_FAULTS:-$all_faults}; do
     set_name=s$round-$what
-    pods_json "$set_name" 500 '{"aliyun.com/gpu-mem": "2"}' | kubectl create -f - >/dev/null
+    create_in_background "$set_name" 500 '{"aliyun.com/gpu-mem": "2"}'
     some_run() { (($(running "$set_name") >= 50)); }
-    wait_for 120 "round $round: pods begin to run" some_run || true
+    wait_for 120 "round $round, $what: pods begin to run" some_run || true
     fault "$what"
+    wait "$CREATION_PID" || true
     wait_for 60 "$what: the extender is ready" extender_ready || true
     wait_for 300 "$what: all 500 run" all_running "$set_name" 500 || true
     check_books "$what: annotations, books and inventory agree"
+    proxy DELETE faults
     kubectl delete pods --all --wait=false >/dev/null
     wait_for 120 "$what: and all go" no_pods || true
     check_books "$what: and nothing stays in the books"
   done
 done
+hit=$(seen_faulty)
+check "the proxy has failed some of its calls ($hit)" test "$hit" -ge 1
 kill "$EXTENDER_PID"
 wait "$EXTENDER_PID" || true
 finish

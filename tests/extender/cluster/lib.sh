@@ -7,40 +7,73 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
 source "$root/tests/cluster/lib/api.sh"
 
 EXTENDER=${TESSERA_EXTENDER:-$root/build/dev/bin/tessera-extender}
+TESSERA=${TESSERA:-$(dirname "$EXTENDER")/tessera}
+PROXY=${TESSERA_FAULT_PROXY:-$(dirname "$EXTENDER")/fault-proxy}
 PORT=39999
 
-# extender_cluster_start UP-ARGUMENTS...: a cluster whose scheduler asks an extender on PORT.
+# extender_cluster_start [--as SUFFIX] UP-ARGUMENTS...: a cluster whose scheduler asks an extender on PORT.
 extender_cluster_start() {
+  local -a as=()
+  if [[ ${1:-} == --as ]]; then as=(--as "$2") && shift 2; fi
   cluster_require_or_skip kwok
-  [[ -x $EXTENDER ]] || { say "$TEST_NAME: skipped: $EXTENDER is not built" && exit 77; }
-  local config
+  local config program
+  for program in "$EXTENDER" "$TESSERA"; do
+    [[ -x $program ]] || { say "$TEST_NAME: skipped: $program is not built" && exit 77; }
+  done
   config=$(mktemp)
   "$EXTENDER" --print-scheduler-config --attach service --url "http://127.0.0.1:$PORT" >"$config"
-  cluster_start --nodes 0 --sim-nodes 1 --scheduler-config "$config" "$@"
+  cluster_start "${as[@]}" --nodes 0 --sim-nodes 1 --scheduler-config "$config" "$@"
   rm -f "$config"
 }
 
 # gpu_nodes COUNT GPUS GIB: simulated nodes gpu-0001 and up, without links between their GPUs.
 gpu_nodes() {
-  jq -cn --argjson count "$1" --argjson gpus "$2" --argjson gib "$3" '
-    def number: tostring | ("0000" + .)[-4:];
-    {apiVersion: "v1", kind: "List", items: [range(1; $count + 1) | "gpu-" + number | . as $name |
-      {v: 1, unit: "GiB", driver: "550.54.15", gpus: [range($gpus) |
-        {uuid: "GPU-\($name)-\(.)", index: ., minor: ., model: "Tesla V100-SXM2-32GB", memory_mib: ($gib * 1024),
-         reserved_mib: 0}]} as $inventory |
-      {cpu: "96", memory: "512Gi", pods: "250", "aliyun.com/gpu-mem": "\($gpus * $gib)", "aliyun.com/gpu": "\($gpus)",
-       "aliyun.com/gpu-count": "\($gpus)"} as $has |
-      {apiVersion: "v1", kind: "Node",
-       metadata: {name: $name, labels: {"kubernetes.io/hostname": $name, "tessera.test/simulated": "true"},
-                  annotations: {"kwok.x-k8s.io/node": "fake", "tessera.io/inventory": ($inventory | tojson)}},
-       status: {capacity: $has, allocatable: $has}}]}' | kubectl create -f - >/dev/null
+  local machine=$S/tmp/machine-$2-$3.yaml
+  mkdir -p "$S/tmp"
+  cat >"$machine" <<EOF
+v: 1
+about: $2 GPUs of $3 GiB
+driver: "550.54.15"
+cuda: "12.4"
+cpus: 96
+memory_gib: 512
+pods: 250
+gpus:
+  - {count: $2, model: Tesla V100-SXM2-32GB, memory_mib: $(($3 * 1024)), reserved_mib: 0, compute: "7.0"}
+EOF
+  gpu_node_manifests gpu "$1" "$machine" >"$S/tmp/gpu-nodes.json"
+  create_nodes "$S/tmp/gpu-nodes.json"
 }
 
 # extender_start [FLAGS...]: in the network of the cluster; its log is $S/extender.log. EXTENDER_PID is the program's.
+# EXTENDER_KUBECONFIG: another way to the API server.
 extender_start() {
-  (KUBECONFIG=$S/kube/admin in_cluster_network setpriv --pdeathsig KILL -- "$EXTENDER" --listen "127.0.0.1:$PORT" "$@" >>"$S/extender.log" 2>&1) &
+  (KUBECONFIG=${EXTENDER_KUBECONFIG:-$S/kube/admin} in_cluster_network setpriv --pdeathsig KILL -- "$EXTENDER" --listen "127.0.0.1:$PORT" "$@" >>"$S/extender.log" 2>&1) &
   EXTENDER_PID=$!
 }
+
+# proxy_start: from now on extenders see the API server through the fault proxy alone (scheduler and kwok do not).
+proxy_start() {
+  (in_cluster_network setpriv --pdeathsig KILL -- "$PROXY" --upstream "https://$API_IP:$API_PORT" --upstream-ca "$S/pki/ca.crt" \
+    >"$S/proxy.log" 2>&1) &
+  proxy_is_up() { grep -q '^control' "$S/proxy.log"; }
+  wait_for 10 "the fault proxy is up" proxy_is_up || finish
+  cat >"$S/kube/through-proxy" <<EOF
+apiVersion: v1
+kind: Config
+current-context: proxy
+clusters: [{name: proxy, cluster: {server: $(awk '/^proxy/ { print $2 }' "$S/proxy.log")}}]
+users: [{name: admin, user: {token: $(<"$S/pki/admin-token.token")}}]
+contexts: [{name: proxy, context: {cluster: proxy, user: admin}}]
+EOF
+  EXTENDER_KUBECONFIG=$S/kube/through-proxy
+  PROXY_CONTROL=$(awk '/^control/ { print $2 }' "$S/proxy.log")
+}
+# proxy METHOD COMMAND [BODY], inject FAULT-JSON: as tests/proxy/fault_proxy_main.cc says.
+proxy() { (in_cluster_network curl -fsS --max-time 5 -X "$1" "$PROXY_CONTROL/$2" -d "${3:-}") >/dev/null; }
+inject() { proxy POST faults "$1"; }
+# seen_faulty: how many calls it has failed.
+seen_faulty() { (in_cluster_network curl -fsS --max-time 5 "$PROXY_CONTROL/seen") | grep -c '"faulty":true' || true; }
 
 # ask PATH [PORT]: GET from the extender.
 ask() { (in_cluster_network curl -fsS --max-time 5 "http://127.0.0.1:${2:-$PORT}$1"); }
@@ -60,6 +93,12 @@ pods_json() {
       {apiVersion: "v1", kind: "Pod", metadata: {name: "\($name)-\(.)", labels: {set: $name}},
        spec: {terminationGracePeriodSeconds: 0,
               containers: [{name: "main", image: "none", resources: {limits: $limits}}]}}]}'
+}
+
+# create_in_background SET COUNT LIMITS-JSON: so that something can happen in the middle of it. CREATION_PID ends with it.
+create_in_background() {
+  pods_json "$@" | kubectl create -f - >/dev/null &
+  CREATION_PID=$!
 }
 
 # running SET: how many pods of a set run. unbound: how many pods have no node.

@@ -7,7 +7,8 @@ source "$(dirname "$0")/lib.sh"
 
 extender_cluster_start
 gpu_nodes 2 4 16
-extender_start
+echo 'policies: {shared: binpack}' >"$S/extender.yaml"
+extender_start --config "$S/extender.yaml"
 wait_for 20 "the extender is ready" extender_ready || finish
 
 kubectl create -f - >/dev/null <<'PODS'
@@ -51,19 +52,51 @@ kubectl delete pods --all --wait=false >/dev/null
 wait_for 30 "all are gone" no_pods || true
 check_books "and hold nothing any more"
 
+# An important pod takes the place of another one where that really frees its GPU.
+kubectl create priorityclass important --value=1000 >/dev/null
+pods_json low 8 '{"aliyun.com/gpu-mem": "16"}' | kubectl create -f - >/dev/null
+wait_for 30 "8 pods fill all GPUs" all_running low 8 || true
+pods_json high 1 '{"aliyun.com/gpu-mem": "10"}' | jq -c '.items[].spec.priorityClassName = "important"' | kubectl create -f - >/dev/null
+wait_for 60 "an important pod gets the GPU of one of them" all_running high 1 || true
+expect "and only one had to go" 7 "$(running low)"
+check_books "the books follow"
+
+# Another policy without a restart: the other end of the order is best now.
+prioritize_body=$(jq -cn '{Pod: {metadata: {name: "p", namespace: "default", uid: "u"}, spec: {containers: [{name: "main",
+  resources: {limits: {"aliyun.com/gpu-mem": "2"}}}]}}, Nodes: null, NodeNames: ["gpu-0001", "gpu-0002"]}')
+kubectl delete pods --all --wait=false >/dev/null
+wait_for 30 "all are gone again" no_pods || true
+pods_json one 1 '{"aliyun.com/gpu-mem": "4"}' | kubectl create -f - >/dev/null
+wait_for 20 "one pod runs" all_running one 1 || true
+used=$(kubectl get pod one-0001 -o 'jsonpath={.spec.nodeName}')
+best() { send prioritize "$prioritize_body" | jq -r 'max_by(.Score).Host'; }
+expect "binpack prefers the node that is in use" "$used" "$(best)"
+echo 'policies: {shared: spread}' >"$S/extender.yaml"
+kill -HUP "$EXTENDER_PID"
+spreads() { [[ $(best) != "$used" ]]; }
+wait_for 10 "after SIGHUP spread prefers the other" spreads || true
+echo 'policies: {shared: lucky}' >"$S/extender.yaml"
+kill -HUP "$EXTENDER_PID"
+complains() { grep -q 'configuration not reloaded.*extender.yaml:1: policies.shared' "$S/extender.log"; }
+wait_for 10 "a configuration with a mistake is refused with its line" complains || true
+check "and the last good one goes on" spreads
+kubectl delete pods --all --wait=false >/dev/null
+wait_for 30 "all are gone once more" no_pods || true
+echo 'policies: {shared: binpack}' >"$S/extender.yaml"
+kill -HUP "$EXTENDER_PID"
+
 # 25 nodes with 4 GPUs of 10 units: room for exactly 500 pods of 2.
 kubectl delete nodes gpu-0001 gpu-0002 >/dev/null
 gpu_nodes 25 4 10
 begin=$(now_ms)
-pods_json many 500 '{"aliyun.com/gpu-mem": "2"}' | kubectl create -f - >/dev/null &
-creation=$!
+create_in_background many 500 '{"aliyun.com/gpu-mem": "2"}'
 some_run() { (($(running many) >= 100)); }
 wait_for 60 "the first hundred of 500 run" some_run || true
 kill -KILL "$EXTENDER_PID"
 wait "$EXTENDER_PID" 2>/dev/null || true
 extender_start
 wait_for 20 "the extender is back after kill -9" extender_ready || true
-wait "$creation"
+wait "$CREATION_PID"
 wait_for 120 "all 500 run, where exactly 500 fit" all_running many 500 || true
 say "      500 pods in $(seconds_since "$begin") s, extender killed once"
 check_books "nothing is given away twice, and the books know all of it"

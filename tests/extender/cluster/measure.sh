@@ -1,0 +1,167 @@
+#!/usr/bin/env bash
+# Figures of the extender on a real cluster (docs/extender.md has a table of them):
+#
+#   measure.sh binds    binds a second through the extender, beside a client that only posts bindings
+#   measure.sh rate     pods a second through kube-scheduler with the extender, beside the same without it
+#   measure.sh fgd      what fgd allocates of an openb slice through kube-scheduler, beside `tessera simulate`
+#   measure.sh size     memory and time to be ready with 5,000 nodes and 40,000 pods
+#
+# Wants the release build with its tool: cmake --build --preset release --target tessera tessera-extender extender_load
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+build=$(cd "$here/../../.." && pwd)/build/release
+export TESSERA_EXTENDER=${TESSERA_EXTENDER:-$build/bin/tessera-extender}
+# shellcheck source=lib.sh
+source "$here/lib.sh"
+LOAD=${TESSERA_LOAD:-$build/tools/extender_load}
+DATA=${TESSERA_SHARED_DATA:-$root/../shared/data}
+ROUNDS=${MEASURE_ROUNDS:-5}
+[[ -x $LOAD ]] || { say "$TEST_NAME: skipped: $LOAD is not built" && exit 77; }
+
+# load ARGUMENTS...: the tool, in the network of the cluster.
+load() { (KUBECONFIG=$S/kube/admin in_cluster_network "$LOAD" "$@"); }
+# pods_lines NAME COUNT LIMITS-JSON [SCHEDULER]: a pod a line.
+pods_lines() {
+  pods_json "$1" "$2" "$3" | jq -c --arg scheduler "${4:-default-scheduler}" '.items[] | .spec.schedulerName = $scheduler'
+}
+median() { sort -n | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
+remove_pods() {
+  kubectl delete pods --all --wait=false >/dev/null
+  wait_until 120 "all pods to go" no_pods
+}
+
+measure_binds() {
+  local round count=1000 bare=() through=()
+  extender_cluster_start --sim-nodes 1000 --sim-machine dgx1v
+  extender_start --log-level warn
+  wait_for 20 "the extender is ready" extender_ready || finish
+  for ((round = 1; round <= ROUNDS; round++)); do
+    pods_lines "bare$round" "$count" '{"aliyun.com/gpu-mem": "2"}' nobody | load create >/dev/null
+    bare+=("$(load bind --nodes 1000 | awk '{ print $(NF - 1) }')")
+    pods_lines "ours$round" "$count" '{"aliyun.com/gpu-mem": "2"}' nobody | load create >/dev/null
+    through+=("$(load bind --nodes 1000 --extender "http://127.0.0.1:$PORT" | awk '{ print $(NF - 1) }')")
+    remove_pods
+  done
+  local a b
+  a=$(printf '%s\n' "${bare[@]}" | median) b=$(printf '%s\n' "${through[@]}" | median)
+  say "binds/s, median of $ROUNDS rounds of $count, 16 at once: bare $a (${bare[*]}), through the extender $b (${through[*]})"
+  say "decision: $(metric tessera_extender_bind_decision_seconds_sum) s for $(metric tessera_extender_bind_decision_seconds_count) binds"
+  check "at least 1,000 a second or 90% of the bare client" awk "BEGIN { exit !($b >= 1000 || $b >= 0.9 * $a) }"
+}
+
+# one_rate SET: 1,000 pods wait while the scheduler stands still, then it goes on: pods a second from the first to the last.
+one_rate() {
+  tell_driver signal kube-scheduler STOP
+  pods_lines "$1" 1000 '{"aliyun.com/gpu-mem": "2"}' | load create >/dev/null
+  load bound --count 1000 --timeout 60 >"$S/tmp/bound" &
+  local watch=$!
+  wait_until 10 "the watch" grep -q watching "$S/tmp/bound"
+  tell_driver signal kube-scheduler CONT
+  wait "$watch"
+  awk '/^bound/ { print $(NF - 1) }' "$S/tmp/bound"
+}
+
+measure_rate() {
+  local round with=() without=()
+  # Both clusters exist at once, and take turns, so that a busy moment of the machine hits both.
+  extender_cluster_start --as with --sim-nodes 1000 --sim-machine dgx1v
+  extender_start --log-level warn
+  wait_for 20 "the extender is ready" extender_ready || finish
+  cluster_start --as without --nodes 0 --sim-nodes 1000 --sim-machine dgx1v
+  for ((round = 1; round <= ROUNDS; round++)); do
+    switch_cluster with
+    with+=("$(one_rate "r$round")")
+    remove_pods
+    switch_cluster without
+    without+=("$(one_rate "r$round")")
+    remove_pods
+  done
+  local a b
+  a=$(printf '%s\n' "${without[@]}" | median) b=$(printf '%s\n' "${with[@]}" | median)
+  say "pods/s, 1,000 nodes, median of $ROUNDS rounds of 1,000: without $a (${without[*]}), with the extender $b (${with[*]})"
+  check "at least 85% of the rate without it" awk "BEGIN { exit !($b >= 0.85 * $a) }"
+}
+
+# A slice of the openb trace: 300 nodes spread over the list, and pods in order until they ask for 130% of the GPUs.
+openb_slice() {
+  awk -F, 'NR == 1 || NR % 4 == 2' "$DATA/openb/openb_node_list_gpu_node.csv" | head -n 301 >"$1/nodes.csv"
+  awk -F, -v gpus="$(awk -F, 'NR > 1 { n += $4 } END { print n }' "$1/nodes.csv")" '
+    NR == 1 { print; next }
+    asked < 1.3 * gpus { print; asked += $4 * $5 / 1000 }' "$DATA/openb/openb_pod_list_default.csv" >"$1/pods.csv"
+}
+
+# A GPU is 1,000 units of 1 MiB, as in the simulator.
+openb_nodes() {
+  jq -Rcn '[inputs | split(",")][1:] | {apiVersion: "v1", kind: "List", items: map(. as [$name, $cpu, $memory, $gpus, $model] |
+    ($gpus | tonumber) as $n |
+    {cpu: ($cpu + "m"), memory: ($memory + "Mi"), pods: "500", "aliyun.com/gpu-mem": "\($n * 1000)", "aliyun.com/gpu": $gpus,
+     "aliyun.com/gpu-count": $gpus} as $has |
+    {apiVersion: "v1", kind: "Node",
+     metadata: {name: $name, labels: {"kubernetes.io/hostname": $name, "tessera.test/simulated": "true"},
+                annotations: {"kwok.x-k8s.io/node": "fake", "tessera.io/inventory":
+                  ({v: 1, unit: "MiB", driver: "550.54.15", gpus: [range($n) |
+                    {uuid: "GPU-\($name)-\(.)", index: ., minor: ., model: $model, memory_mib: 1000, reserved_mib: 0}]} | tojson)}},
+     status: {capacity: $has, allocatable: $has}})}' <"$1"
+}
+
+openb_pods() {
+  jq -Rc 'select(startswith("name,") | not) | split(",") | . as [$name, $cpu, $memory, $gpus, $milli, $models] |
+    {apiVersion: "v1", kind: "Pod",
+     metadata: {name: $name, annotations: (if $models == "" then {} else {"tessera.io/gpu-model": ($models | gsub("\\|"; ","))} end)},
+     spec: {terminationGracePeriodSeconds: 0, containers: [{name: "main", image: "none", resources: {
+       requests: {cpu: ($cpu + "m"), memory: ($memory + "Mi")},
+       limits: (if $gpus == "0" then {} elif $milli == "1000" then {"aliyun.com/gpu": $gpus} else {"aliyun.com/gpu-mem": $milli} end)}}]}}' <"$1"
+}
+
+measure_fgd() {
+  extender_cluster_start
+  local slice=$S/tmp
+  mkdir -p "$slice"
+  openb_slice "$slice"
+  openb_nodes "$slice/nodes.csv" >"$slice/openb.json"
+  kubectl delete node sim-0001 >/dev/null
+  create_nodes "$slice/openb.json"
+  extender_start --policy-shared fgd --unit MiB --log-level warn
+  wait_for 20 "the extender is ready" extender_ready || finish
+  local pods
+  pods=$(openb_pods "$slice/pods.csv" | tee "$slice/pods.jsonl" | wc -l)
+  load bound --count "$pods" --timeout 170 --quiet 8 >"$slice/bound" &
+  local watch=$!
+  wait_until 10 "the watch" grep -q watching "$slice/bound"
+  load create --at-once 1 <"$slice/pods.jsonl"
+  wait "$watch" || true
+  cat "$slice/bound"
+  check_books "annotations, books and inventory agree" || true
+  local real simulated
+  real=$(ask /metrics | awk '$1 == "tessera_extender_memory_units" { all = $2 } $1 == "tessera_extender_memory_units_free" { free = $2 }
+    END { printf "%.2f", 100 * (all - free) / all }')
+  simulated=$("$TESSERA" simulate --nodes "$slice/nodes.csv" --pods "$slice/pods.csv" --policy fgd --seeds 10 --at 130 --typical recent -o json |
+    tee "$slice/simulated.json" | jq -r '[.. | objects | .allocated? // empty] | first')
+  say "fgd on $(($(wc -l <"$slice/nodes.csv") - 1)) nodes, $pods pods in order: $real% of the GPUs allocated, simulated $simulated"
+}
+
+measure_size() {
+  extender_cluster_start --sim-nodes 5000 --sim-machine dgx1v
+  kubectl get nodes -o json | jq -c '[.items[] | {name: .metadata.name,
+    gpus: (.metadata.annotations["tessera.io/inventory"] // "{\"gpus\":[]}" | fromjson | [.gpus[].uuid])}] | map(select(.gpus != [])) |
+    . as $nodes | range(40000) | $nodes[. / 8 | floor] as $node | {apiVersion: "v1", kind: "Pod", metadata: {name: "p-\(.)",
+      annotations: {"tessera.io/allocation": ({v: 1, containers: {main: [{gpu: $node.gpus[. % 8], mem: 2}]}} | tojson)}},
+     spec: {nodeName: $node.name, containers: [{name: "main", image: "none", resources: {limits: {"aliyun.com/gpu-mem": "2"}}}]}}' |
+    load create --at-once 32
+  local begin
+  begin=$(now_ms)
+  extender_start --log-level info
+  wait_for 20 "ready with $(kubectl get nodes -o name | wc -l) nodes and 40,000 pods" extender_ready || finish
+  say "ready in $(seconds_since "$begin") s: $(grep ' ready' "$S/extender.log" | tail -n 1)"
+  local kib
+  kib=$(awk '/^VmHWM/ { print $2 }' "/proc/$EXTENDER_PID/status")
+  say "peak RSS $((kib * 1024 / 1000000)) MB"
+  check "at most 64 MB" test "$kib" -le 62500
+}
+
+case ${1:-} in
+  binds | rate | fgd | size) "measure_$1" ;;
+  *) die "usage: measure.sh binds|rate|fgd|size" ;;
+esac
+[[ -z ${EXTENDER_PID:-} ]] || kill "$EXTENDER_PID" 2>/dev/null || true
+finish
