@@ -1,6 +1,7 @@
 #include "extender/node_index.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <utility>
 
@@ -12,7 +13,7 @@ namespace {
 
 constexpr std::size_t kWord = sizeof(std::uint64_t);
 constexpr std::size_t kFewestSlots = 64;
-constexpr std::size_t kSlotsPerName = 4;
+constexpr std::size_t kSlotsPerName = 2;
 
 std::size_t words_of(std::size_t name_size) {
   return 1 + (name_size + kWord - 1) / kWord;
@@ -53,9 +54,8 @@ bool is_record_of(const std::uint64_t* record, std::string_view name) {
   return (difference | (last_word_at(text, left) ^ *record)) == 0;
 }
 
-}  // namespace
-
-std::uint32_t NodeIndex::hash_padded(std::string_view name) {
+// Of a name with json::kPadding readable bytes behind it, as all names here.
+std::uint32_t hash_of(std::string_view name) {
   constexpr std::uint64_t kOdd = 0x9E37'79B9'7F4A'7C15U;
   std::uint64_t hash = name.size();
   const char* text = name.data();
@@ -68,8 +68,16 @@ std::uint32_t NodeIndex::hash_padded(std::string_view name) {
   return static_cast<std::uint32_t>(hash >> 32U);
 }
 
+// Name number `i` of those between quotes.
+std::string_view name_at(const char* text, std::span<const std::uint32_t> quotes, std::size_t i) {
+  const std::uint32_t open = quotes.data()[2 * i];
+  return {text + open + 1, quotes.data()[2 * i + 1] - open - 1};
+}
+
+}  // namespace
+
 // Where the name is, or the empty slot where it would be.
-std::size_t NodeIndex::slot_of(std::string_view name, std::uint32_t hash) const {
+inline std::size_t NodeIndex::slot_of(std::string_view name, std::uint32_t hash) const {
   const Slot* table = table_.data();
   const std::uint64_t* words = words_.data();
   const std::size_t mask = table_.size() - 1;
@@ -81,12 +89,43 @@ std::size_t NodeIndex::slot_of(std::string_view name, std::uint32_t hash) const 
   return slot;
 }
 
-alloc::NodeId NodeIndex::find_padded(std::string_view name, std::uint32_t hash) const {
-  if (table_.empty()) {
-    return kUnknownNode;
-  }
-  const std::uint32_t record = table_[slot_of(name, hash)].record;
+alloc::NodeId NodeIndex::find(std::string_view name) const {
+  json::PaddedBuffer padded(name);
+  const std::string_view key = padded.view().text();
+  const std::uint32_t record = table_.empty() ? kEmpty : table_[slot_of(key, hash_of(key))].record;
   return record == kEmpty ? kUnknownNode : id_of(words_[record]);
+}
+
+std::size_t NodeIndex::find_all(const char* text, std::span<const std::uint32_t> quotes,
+                                std::span<alloc::NodeId> ids) const {
+  if (table_.empty()) {
+    std::ranges::fill(ids, kUnknownNode);
+    return ids.size();
+  }
+  constexpr std::size_t kAtOnce = 64;
+  const Slot* table = table_.data();
+  const std::uint64_t* words = words_.data();
+  const std::size_t mask = table_.size() - 1;
+  std::array<std::uint32_t, kAtOnce> hashes{};
+  std::size_t unknown = 0;
+  for (std::size_t begin = 0; begin < ids.size(); begin += kAtOnce) {
+    const std::size_t count = std::min(kAtOnce, ids.size() - begin);
+    for (std::size_t i = 0; i < count; ++i) {
+      hashes.data()[i] = hash_of(name_at(text, quotes, begin + i));
+      __builtin_prefetch(table + (hashes.data()[i] & mask));
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::uint32_t record = table[hashes.data()[i] & mask].record;
+      __builtin_prefetch(words + (record == kEmpty ? 0 : record));
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::uint32_t record = table[slot_of(name_at(text, quotes, begin + i), hashes.data()[i])].record;
+      const alloc::NodeId id = record == kEmpty ? kUnknownNode : id_of(words[record]);
+      ids.data()[begin + i] = id;
+      unknown += id == kUnknownNode ? 1 : 0;
+    }
+  }
+  return unknown;
 }
 
 void NodeIndex::put(std::string_view name, alloc::NodeId id) {
@@ -95,7 +134,7 @@ void NodeIndex::put(std::string_view name, alloc::NodeId id) {
   }
   json::PaddedBuffer padded(name);
   const std::string_view key = padded.view().text();
-  const std::uint32_t hash = hash_padded(key);
+  const std::uint32_t hash = hash_of(key);
   Slot& slot = table_[slot_of(key, hash)];
   if (slot.record != kEmpty) {
     if (id_of(words_[slot.record]) != id) {
@@ -121,7 +160,7 @@ void NodeIndex::erase(std::string_view name) {
   }
   json::PaddedBuffer padded(name);
   const std::string_view key = padded.view().text();
-  const std::size_t slot = slot_of(key, hash_padded(key));
+  const std::size_t slot = slot_of(key, hash_of(key));
   if (table_[slot].record == kEmpty) {
     return;
   }

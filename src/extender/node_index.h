@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -23,10 +24,13 @@ class NodeIndex {
   void put(std::string_view name, alloc::NodeId id);
   void erase(std::string_view name);
 
-  // Both want json::kPadding readable bytes behind the name: it is read in words.
-  static std::uint32_t hash_padded(std::string_view name);
-  // kUnknownNode: nobody. `hash` is that of the name.
-  [[nodiscard]] alloc::NodeId find_padded(std::string_view name, std::uint32_t hash) const;
+  // kUnknownNode: nobody.
+  [[nodiscard]] alloc::NodeId find(std::string_view name) const;
+  // The same for many names, each between two of the `quotes` of a text: first hashed, then fetched, then
+  // compared, so that memory is waited for once and not for each. Behind the text there are json::kPadding
+  // readable bytes. Tells how many are unknown.
+  std::size_t find_all(const char* text, std::span<const std::uint32_t> quotes,
+                       std::span<alloc::NodeId> ids) const;
 
   [[nodiscard]] std::size_t size() const { return count_; }
   // Another number whenever a name comes, goes or gets another id.
@@ -46,7 +50,7 @@ class NodeIndex {
 
   // A record: id and length in one word, then the name, filled up with zeros.
   std::vector<std::uint64_t> words_;
-  std::vector<Slot> table_;  // open addressing, a power of two, at most a quarter full
+  std::vector<Slot> table_;  // open addressing, a power of two, at most half full
   std::size_t count_ = 0;
   std::size_t words_used_ = 0;  // the rest belonged to nodes that are gone
   std::uint64_t generation_ = 0;

@@ -35,26 +35,15 @@ bool NodeLists::read_into(json::PaddedView text, NodeList& list) {
     return text.empty();
   }
   const std::uint32_t* at = list.quotes_.data();
-  hashes_.resize(count);
-  std::uint32_t* hashes = hashes_.data();
+  // Between two names there is a comma and nothing else.
   bool well_formed = at[0] == 0 && at[quotes - 1] + 1 == text.size();
-  for (std::size_t i = 0; i < count; ++i) {
-    const char* name = text.data() + at[2 * i] + 1;
-    const std::size_t size = at[2 * i + 1] - at[2 * i] - 1;
-    hashes[i] = NodeIndex::hash_padded({name, size});
-    // Between two names there is a comma and nothing else.
-    const bool joined = i + 1 == count || (at[2 * i + 2] == at[2 * i + 1] + 2 && name[size + 1] == ',');
-    well_formed = well_formed && joined;
+  for (std::size_t i = 2; i < quotes; i += 2) {
+    well_formed = well_formed && at[i] == at[i - 1] + 2 && text.data()[at[i] - 1] == ',';
   }
   if (!well_formed) {
     return false;
   }
-  alloc::NodeId* ids = list.ids_.data();
-  for (std::size_t i = 0; i < count; ++i) {
-    const char* name = text.data() + at[2 * i] + 1;
-    ids[i] = index_.find_padded({name, at[2 * i + 1] - at[2 * i] - 1}, hashes[i]);
-    list.unknown_ += ids[i] == kUnknownNode ? 1 : 0;
-  }
+  list.unknown_ = index_.find_all(text.data(), {at, quotes}, list.ids_);
   return true;
 }
 
@@ -71,9 +60,7 @@ const NodeList* NodeLists::write(std::span<const std::string_view> names, json::
     text.append(quoted);
     written_.quotes_.push_back(static_cast<std::uint32_t>(begin));
     written_.quotes_.push_back(static_cast<std::uint32_t>(text.size() - 1));
-    json::PaddedBuffer padded(name);
-    const std::string_view key = padded.view().text();
-    const alloc::NodeId id = index_.find_padded(key, NodeIndex::hash_padded(key));
+    const alloc::NodeId id = index_.find(name);
     written_.ids_.push_back(id);
     written_.unknown_ += id == kUnknownNode ? 1 : 0;
   }

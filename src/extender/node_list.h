@@ -3,9 +3,9 @@
 // The nodes of a call: thousands of quoted names, "a","b","c", read into ids of the ledger.
 //
 // kube-scheduler's threads look at nodes side by side, so the order of the names differs from call to call
-// and nothing can be guessed from the last one. All names are found first, then hashed, then looked up: steps
-// that do not wait for each other. Only a list that is byte for byte one of the last few is not read again:
-// prioritize after a filter that all have passed. One thread.
+// and nothing can be guessed from the last one. All names are found first and then looked up together. Only a
+// list that is byte for byte one of the last few is not read again: prioritize after a filter that all have
+// passed. One thread.
 #pragma once
 
 #include <array>
@@ -68,7 +68,6 @@ class NodeLists {
   const NodeIndex& index_;
   std::array<Known, kRemembered> known_;
   NodeList written_;
-  std::vector<std::uint32_t> hashes_;
   std::uint64_t calls_ = 0;
 };
 

@@ -58,10 +58,9 @@ std::size_t find_quotes(json::PaddedView text, std::vector<std::uint32_t>& quote
       marks = {.quotes = marks.quotes & inside, .odd = marks.odd & inside};
     }
     any_odd |= marks.odd;
-    std::uint32_t* to = quotes.data() + count;
-    count += static_cast<std::size_t>(std::popcount(marks.quotes));
     for (; marks.quotes != 0; marks.quotes &= marks.quotes - 1) {
-      *to++ = static_cast<std::uint32_t>(at) + static_cast<std::uint32_t>(std::countr_zero(marks.quotes));
+      quotes.data()[count++] =
+          static_cast<std::uint32_t>(at) + static_cast<std::uint32_t>(std::countr_zero(marks.quotes));
     }
   }
   odd = any_odd != 0;

@@ -40,6 +40,7 @@ memory_gib: 512
 pods: 250
 gpus:
   - {count: $2, model: Tesla V100-SXM2-32GB, memory_mib: $(($3 * 1024)), reserved_mib: 0, compute: "7.0"}
+links: {rules: [{pcie: SYS}]}
 EOF
   gpu_node_manifests gpu "$1" "$machine" >"$S/tmp/gpu-nodes.json"
   create_nodes "$S/tmp/gpu-nodes.json"

@@ -171,7 +171,7 @@ int wait_bound(std::size_t count, int timeout_seconds, int quiet_seconds) {
   return 0;
 }
 
-int bind(const std::string& extender, unsigned nodes, std::size_t at_once, std::size_t most) {
+int bind_pods(const std::string& extender, unsigned nodes, std::size_t at_once, std::size_t most) {
   http::EventLoop loop;
   kube::Client client = client_of(loop);
   Pods pods;
@@ -247,7 +247,7 @@ int main(int argc, char** argv) {
   try {
     return create_command->parsed()  ? create(at_once)
            : bound_command->parsed() ? wait_bound(count, timeout, quiet)
-                                     : bind(extender, nodes, at_once, most);
+                                     : bind_pods(extender, nodes, at_once, most);
   } catch (const std::exception& error) {
     fmt::print(stderr, "extender_load: {}\n", error.what());
     return 1;
