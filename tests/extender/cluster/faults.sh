@@ -75,7 +75,7 @@ for ((round = 1; round <= ROUNDS; round++)); do
     some_run() { (($(running "$set_name") >= 50)); }
     wait_for 120 "round $round, $what: pods begin to run" some_run || true
     fault "$what"
-    wait "$CREATION_PID" || true
+    wait "$CREATION_PID"
     wait_for 60 "$what: the extender is ready" extender_ready || true
     wait_for 300 "$what: all 500 run" all_running "$set_name" 500 || true
     check_books "$what: annotations, books and inventory agree"

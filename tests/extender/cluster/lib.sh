@@ -96,9 +96,15 @@ pods_json() {
               containers: [{name: "main", image: "none", resources: {limits: $limits}}]}}]}'
 }
 
-# create_in_background SET COUNT LIMITS-JSON: so that something can happen in the middle of it. CREATION_PID ends with it.
+# create_in_background SET COUNT LIMITS-JSON: so that something can happen in the middle of it, even to the API server.
+# CREATION_PID ends when all exist.
 create_in_background() {
-  pods_json "$@" | kubectl create -f - >/dev/null &
+  pods_json "$@" >"$S/tmp/$1.json"
+  (
+    until kubectl create -f "$S/tmp/$1.json" >/dev/null 2>&1 || (($(kubectl get pods -l "set=$1" -o name 2>/dev/null | wc -l) == $2)); do
+      sleep 1
+    done
+  ) &
   CREATION_PID=$!
 }
 
