@@ -49,7 +49,7 @@ std::string server_fields(std::size_t number, std::size_t version, std::size_t p
       number, version, fields);
 }
 
-std::string node(std::size_t i, const std::string& from_server) {
+std::string node(std::size_t i, const std::string& from_server, std::size_t note_bytes) {
   std::string images;
   for (int k = 0; k < 30; ++k) {
     images += fmt::format(
@@ -57,12 +57,12 @@ std::string node(std::size_t i, const std::string& from_server) {
         k == 0 ? "" : ",", k % 7, k, k * 7919, 100'000'000 + k);
   }
   return fmt::format(
-      R"({{"metadata":{{{}"name":"{}","labels":{{"app":"seed","rack":"r01"}},"annotations":{{"note":"x","tessera.io/inventory":{}}}}},)"
+      R"({{"metadata":{{{}"name":"{}","labels":{{"app":"seed","rack":"r01"}},"annotations":{{"note":"{}","tessera.io/inventory":{}}}}},)"
       R"("spec":{{"podCIDR":"10.0.0.0/24"}},"status":{{"capacity":{{"cpu":"128","memory":"1056270412Ki",)"
       R"("aliyun.com/gpu-mem":"640","aliyun.com/gpu-count":"8"}},"allocatable":{{"cpu":"127610m","memory":"1030455372Ki"}},)"
       R"("conditions":[{{"type":"Ready","status":"True","reason":"KubeletReady","message":"kubelet is posting ready status"}}],)"
       R"("images":[{}]}}}})",
-      from_server, node_name(i), inventory(i), images);
+      from_server, node_name(i), std::string(note_bytes, 'n'), inventory(i), images);
 }
 
 std::string pod(std::size_t i, const std::string& from_server, std::size_t note_bytes,
@@ -80,7 +80,7 @@ std::string pod(std::size_t i, const std::string& from_server, std::size_t note_
 }  // namespace
 
 std::string node_json(std::size_t i, std::size_t version) {
-  return node(i, server_fields(i, version, 2000));
+  return node(i, server_fields(i, version, 2000), 1);
 }
 
 std::string pod_json(std::size_t i, std::size_t version) {
@@ -91,11 +91,11 @@ std::string pod_json(std::size_t i, std::size_t version) {
 }
 
 std::string node_to_create(std::size_t i) {
-  return R"({"apiVersion":"v1","kind":"Node",)" + node(i, "").substr(1);
+  return R"({"apiVersion":"v1","kind":"Node",)" + node(i, "", 1280).substr(1);
 }
 
 std::string pod_to_create(std::size_t i) {
-  return R"({"apiVersion":"v1","kind":"Pod",)" + pod(i, "", 400, "").substr(1);
+  return R"({"apiVersion":"v1","kind":"Pod",)" + pod(i, "", 720, "").substr(1);
 }
 
 }  // namespace tessera::bench

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <stdexcept>
 #include <vector>
 
@@ -52,21 +53,21 @@ class KeepingSink : public ObjectSink {
 class BookSink : public ObjectSink {
  public:
   struct Books {
-    alloc::Ledger ledger;
-    ObjectTracker tracker;
+    std::unique_ptr<alloc::Ledger> ledger = std::make_unique<alloc::Ledger>();
+    std::unique_ptr<ObjectTracker> tracker = std::make_unique<ObjectTracker>();
   };
 
-  BookSink(Books& books, bool pods) : books_(books), pods_(pods) { books_.tracker.begin_list(); }
+  BookSink(Books& books, bool pods) : books_(books), pods_(pods) { books_.tracker->begin_list(); }
 
   Status decode(ObjectJson& object, ObjectMeta& meta) override {
     return pods_ ? decode_pod(object, names_, meta, pod_) : decode_node(object, names_, meta, node_);
   }
   void keep(const ObjectMeta& meta) override {
-    books_.tracker.listed(meta, [](const ObjectMeta&) {});
+    books_.tracker->listed(meta, [](const ObjectMeta&) {});
     if (pods_) {
-      books_.ledger.upsert_pod(pod_);
+      books_.ledger->upsert_pod(pod_);
     } else {
-      books_.ledger.upsert_node(node_);
+      books_.ledger->upsert_node(node_);
     }
     ++objects;
   }
