@@ -19,7 +19,7 @@ ROUNDS=${MEASURE_ROUNDS:-5}
 [[ -x $LOAD ]] || { say "$TEST_NAME: skipped: $LOAD is not built" && exit 77; }
 
 # load ARGUMENTS...: the tool, in the network of the cluster.
-load() { (KUBECONFIG=$S/kube/admin in_cluster_network "$LOAD" "$@"); }
+load() { (KUBECONFIG=$S/kube/admin in_cluster_network "$LOAD" "$@" 2>>"$S/load.log"); }
 # pods_lines NAME COUNT LIMITS-JSON [SCHEDULER]: a pod a line.
 pods_lines() {
   pods_json "$1" "$2" "$3" | jq -c --arg scheduler "${4:-default-scheduler}" '.items[] | .spec.schedulerName = $scheduler'
@@ -35,12 +35,13 @@ measure_binds() {
   extender_cluster_start --sim-nodes 1000 --sim-machine dgx1v
   extender_start --log-level warn
   wait_for 20 "the extender is ready" extender_ready || finish
+  # Else each round would be measured while kwok still makes the pods of the last one run.
+  tell_driver signal kwok STOP
   for ((round = 1; round <= ROUNDS; round++)); do
     pods_lines "bare$round" "$count" '{"aliyun.com/gpu-mem": "2"}' nobody | load create >/dev/null
     bare+=("$(load bind --nodes 1000 | awk '{ print $(NF - 1) }')")
     pods_lines "ours$round" "$count" '{"aliyun.com/gpu-mem": "2"}' nobody | load create >/dev/null
     through+=("$(load bind --nodes 1000 --extender "http://127.0.0.1:$PORT" | awk '{ print $(NF - 1) }')")
-    remove_pods
   done
   local a b
   a=$(printf '%s\n' "${bare[@]}" | median) b=$(printf '%s\n' "${through[@]}" | median)
