@@ -39,10 +39,6 @@ struct Shared {
 }  // namespace
 
 struct Driver::Core {
-  explicit Core(DriverOptions options)
-      : Core(options.hung_after, std::make_shared<Shared>(), std::move(options)) {}
-  Core(Milliseconds hung, std::shared_ptr<Shared> common, DriverOptions options)
-      : Core(hung, common, make_session(common, std::move(options))) {}
   Core(Milliseconds hung, const std::shared_ptr<Shared>& common, std::shared_ptr<Session> made)
       : hung_after(hung),
         shared(common),
@@ -66,7 +62,11 @@ struct Driver::Core {
   CallThread thread;
 };
 
-Driver::Driver(DriverOptions options) : core_(std::make_unique<Core>(std::move(options))) {}
+Driver::Driver(DriverOptions options) {
+  const Milliseconds hung_after = options.hung_after;
+  const auto shared = std::make_shared<Shared>();
+  core_ = std::make_unique<Core>(hung_after, shared, Core::make_session(shared, std::move(options)));
+}
 
 Driver::~Driver() {
   const std::lock_guard lock(core_->shared->callback_mutex);
