@@ -7,11 +7,14 @@
 
 #include "base/strings.h"
 #include "base/version.h"
+#include "cli/check.h"
 #include "cli/command.h"
+#include "cli/completion.h"
 #include "cli/inspect.h"
 #include "cli/inventory.h"
 #include "cli/simulate.h"
 #include "cli/topo.h"
+#include "cli/why.h"
 
 namespace tessera::cli {
 
@@ -33,10 +36,13 @@ int run(int argc, char** argv) {
   app.set_help_flag("-h,--help", "Say what can be done here, with examples");
   app.require_subcommand(0, 1);
   Action action;
+  add_check_command(app, action);
+  add_completion_command(app, action);
   add_inspect_command(app, action);
   add_inventory_command(app, action);
   add_simulate_command(app, action);
   add_topo_command(app, action);
+  add_why_command(app, action);
 
   if (argc > 1 && argv[1][0] != '-' && !is_command(app, argv[1])) {
     std::cerr << "tessera: there is no command " << quoted(argv[1]) << "; run \"tessera --help\"\n";

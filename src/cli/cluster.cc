@@ -15,14 +15,21 @@
 
 namespace tessera::cli {
 
-namespace {
+void add_cluster_options(CLI::App& command, ClusterOptions& options) {
+  CLI::Option* file = command.add_option(
+      "--file", options.file,
+      "Read nodes.json and pods.json of this directory (kubectl get ... -o json) instead of a cluster");
+  command.add_option("--kubeconfig", options.kubeconfig, "File that says how to reach the cluster")
+      ->excludes(file);
+  command.add_option("--context", options.context, "Context of the kubeconfig to use")->excludes(file);
+}
 
-Status read_list(const std::string& path, const std::string& how, kube::ObjectSink& sink) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) {
-    return fail(ErrorCode::kNotFound,
-                fmt::format("--file: {} cannot be opened; save it with: {}", path, how));
-  }
+void add_namespace_options(CLI::App& command, ClusterOptions& options, const std::string& what) {
+  CLI::Option* name = command.add_option("--namespace,-n", options.namespace_name, what);
+  command.add_flag("--all-namespaces,-A", options.all_namespaces, "Pods of all namespaces")->excludes(name);
+}
+
+Status read_list(std::istream& in, kube::ObjectSink& sink) {
   kube::ListDecoder decoder;
   const auto on_item = [&](const kube::ObjectMeta& meta, const Status& decoded) {
     if (decoded) {
@@ -31,31 +38,25 @@ Status read_list(const std::string& path, const std::string& how, kube::ObjectSi
       sink.unreadable(meta, decoded.error());
     }
   };
-  return with_context(each_page(in, {},
-                                [&](json::PaddedView page) -> Status {
-                                  TRY(decoder.decode(page, sink, on_item));
-                                  return {};
-                                }),
-                      path);
-}
-
-}  // namespace
-
-void add_cluster_options(CLI::App& command, ClusterOptions& options) {
-  CLI::Option* file = command.add_option(
-      "--file", options.file,
-      "Read nodes.json and pods.json of this directory (kubectl get ... -o json) instead of a cluster");
-  command.add_option("--kubeconfig", options.kubeconfig, "File that says how to reach the cluster")
-      ->excludes(file);
-  command.add_option("--context", options.context, "Context of the kubeconfig to use")->excludes(file);
-  CLI::Option* name =
-      command.add_option("--namespace,-n", options.namespace_name, "Only pods of this namespace");
-  command.add_flag("--all-namespaces,-A", options.all_namespaces, "Pods of all namespaces")->excludes(name);
+  return each_page(in, {}, [&](json::PaddedView page) -> Status {
+    TRY(decoder.decode(page, sink, on_item));
+    return {};
+  });
 }
 
 Status read_files(const std::string& directory, ClusterStore& store) {
-  TRY(read_list(directory + "/nodes.json", "kubectl get nodes -o json > nodes.json", store.nodes()));
-  return read_list(directory + "/pods.json", "kubectl get pods -A -o json > pods.json", store.pods());
+  const auto read_file_of = [&](const std::string& name, const std::string& how,
+                                kube::ObjectSink& sink) -> Status {
+    const std::string path = directory + "/" + name;
+    std::ifstream in(path, std::ios::binary);
+    if (!in) {
+      return fail(ErrorCode::kNotFound,
+                  fmt::format("--file: {} cannot be opened; save it with: {} > {}", path, how, name));
+    }
+    return with_context(read_list(in, sink), path);
+  };
+  TRY(read_file_of("nodes.json", "kubectl get nodes -o json", store.nodes()));
+  return read_file_of("pods.json", "kubectl get pods -A -o json", store.pods());
 }
 
 Result<Cluster> read_cluster(const ClusterOptions& options, const ClusterQuery& query) {

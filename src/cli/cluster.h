@@ -30,8 +30,10 @@ struct ClusterOptions {
   bool all_namespaces = false;
 };
 
-// The options that every such command has: --file, --kubeconfig, --context, --namespace, --all-namespaces.
+// The options that every such command has: --file, --kubeconfig, --context.
 void add_cluster_options(CLI::App& command, ClusterOptions& options);
+// And those that are about pods: --namespace, --all-namespaces. `what` says what a namespace does here.
+void add_namespace_options(CLI::App& command, ClusterOptions& options, const std::string& what);
 
 // What of it is wanted.
 struct ClusterQuery {

@@ -1,8 +1,9 @@
 // cli/cluster_api.h
 //
-// Reading a cluster through its API server, once.
+// Reading a cluster once, through its API server or from files.
 #pragma once
 
+#include <istream>
 #include <string>
 
 #include "base/result.h"
@@ -23,7 +24,9 @@ std::string pod_fields(const ClusterQuery& query);
 // Lists nodes and pods into the store, page by page.
 Status list_cluster(kube::Client& client, ClusterStore& store);
 
-// The same from nodes.json and pods.json.
+// A saved list of any size.
+Status read_list(std::istream& in, kube::ObjectSink& sink);
+// The same as list_cluster from nodes.json and pods.json.
 Status read_files(const std::string& directory, ClusterStore& store);
 
 }  // namespace tessera::cli

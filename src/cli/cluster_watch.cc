@@ -125,12 +125,15 @@ Status watch_api(const ClusterOptions& options, const ClusterQuery& query, const
   pods.start();
   std::optional<Screen> screen;
   std::optional<std::uint64_t> shown;
-  const auto failed = [&] { return !screen && (nodes.problem() || pods.problem()); };
+  // Later on the reflectors heal by themselves; what was never read is told at once.
+  const auto failed = [&] {
+    return (!nodes.synced() && nodes.problem()) || (!pods.synced() && pods.problem());
+  };
   bool stop = false;
   while (!stop) {
     const bool synced = nodes.synced() && pods.synced();
     if (failed()) {
-      return fail(nodes.problem() ? *nodes.problem() : *pods.problem());
+      return fail(!nodes.synced() && nodes.problem() ? *nodes.problem() : *pods.problem());
     }
     if (synced && shown != store.version()) {
       shown = store.version();

@@ -1,4 +1,5 @@
 // The options of `tessera inspect` and of the kubectl plugins, for CLI11.
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -38,23 +39,15 @@ void add_options(CLI::App& command, InspectOptions& options, const std::string& 
       ->check(CLI::Range(1, 3600))
       ->capture_default_str();
   add_cluster_options(command, options.cluster);
+  add_namespace_options(command, options.cluster, "Count only the pods of this namespace; else those of all");
   command.footer(
-      "Amounts are of all namespaces unless -n narrows them to the pods of one.\n"
-      "Examples:\n"
-      "  " +
-      name +
-      "\n"
-      "  " +
-      name +
-      " -d gpu-node-1\n"
-      "  " +
-      name +
-      " -o wide --watch\n"
-      "  " +
-      name + " -l gpushare=true --sort-by " + (shares ? "percent" : "used") +
-      "\n"
-      "  " +
-      name + " -o json --file ./saved   # nodes.json and pods.json, saved with kubectl");
+      fmt::format("Examples:\n"
+                  "  {0}\n"
+                  "  {0} -d gpu-node-1\n"
+                  "  {0} -o wide --watch\n"
+                  "  {0} -l gpushare=true --sort-by {1}\n"
+                  "  {0} -o json --file ./saved   # nodes.json and pods.json, saved with kubectl",
+                  name, shares ? "percent" : "used"));
 }
 
 // The original's flags were Go's: -d, --d, -d=true.
@@ -105,7 +98,15 @@ int run_inspect_plugin(int argc, char** argv) {
 void add_inspect_command(CLI::App& app, Action& action) {
   CLI::App* command =
       app.add_subcommand("inspect", "Show what of the GPUs is given out, as kubectl inspect does");
-  command->require_subcommand(1);
+  command->require_subcommand(0, 1);
+  // Without a kind it is gpushare: `tessera inspect gpu-node-1`.
+  auto shares_options = std::make_shared<InspectOptions>();
+  add_options(*command, *shares_options, "tessera inspect");
+  command->callback([&action, command, shares_options] {
+    if (command->get_subcommands().empty()) {
+      action = [shares_options] { return run_now(*shares_options); };
+    }
+  });
   for (const InspectKind kind : {InspectKind::kShares, InspectKind::kGpus}) {
     const bool shares = kind == InspectKind::kShares;
     auto options = std::make_shared<InspectOptions>();

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <sstream>
 #include <thread>
 
@@ -14,6 +15,7 @@
 #include "cli/list_pages.h"
 #include "cli/tabbed_text.h"
 #include "http/event_loop.h"
+#include "program.h"
 #include "saved_cluster.h"
 
 namespace tessera::cli {
@@ -128,6 +130,9 @@ class ApiCluster : public ::testing::Test {
       return http::Response{.status = 403, .body = kube::status_json(403, "Forbidden", refusal_)};
     }
     const bool nodes = target.starts_with("/api/v1/nodes");
+    if (target.find("watch=") != std::string::npos) {
+      return http::Response{.body = nodes ? "" : pod_events_};
+    }
     const auto list = boost::json::parse(nodes ? cluster_.nodes_json() : cluster_.pods_json());
     const boost::json::array& items = list.at("items").as_array();
     const bool second = target.find("continue=") != std::string::npos;
@@ -151,6 +156,7 @@ class ApiCluster : public ::testing::Test {
   SavedCluster cluster_;
   TemporaryDirectory directory_;
   std::string refusal_;
+  std::string pod_events_;  // what a watch of pods brings before it ends
   bool expire_once_ = false;
   std::jthread thread_;
 };
@@ -184,6 +190,31 @@ TEST_F(ApiCluster, AsksForOneNodeAndOneNamespaceOnly) {
     EXPECT_TRUE(server_.seen.back().target.starts_with("/api/v1/namespaces/ml/pods?"));
     EXPECT_NE(server_.seen.back().target.find("spec.nodeName%3Dn1"), std::string::npos);
   });
+}
+
+TEST_F(ApiCluster, DrawsAgainWhatAWatchBrings) {
+  TerminalProgram program("kubectl-inspect-gpushare",
+                          {"--kubeconfig", options().kubeconfig, "--watch", "--interval", "1"},
+                          {{"TERM", "xterm"}});
+  ASSERT_TRUE(program.read_until("8/60 (13%)")) << program.output();
+  cluster_.pod("web", "c", "n2", {.units = 10, .annotations = {{"ALIYUN_COM_GPU_MEM_IDX", "1"}}});
+  auto list = boost::json::parse(cluster_.pods_json());
+  boost::json::object& added = list.at("items").as_array().back().as_object();
+  added["metadata"].as_object()["resourceVersion"] = "12";
+  loop_.call([&] {
+    pod_events_ = boost::json::serialize(boost::json::object{{"type", "ADDED"}, {"object", added}}) + "\n";
+  });
+  ASSERT_TRUE(program.read_until("18/60 (30%)")) << program.output();
+  program.signal(SIGTERM);
+  EXPECT_EQ(program.finish(), 0);
+}
+
+TEST_F(ApiCluster, EndsAWatchThatCannotBegin) {
+  refusal_ = "nodes is forbidden: user cannot list";
+  const Outcome outcome =
+      run_in_pipe("kubectl-inspect-gpushare", {"--kubeconfig", options().kubeconfig, "--watch"});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_NE(outcome.err.find("cannot list"), std::string::npos) << outcome.err;
 }
 
 TEST_F(ApiCluster, PassesOnWhyTheServerRefuses) {

@@ -40,6 +40,10 @@ void SavedCluster::add_node(const std::string& name, const OldNode& node) {
   if (node.whole > 0) {
     amounts["aliyun.com/gpu"] = std::to_string(node.whole);
   }
+  json::object allocatable = amounts;
+  if (node.ill_units > 0) {
+    allocatable["aliyun.com/gpu-mem"] = std::to_string(node.units - node.ill_units);
+  }
   nodes_.push_back(json::object{
       {"metadata", json::object{{"name", name},
                                 {"uid", "node-" + name},
@@ -48,7 +52,7 @@ void SavedCluster::add_node(const std::string& name, const OldNode& node) {
                                 {"annotations", texts(node.annotations)}}},
       {"status",
        json::object{{"capacity", amounts},
-                    {"allocatable", amounts},
+                    {"allocatable", allocatable},
                     {"addresses", json::array{json::object{{"type", "InternalIP"}, {"address", "10.0.0.1"}}}},
                     {"conditions", json::array{json::object{{"type", "Ready"}, {"status", "True"}}}}}}});
 }
@@ -59,15 +63,18 @@ void SavedCluster::old_node(const std::string& name, const OldNode& node) {
 
 void SavedCluster::node(const std::string& name, const alloc::Inventory& inventory, const Texts& labels) {
   std::int64_t units = 0;
+  std::int64_t ill = 0;
   for (std::size_t i = 0; i < inventory.gpus.size(); ++i) {
-    units += inventory.gpus[i].healthy() ? inventory.units(i) : 0;
+    units += inventory.units(i);
+    ill += inventory.gpus[i].healthy() ? 0 : inventory.units(i);
   }
   const auto gpus = static_cast<std::int64_t>(inventory.gpus.size());
   add_node(name, {.units = units,
                   .gpus = gpus,
                   .labels = labels,
                   .annotations = {{std::string(alloc::key::kInventory), inventory.json()}},
-                  .whole = gpus});
+                  .whole = gpus,
+                  .ill_units = ill});
 }
 
 void SavedCluster::node_with_inventory_text(const std::string& name, const std::string& inventory,

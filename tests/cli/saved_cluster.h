@@ -25,7 +25,8 @@ struct OldNode {
   std::int64_t gpus = 0;
   Texts labels{};
   Texts annotations{};
-  std::int64_t whole = 0;  // aliyun.com/gpu
+  std::int64_t whole = 0;      // aliyun.com/gpu
+  std::int64_t ill_units = 0;  // of `units`, those of GPUs that are not well: not allocatable
 };
 
 struct SavedPod {
@@ -38,7 +39,7 @@ struct SavedPod {
 class SavedCluster {
  public:
   void old_node(const std::string& name, const OldNode& node);
-  // With Tessera's agent; all its GPUs are given out unless they are ill.
+  // With Tessera's agent. Memory of ill GPUs is capacity, and kubelet does not give it out.
   void node(const std::string& name, const alloc::Inventory& inventory, const Texts& labels = {});
   void node_with_inventory_text(const std::string& name, const std::string& inventory, std::int64_t units,
                                 std::int64_t gpus);

@@ -1,0 +1,242 @@
+#include "cli/check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <optional>
+#include <ostream>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "alloc/inventory.h"
+#include "cli/cluster_books.h"
+#include "cli/json_print.h"
+#include "cli/table.h"
+#include "cli/yaml_print.h"
+
+namespace tessera::cli {
+
+namespace {
+
+class Auditor {
+ public:
+  Auditor(const Cluster& cluster, alloc::Unit unit) : cluster_(cluster), books_(make_books(cluster, unit)) {}
+
+  CheckReport report() {
+    check_records();
+    for (const NodeFacts& node : cluster_.nodes) {
+      check_node(node);
+    }
+    check_orphans();
+    for (const std::string& warning : cluster_.warnings) {
+      add({.serious = true, .kind = "unreadable_object", .node = "", .pod = "", .text = warning});
+    }
+    std::ranges::sort(report_.findings, {}, [](const Finding& one) {
+      return std::tuple(!one.serious, one.kind, one.node, one.pod, one.text);
+    });
+    return std::move(report_);
+  }
+
+ private:
+  void add(Finding finding) { report_.findings.push_back(std::move(finding)); }
+  void add_node_finding(const NodeFacts& node, bool serious, std::string kind, std::string text) {
+    add({.serious = serious,
+         .kind = std::move(kind),
+         .node = node.spec.name,
+         .pod = "",
+         .text = fmt::format("node {}: {}", node.spec.name, text)});
+  }
+
+  // What the books find wrong with records and inventories.
+  void check_records() {
+    constexpr std::size_t kAll = 1'000'000;
+    for (alloc::Problem& problem : books_->problems(kAll)) {
+      add({.serious = true,
+           .kind = std::string(to_string(problem.kind)),
+           .node = std::move(problem.node),
+           .pod = std::move(problem.pod),
+           .text = std::move(problem.text)});
+    }
+  }
+
+  void check_node(const NodeFacts& node) {
+    const auto id = books_->find_node(node.spec.name);
+    const std::size_t gpus = id ? books_->gpus(*id).size() : 0;
+    if (gpus == 0) {
+      check_node_without_gpus(node, id);
+      return;
+    }
+    ++report_.nodes;
+    report_.gpus += gpus;
+    const auto holdings = books_->holdings(*id);
+    report_.pods += holdings.size();
+    if (node.spec.nvidia_gpus > 0) {
+      add_node_finding(
+          node, true, "second_plugin",
+          fmt::format("its kubelet also serves {} nvidia.com/gpu: two device plugins give out the "
+                      "same GPUs; remove one of them from the node",
+                      node.spec.nvidia_gpus));
+    }
+    check_kubelet(node, *id);
+    check_health(node, *id, holdings);
+    if (node.spec.inventory.empty()) {
+      add_node_finding(node, false, "old_plugin",
+                       "has the old device plugin: only shares of one GPU, and no health, are known here; "
+                       "tessera-agent can take its place");
+    }
+  }
+
+  void check_node_without_gpus(const NodeFacts& node, std::optional<alloc::NodeId> id) {
+    const bool readable = !id || books_->states().fence(*id) != alloc::Fence::kUnreadable;
+    const auto label = node.labels.find("gpushare");
+    if (readable && label != node.labels.end() && label->second == "true") {
+      add_node_finding(node, true, "no_agent",
+                       "is labelled gpushare=true but has no GPUs that anybody told of; see the logs of "
+                       "tessera-agent there, or take the label away");
+    }
+  }
+
+  // Kubelet knows of GPUs through the device plugin, the scheduler through the inventory.
+  void check_kubelet(const NodeFacts& node, alloc::NodeId id) {
+    const alloc::NodeView view = books_->view(id);
+    const auto promised = static_cast<std::int64_t>(view.total_units);
+    if (!node.spec.inventory.empty() && node.spec.gpu_memory_units != promised) {
+      add_node_finding(
+          node, true, "capacity_differs",
+          fmt::format("{} is {} but its inventory says {} on {} GPUs; restart tessera-agent there",
+                      books_->options().names.memory(), node.spec.gpu_memory_units, promised, view.size()));
+    }
+    if (node.spec.gpu_memory_units > 0 && node.allocatable_units == 0) {
+      add_node_finding(
+          node, true, "nothing_allocatable",
+          "kubelet gives out no GPU memory: its device plugin is gone or all GPUs are unhealthy");
+    }
+    if (!node.ready) {
+      add_node_finding(node, false, "not_ready", "is not ready");
+    }
+  }
+
+  void check_health(const NodeFacts& node, alloc::NodeId id, const std::vector<alloc::PodHolding>& holdings) {
+    for (std::size_t slot = 0; slot < books_->gpus(id).size(); ++slot) {
+      const alloc::GpuFacts& gpu = books_->gpus(id)[slot];
+      if (gpu.unhealthy.empty()) {
+        continue;
+      }
+      std::vector<std::string> pods;
+      for (const alloc::PodHolding& holding : holdings) {
+        if (std::ranges::any_of(holding.parts,
+                                [&](const auto& part) { return part.slot == static_cast<int>(slot); })) {
+          pods.push_back(holding.pod.text());
+        }
+      }
+      add_node_finding(
+          node, !pods.empty(), "unhealthy",
+          fmt::format("GPU {} is unhealthy: {}{}", gpu.index, gpu.unhealthy,
+                      pods.empty() ? std::string() : fmt::format("; on it: {}", fmt::join(pods, ", "))));
+    }
+  }
+
+  void check_orphans() {
+    std::set<std::string_view> names;
+    for (const NodeFacts& node : cluster_.nodes) {
+      names.insert(node.spec.name);
+    }
+    for (const alloc::PodSpec& pod : cluster_.pods) {
+      if (!pod.node_name.empty() && alloc::occupies(pod) && !names.contains(pod.node_name)) {
+        const std::string name = pod.pod_namespace + "/" + pod.name;
+        add({.serious = true,
+             .kind = "orphan",
+             .node = pod.node_name,
+             .pod = name,
+             .text = fmt::format("pod {} is on node {}, which does not exist; delete it with: kubectl delete "
+                                 "pod {} -n {} --force",
+                                 name, pod.node_name, pod.name, pod.pod_namespace)});
+      }
+    }
+  }
+
+  const Cluster& cluster_;
+  std::unique_ptr<alloc::Ledger> books_;
+  CheckReport report_;
+};
+
+std::string check_text(const CheckReport& report, const Terminal& terminal) {
+  const auto serious = std::ranges::count(report.findings, true, &Finding::serious);
+  const auto minor = static_cast<std::ptrdiff_t>(report.findings.size()) - serious;
+  const auto counted = [](auto count, std::string_view what) {
+    return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+  };
+  std::string text = fmt::format("{} with {}, {} on them\n", counted(report.nodes, "node"),
+                                 counted(report.gpus, "GPU"), counted(report.pods, "pod"));
+  if (!report.findings.empty()) {
+    Table table({"", "WHAT", "WHERE AND WHAT TO DO"});
+    for (const Finding& finding : report.findings) {
+      table.add({finding.serious ? Table::Cell("ERROR", Colour::kRed) : Table::Cell("note", Colour::kYellow),
+                 finding.kind, finding.text});
+    }
+    text += "\n" + table.text(terminal) + "\n";
+  }
+  return text + (report.findings.empty() ? "All agrees.\n"
+                                         : counted(serious, "error") + ", " + counted(minor, "note") + "\n");
+}
+
+boost::json::value check_json(const CheckReport& report) {
+  boost::json::array findings;
+  for (const Finding& finding : report.findings) {
+    findings.push_back(boost::json::object{{"serious", finding.serious},
+                                           {"kind", finding.kind},
+                                           {"node", finding.node},
+                                           {"pod", finding.pod},
+                                           {"text", finding.text}});
+  }
+  return boost::json::object{{"nodes", report.nodes},
+                             {"gpus", report.gpus},
+                             {"pods", report.pods},
+                             {"findings", std::move(findings)}};
+}
+
+Result<CheckReport> checked(const CheckOptions& options) {
+  const Cluster cluster = TRY(read_cluster(options.cluster, {}));
+  const alloc::Unit unit = options.unit.empty()
+                               ? common_unit(cluster)
+                               : TRY(with_context(alloc::Unit::parse(options.unit), "--unit"));
+  for (const std::string& name : options.nodes) {
+    if (std::ranges::none_of(cluster.nodes, [&](const NodeFacts& node) { return node.spec.name == name; })) {
+      return fail(ErrorCode::kNotFound, fmt::format("node {} does not exist", name));
+    }
+  }
+  CheckReport report = check_cluster(cluster, unit);
+  if (!options.nodes.empty()) {
+    std::erase_if(report.findings, [&](const Finding& finding) {
+      return std::ranges::find(options.nodes, finding.node) == options.nodes.end();
+    });
+  }
+  return report;
+}
+
+}  // namespace
+
+CheckReport check_cluster(const Cluster& cluster, alloc::Unit unit) {
+  return Auditor(cluster, unit).report();
+}
+
+int run_check(const CheckOptions& options, std::ostream& out, std::ostream& err, const Terminal& terminal) {
+  const auto report = checked(options);
+  if (!report) {
+    err << "error: " << report.error().text() << "\n";
+    return 1;
+  }
+  if (options.output == "text") {
+    out << check_text(*report, terminal);
+  } else {
+    const boost::json::value value = check_json(*report);
+    out << (options.output == "yaml" ? yaml_text(value) : pretty_json(value));
+  }
+  out << std::flush;
+  const bool wrong = std::ranges::any_of(report->findings, &Finding::serious);
+  return wrong ? kFoundProblems : 0;
+}
+
+}  // namespace tessera::cli

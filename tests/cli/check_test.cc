@@ -1,0 +1,115 @@
+#include "cli/check.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <boost/json.hpp>
+#include <sstream>
+
+#include "base/json_reader.h"
+#include "golden.h"
+#include "program.h"
+#include "saved_cluster.h"
+
+namespace tessera::cli {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+Outcome check(CheckOptions options, const SavedCluster& cluster) {
+  std::ostringstream out;
+  std::ostringstream err;
+  options.cluster.file = cluster.write();
+  const int code = run_check(options, out, err, {});
+  return {code, out.str(), err.str()};
+}
+
+std::vector<std::string> kinds(const SavedCluster& cluster) {
+  const Outcome outcome = check({.output = "json"}, cluster);
+  const boost::json::value report = *parse_json(outcome.out);
+  std::vector<std::string> found;
+  for (const auto& finding : report.at("findings").as_array()) {
+    found.emplace_back(finding.at("kind").as_string());
+  }
+  return found;
+}
+
+Texts record(const std::string& text) {
+  return {{"tessera.io/allocation", text}};
+}
+
+TEST(Check, FindsNothingWhereAllAgrees) {
+  SavedCluster cluster;
+  cluster.node("gpu-a", inventory_of("a", 2, 16384));
+  cluster.pod("ml", "x", "gpu-a", {.units = 4, .annotations = record(share_record({{"GPU-a-0", 4}}))});
+  cluster.pod("ml", "waits", "", {.units = 4, .phase = "Pending"});
+  const Outcome outcome = check({}, cluster);
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_EQ(outcome.out, "1 node with 2 GPUs, 1 pod on them\nAll agrees.\n");
+}
+
+TEST(Check, NamesEveryKindOfDisagreement) {
+  SavedCluster cluster;
+  alloc::Inventory ill = inventory_of("a", 2, 16384);
+  ill.gpus[1].unhealthy = "XID 79";
+  cluster.node("gpu-a", ill);
+  cluster.old_node("labelled", {.labels = {{"gpushare", "true"}}});
+  cluster.old_node("old", {.units = 30, .gpus = 2});
+  cluster.pod("ml", "over-1", "gpu-a", {.units = 10, .annotations = record(share_record({{"GPU-a-0", 10}}))});
+  cluster.pod("ml", "over-2", "gpu-a", {.units = 10, .annotations = record(share_record({{"GPU-a-0", 10}}))});
+  cluster.pod("ml", "ill", "gpu-a", {.units = 1, .annotations = record(share_record({{"GPU-a-1", 1}}))});
+  cluster.pod("ml", "lost", "gpu-a", {.units = 1, .annotations = record(share_record({{"GPU-gone", 1}}))});
+  cluster.pod("ml", "stray", "gpu-a", {.units = 1});
+  cluster.pod("ml", "ghost", "gone", {.units = 1, .annotations = record(share_record({{"GPU-x", 1}}))});
+  const Outcome outcome = check({}, cluster);
+  EXPECT_EQ(outcome.code, kFoundProblems);
+  expect_golden("check.txt", outcome.out);
+}
+
+TEST(Check, HoldsKubeletsNumbersAgainstTheInventory) {
+  SavedCluster cluster;
+  cluster.node_with_inventory_text("gpu-a", inventory_of("a", 2, 16384).json(), 31, 2);
+  EXPECT_THAT(kinds(cluster), ElementsAre("capacity_differs"));
+  EXPECT_THAT(check({}, cluster).out,
+              HasSubstr("node gpu-a: aliyun.com/gpu-mem is 31 but its inventory says 32 on 2 GPUs"));
+}
+
+TEST(Check, FindsNodesThatCountInAnotherUnit) {
+  SavedCluster cluster;
+  cluster.node("a", inventory_of("a", 1, 16384));
+  cluster.node("b", inventory_of("b", 1, 16384));
+  alloc::Inventory other = inventory_of("c", 1, 16384);
+  other.unit = alloc::Unit::mib();
+  cluster.node("c", other);
+  EXPECT_THAT(kinds(cluster), ElementsAre("unit_differs"));
+}
+
+TEST(Check, FindsInventoriesAndRecordsThatCannotBeRead) {
+  SavedCluster cluster;
+  cluster.node("a", inventory_of("a", 2, 16384));
+  cluster.node_with_inventory_text("b", "{", 32, 2);
+  cluster.pod("ml", "bad", "a", {.units = 1, .annotations = record("{")});
+  EXPECT_THAT(kinds(cluster), ElementsAre("unreadable_inventory", "unreadable_record"));
+}
+
+TEST(Check, LooksAtSomeNodesOnly) {
+  SavedCluster cluster;
+  cluster.node("a", inventory_of("a", 2, 16384));
+  cluster.node_with_inventory_text("b", "{", 32, 2);
+  EXPECT_EQ(check({.nodes = {"a"}}, cluster).code, 0);
+  EXPECT_EQ(check({.nodes = {"b"}}, cluster).code, kFoundProblems);
+  const Outcome missing = check({.nodes = {"z"}}, cluster);
+  EXPECT_EQ(missing.code, 1);
+  EXPECT_THAT(missing.err, HasSubstr("node z does not exist"));
+}
+
+TEST(Check, IsACommandOfTessera) {
+  SavedCluster cluster;
+  cluster.node("a", inventory_of("a", 2, 16384));
+  EXPECT_EQ(run_in_pipe("tessera", {"check", "--file", cluster.write()}).code, 0);
+  EXPECT_EQ(run_in_pipe("tessera", {"check", "--file", "/nowhere"}).code, 1);
+}
+
+}  // namespace
+}  // namespace tessera::cli

@@ -1,0 +1,159 @@
+#include "cli/why.h"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "base/json_reader.h"
+#include "golden.h"
+#include "program.h"
+#include "saved_cluster.h"
+
+namespace tessera::cli {
+namespace {
+
+Outcome why(WhyOptions options, const SavedCluster& cluster) {
+  std::ostringstream out;
+  std::ostringstream err;
+  options.cluster.file = cluster.write();
+  const int code = run_why(options, out, err, {});
+  return {code, out.str(), err.str()};
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+Texts record(const std::string& text) {
+  return {{"tessera.io/allocation", text}};
+}
+
+// Two nodes with some memory left, one whose GPUs are ill, two without any.
+void fill(SavedCluster& cluster) {
+  cluster.node("gpu-a", inventory_of("a", 2, 16384));
+  cluster.node("gpu-b", inventory_of("b", 2, 16384));
+  alloc::Inventory ill = inventory_of("c", 1, 16384);
+  ill.gpus[0].unhealthy = "XID 79";
+  cluster.node("gpu-c", ill);
+  cluster.old_node("cpu-1", {});
+  cluster.old_node("cpu-2", {});
+  cluster.pod("ml", "notebook", "gpu-a",
+              {.units = 11, .annotations = record(share_record({{"GPU-a-0", 11}}))});
+  cluster.pod("ml", "bert", "gpu-a", {.whole = 1, .annotations = record(whole_record({"GPU-a-1"}))});
+  cluster.pod("ml", "infer-1", "gpu-b", {.units = 4, .annotations = record(share_record({{"GPU-b-0", 4}}))});
+  cluster.pod("ml", "infer-2", "gpu-b", {.units = 5, .annotations = record(share_record({{"GPU-b-0", 5}}))});
+  cluster.pod("ml", "infer-3", "gpu-b",
+              {.units = 12, .annotations = record(share_record({{"GPU-b-1", 12}}))});
+  cluster.pod("ml", "train-7", "", {.units = 8, .phase = "Pending"});
+  cluster.pod("ml", "pair", "", {.whole = 2, .phase = "Pending"});
+}
+
+TEST(Why, SaysWhatEachNodeLacksAndWhoseEndWouldMakeRoom) {
+  SavedCluster cluster;
+  fill(cluster);
+  WhyOptions options{.pod = "train-7"};
+  options.cluster.namespace_name = "ml";
+  const Outcome text = why(options, cluster);
+  EXPECT_EQ(text.code, 0) << text.err;
+  expect_golden("why-share.txt", text.out);
+  options.output = "json";
+  expect_golden("why-share.json", why(options, cluster).out);
+}
+
+TEST(Why, ExplainsWholeGpusToo) {
+  SavedCluster cluster;
+  fill(cluster);
+  expect_golden("why-whole.txt", why({.pod = "ml/pair"}, cluster).out);
+}
+
+TEST(Why, SaysWhereAPodFitsAndWhatElseMayHoldIt) {
+  SavedCluster cluster;
+  fill(cluster);
+  cluster.pod("ml", "small", "", {.units = 3, .phase = "Pending"});
+  const Outcome text = why({.pod = "ml/small"}, cluster);
+  EXPECT_TRUE(has(text.out, "small needs 3GiB on one GPU (binpack). It fits now on 2 nodes, best on "))
+      << text.out;
+  EXPECT_TRUE(has(text.out, "kubectl describe pod small -n ml")) << text.out;
+}
+
+TEST(Why, SaysWhereAPodIsThatDoesNotWait) {
+  SavedCluster cluster;
+  fill(cluster);
+  EXPECT_TRUE(has(why({.pod = "pod/ml/bert"}, cluster).out, "it is on node gpu-a, GPU 1 (whole)."));
+  cluster.pod("ml", "stray", "gpu-b", {.units = 1});
+  const Outcome stray = why({.pod = "ml/stray"}, cluster);
+  EXPECT_TRUE(has(stray.out, "nobody decided on which GPU")) << stray.out;
+}
+
+TEST(Why, KnowsPodsThatAskForNoGpusAndThoseThatAskForNonsense) {
+  SavedCluster cluster;
+  fill(cluster);
+  cluster.pod("ml", "web", "", {.phase = "Pending"});
+  cluster.pod("ml", "odd", "", {.units = -3, .phase = "Pending"});
+  EXPECT_TRUE(has(why({.pod = "ml/web"}, cluster).out, "asks for no GPUs"));
+  const Outcome odd = why({.pod = "ml/odd"}, cluster);
+  EXPECT_EQ(odd.code, 0);
+  EXPECT_TRUE(has(odd.out, "its request makes no sense")) << odd.out;
+}
+
+TEST(Why, HintsAtModelsThatNobodyHas) {
+  SavedCluster cluster;
+  fill(cluster);
+  cluster.pod("ml", "picky", "",
+              {.units = 3, .annotations = {{"tessera.io/gpu-model", "H100"}}, .phase = "Pending"});
+  const Outcome text = why({.pod = "ml/picky"}, cluster);
+  EXPECT_TRUE(has(text.out, "of model H100")) << text.out;
+  EXPECT_TRUE(has(text.out, "Try: Without its annotations")) << text.out;
+}
+
+TEST(Why, SaysHowNodesBecomeGpuNodes) {
+  SavedCluster cluster;
+  cluster.old_node("cpu-1", {});
+  cluster.pod("ml", "x", "", {.units = 3, .phase = "Pending"});
+  const Outcome text = why({.pod = "ml/x"}, cluster);
+  EXPECT_TRUE(has(text.out, "1 node without shared GPUs")) << text.out;
+  EXPECT_TRUE(has(text.out, "gpushare=true")) << text.out;
+}
+
+TEST(Why, NamesAPodThatIsNotThere) {
+  SavedCluster cluster;
+  fill(cluster);
+  const Outcome text = why({.pod = "train-8"}, cluster);
+  EXPECT_EQ(text.code, 1);
+  EXPECT_TRUE(has(text.err, "pod default/train-8 is not there")) << text.err;
+}
+
+TEST(Why, CutsLongListsAndGroupsTheirReasons) {
+  SavedCluster cluster;
+  for (int i = 0; i < 30; ++i) {
+    cluster.node("gpu-" + std::to_string(100 + i), inventory_of(std::to_string(i), 1, 8192));
+  }
+  cluster.pod("ml", "x", "", {.units = 9, .phase = "Pending"});
+  const Outcome text = why({.pod = "ml/x"}, cluster);
+  EXPECT_TRUE(has(text.out, "... and 10 more nodes (-o json has them all): 30 no GPU is as large as 9GiB"))
+      << text.out;
+}
+
+TEST(Why, CountsInTheUnitOfTheAgents) {
+  SavedCluster cluster;
+  alloc::Inventory inventory = inventory_of("m", 1, 16384);
+  inventory.unit = alloc::Unit::mib();
+  cluster.node("gpu-m", inventory);
+  cluster.pod("ml", "x", "", {.units = 20000, .phase = "Pending"});
+  EXPECT_TRUE(has(why({.pod = "ml/x"}, cluster).out, "x needs 20000MiB"))
+      << why({.pod = "ml/x"}, cluster).out;
+  EXPECT_EQ(why({.pod = "ml/x", .unit = "parsec"}, cluster).code, 1);
+}
+
+TEST(Why, IsACommandOfTessera) {
+  SavedCluster cluster;
+  fill(cluster);
+  const Outcome outcome =
+      run_in_pipe("kubectl-tessera", {"why", "train-7", "-n", "ml", "--file", cluster.write()});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_TRUE(has(outcome.out, "No node has it now.")) << outcome.out;
+  EXPECT_EQ(run_in_pipe("tessera", {"why"}).code, 2);
+}
+
+}  // namespace
+}  // namespace tessera::cli

@@ -1,0 +1,35 @@
+// Any pair of files is refused, or shown in every form without harm. The text before the first zero byte is
+// nodes.json, the rest pods.json.
+#include <cstdint>
+#include <cstdlib>
+#include <sstream>
+#include <string>
+
+#include "cli/cluster_api.h"
+#include "cli/cluster_store.h"
+#include "cli/inspect.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace tessera::cli;
+  const std::string text(reinterpret_cast<const char*>(data), size);
+  const std::size_t zero = text.find('\0');
+  std::istringstream nodes(text.substr(0, zero));
+  std::istringstream pods(zero == std::string::npos ? R"({"items":[]})" : text.substr(zero + 1));
+  ClusterStore store({});
+  if (!read_list(nodes, store.nodes()) || !read_list(pods, store.pods())) {
+    return 0;
+  }
+  const Cluster cluster = store.snapshot();
+  for (const InspectKind kind : {InspectKind::kShares, InspectKind::kGpus}) {
+    for (const char* output : {"text", "wide", "json"}) {
+      InspectOptions options;
+      options.kind = kind;
+      options.output = output;
+      options.details = true;
+      if (!inspect_frame(options, cluster, {})) {
+        std::abort();  // nothing was asked for that could be missing
+      }
+    }
+  }
+  return 0;
+}
