@@ -30,27 +30,42 @@ Reason reason_of(Fence fence) {
 
 }  // namespace
 
+// On a node whose GPUs are of the right model.
+Reason Placer::reason_plain(const Query& query, NodeId node) const {
+  const NodeStates& states = ledger_->states();
+  const Shape& shape = query.request->shape;
+  const bool fits = query.plain_share ? states.largest_free(node) >= shape.share.units
+                                      : states.whole_free(node) >= shape.whole && !states.old_plugin(node);
+  return fits ? Reason::kFits : why_not_plain(query, node);
+}
+
+// On a node all of whose GPUs are of another model.
+Reason Placer::why_not_model(const Query& query, NodeId node) const {
+  const NodeStates& states = ledger_->states();
+  if (const Fence fence = states.fence(node); fence != Fence::kOpen) {
+    return reason_of(fence);
+  }
+  return query.beyond_old_plugin && states.old_plugin(node) ? Reason::kOldPlugin : Reason::kNoSuchModel;
+}
+
 void Placer::filter(const Request& request, std::span<const NodeId> nodes, std::span<Reason> reasons) {
   const Query query = prepare(request);
   const NodeStates& states = ledger_->states();
-  const bool plain = !options_.check_cpu_and_memory;
-  if (query.plain_share && plain) {
-    const std::uint32_t units = request.shape.share.units;
+  const bool plain = (query.plain_share || query.plain_whole) && !options_.check_cpu_and_memory;
+  if (plain && query.model_allowed.empty()) {
     for (std::size_t i = 0; i < nodes.size(); ++i) {
-      reasons[i] = states.largest_free(nodes[i]) >= units ? Reason::kFits : why_not_plain(query, nodes[i]);
-    }
-    return;
-  }
-  if (query.plain_whole && plain) {
-    const unsigned whole = request.shape.whole;
-    for (std::size_t i = 0; i < nodes.size(); ++i) {
-      const bool fits = states.whole_free(nodes[i]) >= whole && !states.old_plugin(nodes[i]);
-      reasons[i] = fits ? Reason::kFits : why_not_plain(query, nodes[i]);
+      reasons[i] = reason_plain(query, nodes[i]);
     }
     return;
   }
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    reasons[i] = fits(query, states.view(nodes[i])) ? Reason::kFits : why_not(query, nodes[i]);
+    const ModelId model = plain ? states.only_model(nodes[i]) : kSeveralModels;
+    if (model != kSeveralModels) {
+      const bool right = query.model_allowed[model] != 0;
+      reasons[i] = right ? reason_plain(query, nodes[i]) : why_not_model(query, nodes[i]);
+    } else {
+      reasons[i] = fits(query, states.view(nodes[i])) ? Reason::kFits : why_not(query, nodes[i]);
+    }
   }
 }
 
@@ -99,7 +114,6 @@ bool Placer::fits_without(const Request& request, NodeId node, std::span<const s
   return fits(query, view);
 }
 
-// For one share or whole GPUs without further wishes the columns know the answer.
 Reason Placer::why_not_plain(const Query& query, NodeId node) const {
   const NodeStates& states = ledger_->states();
   if (const Fence fence = states.fence(node); fence != Fence::kOpen) {

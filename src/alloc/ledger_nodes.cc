@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <limits>
 
 #include "alloc/fgd.h"
 #include "alloc/ledger.h"
@@ -209,7 +208,7 @@ void Ledger::check_overcommitment(NodeId id) {
 }
 
 ModelId Ledger::model_id(std::string_view name) {
-  constexpr std::size_t kMostModels = std::numeric_limits<ModelId>::max();
+  constexpr std::size_t kMostModels = kSeveralModels - 1;
   const auto found = model_ids_.find(std::string(name));
   if (found != model_ids_.end()) {
     return found->second;

@@ -1,5 +1,8 @@
 #include "alloc/node_state.h"
 
+#include <algorithm>
+#include <functional>
+
 namespace tessera::alloc {
 
 namespace {
@@ -34,6 +37,7 @@ NodeId NodeStates::add() {
   largest_ill_.push_back(0);
   whole_ill_count_.push_back(0);
   largest_total_.push_back(0);
+  only_model_.push_back(kSeveralModels);
   cpu_left_.push_back(0);
   memory_left_.push_back(0);
   return NodeId{static_cast<std::uint32_t>(rows_.size() - 1)};
@@ -45,6 +49,7 @@ void NodeStates::remove(NodeId id) {
   const std::uint32_t layout_version = row.layout_version;
   row = Row{};
   row.layout_version = layout_version + 1;
+  only_model_[raw(id)] = kSeveralModels;
   refresh(id);
   refresh_capacity(id);
   unused_.push_back(id);
@@ -93,6 +98,9 @@ void NodeStates::set_layout(NodeId id, Layout layout) {
   row.whole_free = 0;
   row.shared = 0;
   ++row.layout_version;
+  const bool one_model =
+      gpus > 0 && std::ranges::adjacent_find(layout.model, std::not_equal_to<>()) == layout.model.end();
+  only_model_[raw(id)] = one_model ? layout.model.front() : kSeveralModels;
   for (unsigned slot = 0; slot < gpus; ++slot) {
     refresh_gpu(row, slot);
   }

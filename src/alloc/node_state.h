@@ -26,6 +26,7 @@ constexpr std::uint32_t raw(NodeId id) {
 
 // A GPU model, dense from 0.
 using ModelId = std::uint16_t;
+inline constexpr ModelId kSeveralModels = 0xFFFF;  // no model
 
 // Why a whole node takes no pods.
 enum class Fence : std::uint8_t {
@@ -129,6 +130,8 @@ class NodeStates {
   // The same for GPUs that are unhealthy: what the node could give if they were well.
   [[nodiscard]] std::uint32_t largest_ill(NodeId id) const { return largest_ill_[raw(id)]; }
   [[nodiscard]] unsigned whole_ill(NodeId id) const { return whole_ill_count_[raw(id)]; }
+  // The model of all its GPUs; kSeveralModels where they differ or there are none.
+  [[nodiscard]] ModelId only_model(NodeId id) const { return only_model_[raw(id)]; }
   // Units of the largest GPU, whoever is on it.
   [[nodiscard]] std::uint32_t largest_total(NodeId id) const { return largest_total_[raw(id)]; }
   // CPU and memory not requested yet; never negative.
@@ -171,6 +174,7 @@ class NodeStates {
   std::vector<std::uint32_t> largest_ill_;
   std::vector<std::uint8_t> whole_ill_count_;
   std::vector<std::uint32_t> largest_total_;
+  std::vector<ModelId> only_model_;
   std::vector<std::int64_t> cpu_left_;
   std::vector<std::int64_t> memory_left_;
   std::vector<NodeId> unused_;

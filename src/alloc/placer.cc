@@ -106,7 +106,8 @@ Query Placer::prepare(const Request& request) {
     memory_.forget(Policy::kFgd);
   }
   add_parts(request, query);
-  const bool plain = !request.is_choosy() && request.demand.core_percent == 0;
+  const bool plain =
+      request.uuids.empty() && request.uuids_excluded.empty() && request.demand.core_percent == 0;
   query.plain_share = plain && request.shape.whole == 0 && query.parts.size() == 1 &&
                       query.parts.front().share.gpus == 1 && query.init_parts.empty();
   query.plain_whole = plain && request.shape.whole > 0 && request.demand.units == 0;

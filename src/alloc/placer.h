@@ -92,7 +92,10 @@ class Placer {
   [[nodiscard]] Score score_of(const Query& query, const NodeView& view, const Pick& pick) const;
   Score work_out(const Query& query, NodeId node, Pick& pick);
   [[nodiscard]] Reason why_not(const Query& query, NodeId node) const;
+  // For Query::plain_share and plain_whole, CPU and memory aside.
+  [[nodiscard]] Reason reason_plain(const Query& query, NodeId node) const;
   [[nodiscard]] Reason why_not_plain(const Query& query, NodeId node) const;
+  [[nodiscard]] Reason why_not_model(const Query& query, NodeId node) const;
   [[nodiscard]] Reason why_not_gpus(const Query& query, const NodeView& view, GpuMask may) const;
   [[nodiscard]] Choice choice_of(const Query& query, const NodeView& view, const Pick& pick);
   void add_share_grants(const Query& query, const Pick& pick, Choice& choice) const;

@@ -39,7 +39,8 @@ struct Query {
   // in the order of the pod.
   std::vector<Part> parts;
   std::vector<Part> init_parts;
-  // Of one part: one share, its GPU may be any.
+  // One share or whole GPUs, without wishes but for their model: where the model is right, the columns of
+  // NodeStates know the answer.
   bool plain_share = false;
   bool plain_whole = false;
   bool beyond_old_plugin = false;  // more than a share of one GPU

@@ -298,6 +298,34 @@ TEST_F(PlacerTest, SaysWhyInWordsThatAreTheSameForAllNodes) {
   EXPECT_EQ(refusal(whole_pod("p", 3), "a"), "fewer than 3 GPUs");
 }
 
+TEST_F(PlacerTest, GivesTheSameReasonHoweverItIsFound) {
+  ledger.upsert_node(node_of("roomy", {32, 32}));
+  ledger.upsert_node(node_of("small", {4, 4}));
+  ledger.upsert_node(node_of("mixed", {16, 32}));
+  ledger.upsert_node(node_of("full", {32}));
+  ledger.upsert_pod(bound_whole("holder", "full", {0}));
+  ledger.upsert_node(old_node("old", 32, 2));
+  ledger.upsert_node(old_node("empty", 0, 0));
+  Inventory ill = inventory_of("ill", {32});
+  ill.gpus[0].unhealthy = "Xid 79";
+  ledger.upsert_node(node_with("ill", ill));
+  Inventory mib = inventory_of("mib", {32});
+  mib.unit = Unit::mib();
+  ledger.upsert_node(node_with("mib", mib));
+  const std::vector<NodeId> nodes = ledger.nodes_by_name();
+  std::vector<Reason> quick(nodes.size());
+  std::vector<Reason> slow(nodes.size());
+  for (const PodSpec& pod : {share_pod("p", 2), share_pod("p", 20), whole_pod("p", 1), whole_pod("p", 2)}) {
+    for (const char* model : {"", "A100", "T4", "H100"}) {
+      const PodSpec wish = *model == '\0' ? pod : with(pod, key::kGpuModel, model);
+      placer.filter(request_of(wish), nodes, quick);
+      // Ruling out a GPU that nobody has changes nothing but the way.
+      placer.filter(request_of(with(wish, key::kGpuUuidsExclude, "GPU-nobody")), nodes, slow);
+      EXPECT_EQ(quick, slow) << model;
+    }
+  }
+}
+
 TEST_F(PlacerTest, FencesNodesWithAnotherUnit) {
   Inventory inventory = inventory_of("a", {16});
   inventory.unit = Unit::mib();

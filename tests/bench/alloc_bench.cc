@@ -136,20 +136,6 @@ PodSpec over_gpus(PodSpec pod, unsigned gpus) {
 BENCHMARK_CAPTURE(filter, share_12_of_a_model, with_model(share_pod("p", 12)))->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(filter, share_32_over_4, over_gpus(share_pod("p", 32), 4))->Unit(benchmark::kMicrosecond);
 
-void score(benchmark::State& state, const PodSpec& pod, Policy share_policy) {
-  Cluster& c = cluster();
-  Placer placer(c.ledger, {.share_policy = share_policy});
-  const Request request = request_of(pod);
-  std::vector<Score> scores(c.nodes.size());
-  for (auto _ : state) {
-    placer.score(request, c.nodes, scores);
-    benchmark::DoNotOptimize(scores.data());
-  }
-}
-BENCHMARK_CAPTURE(score, binpack_12, share_pod("p", 12), Policy::kBinpack)->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(score, spread_12, share_pod("p", 12), Policy::kSpread)->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(score, ring_4, whole_pod("p", 4), Policy::kBinpack)->Unit(benchmark::kMicrosecond);
-
 // 35 kinds of pods, as many as the Alibaba trace has.
 std::vector<TypicalRequest> typical_pods() {
   std::vector<TypicalRequest> typical;
@@ -168,9 +154,9 @@ std::vector<TypicalRequest> typical_pods() {
 }
 
 // A shape seen before, and one node that changed since: what the next pod of a job meets.
-void score_fgd_seen_before(benchmark::State& state, const PodSpec& pod) {
+void score_seen_before(benchmark::State& state, const PodSpec& pod, Policy share_policy) {
   Cluster& c = cluster();
-  Placer placer(c.ledger, {.share_policy = Policy::kFgd, .typical = typical_pods()});
+  Placer placer(c.ledger, {.share_policy = share_policy, .typical = typical_pods()});
   const Request request = request_of(pod);
   std::vector<Score> scores(c.nodes.size());
   placer.score(request, c.nodes, scores);
@@ -181,12 +167,10 @@ void score_fgd_seen_before(benchmark::State& state, const PodSpec& pod) {
     benchmark::DoNotOptimize(scores.data());
   }
 }
-BENCHMARK_CAPTURE(score_fgd_seen_before, share_12, share_pod("p", 12))->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(score_fgd_seen_before, whole_4, whole_pod("p", 4))->Unit(benchmark::kMicrosecond);
 
-void score_fgd_never_seen(benchmark::State& state, const PodSpec& pod) {
+void score_never_seen(benchmark::State& state, const PodSpec& pod, Policy share_policy) {
   Cluster& c = cluster();
-  Placer placer(c.ledger, {.share_policy = Policy::kFgd, .typical = typical_pods()});
+  Placer placer(c.ledger, {.share_policy = share_policy, .typical = typical_pods()});
   Request request = request_of(pod);
   std::vector<Score> scores(c.nodes.size());
   for (auto _ : state) {
@@ -195,8 +179,15 @@ void score_fgd_never_seen(benchmark::State& state, const PodSpec& pod) {
     benchmark::DoNotOptimize(scores.data());
   }
 }
-BENCHMARK_CAPTURE(score_fgd_never_seen, share_12, share_pod("p", 12))->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(score_fgd_never_seen, whole_4, whole_pod("p", 4))->Unit(benchmark::kMicrosecond);
+
+#define SCORE_BOTH_WAYS(name, pod, policy)                                                \
+  BENCHMARK_CAPTURE(score_seen_before, name, pod, policy)->Unit(benchmark::kMicrosecond); \
+  BENCHMARK_CAPTURE(score_never_seen, name, pod, policy)->Unit(benchmark::kMicrosecond)
+SCORE_BOTH_WAYS(fgd_share_12, share_pod("p", 12), Policy::kFgd);
+SCORE_BOTH_WAYS(fgd_whole_4, whole_pod("p", 4), Policy::kFgd);
+SCORE_BOTH_WAYS(binpack_share_12, share_pod("p", 12), Policy::kBinpack);
+SCORE_BOTH_WAYS(spread_share_12, share_pod("p", 12), Policy::kSpread);
+SCORE_BOTH_WAYS(binpack_ring_4, whole_pod("p", 4), Policy::kBinpack);
 
 void choose_reserve_release(benchmark::State& state) {
   Cluster& c = cluster();
