@@ -11,8 +11,7 @@
 //   CPU         nor do GPUs for which no CPU would be left, so stranding is seen long before it is complete;
 //   scarcity    a typical pod that few GPUs of the cluster could serve weighs more on those few;
 //   levels      gains are compared in steps of 1/40 GPU, and within a step nodes have a fixed order of their
-//               own. Pods fill node after node then, as with first-fit, where random ties would spread them
-//               and ruin the result.
+//               own, so that pods fill node after node, as with first-fit. Random ties would spread them.
 //
 //   Fgd fgd(typical);
 //   fgd.weigh(empty_nodes);                              // again when nodes come or go
