@@ -78,7 +78,7 @@ program=$!
 sleeps() { cluster exec -- pgrep -f '^sleep 4711$' >/dev/null; }
 wait_for 10 "a program runs by exec" sleeps || true
 kill "$program"
-disown
+wait "$program" 2>/dev/null || true
 sleeps_no_more() { ! sleeps; }
 wait_for 10 "and ends with its exec" sleeps_no_more || true
 
