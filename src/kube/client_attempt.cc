@@ -86,10 +86,12 @@ void Client::Core::attempt_with(const StatePtr& state, Credential credential) {
 void Client::Core::wait_for_plugin(const StatePtr& state) {
   waiting.push_back(state);
   // A plugin may wait for a person; the request has a deadline all the same.
-  state->wait =
-      loop.after(std::max(left(*state), std::chrono::milliseconds(0)), [weak = weak_from_this(), state] {
-        if (const auto core = weak.lock()) {
-          core->give_up(state, Error(ErrorCode::kUnavailable,
+  state->wait = loop.after(
+      std::max(left(*state), std::chrono::milliseconds(0)),
+      [weak = weak_from_this(), waiter = std::weak_ptr(state)] {
+        const StatePtr known = waiter.lock();
+        if (const auto core = weak.lock(); core != nullptr && known != nullptr) {
+          core->give_up(known, Error(ErrorCode::kUnavailable,
                                      fmt::format("user {}: the exec plugin has not answered in time",
                                                  quoted(core->access.user.name))));
         }
@@ -162,34 +164,45 @@ http::ClientRequest Client::Core::http_request(Call::State& state) const {
   return http;
 }
 
+// The caller's Call owns the state, and the state its transfer and its timer: these know it only weakly, or a
+// loop that ends before the call would leave the two holding each other.
 void Client::Core::transfer(const StatePtr& state) {
   ++state->attempts;
   auto self = shared_from_this();
+  const std::weak_ptr<Call::State> weak = state;
   if (!state->streaming) {
-    state->transfer = transport->send(
-        http_request(*state),
-        [self, state](Result<http::ClientResponse> response) { self->answered(state, std::move(response)); });
+    state->transfer =
+        transport->send(http_request(*state), [self, weak](Result<http::ClientResponse> response) {
+          if (const StatePtr known = weak.lock()) {
+            self->answered(known, std::move(response));
+          }
+        });
     return;
   }
   http::StreamSink sink;
-  sink.on_head = [state](const http::ResponseHead& head) {
-    state->status = head.status;
-    state->retry_after = head.headers.find("Retry-After");
+  sink.on_head = [weak](const http::ResponseHead& head) {
+    if (const StatePtr known = weak.lock()) {
+      known->status = head.status;
+      known->retry_after = head.headers.find("Retry-After");
+    }
     return http::Flow::kContinue;
   };
-  sink.on_data = [state](json::PaddedView data) {
-    if (state->over) {
+  sink.on_data = [weak](json::PaddedView data) {
+    const StatePtr known = weak.lock();
+    if (known == nullptr || known->over) {
       return http::Flow::kContinue;
     }
-    if (state->status == 200) {
-      state->on_data(data);
-    } else if (state->refusal.size() < kMaxRefusal) {
-      state->refusal += data.text();
+    if (known->status == 200) {
+      known->on_data(data);
+    } else if (known->refusal.size() < kMaxRefusal) {
+      known->refusal += data.text();
     }
     return http::Flow::kContinue;
   };
-  state->transfer = transport->stream(http_request(*state), std::move(sink), [self, state](Status status) {
-    self->stream_ended(state, std::move(status));
+  state->transfer = transport->stream(http_request(*state), std::move(sink), [self, weak](Status status) {
+    if (const StatePtr known = weak.lock()) {
+      self->stream_ended(known, std::move(status));
+    }
   });
 }
 
@@ -241,7 +254,11 @@ void Client::Core::failed(const StatePtr& state, const Attempt& attempt) {
     give_up(state, final_error(state->request.retry, attempt));
     return;
   }
-  state->wait = loop.after(wait, [self = shared_from_this(), state] { self->attempt(state); });
+  state->wait = loop.after(wait, [self = shared_from_this(), weak = std::weak_ptr(state)] {
+    if (const StatePtr known = weak.lock()) {
+      self->attempt(known);
+    }
+  });
 }
 
 }  // namespace tessera::kube
