@@ -77,11 +77,7 @@ Result<std::vector<YAML::Node>> list(const YAML::Node& node, std::string_view na
   if (!node.IsSequence() || node.size() > kMaxEntries) {
     return fail(wrong(node, fmt::format("{} is not a list of at most {} entries", name, kMaxEntries)));
   }
-  std::vector<YAML::Node> entries;
-  for (std::size_t i = 0; i < node.size(); ++i) {
-    entries.push_back(node[i]);
-  }
-  return entries;
+  return std::vector<YAML::Node>(node.begin(), node.end());
 }
 
 struct Entry {

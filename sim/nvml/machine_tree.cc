@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <vector>
@@ -75,9 +76,10 @@ void remove_others(const Tree& tree, const std::string& root) {
     fs::remove(path, error);
   }
   // Deepest last in the walk, so backwards; one that is not empty stays.
-  for (auto path = directories.rbegin(); path != directories.rend(); ++path) {
-    if (fs::is_empty(*path, error)) {
-      fs::remove(*path, error);
+  std::ranges::reverse(directories);
+  for (const fs::path& path : directories) {
+    if (fs::is_empty(path, error)) {
+      fs::remove(path, error);
     }
   }
 }
@@ -135,7 +137,7 @@ Status write_tree(const Tree& tree, const std::string& root) {
   for (const bool links : {false, true}) {
     for (const auto& [path, entry] : tree) {
       if (entry.link == links) {
-        TRY(write_entry(root + "/" + path, entry));
+        TRY(write_entry(fmt::format("{}/{}", root, path), entry));
       }
     }
   }
