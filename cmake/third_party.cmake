@@ -42,7 +42,8 @@ set_target_properties(yaml_cpp_static PROPERTIES IMPORTED_LOCATION "${TESSERA_YA
 # instrumentation ThreadSanitizer can be told to look over.
 add_library(tessera_grpc INTERFACE)
 if(TESSERA_SANITIZE)
-  target_link_libraries(tessera_grpc INTERFACE grpc++_unsecure grpc_unsecure gpr protobuf Threads::Threads)
+  target_link_libraries(tessera_grpc INTERFACE
+    grpc++_unsecure grpc_unsecure gpr absl_synchronization protobuf Threads::Threads)
 else()
   find_library(TESSERA_GRPC NAMES libgrpc++_unsecure.a REQUIRED)
   cmake_path(GET TESSERA_GRPC PARENT_PATH tessera_archives)
