@@ -14,11 +14,7 @@ void add_check_command(CLI::App& app, Action& action) {
   CLI::App* command =
       app.add_subcommand("check", "Look for what does not agree: records, inventories, kubelets, health");
   command->add_option("NODE", options->nodes, "Only findings about these nodes and their pods");
-  command->add_option("--unit,-u", options->unit,
-                      "What one aliyun.com/gpu-mem is: GiB, MiB or like 256MiB; else as the agents count");
-  command->add_option("--output,-o", options->output, "text, json or yaml")
-      ->check(CLI::IsMember({"text", "json", "yaml"}))
-      ->capture_default_str();
+  add_report_options(*command, options->unit, options->output);
   add_cluster_options(*command, options->cluster);
   command->footer(
       "Exit code: 0 nothing is wrong, 3 something is, 1 the cluster could not be read, 2 wrong options.\n"

@@ -29,17 +29,18 @@ void add_namespace_options(CLI::App& command, ClusterOptions& options, const std
   command.add_flag("--all-namespaces,-A", options.all_namespaces, "Pods of all namespaces")->excludes(name);
 }
 
+void add_report_options(CLI::App& command, std::string& unit, std::string& output) {
+  command.add_option("--unit,-u", unit,
+                     "What one aliyun.com/gpu-mem is: GiB, MiB or like 256MiB; else as the agents count");
+  command.add_option("--output,-o", output, "text, json or yaml")
+      ->check(CLI::IsMember({"text", "json", "yaml"}))
+      ->capture_default_str();
+}
+
 Status read_list(std::istream& in, kube::ObjectSink& sink) {
   kube::ListDecoder decoder;
-  const auto on_item = [&](const kube::ObjectMeta& meta, const Status& decoded) {
-    if (decoded) {
-      sink.keep(meta);
-    } else {
-      sink.unreadable(meta, decoded.error());
-    }
-  };
   return each_page(in, {}, [&](json::PaddedView page) -> Status {
-    TRY(decoder.decode(page, sink, on_item));
+    TRY(decoder.decode(page, sink, keep_or_tell(sink)));
     return {};
   });
 }

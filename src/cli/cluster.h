@@ -35,6 +35,9 @@ void add_cluster_options(CLI::App& command, ClusterOptions& options);
 // And those that are about pods: --namespace, --all-namespaces. `what` says what a namespace does here.
 void add_namespace_options(CLI::App& command, ClusterOptions& options, const std::string& what);
 
+// Those of commands that tell what the books say: --unit, --output.
+void add_report_options(CLI::App& command, std::string& unit, std::string& output);
+
 // What of it is wanted.
 struct ClusterQuery {
   std::string node{};            // only this one and its pods

@@ -7,7 +7,6 @@
 #include "base/log.h"
 #include "base/version.h"
 #include "kube/access.h"
-#include "kube/list_decoder.h"
 #include "kube/request.h"
 
 namespace tessera::cli {
@@ -20,13 +19,6 @@ constexpr std::size_t kPageItems = 500;
 Result<bool> list_pages(kube::Client& client, const std::string& path, const std::string& fields,
                         kube::ObjectSink& sink) {
   kube::ListDecoder decoder;
-  const auto on_item = [&](const kube::ObjectMeta& meta, const Status& decoded) {
-    if (decoded) {
-      sink.keep(meta);
-    } else {
-      sink.unreadable(meta, decoded.error());
-    }
-  };
   json::PaddedBuffer buffer;
   std::string token;
   do {
@@ -48,7 +40,7 @@ Result<bool> list_pages(kube::Client& client, const std::string& path, const std
       return fail(std::move(reply).error());
     }
     kube::ListPage page =
-        TRY(with_context(decoder.decode(reply->body.view(), sink, on_item), "list " + path));
+        TRY(with_context(decoder.decode(reply->body.view(), sink, keep_or_tell(sink)), "list " + path));
     token = std::move(page.continue_token);
     buffer = std::move(reply->body);
   } while (!token.empty());
@@ -56,6 +48,16 @@ Result<bool> list_pages(kube::Client& client, const std::string& path, const std
 }
 
 }  // namespace
+
+kube::ListDecoder::OnItem keep_or_tell(kube::ObjectSink& sink) {
+  return [&sink](const kube::ObjectMeta& meta, const Status& decoded) {
+    if (decoded) {
+      sink.keep(meta);
+    } else {
+      sink.unreadable(meta, decoded.error());
+    }
+  };
+}
 
 std::string node_fields(const ClusterQuery& query) {
   return query.node.empty() ? "" : "metadata.name=" + query.node;

@@ -11,6 +11,7 @@
 #include "cli/cluster_store.h"
 #include "http/event_loop.h"
 #include "kube/client.h"
+#include "kube/list_decoder.h"
 
 namespace tessera::cli {
 
@@ -20,6 +21,9 @@ Result<kube::Client> connect(http::EventLoop& loop, const ClusterOptions& option
 // Field selectors that spare the server and us what the store would drop anyway.
 std::string node_fields(const ClusterQuery& query);
 std::string pod_fields(const ClusterQuery& query);
+
+// What to do with each item of a list: the sink keeps it, or is told why it cannot.
+kube::ListDecoder::OnItem keep_or_tell(kube::ObjectSink& sink);
 
 // Lists nodes and pods into the store, page by page.
 Status list_cluster(kube::Client& client, ClusterStore& store);

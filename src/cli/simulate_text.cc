@@ -9,7 +9,7 @@
 
 #include "base/strings.h"
 #include "cli/simulate.h"
-#include "cli/text_table.h"
+#include "cli/table.h"
 
 namespace tessera::cli {
 
@@ -133,34 +133,33 @@ void print_simulation_table(const Simulation& simulation, std::ostream& out) {
   out << fmt::format("{} nodes, {} GPUs; pods ask for up to {:.0f}% of them; {} {}\n\n", simulation.nodes,
                      simulation.gpus, static_cast<double>(result.options.load_milli) / 10,
                      result.options.seeds.size(), result.options.seeds.size() == 1 ? "run" : "runs each");
-  TextTable table;
-  std::vector<std::string> header = {"POLICY"};
+  std::vector<Table::Cell> header = {"POLICY"};
   for (const char* measure : {"ALLOC", "FRAG"}) {
     for (const int load : simulation.loads) {
-      header.push_back(fmt::format("{} {}%", measure, load));
+      header.emplace_back(fmt::format("{} {}%", measure, load));
     }
   }
   header.insert(header.end(), {"REFUSES AT", "PLACED", "REFUSED", "SECONDS"});
-  table.add(std::move(header));
+  Table table(std::move(header));
   bool missing = false;
   for (const PolicyResult& policy : result.policies) {
     const Means means = means_of(policy);
-    std::vector<std::string> row = {std::string(policy.policy.name)};
+    std::vector<Table::Cell> row = {std::string(policy.policy.name)};
     for (const int load : simulation.loads) {
-      row.push_back(allocated_text(policy, load));
+      row.emplace_back(allocated_text(policy, load));
     }
     for (const int load : simulation.loads) {
       const auto point = policy.mean_at(load);
       missing = missing || !point;
-      row.push_back(number_or_dash(point ? std::optional(point->fragmented_percent) : std::nullopt, 2));
+      row.emplace_back(number_or_dash(point ? std::optional(point->fragmented_percent) : std::nullopt, 2));
     }
-    row.push_back(number_or_dash(means.first_refusal_percent, 1));
-    row.push_back(fmt::format("{:.0f}", means.placed));
-    row.push_back(fmt::format("{:.0f}", means.refused));
-    row.push_back(fmt::format("{:.2f}", means.seconds));
+    row.emplace_back(number_or_dash(means.first_refusal_percent, 1));
+    row.emplace_back(fmt::format("{:.0f}", means.placed));
+    row.emplace_back(fmt::format("{:.0f}", means.refused));
+    row.emplace_back(fmt::format("{:.2f}", means.seconds));
     table.add(std::move(row));
   }
-  table.print(out);
+  out << table.text(Terminal());
   out << kTableLegend;
   if (missing) {
     out << "-           No run came to this load; --inflate says how much pods ask for in all.\n";

@@ -6,7 +6,7 @@
 #include <functional>
 #include <ostream>
 
-#include "cli/text_table.h"
+#include "cli/table.h"
 #include "cli/topo.h"
 #include "topology/bandwidth.h"
 
@@ -38,48 +38,46 @@ std::string state_of(const TopoView& view, unsigned gpu) {
 void print_links(const TopoView& view, std::ostream& out) {
   const Topology& box = view.topology;
   const bool states = view.choice || view.taken != 0;
-  TextTable table;
-  std::vector<std::string> header = {"LINK"};
+  std::vector<Table::Cell> header = {"LINK"};
   for (unsigned gpu = 0; gpu < box.size(); ++gpu) {
-    header.push_back(fmt::format("GPU{}", gpu));
+    header.emplace_back(fmt::format("GPU{}", gpu));
   }
   header.insert(header.end(), {"NUMA", "NICS", "CPUS"});
   if (states) {
     header.emplace_back("STATE");
   }
-  table.add(std::move(header));
+  Table table(std::move(header));
   for (unsigned gpu = 0; gpu < box.size(); ++gpu) {
-    std::vector<std::string> row = {fmt::format("GPU{}", gpu)};
+    std::vector<Table::Cell> row = {fmt::format("GPU{}", gpu)};
     for (unsigned peer = 0; peer < box.size(); ++peer) {
-      row.push_back(peer == gpu ? "." : short_name(box.link(gpu, peer)));
+      row.emplace_back(peer == gpu ? "." : short_name(box.link(gpu, peer)));
     }
     const topology::GpuPlace& place = box.place(gpu);
-    row.push_back(place.numa.empty() ? "-" : place.numa.text());
-    row.push_back(nics_near(box, gpu));
-    row.push_back(place.cpus.empty() ? "-" : place.cpus.text());
+    row.emplace_back(place.numa.empty() ? "-" : place.numa.text());
+    row.emplace_back(nics_near(box, gpu));
+    row.emplace_back(place.cpus.empty() ? "-" : place.cpus.text());
     if (states) {
-      row.push_back(state_of(view, gpu));
+      row.emplace_back(state_of(view, gpu));
     }
     table.add(std::move(row));
   }
-  table.print(out);
+  out << table.text(Terminal());
 }
 
 void print_bandwidths(const Topology& box, std::ostream& out) {
-  TextTable table;
-  std::vector<std::string> header = {"GB/s"};
+  std::vector<Table::Cell> header = {"GB/s"};
   for (unsigned gpu = 0; gpu < box.size(); ++gpu) {
-    header.push_back(fmt::format("GPU{}", gpu));
+    header.emplace_back(fmt::format("GPU{}", gpu));
   }
-  table.add(std::move(header));
+  Table table(std::move(header));
   for (unsigned gpu = 0; gpu < box.size(); ++gpu) {
-    std::vector<std::string> row = {fmt::format("GPU{}", gpu)};
+    std::vector<Table::Cell> row = {fmt::format("GPU{}", gpu)};
     for (unsigned peer = 0; peer < box.size(); ++peer) {
-      row.push_back(peer == gpu ? "." : gigabytes(topology::pair_mbps(box, gpu, peer)));
+      row.emplace_back(peer == gpu ? "." : gigabytes(topology::pair_mbps(box, gpu, peer)));
     }
     table.add(std::move(row));
   }
-  table.print(out);
+  out << table.text(Terminal());
 }
 
 // "0 =NV2= 3 =NV1= 1 ...": the ring with its links.

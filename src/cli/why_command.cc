@@ -13,11 +13,7 @@ void add_why_command(CLI::App& app, Action& action) {
   auto options = std::make_shared<WhyOptions>();
   CLI::App* command = app.add_subcommand("why", "Say why a pod waits for GPUs, node by node");
   command->add_option("POD", options->pod, "Name of the pod; also pod/NAME or NAMESPACE/NAME")->required();
-  command->add_option("--unit,-u", options->unit,
-                      "What one aliyun.com/gpu-mem is: GiB, MiB or like 256MiB; else as the agents count");
-  command->add_option("--output,-o", options->output, "text, json or yaml")
-      ->check(CLI::IsMember({"text", "json", "yaml"}))
-      ->capture_default_str();
+  add_report_options(*command, options->unit, options->output);
   add_cluster_options(*command, options->cluster);
   command->add_option("--namespace,-n", options->cluster.namespace_name,
                       "Namespace of the pod; else that of the context");
