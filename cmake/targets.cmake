@@ -12,11 +12,16 @@ include(GoogleTest)
 # tests hit the compiler cache from any of them.
 set(TESSERA_TEST_PATHS TESSERA_SOURCE_DIR="." TESSERA_SHARED_DATA="../shared/data")
 
-# Adds those of the named subfolders that exist and have something to build.
+# Adds those of the named subfolders that exist and have something to build. Where only tests are wanted,
+# libraries and programs are built when a test needs them.
 function(tessera_add_folders root)
+  set(only_if_needed)
+  if(TESSERA_TESTS STREQUAL "unit" AND NOT root STREQUAL "tests")
+    set(only_if_needed EXCLUDE_FROM_ALL)
+  endif()
   foreach(folder IN LISTS ARGN)
     if(EXISTS "${CMAKE_SOURCE_DIR}/${root}/${folder}/CMakeLists.txt")
-      add_subdirectory("${root}/${folder}")
+      add_subdirectory("${root}/${folder}" ${only_if_needed})
     endif()
   endforeach()
 endfunction()
@@ -87,8 +92,8 @@ endfunction()
 function(tessera_fuzzer name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
   set(corpus "${CMAKE_SOURCE_DIR}/tests/fuzz/corpus/${name}")
-  if(NOT TESSERA_TESTS MATCHES "all|unit|fuzz")
-    return()
+  if(NOT TESSERA_TESTS MATCHES "all|unit|fuzz" OR TESSERA_SANITIZE STREQUAL "thread")
+    return()  # a parser has no threads
   endif()
   add_executable(${name} ${ARG_SOURCES})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/fuzz")
