@@ -1,0 +1,69 @@
+// agent/grant_strategy.h
+//
+// How a container comes to see its GPUs. Which GPUs it gets has been decided when a strategy is asked, and
+// the environment of contract.md (NVIDIA_VISIBLE_DEVICES and the variables of the original) stands in the
+// grant already; a strategy adds what makes it true:
+//
+//   env       nothing: the NVIDIA container runtime reads the environment
+//   devices   device nodes, driver libraries
+//   cdi       one CDI name for this container, whose spec file holds both
+//
+// All calls come on the event loop's thread, and the first one inside a kubelet call: no network, no driver
+// calls, a few small files at most.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "agent/device_kind.h"
+#include "agent/pod_resources.h"
+#include "alloc/inventory.h"
+#include "base/result.h"
+
+namespace tessera::agent {
+
+// A container and the GPUs it is to see, in the order of NVML's indices.
+struct ContainerGpus {
+  PodName pod;
+  std::string pod_uid;
+  std::string container;
+  std::vector<alloc::Gpu> gpus{};  // none: it must see no GPU at all
+};
+
+class GrantStrategy {
+ public:
+  virtual ~GrantStrategy() = default;
+
+  // Adds to what the container gets. Called again for each resource that the container asks for: the same
+  // question has the same answer. An error does not refuse the pod (that would be final); the container is
+  // held back by it in before_start() instead.
+  virtual Status add(const ContainerGpus& container, Grant& grant) = 0;
+
+  // The container is about to start, for the first time or again. What an earlier add() prepared is made
+  // sure of, or made anew for other GPUs than add() was told of. kubelet asks again after an error, which the
+  // user reads.
+  virtual Status before_start(const ContainerGpus& container) = 0;
+
+  // Whether before_start() can still change what a container sees. Where it cannot (kubelet keeps the
+  // environment of Allocate for the life of the pod), only a new pod helps.
+  [[nodiscard]] virtual bool can_mend() const = 0;
+
+  // No container of this pod will start again: what was kept for it can go.
+  virtual void forget(const std::string& pod_uid) = 0;
+
+  // After a restart: the pods that are alive. What is kept for others can go.
+  virtual void keep_only(const std::vector<std::string>& pod_uids) = 0;
+};
+
+// The NVIDIA container runtime does all the rest.
+class EnvStrategy final : public GrantStrategy {
+ public:
+  Status add(const ContainerGpus& /*container*/, Grant& /*grant*/) override { return {}; }
+  Status before_start(const ContainerGpus& /*container*/) override { return {}; }
+  [[nodiscard]] bool can_mend() const override { return false; }
+  void forget(const std::string& /*pod_uid*/) override {}
+  void keep_only(const std::vector<std::string>& /*pod_uids*/) override {}
+};
+
+}  // namespace tessera::agent
