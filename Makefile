@@ -1,6 +1,6 @@
 # The front door. `make help` lists what is here; everything behind it is a script that can be read and run alone.
 .DEFAULT_GOAL := help
-.PHONY: help setup build test demo demo-down bench fuzz soak lint format clean
+.PHONY: help setup build images test demo demo-down bench fuzz soak lint format clean
 
 help: ## This list
 	@echo "Tessera: GPU sharing and topology-aware GPU scheduling for Kubernetes"
@@ -13,6 +13,11 @@ setup: ## Install what a fresh Debian 12 machine needs (idempotent; the other ta
 build: ## Build the programs into build/release/bin
 	@scripts/setup build
 	@scripts/build release
+
+images: ## Container image without Docker, into build/images (scripts/images load containerd|kind|minikube)
+	@scripts/setup build
+	@scripts/build release
+	@scripts/images build
 
 test: ## Everything CI runs: unit tests, sanitizers, lint, real cluster
 	@scripts/test
