@@ -59,10 +59,12 @@ inline constexpr std::string_view kGpuUuidsExclude = "tessera.io/gpu-uuids-exclu
 
 // Annotations of Tessera.
 inline constexpr std::string_view kInventory = "tessera.io/inventory";    // on nodes
+inline constexpr std::string_view kOwnLabels = "tessera.io/labels";       // on nodes: labels that are ours
 inline constexpr std::string_view kAllocation = "tessera.io/allocation";  // on pods
 
 // Annotations of the systems that Tessera replaces: on nodes ...
 inline constexpr std::string_view kGpuTopology = "GPU_TOPOLOGY";
+inline constexpr std::string_view kGsocLinkPrefix = "GSOC_DEV_";  // then <i>_<j>
 // ... on pods that share a GPU, first and second generation; the first four are also container env ...
 inline constexpr std::string_view kMemIdx = "ALIYUN_COM_GPU_MEM_IDX";
 inline constexpr std::string_view kMemPod = "ALIYUN_COM_GPU_MEM_POD";
