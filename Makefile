@@ -14,7 +14,7 @@ build: ## Build the programs into build/release/bin
 	@scripts/setup build
 	@scripts/build release
 
-images: ## Container image without Docker, into build/images (scripts/images load containerd|kind|minikube)
+images: ## Container image without Docker, into build/images ("scripts/images load" hands it to containerd, kind or minikube)
 	@scripts/setup build
 	@scripts/build release
 	@scripts/images build
