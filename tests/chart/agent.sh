@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# What the chart renders for the nodes: least privilege by default, more only where a strategy needs it.
+set -euo pipefail
+# shellcheck source=lib.sh
+source "$(dirname "$0")/lib.sh"
+require_tools_or_skip
+agent=DaemonSet/tessera-agent
+pod() { the $agent ".spec.template.spec | $1"; }
+paths() { pod '[.volumes[].hostPath.path] | sort | join(" ")'; }
+args() { pod '.containers[0].args | join(" ")'; }
+
+render
+expect "runs where people said so" '{"gpushare":"true"}' "$(pod .nodeSelector)"
+expect "has no privilege and no capability" 'false [] null null null' \
+  "$(pod '.containers[0].securityContext as $c | "\($c.privileged // false) \($c.capabilities.add // []) \(.hostPID) \(.hostNetwork) \(.hostIPC)"')"
+expect "sees only what it works with" "/proc /sys /var/lib/kubelet/device-plugins /var/lib/kubelet/pod-resources /var/lib/tessera" "$(paths)"
+expect "and changes only this" "device-plugins state" "$(pod '[.containers[0].volumeMounts[] | select(.readOnly | not).name] | sort | join(" ")')"
+expect_match "tells what the extender is told" '--unit=GiB --resource-prefix=aliyun.com' "$(args)"
+expect "no init container where GPUs are real" null "$(pod .initContainers)"
+expect "tolerates the taint of GPU nodes" nvidia.com/gpu "$(pod '.tolerations[0].key')"
+
+render --set agent.strategy=cdi
+expect "without NVIDIA's runtime, CDI needs the driver's devices" true "$(pod '.containers[0].securityContext.privileged')"
+expect "and the driver, /dev and the directory of the specs" \
+  "/ /dev /proc /sys /var/lib/kubelet/device-plugins /var/lib/kubelet/pod-resources /var/lib/tessera /var/run/cdi" "$(paths)"
+expect "reads the driver only" true "$(pod '.containers[0].volumeMounts[] | select(.name == "driver").readOnly')"
+render --set agent.strategy=cdi --set agent.runtimeClassName=nvidia
+expect "under NVIDIA's runtime it does not" "null nvidia" "$(pod '"\(.containers[0].securityContext.privileged) \(.runtimeClassName)"')"
+render --set agent.strategy=devices --set agent.driverRoot=/run/nvidia/driver
+expect "a driver elsewhere" /run/nvidia/driver "$(pod '.volumes[] | select(.name == "driver").hostPath.path')"
+expect_match "is named as the host sees it" '--driver-root=/run/nvidia/driver' "$(args)"
+render --set agent.strategy=devices --set agent.privileged=false
+expect "who knows better decides" null "$(pod '.containers[0].securityContext.privileged')"
+
+render --set simulate.machine=dgx1v
+expect "a simulated machine is made before the agent starts" '["--machine","dgx1v","--node","$(NODE_NAME)","--dir","/var/lib/tessera/sim"]' "$(pod '.initContainers[0].args')"
+expect_match "which takes it for its own" '--driver-root=/var/lib/tessera/sim .*--sysfs-root=/var/lib/tessera/sim/sys' "$(args)"
+expect "and needs nothing of the host's driver" "/proc /var/lib/kubelet/device-plugins /var/lib/kubelet/pod-resources /var/lib/tessera" "$(paths)"
+render --set simulate.machine=dgx1v --set agent.strategy=cdi
+expect "nor privileges, whatever the strategy" null "$(pod '.containers[0].securityContext.privileged')"
+render --set unit=MiB --set resourceNames.whole=nvidia.com/gpu --set-json 'agent.extraArgs=["--x=1"]'
+expect_match "unit, names and more arguments" '--unit=MiB .*--resource-whole=nvidia.com/gpu.*--x=1' "$(args)"
+render --set agent.kubeletDir=/var/lib/k0s/kubelet
+expect_match "another kubelet directory" '/var/lib/k0s/kubelet/device-plugins /var/lib/k0s/kubelet/pod-resources' "$(paths)"
+
+# Accounts.
+render
+verbs() { the "ClusterRole/tessera-agent" "[.rules[] | select(.resources | index(\"$1\")) | .verbs[]] | unique | join(\" \")"; }
+expect "reads and mends pods, creates and deletes none" "get list patch watch" "$(verbs pods)"
+expect "no secrets" "" "$(verbs secrets)"
+expect "no wildcards in any role of ours" "" "$(jq -c 'select(.kind == "ClusterRole" or .kind == "Role") | .rules[] | select((.verbs + .resources + .apiGroups) | index("*"))' "$WORK/objects")"
+expect_match "a policy keeps each agent to its own node" "system:serviceaccount:tessera-system:tessera-agent" \
+  "$(the ValidatingAdmissionPolicy/tessera-own-node '.spec.matchConditions[0].expression')"
+KUBE_VERSION=v1.29.0 render
+expect "1.29 has no such policies" "" "$(kinds ValidatingAdmissionPolicy)"
+
+# Records.
+render
+expect "records: others are warned at first" '["Warn","Audit"]' "$(the ValidatingAdmissionPolicyBinding/tessera-records .spec.validationActions)"
+expect_match "who may write them" "'system:serviceaccount:tessera-system:tessera-scheduler','system:serviceaccount:tessera-system:tessera-agent'\]" \
+  "$(the ValidatingAdmissionPolicy/tessera-records '.spec.matchConditions[0].expression')"
+render --set recordPolicy.action=deny --set-json 'recordPolicy.alsoAllowed=["system:serviceaccount:kube-system:gpushare-device-plugin"]'
+expect "and refused later" '["Deny","Audit"]' "$(the ValidatingAdmissionPolicyBinding/tessera-records .spec.validationActions)"
+expect_match "while a migration lasts, the old components may too" "gpushare-device-plugin" "$(the ValidatingAdmissionPolicy/tessera-records '.spec.matchConditions[0].expression')"
+render --set recordPolicy.action=off
+expect "or not at all" "tessera-own-node " "$(kinds ValidatingAdmissionPolicy)"
+
+render --set agent.enabled=false
+expect "without agents there is nothing of them" "" "$(jq -r '.metadata.name' "$WORK/objects" | grep agent || true)"
+finish

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# The chart's default, a second scheduler: installed, upgraded and uninstalled on a real cluster; manifests stay as they are,
+# and nobody but Tessera can write a record once the policy denies it.
+set -euo pipefail
+# shellcheck source=lib.sh
+source "$(dirname "$0")/lib.sh"
+
+chart_cluster_start --nodes 1 --sim-nodes 2 --sim-machine dgx1v
+notes=$(chart install --set agent.enabled=false --wait --timeout 90s)
+expect_match "helm install ends well and says what comes next" 'STATUS: deployed.*tessera-scheduler.*go there by themselves' "$notes"
+
+gpu_pod shared '{"aliyun.com/gpu-mem": "3"}' | kubectl create -f - >/dev/null
+kubectl run plain --image="$BUSYBOX_IMAGE" --restart=Never -- true >/dev/null
+wait_for 30 "a pod of an unchanged manifest runs on a GPU" pod_is shared Running || true
+scheduler_of() { kubectl get pod "$1" -o 'jsonpath={.spec.schedulerName}'; }
+expect "because the policy sent it to our scheduler" tessera-scheduler "$(scheduler_of shared)"
+expect "with its share on record" '[3]' "$(record shared | jq -c '[.containers.main[].mem]')"
+expect "a pod without GPUs is left alone" default-scheduler "$(scheduler_of plain)"
+
+forge() { gpu_pod forged '{"aliyun.com/gpu-mem": "1"}' '{"annotations": {"ALIYUN_COM_GPU_MEM_IDX": "0"}}' | kubectl create --dry-run=server -f - 2>&1; }
+expect_match "at first, who writes a record himself is only warned" 'Warning:.*only Tessera may write the annotation ALIYUN_COM_GPU_MEM_IDX.*created' "$(forge || true)"
+
+before=$(in_space get pods -o name | sort)
+check "helm upgrade: another policy, records closed" chart upgrade --reuse-values --set recordPolicy.action=deny --set policies.shared=spread --wait --timeout 90s
+check "the new configuration has new pods" test "$before" != "$(in_space get pods -o name | sort)"
+expect "a pod that was there before keeps running, with its record" 'Running [3]' \
+  "$(kubectl get pod shared -o 'jsonpath={.status.phase}') $(record shared | jq -c '[.containers.main[].mem]')"
+expect_match "now a forged record is refused" 'denied.*only Tessera may write the annotation ALIYUN_COM_GPU_MEM_IDX' "$(forge || true)"
+annotate() { kubectl annotate pod shared tessera.io/allocation- 2>&1 || true; }
+expect_match "taking one away is refused, to an administrator too" 'denied.*tessera.io/allocation.*admin tried' "$(annotate)"
+inventory() { kubectl annotate node sim-0001 tessera.io/inventory='{}' --overwrite 2>&1 || true; }
+expect_match "so is an inventory" 'denied.*tessera.io/inventory' "$(inventory)"
+bind_forged() {
+  gpu_pod bound '{"aliyun.com/gpu-mem": "1"}' | jq -c '.spec.schedulerName = "nobody"' | kubectl create -f - >/dev/null
+  jq -cn '{apiVersion: "v1", kind: "Binding", metadata: {name: "bound", annotations: {"tessera.io/allocation": "{}"}},
+    target: {apiVersion: "v1", kind: "Node", name: "sim-0001"}}' |
+    kubectl create --raw /api/v1/namespaces/default/pods/bound/binding -f - 2>&1 || true
+}
+expect_match "so is a record in a Binding of somebody else" 'denied.*tessera.io/allocation' "$(bind_forged)"
+check "other annotations are nobody's business" kubectl annotate pod shared team=ml
+gpu_pod after '{"aliyun.com/gpu": "2"}' | kubectl create -f - >/dev/null
+wait_for 30 "Tessera itself may: a pod gets two whole GPUs" pod_is after Running || true
+expect "on record too" 2 "$(record after | jq '[.containers.main[].gpu] | unique | length')"
+expect "the extender and its scheduler were never refused anything" "" "$(forbidden_calls app.kubernetes.io/component=scheduler)"
+may() { kubectl auth can-i "$@" --as="system:serviceaccount:$RELEASE_SPACE:tessera-scheduler" 2>/dev/null || true; }
+expect "and may not write what is not theirs" "no no no" "$(may patch nodes) $(may get secrets -n kube-system) $(may '*' '*')"
+
+check "helm uninstall" helm uninstall tessera -n "$RELEASE_SPACE" --wait --timeout 60s
+expect "leaves nothing of the chart" "" "$(ours_left)"
+expect "and every pod where it was" "Running Running" "$(kubectl get pods shared after -o 'jsonpath={.items[*].status.phase}')"
+finish

@@ -1,0 +1,51 @@
+# shellcheck shell=bash
+# For tests that install the chart on a real cluster. Sourced; needs the programs of the release build (TESSERA_BIN).
+
+chart_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
+# shellcheck source=../../cluster/lib/api.sh
+source "$chart_root/tests/cluster/lib/api.sh"
+CHART=$chart_root/deploy/helm/tessera
+RELEASE_SPACE=tessera-system
+SCHEDULER_IMAGE=tessera.local/kube-scheduler
+
+helm() { cluster helm "$@"; }
+in_space() { kubectl -n "$RELEASE_SPACE" "$@"; }
+
+# chart_cluster_start UP-ARGUMENTS...: a cluster whose nodes have Tessera's image and one of kube-scheduler.
+chart_cluster_start() {
+  local bin=${TESSERA_BIN:-$chart_root/build/release/bin}
+  cluster_require_or_skip helm
+  [[ -x $bin/tessera-extender ]] || die "$bin/tessera-extender is missing; \"make build\" builds it"
+  export TESSERA=$bin/tessera
+  cluster_start "$@"
+  # The cluster's own kube-scheduler is no pod, so there is no image of it to borrow.
+  mkdir -p "$S/tmp/scheduler-root/usr/local/bin"
+  cp "$(tool_path kube-scheduler)" "$S/tmp/scheduler-root/usr/local/bin/"
+  make_image "$SCHEDULER_IMAGE:$(tool_version kube-scheduler)" "$S/tmp/scheduler-root" "$S/tmp/scheduler.tar"
+  "$chart_root/scripts/images" build --bin "$bin" --out "$S/tmp/images" >/dev/null
+  cluster load-image "$S/tmp/scheduler.tar" "$S"/tmp/images/*.tar
+}
+
+# chart install|upgrade VALUES...: on the real node, also where simulated ones could take the pods.
+chart() {
+  helm "$1" tessera "$CHART" -n "$RELEASE_SPACE" --create-namespace --set scheduler.image.repository="$SCHEDULER_IMAGE" \
+    --set 'nodeSelector.kubernetes\.io/hostname=node-a' "${@:2}"
+}
+
+# gpu_pod NAME LIMITS-JSON [MORE-METADATA-JSON]: asks for GPUs, and sleeps.
+gpu_pod() {
+  jq -cn --arg name "$1" --argjson limits "$2" --argjson more "${3:-"{}"}" --arg image "$BUSYBOX_IMAGE" '{
+    apiVersion: "v1", kind: "Pod", metadata: ({name: $name} + $more), spec: {terminationGracePeriodSeconds: 0, containers: [
+      {name: "main", image: $image, command: ["sleep", "3600"], resources: {limits: $limits}}]}}'
+}
+
+record() { kubectl get pod "$1" -o 'jsonpath={.metadata.annotations.tessera\.io/allocation}'; }
+
+# forbidden_calls SELECTOR: what the API server refused to pods, by their logs.
+forbidden_calls() { in_space logs -l "$1" --all-containers --prefix --tail=-1 2>&1 | grep -i 'forbidden\|cannot list\|cannot watch' || true; }
+
+# ours_left: objects of the chart, of the kinds that it makes.
+ours_left() {
+  kubectl get -A -l app.kubernetes.io/instance=tessera -o name \
+    deployments,daemonsets,services,configmaps,secrets,serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings,poddisruptionbudgets,validatingadmissionpolicies,validatingadmissionpolicybindings,mutatingadmissionpolicies,mutatingadmissionpolicybindings
+}
