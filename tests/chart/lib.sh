@@ -1,12 +1,12 @@
 # shellcheck shell=bash
 # For tests of what the chart renders: helm and kubectl are those of the test cluster's tools, no cluster is needed. Sourced.
 
-chart_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+CHART_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 # shellcheck source=../cluster/lib/common.sh
-source "$chart_root/tests/cluster/lib/common.sh"
+source "$CHART_ROOT/tests/cluster/lib/common.sh"
 # shellcheck source=../cluster/lib/tools.sh
-source "$chart_root/tests/cluster/lib/tools.sh"
-CHART=$chart_root/deploy/helm/tessera
+source "$CHART_ROOT/tests/cluster/lib/tools.sh"
+CHART=$CHART_ROOT/deploy/helm/tessera
 PASSED=0
 FAILED=0
 

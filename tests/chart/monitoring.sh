@@ -16,7 +16,7 @@ ports=$(jq -r 'select(.kind == "Service" and (.metadata.labels["app.kubernetes.i
 expect "scrapes every port there is" "$ports" "$(the ServiceMonitor/tessera '.spec.endpoints[].port' | sort | tr '\n' ' ')"
 
 # Each metric in an alert or on the dashboard is one that a program exports.
-exported=$(grep -rhoE '"tessera_[a-z_]+"' "$chart_root/src" | tr -d '"' | sort -u)
+exported=$(grep -rhoE '"tessera_[a-z_]+"' "$CHART_ROOT/src" | tr -d '"' | sort -u)
 used() { grep -oE 'tessera_[a-z_]+' | sed -E 's/_(bucket|sum|count)$//' | sort -u; }
 unknown() { comm -23 <(used) <(echo "$exported"); }
 expect "alerts use metrics that exist" "" "$(the PrometheusRule/tessera '.spec.groups[].rules[].expr' | unknown)"

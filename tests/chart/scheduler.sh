@@ -4,7 +4,7 @@ set -euo pipefail
 # shellcheck source=lib.sh
 source "$(dirname "$0")/lib.sh"
 require_tools_or_skip
-extender=${TESSERA_BIN:-$chart_root/build/release/bin}/tessera-extender
+extender=${TESSERA_BIN:-$CHART_ROOT/build/release/bin}/tessera-extender
 deployment=Deployment/tessera-scheduler
 
 # The second scheduler.

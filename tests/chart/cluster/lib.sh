@@ -1,10 +1,10 @@
 # shellcheck shell=bash
 # For tests that install the chart on a real cluster. Sourced; needs the programs of the release build (TESSERA_BIN).
 
-chart_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
+CHART_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
 # shellcheck source=../../cluster/lib/api.sh
-source "$chart_root/tests/cluster/lib/api.sh"
-CHART=$chart_root/deploy/helm/tessera
+source "$CHART_ROOT/tests/cluster/lib/api.sh"
+CHART=$CHART_ROOT/deploy/helm/tessera
 RELEASE_SPACE=tessera-system
 SCHEDULER_IMAGE=tessera.local/kube-scheduler
 
@@ -13,7 +13,7 @@ in_space() { kubectl -n "$RELEASE_SPACE" "$@"; }
 
 # chart_cluster_start UP-ARGUMENTS...: a cluster whose nodes have Tessera's image and one of kube-scheduler.
 chart_cluster_start() {
-  local bin=${TESSERA_BIN:-$chart_root/build/release/bin}
+  local bin=${TESSERA_BIN:-$CHART_ROOT/build/release/bin}
   cluster_require_or_skip helm
   [[ -x $bin/tessera-extender ]] || die "$bin/tessera-extender is missing; \"make build\" builds it"
   export TESSERA=$bin/tessera
@@ -22,7 +22,7 @@ chart_cluster_start() {
   mkdir -p "$S/tmp/scheduler-root/usr/local/bin"
   cp "$(tool_path kube-scheduler)" "$S/tmp/scheduler-root/usr/local/bin/"
   make_image "$SCHEDULER_IMAGE:$(tool_version kube-scheduler)" "$S/tmp/scheduler-root" "$S/tmp/scheduler.tar"
-  "$chart_root/scripts/images" build --bin "$bin" --out "$S/tmp/images" >/dev/null
+  "$CHART_ROOT/scripts/images" build --bin "$bin" --out "$S/tmp/images" >/dev/null
   cluster load-image "$S/tmp/scheduler.tar" "$S"/tmp/images/*.tar
 }
 
