@@ -12,6 +12,7 @@
 // calls, a few small files at most.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,6 +30,8 @@ struct ContainerGpus {
   std::string pod_uid;
   std::string container;
   std::vector<alloc::Gpu> gpus{};  // none: it must see no GPU at all
+  // For before_start(): the environment of contract.md with these GPUs. Empty: what add() was told.
+  std::map<std::string, std::string> env{};
 };
 
 class GrantStrategy {
