@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <iostream>
 #include <string>
+#include <vector>
 
 #include "base/version.h"
 #include "machine_tree.h"
@@ -34,10 +35,24 @@ int main(int argc, char** argv) {
       ->required();
   app.add_option("--machine,-m", options.machine,
                  "A built-in machine (dgx1v, hgxh100, ...) or the path of a description");
+  std::vector<std::string> exceptions;
+  app.add_option("--machine-of", exceptions, "NODE=MACHINE: what this one node is instead; may be repeated")
+      ->take_all()
+      ->allow_extra_args(false);
   app.add_option("--node,-n", options.node, "Name of the node; the GPUs' UUIDs follow from it");
   app.add_option("--library", options.library, "The simulated libnvidia-ml.so.1 to put there");
   app.footer("Example:\n  tessera-sim-machine --machine dgx1v --node gpu-a --dir /tmp/gpu-a");
   CLI11_PARSE(app, argc, argv);
+  for (const std::string& exception : exceptions) {
+    const std::size_t equals = exception.find('=');
+    if (equals == std::string::npos || equals == 0 || equals + 1 == exception.size()) {
+      std::cerr << "tessera-sim-machine: --machine-of " << exception << ": use NODE=MACHINE\n";
+      return 2;
+    }
+    if (exception.substr(0, equals) == options.node) {
+      options.machine = exception.substr(equals + 1);
+    }
+  }
   if (const auto made = tessera::nvml_sim::make_machine(options); !made) {
     std::cerr << "tessera-sim-machine: " << made.error().text() << "\n";
     return 1;

@@ -33,9 +33,11 @@ render --set agent.strategy=devices --set agent.privileged=false
 expect "who knows better decides" null "$(pod '.containers[0].securityContext.privileged')"
 
 render --set simulate.machine=dgx1v
-expect "a simulated machine is made before the agent starts" '["--machine","dgx1v","--node","$(NODE_NAME)","--dir","/var/lib/tessera/sim"]' "$(pod '.initContainers[0].args')"
+expect "a simulated machine is made before the agent starts" '["--node=$(NODE_NAME)","--dir=/var/lib/tessera/sim","--machine=dgx1v"]' "$(pod '.initContainers[0].args')"
 expect_match "which takes it for its own" '--driver-root=/var/lib/tessera/sim .*--sysfs-root=/var/lib/tessera/sim/sys' "$(args)"
 expect "and needs nothing of the host's driver" "/proc /var/lib/kubelet/device-plugins /var/lib/kubelet/pod-resources /var/lib/tessera" "$(paths)"
+render --set simulate.machine=dgx1v --set simulate.nodes.node-b=mixed
+expect "some nodes may be other machines" --machine-of=node-b=mixed "$(pod '.initContainers[0].args[3]')"
 render --set simulate.machine=dgx1v --set agent.strategy=cdi
 expect "nor privileges, whatever the strategy" null "$(pod '.containers[0].securityContext.privileged')"
 render --set unit=MiB --set resourceNames.whole=nvidia.com/gpu --set-json 'agent.extraArgs=["--x=1"]'
