@@ -135,7 +135,7 @@ std::string unhealthy_text(const Ledger& ledger, const NodeView& view) {
   if (ill == 0) {
     return "";
   }
-  const std::string& first = ledger.gpus(view.id)[topology::lowest_gpu(ill)].unhealthy;
+  const std::string_view first = ledger.unhealthy(view.id, topology::lowest_gpu(ill));
   return fmt::format("GPU {} unhealthy: {}", gpu_indices(ledger, view.id, ill), first);
 }
 
@@ -162,7 +162,7 @@ Explanation explain(const Ledger& ledger, Placer& placer, const Request& request
       why.text = unhealthy_text(ledger, view);
       return why;
     default:
-      why.text = ledger.fence_text(node).empty() ? why.phrase : ledger.fence_text(node);
+      why.text = ledger.fence_text(node).empty() ? why.phrase : std::string(ledger.fence_text(node));
       break;
   }
   if (const std::string ill = unhealthy_text(ledger, view); !ill.empty() && why.reason != Reason::kFits) {

@@ -82,7 +82,7 @@ Record Ledger::record_of(const Request& request, const Choice& choice) const {
     ContainerGrants given{.container = request.demand.containers[i].name, .grants = {}};
     for (const SlotGrant& grant : choice.grants) {
       if (grant.container == i) {
-        given.grants.push_back({.gpu = gpus[grant.slot].uuid,
+        given.grants.push_back({.gpu = gpus[grant.slot].uuid.text(),
                                 .units = grant.units,
                                 .core_percent = grant.core_percent,
                                 .whole = grant.whole});
@@ -119,8 +119,8 @@ Result<Hold> Ledger::reserve(const PodKey& key, const Request& request, const Ch
   const NodeView view = states_.view(choice.node);
   const Node& node = nodes_[raw(choice.node)];
   for (const Claim& claim : claims) {
-    const auto slot =
-        static_cast<unsigned>(std::ranges::find(node.gpus, claim.gpu, &GpuFacts::uuid) - node.gpus.begin());
+    const auto slot = static_cast<unsigned>(
+        std::ranges::find(node.gpus, GpuUuid(claim.gpu), &GpuFacts::uuid) - node.gpus.begin());
     if (!fits(view, slot, claim)) {
       return fail(ErrorCode::kConflict, fmt::format("GPU {} of node {} was taken since the choice was made",
                                                     node.gpus[slot].index, node.name));

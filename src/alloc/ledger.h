@@ -17,6 +17,7 @@
 #pragma once
 
 #include <array>
+#include <boost/unordered/unordered_flat_set.hpp>
 #include <cstdint>
 #include <deque>
 #include <optional>
@@ -29,6 +30,7 @@
 
 #include "alloc/choice.h"
 #include "alloc/gpu_name.h"
+#include "alloc/gpu_uuid.h"
 #include "alloc/inventory.h"
 #include "alloc/node.h"
 #include "alloc/node_state.h"
@@ -101,9 +103,7 @@ class [[nodiscard]] Absence {
 
 // What the ledger knows of a GPU beyond the columns of NodeView.
 struct GpuFacts {
-  std::string uuid;
-  std::size_t uuid_hash = 0;
-  std::string unhealthy;  // empty: well
+  GpuUuid uuid;
   std::uint32_t index = 0;
   ModelId model = 0;
 
@@ -177,10 +177,12 @@ class Ledger {
   [[nodiscard]] std::uint32_t node_order(NodeId id) const { return nodes_[raw(id)].order; }
   [[nodiscard]] NodeView view(NodeId id) const { return states_.view(id); }
   [[nodiscard]] std::span<const GpuFacts> gpus(NodeId id) const { return nodes_[raw(id)].gpus; }
+  // Why a GPU must not be used; empty when it is well.
+  [[nodiscard]] std::string_view unhealthy(NodeId id, unsigned slot) const;
   [[nodiscard]] std::vector<GpuName> gpu_names(NodeId id) const;
   [[nodiscard]] const std::string& machine(NodeId id) const { return nodes_[raw(id)].machine; }
   // Why the node is fenced, in a person's words; empty when it is not.
-  [[nodiscard]] const std::string& fence_text(NodeId id) const { return nodes_[raw(id)].fence_text; }
+  [[nodiscard]] std::string_view fence_text(NodeId id) const;
   [[nodiscard]] const std::string& model_name(ModelId id) const { return models_[id]; }
   [[nodiscard]] std::size_t model_count() const { return models_.size(); }
 
@@ -230,7 +232,6 @@ class Ledger {
   struct Node {
     std::string name;
     std::string machine;
-    std::string fence_text;
     std::vector<GpuFacts> gpus;
     std::vector<PodId> pods;
     std::uint32_t present_at = 0;  // in present_
@@ -238,6 +239,21 @@ class Ledger {
     bool present = false;
     bool overcommitted = false;
     std::optional<ProblemKind> problem;  // of the node itself
+  };
+
+  // Nodes are found by a name that stands in them alone.
+  struct NameHash {
+    using is_transparent = void;
+    const Ledger* ledger;
+    std::size_t operator()(std::string_view name) const { return std::hash<std::string_view>()(name); }
+    std::size_t operator()(NodeId id) const { return (*this)(ledger->node_name(id)); }
+  };
+  struct SameName {
+    using is_transparent = void;
+    const Ledger* ledger;
+    bool operator()(NodeId a, NodeId b) const { return a == b; }
+    bool operator()(std::string_view name, NodeId id) const { return name == ledger->node_name(id); }
+    bool operator()(NodeId id, std::string_view name) const { return name == ledger->node_name(id); }
   };
 
   struct TopologyUse {
@@ -254,6 +270,7 @@ class Ledger {
   void fence(NodeId id, Fence why, std::string text);
   void clear_gpus(NodeId id);
   void set_gpus(NodeId id, std::vector<GpuFacts> gpus, NodeStates::Layout layout);
+  void set_illness(NodeId id, const Inventory& inventory);
   void set_node_problem(Node& node, std::optional<ProblemKind> problem);
   void check_overcommitment(NodeId id);
   ModelId model_id(std::string_view name);
@@ -281,7 +298,10 @@ class Ledger {
   NodeStates states_;
 
   std::deque<Node> nodes_;  // by NodeId
-  std::unordered_map<std::string_view, NodeId> by_name_;
+  // What is wrong with nodes and with GPUs (by slot) in words; few have any.
+  std::unordered_map<std::uint32_t, std::string> fence_texts_;
+  std::unordered_map<std::uint32_t, std::vector<std::string>> illness_;
+  boost::unordered_flat_set<NodeId, NameHash, SameName> by_name_{0, NameHash{this}, SameName{this}};
   std::vector<NodeId> present_;
   std::vector<std::string> models_;
   std::unordered_map<std::string, ModelId> model_ids_;

@@ -20,13 +20,13 @@ NodeId Ledger::node_id(std::string_view name) {
   }
   nodes_[raw(id)].name = name;
   nodes_[raw(id)].order = stable_order(name);
-  by_name_.emplace(nodes_[raw(id)].name, id);
+  by_name_.insert(id);
   return id;
 }
 
 std::optional<NodeId> Ledger::find_node(std::string_view name) const {
   const auto found = by_name_.find(name);
-  return found == by_name_.end() ? std::nullopt : std::optional(found->second);
+  return found == by_name_.end() ? std::nullopt : std::optional(*found);
 }
 
 void Ledger::set_present(NodeId id, bool present) {
@@ -52,7 +52,7 @@ void Ledger::forget_if_unused(NodeId id) {
   if (node.present || !node.pods.empty()) {
     return;
   }
-  by_name_.erase(node.name);
+  by_name_.erase(id);
   states_.remove(id);
   node = Node{};
 }
@@ -94,13 +94,10 @@ void Ledger::remove_node(std::string_view name) {
 void Ledger::apply_inventory(NodeId id, const Inventory& inventory) {
   NodeStates::Layout layout;
   std::vector<GpuFacts> gpus;
+  gpus.reserve(inventory.gpus.size());
   for (std::size_t i = 0; i < inventory.gpus.size(); ++i) {
     const Gpu& gpu = inventory.gpus[i];
-    gpus.push_back({.uuid = gpu.uuid,
-                    .uuid_hash = std::hash<std::string_view>{}(gpu.uuid),
-                    .unhealthy = gpu.unhealthy,
-                    .index = gpu.index,
-                    .model = model_id(gpu.model)});
+    gpus.push_back({.uuid = GpuUuid(gpu.uuid), .index = gpu.index, .model = model_id(gpu.model)});
     layout.total.push_back(inventory.units(i));
     layout.model.push_back(gpus.back().model);
     layout.healthy |= gpu.healthy() ? topology::gpu_bit(static_cast<unsigned>(i)) : 0;
@@ -109,6 +106,7 @@ void Ledger::apply_inventory(NodeId id, const Inventory& inventory) {
   layout.old_plugin = inventory.old_plugin;
   use_topology(inventory.topology, layout);
   set_gpus(id, std::move(gpus), std::move(layout));
+  set_illness(id, inventory);
 
   if (inventory.gpus.empty()) {
     fence(id, Fence::kNoGpus, "it has no GPUs that Tessera knows of");
@@ -126,6 +124,19 @@ void Ledger::clear_gpus(NodeId id) {
   NodeStates::Layout layout;
   use_topology(topology::Topology(), layout);
   set_gpus(id, {}, std::move(layout));
+  illness_.erase(raw(id));
+}
+
+void Ledger::set_illness(NodeId id, const Inventory& inventory) {
+  if (std::ranges::all_of(inventory.gpus, &Gpu::healthy)) {
+    illness_.erase(raw(id));
+    return;
+  }
+  std::vector<std::string>& reasons = illness_[raw(id)];
+  reasons.clear();
+  for (const Gpu& gpu : inventory.gpus) {
+    reasons.push_back(gpu.unhealthy);
+  }
 }
 
 // Slots keep their meaning when nothing about the GPUs has changed: a node that only reports it is alive must
@@ -134,8 +145,9 @@ void Ledger::set_gpus(NodeId id, std::vector<GpuFacts> gpus, NodeStates::Layout 
   Node& node = nodes_[raw(id)];
   const NodeView view = states_.view(id);
   const bool same = view.tables != nullptr && gpus == node.gpus &&
-                    std::ranges::equal(view.total, layout.total) && view.topology == layout.topology &&
-                    view.mps == layout.mps && view.old_plugin == layout.old_plugin;
+                    std::ranges::equal(view.total, layout.total) && view.healthy == layout.healthy &&
+                    view.topology == layout.topology && view.mps == layout.mps &&
+                    view.old_plugin == layout.old_plugin;
   if (same) {
     drop_topology(layout.tables.get());
     return;
@@ -163,7 +175,11 @@ void Ledger::fence(NodeId id, Fence why, std::string text) {
     states_.set_fence(id, why);
     ++inventory_version_;
   }
-  node.fence_text = std::move(text);
+  if (text.empty()) {
+    fence_texts_.erase(raw(id));
+  } else {
+    fence_texts_[raw(id)] = std::move(text);
+  }
   set_node_problem(node, why == Fence::kUnreadable    ? std::optional(ProblemKind::kUnreadableInventory)
                          : why == Fence::kUnitDiffers ? std::optional(ProblemKind::kUnitDiffers)
                                                       : std::nullopt);

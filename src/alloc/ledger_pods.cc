@@ -180,7 +180,7 @@ void Ledger::resolve(Pod& pod) const {
   for (HeldClaim& held : pod.claims) {
     const auto index = pod.from_index ? index_of_name(held.claim.gpu) : std::nullopt;
     const auto found = index ? std::ranges::find(node.gpus, *index, &GpuFacts::index)
-                             : std::ranges::find(node.gpus, held.claim.gpu, &GpuFacts::uuid);
+                             : std::ranges::find(node.gpus, GpuUuid(held.claim.gpu), &GpuFacts::uuid);
     held.slot = found == node.gpus.end() ? kNowhere : static_cast<std::int8_t>(found - node.gpus.begin());
     complete = complete && held.slot != kNowhere;
   }

@@ -15,12 +15,22 @@ std::vector<NodeId> Ledger::nodes_by_name() const {
   return ids;
 }
 
+std::string_view Ledger::unhealthy(NodeId id, unsigned slot) const {
+  const auto found = illness_.find(raw(id));
+  return found == illness_.end() ? std::string_view() : found->second[slot];
+}
+
+std::string_view Ledger::fence_text(NodeId id) const {
+  const auto found = fence_texts_.find(raw(id));
+  return found == fence_texts_.end() ? std::string_view() : found->second;
+}
+
 std::vector<GpuName> Ledger::gpu_names(NodeId id) const {
   std::vector<GpuName> names;
   const NodeView view = states_.view(id);
   for (unsigned slot = 0; slot < view.size(); ++slot) {
     const GpuFacts& gpu = nodes_[raw(id)].gpus[slot];
-    names.push_back({.uuid = gpu.uuid, .index = gpu.index, .units = view.total[slot]});
+    names.push_back({.uuid = gpu.uuid.text(), .index = gpu.index, .units = view.total[slot]});
   }
   return names;
 }
@@ -36,7 +46,7 @@ PodHolding Ledger::holding_of(const Pod& pod) const {
   holding.node_use = pod.node_use;
   if (pod.alone) {
     holding.parts.push_back({.slot = 0,
-                             .gpu = nodes_[raw(pod.node)].gpus.front().uuid,
+                             .gpu = nodes_[raw(pod.node)].gpus.front().uuid.text(),
                              .units = pod.units,
                              .core_percent = pod.core_percent,
                              .whole = pod.whole > 0});
@@ -115,7 +125,7 @@ std::vector<Problem> Ledger::problems(std::size_t most) const {
   for (const NodeId id : present_) {
     const Node& node = nodes_[raw(id)];
     if (node.problem) {
-      all.push_back({*node.problem, node.name, "", fmt::format("node {}: {}", node.name, node.fence_text)});
+      all.push_back({*node.problem, node.name, "", fmt::format("node {}: {}", node.name, fence_text(id))});
     }
     if (node.overcommitted) {
       all.push_back(

@@ -15,6 +15,15 @@ constexpr Number left_of(Number total, Number used) {
   return used >= total ? Number{0} : total - used;
 }
 
+// Makes a column `size` long. Clusters grow by a node at a time: doubling would leave half of it unused.
+template <class Value>
+void lengthen(std::vector<Value>& column, std::size_t size, Value filler = {}) {
+  if (size > column.capacity()) {
+    column.reserve(size + size / 32 + 64);
+  }
+  column.resize(size, filler);
+}
+
 }  // namespace
 
 GpuRoom room_on(std::uint32_t total, bool healthy, const GpuLoad& load) {
@@ -30,16 +39,17 @@ NodeId NodeStates::add() {
     unused_.pop_back();
     return id;
   }
-  rows_.emplace_back();
-  versions_.push_back(0);
-  largest_free_.push_back(0);
-  whole_free_count_.push_back(0);
-  largest_ill_.push_back(0);
-  whole_ill_count_.push_back(0);
-  largest_total_.push_back(0);
-  only_model_.push_back(kSeveralModels);
-  cpu_left_.push_back(0);
-  memory_left_.push_back(0);
+  const std::size_t size = rows_.size() + 1;
+  lengthen(rows_, size);
+  lengthen(versions_, size);
+  lengthen(largest_free_, size);
+  lengthen(whole_free_count_, size);
+  lengthen(largest_ill_, size);
+  lengthen(whole_ill_count_, size);
+  lengthen(largest_total_, size);
+  lengthen(only_model_, size, kSeveralModels);
+  lengthen(cpu_left_, size);
+  lengthen(memory_left_, size);
   return NodeId{static_cast<std::uint32_t>(rows_.size() - 1)};
 }
 
@@ -63,11 +73,11 @@ std::uint32_t NodeStates::take_range(unsigned gpus) {
   }
   const auto first = static_cast<std::uint32_t>(total_.size());
   const std::size_t size = total_.size() + gpus;
-  total_.resize(size);
-  free_.resize(size);
-  core_free_.resize(size);
-  model_.resize(size);
-  load_.resize(size);
+  lengthen(total_, size);
+  lengthen(free_, size);
+  lengthen(core_free_, size);
+  lengthen(model_, size);
+  lengthen(load_, size);
   return first;
 }
 

@@ -68,17 +68,14 @@ void add_parts(const Request& request, Query& query) {
   });
 }
 
-std::vector<std::pair<std::size_t, std::string_view>> hashed(const std::vector<std::string>& uuids) {
-  std::vector<std::pair<std::size_t, std::string_view>> all;
-  for (const std::string& uuid : uuids) {
-    all.emplace_back(std::hash<std::string_view>{}(uuid), uuid);
-  }
+std::vector<GpuUuid> sorted(const std::vector<std::string>& uuids) {
+  std::vector<GpuUuid> all(uuids.begin(), uuids.end());
   std::ranges::sort(all);
   return all;
 }
 
-bool is_among(const std::vector<std::pair<std::size_t, std::string_view>>& uuids, const GpuFacts& gpu) {
-  return std::ranges::binary_search(uuids, std::pair(gpu.uuid_hash, std::string_view(gpu.uuid)));
+bool is_among(const std::vector<GpuUuid>& uuids, const GpuFacts& gpu) {
+  return std::ranges::binary_search(uuids, gpu.uuid);
 }
 
 // Wholly free GPUs larger than the smallest: with several models in a node the large ones are better left to
@@ -121,8 +118,8 @@ Query Placer::prepare(const Request& request) {
           request.models, [&](const auto& wanted) { return model_matches(model, wanted); });
     }
   }
-  query.uuids = hashed(request.uuids);
-  query.uuids_excluded = hashed(request.uuids_excluded);
+  query.uuids = sorted(request.uuids);
+  query.uuids_excluded = sorted(request.uuids_excluded);
   return query;
 }
 

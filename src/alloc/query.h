@@ -6,11 +6,10 @@
 
 #include <array>
 #include <cstdint>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 #include "alloc/choice.h"
+#include "alloc/gpu_uuid.h"
 #include "alloc/node_state.h"
 #include "alloc/request.h"
 #include "topology/set_search.h"
@@ -46,8 +45,8 @@ struct Query {
   bool beyond_old_plugin = false;  // more than a share of one GPU
   // By ModelId; empty: all.
   std::vector<std::uint8_t> model_allowed;
-  std::vector<std::pair<std::size_t, std::string_view>> uuids;
-  std::vector<std::pair<std::size_t, std::string_view>> uuids_excluded;
+  std::vector<GpuUuid> uuids;
+  std::vector<GpuUuid> uuids_excluded;
 };
 
 // Where a request would go on one node. Written over for node after node, so nothing in it is cleared.

@@ -119,9 +119,9 @@ class Auditor {
   }
 
   void check_health(const NodeFacts& node, alloc::NodeId id, const std::vector<alloc::PodHolding>& holdings) {
-    for (std::size_t slot = 0; slot < books_->gpus(id).size(); ++slot) {
-      const alloc::GpuFacts& gpu = books_->gpus(id)[slot];
-      if (gpu.unhealthy.empty()) {
+    for (unsigned slot = 0; slot < books_->gpus(id).size(); ++slot) {
+      const std::string_view unhealthy = books_->unhealthy(id, slot);
+      if (unhealthy.empty()) {
         continue;
       }
       std::vector<std::string> pods;
@@ -133,7 +133,7 @@ class Auditor {
       }
       add_node_finding(
           node, !pods.empty(), "unhealthy",
-          fmt::format("GPU {} is unhealthy: {}{}", gpu.index, gpu.unhealthy,
+          fmt::format("GPU {} is unhealthy: {}{}", books_->gpus(id)[slot].index, unhealthy,
                       pods.empty() ? std::string() : fmt::format("; on it: {}", fmt::join(pods, ", "))));
     }
   }

@@ -59,11 +59,12 @@ GpuNode make_node(const NodeFacts& facts, const alloc::Ledger& books, alloc::Nod
                .type = facts.node_type.empty() ? books.machine(id) : facts.node_type,
                .gpus = {},
                .links = {}};
-  for (const alloc::GpuFacts& gpu : books.gpus(id)) {
+  for (unsigned slot = 0; slot < books.gpus(id).size(); ++slot) {
+    const alloc::GpuFacts& gpu = books.gpus(id)[slot];
     node.gpus.push_back({.index = gpu.index,
-                         .uuid = gpu.uuid,
+                         .uuid = gpu.uuid.text(),
                          .model = books.model_name(gpu.model),
-                         .unhealthy = gpu.unhealthy,
+                         .unhealthy = std::string(books.unhealthy(id, slot)),
                          .pods = {}});
   }
   for (const alloc::PodHolding& holding : books.holdings(id)) {

@@ -41,8 +41,8 @@ std::string in_words(const alloc::Choice& choice, std::span<const alloc::GpuFact
   }
   for (std::size_t slot = 0; slot < gpus.size(); ++slot) {
     if (units[slot] > 0 || whole[slot]) {
-      text += fmt::format("{}GPU {} ({}) {}", text.empty() ? "" : ", ", gpus[slot].index, gpus[slot].uuid,
-                          whole[slot] ? "whole" : unit.amount(units[slot]));
+      text += fmt::format("{}GPU {} ({}) {}", text.empty() ? "" : ", ", gpus[slot].index,
+                          gpus[slot].uuid.text(), whole[slot] ? "whole" : unit.amount(units[slot]));
     }
   }
   return text.empty() ? "no GPU" : text;

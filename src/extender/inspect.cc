@@ -65,11 +65,12 @@ object shares_of(const Books& books, alloc::NodeId id) {
     const std::uint64_t used =
         load.whole > 0 ? std::max<std::uint64_t>(view.total[slot], load.units) : load.units;
     node_used += used;
-    object device{{"id", facts.index},  {"totalGPU", view.total[slot]},
-                  {"usedGPU", used},    {"pods", pods_on(holdings, static_cast<int>(slot), view.total[slot])},
-                  {"uuid", facts.uuid}, {"model", ledger.model_name(facts.model)}};
-    if (!facts.unhealthy.empty()) {
-      device["unhealthy"] = facts.unhealthy;
+    object device{
+        {"id", facts.index},         {"totalGPU", view.total[slot]},
+        {"usedGPU", used},           {"pods", pods_on(holdings, static_cast<int>(slot), view.total[slot])},
+        {"uuid", facts.uuid.text()}, {"model", ledger.model_name(facts.model)}};
+    if (const std::string_view why = ledger.unhealthy(id, slot); !why.empty()) {
+      device["unhealthy"] = why;
     }
     devices.push_back(std::move(device));
   }

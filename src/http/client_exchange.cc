@@ -1,6 +1,8 @@
 // How a client carries out one request.
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <array>
 #include <boost/asio/post.hpp>
 
 #include "base/strings.h"
@@ -13,6 +15,8 @@ namespace {
 constexpr std::size_t kReadBytes = 64U << 10U;
 // A body with a known length gets its memory in steps of at least this.
 constexpr std::size_t kBodyStep = 1U << 20U;
+// Most request heads fit, also with a token.
+constexpr std::size_t kHeadBytes = 1U << 10U;
 
 // Where body pieces go: into the response, or to the caller's sink.
 class AnswerBody final : public BodySink {
@@ -195,10 +199,19 @@ class AnswerReader {
   bool direct_ = false;
 };
 
+// Which bytes may stand in a method or in the name of a header field (RFC 9110, 5.6.2).
+constexpr std::array<bool, 256> kTokenBytes = [] {
+  std::array<bool, 256> bytes{};
+  for (const char c : std::string_view("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz"
+                                       "ABCDEFGHIJKLMNOPQRSTUVWXYZ")) {
+    bytes[static_cast<unsigned char>(c)] = true;
+  }
+  return bytes;
+}();
+
 bool is_token(std::string_view text) {
-  return !text.empty() && text.find_first_not_of(
-                              "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz"
-                              "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == std::string_view::npos;
+  return !text.empty() &&
+         std::ranges::all_of(text, [](char c) { return kTokenBytes[static_cast<unsigned char>(c)]; });
 }
 
 }  // namespace
@@ -211,12 +224,14 @@ Result<std::string> request_head(const ClientRequest& request, const ClientOptio
       request.target.find(' ') != std::string::npos) {
     return fail(ErrorCode::kInvalid, "the target " + quoted(request.target) + " is not a path");
   }
-  std::string head = request.method + " ";
+  std::string head;
+  head.reserve(kHeadBytes);
+  head.append(request.method).append(" ");
   if (options.proxy && !url.tls) {
     head += url.origin();  // a proxy that carries plain HTTP wants the whole URL
   }
-  head += url.path + request.target + " HTTP/1.1\r\nHost: " + url.host_field() + "\r\n";
-  head += "User-Agent: " + options.user_agent + "\r\nAccept-Encoding: identity\r\n";
+  head.append(url.path).append(request.target).append(" HTTP/1.1\r\nHost: ").append(url.host_field());
+  head.append("\r\nUser-Agent: ").append(options.user_agent).append("\r\nAccept-Encoding: identity\r\n");
   if (options.proxy && !url.tls) {
     head += proxy_authorization(*options.proxy);
   }
@@ -225,13 +240,10 @@ Result<std::string> request_head(const ClientRequest& request, const ClientOptio
       return fail(ErrorCode::kInvalid,
                   "the header field " + quoted(name) + " has a line break or is no name");
     }
-    head += name;
-    head += ": ";
-    head += value;
-    head += "\r\n";
+    head.append(name).append(": ").append(value).append("\r\n");
   }
   if (!request.body.empty() || request.method.starts_with('P')) {
-    head += fmt::format("Content-Length: {}\r\n", request.body.size());
+    head.append("Content-Length: ").append(std::to_string(request.body.size())).append("\r\n");
   }
   head += "\r\n";
   return head;

@@ -19,7 +19,7 @@ bool equals_ignoring_case(std::string_view a, std::string_view b) {
 }
 
 bool is_one_line(std::string_view text) {
-  return text.find_first_of(std::string_view("\r\n\0", 3)) == std::string_view::npos;
+  return std::ranges::none_of(text, [](char c) { return c == '\r' || c == '\n' || c == '\0'; });
 }
 
 void Headers::add(std::string_view name, std::string_view value) {

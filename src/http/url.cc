@@ -114,7 +114,7 @@ bool bypassed(const Url& target, const std::string& no_proxy) {
 }  // namespace
 
 std::string Url::authority() const {
-  return fmt::format("{}:{}", shown_host(host), port);
+  return shown_host(host) + ":" + std::to_string(port);
 }
 
 std::string Url::host_field() const {

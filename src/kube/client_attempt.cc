@@ -133,15 +133,18 @@ http::ClientRequest Client::Core::http_request(Call::State& state) const {
   const std::chrono::milliseconds remaining = std::max(left(state), kShortest);
   http::ClientRequest http;
   http.method = std::string(to_string(request.method));
+  http.target.reserve(request.path.size() + request.query.size() + 24);
   http.target = request.path;
-  std::string query = request.query;
+  char before = '?';
+  if (!request.query.empty()) {
+    http.target.append("?").append(request.query);
+    before = '&';
+  }
   if (request.method != Method::kGet) {
     // The server gives up when we do: a write that it has queued must not happen after our deadline.
-    query += fmt::format("{}timeout={}ms", query.empty() ? "" : "&", remaining.count());
+    http.target.append(1, before).append("timeout=").append(std::to_string(remaining.count())).append("ms");
   }
-  if (!query.empty()) {
-    http.target += "?" + query;
-  }
+  http.headers.reserve(4);
   http.headers.emplace_back("Accept", "application/json");
   if (!request.body.empty()) {
     http.headers.emplace_back("Content-Type", request.content_type);

@@ -1,75 +1,25 @@
 #include "kube/object_tracker.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <vector>
 
 namespace tessera::kube {
 
-namespace {
-
-constexpr std::size_t kUuidLength = 36;
-
-bool is_dash_place(std::size_t at) {
-  return at == 8 || at == 13 || at == 18 || at == 23;
-}
-
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') {
-    return c - '0';
-  }
-  return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-// Only the form that prints back the same: small letters, dashes in their places.
-bool parse_uuid(std::string_view text, std::uint64_t& high, std::uint64_t& low) {
-  if (text.size() != kUuidLength) {
-    return false;
-  }
-  std::size_t digits = 0;
-  std::uint64_t half = 0;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (is_dash_place(i)) {
-      if (text[i] != '-') {
-        return false;
-      }
-      continue;
-    }
-    const int digit = hex_digit(text[i]);
-    if (digit < 0) {
-      return false;
-    }
-    half = (half << 4U) | static_cast<std::uint64_t>(digit);
-    if (++digits == 16) {
-      high = std::exchange(half, 0);
-    }
-  }
-  low = half;
-  return true;
-}
-
-}  // namespace
-
 CompactUid::CompactUid(std::string_view text) {
-  if (!parse_uuid(text, high_, low_)) {
+  if (const auto uuid = Uuid::parse(text)) {
+    uuid_ = *uuid;
+  } else {
     odd_ = std::make_unique<std::string>(text);
   }
 }
 
 std::string CompactUid::text() const {
-  if (odd_) {
-    return *odd_;
-  }
-  return fmt::format("{:08x}-{:04x}-{:04x}-{:04x}-{:012x}", high_ >> 32U, (high_ >> 16U) & 0xFFFFU,
-                     high_ & 0xFFFFU, low_ >> 48U, low_ & 0xFFFF'FFFF'FFFFU);
+  return odd_ ? *odd_ : uuid_.text();
 }
 
 bool CompactUid::is(std::string_view text) const {
-  std::uint64_t high = 0;
-  std::uint64_t low = 0;
-  if (parse_uuid(text, high, low)) {
-    return !odd_ && high == high_ && low == low_;
+  if (const auto uuid = Uuid::parse(text)) {
+    return !odd_ && *uuid == uuid_;
   }
   return odd_ && *odd_ == text;
 }

@@ -15,6 +15,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/uuid.h"
 #include "kube/object_meta.h"
 #include "kube/watch_decoder.h"
 
@@ -29,8 +30,7 @@ class CompactUid {
   [[nodiscard]] bool is(std::string_view text) const;
 
  private:
-  std::uint64_t high_ = 0;
-  std::uint64_t low_ = 0;
+  Uuid uuid_;
   std::unique_ptr<std::string> odd_;
 };
 

@@ -47,9 +47,10 @@ std::string dump(const Ledger& ledger) {
                         view.memory_bytes_left, view.healthy, view.whole_free, view.shared);
     for (unsigned slot = 0; slot < view.size(); ++slot) {
       const GpuLoad load = ledger.states().gpu_load(id, slot);
-      text += fmt::format("  {} {} free {} of {}, core {}, load {} {} {}\n", ledger.gpus(id)[slot].uuid,
-                          ledger.model_name(view.model[slot]), view.free[slot], view.total[slot],
-                          view.core_free[slot], load.units, load.core_percent, load.whole);
+      text +=
+          fmt::format("  {} {} free {} of {}, core {}, load {} {} {}\n", ledger.gpus(id)[slot].uuid.text(),
+                      ledger.model_name(view.model[slot]), view.free[slot], view.total[slot],
+                      view.core_free[slot], load.units, load.core_percent, load.whole);
     }
     for (const PodHolding& holding : ledger.holdings(id)) {
       text += fmt::format("  {} {} bound={} decided={}", holding.pod.text(), holding.pod.uid, holding.bound,
@@ -322,7 +323,7 @@ TEST(LedgerProperty, NeverGivesMoreThanThereIs) {
       for (const NodeId id : ledger.nodes()) {
         const NodeView view = ledger.view(id);
         for (unsigned slot = 0; slot < view.size(); ++slot) {
-          const Mirror::Gpu& gpu = mirror.gpus.at(ledger.gpus(id)[slot].uuid);
+          const Mirror::Gpu& gpu = mirror.gpus.at(ledger.gpus(id)[slot].uuid.text());
           ASSERT_EQ(view.free[slot], gpu.whole > 0 ? 0 : gpu.total - gpu.units);
         }
       }

@@ -80,7 +80,8 @@ struct Cluster {
       pod.pod_namespace = "team-training";
       pod.name = fmt::format("train-job-{:05}-worker-0", i);
       pod.uid = fmt::format("{:08x}-1111-4222-8333-444455556666", i);
-      Grant grant{.gpu = ledger.gpus(nodes[node])[gpu].uuid, .units = whole ? 0 : units, .whole = whole};
+      Grant grant{
+          .gpu = ledger.gpus(nodes[node])[gpu].uuid.text(), .units = whole ? 0 : units, .whole = whole};
       ledger.upsert_pod(bound(pod, node_name(node), {grant}));
     }
     grown_kib = resident_kib() - before;

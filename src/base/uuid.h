@@ -1,0 +1,26 @@
+// base/uuid.h
+//
+// A UUID in 16 bytes instead of the 36 characters it is written with.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace tessera {
+
+struct Uuid {
+  std::uint64_t high = 0;
+  std::uint64_t low = 0;
+
+  // "5d3c0f1e-0000-4a5b-8c9d-ffffffffffff"; only the form that text() prints: small letters, dashes in their
+  // places. Nothing for any other text.
+  static std::optional<Uuid> parse(std::string_view text);
+  [[nodiscard]] std::string text() const;
+
+  friend auto operator<=>(const Uuid&, const Uuid&) = default;
+};
+
+}  // namespace tessera
