@@ -1,0 +1,189 @@
+#include "agent/allocations.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/json.hpp>
+
+#include "alloc/inventory.h"
+#include "base/json_reader.h"
+
+namespace tessera::agent {
+
+namespace {
+
+constexpr std::size_t kMostContainers = 100'000;
+constexpr std::size_t kMostIds = 300'000;
+
+boost::json::object to_json(const Allocation& allocation) {
+  boost::json::array grants;
+  for (const alloc::Grant& grant : allocation.grants) {
+    boost::json::object entry{{"gpu", grant.gpu}};
+    if (grant.whole) {
+      entry["whole"] = true;
+    } else {
+      entry["mem"] = grant.units;
+    }
+    if (grant.core_percent > 0) {
+      entry["core"] = grant.core_percent;
+    }
+    grants.push_back(std::move(entry));
+  }
+  boost::json::object ids;
+  for (const auto& [resource, list] : allocation.ids) {
+    ids[resource] = boost::json::array(list.begin(), list.end());
+  }
+  boost::json::object json{
+      {"namespace", allocation.pod.pod_namespace}, {"pod", allocation.pod.name},  {"uid", allocation.pod_uid},
+      {"container", allocation.container},         {"grants", std::move(grants)}, {"ids", std::move(ids)}};
+  if (!allocation.held.empty()) {
+    json["held"] = allocation.held;
+  }
+  return json;
+}
+
+Result<Allocation> from_json(const JsonReader& json) {
+  Allocation allocation;
+  allocation.pod.pod_namespace = TRY(json.text("namespace"));
+  allocation.pod.name = TRY(json.text("pod"));
+  allocation.pod_uid = TRY(json.text("uid"));
+  allocation.container = TRY(json.text("container"));
+  allocation.held = TRY(json.text_or("held", ""));
+  for (const JsonReader& entry : TRY(json.array("grants", alloc::Inventory::kMaxGpus))) {
+    alloc::Grant grant;
+    grant.gpu = TRY(entry.text("gpu"));
+    grant.whole = TRY(entry.boolean_or("whole", false));
+    grant.units = static_cast<std::uint32_t>(TRY(entry.integer_or("mem", 0, alloc::Demand::kMostUnits, 0)));
+    grant.core_percent = static_cast<std::uint32_t>(TRY(entry.integer_or("core", 0, 100, 0)));
+    allocation.grants.push_back(std::move(grant));
+  }
+  const JsonReader held_ids = TRY(json.object("ids"));
+  for (const auto& [resource, list] : TRY(held_ids.as_object(16))) {
+    auto& ids = allocation.ids[resource];
+    for (const JsonReader& id : TRY(list.as_array(kMostIds))) {
+      ids.push_back(TRY(id.as_text()));
+    }
+    std::ranges::sort(ids);
+  }
+  return allocation;
+}
+
+}  // namespace
+
+Status Allocations::parse(std::string_view text) {
+  const boost::json::value document = TRY(parse_json(text, kMaxBytes));
+  const JsonReader root(document, "allocations");
+  TRY(root.integer("v", 1, 1));
+  decltype(pods_) pods;
+  for (const JsonReader& entry : TRY(root.array("allocations", kMostContainers))) {
+    Allocation allocation = TRY(from_json(entry));
+    auto& containers = pods[allocation.pod_uid];
+    const std::string container = allocation.container;
+    containers.insert_or_assign(container, std::move(allocation));
+  }
+  pods_ = std::move(pods);
+  return {};
+}
+
+std::string Allocations::json() const {
+  boost::json::array list;
+  for (const auto& [uid, containers] : pods_) {
+    for (const auto& [name, allocation] : containers) {
+      list.push_back(to_json(allocation));
+    }
+  }
+  return boost::json::serialize(boost::json::object{{"v", 1}, {"allocations", std::move(list)}}) + "\n";
+}
+
+void Allocations::give(const Allocation& allocation) {
+  Allocation& kept = pods_[allocation.pod_uid][allocation.container];
+  auto ids = std::move(kept.ids);
+  kept = allocation;
+  for (auto& [resource, list] : kept.ids) {
+    std::ranges::sort(list);
+  }
+  kept.ids.merge(ids);
+  changed_ = true;
+}
+
+void Allocations::hold(const std::string& pod_uid, const std::string& container, std::string why) {
+  const auto pod = pods_.find(pod_uid);
+  if (pod == pods_.end()) {
+    return;
+  }
+  const auto found = pod->second.find(container);
+  if (found != pod->second.end() && found->second.held != why) {
+    found->second.held = std::move(why);
+    changed_ = true;
+  }
+}
+
+void Allocations::forget(const std::string& pod_uid) {
+  changed_ = pods_.erase(pod_uid) > 0 || changed_;
+}
+
+void Allocations::keep_only(const std::function<bool(const std::string&)>& lives) {
+  changed_ = std::erase_if(pods_, [&](const auto& entry) { return !lives(entry.first); }) > 0 || changed_;
+}
+
+const Allocation* Allocations::find(const std::string& pod_uid, const std::string& container) const {
+  const auto pod = pods_.find(pod_uid);
+  if (pod == pods_.end()) {
+    return nullptr;
+  }
+  const auto found = pod->second.find(container);
+  return found == pod->second.end() ? nullptr : &found->second;
+}
+
+bool Allocations::has(const std::string& pod_uid, const std::string& container,
+                      const std::string& resource) const {
+  const Allocation* allocation = find(pod_uid, container);
+  return allocation != nullptr && allocation->ids.contains(resource);
+}
+
+std::vector<const Allocation*> Allocations::with_ids(const std::string& resource,
+                                                     const std::vector<std::string>& ids) const {
+  std::vector<const Allocation*> found;
+  for (const auto& [uid, containers] : pods_) {
+    for (const auto& [name, allocation] : containers) {
+      const auto held = allocation.ids.find(resource);
+      if (held != allocation.ids.end() && held->second == ids) {
+        found.push_back(&allocation);
+      }
+    }
+  }
+  return found;
+}
+
+void Allocations::each_id(const std::string& resource,
+                          const std::function<void(const Allocation&, const std::string&)>& visit) const {
+  for (const auto& [uid, containers] : pods_) {
+    for (const auto& [name, allocation] : containers) {
+      if (const auto held = allocation.ids.find(resource); held != allocation.ids.end()) {
+        for (const std::string& id : held->second) {
+          visit(allocation, id);
+        }
+      }
+    }
+  }
+}
+
+std::vector<Allocation> Allocations::all() const {
+  std::vector<Allocation> list;
+  for (const auto& [uid, containers] : pods_) {
+    for (const auto& [name, allocation] : containers) {
+      list.push_back(allocation);
+    }
+  }
+  return list;
+}
+
+std::size_t Allocations::size() const {
+  std::size_t count = 0;
+  for (const auto& [uid, containers] : pods_) {
+    count += containers.size();
+  }
+  return count;
+}
+
+}  // namespace tessera::agent

@@ -1,0 +1,165 @@
+// agent/gpu_allocator.h
+//
+// Kubelet's three questions, answered for the GPUs of this node: which IDs to take, what a container gets,
+// and whether it may start.
+//
+//   GpuAllocator allocator(loop, pods, allocations, strategy, {...});
+//   allocator.set_inventory(state->inventory);
+//   GpuKind shares(loop, allocator, alloc::GpuResource::kMemory);       // a DeviceKind for a DevicePlugin
+//
+// Decisions are made elsewhere (by the extender, in the pod's annotations); here they are carried out. What
+// was decided is given whatever IDs kubelet picked. Nothing is refused in Allocate, which would be final:
+// what cannot be given is held back before the container starts, with the reason, until it can.
+//
+// On the event loop's thread.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/allocations.h"
+#include "agent/asker.h"
+#include "agent/decision.h"
+#include "agent/device_kind.h"
+#include "agent/gpu_ids.h"
+#include "agent/gpu_lists.h"
+#include "agent/grant_strategy.h"
+#include "agent/id_choice.h"
+#include "agent/node_pods.h"
+#include "alloc/inventory.h"
+#include "base/clock.h"
+#include "http/event_loop.h"
+
+namespace tessera::agent {
+
+class GpuAllocator {
+ public:
+  using Milliseconds = std::chrono::milliseconds;
+
+  struct Edges {
+    // podresources Get; `done` may come on any thread.
+    std::function<void(const PodName&, Milliseconds, PodResources::Done<PodDevices>)> get{};
+    // Brings pending pods of this node from the API server into the book; `done` on the loop.
+    std::function<void(std::function<void(Status)> done)> fetch{};
+    // Something about a pod that its owner should read (an Event). Told again, it is the same.
+    std::function<void(const NodePod&, const std::string& reason, const std::string& message)> tell{};
+    // What was given has changed: it wants to be kept, and held IDs may be others.
+    std::function<void()> changed{};
+  };
+
+  // What became of kubelet's questions.
+  struct Counts {
+    std::uint64_t given = 0;        // containers that got what was decided
+    std::uint64_t undecided = 0;    // got nothing: nobody decided
+    std::uint64_t broken = 0;       // got nothing: a record that is not believed
+    std::uint64_t lost_gpu = 0;     // got nothing: the GPU is not here
+    std::uint64_t unknown_pod = 0;  // got nothing: no pod fits the question
+    std::uint64_t other_ids = 0;    // kubelet took IDs of other GPUs than decided
+    std::uint64_t held = 0;         // PreStartContainer answered with a reason
+    std::uint64_t started = 0;      // PreStartContainer let go
+  };
+
+  GpuAllocator(http::EventLoop& loop, NodePods& pods, Allocations& allocations, GrantStrategy& strategy,
+               Edges edges);
+  GpuAllocator(const GpuAllocator&) = delete;
+  GpuAllocator& operator=(const GpuAllocator&) = delete;
+  ~GpuAllocator();
+
+  void set_inventory(const alloc::Inventory& inventory);
+  [[nodiscard]] const alloc::Inventory& inventory() const { return inventory_; }
+  // The lists for kubelet, as of now.
+  [[nodiscard]] GpuLists lists();
+
+  // kubelet's questions. `done` comes once, on the loop.
+  void prefer(alloc::GpuResource resource, Preference preference,
+              std::function<void(std::vector<std::string>)> done);
+  void allocate(alloc::GpuResource resource, std::vector<std::string> ids,
+                std::function<void(Result<Grant>)> done);
+  void pre_start(alloc::GpuResource resource, std::vector<std::string> ids, std::function<void(Status)> done);
+
+  // From the book of pods.
+  void pod_changed(const NodePod& pod);
+  void pod_ended(const std::string& uid);
+  // All pods are known: what was given to others is over, and kubelet is asked about pods that run with
+  // GPUs we do not know of.
+  void pods_synced();
+
+  [[nodiscard]] const Counts& counts() const { return counts_; }
+  [[nodiscard]] const AskerSearch& search() const { return search_; }
+  [[nodiscard]] Decision decision_of(const NodePod& pod) const;
+
+ private:
+  // Whom the last preferred answer was for: the Allocate that follows is for the same.
+  struct Preferred {
+    Question question;
+    Asker asker;
+    Clock::Steady at;
+  };
+  struct Starting;  // a container that waits for leave to start
+
+  void find_asker(const Question& question, bool from_prefer, AskerSearch::Done done);
+  [[nodiscard]] Wanted wanted_of(const NodePod& pod, const std::string& container,
+                                 alloc::GpuResource resource) const;
+  Grant give(const NodePod& pod, const std::string& container, const std::string& resource,
+             std::vector<std::string> ids);
+  Grant give_unknown(const std::string& resource, const std::vector<std::string>& ids);
+  void count(const NodePod& pod, const Decision& decision);
+  [[nodiscard]] bool of_other_gpus(const std::vector<std::string>& ids,
+                                   const std::vector<alloc::Grant>& grants) const;
+  [[nodiscard]] ContainerGpus gpus_for(const NodePod& pod, const std::string& container,
+                                       const std::vector<alloc::Grant>& grants) const;
+
+  void start(const std::shared_ptr<Starting>& starting);
+  [[nodiscard]] const Allocation* starting_allocation(const Starting& starting) const;
+  void verify(const std::shared_ptr<Starting>& starting, const Allocation& allocation);
+  void verified(const std::shared_ptr<Starting>& starting, const std::string& uid,
+                const std::string& container, const Result<PodDevices>& answer);
+  void look_for_holder(const std::shared_ptr<Starting>& starting);
+  void let_start(const std::shared_ptr<Starting>& starting, const NodePod& pod, const std::string& container);
+  void finish(const std::shared_ptr<Starting>& starting, Status status);
+  Status may_start(const NodePod& pod, const std::string& container);
+  Status mend(const NodePod& pod, const std::string& container, const std::vector<alloc::Grant>& decided);
+  [[nodiscard]] std::string overcommitment(const NodePod& pod, const Decision& decision) const;
+  void learn(const NodePod& pod, const PodDevices& devices);
+  void learn_next();
+  void changed();
+
+  http::EventLoop& loop_;
+  NodePods& pods_;
+  Allocations& allocations_;
+  GrantStrategy& strategy_;
+  Edges edges_;
+  AskerSearch search_;
+  LoopGate gate_;
+  GpuIds ids_;
+  alloc::Inventory inventory_;
+  std::optional<Preferred> preferred_;
+  std::map<std::string, std::string, std::less<>> strategy_faults_;  // UID/container -> what add() said
+  std::vector<std::string> to_learn_;                                // UIDs
+  bool learning_ = false;
+  bool change_posted_ = false;
+  Counts counts_;
+};
+
+// One resource of an allocator, as a DevicePlugin asks it: from any thread.
+class GpuKind final : public DeviceKind {
+ public:
+  GpuKind(http::EventLoop& loop, GpuAllocator& allocator, alloc::GpuResource resource)
+      : loop_(loop), allocator_(allocator), resource_(resource) {}
+
+  void prefer(Preference preference, std::function<void(std::vector<std::string>)> done) override;
+  void allocate(std::vector<std::string> ids, std::function<void(Result<Grant>)> done) override;
+  void pre_start(std::vector<std::string> ids, std::function<void(Status)> done) override;
+
+ private:
+  http::EventLoop& loop_;
+  GpuAllocator& allocator_;
+  const alloc::GpuResource resource_;
+};
+
+}  // namespace tessera::agent

@@ -1,0 +1,304 @@
+// PreStartContainer: once more, is this container about to see what was decided for it? An error here is
+// soft. kubelet shows it to the user and asks again, after about a second and then every ten.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "agent/gpu_allocator.h"
+#include "base/log.h"
+
+namespace tessera::agent {
+
+namespace {
+
+constexpr std::chrono::milliseconds kGetDeadline{2'000};
+constexpr std::chrono::milliseconds kPause{30};
+constexpr int kTries = 100;  // 3 s of kubelet being busy
+
+std::string name_of(const alloc::Gpu& gpu) {
+  return fmt::format("GPU {} ({})", gpu.index, gpu.uuid);
+}
+
+bool holds(const PodDevices& devices, const std::string& container, const std::string& resource,
+           const std::vector<std::string>& ids) {
+  const auto found = devices.containers.find(container);
+  if (found == devices.containers.end()) {
+    return false;
+  }
+  const auto held = found->second.find(resource);
+  return held != found->second.end() && held->second == ids;
+}
+
+}  // namespace
+
+struct GpuAllocator::Starting {
+  std::string resource;
+  std::vector<std::string> ids;  // sorted
+  std::function<void(Status)> done;
+  std::vector<std::string> suspects;  // UIDs of pods that may hold the IDs, still to be asked for
+  int tries = 0;
+  http::Timer pause;
+};
+
+void GpuAllocator::pre_start(alloc::GpuResource resource, std::vector<std::string> ids,
+                             std::function<void(Status)> done) {
+  std::ranges::sort(ids);
+  // Pods that another plugin admitted under this name before us start again as they were.
+  if (std::ranges::none_of(ids, [](const std::string& id) { return GpuIds::is_ours(id); })) {
+    done({});
+    return;
+  }
+  auto starting = std::make_shared<Starting>();
+  starting->resource = pods_.names().name(resource);
+  starting->ids = std::move(ids);
+  starting->done = std::move(done);
+  start(starting);
+}
+
+void GpuAllocator::start(const std::shared_ptr<Starting>& starting) {
+  const Allocation* allocation = starting_allocation(*starting);
+  if (allocation != nullptr) {
+    verify(starting, *allocation);
+    return;
+  }
+  for (const NodePod* pod : pods_.in_bind_order()) {
+    starting->suspects.push_back(pod->spec.uid);
+  }
+  std::ranges::reverse(starting->suspects);  // the oldest is asked for first, from the back
+  look_for_holder(starting);
+}
+
+// Whom the IDs were given to; null when that is not known. kubelet uses the IDs of init containers again, so
+// several containers of a pod may have them: the one that starts is the first that does not run.
+const Allocation* GpuAllocator::starting_allocation(const Starting& starting) const {
+  const Allocation* best = nullptr;
+  for (const Allocation* allocation : allocations_.with_ids(starting.resource, starting.ids)) {
+    const NodePod* pod = pods_.find(allocation->pod_uid);
+    if (pod == nullptr) {
+      continue;
+    }
+    const auto spec =
+        std::ranges::find(pod->spec.containers, allocation->container, &alloc::ContainerSpec::name);
+    const bool runs =
+        spec == pod->spec.containers.end() || spec->state == alloc::ContainerState::kRunning ||
+        (spec->kind == alloc::ContainerKind::kInit && spec->state == alloc::ContainerState::kTerminated);
+    if (best == nullptr || !runs) {
+      best = allocation;
+    }
+    if (!runs) {
+      break;
+    }
+  }
+  return best;
+}
+
+void GpuAllocator::verify(const std::shared_ptr<Starting>& starting, const Allocation& allocation) {
+  edges_.get(allocation.pod, kGetDeadline,
+             gate_.wrap<Result<PodDevices>>(
+                 [this, starting, uid = allocation.pod_uid, container = allocation.container](
+                     const Result<PodDevices>& answer) { verified(starting, uid, container, answer); }));
+}
+
+void GpuAllocator::verified(const std::shared_ptr<Starting>& starting, const std::string& uid,
+                            const std::string& container, const Result<PodDevices>& answer) {
+  const NodePod* pod = pods_.find(uid);
+  if (pod == nullptr) {
+    finish(starting, fail(ErrorCode::kUnavailable, "the pod has ended"));
+    return;
+  }
+  if (!answer && answer.error().code() == ErrorCode::kExhausted && ++starting->tries < kTries) {
+    starting->pause = loop_.after(kPause, [this, starting] { start(starting); });
+    return;
+  }
+  // Init containers are not in kubelet's answer, and a kubelet that has just started knows no pod: what is
+  // not told is no contradiction. Other IDs for this very container are one.
+  const auto told =
+      answer ? answer->containers.find(container)
+             : std::map<std::string, std::map<std::string, std::vector<std::string>>>::const_iterator();
+  if (answer && told != answer->containers.end()) {
+    const auto ids = told->second.find(starting->resource);
+    if (ids != told->second.end() && ids->second != starting->ids) {
+      log::warn("kubelet gave this container other IDs than we know",
+                {{"pod", pod->text()}, {"container", container}});
+      allocations_.forget(uid);
+      learn(*pod, *answer);
+      start(starting);
+      return;
+    }
+  }
+  let_start(starting, *pod, container);
+}
+
+// The IDs are ours and we do not know whose they are: given while the pod was unknown, or the record was
+// lost. kubelet knows.
+void GpuAllocator::look_for_holder(const std::shared_ptr<Starting>& starting) {
+  if (starting->suspects.empty()) {
+    finish(starting, fail(ErrorCode::kUnavailable,
+                          "which pod these GPU devices belong to is not known yet; waiting for the API "
+                          "server to tell the pods of this node"));
+    return;
+  }
+  const NodePod* pod = pods_.find(starting->suspects.back());
+  if (pod == nullptr) {
+    starting->suspects.pop_back();
+    look_for_holder(starting);
+    return;
+  }
+  edges_.get(
+      pod->name(), kGetDeadline,
+      gate_.wrap<Result<PodDevices>>([this, starting, uid = pod->spec.uid](const Result<PodDevices>& answer) {
+        const NodePod* known = pods_.find(uid);
+        if (!answer && answer.error().code() == ErrorCode::kExhausted && ++starting->tries < kTries) {
+          starting->pause = loop_.after(kPause, [this, starting] { look_for_holder(starting); });
+          return;
+        }
+        starting->suspects.pop_back();
+        if (answer && known != nullptr) {
+          for (const auto& [container, resources] : answer->containers) {
+            if (holds(*answer, container, starting->resource, starting->ids)) {
+              learn(*known, *answer);
+              let_start(starting, *known, container);
+              return;
+            }
+          }
+        }
+        look_for_holder(starting);
+      }));
+}
+
+void GpuAllocator::let_start(const std::shared_ptr<Starting>& starting, const NodePod& pod,
+                             const std::string& container) {
+  Status status = may_start(pod, container);
+  allocations_.hold(pod.spec.uid, container, status ? "" : status.error().text());
+  changed();
+  finish(starting, std::move(status));
+}
+
+void GpuAllocator::finish(const std::shared_ptr<Starting>& starting, Status status) {
+  ++(status ? counts_.started : counts_.held);
+  starting->done(std::move(status));
+}
+
+Status GpuAllocator::may_start(const NodePod& pod, const std::string& container) {
+  const auto hold = [&](const std::string& reason, const std::string& why) {
+    edges_.tell(pod, reason, why);
+    return fail(ErrorCode::kUnavailable, fmt::format("pod {}: {}", pod.text(), why));
+  };
+  const Decision decision = decision_of(pod);
+  switch (decision.verdict) {
+    case Verdict::kDecided:
+      break;
+    case Verdict::kUndecided:
+      return hold("GpuUndecided", decision.why);
+    case Verdict::kBroken:
+      return hold("GpuRecordNotBelieved", decision.why);
+    case Verdict::kLostGpu:
+      return hold("GpuLost", decision.why);
+  }
+  const alloc::ContainerGrants* decided = decision.record.find(container);
+  if (decided == nullptr) {
+    return hold("GpuRecordNotBelieved", fmt::format("nothing was decided for container {}", container));
+  }
+  for (const alloc::Grant& grant : decided->grants) {
+    const auto found = inventory_.find_uuid(grant.gpu);
+    if (found && !inventory_.gpus[*found].healthy()) {
+      const alloc::Gpu& gpu = inventory_.gpus[*found];
+      return hold("GpuUnhealthy",
+                  fmt::format("{} is unhealthy ({}); the container waits until it is well, or "
+                              "delete the pod so that another GPU is chosen",
+                              name_of(gpu), gpu.unhealthy));
+    }
+  }
+  if (const std::string why = overcommitment(pod, decision); !why.empty()) {
+    return hold("GpuOvercommitted", why);
+  }
+  if (const Status mended = mend(pod, container, decided->grants); !mended) {
+    return hold("GpuGivenOtherwise", mended.error().text());
+  }
+  const auto fault = strategy_faults_.find(pod.spec.uid + "/" + container);
+  if (fault != strategy_faults_.end() && !strategy_.can_mend()) {
+    return hold(
+        "GpuNotPrepared",
+        fmt::format("{}; when that is repaired, delete the pod so that it is admitted again", fault->second));
+  }
+  if (const Status ready = strategy_.before_start(gpus_for(pod, container, decided->grants)); !ready) {
+    return hold("GpuNotPrepared", ready.error().text());
+  }
+  return {};
+}
+
+// What was given at admission and what is decided differ: the watch was late then, or the record was
+// repaired since.
+Status GpuAllocator::mend(const NodePod& pod, const std::string& container,
+                          const std::vector<alloc::Grant>& decided) {
+  const Allocation* given = allocations_.find(pod.spec.uid, container);
+  if (given == nullptr || given->grants == decided) {
+    return {};
+  }
+  if (!strategy_.can_mend()) {
+    return fail(ErrorCode::kUnavailable,
+                fmt::format("container {} was admitted with {} and other GPUs are decided for it by now; "
+                            "kubelet keeps what it was given, so delete the pod and let it be created again",
+                            container, given->grants.empty() ? "no GPU" : given->grants.front().gpu));
+  }
+  Allocation mended = *given;
+  mended.grants = decided;
+  mended.held.clear();
+  allocations_.give(mended);
+  return {};
+}
+
+// A record that gives away what others hold was not written by a scheduler that knew. Only pods that have
+// not begun are held for it: one that runs was there first.
+std::string GpuAllocator::overcommitment(const NodePod& pod, const Decision& decision) const {
+  if (pod.started()) {
+    return {};
+  }
+  const auto own = alloc::claims_of(pod.demand, decision.record);
+  if (!own) {
+    return own.error().text();
+  }
+  struct Load {
+    std::uint64_t units = 0;
+    bool whole = false;
+    std::string who;
+  };
+  std::map<std::string, Load> before;
+  for (const NodePod* other : pods_.in_bind_order()) {
+    if (other->spec.uid == pod.spec.uid || (other->bound_at >= pod.bound_at && !other->started())) {
+      continue;
+    }
+    const Decision theirs = decision_of(*other);
+    const auto claims = theirs.verdict == Verdict::kDecided ? alloc::claims_of(other->demand, theirs.record)
+                                                            : Result<std::vector<alloc::Claim>>();
+    if (!claims) {
+      continue;
+    }
+    for (const alloc::Claim& claim : *claims) {
+      Load& load = before[claim.gpu];
+      load.units += claim.units;
+      load.whole = load.whole || claim.whole;
+      load.who = other->text();
+    }
+  }
+  for (const alloc::Claim& claim : *own) {
+    const auto found = inventory_.find_uuid(claim.gpu);
+    const auto load = before.find(claim.gpu);
+    if (!found || load == before.end()) {
+      continue;
+    }
+    const bool alone = claim.whole || load->second.whole;
+    const std::uint32_t units = inventory_.units(*found);
+    if (alone || load->second.units + claim.units > units) {
+      return fmt::format(
+          "{} is taken: {} of its {} units are held by {} and others, and this pod's record "
+          "claims {}; it starts when they end",
+          name_of(inventory_.gpus[*found]), load->second.whole ? "all" : std::to_string(load->second.units),
+          units, load->second.who, claim.whole ? "all" : std::to_string(claim.units));
+    }
+  }
+  return {};
+}
+
+}  // namespace tessera::agent

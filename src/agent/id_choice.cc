@@ -1,0 +1,106 @@
+#include "agent/id_choice.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace tessera::agent {
+
+namespace {
+
+// Shorter ones first: 9 before 10.
+bool comes_before(const std::string& a, const std::string& b) {
+  return a.size() != b.size() ? a.size() < b.size() : a < b;
+}
+
+class Choice {
+ public:
+  Choice(const Preference& preference, const GpuIds& ids,
+         const std::function<bool(const std::string&)>& is_held)
+      : size_(preference.size), ids_(ids) {
+    for (const std::string& id : preference.must_include) {
+      take(id);
+    }
+    std::vector<std::string> available = preference.available;
+    std::ranges::sort(available, comes_before);
+    for (std::string& id : available) {
+      if (!taken_.contains(id)) {
+        auto& group = (is_held(id) ? held_ : free_)[gpu_of(id)];
+        group.push_back(std::move(id));
+      }
+    }
+  }
+
+  [[nodiscard]] std::size_t open() const { return size_ - std::min(size_, chosen_.size()); }
+
+  void take_of(const std::string& gpu, std::size_t count) {
+    const std::size_t have = taken_by_gpu_[gpu];
+    take_from(free_[gpu], count - std::min(count, have));
+  }
+
+  // The GPU that has just enough, else the ones that have most.
+  void fill() {
+    while (open() > 0) {
+      std::vector<std::string>* best = nullptr;
+      for (auto& [gpu, group] : free_) {
+        if (group.empty()) {
+          continue;
+        }
+        const auto rank = [&](const std::vector<std::string>& one) {
+          return one.size() >= open() ? std::pair<int, std::size_t>(0, one.size())
+                                      : std::pair<int, std::size_t>(1, ~one.size());
+        };
+        best = best == nullptr || rank(group) < rank(*best) ? &group : best;
+      }
+      if (best == nullptr) {
+        break;
+      }
+      take_from(*best, open());
+    }
+    for (auto& [gpu, group] : held_) {
+      take_from(group, open());
+    }
+  }
+
+  [[nodiscard]] std::vector<std::string> chosen() && { return std::move(chosen_); }
+
+ private:
+  [[nodiscard]] std::string gpu_of(const std::string& id) const { return ids_.gpu_of(id).value_or(""); }
+
+  void take(const std::string& id) {
+    if (taken_.insert(id).second) {
+      ++taken_by_gpu_[gpu_of(id)];
+      chosen_.push_back(id);
+    }
+  }
+
+  void take_from(std::vector<std::string>& group, std::size_t count) {
+    const std::size_t number = std::min({count, group.size(), open()});
+    for (std::size_t i = 0; i < number; ++i) {
+      take(group[i]);
+    }
+    group.erase(group.begin(), group.begin() + static_cast<std::ptrdiff_t>(number));
+  }
+
+  std::size_t size_;
+  const GpuIds& ids_;
+  std::vector<std::string> chosen_;
+  std::set<std::string> taken_;
+  std::map<std::string, std::size_t> taken_by_gpu_;
+  std::map<std::string, std::vector<std::string>> free_;  // by GPU
+  std::map<std::string, std::vector<std::string>> held_;
+};
+
+}  // namespace
+
+std::vector<std::string> choose_ids(const Preference& preference, const Wanted& wanted, const GpuIds& ids,
+                                    const std::function<bool(const std::string&)>& is_held) {
+  Choice choice(preference, ids, is_held);
+  for (const auto& [gpu, count] : wanted) {
+    choice.take_of(gpu, count);
+  }
+  choice.fill();
+  return std::move(choice).chosen();
+}
+
+}  // namespace tessera::agent
