@@ -55,6 +55,8 @@ class NodePods final : public kube::ObjectSink {
 
   // A pod as it was at `version`. An older version than the one known changes nothing.
   void put(const alloc::PodSpec& pod, std::uint64_t version, bool from_watch);
+  // What decode() read last.
+  void put_decoded(std::uint64_t version, bool from_watch) { put(decoded_, version, from_watch); }
   void remove(const std::string& uid);
 
   // Null when it is not here, asks for no GPU, or has ended.

@@ -13,160 +13,22 @@
 #include "base/quantity.h"
 #include "base/strings.h"
 #include "extender/config.h"
+#include "kube/yaml_setting.h"
 
 namespace tessera::extender {
 
 namespace {
 
-// One value of the file and how it is called there.
-class Setting {
- public:
-  Setting(YAML::Node node, const std::string& file, std::string path)
-      : node_(std::move(node)), file_(&file), path_(std::move(path)) {}
+using kube::into;
+using kube::text_into;
+using Setting = kube::YamlSetting;
 
-  [[nodiscard]] Error wrong(const std::string& why) const {
-    return {ErrorCode::kInvalid, fmt::format("{}:{}: {} {}", *file_, node_.Mark().line + 1, path_, why)};
+Result<alloc::Policy> policy(const Setting& setting) {
+  Result<alloc::Policy> parsed = alloc::parse_policy(TRY(setting.text()));
+  if (!parsed) {
+    return fail(setting.wrong(parsed.error()));
   }
-
-  // Somebody else has said what is wrong.
-  [[nodiscard]] Error wrong(const Error& error) const {
-    return {ErrorCode::kInvalid,
-            fmt::format("{}:{}: {}: {}", *file_, node_.Mark().line + 1, path_, error.text())};
-  }
-
-  [[nodiscard]] Result<std::string> text() const {
-    if (!node_.IsScalar()) {
-      return fail(wrong("must be a single value"));
-    }
-    return node_.Scalar();
-  }
-
-  [[nodiscard]] Result<std::int64_t> number(std::int64_t min, std::int64_t max) const {
-    const std::string value = TRY(text());
-    const std::optional<std::int64_t> parsed = parse_int(value);
-    if (!parsed || *parsed < min || *parsed > max) {
-      return fail(wrong(fmt::format("is {}, not a number from {} to {}", quoted(value), min, max)));
-    }
-    return *parsed;
-  }
-
-  // "15s", "500ms", "2m".
-  [[nodiscard]] Result<std::chrono::milliseconds> duration() const {
-    const std::string value = TRY(text());
-    const std::size_t digits = std::min(value.find_first_not_of("0123456789"), value.size());
-    const std::optional<std::int64_t> amount = parse_int(std::string_view(value).substr(0, digits));
-    const std::string_view suffix = std::string_view(value).substr(digits);
-    const std::int64_t scale = suffix == "ms" ? 1 : suffix == "s" ? 1000 : suffix == "m" ? 60'000 : 0;
-    if (!amount || scale == 0 || *amount > 86'400'000 / scale) {
-      return fail(wrong(fmt::format("is {}, not a duration like \"4s\" or \"500ms\"", quoted(value))));
-    }
-    return std::chrono::milliseconds(*amount * scale);
-  }
-  [[nodiscard]] Result<std::chrono::seconds> seconds() const {
-    const std::chrono::milliseconds value = TRY(duration());
-    const auto whole = std::chrono::duration_cast<std::chrono::seconds>(value);
-    if (whole != value) {
-      return fail(wrong("must be whole seconds"));
-    }
-    return whole;
-  }
-  [[nodiscard]] Result<std::size_t> bytes(std::int64_t max) const {
-    const Result<Quantity> quantity = Quantity::parse(TRY(text()));
-    if (!quantity || quantity->rounded_up() < 1024 || quantity->rounded_up() > max) {
-      return fail(wrong(fmt::format("must be an amount of memory from 1Ki to {}",
-                                    Quantity::units(max, Quantity::Notation::kBinary).text())));
-    }
-    return static_cast<std::size_t>(quantity->rounded_up());
-  }
-
-  // "0.0.0.0:39999", ":39999", "39999"; "[::1]:39999".
-  Status endpoint(std::string& address, std::uint16_t& port) const {
-    const std::string value = TRY(text());
-    const std::size_t colon = value.rfind(':');
-    const std::string_view number =
-        colon == std::string::npos ? std::string_view(value) : std::string_view(value).substr(colon + 1);
-    const std::optional<std::int64_t> parsed = parse_int(number);
-    if (!parsed || *parsed < 0 || *parsed > 65535) {
-      return fail(wrong(fmt::format("is {}, not an address and port like \"0.0.0.0:39999\"", quoted(value))));
-    }
-    port = static_cast<std::uint16_t>(*parsed);
-    if (colon != std::string::npos) {
-      std::string_view host = std::string_view(value).substr(0, colon);
-      if (host.starts_with('[') && host.ends_with(']')) {
-        host = host.substr(1, host.size() - 2);
-      }
-      address = host.empty() ? "0.0.0.0" : std::string(host);
-    }
-    return {};
-  }
-
-  [[nodiscard]] Result<alloc::Policy> policy() const {
-    Result<alloc::Policy> parsed = alloc::parse_policy(TRY(text()));
-    if (!parsed) {
-      return fail(wrong(parsed.error()));
-    }
-    return parsed;
-  }
-
-  // Each of the keys at most once, and no others.
-  using Reader = std::function<Status(const Setting&)>;
-  Status mapping(std::initializer_list<std::pair<std::string_view, Reader>> readers) const {
-    if (node_.IsNull()) {
-      return {};
-    }
-    if (!node_.IsMap()) {
-      return fail(wrong("must be a mapping"));
-    }
-    std::vector<std::string> seen;
-    for (const auto& entry : node_) {
-      const std::string key = entry.first.IsScalar() ? entry.first.Scalar() : "";
-      const auto reader = std::ranges::find(readers, key, [](const auto& one) { return one.first; });
-      const Setting here(entry.first, *file_, path_.empty() ? key : path_ + "." + key);
-      if (reader == readers.end()) {
-        std::vector<std::string> names;
-        for (const auto& [name, read] : readers) {
-          names.emplace_back(name);
-        }
-        return fail(here.wrong("is not a setting; there are " + join_words(names)));
-      }
-      if (std::ranges::find(seen, key) != seen.end()) {
-        return fail(here.wrong("is set twice"));
-      }
-      seen.push_back(key);
-      if (!entry.second.IsNull()) {
-        TRY(reader->second(Setting(entry.second, *file_, here.path_)));
-      }
-    }
-    return {};
-  }
-
-  Status list(const Reader& reader) const {
-    if (!node_.IsSequence()) {
-      return fail(wrong("must be a list"));
-    }
-    for (std::size_t i = 0; i < node_.size(); ++i) {
-      TRY(reader(Setting(node_[i], *file_, fmt::format("{}[{}]", path_, i))));
-    }
-    return {};
-  }
-
- private:
-  YAML::Node node_;
-  const std::string* file_;
-  std::string path_;
-};
-
-// A reader that stores what `read` gives.
-template <class Value, class Read>
-Setting::Reader into(Value& value, Read read) {
-  return [&value, read](const Setting& setting) -> Status {
-    value = static_cast<Value>(TRY(read(setting)));
-    return {};
-  };
-}
-
-Setting::Reader text_into(std::string& value) {
-  return into(value, [](const Setting& setting) { return setting.text(); });
+  return parsed;
 }
 
 Status read_static_sets(const Setting& setting, Config& config) {
@@ -226,8 +88,8 @@ Status read_typical_pod(const Setting& setting, Config& config) {
 
 Status read_policies(const Setting& setting, Config& config) {
   return setting.mapping({
-      {"shared", into(config.share_policy, [](const Setting& one) { return one.policy(); })},
-      {"whole", into(config.whole_policy, [](const Setting& one) { return one.policy(); })},
+      {"shared", into(config.share_policy, policy)},
+      {"whole", into(config.whole_policy, policy)},
       {"staticSets", [&](const Setting& one) { return read_static_sets(one, config); }},
   });
 }

@@ -1,0 +1,342 @@
+#include "agent/agent.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <optional>
+#include <utility>
+
+#include "agent/allocations.h"
+#include "agent/gpu_allocator.h"
+#include "agent/gpu_plugins.h"
+#include "agent/grant_strategy.h"
+#include "agent/late_file.h"
+#include "agent/loop_gate.h"
+#include "agent/node_pods.h"
+#include "agent/node_writer.h"
+#include "agent/pod_fetch.h"
+#include "agent/pod_resources.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/version.h"
+#include "gpu/driver.h"
+#include "http/server.h"
+#include "kube/client.h"
+#include "kube/event_recorder.h"
+#include "kube/reflector.h"
+#include "kube/request.h"
+
+namespace tessera::agent {
+
+namespace {
+
+// GPUs that were known before the restart are not called ill before the driver had a chance to answer.
+constexpr std::chrono::seconds kDriverGrace{3};
+
+kube::EventRecorderOptions recorder_options(const std::string& node) {
+  kube::EventRecorderOptions options;
+  options.aggregator.component = "tessera-agent";
+  options.aggregator.instance = node;
+  return options;
+}
+
+// A directory for files that survive a restart; nothing when it cannot be had.
+std::string usable_state_dir(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) {
+    log::error("no place to keep records; after a restart they are rebuilt from kubelet and the API server",
+               {{"directory", path}, {"why", error.message()}});
+    return "";
+  }
+  return path;
+}
+
+std::string below(const std::string& directory, const char* name) {
+  return directory.empty() ? "" : directory + "/" + name;
+}
+
+// The inventory that an earlier process wrote; empty when there is none.
+alloc::Inventory read_known_inventory(const std::string& path) {
+  const Result<std::string> text =
+      path.empty() ? fail(ErrorCode::kNotFound, "") : read_file(path, alloc::Inventory::kMaxBytes);
+  if (!text) {
+    return {};
+  }
+  Result<alloc::Inventory> inventory = alloc::Inventory::parse(*text);
+  if (!inventory) {
+    log::warn("the inventory of an earlier run cannot be read", {{"file", path}, {"why", inventory.error()}});
+    return {};
+  }
+  return *std::move(inventory);
+}
+
+// Where distributions and driver containers put it.
+std::string find_nvml(const Paths& paths) {
+  if (!paths.nvml_library.empty()) {
+    return paths.nvml_library;
+  }
+  const std::string root = paths.driver_here() == "/" ? "" : paths.driver_here();
+  for (const char* directory :
+       {"/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib", "/lib64", "/lib/x86_64-linux-gnu",
+        "/usr/local/nvidia/lib64", "/opt/nvidia/lib64", "/home/kubernetes/bin/nvidia/lib64"}) {
+    const std::string path = root + directory + "/" + std::string(gpu::NvmlLibrary::kDefaultPath);
+    std::error_code error;
+    if (std::filesystem::exists(path, error)) {
+      return path;
+    }
+  }
+  return std::string(gpu::NvmlLibrary::kDefaultPath);
+}
+
+}  // namespace
+
+struct Agent::Parts {
+  Parts(http::EventLoop& loop_, Config config_, kube::Client client_)
+      : loop(loop_),
+        config(std::move(config_)),
+        names(config.resources),
+        state_dir(usable_state_dir(config.paths.state_dir)),
+        gate(loop),
+        client(std::move(client_)),
+        recorder(client, recorder_options(config.node_name)),
+        pod_resources(config.paths.pod_resources_socket()),
+        allocation_file(below(state_dir, "allocations.json")),
+        inventory_file(below(state_dir, "inventory.json")),
+        strategy(std::make_unique<EnvStrategy>()),
+        pods(names, {.changed = [this](const NodePod& pod) { allocator.pod_changed(pod); },
+                     .ended = [this](const std::string& uid) { allocator.pod_ended(uid); },
+                     .synced = [this] { pods_synced(); }}),
+        pod_fetch(client, pods, config.node_name),
+        allocator(loop, pods, allocations, *strategy, allocator_edges()),
+        plugins(loop, allocator, names, {.resource = "", .directory = config.paths.plugin_dir()}),
+        pod_watch(client,
+                  {.path = kube::pod_path("", ""),
+                   .field_selector = fmt::format("spec.nodeName={}", config.node_name)},
+                  pods),
+        node_writer(client, config.node_name,
+                    {.metadata = {.labels = config.node_labels, .legacy = config.legacy_annotations}}) {}
+
+  GpuAllocator::Edges allocator_edges();
+  void load_allocations();
+  void open_driver();
+  Status serve();
+  void handle(http::Request& request, http::Reply reply);
+
+  void driver_changed(const std::shared_ptr<const gpu::DriverState>& state);
+  void pods_synced();
+  void allocations_changed();
+  void tell(const NodePod& pod, const std::string& reason, const std::string& message);
+  [[nodiscard]] std::string not_ready() const;
+
+  http::EventLoop& loop;
+  Config config;
+  const alloc::ResourceNames names;
+  const std::string state_dir;
+  LoopGate gate;
+  kube::Client client;
+  kube::EventRecorder recorder;
+  PodResources pod_resources;
+  LateFile allocation_file;
+  LateFile inventory_file;
+  Allocations allocations;
+  std::unique_ptr<GrantStrategy> strategy;
+  NodePods pods;
+  PodFetch pod_fetch;
+  GpuAllocator allocator;
+  GpuPlugins plugins;
+  kube::Reflector pod_watch;
+  NodeWriter node_writer;
+  std::optional<http::Server> server;
+  std::shared_ptr<const gpu::DriverState> driver_state;
+  bool driver_was_ready = false;
+  bool said_ready = false;
+  std::string last_driver_problem;
+  http::Timer grace;
+  Clock::Steady began{};
+  std::unique_ptr<gpu::Driver> driver;  // last: it calls into the others
+};
+
+GpuAllocator::Edges Agent::Parts::allocator_edges() {
+  return {
+      .get = [this](
+                 const PodName& pod, std::chrono::milliseconds deadline,
+                 PodResources::Done<PodDevices> done) { pod_resources.get(pod, deadline, std::move(done)); },
+      .fetch = [this](std::function<void(Status)> done) { pod_fetch.fetch(std::move(done)); },
+      .tell = [this](const NodePod& pod, const std::string& reason,
+                     const std::string& message) { tell(pod, reason, message); },
+      .changed = [this] { allocations_changed(); }};
+}
+
+void Agent::Parts::load_allocations() {
+  const std::string path = below(state_dir, "allocations.json");
+  const Result<std::string> text =
+      path.empty() ? fail(ErrorCode::kNotFound, "") : read_file(path, Allocations::kMaxBytes);
+  if (!text) {
+    return;
+  }
+  if (const Status read = allocations.parse(*text); !read) {
+    log::error("the record of what was given cannot be read; it is rebuilt from kubelet",
+               {{"file", path}, {"why", read.error()}});
+  }
+}
+
+void Agent::Parts::open_driver() {
+  gpu::DriverOptions options;
+  options.library = find_nvml(config.paths);
+  options.sysfs_root = config.paths.sysfs_root;
+  options.discovery.unit = config.unit;
+  options.discovery.subtract_reserved = config.subtract_driver_memory;
+  options.discovery.machine = config.machine;
+  options.health.xids = config.xids;
+  options.known = read_known_inventory(below(state_dir, "inventory.json"));
+  options.on_change = gate.wrap<std::shared_ptr<const gpu::DriverState>>(
+      [this](const std::shared_ptr<const gpu::DriverState>& state) { driver_changed(state); });
+  log::info("driver", {{"library", options.library}, {"known_gpus", options.known.gpus.size()}});
+  driver = std::make_unique<gpu::Driver>(std::move(options));
+}
+
+void Agent::Parts::driver_changed(const std::shared_ptr<const gpu::DriverState>& state) {
+  driver_state = state;
+  driver_was_ready = driver_was_ready || state->ready;
+  if (state->problem != last_driver_problem) {
+    last_driver_problem = state->problem;
+    if (state->problem.empty()) {
+      log::info("the driver answers", {{"gpus", state->inventory.gpus.size()}});
+    } else {
+      log::error("driver", {{"problem", state->problem}});
+    }
+  }
+  if (!driver_was_ready && grace.pending()) {
+    return;
+  }
+  // Without a GPU that was ever seen there is nothing to serve, and nothing to write about.
+  if (state->inventory.gpus.empty() && state->gone.empty() && !state->ready) {
+    return;
+  }
+  grace.cancel();
+  allocator.set_inventory(state->inventory);
+  plugins.publish();
+  node_writer.publish(state->inventory, {state->compute, state->cuda});
+  inventory_file.set(state->inventory.json());
+}
+
+void Agent::Parts::pods_synced() {
+  allocator.pods_synced();
+  plugins.publish();
+}
+
+void Agent::Parts::allocations_changed() {
+  allocation_file.set(allocations.json());
+  // IDs of GPUs that are gone stay listed only while they are held.
+  if (driver_state != nullptr && !driver_state->gone.empty()) {
+    plugins.publish();
+  }
+}
+
+void Agent::Parts::tell(const NodePod& pod, const std::string& reason, const std::string& message) {
+  recorder.record({.about = {.kind = "Pod",
+                             .namespace_name = pod.spec.pod_namespace,
+                             .name = pod.spec.name,
+                             .uid = pod.spec.uid},
+                   .warning = true,
+                   .reason = reason,
+                   .message = message});
+}
+
+std::string Agent::Parts::not_ready() const {
+  if (const Status trouble = driver->trouble(); !trouble) {
+    return trouble.error().text();
+  }
+  if (const std::string missing = plugins.not_ready(); !missing.empty()) {
+    return missing;
+  }
+  if (!pod_watch.synced()) {
+    return pod_watch.problem() ? "pods are still being listed: " + pod_watch.problem()->text()
+                               : "pods are still being listed";
+  }
+  return "";
+}
+
+Status Agent::Parts::serve() {
+  http::ServerOptions options;
+  options.address = config.address;
+  options.port = config.port;
+  options.max_body_bytes = 64U << 10U;
+  options.max_connections = 64;
+  server.emplace(
+      TRY(http::Server::create(loop, std::move(options), [this](http::Request& request, http::Reply reply) {
+        handle(request, std::move(reply));
+      })));
+  return {};
+}
+
+void Agent::Parts::handle(http::Request& request, http::Reply reply) {
+  const auto text = [&](int status, std::string body) {
+    reply.send({.status = status, .content_type = "text/plain; charset=utf-8", .body = std::move(body)});
+  };
+  if (request.method() != "GET" && request.method() != "HEAD") {
+    reply.send_error(405, "only GET is understood here");
+  } else if (request.path() == "/healthz") {
+    text(200, "ok\n");
+  } else if (request.path() == "/readyz") {
+    const std::string missing = not_ready();
+    text(missing.empty() ? 200 : 503, missing.empty() ? "ok\n" : missing + "\n");
+  } else if (request.path() == "/version") {
+    text(200, std::string(version()));
+  } else {
+    reply.send_error(404, "there are /healthz, /readyz and /version");
+  }
+}
+
+Agent::Agent(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+
+Agent::~Agent() {
+  // Nothing that is still on its way from the driver or kubelet may find half an agent.
+  parts_->gate.close();
+  parts_->driver.reset();
+}
+
+Result<std::unique_ptr<Agent>> Agent::create(http::EventLoop& loop, Config config,
+                                             kube::ClusterAccess access) {
+  kube::ClientOptions options;
+  options.user_agent = fmt::format("tessera-agent/{}", version());
+  options.max_connections = 8;
+  kube::Client client = TRY(kube::Client::create(loop, std::move(access), options));
+  auto parts = std::make_unique<Parts>(loop, std::move(config), std::move(client));
+  TRY(parts->serve());
+  parts->load_allocations();
+  return std::unique_ptr<Agent>(new Agent(std::move(parts)));
+}
+
+void Agent::start() {
+  Parts& parts = *parts_;
+  parts.began = Clock::real().now();
+  log::info("start", {{"version", version()},
+                      {"node", parts.config.node_name},
+                      {"listen", fmt::format("{}:{}", parts.config.address, port())},
+                      {"api", parts.client.server()},
+                      {"unit", parts.config.unit.text()},
+                      {"records", parts.allocations.size()}});
+  parts.grace = parts.loop.after(kDriverGrace, [&parts] {
+    if (parts.driver_state != nullptr) {
+      parts.driver_changed(parts.driver_state);
+    }
+  });
+  parts.open_driver();
+  parts.pod_watch.start();
+}
+
+void Agent::leave() {
+  parts_->plugins.leave();
+}
+
+std::uint16_t Agent::port() const {
+  return parts_->server->port();
+}
+
+std::string Agent::not_ready() const {
+  return parts_->not_ready();
+}
+
+}  // namespace tessera::agent

@@ -1,0 +1,145 @@
+#include "agent/config.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+#include <yaml-cpp/yaml.h>
+
+#include <array>
+#include <utility>
+
+#include "base/strings.h"
+#include "kube/yaml_setting.h"
+
+namespace tessera::agent {
+
+namespace {
+
+using kube::into;
+using kube::text_into;
+using Setting = kube::YamlSetting;
+
+Setting::Reader flag_into(bool& value) {
+  return into(value, [](const Setting& one) { return one.boolean(); });
+}
+
+// What somebody else parses, with their words and our line.
+template <class Value, class Parse>
+Setting::Reader parsed_into(Value& value, Parse parse) {
+  return into(value, [parse](const Setting& one) -> Result<Value> {
+    const std::string text = TRY(one.text());
+    Result<Value> parsed = parse(text);
+    return parsed ? parsed : fail(one.wrong(parsed.error()));
+  });
+}
+
+Result<StrategyKind> parse_strategy(std::string_view text) {
+  if (text == "env") {
+    return StrategyKind::kEnv;
+  }
+  if (text == "devices") {
+    return StrategyKind::kDevices;
+  }
+  if (text == "cdi") {
+    return StrategyKind::kCdi;
+  }
+  return fail(ErrorCode::kInvalid, fmt::format("{} is not env, devices or cdi", quoted(text)));
+}
+
+Status read_paths(const Setting& setting, Paths& paths) {
+  return setting.mapping({{"nvmlLibrary", text_into(paths.nvml_library)},
+                          {"driverRoot", text_into(paths.driver_root)},
+                          {"driverRootHere", text_into(paths.driver_root_here)},
+                          {"devRoot", text_into(paths.dev_root)},
+                          {"devRootHere", text_into(paths.dev_root_here)},
+                          {"sysfsRoot", text_into(paths.sysfs_root)},
+                          {"procRoot", text_into(paths.proc_root)},
+                          {"kubeletDir", text_into(paths.kubelet_dir)},
+                          {"cdiDir", text_into(paths.cdi_dir)},
+                          {"stateDir", text_into(paths.state_dir)}});
+}
+
+Status read_log(const Setting& setting, log::Options& options) {
+  return setting.mapping({{"level", parsed_into(options.level, log::parse_level)},
+                          {"format", parsed_into(options.format, log::parse_format)}});
+}
+
+Status read_all(const Setting& root, Config& config) {
+  return root.mapping({
+      {"nodeName", text_into(config.node_name)},
+      {"kubeconfig", text_into(config.kubeconfig)},
+      {"listen", [&](const Setting& one) { return one.endpoint(config.address, config.port); }},
+      {"log", [&](const Setting& one) { return read_log(one, config.log); }},
+      {"unit", parsed_into(config.unit, alloc::Unit::parse)},
+      {"subtractDriverMemory", flag_into(config.subtract_driver_memory)},
+      {"resources",
+       [&](const Setting& one) {
+         return one.mapping(
+             {{"prefix", text_into(config.resources.prefix)}, {"whole", text_into(config.resources.whole)}});
+       }},
+      {"machine", text_into(config.machine)},
+      {"strategy", parsed_into(config.strategy, parse_strategy)},
+      {"xids", parsed_into(config.xids, gpu::XidRules::parse)},
+      {"nodeLabels", flag_into(config.node_labels)},
+      {"legacyAnnotations", flag_into(config.legacy_annotations)},
+      {"paths", [&](const Setting& one) { return read_paths(one, config.paths); }},
+  });
+}
+
+// "/x/" and "/x" are the same place.
+void without_last_slash(std::string& path) {
+  while (path.size() > 1 && path.ends_with('/')) {
+    path.pop_back();
+  }
+}
+
+}  // namespace
+
+Status apply_environment(const Environment& environment, Config& config) {
+  config.node_name = environment("NODE_NAME").value_or("");
+  if (const auto level = environment("LOG_LEVEL")) {
+    config.log.level = TRY(with_context(log::parse_level(*level), "environment variable LOG_LEVEL"));
+  }
+  return {};
+}
+
+Status apply_yaml(std::string_view yaml, const std::string& name, Config& config) {
+  try {
+    const YAML::Node root = YAML::Load(std::string(yaml));
+    return read_all(Setting(root, name, ""), config);
+  } catch (const YAML::Exception& error) {
+    return fail(ErrorCode::kInvalid, fmt::format("{}:{}: {}", name, error.mark.line + 1, error.msg));
+  }
+}
+
+Status complete(Config& config) {
+  if (config.node_name.empty()) {
+    std::array<char, 256> name{};
+    if (::gethostname(name.data(), name.size() - 1) != 0) {
+      return fail(ErrorCode::kInvalid, "nodeName: this machine has no name; use --node-name");
+    }
+    config.node_name = name.data();
+  }
+  Paths& paths = config.paths;
+  const std::array<std::pair<const char*, std::string*>, 9> all{{{"driverRoot", &paths.driver_root},
+                                                                 {"driverRootHere", &paths.driver_root_here},
+                                                                 {"devRoot", &paths.dev_root},
+                                                                 {"devRootHere", &paths.dev_root_here},
+                                                                 {"sysfsRoot", &paths.sysfs_root},
+                                                                 {"procRoot", &paths.proc_root},
+                                                                 {"kubeletDir", &paths.kubelet_dir},
+                                                                 {"cdiDir", &paths.cdi_dir},
+                                                                 {"stateDir", &paths.state_dir}}};
+  for (const auto& [name, path] : all) {
+    without_last_slash(*path);
+    if (!path->empty() && path->front() != '/') {
+      return fail(ErrorCode::kInvalid,
+                  fmt::format("paths.{}: {} is not an absolute path", name, quoted(*path)));
+    }
+  }
+  if (config.resources.prefix.empty()) {
+    return fail(ErrorCode::kInvalid, "resources.prefix: must not be empty");
+  }
+  return {};
+}
+
+}  // namespace tessera::agent

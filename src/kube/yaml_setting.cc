@@ -1,0 +1,141 @@
+#include "kube/yaml_setting.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "base/quantity.h"
+#include "base/strings.h"
+
+namespace tessera::kube {
+
+Error YamlSetting::wrong(const std::string& why) const {
+  return {ErrorCode::kInvalid, fmt::format("{}:{}: {} {}", *file_, node_.Mark().line + 1, path_, why)};
+}
+
+Error YamlSetting::wrong(const Error& error) const {
+  return {ErrorCode::kInvalid,
+          fmt::format("{}:{}: {}: {}", *file_, node_.Mark().line + 1, path_, error.text())};
+}
+
+Result<std::string> YamlSetting::text() const {
+  if (!node_.IsScalar()) {
+    return fail(wrong("must be a single value"));
+  }
+  return node_.Scalar();
+}
+
+Result<bool> YamlSetting::boolean() const {
+  const std::string value = TRY(text());
+  if (value != "true" && value != "false") {
+    return fail(wrong(fmt::format("is {}, not true or false", quoted(value))));
+  }
+  return value == "true";
+}
+
+Result<std::int64_t> YamlSetting::number(std::int64_t min, std::int64_t max) const {
+  const std::string value = TRY(text());
+  const std::optional<std::int64_t> parsed = parse_int(value);
+  if (!parsed || *parsed < min || *parsed > max) {
+    return fail(wrong(fmt::format("is {}, not a number from {} to {}", quoted(value), min, max)));
+  }
+  return *parsed;
+}
+
+Result<std::chrono::milliseconds> YamlSetting::duration() const {
+  const std::string value = TRY(text());
+  const std::size_t digits = std::min(value.find_first_not_of("0123456789"), value.size());
+  const std::optional<std::int64_t> amount = parse_int(std::string_view(value).substr(0, digits));
+  const std::string_view suffix = std::string_view(value).substr(digits);
+  const std::int64_t scale = suffix == "ms" ? 1 : suffix == "s" ? 1000 : suffix == "m" ? 60'000 : 0;
+  if (!amount || scale == 0 || *amount > 86'400'000 / scale) {
+    return fail(wrong(fmt::format("is {}, not a duration like \"4s\" or \"500ms\"", quoted(value))));
+  }
+  return std::chrono::milliseconds(*amount * scale);
+}
+
+Result<std::chrono::seconds> YamlSetting::seconds() const {
+  const std::chrono::milliseconds value = TRY(duration());
+  const auto whole = std::chrono::duration_cast<std::chrono::seconds>(value);
+  if (whole != value) {
+    return fail(wrong("must be whole seconds"));
+  }
+  return whole;
+}
+
+Result<std::size_t> YamlSetting::bytes(std::int64_t max) const {
+  const Result<Quantity> quantity = Quantity::parse(TRY(text()));
+  if (!quantity || quantity->rounded_up() < 1024 || quantity->rounded_up() > max) {
+    return fail(wrong(fmt::format("must be an amount of memory from 1Ki to {}",
+                                  Quantity::units(max, Quantity::Notation::kBinary).text())));
+  }
+  return static_cast<std::size_t>(quantity->rounded_up());
+}
+
+Status YamlSetting::endpoint(std::string& address, std::uint16_t& port) const {
+  const std::string value = TRY(text());
+  const std::size_t colon = value.rfind(':');
+  const std::string_view number =
+      colon == std::string::npos ? std::string_view(value) : std::string_view(value).substr(colon + 1);
+  const std::optional<std::int64_t> parsed = parse_int(number);
+  if (!parsed || *parsed < 0 || *parsed > 65535) {
+    return fail(wrong(fmt::format("is {}, not an address and port like \"0.0.0.0:39999\"", quoted(value))));
+  }
+  port = static_cast<std::uint16_t>(*parsed);
+  if (colon != std::string::npos) {
+    std::string_view host = std::string_view(value).substr(0, colon);
+    if (host.starts_with('[') && host.ends_with(']')) {
+      host = host.substr(1, host.size() - 2);
+    }
+    address = host.empty() ? "0.0.0.0" : std::string(host);
+  }
+  return {};
+}
+
+Status YamlSetting::mapping(std::initializer_list<std::pair<std::string_view, Reader>> readers) const {
+  if (node_.IsNull()) {
+    return {};
+  }
+  if (!node_.IsMap()) {
+    return fail(wrong("must be a mapping"));
+  }
+  std::vector<std::string> seen;
+  for (const auto& entry : node_) {
+    const std::string key = entry.first.IsScalar() ? entry.first.Scalar() : "";
+    const auto reader = std::ranges::find(readers, key, [](const auto& one) { return one.first; });
+    const YamlSetting here(entry.first, *file_, path_.empty() ? key : path_ + "." + key);
+    if (reader == readers.end()) {
+      std::vector<std::string> names;
+      for (const auto& [name, read] : readers) {
+        names.emplace_back(name);
+      }
+      return fail(here.wrong("is not a setting; there are " + join_words(names)));
+    }
+    if (std::ranges::find(seen, key) != seen.end()) {
+      return fail(here.wrong("is set twice"));
+    }
+    seen.push_back(key);
+    if (!entry.second.IsNull()) {
+      TRY(reader->second(YamlSetting(entry.second, *file_, here.path_)));
+    }
+  }
+  return {};
+}
+
+Status YamlSetting::list(const Reader& reader) const {
+  if (!node_.IsSequence()) {
+    return fail(wrong("must be a list"));
+  }
+  for (std::size_t i = 0; i < node_.size(); ++i) {
+    TRY(reader(YamlSetting(node_[i], *file_, fmt::format("{}[{}]", path_, i))));
+  }
+  return {};
+}
+
+YamlSetting::Reader text_into(std::string& value) {
+  return into(value, [](const YamlSetting& setting) { return setting.text(); });
+}
+
+}  // namespace tessera::kube

@@ -1,0 +1,5 @@
+#include "agent/agent.h"
+
+int main(int argc, char** argv) {
+  return tessera::agent::run(argc, argv);
+}
