@@ -2,14 +2,19 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <utility>
 
 #include "agent/allocations.h"
+#include "agent/cdi_strategy.h"
+#include "agent/device_strategy.h"
 #include "agent/gpu_allocator.h"
 #include "agent/gpu_plugins.h"
 #include "agent/grant_strategy.h"
+#include "agent/health_reporter.h"
 #include "agent/late_file.h"
 #include "agent/loop_gate.h"
 #include "agent/node_pods.h"
@@ -32,6 +37,7 @@ namespace {
 
 // GPUs that were known before the restart are not called ill before the driver had a chance to answer.
 constexpr std::chrono::seconds kDriverGrace{3};
+constexpr std::chrono::seconds kLook{1};
 
 kube::EventRecorderOptions recorder_options(const std::string& node) {
   kube::EventRecorderOptions options;
@@ -89,6 +95,22 @@ std::string find_nvml(const Paths& paths) {
   return std::string(gpu::NvmlLibrary::kDefaultPath);
 }
 
+std::unique_ptr<GrantStrategy> make_strategy(const Config& config) {
+  DriverFilesOptions files;
+  files.driver = {.host = config.paths.driver_root, .here = config.paths.driver_here()};
+  files.dev = {.host = config.paths.dev_root, .here = config.paths.dev_here()};
+  files.place = config.driver_libraries;
+  switch (config.strategy) {
+    case StrategyKind::kDevices:
+      return std::make_unique<DeviceStrategy>(std::move(files));
+    case StrategyKind::kCdi:
+      return std::make_unique<CdiStrategy>(config.paths.cdi_dir, std::move(files));
+    case StrategyKind::kEnv:
+      break;
+  }
+  return std::make_unique<EnvStrategy>();
+}
+
 }  // namespace
 
 struct Agent::Parts {
@@ -103,7 +125,8 @@ struct Agent::Parts {
         pod_resources(config.paths.pod_resources_socket()),
         allocation_file(below(state_dir, "allocations.json")),
         inventory_file(below(state_dir, "inventory.json")),
-        strategy(std::make_unique<EnvStrategy>()),
+        known(read_known_inventory(below(state_dir, "inventory.json"))),
+        strategy(make_strategy(config)),
         pods(names, {.changed = [this](const NodePod& pod) { allocator.pod_changed(pod); },
                      .ended = [this](const std::string& uid) { allocator.pod_ended(uid); },
                      .synced = [this] { pods_synced(); }}),
@@ -115,7 +138,15 @@ struct Agent::Parts {
                    .field_selector = fmt::format("spec.nodeName={}", config.node_name)},
                   pods),
         node_writer(client, config.node_name,
-                    {.metadata = {.labels = config.node_labels, .legacy = config.legacy_annotations}}) {}
+                    {.metadata = {.labels = config.node_labels, .legacy = config.legacy_annotations}}),
+        health(
+            client,
+            {.node = config.node_name,
+             .condition = config.node_condition,
+             .config_map = config.unhealthy_config_map,
+             .config_map_namespace = config.unhealthy_config_map_namespace},
+            [this](const kube::EventNote& note) { recorder.record(note); },
+            [this](const std::string& uuid) { return holders_of(uuid); }, known) {}
 
   GpuAllocator::Edges allocator_edges();
   void load_allocations();
@@ -127,6 +158,8 @@ struct Agent::Parts {
   void pods_synced();
   void allocations_changed();
   void tell(const NodePod& pod, const std::string& reason, const std::string& message);
+  [[nodiscard]] std::vector<kube::ObjectReference> holders_of(const std::string& uuid) const;
+  void look_around();
   [[nodiscard]] std::string not_ready() const;
 
   http::EventLoop& loop;
@@ -140,6 +173,7 @@ struct Agent::Parts {
   LateFile allocation_file;
   LateFile inventory_file;
   Allocations allocations;
+  const alloc::Inventory known;  // what an earlier process saw
   std::unique_ptr<GrantStrategy> strategy;
   NodePods pods;
   PodFetch pod_fetch;
@@ -147,12 +181,14 @@ struct Agent::Parts {
   GpuPlugins plugins;
   kube::Reflector pod_watch;
   NodeWriter node_writer;
+  HealthReporter health;
   std::optional<http::Server> server;
   std::shared_ptr<const gpu::DriverState> driver_state;
   bool driver_was_ready = false;
   bool said_ready = false;
   std::string last_driver_problem;
   http::Timer grace;
+  http::Timer look;
   Clock::Steady began{};
   std::unique_ptr<gpu::Driver> driver;  // last: it calls into the others
 };
@@ -189,7 +225,7 @@ void Agent::Parts::open_driver() {
   options.discovery.subtract_reserved = config.subtract_driver_memory;
   options.discovery.machine = config.machine;
   options.health.xids = config.xids;
-  options.known = read_known_inventory(below(state_dir, "inventory.json"));
+  options.known = known;
   options.on_change = gate.wrap<std::shared_ptr<const gpu::DriverState>>(
       [this](const std::shared_ptr<const gpu::DriverState>& state) { driver_changed(state); });
   log::info("driver", {{"library", options.library}, {"known_gpus", options.known.gpus.size()}});
@@ -218,6 +254,7 @@ void Agent::Parts::driver_changed(const std::shared_ptr<const gpu::DriverState>&
   allocator.set_inventory(state->inventory);
   plugins.publish();
   node_writer.publish(state->inventory, {state->compute, state->cuda});
+  health.report(*state);
   inventory_file.set(state->inventory.json());
 }
 
@@ -242,6 +279,34 @@ void Agent::Parts::tell(const NodePod& pod, const std::string& reason, const std
                    .warning = true,
                    .reason = reason,
                    .message = message});
+}
+
+std::vector<kube::ObjectReference> Agent::Parts::holders_of(const std::string& uuid) const {
+  std::map<std::string, kube::ObjectReference> found;
+  for (const Allocation& allocation : allocations.all()) {
+    if (std::ranges::find(allocation.grants, uuid, &alloc::Grant::gpu) != allocation.grants.end()) {
+      found[allocation.pod_uid] = {.kind = "Pod",
+                                   .namespace_name = allocation.pod.pod_namespace,
+                                   .name = allocation.pod.name,
+                                   .uid = allocation.pod_uid};
+    }
+  }
+  std::vector<kube::ObjectReference> pods_with_it;
+  for (auto& [uid, reference] : found) {
+    pods_with_it.push_back(std::move(reference));
+  }
+  return pods_with_it;
+}
+
+// What nobody calls us for.
+void Agent::Parts::look_around() {
+  health.set_hang(driver->trouble());
+  if (const bool ready = not_ready().empty(); ready && !std::exchange(said_ready, ready)) {
+    log::info("ready",
+              {{"took_ms",
+                std::chrono::duration_cast<std::chrono::milliseconds>(Clock::real().now() - began).count()}});
+  }
+  look = loop.after(kLook, [this] { look_around(); });
 }
 
 std::string Agent::Parts::not_ready() const {
@@ -325,6 +390,7 @@ void Agent::start() {
   });
   parts.open_driver();
   parts.pod_watch.start();
+  parts.look_around();
 }
 
 void Agent::leave() {

@@ -78,9 +78,16 @@ Status read_all(const Setting& root, Config& config) {
        }},
       {"machine", text_into(config.machine)},
       {"strategy", parsed_into(config.strategy, parse_strategy)},
+      {"driverLibraries", parsed_into(config.driver_libraries, parse_library_place)},
       {"xids", parsed_into(config.xids, gpu::XidRules::parse)},
       {"nodeLabels", flag_into(config.node_labels)},
       {"legacyAnnotations", flag_into(config.legacy_annotations)},
+      {"nodeCondition", flag_into(config.node_condition)},
+      {"unhealthyConfigMap",
+       [&](const Setting& one) {
+         return one.mapping({{"write", flag_into(config.unhealthy_config_map)},
+                             {"namespace", text_into(config.unhealthy_config_map_namespace)}});
+       }},
       {"paths", [&](const Setting& one) { return read_paths(one, config.paths); }},
   });
 }

@@ -14,6 +14,7 @@
 #include <string>
 #include <string_view>
 
+#include "agent/driver_files.h"
 #include "alloc/names.h"
 #include "alloc/units.h"
 #include "base/log.h"
@@ -64,9 +65,13 @@ struct Config {
   alloc::ResourceNames::Config resources;
   std::string machine;  // kind of machine; empty: what the machine says of itself
   StrategyKind strategy = StrategyKind::kEnv;
+  LibraryPlace driver_libraries = LibraryPlace::kLinkerDirectories;  // with strategy devices or cdi
   gpu::XidRules xids;
   bool node_labels = true;
   bool legacy_annotations = true;
+  bool node_condition = true;
+  bool unhealthy_config_map = true;  // for old extenders
+  std::string unhealthy_config_map_namespace = "kube-system";
 
   Paths paths;
 };

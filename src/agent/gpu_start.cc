@@ -6,6 +6,7 @@
 #include <map>
 
 #include "agent/gpu_allocator.h"
+#include "alloc/legacy_record.h"
 #include "base/log.h"
 
 namespace tessera::agent {
@@ -222,7 +223,10 @@ Status GpuAllocator::may_start(const NodePod& pod, const std::string& container)
         "GpuNotPrepared",
         fmt::format("{}; when that is repaired, delete the pod so that it is admitted again", fault->second));
   }
-  if (const Status ready = strategy_.before_start(gpus_for(pod, container, decided->grants)); !ready) {
+  ContainerGpus gpus = gpus_for(pod, container, decided->grants);
+  const auto env = alloc::container_env(pod.demand, decision.record, inventory_.gpu_names(), container);
+  gpus.env.insert(env.begin(), env.end());
+  if (const Status ready = strategy_.before_start(gpus); !ready) {
     return hold("GpuNotPrepared", ready.error().text());
   }
   return {};
