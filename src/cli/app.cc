@@ -13,6 +13,7 @@
 #include "cli/inspect.h"
 #include "cli/inventory.h"
 #include "cli/simulate.h"
+#include "cli/top.h"
 #include "cli/topo.h"
 #include "cli/why.h"
 
@@ -41,6 +42,7 @@ int run(int argc, char** argv) {
   add_inspect_command(app, action);
   add_inventory_command(app, action);
   add_simulate_command(app, action);
+  add_top_command(app, action);
   add_topo_command(app, action);
   add_why_command(app, action);
 

@@ -110,8 +110,10 @@ std::string gigabytes(topology::Mbps mbps) {
 }
 
 Result<TopoView> make_topo_view(const TopoOptions& options) {
-  TopoView view = TRY(options.file.empty() ? describe_machine(options.machine) : read_input(options.file));
-  view.taken = TRY(with_context(topology::parse_gpu_list(options.taken), "--taken"));
+  TopoView view = TRY(!options.node.empty()  ? describe_node(options.cluster, options.node)
+                      : options.file.empty() ? describe_machine(options.machine)
+                                             : read_input(options.file));
+  view.taken |= TRY(with_context(topology::parse_gpu_list(options.taken), "--taken"));
   if ((view.taken & ~view.topology.all()) != 0) {
     return fail(ErrorCode::kInvalid,
                 fmt::format("--taken: GPU {} does not exist; the machine has GPU 0 to {}",
@@ -143,6 +145,9 @@ void print_topo_json(const TopoView& view, std::ostream& out) {
   }
   object["mbps"] = std::move(matrix);
   object["taken"] = gpu_array(view.taken);
+  if (!view.uses.empty()) {
+    object["uses"] = json::array(view.uses.begin(), view.uses.end());
+  }
   if (view.choice) {
     object["choice"] = choice_json(*view.choice);
   }

@@ -1,6 +1,7 @@
 // cli/topo.h
 //
-// `tessera topo`: how the GPUs of a machine are connected, and which of them a request would get.
+// `tessera topo`: how the GPUs of a machine or a node are connected, what is free there, and which GPUs a
+// request would get.
 #pragma once
 
 #include <iosfwd>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "cli/cluster.h"
 #include "cli/command.h"
 #include "topology/set_search.h"
 #include "topology/topology.h"
@@ -16,6 +18,8 @@
 namespace tessera::cli {
 
 struct TopoOptions {
+  std::string node{};  // of the cluster
+  ClusterOptions cluster{};
   std::string file{};     // `topo -m` text, our JSON or an inventory; "-" is standard input
   std::string machine{};  // or a machine description by name or path
   unsigned count = 0;     // GPUs to choose; 0: only show
@@ -32,6 +36,7 @@ struct TopoView {
   topology::Topology topology;
   std::vector<std::string> notes;
   topology::GpuMask taken = 0;
+  std::vector<std::string> uses;  // of a node's GPUs: "8/32 GiB: ml/infer"; empty where nobody knows
 
   struct Choice {
     std::string policy;
@@ -43,6 +48,8 @@ struct TopoView {
 };
 
 Result<TopoView> make_topo_view(const TopoOptions& options);
+// A node of the cluster; GPUs that are not wholly free are taken.
+Result<TopoView> describe_node(const ClusterOptions& cluster, const std::string& node);
 
 void print_topo_text(const TopoView& view, std::ostream& out);
 void print_topo_json(const TopoView& view, std::ostream& out);

@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <memory>
+#include <utility>
 
 #include "base/strings.h"
 #include "cli/topo.h"
@@ -11,15 +12,17 @@ namespace tessera::cli {
 
 void add_topo_command(CLI::App& app, Action& action) {
   auto options = std::make_shared<TopoOptions>();
-  CLI::App* command =
-      app.add_subcommand("topo", "Show how the GPUs of a machine are connected and what a request gets");
-  auto* source = command->add_option_group("source");
-  source->add_option("--file,-f", options->file,
-                     "nvidia-smi topo -m text, topology JSON or an inventory; - reads standard input");
-  source->add_option(
-      "--machine,-m", options->machine,
-      "A built-in machine (" + join_words(sim::builtin_machines()) + "), or the path of a description");
-  source->require_option(1);
+  CLI::App* command = app.add_subcommand(
+      "topo", "Show how the GPUs of a node or machine are connected, what is free and what a request gets");
+  CLI::Option* node = command->add_option("NODE", options->node, "A node of the cluster");
+  command->add_option("--file,-f", options->file,
+                      "nvidia-smi topo -m text, topology JSON or an inventory; - reads standard input. With "
+                      "NODE: a directory with nodes.json and pods.json, instead of a cluster");
+  command
+      ->add_option(
+          "--machine,-m", options->machine,
+          "A built-in machine (" + join_words(sim::builtin_machines()) + "), or the path of a description")
+      ->excludes(node);
   CLI::Option* count =
       command->add_option("--count,-k", options->count, "Choose this many GPUs")->check(CLI::Range(1, 64));
   CLI::Option* policy = command->add_option("--policy,-p", options->policy, "How to choose")
@@ -32,13 +35,25 @@ void add_topo_command(CLI::App& app, Action& action) {
   command->add_option("--output,-o", options->output, "text, json or svg")
       ->check(CLI::IsMember({"text", "json", "svg"}))
       ->capture_default_str();
+  command->add_option("--kubeconfig", options->cluster.kubeconfig, "With NODE: how to reach the cluster")
+      ->needs(node);
+  command->add_option("--context", options->cluster.context, "With NODE: context of the kubeconfig to use")
+      ->needs(node);
   command->footer(
       "Examples:\n"
+      "  tessera topo gpu-a\n"
+      "  tessera topo gpu-a --count 4 -o svg > gpu-a.svg\n"
       "  nvidia-smi topo -m | tessera topo -f -\n"
       "  tessera topo --machine dgx1v --count 4 --taken 0,3\n"
       "  tessera topo --machine dgx1v --count 5 --policy best_effort\n"
       "  tessera topo --file matrix.txt --count 4 -o svg > matrix.svg");
   command->callback([&action, options] {
+    if (options->node.empty() && options->machine.empty() == options->file.empty()) {
+      throw CLI::RequiredError("one of NODE, --file and --machine");
+    }
+    if (!options->node.empty()) {
+      options->cluster.file = std::exchange(options->file, {});
+    }
     if (options->policy == "static" && options->static_table.empty()) {
       throw CLI::RequiredError("--policy static: --static-table");
     }

@@ -28,6 +28,9 @@ std::string nics_near(const Topology& box, unsigned gpu) {
 }
 
 std::string state_of(const TopoView& view, unsigned gpu) {
+  if (!view.uses.empty() && !view.uses[gpu].empty()) {
+    return view.uses[gpu];
+  }
   const topology::GpuMask bit = topology::gpu_bit(gpu);
   if ((view.taken & bit) != 0) {
     return "taken";
@@ -37,7 +40,7 @@ std::string state_of(const TopoView& view, unsigned gpu) {
 
 void print_links(const TopoView& view, std::ostream& out) {
   const Topology& box = view.topology;
-  const bool states = view.choice || view.taken != 0;
+  const bool states = view.choice || view.taken != 0 || !view.uses.empty();
   std::vector<Table::Cell> header = {"LINK"};
   for (unsigned gpu = 0; gpu < box.size(); ++gpu) {
     header.emplace_back(fmt::format("GPU{}", gpu));

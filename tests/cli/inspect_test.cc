@@ -26,28 +26,6 @@ bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-Texts record(const std::string& text) {
-  return {{"tessera.io/allocation", text}};
-}
-
-// A V100 box and a box with two models, one of its GPUs ill; shares, whole GPUs, pods over several GPUs.
-void fill_tessera_cluster(SavedCluster& cluster) {
-  cluster.node("gpu-a", inventory_of("a", 4, 32768), {{"zone", "east"}});
-  alloc::Inventory mixed = inventory_of("b", 2, 16384, "Tesla T4");
-  mixed.gpus[1].memory_mib = 81920;
-  mixed.gpus[1].model = "NVIDIA A100-SXM4-80GB";
-  mixed.gpus[0].unhealthy = "XID 79";
-  cluster.node("gpu-b", mixed, {{"zone", "west"}});
-  cluster.pod("ml", "train", "gpu-a",
-              {.whole = 2, .annotations = record(whole_record({"GPU-a-0", "GPU-a-3"}))});
-  cluster.pod("ml", "infer", "gpu-a", {.units = 8, .annotations = record(share_record({{"GPU-a-1", 8}}))});
-  cluster.pod("web", "split", "gpu-a",
-              {.units = 10, .annotations = record(share_record({{"GPU-a-1", 5}, {"GPU-a-2", 5}}))});
-  cluster.pod("web", "big", "gpu-b", {.units = 70, .annotations = record(share_record({{"GPU-b-1", 70}}))});
-  cluster.pod("web", "waits", "", {.units = 4, .phase = "Pending"});
-  cluster.pod("web", "done", "gpu-b", {.units = 4, .phase = "Succeeded"});
-}
-
 TEST(Inspect, ReadsRecordsOfTesseraAndShowsEveryGpuWithItsOwnSize) {
   SavedCluster cluster;
   fill_tessera_cluster(cluster);

@@ -66,4 +66,7 @@ alloc::Inventory inventory_of(const std::string& node, unsigned gpus, std::uint3
 std::string share_record(const std::map<std::string, std::uint32_t>& units_by_uuid);
 std::string whole_record(const std::vector<std::string>& uuids);
 
+// A V100 box and a box with two models, one of its GPUs ill; shares, whole GPUs, pods over several GPUs.
+void fill_tessera_cluster(SavedCluster& cluster);
+
 }  // namespace tessera::cli

@@ -1,0 +1,142 @@
+#include "cli/top.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <boost/json.hpp>
+#include <sstream>
+
+#include "base/json_reader.h"
+#include "cli/topo.h"
+#include "golden.h"
+#include "program.h"
+#include "saved_cluster.h"
+
+namespace tessera::cli {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+Outcome top(TopOptions options, const SavedCluster& cluster, const Terminal& terminal = {}) {
+  std::ostringstream out;
+  std::ostringstream err;
+  options.cluster.file = cluster.write();
+  const int code = run_top(options, out, err, terminal);
+  return {code, out.str(), err.str()};
+}
+
+SavedCluster& filled(SavedCluster& cluster) {
+  fill_tessera_cluster(cluster);
+  cluster.old_node("cpu-only", {});
+  return cluster;
+}
+
+TEST(TopNode, CountsSharesAsThePartOfAGpuThatTheyAre) {
+  SavedCluster cluster;
+  const Outcome all = top({}, filled(cluster));
+  EXPECT_EQ(all.code, 0) << all.err;
+  expect_golden("top-node.txt", all.out);
+  expect_golden("top-node-share.txt", top({.mode = "share"}, cluster).out);
+  expect_golden("top-node-details.txt", top({.names = {"gpu-b"}, .details = true}, cluster).out);
+}
+
+TEST(TopNode, KnowsTheModesOfArena) {
+  SavedCluster cluster;
+  EXPECT_THAT(top({.mode = "none"}, filled(cluster)).out, HasSubstr("cpu-only"));
+  EXPECT_THAT(top({.mode = "none"}, cluster).out, Not(HasSubstr("gpu-a")));
+  EXPECT_THAT(top({}, cluster).out, Not(HasSubstr("cpu-only")));
+  const std::string links = top({.names = {"gpu-a"}, .details = true, .mode = "topology"}, cluster).out;
+  EXPECT_THAT(links, HasSubstr("NV1"));
+  EXPECT_THAT(links, HasSubstr("GB/s"));
+}
+
+TEST(TopNode, ShowsANodeThatCountsInAnotherUnitInGibibytesToo) {
+  SavedCluster cluster;
+  alloc::Inventory fine = inventory_of("c", 1, 16384);
+  fine.unit = *alloc::Unit::parse("256MiB");
+  cluster.node("gpu-c", fine);
+  cluster.pod("ml", "small", "gpu-c",
+              {.units = 2, .annotations = {{"tessera.io/allocation", share_record({{"GPU-c-0", 2}})}}});
+  EXPECT_THAT(top({}, filled(cluster)).out, HasSubstr("0.5/16.0 GiB"));
+}
+
+TEST(TopNode, SortsByWhatIsFree) {
+  SavedCluster cluster;
+  const std::string out = top({.sort_by = "free"}, filled(cluster)).out;
+  EXPECT_LT(out.find("gpu-a"), out.find("gpu-b"));
+  const std::string by_illness = top({.sort_by = "unhealthy"}, cluster).out;
+  EXPECT_LT(by_illness.find("gpu-b"), by_illness.find("gpu-a"));
+}
+
+TEST(TopNode, TellsScriptsTheSame) {
+  SavedCluster cluster;
+  const auto document = parse_json(top({.output = "json"}, filled(cluster)).out);
+  ASSERT_TRUE(document);
+  const auto& nodes = document->at("nodes").as_array();
+  ASSERT_EQ(nodes.size(), 2U);
+  EXPECT_EQ(nodes[0].at("name"), "gpu-a");
+  EXPECT_EQ(nodes[0].at("gpus").as_array()[1].at("allocatedUnits"), 13);
+  EXPECT_EQ(nodes[1].at("gpus").as_array()[0].at("unhealthy"), "XID 79");
+  EXPECT_THAT(top({.output = "yaml"}, cluster).out, HasSubstr("name: gpu-a"));
+}
+
+TEST(TopNode, SaysThatANodeDoesNotExist) {
+  SavedCluster cluster;
+  const Outcome outcome = top({.names = {"gpu-z"}}, filled(cluster));
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_EQ(outcome.err, "tessera top: there is no node \"gpu-z\"\n");
+}
+
+TEST(TopNode, ShowsRealUseWhereItIsKnown) {
+  SavedCluster cluster;
+  const TopOptions options{.cluster = {.file = filled(cluster).write()}};
+  Usage usage;
+  usage.gpus["GPU-a-1"] = {.memory_mib = 6144, .duty_percent = 40};
+  usage.pod_memory_mib["ml/infer"] = 6144;
+  auto read = read_cluster(options.cluster, {});
+  ASSERT_TRUE(read);
+  const auto view = make_top(options, *read, usage);
+  ASSERT_TRUE(view);
+  const std::string text = top_nodes_text(options, *view, {});
+  EXPECT_THAT(text, HasSubstr("DUTY_CYCLE"));
+  EXPECT_THAT(text, HasSubstr("6.0 GiB"));
+  EXPECT_THAT(text, HasSubstr("40%"));
+}
+
+TEST(TopPod, ShowsWhatEveryPodHoldsAndWhichWait) {
+  SavedCluster cluster;
+  filled(cluster);
+  cluster.pod("web", "nobody-knows", "gpu-a", {.units = 3});
+  expect_golden("top-pod.txt", top({.pods = true, .cluster = {.all_namespaces = true}}, cluster).out);
+  const Outcome ml = top({.pods = true, .cluster = {.namespace_name = "ml"}}, cluster);
+  EXPECT_THAT(ml.out, HasSubstr("train"));
+  EXPECT_THAT(ml.out, Not(HasSubstr("split")));
+  EXPECT_EQ(top({.pods = true, .cluster = {.all_namespaces = true}, .names = {"other"}}, cluster).code, 1);
+}
+
+TEST(TopoOfANode, ShowsItsLinksAndWhatIsFree) {
+  SavedCluster cluster;
+  std::ostringstream out;
+  std::ostringstream err;
+  TopoOptions options{.node = "gpu-a", .cluster = {.file = filled(cluster).write()}, .count = 1};
+  EXPECT_EQ(run_topo(options, out, err), 1);
+  EXPECT_THAT(err.str(), HasSubstr("1 GPUs are wanted, 0 of 4 are free"));
+  options.count = 0;
+  EXPECT_EQ(run_topo(options, out, err), 0);
+  expect_golden("topo-node.txt", out.str());
+}
+
+TEST(TopoOfANode, SaysWhatToDoWhereThereIsNoInventory) {
+  SavedCluster cluster;
+  cluster.old_node("old", {.units = 32, .gpus = 2});
+  std::ostringstream out;
+  std::ostringstream err;
+  EXPECT_EQ(run_topo({.node = "old", .cluster = {.file = cluster.write()}}, out, err), 1);
+  EXPECT_THAT(err.str(), HasSubstr("kubectl inspect gpu -d old"));
+  EXPECT_EQ(run_topo({.node = "gone", .cluster = {.file = cluster.write()}}, out, err), 1);
+  EXPECT_THAT(err.str(), HasSubstr("there is no node \"gone\""));
+}
+
+}  // namespace
+}  // namespace tessera::cli
