@@ -36,10 +36,10 @@ shows() { KUBECONFIG=$(cluster kubeconfig) "$TESSERA" inspect gpushare | awk '$1
 expect "kubectl inspect counts both kinds" "10/16 8/16" "$(shows)"
 
 check "records closed, but not to the old components while they are needed" chart upgrade --reuse-values --set recordPolicy.action=deny --wait --timeout 90s
-assign() { kubectl annotate pod beside "ALIYUN_COM_GPU_MEM_ASSIGNED=${2:-true}" --overwrite --as="$1" 2>&1 || true; }
+assign() { kubectl annotate pod beside "ALIYUN_COM_GPU_MEM_ASSIGNED=${2:-true}" --overwrite --as="$1" ${3:+"$3"} 2>&1 || true; }
 kubectl create clusterrole old-plugin --verb=get,patch --resource=pods >/dev/null
 kubectl create clusterrolebinding old-plugin --clusterrole=old-plugin --user="$OLD_PLUGIN" --user=somebody >/dev/null
-refused_to() { assign "$1" "$2" | grep -q denied; } # the API server takes a moment to learn of a changed policy
+refused_to() { assign "$1" "$2" --dry-run=server | grep -q denied; } # the API server takes a moment to learn of a changed policy
 wait_for 10 "somebody cannot say that a GPU was handed over" refused_to somebody true || true
 expect_match "the old plugin can" annotated "$(assign "$OLD_PLUGIN")"
 
