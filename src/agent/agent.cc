@@ -185,6 +185,7 @@ struct Agent::Parts {
   std::optional<http::Server> server;
   std::shared_ptr<const gpu::DriverState> driver_state;
   bool driver_was_ready = false;
+  bool serving = false;  // kubelet has been told of GPUs
   bool said_ready = false;
   std::string last_driver_problem;
   http::Timer grace;
@@ -251,6 +252,7 @@ void Agent::Parts::driver_changed(const std::shared_ptr<const gpu::DriverState>&
     return;
   }
   grace.cancel();
+  serving = true;
   allocator.set_inventory(state->inventory);
   plugins.publish();
   node_writer.publish(state->inventory, {state->compute, state->cuda});
@@ -260,13 +262,15 @@ void Agent::Parts::driver_changed(const std::shared_ptr<const gpu::DriverState>&
 
 void Agent::Parts::pods_synced() {
   allocator.pods_synced();
-  plugins.publish();
+  if (serving) {
+    plugins.publish();
+  }
 }
 
 void Agent::Parts::allocations_changed() {
   allocation_file.set(allocations.json());
   // IDs of GPUs that are gone stay listed only while they are held.
-  if (driver_state != nullptr && !driver_state->gone.empty()) {
+  if (serving && !driver_state->gone.empty()) {
     plugins.publish();
   }
 }
