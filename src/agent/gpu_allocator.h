@@ -5,7 +5,7 @@
 //
 //   GpuAllocator allocator(loop, pods, allocations, strategy, {...});
 //   allocator.set_inventory(state->inventory);
-//   GpuKind shares(loop, allocator, alloc::GpuResource::kMemory);       // a DeviceKind for a DevicePlugin
+//   ... gpu_kind.h hands it what a DevicePlugin is asked ...
 //
 // Decisions are made elsewhere (by the extender, in the pod's annotations); here they are carried out. What
 // was decided is given whatever IDs kubelet picked. Nothing is refused in Allocate, which would be final:
@@ -144,22 +144,6 @@ class GpuAllocator {
   bool learning_ = false;
   bool change_posted_ = false;
   Counts counts_;
-};
-
-// One resource of an allocator, as a DevicePlugin asks it: from any thread.
-class GpuKind final : public DeviceKind {
- public:
-  GpuKind(http::EventLoop& loop, GpuAllocator& allocator, alloc::GpuResource resource)
-      : loop_(loop), allocator_(allocator), resource_(resource) {}
-
-  void prefer(Preference preference, std::function<void(std::vector<std::string>)> done) override;
-  void allocate(std::vector<std::string> ids, std::function<void(Result<Grant>)> done) override;
-  void pre_start(std::vector<std::string> ids, std::function<void(Status)> done) override;
-
- private:
-  http::EventLoop& loop_;
-  GpuAllocator& allocator_;
-  const alloc::GpuResource resource_;
 };
 
 }  // namespace tessera::agent

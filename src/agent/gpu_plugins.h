@@ -15,6 +15,7 @@
 
 #include "agent/device_plugin.h"
 #include "agent/gpu_allocator.h"
+#include "agent/gpu_kind.h"
 
 namespace tessera::agent {
 
@@ -22,7 +23,7 @@ class GpuPlugins {
  public:
   // `loop`, `allocator` and `names` must live longer.
   GpuPlugins(http::EventLoop& loop, GpuAllocator& allocator, const alloc::ResourceNames& names,
-             DevicePluginOptions options);
+             DevicePluginOptions options, OnAnswered answered = {});
   ~GpuPlugins();
   GpuPlugins(const GpuPlugins&) = delete;
   GpuPlugins& operator=(const GpuPlugins&) = delete;
@@ -50,6 +51,7 @@ class GpuPlugins {
   http::EventLoop& loop_;
   GpuAllocator& allocator_;
   const DevicePluginOptions options_;
+  const OnAnswered answered_;
   std::vector<std::pair<alloc::GpuResource, std::string>> wanted_;
   std::optional<GpuLists> published_;
   mutable std::mutex mutex_;  // plugins_: leave() takes them away on another thread
