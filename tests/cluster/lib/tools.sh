@@ -130,12 +130,12 @@ find_go() {
   return 1
 }
 
-# programs_for PURPOSE: demo (no simulated nodes, no chart), test (everything).
+# programs_for PURPOSE: demo (no simulated nodes), test (everything).
 programs_for() {
   local program
   for program in $ALL_PROGRAMS; do
     case $1:$program in
-      demo:kwok | demo:helm) ;;
+      demo:kwok) ;;
       *) printf '%s\n' "$program" ;;
     esac
   done
