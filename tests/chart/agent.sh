@@ -9,6 +9,22 @@ pod() { the $agent ".spec.template.spec | $1"; }
 paths() { pod '[.volumes[].hostPath.path] | sort | join(" ")'; }
 args() { pod '.containers[0].args | join(" ")'; }
 
+# The program itself must take what it is given.
+program=${TESSERA_BIN:-$CHART_ROOT/build/release/bin}/tessera-agent
+takes() { # what, values...
+  local what=$1 out
+  local -a given
+  shift
+  render "$@"
+  [[ -x $program ]] || { say "$program is missing: its own opinion on \"$what\" is not asked" && return; }
+  mapfile -t given < <(pod '.containers[0].args[]' | sed 's/\$(NODE_NAME)/node-a/')
+  if out=$("$program" --check-config "${given[@]}" 2>&1); then pass; else fail "the agent takes its arguments: $what" "$out"; fi
+}
+takes "as they are"
+takes "simulated" --set simulate.machine=dgx1v --set log.level=debug --set log.format=json
+takes "cdi" --set agent.strategy=cdi --set agent.driverRoot=/run/nvidia/driver --set agent.subtractDriverMemory=true --set-json 'agent.xids="ignored=62;fatal=94"'
+takes "devices, other names and unit" --set agent.strategy=devices --set unit=256MiB --set resourceNames.prefix=example.com --set resourceNames.whole=nvidia.com/gpu
+
 render
 expect "runs where people said so" '{"gpushare":"true"}' "$(pod .nodeSelector)"
 expect "has no privilege and no capability" 'false [] null null null' \
@@ -48,7 +64,7 @@ expect_match "another kubelet directory" '/var/lib/k0s/kubelet/device-plugins /v
 # Accounts.
 render
 verbs() { the "ClusterRole/tessera-agent" "[.rules[] | select(.resources | index(\"$1\")) | .verbs[]] | unique | join(\" \")"; }
-expect "reads and mends pods, creates and deletes none" "get list patch watch" "$(verbs pods)"
+expect "reads pods and writes none" "get list watch" "$(verbs pods)"
 expect "no secrets" "" "$(verbs secrets)"
 expect "no wildcards in any role of ours" "" "$(jq -c 'select(.kind == "ClusterRole" or .kind == "Role") | .rules[] | select((.verbs + .resources + .apiGroups) | index("*"))' "$WORK/objects")"
 expect_match "a policy keeps each agent to its own node" "system:serviceaccount:tessera-system:tessera-agent" \
