@@ -313,8 +313,6 @@ void Binder::answer(Flight& flight, const std::string& error) {
 void Binder::end(const FlightPtr& flight) {
   flight->patience.cancel();
   flight->timer.cancel();
-  // Not from inside its own callback: destroying the call would cancel what is just reporting.
-  flight->call.detach();
   flights_.erase(flight->args.uid);
 }
 

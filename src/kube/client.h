@@ -52,8 +52,6 @@ class [[nodiscard]] Call {
   Call& operator=(const Call&) = delete;
   ~Call();
 
-  // Lets it go on without this handle.
-  void detach() { state_.reset(); }
   [[nodiscard]] bool active() const;
 
   struct State;

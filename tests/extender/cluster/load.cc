@@ -129,16 +129,15 @@ int create(std::size_t at_once) {
   for (std::string line; std::getline(std::cin, line);) {
     lines.push_back(line);
   }
+  std::vector<kube::Call> calls(lines.size());
   Volley volley(loop, lines.size(), at_once, [&](std::size_t i, const Volley::Done& done) {
-    client
-        .send(kube::create_request(kube::pod_path("default", ""), lines[i]),
-              [done](const Result<kube::Reply>& reply) {
-                if (!reply) {
-                  throw std::runtime_error(reply.error().text());
-                }
-                done();
-              })
-        .detach();
+    calls[i] = client.send(kube::create_request(kube::pod_path("default", ""), lines[i]),
+                           [done](const Result<kube::Reply>& reply) {
+                             if (!reply) {
+                               throw std::runtime_error(reply.error().text());
+                             }
+                             done();
+                           });
   });
   const double seconds = volley.run();
   fmt::print("created {} pods in {:.2f} s\n", lines.size(), seconds);
@@ -182,11 +181,13 @@ int bind_pods(const std::string& extender, unsigned nodes, std::size_t at_once, 
   reflector.reset();
   std::optional<http::Client> to_extender;
   if (!extender.empty()) {
-    to_extender.emplace(value_of(http::Client::create(loop, {.url = extender})));
+    to_extender.emplace(
+        value_of(http::Client::create(loop, {.url = extender, .max_idle_connections = at_once})));
   }
   std::size_t failed = 0;
   const std::size_t count = std::min(most, pods.unbound.size());
   std::vector<http::Call> calls(count);
+  std::vector<kube::Call> bare_calls(count);
   Volley volley(loop, count, at_once, [&](std::size_t i, const Volley::Done& done) {
     const Pods::Unbound& pod = pods.unbound[i];
     const std::string node = fmt::format("sim-{:04}", 1 + i % nodes);
@@ -202,17 +203,13 @@ int bind_pods(const std::string& extender, unsigned nodes, std::size_t at_once, 
           });
       return;
     }
-    client
-        .send(value_of(kube::bind_request({.namespace_name = "default",
-                                           .pod = pod.name,
-                                           .uid = pod.uid,
-                                           .node = node,
-                                           .annotations = {}})),
-              [&failed, done](const Result<kube::Reply>& reply) {
-                failed += reply ? 0 : 1;
-                done();
-              })
-        .detach();
+    bare_calls[i] = client.send(
+        value_of(kube::bind_request(
+            {.namespace_name = "default", .pod = pod.name, .uid = pod.uid, .node = node, .annotations = {}})),
+        [&failed, done](const Result<kube::Reply>& reply) {
+          failed += reply ? 0 : 1;
+          done();
+        });
   });
   const double seconds = volley.run();
   fmt::print("{} binds, {} failed, in {:.2f} s: {:.0f} binds/s\n", count, failed, seconds,

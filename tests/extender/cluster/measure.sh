@@ -19,7 +19,12 @@ ROUNDS=${MEASURE_ROUNDS:-5}
 [[ -x $LOAD ]] || { say "$TEST_NAME: skipped: $LOAD is not built" && exit 77; }
 
 # load ARGUMENTS...: the tool, in the network of the cluster.
-load() { (KUBECONFIG=$S/kube/admin in_cluster_network "$LOAD" "$@" 2>>"$S/load.log"); }
+load() {
+  (KUBECONFIG=$S/kube/admin in_cluster_network "$LOAD" "$@" 2>>"$S/load.log") || {
+    say "$LOAD $*: $(tail -n 1 "$S/load.log")" >&2
+    return 1
+  }
+}
 # pods_lines NAME COUNT LIMITS-JSON [SCHEDULER]: a pod a line.
 pods_lines() {
   pods_json "$1" "$2" "$3" | jq -c --arg scheduler "${4:-default-scheduler}" '.items[] | .spec.schedulerName = $scheduler'
