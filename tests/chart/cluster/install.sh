@@ -6,6 +6,9 @@ set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 
 chart_cluster_start --nodes 1 --sim-nodes 2 --sim-machine dgx1v
+without=$(chart install --set agent.enabled=false 2>&1 || true)
+expect_match "where no kube-scheduler can be seen, helm says what to do" 'scheduler.image.repository=REGISTRY/kube-scheduler' "$without"
+kube_scheduler_pod
 notes=$(chart install --set agent.enabled=false --wait --timeout 90s)
 expect_match "helm install ends well and says what comes next" 'STATUS: deployed.*tessera-scheduler.*go there by themselves' "$notes"
 
@@ -20,12 +23,15 @@ expect "a pod without GPUs is left alone" default-scheduler "$(scheduler_of plai
 forge() { gpu_pod forged '{"aliyun.com/gpu-mem": "1"}' '{"annotations": {"ALIYUN_COM_GPU_MEM_IDX": "0"}}' | kubectl create --dry-run=server -f - 2>&1; }
 expect_match "at first, who writes a record himself is only warned" 'Warning:.*only Tessera may write the annotation ALIYUN_COM_GPU_MEM_IDX.*created' "$(forge || true)"
 
+expect "its kube-scheduler is the cluster's" "$SCHEDULER_IMAGE:$(tool_version kube-scheduler)" \
+  "$(in_space get deployment tessera-scheduler -o json | jq -r '.spec.template.spec.containers[1].image')"
+
 before=$(in_space get pods -o name | sort)
 check "helm upgrade: another policy, records closed" chart upgrade --reuse-values --set recordPolicy.action=deny --set policies.shared=spread --wait --timeout 90s
 check "the new configuration has new pods" test "$before" != "$(in_space get pods -o name | sort)"
 expect "a pod that was there before keeps running, with its record" 'Running [3]' \
   "$(kubectl get pod shared -o 'jsonpath={.status.phase}') $(record shared | jq -c '[.containers.main[].mem]')"
-refuses() { forge | grep -q denied; } # the API server takes a moment to learn of a changed policy
+refuses() { [[ $(forge || true) == *denied* ]]; } # the API server takes a moment to learn of a changed policy
 wait_for 10 "records are closed" refuses || true
 expect_match "a forged one is refused, with what to do" 'denied.*only Tessera may write the annotation ALIYUN_COM_GPU_MEM_IDX' "$(forge || true)"
 annotate() { kubectl annotate pod shared tessera.io/allocation- 2>&1 || true; }

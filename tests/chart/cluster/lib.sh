@@ -26,10 +26,16 @@ chart_cluster_start() {
   cluster load-image "$S/tmp/scheduler.tar" "$S"/tmp/images/*.tar
 }
 
+# kube_scheduler_pod: what the chart learns the image from, as kubeadm, kind and minikube have it; a simulated node runs it.
+kube_scheduler_pod() {
+  jq -cn --arg image "$SCHEDULER_IMAGE:$(tool_version kube-scheduler)@sha256:$(printf '%064d' 1)" '{apiVersion: "v1", kind: "Pod",
+    metadata: {name: "kube-scheduler-sim-0001", namespace: "kube-system", labels: {component: "kube-scheduler", tier: "control-plane"}},
+    spec: {nodeName: "sim-0001", containers: [{name: "kube-scheduler", image: $image}]}}' | kubectl create -f - >/dev/null
+}
+
 # chart install|upgrade VALUES...: on the real node, also where simulated ones could take the pods.
 chart() {
-  helm "$1" tessera "$CHART" -n "$RELEASE_SPACE" --create-namespace --set scheduler.image.repository="$SCHEDULER_IMAGE" \
-    --set 'nodeSelector.kubernetes\.io/hostname=node-a' "${@:2}"
+  helm "$1" tessera "$CHART" -n "$RELEASE_SPACE" --create-namespace --set 'nodeSelector.kubernetes\.io/hostname=node-a' "${@:2}"
 }
 
 # gpu_pod NAME LIMITS-JSON [MORE-METADATA-JSON]: asks for GPUs, and sleeps.

@@ -21,6 +21,7 @@ old_pod() {
     jq -c '.spec.schedulerName = "gone-by-now" | .spec.nodeName = "old-a"' | kubectl create -f - >/dev/null
 }
 old_pod before 10 0
+kube_scheduler_pod
 wait_for 20 "a pod of the old system runs" pod_is before Running || true
 
 check "step 1: the part that decides, agents later" chart install --set agent.enabled=false --wait --timeout 90s \

@@ -54,7 +54,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- if not $repository -}}
 {{- range (lookup "v1" "Pod" "kube-system" "").items -}}
 {{- if eq (dig "metadata" "labels" "component" "" .) "kube-scheduler" -}}
-{{- $repository = regexReplaceAll "(@sha256:[0-9a-f]+|:[A-Za-z0-9_.-]+)$" (first .spec.containers).image "" -}}
+{{- $repository = regexReplaceAll "(:[A-Za-z0-9_.-]+)?(@sha256:[0-9a-f]+)?$" (first .spec.containers).image "" -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
