@@ -130,9 +130,11 @@ Result<std::vector<SimProcess>> processes(const YAML::Node& node) {
         process.memory_mib = static_cast<std::uint64_t>(TRY(integer(value, key, 0, 1 << 24)));
       } else if (key == "mps") {
         process.mps = TRY(boolean(value, key));
+      } else if (key == "busy_percent") {
+        process.busy_percent = static_cast<unsigned>(TRY(integer(value, key, 0, 100)));
       } else {
-        return fail(
-            wrong(value, fmt::format("a process has no {}; it has pid, memory_mib, mps", quoted(key))));
+        return fail(wrong(value, fmt::format("a process has no {}; it has pid, memory_mib, mps, busy_percent",
+                                             quoted(key))));
       }
     }
     result.push_back(process);

@@ -21,6 +21,7 @@ struct SimProcess {
   std::uint32_t pid = 0;
   std::uint64_t memory_mib = 0;
   bool mps = false;  // an MPS client: listed where the driver lists those
+  unsigned busy_percent = 0;
 };
 
 // What is special about one GPU.

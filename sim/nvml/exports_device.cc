@@ -165,6 +165,34 @@ TESSERA_NVML_EXPORT abi::Return nvmlDeviceGetMPSComputeRunningProcesses_v3(abi::
                                                                            abi::ProcessInfo* infos) {
   return list_processes("nvmlDeviceGetMPSComputeRunningProcesses_v3", device, count, infos, true);
 }
+TESSERA_NVML_EXPORT abi::Return nvmlDeviceGetProcessUtilization(abi::Device device,
+                                                                abi::ProcessUtilization* samples,
+                                                                unsigned* count, unsigned long long since) {
+  return on_gpu("nvmlDeviceGetProcessUtilization", device, [&](const SimGpu& gpu) -> abi::Return {
+    if (count == nullptr) {
+      return abi::kInvalidArgument;
+    }
+    std::vector<abi::ProcessUtilization> listed;
+    for (const SimProcess& process : gpu.control.processes) {
+      if (process.busy_percent > 0) {
+        abi::ProcessUtilization sample{};
+        sample.pid = process.pid;
+        sample.timestamp = since + 1;
+        sample.sm = process.busy_percent;
+        listed.push_back(sample);
+      }
+    }
+    if (listed.empty()) {
+      return abi::kNotFound;
+    }
+    const unsigned room = std::exchange(*count, static_cast<unsigned>(listed.size()));
+    if (room < listed.size() || samples == nullptr) {
+      return abi::kInsufficientSize;
+    }
+    std::ranges::copy(listed, samples);
+    return abi::kSuccess;
+  });
+}
 TESSERA_NVML_EXPORT abi::Return nvmlDeviceGetGraphicsRunningProcesses_v3(abi::Device device, unsigned* count,
                                                                          abi::ProcessInfo* /*infos*/) {
   return no_processes("nvmlDeviceGetGraphicsRunningProcesses_v3", device, count);

@@ -26,6 +26,7 @@ struct ContainerSpec {
   std::string name;
   ContainerKind kind = ContainerKind::kMain;
   ContainerState state = ContainerState::kNotStarted;
+  std::string id{};  // from its status, without the runtime's name; only where the decoder is asked for it
   // Of its limits those that ResourceNames::find knows.
   std::vector<std::pair<GpuResource, Quantity>> gpu_limits;
   std::int64_t cpu_milli = 0;     // requested

@@ -3,7 +3,6 @@
 #include <prometheus/counter.h>
 #include <prometheus/histogram.h>
 #include <prometheus/registry.h>
-#include <prometheus/text_serializer.h>
 
 #include <map>
 
@@ -94,28 +93,7 @@ void Metrics::bind_decided(std::chrono::nanoseconds took) {
 }
 
 std::string Metrics::text(const std::vector<Reading>& readings) const {
-  std::vector<prometheus::MetricFamily> families = inside_->registry.Collect();
-  for (const Reading& reading : readings) {
-    if (families.empty() || families.back().name != reading.name) {
-      prometheus::MetricFamily family;
-      family.name = reading.name;
-      family.help = reading.help;
-      family.type = reading.kind == Reading::Kind::kCounter ? prometheus::MetricType::Counter
-                                                            : prometheus::MetricType::Gauge;
-      families.push_back(std::move(family));
-    }
-    prometheus::ClientMetric metric;
-    for (const auto& [name, value] : reading.labels) {
-      metric.label.push_back({name, value});
-    }
-    if (reading.kind == Reading::Kind::kCounter) {
-      metric.counter.value = reading.value;
-    } else {
-      metric.gauge.value = reading.value;
-    }
-    families.back().metric.push_back(std::move(metric));
-  }
-  return prometheus::TextSerializer().Serialize(families);
+  return http::metrics_text(inside_->registry, readings);
 }
 
 }  // namespace tessera::extender

@@ -11,20 +11,12 @@
 #include <utility>
 #include <vector>
 
+#include "http/readings.h"
 #include "http/server.h"
 
 namespace tessera::extender {
 
-// A number that somebody else keeps.
-struct Reading {
-  enum class Kind { kGauge, kCounter };
-
-  std::string name;  // "tessera_extender_nodes"
-  std::string help;
-  Kind kind = Kind::kGauge;
-  std::vector<std::pair<std::string, std::string>> labels;
-  double value = 0;
-};
+using http::Reading;
 
 class Metrics {
  public:

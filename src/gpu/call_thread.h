@@ -51,6 +51,9 @@ class CallThread {
     return fail(late(what, deadline));
   }
 
+  // Any thread: `work` runs there, later, unless the thread ends before.
+  void post(std::function<void()> work) { submit(std::move(work)); }
+
   // The thread runs `idle` soon, even if it sleeps.
   void wake();
 

@@ -125,4 +125,12 @@ Result<GpuUsage> Driver::usage(const std::string& uuid, Milliseconds deadline) {
   });
 }
 
+void Driver::look_around(std::function<void(std::vector<GpuLook>)> done) {
+  core_->thread.post([session = core_->session, done = std::move(done)] {
+    if (const auto alive = session.lock()) {
+      done(alive->look_around());
+    }
+  });
+}
+
 }  // namespace tessera::gpu

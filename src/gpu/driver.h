@@ -59,6 +59,13 @@ struct GpuUsage {
   std::optional<std::uint32_t> busy_percent;  // nothing where the driver does not tell
 };
 
+// What one look at one GPU told.
+struct GpuLook {
+  std::string uuid;
+  Result<GpuUsage> usage;
+  Result<std::vector<GpuProcess>> processes;
+};
+
 class Driver {
  public:
   using Milliseconds = std::chrono::milliseconds;
@@ -91,6 +98,11 @@ class Driver {
   // Fails with kNotFound for a GPU that is not here, kUnavailable for one that does not answer.
   Result<std::vector<GpuProcess>> processes(const std::string& uuid, Milliseconds deadline = kDeadline);
   Result<GpuUsage> usage(const std::string& uuid, Milliseconds deadline = kDeadline);
+
+  // Both of all GPUs, without making anybody wait: `done` comes on the driver's thread, once; late where the
+  // driver is slow, never when it hangs for good or this object goes before. Hand the result on, do not
+  // block.
+  void look_around(std::function<void(std::vector<GpuLook>)> done);
 
  private:
   struct Core;

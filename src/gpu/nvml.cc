@@ -89,7 +89,7 @@ NvmlStatus Nvml::call(std::string_view name, abi::Return (*function)(Parameters.
   const abi::Return code = function(arguments...);
   const bool answered = code == abi::kSuccess || code == abi::kNotSupported || code == abi::kTimeout ||
                         code == abi::kInsufficientSize || code == abi::kInvalidArgument ||
-                        code == abi::kFunctionNotFound;
+                        code == abi::kFunctionNotFound || code == abi::kNotFound;
   monitor_->end(!answered);
   if (code != abi::kSuccess) {
     return tl::unexpected(make_error(code, name));
@@ -366,6 +366,42 @@ NvmlResult<std::vector<GpuProcess>> Nvml::processes(abi::Device gpu) {
     processes.push_back({.pid = pid, .used_bytes = used});
   }
   return processes;
+}
+
+NvmlResult<std::map<std::uint32_t, std::uint32_t>> Nvml::process_utilization(abi::Device gpu,
+                                                                             Clock::Wall since) {
+  constexpr std::string_view kName = "nvmlDeviceGetProcessUtilization";
+  constexpr unsigned kMost = 65'536;
+  const auto since_us = static_cast<unsigned long long>(
+      std::chrono::duration_cast<std::chrono::microseconds>(since.time_since_epoch()).count());
+  std::vector<abi::ProcessUtilization> samples(128);
+  auto count = static_cast<unsigned>(samples.size());
+  auto status =
+      call(kName, library_.functions().device_get_process_utilization, gpu, samples.data(), &count, since_us);
+  if (!status && status.error().code == abi::kInsufficientSize && count > samples.size()) {
+    samples.resize(std::min(count, kMost));
+    count = static_cast<unsigned>(samples.size());
+    status = call(kName, library_.functions().device_get_process_utilization, gpu, samples.data(), &count,
+                  since_us);
+  }
+  std::map<std::uint32_t, std::uint32_t> busy;
+  if (!status) {
+    if (status.error().code == abi::kNotFound) {
+      return busy;  // nobody did anything
+    }
+    return tl::unexpected(status.error());
+  }
+  samples.resize(std::min<std::size_t>(count, samples.size()));
+  std::map<std::uint32_t, std::pair<std::uint64_t, std::uint32_t>> sums;
+  for (const abi::ProcessUtilization& sample : samples) {
+    auto& [sum, number] = sums[sample.pid];
+    sum += std::min<std::uint32_t>(sample.sm, 100);
+    ++number;
+  }
+  for (const auto& [pid, entry] : sums) {
+    busy[pid] = static_cast<std::uint32_t>(entry.first / entry.second);
+  }
+  return busy;
 }
 
 NvmlResult<abi::EventSet> Nvml::create_event_set() {

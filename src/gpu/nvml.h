@@ -12,12 +12,14 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <tl/expected.hpp>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/result.h"
 #include "gpu/call_monitor.h"
 #include "gpu/nvml_abi.h"
@@ -66,6 +68,8 @@ struct GpuMemory {
 struct GpuProcess {
   std::uint32_t pid = 0;                    // as the host sees it
   std::optional<std::uint64_t> used_bytes;  // nothing where the driver does not tell (MIG, some platforms)
+  // Of the time lately in which its kernels ran; nothing where the driver does not tell.
+  std::optional<std::uint32_t> busy_percent{};
 };
 
 enum class LinkEnd { kGpu, kSwitch, kOther };
@@ -121,6 +125,10 @@ class Nvml {
 
   // Compute, graphics and MPS clients together, by ascending pid, each once.
   NvmlResult<std::vector<GpuProcess>> processes(abi::Device gpu);
+
+  // How busy each process kept the GPU, by pid, in percent of the time since then. A process that did nothing
+  // is not there.
+  NvmlResult<std::map<std::uint32_t, std::uint32_t>> process_utilization(abi::Device gpu, Clock::Wall since);
 
   NvmlResult<abi::EventSet> create_event_set();
   // As many of the wanted kinds as the GPU knows.

@@ -102,6 +102,16 @@ struct ProcessInfo {
 };
 static_assert(sizeof(ProcessInfo) == 24);
 
+struct ProcessUtilization {
+  std::uint32_t pid;
+  std::uint64_t timestamp;  // microseconds since 1970
+  std::uint32_t sm;         // percent of time in which its kernels ran
+  std::uint32_t memory;
+  std::uint32_t encoder;
+  std::uint32_t decoder;
+};
+static_assert(sizeof(ProcessUtilization) == 32 && offsetof(ProcessUtilization, sm) == 16);
+
 struct EventData {
   Device device;
   std::uint64_t type;

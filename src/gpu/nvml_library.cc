@@ -92,6 +92,7 @@ void find_optional(Symbols& symbols, NvmlFunctions& f) {
                    {"nvmlDeviceGetGraphicsRunningProcesses_v3", "nvmlDeviceGetGraphicsRunningProcesses_v2"});
   symbols.optional(f.device_get_mps_processes, {"nvmlDeviceGetMPSComputeRunningProcesses_v3",
                                                 "nvmlDeviceGetMPSComputeRunningProcesses_v2"});
+  symbols.optional(f.device_get_process_utilization, {"nvmlDeviceGetProcessUtilization"});
 }
 
 }  // namespace

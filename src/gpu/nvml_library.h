@@ -63,6 +63,7 @@ struct NvmlFunctions {
   R (*device_get_processes_v1)(D, unsigned*, abi::ProcessInfoV1*) = nullptr;
   R (*device_get_graphics_processes)(D, unsigned*, abi::ProcessInfo*) = nullptr;
   R (*device_get_mps_processes)(D, unsigned*, abi::ProcessInfo*) = nullptr;
+  R (*device_get_process_utilization)(D, abi::ProcessUtilization*, unsigned*, unsigned long long) = nullptr;
 };
 
 class NvmlLibrary {

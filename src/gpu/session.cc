@@ -16,6 +16,7 @@ constexpr std::uint64_t kWantedEvents = abi::kEventXid | abi::kEventDoubleBitEcc
 // A GPU in a bad way sends events by the hundred; between two batches other work gets its turn.
 constexpr int kEventsAtOnce = 64;
 constexpr std::uint64_t kNvlinkXid = 74;
+constexpr std::chrono::seconds kBusyWindow{10};
 constexpr std::size_t kReasonBytes = 500;  // an inventory takes 512
 
 Clock::Steady now_steady() {
@@ -394,6 +395,12 @@ Result<std::vector<GpuProcess>> Session::processes(const std::string& uuid) {
   if (!processes) {
     return fail(processes.error().error().context("processes of GPU " + uuid));
   }
+  if (const auto busy = nvml_->process_utilization(handle, Clock::real().wall() - kBusyWindow)) {
+    for (GpuProcess& process : *processes) {
+      const auto found = busy->find(process.pid);
+      process.busy_percent = found == busy->end() ? 0 : found->second;
+    }
+  }
   return std::move(*processes);
 }
 
@@ -408,6 +415,14 @@ Result<GpuUsage> Session::usage(const std::string& uuid) {
     usage.busy_percent = utilization->gpu;
   }
   return usage;
+}
+
+std::vector<GpuLook> Session::look_around() {
+  std::vector<GpuLook> looks;
+  for (const alloc::Gpu& gpu : discovery_.inventory.gpus) {
+    looks.push_back({.uuid = gpu.uuid, .usage = usage(gpu.uuid), .processes = processes(gpu.uuid)});
+  }
+  return looks;
 }
 
 }  // namespace tessera::gpu

@@ -41,6 +41,7 @@ class Session {
 
   Result<std::vector<GpuProcess>> processes(const std::string& uuid);
   Result<GpuUsage> usage(const std::string& uuid);
+  std::vector<GpuLook> look_around();
 
  private:
   void open();

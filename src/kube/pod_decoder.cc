@@ -19,11 +19,16 @@ using alloc::PodPhase;
 using alloc::PodSpec;
 using simdjson::SUCCESS;
 
+struct ContainerStatus {
+  ContainerState state = ContainerState::kNotStarted;
+  std::string id;
+};
+
 // Reads one pod; lives for one call of decode_pod().
 class PodReader {
  public:
-  PodReader(const alloc::ResourceNames& names, ObjectMeta& meta, PodSpec& pod)
-      : names_(names), meta_(meta), pod_(pod) {}
+  PodReader(const alloc::ResourceNames& names, ObjectMeta& meta, PodSpec& pod, bool container_ids)
+      : names_(names), meta_(meta), pod_(pod), container_ids_(container_ids) {}
 
   JsonError read(JsonObject& object) {
     return each_field(object, [&](JsonKey key, JsonValue value) {
@@ -47,8 +52,8 @@ class PodReader {
     drop_unseen(pod_.labels, labels_);
     pod_.containers.insert(pod_.containers.begin(), std::make_move_iterator(init_.begin()),
                            std::make_move_iterator(init_.end()));
-    for (const auto& [name, state] : early_states_) {
-      set_state(name, state);
+    for (const auto& [name, status] : early_states_) {
+      set_status(name, status);
     }
   }
 
@@ -122,6 +127,7 @@ class PodReader {
     container.name.clear();
     container.kind = kind;
     container.state = ContainerState::kNotStarted;
+    container.id.clear();
     container.gpu_limits.clear();
     container.cpu_milli = 0;
     container.memory_bytes = 0;
@@ -203,20 +209,32 @@ class PodReader {
   JsonError read_states(JsonValue list) {
     return each_element(list, [&](JsonValue element) {
       std::string_view name;
-      ContainerState state = ContainerState::kNotStarted;
+      ContainerStatus status;
       const JsonError error = each_field(element, [&](JsonKey key, JsonValue value) -> JsonError {
         if (is(key, "name")) {
           return value.get_string().get(name);
         }
-        return is(key, "state") ? read_state(value, state) : SUCCESS;
+        if (container_ids_ && is(key, "containerID")) {
+          return read_id(value, status.id);
+        }
+        return is(key, "state") ? read_state(value, status.state) : SUCCESS;
       });
       // The API server writes spec before status; should another not do so, the state waits for its
       // container.
-      if (!set_state(name, state)) {
-        early_states_.emplace_back(name, state);
+      if (!set_status(name, status)) {
+        early_states_.emplace_back(name, std::move(status));
       }
       return error;
     });
+  }
+
+  // "containerd://5d3c...".
+  static JsonError read_id(JsonValue value, std::string& id) {
+    const JsonError error = read_text(value, id);
+    if (const std::size_t scheme = id.find("://"); scheme != std::string::npos) {
+      id.erase(0, scheme + 3);
+    }
+    return error;
   }
 
   static JsonError read_state(JsonValue value, ContainerState& state) {
@@ -230,27 +248,33 @@ class PodReader {
     });
   }
 
-  bool set_state(std::string_view name, ContainerState state) {
+  bool set_status(std::string_view name, const ContainerStatus& status) {
     const auto named = [&](const ContainerSpec& container) { return container.name == name; };
     const auto end = pod_.containers.begin() + static_cast<std::ptrdiff_t>(containers_);
     if (const auto main = std::find_if(pod_.containers.begin(), end, named); main != end) {
-      main->state = state;
+      take(*main, status);
       return true;
     }
     const auto init = std::ranges::find_if(init_, named);
     if (init != init_.end()) {
-      init->state = state;
+      take(*init, status);
     }
     return init != init_.end();
+  }
+
+  static void take(ContainerSpec& container, const ContainerStatus& status) {
+    container.state = status.state;
+    container.id = status.id;
   }
 
   const alloc::ResourceNames& names_;
   ObjectMeta& meta_;
   PodSpec& pod_;
+  const bool container_ids_;
   QuantityFields amounts_;
   std::size_t containers_ = 0;  // of pod_.containers, those that are this pod's
   std::vector<ContainerSpec> init_;
-  std::vector<std::pair<std::string, ContainerState>> early_states_;
+  std::vector<std::pair<std::string, ContainerStatus>> early_states_;
   Seen annotations_;
   Seen labels_;
 };
@@ -267,9 +291,10 @@ void clear(PodSpec& pod) {
 
 }  // namespace
 
-Status decode_pod(ObjectJson& object, const alloc::ResourceNames& names, ObjectMeta& meta, PodSpec& pod) {
+Status decode_pod(ObjectJson& object, const alloc::ResourceNames& names, ObjectMeta& meta, PodSpec& pod,
+                  bool container_ids) {
   clear(pod);
-  PodReader reader(names, meta, pod);
+  PodReader reader(names, meta, pod, container_ids);
   const JsonError error = reader.read(object.object());
   pod.pod_namespace = meta.namespace_name;
   pod.name = meta.name;

@@ -11,8 +11,8 @@
 namespace tessera::kube {
 
 // Fills `pod` anew (its memory is used again) and `meta`. kInvalid, with `meta` as far as it goes, when a
-// field has the wrong type or a quantity is not one.
+// field has the wrong type or a quantity is not one. `container_ids`: ContainerSpec::id as well.
 Status decode_pod(ObjectJson& object, const alloc::ResourceNames& names, ObjectMeta& meta,
-                  alloc::PodSpec& pod);
+                  alloc::PodSpec& pod, bool container_ids = false);
 
 }  // namespace tessera::kube

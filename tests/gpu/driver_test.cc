@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
+#include <future>
 
 #include "sim_machine.h"
 
@@ -205,7 +206,7 @@ gpus:
   0:
     busy_percent: 73
     processes:
-      - {pid: 4711, memory_mib: 1500}
+      - {pid: 4711, memory_mib: 1500, busy_percent: 60}
       - {pid: 4712, memory_mib: 2500, mps: true}
 )");
   Driver driver(machine.options());
@@ -215,7 +216,9 @@ gpus:
   ASSERT_EQ(processes->size(), 2U);
   EXPECT_EQ((*processes)[0].pid, 4711U);
   EXPECT_EQ((*processes)[0].used_bytes, std::uint64_t{1500} << 20U);
+  EXPECT_EQ((*processes)[0].busy_percent, 60U);
   EXPECT_EQ((*processes)[1].pid, 4712U);
+  EXPECT_EQ((*processes)[1].busy_percent, 0U);
   const auto usage = driver.usage(machine.uuid(0), kPatience);
   ASSERT_TRUE(usage);
   EXPECT_EQ(usage->memory.used, std::uint64_t{4000} << 20U);
@@ -223,6 +226,24 @@ gpus:
   EXPECT_EQ(usage->busy_percent, 73U);
   EXPECT_THAT(driver.processes(machine.uuid(1), kPatience).value(), IsEmpty());
   EXPECT_EQ(driver.processes("GPU-none", kPatience).error().code(), ErrorCode::kNotFound);
+}
+
+TEST(Driver, LooksAtAllGpusWithoutMakingAnybodyWait) {
+  SimMachine machine("l40s");
+  machine.control("gpus: {1: {processes: [{pid: 4711, memory_mib: 1500}]}, 2: {lost: true}}");
+  Driver driver(machine.options());
+  driver.wait_for(kPatience, is_ill(machine.uuid(2)));
+  std::promise<std::vector<GpuLook>> promise;
+  auto answer = promise.get_future();
+  driver.look_around([&](std::vector<GpuLook> looks) { promise.set_value(std::move(looks)); });
+  ASSERT_EQ(answer.wait_for(kPatience), std::future_status::ready);
+  const std::vector<GpuLook> looks = answer.get();
+  ASSERT_EQ(looks.size(), machine.described().gpus.size());
+  EXPECT_EQ(looks[1].uuid, machine.uuid(1));
+  EXPECT_EQ(looks[1].processes.value().at(0).pid, 4711U);
+  EXPECT_EQ(looks[1].usage->memory.used, std::uint64_t{1500} << 20U);
+  EXPECT_FALSE(looks[2].usage);
+  EXPECT_TRUE(looks[3].usage);
 }
 
 TEST(Driver, ListsManyProcesses) {

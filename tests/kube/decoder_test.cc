@@ -19,6 +19,7 @@ using alloc::ContainerKind;
 using alloc::ContainerState;
 using alloc::GpuResource;
 using ::testing::ElementsAre;
+using ::testing::Field;
 using ::testing::HasSubstr;
 using ::testing::Pair;
 
@@ -103,6 +104,28 @@ TEST(PodDecoder, ReadsWhatTheLedgerWants) {
   EXPECT_EQ(pod.containers[2].memory_bytes, 1 << 30);
   EXPECT_THAT(pod.containers[2].gpu_limits, ElementsAre(Pair(GpuResource::kMemory, Quantity::units(3))));
   EXPECT_EQ(pod.containers[3].name, "plain");
+}
+
+TEST(PodDecoder, ReadsTheIdsOfContainersForThoseWhoWantThem) {
+  class IdSink final : public PodSink {
+   public:
+    Status decode(ObjectJson& object, ObjectMeta& meta) override {
+      return decode_pod(object, names, meta, pod, true);
+    }
+  };
+  constexpr const char* kWithIds =
+      R"({"metadata":{"name":"a","namespace":"b","uid":"u","resourceVersion":"1"},
+    "spec":{"containers":[{"name":"x"},{"name":"y"}],"initContainers":[{"name":"z"}]},
+    "status":{"containerStatuses":[{"name":"x","containerID":"containerd://5d3c"},{"name":"y","containerID":""}],
+              "initContainerStatuses":[{"name":"z","containerID":"docker://77aa"}]}})";
+  IdSink with;
+  ASSERT_TRUE(decode_one(kWithIds, with));
+  EXPECT_THAT(with.pod.containers,
+              ElementsAre(Field(&alloc::ContainerSpec::id, "77aa"), Field(&alloc::ContainerSpec::id, "5d3c"),
+                          Field(&alloc::ContainerSpec::id, "")));
+  PodSink without;
+  ASSERT_TRUE(decode_one(kWithIds, without));
+  EXPECT_EQ(without.pod.containers[1].id, "");
 }
 
 TEST(PodDecoder, LeavesNothingOfThePodBefore) {

@@ -1,0 +1,31 @@
+// http/readings.h
+//
+// What a /metrics endpoint answers: what a registry counted, and numbers that somebody else keeps and that
+// are read when they are asked for.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace prometheus {
+class Registry;
+}
+
+namespace tessera::http {
+
+// A number that somebody else keeps.
+struct Reading {
+  enum class Kind { kGauge, kCounter };
+
+  std::string name;  // "tessera_extender_nodes"
+  std::string help;
+  Kind kind = Kind::kGauge;
+  std::vector<std::pair<std::string, std::string>> labels;
+  double value = 0;
+};
+
+// All of it in Prometheus' text format; readings of the same name must stand together.
+std::string metrics_text(const prometheus::Registry& registry, const std::vector<Reading>& readings);
+
+}  // namespace tessera::http
