@@ -11,6 +11,7 @@
 #include "agent/allocations.h"
 #include "agent/cdi_strategy.h"
 #include "agent/device_strategy.h"
+#include "agent/driver_files.h"
 #include "agent/gpu_allocator.h"
 #include "agent/gpu_plugins.h"
 #include "agent/grant_strategy.h"
@@ -19,6 +20,7 @@
 #include "agent/loop_gate.h"
 #include "agent/node_pods.h"
 #include "agent/node_writer.h"
+#include "agent/observer.h"
 #include "agent/pod_fetch.h"
 #include "agent/pod_resources.h"
 #include "base/file.h"
@@ -77,27 +79,19 @@ alloc::Inventory read_known_inventory(const std::string& path) {
   return *std::move(inventory);
 }
 
-// Where distributions and driver containers put it.
+HostRoot driver_root(const Paths& paths) {
+  return {.host = paths.driver_root, .here = paths.driver_here()};
+}
+
 std::string find_nvml(const Paths& paths) {
-  if (!paths.nvml_library.empty()) {
-    return paths.nvml_library;
-  }
-  const std::string root = paths.driver_here() == "/" ? "" : paths.driver_here();
-  for (const char* directory :
-       {"/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib", "/lib64", "/lib/x86_64-linux-gnu",
-        "/usr/local/nvidia/lib64", "/opt/nvidia/lib64", "/home/kubernetes/bin/nvidia/lib64"}) {
-    const std::string path = root + directory + "/" + std::string(gpu::NvmlLibrary::kDefaultPath);
-    std::error_code error;
-    if (std::filesystem::exists(path, error)) {
-      return path;
-    }
-  }
-  return std::string(gpu::NvmlLibrary::kDefaultPath);
+  const std::string name(gpu::NvmlLibrary::kDefaultPath);
+  return paths.nvml_library.empty() ? find_driver_library(driver_root(paths), name).value_or(name)
+                                    : paths.nvml_library;
 }
 
 std::unique_ptr<GrantStrategy> make_strategy(const Config& config) {
   DriverFilesOptions files;
-  files.driver = {.host = config.paths.driver_root, .here = config.paths.driver_here()};
+  files.driver = driver_root(config.paths);
   files.dev = {.host = config.paths.dev_root, .here = config.paths.dev_here()};
   files.place = config.driver_libraries;
   switch (config.strategy) {
@@ -132,7 +126,13 @@ struct Agent::Parts {
                      .synced = [this] { pods_synced(); }}),
         pod_fetch(client, pods, config.node_name),
         allocator(loop, pods, allocations, *strategy, allocator_edges()),
-        plugins(loop, allocator, names, {.resource = "", .directory = config.paths.plugin_dir()}),
+        observer(
+            loop, client,
+            {.node = config.node_name,
+             .memory = config.memory,
+             .sampler = {.every = config.sample_every, .proc_root = config.paths.proc_root}},
+            [this](const kube::EventNote& note) { recorder.record(note); }, observer_sources()),
+        plugins(loop, allocator, names, plugin_options()),
         pod_watch(client,
                   {.path = kube::pod_path("", ""),
                    .field_selector = fmt::format("spec.nodeName={}", config.node_name)},
@@ -149,10 +149,12 @@ struct Agent::Parts {
             [this](const std::string& uuid) { return holders_of(uuid); }, known) {}
 
   GpuAllocator::Edges allocator_edges();
+  DevicePluginOptions plugin_options();
+  Observer::Sources observer_sources();
+  void add_readings(std::optional<std::chrono::nanoseconds> sample_age, Readings& readings) const;
   void load_allocations();
   void open_driver();
   Status serve();
-  void handle(http::Request& request, http::Reply reply);
 
   void driver_changed(const std::shared_ptr<const gpu::DriverState>& state);
   void pods_synced();
@@ -178,7 +180,8 @@ struct Agent::Parts {
   NodePods pods;
   PodFetch pod_fetch;
   GpuAllocator allocator;
-  GpuPlugins plugins;
+  Observer observer;
+  GpuPlugins plugins;  // behind what its answers are counted in
   kube::Reflector pod_watch;
   NodeWriter node_writer;
   HealthReporter health;
@@ -203,6 +206,55 @@ GpuAllocator::Edges Agent::Parts::allocator_edges() {
       .tell = [this](const NodePod& pod, const std::string& reason,
                      const std::string& message) { tell(pod, reason, message); },
       .changed = [this] { allocations_changed(); }};
+}
+
+DevicePluginOptions Agent::Parts::plugin_options() {
+  DevicePluginOptions options;
+  options.directory = config.paths.plugin_dir();
+  options.on_call = [this](std::string_view call, const std::string& resource, bool well,
+                           std::chrono::nanoseconds took) {
+    observer.metrics().kubelet_asked(call, resource, well, took);
+  };
+  return options;
+}
+
+Observer::Sources Agent::Parts::observer_sources() {
+  return {.not_ready = [this] { return not_ready(); },
+          .state = [this] { return driver_state; },
+          .allocations = [this] { return allocations.all(); },
+          .pods =
+              [this] {
+                std::vector<const alloc::PodSpec*> specs;
+                for (const NodePod* pod : pods.in_bind_order()) {
+                  specs.push_back(&pod->spec);
+                }
+                return specs;
+              },
+          .more = [this](std::optional<std::chrono::nanoseconds> sample_age,
+                         Readings& readings) { add_readings(sample_age, readings); }};
+}
+
+void Agent::Parts::add_readings(std::optional<std::chrono::nanoseconds> sample_age,
+                                Readings& readings) const {
+  const Status trouble = driver->trouble();
+  readings.gauge("tessera_agent_ready", "1 when pods can be served", not_ready().empty() ? 1 : 0);
+  readings.add_driver(driver_state ? *driver_state : gpu::DriverState{}, driver->calls(),
+                      !trouble && trouble.error().code() == ErrorCode::kTimeout, sample_age);
+  std::vector<std::pair<std::string, DevicePluginStatus>> statuses;
+  for (const GpuPlugins::Resource& resource : plugins.resources()) {
+    statuses.emplace_back(resource.name, resource.status);
+    readings.gauge("tessera_agent_devices", "Devices that kubelet was told of",
+                   static_cast<double>(resource.devices), {{"resource", resource.name}});
+    readings.gauge("tessera_agent_devices_healthy", "Of these, those that pods can get",
+                   static_cast<double>(resource.healthy), {{"resource", resource.name}});
+  }
+  readings.add_plugins(statuses);
+  readings.add_objects({{"inventory", node_writer.state()},
+                        {"condition", health.condition_state()},
+                        {"config_map", health.config_map_state()}});
+  readings.add_events(recorder.counts());
+  readings.counter("tessera_agent_watch_failures_total", "Lists and watches of pods that ended with an error",
+                   pod_watch.counts().failures);
 }
 
 void Agent::Parts::load_allocations() {
@@ -231,6 +283,7 @@ void Agent::Parts::open_driver() {
       [this](const std::shared_ptr<const gpu::DriverState>& state) { driver_changed(state); });
   log::info("driver", {{"library", options.library}, {"known_gpus", options.known.gpus.size()}});
   driver = std::make_unique<gpu::Driver>(std::move(options));
+  observer.start([this](auto done) { driver->look_around(std::move(done)); });
 }
 
 void Agent::Parts::driver_changed(const std::shared_ptr<const gpu::DriverState>& state) {
@@ -333,29 +386,12 @@ Status Agent::Parts::serve() {
   options.port = config.port;
   options.max_body_bytes = 64U << 10U;
   options.max_connections = 64;
+  options.on_access = [this](const http::Access& access) { observer.metrics().answered(access); };
   server.emplace(
       TRY(http::Server::create(loop, std::move(options), [this](http::Request& request, http::Reply reply) {
-        handle(request, std::move(reply));
+        observer.handle(request, std::move(reply));
       })));
   return {};
-}
-
-void Agent::Parts::handle(http::Request& request, http::Reply reply) {
-  const auto text = [&](int status, std::string body) {
-    reply.send({.status = status, .content_type = "text/plain; charset=utf-8", .body = std::move(body)});
-  };
-  if (request.method() != "GET" && request.method() != "HEAD") {
-    reply.send_error(405, "only GET is understood here");
-  } else if (request.path() == "/healthz") {
-    text(200, "ok\n");
-  } else if (request.path() == "/readyz") {
-    const std::string missing = not_ready();
-    text(missing.empty() ? 200 : 503, missing.empty() ? "ok\n" : missing + "\n");
-  } else if (request.path() == "/version") {
-    text(200, std::string(version()));
-  } else {
-    reply.send_error(404, "there are /healthz, /readyz and /version");
-  }
 }
 
 Agent::Agent(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}

@@ -63,6 +63,14 @@ Status read_log(const Setting& setting, log::Options& options) {
                           {"format", parsed_into(options.format, log::parse_format)}});
 }
 
+Status read_memory(const Setting& setting, MemoryRules& rules) {
+  constexpr std::int64_t kMostSlack = std::int64_t{1} << 40U;
+  return setting.mapping(
+      {{"policy", parsed_into(rules.policy, parse_memory_policy)},
+       {"grace", into(rules.grace, [](const Setting& one) { return one.duration(); })},
+       {"slack", into(rules.slack_bytes, [](const Setting& one) { return one.bytes(kMostSlack); })}});
+}
+
 Status read_all(const Setting& root, Config& config) {
   return root.mapping({
       {"nodeName", text_into(config.node_name)},
@@ -88,6 +96,8 @@ Status read_all(const Setting& root, Config& config) {
          return one.mapping({{"write", flag_into(config.unhealthy_config_map)},
                              {"namespace", text_into(config.unhealthy_config_map_namespace)}});
        }},
+      {"memory", [&](const Setting& one) { return read_memory(one, config.memory); }},
+      {"sampleEvery", into(config.sample_every, [](const Setting& one) { return one.duration(); })},
       {"paths", [&](const Setting& one) { return read_paths(one, config.paths); }},
   });
 }
@@ -125,6 +135,9 @@ Status complete(Config& config) {
       return fail(ErrorCode::kInvalid, "nodeName: this machine has no name; use --node-name");
     }
     config.node_name = name.data();
+  }
+  if (config.sample_every < std::chrono::seconds(1)) {
+    return fail(ErrorCode::kInvalid, "sampleEvery: at least 1s; each sample asks the driver about every GPU");
   }
   Paths& paths = config.paths;
   const std::array<std::pair<const char*, std::string*>, 9> all{{{"driverRoot", &paths.driver_root},

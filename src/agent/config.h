@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "agent/driver_files.h"
+#include "agent/memory_judge.h"
 #include "alloc/names.h"
 #include "alloc/units.h"
 #include "base/log.h"
@@ -72,6 +73,9 @@ struct Config {
   bool node_condition = true;
   bool unhealthy_config_map = true;  // for old extenders
   std::string unhealthy_config_map_namespace = "kube-system";
+
+  MemoryRules memory;                              // for containers that use more than they asked for
+  std::chrono::milliseconds sample_every{10'000};  // who uses what
 
   Paths paths;
 };

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "agent/directory_watch.h"
+#include "agent/measured_kind.h"
 #include "agent/plugin_server.h"
 #include "agent/registrar.h"
 #include "base/clock.h"
@@ -46,6 +47,16 @@ std::string new_socket_name(const std::string& resource) {
                      number);
 }
 
+MeasuredKind::OnCall on_call(const DevicePluginOptions& options) {
+  if (!options.on_call) {
+    return nullptr;
+  }
+  return [tell = options.on_call, resource = options.resource](std::string_view call, bool well,
+                                                               std::chrono::nanoseconds took) {
+    tell(call, resource, well, took);
+  };
+}
+
 }  // namespace
 
 // The thread that keeps us registered. Each round looks at what is there and does the next thing that is
@@ -54,7 +65,7 @@ class DevicePlugin::Core {
  public:
   Core(DevicePluginOptions options, DeviceKind& kind)
       : options_(std::move(options)),
-        kind_(&kind),
+        measured_(kind, on_call(options_)),
         watch_(options_.directory),
         registrar_(options_.directory + "/" + kKubeletSocket),
         thread_([this] { run(); }) {}
@@ -163,7 +174,7 @@ class DevicePlugin::Core {
     registered_with_ = 0;
     const std::string name = new_socket_name(options_.resource);
     const std::string path = options_.directory + "/" + name;
-    auto server = TRY(PluginServer::start(path, *kind_, devices,
+    auto server = TRY(PluginServer::start(path, measured_, devices,
                                           {.stream_opened =
                                                [this] {
                                                  ++streams_;
@@ -185,7 +196,7 @@ class DevicePlugin::Core {
   }
 
   const DevicePluginOptions options_;
-  DeviceKind* kind_;
+  MeasuredKind measured_;
   DirectoryWatch watch_;
   Registrar registrar_;
 

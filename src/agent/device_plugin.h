@@ -17,8 +17,10 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "agent/device_kind.h"
@@ -35,6 +37,10 @@ struct DevicePluginOptions {
   Milliseconds last_retry{5'000};
   Milliseconds look_every{2'000};        // whether kubelet and our socket are still what they were
   Milliseconds register_within{15'000};  // kubelet dials us back within, for up to 10 s
+  // After each answer to kubelet (measured_kind.h); any thread.
+  std::function<void(std::string_view call, const std::string& resource, bool well,
+                     std::chrono::nanoseconds took)>
+      on_call{};
 };
 
 struct DevicePluginStatus {

@@ -196,6 +196,16 @@ Result<DriverFiles> find_driver_files(const DriverFilesOptions& options) {
   return finder.take();
 }
 
+std::optional<std::string> find_driver_library(const HostRoot& driver, const std::string& name) {
+  for (const std::string& directory : library_directories()) {
+    const auto real = driver.real_path(directory + "/" + name);
+    if (real && is_our_elf(driver.local(*real))) {
+      return driver.local(*real);
+    }
+  }
+  return std::nullopt;
+}
+
 Result<std::vector<DeviceNode>> device_nodes(const HostRoot& dev, const std::vector<alloc::Gpu>& gpus) {
   std::vector<DeviceNode> nodes;
   if (gpus.empty()) {

@@ -44,6 +44,9 @@ struct DriverFiles {
 // Fails with kNotFound, and says where it looked, when there is no driver library at all.
 Result<DriverFiles> find_driver_files(const DriverFilesOptions& options);
 
+// Where a library of the driver is for us, links followed; nothing when it is not there.
+std::optional<std::string> find_driver_library(const HostRoot& driver, const std::string& name);
+
 // The device nodes through which a container reaches these GPUs: those that all share (nvidiactl, nvidia-uvm
 // and so on, as far as they exist) and one for each. Fails with the node that is missing and how to make it.
 // None for no GPU.

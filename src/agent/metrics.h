@@ -1,7 +1,7 @@
 // agent/metrics.h
 //
 // What Prometheus sees of the agent. Calls are counted here as they happen; what the books, the driver and
-// the last sample know is read when somebody asks (readings.h). docs/agent.md lists every name. One thread.
+// the last sample know is read when somebody asks (readings.h). docs/agent.md lists every name. Any thread.
 #pragma once
 
 #include <chrono>

@@ -13,9 +13,11 @@
 
 #include <chrono>
 #include <functional>
-#include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
+#include "agent/loop_gate.h"
 #include "agent/usage.h"
 #include "base/clock.h"
 #include "http/event_loop.h"
@@ -37,18 +39,26 @@ class UsageSampler {
   UsageSampler(http::EventLoop& loop, UsageSamplerOptions options, Look look, OnSample on_sample);
   UsageSampler(const UsageSampler&) = delete;
   UsageSampler& operator=(const UsageSampler&) = delete;
-  ~UsageSampler();
 
   // The first sample comes soon.
   void start();
 
-  [[nodiscard]] const UsageSample& latest() const;
+  [[nodiscard]] const UsageSample& latest() const { return latest_; }
   // Since the last sample; nothing before the first.
   [[nodiscard]] std::optional<std::chrono::nanoseconds> age() const;
 
  private:
-  struct Core;
-  std::shared_ptr<Core> core_;
+  void ask();
+  void answered(const std::vector<gpu::GpuLook>& looks);
+
+  http::EventLoop& loop_;
+  const UsageSamplerOptions options_;
+  Look look_;
+  OnSample on_sample_;
+  UsageSample latest_;
+  std::optional<Clock::Steady> at_;
+  http::Timer timer_;
+  LoopGate gate_;
 };
 
 }  // namespace tessera::agent

@@ -155,6 +155,13 @@ TEST(DriverFiles, SayWhereTheyWereLookedForWhenThereAreNone) {
   EXPECT_THAT(files.error().text(), AllOf(HasSubstr("/run/nvidia/driver"), HasSubstr("--driver-root")));
 }
 
+TEST(DriverFiles, ASingleLibraryIsFoundThroughItsLinks) {
+  const DriverHost host;
+  EXPECT_EQ(find_driver_library(host.root(), "libnvidia-ml.so.1"),
+            host.local(kMultiarch + "/libnvidia-ml.so.550.54.15"));
+  EXPECT_EQ(find_driver_library(host.root(), "libnvidia-nscq.so.1"), std::nullopt);
+}
+
 TEST(DriverFiles, AreLookedForAgainAfterADriverUpdate) {
   const DriverHost host;
   DriverFilesCache cache(host.options());
