@@ -230,8 +230,9 @@ gpus:
 
 TEST(Driver, LooksAtAllGpusWithoutMakingAnybodyWait) {
   SimMachine machine("l40s");
-  machine.control("gpus: {1: {processes: [{pid: 4711, memory_mib: 1500}]}, 2: {lost: true}}");
   Driver driver(machine.options());
+  driver.wait_ready(kPatience);
+  machine.control("gpus: {1: {processes: [{pid: 4711, memory_mib: 1500}]}, 2: {lost: true}}");
   driver.wait_for(kPatience, is_ill(machine.uuid(2)));
   std::promise<std::vector<GpuLook>> promise;
   auto answer = promise.get_future();
