@@ -3,15 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
 #include <optional>
 #include <utility>
 
 #include "agent/allocations.h"
-#include "agent/cdi_strategy.h"
-#include "agent/device_strategy.h"
-#include "agent/driver_files.h"
 #include "agent/gpu_allocator.h"
 #include "agent/gpu_plugins.h"
 #include "agent/grant_strategy.h"
@@ -23,6 +19,7 @@
 #include "agent/observer.h"
 #include "agent/pod_fetch.h"
 #include "agent/pod_resources.h"
+#include "agent/setup.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/version.h"
@@ -46,63 +43,6 @@ kube::EventRecorderOptions recorder_options(const std::string& node) {
   options.aggregator.component = "tessera-agent";
   options.aggregator.instance = node;
   return options;
-}
-
-// A directory for files that survive a restart; nothing when it cannot be had.
-std::string usable_state_dir(const std::string& path) {
-  std::error_code error;
-  std::filesystem::create_directories(path, error);
-  if (error) {
-    log::error("no place to keep records; after a restart they are rebuilt from kubelet and the API server",
-               {{"directory", path}, {"why", error.message()}});
-    return "";
-  }
-  return path;
-}
-
-std::string below(const std::string& directory, const char* name) {
-  return directory.empty() ? "" : directory + "/" + name;
-}
-
-// The inventory that an earlier process wrote; empty when there is none.
-alloc::Inventory read_known_inventory(const std::string& path) {
-  const Result<std::string> text =
-      path.empty() ? fail(ErrorCode::kNotFound, "") : read_file(path, alloc::Inventory::kMaxBytes);
-  if (!text) {
-    return {};
-  }
-  Result<alloc::Inventory> inventory = alloc::Inventory::parse(*text);
-  if (!inventory) {
-    log::warn("the inventory of an earlier run cannot be read", {{"file", path}, {"why", inventory.error()}});
-    return {};
-  }
-  return *std::move(inventory);
-}
-
-HostRoot driver_root(const Paths& paths) {
-  return {.host = paths.driver_root, .here = paths.driver_here()};
-}
-
-std::string find_nvml(const Paths& paths) {
-  const std::string name(gpu::NvmlLibrary::kDefaultPath);
-  return paths.nvml_library.empty() ? find_driver_library(driver_root(paths), name).value_or(name)
-                                    : paths.nvml_library;
-}
-
-std::unique_ptr<GrantStrategy> make_strategy(const Config& config) {
-  DriverFilesOptions files;
-  files.driver = driver_root(config.paths);
-  files.dev = {.host = config.paths.dev_root, .here = config.paths.dev_here()};
-  files.place = config.driver_libraries;
-  switch (config.strategy) {
-    case StrategyKind::kDevices:
-      return std::make_unique<DeviceStrategy>(std::move(files));
-    case StrategyKind::kCdi:
-      return std::make_unique<CdiStrategy>(config.paths.cdi_dir, std::move(files));
-    case StrategyKind::kEnv:
-      break;
-  }
-  return std::make_unique<EnvStrategy>();
 }
 
 }  // namespace
@@ -249,6 +189,10 @@ void Agent::Parts::add_readings(std::optional<std::chrono::nanoseconds> sample_a
                    static_cast<double>(resource.healthy), {{"resource", resource.name}});
   }
   readings.add_plugins(statuses);
+  readings.add_answers(allocator.counts(), allocator.search().counts());
+  readings.gauge("tessera_agent_records_kept",
+                 "1 when what was given out is in a file that survives a restart",
+                 !state_dir.empty() && allocation_file.problem().empty() ? 1 : 0);
   readings.add_objects({{"inventory", node_writer.state()},
                         {"condition", health.condition_state()},
                         {"config_map", health.config_map_state()}});

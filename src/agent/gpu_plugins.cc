@@ -10,10 +10,10 @@ namespace tessera::agent {
 
 struct GpuPlugins::Plugin {
   Plugin(http::EventLoop& loop, GpuAllocator& allocator, alloc::GpuResource which,
-         DevicePluginOptions options, const OnAnswered& answered)
+         DevicePluginOptions options)
       : name(options.resource),
         resource(which),
-        kind(loop, allocator, which, name, answered),
+        kind(loop, allocator, which),
         plugin(std::move(options), kind) {}
 
   std::string name;
@@ -26,11 +26,10 @@ struct GpuPlugins::Plugin {
 };
 
 GpuPlugins::GpuPlugins(http::EventLoop& loop, GpuAllocator& allocator, const alloc::ResourceNames& names,
-                       DevicePluginOptions options, OnAnswered answered)
+                       DevicePluginOptions options)
     : loop_(loop),
       allocator_(allocator),
       options_(std::move(options)),
-      answered_(std::move(answered)),
       wanted_({{alloc::GpuResource::kMemory, names.memory()},
                {alloc::GpuResource::kWhole, names.whole()},
                {alloc::GpuResource::kCount, names.count()}}) {}
@@ -50,8 +49,7 @@ void GpuPlugins::publish() {
     for (const auto& [resource, name] : wanted_) {
       DevicePluginOptions options = options_;
       options.resource = name;
-      plugins_.push_back(
-          std::make_unique<Plugin>(loop_, allocator_, resource, std::move(options), answered_));
+      plugins_.push_back(std::make_unique<Plugin>(loop_, allocator_, resource, std::move(options)));
     }
   }
   for (const auto& plugin : plugins_) {

@@ -23,7 +23,7 @@ class GpuPlugins {
  public:
   // `loop`, `allocator` and `names` must live longer.
   GpuPlugins(http::EventLoop& loop, GpuAllocator& allocator, const alloc::ResourceNames& names,
-             DevicePluginOptions options, OnAnswered answered = {});
+             DevicePluginOptions options);
   ~GpuPlugins();
   GpuPlugins(const GpuPlugins&) = delete;
   GpuPlugins& operator=(const GpuPlugins&) = delete;
@@ -51,7 +51,6 @@ class GpuPlugins {
   http::EventLoop& loop_;
   GpuAllocator& allocator_;
   const DevicePluginOptions options_;
-  const OnAnswered answered_;
   std::vector<std::pair<alloc::GpuResource, std::string>> wanted_;
   std::optional<GpuLists> published_;
   mutable std::mutex mutex_;  // plugins_: leave() takes them away on another thread

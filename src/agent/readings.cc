@@ -147,6 +147,32 @@ void Readings::add_driver(const gpu::DriverState& state, const gpu::CallMonitor:
   }
 }
 
+void Readings::add_answers(const GpuAllocator::Counts& answers, const AskerSearch::Counts& searches) {
+  const auto containers = [this](const char* result, std::uint64_t count) {
+    counter("tessera_agent_containers_total", "Containers by what Allocate gave them", count,
+            {{"result", result}});
+  };
+  containers("given", answers.given);
+  containers("undecided", answers.undecided);
+  containers("broken_record", answers.broken);
+  containers("lost_gpu", answers.lost_gpu);
+  containers("unknown_pod", answers.unknown_pod);
+  counter("tessera_agent_other_ids_total", "Containers whose IDs kubelet took of other GPUs than decided",
+          answers.other_ids);
+  counter("tessera_agent_starts_total", "Starts of containers by whether they had to wait", answers.started,
+          {{"result", "started"}});
+  counter("tessera_agent_starts_total", "Starts of containers by whether they had to wait", answers.held,
+          {{"result", "held"}});
+  const auto askers = [this](const char* how, std::uint64_t count) {
+    counter("tessera_agent_askers_total", "How it was known which pod kubelet asked for", count,
+            {{"how", how}});
+  };
+  askers("confirmed", searches.confirmed);
+  askers("guessed", searches.guessed);
+  askers("unknown", searches.unknown);
+  askers("fetched", searches.fetched);
+}
+
 void Readings::add_plugins(const std::vector<std::pair<std::string, DevicePluginStatus>>& plugins) {
   for (const auto& [resource, status] : plugins) {
     gauge("tessera_agent_registered", "1 when kubelet knows the resource and watches its devices",

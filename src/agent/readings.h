@@ -13,7 +13,9 @@
 #include <utility>
 #include <vector>
 
+#include "agent/asker.h"
 #include "agent/device_plugin.h"
+#include "agent/gpu_allocator.h"
 #include "agent/memory_watch.h"
 #include "agent/object_keeper.h"
 #include "agent/usage.h"
@@ -38,6 +40,8 @@ class Readings {
                       const MemoryWatch& watch);
   void add_driver(const gpu::DriverState& state, const gpu::CallMonitor::Counts& calls, bool hangs,
                   std::optional<std::chrono::nanoseconds> sample_age);
+  // How kubelet's questions were answered, and how it was known which pod asked.
+  void add_answers(const GpuAllocator::Counts& answers, const AskerSearch::Counts& searches);
   void add_plugins(const std::vector<std::pair<std::string, DevicePluginStatus>>& plugins);
   // What is kept in the API server: {"inventory", state}, ...
   void add_objects(const std::vector<std::pair<std::string, ObjectKeeper::State>>& objects);

@@ -101,6 +101,7 @@ TEST_F(MetricsTest, TellEachContainerAndNoUids) {
 TEST_F(MetricsTest, TellDriverPluginsWritesAndCalls) {
   readings_.add_driver(state_, {.calls = 10, .failures = 1}, true, 1500ms);
   readings_.add_plugins({{"aliyun.com/gpu", {.registered = true, .registrations = 3, .problem = ""}}});
+  readings_.add_answers({.given = 7, .held = 2}, {.confirmed = 6, .guessed = 1});
   readings_.add_objects({{"inventory", {.settled = true, .problem = "", .writes = 4}}});
   readings_.add_events({.silenced = 1, .dropped_full = 1, .failed = 5});
   metrics_.kubelet_asked("allocate", "aliyun.com/gpu", true, 2ms);
@@ -115,6 +116,9 @@ TEST_F(MetricsTest, TellDriverPluginsWritesAndCalls) {
   EXPECT_THAT(all, Contains("tessera_agent_driver_failures_total 1"));
   EXPECT_THAT(all, Contains("tessera_agent_sample_age_seconds 1.5"));
   EXPECT_THAT(all, Contains(R"(tessera_agent_registrations_total{resource="aliyun.com/gpu"} 3)"));
+  EXPECT_THAT(all, Contains(R"(tessera_agent_containers_total{result="given"} 7)"));
+  EXPECT_THAT(all, Contains(R"(tessera_agent_starts_total{result="held"} 2)"));
+  EXPECT_THAT(all, Contains(R"(tessera_agent_askers_total{how="guessed"} 1)"));
   EXPECT_THAT(all, Contains(R"(tessera_agent_object_writes_total{object="inventory"} 4)"));
   EXPECT_THAT(all, Contains(R"(tessera_agent_events_dropped_total{why="too_many"} 2)"));
   EXPECT_THAT(

@@ -1,0 +1,28 @@
+// agent/setup.h
+//
+// What a configuration stands for on this machine: files that are there, parts that it chose.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "agent/config.h"
+#include "agent/grant_strategy.h"
+#include "alloc/inventory.h"
+
+namespace tessera::agent {
+
+// A directory for files that survive a restart; nothing when it cannot be had, which the log tells.
+std::string usable_state_dir(const std::string& path);
+// A file in it; nothing when there is no directory.
+std::string below(const std::string& directory, const char* name);
+
+// The inventory that an earlier process wrote; empty when there is none.
+alloc::Inventory read_known_inventory(const std::string& path);
+
+// NVIDIA's library: as configured, else below the driver root, else by the loader's own means.
+std::string find_nvml(const Paths& paths);
+
+std::unique_ptr<GrantStrategy> make_strategy(const Config& config);
+
+}  // namespace tessera::agent
