@@ -39,12 +39,14 @@ expect_match "nor another node's ConfigMap" 'may not write configmaps unhealthy-
 expect "agents were never refused anything" "" "$(forbidden_calls app.kubernetes.io/component=agent)"
 
 before=$(kubectl get pods -o json | jq -c '[.items[] | [.metadata.name, .metadata.uid, .status.phase]]')
-in_space rollout restart daemonset/tessera-agent >/dev/null
-check "agents can be replaced" in_space rollout status daemonset/tessera-agent --timeout=90s
+check "agents are replaced by others that hand out devices by CDI" helm upgrade tessera "$CHART" -n "$RELEASE_SPACE" --reuse-values --set agent.strategy=cdi
+check "one node after the other" in_space rollout status daemonset/tessera-agent --timeout=90s
 all_agrees() { [[ $(KUBECONFIG=$(cluster kubeconfig) "$TESSERA" check 2>&1) == *"All agrees." ]]; }
-wait_for 20 "all agrees after it" all_agrees || true
+wait_for 20 "they have forgotten nothing" all_agrees || true
 gpu_pod after '{"aliyun.com/gpu-mem": "5"}' | kubectl create -f - >/dev/null
-wait_for 30 "and new pods get their share" pod_is after Running || true
+wait_for 30 "new pods get their share" pod_is after Running || true
+minor=$(kubectl get pod after -o 'jsonpath={.metadata.annotations.ALIYUN_COM_GPU_MEM_IDX}')
+expect "with the device of their GPU and of no other" "nvidia$minor" "$(kubectl exec after -- ls /dev | grep -x 'nvidia[0-9]*')"
 kubectl delete pod after --wait=true >/dev/null
 check "helm uninstall" helm uninstall tessera -n "$RELEASE_SPACE" --wait --timeout 60s
 expect "leaves nothing of the chart" "" "$(ours_left)"
