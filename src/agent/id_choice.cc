@@ -38,24 +38,16 @@ class Choice {
     take_from(free_[gpu], count - std::min(count, have));
   }
 
-  // The GPU that has just enough, else the ones that have most.
+  // From the GPUs that have most: the others are the ones that pods are being packed on, whose own IDs would
+  // be missing there.
   void fill() {
     while (open() > 0) {
-      std::vector<std::string>* best = nullptr;
-      for (auto& [gpu, group] : free_) {
-        if (group.empty()) {
-          continue;
-        }
-        const auto rank = [&](const std::vector<std::string>& one) {
-          return one.size() >= open() ? std::pair<int, std::size_t>(0, one.size())
-                                      : std::pair<int, std::size_t>(1, ~one.size());
-        };
-        best = best == nullptr || rank(group) < rank(*best) ? &group : best;
-      }
-      if (best == nullptr) {
+      const auto most =
+          std::ranges::max_element(free_, {}, [](const auto& entry) { return entry.second.size(); });
+      if (most == free_.end() || most->second.empty()) {
         break;
       }
-      take_from(*best, open());
+      take_from(most->second, open());
     }
     for (auto& [gpu, group] : held_) {
       take_from(group, open());

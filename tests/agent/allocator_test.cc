@@ -204,6 +204,20 @@ TEST(Allocator, HoldsAnUndecidedPodSoftlyAndSaysWhatToDo) {
   EXPECT_THAT(node.allocations.find("uid-a", "main")->held, HasSubstr("schedulerName"));
 }
 
+// Else the last pods that are packed on a GPU would be given IDs of another.
+TEST(Allocator, TakesTheIdsOfUndecidedPodsWhereThereIsMostToSpare) {
+  Node node(gpus(2));
+  const Pod packed = share("packed", 10, 0);
+  const Pod undecided = Pod("undecided").main("main", 3);
+  const Pod last = share("last", 6, 0);
+  for (const Pod& pod : {packed, undecided, last}) {
+    node.bind(pod);
+    ASSERT_TRUE(node.admit(pod));
+  }
+  EXPECT_THAT(node.gpus_by_ids(undecided, "main"), ElementsAre(uuid(1)));
+  EXPECT_THAT(node.gpus_by_ids(last, "main"), ElementsAre(uuid(0)));
+}
+
 TEST(Allocator, ServesAnUndecidedPodWhereThereIsOneGpu) {
   Node node(gpus(1));
   const Pod pod = Pod("a").main("main", 3);

@@ -1,0 +1,98 @@
+# shellcheck shell=bash
+# shellcheck disable=SC2034,SC2154 # S and DRIVER come from the cluster's library, the pids go to the tests
+# For tests of the agent under a real kubelet, with the real kube-scheduler and the extender, on simulated GPUs. Sourced.
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
+# shellcheck source=../../cluster/lib/api.sh
+source "$root/tests/cluster/lib/api.sh"
+
+AGENT=${TESSERA_AGENT:-$root/build/dev/bin/tessera-agent}
+BIN=$(dirname "$AGENT")
+EXTENDER_PORT=39999
+AGENT_PORT=39997
+
+# agent_cluster_start UP-ARGUMENTS...: a cluster whose scheduler asks an extender, with GPUs of MACHINE on node-a.
+agent_cluster_start() {
+  cluster_require_or_skip
+  local config program
+  for program in "$AGENT" "$BIN/tessera-extender" "$BIN/tessera-sim-machine"; do
+    [[ -x $program ]] || { say "$TEST_NAME: skipped: $program is not built" && exit 77; }
+  done
+  config=$(mktemp)
+  "$BIN/tessera-extender" --print-scheduler-config --attach service --url "http://127.0.0.1:$EXTENDER_PORT" >"$config"
+  cluster_start --nodes 1 --scheduler-config "$config" "$@"
+  rm -f "$config"
+  GPUS=$S/gpus
+  "$BIN/tessera-sim-machine" --machine "${MACHINE:-dgx1v}" --node node-a --dir "$GPUS" >/dev/null
+}
+
+# extender_start [FLAGS...], agent_start [FLAGS...]: in node-a; logs in $S/extender.log and $S/agent.log.
+extender_start() {
+  (in_cluster node-a "$BIN/tessera-extender" \
+    --listen "127.0.0.1:$EXTENDER_PORT" "$@" >>"$S/extender.log" 2>&1) &
+  EXTENDER_PID=$!
+  wait_for 20 "the extender is ready" reaches "$EXTENDER_PORT" /readyz || finish
+}
+agent_start() {
+  (in_cluster node-a "$AGENT" --node-name node-a \
+    --listen "127.0.0.1:$AGENT_PORT" --driver-root "$GPUS" --sysfs-root "$GPUS/sys" --dev-root "$GPUS/dev" \
+    --state-dir "$S/agent-state" "$@" >>"$S/agent.log" 2>&1) &
+  AGENT_PID=$!
+}
+agent_ready() { reaches "$AGENT_PORT" /readyz; }
+# stop PID [SIGNAL]: the program behind a PID of the above, and wait for its end.
+stop() {
+  pkill "-${2:-TERM}" -P "$1"
+  wait "$1" 2>/dev/null || true
+}
+
+# ask PORT PATH
+ask() { (in_cluster_network curl -fsS --max-time 5 "http://127.0.0.1:$1$2"); }
+reaches() { ask "$1" "$2" >/dev/null 2>&1; }
+
+# pod NAME CONTAINERS-JSON [POD-JSON]: a pod whose containers print their environment and then wait. A container is
+# {"name", "limits", "init": true?}; POD-JSON is merged over it.
+pod() {
+  jq -cn --arg name "$1" --argjson containers "$2" --argjson more "${3:-{\}}" '
+    def container: {name, image: "tessera.local/busybox:1", resources: {limits: (.limits // {})},
+                    command: ["sh", "-c", if .init then "env" else "env; exec sleep 100000" end]};
+    {apiVersion: "v1", kind: "Pod", metadata: {name: $name},
+     spec: {terminationGracePeriodSeconds: 0, initContainers: [$containers[] | select(.init) | container],
+            containers: [$containers[] | select(.init | not) | container]}} * $more'
+}
+create() { kubectl create -f - >/dev/null; }
+# share NAME UNITS, whole NAME COUNT [RESOURCE]
+share() { pod "$1" "[{\"name\":\"main\",\"limits\":{\"aliyun.com/gpu-mem\":\"$2\"}}]" "${3:-{\}}"; }
+whole() { pod "$1" "[{\"name\":\"main\",\"limits\":{\"${3:-aliyun.com/gpu}\":\"$2\"}}]"; }
+
+running() { kubectl get pods --no-headers 2>/dev/null | awk '$3 == "Running"' | wc -l; }
+all_running() { (($(running) == $1)); }
+no_pods() { [[ -z $(kubectl get pods -o name) ]]; }
+record() { kubectl get pod "$1" -o 'jsonpath={.metadata.annotations.tessera\.io/allocation}'; }
+# sees POD [CONTAINER] [VARIABLE]
+sees() { kubectl logs "$1" ${2:+-c "$2"} | sed -n "s/^${3:-NVIDIA_VISIBLE_DEVICES}=//p"; }
+allocatable() { kubectl get node node-a -o json | jq -r --arg name "$1" '.status.allocatable[$name]'; }
+allocatable_is() { [[ $(allocatable "$1") == "$2" ]]; }
+
+# kill_container POD: ends the process of its container main; kubelet starts it again.
+kill_container() {
+  local id
+  id=$(kubectl get pod "$1" -o 'jsonpath={.status.containerStatuses[0].containerID}')
+  (in_cluster node-a ctr -n k8s.io task kill -s KILL "${id#containerd://}") 2>/dev/null
+}
+
+# disagreements: for every running pod with a record, what differs between the record, what its containers see, and the
+# IDs that kubelet gave (which begin as the UUID of their GPU does); and IDs that two pods hold.
+disagreements() {
+  local seen=$S/tmp/seen name container
+  mkdir -p "$S/tmp"
+  kubectl get pods -o json >"$S/tmp/pods.json"
+  jq -r '.items[] | select(.status.phase == "Running" and .metadata.annotations["tessera.io/allocation"]) |
+    .metadata.name as $pod | .metadata.annotations["tessera.io/allocation"] | fromjson | .containers | keys[] | "\($pod) \(.)"' \
+    "$S/tmp/pods.json" | while read -r name container; do
+    jq -cn --arg key "$name/$container" --arg sees "$(sees "$name" "$container")" '{($key): $sees}'
+  done | jq -cs 'add // {}' >"$seen"
+  jq -rn --slurpfile pods "$S/tmp/pods.json" --slurpfile seen "$seen" -f "$root/tests/agent/cluster/agree.jq"
+}
+agree() { [[ -z $(disagreements) ]]; }
+check_agreement() { wait_for 20 "$1" agree || disagreements; }
