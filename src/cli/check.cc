@@ -24,7 +24,10 @@ class Auditor {
  public:
   Auditor(const Cluster& cluster, alloc::Unit unit) : cluster_(cluster), books_(make_books(cluster, unit)) {}
 
-  CheckReport report() {
+  CheckReport report(const std::vector<AgentAnswer>& agents) {
+    for (const AgentAnswer& agent : agents) {
+      check_agent(agent);
+    }
     check_records();
     for (const NodeFacts& node : cluster_.nodes) {
       check_node(node);
@@ -58,6 +61,52 @@ class Auditor {
            .node = std::move(problem.node),
            .pod = std::move(problem.pod),
            .text = std::move(problem.text)});
+    }
+  }
+
+  // What kubelet was given, as the agent that gave it remembers.
+  void check_agent(const AgentAnswer& agent) {
+    const auto given =
+        agent.body ? parse_given(*agent.body) : Result<std::vector<GivenContainer>>(fail(agent.body.error()));
+    if (!given) {
+      add({.serious = false,
+           .kind = "agent_silent",
+           .node = agent.node,
+           .pod = "",
+           .text = fmt::format("node {}: its agent cannot be asked what it gave out: {}", agent.node,
+                               given.error().text())});
+      return;
+    }
+    for (const GivenContainer& container : *given) {
+      check_given(agent.node, container);
+    }
+  }
+
+  void check_given(const std::string& node, const GivenContainer& given) {
+    if (!given.held.empty()) {
+      add({.serious = false,
+           .kind = "held",
+           .node = node,
+           .pod = given.pod,
+           .text = fmt::format("pod {}: container {} waits on node {}: {}", given.pod, given.container, node,
+                               given.held)});
+    }
+    // A pod that the list does not show has come or gone meanwhile.
+    const auto holding = books_->holding(given.uid);
+    if (!holding || !holding->decided) {
+      return;
+    }
+    for (const std::string& gpu : given.gpus) {
+      if (std::ranges::none_of(holding->parts, [&](const auto& part) { return part.gpu == gpu; })) {
+        add({.serious = true,
+             .kind = "given_elsewhere",
+             .node = node,
+             .pod = given.pod,
+             .text =
+                 fmt::format("pod {}: container {} was given {}, which its record does not name; delete the "
+                             "pod, so that it is placed anew",
+                             given.pod, given.container, gpu)});
+      }
     }
   }
 
@@ -207,7 +256,7 @@ Result<CheckReport> checked(const CheckOptions& options) {
       return fail(ErrorCode::kNotFound, fmt::format("node {} does not exist", name));
     }
   }
-  CheckReport report = check_cluster(cluster, unit);
+  CheckReport report = check_cluster(cluster, unit, TRY(ask_agents(options.cluster, "allocations")));
   if (!options.nodes.empty()) {
     std::erase_if(report.findings, [&](const Finding& finding) {
       return std::ranges::find(options.nodes, finding.node) == options.nodes.end();
@@ -218,8 +267,8 @@ Result<CheckReport> checked(const CheckOptions& options) {
 
 }  // namespace
 
-CheckReport check_cluster(const Cluster& cluster, alloc::Unit unit) {
-  return Auditor(cluster, unit).report();
+CheckReport check_cluster(const Cluster& cluster, alloc::Unit unit, const std::vector<AgentAnswer>& agents) {
+  return Auditor(cluster, unit).report(agents);
 }
 
 int run_check(const CheckOptions& options, std::ostream& out, std::ostream& err, const Terminal& terminal) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "alloc/units.h"
+#include "cli/agents.h"
 #include "cli/cluster.h"
 #include "cli/command.h"
 #include "cli/terminal.h"
@@ -38,7 +39,9 @@ struct CheckReport {
   std::vector<Finding> findings;  // serious ones first
 };
 
-CheckReport check_cluster(const Cluster& cluster, alloc::Unit unit);
+// With what the agents say that they gave out, as far as they could be asked.
+CheckReport check_cluster(const Cluster& cluster, alloc::Unit unit,
+                          const std::vector<AgentAnswer>& agents = {});
 
 // What scripts ask for: 0 nothing is wrong, 3 something serious is; 1 when the cluster could not be read.
 inline constexpr int kFoundProblems = 3;

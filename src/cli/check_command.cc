@@ -18,7 +18,9 @@ void add_check_command(CLI::App& app, Action& action) {
   add_cluster_options(*command, options->cluster);
   command->footer(
       "Exit code: 0 nothing is wrong, 3 something is, 1 the cluster could not be read, 2 wrong options.\n"
-      "Needs no more than the right to list nodes and pods.\n"
+      "Needs no more than the right to list nodes and pods; with get on pods/proxy, the agents are asked "
+      "what they "
+      "gave out, too.\n"
       "Examples:\n"
       "  tessera check\n"
       "  tessera check gpu-a gpu-b\n"

@@ -257,7 +257,7 @@ Result<TopView> make_top(const TopOptions& options, Cluster cluster, const Usage
   TopView view;
   view.usage = usage.any();
   view.warnings = cluster.warnings;
-  for (const std::string& text : usage.silent) {
+  for (const std::string& text : usage.problems) {
     view.warnings.push_back(text);
   }
   for (const NodeFacts& facts : cluster.nodes) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "cli/agents.h"
 #include "cli/cluster.h"
 #include "cli/command.h"
 #include "cli/inspect.h"
@@ -30,20 +31,9 @@ struct TopOptions {
   std::string output = "text";  // wide, json, yaml
   std::string sort_by = "name";
   std::string selector{};  // of nodes
+  bool metrics = true;     // ask the agents what is really used
   bool watch = false;
   unsigned interval_s = 2;
-};
-
-// What the agents have measured.
-struct GpuUsage {
-  double memory_mib = 0;
-  double duty_percent = 0;
-};
-struct Usage {
-  std::map<std::string, GpuUsage> gpus;          // by UUID
-  std::map<std::string, double> pod_memory_mib;  // by "namespace/name"
-  std::vector<std::string> silent;               // nodes whose agent could not be asked, and why
-  [[nodiscard]] bool any() const { return !gpus.empty(); }
 };
 
 struct TopGpu {

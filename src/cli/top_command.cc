@@ -36,7 +36,8 @@ void keep_namespace(const TopOptions& options, const std::string& default_namesp
 
 Result<Frame> frame_of(const TopOptions& options, Cluster cluster, const Terminal& terminal) {
   const std::string default_namespace = cluster.default_namespace;
-  TopView view = TRY(make_top(options, std::move(cluster), {}));
+  TopView view =
+      TRY(make_top(options, std::move(cluster), options.metrics ? ask_usage(options.cluster) : Usage{}));
   keep_namespace(options, default_namespace, view);
   Frame frame;
   frame.warnings = view.warnings;
@@ -69,6 +70,7 @@ void add_options(CLI::App& command, const std::shared_ptr<TopOptions>& options) 
   command.add_option("--sort-by", options->sort_by, "Order; amounts most first")
       ->check(CLI::IsMember(top_sort_keys(pods)))
       ->capture_default_str();
+  command.add_flag("!--no-metrics", options->metrics, "Do not ask the agents what is really used");
   command.add_flag("--watch,-w,-r,--refresh", options->watch, "Go on and draw again when something changes");
   command.add_option("--interval", options->interval_s, "With --watch: draw at most every so many seconds")
       ->check(CLI::Range(1, 3600))

@@ -111,5 +111,34 @@ TEST(Check, IsACommandOfTessera) {
   EXPECT_EQ(run_in_pipe("tessera", {"check", "--file", "/nowhere"}).code, 1);
 }
 
+TEST(Check, HoldsTheRecordsAgainstWhatTheAgentsGaveOut) {
+  SavedCluster saved;
+  saved.node("gpu-a", inventory_of("a", 4, 32768));
+  saved.pod("ml", "infer", "gpu-a", {.units = 8, .annotations = record(share_record({{"GPU-a-1", 8}}))});
+  const auto cluster = read_cluster({.file = saved.write()}, {});
+  ASSERT_TRUE(cluster);
+  const std::string uid = cluster->pods.front().uid;
+  const auto findings = [&](const std::string& gpu, const std::string& more) {
+    const std::string page =
+        R"({"node":"gpu-a","unit":"GiB","allocations":[{"namespace":"ml","pod":"infer","uid":")" + uid +
+        R"(","container":"main","gpus":[{"uuid":")" + gpu + R"(","mem":8}],"ids":{})" + more + "}]}";
+    std::vector<std::string> kinds;
+    for (const Finding& one :
+         check_cluster(*cluster, alloc::Unit::gib(), {{.node = "gpu-a", .body = page}}).findings) {
+      kinds.push_back(one.kind);
+    }
+    return kinds;
+  };
+  EXPECT_THAT(findings("GPU-a-1", ""), ElementsAre());
+  EXPECT_THAT(findings("GPU-a-2", ""), ElementsAre("given_elsewhere"));
+  EXPECT_THAT(findings("GPU-a-1", R"(,"held":"GPU 1 is ill")"), ElementsAre("held"));
+  const auto silent = check_cluster(*cluster, alloc::Unit::gib(),
+                                    {{.node = "gpu-a", .body = fail(ErrorCode::kDenied, "forbidden")},
+                                     {.node = "gpu-b", .body = "no JSON"}});
+  ASSERT_EQ(silent.findings.size(), 2U);
+  EXPECT_EQ(silent.findings.front().kind, "agent_silent");
+  EXPECT_FALSE(silent.findings.front().serious);
+}
+
 }  // namespace
 }  // namespace tessera::cli

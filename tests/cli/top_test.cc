@@ -104,6 +104,28 @@ TEST(TopNode, ShowsRealUseWhereItIsKnown) {
   EXPECT_THAT(text, HasSubstr("40%"));
 }
 
+TEST(Usage, IsReadFromTheAgentsMetrics) {
+  Usage usage;
+  read_usage(
+      "# HELP tessera_gpu_memory_used_bytes Memory that processes use\n"
+      "# TYPE tessera_gpu_memory_used_bytes gauge\n"
+      "tessera_gpu_memory_used_bytes{gpu=\"0\",uuid=\"GPU-a\"} 2147483648\n"
+      "tessera_gpu_utilization_ratio{gpu=\"0\",uuid=\"GPU-a\"} 0.25\n"
+      "tessera_container_gpu_memory_used_bytes{namespace=\"ml\",pod=\"p\",container=\"a\",uuid=\"GPU-a\"} "
+      "1048576\n"
+      "tessera_container_gpu_memory_used_bytes{namespace=\"ml\",pod=\"p\",container=\"b "
+      "\\\"x\\\"\",uuid=\"GPU-a\"} 1048576\n"
+      "tessera_gpu_memory_used_bytes{gpu=\"1\",uuid=\"GPU-b 7\n"
+      "tessera_gpu_memory_used_bytes{gpu=\"1\"\n"
+      "tessera_gpu_memory_used_bytes\n"
+      "other_metric 3\n",
+      usage);
+  ASSERT_EQ(usage.gpus.size(), 1U);
+  EXPECT_DOUBLE_EQ(usage.gpus.at("GPU-a").memory_mib, 2048);
+  EXPECT_DOUBLE_EQ(usage.gpus.at("GPU-a").duty_percent, 25);
+  EXPECT_DOUBLE_EQ(usage.pod_memory_mib.at("ml/p"), 2);
+}
+
 TEST(TopPod, ShowsWhatEveryPodHoldsAndWhichWait) {
   SavedCluster cluster;
   filled(cluster);

@@ -9,8 +9,8 @@ def name: .metadata.namespace + "/" + .metadata.name;
 ($nodes[0].items
  | map(select(.metadata.annotations["tessera.io/inventory"])
        | {key: .metadata.name,
-          value: (.metadata.annotations["tessera.io/inventory"] | fromjson | .gpus
-                  | map({key: .uuid, value: (.memory_mib / 1024 | floor)}) | from_entries)})
+          value: (.metadata.annotations["tessera.io/inventory"] | fromjson | {GiB: 1024, MiB: 1}[.unit] as $unit | .gpus
+                  | map({key: .uuid, value: (.memory_mib / $unit | floor)}) | from_entries)})
  | from_entries) as $total
 | [$pods[0].items[] | select(of_gpu_pod and .spec.nodeName and (.status.phase | IN("Succeeded", "Failed") | not))] as $bound
 | [$bound[] | . as $pod

@@ -142,8 +142,9 @@ measure_fgd() {
   real=$(ask /metrics | awk '$1 == "tessera_extender_memory_units" { all = $2 } $1 == "tessera_extender_memory_units_free" { free = $2 }
     END { printf "%.2f", 100 * (all - free) / all }')
   simulated=$("$TESSERA" simulate --nodes "$slice/nodes.csv" --pods "$slice/pods.csv" --policy fgd --seeds 10 --at 130 --typical recent -o json |
-    tee "$slice/simulated.json" | jq -r '[.. | objects | .allocated? // empty] | first')
-  say "fgd on $(($(wc -l <"$slice/nodes.csv") - 1)) nodes, $pods pods in order: $real% of the GPUs allocated, simulated $simulated"
+    tee "$slice/simulated.json" | jq -r '.policies[0].mean.allocated_percent["130"]')
+  say "fgd on $(($(wc -l <"$slice/nodes.csv") - 1)) nodes, $pods pods in order: $real% of the GPUs allocated, simulated $simulated%"
+  check "within 1 point of what is simulated" awk "BEGIN { d = $real - $simulated; exit !(d < 1 && d > -1) }"
 }
 
 measure_size() {
