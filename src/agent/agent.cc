@@ -1,6 +1,7 @@
 #include "agent/agent.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <map>
@@ -8,6 +9,7 @@
 #include <utility>
 
 #include "agent/allocations.h"
+#include "agent/foreign_use.h"
 #include "agent/gpu_allocator.h"
 #include "agent/gpu_plugins.h"
 #include "agent/grant_strategy.h"
@@ -37,6 +39,17 @@ namespace {
 // GPUs that were known before the restart are not called ill before the driver had a chance to answer.
 constexpr std::chrono::seconds kDriverGrace{3};
 constexpr std::chrono::seconds kLook{1};
+
+// Changes when a file is replaced.
+using FileStamp = std::pair<std::uint64_t, std::int64_t>;
+
+FileStamp stamp_of(const std::string& path) {
+  struct stat status{};
+  if (::stat(path.c_str(), &status) != 0) {
+    return {};
+  }
+  return {status.st_ino, status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec};
+}
 
 kube::EventRecorderOptions recorder_options(const std::string& node) {
   kube::EventRecorderOptions options;
@@ -97,6 +110,9 @@ struct Agent::Parts {
   Status serve();
 
   void driver_changed(const std::shared_ptr<const gpu::DriverState>& state);
+  void publish();
+  bool find_foreign();
+  void tell_node(const std::string& reason, const std::string& message);
   void pods_synced();
   void allocations_changed();
   void tell(const NodePod& pod, const std::string& reason, const std::string& message);
@@ -127,6 +143,8 @@ struct Agent::Parts {
   HealthReporter health;
   std::optional<http::Server> server;
   std::shared_ptr<const gpu::DriverState> driver_state;
+  ForeignUse foreign;
+  FileStamp checkpoint_stamp;
   bool driver_was_ready = false;
   bool serving = false;  // kubelet has been told of GPUs
   bool said_ready = false;
@@ -143,6 +161,7 @@ GpuAllocator::Edges Agent::Parts::allocator_edges() {
                  const PodName& pod, std::chrono::milliseconds deadline,
                  PodResources::Done<PodDevices> done) { pod_resources.get(pod, deadline, std::move(done)); },
       .fetch = [this](std::function<void(Status)> done) { pod_fetch.fetch(std::move(done)); },
+      .checkpoint = [this] { return Checkpoint::read(config.paths.plugin_dir()); },
       .tell = [this](const NodePod& pod, const std::string& reason,
                      const std::string& message) { tell(pod, reason, message); },
       .changed = [this] { allocations_changed(); }};
@@ -250,11 +269,62 @@ void Agent::Parts::driver_changed(const std::shared_ptr<const gpu::DriverState>&
   }
   grace.cancel();
   serving = true;
-  allocator.set_inventory(state->inventory);
-  plugins.publish();
-  node_writer.publish(state->inventory, {state->compute, state->cuda});
+  find_foreign();
+  publish();
   health.report(*state);
   inventory_file.set(state->inventory.json());
+}
+
+// The GPUs of now, to kubelet and into the node.
+void Agent::Parts::publish() {
+  const alloc::Inventory inventory = without_foreign(driver_state->inventory, foreign);
+  allocator.set_inventory(inventory);
+  plugins.publish();
+  node_writer.publish(inventory, {driver_state->compute, driver_state->cuda});
+}
+
+// Whether somebody else gives GPUs of this node out. True when that has changed.
+bool Agent::Parts::find_foreign() {
+  const Result<Checkpoint> checkpoint = Checkpoint::read(config.paths.plugin_dir());
+  if (!checkpoint) {
+    return false;
+  }
+  ForeignUse now =
+      find_foreign_use(*checkpoint, driver_state->inventory, names, [this](const std::string& uid) {
+        const NodePod* pod = pods.find(uid);
+        // A pod that the books count, as those of the original plugin, is nobody else's.
+        return pod != nullptr && allocator.decision_of(*pod).verdict == Verdict::kDecided
+                   ? std::string()
+                   : pods.name_of_any(uid);
+      });
+  if (now == foreign) {
+    return false;
+  }
+  for (const std::string& resource : now.resources) {
+    if (std::ranges::find(foreign.resources, resource) == foreign.resources.end()) {
+      tell_node(
+          "OtherDevicePlugin",
+          fmt::format("another device plugin serves the GPUs of this node as {}: pods that ask for it and "
+                      "pods of Tessera may meet on one GPU; remove that plugin, or start tessera-agent "
+                      "with --resource-whole {}",
+                      resource, resource));
+    }
+  }
+  for (const auto& [uuid, why] : now.held) {
+    if (!foreign.held.contains(uuid)) {
+      tell_node("GpuHeldElsewhere", fmt::format("GPU {} is not offered: {}", uuid, why));
+    }
+  }
+  foreign = std::move(now);
+  return true;
+}
+
+void Agent::Parts::tell_node(const std::string& reason, const std::string& message) {
+  log::warn("node", {{"reason", reason}, {"what", message}});
+  recorder.record({.about = {.kind = "Node", .name = config.node_name, .uid = config.node_name},
+                   .warning = true,
+                   .reason = reason,
+                   .message = message});
 }
 
 void Agent::Parts::pods_synced() {
@@ -302,6 +372,13 @@ std::vector<kube::ObjectReference> Agent::Parts::holders_of(const std::string& u
 // What nobody calls us for.
 void Agent::Parts::look_around() {
   health.set_hang(driver->trouble());
+  const FileStamp stamp = stamp_of(config.paths.plugin_dir() + "/" + Checkpoint::kFile);
+  if (serving && pods.is_synced() && (stamp != checkpoint_stamp || !foreign.held.empty())) {
+    checkpoint_stamp = stamp;
+    if (find_foreign()) {
+      publish();
+    }
+  }
   if (const bool ready = not_ready().empty(); ready && !std::exchange(said_ready, ready)) {
     log::info("ready",
               {{"took_ms",

@@ -292,6 +292,7 @@ void GpuAllocator::pod_ended(const std::string& uid) {
 void GpuAllocator::pods_synced() {
   allocations_.keep_only(
       [this](const std::string& uid) { return uid.starts_with(kUnknownPod) || pods_.find(uid) != nullptr; });
+  learn_from_checkpoint();
   std::vector<std::string> alive;
   to_learn_.clear();
   for (const NodePod* pod : pods_.in_bind_order()) {
@@ -309,6 +310,22 @@ void GpuAllocator::pods_synced() {
   search_.pods_changed();
   if (!learning_) {
     learn_next();
+  }
+}
+
+void GpuAllocator::learn_from_checkpoint() {
+  const Result<Checkpoint> checkpoint = edges_.checkpoint();
+  if (!checkpoint) {
+    return;
+  }
+  std::map<std::string, PodDevices> devices;
+  for (const CheckpointEntry& entry : checkpoint->given) {
+    devices[entry.pod_uid].containers[entry.container][entry.resource] = entry.ids;
+  }
+  for (const auto& [uid, held] : devices) {
+    if (const NodePod* pod = pods_.find(uid)) {
+      learn(*pod, held);
+    }
   }
 }
 

@@ -24,6 +24,7 @@
 
 #include "agent/allocations.h"
 #include "agent/asker.h"
+#include "agent/checkpoint.h"
 #include "agent/decision.h"
 #include "agent/device_kind.h"
 #include "agent/gpu_ids.h"
@@ -46,6 +47,8 @@ class GpuAllocator {
     std::function<void(const PodName&, Milliseconds, PodResources::Done<PodDevices>)> get{};
     // Brings pending pods of this node from the API server into the book; `done` on the loop.
     std::function<void(std::function<void(Status)> done)> fetch{};
+    // kubelet's checkpoint, as it is now.
+    std::function<Result<Checkpoint>()> checkpoint{};
     // Something about a pod that its owner should read (an Event). Told again, it is the same.
     std::function<void(const NodePod&, const std::string& reason, const std::string& message)> tell{};
     // What was given has changed: it wants to be kept, and held IDs may be others.
@@ -120,6 +123,11 @@ class GpuAllocator {
   void verified(const std::shared_ptr<Starting>& starting, const std::string& uid,
                 const std::string& container, const Result<PodDevices>& answer);
   void look_for_holder(const std::shared_ptr<Starting>& starting);
+  // The live pod and container that have the IDs by kubelet's checkpoint; `likely` if it is among several.
+  [[nodiscard]] std::optional<std::pair<const NodePod*, std::string>> holder_by_checkpoint(
+      const Starting& starting, const std::string& likely_uid, const std::string& likely_container) const;
+  void hand_over(const std::string& from_uid, const std::string& from_container, const NodePod& to,
+                 const std::string& to_container, const Starting& starting);
   void let_start(const std::shared_ptr<Starting>& starting, const NodePod& pod, const std::string& container);
   void finish(const std::shared_ptr<Starting>& starting, Status status);
   Status may_start(const NodePod& pod, const std::string& container);
@@ -127,6 +135,8 @@ class GpuAllocator {
   [[nodiscard]] std::string overcommitment(const NodePod& pod, const Decision& decision) const;
   void learn(const NodePod& pod, const PodDevices& devices);
   void learn_next();
+  // What the checkpoint says of pods that are here and that we have no record of.
+  void learn_from_checkpoint();
   void changed();
 
   http::EventLoop& loop_;

@@ -63,6 +63,13 @@ void GpuAllocator::start(const std::shared_ptr<Starting>& starting) {
     verify(starting, *allocation);
     return;
   }
+  if (const auto holder = holder_by_checkpoint(*starting, "", "")) {
+    PodDevices devices;
+    devices.containers[holder->second][starting->resource] = starting->ids;
+    learn(*holder->first, devices);
+    let_start(starting, *holder->first, holder->second);
+    return;
+  }
   for (const NodePod* pod : pods_.in_bind_order()) {
     starting->suspects.push_back(pod->spec.uid);
   }
@@ -112,23 +119,54 @@ void GpuAllocator::verified(const std::shared_ptr<Starting>& starting, const std
     starting->pause = loop_.after(kPause, [this, starting] { start(starting); });
     return;
   }
-  // Init containers are not in kubelet's answer, and a kubelet that has just started knows no pod: what is
-  // not told is no contradiction. Other IDs for this very container are one.
-  const auto told =
-      answer ? answer->containers.find(container)
-             : std::map<std::string, std::map<std::string, std::vector<std::string>>>::const_iterator();
-  if (answer && told != answer->containers.end()) {
-    const auto ids = told->second.find(starting->resource);
-    if (ids != told->second.end() && ids->second != starting->ids) {
-      log::warn("kubelet gave this container other IDs than we know",
-                {{"pod", pod->text()}, {"container", container}});
-      allocations_.forget(uid);
-      learn(*pod, *answer);
-      start(starting);
-      return;
+  if (answer && holds(*answer, container, starting->resource, starting->ids)) {
+    let_start(starting, *pod, container);
+    return;
+  }
+  // Init containers are not in kubelet's answer, a kubelet that has just started knows no pod, and an old one
+  // has no Get: what is not told is no contradiction. The checkpoint has the last word.
+  const auto holder = holder_by_checkpoint(*starting, uid, container);
+  if (!holder || holder->first == pod) {
+    let_start(starting, *pod, holder ? holder->second : container);
+    return;
+  }
+  log::warn("the container that starts is not the one that was served",
+            {{"pod", holder->first->text()}, {"container", holder->second}, {"served", pod->text()}});
+  hand_over(uid, container, *holder->first, holder->second, *starting);
+  let_start(starting, *holder->first, holder->second);
+}
+
+std::optional<std::pair<const NodePod*, std::string>> GpuAllocator::holder_by_checkpoint(
+    const Starting& starting, const std::string& likely_uid, const std::string& likely_container) const {
+  const Result<Checkpoint> checkpoint = edges_.checkpoint();
+  std::optional<std::pair<const NodePod*, std::string>> found;
+  if (!checkpoint) {
+    return found;
+  }
+  for (const CheckpointEntry* entry : checkpoint->holders(starting.resource, starting.ids)) {
+    const NodePod* pod = pods_.find(entry->pod_uid);
+    if (pod == nullptr) {
+      continue;
+    }
+    found = {pod, entry->container};
+    if (entry->pod_uid == likely_uid && entry->container == likely_container) {
+      break;
     }
   }
-  let_start(starting, *pod, container);
+  return found;
+}
+
+// kubelet gave to `to` what we took for the request of another pod: our guess was wrong (it can be, on a
+// kubelet without Get). The books get the truth; what the container sees is what the other was to see.
+void GpuAllocator::hand_over(const std::string& from_uid, const std::string& from_container,
+                             const NodePod& to, const std::string& to_container, const Starting& starting) {
+  const Allocation* wrong = allocations_.find(from_uid, from_container);
+  Allocation right{.pod = to.name(), .pod_uid = to.spec.uid, .container = to_container};
+  right.grants = wrong == nullptr ? std::vector<alloc::Grant>() : wrong->grants;
+  right.ids[starting.resource] = starting.ids;
+  allocations_.forget(from_uid);
+  allocations_.give(right);
+  changed();
 }
 
 // The IDs are ours and we do not know whose they are: given while the pod was unknown, or the record was

@@ -60,6 +60,9 @@ void NodePods::put(const alloc::PodSpec& pod, std::uint64_t version, bool from_w
   Result<alloc::Demand> demand = alloc::Demand::of_pod(pod, *names_);
   if (!alloc::occupies(pod) || (demand && !demand->any())) {
     remove(pod.uid);
+    if (alloc::occupies(pod)) {
+      others_[pod.uid] = pod.pod_namespace + "/" + pod.name;
+    }
     return;
   }
   if (!demand) {
@@ -81,6 +84,7 @@ void NodePods::put(const alloc::PodSpec& pod, std::uint64_t version, bool from_w
 }
 
 void NodePods::remove(const std::string& uid) {
+  others_.erase(uid);
   if (pods_.erase(uid) > 0) {
     versions_.erase(uid);
     if (events_.ended) {
@@ -99,6 +103,14 @@ const NodePod* NodePods::find(const PodName& name) const {
     return entry.second.spec.name == name.name && entry.second.spec.pod_namespace == name.pod_namespace;
   });
   return found == pods_.end() ? nullptr : &found->second;
+}
+
+std::string NodePods::name_of_any(const std::string& uid) const {
+  if (const NodePod* pod = find(uid)) {
+    return pod->text();
+  }
+  const auto found = others_.find(uid);
+  return found == others_.end() ? "" : found->second;
 }
 
 std::vector<const NodePod*> NodePods::in_bind_order() const {

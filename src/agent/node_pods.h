@@ -64,6 +64,9 @@ class NodePods final : public kube::ObjectSink {
   [[nodiscard]] const NodePod* find(const PodName& name) const;
   // In the order in which they were bound.
   [[nodiscard]] std::vector<const NodePod*> in_bind_order() const;
+  // The name of any pod of this node that has not ended, also of one that asks for no GPU of ours; empty when
+  // there is none.
+  [[nodiscard]] std::string name_of_any(const std::string& uid) const;
   [[nodiscard]] bool is_synced() const { return synced_; }
   [[nodiscard]] std::size_t size() const { return pods_.size(); }
 
@@ -75,6 +78,7 @@ class NodePods final : public kube::ObjectSink {
   alloc::PodSpec decoded_;
   std::map<std::string, NodePod, std::less<>> pods_;  // by UID
   std::map<std::string, std::uint64_t, std::less<>> versions_;
+  std::map<std::string, std::string, std::less<>> others_;  // names by UID of pods without GPUs
   bool synced_ = false;
 };
 

@@ -302,8 +302,40 @@ TEST(Allocator, KnowsAfterARestartWhatItGave) {
   EXPECT_EQ(node.allocations.all(), before);
 }
 
+TEST(Allocator, LearnsFromTheCheckpointWhatItGaveAlsoToInitContainers) {
+  Node node(gpus(4));
+  node.has_get = false;
+  const Pod pod = Pod("a").init("prepare", 2).main("main", 3).on("prepare", {{2, 2}}).on("main", {{2, 3}});
+  node.bind(pod);
+  ASSERT_TRUE(node.admit(pod));
+  const auto before = node.allocations.all();
+  ASSERT_EQ(before.size(), 2U);
+  node.restart_agent();
+  node.bind(pod);
+  node.pods->synced();
+  EXPECT_EQ(node.allocations.all(), before);
+}
+
+TEST(Allocator, FindsAWrongGuessBeforeTheContainerStarts) {
+  Node node(gpus(4));
+  node.has_get = false;
+  const Pod rejected = share("rejected", 3, 2);  // bound first, but kubelet refuses it for another reason
+  const Pod served = share("served", 3, 1);
+  node.bind(rejected);
+  node.bind(served);
+  EXPECT_EQ(sees(node.admit(served)), uuid(2)) << "bind order is all there is to go by";
+  const Status held = node.pre_start(served, "main");
+  ASSERT_FALSE(held) << "it must not start on a GPU that is not its own";
+  EXPECT_THAT(held.error().text(), HasSubstr("ml/served"));
+  EXPECT_THAT(held.error().text(), HasSubstr("delete the pod"));
+  EXPECT_EQ(node.allocations.find("uid-rejected", "main"), nullptr);
+  EXPECT_EQ(node.allocations.find("uid-served", "main")->grants.front().gpu, uuid(2))
+      << "that is what it has";
+}
+
 TEST(Allocator, LearnsFromKubeletWhatItGaveWhenTheRecordIsLost) {
   Node node(gpus(4));
+  node.has_checkpoint = false;
   const Pod running = share("running", 3, 2);
   const Pod next = share("next", 3, 1);
   node.bind(running);

@@ -128,6 +128,12 @@ class Node {
                                     done({});
                                   });
                                 },
+                            .checkpoint = [this]() -> Result<Checkpoint> {
+                              if (!has_checkpoint) {
+                                return fail(ErrorCode::kNotFound, "no checkpoint");
+                              }
+                              return checkpoint();
+                            },
                             .tell = [this](const NodePod& pod, const std::string& reason,
                                            const std::string&) { told.insert(pod.spec.name + " " + reason); },
                             .changed = [this] { saved = allocations.json(); }});
@@ -220,6 +226,20 @@ class Node {
   std::set<std::string>& used(const Pod& pod, const std::string& container) {
     return used_[pod.spec.uid + "/" + container + "/" + names.memory()];
   }
+  // What kubelet wrote down of who has what.
+  [[nodiscard]] Checkpoint checkpoint() const {
+    Checkpoint file;
+    for (const auto& [key, ids] : used_) {
+      const auto uid = key.substr(0, key.find('/'));
+      const auto rest = key.substr(uid.size() + 1);
+      const auto container = rest.substr(0, rest.find('/'));
+      file.given.push_back({.pod_uid = uid,
+                            .container = container,
+                            .resource = rest.substr(container.size() + 1),
+                            .ids = {ids.begin(), ids.end()}});
+    }
+    return file;
+  }
   // kubelet has just started: it knows no pod for a moment. Or it lost its checkpoint.
   void forget_known() { known_.clear(); }
   void settle() {
@@ -237,6 +257,7 @@ class Node {
   std::set<std::string> told;
   std::string saved;
   bool has_get = true;
+  bool has_checkpoint = true;
   bool api_away = false;
   bool prefers = true;  // kubelet asks for preferred IDs
   int gets_left = 1'000'000;

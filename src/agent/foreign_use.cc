@@ -1,0 +1,63 @@
+#include "agent/foreign_use.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "agent/gpu_ids.h"
+
+namespace tessera::agent {
+
+namespace {
+
+// The GPU whose UUID an ID begins with: NVIDIA's plugin uses the UUID, with "::2" for replicas; the original
+// of gpushare "<uuid>-_-12".
+const alloc::Gpu* gpu_of(const alloc::Inventory& inventory, const std::string& id) {
+  const auto found = std::ranges::find_if(inventory.gpus, [&](const alloc::Gpu& gpu) {
+    return !gpu.uuid.empty() && id.starts_with(gpu.uuid) &&
+           (id.size() == gpu.uuid.size() || id.compare(gpu.uuid.size(), 2, "::") == 0 ||
+            id.compare(gpu.uuid.size(), 3, "-_-") == 0);
+  });
+  return found == inventory.gpus.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+ForeignUse find_foreign_use(const Checkpoint& checkpoint, const alloc::Inventory& inventory,
+                            const alloc::ResourceNames& names,
+                            const std::function<std::string(const std::string&)>& name_of_holder) {
+  ForeignUse use;
+  for (const auto& [resource, ids] : checkpoint.registered) {
+    const bool serves =
+        std::ranges::any_of(ids, [&](const std::string& id) { return gpu_of(inventory, id) != nullptr; });
+    if (serves && !names.find(resource)) {
+      use.resources.push_back(resource);
+    }
+  }
+  for (const CheckpointEntry& entry : checkpoint.given) {
+    for (const std::string& id : entry.ids) {
+      const alloc::Gpu* gpu = GpuIds::is_ours(id) ? nullptr : gpu_of(inventory, id);
+      if (gpu == nullptr || use.held.contains(gpu->uuid)) {
+        continue;
+      }
+      if (const std::string holder = name_of_holder(entry.pod_uid); !holder.empty()) {
+        use.held[gpu->uuid] =
+            fmt::format("pod {} has it through {} of another device plugin", holder, entry.resource);
+      }
+    }
+  }
+  return use;
+}
+
+alloc::Inventory without_foreign(const alloc::Inventory& inventory, const ForeignUse& foreign) {
+  alloc::Inventory ours = inventory;
+  for (alloc::Gpu& gpu : ours.gpus) {
+    const auto held = foreign.held.find(gpu.uuid);
+    if (held != foreign.held.end() && gpu.healthy()) {
+      gpu.unhealthy = held->second;
+    }
+  }
+  return ours;
+}
+
+}  // namespace tessera::agent

@@ -1,0 +1,35 @@
+// agent/foreign_use.h
+//
+// GPUs of this node that somebody else gives out: NVIDIA's device plugin, or one that was here before us.
+// Told by kubelet's checkpoint. Pure.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "agent/checkpoint.h"
+#include "alloc/inventory.h"
+#include "alloc/names.h"
+
+namespace tessera::agent {
+
+struct ForeignUse {
+  // Resources of other plugins whose devices are GPUs of this node.
+  std::vector<std::string> resources;
+  // GPUs that a pod has through another plugin, by UUID, and how: not to be given to anybody else.
+  std::map<std::string, std::string> held;
+
+  friend bool operator==(const ForeignUse&, const ForeignUse&) = default;
+};
+
+// `name_of_holder`: the name of a pod that lives and is not in our own books; empty for all others.
+ForeignUse find_foreign_use(const Checkpoint& checkpoint, const alloc::Inventory& inventory,
+                            const alloc::ResourceNames& names,
+                            const std::function<std::string(const std::string& pod_uid)>& name_of_holder);
+
+// The inventory as others should see it: GPUs held elsewhere are not to be used.
+alloc::Inventory without_foreign(const alloc::Inventory& inventory, const ForeignUse& foreign);
+
+}  // namespace tessera::agent

@@ -1,0 +1,84 @@
+#include "agent/checkpoint.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "agent/foreign_use.h"
+
+namespace tessera::agent {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// As kubelet 1.36 writes it, shortened.
+constexpr const char* kFile = R"({"Data":{"PodDeviceEntries":[
+  {"PodUID":"b2b4","ContainerName":"main","ResourceName":"aliyun.com/gpu-mem",
+   "DeviceIDs":{"0":["ce120724-3","ce120724-2"],"1":["ce120724-9"]},"AllocResp":"ChoK"},
+  {"PodUID":"77aa","ContainerName":"cuda","ResourceName":"nvidia.com/gpu",
+   "DeviceIDs":{"-1":["GPU-71aa0000-1"]},"AllocResp":""}],
+  "RegisteredDevices":{"aliyun.com/gpu-mem":["ce120724-2"],"nvidia.com/gpu":["GPU-ce120724","GPU-71aa0000-1"],
+   "example.com/nic":["mlx5_0"]}},"Checksum":2203446223})";
+
+alloc::Inventory two_gpus() {
+  alloc::Inventory inventory;
+  inventory.gpus = {{.uuid = "GPU-ce120724", .index = 0, .model = "T4", .memory_mib = 16384},
+                    {.uuid = "GPU-71aa0000-1", .index = 1, .model = "T4", .memory_mib = 16384}};
+  return inventory;
+}
+
+TEST(Checkpoint, TellsWhoHasWhat) {
+  const auto checkpoint = Checkpoint::parse(kFile);
+  ASSERT_TRUE(checkpoint) << checkpoint.error().text();
+  ASSERT_EQ(checkpoint->given.size(), 2U);
+  EXPECT_THAT(checkpoint->given[0].ids, ElementsAre("ce120724-2", "ce120724-3", "ce120724-9"));
+  const auto holders = checkpoint->holders("aliyun.com/gpu-mem", checkpoint->given[0].ids);
+  ASSERT_EQ(holders.size(), 1U);
+  EXPECT_EQ(holders[0]->pod_uid, "b2b4");
+  EXPECT_TRUE(checkpoint->holders("aliyun.com/gpu", checkpoint->given[0].ids).empty());
+  EXPECT_TRUE(checkpoint->holders("aliyun.com/gpu-mem", {"ce120724-2"}).empty());
+}
+
+TEST(Checkpoint, TellsNothingWhenItCannotBeRead) {
+  for (
+      const char* text :
+      {"", "{}", R"({"Data":[]})", R"({"Data":{"PodDeviceEntries":[{"PodUID":1}]}})",
+       R"({"Data":{"PodDeviceEntries":[{"PodUID":"a","ContainerName":"b","ResourceName":"c","DeviceIDs":["x"]}]}})"}) {
+    EXPECT_FALSE(Checkpoint::parse(text)) << text;
+  }
+  EXPECT_EQ(Checkpoint::read("/nowhere").error().code(), ErrorCode::kNotFound);
+  EXPECT_TRUE(Checkpoint::parse(R"({"Data":{"PodDeviceEntries":null,"RegisteredDevices":null}})"));
+}
+
+TEST(ForeignUse, SeesAnotherPluginAndTheGpusItGaveOut) {
+  const auto checkpoint = Checkpoint::parse(kFile).value();
+  const ForeignUse use = find_foreign_use(checkpoint, two_gpus(), {}, [](const std::string& uid) {
+    return uid == "77aa" ? std::string("ml/legacy") : std::string();
+  });
+  EXPECT_THAT(use.resources, ElementsAre("nvidia.com/gpu"));
+  ASSERT_EQ(use.held.size(), 1U);
+  EXPECT_THAT(use.held.at("GPU-71aa0000-1"), HasSubstr("pod ml/legacy has it through nvidia.com/gpu"));
+
+  const alloc::Inventory seen = without_foreign(two_gpus(), use);
+  EXPECT_TRUE(seen.gpus[0].healthy());
+  EXPECT_FALSE(seen.gpus[1].healthy());
+}
+
+TEST(ForeignUse, DoesNotMindPodsThatHaveEnded) {
+  const auto checkpoint = Checkpoint::parse(kFile).value();
+  const ForeignUse use =
+      find_foreign_use(checkpoint, two_gpus(), {}, [](const std::string&) { return std::string(); });
+  EXPECT_TRUE(use.held.empty());
+}
+
+TEST(ForeignUse, SeesWhatAnotherPluginGaveOutUnderTheNameThatIsNowOurs) {
+  const auto checkpoint = Checkpoint::parse(kFile).value();
+  const alloc::ResourceNames names({.prefix = "aliyun.com", .whole = "nvidia.com/gpu"});
+  const ForeignUse use =
+      find_foreign_use(checkpoint, two_gpus(), names, [](const std::string&) { return std::string("ml/x"); });
+  EXPECT_TRUE(use.resources.empty());
+  EXPECT_TRUE(use.held.contains("GPU-71aa0000-1"));
+}
+
+}  // namespace
+}  // namespace tessera::agent
