@@ -12,6 +12,7 @@
 #include "cli/completion.h"
 #include "cli/inspect.h"
 #include "cli/inventory.h"
+#include "cli/man_page.h"
 #include "cli/simulate.h"
 #include "cli/top.h"
 #include "cli/topo.h"
@@ -41,6 +42,7 @@ int run(int argc, char** argv) {
   add_completion_command(app, action);
   add_inspect_command(app, action);
   add_inventory_command(app, action);
+  add_man_command(app, action);
   add_simulate_command(app, action);
   add_top_command(app, action);
   add_topo_command(app, action);

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <iostream>
 #include <memory>
 
@@ -16,9 +17,12 @@ namespace {
 constexpr std::string_view kSharesPlugin = "kubectl-inspect-gpushare";
 constexpr std::string_view kGpusPlugin = "kubectl-inspect-gpu";
 
-std::string_view base_name(std::string_view program) {
+// krew writes an underscore for the hyphens of a plugin's name.
+std::string base_name(std::string_view program) {
   const std::size_t slash = program.rfind('/');
-  return slash == std::string_view::npos ? program : program.substr(slash + 1);
+  std::string name(slash == std::string_view::npos ? program : program.substr(slash + 1));
+  std::ranges::replace(name, '_', '-');
+  return name;
 }
 
 void add_options(CLI::App& command, InspectOptions& options, const std::string& name) {
@@ -71,7 +75,7 @@ int run_now(const InspectOptions& options) {
 }  // namespace
 
 bool is_inspect_plugin(std::string_view program) {
-  const std::string_view name = base_name(program);
+  const std::string name = base_name(program);
   return name == kSharesPlugin || name == kGpusPlugin;
 }
 

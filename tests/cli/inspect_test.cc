@@ -273,5 +273,11 @@ TEST(InspectWatch, CutsWhatDoesNotFitOnTheScreen) {
   EXPECT_EQ(redrawn("a\nb\nc\n", 4), "\x1b[Ha\x1b[K\nb\x1b[K\nc\x1b[K\n\x1b[J");
 }
 
+TEST(Inspect, IsFoundUnderTheNamesThatKubectlAndKrewGiveIt) {
+  EXPECT_TRUE(is_inspect_plugin("/usr/local/bin/kubectl-inspect-gpushare"));
+  EXPECT_TRUE(is_inspect_plugin("kubectl-inspect_gpu"));
+  EXPECT_FALSE(is_inspect_plugin("/opt/kubectl-inspect-gpu/tessera"));
+}
+
 }  // namespace
 }  // namespace tessera::cli

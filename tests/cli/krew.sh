@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# The manifests for krew name the archive's own sum, and what they install exists in it.
+set -euo pipefail
+root=$(cd "$(dirname "$0")/../.." && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir -p "$work/bin"
+echo program >"$work/bin/tessera"
+tar -C "$work" -czf "$work/kubectl-tessera.tar.gz" bin/tessera
+"$root/scripts/krew-manifests" "$work/kubectl-tessera.tar.gz" https://example.invalid/t.tar.gz "$work/krew"
+sum=$(sha256sum "$work/kubectl-tessera.tar.gz" | cut -d' ' -f1)
+for name in tessera inspect-gpushare inspect-gpu; do
+  grep -qx "  name: $name" "$work/krew/$name.yaml"
+  grep -qx "      sha256: $sum" "$work/krew/$name.yaml"
+  grep -qx "      uri: https://example.invalid/t.tar.gz" "$work/krew/$name.yaml"
+done
+tar -C "$work" -czf "$work/empty.tar.gz" krew
+if "$root/scripts/krew-manifests" "$work/empty.tar.gz" u "$work/other" 2>"$work/said"; then
+  echo "an archive without the program was taken" && exit 1
+fi
+grep -q "has no bin/tessera" "$work/said"
