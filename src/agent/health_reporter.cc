@@ -75,8 +75,10 @@ void HealthReporter::set_hang(const Status& trouble) {
   }
   hang_ = hangs ? trouble.error().text() : "";
   if (hangs) {
+    log::error("driver hangs", {{"what", hang_}});
     tell_node(true, "GpuDriverHangs", hang_ + "; GPUs stay as they were last seen");
   } else {
+    log::info("driver answers again");
     tell_node(false, "GpuDriverReady", "the NVIDIA driver answers again");
   }
   if (began_) {
@@ -85,11 +87,6 @@ void HealthReporter::set_hang(const Status& trouble) {
 }
 
 void HealthReporter::tell_node(bool warning, const std::string& reason, const std::string& message) {
-  if (warning) {
-    log::warn(reason, {{"node", options_.node}, {"what", message}});
-  } else {
-    log::info(reason, {{"node", options_.node}, {"what", message}});
-  }
   // kubelet and kubectl know Events of a node under its name.
   tell_({.about = {.kind = "Node", .name = options_.node, .uid = options_.node},
          .warning = warning,
@@ -112,12 +109,14 @@ void HealthReporter::tell_change(const HealthChange& change) {
       tell_node(false, "GpuHealthy", fmt::format("{} is well and offered to pods again", gpu));
       break;
     case HealthChange::Kind::kGone:
+      log::warn("GPU is gone", {{"gpu", change.gpu.uuid}, {"index", change.gpu.index}});
       tell_node(true, "GpuGone", fmt::format("{} is no longer in this machine", gpu));
       tell_holders(change.gpu, fmt::format("{}, which this pod has, is no longer in node {}. Delete the pod "
                                            "to have it placed on another one",
                                            gpu, options_.node));
       break;
     case HealthChange::Kind::kAppeared:
+      log::info("GPU is new", {{"gpu", change.gpu.uuid}, {"index", change.gpu.index}});
       tell_node(false, "GpuAppeared", fmt::format("{} is new in this machine", gpu));
       break;
   }

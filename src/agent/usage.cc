@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 namespace tessera::agent {
@@ -13,6 +14,19 @@ void add(std::optional<std::uint32_t>& sum, std::optional<std::uint32_t> percent
   if (percent) {
     sum = std::min(sum.value_or(0) + *percent, 100U);
   }
+}
+
+// A container that asks for GPUs and of which there is no record was admitted by the plugin before us. One
+// whose name is not known yet, of a pod that does ask, may be such a one.
+bool asks_for_gpus(const std::vector<const alloc::PodSpec*>& pods, const ContainerName& who) {
+  const auto pod =
+      std::ranges::find_if(pods, [&](const alloc::PodSpec* one) { return one->uid == who.pod_uid; });
+  if (pod == pods.end()) {
+    return false;
+  }
+  const auto& all = (*pod)->containers;
+  const auto container = std::ranges::find(all, who.container, &alloc::ContainerSpec::name);
+  return container == all.end() || !container->gpu_limits.empty();
 }
 
 }  // namespace
@@ -51,6 +65,7 @@ std::vector<MemoryUse> memory_uses(const UsageSample& sample, const std::vector<
                                    const std::vector<const alloc::PodSpec*>& pods, alloc::Unit unit) {
   constexpr std::uint64_t kMib = 1U << 20U;
   std::map<std::pair<ContainerName, std::string>, MemoryUse> uses;
+  std::set<ContainerName> recorded;
   const auto use_of = [&](const ContainerName& who, const std::string& gpu) -> MemoryUse& {
     MemoryUse& use = uses[{who, gpu}];
     use.who = who;
@@ -60,6 +75,7 @@ std::vector<MemoryUse> memory_uses(const UsageSample& sample, const std::vector<
   for (const Allocation& allocation : allocations) {
     const ContainerName who{
         .pod = allocation.pod, .pod_uid = allocation.pod_uid, .container = allocation.container};
+    recorded.insert(who);
     for (const alloc::Grant& grant : allocation.grants) {
       MemoryUse& use = use_of(who, grant.gpu);
       if (grant.whole) {
@@ -73,8 +89,8 @@ std::vector<MemoryUse> memory_uses(const UsageSample& sample, const std::vector<
     const ContainerName unknown{.pod = {}, .pod_uid = used.container.pod_uid, .container = {}};
     const ContainerName who = name_of_container(pods, used.container).value_or(unknown);
     MemoryUse& use = use_of(who, used.gpu);
-    if (who.container.empty() && !who.pod.name.empty()) {
-      use.allowed_bytes.reset();  // of the pod, but not known yet of which container: nothing to judge by
+    if (!recorded.contains(who) && asks_for_gpus(pods, who)) {
+      use.allowed_bytes.reset();  // nothing to judge by
     }
     use.used_bytes += used.bytes;
     use.processes += used.processes;

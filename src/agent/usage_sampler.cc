@@ -1,8 +1,15 @@
 #include "agent/usage_sampler.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace tessera::agent {
+
+namespace {
+
+constexpr std::chrono::milliseconds kSoon{1'000};
+
+}  // namespace
 
 UsageSampler::UsageSampler(http::EventLoop& loop, UsageSamplerOptions options, Look look, OnSample on_sample)
     : loop_(loop),
@@ -24,7 +31,9 @@ void UsageSampler::answered(const std::vector<gpu::GpuLook>& looks) {
   latest_ =
       summarize(looks, [this](std::uint32_t pid) { return container_of_process(options_.proc_root, pid); });
   at_ = options_.clock->now();
-  timer_ = loop_.after(options_.every, [this] { ask(); });
+  // A driver that has just been opened knows no GPU yet.
+  const auto wait = looks.empty() ? std::min(options_.every, kSoon) : options_.every;
+  timer_ = loop_.after(wait, [this] { ask(); });
   on_sample_(latest_);
 }
 

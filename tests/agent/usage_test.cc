@@ -140,7 +140,10 @@ TEST(Summarize, GoesOnWhenOneGpuDoesNotAnswer) {
 }
 
 TEST(MemoryUses, HoldWhatIsUsedAgainstWhatWasGiven) {
-  const alloc::PodSpec pod = pod_with({{"main", "m"}, {"side", "s"}});
+  alloc::PodSpec pod = pod_with({{"main", "m"}, {"side", "s"}, {"old", "o"}, {"plain", "p"}});
+  for (const std::size_t asking : {0, 1, 2}) {
+    pod.containers[asking].gpu_limits.emplace_back(alloc::GpuResource::kMemory, Quantity::units(1));
+  }
   const std::vector<Allocation> given{
       {.pod = {"ml", "train-7"},
        .pod_uid = kUid,
@@ -151,10 +154,9 @@ TEST(MemoryUses, HoldWhatIsUsedAgainstWhatWasGiven) {
        .container = "side",
        .grants = {{.gpu = "GPU-0", .units = 1}}}};
   UsageSample sample;
-  sample.containers = {{{kUid, "m"}, "GPU-0", 2 * kGib, 1},
-                       {{kUid, "s"}, "GPU-1", kGib, 1},
-                       {{kUid, "?"}, "GPU-0", kGib, 1},
-                       {{"stranger", "x"}, "GPU-0", kGib, 1}};
+  sample.containers = {{{kUid, "m"}, "GPU-0", 2 * kGib, 1}, {{kUid, "s"}, "GPU-1", kGib, 1},
+                       {{kUid, "?"}, "GPU-0", kGib, 1},     {{kUid, "o"}, "GPU-0", kGib, 1},
+                       {{kUid, "p"}, "GPU-0", kGib, 1},     {{"stranger", "x"}, "GPU-0", kGib, 1}};
   const auto uses = memory_uses(sample, given, {&pod}, alloc::Unit::gib());
   const auto find = [&](const std::string& container, const std::string& gpu, const std::string& uid = kUid) {
     for (const MemoryUse& use : uses) {
@@ -165,13 +167,15 @@ TEST(MemoryUses, HoldWhatIsUsedAgainstWhatWasGiven) {
     ADD_FAILURE() << container << " on " << gpu;
     return MemoryUse{};
   };
-  EXPECT_EQ(uses.size(), 6U);
+  EXPECT_EQ(uses.size(), 8U);
   EXPECT_EQ(find("main", "GPU-0").allowed_bytes, 3 * kGib);
   EXPECT_EQ(find("main", "GPU-0").used_bytes, 2 * kGib);
   EXPECT_EQ(find("main", "GPU-1").allowed_bytes, std::nullopt);
-  EXPECT_EQ(find("side", "GPU-1").allowed_bytes, 0U);          // was not given that GPU
-  EXPECT_EQ(find("", "GPU-0").allowed_bytes, std::nullopt);    // kubelet has not told its ID yet
-  EXPECT_EQ(find("", "GPU-0", "stranger").allowed_bytes, 0U);  // asks for no GPU
+  EXPECT_EQ(find("side", "GPU-1").allowed_bytes, 0U);           // was not given that GPU
+  EXPECT_EQ(find("", "GPU-0").allowed_bytes, std::nullopt);     // kubelet has not told its ID yet
+  EXPECT_EQ(find("old", "GPU-0").allowed_bytes, std::nullopt);  // admitted by the plugin before us
+  EXPECT_EQ(find("plain", "GPU-0").allowed_bytes, 0U);          // asks for nothing
+  EXPECT_EQ(find("", "GPU-0", "stranger").allowed_bytes, 0U);   // asks for no GPU
   EXPECT_EQ(find("", "GPU-0", "stranger").who.pod.name, "");
 }
 
