@@ -126,8 +126,8 @@ class GpuAllocator {
   // The live pod and container that have the IDs by kubelet's checkpoint; `likely` if it is among several.
   [[nodiscard]] std::optional<std::pair<const NodePod*, std::string>> holder_by_checkpoint(
       const Starting& starting, const std::string& likely_uid, const std::string& likely_container) const;
-  void hand_over(const std::string& from_uid, const std::string& from_container, const NodePod& to,
-                 const std::string& to_container, const Starting& starting);
+  // Puts what was given to the wrong pods to those that have it.
+  void put_right();
   void let_start(const std::shared_ptr<Starting>& starting, const NodePod& pod, const std::string& container);
   void finish(const std::shared_ptr<Starting>& starting, Status status);
   Status may_start(const NodePod& pod, const std::string& container);

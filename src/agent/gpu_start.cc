@@ -132,7 +132,7 @@ void GpuAllocator::verified(const std::shared_ptr<Starting>& starting, const std
   }
   log::warn("the container that starts is not the one that was served",
             {{"pod", holder->first->text()}, {"container", holder->second}, {"served", pod->text()}});
-  hand_over(uid, container, *holder->first, holder->second, *starting);
+  put_right();
   let_start(starting, *holder->first, holder->second);
 }
 
@@ -156,16 +156,41 @@ std::optional<std::pair<const NodePod*, std::string>> GpuAllocator::holder_by_ch
   return found;
 }
 
-// kubelet gave to `to` what we took for the request of another pod: our guess was wrong (it can be, on a
-// kubelet without Get). The books get the truth; what the container sees is what the other was to see.
-void GpuAllocator::hand_over(const std::string& from_uid, const std::string& from_container,
-                             const NodePod& to, const std::string& to_container, const Starting& starting) {
-  const Allocation* wrong = allocations_.find(from_uid, from_container);
-  Allocation right{.pod = to.name(), .pod_uid = to.spec.uid, .container = to_container};
-  right.grants = wrong == nullptr ? std::vector<alloc::Grant>() : wrong->grants;
-  right.ids[starting.resource] = starting.ids;
-  allocations_.forget(from_uid);
-  allocations_.give(right);
+// kubelet gave IDs to other pods than we took to be asking: our guess was wrong, which it can be where
+// kubelet has no Get. Pods may have been mixed up in a ring, so all are looked at. What each container really
+// sees goes with its IDs.
+void GpuAllocator::put_right() {
+  const Result<Checkpoint> checkpoint = edges_.checkpoint();
+  if (!checkpoint) {
+    return;
+  }
+  std::vector<Allocation> right;
+  std::vector<std::string> wrong;  // UIDs
+  for (const Allocation& allocation : allocations_.all()) {
+    for (const auto& [resource, ids] : allocation.ids) {
+      const auto holders = checkpoint->holders(resource, ids);
+      const auto live = std::ranges::find_if(
+          holders, [this](const CheckpointEntry* entry) { return pods_.find(entry->pod_uid) != nullptr; });
+      const bool is_right =
+          live == holders.end() || std::ranges::any_of(holders, [&](const CheckpointEntry* entry) {
+            return entry->pod_uid == allocation.pod_uid;
+          });
+      if (!is_right) {
+        right.push_back({.pod = pods_.find((*live)->pod_uid)->name(),
+                         .pod_uid = (*live)->pod_uid,
+                         .container = (*live)->container,
+                         .grants = allocation.grants,
+                         .ids = {{resource, ids}}});
+        wrong.push_back(allocation.pod_uid);
+      }
+    }
+  }
+  for (const std::string& uid : wrong) {
+    allocations_.forget(uid);
+  }
+  for (const Allocation& allocation : right) {
+    allocations_.give(allocation);
+  }
   changed();
 }
 

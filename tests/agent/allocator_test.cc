@@ -333,6 +333,29 @@ TEST(Allocator, FindsAWrongGuessBeforeTheContainerStarts) {
       << "that is what it has";
 }
 
+// Three that were mixed up in a ring: each has what the next one was to have, and none may start.
+TEST(Allocator, HoldsAllThatWereMixedUp) {
+  Node node(gpus(4));
+  node.has_get = false;
+  const Pod a = share("a", 3, 0);
+  const Pod b = share("b", 3, 1);
+  const Pod c = share("c", 3, 2);
+  for (const Pod& pod : {a, b, c}) {
+    node.bind(pod);
+  }
+  EXPECT_EQ(sees(node.admit(c)), uuid(0));
+  EXPECT_EQ(sees(node.admit(a)), uuid(1));
+  EXPECT_EQ(sees(node.admit(b)), uuid(2));
+  for (int again = 0; again < 2; ++again) {
+    for (const Pod& pod : {b, a, c}) {
+      EXPECT_FALSE(node.pre_start(pod, "main")) << pod.spec.name;
+    }
+  }
+  EXPECT_EQ(node.allocations.find("uid-a", "main")->grants.front().gpu, uuid(1));
+  EXPECT_EQ(node.allocations.find("uid-b", "main")->grants.front().gpu, uuid(2));
+  EXPECT_EQ(node.allocations.find("uid-c", "main")->grants.front().gpu, uuid(0));
+}
+
 TEST(Allocator, LearnsFromKubeletWhatItGaveWhenTheRecordIsLost) {
   Node node(gpus(4));
   node.has_checkpoint = false;

@@ -11,7 +11,8 @@ BIN=$(dirname "$AGENT")
 EXTENDER_PORT=39999
 AGENT_PORT=39997
 
-# agent_cluster_start UP-ARGUMENTS...: a cluster whose scheduler asks an extender, with GPUs of MACHINE on node-a.
+# agent_cluster_start UP-ARGUMENTS...: a cluster whose scheduler asks an extender, with GPUs of MACHINE on node-a; K8S is
+# another version of Kubernetes than the usual one.
 agent_cluster_start() {
   cluster_require_or_skip
   local config program
@@ -20,7 +21,7 @@ agent_cluster_start() {
   done
   config=$(mktemp)
   "$BIN/tessera-extender" --print-scheduler-config --attach service --url "http://127.0.0.1:$EXTENDER_PORT" >"$config"
-  cluster_start --nodes 1 --scheduler-config "$config" "$@"
+  cluster_start --nodes 1 --scheduler-config "$config" ${K8S:+--k8s "$K8S"} "$@"
   rm -f "$config"
   GPUS=$S/gpus
   "$BIN/tessera-sim-machine" --machine "${MACHINE:-dgx1v}" --node node-a --dir "$GPUS" >/dev/null
@@ -82,7 +83,7 @@ kill_container() {
 }
 
 # disagreements: for every running pod with a record, what differs between the record, what its containers see, and the
-# IDs that kubelet gave (which begin as the UUID of their GPU does); and IDs that two pods hold.
+# IDs that kubelet gave by its own file (which begin as the UUID of their GPU does); and IDs that two pods hold.
 disagreements() {
   local seen=$S/tmp/seen name container
   mkdir -p "$S/tmp"
@@ -92,7 +93,8 @@ disagreements() {
     "$S/tmp/pods.json" | while read -r name container; do
     jq -cn --arg key "$name/$container" --arg sees "$(sees "$name" "$container")" '{($key): $sees}'
   done | jq -cs 'add // {}' >"$seen"
-  jq -rn --slurpfile pods "$S/tmp/pods.json" --slurpfile seen "$seen" -f "$root/tests/agent/cluster/agree.jq"
+  (in_cluster node-a cat /var/lib/kubelet/device-plugins/kubelet_internal_checkpoint) >"$S/tmp/checkpoint.json"
+  jq -rn --slurpfile pods "$S/tmp/pods.json" --slurpfile seen "$seen" --slurpfile checkpoint "$S/tmp/checkpoint.json" -f "$root/tests/agent/cluster/agree.jq"
 }
 agree() { [[ -z $(disagreements) ]]; }
 check_agreement() { wait_for 20 "$1" agree || disagreements; }
