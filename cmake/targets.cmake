@@ -107,4 +107,26 @@ function(tessera_fuzzer name)
   endif()
 endfunction()
 
+# A test on a real cluster: cluster.<name>. Two clusters at a time are what two cores bear, so each test has one of
+# two lanes; with ALONE it has both, for tests that look at the whole machine.
+function(tessera_cluster_test name)
+  cmake_parse_arguments(ARG "ALONE" "TIMEOUT;ENVIRONMENT" "COMMAND" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 600)
+  endif()
+  get_property(count GLOBAL PROPERTY tessera_cluster_tests)
+  math(EXPR count "0${count} + 1")
+  set_property(GLOBAL PROPERTY tessera_cluster_tests ${count})
+  math(EXPR lane "${count} % 2")
+  set(lanes cluster-${lane})
+  if(ARG_ALONE)
+    set(lanes "cluster-0;cluster-1")
+  endif()
+  add_test(NAME cluster.${name} COMMAND ${ARG_COMMAND})
+  # They take longest: first come, so that what is short fills the gaps.
+  set_tests_properties(cluster.${name} PROPERTIES
+    LABELS cluster SKIP_RETURN_CODE 77 TIMEOUT ${ARG_TIMEOUT} RESOURCE_LOCK "${lanes}" COST 100
+    ENVIRONMENT "${ARG_ENVIRONMENT}")
+endfunction()
+
 add_custom_target(tessera_benchmarks)
