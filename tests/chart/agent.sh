@@ -22,6 +22,7 @@ takes() { # what, values...
 }
 takes "as they are"
 takes "simulated" --set simulate.machine=dgx1v --set log.level=debug --set log.format=json
+takes "watching memory" --set agent.memory.policy=evict --set agent.memory.grace=5m --set agent.memory.slack=512Mi --set agent.sampleEvery=30s
 takes "cdi" --set agent.strategy=cdi --set agent.driverRoot=/run/nvidia/driver --set agent.subtractDriverMemory=true --set-json 'agent.xids="ignored=62;fatal=94"'
 takes "devices, other names and unit" --set agent.strategy=devices --set unit=256MiB --set resourceNames.prefix=example.com --set resourceNames.whole=nvidia.com/gpu
 
@@ -65,12 +66,16 @@ expect_match "another kubelet directory" '/var/lib/k0s/kubelet/device-plugins /v
 render
 verbs() { the "ClusterRole/tessera-agent" "[.rules[] | select(.resources | index(\"$1\")) | .verbs[]] | unique | join(\" \")"; }
 expect "reads pods and writes none" "get list watch" "$(verbs pods)"
+expect "evicts nobody" "" "$(verbs pods/eviction)"
 expect "no secrets" "" "$(verbs secrets)"
 expect "no wildcards in any role of ours" "" "$(jq -c 'select(.kind == "ClusterRole" or .kind == "Role") | .rules[] | select((.verbs + .resources + .apiGroups) | index("*"))' "$WORK/objects")"
 expect_match "a policy keeps each agent to its own node" "system:serviceaccount:tessera-system:tessera-agent" \
   "$(the ValidatingAdmissionPolicy/tessera-own-node '.spec.matchConditions[0].expression')"
 KUBE_VERSION=v1.29.0 render
 expect "1.29 has no such policies" "" "$(kinds ValidatingAdmissionPolicy)"
+
+render --set agent.memory.policy=evict
+expect "unless it is told to" create "$(verbs pods/eviction)"
 
 # Records.
 render

@@ -15,6 +15,9 @@ expect "a ServiceMonitor with the label that Prometheus looks for" prom "$(the S
 ports=$(jq -r 'select(.kind == "Service" and (.metadata.labels["app.kubernetes.io/component"] // "") != "") | .spec.ports[].name' "$WORK/objects" | sort | tr '\n' ' ')
 expect "scrapes every port there is" "$ports" "$(the ServiceMonitor/tessera '.spec.endpoints[].port' | sort | tr '\n' ' ')"
 
+expect "agents' metrics are told apart by node, containers' by their own pod" "node true" \
+  "$(the ServiceMonitor/tessera '.spec.endpoints[] | select(.port == "metrics") | "\(.relabelings[0].targetLabel) \(.honorLabels)"')"
+
 # Each metric in an alert or on the dashboard is one that a program exports.
 exported=$(grep -rhoE '"tessera_[a-z_]+"' "$CHART_ROOT/src" | tr -d '"' | sort -u)
 used() { grep -oE 'tessera_[a-z_]+' | sed -E 's/_(bucket|sum|count)$//' | sort -u; }
