@@ -22,8 +22,23 @@ chart_cluster_start() {
   mkdir -p "$S/tmp/scheduler-root/usr/local/bin"
   cp "$(tool_path kube-scheduler)" "$S/tmp/scheduler-root/usr/local/bin/"
   make_image "$SCHEDULER_IMAGE:$(tool_version kube-scheduler)" "$S/tmp/scheduler-root" "$S/tmp/scheduler.tar"
-  "$CHART_ROOT/scripts/images" build --bin "$bin" --out "$S/tmp/images" >/dev/null
-  cluster load-image "$S/tmp/scheduler.tar" "$S"/tmp/images/*.tar
+  cluster load-image "$S/tmp/scheduler.tar" "$(tessera_image "$bin")"
+}
+
+# tessera_image BIN: the archive of the image, made anew only where a program is newer.
+tessera_image() {
+  local out archive
+  out=$(dirname "$1")/images
+  mkdir -p "$out"
+  (
+    flock 9
+    archive=$(find "$out" -maxdepth 1 -name 'tessera-*.tar' -print -quit)
+    if [[ -z $archive || -n $(find "$1" "$1/../lib" "$CHART_ROOT/scripts/images" -type f -newer "$archive" -print -quit) ]]; then
+      rm -f "$out"/tessera-*.tar
+      "$CHART_ROOT/scripts/images" build --bin "$1" --out "$out" >&2
+    fi
+  ) 9>"$out/.lock"
+  find "$out" -maxdepth 1 -name 'tessera-*.tar'
 }
 
 # kube_scheduler_pod: what the chart learns the image from, as kubeadm, kind and minikube have it; a simulated node runs it.
