@@ -143,7 +143,8 @@ class DevicePlugin::Core {
       }
     }
     dropped_ = false;
-    TRY(registrar_.register_plugin(socket_name_, options_.resource, options_.register_within));
+    TRY(registrar_.register_plugin(socket_name_, options_.resource, options_.register_within,
+                                   [this] { return socket_is_there(); }));
     // Two instances that take the resource from each other get slower at it.
     quick_drops_ = now - registered_at_ < kLasting ? std::min(quick_drops_ + 1, 16U) : 0;
     registered_at_ = Clock::real().now();
@@ -156,6 +157,10 @@ class DevicePlugin::Core {
     return {};
   }
 
+  [[nodiscard]] bool socket_is_there() const {
+    return identity_of(options_.directory + "/" + socket_name_) == socket_identity_;
+  }
+
   // A server whose socket can be found. kubelet removes sockets when it starts; a socket that is gone cannot
   // be dialled, so a new server takes its place under a new name.
   Status serve() {
@@ -163,7 +168,7 @@ class DevicePlugin::Core {
     std::vector<Device> devices;
     {
       const std::lock_guard lock(mutex_);
-      if (server_ != nullptr && identity_of(options_.directory + "/" + socket_name_) == socket_identity_) {
+      if (server_ != nullptr && socket_is_there()) {
         return {};
       }
       old = std::move(server_);

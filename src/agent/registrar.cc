@@ -3,11 +3,18 @@
 #include <fmt/format.h>
 #include <grpcpp/grpcpp.h>
 
+#include <future>
 #include <mutex>
 
 #include "proto/deviceplugin_v1beta1.grpc.pb.h"
 
 namespace tessera::agent {
+
+namespace {
+
+constexpr std::chrono::milliseconds kLook{50};
+
+}  // namespace
 
 struct Registrar::Core {
   std::string socket;
@@ -23,7 +30,8 @@ Registrar::Registrar(std::string kubelet_socket) : core_(std::make_unique<Core>(
 Registrar::~Registrar() = default;
 
 Status Registrar::register_plugin(const std::string& endpoint, const std::string& resource,
-                                  std::chrono::milliseconds deadline) {
+                                  std::chrono::milliseconds deadline,
+                                  const std::function<bool()>& still_there) {
   // A channel of its own for each attempt: a shared one would wait out the backoff of the one before.
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
@@ -46,13 +54,27 @@ Status Registrar::register_plugin(const std::string& endpoint, const std::string
   request.mutable_options()->set_pre_start_required(true);
   request.mutable_options()->set_get_preferred_allocation_available(true);
   v1beta1::Empty response;
-  const grpc::Status status = stub->Register(&context, request, &response);
+  std::promise<grpc::Status> answered;
+  std::future<grpc::Status> answer = answered.get_future();
+  stub->async()->Register(&context, &request, &response,
+                          [&answered](const grpc::Status& status) { answered.set_value(status); });
+  bool removed = false;
+  while (answer.wait_for(kLook) != std::future_status::ready) {
+    if (!removed && !still_there()) {
+      removed = true;
+      context.TryCancel();
+    }
+  }
+  const grpc::Status status = answer.get();
   {
     const std::lock_guard lock(core_->mutex);
     core_->running = nullptr;
     if (core_->stopped) {
       return fail(ErrorCode::kCancelled, "registration with kubelet was given up");
     }
+  }
+  if (removed && !status.ok()) {
+    return fail(ErrorCode::kUnavailable, fmt::format("kubelet has removed our socket {}", endpoint));
   }
   if (!status.ok()) {
     return fail(ErrorCode::kUnavailable, fmt::format("kubelet ({}) does not take {}: {}", core_->socket,

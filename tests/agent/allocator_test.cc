@@ -191,6 +191,19 @@ TEST(Allocator, GivesByDecisionWhateverIdsKubeletTook) {
   EXPECT_TRUE(node.pre_start(pod, "main"));
 }
 
+// kubelet's Topology Manager may align a container to NUMA nodes and then offers IDs of those alone, whatever
+// was decided. The decision wins: the pod runs, on its own GPU, and the IDs are counted as others.
+TEST(Allocator, GivesTheDecidedGpuWhereTopologyManagerOffersOnlyOthers) {
+  Node node(gpus(4));
+  const Pod pod = share("a", 3, 3);
+  node.bind(pod);
+  node.offer_only({0, 1});
+  EXPECT_EQ(sees(node.admit(pod)), uuid(3));
+  EXPECT_THAT(node.gpus_by_ids(pod, "main"), Not(Contains(uuid(3))));
+  EXPECT_EQ(node.allocator->counts().other_ids, 1U);
+  EXPECT_TRUE(node.pre_start(pod, "main"));
+}
+
 TEST(Allocator, HoldsAnUndecidedPodSoftlyAndSaysWhatToDo) {
   Node node(gpus(2));
   const Pod pod = Pod("a").main("main", 3);

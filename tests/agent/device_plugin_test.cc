@@ -143,6 +143,18 @@ TEST_F(Plugin, TriesAgainWhenKubeletSaysAlreadyConnected) {
   EXPECT_EQ(kubelet.wait_for_devices(has_two), two_devices());
 }
 
+// Seen with a real kubelet: its start removes our socket while we register, and then it dials for 10 s, in
+// which every pod that comes is refused for good.
+TEST_F(Plugin, DoesNotWaitForAKubeletThatDialsASocketItRemoved) {
+  FakeKubelet kubelet(directory);
+  kubelet.remove_socket_at_next_registration();
+  DevicePlugin plugin(options(), kind);
+  ASSERT_TRUE(plugin.set_devices(two_devices()));
+  const auto begun = std::chrono::steady_clock::now();
+  EXPECT_EQ(kubelet.wait_for_devices(has_two), two_devices());
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, 8s);
+}
+
 TEST_F(Plugin, RegistersAgainWhenKubeletDropsItsStream) {
   FakeKubelet kubelet(directory);
   const DevicePlugin plugin(options(), kind);

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <filesystem>
 #include <stdexcept>
+#include <utility>
 
 namespace tessera::agent {
 
@@ -12,6 +13,7 @@ constexpr auto kPatience = std::chrono::seconds(20);
 
 struct FakeKubelet::Plugin {
   std::string endpoint;
+  std::string resource;
   std::shared_ptr<grpc::Channel> channel;
   std::unique_ptr<v1beta1::DevicePlugin::Stub> stub;
   grpc::ClientContext stream;
@@ -48,6 +50,11 @@ FakeKubelet::~FakeKubelet() {
   }
 }
 
+void FakeKubelet::remove_socket_at_next_registration() {
+  const std::lock_guard lock(mutex_);
+  remove_socket_ = true;
+}
+
 void FakeKubelet::refuse(int times, std::string why) {
   const std::lock_guard lock(mutex_);
   refusals_ = times;
@@ -62,9 +69,13 @@ grpc::Status FakeKubelet::Register(grpc::ServerContext* /*context*/, const v1bet
       --refusals_;
       return {grpc::StatusCode::UNKNOWN, refusal_};
     }
+    if (std::exchange(remove_socket_, false)) {
+      std::filesystem::remove(directory_ + "/" + request->endpoint());
+    }
   }
   auto plugin = std::make_shared<Plugin>();
   plugin->endpoint = request->endpoint();
+  plugin->resource = request->resource_name();
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   plugin->channel = grpc::CreateCustomChannel("unix:" + directory_ + "/" + request->endpoint(),
@@ -74,12 +85,14 @@ grpc::Status FakeKubelet::Register(grpc::ServerContext* /*context*/, const v1bet
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
   v1beta1::DevicePluginOptions options;
+  context.set_wait_for_ready(true);  // it dials for up to 10 s
   const grpc::Status status = plugin->stub->GetDevicePluginOptions(&context, {}, &options);
   if (!status.ok() || !options.pre_start_required() || !options.get_preferred_allocation_available()) {
     return {grpc::StatusCode::UNKNOWN, "cannot ask the plugin for its options: " + status.error_message()};
   }
   const std::lock_guard lock(mutex_);
   ++registrations_;
+  by_resource_.erase(plugin->resource);  // until it tells its own
   plugins_.push_back(plugin);
   watchers_.emplace_back([this, plugin] { watch(plugin); });
   changed_.notify_all();
@@ -103,7 +116,8 @@ void FakeKubelet::watch(const std::shared_ptr<Plugin>& plugin) {
       devices.push_back(std::move(device));
     }
     const std::lock_guard lock(mutex_);
-    devices_ = std::move(devices);
+    devices_ = devices;
+    by_resource_[plugin->resource] = std::move(devices);
     changed_.notify_all();
   }
   (void)reader->Finish();
@@ -115,8 +129,14 @@ void FakeKubelet::watch(const std::shared_ptr<Plugin>& plugin) {
 std::vector<Device> FakeKubelet::wait_for_devices(
     const std::function<bool(const std::vector<Device>&)>& good) {
   std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, kPatience, [&] { return good(devices_); });
-  return devices_;
+  const std::vector<Device>* found = nullptr;
+  changed_.wait_for(lock, kPatience, [&] {
+    for (const auto& [resource, devices] : by_resource_) {
+      found = good(devices) ? &devices : found;
+    }
+    return found != nullptr;
+  });
+  return found == nullptr ? devices_ : *found;
 }
 
 int FakeKubelet::wait_for_registrations(int count) {

@@ -6,6 +6,7 @@
 
 #include <condition_variable>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -26,7 +27,10 @@ class FakeKubelet final : public v1beta1::Registration::Service {
   // The next registrations are refused with this text.
   void refuse(int times, std::string why);
 
-  // Waits for a list that is good; gives the newest, good or not.
+  // The next plugin that registers finds its socket gone: kubelet's start removed it just then.
+  void remove_socket_at_next_registration();
+
+  // Waits for a list that is good, of any resource; gives the newest when none is.
   std::vector<Device> wait_for_devices(const std::function<bool(const std::vector<Device>&)>& good);
   // Waits for so many registrations in all.
   int wait_for_registrations(int count);
@@ -58,6 +62,8 @@ class FakeKubelet final : public v1beta1::Registration::Service {
   std::vector<std::shared_ptr<Plugin>> plugins_;
   std::vector<std::thread> watchers_;
   std::vector<Device> devices_;
+  std::map<std::string, std::vector<Device>> by_resource_;
+  bool remove_socket_ = false;
   int registrations_ = 0;
   int watching_ = 0;
   int refusals_ = 0;

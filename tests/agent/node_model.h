@@ -226,6 +226,15 @@ class Node {
   std::set<std::string>& used(const Pod& pod, const std::string& container) {
     return used_[pod.spec.uid + "/" + container + "/" + names.memory()];
   }
+  // kubelet offers shares of these GPUs only.
+  void offer_only(const std::set<unsigned>& which) {
+    std::set<std::string> tags;
+    for (const unsigned gpu : which) {
+      tags.insert(GpuIds().tag(uuid(gpu)));
+    }
+    std::erase_if(devices_[names.memory()],
+                  [&](const std::string& id) { return !tags.contains(id.substr(0, id.find('-'))); });
+  }
   // What kubelet wrote down of who has what.
   [[nodiscard]] Checkpoint checkpoint() const {
     Checkpoint file;

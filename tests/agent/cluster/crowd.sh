@@ -20,7 +20,7 @@ wait_for 20 "the agent is ready" agent_ready || finish
 wait_for 10 "the node has 256 shares" allocatable_is aliyun.com/gpu-mem 256 || true
 
 deployment() {
-  jq -cn --arg name "$1" --argjson count "$PODS" --argjson pod "$(share x 5)" '
+  jq -cn --arg name "$1" --argjson count "$PODS" --argjson pod "$(share x 4)" '
     {apiVersion: "apps/v1", kind: "Deployment", metadata: {name: $name},
      spec: {replicas: $count, selector: {matchLabels: {set: $name}},
             template: {metadata: {labels: {set: $name}}, spec: $pod.spec}}}'
@@ -55,6 +55,9 @@ for ((round = 1; round <= ROUNDS; round++)); do
   kubectl delete pods --all --wait=false >/dev/null
   wait_for 120 "round $round: all go" no_pods || true
 done
+say "      memory of the agent: $(awk '/VmRSS/ { print $2, $3 }' "/proc/$(pgrep -P "$AGENT_PID")/status")"
+say "      answers to kubelet since its last start, by seconds:"
+ask "$AGENT_PORT" /metrics | grep '^tessera_agent_kubelet_call_duration_seconds_bucket.*call="allocate".*gpu-mem"' | sed 's/^.*le=/      le=/' || true
 stop "$AGENT_PID"
 stop "$EXTENDER_PID"
 finish

@@ -1,0 +1,148 @@
+// The whole agent on a simulated machine under a kubelet that only asks; the API server is away, as it may be
+// when a node starts.
+#include "agent/agent.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <thread>
+
+#include "../gpu/sim_machine.h"
+#include "agent/allocations.h"
+#include "fake_kubelet.h"
+
+namespace tessera::agent {
+namespace {
+
+using gpu::SimMachine;
+
+// Of 8 GPUs with 32 GiB.
+constexpr std::size_t kShares = 256;
+
+class RunningAgent {
+ public:
+  RunningAgent(const SimMachine& machine, const std::string& kubelet_dir, const std::string& state_dir) {
+    Config config;
+    config.node_name = SimMachine::kNode;
+    config.address = "127.0.0.1";
+    config.port = 0;
+    config.log.level = log::Level::kOff;
+    config.paths.nvml_library = machine.library();
+    config.paths.sysfs_root = machine.path("sys");
+    config.paths.dev_root = machine.path("dev");
+    config.paths.kubelet_dir = kubelet_dir;
+    config.paths.state_dir = state_dir;
+    kube::ClusterAccess access;
+    access.cluster.server = "http://127.0.0.1:1";  // nobody
+    agent_ = Agent::create(loop_, config, access).value();
+    loop_.post([this] { agent_->start(); });
+    thread_ = std::thread([this] { loop_.run(); });
+  }
+  ~RunningAgent() {
+    agent_->leave();
+    loop_.stop();
+    thread_.join();
+  }
+
+  std::string not_ready() {
+    std::string missing;
+    loop_.call([&] { missing = agent_->not_ready(); });
+    return missing;
+  }
+
+ private:
+  http::EventLoop loop_;
+  std::unique_ptr<Agent> agent_;
+  std::thread thread_;
+};
+
+class AgentTest : public testing::Test {
+ protected:
+  static bool all_shares(const std::vector<Device>& list) { return list.size() == kShares; }
+  static std::function<bool(const std::vector<Device>&)> unhealthy(std::ptrdiff_t wanted) {
+    return [wanted](const std::vector<Device>& list) {
+      return all_shares(list) &&
+             std::ranges::count_if(list, [](const Device& one) { return !one.healthy; }) == wanted;
+    };
+  }
+  static std::set<std::string> ids(const std::vector<Device>& list) {
+    std::set<std::string> all;
+    for (const Device& device : list) {
+      all.insert(device.id);
+    }
+    return all;
+  }
+  [[nodiscard]] std::string plugin_dir() const { return root / "device-plugins"; }
+  [[nodiscard]] std::string state_dir() const { return root / "state"; }
+
+  TemporaryDirectory root;
+  SimMachine machine{"dgx1v"};
+};
+
+TEST_F(AgentTest, TellsKubeletItsGpusAlsoWithoutAnApiServer) {
+  FakeKubelet kubelet(plugin_dir());
+  RunningAgent agent(machine, root.path(), state_dir());
+  const auto list = kubelet.wait_for_devices(all_shares);
+  ASSERT_EQ(list.size(), kShares);
+  EXPECT_TRUE(
+      std::ranges::all_of(list, [](const Device& one) { return one.healthy && one.numa.size() == 1; }));
+  EXPECT_GE(kubelet.wait_for_registrations(3), 3) << "gpu-mem, gpu and gpu-count";
+  EXPECT_THAT(agent.not_ready(), testing::HasSubstr("pods are still being listed"));
+}
+
+TEST_F(AgentTest, MarksAllSharesOfAGpuWhileItIsIll) {
+  FakeKubelet kubelet(plugin_dir());
+  const RunningAgent agent(machine, root.path(), state_dir());
+  ASSERT_EQ(kubelet.wait_for_devices(unhealthy(0)).size(), kShares);
+  machine.control("gpus: {3: {lost: true}}");
+  const auto list = kubelet.wait_for_devices(unhealthy(32));
+  const std::string tag = machine.uuid(3).substr(4, 8);
+  for (const Device& device : list) {
+    EXPECT_EQ(device.healthy, !device.id.starts_with(tag)) << device.id;
+  }
+  machine.control("");
+  EXPECT_EQ(kubelet.wait_for_devices(unhealthy(0)).size(), kShares);
+}
+
+TEST_F(AgentTest, KeepsItsIdsWhenTheDriverCountsAnewAfterARestart) {
+  FakeKubelet kubelet(plugin_dir());
+  std::set<std::string> before;
+  {
+    const RunningAgent agent(machine, root.path(), state_dir());
+    before = ids(kubelet.wait_for_devices(all_shares));
+  }
+  ASSERT_EQ(before.size(), kShares);
+  machine.control("order: [7, 6, 5, 4, 3, 2, 1, 0]");
+  const int registered = kubelet.wait_for_registrations(3);
+  const RunningAgent agent(machine, root.path(), state_dir());
+  kubelet.wait_for_registrations(registered + 3);
+  EXPECT_EQ(ids(kubelet.wait_for_devices(all_shares)), before);
+}
+
+// A driver that does not come up after a reboot: what is known from before stays listed, and none is usable.
+TEST_F(AgentTest, ListsWhatItKnewWhenTheDriverIsAway) {
+  FakeKubelet kubelet(plugin_dir());
+  {
+    const RunningAgent agent(machine, root.path(), state_dir());
+    ASSERT_EQ(kubelet.wait_for_devices(unhealthy(0)).size(), kShares);
+  }
+  machine.control("init: driver-not-loaded");
+  const RunningAgent agent(machine, root.path(), state_dir());
+  EXPECT_EQ(kubelet.wait_for_devices(unhealthy(kShares)).size(), kShares);
+}
+
+TEST_F(AgentTest, LeavesNothingWithKubeletWhenItEnds) {
+  FakeKubelet kubelet(plugin_dir());
+  {
+    const RunningAgent agent(machine, root.path(), state_dir());
+    ASSERT_GE(kubelet.wait_for_registrations(3), 3);
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(plugin_dir())) {
+    EXPECT_EQ(entry.path().filename(), "kubelet.sock");
+  }
+}
+
+}  // namespace
+}  // namespace tessera::agent
