@@ -97,10 +97,13 @@ struct Extender::Parts {
         binder(
             client, books, {.timeout = config.bind_timeout, .most_at_once = config.binds_at_once},
             [this] { return may_act_for(); }, [this](const kube::EventNote& note) { tell(note); }),
-        service(books, binder, metrics,
-                {.not_ready = [this] { return not_ready(); },
-                 .readings = [this] { return readings(); },
-                 .tell = [this](const kube::EventNote& note) { tell(note); }}) {
+        service(
+            books, binder, metrics,
+            {.not_ready = [this] { return not_ready(); },
+             .readings = [this] { return readings(); },
+             .tell = [this](const kube::EventNote& note) { tell(note); },
+             .later = [this](std::chrono::milliseconds delay,
+                             std::function<void()> task) { return loop.after(delay, std::move(task)); }}) {
     service.set_score_step(config.score_step);
   }
 

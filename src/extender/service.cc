@@ -141,15 +141,46 @@ void Service::filter(http::Request& request, http::Reply reply) {
     return;
   }
   const Decisions::FilterSummary summary = decisions_.filter(**args, body);
+  // Where pods have to go first; a node that is too small stays too small.
+  if (summary.fit == 0 && summary.failed > 0 && look_again(request, reply)) {
+    return;
+  }
+  answer_filter(**args, summary, std::move(body), std::move(reply));
+}
+
+bool Service::look_again(http::Request& request, http::Reply& reply) {
+  const auto now = std::chrono::steady_clock::now();
+  if (!sources_.later || second_look_.pending() || now - looked_at_ < kSecondLooksApart) {
+    return false;
+  }
+  looked_at_ = now;
+  auto kept = std::make_shared<json::PaddedBuffer>(request.body().text());
+  auto to = std::make_shared<http::Reply>(std::move(reply));
+  second_look_ = sources_.later(kSecondLookAfter, [this, kept, to] {
+    const Result<const NodeArgs*> args = reader_.node_args(kept->view());
+    std::string body = to->recycled();
+    if (args) {
+      const Decisions::FilterSummary summary = decisions_.filter(**args, body);
+      answer_filter(**args, summary, std::move(body), std::move(*to));
+    } else {
+      write_filter_error(args.error().text(), body);
+      to->send({.body = std::move(body)});
+    }
+  });
+  return true;
+}
+
+void Service::answer_filter(const NodeArgs& args, const Decisions::FilterSummary& summary, std::string body,
+                            http::Reply reply) {
   metrics_.filtered(summary.fit, summary.failed, summary.hopeless);
-  const std::size_t nodes = (*args)->size();
+  const std::size_t nodes = args.size();
   if (summary.fit == 0 && nodes > 0) {
-    tell_unschedulable((*args)->pod, summary, nodes);
+    tell_unschedulable(args.pod, summary, nodes);
   }
   if (log::enabled(log::Level::kDebug)) {
-    log::debug("filter", {{"pod", (*args)->pod.pod_namespace + "/" + (*args)->pod.name},
-                          {"nodes", nodes},
-                          {"fit", summary.fit}});
+    log::debug(
+        "filter",
+        {{"pod", args.pod.pod_namespace + "/" + args.pod.name}, {"nodes", nodes}, {"fit", summary.fit}});
   }
   reply.send({.body = std::move(body)});
 }

@@ -3,6 +3,7 @@
 // The routes: which call of whom is answered by what. On the event loop's thread.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -12,6 +13,7 @@
 #include "extender/books.h"
 #include "extender/decisions.h"
 #include "extender/metrics.h"
+#include "http/event_loop.h"
 #include "http/server.h"
 
 namespace tessera::extender {
@@ -26,7 +28,15 @@ class Service {
     std::function<std::vector<Reading>()> readings;
     // Tells about a pod that fits nowhere.
     Binder::Tell tell;
+    // Runs a task in a moment; without it filter never looks twice.
+    std::function<http::Timer(std::chrono::milliseconds, std::function<void()>)> later{};
   };
+
+  // kube-scheduler tries a pod that waits again the moment it sees another go, which may be before our own
+  // watch shows that. A "no" at this moment would stand until something else happens, up to five minutes. So
+  // the first "no" in a while is thought over: what came meanwhile counts.
+  static constexpr std::chrono::milliseconds kSecondLookAfter{25};
+  static constexpr std::chrono::milliseconds kSecondLooksApart{150};
 
   // All must live longer.
   Service(Books& books, Binder& binder, Metrics& metrics, Sources sources);
@@ -42,6 +52,10 @@ class Service {
  private:
   void verb(std::string_view name, http::Request& request, http::Reply reply);
   void filter(http::Request& request, http::Reply reply);
+  // Whether a "no" is answered later instead: then `reply` is taken.
+  bool look_again(http::Request& request, http::Reply& reply);
+  void answer_filter(const NodeArgs& args, const Decisions::FilterSummary& summary, std::string body,
+                     http::Reply reply);
   void prioritize(http::Request& request, http::Reply reply);
   void preempt(http::Request& request, http::Reply reply);
   void bind(http::Request& request, http::Reply reply);
@@ -55,6 +69,8 @@ class Service {
   ArgsReader reader_;
   Decisions decisions_;
   std::int64_t score_step_ = 128;
+  http::Timer second_look_;
+  std::chrono::steady_clock::time_point looked_at_{};
 };
 
 }  // namespace tessera::extender

@@ -31,7 +31,15 @@ class ServiceTest : public ::testing::Test {
         books_, *binder_, metrics_,
         Service::Sources{.not_ready = [this] { return not_ready_; },
                          .readings = [] { return std::vector<Reading>(); },
-                         .tell = [this](const kube::EventNote& note) { events_.push_back(note); }});
+                         .tell = [this](const kube::EventNote& note) { events_.push_back(note); },
+                         .later =
+                             [this](std::chrono::milliseconds delay, std::function<void()> task) {
+                               ++second_looks_;
+                               if (meanwhile_) {
+                                 meanwhile_();
+                               }
+                               return loop_.after(delay, std::move(task));
+                             }});
     server_.emplace(http::Server::create(
                         loop_,
                         {.on_access = [this](const http::Access& answered) { metrics_.answered(answered); }},
@@ -66,6 +74,8 @@ class ServiceTest : public ::testing::Test {
   Metrics metrics_;
   std::string not_ready_;
   std::vector<kube::EventNote> events_;
+  int second_looks_ = 0;
+  std::function<void()> meanwhile_;  // happens before a second look
   std::optional<kube::Client> client_;
   std::optional<Binder> binder_;
   std::optional<Service> service_;
@@ -83,6 +93,30 @@ TEST_F(ServiceTest, VerbsAreServedUnderAllThreePrefixes) {
     EXPECT_EQ(json("POST", std::string(prefix) + "/prioritize", filter_body(8)).as_array().size(), 1U)
         << prefix;
   }
+}
+
+// It tries a pod again the moment it sees another go; our own watch may show that a moment later.
+TEST_F(ServiceTest, FilterLooksTwiceBeforeItSaysNo) {
+  const alloc::PodSpec big = alloc::testing::bound_share("big", 32, "gpu-a", 0);
+  books_.keep_pod(big);
+  meanwhile_ = [&] { books_.forget_pod(big.uid); };
+  const boost::json::value answer = json("POST", "/gpushare-scheduler/filter", filter_body(30));
+  EXPECT_EQ(answer.at("NodeNames").as_array().size(), 1U);
+  EXPECT_EQ(second_looks_, 1);
+  EXPECT_TRUE(events_.empty());
+}
+
+TEST_F(ServiceTest, FilterLooksTwiceOnlyWhereThatCanHelpAndNotTooOften) {
+  // No GPU is so large.
+  EXPECT_EQ(json("POST", "/gpushare-scheduler/filter", filter_body(40)).at("NodeNames").as_array().size(),
+            0U);
+  EXPECT_EQ(second_looks_, 0);
+  books_.keep_pod(alloc::testing::bound_share("big", 32, "gpu-a", 0));
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(json("POST", "/gpushare-scheduler/filter", filter_body(30)).at("NodeNames").as_array().size(),
+              0U);
+  }
+  EXPECT_EQ(second_looks_, 1);
 }
 
 // kube-scheduler hides the body of anything but 200.
