@@ -115,7 +115,8 @@ Annotations Inventory::legacy_annotations() const {
       const topology::Link& link = topology.link(i, j);
       const std::uint32_t a = gpus[i].index;
       const std::uint32_t b = gpus[j].index;
-      annotations[fmt::format("{}{}_{}", key::kGsocLinkPrefix, a, b)] = std::to_string(gsoc_link_number(link));
+      annotations[fmt::format("{}{}_{}", key::kGsocLinkPrefix, a, b)] =
+          std::to_string(gsoc_link_number(link));
       links[fmt::format("GPU_{}_{}_{}", topology::short_name(link), a, b)] = topology::describe(link);
     }
   }

@@ -113,7 +113,8 @@ Status Client::Core::connect_with(const Credential& credential) {
   http.timeouts.connect = options.connect_timeout;
   http.user_agent = options.user_agent;
   http.max_connections = options.max_connections;
-  // Requests come in waves, and a new connection costs more than many requests; unused ones end by themselves.
+  // Requests come in waves, and a new connection costs more than many requests; unused ones end by
+  // themselves.
   http.max_idle_connections = options.max_connections;
   const std::string where = access.context.empty()
                                 ? fmt::format("API server {}", cluster.server)
