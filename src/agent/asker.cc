@@ -128,11 +128,12 @@ void AskerSearch::go_on(const std::shared_ptr<Search>& search) {
 
 void AskerSearch::confirm(const std::shared_ptr<Search>& search, const NodePod& pod) {
   search->asking = true;
-  edges_.get(pod.name(), kGetDeadline,
-             gate_.wrap<Result<PodDevices>>([this, search, uid = pod.spec.uid](Result<PodDevices> answer) {
-               search->asking = false;
-               got(search, uid, answer);
-             }));
+  edges_.get(
+      pod.name(), kGetDeadline,
+      gate_.wrap<Result<PodDevices>>([this, search, uid = pod.spec.uid](const Result<PodDevices>& answer) {
+        search->asking = false;
+        got(search, uid, answer);
+      }));
 }
 
 void AskerSearch::got(const std::shared_ptr<Search>& search, const std::string& uid,
