@@ -20,7 +20,10 @@ using namespace std::chrono_literals;
 
 // As the chart labels them; a pod of a DaemonSet of one's own wants the same labels to be found.
 constexpr std::string_view kAgentLabels = "app.kubernetes.io/name=tessera,app.kubernetes.io/component=agent";
-constexpr std::string_view kPort = "metrics";
+// The proxy to a pod wants a number; the container gives this name to it.
+constexpr std::string_view kPortName = "metrics";
+constexpr std::int64_t kUsualPort = 39997;
+constexpr std::size_t kMostPorts = 1000;
 constexpr auto kPatience = 3s;
 constexpr std::size_t kMostBytes = 256U << 20U;
 constexpr std::size_t kMostAgents = 100'000;
@@ -30,7 +33,22 @@ struct AgentPod {
   std::string pod_namespace;
   std::string name;
   std::string node;
+  std::int64_t port = kUsualPort;
 };
+
+Result<std::int64_t> port_of(const JsonReader& spec) {
+  for (const JsonReader& container : TRY(spec.array("containers", kMostPorts))) {
+    if (!container.has("ports")) {
+      continue;
+    }
+    for (const JsonReader& port : TRY(container.array("ports", kMostPorts))) {
+      if (TRY(port.text_or("name", "")) == kPortName) {
+        return port.integer("containerPort", 1, 65535);
+      }
+    }
+  }
+  return kUsualPort;
+}
 
 Result<std::vector<AgentPod>> find_agents(kube::Client& client) {
   kube::Request request = kube::get_request(kube::pod_path("", ""));
@@ -48,7 +66,8 @@ Result<std::vector<AgentPod>> find_agents(kube::Client& client) {
     if (spec.has("nodeName") && status.has("phase") && TRY(status.text("phase")) == "Running") {
       agents.push_back({.pod_namespace = TRY(meta.text("namespace")),
                         .name = TRY(meta.text("name")),
-                        .node = TRY(spec.text("nodeName"))});
+                        .node = TRY(spec.text("nodeName")),
+                        .port = TRY(port_of(spec))});
     }
   }
   return agents;
@@ -137,7 +156,7 @@ Result<std::vector<AgentAnswer>> ask_agents(const ClusterOptions& options, std::
   for (std::size_t i = 0; i < agents.size(); ++i) {
     const AgentPod& agent = agents[i];
     kube::Request request = kube::get_request(
-        fmt::format("{}:{}/proxy/{}", kube::pod_path(agent.pod_namespace, agent.name), kPort, page));
+        fmt::format("{}:{}/proxy/{}", kube::pod_path(agent.pod_namespace, agent.name), agent.port, page));
     request.deadline = kPatience;
     request.max_attempts = 1;
     calls[i] = client.send(std::move(request), [&, i](Result<kube::Reply> reply) {
