@@ -68,7 +68,7 @@ Status read_memory(const Setting& setting, MemoryRules& rules) {
   return setting.mapping(
       {{"policy", parsed_into(rules.policy, parse_memory_policy)},
        {"grace", into(rules.grace, [](const Setting& one) { return one.duration(); })},
-       {"slack", into(rules.slack_bytes, [](const Setting& one) { return one.bytes(kMostSlack); })}});
+       {"slack", into(rules.slack_bytes, [](const Setting& one) { return one.bytes(kMostSlack, 0); })}});
 }
 
 Status read_all(const Setting& root, Config& config) {

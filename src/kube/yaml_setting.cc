@@ -65,10 +65,11 @@ Result<std::chrono::seconds> YamlSetting::seconds() const {
   return whole;
 }
 
-Result<std::size_t> YamlSetting::bytes(std::int64_t max) const {
+Result<std::size_t> YamlSetting::bytes(std::int64_t max, std::int64_t min) const {
   const Result<Quantity> quantity = Quantity::parse(TRY(text()));
-  if (!quantity || quantity->rounded_up() < 1024 || quantity->rounded_up() > max) {
-    return fail(wrong(fmt::format("must be an amount of memory from 1Ki to {}",
+  if (!quantity || quantity->rounded_up() < min || quantity->rounded_up() > max) {
+    return fail(wrong(fmt::format("must be an amount of memory from {} to {}",
+                                  Quantity::units(min, Quantity::Notation::kBinary).text(),
                                   Quantity::units(max, Quantity::Notation::kBinary).text())));
   }
   return static_cast<std::size_t>(quantity->rounded_up());

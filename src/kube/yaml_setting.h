@@ -26,8 +26,8 @@ namespace tessera::kube {
 class YamlSetting {
  public:
   // `file` must live longer.
-  YamlSetting(YAML::Node node, const std::string& file, std::string path)
-      : node_(std::move(node)), file_(&file), path_(std::move(path)) {}
+  YamlSetting(const YAML::Node& node, const std::string& file, std::string path)
+      : node_(node), file_(&file), path_(std::move(path)) {}
 
   // "agent.yaml:3: log.level is ..."
   [[nodiscard]] Error wrong(const std::string& why) const;
@@ -40,7 +40,7 @@ class YamlSetting {
   // "15s", "500ms", "2m".
   [[nodiscard]] Result<std::chrono::milliseconds> duration() const;
   [[nodiscard]] Result<std::chrono::seconds> seconds() const;
-  [[nodiscard]] Result<std::size_t> bytes(std::int64_t max) const;
+  [[nodiscard]] Result<std::size_t> bytes(std::int64_t max, std::int64_t min = 1024) const;
   // "0.0.0.0:39999", ":39999", "39999"; "[::1]:39999".
   Status endpoint(std::string& address, std::uint16_t& port) const;
 

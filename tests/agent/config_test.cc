@@ -131,6 +131,13 @@ TEST(AgentConfig, FlagsWinOverTheFileAndTheFileOverTheEnvironment) {
 }
 
 // What flags.cc writes for each flag must be a setting that config.cc reads.
+TEST(AgentConfig, NoSlackCanBeSaid) {
+  const auto config = from_flags({"--memory-slack", "0"});
+  ASSERT_TRUE(config);
+  EXPECT_EQ(config->memory.slack_bytes, 0U);
+  EXPECT_FALSE(from_yaml("memory: {slack: -1}"));
+}
+
 TEST(AgentConfig, EveryFlagIsUnderstood) {
   const auto config = from_flags({"--node-name",
                                   "n",
