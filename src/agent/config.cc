@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <unistd.h>
-#include <yaml-cpp/yaml.h>
 
 #include <array>
 #include <utility>
@@ -120,12 +119,7 @@ Status apply_environment(const Environment& environment, Config& config) {
 }
 
 Status apply_yaml(std::string_view yaml, const std::string& name, Config& config) {
-  try {
-    const YAML::Node root = YAML::Load(std::string(yaml));
-    return read_all(Setting(root, name, ""), config);
-  } catch (const YAML::Exception& error) {
-    return fail(ErrorCode::kInvalid, fmt::format("{}:{}: {}", name, error.mark.line + 1, error.msg));
-  }
+  return kube::read_settings(yaml, name, [&](const Setting& root) { return read_all(root, config); });
 }
 
 Status complete(Config& config) {

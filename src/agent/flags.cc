@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/version.h"
+#include "kube/yaml_setting.h"
 
 namespace tessera::agent {
 
@@ -66,14 +67,6 @@ constexpr Flag kFlags[] = {
     {"--state-dir", "paths: {{stateDir: {}}}", "What must survive a restart (default /var/lib/tessera)"},
 };
 
-std::string yaml_quoted(const std::string& text) {
-  std::string quoted = "'";
-  for (const char c : text) {
-    quoted += c == '\'' ? "''" : std::string(1, c);
-  }
-  return quoted + "'";
-}
-
 struct Given {
   std::string config_file;
   std::vector<std::pair<const Flag*, std::string>> flags;
@@ -87,7 +80,7 @@ Result<Config> load(const Given& given, const Environment& environment) {
     TRY(apply_yaml(yaml, given.config_file, config));
   }
   for (const auto& [flag, value] : given.flags) {
-    TRY(apply_yaml(fmt::format(fmt::runtime(flag->yaml), yaml_quoted(value)), flag->name, config));
+    TRY(apply_yaml(kube::flag_as_yaml(flag->yaml, value), flag->name, config));
   }
   TRY(complete(config));
   return config;

@@ -1,6 +1,5 @@
 // The YAML file: every key once, every mistake with its line.
 #include <fmt/format.h>
-#include <yaml-cpp/yaml.h>
 
 #include <algorithm>
 #include <array>
@@ -49,7 +48,7 @@ Status read_static_sets(const Setting& setting, Config& config) {
 Status read_typical_pod(const Setting& setting, Config& config) {
   TypicalPodSpec pod;
   bool whole = false;
-  const Status read = setting.mapping({
+  Status read = setting.mapping({
       {"memory", into(pod.units, [](const Setting& one) { return one.number(1, 1 << 24); })},
       {"gpus",
        [&](const Setting& one) -> Status {
@@ -176,12 +175,7 @@ Status read_all(const Setting& root, Config& config) {
 }  // namespace
 
 Status apply_yaml(std::string_view yaml, const std::string& name, Config& config) {
-  try {
-    const YAML::Node root = YAML::Load(std::string(yaml));
-    return read_all(Setting(root, name, ""), config);
-  } catch (const YAML::Exception& error) {
-    return fail(ErrorCode::kInvalid, fmt::format("{}:{}: {}", name, error.mark.line + 1, error.msg));
-  }
+  return kube::read_settings(yaml, name, [&](const Setting& root) { return read_all(root, config); });
 }
 
 }  // namespace tessera::extender

@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/version.h"
+#include "kube/yaml_setting.h"
 
 namespace tessera::extender {
 
@@ -40,14 +41,6 @@ struct Values {
   std::vector<std::pair<const Flag*, std::string>> flags;
 };
 
-std::string yaml_quoted(const std::string& text) {
-  std::string quoted = "'";
-  for (const char c : text) {
-    quoted += c == '\'' ? "''" : std::string(1, c);
-  }
-  return quoted + "'";
-}
-
 Result<Config> load(const Values& values, const Environment& environment) {
   Config config;
   TRY(apply_environment(environment, config));
@@ -56,7 +49,7 @@ Result<Config> load(const Values& values, const Environment& environment) {
     TRY(apply_yaml(yaml, values.config_file, config));
   }
   for (const auto& [flag, value] : values.flags) {
-    TRY(apply_yaml(fmt::format(fmt::runtime(flag->yaml), yaml_quoted(value)), flag->name, config));
+    TRY(apply_yaml(kube::flag_as_yaml(flag->yaml, value), flag->name, config));
   }
   TRY(check(config));
   return config;

@@ -139,4 +139,22 @@ YamlSetting::Reader text_into(std::string& value) {
   return into(value, [](const YamlSetting& setting) { return setting.text(); });
 }
 
+Status read_settings(std::string_view yaml, const std::string& name, const YamlSetting::Reader& read) {
+  try {
+    const YAML::Node root = YAML::Load(std::string(yaml));
+    return read(YamlSetting(root, name, ""));
+  } catch (const YAML::Exception& error) {
+    return fail(ErrorCode::kInvalid, fmt::format("{}:{}: {}", name, error.mark.line + 1, error.msg));
+  }
+}
+
+std::string flag_as_yaml(const char* form, const std::string& value) {
+  std::string quoted = "'";
+  for (const char c : value) {
+    quoted += c == '\'' ? "''" : std::string(1, c);
+  }
+  quoted += "'";
+  return fmt::format(fmt::runtime(form), quoted);
+}
+
 }  // namespace tessera::kube

@@ -66,4 +66,10 @@ YamlSetting::Reader into(Value& value, Read read) {
 
 YamlSetting::Reader text_into(std::string& value);
 
+// Reads a whole document; what is not YAML at all is told with its line, too.
+Status read_settings(std::string_view yaml, const std::string& name, const YamlSetting::Reader& read);
+
+// A flag as the document it stands for: ("policies: {{shared: {}}}", "fgd") -> "policies: {shared: 'fgd'}".
+std::string flag_as_yaml(const char* form, const std::string& value);
+
 }  // namespace tessera::kube
