@@ -27,7 +27,7 @@ Call::State::State(EventLoop& owner, ClientRequest what, ClientTimeouts limits)
       request(std::move(what)),
       timeouts(limits),
       safe(is_safe(request.method)),
-      idempotent(safe || request.method == "PUT" || request.method == "DELETE"),
+      repeatable(safe || request.may_repeat),
       gate(owner.core().io.get_executor()),
       whole_at(from_now(limits.whole)),
       watchdog(owner.core().deadlines, [this] { interrupt(late()); }) {}
@@ -173,19 +173,14 @@ void Client::Core::wake_one() {
 }
 
 void Client::Core::reap() {
-  const SteadyTime old = std::chrono::steady_clock::now() - options.keep_idle;
-  while (!idle.empty() && idle.front()->idle_since <= old) {
-    std::unique_ptr<ClientConnection> connection = std::move(idle.front());
-    idle.pop_front();
-    drop(std::move(connection));
-  }
+  close_idle(std::chrono::steady_clock::now() - options.keep_idle);
   if (!idle.empty()) {
     reaper.set(idle.front()->idle_since + options.keep_idle);
   }
 }
 
-void Client::Core::close_idle() {
-  while (!idle.empty()) {
+void Client::Core::close_idle(SteadyTime before) {
+  while (!idle.empty() && idle.front()->idle_since <= before) {
     std::unique_ptr<ClientConnection> connection = std::move(idle.front());
     idle.pop_front();
     drop(std::move(connection));

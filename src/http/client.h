@@ -20,8 +20,8 @@
 // Any status that the server sends (404, 409, 500) is an answer, not an error.
 //
 // A request on a kept-alive connection that dies before any byte of the answer is sent once more on a fresh
-// one when that is safe: the method is idempotent (GET, HEAD, PUT, DELETE, OPTIONS), or not all of it was
-// out.
+// one when that is safe: it changes nothing (GET, HEAD, OPTIONS), its maker says so (may_repeat), or not all
+// of it was out.
 //
 // Any thread may send, cancel and resume. All callbacks come on the loop's thread, one after the other.
 #pragma once
@@ -75,6 +75,9 @@ struct ClientRequest {
   std::string target = "/";
   std::vector<std::pair<std::string, std::string>> headers = {};
   std::string body = {};  // sent with Content-Length when not empty, or when the method is POST, PUT or PATCH
+  // Carrying it out twice is the same as once. PUT and DELETE alone do not say so: the second may hit what
+  // somebody else made in between.
+  bool may_repeat = false;
   // Instead of the client's.
   std::optional<ClientTimeouts> timeouts = {};
   // Of the answer; a stream has no limit.

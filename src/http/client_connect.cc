@@ -1,6 +1,8 @@
 // How a client gets a connection: name, TCP, proxy, TLS.
 #include <fmt/core.h>
+#include <netinet/tcp.h>
 #include <openssl/evp.h>
+#include <sys/socket.h>
 
 #include <boost/asio/ip/basic_resolver.hpp>
 
@@ -15,6 +17,30 @@ Error unreachable(const Url& where, const std::string& why) {
   return {ErrorCode::kUnavailable, fmt::format("cannot connect to {}: {}", where.authority(), why)};
 }
 
+// A peer that is gone without a word (a pulled cable, a lost NAT entry) would be noticed after two hours, or,
+// with data under way, after fifteen minutes.
+void notice_dead_peer(Socket& socket) {
+  const auto set = [&](int level, int option, int value) {
+    ::setsockopt(socket.native_handle(), level, option, &value, sizeof value);
+  };
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, 10);  // seconds, also the next
+  set(IPPROTO_TCP, TCP_KEEPINTVL, 3);
+  set(IPPROTO_TCP, TCP_KEEPCNT, 3);
+  set(IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(std::chrono::milliseconds(kDeadAfter).count()));
+}
+
+// A look-up cannot be broken off: the C library's call ends when it ends, on Asio's thread for it. Who has no
+// time any more leaves it behind.
+struct Lookup {
+  explicit Lookup(const Executor& executor) : resolver(executor), over(executor, SteadyTime::max()) {}
+
+  Resolver resolver;
+  SteadyTimer over;  // cancelled when there is an outcome, or nobody wants it any more
+  error_code error;
+  Resolver::results_type found;
+};
+
 // The addresses of `where`. An address as text needs no look-up, and so no thread of Asio's resolver.
 Task<Result<std::vector<tcp::endpoint>>> resolve(Call::State& call, const Executor& executor,
                                                  const Url& where) {
@@ -23,18 +49,25 @@ Task<Result<std::vector<tcp::endpoint>>> resolve(Call::State& call, const Execut
   if (!literal_error) {
     co_return std::vector<tcp::endpoint>{{address, where.port}};
   }
-  Resolver resolver(executor);
-  call.abort = [&resolver] { resolver.cancel(); };
-  const auto [error, found] = co_await resolver.async_resolve(where.host, std::to_string(where.port), kAwait);
+  const auto lookup = std::make_shared<Lookup>(executor);
+  lookup->resolver.async_resolve(where.host, std::to_string(where.port),
+                                 [lookup](const error_code& error, const Resolver::results_type& found) {
+                                   lookup->error = error;
+                                   lookup->found = found;
+                                   lookup->over.cancel();
+                                 });
+  call.abort = [&lookup] { lookup->over.cancel(); };
+  co_await lookup->over.async_wait(kAwait);
   call.abort = nullptr;
   if (call.interrupted) {
+    lookup->resolver.cancel();  // if it has not begun yet
     co_return fail(*call.interrupted);
   }
-  if (error) {
-    co_return fail(unreachable(where, error.message()));
+  if (lookup->error) {
+    co_return fail(unreachable(where, lookup->error.message()));
   }
   std::vector<tcp::endpoint> endpoints;
-  for (const auto& entry : found) {
+  for (const auto& entry : lookup->found) {
     endpoints.push_back(entry.endpoint());
   }
   co_return endpoints;
@@ -79,6 +112,7 @@ Task<Result<Socket>> Client::Core::reach(Call::State& call, const Url& where) {
       co_return fail(*call.interrupted);
     }
     if (!error) {
+      notice_dead_peer(socket);
       co_return socket;
     }
     why = gave_up ? "no answer" : error.message();

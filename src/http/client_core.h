@@ -22,6 +22,9 @@
 
 namespace tessera::http {
 
+// After so long without a sign of life from the server's kernel, ours gives a connection up.
+inline constexpr std::chrono::seconds kDeadAfter(20);
+
 struct ClientConnection {
   explicit ClientConnection(Socket socket) : stream(std::move(socket)) {}
 
@@ -44,12 +47,14 @@ struct Call::State {
   Client::OnEnd on_end;
 
   ClientResponse response;
-  bool safe = false;        // GET and the like: there is no outcome to be unsure of
-  bool idempotent = false;  // may be sent twice
-  bool sent = false;        // the last byte is out
-  bool answered = false;    // a byte of the answer has come
-  bool forgotten = false;   // the handle is gone: no callback any more
+  bool safe = false;         // GET and the like: there is no outcome to be unsure of
+  bool repeatable = false;   // may be sent twice
+  bool sent = false;         // the last byte is out
+  bool sent_before = false;  // on a connection that broke
+  bool answered = false;     // a byte of the answer has come
+  bool forgotten = false;    // the handle is gone: no callback any more
   bool paused = false;
+  bool cut_off = false;  // the kernel gave the connection up: the server's does not answer any more
   std::atomic<bool> over = false;
 
   // Why the request has to end before its time; everything that waits looks at it when it wakes up.
@@ -91,7 +96,8 @@ struct Client::Core : std::enable_shared_from_this<Client::Core> {
   void give_back(std::unique_ptr<ClientConnection> connection);
   void drop(std::unique_ptr<ClientConnection> connection);
   void reap();
-  void close_idle();
+  // Those that have not been used since `before`.
+  void close_idle(SteadyTime before = SteadyTime::max());
   void wake_one();
 
   // client_connect.cc

@@ -45,6 +45,29 @@ class AnswerBody final : public BodySink {
   Call::State& call_;
 };
 
+// Since when a connection that was given up for its silence had been silent; nothing when it ended otherwise.
+// `began`: when the request went out on it.
+std::optional<SteadyTime> silent_since(const Call::State& call, SteadyTime began) {
+  const SteadyTime now = std::chrono::steady_clock::now();
+  const bool late = call.interrupted && call.interrupted->code() != ErrorCode::kCancelled;
+  if (!call.answered) {
+    return late || call.cut_off ? std::optional(began) : std::nullopt;
+  }
+  if (call.cut_off) {
+    return now - kDeadAfter;
+  }
+  return late && now < call.whole_at ? std::optional(now - call.stage_limit) : std::nullopt;
+}
+
+// The second try of a request that was sent before: that this one did not reach the server says nothing.
+Error unsure(Error error) {
+  if (error.code() != ErrorCode::kUnavailable && error.code() != ErrorCode::kDenied) {
+    return error;
+  }
+  return {ErrorCode::kTimeout,
+          error.text() + "; it was sent before, and whether it was carried out is not known"};
+}
+
 bool is_redirect(int status) {
   return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
 }
@@ -69,6 +92,7 @@ class AnswerReader {
         co_return fail(*call_.interrupted);
       }
       if (got.error) {
+        call_.cut_off = got.error == asio::error::timed_out;
         co_return got.error == asio::error::eof
             ? ended()
             : Status(fail(call_.broken("the connection broke: " + got.error.message())));
@@ -269,15 +293,20 @@ Task<Status> Client::Core::exchange(Call::State& call, ClientConnection& connect
   if (!head) {
     co_return fail(std::move(head).error());
   }
-  call.sent = call.answered = false;
+  call.sent = call.answered = call.cut_off = false;
   call.abort = [&connection] { connection.stream.close(); };
   call.allow(call.timeouts.first_byte, "sending the request");
+  if (std::chrono::steady_clock::now() >= call.whole_at) {
+    // A process that was stopped until now must not write what was meant for a time that is over.
+    co_return fail(call.late());
+  }
   const Io written = co_await connection.stream.write(*head, call.request.body);
   call.sent = !written.error;
   if (call.interrupted) {
     co_return fail(*call.interrupted);
   }
   if (written.error) {
+    call.cut_off = written.error == asio::error::timed_out;
     co_return fail(call.broken("the connection broke: " + written.error.message()));
   }
   AnswerReader answer(call, connection);
@@ -312,6 +341,7 @@ Task<void> Client::Core::carry_out(std::shared_ptr<Call::State> call) {
       connection = *std::move(made);
     }
     bool reusable = false;
+    const SteadyTime began = std::chrono::steady_clock::now();
     status = co_await exchange(*call, *connection, reusable);
     call->abort = nullptr;
     if (reusable) {
@@ -319,10 +349,18 @@ Task<void> Client::Core::carry_out(std::shared_ptr<Call::State> call) {
     } else {
       drop(std::move(connection));
     }
+    if (const auto since = status ? std::nullopt : silent_since(*call, began)) {
+      // A path that died takes all its connections along: the next request must not find out once more.
+      close_idle(*since);
+    }
     const bool stale = !status && reused && !call->answered && !call->interrupted;
-    if (!stale || (call->sent && !call->idempotent)) {
+    if (!stale || (call->sent && !call->repeatable)) {
       break;
     }
+    call->sent_before = call->sent;
+  }
+  if (!status && call->sent_before && !call->safe) {
+    status = fail(unsure(std::move(status).error()));
   }
   if (!status && status.error().code() != ErrorCode::kCancelled) {
     status = fail(std::move(status).error().context(

@@ -72,6 +72,9 @@ struct ServerOptions {
   // What a reply in pieces may have unsent before its reader counts as too slow.
   std::size_t max_stream_backlog = 8U << 20U;
   std::function<void(const Access&)> on_access = {};
+  // Whether connections are to end after the answer that is being written: behind a balancer their peers then
+  // come back to whoever it chooses now.
+  std::function<bool()> let_go = {};
 };
 
 struct ServerStats {

@@ -89,6 +89,7 @@ Task<bool> ServerConnection::write_answer() {
   }
   // Bytes that came before our answer are a pipelined request, or the end of what the peer has to say.
   keep_ = keep_ && !core_->draining && in_.empty() && !stream_.readable();
+  keep_ = keep_ && !(core_->options.let_go && core_->options.let_go());
   build_head(response_, false);
   watchdog_.in(core_->options.write_timeout);
   const bool no_body = reader_.head_done() && reader_.head().method == "HEAD";

@@ -6,6 +6,10 @@
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
 
 #include "base/file.h"
 #include "base/log.h"
@@ -90,6 +94,23 @@ Status identify(SSL_CTX* context, const TlsIdentity& identity) {
   return {};
 }
 
+bool exists(const std::string& path) {
+  return ::access(path.c_str(), R_OK) == 0;
+}
+
+void trust_system(SSL_CTX* context, const SystemRoots& roots) {
+  SSL_CTX_set_default_verify_paths(context);
+  if (std::getenv("SSL_CERT_FILE") != nullptr || std::getenv("SSL_CERT_DIR") != nullptr ||
+      std::ranges::any_of(roots.usual, exists)) {
+    return;
+  }
+  const auto found = std::ranges::find_if(roots.elsewhere, exists);
+  if (found != roots.elsewhere.end() && SSL_CTX_load_verify_file(context, found->c_str()) != 1) {
+    log::warn("the system's root certificates cannot be read", {{"file", *found}});
+    ERR_clear_error();
+  }
+}
+
 bool is_set(const TlsIdentity& identity) {
   return !identity.certificate_pem.empty() || !identity.certificate_file.empty() ||
          !identity.key_pem.empty() || !identity.key_file.empty();
@@ -146,7 +167,15 @@ int choose_protocol(SSL* /*tls*/, const unsigned char** out, unsigned char* out_
 
 }  // namespace
 
-Result<TlsContext> make_client_context(const ClientTls& options) {
+SystemRoots SystemRoots::of_linux() {
+  return {.usual = {X509_get_default_cert_file(), X509_get_default_cert_dir()},
+          .elsewhere = {"/etc/ssl/certs/ca-certificates.crt",                   // Debian, Alpine, Arch
+                        "/etc/pki/tls/certs/ca-bundle.crt",                     // RHEL, Fedora, Amazon Linux
+                        "/etc/ssl/ca-bundle.pem",                               // SUSE
+                        "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem"}};  // RHEL without the links
+}
+
+Result<TlsContext> make_client_context(const ClientTls& options, const SystemRoots& roots) {
   TlsContext context = TRY(new_context(TLS_client_method()));
   SSL_CTX_set_alpn_protos(context.get(), kAlpn, sizeof kAlpn);
   SSL_CTX_set_default_read_buffer_len(context.get(), 64U << 10U);  // several records of a long list
@@ -154,7 +183,7 @@ Result<TlsContext> make_client_context(const ClientTls& options) {
     const Pem authorities = TRY(load(options.ca_pem, options.ca_file, "certificate authority"));
     TRY(trust(context.get(), authorities));
   } else {
-    SSL_CTX_set_default_verify_paths(context.get());
+    trust_system(context.get(), roots);
   }
   if (is_set(options.identity)) {
     TRY(identify(context.get(), options.identity));

@@ -17,8 +17,19 @@ namespace tessera::http {
 
 using TlsContext = std::shared_ptr<ssl_ctx_st>;
 
+// Where the roots are that a client trusts when it is given no authority. OpenSSL is linked in as Debian
+// built it and looks where Debian has them; where that is not there, the first of `elsewhere` is taken.
+// SSL_CERT_FILE and SSL_CERT_DIR go before both.
+struct SystemRoots {
+  std::vector<std::string> usual;
+  std::vector<std::string> elsewhere;
+
+  static SystemRoots of_linux();
+};
+
 // Fails with kInvalid, naming the file, when the material cannot be used.
-Result<TlsContext> make_client_context(const ClientTls& options);
+Result<TlsContext> make_client_context(const ClientTls& options,
+                                       const SystemRoots& roots = SystemRoots::of_linux());
 Result<TlsContext> make_server_context(const ServerTls& options);
 
 // The context for the next connection. Kubernetes rotates certificates by swapping files below a running

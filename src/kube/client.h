@@ -66,6 +66,7 @@ class [[nodiscard]] Call {
 struct StreamEnd {
   std::optional<ApiStatus> refused;
   std::optional<Error> broken;
+  bool opened = false;  // the server had agreed to it
 };
 
 class Client {

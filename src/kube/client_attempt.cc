@@ -39,7 +39,7 @@ std::chrono::milliseconds Client::Core::left(const Call::State& state) const {
 
 void Client::Core::give_up(const StatePtr& state, Error error) {
   if (state->streaming) {
-    state->end({.refused = {}, .broken = std::move(error)});
+    state->end({.refused = {}, .broken = std::move(error), .opened = false});
     return;
   }
   if (!state->request.what.empty()) {
@@ -50,6 +50,10 @@ void Client::Core::give_up(const StatePtr& state, Error error) {
 
 void Client::Core::attempt(const StatePtr& state) {
   if (state->over) {
+    return;
+  }
+  if (!state->streaming && left(*state) <= std::chrono::milliseconds(0)) {
+    give_up(state, Error(ErrorCode::kUnavailable, "not sent: the time for it is over"));
     return;
   }
   if (credentials.blocks()) {
@@ -154,6 +158,7 @@ http::ClientRequest Client::Core::http_request(Call::State& state) const {
   }
   add_impersonation(access.user.impersonate, http.headers);
   http.body = request.body;
+  http.may_repeat = request.retry.repeat == Repeat::kSafe;
   http.max_response_bytes = request.max_response_bytes;
   http.buffer = std::move(state.request.buffer);
   http::ClientTimeouts timeouts;
@@ -211,6 +216,7 @@ void Client::Core::transfer(const StatePtr& state) {
 
 void Client::Core::stream_ended(const StatePtr& state, Status status) {
   StreamEnd end;
+  end.opened = state->status == 200;
   if (state->status != 0 && state->status != 200) {
     end.refused = status_of_answer(state->status, state->refusal, state->retry_after);
     if (state->status == 401) {

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/json.hpp>
+#include <functional>
 
 #include "base/json_reader.h"
 #include "base/strings.h"
@@ -14,13 +16,38 @@ namespace tessera::kube {
 
 namespace {
 
-// What the plugin complained about, without what the kubeconfig gave it in confidence.
+constexpr std::size_t kShortestSecret = 6;
+
+// What the kubeconfig gave the plugin in confidence, by name: variables, and what follows flags. Which of
+// them are secret nobody says, so all are.
+std::vector<std::pair<std::string, std::string>> confidences(const ExecPlugin& plugin) {
+  std::vector<std::pair<std::string, std::string>> found = plugin.env;
+  std::string flag;  // that the next argument belongs to
+  for (const std::string& arg : plugin.args) {
+    const std::size_t equals = arg.find('=');
+    if (!arg.starts_with('-')) {
+      if (!flag.empty()) {
+        found.emplace_back(flag, arg);
+      }
+      flag.clear();
+    } else if (equals == std::string::npos) {
+      flag = arg;
+    } else {
+      found.emplace_back(arg.substr(0, equals), arg.substr(equals + 1));
+      flag.clear();
+    }
+  }
+  std::erase_if(found, [](const auto& entry) { return entry.second.size() < kShortestSecret; });
+  // One may begin like another.
+  std::ranges::stable_sort(found, std::greater(), [](const auto& entry) { return entry.second.size(); });
+  return found;
+}
+
+// What the plugin complained about, without that.
 std::string complaint(const ProgramOutput& output, const ExecPlugin& plugin) {
   std::string text(trim(output.err));
-  for (const auto& [name, value] : plugin.env) {
-    constexpr std::size_t kShortestSecret = 6;
-    for (std::size_t at = 0;
-         value.size() >= kShortestSecret && (at = text.find(value, at)) != std::string::npos;) {
+  for (const auto& [name, value] : confidences(plugin)) {
+    for (std::size_t at = 0; (at = text.find(value, at)) != std::string::npos;) {
       text.replace(at, value.size(), "<" + name + ">");
       at += name.size() + 2;
     }

@@ -41,10 +41,8 @@ Result<DataOrFile> data_or_file(const YamlFields& fields, const std::string& fil
   return source;
 }
 
-Result<Cluster> cluster_from(const YamlFields& fields, std::string name, const std::string& file) {
+Result<Cluster> cluster_from(const YamlFields& fields, const std::string& file) {
   Cluster cluster;
-  cluster.name = std::move(name);
-  cluster.file = file;
   cluster.server = TRY(fields.text("server"));
   cluster.tls_server_name = TRY(fields.text("tls-server-name"));
   cluster.insecure_skip_tls_verify = TRY(fields.boolean("insecure-skip-tls-verify"));
@@ -125,10 +123,8 @@ Result<Impersonation> impersonation_from(const YamlFields& fields) {
   return as;
 }
 
-Result<User> user_from(const YamlFields& fields, std::string name, const std::string& file) {
+Result<User> user_from(const YamlFields& fields, const std::string& file) {
   User user;
-  user.name = std::move(name);
-  user.file = file;
   user.client_certificate = TRY(data_or_file(fields, file, "client-certificate", "client-certificate-data"));
   user.client_key = TRY(data_or_file(fields, file, "client-key", "client-key-data"));
   if (user.client_certificate.empty() != user.client_key.empty()) {
@@ -160,10 +156,8 @@ Result<User> user_from(const YamlFields& fields, std::string name, const std::st
   return user;
 }
 
-Result<Context> context_from(const YamlFields& fields, std::string name, const std::string& file) {
+Result<Context> context_from(const YamlFields& fields, const std::string& /*file*/) {
   Context context;
-  context.name = std::move(name);
-  context.file = file;
   context.cluster = TRY(fields.text("cluster"));
   context.user = TRY(fields.text("user"));
   context.namespace_name = TRY(fields.text("namespace"));
@@ -173,7 +167,7 @@ Result<Context> context_from(const YamlFields& fields, std::string name, const s
 // The entries of `list_key`: [{name: n, <body_key>: {...}}, ...].
 template <class Entry>
 Result<std::vector<Entry>> entries(const YamlFields& root, const char* list_key, const char* body_key,
-                                   Result<Entry> (*read)(const YamlFields&, std::string, const std::string&),
+                                   Result<Entry> (*read)(const YamlFields&, const std::string&),
                                    const std::string& file) {
   std::vector<Entry> result;
   for (const YAML::Node& node : TRY(root.list(list_key))) {
@@ -185,8 +179,14 @@ Result<std::vector<Entry>> entries(const YamlFields& root, const char* list_key,
       return fail(ErrorCode::kInvalid, where + " is there twice; rename one");
     }
     const YAML::Node body = item.has(body_key) ? item.node(body_key) : YAML::Node(YAML::NodeType::Null);
-    const YamlFields fields = TRY(YamlFields::of(body, where));
-    result.push_back(TRY(read(fields, std::move(name), file)));
+    Result<Entry> entry =
+        YamlFields::of(body, where).and_then([&](const YamlFields& fields) { return read(fields, file); });
+    result.push_back(entry ? *std::move(entry) : Entry{});
+    if (!entry) {
+      result.back().unusable = std::move(entry).error();
+    }
+    result.back().name = std::move(name);
+    result.back().file = file;
   }
   return result;
 }
@@ -253,11 +253,17 @@ Result<ClusterAccess> Kubeconfig::access(std::string_view wanted) const {
     return fail(ErrorCode::kNotFound, fmt::format("{}: there is no context {} (there are: {})", where,
                                                   tessera::quoted(name), names(contexts)));
   }
+  if (context->unusable) {
+    return fail(*context->unusable);
+  }
   const std::string place = fmt::format("{}: context {}", context->file, tessera::quoted(name));
   const Cluster* cluster = find(clusters, context->cluster);
   if (cluster == nullptr) {
     return fail(ErrorCode::kNotFound, fmt::format("{}: its cluster {} does not exist (there are: {})", place,
                                                   tessera::quoted(context->cluster), names(clusters)));
+  }
+  if (cluster->unusable) {
+    return fail(*cluster->unusable);
   }
   if (cluster->server.empty()) {
     return fail(ErrorCode::kInvalid,
@@ -279,6 +285,9 @@ Result<ClusterAccess> Kubeconfig::access(std::string_view wanted) const {
     if (user == nullptr) {
       return fail(ErrorCode::kNotFound, fmt::format("{}: its user {} does not exist (there are: {})", place,
                                                     tessera::quoted(context->user), names(users)));
+    }
+    if (user->unusable) {
+      return fail(*user->unusable);
     }
     access.user = *user;
   }

@@ -29,9 +29,12 @@ struct DataOrFile {
   [[nodiscard]] Result<std::string> read() const;
 };
 
+// Clusters, users and contexts that make no sense are kept with the reason: it is told to those who want to
+// use them, and harms nobody else.
 struct Cluster {
   std::string name;
   std::string file;  // where it was read, for messages
+  std::optional<Error> unusable;
   std::string server;
   std::string tls_server_name;  // name to verify in place of the host of `server`
   bool insecure_skip_tls_verify = false;
@@ -60,6 +63,7 @@ struct Impersonation {
 struct User {
   std::string name;
   std::string file;
+  std::optional<Error> unusable;
   DataOrFile client_certificate;
   DataOrFile client_key;
   std::string token;
@@ -73,6 +77,7 @@ struct User {
 struct Context {
   std::string name;
   std::string file;
+  std::optional<Error> unusable;
   std::string cluster;
   std::string user;
   std::string namespace_name;
@@ -94,7 +99,7 @@ struct Kubeconfig {
   std::vector<Context> contexts;
 
   // Who and where `context` is, "" being the current one. kNotFound when it, its cluster or its user does not
-  // exist; the message lists what does.
+  // exist (the message lists what does), kInvalid when one of them makes no sense.
   [[nodiscard]] Result<ClusterAccess> access(std::string_view context = "") const;
 };
 

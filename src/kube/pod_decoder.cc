@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <boost/container/small_vector.hpp>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "kube/object_json.h"
+#include "kube/pod_details_reader.h"
 #include "kube/quantity_field.h"
 
 namespace tessera::kube {
@@ -27,8 +29,13 @@ struct ContainerStatus {
 // Reads one pod; lives for one call of decode_pod().
 class PodReader {
  public:
-  PodReader(const alloc::ResourceNames& names, ObjectMeta& meta, PodSpec& pod, bool container_ids)
-      : names_(names), meta_(meta), pod_(pod), container_ids_(container_ids) {}
+  PodReader(const alloc::ResourceNames& names, ObjectMeta& meta, PodSpec& pod, bool container_ids,
+            PodDetails* details)
+      : names_(names), meta_(meta), pod_(pod), container_ids_(container_ids) {
+    if (details != nullptr) {
+      details_.emplace(*details);
+    }
+  }
 
   JsonError read(JsonObject& object) {
     return each_field(object, [&](JsonKey key, JsonValue value) {
@@ -67,7 +74,10 @@ class PodReader {
       if (is(key, "annotations")) {
         return read_texts(value, pod_.annotations, annotations_, true);
       }
-      return is(key, "labels") ? read_texts(value, pod_.labels, labels_, false) : SUCCESS;
+      if (is(key, "labels")) {
+        return read_texts(value, pod_.labels, labels_, false);
+      }
+      return details_ ? details_->metadata(key, value) : SUCCESS;
     });
   }
 
@@ -77,7 +87,9 @@ class PodReader {
   JsonError read_texts(JsonValue map, alloc::Annotations& into, Seen& seen, bool annotations) {
     return each_entry(map, [&](std::string_view key, JsonValue value) -> JsonError {
       if (key != names_.count() && !(annotations && alloc::key::is_pod_annotation(key))) {
-        return SUCCESS;
+        return !details_     ? SUCCESS
+               : annotations ? details_->annotation(key, value)
+                             : details_->label(key, value);
       }
       auto entry = into.find(key);
       if (entry == into.end()) {
@@ -118,7 +130,7 @@ class PodReader {
           return read_cpu_or_memory(name, amount, pod_.overhead_cpu_milli, pod_.overhead_memory_bytes);
         });
       }
-      return SUCCESS;
+      return details_ ? details_->spec(key, value) : SUCCESS;
     });
   }
 
@@ -189,7 +201,10 @@ class PodReader {
         pod_.phase = phase_of(phase);
         return error;
       }
-      return is(key, "containerStatuses") || is(key, "initContainerStatuses") ? read_states(value) : SUCCESS;
+      if (is(key, "containerStatuses") || is(key, "initContainerStatuses")) {
+        return read_states(value);
+      }
+      return details_ ? details_->status(key, value) : SUCCESS;
     });
   }
 
@@ -210,6 +225,7 @@ class PodReader {
     return each_element(list, [&](JsonValue element) {
       std::string_view name;
       ContainerStatus status;
+      std::string message;
       const JsonError error = each_field(element, [&](JsonKey key, JsonValue value) -> JsonError {
         if (is(key, "name")) {
           return value.get_string().get(name);
@@ -217,8 +233,11 @@ class PodReader {
         if (container_ids_ && is(key, "containerID")) {
           return read_id(value, status.id);
         }
-        return is(key, "state") ? read_state(value, status.state) : SUCCESS;
+        return is(key, "state") ? read_state(value, status.state, message) : SUCCESS;
       });
+      if (details_) {
+        details_->keep_waiting(name, std::move(message));
+      }
       // The API server writes spec before status; should another not do so, the state waits for its
       // container.
       if (!set_status(name, status)) {
@@ -237,12 +256,14 @@ class PodReader {
     return error;
   }
 
-  static JsonError read_state(JsonValue value, ContainerState& state) {
-    return each_field(value, [&](JsonKey which, JsonValue) {
+  JsonError read_state(JsonValue value, ContainerState& state, std::string& message) const {
+    return each_field(value, [&](JsonKey which, JsonValue inside) -> JsonError {
       if (is(which, "running")) {
         state = ContainerState::kRunning;
       } else if (is(which, "terminated")) {
         state = ContainerState::kTerminated;
+      } else if (details_ && is(which, "waiting")) {
+        return PodDetailsReader::waiting(inside, message);
       }
       return SUCCESS;
     });
@@ -271,6 +292,7 @@ class PodReader {
   ObjectMeta& meta_;
   PodSpec& pod_;
   const bool container_ids_;
+  std::optional<PodDetailsReader> details_;  // where somebody wants them
   QuantityFields amounts_;
   std::size_t containers_ = 0;  // of pod_.containers, those that are this pod's
   std::vector<ContainerSpec> init_;
@@ -292,9 +314,9 @@ void clear(PodSpec& pod) {
 }  // namespace
 
 Status decode_pod(ObjectJson& object, const alloc::ResourceNames& names, ObjectMeta& meta, PodSpec& pod,
-                  bool container_ids) {
+                  bool container_ids, PodDetails* details) {
   clear(pod);
-  PodReader reader(names, meta, pod, container_ids);
+  PodReader reader(names, meta, pod, container_ids, details);
   const JsonError error = reader.read(object.object());
   pod.pod_namespace = meta.namespace_name;
   pod.name = meta.name;

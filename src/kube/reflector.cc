@@ -10,9 +10,9 @@ namespace tessera::kube {
 
 namespace {
 
-// A watch that lasted so long must have brought at least a bookmark. One that did not waits for versions that
-// will never come: the server was restored from a backup and counts from an earlier one.
-constexpr std::chrono::minutes kSuspiciousSilence(2);
+// One watch without a word can be a connection that died. When the next one is as silent, it waits for
+// versions that are not to come: the server was restored from a backup and counts from an earlier one.
+constexpr int kSuspiciousSilence = 2;  // times the idle limit
 
 // A watch that lasted so long was a good one: what ends it is a new trouble, not the last one again.
 constexpr std::chrono::seconds kGoodWatch(10);
@@ -52,6 +52,15 @@ void Reflector::stop() {
   running_ = false;
   call_ = {};
   timer_ = {};
+}
+
+void Reflector::relist() {
+  if (!running_) {
+    return;
+  }
+  call_ = {};
+  backoff_.reset();
+  after(std::chrono::milliseconds(0), Then::kList);
 }
 
 void Reflector::after(std::chrono::milliseconds wait, Then then) {
@@ -166,6 +175,7 @@ void Reflector::page_came(Result<Reply> reply) {
                        {"objects", tracker_.size()},
                        {"version", list_version_},
                        {"took_ms", milliseconds(client_.clock().now() - began_)}});
+  silence_ = {};
   // The backoff stays: a server that lists but ends every watch at once must not be made to list without end.
   heard();
   if (running_) {
@@ -225,6 +235,7 @@ Status Reflector::line_came(json::PaddedView text) {
     return fail(ErrorCode::kConflict, "the watch ended with an ERROR line");
   }
   anything_came_ = true;
+  silence_ = {};
   backoff_.reset();
   heard();
   ++(line.type == WatchType::kBookmark ? counts_.bookmarks : counts_.events);
@@ -242,6 +253,15 @@ void Reflector::watch_ended(StreamEnd end) {
               end.refused->retry_after.value_or(std::chrono::seconds(0)));
     return;
   }
+  const auto lasted = client_.clock().now() - began_;
+  if (end.opened && !anything_came_) {
+    silence_ += std::min<Clock::Steady::duration>(lasted, options_.idle);
+  }
+  if (silence_ >= kSuspiciousSilence * options_.idle) {
+    end_watch(Then::kList, Error(ErrorCode::kUnavailable, "the watch brings nothing, not even a bookmark"),
+              std::chrono::milliseconds(0));
+    return;
+  }
   if (end.broken) {
     end_watch(Then::kWatch, *end.broken, std::chrono::milliseconds(0));
     return;
@@ -252,12 +272,6 @@ void Reflector::watch_ended(StreamEnd end) {
     return;
   }
   // The server closed it, as it does when timeoutSeconds are over.
-  const auto lasted = client_.clock().now() - began_;
-  if (!anything_came_ && lasted > kSuspiciousSilence) {
-    end_watch(Then::kList, Error(ErrorCode::kUnavailable, "the watch brought nothing, not even a bookmark"),
-              std::chrono::milliseconds(0));
-    return;
-  }
   last_heard_ = client_.clock().now();
   const bool too_fast = !anything_came_ && lasted < std::chrono::seconds(1);
   if (!too_fast) {

@@ -37,7 +37,8 @@ struct ReflectorOptions {
   std::chrono::milliseconds page_deadline{60'000};
   // The server ends a watch after this, up to twice this (spread, so that not all clients come back at once).
   std::chrono::seconds watch_for{300};
-  // A watch on which nothing comes for so long is taken for dead. API servers send a bookmark each minute.
+  // A watch on which nothing comes for so long is taken for dead. API servers send a bookmark each minute:
+  // when the next watch is as silent, its version is not believed any more and all is listed anew.
   std::chrono::milliseconds idle{90'000};
   BackoffOptions backoff{.first = std::chrono::milliseconds(200), .cap = std::chrono::milliseconds(30'000)};
   std::size_t max_line_bytes = 8U << 20U;
@@ -64,6 +65,9 @@ class Reflector {
   ~Reflector();
 
   void start();
+  // Brings everything anew: counts().lists is higher when a list that began after this call is complete. For
+  // those who must not rely on a watch that may have been silent for a reason. Not from inside the sink.
+  void relist();
   // For good: nothing is called on the sink any more, also when the sink itself calls this.
   void stop();
 
@@ -116,6 +120,7 @@ class Reflector {
   std::size_t page_items_;
   Clock::Steady began_{};  // the list or watch under way
   bool anything_came_ = false;
+  Clock::Steady::duration silence_{};  // of watches in a row that brought nothing
   std::optional<Error> problem_;
   Clock::Steady last_heard_{};
   Counts counts_;

@@ -98,6 +98,15 @@ std::string RawConnection::read_all() {
   }
 }
 
+void RawConnection::relay_to(RawConnection& other) {
+  std::array<char, 4096> room{};
+  ssize_t got = 0;
+  while ((got = ::recv(fd_.get(), room.data(), room.size(), 0)) > 0 &&
+         other.send({room.data(), static_cast<std::size_t>(got)})) {
+  }
+  other.end_sending();
+}
+
 bool RawConnection::closed_by_peer() {
   char byte = 0;
   const ssize_t got = ::recv(fd_.get(), &byte, 1, 0);

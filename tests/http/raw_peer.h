@@ -29,6 +29,8 @@ class RawConnection {
   std::string read_exactly(std::size_t size);
   // Reads until the peer closes.
   std::string read_all();
+  // Passes on what comes until the peer closes.
+  void relay_to(RawConnection& other);
   // Whether the peer has closed, or does so in time.
   bool closed_by_peer();
   // No more from us, but still listening.

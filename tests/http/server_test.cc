@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
 #include <future>
 
@@ -39,6 +40,19 @@ TEST_F(ServerTest, AnswersAndKeepsTheConnection) {
     EXPECT_THAT(answer, EndsWith("\r\n\r\nPOST /p hello"));
   }
   EXPECT_EQ(server_->stats().accepted, 1U);
+}
+
+TEST_F(ServerTest, LetsGoOfConnectionsWhenItIsTold) {
+  std::atomic<bool> let_go = false;
+  serve({.let_go = [&] { return let_go.load(); }});
+  RawConnection peer = connect();
+  peer.send(post("one"));
+  EXPECT_THAT(read_answer(peer), Not(HasSubstr("Connection:")));
+  let_go = true;
+  peer.send(post("two"));
+  const std::string answer = read_answer(peer);
+  EXPECT_THAT(answer, HasSubstr("Connection: close\r\n"));
+  EXPECT_THAT(answer, EndsWith("POST /p two"));
 }
 
 TEST_F(ServerTest, ReadsALargeBodyWholeAndInOrder) {

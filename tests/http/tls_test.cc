@@ -1,10 +1,12 @@
 // Whom the client trusts, whom the server lets in, and what happens when certificates rotate.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <openssl/ssl.h>
 
 #include "../base/temporary_directory.h"
 #include "base/file.h"
 #include "http/client.h"
+#include "http/tls_context.h"
 #include "server_fixture.h"
 #include "test_certificates.h"
 
@@ -58,6 +60,26 @@ TEST_F(TlsTest, ReadsTheAuthorityFromAFile) {
   EXPECT_TRUE(fetch({.ca_file = file}));
 }
 
+// RHEL and its kin have no /usr/lib/ssl, where the OpenSSL that is linked in looks.
+TEST_F(TlsTest, FindsTheSystemsRootsWhereOtherDistributionsHaveThem) {
+  ::unsetenv("SSL_CERT_FILE");
+  ::unsetenv("SSL_CERT_DIR");
+  const TemporaryDirectory directory;
+  ASSERT_TRUE(write_file(directory / "bundle.crt", ca_.certificate() + other_ca_.certificate()));
+  const auto roots = [&](const std::string& usual) {
+    const auto context =
+        make_client_context({}, {.usual = {"/nonexistent/cert.pem", usual},
+                                 .elsewhere = {directory / "missing.crt", directory / "bundle.crt"}});
+    EXPECT_TRUE(context);
+    return sk_X509_OBJECT_num(X509_STORE_get0_objects(SSL_CTX_get_cert_store(context->get())));
+  };
+  const int of_this_machine = roots(directory.path());  // what OpenSSL finds by itself, if anything
+  EXPECT_EQ(roots("/nonexistent/certs"), of_this_machine + 2);
+  ::setenv("SSL_CERT_FILE", "/nonexistent/mine.pem", 1);
+  EXPECT_EQ(roots("/nonexistent/certs"), 0) << "the user decides";
+  ::unsetenv("SSL_CERT_FILE");
+}
+
 struct Distrust {
   const char* name;
   CertificateWish wish;
@@ -106,6 +128,41 @@ TEST_F(TlsTest, ExpectsTheServerNameThatItIsGiven) {
   serve({.tls = server_tls({.dns_names = {"kubernetes.default.svc"}})});
   EXPECT_TRUE(fetch({.ca_pem = ca_.certificate(), .server_name = "kubernetes.default.svc"}));
   EXPECT_FALSE(fetch({.ca_pem = ca_.certificate()}));
+}
+
+// The name is known to the proxy alone; what goes through it is for the server alone.
+TEST_F(TlsTest, ReachesAServerThroughAProxyAndVerifiesIt) {
+  serve({.tls = server_tls({.dns_names = {"kube.test"}})}, [](Request& request, Reply reply) {
+    reply.send({.body = std::string(request.body().text()) + "|" +
+                        std::string(request.headers().find("Proxy-Authorization"))});
+  });
+  RawListener listener;
+  std::string asked;
+  std::jthread proxy([&] {
+    RawConnection client = listener.accept();
+    asked = client.read_until("\r\n\r\n");
+    RawConnection upstream = RawConnection::to(server_->port());
+    client.send("HTTP/1.1 200 Connection established\r\nVia: a proxy\r\n\r\n");
+    std::jthread back([&] { upstream.relay_to(client); });
+    client.relay_to(upstream);
+  });
+  {
+    Client client =
+        Client::create(
+            loop_,
+            {.url = "https://kube.test:6443",
+             .tls = {.ca_pem = ca_.certificate()},
+             .proxy =
+                 parse_url("http://me:secret@127.0.0.1:" + std::to_string(listener.port()), true).value()})
+            .value();
+    for (const char* body : {"first", "on the same connection"}) {
+      const auto response = client.fetch({.method = "POST", .body = body});
+      ASSERT_TRUE(response) << response.error().text();
+      EXPECT_EQ(response->body.text(), std::string(body) + "|");
+    }
+  }
+  proxy.join();
+  EXPECT_THAT(asked, ::testing::StartsWith("CONNECT kube.test:6443 HTTP/1.1\r\n"));
 }
 
 TEST_F(TlsTest, SpeaksWithAnybodyOnlyWhenToldTo) {

@@ -163,6 +163,20 @@ TEST(ExecPlugin, FailsWithItsOwnWordsButWithoutTheSecretsItWasGiven) {
   EXPECT_THAT(text, Not(HasSubstr("S3CRET")));
 }
 
+TEST(ExecPlugin, DoesNotRepeatWhatFollowedItsFlags) {
+  ManualClock clock;
+  const auto credential = Credentials(with_exec("sh", {"-c", R"(echo "bad login: $*" >&2; exit 1)", "login",
+                                                       "get-token", "--client-secret=S3CRET-1", "--verbose",
+                                                       "--password", "S3CRET-12", "-v=1"}),
+                                      clock)
+                              .current();
+  ASSERT_FALSE(credential);
+  EXPECT_THAT(credential.error().text(),
+              HasSubstr("bad login: get-token --client-secret=<--client-secret> --verbose --password "
+                        "<--password> -v=1"));
+  EXPECT_THAT(credential.error().text(), Not(HasSubstr("S3CRET")));
+}
+
 TEST(ExecPlugin, SaysHowToInstallOneThatIsMissing) {
   ManualClock clock;
   const auto credential = Credentials(with_exec("tessera-no-such-plugin"), clock).current();

@@ -35,6 +35,14 @@ class PodSink : public ObjectSink {
   alloc::PodSpec pod;
 };
 
+class DetailsSink : public PodSink {
+ public:
+  Status decode(ObjectJson& object, ObjectMeta& meta) override {
+    return decode_pod(object, names, meta, pod, false, &details);
+  }
+  PodDetails details;
+};
+
 class NodeSink : public PodSink {
  public:
   Status decode(ObjectJson& object, ObjectMeta& meta) override {
@@ -126,6 +134,50 @@ TEST(PodDecoder, ReadsTheIdsOfContainersForThoseWhoWantThem) {
   PodSink without;
   ASSERT_TRUE(decode_one(kWithIds, without));
   EXPECT_EQ(without.pod.containers[1].id, "");
+}
+
+TEST(PodDecoder, ReadsDetailsForThoseWhoWantThem) {
+  constexpr const char* kWithDetails =
+      R"({"metadata":{"name":"a","namespace":"b","uid":"u","resourceVersion":"1","creationTimestamp":"2026-11-15T19:47:59Z",
+      "labels":{"app":"x","aliyun.com/gpu-count":"2"},
+      "annotations":{"tessera.io/scheduler-name":"mine","tessera.io/policy":"spread","other":"y"}},
+    "spec":{"schedulerName":"mine","nodeSelector":{"zone":"east"},"schedulingGates":[{"name":"one"},{"name":"two"}],
+      "tolerations":[{"key":"gpu","operator":"Exists","effect":"NoSchedule"},{"key":"a","operator":"Equal","value":"b"}],
+      "containers":[{"name":"x"}]},
+    "status":{"phase":"Pending","conditions":[{"type":"PodScheduled","status":"False"},{"type":"Ready","status":"False"}],
+      "containerStatuses":[{"name":"x","state":{"waiting":{"reason":"Held","message":"its GPU is ill"}}},
+                           {"name":"y","state":{"waiting":{"reason":"ContainerCreating"}}}]}})";
+  DetailsSink sink;
+  ASSERT_TRUE(decode_one(kWithDetails, sink));
+  EXPECT_THAT(sink.pod.annotations, ElementsAre(Pair("tessera.io/policy", "spread")));
+  EXPECT_THAT(sink.details.labels, ElementsAre(Pair("app", "x")));
+  EXPECT_THAT(sink.details.annotations, ElementsAre(Pair("tessera.io/scheduler-name", "mine")));
+  EXPECT_EQ(sink.details.created, "2026-11-15T19:47:59Z");
+  EXPECT_EQ(sink.details.scheduler_name, "mine");
+  EXPECT_THAT(sink.details.scheduling_gates, ElementsAre("one", "two"));
+  EXPECT_THAT(sink.details.node_selector, ElementsAre(Pair("zone", "east")));
+  EXPECT_THAT(sink.details.tolerations,
+              ElementsAre(Taint{.key = "gpu", .effect = "NoSchedule", .exists = true},
+                          Taint{.key = "a", .value = "b"}));
+  EXPECT_TRUE(sink.details.looked_at);
+  EXPECT_FALSE(sink.details.ready);
+  EXPECT_THAT(sink.details.waiting, ElementsAre(Pair("x", "its GPU is ill")));
+  ASSERT_TRUE(decode_one(kPod, sink));
+  EXPECT_EQ(sink.details.scheduler_name, "") << "nothing is left of the pod before";
+  EXPECT_FALSE(sink.details.looked_at);
+}
+
+TEST(PodDetails, TolerateAsKubernetesDoes) {
+  const Taint taint{.key = "gpu", .value = "v100", .effect = "NoSchedule"};
+  EXPECT_FALSE(tolerates({}, taint));
+  EXPECT_TRUE(tolerates({}, {.key = "gpu", .effect = "PreferNoSchedule"}))
+      << "a preference keeps nobody away";
+  EXPECT_TRUE(tolerates({{.exists = true}}, taint)) << "all taints";
+  EXPECT_TRUE(tolerates({{.key = "gpu", .exists = true}}, taint));
+  EXPECT_TRUE(tolerates({{.key = "gpu", .value = "v100"}}, taint));
+  EXPECT_FALSE(tolerates({{.key = "gpu", .value = "t4"}}, taint));
+  EXPECT_FALSE(tolerates({{.key = "gpu", .effect = "NoExecute", .exists = true}}, taint));
+  EXPECT_FALSE(tolerates({{.key = "other", .exists = true}}, taint));
 }
 
 TEST(PodDecoder, LeavesNothingOfThePodBefore) {

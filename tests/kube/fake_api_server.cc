@@ -70,7 +70,7 @@ void FakeApiServer::emit(const char* type, const std::string& name, const Thing&
       fmt::format("{{\"type\":\"{}\",\"object\":{}}}\n", type, object_json(name, thing, true));
   if (!hidden_) {
     history_[thing.version] = line;
-    write_raw(line);
+    tell(thing.version, line);
   }
 }
 
@@ -116,11 +116,21 @@ void FakeApiServer::write_raw(const std::string& bytes) {
   }
 }
 
+void FakeApiServer::tell(std::uint64_t version, const std::string& line) {
+  for (Watch& watch : watches_) {
+    if (!watch.dead && version >= watch.from) {
+      watch.stream.write(line);
+    }
+  }
+}
+
 void FakeApiServer::bookmark() {
-  write_raw(fmt::format(
-      R"({{"type":"BOOKMARK","object":{{"kind":"Thing","apiVersion":"v1","metadata":{{"resourceVersion":"{}"}}}}}})"
-      "\n",
-      version_));
+  tell(
+      version_,
+      fmt::format(
+          R"({{"type":"BOOKMARK","object":{{"kind":"Thing","apiVersion":"v1","metadata":{{"resourceVersion":"{}"}}}}}})"
+          "\n",
+          version_));
 }
 
 void FakeApiServer::stall() {
@@ -214,7 +224,7 @@ void FakeApiServer::list(const std::map<std::string, std::string>& query, http::
 
 void FakeApiServer::watch(const std::map<std::string, std::string>& query, http::Reply reply) {
   const auto from = static_cast<std::uint64_t>(*parse_int(query.at("resourceVersion")));
-  Watch opened{.stream = reply.stream({}), .dead = false};
+  Watch opened{.stream = reply.stream({}), .from = from, .dead = false};
   if (from < oldest_) {
     opened.stream.write(fmt::format("{{\"type\":\"ERROR\",\"object\":{}}}\n",
                                     status_json(410, "Expired", "too old resource version")));

@@ -72,12 +72,15 @@ class FakeApiServer {
  private:
   struct Watch {
     http::ReplyStream stream;
+    std::uint64_t from = 0;
     bool dead = false;
   };
 
   void handle(http::Request& request, http::Reply reply);
   void list(const std::map<std::string, std::string>& query, http::Reply reply);
   void watch(const std::map<std::string, std::string>& query, http::Reply reply);
+  // To the watches that have not seen `version` yet.
+  void tell(std::uint64_t version, const std::string& line);
   void emit(const char* type, const std::string& name, const Thing& thing);
   [[nodiscard]] static std::string object_json(const std::string& name, const Thing& thing, bool with_kind);
 

@@ -85,8 +85,22 @@ TEST(Kubeconfig, AnEmptyFileIsAConfigurationWithoutContexts) {
   EXPECT_THAT(config->access().error().text(), HasSubstr("current-context is not set"));
 }
 
+// What the one context there is uses.
+std::string with_user(const char* user) {
+  return fmt::format(
+      "current-context: x\ncontexts: [{{name: x, context: {{cluster: c, user: a}}}}]\n"
+      "clusters: [{{name: c, cluster: {{server: 'https://x'}}}}]\nusers: [{{name: a, user: {{{}}}}}]",
+      user);
+}
+std::string with_cluster(const char* cluster) {
+  return fmt::format(
+      "current-context: x\ncontexts: [{{name: x, context: {{cluster: c}}}}]\n"
+      "clusters: [{{name: c, cluster: {{{}}}}}]",
+      cluster);
+}
+
 struct BadCase {
-  const char* yaml;
+  std::string yaml;
   const char* message;
 };
 
@@ -110,34 +124,65 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"kind: Pod", "kind is \"Pod\", this is not a kubeconfig"},
         BadCase{"users: {a: [S3CRET", "not YAML at line 1"}, BadCase{"[1, 2]", "is not a mapping"},
         BadCase{"clusters: 3", "clusters is not a list"},
-        BadCase{"users: [{name: a, user: {client-key-data: '!S3CRET!', client-certificate-data: YQ==}}]",
+        BadCase{with_user("client-key-data: '!S3CRET!', client-certificate-data: YQ=="),
                 "users \"a\".client-key-data is not base64"},
-        BadCase{"users: [{name: a, user: {client-key: k}}]", "client-certificate is missing"},
-        BadCase{"users: [{name: a, user: {token: S3CRET, username: u, password: S3CRET}}]",
+        BadCase{with_user("client-key: k"), "client-certificate is missing"},
+        BadCase{with_user("token: S3CRET, username: u, password: S3CRET"),
                 "more than one of token, username and exec"},
-        BadCase{"users: [{name: a, user: {auth-provider: {name: gcp}}}]", "use an exec plugin"},
-        BadCase{"users: [{name: a, user: {token: {S3CRET: 1}}}]", "users \"a\".token is not text"},
+        BadCase{with_user("auth-provider: {name: gcp}"), "use an exec plugin"},
+        BadCase{with_user("token: {S3CRET: 1}"), "users \"a\".token is not text"},
         BadCase{"users: [{name: a}, {name: a}]", "users \"a\" is there twice; rename one"},
-        BadCase{"users: [{name: a, user: {as-groups: [g]}}]", "as is missing"},
-        BadCase{"users: [{name: a, user: {exec: {apiVersion: client.authentication.k8s.io/v1alpha1}}}]",
+        BadCase{with_user("as-groups: [g]"), "as is missing"},
+        BadCase{with_user("exec: {apiVersion: client.authentication.k8s.io/v1alpha1}"),
                 "use client.authentication.k8s.io/v1 or v1beta1"},
-        BadCase{"users: [{name: a, user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: c}}}]",
+        BadCase{with_user("exec: {apiVersion: client.authentication.k8s.io/v1, command: c}"),
                 "interactiveMode is \"\"; write Never or IfAvailable"},
-        BadCase{"users: [{name: a, user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: c, "
-                "interactiveMode: Always}}}]",
+        BadCase{with_user("exec: {apiVersion: client.authentication.k8s.io/v1, command: c, interactiveMode: "
+                          "Always}"),
                 "without a terminal"},
         BadCase{"current-context: a\ncontexts: [{name: a, context: {cluster: c}}]",
                 "its cluster \"c\" does not exist (there are: none)"},
-        BadCase{"current-context: a\ncontexts: [{name: a, context: {cluster: c}}]\nclusters: [{name: c}]",
-                "cluster \"c\" has no server"},
+        BadCase{"current-context: a\ncontexts: [{name: a, context: [S3CRET]}]",
+                "contexts \"a\" is not a mapping"},
+        BadCase{with_cluster(""), "cluster \"c\" has no server"},
         BadCase{"current-context: a\ncontexts: [{name: a, context: {cluster: c, user: u}}]\n"
                 "clusters: [{name: c, cluster: {server: 'https://x'}}]",
                 "its user \"u\" does not exist"},
-        BadCase{"current-context: a\ncontexts: [{name: a, context: {cluster: c}}]\n"
-                "clusters: [{name: c, cluster: {server: 'https://x', insecure-skip-tls-verify: true, "
-                "certificate-authority: ca}}]",
-                "has a certificate-authority and insecure-skip-tls-verify"},
-        BadCase{"clusters: [{name: c, cluster: {insecure-skip-tls-verify: maybe}}]", "write true or false"}));
+        BadCase{
+            with_cluster("server: 'https://x', insecure-skip-tls-verify: true, certificate-authority: ca"),
+            "has a certificate-authority and insecure-skip-tls-verify"},
+        BadCase{with_cluster("insecure-skip-tls-verify: maybe"), "write true or false"}));
+
+// Old entries that nobody uses any more lie in many a kubeconfig.
+TEST(Kubeconfig, AnEntryThatMakesNoSenseHarmsOnlyThoseWhoUseIt) {
+  const auto config = parse_kubeconfig(R"(
+current-context: good
+clusters:
+- {name: good, cluster: {server: "https://good"}}
+- {name: broken, cluster: {server: "https://x", insecure-skip-tls-verify: maybe}}
+users:
+- {name: good, user: {token: t}}
+- {name: gcp, user: {auth-provider: {name: gcp}}}
+- {name: old, user: {exec: {apiVersion: client.authentication.k8s.io/v1alpha1, command: aws}}}
+- {name: asks, user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: c, interactiveMode: Always}}}
+- {name: half, user: {client-certificate-data: YQ==}}
+- {name: list, user: [1]}
+contexts:
+- {name: good, context: {cluster: good, user: good}}
+- {name: on-gcp, context: {cluster: good, user: gcp}}
+- {name: on-broken, context: {cluster: broken, user: good}}
+- {name: list, context: [1]}
+)",
+                                       "f");
+  ASSERT_TRUE(config) << why(config);
+  const auto good = config->access();
+  ASSERT_TRUE(good) << good.error().text();
+  EXPECT_EQ(good->user.token, "t");
+  EXPECT_THAT(config->access("on-gcp").error().text(), HasSubstr("f: users \"gcp\".auth-provider"));
+  EXPECT_THAT(config->access("on-broken").error().text(),
+              HasSubstr("f: clusters \"broken\".insecure-skip-tls-verify"));
+  EXPECT_THAT(config->access("list").error().text(), HasSubstr("f: contexts \"list\" is not a mapping"));
+}
 
 TEST(Kubeconfig, FirstFileToSetANameWinsAndLaterOnesAddNothingToIt) {
   const TemporaryDirectory dir;

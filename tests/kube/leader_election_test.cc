@@ -199,6 +199,23 @@ TEST_F(LeaderElectionTest, StopsAtOnceWhenTheLeaseWasDeleted) {
   EXPECT_TRUE(a.leading());
 }
 
+TEST_F(LeaderElectionTest, DoesNotTakeADeletedLeaseBeforeItsHolderMustHaveNoticed) {
+  LeaderElection a = candidate("a");
+  LeaderElection b = candidate("b");
+  settle(a);
+  settle(b);
+  server_.lease.reset();
+  clock_.advance(2s);
+  EXPECT_EQ(step(b), Ask::kRead);
+  EXPECT_TRUE(a.leading()) << "it has not renewed since";
+  settle(b);
+  EXPECT_FALSE(b.leading());
+  clock_.advance(13s);
+  settle(b);
+  EXPECT_TRUE(b.leading());
+  EXPECT_FALSE(a.leading());
+}
+
 TEST_F(LeaderElectionTest, HandsOverWithoutAWait) {
   LeaderElection a = candidate("a");
   LeaderElection b = candidate("b");

@@ -5,7 +5,9 @@ set -euo pipefail
 source "$(dirname "$0")/../cluster/lib/api.sh"
 cluster_require_or_skip
 cluster_start --nodes 0
-export TESSERA_TEST_CLUSTER="$CLUSTER_DIR/cluster --name $CLUSTER"
+# For a shell: paths may have spaces.
+TESSERA_TEST_CLUSTER=$(printf '%q --name %q' "$CLUSTER_DIR/cluster" "$CLUSTER")
+export TESSERA_TEST_CLUSTER
 TESSERA_TEST_KUBECONFIG=$(cluster kubeconfig)
 TESSERA_TEST_TOKEN_KUBECONFIG=$(cluster kubeconfig --token)
 export TESSERA_TEST_KUBECONFIG TESSERA_TEST_TOKEN_KUBECONFIG

@@ -95,6 +95,22 @@ TEST_F(ReflectorTest, AsksForBookmarksATimeoutAndItsSelectors) {
   EXPECT_THAT(server_.seen[1].target, HasSubstr("fieldSelector=spec.nodeName%3Dgpu-a"));
 }
 
+TEST_F(ReflectorTest, ListsAnewWhenAskedAndTellsOnlyWhatIsNew) {
+  server_.set("a", "1");
+  server_.set("b", "1");
+  start();
+  ASSERT_TRUE(settled());
+  server_.stall();
+  server_.set("a", "2");
+  server_.remove("b");
+  reflector_->relist();
+  ASSERT_TRUE(wait([&] { return reflector_->counts().lists == 2; }));
+  EXPECT_THAT(sink_.log, ElementsAre("+a=1", "+b=1", "+a=2", "-b"));
+  server_.set("c", "1");
+  ASSERT_TRUE(settled());
+  EXPECT_EQ(reflector_->counts().failures, 0U);
+}
+
 TEST_F(ReflectorTest, ResumesWhereItWasAfterTheConnectionBroke) {
   server_.set("a", "1");
   start();
@@ -228,6 +244,23 @@ TEST_F(ReflectorTest, NoticesAConnectionThatDiedWithoutAWord) {
   server_.set("a", "2");
   ASSERT_TRUE(wait([&] { return sink_.things == server_.things(); }));
   EXPECT_EQ(lists(), 1U);
+}
+
+// A watch from a version that the restored server has not reached is open and silent, again and again.
+TEST_F(ReflectorTest, ListsAgainWhenTheServerWasRestoredFromABackup) {
+  options_.idle = 50ms;
+  for (int i = 0; i < 20; ++i) {
+    server_.set("a", std::to_string(i));
+  }
+  server_.set("b", "made after the backup");
+  start();
+  ASSERT_TRUE(settled());
+  server_.cut_watches();
+  server_.restore_version(2);
+  server_.remove("b");
+  server_.set("a", "as it was");
+  ASSERT_TRUE(wait([&] { return sink_.things == server_.things(); }));
+  EXPECT_EQ(lists(), 2U);
 }
 
 TEST_F(ReflectorTest, GoesOnWhenTheServerEndsAWatchInOrder) {
