@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <tuple>
 
 #include "base/strings.h"
@@ -55,10 +56,15 @@ std::string when_text(const std::vector<PodHolding>& blockers, Unit unit) {
   return fmt::format("; it would fit when {} {}", join_words(names), names.size() == 1 ? "ends" : "end");
 }
 
-// Who on a GPU must end so that `missing` more units are free: one pod if any alone is large enough, the
-// smallest such; else the largest ones.
+// Who on a GPU must end so that `missing` more units are free there: whoever has it whole; one pod if any
+// alone is large enough, the smallest such; else the largest ones. Nobody when all together would not do.
 std::vector<PodHolding> blockers_on(std::vector<PodHolding> holdings, unsigned slot, std::uint64_t missing) {
-  std::erase_if(holdings, [slot](const auto& holding) { return units_on(holding, slot) == 0; });
+  std::erase_if(holdings, [slot](const auto& holding) { return !is_on(holding, slot); });
+  const auto whole =
+      std::ranges::find_if(holdings, [slot](const auto& holding) { return units_on(holding, slot) == 0; });
+  if (whole != holdings.end()) {
+    return {*whole};
+  }
   std::ranges::sort(holdings, {}, [slot](const auto& holding) {
     return std::tuple(units_on(holding, slot), holding.pod.pod_namespace, holding.pod.name, holding.pod.uid);
   });
@@ -76,59 +82,182 @@ std::vector<PodHolding> blockers_on(std::vector<PodHolding> holdings, unsigned s
   return freed >= missing ? ending : std::vector<PodHolding>();
 }
 
-void explain_share(const Ledger& ledger, const Request& request, const NodeView& view, Explanation& why) {
-  const Unit unit = ledger.options().unit;
-  const std::uint32_t units = request.shape.share.units;
-  std::optional<unsigned> best;
-  for (unsigned slot = 0; slot < view.size(); ++slot) {
-    const bool well = (view.healthy & topology::gpu_bit(slot)) != 0;
-    const bool better = !best || view.free[slot] > view.free[*best];
-    if (well && view.total[slot] >= units && better) {
-      best = slot;
-    }
-  }
-  if (!best) {
-    why.text = fmt::format("no healthy GPU of it is as large as {}", unit.amount(units));
-    return;
-  }
-  why.best_gpu = ledger.gpus(view.id)[*best].index;
-  why.free_units = view.free[*best];
-  why.short_units = units > view.free[*best] ? units - view.free[*best] : 0;
-  const std::vector<PodHolding> holdings = ledger.holdings(view.id);
-  const auto whole = std::ranges::find_if(holdings, [&](const PodHolding& holding) {
-    return is_on(holding, *best) && units_on(holding, *best) == 0;
-  });
-  why.blockers =
-      whole != holdings.end() ? std::vector{*whole} : blockers_on(holdings, *best, why.short_units);
-  why.text = fmt::format("GPU {} has most, {} free of {}, and {} more is needed{}", *why.best_gpu,
-                         unit.amount(why.free_units), unit.amount(view.total[*best]),
-                         unit.amount(why.short_units), when_text(why.blockers, unit));
-}
+// One node and one request that it cannot take.
+class Explainer {
+ public:
+  Explainer(const Ledger& ledger, Placer& placer, const Request& request, NodeId node)
+      : ledger_(ledger),
+        placer_(placer),
+        request_(request),
+        view_(ledger.view(node)),
+        may_(placer.allowed(request, node)),
+        holdings_(ledger.holdings(node)) {}
 
-// The GPUs that fewest pods sit on are the next to become wholly free.
-void explain_whole(const Ledger& ledger, const Request& request, const NodeView& view, Explanation& why) {
-  const std::vector<PodHolding> holdings = ledger.holdings(view.id);
-  why.free_gpus = topology::gpu_count(view.whole_free);
-  why.short_gpus = request.shape.whole > why.free_gpus ? request.shape.whole - why.free_gpus : 0;
-  std::vector<std::pair<std::size_t, unsigned>> taken;
-  for (const unsigned slot : topology::GpuIndices(view.healthy & ~view.whole_free)) {
-    const auto pods =
-        std::ranges::count_if(holdings, [slot](const auto& holding) { return is_on(holding, slot); });
-    taken.emplace_back(static_cast<std::size_t>(pods), slot);
+  // Too little is free on too many GPUs.
+  void explain_share(Explanation& why) const {
+    const SharePart& share = request_.shape.share;
+    std::vector<unsigned> slots = large_enough();
+    if (slots.size() < share.gpus) {
+      why.text = share.gpus == 1
+                     ? fmt::format("no healthy GPU {} is as large as {}", whose(), amount(share.units))
+                     : fmt::format("fewer than {} healthy GPUs {} are as large as {}", share.gpus, whose(),
+                                   amount(share.units));
+      return;
+    }
+    std::ranges::sort(slots, {},
+                      [&](unsigned slot) { return std::tuple(!has_room(slot), ~view_.free[slot], slot); });
+    const auto enough =
+        static_cast<unsigned>(std::ranges::count_if(slots, [&](unsigned s) { return has_room(s); }));
+    slots.resize(share.gpus);
+    const unsigned last = slots.back();
+    why.best_gpu = ledger_.gpus(view_.id)[last].index;
+    why.free_units = view_.free[last];
+    why.short_units = missing_on(last);
+    why.blockers = ending(blockers_of_share(slots));
+    const std::string before =
+        share.gpus == 1 ? fmt::format("GPU {}{} has most, ", *why.best_gpu, among())
+                        : fmt::format("{} of {} GPUs{} {} enough, of the others GPU {} has most, ", enough,
+                                      share.gpus, among(), enough == 1 ? "has" : "have", *why.best_gpu);
+    const std::string lacking = why.short_units > 0
+                                    ? fmt::format("and {} more is needed", amount(why.short_units))
+                                    : fmt::format("but only {}% of its compute, and {}% is needed",
+                                                  view_.core_free[last], share.core_percent);
+    why.text = fmt::format("{}{} free of {}, {}{}", before, amount(why.free_units), amount(view_.total[last]),
+                           lacking, when(why));
   }
-  std::ranges::sort(taken);
-  if (taken.size() >= why.short_gpus) {
-    for (const PodHolding& holding : holdings) {
-      const auto end = taken.begin() + static_cast<std::ptrdiff_t>(why.short_gpus);
-      if (std::any_of(taken.begin(), end, [&](const auto& next) { return is_on(holding, next.second); })) {
-        why.blockers.push_back(holding);
+
+  // The GPUs that fewest pods sit on are the next to become wholly free.
+  void explain_whole(Explanation& why) const {
+    const GpuMask free = view_.whole_free & may_;
+    const unsigned for_shares = taken_by_shares(free);
+    why.free_gpus = topology::gpu_count(free);
+    const unsigned needed = request_.shape.whole + for_shares;
+    why.short_gpus = needed > why.free_gpus ? needed - why.free_gpus : 0;
+    std::vector<std::pair<std::size_t, unsigned>> taken;
+    for (const unsigned slot : topology::GpuIndices(view_.healthy & may_ & ~free)) {
+      const auto pods =
+          std::ranges::count_if(holdings_, [slot](const auto& holding) { return is_on(holding, slot); });
+      taken.emplace_back(static_cast<std::size_t>(pods), slot);
+    }
+    std::ranges::sort(taken);
+    taken.resize(std::min<std::size_t>(taken.size(), why.short_gpus));
+    std::vector<PodHolding> there;
+    std::ranges::copy_if(holdings_, std::back_inserter(there), [&](const PodHolding& holding) {
+      return std::ranges::any_of(taken, [&](const auto& next) { return is_on(holding, next.second); });
+    });
+    why.blockers = ending(std::move(there));
+    const std::string shares =
+        for_shares > 0 ? fmt::format(", its share takes {} of them", for_shares) : std::string();
+    why.text = fmt::format("{} of its {} GPUs{} {} wholly free{}, {} more {} needed{}", why.free_gpus,
+                           topology::gpu_count(may_), among(), why.free_gpus == 1 ? "is" : "are", shares,
+                           why.short_gpus, why.short_gpus == 1 ? "is" : "are", when(why));
+  }
+
+  // Each of its parts has a place, all together have none.
+  void explain_parts(Explanation& why) const {
+    why.blockers = ending({});
+    why.text = "each of its parts would fit alone, but not all of them together" + when(why);
+  }
+
+ private:
+  [[nodiscard]] std::string amount(std::uint64_t units) const { return ledger_.options().unit.amount(units); }
+  [[nodiscard]] std::string whose() const {
+    return request_.is_choosy() ? "that the pod's annotations allow" : "of it";
+  }
+  [[nodiscard]] std::string among() const {
+    return request_.is_choosy() ? ", of those that the pod's annotations allow," : "";
+  }
+  [[nodiscard]] std::string when(const Explanation& why) const {
+    return when_text(why.blockers, ledger_.options().unit);
+  }
+
+  [[nodiscard]] std::vector<unsigned> large_enough() const {
+    std::vector<unsigned> slots;
+    for (const unsigned slot : topology::GpuIndices(may_ & view_.healthy)) {
+      if (view_.total[slot] >= request_.shape.share.units) {
+        slots.push_back(slot);
       }
     }
+    return slots;
   }
-  why.text = fmt::format("{} of its {} GPUs {} wholly free, {} more {} needed{}", why.free_gpus, view.size(),
-                         why.free_gpus == 1 ? "is" : "are", why.short_gpus,
-                         why.short_gpus == 1 ? "is" : "are", when_text(why.blockers, ledger.options().unit));
-}
+
+  [[nodiscard]] std::uint32_t missing_on(unsigned slot) const {
+    const std::uint32_t units = request_.shape.share.units;
+    return units > view_.free[slot] ? units - view_.free[slot] : 0;
+  }
+
+  [[nodiscard]] bool has_room(unsigned slot) const {
+    return missing_on(slot) == 0 && view_.core_free[slot] >= request_.shape.share.core_percent;
+  }
+
+  // Of the wholly free GPUs, those that the pod's shares would have to use.
+  [[nodiscard]] unsigned taken_by_shares(GpuMask free) const {
+    const unsigned wanted = request_.shape.share.gpus;
+    unsigned elsewhere = 0;
+    for (const unsigned slot : large_enough()) {
+      elsewhere += (free & topology::gpu_bit(slot)) == 0 && has_room(slot) ? 1 : 0;
+    }
+    return wanted > elsewhere ? wanted - elsewhere : 0;
+  }
+
+  // On each GPU that lacks something; empty when on one of them nobody's end would help.
+  [[nodiscard]] std::vector<PodHolding> blockers_of_share(const std::vector<unsigned>& slots) const {
+    std::vector<PodHolding> all;
+    for (const unsigned slot : slots) {
+      if (missing_on(slot) == 0) {
+        continue;
+      }
+      const std::vector<PodHolding> there = blockers_on(holdings_, slot, missing_on(slot));
+      if (there.empty()) {
+        return {};
+      }
+      std::ranges::copy_if(there, std::back_inserter(all), [&](const PodHolding& holding) {
+        return std::ranges::find(all, holding.pod, &PodHolding::pod) == all.end();
+      });
+    }
+    return all;
+  }
+
+  [[nodiscard]] bool fits_without(const std::vector<PodHolding>& pods) const {
+    std::vector<std::string> uids;
+    for (const PodHolding& pod : pods) {
+      uids.push_back(pod.pod.uid);
+    }
+    return placer_.fits_without(request_, view_.id, uids);
+  }
+
+  // Whose end makes the whole request fit: `likely` if that is true of them, else what is left of all pods
+  // here when one after the other, the smallest first, turns out not to matter.
+  [[nodiscard]] std::vector<PodHolding> ending(std::vector<PodHolding> likely) const {
+    if (!likely.empty() && fits_without(likely)) {
+      return likely;
+    }
+    std::vector<PodHolding> all = holdings_;
+    if (all.empty() || !fits_without(all)) {
+      return {};
+    }
+    std::ranges::sort(all, {}, [](const PodHolding& holding) {
+      return std::tuple(holding.whole, holding.units, holding.pod.text(), holding.pod.uid);
+    });
+    for (std::size_t i = 0; i < all.size();) {
+      std::vector<PodHolding> fewer = all;
+      fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
+      if (fits_without(fewer)) {
+        all = std::move(fewer);
+      } else {
+        ++i;
+      }
+    }
+    return all;
+  }
+
+  const Ledger& ledger_;
+  Placer& placer_;
+  const Request& request_;
+  NodeView view_;
+  GpuMask may_;
+  std::vector<PodHolding> holdings_;
+};
 
 std::string unhealthy_text(const Ledger& ledger, const NodeView& view) {
   const GpuMask ill = topology::first_gpus(view.size()) & ~view.healthy;
@@ -152,11 +281,13 @@ Explanation explain(const Ledger& ledger, Placer& placer, const Request& request
       break;
     case Reason::kNoGpuWithEnoughFree:
     case Reason::kTooFewGpusWithEnoughFree:
-    case Reason::kContainersDoNotFit:
-      explain_share(ledger, request, view, why);
+      Explainer(ledger, placer, request, node).explain_share(why);
       break;
     case Reason::kTooFewWholeGpus:
-      explain_whole(ledger, request, view, why);
+      Explainer(ledger, placer, request, node).explain_whole(why);
+      break;
+    case Reason::kContainersDoNotFit:
+      Explainer(ledger, placer, request, node).explain_parts(why);
       break;
     case Reason::kUnhealthy:
       why.text = unhealthy_text(ledger, view);
@@ -171,9 +302,9 @@ Explanation explain(const Ledger& ledger, Placer& placer, const Request& request
   return why;
 }
 
-FreeSummary free_summary(const Ledger& ledger) {
+FreeSummary free_summary(const Ledger& ledger, std::span<const NodeId> nodes) {
   FreeSummary sum;
-  for (const NodeId id : ledger.nodes()) {
+  for (const NodeId id : nodes) {
     if (ledger.states().fence(id) != Fence::kOpen) {
       continue;
     }

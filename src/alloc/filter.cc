@@ -75,6 +75,10 @@ Reason Placer::reason(const Request& request, NodeId node) {
   return reason;
 }
 
+GpuMask Placer::allowed(const Request& request, NodeId node) {
+  return allowed(prepare(request), ledger_->view(node));
+}
+
 bool Placer::fits_without(const Request& request, NodeId node, std::span<const std::string> uids) {
   const Query query = prepare(request);
   NodeView view = ledger_->view(node);
@@ -122,15 +126,21 @@ Reason Placer::why_not_plain(const Query& query, NodeId node) const {
   const Shape& shape = query.request->shape;
   if (shape.whole > 0) {
     const unsigned whole = shape.whole;
-    return states.old_plugin(node)                                     ? Reason::kOldPlugin
-           : states.gpus(node) < whole                                 ? Reason::kTooFewGpus
-           : states.whole_free(node) + states.whole_ill(node) >= whole ? Reason::kUnhealthy
-                                                                       : Reason::kTooFewWholeGpus;
+    return states.old_plugin(node)      ? Reason::kOldPlugin
+           : states.gpus(node) < whole  ? Reason::kTooFewGpus
+           : states.whole_ill(node) > 0 ? why_not_free(query, node)
+                                        : Reason::kTooFewWholeGpus;
   }
   const std::uint32_t units = shape.share.units;
   return states.largest_total(node) < units  ? Reason::kGpusTooSmall
-         : states.largest_ill(node) >= units ? Reason::kUnhealthy
+         : states.largest_ill(node) >= units ? why_not_free(query, node)
                                              : Reason::kNoGpuWithEnoughFree;
+}
+
+// On a node with free GPUs that are ill, or with none.
+Reason Placer::why_not_free(const Query& query, NodeId node) const {
+  const NodeView view = ledger_->states().view(node);
+  return why_not_gpus(query, view, allowed(query, view));
 }
 
 // The pod did not fit; the first reason that alone would have kept it out, hopeless ones before others.
@@ -167,7 +177,9 @@ Reason Placer::why_not_gpus(const Query& query, const NodeView& view, GpuMask ma
   unsigned large_enough = 0;
   unsigned free_enough = 0;
   unsigned free_if_well = 0;
+  unsigned well_if_empty = 0;  // what evicting everybody would make free
   unsigned whole = 0;
+  unsigned whole_if_empty = 0;
   unsigned whole_if_well = 0;
   for (const unsigned slot : topology::GpuIndices(may)) {
     const GpuLoad load = ledger_->states().gpu_load(view.id, slot);
@@ -175,6 +187,8 @@ Reason Placer::why_not_gpus(const Query& query, const NodeView& view, GpuMask ma
     const bool room = load.whole == 0 && load.units + shape.share.units <= view.total[slot] &&
                       view.core_free[slot] >= shape.share.core_percent;
     large_enough += view.total[slot] >= shape.share.units ? 1 : 0;
+    well_if_empty += view.total[slot] >= shape.share.units && well ? 1 : 0;
+    whole_if_empty += well ? 1 : 0;
     free_if_well += room ? 1 : 0;
     free_enough += room && well ? 1 : 0;
     whole_if_well += load.whole == 0 && load.units == 0 ? 1 : 0;
@@ -188,12 +202,13 @@ Reason Placer::why_not_gpus(const Query& query, const NodeView& view, GpuMask ma
     return Reason::kTooFewGpus;
   }
   if (share_gpus > free_enough) {
-    return free_if_well >= share_gpus ? Reason::kUnhealthy
-           : share_gpus == 1          ? Reason::kNoGpuWithEnoughFree
-                                      : Reason::kTooFewGpusWithEnoughFree;
+    return free_if_well >= share_gpus && well_if_empty < share_gpus ? Reason::kUnhealthy
+           : share_gpus == 1                                        ? Reason::kNoGpuWithEnoughFree
+                                                                    : Reason::kTooFewGpusWithEnoughFree;
   }
   if (shape.whole > whole) {
-    return whole_if_well >= shape.whole ? Reason::kUnhealthy : Reason::kTooFewWholeGpus;
+    return whole_if_well >= shape.whole && whole_if_empty < shape.whole ? Reason::kUnhealthy
+                                                                        : Reason::kTooFewWholeGpus;
   }
   // Enough of each, but not of both at once.
   return shape.whole > 0 && !query.request->has_several_parts() ? Reason::kTooFewWholeGpus

@@ -272,6 +272,8 @@ class Ledger {
   void set_gpus(NodeId id, std::vector<GpuFacts> gpus, NodeStates::Layout layout);
   void set_illness(NodeId id, const Inventory& inventory);
   void set_node_problem(Node& node, std::optional<ProblemKind> problem);
+  [[nodiscard]] bool lost_its_inventory(NodeId id) const;
+  void check_inventory(NodeId id);
   void check_overcommitment(NodeId id);
   ModelId model_id(std::string_view name);
   void use_topology(const topology::Topology& topology, NodeStates::Layout& layout);

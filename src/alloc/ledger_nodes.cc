@@ -10,6 +10,13 @@
 
 namespace tessera::alloc {
 
+namespace {
+
+constexpr std::string_view kInventoryGone =
+    "it has no tessera.io/inventory although pods hold GPUs of one; see that tessera-agent runs there";
+
+}  // namespace
+
 NodeId Ledger::node_id(std::string_view name) {
   if (const auto known = find_node(name)) {
     return *known;
@@ -115,8 +122,31 @@ void Ledger::apply_inventory(NodeId id, const Inventory& inventory) {
           fmt::format(
               "it counts GPU memory in {}, the cluster in {}; give all agents and the extender one unit",
               inventory.unit.text(), options_.unit.text()));
+  } else if (lost_its_inventory(id)) {
+    fence(id, Fence::kUnreadable, std::string(kInventoryGone));
   } else {
     fence(id, Fence::kOpen, "");
+  }
+}
+
+// Capacity stands in for an inventory only where the old plugin runs. A pod whose record names GPUs by UUID
+// was placed by an inventory that is gone, for a moment or for good: which GPUs are free there nobody can
+// tell until it is back or the pod has ended.
+bool Ledger::lost_its_inventory(NodeId id) const {
+  return states_.old_plugin(id) && std::ranges::any_of(nodes_[raw(id)].pods, [this](PodId pod) {
+           return !pods_[pod].from_index && std::ranges::any_of(pods_[pod].claims, [](const HeldClaim& held) {
+             return held.slot == kNowhere;
+           });
+         });
+}
+
+void Ledger::check_inventory(NodeId id) {
+  const Fence now = states_.fence(id);
+  if (!states_.old_plugin(id) || (now != Fence::kOpen && now != Fence::kUnreadable)) {
+    return;
+  }
+  if (const bool lost = lost_its_inventory(id); lost != (now == Fence::kUnreadable)) {
+    fence(id, lost ? Fence::kUnreadable : Fence::kOpen, lost ? std::string(kInventoryGone) : "");
   }
 }
 

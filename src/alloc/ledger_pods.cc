@@ -155,6 +155,7 @@ void Ledger::attach(PodId id, NodeId node) {
   states_.use_node(node, pod.node_use.cpu_milli, pod.node_use.memory_bytes);
   settle(pod);
   check_overcommitment(node);
+  check_inventory(node);
 }
 
 void Ledger::detach(PodId id) {
@@ -167,6 +168,7 @@ void Ledger::detach(PodId id) {
   pods_[list[pod.place]].place = pod.place;
   list.pop_back();
   check_overcommitment(node);
+  check_inventory(node);
   forget_if_unused(node);
 }
 

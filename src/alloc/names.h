@@ -61,6 +61,14 @@ inline constexpr std::string_view kGpuUuidsExclude = "tessera.io/gpu-uuids-exclu
 inline constexpr std::string_view kInventory = "tessera.io/inventory";    // on nodes
 inline constexpr std::string_view kOwnLabels = "tessera.io/labels";       // on nodes: labels that are ours
 inline constexpr std::string_view kAllocation = "tessera.io/allocation";  // on pods
+// Of Tessera's own pods: a label of the extender that leads; annotations that say by which schedulerName
+// pods get to a scheduler, and what the cluster's resources and policies are.
+inline constexpr std::string_view kLeader = "tessera.io/leader";
+inline constexpr std::string_view kSchedulerName = "tessera.io/scheduler-name";
+inline constexpr std::string_view kResourcePrefix = "tessera.io/resource-prefix";
+inline constexpr std::string_view kResourceWhole = "tessera.io/resource-whole";
+inline constexpr std::string_view kSharedPolicy = "tessera.io/policy-shared";
+inline constexpr std::string_view kWholePolicy = "tessera.io/policy-whole";
 
 // Annotations of the systems that Tessera replaces: on nodes ...
 inline constexpr std::string_view kGpuTopology = "GPU_TOPOLOGY";

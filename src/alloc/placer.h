@@ -62,10 +62,13 @@ class Placer {
   // The best GPUs of one node. kExhausted, with the reason in words, when it does not fit.
   [[nodiscard]] Result<Choice> choose(const Request& request, NodeId node);
 
-  // The best node of all that exist and its GPUs; of equally good ones the first by name.
-  [[nodiscard]] Result<Choice> place(const Request& request);
+  // The best of these nodes, or of all that exist, and its GPUs; of equally good ones the first by name.
+  [[nodiscard]] Result<Choice> place(const Request& request, std::span<const NodeId> nodes);
+  [[nodiscard]] Result<Choice> place(const Request& request) { return place(request, ledger_->nodes()); }
 
   [[nodiscard]] Reason reason(const Request& request, NodeId node);
+  // The GPUs of a node, free or not, that the pod's annotations allow.
+  [[nodiscard]] GpuMask allowed(const Request& request, NodeId node);
 
   // Whether it would fit if these pods of the node were gone: for preemption. Pods that are not there, or
   // hold nothing, change nothing.
@@ -96,6 +99,7 @@ class Placer {
   [[nodiscard]] Reason reason_plain(const Query& query, NodeId node) const;
   [[nodiscard]] Reason why_not_plain(const Query& query, NodeId node) const;
   [[nodiscard]] Reason why_not_model(const Query& query, NodeId node) const;
+  [[nodiscard]] Reason why_not_free(const Query& query, NodeId node) const;
   [[nodiscard]] Reason why_not_gpus(const Query& query, const NodeView& view, GpuMask may) const;
   [[nodiscard]] Choice choice_of(const Query& query, const NodeView& view, const Pick& pick);
   void add_share_grants(const Query& query, const Pick& pick, Choice& choice) const;

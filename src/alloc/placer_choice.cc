@@ -17,8 +17,7 @@ Result<Choice> Placer::choose(const Request& request, NodeId node) {
   return choice_of(query, view, found);
 }
 
-Result<Choice> Placer::place(const Request& request) {
-  const std::span<const NodeId> nodes = ledger_->nodes();
+Result<Choice> Placer::place(const Request& request, std::span<const NodeId> nodes) {
   std::vector<Score> scores(nodes.size());
   score(request, nodes, scores);
   std::optional<std::size_t> best;

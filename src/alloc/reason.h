@@ -25,7 +25,7 @@ enum class Reason : std::uint8_t {
   kNoSuchModel,   // no GPU that the pod's annotations allow
   kGpusTooSmall,  // not even empty ones would do
   kTooFewGpus,
-  kUnhealthy,  // would fit if all GPUs were well
+  kUnhealthy,  // would fit if all GPUs were well, and those that are would not do even if they were empty
   kNoGpuWithEnoughFree,
   kTooFewGpusWithEnoughFree,
   kTooFewWholeGpus,

@@ -34,6 +34,98 @@ TEST_F(ExplainTest, NamesTheBestGpuAndWhoHoldsIt) {
   EXPECT_EQ(why(share_pod("p", 16), "a").blockers.size(), 1U);
 }
 
+PodSpec over_gpus(PodSpec pod, unsigned gpus) {
+  pod.annotations["aliyun.com/gpu-count"] = std::to_string(gpus);
+  return pod;
+}
+
+// Whether the pods that were named are really those whose end helps.
+bool fits_when_they_end(Ledger& ledger, Placer& placer, const PodSpec& pod, const Explanation& told) {
+  std::vector<std::string> uids;
+  for (const PodHolding& blocker : told.blockers) {
+    uids.push_back(blocker.pod.uid);
+  }
+  return placer.fits_without(request_of(pod), ledger.find_node("a").value(), uids);
+}
+
+TEST_F(ExplainTest, OfSeveralGpusTellsOfTheLastThatIsNeeded) {
+  ledger.upsert_node(node_of("a", {16, 16}));
+  ledger.upsert_pod(bound_share("x", 6, "a", 0));
+  ledger.upsert_pod(bound_share("y", 12, "a", 1));
+  const PodSpec pod = over_gpus(share_pod("p", 16), 2);
+  const Explanation told = why(pod, "a");
+  EXPECT_EQ(told.reason, Reason::kTooFewGpusWithEnoughFree);
+  EXPECT_EQ(told.best_gpu, 1U);
+  EXPECT_EQ(told.short_units, 4U);
+  EXPECT_EQ(
+      told.text,
+      "1 of 2 GPUs has enough, of the others GPU 1 has most, 4GiB free of 16GiB, and 4GiB more is needed; "
+      "it would fit when ml/y (12GiB) ends");
+  EXPECT_TRUE(fits_when_they_end(ledger, placer, pod, told));
+}
+
+TEST_F(ExplainTest, NamesThePodsOfEveryGpuThatLacksSomething) {
+  ledger.upsert_node(node_of("a", {16, 16, 16}));
+  ledger.upsert_pod(bound_share("x", 10, "a", 0));
+  ledger.upsert_pod(bound_share("y", 12, "a", 1));
+  ledger.upsert_pod(bound_whole("z", "a", {2}));
+  const PodSpec pod = over_gpus(share_pod("p", 16), 2);
+  const Explanation told = why(pod, "a");
+  EXPECT_EQ(told.blockers.size(), 2U);
+  EXPECT_TRUE(fits_when_they_end(ledger, placer, pod, told)) << told.text;
+}
+
+TEST_F(ExplainTest, LooksOnlyAtGpusThatThePodAllows) {
+  ledger.upsert_node(node_of("a", {80, 16}));
+  ledger.upsert_pod(bound_share("x", 12, "a", 1));
+  PodSpec pod = share_pod("p", 8);
+  pod.annotations[std::string(key::kGpuModel)] = "T4";
+  const Explanation told = why(pod, "a");
+  EXPECT_EQ(told.best_gpu, 1U) << "the A100 is free, and not wanted";
+  EXPECT_EQ(
+      told.text,
+      "GPU 1, of those that the pod's annotations allow, has most, 4GiB free of 16GiB, and 4GiB more is "
+      "needed; it would fit when ml/x (12GiB) ends");
+  PodSpec whole = whole_pod("w", 1);
+  whole.annotations[std::string(key::kGpuModel)] = "T4";
+  EXPECT_THAT(why(whole, "a").text, HasSubstr("1 more is needed; it would fit when ml/x (12GiB) ends"));
+}
+
+TEST_F(ExplainTest, CountsTheGpuThatTheShareOfTheSamePodTakes) {
+  ledger.upsert_node(node_of("a", {16, 16}));
+  ledger.upsert_pod(bound_share("x", 12, "a", 0));
+  const PodSpec pod = pod_of("p", {container("main", 8, 1)});
+  const Explanation told = why(pod, "a");
+  EXPECT_EQ(told.reason, Reason::kTooFewWholeGpus);
+  EXPECT_EQ(told.short_gpus, 1U);
+  EXPECT_EQ(
+      told.text,
+      "1 of its 2 GPUs is wholly free, its share takes 1 of them, 1 more is needed; it would fit when ml/x "
+      "(12GiB) ends");
+}
+
+TEST_F(ExplainTest, NamesWhomPartsThatDoNotFitTogetherWaitFor) {
+  ledger.upsert_node(node_of("a", {16, 16}));
+  ledger.upsert_pod(bound_share("x", 6, "a", 0));
+  ledger.upsert_pod(bound_share("y", 12, "a", 1));
+  PodSpec pod = pod_of("p", {container("one", 8), container("two", 8)});
+  pod.annotations[std::string(key::kPlacement)] = "per-container";
+  const Explanation told = why(pod, "a");
+  EXPECT_EQ(told.reason, Reason::kContainersDoNotFit);
+  EXPECT_FALSE(told.best_gpu.has_value());
+  ASSERT_EQ(told.blockers.size(), 1U);
+  EXPECT_TRUE(fits_when_they_end(ledger, placer, pod, told)) << told.text;
+}
+
+TEST_F(ExplainTest, PromisesNothingThatNoEndOfPodsWouldBring) {
+  Inventory inventory = inventory_of("a", {16, 16, 16});
+  inventory.gpus[2].unhealthy = "XID 79";
+  ledger.upsert_node(node_with("a", inventory));
+  ledger.upsert_pod(bound_share("x", 6, "a", 0));
+  const Explanation told = why(over_gpus(share_pod("p", 36), 3), "a");
+  EXPECT_TRUE(told.blockers.empty()) << told.text;
+}
+
 TEST_F(ExplainTest, NamesThePodsThatKeepGpusFromBeingWhollyFree) {
   ledger.upsert_node(node_of("a", {16, 16, 16}));
   ledger.upsert_pod(bound_whole("bert", "a", {0}));

@@ -10,7 +10,8 @@
 namespace tessera::alloc::testing {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+// Without optimisation, and so under sanitizers, steps are slow.
+#ifndef __OPTIMIZE__
 constexpr unsigned kSteps = 50'000;
 constexpr unsigned kHistories = 60;
 #else

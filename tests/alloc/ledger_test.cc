@@ -40,6 +40,31 @@ TEST(Ledger, KeepsPodsOfUnknownNodesUntilTheNodeAppears) {
   EXPECT_TRUE(ledger.problems().empty());
 }
 
+// Deleted by hand, or by a tool that prunes annotations: capacity alone would make taken GPUs look free.
+TEST(Ledger, FencesANodeWhoseInventoryIsGoneWhilePodsHoldItsGpus) {
+  Ledger ledger;
+  ledger.upsert_node(node_of("a", {16, 16}));
+  ledger.upsert_pod(bound_share("p", 16, "a", 0));
+  const NodeId a = ledger.find_node("a").value();
+  ledger.upsert_node(old_node("a", 32, 2));
+  EXPECT_EQ(ledger.states().fence(a), Fence::kUnreadable);
+  EXPECT_EQ(ledger.states().largest_free(a), 0U);
+  EXPECT_THAT(std::string(ledger.fence_text(a)), ::testing::HasSubstr("tessera.io/inventory"));
+  EXPECT_EQ(ledger.problem_count(ProblemKind::kUnreadableInventory), 1U);
+  ledger.upsert_node(node_of("a", {16, 16}));
+  EXPECT_EQ(ledger.states().fence(a), Fence::kOpen);
+  EXPECT_THAT(free_on(ledger, "a"), ElementsAre(0, 16));
+
+  // Whatever comes first, and until the pod ends.
+  ledger.upsert_node(old_node("b", 32, 2));
+  ledger.upsert_pod(bound_share("q", 16, "b", 0));
+  const NodeId b = ledger.find_node("b").value();
+  EXPECT_EQ(ledger.states().fence(b), Fence::kUnreadable);
+  ledger.remove_pod("uid-q");
+  EXPECT_EQ(ledger.states().fence(b), Fence::kOpen);
+  EXPECT_THAT(free_on(ledger, "b"), ElementsAre(16, 16));
+}
+
 TEST(Ledger, ForgetsANodeWhenItAndItsPodsAreGone) {
   Ledger ledger;
   ledger.upsert_node(node_of("a", {16, 16}));
