@@ -136,10 +136,6 @@ JsonError read_nodes(JsonValue value, std::vector<std::string_view>& names,
   });
 }
 
-bool is_null(JsonValue value) {
-  return value.is_null();
-}
-
 constexpr std::string_view kNamesKey = R"(,"NodeNames":[)";
 
 // Where the names begin in a body that ends with them; nothing if it is another one.
@@ -190,7 +186,7 @@ Status ArgsReader::read_fields(json::PaddedView body, bool& has_pod) {
       return read_pod_value(value, names_, args.pod);
     }
     const bool by_name = is_key(key, "nodenames");
-    if (nodes_known || (!by_name && !is_key(key, "nodes")) || is_null(value)) {
+    if (nodes_known || (!by_name && !is_key(key, "nodes")) || kube::is_null(value)) {
       return {};
     }
     args.names_only = by_name;

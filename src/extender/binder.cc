@@ -59,6 +59,7 @@ Binder::Binder(kube::Client& client, Books& books, BinderOptions options, MayAct
       reader_(books.names(), books.node_index()) {}
 
 Binder::~Binder() {
+  unseen_call_ = {};
   // Callbacks hold their flight, and the flight its call: cut the ring.
   for (auto& [uid, flight] : flights_) {
     flight->call = {};
@@ -73,7 +74,9 @@ Binder::~Binder() {
 void Binder::bind(const BindArgs& args, Done done) {
   if (may_act_for_() <= std::chrono::milliseconds(0)) {
     ++counts_.not_leading;
-    done("this tessera-extender does not lead; another replica does, or will in a few seconds");
+    done(
+        "this tessera-extender does not lead, or has just begun to and reads the pods first; try again in a "
+        "few seconds");
     return;
   }
   if (const auto found = flights_.find(args.uid); found != flights_.end()) {
@@ -114,7 +117,7 @@ void Binder::bind(const BindArgs& args, Done done) {
 // The scheduler's watch was faster than ours.
 void Binder::fetch_pod(const FlightPtr& flight) {
   kube::Request request = kube::get_request(kube::pod_path(flight->args.pod_namespace, flight->args.pod));
-  request.deadline = options_.timeout;
+  request.deadline = options_.timeout / 2;
   flight->call = client_.send(std::move(request), [this, flight](Result<kube::Reply> reply) {
     if (!reply) {
       give_back(flight, reply.error().text());
@@ -127,6 +130,7 @@ void Binder::fetch_pod(const FlightPtr& flight) {
       give_back(flight, fmt::format("it is another pod by now (UID {})", pod.uid));
     } else if (!pod.node_name.empty()) {
       books_.keep_pod(pod);
+      expect_on_watch(*flight, true);
       if (pod.node_name == flight->args.node) {
         succeed(flight);
       } else {
@@ -149,10 +153,12 @@ void Binder::decide(const FlightPtr& flight, const WaitingPod& pod) {
     return;
   }
   // Asked now and not before: a process that was stopped in between must not go on as if it still led.
-  request->deadline = std::min(options_.timeout, may_act_for_());
+  const auto spent =
+      std::chrono::duration_cast<std::chrono::milliseconds>(client_.clock().now() - flight->began);
+  request->deadline = std::min(options_.timeout - spent, may_act_for_());
   if (request->deadline <= std::chrono::milliseconds(0)) {
     ++counts_.not_leading;
-    give_back(flight, "this tessera-extender leads no longer");
+    give_back(flight, "there is no time left to bind it before another tessera-extender may lead");
     return;
   }
   flight->patience = client_.loop().after(options_.answer_within, [this, weak = std::weak_ptr(flight)] {
@@ -259,6 +265,7 @@ void Binder::asked(const FlightPtr& flight, Result<kube::Reply> reply) {
   }
   // From here on the pod's own record counts, not our reservation.
   books_.keep_pod(pod);
+  expect_on_watch(*flight, true);
   if (pod.node_name == flight->args.node) {
     succeed(flight);
   } else {
@@ -270,6 +277,7 @@ void Binder::asked(const FlightPtr& flight, Result<kube::Reply> reply) {
 void Binder::succeed(const FlightPtr& flight) {
   ++counts_.bound;
   flight->hold.commit();
+  expect_on_watch(*flight, false);
   const auto took = std::chrono::duration<double, std::milli>(client_.clock().now() - flight->began).count();
   log::info("bind", {{"pod", flight->pod()},
                      {"node", flight->args.node},
@@ -281,9 +289,61 @@ void Binder::succeed(const FlightPtr& flight) {
                    .uid = flight->args.uid},
          .warning = false,
          .reason = "GpuAssigned",
-         .message = fmt::format("Gets {} on node {}", flight->gpus, flight->args.node)});
+         .message = fmt::format("Gets {} on node {}", flight->gpus.empty() ? "its GPUs" : flight->gpus,
+                                flight->args.node)});
   answer(*flight, "");
   end(flight);
+}
+
+void Binder::expect_on_watch(const Flight& flight, bool by_get) {
+  const std::optional<alloc::PodHolding> holding = books_.ledger().holding(flight.args.uid);
+  if (holding && (by_get || !holding->bound)) {
+    unseen_.try_emplace(flight.args.uid, Unseen{.pod_namespace = flight.args.pod_namespace,
+                                                .pod = flight.args.pod,
+                                                .since = client_.clock().now(),
+                                                .by_get = by_get});
+  }
+}
+
+void Binder::look_after_unseen() {
+  if (unseen_call_.active()) {
+    return;
+  }
+  std::erase_if(unseen_, [this](const UnseenPods::value_type& one) {
+    const std::optional<alloc::PodHolding> holding = books_.ledger().holding(one.first);
+    return !holding || (holding->bound && !one.second.by_get);
+  });
+  const Clock::Steady long_ago = client_.clock().now() - options_.unseen_for;
+  const auto due =
+      std::ranges::find_if(unseen_, [&](const auto& one) { return one.second.since <= long_ago; });
+  if (due == unseen_.end()) {
+    return;
+  }
+  kube::Request request = kube::get_request(kube::pod_path(due->second.pod_namespace, due->second.pod));
+  request.deadline = options_.timeout;
+  unseen_call_ = client_.send(std::move(request), [this, uid = due->first](Result<kube::Reply> reply) {
+    judge_unseen(uid, std::move(reply));
+  });
+}
+
+// One that is still there is the watch's affair from now on; only what is certainly over is taken from the
+// reply.
+void Binder::judge_unseen(const std::string& uid, Result<kube::Reply> reply) {
+  alloc::PodSpec pod;
+  const bool gone = !reply && reply.error().code() == ErrorCode::kNotFound;
+  if (!gone && (!reply || !reader_.pod(reply->body.view(), pod))) {
+    if (const auto found = unseen_.find(uid); found != unseen_.end()) {
+      found->second.since = client_.clock().now();
+    }
+    return;
+  }
+  if (gone || pod.uid != uid || !alloc::occupies(pod)) {
+    log::warn("a pod ended unseen by the watch; its GPUs are free again", {{"uid", uid}});
+    books_.forget_pod(uid);
+  }
+  unseen_.erase(uid);
+  unseen_call_ = {};
+  look_after_unseen();
 }
 
 void Binder::give_back(const FlightPtr& flight, const std::string& why) {

@@ -35,6 +35,8 @@ struct BinderOptions {
   std::chrono::milliseconds answer_within{8'000};
   // Between two questions what became of it.
   std::chrono::milliseconds ask_again{500};
+  // After which the watch should have shown a bound pod.
+  std::chrono::milliseconds unseen_for{30'000};
   std::size_t most_at_once = 1024;
 };
 
@@ -70,6 +72,10 @@ class Binder {
   // `done` comes once, perhaps before this returns.
   void bind(const BindArgs& args, Done done);
 
+  // Asks after pods that stand in the books by a reply to us alone, because no watch has shown them: one that
+  // was deleted in a gap of the watch would hold its GPUs for ever. To be called now and then.
+  void look_after_unseen();
+
   [[nodiscard]] const BindCounts& counts() const { return counts_; }
   // Binds whose outcome is not known yet.
   [[nodiscard]] std::size_t under_way() const { return flights_.size(); }
@@ -77,6 +83,13 @@ class Binder {
  private:
   struct Flight;
   using FlightPtr = std::shared_ptr<Flight>;
+  struct Unseen {
+    std::string pod_namespace;
+    std::string pod;
+    Clock::Steady since{};
+    bool by_get = false;  // the books took over what a GET said, which may be older than what the watch said
+  };
+  using UnseenPods = std::unordered_map<std::string, Unseen>;  // by UID
 
   void fetch_pod(const FlightPtr& flight);
   void decide(const FlightPtr& flight, const WaitingPod& pod);
@@ -87,6 +100,8 @@ class Binder {
   void ask_later(const FlightPtr& flight);
   void succeed(const FlightPtr& flight);
   void give_back(const FlightPtr& flight, const std::string& why);
+  void expect_on_watch(const Flight& flight, bool by_get);
+  void judge_unseen(const std::string& uid, Result<kube::Reply> reply);
   void answer(Flight& flight, const std::string& error);
   void end(const FlightPtr& flight);
   void tell_failure(const Flight& flight, const std::string& why);
@@ -100,6 +115,8 @@ class Binder {
   ArgsReader reader_;
   BindCounts counts_;
   std::unordered_map<std::string, FlightPtr> flights_;  // by UID
+  UnseenPods unseen_;
+  kube::Call unseen_call_;
   std::int64_t last_assume_time_ns_ = 0;
 };
 

@@ -79,7 +79,7 @@ struct Config {
   std::chrono::milliseconds bind_timeout{4'000};
   std::size_t binds_at_once = 1024;
   std::size_t max_body_bytes = 64U << 20U;
-  std::size_t max_connections = 256;
+  std::size_t max_connections = 1280;
 };
 
 using Environment = std::function<std::optional<std::string>(const char*)>;

@@ -125,7 +125,7 @@ void Decisions::write_failed(const NodeArgs& args, const WaitingPod& pod, const 
                              std::string& out) const {
   // What stands behind the name of a node, by reason; empty for those that have no place here.
   std::array<json::PaddedBuffer, kPhrases> buffers;
-  std::array<std::string_view, kPhrases> phrases;
+  std::array<std::string_view, kPhrases + 1> phrases;
   bool any = false;
   for (std::size_t reason = 0; reason < kPhrases; ++reason) {
     if (counts[reason] > 0 && is_hopeless(reason) == hopeless) {
@@ -152,14 +152,54 @@ void Decisions::write_failed(const NodeArgs& args, const WaitingPod& pod, const 
   out += '}';
 }
 
-Decisions::FilterSummary Decisions::filter(const NodeArgs& args, std::string& out) {
+ScoreMemory::Standing Decisions::standing_of(const alloc::Request& request) {
+  if (books_.policy_changes() != policy_changes_) {
+    policy_changes_ = books_.policy_changes();
+    memory_.forget();
+  }
+  return memory_.standing(books_.ledger(), books_.placer(), request);
+}
+
+void Decisions::keep_best(const alloc::Request& request, const NodeArgs& args, std::int64_t step) {
+  const std::span<const alloc::NodeId> ids = args.nodes->ids();
+  const std::span<const std::uint32_t> ranks = standing_of(request).ranks;
+  std::uint32_t best = 0;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (reasons_[i] == alloc::Reason::kFits) {
+      best = std::max(best, ranks[raw(ids[i])]);
+    }
+  }
+  // A node further behind than this stays behind, whatever the others say.
+  const auto reach = static_cast<std::uint32_t>(kMostOfOthers / std::max<std::int64_t>(step, 1));
+  const std::uint32_t least = best - std::min(best, reach);
+  std::size_t kept = 0;
+  for (const bool at_top : {true, false}) {
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      if (reasons_[i] != alloc::Reason::kFits || (ranks[raw(ids[i])] == best) != at_top) {
+        continue;
+      }
+      if (kept < kMostBest && ranks[raw(ids[i])] >= least) {
+        ++kept;
+      } else {
+        reasons_[i] = static_cast<alloc::Reason>(kSurpassed);
+      }
+    }
+  }
+}
+
+Decisions::FilterSummary Decisions::filter(const NodeArgs& args, std::optional<std::int64_t> best_of_step,
+                                           std::string& out) {
   const WaitingPod pod = books_.waiting_pod(args.pod);
   if (!pod.request) {
     return refuse_all(args, pod.request.error().text(), out);
   }
   judge(*pod.request, args);
+  if (best_of_step) {
+    keep_best(*pod.request, args, *best_of_step);
+  }
   FilterSummary summary;
   const Counts counts = write_fitting(args, summary, out);
+  summary.fit += counts[kSurpassed];
   for (std::size_t reason = 0; reason < kPhrases; ++reason) {
     (is_hopeless(reason) ? summary.hopeless : summary.failed) += counts[reason];
   }
@@ -170,7 +210,7 @@ Decisions::FilterSummary Decisions::filter(const NodeArgs& args, std::string& ou
     const auto most = static_cast<std::size_t>(std::ranges::max_element(counts) - counts.begin());
     summary.main_reason = phrase_of(most, pod);
     if (summary.failed > 0) {
-      summary.nearest = nearest_of(*pod.request, known_of(*args.nodes));
+      summary.nearest = nearest_of(*pod.request, args.nodes->ids());
     }
   }
   return summary;
@@ -180,8 +220,13 @@ std::string Decisions::nearest_of(const alloc::Request& request, std::span<const
   const alloc::NodeStates& states = books_.ledger().states();
   const bool whole = request.shape.whole > 0;
   const auto room = [&](alloc::NodeId id) { return whole ? states.whole_free(id) : states.largest_free(id); };
-  const auto best = std::ranges::max_element(nodes, {}, room);
-  return best == nodes.end() ? "" : alloc::explain(books_.ledger(), books_.placer(), request, *best).text;
+  std::optional<alloc::NodeId> best;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (!is_hopeless(static_cast<std::size_t>(reasons_[i])) && (!best || room(nodes[i]) > room(*best))) {
+      best = nodes[i];
+    }
+  }
+  return best ? alloc::explain(books_.ledger(), books_.placer(), request, *best).text : "";
 }
 
 // The pod itself makes no sense: no node can help, and no eviction.

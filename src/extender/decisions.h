@@ -23,7 +23,7 @@ class Decisions {
   explicit Decisions(Books& books);
 
   struct FilterSummary {
-    std::size_t fit = 0;
+    std::size_t fit = 0;  // those too that are not named because others are better
     std::size_t failed = 0;
     std::size_t hopeless = 0;
     // When nothing fits: the reason that most nodes gave.
@@ -32,7 +32,12 @@ class Decisions {
     std::string nearest;
   };
   // {"Nodes":...,"NodeNames":...,"FailedNodes":{...},"FailedAndUnresolvableNodes":{...},"Error":""}
-  FilterSummary filter(const NodeArgs& args, std::string& out);
+  FilterSummary filter(const NodeArgs& args, std::string& out) { return filter(args, std::nullopt, out); }
+  // The same, but of the nodes that fit only those that can win when prioritize gives ranks `step` apart, and
+  // at most kMostBest of them. kube-scheduler then has fewer to weigh.
+  FilterSummary filter_best(const NodeArgs& args, std::int64_t step, std::string& out) {
+    return filter(args, step, out);
+  }
 
   // [{"Host":...,"Score":...}]: ranks of the policy's scores, `step` apart; the best node has the most.
   void prioritize(const NodeArgs& args, std::int64_t step, std::string& out);
@@ -46,9 +51,15 @@ class Decisions {
   PreemptSummary preempt(const PreemptArgs& args, std::string& out);
 
  private:
+  // What kube-scheduler's own plugins can add to a node, in our scores of weight 1: 12 times 100 of theirs.
+  static constexpr std::int64_t kMostOfOthers = 120;
+  // kube-scheduler itself takes so many for enough to choose from.
+  static constexpr std::size_t kMostBest = 100;
+
   static constexpr std::size_t kForeign = alloc::kReasons;  // after the ledger's reasons
   static constexpr std::size_t kPhrases = alloc::kReasons + 1;
-  using Counts = std::array<std::size_t, kPhrases>;  // by reason
+  static constexpr std::size_t kSurpassed = kPhrases;    // no reason to refuse: others are better
+  using Counts = std::array<std::size_t, kPhrases + 1>;  // by reason
 
   // What stands between two names of prioritize, the first of which has some score: ,"Score":256},{"Host":
   struct Tail {
@@ -57,9 +68,14 @@ class Decisions {
   };
   static Tail tail_of(std::int64_t score);
 
+  FilterSummary filter(const NodeArgs& args, std::optional<std::int64_t> best_of_step, std::string& out);
+  [[nodiscard]] ScoreMemory::Standing standing_of(const alloc::Request& request);
+  // Turns the nodes that fit but cannot win into kSurpassed.
+  void keep_best(const alloc::Request& request, const NodeArgs& args, std::int64_t step);
   // The nodes of the list that the books know, in its order.
   [[nodiscard]] std::span<const alloc::NodeId> known_of(const NodeList& list);
   [[nodiscard]] std::string phrase_of(std::size_t reason, const WaitingPod& pod) const;
+  // Of the nodes that reasons_ is about, those where room is the question.
   [[nodiscard]] std::string nearest_of(const alloc::Request& request,
                                        std::span<const alloc::NodeId> nodes) const;
   // Fills reasons_, by place in the list.
@@ -69,10 +85,12 @@ class Decisions {
   void write_failed(const NodeArgs& args, const WaitingPod& pod, const Counts& counts, bool hopeless,
                     std::string& out) const;
   static FilterSummary refuse_all(const NodeArgs& args, const std::string& why, std::string& out);
-  // The fewest of the node's victims, and of equally few the least important, whose end lets the pod in.
-  // Nothing when not even all of them would.
+  // The fewest of the node's victims, and of equally few the least important, whose end lets the pod in; all
+  // of them where it is not their GPUs that are wanted. Nothing when not even all would do.
   [[nodiscard]] std::optional<std::vector<Victim>> needed_victims(const alloc::Request& request,
+                                                                  std::int64_t priority,
                                                                   const NodeVictims& proposed);
+  [[nodiscard]] std::vector<Victim> less_important_holders(alloc::NodeId node, std::int64_t priority) const;
 
   Books& books_;
   // Used again from call to call. By place in the body's list, or of the known among them.

@@ -12,6 +12,7 @@
 #include "base/version.h"
 #include "extender/binder.h"
 #include "extender/books.h"
+#include "extender/freshness.h"
 #include "extender/metrics.h"
 #include "extender/service.h"
 #include "extender/watch_sinks.h"
@@ -29,7 +30,10 @@ namespace {
 
 constexpr std::chrono::seconds kRound{5};
 constexpr std::chrono::seconds kDrain{6};
-constexpr std::string_view kLeaderLabel = "tessera.io/leader";
+// A watch that has failed for so long makes the books too old to answer from.
+constexpr std::chrono::minutes kDeaf{5};
+// Rounds after which the leader's label is written again, in case somebody took it off: every minute.
+constexpr unsigned kLabelRounds = 12;
 
 std::vector<alloc::TypicalRequest> typical_requests(const Config& config) {
   std::vector<alloc::TypicalRequest> all;
@@ -93,6 +97,7 @@ struct Extender::Parts {
         node_sink(books, [this] { told_synced(); }),
         nodes(client, {.path = kube::node_path("")}, node_sink),
         pods(client, {.path = kube::pod_path("", "")}, pod_sink),
+        freshness(loop, client.clock(), pods),
         recorder(client, recorder_options(own_pod)),
         binder(
             client, books, {.timeout = config.bind_timeout, .most_at_once = config.binds_at_once},
@@ -111,13 +116,13 @@ struct Extender::Parts {
   Status join_election();
   [[nodiscard]] http::ServerOptions server_options(const std::string& address, std::uint16_t port);
 
-  [[nodiscard]] std::chrono::milliseconds may_act_for() const;
+  [[nodiscard]] std::chrono::milliseconds may_act_for();
+  [[nodiscard]] std::chrono::milliseconds may_lead_for() const;
   [[nodiscard]] std::string not_ready() const;
   [[nodiscard]] std::vector<Reading> readings() const;
   void add_book_readings(std::vector<Reading>& all) const;
   void tell(const kube::EventNote& note);
   void told_synced();
-  void leading_changed(bool leading);
   void label_own_pod(bool leading);
   void look_around();
 
@@ -131,6 +136,7 @@ struct Extender::Parts {
   NodeSink node_sink;
   kube::Reflector nodes;
   kube::Reflector pods;
+  Freshness freshness;
   kube::EventRecorder recorder;
   std::unique_ptr<kube::LeaderElector> elector;  // none for a sidecar
   Binder binder;
@@ -141,6 +147,7 @@ struct Extender::Parts {
   kube::Call label_call;
   Clock::Steady began{};
   bool said_ready = false;
+  unsigned rounds = 0;
 };
 
 http::ServerOptions Extender::Parts::server_options(const std::string& address, std::uint16_t port) {
@@ -161,6 +168,9 @@ Status Extender::Parts::serve() {
     options.tls->identity.key_file = config.tls_key;
     options.tls->client_ca_file = config.tls_client_ca;
   }
+  // A connection through the Service stays with its pod when that no longer leads; kube-scheduler would get
+  // "does not lead" from it for as long as it has work.
+  options.let_go = [this] { return elector != nullptr && !elector->leading(); };
   server.emplace(
       TRY(http::Server::create(loop, std::move(options), [this](http::Request& request, http::Reply reply) {
         service.handle(request, std::move(reply));
@@ -190,11 +200,20 @@ Status Extender::Parts::join_election() {
                     .duration = config.lease_duration,
                     .renew_deadline = config.renew_deadline,
                     .retry_period = config.retry_period}},
-      [this](bool leading) { leading_changed(leading); }));
+      [this](bool leading) {
+        if (leading) {
+          freshness.doubt("it has begun to lead, and another may have bound pods until now");
+        }
+        label_own_pod(leading);
+      }));
   return {};
 }
 
-std::chrono::milliseconds Extender::Parts::may_act_for() const {
+std::chrono::milliseconds Extender::Parts::may_act_for() {
+  return freshness.current() ? may_lead_for() : std::chrono::milliseconds(0);
+}
+
+std::chrono::milliseconds Extender::Parts::may_lead_for() const {
   // Beside a scheduler its lease is ours: it ends with it, and bind_timeout is shorter than the gap between
   // one scheduler's losing the lease and the next one's taking it.
   return elector == nullptr ? config.bind_timeout : std::min(config.bind_timeout, elector->time_left());
@@ -202,6 +221,14 @@ std::chrono::milliseconds Extender::Parts::may_act_for() const {
 
 std::string Extender::Parts::not_ready() const {
   if (nodes.synced() && pods.synced()) {
+    for (const auto& [what, watch] : {std::pair{"nodes", &nodes}, std::pair{"pods", &pods}}) {
+      const auto silent =
+          std::chrono::duration_cast<std::chrono::seconds>(client.clock().now() - watch->last_heard());
+      if (watch->problem() && silent > kDeaf) {
+        return fmt::format("nothing was heard of {} for {} s: {}", what, silent.count(),
+                           watch->problem()->text());
+      }
+    }
     return "";
   }
   std::string missing = !nodes.synced() && !pods.synced() ? "nodes and pods are"
@@ -232,19 +259,15 @@ void Extender::Parts::tell(const kube::EventNote& note) {
   recorder.record(note);
 }
 
-void Extender::Parts::leading_changed(bool leading) {
-  log::info(leading ? "leading" : "not leading", {{"holder", elector->holder()}});
-  label_own_pod(leading);
-}
-
 // The Service selects the pod that has the label.
 void Extender::Parts::label_own_pod(bool leading) {
   if (own_pod.name.empty() || own_pod.namespace_name.empty()) {
     return;
   }
-  kube::Request request = kube::patch_request(kube::pod_path(own_pod.namespace_name, own_pod.name),
-                                              fmt::format(R"({{"metadata":{{"labels":{{"{}":{}}}}}}})",
-                                                          kLeaderLabel, leading ? R"("true")" : "null"));
+  kube::Request request =
+      kube::patch_request(kube::pod_path(own_pod.namespace_name, own_pod.name),
+                          fmt::format(R"({{"metadata":{{"labels":{{"{}":{}}}}}}})", alloc::key::kLeader,
+                                      leading ? R"("true")" : "null"));
   label_call = client.send(std::move(request), [this, leading](const Result<kube::Reply>& reply) {
     if (!reply) {
       log::error("cannot label own pod; the Service will not find it",
@@ -260,6 +283,10 @@ void Extender::Parts::label_own_pod(bool leading) {
 
 void Extender::Parts::look_around() {
   books.learn_typical_pods();
+  binder.look_after_unseen();
+  if (elector != nullptr && elector->leading() && ++rounds % kLabelRounds == 0) {
+    label_own_pod(true);
+  }
   for (const alloc::Problem& problem : books.take_new_problems()) {
     log::warn("problem", {{"kind", alloc::to_string(problem.kind)}, {"what", problem.text}});
     kube::EventNote note{.about = {.kind = "Node", .name = problem.node, .uid = problem.node},
@@ -280,8 +307,8 @@ std::vector<Reading> Extender::Parts::readings() const {
   std::vector<Reading> all;
   all.push_back(
       gauge("tessera_extender_ready", "1 when the books have been filled", not_ready().empty() ? 1 : 0));
-  all.push_back(
-      gauge("tessera_extender_leading", "1 when this replica may bind", may_act_for().count() > 0 ? 1 : 0));
+  all.push_back(gauge("tessera_extender_leading", "1 when this replica may bind",
+                      may_lead_for().count() > 0 && !freshness.in_doubt() ? 1 : 0));
   add_book_readings(all);
   const BindCounts& binds = binder.counts();
   const std::array<std::pair<const char*, std::uint64_t>, 7> results{{{"bound", binds.bound},
@@ -374,6 +401,7 @@ void Extender::start() {
                       {"unit", parts.config.unit.text()}});
   parts.nodes.start();
   parts.pods.start();
+  parts.freshness.start();
   if (parts.elector != nullptr) {
     // A container that crashed while leading has left the label on its pod.
     parts.label_own_pod(false);

@@ -40,6 +40,12 @@ struct Metrics::Inside {
   prometheus::Counter& fit = nodes.Add({{"result", "fit"}});
   prometheus::Counter& failed = nodes.Add({{"result", "failed"}});
   prometheus::Counter& hopeless = nodes.Add({{"result", "hopeless"}});
+  prometheus::Counter& second_looks =
+      prometheus::BuildCounter()
+          .Name("tessera_extender_second_looks_total")
+          .Help("Filters that found no room and looked again a moment later before they said so")
+          .Register(registry)
+          .Add({});
   prometheus::Counter& bad_bodies = prometheus::BuildCounter()
                                         .Name("tessera_extender_bad_bodies_total")
                                         .Help("Bodies that are not what kube-scheduler sends")
@@ -82,6 +88,10 @@ void Metrics::filtered(std::size_t fit, std::size_t failed, std::size_t hopeless
   inside_->fit.Increment(static_cast<double>(fit));
   inside_->failed.Increment(static_cast<double>(failed));
   inside_->hopeless.Increment(static_cast<double>(hopeless));
+}
+
+void Metrics::looked_twice() {
+  inside_->second_looks.Increment();
 }
 
 void Metrics::bad_body() {

@@ -27,6 +27,7 @@ class Metrics {
 
   void answered(const http::Access& access);
   void filtered(std::size_t fit, std::size_t failed, std::size_t hopeless);
+  void looked_twice();
   void bad_body();
   void bind_decided(std::chrono::nanoseconds took);
 

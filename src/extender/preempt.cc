@@ -22,17 +22,32 @@ bool less_important(const std::vector<std::int64_t>& a, const std::vector<std::i
 
 }  // namespace
 
+// By kube-scheduler's sums the pod fits as it is, so it names nobody; by the books it does not. Everybody on
+// the node's GPUs who is less important may have to go. Newer kube-schedulers ask this, older never do.
+std::vector<Victim> Decisions::less_important_holders(alloc::NodeId node, std::int64_t priority) const {
+  std::vector<Victim> all;
+  for (const alloc::PodHolding& holding : books_.ledger().holdings(node)) {
+    const std::int64_t of_holder = books_.priority(holding.pod.uid);
+    if (holding.bound && of_holder < priority) {
+      all.push_back({.uid = holding.pod.uid, .has_priority = true, .priority = of_holder});
+    }
+  }
+  return all;
+}
+
 std::optional<std::vector<Victim>> Decisions::needed_victims(const alloc::Request& request,
+                                                             std::int64_t priority,
                                                              const NodeVictims& proposed) {
   const std::optional<alloc::NodeId> node = books_.ledger().find_node(proposed.node);
-  if (!node || books_.is_foreign(*node) || proposed.pods.empty()) {
+  if (!node || books_.is_foreign(*node)) {
     return std::nullopt;
   }
   // Pods without GPUs are kube-scheduler's choice: it needs their ports, CPUs or places, and we know nothing
   // better. Pods of other nodes are nobody we can speak about.
   std::vector<Victim> others;
   std::vector<Victim> holders;
-  for (const Victim& victim : proposed.pods) {
+  for (const Victim& victim :
+       proposed.pods.empty() ? less_important_holders(*node, priority) : proposed.pods) {
     const std::optional<alloc::PodHolding> holding = books_.ledger().holding(victim.uid);
     const bool holds = holding && holding->node == *node && (holding->units > 0 || holding->whole > 0);
     Victim known = victim;
@@ -63,6 +78,11 @@ std::optional<std::vector<Victim>> Decisions::needed_victims(const alloc::Reques
   if (!fits_without(gone)) {
     return std::nullopt;
   }
+  if (others.empty() && fits_without({})) {
+    // What they hold of GPUs, CPU and memory is not why they have to go: kube-scheduler wants a port, a place
+    // or another device of theirs. Where it wants nobody, nobody has to go.
+    return proposed.pods.empty() ? std::nullopt : std::optional(holders);
+  }
   if (holders.size() <= kExactVictims) {
     std::vector<const Victim*> best = gone;
     std::vector<std::int64_t> best_priorities(gone.size() + 1);
@@ -79,7 +99,8 @@ std::optional<std::vector<Victim>> Decisions::needed_victims(const alloc::Reques
           priorities.push_back(holders[i].priority);
         }
       }
-      const bool better = size < best.size() || less_important(priorities, best_priorities);
+      // Among equals the later ones: kube-scheduler lists those first that run longer.
+      const bool better = size < best.size() || !less_important(best_priorities, priorities);
       if (better && fits_without(chosen)) {
         best = std::move(chosen);
         best_priorities = std::move(priorities);
@@ -111,13 +132,14 @@ Decisions::PreemptSummary Decisions::preempt(const PreemptArgs& args, std::strin
     if (!pod.request) {
       break;
     }
-    const std::optional<std::vector<Victim>> needed = needed_victims(*pod.request, proposed);
+    const std::optional<std::vector<Victim>> needed =
+        needed_victims(*pod.request, args.pod.priority, proposed);
     // kube-scheduler takes a node without victims for a mistake.
     if (!needed || needed->empty()) {
       continue;
     }
     out += summary.kept++ == 0 ? "" : ",";
-    summary.spared += proposed.pods.size() - needed->size();
+    summary.spared += proposed.pods.size() - std::min(needed->size(), proposed.pods.size());
     json::append_quoted(out, proposed.node);
     out += R"(:{"Pods":[)";
     bool first = true;

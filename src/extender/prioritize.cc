@@ -25,11 +25,7 @@ void Decisions::prioritize(const NodeArgs& args, std::int64_t step, std::string&
   const WaitingPod pod = books_.waiting_pod(args.pod);
   ScoreMemory::Standing standing;
   if (pod.request) {
-    if (books_.policy_changes() != policy_changes_) {
-      policy_changes_ = books_.policy_changes();
-      memory_.forget();
-    }
-    standing = memory_.standing(books_.ledger(), books_.placer(), *pod.request);
+    standing = standing_of(*pod.request);
   }
   // Ranks instead of scores: only their order has a meaning, and their differences would drown everything
   // else that kube-scheduler weighs. 0 is for nodes that have become full.

@@ -21,11 +21,41 @@ YAML::Node managed(const std::string& name, bool ignored) {
   return node;
 }
 
-YAML::Node stanza(const Config& config, const std::string& url) {
+std::string text_of(const YAML::Node& node) {
+  YAML::Emitter emitter;
+  emitter << node;
+  return std::string(emitter.c_str()) + "\n";
+}
+
+std::string scalar(const YAML::Node& node) {
+  return node && node.IsScalar() ? node.Scalar() : "";
+}
+
+bool is_ours(const YAML::Node& extender) {
+  return scalar(extender["urlPrefix"]).ends_with(kPrefix);
+}
+
+// Whether kube-scheduler weighs nodes as it comes: then it hears only of those that can win. Another extender
+// may refuse just these, and other weights may lift a node that we would not have named.
+bool weighs_by_default(const YAML::Node& root) {
+  for (const auto& extender : root["extenders"]) {
+    if (!is_ours(extender)) {
+      return false;
+    }
+  }
+  for (const auto& profile : root["profiles"]) {
+    if (profile["plugins"]) {
+      return false;
+    }
+  }
+  return true;
+}
+
+YAML::Node stanza(const Config& config, const std::string& url, bool only_best) {
   const alloc::ResourceNames names(config.resources);
   YAML::Node node;
   node["urlPrefix"] = url + kPrefix;
-  node["filterVerb"] = "filter";
+  node["filterVerb"] = only_best ? "filter/best" : "filter";
   node["prioritizeVerb"] = "prioritize";
   node["weight"] = 1;
   node["preemptVerb"] = "preempt";
@@ -42,20 +72,6 @@ YAML::Node stanza(const Config& config, const std::string& url) {
   node["managedResources"].push_back(managed(names.count(), false));
   node["managedResources"].push_back(managed(names.core_percent(), true));
   return node;
-}
-
-std::string text_of(const YAML::Node& node) {
-  YAML::Emitter emitter;
-  emitter << node;
-  return std::string(emitter.c_str()) + "\n";
-}
-
-std::string scalar(const YAML::Node& node) {
-  return node && node.IsScalar() ? node.Scalar() : "";
-}
-
-bool is_ours(const YAML::Node& extender) {
-  return scalar(extender["urlPrefix"]).ends_with(kPrefix);
 }
 
 Status check_other(const YAML::Node& other, const Config& config, const std::string& name) {
@@ -89,12 +105,13 @@ Result<SchedulerConfig> merge(const Config& config, const std::string& url, YAML
                     name, scalar(root["apiVersion"]), kApiVersion));
   }
   SchedulerConfig merged;
+  const bool only_best = weighs_by_default(root);
   YAML::Node extenders(YAML::NodeType::Sequence);
   bool placed = false;
   for (const auto& extender : root["extenders"]) {
     if (is_ours(extender)) {
       if (!placed) {
-        extenders.push_back(stanza(config, url));
+        extenders.push_back(stanza(config, url, only_best));
         placed = true;
       }
       continue;
@@ -105,7 +122,7 @@ Result<SchedulerConfig> merge(const Config& config, const std::string& url, YAML
     extenders.push_back(extender);
   }
   if (!placed) {
-    extenders.push_back(stanza(config, url));
+    extenders.push_back(stanza(config, url, only_best));
   }
   root["extenders"] = extenders;
   if (!root["percentageOfNodesToScore"]) {
@@ -142,7 +159,7 @@ std::string scheduler_config(const Config& config, const std::string& url) {
   }
   // The nodes that kube-scheduler does not look at may be the only ones with the right GPU.
   root["percentageOfNodesToScore"] = 100;
-  root["extenders"].push_back(stanza(config, url));
+  root["extenders"].push_back(stanza(config, url, /*only_best=*/true));
   return text_of(root);
 }
 

@@ -106,7 +106,8 @@ void Service::verb(std::string_view name, http::Request& request, http::Reply re
     std::string_view route;
     void (Service::*answer)(http::Request&, http::Reply);
   };
-  static constexpr std::array<Verb, 5> kVerbs{{{"filter", "filter", &Service::filter},
+  static constexpr std::array<Verb, 6> kVerbs{{{"filter", "filter", &Service::filter},
+                                               {"filter/best", "filter", &Service::filter_best},
                                                {"prioritize", "prioritize", &Service::prioritize},
                                                {"sort", "prioritize", &Service::prioritize},
                                                {"preempt", "preempt", &Service::preempt},
@@ -122,10 +123,14 @@ void Service::verb(std::string_view name, http::Request& request, http::Reply re
       return;
     }
   }
-  reply.send_error(404, "there are filter, prioritize, sort, preempt, bind and inspect");
+  reply.send_error(404, "there are filter, filter/best, prioritize, sort, preempt, bind and inspect");
 }
 
-void Service::filter(http::Request& request, http::Reply reply) {
+Decisions::FilterSummary Service::decide(const NodeArgs& args, bool best, std::string& body) {
+  return best ? decisions_.filter_best(args, score_step_, body) : decisions_.filter(args, body);
+}
+
+void Service::filter(http::Request& request, http::Reply reply, bool best) {
   std::string body = reply.recycled();
   if (const std::string missing = sources_.not_ready(); !missing.empty()) {
     write_filter_error("tessera-extender is not ready: " + missing, body);
@@ -140,27 +145,28 @@ void Service::filter(http::Request& request, http::Reply reply) {
     reply.send({.body = std::move(body)});
     return;
   }
-  const Decisions::FilterSummary summary = decisions_.filter(**args, body);
+  const Decisions::FilterSummary summary = decide(**args, best, body);
   // Where pods have to go first; a node that is too small stays too small.
-  if (summary.fit == 0 && summary.failed > 0 && look_again(request, reply)) {
+  if (summary.fit == 0 && summary.failed > 0 && look_again(request, reply, best)) {
     return;
   }
   answer_filter(**args, summary, std::move(body), std::move(reply));
 }
 
-bool Service::look_again(http::Request& request, http::Reply& reply) {
+bool Service::look_again(http::Request& request, http::Reply& reply, bool best) {
   const auto now = std::chrono::steady_clock::now();
   if (!sources_.later || second_look_.pending() || now - looked_at_ < kSecondLooksApart) {
     return false;
   }
   looked_at_ = now;
+  metrics_.looked_twice();
   auto kept = std::make_shared<json::PaddedBuffer>(request.body().text());
   auto to = std::make_shared<http::Reply>(std::move(reply));
-  second_look_ = sources_.later(kSecondLookAfter, [this, kept, to] {
+  second_look_ = sources_.later(kSecondLookAfter, [this, kept, to, best] {
     const Result<const NodeArgs*> args = reader_.node_args(kept->view());
     std::string body = to->recycled();
     if (args) {
-      const Decisions::FilterSummary summary = decisions_.filter(**args, body);
+      const Decisions::FilterSummary summary = decide(**args, best, body);
       answer_filter(**args, summary, std::move(body), std::move(*to));
     } else {
       write_filter_error(args.error().text(), body);

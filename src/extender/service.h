@@ -7,6 +7,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "extender/args.h"
 #include "extender/binder.h"
@@ -51,9 +52,12 @@ class Service {
 
  private:
   void verb(std::string_view name, http::Request& request, http::Reply reply);
-  void filter(http::Request& request, http::Reply reply);
+  void filter(http::Request& request, http::Reply reply) { filter(request, std::move(reply), false); }
+  void filter_best(http::Request& request, http::Reply reply) { filter(request, std::move(reply), true); }
+  void filter(http::Request& request, http::Reply reply, bool best);
   // Whether a "no" is answered later instead: then `reply` is taken.
-  bool look_again(http::Request& request, http::Reply& reply);
+  bool look_again(http::Request& request, http::Reply& reply, bool best);
+  Decisions::FilterSummary decide(const NodeArgs& args, bool best, std::string& body);
   void answer_filter(const NodeArgs& args, const Decisions::FilterSummary& summary, std::string body,
                      http::Reply reply);
   void prioritize(http::Request& request, http::Reply reply);

@@ -126,6 +126,14 @@ TEST_F(Args, RefusesWhatIsNoRequestOfAScheduler) {
   }
 }
 
+// Found by the fuzzer: simdjson's short way to ask for null throws here, and nobody would have caught it.
+TEST_F(Args, RefusesWhatOnlyBeginsLikeNull) {
+  for (const char* rest :
+       {R"(,"Nodes":nu1l,"NodeNames":["a",}})", R"(,"Nodes":nu1l})", R"(,"NodeNames":nul})"}) {
+    EXPECT_FALSE(reader_.node_args(body(std::string(R"({"Pod":)") + kPod + rest))) << rest;
+  }
+}
+
 TEST_F(Args, ReadsBind) {
   const auto args = reader_.bind_args(body(R"({"podname":"p","PodNamespace":"ml","PodUID":"u","Node":"a"})"));
   ASSERT_TRUE(args) << args.error().text();

@@ -6,6 +6,7 @@
 
 #include <boost/json.hpp>
 #include <deque>
+#include <thread>
 
 #include "../alloc/cluster.h"
 #include "http/server.h"
@@ -39,7 +40,8 @@ class BinderTest : public ::testing::Test {
     EXPECT_TRUE(client) << client.error().text();
     client_.emplace(*std::move(client));
     binder_.emplace(
-        *client_, books_, BinderOptions{.timeout = 300ms, .answer_within = 1500ms, .ask_again = 20ms},
+        *client_, books_,
+        BinderOptions{.timeout = 300ms, .answer_within = 1500ms, .ask_again = 20ms, .unseen_for = 50ms},
         [this] { return may_act_for_; }, [this](const kube::EventNote& note) { events_.push_back(note); });
   }
 
@@ -152,6 +154,43 @@ TEST_F(BinderTest, BindsWithOneWriteThatCarriesEverything) {
   EXPECT_EQ(free_units("gpu-a"), 56U);
   ASSERT_EQ(events_.size(), 1U);
   EXPECT_THAT(events_[0].message, HasSubstr("GPU 0 (GPU-gpu-a-0) 8GiB on node gpu-a"));
+}
+
+TEST_F(BinderTest, FreesABoundPodThatEndedWithoutTheWatchEverShowingIt) {
+  bind();
+  ASSERT_TRUE(answered(1));
+  EXPECT_EQ(free_units("gpu-a"), 56U);
+  binder_->look_after_unseen();
+  EXPECT_EQ(gets_, 0) << "the watch has its time";
+  std::this_thread::sleep_for(60ms);
+  binder_->look_after_unseen();
+  ASSERT_TRUE(loop_.run_until([&] { return gets_ == 1; }, 10s));
+  binder_->look_after_unseen();
+  EXPECT_EQ(free_units("gpu-a"), 56U) << "it is still there";
+
+  bound_to_.clear();
+  uid_ = "uid-r";
+  alloc::PodSpec next = pod_;
+  next.uid = "uid-r";
+  books_.keep_pod(next);
+  bind("gpu-a", "uid-r");
+  ASSERT_TRUE(answered(2));
+  EXPECT_EQ(free_units("gpu-a"), 48U);
+  exists_ = false;
+  std::this_thread::sleep_for(60ms);
+  binder_->look_after_unseen();
+  ASSERT_TRUE(loop_.run_until([&] { return free_units("gpu-a") == 56U; }, 10s));
+}
+
+TEST_F(BinderTest, AsksNobodyAfterAPodThatTheWatchHasShown) {
+  bind();
+  ASSERT_TRUE(answered(1));
+  alloc::PodSpec shown = pod_;
+  shown.node_name = "gpu-a";
+  books_.keep_pod(shown);
+  std::this_thread::sleep_for(60ms);
+  binder_->look_after_unseen();
+  EXPECT_FALSE(loop_.run_until([&] { return gets_ > 0; }, 100ms));
 }
 
 TEST_F(BinderTest, AskedTwiceItBindsOnceAndAnswersBoth) {

@@ -167,6 +167,23 @@ TEST(SchedulerConfig, MergeAddsTheStanzaAndKeepsTheRest) {
   EXPECT_TRUE(merged->remarks.empty());
 }
 
+TEST(SchedulerConfig, OnlyTheBestNodesAreAskedForWhereNobodyElseWeighsThem) {
+  EXPECT_THAT(scheduler_config({}, "http://e:1"), HasSubstr("filterVerb: filter/best\n"));
+  const std::string plain = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n";
+  const std::pair<std::string, const char*> cases[] = {
+      {plain, "filterVerb: filter/best\n"},
+      {plain + "profiles: [{schedulerName: a, plugins: {score: {enabled: [{name: ImageLocality, weight: "
+               "9}]}}}]\n",
+       "filterVerb: filter\n"},
+      {kExisting, "filterVerb: filter\n"},
+  };
+  for (const auto& [existing, verb] : cases) {
+    const auto merged = merge_scheduler_config({}, "http://e:1", existing, "s.yaml");
+    ASSERT_TRUE(merged) << merged.error().text();
+    EXPECT_THAT(merged->yaml, HasSubstr(verb)) << existing;
+  }
+}
+
 TEST(SchedulerConfig, MergeTwiceIsMergeOnce) {
   const auto once = merge_scheduler_config({}, "http://e:1", kExisting, "s.yaml");
   const auto twice = merge_scheduler_config({}, "http://e:1", once->yaml, "s.yaml");

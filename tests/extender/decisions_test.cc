@@ -13,6 +13,7 @@ namespace {
 using alloc::testing::container;
 using alloc::testing::node_of;
 using alloc::testing::pod_of;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 class DecisionsTest : public ::testing::Test {
@@ -55,6 +56,18 @@ class DecisionsTest : public ::testing::Test {
     std::string out;
     summary_ = decisions_.filter(args(pod, names), out);
     return boost::json::parse(out).as_object();
+  }
+
+  std::vector<std::string> filter_best(const alloc::PodSpec& pod, const std::vector<std::string>& names,
+                                       std::int64_t step = 128) {
+    std::string out;
+    summary_ = decisions_.filter_best(args(pod, names), step, out);
+    std::vector<std::string> best;
+    const boost::json::value reply = boost::json::parse(out);
+    for (const auto& name : reply.at("NodeNames").as_array()) {
+      best.emplace_back(name.as_string());
+    }
+    return best;
   }
 
   std::map<std::string, std::int64_t> prioritize(const alloc::PodSpec& pod,
@@ -113,6 +126,43 @@ TEST_F(DecisionsTest, FilterPassesNodesWithRoomAndSaysWhyOthersFail) {
             "node is not known to Tessera yet");
 }
 
+TEST_F(DecisionsTest, FilterBestNamesTheNodesThatPrioritizePutsFirst) {
+  bound("a", "small", 0, 4);
+  const alloc::PodSpec pod = pod_of("p", {container("main", 4)});
+  const auto scores = prioritize(pod, {"big", "small"});
+  ASSERT_GT(scores.at("small"), scores.at("big"));
+  EXPECT_THAT(filter_best(pod, {"big", "small", "nobody"}), ElementsAre("small"));
+  EXPECT_EQ(summary_.fit, 2U);
+  EXPECT_EQ(summary_.hopeless, 1U);
+  EXPECT_THAT(filter_best(pod, {"big"}), ElementsAre("big")) << "the best of those that are asked about";
+}
+
+TEST_F(DecisionsTest, FilterBestKeepsANodeThatOthersCouldStillLiftToTheTop) {
+  bound("a", "small", 0, 4);
+  const alloc::PodSpec pod = pod_of("p", {container("main", 4)});
+  EXPECT_THAT(filter_best(pod, {"big", "small"}, /*step=*/121), ElementsAre("small"));
+  EXPECT_THAT(filter_best(pod, {"big", "small"}, /*step=*/120), ElementsAre("big", "small"));
+}
+
+TEST_F(DecisionsTest, FilterBestNamesAHundredOfManyEqualNodes) {
+  std::vector<std::string> names;
+  for (int i = 0; i < 150; ++i) {
+    names.push_back("equal-" + std::to_string(i));
+    node(names.back(), {16});
+  }
+  EXPECT_EQ(filter_best(pod_of("p", {container("main", 8)}), names).size(), 100U);
+  EXPECT_EQ(summary_.fit, 150U);
+}
+
+TEST_F(DecisionsTest, FilterBestSaysWhyNothingFitsAsFilterDoes) {
+  const alloc::PodSpec pod = pod_of("p", {container("main", 64)});
+  std::string best;
+  decisions_.filter_best(args(pod, {"big", "small"}), 128, best);
+  std::string all;
+  decisions_.filter(args(pod, {"big", "small"}), all);
+  EXPECT_EQ(best, all);
+}
+
 TEST_F(DecisionsTest, NodesThatEvictionCannotHelpAreUnresolvable) {
   const boost::json::object reply = filter(pod_of("p", {container("main", 16)}), {"small", "big"});
   EXPECT_EQ(boost::json::serialize(reply.at("NodeNames")), R"(["big"])");
@@ -144,6 +194,16 @@ TEST_F(DecisionsTest, SaysWhichNodeIsNearestWhenNoneFits) {
   filter(pod_of("p", {container("main", 8)}), {"big"});
   EXPECT_EQ(summary_.fit, 0U);
   EXPECT_THAT(summary_.nearest, HasSubstr("7GiB"));
+}
+
+TEST_F(DecisionsTest, IsNotNearAtANodeWhoseGpusThePodDoesNotWant) {
+  node("t4", {16});
+  bound("a", "t4", 0, 12);
+  alloc::PodSpec pod = pod_of("p", {container("main", 8)});
+  pod.annotations["tessera.io/gpu-model"] = "T4";
+  filter(pod, {"big", "t4"});
+  EXPECT_EQ(summary_.fit, 0U);
+  EXPECT_THAT(summary_.nearest, HasSubstr("4GiB free of 16GiB"));
 }
 
 TEST_F(DecisionsTest, APodThatMakesNoSenseFitsNowhereAndSaysWhy) {
@@ -269,8 +329,58 @@ TEST_F(DecisionsTest, PreemptKeepsVictimsWithoutGpus) {
   EXPECT_THAT(uids(nodes.at("small")), ::testing::Contains("uid-plain"));
 }
 
-TEST_F(DecisionsTest, PreemptAcceptsEmptyListsAndReturnsNoneOfThem) {
-  EXPECT_TRUE(preempt(pod_of("p", {container("main", 8)}), {victims("small", {})}).empty());
+TEST_F(DecisionsTest, PreemptLeavesVictimsToKubeSchedulerWhoseGpusAreNotWanted) {
+  // The pod fits by the books: it must be a port of theirs, or a place, that kube-scheduler wants.
+  bound("a", "small", 0, 4);
+  bound("b", "small", 1, 2);
+  const auto nodes = preempt(pod_of("p", {container("main", 4)}), {victims("small", {"a", "b"}, 1)});
+  ASSERT_TRUE(nodes.contains("small"));
+  EXPECT_EQ(uids(nodes.at("small")), (std::vector<std::string>{"uid-a", "uid-b"}));
+  EXPECT_EQ(nodes.at("small").at("NumPDBViolations").as_int64(), 1);
+}
+
+TEST_F(DecisionsTest, PreemptTakesTheLastOfEqualsWhichRunsShortest) {
+  bound("a", "small", 0, 8);
+  bound("b", "small", 1, 8);
+  const auto nodes = preempt(pod_of("p", {container("main", 8)}), {victims("small", {"a", "b"})});
+  EXPECT_EQ(uids(nodes.at("small")), std::vector<std::string>{"uid-b"});
+}
+
+TEST_F(DecisionsTest, PreemptChoosesVictimsItselfWhereTheSumsWouldDoButNoGpu) {
+  bound("a", "small", 0, 4, 50);
+  bound("b", "small", 1, 4, 20);
+  bound("c", "small", 1, 1, 500);
+  alloc::PodSpec pod = pod_of("p", {container("main", 7)});
+  pod.priority = 100;
+  // Seven units are free, four and three. Of a and b only b is on the GPU with c, who is more important.
+  const auto nodes = preempt(pod, {victims("small", {})});
+  ASSERT_TRUE(nodes.contains("small"));
+  EXPECT_EQ(uids(nodes.at("small")), std::vector<std::string>{"uid-b"});
+  pod.priority = 20;
+  EXPECT_TRUE(preempt(pod, {victims("small", {})}).empty()) << "nobody is less important";
+}
+
+TEST_F(DecisionsTest, PreemptEvictsNobodyWhereNobodyIsNamedAndThePodFits) {
+  bound("a", "small", 0, 4);
+  alloc::PodSpec pod = pod_of("p", {container("main", 8)});
+  pod.priority = 100;
+  EXPECT_TRUE(preempt(pod, {victims("small", {})}).empty());
+}
+
+TEST_F(DecisionsTest, AnIllGpuThatIsFreeDoesNotRuleOutPreemptionOnTheOthers) {
+  alloc::Inventory inventory = alloc::testing::inventory_of("mixed", {16, 16});
+  inventory.gpus[0].unhealthy = "XID 79";
+  books_.keep_node(alloc::testing::node_with("mixed", inventory));
+  bound("a", "mixed", 1, 16);
+  for (const alloc::PodSpec& pod :
+       {pod_of("p", {container("main", 8)}), pod_of("w", {container("main", 0, 1)})}) {
+    const boost::json::object reply = filter(pod, {"mixed"});
+    EXPECT_TRUE(reply.at("FailedNodes").as_object().contains("mixed")) << boost::json::serialize(reply);
+  }
+  // Two whole ones it cannot give as long as one is ill, whoever goes.
+  books_.forget_pod("uid-a");
+  const boost::json::object reply = filter(pod_of("q", {container("main", 0, 2)}), {"mixed"});
+  EXPECT_TRUE(reply.at("FailedAndUnresolvableNodes").as_object().contains("mixed"));
 }
 
 TEST_F(DecisionsTest, PreemptLeavesTheBooksAsTheyWere) {

@@ -88,6 +88,10 @@ TEST_F(ServiceTest, VerbsAreServedUnderAllThreePrefixes) {
     EXPECT_EQ(json("POST", std::string(prefix) + "/filter", filter_body(8)).at("NodeNames").as_array().size(),
               1U)
         << prefix;
+    EXPECT_EQ(
+        json("POST", std::string(prefix) + "/filter/best", filter_body(8)).at("NodeNames").as_array().size(),
+        1U)
+        << prefix;
     // T1 of the topology scheduler: its prioritize was never reached because a slash was missing.
     EXPECT_EQ(json("POST", std::string(prefix) + "/sort", filter_body(8)).as_array().size(), 1U) << prefix;
     EXPECT_EQ(json("POST", std::string(prefix) + "/prioritize", filter_body(8)).as_array().size(), 1U)
@@ -103,6 +107,8 @@ TEST_F(ServiceTest, FilterLooksTwiceBeforeItSaysNo) {
   const boost::json::value answer = json("POST", "/gpushare-scheduler/filter", filter_body(30));
   EXPECT_EQ(answer.at("NodeNames").as_array().size(), 1U);
   EXPECT_EQ(second_looks_, 1);
+  EXPECT_THAT(std::string(call("GET", "/metrics").body.text()),
+              HasSubstr("tessera_extender_second_looks_total 1\n"));
   EXPECT_TRUE(events_.empty());
 }
 

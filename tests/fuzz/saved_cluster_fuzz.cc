@@ -5,7 +5,7 @@
 #include <sstream>
 #include <string>
 
-#include "cli/cluster_api.h"
+#include "cli/cluster_files.h"
 #include "cli/cluster_store.h"
 #include "cli/inspect.h"
 

@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
 # Two replicas behind a Service (make soak): only the leader binds and carries the label that the Service selects; one that is
-# stopped past its lease, or cannot reach it, is replaced and does not bind any more; an orderly end hands over at once.
+# stopped past its lease, or cannot reach it, is replaced and does not bind any more; an orderly end hands over at once. All of
+# it once more while 500 pods are being scheduled where exactly 500 fit: nothing is given away twice.
 set -euo pipefail
 # shellcheck source=lib.sh
 source "$(dirname "$0")/lib.sh"
 OTHER_PORT=39998
+SERVICE_PORT=39997 # what kube-scheduler calls: the Service, played by socat
 [[ -x $PROXY ]] || { say "$TEST_NAME: skipped: $PROXY is not built" && exit 77; }
 
 extender_cluster_start
-gpu_nodes 2 4 10
+gpu_nodes 25 4 10
 # The pods that the replicas take themselves for: they only have to exist.
 for replica in one two; do
   kubectl run "replica-$replica" --image=none --restart=Never >/dev/null
@@ -74,6 +76,49 @@ kill "$going"
 stays_leads() { leads "$stays_port"; }
 wait_for 10 "the other leads after an orderly end" stays_leads || true
 check "within 5 s ($((($(now_ms) - begin) / 1000)) s)" test $((($(now_ms) - begin) / 1000)) -le 5
+wait "$going" 2>/dev/null || true
+(KUBECONFIG=$EXTENDER_KUBECONFIG POD_NAME=replica-$([[ $going == "$first" ]] && echo one || echo two) in_cluster_network \
+  setpriv --pdeathsig KILL -- "$EXTENDER" --listen "127.0.0.1:$([[ $going == "$first" ]] && echo "$PORT" || echo "$OTHER_PORT")" \
+  --attach service >>"$S/extender-third.log" 2>&1) &
+third=$!
+
+# As a Service does it: who connects comes to the pod with the label, and stays with it whatever happens to the label.
+serving_port() { if [[ $(kubectl get pods -l tessera.io/leader=true -o name) == pod/replica-one ]]; then echo "$PORT"; else echo "$OTHER_PORT"; fi; }
+serving_port >"$S/tmp/serving"
+while sleep 0.5; do serving_port >"$S/tmp/serving.new" && mv "$S/tmp/serving.new" "$S/tmp/serving"; done 2>/dev/null &
+watcher=$!
+(in_cluster_network setpriv --pdeathsig KILL -- socat "TCP-LISTEN:$SERVICE_PORT,bind=127.0.0.1,reuseaddr,fork" \
+  "SYSTEM:socat - TCP\:127.0.0.1\:\$(cat $S/tmp/serving)") 2>>"$S/service.log" &
+service=$!
+kubectl delete pods --wait=false -l set >/dev/null
+wait_for 60 "both replicas are ready again" extender_ready "$(serving_port)" || true
+
+stop_leader() { # STOP for longer than its lease, then on again
+  local pid=$1
+  kill -STOP "$pid"
+  sleep 20
+  kill -CONT "$pid"
+}
+for trouble in stopped-leader deleted-lease ended-leader; do
+  create_in_background "$trouble" 500 '{"aliyun.com/gpu-mem": "2"}'
+  some_run() { (($(running "$trouble") >= 50)); }
+  wait_for 120 "$trouble: pods begin to run" some_run || true
+  if [[ $(serving_port) == "$PORT" ]]; then
+    if [[ $going == "$first" ]]; then pid=$third; else pid=$first; fi
+  elif [[ $going == "$first" ]]; then pid=$second; else pid=$third; fi
+  case $trouble in
+    stopped-leader) stop_leader "$pid" ;;
+    deleted-lease) kubectl delete lease -A --field-selector metadata.name=tessera-extender >/dev/null ;;
+    ended-leader) kill "$pid" ;;
+  esac
+  wait "$CREATION_PID"
+  wait_for 300 "$trouble: all 500 run" all_running "$trouble" 500 || true
+  PORT=$(serving_port) check_books "$trouble: annotations, books and inventory agree"
+  kubectl delete pods -l "set=$trouble" --wait=false >/dev/null
+  gone() { [[ -z $(kubectl get pods -l "set=$trouble" -o name) ]]; }
+  wait_for 120 "$trouble: and all go" gone || true
+done
+kill "$watcher" "$service" "$third" 2>/dev/null || true
 kill "$first" "$second" 2>/dev/null || true
-wait || true
+wait "$first" "$second" "$third" 2>/dev/null || true
 finish

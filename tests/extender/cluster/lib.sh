@@ -11,6 +11,8 @@ TESSERA=${TESSERA:-$(dirname "$EXTENDER")/tessera}
 PROXY=${TESSERA_FAULT_PROXY:-$(dirname "$EXTENDER")/fault-proxy}
 PORT=39999
 
+scheduler_config() { "$EXTENDER" --print-scheduler-config --attach service --url "http://127.0.0.1:${SERVICE_PORT:-$PORT}"; }
+
 # extender_cluster_start [--as SUFFIX] UP-ARGUMENTS...: a cluster whose scheduler asks an extender on PORT.
 extender_cluster_start() {
   local -a as=()
@@ -21,7 +23,7 @@ extender_cluster_start() {
     [[ -x $program ]] || { say "$TEST_NAME: skipped: $program is not built" && exit 77; }
   done
   config=$(mktemp)
-  "$EXTENDER" --print-scheduler-config --attach service --url "http://127.0.0.1:$PORT" >"$config"
+  scheduler_config >"$config"
   cluster_start "${as[@]}" --nodes 0 --sim-nodes 1 --scheduler-config "$config" "$@"
   rm -f "$config"
 }
@@ -46,10 +48,24 @@ EOF
   create_nodes "$S/tmp/gpu-nodes.json"
 }
 
+# token_kubeconfig NAME SERVER [CA]: with a token, as in a pod. (With a client certificate the API server would verify
+# signatures at every request.)
+token_kubeconfig() {
+  cat >"$S/kube/$1" <<EOF
+apiVersion: v1
+kind: Config
+current-context: $1
+clusters: [{name: $1, cluster: {server: $2${3:+, certificate-authority: $3}}}]
+users: [{name: admin, user: {token: $(<"$S/pki/admin-token.token")}}]
+contexts: [{name: $1, context: {cluster: $1, user: admin}}]
+EOF
+}
+
 # extender_start [FLAGS...]: in the network of the cluster; its log is $S/extender.log. EXTENDER_PID is the program's.
 # EXTENDER_KUBECONFIG: another way to the API server.
 extender_start() {
-  (KUBECONFIG=${EXTENDER_KUBECONFIG:-$S/kube/admin} in_cluster_network setpriv --pdeathsig KILL -- "$EXTENDER" --listen "127.0.0.1:$PORT" "$@" >>"$S/extender.log" 2>&1) &
+  [[ -n ${EXTENDER_KUBECONFIG:-} ]] || token_kubeconfig extender "https://$API_IP:$API_PORT" "$S/pki/ca.crt"
+  (KUBECONFIG=${EXTENDER_KUBECONFIG:-$S/kube/extender} in_cluster_network setpriv --pdeathsig KILL -- "$EXTENDER" --listen "127.0.0.1:$PORT" "$@" >>"$S/extender.log" 2>&1) &
   EXTENDER_PID=$!
 }
 
@@ -59,14 +75,7 @@ proxy_start() {
     >"$S/proxy.log" 2>&1) &
   proxy_is_up() { grep -q '^control' "$S/proxy.log"; }
   wait_for 10 "the fault proxy is up" proxy_is_up || finish
-  cat >"$S/kube/through-proxy" <<EOF
-apiVersion: v1
-kind: Config
-current-context: proxy
-clusters: [{name: proxy, cluster: {server: $(awk '/^proxy/ { print $2 }' "$S/proxy.log")}}]
-users: [{name: admin, user: {token: $(<"$S/pki/admin-token.token")}}]
-contexts: [{name: proxy, context: {cluster: proxy, user: admin}}]
-EOF
+  token_kubeconfig through-proxy "$(awk '/^proxy/ { print $2 }' "$S/proxy.log")"
   EXTENDER_KUBECONFIG=$S/kube/through-proxy
   PROXY_CONTROL=$(awk '/^control/ { print $2 }' "$S/proxy.log")
 }
@@ -86,6 +95,12 @@ extender_ready() { ask /readyz "${1:-$PORT}" >/dev/null 2>&1; }
 
 # metric NAME-WITH-LABELS [PORT]
 metric() { ask /metrics "${2:-$PORT}" | awk -v name="$1" 'index($0, name " ") == 1 { print $NF }'; }
+
+# failed_binds: how many binds of this extender have to be tried again.
+failed_binds() {
+  for result in no_room refused unknown; do metric "tessera_extender_binds_total{result=\"$result\"}"; done |
+    awk '{ sum += $1 } END { print sum + 0 }'
+}
 
 # pods_json NAME COUNT LIMITS-JSON: a List of pods NAME-0001 and up with one container.
 pods_json() {

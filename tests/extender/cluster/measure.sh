@@ -16,11 +16,13 @@ source "$here/lib.sh"
 LOAD=${TESSERA_LOAD:-$build/tools/extender_load}
 DATA=${TESSERA_SHARED_DATA:-$root/../shared/data}
 ROUNDS=${MEASURE_ROUNDS:-5}
+PERCENT=${MEASURE_PERCENT:-100}
 [[ -x $LOAD ]] || { say "$TEST_NAME: skipped: $LOAD is not built" && exit 77; }
 
 # load ARGUMENTS...: the tool, in the network of the cluster.
 load() {
-  (KUBECONFIG=$S/kube/admin in_cluster_network "$LOAD" "$@" 2>>"$S/load.log") || {
+  [[ -e $S/kube/load ]] || token_kubeconfig load "https://$API_IP:$API_PORT" "$S/pki/ca.crt"
+  (KUBECONFIG=$S/kube/load in_cluster_network "$LOAD" "$@" 2>>"$S/load.log") || {
     say "$LOAD $*: $(tail -n 1 "$S/load.log")" >&2
     return 1
   }
@@ -67,13 +69,22 @@ one_rate() {
   awk '/^bound/ { print $(NF - 1) }' "$S/tmp/bound"
 }
 
+# A scheduler that may write 50 times a second measures that limit and nothing else.
+lift_limit() { sed -e '$a clientConnection: {qps: 5000, burst: 5000}' -e "s/^percentageOfNodesToScore: .*/percentageOfNodesToScore: $PERCENT/"; }
+
+# The schedulers differ in the extender alone.
 measure_rate() {
-  local round with=() without=()
+  local round with=() without=() bare
+  eval "printed_config() $(declare -f scheduler_config | tail -n +2)"
+  scheduler_config() { printed_config | lift_limit; }
+  bare=$(mktemp)
+  scheduler_config | sed '/^extenders:/,/^[^ ]/{/^clientConnection/!d}' >"$bare"
   # Both clusters exist at once, and take turns, so that a busy moment of the machine hits both.
   extender_cluster_start --as with --sim-nodes 1000 --sim-machine dgx1v
   extender_start --log-level warn
   wait_for 20 "the extender is ready" extender_ready || finish
-  cluster_start --as without --nodes 0 --sim-nodes 1000 --sim-machine dgx1v
+  cluster_start --as without --nodes 0 --sim-nodes 1000 --sim-machine dgx1v --scheduler-config "$bare"
+  rm -f "$bare"
   for ((round = 1; round <= ROUNDS; round++)); do
     switch_cluster with
     with+=("$(one_rate "r$round")")

@@ -1,0 +1,74 @@
+#include "extender/freshness.h"
+
+#include <gtest/gtest.h>
+
+#include "../kube/fake_api_server.h"
+#include "../kube/recording_sink.h"
+
+namespace tessera::extender {
+namespace {
+
+using namespace std::chrono_literals;
+
+class FreshnessTest : public ::testing::Test {
+ protected:
+  FreshnessTest() : server_(loop_), client_(*kube::Client::create(loop_, access(), {})) {
+    server_.set("a", "1");
+    reflector_.start();
+    EXPECT_TRUE(wait([&] { return server_.watches() > 0; }));
+    freshness_.start();
+  }
+
+  [[nodiscard]] kube::ClusterAccess access() const {
+    kube::ClusterAccess access;
+    access.cluster.server = server_.url();
+    return access;
+  }
+  bool wait(const std::function<bool()>& condition) { return loop_.run_until(condition, 10s); }
+
+  http::EventLoop loop_;
+  kube::FakeApiServer server_;
+  kube::Client client_;
+  kube::RecordingSink sink_;
+  kube::Reflector reflector_{client_, {.path = "/api/v1/things"}, sink_};
+  ManualClock clock_;
+  Freshness freshness_{loop_, clock_, reflector_};
+};
+
+TEST_F(FreshnessTest, ReadsAnewWhatASilentWatchDidNotTell) {
+  EXPECT_TRUE(freshness_.current());
+  server_.stall();
+  server_.set("b", "1");
+  freshness_.doubt("test");
+  EXPECT_FALSE(freshness_.current());
+  ASSERT_TRUE(wait([&] { return freshness_.current(); }));
+  EXPECT_EQ(sink_.things, server_.things());
+}
+
+TEST_F(FreshnessTest, NoticesThatItsProcessWasStopped) {
+  server_.stall();
+  server_.set("b", "1");
+  clock_.advance(2s);
+  EXPECT_TRUE(freshness_.current()) << "a busy moment";
+  clock_.advance(4s);
+  EXPECT_FALSE(freshness_.current());
+  ASSERT_TRUE(wait([&] { return freshness_.current(); }));
+  EXPECT_EQ(sink_.things, server_.things());
+}
+
+TEST_F(FreshnessTest, NoticesThatItsMachineWasPaused) {
+  clock_.set_wall(clock_.wall() + 1h);
+  EXPECT_FALSE(freshness_.current());
+  ASSERT_TRUE(wait([&] { return freshness_.current(); }));
+}
+
+TEST_F(FreshnessTest, WaitsForAListThatBeganAfterTheDoubt) {
+  freshness_.doubt("one");
+  const auto lists = reflector_.counts().lists;
+  freshness_.doubt("two");
+  ASSERT_TRUE(wait([&] { return freshness_.current(); }));
+  EXPECT_EQ(reflector_.counts().lists, lists + 1);
+}
+
+}  // namespace
+}  // namespace tessera::extender
