@@ -42,7 +42,11 @@ int main(int argc, char** argv) {
   app.add_option("--node,-n", options.node, "Name of the node; the GPUs' UUIDs follow from it");
   app.add_option("--library", options.library, "The simulated libnvidia-ml.so.1 to put there");
   app.footer("Example:\n  tessera-sim-machine --machine dgx1v --node gpu-a --dir /tmp/gpu-a");
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& problem) {
+    return app.exit(problem) == 0 ? 0 : 2;
+  }
   for (const std::string& exception : exceptions) {
     const std::size_t equals = exception.find('=');
     if (equals == std::string::npos || equals == 0 || equals + 1 == exception.size()) {
@@ -53,12 +57,20 @@ int main(int argc, char** argv) {
       options.machine = exception.substr(equals + 1);
     }
   }
+  const std::string target =
+      options.directory + "/" + tessera::nvml_sim::kLibraryDirectory + "/" + tessera::nvml_sim::kLibraryName;
+  std::error_code error;
+  if (options.library.empty() && !std::filesystem::exists(target, error)) {
+    std::cerr << "tessera-sim-machine: the simulated libnvidia-ml.so.1 is neither beside this program nor in "
+                 "../lib of it, and a machine without it has no GPUs; build the target nvml_sim "
+                 "(cmake --build --preset dev --target nvml_sim), or say where it is with --library\n";
+    return 1;
+  }
   if (const auto made = tessera::nvml_sim::make_machine(options); !made) {
     std::cerr << "tessera-sim-machine: " << made.error().text() << "\n";
     return 1;
   }
-  std::cout << options.directory << ": NVML library " << options.directory << "/"
-            << tessera::nvml_sim::kLibraryDirectory << "/" << tessera::nvml_sim::kLibraryName
-            << ", control file " << options.directory << "/control.yaml\n";
+  std::cout << options.directory << ": NVML library " << target << ", control file " << options.directory
+            << "/control.yaml\n";
   return 0;
 }

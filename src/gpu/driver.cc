@@ -49,7 +49,13 @@ struct Driver::Core {
   static std::shared_ptr<Session> make_session(const std::shared_ptr<Shared>& shared, DriverOptions options) {
     shared->on_change = std::exchange(options.on_change, nullptr);
     DriverState first;
-    first.problem = "the NVIDIA driver has not been asked yet";
+    first.problem = "the NVIDIA driver has not answered yet";
+    first.inventory = options.known;
+    first.inventory.unit = options.discovery.unit;
+    first.compute.resize(first.inventory.gpus.size());
+    for (alloc::Gpu& gpu : first.inventory.gpus) {
+      gpu.unhealthy = first.problem;
+    }
     shared->state = std::make_shared<const DriverState>(std::move(first));
     return std::make_shared<Session>(std::move(options), shared->monitor,
                                      [shared](DriverState state) { shared->publish(std::move(state)); });

@@ -77,7 +77,8 @@ class Driver {
   Driver(const Driver&) = delete;
   Driver& operator=(const Driver&) = delete;
 
-  // Any thread; never waits for the driver. Before the first answer of the driver: not ready.
+  // Any thread; never waits for the driver. Before the first answer of the driver (which may never come): not
+  // ready, and the GPUs that were known.
   [[nodiscard]] std::shared_ptr<const DriverState> state() const;
 
   // Waits for a state in which the driver is ready; gives the state of then, ready or not.

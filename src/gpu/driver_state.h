@@ -23,7 +23,7 @@ struct XidCount {
 };
 
 struct DriverState {
-  std::uint64_t version = 0;  // rises with every change
+  std::uint64_t version = 0;  // rises with every change; 0 before the first answer of the driver
   bool ready = false;         // the driver has been reached, and answers
   std::string problem;        // why it is not ready, and what to do; empty when it is
 

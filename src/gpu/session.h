@@ -48,6 +48,7 @@ class Session {
   void close();
   void forget_handles();
   Status discover_gpus();
+  void renew_events();
   void watch_events();
   bool register_all();
   [[nodiscard]] bool must_reopen(Clock::Steady now) const;
@@ -55,6 +56,7 @@ class Session {
   void probe(std::size_t gpu, Clock::Steady now);
   bool more_answer_now();
   Milliseconds wait_for_events(Clock::Steady now);
+  bool read_events(abi::EventSet set, Milliseconds wait);
   void on_event(const abi::EventData& event);
   void count_xid(const std::string& uuid, std::uint64_t xid, XidClass taken_as);
   void publish();

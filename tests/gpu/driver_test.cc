@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <future>
+#include <thread>
 
 #include "sim_machine.h"
 
@@ -79,6 +80,24 @@ TEST(Driver, TakesAGpuOutOfUseAtAFatalXidAndBackWhenTheDriverSaysSo) {
   machine.control("events: [{gpu: 1, xid: 79}]");
   state = driver.wait_for(kPatience, is_well(machine.uuid(1)));
   EXPECT_EQ(state->inventory, machine.expected());
+}
+
+// Links and settings are read again every minute and after each fault of a link, which takes its time.
+TEST(Driver, HearsOfAnXidThatComesWhileItLooksAtTheGpus) {
+  SimMachine machine("l40s");
+  DriverOptions options = machine.options();
+  options.links_every = 1ms;  // it looks all the time
+  const Driver driver(std::move(options));
+  driver.wait_ready(kPatience);
+  machine.control("slow: {nvmlDeviceGetUUID: 25}");
+  const auto calls = driver.calls().calls;
+  while (driver.calls().calls < calls + 10) {
+    std::this_thread::yield();
+  }
+  machine.control("slow: {nvmlDeviceGetUUID: 25}\nevents: [{gpu: 1, xid: 79}]");
+  const auto state = driver.wait_for(kPatience / 4, [](const DriverState& now) { return !now.xids.empty(); });
+  ASSERT_EQ(state->xids.size(), 1U);
+  EXPECT_EQ(state->xids[0].uuid, machine.uuid(1));
 }
 
 TEST(Driver, IgnoresTheFaultsOfPrograms) {

@@ -13,13 +13,13 @@ using testing::HasSubstr;
 
 TEST(Xid, IsClassifiedByTheDefaultLists) {
   const XidRules rules;
-  for (const std::uint64_t xid : {13, 31, 43, 45, 68, 109}) {
+  for (const std::uint64_t xid : {13U, 31U, 43U, 45U, 68U, 109U}) {
     EXPECT_EQ(rules.classify(xid), XidClass::kIgnored) << xid;
   }
-  for (const std::uint64_t xid : {63, 74, 92, 94, 154}) {
+  for (const std::uint64_t xid : {63U, 74U, 92U, 94U, 154U}) {
     EXPECT_EQ(rules.classify(xid), XidClass::kRecoverable) << xid;
   }
-  for (const std::uint64_t xid : {48, 62, 64, 79, 95, 119, 140, 999, 12345}) {
+  for (const std::uint64_t xid : {48U, 62U, 64U, 79U, 95U, 119U, 140U, 999U, 12345U}) {
     EXPECT_EQ(rules.classify(xid), XidClass::kFatal) << xid;
   }
 }
