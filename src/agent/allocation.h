@@ -6,6 +6,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "agent/pod_resources.h"
@@ -15,17 +16,35 @@ namespace tessera::agent {
 
 struct Allocation {
   PodName pod;
-  std::string pod_uid;
+  std::string pod_uid;  // see is_unknown_pod()
   std::string container;
   // What it sees of which GPU, by UUID. Empty when it was given nothing ("void").
   std::vector<alloc::Grant> grants{};
   // Resource -> the IDs that kubelet took for it, sorted. They are of the same GPUs as `grants` unless
   // kubelet chose on its own (it reuses the IDs of init containers at random).
   std::map<std::string, std::vector<std::string>> ids{};
+  // Resource -> the CDI name that kubelet was handed with these IDs, where the strategy has such. It stays
+  // with them for the life of the pod, whoever was taken to be asking when it was made.
+  std::map<std::string, std::string> cdi_names{};
+  // GrantStrategy::fixed() of what it was handed.
+  std::string fixed{};
+  // What could not be prepared when it was admitted, and is missing for the life of the pod; empty when
+  // nothing is.
+  std::string fault{};
   // Why it is not allowed to start at the moment; empty when it is.
   std::string held{};
 
   friend bool operator==(const Allocation&, const Allocation&) = default;
 };
+
+// Whose IDs these are was not known when kubelet asked: they stand under a name that no pod has.
+inline constexpr std::string_view kUnknownPod = "?";
+inline bool is_unknown_pod(const std::string& pod_uid) {
+  return pod_uid.starts_with(kUnknownPod);
+}
+
+// What `from` was handed for one resource, as that of the container which really has the IDs.
+Allocation handed_on(const Allocation& from, const std::string& resource, const PodName& pod,
+                     const std::string& pod_uid, const std::string& container);
 
 }  // namespace tessera::agent

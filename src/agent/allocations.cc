@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <boost/json.hpp>
+#include <ranges>
 
 #include "alloc/inventory.h"
 #include "base/json_reader.h"
@@ -36,6 +37,19 @@ boost::json::object to_json(const Allocation& allocation) {
   boost::json::object json{
       {"namespace", allocation.pod.pod_namespace}, {"pod", allocation.pod.name},  {"uid", allocation.pod_uid},
       {"container", allocation.container},         {"grants", std::move(grants)}, {"ids", std::move(ids)}};
+  if (!allocation.cdi_names.empty()) {
+    boost::json::object names;
+    for (const auto& [resource, name] : allocation.cdi_names) {
+      names[resource] = name;
+    }
+    json["cdi"] = std::move(names);
+  }
+  if (!allocation.fixed.empty()) {
+    json["fixed"] = allocation.fixed;
+  }
+  if (!allocation.fault.empty()) {
+    json["fault"] = allocation.fault;
+  }
   if (!allocation.held.empty()) {
     json["held"] = allocation.held;
   }
@@ -49,6 +63,14 @@ Result<Allocation> from_json(const JsonReader& json) {
   allocation.pod_uid = TRY(json.text("uid"));
   allocation.container = TRY(json.text("container"));
   allocation.held = TRY(json.text_or("held", ""));
+  allocation.fixed = TRY(json.text_or("fixed", ""));
+  allocation.fault = TRY(json.text_or("fault", ""));
+  if (json.has("cdi")) {
+    const JsonReader names = TRY(json.object("cdi"));
+    for (const auto& [resource, name] : TRY(names.as_object(16))) {
+      allocation.cdi_names[resource] = TRY(name.as_text());
+    }
+  }
   for (const JsonReader& entry : TRY(json.array("grants", alloc::Inventory::kMaxGpus))) {
     alloc::Grant grant;
     grant.gpu = TRY(entry.text("gpu"));
@@ -69,6 +91,20 @@ Result<Allocation> from_json(const JsonReader& json) {
 }
 
 }  // namespace
+
+Allocation handed_on(const Allocation& from, const std::string& resource, const PodName& pod,
+                     const std::string& pod_uid, const std::string& container) {
+  Allocation to{.pod = pod, .pod_uid = pod_uid, .container = container, .grants = from.grants};
+  to.fixed = from.fixed;
+  to.fault = from.fault;
+  if (const auto ids = from.ids.find(resource); ids != from.ids.end()) {
+    to.ids.insert(*ids);
+  }
+  if (const auto name = from.cdi_names.find(resource); name != from.cdi_names.end()) {
+    to.cdi_names.insert(*name);
+  }
+  return to;
+}
 
 Status Allocations::parse(std::string_view text) {
   const boost::json::value document = TRY(parse_json(text, kMaxBytes));
@@ -98,11 +134,13 @@ std::string Allocations::json() const {
 void Allocations::give(const Allocation& allocation) {
   Allocation& kept = pods_[allocation.pod_uid][allocation.container];
   auto ids = std::move(kept.ids);
+  auto cdi_names = std::move(kept.cdi_names);
   kept = allocation;
   for (auto& [resource, list] : kept.ids) {
     std::ranges::sort(list);
   }
   kept.ids.merge(ids);
+  kept.cdi_names.merge(cdi_names);
   changed_ = true;
 }
 
@@ -153,6 +191,15 @@ std::vector<const Allocation*> Allocations::with_ids(const std::string& resource
     }
   }
   return found;
+}
+
+bool Allocations::has_cdi_name(const std::string& name) const {
+  return std::ranges::any_of(pods_, [&](const auto& pod) {
+    return std::ranges::any_of(pod.second, [&](const auto& entry) {
+      const auto names = std::views::values(entry.second.cdi_names);
+      return std::ranges::find(names, name) != names.end();
+    });
+  });
 }
 
 void Allocations::each_id(const std::string& resource,

@@ -53,6 +53,8 @@ class Allocations {
   // uses the IDs of init containers again.
   [[nodiscard]] std::vector<const Allocation*> with_ids(const std::string& resource,
                                                         const std::vector<std::string>& ids) const;
+  // Whether a container has this CDI name.
+  [[nodiscard]] bool has_cdi_name(const std::string& name) const;
   // Calls for every ID of a resource that is held.
   void each_id(const std::string& resource,
                const std::function<void(const Allocation&, const std::string& id)>& visit) const;

@@ -153,8 +153,10 @@ void AskerSearch::got(const std::shared_ptr<Search>& search, const std::string& 
         search->absent.insert(uid);
         go_on(search);
         return;
+      // A kubelet that is short of time, or has just started, may still say until the deadline.
       case ErrorCode::kExhausted:
       case ErrorCode::kUnavailable:
+      case ErrorCode::kTimeout:
         again(search);
         return;
       default:
@@ -199,7 +201,8 @@ void AskerSearch::look_elsewhere(const std::shared_ptr<Search>& search) {
     edges_.fetch([this, search](const Status& status) {
       search->fetching = false;
       search->fetched = status.has_value();
-      if (status) {
+      // A pod that the answer brought has been asked for already: pods_changed().
+      if (status && !search->asking && !search->pause.pending()) {
         go_on(search);
       }
     });

@@ -41,7 +41,7 @@ std::string cdi_file_name(const std::string& device) {
   return fmt::format("{}{}{}", kPrefix, device, kSuffix);
 }
 
-std::optional<std::string> pod_of_cdi_file(std::string_view file) {
+std::optional<std::string> device_of_cdi_file(std::string_view file) {
   if (!file.starts_with(kPrefix) || !file.ends_with(kSuffix)) {
     return std::nullopt;
   }
@@ -51,13 +51,17 @@ std::optional<std::string> pod_of_cdi_file(std::string_view file) {
       !is_plain(device.substr(line + 1))) {
     return std::nullopt;
   }
-  return std::string(device.substr(0, line));
+  return std::string(device);
+}
+
+std::string pod_of_cdi_device(std::string_view device) {
+  return std::string(device.substr(0, device.find('_')));
 }
 
 std::string cdi_spec(const std::string& device, const Grant& edits) {
   boost::json::array env;
   for (const auto& [name, value] : edits.env) {
-    env.emplace_back(name + "=" + value);
+    env.emplace_back(fmt::format("{}={}", name, value));
   }
   boost::json::object changes{{"env", std::move(env)}};
   // An empty list is not valid everywhere.

@@ -27,8 +27,10 @@ Result<std::string> cdi_device_name(const std::string& pod_uid, const std::strin
 
 std::string cdi_qualified_name(const std::string& device);
 std::string cdi_file_name(const std::string& device);
-// The pod whose file it is; nothing when the file is none of ours.
-std::optional<std::string> pod_of_cdi_file(std::string_view file);
+// The device that a file is of; nothing when the file is none of ours.
+std::optional<std::string> device_of_cdi_file(std::string_view file);
+// The pod whose UID a device's name carries.
+std::string pod_of_cdi_device(std::string_view device);
 
 // The document, JSON of CDI 0.6. `edits` uses env, nodes and mounts.
 std::string cdi_spec(const std::string& device, const Grant& edits);

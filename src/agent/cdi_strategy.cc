@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <set>
 
 #include "agent/cdi_spec.h"
 #include "agent/device_strategy.h"
@@ -24,6 +23,20 @@ std::string visible_devices(const std::vector<alloc::Gpu>& gpus) {
     list += (list.empty() ? "" : ",") + gpu.uuid;
   }
   return list.empty() ? "void" : list;
+}
+
+// The names of a container. Those that come from outside, as our own file of what was given, become parts of
+// paths.
+Result<std::vector<std::string>> devices_of(const ContainerGpus& container) {
+  if (container.cdi_names.empty()) {
+    return std::vector{TRY(cdi_device_name(container.pod_uid, container.container))};
+  }
+  for (const std::string& name : container.cdi_names) {
+    if (!device_of_cdi_file(cdi_file_name(name))) {
+      return fail(ErrorCode::kInvalid, fmt::format("\"{}\" is no CDI device name", name));
+    }
+  }
+  return container.cdi_names;
 }
 
 }  // namespace
@@ -49,35 +62,40 @@ Status CdiStrategy::write(const std::string& device, const ContainerGpus& contai
 }
 
 Status CdiStrategy::add(const ContainerGpus& container, Grant& grant) {
-  const std::string device = TRY(cdi_device_name(container.pod_uid, container.container));
+  const std::vector<std::string> devices = TRY(devices_of(container));
   // The name first: whatever fails now can be mended before the container starts.
-  const std::string name = cdi_qualified_name(device);
-  if (std::ranges::find(grant.cdi_devices, name) == grant.cdi_devices.end()) {
-    grant.cdi_devices.push_back(name);
+  for (const std::string& device : devices) {
+    const std::string name = cdi_qualified_name(device);
+    if (std::ranges::find(grant.cdi_devices, name) == grant.cdi_devices.end()) {
+      grant.cdi_devices.push_back(name);
+    }
+    TRY(write(device, container, grant.env));
   }
-  return write(device, container, grant.env);
+  return {};
 }
 
 Status CdiStrategy::before_start(const ContainerGpus& container) {
-  const std::string device = TRY(cdi_device_name(container.pod_uid, container.container));
-  Env env = container.env;
-  if (env.empty()) {
-    if (const auto now = read_file(path_of(device))) {
-      env = cdi_spec_env(*now).value_or(Env{});
-      env.erase("LD_LIBRARY_PATH");  // of another driver, perhaps
+  const std::vector<std::string> devices = TRY(devices_of(container));
+  for (const std::string& device : devices) {
+    Env env = container.env;
+    if (env.empty()) {
+      if (const auto now = read_file(path_of(device))) {
+        env = cdi_spec_env(*now).value_or(Env{});
+        env.erase("LD_LIBRARY_PATH");  // of another driver, perhaps
+      }
     }
+    TRY(write(device, container, std::move(env)));
   }
-  return write(device, container, std::move(env));
+  return {};
 }
 
-template <class Gone>
-void CdiStrategy::remove_files(Gone is_gone) {
+void CdiStrategy::keep_only(const Needed& needed) {
   std::error_code error;
   std::vector<fs::path> files;
   for (fs::directory_iterator entry(directory_, error); !error && entry != fs::directory_iterator();
        entry.increment(error)) {
-    const auto pod = pod_of_cdi_file(entry->path().filename().string());
-    if (pod && is_gone(*pod)) {
+    const auto device = device_of_cdi_file(entry->path().filename().string());
+    if (device && !needed(pod_of_cdi_device(*device), *device)) {
       files.push_back(entry->path());
     }
   }
@@ -87,15 +105,6 @@ void CdiStrategy::remove_files(Gone is_gone) {
       log::warn("CDI file not removed", {{"file", file.string()}, {"why", error.message()}});
     }
   }
-}
-
-void CdiStrategy::forget(const std::string& pod_uid) {
-  remove_files([&](const std::string& pod) { return pod == pod_uid; });
-}
-
-void CdiStrategy::keep_only(const std::vector<std::string>& pod_uids) {
-  const std::set<std::string> alive(pod_uids.begin(), pod_uids.end());
-  remove_files([&](const std::string& pod) { return !alive.contains(pod); });
 }
 
 }  // namespace tessera::agent

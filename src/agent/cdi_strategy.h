@@ -7,7 +7,8 @@
 // own env, and the file can still be changed before each start of the container, so that a decision that came
 // late, another GPU or an updated driver need no new pod.
 //
-// A file is written in one step, and goes when its pod has gone.
+// A file is written in one step, and goes when the container that was given its name has gone: mostly that of
+// the pod whose UID it carries, but kubelet's questions name no pod, and the guess may have been wrong.
 #pragma once
 
 #include <string>
@@ -26,17 +27,13 @@ class CdiStrategy final : public GrantStrategy {
   Status add(const ContainerGpus& container, Grant& grant) override;
   Status before_start(const ContainerGpus& container) override;
   [[nodiscard]] bool can_mend() const override { return true; }
-  void forget(const std::string& pod_uid) override;
-  void keep_only(const std::vector<std::string>& pod_uids) override;
+  void keep_only(const Needed& needed) override;
 
  private:
   using Env = std::map<std::string, std::string>;
 
   Status write(const std::string& device, const ContainerGpus& container, Env env);
   [[nodiscard]] std::string path_of(const std::string& device) const;
-  // Removes our files whose pod `is_gone`.
-  template <class Gone>
-  void remove_files(Gone is_gone);
 
   const std::string directory_;
   DriverFilesCache files_;

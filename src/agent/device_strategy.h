@@ -8,7 +8,8 @@
 // runtime is the default runtime all the same, it goes on obeying images: do not make it the default.)
 //
 // What is given is fixed when the pod is admitted. After an update of the driver its files have other names,
-// and a container that restarts must come from a new pod.
+// and after a reboot a device node may be another GPU's: a container that would start with these is held, and
+// must come from a new pod.
 #pragma once
 
 #include "agent/driver_files.h"
@@ -22,9 +23,9 @@ class DeviceStrategy final : public GrantStrategy {
 
   Status add(const ContainerGpus& container, Grant& grant) override;
   Status before_start(const ContainerGpus& container) override;
+  [[nodiscard]] std::string fixed(const Grant& grant) const override;
   [[nodiscard]] bool can_mend() const override { return false; }
-  void forget(const std::string& /*pod_uid*/) override {}
-  void keep_only(const std::vector<std::string>& /*pod_uids*/) override {}
+  void keep_only(const Needed& /*needed*/) override {}
 
  private:
   DriverFilesCache files_;

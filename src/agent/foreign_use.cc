@@ -24,8 +24,7 @@ const alloc::Gpu* gpu_of(const alloc::Inventory& inventory, const std::string& i
 }  // namespace
 
 ForeignUse find_foreign_use(const Checkpoint& checkpoint, const alloc::Inventory& inventory,
-                            const alloc::ResourceNames& names,
-                            const std::function<std::string(const std::string&)>& name_of_holder) {
+                            const alloc::ResourceNames& names, const NameOfHolder& name_of_holder) {
   ForeignUse use;
   for (const auto& [resource, ids] : checkpoint.registered) {
     const bool serves =
@@ -40,9 +39,11 @@ ForeignUse find_foreign_use(const Checkpoint& checkpoint, const alloc::Inventory
       if (gpu == nullptr || use.held.contains(gpu->uuid)) {
         continue;
       }
-      if (const std::string holder = name_of_holder(entry.pod_uid); !holder.empty()) {
+      const std::optional<std::string> holder = name_of_holder(entry.pod_uid);
+      use.unclear = use.unclear || !holder;
+      if (holder && !holder->empty()) {
         use.held[gpu->uuid] =
-            fmt::format("pod {} has it through {} of another device plugin", holder, entry.resource);
+            fmt::format("pod {} has it through {} of another device plugin", *holder, entry.resource);
       }
     }
   }

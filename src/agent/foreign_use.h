@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,14 +21,18 @@ struct ForeignUse {
   std::vector<std::string> resources;
   // GPUs that a pod has through another plugin, by UUID, and how: not to be given to anybody else.
   std::map<std::string, std::string> held;
+  // Somebody has a GPU whose pod is not known: it has ended, or it is so new that the watch has not told.
+  bool unclear = false;
 
   friend bool operator==(const ForeignUse&, const ForeignUse&) = default;
 };
 
-// `name_of_holder`: the name of a pod that lives and is not in our own books; empty for all others.
+// The name of a pod that lives and is not in our own books; empty for one that is, nothing for one that is
+// not known.
+using NameOfHolder = std::function<std::optional<std::string>(const std::string& pod_uid)>;
+
 ForeignUse find_foreign_use(const Checkpoint& checkpoint, const alloc::Inventory& inventory,
-                            const alloc::ResourceNames& names,
-                            const std::function<std::string(const std::string& pod_uid)>& name_of_holder);
+                            const alloc::ResourceNames& names, const NameOfHolder& name_of_holder);
 
 // The inventory as others should see it: GPUs held elsewhere are not to be used.
 alloc::Inventory without_foreign(const alloc::Inventory& inventory, const ForeignUse& foreign);

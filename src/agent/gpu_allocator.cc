@@ -1,9 +1,11 @@
-// Preferred IDs and allocations; gpu_start.cc has what happens before a container starts.
+// Preferred IDs and allocations; gpu_start.cc has what happens before a container starts, gpu_learn.cc what
+// is put together again after a restart.
 #include "agent/gpu_allocator.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <set>
 
 #include "agent/id_choice.h"
@@ -17,11 +19,16 @@ namespace {
 // Between a preferred answer and the Allocate that follows kubelet only writes its checkpoint.
 constexpr std::chrono::seconds kSameQuestion{5};
 
-// Whose IDs these are is not known: they stand under a name that no pod has.
-constexpr std::string_view kUnknownPod = "?";
-
 std::string unknown_uid(const std::string& resource, const std::vector<std::string>& ids) {
   return fmt::format("{}{}/{}", kUnknownPod, resource, ids.empty() ? "" : ids.front());
+}
+
+// The same as part of a CDI name: no pod's UID looks like it.
+constexpr std::string_view kUnknownCdiPod = "unknown";
+ContainerGpus unknown_container(const std::string& resource, const std::vector<std::string>& ids) {
+  std::string name = resource.substr(resource.find('/') + 1) + "-" + (ids.empty() ? "none" : ids.front());
+  std::ranges::replace_if(name, [](unsigned char c) { return std::isalnum(c) == 0; }, '-');
+  return {.pod = {}, .pod_uid = std::string(kUnknownCdiPod), .container = std::move(name)};
 }
 
 std::vector<alloc::Grant> grants_of(const alloc::Record& record, const std::string& container) {
@@ -80,6 +87,10 @@ GpuLists GpuAllocator::lists() {
 }
 
 Decision GpuAllocator::decision_of(const NodePod& pod) const {
+  if (!pod.senseless.empty()) {
+    return {.verdict = Verdict::kBroken,
+            .why = pod.senseless + "; nobody can give that: delete the pod and create it right"};
+  }
   return decide(pod.spec, pod.demand, inventory_);
 }
 
@@ -124,7 +135,9 @@ void GpuAllocator::prefer(alloc::GpuResource resource, Preference preference,
         const std::string& name = pods_.names().name(question.resource);
         std::set<std::string> held;
         allocations_.each_id(name, [&](const Allocation& allocation, const std::string& id) {
-          if (pod == nullptr || allocation.pod_uid != pod->spec.uid) {
+          // Those of a pod that was never known are held as long as kubelet does not offer them.
+          if (!is_unknown_pod(allocation.pod_uid) &&
+              (pod == nullptr || allocation.pod_uid != pod->spec.uid)) {
             held.insert(id);
           }
         });
@@ -132,6 +145,9 @@ void GpuAllocator::prefer(alloc::GpuResource resource, Preference preference,
         if (pod != nullptr) {
           wanted = wanted_of(*pod, asker->container, question.resource);
           preferred_ = Preferred{.question = question, .asker = *asker, .at = Clock::real().now()};
+        } else {
+          log::warn("no pod that fits is known in time: kubelet is given IDs of any GPU",
+                    {{"resource", name}, {"ids", question.size}});
         }
         done(choose_ids(preference, wanted, ids_, [&](const std::string& id) { return held.contains(id); }));
       });
@@ -145,8 +161,7 @@ void GpuAllocator::allocate(alloc::GpuResource resource, std::vector<std::string
              [this, question, ids = std::move(ids), done = std::move(done)](std::optional<Asker> asker) {
                const NodePod* pod = asker ? pods_.find(asker->pod_uid) : nullptr;
                const std::string& name = pods_.names().name(question.resource);
-               // What was given away under an unknown name and is given again has been free since.
-               allocations_.forget(unknown_uid(name, ids));
+               forget_unknown_with(name, ids);
                done(pod == nullptr ? give_unknown(name, ids) : give(*pod, asker->container, name, ids));
                changed();
              });
@@ -169,12 +184,7 @@ Grant GpuAllocator::give(const NodePod& pod, const std::string& container, const
     grant.env[std::string(alloc::key::kVisibleDevices)] = "void";
     allocation.held = decision.why;
   }
-  const Status added = strategy_.add(gpus_for(pod, container, allocation.grants), grant);
-  const std::string key = pod.spec.uid + "/" + container;
-  strategy_faults_.erase(key);
-  if (!added) {
-    strategy_faults_[key] = added.error().text();
-  }
+  prepare(gpus_for(pod, container, allocation.grants), resource, grant, allocation);
   log::info("allocate", {{"pod", pod.text()},
                          {"container", container},
                          {"resource", resource},
@@ -190,15 +200,48 @@ Grant GpuAllocator::give_unknown(const std::string& resource, const std::vector<
   ++counts_.unknown_pod;
   log::error("allocate for a pod that is not known: it sees no GPU and is held before it starts",
              {{"resource", resource}, {"ids", ids.size()}});
-  allocations_.give({.pod = {},
-                     .pod_uid = unknown_uid(resource, ids),
-                     .container = "",
-                     .grants = {},
-                     .ids = {{resource, ids}},
-                     .held = "which pod this is was not known when kubelet admitted it"});
+  Allocation allocation{.pod = {},
+                        .pod_uid = unknown_uid(resource, ids),
+                        .container = "",
+                        .grants = {},
+                        .ids = {{resource, ids}}};
+  allocation.held = "which pod this is was not known when kubelet admitted it";
   Grant grant;
   grant.env[std::string(alloc::key::kVisibleDevices)] = "void";
+  // A CDI name that stands for nothing now can stand for its GPUs before it starts.
+  prepare(unknown_container(resource, ids), resource, grant, allocation);
+  unknown_since_[allocation.pod_uid] = Clock::real().now();
+  allocations_.give(allocation);
   return grant;
+}
+
+// Lets the strategy add what it has to, and writes down what of it counts later.
+void GpuAllocator::prepare(ContainerGpus container, const std::string& resource, Grant& grant,
+                           Allocation& allocation) {
+  container.cdi_names = {free_cdi_name(allocation, container)};
+  const Status added = strategy_.add(container, grant);
+  if (!added && !strategy_.can_mend()) {
+    allocation.fault = added.error().text();
+  }
+  allocation.fixed = strategy_.fixed(grant);
+  if (!grant.cdi_devices.empty()) {
+    allocation.cdi_names[resource] = container.cdi_names.front();
+  }
+}
+
+// One name for all resources of a container, and none that another one has: it may have been given this
+// one's when we took this one to be asking.
+std::string GpuAllocator::free_cdi_name(const Allocation& allocation, const ContainerGpus& container) const {
+  const Allocation* before = allocations_.find(allocation.pod_uid, allocation.container);
+  if (before != nullptr && !before->cdi_names.empty()) {
+    return before->cdi_names.begin()->second;
+  }
+  const std::string own = fmt::format("{}_{}", container.pod_uid, container.container);
+  std::string name = own;
+  for (int number = 2; allocations_.has_cdi_name(name); ++number) {
+    name = fmt::format("{}-{}", own, number);
+  }
+  return name;
 }
 
 void GpuAllocator::count(const NodePod& pod, const Decision& decision) {
@@ -240,31 +283,6 @@ ContainerGpus GpuAllocator::gpus_for(const NodePod& pod, const std::string& cont
   return gpus;
 }
 
-// kubelet says what a pod holds that we have no record of: it got what was decided, from an earlier process
-// of ours.
-void GpuAllocator::learn(const NodePod& pod, const PodDevices& devices) {
-  const Decision decision = decision_of(pod);
-  for (const auto& [container, resources] : devices.containers) {
-    for (const auto& [resource, ids] : resources) {
-      if (!pods_.names().find(resource) || allocations_.has(pod.spec.uid, container, resource)) {
-        continue;
-      }
-      const std::string unknown = unknown_uid(resource, ids);
-      const bool was_given_nothing = allocations_.has(unknown, "", resource);
-      allocations_.forget(unknown);
-      const bool decided = decision.verdict == Verdict::kDecided && !was_given_nothing;
-      allocations_.give(
-          {.pod = pod.name(),
-           .pod_uid = pod.spec.uid,
-           .container = container,
-           .grants = decided ? grants_of(decision.record, container) : std::vector<alloc::Grant>(),
-           .ids = {{resource, ids}},
-           .held = decided ? "" : decision.why});
-    }
-  }
-  changed();
-}
-
 void GpuAllocator::changed() {
   if (std::exchange(change_posted_, true)) {
     return;
@@ -283,73 +301,21 @@ void GpuAllocator::pod_changed(const NodePod& /*pod*/) {
 }
 
 void GpuAllocator::pod_ended(const std::string& uid) {
+  std::set<std::string> had;
+  for (const Allocation& allocation : allocations_.all()) {
+    if (allocation.pod_uid == uid) {
+      for (const auto& [resource, name] : allocation.cdi_names) {
+        had.insert(name);
+      }
+    }
+  }
   allocations_.forget(uid);
-  std::erase_if(strategy_faults_, [&](const auto& entry) { return entry.first.starts_with(uid + "/"); });
-  strategy_.forget(uid);
+  forget_unknown_that_ended();
+  strategy_.keep_only([&](const std::string& pod_uid, const std::string& name) {
+    return (pod_uid != uid && pod_uid != kUnknownCdiPod && !had.contains(name)) ||
+           allocations_.has_cdi_name(name);
+  });
   changed();
-}
-
-void GpuAllocator::pods_synced() {
-  allocations_.keep_only(
-      [this](const std::string& uid) { return uid.starts_with(kUnknownPod) || pods_.find(uid) != nullptr; });
-  learn_from_checkpoint();
-  std::vector<std::string> alive;
-  to_learn_.clear();
-  for (const NodePod* pod : pods_.in_bind_order()) {
-    alive.push_back(pod->spec.uid);
-    const bool known = std::ranges::all_of(pod->demand.containers, [&](const auto& container) {
-      return container.kind == alloc::ContainerKind::kInit ||
-             allocations_.find(pod->spec.uid, container.name) != nullptr;
-    });
-    if (!known) {
-      to_learn_.push_back(pod->spec.uid);
-    }
-  }
-  strategy_.keep_only(alive);
-  changed();
-  search_.pods_changed();
-  if (!learning_) {
-    learn_next();
-  }
-}
-
-void GpuAllocator::learn_from_checkpoint() {
-  const Result<Checkpoint> checkpoint = edges_.checkpoint();
-  if (!checkpoint) {
-    return;
-  }
-  std::map<std::string, PodDevices> devices;
-  for (const CheckpointEntry& entry : checkpoint->given) {
-    devices[entry.pod_uid].containers[entry.container][entry.resource] = entry.ids;
-  }
-  for (const auto& [uid, held] : devices) {
-    if (const NodePod* pod = pods_.find(uid)) {
-      learn(*pod, held);
-    }
-  }
-}
-
-// One at a time, slowly: kubelet allows 100 Gets a second, and an admission may need them.
-void GpuAllocator::learn_next() {
-  learning_ = !to_learn_.empty();
-  if (!learning_) {
-    return;
-  }
-  const std::string uid = to_learn_.back();
-  to_learn_.pop_back();
-  const NodePod* pod = pods_.find(uid);
-  if (pod == nullptr) {
-    learn_next();
-    return;
-  }
-  edges_.get(pod->name(), std::chrono::seconds(2),
-             gate_.wrap<Result<PodDevices>>([this, uid](const Result<PodDevices>& answer) {
-               const NodePod* known = pods_.find(uid);
-               if (answer && known != nullptr) {
-                 learn(*known, *answer);
-               }
-               learn_next();
-             }));
 }
 
 }  // namespace tessera::agent

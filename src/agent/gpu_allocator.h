@@ -32,6 +32,7 @@
 #include "agent/grant_strategy.h"
 #include "agent/id_choice.h"
 #include "agent/node_pods.h"
+#include "agent/record_repair.h"
 #include "alloc/inventory.h"
 #include "base/clock.h"
 #include "http/event_loop.h"
@@ -49,6 +50,9 @@ class GpuAllocator {
     std::function<void(std::function<void(Status)> done)> fetch{};
     // kubelet's checkpoint, as it is now.
     std::function<Result<Checkpoint>()> checkpoint{};
+    // Writes to the pod's annotations what a repair wants; `done` on the loop.
+    std::function<void(const NodePod&, const RecordRepair&, std::function<void(const Status&)> done)>
+        repair{};
     // Something about a pod that its owner should read (an Event). Told again, it is the same.
     std::function<void(const NodePod&, const std::string& reason, const std::string& message)> tell{};
     // What was given has changed: it wants to be kept, and held IDs may be others.
@@ -63,6 +67,7 @@ class GpuAllocator {
     std::uint64_t lost_gpu = 0;     // got nothing: the GPU is not here
     std::uint64_t unknown_pod = 0;  // got nothing: no pod fits the question
     std::uint64_t other_ids = 0;    // kubelet took IDs of other GPUs than decided
+    std::uint64_t repaired = 0;     // records that said other than kubelet gave
     std::uint64_t held = 0;         // PreStartContainer answered with a reason
     std::uint64_t started = 0;      // PreStartContainer let go
   };
@@ -111,6 +116,8 @@ class GpuAllocator {
   Grant give(const NodePod& pod, const std::string& container, const std::string& resource,
              std::vector<std::string> ids);
   Grant give_unknown(const std::string& resource, const std::vector<std::string>& ids);
+  void prepare(ContainerGpus container, const std::string& resource, Grant& grant, Allocation& allocation);
+  [[nodiscard]] std::string free_cdi_name(const Allocation& allocation, const ContainerGpus& container) const;
   void count(const NodePod& pod, const Decision& decision);
   [[nodiscard]] bool of_other_gpus(const std::vector<std::string>& ids,
                                    const std::vector<alloc::Grant>& grants) const;
@@ -130,10 +137,23 @@ class GpuAllocator {
   void put_right();
   void let_start(const std::shared_ptr<Starting>& starting, const NodePod& pod, const std::string& container);
   void finish(const std::shared_ptr<Starting>& starting, Status status);
-  Status may_start(const NodePod& pod, const std::string& container);
-  Status mend(const NodePod& pod, const std::string& container, const std::vector<alloc::Grant>& decided);
-  [[nodiscard]] std::string overcommitment(const NodePod& pod, const Decision& decision) const;
+  void let_start_as(const std::shared_ptr<Starting>& starting, const std::string& uid,
+                    const std::string& container, Status status);
+  void repair_and_start(const std::shared_ptr<Starting>& starting, const NodePod& pod,
+                        const std::string& container, const RecordRepair& repair);
+  Status may_start(const NodePod& pod, const std::string& container, RecordRepair& repair);
+  Status make_ready(const NodePod& pod, const std::string& container, const alloc::Record& record);
+  void make_others_ready(const NodePod& pod, const std::string& container, const alloc::Record& record);
+  Result<alloc::Record> mended(const NodePod& pod, const std::string& container,
+                               const alloc::Record& decided);
+  [[nodiscard]] std::optional<alloc::Record> truth_of(const NodePod& pod) const;
+  [[nodiscard]] std::string overcommitment(const NodePod& pod, const alloc::Record& record) const;
   void learn(const NodePod& pod, const PodDevices& devices);
+  [[nodiscard]] const Allocation* mistaken_for(const NodePod& pod, const std::string& resource,
+                                               const std::vector<std::string>& ids) const;
+  // What was given to a pod that was not known: given again, it has been free since.
+  void forget_unknown_with(const std::string& resource, const std::vector<std::string>& ids);
+  void forget_unknown_that_ended();
   void learn_next();
   // What the checkpoint says of pods that are here and that we have no record of.
   void learn_from_checkpoint();
@@ -149,8 +169,8 @@ class GpuAllocator {
   GpuIds ids_;
   alloc::Inventory inventory_;
   std::optional<Preferred> preferred_;
-  std::map<std::string, std::string, std::less<>> strategy_faults_;  // UID/container -> what add() said
-  std::vector<std::string> to_learn_;                                // UIDs
+  std::map<std::string, Clock::Steady> unknown_since_;  // UIDs of unknown pods that this process served
+  std::vector<std::string> to_learn_;                   // UIDs
   bool learning_ = false;
   bool change_posted_ = false;
   Counts counts_;

@@ -3,9 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
+#include <optional>
+#include <ranges>
+#include <set>
 
 #include "agent/gpu_allocator.h"
+#include "agent/overcommitment.h"
+#include "agent/record_repair.h"
 #include "alloc/legacy_record.h"
 #include "base/log.h"
 
@@ -78,9 +82,10 @@ void GpuAllocator::start(const std::shared_ptr<Starting>& starting) {
 }
 
 // Whom the IDs were given to; null when that is not known. kubelet uses the IDs of init containers again, so
-// several containers of a pod may have them: the one that starts is the first that does not run.
+// several containers of a pod may have them: the one that starts is the first of the pod that does not run.
 const Allocation* GpuAllocator::starting_allocation(const Starting& starting) const {
   const Allocation* best = nullptr;
+  std::pair<bool, std::ptrdiff_t> best_place;  // whether it runs; where it stands in its pod
   for (const Allocation* allocation : allocations_.with_ids(starting.resource, starting.ids)) {
     const NodePod* pod = pods_.find(allocation->pod_uid);
     if (pod == nullptr) {
@@ -91,11 +96,10 @@ const Allocation* GpuAllocator::starting_allocation(const Starting& starting) co
     const bool runs =
         spec == pod->spec.containers.end() || spec->state == alloc::ContainerState::kRunning ||
         (spec->kind == alloc::ContainerKind::kInit && spec->state == alloc::ContainerState::kTerminated);
-    if (best == nullptr || !runs) {
+    const std::pair place{runs, spec - pod->spec.containers.begin()};
+    if (best == nullptr || place < best_place) {
       best = allocation;
-    }
-    if (!runs) {
-      break;
+      best_place = place;
     }
   }
   return best;
@@ -156,44 +160,6 @@ std::optional<std::pair<const NodePod*, std::string>> GpuAllocator::holder_by_ch
   return found;
 }
 
-// kubelet gave IDs to other pods than we took to be asking: our guess was wrong, which it can be where
-// kubelet has no Get. Pods may have been mixed up in a ring, so all are looked at. What each container really
-// sees goes with its IDs.
-void GpuAllocator::put_right() {
-  const Result<Checkpoint> checkpoint = edges_.checkpoint();
-  if (!checkpoint) {
-    return;
-  }
-  std::vector<Allocation> right;
-  std::vector<std::string> wrong;  // UIDs
-  for (const Allocation& allocation : allocations_.all()) {
-    for (const auto& [resource, ids] : allocation.ids) {
-      const auto holders = checkpoint->holders(resource, ids);
-      const auto live = std::ranges::find_if(
-          holders, [this](const CheckpointEntry* entry) { return pods_.find(entry->pod_uid) != nullptr; });
-      const bool is_right =
-          live == holders.end() || std::ranges::any_of(holders, [&](const CheckpointEntry* entry) {
-            return entry->pod_uid == allocation.pod_uid;
-          });
-      if (!is_right) {
-        right.push_back({.pod = pods_.find((*live)->pod_uid)->name(),
-                         .pod_uid = (*live)->pod_uid,
-                         .container = (*live)->container,
-                         .grants = allocation.grants,
-                         .ids = {{resource, ids}}});
-        wrong.push_back(allocation.pod_uid);
-      }
-    }
-  }
-  for (const std::string& uid : wrong) {
-    allocations_.forget(uid);
-  }
-  for (const Allocation& allocation : right) {
-    allocations_.give(allocation);
-  }
-  changed();
-}
-
 // The IDs are ours and we do not know whose they are: given while the pod was unknown, or the record was
 // lost. kubelet knows.
 void GpuAllocator::look_for_holder(const std::shared_ptr<Starting>& starting) {
@@ -233,10 +199,47 @@ void GpuAllocator::look_for_holder(const std::shared_ptr<Starting>& starting) {
 
 void GpuAllocator::let_start(const std::shared_ptr<Starting>& starting, const NodePod& pod,
                              const std::string& container) {
-  Status status = may_start(pod, container);
-  allocations_.hold(pod.spec.uid, container, status ? "" : status.error().text());
+  RecordRepair repair;
+  Status status = may_start(pod, container, repair);
+  if (status && !repair.annotations.empty() && edges_.repair) {
+    if (repair.moves) {
+      repair_and_start(starting, pod, container, repair);
+      return;
+    }
+    // The books are right without it, so nobody waits.
+    edges_.repair(pod, repair, [](const Status&) {});
+  }
+  let_start_as(starting, pod.spec.uid, container, std::move(status));
+}
+
+void GpuAllocator::let_start_as(const std::shared_ptr<Starting>& starting, const std::string& uid,
+                                const std::string& container, Status status) {
+  allocations_.hold(uid, container, status ? "" : status.error().text());
   changed();
   finish(starting, std::move(status));
+}
+
+// The pod has other GPUs than its record says, and the record is what the books are made of: it is written
+// first. Who asks meanwhile (kubelet gives up after 30 s and asks again) waits for the same.
+void GpuAllocator::repair_and_start(const std::shared_ptr<Starting>& starting, const NodePod& pod,
+                                    const std::string& container, const RecordRepair& repair) {
+  const std::string what = fmt::format(
+      "container {} was admitted with other GPUs than decided; the record of the pod is put right "
+      "to what it has",
+      container);
+  log::warn("record differs from what was given", {{"pod", pod.text()}, {"container", container}});
+  edges_.tell(pod, "GpuRecordRepaired", what);
+  ++counts_.repaired;
+  edges_.repair(pod, repair,
+                gate_.wrap<Status>([this, starting, uid = pod.spec.uid, name = pod.text(),
+                                    container](const Status& written) {
+                  let_start_as(starting, uid, container,
+                               written
+                                   ? Status()
+                                   : Status(fail(ErrorCode::kUnavailable,
+                                                 fmt::format("pod {}: its record must be put right first: {}",
+                                                             name, written.error().text()))));
+                }));
 }
 
 void GpuAllocator::finish(const std::shared_ptr<Starting>& starting, Status status) {
@@ -244,7 +247,8 @@ void GpuAllocator::finish(const std::shared_ptr<Starting>& starting, Status stat
   starting->done(std::move(status));
 }
 
-Status GpuAllocator::may_start(const NodePod& pod, const std::string& container) {
+// `repair`: what is to be written to the pod's annotations when it may.
+Status GpuAllocator::may_start(const NodePod& pod, const std::string& container, RecordRepair& repair) {
   const auto hold = [&](const std::string& reason, const std::string& why) {
     edges_.tell(pod, reason, why);
     return fail(ErrorCode::kUnavailable, fmt::format("pod {}: {}", pod.text(), why));
@@ -260,11 +264,15 @@ Status GpuAllocator::may_start(const NodePod& pod, const std::string& container)
     case Verdict::kLostGpu:
       return hold("GpuLost", decision.why);
   }
-  const alloc::ContainerGrants* decided = decision.record.find(container);
-  if (decided == nullptr) {
+  if (decision.record.find(container) == nullptr) {
     return hold("GpuRecordNotBelieved", fmt::format("nothing was decided for container {}", container));
   }
-  for (const alloc::Grant& grant : decided->grants) {
+  const Result<alloc::Record> record = mended(pod, container, decision.record);
+  if (!record) {
+    return hold("GpuGivenOtherwise", record.error().text());
+  }
+  const std::vector<alloc::Grant>& grants = record->find(container)->grants;
+  for (const alloc::Grant& grant : grants) {
     const auto found = inventory_.find_uuid(grant.gpu);
     if (found && !inventory_.gpus[*found].healthy()) {
       const alloc::Gpu& gpu = inventory_.gpus[*found];
@@ -274,98 +282,122 @@ Status GpuAllocator::may_start(const NodePod& pod, const std::string& container)
                               name_of(gpu), gpu.unhealthy));
     }
   }
-  if (const std::string why = overcommitment(pod, decision); !why.empty()) {
+  if (const std::string why = overcommitment(pod, *record); !why.empty()) {
     return hold("GpuOvercommitted", why);
   }
-  if (const Status mended = mend(pod, container, decided->grants); !mended) {
-    return hold("GpuGivenOtherwise", mended.error().text());
-  }
-  const auto fault = strategy_faults_.find(pod.spec.uid + "/" + container);
-  if (fault != strategy_faults_.end() && !strategy_.can_mend()) {
+  const Allocation* given = allocations_.find(pod.spec.uid, container);
+  if (given != nullptr && !given->fault.empty()) {
     return hold(
         "GpuNotPrepared",
-        fmt::format("{}; when that is repaired, delete the pod so that it is admitted again", fault->second));
+        fmt::format("{}; when that is repaired, delete the pod so that it is admitted again", given->fault));
   }
-  ContainerGpus gpus = gpus_for(pod, container, decided->grants);
-  const auto env = alloc::container_env(pod.demand, decision.record, inventory_.gpu_names(), container);
-  gpus.env.insert(env.begin(), env.end());
-  if (const Status ready = strategy_.before_start(gpus); !ready) {
+  if (const Status ready = make_ready(pod, container, *record); !ready) {
     return hold("GpuNotPrepared", ready.error().text());
   }
+  make_others_ready(pod, container, *record);
+  const auto now =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::real().wall().time_since_epoch());
+  if (Result<RecordRepair> due = repair_of(pod, *record, inventory_, now.count())) {
+    repair = *std::move(due);
+  }
   return {};
 }
 
-// What was given at admission and what is decided differ: the watch was late then, or the record was
-// repaired since.
-Status GpuAllocator::mend(const NodePod& pod, const std::string& container,
-                          const std::vector<alloc::Grant>& decided) {
+Status GpuAllocator::make_ready(const NodePod& pod, const std::string& container,
+                                const alloc::Record& record) {
+  ContainerGpus gpus = gpus_for(pod, container, record.find(container)->grants);
+  const auto env = alloc::container_env(pod.demand, record, inventory_.gpu_names(), container);
+  gpus.env.insert(env.begin(), env.end());
+  if (const Allocation* given = allocations_.find(pod.spec.uid, container)) {
+    const auto names = std::views::values(given->cdi_names);
+    const std::set<std::string> different(names.begin(), names.end());
+    gpus.cdi_names.assign(different.begin(), different.end());
+    gpus.fixed = given->fixed;
+  }
+  return strategy_.before_start(gpus);
+}
+
+// An init container ends and the next one starts with its IDs before the API server has told the end: which
+// of them it is may be a wrong guess, so those with the same IDs are made ready, too.
+void GpuAllocator::make_others_ready(const NodePod& pod, const std::string& container,
+                                     const alloc::Record& record) {
   const Allocation* given = allocations_.find(pod.spec.uid, container);
-  if (given == nullptr || given->grants == decided) {
-    return {};
+  if (given == nullptr || !strategy_.can_mend()) {
+    return;
+  }
+  for (const auto& [resource, ids] : given->ids) {
+    for (const Allocation* other : allocations_.with_ids(resource, ids)) {
+      if (other->pod_uid == pod.spec.uid && other->container != container &&
+          record.find(other->container) != nullptr) {
+        if (const Status ready = make_ready(pod, other->container, record); !ready) {
+          log::warn("container not made ready",
+                    {{"pod", pod.text()}, {"container", other->container}, {"why", ready.error()}});
+        }
+      }
+    }
+  }
+}
+
+// What was given at admission and what is decided differ: the guess was wrong then, the watch was late, or
+// the record was changed since. Where what a container sees can still be changed, the decision wins. Where it
+// cannot, the record is put right to what the pod has, if that is what it asked for.
+Result<alloc::Record> GpuAllocator::mended(const NodePod& pod, const std::string& container,
+                                           const alloc::Record& decided) {
+  const Allocation* given = allocations_.find(pod.spec.uid, container);
+  if (!strategy_.can_mend()) {
+    Result<alloc::Record> record = record_as_given(pod, decided, allocations_, inventory_, pods_.names());
+    if (!record) {
+      return fail(
+          ErrorCode::kUnavailable,
+          fmt::format("container {} was admitted with {} and other GPUs are decided for it by now ({}); "
+                      "kubelet keeps what it was given, so delete the pod and let it be created again",
+                      container,
+                      given == nullptr || given->grants.empty() ? "no GPU" : given->grants.front().gpu,
+                      record.error().text()));
+    }
+    return record;
+  }
+  const std::vector<alloc::Grant>& grants = decided.find(container)->grants;
+  if (given != nullptr && given->grants != grants) {
+    Allocation mended = *given;
+    mended.grants = grants;
+    mended.held.clear();
+    allocations_.give(mended);
+  }
+  return decided;
+}
+
+// What the containers of a pod have, as far as that is settled: by its record, or, where kubelet keeps what
+// was given at admission, by that.
+std::optional<alloc::Record> GpuAllocator::truth_of(const NodePod& pod) const {
+  const Decision decision = decision_of(pod);
+  if (decision.verdict != Verdict::kDecided) {
+    return std::nullopt;
   }
   if (!strategy_.can_mend()) {
-    return fail(ErrorCode::kUnavailable,
-                fmt::format("container {} was admitted with {} and other GPUs are decided for it by now; "
-                            "kubelet keeps what it was given, so delete the pod and let it be created again",
-                            container, given->grants.empty() ? "no GPU" : given->grants.front().gpu));
+    if (Result<alloc::Record> given =
+            record_as_given(pod, decision.record, allocations_, inventory_, pods_.names())) {
+      return *std::move(given);
+    }
   }
-  Allocation mended = *given;
-  mended.grants = decided;
-  mended.held.clear();
-  allocations_.give(mended);
-  return {};
+  return decision.record;
 }
 
-// A record that gives away what others hold was not written by a scheduler that knew. Only pods that have
-// not begun are held for it: one that runs was there first.
-std::string GpuAllocator::overcommitment(const NodePod& pod, const Decision& decision) const {
+std::string GpuAllocator::overcommitment(const NodePod& pod, const alloc::Record& record) const {
+  // Only pods that have not begun are held for it: one that runs was there first.
   if (pod.started()) {
     return {};
   }
-  const auto own = alloc::claims_of(pod.demand, decision.record);
-  if (!own) {
-    return own.error().text();
-  }
-  struct Load {
-    std::uint64_t units = 0;
-    bool whole = false;
-    std::string who;
-  };
-  std::map<std::string, Load> before;
+  std::vector<Neighbour> neighbours;
   for (const NodePod* other : pods_.in_bind_order()) {
     if (other->spec.uid == pod.spec.uid || (other->bound_at >= pod.bound_at && !other->started())) {
       continue;
     }
-    const Decision theirs = decision_of(*other);
-    const auto claims = theirs.verdict == Verdict::kDecided ? alloc::claims_of(other->demand, theirs.record)
-                                                            : Result<std::vector<alloc::Claim>>();
-    if (!claims) {
-      continue;
-    }
-    for (const alloc::Claim& claim : *claims) {
-      Load& load = before[claim.gpu];
-      load.units += claim.units;
-      load.whole = load.whole || claim.whole;
-      load.who = other->text();
+    if (std::optional<alloc::Record> theirs = truth_of(*other)) {
+      neighbours.push_back({.pod = other, .record = *std::move(theirs)});
     }
   }
-  for (const alloc::Claim& claim : *own) {
-    const auto found = inventory_.find_uuid(claim.gpu);
-    const auto load = before.find(claim.gpu);
-    if (!found || load == before.end()) {
-      continue;
-    }
-    const bool alone = claim.whole || load->second.whole;
-    const std::uint32_t units = inventory_.units(*found);
-    if (alone || load->second.units + claim.units > units) {
-      return fmt::format(
-          "{} is taken: {} of its {} units are held by {} and others, and this pod's record "
-          "claims {}; it starts when they end",
-          name_of(inventory_.gpus[*found]), load->second.whole ? "all" : std::to_string(load->second.units),
-          units, load->second.who, claim.whole ? "all" : std::to_string(claim.units));
-    }
-  }
-  return {};
+  return tessera::agent::overcommitment(pod, record, neighbours, inventory_);
 }
 
 }  // namespace tessera::agent

@@ -12,6 +12,7 @@
 // calls, a few small files at most.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -32,6 +33,12 @@ struct ContainerGpus {
   std::vector<alloc::Gpu> gpus{};  // none: it must see no GPU at all
   // For before_start(): the environment of contract.md with these GPUs. Empty: what add() was told.
   std::map<std::string, std::string> env{};
+  // For strategies that hand out CDI names. add(): the name to give. before_start(): all that this container
+  // was given; they may carry the UID of another pod, which was taken to be asking then. Empty: the one that
+  // is made of the pod's UID and the container.
+  std::vector<std::string> cdi_names{};
+  // For before_start(): what fixed() said of the grant. Empty: not known.
+  std::string fixed{};
 };
 
 class GrantStrategy {
@@ -48,15 +55,18 @@ class GrantStrategy {
   // user reads.
   virtual Status before_start(const ContainerGpus& container) = 0;
 
+  // What of a grant kubelet keeps for the life of the pod although the machine may change under it, in words.
+  // before_start() is told, and holds a container for which it is not true any more. Empty: nothing.
+  [[nodiscard]] virtual std::string fixed(const Grant& /*grant*/) const { return {}; }
+
   // Whether before_start() can still change what a container sees. Where it cannot (kubelet keeps the
   // environment of Allocate for the life of the pod), only a new pod helps.
   [[nodiscard]] virtual bool can_mend() const = 0;
 
-  // No container of this pod will start again: what was kept for it can go.
-  virtual void forget(const std::string& pod_uid) = 0;
-
-  // After a restart: the pods that are alive. What is kept for others can go.
-  virtual void keep_only(const std::vector<std::string>& pod_uids) = 0;
+  // What is kept for containers that will not start again can go: all that is not `needed`, by the pod whose
+  // UID its CDI name carries, and the name.
+  using Needed = std::function<bool(const std::string& pod_uid, const std::string& cdi_name)>;
+  virtual void keep_only(const Needed& needed) = 0;
 };
 
 // The NVIDIA container runtime does all the rest.
@@ -65,8 +75,7 @@ class EnvStrategy final : public GrantStrategy {
   Status add(const ContainerGpus& /*container*/, Grant& /*grant*/) override { return {}; }
   Status before_start(const ContainerGpus& /*container*/) override { return {}; }
   [[nodiscard]] bool can_mend() const override { return false; }
-  void forget(const std::string& /*pod_uid*/) override {}
-  void keep_only(const std::vector<std::string>& /*pod_uids*/) override {}
+  void keep_only(const Needed& /*needed*/) override {}
 };
 
 }  // namespace tessera::agent

@@ -14,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "agent/health_report.h"
@@ -44,6 +45,9 @@ class HealthReporter {
                  alloc::Inventory before);
   HealthReporter(const HealthReporter&) = delete;
   HealthReporter& operator=(const HealthReporter&) = delete;
+
+  // `before` was found only now. Before the first report.
+  void set_before(alloc::Inventory before) { told_ = std::move(before); }
 
   void report(const gpu::DriverState& state);
   // Whether a driver call hangs: gpu::Driver::trouble() with kTimeout. Other errors are in the state.

@@ -34,8 +34,11 @@ class Choice {
   [[nodiscard]] std::size_t open() const { return size_ - std::min(size_, chosen_.size()); }
 
   void take_of(const std::string& gpu, std::size_t count) {
-    const std::size_t have = taken_by_gpu_[gpu];
-    take_from(free_[gpu], count - std::min(count, have));
+    const auto missing = [&] { return count - std::min(count, taken_by_gpu_[gpu]); };
+    take_from(free_[gpu], missing());
+    // Nothing else of it is to be had: that kubelet offers them says more than our books, which hear of the
+    // end of a pod later than kubelet.
+    take_from(held_[gpu], missing());
   }
 
   // From the GPUs that have most: the others are the ones that pods are being packed on, whose own IDs would

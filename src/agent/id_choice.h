@@ -19,7 +19,7 @@ using Wanted = std::vector<std::pair<std::string, std::size_t>>;
 
 // Exactly preference.size IDs where so many can be had, those that kubelet insists on first. What `wanted`
 // leaves open, or what cannot be had there, comes from the GPUs that have most to spare. IDs that `is_held`
-// says somebody has (kubelet can forget that) are taken last.
+// says somebody has (kubelet can forget that) are taken last, of a wanted GPU before those of another.
 std::vector<std::string> choose_ids(const Preference& preference, const Wanted& wanted, const GpuIds& ids,
                                     const std::function<bool(const std::string&)>& is_held);
 

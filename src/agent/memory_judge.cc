@@ -56,7 +56,10 @@ std::vector<MemoryVerdict> MemoryJudge::judge(const std::vector<MemoryUse>& uses
       found->second.over = false;
       if (now - found->second.last_over >= rules_.grace) {
         cases_.erase(found);
-        verdicts.push_back({.kind = Kind::kBack, .use = use});
+        // Who asked for nothing has no limit to be back within, and no pod that could be told.
+        if (!stranger) {
+          verdicts.push_back({.kind = Kind::kBack, .use = use});
+        }
       }
     }
   }

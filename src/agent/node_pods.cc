@@ -25,6 +25,7 @@ void NodePods::keep(const kube::ObjectMeta& meta) {
 }
 
 void NodePods::forget(const kube::ObjectMeta& meta) {
+  told_ = std::max(told_, meta.version);
   remove(meta.uid);
 }
 
@@ -45,6 +46,8 @@ void NodePods::synced() {
     remove(uid);
   }
   synced_ = true;
+  told_ = 0;  // a list is in no order, and a server that was restored from a backup counts from an earlier
+              // version
   if (events_.synced) {
     events_.synced();
   }
@@ -56,6 +59,11 @@ void NodePods::put(const alloc::PodSpec& pod, std::uint64_t version, bool from_w
     if (versions_[pod.uid] >= version) {
       return;
     }
+  } else if (!from_watch && synced_ && version <= told_) {
+    return;
+  }
+  if (from_watch) {
+    told_ = std::max(told_, version);
   }
   Result<alloc::Demand> demand = alloc::Demand::of_pod(pod, *names_);
   if (!alloc::occupies(pod) || (demand && !demand->any())) {
@@ -65,14 +73,15 @@ void NodePods::put(const alloc::PodSpec& pod, std::uint64_t version, bool from_w
     }
     return;
   }
-  if (!demand) {
-    log::warn("pod makes no sense", {{"pod", pod.pod_namespace + "/" + pod.name}, {"why", demand.error()}});
-    return;
-  }
   const auto [entry, is_new] = pods_.try_emplace(pod.uid);
   NodePod& kept = entry->second;
   kept.spec = pod;
-  kept.demand = *std::move(demand);
+  if (demand) {
+    kept.demand = *std::move(demand);
+  } else if (is_new) {
+    kept.senseless = demand.error().text();
+    log::warn("pod makes no sense", {{"pod", kept.text()}, {"why", kept.senseless}});
+  }
   if (is_new) {
     kept.bound_at = version;
     kept.from_watch = from_watch;

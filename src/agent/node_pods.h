@@ -23,6 +23,8 @@ namespace tessera::agent {
 struct NodePod {
   alloc::PodSpec spec;
   alloc::Demand demand;
+  // Why what it asks for cannot be given by anybody; it is admitted by kubelet all the same. Else empty.
+  std::string senseless{};
   // The version in which it was first seen here. Nobody writes to a pod between its bind and its admission,
   // so this is the order in which kubelet admits.
   std::uint64_t bound_at = 0;
@@ -53,7 +55,9 @@ class NodePods final : public kube::ObjectSink {
   void unreadable(const kube::ObjectMeta& meta, const Error& error) override;
   void synced() override;
 
-  // A pod as it was at `version`. An older version than the one known changes nothing.
+  // A pod as it was at `version`. An older version than the one known changes nothing. One that we fetched
+  // and that is older than what the watch has told of the node has ended since, unless it is known: the watch
+  // tells in order.
   void put(const alloc::PodSpec& pod, std::uint64_t version, bool from_watch);
   // What decode() read last.
   void put_decoded(std::uint64_t version, bool from_watch) { put(decoded_, version, from_watch); }
@@ -79,6 +83,7 @@ class NodePods final : public kube::ObjectSink {
   std::map<std::string, NodePod, std::less<>> pods_;  // by UID
   std::map<std::string, std::uint64_t, std::less<>> versions_;
   std::map<std::string, std::string, std::less<>> others_;  // names by UID of pods without GPUs
+  std::uint64_t told_ = 0;  // the newest version that the watch has brought since the last list
   bool synced_ = false;
 };
 

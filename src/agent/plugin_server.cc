@@ -109,7 +109,11 @@ class Stream final : public grpc::ServerWriteReactor<Response> {
     }
     go_on();
   }
-  void OnDone() override { done_(this); }
+  void OnDone() override {
+    // It destroys us.
+    const auto done = std::move(done_);
+    done(this);
+  }
 
  private:
   // The next step, outside the lock: gRPC may call back from within. Nothing is begun while a write is under

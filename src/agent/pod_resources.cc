@@ -4,14 +4,52 @@
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <mutex>
 
 #include "proto/podresources_v1.grpc.pb.h"
 
 namespace tessera::agent {
 
+// The channel must not end on a thread of gRPC: the last channel or server of a process ends gRPC's own
+// threads and waits for them, and one that waits for itself frees what it still uses. A call holds the
+// channel, too, so each is destroyed before it counts as ended, and the channel waits for all of them.
 struct PodResources::Core {
   std::string socket;
   std::unique_ptr<v1::PodResourcesLister::Stub> stub;
+
+  std::mutex mutex;
+  std::condition_variable ended;
+  std::uint64_t next = 0;
+  std::map<std::uint64_t, grpc::ClientContext*> cancellable;
+  std::size_t running = 0;
+
+  std::uint64_t begin(grpc::ClientContext& context) {
+    const std::lock_guard lock(mutex);
+    ++running;
+    cancellable[++next] = &context;
+    return next;
+  }
+  template <class Call>
+  void end(std::uint64_t number, std::shared_ptr<Call>& call) {
+    {
+      const std::lock_guard lock(mutex);
+      cancellable.erase(number);
+    }
+    call.reset();
+    const std::lock_guard lock(mutex);
+    --running;
+    ended.notify_all();
+  }
+  void end_all() {
+    std::unique_lock lock(mutex);
+    for (const auto& [number, context] : cancellable) {
+      context->TryCancel();
+    }
+    ended.wait(lock, [this] { return running == 0; });
+  }
 };
 
 namespace {
@@ -55,9 +93,8 @@ PodDevices read_pod(const v1::PodResources& message) {
 }
 
 // A call on its way: alive until its answer has come.
-template <class Owner, class Request, class Response>
+template <class Request, class Response>
 struct Call {
-  Owner owner;  // the stub must outlive the call
   grpc::ClientContext context;
   Request request;
   Response response;
@@ -75,7 +112,7 @@ void answer(const grpc::Status& status, const std::string& socket, const Respons
 
 }  // namespace
 
-PodResources::PodResources(std::string socket) : core_(std::make_shared<Core>()) {
+PodResources::PodResources(std::string socket) : core_(std::make_unique<Core>()) {
   // After a restart of kubelet the next call must not wait out gRPC's usual backoff of up to two minutes.
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
@@ -89,39 +126,46 @@ PodResources::PodResources(std::string socket) : core_(std::make_shared<Core>())
       grpc::CreateCustomChannel("unix:" + core_->socket, grpc::InsecureChannelCredentials(), arguments));
 }
 
-PodResources::~PodResources() = default;
+PodResources::~PodResources() {
+  core_->end_all();
+}
 
 void PodResources::get(const PodName& pod, Milliseconds deadline, Done<PodDevices> done) {
-  using GetCall = Call<std::shared_ptr<Core>, v1::GetPodResourcesRequest, v1::GetPodResourcesResponse>;
+  using GetCall = Call<v1::GetPodResourcesRequest, v1::GetPodResourcesResponse>;
   auto call = std::make_shared<GetCall>();
-  call->owner = core_;
-  call->context.set_deadline(std::chrono::system_clock::now() + deadline);
-  call->request.set_pod_namespace(pod.pod_namespace);
-  call->request.set_pod_name(pod.name);
-  core_->stub->async()->Get(&call->context, &call->request, &call->response,
-                            [call, done = std::move(done)](const grpc::Status& status) {
+  GetCall& made = *call;
+  made.context.set_deadline(std::chrono::system_clock::now() + deadline);
+  made.request.set_pod_namespace(pod.pod_namespace);
+  made.request.set_pod_name(pod.name);
+  const std::uint64_t number = core_->begin(made.context);
+  core_->stub->async()->Get(&made.context, &made.request, &made.response,
+                            [core = core_.get(), number, call = std::move(call),
+                             done = std::move(done)](const grpc::Status& status) mutable {
                               answer<v1::GetPodResourcesResponse, PodDevices>(
-                                  status, call->owner->socket, call->response, done,
+                                  status, core->socket, call->response, done,
                                   [](const auto& response) { return read_pod(response.pod_resources()); });
+                              core->end(number, call);
                             });
 }
 
 void PodResources::list(Milliseconds deadline, Done<std::vector<PodDevices>> done) {
-  using ListCall = Call<std::shared_ptr<Core>, v1::ListPodResourcesRequest, v1::ListPodResourcesResponse>;
+  using ListCall = Call<v1::ListPodResourcesRequest, v1::ListPodResourcesResponse>;
   auto call = std::make_shared<ListCall>();
-  call->owner = core_;
-  call->context.set_deadline(std::chrono::system_clock::now() + deadline);
-  core_->stub->async()->List(&call->context, &call->request, &call->response,
-                             [call, done = std::move(done)](const grpc::Status& status) {
+  ListCall& made = *call;
+  made.context.set_deadline(std::chrono::system_clock::now() + deadline);
+  const std::uint64_t number = core_->begin(made.context);
+  core_->stub->async()->List(&made.context, &made.request, &made.response,
+                             [core = core_.get(), number, call = std::move(call),
+                              done = std::move(done)](const grpc::Status& status) mutable {
                                answer<v1::ListPodResourcesResponse, std::vector<PodDevices>>(
-                                   status, call->owner->socket, call->response, done,
-                                   [](const auto& response) {
+                                   status, core->socket, call->response, done, [](const auto& response) {
                                      std::vector<PodDevices> pods;
                                      for (const auto& pod : response.pod_resources()) {
                                        pods.push_back(read_pod(pod));
                                      }
                                      return pods;
                                    });
+                               core->end(number, call);
                              });
 }
 

@@ -45,11 +45,12 @@ class PodResources {
   using Done = std::function<void(Result<T>)>;
 
   explicit PodResources(std::string socket);
+  // Gives up what is on its way and waits until every `done` has come. Not on a thread of gRPC.
   ~PodResources();
   PodResources(const PodResources&) = delete;
   PodResources& operator=(const PodResources&) = delete;
 
-  // Any thread. `done` comes once, on a thread of gRPC, also after this object has gone. Errors:
+  // Any thread. `done` comes once, on a thread of gRPC; it must not wait. Errors:
   //   kNotFound      kubelet does not know the pod (yet, or any more)
   //   kUnsupported   this kubelet has no Get (before 1.34 it is switched off)
   //   kExhausted     more than 100 calls a second
@@ -59,7 +60,7 @@ class PodResources {
 
  private:
   struct Core;
-  std::shared_ptr<Core> core_;
+  std::unique_ptr<Core> core_;
 };
 
 }  // namespace tessera::agent

@@ -159,6 +159,8 @@ void Readings::add_answers(const GpuAllocator::Counts& answers, const AskerSearc
   containers("unknown_pod", answers.unknown_pod);
   counter("tessera_agent_other_ids_total", "Containers whose IDs kubelet took of other GPUs than decided",
           answers.other_ids);
+  counter("tessera_agent_records_repaired_total", "Pods whose record said other than kubelet gave",
+          answers.repaired);
   counter("tessera_agent_starts_total", "Starts of containers by whether they had to wait", answers.started,
           {{"result", "started"}});
   counter("tessera_agent_starts_total", "Starts of containers by whether they had to wait", answers.held,

@@ -4,6 +4,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include <future>
+#include <memory>
 #include <mutex>
 
 #include "proto/deviceplugin_v1beta1.grpc.pb.h"
@@ -54,10 +55,11 @@ Status Registrar::register_plugin(const std::string& endpoint, const std::string
   request.mutable_options()->set_pre_start_required(true);
   request.mutable_options()->set_get_preferred_allocation_available(true);
   v1beta1::Empty response;
-  std::promise<grpc::Status> answered;
-  std::future<grpc::Status> answer = answered.get_future();
+  // Shared: who sets it is not done with it yet when we have seen it.
+  const auto answered = std::make_shared<std::promise<grpc::Status>>();
+  std::future<grpc::Status> answer = answered->get_future();
   stub->async()->Register(&context, &request, &response,
-                          [&answered](const grpc::Status& status) { answered.set_value(status); });
+                          [answered](const grpc::Status& status) { answered->set_value(status); });
   bool removed = false;
   while (answer.wait_for(kLook) != std::future_status::ready) {
     if (!removed && !still_there()) {

@@ -5,7 +5,6 @@
 #include "agent/cdi_strategy.h"
 #include "agent/device_strategy.h"
 #include "agent/driver_files.h"
-#include "base/file.h"
 #include "base/log.h"
 #include "gpu/nvml_library.h"
 
@@ -24,20 +23,6 @@ std::string usable_state_dir(const std::string& path) {
 
 std::string below(const std::string& directory, const char* name) {
   return directory.empty() ? "" : directory + "/" + name;
-}
-
-alloc::Inventory read_known_inventory(const std::string& path) {
-  const Result<std::string> text =
-      path.empty() ? fail(ErrorCode::kNotFound, "") : read_file(path, alloc::Inventory::kMaxBytes);
-  if (!text) {
-    return {};
-  }
-  Result<alloc::Inventory> inventory = alloc::Inventory::parse(*text);
-  if (!inventory) {
-    log::warn("the inventory of an earlier run cannot be read", {{"file", path}, {"why", inventory.error()}});
-    return {};
-  }
-  return *std::move(inventory);
 }
 
 namespace {

@@ -8,7 +8,6 @@
 
 #include "agent/config.h"
 #include "agent/grant_strategy.h"
-#include "alloc/inventory.h"
 
 namespace tessera::agent {
 
@@ -16,9 +15,6 @@ namespace tessera::agent {
 std::string usable_state_dir(const std::string& path);
 // A file in it; nothing when there is no directory.
 std::string below(const std::string& directory, const char* name);
-
-// The inventory that an earlier process wrote; empty when there is none.
-alloc::Inventory read_known_inventory(const std::string& path);
 
 // NVIDIA's library: as configured, else below the driver root, else by the loader's own means.
 std::string find_nvml(const Paths& paths);

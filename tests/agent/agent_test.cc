@@ -6,12 +6,18 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <boost/json.hpp>
+#include <optional>
 #include <set>
 #include <thread>
 
 #include "../gpu/sim_machine.h"
 #include "agent/allocations.h"
+#include "alloc/names.h"
+#include "base/file.h"
 #include "fake_kubelet.h"
+#include "http/server.h"
 
 namespace tessera::agent {
 namespace {
@@ -23,7 +29,10 @@ constexpr std::size_t kShares = 256;
 
 class RunningAgent {
  public:
-  RunningAgent(const SimMachine& machine, const std::string& kubelet_dir, const std::string& state_dir) {
+  // `node`: what the API server says of the node; empty: there is no API server. It lists pods, none, after
+  // `pods_after`; never when that is 0.
+  RunningAgent(const SimMachine& machine, const std::string& kubelet_dir, const std::string& state_dir,
+               const std::string& node = "", std::chrono::milliseconds pods_after = {}) {
     Config config;
     config.node_name = SimMachine::kNode;
     config.address = "127.0.0.1";
@@ -36,6 +45,28 @@ class RunningAgent {
     config.paths.state_dir = state_dir;
     kube::ClusterAccess access;
     access.cluster.server = "http://127.0.0.1:1";  // nobody
+    if (!node.empty()) {
+      api_.emplace(http::Server::create(
+                       loop_, {},
+                       [this, node, pods_after](http::Request& request, http::Reply reply) {
+                         if (request.path() == "/api/v1/nodes/" + std::string(SimMachine::kNode)) {
+                           reply.send({.body = node});
+                         } else if (request.path() == "/api/v1/pods" &&
+                                    pods_after > std::chrono::milliseconds(0) &&
+                                    request.query().find("watch") == std::string_view::npos) {
+                           auto waiting = std::make_shared<http::Reply>(std::move(reply));
+                           listing_ = loop_.after(pods_after, [this, waiting] {
+                             pods_listed = true;
+                             waiting->send({.body = R"({"kind":"PodList","apiVersion":"v1",)"
+                                                    R"("metadata":{"resourceVersion":"7"},"items":[]})"});
+                           });
+                         } else {
+                           reply.send_error(503, "not now");
+                         }
+                       })
+                       .value());
+      access.cluster.server = "http://127.0.0.1:" + std::to_string(api_->port());
+    }
     agent_ = Agent::create(loop_, config, access).value();
     loop_.post([this] { agent_->start(); });
     thread_ = std::thread([this] { loop_.run(); });
@@ -52,8 +83,12 @@ class RunningAgent {
     return missing;
   }
 
+  std::atomic<bool> pods_listed = false;
+
  private:
   http::EventLoop loop_;
+  http::Timer listing_;
+  std::optional<http::Server> api_;
   std::unique_ptr<Agent> agent_;
   std::thread thread_;
 };
@@ -98,6 +133,14 @@ TEST_F(AgentTest, TellsKubeletItsGpusAlsoWithoutAnApiServer) {
   EXPECT_THAT(missing, testing::HasSubstr("pods are still being listed"));
 }
 
+// kubelet asks at once, and then it must be known which pods there are.
+TEST_F(AgentTest, IsKnownToKubeletWhenItKnowsThePodsOfItsNode) {
+  FakeKubelet kubelet(plugin_dir());
+  const RunningAgent agent(machine, root.path(), state_dir(), "{}", std::chrono::milliseconds(150));
+  ASSERT_GE(kubelet.wait_for_registrations(1), 1);
+  EXPECT_TRUE(agent.pods_listed);
+}
+
 TEST_F(AgentTest, MarksAllSharesOfAGpuWhileItIsIll) {
   FakeKubelet kubelet(plugin_dir());
   const RunningAgent agent(machine, root.path(), state_dir());
@@ -136,6 +179,39 @@ TEST_F(AgentTest, ListsWhatItKnewWhenTheDriverIsAway) {
   }
   machine.control("init: driver-not-loaded");
   const RunningAgent agent(machine, root.path(), state_dir());
+  EXPECT_EQ(kubelet.wait_for_devices(unhealthy(kShares)).size(), kShares);
+}
+
+// One that hangs from the start says nothing; the devices are known to kubelet all the same.
+TEST_F(AgentTest, ListsWhatItKnewWhenTheDriverHangs) {
+  FakeKubelet kubelet(plugin_dir());
+  {
+    const RunningAgent agent(machine, root.path(), state_dir());
+    ASSERT_EQ(kubelet.wait_for_devices(unhealthy(0)).size(), kShares);
+  }
+  machine.control("hang: [nvmlInit_v2]");
+  {
+    const RunningAgent agent(machine, root.path(), state_dir());
+    EXPECT_EQ(kubelet.wait_for_devices(unhealthy(kShares)).size(), kShares);
+    machine.control("");
+    EXPECT_EQ(kubelet.wait_for_devices(unhealthy(0)).size(), kShares) << "it has come back";
+  }
+}
+
+// The same in a container whose state directory was not kept.
+TEST_F(AgentTest, ListsWhatTheNodeKnewWhenItsOwnFileIsGoneToo) {
+  FakeKubelet kubelet(plugin_dir());
+  {
+    const RunningAgent agent(machine, root.path(), state_dir());
+    ASSERT_EQ(kubelet.wait_for_devices(unhealthy(0)).size(), kShares);
+  }
+  const std::string inventory = read_file(state_dir() + "/inventory.json").value();
+  const std::string node = boost::json::serialize(boost::json::object{
+      {"metadata",
+       boost::json::object{{"name", SimMachine::kNode},
+                           {"annotations", boost::json::object{{alloc::key::kInventory, inventory}}}}}});
+  machine.control("init: driver-not-loaded");
+  const RunningAgent agent(machine, root.path(), root / "other-state", node);
   EXPECT_EQ(kubelet.wait_for_devices(unhealthy(kShares)).size(), kShares);
 }
 

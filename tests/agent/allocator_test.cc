@@ -12,11 +12,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-std::string sees(const Result<std::map<std::string, Node::Env>>& envs,
-                 const std::string& container = "main") {
-  return envs ? envs->at(container).at("NVIDIA_VISIBLE_DEVICES") : envs.error().text();
-}
-
 TEST(Allocator, GivesTheDecidedGpuAndSteersKubeletToItsIds) {
   Node node(gpus(4));
   const Pod pod = share("a", 3, 2);
@@ -67,6 +62,34 @@ TEST(Allocator, AsksTheApiServerWhenTheWatchIsLate) {
   EXPECT_EQ(sees(node.admit(late)), uuid(3));
   EXPECT_EQ(node.fetches, 1);
   EXPECT_EQ(sees(node.admit(queued)), uuid(1));
+}
+
+TEST(Allocator, AsksKubeletOnceForEachPodThatTheApiServerBrought) {
+  Node node(gpus(4));
+  std::vector<Pod> pods;
+  for (unsigned i = 0; i < 6; ++i) {
+    pods.push_back(share("p" + std::to_string(i), 3, i % 4));
+    node.bind_unseen(pods.back());
+  }
+  EXPECT_EQ(sees(node.admit(pods[5])), uuid(1));
+  EXPECT_EQ(node.gets, 6) << "kubelet answers so many a second and no more";
+}
+
+// A pod has ended, kubelet gives its IDs to the next, and the API server tells of the next first.
+TEST(Allocator, TakesTheIdsOfTheDecidedGpuThoughItsLastPodSeemsToHoldThem) {
+  Node node(gpus(2));
+  Pod before = share("before", 16, 0);
+  node.bind(before);
+  ASSERT_TRUE(node.admit(before));
+  before.state(alloc::ContainerState::kRunning);
+  node.bind(before);
+  node.used(before, "main").clear();
+  const Pod next = share("next", 16, 0);
+  node.bind_unseen(next);
+  ASSERT_EQ(sees(node.admit(next)), uuid(0));
+  EXPECT_THAT(node.gpus_by_ids(next, "main"), ElementsAre(uuid(0)));
+  node.end(before);
+  EXPECT_TRUE(node.pre_start(next, "main"));
 }
 
 TEST(Allocator, WaitsForTheWatchWhenTheApiServerIsAway) {
@@ -122,6 +145,16 @@ TEST(Allocator, WaitsOutTheRateLimitOfGet) {
     node.bind(pods.back());
   }
   EXPECT_EQ(sees(node.admit(pods[5])), uuid(1));
+}
+
+TEST(Allocator, AsksAKubeletAgainThatDidNotAnswerInTime) {
+  Node node(gpus(4));
+  node.gets_late = 2;
+  const Pod queued = share("queued", 3, 2);
+  const Pod next = share("next", 3, 1);
+  node.bind(queued);
+  node.bind(next);
+  EXPECT_EQ(sees(node.admit(next)), uuid(1));
 }
 
 TEST(Allocator, GivesEachContainerItsOwnShare) {
@@ -204,6 +237,26 @@ TEST(Allocator, GivesTheDecidedGpuWhereTopologyManagerOffersOnlyOthers) {
   EXPECT_TRUE(node.pre_start(pod, "main"));
 }
 
+// kubelet stands still meanwhile.
+TEST(Allocator, PrefersGpusOf16AtOnceHoweverManyAreAskedFor) {
+  for (int count = 1; count <= 16; ++count) {
+    Node node(gpus(16));
+    Pod pod = Pod("a").whole("main", count);
+    std::vector<std::pair<unsigned, unsigned>> where;
+    std::set<std::string> decided;
+    for (int i = 0; i < count; ++i) {
+      where.emplace_back(15 - i, 0);
+      decided.insert(uuid(static_cast<unsigned>(15 - i)));
+    }
+    pod.on("main", where);
+    node.bind(pod);
+    const auto begun = std::chrono::steady_clock::now();
+    ASSERT_TRUE(node.admit(pod)) << count;
+    EXPECT_LT(std::chrono::steady_clock::now() - begun, 200ms) << count;
+    EXPECT_EQ(node.gpus_by_ids(pod, "main", GpuResource::kWhole), decided) << count;
+  }
+}
+
 TEST(Allocator, HoldsAnUndecidedPodSoftlyAndSaysWhatToDo) {
   Node node(gpus(2));
   const Pod pod = Pod("a").main("main", 3);
@@ -255,6 +308,41 @@ TEST(Allocator, DoesNotBelieveAForgedRecord) {
   EXPECT_FALSE(node.pre_start(elsewhere, "main"));
   EXPECT_THAT(node.told, Contains("greedy GpuRecordNotBelieved"));
   EXPECT_THAT(node.told, Contains("elsewhere GpuLost"));
+}
+
+TEST(Allocator, HoldsAPodThatAsksForWhatNobodyCanGive) {
+  Node node(gpus(4));
+  Pod pod = Pod("both").whole("main", 1);
+  pod.spec.containers[0].gpu_limits.emplace_back(GpuResource::kCount, Quantity::units(1));
+  pod.spec.node_name = "gpu-a";
+  node.bind(pod);
+  EXPECT_EQ(sees(node.admit(pod)), "void");
+  const Status held = node.pre_start(pod, "main", GpuResource::kWhole);
+  ASSERT_FALSE(held);
+  EXPECT_THAT(held.error().text(), HasSubstr("ml/both"));
+  EXPECT_THAT(held.error().text(), HasSubstr("create it right"));
+  EXPECT_THAT(node.told, Contains("both GpuRecordNotBelieved"));
+  EXPECT_EQ(node.allocator->counts().unknown_pod, 0U);
+  node.end(pod);
+  EXPECT_EQ(node.allocations.size(), 0U);
+}
+
+// It was gone before anybody knew it.
+TEST(Allocator, ForgetsAPodThatItNeverKnew) {
+  Node node(gpus(2));
+  const Pod stranger = share("stranger", 8, 0);
+  const Pod other = share("other", 3, 1);
+  node.api_away = true;
+  ASSERT_EQ(sees(node.admit(stranger)), "void");
+  node.settle();
+  ASSERT_EQ(node.allocations.size(), 1U);
+  node.restart_agent(node.saved);
+  node.pods->synced();
+  EXPECT_EQ(node.allocations.size(), 1U) << "kubelet still says that it is there";
+  node.end(stranger);
+  node.bind(other);
+  node.end(other);
+  EXPECT_EQ(node.allocations.size(), 0U);
 }
 
 TEST(Allocator, HoldsAPodWhoseRecordTakesWhatOthersHave) {
@@ -327,46 +415,6 @@ TEST(Allocator, LearnsFromTheCheckpointWhatItGaveAlsoToInitContainers) {
   node.bind(pod);
   node.pods->synced();
   EXPECT_EQ(node.allocations.all(), before);
-}
-
-TEST(Allocator, FindsAWrongGuessBeforeTheContainerStarts) {
-  Node node(gpus(4));
-  node.has_get = false;
-  const Pod rejected = share("rejected", 3, 2);  // bound first, but kubelet refuses it for another reason
-  const Pod served = share("served", 3, 1);
-  node.bind(rejected);
-  node.bind(served);
-  EXPECT_EQ(sees(node.admit(served)), uuid(2)) << "bind order is all there is to go by";
-  const Status held = node.pre_start(served, "main");
-  ASSERT_FALSE(held) << "it must not start on a GPU that is not its own";
-  EXPECT_THAT(held.error().text(), HasSubstr("ml/served"));
-  EXPECT_THAT(held.error().text(), HasSubstr("delete the pod"));
-  EXPECT_EQ(node.allocations.find("uid-rejected", "main"), nullptr);
-  EXPECT_EQ(node.allocations.find("uid-served", "main")->grants.front().gpu, uuid(2))
-      << "that is what it has";
-}
-
-// Three that were mixed up in a ring: each has what the next one was to have, and none may start.
-TEST(Allocator, HoldsAllThatWereMixedUp) {
-  Node node(gpus(4));
-  node.has_get = false;
-  const Pod a = share("a", 3, 0);
-  const Pod b = share("b", 3, 1);
-  const Pod c = share("c", 3, 2);
-  for (const Pod& pod : {a, b, c}) {
-    node.bind(pod);
-  }
-  EXPECT_EQ(sees(node.admit(c)), uuid(0));
-  EXPECT_EQ(sees(node.admit(a)), uuid(1));
-  EXPECT_EQ(sees(node.admit(b)), uuid(2));
-  for (int again = 0; again < 2; ++again) {
-    for (const Pod& pod : {b, a, c}) {
-      EXPECT_FALSE(node.pre_start(pod, "main")) << pod.spec.name;
-    }
-  }
-  EXPECT_EQ(node.allocations.find("uid-a", "main")->grants.front().gpu, uuid(1));
-  EXPECT_EQ(node.allocations.find("uid-b", "main")->grants.front().gpu, uuid(2));
-  EXPECT_EQ(node.allocations.find("uid-c", "main")->grants.front().gpu, uuid(0));
 }
 
 TEST(Allocator, LearnsFromKubeletWhatItGaveWhenTheRecordIsLost) {
@@ -443,56 +491,6 @@ TEST(Allocator, DoesNotPreferIdsThatKubeletForgotItGave) {
   for (const std::string& id : node.used(second, "main")) {
     EXPECT_FALSE(held.contains(id)) << id;
   }
-}
-
-class Recording final : public GrantStrategy {
- public:
-  Status add(const ContainerGpus& container, Grant& grant) override {
-    grant.cdi_devices.push_back("tessera.io/gpu=" + container.container);
-    return failure.empty() ? Status() : Status(fail(ErrorCode::kUnavailable, failure));
-  }
-  Status before_start(const ContainerGpus& container) override {
-    started = container;
-    return failure.empty() ? Status() : Status(fail(ErrorCode::kUnavailable, failure));
-  }
-  [[nodiscard]] bool can_mend() const override { return true; }
-  void forget(const std::string& pod_uid) override { forgotten.push_back(pod_uid); }
-  void keep_only(const std::vector<std::string>& /*pod_uids*/) override {}
-
-  std::string failure;
-  ContainerGpus started;
-  std::vector<std::string> forgotten;
-};
-
-TEST(Allocator, MendsThroughAStrategyThatCan) {
-  Recording strategy;
-  Node node(gpus(4), &strategy);
-  Pod pod = Pod("a").main("main", 3);
-  node.bind(pod);
-  ASSERT_EQ(sees(node.admit(pod)), "void");
-  EXPECT_FALSE(node.pre_start(pod, "main"));
-  pod.on("main", {{3, 3}});
-  node.bind(pod);  // a new version, with a record
-  EXPECT_TRUE(node.pre_start(pod, "main"));
-  ASSERT_EQ(strategy.started.gpus.size(), 1U);
-  EXPECT_EQ(strategy.started.gpus[0].uuid, uuid(3));
-  EXPECT_EQ(node.allocations.find("uid-a", "main")->grants.front().gpu, uuid(3));
-  node.end(pod);
-  EXPECT_THAT(strategy.forgotten, ElementsAre("uid-a"));
-}
-
-TEST(Allocator, HoldsAContainerWhoseDevicesAreNotPrepared) {
-  Recording strategy;
-  strategy.failure = "no libcuda.so.1 below /run/nvidia/driver";
-  Node node(gpus(4), &strategy);
-  const Pod pod = share("a", 3, 2);
-  node.bind(pod);
-  EXPECT_TRUE(node.admit(pod)) << "an error of Allocate would be final";
-  const Status held = node.pre_start(pod, "main");
-  ASSERT_FALSE(held);
-  EXPECT_THAT(held.error().text(), HasSubstr("libcuda"));
-  strategy.failure.clear();
-  EXPECT_TRUE(node.pre_start(pod, "main"));
 }
 
 }  // namespace

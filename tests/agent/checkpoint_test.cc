@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "../base/temporary_directory.h"
 #include "agent/foreign_use.h"
+#include "agent/foreign_watch.h"
+#include "base/file.h"
 
 namespace tessera::agent {
 namespace {
@@ -78,6 +81,28 @@ TEST(ForeignUse, SeesWhatAnotherPluginGaveOutUnderTheNameThatIsNowOurs) {
       find_foreign_use(checkpoint, two_gpus(), names, [](const std::string&) { return std::string("ml/x"); });
   EXPECT_TRUE(use.resources.empty());
   EXPECT_TRUE(use.held.contains("GPU-71aa0000-1"));
+}
+
+// kubelet writes its file before the API server tells of the pod, and not again afterwards.
+TEST(ForeignWatch, LooksAgainUntilTheHolderIsKnown) {
+  const TemporaryDirectory directory;
+  ASSERT_TRUE(write_file(directory / Checkpoint::kFile, kFile));
+  const alloc::ResourceNames names;
+  std::optional<std::string> holder;
+  std::vector<std::string> told;
+  ForeignWatch watch(
+      directory.path(), names,
+      {.holder = [&](const std::string&) { return holder; },
+       .tell = [&](const std::string& reason, const std::string&) { told.push_back(reason); }});
+  watch.look_again(two_gpus());
+  EXPECT_TRUE(watch.use().held.empty());
+  holder = "ml/legacy";
+  EXPECT_TRUE(watch.look_again(two_gpus()));
+  EXPECT_TRUE(watch.use().held.contains("GPU-71aa0000-1"));
+  holder = "";  // one that the books count
+  EXPECT_TRUE(watch.look_again(two_gpus()));
+  EXPECT_FALSE(watch.look_again(two_gpus()));
+  EXPECT_THAT(told, ElementsAre("OtherDevicePlugin", "GpuHeldElsewhere"));
 }
 
 }  // namespace

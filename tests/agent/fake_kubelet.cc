@@ -139,6 +139,12 @@ std::vector<Device> FakeKubelet::wait_for_devices(
   return found == nullptr ? devices_ : *found;
 }
 
+void FakeKubelet::forget_lists() {
+  const std::lock_guard lock(mutex_);
+  by_resource_.clear();
+  devices_.clear();
+}
+
 int FakeKubelet::wait_for_registrations(int count) {
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, kPatience, [&] { return registrations_ >= count; });
@@ -152,7 +158,17 @@ int FakeKubelet::watching() {
 
 std::shared_ptr<FakeKubelet::Plugin> FakeKubelet::last() {
   const std::lock_guard lock(mutex_);
-  return plugins_.back();
+  for (auto plugin = plugins_.rbegin(); plugin != plugins_.rend(); ++plugin) {
+    if (used_.empty() || (*plugin)->resource == used_) {
+      return *plugin;
+    }
+  }
+  throw std::logic_error("no plugin has registered " + used_);
+}
+
+void FakeKubelet::use(const std::string& resource) {
+  const std::lock_guard lock(mutex_);
+  used_ = resource;
 }
 
 std::string FakeKubelet::last_endpoint() {

@@ -32,6 +32,8 @@ class FakeKubelet final : public v1beta1::Registration::Service {
 
   // Waits for a list that is good, of any resource; gives the newest when none is.
   std::vector<Device> wait_for_devices(const std::function<bool(const std::vector<Device>&)>& good);
+  // As if no list had come yet.
+  void forget_lists();
   // Waits for so many registrations in all.
   int wait_for_registrations(int count);
   // How many plugins it watches at the moment.
@@ -39,6 +41,9 @@ class FakeKubelet final : public v1beta1::Registration::Service {
 
   // Ends the stream to the plugin that registered last, without a word.
   void drop();
+
+  // From now on drop() and the calls below are for the plugin that registered this resource last.
+  void use(const std::string& resource);
 
   // Calls to the plugin that registered last.
   grpc::Status prefer(const std::vector<std::string>& available, int size, std::vector<std::string>& answer);
@@ -63,6 +68,7 @@ class FakeKubelet final : public v1beta1::Registration::Service {
   std::vector<std::thread> watchers_;
   std::vector<Device> devices_;
   std::map<std::string, std::vector<Device>> by_resource_;
+  std::string used_;  // resource; empty: any
   bool remove_socket_ = false;
   int registrations_ = 0;
   int watching_ = 0;

@@ -85,6 +85,7 @@ TEST_F(MemoryJudgeTest, NeverEvictsWhoAskedForNoGpuAtAll) {
   MemoryJudge rules({.policy = MemoryPolicy::kEvict, .grace = 30s});
   EXPECT_THAT(judge(rules, use_of(kGib, 0, ""), 0s), ElementsAre(Kind::kStranger));
   EXPECT_THAT(judge(rules, use_of(kGib, 0, ""), 100s), IsEmpty());
+  EXPECT_THAT(judge(rules, use_of(0, 0, ""), 200s), IsEmpty()) << "nobody to tell that it is back";
 }
 
 TEST_F(MemoryJudgeTest, LooksAtNothingWhereItIsSwitchedOff) {

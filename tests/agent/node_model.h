@@ -134,6 +134,13 @@ class Node {
                               }
                               return checkpoint();
                             },
+                            .repair =
+                                [this](const NodePod& pod, const RecordRepair& repair,
+                                       std::function<void(const Status&)> done) {
+                                  loop.post([this, spec = pod.spec, repair, done = std::move(done)] {
+                                    done(write(spec, repair));
+                                  });
+                                },
                             .tell = [this](const NodePod& pod, const std::string& reason,
                                            const std::string&) { told.insert(pod.spec.name + " " + reason); },
                             .changed = [this] { saved = allocations.json(); }});
@@ -180,6 +187,9 @@ class Node {
         auto ids = TRY(pick(resource, static_cast<std::size_t>(amount.rounded_up()), reusable[name]));
         const Grant grant = TRY(ask_allocate(resource, ids));
         envs[container.name].insert(grant.env.begin(), grant.env.end());
+        for (const std::string& device : grant.cdi_devices) {
+          cdi_names[pod.spec.name + "/" + container.name] = device.substr(device.find('=') + 1);
+        }
         used_[pod.spec.uid + "/" + container.name + "/" + name] = {ids.begin(), ids.end()};
         std::ranges::sort(ids);
         if (container.kind == alloc::ContainerKind::kInit) {
@@ -264,12 +274,15 @@ class Node {
   std::unique_ptr<GpuAllocator> allocator;
   std::vector<std::pair<alloc::PodSpec, std::uint64_t>> unseen;
   std::set<std::string> told;
+  std::map<std::string, std::string> cdi_names;  // "a/main" -> what kubelet keeps for the container
   std::string saved;
   bool has_get = true;
   bool has_checkpoint = true;
   bool api_away = false;
-  bool prefers = true;  // kubelet asks for preferred IDs
+  std::map<std::string, RecordRepair> repairs;  // by name of the pod, the last of each
+  bool prefers = true;                          // kubelet asks for preferred IDs
   int gets_left = 1'000'000;
+  int gets_late = 0;  // so many are not answered in time
   int gets = 0;
   int fetches = 0;
 
@@ -284,11 +297,30 @@ class Node {
     return ids;
   }
 
+  // The API server takes a patch, and the watch tells it.
+  Status write(alloc::PodSpec pod, const RecordRepair& repair) {
+    if (api_away) {
+      return fail(ErrorCode::kUnavailable, "no API server");
+    }
+    repairs[pod.name] = repair;
+    for (const auto& [name, value] : repair.annotations) {
+      pod.annotations.erase(name);
+      if (value) {
+        pod.annotations[name] = *value;
+      }
+    }
+    pods->put(pod, ++version_, true);
+    return {};
+  }
+
   void get(const PodName& pod, PodResources::Done<PodDevices> done) {
     ++gets;
     Result<PodDevices> answer = fail(ErrorCode::kNotFound, "pod not found");
     if (!has_get) {
       answer = fail(ErrorCode::kUnsupported, "PodResources API Get method disabled");
+    } else if (gets_late > 0) {
+      --gets_late;
+      answer = fail(ErrorCode::kTimeout, "Deadline Exceeded");
     } else if (gets_left-- <= 0) {
       gets_left = 1;  // the bucket fills while one waits
       answer = fail(ErrorCode::kExhausted, "rejected by rate limit");
@@ -354,5 +386,10 @@ class Node {
   std::vector<std::tuple<PodName, std::string, std::string, std::vector<std::string>>> admitted_;
   std::mt19937 random_{7};
 };
+
+inline std::string sees(const Result<std::map<std::string, Node::Env>>& envs,
+                        const std::string& container = "main") {
+  return envs ? envs->at(container).at("NVIDIA_VISIBLE_DEVICES") : envs.error().text();
+}
 
 }  // namespace tessera::agent

@@ -231,6 +231,42 @@ TEST(DeviceStrategy, GivesNothingToAContainerThatMustSeeNoGpu) {
   EXPECT_THAT(grant.mounts, IsEmpty());
 }
 
+// A container of one GPU as it is known from its admission on.
+ContainerGpus admitted(DeviceStrategy& strategy) {
+  Grant grant;
+  ContainerGpus container = container_with(1);
+  EXPECT_TRUE(strategy.add(container, grant));
+  container.fixed = strategy.fixed(grant);
+  return container;
+}
+
+TEST(DeviceStrategy, HoldsAContainerWhoseNodeIsAnotherGpusByNow) {
+  const DriverHost host;
+  DeviceStrategy strategy(host.options());
+  ContainerGpus container = admitted(strategy);
+  EXPECT_TRUE(strategy.before_start(container));
+  container.gpus[0].minor = 1;
+  const Status held = strategy.before_start(container);
+  ASSERT_FALSE(held);
+  EXPECT_THAT(held.error().text(),
+              AllOf(HasSubstr("/dev/nvidia0"), HasSubstr("/dev/nvidia1"), HasSubstr("delete the pod")));
+}
+
+TEST(DeviceStrategy, HoldsAContainerWhoseDriverFilesAreThoseOfAnUpdateByNow) {
+  const DriverHost host;
+  DeviceStrategy strategy(host.options());
+  ContainerGpus container = admitted(strategy);
+  host.library(kMultiarch + "/libnvidia-cfg.so.550.54.15");
+  EXPECT_TRUE(strategy.before_start(container)) << "a file more does no harm";
+  host.remove(kMultiarch + "/libcuda.so.550.54.15");
+  host.remove(kMultiarch + "/libcuda.so.1");
+  host.library(kMultiarch + "/libcuda.so.560.1");
+  host.link(kMultiarch + "/libcuda.so.1", "libcuda.so.560.1");
+  const Status held = strategy.before_start(container);
+  ASSERT_FALSE(held);
+  EXPECT_THAT(held.error().text(), HasSubstr("libcuda.so.560.1"));
+}
+
 TEST(DeviceStrategy, HoldsAContainerWhoseDriverHasGone) {
   const DriverHost host;
   DeviceStrategy strategy(host.options());
@@ -269,10 +305,11 @@ TEST(CdiSpec, TakesNoNamesThatCouldLeaveItsDirectory) {
 }
 
 TEST(CdiSpec, KnowsItsOwnFilesAndNoOthers) {
-  EXPECT_EQ(pod_of_cdi_file(cdi_file_name("5b0c-1_main")), "5b0c-1");
-  EXPECT_EQ(pod_of_cdi_file("nvidia.yaml"), std::nullopt);
-  EXPECT_EQ(pod_of_cdi_file("tessera-notes.json"), std::nullopt);
-  EXPECT_EQ(pod_of_cdi_file("tessera-_.json"), std::nullopt);
+  EXPECT_EQ(device_of_cdi_file(cdi_file_name("5b0c-1_main")), "5b0c-1_main");
+  EXPECT_EQ(pod_of_cdi_device("5b0c-1_main"), "5b0c-1");
+  EXPECT_EQ(device_of_cdi_file("nvidia.yaml"), std::nullopt);
+  EXPECT_EQ(device_of_cdi_file("tessera-notes.json"), std::nullopt);
+  EXPECT_EQ(device_of_cdi_file("tessera-_.json"), std::nullopt);
 }
 
 class CdiStrategyTest : public ::testing::Test {
@@ -370,11 +407,23 @@ TEST_F(CdiStrategyTest, RemovesTheFilesOfPodsThatHaveGoneAndNoOthers) {
   other.container = "sidecar";
   added(other);
   ASSERT_TRUE(write_file(directory() + "/nvidia.yaml", "theirs"));
-  strategy_.forget("77aa-2");
+  strategy_.keep_only([](const std::string& pod, const std::string&) { return pod != "77aa-2"; });
   EXPECT_THAT(files(), ElementsAre("nvidia.yaml", "tessera-5b0c-1_main.json"));
   added(other);
-  strategy_.keep_only({"77aa-2"});
+  strategy_.keep_only(
+      [](const std::string&, const std::string& device) { return device == "77aa-2_sidecar"; });
   EXPECT_THAT(files(), ElementsAre("nvidia.yaml", "tessera-77aa-2_sidecar.json"));
+}
+
+TEST_F(CdiStrategyTest, WritesUnderTheNamesThatAContainerWasGiven) {
+  ContainerGpus container = container_with(1);
+  container.cdi_names = {"77aa-2_main"};
+  EXPECT_THAT(added(container).cdi_devices, ElementsAre("tessera.io/gpu=77aa-2_main"));
+  container.cdi_names = {"77aa-2_main", "unknown_gpu-mem-ce120724-3"};
+  ASSERT_TRUE(strategy_.before_start(container));
+  EXPECT_THAT(files(), ElementsAre("tessera-77aa-2_main.json", "tessera-unknown_gpu-mem-ce120724-3.json"));
+  container.cdi_names = {"../../etc/x_y"};
+  EXPECT_FALSE(strategy_.before_start(container));
 }
 
 TEST_F(CdiStrategyTest, GivesTheNameEvenWhenTheDriverIsNotThereYet) {

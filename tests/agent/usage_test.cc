@@ -141,7 +141,7 @@ TEST(Summarize, GoesOnWhenOneGpuDoesNotAnswer) {
 
 TEST(MemoryUses, HoldWhatIsUsedAgainstWhatWasGiven) {
   alloc::PodSpec pod = pod_with({{"main", "m"}, {"side", "s"}, {"old", "o"}, {"plain", "p"}});
-  for (const std::size_t asking : {0, 1, 2}) {
+  for (const std::size_t asking : {0U, 1U, 2U}) {
     pod.containers[asking].gpu_limits.emplace_back(alloc::GpuResource::kMemory, Quantity::units(1));
   }
   const std::vector<Allocation> given{

@@ -4,7 +4,7 @@ def counted: group_by(.) | map({(.[0]): length}) | add // {};
 
 [$pods[0].items[] | select(.status.phase == "Running" and .metadata.annotations["tessera.io/allocation"])] as $running |
 [$running[].metadata.uid] as $uids |
-[($checkpoint[0].Data.PodDeviceEntries // [])[] | select(.PodUID | IN($uids[])) |
+[$checkpoint[] | (.Data.PodDeviceEntries // [])[] | select(.PodUID | IN($uids[])) |
  {uid: .PodUID, container: .ContainerName, resource: .ResourceName, ids: [.DeviceIDs[][]]}] as $given |
 def ids($uid; $container; $suffix):
   [$given[] | select(.uid == $uid and .container == $container and (.resource | endswith($suffix))) | .ids[]];

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# 50 equal-sized pods at once on 8 GPUs, while kubelet and agent are killed and restarted at random: in the end every
-# container's environment, its device IDs, its annotations and the books agree. ROUNDS rounds (one in CI, ten in make soak).
+# 50 equal-sized pods at once on 8 GPUs of two nodes, while kubelets and agents are killed and restarted at random: in the end
+# every container's environment, its device IDs, its annotations and the books agree. ROUNDS rounds (one in CI, ten in
+# make soak).
 #
 # A pod that is bound while no agent is there fails at once (kubelet asks nobody), as under any device plugin; its
 # controller makes another. So the pods belong to a Deployment, and what is held to is what runs in the end.
@@ -8,16 +9,40 @@ set -euo pipefail
 # shellcheck source=lib.sh
 source "$(dirname "$0")/lib.sh"
 # shellcheck disable=SC2034 # parts that this test ends on purpose
-CLUSTER_EXPECT_DEAD=kubelet-node-a
+CLUSTER_EXPECT_DEAD="kubelet-node-a kubelet-node-b"
 ROUNDS=${ROUNDS:-1}
 PODS=${PODS:-50}
 RANDOM=${SEED:-7}
+declare -A agents
 
+machine=$(mktemp --suffix .yaml)
+cat >"$machine" <<'YAML'
+v: 1
+about: half a DGX-1
+driver: "535.161.08"
+cuda: "12.2"
+cpus: 40
+memory_gib: 256
+gpus:
+  - {count: 4, model: Tesla V100-SXM2-32GB, memory_mib: 32768, reserved_mib: 450, compute: "7.0"}
+numa:
+  - {id: 0, cpus: "0-39", gpus: "0-3"}
+links:
+  nvlink_generation: 2
+  rules: [{nvlink: 1}, {pcie: PHB}]
+  pcie_generation: 3
+  socket_mbps: 6000
+YAML
+# shellcheck disable=SC2034 # for agent_cluster_start
+MACHINE=$machine NODES=2
 agent_cluster_start
 extender_start
-agent_start
-wait_for 20 "the agent is ready" agent_ready || finish
-wait_for 10 "the node has 256 shares" allocatable_is aliyun.com/gpu-mem 256 || true
+start_agent() { agent_start_on "$1" && agents[$1]=$AGENT_PID; }
+for node in node-a node-b; do
+  start_agent "$node"
+  wait_for 20 "the agent of $node is ready" agent_ready_on "$node" || finish
+  wait_for 10 "$node has 128 shares" allocatable_is aliyun.com/gpu-mem 128 "$node" || true
+done
 
 deployment() {
   jq -cn --arg name "$1" --argjson count "$PODS" --argjson pod "$(share x 4)" '
@@ -29,6 +54,7 @@ failed() { kubectl get pods --field-selector status.phase=Failed -o name | wc -l
 live() { kubectl get pods --field-selector status.phase=Running -o name | wc -l; }
 all_live() { (($(live) == PODS)); }
 some_live() { (($(live) >= $1)); }
+nodes_in_use() { kubectl get pods -o json | jq -r '[.items[] | select(.status.phase == "Running").spec.nodeName] | unique | join(" ")'; }
 books_agree() {
   local held books
   held=$(kubectl get pods -o json | jq '[.items[] | select(.status.phase == "Running" or .status.phase == "Pending") |
@@ -41,23 +67,30 @@ for ((round = 1; round <= ROUNDS; round++)); do
   deployment "round$round" | create
   for part in 1 2 3; do
     wait_for 120 "round $round: $((part * 8)) pods run" some_live $((part * 8)) || true
+    node="node-a"
+    ((RANDOM % 2)) || node="node-b"
     case $((RANDOM % 3)) in
-      0) cluster restart kubelet-node-a >/dev/null ;;
-      1) stop "$AGENT_PID" KILL && agent_start ;;
-      2) stop "$AGENT_PID" TERM && cluster restart kubelet-node-a >/dev/null && agent_start ;;
+      0) say "      kubelet of $node restarts" && cluster restart "kubelet-$node" >/dev/null ;;
+      1) say "      the agent of $node is killed" && stop "${agents[$node]}" KILL && start_agent "$node" ;;
+      2) say "      both of $node restart" && stop "${agents[$node]}" TERM && cluster restart "kubelet-$node" >/dev/null && start_agent "$node" ;;
     esac
   done
   wait_for 400 "round $round: all $PODS run" all_live || true
-  check_agreement "round $round: records, containers and kubelet agree"
+  expect "round $round: on both nodes" "node-a node-b" "$(nodes_in_use)"
+  check_agreement "round $round: records, containers and kubelets agree"
   wait_for 15 "round $round: so do the extender's books" books_agree || true
   say "      $(failed) pods were refused by kubelet while the agent was away"
   kubectl delete deployment "round$round" --wait=false >/dev/null
   kubectl delete pods --all --wait=false >/dev/null
   wait_for 120 "round $round: all go" no_pods || true
 done
-say "      memory of the agent: $(awk '/VmRSS/ { print $2, $3 }' "/proc/$(pgrep -P "$AGENT_PID")/status")"
-say "      answers to kubelet since its last start, by seconds:"
+for node in node-a node-b; do
+  say "      memory of the agent of $node: $(awk '/VmRSS/ { print $2, $3 }' "/proc/$(pgrep -P "${agents[$node]}")/status")"
+done
+say "      answers to kubelet of node-a since its agent's last start, by seconds:"
 ask "$AGENT_PORT" /metrics | grep '^tessera_agent_kubelet_call_duration_seconds_bucket.*call="allocate".*gpu-mem"' | sed 's/^.*le=/      le=/' || true
-stop "$AGENT_PID"
+stop "${agents[node-a]}"
+stop "${agents[node-b]}"
 stop "$EXTENDER_PID"
+rm -f "$machine"
 finish

@@ -11,36 +11,44 @@ BIN=$(dirname "$AGENT")
 EXTENDER_PORT=39999
 AGENT_PORT=39997
 
-# agent_cluster_start UP-ARGUMENTS...: a cluster whose scheduler asks an extender, with GPUs of MACHINE on node-a; K8S is
-# another version of Kubernetes than the usual one.
+# agent_cluster_start UP-ARGUMENTS...: a cluster whose scheduler asks an extender, with GPUs of MACHINE on each of its NODES
+# real nodes (1); K8S is another version of Kubernetes than the usual one.
 agent_cluster_start() {
   cluster_require_or_skip
-  local config program
+  local config program node
   for program in "$AGENT" "$BIN/tessera-extender" "$BIN/tessera-sim-machine"; do
     [[ -x $program ]] || { say "$TEST_NAME: skipped: $program is not built" && exit 77; }
   done
   config=$(mktemp)
   "$BIN/tessera-extender" --print-scheduler-config --attach service --url "http://127.0.0.1:$EXTENDER_PORT" >"$config"
-  cluster_start --nodes 1 --scheduler-config "$config" ${K8S:+--k8s "$K8S"} "$@"
+  cluster_start --nodes "${NODES:-1}" --scheduler-config "$config" ${K8S:+--k8s "$K8S"} "$@"
   rm -f "$config"
-  GPUS=$S/gpus
-  "$BIN/tessera-sim-machine" --machine "${MACHINE:-dgx1v}" --node node-a --dir "$GPUS" >/dev/null
+  GPUS=$S/gpus-node-a
+  for node in $(all_nodes); do
+    "$BIN/tessera-sim-machine" --machine "${MACHINE:-dgx1v}" --node "$node" --dir "$S/gpus-$node" >/dev/null
+  done
 }
 
-# extender_start [FLAGS...], agent_start [FLAGS...]: in node-a; logs in $S/extender.log and $S/agent.log.
+# extender_start [FLAGS...]: in node-a; its log is $S/extender.log.
 extender_start() {
   (in_cluster node-a "$BIN/tessera-extender" \
     --listen "127.0.0.1:$EXTENDER_PORT" "$@" >>"$S/extender.log" 2>&1) &
   EXTENDER_PID=$!
   wait_for 20 "the extender is ready" reaches "$EXTENDER_PORT" /readyz || finish
 }
-agent_start() {
-  (in_cluster node-a "$AGENT" --node-name node-a \
-    --listen "127.0.0.1:$AGENT_PORT" --driver-root "$GPUS" --sysfs-root "$GPUS/sys" --dev-root "$GPUS/dev" \
-    --state-dir "$S/agent-state" "$@" >>"$S/agent.log" 2>&1) &
+# agent_start [FLAGS...]: in node-a; agent_start_on NODE [FLAGS...]: anywhere; at LISTEN, a port (AGENT_PORT). Logs are in
+# $S/agent-NODE.log.
+agent_start_on() {
+  local node=$1
+  shift
+  (in_cluster "$node" "$AGENT" --node-name "$node" \
+    --listen "127.0.0.1:${LISTEN:-$AGENT_PORT}" --driver-root "$S/gpus-$node" --sysfs-root "$S/gpus-$node/sys" \
+    --dev-root "$S/gpus-$node/dev" --state-dir "$S/agent-state-$node" "$@" >>"$S/agent-$node.log" 2>&1) &
   AGENT_PID=$!
 }
+agent_start() { agent_start_on node-a "$@"; }
 agent_ready() { reaches "$AGENT_PORT" /readyz; }
+agent_ready_on() { (in_cluster "$1" curl -fsS --max-time 5 "http://127.0.0.1:$AGENT_PORT/readyz") >/dev/null 2>&1; }
 # stop PID [SIGNAL]: the program behind a PID of the above, and wait for its end.
 stop() {
   pkill "-${2:-TERM}" -P "$1"
@@ -72,8 +80,9 @@ no_pods() { [[ -z $(kubectl get pods -o name) ]]; }
 record() { kubectl get pod "$1" -o 'jsonpath={.metadata.annotations.tessera\.io/allocation}'; }
 # sees POD [CONTAINER] [VARIABLE]
 sees() { kubectl logs "$1" ${2:+-c "$2"} | sed -n "s/^${3:-NVIDIA_VISIBLE_DEVICES}=//p"; }
-allocatable() { kubectl get node node-a -o json | jq -r --arg name "$1" '.status.allocatable[$name]'; }
-allocatable_is() { [[ $(allocatable "$1") == "$2" ]]; }
+# allocatable RESOURCE [NODE], allocatable_is RESOURCE COUNT [NODE]
+allocatable() { kubectl get node "${2:-node-a}" -o json | jq -r --arg name "$1" '.status.allocatable[$name]'; }
+allocatable_is() { [[ $(allocatable "$1" "${3:-node-a}") == "$2" ]]; }
 
 # kill_container POD: ends the process of its container main; kubelet starts it again.
 kill_container() {
@@ -82,10 +91,13 @@ kill_container() {
   (in_cluster node-a ctr -n k8s.io task kill -s KILL "${id#containerd://}") 2>/dev/null
 }
 
+# checkpoint [NODE]: kubelet's own file of what it gave to whom.
+checkpoint() { (in_cluster "${1:-node-a}" cat /var/lib/kubelet/device-plugins/kubelet_internal_checkpoint); }
+
 # disagreements: for every running pod with a record, what differs between the record, what its containers see, and the
 # IDs that kubelet gave by its own file (which begin as the UUID of their GPU does); and IDs that two pods hold.
 disagreements() {
-  local seen=$S/tmp/seen name container
+  local seen=$S/tmp/seen name container node
   mkdir -p "$S/tmp"
   kubectl get pods -o json >"$S/tmp/pods.json"
   jq -r '.items[] | select(.status.phase == "Running" and .metadata.annotations["tessera.io/allocation"]) |
@@ -93,8 +105,13 @@ disagreements() {
     "$S/tmp/pods.json" | while read -r name container; do
     jq -cn --arg key "$name/$container" --arg sees "$(sees "$name" "$container")" '{($key): $sees}'
   done | jq -cs 'add // {}' >"$seen"
-  (in_cluster node-a cat /var/lib/kubelet/device-plugins/kubelet_internal_checkpoint) >"$S/tmp/checkpoint.json"
+  for node in $(all_nodes); do checkpoint "$node"; done >"$S/tmp/checkpoint.json"
   jq -rn --slurpfile pods "$S/tmp/pods.json" --slurpfile seen "$seen" --slurpfile checkpoint "$S/tmp/checkpoint.json" -f "$root/tests/agent/cluster/agree.jq"
 }
 agree() { [[ -z $(disagreements) ]]; }
-check_agreement() { wait_for 20 "$1" agree || disagreements; }
+# check_agreement WHAT: with what the agents did with the pods that do not agree.
+check_agreement() {
+  wait_for 20 "$1" agree && return
+  disagreements | tee "$S/tmp/disagreements"
+  grep -hF -e "no pod that fits" -f <(sed 's/[ /].*//' "$S/tmp/disagreements" | sort -u) "$S"/agent-node-?.log | tail -n 30 || true
+}

@@ -1,0 +1,64 @@
+#include "agent/overcommitment.h"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <map>
+
+namespace tessera::agent {
+
+namespace {
+
+struct Load {
+  std::uint64_t units = 0;
+  bool whole = false;
+  std::string who;
+};
+
+std::map<std::string, Load> loads_of(const std::vector<Neighbour>& neighbours) {
+  std::map<std::string, Load> loads;
+  for (const Neighbour& neighbour : neighbours) {
+    const auto claims = alloc::claims_of(neighbour.pod->demand, neighbour.record);
+    if (!claims) {
+      continue;
+    }
+    for (const alloc::Claim& claim : *claims) {
+      Load& load = loads[claim.gpu];
+      load.units += claim.units;
+      load.whole = load.whole || claim.whole;
+      load.who = neighbour.pod->text();
+    }
+  }
+  return loads;
+}
+
+}  // namespace
+
+std::string overcommitment(const NodePod& pod, const alloc::Record& record,
+                           const std::vector<Neighbour>& neighbours, const alloc::Inventory& inventory) {
+  const auto own = alloc::claims_of(pod.demand, record);
+  if (!own) {
+    return own.error().text();
+  }
+  const std::map<std::string, Load> before = loads_of(neighbours);
+  for (const alloc::Claim& claim : *own) {
+    const auto found = inventory.find_uuid(claim.gpu);
+    const auto load = before.find(claim.gpu);
+    if (!found || load == before.end()) {
+      continue;
+    }
+    const alloc::Gpu& gpu = inventory.gpus[*found];
+    const bool alone = claim.whole || load->second.whole;
+    const std::uint32_t units = inventory.units(*found);
+    if (alone || load->second.units + claim.units > units) {
+      return fmt::format(
+          "GPU {} ({}) is taken: {} of its {} units are held by {} and others, and this pod's record "
+          "claims {}; it starts when they end",
+          gpu.index, gpu.uuid, load->second.whole ? "all" : std::to_string(load->second.units), units,
+          load->second.who, claim.whole ? "all" : std::to_string(claim.units));
+    }
+  }
+  return {};
+}
+
+}  // namespace tessera::agent

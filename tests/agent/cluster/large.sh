@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# 8 GPUs of 192 GiB in units of 256 MiB: 6,144 devices in one list, which kubelet takes, with pods of one unit, of some
+# hundred and of a GPU's worth.
+set -euo pipefail
+# shellcheck source=lib.sh
+source "$(dirname "$0")/lib.sh"
+
+machine=$(mktemp --suffix .yaml)
+cat >"$machine" <<'YAML'
+v: 1
+about: 8 GPUs of 192 GiB
+driver: "570.86.15"
+cuda: "12.8"
+cpus: 112
+memory_gib: 2048
+gpus:
+  - {count: 8, model: NVIDIA B300, memory_mib: 196608, reserved_mib: 800, compute: "10.3"}
+numa:
+  - {id: 0, cpus: "0-55", gpus: "0-3"}
+  - {id: 1, cpus: "56-111", gpus: "4-7"}
+links:
+  nvlink_generation: 5
+  nvswitch: true
+  rules: [{nvlink: 18}, {pcie: NODE, groups: ["0-3", "4-7"]}, {pcie: SYS}]
+  pcie_generation: 5
+  socket_mbps: 22000
+YAML
+# shellcheck disable=SC2034 # for agent_cluster_start
+MACHINE=$machine
+agent_cluster_start
+extender_start --unit 256MiB
+agent_start --unit 256MiB
+wait_for 20 "the agent is ready" agent_ready || finish
+wait_for 10 "kubelet has 6,144 shares" allocatable_is aliyun.com/gpu-mem 6144 || true
+expect "its file has each of them" 6144 "$(checkpoint | jq '.Data.RegisteredDevices["aliyun.com/gpu-mem"] | unique | length')"
+
+{
+  share one 1
+  share some 300
+  share full 768
+  share split 1000 '{"metadata": {"labels": {"aliyun.com/gpu-count": "2"}}}'
+  whole whole 2
+} | create
+wait_for 60 "pods of every size run" all_running 5 || true
+check_agreement "records, containers and kubelet agree"
+expect "a container is told its units" "768 768" "$(sees full main ALIYUN_COM_GPU_MEM_CONTAINER) $(sees full main ALIYUN_COM_GPU_MEM_DEV)"
+
+before=$(sees some)
+stop "$AGENT_PID" KILL
+agent_start --unit 256MiB
+wait_for 20 "the agent is back" agent_ready || true
+wait_for 20 "with all its shares" allocatable_is aliyun.com/gpu-mem 6144 || true
+share more 400 | create
+wait_for 40 "and serves" pod_is more Running || true
+check_agreement "all agree after a restart of the agent"
+expect "a container sees the same as before" "$before" "$(sees some)"
+
+stop "$AGENT_PID"
+stop "$EXTENDER_PID"
+rm -f "$machine"
+finish
