@@ -9,6 +9,7 @@
 #include "base/json_reader.h"
 #include "base/strings.h"
 #include "cli/cluster_api.h"
+#include "cli/cluster_store.h"
 #include "http/event_loop.h"
 #include "kube/request.h"
 
@@ -18,59 +19,70 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// As the chart labels them; a pod of a DaemonSet of one's own wants the same labels to be found.
-constexpr std::string_view kAgentLabels = "app.kubernetes.io/name=tessera,app.kubernetes.io/component=agent";
-// The proxy to a pod wants a number; the container gives this name to it.
-constexpr std::string_view kPortName = "metrics";
-constexpr std::int64_t kUsualPort = 39997;
 constexpr std::size_t kMostPorts = 1000;
 constexpr auto kPatience = 3s;
 constexpr std::size_t kMostBytes = 256U << 20U;
-constexpr std::size_t kMostAgents = 100'000;
+constexpr std::size_t kMostPods = 100'000;
 constexpr std::size_t kMostContainers = 100'000;
 
-struct AgentPod {
+// As the chart labels them; pods of manifests of one's own want the same labels to be found. The proxy to a
+// pod wants the number of a port; the container gives this name to it.
+struct Kind {
+  std::string_view labels;
+  std::string_view port_name;
+  std::int64_t usual_port;
+  const char* what;
+};
+
+const Kind& kind_of(Asked whom) {
+  static constexpr Kind kAgents{"app.kubernetes.io/name=tessera,app.kubernetes.io/component=agent", "metrics",
+                                39997, "list the agents' pods"};
+  static constexpr Kind kPlacers{kPlacerLabels, "health", 39998, "list the extenders' pods"};
+  return whom == Asked::kAgents ? kAgents : kPlacers;
+}
+
+struct OwnPod {
   std::string pod_namespace;
   std::string name;
   std::string node;
-  std::int64_t port = kUsualPort;
+  std::int64_t port = 0;
 };
 
-Result<std::int64_t> port_of(const JsonReader& spec) {
+Result<std::int64_t> port_of(const JsonReader& spec, const Kind& kind) {
   for (const JsonReader& container : TRY(spec.array("containers", kMostPorts))) {
     if (!container.has("ports")) {
       continue;
     }
     for (const JsonReader& port : TRY(container.array("ports", kMostPorts))) {
-      if (TRY(port.text_or("name", "")) == kPortName) {
+      if (TRY(port.text_or("name", "")) == kind.port_name) {
         return port.integer("containerPort", 1, 65535);
       }
     }
   }
-  return kUsualPort;
+  return kind.usual_port;
 }
 
-Result<std::vector<AgentPod>> find_agents(kube::Client& client) {
+Result<std::vector<OwnPod>> find_pods(kube::Client& client, const Kind& kind) {
   kube::Request request = kube::get_request(kube::pod_path("", ""));
-  request.query = "labelSelector=" + kube::percent_encoded(kAgentLabels);
+  request.query = "labelSelector=" + kube::percent_encoded(kind.labels);
   request.deadline = 10s;
-  request.what = "list the agents' pods";
+  request.what = kind.what;
   const kube::Reply reply = TRY(client.fetch(std::move(request)));
   const boost::json::value document = TRY(parse_json(reply.body.text(), kMostBytes));
-  std::vector<AgentPod> agents;
+  std::vector<OwnPod> pods;
   const JsonReader list(document, "pods");
-  for (const JsonReader& pod : TRY(list.array("items", kMostAgents))) {
+  for (const JsonReader& pod : TRY(list.array("items", kMostPods))) {
     const JsonReader meta = TRY(pod.object("metadata"));
     const JsonReader spec = TRY(pod.object("spec"));
     const JsonReader status = TRY(pod.object("status"));
     if (spec.has("nodeName") && status.has("phase") && TRY(status.text("phase")) == "Running") {
-      agents.push_back({.pod_namespace = TRY(meta.text("namespace")),
-                        .name = TRY(meta.text("name")),
-                        .node = TRY(spec.text("nodeName")),
-                        .port = TRY(port_of(spec))});
+      pods.push_back({.pod_namespace = TRY(meta.text("namespace")),
+                      .name = TRY(meta.text("name")),
+                      .node = TRY(spec.text("nodeName")),
+                      .port = TRY(port_of(spec, kind))});
     }
   }
-  return agents;
+  return pods;
 }
 
 // One line of metrics: name{label="value",...} number.
@@ -140,23 +152,25 @@ constexpr double kMib = 1024.0 * 1024.0;
 
 }  // namespace
 
-Result<std::vector<AgentAnswer>> ask_agents(const ClusterOptions& options, std::string_view page) {
+Result<std::vector<AgentAnswer>> ask_pods(const ClusterOptions& options, Asked whom, std::string_view page) {
   std::vector<AgentAnswer> answers;
   if (!options.file.empty()) {
     return answers;
   }
   http::EventLoop loop;
   kube::Client client = TRY(connect(loop, options));
-  const std::vector<AgentPod> agents = TRY(find_agents(client));
-  std::vector<kube::Call> calls(agents.size());
-  std::size_t open = agents.size();
-  for (const AgentPod& agent : agents) {
-    answers.push_back({.node = agent.node, .body = fail(ErrorCode::kTimeout, "no answer")});
+  const std::vector<OwnPod> pods = TRY(find_pods(client, kind_of(whom)));
+  std::vector<kube::Call> calls(pods.size());
+  std::size_t open = pods.size();
+  for (const OwnPod& pod : pods) {
+    answers.push_back({.node = pod.node,
+                       .body = fail(ErrorCode::kTimeout, "no answer"),
+                       .pod = pod.pod_namespace + "/" + pod.name});
   }
-  for (std::size_t i = 0; i < agents.size(); ++i) {
-    const AgentPod& agent = agents[i];
+  for (std::size_t i = 0; i < pods.size(); ++i) {
+    const OwnPod& pod = pods[i];
     kube::Request request = kube::get_request(
-        fmt::format("{}:{}/proxy/{}", kube::pod_path(agent.pod_namespace, agent.name), agent.port, page));
+        fmt::format("{}:{}/proxy/{}", kube::pod_path(pod.pod_namespace, pod.name), pod.port, page));
     request.deadline = kPatience;
     request.max_attempts = 1;
     calls[i] = client.send(std::move(request), [&, i](Result<kube::Reply> reply) {
@@ -167,6 +181,17 @@ Result<std::vector<AgentAnswer>> ask_agents(const ClusterOptions& options, std::
   }
   loop.run_until([&] { return open == 0; }, kPatience + 1s);
   return answers;
+}
+
+Result<std::string> ask_lease(const ClusterOptions& options, const std::string& namespace_name,
+                              const std::string& name) {
+  http::EventLoop loop;
+  kube::Client client = TRY(connect(loop, options));
+  kube::Request request = kube::get_request(kube::lease_path(namespace_name, name));
+  request.deadline = kPatience;
+  request.max_attempts = 1;
+  const kube::Reply reply = TRY(client.fetch(std::move(request)));
+  return std::string(reply.body.text());
 }
 
 void read_usage(std::string_view metrics, Usage& usage) {
@@ -188,7 +213,7 @@ void read_usage(std::string_view metrics, Usage& usage) {
 
 Usage ask_usage(const ClusterOptions& options) {
   Usage usage;
-  const auto answers = ask_agents(options, "metrics");
+  const auto answers = ask_pods(options, Asked::kAgents, "metrics");
   if (!answers) {
     usage.problems.push_back("real use is not known: " + answers.error().text());
     return usage;

@@ -1,8 +1,8 @@
 // cli/agents.h
 //
-// What the agents themselves know, asked through the API server's proxy to their pods: real use of the GPUs,
-// and what kubelet was given. Beyond the right to list nodes and pods this wants `get` on pods/proxy; where
-// it is missing, or an agent does not answer, the rest of a command works without.
+// What Tessera's own pods know, asked through the API server's proxy to them: real use of the GPUs and what
+// kubelet was given (agents), and their versions. Beyond the right to list nodes and pods this wants `get` on
+// pods/proxy; where it is missing, or a pod does not answer, the rest of a command works without.
 #pragma once
 
 #include <map>
@@ -16,15 +16,25 @@
 
 namespace tessera::cli {
 
-// What one agent answered, or why not.
+// What one pod answered, or why not.
 struct AgentAnswer {
   std::string node;
   Result<std::string> body;
+  std::string pod{};  // "namespace/name"
 };
 
-// Asks every agent for a page ("metrics", "allocations"), all at once, for a few seconds at most. Empty where
-// there are none (another way of installation, saved files).
-Result<std::vector<AgentAnswer>> ask_agents(const ClusterOptions& options, std::string_view page);
+enum class Asked {
+  kAgents,
+  kPlacers,  // schedulers and extenders
+};
+
+// Asks each of them for a page ("metrics", "allocations", "version"), all at once, for a few seconds at most.
+// Empty where there are none (another way of installation, saved files).
+Result<std::vector<AgentAnswer>> ask_pods(const ClusterOptions& options, Asked whom, std::string_view page);
+
+// The Lease by which those who decide agree who does. Wants `get` on leases there.
+Result<std::string> ask_lease(const ClusterOptions& options, const std::string& namespace_name,
+                              const std::string& name);
 
 struct GpuUsage {
   double memory_mib = 0;

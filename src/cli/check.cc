@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <boost/json.hpp>
+#include <map>
 #include <optional>
 #include <ostream>
 #include <set>
@@ -11,6 +12,7 @@
 #include <utility>
 
 #include "alloc/inventory.h"
+#include "cli/check_scheduler.h"
 #include "cli/cluster_books.h"
 #include "cli/json_print.h"
 #include "cli/table.h"
@@ -22,11 +24,19 @@ namespace {
 
 class Auditor {
  public:
-  Auditor(const Cluster& cluster, alloc::Unit unit) : cluster_(cluster), books_(make_books(cluster, unit)) {}
+  Auditor(const Cluster& cluster, alloc::Unit unit, const std::vector<std::string>& nodes)
+      : cluster_(cluster), books_(make_books(cluster, unit)), asked_(nodes.begin(), nodes.end()) {}
 
-  CheckReport report(const std::vector<AgentAnswer>& agents) {
-    for (const AgentAnswer& agent : agents) {
-      check_agent(agent);
+  CheckReport report(const CheckAnswers& answers) {
+    check_agents(answers.allocations);
+    for (Finding& finding : check_schedulers(cluster_, answers.now)) {
+      add(std::move(finding));
+    }
+    for (Finding& finding : check_versions(answers)) {
+      add(std::move(finding));
+    }
+    if (auto finding = check_lease(answers)) {
+      add(*std::move(finding));
     }
     check_records();
     for (const NodeFacts& node : cluster_.nodes) {
@@ -36,6 +46,7 @@ class Auditor {
     for (const std::string& warning : cluster_.warnings) {
       add({.serious = true, .kind = "unreadable_object", .node = "", .pod = "", .text = warning});
     }
+    std::erase_if(report_.findings, [&](const Finding& finding) { return !is_asked(finding.node); });
     std::ranges::sort(report_.findings, {}, [](const Finding& one) {
       return std::tuple(!one.serious, one.kind, one.node, one.pod, one.text);
     });
@@ -43,6 +54,9 @@ class Auditor {
   }
 
  private:
+  [[nodiscard]] bool is_asked(const std::string& node) const {
+    return asked_.empty() || asked_.contains(node);
+  }
   void add(Finding finding) { report_.findings.push_back(std::move(finding)); }
   void add_node_finding(const NodeFacts& node, bool serious, std::string kind, std::string text) {
     add({.serious = serious,
@@ -64,21 +78,39 @@ class Auditor {
     }
   }
 
-  // What kubelet was given, as the agent that gave it remembers.
-  void check_agent(const AgentAnswer& agent) {
-    const auto given =
-        agent.body ? parse_given(*agent.body) : Result<std::vector<GivenContainer>>(fail(agent.body.error()));
-    if (!given) {
+  // What kubelet was given, as the agents that gave it remember. Those that do not tell are told together:
+  // mostly all have the same reason, a missing right.
+  void check_agents(const std::vector<AgentAnswer>& agents) {
+    std::map<ErrorCode, Silence> silent;
+    for (const AgentAnswer& agent : agents) {
+      if (!is_asked(agent.node)) {
+        continue;
+      }
+      const auto given = agent.body ? parse_given(*agent.body)
+                                    : Result<std::vector<GivenContainer>>(fail(agent.body.error()));
+      if (!given) {
+        Silence& silence = silent[given.error().code()];
+        if (silence.nodes++ == 0) {
+          silence.node = agent.node;
+          silence.why = given.error().text();
+        }
+        continue;
+      }
+      for (const GivenContainer& container : *given) {
+        check_given(agent.node, container);
+      }
+    }
+    for (const auto& [code, silence] : silent) {
       add({.serious = false,
            .kind = "agent_silent",
-           .node = agent.node,
+           .node = silence.node,
            .pod = "",
-           .text = fmt::format("node {}: its agent cannot be asked what it gave out: {}", agent.node,
-                               given.error().text())});
-      return;
-    }
-    for (const GivenContainer& container : *given) {
-      check_given(agent.node, container);
+           .text =
+               silence.nodes == 1
+                   ? fmt::format("node {}: its agent cannot be asked what it gave out: {}", silence.node,
+                                 silence.why)
+                   : fmt::format("node {} and {} more: their agents cannot be asked what they gave out: {}",
+                                 silence.node, silence.nodes - 1, silence.why)});
     }
   }
 
@@ -117,10 +149,12 @@ class Auditor {
       check_node_without_gpus(node, id);
       return;
     }
-    ++report_.nodes;
-    report_.gpus += gpus;
     const auto holdings = books_->holdings(*id);
-    report_.pods += holdings.size();
+    if (is_asked(node.spec.name)) {
+      ++report_.nodes;
+      report_.gpus += gpus;
+      report_.pods += holdings.size();
+    }
     if (node.spec.nvidia_gpus > 0) {
       add_node_finding(
           node, true, "second_plugin",
@@ -206,8 +240,16 @@ class Auditor {
     }
   }
 
+  // Agents that do not answer, for one kind of reason.
+  struct Silence {
+    std::string node;  // the first
+    std::string why;   // in its case
+    std::size_t nodes = 0;
+  };
+
   const Cluster& cluster_;
   std::unique_ptr<alloc::Ledger> books_;
+  std::set<std::string, std::less<>> asked_;
   CheckReport report_;
 };
 
@@ -246,8 +288,31 @@ boost::json::value check_json(const CheckReport& report) {
                              {"findings", std::move(findings)}};
 }
 
+// Versions are asked for only where somebody answers at all: each question may take seconds to fail.
+CheckAnswers ask(const ClusterOptions& options, const Cluster& cluster,
+                 std::vector<AgentAnswer> allocations) {
+  CheckAnswers answers;
+  const auto lease = lease_of(cluster);
+  if (lease && options.file.empty()) {
+    answers.lease = lease->first + "/" + lease->second;
+    answers.lease_body = ask_lease(options, lease->first, lease->second);
+  }
+  answers.allocations = std::move(allocations);
+  const bool reachable =
+      std::ranges::any_of(answers.allocations, [](const AgentAnswer& one) { return one.body.has_value(); });
+  if (reachable) {
+    answers.agent_versions =
+        ask_pods(options, Asked::kAgents, "version").value_or(std::vector<AgentAnswer>());
+    answers.placer_versions =
+        ask_pods(options, Asked::kPlacers, "version").value_or(std::vector<AgentAnswer>());
+  }
+  return answers;
+}
+
 Result<CheckReport> checked(const CheckOptions& options) {
-  const Cluster cluster = TRY(read_cluster(options.cluster, {}));
+  ClusterQuery query;
+  query.details = true;
+  const Cluster cluster = TRY(read_cluster(options.cluster, query));
   const alloc::Unit unit = options.unit.empty()
                                ? common_unit(cluster)
                                : TRY(with_context(alloc::Unit::parse(options.unit), "--unit"));
@@ -256,19 +321,17 @@ Result<CheckReport> checked(const CheckOptions& options) {
       return fail(ErrorCode::kNotFound, fmt::format("node {} does not exist", name));
     }
   }
-  CheckReport report = check_cluster(cluster, unit, TRY(ask_agents(options.cluster, "allocations")));
-  if (!options.nodes.empty()) {
-    std::erase_if(report.findings, [&](const Finding& finding) {
-      return std::ranges::find(options.nodes, finding.node) == options.nodes.end();
-    });
-  }
-  return report;
+  return check_cluster(
+      cluster, unit,
+      ask(options.cluster, cluster, TRY(ask_pods(options.cluster, Asked::kAgents, "allocations"))),
+      options.nodes);
 }
 
 }  // namespace
 
-CheckReport check_cluster(const Cluster& cluster, alloc::Unit unit, const std::vector<AgentAnswer>& agents) {
-  return Auditor(cluster, unit).report(agents);
+CheckReport check_cluster(const Cluster& cluster, alloc::Unit unit, const CheckAnswers& answers,
+                          const std::vector<std::string>& nodes) {
+  return Auditor(cluster, unit, nodes).report(answers);
 }
 
 int run_check(const CheckOptions& options, std::ostream& out, std::ostream& err, const Terminal& terminal) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "alloc/units.h"
+#include "base/clock.h"
 #include "cli/agents.h"
 #include "cli/cluster.h"
 #include "cli/command.h"
@@ -39,9 +40,19 @@ struct CheckReport {
   std::vector<Finding> findings;  // serious ones first
 };
 
-// With what the agents say that they gave out, as far as they could be asked.
-CheckReport check_cluster(const Cluster& cluster, alloc::Unit unit,
-                          const std::vector<AgentAnswer>& agents = {});
+// What Tessera's own pods said, as far as they could be asked.
+struct CheckAnswers {
+  std::vector<AgentAnswer> allocations{};
+  std::vector<AgentAnswer> agent_versions{};
+  std::vector<AgentAnswer> placer_versions{};
+  std::string lease{};  // "namespace/name" of the Lease that was asked for; empty: none was
+  Result<std::string> lease_body = std::string();
+  Clock::Wall now = Clock::real().wall();
+};
+
+// `cluster` with its details. `nodes`: only what is about these; empty: all.
+CheckReport check_cluster(const Cluster& cluster, alloc::Unit unit, const CheckAnswers& answers = {},
+                          const std::vector<std::string>& nodes = {});
 
 // What scripts ask for: 0 nothing is wrong, 3 something serious is; 1 when the cluster could not be read.
 inline constexpr int kFoundProblems = 3;

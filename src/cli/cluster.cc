@@ -1,17 +1,12 @@
 #include "cli/cluster.h"
 
-#include <fmt/format.h>
-
 #include <CLI/CLI.hpp>
-#include <fstream>
 #include <utility>
 
-#include "base/version.h"
 #include "cli/cluster_api.h"
+#include "cli/cluster_files.h"
 #include "cli/cluster_store.h"
-#include "cli/list_pages.h"
 #include "http/event_loop.h"
-#include "kube/list_decoder.h"
 
 namespace tessera::cli {
 
@@ -22,6 +17,11 @@ void add_cluster_options(CLI::App& command, ClusterOptions& options) {
   command.add_option("--kubeconfig", options.kubeconfig, "File that says how to reach the cluster")
       ->excludes(file);
   command.add_option("--context", options.context, "Context of the kubeconfig to use")->excludes(file);
+  command.add_option("--resource-prefix", options.resource_prefix,
+                     "Prefix of the cluster's resources; else as Tessera's own pods say, or aliyun.com");
+  command.add_option("--resource-whole", options.resource_whole,
+                     "Resource of whole GPUs, like nvidia.com/gpu; else as Tessera's own pods say, or "
+                     "PREFIX/gpu");
 }
 
 void add_namespace_options(CLI::App& command, ClusterOptions& options, const std::string& what) {
@@ -31,43 +31,21 @@ void add_namespace_options(CLI::App& command, ClusterOptions& options, const std
 
 void add_report_options(CLI::App& command, std::string& unit, std::string& output) {
   command.add_option("--unit,-u", unit,
-                     "What one aliyun.com/gpu-mem is: GiB, MiB or like 256MiB; else as the agents count");
+                     "What one unit of GPU memory is: GiB, MiB or like 256MiB; else as the agents count");
   command.add_option("--output,-o", output, "text, json or yaml")
       ->check(CLI::IsMember({"text", "json", "yaml"}))
       ->capture_default_str();
 }
 
-Status read_list(std::istream& in, kube::ObjectSink& sink) {
-  kube::ListDecoder decoder;
-  return each_page(in, {}, [&](json::PaddedView page) -> Status {
-    TRY(decoder.decode(page, sink, keep_or_tell(sink)));
-    return {};
-  });
-}
-
-Status read_files(const std::string& directory, ClusterStore& store) {
-  const auto read_file_of = [&](const std::string& name, const std::string& how,
-                                kube::ObjectSink& sink) -> Status {
-    const std::string path = directory + "/" + name;
-    std::ifstream in(path, std::ios::binary);
-    if (!in) {
-      return fail(ErrorCode::kNotFound,
-                  fmt::format("--file: {} cannot be opened; save it with: {} > {}", path, how, name));
-    }
-    return with_context(read_list(in, sink), path);
-  };
-  TRY(read_file_of("nodes.json", "kubectl get nodes -o json", store.nodes()));
-  return read_file_of("pods.json", "kubectl get pods -A -o json", store.pods());
-}
-
 Result<Cluster> read_cluster(const ClusterOptions& options, const ClusterQuery& query) {
-  ClusterStore store(query);
   if (!options.file.empty()) {
+    ClusterStore store(query, TRY(settings_in_files(options)));
     TRY(read_files(options.file, store));
     return store.take();
   }
   http::EventLoop loop;
   kube::Client client = TRY(connect(loop, options));
+  ClusterStore store(query, TRY(ask_settings(client, options)));
   TRY(list_cluster(client, store));
   Cluster cluster = store.take();
   cluster.default_namespace = client.default_namespace();

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <functional>
 #include <utility>
 
 #include "base/log.h"
@@ -15,36 +16,45 @@ namespace {
 
 constexpr std::size_t kPageItems = 500;
 
-// One pass over a collection; false when the server has forgotten the version that the pages belong to.
-Result<bool> list_pages(kube::Client& client, const std::string& path, const std::string& fields,
-                        kube::ObjectSink& sink) {
+// One pass over a collection; `selector` is a part of the query, encoded. Counts the pages that came.
+Status list_pages(kube::Client& client, const std::string& path, const std::string& selector,
+                  kube::ObjectSink& sink, std::size_t& pages) {
   kube::ListDecoder decoder;
   json::PaddedBuffer buffer;
   std::string token;
   do {
     kube::Request request = kube::get_request(path);
     request.query = fmt::format("limit={}", kPageItems);
-    if (!fields.empty()) {
-      request.query += "&fieldSelector=" + kube::percent_encoded(fields);
+    if (!selector.empty()) {
+      request.query += "&" + selector;
     }
     if (!token.empty()) {
       request.query += "&continue=" + kube::percent_encoded(token);
     }
     request.what = "list " + path;
     request.buffer = std::move(buffer);
-    Result<kube::Reply> reply = client.fetch(std::move(request));
-    if (!reply) {
-      if (!token.empty() && reply.error().code() != ErrorCode::kDenied) {
-        return false;
-      }
-      return fail(std::move(reply).error());
-    }
+    kube::Reply reply = TRY(client.fetch(std::move(request)));
     kube::ListPage page =
-        TRY(with_context(decoder.decode(reply->body.view(), sink, keep_or_tell(sink)), "list " + path));
+        TRY(with_context(decoder.decode(reply.body.view(), sink, keep_or_tell(sink)), "list " + path));
+    ++pages;
     token = std::move(page.continue_token);
-    buffer = std::move(reply->body);
+    buffer = std::move(reply.body);
   } while (!token.empty());
-  return true;
+  return {};
+}
+
+// All of a collection. The server forgets the version that pages belong to after some minutes, so a list that
+// broke off between them is read again from the beginning, once.
+Status list_all(kube::Client& client, const std::string& path, const std::string& fields,
+                kube::ObjectSink& sink, const std::function<void()>& clear) {
+  const std::string selector = fields.empty() ? "" : "fieldSelector=" + kube::percent_encoded(fields);
+  std::size_t pages = 0;
+  Status done = list_pages(client, path, selector, sink, pages);
+  if (done || pages == 0 || done.error().code() == ErrorCode::kDenied) {
+    return done;
+  }
+  clear();
+  return with_context(list_pages(client, path, selector, sink, pages), "broke off twice");
 }
 
 }  // namespace
@@ -80,23 +90,24 @@ Result<kube::Client> connect(http::EventLoop& loop, const ClusterOptions& option
   return kube::Client::create(loop, std::move(access), {.user_agent = "tessera/" + std::string(version())});
 }
 
+Result<ClusterSettings> ask_settings(kube::Client& client, const ClusterOptions& options) {
+  ClusterStore own_pods(placers_only());
+  std::size_t pages = 0;
+  // Whatever the server remembers will do: these pods are replaced when a setting changes.
+  const Status done = list_pages(client, kube::pod_path("", ""),
+                                 "resourceVersion=0&labelSelector=" + kube::percent_encoded(kPlacerLabels),
+                                 own_pods.pods(), pages);
+  if (!done && done.error().code() != ErrorCode::kDenied) {
+    return fail(done.error());
+  }
+  return settings_of(options, own_pods.take());
+}
+
 Status list_cluster(kube::Client& client, ClusterStore& store) {
   const ClusterQuery& query = store.query();
-  const std::string nodes = kube::node_path("");
-  if (!TRY(list_pages(client, nodes, node_fields(query), store.nodes()))) {
-    store.clear_nodes();
-    if (!TRY(list_pages(client, nodes, node_fields(query), store.nodes()))) {
-      return fail(ErrorCode::kUnavailable, "the list of nodes changed faster than it could be read");
-    }
-  }
-  const std::string pods = kube::pod_path(query.namespace_name, "");
-  if (!TRY(list_pages(client, pods, pod_fields(query), store.pods()))) {
-    store.clear_pods();
-    if (!TRY(list_pages(client, pods, pod_fields(query), store.pods()))) {
-      return fail(ErrorCode::kUnavailable, "the list of pods changed faster than it could be read");
-    }
-  }
-  return {};
+  TRY(list_all(client, kube::node_path(""), node_fields(query), store.nodes(), [&] { store.clear_nodes(); }));
+  return list_all(client, kube::pod_path(query.namespace_name, ""), pod_fields(query), store.pods(),
+                  [&] { store.clear_pods(); });
 }
 
 }  // namespace tessera::cli

@@ -1,9 +1,8 @@
 // cli/cluster_api.h
 //
-// Reading a cluster once, through its API server or from files.
+// Reading a cluster once, through its API server.
 #pragma once
 
-#include <istream>
 #include <string>
 
 #include "base/result.h"
@@ -25,12 +24,12 @@ std::string pod_fields(const ClusterQuery& query);
 // What to do with each item of a list: the sink keeps it, or is told why it cannot.
 kube::ListDecoder::OnItem keep_or_tell(kube::ObjectSink& sink);
 
+// What the cluster is told to call its resources and how it decides: it must be known before anything else is
+// read. From the user's options, else from Tessera's own pods; the usual settings where these are not there
+// or may not be listed.
+Result<ClusterSettings> ask_settings(kube::Client& client, const ClusterOptions& options);
+
 // Lists nodes and pods into the store, page by page.
 Status list_cluster(kube::Client& client, ClusterStore& store);
-
-// A saved list of any size.
-Status read_list(std::istream& in, kube::ObjectSink& sink);
-// The same as list_cluster from nodes.json and pods.json.
-Status read_files(const std::string& directory, ClusterStore& store);
 
 }  // namespace tessera::cli

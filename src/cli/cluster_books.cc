@@ -30,7 +30,7 @@ alloc::Unit common_unit(const Cluster& cluster) {
 }
 
 std::unique_ptr<alloc::Ledger> make_books(const Cluster& cluster, alloc::Unit unit) {
-  auto books = std::make_unique<alloc::Ledger>(alloc::Ledger::Options{.unit = unit, .names = {}});
+  auto books = std::make_unique<alloc::Ledger>(alloc::Ledger::Options{.unit = unit, .names = cluster.names});
   for (const NodeFacts& node : cluster.nodes) {
     books->upsert_node(node.spec);
   }

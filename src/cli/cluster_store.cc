@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "kube/pod_decoder.h"
@@ -12,7 +13,7 @@ namespace tessera::cli {
 namespace {
 
 // Objects that were written by hand, or cleaned for saving, may lack what an API server always gives them.
-void complete(kube::ObjectMeta& meta) {
+void add_missing(kube::ObjectMeta& meta) {
   if (meta.uid.empty()) {
     meta.uid = meta.namespace_name + "/" + meta.name;
   }
@@ -33,6 +34,45 @@ void sort(Cluster& cluster) {
     return left != right ? left < right : a.uid < b.uid;
   });
   std::ranges::sort(cluster.warnings);
+  std::ranges::sort(cluster.placers, {},
+                    [](const PlacerPod& pod) { return std::pair(pod.pod_namespace, pod.name); });
+}
+
+std::string text_of(const std::map<std::string, std::string, std::less<>>& map, std::string_view key) {
+  const auto found = map.find(key);
+  return found == map.end() ? "" : found->second;
+}
+
+std::optional<alloc::Policy> policy_of(const std::string& text) {
+  const auto policy = alloc::parse_policy(text);
+  return policy ? std::optional(*policy) : std::nullopt;
+}
+
+ClusterSettings told_settings(const kube::PodDetails& placer) {
+  ClusterSettings settings;
+  if (std::string prefix = text_of(placer.annotations, alloc::key::kResourcePrefix); !prefix.empty()) {
+    settings.resources.prefix = std::move(prefix);
+  }
+  settings.resources.whole = text_of(placer.annotations, alloc::key::kResourceWhole);
+  settings.share_policy = policy_of(text_of(placer.annotations, alloc::key::kSharedPolicy));
+  settings.whole_policy = policy_of(text_of(placer.annotations, alloc::key::kWholePolicy));
+  return settings;
+}
+
+// As the chart labels them.
+std::optional<PlacerPod> as_placer(const alloc::PodSpec& pod, const kube::PodDetails& details) {
+  const std::string component = text_of(details.labels, "app.kubernetes.io/component");
+  if (text_of(details.labels, "app.kubernetes.io/name") != "tessera" ||
+      (component != "scheduler" && component != "extender")) {
+    return std::nullopt;
+  }
+  return PlacerPod{.pod_namespace = pod.pod_namespace,
+                   .name = pod.name,
+                   .is_scheduler = component == "scheduler",
+                   .scheduler_name = text_of(details.annotations, alloc::key::kSchedulerName),
+                   .ready = details.ready && !pod.deleting,
+                   .leads = text_of(details.labels, alloc::key::kLeader) == "true",
+                   .settings = told_settings(details)};
 }
 
 }  // namespace
@@ -42,10 +82,45 @@ bool asks_for_gpus(const alloc::PodSpec& pod) {
                              [](const auto& container) { return !container.gpu_limits.empty(); });
 }
 
-ClusterStore::ClusterStore(ClusterQuery query) : query_(std::move(query)), nodes_(*this), pods_(*this) {
+ClusterQuery placers_only() {
+  ClusterQuery query;
+  query.want_pod = [](const alloc::PodSpec&) { return false; };
+  query.details = true;
+  return query;
+}
+
+ClusterSettings settings_of(const ClusterOptions& options, const Cluster& cluster) {
+  ClusterSettings settings;
+  if (!cluster.placers.empty()) {
+    const auto ready = std::ranges::find(cluster.placers, true, &PlacerPod::ready);
+    settings = (ready == cluster.placers.end() ? cluster.placers.front() : *ready).settings;
+  }
+  if (!options.resource_prefix.empty()) {
+    settings.resources.prefix = options.resource_prefix;
+  }
+  if (!options.resource_whole.empty()) {
+    settings.resources.whole = options.resource_whole;
+  }
+  return settings;
+}
+
+ClusterStore::ClusterStore(ClusterQuery query, ClusterSettings settings)
+    : query_(std::move(query)),
+      settings_(std::move(settings)),
+      names_(settings_.resources),
+      nodes_(*this),
+      pods_(*this) {
   if (!query_.want_pod) {
     query_.want_pod = asks_for_gpus;
   }
+}
+
+void ClusterStore::complete(Cluster& cluster) const {
+  cluster.placers = placers();
+  cluster.warnings = warnings();
+  cluster.settings = settings_;
+  cluster.names = names_;
+  sort(cluster);
 }
 
 std::vector<std::string> ClusterStore::warnings() const {
@@ -59,6 +134,14 @@ std::vector<std::string> ClusterStore::warnings() const {
   return all;
 }
 
+std::vector<PlacerPod> ClusterStore::placers() const {
+  std::vector<PlacerPod> all;
+  for (const auto& [uid, pod] : pods_.placers) {
+    all.push_back(pod);
+  }
+  return all;
+}
+
 Cluster ClusterStore::snapshot() const {
   Cluster cluster;
   for (const auto& [uid, node] : nodes_.kept) {
@@ -67,8 +150,8 @@ Cluster ClusterStore::snapshot() const {
   for (const auto& [uid, pod] : pods_.kept) {
     cluster.pods.push_back(pod);
   }
-  cluster.warnings = warnings();
-  sort(cluster);
+  cluster.details = pods_.details;
+  complete(cluster);
   return cluster;
 }
 
@@ -83,15 +166,15 @@ Cluster ClusterStore::take() {
   for (auto& [uid, pod] : pods_.kept) {
     cluster.pods.push_back(std::move(pod));
   }
-  pods_.kept.clear();
-  cluster.warnings = warnings();
-  sort(cluster);
+  cluster.details = std::move(pods_.details);
+  complete(cluster);
+  pods_.clear();
   return cluster;
 }
 
 Status ClusterStore::NodeSink::decode(kube::ObjectJson& object, kube::ObjectMeta& meta) {
   const Status decoded = decode_node_facts(object, store_.names_, meta, next_);
-  complete(meta);
+  add_missing(meta);
   return decoded;
 }
 
@@ -115,8 +198,9 @@ void ClusterStore::NodeSink::unreadable(const kube::ObjectMeta& meta, const Erro
 }
 
 Status ClusterStore::PodSink::decode(kube::ObjectJson& object, kube::ObjectMeta& meta) {
-  const Status decoded = kube::decode_pod(object, store_.names_, meta, next_);
-  complete(meta);
+  const Status decoded = kube::decode_pod(object, store_.names_, meta, next_, false,
+                                          store_.query_.details ? &next_details_ : nullptr);
+  add_missing(meta);
   next_.uid = meta.uid;
   return decoded;
 }
@@ -126,6 +210,9 @@ void ClusterStore::PodSink::keep(const kube::ObjectMeta& meta) {
   const bool wanted = (query.namespace_name.empty() || query.namespace_name == meta.namespace_name) &&
                       (query.node.empty() || query.node == next_.node_name) && query.want_pod(next_);
   faults.erase(meta.uid);
+  if (query.details) {
+    keep_details(meta.uid, wanted);
+  }
   if (wanted) {
     kept.insert_or_assign(meta.uid, next_);
     ++store_.version_;
@@ -134,8 +221,27 @@ void ClusterStore::PodSink::keep(const kube::ObjectMeta& meta) {
   }
 }
 
+void ClusterStore::PodSink::keep_details(const std::string& uid, bool wanted) {
+  placers.erase(uid);
+  if (auto placer = as_placer(next_, next_details_)) {
+    placers.emplace(uid, *std::move(placer));
+  }
+  details.erase(uid);
+  if (wanted) {
+    details.emplace(uid, std::move(next_details_));
+  }
+}
+
+void ClusterStore::PodSink::clear() {
+  kept.clear();
+  details.clear();
+  placers.clear();
+}
+
 void ClusterStore::PodSink::forget(const kube::ObjectMeta& meta) {
   store_.version_ += kept.erase(meta.uid) + faults.erase(meta.uid);
+  details.erase(meta.uid);
+  placers.erase(meta.uid);
 }
 
 void ClusterStore::PodSink::unreadable(const kube::ObjectMeta& meta, const Error& error) {

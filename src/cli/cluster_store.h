@@ -13,7 +13,7 @@ namespace tessera::cli {
 
 class ClusterStore {
  public:
-  explicit ClusterStore(ClusterQuery query);
+  explicit ClusterStore(ClusterQuery query, ClusterSettings settings = {});
 
   [[nodiscard]] kube::ObjectSink& nodes() { return nodes_; }
   [[nodiscard]] kube::ObjectSink& pods() { return pods_; }
@@ -22,7 +22,7 @@ class ClusterStore {
   [[nodiscard]] Cluster snapshot() const;
   [[nodiscard]] Cluster take();
   void clear_nodes() { nodes_.kept.clear(); }
-  void clear_pods() { pods_.kept.clear(); }
+  void clear_pods() { pods_.clear(); }
 
   // Another number whenever something has changed.
   [[nodiscard]] std::uint64_t version() const { return version_; }
@@ -55,22 +55,41 @@ class ClusterStore {
     void keep(const kube::ObjectMeta& meta) override;
     void forget(const kube::ObjectMeta& meta) override;
     void unreadable(const kube::ObjectMeta& meta, const Error& error) override;
+    void clear();
 
     ByUid<alloc::PodSpec> kept;
+    ByUid<kube::PodDetails> details;
+    ByUid<PlacerPod> placers;
     ByUid<std::string> faults;
 
    private:
+    void keep_details(const std::string& uid, bool wanted);
+
     ClusterStore& store_;
     alloc::PodSpec next_;
+    kube::PodDetails next_details_;
   };
 
   [[nodiscard]] std::vector<std::string> warnings() const;
+  [[nodiscard]] std::vector<PlacerPod> placers() const;
+  // What is not of any one object.
+  void complete(Cluster& cluster) const;
 
   ClusterQuery query_;
+  ClusterSettings settings_;
   alloc::ResourceNames names_;
   std::uint64_t version_ = 0;
   NodeSink nodes_;
   PodSink pods_;
 };
+
+// A query for nothing but Cluster::placers.
+ClusterQuery placers_only();
+// The labels by which the API server finds them: those of the chart.
+inline constexpr std::string_view kPlacerLabels =
+    "app.kubernetes.io/name=tessera,app.kubernetes.io/component in (scheduler,extender)";
+
+// What the user said, else what the placers of `cluster` say (one that is ready rather than another).
+ClusterSettings settings_of(const ClusterOptions& options, const Cluster& cluster);
 
 }  // namespace tessera::cli

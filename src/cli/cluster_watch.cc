@@ -4,6 +4,8 @@
 #include <poll.h>
 #include <sys/stat.h>
 
+#include <array>
+#include <chrono>
 #include <csignal>
 #include <memory>
 #include <optional>
@@ -22,9 +24,10 @@ namespace tessera::cli {
 
 namespace {
 
-// The other screen of the terminal, so that what stood there before comes back.
-constexpr std::string_view kEnterScreen = "\x1b[?1049h\x1b[?25l";
-constexpr std::string_view kLeaveScreen = "\x1b[?25h\x1b[?1049l";
+// The other screen of the terminal, so that what stood there before comes back; without a cursor, and without
+// wrapping: a line that is too long must not take the place of two.
+constexpr std::string_view kEnterScreen = "\x1b[?1049h\x1b[?25l\x1b[?7l";
+constexpr std::string_view kLeaveScreen = "\x1b[?7h\x1b[?25h\x1b[?1049l";
 
 // Where frames go.
 class Screen {
@@ -47,13 +50,22 @@ class Screen {
   }
 
   void show(Frame frame) {
-    if (entered_) {
-      out_ << redrawn(frame.text, Terminal::of(fd_).rows) << std::flush;
-    } else if (frame.text != last_.text) {
+    if (!entered_ && frame.text != last_.text) {
       out_ << (last_.text.empty() ? "" : "\n") << frame.text << std::flush;
     }
     last_ = std::move(frame);
+    draw();
   }
+
+  // The last frame again, on a terminal that may have another size now.
+  void draw() {
+    if (entered_) {
+      out_ << redrawn(last_.text, Terminal::of(fd_).rows) << std::flush;
+    }
+  }
+
+  // Whether somebody still takes what is written.
+  [[nodiscard]] bool heard() const { return out_.good(); }
 
  private:
   std::ostream& out_;
@@ -63,15 +75,24 @@ class Screen {
   Frame last_;
 };
 
-bool asked_to_stop(SignalWatch& signals) {
-  return signals.read().has_value();
-}
-
-// Whether a signal came within `interval_s`.
-bool wait_for_signal(SignalWatch& signals, unsigned interval_s) {
-  pollfd waiting{.fd = signals.fd(), .events = POLLIN, .revents = 0};
-  ::poll(&waiting, 1, static_cast<int>(interval_s * 1000));
-  return asked_to_stop(signals);
+// Waits, at most so long, for something to react to; false when the watch is to end: a signal came, or nobody
+// reads any more (`| head`), which is not learned by writing as long as nothing changes.
+bool go_on(SignalWatch& signals, std::optional<Screen>& screen, int out_fd, std::chrono::milliseconds wait) {
+  std::array waiting{pollfd{.fd = signals.fd(), .events = POLLIN, .revents = 0},
+                     pollfd{.fd = out_fd, .events = 0, .revents = 0}};
+  ::poll(waiting.data(), waiting.size(), static_cast<int>(wait.count()));
+  if ((waiting[1].revents & (POLLERR | POLLHUP)) != 0) {
+    return false;
+  }
+  while (const auto number = signals.read()) {
+    if (*number != SIGWINCH) {
+      return false;
+    }
+    if (screen) {
+      screen->draw();
+    }
+  }
+  return !screen || screen->heard();
 }
 
 // Changes with either file.
@@ -107,7 +128,7 @@ Status watch_files(const ClusterOptions& options, const ClusterQuery& query, con
     }
     screen->show(std::move(frame));
     shown = version;
-  } while (!wait_for_signal(signals, watch.interval_s));
+  } while (go_on(signals, screen, watch.fd, std::chrono::seconds(watch.interval_s)));
   return {};
 }
 
@@ -115,7 +136,7 @@ Status watch_api(const ClusterOptions& options, const ClusterQuery& query, const
                  const MakeFrame& make_frame, SignalWatch& signals, std::ostream& out, std::ostream& err) {
   http::EventLoop loop;
   kube::Client client = TRY(connect(loop, options));
-  ClusterStore store(query);
+  ClusterStore store(query, TRY(ask_settings(client, options)));
   kube::Reflector nodes(client, {.path = kube::node_path(""), .field_selector = node_fields(query)},
                         store.nodes());
   kube::Reflector pods(
@@ -129,15 +150,17 @@ Status watch_api(const ClusterOptions& options, const ClusterQuery& query, const
   const auto failed = [&] {
     return (!nodes.synced() && nodes.problem()) || (!pods.synced() && pods.problem());
   };
-  bool stop = false;
-  while (!stop) {
+  bool going = true;
+  while (going) {
     const bool synced = nodes.synced() && pods.synced();
     if (failed()) {
       return fail(!nodes.synced() && nodes.problem() ? *nodes.problem() : *pods.problem());
     }
-    if (synced && shown != store.version()) {
+    if (synced && (watch.always || shown != store.version())) {
       shown = store.version();
-      Frame frame = TRY(make_frame(store.snapshot(), Terminal::of(watch.fd)));
+      Cluster cluster = store.snapshot();
+      cluster.default_namespace = client.default_namespace();
+      Frame frame = TRY(make_frame(std::move(cluster), Terminal::of(watch.fd)));
       if (!screen) {
         screen.emplace(out, err, watch.fd);
       }
@@ -148,8 +171,8 @@ Status watch_api(const ClusterOptions& options, const ClusterQuery& query, const
     do {
       loop.run_until([&] { return failed() || (!screen && nodes.synced() && pods.synced()); },
                      std::chrono::milliseconds(100));
-      stop = asked_to_stop(signals);
-    } while (!stop && std::chrono::steady_clock::now() < until);
+      going = go_on(signals, screen, watch.fd, std::chrono::milliseconds(0));
+    } while (going && std::chrono::steady_clock::now() < until);
   }
   return {};
 }
@@ -177,7 +200,7 @@ std::string redrawn(const std::string& text, unsigned rows) {
 
 int watch_cluster(const ClusterOptions& options, const ClusterQuery& query, const WatchOptions& watch,
                   const MakeFrame& make_frame, std::ostream& out, std::ostream& err) {
-  auto signals = SignalWatch::create({SIGINT, SIGTERM});
+  auto signals = SignalWatch::create({SIGINT, SIGTERM, SIGWINCH});
   const Status done = !signals ? Status(fail(std::move(signals).error()))
                       : options.file.empty()
                           ? watch_api(options, query, watch, make_frame, *signals, out, err)

@@ -16,12 +16,14 @@ namespace tessera::cli {
 struct WatchOptions {
   unsigned interval_s = 2;  // not more often than this
   int fd = 1;               // where `out` goes
+  bool always = false;      // also when no object has changed: frames show more than objects
 };
 
 using MakeFrame = std::function<Result<Frame>(Cluster, const Terminal&)>;
 
-// Until Ctrl-C or SIGTERM, then 0. On a terminal each frame is drawn over the one before and cut to the
-// screen's height; the last one stays. Elsewhere frames follow each other, an empty line between them.
+// Until Ctrl-C, SIGTERM or the end of whoever reads, then 0. On a terminal each frame is drawn over the one
+// before and cut to the screen's size; the last one stays. Elsewhere frames follow each other, an empty line
+// between them.
 //
 // A cluster is watched, not listed again and again; saved files are read again when they have changed. 1 when
 // it cannot be read at all.

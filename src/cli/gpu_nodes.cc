@@ -126,7 +126,8 @@ GpuNodes make_gpu_nodes(const Cluster& cluster) {
     }
   }
   GpuNodes all;
-  all.policy = alloc::to_string(alloc::Placer::Options{}.whole_policy);
+  all.policy =
+      alloc::to_string(cluster.settings.whole_policy.value_or(alloc::Placer::Options{}.whole_policy));
   for (const NodeFacts& facts : cluster.nodes) {
     const auto id = books->find_node(facts.spec.name);
     if (id && !books->gpus(*id).empty()) {

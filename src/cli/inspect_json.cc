@@ -21,7 +21,7 @@ json::array pods_on(const ShareNode& node, std::int64_t index, const ShareGpu& g
   for (const std::size_t i : gpu.pods) {
     const SharePod& pod = node.pods[i];
     json::object entry{{"namespace", pod.pod_namespace}, {"name", pod.name}, {"units", pod.units.at(index)}};
-    if (pod.whole) {
+    if (pod.whole.contains(index)) {
       entry["whole"] = true;
     }
     pods.push_back(std::move(entry));

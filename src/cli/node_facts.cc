@@ -1,6 +1,7 @@
 #include "cli/node_facts.h"
 
 #include "kube/object_json.h"
+#include "kube/pod_details_reader.h"
 #include "kube/quantity_field.h"
 
 namespace tessera::cli {
@@ -70,6 +71,10 @@ class NodeFactsReader {
 
   JsonError read_spec(JsonValue spec) {
     return each_field(spec, [&](JsonKey key, JsonValue value) -> JsonError {
+      if (is(key, "taints")) {
+        return each_element(
+            value, [&](JsonValue element) { return kube::read_taint(element, node_.taints.emplace_back()); });
+      }
       return is(key, "unschedulable") ? value.get_bool().get(node_.cordoned) : SUCCESS;
     });
   }

@@ -6,11 +6,13 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "alloc/names.h"
 #include "alloc/node.h"
 #include "base/result.h"
 #include "kube/object_sink.h"
+#include "kube/pod_details.h"
 
 namespace tessera::cli {
 
@@ -27,6 +29,7 @@ struct NodeFacts {
   std::string gpu_topology{};
   std::string node_type{};
   std::map<std::string, std::string, std::less<>> labels{};
+  std::vector<kube::Taint> taints{};
 };
 
 // Fills `node` and `meta` in one pass. kInvalid as kube::decode_node().

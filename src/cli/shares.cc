@@ -88,7 +88,8 @@ std::optional<std::vector<alloc::Claim>> read_claims(const alloc::PodSpec& pod, 
 // One node while its pods are put on it.
 class NodeBuilder {
  public:
-  NodeBuilder(const NodeFacts& facts, std::vector<std::string>& warnings) : warnings_(warnings) {
+  NodeBuilder(const NodeFacts& facts, const alloc::ResourceNames& names, std::vector<std::string>& warnings)
+      : warnings_(warnings), names_(names) {
     node.name = facts.spec.name;
     node.address = facts.address.empty() ? "unknown" : facts.address;
     node.total = facts.allocatable_units;
@@ -189,7 +190,9 @@ class NodeBuilder {
                         "that it is placed again",
                         pod.pod_namespace, pod.name, quoted(claim.gpu), node.name));
       }
-      share.whole = share.whole || claim.whole;
+      if (claim.whole) {
+        share.whole.insert(index);
+      }
       std::int64_t& units = share.units[index];
       units = saturated_sum(units, claim.whole ? total_of(index) : std::int64_t{claim.units});
     }
@@ -212,7 +215,7 @@ class NodeBuilder {
   }
 
   std::vector<std::string>& warnings_;
-  alloc::ResourceNames names_;
+  const alloc::ResourceNames& names_;
   std::unordered_map<std::string, std::int64_t> index_of_;
 };
 
@@ -283,7 +286,7 @@ Shares make_shares(const Cluster& cluster) {
   for (const NodeFacts& facts : cluster.nodes) {
     if (facts.allocatable_units > 0) {
       by_name.emplace(facts.spec.name, builders.size());
-      builders.emplace_back(facts, shares.warnings);
+      builders.emplace_back(facts, cluster.names, shares.warnings);
     }
   }
   for (const alloc::PodSpec& pod : cluster.pods) {

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,7 +25,7 @@ struct SharePod {
   std::string pod_namespace;
   std::string name;
   std::map<std::int64_t, std::int64_t> units{};  // by GPU index
-  bool whole = false;                            // holds its GPUs alone
+  std::set<std::int64_t> whole{};                // GPUs that it holds alone
   // By the second-generation annotation: the original then showed in each column what that says.
   bool by_allocation = false;
 };

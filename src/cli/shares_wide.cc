@@ -19,7 +19,7 @@ std::string pods_on(const ShareNode& node, std::int64_t index, const ShareGpu& g
   for (const std::size_t i : gpu.pods) {
     const SharePod& pod = node.pods[i];
     list += fmt::format("{}{}/{} ({})", list.empty() ? "" : ", ", pod.pod_namespace, pod.name,
-                        pod.whole ? "whole" : std::to_string(pod.units.at(index)));
+                        pod.whole.contains(index) ? "whole" : std::to_string(pod.units.at(index)));
   }
   return list.empty() ? "-" : list;
 }

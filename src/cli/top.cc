@@ -94,6 +94,7 @@ TopNode node_of(const NodeFacts& facts, const Cluster& cluster, alloc::Unit unit
     node.topology = inventory->topology;
     if (inventory->unit != unit) {
       Cluster alone;
+      alone.names = cluster.names;
       alone.nodes = {facts};
       std::ranges::copy_if(cluster.pods, std::back_inserter(alone.pods),
                            [&](const alloc::PodSpec& pod) { return pod.node_name == node.name; });
@@ -162,6 +163,29 @@ Status keep_named_nodes(const TopOptions& options, Cluster& cluster) {
     return !options.names.empty() && std::ranges::find(options.names, node.spec.name) == options.names.end();
   });
   return {};
+}
+
+// Of the pods, those that the user meant.
+Result<std::vector<TopPod>> wanted_pods(const TopOptions& options, const std::string& default_namespace,
+                                        std::vector<TopPod> pods) {
+  const std::string& asked = options.cluster.namespace_name;
+  const std::string& space = asked.empty() ? default_namespace : asked;
+  if (!options.cluster.all_namespaces) {
+    std::erase_if(pods, [&](const TopPod& pod) { return pod.pod_namespace != space; });
+  }
+  for (const std::string& name : options.names) {
+    if (std::ranges::find(pods, name, &TopPod::name) == pods.end()) {
+      return fail(ErrorCode::kNotFound,
+                  options.cluster.all_namespaces
+                      ? fmt::format("no pod {} asks for GPUs", quoted(name))
+                      : fmt::format("no pod {} asks for GPUs in namespace {}; -A looks in all namespaces",
+                                    quoted(name), space));
+    }
+  }
+  std::erase_if(pods, [&](const TopPod& pod) {
+    return !options.names.empty() && std::ranges::find(options.names, pod.name) == options.names.end();
+  });
+  return pods;
 }
 
 json::object pod_json(const TopPod& pod) {
@@ -278,22 +302,13 @@ Result<TopView> make_top(const TopOptions& options, Cluster cluster, const Usage
     }
   }
   if (options.pods) {
-    const auto unwanted = [&](const TopPod& pod) {
-      return !options.names.empty() && std::ranges::find(options.names, pod.name) == options.names.end();
-    };
     std::vector<TopPod> all = std::move(view.waiting);
     for (TopNode& node : view.nodes) {
       std::ranges::move(node.pods, std::back_inserter(all));
       node.pods.clear();
     }
-    std::erase_if(all, unwanted);
-    if (all.empty() && !options.names.empty()) {
-      return fail(ErrorCode::kNotFound,
-                  fmt::format("no pod {} asks for GPUs here; -A looks in all namespaces",
-                              quoted(options.names.front())));
-    }
-    sort_pods(all, options.sort_by);
-    view.waiting = std::move(all);
+    view.waiting = TRY(wanted_pods(options, cluster.default_namespace, std::move(all)));
+    sort_pods(view.waiting, options.sort_by);
   } else {
     sort_nodes(view.nodes, options.sort_by);
   }

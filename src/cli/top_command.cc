@@ -24,21 +24,9 @@ ClusterQuery query_of(const TopOptions& options) {
   return query;
 }
 
-// Of the pods, those whose namespace the user meant.
-void keep_namespace(const TopOptions& options, const std::string& default_namespace, TopView& view) {
-  if (!options.pods || options.cluster.all_namespaces) {
-    return;
-  }
-  const std::string wanted =
-      options.cluster.namespace_name.empty() ? default_namespace : options.cluster.namespace_name;
-  std::erase_if(view.waiting, [&](const TopPod& pod) { return pod.pod_namespace != wanted; });
-}
-
 Result<Frame> frame_of(const TopOptions& options, Cluster cluster, const Terminal& terminal) {
-  const std::string default_namespace = cluster.default_namespace;
   TopView view =
       TRY(make_top(options, std::move(cluster), options.metrics ? ask_usage(options.cluster) : Usage{}));
-  keep_namespace(options, default_namespace, view);
   Frame frame;
   frame.warnings = view.warnings;
   frame.text = options.output == "json" || options.output == "yaml" ? top_json(options, view)
@@ -70,7 +58,8 @@ void add_options(CLI::App& command, const std::shared_ptr<TopOptions>& options) 
   command.add_option("--sort-by", options->sort_by, "Order; amounts most first")
       ->check(CLI::IsMember(top_sort_keys(pods)))
       ->capture_default_str();
-  command.add_flag("!--no-metrics", options->metrics, "Do not ask the agents what is really used");
+  command.add_flag_callback(
+      "--no-metrics", [options] { options->metrics = false; }, "Do not ask the agents what is really used");
   command.add_flag("--watch,-w,-r,--refresh", options->watch, "Go on and draw again when something changes");
   command.add_option("--interval", options->interval_s, "With --watch: draw at most every so many seconds")
       ->check(CLI::Range(1, 3600))
@@ -86,7 +75,7 @@ void add_options(CLI::App& command, const std::shared_ptr<TopOptions>& options) 
 int run_top(const TopOptions& options, std::ostream& out, std::ostream& err, const Terminal& terminal) {
   if (options.watch) {
     return watch_cluster(
-        options.cluster, query_of(options), {.interval_s = options.interval_s},
+        options.cluster, query_of(options), {.interval_s = options.interval_s, .always = options.metrics},
         [&](Cluster cluster, const Terminal& now) { return frame_of(options, std::move(cluster), now); }, out,
         err);
   }

@@ -10,6 +10,7 @@
 
 #include "alloc/placer.h"
 #include "base/strings.h"
+#include "cli/attachment.h"
 #include "cli/cluster_books.h"
 
 namespace tessera::cli {
@@ -51,7 +52,8 @@ std::string needs_text(const Request& request, const alloc::Placer& placer, allo
   return text;
 }
 
-std::string also_text(const NodeFacts& node, bool has_gpus) {
+// What of the node keeps a pod like this one away before GPUs matter.
+std::string also_text(const NodeFacts& node, bool has_gpus, const kube::PodDetails& pod) {
   std::vector<std::string> texts;
   if (node.cordoned) {
     texts.emplace_back("the node is cordoned");
@@ -62,6 +64,18 @@ std::string also_text(const NodeFacts& node, bool has_gpus) {
   if (has_gpus && node.spec.nvidia_gpus > 0) {
     texts.push_back(fmt::format("another device plugin gives out the same GPUs as {} nvidia.com/gpu",
                                 node.spec.nvidia_gpus));
+  }
+  for (const auto& [key, value] : pod.node_selector) {
+    if (const auto label = node.labels.find(key); label == node.labels.end() || label->second != value) {
+      texts.push_back(fmt::format("the pod's nodeSelector wants {}={}", key, value));
+    }
+  }
+  for (const kube::Taint& taint : node.taints) {
+    // The taint of a cordoned node has been told.
+    if (taint.key != "node.kubernetes.io/unschedulable" && !kube::tolerates(pod.tolerations, taint)) {
+      texts.push_back(fmt::format("the pod does not tolerate the taint {}{}{}:{}", taint.key,
+                                  taint.value.empty() ? "" : "=", taint.value, taint.effect));
+    }
   }
   return fmt::format("{}", fmt::join(texts, "; "));
 }
@@ -79,10 +93,20 @@ std::string free_text(const alloc::FreeSummary& free, alloc::Unit unit) {
                      free.whole_gpus, free.whole_gpus == 1 ? " is" : "s are");
 }
 
+alloc::Placer::Options policies(const ClusterSettings& settings) {
+  alloc::Placer::Options options;
+  options.share_policy = settings.share_policy.value_or(options.share_policy);
+  options.whole_policy = settings.whole_policy.value_or(options.whole_policy);
+  return options;
+}
+
 class PodQuestion {
  public:
   PodQuestion(const Cluster& cluster, const alloc::PodSpec& pod, alloc::Unit unit)
-      : cluster_(cluster), pod_(pod), books_(make_books(cluster, unit)), placer_(*books_) {
+      : cluster_(cluster),
+        pod_(pod),
+        books_(make_books(cluster, unit)),
+        placer_(*books_, policies(cluster.settings)) {
     report_.pod = pod.pod_namespace + "/" + pod.name;
     report_.unit = unit;
   }
@@ -95,6 +119,7 @@ class PodQuestion {
     } else if (!pod_.node_name.empty()) {
       answer_bound();
     } else {
+      find_obstacles();
       answer_waiting();
     }
     return std::move(report_);
@@ -116,10 +141,45 @@ class PodQuestion {
       }
     }
     report_.answer += gpus.empty() ? "." : fmt::format(", {}.", join_words(gpus));
+    for (const auto& [container, message] : details().waiting) {
+      report_.obstacles.push_back(fmt::format("container {} does not start: {}", container, message));
+    }
     for (const alloc::Problem& problem : books_->problems()) {
       if (problem.pod == report_.pod) {
         report_.hints.push_back(problem.text);
       }
+    }
+  }
+
+  [[nodiscard]] const kube::PodDetails& details() const {
+    static const kube::PodDetails kNone;
+    const auto found = cluster_.details.find(pod_.uid);
+    return found == cluster_.details.end() ? kNone : found->second;
+  }
+
+  void find_obstacles() {
+    const kube::PodDetails& pod = details();
+    if (pod_.deleting) {
+      report_.obstacles.emplace_back("it is being deleted, so no scheduler looks at it any more");
+    }
+    if (!pod.scheduling_gates.empty()) {
+      report_.obstacles.push_back(fmt::format(
+          "it has the scheduling gate{} {}: no scheduler looks at it until whoever put {} there takes "
+          "{} away",
+          pod.scheduling_gates.size() == 1 ? "" : "s", join_words(pod.scheduling_gates),
+          pod.scheduling_gates.size() == 1 ? "it" : "them",
+          pod.scheduling_gates.size() == 1 ? "it" : "them"));
+    }
+    const Attachment attachment = find_attachment(cluster_);
+    if (attachment.excludes(pod.scheduler_name)) {
+      report_.obstacles.push_back(fmt::format(
+          "its schedulerName is {}, which does not ask Tessera: create it again with {}", pod.scheduler_name,
+          attachment.second_scheduler.empty() ? *attachment.names.begin() : attachment.second_scheduler));
+    } else if (!pod.looked_at && !pod.scheduler_name.empty() && report_.obstacles.empty()) {
+      report_.obstacles.push_back(fmt::format(
+          "the scheduler {} has not looked at it yet; if that lasts, nobody of that name runs: tessera "
+          "check",
+          pod.scheduler_name));
     }
   }
 
@@ -149,8 +209,11 @@ class PodQuestion {
       }
       WhyNode node{.node = facts.spec.name,
                    .verdict = alloc::explain(*books_, placer_, request, *id),
-                   .also = also_text(facts, !books_->gpus(*id).empty())};
+                   .also = also_text(facts, !books_->gpus(*id).empty(), details())};
       ++reasons_[node.verdict.reason];
+      if (node.also.empty()) {
+        open_.push_back(*id);
+      }
       if (node.verdict.reason == Reason::kNoGpus) {
         ++report_.without_gpus;
       } else if (node.verdict.reason == Reason::kFits && node.also.empty()) {
@@ -162,26 +225,44 @@ class PodQuestion {
     std::ranges::sort(report_.nodes, {}, distance);
   }
 
-  void answer_fits(const Request& request) {
-    std::string best;
-    if (const auto choice = placer_.place(request)) {
-      std::vector<std::string> gpus;
-      for (const unsigned slot : topology::GpuIndices(choice->share_gpus | choice->whole_gpus)) {
-        gpus.push_back(std::to_string(books_->gpus(choice->node)[slot].index));
-      }
-      best = fmt::format(", best on {} (GPU {})", books_->node_name(choice->node), join_words(gpus));
+  // ", best on gpu-a (GPU 0)"; nothing where only the extender can tell.
+  [[nodiscard]] std::string best_text(const Request& request) {
+    const bool shares = request.shape.share.gpus > 0;
+    const bool whole = request.shape.whole > 0;
+    // Typical pods and tables of sets are known to the extender alone; fgd also chooses nodes for whole GPUs.
+    if (placer_.share_policy(request) == alloc::Policy::kFgd ||
+        (whole && placer_.whole_policy(request) == alloc::Policy::kStatic)) {
+      return "";
     }
-    report_.answer = fmt::format("{} needs {}. It fits now on {} node{}{}.", pod_.name, report_.needs,
-                                 report_.fits.size(), report_.fits.size() == 1 ? "" : "s", best);
-    report_.hints.push_back(
-        fmt::format("If it still waits, something else than GPUs refuses it (CPU, taints, affinity), or its "
-                    "schedulerName "
-                    "is not Tessera's: kubectl describe pod {} -n {}",
-                    pod_.name, pod_.pod_namespace));
+    const auto choice = placer_.place(request, open_);
+    if (!choice) {
+      return "";
+    }
+    std::vector<std::string> gpus;
+    for (const unsigned slot : topology::GpuIndices(choice->share_gpus | choice->whole_gpus)) {
+      gpus.push_back(std::to_string(books_->gpus(choice->node)[slot].index));
+    }
+    const ClusterSettings& told = cluster_.settings;
+    const bool known = (!shares || request.share_policy || told.share_policy) &&
+                       (!whole || request.whole_policy || told.whole_policy);
+    return fmt::format(", best on {} (GPU {}){}", books_->node_name(choice->node), join_words(gpus),
+                       known ? "" : " by the default policy");
+  }
+
+  void answer_fits(const Request& request) {
+    report_.answer =
+        fmt::format("{} needs {}. It fits now on {} node{}{}.", pod_.name, report_.needs, report_.fits.size(),
+                    report_.fits.size() == 1 ? "" : "s", best_text(request));
+    if (report_.obstacles.empty()) {
+      report_.hints.push_back(fmt::format(
+          "If it still waits, something else than GPUs refuses it (CPU, affinity, volumes): kubectl "
+          "describe pod {} -n {}",
+          pod_.name, pod_.pod_namespace));
+    }
   }
 
   void add_hints(const Request& request) {
-    const alloc::FreeSummary free = alloc::free_summary(*books_);
+    const alloc::FreeSummary free = alloc::free_summary(*books_, open_);
     const alloc::ResourceNames& names = books_->options().names;
     const alloc::SharePart& share = request.shape.share;
     if (reasons_.size() == reasons_.count(Reason::kNoGpus)) {
@@ -210,7 +291,7 @@ class PodQuestion {
     plain.models.clear();
     plain.uuids.clear();
     plain.uuids_excluded.clear();
-    return placer_.place(plain).has_value();
+    return placer_.place(plain, open_).has_value();
   }
 
   void add_reason_hints() {
@@ -222,7 +303,7 @@ class PodQuestion {
     };
     hint(Reason::kUnhealthy, "free, but its GPUs are unhealthy: see dmesg there, then restart the node");
     hint(Reason::kInventoryUnreadable, "give tessera-agent there the extender's version and restart it");
-    hint(Reason::kUnitDiffers, "give the agent there the cluster's --memory-unit");
+    hint(Reason::kUnitDiffers, "give the agent there the cluster's --unit");
     hint(Reason::kOldPlugin, "more than a share of one GPU needs tessera-agent in place of the old plugin");
     hint(Reason::kNoMps, "without MPS: ask for GPU memory only");
   }
@@ -232,6 +313,7 @@ class PodQuestion {
   std::unique_ptr<alloc::Ledger> books_;
   alloc::Placer placer_;
   std::map<Reason, std::size_t> reasons_;
+  std::vector<alloc::NodeId> open_;  // nodes that nothing but their GPUs keeps the pod from
   WhyReport report_;
 };
 
@@ -261,6 +343,7 @@ int run_why(const WhyOptions& options, std::ostream& out, std::ostream& err, con
     ClusterQuery query;
     const std::string_view name = std::string_view(options.pod).substr(options.pod.rfind('/') + 1);
     query.want_pod = [name](const alloc::PodSpec& pod) { return asks_for_gpus(pod) || pod.name == name; };
+    query.details = true;
     const Cluster cluster = TRY(read_cluster(options.cluster, query));
     const std::string& asked = options.cluster.namespace_name;
     const alloc::Unit unit = options.unit.empty()

@@ -29,13 +29,15 @@ struct WhyOptions {
 struct WhyNode {
   std::string node;
   alloc::Explanation verdict;
-  std::string also;  // what else keeps pods away: cordoned, not ready, another device plugin
+  std::string also;  // what else keeps the pod away: cordoned, not ready, a taint, another device plugin
 };
 
 struct WhyReport {
-  std::string pod;             // "ml/train-7"
-  std::string needs;           // "8GiB on one GPU (binpack)"; empty when that is the problem
-  std::string answer;          // a sentence: the short answer
+  std::string pod;     // "ml/train-7"
+  std::string needs;   // "8GiB on one GPU (binpack)"; empty when that is the problem
+  std::string answer;  // a sentence: the short answer
+  // What keeps the pod waiting whatever is free: its gates, a scheduler that does not ask Tessera, its end.
+  std::vector<std::string> obstacles;
   std::vector<WhyNode> nodes;  // that have GPUs and cannot take it, the nearest first
   std::size_t without_gpus = 0;
   std::vector<std::string> fits;   // nodes that could take it now
@@ -44,7 +46,8 @@ struct WhyReport {
   alloc::Unit unit;
 };
 
-// kNotFound when there is no such pod. `pod_namespace` is where a bare name is looked for.
+// `cluster` with its details. kNotFound when there is no such pod. `pod_namespace` is where a bare name is
+// looked for.
 Result<WhyReport> explain_pod(const Cluster& cluster, const std::string& pod_namespace,
                               const std::string& pod, alloc::Unit unit);
 

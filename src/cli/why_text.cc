@@ -70,6 +70,9 @@ std::string grouped(const WhyReport& report) {
 
 std::string why_text(const WhyReport& report, const Terminal& terminal) {
   std::string text = report.answer + "\n";
+  for (const std::string& obstacle : report.obstacles) {
+    text += "But " + obstacle + ".\n";
+  }
   if (!report.nodes.empty()) {
     Table table({"NODE", "BEST GPU", "FREE", "SHORT BY", "WOULD FIT WHEN"});
     for (std::size_t i = 0; i < report.nodes.size() && i < kMostRows; ++i) {
@@ -118,6 +121,10 @@ std::string why_json(const WhyReport& report, bool yaml) {
     }
     nodes.push_back(std::move(entry));
   }
+  json::array obstacles;
+  for (const std::string& obstacle : report.obstacles) {
+    obstacles.emplace_back(obstacle);
+  }
   json::array fits;
   for (const std::string& node : report.fits) {
     fits.emplace_back(node);
@@ -126,15 +133,12 @@ std::string why_json(const WhyReport& report, bool yaml) {
   for (const std::string& hint : report.hints) {
     hints.emplace_back(hint);
   }
-  const json::value value = json::object{{"pod", report.pod},
-                                         {"needs", report.needs},
-                                         {"answer", report.answer},
-                                         {"unit", report.unit.text()},
-                                         {"fits", std::move(fits)},
-                                         {"nodes", std::move(nodes)},
-                                         {"nodesWithoutGpus", report.without_gpus},
-                                         {"free", report.free},
-                                         {"hints", std::move(hints)}};
+  const json::value value =
+      json::object{{"pod", report.pod},          {"needs", report.needs},
+                   {"answer", report.answer},    {"obstacles", std::move(obstacles)},
+                   {"unit", report.unit.text()}, {"fits", std::move(fits)},
+                   {"nodes", std::move(nodes)},  {"nodesWithoutGpus", report.without_gpus},
+                   {"free", report.free},        {"hints", std::move(hints)}};
   return yaml ? yaml_text(value) : pretty_json(value);
 }
 

@@ -27,6 +27,9 @@ Outcome check(CheckOptions options, const SavedCluster& cluster) {
 
 std::vector<std::string> kinds(const SavedCluster& cluster) {
   const Outcome outcome = check({.output = "json"}, cluster);
+  if (outcome.code == 1) {
+    return {outcome.err};
+  }
   const boost::json::value report = *parse_json(outcome.out);
   std::vector<std::string> found;
   for (const auto& finding : report.at("findings").as_array()) {
@@ -43,7 +46,9 @@ TEST(Check, FindsNothingWhereAllAgrees) {
   SavedCluster cluster;
   cluster.node("gpu-a", inventory_of("a", 2, 16384));
   cluster.pod("ml", "x", "gpu-a", {.units = 4, .annotations = record(share_record({{"GPU-a-0", 4}}))});
-  cluster.pod("ml", "waits", "", {.units = 4, .phase = "Pending"});
+  cluster.pod("ml", "waits", "",
+              {.units = 4, .phase = "Pending", .scheduler = "tessera-scheduler", .looked_at = true});
+  cluster.placer("tessera-scheduler-0");
   const Outcome outcome = check({}, cluster);
   EXPECT_EQ(outcome.code, 0);
   EXPECT_EQ(outcome.out, "1 node with 2 GPUs, 1 pod on them\nAll agrees.\n");
@@ -51,6 +56,7 @@ TEST(Check, FindsNothingWhereAllAgrees) {
 
 TEST(Check, NamesEveryKindOfDisagreement) {
   SavedCluster cluster;
+  cluster.placer("tessera-scheduler-0");
   alloc::Inventory ill = inventory_of("a", 2, 16384);
   ill.gpus[1].unhealthy = "XID 79";
   cluster.node("gpu-a", ill);
@@ -69,6 +75,7 @@ TEST(Check, NamesEveryKindOfDisagreement) {
 
 TEST(Check, HoldsKubeletsNumbersAgainstTheInventory) {
   SavedCluster cluster;
+  cluster.placer("tessera-scheduler-0");
   cluster.node_with_inventory_text("gpu-a", inventory_of("a", 2, 16384).json(), 31, 2);
   EXPECT_THAT(kinds(cluster), ElementsAre("capacity_differs"));
   EXPECT_THAT(check({}, cluster).out,
@@ -77,6 +84,7 @@ TEST(Check, HoldsKubeletsNumbersAgainstTheInventory) {
 
 TEST(Check, FindsNodesThatCountInAnotherUnit) {
   SavedCluster cluster;
+  cluster.placer("tessera-scheduler-0");
   cluster.node("a", inventory_of("a", 1, 16384));
   cluster.node("b", inventory_of("b", 1, 16384));
   alloc::Inventory other = inventory_of("c", 1, 16384);
@@ -87,6 +95,7 @@ TEST(Check, FindsNodesThatCountInAnotherUnit) {
 
 TEST(Check, FindsInventoriesAndRecordsThatCannotBeRead) {
   SavedCluster cluster;
+  cluster.placer("tessera-scheduler-0");
   cluster.node("a", inventory_of("a", 2, 16384));
   cluster.node_with_inventory_text("b", "{", 32, 2);
   cluster.pod("ml", "bad", "a", {.units = 1, .annotations = record("{")});
@@ -115,7 +124,10 @@ TEST(Check, HoldsTheRecordsAgainstWhatTheAgentsGaveOut) {
   SavedCluster saved;
   saved.node("gpu-a", inventory_of("a", 4, 32768));
   saved.pod("ml", "infer", "gpu-a", {.units = 8, .annotations = record(share_record({{"GPU-a-1", 8}}))});
-  const auto cluster = read_cluster({.file = saved.write()}, {});
+  saved.placer("tessera-scheduler-0");
+  ClusterQuery query;
+  query.details = true;
+  const auto cluster = read_cluster({.file = saved.write()}, query);
   ASSERT_TRUE(cluster);
   const std::string uid = cluster->pods.front().uid;
   const auto findings = [&](const std::string& gpu, const std::string& more) {
@@ -124,7 +136,8 @@ TEST(Check, HoldsTheRecordsAgainstWhatTheAgentsGaveOut) {
         R"(","container":"main","gpus":[{"uuid":")" + gpu + R"(","mem":8}],"ids":{})" + more + "}]}";
     std::vector<std::string> kinds;
     for (const Finding& one :
-         check_cluster(*cluster, alloc::Unit::gib(), {{.node = "gpu-a", .body = page}}).findings) {
+         check_cluster(*cluster, alloc::Unit::gib(), {.allocations = {{.node = "gpu-a", .body = page}}})
+             .findings) {
       kinds.push_back(one.kind);
     }
     return kinds;
@@ -132,12 +145,41 @@ TEST(Check, HoldsTheRecordsAgainstWhatTheAgentsGaveOut) {
   EXPECT_THAT(findings("GPU-a-1", ""), ElementsAre());
   EXPECT_THAT(findings("GPU-a-2", ""), ElementsAre("given_elsewhere"));
   EXPECT_THAT(findings("GPU-a-1", R"(,"held":"GPU 1 is ill")"), ElementsAre("held"));
-  const auto silent = check_cluster(*cluster, alloc::Unit::gib(),
-                                    {{.node = "gpu-a", .body = fail(ErrorCode::kDenied, "forbidden")},
-                                     {.node = "gpu-b", .body = "no JSON"}});
+  const auto silent =
+      check_cluster(*cluster, alloc::Unit::gib(),
+                    {.allocations = {{.node = "gpu-a", .body = fail(ErrorCode::kDenied, "forbidden")},
+                                     {.node = "gpu-b", .body = "no JSON"}}});
   ASSERT_EQ(silent.findings.size(), 2U);
   EXPECT_EQ(silent.findings.front().kind, "agent_silent");
   EXPECT_FALSE(silent.findings.front().serious);
+}
+
+TEST(Check, TellsAgentsTogetherThatCannotBeAsked) {
+  CheckAnswers answers;
+  for (int i = 0; i < 1000; ++i) {
+    const std::string name = std::to_string(i);
+    answers.allocations.push_back(
+        {.node = "gpu-" + name,
+         .body = fail(ErrorCode::kDenied, "pods \"agent-" + name + "\" is forbidden")});
+  }
+  const CheckReport report = check_cluster({}, alloc::Unit::gib(), answers);
+  ASSERT_EQ(report.findings.size(), 1U);
+  EXPECT_EQ(report.findings[0].text,
+            "node gpu-0 and 999 more: their agents cannot be asked what they gave out: pods \"agent-0\" is "
+            "forbidden");
+  const CheckReport one = check_cluster({}, alloc::Unit::gib(), answers, {"gpu-7"});
+  ASSERT_EQ(one.findings.size(), 1U);
+  EXPECT_THAT(one.findings[0].text, HasSubstr("node gpu-7: its agent cannot be asked"));
+}
+
+TEST(Check, CountsOnlyTheNodesThatWereAskedFor) {
+  SavedCluster cluster;
+  cluster.placer("tessera-scheduler-0");
+  cluster.node("gpu-a", inventory_of("a", 2, 16384));
+  cluster.node("gpu-b", inventory_of("b", 1, 16384));
+  cluster.pod("ml", "x", "gpu-a", {.units = 4, .annotations = record(share_record({{"GPU-a-0", 4}}))});
+  EXPECT_EQ(check({}, cluster).out, "2 nodes with 3 GPUs, 1 pod on them\nAll agrees.\n");
+  EXPECT_EQ(check({.nodes = {"gpu-b"}}, cluster).out, "1 node with 1 GPU, 0 pods on them\nAll agrees.\n");
 }
 
 }  // namespace

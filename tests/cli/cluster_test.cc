@@ -1,6 +1,7 @@
 // Reading a cluster: lists in pages, selectors, the API.
 #include "cli/cluster.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -133,20 +134,48 @@ class ApiCluster : public ::testing::Test {
     if (target.find("watch=") != std::string::npos) {
       return http::Response{.body = nodes ? "" : pod_events_};
     }
-    const auto list = boost::json::parse(nodes ? cluster_.nodes_json() : cluster_.pods_json());
-    const boost::json::array& items = list.at("items").as_array();
+    if (target.find("/proxy/metrics") != std::string::npos) {
+      return http::Response{.body = fmt::format("tessera_gpu_memory_used_bytes{{uuid=\"GPU-a-0\"}} {}\n",
+                                                ++metrics_asked_ << 30U)};
+    }
+    auto list = boost::json::parse(nodes ? cluster_.nodes_json() : cluster_.pods_json());
+    boost::json::array& items = list.at("items").as_array();
+    if (target.find("labelSelector=") != std::string::npos) {
+      return own_pods(items, target.find("agent") != std::string::npos ? "agent" : "scheduler");
+    }
     const bool second = target.find("continue=") != std::string::npos;
-    if (second && expire_once_) {
-      expire_once_ = false;
+    if (second && expire_ > 0) {
+      --expire_;
       return http::Response{.status = 410, .body = kube::status_json(410, "Expired", "too old")};
     }
-    boost::json::object meta{{"resourceVersion", "9"}};
-    if (!second) {
-      meta["continue"] = "next/page";
+    // The first page has one item, the second the rest.
+    const auto middle = items.begin() + 1;
+    const boost::json::array page(second ? middle : items.begin(), second ? items.end() : middle);
+    return page_of(page, second ? "" : "next/page");
+  }
+
+  std::optional<http::Response> own_pods(const boost::json::array& pods, std::string_view component) {
+    boost::json::array found;
+    for (const auto& pod : pods) {
+      const auto* labels = pod.at("metadata").as_object().if_contains("labels");
+      const auto* label =
+          labels == nullptr ? nullptr : labels->as_object().if_contains("app.kubernetes.io/component");
+      if (label != nullptr && label->as_string() == component) {
+        found.push_back(pod);
+      }
     }
-    return http::Response{
-        .body = boost::json::serialize(boost::json::object{
-            {"kind", "List"}, {"metadata", meta}, {"items", boost::json::array{items.at(second ? 1 : 0)}}})};
+    return hide_own_pods_
+               ? http::Response{.status = 403, .body = kube::status_json(403, "Forbidden", "only ml")}
+               : page_of(found, "");
+  }
+
+  static http::Response page_of(const boost::json::array& items, const std::string& next) {
+    boost::json::object meta{{"resourceVersion", "9"}};
+    if (!next.empty()) {
+      meta["continue"] = next;
+    }
+    return {.body = boost::json::serialize(
+                boost::json::object{{"kind", "List"}, {"metadata", meta}, {"items", items}})};
   }
 
   [[nodiscard]] ClusterOptions options() const { return {.kubeconfig = directory_ / "config"}; }
@@ -156,8 +185,10 @@ class ApiCluster : public ::testing::Test {
   SavedCluster cluster_;
   TemporaryDirectory directory_;
   std::string refusal_;
-  std::string pod_events_;  // what a watch of pods brings before it ends
-  bool expire_once_ = false;
+  std::string pod_events_;      // what a watch of pods brings before it ends
+  int expire_ = 0;              // so many times the server has forgotten what the second page belongs to
+  bool hide_own_pods_ = false;  // pods of all namespaces may not be listed
+  std::uint64_t metrics_asked_ = 0;
   std::jthread thread_;
 };
 
@@ -170,10 +201,34 @@ TEST_F(ApiCluster, ListsNodesAndPodsPageByPage) {
 }
 
 TEST_F(ApiCluster, StartsAgainWhenThePagesHaveExpired) {
-  expire_once_ = true;
+  expire_ = 1;
   const auto cluster = read_cluster(options(), {});
   ASSERT_TRUE(cluster) << cluster.error().text();
   EXPECT_EQ(cluster->nodes.size(), 2U);
+}
+
+TEST_F(ApiCluster, SaysWhyAListBrokeOffTwice) {
+  expire_ = 2;
+  const auto cluster = read_cluster(options(), {});
+  ASSERT_FALSE(cluster);
+  EXPECT_NE(cluster.error().text().find("broke off twice: list /api/v1/nodes"), std::string::npos)
+      << cluster.error().text();
+  EXPECT_NE(cluster.error().text().find("too old"), std::string::npos) << cluster.error().text();
+}
+
+TEST_F(ApiCluster, LearnsTheNamesOfResourcesFromTesserasPods) {
+  cluster_.placer("tessera-scheduler-0", {.annotations = {{"tessera.io/resource-prefix", "example.com"}}});
+  const auto cluster = read_cluster(options(), {});
+  ASSERT_TRUE(cluster) << cluster.error().text();
+  EXPECT_EQ(cluster->names.memory(), "example.com/gpu-mem");
+  EXPECT_TRUE(cluster->pods.empty()) << "none of them asks for example.com/gpu-mem";
+}
+
+TEST_F(ApiCluster, TakesTheUsualNamesWhereTesserasPodsMayNotBeSeen) {
+  hide_own_pods_ = true;
+  const auto cluster = read_cluster(options(), {});
+  ASSERT_TRUE(cluster) << cluster.error().text();
+  EXPECT_EQ(cluster->pods.size(), 2U);
 }
 
 TEST_F(ApiCluster, AsksForOneNodeAndOneNamespaceOnly) {
@@ -184,9 +239,10 @@ TEST_F(ApiCluster, AsksForOneNodeAndOneNamespaceOnly) {
   EXPECT_EQ(run_inspect(inspect, out, err, {}), 0) << err.str();
   EXPECT_NE(out.str().find("3/30"), std::string::npos) << out.str();
   loop_.call([&] {
-    ASSERT_FALSE(server_.seen.empty());
-    EXPECT_NE(server_.seen.front().target.find("fieldSelector=metadata.name%3Dn1"), std::string::npos)
-        << server_.seen.front().target;
+    // The first question was for Tessera's own pods.
+    ASSERT_GT(server_.seen.size(), 2U);
+    EXPECT_NE(server_.seen[1].target.find("fieldSelector=metadata.name%3Dn1"), std::string::npos)
+        << server_.seen[1].target;
     EXPECT_TRUE(server_.seen.back().target.starts_with("/api/v1/namespaces/ml/pods?"));
     EXPECT_NE(server_.seen.back().target.find("spec.nodeName%3Dn1"), std::string::npos);
   });
@@ -205,6 +261,29 @@ TEST_F(ApiCluster, DrawsAgainWhatAWatchBrings) {
     pod_events_ = boost::json::serialize(boost::json::object{{"type", "ADDED"}, {"object", added}}) + "\n";
   });
   ASSERT_TRUE(program.read_until("18/60 (30%)")) << program.output();
+  program.signal(SIGTERM);
+  EXPECT_EQ(program.finish(), 0);
+}
+
+TEST_F(ApiCluster, WatchesThePodsOfTheContextsNamespace) {
+  TerminalProgram program("tessera",
+                          {"top", "pod", "--kubeconfig", options().kubeconfig, "--watch", "--no-metrics"},
+                          {{"TERM", "xterm"}});
+  ASSERT_TRUE(program.read_until("n1")) << program.output();
+  program.signal(SIGTERM);
+  EXPECT_EQ(program.finish(), 0);
+  EXPECT_EQ(program.output().find("n2"), std::string::npos) << "where a pod of another namespace is";
+}
+
+TEST_F(ApiCluster, MeasuresAgainAtEveryIntervalThoughNoObjectChanges) {
+  cluster_.node("gpu-a", inventory_of("a", 1, 16384));
+  cluster_.placer("agent-a", {.component = "agent"});
+  TerminalProgram program(
+      "tessera",
+      {"top", "node", "-d", "gpu-a", "--kubeconfig", options().kubeconfig, "--watch", "--interval", "1"},
+      {{"TERM", "xterm"}});
+  ASSERT_TRUE(program.read_until("1.0 GiB")) << program.output();
+  ASSERT_TRUE(program.read_until("3.0 GiB")) << program.output();
   program.signal(SIGTERM);
   EXPECT_EQ(program.finish(), 0);
 }

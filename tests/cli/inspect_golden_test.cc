@@ -1,5 +1,6 @@
-// The output of the original kubectl-inspect-gpushare, byte for byte, on objects that a real API server gave
-// out. Where the original's order was random, any of the outputs it had will do.
+// The output of the original kubectl-inspect-gpushare, byte for byte: on objects that a real API server gave
+// out, where these are at hand, and on a few of our own everywhere. Where the original's order was random,
+// any of the outputs it had will do.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,7 +12,9 @@
 #include "base/file.h"
 #include "base/strings.h"
 #include "cli/inspect.h"
+#include "golden.h"
 #include "program.h"
+#include "saved_cluster.h"
 
 namespace tessera::cli {
 namespace {
@@ -116,6 +119,48 @@ TEST_F(GoldenInspect, IsTheSameAsASubcommand) {
     spelled.words.erase(spelled.words.begin() + 1);
     expect_one_of(spelled, run_in_pipe("tessera", spelled.words));
   }
+}
+
+Texts at_gpu(int index, int units) {
+  return {{"ALIYUN_COM_GPU_MEM_IDX", std::to_string(index)},
+          {"ALIYUN_COM_GPU_MEM_POD", std::to_string(units)},
+          {"ALIYUN_COM_GPU_MEM_DEV", "24"},
+          {"ALIYUN_COM_GPU_MEM_ASSIGNED", "true"},
+          {"ALIYUN_COM_GPU_MEM_ASSUME_TIME", "1700000000000000000"}};
+}
+
+void expect_bytes(const std::string& golden, const std::vector<std::string>& words) {
+  const Outcome piped = run_in_pipe("kubectl-inspect-gpushare", words);
+  expect_golden(golden, piped.out);
+  EXPECT_EQ(piped.err, "") << golden;
+  EXPECT_EQ(
+      run_on_terminal("kubectl-inspect-gpushare", words, {{"TERM", "xterm-256color"}, {"LANG", "C.UTF-8"}})
+          .out,
+      piped.out)
+      << golden;
+}
+
+// Written by the layout that is known of the original, on one node at a time: there its order was not random.
+TEST(OwnGoldenInspect, KeepsTheOriginalsBytes) {
+  SavedCluster cluster;
+  cluster.old_node("cpu-only", {});
+  cluster.old_node("gpu-large", {.units = 96, .gpus = 4});
+  cluster.old_node("gpu-small", {.units = 15276, .gpus = 1});
+  cluster.pod("shop", "ranking-0", "gpu-large", {.units = 7, .annotations = at_gpu(0, 7)});
+  cluster.pod("shop", "ranking-1", "gpu-large", {.units = 11, .annotations = at_gpu(3, 11)});
+  cluster.pod("shop", "nowhere", "gpu-large", {.units = 2});
+  cluster.pod(
+      "lab", "pair", "gpu-large",
+      {.units = 10, .annotations = {{"scheduler.framework.gpushare.allocation", R"({"0":{"1":5,"2":5}})"}}});
+  cluster.pod("lab", "over", "gpu-large", {.units = 9, .annotations = at_gpu(1, 9), .phase = "Succeeded"});
+  cluster.pod("lab", "fine", "gpu-small", {.units = 4096, .annotations = at_gpu(0, 4096)});
+  const std::string saved = cluster.write();
+  expect_bytes("original-summary.txt", {"--file", saved, "gpu-large"});
+  expect_bytes("original-details.txt", {"--file", saved, "-d", "gpu-large"});
+  expect_bytes("original-mib-summary.txt", {"--file", saved, "gpu-small"});
+  expect_bytes("original-mib-details.txt", {"--file", saved, "-d", "gpu-small"});
+  expect_bytes("original-no-gpus.txt", {"--file", saved, "cpu-only"});
+  expect_bytes("original-unknown-node.txt", {"--file", saved, "gpu-gone"});
 }
 
 }  // namespace

@@ -46,6 +46,21 @@ TEST(Inspect, ShowsEveryGpuOnALineOfItsOwnWhenWide) {
                 inspect({.kind = InspectKind::kGpus, .output = "wide"}, cluster).out);
 }
 
+TEST(Inspect, DoesNotCallTheShareOfAPodWholeThatHasAnotherGpuWhole) {
+  SavedCluster cluster;
+  cluster.node("gpu-a", inventory_of("a", 2, 16384));
+  cluster.pod(
+      "ml", "both", "gpu-a",
+      {.units = 4,
+       .whole = 1,
+       .annotations = {
+           {"tessera.io/allocation",
+            R"({"v":1,"containers":{"main":[{"gpu":"GPU-a-0","whole":true},{"gpu":"GPU-a-1","mem":4}]}})"}}});
+  const Outcome wide = inspect({.output = "wide"}, cluster);
+  EXPECT_TRUE(has(wide.out, "16/16 GiB        100%  ok      ml/both (whole)")) << wide.out;
+  EXPECT_TRUE(has(wide.out, "4/16 GiB         25%   ok      ml/both (4)")) << wide.out;
+}
+
 TEST(Inspect, TellsProgramsTheSameFacts) {
   SavedCluster cluster;
   fill_tessera_cluster(cluster);
@@ -265,6 +280,31 @@ TEST(InspectWatch, DrawsAgainInPlaceWhenTheFilesChangeAndLeavesTheLastFrame) {
   EXPECT_EQ(program.finish(), 0);
   ASSERT_TRUE(has(program.output(), "\x1b[?1049l"));
   EXPECT_TRUE(has(program.output().substr(program.output().rfind("\x1b[?1049l")), "6/30 (20%)"));
+}
+
+TEST(InspectWatch, EndsWhenNobodyReadsAnyMore) {
+  SavedCluster cluster;
+  cluster.old_node("n", {.units = 30, .gpus = 2});
+  EXPECT_EQ(run_and_go_away("kubectl-inspect-gpushare", {"--file", cluster.write(), "--watch"}, "0/30"), 0)
+      << "though nothing changes, so that nothing is written";
+}
+
+TEST(InspectWatch, FitsItselfToAScreenOfAnotherSizeAndWrapsNoLines) {
+  SavedCluster cluster;
+  for (int i = 0; i < 40; ++i) {
+    cluster.old_node("n" + std::to_string(i), {.units = 30, .gpus = 2});
+  }
+  TerminalProgram program("kubectl-inspect-gpushare",
+                          {"--file", cluster.write(), "--watch", "--interval", "3600"}, {{"TERM", "xterm"}});
+  ASSERT_TRUE(program.read_until("\x1b[?7l")) << program.output();
+  ASSERT_TRUE(program.read_until(" more lines")) << program.output();
+  const std::string before = program.output().substr(program.output().rfind("... "));
+  program.resize(10, 80);
+  ASSERT_TRUE(program.read_until(" more lines")) << program.output();
+  EXPECT_NE(program.output().substr(program.output().rfind("... ")), before);
+  program.signal(SIGTERM);
+  EXPECT_EQ(program.finish(), 0);
+  EXPECT_TRUE(has(program.output(), "\x1b[?7h"));
 }
 
 TEST(InspectWatch, CutsWhatDoesNotFitOnTheScreen) {

@@ -2,15 +2,19 @@
 
 #include <poll.h>
 #include <pty.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <stdexcept>
+#include <thread>
 
 #include "base/fd.h"
 
@@ -85,6 +89,35 @@ Outcome run_in_pipe(const std::string& name, const std::vector<std::string>& wor
   return outcome;
 }
 
+int run_and_go_away(const std::string& name, const std::vector<std::string>& words, const std::string& text) {
+  Pipe out = *Pipe::create();
+  const std::string path = program_path(name);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::dup2(out.write_end.get(), STDOUT_FILENO);
+    become(path, words, {});
+  }
+  out.write_end.reset();
+  std::string seen;
+  std::array<char, 4096> bytes{};
+  for (ssize_t got = 1; got > 0 && seen.find(text) == std::string::npos;) {
+    got = ::read(out.read_end.get(), bytes.data(), bytes.size());
+    seen.append(bytes.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  }
+  out.read_end.reset();
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  int status = 0;
+  while (::waitpid(child, &status, WNOHANG) == 0) {
+    if (std::chrono::steady_clock::now() > end) {
+      ::kill(child, SIGKILL);
+      ::waitpid(child, &status, 0);
+      return -1;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
 Outcome run_on_terminal(const std::string& name, const std::vector<std::string>& words,
                         const Environment& environment) {
   TerminalProgram program(name, words, environment);
@@ -149,6 +182,13 @@ bool TerminalProgram::read_until(const std::string& text) {
 
 void TerminalProgram::signal(int number) const {
   ::kill(child_, number);
+}
+
+void TerminalProgram::resize(unsigned short rows, unsigned short columns) const {
+  winsize size{};
+  size.ws_row = rows;
+  size.ws_col = columns;
+  ::ioctl(terminal_, TIOCSWINSZ, &size);
 }
 
 int TerminalProgram::finish() {

@@ -26,6 +26,9 @@ using Environment = std::map<std::string, std::string>;
 
 Outcome run_in_pipe(const std::string& name, const std::vector<std::string>& words,
                     const Environment& environment = {});
+// Reads until `text` has come, goes away as `head` does, and waits for the program's end: its exit code, or
+// -1 when it had to be killed after 20 seconds.
+int run_and_go_away(const std::string& name, const std::vector<std::string>& words, const std::string& text);
 // Standard input, output and error are a terminal of 24 rows that changes no byte.
 Outcome run_on_terminal(const std::string& name, const std::vector<std::string>& words,
                         const Environment& environment = {});
@@ -42,6 +45,7 @@ class TerminalProgram {
   // Reads on until `text` has appeared in what is new since the last call; false after 20 seconds.
   bool read_until(const std::string& text);
   void signal(int number) const;
+  void resize(unsigned short rows, unsigned short columns) const;
   // Reads to the end and gives the exit code.
   int finish();
   [[nodiscard]] const std::string& output() const { return output_; }

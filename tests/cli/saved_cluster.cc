@@ -32,17 +32,17 @@ std::string list(const json::array& items, const char* kind) {
 void SavedCluster::add_node(const std::string& name, const OldNode& node) {
   json::object amounts{{"cpu", "32"}, {"memory", "128Gi"}};
   if (node.units > 0) {
-    amounts["aliyun.com/gpu-mem"] = std::to_string(node.units);
+    amounts[names_.memory()] = std::to_string(node.units);
   }
   if (node.gpus > 0) {
-    amounts["aliyun.com/gpu-count"] = std::to_string(node.gpus);
+    amounts[names_.count()] = std::to_string(node.gpus);
   }
   if (node.whole > 0) {
-    amounts["aliyun.com/gpu"] = std::to_string(node.whole);
+    amounts[names_.whole()] = std::to_string(node.whole);
   }
   json::object allocatable = amounts;
   if (node.ill_units > 0) {
-    allocatable["aliyun.com/gpu-mem"] = std::to_string(node.units - node.ill_units);
+    allocatable[names_.memory()] = std::to_string(node.units - node.ill_units);
   }
   nodes_.push_back(json::object{
       {"metadata", json::object{{"name", name},
@@ -90,24 +90,88 @@ void SavedCluster::pod(const std::string& pod_namespace, const std::string& name
                        const SavedPod& pod) {
   json::object limits;
   if (pod.units != 0) {
-    limits["aliyun.com/gpu-mem"] = std::to_string(pod.units);
+    limits[names_.memory()] = std::to_string(pod.units);
   }
   if (pod.whole > 0) {
-    limits["aliyun.com/gpu"] = std::to_string(pod.whole);
+    limits[names_.whole()] = std::to_string(pod.whole);
   }
   json::object spec{{"containers", json::array{json::object{
                                        {"name", "main"}, {"resources", json::object{{"limits", limits}}}}}}};
   if (!node.empty()) {
     spec["nodeName"] = node;
   }
-  pods_.push_back(
-      json::object{{"metadata", json::object{{"name", name},
-                                             {"namespace", pod_namespace},
-                                             {"uid", fmt::format("pod-{}-{}", pod_namespace, name)},
-                                             {"resourceVersion", "6"},
-                                             {"annotations", texts(pod.annotations)}}},
-                   {"spec", std::move(spec)},
-                   {"status", json::object{{"phase", pod.phase}}}});
+  if (!pod.scheduler.empty()) {
+    spec["schedulerName"] = pod.scheduler;
+  }
+  for (const std::string& gate : pod.gates) {
+    if (!spec.contains("schedulingGates")) {
+      spec["schedulingGates"] = json::array();
+    }
+    spec["schedulingGates"].as_array().push_back(json::object{{"name", gate}});
+  }
+  if (!pod.node_selector.empty()) {
+    spec["nodeSelector"] = texts(pod.node_selector);
+  }
+  json::object metadata{{"name", name},
+                        {"namespace", pod_namespace},
+                        {"uid", fmt::format("pod-{}-{}", pod_namespace, name)},
+                        {"resourceVersion", "6"},
+                        {"creationTimestamp", pod.created},
+                        {"annotations", texts(pod.annotations)}};
+  if (pod.deleting) {
+    metadata["deletionTimestamp"] = pod.created;
+  }
+  json::object status{{"phase", pod.phase}};
+  if (pod.looked_at) {
+    status["conditions"] = json::array{json::object{{"type", "PodScheduled"},
+                                                    {"status", "False"},
+                                                    {"reason", "Unschedulable"},
+                                                    {"message", "0/2 nodes"}}};
+  }
+  if (!pod.waits_because.empty()) {
+    status["containerStatuses"] = json::array{
+        json::object{{"name", "main"},
+                     {"state", json::object{{"waiting", json::object{{"reason", "CreateContainerConfigError"},
+                                                                     {"message", pod.waits_because}}}}}}};
+  }
+  pods_.push_back(json::object{
+      {"metadata", std::move(metadata)}, {"spec", std::move(spec)}, {"status", std::move(status)}});
+}
+
+void SavedCluster::placer(const std::string& name, const SavedPlacer& placer) {
+  json::object labels{{"app.kubernetes.io/name", "tessera"},
+                      {"app.kubernetes.io/component", placer.component}};
+  if (placer.leads) {
+    labels[alloc::key::kLeader] = "true";
+  }
+  json::object annotations{{alloc::key::kResourcePrefix, resources_.prefix},
+                           {alloc::key::kResourceWhole, names_.whole()}};
+  for (const auto& [key, value] : placer.annotations) {
+    annotations[key] = value;
+  }
+  if (placer.component == "scheduler") {
+    annotations[alloc::key::kSchedulerName] = placer.scheduler_name;
+  }
+  pods_.push_back(json::object{
+      {"metadata", json::object{{"name", name},
+                                {"namespace", "tessera-system"},
+                                {"uid", "placer-" + name},
+                                {"resourceVersion", "6"},
+                                {"labels", std::move(labels)},
+                                {"annotations", std::move(annotations)}}},
+      {"spec", json::object{{"nodeName", "master"},
+                            {"schedulerName", "default-scheduler"},
+                            {"containers", json::array{json::object{{"name", "extender"}}}}}},
+      {"status",
+       json::object{{"phase", "Running"},
+                    {"conditions", json::array{json::object{
+                                       {"type", "Ready"}, {"status", placer.ready ? "True" : "False"}}}}}}});
+}
+
+void SavedCluster::taint(const std::string& key, const std::string& value, const std::string& effect) {
+  json::object& node = nodes_.back().as_object();
+  node["spec"] =
+      json::object{{"taints", json::array{json::object{{"key", key}, {"value", value}, {"effect", effect}}}}};
 }
 
 std::string SavedCluster::nodes_json() const {

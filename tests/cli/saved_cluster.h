@@ -12,9 +12,11 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "../base/temporary_directory.h"
 #include "alloc/inventory.h"
+#include "alloc/names.h"
 
 namespace tessera::cli {
 
@@ -34,10 +36,31 @@ struct SavedPod {
   std::int64_t whole = 0;
   Texts annotations{};
   std::string phase = "Running";
+  std::string scheduler{};
+  std::string created = "2026-01-01T00:00:00Z";
+  bool looked_at = false;  // by a scheduler
+  std::vector<std::string> gates{};
+  Texts node_selector{};
+  bool deleting = false;
+  std::string waits_because{};  // kubelet's words about its container
+};
+
+// A pod of Tessera's own scheduler, or of its extender behind a Service.
+struct SavedPlacer {
+  std::string component = "scheduler";
+  std::string scheduler_name = "tessera-scheduler";
+  bool ready = true;
+  bool leads = false;
+  Texts annotations{};  // besides those that the chart gives every one, or instead
 };
 
 class SavedCluster {
  public:
+  SavedCluster() = default;
+  // One that calls its resources otherwise, which its placers tell.
+  explicit SavedCluster(const alloc::ResourceNames::Config& resources)
+      : resources_(resources), names_(resources) {}
+
   void old_node(const std::string& name, const OldNode& node);
   // With Tessera's agent. Memory of ill GPUs is capacity, and kubelet does not give it out.
   void node(const std::string& name, const alloc::Inventory& inventory, const Texts& labels = {});
@@ -45,6 +68,9 @@ class SavedCluster {
                                 std::int64_t gpus);
   void pod(const std::string& pod_namespace, const std::string& name, const std::string& node,
            const SavedPod& pod);
+  void placer(const std::string& name, const SavedPlacer& placer = {});
+  // Of the node that came last.
+  void taint(const std::string& key, const std::string& value, const std::string& effect);
 
   // Writes nodes.json and pods.json, anew at every call; gives the directory.
   std::string write() const;
@@ -55,6 +81,8 @@ class SavedCluster {
   void add_node(const std::string& name, const OldNode& node);
 
   TemporaryDirectory directory_;
+  alloc::ResourceNames::Config resources_{};
+  alloc::ResourceNames names_;
   boost::json::array nodes_;
   boost::json::array pods_;
 };

@@ -137,6 +137,15 @@ TEST(TopPod, ShowsWhatEveryPodHoldsAndWhichWait) {
   EXPECT_EQ(top({.pods = true, .cluster = {.all_namespaces = true}, .names = {"other"}}, cluster).code, 1);
 }
 
+TEST(TopPod, SaysThatAPodIsInAnotherNamespace) {
+  SavedCluster cluster;
+  const Outcome outcome =
+      top({.pods = true, .cluster = {.namespace_name = "web"}, .names = {"train"}}, filled(cluster));
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_EQ(outcome.err,
+            "tessera top: no pod \"train\" asks for GPUs in namespace web; -A looks in all namespaces\n");
+}
+
 TEST(TopoOfANode, ShowsItsLinksAndWhatIsFree) {
   SavedCluster cluster;
   std::ostringstream out;

@@ -96,6 +96,121 @@ TEST(Why, KnowsPodsThatAskForNoGpusAndThoseThatAskForNonsense) {
   EXPECT_TRUE(has(odd.out, "its request makes no sense")) << odd.out;
 }
 
+TEST(Why, SaysThatItsSchedulerDoesNotAskTessera) {
+  SavedCluster cluster;
+  fill(cluster);
+  cluster.placer("tessera-scheduler-0");
+  cluster.pod("ml", "past", "",
+              {.units = 3, .phase = "Pending", .scheduler = "default-scheduler", .looked_at = true});
+  const Outcome text = why({.pod = "ml/past"}, cluster);
+  EXPECT_TRUE(has(text.out,
+                  "But its schedulerName is default-scheduler, which does not ask Tessera: create it "
+                  "again with tessera-scheduler."))
+      << text.out;
+  EXPECT_FALSE(has(text.out, "If it still waits")) << text.out;
+}
+
+TEST(Why, SaysNothingAboutSchedulersThatWereSeenToAskTessera) {
+  SavedCluster cluster;
+  fill(cluster);
+  cluster.placer("tessera-scheduler-0");
+  cluster.pod("ml", "placed", "gpu-a",
+              {.units = 1, .annotations = record(share_record({{"GPU-a-0", 1}})), .scheduler = "mine"});
+  cluster.pod("ml", "next", "", {.units = 3, .phase = "Pending", .scheduler = "mine", .looked_at = true});
+  EXPECT_FALSE(has(why({.pod = "ml/next"}, cluster).out, "But "));
+}
+
+TEST(Why, NamesGatesAndWhatEndsAndWhatNobodyHasLookedAt) {
+  SavedCluster cluster;
+  fill(cluster);
+  cluster.placer("tessera-scheduler-0");
+  cluster.pod("ml", "gated", "",
+              {.units = 3,
+               .phase = "Pending",
+               .scheduler = "tessera-scheduler",
+               .gates = {"kueue.x-k8s.io/admission"}});
+  cluster.pod("ml", "ends", "",
+              {.units = 3,
+               .phase = "Pending",
+               .scheduler = "tessera-scheduler",
+               .looked_at = true,
+               .deleting = true});
+  cluster.pod("ml", "fresh", "", {.units = 3, .phase = "Pending", .scheduler = "tessera-scheduler"});
+  const Outcome gated = why({.pod = "ml/gated"}, cluster);
+  EXPECT_TRUE(
+      has(gated.out, "But it has the scheduling gate kueue.x-k8s.io/admission: no scheduler looks at it"))
+      << gated.out;
+  EXPECT_FALSE(has(gated.out, "has not looked at it yet")) << gated.out;
+  EXPECT_TRUE(has(why({.pod = "ml/ends"}, cluster).out, "But it is being deleted"));
+  EXPECT_TRUE(has(why({.pod = "ml/fresh"}, cluster).out,
+                  "But the scheduler tessera-scheduler has not looked at it yet"));
+}
+
+TEST(Why, RepeatsWhyKubeletDoesNotStartAContainer) {
+  SavedCluster cluster;
+  fill(cluster);
+  cluster.pod("ml", "held", "gpu-b",
+              {.units = 1,
+               .annotations = record(share_record({{"GPU-b-0", 1}})),
+               .phase = "Pending",
+               .waits_because = "pod ml/held: GPU 0 is unhealthy (XID 79)"});
+  const Outcome text = why({.pod = "ml/held"}, cluster);
+  EXPECT_TRUE(
+      has(text.out,
+          "it is on node gpu-b, GPU 0 (1GiB).\nBut container main does not start: pod ml/held: GPU 0 is "
+          "unhealthy (XID 79)."))
+      << text.out;
+}
+
+TEST(Why, LooksAtNodeSelectorsAndTaints) {
+  SavedCluster cluster;
+  cluster.node("gpu-a", inventory_of("a", 1, 16384), {{"zone", "east"}});
+  cluster.node("gpu-b", inventory_of("b", 1, 16384), {{"zone", "west"}});
+  cluster.taint("nvidia.com/gpu", "present", "NoSchedule");
+  cluster.node("gpu-c", inventory_of("c", 1, 16384), {{"zone", "west"}});
+  cluster.taint("soft", "", "PreferNoSchedule");
+  cluster.pod("ml", "x", "", {.units = 3, .phase = "Pending", .node_selector = {{"zone", "west"}}});
+  const Outcome text = why({.pod = "ml/x"}, cluster);
+  EXPECT_TRUE(has(text.out, "It fits now on 1 node, best on gpu-c (GPU 0) by the default policy."))
+      << text.out;
+  EXPECT_TRUE(has(text.out, "the pod's nodeSelector wants zone=west")) << text.out;
+  EXPECT_TRUE(has(text.out, "the pod does not tolerate the taint nvidia.com/gpu=present:NoSchedule"))
+      << text.out;
+}
+
+TEST(Why, HintsOnlyAtWhatThePodMayUse) {
+  SavedCluster cluster;
+  cluster.node("gpu-a", inventory_of("a", 1, 32768));
+  cluster.taint("reserved", "", "NoSchedule");
+  cluster.node("gpu-b", inventory_of("b", 1, 8192, "Tesla T4"));
+  cluster.pod("ml", "x", "", {.units = 9, .phase = "Pending"});
+  cluster.pod("ml", "picky", "",
+              {.units = 16, .annotations = {{"tessera.io/gpu-model", "H100"}}, .phase = "Pending"});
+  EXPECT_TRUE(has(why({.pod = "ml/x"}, cluster).out, "aliyun.com/gpu-mem: 8 would fit now"));
+  EXPECT_FALSE(has(why({.pod = "ml/picky"}, cluster).out, "Without its annotations"));
+}
+
+TEST(Why, KnowsThePoliciesOfTheCluster) {
+  SavedCluster cluster;
+  cluster.node("gpu-a", inventory_of("a", 2, 16384));
+  cluster.pod("ml", "y", "gpu-a", {.units = 4, .annotations = record(share_record({{"GPU-a-0", 4}}))});
+  cluster.pod("ml", "x", "", {.units = 3, .phase = "Pending"});
+  cluster.placer("tessera-scheduler-0", {.annotations = {{"tessera.io/policy-shared", "spread"}}});
+  EXPECT_TRUE(has(why({.pod = "ml/x"}, cluster).out,
+                  "x needs 3GiB on one GPU (spread). It fits now on 1 node, best on gpu-a (GPU 1)."))
+      << why({.pod = "ml/x"}, cluster).out;
+}
+
+TEST(Why, NamesNoBestNodeWhereOnlyTheExtenderKnowsIt) {
+  SavedCluster cluster;
+  cluster.node("gpu-a", inventory_of("a", 2, 16384));
+  cluster.pod("ml", "x", "", {.units = 3, .phase = "Pending"});
+  cluster.placer("tessera-scheduler-0", {.annotations = {{"tessera.io/policy-shared", "fgd"}}});
+  EXPECT_TRUE(
+      has(why({.pod = "ml/x"}, cluster).out, "x needs 3GiB on one GPU (fgd). It fits now on 1 node.\n"))
+      << why({.pod = "ml/x"}, cluster).out;
+}
+
 TEST(Why, HintsAtModelsThatNobodyHas) {
   SavedCluster cluster;
   fill(cluster);

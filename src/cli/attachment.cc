@@ -1,0 +1,47 @@
+#include "cli/attachment.h"
+
+#include <algorithm>
+#include <array>
+
+namespace tessera::cli {
+
+namespace {
+
+// Of a chart that does not say it on the pod.
+constexpr std::string_view kUsualName = "tessera-scheduler";
+
+}  // namespace
+
+bool has_record(const alloc::PodSpec& pod) {
+  static constexpr std::array kKeys = {alloc::key::kAllocation, alloc::key::kMemIdx,
+                                       alloc::key::kMemAllocation, alloc::key::kWholeGroup,
+                                       alloc::key::kWholeIdx};
+  return std::ranges::any_of(kKeys, [&](std::string_view key) { return pod.annotations.contains(key); });
+}
+
+bool Attachment::excludes(std::string_view scheduler_name) const {
+  // An empty name is one that the object, saved or written by hand, does not tell.
+  return !names.empty() && !own_scheduler && !scheduler_name.empty() && !names.contains(scheduler_name);
+}
+
+Attachment find_attachment(const Cluster& cluster) {
+  Attachment found;
+  for (const PlacerPod& placer : cluster.placers) {
+    if (!placer.is_scheduler) {
+      found.own_scheduler = true;
+      continue;
+    }
+    found.second_scheduler = placer.scheduler_name.empty() ? kUsualName : placer.scheduler_name;
+    found.names.insert(found.second_scheduler);
+  }
+  for (const alloc::PodSpec& pod : cluster.pods) {
+    const auto details = cluster.details.find(pod.uid);
+    if (details != cluster.details.end() && !pod.node_name.empty() &&
+        !details->second.scheduler_name.empty() && pod.annotations.contains(alloc::key::kAllocation)) {
+      found.names.insert(details->second.scheduler_name);
+    }
+  }
+  return found;
+}
+
+}  // namespace tessera::cli

@@ -1,0 +1,118 @@
+// Clusters that call their resources otherwise: every command finds out by itself, or is told.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "cli/check.h"
+#include "cli/inspect.h"
+#include "cli/top.h"
+#include "cli/why.h"
+#include "program.h"
+#include "saved_cluster.h"
+
+namespace tessera::cli {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const alloc::ResourceNames::Config kNvidia{.prefix = "aliyun.com", .whole = "nvidia.com/gpu"};
+const alloc::ResourceNames::Config kExample{.prefix = "example.com", .whole = ""};
+
+// As a chart of other settings writes it.
+const Texts kWrong{{"tessera.io/resource-prefix", "wrong.com"},
+                   {"tessera.io/resource-whole", "wrong.com/gpu"}};
+
+// A node with a share and a whole GPU on it, and pods that wait for more.
+void fill(SavedCluster& cluster) {
+  cluster.node("gpu-a", inventory_of("a", 2, 16384));
+  cluster.pod("ml", "infer", "gpu-a",
+              {.units = 4, .annotations = {{"tessera.io/allocation", share_record({{"GPU-a-0", 4}})}}});
+  cluster.pod("ml", "train", "gpu-a",
+              {.whole = 1, .annotations = {{"tessera.io/allocation", whole_record({"GPU-a-1"})}}});
+  cluster.pod("ml", "waits", "",
+              {.whole = 1, .phase = "Pending", .scheduler = "tessera-scheduler", .looked_at = true});
+}
+
+class OtherNames : public ::testing::TestWithParam<alloc::ResourceNames::Config> {
+ protected:
+  OtherNames() : cluster_(GetParam()) { fill(cluster_); }
+
+  ClusterOptions told_by_flags() {
+    const alloc::ResourceNames names(GetParam());
+    return {.file = cluster_.write(), .resource_prefix = GetParam().prefix, .resource_whole = names.whole()};
+  }
+  ClusterOptions told_by_pods() {
+    cluster_.placer("tessera-scheduler-0");
+    return {.file = cluster_.write()};
+  }
+
+  static std::string inspect(const ClusterOptions& options) {
+    std::ostringstream out;
+    EXPECT_EQ(run_inspect({.cluster = options}, out, out, {}), 0);
+    return out.str();
+  }
+  static std::string check(const ClusterOptions& options) {
+    std::ostringstream out;
+    run_check({.cluster = options}, out, out, {});
+    return out.str();
+  }
+
+  SavedCluster cluster_;
+};
+
+INSTANTIATE_TEST_SUITE_P(ResourceNames, OtherNames, ::testing::Values(kNvidia, kExample));
+
+TEST_P(OtherNames, AreReadFromTesserasOwnPods) {
+  const ClusterOptions options = told_by_pods();
+  EXPECT_THAT(inspect(options), HasSubstr("4/16                   16/16                  20/32"));
+  EXPECT_EQ(check(options), "1 node with 2 GPUs, 2 pods on them\nAll agrees.\n");
+  std::ostringstream top;
+  EXPECT_EQ(run_top({.pods = true, .cluster = {.file = options.file, .all_namespaces = true}}, top, top, {}),
+            0);
+  EXPECT_THAT(top.str(), HasSubstr("waits"));
+  std::ostringstream why;
+  EXPECT_EQ(run_why({.cluster = options, .pod = "ml/waits"}, why, why, {}), 0);
+  EXPECT_THAT(why.str(), HasSubstr("waits needs 1 whole GPU (ring). No node has it now."));
+  EXPECT_THAT(why.str(), Not(HasSubstr("another device plugin")));
+}
+
+TEST_P(OtherNames, CanBeToldByFlags) {
+  const ClusterOptions options = told_by_flags();
+  EXPECT_THAT(inspect(options), HasSubstr("4/16                   16/16                  20/32"));
+  EXPECT_THAT(check(options), Not(HasSubstr("second_plugin")));
+  EXPECT_THAT(check(options), Not(HasSubstr("capacity_differs")));
+}
+
+TEST(ResourceNames, OfFlagsWinOverThoseOfPods) {
+  SavedCluster cluster(kExample);
+  fill(cluster);
+  cluster.placer("tessera-scheduler-0", {.annotations = kWrong});
+  const Outcome outcome = run_in_pipe("tessera", {"check", "--file", cluster.write(), "--resource-prefix",
+                                                  "example.com", "--resource-whole", "example.com/gpu"});
+  EXPECT_EQ(outcome.code, 0) << outcome.out << outcome.err;
+}
+
+TEST(ResourceNames, AreTakenFromAPodThatIsReady) {
+  SavedCluster cluster(kExample);
+  fill(cluster);
+  cluster.placer("tessera-scheduler-0", {.ready = false, .annotations = kWrong});
+  cluster.placer("tessera-scheduler-1");
+  const auto read = read_cluster({.file = cluster.write()}, {});
+  ASSERT_TRUE(read) << read.error().text();
+  EXPECT_EQ(read->names.memory(), "example.com/gpu-mem");
+  EXPECT_EQ(read->pods.size(), 3U);
+}
+
+// The plugin of somebody else is still told of where nvidia.com/gpu is not ours.
+TEST(ResourceNames, OfOthersAreStillOthers) {
+  SavedCluster cluster(kNvidia);
+  fill(cluster);
+  std::ostringstream out;
+  run_check({.cluster = {.file = cluster.write()}}, out, out, {});
+  EXPECT_THAT(out.str(), HasSubstr("second_plugin"));
+}
+
+}  // namespace
+}  // namespace tessera::cli
