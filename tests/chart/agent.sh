@@ -23,8 +23,24 @@ takes() { # what, values...
 takes "as they are"
 takes "simulated" --set simulate.machine=dgx1v --set log.level=debug --set log.format=json
 takes "watching memory" --set agent.memory.policy=evict --set agent.memory.grace=5m --set agent.memory.slack=512Mi --set agent.sampleEvery=30s
+takes "amounts at the edge" --set agent.sampleEvery=1000ms --set agent.memory.grace=999m --set agent.memory.slack=999Gi --set-json 'agent.xids="ignored=all; fatal = 94, 99999;"'
+takes "and at the other" --set agent.sampleEvery=9999s --set agent.memory.grace=0s --set-string agent.memory.slack=0
 takes "cdi" --set agent.strategy=cdi --set agent.driverRoot=/run/nvidia/driver --set agent.subtractDriverMemory=true --set-json 'agent.xids="ignored=62;fatal=94"'
 takes "devices, other names and unit" --set agent.strategy=devices --set unit=256MiB --set resourceNames.prefix=example.com --set resourceNames.whole=nvidia.com/gpu
+
+# What it would refuse when it starts, helm refuses before.
+refused "sampling too often" "'/agent/sampleEvery'" --set agent.sampleEvery=500ms
+refused "hours, which it does not know" "'/agent/memory/grace'" --set agent.memory.grace=1h
+refused "an amount that is none" "'/agent/memory/slack'" --set agent.memory.slack=lots
+refused "rules for errors that are none" "'/agent/xids'" --set agent.xids=harmless=62
+refused "a machine that nobody has described" "'/simulate/machine'" --set simulate.machine=dgx1
+refused "nor for one node" "'/simulate/nodes/node-b'" --set simulate.machine=dgx1v --set simulate.nodes.node-b=mixedup
+refused "exceptions without a rule" 'simulate.machine is empty' --set simulate.nodes.node-b=mixed
+machines=$(cd "$CHART_ROOT/sim/machines" && printf '%s\n' *.yaml | sed 's/\.yaml$//' | sort)
+for path in .machine.enum .nodes.additionalProperties.enum; do
+  expect "helm knows every machine: simulate$path" "$machines" \
+    "$(jq -r ".properties.simulate.properties${path}[]" "$CHART/values.schema.json" | grep . | sort)"
+done
 
 render
 expect "runs where people said so" '{"gpushare":"true"}' "$(pod .nodeSelector)"
@@ -65,12 +81,21 @@ expect_match "another kubelet directory" '/var/lib/k0s/kubelet/device-plugins /v
 # Accounts.
 render
 verbs() { the "ClusterRole/tessera-agent" "[.rules[] | select(.resources | index(\"$1\")) | .verbs[]] | unique | join(\" \")"; }
-expect "reads pods and writes none" "get list watch" "$(verbs pods)"
+expect "reads pods and changes them, but makes and deletes none" "get list patch watch" "$(verbs pods)"
+expect_match "a policy lets it change nothing of them but records" "variables.written.spec == variables.was.spec" \
+  "$(the ValidatingAdmissionPolicy/tessera-own-node '.spec.validations[2].expression')"
 expect "evicts nobody" "" "$(verbs pods/eviction)"
 expect "no secrets" "" "$(verbs secrets)"
 expect "no wildcards in any role of ours" "" "$(jq -c 'select(.kind == "ClusterRole" or .kind == "Role") | .rules[] | select((.verbs + .resources + .apiGroups) | index("*"))' "$WORK/objects")"
 expect_match "a policy keeps each agent to its own node" "system:serviceaccount:tessera-system:tessera-agent" \
   "$(the ValidatingAdmissionPolicy/tessera-own-node '.spec.matchConditions[0].expression')"
+expect "ConfigMaps of kube-system, for old extenders" '["get","create","patch","delete"] kube-system' "$(the Role/tessera-agent '"\(.rules[0].verbs | tojson) \(.metadata.namespace)"')"
+render --set agent.unhealthyConfigMap=false
+expect "without old extenders it may write none" " " "$(kinds Role | sed 's/tessera-scheduler //') $(kinds RoleBinding | sed 's/tessera-scheduler //')"
+expect_match "and does not try" '--unhealthy-config-map=false' "$(args)"
+takes "without that ConfigMap" --set agent.unhealthyConfigMap=false
+render --set agent.hostPID=true
+expect "the host's PIDs, for drivers that show processes only there" true "$(pod .hostPID)"
 KUBE_VERSION=v1.29.0 render
 expect "1.29 has no such policies" "" "$(kinds ValidatingAdmissionPolicy)"
 
@@ -82,6 +107,8 @@ render
 expect "records: others are warned at first" '["Warn","Audit"]' "$(the ValidatingAdmissionPolicyBinding/tessera-records .spec.validationActions)"
 expect_match "who may write them" "'system:serviceaccount:tessera-system:tessera-scheduler','system:serviceaccount:tessera-system:tessera-agent'\]" \
   "$(the ValidatingAdmissionPolicy/tessera-records '.spec.matchConditions[0].expression')"
+expect "by every way that changes a pod's annotations" "pods pods/status pods/ephemeralcontainers pods/resize" \
+  "$(the ValidatingAdmissionPolicy/tessera-records '.spec.matchConstraints.resourceRules[0].resources | join(" ")')"
 render --set recordPolicy.action=deny --set-json 'recordPolicy.alsoAllowed=["system:serviceaccount:kube-system:gpushare-device-plugin"]'
 expect "and refused later" '["Deny","Audit"]' "$(the ValidatingAdmissionPolicyBinding/tessera-records .spec.validationActions)"
 expect_match "while a migration lasts, the old components may too" "gpushare-device-plugin" "$(the ValidatingAdmissionPolicy/tessera-records '.spec.matchConditions[0].expression')"

@@ -3,6 +3,8 @@
 set -euo pipefail
 # shellcheck source=lib.sh
 source "$(dirname "$0")/lib.sh"
+# shellcheck source=readme.sh
+source "$(dirname "$0")/readme.sh"
 require_tools_or_skip
 extender=${TESSERA_BIN:-$CHART_ROOT/build/release/bin}/tessera-extender
 deployment=Deployment/tessera-scheduler
@@ -41,6 +43,14 @@ read_by_extender() { # what
   local out
   if out=$("$extender" --config "$WORK/extender.yaml" --check-config 2>&1); then pass; else fail "$1" "$out"; fi
 }
+# What the tessera program reads of a cluster's settings.
+told() { the "$1" '.spec.template.metadata.annotations | [.["tessera.io/resource-prefix", "tessera.io/resource-whole", "tessera.io/policy-shared", "tessera.io/policy-whole"]] | join(" ")'; }
+render
+expect "names and policies stand on the pods that decide" "aliyun.com aliyun.com/gpu binpack ring" "$(told Deployment/tessera-scheduler)"
+SCHEDULER_REPOSITORY='' render --set attach=cluster-scheduler --set resourceNames.prefix=example.com --set resourceNames.whole=nvidia.com/gpu \
+  --set policies.shared=spread --set policies.whole=best_effort
+expect "others too, behind a Service" "example.com nvidia.com/gpu spread best_effort" "$(told Deployment/tessera-extender)"
+
 if [[ -x $extender ]]; then
   render
   same_stanza "the configuration of kube-scheduler is the one that the extender prints"
@@ -48,7 +58,7 @@ if [[ -x $extender ]]; then
   render --set resourceNames.prefix=example.com --set resourceNames.whole=nvidia.com/gpu
   same_stanza "with other resource names too" --resource-prefix example.com --resource-whole nvidia.com/gpu
   render --set policies.whole=static --set-json 'policies.staticSets={"box":{"2":[[0,1],[2,3]]}}' --set policies.shared=fgd \
-    --set-json 'typicalPods=[{"memory":4,"count":10},{"gpus":2,"cpu":8}]' --set unit=256MiB --set scoreStep=1 --set log.format=json
+    --set-json 'typicalPods=[{"memory":4,"count":10},{"gpus":64,"cpu":"1500m"},{"gpus":2,"cpu":8}]' --set unit=999GiB --set scoreStep=1000000 --set log.format=json
   read_by_extender "with every setting changed" tessera-scheduler
   render --set attach=cluster-scheduler --set tls.enabled=false
   read_by_extender "behind a Service" tessera-extender
@@ -68,6 +78,13 @@ expect "behind a gate it is beta" admissionregistration.k8s.io/v1beta1 "$(the Mu
 KUBE_VERSION=v1.33.4 refused "what cannot be had is not promised" 'has no MutatingAdmissionPolicy' --set schedulerNamePolicy.enabled=true
 render --set schedulerNamePolicy.enabled=false
 expect "who does not want it" "" "$(kinds MutatingAdmissionPolicy)"
+
+# Before 1.36 the README has a line that puts schedulerName into an example; it does so in all of them.
+for example in "$CHART_ROOT"/deploy/examples/*.yaml; do
+  expect "schedulerName in ${example##*/}" "tessera-scheduler true" \
+    "$(with_scheduler_name "$example" | KUBECONFIG=/dev/null "$(tool_path kubectl)" patch --local -f - --type=merge -p '{}' -o json |
+      jq -r '(.spec.template.spec // .spec) | "\(.schedulerName) \(.containers | length > 0)"')"
+done
 
 # The cluster's own kube-scheduler.
 SCHEDULER_REPOSITORY='' render --set attach=cluster-scheduler
@@ -104,6 +121,26 @@ expect "one replica has no budget, or its node could never be drained" "" "$(kin
 render --set image.repository=mirror.example/t --set image.digest="sha256:$(printf '%064d' 1)"
 expect "an image by its digest" "mirror.example/t@sha256:$(printf '%064d' 1)" "$(the Deployment/tessera-scheduler '.spec.template.spec.containers[0].image')"
 
+# GKE refuses critical pods outside kube-system without a quota that names their classes.
+KUBE_VERSION=v1.33.4-gke.1789 render
+expect "on GKE a quota lets the pods be critical" '["system-cluster-critical","system-node-critical"]' \
+  "$(the ResourceQuota/tessera-critical-pods '.spec.scopeSelector.matchExpressions[0].values')"
+KUBE_VERSION=v1.33.4-gke.1789 render --set agent.enabled=false --set criticalPodsQuota.enabled=auto
+expect "for the classes that are used" '["system-cluster-critical"]' "$(the ResourceQuota/tessera-critical-pods '.spec.scopeSelector.matchExpressions[0].values')"
+KUBE_VERSION=v1.33.4-gke.1789 render --set priorityClassName= --set agent.priorityClassName=mine
+expect "and for no others" "" "$(kinds ResourceQuota)"
+render
+expect "elsewhere there is none" "" "$(kinds ResourceQuota)"
+render --set criticalPodsQuota.enabled=true
+expect "unless it is wanted" "tessera-critical-pods " "$(kinds ResourceQuota)"
+
+# What a program would refuse at its start is refused by helm, by the value's name.
+refused "static without a table" 'policies.staticSets is empty' --set policies.whole=static
+refused "a set of another size" 'policies.staticSets.box.2 has the set \[0\]' --set-json 'policies.staticSets={"box":{"2":[[0]]}}'
+refused "a set under no number" "'/policies/staticSets/box'" --set-json 'policies.staticSets={"box":{"two":[[0,1]]}}'
+refused "scores too coarse" "'/scoreStep'" --set scoreStep=1000001
+refused "a typical pod that asks for nothing" "'/typicalPods/0'" --set-json 'typicalPods=[{"cpu":8}]'
+refused "a unit larger than any GPU" "'/unit'" --set unit=2000GiB
 refused "a value that does not exist" "additional properties 'replica' not allowed" --set replica=3
 refused "a policy that does not exist" "policies/shared" --set policies.shared=lucky
 refused "a unit that is none" "'/unit'" --set unit=GB

@@ -4,6 +4,8 @@
 CHART_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
 # shellcheck source=../../cluster/lib/api.sh
 source "$CHART_ROOT/tests/cluster/lib/api.sh"
+# shellcheck source=../readme.sh
+source "$CHART_ROOT/tests/chart/readme.sh"
 CHART=$CHART_ROOT/deploy/helm/tessera
 RELEASE_SPACE=tessera-system
 SCHEDULER_IMAGE=tessera.local/kube-scheduler
@@ -68,5 +70,5 @@ forbidden_calls() { in_space logs -l "$1" --all-containers --prefix --tail=-1 2>
 # ours_left: objects of the chart, of the kinds that it makes.
 ours_left() {
   kubectl get -A -l app.kubernetes.io/instance=tessera -o name \
-    deployments,daemonsets,services,configmaps,secrets,serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings,poddisruptionbudgets,validatingadmissionpolicies,validatingadmissionpolicybindings,mutatingadmissionpolicies,mutatingadmissionpolicybindings
+    deployments,daemonsets,services,configmaps,secrets,serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings,poddisruptionbudgets,resourcequotas,networkpolicies,validatingadmissionpolicies,validatingadmissionpolicybindings,mutatingadmissionpolicies,mutatingadmissionpolicybindings
 }

@@ -4,10 +4,31 @@
 set -euo pipefail
 # shellcheck source=lib.sh
 source "$(dirname "$0")/lib.sh"
-OLD_EXTENDER=system:serviceaccount:kube-system:gpushare-schd-extender
 OLD_PLUGIN=system:serviceaccount:kube-system:gpushare-device-plugin
 
-chart_cluster_start --nodes 1 --sim-nodes 1
+page() { eval "$(page_command migration.md "$1")"; }
+
+# kube-scheduler asks the old extender, as its own installation has it.
+config=$(mktemp)
+plain_scheduler() { printf 'apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n' >"$config"; }
+plain_scheduler
+cat >>"$config" <<'YAML'
+extenders:
+  - urlPrefix: http://127.0.0.1:32766/gpushare-scheduler
+    filterVerb: filter
+    bindVerb: bind
+    nodeCacheCapable: true
+    managedResources: [{name: aliyun.com/gpu-mem, ignoredByScheduler: false}]
+    ignorable: false
+YAML
+chart_cluster_start --nodes 1 --sim-nodes 1 --scheduler-config "$config"
+# Something that has the old extender's name and labels; it answers nobody.
+jq -cn --arg image "$BUSYBOX_IMAGE" '{app: "gpushare", component: "gpushare-schd-extender"} as $labels | {apiVersion: "v1", kind: "List", items: [
+  {apiVersion: "apps/v1", kind: "Deployment", metadata: {name: "gpushare-schd-extender", namespace: "kube-system"},
+   spec: {replicas: 1, selector: {matchLabels: $labels}, template: {metadata: {labels: $labels}, spec: {terminationGracePeriodSeconds: 0,
+     nodeSelector: {"kubernetes.io/hostname": "node-a"}, containers: [{name: "main", image: $image, command: ["sleep", "3600"]}]}}}},
+  {apiVersion: "v1", kind: "Service", metadata: {name: "gpushare-schd-extender", namespace: "kube-system"},
+   spec: {type: "NodePort", selector: $labels, ports: [{port: 12345, nodePort: 32766}]}}]}' | kubectl create -f - >/dev/null
 # What a node with the old plugin looks like: two GPUs of 16 GiB, and no inventory.
 has='{"cpu":"32","memory":"128Gi","pods":"110","aliyun.com/gpu-mem":"32","aliyun.com/gpu-count":"2"}'
 jq -cn --argjson has "$has" '{apiVersion: "v1", kind: "Node",
@@ -24,8 +45,29 @@ old_pod before 10 0
 kube_scheduler_pod
 wait_for 20 "a pod of the old system runs" pod_is before Running || true
 
-check "step 1: the part that decides, agents later" chart install --set agent.enabled=false --wait --timeout 90s \
-  --set-json "recordPolicy.alsoAllowed=[\"$OLD_EXTENDER\",\"$OLD_PLUGIN\"]"
+check "step 1: the old extender decides no more" page 'scale deployment/gpushare-schd-extender'
+check "and its pod is gone" page 'wait --for=delete pod -l app=gpushare'
+jq -cn --argjson pod "$(gpu_pod late '{"aliyun.com/gpu-mem": "6"}')" '{app: "late"} as $labels | {apiVersion: "apps/v1", kind: "Deployment", metadata: {name: "late"},
+  spec: {replicas: 1, selector: {matchLabels: $labels}, template: {metadata: {labels: $labels}, spec: $pod.spec}}}' | kubectl create -f - >/dev/null
+late() { kubectl get pods -l app=late -o "jsonpath={.items[*]$1}"; }
+late_was_tried() { [[ $(late .status.conditions[0].message) == *32766* ]]; }
+wait_for 20 "a GPU pod that comes now waits, because kube-scheduler reaches no extender" late_was_tried || true
+kubectl run plain --image="$BUSYBOX_IMAGE" --restart=Never -- sleep 3600 >/dev/null
+wait_for 20 "everything else goes on" pod_is plain Running || true
+
+check "step 2: the part that decides, agents later" chart install --set agent.enabled=false --wait --timeout 90s \
+  --set-json "recordPolicy.alsoAllowed=[\"$OLD_PLUGIN\"]"
+expect "who was waiting belongs to nobody yet" default-scheduler: "$(late .spec.schedulerName):$(late .spec.nodeName)"
+waiting=$(page 'kubectl get pods -A --field-selector')
+expect_match "and is in the page's list" "$(late .metadata.name)" "$waiting"
+kubectl delete pod "$(late .metadata.name)" >/dev/null
+late_runs() { [[ $(late .status.phase) == Running ]]; }
+wait_for 30 "its controller makes another one, which Tessera places" late_runs || true
+expect "then the list is empty" "" "$(page 'kubectl get pods -A --field-selector' 2>/dev/null)"
+check "the old extender goes for good" page 'delete deployment/gpushare-schd-extender'
+plain_scheduler
+cluster restart kube-scheduler
+kubectl delete deployment late --cascade=foreground --wait=true >/dev/null
 gpu_pod beside '{"aliyun.com/gpu-mem": "8"}' | kubectl create -f - >/dev/null
 wait_for 30 "a new pod is placed on the old node" pod_is beside Running || true
 legacy() { kubectl get pod "$1" -o json | jq -r --arg key "ALIYUN_COM_GPU_MEM_$2" '.metadata.annotations[$key]'; }
@@ -36,7 +78,7 @@ wait_for 20 "14 GiB are free, but no 9 on one GPU: the next one waits, with that
 shows() { KUBECONFIG=$(cluster kubeconfig) "$TESSERA" inspect gpushare | awk '$1 == "old-a" {print $3, $4}'; }
 expect "kubectl inspect counts both kinds" "10/16 8/16" "$(shows)"
 
-check "records closed, but not to the old components while they are needed" chart upgrade --reuse-values --set recordPolicy.action=deny --wait --timeout 90s
+check "records closed, but not to the old components while they are needed" chart upgrade --reset-then-reuse-values --set recordPolicy.action=deny --wait --timeout 90s
 assign() { kubectl annotate pod beside "ALIYUN_COM_GPU_MEM_ASSIGNED=${2:-true}" --overwrite --as="$1" ${3:+"$3"} 2>&1 || true; }
 kubectl create clusterrole old-plugin --verb=get,patch --resource=pods >/dev/null
 kubectl create clusterrolebinding old-plugin --clusterrole=old-plugin --user="$OLD_PLUGIN" --user=somebody >/dev/null
@@ -58,6 +100,7 @@ wait_for 30 "when the old pod ends, the waiting one gets its place" pod_is more 
 expect "on GPU 0" 0 "$(legacy more IDX)"
 
 # Step 4, as the page has it.
-check "clean up" chart upgrade --set agent.enabled=false --set recordPolicy.action=deny --wait --timeout 90s
+check "clean up" chart upgrade --reset-values --set agent.enabled=false --set recordPolicy.action=deny --wait --timeout 90s
 wait_for 10 "now the old plugin is somebody, too" refused_to "$OLD_PLUGIN" false || true
+rm -f "$config"
 finish

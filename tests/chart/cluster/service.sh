@@ -39,6 +39,20 @@ other_leads() { one_leads && [[ $(leader) != "$was" ]]; }
 wait_for 40 "when the leader dies, another one leads" other_leads || true
 gpu_pod again '{"aliyun.com/gpu": "1"}' | kubectl create -f - >/dev/null
 wait_for 60 "and pods are placed" pod_is again Running || true
+# The other way to attach, and back: kube-scheduler keeps the configuration that it has.
+to_scheduler() { [[ $(gpu_pod probe '{"aliyun.com/gpu-mem": "1"}' | kubectl create --dry-run=server -o 'jsonpath={.spec.schedulerName}' -f -) == "$1" ]]; }
+check "attached as a second scheduler" chart upgrade --reset-then-reuse-values --set attach=second-scheduler --set "scheduler.image.repository=$SCHEDULER_IMAGE" --wait --timeout 90s
+expect "with the certificates kept for the way back" "$certificates" "$(secret tessera-extender-tls)"
+wait_for 20 "GPU pods go there" to_scheduler tessera-scheduler || true
+gpu_pod second '{"aliyun.com/gpu-mem": "3"}' | kubectl create -f - >/dev/null
+wait_for 40 "and are placed" pod_is second Running || true
+check "attached as before" chart upgrade --reset-then-reuse-values --set attach=cluster-scheduler --wait --timeout 90s
+expect "with the same certificates" "$certificates" "$(secret tessera-extender-tls)"
+expect "and the same configuration for kube-scheduler" "$printed" "$(secret tessera-kube-scheduler)"
+wait_for 20 "GPU pods stay with the cluster's kube-scheduler" to_scheduler default-scheduler || true
+wait_for 20 "one replica leads once more" one_leads || true
+gpu_pod back '{"aliyun.com/gpu-mem": "3"}' | kubectl create -f - >/dev/null
+wait_for 60 "which places them without a change" pod_is back Running || true
 expect "the extenders were never refused anything" "" "$(forbidden_calls app.kubernetes.io/component=extender)"
 check "helm uninstall" helm uninstall tessera -n "$RELEASE_SPACE" --wait --timeout 60s
 expect "leaves nothing of the chart" "" "$(ours_left)"

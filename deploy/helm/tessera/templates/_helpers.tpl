@@ -76,7 +76,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 
 {{/* What kube-scheduler is told; the same as `tessera-extender --print-scheduler-config` (tests/chart compares them). */}}
 {{- define "tessera.extenderStanza" -}}
-filterVerb: filter
+filterVerb: filter/best
 prioritizeVerb: prioritize
 weight: 1
 preemptVerb: preempt
