@@ -64,10 +64,6 @@ function(tessera_test name)
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_LINKS} GTest::gmock GTest::gtest_main tessera_flags)
   target_compile_definitions(${name} PRIVATE ${TESSERA_TEST_PATHS})
-  if(TESSERA_SANITIZE MATCHES "address|thread")
-    # Half the time to compile; what is tested is compiled as ever. Not -O0: simdjson's classes look different there.
-    target_compile_options(${name} PRIVATE -Og $<$<STREQUAL:${TESSERA_SANITIZE},address>:-fno-sanitize=undefined>)
-  endif()
   gtest_discover_tests(${name}
     TEST_PREFIX "${TESSERA_TEST_PREFIX}"
     WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}"

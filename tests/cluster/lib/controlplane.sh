@@ -21,7 +21,7 @@ run_kube_apiserver() {
     --authorization-mode=Node,RBAC --allow-privileged=true --cert-dir="$S/tmp" \
     --kubelet-certificate-authority="$pki/ca.crt" --kubelet-preferred-address-types=InternalIP \
     --kubelet-client-certificate="$pki/apiserver-kubelet-client.crt" \
-    --kubelet-client-key="$pki/apiserver-kubelet-client.key"
+    --kubelet-client-key="$pki/apiserver-kubelet-client.key" ${ADMISSION_CONFIG:+--admission-control-config-file="$ADMISSION_CONFIG"}
 }
 
 run_kube_controller_manager() {

@@ -5,7 +5,7 @@
 BUSYBOX_IMAGE=tessera.local/busybox:1
 PAUSE_IMAGE=tessera.local/pause:1
 
-# make_image NAME ROOT OUT [ENTRYPOINT...]: an image archive (as `docker save` writes) whose only layer is the
+# make_image NAME[,NAME...] ROOT OUT [ENTRYPOINT...]: an image archive (as `docker save` writes) whose only layer is the
 # folder ROOT. The same input gives the same bytes.
 make_image() {
   local name=$1 root=$2 out=$3 work layer
@@ -17,8 +17,8 @@ make_image() {
     architecture: $arch, os: "linux", created: "1970-01-01T00:00:00Z",
     config: {Entrypoint: (if $ARGS.positional == [] then null else $ARGS.positional end),
              Env: ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"], WorkingDir: "/"},
-    rootfs: {type: "layers", diff_ids: [$layer]}, history: []}' --args "$@" >"$work/config.json"
-  jq -n --arg name "$name" '[{Config: "config.json", RepoTags: [$name], Layers: ["layer.tar"]}]' >"$work/manifest.json"
+    rootfs: {type: "layers", diff_ids: [$layer]}, history: []}' --args -- "$@" >"$work/config.json"
+  jq -n --arg name "$name" '[{Config: "config.json", RepoTags: ($name | split(",")), Layers: ["layer.tar"]}]' >"$work/manifest.json"
   tar -C "$work" --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -cf "$work/image.tar" \
     config.json layer.tar manifest.json
   mv "$work/image.tar" "$out"
@@ -32,7 +32,7 @@ image_architecture() {
   esac
 }
 
-# base_images: prints the archives of busybox and pause, made at first use and kept in the cache.
+# base_images: prints the archives of busybox and pause, one a line, made at first use and kept in the cache.
 base_images() {
   local hash out work program
   hash=$({
@@ -53,11 +53,12 @@ base_images() {
     chmod 1777 "$work/busybox/tmp"
     echo 'root:x:0:0:root:/root:/bin/sh' >"$work/busybox/etc/passwd"
     echo 'root:x:0:' >"$work/busybox/etc/group"
-    make_image "$BUSYBOX_IMAGE" "$work/busybox" "$work/out/busybox.tar"
+    # Under the name that manifests for people use, too: deploy/examples run unchanged, without a registry.
+    make_image "$BUSYBOX_IMAGE,busybox:1" "$work/busybox" "$work/out/busybox.tar"
     mv -T "$work/out" "$out" 2>/dev/null || [[ -d $out ]] # somebody else may have been faster
     rm -rf "$work"
   fi
-  say "$out/pause.tar" "$out/busybox.tar"
+  printf '%s\n' "$out/pause.tar" "$out/busybox.tar"
 }
 
 # import_images NODE FILE...: into the node's containerd. The path is opened outside, because the node may have

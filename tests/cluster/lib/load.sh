@@ -39,7 +39,7 @@ load_cluster_settings() {
 # cluster_settings: the counterpart, as `up` writes them down.
 cluster_settings() {
   local name
-  for name in CLUSTER K8S NODES SIM_NODES SIM_MACHINE SCHEDULER_CONFIG CNI_BIN; do
+  for name in CLUSTER K8S NODES SIM_NODES SIM_MACHINE SCHEDULER_CONFIG KUBELET_CONFIG ADMISSION_CONFIG CNI_BIN; do
     printf '%s=%q\n' "$name" "${!name}"
   done
 }

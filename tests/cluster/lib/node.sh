@@ -143,6 +143,7 @@ run_kubelet() {
   dir=$(node_dir "$1")
   cgroup_make_root "$1"
   node_kubelet_config "$1" >"$dir/kubelet.yaml"
+  [[ -z $KUBELET_CONFIG ]] || cat "$KUBELET_CONFIG" >>"$dir/kubelet.yaml"
   in_node "$1" kubelet --config="$dir/kubelet.yaml" --kubeconfig="$S/kube/kubelet-$1" \
     --hostname-override="$1" --node-ip="$(node_ip "$1")" --cert-dir="$dir/kubelet-certs"
 }

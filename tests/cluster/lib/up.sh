@@ -4,25 +4,31 @@
 
 up_usage() {
   cat <<EOF
-usage: cluster up [--name NAME] [--nodes 0|1|2] [--sim-nodes N [--sim-machine M]] [--scheduler-config FILE] [--k8s 1.36|1.33]
+usage: cluster up [--name NAME] [--nodes 0|1|2] [--sim-nodes N [--sim-machine M]] [--scheduler-config FILE] [--kubelet-config FILE]
+                  [--admission-config FILE] [--k8s 1.36|1.33]
 
   --nodes N             real nodes, node-a and node-b (default 1)
   --sim-nodes N         simulated nodes, sim-0001 and up (default 0)
   --sim-machine M       what they are: a machine with GPUs that "tessera inventory" knows, for example dgx1v (default: none)
   --scheduler-config F  a KubeSchedulerConfiguration; clientConnection.kubeconfig is filled in where it is missing
+  --kubelet-config F    settings of a KubeletConfiguration that real nodes have beside the usual ones, for example
+                        topologyManagerPolicy; read again when a kubelet is restarted
+  --admission-config F  an AdmissionConfiguration for the API server, for example limits that a cloud sets
   --k8s V               Kubernetes version (default $K8S_DEFAULT); another one is built at first use, in about 8 minutes
 EOF
 }
 
 cluster_up() {
   local begin=0
-  NODES=1 SIM_NODES=0 SIM_MACHINE='' SCHEDULER_CONFIG='' K8S=$K8S_DEFAULT
+  NODES=1 SIM_NODES=0 SIM_MACHINE='' SCHEDULER_CONFIG='' KUBELET_CONFIG='' ADMISSION_CONFIG='' K8S=$K8S_DEFAULT
   while (($#)); do
     case $1 in
       --nodes) NODES=${2:-} && shift 2 ;;
       --sim-nodes) SIM_NODES=${2:-} && shift 2 ;;
       --sim-machine) SIM_MACHINE=${2:-} && shift 2 ;;
       --scheduler-config) SCHEDULER_CONFIG=${2:-} && shift 2 ;;
+      --kubelet-config) KUBELET_CONFIG=${2:-} && shift 2 ;;
+      --admission-config) ADMISSION_CONFIG=${2:-} && shift 2 ;;
       --k8s) K8S=${2:-} && shift 2 ;;
       -h | --help) up_usage && return ;;
       *) die "up: unknown argument \"$1\"; see \"cluster up --help\"" ;;
@@ -36,6 +42,14 @@ cluster_up() {
   if [[ -n $SCHEDULER_CONFIG ]]; then
     [[ -r $SCHEDULER_CONFIG ]] || die "--scheduler-config $SCHEDULER_CONFIG: no such file"
     SCHEDULER_CONFIG=$(realpath "$SCHEDULER_CONFIG")
+  fi
+  if [[ -n $KUBELET_CONFIG ]]; then
+    [[ -r $KUBELET_CONFIG ]] || die "--kubelet-config $KUBELET_CONFIG: no such file"
+    KUBELET_CONFIG=$(realpath "$KUBELET_CONFIG")
+  fi
+  if [[ -n $ADMISSION_CONFIG ]]; then
+    [[ -r $ADMISSION_CONFIG ]] || die "--admission-config $ADMISSION_CONFIG: no such file"
+    ADMISSION_CONFIG=$(realpath "$ADMISSION_CONFIG")
   fi
   up_prepare
   begin=$(now_ms)
@@ -66,13 +80,17 @@ up_prepare() {
   exec 8>"$STATE_ROOT/.$CLUSTER.lock"
   flock -n 8 || die "another command is changing cluster \"$CLUSTER\" just now"
   if driver_pid >/dev/null; then
-    up_again
-    exit 0
+    if [[ -e $S/complete ]]; then
+      up_again
+      exit 0
+    fi
+    # Nobody else makes it: that one would have the lock.
+    say "cluster \"$CLUSTER\" was left half made; making it anew"
   fi
   if [[ ! -d $S && -n $(cgroup_pids "$CLUSTER") ]]; then
     die "a cluster \"$CLUSTER\" runs with another TESSERA_STATE than $STATE_ROOT; choose another --name"
   fi
-  remove_cluster # what a crash may have left
+  remove_cluster # what a crash or Ctrl-C may have left
   local -a programs
   learn_tools
   mapfile -t programs < <(needed_programs | tr ' ' '\n')
@@ -89,14 +107,14 @@ up_again() {
     die "cluster \"$CLUSTER\" is already up with other settings; \"cluster down --name $CLUSTER\" ends it, --name OTHER makes one beside it"
   fi
   DRIVER=$(driver_pid)
-  if [[ ! -e $S/complete ]] || ! report_dead >&2; then
+  if ! report_dead >&2; then
     die "cluster \"$CLUSTER\" is up but not whole; \"cluster down --name $CLUSTER\" ends it, \"cluster restart PART\" may mend it"
   fi
   say "cluster \"$CLUSTER\" is already up"
 }
 
 up_failed() {
-  warn "cluster \"$CLUSTER\" did not come up; logs are in $S until \"cluster down --name $CLUSTER\""
+  warn "cluster \"$CLUSTER\" did not come up; logs are in $S until the next \"up\" or \"cluster down --name $CLUSTER\""
 }
 
 up_state_directory() {
@@ -143,16 +161,16 @@ up_control_plane() {
 api_ready() { probe kube-apiserver; }
 
 up_nodes() {
-  local node file
+  local node
+  local -a images
   for node in $(all_nodes); do
     start_part "kubelet-$node"
     start_part "kube-proxy-$node"
   done
   for node in $(all_nodes); do
     wait_until 20 "containerd of $node" probe "containerd-$node"
-    for file in $(base_images); do
-      import_images "$node" "$file"
-    done
+    mapfile -t images < <(base_images)
+    import_images "$node" "${images[@]}"
   done
   admin_kubectl create --validate=false -f - >/dev/null <<<"$(dns_service)"
   if ((SIM_NODES > 0)); then

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # `down` leaves the machine as it was: after a normal life, after kill -9 of the driver or of its parent, after kill -9
-# of `up` half-way, and with a state directory that a reboot made stale.
+# of `up` half-way (with another `up` after it, too), and with a state directory that a reboot made stale.
 set -euo pipefail
 # shellcheck source=../lib/api.sh
 source "$(dirname "$0")/../lib/api.sh"
@@ -129,6 +129,14 @@ kill_up_half_way
 kill -KILL "$(<"$S/driver/launcher")"
 cluster down >/dev/null
 expect_nothing "after kill -9 of up half-way, then of the driver's parent, and down" "$work/processes"
+
+# As Ctrl-C leaves it: the driver lives and waits for more. (`make demo` goes on after that.)
+kill_up_half_way
+mv "$work/processes" "$work/half"
+check "up makes a whole cluster of what up left half-way" start --nodes 1
+expect "and nothing of the half is left" "" "$(survivors "$work/half")"
+cluster down >/dev/null
+expect_nothing "after that and down" "$work/processes"
 
 # After a reboot the pids in the state directory belong to others, for example to this test.
 mkdir -p "$S/driver"

@@ -53,6 +53,9 @@ make_image a/b:1 "$work/root" "$work/two.tar" /file x
 check "the same folder gives the same image" cmp "$work/one.tar" "$work/two.tar"
 expect "it starts what was asked for" '["/file","x"]' "$(tar -xOf "$work/one.tar" config.json | jq -c .config.Entrypoint)"
 
+make_image a/b:1 "$work/root" "$work/shell.tar" /bin/sh -c 'exit 3' --
+expect "with arguments that look like jq's own" '["/bin/sh","-c","exit 3","--"]' "$(tar -xOf "$work/shell.tar" config.json | jq -c .config.Entrypoint)"
+
 other=$(GO_TOOLCHAIN=go1.0.0 tool_home etcd)
 if [[ $other != "$(tool_home etcd)" ]]; then pass "another compiler is another build"; else fail "another compiler is another build"; fi
 expect "Kubernetes versions are chosen" "v1.33.13 v1.36.4" "$(K8S=1.33 tool_version kubelet) $(K8S=1.36 tool_version kubelet)"
