@@ -8,6 +8,7 @@
 #include <atomic>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "agent/directory_watch.h"
 #include "agent/measured_kind.h"
@@ -66,8 +67,9 @@ class DevicePlugin::Core {
   Core(DevicePluginOptions options, DeviceKind& kind)
       : options_(std::move(options)),
         measured_(kind, on_call(options_)),
+        kubelet_socket_(options_.directory + "/" + kKubeletSocket),
         watch_(options_.directory),
-        registrar_(options_.directory + "/" + kKubeletSocket),
+        registrar_(kubelet_socket_),
         thread_([this] { run(); }) {}
 
   ~Core() {
@@ -104,8 +106,15 @@ class DevicePlugin::Core {
  private:
   void run() {
     auto pause = options_.first_retry;
+    std::uint64_t tried = 0;  // which kubelet.sock
     while (!stopping_) {
-      const Status done = round();
+      const std::uint64_t kubelet = identity_of(kubelet_socket_);
+      // Nobody has failed at a new kubelet yet. Its socket is there a moment before it listens, so the first
+      // try may well be refused; a pause that grew while there was none would cost it all pods of its start.
+      if (kubelet != std::exchange(tried, kubelet)) {
+        pause = options_.first_retry;
+      }
+      const Status done = round(kubelet);
       {
         const std::lock_guard lock(mutex_);
         status_.problem = done ? "" : done.error().text();
@@ -113,11 +122,10 @@ class DevicePlugin::Core {
       if (stopping_) {
         return;
       }
-      if (done) {
+      if (done || kubelet == 0) {
         pause = options_.first_retry;
-        watch_.wait(options_.look_every);
+        watch_.wait(options_.look_every);  // a new kubelet.sock ends this wait
       } else {
-        // A new kubelet.sock ends this wait too.
         watch_.wait(pause);
         pause = std::min(pause * 2, options_.last_retry);
       }
@@ -125,12 +133,11 @@ class DevicePlugin::Core {
   }
 
   // Brings us one step nearer to being registered; nothing to do when we are.
-  Status round() {
-    const std::string kubelet = options_.directory + "/" + kKubeletSocket;
-    const std::uint64_t identity = identity_of(kubelet);
+  Status round(std::uint64_t identity) {
     if (identity == 0) {
       registered_with_ = 0;
-      return fail(ErrorCode::kUnavailable, fmt::format("kubelet is not there: no socket {}", kubelet));
+      return fail(ErrorCode::kUnavailable,
+                  fmt::format("kubelet is not there: no socket {}", kubelet_socket_));
     }
     TRY(serve());
     const auto now = Clock::real().now();
@@ -202,6 +209,7 @@ class DevicePlugin::Core {
 
   const DevicePluginOptions options_;
   MeasuredKind measured_;
+  const std::string kubelet_socket_;
   DirectoryWatch watch_;
   Registrar registrar_;
 

@@ -61,12 +61,18 @@ void FakeKubelet::refuse(int times, std::string why) {
   refusal_ = std::move(why);
 }
 
+int FakeKubelet::refused() {
+  const std::lock_guard lock(mutex_);
+  return refused_;
+}
+
 grpc::Status FakeKubelet::Register(grpc::ServerContext* /*context*/, const v1beta1::RegisterRequest* request,
                                    v1beta1::Empty* /*response*/) {
   {
     const std::lock_guard lock(mutex_);
     if (refusals_ > 0) {
       --refusals_;
+      ++refused_;
       return {grpc::StatusCode::UNKNOWN, refusal_};
     }
     if (std::exchange(remove_socket_, false)) {

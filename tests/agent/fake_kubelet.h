@@ -26,6 +26,7 @@ class FakeKubelet final : public v1beta1::Registration::Service {
 
   // The next registrations are refused with this text.
   void refuse(int times, std::string why);
+  int refused();
 
   // The next plugin that registers finds its socket gone: kubelet's start removed it just then.
   void remove_socket_at_next_registration();
@@ -73,6 +74,7 @@ class FakeKubelet final : public v1beta1::Registration::Service {
   int registrations_ = 0;
   int watching_ = 0;
   int refusals_ = 0;
+  int refused_ = 0;
   std::string refusal_;
 };
 

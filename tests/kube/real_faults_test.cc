@@ -68,14 +68,14 @@ TEST_F(Faults, ADelayIsWaitedForUpToTheDeadline) {
   proxy_->inject({.kind = FaultKind::kDelay, .delay = 300ms});
   EXPECT_TRUE(send(get_request("/version"), hits));
   EXPECT_EQ(hits, 1U);
-  proxy_->inject({.kind = FaultKind::kDelay, .times = -1, .delay = 5s});
+  proxy_->inject({.kind = FaultKind::kDelay, .times = -1, .delay = 20s});
   Request hasty = get_request("/version");
   hasty.deadline = 400ms;
   const auto began = std::chrono::steady_clock::now();
   const auto reply = send(std::move(hasty), hits);
   ASSERT_FALSE(reply);
   EXPECT_EQ(reply.error().code(), ErrorCode::kTimeout) << reply.error().text();
-  EXPECT_LT(std::chrono::steady_clock::now() - began, 3s);
+  EXPECT_LT(std::chrono::steady_clock::now() - began, 15s);
 }
 
 TEST_F(Faults, ABindThatMayHaveBeenDoneIsNotRepeatedAndSaidToBeUnknown) {
