@@ -49,19 +49,27 @@ function(tessera_program name)
 endfunction()
 
 # One test program a folder: tests/alloc -> alloc_test. Its tests carry the label `unit` and may read
-# ../shared/data where it exists (TESSERA_SHARED_DATA).
+# ../shared/data where it exists (TESSERA_SHARED_DATA). MUCH_WORK: takes minutes without optimisation or under a
+# sanitizer, so it is part of the release build, and of dev.
 function(tessera_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LINKS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "MUCH_WORK" "TIMEOUT" "SOURCES;LINKS;LABELS" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
   endif()
   if(NOT ARG_LABELS)
     set(ARG_LABELS unit)
   endif()
-  if(NOT TESSERA_TESTS MATCHES "all|unit")
+  set(builds all unit)
+  if(ARG_MUCH_WORK)
+    set(builds all binaries)
+  endif()
+  if(NOT TESSERA_TESTS IN_LIST builds)
     return()
   endif()
   add_executable(${name} ${ARG_SOURCES})
+  if(TESSERA_TESTS STREQUAL "binaries")  # not among the programs that ship
+    set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+  endif()
   target_link_libraries(${name} PRIVATE ${ARG_LINKS} GTest::gmock GTest::gtest_main tessera_flags)
   target_compile_definitions(${name} PRIVATE ${TESSERA_TEST_PATHS})
   gtest_discover_tests(${name}
@@ -102,6 +110,12 @@ function(tessera_fuzzer name)
     set_tests_properties("${TESSERA_TEST_PREFIX}fuzz_corpus.${name}" PROPERTIES LABELS unit TIMEOUT 300)
   endif()
 endfunction()
+
+# Where tests of programs belong: the release build tries what ships, and dev tries its own.
+set(TESSERA_TESTS_PROGRAMS FALSE)
+if(TESSERA_TESTS MATCHES "all|binaries")
+  set(TESSERA_TESTS_PROGRAMS TRUE)
+endif()
 
 # A test on a real cluster: cluster.<name>. Two clusters at a time are what two cores bear, so each test has one of
 # two lanes; with ALONE it has both, for tests that look at the whole machine.

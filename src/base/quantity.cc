@@ -131,7 +131,33 @@ Quantity Quantity::units(std::int64_t whole, Notation notation) {
   return {Nanos{whole} * kNanosPerUnit, notation};
 }
 
+// Nearly all amounts there are: a few digits, and one of the units that people use. Without a division of
+// 128 bits, which would cost more than all else that is read of a pod's requests.
+std::optional<Quantity> Quantity::parse_plain(std::string_view text) {
+  constexpr std::size_t kFewDigits = 15;
+  constexpr std::array<Suffix, 5> kPlainSuffixes{{{"", kNanosPerUnit},
+                                                  {"Gi", (Wide{1} << 30U) * kNanosPerUnit},
+                                                  {"Mi", (Wide{1} << 20U) * kNanosPerUnit},
+                                                  {"Ki", (Wide{1} << 10U) * kNanosPerUnit},
+                                                  {"m", kNanosPerUnit / 1'000}}};
+  std::int64_t digits = 0;
+  std::size_t at = 0;
+  for (; at < text.size() && at < kFewDigits && is_digit(text[at]); ++at) {
+    digits = digits * 10 + (text[at] - '0');
+  }
+  for (const Suffix& suffix : kPlainSuffixes) {
+    if (at > 0 && text.substr(at) == suffix.name && Wide{digits} * suffix.nanos <= kMaxNanos) {
+      return Quantity(Wide{digits} * suffix.nanos,
+                      suffix.name.size() == 2 ? Notation::kBinary : Notation::kDecimal);
+    }
+  }
+  return std::nullopt;
+}
+
 Result<Quantity> Quantity::parse(std::string_view text) {
+  if (const auto plain = parse_plain(text)) {
+    return *plain;
+  }
   std::string_view rest = text;
   bool negative = false;
   if (!rest.empty() && (rest.front() == '-' || rest.front() == '+')) {
@@ -203,13 +229,20 @@ Result<std::int64_t> Quantity::whole() const {
 }
 
 std::int64_t Quantity::rounded_up() const {
+  if (const auto small = static_cast<std::int64_t>(nanos_); small == nanos_) {
+    constexpr auto kUnit = static_cast<std::int64_t>(kNanosPerUnit);
+    return small / kUnit + (small % kUnit > 0 ? 1 : 0);
+  }
   const Nanos whole = nanos_ / kNanosPerUnit;
   const Nanos left = nanos_ % kNanosPerUnit;
   return static_cast<std::int64_t>(left > 0 ? whole + 1 : whole);
 }
 
 Result<std::int64_t> Quantity::milli() const {
-  constexpr Nanos kNanosPerMilli = 1'000'000;
+  constexpr std::int64_t kNanosPerMilli = 1'000'000;
+  if (const auto small = static_cast<std::int64_t>(nanos_); small == nanos_) {
+    return small / kNanosPerMilli + (small % kNanosPerMilli > 0 ? 1 : 0);
+  }
   Nanos thousandths = nanos_ / kNanosPerMilli;
   if (nanos_ % kNanosPerMilli > 0) {
     ++thousandths;

@@ -9,6 +9,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -57,6 +58,7 @@ class Quantity {
 
   Quantity(Nanos nanos, Notation notation) : nanos_(nanos), notation_(notation) {}
   static Result<Quantity> checked(Nanos nanos, Notation notation);
+  static std::optional<Quantity> parse_plain(std::string_view text);
 
   Nanos nanos_ = 0;
   Notation notation_ = Notation::kDecimal;

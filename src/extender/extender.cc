@@ -30,6 +30,8 @@ namespace {
 
 constexpr std::chrono::seconds kRound{5};
 constexpr std::chrono::seconds kDrain{6};
+constexpr std::uint64_t kOtherBodies = 32U << 20U;
+constexpr std::uint64_t kHealthBody = 64U << 10U;
 // A watch that has failed for so long makes the books too old to answer from.
 constexpr std::chrono::minutes kDeaf{5};
 // Rounds after which the leader's label is written again, in case somebody took it off: every minute.
@@ -155,6 +157,8 @@ http::ServerOptions Extender::Parts::server_options(const std::string& address, 
   options.address = address;
   options.port = port;
   options.max_body_bytes = config.max_body_bytes;
+  // kube-scheduler sends one large body at a time.
+  options.max_bodies_bytes = config.max_body_bytes + kOtherBodies;
   options.max_connections = config.max_connections;
   options.on_access = [this](const http::Access& access) { metrics.answered(access); };
   return options;
@@ -176,11 +180,12 @@ Status Extender::Parts::serve() {
         service.handle(request, std::move(reply));
       })));
   if (config.health_port != 0) {
+    http::ServerOptions health = server_options(config.health_address, config.health_port);
+    health.max_body_bytes = kHealthBody;  // open to everybody, and nobody has to send anything
     health_server.emplace(
-        TRY(http::Server::create(loop, server_options(config.health_address, config.health_port),
-                                 [this](http::Request& request, http::Reply reply) {
-                                   service.handle_health(request, std::move(reply));
-                                 })));
+        TRY(http::Server::create(loop, std::move(health), [this](http::Request& request, http::Reply reply) {
+          service.handle_health(request, std::move(reply));
+        })));
   }
   return {};
 }

@@ -294,7 +294,7 @@ Task<Status> Client::Core::exchange(Call::State& call, ClientConnection& connect
     co_return fail(std::move(head).error());
   }
   call.sent = call.answered = call.cut_off = false;
-  call.abort = [&connection] { connection.stream.close(); };
+  call.abort = [&connection] { connection.stream.abort(); };
   call.allow(call.timeouts.first_byte, "sending the request");
   if (std::chrono::steady_clock::now() >= call.whole_at) {
     // A process that was stopped until now must not write what was meant for a time that is over.

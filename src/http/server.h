@@ -62,6 +62,8 @@ struct ServerOptions {
   std::optional<ServerTls> tls = {};
   std::size_t max_head_bytes = 16U << 10U;
   std::uint64_t max_body_bytes = 16U << 20U;
+  // Of all bodies that are being read or answered: what peers together can make the process take.
+  std::uint64_t max_bodies_bytes = 64U << 20U;
   std::size_t max_connections = 1024;
   std::chrono::milliseconds head_timeout{10'000};  // from the first byte to the end of the head; also for TLS
   std::chrono::milliseconds body_timeout{30'000};

@@ -31,7 +31,19 @@ ServerConnection::ServerConnection(std::shared_ptr<Server::Core> core, Socket so
   }
 }
 
-ServerConnection::~ServerConnection() = default;
+ServerConnection::~ServerConnection() {
+  claim(0);
+}
+
+bool ServerConnection::claim(std::uint64_t bytes) {
+  const std::uint64_t others = core_->bodies_bytes - claimed_;
+  if (bytes > 0 && others + bytes > core_->options.max_bodies_bytes) {
+    return false;
+  }
+  core_->bodies_bytes = others + bytes;
+  claimed_ = bytes;
+  return true;
+}
 
 void ServerConnection::on_late() {
   late_ = true;
@@ -71,6 +83,7 @@ Task<void> ServerConnection::serve() {
     }
     const bool written = co_await write_answer();
     core_->give_body(std::move(body_));
+    claim(0);
     if (written && !keep_) {
       co_await linger();
     }
@@ -97,6 +110,7 @@ Task<bool> ServerConnection::greet() {
 
 Task<ServerConnection::Got> ServerConnection::read_request() {
   reader_.start();
+  late_ = false;
   in_.clear_and_trim(kHeadRead);
   direct_ = false;
   request_.route_.clear();
@@ -107,6 +121,7 @@ Task<ServerConnection::Got> ServerConnection::read_request() {
     const Io got = co_await read_more();
     if (idle_ && !got.error) {
       idle_ = false;
+      late_ = false;  // the idle limit was over in the same moment
       head_at_ = std::chrono::steady_clock::now();
       watchdog_.set(head_at_ + core_->options.head_timeout);
     }
@@ -123,10 +138,8 @@ Task<ServerConnection::Got> ServerConnection::read_request() {
 Task<Io> ServerConnection::read_more() {
   std::span<char> room;
   if (direct_) {
-    const std::uint64_t remaining = reader_.remaining();
-    const std::uint64_t step = std::max<std::uint64_t>(kBodyStep, body_.size());
-    room = body_.prepare(static_cast<std::size_t>(std::min(remaining, step)));
-    room = room.first(static_cast<std::size_t>(std::min<std::uint64_t>(remaining, room.size())));
+    room = body_.prepare(static_cast<std::size_t>(next_step()));
+    room = room.first(static_cast<std::size_t>(std::min<std::uint64_t>(reader_.remaining(), room.size())));
   } else {
     room = in_.prepare(kHeadRead);
   }
@@ -150,7 +163,10 @@ Task<ServerConnection::Got> ServerConnection::digest(Io got) {
   if (direct_) {
     const std::string_view all = body_.text();
     const auto used = reader_.feed({all.data() + all.size(), got.bytes}, *this);
-    co_return used ? Got::kRequest : fault(used.error().status, used.error().text);
+    co_return !used     ? fault(used.error().status, used.error().text)
+    : reader_.done()    ? Got::kRequest
+    : claim_next_step() ? Got::kRequest
+                        : too_much();
   }
   std::size_t offset = 0;
   while (offset < in_.size() && !reader_.done()) {
@@ -170,7 +186,21 @@ Task<ServerConnection::Got> ServerConnection::digest(Io got) {
   }
   in_.consume(offset);
   direct_ = in_.empty() && reader_.remaining() > 0;
-  co_return Got::kRequest;
+  co_return claim_next_step() ? Got::kRequest : too_much();
+}
+
+// How much more of the body is read at once.
+std::uint64_t ServerConnection::next_step() const {
+  return std::min(reader_.remaining(), std::max<std::uint64_t>(kBodyStep, body_.size()));
+}
+
+bool ServerConnection::claim_next_step() {
+  const std::uint64_t bytes = direct_ ? body_.size() + next_step() : body_.size();
+  return bytes <= claimed_ || claim(bytes);
+}
+
+ServerConnection::Got ServerConnection::too_much() {
+  return fault(503, "the bodies of all requests together are too large just now; try again later");
 }
 
 Task<ServerConnection::Got> ServerConnection::on_head() {

@@ -72,6 +72,11 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection>, 
   Task<Got> digest(Io got);
   Task<Got> on_head();
   Got fault(int status, std::string_view text);
+  // Makes the body's memory count for `bytes`; false when all bodies together would be too large.
+  bool claim(std::uint64_t bytes);
+  bool claim_next_step();
+  [[nodiscard]] std::uint64_t next_step() const;
+  Got too_much();
   Task<bool> hand_over();
   Task<bool> write_answer();
   Task<bool> write_pieces();
@@ -84,8 +89,9 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection>, 
   Stream stream_;
   Watchdog watchdog_;
   MessageReader reader_;
-  json::PaddedBuffer in_;    // bytes read and not yet consumed
-  json::PaddedBuffer body_;  // borrowed from the core while there is one
+  json::PaddedBuffer in_;      // bytes read and not yet consumed
+  json::PaddedBuffer body_;    // borrowed from the core while there is one
+  std::uint64_t claimed_ = 0;  // what body_ counts for in the core's sum
   Request request_;
   SteadyTime head_at_{};
   SteadyTime idle_since_{};
@@ -116,6 +122,7 @@ struct Server::Core : std::enable_shared_from_this<Server::Core> {
   std::uint16_t port = 0;
   std::set<std::shared_ptr<ServerConnection>> connections;
   std::vector<json::PaddedBuffer> spare_bodies;
+  std::uint64_t bodies_bytes = 0;  // claimed by connections
   bool draining = false;
   std::function<void()> drained;
   Watchdog drain_watchdog;

@@ -12,6 +12,8 @@
 #include <cerrno>
 #include <climits>
 
+#include "base/strings.h"
+
 namespace tessera::http {
 namespace {
 
@@ -54,6 +56,14 @@ void Stream::close() {
   }
 }
 
+void Stream::abort() {
+  if (!closed_) {
+    error_code ignored;
+    ignored = socket_.set_option(asio::socket_base::linger(true, 0), ignored);
+    close();
+  }
+}
+
 bool Stream::readable() const {
   if (tls_ != nullptr && SSL_has_pending(tls_.get()) == 1) {
     return true;
@@ -81,12 +91,20 @@ Task<Status> Stream::start_tls(std::shared_ptr<ssl_ctx_st> context, std::string 
     co_return fail(ErrorCode::kInternal, "OpenSSL gives no connection: " + openssl_reason());
   }
   // A certificate names hosts and addresses apart, and SNI knows host names only (RFC 6066).
+  bool named = false;
   if (is_address(peer)) {
-    X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(tls_.get()), peer.c_str());
+    named = X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(tls_.get()), peer.c_str()) == 1;
   } else {
-    SSL_set1_host(tls_.get(), peer.c_str());
+    named = SSL_set1_host(tls_.get(), peer.c_str()) == 1;
     SSL_set_hostflags(tls_.get(), X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
     SSL_set_tlsext_host_name(tls_.get(), peer.c_str());
+  }
+  if (verify && !named) {
+    // Without a name to compare with, any certificate of the authority would do.
+    co_return fail(ErrorCode::kInvalid,
+                   fmt::format("{} is no name that a certificate can be checked for; set a host "
+                               "name or a plain address",
+                               quoted(peer)));
   }
   SSL_set_verify(tls_.get(), verify ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, nullptr);
   const error_code error = co_await tls_handshake(SSL_connect);

@@ -46,6 +46,9 @@ class Stream {
 
   // Ends pending reads and writes with operation_aborted. Can be called again.
   void close();
+  // The same, and what the kernel has not delivered yet is thrown away: nothing of a request that was given
+  // up may reach the peer later.
+  void abort();
   [[nodiscard]] bool closed() const { return closed_; }
 
   // Whether bytes, or the end of the stream, wait to be read. Never blocks.

@@ -72,6 +72,9 @@ struct SpawnSetup {
     posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
     posix_spawn_file_actions_adddup2(&actions, err, STDERR_FILENO);
+    // Asio's sockets are not closed by exec: one that stays with a helper of the program keeps our port
+    // taken.
+    posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
     // Our threads block the signals that signalfd reads; the program must be able to be ended by them.
     sigset_t none;
     sigemptyset(&none);

@@ -28,10 +28,14 @@ Result<std::optional<http::Url>> proxy_of(const Cluster& cluster) {
   return http::proxy_for(server, http::ProxySettings::from_environment());
 }
 
-void warn_about_trust(const Cluster& cluster) {
+bool is_loopback(std::string_view host) {
+  return host == "localhost" || host == "::1" || host.starts_with("127.");
+}
+
+void warn_about_trust(const Cluster& cluster, const http::Url& server) {
   if (cluster.insecure_skip_tls_verify) {
     log::warn("the API server is not verified: insecure-skip-tls-verify is set",
-              {{"file", cluster.file}, {"cluster", cluster.name}, {"server", cluster.server}});
+              {{"file", cluster.file}, {"cluster", cluster.name}, {"server", server.origin()}});
   }
 }
 
@@ -125,7 +129,6 @@ Status Client::Core::connect_with(const Credential& credential) {
 }
 
 Result<Client> Client::create(http::EventLoop& loop, ClusterAccess access, ClientOptions options) {
-  warn_about_trust(access.cluster);
   auto core = std::make_shared<Core>(loop, std::move(access), std::move(options));
   // What can be wrong is better said now than with the first request; a plugin is run when it is needed.
   Credential credential;
@@ -133,6 +136,13 @@ Result<Client> Client::create(http::EventLoop& loop, ClusterAccess access, Clien
     credential = TRY(core->credentials.current());
   }
   TRY(core->connect_with(credential));
+  const http::Url server = TRY(http::parse_url(core->access.cluster.server));
+  warn_about_trust(core->access.cluster, server);
+  core->in_the_clear = !server.tls && !is_loopback(server.host);
+  if (core->in_the_clear) {
+    log::warn("the API server is spoken to without TLS, so no token or password is sent; use https://",
+              {{"server", server.origin()}});
+  }
   return Client(std::move(core));
 }
 

@@ -153,7 +153,7 @@ http::ClientRequest Client::Core::http_request(Call::State& state) const {
   if (!request.body.empty()) {
     http.headers.emplace_back("Content-Type", request.content_type);
   }
-  if (!state.credential.authorization.empty()) {
+  if (!state.credential.authorization.empty() && !in_the_clear) {
     http.headers.emplace_back("Authorization", state.credential.authorization);
   }
   add_impersonation(access.user.impersonate, http.headers);

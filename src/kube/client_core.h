@@ -77,6 +77,7 @@ struct Client::Core : std::enable_shared_from_this<Core> {
   const Random random;
   Credentials credentials;
   std::optional<http::Client> transport;
+  bool in_the_clear = false;  // anybody on the way could read a credential
   std::uint64_t certificate_generation = 0;
   std::uint64_t complained_generation = 0;  // of certificates that could not be used
   std::vector<StatePtr> waiting;

@@ -84,9 +84,10 @@ void LeaderElection::absent() {
   // Somebody deleted it: from now on anybody may make a new one and lead at once, so we do not.
   lose();
   knowledge_ = Knowledge::kAbsent;
-  // Who held it may not have noticed yet.
+  // Who held it may not have noticed yet, and may have renewed it until a moment ago: what we saw of it can
+  // be old.
   const bool of_another = seen_ && !observed_.holder.empty() && observed_.holder != options_.identity;
-  next_at_ = of_another ? std::max(clock_->now(), observed_at_ + observed_.duration) : clock_->now();
+  next_at_ = of_another ? clock_->now() + observed_.duration : clock_->now();
 }
 
 void LeaderElection::written(const std::string& resource_version) {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <bit>
-#include <cassert>
+#include <cstdlib>
 
 namespace tessera::topology {
 
@@ -39,7 +39,9 @@ std::vector<std::uint64_t> counts_of_sets(unsigned gpus, std::span<const std::ui
 
 std::vector<std::uint16_t> left_for_others(unsigned gpus, std::span<const std::uint8_t> ring_level,
                                            std::span<const Mbps> levels) {
-  assert(gpus <= 16);  // 15 sizes * 2^24 * 4^16 < 2^64
+  if (gpus > 16) {  // 15 sizes * 2^24 * 4^16 < 2^64
+    std::abort();
+  }
   std::vector<std::uint64_t> sums = counts_of_sets(gpus, ring_level, levels);
   for (std::uint64_t& sum : sums) {
     sum <<= kBitsPerGpu * gpus;

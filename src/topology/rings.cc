@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cassert>
+#include <cstdlib>
 
 namespace tessera::topology {
 
@@ -125,7 +125,9 @@ std::vector<Mbps> bandwidth_levels(std::span<const Mbps> mbps, unsigned gpus) {
 
 std::vector<std::uint8_t> best_ring_levels(std::span<const Mbps> mbps, unsigned gpus,
                                            std::span<const Mbps> levels) {
-  assert(gpus <= 16 && levels.size() <= 255);
+  if (gpus > 16 || levels.size() > 255) {
+    std::abort();
+  }
   const std::size_t sets = std::size_t{1} << gpus;
   std::vector<std::uint8_t> best(sets, 0);
   // ends[s]: where a path can end that starts at the lowest GPU of s and visits all of s, over links of at

@@ -1,6 +1,6 @@
 #include "topology/topology.h"
 
-#include <cassert>
+#include <cstdlib>
 #include <string_view>
 
 namespace tessera::topology {
@@ -44,7 +44,9 @@ std::uint64_t packed(const Link& link) {
 
 Topology::Topology(unsigned gpus)
     : size_(gpus), links_(gpus * (gpus - (gpus > 0 ? 1 : 0)) / 2), places_(gpus) {
-  assert(gpus <= kMaxGpus);
+  if (gpus > kMaxGpus) {
+    std::abort();
+  }
 }
 
 std::int32_t Topology::numa_node(unsigned gpu) const {

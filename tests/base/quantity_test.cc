@@ -28,6 +28,34 @@ TEST(Quantity, ReadsEveryNotationOfKubernetes) {
   }
 }
 
+// What most amounts look like is read on a short path; "+" takes the long one.
+TEST(Quantity, ReadsPlainAmountsAsItReadsAllOthers) {
+  for (const std::string suffix : {"", "m", "Ki", "Mi", "Gi", "k", "G", "Ti", "u"}) {
+    for (const std::string digits : {"0", "1", "7", "1000", "1024", "999999999999999", "1000000000000000",
+                                     "8589934591", "8589934592", "9007199254740991", "9223372036854775807"}) {
+      const auto plain = Quantity::parse(digits + suffix);
+      const auto other = Quantity::parse("+" + digits + suffix);
+      ASSERT_EQ(plain.has_value(), other.has_value()) << digits << suffix;
+      if (plain) {
+        EXPECT_EQ(*plain, *other) << digits << suffix;
+        EXPECT_EQ(plain->text(), other->text()) << digits << suffix;
+        EXPECT_EQ(plain->rounded_up(), other->rounded_up()) << digits << suffix;
+      }
+    }
+  }
+}
+
+TEST(Quantity, RoundsFractionsUpOnBothSidesOf64BitsOfNanos) {
+  for (const std::string whole : {"0", "5", "9223372036", "9223372037", "123456789012"}) {
+    const std::int64_t units = std::stoll(whole);
+    EXPECT_EQ(Quantity::parse(whole)->rounded_up(), units);
+    EXPECT_EQ(Quantity::parse(whole + ".0001")->rounded_up(), units + 1);
+    EXPECT_EQ(Quantity::parse("-" + whole + ".0001")->rounded_up(), -units);
+    EXPECT_EQ(Quantity::parse(whole + ".0001")->milli().value(), units * 1000 + 1);
+    EXPECT_EQ(Quantity::parse("-" + whole + ".0001")->milli().value(), -units * 1000);
+  }
+}
+
 TEST(Quantity, PrintsAsKubernetesDoes) {
   EXPECT_EQ(printed("1.5Gi"), "1536Mi");
   EXPECT_EQ(printed("1024Mi"), "1Gi");

@@ -244,6 +244,24 @@ TEST_F(ServerTest, DoesNotLetEachByteBuyMoreTimeForTheHead) {
   EXPECT_TRUE(answer.starts_with("HTTP/1.1 408 ") || answer.starts_with("HTTP/1.1 431 ")) << answer;
 }
 
+TEST_F(ServerTest, BoundsTheMemoryOfAllBodiesTogether) {
+  serve({.max_body_bytes = 4U << 20U, .max_bodies_bytes = 6U << 20U});
+  const std::string head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4194304\r\n\r\n";
+  const std::string body(4U << 20U, 'x');
+  RawConnection first = connect();
+  first.send(head + body.substr(1));  // all but a byte: it keeps its memory
+  RawConnection second = connect();
+  second.send(head);
+  while (second.send(body.substr(0, 64U << 10U))) {
+  }
+  EXPECT_THAT(second.read_all(), AllOf(StartsWith("HTTP/1.1 503 "), HasSubstr("too large just now")));
+  first.send("x");
+  EXPECT_THAT(read_answer(first), HasSubstr("200"));
+  RawConnection third = connect();
+  third.send(head + body);
+  EXPECT_THAT(read_answer(third), HasSubstr("200")) << "what the others had is free again";
+}
+
 TEST_F(ServerTest, TellsASlowBodyAndCloses) {
   serve({.body_timeout = 30ms});
   RawConnection peer = connect();
@@ -252,7 +270,7 @@ TEST_F(ServerTest, TellsASlowBodyAndCloses) {
 }
 
 TEST_F(ServerTest, ClosesAnIdleConnectionWithoutAWord) {
-  serve({.idle_timeout = 30ms});
+  serve({.idle_timeout = 500ms});
   RawConnection peer = connect();
   peer.send(kGet);
   read_answer(peer);

@@ -52,6 +52,23 @@ TEST_F(TlsTest, TrustsACertificateOfTheRightAuthorityForAHostName) {
   EXPECT_TRUE(response) << response.error().text();
 }
 
+// A cluster's authority that was signed by another one is all that a kubeconfig has of the two.
+TEST_F(TlsTest, TrustsWhatItIsGivenAlsoWhereThatWasSignedByAnother) {
+  const ServerTls tls = server_tls(for_loopback());
+  serve({.tls = tls});
+  const auto response = fetch({.ca_pem = tls.identity.certificate_pem});
+  EXPECT_TRUE(response) << response.error().text();
+  EXPECT_FALSE(fetch({.ca_pem = ca_.issue(for_loopback()).certificate}))
+      << "another one of the same authority";
+}
+
+TEST_F(TlsTest, RefusesANameThatNoCertificateCanBeCheckedFor) {
+  serve({.tls = server_tls(for_loopback())});
+  const auto response = fetch({.ca_pem = ca_.certificate(), .server_name = "fe80::1%eth0"});
+  ASSERT_FALSE(response);
+  EXPECT_THAT(response.error().text(), HasSubstr("fe80::1%eth0"));
+}
+
 TEST_F(TlsTest, ReadsTheAuthorityFromAFile) {
   const TemporaryDirectory directory;
   const std::string file = directory.path() + "/ca.crt";

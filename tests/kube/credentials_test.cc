@@ -2,7 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "../base/temporary_directory.h"
 #include "base/file.h"
@@ -225,6 +227,17 @@ TEST(RunProgram, DoesNotWaitForAGrandchildThatKeepsThePipeOpen) {
       run_program({.command = "sh", .args = {"-c", "sleep 3 & echo done"}, .env = {}, .timeout = 60s});
   ASSERT_TRUE(output) << output.error().text();
   EXPECT_EQ(output->out, "done\n");
+}
+
+// A helper that the program leaves behind would keep our listening socket, and the port with it.
+TEST(RunProgram, GivesTheProgramNoneOfOurFiles) {
+  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+  ASSERT_GT(socket, 2);
+  const auto output =
+      run_program({.command = "sh", .args = {"-c", "ls -l /proc/$$/fd"}, .env = {}, .timeout = 60s});
+  ::close(socket);
+  ASSERT_TRUE(output) << output.error().text();
+  EXPECT_THAT(output->out, Not(HasSubstr("socket:")));
 }
 
 TEST(RunProgram, RefusesEndlessOutput) {

@@ -210,10 +210,26 @@ TEST_F(LeaderElectionTest, DoesNotTakeADeletedLeaseBeforeItsHolderMustHaveNotice
   EXPECT_TRUE(a.leading()) << "it has not renewed since";
   settle(b);
   EXPECT_FALSE(b.leading());
-  clock_.advance(13s);
+  clock_.advance(15s);
   settle(b);
   EXPECT_TRUE(b.leading());
   EXPECT_FALSE(a.leading());
+}
+
+// What it last saw of the Lease is old, and its holder has renewed it since.
+TEST_F(LeaderElectionTest, OneThatWasStoppedForLongDoesNotTakeADeletedLeaseAtOnce) {
+  LeaderElection a = candidate("a");
+  LeaderElection b = candidate("b");
+  settle(a);
+  settle(b);
+  for (int i = 0; i < 20; ++i) {
+    clock_.advance(2s);
+    settle(a);
+  }
+  server_.lease.reset();
+  settle(b);
+  EXPECT_TRUE(a.leading()) << "it has just renewed";
+  EXPECT_FALSE(b.leading());
 }
 
 TEST_F(LeaderElectionTest, HandsOverWithoutAWait) {

@@ -236,7 +236,7 @@ TEST_F(ReflectorTest, EventsThatComeTwiceAreAppliedOnce) {
 }
 
 TEST_F(ReflectorTest, NoticesAConnectionThatDiedWithoutAWord) {
-  options_.idle = 50ms;
+  options_.idle = 1s;
   server_.set("a", "1");
   start();
   ASSERT_TRUE(settled());

@@ -175,7 +175,7 @@ TEST_F(FaultProxyTest, EndsAStreamInGoodOrder) {
 
 TEST_F(FaultProxyTest, StallsAWatchUntilItsReaderGivesUp) {
   proxy_->inject({.kind = FaultKind::kStall, .after_lines = 1});
-  const Watched watched = watch("&forever", 50ms);
+  const Watched watched = watch("&forever", 500ms);
   ASSERT_FALSE(watched.end);
   EXPECT_EQ(watched.end.error().code(), ErrorCode::kTimeout);
   EXPECT_EQ(watched.text, "{\"n\":1}\n");
