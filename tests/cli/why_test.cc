@@ -110,10 +110,10 @@ TEST(Why, SaysThatItsSchedulerDoesNotAskTessera) {
   EXPECT_FALSE(has(text.out, "If it still waits")) << text.out;
 }
 
-TEST(Why, SaysNothingAboutSchedulersThatWereSeenToAskTessera) {
+TEST(Why, SaysNothingAboutSchedulersThatWereSeenToAskTesseraBehindAService) {
   SavedCluster cluster;
   fill(cluster);
-  cluster.placer("tessera-scheduler-0");
+  cluster.placer("tessera-extender-0", {.component = "extender", .leads = true});
   cluster.pod("ml", "placed", "gpu-a",
               {.units = 1, .annotations = record(share_record({{"GPU-a-0", 1}})), .scheduler = "mine"});
   cluster.pod("ml", "next", "", {.units = 3, .phase = "Pending", .scheduler = "mine", .looked_at = true});
