@@ -119,6 +119,15 @@ TEST(CheckSchedulers, NameWhoeverPlacesPodsWithoutAsking) {
   EXPECT_THAT(found[1].text, HasSubstr("scheduler volcano (or who set nodeName) put pod ml/single on nodes"));
 }
 
+TEST(CheckSchedulers, LeavePodsAloneThatAskForZeroGpus) {
+  SavedCluster cluster;
+  gpu_node(cluster);
+  cluster.placer("tessera-scheduler-0");
+  cluster.pod("ml", "a", "gpu-a", {.scheduler = "default-scheduler", .zero_limits = true});
+  cluster.pod("ml", "b", "", {.phase = "Pending", .scheduler = "nobody", .zero_limits = true});
+  EXPECT_THAT(findings(cluster), IsEmpty());
+}
+
 TEST(CheckSchedulers, NoticeThatTheirOwnHasLostItsStanza) {
   SavedCluster cluster;
   gpu_node(cluster);

@@ -130,6 +130,7 @@ TEST(TopPod, ShowsWhatEveryPodHoldsAndWhichWait) {
   SavedCluster cluster;
   filled(cluster);
   cluster.pod("web", "nobody-knows", "gpu-a", {.units = 3});
+  cluster.pod("web", "asks-for-zero", "gpu-a", {.zero_limits = true});
   expect_golden("top-pod.txt", top({.pods = true, .cluster = {.all_namespaces = true}}, cluster).out);
   const Outcome ml = top({.pods = true, .cluster = {.namespace_name = "ml"}}, cluster);
   EXPECT_THAT(ml.out, HasSubstr("train"));

@@ -90,7 +90,9 @@ TEST(Why, KnowsPodsThatAskForNoGpusAndThoseThatAskForNonsense) {
   fill(cluster);
   cluster.pod("ml", "web", "", {.phase = "Pending"});
   cluster.pod("ml", "odd", "", {.units = -3, .phase = "Pending"});
+  cluster.pod("ml", "zero", "", {.phase = "Pending", .zero_limits = true});
   EXPECT_TRUE(has(why({.pod = "ml/web"}, cluster).out, "asks for no GPUs"));
+  EXPECT_TRUE(has(why({.pod = "ml/zero"}, cluster).out, "asks for no GPUs"));
   const Outcome odd = why({.pod = "ml/odd"}, cluster);
   EXPECT_EQ(odd.code, 0);
   EXPECT_TRUE(has(odd.out, "its request makes no sense")) << odd.out;
