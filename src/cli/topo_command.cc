@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "cli/checked_by.h"
 #include "cli/topo.h"
 #include "sim/machine.h"
 
@@ -29,7 +30,8 @@ void add_topo_command(CLI::App& app, Action& action) {
                             ->check(CLI::IsMember({"ring", "best_effort", "simple", "static"}))
                             ->needs(count)
                             ->capture_default_str();
-  command->add_option("--taken,-t", options->taken, "GPUs that are in use, like 0,3 or 4-7");
+  command->add_option("--taken,-t", options->taken, "GPUs that are in use, like 0,3 or 4-7")
+      ->check(checked_by(topology::parse_gpu_list));
   command->add_option("--static-table", options->static_table, "JSON table of good sets, for --policy static")
       ->needs(policy);
   command->add_option("--output,-o", options->output, "text, json or svg")

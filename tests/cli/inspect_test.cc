@@ -231,9 +231,12 @@ TEST(Inspect, ChoosesAndSortsNodes) {
   EXPECT_EQ(first_node({.kind = InspectKind::kGpus, .sort_by = "used"}), "gpu-a");
   EXPECT_EQ(first_node({.selector = "zone=west"}), "gpu-b");
   EXPECT_FALSE(has(inspect({.selector = "zone!=west"}, cluster).out, "gpu-b"));
-  const Outcome wrong = inspect({.selector = "zone in west"}, cluster);
-  EXPECT_EQ(wrong.code, 1);
-  EXPECT_TRUE(has(wrong.err, "--selector")) << wrong.err;
+}
+
+TEST(Inspect, EndsBeforeItReadsAnythingWhenTheSelectorMakesNoSense) {
+  const Outcome wrong = run_in_pipe("kubectl-inspect-gpushare", {"-l", "zone in west", "--file", "/nowhere"});
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_TRUE(has(wrong.err, "--selector: \"zone in west\"")) << wrong.err;
 }
 
 TEST(Inspect, CountsOnlyOneNamespaceWhenAsked) {

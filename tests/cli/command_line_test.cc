@@ -1,0 +1,34 @@
+// What is the same for all commands of `tessera`.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "program.h"
+
+namespace tessera::cli {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST(CommandLine, ThatMakesNoSenseEndsWithTwoBeforeAnythingIsRead) {
+  const std::vector<std::vector<std::string>> lines = {
+      {"check", "--unit", "lots", "--file", "/nowhere"},
+      {"why", "pod", "--unit", "3", "--file", "/nowhere"},
+      {"inspect", "--selector", "zone in west", "--file", "/nowhere"},
+      {"inspect", "gpu", "--selector", "zone in west", "--file", "/nowhere"},
+      {"top", "node", "--selector", "zone in west", "--file", "/nowhere"},
+      {"inventory", "--unit", "GB", "--machine", "/nowhere"},
+      {"inventory", "--name", "GPU_A", "--machine", "/nowhere"},
+      {"topo", "--taken", "0-", "--machine", "/nowhere"},
+  };
+  for (const std::vector<std::string>& line : lines) {
+    const Outcome outcome = run_in_pipe("tessera", line);
+    const std::string option = line[line[1].starts_with("--") ? 1 : 2];
+    EXPECT_EQ(outcome.code, 2) << line[0] << " " << option << ": " << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr(option + ": ")) << line[0];
+    EXPECT_THAT(outcome.err, Not(HasSubstr("/nowhere"))) << line[0];
+  }
+}
+
+}  // namespace
+}  // namespace tessera::cli
