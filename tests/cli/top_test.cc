@@ -159,6 +159,23 @@ TEST(TopoOfANode, ShowsItsLinksAndWhatIsFree) {
   expect_golden("topo-node.txt", out.str());
 }
 
+TEST(TopoOfANode, ChoosesByTheClustersPolicyUnlessToldOtherwise) {
+  const auto topo = [](const std::string& cluster_policy, const std::string& policy) {
+    SavedCluster cluster;
+    cluster.node("gpu-a", inventory_of("a", 4, 16384));
+    cluster.placer("s-0", {.annotations = {{"tessera.io/policy-whole", cluster_policy}}});
+    const TopoOptions options{
+        .node = "gpu-a", .cluster = {.file = cluster.write()}, .count = 2, .policy = policy};
+    const auto view = make_topo_view(options);
+    return view ? view->choice->policy : view.error().text();
+  };
+  EXPECT_EQ(topo("best_effort", ""), "best_effort");
+  EXPECT_EQ(topo("best_effort", "simple"), "simple");
+  EXPECT_EQ(topo("", ""), "ring");
+  EXPECT_THAT(topo("static", ""), HasSubstr("its table is known to the extender alone"));
+  EXPECT_EQ(topo("static", "ring"), "ring");
+}
+
 TEST(TopoOfANode, SaysWhatToDoWhereThereIsNoInventory) {
   SavedCluster cluster;
   cluster.old_node("old", {.units = 32, .gpus = 2});
