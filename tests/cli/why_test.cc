@@ -180,6 +180,24 @@ TEST(Why, LooksAtNodeSelectorsAndTaints) {
       << text.out;
 }
 
+TEST(Why, SaysThatNodesWithRoomAreClosedToThePod) {
+  SavedCluster cluster;
+  cluster.node("gpu-a", inventory_of("a", 1, 16384));
+  cluster.taint("reserved", "", "NoSchedule");
+  cluster.pod("ml", "x", "", {.units = 3, .phase = "Pending"});
+  const Outcome one = why({.pod = "ml/x"}, cluster);
+  EXPECT_TRUE(has(one.out,
+                  "x needs 3GiB on one GPU (binpack). Node gpu-a has room for it, but the pod does not "
+                  "tolerate the taint reserved:NoSchedule.\n"))
+      << one.out;
+  cluster.node("gpu-b", inventory_of("b", 1, 16384));
+  cluster.taint("down", "", "NoExecute");
+  cluster.node("gpu-c", inventory_of("c", 1, 2048));
+  const Outcome two = why({.pod = "ml/x"}, cluster);
+  EXPECT_TRUE(has(two.out, "2 nodes have room for it, but none is open to it: on gpu-a, the pod does not"))
+      << two.out;
+}
+
 TEST(Why, HintsOnlyAtWhatThePodMayUse) {
   SavedCluster cluster;
   cluster.node("gpu-a", inventory_of("a", 1, 32768));
