@@ -102,6 +102,11 @@ int run_top(const TopOptions& options, std::ostream& out, std::ostream& err, con
 void add_top_command(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("top", "Show how much of the GPUs is given out: top node, top pod");
   command->require_subcommand(1);
+  command->footer(
+      "Examples:\n"
+      "  tessera top node\n"
+      "  tessera top node -d gpu-a\n"
+      "  tessera top pod -A --sort-by used");
   for (const bool pods : {false, true}) {
     auto options = std::make_shared<TopOptions>();
     options->pods = pods;

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sstream>
+
 #include "program.h"
 
 namespace tessera::cli {
@@ -28,6 +30,27 @@ TEST(CommandLine, ThatMakesNoSenseEndsWithTwoBeforeAnythingIsRead) {
     EXPECT_THAT(outcome.err, HasSubstr(option + ": ")) << line[0];
     EXPECT_THAT(outcome.err, Not(HasSubstr("/nowhere"))) << line[0];
   }
+}
+
+// " why" of `tessera --help`'s list; then those below it.
+void expect_examples(const std::vector<std::string>& command) {
+  std::vector<std::string> words = command;
+  words.emplace_back("--help");
+  const std::string help = run_in_pipe("tessera", words).out;
+  EXPECT_THAT(help, HasSubstr("Examples:\n")) << testing::PrintToString(command);
+  const std::size_t list = help.find("Subcommands:\n");
+  std::istringstream lines(list == std::string::npos ? "" : help.substr(list));
+  std::string line;
+  for (std::getline(lines, line); std::getline(lines, line) && line.starts_with("  ");) {
+    if (line[2] != ' ') {
+      words.back() = line.substr(2, line.find_first_of(" ,", 2) - 2);
+      expect_examples(words);
+    }
+  }
+}
+
+TEST(CommandLine, EveryHelpHasExamples) {
+  expect_examples({});
 }
 
 }  // namespace
