@@ -73,13 +73,13 @@ Result<std::string> policy_of(const TopoOptions& options, const TopoView& view) 
 }
 
 Result<topology::SetChoice> choose(const TopoOptions& options, const std::string& policy,
-                                   const std::string& machine_type, const topology::SetTables& tables,
+                                   const TopoView& view, const topology::SetTables& tables,
                                    const topology::SetQuery& query) {
   if (policy == "static") {
     const std::string text = TRY(read_file(options.static_table, kMaxFileBytes));
     const json::value document = TRY(with_context(parse_json(text), options.static_table));
     const auto sets = TRY(topology::StaticSets::from_json(JsonReader(document, options.static_table)));
-    return sets.choose(tables, machine_type, query);
+    return sets.choose(tables, sets.listed(view.machine_type, view.instance_type), query);
   }
   const auto choose_by = policy == "ring"          ? topology::choose_ring
                          : policy == "best_effort" ? topology::choose_best_effort
@@ -139,7 +139,7 @@ Result<TopoView> make_topo_view(const TopoOptions& options) {
     const topology::SetTables tables(view.topology);
     const topology::SetQuery query{.free = view.topology.all() & ~view.taken, .count = options.count};
     const std::string policy = TRY(policy_of(options, view));
-    const topology::SetChoice set = TRY(choose(options, policy, view.machine_type, tables, query));
+    const topology::SetChoice set = TRY(choose(options, policy, view, tables, query));
     view.choice = TopoView::Choice{.policy = policy,
                                    .set = set,
                                    .pair_sum = tables.pair_sum(set.gpus),

@@ -32,8 +32,9 @@ struct TopoOptions {
 // What there is to show, however it is shown.
 struct TopoView {
   std::string title;
-  std::string machine_type;  // the key of static tables; empty for a file
-  std::string policy;        // of the cluster, for whole GPUs; empty where nobody told
+  std::string machine_type;   // the key of static tables; empty for a file
+  std::string instance_type;  // the other one, of a node
+  std::string policy;         // of the cluster, for whole GPUs; empty where nobody told
   topology::Topology topology;
   std::vector<std::string> notes;
   topology::GpuMask taken = 0;

@@ -67,6 +67,7 @@ Result<TopoView> describe_node(const ClusterOptions& options, const std::string&
   view.title = fmt::format("{}: {}{}driver {}", node, inventory.machine,
                            inventory.machine.empty() ? "" : ", ", inventory.driver);
   view.machine_type = inventory.machine;
+  view.instance_type = facts->spec.machine;
   if (cluster.settings.whole_policy) {
     view.policy = to_string(*cluster.settings.whole_policy);
   }
