@@ -181,6 +181,8 @@ class Ledger {
   [[nodiscard]] std::string_view unhealthy(NodeId id, unsigned slot) const;
   [[nodiscard]] std::vector<GpuName> gpu_names(NodeId id) const;
   [[nodiscard]] const std::string& machine(NodeId id) const { return nodes_[raw(id)].machine; }
+  // As the cloud calls it; where the agent does not say what it is, machine() is the same.
+  [[nodiscard]] const std::string& instance_type(NodeId id) const { return nodes_[raw(id)].instance_type; }
   // Why the node is fenced, in a person's words; empty when it is not.
   [[nodiscard]] std::string_view fence_text(NodeId id) const;
   [[nodiscard]] const std::string& model_name(ModelId id) const { return models_[id]; }
@@ -232,6 +234,7 @@ class Ledger {
   struct Node {
     std::string name;
     std::string machine;
+    std::string instance_type;
     std::vector<GpuFacts> gpus;
     std::vector<PodId> pods;
     std::uint32_t present_at = 0;  // in present_

@@ -78,8 +78,9 @@ void Ledger::upsert_node(const NodeSpec& spec) {
     fence(id, Fence::kUnreadable, inventory.error().text());
     return;
   }
-  if (nodes_[raw(id)].machine != inventory->machine) {
+  if (nodes_[raw(id)].machine != inventory->machine || nodes_[raw(id)].instance_type != spec.machine) {
     nodes_[raw(id)].machine = inventory->machine;
+    nodes_[raw(id)].instance_type = spec.machine;
     states_.set_capacity(id, spec.cpu_milli, spec.memory_bytes);  // `static` looks at it as another node
   }
   apply_inventory(id, *inventory);
@@ -93,6 +94,7 @@ void Ledger::remove_node(std::string_view name) {
   clear_gpus(*id);
   states_.set_capacity(*id, 0, 0);
   nodes_[raw(*id)].machine.clear();
+  nodes_[raw(*id)].instance_type.clear();
   fence(*id, Fence::kAbsent, "");
   set_present(*id, false);
   forget_if_unused(*id);

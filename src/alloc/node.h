@@ -20,7 +20,7 @@ struct NodeSpec {
   // status.allocatable.
   std::int64_t cpu_milli = 0;
   std::int64_t memory_bytes = 0;
-  std::string machine;         // label node.kubernetes.io/instance-type, where the inventory names none
+  std::string machine;         // label node.kubernetes.io/instance-type
   std::string unhealthy_gpus;  // key `gpus` of ConfigMap unhealthy-gpu-<node>; only read without inventory
 
   friend bool operator==(const NodeSpec&, const NodeSpec&) = default;

@@ -148,10 +148,14 @@ GpuMask Placer::allowed(const Query& query, const NodeView& view) const {
   return mask;
 }
 
+MachineNames Placer::machine_names(NodeId id) const {
+  return {.own = ledger_->machine(id), .instance_type = ledger_->instance_type(id)};
+}
+
 bool Placer::pick_whole(const Query& query, const NodeView& view, GpuMask may, Pick& pick) {
   const GpuMask free = view.whole_free & may;
   const unsigned count = query.request->shape.whole;
-  const auto set = whole_sets_.choose(view, ledger_->machine(view.id), query.whole_policy, free, count,
+  const auto set = whole_sets_.choose(view, machine_names(view.id), query.whole_policy, free, count,
                                       larger_than_needed(view, free));
   if (!set) {
     return false;

@@ -91,6 +91,7 @@ class Placer {
   // The best place; false if there is none.
   bool pick(const Query& query, const NodeView& view, Pick& pick);
   bool pick_by_fgd(const Query& query, const NodeView& view, GpuMask may, Pick& pick);
+  [[nodiscard]] MachineNames machine_names(NodeId id) const;
   bool pick_whole(const Query& query, const NodeView& view, GpuMask may_take, Pick& pick);
   [[nodiscard]] Score score_of(const Query& query, const NodeView& view, const Pick& pick) const;
   Score work_out(const Query& query, NodeId node, Pick& pick);

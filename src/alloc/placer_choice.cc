@@ -87,7 +87,7 @@ void Placer::add_whole_grants(const Query& query, const NodeView& view, Choice& 
   std::vector<std::uint8_t> order;
   GpuMask rest = choice.whole_gpus;
   const auto next = [&](unsigned count) {
-    const auto part = whole_sets_.choose(view, ledger_->machine(view.id), query.whole_policy, rest, count, 0);
+    const auto part = whole_sets_.choose(view, machine_names(view.id), query.whole_policy, rest, count, 0);
     for (const unsigned slot : topology::GpuIndices(part ? part->gpus : 0)) {
       order.push_back(static_cast<std::uint8_t>(slot));
     }

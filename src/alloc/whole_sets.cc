@@ -32,7 +32,7 @@ std::size_t WholeSets::SituationHash::operator()(const Situation& s) const {
   return hash;
 }
 
-std::optional<topology::SetChoice> WholeSets::choose(const NodeView& view, std::string_view machine,
+std::optional<topology::SetChoice> WholeSets::choose(const NodeView& view, const MachineNames& machine,
                                                      Policy policy, GpuMask free, unsigned count,
                                                      GpuMask spare) {
   if (topology::gpu_count(free) < count || count == 0 || view.tables == nullptr) {
@@ -42,7 +42,8 @@ std::optional<topology::SetChoice> WholeSets::choose(const NodeView& view, std::
   if (policy == Policy::kStatic && static_sets_ != nullptr) {
     // What the table does not know or has no free set for is served by the default policy: a pod must not
     // wait because a table is incomplete.
-    if (auto listed = static_sets_->choose(*view.tables, machine, query)) {
+    const std::string_view type = static_sets_->listed(machine.own, machine.instance_type);
+    if (auto listed = static_sets_->choose(*view.tables, type, query)) {
       return *listed;
     }
   }

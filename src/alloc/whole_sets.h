@@ -17,6 +17,13 @@
 
 namespace tessera::alloc {
 
+// How tables of `static` may call a machine: as its agent does, or else as its cloud does. Agents read the
+// first from the firmware, where all machines of a cloud can have the same.
+struct MachineNames {
+  std::string_view own;
+  std::string_view instance_type;
+};
+
 class WholeSets {
  public:
   explicit WholeSets(std::shared_ptr<const topology::StaticSets> static_sets)
@@ -24,7 +31,7 @@ class WholeSets {
 
   // The best `count` of `free`, keeping off `spare` where that costs nothing else. Nothing when there are
   // too few.
-  std::optional<topology::SetChoice> choose(const NodeView& view, std::string_view machine, Policy policy,
+  std::optional<topology::SetChoice> choose(const NodeView& view, const MachineNames& machine, Policy policy,
                                             GpuMask free, unsigned count, GpuMask spare);
 
  private:

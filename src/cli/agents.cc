@@ -237,7 +237,8 @@ Result<std::vector<GivenContainer>> parse_given(std::string_view text) {
   const boost::json::value document = TRY(parse_json(text, kMostBytes));
   std::vector<GivenContainer> all;
   for (const JsonReader& entry : TRY(JsonReader(document, "").array("allocations", kMostContainers))) {
-    GivenContainer one{.pod = TRY(entry.text("namespace")) + "/" + TRY(entry.text("pod")),
+    const std::string name = TRY(entry.text("pod"));
+    GivenContainer one{.pod = name.empty() ? "" : TRY(entry.text("namespace")) + "/" + name,
                        .uid = TRY(entry.text("uid")),
                        .container = TRY(entry.text("container"))};
     for (const JsonReader& gpu : TRY(entry.array("gpus", 64))) {

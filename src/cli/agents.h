@@ -56,7 +56,7 @@ void read_usage(std::string_view metrics, Usage& usage);
 
 // One container as its agent served it.
 struct GivenContainer {
-  std::string pod;  // "namespace/name"
+  std::string pod;  // "namespace/name"; empty while the agent does not know whose it is
   std::string uid;
   std::string container;
   std::vector<std::string> gpus{};  // UUIDs, sorted

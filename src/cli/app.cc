@@ -37,6 +37,13 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", "tessera " + std::string(version()));
   app.set_help_flag("-h,--help", "Say what can be done here, with examples");
   app.require_subcommand(0, 1);
+  app.footer(
+      "Examples:\n"
+      "  tessera check                 # does everything agree?\n"
+      "  tessera why train-7 -n ml     # why does this pod wait?\n"
+      "  tessera top node              # how full are the GPUs?\n"
+      "  tessera topo gpu-a --count 4  # which four GPUs would a job get there?\n"
+      "  tessera why --help            # what a command can do");
   Action action;
   add_check_command(app, action);
   add_completion_command(app, action);

@@ -26,13 +26,20 @@ bool Attachment::excludes(std::string_view scheduler_name) const {
 
 Attachment find_attachment(const Cluster& cluster) {
   Attachment found;
+  bool stated = false;
   for (const PlacerPod& placer : cluster.placers) {
     if (!placer.is_scheduler) {
       found.own_scheduler = true;
       continue;
     }
+    stated = stated || !placer.scheduler_name.empty();
     found.second_scheduler = placer.scheduler_name.empty() ? kUsualName : placer.scheduler_name;
     found.names.insert(found.second_scheduler);
+  }
+  // A record is weak evidence: agents write one for pods that others placed where nothing had to be decided,
+  // and those of the time before a change of `attach` stay.
+  if (stated && !found.own_scheduler) {
+    return found;
   }
   for (const alloc::PodSpec& pod : cluster.pods) {
     const auto details = cluster.details.find(pod.uid);

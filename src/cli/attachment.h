@@ -1,7 +1,7 @@
 // cli/attachment.h
 //
 // By which schedulerName a pod gets to Tessera, as far as the objects of a cluster tell: its own pods say
-// what they serve, and a record on a pod shows that whoever bound it had asked the extender.
+// what they serve. Where they do not, a record on a pod hints that whoever bound it had asked the extender.
 #pragma once
 
 #include <set>

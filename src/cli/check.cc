@@ -120,8 +120,11 @@ class Auditor {
            .kind = "held",
            .node = node,
            .pod = given.pod,
-           .text = fmt::format("pod {}: container {} waits on node {}: {}", given.pod, given.container, node,
-                               given.held)});
+           .text = given.pod.empty()
+                       ? fmt::format("node {}: a container of a pod that is not known yet waits: {}", node,
+                                     given.held)
+                       : fmt::format("pod {}: container {} waits on node {}: {}", given.pod, given.container,
+                                     node, given.held)});
     }
     // A pod that the list does not show has come or gone meanwhile.
     const auto holding = books_->holding(given.uid);

@@ -3,6 +3,8 @@
 #include <CLI/CLI.hpp>
 #include <utility>
 
+#include "alloc/units.h"
+#include "cli/checked_by.h"
 #include "cli/cluster_api.h"
 #include "cli/cluster_files.h"
 #include "cli/cluster_store.h"
@@ -30,8 +32,10 @@ void add_namespace_options(CLI::App& command, ClusterOptions& options, const std
 }
 
 void add_report_options(CLI::App& command, std::string& unit, std::string& output) {
-  command.add_option("--unit,-u", unit,
-                     "What one unit of GPU memory is: GiB, MiB or like 256MiB; else as the agents count");
+  command
+      .add_option("--unit,-u", unit,
+                  "What one unit of GPU memory is: GiB, MiB or like 256MiB; else as the agents count")
+      ->check(checked_by(alloc::Unit::parse));
   command.add_option("--output,-o", output, "text, json or yaml")
       ->check(CLI::IsMember({"text", "json", "yaml"}))
       ->capture_default_str();

@@ -78,8 +78,11 @@ std::optional<PlacerPod> as_placer(const alloc::PodSpec& pod, const kube::PodDet
 }  // namespace
 
 bool asks_for_gpus(const alloc::PodSpec& pod) {
-  return std::ranges::any_of(pod.containers,
-                             [](const auto& container) { return !container.gpu_limits.empty(); });
+  // A limit of 0 is one that charts write for "none".
+  const auto asks = [](const auto& limit) { return limit.second != Quantity(); };
+  return std::ranges::any_of(pod.containers, [&](const alloc::ContainerSpec& container) {
+    return std::ranges::any_of(container.gpu_limits, asks);
+  });
 }
 
 ClusterQuery placers_only() {

@@ -57,7 +57,7 @@ void add_command(const CLI::App& command, const std::string& path, Tables& table
     }
     words.push_back(next->get_name());
     const std::string longer = path + " " + next->get_name();
-    tables.paths += fmt::format("      \"{}\") path=\"{}\" ;;\n", longer, longer);
+    tables.paths += fmt::format("      \"{}\") at=\"{}\" ;;\n", longer, longer);
     add_command(*next, longer, tables);
   }
   for (const CLI::Option* option : command.get_options()) {
@@ -65,41 +65,53 @@ void add_command(const CLI::App& command, const std::string& path, Tables& table
     for (const std::string& name : names_of(*option)) {
       words.push_back(name);
       if (!values.empty()) {
-        tables.values += fmt::format("    \"{} {}\") words=\"{}\" ;;\n", path, name, values);
+        tables.values += fmt::format("    \"{} {}\") offers=\"{}\" ;;\n", path, name, values);
       }
     }
   }
-  tables.words += fmt::format("    \"{}\") words=\"{}\" ;;\n", path, fmt::join(words, " "));
+  tables.words += fmt::format("    \"{}\") offers=\"{}\" ;;\n", path, fmt::join(words, " "));
+}
+
+// In words that zsh understands when it plays bash, too: its own `path` and `words` are taken, and offsets
+// are numbers.
+std::string script(const CLI::App& app, std::string_view function) {
+  Tables tables;
+  add_command(app, "tessera", tables);
+  return fmt::format(
+      "{0}() {{\n"
+      "  local cur=\"${{COMP_WORDS[COMP_CWORD]}}\" prev=\"${{COMP_WORDS[COMP_CWORD-1]}}\"\n"
+      "  local at=tessera offers= word\n"
+      "  for word in \"${{COMP_WORDS[@]:1:$((COMP_CWORD-1))}}\"; do\n"
+      "    case \"$at $word\" in\n"
+      "{1}"
+      "    esac\n"
+      "  done\n"
+      "  case \"$at\" in\n"
+      "{2}"
+      "  esac\n"
+      "  case \"$at $prev\" in\n"
+      "{3}"
+      "  esac\n"
+      "  COMPREPLY=($(compgen -W \"$offers\" -- \"$cur\"))\n"
+      "}}\n"
+      "complete -o default -F {0} tessera kubectl-tessera\n",
+      function, tables.paths, tables.words, tables.values);
 }
 
 }  // namespace
 
 std::string bash_completion(const CLI::App& app) {
-  Tables tables;
-  add_command(app, "tessera", tables);
-  return fmt::format(
-      "_tessera() {{\n"
-      "  local cur=\"${{COMP_WORDS[COMP_CWORD]}}\" prev=\"${{COMP_WORDS[COMP_CWORD-1]}}\"\n"
-      "  local path=tessera words= word\n"
-      "  for word in \"${{COMP_WORDS[@]:1:COMP_CWORD-1}}\"; do\n"
-      "    case \"$path $word\" in\n"
-      "{}"
-      "    esac\n"
-      "  done\n"
-      "  case \"$path\" in\n"
-      "{}"
-      "  esac\n"
-      "  case \"$path $prev\" in\n"
-      "{}"
-      "  esac\n"
-      "  COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
-      "}}\n"
-      "complete -o default -F _tessera tessera kubectl-tessera\n",
-      tables.paths, tables.words, tables.values);
+  return script(app, "_tessera");
 }
 
+// compinit loads a file that begins with #compdef as the function _tessera when it is wanted for the first
+// time, and then wants an answer at once; a shell that sources it has none to give.
 std::string zsh_completion(const CLI::App& app) {
-  return "autoload -U +X bashcompinit && bashcompinit\n" + bash_completion(app);
+  return "#compdef tessera kubectl-tessera\n"
+         "(( $+functions[compdef] )) || { autoload -U compinit && compinit }\n"
+         "autoload -U +X bashcompinit && bashcompinit\n" +
+         script(app, "_tessera_words") +
+         "[[ ${funcstack[1]} != _tessera ]] || _bash_complete -o default -F _tessera_words\n";
 }
 
 void add_completion_command(CLI::App& app, Action& action) {
@@ -108,8 +120,9 @@ void add_completion_command(CLI::App& app, Action& action) {
   command->add_option("SHELL", *shell, "bash or zsh")->required()->check(CLI::IsMember({"bash", "zsh"}));
   command->footer(
       "Examples:\n"
-      "  source <(tessera completion bash)\n"
-      "  tessera completion zsh > \"${fpath[1]}/_tessera\"");
+      "  source <(tessera completion bash)   # in ~/.bashrc\n"
+      "  source <(tessera completion zsh)    # in ~/.zshrc\n"
+      "  tessera completion zsh > \"${fpath[1]}/_tessera\"   # the same, for all users of that directory");
   command->callback([&app, &action, shell] {
     action = [&app, shell] {
       std::cout << (*shell == "zsh" ? zsh_completion(app) : bash_completion(app)) << std::flush;

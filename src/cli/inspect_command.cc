@@ -8,7 +8,9 @@
 #include <memory>
 
 #include "base/version.h"
+#include "cli/checked_by.h"
 #include "cli/inspect.h"
+#include "cli/label_selector.h"
 
 namespace tessera::cli {
 
@@ -36,8 +38,9 @@ void add_options(CLI::App& command, InspectOptions& options, const std::string& 
   command.add_option("--sort-by", options.sort_by, "Order of the nodes; amounts most first")
       ->check(CLI::IsMember(shares ? share_sort_keys() : gpu_sort_keys()))
       ->capture_default_str();
-  command.add_option("--selector,-l", options.selector,
-                     "Only nodes with these labels, like gpushare=true,!spot");
+  command
+      .add_option("--selector,-l", options.selector, "Only nodes with these labels, like gpushare=true,!spot")
+      ->check(checked_by(LabelSelector::parse));
   command.add_flag("--watch,-w", options.watch, "Go on and draw again when something changes");
   command.add_option("--interval", options.interval_s, "With --watch: draw at most every so many seconds")
       ->check(CLI::Range(1, 3600))

@@ -73,12 +73,7 @@ Status print_nodes(const InventoryOptions& options, std::ostream& out) {
   const sim::Machine machine = TRY(sim::load_machine(options.machine));
   const alloc::Unit unit = TRY(with_context(alloc::Unit::parse(options.unit), "--unit"));
   const std::string name = options.name.empty() ? machine.name : options.name;
-  if (!is_node_name(node_name(name, 0, options.count))) {
-    return fail(ErrorCode::kInvalid,
-                fmt::format("--name: {} cannot be the name of a node; use small letters, "
-                            "digits, - and .",
-                            quoted(name)));
-  }
+  TRY(check_node_name(node_name(name, 0, options.count)));
   const bool as_json = options.output == "json";
   if (as_json && options.count > 1) {
     out << R"({"apiVersion":"v1","kind":"List","items":[)";
@@ -98,6 +93,14 @@ Status print_nodes(const InventoryOptions& options, std::ostream& out) {
 }
 
 }  // namespace
+
+Status check_node_name(const std::string& name) {
+  return is_node_name(name) ? Status()
+                            : fail(ErrorCode::kInvalid,
+                                   fmt::format("--name: {} cannot be the name of a node; use small letters, "
+                                               "digits, - and .",
+                                               quoted(name)));
+}
 
 int run_inventory(const InventoryOptions& options, std::ostream& out, std::ostream& err) {
   const Status printed = print_nodes(options, out);

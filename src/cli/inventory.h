@@ -7,6 +7,7 @@
 #include <iosfwd>
 #include <string>
 
+#include "base/result.h"
 #include "cli/command.h"
 
 namespace tessera::cli {
@@ -18,6 +19,9 @@ struct InventoryOptions {
   std::string unit = "GiB";
   std::string output = "yaml";  // or json
 };
+
+// Whether a node can be called so.
+Status check_node_name(const std::string& name);
 
 // 0, or 1 with the reason on `err`.
 int run_inventory(const InventoryOptions& options, std::ostream& out, std::ostream& err);

@@ -3,7 +3,9 @@
 #include <iostream>
 #include <memory>
 
+#include "alloc/units.h"
 #include "base/strings.h"
+#include "cli/checked_by.h"
 #include "cli/inventory.h"
 #include "sim/machine.h"
 
@@ -18,12 +20,13 @@ void add_inventory_command(CLI::App& app, Action& action) {
           "--machine,-m", options->machine,
           "A built-in machine (" + join_words(sim::builtin_machines()) + "), or the path of a description")
       ->required();
-  command->add_option("--name,-n", options->name,
-                      "Name of the node; a number follows when there are several");
+  command->add_option("--name,-n", options->name, "Name of the node; a number follows when there are several")
+      ->check(checked_by(check_node_name));
   command->add_option("--count,-c", options->count, "How many nodes")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
   command->add_option("--unit,-u", options->unit, "What one aliyun.com/gpu-mem is: GiB, MiB or like 256MiB")
+      ->check(checked_by(alloc::Unit::parse))
       ->capture_default_str();
   command->add_option("--output,-o", options->output, "yaml or json")
       ->check(CLI::IsMember({"yaml", "json"}))

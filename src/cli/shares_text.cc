@@ -68,7 +68,9 @@ std::string pod_row(const ShareNode& node, const SharePod& pod) {
     row += fmt::format("{}\t", units_at(i));
   }
   if (node.has_pending()) {
-    row += fmt::format("{}\t", units_at(pod.by_allocation ? node.count : kPending));
+    // The original counted one GPU more here, and showed under it also a pod whose annotation names that one.
+    row +=
+        fmt::format("{}\t", saturated_sum(units_at(node.count), pod.by_allocation ? 0 : units_at(kPending)));
   }
   return row + "\n";
 }

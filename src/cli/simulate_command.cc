@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "cli/checked_by.h"
 #include "cli/simulate.h"
 
 namespace tessera::cli {
@@ -19,16 +20,6 @@ std::string policy_help() {
     help += "  " + name + std::string(16 - name.size(), ' ') + std::string(policy.about) + "\n";
   }
   return help;
-}
-
-// As CLI11 wants it: the message without the name of the option, or nothing when all is well.
-template <class Parse>
-auto checked_by(Parse parse) {
-  return [parse](const std::string& text) {
-    const auto parsed = parse(text);
-    const std::string problem = parsed ? "" : parsed.error().text();
-    return problem.starts_with("--") ? problem.substr(problem.find(": ") + 2) : problem;
-  };
 }
 
 }  // namespace

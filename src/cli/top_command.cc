@@ -7,7 +7,9 @@
 #include <memory>
 #include <utility>
 
+#include "cli/checked_by.h"
 #include "cli/cluster_watch.h"
+#include "cli/label_selector.h"
 #include "cli/top.h"
 
 namespace tessera::cli {
@@ -50,7 +52,8 @@ void add_options(CLI::App& command, const std::shared_ptr<TopOptions>& options) 
             },
             "Only nodes of this kind: none (no GPUs), exclusive, topology or share; or n, e, t, s")
         ->check(CLI::IsMember({"none", "exclusive", "topology", "share", "n", "e", "t", "s"}));
-    command.add_option("--selector,-l", options->selector, "Only nodes with these labels");
+    command.add_option("--selector,-l", options->selector, "Only nodes with these labels")
+        ->check(checked_by(LabelSelector::parse));
   }
   command.add_option("--output,-o", options->output, "text, wide, json or yaml")
       ->check(CLI::IsMember({"text", "wide", "json", "yaml"}))
@@ -99,6 +102,11 @@ int run_top(const TopOptions& options, std::ostream& out, std::ostream& err, con
 void add_top_command(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("top", "Show how much of the GPUs is given out: top node, top pod");
   command->require_subcommand(1);
+  command->footer(
+      "Examples:\n"
+      "  tessera top node\n"
+      "  tessera top node -d gpu-a\n"
+      "  tessera top pod -A --sort-by used");
   for (const bool pods : {false, true}) {
     auto options = std::make_shared<TopOptions>();
     options->pods = pods;

@@ -58,17 +58,32 @@ Result<TopoView> describe_machine(const std::string& name) {
   return view;
 }
 
-Result<topology::SetChoice> choose(const TopoOptions& options, const std::string& machine_type,
-                                   const topology::SetTables& tables, const topology::SetQuery& query) {
-  if (options.policy == "static") {
+// As asked, else as a pod on that node would be served.
+Result<std::string> policy_of(const TopoOptions& options, const TopoView& view) {
+  if (!options.policy.empty()) {
+    return options.policy;
+  }
+  if (view.policy == "static") {
+    return fail(
+        ErrorCode::kInvalid,
+        "the cluster's policy for whole GPUs is static, and its table is known to the extender alone; "
+        "give it with --policy static --static-table FILE, or choose another --policy");
+  }
+  return view.policy.empty() ? "ring" : view.policy;
+}
+
+Result<topology::SetChoice> choose(const TopoOptions& options, const std::string& policy,
+                                   const TopoView& view, const topology::SetTables& tables,
+                                   const topology::SetQuery& query) {
+  if (policy == "static") {
     const std::string text = TRY(read_file(options.static_table, kMaxFileBytes));
     const json::value document = TRY(with_context(parse_json(text), options.static_table));
     const auto sets = TRY(topology::StaticSets::from_json(JsonReader(document, options.static_table)));
-    return sets.choose(tables, machine_type, query);
+    return sets.choose(tables, sets.listed(view.machine_type, view.instance_type), query);
   }
-  const auto choose_by = options.policy == "ring"          ? topology::choose_ring
-                         : options.policy == "best_effort" ? topology::choose_best_effort
-                                                           : topology::choose_simple;
+  const auto choose_by = policy == "ring"          ? topology::choose_ring
+                         : policy == "best_effort" ? topology::choose_best_effort
+                                                   : topology::choose_simple;
   const auto choice = choose_by(tables, query);
   if (!choice) {
     return fail(ErrorCode::kExhausted, fmt::format("{} GPUs are wanted, {} of {} are free", query.count,
@@ -123,8 +138,9 @@ Result<TopoView> make_topo_view(const TopoOptions& options) {
   if (options.count > 0) {
     const topology::SetTables tables(view.topology);
     const topology::SetQuery query{.free = view.topology.all() & ~view.taken, .count = options.count};
-    const topology::SetChoice set = TRY(choose(options, view.machine_type, tables, query));
-    view.choice = TopoView::Choice{.policy = options.policy,
+    const std::string policy = TRY(policy_of(options, view));
+    const topology::SetChoice set = TRY(choose(options, policy, view, tables, query));
+    view.choice = TopoView::Choice{.policy = policy,
                                    .set = set,
                                    .pair_sum = tables.pair_sum(set.gpus),
                                    .ring = tables.ring_order(set.gpus)};

@@ -20,10 +20,10 @@ namespace tessera::cli {
 struct TopoOptions {
   std::string node{};  // of the cluster
   ClusterOptions cluster{};
-  std::string file{};     // `topo -m` text, our JSON or an inventory; "-" is standard input
-  std::string machine{};  // or a machine description by name or path
-  unsigned count = 0;     // GPUs to choose; 0: only show
-  std::string policy = "ring";
+  std::string file{};          // `topo -m` text, our JSON or an inventory; "-" is standard input
+  std::string machine{};       // or a machine description by name or path
+  unsigned count = 0;          // GPUs to choose; 0: only show
+  std::string policy{};        // empty: the cluster's, where a node of it is asked about; else ring
   std::string taken{};         // GPUs in use: "0,3"
   std::string static_table{};  // JSON file, for the policy static
   std::string output = "text";
@@ -32,7 +32,9 @@ struct TopoOptions {
 // What there is to show, however it is shown.
 struct TopoView {
   std::string title;
-  std::string machine_type;  // the key of static tables; empty for a file
+  std::string machine_type;   // the key of static tables; empty for a file
+  std::string instance_type;  // the other one, of a node
+  std::string policy;         // of the cluster, for whole GPUs; empty where nobody told
   topology::Topology topology;
   std::vector<std::string> notes;
   topology::GpuMask taken = 0;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "cli/checked_by.h"
 #include "cli/topo.h"
 #include "sim/machine.h"
 
@@ -25,11 +26,13 @@ void add_topo_command(CLI::App& app, Action& action) {
       ->excludes(node);
   CLI::Option* count =
       command->add_option("--count,-k", options->count, "Choose this many GPUs")->check(CLI::Range(1, 64));
-  CLI::Option* policy = command->add_option("--policy,-p", options->policy, "How to choose")
+  CLI::Option* policy = command
+                            ->add_option("--policy,-p", options->policy,
+                                         "How to choose; else as the cluster of NODE does, or by ring")
                             ->check(CLI::IsMember({"ring", "best_effort", "simple", "static"}))
-                            ->needs(count)
-                            ->capture_default_str();
-  command->add_option("--taken,-t", options->taken, "GPUs that are in use, like 0,3 or 4-7");
+                            ->needs(count);
+  command->add_option("--taken,-t", options->taken, "GPUs that are in use, like 0,3 or 4-7")
+      ->check(checked_by(topology::parse_gpu_list));
   command->add_option("--static-table", options->static_table, "JSON table of good sets, for --policy static")
       ->needs(policy);
   command->add_option("--output,-o", options->output, "text, json or svg")

@@ -67,6 +67,10 @@ Result<TopoView> describe_node(const ClusterOptions& options, const std::string&
   view.title = fmt::format("{}: {}{}driver {}", node, inventory.machine,
                            inventory.machine.empty() ? "" : ", ", inventory.driver);
   view.machine_type = inventory.machine;
+  view.instance_type = facts->spec.machine;
+  if (cluster.settings.whole_policy) {
+    view.policy = to_string(*cluster.settings.whole_policy);
+  }
   view.topology = inventory.topology;
   view.taken = view.topology.all() & ~books->view(*id).whole_free;
   const std::vector<alloc::PodHolding> holdings = books->holdings(*id);

@@ -194,7 +194,7 @@ class PodQuestion {
     judge_nodes(*request);
     report_.free = free_text(alloc::free_summary(*books_), report_.unit);
     if (report_.fits.empty()) {
-      report_.answer = fmt::format("{} needs {}. No node has it now.", pod_.name, report_.needs);
+      report_.answer = fmt::format("{} needs {}. {}.", pod_.name, report_.needs, closed_text());
       add_hints(*request);
       return;
     }
@@ -223,6 +223,19 @@ class PodQuestion {
       }
     }
     std::ranges::sort(report_.nodes, {}, distance);
+  }
+
+  // Why no node can take it: none has room, or those that have are closed to it for another reason.
+  [[nodiscard]] std::string closed_text() const {
+    const auto has_room = [](const WhyNode& node) { return node.verdict.reason == Reason::kFits; };
+    const auto first = std::ranges::find_if(report_.nodes, has_room);
+    if (first == report_.nodes.end()) {
+      return "No node has it now";
+    }
+    const auto count = std::ranges::count_if(report_.nodes, has_room);
+    return count == 1 ? fmt::format("Node {} has room for it, but {}", first->node, first->also)
+                      : fmt::format("{} nodes have room for it, but none is open to it: on {}, {}", count,
+                                    first->node, first->also);
   }
 
   // ", best on gpu-a (GPU 0)"; nothing where only the extender can tell.

@@ -55,6 +55,10 @@ const StaticSets::SetsByCount* StaticSets::find(std::string_view machine_type) c
   return entry == machines_.end() ? nullptr : &entry->second;
 }
 
+std::string_view StaticSets::listed(std::string_view type, std::string_view other) const {
+  return !machines_.contains(type) && machines_.contains(other) ? other : type;
+}
+
 Result<SetChoice> StaticSets::choose(const SetTables& tables, std::string_view machine_type,
                                      const SetQuery& query) const {
   const SetsByCount* sets_by_count = find(machine_type);

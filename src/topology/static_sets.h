@@ -32,6 +32,9 @@ class StaticSets {
   [[nodiscard]] Result<SetChoice> choose(const SetTables& tables, std::string_view machine_type,
                                          const SetQuery& query) const;
 
+  // Which of two names of a machine the table lists, the first where it lists both or neither.
+  [[nodiscard]] std::string_view listed(std::string_view type, std::string_view other) const;
+
   [[nodiscard]] bool empty() const { return machines_.empty(); }
 
  private:

@@ -276,6 +276,26 @@ TEST_F(PlacerTest, ScoresByStaticTablesFollowTheKindOfMachine) {
   EXPECT_GT(right, left);
 }
 
+// Firmware calls all machines of a cloud the same, so the label of the node decides.
+TEST_F(PlacerTest, StaticTablesKnowMachinesByTheirInstanceTypeToo) {
+  const auto document = parse_json(R"({"cloud.8": {"2": [[0,2]]}, "cloud.9": {"2": [[1,2]]}})").value();
+  const auto sets = topology::StaticSets::from_json(JsonReader(document, "table")).value();
+  Placer by_table(ledger, {.whole_policy = Policy::kStatic,
+                           .static_sets = std::make_shared<const topology::StaticSets>(sets)});
+  Inventory box = inventory_of("a", {16, 16, 16});
+  box.machine = "Cloud Virtual Machine";
+  const auto chosen = [&](const std::string& instance_type) {
+    NodeSpec node = node_with("a", box);
+    node.machine = instance_type;
+    ledger.upsert_node(node);
+    return by_table.choose(request_of(whole_pod("p", 2)), *ledger.find_node("a"))->whole_gpus;
+  };
+  EXPECT_EQ(chosen("cloud.8"), 0b101U);
+  EXPECT_EQ(chosen("cloud.9"), 0b110U);
+  box.machine = "cloud.8";
+  EXPECT_EQ(chosen("cloud.9"), 0b101U) << "what the agent was told counts first";
+}
+
 TEST_F(PlacerTest, KeepsToModelsAndUuids) {
   ledger.upsert_node(node_of("a", {80, 80}));
   ledger.upsert_node(node_of("b", {16, 16}));

@@ -36,6 +36,7 @@ refused "rules for errors that are none" "'/agent/xids'" --set agent.xids=harmle
 refused "a machine that nobody has described" "'/simulate/machine'" --set simulate.machine=dgx1
 refused "nor for one node" "'/simulate/nodes/node-b'" --set simulate.machine=dgx1v --set simulate.nodes.node-b=mixedup
 refused "exceptions without a rule" 'simulate.machine is empty' --set simulate.nodes.node-b=mixed
+refused "a place of the driver that nobody would look at" 'agent.runtimeClassName=nvidia.*agent.strategy to cdi or devices' --set agent.driverRoot=/run/nvidia/driver
 machines=$(cd "$CHART_ROOT/sim/machines" && printf '%s\n' *.yaml | sed 's/\.yaml$//' | sort)
 for path in .machine.enum .nodes.additionalProperties.enum; do
   expect "helm knows every machine: simulate$path" "$machines" \
@@ -69,6 +70,8 @@ render --set simulate.machine=dgx1v
 expect "a simulated machine is made before the agent starts" '["--node=$(NODE_NAME)","--dir=/var/lib/tessera/sim","--machine=dgx1v"]' "$(pod '.initContainers[0].args')"
 expect_match "which takes it for its own" '--driver-root=/var/lib/tessera/sim .*--sysfs-root=/var/lib/tessera/sim/sys' "$(args)"
 expect "and needs nothing of the host's driver" "/proc /var/lib/kubelet/device-plugins /var/lib/kubelet/pod-resources /var/lib/tessera" "$(paths)"
+render --set simulate.machine=dgx1v --set agent.driverRoot=/run/nvidia/driver
+expect_match "nor of where it is" '--driver-root=/var/lib/tessera/sim' "$(args)"
 render --set simulate.machine=dgx1v --set simulate.nodes.node-b=mixed
 expect "some nodes may be other machines" --machine-of=node-b=mixed "$(pod '.initContainers[0].args[3]')"
 render --set simulate.machine=dgx1v --set agent.strategy=cdi

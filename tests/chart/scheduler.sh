@@ -71,6 +71,8 @@ render
 expect "from 1.36 on a policy sets schedulerName" "tessera-scheduler-name " "$(kinds MutatingAdmissionPolicy)"
 expect_match "for all our resources" "\['aliyun.com/gpu-mem','aliyun.com/gpu','aliyun.com/gpu-count','aliyun.com/gpu-core.percentage'\]" \
   "$(the MutatingAdmissionPolicy/tessera-scheduler-name '.spec.matchConditions[2].expression')"
+expect_match "but not for an amount of 0" "limits\[name\]\)\)\.isGreaterThan\(quantity\('0'\)\)" \
+  "$(the MutatingAdmissionPolicy/tessera-scheduler-name '.spec.matchConditions[2].expression')"
 KUBE_VERSION=v1.33.4 render
 expect "before, there is none" "" "$(kinds MutatingAdmissionPolicy)"
 KUBE_VERSION=v1.35.0 render --set schedulerNamePolicy.enabled=true

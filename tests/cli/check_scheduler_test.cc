@@ -12,9 +12,11 @@
 namespace tessera::cli {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 Texts record(const std::string& text) {
   return {{"tessera.io/allocation", text}};
@@ -106,7 +108,7 @@ TEST(CheckSchedulers, NameWhoeverPlacesPodsWithoutAsking) {
   for (const char* name : {"a", "b", "c", "d"}) {
     cluster.pod("ml", name, "gpu-a", {.units = 1, .scheduler = "default-scheduler"});
   }
-  // Served, since there is nothing to decide; yet the next one may not be.
+  // Not served yet; the agent will, since there is nothing to decide. The next one may not be so lucky.
   cluster.pod("ml", "single", "one-gpu", {.units = 1, .scheduler = "volcano"});
   const auto found = findings(cluster);
   ASSERT_THAT(kinds(found), ElementsAre("not_wired", "not_wired"));
@@ -115,6 +117,15 @@ TEST(CheckSchedulers, NameWhoeverPlacesPodsWithoutAsking) {
             "without asking Tessera; "
             "create them again with schedulerName: tessera-scheduler");
   EXPECT_THAT(found[1].text, HasSubstr("scheduler volcano (or who set nodeName) put pod ml/single on nodes"));
+}
+
+TEST(CheckSchedulers, LeavePodsAloneThatAskForZeroGpus) {
+  SavedCluster cluster;
+  gpu_node(cluster);
+  cluster.placer("tessera-scheduler-0");
+  cluster.pod("ml", "a", "gpu-a", {.scheduler = "default-scheduler", .zero_limits = true});
+  cluster.pod("ml", "b", "", {.phase = "Pending", .scheduler = "nobody", .zero_limits = true});
+  EXPECT_THAT(findings(cluster), IsEmpty());
 }
 
 TEST(CheckSchedulers, NoticeThatTheirOwnHasLostItsStanza) {
@@ -165,16 +176,43 @@ TEST(CheckSchedulers, FindPodsThatWaitForOneThatDoesNotAsk) {
             "schedulerName: gpus");
 }
 
-TEST(CheckSchedulers, BelieveWhatRecordsShowAboutOthers) {
+// As an agent writes it for a pod that default-scheduler put on a node with one GPU, and as pods keep it that
+// were placed while the cluster's own kube-scheduler asked.
+void records_of_default_scheduler(SavedCluster& cluster) {
+  cluster.node("one-gpu", inventory_of("o", 1, 16384));
+  cluster.pod(
+      "ml", "placed", "one-gpu",
+      {.units = 4, .annotations = record(share_record({{"GPU-o-0", 4}})), .scheduler = "default-scheduler"});
+  cluster.pod("ml", "x", "",
+              {.units = 1, .phase = "Pending", .scheduler = "default-scheduler", .looked_at = true});
+}
+
+TEST(CheckSchedulers, DoNotTakeARecordForAQuestionWhereTesseraSaysWhomItServes) {
   SavedCluster cluster;
   gpu_node(cluster);
   cluster.placer("tessera-scheduler-0");
-  cluster.pod(
-      "ml", "placed", "gpu-a",
-      {.units = 4, .annotations = record(share_record({{"GPU-a-0", 4}})), .scheduler = "default-scheduler"});
-  cluster.pod("ml", "x", "",
-              {.units = 1, .phase = "Pending", .scheduler = "default-scheduler", .looked_at = true});
-  EXPECT_THAT(findings(cluster), IsEmpty());
+  records_of_default_scheduler(cluster);
+  const auto found = findings(cluster);
+  ASSERT_THAT(kinds(found), ElementsAre("other_scheduler"));
+  EXPECT_THAT(found.front().text, HasSubstr("create it again with schedulerName: tessera-scheduler"));
+}
+
+TEST(CheckSchedulers, BelieveWhatRecordsShowWhereNothingBetterTells) {
+  const std::vector<std::vector<SavedPlacer>> attached = {
+      {},                        // installed without the chart
+      {{.scheduler_name = ""}},  // by a chart that did not say it yet
+      {{.component = "extender", .leads = true}},
+      {{}, {.component = "extender"}},  // while `attach` is changed
+  };
+  for (const std::vector<SavedPlacer>& placers : attached) {
+    SavedCluster cluster;
+    gpu_node(cluster);
+    for (std::size_t i = 0; i < placers.size(); ++i) {
+      cluster.placer("placer-" + std::to_string(i), placers[i]);
+    }
+    records_of_default_scheduler(cluster);
+    EXPECT_THAT(kinds(findings(cluster)), Not(Contains("other_scheduler"))) << placers.size();
+  }
 }
 
 TEST(CheckSchedulers, AreInTheReport) {

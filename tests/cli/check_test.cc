@@ -154,6 +154,20 @@ TEST(Check, HoldsTheRecordsAgainstWhatTheAgentsGaveOut) {
   EXPECT_FALSE(silent.findings.front().serious);
 }
 
+TEST(Check, NamesTheNodeWhereTheAgentDoesNotKnowThePodYet) {
+  const std::string page =
+      R"({"node":"gpu-a","unit":"GiB","allocations":[{"namespace":"","pod":"","uid":"","container":"",)"
+      R"("gpus":[],"ids":{},"held":"which pod these GPU devices belong to is not known yet"}]})";
+  const CheckReport report =
+      check_cluster({}, alloc::Unit::gib(), {.allocations = {{.node = "gpu-a", .body = page}}});
+  ASSERT_EQ(report.findings.size(), 1U);
+  EXPECT_EQ(report.findings[0].kind, "held");
+  EXPECT_EQ(report.findings[0].pod, "");
+  EXPECT_EQ(report.findings[0].text,
+            "node gpu-a: a container of a pod that is not known yet waits: which pod these GPU devices "
+            "belong to is not known yet");
+}
+
 TEST(Check, TellsAgentsTogetherThatCannotBeAsked) {
   CheckAnswers answers;
   for (int i = 0; i < 1000; ++i) {

@@ -4,23 +4,34 @@
 #include <memory>
 #include <string>
 
+#include "../base/temporary_directory.h"
 #include "program.h"
 
 namespace tessera::cli {
 namespace {
 
-// What bash offers behind these words.
-std::string completed(const std::string& words) {
-  const std::string script = "source <(" + program_path("tessera") + " completion bash); COMP_WORDS=(" +
-                             words +
-                             "); COMP_CWORD=$((${#COMP_WORDS[@]}-1)); _tessera; echo -n \"${COMPREPLY[*]}\"";
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> pipe(
-      ::popen(("bash -c '" + script + "'").c_str(), "r"), ::pclose);
+std::string output_of(const std::string& command) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> pipe(::popen(command.c_str(), "r"), ::pclose);
   std::string out;
   for (int c = std::fgetc(pipe.get()); c != EOF; c = std::fgetc(pipe.get())) {
     out += static_cast<char>(c);
   }
   return out;
+}
+
+// What bash offers behind these words.
+std::string completed(const std::string& words) {
+  return output_of("bash -c 'source <(" + program_path("tessera") + " completion bash); COMP_WORDS=(" +
+                   words + "); COMP_CWORD=$((${#COMP_WORDS[@]}-1)); _tessera; echo -n \"${COMPREPLY[*]}\"'");
+}
+
+// What zsh offers: its bashcompinit calls the function in this way.
+std::string completed_in_zsh(const std::string& words) {
+  const TemporaryDirectory home;
+  return output_of("ZDOTDIR=" + home.path() + " zsh -f -c 'source <(" + program_path("tessera") +
+                   " completion zsh); COMP_WORDS=(" + words +
+                   "); COMP_CWORD=$((${#COMP_WORDS}-1)); () { emulate -L sh; setopt kshglob noshglob "
+                   "braceexpand nokshautoload; _tessera_words }; print -n \"$COMPREPLY\"' 2>&1");
 }
 
 TEST(Completion, OffersCommandsOptionsAndTheirValues) {
@@ -33,8 +44,19 @@ TEST(Completion, OffersCommandsOptionsAndTheirValues) {
   EXPECT_EQ(completed("tessera nothing-like-it"), "");
 }
 
+TEST(Completion, OffersTheSameInZsh) {
+  if (output_of("command -v zsh").empty()) {
+    GTEST_SKIP() << "there is no zsh here";
+  }
+  // Zsh itself takes what begins as the word does.
+  EXPECT_TRUE(completed_in_zsh("tessera insp").starts_with("check completion inspect inventory "));
+  EXPECT_TRUE(completed_in_zsh("tessera inspect gpu").starts_with("gpushare gpu --"));
+  EXPECT_EQ(completed_in_zsh("tessera inspect gpu --sort-by u"), "name all used free");
+}
+
 TEST(Completion, KnowsTwoShells) {
-  EXPECT_EQ(run_in_pipe("tessera", {"completion", "zsh"}).out.substr(0, 8), "autoload");
+  EXPECT_EQ(run_in_pipe("tessera", {"completion", "zsh"}).out.substr(0, 17), "#compdef tessera ")
+      << "compinit registers no other files";
   EXPECT_EQ(run_in_pipe("tessera", {"completion", "csh"}).code, 2);
 }
 

@@ -152,6 +152,18 @@ TEST(Inspect, KeepsTheOriginalsViewOfIndicesThatTheNodeDoesNotHave) {
   EXPECT_TRUE(has(inspect({.output = "wide"}, cluster).out, "missing"));
 }
 
+TEST(Inspect, ShowsAPodOneIndexPastTheLastGpuWhereTheOriginalDid) {
+  SavedCluster cluster;
+  cluster.old_node("old", {.units = 32, .gpus = 2});
+  cluster.pod("ml", "past", "old", {.units = 3, .annotations = {{"ALIYUN_COM_GPU_MEM_IDX", "2"}}});
+  cluster.pod("ml", "undecided", "old", {.units = 5});
+  const std::string out = inspect({.details = true}, cluster).out;
+  EXPECT_TRUE(has(out,
+                  "past         ml         0                0                3                   \n"
+                  "undecided    ml         0                0                5                   \n"))
+      << out;
+}
+
 TEST(Inspect, CountsUndecidedPodsAsPending) {
   SavedCluster cluster;
   cluster.node("gpu-a", inventory_of("a", 2, 16384));
@@ -231,9 +243,12 @@ TEST(Inspect, ChoosesAndSortsNodes) {
   EXPECT_EQ(first_node({.kind = InspectKind::kGpus, .sort_by = "used"}), "gpu-a");
   EXPECT_EQ(first_node({.selector = "zone=west"}), "gpu-b");
   EXPECT_FALSE(has(inspect({.selector = "zone!=west"}, cluster).out, "gpu-b"));
-  const Outcome wrong = inspect({.selector = "zone in west"}, cluster);
-  EXPECT_EQ(wrong.code, 1);
-  EXPECT_TRUE(has(wrong.err, "--selector")) << wrong.err;
+}
+
+TEST(Inspect, EndsBeforeItReadsAnythingWhenTheSelectorMakesNoSense) {
+  const Outcome wrong = run_in_pipe("kubectl-inspect-gpushare", {"-l", "zone in west", "--file", "/nowhere"});
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_TRUE(has(wrong.err, "--selector: \"zone in west\"")) << wrong.err;
 }
 
 TEST(Inspect, CountsOnlyOneNamespaceWhenAsked) {

@@ -89,10 +89,10 @@ void SavedCluster::node_with_inventory_text(const std::string& name, const std::
 void SavedCluster::pod(const std::string& pod_namespace, const std::string& name, const std::string& node,
                        const SavedPod& pod) {
   json::object limits;
-  if (pod.units != 0) {
+  if (pod.units != 0 || pod.zero_limits) {
     limits[names_.memory()] = std::to_string(pod.units);
   }
-  if (pod.whole > 0) {
+  if (pod.whole > 0 || pod.zero_limits) {
     limits[names_.whole()] = std::to_string(pod.whole);
   }
   json::object spec{{"containers", json::array{json::object{

@@ -43,6 +43,7 @@ struct SavedPod {
   Texts node_selector{};
   bool deleting = false;
   std::string waits_because{};  // kubelet's words about its container
+  bool zero_limits = false;     // writes 0 where nothing is asked for
 };
 
 // A pod of Tessera's own scheduler, or of its extender behind a Service.

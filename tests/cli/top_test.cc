@@ -130,6 +130,7 @@ TEST(TopPod, ShowsWhatEveryPodHoldsAndWhichWait) {
   SavedCluster cluster;
   filled(cluster);
   cluster.pod("web", "nobody-knows", "gpu-a", {.units = 3});
+  cluster.pod("web", "asks-for-zero", "gpu-a", {.zero_limits = true});
   expect_golden("top-pod.txt", top({.pods = true, .cluster = {.all_namespaces = true}}, cluster).out);
   const Outcome ml = top({.pods = true, .cluster = {.namespace_name = "ml"}}, cluster);
   EXPECT_THAT(ml.out, HasSubstr("train"));
@@ -156,6 +157,23 @@ TEST(TopoOfANode, ShowsItsLinksAndWhatIsFree) {
   options.count = 0;
   EXPECT_EQ(run_topo(options, out, err), 0);
   expect_golden("topo-node.txt", out.str());
+}
+
+TEST(TopoOfANode, ChoosesByTheClustersPolicyUnlessToldOtherwise) {
+  const auto topo = [](const std::string& cluster_policy, const std::string& policy) {
+    SavedCluster cluster;
+    cluster.node("gpu-a", inventory_of("a", 4, 16384));
+    cluster.placer("s-0", {.annotations = {{"tessera.io/policy-whole", cluster_policy}}});
+    const TopoOptions options{
+        .node = "gpu-a", .cluster = {.file = cluster.write()}, .count = 2, .policy = policy};
+    const auto view = make_topo_view(options);
+    return view ? view->choice->policy : view.error().text();
+  };
+  EXPECT_EQ(topo("best_effort", ""), "best_effort");
+  EXPECT_EQ(topo("best_effort", "simple"), "simple");
+  EXPECT_EQ(topo("", ""), "ring");
+  EXPECT_THAT(topo("static", ""), HasSubstr("its table is known to the extender alone"));
+  EXPECT_EQ(topo("static", "ring"), "ring");
 }
 
 TEST(TopoOfANode, SaysWhatToDoWhereThereIsNoInventory) {

@@ -90,7 +90,9 @@ TEST(Why, KnowsPodsThatAskForNoGpusAndThoseThatAskForNonsense) {
   fill(cluster);
   cluster.pod("ml", "web", "", {.phase = "Pending"});
   cluster.pod("ml", "odd", "", {.units = -3, .phase = "Pending"});
+  cluster.pod("ml", "zero", "", {.phase = "Pending", .zero_limits = true});
   EXPECT_TRUE(has(why({.pod = "ml/web"}, cluster).out, "asks for no GPUs"));
+  EXPECT_TRUE(has(why({.pod = "ml/zero"}, cluster).out, "asks for no GPUs"));
   const Outcome odd = why({.pod = "ml/odd"}, cluster);
   EXPECT_EQ(odd.code, 0);
   EXPECT_TRUE(has(odd.out, "its request makes no sense")) << odd.out;
@@ -110,10 +112,10 @@ TEST(Why, SaysThatItsSchedulerDoesNotAskTessera) {
   EXPECT_FALSE(has(text.out, "If it still waits")) << text.out;
 }
 
-TEST(Why, SaysNothingAboutSchedulersThatWereSeenToAskTessera) {
+TEST(Why, SaysNothingAboutSchedulersThatWereSeenToAskTesseraBehindAService) {
   SavedCluster cluster;
   fill(cluster);
-  cluster.placer("tessera-scheduler-0");
+  cluster.placer("tessera-extender-0", {.component = "extender", .leads = true});
   cluster.pod("ml", "placed", "gpu-a",
               {.units = 1, .annotations = record(share_record({{"GPU-a-0", 1}})), .scheduler = "mine"});
   cluster.pod("ml", "next", "", {.units = 3, .phase = "Pending", .scheduler = "mine", .looked_at = true});
@@ -176,6 +178,24 @@ TEST(Why, LooksAtNodeSelectorsAndTaints) {
   EXPECT_TRUE(has(text.out, "the pod's nodeSelector wants zone=west")) << text.out;
   EXPECT_TRUE(has(text.out, "the pod does not tolerate the taint nvidia.com/gpu=present:NoSchedule"))
       << text.out;
+}
+
+TEST(Why, SaysThatNodesWithRoomAreClosedToThePod) {
+  SavedCluster cluster;
+  cluster.node("gpu-a", inventory_of("a", 1, 16384));
+  cluster.taint("reserved", "", "NoSchedule");
+  cluster.pod("ml", "x", "", {.units = 3, .phase = "Pending"});
+  const Outcome one = why({.pod = "ml/x"}, cluster);
+  EXPECT_TRUE(has(one.out,
+                  "x needs 3GiB on one GPU (binpack). Node gpu-a has room for it, but the pod does not "
+                  "tolerate the taint reserved:NoSchedule.\n"))
+      << one.out;
+  cluster.node("gpu-b", inventory_of("b", 1, 16384));
+  cluster.taint("down", "", "NoExecute");
+  cluster.node("gpu-c", inventory_of("c", 1, 2048));
+  const Outcome two = why({.pod = "ml/x"}, cluster);
+  EXPECT_TRUE(has(two.out, "2 nodes have room for it, but none is open to it: on gpu-a, the pod does not"))
+      << two.out;
 }
 
 TEST(Why, HintsOnlyAtWhatThePodMayUse) {

@@ -47,6 +47,7 @@ class Check:
         self.metrics()
         self.events()
         self.reasons()
+        self.bind_failures()
         self.objects()
         self.flags()
         self.settings()
@@ -97,6 +98,13 @@ class Check:
             for text in code_words(row):
                 if not any(re.fullmatch(pattern, text) for pattern in patterns):
                     self.findings.append(f'docs/extender.md names the reason "{text}", which nobody gives')
+
+    def bind_failures(self):
+        told = code_words(section(self.doc("troubleshooting.md"), "Decided, but not bound"))
+        for text in self.names.bind_failures:
+            pattern = ".+".join(re.escape(part) for part in text.split("{}"))
+            if not any(re.match(pattern, word) for word in told):
+                self.findings.append(f'docs/troubleshooting.md lacks the failed bind "{text}"')
 
     def objects(self):
         page = self.doc("reference.md")

@@ -51,6 +51,15 @@ class Names:
         return phrases + fence
 
     @cached_property
+    def bind_failures(self) -> list[str]:
+        """How the texts about a bind that failed begin, {} where a number or a name goes."""
+        binder = self.literals("src/extender/binder.cc")
+        told = re.findall(r'(?:give_back\(flight,|\bdone\(|answer\(\*late,|ErrorCode::kExhausted,)\s*(?:fmt::format\(\s*)?"([^"]+)"', binder)
+        lost = re.findall(r'ErrorCode::kConflict,\s*(?:fmt::format\(\s*)?"([^"]+)"', self.literals("src/alloc/ledger.cc"))
+        assert len(told) > 9 and len(lost) > 1, "src/extender/binder.cc or src/alloc/ledger.cc is not written as this test reads it"
+        return [re.split(r"[;,]| \(", text)[0] for text in told + lost]
+
+    @cached_property
     def annotations(self) -> set[str]:
         keys = self.text("src/alloc/names.h").split("namespace key")[1]
         labels = re.findall(r'"((?:nvidia\.com|tessera\.io|aliyun\.accelerator)/[a-z._-]+)"', self.text("src/agent/node_labels.cc"))

@@ -56,6 +56,13 @@ TEST_F(StaticChoice, SaysWhyItHasNothing) {
   EXPECT_EQ(choose(0b0000'0101, 2, 0b101), "no set of 2 GPUs listed for machine type \"dgx1v\" is free");
 }
 
+TEST_F(StaticChoice, KnowsWhichNameOfAMachineIsListed) {
+  EXPECT_EQ(sets_.listed("dgx1v", "ecs.gn5"), "dgx1v");
+  EXPECT_EQ(sets_.listed("Alibaba Cloud ECS", "dgx1v"), "dgx1v");
+  EXPECT_EQ(sets_.listed("Alibaba Cloud ECS", "ecs.gn5"), "Alibaba Cloud ECS");
+  EXPECT_EQ(sets_.listed("dgx1v", ""), "dgx1v");
+}
+
 TEST_F(StaticChoice, IgnoresListedGpusThatTheMachineLacks) {
   const SetTables four{pcie_tree(4)};
   EXPECT_EQ(gpu_list(sets_.choose(four, "dgx1v", {.free = 0xff, .count = 2})->gpus), "0,3");
