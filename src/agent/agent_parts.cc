@@ -171,7 +171,8 @@ void Agent::Parts::tell(const NodePod& pod, const std::string& reason, const std
 std::vector<kube::ObjectReference> Agent::Parts::holders_of(const std::string& uuid) const {
   std::map<std::string, kube::ObjectReference> found;
   for (const Allocation& allocation : allocations.all()) {
-    if (std::ranges::find(allocation.grants, uuid, &alloc::Grant::gpu) != allocation.grants.end()) {
+    if (!is_unknown_pod(allocation.pod_uid) &&
+        std::ranges::find(allocation.grants, uuid, &alloc::Grant::gpu) != allocation.grants.end()) {
       found[allocation.pod_uid] = {.kind = "Pod",
                                    .namespace_name = allocation.pod.pod_namespace,
                                    .name = allocation.pod.name,

@@ -199,6 +199,7 @@ void GpuAllocator::look_for_holder(const std::shared_ptr<Starting>& starting) {
 
 void GpuAllocator::let_start(const std::shared_ptr<Starting>& starting, const NodePod& pod,
                              const std::string& container) {
+  allocations_.confirm(pod.spec.uid, container);
   RecordRepair repair;
   Status status = may_start(pod, container, repair);
   if (status && !repair.annotations.empty() && edges_.repair) {
