@@ -27,7 +27,8 @@ Session::Session(DriverOptions options, CallMonitor& monitor, Publish publish)
     : options_(std::move(options)),
       monitor_(&monitor),
       publish_(std::move(publish)),
-      sysfs_(options_.sysfs_root) {
+      sysfs_(options_.sysfs_root),
+      pace_(options_.reopen_every, options_.reopen_at_last, options_.retry) {
   discovery_.inventory = options_.known;
   discovery_.inventory.unit = options_.discovery.unit;
   discovery_.facts.resize(options_.known.gpus.size());
@@ -120,20 +121,21 @@ void Session::forget_handles() {
   }
 }
 
-bool Session::must_reopen(Clock::Steady now) const {
+bool Session::must_reopen(Clock::Steady now) {
   if (reopen_requested_ || sysfs_.nvidia_devices() != pci_devices_) {
     return true;
   }
   const auto& gpus = discovery_.inventory.gpus;
-  const auto silent = std::ranges::count_if(gpus, [&](const alloc::Gpu& gpu) {
+  std::vector<std::string> silent = discovery_.problems;
+  std::size_t known_silent = 0;
+  for (const alloc::Gpu& gpu : gpus) {
     const auto health = health_.find(gpu.uuid);
-    return health != health_.end() && !health->second.answers();
-  });
-  if (silent == 0 && discovery_.problems.empty()) {
-    return false;
+    if (health != health_.end() && !health->second.answers()) {
+      silent.push_back(gpu.uuid);
+      ++known_silent;
+    }
   }
-  const bool all = static_cast<std::size_t>(silent) == gpus.size();
-  return now - opened_ >= (all ? std::min(options_.retry, options_.reopen_every) : options_.reopen_every);
+  return pace_.due(std::move(silent), known_silent == gpus.size(), now - opened_);
 }
 
 Status Session::discover_gpus() {

@@ -18,6 +18,7 @@
 #include "gpu/driver_state.h"
 #include "gpu/health.h"
 #include "gpu/nvml.h"
+#include "gpu/reopen_pace.h"
 #include "gpu/sysfs.h"
 
 namespace tessera::gpu {
@@ -51,7 +52,7 @@ class Session {
   void renew_events();
   void watch_events();
   bool register_all();
-  [[nodiscard]] bool must_reopen(Clock::Steady now) const;
+  [[nodiscard]] bool must_reopen(Clock::Steady now);
   void probe_all();
   void probe(std::size_t gpu, Clock::Steady now);
   bool more_answer_now();
@@ -80,6 +81,7 @@ class Session {
   std::map<std::pair<std::string, std::uint64_t>, XidCount> xids_;
   DriverState published_;
 
+  ReopenPace pace_;
   std::atomic<bool> reopen_requested_ = false;
   Clock::Steady opened_{};
   Clock::Steady next_open_{};

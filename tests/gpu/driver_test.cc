@@ -6,6 +6,7 @@
 #include <future>
 #include <thread>
 
+#include "gpu/reopen_pace.h"
 #include "sim_machine.h"
 
 namespace tessera::gpu {
@@ -160,6 +161,18 @@ TEST(Driver, FindsALostGpuAgainThroughANewSession) {
   EXPECT_GT(driver.calls().failures, 0U);
   machine.control("");
   EXPECT_EQ(driver.wait_for(kPatience, is_well(machine.uuid(0)))->inventory, machine.expected());
+}
+
+TEST(ReopenPace, BeginsNewSessionsEverMoreSeldomForAGpuThatStaysDead) {
+  using namespace std::chrono_literals;
+  ReopenPace pace(30s, 10min, 5s);
+  EXPECT_FALSE(pace.due({}, false, 24h)) << "all answer";
+  for (const auto wait : {30s, 60s, 120s, 240s, 480s, 600s, 600s}) {
+    EXPECT_FALSE(pace.due({"GPU-1"}, false, wait - 1ms)) << wait.count();
+    EXPECT_TRUE(pace.due({"GPU-1"}, false, wait)) << wait.count();
+  }
+  EXPECT_TRUE(pace.due({"GPU-1", "GPU-2"}, false, 30s)) << "something new";
+  EXPECT_TRUE(pace.due({"GPU-1", "GPU-2"}, true, 5s)) << "there is nobody to lose";
 }
 
 TEST(Driver, AHungCallIsNamedAndHangsNobody) {
