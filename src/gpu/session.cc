@@ -29,11 +29,17 @@ Session::Session(DriverOptions options, CallMonitor& monitor, Publish publish)
       publish_(std::move(publish)),
       sysfs_(options_.sysfs_root),
       pace_(options_.reopen_every, options_.reopen_at_last, options_.retry) {
-  discovery_.inventory = options_.known;
+  know(options_.known);
+}
+
+// What ailed a GPU before a restart of ours ails it still, where the driver cannot say.
+void Session::know(const alloc::Inventory& known) {
+  discovery_.inventory = known;
   discovery_.inventory.unit = options_.discovery.unit;
-  discovery_.facts.resize(options_.known.gpus.size());
-  for (const alloc::Gpu& gpu : options_.known.gpus) {
+  discovery_.facts.assign(known.gpus.size(), {});
+  for (const alloc::Gpu& gpu : known.gpus) {
     ever_.emplace(gpu.uuid, gpu);
+    health_of(gpu.uuid).remember(gpu.unhealthy, now_steady());
   }
 }
 
@@ -184,6 +190,7 @@ void Session::probe(std::size_t gpu, Clock::Steady now) {
     result.failure = row.unhealthy;
   } else if (const auto memory = nvml_->memory(facts.handle); !memory) {
     result.failure = memory.error().text();
+    result.lost = memory.error().code == abi::kGpuIsLost || memory.error().code == abi::kResetRequired;
   } else {
     if (const auto action = nvml_->recovery_action(facts.handle)) {
       result.recovery_action = *action;

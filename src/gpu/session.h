@@ -45,6 +45,7 @@ class Session {
   std::vector<GpuLook> look_around();
 
  private:
+  void know(const alloc::Inventory& known);
   void open();
   void close();
   void forget_handles();

@@ -58,6 +58,16 @@ TEST(Driver, SaysWhyItCannotStartAndStartsWhenThatHasHealed) {
   }
 }
 
+TEST(Driver, KeepsAGpuOutOfUseAfterARestartWhereTheDriverCannotSay) {
+  SimMachine machine("l40s");
+  DriverOptions options = machine.options();
+  options.known = machine.expected();
+  options.known.gpus[1].unhealthy = "XID 48 (double bit ECC error)";
+  options.health.settle = std::chrono::hours(1);
+  const Driver driver(std::move(options));
+  EXPECT_THAT(reason(*driver.wait_ready(kPatience), machine.uuid(1)), HasSubstr("XID 48"));
+}
+
 TEST(Driver, TakesAGpuOutOfUseAtAFatalXidAndBackWhenTheDriverSaysSo) {
   SimMachine machine("dgx1v");
   std::atomic<int> changes = 0;
