@@ -93,6 +93,12 @@ ForeignWatch::Edges Agent::Parts::foreign_edges() {
         std::string name = pods.name_of_any(uid);
         return name.empty() ? std::nullopt : std::optional(std::move(name));
       },
+      .registered =
+          [this](const std::string& resource) {
+            return std::ranges::any_of(plugins.resources(), [&](const GpuPlugins::Resource& one) {
+              return one.name == resource && one.status.registered;
+            });
+          },
       .tell = [this](const std::string& reason, const std::string& message) { tell_node(reason, message); }};
 }
 
