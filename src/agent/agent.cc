@@ -51,8 +51,13 @@ void Agent::Parts::recover_known() {
       known = std::move(*found);
       health.set_before(known);
     }
-    if (useful || driver == nullptr) {
+    if (driver == nullptr) {
       open_driver();
+    } else if (useful) {
+      driver->remember(known);
+      if (!driver_answered() && !grace.pending()) {
+        stop_waiting_for_driver();
+      }
     }
     if (!found && !driver_was_ready) {
       recover = loop.after(kKnownAgain, [this] {
@@ -76,14 +81,8 @@ void Agent::Parts::open_driver() {
   options.on_change = gate.wrap<std::shared_ptr<const gpu::DriverState>>(
       [this](const std::shared_ptr<const gpu::DriverState>& state) { driver_changed(state); });
   log::info("driver", {{"library", options.library}, {"known_gpus", options.known.gpus.size()}});
-  const bool first = driver == nullptr;
-  driver.reset();
   driver = std::make_unique<gpu::Driver>(std::move(options));
-  if (first) {
-    observer.start([this](auto done) { driver->look_around(std::move(done)); });
-  } else if (!driver_answered() && !grace.pending()) {
-    stop_waiting_for_driver();
-  }
+  observer.start([this](auto done) { driver->look_around(std::move(done)); });
 }
 
 // A driver that hangs from the start says nothing at all. kubelet must know the devices that were here all

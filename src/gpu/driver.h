@@ -78,6 +78,9 @@ class Driver {
   Driver(const Driver&) = delete;
   Driver& operator=(const Driver&) = delete;
 
+  // DriverOptions::known, found only now. Changes nothing once the driver has told its GPUs.
+  void remember(const alloc::Inventory& known);
+
   // Any thread; never waits for the driver. Before the first answer of the driver (which may never come): not
   // ready, and the GPUs that were known.
   [[nodiscard]] std::shared_ptr<const DriverState> state() const;

@@ -43,6 +43,13 @@ void Session::know(const alloc::Inventory& known) {
   }
 }
 
+void Session::remember(const alloc::Inventory& known) {
+  if (discovery_.inventory.gpus.empty() && !nvml_) {
+    know(known);
+    publish();
+  }
+}
+
 Session::~Session() {
   close();
 }

@@ -40,6 +40,9 @@ class Session {
   // The next round starts a new session with the driver. From any thread.
   void request_reopen() { reopen_requested_ = true; }
 
+  // DriverOptions::known, found only now.
+  void remember(const alloc::Inventory& known);
+
   Result<std::vector<GpuProcess>> processes(const std::string& uuid);
   Result<GpuUsage> usage(const std::string& uuid);
   std::vector<GpuLook> look_around();

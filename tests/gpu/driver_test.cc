@@ -58,6 +58,26 @@ TEST(Driver, SaysWhyItCannotStartAndStartsWhenThatHasHealed) {
   }
 }
 
+TEST(Driver, IsToldLateWhichGpusWereHere) {
+  SimMachine machine("l40s");
+  machine.control("init: driver-not-loaded");
+  Driver driver(machine.options());
+  driver.wait_for(kPatience, [](const DriverState& now) { return now.version > 0; });
+  std::promise<std::size_t> looked;
+  driver.look_around([&](const std::vector<GpuLook>& looks) { looked.set_value(looks.size()); });
+  driver.remember(machine.expected());
+  const auto state =
+      driver.wait_for(kPatience, [](const DriverState& now) { return !now.inventory.gpus.empty(); });
+  EXPECT_EQ(state->inventory.unhealthy_list(), "0,1,2,3");
+  EXPECT_EQ(looked.get_future().wait_for(kPatience), std::future_status::ready)
+      << "what was asked before is still answered";
+  machine.control("");
+  EXPECT_EQ(driver.wait_ready(kPatience)->inventory, machine.expected());
+  driver.remember({});
+  EXPECT_TRUE(driver.usage(machine.uuid(0)));  // behind it in the queue
+  EXPECT_EQ(driver.state()->inventory, machine.expected()) << "it knows better by now";
+}
+
 TEST(Driver, KeepsAGpuOutOfUseAfterARestartWhereTheDriverCannotSay) {
   SimMachine machine("l40s");
   DriverOptions options = machine.options();
