@@ -114,7 +114,7 @@ DevicePluginOptions Agent::Parts::plugin_options() {
 
 Observer::Sources Agent::Parts::observer_sources() {
   return {.not_ready = [this] { return not_ready(); },
-          .state = [this] { return driver_state; },
+          .state = [this] { return shown_state; },
           .allocations = [this] { return allocations.all(); },
           .pods =
               [this] {
