@@ -148,12 +148,22 @@ void Agent::Parts::add_readings(std::optional<std::chrono::nanoseconds> sample_a
   readings.gauge("tessera_agent_records_kept",
                  "1 when what was given out is in a file that survives a restart",
                  !state_dir.empty() && allocation_file.problem().empty() ? 1 : 0);
-  readings.add_objects({{"inventory", node_writer.state()},
-                        {"condition", health.condition_state()},
-                        {"config_map", health.config_map_state()}});
+  readings.add_objects(objects());
   readings.add_events(recorder.counts());
   readings.counter("tessera_agent_watch_failures_total", "Lists and watches of pods that ended with an error",
                    pod_watch.counts().failures);
+}
+
+// What is switched off is never written: it would never be settled.
+std::vector<std::pair<std::string, ObjectKeeper::State>> Agent::Parts::objects() const {
+  std::vector<std::pair<std::string, ObjectKeeper::State>> kept{{"inventory", node_writer.state()}};
+  if (config.node_condition) {
+    kept.emplace_back("condition", health.condition_state());
+  }
+  if (config.unhealthy_config_map) {
+    kept.emplace_back("config_map", health.config_map_state());
+  }
+  return kept;
 }
 
 void Agent::Parts::tell_node(const std::string& reason, const std::string& message) {

@@ -52,6 +52,7 @@ struct Agent::Parts {
   void driver_changed(const std::shared_ptr<const gpu::DriverState>& state);
   void show();
   void publish();
+  [[nodiscard]] std::vector<std::pair<std::string, ObjectKeeper::State>> objects() const;
   void tell_kubelet();
   ForeignWatch::Edges foreign_edges();
   void tell_node(const std::string& reason, const std::string& message);

@@ -272,6 +272,17 @@ TEST_F(AgentTest, CallsAGpuUnhealthyThatAnotherPluginGaveToAPod) {
   EXPECT_THAT(agent.metrics(), testing::ContainsRegex("tessera_gpu_healthy.gpu=.2.[^\n]* 1\n"));
 }
 
+TEST_F(AgentTest, DoesNotCountWhatIsSwitchedOffAsUnsettled) {
+  RunningAgent agent(machine, root.path(), state_dir(), "", {}, "", [](Config& config) {
+    config.node_condition = false;
+    config.unhealthy_config_map = false;
+  });
+  ASSERT_TRUE(agent.comes_to_say("tessera_agent_object_settled{object=\"inventory\"}"));
+  const std::string text = agent.metrics();
+  EXPECT_THAT(text, testing::Not(HasSubstr("object=\"condition\"")));
+  EXPECT_THAT(text, testing::Not(HasSubstr("object=\"config_map\"")));
+}
+
 TEST_F(AgentTest, LeavesNothingWithKubeletWhenItEnds) {
   FakeKubelet kubelet(plugin_dir());
   {
