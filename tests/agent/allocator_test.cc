@@ -362,6 +362,17 @@ TEST(Allocator, HoldsAPodWhoseRecordTakesWhatOthersHave) {
   EXPECT_TRUE(node.pre_start(forged, "main")) << "it may start when there is room";
 }
 
+TEST(Allocator, HoldsAPodWhoseRecordClaimsMoreThanItsGpuHas) {
+  Node node(gpus(2));
+  const Pod pod = share("a", 17, 1);  // of 16
+  node.bind(pod);
+  ASSERT_TRUE(node.admit(pod));
+  const Status held = node.pre_start(pod, "main");
+  ASSERT_FALSE(held);
+  EXPECT_THAT(held.error().text(), HasSubstr("has 16 units, and this pod's record claims 17"));
+  EXPECT_THAT(node.told, Contains("a GpuOvercommitted"));
+}
+
 TEST(Allocator, ReadsWhatOldSchedulersWrote) {
   Node node(gpus(4));
   Pod pod = Pod("old").main("main", 3);
