@@ -373,6 +373,19 @@ TEST(Allocator, HoldsAPodWhoseRecordClaimsMoreThanItsGpuHas) {
   EXPECT_THAT(node.told, Contains("a GpuOvercommitted"));
 }
 
+TEST(Allocator, DoesNotBelieveAnIndexThatIsNotThere) {
+  for (const unsigned count : {1U, 4U}) {
+    Node node(gpus(count));
+    Pod pod = Pod("old").main("main", 2);
+    pod.spec.annotations["ALIYUN_COM_GPU_MEM_IDX"] = "7";
+    pod.spec.annotations["ALIYUN_COM_GPU_MEM_POD"] = "2";
+    node.bind(pod);
+    EXPECT_EQ(sees(node.admit(pod)), "void") << count;
+    EXPECT_FALSE(node.pre_start(pod, "main"));
+    EXPECT_THAT(node.told, Contains("old GpuRecordNotBelieved")) << count;
+  }
+}
+
 TEST(Allocator, ReadsWhatOldSchedulersWrote) {
   Node node(gpus(4));
   Pod pod = Pod("old").main("main", 3);
