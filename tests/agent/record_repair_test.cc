@@ -98,6 +98,8 @@ TEST(RecordRepair, DoesNotStartAPodBeforeItsRecordIsPutRight) {
   const Status held = node.pre_start(served, "main");
   ASSERT_FALSE(held) << "the books say that it is on another GPU";
   EXPECT_THAT(held.error().text(), HasSubstr("ml/served"));
+  EXPECT_THAT(node.told, testing::Not(Contains("served GpuRecordRepaired"))) << "nothing is written yet";
+  EXPECT_EQ(node.allocator->counts().repaired, 0U);
   EXPECT_THAT(held.error().text(), HasSubstr("no API server"));
   EXPECT_EQ(recorded(node, served), uuid(1));
   node.api_away = false;
