@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -69,6 +70,10 @@ class Listener {
     std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
     EXPECT_EQ(::bind(fd_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0) << path;
     EXPECT_EQ(::listen(fd_.get(), 8), 0);
+  }
+  void wait_for_caller() const {
+    pollfd caller{.fd = fd_.get(), .events = POLLIN, .revents = 0};
+    EXPECT_EQ(::poll(&caller, 1, static_cast<int>(std::chrono::milliseconds(kPatience).count())), 1);
   }
 
  private:
@@ -254,15 +259,12 @@ TEST_F(Plugin, RegistersAgainWhenAStrangerEndsThatCameLater) {
   const DevicePlugin plugin(options(), kind);
   ASSERT_TRUE(eventually([&] { return plugin.status().registered; }));
   const std::string socket = directory + "/aliyungpushare.sock";
-  EXPECT_TRUE(eventually([&] {
-    // A look may miss what is there for a moment only.
-    {
-      const Listener stranger(socket);
-    }
-    std::this_thread::sleep_for(50ms);
-    std::filesystem::remove(socket);
-    return plugin.status().registrations == 2;
-  }));
+  const Listener stranger(socket);
+  const Listener sibling(directory + "/tessera-gpu-mem-0badcafe.sock");
+  sibling.wait_for_caller();  // who looked there has seen both
+  EXPECT_EQ(plugin.status().registrations, 1U);
+  std::filesystem::remove(socket);
+  EXPECT_TRUE(eventually([&] { return plugin.status().registrations == 2; }));
 }
 
 // Killed: the socket is still there, and nobody listens at it.
@@ -272,7 +274,7 @@ TEST_F(Plugin, RegistersAgainWhenAnInstanceIsKilledThatRegisteredLater) {
   ASSERT_TRUE(eventually([&] { return plugin.status().registered; }));
   {
     const Listener killed(directory + "/tessera-gpu-mem-0badcafe.sock");
-    std::this_thread::sleep_for(700ms);
+    killed.wait_for_caller();
     EXPECT_EQ(plugin.status().registrations, 1U);
   }
   EXPECT_TRUE(eventually([&] { return plugin.status().registrations == 2; }));
