@@ -51,8 +51,13 @@ void Agent::Parts::recover_known() {
       known = std::move(*found);
       health.set_before(known);
     }
-    if (useful || driver == nullptr) {
+    if (driver == nullptr) {
       open_driver();
+    } else if (useful) {
+      driver->remember(known);
+      if (!driver_answered() && !grace.pending()) {
+        stop_waiting_for_driver();
+      }
     }
     if (!found && !driver_was_ready) {
       recover = loop.after(kKnownAgain, [this] {
@@ -76,14 +81,8 @@ void Agent::Parts::open_driver() {
   options.on_change = gate.wrap<std::shared_ptr<const gpu::DriverState>>(
       [this](const std::shared_ptr<const gpu::DriverState>& state) { driver_changed(state); });
   log::info("driver", {{"library", options.library}, {"known_gpus", options.known.gpus.size()}});
-  const bool first = driver == nullptr;
-  driver.reset();
   driver = std::make_unique<gpu::Driver>(std::move(options));
-  if (first) {
-    observer.start([this](auto done) { driver->look_around(std::move(done)); });
-  } else if (!driver_answered() && !grace.pending()) {
-    stop_waiting_for_driver();
-  }
+  observer.start([this](auto done) { driver->look_around(std::move(done)); });
 }
 
 // A driver that hangs from the start says nothing at all. kubelet must know the devices that were here all
@@ -107,6 +106,7 @@ Status Agent::Parts::driver_trouble() const {
 
 void Agent::Parts::driver_changed(const std::shared_ptr<const gpu::DriverState>& state) {
   driver_state = state;
+  show();
   driver_was_ready = driver_was_ready || state->ready;
   if (state->problem != last_driver_problem) {
     last_driver_problem = state->problem;
@@ -127,16 +127,22 @@ void Agent::Parts::driver_changed(const std::shared_ptr<const gpu::DriverState>&
   serving = true;
   foreign.look(state->inventory);
   publish();
-  health.report(*state);
   inventory_file.set(state->inventory.json());
 }
 
-// The GPUs of now, to kubelet and into the node.
+void Agent::Parts::show() {
+  gpu::DriverState shown = *driver_state;
+  shown.inventory = without_foreign(shown.inventory, foreign.use());
+  shown_state = std::make_shared<const gpu::DriverState>(std::move(shown));
+}
+
+// The GPUs of now, to kubelet, into the node and to all who ask for their health.
 void Agent::Parts::publish() {
-  const alloc::Inventory inventory = without_foreign(driver_state->inventory, foreign.use());
-  allocator.set_inventory(inventory);
+  show();
+  allocator.set_inventory(shown_state->inventory);
   tell_kubelet();
-  node_writer.publish(inventory, {driver_state->compute, driver_state->cuda});
+  node_writer.publish(shown_state->inventory, {driver_state->compute, driver_state->cuda});
+  health.report(*shown_state);
 }
 
 void Agent::Parts::tell_kubelet() {

@@ -93,6 +93,12 @@ ForeignWatch::Edges Agent::Parts::foreign_edges() {
         std::string name = pods.name_of_any(uid);
         return name.empty() ? std::nullopt : std::optional(std::move(name));
       },
+      .registered =
+          [this](const std::string& resource) {
+            return std::ranges::any_of(plugins.resources(), [&](const GpuPlugins::Resource& one) {
+              return one.name == resource && one.status.registered;
+            });
+          },
       .tell = [this](const std::string& reason, const std::string& message) { tell_node(reason, message); }};
 }
 
@@ -108,7 +114,7 @@ DevicePluginOptions Agent::Parts::plugin_options() {
 
 Observer::Sources Agent::Parts::observer_sources() {
   return {.not_ready = [this] { return not_ready(); },
-          .state = [this] { return driver_state; },
+          .state = [this] { return shown_state; },
           .allocations = [this] { return allocations.all(); },
           .pods =
               [this] {
@@ -142,12 +148,22 @@ void Agent::Parts::add_readings(std::optional<std::chrono::nanoseconds> sample_a
   readings.gauge("tessera_agent_records_kept",
                  "1 when what was given out is in a file that survives a restart",
                  !state_dir.empty() && allocation_file.problem().empty() ? 1 : 0);
-  readings.add_objects({{"inventory", node_writer.state()},
-                        {"condition", health.condition_state()},
-                        {"config_map", health.config_map_state()}});
+  readings.add_objects(objects());
   readings.add_events(recorder.counts());
   readings.counter("tessera_agent_watch_failures_total", "Lists and watches of pods that ended with an error",
                    pod_watch.counts().failures);
+}
+
+// What is switched off is never written: it would never be settled.
+std::vector<std::pair<std::string, ObjectKeeper::State>> Agent::Parts::objects() const {
+  std::vector<std::pair<std::string, ObjectKeeper::State>> kept{{"inventory", node_writer.state()}};
+  if (config.node_condition) {
+    kept.emplace_back("condition", health.condition_state());
+  }
+  if (config.unhealthy_config_map) {
+    kept.emplace_back("config_map", health.config_map_state());
+  }
+  return kept;
 }
 
 void Agent::Parts::tell_node(const std::string& reason, const std::string& message) {
@@ -171,7 +187,8 @@ void Agent::Parts::tell(const NodePod& pod, const std::string& reason, const std
 std::vector<kube::ObjectReference> Agent::Parts::holders_of(const std::string& uuid) const {
   std::map<std::string, kube::ObjectReference> found;
   for (const Allocation& allocation : allocations.all()) {
-    if (std::ranges::find(allocation.grants, uuid, &alloc::Grant::gpu) != allocation.grants.end()) {
+    if (!is_unknown_pod(allocation.pod_uid) &&
+        std::ranges::find(allocation.grants, uuid, &alloc::Grant::gpu) != allocation.grants.end()) {
       found[allocation.pod_uid] = {.kind = "Pod",
                                    .namespace_name = allocation.pod.pod_namespace,
                                    .name = allocation.pod.name,

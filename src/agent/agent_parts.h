@@ -50,7 +50,9 @@ struct Agent::Parts {
   Status serve();
 
   void driver_changed(const std::shared_ptr<const gpu::DriverState>& state);
+  void show();
   void publish();
+  [[nodiscard]] std::vector<std::pair<std::string, ObjectKeeper::State>> objects() const;
   void tell_kubelet();
   ForeignWatch::Edges foreign_edges();
   void tell_node(const std::string& reason, const std::string& message);
@@ -87,6 +89,7 @@ struct Agent::Parts {
   HealthReporter health;
   std::optional<http::Server> server;
   std::shared_ptr<const gpu::DriverState> driver_state;
+  std::shared_ptr<const gpu::DriverState> shown_state;  // the same, without GPUs that others hold
   bool driver_was_ready = false;
   bool serving = false;  // there are GPUs to tell of
   bool said_ready = false;

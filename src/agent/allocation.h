@@ -31,6 +31,8 @@ struct Allocation {
   // What could not be prepared when it was admitted, and is missing for the life of the pod; empty when
   // nothing is.
   std::string fault{};
+  // kubelet has not said that it was this container that asked: another one may have it.
+  bool guessed = false;
   // Why it is not allowed to start at the moment; empty when it is.
   std::string held{};
 
@@ -42,6 +44,8 @@ inline constexpr std::string_view kUnknownPod = "?";
 inline bool is_unknown_pod(const std::string& pod_uid) {
   return pod_uid.starts_with(kUnknownPod);
 }
+
+std::string unknown_uid(const std::string& resource, const std::vector<std::string>& ids);
 
 // What `from` was handed for one resource, as that of the container which really has the IDs.
 Allocation handed_on(const Allocation& from, const std::string& resource, const PodName& pod,

@@ -53,6 +53,9 @@ boost::json::object to_json(const Allocation& allocation) {
   if (!allocation.held.empty()) {
     json["held"] = allocation.held;
   }
+  if (allocation.guessed) {
+    json["guessed"] = true;
+  }
   return json;
 }
 
@@ -65,6 +68,7 @@ Result<Allocation> from_json(const JsonReader& json) {
   allocation.held = TRY(json.text_or("held", ""));
   allocation.fixed = TRY(json.text_or("fixed", ""));
   allocation.fault = TRY(json.text_or("fault", ""));
+  allocation.guessed = TRY(json.boolean_or("guessed", false));
   if (json.has("cdi")) {
     const JsonReader names = TRY(json.object("cdi"));
     for (const auto& [resource, name] : TRY(names.as_object(16))) {
@@ -91,6 +95,10 @@ Result<Allocation> from_json(const JsonReader& json) {
 }
 
 }  // namespace
+
+std::string unknown_uid(const std::string& resource, const std::vector<std::string>& ids) {
+  return fmt::format("{}{}/{}", kUnknownPod, resource, ids.empty() ? "" : ids.front());
+}
 
 Allocation handed_on(const Allocation& from, const std::string& resource, const PodName& pod,
                      const std::string& pod_uid, const std::string& container) {
@@ -135,7 +143,9 @@ void Allocations::give(const Allocation& allocation) {
   Allocation& kept = pods_[allocation.pod_uid][allocation.container];
   auto ids = std::move(kept.ids);
   auto cdi_names = std::move(kept.cdi_names);
+  const bool guessed = kept.guessed || allocation.guessed;
   kept = allocation;
+  kept.guessed = guessed;
   for (auto& [resource, list] : kept.ids) {
     std::ranges::sort(list);
   }
@@ -156,12 +166,19 @@ void Allocations::hold(const std::string& pod_uid, const std::string& container,
   }
 }
 
-void Allocations::forget(const std::string& pod_uid) {
-  changed_ = pods_.erase(pod_uid) > 0 || changed_;
+void Allocations::confirm(const std::string& pod_uid, const std::string& container) {
+  const auto pod = pods_.find(pod_uid);
+  if (pod == pods_.end()) {
+    return;
+  }
+  const auto found = pod->second.find(container);
+  if (found != pod->second.end() && std::exchange(found->second.guessed, false)) {
+    changed_ = true;
+  }
 }
 
-void Allocations::keep_only(const std::function<bool(const std::string&)>& lives) {
-  changed_ = std::erase_if(pods_, [&](const auto& entry) { return !lives(entry.first); }) > 0 || changed_;
+void Allocations::forget(const std::string& pod_uid) {
+  changed_ = pods_.erase(pod_uid) > 0 || changed_;
 }
 
 const Allocation* Allocations::find(const std::string& pod_uid, const std::string& container) const {

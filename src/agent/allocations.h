@@ -40,9 +40,9 @@ class Allocations {
   // the container; the last grants and reason count.
   void give(const Allocation& allocation);
   void hold(const std::string& pod_uid, const std::string& container, std::string why);
+  // It starts, so it was this container that asked.
+  void confirm(const std::string& pod_uid, const std::string& container);
   void forget(const std::string& pod_uid);
-  // All but these end.
-  void keep_only(const std::function<bool(const std::string& pod_uid)>& lives);
 
   // Null when it was given nothing.
   [[nodiscard]] const Allocation* find(const std::string& pod_uid, const std::string& container) const;

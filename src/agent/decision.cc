@@ -31,7 +31,7 @@ Status name_by_uuid(alloc::Record& record, const alloc::Inventory& inventory) {
       const auto index = alloc::index_of_name(grant.gpu);
       const auto found = index ? inventory.find_index(*index) : std::nullopt;
       if (!found) {
-        return fail(ErrorCode::kNotFound, fmt::format("names {}, and there is no such GPU here", grant.gpu));
+        return fail(ErrorCode::kInvalid, fmt::format("names {}, and there is no such GPU here", grant.gpu));
       }
       grant.gpu = inventory.gpus[*found].uuid;
     }

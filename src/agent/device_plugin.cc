@@ -1,7 +1,6 @@
 #include "agent/device_plugin.h"
 
 #include <fmt/format.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -14,6 +13,7 @@
 #include "agent/measured_kind.h"
 #include "agent/plugin_server.h"
 #include "agent/registrar.h"
+#include "agent/rival_sockets.h"
 #include "base/clock.h"
 #include "base/log.h"
 
@@ -24,6 +24,13 @@ namespace {
 constexpr const char* kKubeletSocket = "kubelet.sock";
 constexpr auto kWatchWithin = std::chrono::seconds(10);  // a kubelet that accepted us watches us
 constexpr auto kLasting = std::chrono::seconds(30);      // a registration that held so long was no accident
+// When an older instance of ours ends, kubelet drops us, and that alone brings us back: only when it has not
+// done so for this long was the other one the one it had.
+constexpr auto kSettle = std::chrono::milliseconds(500);
+// A stranger that comes and goes may have nothing to do with our resource, and registering anew leaves
+// kubelet without us for a moment.
+constexpr auto kStrangerFirst = std::chrono::seconds(5);
+constexpr auto kStrangerLast = std::chrono::minutes(10);
 
 // Tells one socket from another that took its name; 0 when there is none. The time tells a number that was
 // used again.
@@ -35,17 +42,6 @@ std::uint64_t identity_of(const std::string& path) {
   const auto time = static_cast<std::uint64_t>(status.st_ctim.tv_sec) * 1'000'000'000U +
                     static_cast<std::uint64_t>(status.st_ctim.tv_nsec);
   return (status.st_ino * 0x9E3779B97F4A7C15ULL) ^ time;
-}
-
-// "tessera-gpu-mem-3f9a01c2.sock" for aliyun.com/gpu-mem.
-std::string new_socket_name(const std::string& resource) {
-  std::uint32_t number = 0;
-  if (::getrandom(&number, sizeof number, 0) != sizeof number) {
-    number = static_cast<std::uint32_t>(std::chrono::steady_clock::now().time_since_epoch().count());
-  }
-  const auto slash = resource.rfind('/');
-  return fmt::format("tessera-{}-{:08x}.sock", resource.substr(slash == std::string::npos ? 0 : slash + 1),
-                     number);
 }
 
 MeasuredKind::OnCall on_call(const DevicePluginOptions& options) {
@@ -70,6 +66,7 @@ class DevicePlugin::Core {
         kubelet_socket_(options_.directory + "/" + kKubeletSocket),
         watch_(options_.directory),
         registrar_(kubelet_socket_),
+        rivals_(options_.directory, options_.resource),
         thread_([this] { run(); }) {}
 
   ~Core() {
@@ -124,7 +121,9 @@ class DevicePlugin::Core {
       }
       if (done || kubelet == 0) {
         pause = options_.first_retry;
-        watch_.wait(options_.look_every);  // a new kubelet.sock ends this wait
+        // A new kubelet.sock ends this wait.
+        watch_.wait(usurper_ == RivalSockets::Gone::kNone ? options_.look_every
+                                                          : std::min(options_.look_every, kSettle));
       } else {
         watch_.wait(pause);
         pause = std::min(pause * 2, options_.last_retry);
@@ -141,11 +140,16 @@ class DevicePlugin::Core {
     }
     TRY(serve());
     const auto now = Clock::real().now();
+    look_at_rivals(identity == registered_with_, now);
     if (identity == registered_with_) {
       if (streams_ > 0 || (!dropped_ && now < watched_by_)) {
-        return {};
-      }
-      if (now < not_before_) {
+        if (!usurped(now)) {
+          return {};
+        }
+        log::warn("another plugin has ended that kubelet may have had instead of us: registering anew",
+                  {{"resource", options_.resource}});
+        TRY(serve_anew());
+      } else if (now < not_before_) {
         return fail(ErrorCode::kUnavailable, "kubelet has dropped us; registering again in a moment");
       }
     }
@@ -158,10 +162,38 @@ class DevicePlugin::Core {
     not_before_ = registered_at_ + std::min(options_.first_retry * (1U << quick_drops_), options_.last_retry);
     watched_by_ = registered_at_ + kWatchWithin;
     registered_with_ = identity;
+    usurper_ = RivalSockets::Gone::kNone;
     const std::lock_guard lock(mutex_);
     ++status_.registrations;
     log::info("registered with kubelet", {{"resource", options_.resource}, {"socket", socket_name_}});
     return {};
+  }
+
+  void look_at_rivals(bool is_registered, Clock::Steady now) {
+    const RivalSockets::Gone gone =
+        rivals_.look(socket_name_, is_registered ? registered_at_ : Clock::Steady::max());
+    if (gone == RivalSockets::Gone::kNone || !is_registered) {
+      return;
+    }
+    suspected_at_ = usurper_ == RivalSockets::Gone::kNone ? now : suspected_at_;
+    usurper_ = std::max(usurper_, gone);
+  }
+
+  // Whether kubelet has nobody for the resource although it still watches us, as far as we can tell.
+  bool usurped(Clock::Steady now) {
+    if (usurper_ == RivalSockets::Gone::kNone || now < suspected_at_ + kSettle || now < not_before_) {
+      return false;
+    }
+    if (usurper_ == RivalSockets::Gone::kStranger) {
+      if (now < strangers_not_before_) {
+        return false;
+      }
+      const bool often = now < strangers_not_before_ + 2 * stranger_pause_;
+      stranger_pause_ = often ? std::min<Clock::Steady::duration>(stranger_pause_ * 2, kStrangerLast)
+                              : Clock::Steady::duration(kStrangerFirst);
+      strangers_not_before_ = now + stranger_pause_;
+    }
+    return true;
   }
 
   [[nodiscard]] bool socket_is_there() const {
@@ -171,13 +203,20 @@ class DevicePlugin::Core {
   // A server whose socket can be found. kubelet removes sockets when it starts; a socket that is gone cannot
   // be dialled, so a new server takes its place under a new name.
   Status serve() {
-    std::unique_ptr<PluginServer> old;
-    std::vector<Device> devices;
     {
       const std::lock_guard lock(mutex_);
       if (server_ != nullptr && socket_is_there()) {
         return {};
       }
+    }
+    return serve_anew();
+  }
+
+  Status serve_anew() {
+    std::unique_ptr<PluginServer> old;
+    std::vector<Device> devices;
+    {
+      const std::lock_guard lock(mutex_);
       old = std::move(server_);
       devices = devices_;
     }
@@ -229,6 +268,11 @@ class DevicePlugin::Core {
   Clock::Steady watched_by_{};  // kubelet should watch by then
   Clock::Steady not_before_{};  // the next registration with the same kubelet
   unsigned quick_drops_ = 0;
+  RivalSockets rivals_;
+  RivalSockets::Gone usurper_ = RivalSockets::Gone::kNone;  // since we registered
+  Clock::Steady suspected_at_{};
+  Clock::Steady strangers_not_before_{};
+  Clock::Steady::duration stranger_pause_ = kStrangerFirst;
 
   std::thread thread_;  // last: it uses all of the above
 };

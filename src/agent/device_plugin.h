@@ -9,7 +9,9 @@
 // When kubelet starts it deletes our socket, and pods that wait for it fail for good unless we are back
 // within about a second: its directory is watched (inotify), and a look every few seconds covers what a watch
 // can miss. kubelet also drops us when another instance of ours ends (a rolling update), without touching any
-// file: then its stream ends while our server lives, and we register again.
+// file: then its stream ends while our server lives, and we register again. And when an instance ends that
+// registered after us, kubelet has nobody and does not even end our stream: rival_sockets.h notices, and a
+// new server registers.
 //
 // Every start uses a new socket name: the same name would be refused as "already connected" (1.37), and two
 // instances would take it from each other.

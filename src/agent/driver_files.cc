@@ -9,6 +9,9 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <utility>
+
+#include "base/log.h"
 
 namespace tessera::agent {
 
@@ -235,9 +238,13 @@ Result<std::vector<DeviceNode>> device_nodes(const HostRoot& dev, const std::vec
 }
 
 Result<const DriverFiles*> DriverFilesCache::get() {
-  if (!found_ || !std::ranges::all_of(found_->local_paths, exists)) {
+  if (!found_ || !found_->has_cuda || !std::ranges::all_of(found_->local_paths, exists)) {
     found_.reset();
     found_ = TRY(find_driver_files(options_));
+    if (const bool missed = !found_->has_cuda; missed && !std::exchange(missed_cuda_, missed)) {
+      log::warn("no libcuda.so among the driver's libraries: programs in containers cannot compute",
+                {{"below", options_.driver.here}, {"do", "install the driver's compute libraries"}});
+    }
   }
   return &*found_;
 }

@@ -52,7 +52,8 @@ std::optional<std::string> find_driver_library(const HostRoot& driver, const std
 // None for no GPU.
 Result<std::vector<DeviceNode>> device_nodes(const HostRoot& dev, const std::vector<alloc::Gpu>& gpus);
 
-// Keeps what was found until a file of it is gone: the driver was updated.
+// Keeps what was found until a file of it is gone: the driver was updated. Without libcuda it looks anew each
+// time: the driver may be being installed.
 class DriverFilesCache {
  public:
   explicit DriverFilesCache(DriverFilesOptions options) : options_(std::move(options)) {}
@@ -63,6 +64,7 @@ class DriverFilesCache {
  private:
   const DriverFilesOptions options_;
   std::optional<DriverFiles> found_;
+  bool missed_cuda_ = false;  // and said so
 };
 
 }  // namespace tessera::agent

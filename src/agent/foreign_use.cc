@@ -32,6 +32,9 @@ ForeignUse find_foreign_use(const Checkpoint& checkpoint, const alloc::Inventory
     if (serves && !names.find(resource)) {
       use.resources.push_back(resource);
     }
+    if (names.find(resource) && !std::ranges::all_of(ids, GpuIds::is_ours)) {
+      use.usurped.push_back(resource);
+    }
   }
   for (const CheckpointEntry& entry : checkpoint.given) {
     for (const std::string& id : entry.ids) {

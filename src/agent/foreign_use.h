@@ -19,6 +19,8 @@ namespace tessera::agent {
 struct ForeignUse {
   // Resources of other plugins whose devices are GPUs of this node.
   std::vector<std::string> resources;
+  // Resources of ours that kubelet has from another plugin: IDs in another form than ours are registered.
+  std::vector<std::string> usurped;
   // GPUs that a pod has through another plugin, by UUID, and how: not to be given to anybody else.
   std::map<std::string, std::string> held;
   // Somebody has a GPU whose pod is not known: it has ended, or it is so new that the watch has not told.

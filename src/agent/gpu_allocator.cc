@@ -19,10 +19,6 @@ namespace {
 // Between a preferred answer and the Allocate that follows kubelet only writes its checkpoint.
 constexpr std::chrono::seconds kSameQuestion{5};
 
-std::string unknown_uid(const std::string& resource, const std::vector<std::string>& ids) {
-  return fmt::format("{}{}/{}", kUnknownPod, resource, ids.empty() ? "" : ids.front());
-}
-
 // The same as part of a CDI name: no pod's UID looks like it.
 constexpr std::string_view kUnknownCdiPod = "unknown";
 ContainerGpus unknown_container(const std::string& resource, const std::vector<std::string>& ids) {
@@ -162,17 +158,19 @@ void GpuAllocator::allocate(alloc::GpuResource resource, std::vector<std::string
                const NodePod* pod = asker ? pods_.find(asker->pod_uid) : nullptr;
                const std::string& name = pods_.names().name(question.resource);
                forget_unknown_with(name, ids);
-               done(pod == nullptr ? give_unknown(name, ids) : give(*pod, asker->container, name, ids));
+               done(pod == nullptr ? give_unknown(name, ids) : give(*pod, *asker, name, ids));
                changed();
              });
 }
 
-Grant GpuAllocator::give(const NodePod& pod, const std::string& container, const std::string& resource,
+Grant GpuAllocator::give(const NodePod& pod, const Asker& asker, const std::string& resource,
                          std::vector<std::string> ids) {
+  const std::string& container = asker.container;
   const Decision decision = decision_of(pod);
   count(pod, decision);
   Grant grant;
   Allocation allocation{.pod = pod.name(), .pod_uid = pod.spec.uid, .container = container};
+  allocation.guessed = !asker.confirmed;
   if (decision.verdict == Verdict::kDecided) {
     const auto env = alloc::container_env(pod.demand, decision.record, inventory_.gpu_names(), container);
     grant.env.insert(env.begin(), env.end());
@@ -309,7 +307,7 @@ void GpuAllocator::pod_ended(const std::string& uid) {
       }
     }
   }
-  allocations_.forget(uid);
+  forget_ended(uid);
   forget_unknown_that_ended();
   strategy_.keep_only([&](const std::string& pod_uid, const std::string& name) {
     return (pod_uid != uid && pod_uid != kUnknownCdiPod && !had.contains(name)) ||

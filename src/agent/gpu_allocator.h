@@ -113,7 +113,7 @@ class GpuAllocator {
   void find_asker(const Question& question, bool from_prefer, AskerSearch::Done done);
   [[nodiscard]] Wanted wanted_of(const NodePod& pod, const std::string& container,
                                  alloc::GpuResource resource) const;
-  Grant give(const NodePod& pod, const std::string& container, const std::string& resource,
+  Grant give(const NodePod& pod, const Asker& asker, const std::string& resource,
              std::vector<std::string> ids);
   Grant give_unknown(const std::string& resource, const std::vector<std::string>& ids);
   void prepare(ContainerGpus container, const std::string& resource, Grant& grant, Allocation& allocation);
@@ -154,6 +154,8 @@ class GpuAllocator {
   // What was given to a pod that was not known: given again, it has been free since.
   void forget_unknown_with(const std::string& resource, const std::vector<std::string>& ids);
   void forget_unknown_that_ended();
+  // The pod has ended: what it had is free. What it may never have had is somebody's who is not known.
+  void forget_ended(const std::string& uid);
   void learn_next();
   // What the checkpoint says of pods that are here and that we have no record of.
   void learn_from_checkpoint();

@@ -86,6 +86,7 @@ void GpuAllocator::put_right() {
       if (is_right || holder == nullptr) {
         stay.push_back(
             handed_on(allocation, resource, allocation.pod, allocation.pod_uid, allocation.container));
+        stay.back().guessed = allocation.guessed && !is_right;
         continue;
       }
       wrong.insert(allocation.pod_uid);
@@ -149,9 +150,35 @@ void GpuAllocator::forget_unknown_that_ended() {
   }
 }
 
+// A pod that kubelet rejects before it asks us is a wrong guess until its end is told, and the container that
+// was served in its place may not have started by then: what that one sees is written down nowhere else.
+void GpuAllocator::forget_ended(const std::string& uid) {
+  std::vector<Allocation> unclear;
+  for (const Allocation& allocation : allocations_.all()) {
+    if (allocation.pod_uid != uid || !allocation.guessed) {
+      continue;
+    }
+    for (const auto& [resource, ids] : allocation.ids) {
+      unclear.push_back(handed_on(allocation, resource, {}, unknown_uid(resource, ids), ""));
+    }
+  }
+  allocations_.forget(uid);
+  for (const Allocation& allocation : unclear) {
+    unknown_since_[allocation.pod_uid] = Clock::real().now();
+    allocations_.give(allocation);
+  }
+}
+
 void GpuAllocator::pods_synced() {
-  allocations_.keep_only(
-      [this](const std::string& uid) { return is_unknown_pod(uid) || pods_.find(uid) != nullptr; });
+  std::set<std::string> ended;  // UIDs
+  for (const Allocation& allocation : allocations_.all()) {
+    if (!is_unknown_pod(allocation.pod_uid) && pods_.find(allocation.pod_uid) == nullptr) {
+      ended.insert(allocation.pod_uid);
+    }
+  }
+  for (const std::string& uid : ended) {
+    forget_ended(uid);
+  }
   learn_from_checkpoint();
   forget_unknown_that_ended();
   to_learn_.clear();

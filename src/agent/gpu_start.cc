@@ -199,6 +199,7 @@ void GpuAllocator::look_for_holder(const std::shared_ptr<Starting>& starting) {
 
 void GpuAllocator::let_start(const std::shared_ptr<Starting>& starting, const NodePod& pod,
                              const std::string& container) {
+  allocations_.confirm(pod.spec.uid, container);
   RecordRepair repair;
   Status status = may_start(pod, container, repair);
   if (status && !repair.annotations.empty() && edges_.repair) {
@@ -223,23 +224,21 @@ void GpuAllocator::let_start_as(const std::shared_ptr<Starting>& starting, const
 // first. Who asks meanwhile (kubelet gives up after 30 s and asks again) waits for the same.
 void GpuAllocator::repair_and_start(const std::shared_ptr<Starting>& starting, const NodePod& pod,
                                     const std::string& container, const RecordRepair& repair) {
-  const std::string what = fmt::format(
-      "container {} was admitted with other GPUs than decided; the record of the pod is put right "
-      "to what it has",
-      container);
   log::warn("record differs from what was given", {{"pod", pod.text()}, {"container", container}});
-  edges_.tell(pod, "GpuRecordRepaired", what);
-  ++counts_.repaired;
-  edges_.repair(pod, repair,
-                gate_.wrap<Status>([this, starting, uid = pod.spec.uid, name = pod.text(),
-                                    container](const Status& written) {
-                  let_start_as(starting, uid, container,
-                               written
-                                   ? Status()
-                                   : Status(fail(ErrorCode::kUnavailable,
-                                                 fmt::format("pod {}: its record must be put right first: {}",
-                                                             name, written.error().text()))));
-                }));
+  edges_.repair(pod, repair, gate_.wrap<Status>([this, starting, pod, container](const Status& written) {
+    if (!written) {
+      let_start_as(starting, pod.spec.uid, container,
+                   fail(ErrorCode::kUnavailable, fmt::format("pod {}: its record must be put right first: {}",
+                                                             pod.text(), written.error().text())));
+      return;
+    }
+    ++counts_.repaired;
+    edges_.tell(pod, "GpuRecordRepaired",
+                fmt::format("container {} was admitted with other GPUs than decided; the record of the "
+                            "pod was put right to what it has",
+                            container));
+    let_start_as(starting, pod.spec.uid, container, {});
+  }));
 }
 
 void GpuAllocator::finish(const std::shared_ptr<Starting>& starting, Status status) {

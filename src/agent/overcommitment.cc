@@ -44,12 +44,21 @@ std::string overcommitment(const NodePod& pod, const alloc::Record& record,
   for (const alloc::Claim& claim : *own) {
     const auto found = inventory.find_uuid(claim.gpu);
     const auto load = before.find(claim.gpu);
-    if (!found || load == before.end()) {
+    if (!found) {
       continue;
     }
     const alloc::Gpu& gpu = inventory.gpus[*found];
-    const bool alone = claim.whole || load->second.whole;
     const std::uint32_t units = inventory.units(*found);
+    if (claim.units > units) {
+      return fmt::format(
+          "GPU {} ({}) has {} units, and this pod's record claims {} of them; delete the pod so that it is "
+          "placed anew",
+          gpu.index, gpu.uuid, units, claim.units);
+    }
+    if (load == before.end()) {
+      continue;
+    }
+    const bool alone = claim.whole || load->second.whole;
     if (alone || load->second.units + claim.units > units) {
       return fmt::format(
           "GPU {} ({}) is taken: {} of its {} units are held by {} and others, and this pod's record "

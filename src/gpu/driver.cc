@@ -19,6 +19,21 @@ struct Shared {
   std::condition_variable changed;
   std::shared_ptr<const DriverState> state = std::make_shared<DriverState>();
 
+  alloc::Unit unit;
+
+  // The state while the driver has not said a word.
+  [[nodiscard]] std::shared_ptr<const DriverState> unanswered(const alloc::Inventory& known) const {
+    DriverState first;
+    first.problem = "the NVIDIA driver has not answered yet";
+    first.inventory = known;
+    first.inventory.unit = unit;
+    first.compute.resize(first.inventory.gpus.size());
+    for (alloc::Gpu& gpu : first.inventory.gpus) {
+      gpu.unhealthy = first.problem;
+    }
+    return std::make_shared<const DriverState>(std::move(first));
+  }
+
   std::mutex callback_mutex;  // held while on_change runs, so that it never runs after the owner has gone
   DriverOptions::OnChange on_change;
 
@@ -48,15 +63,8 @@ struct Driver::Core {
 
   static std::shared_ptr<Session> make_session(const std::shared_ptr<Shared>& shared, DriverOptions options) {
     shared->on_change = std::exchange(options.on_change, nullptr);
-    DriverState first;
-    first.problem = "the NVIDIA driver has not answered yet";
-    first.inventory = options.known;
-    first.inventory.unit = options.discovery.unit;
-    first.compute.resize(first.inventory.gpus.size());
-    for (alloc::Gpu& gpu : first.inventory.gpus) {
-      gpu.unhealthy = first.problem;
-    }
-    shared->state = std::make_shared<const DriverState>(std::move(first));
+    shared->unit = options.discovery.unit;
+    shared->state = shared->unanswered(options.known);
     return std::make_shared<Session>(std::move(options), shared->monitor,
                                      [shared](DriverState state) { shared->publish(std::move(state)); });
   }
@@ -110,6 +118,20 @@ Status Driver::trouble() const {
 
 CallMonitor::Counts Driver::calls() const {
   return core_->shared->monitor.counts();
+}
+
+void Driver::remember(const alloc::Inventory& known) {
+  {
+    const std::lock_guard lock(core_->shared->mutex);
+    if (core_->shared->state->version == 0) {
+      core_->shared->state = core_->shared->unanswered(known);
+    }
+  }
+  core_->thread.post([session = core_->session, known] {
+    if (const auto alive = session.lock()) {
+      alive->remember(known);
+    }
+  });
 }
 
 void Driver::rescan() {

@@ -50,7 +50,8 @@ struct DriverOptions {
   Milliseconds links_every{60'000};   // a look at links and settings
   Milliseconds retry{5'000};          // while library or driver are not there
   Milliseconds reopen_every{30'000};  // while a GPU does not answer: it may need a new session to come back
-  Milliseconds hung_after{5'000};     // a call that takes longer is trouble
+  Milliseconds reopen_at_last{600'000};  // the same, doubled each time that brought nothing
+  Milliseconds hung_after{5'000};        // a call that takes longer is trouble
 };
 
 // What a GPU is doing.
@@ -76,6 +77,9 @@ class Driver {
   ~Driver();
   Driver(const Driver&) = delete;
   Driver& operator=(const Driver&) = delete;
+
+  // DriverOptions::known, found only now. Changes nothing once the driver has told its GPUs.
+  void remember(const alloc::Inventory& known);
 
   // Any thread; never waits for the driver. Before the first answer of the driver (which may never come): not
   // ready, and the GPUs that were known.

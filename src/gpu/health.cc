@@ -3,10 +3,21 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
+#include <string_view>
+#include <system_error>
 
 #include "gpu/nvml_abi.h"
 
 namespace tessera::gpu {
+
+namespace {
+
+constexpr unsigned kAway = 3;  // looks that fail in a row: not by chance
+constexpr std::string_view kMemoryError = "uncorrectable memory error (ECC)";
+constexpr std::string_view kXid = "XID ";
+
+}  // namespace
 
 XidClass GpuHealth::on_xid(std::uint64_t xid, Clock::Steady now) {
   const XidClass severity = rules_->xids.classify(xid);
@@ -17,7 +28,19 @@ XidClass GpuHealth::on_xid(std::uint64_t xid, Clock::Steady now) {
 }
 
 void GpuHealth::on_uncorrectable_memory_error(Clock::Steady now) {
-  fall_ill("uncorrectable memory error (ECC)", XidClass::kFatal, now);
+  fall_ill(std::string(kMemoryError), XidClass::kFatal, now);
+}
+
+void GpuHealth::remember(const std::string& reason, Clock::Steady now) {
+  if (reason.starts_with(kMemoryError)) {
+    on_uncorrectable_memory_error(now);
+    return;
+  }
+  std::uint64_t xid = 0;
+  if (reason.starts_with(kXid) &&
+      std::from_chars(reason.data() + kXid.size(), reason.data() + reason.size(), xid).ec == std::errc()) {
+    on_xid(xid, now);
+  }
 }
 
 void GpuHealth::fall_ill(std::string cause, XidClass severity, Clock::Steady now) {
@@ -31,7 +54,9 @@ void GpuHealth::fall_ill(std::string cause, XidClass severity, Clock::Steady now
 
 void GpuHealth::on_probe(const Probe& probe, Clock::Steady now) {
   const bool answers = probe.failure.empty();
-  const bool came_back = probed_ && answers && !last_.failure.empty();
+  const bool came_back = answers && (lost_ || missed_ >= kAway);
+  lost_ = !answers && (lost_ || probe.lost);
+  missed_ = answers ? 0 : missed_ + 1;
   const std::uint64_t errors_before = last_.uncorrected_ecc.value_or(0);
   const std::uint64_t errors = probe.uncorrected_ecc.value_or(errors_before);
   const bool counter_restarted = answers && errors < errors_before;

@@ -10,7 +10,8 @@
 //   - the driver asks for no recovery action (field 230, drivers of 2025 and later), a little after the last
 //     event so that an error in a loop does not flap; or, where the driver cannot say,
 //   - a while has passed without another event: `quiet` for a recoverable error, `quiet_fatal` for others; or
-//   - it has been reset: it was away and answers again, or its error counter started anew.
+//   - it has been reset: it was lost, or away for several looks, and answers again, or its error counter
+//     started anew. One look that fails is no reset.
 #pragma once
 
 #include <chrono>
@@ -32,9 +33,10 @@ struct HealthRules {
 
 // What one look at a GPU told.
 struct Probe {
-  std::string failure;                           // why it does not answer; empty when it does
-  std::optional<std::uint32_t> recovery_action;  // abi::RecoveryAction; nothing: this driver cannot say
-  std::optional<std::uint64_t> uncorrected_ecc;  // since the driver was loaded
+  std::string failure;                             // why it does not answer; empty when it does
+  bool lost = false;                               // the driver says that only a reset brings it back
+  std::optional<std::uint32_t> recovery_action{};  // abi::RecoveryAction; nothing: this driver cannot say
+  std::optional<std::uint64_t> uncorrected_ecc{};  // since the driver was loaded
   bool row_remapping_failed = false;
 };
 
@@ -45,6 +47,10 @@ class GpuHealth {
   // What the driver reported. Gives back the class under which it was taken.
   XidClass on_xid(std::uint64_t xid, Clock::Steady now);
   void on_uncorrectable_memory_error(Clock::Steady now);
+
+  // Why it was ill when a process before this one last looked, as reason() told: an event that is behind it
+  // is taken as one of now.
+  void remember(const std::string& reason, Clock::Steady now);
 
   void on_probe(const Probe& probe, Clock::Steady now);
 
@@ -60,6 +66,8 @@ class GpuHealth {
 
   const HealthRules* rules_;
   Probe last_;
+  bool lost_ = false;    // since it last answered
+  unsigned missed_ = 0;  // looks in a row that failed
   bool probed_ = false;
   std::string cause_;  // the event behind the illness; empty when there is none
   XidClass severity_ = XidClass::kIgnored;

@@ -27,12 +27,26 @@ Session::Session(DriverOptions options, CallMonitor& monitor, Publish publish)
     : options_(std::move(options)),
       monitor_(&monitor),
       publish_(std::move(publish)),
-      sysfs_(options_.sysfs_root) {
-  discovery_.inventory = options_.known;
+      sysfs_(options_.sysfs_root),
+      pace_(options_.reopen_every, options_.reopen_at_last, options_.retry) {
+  know(options_.known);
+}
+
+// What ailed a GPU before a restart of ours ails it still, where the driver cannot say.
+void Session::know(const alloc::Inventory& known) {
+  discovery_.inventory = known;
   discovery_.inventory.unit = options_.discovery.unit;
-  discovery_.facts.resize(options_.known.gpus.size());
-  for (const alloc::Gpu& gpu : options_.known.gpus) {
+  discovery_.facts.assign(known.gpus.size(), {});
+  for (const alloc::Gpu& gpu : known.gpus) {
     ever_.emplace(gpu.uuid, gpu);
+    health_of(gpu.uuid).remember(gpu.unhealthy, now_steady());
+  }
+}
+
+void Session::remember(const alloc::Inventory& known) {
+  if (discovery_.inventory.gpus.empty() && !nvml_) {
+    know(known);
+    publish();
   }
 }
 
@@ -120,20 +134,21 @@ void Session::forget_handles() {
   }
 }
 
-bool Session::must_reopen(Clock::Steady now) const {
+bool Session::must_reopen(Clock::Steady now) {
   if (reopen_requested_ || sysfs_.nvidia_devices() != pci_devices_) {
     return true;
   }
   const auto& gpus = discovery_.inventory.gpus;
-  const auto silent = std::ranges::count_if(gpus, [&](const alloc::Gpu& gpu) {
+  std::vector<std::string> silent = discovery_.problems;
+  std::size_t known_silent = 0;
+  for (const alloc::Gpu& gpu : gpus) {
     const auto health = health_.find(gpu.uuid);
-    return health != health_.end() && !health->second.answers();
-  });
-  if (silent == 0 && discovery_.problems.empty()) {
-    return false;
+    if (health != health_.end() && !health->second.answers()) {
+      silent.push_back(gpu.uuid);
+      ++known_silent;
+    }
   }
-  const bool all = static_cast<std::size_t>(silent) == gpus.size();
-  return now - opened_ >= (all ? std::min(options_.retry, options_.reopen_every) : options_.reopen_every);
+  return pace_.due(std::move(silent), known_silent == gpus.size(), now - opened_);
 }
 
 Status Session::discover_gpus() {
@@ -182,6 +197,7 @@ void Session::probe(std::size_t gpu, Clock::Steady now) {
     result.failure = row.unhealthy;
   } else if (const auto memory = nvml_->memory(facts.handle); !memory) {
     result.failure = memory.error().text();
+    result.lost = memory.error().code == abi::kGpuIsLost || memory.error().code == abi::kResetRequired;
   } else {
     if (const auto action = nvml_->recovery_action(facts.handle)) {
       result.recovery_action = *action;

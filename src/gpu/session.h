@@ -18,6 +18,7 @@
 #include "gpu/driver_state.h"
 #include "gpu/health.h"
 #include "gpu/nvml.h"
+#include "gpu/reopen_pace.h"
 #include "gpu/sysfs.h"
 
 namespace tessera::gpu {
@@ -39,11 +40,15 @@ class Session {
   // The next round starts a new session with the driver. From any thread.
   void request_reopen() { reopen_requested_ = true; }
 
+  // DriverOptions::known, found only now.
+  void remember(const alloc::Inventory& known);
+
   Result<std::vector<GpuProcess>> processes(const std::string& uuid);
   Result<GpuUsage> usage(const std::string& uuid);
   std::vector<GpuLook> look_around();
 
  private:
+  void know(const alloc::Inventory& known);
   void open();
   void close();
   void forget_handles();
@@ -51,7 +56,7 @@ class Session {
   void renew_events();
   void watch_events();
   bool register_all();
-  [[nodiscard]] bool must_reopen(Clock::Steady now) const;
+  [[nodiscard]] bool must_reopen(Clock::Steady now);
   void probe_all();
   void probe(std::size_t gpu, Clock::Steady now);
   bool more_answer_now();
@@ -80,6 +85,7 @@ class Session {
   std::map<std::pair<std::string, std::uint64_t>, XidCount> xids_;
   DriverState published_;
 
+  ReopenPace pace_;
   std::atomic<bool> reopen_requested_ = false;
   Clock::Steady opened_{};
   Clock::Steady next_open_{};

@@ -4,8 +4,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <boost/json.hpp>
 #include <optional>
@@ -15,6 +19,7 @@
 #include "../gpu/sim_machine.h"
 #include "agent/allocations.h"
 #include "alloc/names.h"
+#include "base/fd.h"
 #include "base/file.h"
 #include "fake_kubelet.h"
 #include "http/server.h"
@@ -23,16 +28,18 @@ namespace tessera::agent {
 namespace {
 
 using gpu::SimMachine;
+using testing::HasSubstr;
 
 // Of 8 GPUs with 32 GiB.
 constexpr std::size_t kShares = 256;
 
 class RunningAgent {
  public:
-  // `node`: what the API server says of the node; empty: there is no API server. It lists pods, none, after
+  // `node`: what the API server says of the node; empty: there is no API server. It lists `pods` after
   // `pods_after`; never when that is 0.
   RunningAgent(const SimMachine& machine, const std::string& kubelet_dir, const std::string& state_dir,
-               const std::string& node = "", std::chrono::milliseconds pods_after = {}) {
+               const std::string& node = "", std::chrono::milliseconds pods_after = {},
+               const std::string& pods = "", const std::function<void(Config&)>& change = {}) {
     Config config;
     config.node_name = SimMachine::kNode;
     config.address = "127.0.0.1";
@@ -43,22 +50,26 @@ class RunningAgent {
     config.paths.dev_root = machine.path("dev");
     config.paths.kubelet_dir = kubelet_dir;
     config.paths.state_dir = state_dir;
+    if (change) {
+      change(config);
+    }
     kube::ClusterAccess access;
     access.cluster.server = "http://127.0.0.1:1";  // nobody
     if (!node.empty()) {
       api_.emplace(http::Server::create(
                        loop_, {},
-                       [this, node, pods_after](http::Request& request, http::Reply reply) {
+                       [this, node, pods, pods_after](http::Request& request, http::Reply reply) {
                          if (request.path() == "/api/v1/nodes/" + std::string(SimMachine::kNode)) {
                            reply.send({.body = node});
                          } else if (request.path() == "/api/v1/pods" &&
                                     pods_after > std::chrono::milliseconds(0) &&
                                     request.query().find("watch") == std::string_view::npos) {
                            auto waiting = std::make_shared<http::Reply>(std::move(reply));
-                           listing_ = loop_.after(pods_after, [this, waiting] {
+                           listing_ = loop_.after(pods_after, [this, waiting, pods] {
                              pods_listed = true;
                              waiting->send({.body = R"({"kind":"PodList","apiVersion":"v1",)"
-                                                    R"("metadata":{"resourceVersion":"7"},"items":[]})"});
+                                                    R"("metadata":{"resourceVersion":"7"},"items":[)" +
+                                                    pods + "]}"});
                            });
                          } else {
                            reply.send_error(503, "not now");
@@ -81,6 +92,35 @@ class RunningAgent {
     std::string missing;
     loop_.call([&] { missing = agent_->not_ready(); });
     return missing;
+  }
+
+  // What Prometheus reads.
+  std::string metrics() {
+    const Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(agent_->port());
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+      return "";
+    }
+    const std::string_view request = "GET /metrics HTTP/1.1\r\nHost: agent\r\nConnection: close\r\n\r\n";
+    (void)!::write(socket.get(), request.data(), request.size());
+    std::string answer;
+    std::array<char, 4096> part{};
+    for (ssize_t bytes = 0; (bytes = ::read(socket.get(), part.data(), part.size())) > 0;) {
+      answer.append(part.data(), static_cast<std::size_t>(bytes));
+    }
+    return answer;
+  }
+  bool comes_to_say(const std::string& line) {
+    const auto begun = std::chrono::steady_clock::now();
+    while (metrics().find(line) == std::string::npos) {
+      if (std::chrono::steady_clock::now() - begun > gpu::kPatience) {
+        return false;
+      }
+    }
+    return true;
   }
 
   std::atomic<bool> pods_listed = false;
@@ -213,6 +253,34 @@ TEST_F(AgentTest, ListsWhatTheNodeKnewWhenItsOwnFileIsGoneToo) {
   machine.control("init: driver-not-loaded");
   const RunningAgent agent(machine, root.path(), root / "other-state", node);
   EXPECT_EQ(kubelet.wait_for_devices(unhealthy(kShares)).size(), kShares);
+}
+
+TEST_F(AgentTest, CallsAGpuUnhealthyThatAnotherPluginGaveToAPod) {
+  FakeKubelet kubelet(plugin_dir());
+  ASSERT_TRUE(write_file(
+      plugin_dir() + "/kubelet_internal_checkpoint",
+      R"({"Data":{"PodDeviceEntries":[{"PodUID":"77aa","ContainerName":"c","ResourceName":"nvidia.com/gpu",)"
+      R"("DeviceIDs":{"-1":[")" +
+          machine.uuid(3) + R"("]}}],"RegisteredDevices":{}}})"));
+  RunningAgent agent(
+      machine, root.path(), state_dir(), R"({"metadata":{"name":"n"}})", std::chrono::milliseconds(1),
+      R"({"metadata":{"name":"x","namespace":"ml","uid":"77aa","resourceVersion":"5"},)"
+      R"("spec":{"nodeName":"gpu-a","containers":[{"name":"c"}]},"status":{"phase":"Running"}})");
+  EXPECT_EQ(kubelet.wait_for_devices(unhealthy(kShares / 8)).size(), kShares);
+  EXPECT_TRUE(agent.comes_to_say("tessera_gpu_healthy{gpu=\"3\",")) << agent.metrics();
+  EXPECT_THAT(agent.metrics(), testing::ContainsRegex("tessera_gpu_healthy.gpu=.3.[^\n]* 0\n"));
+  EXPECT_THAT(agent.metrics(), testing::ContainsRegex("tessera_gpu_healthy.gpu=.2.[^\n]* 1\n"));
+}
+
+TEST_F(AgentTest, DoesNotCountWhatIsSwitchedOffAsUnsettled) {
+  RunningAgent agent(machine, root.path(), state_dir(), "", {}, "", [](Config& config) {
+    config.node_condition = false;
+    config.unhealthy_config_map = false;
+  });
+  ASSERT_TRUE(agent.comes_to_say("tessera_agent_object_settled{object=\"inventory\"}"));
+  const std::string text = agent.metrics();
+  EXPECT_THAT(text, testing::Not(HasSubstr("object=\"condition\"")));
+  EXPECT_THAT(text, testing::Not(HasSubstr("object=\"config_map\"")));
 }
 
 TEST_F(AgentTest, LeavesNothingWithKubeletWhenItEnds) {

@@ -362,6 +362,30 @@ TEST(Allocator, HoldsAPodWhoseRecordTakesWhatOthersHave) {
   EXPECT_TRUE(node.pre_start(forged, "main")) << "it may start when there is room";
 }
 
+TEST(Allocator, HoldsAPodWhoseRecordClaimsMoreThanItsGpuHas) {
+  Node node(gpus(2));
+  const Pod pod = share("a", 17, 1);  // of 16
+  node.bind(pod);
+  ASSERT_TRUE(node.admit(pod));
+  const Status held = node.pre_start(pod, "main");
+  ASSERT_FALSE(held);
+  EXPECT_THAT(held.error().text(), HasSubstr("has 16 units, and this pod's record claims 17"));
+  EXPECT_THAT(node.told, Contains("a GpuOvercommitted"));
+}
+
+TEST(Allocator, DoesNotBelieveAnIndexThatIsNotThere) {
+  for (const unsigned count : {1U, 4U}) {
+    Node node(gpus(count));
+    Pod pod = Pod("old").main("main", 2);
+    pod.spec.annotations["ALIYUN_COM_GPU_MEM_IDX"] = "7";
+    pod.spec.annotations["ALIYUN_COM_GPU_MEM_POD"] = "2";
+    node.bind(pod);
+    EXPECT_EQ(sees(node.admit(pod)), "void") << count;
+    EXPECT_FALSE(node.pre_start(pod, "main"));
+    EXPECT_THAT(node.told, Contains("old GpuRecordNotBelieved")) << count;
+  }
+}
+
 TEST(Allocator, ReadsWhatOldSchedulersWrote) {
   Node node(gpus(4));
   Pod pod = Pod("old").main("main", 3);
@@ -410,8 +434,11 @@ TEST(Allocator, LearnsFromTheCheckpointWhatItGaveAlsoToInitContainers) {
   const Pod pod = Pod("a").init("prepare", 2).main("main", 3).on("prepare", {{2, 2}}).on("main", {{2, 3}});
   node.bind(pod);
   ASSERT_TRUE(node.admit(pod));
-  const auto before = node.allocations.all();
+  auto before = node.allocations.all();
   ASSERT_EQ(before.size(), 2U);
+  for (Allocation& allocation : before) {
+    allocation.guessed = false;  // the file says whose they are
+  }
   node.restart_agent();
   node.bind(pod);
   node.pods->synced();

@@ -80,7 +80,48 @@ TEST(ForeignUse, SeesWhatAnotherPluginGaveOutUnderTheNameThatIsNowOurs) {
   const ForeignUse use =
       find_foreign_use(checkpoint, two_gpus(), names, [](const std::string&) { return std::string("ml/x"); });
   EXPECT_TRUE(use.resources.empty());
+  EXPECT_THAT(use.usurped, ElementsAre("nvidia.com/gpu"));
   EXPECT_TRUE(use.held.contains("GPU-71aa0000-1"));
+}
+
+// Pods that the old plugin admitted stay in kubelet's file when it has gone.
+TEST(ForeignUse, DoesNotTakePodsOfThePluginBeforeUsForAPluginThatRuns) {
+  Checkpoint checkpoint;
+  checkpoint.given.push_back({.pod_uid = "77aa",
+                              .container = "c",
+                              .resource = "aliyun.com/gpu-mem",
+                              .ids = {"GPU-71aa0000-1-_-0", "GPU-71aa0000-1-_-1"}});
+  checkpoint.registered["aliyun.com/gpu-mem"] = {"ce120724-0", "ce120724-1"};
+  const auto nobody = [](const std::string&) { return std::string(); };
+  EXPECT_TRUE(find_foreign_use(checkpoint, two_gpus(), {}, nobody).usurped.empty());
+  checkpoint.registered["aliyun.com/gpu-mem"] = {"GPU-71aa0000-1-_-0", "GPU-71aa0000-1-_-1"};
+  EXPECT_THAT(find_foreign_use(checkpoint, two_gpus(), {}, nobody).usurped,
+              ElementsAre("aliyun.com/gpu-mem"));
+}
+
+// kubelet's file tells of the plugin before us until kubelet has our list.
+TEST(ForeignWatch, TellsOfAPluginThatServesOurResourceOnceWeAreRegistered) {
+  const TemporaryDirectory directory;
+  ASSERT_TRUE(write_file(directory / Checkpoint::kFile,
+                         R"({"Data":{"PodDeviceEntries":null,"RegisteredDevices":)"
+                         R"({"aliyun.com/gpu-mem":["GPU-71aa0000-1-_-0"]}}})"));
+  const alloc::ResourceNames names;
+  bool registered = false;
+  std::vector<std::string> told;
+  ForeignWatch watch(
+      directory.path(), names,
+      {.holder = [](const std::string&) { return std::string(); },
+       .registered = [&](const std::string&) { return registered; },
+       .tell = [&](const std::string& reason, const std::string& what) { told.push_back(reason + what); }},
+      std::chrono::milliseconds(0));
+  EXPECT_FALSE(watch.look_again(two_gpus()));
+  EXPECT_TRUE(told.empty());
+  registered = true;
+  EXPECT_TRUE(watch.look_again(two_gpus()));
+  EXPECT_FALSE(watch.look_again(two_gpus())) << "told once";
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_THAT(told.front(), HasSubstr("serves aliyun.com/gpu-mem on this node"));
+  EXPECT_THAT(told.front(), HasSubstr("remove one"));
 }
 
 // kubelet writes its file before the API server tells of the pod, and not again afterwards.

@@ -2,13 +2,20 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <optional>
 
 #include "../base/temporary_directory.h"
 #include "agent/plugin_server.h"
+#include "agent/rival_sockets.h"
+#include "base/clock.h"
+#include "base/fd.h"
 #include "fake_kubelet.h"
 
 namespace tessera::agent {
@@ -54,12 +61,31 @@ class Kind final : public DeviceKind {
   }
 };
 
+// Listens at a socket; the file stays when it is gone, as that of a process which was killed.
+class Listener {
+ public:
+  explicit Listener(const std::string& path) : fd_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+    EXPECT_EQ(::bind(fd_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0) << path;
+    EXPECT_EQ(::listen(fd_.get(), 8), 0);
+  }
+  void wait_for_caller() const {
+    pollfd caller{.fd = fd_.get(), .events = POLLIN, .revents = 0};
+    EXPECT_EQ(::poll(&caller, 1, static_cast<int>(std::chrono::milliseconds(kPatience).count())), 1);
+  }
+
+ private:
+  const Fd fd_;
+};
+
 class Plugin : public testing::Test {
  protected:
   Plugin() { std::filesystem::create_directories(directory); }
 
   [[nodiscard]] DevicePluginOptions options() const {
-    return {.resource = "aliyun.com/gpu-mem",
+    return {.resource = resource,
             .directory = directory,
             .first_retry = 10ms,
             .last_retry = 50ms,
@@ -79,6 +105,7 @@ class Plugin : public testing::Test {
 
   TemporaryDirectory root;
   std::string directory = root / "device-plugins";
+  std::string resource = "aliyun.com/gpu-mem";
   Kind kind;
 };
 
@@ -144,7 +171,8 @@ TEST_F(Plugin, RegistersAtOnceWhenTheSocketOfKubeletAppears) {
   ASSERT_TRUE(plugin.set_devices(two_devices()));
   for (int start = 0; start < 3; ++start) {
     FakeKubelet kubelet(directory);
-    ASSERT_EQ(kubelet.wait_for_registrations(1), 1) << start << ": would come with the next look, in a minute";
+    ASSERT_EQ(kubelet.wait_for_registrations(1), 1)
+        << start << ": would come with the next look, in a minute";
   }
 }
 
@@ -200,12 +228,90 @@ TEST_F(Plugin, TwoInstancesLiveSideBySideDuringAnUpdate) {
   ASSERT_TRUE(new_one.set_devices(two_devices()));
   ASSERT_EQ(kubelet.wait_for_registrations(2), 2);
   EXPECT_EQ(sockets(), 2U);
+  ASSERT_TRUE(eventually([&] { return kubelet.watching() == 2; }));
   old_one.reset();
-  kubelet.drop();  // as kubelet does to the new one when the old one ends
   EXPECT_GE(kubelet.wait_for_registrations(3), 3);
   EXPECT_EQ(sockets(), 1U);
   v1beta1::ContainerAllocateResponse answer;
   EXPECT_TRUE(kubelet.allocate({"0-1"}, answer).ok());
+}
+
+// An update that is rolled back: kubelet had only the new one, and does not even end the stream of the old
+// one.
+TEST_F(Plugin, RegistersAgainWhenAnInstanceEndsThatRegisteredLater) {
+  FakeKubelet kubelet(directory);
+  const DevicePlugin old_one(options(), kind);
+  ASSERT_TRUE(eventually([&] { return old_one.status().registered; }));
+  {
+    const DevicePlugin new_one(options(), kind);
+    ASSERT_TRUE(eventually([&] { return new_one.status().registered && kubelet.watching() == 2; }));
+  }
+  EXPECT_TRUE(eventually([&] { return kubelet.served_by(resource).empty(); }));
+  EXPECT_GE(kubelet.wait_for_registrations(3), 3);
+  EXPECT_TRUE(eventually([&] { return !kubelet.served_by(resource).empty(); }));
+  EXPECT_TRUE(std::filesystem::exists(directory + "/" + kubelet.served_by(resource)));
+  EXPECT_EQ(sockets(), 1U);
+}
+
+// A plugin of somebody else under our name, that came after us and is removed.
+TEST_F(Plugin, RegistersAgainWhenAStrangerEndsThatCameLater) {
+  FakeKubelet kubelet(directory);
+  const DevicePlugin plugin(options(), kind);
+  ASSERT_TRUE(eventually([&] { return plugin.status().registered; }));
+  const std::string socket = directory + "/aliyungpushare.sock";
+  const Listener stranger(socket);
+  const Listener sibling(directory + "/tessera-gpu-mem-0badcafe.sock");
+  sibling.wait_for_caller();  // who looked there has seen both
+  EXPECT_EQ(plugin.status().registrations, 1U);
+  std::filesystem::remove(socket);
+  EXPECT_TRUE(eventually([&] { return plugin.status().registrations == 2; }));
+}
+
+// Killed: the socket is still there, and nobody listens at it.
+TEST_F(Plugin, RegistersAgainWhenAnInstanceIsKilledThatRegisteredLater) {
+  FakeKubelet kubelet(directory);
+  const DevicePlugin plugin(options(), kind);
+  ASSERT_TRUE(eventually([&] { return plugin.status().registered; }));
+  {
+    const Listener killed(directory + "/tessera-gpu-mem-0badcafe.sock");
+    killed.wait_for_caller();
+    EXPECT_EQ(plugin.status().registrations, 1U);
+  }
+  EXPECT_TRUE(eventually([&] { return plugin.status().registrations == 2; }));
+  EXPECT_TRUE(std::filesystem::exists(directory + "/tessera-gpu-mem-0badcafe.sock"));
+}
+
+TEST_F(Plugin, LeavesSocketsOfOtherResourcesAndOldRemainsAlone) {
+  RivalSockets rivals(directory, "aliyun.com/gpu");
+  const auto since = Clock::real().now() - 1h;
+  const std::string own = "tessera-gpu-00000001.sock";
+  const auto touch = [&](const std::string& name) { (void)Listener(directory + "/" + name); };
+  const auto remove = [&](const std::string& name) { std::filesystem::remove(directory + "/" + name); };
+  for (const char* name : {"tessera-gpu-mem-00000002.sock", "tessera-gpu-count-00000003.sock", "kubelet.sock",
+                           "tessera-gpu-00000001.sock"}) {
+    touch(name);
+    EXPECT_EQ(rivals.look(own, since), RivalSockets::Gone::kNone) << name;
+    remove(name);
+    EXPECT_EQ(rivals.look(own, since), RivalSockets::Gone::kNone) << name;
+  }
+  // Here before we registered: a stranger cannot have registered since.
+  touch("nvidia-gpu.sock");
+  EXPECT_EQ(rivals.look(own, since), RivalSockets::Gone::kNone);
+  remove("nvidia-gpu.sock");
+  EXPECT_EQ(rivals.look(own, Clock::real().now()), RivalSockets::Gone::kNone);
+  touch("nvidia-gpu.sock");
+  EXPECT_EQ(rivals.look(own, since), RivalSockets::Gone::kNone);
+  remove("nvidia-gpu.sock");
+  EXPECT_EQ(rivals.look(own, since), RivalSockets::Gone::kStranger);
+  // Of one that was killed before we came only the socket is left.
+  touch("tessera-gpu-00000004.sock");
+  EXPECT_EQ(rivals.look(own, since), RivalSockets::Gone::kNone);
+  EXPECT_TRUE(eventually([&] {
+    EXPECT_EQ(rivals.look(own, Clock::real().now()), RivalSockets::Gone::kNone);
+    return Clock::real().now() - since > 1h + 1200ms;
+  }));
+  remove("tessera-gpu-00000004.sock");
+  EXPECT_EQ(rivals.look(own, since), RivalSockets::Gone::kNone);
 }
 
 TEST_F(Plugin, LeavesNoSocketBehind) {

@@ -100,6 +100,7 @@ grpc::Status FakeKubelet::Register(grpc::ServerContext* /*context*/, const v1bet
   ++registrations_;
   by_resource_.erase(plugin->resource);  // until it tells its own
   plugins_.push_back(plugin);
+  registered_[plugin->resource] = plugin;
   watchers_.emplace_back([this, plugin] { watch(plugin); });
   changed_.notify_all();
   return grpc::Status::OK;
@@ -129,6 +130,10 @@ void FakeKubelet::watch(const std::shared_ptr<Plugin>& plugin) {
   (void)reader->Finish();
   const std::lock_guard lock(mutex_);
   --watching_;
+  if (const auto found = registered_.find(plugin->resource); found != registered_.end()) {
+    found->second->stream.TryCancel();
+    registered_.erase(found);
+  }
   changed_.notify_all();
 }
 
@@ -155,6 +160,12 @@ int FakeKubelet::wait_for_registrations(int count) {
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, kPatience, [&] { return registrations_ >= count; });
   return registrations_;
+}
+
+std::string FakeKubelet::served_by(const std::string& resource) {
+  const std::lock_guard lock(mutex_);
+  const auto found = registered_.find(resource);
+  return found == registered_.end() ? "" : found->second->endpoint;
 }
 
 int FakeKubelet::watching() {

@@ -1,5 +1,6 @@
 // kubelet's half of the device-plugin API, as far as a plugin can see it: takes registrations on
-// kubelet.sock, dials back before it answers, watches the list, asks.
+// kubelet.sock, dials back before it answers, watches the list, asks. As those up to 1.36 it keeps only the
+// plugin that registered last, and drops that one when the stream of any plugin of the resource ends.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -37,6 +38,8 @@ class FakeKubelet final : public v1beta1::Registration::Service {
   void forget_lists();
   // Waits for so many registrations in all.
   int wait_for_registrations(int count);
+  // The socket of the plugin that it has for a resource; empty when it has none.
+  std::string served_by(const std::string& resource);
   // How many plugins it watches at the moment.
   int watching();
 
@@ -66,6 +69,7 @@ class FakeKubelet final : public v1beta1::Registration::Service {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<std::shared_ptr<Plugin>> plugins_;
+  std::map<std::string, std::shared_ptr<Plugin>> registered_;  // by resource
   std::vector<std::thread> watchers_;
   std::vector<Device> devices_;
   std::map<std::string, std::vector<Device>> by_resource_;

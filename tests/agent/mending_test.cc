@@ -125,6 +125,18 @@ TEST_F(Mending, WritesUnderTheNameThatTheContainerWasGiven) {
   EXPECT_THAT(strategy.files, IsEmpty());
 }
 
+TEST_F(Mending, KeepsTheNameOfAPodThatHasEndedWhereAnotherWasGivenIt) {
+  node.has_get = false;
+  const Pod rejected = share("rejected", 3, 2);
+  const Pod served = share("served", 3, 1);
+  node.bind(rejected);
+  node.bind(served);
+  ASSERT_TRUE(node.admit(served));
+  node.end(rejected);
+  ASSERT_TRUE(node.pre_start(served, "main"));
+  EXPECT_EQ(finds(served), uuid(1));
+}
+
 TEST_F(Mending, GivesNoNameTwice) {
   const Pod first = share("first", 3, 2);
   const Pod second = share("second", 3, 1);

@@ -60,6 +60,32 @@ TEST(RecordRepair, LearnsThatAPodGotWhatWasMeantForAnother) {
   EXPECT_EQ(node.allocator->counts().repaired, 1U);
 }
 
+// kubelet rejects a pod before it asks for its GPUs, and those of the next are taken for its own.
+TEST(RecordRepair, KnowsWhatAPodSeesThoughTheOneItWasTakenForHasEnded) {
+  for (const bool restarts : {false, true}) {
+    Node node(gpus(4));
+    node.has_get = false;
+    const Pod rejected = share("rejected", 3, 2);
+    const Pod served = share("served", 3, 1);
+    node.bind(rejected);
+    node.bind(served);
+    ASSERT_EQ(sees(node.admit(served)), uuid(2)) << "the guess";
+    if (restarts) {
+      node.restart_agent(node.saved);
+      node.bind(served);
+      node.pods->synced();
+    } else {
+      node.end(rejected);
+    }
+    EXPECT_TRUE(node.pre_start(served, "main"));
+    EXPECT_EQ(node.allocations.find("uid-served", "main")->grants.front().gpu, uuid(2)) << restarts;
+    EXPECT_THAT(node.told, Contains("served GpuRecordRepaired")) << restarts;
+    EXPECT_EQ(node.allocations.size(), 1U) << restarts;
+    node.end(served);
+    EXPECT_EQ(node.allocations.size(), 0U) << restarts;
+  }
+}
+
 TEST(RecordRepair, DoesNotStartAPodBeforeItsRecordIsPutRight) {
   Node node(gpus(4));
   node.has_get = false;
@@ -72,6 +98,8 @@ TEST(RecordRepair, DoesNotStartAPodBeforeItsRecordIsPutRight) {
   const Status held = node.pre_start(served, "main");
   ASSERT_FALSE(held) << "the books say that it is on another GPU";
   EXPECT_THAT(held.error().text(), HasSubstr("ml/served"));
+  EXPECT_THAT(node.told, testing::Not(Contains("served GpuRecordRepaired"))) << "nothing is written yet";
+  EXPECT_EQ(node.allocator->counts().repaired, 0U);
   EXPECT_THAT(held.error().text(), HasSubstr("no API server"));
   EXPECT_EQ(recorded(node, served), uuid(1));
   node.api_away = false;

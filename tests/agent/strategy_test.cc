@@ -176,6 +176,20 @@ TEST(DriverFiles, AreLookedForAgainAfterADriverUpdate) {
               Contains(Pair("/usr/lib64/libcuda.so.1", HasSubstr("libcuda.so.560.1"))));
 }
 
+// A look in the middle of an installation finds half a driver.
+TEST(DriverFiles, AreLookedForAgainWhileThereIsNoLibcuda) {
+  const DriverHost host;
+  host.remove(kMultiarch + "/libcuda.so.550.54.15");
+  host.remove(kMultiarch + "/libcuda.so.1");
+  DriverFilesCache cache(host.options());
+  ASSERT_TRUE(cache.get());
+  EXPECT_FALSE((*cache.get())->has_cuda);
+  host.library(kMultiarch + "/libcuda.so.1");
+  const auto files = cache.get();
+  ASSERT_TRUE(files);
+  EXPECT_THAT(by_container_path((*files)->mounts), Contains(Pair("/usr/lib64/libcuda.so.1", testing::_)));
+}
+
 TEST(DeviceNodes, AreTheSharedOnesThatExistAndThoseOfTheGpus) {
   const DriverHost host;
   std::vector<alloc::Gpu> gpus = v100s(2).gpus;

@@ -6,6 +6,7 @@
 #include <future>
 #include <thread>
 
+#include "gpu/reopen_pace.h"
 #include "sim_machine.h"
 
 namespace tessera::gpu {
@@ -55,6 +56,36 @@ TEST(Driver, SaysWhyItCannotStartAndStartsWhenThatHasHealed) {
     EXPECT_EQ(driver.wait_ready(kPatience)->inventory, machine.expected());
     EXPECT_TRUE(driver.trouble());
   }
+}
+
+TEST(Driver, IsToldLateWhichGpusWereHere) {
+  SimMachine machine("l40s");
+  machine.control("init: driver-not-loaded");
+  Driver driver(machine.options());
+  driver.wait_for(kPatience, [](const DriverState& now) { return now.version > 0; });
+  std::promise<std::size_t> looked;
+  driver.look_around([&](const std::vector<GpuLook>& looks) { looked.set_value(looks.size()); });
+  driver.remember(machine.expected());
+  const auto state =
+      driver.wait_for(kPatience, [](const DriverState& now) { return !now.inventory.gpus.empty(); });
+  EXPECT_EQ(state->inventory.unhealthy_list(), "0,1,2,3");
+  EXPECT_EQ(looked.get_future().wait_for(kPatience), std::future_status::ready)
+      << "what was asked before is still answered";
+  machine.control("");
+  EXPECT_EQ(driver.wait_ready(kPatience)->inventory, machine.expected());
+  driver.remember({});
+  EXPECT_TRUE(driver.usage(machine.uuid(0)));  // behind it in the queue
+  EXPECT_EQ(driver.state()->inventory, machine.expected()) << "it knows better by now";
+}
+
+TEST(Driver, KeepsAGpuOutOfUseAfterARestartWhereTheDriverCannotSay) {
+  SimMachine machine("l40s");
+  DriverOptions options = machine.options();
+  options.known = machine.expected();
+  options.known.gpus[1].unhealthy = "XID 48 (double bit ECC error)";
+  options.health.settle = std::chrono::hours(1);
+  const Driver driver(std::move(options));
+  EXPECT_THAT(reason(*driver.wait_ready(kPatience), machine.uuid(1)), HasSubstr("XID 48"));
 }
 
 TEST(Driver, TakesAGpuOutOfUseAtAFatalXidAndBackWhenTheDriverSaysSo) {
@@ -160,6 +191,18 @@ TEST(Driver, FindsALostGpuAgainThroughANewSession) {
   EXPECT_GT(driver.calls().failures, 0U);
   machine.control("");
   EXPECT_EQ(driver.wait_for(kPatience, is_well(machine.uuid(0)))->inventory, machine.expected());
+}
+
+TEST(ReopenPace, BeginsNewSessionsEverMoreSeldomForAGpuThatStaysDead) {
+  using namespace std::chrono_literals;
+  ReopenPace pace(30s, 10min, 5s);
+  EXPECT_FALSE(pace.due({}, false, 24h)) << "all answer";
+  for (const auto wait : {30s, 60s, 120s, 240s, 480s, 600s, 600s}) {
+    EXPECT_FALSE(pace.due({"GPU-1"}, false, wait - 1ms)) << wait.count();
+    EXPECT_TRUE(pace.due({"GPU-1"}, false, wait)) << wait.count();
+  }
+  EXPECT_TRUE(pace.due({"GPU-1", "GPU-2"}, false, 30s)) << "something new";
+  EXPECT_TRUE(pace.due({"GPU-1", "GPU-2"}, true, 5s)) << "there is nobody to lose";
 }
 
 TEST(Driver, AHungCallIsNamedAndHangsNobody) {

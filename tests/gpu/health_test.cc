@@ -114,11 +114,48 @@ TEST_F(Health, WithoutTheDriversWordItTakesAWhile) {
 TEST_F(Health, AResetHealsAtOnce) {
   probe(old_driver());
   gpu.on_xid(79, clock.now());
-  probe({.failure = "GPU is lost", .recovery_action = {}, .uncorrected_ecc = {}});
+  probe({.failure = "GPU is lost", .lost = true});
   EXPECT_EQ(gpu.reason(), "XID 79 (the GPU has fallen off the bus); GPU is lost");
   EXPECT_FALSE(gpu.answers());
   probe(old_driver());
   EXPECT_TRUE(gpu.well());
+}
+
+TEST_F(Health, OneLookThatFailsIsNoReset) {
+  probe(old_driver());
+  gpu.on_xid(48, clock.now());
+  probe({.failure = "Unknown Error"});
+  probe(old_driver());
+  EXPECT_THAT(gpu.reason(), HasSubstr("XID 48"));
+  for (int looks = 0; looks < 3; ++looks) {
+    probe({.failure = "Unknown Error"});
+  }
+  probe(old_driver());
+  EXPECT_TRUE(gpu.well()) << "it was away";
+}
+
+TEST_F(Health, RemembersWhatAiledItBeforeARestart) {
+  gpu.on_xid(48, clock.now());
+  GpuHealth later{rules};
+  later.remember(gpu.reason() + "; GPU is lost", clock.now());
+  later.on_probe(old_driver(), clock.now());
+  EXPECT_EQ(later.reason(), gpu.reason());
+  clock.advance(299s);
+  later.on_probe(old_driver(), clock.now());
+  EXPECT_FALSE(later.well());
+  clock.advance(1s);
+  later.on_probe(old_driver(), clock.now());
+  EXPECT_TRUE(later.well());
+
+  GpuHealth worn{rules};
+  worn.remember("uncorrectable memory error (ECC)", clock.now());
+  EXPECT_FALSE(worn.well());
+  for (const char* reason :
+       {"", "the NVIDIA driver is not loaded", "XID 13 (a fault of a program)", "XID x"}) {
+    GpuHealth well{rules};
+    well.remember(reason, clock.now());
+    EXPECT_TRUE(well.well()) << reason;
+  }
 }
 
 TEST_F(Health, CountsNewMemoryErrorsOnly) {
