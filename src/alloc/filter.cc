@@ -35,8 +35,9 @@ Reason Placer::reason_plain(const Query& query, NodeId node) const {
   const NodeStates& states = ledger_->states();
   const Shape& shape = query.request->shape;
   const bool fits = query.plain_share ? states.largest_free(node) >= shape.share.units
-                                      : states.whole_free(node) >= shape.whole && !states.old_plugin(node);
-  return fits ? Reason::kFits : why_not_plain(query, node);
+                                      : states.whole_free(node) >= shape.whole;
+  return fits && !(query.beyond_old_plugin && states.old_plugin(node)) ? Reason::kFits
+                                                                       : why_not_plain(query, node);
 }
 
 // On a node all of whose GPUs are of another model.
@@ -123,11 +124,13 @@ Reason Placer::why_not_plain(const Query& query, NodeId node) const {
   if (const Fence fence = states.fence(node); fence != Fence::kOpen) {
     return reason_of(fence);
   }
+  if (query.beyond_old_plugin && states.old_plugin(node)) {
+    return Reason::kOldPlugin;
+  }
   const Shape& shape = query.request->shape;
   if (shape.whole > 0) {
     const unsigned whole = shape.whole;
-    return states.old_plugin(node)      ? Reason::kOldPlugin
-           : states.gpus(node) < whole  ? Reason::kTooFewGpus
+    return states.gpus(node) < whole    ? Reason::kTooFewGpus
            : states.whole_ill(node) > 0 ? why_not_free(query, node)
                                         : Reason::kTooFewWholeGpus;
   }

@@ -31,7 +31,7 @@ std::string phrase(Reason reason, const Request& request, Unit unit, const Resou
     case Reason::kUnitDiffers:
       return fmt::format("node does not count GPU memory in {} as the cluster does", unit.text());
     case Reason::kOldPlugin:
-      return "node has the old device plugin, which only serves shares of one GPU";
+      return "node has the old device plugin, which only serves one container's share of one GPU";
     case Reason::kNoMps:
       return fmt::format("{} needs a node with MPS", names.core_percent());
     case Reason::kNoSuchModel:

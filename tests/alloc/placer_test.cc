@@ -342,6 +342,15 @@ TEST_F(PlacerTest, OldPluginOnlyServesSharesOfOneGpu) {
   PodSpec split = share_pod("p", 4);
   split.labels["aliyun.com/gpu-count"] = "2";
   EXPECT_THAT(refusal(split, "a"), HasSubstr("old device plugin"));
+  // It looks for a pod whose whole amount is what kubelet asks for one container.
+  EXPECT_THAT(refusal(pod_of("p", {container("x", 2), container("y", 2)}), "a"),
+              HasSubstr("old device plugin"));
+  EXPECT_THAT(refusal(pod_of("p", {container("x", 2, 0, ContainerKind::kInit), container("y", 2)}), "a"),
+              HasSubstr("old device plugin"));
+  EXPECT_EQ(place(pod_of("p", {container("x", 2), container("y", 0)})), "a:0/");
+  // Equal in sum, but what is known of one is not true of the other.
+  EXPECT_FALSE(placer.place(request_of(pod_of("p", {container("x", 2), container("y", 2)}))));
+  EXPECT_EQ(place(share_pod("p", 4)), "a:0/");
 }
 
 TEST_F(PlacerTest, ComputeSharesNeedMps) {
