@@ -37,7 +37,9 @@ std::string phrase(Reason reason, const Request& request, Unit unit, const Resou
     case Reason::kNoSuchModel:
       return "no GPU here is among those that the pod's annotations allow";
     case Reason::kGpusTooSmall:
-      return fmt::format("no GPU is as large as {}", unit.amount(shape.share.units));
+      return shape.share.gpus > 1 ? fmt::format("fewer than {} GPUs are as large as {}", shape.share.gpus,
+                                                unit.amount(shape.share.units))
+                                  : fmt::format("no GPU is as large as {}", unit.amount(shape.share.units));
     case Reason::kTooFewGpus:
       return fmt::format("fewer than {} GPUs", shape.whole + shape.share.gpus);
     case Reason::kUnhealthy:
