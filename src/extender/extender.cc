@@ -13,6 +13,7 @@
 #include "extender/binder.h"
 #include "extender/books.h"
 #include "extender/freshness.h"
+#include "extender/leader_label.h"
 #include "extender/metrics.h"
 #include "extender/service.h"
 #include "extender/watch_sinks.h"
@@ -98,6 +99,7 @@ struct Extender::Parts {
         nodes(client, {.path = kube::node_path("")}, node_sink),
         pods(client, {.path = kube::pod_path("", "")}, pod_sink),
         freshness(loop, client.clock(), pods),
+        label(client, own_pod.namespace_name, own_pod.name),
         recorder(client, recorder_options(own_pod)),
         binder(
             client, books, {.timeout = config.bind_timeout, .most_at_once = config.binds_at_once},
@@ -123,7 +125,6 @@ struct Extender::Parts {
   void add_book_readings(std::vector<Reading>& all) const;
   void tell(const kube::EventNote& note);
   void told_synced();
-  void label_own_pod(bool leading);
   void look_around();
 
   http::EventLoop& loop;
@@ -137,6 +138,7 @@ struct Extender::Parts {
   kube::Reflector nodes;
   kube::Reflector pods;
   Freshness freshness;
+  LeaderLabel label;
   kube::EventRecorder recorder;
   std::unique_ptr<kube::LeaderElector> elector;  // none for a sidecar
   Binder binder;
@@ -144,7 +146,6 @@ struct Extender::Parts {
   std::optional<http::Server> server;
   std::optional<http::Server> health_server;
   http::Timer round_timer;
-  kube::Call label_call;
   Clock::Steady began{};
   bool said_ready = false;
   unsigned rounds = 0;
@@ -204,7 +205,7 @@ Status Extender::Parts::join_election() {
         if (leading) {
           freshness.doubt("it has begun to lead, and another may have bound pods until now");
         }
-        label_own_pod(leading);
+        label.show(leading);
       }));
   return {};
 }
@@ -259,33 +260,11 @@ void Extender::Parts::tell(const kube::EventNote& note) {
   recorder.record(note);
 }
 
-// The Service selects the pod that has the label.
-void Extender::Parts::label_own_pod(bool leading) {
-  if (own_pod.name.empty() || own_pod.namespace_name.empty()) {
-    return;
-  }
-  kube::Request request =
-      kube::patch_request(kube::pod_path(own_pod.namespace_name, own_pod.name),
-                          fmt::format(R"({{"metadata":{{"labels":{{"{}":{}}}}}}})", alloc::key::kLeader,
-                                      leading ? R"("true")" : "null"));
-  label_call = client.send(std::move(request), [this, leading](const Result<kube::Reply>& reply) {
-    if (!reply) {
-      log::error("cannot label own pod; the Service will not find it",
-                 {{"leading", leading}, {"why", reply.error()}});
-      // Nothing works behind a Service that selects nobody: try until it does, unless things change.
-      round_timer = loop.after(std::chrono::seconds(1), [this] {
-        label_own_pod(elector->leading());
-        look_around();
-      });
-    }
-  });
-}
-
 void Extender::Parts::look_around() {
   books.learn_typical_pods();
   binder.look_after_unseen();
   if (elector != nullptr && elector->leading() && ++rounds % kLabelRounds == 0) {
-    label_own_pod(true);
+    label.show(true);
   }
   for (const alloc::Problem& problem : books.take_new_problems()) {
     log::warn("problem", {{"kind", alloc::to_string(problem.kind)}, {"what", problem.text}});
@@ -404,7 +383,7 @@ void Extender::start() {
   parts.freshness.start();
   if (parts.elector != nullptr) {
     // A container that crashed while leading has left the label on its pod.
-    parts.label_own_pod(false);
+    parts.label.show(false);
     parts.elector->start();
   }
   parts.look_around();
