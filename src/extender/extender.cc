@@ -275,7 +275,9 @@ void Extender::Parts::look_around() {
     if (const std::size_t slash = problem.pod.find('/'); slash != std::string::npos) {
       note.about = {.kind = "Pod",
                     .namespace_name = problem.pod.substr(0, slash),
-                    .name = problem.pod.substr(slash + 1)};
+                    .name = problem.pod.substr(slash + 1),
+                    // kubectl describe asks for Events by it.
+                    .uid = problem.uid};
     }
     tell(note);
   }
