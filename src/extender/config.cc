@@ -28,7 +28,8 @@ namespace {
 // As Kubernetes wants the part of a resource's name before the slash.
 bool is_domain(std::string_view name) {
   const auto is_edge = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
-  return !name.empty() && name.size() <= 253 && std::ranges::all_of(split(name, '.'), [&](std::string_view label) {
+  return !name.empty() && name.size() <= 253 &&
+         std::ranges::all_of(split(name, '.'), [&](std::string_view label) {
            return !label.empty() && is_edge(label.front()) && is_edge(label.back()) &&
                   std::ranges::all_of(label, [&](char c) { return is_edge(c) || c == '-'; });
          });
@@ -72,6 +73,10 @@ Status check(const Config& config) {
   if (!(config.retry_period < config.renew_deadline && config.renew_deadline < config.lease_duration)) {
     return wrong("lease: retryPeriod < renewDeadline < duration must hold");
   }
+  if (!config.scheduler_lease_name.empty() && config.attach != Attach::kSidecar) {
+    return wrong(
+        "schedulerLease: only with attach: sidecar, replicas behind a Service have a Lease of their own");
+  }
   if (config.bind_timeout < std::chrono::milliseconds(100)) {
     return wrong("limits.bindTimeout: at least 100ms");
   }
@@ -106,6 +111,9 @@ std::vector<std::string> take_over_reloadable(const Config& next, Config& runnin
               next.lease_duration == running.lease_duration &&
               next.renew_deadline == running.renew_deadline && next.retry_period == running.retry_period,
           "lease");
+  differs(next.scheduler_lease_name == running.scheduler_lease_name &&
+              next.scheduler_lease_namespace == running.scheduler_lease_namespace,
+          "schedulerLease");
   differs(next.bind_timeout == running.bind_timeout && next.binds_at_once == running.binds_at_once &&
               next.max_body_bytes == running.max_body_bytes &&
               next.max_connections == running.max_connections,

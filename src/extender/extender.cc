@@ -15,6 +15,7 @@
 #include "extender/freshness.h"
 #include "extender/leader_label.h"
 #include "extender/metrics.h"
+#include "extender/scheduler_lease.h"
 #include "extender/service.h"
 #include "extender/watch_sinks.h"
 #include "http/server.h"
@@ -140,7 +141,8 @@ struct Extender::Parts {
   Freshness freshness;
   LeaderLabel label;
   kube::EventRecorder recorder;
-  std::unique_ptr<kube::LeaderElector> elector;  // none for a sidecar
+  std::unique_ptr<kube::LeaderElector> elector;     // none for a sidecar
+  std::unique_ptr<SchedulerLease> scheduler_lease;  // only for a sidecar
   Binder binder;
   Service service;
   std::optional<http::Server> server;
@@ -188,6 +190,14 @@ Status Extender::Parts::serve() {
 
 Status Extender::Parts::join_election() {
   if (config.attach == Attach::kSidecar) {
+    if (!config.scheduler_lease_name.empty() && !own_pod.name.empty()) {
+      scheduler_lease = std::make_unique<SchedulerLease>(
+          client,
+          SchedulerLease::Options{.namespace_name = config.scheduler_lease_namespace,
+                                  .name = config.scheduler_lease_name,
+                                  .own_pod = own_pod.name},
+          [this] { freshness.doubt("the kube-scheduler beside it has begun to lead"); });
+    }
     return {};
   }
   const kube::Random random = kube::default_random();
@@ -383,6 +393,9 @@ void Extender::start() {
   parts.nodes.start();
   parts.pods.start();
   parts.freshness.start();
+  if (parts.scheduler_lease != nullptr) {
+    parts.scheduler_lease->start();
+  }
   if (parts.elector != nullptr) {
     // A container that crashed while leading has left the label on its pod.
     parts.label.show(false);

@@ -146,6 +146,19 @@ TEST(Config, AMistakeThatShowsWhenAllIsReadHasItsLineToo) {
   EXPECT_THAT(error_of("resources: {prefix: Aliyun/com}\n"), HasSubstr("is not a domain like aliyun.com"));
 }
 
+TEST(Config, TheSchedulersLeaseIsANamespaceAndAName) {
+  const Result<Config> config = from_yaml("schedulerLease: gpu/tessera-scheduler");
+  ASSERT_TRUE(config) << config.error().text();
+  EXPECT_EQ(config->scheduler_lease_namespace, "gpu");
+  EXPECT_EQ(config->scheduler_lease_name, "tessera-scheduler");
+  for (const char* wrong : {"tessera-scheduler", "/x", "x/", "a/b/c"}) {
+    const Result<Config> refused = from_yaml(std::string("schedulerLease: ") + wrong);
+    ASSERT_FALSE(refused) << wrong;
+    EXPECT_THAT(refused.error().text(), HasSubstr("not NAMESPACE/NAME of a Lease"));
+  }
+  EXPECT_FALSE(from_yaml("{attach: service, schedulerLease: gpu/x}"));
+}
+
 TEST(Config, ReloadTakesPoliciesAndNamesWhatNeedsARestart) {
   Config running;
   Config next;
