@@ -73,8 +73,8 @@ alloc::Record all_on(const std::string& uuid, const alloc::Demand& demand) {
 
 Decision decide(const alloc::PodSpec& pod, const alloc::Demand& demand, const alloc::Inventory& inventory) {
   std::string broken;
-  if (const auto text = pod.annotations.find(alloc::key::kAllocation); text != pod.annotations.end()) {
-    Result<alloc::Record> record = read_own(text->second, demand);
+  if (const std::string* text = alloc::find_text(pod.annotations, alloc::key::kAllocation)) {
+    Result<alloc::Record> record = read_own(*text, demand);
     if (record) {
       if (const auto missing = missing_gpu(*record, inventory)) {
         return {.verdict = Verdict::kLostGpu,

@@ -21,11 +21,11 @@ constexpr std::array kDerived = {alloc::key::kMemIdx, alloc::key::kMemPod, alloc
 
 // The pod's own record, if it can be believed.
 std::optional<alloc::Record> own_record(const NodePod& pod) {
-  const auto text = pod.spec.annotations.find(alloc::key::kAllocation);
-  if (text == pod.spec.annotations.end()) {
+  const std::string* text = alloc::find_text(pod.spec.annotations, alloc::key::kAllocation);
+  if (text == nullptr) {
     return std::nullopt;
   }
-  Result<alloc::Record> record = alloc::Record::parse(text->second);
+  Result<alloc::Record> record = alloc::Record::parse(*text);
   return record && alloc::claims_of(pod.demand, *record) ? std::optional(*std::move(record)) : std::nullopt;
 }
 
@@ -100,9 +100,9 @@ Result<RecordRepair> repair_of(const NodePod& pod, const alloc::Record& truth,
   const std::optional<alloc::Record> own = own_record(pod);
   const alloc::Annotations& said = pod.spec.annotations;
   const auto differs = [&](std::string_view name) {
-    const auto before = said.find(name);
+    const std::string* before = alloc::find_text(said, name);
     const auto right = expected.find(name);
-    return before != said.end() && (right == expected.end() || before->second != right->second);
+    return before != nullptr && (right == expected.end() || *before != right->second);
   };
   RecordRepair repair;
   repair.moves = own && *own != truth;
@@ -121,7 +121,7 @@ Result<RecordRepair> repair_of(const NodePod& pod, const alloc::Record& truth,
   }
   if (!own) {
     for (const auto& [name, value] : expected) {
-      if (said.find(name) == said.end()) {
+      if (alloc::find_text(said, name) == nullptr) {
         repair.annotations[name] = value;
       }
     }

@@ -111,6 +111,25 @@ Result<Annotations> binding_annotations(const Demand& demand, const Record& reco
   return annotations;
 }
 
+RecordKeys record_keys(const Annotations& annotations) {
+  static_assert(key::kRecord.size() <= 8 * sizeof(RecordKeys));
+  RecordKeys carried = 0;
+  for (std::size_t i = 0; i < key::kRecord.size(); ++i) {
+    if (find_text(annotations, key::kRecord[i]) != nullptr) {
+      carried |= static_cast<RecordKeys>(1U << i);
+    }
+  }
+  return carried;
+}
+
+void empty_stale_records(RecordKeys carried, Annotations& binding) {
+  for (std::size_t i = 0; i < key::kRecord.size(); ++i) {
+    if ((carried >> i & 1U) != 0) {
+      binding.try_emplace(std::string(key::kRecord[i]));
+    }
+  }
+}
+
 Annotations container_env(const Demand& demand, const Record& record, std::span<const GpuName> gpus,
                           std::string_view container) {
   Annotations env;

@@ -35,8 +35,9 @@ Reason Placer::reason_plain(const Query& query, NodeId node) const {
   const NodeStates& states = ledger_->states();
   const Shape& shape = query.request->shape;
   const bool fits = query.plain_share ? states.largest_free(node) >= shape.share.units
-                                      : states.whole_free(node) >= shape.whole && !states.old_plugin(node);
-  return fits ? Reason::kFits : why_not_plain(query, node);
+                                      : states.whole_free(node) >= shape.whole;
+  return fits && !(query.beyond_old_plugin && states.old_plugin(node)) ? Reason::kFits
+                                                                       : why_not_plain(query, node);
 }
 
 // On a node all of whose GPUs are of another model.
@@ -123,21 +124,23 @@ Reason Placer::why_not_plain(const Query& query, NodeId node) const {
   if (const Fence fence = states.fence(node); fence != Fence::kOpen) {
     return reason_of(fence);
   }
+  if (query.beyond_old_plugin && states.old_plugin(node)) {
+    return Reason::kOldPlugin;
+  }
   const Shape& shape = query.request->shape;
   if (shape.whole > 0) {
     const unsigned whole = shape.whole;
-    return states.old_plugin(node)      ? Reason::kOldPlugin
-           : states.gpus(node) < whole  ? Reason::kTooFewGpus
-           : states.whole_ill(node) > 0 ? why_not_free(query, node)
-                                        : Reason::kTooFewWholeGpus;
+    return states.gpus(node) < whole ? Reason::kTooFewGpus
+           : states.any_ill(node)    ? why_not_free(query, node)
+                                     : Reason::kTooFewWholeGpus;
   }
   const std::uint32_t units = shape.share.units;
-  return states.largest_total(node) < units  ? Reason::kGpusTooSmall
-         : states.largest_ill(node) >= units ? why_not_free(query, node)
-                                             : Reason::kNoGpuWithEnoughFree;
+  return states.largest_total(node) < units ? Reason::kGpusTooSmall
+         : states.any_ill(node)             ? why_not_free(query, node)
+                                            : Reason::kNoGpuWithEnoughFree;
 }
 
-// On a node with free GPUs that are ill, or with none.
+// On a node with GPUs that are ill.
 Reason Placer::why_not_free(const Query& query, NodeId node) const {
   const NodeView view = ledger_->states().view(node);
   return why_not_gpus(query, view, allowed(query, view));
@@ -175,23 +178,20 @@ Reason Placer::why_not(const Query& query, NodeId node) const {
 Reason Placer::why_not_gpus(const Query& query, const NodeView& view, GpuMask may) const {
   const Shape& shape = query.request->shape;
   unsigned large_enough = 0;
+  unsigned well = 0;
+  unsigned well_and_large_enough = 0;  // what evicting everybody would make free
   unsigned free_enough = 0;
-  unsigned free_if_well = 0;
-  unsigned well_if_empty = 0;  // what evicting everybody would make free
   unsigned whole = 0;
-  unsigned whole_if_empty = 0;
-  unsigned whole_if_well = 0;
   for (const unsigned slot : topology::GpuIndices(may)) {
     const GpuLoad load = ledger_->states().gpu_load(view.id, slot);
-    const bool well = (view.healthy & topology::gpu_bit(slot)) != 0;
-    const bool room = load.whole == 0 && load.units + shape.share.units <= view.total[slot] &&
-                      view.core_free[slot] >= shape.share.core_percent;
-    large_enough += view.total[slot] >= shape.share.units ? 1 : 0;
-    well_if_empty += view.total[slot] >= shape.share.units && well ? 1 : 0;
-    whole_if_empty += well ? 1 : 0;
-    free_if_well += room ? 1 : 0;
-    free_enough += room && well ? 1 : 0;
-    whole_if_well += load.whole == 0 && load.units == 0 ? 1 : 0;
+    const bool is_well = (view.healthy & topology::gpu_bit(slot)) != 0;
+    const bool is_large = view.total[slot] >= shape.share.units;
+    const bool has_room = load.whole == 0 && load.units + shape.share.units <= view.total[slot] &&
+                          view.core_free[slot] >= shape.share.core_percent;
+    large_enough += is_large ? 1 : 0;
+    well += is_well ? 1 : 0;
+    well_and_large_enough += is_large && is_well ? 1 : 0;
+    free_enough += has_room && is_well ? 1 : 0;
     whole += (view.whole_free & topology::gpu_bit(slot)) != 0 ? 1 : 0;
   }
   const unsigned share_gpus = shape.share.gpus;
@@ -201,14 +201,17 @@ Reason Placer::why_not_gpus(const Query& query, const NodeView& view, GpuMask ma
   if (topology::gpu_count(may) < share_gpus + shape.whole) {
     return Reason::kTooFewGpus;
   }
+  if (large_enough < share_gpus) {
+    return Reason::kGpusTooSmall;
+  }
+  if (well_and_large_enough < share_gpus || well < share_gpus + shape.whole) {
+    return Reason::kUnhealthy;
+  }
   if (share_gpus > free_enough) {
-    return free_if_well >= share_gpus && well_if_empty < share_gpus ? Reason::kUnhealthy
-           : share_gpus == 1                                        ? Reason::kNoGpuWithEnoughFree
-                                                                    : Reason::kTooFewGpusWithEnoughFree;
+    return share_gpus == 1 ? Reason::kNoGpuWithEnoughFree : Reason::kTooFewGpusWithEnoughFree;
   }
   if (shape.whole > whole) {
-    return whole_if_well >= shape.whole && whole_if_empty < shape.whole ? Reason::kUnhealthy
-                                                                        : Reason::kTooFewWholeGpus;
+    return Reason::kTooFewWholeGpus;
   }
   // Enough of each, but not of both at once.
   return shape.whole > 0 && !query.request->has_several_parts() ? Reason::kTooFewWholeGpus

@@ -119,8 +119,8 @@ void Ledger::read_record(PodId id, const PodSpec& spec) {
       pod.claims.push_back({.claim = std::move(claim)});
     }
   };
-  if (const auto text = spec.annotations.find(key::kAllocation); text != spec.annotations.end()) {
-    const auto record = Record::parse(text->second);
+  if (const std::string* text = find_text(spec.annotations, key::kAllocation)) {
+    const auto record = Record::parse(*text);
     if (!record) {
       record_fault(id, ProblemKind::kUnreadableRecord, record.error().text());
     } else if (auto claims = claims_of(*demand, *record)) {

@@ -125,19 +125,29 @@ std::vector<Problem> Ledger::problems(std::size_t most) const {
   for (const NodeId id : present_) {
     const Node& node = nodes_[raw(id)];
     if (node.problem) {
-      all.push_back({*node.problem, node.name, "", fmt::format("node {}: {}", node.name, fence_text(id))});
+      all.push_back({.kind = *node.problem,
+                     .node = node.name,
+                     .pod = "",
+                     .text = fmt::format("node {}: {}", node.name, fence_text(id)),
+                     .uid = ""});
     }
     if (node.overcommitted) {
-      all.push_back(
-          {ProblemKind::kOvercommitted, node.name, "",
-           fmt::format("node {}: more is promised than there is of GPU {}; run \"tessera inspect {}\"",
-                       node.name, over_committed_list(id), node.name)});
+      all.push_back({.kind = ProblemKind::kOvercommitted,
+                     .node = node.name,
+                     .pod = "",
+                     .text = fmt::format(
+                         "node {}: more is promised than there is of GPU {}; run \"tessera inspect {}\"",
+                         node.name, over_committed_list(id), node.name),
+                     .uid = ""});
     }
   }
   for (const auto& [uid, id] : by_uid_) {
     if (pods_[id].problem) {
-      all.push_back(
-          {*pods_[id].problem, nodes_[raw(pods_[id].node)].name, pods_[id].key.text(), problem_text(id)});
+      all.push_back({.kind = *pods_[id].problem,
+                     .node = nodes_[raw(pods_[id].node)].name,
+                     .pod = pods_[id].key.text(),
+                     .text = problem_text(id),
+                     .uid = std::string(uid)});
     }
   }
   std::ranges::sort(all, {}, [](const Problem& p) { return std::tie(p.kind, p.node, p.pod, p.text); });

@@ -15,11 +15,6 @@ namespace {
 
 constexpr std::int64_t kMostIndex = 4095;
 
-const std::string* find(const Annotations& annotations, std::string_view name) {
-  const auto found = annotations.find(name);
-  return found == annotations.end() ? nullptr : &found->second;
-}
-
 Error wrong(std::string_view name, std::string_view text, std::string_view why) {
   return {ErrorCode::kInvalid, fmt::format("annotation {} is {}, {}", name, quoted(text), why)};
 }
@@ -34,8 +29,8 @@ ContainerGrants& grants_for(Record& record, const std::string& container) {
 
 // First generation: everything the pod shares is on one GPU.
 Status read_v1(const Annotations& annotations, const Demand& demand, Record& record) {
-  const std::string* idx = find(annotations, key::kMemIdx);
-  const std::string* pod_units = find(annotations, key::kMemPod);
+  const std::string* idx = find_text(annotations, key::kMemIdx);
+  const std::string* pod_units = find_text(annotations, key::kMemPod);
   if (idx == nullptr) {
     return fail(ErrorCode::kNotFound, "no annotation of an old scheduler");
   }
@@ -83,7 +78,7 @@ Result<UnitsByIndex> read_v2_container(const JsonReader& json) {
 // Second generation: {"<container>":{"<gpu>":units}}. It has no words for init containers and for compute;
 // where all is on one GPU there is only one thing they can mean.
 Status read_v2(const Annotations& annotations, const Demand& demand, Record& record) {
-  const std::string* text = find(annotations, key::kMemAllocation);
+  const std::string* text = find_text(annotations, key::kMemAllocation);
   if (text == nullptr) {
     return fail(ErrorCode::kNotFound, "no annotation of an old scheduler");
   }
@@ -141,9 +136,9 @@ Status read_shares(const Annotations& annotations, const Demand& demand, Record&
 
 // Whole GPUs: a list of indices, handed to the containers one after the other.
 Status read_whole(const Annotations& annotations, const Demand& demand, Record& record) {
-  const bool grouped = find(annotations, key::kWholeGroup) != nullptr;
+  const bool grouped = find_text(annotations, key::kWholeGroup) != nullptr;
   const std::string_view name = grouped ? key::kWholeGroup : key::kWholeIdx;
-  const std::string* text = find(annotations, name);
+  const std::string* text = find_text(annotations, name);
   if (text == nullptr) {
     return fail(ErrorCode::kNotFound, "no annotation of an old scheduler");
   }

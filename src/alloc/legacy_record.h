@@ -30,6 +30,13 @@ struct BindingFacts {
 Result<Annotations> binding_annotations(const Demand& demand, const Record& record,
                                         std::span<const GpuName> gpus, const BindingFacts& facts);
 
+// Which of key::kRecord a pod carries, a bit for each.
+using RecordKeys = std::uint8_t;
+RecordKeys record_keys(const Annotations& annotations);
+// Adds to a Binding those that the pod carries before anybody has decided about it and that the Binding would
+// leave as they are: emptied, for readers would believe them beside ours or instead.
+void empty_stale_records(RecordKeys carried, Annotations& binding);
+
 // The environment of one container: NVIDIA_VISIBLE_DEVICES and, where it shares GPUs, the four variables of
 // the original. A container that is not in the record, and one whose GPU is gone, sees none ("void").
 Annotations container_env(const Demand& demand, const Record& record, std::span<const GpuName> gpus,

@@ -3,6 +3,7 @@
 // Every name that stands in objects of Kubernetes because of us. Nobody else spells them.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -87,6 +88,10 @@ inline constexpr std::string_view kWholeIdx = "ALIYUN_COM_GPU_IDX";
 inline constexpr std::string_view kWholeCountPod = "ALIYUN_COM_GPU_COUNT_POD";
 inline constexpr std::string_view kWholeAssigned = "ALIYUN_COM_GPU_ASSIGNED";
 inline constexpr std::string_view kWholeAssumeTime = "ALIYUN_COM_GPU_ASSUME_TIME";
+
+// What decides where a pod's GPUs are, for those who read it. A Binding overwrites only the keys that it
+// carries.
+inline constexpr std::array kRecord = {kAllocation, kMemIdx, kMemPod, kMemAllocation, kWholeGroup, kWholeIdx};
 
 // Container env.
 inline constexpr std::string_view kVisibleDevices = "NVIDIA_VISIBLE_DEVICES";

@@ -44,8 +44,6 @@ NodeId NodeStates::add() {
   lengthen(versions_, size);
   lengthen(largest_free_, size);
   lengthen(whole_free_count_, size);
-  lengthen(largest_ill_, size);
-  lengthen(whole_ill_count_, size);
   lengthen(largest_total_, size);
   lengthen(only_model_, size, kSeveralModels);
   lengthen(cpu_left_, size);
@@ -172,9 +170,7 @@ void NodeStates::refresh_gpu(Row& row, unsigned slot) {
 void NodeStates::refresh(NodeId id) {
   Row& row = rows_[raw(id)];
   std::uint32_t largest = 0;
-  std::uint32_t largest_ill = 0;
   std::uint32_t largest_total = 0;
-  std::uint8_t whole_ill = 0;
   row.free_units = 0;
   row.total_units = 0;
   for (unsigned slot = 0; slot < row.gpus; ++slot) {
@@ -183,17 +179,10 @@ void NodeStates::refresh(NodeId id) {
     largest_total = std::max(largest_total, total_[gpu]);
     row.free_units += free_[gpu];
     row.total_units += total_[gpu];
-    if ((row.healthy & topology::gpu_bit(slot)) == 0 && load_[gpu].whole == 0) {
-      const auto left = static_cast<std::uint32_t>(left_of<std::uint64_t>(total_[gpu], load_[gpu].units));
-      largest_ill = std::max(largest_ill, left);
-      whole_ill = static_cast<std::uint8_t>(whole_ill + (load_[gpu].units == 0 ? 1 : 0));
-    }
   }
   const bool open = row.fence == Fence::kOpen;
   largest_free_[raw(id)] = open ? largest : 0;
   whole_free_count_[raw(id)] = open ? static_cast<std::uint8_t>(topology::gpu_count(row.whole_free)) : 0;
-  largest_ill_[raw(id)] = open ? largest_ill : 0;
-  whole_ill_count_[raw(id)] = open ? whole_ill : 0;
   largest_total_[raw(id)] = largest_total;
   versions_[raw(id)] = ++last_version_;
 }

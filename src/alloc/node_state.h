@@ -110,6 +110,9 @@ class NodeStates {
   [[nodiscard]] NodeView view(NodeId id) const;
   [[nodiscard]] Fence fence(NodeId id) const { return rows_[raw(id)].fence; }
   [[nodiscard]] unsigned gpus(NodeId id) const { return rows_[raw(id)].gpus; }
+  [[nodiscard]] bool any_ill(NodeId id) const {
+    return rows_[raw(id)].healthy != topology::first_gpus(rows_[raw(id)].gpus);
+  }
   [[nodiscard]] bool old_plugin(NodeId id) const { return rows_[raw(id)].old_plugin; }
   [[nodiscard]] GpuLoad gpu_load(NodeId id, unsigned slot) const;
   // GPUs with more promised than they have.
@@ -127,9 +130,6 @@ class NodeStates {
   [[nodiscard]] std::uint32_t largest_free(NodeId id) const { return largest_free_[raw(id)]; }
   // GPUs that can be taken whole.
   [[nodiscard]] unsigned whole_free(NodeId id) const { return whole_free_count_[raw(id)]; }
-  // The same for GPUs that are unhealthy: what the node could give if they were well.
-  [[nodiscard]] std::uint32_t largest_ill(NodeId id) const { return largest_ill_[raw(id)]; }
-  [[nodiscard]] unsigned whole_ill(NodeId id) const { return whole_ill_count_[raw(id)]; }
   // The model of all its GPUs; kSeveralModels where they differ or there are none.
   [[nodiscard]] ModelId only_model(NodeId id) const { return only_model_[raw(id)]; }
   // Units of the largest GPU, whoever is on it.
@@ -171,8 +171,6 @@ class NodeStates {
   std::vector<std::uint64_t> versions_;
   std::vector<std::uint32_t> largest_free_;
   std::vector<std::uint8_t> whole_free_count_;
-  std::vector<std::uint32_t> largest_ill_;
-  std::vector<std::uint8_t> whole_ill_count_;
   std::vector<std::uint32_t> largest_total_;
   std::vector<ModelId> only_model_;
   std::vector<std::int64_t> cpu_left_;

@@ -78,6 +78,18 @@ bool is_among(const std::vector<GpuUuid>& uuids, const GpuFacts& gpu) {
   return std::ranges::binary_search(uuids, gpu.uuid);
 }
 
+// The old plugin finds the pod that kubelet asks about by its whole amount, which is that of main containers,
+// and kubelet asks for each container: only where both are the same it finds one.
+bool one_container_shares(const Demand& demand) {
+  unsigned sharing = 0;
+  bool all_main = true;
+  for (const ContainerRequest& container : demand.containers) {
+    sharing += container.units > 0 ? 1 : 0;
+    all_main = all_main && (container.units == 0 || container.kind == ContainerKind::kMain);
+  }
+  return sharing == 1 && all_main;
+}
+
 // Wholly free GPUs larger than the smallest: with several models in a node the large ones are better left to
 // shares, if enough others are there.
 GpuMask larger_than_needed(const NodeView& view, GpuMask free) {
@@ -108,7 +120,7 @@ Query Placer::prepare(const Request& request) {
   query.plain_share = plain && request.shape.whole == 0 && query.parts.size() == 1 &&
                       query.parts.front().share.gpus == 1 && query.init_parts.empty();
   query.plain_whole = plain && request.shape.whole > 0 && request.demand.units == 0;
-  query.beyond_old_plugin = request.shape.whole > 0 || query.parts.size() > 1 || !query.init_parts.empty() ||
+  query.beyond_old_plugin = request.shape.whole > 0 || !one_container_shares(request.demand) ||
                             request.shape.share.gpus > 1 || request.demand.core_percent > 0;
   if (!request.models.empty()) {
     query.model_allowed.resize(ledger_->model_count());

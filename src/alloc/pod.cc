@@ -4,6 +4,11 @@
 
 namespace tessera::alloc {
 
+const std::string* find_text(const Annotations& annotations, std::string_view name) {
+  const auto found = annotations.find(name);
+  return found == annotations.end() || found->second.empty() ? nullptr : &found->second;
+}
+
 bool occupies(const PodSpec& pod) {
   if (pod.phase == PodPhase::kSucceeded || pod.phase == PodPhase::kFailed) {
     return false;

@@ -57,6 +57,10 @@ struct PodSpec {
   Annotations labels;
 };
 
+// The text of one; null where there is none or it is empty. A Binding cannot take an annotation away, so one
+// that must not count is emptied.
+const std::string* find_text(const Annotations& annotations, std::string_view name);
+
 // Whether the pod still occupies what it asked for. It does until its containers have stopped: a
 // deletionTimestamp only announces that, and the process may run on for the whole grace period.
 bool occupies(const PodSpec& pod);

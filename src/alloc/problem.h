@@ -31,6 +31,7 @@ struct Problem {
   std::string node;
   std::string pod;   // "namespace/name"; empty when the node itself is the problem
   std::string text;  // a sentence with all names in it, and what to do
+  std::string uid;   // of the pod
 
   friend bool operator==(const Problem&, const Problem&) = default;
 };

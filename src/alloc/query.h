@@ -42,7 +42,7 @@ struct Query {
   // NodeStates know the answer.
   bool plain_share = false;
   bool plain_whole = false;
-  bool beyond_old_plugin = false;  // more than a share of one GPU
+  bool beyond_old_plugin = false;  // more than a share of one GPU for one container
   // By ModelId; empty: all.
   std::vector<std::uint8_t> model_allowed;
   std::vector<GpuUuid> uuids;

@@ -31,13 +31,15 @@ std::string phrase(Reason reason, const Request& request, Unit unit, const Resou
     case Reason::kUnitDiffers:
       return fmt::format("node does not count GPU memory in {} as the cluster does", unit.text());
     case Reason::kOldPlugin:
-      return "node has the old device plugin, which only serves shares of one GPU";
+      return "node has the old device plugin, which only serves one container's share of one GPU";
     case Reason::kNoMps:
       return fmt::format("{} needs a node with MPS", names.core_percent());
     case Reason::kNoSuchModel:
       return "no GPU here is among those that the pod's annotations allow";
     case Reason::kGpusTooSmall:
-      return fmt::format("no GPU is as large as {}", unit.amount(shape.share.units));
+      return shape.share.gpus > 1 ? fmt::format("fewer than {} GPUs are as large as {}", shape.share.gpus,
+                                                unit.amount(shape.share.units))
+                                  : fmt::format("no GPU is as large as {}", unit.amount(shape.share.units));
     case Reason::kTooFewGpus:
       return fmt::format("fewer than {} GPUs", shape.whole + shape.share.gpus);
     case Reason::kUnhealthy:

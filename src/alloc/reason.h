@@ -23,9 +23,9 @@ enum class Reason : std::uint8_t {
   kOldPlugin,  // the request is more than a node without an agent can do
   kNoMps,
   kNoSuchModel,   // no GPU that the pod's annotations allow
-  kGpusTooSmall,  // not even empty ones would do
+  kGpusTooSmall,  // too few are so large, empty or not
   kTooFewGpus,
-  kUnhealthy,  // would fit if all GPUs were well, and those that are would not do even if they were empty
+  kUnhealthy,  // would fit if all GPUs were well and empty, and those that are well would not do
   kNoGpuWithEnoughFree,
   kTooFewGpusWithEnoughFree,
   kTooFewWholeGpus,

@@ -8,8 +8,9 @@ std::span<ScoreMemory::Known> ScoreMemory::column(const Query& query) {
   const Request& request = *query.request;
   const auto found = std::ranges::find_if(columns_, [&](const Column& column) {
     return column.shape == request.shape && column.share_policy == query.share_policy &&
-           column.whole_policy == query.whole_policy && column.models == request.models &&
-           column.uuids == request.uuids && column.uuids_excluded == request.uuids_excluded;
+           column.whole_policy == query.whole_policy && column.beyond_old_plugin == query.beyond_old_plugin &&
+           column.models == request.models && column.uuids == request.uuids &&
+           column.uuids_excluded == request.uuids_excluded;
   });
   const std::size_t nodes = ledger_->states().size();
   if (found != columns_.end()) {
@@ -21,6 +22,7 @@ std::span<ScoreMemory::Known> ScoreMemory::column(const Query& query) {
     columns_.push_front({.shape = request.shape,
                          .share_policy = query.share_policy,
                          .whole_policy = query.whole_policy,
+                         .beyond_old_plugin = query.beyond_old_plugin,
                          .models = request.models,
                          .uuids = request.uuids,
                          .uuids_excluded = request.uuids_excluded,

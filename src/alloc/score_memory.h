@@ -43,6 +43,7 @@ class ScoreMemory {
     Shape shape;
     Policy share_policy{};
     Policy whole_policy{};
+    bool beyond_old_plugin = false;
     std::vector<std::string> models;
     std::vector<std::string> uuids;
     std::vector<std::string> uuids_excluded;

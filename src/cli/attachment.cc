@@ -16,7 +16,8 @@ bool has_record(const alloc::PodSpec& pod) {
   static constexpr std::array kKeys = {alloc::key::kAllocation, alloc::key::kMemIdx,
                                        alloc::key::kMemAllocation, alloc::key::kWholeGroup,
                                        alloc::key::kWholeIdx};
-  return std::ranges::any_of(kKeys, [&](std::string_view key) { return pod.annotations.contains(key); });
+  return std::ranges::any_of(
+      kKeys, [&](std::string_view key) { return alloc::find_text(pod.annotations, key) != nullptr; });
 }
 
 bool Attachment::excludes(std::string_view scheduler_name) const {
@@ -44,7 +45,8 @@ Attachment find_attachment(const Cluster& cluster) {
   for (const alloc::PodSpec& pod : cluster.pods) {
     const auto details = cluster.details.find(pod.uid);
     if (details != cluster.details.end() && !pod.node_name.empty() &&
-        !details->second.scheduler_name.empty() && pod.annotations.contains(alloc::key::kAllocation)) {
+        !details->second.scheduler_name.empty() &&
+        alloc::find_text(pod.annotations, alloc::key::kAllocation) != nullptr) {
       found.names.insert(details->second.scheduler_name);
     }
   }

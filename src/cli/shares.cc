@@ -70,13 +70,12 @@ Units read_allocation(const alloc::Annotations& annotations) {
 // What Tessera decided. Nothing when there is no record or it is not to be believed, then with a warning.
 std::optional<std::vector<alloc::Claim>> read_claims(const alloc::PodSpec& pod, const alloc::Demand& demand,
                                                      std::vector<std::string>& warnings) {
-  const auto text = pod.annotations.find(alloc::key::kAllocation);
-  if (text == pod.annotations.end()) {
+  const std::string* text = alloc::find_text(pod.annotations, alloc::key::kAllocation);
+  if (text == nullptr) {
     return std::nullopt;
   }
-  auto claims = alloc::Record::parse(text->second).and_then([&](const alloc::Record& record) {
-    return alloc::claims_of(demand, record);
-  });
+  auto claims = alloc::Record::parse(*text).and_then(
+      [&](const alloc::Record& record) { return alloc::claims_of(demand, record); });
   if (!claims) {
     warnings.push_back(fmt::format("pod {}/{}: its record {} is not believed: {}", pod.pod_namespace,
                                    pod.name, alloc::key::kAllocation, claims.error().text()));

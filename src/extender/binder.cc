@@ -193,9 +193,10 @@ Result<kube::Request> Binder::reserve(Flight& flight, const WaitingPod& pod) {
       std::chrono::duration_cast<std::chrono::nanoseconds>(client_.clock().wall().time_since_epoch());
   last_assume_time_ns_ = std::max<std::int64_t>(last_assume_time_ns_ + 1, wall.count());
   const std::vector<alloc::GpuName> gpus = ledger.gpu_names(*node);
-  const alloc::Annotations annotations = TRY(alloc::binding_annotations(
+  alloc::Annotations annotations = TRY(alloc::binding_annotations(
       request.demand, ledger.record_of(request, choice), gpus,
       {.assume_time_ns = last_assume_time_ns_, .has_agent = !ledger.states().old_plugin(*node)}));
+  alloc::empty_stale_records(pod.record_keys, annotations);
   return kube::bind_request({.namespace_name = flight.args.pod_namespace,
                              .pod = flight.args.pod,
                              .uid = flight.args.uid,

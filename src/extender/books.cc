@@ -25,7 +25,8 @@ Books::Books(Options options)
 
 WaitingPod Books::waiting_pod(const alloc::PodSpec& pod) const {
   return {.key = {.pod_namespace = pod.pod_namespace, .name = pod.name, .uid = pod.uid},
-          .request = alloc::Request::of_pod(pod, names())};
+          .request = alloc::Request::of_pod(pod, names()),
+          .record_keys = alloc::record_keys(pod.annotations)};
 }
 
 void Books::keep_pod(const alloc::PodSpec& pod) {

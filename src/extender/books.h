@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "alloc/ledger.h"
+#include "alloc/legacy_record.h"
 #include "alloc/placer.h"
 #include "alloc/pod.h"
 #include "alloc/request.h"
@@ -32,6 +33,8 @@ struct WaitingPod {
   alloc::PodKey key;
   // Why its wishes make no sense, if they do not.
   Result<alloc::Request> request;
+  // What it was created with, though nobody had decided about it.
+  alloc::RecordKeys record_keys = 0;
 };
 
 class Books {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/strings.h"
 
 namespace tessera::extender {
@@ -21,6 +23,20 @@ Status apply_environment(const Environment& environment, Config& config) {
   return {};
 }
 
+namespace {
+
+// As Kubernetes wants the part of a resource's name before the slash.
+bool is_domain(std::string_view name) {
+  const auto is_edge = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
+  return !name.empty() && name.size() <= 253 &&
+         std::ranges::all_of(split(name, '.'), [&](std::string_view label) {
+           return !label.empty() && is_edge(label.front()) && is_edge(label.back()) &&
+                  std::ranges::all_of(label, [&](char c) { return is_edge(c) || c == '-'; });
+         });
+}
+
+}  // namespace
+
 Status check(const Config& config) {
   const auto wrong = [](std::string text) { return fail(ErrorCode::kInvalid, std::move(text)); };
   if (config.port == 0) {
@@ -34,6 +50,10 @@ Status check(const Config& config) {
   }
   if (!config.tls_client_ca.empty() && config.tls_certificate.empty()) {
     return wrong("tls: clientCA without a certificate of our own");
+  }
+  if (!is_domain(config.resources.prefix)) {
+    return wrong(
+        fmt::format("resources.prefix: {} is not a domain like aliyun.com", quoted(config.resources.prefix)));
   }
   if (!alloc::is_share_policy(config.share_policy)) {
     return wrong(fmt::format("policies.shared: \"{}\" is a policy for whole GPUs; use binpack, spread or fgd",
@@ -52,6 +72,10 @@ Status check(const Config& config) {
   }
   if (!(config.retry_period < config.renew_deadline && config.renew_deadline < config.lease_duration)) {
     return wrong("lease: retryPeriod < renewDeadline < duration must hold");
+  }
+  if (!config.scheduler_lease_name.empty() && config.attach != Attach::kSidecar) {
+    return wrong(
+        "schedulerLease: only with attach: sidecar, replicas behind a Service have a Lease of their own");
   }
   if (config.bind_timeout < std::chrono::milliseconds(100)) {
     return wrong("limits.bindTimeout: at least 100ms");
@@ -87,6 +111,9 @@ std::vector<std::string> take_over_reloadable(const Config& next, Config& runnin
               next.lease_duration == running.lease_duration &&
               next.renew_deadline == running.renew_deadline && next.retry_period == running.retry_period,
           "lease");
+  differs(next.scheduler_lease_name == running.scheduler_lease_name &&
+              next.scheduler_lease_namespace == running.scheduler_lease_namespace,
+          "schedulerLease");
   differs(next.bind_timeout == running.bind_timeout && next.binds_at_once == running.binds_at_once &&
               next.max_body_bytes == running.max_body_bytes &&
               next.max_connections == running.max_connections,

@@ -76,6 +76,10 @@ struct Config {
   std::chrono::seconds renew_deadline{10};
   std::chrono::seconds retry_period{2};
 
+  // The Lease of the kube-scheduler beside a sidecar; both empty: not watched.
+  std::string scheduler_lease_namespace;
+  std::string scheduler_lease_name;
+
   std::chrono::milliseconds bind_timeout{4'000};
   std::size_t binds_at_once = 1024;
   std::size_t max_body_bytes = 64U << 20U;

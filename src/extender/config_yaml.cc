@@ -85,6 +85,18 @@ Status read_typical_pod(const Setting& setting, Config& config) {
   return {};
 }
 
+Status read_scheduler_lease(const Setting& setting, Config& config) {
+  const std::string value = TRY(setting.text());
+  const std::size_t slash = value.find('/');
+  if (!value.empty() && (slash == 0 || slash == std::string::npos || slash + 1 == value.size() ||
+                         value.find('/', slash + 1) != std::string::npos)) {
+    return fail(setting.wrong(fmt::format("is {}, not NAMESPACE/NAME of a Lease", quoted(value))));
+  }
+  config.scheduler_lease_namespace = value.empty() ? "" : value.substr(0, slash);
+  config.scheduler_lease_name = value.empty() ? "" : value.substr(slash + 1);
+  return {};
+}
+
 Status read_policies(const Setting& setting, Config& config) {
   return setting.mapping({
       {"shared", into(config.share_policy, policy)},
@@ -159,6 +171,7 @@ Status read_all(const Setting& root, Config& config) {
                                {"renewDeadline", into(config.renew_deadline, seconds)},
                                {"retryPeriod", into(config.retry_period, seconds)}});
        }},
+      {"schedulerLease", section(read_scheduler_lease)},
       {"limits",
        [&](const Setting& limits) {
          return limits.mapping(

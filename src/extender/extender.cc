@@ -13,7 +13,9 @@
 #include "extender/binder.h"
 #include "extender/books.h"
 #include "extender/freshness.h"
+#include "extender/leader_label.h"
 #include "extender/metrics.h"
+#include "extender/scheduler_lease.h"
 #include "extender/service.h"
 #include "extender/watch_sinks.h"
 #include "http/server.h"
@@ -100,6 +102,7 @@ struct Extender::Parts {
         nodes(client, {.path = kube::node_path("")}, node_sink),
         pods(client, {.path = kube::pod_path("", "")}, pod_sink),
         freshness(loop, client.clock(), pods),
+        label(client, own_pod.namespace_name, own_pod.name),
         recorder(client, recorder_options(own_pod)),
         binder(
             client, books, {.timeout = config.bind_timeout, .most_at_once = config.binds_at_once},
@@ -125,7 +128,6 @@ struct Extender::Parts {
   void add_book_readings(std::vector<Reading>& all) const;
   void tell(const kube::EventNote& note);
   void told_synced();
-  void label_own_pod(bool leading);
   void look_around();
 
   http::EventLoop& loop;
@@ -139,14 +141,15 @@ struct Extender::Parts {
   kube::Reflector nodes;
   kube::Reflector pods;
   Freshness freshness;
+  LeaderLabel label;
   kube::EventRecorder recorder;
-  std::unique_ptr<kube::LeaderElector> elector;  // none for a sidecar
+  std::unique_ptr<kube::LeaderElector> elector;     // none for a sidecar
+  std::unique_ptr<SchedulerLease> scheduler_lease;  // only for a sidecar
   Binder binder;
   Service service;
   std::optional<http::Server> server;
   std::optional<http::Server> health_server;
   http::Timer round_timer;
-  kube::Call label_call;
   Clock::Steady began{};
   bool said_ready = false;
   unsigned rounds = 0;
@@ -192,6 +195,14 @@ Status Extender::Parts::serve() {
 
 Status Extender::Parts::join_election() {
   if (config.attach == Attach::kSidecar) {
+    if (!config.scheduler_lease_name.empty() && !own_pod.name.empty()) {
+      scheduler_lease = std::make_unique<SchedulerLease>(
+          client,
+          SchedulerLease::Options{.namespace_name = config.scheduler_lease_namespace,
+                                  .name = config.scheduler_lease_name,
+                                  .own_pod = own_pod.name},
+          [this] { freshness.doubt("the kube-scheduler beside it has begun to lead"); });
+    }
     return {};
   }
   const kube::Random random = kube::default_random();
@@ -209,7 +220,7 @@ Status Extender::Parts::join_election() {
         if (leading) {
           freshness.doubt("it has begun to lead, and another may have bound pods until now");
         }
-        label_own_pod(leading);
+        label.show(leading);
       }));
   return {};
 }
@@ -264,33 +275,11 @@ void Extender::Parts::tell(const kube::EventNote& note) {
   recorder.record(note);
 }
 
-// The Service selects the pod that has the label.
-void Extender::Parts::label_own_pod(bool leading) {
-  if (own_pod.name.empty() || own_pod.namespace_name.empty()) {
-    return;
-  }
-  kube::Request request =
-      kube::patch_request(kube::pod_path(own_pod.namespace_name, own_pod.name),
-                          fmt::format(R"({{"metadata":{{"labels":{{"{}":{}}}}}}})", alloc::key::kLeader,
-                                      leading ? R"("true")" : "null"));
-  label_call = client.send(std::move(request), [this, leading](const Result<kube::Reply>& reply) {
-    if (!reply) {
-      log::error("cannot label own pod; the Service will not find it",
-                 {{"leading", leading}, {"why", reply.error()}});
-      // Nothing works behind a Service that selects nobody: try until it does, unless things change.
-      round_timer = loop.after(std::chrono::seconds(1), [this] {
-        label_own_pod(elector->leading());
-        look_around();
-      });
-    }
-  });
-}
-
 void Extender::Parts::look_around() {
   books.learn_typical_pods();
   binder.look_after_unseen();
   if (elector != nullptr && elector->leading() && ++rounds % kLabelRounds == 0) {
-    label_own_pod(true);
+    label.show(true);
   }
   for (const alloc::Problem& problem : books.take_new_problems()) {
     log::warn("problem", {{"kind", alloc::to_string(problem.kind)}, {"what", problem.text}});
@@ -301,7 +290,9 @@ void Extender::Parts::look_around() {
     if (const std::size_t slash = problem.pod.find('/'); slash != std::string::npos) {
       note.about = {.kind = "Pod",
                     .namespace_name = problem.pod.substr(0, slash),
-                    .name = problem.pod.substr(slash + 1)};
+                    .name = problem.pod.substr(slash + 1),
+                    // kubectl describe asks for Events by it.
+                    .uid = problem.uid};
     }
     tell(note);
   }
@@ -407,9 +398,12 @@ void Extender::start() {
   parts.nodes.start();
   parts.pods.start();
   parts.freshness.start();
+  if (parts.scheduler_lease != nullptr) {
+    parts.scheduler_lease->start();
+  }
   if (parts.elector != nullptr) {
     // A container that crashed while leading has left the label on its pod.
-    parts.label_own_pod(false);
+    parts.label.show(false);
     parts.elector->start();
   }
   parts.look_around();

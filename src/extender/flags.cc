@@ -43,15 +43,23 @@ struct Values {
 
 Result<Config> load(const Values& values, const Environment& environment) {
   Config config;
+  kube::SettingPlaces places;
+  const auto apply = [&](const std::string& yaml, const std::string& name) -> Status {
+    TRY(apply_yaml(yaml, name, config));
+    kube::note_places(yaml, name, places);
+    return {};
+  };
   TRY(apply_environment(environment, config));
   if (!values.config_file.empty()) {
     const std::string yaml = TRY(read_file(values.config_file, 1U << 20U));
-    TRY(apply_yaml(yaml, values.config_file, config));
+    TRY(apply(yaml, values.config_file));
   }
   for (const auto& [flag, value] : values.flags) {
-    TRY(apply_yaml(kube::flag_as_yaml(flag->yaml, value), flag->name, config));
+    TRY(apply(kube::flag_as_yaml(flag->yaml, value), flag->name));
   }
-  TRY(check(config));
+  if (Status checked = check(config); !checked) {
+    return fail(kube::with_place(std::move(checked).error(), places));
+  }
   return config;
 }
 

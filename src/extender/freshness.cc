@@ -32,9 +32,7 @@ void Freshness::notice_pause() {
 }
 
 void Freshness::doubt(std::string_view why) {
-  if (!pods_.synced()) {
-    return;
-  }
+  // A first list that is under way counts no more than a watch: it may have begun before what is doubted.
   log::info("reading the pods anew before the next bind", {{"why", why}});
   lists_wanted_ = pods_.counts().lists + 1;
   pods_.relist();

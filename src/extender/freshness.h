@@ -32,7 +32,8 @@ class Freshness {
   Freshness& operator=(const Freshness&) = delete;
 
   void start();
-  // The pods must be read anew before the next bind. Before the first list there is nothing to doubt.
+  // The pods must be read anew before the next bind, by a list that begins after this call: one that is under
+  // way begins again.
   void doubt(std::string_view why);
   // Asked before every bind; notices a pause of its own accord.
   [[nodiscard]] bool current();

@@ -2,6 +2,8 @@
 // would do.
 #include <algorithm>
 #include <bit>
+#include <functional>
+#include <map>
 #include <utility>
 
 #include "alloc/placer.h"
@@ -10,14 +12,77 @@
 
 namespace tessera::extender {
 
+using topology::GpuMask;
+
 namespace {
 
-// Up to so many GPU pods every subset is looked at, beyond it the least important are spared last.
+// Up to so many GPU pods every subset is looked at, beyond it the most important are spared one by one.
 constexpr std::size_t kExactVictims = 8;
 
-// Orders subsets of equal size: the most important pod of each, then the next.
-bool less_important(const std::vector<std::int64_t>& a, const std::vector<std::int64_t>& b) {
-  return std::ranges::lexicographical_compare(a, b);
+// In the order of `holders`: most important first, and of equals those that run longer.
+using Chosen = std::vector<const Victim*>;
+using FitsWithout = std::function<bool(const Chosen&)>;
+
+// Fewer; of equally few the less important, compared from the most important down; of equals the later ones,
+// which run shorter.
+bool better(const Chosen& a, const Chosen& b) {
+  if (a.size() != b.size()) {
+    return a.size() < b.size();
+  }
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (a[i]->priority != b[i]->priority) {
+      return a[i]->priority < b[i]->priority;
+    }
+  }
+  return std::ranges::lexicographical_compare(b, a);
+}
+
+// `all` together would do.
+Chosen best_subset(const Chosen& all, const FitsWithout& fits_without) {
+  Chosen best = all;
+  for (unsigned subset = 0; subset < 1U << all.size(); ++subset) {
+    if (static_cast<std::size_t>(std::popcount(subset)) > best.size()) {
+      continue;
+    }
+    Chosen chosen;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if ((subset >> i & 1U) != 0) {
+        chosen.push_back(all[i]);
+      }
+    }
+    if (better(chosen, best) && fits_without(chosen)) {
+      best = std::move(chosen);
+    }
+  }
+  return best;
+}
+
+Chosen spare_one_by_one(const Chosen& all, const FitsWithout& fits_without) {
+  Chosen best = all;
+  for (const Victim* victim : all) {
+    Chosen fewer;
+    std::ranges::copy_if(best, std::back_inserter(fewer), [&](const Victim* one) { return one != victim; });
+    if (fits_without(fewer)) {
+      best = std::move(fewer);
+    }
+  }
+  return best;
+}
+
+Chosen fewest(const Chosen& all, const FitsWithout& fits_without) {
+  return all.size() <= kExactVictims ? best_subset(all, fits_without) : spare_one_by_one(all, fits_without);
+}
+
+GpuMask gpus_of(const alloc::PodHolding& holding) {
+  GpuMask gpus = 0;
+  for (const alloc::PodHolding::Part& part : holding.parts) {
+    gpus |= part.slot >= 0 ? topology::gpu_bit(static_cast<unsigned>(part.slot)) : 0;
+  }
+  return gpus;
+}
+
+bool wants_one_gpu(const alloc::Request& request) {
+  return !request.has_several_parts() && request.shape.whole + request.shape.share.gpus == 1;
 }
 
 }  // namespace
@@ -32,6 +97,7 @@ std::vector<Victim> Decisions::less_important_holders(alloc::NodeId node, std::i
       all.push_back({.uid = holding.pod.uid, .has_priority = true, .priority = of_holder});
     }
   }
+  std::ranges::stable_sort(all, std::ranges::greater{}, &Victim::priority);
   return all;
 }
 
@@ -42,26 +108,22 @@ std::optional<std::vector<Victim>> Decisions::needed_victims(const alloc::Reques
   if (!node || books_.is_foreign(*node)) {
     return std::nullopt;
   }
+  std::vector<Victim> all = proposed.pods.empty() ? less_important_holders(*node, priority) : proposed.pods;
   // Pods without GPUs are kube-scheduler's choice: it needs their ports, CPUs or places, and we know nothing
   // better. Pods of other nodes are nobody we can speak about.
-  std::vector<Victim> others;
-  std::vector<Victim> holders;
-  for (const Victim& victim :
-       proposed.pods.empty() ? less_important_holders(*node, priority) : proposed.pods) {
+  std::vector<std::string_view> others;
+  std::map<const Victim*, GpuMask> holders;  // with the GPUs that they are on
+  for (Victim& victim : all) {
+    victim.priority = victim.has_priority ? victim.priority : books_.priority(victim.uid);
     const std::optional<alloc::PodHolding> holding = books_.ledger().holding(victim.uid);
-    const bool holds = holding && holding->node == *node && (holding->units > 0 || holding->whole > 0);
-    Victim known = victim;
-    known.priority = victim.has_priority ? victim.priority : books_.priority(victim.uid);
-    (holds ? holders : others).push_back(std::move(known));
-  }
-  // Most important first: these are spared first.
-  std::ranges::stable_sort(holders, std::ranges::greater{}, &Victim::priority);
-
-  const auto fits_without = [&](const std::vector<const Victim*>& gone) {
-    std::vector<std::string_view> uids;
-    for (const Victim& victim : others) {
-      uids.push_back(victim.uid);
+    if (holding && holding->node == *node && (holding->units > 0 || holding->whole > 0)) {
+      holders[&victim] = gpus_of(*holding);
+    } else {
+      others.push_back(victim.uid);
     }
+  }
+  const auto fits_without = [&](const Chosen& gone) {
+    std::vector<std::string_view> uids = others;
     for (const Victim* victim : gone) {
       uids.push_back(victim->uid);
     }
@@ -70,56 +132,45 @@ std::optional<std::vector<Victim>> Decisions::needed_victims(const alloc::Reques
            request.shape.node.cpu_milli <= books_.ledger().states().cpu_left(*node) &&
            request.shape.node.memory_bytes <= books_.ledger().states().memory_left(*node);
   };
+  const auto holders_on = [&](GpuMask gpus) {
+    Chosen there;
+    for (const auto& [victim, on] : holders) {
+      if (gpus == 0 || (on & gpus) != 0) {
+        there.push_back(victim);
+      }
+    }
+    std::ranges::stable_sort(there, std::ranges::greater{}, &Victim::priority);
+    return there;
+  };
 
-  std::vector<const Victim*> gone;
-  for (const Victim& victim : holders) {
-    gone.push_back(&victim);
-  }
-  if (!fits_without(gone)) {
+  const Chosen everybody = holders_on(0);
+  if (!fits_without(everybody)) {
     return std::nullopt;
   }
   if (others.empty() && fits_without({})) {
     // What they hold of GPUs, CPU and memory is not why they have to go: kube-scheduler wants a port, a place
     // or another device of theirs. Where it wants nobody, nobody has to go.
-    return proposed.pods.empty() ? std::nullopt : std::optional(holders);
+    return proposed.pods.empty() ? std::nullopt : std::optional(std::move(all));
   }
-  if (holders.size() <= kExactVictims) {
-    std::vector<const Victim*> best = gone;
-    std::vector<std::int64_t> best_priorities(gone.size() + 1);
-    for (unsigned subset = 0; subset < 1U << holders.size(); ++subset) {
-      const auto size = static_cast<std::size_t>(std::popcount(subset));
-      if (size > best.size()) {
+  Chosen gone = fewest(everybody, fits_without);
+  // Sparing one by one does not see that one pod on this GPU would do instead of ten on that one.
+  if (everybody.size() > kExactVictims && wants_one_gpu(request)) {
+    for (unsigned slot = 0; slot < books_.ledger().states().gpus(*node); ++slot) {
+      const Chosen there = holders_on(topology::gpu_bit(slot));
+      if (!fits_without(there)) {
         continue;
       }
-      std::vector<const Victim*> chosen;
-      std::vector<std::int64_t> priorities;
-      for (std::size_t i = 0; i < holders.size(); ++i) {
-        if ((subset >> i & 1U) != 0) {
-          chosen.push_back(&holders[i]);
-          priorities.push_back(holders[i].priority);
-        }
-      }
-      // Among equals the later ones: kube-scheduler lists those first that run longer.
-      const bool better = size < best.size() || !less_important(best_priorities, priorities);
-      if (better && fits_without(chosen)) {
-        best = std::move(chosen);
-        best_priorities = std::move(priorities);
-      }
-    }
-    gone = std::move(best);
-  } else {
-    for (const Victim& victim : holders) {
-      std::vector<const Victim*> fewer;
-      std::ranges::copy_if(gone, std::back_inserter(fewer),
-                           [&](const Victim* one) { return one != &victim; });
-      if (fits_without(fewer)) {
-        gone = std::move(fewer);
+      if (Chosen enough = fewest(there, fits_without); better(enough, gone)) {
+        gone = std::move(enough);
       }
     }
   }
-  std::vector<Victim> needed = std::move(others);
-  for (const Victim* victim : gone) {
-    needed.push_back(*victim);
+  // In the order they came in: kube-scheduler takes the first for the most important.
+  std::vector<Victim> needed;
+  for (const Victim& victim : all) {
+    if (!holders.contains(&victim) || std::ranges::find(gone, &victim) != gone.end()) {
+      needed.push_back(victim);
+    }
   }
   return needed;
 }
@@ -149,8 +200,9 @@ Decisions::PreemptSummary Decisions::preempt(const PreemptArgs& args, std::strin
       out += '}';
     }
     // Which of the pods have a budget is not told; never claim fewer violations than there may be.
+    const auto most = static_cast<std::int64_t>(needed->size());
     out += R"(],"NumPDBViolations":)";
-    json::append_number(out, std::min(proposed.pdb_violations, static_cast<std::int64_t>(needed->size())));
+    json::append_number(out, proposed.pods.empty() ? most : std::min(proposed.pdb_violations, most));
     out += '}';
   }
   out += "}}";

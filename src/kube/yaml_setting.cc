@@ -148,6 +148,43 @@ Status read_settings(std::string_view yaml, const std::string& name, const YamlS
   }
 }
 
+namespace {
+
+void note_places(const YAML::Node& mapping, const std::string& path, const std::string& name,
+                 SettingPlaces& places) {
+  for (const auto& entry : mapping) {
+    if (!entry.first.IsScalar()) {
+      continue;
+    }
+    const std::string here = path.empty() ? entry.first.Scalar() : path + "." + entry.first.Scalar();
+    std::string place = fmt::format("{}:{}", name, entry.first.Mark().line + 1);
+    if (entry.second.IsMap()) {
+      places.try_emplace(here, std::move(place));
+      note_places(entry.second, here, name, places);
+    } else {
+      places.insert_or_assign(here, std::move(place));
+    }
+  }
+}
+
+}  // namespace
+
+void note_places(std::string_view yaml, const std::string& name, SettingPlaces& places) {
+  try {
+    const YAML::Node root = YAML::Load(std::string(yaml));
+    if (root.IsMap()) {
+      note_places(root, "", name, places);
+    }
+  } catch (const YAML::Exception&) {
+    // Not YAML: whoever reads the settings tells.
+  }
+}
+
+Error with_place(Error error, const SettingPlaces& places) {
+  const auto place = places.find(error.text().substr(0, error.text().find(':')));
+  return place == places.end() ? error : Error(error.code(), place->second + ": " + error.text());
+}
+
 std::string flag_as_yaml(const char* form, const std::string& value) {
   std::string quoted = "'";
   for (const char c : value) {

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -68,6 +69,14 @@ YamlSetting::Reader text_into(std::string& value);
 
 // Reads a whole document; what is not YAML at all is told with its line, too.
 Status read_settings(std::string_view yaml, const std::string& name, const YamlSetting::Reader& read);
+
+// Where each setting of a document stands, by its path: "policies.shared" -> "f.yaml:3". For mistakes that
+// only show when everything has been read. Adds to what other documents said: the last one to set a value
+// counts.
+using SettingPlaces = std::map<std::string, std::string, std::less<>>;
+void note_places(std::string_view yaml, const std::string& name, SettingPlaces& places);
+// Puts the place before an error that begins with a path and a colon, or leaves it as it is.
+Error with_place(Error error, const SettingPlaces& places);
 
 // A flag as the document it stands for: ("policies: {{shared: {}}}", "fgd") -> "policies: {shared: 'fgd'}".
 std::string flag_as_yaml(const char* form, const std::string& value);

@@ -223,6 +223,7 @@ TEST_F(Defect, D7_GpuThatGotAnotherUuidIsNotTakenForTheOldOne) {
   ledger.upsert_node(node_with("a", inventory));
   EXPECT_THAT(free_on("a"), ElementsAre(16, 16));
   ASSERT_THAT(problems(), ElementsAre(ProblemKind::kLostGpu));
+  EXPECT_EQ(ledger.problems().front().uid, "uid-x");
   EXPECT_EQ(
       ledger.problems()[0].text,
       "pod ml/x has \"GPU-a-0\", which node a does not have; delete the pod so that it is placed again");

@@ -136,7 +136,7 @@ TEST_F(PlacerTest, SplitsMemoryOverSeveralGpus) {
   pod.containers = {container("main", 32)};
   EXPECT_EQ(place(pod), "a:0-1/");
   pod.containers = {container("main", 34)};
-  EXPECT_EQ(refusal(pod, "a"), "no GPU is as large as 17GiB");
+  EXPECT_EQ(refusal(pod, "a"), "fewer than 2 GPUs are as large as 17GiB");
   pod.labels["aliyun.com/gpu-count"] = "5";
   pod.containers = {container("main", 5)};
   EXPECT_EQ(refusal(pod, "a"), "fewer than 5 GPUs");
@@ -362,6 +362,15 @@ TEST_F(PlacerTest, OldPluginOnlyServesSharesOfOneGpu) {
   PodSpec split = share_pod("p", 4);
   split.labels["aliyun.com/gpu-count"] = "2";
   EXPECT_THAT(refusal(split, "a"), HasSubstr("old device plugin"));
+  // It looks for a pod whose whole amount is what kubelet asks for one container.
+  EXPECT_THAT(refusal(pod_of("p", {container("x", 2), container("y", 2)}), "a"),
+              HasSubstr("old device plugin"));
+  EXPECT_THAT(refusal(pod_of("p", {container("x", 2, 0, ContainerKind::kInit), container("y", 2)}), "a"),
+              HasSubstr("old device plugin"));
+  EXPECT_EQ(place(pod_of("p", {container("x", 2), container("y", 0)})), "a:0/");
+  // Equal in sum, but what is known of one is not true of the other.
+  EXPECT_FALSE(placer.place(request_of(pod_of("p", {container("x", 2), container("y", 2)}))));
+  EXPECT_EQ(place(share_pod("p", 4)), "a:0/");
 }
 
 TEST_F(PlacerTest, ComputeSharesNeedMps) {
@@ -384,6 +393,38 @@ TEST_F(PlacerTest, LeavesUnhealthyGpusAlone) {
   EXPECT_EQ(place(share_pod("p", 3)), "a:1/");
   EXPECT_EQ(place(whole_pod("p", 1)), "a:/1");
   EXPECT_EQ(refusal(whole_pod("p", 2), "a"), "free GPUs are unhealthy");
+}
+
+TEST_F(PlacerTest, NobodysEndHelpsWhereTheGpuIsIll) {
+  Inventory inventory = inventory_of("a", {16, 16});
+  inventory.gpus[0].unhealthy = "XID 79";
+  inventory.gpus[1].unhealthy = "XID 79";
+  ledger.upsert_node(node_with("a", inventory));
+  ledger.upsert_pod(bound_share("busy", 12, "a", 0));
+  ledger.upsert_pod(bound_whole("whole", "a", {1}));
+  const NodeId a = ledger.find_node("a").value();
+  PodSpec choosy = share_pod("p", 8);
+  choosy.annotations["tessera.io/gpu-uuids"] = uuid_of("a", 0);
+  for (const PodSpec& pod : {share_pod("p", 8), choosy, whole_pod("p", 1),
+                             pod_of("p", {container("x", 2), container("y", 0, 1)})}) {
+    EXPECT_EQ(placer.reason(request_of(pod), a), Reason::kUnhealthy);
+  }
+  // One of them is well again: it is enough for a share or a whole GPU, not for one of each.
+  inventory.gpus[0].unhealthy.clear();
+  ledger.upsert_node(node_with("a", inventory));
+  EXPECT_EQ(placer.reason(request_of(share_pod("p", 8)), a), Reason::kNoGpuWithEnoughFree);
+  EXPECT_EQ(placer.reason(request_of(whole_pod("p", 1)), a), Reason::kTooFewWholeGpus);
+  EXPECT_EQ(placer.reason(request_of(pod_of("p", {container("x", 2), container("y", 0, 1)})), a),
+            Reason::kUnhealthy);
+}
+
+TEST_F(PlacerTest, NobodysEndHelpsWhereTooFewGpusAreLargeEnough) {
+  ledger.upsert_node(node_of("a", {80, 16}));
+  ledger.upsert_pod(bound_share("busy", 60, "a", 0));
+  PodSpec pod = share_pod("p", 80);
+  pod.labels["aliyun.com/gpu-count"] = "2";
+  EXPECT_EQ(refusal(pod, "a"), "fewer than 2 GPUs are as large as 40GiB");
+  EXPECT_FALSE(eviction_may_help(placer.reason(request_of(pod), ledger.find_node("a").value())));
 }
 
 TEST_F(PlacerTest, SaysWhetherEvictionWouldHelp) {

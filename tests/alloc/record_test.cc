@@ -125,6 +125,33 @@ TEST(BindingAnnotations, WholeGpusHaveTheKeysOfTheTopologyScheduler) {
                            Pair("ALIYUN_COM_GPU_ASSUME_TIME", "7"), Pair("ALIYUN_COM_GPU_ASSIGNED", "true")));
 }
 
+// A Binding cannot take a key away from the pod, and readers believe the later generation first.
+TEST(BindingAnnotations, EmptiesRecordsThatThePodWasCreatedWith) {
+  const Demand demand = demand_of(share_pod("p", 8));
+  const Annotations created = {{"tessera.io/allocation", R"({"v":1,"containers":{}})"},
+                               {"scheduler.framework.gpushare.allocation", R"({"0":{"3":8}})"},
+                               {"ALIYUN_COM_GPU_MEM_IDX", "3"},
+                               {"tessera.io/policy", "spread"}};
+  const std::vector<GpuName> gpus = {{"index-0", 0, 15}, {"index-3", 3, 15}};
+  const Record record{{{"main", {{.gpu = "index-0", .units = 8}}}}};
+  Annotations binding = binding_annotations(demand, record, gpus, {.has_agent = false}).value();
+  empty_stale_records(record_keys(created), binding);
+  EXPECT_THAT(binding, ::testing::IsSupersetOf({Pair("tessera.io/allocation", ""),
+                                                Pair("scheduler.framework.gpushare.allocation", ""),
+                                                Pair("ALIYUN_COM_GPU_MEM_IDX", "0")}));
+  EXPECT_FALSE(binding.contains("tessera.io/policy"));
+  EXPECT_FALSE(binding.contains("ALIYUN_COM_GPU_GROUP")) << "the pod has none";
+  EXPECT_EQ(legacy_record(binding, demand).value(), record);
+}
+
+TEST(LegacyRecord, TakesAnEmptyAnnotationForNone) {
+  const Annotations emptied = {{"scheduler.framework.gpushare.allocation", ""},
+                               {"ALIYUN_COM_GPU_MEM_IDX", ""},
+                               {"ALIYUN_COM_GPU_GROUP", ""}};
+  EXPECT_EQ(legacy_record(emptied, demand_of(share_pod("p", 3))).error().code(), ErrorCode::kNotFound);
+  EXPECT_EQ(legacy_record(emptied, demand_of(whole_pod("p", 1))).error().code(), ErrorCode::kNotFound);
+}
+
 TEST(BindingAnnotations, RefusesGpusThatTheNodeDoesNotHave) {
   const Demand demand = demand_of(share_pod("p", 3));
   EXPECT_FALSE(binding_annotations(demand, {{{"main", {{.gpu = "GPU-x", .units = 3}}}}}, kGpus, {}));

@@ -74,6 +74,9 @@ constexpr Case kCases[] = {
     {"filter", "half fit, same order", 30, Order::kSame},
     {"filter", "half fit, runs shuffled", 30, Order::kRuns},
     {"filter", "none fits, same order", 33, Order::kSame},
+    {"filter/best", "all fit, same order", kFitsAll, Order::kSame},
+    {"filter/best", "all fit, all shuffled", kFitsAll, Order::kShuffled},
+    {"filter/best", "none fits, same order", 33, Order::kSame},
     {"prioritize", "same order", kFitsAll, Order::kSame},
     {"prioritize", "runs shuffled", kFitsAll, Order::kRuns},
     {"prioritize", "all shuffled", kFitsAll, Order::kShuffled},
@@ -174,7 +177,10 @@ void play_cases(const Options& options, const std::string& url, pid_t pid,
     }
     const std::string what = fmt::format("{}, {}: ", one.verb, one.what);
     const bool is_filter = std::string_view(one.verb) == "filter";
-    if (one.order == Order::kSame && one.units == kFitsAll) {
+    // Its reply is short, so that beside an empty handler it has nothing to hide behind; it is shown, not
+    // judged.
+    const bool is_best = std::string_view(one.verb) == "filter/best";
+    if (!is_best && one.order == Order::kSame && one.units == kFitsAll) {
       verdict.at_most(what + "p50", rounds[0].p50_ms, kMostP50);
       verdict.at_most(what + "p99", rounds[0].p99_ms, kMostP99);
       verdict.at_most(what + "CPU ratio", is_filter ? ratio : 0, kMostCpuRatio);

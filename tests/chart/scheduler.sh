@@ -27,6 +27,16 @@ render --set scheduler.image.tag=v1.35.0
 expect "unless told otherwise" registry.example/kube-scheduler:v1.35.0 "$(image)"
 SCHEDULER_REPOSITORY='' refused "without a place to get it from, helm says what to do" 'scheduler.image.repository=REGISTRY/kube-scheduler'
 
+expect "the extender watches the lease that kube-scheduler takes" "schedulerLease: tessera-system/tessera-scheduler" \
+  "$(the ConfigMap/tessera-scheduler '.data."extender.yaml"' | grep schedulerLease)"
+expect "and may" "get update list watch" "$(the Role/tessera-scheduler '.rules[] | select(.resourceNames).verbs | join(" ")')"
+pause() { the $deployment 'first(.spec.template.spec.containers[] | select(.name == "kube-scheduler")).lifecycle.preStop.sleep.seconds // ""'; }
+render
+expect "a scheduler that ends keeps its lease until the last bind beside it is over" 5 "$(pause)"
+expect "and is not killed meanwhile" 30 "$(the $deployment '.spec.template.spec.terminationGracePeriodSeconds')"
+KUBE_VERSION=v1.29.4 render
+expect "where the API server knows such a pause" "" "$(pause)"
+
 # What kube-scheduler reads is what the extender would print, and what the extender reads is right.
 as_json() { printf '%s\n' "$1" | sed '1i kind: X\napiVersion: v1\nmetadata: {name: x}\ndata:' | sed '5,$s/^/  /' |
   KUBECONFIG=/dev/null "$(tool_path kubectl)" patch --local -f - --type=merge -p '{}' -o json | jq -Sc .data; }

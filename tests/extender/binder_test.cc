@@ -156,6 +156,28 @@ TEST_F(BinderTest, BindsWithOneWriteThatCarriesEverything) {
   EXPECT_THAT(events_[0].message, HasSubstr("GPU 0 (GPU-gpu-a-0) 8GiB on node gpu-a"));
 }
 
+TEST_F(BinderTest, RecordsThatAPodWasCreatedWithDoNotBeatItsBinding) {
+  books_.keep_node(alloc::testing::old_node("old", 120, 4));
+  pod_.annotations["scheduler.framework.gpushare.allocation"] = R"({"0":{"3":8}})";
+  pod_.annotations["tessera.io/allocation"] =
+      R"({"v":1,"containers":{"main":[{"gpu":"GPU-made-up","mem":8}]}})";
+  books_.keep_pod(pod_);
+  bind("old");
+  ASSERT_TRUE(answered(1));
+  EXPECT_EQ(answers_[0], "");
+  const boost::json::value body = boost::json::parse(posts_.at(0));
+  // The API server puts the annotations of the Binding over those of the pod.
+  for (const auto& [name, value] : body.at("metadata").at("annotations").as_object()) {
+    pod_.annotations[std::string(name)] = std::string(value.as_string());
+  }
+  pod_.node_name = "old";
+  books_.keep_pod(pod_);
+  const alloc::NodeView view = books_.ledger().view(*books_.ledger().find_node("old"));
+  EXPECT_EQ(view.free[0], 22U);
+  EXPECT_EQ(view.free[3], 30U);
+  EXPECT_THAT(books_.ledger().problems(), IsEmpty());
+}
+
 TEST_F(BinderTest, FreesABoundPodThatEndedWithoutTheWatchEverShowingIt) {
   bind();
   ASSERT_TRUE(answered(1));

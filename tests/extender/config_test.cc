@@ -124,6 +124,41 @@ TEST(Config, AWrongFlagIsAUsageErrorAndAWrongValueNamesTheFlag) {
   EXPECT_THAT(config.error().text(), HasSubstr("--unit"));
 }
 
+TEST(Config, AMistakeThatShowsWhenAllIsReadHasItsLineToo) {
+  const std::string file = ::testing::TempDir() + "extender.yaml";
+  const auto error_of = [&](const std::string& yaml, std::vector<const char*> flags = {}) {
+    EXPECT_TRUE(write_file(file, yaml));
+    flags.insert(flags.begin(), {"tessera-extender", "--config", file.c_str()});
+    const auto parsed = parse_command_line(static_cast<int>(flags.size()), flags.data(), no_environment());
+    const Result<Config> config = std::get<CommandLine>(parsed).load();
+    return config ? "" : config.error().text();
+  };
+  EXPECT_EQ(error_of("unit: GiB\npolicies:\n  shared: ring\n"),
+            file + ":3: policies.shared: \"ring\" is a policy for whole GPUs; use binpack, spread or fgd");
+  EXPECT_THAT(error_of("\n\nlimits: {bindTimeout: 6s}\n"),
+              ::testing::StartsWith(file + ":3: limits.bindTimeout: must be less than"));
+  EXPECT_THAT(error_of("lease:\n  duration: 1s\n"), ::testing::StartsWith(file + ":1: lease: retryPeriod"));
+  EXPECT_THAT(error_of("tls: {key: k}\n"), ::testing::StartsWith(file + ":1: tls: certificate and key"));
+  EXPECT_THAT(error_of("policies: {shared: fgd}\n", {"--policy-shared", "ring"}),
+              ::testing::StartsWith("--policy-shared:1: policies.shared: "));
+  EXPECT_THAT(error_of("resources:\n  prefix: ''\n"),
+              ::testing::StartsWith(file + ":2: resources.prefix: \"\" is not a domain"));
+  EXPECT_THAT(error_of("resources: {prefix: Aliyun/com}\n"), HasSubstr("is not a domain like aliyun.com"));
+}
+
+TEST(Config, TheSchedulersLeaseIsANamespaceAndAName) {
+  const Result<Config> config = from_yaml("schedulerLease: gpu/tessera-scheduler");
+  ASSERT_TRUE(config) << config.error().text();
+  EXPECT_EQ(config->scheduler_lease_namespace, "gpu");
+  EXPECT_EQ(config->scheduler_lease_name, "tessera-scheduler");
+  for (const char* wrong : {"tessera-scheduler", "/x", "x/", "a/b/c"}) {
+    const Result<Config> refused = from_yaml(std::string("schedulerLease: ") + wrong);
+    ASSERT_FALSE(refused) << wrong;
+    EXPECT_THAT(refused.error().text(), HasSubstr("not NAMESPACE/NAME of a Lease"));
+  }
+  EXPECT_FALSE(from_yaml("{attach: service, schedulerLease: gpu/x}"));
+}
+
 TEST(Config, ReloadTakesPoliciesAndNamesWhatNeedsARestart) {
   Config running;
   Config next;

@@ -329,6 +329,44 @@ TEST_F(DecisionsTest, PreemptKeepsVictimsWithoutGpus) {
   EXPECT_THAT(uids(nodes.at("small")), ::testing::Contains("uid-plain"));
 }
 
+// kube-scheduler takes the first victim of a node for its most important one when it compares nodes.
+TEST_F(DecisionsTest, PreemptNamesVictimsInTheOrderTheyCameIn) {
+  bound("a", "small", 0, 8, 500);
+  bound("b", "small", 1, 8, 500);
+  alloc::PodSpec plain = pod_of("plain", {});
+  plain.node_name = "small";
+  plain.priority = 10;
+  books_.keep_pod(plain);
+  const auto nodes = preempt(pod_of("p", {container("main", 8)}), {victims("small", {"a", "b", "plain"})});
+  EXPECT_THAT(uids(nodes.at("small")), ElementsAre("uid-b", "uid-plain"));
+}
+
+TEST_F(DecisionsTest, PreemptNamesTheMostImportantFirstOfThoseItChoseItself) {
+  bound("a", "small", 0, 4, 10);
+  bound("b", "small", 0, 4, 30);
+  bound("c", "small", 1, 8, 500);
+  alloc::PodSpec pod = pod_of("p", {container("main", 8)});
+  pod.priority = 100;
+  const auto nodes = preempt(pod, {victims("small", {})});
+  ASSERT_TRUE(nodes.contains("small"));
+  EXPECT_THAT(uids(nodes.at("small")), ElementsAre("uid-b", "uid-a"));
+  EXPECT_EQ(nodes.at("small").at("NumPDBViolations").as_int64(), 2);
+}
+
+TEST_F(DecisionsTest, PreemptTakesOneLargePodInsteadOfManySmallOnes) {
+  node("two", {16, 16});
+  bound("a-big", "two", 0, 16);
+  std::vector<std::string> names{"a-big"};
+  for (int i = 0; i < 16; ++i) {
+    names.push_back(fmt::format("v{}", i));
+    bound(names.back(), "two", 1, 1);
+  }
+  for (const auto& wanted : {container("main", 16), container("main", 0, 1)}) {
+    const auto nodes = preempt(pod_of("p", {wanted}), {victims("two", names)});
+    EXPECT_THAT(uids(nodes.at("two")), ElementsAre("uid-a-big"));
+  }
+}
+
 TEST_F(DecisionsTest, PreemptLeavesVictimsToKubeSchedulerWhoseGpusAreNotWanted) {
   // The pod fits by the books: it must be a port of theirs, or a place, that kube-scheduler wants.
   bound("a", "small", 0, 4);
@@ -356,6 +394,7 @@ TEST_F(DecisionsTest, PreemptChoosesVictimsItselfWhereTheSumsWouldDoButNoGpu) {
   const auto nodes = preempt(pod, {victims("small", {})});
   ASSERT_TRUE(nodes.contains("small"));
   EXPECT_EQ(uids(nodes.at("small")), std::vector<std::string>{"uid-b"});
+  EXPECT_EQ(nodes.at("small").at("NumPDBViolations").as_int64(), 1) << "b may have a budget";
   pod.priority = 20;
   EXPECT_TRUE(preempt(pod, {victims("small", {})}).empty()) << "nobody is less important";
 }

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "../kube/fake_api_server.h"
 #include "../kube/recording_sink.h"
 
@@ -60,6 +62,29 @@ TEST_F(FreshnessTest, NoticesThatItsMachineWasPaused) {
   clock_.set_wall(clock_.wall() + 1h);
   EXPECT_FALSE(freshness_.current());
   ASSERT_TRUE(wait([&] { return freshness_.current(); }));
+}
+
+// A replica may begin to lead before it has listed the pods for the first time.
+TEST_F(FreshnessTest, DoubtsAFirstListThatIsUnderWay) {
+  kube::RecordingSink sink;
+  kube::Reflector first(client_, {.path = "/api/v1/things"}, sink);
+  Freshness freshness(loop_, clock_, first);
+  const auto lists = [&] {
+    return std::ranges::count_if(
+        server_.seen, [](const auto& request) { return request.target.find("watch=") == std::string::npos; });
+  };
+  // The list shows the state before the doubt, and its reply is on the way when the doubt comes.
+  const auto before = lists();
+  first.start();
+  ASSERT_TRUE(wait([&] { return lists() == before + 1; }));
+  ASSERT_FALSE(first.synced());
+  server_.hide(true);
+  server_.set("b", "1");
+  freshness.doubt("test");
+  EXPECT_FALSE(freshness.current());
+  ASSERT_TRUE(wait([&] { return freshness.current(); }));
+  EXPECT_EQ(lists(), before + 2);
+  EXPECT_EQ(sink.things, server_.things());
 }
 
 TEST_F(FreshnessTest, WaitsForAListThatBeganAfterTheDoubt) {

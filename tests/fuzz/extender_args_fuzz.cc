@@ -40,6 +40,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     std::string filter;
     decisions.filter(**args, filter);
     must_be_json(filter);
+    std::string best;
+    decisions.filter_best(**args, 128, best);
+    must_be_json(best);
     std::string prioritize;
     decisions.prioritize(**args, 128, prioritize);
     must_be_json(prioritize);

@@ -1,0 +1,74 @@
+#include "extender/scheduler_lease.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "../kube/fake_api_server.h"
+
+namespace tessera::extender {
+namespace {
+
+using namespace std::chrono_literals;
+
+class SchedulerLeaseTest : public ::testing::Test {
+ protected:
+  SchedulerLeaseTest() : server_(loop_), client_(*kube::Client::create(loop_, access(), {})) {
+    server_.intercept = [this](const kube::FakeApiServer::Seen& seen) -> std::optional<http::Response> {
+      targets_.push_back(seen.target);
+      if (seen.target.find("watch=") == std::string::npos) {
+        return http::Response{.body = R"({"metadata":{"resourceVersion":"1"},"items":[)" +
+                                      lease(1, "other_1") + "]}"};
+      }
+      // Each watch brings the next holder and ends.
+      if (next_ == holders_.size()) {
+        return http::Response{.body = ""};
+      }
+      const std::string& holder = holders_[next_++];
+      return http::Response{
+          .body = fmt::format("{{\"type\":\"MODIFIED\",\"object\":{}}}\n", lease(next_ + 1, holder))};
+    };
+  }
+
+  static std::string lease(std::size_t version, const std::string& holder) {
+    return fmt::format(
+        R"({{"metadata":{{"name":"tessera-scheduler","namespace":"gpu","uid":"u","resourceVersion":"{}"}},"spec":{{"holderIdentity":"{}"}}}})",
+        version, holder);
+  }
+  [[nodiscard]] kube::ClusterAccess access() const {
+    kube::ClusterAccess access;
+    access.cluster.server = server_.url();
+    return access;
+  }
+  bool wait(const std::function<bool()>& condition) { return loop_.run_until(condition, 20s); }
+
+  http::EventLoop loop_;
+  kube::FakeApiServer server_;
+  kube::Client client_;
+  std::vector<std::string> targets_;
+  std::vector<std::string> holders_;
+  std::size_t next_ = 0;
+  int begun_ = 0;
+  SchedulerLease lease_{client_,
+                        {.namespace_name = "gpu", .name = "tessera-scheduler", .own_pod = "own-7"},
+                        [this] { ++begun_; }};
+};
+
+TEST_F(SchedulerLeaseTest, TellsWhenTheSchedulerBesideItBeginsToLead) {
+  holders_ = {"own-7_a"};
+  lease_.start();
+  ASSERT_TRUE(wait([&] { return begun_ == 1; }));
+  ASSERT_FALSE(targets_.empty());
+  EXPECT_TRUE(targets_[0].starts_with("/apis/coordination.k8s.io/v1/namespaces/gpu/leases?")) << targets_[0];
+  EXPECT_NE(targets_[0].find("fieldSelector=metadata.name%3Dtessera-scheduler"), std::string::npos)
+      << targets_[0];
+}
+
+TEST_F(SchedulerLeaseTest, IsNotMovedByRenewalsAndOthers) {
+  holders_ = {"own-77_a", "own-7_a", "own-7_a", "", "own-7_b"};
+  lease_.start();
+  ASSERT_TRUE(wait([&] { return begun_ == 2; })) << "a scheduler that was started anew is another one";
+  EXPECT_EQ(next_, holders_.size());
+}
+
+}  // namespace
+}  // namespace tessera::extender
