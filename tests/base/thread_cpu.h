@@ -1,4 +1,5 @@
-// How long the calling thread has computed: what a test may hold a bound against on a machine that is busy with others.
+// How long the calling thread has computed: what a test may hold a bound against on a machine that is busy
+// with others.
 #pragma once
 
 #include <chrono>
