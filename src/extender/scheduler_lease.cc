@@ -17,7 +17,7 @@ std::string identity_prefix(const std::string& pod) {
 
 }  // namespace
 
-SchedulerLease::SchedulerLease(kube::Client& client, Options options, std::function<void()> on_lead)
+SchedulerLease::SchedulerLease(kube::Client& client, const Options& options, std::function<void()> on_lead)
     : own_prefix_(identity_prefix(options.own_pod)),
       on_lead_(std::move(on_lead)),
       watch_(client,

@@ -24,7 +24,7 @@ class SchedulerLease final : public kube::ObjectSink {
     std::string own_pod;
   };
   // `client` must live longer. `on_lead` is called when the Lease goes to a scheduler of the own pod.
-  SchedulerLease(kube::Client& client, Options options, std::function<void()> on_lead);
+  SchedulerLease(kube::Client& client, const Options& options, std::function<void()> on_lead);
 
   void start() { watch_.start(); }
 
