@@ -111,7 +111,7 @@ class Finder {
       for (const std::string& name : options_.driver.list(directory)) {
         const std::string_view stem = library_stem(name);
         if (std::ranges::find(kLibraries, stem) != kLibraries.end() && !seen_.contains(name)) {
-          take_library(directory + "/" + name, name);
+          take_library(fmt::format("{}/{}", directory, name), name);
         }
       }
     }
@@ -145,7 +145,7 @@ class Finder {
     files_.has_cuda = files_.has_cuda || library_stem(name) == "libcuda";
     // Links cannot be given to a container, so every name is mounted from the file behind it.
     for (const std::string& target : targets_) {
-      mount(*real, target + "/" + name);
+      mount(*real, fmt::format("{}/{}", target, name));
     }
   }
 
@@ -201,7 +201,7 @@ Result<DriverFiles> find_driver_files(const DriverFilesOptions& options) {
 
 std::optional<std::string> find_driver_library(const HostRoot& driver, const std::string& name) {
   for (const std::string& directory : library_directories()) {
-    const auto real = driver.real_path(directory + "/" + name);
+    const auto real = driver.real_path(fmt::format("{}/{}", directory, name));
     if (real && is_our_elf(driver.local(*real))) {
       return driver.local(*real);
     }

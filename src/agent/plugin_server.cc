@@ -301,7 +301,7 @@ class GrpcPluginServer final : public PluginServer {
 }  // namespace
 
 Result<std::unique_ptr<PluginServer>> PluginServer::start(const std::string& socket_path, DeviceKind& kind,
-                                                          std::vector<Device> devices, Events events) {
+                                                          const std::vector<Device>& devices, Events events) {
   auto message = to_message(devices);
   TRY(check_size(*message));
   // A Unix address has room for 107 bytes; gRPC would only say that it failed.

@@ -31,7 +31,7 @@ class PluginServer {
 
   // Listens on `socket_path`, replacing what lies there.
   static Result<std::unique_ptr<PluginServer>> start(const std::string& socket_path, DeviceKind& kind,
-                                                     std::vector<Device> devices, Events events);
+                                                     const std::vector<Device>& devices, Events events);
   virtual ~PluginServer() = default;
 
   // Replaces the list. Fails with kExhausted, and keeps the old one, when kubelet could not take it.

@@ -17,7 +17,7 @@ constexpr Number left_of(Number total, Number used) {
 
 // Makes a column `size` long. Clusters grow by a node at a time: doubling would leave half of it unused.
 template <class Value>
-void lengthen(std::vector<Value>& column, std::size_t size, Value filler = {}) {
+void lengthen(std::vector<Value>& column, std::size_t size, const Value& filler = {}) {
   if (size > column.capacity()) {
     column.reserve(size + size / 32 + 64);
   }

@@ -57,8 +57,8 @@ Result<Config> load(const Values& values, const Environment& environment) {
   for (const auto& [flag, value] : values.flags) {
     TRY(apply(kube::flag_as_yaml(flag->yaml, value), flag->name));
   }
-  if (Status checked = check(config); !checked) {
-    return fail(kube::with_place(std::move(checked).error(), places));
+  if (const Status checked = check(config); !checked) {
+    return fail(kube::with_place(checked.error(), places));
   }
   return config;
 }

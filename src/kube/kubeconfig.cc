@@ -181,9 +181,10 @@ Result<std::vector<Entry>> entries(const YamlFields& root, const char* list_key,
     const YAML::Node body = item.has(body_key) ? item.node(body_key) : YAML::Node(YAML::NodeType::Null);
     Result<Entry> entry =
         YamlFields::of(body, where).and_then([&](const YamlFields& fields) { return read(fields, file); });
-    result.push_back(entry ? *std::move(entry) : Entry{});
-    if (!entry) {
-      result.back().unusable = std::move(entry).error();
+    if (entry) {
+      result.push_back(*std::move(entry));
+    } else {
+      result.emplace_back().unusable = std::move(entry).error();
     }
     result.back().name = std::move(name);
     result.back().file = file;

@@ -176,11 +176,11 @@ void note_places(std::string_view yaml, const std::string& name, SettingPlaces& 
       note_places(root, "", name, places);
     }
   } catch (const YAML::Exception&) {
-    // Not YAML: whoever reads the settings tells.
+    return;  // not YAML: whoever reads the settings tells
   }
 }
 
-Error with_place(Error error, const SettingPlaces& places) {
+Error with_place(const Error& error, const SettingPlaces& places) {
   const auto place = places.find(error.text().substr(0, error.text().find(':')));
   return place == places.end() ? error : Error(error.code(), place->second + ": " + error.text());
 }

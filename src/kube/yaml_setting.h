@@ -76,7 +76,7 @@ Status read_settings(std::string_view yaml, const std::string& name, const YamlS
 using SettingPlaces = std::map<std::string, std::string, std::less<>>;
 void note_places(std::string_view yaml, const std::string& name, SettingPlaces& places);
 // Puts the place before an error that begins with a path and a colon, or leaves it as it is.
-Error with_place(Error error, const SettingPlaces& places);
+Error with_place(const Error& error, const SettingPlaces& places);
 
 // A flag as the document it stands for: ("policies: {{shared: {}}}", "fgd") -> "policies: {shared: 'fgd'}".
 std::string flag_as_yaml(const char* form, const std::string& value);
