@@ -1,8 +1,12 @@
 #include "agent/host_root.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <deque>
 #include <filesystem>
+#include <ranges>
+#include <string_view>
 
 #include "base/strings.h"
 
@@ -24,9 +28,9 @@ std::string below(std::string_view root, std::string_view path) {
 // Puts the parts of `path` before those that are left to walk.
 void prepend(std::deque<std::string>& left, const std::string& path) {
   const auto parts = split(path, '/');
-  for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
-    if (!part->empty() && *part != ".") {
-      left.emplace_front(*part);
+  for (const std::string_view part : std::views::reverse(parts)) {
+    if (!part.empty() && part != ".") {
+      left.emplace_front(part);
     }
   }
 }
@@ -54,7 +58,7 @@ std::optional<std::string> HostRoot::real_path(std::string_view path) const {
       real.resize(slash == std::string::npos ? 0 : slash);
       continue;
     }
-    const std::string next = real + "/" + part;
+    const std::string next = fmt::format("{}/{}", real, part);
     std::error_code error;
     const fs::file_status status = fs::symlink_status(local(next), error);
     if (error || status.type() == fs::file_type::not_found) {

@@ -100,11 +100,11 @@ NvmlStatus Nvml::call(std::string_view name, abi::Return (*function)(Parameters.
 // The value that a call leaves in `value`, or its error.
 #define NVML_VALUE(status, value)                 \
   do {                                            \
-    if (auto nvml_status = (status)) {            \
-      return value;                               \
-    } else {                                      \
+    const auto& nvml_status = (status);           \
+    if (!nvml_status) {                           \
       return tl::unexpected(nvml_status.error()); \
     }                                             \
+    return value;                                 \
   } while (false)
 
 Status Nvml::init() {
@@ -412,8 +412,8 @@ NvmlResult<abi::EventSet> Nvml::create_event_set() {
 
 NvmlStatus Nvml::register_events(abi::Device gpu, std::uint64_t wanted, abi::EventSet set) {
   unsigned long long supported = 0;
-  const auto status = call("nvmlDeviceGetSupportedEventTypes",
-                           library_.functions().device_get_supported_event_types, gpu, &supported);
+  auto status = call("nvmlDeviceGetSupportedEventTypes",
+                     library_.functions().device_get_supported_event_types, gpu, &supported);
   if (!status) {
     return status;
   }

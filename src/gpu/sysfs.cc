@@ -1,5 +1,7 @@
 #include "gpu/sysfs.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
@@ -134,10 +136,10 @@ std::vector<NicPlace> Sysfs::nics() const {
   for (const std::string& name : names_in(directory)) {
     // Virtual functions belong to pods and virtual machines, not to the node's own GPUs.
     std::error_code ignored;
-    if (fs::exists(directory + "/" + name + "/device/physfn", ignored)) {
+    if (fs::exists(fmt::format("{}/{}/device/physfn", directory, name), ignored)) {
       continue;
     }
-    NicPlace nic{.name = name, .place = place_at(directory + "/" + name + "/device")};
+    NicPlace nic{.name = name, .place = place_at(fmt::format("{}/{}/device", directory, name))};
     if (!nic.place.route.empty()) {
       nics.push_back(std::move(nic));
     }
