@@ -73,35 +73,6 @@ inline bool is_null(JsonValue& value) {
   return value.is_null().get(null) == simdjson::SUCCESS && null;
 }
 
-// The text of a string. Hardly any has escapes, and one that has none is taken as it stands in the document:
-// a copy of each costs as much as all else. Valid for as long as the document is.
-inline JsonError text_of(JsonValue& value, std::string_view& text) {
-  const std::string_view token = value.raw_json_token();  // with the white space behind it
-  const std::size_t last = token.rfind('"');
-  if (token.starts_with('"') && last > 0) {
-    const std::string_view inside = token.substr(1, last - 1);
-    if (inside.empty() || std::memchr(inside.data(), '\\', inside.size()) == nullptr) {
-      text = inside;
-      return simdjson::SUCCESS;
-    }
-  }
-  return value.get_string().get(text);
-}
-
-// The same for the key of a field.
-inline JsonError key_of(simdjson::ondemand::field& field, std::string_view& text) {
-  const char* begin = field.key().raw();
-  const char* end = begin;
-  while (*end != '"' && *end != '\\') {  // simdjson has seen the quote that ends it
-    ++end;
-  }
-  if (*end == '"') {
-    text = {begin, static_cast<std::size_t>(end - begin)};
-    return simdjson::SUCCESS;
-  }
-  return field.unescaped_key().get(text);
-}
-
 // Calls `visit(key, value)` for each field until it fails. null in place of the object is an object without
 // fields.
 template <class Visit>
@@ -143,7 +114,7 @@ JsonError each_entry(JsonValue value, Visit visit) {
       return bad;
     }
     std::string_view key;
-    if (const JsonError bad = key_of(field, key); bad != simdjson::SUCCESS) {
+    if (const JsonError bad = field.unescaped_key().get(key); bad != simdjson::SUCCESS) {
       return bad;
     }
     if (const JsonError bad = visit(key, field.value()); bad != simdjson::SUCCESS) {

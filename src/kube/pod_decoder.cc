@@ -197,7 +197,7 @@ class PodReader {
     return each_field(status, [&](JsonKey key, JsonValue value) -> JsonError {
       if (is(key, "phase")) {
         std::string_view phase;
-        const JsonError error = text_of(value, phase);
+        const JsonError error = value.get_string().get(phase);
         pod_.phase = phase_of(phase);
         return error;
       }
@@ -228,7 +228,7 @@ class PodReader {
       std::string message;
       const JsonError error = each_field(element, [&](JsonKey key, JsonValue value) -> JsonError {
         if (is(key, "name")) {
-          return text_of(value, name);
+          return value.get_string().get(name);
         }
         if (container_ids_ && is(key, "containerID")) {
           return read_id(value, status.id);
