@@ -14,18 +14,13 @@ using namespace std::chrono_literals;
 
 class FreshnessTest : public ::testing::Test {
  protected:
-  FreshnessTest() : server_(loop_), client_(*kube::Client::create(loop_, access(), {})) {
+  FreshnessTest() : server_(loop_), client_(*kube::Client::create(loop_, server_.access(), {})) {
     server_.set("a", "1");
     reflector_.start();
     EXPECT_TRUE(wait([&] { return server_.watches() > 0; }));
     freshness_.start();
   }
 
-  [[nodiscard]] kube::ClusterAccess access() const {
-    kube::ClusterAccess access;
-    access.cluster.server = server_.url();
-    return access;
-  }
   bool wait(const std::function<bool()>& condition) { return loop_.run_until(condition, 10s); }
 
   http::EventLoop loop_;

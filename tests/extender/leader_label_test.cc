@@ -14,7 +14,7 @@ using ::testing::UnorderedElementsAre;
 
 class LeaderLabelTest : public ::testing::Test {
  protected:
-  LeaderLabelTest() : server_(loop_), client_(*kube::Client::create(loop_, access(), {})) {
+  LeaderLabelTest() : server_(loop_), client_(*kube::Client::create(loop_, server_.access(), {})) {
     server_.intercept = [this](const kube::FakeApiServer::Seen& seen) -> std::optional<http::Response> {
       if (seen.method == "PATCH") {
         patches_.push_back(seen.target.substr(0, seen.target.find('?')) + " " + seen.body);
@@ -26,11 +26,6 @@ class LeaderLabelTest : public ::testing::Test {
     };
   }
 
-  [[nodiscard]] kube::ClusterAccess access() const {
-    kube::ClusterAccess access;
-    access.cluster.server = server_.url();
-    return access;
-  }
   bool wait(const std::function<bool()>& condition) { return loop_.run_until(condition, 10s); }
 
   http::EventLoop loop_;

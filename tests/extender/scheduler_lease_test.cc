@@ -12,7 +12,7 @@ using namespace std::chrono_literals;
 
 class SchedulerLeaseTest : public ::testing::Test {
  protected:
-  SchedulerLeaseTest() : server_(loop_), client_(*kube::Client::create(loop_, access(), {})) {
+  SchedulerLeaseTest() : server_(loop_), client_(*kube::Client::create(loop_, server_.access(), {})) {
     server_.intercept = [this](const kube::FakeApiServer::Seen& seen) -> std::optional<http::Response> {
       targets_.push_back(seen.target);
       if (seen.target.find("watch=") == std::string::npos) {
@@ -33,11 +33,6 @@ class SchedulerLeaseTest : public ::testing::Test {
     return fmt::format(
         R"({{"metadata":{{"name":"tessera-scheduler","namespace":"gpu","uid":"u","resourceVersion":"{}"}},"spec":{{"holderIdentity":"{}"}}}})",
         version, holder);
-  }
-  [[nodiscard]] kube::ClusterAccess access() const {
-    kube::ClusterAccess access;
-    access.cluster.server = server_.url();
-    return access;
   }
   bool wait(const std::function<bool()>& condition) { return loop_.run_until(condition, 20s); }
 

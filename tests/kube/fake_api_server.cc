@@ -55,6 +55,12 @@ FakeApiServer::FakeApiServer(http::EventLoop& loop)
         return std::move(*server);
       }()) {}
 
+ClusterAccess FakeApiServer::access() const {
+  ClusterAccess access;
+  access.cluster.server = url();
+  return access;
+}
+
 std::string FakeApiServer::url() const {
   return fmt::format("http://127.0.0.1:{}", server_.port());
 }

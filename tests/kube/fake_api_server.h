@@ -14,6 +14,7 @@
 
 #include "http/event_loop.h"
 #include "http/server.h"
+#include "kube/kubeconfig.h"
 
 namespace tessera::kube {
 
@@ -22,6 +23,8 @@ class FakeApiServer {
   explicit FakeApiServer(http::EventLoop& loop);
 
   [[nodiscard]] std::string url() const;
+  // What a client needs to speak with it.
+  [[nodiscard]] ClusterAccess access() const;
 
   // The one collection there is, at /api/v1/things: objects with a name, a UID, a version and a value.
   void set(const std::string& name, const std::string& value);

@@ -17,17 +17,11 @@ using namespace std::chrono_literals;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-ClusterAccess access_to(const FakeApiServer& server) {
-  ClusterAccess access;
-  access.cluster.server = server.url();
-  return access;
-}
-
 class ReflectorTest : public ::testing::Test {
  protected:
   ReflectorTest()
       : server_(loop_),
-        client_(*Client::create(loop_, access_to(server_),
+        client_(*Client::create(loop_, server_.access(),
                                 {.user_agent = "reflector-test", .backoff = {.first = 1ms, .cap = 5ms}})) {
     log::Options quiet;
     quiet.level = log::Level::kError;  // faults by the thousand
