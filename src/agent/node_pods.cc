@@ -17,7 +17,7 @@ NodePods::NodePods(const alloc::ResourceNames& names, Events events)
     : names_(&names), events_(std::move(events)) {}
 
 Status NodePods::decode(kube::ObjectJson& object, kube::ObjectMeta& meta) {
-  return kube::decode_pod(object, *names_, meta, decoded_, true);
+  return kube::decode_pod(object, *names_, meta, decoded_, {.container_ids = true});
 }
 
 void NodePods::keep(const kube::ObjectMeta& meta) {

@@ -11,7 +11,8 @@ namespace tessera::extender {
 
 namespace {
 
-bool asks_for_gpus(const alloc::PodSpec& pod) {
+// With a limit of 0, too: kube-scheduler asks about such a pod and wants it bound.
+bool names_gpus(const alloc::PodSpec& pod) {
   return std::ranges::any_of(pod.containers,
                              [](const auto& container) { return !container.gpu_limits.empty(); });
 }
@@ -30,7 +31,7 @@ WaitingPod Books::waiting_pod(const alloc::PodSpec& pod) const {
 }
 
 void Books::keep_pod(const alloc::PodSpec& pod) {
-  if (!asks_for_gpus(pod)) {
+  if (!names_gpus(pod)) {
     ledger_.upsert_pod(pod);
     return;
   }
@@ -62,6 +63,16 @@ void Books::forget_pod(std::string_view uid) {
   }
   if (const auto found = priorities_.find(uid); found != priorities_.end()) {
     priorities_.erase(found);
+  }
+  budgets_.forget_labels(uid);
+}
+
+void Books::keep_labels(const alloc::PodSpec& pod, std::string_view labels) {
+  // Only of those who can be victims.
+  if (pod.node_name.empty() || !names_gpus(pod) || !alloc::occupies(pod)) {
+    budgets_.forget_labels(pod.uid);
+  } else {
+    budgets_.keep_labels(pod.uid, labels);
   }
 }
 

@@ -24,6 +24,7 @@
 #include "alloc/request.h"
 #include "alloc/typical.h"
 #include "base/result.h"
+#include "extender/budgets.h"
 #include "extender/node_index.h"
 
 namespace tessera::extender {
@@ -76,6 +77,11 @@ class Books {
   // The nodes that exist, by name.
   [[nodiscard]] const NodeIndex& node_index() const { return index_; }
 
+  // Kept beside keep_pod(), which tells nothing of labels: Binder's looks at single pods have none.
+  void keep_labels(const alloc::PodSpec& pod, std::string_view labels);
+  [[nodiscard]] Budgets& budgets() { return budgets_; }
+  [[nodiscard]] const Budgets& budgets() const { return budgets_; }
+
   [[nodiscard]] alloc::Ledger& ledger() { return ledger_; }
   [[nodiscard]] const alloc::Ledger& ledger() const { return ledger_; }
   [[nodiscard]] alloc::Placer& placer() { return *placer_; }
@@ -110,6 +116,7 @@ class Books {
   ByText<std::int64_t> priorities_;  // by UID, of bound GPU pods, where not 0
   ByText<std::int64_t> foreign_;     // by node name: how many GPUs
   ByText<std::string> drift_;        // by node name
+  Budgets budgets_;
   std::uint64_t policy_changes_ = 0;
   alloc::RequestHistogram recent_;
   bool recent_changed_ = false;

@@ -85,11 +85,16 @@ class Decisions {
   void write_failed(const NodeArgs& args, const WaitingPod& pod, const Counts& counts, bool hopeless,
                     std::string& out) const;
   static FilterSummary refuse_all(const NodeArgs& args, const std::string& why, std::string& out);
-  // The fewest of the node's victims, and of equally few the least important, whose end lets the pod in; all
-  // of them where it is not their GPUs that are wanted. Nothing when not even all would do.
-  [[nodiscard]] std::optional<std::vector<Victim>> needed_victims(const alloc::Request& request,
-                                                                  std::int64_t priority,
-                                                                  const NodeVictims& proposed);
+  struct NeededVictims {
+    std::vector<Victim> pods{};
+    std::int64_t pdb_violations = 0;  // how many of them go against a PodDisruptionBudget
+  };
+  // Those of the node's victims whose end lets the pod in: as few as can be against a PodDisruptionBudget,
+  // then the fewest, and of equally few the least important; all of them where it is not their GPUs that are
+  // wanted. Nothing when not even all would do.
+  [[nodiscard]] std::optional<NeededVictims> needed_victims(const alloc::Request& request,
+                                                            std::int64_t priority,
+                                                            const NodeVictims& proposed);
   [[nodiscard]] std::vector<Victim> less_important_holders(alloc::NodeId node, std::int64_t priority) const;
 
   Books& books_;

@@ -99,8 +99,10 @@ struct Extender::Parts {
         books(books_options(config)),
         pod_sink(books, [this] { told_synced(); }),
         node_sink(books, [this] { told_synced(); }),
+        budget_sink(books, [this] { books.budgets().set_known(); }),
         nodes(client, {.path = kube::node_path("")}, node_sink),
         pods(client, {.path = kube::pod_path("", "")}, pod_sink),
+        budgets(client, {.path = kube::disruption_budgets_path()}, budget_sink),
         freshness(loop, client.clock(), pods),
         label(client, own_pod.namespace_name, own_pod.name),
         recorder(client, recorder_options(own_pod)),
@@ -138,8 +140,10 @@ struct Extender::Parts {
   Books books;
   PodSink pod_sink;
   NodeSink node_sink;
+  BudgetSink budget_sink;
   kube::Reflector nodes;
   kube::Reflector pods;
+  kube::Reflector budgets;  // without them all works; preempt is then as careful as it can be
   Freshness freshness;
   LeaderLabel label;
   kube::EventRecorder recorder;
@@ -320,8 +324,8 @@ std::vector<Reading> Extender::Parts::readings() const {
   }
   all.push_back(gauge("tessera_extender_binds_under_way", "Binds whose outcome is not known yet",
                       static_cast<double>(binder.under_way())));
-  const std::array<std::pair<const char*, const kube::Reflector*>, 2> watches{
-      {{"nodes", &nodes}, {"pods", &pods}}};
+  const std::array<std::pair<const char*, const kube::Reflector*>, 3> watches{
+      {{"nodes", &nodes}, {"pods", &pods}, {"disruption_budgets", &budgets}}};
   for (const auto& [what, watch] : watches) {
     all.push_back(counter("tessera_extender_watch_failures_total",
                           "Lists and watches that ended with an error", "of", what,
@@ -397,6 +401,7 @@ void Extender::start() {
                       {"unit", parts.config.unit.text()}});
   parts.nodes.start();
   parts.pods.start();
+  parts.budgets.start();
   parts.freshness.start();
   if (parts.scheduler_lease != nullptr) {
     parts.scheduler_lease->start();

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <bit>
 #include <functional>
-#include <map>
 #include <utility>
 
 #include "alloc/placer.h"
+#include "extender/budgets.h"
 #include "extender/decisions.h"
 #include "json/escape.h"
 
@@ -19,19 +19,39 @@ namespace {
 // Up to so many GPU pods every subset is looked at, beyond it the most important are spared one by one.
 constexpr std::size_t kExactVictims = 8;
 
-// In the order of `holders`: most important first, and of equals those that run longer.
-using Chosen = std::vector<const Victim*>;
+// A proposed victim that is on the node's GPUs.
+struct Holder {
+  const Victim* victim = nullptr;
+  GpuMask gpus = 0;
+  Budgets::Covering budgets{};
+};
+
+// Most important first, and of equals those that run longer, who were proposed before.
+using Chosen = std::vector<const Holder*>;
 using FitsWithout = std::function<bool(const Chosen&)>;
 
-// Fewer; of equally few the less important, compared from the most important down; of equals the later ones,
-// which run shorter.
+std::size_t violations(const Chosen& gone) {
+  std::vector<const Budgets::Covering*> budgets;
+  for (const Holder* holder : gone) {
+    budgets.push_back(&holder->budgets);
+  }
+  return Budgets::violations(budgets);
+}
+
+// Fewer against a budget; then fewer; of equally few the less important, compared from the most important
+// down; of equals the later ones, which run shorter.
 bool better(const Chosen& a, const Chosen& b) {
+  const std::size_t violated_a = violations(a);
+  const std::size_t violated_b = violations(b);
+  if (violated_a != violated_b) {
+    return violated_a < violated_b;
+  }
   if (a.size() != b.size()) {
     return a.size() < b.size();
   }
   for (std::size_t i = 0; i < a.size(); ++i) {
-    if (a[i]->priority != b[i]->priority) {
-      return a[i]->priority < b[i]->priority;
+    if (a[i]->victim->priority != b[i]->victim->priority) {
+      return a[i]->victim->priority < b[i]->victim->priority;
     }
   }
   return std::ranges::lexicographical_compare(b, a);
@@ -40,8 +60,9 @@ bool better(const Chosen& a, const Chosen& b) {
 // `all` together would do.
 Chosen best_subset(const Chosen& all, const FitsWithout& fits_without) {
   Chosen best = all;
+  const bool budgets = violations(all) > 0;  // else the fewest are best
   for (unsigned subset = 0; subset < 1U << all.size(); ++subset) {
-    if (static_cast<std::size_t>(std::popcount(subset)) > best.size()) {
+    if (!budgets && static_cast<std::size_t>(std::popcount(subset)) > best.size()) {
       continue;
     }
     Chosen chosen;
@@ -57,11 +78,14 @@ Chosen best_subset(const Chosen& all, const FitsWithout& fits_without) {
   return best;
 }
 
+// First those whom a budget that is used up protects.
 Chosen spare_one_by_one(const Chosen& all, const FitsWithout& fits_without) {
   Chosen best = all;
-  for (const Victim* victim : all) {
+  Chosen order = all;
+  std::ranges::stable_partition(order, [](const Holder* holder) { return violations({holder}) > 0; });
+  for (const Holder* holder : order) {
     Chosen fewer;
-    std::ranges::copy_if(best, std::back_inserter(fewer), [&](const Victim* one) { return one != victim; });
+    std::ranges::copy_if(best, std::back_inserter(fewer), [&](const Holder* one) { return one != holder; });
     if (fits_without(fewer)) {
       best = std::move(fewer);
     }
@@ -101,9 +125,9 @@ std::vector<Victim> Decisions::less_important_holders(alloc::NodeId node, std::i
   return all;
 }
 
-std::optional<std::vector<Victim>> Decisions::needed_victims(const alloc::Request& request,
-                                                             std::int64_t priority,
-                                                             const NodeVictims& proposed) {
+std::optional<Decisions::NeededVictims> Decisions::needed_victims(const alloc::Request& request,
+                                                                  std::int64_t priority,
+                                                                  const NodeVictims& proposed) {
   const std::optional<alloc::NodeId> node = books_.ledger().find_node(proposed.node);
   if (!node || books_.is_foreign(*node)) {
     return std::nullopt;
@@ -112,20 +136,20 @@ std::optional<std::vector<Victim>> Decisions::needed_victims(const alloc::Reques
   // Pods without GPUs are kube-scheduler's choice: it needs their ports, CPUs or places, and we know nothing
   // better. Pods of other nodes are nobody we can speak about.
   std::vector<std::string_view> others;
-  std::map<const Victim*, GpuMask> holders;  // with the GPUs that they are on
+  std::vector<Holder> holders;
   for (Victim& victim : all) {
     victim.priority = victim.has_priority ? victim.priority : books_.priority(victim.uid);
     const std::optional<alloc::PodHolding> holding = books_.ledger().holding(victim.uid);
     if (holding && holding->node == *node && (holding->units > 0 || holding->whole > 0)) {
-      holders[&victim] = gpus_of(*holding);
+      holders.push_back({&victim, gpus_of(*holding), books_.budgets().covering(holding->pod)});
     } else {
       others.push_back(victim.uid);
     }
   }
   const auto fits_without = [&](const Chosen& gone) {
     std::vector<std::string_view> uids = others;
-    for (const Victim* victim : gone) {
-      uids.push_back(victim->uid);
+    for (const Holder* holder : gone) {
+      uids.push_back(holder->victim->uid);
     }
     const alloc::Absence absence = books_.ledger().without(uids);
     return books_.placer().reason(request, *node) == alloc::Reason::kFits &&
@@ -134,12 +158,13 @@ std::optional<std::vector<Victim>> Decisions::needed_victims(const alloc::Reques
   };
   const auto holders_on = [&](GpuMask gpus) {
     Chosen there;
-    for (const auto& [victim, on] : holders) {
-      if (gpus == 0 || (on & gpus) != 0) {
-        there.push_back(victim);
+    for (const Holder& holder : holders) {
+      if (gpus == 0 || (holder.gpus & gpus) != 0) {
+        there.push_back(&holder);
       }
     }
-    std::ranges::stable_sort(there, std::ranges::greater{}, &Victim::priority);
+    std::ranges::stable_sort(there, std::ranges::greater{},
+                             [](const Holder* holder) { return holder->victim->priority; });
     return there;
   };
 
@@ -150,7 +175,10 @@ std::optional<std::vector<Victim>> Decisions::needed_victims(const alloc::Reques
   if (others.empty() && fits_without({})) {
     // What they hold of GPUs, CPU and memory is not why they have to go: kube-scheduler wants a port, a place
     // or another device of theirs. Where it wants nobody, nobody has to go.
-    return proposed.pods.empty() ? std::nullopt : std::optional(std::move(all));
+    if (proposed.pods.empty()) {
+      return std::nullopt;
+    }
+    return NeededVictims{.pods = std::move(all), .pdb_violations = proposed.pdb_violations};
   }
   Chosen gone = fewest(everybody, fits_without);
   // Sparing one by one does not see that one pod on this GPU would do instead of ten on that one.
@@ -165,12 +193,26 @@ std::optional<std::vector<Victim>> Decisions::needed_victims(const alloc::Reques
       }
     }
   }
+  NeededVictims needed;
   // In the order they came in: kube-scheduler takes the first for the most important.
-  std::vector<Victim> needed;
   for (const Victim& victim : all) {
-    if (!holders.contains(&victim) || std::ranges::find(gone, &victim) != gone.end()) {
-      needed.push_back(victim);
+    const bool spared = std::ranges::any_of(everybody, [&](const Holder* holder) {
+      return holder->victim == &victim && std::ranges::find(gone, holder) == gone.end();
+    });
+    if (!spared) {
+      needed.pods.push_back(victim);
     }
+  }
+  const auto most = static_cast<std::int64_t>(needed.pods.size());
+  if (books_.budgets().known()) {
+    // Of pods without GPUs kube-scheduler's count is all that is known: what the others do not explain.
+    const std::int64_t unexplained =
+        proposed.pdb_violations - static_cast<std::int64_t>(violations(everybody));
+    needed.pdb_violations = static_cast<std::int64_t>(violations(gone)) +
+                            std::clamp<std::int64_t>(unexplained, 0, static_cast<std::int64_t>(others.size()));
+  } else {
+    // Never claim fewer violations than there may be.
+    needed.pdb_violations = proposed.pods.empty() ? most : std::min(proposed.pdb_violations, most);
   }
   return needed;
 }
@@ -183,26 +225,23 @@ Decisions::PreemptSummary Decisions::preempt(const PreemptArgs& args, std::strin
     if (!pod.request) {
       break;
     }
-    const std::optional<std::vector<Victim>> needed =
-        needed_victims(*pod.request, args.pod.priority, proposed);
+    const std::optional<NeededVictims> needed = needed_victims(*pod.request, args.pod.priority, proposed);
     // kube-scheduler takes a node without victims for a mistake.
-    if (!needed || needed->empty()) {
+    if (!needed || needed->pods.empty()) {
       continue;
     }
     out += summary.kept++ == 0 ? "" : ",";
-    summary.spared += proposed.pods.size() - std::min(needed->size(), proposed.pods.size());
+    summary.spared += proposed.pods.size() - std::min(needed->pods.size(), proposed.pods.size());
     json::append_quoted(out, proposed.node);
     out += R"(:{"Pods":[)";
     bool first = true;
-    for (const Victim& victim : *needed) {
+    for (const Victim& victim : needed->pods) {
       out += std::exchange(first, false) ? R"({"UID":)" : R"(,{"UID":)";
       json::append_quoted(out, victim.uid);
       out += '}';
     }
-    // Which of the pods have a budget is not told; never claim fewer violations than there may be.
-    const auto most = static_cast<std::int64_t>(needed->size());
     out += R"(],"NumPDBViolations":)";
-    json::append_number(out, proposed.pods.empty() ? most : std::min(proposed.pdb_violations, most));
+    json::append_number(out, needed->pdb_violations);
     out += '}';
   }
   out += "}}";

@@ -17,15 +17,28 @@ void BooksSink::unreadable(const kube::ObjectMeta& meta, const Error& error) {
 }
 
 Status PodSink::decode(kube::ObjectJson& object, kube::ObjectMeta& meta) {
-  return kube::decode_pod(object, books_.names(), meta, pod_);
+  return kube::decode_pod(object, books_.names(), meta, pod_, {.labels = &labels_});
 }
 
 void PodSink::keep(const kube::ObjectMeta& /*meta*/) {
   books_.keep_pod(pod_);
+  books_.keep_labels(pod_, labels_);
 }
 
 void PodSink::forget(const kube::ObjectMeta& meta) {
   books_.forget_pod(meta.uid);
+}
+
+Status BudgetSink::decode(kube::ObjectJson& object, kube::ObjectMeta& meta) {
+  return kube::decode_disruption_budget(object, meta, budget_);
+}
+
+void BudgetSink::keep(const kube::ObjectMeta& meta) {
+  books_.budgets().keep(meta.namespace_name, meta.name, std::move(budget_));
+}
+
+void BudgetSink::forget(const kube::ObjectMeta& meta) {
+  books_.budgets().forget(meta.namespace_name, meta.name);
 }
 
 Status NodeSink::decode(kube::ObjectJson& object, kube::ObjectMeta& meta) {

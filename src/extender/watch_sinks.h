@@ -1,10 +1,11 @@
 // extender/watch_sinks.h
 //
-// What the watches of pods and nodes bring, into the books. On the event loop's thread.
+// What the watches of pods, nodes and budgets bring, into the books. On the event loop's thread.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <string>
 
 #include "alloc/pod.h"
 #include "extender/books.h"
@@ -12,7 +13,7 @@
 
 namespace tessera::extender {
 
-// What both have in common: an object that cannot be read changes nothing. Taking GPUs away from a running
+// What all have in common: an object that cannot be read changes nothing. Taking GPUs away from a running
 // pod because of a bad label would give them away twice.
 class BooksSink : public kube::ObjectSink {
  public:
@@ -39,6 +40,19 @@ class PodSink final : public BooksSink {
 
  private:
   alloc::PodSpec pod_;
+  std::string labels_;
+};
+
+class BudgetSink final : public BooksSink {
+ public:
+  using BooksSink::BooksSink;
+
+  Status decode(kube::ObjectJson& object, kube::ObjectMeta& meta) override;
+  void keep(const kube::ObjectMeta& meta) override;
+  void forget(const kube::ObjectMeta& meta) override;
+
+ private:
+  kube::DisruptionBudget budget_;
 };
 
 class NodeSink final : public BooksSink {

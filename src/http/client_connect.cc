@@ -42,16 +42,17 @@ struct Lookup {
 };
 
 // The addresses of `where`. An address as text needs no look-up, and so no thread of Asio's resolver.
-Task<Result<std::vector<tcp::endpoint>>> resolve(Call::State& call, const Executor& executor,
-                                                 const Url& where) {
+Task<Result<std::vector<tcp::endpoint>>> resolve(Call::State& call, EventLoop::Core& loop, const Url& where) {
   error_code literal_error;
   const asio::ip::address address = asio::ip::make_address(where.host, literal_error);
   if (!literal_error) {
     co_return std::vector<tcp::endpoint>{{address, where.port}};
   }
-  const auto lookup = std::make_shared<Lookup>(executor);
+  const auto lookup = std::make_shared<Lookup>(loop.io.get_executor());
+  ++loop.lookups;
   lookup->resolver.async_resolve(where.host, std::to_string(where.port),
-                                 [lookup](const error_code& error, const Resolver::results_type& found) {
+                                 [lookup, &loop](const error_code& error, const Resolver::results_type& found) {
+                                   --loop.lookups;
                                    lookup->error = error;
                                    lookup->found = found;
                                    lookup->over.cancel();
@@ -90,7 +91,7 @@ std::string proxy_authorization(const Url& proxy) {
 // Tries the addresses in turn. Each gets its part of the time, so that one that swallows packets (an IPv6
 // route to nowhere) does not use up what the others need.
 Task<Result<Socket>> Client::Core::reach(Call::State& call, const Url& where) {
-  const Result<std::vector<tcp::endpoint>> endpoints = co_await resolve(call, executor(), where);
+  const Result<std::vector<tcp::endpoint>> endpoints = co_await resolve(call, loop.core(), where);
   if (!endpoints) {
     co_return fail(endpoints.error());
   }

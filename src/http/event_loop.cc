@@ -95,7 +95,13 @@ EventLoop::EventLoop() : core_(std::make_unique<Core>()) {
   ignore_sigpipe();
 }
 
-EventLoop::~EventLoop() = default;
+EventLoop::~EventLoop() {
+  // Asio would wait for the thread that looks a name up, for as long as a name server does not answer. A
+  // program that wants to end is not made to wait for that: what the thread uses stays behind.
+  if (core_->lookups > 0) {
+    (void)core_.release();  // NOLINT(bugprone-unused-return-value)
+  }
+}
 
 void EventLoop::run() {
   core_->claim();

@@ -30,6 +30,9 @@ struct EventLoop::Core {
   void claim();
   void release();
 
+  // Names that the C library is looking up: nothing can break that off. Loop's thread.
+  int lookups = 0;
+
   // Calls of other threads that wait for their end.
   struct Waiting;
   std::deque<Waiting*> waiting;

@@ -58,7 +58,6 @@ Status read_details(const JsonReader& details, ApiStatus& status) {
   for (const JsonReader& cause : TRY(details.array("causes", 1024))) {
     const std::string reason = TRY(cause.text_or("reason", ""));
     status.disruption_budget = status.disruption_budget || reason == "DisruptionBudget";
-    status.version_too_large = status.version_too_large || reason == "ResourceVersionTooLarge";
   }
   return {};
 }

@@ -19,8 +19,6 @@ struct ApiStatus {
   std::string message;  // the server's words, cut to a length that fits a log line
   std::optional<std::chrono::seconds> retry_after;
   bool disruption_budget = false;  // an eviction that a PodDisruptionBudget forbids for now
-  bool version_too_large =
-      false;  // the server is behind the resourceVersion asked for (it was restored, or is slow)
 
   // A resourceVersion or continue token that the server no longer knows: list again.
   [[nodiscard]] bool expired() const { return code == 410 || reason == "Expired" || reason == "Gone"; }

@@ -53,7 +53,10 @@ void Client::Core::attempt(const StatePtr& state) {
     return;
   }
   if (!state->streaming && left(*state) <= std::chrono::milliseconds(0)) {
-    give_up(state, Error(ErrorCode::kUnavailable, "not sent: the time for it is over"));
+    give_up(state, state->maybe_done ? Error(ErrorCode::kTimeout,
+                                             "not sent again: the time for it is over; whether it was done "
+                                             "the first time is unknown")
+                                     : Error(ErrorCode::kUnavailable, "not sent: the time for it is over"));
     return;
   }
   if (credentials.blocks()) {
@@ -249,6 +252,8 @@ void Client::Core::answered(const StatePtr& state, Result<http::ClientResponse> 
 
 void Client::Core::failed(const StatePtr& state, const Attempt& attempt) {
   const RetryVerdict verdict = judge(state->request.retry, attempt);
+  state->maybe_done =
+      state->maybe_done || (state->request.method != Method::kGet && !certainly_not_done(attempt));
   bool again = verdict.again && state->attempts < state->request.max_attempts;
   std::chrono::milliseconds wait(0);
   if (verdict.refresh_credential) {

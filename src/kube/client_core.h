@@ -24,6 +24,7 @@ struct Call::State {
   Backoff backoff;
   Clock::Steady deadline{};
   int attempts = 0;
+  bool maybe_done = false;  // some attempt may have reached its aim
   bool refreshed = false;  // a new credential was asked for once
   Credential credential;   // what the attempt under way was sent with
   http::Call transfer;

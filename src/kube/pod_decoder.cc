@@ -29,11 +29,17 @@ struct ContainerStatus {
 // Reads one pod; lives for one call of decode_pod().
 class PodReader {
  public:
-  PodReader(const alloc::ResourceNames& names, ObjectMeta& meta, PodSpec& pod, bool container_ids,
-            PodDetails* details)
-      : names_(names), meta_(meta), pod_(pod), container_ids_(container_ids) {
-    if (details != nullptr) {
-      details_.emplace(*details);
+  PodReader(const alloc::ResourceNames& names, ObjectMeta& meta, PodSpec& pod, const PodExtras& extras)
+      : names_(names),
+        meta_(meta),
+        pod_(pod),
+        container_ids_(extras.container_ids),
+        label_lines_(extras.labels) {
+    if (extras.details != nullptr) {
+      details_.emplace(*extras.details);
+    }
+    if (label_lines_ != nullptr) {
+      label_lines_->clear();
     }
   }
 
@@ -86,6 +92,9 @@ class PodReader {
   using Seen = boost::container::small_vector<const std::string*, 12>;
   JsonError read_texts(JsonValue map, alloc::Annotations& into, Seen& seen, bool annotations) {
     return each_entry(map, [&](std::string_view key, JsonValue value) -> JsonError {
+      if (!annotations && label_lines_ != nullptr) {
+        return read_label(key, value);
+      }
       if (key != names_.count() && !(annotations && alloc::key::is_pod_annotation(key))) {
         return !details_     ? SUCCESS
                : annotations ? details_->annotation(key, value)
@@ -98,6 +107,15 @@ class PodReader {
       seen.push_back(&entry->first);
       return read_text(value, entry->second);
     });
+  }
+  // Where all labels are wanted.
+  JsonError read_label(std::string_view key, JsonValue value) {
+    const JsonError error = read_text(value, label_value_);
+    label_lines_->append(key).append("=").append(label_value_).append("\n");
+    if (key == names_.count()) {
+      labels_.push_back(&pod_.labels.insert_or_assign(std::string(key), label_value_).first->first);
+    }
+    return error;
   }
   static void drop_unseen(alloc::Annotations& map, const Seen& seen) {
     std::erase_if(map,
@@ -292,6 +310,7 @@ class PodReader {
   ObjectMeta& meta_;
   PodSpec& pod_;
   const bool container_ids_;
+  std::string* const label_lines_;
   std::optional<PodDetailsReader> details_;  // where somebody wants them
   QuantityFields amounts_;
   std::size_t containers_ = 0;  // of pod_.containers, those that are this pod's
@@ -299,6 +318,7 @@ class PodReader {
   std::vector<std::pair<std::string, ContainerStatus>> early_states_;
   Seen annotations_;
   Seen labels_;
+  std::string label_value_;
 };
 
 // All but what the reader uses again.
@@ -314,9 +334,9 @@ void clear(PodSpec& pod) {
 }  // namespace
 
 Status decode_pod(ObjectJson& object, const alloc::ResourceNames& names, ObjectMeta& meta, PodSpec& pod,
-                  bool container_ids, PodDetails* details) {
+                  const PodExtras& extras) {
   clear(pod);
-  PodReader reader(names, meta, pod, container_ids, details);
+  PodReader reader(names, meta, pod, extras);
   const JsonError error = reader.read(object.object());
   pod.pod_namespace = meta.namespace_name;
   pod.name = meta.name;

@@ -3,6 +3,8 @@
 // Reads a Pod of the API into what the ledger wants of it, in one pass.
 #pragma once
 
+#include <string>
+
 #include "alloc/names.h"
 #include "alloc/pod.h"
 #include "base/result.h"
@@ -11,10 +13,16 @@
 
 namespace tessera::kube {
 
+// What only some want of a pod.
+struct PodExtras {
+  bool container_ids = false;     // ContainerSpec::id
+  PodDetails* details = nullptr;  // where given, filled anew
+  std::string* labels = nullptr;  // where given, filled anew: all labels, each as "key=value\n"; not with `details`, which has them
+};
+
 // Fills `pod` anew (its memory is used again) and `meta`. kInvalid, with `meta` as far as it goes, when a
-// field has the wrong type or a quantity is not one. `container_ids`: ContainerSpec::id as well. `details`,
-// where given, is filled anew too.
+// field has the wrong type or a quantity is not one.
 Status decode_pod(ObjectJson& object, const alloc::ResourceNames& names, ObjectMeta& meta,
-                  alloc::PodSpec& pod, bool container_ids = false, PodDetails* details = nullptr);
+                  alloc::PodSpec& pod, const PodExtras& extras = {});
 
 }  // namespace tessera::kube

@@ -78,6 +78,9 @@ std::string config_map_path(std::string_view namespace_name, std::string_view na
 std::string event_path(std::string_view namespace_name, std::string_view name) {
   return resource_path("/api/v1", namespace_name, "events", name);
 }
+std::string disruption_budgets_path() {
+  return resource_path("/apis/policy/v1", "", "poddisruptionbudgets", "");
+}
 std::string lease_path(std::string_view namespace_name, std::string_view name) {
   return resource_path("/apis/coordination.k8s.io/v1", namespace_name, "leases", name);
 }

@@ -42,6 +42,8 @@ std::string node_path(std::string_view name);
 std::string pod_path(std::string_view namespace_name, std::string_view name);
 std::string config_map_path(std::string_view namespace_name, std::string_view name);
 std::string event_path(std::string_view namespace_name, std::string_view name);
+// Of the whole cluster.
+std::string disruption_budgets_path();
 std::string lease_path(std::string_view namespace_name, std::string_view name);
 
 // Percent-encodes what may not stand in a path segment or a query value.

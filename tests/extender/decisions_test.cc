@@ -29,7 +29,7 @@ class DecisionsTest : public ::testing::Test {
 
   // A pod with a record that is already bound.
   void bound(const std::string& name, const std::string& where, unsigned gpu, unsigned units,
-             std::int64_t priority = 0) {
+             std::int64_t priority = 0, const std::string& labels = "") {
     alloc::PodSpec pod = pod_of(name, {container("main", units)});
     pod.node_name = where;
     pod.priority = priority;
@@ -37,6 +37,16 @@ class DecisionsTest : public ::testing::Test {
         fmt::format(R"({{"v":1,"containers":{{"main":[{{"gpu":"{}","mem":{}}}]}}}})",
                     alloc::testing::uuid_of(where, gpu), units);
     books_.keep_pod(pod);
+    books_.keep_labels(pod, labels);
+  }
+
+  // A budget of all pods with this label.
+  void budget(const std::string& name, const std::string& key, const std::string& value,
+              std::int64_t allowed) {
+    kube::DisruptionBudget made{.selects = true, .allowed = allowed};
+    made.selector.push_back({.key = key, .values = {value}});
+    books_.budgets().keep("default", name, made);
+    books_.budgets().set_known();
   }
 
   NodeArgs args(const alloc::PodSpec& pod, const std::vector<std::string>& names) {
@@ -397,6 +407,61 @@ TEST_F(DecisionsTest, PreemptChoosesVictimsItselfWhereTheSumsWouldDoButNoGpu) {
   EXPECT_EQ(nodes.at("small").at("NumPDBViolations").as_int64(), 1) << "b may have a budget";
   pod.priority = 20;
   EXPECT_TRUE(preempt(pod, {victims("small", {})}).empty()) << "nobody is less important";
+}
+
+TEST_F(DecisionsTest, PreemptSparesWhomABudgetProtects) {
+  bound("a", "small", 0, 8, 0, "app=web\ntier=a\n");
+  bound("b", "small", 1, 8, 7, "app=batch\n");
+  alloc::PodSpec pod = pod_of("p", {container("main", 8)});
+  pod.priority = 100;
+  budget("web", "app", "web", 0);
+  for (const std::vector<std::string>& named : {std::vector<std::string>{"b", "a"}, {}}) {
+    const auto nodes = preempt(pod, {victims("small", named)});
+    EXPECT_EQ(uids(nodes.at("small")), std::vector<std::string>{"uid-b"}) << "although it is more important";
+    EXPECT_EQ(nodes.at("small").at("NumPDBViolations").as_int64(), 0);
+  }
+  budget("web", "app", "web", 1);
+  EXPECT_EQ(uids(preempt(pod, {victims("small", {"b", "a"})}).at("small")), std::vector<std::string>{"uid-a"});
+  budget("web", "app", "web", 0);
+  budget("batch", "app", "batch", 0);
+  const auto both = preempt(pod, {victims("small", {"b", "a"}, 1)});
+  EXPECT_EQ(uids(both.at("small")), std::vector<std::string>{"uid-a"}) << "one has to go";
+  EXPECT_EQ(both.at("small").at("NumPDBViolations").as_int64(), 1);
+}
+
+TEST_F(DecisionsTest, PreemptTakesTwoWhoMayGoInsteadOfOneWhoMayNot) {
+  bound("a", "small", 0, 8, 0, "app=web\n");
+  bound("b", "small", 1, 4);
+  bound("c", "small", 1, 4);
+  budget("web", "app", "web", 0);
+  const auto nodes = preempt(pod_of("p", {container("main", 8)}), {victims("small", {"a", "b", "c"}, 1)});
+  EXPECT_EQ(uids(nodes.at("small")), (std::vector<std::string>{"uid-b", "uid-c"}));
+  EXPECT_EQ(nodes.at("small").at("NumPDBViolations").as_int64(), 0);
+}
+
+TEST_F(DecisionsTest, PreemptSparesWhomABudgetProtectsAmongMany) {
+  node("many", {10, 10});
+  std::vector<std::string> names;
+  for (unsigned i = 0; i < 20; ++i) {
+    names.push_back(fmt::format("m{}", i));
+    bound(names.back(), "many", i / 10, 1, 0, i >= 10 ? "app=web\n" : "");
+  }
+  budget("web", "app", "web", 0);
+  const auto nodes = preempt(pod_of("p", {container("main", 4)}), {victims("many", names, 10)});
+  EXPECT_EQ(uids(nodes.at("many")).size(), 4U);
+  EXPECT_EQ(nodes.at("many").at("NumPDBViolations").as_int64(), 0);
+}
+
+TEST_F(DecisionsTest, PreemptCountsViolationsOfPodsWithoutGpusAsTold) {
+  alloc::PodSpec plain = pod_of("plain", {container("main", 0)});
+  plain.node_name = "small";
+  books_.keep_pod(plain);
+  bound("a", "small", 0, 8);
+  bound("b", "small", 1, 8);
+  budget("web", "app", "web", 0);
+  const auto nodes = preempt(pod_of("p", {container("main", 8)}), {victims("small", {"plain", "a", "b"}, 1)});
+  EXPECT_EQ(uids(nodes.at("small")), (std::vector<std::string>{"uid-plain", "uid-b"}));
+  EXPECT_EQ(nodes.at("small").at("NumPDBViolations").as_int64(), 1);
 }
 
 TEST_F(DecisionsTest, PreemptEvictsNobodyWhereNobodyIsNamedAndThePodFits) {

@@ -116,6 +116,17 @@ TEST_F(ClientTest, DoesNotWaitForANameServerBeyondItsTime) {
   EXPECT_FALSE(hung_in_vain) << "the look-up was waited for";
 }
 
+// As a command that wants to end: not even its end waits.
+TEST(EventLoopTest, EndsWhileANameIsBeingLookedUp) {
+  {
+    EventLoop loop;
+    Client client = *Client::create(loop, {.url = "http://hangs.test:1", .timeouts = {.connect = 30ms}});
+    EXPECT_FALSE(client.fetch({}));
+  }
+  hanging_look_ups.release();
+  EXPECT_FALSE(hung_in_vain) << "the look-up was waited for";
+}
+
 TEST_F(ClientTest, GivesUpAServerThatDoesNotBeginToAnswer) {
   client({.timeouts = {.first_byte = 30ms}});
   auto answer = fetch_soon({});

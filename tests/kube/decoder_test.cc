@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/strings.h"
 #include "json/padded_buffer.h"
+#include "kube/disruption_budget.h"
 #include "kube/list_decoder.h"
 #include "kube/node_decoder.h"
 #include "kube/pod_decoder.h"
@@ -38,7 +39,7 @@ class PodSink : public ObjectSink {
 class DetailsSink : public PodSink {
  public:
   Status decode(ObjectJson& object, ObjectMeta& meta) override {
-    return decode_pod(object, names, meta, pod, false, &details);
+    return decode_pod(object, names, meta, pod, {.details = &details});
   }
   PodDetails details;
 };
@@ -118,7 +119,7 @@ TEST(PodDecoder, ReadsTheIdsOfContainersForThoseWhoWantThem) {
   class IdSink final : public PodSink {
    public:
     Status decode(ObjectJson& object, ObjectMeta& meta) override {
-      return decode_pod(object, names, meta, pod, true);
+      return decode_pod(object, names, meta, pod, {.container_ids = true});
     }
   };
   constexpr const char* kWithIds =
@@ -318,6 +319,79 @@ TEST(ListDecoder, RefusesWhatIsNotAList) {
   json::PaddedBuffer fine{
       std::string_view(R"({"metadata":{"resourceVersion":"1","continue":"c"},"items":null})")};
   EXPECT_EQ(decoder.decode(fine.view(), sink, [](const ObjectMeta&, const Status&) {})->continue_token, "c");
+}
+
+TEST(PodDecoder, AllLabelsAreReadWhereTheyAreWanted) {
+  class LabelSink : public PodSink {
+   public:
+    Status decode(ObjectJson& object, ObjectMeta& meta) override {
+      return decode_pod(object, names, meta, pod, {.labels = &labels});
+    }
+    std::string labels = "of=another\n";
+  };
+  LabelSink sink;
+  ASSERT_TRUE(decode_one(
+      R"({"metadata":{"name":"p","namespace":"d","uid":"u","resourceVersion":"1","labels":{"app":"web","aliyun.com/gpu-count":"2","empty":""}}})",
+      sink));
+  EXPECT_EQ(sink.labels, "app=web\naliyun.com/gpu-count=2\nempty=\n");
+  EXPECT_THAT(sink.pod.labels, ElementsAre(Pair("aliyun.com/gpu-count", "2")));
+  ASSERT_TRUE(
+      decode_one(R"({"metadata":{"name":"q","namespace":"d","uid":"v","resourceVersion":"2"}})", sink));
+  EXPECT_EQ(sink.labels, "");
+  EXPECT_TRUE(sink.pod.labels.empty());
+}
+
+class BudgetSink : public PodSink {
+ public:
+  Status decode(ObjectJson& object, ObjectMeta& meta) override {
+    return decode_disruption_budget(object, meta, budget);
+  }
+  DisruptionBudget budget;
+};
+
+std::string budget_json(const std::string& rest) {
+  return R"({"metadata":{"name":"b","namespace":"d","uid":"u","resourceVersion":"1"},)" + rest + "}";
+}
+
+TEST(DisruptionBudget, CoversThePodsItsSelectorNames) {
+  BudgetSink sink;
+  ASSERT_TRUE(decode_one(
+      budget_json(
+          R"("spec":{"minAvailable":1,"selector":{"matchLabels":{"app":"web"},"matchExpressions":[)"
+          R"({"key":"tier","operator":"In","values":["a","b"]},{"key":"zone","operator":"NotIn","values":["x"]},)"
+          R"({"key":"owner","operator":"Exists"},{"key":"spare","operator":"DoesNotExist"}]}},)"
+          R"("status":{"disruptionsAllowed":3,"disruptedPods":{"going":"2026-01-01T00:00:00Z"}})"),
+      sink));
+  EXPECT_EQ(sink.budget.allowed, 3);
+  const std::string labels = "app=web\nowner=\ntier=b\n";
+  EXPECT_TRUE(sink.budget.covers("p", labels));
+  EXPECT_TRUE(sink.budget.covers("p", labels + "zone=y\n"));
+  EXPECT_FALSE(sink.budget.covers("going", labels)) << "counted already";
+  EXPECT_FALSE(sink.budget.covers("p", labels + "zone=x\n"));
+  EXPECT_FALSE(sink.budget.covers("p", labels + "spare=1\n"));
+  EXPECT_FALSE(sink.budget.covers("p", "app=web\ntier=b\n"));
+  EXPECT_FALSE(sink.budget.covers("p", "app=web\nowner=\ntier=c\n"));
+  EXPECT_FALSE(sink.budget.covers("p", "app=website\nowner=\ntier=b\n"));
+  EXPECT_FALSE(sink.budget.covers("p", ""));
+}
+
+TEST(DisruptionBudget, WithoutSelectorCoversNobodyAndWithAnEmptyOneEverybody) {
+  BudgetSink sink;
+  ASSERT_TRUE(decode_one(budget_json(R"("spec":{"selector":{}})"), sink));
+  EXPECT_TRUE(sink.budget.covers("p", ""));
+  for (const char* spec : {R"("spec":{"selector":null})", R"("spec":{})"}) {
+    ASSERT_TRUE(decode_one(budget_json(spec), sink));
+    EXPECT_FALSE(sink.budget.covers("p", "app=web\n")) << spec;
+  }
+}
+
+TEST(DisruptionBudget, AnUnknownOperatorIsNotGuessed) {
+  BudgetSink sink;
+  const Status decoded = decode_one(
+      budget_json(R"("spec":{"selector":{"matchExpressions":[{"key":"a","operator":"Gt","values":["1"]}]}})"),
+      sink);
+  ASSERT_FALSE(decoded);
+  EXPECT_THAT(decoded.error().text(), HasSubstr("an operator of its selector"));
 }
 
 }  // namespace

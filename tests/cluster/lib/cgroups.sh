@@ -57,6 +57,25 @@ cgroup_make() {
   fi
 }
 
+# cgroup_not_passed_on: the controllers that v2's root keeps from its children, which cgroup_make would change.
+cgroup_not_passed_on() {
+  local controller passed
+  cgroup_v2 || return 0
+  passed=" $(<"$CGROUP_MOUNT/cgroup.subtree_control") "
+  for controller in $(<"$CGROUP_MOUNT/cgroup.controllers"); do
+    [[ $passed == *" $controller "* ]] || say "$controller"
+  done
+}
+
+# cgroup_no_longer_pass_on CONTROLLER...: undoes that. What somebody else has come to use stays.
+cgroup_no_longer_pass_on() {
+  local controller
+  cgroup_v2 || return 0
+  for controller; do
+    echo "-$controller" >"$CGROUP_MOUNT/cgroup.subtree_control" 2>/dev/null || true
+  done
+}
+
 # cgroup_enter PATH: makes the cgroup tessera.PATH and moves this shell into it. A cluster uses two: its own,
 # entered when the cgroup namespace is made, which thereby becomes the root inside, and "parts" below it,
 # because v2 allows no process beside child cgroups.

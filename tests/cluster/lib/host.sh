@@ -68,22 +68,23 @@ with_host_lock() {
   ) 6</run
 }
 
-# host_prepare / host_restore: directories that exist on the machine only to be covered by the nodes' mounts.
-# The last cluster removes those that the first one made. (Nothing else of the machine changes: kubelet's
+# host_prepare / host_restore: directories that exist on the machine only to be covered by the nodes' mounts, and what
+# v2's root cgroup passes on. The last cluster removes what the first one made. (Nothing else of the machine changes: kubelet's
 # sysctls are covered too, see namespace.sh.)
 host_prepare() { with_host_lock make_mount_points; }
 host_restore() { with_host_lock remove_mount_points; }
 
 make_mount_points() {
   local point dir
+  mkdir -p "$HOST_RECORD"
+  # First the note, then the deed: a crash in between must not leave anything nobody remembers.
+  cgroup_not_passed_on >>"$HOST_RECORD/controllers"
   # The cluster's cgroup says "somebody needs these": it must exist before another cluster's `down` looks.
   while read -r _ dir; do
     cgroup_make "$dir/tessera.$CLUSTER"
   done < <(cgroup_hierarchies)
-  mkdir -p "$HOST_RECORD"
   for point in $NODE_MOUNT_POINTS; do
     [[ ! -d $point ]] || continue
-    # First the note, then the deed: a crash in between must not leave a directory nobody remembers.
     echo "$point" >>"$HOST_RECORD/made"
     mkdir "$point"
   done
@@ -91,12 +92,17 @@ make_mount_points() {
 
 remove_mount_points() {
   local point
+  local -a controllers
   # Removing a directory that is a mount point in another namespace would unmount it there.
   [[ -z $(cgroup_clusters) ]] || return 0
   if [[ -e $HOST_RECORD/made ]]; then
     while read -r point; do
       rmdir "$point" 2>/dev/null || true
     done <"$HOST_RECORD/made"
+  fi
+  if [[ -e $HOST_RECORD/controllers ]]; then
+    mapfile -t controllers <"$HOST_RECORD/controllers"
+    cgroup_no_longer_pass_on "${controllers[@]}"
   fi
   rm -rf "$HOST_RECORD"
 }

@@ -35,6 +35,7 @@ snapshot() {
   say "# cgroups"
   find /sys/fs/cgroup -maxdepth 2 -type d -not -path '*/tessera.*' -not -path '*/process_api/*' | sort
   find /sys/fs/cgroup -type d -path "*/tessera.$CLUSTER*"
+  other_clusters || cat /sys/fs/cgroup/cgroup.subtree_control 2>/dev/null || true
   say "# directories"
   ls -d /run/containerd /run/netns /run/xtables.lock /run/cdi /var/lib/containerd /etc/cni /etc/cdi /etc/kubernetes \
     /var/run/kubernetes "$TESSERA_STATE" 2>/dev/null || true

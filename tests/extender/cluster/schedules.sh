@@ -61,6 +61,27 @@ wait_for 60 "an important pod gets the GPU of one of them" all_running high 1 ||
 expect "and only one had to go" 7 "$(running low)"
 check_books "the books follow"
 
+# Of pods that are equal otherwise, it spares those that a disruption budget protects. (The one that has none stands first: of
+# equals the last would have to go.)
+spare=$(kubectl get pods -l set=low -o 'jsonpath={.items[0].metadata.name}')
+kubectl label pod "$spare" spare=yes >/dev/null
+kubectl create -f - >/dev/null <<'BUDGET'
+{"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "low"}, "spec": {"minAvailable": 100,
+ "selector": {"matchLabels": {"set": "low"}, "matchExpressions": [{"key": "spare", "operator": "DoesNotExist"}]}}}
+BUDGET
+preempt_body=$(kubectl get pods -o json | jq -c --arg spare "$spare" '
+  (.items[] | select(.metadata.name == $spare)) as $first |
+  [$first] + [.items[] | select(.spec.nodeName == $first.spec.nodeName and .metadata.labels.set == "low" and .metadata.name != $spare)] |
+  {Pod: {metadata: {name: "p", namespace: "default", uid: "u"}, spec: {priority: 1000, containers: [{name: "main",
+     resources: {limits: {"aliyun.com/gpu-mem": "16"}}}]}},
+   NodeNameToMetaVictims: {($first.spec.nodeName): {Pods: [.[] | {UID: .metadata.uid}], NumPDBViolations: 0}}}')
+spare_uid=$(kubectl get pod "$spare" -o 'jsonpath={.metadata.uid}')
+spares_protected() {
+  [[ $(send preempt "$preempt_body" | jq -c '[.NodeNameToMetaVictims[] | [.Pods[].UID], .NumPDBViolations]') == "[[\"$spare_uid\"],0]" ]]
+}
+wait_for 20 "pods that a disruption budget protects are spared" spares_protected || true
+kubectl delete poddisruptionbudget low >/dev/null
+
 # Another policy without a restart: the other end of the order is best now.
 prioritize_body=$(jq -cn '{Pod: {metadata: {name: "p", namespace: "default", uid: "u"}, spec: {containers: [{name: "main",
   resources: {limits: {"aliyun.com/gpu-mem": "2"}}}]}}, Nodes: null, NodeNames: ["gpu-0001", "gpu-0002"]}')

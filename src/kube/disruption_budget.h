@@ -1,0 +1,39 @@
+// kube/disruption_budget.h
+//
+// What a PodDisruptionBudget promises: which pods it covers, and how many of them may be ended at the moment.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "kube/object_sink.h"
+
+namespace tessera::kube {
+
+struct DisruptionBudget {
+  // One of matchExpressions; an entry of matchLabels is kIn with one value.
+  struct Term {
+    enum class Operator : std::uint8_t { kIn, kNotIn, kExists, kDoesNotExist };
+    std::string key{};
+    Operator operation = Operator::kIn;
+    std::vector<std::string> values{};
+  };
+
+  std::vector<Term> selector{};  // all of them must hold
+  bool selects = false;          // a budget without selector covers nobody, one with {} its whole namespace
+  std::int64_t allowed = 0;      // status.disruptionsAllowed
+  // Pods whose end is under way and has been counted.
+  std::vector<std::string> disrupted{};
+
+  // `labels` as decode_pod() writes them. The pod must be of the budget's namespace.
+  [[nodiscard]] bool covers(std::string_view pod, std::string_view labels) const;
+};
+
+// Fills `budget` anew. kInvalid as decode_pod().
+Status decode_disruption_budget(ObjectJson& object, ObjectMeta& meta, DisruptionBudget& budget);
+
+}  // namespace tessera::kube
