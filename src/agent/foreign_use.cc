@@ -55,6 +55,9 @@ ForeignUse find_foreign_use(const Checkpoint& checkpoint, const alloc::Inventory
 
 alloc::Inventory without_foreign(const alloc::Inventory& inventory, const ForeignUse& foreign) {
   alloc::Inventory ours = inventory;
+  ours.also_served_as = foreign.resources;
+  ours.also_served_as.insert(ours.also_served_as.end(), foreign.usurped.begin(), foreign.usurped.end());
+  ours.also_served_as.resize(std::min(ours.also_served_as.size(), alloc::Inventory::kMaxResources));
   for (alloc::Gpu& gpu : ours.gpus) {
     const auto held = foreign.held.find(gpu.uuid);
     if (held != foreign.held.end() && gpu.healthy()) {

@@ -36,7 +36,7 @@ using NameOfHolder = std::function<std::optional<std::string>(const std::string&
 ForeignUse find_foreign_use(const Checkpoint& checkpoint, const alloc::Inventory& inventory,
                             const alloc::ResourceNames& names, const NameOfHolder& name_of_holder);
 
-// The inventory as others should see it: GPUs held elsewhere are not to be used.
+// The inventory as others should see it: GPUs held elsewhere are not to be used, and who else gives them out.
 alloc::Inventory without_foreign(const alloc::Inventory& inventory, const ForeignUse& foreign);
 
 }  // namespace tessera::agent

@@ -41,6 +41,7 @@ struct Gpu {
 
 struct Inventory {
   static constexpr std::size_t kMaxGpus = topology::kMaxGpus;
+  static constexpr std::size_t kMaxResources = 16;       // of other plugins
   static constexpr std::size_t kMaxBytes = 128U << 10U;  // 64 GPUs with all their links
 
   Unit unit;
@@ -49,6 +50,8 @@ struct Inventory {
   bool mps = false;                // compute shares can be kept apart here
   bool subtract_reserved = false;  // shares are made only of what the driver leaves
   bool old_plugin = false;         // no agent here: made up from the node's capacity
+  // Resources under which another device plugin gives out the same GPUs.
+  std::vector<std::string> also_served_as{};
   std::vector<Gpu> gpus;           // by ascending index
   topology::Topology topology;     // between gpus[i] and gpus[j]
 

@@ -109,6 +109,11 @@ Result<Inventory> Inventory::parse(std::string_view text) {
   inventory.machine = TRY(short_text(root, "machine", 128));
   inventory.mps = TRY(root.boolean_or("mps", false));
   inventory.subtract_reserved = TRY(root.boolean_or("subtract_reserved", false));
+  if (root.has("also_served_as")) {
+    for (const JsonReader& resource : TRY(root.array("also_served_as", kMaxResources))) {
+      inventory.also_served_as.push_back(TRY(resource.as_text()));
+    }
+  }
   for (const JsonReader& gpu : TRY(root.array("gpus", kMaxGpus))) {
     inventory.gpus.push_back(TRY(parse_gpu(gpu)));
   }
@@ -155,6 +160,9 @@ std::string Inventory::json() const {
   }
   if (subtract_reserved) {
     all["subtract_reserved"] = true;
+  }
+  if (!also_served_as.empty()) {
+    all["also_served_as"] = boost::json::array(also_served_as.begin(), also_served_as.end());
   }
   all["gpus"] = std::move(list);
   all["topology"] = topology::to_json(topology);

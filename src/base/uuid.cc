@@ -2,47 +2,46 @@
 
 #include <fmt/format.h>
 
-#include <utility>
+#include <array>
 
 namespace tessera {
 namespace {
 
-constexpr std::string_view kForm = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
-
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') {
-    return c - '0';
+// By character; 0xFF for what is no digit.
+constexpr auto kDigits = [] {
+  std::array<std::uint8_t, 256> digits{};
+  digits.fill(0xFF);
+  for (std::uint8_t i = 0; i < 16; ++i) {
+    digits[static_cast<unsigned char>("0123456789abcdef"[i])] = i;
   }
-  return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+  return digits;
+}();
+
+// Puts the digits of text[from, to) behind those of `number`; the high bits of `wrong` say whether all were.
+void read_digits(std::string_view text, std::size_t from, std::size_t to, std::uint64_t& number,
+                 std::uint8_t& wrong) {
+  for (std::size_t i = from; i < to; ++i) {
+    const std::uint8_t digit = kDigits[static_cast<unsigned char>(text[i])];
+    wrong |= digit;
+    number = number << 4U | (digit & 0xFU);
+  }
 }
 
 }  // namespace
 
 std::optional<Uuid> Uuid::parse(std::string_view text) {
-  if (text.size() != kForm.size()) {
+  // xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx
+  if (text.size() != 36 || text[8] != '-' || text[13] != '-' || text[18] != '-' || text[23] != '-') {
     return std::nullopt;
   }
   Uuid uuid;
-  std::size_t digits = 0;
-  std::uint64_t half = 0;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (kForm[i] == '-') {
-      if (text[i] != '-') {
-        return std::nullopt;
-      }
-      continue;
-    }
-    const int digit = hex_digit(text[i]);
-    if (digit < 0) {
-      return std::nullopt;
-    }
-    half = (half << 4U) | static_cast<std::uint64_t>(digit);
-    if (++digits == 16) {
-      uuid.high = std::exchange(half, 0);
-    }
-  }
-  uuid.low = half;
-  return uuid;
+  std::uint8_t wrong = 0;
+  read_digits(text, 0, 8, uuid.high, wrong);
+  read_digits(text, 9, 13, uuid.high, wrong);
+  read_digits(text, 14, 18, uuid.high, wrong);
+  read_digits(text, 19, 23, uuid.low, wrong);
+  read_digits(text, 24, 36, uuid.low, wrong);
+  return wrong > 0xF ? std::nullopt : std::optional(uuid);
 }
 
 std::string Uuid::text() const {

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "alloc/inventory.h"
+#include "base/strings.h"
 #include "cli/check_scheduler.h"
 #include "cli/cluster_books.h"
 #include "cli/json_print.h"
@@ -164,6 +165,12 @@ class Auditor {
           fmt::format("its kubelet also serves {} nvidia.com/gpu: two device plugins give out the "
                       "same GPUs; remove one of them from the node",
                       node.spec.nvidia_gpus));
+    } else if (const auto inventory = alloc::Inventory::parse(node.spec.inventory);
+               inventory && !inventory->also_served_as.empty()) {
+      add_node_finding(node, true, "second_plugin",
+                       fmt::format("another device plugin gives out the same GPUs as {}; remove one of the two "
+                                   "from the node",
+                                   join_words(inventory->also_served_as)));
     }
     check_kubelet(node, *id);
     check_health(node, *id, holdings);

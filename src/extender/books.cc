@@ -87,6 +87,32 @@ std::int64_t Books::priority(std::string_view uid) const {
 }
 
 void Books::keep_node(const alloc::NodeSpec& node) {
+  if (!node.inventory.empty() || node.gpu_count == 0) {
+    old_nodes_.erase(node.name);
+    put_node(node);
+    return;
+  }
+  alloc::NodeSpec& old = old_nodes_.insert_or_assign(node.name, node).first->second;
+  if (const auto ill = unhealthy_.find(node.name); ill != unhealthy_.end()) {
+    old.unhealthy_gpus = ill->second;
+  }
+  put_node(old);
+}
+
+void Books::keep_unhealthy(const std::string& node, std::string gpus) {
+  const auto old = old_nodes_.find(node);
+  if (old != old_nodes_.end() && old->second.unhealthy_gpus != gpus) {
+    old->second.unhealthy_gpus = gpus;
+    put_node(old->second);
+  }
+  if (gpus.empty()) {
+    unhealthy_.erase(node);
+  } else {
+    unhealthy_.insert_or_assign(node, std::move(gpus));
+  }
+}
+
+void Books::put_node(const alloc::NodeSpec& node) {
   ledger_.upsert_node(node);
   const alloc::NodeId id = *ledger_.find_node(node.name);
   index_.put(node.name, id);
@@ -138,6 +164,9 @@ void Books::forget_node(std::string_view name) {
   }
   if (const auto found = drift_.find(name); found != drift_.end()) {
     drift_.erase(found);
+  }
+  if (const auto found = old_nodes_.find(name); found != old_nodes_.end()) {
+    old_nodes_.erase(found);
   }
 }
 

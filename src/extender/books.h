@@ -54,6 +54,8 @@ class Books {
   void forget_pod(std::string_view uid);
   void keep_node(const alloc::NodeSpec& node);
   void forget_node(std::string_view name);
+  // What ConfigMap unhealthy-gpu-NODE lists; empty for nothing. Counts only on nodes without an agent.
+  void keep_unhealthy(const std::string& node, std::string gpus);
 
   // What a pod asks for, whoever tells it.
   [[nodiscard]] WaitingPod waiting_pod(const alloc::PodSpec& pod) const;
@@ -68,6 +70,8 @@ class Books {
   [[nodiscard]] std::vector<std::string> drift() const;
   [[nodiscard]] std::size_t drifting_nodes() const { return drift_.size(); }
   [[nodiscard]] std::size_t foreign_nodes() const { return foreign_.size(); }
+  // Nodes whose GPUs the plugin before us gives out.
+  [[nodiscard]] std::size_t old_nodes() const { return old_nodes_.size(); }
   [[nodiscard]] std::size_t waiting_pods() const { return waiting_.size(); }
 
   // What the ledger has found wrong since the last call; cheap when that is nothing. At most 100 of a kind
@@ -106,6 +110,7 @@ class Books {
   template <class Value>
   using ByText = std::unordered_map<std::string, Value, TextHash, std::equal_to<>>;
 
+  void put_node(const alloc::NodeSpec& node);
   void check_capacity(const alloc::NodeSpec& node);
 
   alloc::Ledger ledger_;
@@ -116,6 +121,8 @@ class Books {
   ByText<std::int64_t> priorities_;  // by UID, of bound GPU pods, where not 0
   ByText<std::int64_t> foreign_;     // by node name: how many GPUs
   ByText<std::string> drift_;        // by node name
+  ByText<alloc::NodeSpec> old_nodes_;  // by name: have to be put again when what is ill there changes
+  ByText<std::string> unhealthy_;      // by node name
   Budgets budgets_;
   std::uint64_t policy_changes_ = 0;
   alloc::RequestHistogram recent_;

@@ -36,6 +36,8 @@ constexpr std::uint64_t kOtherBodies = 32U << 20U;
 constexpr std::uint64_t kHealthBody = 64U << 10U;
 // A watch that has failed for so long makes the books too old to answer from.
 constexpr std::chrono::minutes kDeaf{5};
+// Where the original looks for ConfigMaps unhealthy-gpu-NODE.
+constexpr std::string_view kUnhealthyNamespace = "kube-system";
 // Rounds after which the leader's label is written again, in case somebody took it off: every minute.
 constexpr unsigned kLabelRounds = 12;
 
@@ -100,9 +102,11 @@ struct Extender::Parts {
         pod_sink(books, [this] { told_synced(); }),
         node_sink(books, [this] { told_synced(); }),
         budget_sink(books, [this] { books.budgets().set_known(); }),
+        unhealthy_sink(books, [this] { told_synced(); }),
         nodes(client, {.path = kube::node_path("")}, node_sink),
         pods(client, {.path = kube::pod_path("", "")}, pod_sink),
         budgets(client, {.path = kube::disruption_budgets_path()}, budget_sink),
+        unhealthy(client, {.path = kube::config_map_path(kUnhealthyNamespace, "")}, unhealthy_sink),
         freshness(loop, client.clock(), pods),
         label(client, own_pod.namespace_name, own_pod.name),
         recorder(client, recorder_options(own_pod)),
@@ -130,6 +134,7 @@ struct Extender::Parts {
   void add_book_readings(std::vector<Reading>& all) const;
   void tell(const kube::EventNote& note);
   void told_synced();
+  void look_for_old_nodes();
   void look_around();
 
   http::EventLoop& loop;
@@ -141,9 +146,12 @@ struct Extender::Parts {
   PodSink pod_sink;
   NodeSink node_sink;
   BudgetSink budget_sink;
+  UnhealthySink unhealthy_sink;
   kube::Reflector nodes;
   kube::Reflector pods;
-  kube::Reflector budgets;  // without them all works; preempt is then as careful as it can be
+  kube::Reflector budgets;    // without them all works; preempt is then as careful as it can be
+  kube::Reflector unhealthy;  // only where some node has the plugin before us
+  bool watches_unhealthy = false;
   Freshness freshness;
   LeaderLabel label;
   kube::EventRecorder recorder;
@@ -249,7 +257,9 @@ std::string Extender::Parts::not_ready() const {
                            watch->problem()->text());
       }
     }
-    return "";
+    // Who may not read them does without.
+    const bool lists_unhealthy = watches_unhealthy && !unhealthy.synced() && !unhealthy.problem();
+    return lists_unhealthy ? "lists of unhealthy GPUs are still being read" : "";
   }
   std::string missing = !nodes.synced() && !pods.synced() ? "nodes and pods are"
                         : !nodes.synced()                 ? "nodes are"
@@ -263,7 +273,15 @@ std::string Extender::Parts::not_ready() const {
   return missing;
 }
 
+// The original's lists of ill GPUs are read where its device plugin still is.
+void Extender::Parts::look_for_old_nodes() {
+  if (books.old_nodes() > 0 && !std::exchange(watches_unhealthy, true)) {
+    unhealthy.start();
+  }
+}
+
 void Extender::Parts::told_synced() {
+  look_for_old_nodes();
   if (!said_ready && not_ready().empty()) {
     said_ready = true;
     log::info(
@@ -282,6 +300,7 @@ void Extender::Parts::tell(const kube::EventNote& note) {
 void Extender::Parts::look_around() {
   books.learn_typical_pods();
   binder.look_after_unseen();
+  look_for_old_nodes();
   if (elector != nullptr && elector->leading() && ++rounds % kLabelRounds == 0) {
     label.show(true);
   }

@@ -4,9 +4,16 @@
 
 #include "base/log.h"
 #include "kube/node_decoder.h"
+#include "kube/object_json.h"
 #include "kube/pod_decoder.h"
 
 namespace tessera::extender {
+
+namespace {
+
+constexpr std::string_view kUnhealthyPrefix = "unhealthy-gpu-";
+
+}  // namespace
 
 BooksSink::BooksSink(Books& books, std::function<void()> on_synced)
     : books_(books), on_synced_(std::move(on_synced)) {}
@@ -39,6 +46,32 @@ void BudgetSink::keep(const kube::ObjectMeta& meta) {
 
 void BudgetSink::forget(const kube::ObjectMeta& meta) {
   books_.budgets().forget(meta.namespace_name, meta.name);
+}
+
+Status UnhealthySink::decode(kube::ObjectJson& object, kube::ObjectMeta& meta) {
+  gpus_.clear();
+  return object.judge(kube::each_field(object.object(), [&](kube::JsonKey key, kube::JsonValue value) {
+    if (kube::is(key, "metadata")) {
+      return kube::read_meta(value, meta);
+    }
+    if (kube::is(key, "data")) {
+      return kube::each_field(value, [&](kube::JsonKey field, kube::JsonValue inner) {
+        return kube::is(field, "gpus") ? kube::read_text(inner, gpus_) : simdjson::SUCCESS;
+      });
+    }
+    return simdjson::SUCCESS;
+  }));
+}
+
+void UnhealthySink::keep(const kube::ObjectMeta& meta) {
+  if (meta.name.starts_with(kUnhealthyPrefix)) {
+    books_.keep_unhealthy(meta.name.substr(kUnhealthyPrefix.size()), gpus_);
+  }
+}
+
+void UnhealthySink::forget(const kube::ObjectMeta& meta) {
+  gpus_.clear();
+  keep(meta);
 }
 
 Status NodeSink::decode(kube::ObjectJson& object, kube::ObjectMeta& meta) {

@@ -55,6 +55,19 @@ class BudgetSink final : public BooksSink {
   kube::DisruptionBudget budget_;
 };
 
+// ConfigMaps unhealthy-gpu-NODE, in which the original keeps GPUs that must not be used.
+class UnhealthySink final : public BooksSink {
+ public:
+  using BooksSink::BooksSink;
+
+  Status decode(kube::ObjectJson& object, kube::ObjectMeta& meta) override;
+  void keep(const kube::ObjectMeta& meta) override;
+  void forget(const kube::ObjectMeta& meta) override;
+
+ private:
+  std::string gpus_;
+};
+
 class NodeSink final : public BooksSink {
  public:
   using BooksSink::BooksSink;

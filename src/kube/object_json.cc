@@ -6,7 +6,7 @@ namespace tessera::kube {
 
 JsonError read_text(JsonValue value, std::string& into) {
   std::string_view text;
-  const JsonError error = value.get_string().get(text);
+  const JsonError error = read_view(value, text);
   if (error == simdjson::SUCCESS) {
     into.assign(text);
     return error;

@@ -14,10 +14,16 @@
 
 #include <simdjson.h>
 
+#include <bit>
+#include <cstdint>
 #include <cstring>
 #include <string>
 #include <string_view>
 #include <utility>
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 #include "base/result.h"
 #include "kube/object_meta.h"
@@ -73,6 +79,51 @@ inline bool is_null(JsonValue& value) {
   return value.is_null().get(null) == simdjson::SUCCESS && null;
 }
 
+// The first quote or backslash from `at` on. simdjson has seen the quote that ends each string, and behind the
+// document there is its padding.
+inline const char* end_of_plain(const char* at) {
+#if defined(__SSE2__)
+  for (;; at += sizeof(__m128i)) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
+    const __m128i ends =
+        _mm_or_si128(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('"')), _mm_cmpeq_epi8(bytes, _mm_set1_epi8('\\')));
+    if (const auto found = static_cast<std::uint32_t>(_mm_movemask_epi8(ends)); found != 0) {
+      return at + std::countr_zero(found);
+    }
+  }
+#else
+  while (*at != '"' && *at != '\\') {
+    ++at;
+  }
+  return at;
+#endif
+}
+
+// The text of a string. Hardly any has escapes, and one that has none is taken as it stands in the document.
+// (simdjson would copy it, byte by byte where it may not count on a newer processor.) Valid for as long as
+// the document is.
+inline JsonError read_view(JsonValue& value, std::string_view& text) {
+  const char* const token = value.raw_json_token().data();
+  if (*token == '"') {
+    if (const char* const end = end_of_plain(token + 1); *end == '"') {
+      text = {token + 1, static_cast<std::size_t>(end - token - 1)};
+      JsonKey passed;  // the cursor goes on
+      return value.get_raw_json_string().get(passed);
+    }
+  }
+  return value.get_string().get(text);
+}
+
+// The same for the key of a field.
+inline JsonError read_key(simdjson::ondemand::field& field, std::string_view& text) {
+  const char* const begin = field.key().raw();
+  if (const char* const end = end_of_plain(begin); *end == '"') {
+    text = {begin, static_cast<std::size_t>(end - begin)};
+    return simdjson::SUCCESS;
+  }
+  return field.unescaped_key().get(text);
+}
+
 // Calls `visit(key, value)` for each field until it fails. null in place of the object is an object without
 // fields.
 template <class Visit>
@@ -114,7 +165,7 @@ JsonError each_entry(JsonValue value, Visit visit) {
       return bad;
     }
     std::string_view key;
-    if (const JsonError bad = field.unescaped_key().get(key); bad != simdjson::SUCCESS) {
+    if (const JsonError bad = read_key(field, key); bad != simdjson::SUCCESS) {
       return bad;
     }
     if (const JsonError bad = visit(key, field.value()); bad != simdjson::SUCCESS) {

@@ -170,7 +170,7 @@ class PodReader {
       }
       if (is(key, "restartPolicy") && kind == ContainerKind::kInit) {
         std::string_view policy;
-        const JsonError error = value.get_string().get(policy);
+        const JsonError error = read_view(value, policy);
         if (policy == "Always") {
           container.kind = ContainerKind::kSidecar;
         }
@@ -215,7 +215,7 @@ class PodReader {
     return each_field(status, [&](JsonKey key, JsonValue value) -> JsonError {
       if (is(key, "phase")) {
         std::string_view phase;
-        const JsonError error = value.get_string().get(phase);
+        const JsonError error = read_view(value, phase);
         pod_.phase = phase_of(phase);
         return error;
       }
@@ -246,7 +246,7 @@ class PodReader {
       std::string message;
       const JsonError error = each_field(element, [&](JsonKey key, JsonValue value) -> JsonError {
         if (is(key, "name")) {
-          return value.get_string().get(name);
+          return read_view(value, name);
         }
         if (container_ids_ && is(key, "containerID")) {
           return read_id(value, status.id);

@@ -14,7 +14,7 @@ void QuantityFields::note(Error error) {
 
 JsonError QuantityFields::read(std::string_view name, JsonValue value, Quantity& into) {
   std::string_view text;
-  JsonError error = value.get_string().get(text);
+  JsonError error = read_view(value, text);
   if (error == simdjson::INCORRECT_TYPE) {
     // Any number is given as it is written.
     text = trim(value.raw_json_token());

@@ -84,7 +84,7 @@ Result<const WatchLine*> WatchDecoder::decode(json::PaddedView text, ObjectSink&
   const JsonError error = each_field(root, [&](JsonKey key, JsonValue value) -> JsonError {
     if (is(key, "type")) {
       std::string_view name;
-      const JsonError bad = value.get_string().get(name);
+      const JsonError bad = read_view(value, name);
       type = type_of(name);
       return bad;
     }

@@ -65,6 +65,7 @@ TEST(ForeignUse, SeesAnotherPluginAndTheGpusItGaveOut) {
   const alloc::Inventory seen = without_foreign(two_gpus(), use);
   EXPECT_TRUE(seen.gpus[0].healthy());
   EXPECT_FALSE(seen.gpus[1].healthy());
+  EXPECT_THAT(seen.also_served_as, ElementsAre("nvidia.com/gpu"));
 }
 
 TEST(ForeignUse, DoesNotMindPodsThatHaveEnded) {
@@ -72,6 +73,8 @@ TEST(ForeignUse, DoesNotMindPodsThatHaveEnded) {
   const ForeignUse use =
       find_foreign_use(checkpoint, two_gpus(), {}, [](const std::string&) { return std::string(); });
   EXPECT_TRUE(use.held.empty());
+  EXPECT_THAT(without_foreign(two_gpus(), use).also_served_as, ElementsAre("nvidia.com/gpu"))
+      << "it holds nothing, but may at any time";
 }
 
 TEST(ForeignUse, SeesWhatAnotherPluginGaveOutUnderTheNameThatIsNowOurs) {

@@ -44,6 +44,7 @@ TEST(Inventory, ReadsBackWhatItPrints) {
   inventory.gpus[3].unhealthy = "XID 79";
   inventory.subtract_reserved = true;
   inventory.mps = true;
+  inventory.also_served_as = {"nvidia.com/gpu"};
   const auto again = Inventory::parse(inventory.json());
   ASSERT_TRUE(again) << again.error().text();
   EXPECT_EQ(*again, inventory);

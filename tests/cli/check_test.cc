@@ -82,6 +82,17 @@ TEST(Check, HoldsKubeletsNumbersAgainstTheInventory) {
               HasSubstr("node gpu-a: aliyun.com/gpu-mem is 31 but its inventory says 32 on 2 GPUs"));
 }
 
+TEST(Check, FindsAnotherPluginThatGivesOutTheSameGpus) {
+  SavedCluster cluster;
+  cluster.placer("tessera-scheduler-0");
+  alloc::Inventory inventory = inventory_of("a", 2, 16384);
+  inventory.also_served_as = {"example.com/gpu"};
+  cluster.node("gpu-a", inventory);
+  EXPECT_THAT(kinds(cluster), ElementsAre("second_plugin"));
+  EXPECT_THAT(check({}, cluster).out,
+              HasSubstr("another device plugin gives out the same GPUs as example.com/gpu"));
+}
+
 TEST(Check, FindsNodesThatCountInAnotherUnit) {
   SavedCluster cluster;
   cluster.placer("tessera-scheduler-0");

@@ -487,6 +487,32 @@ TEST_F(DecisionsTest, AnIllGpuThatIsFreeDoesNotRuleOutPreemptionOnTheOthers) {
   EXPECT_TRUE(reply.at("FailedAndUnresolvableNodes").as_object().contains("mixed"));
 }
 
+TEST_F(DecisionsTest, GpusOnTheOriginalsListAreNotUsedOnNodesOfItsPlugin) {
+  alloc::NodeSpec old;
+  old.name = "old";
+  old.gpu_memory_units = 32;
+  old.gpu_count = 2;
+  const auto fits = [&] {
+    return !filter(pod_of("p", {container("main", 16)}), {"old"}).at("NodeNames").as_array().empty();
+  };
+  books_.keep_unhealthy("old", "0,1");  // told before the node is
+  books_.keep_node(old);
+  EXPECT_FALSE(fits());
+  books_.keep_node(old);  // as the watch brings it again and again
+  EXPECT_FALSE(fits());
+  books_.keep_unhealthy("old", "1");
+  EXPECT_TRUE(fits());
+  books_.keep_unhealthy("old", "0,1");
+  EXPECT_FALSE(fits());
+  books_.keep_unhealthy("old", "");
+  EXPECT_TRUE(fits());
+  books_.keep_unhealthy("old", "0,1");
+  books_.forget_node("old");
+  books_.keep_unhealthy("big", "0,1");
+  EXPECT_FALSE(filter(pod_of("p", {container("main", 16)}), {"big"}).at("NodeNames").as_array().empty())
+      << "an inventory knows better";
+}
+
 TEST_F(DecisionsTest, PreemptLeavesTheBooksAsTheyWere) {
   bound("a", "small", 0, 8);
   preempt(pod_of("p", {container("main", 8)}), {victims("small", {"a"})});

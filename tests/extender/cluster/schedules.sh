@@ -52,6 +52,26 @@ kubectl delete pods --all --wait=false >/dev/null
 wait_for 30 "all are gone" no_pods || true
 check_books "and hold nothing any more"
 
+# On a node that has the original's device plugin, GPUs on the original's list of ill ones are not used.
+jq -c '.items[0] | .metadata.name = "old-0001" | del(.metadata.annotations["tessera.io/inventory"]) | .metadata.labels["kubernetes.io/hostname"] = "old-0001" |
+  {apiVersion: "v1", kind: "List", items: [.]}' "$S/tmp/gpu-nodes.json" >"$S/tmp/old-node.json"
+create_nodes "$S/tmp/old-node.json"
+kubectl -n kube-system create configmap unhealthy-gpu-old-0001 --from-literal=gpus=0,1,3 >/dev/null
+old_body=$(jq -cn '{Pod: {metadata: {name: "p", namespace: "default", uid: "u"}, spec: {containers: [{name: "main",
+  resources: {limits: {"aliyun.com/gpu-mem": "16"}}}]}}, Nodes: null, NodeNames: ["old-0001"]}')
+fits_old() { [[ $(send filter "$old_body" | jq -c .NodeNames) == '["old-0001"]' ]]; }
+wait_for 20 "a node with the old plugin takes shares" fits_old || true
+pods_json old 1 '{"aliyun.com/gpu-mem": "16"}' | jq -c '.items[].spec.nodeSelector = {"kubernetes.io/hostname": "old-0001"}' | kubectl create -f - >/dev/null
+wait_for 30 "a pod runs there" all_running old 1 || true
+expect "on the only GPU that is well" 2 "$(kubectl get pod old-0001 -o 'jsonpath={.metadata.annotations.ALIYUN_COM_GPU_MEM_IDX}')"
+full_old() { ! fits_old; }
+wait_for 20 "and then nothing is left" full_old || true
+kubectl -n kube-system delete configmap unhealthy-gpu-old-0001 >/dev/null
+wait_for 20 "until the list is gone" fits_old || true
+kubectl delete pods --all --wait=false >/dev/null
+kubectl delete node old-0001 >/dev/null
+wait_for 30 "all are gone there, too" no_pods || true
+
 # An important pod takes the place of another one where that really frees its GPU.
 kubectl create priorityclass important --value=1000 >/dev/null
 pods_json low 8 '{"aliyun.com/gpu-mem": "16"}' | kubectl create -f - >/dev/null
