@@ -1,38 +1,60 @@
 // tests/fuzz/kube_objects.h
 //
-// A sink that reads objects as pods or as nodes and checks that what it is handed makes sense.
+// A sink that reads objects as one of the kinds and checks that what it is handed makes sense.
 #pragma once
 
+#include <array>
 #include <cstdlib>
+#include <string>
 
+#include "kube/disruption_budget.h"
 #include "kube/node_decoder.h"
 #include "kube/pod_decoder.h"
 
 namespace tessera::kube {
 
+enum class FuzzKind { kPod, kNode, kBudget };
+inline constexpr std::array kFuzzKinds = {FuzzKind::kPod, FuzzKind::kNode, FuzzKind::kBudget};
+
 class FuzzSink : public ObjectSink {
  public:
-  explicit FuzzSink(bool pods) : pods_(pods) {}
+  explicit FuzzSink(FuzzKind kind) : kind_(kind) {}
 
   Status decode(ObjectJson& object, ObjectMeta& meta) override {
-    return pods_ ? decode_pod(object, names_, meta, pod_) : decode_node(object, names_, meta, node_);
+    switch (kind_) {
+      case FuzzKind::kPod:
+        return decode_pod(object, names_, meta, pod_, {.container_ids = true, .labels = &labels_});
+      case FuzzKind::kNode:
+        return decode_node(object, names_, meta, node_);
+      case FuzzKind::kBudget:
+        break;
+    }
+    const Status decoded = decode_disruption_budget(object, meta, budget_);
+    if (decoded && budget_.covers("p", "app=web\n") && !budget_.selects) {
+      std::abort();
+    }
+    return decoded;
   }
   void keep(const ObjectMeta& /*meta*/) override {}
   void forget(const ObjectMeta& /*meta*/) override {}
   void unreadable(const ObjectMeta& /*meta*/, const Error& /*error*/) override {}
 
   void check(const ObjectMeta& meta) const {
-    if (meta.name.empty() || meta.uid.empty() || meta.version == 0 ||
-        (pods_ ? pod_.name : node_.name) != meta.name) {
+    if (meta.name.empty() || meta.uid.empty() || meta.version == 0) {
+      std::abort();
+    }
+    if (kind_ != FuzzKind::kBudget && (kind_ == FuzzKind::kPod ? pod_.name : node_.name) != meta.name) {
       std::abort();
     }
   }
 
  private:
-  bool pods_;
+  FuzzKind kind_;
   alloc::ResourceNames names_;
   alloc::PodSpec pod_;
+  std::string labels_;
   alloc::NodeSpec node_;
+  DisruptionBudget budget_;
 };
 
 }  // namespace tessera::kube

@@ -10,8 +10,8 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static tessera::kube::ListDecoder decoder;
   tessera::json::PaddedBuffer page(std::string_view(reinterpret_cast<const char*>(data), size));
-  for (const bool pods : {true, false}) {
-    tessera::kube::FuzzSink sink(pods);
+  for (const tessera::kube::FuzzKind kind : tessera::kube::kFuzzKinds) {
+    tessera::kube::FuzzSink sink(kind);
     std::size_t items = 0;
     const auto read =
         decoder.decode(page.view(), sink, [&](const tessera::kube::ObjectMeta& meta, const tessera::Status&) {

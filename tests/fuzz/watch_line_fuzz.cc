@@ -12,8 +12,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   // The same decoder for all inputs, as in a long watch: nothing may be left of the line before.
   static tessera::kube::WatchDecoder decoder;
   tessera::json::PaddedBuffer line(std::string_view(reinterpret_cast<const char*>(data), size));
-  for (const bool pods : {true, false}) {
-    tessera::kube::FuzzSink sink(pods);
+  for (const tessera::kube::FuzzKind kind : tessera::kube::kFuzzKinds) {
+    tessera::kube::FuzzSink sink(kind);
     const auto read = decoder.decode(line.view(), sink);
     if (!read) {
       continue;
