@@ -1,6 +1,6 @@
 #include "control.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
@@ -103,7 +103,7 @@ Result<unsigned> gpu_number(const YAML::Node& node, std::string_view text, unsig
   const auto number = parse_int(text);
   if (!number || *number < 0 || *number >= gpus) {
     return fail(
-        wrong(node, fmt::format("{} is not a GPU of this machine, which has {}", quoted(text), gpus)));
+        wrong(node, fmt::format("{} is not a GPU of this machine, which has {}", in_quotes(text), gpus)));
   }
   return static_cast<unsigned>(*number);
 }
@@ -134,7 +134,7 @@ Result<std::vector<SimProcess>> processes(const YAML::Node& node) {
         process.busy_percent = static_cast<unsigned>(TRY(integer(value, key, 0, 100)));
       } else {
         return fail(wrong(value, fmt::format("a process has no {}; it has pid, memory_mib, mps, busy_percent",
-                                             quoted(key))));
+                                             in_quotes(key))));
       }
     }
     result.push_back(process);
@@ -166,7 +166,7 @@ Result<GpuControl> gpu_control(const YAML::Node& node) {
     } else if (key == "processes") {
       gpu.processes = TRY(processes(value));
     } else {
-      return fail(wrong(value, fmt::format("{} is not something a GPU can have", quoted(key))));
+      return fail(wrong(value, fmt::format("{} is not something a GPU can have", in_quotes(key))));
     }
   }
   return gpu;
@@ -188,7 +188,7 @@ Result<SimEvent> event(const YAML::Node& node, unsigned gpus) {
       result.type = static_cast<std::uint64_t>(TRY(integer(value, key, 1, 0xFFFF)));
     } else {
       return fail(wrong(
-          value, fmt::format("an event has no {}; it has gpu and xid, ecc: double, or type", quoted(key))));
+          value, fmt::format("an event has no {}; it has gpu and xid, ecc: double, or type", in_quotes(key))));
     }
   }
   if (!has_gpu || result.type == 0) {
@@ -238,7 +238,7 @@ Status read_key(const std::string& key, const YAML::Node& value, unsigned gpus, 
   } else {
     return fail(wrong(value, fmt::format("{} is not a key of the control file; it has init, missing, hang, "
                                          "slow, order, removed, gpus and events",
-                                         quoted(key))));
+                                         in_quotes(key))));
   }
   return {};
 }

@@ -1,5 +1,5 @@
 // What one GPU is and does.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "base/strings.h"
 #include "exports.h"

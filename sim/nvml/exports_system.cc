@@ -1,5 +1,5 @@
 // Sessions, versions, and how GPUs are found.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstdlib>
 

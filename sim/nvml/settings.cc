@@ -1,7 +1,7 @@
 #include "settings.h"
 
 #include <dlfcn.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <yaml-cpp/yaml.h>
 
 #include <cstdlib>
@@ -55,7 +55,7 @@ Result<Settings> parse_settings(const std::string& yaml, const std::string& dire
         settings.control = below(directory, value);
       } else {
         return fail(ErrorCode::kInvalid,
-                    fmt::format("has key {}; known are machine, node and control", quoted(key)));
+                    fmt::format("has key {}; known are machine, node and control", in_quotes(key)));
       }
     }
     if (settings.machine.empty()) {

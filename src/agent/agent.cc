@@ -1,6 +1,6 @@
 #include "agent/agent.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <utility>
 

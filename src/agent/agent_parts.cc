@@ -1,7 +1,7 @@
 // How the parts of an agent are put together, and what each asks the others.
 #include "agent/agent_parts.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <map>

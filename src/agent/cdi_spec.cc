@@ -1,6 +1,6 @@
 #include "agent/cdi_spec.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <boost/json.hpp>
@@ -28,7 +28,7 @@ bool is_plain(std::string_view text) {
 Result<std::string> cdi_device_name(const std::string& pod_uid, const std::string& container) {
   if (!is_plain(pod_uid) || !is_plain(container)) {
     return fail(ErrorCode::kInvalid, fmt::format("pod UID {} and container {} do not make a CDI device name",
-                                                 quoted(pod_uid), quoted(container)));
+                                                 in_quotes(pod_uid), in_quotes(container)));
   }
   return pod_uid + "_" + container;
 }

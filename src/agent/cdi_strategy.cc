@@ -1,6 +1,6 @@
 #include "agent/cdi_strategy.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <filesystem>

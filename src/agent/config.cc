@@ -1,6 +1,6 @@
 #include "agent/config.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <array>
@@ -41,7 +41,7 @@ Result<StrategyKind> parse_strategy(std::string_view text) {
   if (text == "cdi") {
     return StrategyKind::kCdi;
   }
-  return fail(ErrorCode::kInvalid, fmt::format("{} is not env, devices or cdi", quoted(text)));
+  return fail(ErrorCode::kInvalid, fmt::format("{} is not env, devices or cdi", in_quotes(text)));
 }
 
 Status read_paths(const Setting& setting, Paths& paths) {
@@ -147,7 +147,7 @@ Status complete(Config& config) {
     without_last_slash(*path);
     if (!path->empty() && path->front() != '/') {
       return fail(ErrorCode::kInvalid,
-                  fmt::format("paths.{}: {} is not an absolute path", name, quoted(*path)));
+                  fmt::format("paths.{}: {} is not an absolute path", name, in_quotes(*path)));
     }
   }
   if (config.resources.prefix.empty()) {

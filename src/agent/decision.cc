@@ -1,6 +1,6 @@
 #include "agent/decision.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <optional>
 
@@ -81,7 +81,7 @@ Decision decide(const alloc::PodSpec& pod, const alloc::Demand& demand, const al
                 .record = *std::move(record),
                 .why = fmt::format("GPU {} was decided for it and is not on this node; delete the pod so "
                                    "that another GPU is chosen",
-                                   quoted(*missing))};
+                                   in_quotes(*missing))};
       }
       return {.verdict = Verdict::kDecided, .record = *std::move(record)};
     }

@@ -1,6 +1,6 @@
 #include "agent/device_plugin.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/stat.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #include "agent/device_strategy.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cctype>

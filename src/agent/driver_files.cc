@@ -1,7 +1,7 @@
 #include "agent/driver_files.h"
 
 #include <elf.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,6 @@
 #include "agent/flags.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
 #include <memory>

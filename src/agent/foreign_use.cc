@@ -1,6 +1,6 @@
 #include "agent/foreign_use.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 #include "agent/foreign_watch.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/stat.h>
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 // is put together again after a restart.
 #include "agent/gpu_allocator.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cctype>

@@ -1,6 +1,6 @@
 #include "agent/gpu_plugins.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 // PreStartContainer: once more, is this container about to see what was decided for it? An error here is
 // soft. kubelet shows it to the user and asks again, after about a second and then every ten.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <optional>

@@ -1,6 +1,6 @@
 #include "agent/health_reporter.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <utility>
 

@@ -1,6 +1,6 @@
 #include "agent/host_root.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <deque>

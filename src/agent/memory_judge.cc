@@ -1,6 +1,6 @@
 #include "agent/memory_judge.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <set>
@@ -20,7 +20,7 @@ Result<MemoryPolicy> parse_memory_policy(std::string_view text) {
     return MemoryPolicy::kEvict;
   }
   return fail(ErrorCode::kInvalid,
-              fmt::format("{} is no memory policy; there are ignore, report and evict", quoted(text)));
+              fmt::format("{} is no memory policy; there are ignore, report and evict", in_quotes(text)));
 }
 
 bool MemoryJudge::exceeds(const MemoryUse& use) const {

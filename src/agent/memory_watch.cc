@@ -1,6 +1,6 @@
 #include "agent/memory_watch.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <utility>
 

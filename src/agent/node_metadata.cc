@@ -1,6 +1,6 @@
 #include "agent/node_metadata.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <boost/json.hpp>
 #include <set>

@@ -1,6 +1,6 @@
 #include "agent/overcommitment.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstdint>
 #include <map>

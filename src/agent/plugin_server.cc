@@ -1,6 +1,6 @@
 #include "agent/plugin_server.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <grpcpp/grpcpp.h>
 #include <unistd.h>
 

@@ -1,6 +1,6 @@
 #include "agent/pod_fetch.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <utility>
 

@@ -1,6 +1,6 @@
 #include "agent/pod_resources.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #include "agent/process_container.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

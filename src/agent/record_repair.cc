@@ -1,6 +1,6 @@
 #include "agent/record_repair.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,6 @@
 #include "agent/record_writer.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <utility>
 

@@ -1,6 +1,6 @@
 #include "agent/registrar.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <grpcpp/grpcpp.h>
 
 #include <future>

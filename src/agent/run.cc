@@ -1,5 +1,5 @@
 // The program around an Agent: command line, signals, threads.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <malloc.h>
 #include <poll.h>
 

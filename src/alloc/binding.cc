@@ -1,5 +1,5 @@
 // What a decision looks like from outside: annotations of the Binding, environment of the containers.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <boost/json.hpp>
@@ -99,7 +99,7 @@ Result<Annotations> binding_annotations(const Demand& demand, const Record& reco
   const std::vector<Claim> claims = TRY(claims_of(demand, record));
   for (const Claim& claim : claims) {
     if (find_gpu(gpus, claim.gpu) == nullptr) {
-      return fail(ErrorCode::kNotFound, fmt::format("the node has no GPU {}", quoted(claim.gpu)));
+      return fail(ErrorCode::kNotFound, fmt::format("the node has no GPU {}", in_quotes(claim.gpu)));
     }
   }
   Annotations annotations;

@@ -1,4 +1,4 @@
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <limits>
@@ -21,7 +21,7 @@ Result<std::uint32_t> limit(const ContainerSpec& container, GpuResource resource
     if (!amount || *amount < 0 || *amount > most) {
       return fail(ErrorCode::kInvalid,
                   fmt::format("container {}: {} is {}, not a whole number from 0 to {}",
-                              quoted(container.name), names.name(resource), quantity.text(), most));
+                              in_quotes(container.name), names.name(resource), quantity.text(), most));
     }
     return static_cast<std::uint32_t>(*amount);
   }
@@ -38,13 +38,13 @@ Result<ContainerRequest> request_of(const ContainerSpec& container, const Resour
   if (request.whole > 0 && counted_gpus > 0) {
     return fail(ErrorCode::kInvalid,
                 fmt::format("container {} asks for both {} and {}, two names of one thing; keep {}",
-                            quoted(container.name), names.whole(), names.count(), names.whole()));
+                            in_quotes(container.name), names.whole(), names.count(), names.whole()));
   }
   request.whole += counted_gpus;
   if (request.core_percent > 0 && request.units == 0) {
     return fail(ErrorCode::kInvalid,
                 fmt::format("container {} asks for {} without {}; a compute share needs memory beside it",
-                            quoted(container.name), names.core_percent(), names.memory()));
+                            in_quotes(container.name), names.core_percent(), names.memory()));
   }
   return request;
 }

@@ -1,6 +1,6 @@
 #include "alloc/explain.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <iterator>

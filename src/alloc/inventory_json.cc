@@ -1,4 +1,4 @@
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <boost/json.hpp>
@@ -31,7 +31,7 @@ Result<Gpu> parse_gpu(const JsonReader& json) {
   gpu.uuid = TRY(json.text("uuid"));
   if (gpu.uuid.empty() || gpu.uuid.size() > 128 || index_of_name(gpu.uuid) ||
       gpu.uuid.find(',') != std::string::npos) {
-    return fail(json.wrong(fmt::format("has uuid {}, which is no UUID", quoted(gpu.uuid))));
+    return fail(json.wrong(fmt::format("has uuid {}, which is no UUID", in_quotes(gpu.uuid))));
   }
   gpu.index = static_cast<std::uint32_t>(TRY(json.integer("index", 0, kLargestIndex)));
   gpu.minor = static_cast<std::int32_t>(TRY(json.integer_or("minor", 0, kLargestIndex, -1)));
@@ -85,7 +85,7 @@ Status sort_by_index(Inventory& inventory, const JsonReader& root) {
     const Gpu& gpu = sorted.back();
     for (std::size_t before = 0; before + 1 < sorted.size(); ++before) {
       if (sorted[before].index == gpu.index || sorted[before].uuid == gpu.uuid) {
-        return fail(root.wrong(fmt::format("has GPU {} (index {}) twice", quoted(gpu.uuid), gpu.index)));
+        return fail(root.wrong(fmt::format("has GPU {} (index {}) twice", in_quotes(gpu.uuid), gpu.index)));
       }
     }
   }

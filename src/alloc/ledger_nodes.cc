@@ -1,5 +1,5 @@
 // Nodes of the ledger: their GPUs, and what becomes of the pods when those change.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <functional>

@@ -1,5 +1,5 @@
 // Pods of the ledger: what their records are worth, and where their load stands.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <limits>

@@ -1,5 +1,5 @@
 // The books as people read them.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <tuple>
@@ -113,7 +113,7 @@ std::string Ledger::problem_text(PodId id) const {
   std::vector<std::string> lost;
   for (const HeldClaim& held : pod.claims) {
     if (held.slot == kNowhere) {
-      lost.push_back(quoted(held.claim.gpu));
+      lost.push_back(in_quotes(held.claim.gpu));
     }
   }
   return fmt::format("pod {} has {}, which node {} does not have; delete the pod so that it is placed again",

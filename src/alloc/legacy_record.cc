@@ -1,6 +1,6 @@
 #include "alloc/legacy_record.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <map>
@@ -16,7 +16,7 @@ namespace {
 constexpr std::int64_t kMostIndex = 4095;
 
 Error wrong(std::string_view name, std::string_view text, std::string_view why) {
-  return {ErrorCode::kInvalid, fmt::format("annotation {} is {}, {}", name, quoted(text), why)};
+  return {ErrorCode::kInvalid, fmt::format("annotation {} is {}, {}", name, in_quotes(text), why)};
 }
 
 ContainerGrants& grants_for(Record& record, const std::string& container) {
@@ -67,7 +67,7 @@ Result<UnitsByIndex> read_v2_container(const JsonReader& json) {
   for (const auto& [name, units] : TRY(json.as_object(64))) {
     const auto index = parse_int(name);
     if (!index || *index < 0 || *index > kMostIndex) {
-      return fail(json.wrong(fmt::format("has {} where a GPU index should be", quoted(name))));
+      return fail(json.wrong(fmt::format("has {} where a GPU index should be", in_quotes(name))));
     }
     by_index[static_cast<std::uint32_t>(*index)] =
         static_cast<std::uint32_t>(TRY(units.as_integer(1, Demand::kMostUnits)));
@@ -103,7 +103,7 @@ Status read_v2(const Annotations& annotations, const Demand& demand, Record& rec
     const auto mine = given.find(std::to_string(position));
     const bool told = position >= 0 && mine != given.end();
     if ((!told && position >= 0) || (all.size() > 1 && (position < 0 || container.core_percent > 0))) {
-      return fail(root.wrong(fmt::format("does not say where container {} is", quoted(container.name))));
+      return fail(root.wrong(fmt::format("does not say where container {} is", in_quotes(container.name))));
     }
     const UnitsByIndex only{{all.begin()->first, container.units}};
     for (const auto& [index, units] : told ? mine->second : only) {
@@ -117,7 +117,7 @@ Status read_v2(const Annotations& annotations, const Demand& demand, Record& rec
   }
   if (!given.empty()) {
     return fail(
-        root.wrong(fmt::format("names container {}, which shares no GPU", quoted(given.begin()->first))));
+        root.wrong(fmt::format("names container {}, which shares no GPU", in_quotes(given.begin()->first))));
   }
   return {};
 }

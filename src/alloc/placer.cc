@@ -1,6 +1,6 @@
 #include "alloc/placer.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <functional>

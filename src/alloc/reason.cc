@@ -1,6 +1,6 @@
 #include "alloc/reason.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace tessera::alloc {
 

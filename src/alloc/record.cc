@@ -1,6 +1,6 @@
 #include "alloc/record.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <boost/json.hpp>
@@ -41,7 +41,7 @@ Error disagrees(std::string what) {
 // That the record gives this container what it asked for, no GPU twice.
 Status check_container(const ContainerRequest& asked, const ContainerGrants* given) {
   if (given == nullptr) {
-    return fail(disagrees(fmt::format("container {} is missing", quoted(asked.name))));
+    return fail(disagrees(fmt::format("container {} is missing", in_quotes(asked.name))));
   }
   std::uint64_t units = 0;
   std::uint64_t core = 0;
@@ -52,13 +52,13 @@ Status check_container(const ContainerRequest& asked, const ContainerGrants* giv
     whole += grant->whole ? 1 : 0;
     if (std::any_of(given->grants.begin(), grant, [&](const Grant& g) { return g.gpu == grant->gpu; })) {
       return fail(
-          disagrees(fmt::format("container {} has GPU {} twice", quoted(asked.name), quoted(grant->gpu))));
+          disagrees(fmt::format("container {} has GPU {} twice", in_quotes(asked.name), in_quotes(grant->gpu))));
     }
   }
   if (units != asked.units || core != asked.core_percent || whole != asked.whole) {
     return fail(disagrees(
         fmt::format("container {} has {} units, {}% compute and {} whole GPUs but asked for {}, {}% and {}",
-                    quoted(asked.name), units, core, whole, asked.units, asked.core_percent, asked.whole)));
+                    in_quotes(asked.name), units, core, whole, asked.units, asked.core_percent, asked.whole)));
   }
   return {};
 }
@@ -70,7 +70,7 @@ Status check(const Demand& demand, const Record& record) {
   for (const ContainerGrants& given : record.containers) {
     if (std::ranges::find(demand.containers, given.container, &ContainerRequest::name) ==
         demand.containers.end()) {
-      return fail(disagrees(fmt::format("container {} did not ask for GPUs", quoted(given.container))));
+      return fail(disagrees(fmt::format("container {} did not ask for GPUs", in_quotes(given.container))));
     }
   }
   if (record.containers.size() != demand.containers.size()) {
@@ -100,10 +100,10 @@ Result<Claim> claim_on(const Demand& demand, const Record& record, const std::st
   const std::int64_t whole = most([](const Grant& grant) { return grant.whole ? 1 : 0; });
   claim.whole = whole > 0;
   if (whole > 1) {
-    return fail(disagrees(fmt::format("GPU {} is given whole to two containers", quoted(gpu))));
+    return fail(disagrees(fmt::format("GPU {} is given whole to two containers", in_quotes(gpu))));
   }
   if (claim.whole && claim.units > 0) {
-    return fail(disagrees(fmt::format("GPU {} is given both whole and in shares", quoted(gpu))));
+    return fail(disagrees(fmt::format("GPU {} is given both whole and in shares", in_quotes(gpu))));
   }
   return claim;
 }

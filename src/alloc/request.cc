@@ -1,6 +1,6 @@
 #include "alloc/request.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
@@ -52,7 +52,7 @@ Result<std::vector<std::string>> name_list(const PodSpec& pod, std::string_view 
     const std::string_view entry = trim(part);
     if (entry.empty()) {
       return fail(ErrorCode::kInvalid,
-                  fmt::format("annotation {} is {}: an entry of the list is empty", name, quoted(*text)));
+                  fmt::format("annotation {} is {}: an entry of the list is empty", name, in_quotes(*text)));
     }
     if (seen.insert(entry).second) {
       names.emplace_back(entry);
@@ -73,7 +73,7 @@ Result<std::uint16_t> split_of(const PodSpec& pod, const ResourceNames& names) {
   if (label != nullptr && annotation != nullptr && *label != *annotation) {
     return fail(ErrorCode::kInvalid,
                 fmt::format("label {} is {} but the annotation of that name is {}; keep one", names.count(),
-                            quoted(*label), quoted(*annotation)));
+                            in_quotes(*label), in_quotes(*annotation)));
   }
   const std::string* text = label != nullptr ? label : annotation;
   if (text == nullptr) {
@@ -83,7 +83,7 @@ Result<std::uint16_t> split_of(const PodSpec& pod, const ResourceNames& names) {
   if (!count || *count < 1 || *count > 64) {
     return fail(ErrorCode::kInvalid,
                 fmt::format("{} {} is {}, not a number of GPUs from 1 to 64",
-                            label != nullptr ? "label" : "annotation", names.count(), quoted(*text)));
+                            label != nullptr ? "label" : "annotation", names.count(), in_quotes(*text)));
   }
   return static_cast<std::uint16_t>(*count);
 }
@@ -95,7 +95,7 @@ Status check_split(const Request& request, const ResourceNames& names) {
         return fail(
             ErrorCode::kInvalid,
             fmt::format("container {}: {} is {}, which does not divide evenly over {} GPUs ({} \"{}\")",
-                        quoted(container.name), resource, amount, request.split, names.count(),
+                        in_quotes(container.name), resource, amount, request.split, names.count(),
                         request.split));
       }
       return {};
@@ -104,7 +104,7 @@ Status check_split(const Request& request, const ResourceNames& names) {
     TRY(check(container.core_percent, names.core_percent()));
     if (container.core_percent / request.split > 100) {
       return fail(ErrorCode::kInvalid,
-                  fmt::format("container {}: {} is {}, more than the 100 of a GPU", quoted(container.name),
+                  fmt::format("container {}: {} is {}, more than the 100 of a GPU", in_quotes(container.name),
                               names.core_percent(), container.core_percent));
     }
   }
@@ -137,7 +137,7 @@ Status read_placement(const PodSpec& pod, Request& request) {
   }
   if (*text != "per-container") {
     return fail(ErrorCode::kInvalid, fmt::format("annotation {} is {}, not one-gpu or per-container",
-                                                 key::kPlacement, quoted(*text)));
+                                                 key::kPlacement, in_quotes(*text)));
   }
   request.placement = Placement::kPerContainer;
   return {};
@@ -147,7 +147,7 @@ Status check_uuids(const Request& request) {
   for (const std::string& uuid : request.uuids) {
     if (std::ranges::binary_search(request.uuids_excluded, uuid)) {
       return fail(ErrorCode::kInvalid, fmt::format("GPU {} stands in both {} and {}; remove it from one",
-                                                   quoted(uuid), key::kGpuUuids, key::kGpuUuidsExclude));
+                                                   in_quotes(uuid), key::kGpuUuids, key::kGpuUuidsExclude));
     }
   }
   return {};
@@ -189,7 +189,7 @@ Result<Policy> parse_policy(std::string_view text) {
     return fail(ErrorCode::kInvalid,
                 fmt::format("policy {} is not one of binpack, spread, fgd (shares of GPUs), simple, static, "
                             "best_effort, ring (whole GPUs)",
-                            quoted(text)));
+                            in_quotes(text)));
   }
   return static_cast<Policy>(found - kPolicyNames.begin());
 }

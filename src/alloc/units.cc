@@ -1,6 +1,6 @@
 #include "alloc/units.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <limits>
@@ -13,7 +13,7 @@ Result<Unit> Unit::parse(std::string_view text) {
   const auto wrong = [text] {
     return fail(
         ErrorCode::kInvalid,
-        fmt::format("memory unit {} is not GiB, MiB or a number of either such as 256MiB", quoted(text)));
+        fmt::format("memory unit {} is not GiB, MiB or a number of either such as 256MiB", in_quotes(text)));
   };
   std::int64_t scale = 0;
   if (text.ends_with("GiB")) {

@@ -1,6 +1,6 @@
 #include "base/clock.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace tessera {
 

@@ -77,7 +77,7 @@ std::string text_line(const std::string& time, Level level, std::string_view mes
     line += ' ';
     line += field.key;
     line += '=';
-    line += needs_quotes(field.text) ? quoted(field.text, 4096) : field.text;
+    line += needs_quotes(field.text) ? in_quotes(field.text, 4096) : field.text;
   }
   return line;
 }
@@ -121,7 +121,7 @@ Result<Level> parse_level(std::string_view text) {
     }
   }
   return fail(ErrorCode::kInvalid,
-              "log level " + quoted(text) + " is not one of debug, info, warn, error and off");
+              "log level " + in_quotes(text) + " is not one of debug, info, warn, error and off");
 }
 
 Result<Format> parse_format(std::string_view text) {
@@ -132,7 +132,7 @@ Result<Format> parse_format(std::string_view text) {
   if (name == "json") {
     return Format::kJson;
   }
-  return fail(ErrorCode::kInvalid, "log format " + quoted(text) + " is not one of text and json");
+  return fail(ErrorCode::kInvalid, "log format " + in_quotes(text) + " is not one of text and json");
 }
 
 Status configure(const Options& options) {

@@ -39,7 +39,7 @@ constexpr std::array<Suffix, 6> kBinarySuffixes{{{"Ei", (Wide{1} << 60U) * kNano
                                                  {"Ki", (Wide{1} << 10U) * kNanosPerUnit}}};
 
 tl::unexpected<Error> bad(std::string_view text, std::string_view why) {
-  return fail(ErrorCode::kInvalid, "quantity " + quoted(text) + " " + std::string(why));
+  return fail(ErrorCode::kInvalid, "quantity " + in_quotes(text) + " " + std::string(why));
 }
 
 bool is_digit(char c) {
@@ -181,7 +181,7 @@ Result<Quantity> Quantity::parse(std::string_view text) {
     }
     tens += *exponent;
   } else {
-    return bad(text, "ends in " + quoted(rest) +
+    return bad(text, "ends in " + in_quotes(rest) +
                          ", which is no unit; use one of n u m k M G T P E Ki Mi Gi Ti Pi Ei");
   }
   if (number.digits == 0 && !number.too_long) {
@@ -223,7 +223,7 @@ Result<Quantity> Quantity::parse(std::string_view text) {
 
 Result<std::int64_t> Quantity::whole() const {
   if (nanos_ % kNanosPerUnit != 0) {
-    return fail(ErrorCode::kInvalid, "quantity " + quoted(text()) + " is not a whole number");
+    return fail(ErrorCode::kInvalid, "quantity " + in_quotes(text()) + " is not a whole number");
   }
   return static_cast<std::int64_t>(nanos_ / kNanosPerUnit);
 }
@@ -249,7 +249,7 @@ Result<std::int64_t> Quantity::milli() const {
   }
   if (thousandths > std::numeric_limits<std::int64_t>::max() ||
       thousandths < std::numeric_limits<std::int64_t>::min()) {
-    return fail(ErrorCode::kInvalid, "quantity " + quoted(text()) + " in thousandths does not fit 64 bits");
+    return fail(ErrorCode::kInvalid, "quantity " + in_quotes(text()) + " in thousandths does not fit 64 bits");
   }
   return static_cast<std::int64_t>(thousandths);
 }

@@ -1,6 +1,6 @@
 #include "base/strings.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <charconv>
 
@@ -68,7 +68,7 @@ std::string join_words(const std::vector<std::string>& words) {
   return joined;
 }
 
-std::string quoted(std::string_view text, std::size_t max_bytes) {
+std::string in_quotes(std::string_view text, std::size_t max_bytes) {
   std::string result = "\"";
   const bool cut = text.size() > max_bytes;
   if (cut) {

@@ -28,6 +28,6 @@ std::string join_words(const std::vector<std::string>& words);
 
 // The text in double quotes with quotes, backslashes and control characters escaped and cut to `max_bytes`:
 // how foreign text stands in our messages.
-std::string quoted(std::string_view text, std::size_t max_bytes = 80);
+std::string in_quotes(std::string_view text, std::size_t max_bytes = 80);
 
 }  // namespace tessera

@@ -1,6 +1,6 @@
 #include "base/uuid.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <array>
 

@@ -56,7 +56,7 @@ int run(int argc, char** argv) {
   add_why_command(app, action);
 
   if (argc > 1 && argv[1][0] != '-' && !is_command(app, argv[1])) {
-    std::cerr << "tessera: there is no command " << quoted(argv[1]) << "; run \"tessera --help\"\n";
+    std::cerr << "tessera: there is no command " << in_quotes(argv[1]) << "; run \"tessera --help\"\n";
     return 2;
   }
   try {

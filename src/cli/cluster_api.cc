@@ -1,6 +1,6 @@
 #include "cli/cluster_api.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <functional>
 #include <utility>

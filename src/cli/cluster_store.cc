@@ -1,6 +1,6 @@
 #include "cli/cluster_store.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <optional>

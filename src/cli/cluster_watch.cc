@@ -1,6 +1,6 @@
 #include "cli/cluster_watch.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <poll.h>
 #include <sys/stat.h>
 

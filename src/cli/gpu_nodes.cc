@@ -1,6 +1,6 @@
 #include "cli/gpu_nodes.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

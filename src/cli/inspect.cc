@@ -1,6 +1,6 @@
 #include "cli/inspect.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <ostream>

@@ -1,5 +1,5 @@
 // The options of `tessera inspect` and of the kubectl plugins, for CLI11.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>

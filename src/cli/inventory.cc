@@ -1,6 +1,6 @@
 #include "cli/inventory.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <boost/json.hpp>
 #include <ostream>
@@ -99,7 +99,7 @@ Status check_node_name(const std::string& name) {
                             : fail(ErrorCode::kInvalid,
                                    fmt::format("--name: {} cannot be the name of a node; use small letters, "
                                                "digits, - and .",
-                                               quoted(name)));
+                                               in_quotes(name)));
 }
 
 int run_inventory(const InventoryOptions& options, std::ostream& out, std::ostream& err) {

@@ -1,6 +1,6 @@
 #include "cli/label_selector.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 
@@ -49,7 +49,7 @@ Result<LabelSelector::Requirement> LabelSelector::parse_one(std::string_view tex
   const auto wrong = [&](std::string_view why) {
     return Error(ErrorCode::kInvalid,
                  fmt::format("--selector: {} {}; write key=value, key!=value, key in (a,b), key or !key",
-                             quoted(text), why));
+                             in_quotes(text), why));
   };
   Requirement one;
   std::vector<std::string_view> values;

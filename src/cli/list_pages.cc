@@ -1,6 +1,6 @@
 #include "cli/list_pages.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <string>
 #include <string_view>

@@ -1,6 +1,6 @@
 #include "cli/shares.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <limits>
@@ -187,7 +187,7 @@ class NodeBuilder {
         warnings_.push_back(
             fmt::format("pod {}/{} has GPU {}, which node {} does not have; delete the pod so "
                         "that it is placed again",
-                        pod.pod_namespace, pod.name, quoted(claim.gpu), node.name));
+                        pod.pod_namespace, pod.name, in_quotes(claim.gpu), node.name));
       }
       if (claim.whole) {
         share.whole.insert(index);

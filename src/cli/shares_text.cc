@@ -1,6 +1,6 @@
 // The layouts of the kubectl-inspect-gpushare that Tessera replaces, byte for byte; scripts read them. Its
 // lines of dashes are as long as the first node's row, tabs counted as one character.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // `inspect gpushare -o wide`: one line a GPU, with who is on it.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

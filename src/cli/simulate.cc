@@ -1,6 +1,6 @@
 #include "cli/simulate.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <ostream>
@@ -19,7 +19,7 @@ constexpr int kMostLoad = 10'000;
 Result<std::uint64_t> parse_seed(std::string_view text) {
   const auto seed = parse_int(trim(text));
   if (!seed || *seed < 0) {
-    return fail(ErrorCode::kInvalid, fmt::format("--seeds: {} is not a whole number from 0", quoted(text)));
+    return fail(ErrorCode::kInvalid, fmt::format("--seeds: {} is not a whole number from 0", in_quotes(text)));
   }
   return static_cast<std::uint64_t>(*seed);
 }
@@ -104,7 +104,7 @@ Result<std::int64_t> parse_inflate(std::string_view text) {
     return fail(ErrorCode::kInvalid,
                 fmt::format("--inflate: {} is not a number from 0.01 to 100 with at most "
                             "three digits behind the point, like 1.3",
-                            quoted(text)));
+                            in_quotes(text)));
   }
   return *milli;
 }
@@ -116,7 +116,7 @@ Result<std::vector<int>> parse_loads(std::string_view text) {
     if (!load || *load < 0 || *load > kMostLoad) {
       return fail(
           ErrorCode::kInvalid,
-          fmt::format("--at: {} is not a whole percentage from 0 to {}, like 100", quoted(part), kMostLoad));
+          fmt::format("--at: {} is not a whole percentage from 0 to {}, like 100", in_quotes(part), kMostLoad));
     }
     if (std::ranges::find(loads, static_cast<int>(*load)) == loads.end()) {
       loads.push_back(static_cast<int>(*load));

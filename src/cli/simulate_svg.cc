@@ -1,6 +1,6 @@
 // The picture of `tessera simulate -o svg`: allocated and fragmented capacity against the load that arrived,
 // one line for each policy, the mean of its runs. Ours are thick, those of others thin.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

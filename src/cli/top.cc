@@ -1,6 +1,6 @@
 #include "cli/top.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <boost/json.hpp>
@@ -156,7 +156,7 @@ void sort_pods(std::vector<TopPod>& pods, const std::string& by) {
 Status keep_named_nodes(const TopOptions& options, Cluster& cluster) {
   for (const std::string& name : options.names) {
     if (std::ranges::none_of(cluster.nodes, [&](const NodeFacts& node) { return node.spec.name == name; })) {
-      return fail(ErrorCode::kNotFound, fmt::format("there is no node {}", quoted(name)));
+      return fail(ErrorCode::kNotFound, fmt::format("there is no node {}", in_quotes(name)));
     }
   }
   std::erase_if(cluster.nodes, [&](const NodeFacts& node) {
@@ -177,9 +177,9 @@ Result<std::vector<TopPod>> wanted_pods(const TopOptions& options, const std::st
     if (std::ranges::find(pods, name, &TopPod::name) == pods.end()) {
       return fail(ErrorCode::kNotFound,
                   options.cluster.all_namespaces
-                      ? fmt::format("no pod {} asks for GPUs", quoted(name))
+                      ? fmt::format("no pod {} asks for GPUs", in_quotes(name))
                       : fmt::format("no pod {} asks for GPUs in namespace {}; -A looks in all namespaces",
-                                    quoted(name), space));
+                                    in_quotes(name), space));
     }
   }
   std::erase_if(pods, [&](const TopPod& pod) {

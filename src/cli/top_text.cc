@@ -1,5 +1,5 @@
 // The screens of `tessera top`. Column names and closing lines are those that users of `arena top` know.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <fmt/ostream.h>
 
 #include <cmath>

@@ -1,6 +1,6 @@
 #include "cli/topo.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <boost/json.hpp>
 #include <map>

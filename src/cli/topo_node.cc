@@ -49,7 +49,7 @@ Result<TopoView> describe_node(const ClusterOptions& options, const std::string&
   const auto facts =
       std::ranges::find(cluster.nodes, node, [](const NodeFacts& one) { return one.spec.name; });
   if (facts == cluster.nodes.end()) {
-    return fail(ErrorCode::kNotFound, fmt::format("there is no node {}", quoted(node)));
+    return fail(ErrorCode::kNotFound, fmt::format("there is no node {}", in_quotes(node)));
   }
   if (facts->spec.inventory.empty()) {
     return fail(

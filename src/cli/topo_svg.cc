@@ -1,6 +1,6 @@
 // The picture of `tessera topo -o svg`: GPUs on a circle, grouped by NUMA node; links as chords, as wide as
 // they are fast; NVSwitches as a hub. A chosen set and its ring stand out, taken GPUs fade.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <fmt/ostream.h>
 
 #include <algorithm>

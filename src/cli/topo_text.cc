@@ -1,5 +1,5 @@
 // The screen of `tessera topo`.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <fmt/ostream.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #include "extender/args.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstring>

@@ -1,6 +1,6 @@
 #include "extender/config.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 
@@ -53,7 +53,7 @@ Status check(const Config& config) {
   }
   if (!is_domain(config.resources.prefix)) {
     return wrong(
-        fmt::format("resources.prefix: {} is not a domain like aliyun.com", quoted(config.resources.prefix)));
+        fmt::format("resources.prefix: {} is not a domain like aliyun.com", in_quotes(config.resources.prefix)));
   }
   if (!alloc::is_share_policy(config.share_policy)) {
     return wrong(fmt::format("policies.shared: \"{}\" is a policy for whole GPUs; use binpack, spread or fgd",

@@ -1,5 +1,5 @@
 // The YAML file: every key once, every mistake with its line.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
@@ -90,7 +90,7 @@ Status read_scheduler_lease(const Setting& setting, Config& config) {
   const std::size_t slash = value.find('/');
   if (!value.empty() && (slash == 0 || slash == std::string::npos || slash + 1 == value.size() ||
                          value.find('/', slash + 1) != std::string::npos)) {
-    return fail(setting.wrong(fmt::format("is {}, not NAMESPACE/NAME of a Lease", quoted(value))));
+    return fail(setting.wrong(fmt::format("is {}, not NAMESPACE/NAME of a Lease", in_quotes(value))));
   }
   config.scheduler_lease_namespace = value.empty() ? "" : value.substr(0, slash);
   config.scheduler_lease_name = value.empty() ? "" : value.substr(slash + 1);
@@ -114,7 +114,7 @@ Status read_all(const Setting& root, Config& config) {
        [&](const Setting& one) -> Status {
          const std::string value = TRY(one.text());
          if (value != "sidecar" && value != "service") {
-           return fail(one.wrong(fmt::format("is {}, not sidecar or service", quoted(value))));
+           return fail(one.wrong(fmt::format("is {}, not sidecar or service", in_quotes(value))));
          }
          config.attach = value == "sidecar" ? Attach::kSidecar : Attach::kService;
          return {};

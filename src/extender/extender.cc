@@ -1,6 +1,6 @@
 #include "extender/extender.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

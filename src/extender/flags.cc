@@ -1,6 +1,6 @@
 #include "extender/flags.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
 #include <memory>

@@ -1,6 +1,6 @@
 #include "extender/leader_label.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <boost/json.hpp>
 #include <utility>

@@ -1,5 +1,5 @@
 // The program around an Extender: command line, signals, threads.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <poll.h>
 
 #include <cstdio>

@@ -1,6 +1,6 @@
 #include "extender/scheduler_config.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <yaml-cpp/yaml.h>
 
 namespace tessera::extender {

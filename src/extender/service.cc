@@ -1,6 +1,6 @@
 #include "extender/service.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <array>
 #include <memory>

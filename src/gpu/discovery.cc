@@ -1,6 +1,6 @@
 #include "gpu/discovery.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <numeric>
@@ -132,7 +132,7 @@ void drop_doubles(std::vector<Found>& found, std::vector<std::string>& problems)
         std::ranges::any_of(unique, [&](const Found& other) { return other.gpu.uuid == entry.gpu.uuid; });
     if (bad || taken) {
       problems.push_back(fmt::format("GPU {} has UUID {}, which {}; it is not served", entry.gpu.index,
-                                     quoted(entry.gpu.uuid), bad ? "is none" : "another GPU has too"));
+                                     in_quotes(entry.gpu.uuid), bad ? "is none" : "another GPU has too"));
       continue;
     }
     unique.push_back(std::move(entry));

@@ -1,7 +1,7 @@
 #include "gpu/nvml_library.h"
 
 #include <dlfcn.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <initializer_list>
 

@@ -1,6 +1,6 @@
 #include "gpu/session.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 #include "gpu/xid.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
@@ -46,7 +46,7 @@ Status read_list(std::string_view list, std::set<std::uint64_t>& xids) {
   for (const std::string_view part : split(list, ',')) {
     const auto number = parse_int(trim(part));
     if (!number || *number < 1 || *number > kLargestXid) {
-      return fail(ErrorCode::kInvalid, fmt::format("{} is not the number of an XID", quoted(part)));
+      return fail(ErrorCode::kInvalid, fmt::format("{} is not the number of an XID", in_quotes(part)));
     }
     xids.insert(static_cast<std::uint64_t>(*number));
   }
@@ -90,7 +90,7 @@ Result<XidRules> XidRules::parse(std::string_view text) {
     } else {
       return fail(ErrorCode::kInvalid,
                   fmt::format("XID rule {} is not of the form ignored=13,31 or recoverable=... or fatal=...",
-                              quoted(part)));
+                              in_quotes(part)));
     }
   }
   // What the user names in one list leaves the default of the other.

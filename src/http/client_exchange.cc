@@ -180,7 +180,7 @@ class AnswerReader {
           fmt::format("the server answered {} to {} {} with a redirect to {}, which is not followed; use the "
                       "right URL",
                       head.status, call_.request.method, call_.request.target,
-                      quoted(head.headers.find("Location"))));
+                      in_quotes(head.headers.find("Location"))));
     }
     call_.response.status = head.status;
     call_.response.reason = head.reason;
@@ -242,11 +242,11 @@ bool is_token(std::string_view text) {
 
 Result<std::string> request_head(const ClientRequest& request, const ClientOptions& options, const Url& url) {
   if (!is_token(request.method)) {
-    return fail(ErrorCode::kInvalid, "the method " + quoted(request.method) + " is not one");
+    return fail(ErrorCode::kInvalid, "the method " + in_quotes(request.method) + " is not one");
   }
   if (!request.target.starts_with('/') || !is_one_line(request.target) ||
       request.target.find(' ') != std::string::npos) {
-    return fail(ErrorCode::kInvalid, "the target " + quoted(request.target) + " is not a path");
+    return fail(ErrorCode::kInvalid, "the target " + in_quotes(request.target) + " is not a path");
   }
   std::string head;
   head.reserve(kHeadBytes);
@@ -262,7 +262,7 @@ Result<std::string> request_head(const ClientRequest& request, const ClientOptio
   for (const auto& [name, value] : request.headers) {
     if (!is_token(name) || !is_one_line(value)) {
       return fail(ErrorCode::kInvalid,
-                  "the header field " + quoted(name) + " has a line break or is no name");
+                  "the header field " + in_quotes(name) + " has a line break or is no name");
     }
     head.append(name).append(": ").append(value).append("\r\n");
   }

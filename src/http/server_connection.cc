@@ -1,6 +1,6 @@
 // The life of one connection of a Server: read a request, hand it over, write the answer (server_answer.cc),
 // again.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

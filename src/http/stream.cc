@@ -104,7 +104,7 @@ Task<Status> Stream::start_tls(std::shared_ptr<ssl_ctx_st> context, std::string 
     co_return fail(ErrorCode::kInvalid,
                    fmt::format("{} is no name that a certificate can be checked for; set a host "
                                "name or a plain address",
-                               quoted(peer)));
+                               in_quotes(peer)));
   }
   SSL_set_verify(tls_.get(), verify ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, nullptr);
   const error_code error = co_await tls_handshake(SSL_connect);

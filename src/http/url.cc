@@ -136,7 +136,7 @@ Result<Url> parse_url(std::string_view text, bool allow_user) {
   if (view.scheme_id() != boost::urls::scheme::https && view.scheme_id() != boost::urls::scheme::http) {
     return fail(ErrorCode::kUnsupported,
                 fmt::format("the scheme of the URL is {}; only http and https are known",
-                            quoted(std::string_view(view.scheme()))));
+                            in_quotes(std::string_view(view.scheme()))));
   }
   url.tls = view.scheme_id() == boost::urls::scheme::https;
   url.host = view.host_address();

@@ -1,6 +1,6 @@
 #include "kube/api_status.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

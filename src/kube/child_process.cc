@@ -1,7 +1,7 @@
 #include "kube/child_process.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <poll.h>
 #include <spawn.h>
 #include <sys/syscall.h>

@@ -1,6 +1,6 @@
 #include "kube/client.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <future>
 
@@ -16,7 +16,7 @@ namespace {
 
 Result<std::optional<http::Url>> proxy_of(const Cluster& cluster) {
   if (!cluster.proxy_url.empty()) {
-    const std::string where = fmt::format("{}: cluster {}: proxy-url", cluster.file, quoted(cluster.name));
+    const std::string where = fmt::format("{}: cluster {}: proxy-url", cluster.file, in_quotes(cluster.name));
     http::Url proxy = TRY(with_context(http::parse_url(cluster.proxy_url, true), where));
     if (proxy.tls) {
       return fail(ErrorCode::kUnsupported,
@@ -122,7 +122,7 @@ Status Client::Core::connect_with(const Credential& credential) {
   http.max_idle_connections = options.max_connections;
   const std::string where = access.context.empty()
                                 ? fmt::format("API server {}", cluster.server)
-                                : fmt::format("{}: context {}", cluster.file, quoted(access.context));
+                                : fmt::format("{}: context {}", cluster.file, in_quotes(access.context));
   transport = TRY(with_context(http::Client::create(loop, std::move(http)), where));
   certificate_generation = credential.certificate_generation;
   return {};

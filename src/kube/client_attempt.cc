@@ -1,5 +1,5 @@
 // One attempt at a request: credential, transfer, judgement, and the next attempt or the end.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <utility>
@@ -100,7 +100,7 @@ void Client::Core::wait_for_plugin(const StatePtr& state) {
         if (const auto core = weak.lock(); core != nullptr && known != nullptr) {
           core->give_up(known, Error(ErrorCode::kUnavailable,
                                      fmt::format("user {}: the exec plugin has not answered in time",
-                                                 quoted(core->access.user.name))));
+                                                 in_quotes(core->access.user.name))));
         }
       });
   if (waiting.size() > 1) {

@@ -1,6 +1,6 @@
 #include "kube/credentials.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 
@@ -116,13 +116,13 @@ Result<Credentials::Fetched> Credentials::from_exec() const {
         ErrorCode::kDenied,
         fmt::format("user {}: exec plugin {} gave a credential that has already run out; log in again, "
                     "or set this machine's clock right",
-                    quoted(access_.user.name), access_.user.exec->command));
+                    in_quotes(access_.user.name), access_.user.exec->command));
   }
   Credential credential;
   if (!answer.token.empty()) {
     credential.authorization =
         TRY(bearer(answer.token, fmt::format("user {}: the token of exec plugin {}",
-                                             quoted(access_.user.name), access_.user.exec->command)));
+                                             in_quotes(access_.user.name), access_.user.exec->command)));
   }
   credential.client_certificate = std::move(answer.client_certificate);
   credential.client_key = std::move(answer.client_key);
@@ -150,7 +150,7 @@ Result<Credentials::Fetched> Credentials::from_files() const {
   }
   if (!user.token.empty()) {
     credential.authorization =
-        TRY(bearer(user.token, fmt::format("{}: token of user {}", user.file, quoted(user.name))));
+        TRY(bearer(user.token, fmt::format("{}: token of user {}", user.file, in_quotes(user.name))));
   }
   return Fetched{.credential = std::move(credential), .expires = {}};
 }

@@ -1,6 +1,6 @@
 #include "kube/exec_credential.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <boost/json.hpp>
@@ -60,7 +60,7 @@ std::string complaint(const ProgramOutput& output, const ExecPlugin& plugin) {
 }
 
 std::string hint(const ExecPlugin& plugin) {
-  return plugin.install_hint.empty() ? "" : "; " + quoted(trim(plugin.install_hint), 400);
+  return plugin.install_hint.empty() ? "" : "; " + in_quotes(trim(plugin.install_hint), 400);
 }
 
 }  // namespace
@@ -76,7 +76,7 @@ Result<ExecCredential> parse_exec_credential(std::string_view json, std::string_
   if (kind != "ExecCredential" || version != api_version) {
     return fail(ErrorCode::kInvalid,
                 fmt::format("its output is a {} of {}, the kubeconfig asks for an ExecCredential of {}",
-                            quoted(kind), quoted(version), api_version));
+                            in_quotes(kind), in_quotes(version), api_version));
   }
   const JsonReader status = TRY(root.object("status"));
   ExecCredential credential;
@@ -124,7 +124,7 @@ Result<std::string> exec_info(const ExecPlugin& plugin, const Cluster& cluster) 
 
 Result<ExecCredential> run_exec_plugin(const ExecPlugin& plugin, const Cluster& cluster,
                                        const std::string& user) {
-  const std::string where = fmt::format("user {}: exec plugin {}", quoted(user), plugin.command);
+  const std::string where = fmt::format("user {}: exec plugin {}", in_quotes(user), plugin.command);
   ProgramCall call;
   call.command = plugin.command;
   call.args = plugin.args;
@@ -139,7 +139,7 @@ Result<ExecCredential> run_exec_plugin(const ExecPlugin& plugin, const Cluster& 
   }
   if (output->exit_code != 0) {
     return fail(ErrorCode::kDenied, fmt::format("{} ended with {}: {}{}", where, output->exit_code,
-                                                quoted(complaint(*output, plugin), 400), hint(plugin)));
+                                                in_quotes(complaint(*output, plugin), 400), hint(plugin)));
   }
   return with_context(parse_exec_credential(output->out, plugin.api_version), where);
 }

@@ -1,6 +1,6 @@
 #include "kube/kubeconfig.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -64,7 +64,7 @@ Result<ExecPlugin> exec_from(const YamlFields& fields, const std::string& file) 
   exec.api_version = TRY(fields.text("apiVersion"));
   if (exec.api_version != "client.authentication.k8s.io/v1" &&
       exec.api_version != "client.authentication.k8s.io/v1beta1") {
-    return fail(fields.wrong("apiVersion", "is " + tessera::quoted(exec.api_version) +
+    return fail(fields.wrong("apiVersion", "is " + in_quotes(exec.api_version) +
                                                "; use client.authentication.k8s.io/v1 or v1beta1 (update the "
                                                "plugin and write the entry anew if it only knows v1alpha1)"));
   }
@@ -95,7 +95,7 @@ Result<ExecPlugin> exec_from(const YamlFields& fields, const std::string& file) 
   if (mode != "Never" && mode != "IfAvailable" &&
       (!mode.empty() || exec.api_version == "client.authentication.k8s.io/v1")) {
     return fail(
-        fields.wrong("interactiveMode", "is " + tessera::quoted(mode) + "; write Never or IfAvailable"));
+        fields.wrong("interactiveMode", "is " + in_quotes(mode) + "; write Never or IfAvailable"));
   }
   return exec;
 }
@@ -174,7 +174,7 @@ Result<std::vector<Entry>> entries(const YamlFields& root, const char* list_key,
     const YamlFields item =
         TRY(YamlFields::of(node, fmt::format("{}: {}[{}]", file, list_key, result.size())));
     std::string name = TRY(item.text("name"));
-    const std::string where = fmt::format("{}: {} {}", file, list_key, tessera::quoted(name));
+    const std::string where = fmt::format("{}: {} {}", file, list_key, in_quotes(name));
     if (std::ranges::any_of(result, [&](const Entry& other) { return other.name == name; })) {
       return fail(ErrorCode::kInvalid, where + " is there twice; rename one");
     }
@@ -200,7 +200,7 @@ Result<Kubeconfig> parse(std::string_view yaml, const std::string& file) {
   const std::string kind = TRY(root.text("kind"));
   if (!kind.empty() && kind != "Config") {
     return fail(ErrorCode::kInvalid,
-                file + ": kind is " + tessera::quoted(kind) + ", this is not a kubeconfig");
+                file + ": kind is " + in_quotes(kind) + ", this is not a kubeconfig");
   }
   config.current_context = TRY(root.text("current-context"));
   config.clusters = TRY(entries<Cluster>(root, "clusters", "cluster", cluster_from, file));
@@ -219,7 +219,7 @@ template <class Entry>
 std::string names(const std::vector<Entry>& entries) {
   std::vector<std::string> all;
   for (const Entry& entry : entries) {
-    all.push_back(tessera::quoted(entry.name));
+    all.push_back(in_quotes(entry.name));
   }
   return all.empty() ? "none" : join_words(all);
 }
@@ -252,16 +252,16 @@ Result<ClusterAccess> Kubeconfig::access(std::string_view wanted) const {
   const Context* context = find(contexts, name);
   if (context == nullptr) {
     return fail(ErrorCode::kNotFound, fmt::format("{}: there is no context {} (there are: {})", where,
-                                                  tessera::quoted(name), names(contexts)));
+                                                  in_quotes(name), names(contexts)));
   }
   if (context->unusable) {
     return fail(*context->unusable);
   }
-  const std::string place = fmt::format("{}: context {}", context->file, tessera::quoted(name));
+  const std::string place = fmt::format("{}: context {}", context->file, in_quotes(name));
   const Cluster* cluster = find(clusters, context->cluster);
   if (cluster == nullptr) {
     return fail(ErrorCode::kNotFound, fmt::format("{}: its cluster {} does not exist (there are: {})", place,
-                                                  tessera::quoted(context->cluster), names(clusters)));
+                                                  in_quotes(context->cluster), names(clusters)));
   }
   if (cluster->unusable) {
     return fail(*cluster->unusable);
@@ -269,13 +269,13 @@ Result<ClusterAccess> Kubeconfig::access(std::string_view wanted) const {
   if (cluster->server.empty()) {
     return fail(ErrorCode::kInvalid,
                 fmt::format("{}: cluster {} has no server; add server: https://HOST:PORT", cluster->file,
-                            tessera::quoted(cluster->name)));
+                            in_quotes(cluster->name)));
   }
   if (cluster->insecure_skip_tls_verify && !cluster->certificate_authority.empty()) {
     return fail(ErrorCode::kInvalid,
                 fmt::format("{}: cluster {} has a certificate-authority and insecure-skip-tls-verify; remove "
                             "the latter",
-                            cluster->file, tessera::quoted(cluster->name)));
+                            cluster->file, in_quotes(cluster->name)));
   }
   ClusterAccess access;
   access.context = name;
@@ -285,7 +285,7 @@ Result<ClusterAccess> Kubeconfig::access(std::string_view wanted) const {
     const User* user = find(users, context->user);
     if (user == nullptr) {
       return fail(ErrorCode::kNotFound, fmt::format("{}: its user {} does not exist (there are: {})", place,
-                                                    tessera::quoted(context->user), names(users)));
+                                                    in_quotes(context->user), names(users)));
     }
     if (user->unusable) {
       return fail(*user->unusable);

@@ -27,7 +27,7 @@ JsonError QuantityFields::read(std::string_view name, JsonValue value, Quantity&
   if (quantity) {
     into = *quantity;
   } else {
-    note(std::move(quantity).error().context("resource " + tessera::quoted(name)));
+    note(std::move(quantity).error().context("resource " + in_quotes(name)));
   }
   return error;
 }
@@ -39,7 +39,7 @@ JsonError QuantityFields::read_milli(std::string_view name, JsonValue value, std
   if (milli) {
     into = *milli;
   } else {
-    note(std::move(milli).error().context("resource " + tessera::quoted(name)));
+    note(std::move(milli).error().context("resource " + in_quotes(name)));
   }
   return error;
 }

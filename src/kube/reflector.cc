@@ -1,6 +1,6 @@
 #include "kube/reflector.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 #include "kube/request.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <boost/json.hpp>
@@ -143,7 +143,7 @@ Status check_annotations(const std::vector<std::pair<std::string, std::string>>&
                                                        is_name_part(std::string_view(key).substr(slash + 1));
     if (!good) {
       return fail(ErrorCode::kInvalid,
-                  fmt::format("annotation {}: the key is not one that Kubernetes accepts", quoted(key)));
+                  fmt::format("annotation {}: the key is not one that Kubernetes accepts", in_quotes(key)));
     }
     bytes += key.size() + value.size();
   }

@@ -119,7 +119,7 @@ Result<Clock::Wall> parse_rfc3339(std::string_view text) {
   if (const auto time = parse(text)) {
     return *time;
   }
-  return fail(ErrorCode::kInvalid, quoted(text) + " is not a time like 2026-11-15T23:02:44Z");
+  return fail(ErrorCode::kInvalid, in_quotes(text) + " is not a time like 2026-11-15T23:02:44Z");
 }
 
 }  // namespace tessera::kube

@@ -96,7 +96,7 @@ Result<bool> YamlFields::boolean(const char* key) const {
   if (value == "true") {
     return true;
   }
-  return fail(wrong(key, "is " + quoted(value) + "; write true or false"));
+  return fail(wrong(key, "is " + in_quotes(value) + "; write true or false"));
 }
 
 Result<std::vector<YAML::Node>> YamlFields::list(const char* key) const {

@@ -1,6 +1,6 @@
 #include "kube/yaml_setting.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <optional>
@@ -30,7 +30,7 @@ Result<std::string> YamlSetting::text() const {
 Result<bool> YamlSetting::boolean() const {
   const std::string value = TRY(text());
   if (value != "true" && value != "false") {
-    return fail(wrong(fmt::format("is {}, not true or false", quoted(value))));
+    return fail(wrong(fmt::format("is {}, not true or false", in_quotes(value))));
   }
   return value == "true";
 }
@@ -39,7 +39,7 @@ Result<std::int64_t> YamlSetting::number(std::int64_t min, std::int64_t max) con
   const std::string value = TRY(text());
   const std::optional<std::int64_t> parsed = parse_int(value);
   if (!parsed || *parsed < min || *parsed > max) {
-    return fail(wrong(fmt::format("is {}, not a number from {} to {}", quoted(value), min, max)));
+    return fail(wrong(fmt::format("is {}, not a number from {} to {}", in_quotes(value), min, max)));
   }
   return *parsed;
 }
@@ -51,7 +51,7 @@ Result<std::chrono::milliseconds> YamlSetting::duration() const {
   const std::string_view suffix = std::string_view(value).substr(digits);
   const std::int64_t scale = suffix == "ms" ? 1 : suffix == "s" ? 1000 : suffix == "m" ? 60'000 : 0;
   if (!amount || scale == 0 || *amount > 86'400'000 / scale) {
-    return fail(wrong(fmt::format("is {}, not a duration like \"4s\" or \"500ms\"", quoted(value))));
+    return fail(wrong(fmt::format("is {}, not a duration like \"4s\" or \"500ms\"", in_quotes(value))));
   }
   return std::chrono::milliseconds(*amount * scale);
 }
@@ -82,7 +82,7 @@ Status YamlSetting::endpoint(std::string& address, std::uint16_t& port) const {
       colon == std::string::npos ? std::string_view(value) : std::string_view(value).substr(colon + 1);
   const std::optional<std::int64_t> parsed = parse_int(number);
   if (!parsed || *parsed < 0 || *parsed > 65535) {
-    return fail(wrong(fmt::format("is {}, not an address and port like \"0.0.0.0:39999\"", quoted(value))));
+    return fail(wrong(fmt::format("is {}, not an address and port like \"0.0.0.0:39999\"", in_quotes(value))));
   }
   port = static_cast<std::uint16_t>(*parsed);
   if (colon != std::string::npos) {

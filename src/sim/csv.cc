@@ -1,6 +1,6 @@
 #include "sim/csv.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 
@@ -141,7 +141,7 @@ Result<std::int64_t> CsvTable::integer(std::size_t column, std::int64_t min, std
   const auto value = parse_int(trim(text(column)));
   if (!value || *value < min || *value > max) {
     return fail(
-        wrong(column, fmt::format("{} is not a whole number from {} to {}", quoted(text(column)), min, max)));
+        wrong(column, fmt::format("{} is not a whole number from {} to {}", in_quotes(text(column)), min, max)));
   }
   return *value;
 }

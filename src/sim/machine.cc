@@ -1,6 +1,6 @@
 #include "sim/machine.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 
@@ -43,7 +43,7 @@ Result<Machine> load_file(const std::string& path) {
 Result<std::string> read_builtin(const std::string& file) {
   const BuiltinFile* found = find_builtin(file);
   if (found == nullptr) {
-    return fail(ErrorCode::kNotFound, fmt::format("there is no built-in file {}", quoted(file)));
+    return fail(ErrorCode::kNotFound, fmt::format("there is no built-in file {}", in_quotes(file)));
   }
   return std::string(found->text);
 }
@@ -88,7 +88,7 @@ Result<Machine> load_machine(const std::string& name_or_path) {
       ErrorCode::kNotFound,
       fmt::format(
           "there is no machine {}; built in are {}; or give the path of a description (./my-box.yaml)",
-          quoted(name_or_path), join_words(builtin_machines())));
+          in_quotes(name_or_path), join_words(builtin_machines())));
 }
 
 std::vector<std::string> builtin_machines() {

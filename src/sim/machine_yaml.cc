@@ -1,5 +1,5 @@
 // Reads machine descriptions with yaml-cpp; the only file that knows it.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
@@ -52,7 +52,7 @@ class Yaml {
 
   [[nodiscard]] Result<Yaml> at(const std::string& key) const {
     if (!has(key)) {
-      return fail(wrong(fmt::format("lacks {}", quoted(key))));
+      return fail(wrong(fmt::format("lacks {}", in_quotes(key))));
     }
     return Yaml(node_[key], join(key), *file_);
   }
@@ -112,7 +112,7 @@ class Yaml {
       return fail(wrong(fmt::format("is wrong: {}", mask.error().text())));
     }
     if ((*mask & ~topology::first_gpus(total)) != 0) {
-      return fail(wrong(fmt::format("is {}, but the machine has {} GPUs", quoted(list), total)));
+      return fail(wrong(fmt::format("is {}, but the machine has {} GPUs", in_quotes(list), total)));
     }
     return *mask;
   }
@@ -146,7 +146,7 @@ Result<std::string> read_bus_id(const Yaml& yaml) {
     good = kShape[i] == 'd' ? std::isxdigit(static_cast<unsigned char>(full[i])) != 0 : full[i] == kShape[i];
   }
   if (!good) {
-    return fail(yaml.wrong(fmt::format("is {}, not a PCI address like 0000:06:00.0", quoted(text))));
+    return fail(yaml.wrong(fmt::format("is {}, not a PCI address like 0000:06:00.0", in_quotes(text))));
   }
   return full;
 }
@@ -265,7 +265,7 @@ Result<LinkRule> read_rule(const Yaml& yaml, unsigned gpus) {
     const std::string name = TRY(value.text());
     const auto path = topology::parse_pcie_path(name);
     if (!path || *path == PciePath::kUnknown) {
-      return fail(value.wrong(fmt::format("is {}, not SYS, NODE, PHB, PXB, PIX or PSB", quoted(name))));
+      return fail(value.wrong(fmt::format("is {}, not SYS, NODE, PHB, PXB, PIX or PSB", in_quotes(name))));
     }
     rule.path = *path;
   }

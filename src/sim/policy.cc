@@ -1,6 +1,6 @@
 #include "sim/policy.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cctype>
@@ -53,7 +53,7 @@ Result<PolicyName> find_policy(std::string_view name) {
     names.emplace_back(one.name);
   }
   return fail(ErrorCode::kInvalid, fmt::format("there is no policy {}; use {}, with exactly these capitals",
-                                               quoted(name), join_words(names)));
+                                               in_quotes(name), join_words(names)));
 }
 
 std::unique_ptr<Policy> make_policy(const PolicyName& name, const Books& books,

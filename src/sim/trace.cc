@@ -1,6 +1,6 @@
 #include "sim/trace.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <unordered_set>
@@ -66,7 +66,7 @@ Result<std::vector<TraceNode>> parse_nodes(std::string_view csv) {
       return fail(table.wrong(kName, "a node without a name"));
     }
     if (!names.insert(node.name).second) {
-      return fail(table.wrong(kName, fmt::format("{} is there twice", quoted(node.name))));
+      return fail(table.wrong(kName, fmt::format("{} is there twice", in_quotes(node.name))));
     }
     node.cpu_milli = TRY(table.integer(kCpu, 0, kMostCpuMilli));
     node.memory_mib = TRY(table.integer(kMemory, 0, kMostMemoryMib));

@@ -1,6 +1,6 @@
 #include "topology/index_list.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <optional>
@@ -41,7 +41,7 @@ Result<IndexList> IndexList::parse(std::string_view text) {
     const auto range = parse_range(part);
     if (!range) {
       return fail(ErrorCode::kInvalid,
-                  fmt::format("{} is not a list of numbers like 0-3,8", quoted(trim(text))));
+                  fmt::format("{} is not a list of numbers like 0-3,8", in_quotes(trim(text))));
     }
     list.ranges_.push_back(*range);
   }

@@ -1,6 +1,6 @@
 #include "topology/static_sets.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "base/strings.h"
 
@@ -36,7 +36,7 @@ Result<StaticSets> StaticSets::from_json(const JsonReader& reader) {
       const auto count = parse_int(key);
       if (!count || *count < 1 || *count > kMaxGpus) {
         return fail(sets.wrong(
-            fmt::format("stands under {}, which is not a number of GPUs (1 to {})", quoted(key), kMaxGpus)));
+            fmt::format("stands under {}, which is not a number of GPUs (1 to {})", in_quotes(key), kMaxGpus)));
       }
       std::vector<GpuMask>& list = sets_by_count[static_cast<unsigned>(*count)];
       for (const JsonReader& set : TRY(sets.as_array(kMaxSets))) {
@@ -64,7 +64,7 @@ Result<SetChoice> StaticSets::choose(const SetTables& tables, std::string_view m
   const SetsByCount* sets_by_count = find(machine_type);
   if (sets_by_count == nullptr) {
     return fail(ErrorCode::kNotFound,
-                fmt::format("the static table has no entry for machine type {}", quoted(machine_type)));
+                fmt::format("the static table has no entry for machine type {}", in_quotes(machine_type)));
   }
   if (can_choose(tables, query)) {
     const GpuMask free = query.free & tables.topology().all();
@@ -81,7 +81,7 @@ Result<SetChoice> StaticSets::choose(const SetTables& tables, std::string_view m
     }
   }
   return fail(ErrorCode::kExhausted, fmt::format("no set of {} GPUs listed for machine type {} is free",
-                                                 query.count, quoted(machine_type)));
+                                                 query.count, in_quotes(machine_type)));
 }
 
 }  // namespace tessera::topology

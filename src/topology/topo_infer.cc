@@ -1,6 +1,6 @@
 #include "topology/topo_infer.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <utility>

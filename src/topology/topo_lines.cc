@@ -1,6 +1,6 @@
 #include "topology/topo_lines.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

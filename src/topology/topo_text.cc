@@ -1,6 +1,6 @@
 #include "topology/topo_text.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <optional>
@@ -14,7 +14,7 @@ namespace tessera::topology {
 namespace {
 
 constexpr std::size_t kMaxTextBytes = 1U << 20U;
-constexpr std::size_t kMaxNameBytes = 64;
+constexpr std::size_t kMaxColumnBytes = 64;
 
 // The number in "GPU12".
 std::optional<unsigned> gpu_index(std::string_view name) {
@@ -29,7 +29,7 @@ std::optional<unsigned> gpu_index(std::string_view name) {
 bool is_device_name(std::string_view name) {
   static constexpr std::string_view kAllowed =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.:";
-  return !name.empty() && name.size() <= kMaxNameBytes &&
+  return !name.empty() && name.size() <= kMaxColumnBytes &&
          name.find_first_not_of(kAllowed) == std::string_view::npos;
 }
 
@@ -106,9 +106,9 @@ class TopoReader {
   static std::string header_problem(std::string_view cell, unsigned gpus) {
     if (gpus == 0) {
       return fmt::format("{} is not a header; expected GPU0 GPU1 ... as nvidia-smi topo -m prints",
-                         quoted(cell));
+                         in_quotes(cell));
     }
-    return fmt::format("{} in the header; expected GPU{}, a NIC or an affinity column{}", quoted(cell), gpus,
+    return fmt::format("{} in the header; expected GPU{}, a NIC or an affinity column{}", in_quotes(cell), gpus,
                        gpu_index(cell) ? " (GPUs are numbered in order, without gaps)" : "");
   }
 
@@ -132,7 +132,7 @@ class TopoReader {
           const std::string_view device = trim(std::string_view(text).substr(colon + 1));
           if (!is_device_name(device)) {
             return fail(line.wrong(line.cells.front(),
-                                   fmt::format("{} is not the name of a device", quoted(device))));
+                                   fmt::format("{} is not the name of a device", in_quotes(device))));
           }
           nic.device = device;
         }
@@ -152,7 +152,7 @@ class TopoReader {
     const auto gpu = gpu_index(name.text);
     if (nic == told_.nics.end() && (!gpu || *gpu >= told_.gpus)) {
       return fail(
-          line.wrong(name, fmt::format("{} is neither a GPU nor a NIC of the header", quoted(name.text))));
+          line.wrong(name, fmt::format("{} is neither a GPU nor a NIC of the header", in_quotes(name.text))));
     }
     if (gpu && told_.row_told[*gpu]) {
       return fail(line.wrong(name, fmt::format("a second row for {}", name.text)));
@@ -185,7 +185,7 @@ class TopoReader {
       const auto path = parse_path(cell.text);
       if (!path) {
         return fail(line.wrong(cell, fmt::format("{} is not a way to a NIC (SYS, NODE, PHB, PXB, PIX or PSB)",
-                                                 quoted(cell.text))));
+                                                 in_quotes(cell.text))));
       }
       told_.nics[column - told_.gpus].paths[gpu] = *path;
       return {};
@@ -193,13 +193,13 @@ class TopoReader {
     if (column == gpu) {
       return cell.text == "X" ? Status()
                               : fail(line.wrong(cell, fmt::format("{} where GPU{} meets itself; expected X",
-                                                                  quoted(cell.text), gpu)));
+                                                                  in_quotes(cell.text), gpu)));
     }
     const auto link = parse_link(cell.text);
     if (!link) {
       return fail(
           line.wrong(cell, fmt::format("{} is not a link (SYS, NODE, PHB, PXB, PIX, PSB or NV1 to NV{})",
-                                       quoted(cell.text), kMaxNvlinks)));
+                                       in_quotes(cell.text), kMaxNvlinks)));
     }
     told_.link(gpu, static_cast<unsigned>(column)) = link;
     return {};
@@ -209,7 +209,7 @@ class TopoReader {
     const auto path = parse_path(cell.text);
     if (!path && cell.text != "X") {
       return fail(line.wrong(cell, fmt::format("{} is not a way to a NIC (SYS, NODE, PHB, PXB, PIX or PSB)",
-                                               quoted(cell.text))));
+                                               in_quotes(cell.text))));
     }
     if (path && column < told_.gpus && nic.paths[column] == PciePath::kUnknown) {
       nic.paths[column] = *path;
@@ -247,7 +247,7 @@ class TopoReader {
     }
     if (cells.size() > affinities_.size()) {
       return fail(line.wrong(cells[affinities_.size()], fmt::format("{} stands in no column of the header",
-                                                                    quoted(cells[affinities_.size()].text))));
+                                                                    in_quotes(cells[affinities_.size()].text))));
     }
     std::vector<Affinity> columns = affinities_;
     if (cells.size() < columns.size() && !line.tabs) {

@@ -1,6 +1,6 @@
 #include "topology/topology_json.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <boost/json.hpp>
 #include <functional>
@@ -60,11 +60,11 @@ Status read_runs(const JsonReader& reader, const std::string& text, std::size_t 
       word.remove_prefix(star + 1);
     }
     if (times < 1 || times > kMaxGpus) {
-      return fail(reader.wrong(fmt::format("repeats {} an impossible number of times", quoted(word))));
+      return fail(reader.wrong(fmt::format("repeats {} an impossible number of times", in_quotes(word))));
     }
     for (; times > 0; --times, ++index) {
       if (index < expected && !use(index, word)) {
-        return fail(reader.wrong(fmt::format("holds {}, which is not a link", quoted(word))));
+        return fail(reader.wrong(fmt::format("holds {}, which is not a link", in_quotes(word))));
       }
     }
   }
@@ -160,7 +160,7 @@ Result<std::string> read_name(const JsonReader& reader, std::string_view key, bo
   std::string name = may_lack ? TRY(reader.text_or(key, "")) : TRY(reader.text(key));
   const bool plain = name.find_first_of(" \t\r\n\x1b") == std::string::npos;
   if ((name.empty() && !may_lack) || name.size() > kMaxNameBytes || !plain) {
-    return fail(reader.wrong(fmt::format("has {} as \"{}\", not the name of a device", quoted(name), key)));
+    return fail(reader.wrong(fmt::format("has {} as \"{}\", not the name of a device", in_quotes(name), key)));
   }
   return name;
 }

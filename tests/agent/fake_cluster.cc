@@ -1,6 +1,6 @@
 #include "fake_cluster.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

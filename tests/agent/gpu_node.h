@@ -1,7 +1,7 @@
 // A node's GPUs for tests.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "alloc/inventory.h"
 

@@ -19,7 +19,7 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr std::uint64_t kGib = 1U << 30U;
+constexpr std::uint64_t kGibibyte = 1U << 30U;
 
 class MetricsTest : public ::testing::Test {
  protected:
@@ -28,12 +28,12 @@ class MetricsTest : public ::testing::Test {
     state_.inventory = v100s(2);
     state_.inventory.gpus[1].unhealthy = "XID 79";
     state_.xids = {{.uuid = "GPU-1", .xid = 79, .taken_as = gpu::XidClass::kFatal, .count = 2}};
-    gpu::GpuUsage usage{.memory = {.total = 32 * kGib, .reserved = 0, .used = 9 * kGib}, .busy_percent = 40};
-    sample_.gpus = {{.uuid = "GPU-0", .usage = usage, .outside_bytes = kGib}, {.uuid = "GPU-1"}};
+    gpu::GpuUsage usage{.memory = {.total = 32 * kGibibyte, .reserved = 0, .used = 9 * kGibibyte}, .busy_percent = 40};
+    sample_.gpus = {{.uuid = "GPU-0", .usage = usage, .outside_bytes = kGibibyte}, {.uuid = "GPU-1"}};
     uses_ = {{.who = {.pod = {"ml", "train-7"}, .pod_uid = "u", .container = "main"},
               .gpu = "GPU-0",
-              .allowed_bytes = 3 * kGib,
-              .used_bytes = 4 * kGib,
+              .allowed_bytes = 3 * kGibibyte,
+              .used_bytes = 4 * kGibibyte,
               .processes = 2,
               .busy_percent = 35},
              {.who = {.pod = {"ml", "big"}, .pod_uid = "v", .container = "c"},
@@ -41,7 +41,7 @@ class MetricsTest : public ::testing::Test {
               .allowed_bytes = std::nullopt,
               .used_bytes = 0,
               .processes = 0},
-             {.who = {.pod = {}, .pod_uid = "w", .container = {}}, .gpu = "GPU-0", .used_bytes = kGib}};
+             {.who = {.pod = {}, .pod_uid = "w", .container = {}}, .gpu = "GPU-0", .used_bytes = kGibibyte}};
   }
 
   std::vector<std::string> lines() {

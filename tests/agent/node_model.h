@@ -3,7 +3,7 @@
 // admitted pods only).
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <map>

@@ -1,7 +1,7 @@
 // Small clusters for tests: nodes and pods in a line each.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <string>
 #include <vector>

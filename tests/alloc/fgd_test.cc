@@ -11,7 +11,7 @@
 namespace tessera::alloc {
 namespace {
 
-using testing::Optional;
+using ::testing::Optional;
 using topology::gpu_bit;
 using topology::GpuMask;
 

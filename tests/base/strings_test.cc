@@ -42,14 +42,14 @@ TEST(Strings, JoinWordsReadsAsASentence) {
 }
 
 TEST(Strings, QuotedShowsForeignTextSafely) {
-  EXPECT_EQ(quoted("x3"), "\"x3\"");
-  EXPECT_EQ(quoted("a\"b\\c\n\x1b[31m"), "\"a\\\"b\\\\c\\x0a\\x1b[31m\"");
-  EXPECT_EQ(quoted("abcdef", 3), "\"abc…\"");
+  EXPECT_EQ(in_quotes("x3"), "\"x3\"");
+  EXPECT_EQ(in_quotes("a\"b\\c\n\x1b[31m"), "\"a\\\"b\\\\c\\x0a\\x1b[31m\"");
+  EXPECT_EQ(in_quotes("abcdef", 3), "\"abc…\"");
 }
 
 TEST(Strings, QuotedNeverCutsACharacterInTwo) {
-  EXPECT_EQ(quoted("aä", 2), "\"a…\"");
-  EXPECT_EQ(quoted("aä", 3), "\"aä\"");
+  EXPECT_EQ(in_quotes("aä", 2), "\"a…\"");
+  EXPECT_EQ(in_quotes("aä", 3), "\"aä\"");
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 //
 // kubelet and the API server are this process: what is measured is the agent and the way there and back. The
 // machine is a DGX-1 in units of 256 MiB, 1,024 shares.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstdlib>

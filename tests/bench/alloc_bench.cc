@@ -3,7 +3,7 @@
 // Every figure stands beside a baseline measured in the same run, because absolute times say more about the
 // machine than about us: walk_all_gpus is the plainest filter one could write, one pass over all GPUs.
 #include <benchmark/benchmark.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <fstream>
 #include <memory>

@@ -1,6 +1,6 @@
 // The extender's own part of a call, without network: 5,000 nodes with 8 GPUs, 40,000 pods.
 #include <benchmark/benchmark.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <numeric>

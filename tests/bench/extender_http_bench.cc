@@ -8,7 +8,7 @@
 //   extender_http_bench --url http://127.0.0.1:39999/gpushare-scheduler --pid PID --names names.txt
 //                       [--other-url URL --other-pid PID]
 //                                             the same requests against servers that run already
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>

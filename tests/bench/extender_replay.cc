@@ -1,6 +1,6 @@
 #include "extender_replay.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <chrono>

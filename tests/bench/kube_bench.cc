@@ -6,7 +6,7 @@
 //   TESSERA_BENCH_KUBECONFIG=file kube_bench --seed     creates the objects, once
 //   TESSERA_BENCH_KUBECONFIG=file kube_bench
 // tests/kube/bench-real-api-server.sh does both. One part alone: kube_bench memory|lists|watch|posts
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <malloc.h>
 #include <simdjson.h>
 

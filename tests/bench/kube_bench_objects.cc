@@ -1,6 +1,6 @@
 #include "kube_bench_objects.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "alloc/inventory.h"
 #include "json/escape.h"

@@ -1,6 +1,6 @@
 #include "kube_bench_server.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstdlib>

@@ -2,7 +2,7 @@
 // policy, every openb workload at hand. Times are for one run; the counters say what was allocated, in
 // percent of all GPUs, and a policy that misses what is expected of it is an error.
 #include <benchmark/benchmark.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cmath>
 #include <cstdlib>

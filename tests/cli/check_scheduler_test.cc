@@ -18,10 +18,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-Texts record(const std::string& text) {
-  return {{"tessera.io/allocation", text}};
-}
-
 Cluster read(const SavedCluster& saved) {
   ClusterQuery query;
   query.details = true;

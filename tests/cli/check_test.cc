@@ -38,10 +38,6 @@ std::vector<std::string> kinds(const SavedCluster& cluster) {
   return found;
 }
 
-Texts record(const std::string& text) {
-  return {{"tessera.io/allocation", text}};
-}
-
 TEST(Check, FindsNothingWhereAllAgrees) {
   SavedCluster cluster;
   cluster.node("gpu-a", inventory_of("a", 2, 16384));

@@ -1,7 +1,7 @@
 // Reading a cluster: lists in pages, selectors, the API.
 #include "cli/cluster.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <csignal>

@@ -22,10 +22,6 @@ Outcome inspect(InspectOptions options, const SavedCluster& cluster, const Termi
   return {code, out.str(), err.str()};
 }
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 TEST(Inspect, ReadsRecordsOfTesseraAndShowsEveryGpuWithItsOwnSize) {
   SavedCluster cluster;
   fill_tessera_cluster(cluster);

@@ -15,13 +15,13 @@ namespace {
 
 namespace json = boost::json;
 
-struct Outcome {
+struct Printed {
   int code = 0;
   std::string out;
   std::string err;
 };
 
-Outcome inventory(const InventoryOptions& options) {
+Printed inventory(const InventoryOptions& options) {
   std::ostringstream out;
   std::ostringstream err;
   const int code = run_inventory(options, out, err);
@@ -34,7 +34,7 @@ TEST(InventoryCommand, PrintsNodesForKwok) {
 }
 
 TEST(InventoryCommand, NumbersNodesSoThatTheySort) {
-  const Outcome printed = inventory({.machine = "pcie2s", .count = 1000, .output = "json"});
+  const Printed printed = inventory({.machine = "pcie2s", .count = 1000, .output = "json"});
   const json::value list = *parse_json(printed.out, 64U << 20U);
   const json::array& items = list.at("items").as_array();
   ASSERT_EQ(items.size(), 1000U);

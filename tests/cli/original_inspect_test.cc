@@ -2,7 +2,7 @@
 // cannot be run here; OriginalInspect below does what it does with nodes and pods, and nothing else: it knows
 // no record or inventory of Tessera. The objects it reads are decided and written by Tessera's own code, as
 // by the extender, and what it makes of them is held against the decisions themselves.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <boost/json.hpp>

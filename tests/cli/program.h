@@ -19,6 +19,10 @@ struct Outcome {
   std::string err;  // on a terminal all stands in `out`
 };
 
+inline bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
 // The path of a program in this test's directory.
 std::string program_path(const std::string& name);
 

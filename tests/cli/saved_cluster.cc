@@ -1,6 +1,6 @@
 #include "saved_cluster.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <stdexcept>
 

@@ -22,6 +22,11 @@ namespace tessera::cli {
 
 using Texts = std::map<std::string, std::string>;
 
+// The annotations of a pod with this record.
+inline Texts record(const std::string& text) {
+  return {{"tessera.io/allocation", text}};
+}
+
 struct OldNode {
   std::int64_t units = 0;
   std::int64_t gpus = 0;

@@ -20,14 +20,6 @@ Outcome why(WhyOptions options, const SavedCluster& cluster) {
   return {code, out.str(), err.str()};
 }
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-Texts record(const std::string& text) {
-  return {{"tessera.io/allocation", text}};
-}
-
 // Two nodes with some memory left, one whose GPUs are ill, two without any.
 void fill(SavedCluster& cluster) {
   cluster.node("gpu-a", inventory_of("a", 2, 16384));

@@ -1,6 +1,6 @@
 #include "extender/scheduler_lease.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include "../kube/fake_api_server.h"

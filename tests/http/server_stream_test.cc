@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
-constexpr std::string_view kGet = "GET /x HTTP/1.1\r\nHost: a\r\n\r\n";
+constexpr std::string_view kPlainGet = "GET /x HTTP/1.1\r\nHost: a\r\n\r\n";
 
 TEST_F(ServerTest, DrainsByFinishingWhatItHasAndClosingTheRest) {
   std::promise<Reply> pending;
@@ -25,7 +25,7 @@ TEST_F(ServerTest, DrainsByFinishingWhatItHasAndClosingTheRest) {
     }
   });
   RawConnection idle = connect();
-  idle.send(kGet);
+  idle.send(kPlainGet);
   read_answer(idle);
   RawConnection busy = connect();
   busy.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -45,7 +45,7 @@ TEST_F(ServerTest, DrainCutsOffWhatIsLeftAtTheDeadline) {
   std::promise<Reply> pending;
   serve({}, [&](Request&, Reply reply) { pending.set_value(std::move(reply)); });
   RawConnection peer = connect();
-  peer.send(kGet);
+  peer.send(kPlainGet);
   const Reply reply = pending.get_future().get();
   std::promise<void> done;
   server_->drain(20ms, [&] { done.set_value(); });
@@ -57,7 +57,7 @@ TEST_F(ServerTest, StreamsAnAnswerInPieces) {
   std::promise<ReplyStream> started;
   serve({}, [&](Request&, Reply reply) { started.set_value(reply.stream({.body = "first"})); });
   RawConnection peer = connect();
-  peer.send(kGet);
+  peer.send(kPlainGet);
   ReplyStream stream = started.get_future().get();
   EXPECT_THAT(peer.read_until("first\r\n"), HasSubstr("Transfer-Encoding: chunked\r\n"));
   EXPECT_TRUE(stream.write("second"));
@@ -70,7 +70,7 @@ TEST_F(ServerTest, ShowsThatAStreamWasCutShort) {
   std::promise<ReplyStream> started;
   serve({}, [&](Request&, Reply reply) { started.set_value(reply.stream({.body = "half"})); });
   RawConnection peer = connect();
-  peer.send(kGet);
+  peer.send(kPlainGet);
   {
     const ReplyStream stream = started.get_future().get();
     peer.read_until("half\r\n");
@@ -82,7 +82,7 @@ TEST_F(ServerTest, TellsTheWriterOfAStreamThatItsReaderIsGone) {
   std::promise<ReplyStream> started;
   serve({}, [&](Request&, Reply reply) { started.set_value(reply.stream({.body = "x"})); });
   RawConnection peer = connect();
-  peer.send(kGet);
+  peer.send(kPlainGet);
   ReplyStream stream = started.get_future().get();
   peer.read_until("x\r\n");
   peer.close();
@@ -95,7 +95,7 @@ TEST_F(ServerTest, CutsOffAStreamReaderThatIsTooSlow) {
   serve({.max_stream_backlog = 1U << 20U},
         [&](Request&, Reply reply) { started.set_value(reply.stream({.body = "x"})); });
   RawConnection peer = connect();
-  peer.send(kGet);
+  peer.send(kPlainGet);
   ReplyStream stream = started.get_future().get();
   const std::string piece(256U << 10U, 'y');
   EXPECT_TRUE(eventually([&] { return !stream.write(piece); }));

@@ -1,5 +1,5 @@
 // How a client gets on with credentials that run out, rotate or do not come.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 
 #include <condition_variable>

@@ -1,6 +1,6 @@
 #include "fake_api_server.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "base/strings.h"
 

@@ -1,6 +1,6 @@
 // The client's view against a fresh list, after thousands of random changes and cuts: see real_api_server.h
 // for how the API server is started.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstdlib>

@@ -1,6 +1,6 @@
 #include "real_api_server.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "kube/list_decoder.h"
 

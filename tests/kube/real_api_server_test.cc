@@ -1,7 +1,7 @@
 // What only a real API server can tell: see real_api_server.h for how it is started.
 #include "real_api_server.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 
 #include "../base/temporary_directory.h"

@@ -1,6 +1,6 @@
 // Every fault of the proxy between our client and a real API server: see real_api_server.h for how that is
 // started.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <optional>
 

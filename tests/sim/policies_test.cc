@@ -1,5 +1,5 @@
 // The policies of others on clusters small enough to work out by hand, and ours through the same door.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 
 #include "sim/books.h"

@@ -14,7 +14,7 @@ namespace {
 using ::testing::Contains;
 using ::testing::HasSubstr;
 
-std::string error_of(std::string_view text) {
+std::string text_error_of(std::string_view text) {
   const auto result = parse_topo_text(text);
   return result ? "" : result.error().text();
 }
@@ -148,34 +148,34 @@ TEST(TopoText, InfersSwitchesAndGenerationsFromHowManyLinksAGpuCanHave) {
 }
 
 TEST(TopoText, SaysLineAndColumnOfWhatIsWrong) {
-  EXPECT_EQ(error_of(""), "line 1, column 1: there is no matrix; give the output of nvidia-smi topo -m");
+  EXPECT_EQ(text_error_of(""), "line 1, column 1: there is no matrix; give the output of nvidia-smi topo -m");
   EXPECT_EQ(
-      error_of("\nhello world\n"),
+      text_error_of("\nhello world\n"),
       "line 2, column 1: \"hello\" is not a header; expected GPU0 GPU1 ... as nvidia-smi topo -m prints");
-  EXPECT_EQ(error_of("GPU0 GPU1\nGPU0 X NVX\n"),
+  EXPECT_EQ(text_error_of("GPU0 GPU1\nGPU0 X NVX\n"),
             "line 2, column 8: \"NVX\" is not a link (SYS, NODE, PHB, PXB, PIX, PSB or NV1 to NV36)");
-  EXPECT_EQ(error_of("\tGPU0\tGPU1\nGPU0\t X \t\x1b[4mNV37\x1b[0m\n"),
+  EXPECT_EQ(text_error_of("\tGPU0\tGPU1\nGPU0\t X \t\x1b[4mNV37\x1b[0m\n"),
             "line 2, column 14: \"NV37\" is not a link (SYS, NODE, PHB, PXB, PIX, PSB or NV1 to NV36)");
-  EXPECT_EQ(error_of("GPU0 GPU1\nGPU0 SYS X\n"),
+  EXPECT_EQ(text_error_of("GPU0 GPU1\nGPU0 SYS X\n"),
             "line 2, column 6: \"SYS\" where GPU0 meets itself; expected X");
-  EXPECT_EQ(error_of("GPU0 GPU1\nGPU0 X\n"), "line 2, column 7: the row of GPU0 ends after 1 of 2 columns");
-  EXPECT_EQ(error_of("GPU0 GPU1\nGPU0 X SYS\nGPU0 X SYS\n"), "line 3, column 1: a second row for GPU0");
-  EXPECT_EQ(error_of("GPU0 GPU1\nGPU2 X SYS\n"),
+  EXPECT_EQ(text_error_of("GPU0 GPU1\nGPU0 X\n"), "line 2, column 7: the row of GPU0 ends after 1 of 2 columns");
+  EXPECT_EQ(text_error_of("GPU0 GPU1\nGPU0 X SYS\nGPU0 X SYS\n"), "line 3, column 1: a second row for GPU0");
+  EXPECT_EQ(text_error_of("GPU0 GPU1\nGPU2 X SYS\n"),
             "line 2, column 1: \"GPU2\" is neither a GPU nor a NIC of the header");
-  EXPECT_EQ(error_of("GPU0 GPU2\n"),
+  EXPECT_EQ(text_error_of("GPU0 GPU2\n"),
             "line 1, column 6: \"GPU2\" in the header; expected GPU1, a NIC or an affinity column (GPUs are "
             "numbered in order, without gaps)");
-  EXPECT_EQ(error_of("GPU0 mlx5_0\nGPU0 X NV2\n"),
+  EXPECT_EQ(text_error_of("GPU0 mlx5_0\nGPU0 X NV2\n"),
             "line 2, column 8: \"NV2\" is not a way to a NIC (SYS, NODE, PHB, PXB, PIX or PSB)");
-  EXPECT_EQ(error_of("GPU0 CPU Affinity\nGPU0 X 5-2\n"),
+  EXPECT_EQ(text_error_of("GPU0 CPU Affinity\nGPU0 X 5-2\n"),
             "line 2, column 8: \"5-2\" is not a list of numbers like 0-3,8");
-  EXPECT_EQ(error_of("GPU0 CPU Affinity\nGPU0 X 0-3 9\n"),
+  EXPECT_EQ(text_error_of("GPU0 CPU Affinity\nGPU0 X 0-3 9\n"),
             "line 2, column 12: \"9\" stands in no column of the header");
-  EXPECT_EQ(error_of("GPU0 GPU1\n"), "line 1, column 10: the header is not followed by rows of GPUs");
+  EXPECT_EQ(text_error_of("GPU0 GPU1\n"), "line 1, column 10: the header is not followed by rows of GPUs");
 }
 
 TEST(TopoText, RefusesMoreGpusThanANodeHas) {
-  EXPECT_THAT(error_of(uniform(65, "SYS")), HasSubstr("more than 64 GPUs"));
+  EXPECT_THAT(text_error_of(uniform(65, "SYS")), HasSubstr("more than 64 GPUs"));
   EXPECT_TRUE(parse_topo_text(uniform(64, "SYS")));
 }
 

@@ -6,7 +6,7 @@
 //   nodes sim-0001 and up, at the API
 //                                                              server or through the extender; how many a
 //                                                              second
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
 #include <chrono>
