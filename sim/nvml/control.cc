@@ -187,8 +187,8 @@ Result<SimEvent> event(const YAML::Node& node, unsigned gpus) {
     } else if (key == "type") {
       result.type = static_cast<std::uint64_t>(TRY(integer(value, key, 1, 0xFFFF)));
     } else {
-      return fail(wrong(
-          value, fmt::format("an event has no {}; it has gpu and xid, ecc: double, or type", in_quotes(key))));
+      return fail(wrong(value, fmt::format("an event has no {}; it has gpu and xid, ecc: double, or type",
+                                           in_quotes(key))));
     }
   }
   if (!has_gpu || result.type == 0) {

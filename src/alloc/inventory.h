@@ -52,8 +52,8 @@ struct Inventory {
   bool old_plugin = false;         // no agent here: made up from the node's capacity
   // Resources under which another device plugin gives out the same GPUs.
   std::vector<std::string> also_served_as{};
-  std::vector<Gpu> gpus;           // by ascending index
-  topology::Topology topology;     // between gpus[i] and gpus[j]
+  std::vector<Gpu> gpus;        // by ascending index
+  topology::Topology topology;  // between gpus[i] and gpus[j]
 
   // What an agent runs with is told by the node's annotation; a node without one has the old plugin, and
   // its GPUs are made up: capacity / count, all equal, named "index-0" and so on. A node without GPUs has an

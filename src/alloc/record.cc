@@ -51,14 +51,14 @@ Status check_container(const ContainerRequest& asked, const ContainerGrants* giv
     core += grant->core_percent;
     whole += grant->whole ? 1 : 0;
     if (std::any_of(given->grants.begin(), grant, [&](const Grant& g) { return g.gpu == grant->gpu; })) {
-      return fail(
-          disagrees(fmt::format("container {} has GPU {} twice", in_quotes(asked.name), in_quotes(grant->gpu))));
+      return fail(disagrees(
+          fmt::format("container {} has GPU {} twice", in_quotes(asked.name), in_quotes(grant->gpu))));
     }
   }
   if (units != asked.units || core != asked.core_percent || whole != asked.whole) {
-    return fail(disagrees(
-        fmt::format("container {} has {} units, {}% compute and {} whole GPUs but asked for {}, {}% and {}",
-                    in_quotes(asked.name), units, core, whole, asked.units, asked.core_percent, asked.whole)));
+    return fail(disagrees(fmt::format(
+        "container {} has {} units, {}% compute and {} whole GPUs but asked for {}, {}% and {}",
+        in_quotes(asked.name), units, core, whole, asked.units, asked.core_percent, asked.whole)));
   }
   return {};
 }

@@ -249,7 +249,8 @@ Result<std::int64_t> Quantity::milli() const {
   }
   if (thousandths > std::numeric_limits<std::int64_t>::max() ||
       thousandths < std::numeric_limits<std::int64_t>::min()) {
-    return fail(ErrorCode::kInvalid, "quantity " + in_quotes(text()) + " in thousandths does not fit 64 bits");
+    return fail(ErrorCode::kInvalid,
+                "quantity " + in_quotes(text()) + " in thousandths does not fit 64 bits");
   }
   return static_cast<std::int64_t>(thousandths);
 }

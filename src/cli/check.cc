@@ -167,10 +167,11 @@ class Auditor {
                       node.spec.nvidia_gpus));
     } else if (const auto inventory = alloc::Inventory::parse(node.spec.inventory);
                inventory && !inventory->also_served_as.empty()) {
-      add_node_finding(node, true, "second_plugin",
-                       fmt::format("another device plugin gives out the same GPUs as {}; remove one of the two "
-                                   "from the node",
-                                   join_words(inventory->also_served_as)));
+      add_node_finding(
+          node, true, "second_plugin",
+          fmt::format("another device plugin gives out the same GPUs as {}; remove one of the two "
+                      "from the node",
+                      join_words(inventory->also_served_as)));
     }
     check_kubelet(node, *id);
     check_health(node, *id, holdings);

@@ -19,7 +19,8 @@ constexpr int kMostLoad = 10'000;
 Result<std::uint64_t> parse_seed(std::string_view text) {
   const auto seed = parse_int(trim(text));
   if (!seed || *seed < 0) {
-    return fail(ErrorCode::kInvalid, fmt::format("--seeds: {} is not a whole number from 0", in_quotes(text)));
+    return fail(ErrorCode::kInvalid,
+                fmt::format("--seeds: {} is not a whole number from 0", in_quotes(text)));
   }
   return static_cast<std::uint64_t>(*seed);
 }
@@ -114,9 +115,9 @@ Result<std::vector<int>> parse_loads(std::string_view text) {
   for (const std::string_view part : split(text, ',')) {
     const auto load = parse_int(trim(part));
     if (!load || *load < 0 || *load > kMostLoad) {
-      return fail(
-          ErrorCode::kInvalid,
-          fmt::format("--at: {} is not a whole percentage from 0 to {}, like 100", in_quotes(part), kMostLoad));
+      return fail(ErrorCode::kInvalid,
+                  fmt::format("--at: {} is not a whole percentage from 0 to {}, like 100", in_quotes(part),
+                              kMostLoad));
     }
     if (std::ranges::find(loads, static_cast<int>(*load)) == loads.end()) {
       loads.push_back(static_cast<int>(*load));

@@ -117,10 +117,10 @@ class Books {
   NodeIndex index_;
   alloc::Placer::Options placer_options_;
   std::unique_ptr<alloc::Placer> placer_;
-  ByText<WaitingPod> waiting_;       // by UID
-  ByText<std::int64_t> priorities_;  // by UID, of bound GPU pods, where not 0
-  ByText<std::int64_t> foreign_;     // by node name: how many GPUs
-  ByText<std::string> drift_;        // by node name
+  ByText<WaitingPod> waiting_;         // by UID
+  ByText<std::int64_t> priorities_;    // by UID, of bound GPU pods, where not 0
+  ByText<std::int64_t> foreign_;       // by node name: how many GPUs
+  ByText<std::string> drift_;          // by node name
   ByText<alloc::NodeSpec> old_nodes_;  // by name: have to be put again when what is ill there changes
   ByText<std::string> unhealthy_;      // by node name
   Budgets budgets_;

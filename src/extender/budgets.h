@@ -49,7 +49,8 @@ class Budgets {
 
   std::map<std::pair<std::string, std::string>, kube::DisruptionBudget> budgets_;  // by namespace and name
   Sets sets_;
-  boost::unordered_flat_map<std::string, const std::string*, Hash, std::equal_to<>> of_pod_;  // by UID; a key of sets_
+  boost::unordered_flat_map<std::string, const std::string*, Hash, std::equal_to<>>
+      of_pod_;  // by UID; a key of sets_
   bool known_ = false;
 };
 

@@ -52,8 +52,8 @@ Status check(const Config& config) {
     return wrong("tls: clientCA without a certificate of our own");
   }
   if (!is_domain(config.resources.prefix)) {
-    return wrong(
-        fmt::format("resources.prefix: {} is not a domain like aliyun.com", in_quotes(config.resources.prefix)));
+    return wrong(fmt::format("resources.prefix: {} is not a domain like aliyun.com",
+                             in_quotes(config.resources.prefix)));
   }
   if (!alloc::is_share_policy(config.share_policy)) {
     return wrong(fmt::format("policies.shared: \"{}\" is a policy for whole GPUs; use binpack, spread or fgd",

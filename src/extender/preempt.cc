@@ -208,8 +208,9 @@ std::optional<Decisions::NeededVictims> Decisions::needed_victims(const alloc::R
     // Of pods without GPUs kube-scheduler's count is all that is known: what the others do not explain.
     const std::int64_t unexplained =
         proposed.pdb_violations - static_cast<std::int64_t>(violations(everybody));
-    needed.pdb_violations = static_cast<std::int64_t>(violations(gone)) +
-                            std::clamp<std::int64_t>(unexplained, 0, static_cast<std::int64_t>(others.size()));
+    needed.pdb_violations =
+        static_cast<std::int64_t>(violations(gone)) +
+        std::clamp<std::int64_t>(unexplained, 0, static_cast<std::int64_t>(others.size()));
   } else {
     // Never claim fewer violations than there may be.
     needed.pdb_violations = proposed.pods.empty() ? most : std::min(proposed.pdb_violations, most);

@@ -50,13 +50,14 @@ Task<Result<std::vector<tcp::endpoint>>> resolve(Call::State& call, EventLoop::C
   }
   const auto lookup = std::make_shared<Lookup>(loop.io.get_executor());
   ++loop.lookups;
-  lookup->resolver.async_resolve(where.host, std::to_string(where.port),
-                                 [lookup, &loop](const error_code& error, const Resolver::results_type& found) {
-                                   --loop.lookups;
-                                   lookup->error = error;
-                                   lookup->found = found;
-                                   lookup->over.cancel();
-                                 });
+  lookup->resolver.async_resolve(
+      where.host, std::to_string(where.port),
+      [lookup, &loop](const error_code& error, const Resolver::results_type& found) {
+        --loop.lookups;
+        lookup->error = error;
+        lookup->found = found;
+        lookup->over.cancel();
+      });
   call.abort = [&lookup] { lookup->over.cancel(); };
   co_await lookup->over.async_wait(kAwait);
   call.abort = nullptr;

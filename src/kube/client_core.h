@@ -25,8 +25,8 @@ struct Call::State {
   Clock::Steady deadline{};
   int attempts = 0;
   bool maybe_done = false;  // some attempt may have reached its aim
-  bool refreshed = false;  // a new credential was asked for once
-  Credential credential;   // what the attempt under way was sent with
+  bool refreshed = false;   // a new credential was asked for once
+  Credential credential;    // what the attempt under way was sent with
   http::Call transfer;
   http::Timer wait;
 

@@ -94,8 +94,7 @@ Result<ExecPlugin> exec_from(const YamlFields& fields, const std::string& file) 
   }
   if (mode != "Never" && mode != "IfAvailable" &&
       (!mode.empty() || exec.api_version == "client.authentication.k8s.io/v1")) {
-    return fail(
-        fields.wrong("interactiveMode", "is " + in_quotes(mode) + "; write Never or IfAvailable"));
+    return fail(fields.wrong("interactiveMode", "is " + in_quotes(mode) + "; write Never or IfAvailable"));
   }
   return exec;
 }
@@ -199,8 +198,7 @@ Result<Kubeconfig> parse(std::string_view yaml, const std::string& file) {
   const YamlFields root = TRY(YamlFields::of(document, file));
   const std::string kind = TRY(root.text("kind"));
   if (!kind.empty() && kind != "Config") {
-    return fail(ErrorCode::kInvalid,
-                file + ": kind is " + in_quotes(kind) + ", this is not a kubeconfig");
+    return fail(ErrorCode::kInvalid, file + ": kind is " + in_quotes(kind) + ", this is not a kubeconfig");
   }
   config.current_context = TRY(root.text("current-context"));
   config.clusters = TRY(entries<Cluster>(root, "clusters", "cluster", cluster_from, file));

@@ -79,8 +79,8 @@ inline bool is_null(JsonValue& value) {
   return value.is_null().get(null) == simdjson::SUCCESS && null;
 }
 
-// The first quote or backslash from `at` on. simdjson has seen the quote that ends each string, and behind the
-// document there is its padding.
+// The first quote or backslash from `at` on. simdjson has seen the quote that ends each string, and behind
+// the document there is its padding.
 inline const char* end_of_plain(const char* at) {
 #if defined(__SSE2__)
   for (;; at += sizeof(__m128i)) {

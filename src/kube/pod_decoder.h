@@ -17,7 +17,8 @@ namespace tessera::kube {
 struct PodExtras {
   bool container_ids = false;     // ContainerSpec::id
   PodDetails* details = nullptr;  // where given, filled anew
-  std::string* labels = nullptr;  // where given, filled anew: all labels, each as "key=value\n"; not with `details`, which has them
+  std::string* labels = nullptr;  // where given, filled anew: all labels, each as "key=value\n"; not with
+                                  // `details`, which has them
 };
 
 // Fills `pod` anew (its memory is used again) and `meta`. kInvalid, with `meta` as far as it goes, when a

@@ -82,7 +82,8 @@ Status YamlSetting::endpoint(std::string& address, std::uint16_t& port) const {
       colon == std::string::npos ? std::string_view(value) : std::string_view(value).substr(colon + 1);
   const std::optional<std::int64_t> parsed = parse_int(number);
   if (!parsed || *parsed < 0 || *parsed > 65535) {
-    return fail(wrong(fmt::format("is {}, not an address and port like \"0.0.0.0:39999\"", in_quotes(value))));
+    return fail(
+        wrong(fmt::format("is {}, not an address and port like \"0.0.0.0:39999\"", in_quotes(value))));
   }
   port = static_cast<std::uint16_t>(*parsed);
   if (colon != std::string::npos) {

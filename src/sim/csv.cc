@@ -140,8 +140,8 @@ const std::string& CsvTable::text(std::size_t column) const {
 Result<std::int64_t> CsvTable::integer(std::size_t column, std::int64_t min, std::int64_t max) const {
   const auto value = parse_int(trim(text(column)));
   if (!value || *value < min || *value > max) {
-    return fail(
-        wrong(column, fmt::format("{} is not a whole number from {} to {}", in_quotes(text(column)), min, max)));
+    return fail(wrong(
+        column, fmt::format("{} is not a whole number from {} to {}", in_quotes(text(column)), min, max)));
   }
   return *value;
 }

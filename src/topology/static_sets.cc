@@ -35,8 +35,8 @@ Result<StaticSets> StaticSets::from_json(const JsonReader& reader) {
     for (const auto& [key, sets] : TRY(counts.as_object(kMaxGpus))) {
       const auto count = parse_int(key);
       if (!count || *count < 1 || *count > kMaxGpus) {
-        return fail(sets.wrong(
-            fmt::format("stands under {}, which is not a number of GPUs (1 to {})", in_quotes(key), kMaxGpus)));
+        return fail(sets.wrong(fmt::format("stands under {}, which is not a number of GPUs (1 to {})",
+                                           in_quotes(key), kMaxGpus)));
       }
       std::vector<GpuMask>& list = sets_by_count[static_cast<unsigned>(*count)];
       for (const JsonReader& set : TRY(sets.as_array(kMaxSets))) {

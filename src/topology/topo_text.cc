@@ -108,8 +108,8 @@ class TopoReader {
       return fmt::format("{} is not a header; expected GPU0 GPU1 ... as nvidia-smi topo -m prints",
                          in_quotes(cell));
     }
-    return fmt::format("{} in the header; expected GPU{}, a NIC or an affinity column{}", in_quotes(cell), gpus,
-                       gpu_index(cell) ? " (GPUs are numbered in order, without gaps)" : "");
+    return fmt::format("{} in the header; expected GPU{}, a NIC or an affinity column{}", in_quotes(cell),
+                       gpus, gpu_index(cell) ? " (GPUs are numbered in order, without gaps)" : "");
   }
 
   // "Legend:" begins text that explains the matrix, "NIC Legend:" lines like "NIC0: mlx5_0". True when the
@@ -246,8 +246,9 @@ class TopoReader {
       cells.erase(cells.begin());
     }
     if (cells.size() > affinities_.size()) {
-      return fail(line.wrong(cells[affinities_.size()], fmt::format("{} stands in no column of the header",
-                                                                    in_quotes(cells[affinities_.size()].text))));
+      return fail(line.wrong(
+          cells[affinities_.size()],
+          fmt::format("{} stands in no column of the header", in_quotes(cells[affinities_.size()].text))));
     }
     std::vector<Affinity> columns = affinities_;
     if (cells.size() < columns.size() && !line.tabs) {

@@ -160,7 +160,8 @@ Result<std::string> read_name(const JsonReader& reader, std::string_view key, bo
   std::string name = may_lack ? TRY(reader.text_or(key, "")) : TRY(reader.text(key));
   const bool plain = name.find_first_of(" \t\r\n\x1b") == std::string::npos;
   if ((name.empty() && !may_lack) || name.size() > kMaxNameBytes || !plain) {
-    return fail(reader.wrong(fmt::format("has {} as \"{}\", not the name of a device", in_quotes(name), key)));
+    return fail(
+        reader.wrong(fmt::format("has {} as \"{}\", not the name of a device", in_quotes(name), key)));
   }
   return name;
 }

@@ -28,7 +28,8 @@ class MetricsTest : public ::testing::Test {
     state_.inventory = v100s(2);
     state_.inventory.gpus[1].unhealthy = "XID 79";
     state_.xids = {{.uuid = "GPU-1", .xid = 79, .taken_as = gpu::XidClass::kFatal, .count = 2}};
-    gpu::GpuUsage usage{.memory = {.total = 32 * kGibibyte, .reserved = 0, .used = 9 * kGibibyte}, .busy_percent = 40};
+    gpu::GpuUsage usage{.memory = {.total = 32 * kGibibyte, .reserved = 0, .used = 9 * kGibibyte},
+                        .busy_percent = 40};
     sample_.gpus = {{.uuid = "GPU-0", .usage = usage, .outside_bytes = kGibibyte}, {.uuid = "GPU-1"}};
     uses_ = {{.who = {.pod = {"ml", "train-7"}, .pod_uid = "u", .container = "main"},
               .gpu = "GPU-0",

@@ -421,7 +421,8 @@ TEST_F(DecisionsTest, PreemptSparesWhomABudgetProtects) {
     EXPECT_EQ(nodes.at("small").at("NumPDBViolations").as_int64(), 0);
   }
   budget("web", "app", "web", 1);
-  EXPECT_EQ(uids(preempt(pod, {victims("small", {"b", "a"})}).at("small")), std::vector<std::string>{"uid-a"});
+  EXPECT_EQ(uids(preempt(pod, {victims("small", {"b", "a"})}).at("small")),
+            std::vector<std::string>{"uid-a"});
   budget("web", "app", "web", 0);
   budget("batch", "app", "batch", 0);
   const auto both = preempt(pod, {victims("small", {"b", "a"}, 1)});

@@ -158,7 +158,8 @@ TEST(TopoText, SaysLineAndColumnOfWhatIsWrong) {
             "line 2, column 14: \"NV37\" is not a link (SYS, NODE, PHB, PXB, PIX, PSB or NV1 to NV36)");
   EXPECT_EQ(text_error_of("GPU0 GPU1\nGPU0 SYS X\n"),
             "line 2, column 6: \"SYS\" where GPU0 meets itself; expected X");
-  EXPECT_EQ(text_error_of("GPU0 GPU1\nGPU0 X\n"), "line 2, column 7: the row of GPU0 ends after 1 of 2 columns");
+  EXPECT_EQ(text_error_of("GPU0 GPU1\nGPU0 X\n"),
+            "line 2, column 7: the row of GPU0 ends after 1 of 2 columns");
   EXPECT_EQ(text_error_of("GPU0 GPU1\nGPU0 X SYS\nGPU0 X SYS\n"), "line 3, column 1: a second row for GPU0");
   EXPECT_EQ(text_error_of("GPU0 GPU1\nGPU2 X SYS\n"),
             "line 2, column 1: \"GPU2\" is neither a GPU nor a NIC of the header");
