@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -180,9 +181,9 @@ class Ledger {
   // Why a GPU must not be used; empty when it is well.
   [[nodiscard]] std::string_view unhealthy(NodeId id, unsigned slot) const;
   [[nodiscard]] std::vector<GpuName> gpu_names(NodeId id) const;
-  [[nodiscard]] const std::string& machine(NodeId id) const { return nodes_[raw(id)].machine; }
+  [[nodiscard]] const std::string& machine(NodeId id) const { return *nodes_[raw(id)].machine; }
   // As the cloud calls it; where the agent does not say what it is, machine() is the same.
-  [[nodiscard]] const std::string& instance_type(NodeId id) const { return nodes_[raw(id)].instance_type; }
+  [[nodiscard]] const std::string& instance_type(NodeId id) const { return *nodes_[raw(id)].instance_type; }
   // Why the node is fenced, in a person's words; empty when it is not.
   [[nodiscard]] std::string_view fence_text(NodeId id) const;
   [[nodiscard]] const std::string& model_name(ModelId id) const { return models_[id]; }
@@ -231,10 +232,12 @@ class Ledger {
     std::optional<ProblemKind> problem;         // what is wrong on this node
   };
 
+  static inline const std::string kNoKind;
+
   struct Node {
     std::string name;
-    std::string machine;
-    std::string instance_type;
+    const std::string* machine = &kNoKind;        // of kinds_, as the next
+    const std::string* instance_type = &kNoKind;  //
     std::vector<GpuFacts> gpus;
     std::vector<PodId> pods;
     std::uint32_t present_at = 0;  // in present_
@@ -279,6 +282,7 @@ class Ledger {
   void check_inventory(NodeId id);
   void check_overcommitment(NodeId id);
   ModelId model_id(std::string_view name);
+  const std::string* kind(const std::string& name);
   void use_topology(const topology::Topology& topology, NodeStates::Layout& layout);
   void drop_topology(const topology::SetTables* tables);
 
@@ -308,6 +312,7 @@ class Ledger {
   std::unordered_map<std::uint32_t, std::vector<std::string>> illness_;
   boost::unordered_flat_set<NodeId, NameHash, SameName> by_name_{0, NameHash{this}, SameName{this}};
   std::vector<NodeId> present_;
+  std::set<std::string> kinds_;  // of machines; few, so they stay
   std::vector<std::string> models_;
   std::unordered_map<std::string, ModelId> model_ids_;
   std::unordered_map<topology::Topology, TopologyUse, topology::TopologyHash> topologies_;

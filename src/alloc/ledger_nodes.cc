@@ -78,9 +78,9 @@ void Ledger::upsert_node(const NodeSpec& spec) {
     fence(id, Fence::kUnreadable, inventory.error().text());
     return;
   }
-  if (nodes_[raw(id)].machine != inventory->machine || nodes_[raw(id)].instance_type != spec.machine) {
-    nodes_[raw(id)].machine = inventory->machine;
-    nodes_[raw(id)].instance_type = spec.machine;
+  if (machine(id) != inventory->machine || instance_type(id) != spec.machine) {
+    nodes_[raw(id)].machine = kind(inventory->machine);
+    nodes_[raw(id)].instance_type = kind(spec.machine);
     states_.set_capacity(id, spec.cpu_milli, spec.memory_bytes);  // `static` looks at it as another node
   }
   apply_inventory(id, *inventory);
@@ -93,8 +93,8 @@ void Ledger::remove_node(std::string_view name) {
   }
   clear_gpus(*id);
   states_.set_capacity(*id, 0, 0);
-  nodes_[raw(*id)].machine.clear();
-  nodes_[raw(*id)].instance_type.clear();
+  nodes_[raw(*id)].machine = &kNoKind;
+  nodes_[raw(*id)].instance_type = &kNoKind;
   fence(*id, Fence::kAbsent, "");
   set_present(*id, false);
   forget_if_unused(*id);
@@ -253,6 +253,10 @@ void Ledger::check_overcommitment(NodeId id) {
   } else {
     --problem_counts_[kind];
   }
+}
+
+const std::string* Ledger::kind(const std::string& name) {
+  return &*kinds_.insert(name).first;
 }
 
 ModelId Ledger::model_id(std::string_view name) {
