@@ -1,8 +1,18 @@
 #include "extender/budgets.h"
 
+#include <algorithm>
+#include <functional>
 #include <utility>
 
 namespace tessera::extender {
+
+namespace {
+
+std::uint64_t key_of(std::string_view uid) {
+  return std::hash<std::string_view>()(uid);
+}
+
+}  // namespace
 
 void Budgets::keep(std::string_view namespace_name, std::string_view name, kube::DisruptionBudget budget) {
   budgets_.insert_or_assign({std::string(namespace_name), std::string(name)}, std::move(budget));
@@ -12,43 +22,32 @@ void Budgets::forget(std::string_view namespace_name, std::string_view name) {
   budgets_.erase({std::string(namespace_name), std::string(name)});
 }
 
-void Budgets::keep_labels(std::string_view uid, std::string_view labels) {
-  const auto known = of_pod_.find(uid);
-  if (known != of_pod_.end() && *known->second == labels) {
+void Budgets::keep_labels(std::string_view uid, std::span<const kube::LabelHash> labels) {
+  if (labels.empty()) {
+    forget_labels(uid);
     return;
   }
-  auto set = sets_.find(labels);
-  if (set == sets_.end()) {
-    set = sets_.emplace(labels, 0).first;
+  Labels& kept = of_pod_[key_of(uid)];
+  if (std::ranges::equal(std::span(kept.first.get(), kept.count), labels)) {
+    return;
   }
-  ++set->second;
-  if (known == of_pod_.end()) {
-    of_pod_.emplace(uid, &set->first);
-  } else {
-    drop_one(std::exchange(known->second, &set->first));
-  }
+  kept = {.first = std::make_unique<kube::LabelHash[]>(labels.size()), .count = labels.size()};
+  std::ranges::copy(labels, kept.first.get());
 }
 
 void Budgets::forget_labels(std::string_view uid) {
-  if (const auto known = of_pod_.find(uid); known != of_pod_.end()) {
-    drop_one(known->second);
-    of_pod_.erase(known);
-  }
-}
-
-void Budgets::drop_one(const std::string* labels) {
-  const auto set = sets_.find(*labels);
-  if (--set->second == 0) {
-    sets_.erase(set);
-  }
+  of_pod_.erase(key_of(uid));
 }
 
 Budgets::Covering Budgets::covering(const alloc::PodKey& pod) const {
   Covering all;
-  const auto labels = of_pod_.find(pod.uid);
+  std::span<const kube::LabelHash> labels;
+  if (const auto known = of_pod_.find(key_of(pod.uid)); known != of_pod_.end()) {
+    labels = {known->second.first.get(), known->second.count};
+  }
   for (auto entry = budgets_.lower_bound({pod.pod_namespace, ""});
        entry != budgets_.end() && entry->first.first == pod.pod_namespace; ++entry) {
-    if (entry->second.covers(pod.name, labels == of_pod_.end() ? std::string_view() : *labels->second)) {
+    if (entry->second.covers(pod.name, labels)) {
       all.push_back(&entry->second);
     }
   }

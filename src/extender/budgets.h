@@ -7,9 +7,11 @@
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <cstddef>
 #include <map>
+#include <memory>
+#include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "alloc/ledger.h"
@@ -27,8 +29,7 @@ class Budgets {
   [[nodiscard]] bool known() const { return known_; }
   [[nodiscard]] std::size_t size() const { return budgets_.size(); }
 
-  // As decode_pod() writes them. Pods made from one template have the same, which are kept once.
-  void keep_labels(std::string_view uid, std::string_view labels);
+  void keep_labels(std::string_view uid, std::span<const kube::LabelHash> labels);
   void forget_labels(std::string_view uid);
 
   // The budgets that a pod's end would be counted against; valid until the next fact.
@@ -39,18 +40,14 @@ class Budgets {
   [[nodiscard]] static std::size_t violations(const std::vector<const Covering*>& pods);
 
  private:
-  struct Hash {
-    using is_transparent = void;
-    std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
+  // One block of memory, and none for pods without labels: there may be very many pods.
+  struct Labels {
+    std::unique_ptr<kube::LabelHash[]> first;
+    std::size_t count = 0;
   };
-  using Sets = std::unordered_map<std::string, std::size_t, Hash, std::equal_to<>>;  // with how many have it
-
-  void drop_one(const std::string* labels);
 
   std::map<std::pair<std::string, std::string>, kube::DisruptionBudget> budgets_;  // by namespace and name
-  Sets sets_;
-  boost::unordered_flat_map<std::string, const std::string*, Hash, std::equal_to<>>
-      of_pod_;  // by UID; a key of sets_
+  boost::unordered_flat_map<std::uint64_t, Labels> of_pod_;  // by the hash of the UID; only pods with labels
   bool known_ = false;
 };
 

@@ -9,6 +9,8 @@
 
 #include "alloc/pod.h"
 #include "extender/books.h"
+#include "kube/disruption_budget.h"
+#include "kube/label_hashes.h"
 #include "kube/object_sink.h"
 
 namespace tessera::extender {
@@ -40,7 +42,7 @@ class PodSink final : public BooksSink {
 
  private:
   alloc::PodSpec pod_;
-  std::string labels_;
+  kube::LabelHashes labels_;
 };
 
 class BudgetSink final : public BooksSink {

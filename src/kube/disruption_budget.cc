@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
+#include <utility>
 
 #include "kube/object_json.h"
 
@@ -19,53 +19,52 @@ constexpr std::array<std::pair<std::string_view, Term::Operator>, 4> kOperators{
      {"Exists", Term::Operator::kExists},
      {"DoesNotExist", Term::Operator::kDoesNotExist}}};
 
-// Of "key=value" lines.
-std::optional<std::string_view> value_of(std::string_view labels, std::string_view key) {
-  while (!labels.empty()) {
-    const std::size_t end = labels.find('\n');
-    const std::string_view line = labels.substr(0, end);
-    if (line.size() > key.size() && line.starts_with(key) && line[key.size()] == '=') {
-      return line.substr(key.size() + 1);
-    }
-    labels.remove_prefix(end == std::string_view::npos ? labels.size() : end + 1);
-  }
-  return std::nullopt;
-}
-
-bool holds(const Term& term, std::string_view labels) {
-  const std::optional<std::string_view> value = value_of(labels, term.key);
-  const bool listed = value && std::ranges::find(term.values, *value) != term.values.end();
+bool holds(const Term& term, std::span<const LabelHash> labels) {
+  const bool has_key = std::ranges::find(labels, term.key, &LabelHash::key) != labels.end();
+  const bool listed = std::ranges::any_of(labels, [&](const LabelHash& label) {
+    return std::ranges::find(term.labels, label.label) != term.labels.end();
+  });
   switch (term.operation) {
     case Term::Operator::kIn:
       return listed;
     case Term::Operator::kNotIn:
       return !listed;
     case Term::Operator::kExists:
-      return value.has_value();
+      return has_key;
     case Term::Operator::kDoesNotExist:
-      return !value;
+      return !has_key;
   }
   return false;
 }
 
+Term term_of(Term::Operator operation, std::string_view key, const std::vector<std::string>& values) {
+  Term term{.operation = operation, .key = hash_of_label(key, "").key};
+  for (const std::string& value : values) {
+    term.labels.push_back(hash_of_label(key, value).label);
+  }
+  return term;
+}
+
 JsonError read_term(JsonValue element, Term& term, bool& unknown) {
-  return each_field(element, [&](JsonKey key, JsonValue value) -> JsonError {
+  std::string label;
+  std::string name;
+  std::vector<std::string> values;
+  const JsonError error = each_field(element, [&](JsonKey key, JsonValue value) -> JsonError {
     if (is(key, "key")) {
-      return read_text(value, term.key);
+      return read_text(value, label);
     }
     if (is(key, "operator")) {
-      std::string name;
-      const JsonError error = read_text(value, name);
-      const auto* const known = std::ranges::find(kOperators, name, &decltype(kOperators)::value_type::first);
-      unknown = unknown || known == kOperators.end();
-      term.operation = known == kOperators.end() ? Term::Operator::kIn : known->second;
-      return error;
+      return read_text(value, name);
     }
     if (is(key, "values")) {
-      return each_element(value, [&](JsonValue one) { return read_text(one, term.values.emplace_back()); });
+      return each_element(value, [&](JsonValue one) { return read_text(one, values.emplace_back()); });
     }
     return SUCCESS;
   });
+  const auto* const known = std::ranges::find(kOperators, name, &decltype(kOperators)::value_type::first);
+  unknown = unknown || known == kOperators.end();
+  term = term_of(known == kOperators.end() ? Term::Operator::kIn : known->second, label, values);
+  return error;
 }
 
 JsonError read_selector(JsonValue selector, DisruptionBudget& budget, bool& unknown) {
@@ -76,8 +75,10 @@ JsonError read_selector(JsonValue selector, DisruptionBudget& budget, bool& unkn
   return each_field(selector, [&](JsonKey key, JsonValue value) -> JsonError {
     if (is(key, "matchLabels")) {
       return each_entry(value, [&](std::string_view label, JsonValue wanted) {
-        Term& term = budget.selector.emplace_back(Term{.key = std::string(label)});
-        return read_text(wanted, term.values.emplace_back());
+        std::string text;
+        const JsonError error = read_text(wanted, text);
+        budget.selector.push_back(term_of(Term::Operator::kIn, label, {text}));
+        return error;
       });
     }
     if (is(key, "matchExpressions")) {
@@ -105,7 +106,7 @@ JsonError read_status(JsonValue status, DisruptionBudget& budget) {
 
 }  // namespace
 
-bool DisruptionBudget::covers(std::string_view pod, std::string_view labels) const {
+bool DisruptionBudget::covers(std::string_view pod, std::span<const LabelHash> labels) const {
   return selects && std::ranges::all_of(selector, [&](const Term& term) { return holds(term, labels); }) &&
          std::ranges::find(disrupted, pod) == disrupted.end();
 }

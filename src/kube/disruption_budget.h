@@ -4,12 +4,13 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "base/result.h"
+#include "kube/label_hashes.h"
 #include "kube/object_sink.h"
 
 namespace tessera::kube {
@@ -18,9 +19,9 @@ struct DisruptionBudget {
   // One of matchExpressions; an entry of matchLabels is kIn with one value.
   struct Term {
     enum class Operator : std::uint8_t { kIn, kNotIn, kExists, kDoesNotExist };
-    std::string key{};
     Operator operation = Operator::kIn;
-    std::vector<std::string> values{};
+    std::uint32_t key = 0;                // LabelHash::key
+    std::vector<std::uint32_t> labels{};  // LabelHash::label, one for each value
   };
 
   std::vector<Term> selector{};  // all of them must hold
@@ -29,8 +30,8 @@ struct DisruptionBudget {
   // Pods whose end is under way and has been counted.
   std::vector<std::string> disrupted{};
 
-  // `labels` as decode_pod() writes them. The pod must be of the budget's namespace.
-  [[nodiscard]] bool covers(std::string_view pod, std::string_view labels) const;
+  // The pod must be of the budget's namespace.
+  [[nodiscard]] bool covers(std::string_view pod, std::span<const LabelHash> labels) const;
 };
 
 // Fills `budget` anew. kInvalid as decode_pod().

@@ -34,12 +34,12 @@ class PodReader {
         meta_(meta),
         pod_(pod),
         container_ids_(extras.container_ids),
-        label_lines_(extras.labels) {
+        label_hashes_(extras.labels) {
     if (extras.details != nullptr) {
       details_.emplace(*extras.details);
     }
-    if (label_lines_ != nullptr) {
-      label_lines_->clear();
+    if (label_hashes_ != nullptr) {
+      label_hashes_->clear();
     }
   }
 
@@ -92,7 +92,7 @@ class PodReader {
   using Seen = boost::container::small_vector<const std::string*, 12>;
   JsonError read_texts(JsonValue map, alloc::Annotations& into, Seen& seen, bool annotations) {
     return each_entry(map, [&](std::string_view key, JsonValue value) -> JsonError {
-      if (!annotations && label_lines_ != nullptr) {
+      if (!annotations && label_hashes_ != nullptr) {
         return read_label(key, value);
       }
       if (key != names_.count() && !(annotations && alloc::key::is_pod_annotation(key))) {
@@ -111,7 +111,7 @@ class PodReader {
   // Where all labels are wanted.
   JsonError read_label(std::string_view key, JsonValue value) {
     const JsonError error = read_text(value, label_value_);
-    label_lines_->append(key).append("=").append(label_value_).append("\n");
+    label_hashes_->push_back(hash_of_label(key, label_value_));
     if (key == names_.count()) {
       labels_.push_back(&pod_.labels.insert_or_assign(std::string(key), label_value_).first->first);
     }
@@ -310,7 +310,7 @@ class PodReader {
   ObjectMeta& meta_;
   PodSpec& pod_;
   const bool container_ids_;
-  std::string* const label_lines_;
+  LabelHashes* const label_hashes_;
   std::optional<PodDetailsReader> details_;  // where somebody wants them
   QuantityFields amounts_;
   std::size_t containers_ = 0;  // of pod_.containers, those that are this pod's

@@ -3,11 +3,10 @@
 // Reads a Pod of the API into what the ledger wants of it, in one pass.
 #pragma once
 
-#include <string>
-
 #include "alloc/names.h"
 #include "alloc/pod.h"
 #include "base/result.h"
+#include "kube/label_hashes.h"
 #include "kube/object_sink.h"
 #include "kube/pod_details.h"
 
@@ -17,8 +16,7 @@ namespace tessera::kube {
 struct PodExtras {
   bool container_ids = false;     // ContainerSpec::id
   PodDetails* details = nullptr;  // where given, filled anew
-  std::string* labels = nullptr;  // where given, filled anew: all labels, each as "key=value\n"; not with
-                                  // `details`, which has them
+  LabelHashes* labels = nullptr;  // where given, filled anew; not with `details`, which has them in full
 };
 
 // Fills `pod` anew (its memory is used again) and `meta`. kInvalid, with `meta` as far as it goes, when a

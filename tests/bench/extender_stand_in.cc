@@ -74,10 +74,12 @@ std::string pod_text(const std::string& name, const std::string& uid, const std:
                 R"("tessera.io/allocation":"{{\"v\":1,\"containers\":{{\"main\":[{{\"gpu\":\"{}\",\"mem\":{}}}]}}}}",)",
                 gpu, units);
   return fmt::format(
-      R"({{"metadata":{{"name":"{}","namespace":"default","uid":"{}","resourceVersion":"7","annotations":{{{}"note":"x"}},{}}},)"
+      R"({{"metadata":{{"name":"{}","namespace":"default","uid":"{}","resourceVersion":"7",)"
+      R"("labels":{{"app":"train","batch.kubernetes.io/job-name":"{}","batch.kubernetes.io/controller-uid":"{}","team":"vision"}},)"
+      R"("annotations":{{{}"note":"x"}},{}}},)"
       R"("spec":{{{}"containers":[{{"name":"main","image":"a/b:1","resources":{{"limits":{{"aliyun.com/gpu-mem":"{}"}},)"
       R"("requests":{{"cpu":"1","aliyun.com/gpu-mem":"{}"}}}}}}]}},"status":{{"phase":"{}"}}}})",
-      name, uid, record, filler, node.empty() ? "" : fmt::format(R"("nodeName":"{}",)", node), units, units,
+      name, uid, name, uid, record, filler, node.empty() ? "" : fmt::format(R"("nodeName":"{}",)", node), units, units,
       node.empty() ? "Pending" : "Running");
 }
 
@@ -127,6 +129,8 @@ class Api {
       reply.send({.status = 201, .body = R"({"kind":"Status","status":"Success"})"});
     } else if (target.find("watch=") != std::string::npos) {
       watches_.push_back(reply.stream({}));
+    } else if (!request.path().ends_with("/nodes") && !request.path().ends_with("/pods")) {
+      reply.send({.body = R"({"kind":"List","apiVersion":"v1","metadata":{"resourceVersion":"9"},"items":[]})"});
     } else {
       const std::size_t at = target.find("continue=");
       const std::size_t page = at == std::string::npos ? 0 : std::stoul(target.substr(at + 9));

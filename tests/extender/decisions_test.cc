@@ -29,7 +29,7 @@ class DecisionsTest : public ::testing::Test {
 
   // A pod with a record that is already bound.
   void bound(const std::string& name, const std::string& where, unsigned gpu, unsigned units,
-             std::int64_t priority = 0, const std::string& labels = "") {
+             std::int64_t priority = 0, const std::string& app = "") {
     alloc::PodSpec pod = pod_of(name, {container("main", units)});
     pod.node_name = where;
     pod.priority = priority;
@@ -37,15 +37,14 @@ class DecisionsTest : public ::testing::Test {
         fmt::format(R"({{"v":1,"containers":{{"main":[{{"gpu":"{}","mem":{}}}]}}}})",
                     alloc::testing::uuid_of(where, gpu), units);
     books_.keep_pod(pod);
-    books_.keep_labels(pod, labels);
+    books_.keep_labels(pod, std::vector{kube::hash_of_label("app", app), kube::hash_of_label("tier", "a")});
   }
 
-  // A budget of all pods with this label.
-  void budget(const std::string& name, const std::string& key, const std::string& value,
-              std::int64_t allowed) {
+  // A budget of all pods of an app.
+  void budget(const std::string& app, std::int64_t allowed) {
     kube::DisruptionBudget made{.selects = true, .allowed = allowed};
-    made.selector.push_back({.key = key, .values = {value}});
-    books_.budgets().keep("default", name, made);
+    made.selector.push_back({.labels = {kube::hash_of_label("app", app).label}});
+    books_.budgets().keep("default", app, made);
     books_.budgets().set_known();
   }
 
@@ -410,31 +409,31 @@ TEST_F(DecisionsTest, PreemptChoosesVictimsItselfWhereTheSumsWouldDoButNoGpu) {
 }
 
 TEST_F(DecisionsTest, PreemptSparesWhomABudgetProtects) {
-  bound("a", "small", 0, 8, 0, "app=web\ntier=a\n");
-  bound("b", "small", 1, 8, 7, "app=batch\n");
+  bound("a", "small", 0, 8, 0, "web");
+  bound("b", "small", 1, 8, 7, "batch");
   alloc::PodSpec pod = pod_of("p", {container("main", 8)});
   pod.priority = 100;
-  budget("web", "app", "web", 0);
+  budget("web", 0);
   for (const std::vector<std::string>& named : {std::vector<std::string>{"b", "a"}, {}}) {
     const auto nodes = preempt(pod, {victims("small", named)});
     EXPECT_EQ(uids(nodes.at("small")), std::vector<std::string>{"uid-b"}) << "although it is more important";
     EXPECT_EQ(nodes.at("small").at("NumPDBViolations").as_int64(), 0);
   }
-  budget("web", "app", "web", 1);
+  budget("web", 1);
   EXPECT_EQ(uids(preempt(pod, {victims("small", {"b", "a"})}).at("small")),
             std::vector<std::string>{"uid-a"});
-  budget("web", "app", "web", 0);
-  budget("batch", "app", "batch", 0);
+  budget("web", 0);
+  budget("batch", 0);
   const auto both = preempt(pod, {victims("small", {"b", "a"}, 1)});
   EXPECT_EQ(uids(both.at("small")), std::vector<std::string>{"uid-a"}) << "one has to go";
   EXPECT_EQ(both.at("small").at("NumPDBViolations").as_int64(), 1);
 }
 
 TEST_F(DecisionsTest, PreemptTakesTwoWhoMayGoInsteadOfOneWhoMayNot) {
-  bound("a", "small", 0, 8, 0, "app=web\n");
+  bound("a", "small", 0, 8, 0, "web");
   bound("b", "small", 1, 4);
   bound("c", "small", 1, 4);
-  budget("web", "app", "web", 0);
+  budget("web", 0);
   const auto nodes = preempt(pod_of("p", {container("main", 8)}), {victims("small", {"a", "b", "c"}, 1)});
   EXPECT_EQ(uids(nodes.at("small")), (std::vector<std::string>{"uid-b", "uid-c"}));
   EXPECT_EQ(nodes.at("small").at("NumPDBViolations").as_int64(), 0);
@@ -445,9 +444,9 @@ TEST_F(DecisionsTest, PreemptSparesWhomABudgetProtectsAmongMany) {
   std::vector<std::string> names;
   for (unsigned i = 0; i < 20; ++i) {
     names.push_back(fmt::format("m{}", i));
-    bound(names.back(), "many", i / 10, 1, 0, i >= 10 ? "app=web\n" : "");
+    bound(names.back(), "many", i / 10, 1, 0, i >= 10 ? "web" : "");
   }
-  budget("web", "app", "web", 0);
+  budget("web", 0);
   const auto nodes = preempt(pod_of("p", {container("main", 4)}), {victims("many", names, 10)});
   EXPECT_EQ(uids(nodes.at("many")).size(), 4U);
   EXPECT_EQ(nodes.at("many").at("NumPDBViolations").as_int64(), 0);
@@ -459,7 +458,7 @@ TEST_F(DecisionsTest, PreemptCountsViolationsOfPodsWithoutGpusAsTold) {
   books_.keep_pod(plain);
   bound("a", "small", 0, 8);
   bound("b", "small", 1, 8);
-  budget("web", "app", "web", 0);
+  budget("web", 0);
   const auto nodes = preempt(pod_of("p", {container("main", 8)}), {victims("small", {"plain", "a", "b"}, 1)});
   EXPECT_EQ(uids(nodes.at("small")), (std::vector<std::string>{"uid-plain", "uid-b"}));
   EXPECT_EQ(nodes.at("small").at("NumPDBViolations").as_int64(), 1);

@@ -321,23 +321,31 @@ TEST(ListDecoder, RefusesWhatIsNotAList) {
   EXPECT_EQ(decoder.decode(fine.view(), sink, [](const ObjectMeta&, const Status&) {})->continue_token, "c");
 }
 
+LabelHashes labels_of(const std::vector<std::pair<std::string, std::string>>& labels) {
+  LabelHashes hashes;
+  for (const auto& [key, value] : labels) {
+    hashes.push_back(hash_of_label(key, value));
+  }
+  return hashes;
+}
+
 TEST(PodDecoder, AllLabelsAreReadWhereTheyAreWanted) {
   class LabelSink : public PodSink {
    public:
     Status decode(ObjectJson& object, ObjectMeta& meta) override {
       return decode_pod(object, names, meta, pod, {.labels = &labels});
     }
-    std::string labels = "of=another\n";
+    LabelHashes labels = {hash_of_label("of", "another")};
   };
   LabelSink sink;
   ASSERT_TRUE(decode_one(
       R"({"metadata":{"name":"p","namespace":"d","uid":"u","resourceVersion":"1","labels":{"app":"web","aliyun.com/gpu-count":"2","empty":""}}})",
       sink));
-  EXPECT_EQ(sink.labels, "app=web\naliyun.com/gpu-count=2\nempty=\n");
+  EXPECT_EQ(sink.labels, labels_of({{"app", "web"}, {"aliyun.com/gpu-count", "2"}, {"empty", ""}}));
   EXPECT_THAT(sink.pod.labels, ElementsAre(Pair("aliyun.com/gpu-count", "2")));
   ASSERT_TRUE(
       decode_one(R"({"metadata":{"name":"q","namespace":"d","uid":"v","resourceVersion":"2"}})", sink));
-  EXPECT_EQ(sink.labels, "");
+  EXPECT_TRUE(sink.labels.empty());
   EXPECT_TRUE(sink.pod.labels.empty());
 }
 
@@ -363,25 +371,28 @@ TEST(DisruptionBudget, CoversThePodsItsSelectorNames) {
           R"("status":{"disruptionsAllowed":3,"disruptedPods":{"going":"2026-01-01T00:00:00Z"}})"),
       sink));
   EXPECT_EQ(sink.budget.allowed, 3);
-  const std::string labels = "app=web\nowner=\ntier=b\n";
-  EXPECT_TRUE(sink.budget.covers("p", labels));
-  EXPECT_TRUE(sink.budget.covers("p", labels + "zone=y\n"));
-  EXPECT_FALSE(sink.budget.covers("going", labels)) << "counted already";
-  EXPECT_FALSE(sink.budget.covers("p", labels + "zone=x\n"));
-  EXPECT_FALSE(sink.budget.covers("p", labels + "spare=1\n"));
-  EXPECT_FALSE(sink.budget.covers("p", "app=web\ntier=b\n"));
-  EXPECT_FALSE(sink.budget.covers("p", "app=web\nowner=\ntier=c\n"));
-  EXPECT_FALSE(sink.budget.covers("p", "app=website\nowner=\ntier=b\n"));
-  EXPECT_FALSE(sink.budget.covers("p", ""));
+  using Labels = std::vector<std::pair<std::string, std::string>>;
+  const auto covers = [&](const std::string& pod, const Labels& labels) {
+    return sink.budget.covers(pod, labels_of(labels));
+  };
+  EXPECT_TRUE(covers("p", {{"app", "web"}, {"owner", ""}, {"tier", "b"}}));
+  EXPECT_TRUE(covers("p", {{"app", "web"}, {"owner", ""}, {"tier", "b"}, {"zone", "y"}}));
+  EXPECT_FALSE(covers("going", {{"app", "web"}, {"owner", ""}, {"tier", "b"}})) << "counted already";
+  EXPECT_FALSE(covers("p", {{"app", "web"}, {"owner", ""}, {"tier", "b"}, {"zone", "x"}}));
+  EXPECT_FALSE(covers("p", {{"app", "web"}, {"owner", ""}, {"tier", "b"}, {"spare", "1"}}));
+  EXPECT_FALSE(covers("p", {{"app", "web"}, {"tier", "b"}}));
+  EXPECT_FALSE(covers("p", {{"app", "web"}, {"owner", ""}, {"tier", "c"}}));
+  EXPECT_FALSE(covers("p", {{"app", "website"}, {"owner", ""}, {"tier", "b"}}));
+  EXPECT_FALSE(covers("p", {}));
 }
 
 TEST(DisruptionBudget, WithoutSelectorCoversNobodyAndWithAnEmptyOneEverybody) {
   BudgetSink sink;
   ASSERT_TRUE(decode_one(budget_json(R"("spec":{"selector":{}})"), sink));
-  EXPECT_TRUE(sink.budget.covers("p", ""));
+  EXPECT_TRUE(sink.budget.covers("p", {}));
   for (const char* spec : {R"("spec":{"selector":null})", R"("spec":{})"}) {
     ASSERT_TRUE(decode_one(budget_json(spec), sink));
-    EXPECT_FALSE(sink.budget.covers("p", "app=web\n")) << spec;
+    EXPECT_FALSE(sink.budget.covers("p", labels_of({{"app", "web"}}))) << spec;
   }
 }
 
