@@ -97,6 +97,9 @@ void Books::keep_node(const alloc::NodeSpec& node) {
     old.unhealthy_gpus = ill->second;
   }
   put_node(old);
+  if (old_nodes_.size() == 1 && on_old_nodes_) {
+    on_old_nodes_();
+  }
 }
 
 void Books::keep_unhealthy(const std::string& node, std::string gpus) {

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -15,6 +16,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "alloc/ledger.h"
@@ -70,8 +72,8 @@ class Books {
   [[nodiscard]] std::vector<std::string> drift() const;
   [[nodiscard]] std::size_t drifting_nodes() const { return drift_.size(); }
   [[nodiscard]] std::size_t foreign_nodes() const { return foreign_.size(); }
-  // Nodes whose GPUs the plugin before us gives out.
-  [[nodiscard]] std::size_t old_nodes() const { return old_nodes_.size(); }
+  // Called when there is a node whose GPUs the plugin before us gives out, and none was there before.
+  void on_old_nodes(std::function<void()> call) { on_old_nodes_ = std::move(call); }
   [[nodiscard]] std::size_t waiting_pods() const { return waiting_.size(); }
 
   // What the ledger has found wrong since the last call; cheap when that is nothing. At most 100 of a kind
@@ -123,6 +125,7 @@ class Books {
   ByText<std::string> drift_;          // by node name
   ByText<alloc::NodeSpec> old_nodes_;  // by name: have to be put again when what is ill there changes
   ByText<std::string> unhealthy_;      // by node name
+  std::function<void()> on_old_nodes_;
   Budgets budgets_;
   std::uint64_t policy_changes_ = 0;
   alloc::RequestHistogram recent_;

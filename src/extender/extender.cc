@@ -121,6 +121,12 @@ struct Extender::Parts {
              .later = [this](std::chrono::milliseconds delay,
                              std::function<void()> task) { return loop.after(delay, std::move(task)); }}) {
     service.set_score_step(config.score_step);
+    // The original's lists of ill GPUs are read where its device plugin still is.
+    books.on_old_nodes([this] {
+      if (!std::exchange(watches_unhealthy, true)) {
+        unhealthy.start();
+      }
+    });
   }
 
   Status serve();
@@ -134,7 +140,6 @@ struct Extender::Parts {
   void add_book_readings(std::vector<Reading>& all) const;
   void tell(const kube::EventNote& note);
   void told_synced();
-  void look_for_old_nodes();
   void look_around();
 
   http::EventLoop& loop;
@@ -273,15 +278,7 @@ std::string Extender::Parts::not_ready() const {
   return missing;
 }
 
-// The original's lists of ill GPUs are read where its device plugin still is.
-void Extender::Parts::look_for_old_nodes() {
-  if (books.old_nodes() > 0 && !std::exchange(watches_unhealthy, true)) {
-    unhealthy.start();
-  }
-}
-
 void Extender::Parts::told_synced() {
-  look_for_old_nodes();
   if (!said_ready && not_ready().empty()) {
     said_ready = true;
     log::info(
@@ -300,7 +297,6 @@ void Extender::Parts::tell(const kube::EventNote& note) {
 void Extender::Parts::look_around() {
   books.learn_typical_pods();
   binder.look_after_unseen();
-  look_for_old_nodes();
   if (elector != nullptr && elector->leading() && ++rounds % kLabelRounds == 0) {
     label.show(true);
   }

@@ -55,16 +55,18 @@ check_books "and hold nothing any more"
 # On a node that has the original's device plugin, GPUs on the original's list of ill ones are not used.
 jq -c '.items[0] | .metadata.name = "old-0001" | del(.metadata.annotations["tessera.io/inventory"]) | .metadata.labels["kubernetes.io/hostname"] = "old-0001" |
   {apiVersion: "v1", kind: "List", items: [.]}' "$S/tmp/gpu-nodes.json" >"$S/tmp/old-node.json"
+kubectl -n kube-system create configmap unhealthy-gpu-old-0001 --from-literal=gpus=0,1,2,3 >/dev/null
 create_nodes "$S/tmp/old-node.json"
-kubectl -n kube-system create configmap unhealthy-gpu-old-0001 --from-literal=gpus=0,1,3 >/dev/null
 old_body=$(jq -cn '{Pod: {metadata: {name: "p", namespace: "default", uid: "u"}, spec: {containers: [{name: "main",
   resources: {limits: {"aliyun.com/gpu-mem": "16"}}}]}}, Nodes: null, NodeNames: ["old-0001"]}')
 fits_old() { [[ $(send filter "$old_body" | jq -c .NodeNames) == '["old-0001"]' ]]; }
-wait_for 20 "a node with the old plugin takes shares" fits_old || true
+full_old() { ! fits_old; }
+wait_for 20 "a node with the old plugin, all of whose GPUs are on the list, takes nothing" full_old || true
+kubectl -n kube-system patch configmap unhealthy-gpu-old-0001 -p '{"data": {"gpus": "0,1,3"}}' >/dev/null
+wait_for 20 "without one of them on it, it takes shares" fits_old || true
 pods_json old 1 '{"aliyun.com/gpu-mem": "16"}' | jq -c '.items[].spec.nodeSelector = {"kubernetes.io/hostname": "old-0001"}' | kubectl create -f - >/dev/null
 wait_for 30 "a pod runs there" all_running old 1 || true
 expect "on the only GPU that is well" 2 "$(kubectl get pod old-0001 -o 'jsonpath={.metadata.annotations.ALIYUN_COM_GPU_MEM_IDX}')"
-full_old() { ! fits_old; }
 wait_for 20 "and then nothing is left" full_old || true
 kubectl -n kube-system delete configmap unhealthy-gpu-old-0001 >/dev/null
 wait_for 20 "until the list is gone" fits_old || true

@@ -25,7 +25,7 @@ pair_start() {
   } >"$S/$name-scheduler.yaml"
   # shellcheck disable=SC2016 # for the inner shell
   (in_cluster_network setpriv --pdeathsig KILL -- unshare --uts bash -c 'hostname "$0" && exec "$@"' "$name" \
-    "$(type -P kube-scheduler)" --config="$S/$name-scheduler.yaml" --secure-port="$((port - 20000))" --bind-address=127.0.0.1 \
+    "$S/bin/kube-scheduler" --config="$S/$name-scheduler.yaml" --secure-port="$((port - 20000))" --bind-address=127.0.0.1 \
     --cert-dir="$S/tmp/$name" --authorization-always-allow-paths=/healthz,/readyz >>"$S/$name-scheduler.log" 2>&1) &
   SCHEDULERS[$name]=$!
 }
@@ -39,7 +39,7 @@ pair_start pair-a
 pair_start pair-b
 wait_for 30 "the first extender is ready" pair_ready pair-a || finish
 wait_for 30 "the second is ready" pair_ready pair-b || finish
-wait_for 30 "one of the schedulers leads" somebody_leads || finish
+wait_for 30 "one of the schedulers leads" somebody_leads || { tail -n 5 "$S/pair-a-scheduler.log" "$S/pair-b-scheduler.log" && finish; }
 
 for trouble in killed stopped ended; do
   leads=$(leader)
