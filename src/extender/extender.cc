@@ -247,9 +247,12 @@ std::chrono::milliseconds Extender::Parts::may_act_for() {
 }
 
 std::chrono::milliseconds Extender::Parts::may_lead_for() const {
-  // Beside a scheduler its lease is ours: it ends with it, and bind_timeout is shorter than the gap between
-  // one scheduler's losing the lease and the next one's taking it.
-  return elector == nullptr ? config.bind_timeout : std::min(config.bind_timeout, elector->time_left());
+  if (elector != nullptr) {
+    return std::min(config.bind_timeout, elector->time_left());
+  }
+  // Beside a scheduler its lease is ours. Without one, who asks leads.
+  return scheduler_lease != nullptr ? std::min(config.bind_timeout, scheduler_lease->time_left())
+                                    : config.bind_timeout;
 }
 
 std::string Extender::Parts::not_ready() const {

@@ -1,10 +1,12 @@
 #include "extender/scheduler_lease.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/log.h"
 #include "kube/object_json.h"
 #include "kube/request.h"
+#include "kube/rfc3339.h"
 
 namespace tessera::extender {
 
@@ -15,10 +17,19 @@ std::string identity_prefix(const std::string& pod) {
   return pod.substr(0, 63) + "_";
 }
 
+constexpr std::chrono::seconds kLongest{3600};
+
+// How long a Lease that was renewed is good for: a scheduler gives up after 10 of 15 seconds by default, and
+// another one waits for all of them. What is under way at the end of this time has the rest to be finished.
+std::chrono::milliseconds window(std::chrono::seconds duration) {
+  return std::chrono::milliseconds(duration) * 2 / 3;
+}
+
 }  // namespace
 
 SchedulerLease::SchedulerLease(kube::Client& client, const Options& options, std::function<void()> on_lead)
-    : own_prefix_(identity_prefix(options.own_pod)),
+    : clock_(client.clock()),
+      own_prefix_(identity_prefix(options.own_pod)),
       on_lead_(std::move(on_lead)),
       watch_(client,
              {.path = kube::lease_path(options.namespace_name, ""),
@@ -26,28 +37,57 @@ SchedulerLease::SchedulerLease(kube::Client& client, const Options& options, std
              *this) {}
 
 Status SchedulerLease::decode(kube::ObjectJson& object, kube::ObjectMeta& meta) {
-  read_.clear();
-  return object.judge(kube::each_field(object.object(), [&](kube::JsonKey key, kube::JsonValue value) {
-    if (kube::is(key, "metadata")) {
-      return kube::read_meta(value, meta);
-    }
-    if (kube::is(key, "spec")) {
-      return kube::each_field(value, [&](kube::JsonKey field, kube::JsonValue inner) {
-        return kube::is(field, "holderIdentity") ? kube::read_text(inner, read_) : simdjson::SUCCESS;
+  read_ = {};
+  std::int64_t seconds = 0;
+  const kube::JsonError error =
+      kube::each_field(object.object(), [&](kube::JsonKey key, kube::JsonValue value) -> kube::JsonError {
+        if (kube::is(key, "metadata")) {
+          return kube::read_meta(value, meta);
+        }
+        if (!kube::is(key, "spec")) {
+          return simdjson::SUCCESS;
+        }
+        return kube::each_field(value, [&](kube::JsonKey field, kube::JsonValue inner) -> kube::JsonError {
+          if (kube::is(field, "holderIdentity")) {
+            return kube::read_text(inner, read_.holder);
+          }
+          if (kube::is(field, "renewTime")) {
+            return kube::read_text(inner, read_.renewed);
+          }
+          return kube::is(field, "leaseDurationSeconds") ? inner.get_int64().get(seconds) : simdjson::SUCCESS;
+        });
       });
-    }
-    return simdjson::SUCCESS;
-  }));
+  read_.duration = std::chrono::seconds(std::clamp<std::int64_t>(seconds, 0, kLongest.count()));
+  return object.judge(error);
 }
 
 void SchedulerLease::keep(const kube::ObjectMeta& /*meta*/) {
+  const bool is_own = read_.holder.starts_with(own_prefix_);
+  until_ = {};
+  until_wall_ = {};
+  if (const Result<Clock::Wall> renewed = kube::parse_rfc3339(read_.renewed); is_own && renewed) {
+    until_ = clock_.now() + window(read_.duration);
+    until_wall_ = *renewed + window(read_.duration);
+  }
   // Renewed every few seconds; only another holder is news.
-  if (std::exchange(holder_, read_) != read_ && holder_.starts_with(own_prefix_)) {
+  if (std::exchange(holder_, read_.holder) != read_.holder && is_own) {
     on_lead_();
   }
 }
 
+void SchedulerLease::forget(const kube::ObjectMeta& /*meta*/) {
+  holder_.clear();
+  until_ = {};
+  until_wall_ = {};
+}
+
+std::chrono::milliseconds SchedulerLease::time_left() const {
+  return std::min(std::chrono::duration_cast<std::chrono::milliseconds>(until_ - clock_.now()),
+                  std::chrono::duration_cast<std::chrono::milliseconds>(until_wall_ - clock_.wall()));
+}
+
 void SchedulerLease::unreadable(const kube::ObjectMeta& meta, const Error& error) {
+  forget(meta);
   log::warn("object unreadable", {{"name", meta.namespace_name + "/" + meta.name}, {"why", error}});
 }
 

@@ -1,15 +1,22 @@
 // extender/scheduler_lease.h
 //
-// Whether the kube-scheduler beside this extender has begun to lead: then it will ask for binds, and what
-// another extender bound until now must be known first. Only its Lease tells; kube-scheduler itself says
+// Whether the kube-scheduler beside this extender leads. Only its Lease tells; kube-scheduler itself says
 // nothing.
+//
+// When it begins to, it will ask for binds, and what another extender bound until now must be known first.
+// When it has not renewed the Lease for a while, another scheduler may take it and ask its own extender: a
+// pod that was stopped and goes on may still ask for what it had decided before, and that must not be done
+// any more. kube- scheduler and this extender are in one pod, so they have one clock, and the time in the
+// Lease can be believed.
 //
 // On the event loop's thread.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <string>
 
+#include "base/clock.h"
 #include "kube/client.h"
 #include "kube/object_sink.h"
 #include "kube/reflector.h"
@@ -28,16 +35,30 @@ class SchedulerLease final : public kube::ObjectSink {
 
   void start() { watch_.start(); }
 
+  // For how long the scheduler leads if it does not renew its Lease; 0 or less when it does not lead, or when
+  // that is not known yet.
+  [[nodiscard]] std::chrono::milliseconds time_left() const;
+
   Status decode(kube::ObjectJson& object, kube::ObjectMeta& meta) override;
   void keep(const kube::ObjectMeta& meta) override;
-  void forget(const kube::ObjectMeta& /*meta*/) override { holder_.clear(); }
+  void forget(const kube::ObjectMeta& meta) override;
   void unreadable(const kube::ObjectMeta& meta, const Error& error) override;
 
  private:
+  struct Claim {
+    std::string holder{};
+    std::chrono::seconds duration{0};
+    std::string renewed{};  // RFC 3339
+  };
+
+  const Clock& clock_;
   const std::string own_prefix_;  // of the holder's identity
   std::function<void()> on_lead_;
-  std::string read_;  // by decode()
+  Claim read_;  // by decode()
   std::string holder_;
+  // Until when the own scheduler may act, by both clocks; in the past when it does not lead.
+  Clock::Steady until_{};
+  Clock::Wall until_wall_{};
   kube::Reflector watch_;
 };
 

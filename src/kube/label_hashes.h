@@ -1,8 +1,8 @@
 // kube/label_hashes.h
 //
-// The labels of an object in eight bytes each, for those who only ask whether a selector holds and keep very many
-// objects: hashes of the key and of key and value. Two different labels have the same hash once in four billion
-// comparisons.
+// The labels of an object in eight bytes each, for those who only ask whether a selector holds and keep very
+// many objects: hashes of the key and of key and value. Two different labels have the same hash once in four
+// billion comparisons.
 #pragma once
 
 #include <cstdint>

@@ -79,8 +79,8 @@ std::string pod_text(const std::string& name, const std::string& uid, const std:
       R"("annotations":{{{}"note":"x"}},{}}},)"
       R"("spec":{{{}"containers":[{{"name":"main","image":"a/b:1","resources":{{"limits":{{"aliyun.com/gpu-mem":"{}"}},)"
       R"("requests":{{"cpu":"1","aliyun.com/gpu-mem":"{}"}}}}}}]}},"status":{{"phase":"{}"}}}})",
-      name, uid, name, uid, record, filler, node.empty() ? "" : fmt::format(R"("nodeName":"{}",)", node), units, units,
-      node.empty() ? "Pending" : "Running");
+      name, uid, name, uid, record, filler, node.empty() ? "" : fmt::format(R"("nodeName":"{}",)", node),
+      units, units, node.empty() ? "Pending" : "Running");
 }
 
 std::vector<std::string> pod_texts(const StandInCluster& cluster, const std::vector<std::string>& nodes) {
@@ -130,7 +130,8 @@ class Api {
     } else if (target.find("watch=") != std::string::npos) {
       watches_.push_back(reply.stream({}));
     } else if (!request.path().ends_with("/nodes") && !request.path().ends_with("/pods")) {
-      reply.send({.body = R"({"kind":"List","apiVersion":"v1","metadata":{"resourceVersion":"9"},"items":[]})"});
+      reply.send(
+          {.body = R"({"kind":"List","apiVersion":"v1","metadata":{"resourceVersion":"9"},"items":[]})"});
     } else {
       const std::size_t at = target.find("continue=");
       const std::size_t page = at == std::string::npos ? 0 : std::stoul(target.substr(at + 9));

@@ -44,7 +44,7 @@ class DecisionsTest : public ::testing::Test {
   void budget(const std::string& app, std::int64_t allowed) {
     kube::DisruptionBudget made{.selects = true, .allowed = allowed};
     made.selector.push_back({.labels = {kube::hash_of_label("app", app).label}});
-    books_.budgets().keep("default", app, made);
+    books_.budgets().keep("ml", app, made);
     books_.budgets().set_known();
   }
 

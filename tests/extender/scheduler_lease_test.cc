@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "../kube/fake_api_server.h"
+#include "base/clock.h"
 
 namespace tessera::extender {
 namespace {
@@ -29,10 +30,11 @@ class SchedulerLeaseTest : public ::testing::Test {
     };
   }
 
-  static std::string lease(std::size_t version, const std::string& holder) {
+  [[nodiscard]] std::string lease(std::size_t version, const std::string& holder) const {
     return fmt::format(
-        R"({{"metadata":{{"name":"tessera-scheduler","namespace":"gpu","uid":"u","resourceVersion":"{}"}},"spec":{{"holderIdentity":"{}"}}}})",
-        version, holder);
+        R"({{"metadata":{{"name":"tessera-scheduler","namespace":"gpu","uid":"u","resourceVersion":"{}"}},)"
+        R"("spec":{{"holderIdentity":"{}","leaseDurationSeconds":15,"renewTime":"{}"}}}})",
+        version, holder, rfc3339_micros(Clock::real().wall() - renewed_before_));
   }
   bool wait(const std::function<bool()>& condition) { return loop_.run_until(condition, 20s); }
 
@@ -42,6 +44,7 @@ class SchedulerLeaseTest : public ::testing::Test {
   std::vector<std::string> targets_;
   std::vector<std::string> holders_;
   std::size_t next_ = 0;
+  std::chrono::seconds renewed_before_{0};
   int begun_ = 0;
   SchedulerLease lease_{client_,
                         {.namespace_name = "gpu", .name = "tessera-scheduler", .own_pod = "own-7"},
@@ -63,6 +66,31 @@ TEST_F(SchedulerLeaseTest, IsNotMovedByRenewalsAndOthers) {
   lease_.start();
   ASSERT_TRUE(wait([&] { return begun_ == 2; })) << "a scheduler that was started anew is another one";
   EXPECT_EQ(next_, holders_.size());
+}
+
+TEST_F(SchedulerLeaseTest, LeadsForTwoThirdsOfTheLeaseFromTheLastRenewalOn) {
+  EXPECT_LE(lease_.time_left(), 0ms) << "nothing is known yet";
+  holders_ = {"own-7_a"};
+  lease_.start();
+  ASSERT_TRUE(wait([&] { return begun_ == 1; }));
+  EXPECT_GT(lease_.time_left(), 0ms);
+  EXPECT_LE(lease_.time_left(), 10s);
+}
+
+// What a pod that was stopped finds when it goes on: the last renewal, long ago, is told only now.
+TEST_F(SchedulerLeaseTest, DoesNotLeadByARenewalOfLongAgo) {
+  renewed_before_ = 11s;
+  holders_ = {"own-7_a"};
+  lease_.start();
+  ASSERT_TRUE(wait([&] { return begun_ == 1; }));
+  EXPECT_LE(lease_.time_left(), 0ms);
+}
+
+TEST_F(SchedulerLeaseTest, DoesNotLeadWhenAnotherHasTakenIt) {
+  holders_ = {"own-7_a", "other_2"};
+  lease_.start();
+  ASSERT_TRUE(wait([&] { return begun_ == 1 && next_ == 2; }));
+  ASSERT_TRUE(wait([&] { return lease_.time_left() <= 0ms; }));
 }
 
 }  // namespace
