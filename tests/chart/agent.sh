@@ -94,7 +94,7 @@ expect_match "a policy keeps each agent to its own node" "system:serviceaccount:
   "$(the ValidatingAdmissionPolicy/tessera-own-node '.spec.matchConditions[0].expression')"
 expect "ConfigMaps of kube-system, for old extenders" '["get","create","patch","delete"] kube-system' "$(the Role/tessera-agent '"\(.rules[0].verbs | tojson) \(.metadata.namespace)"')"
 render --set agent.unhealthyConfigMap=false
-expect "without old extenders it may write none" " " "$(kinds Role | sed 's/tessera-scheduler //') $(kinds RoleBinding | sed 's/tessera-scheduler //')"
+expect "without old extenders it may write none" " " "$(kinds Role | sed 's/tessera-scheduler[^ ]* *//g') $(kinds RoleBinding | sed 's/tessera-scheduler[^ ]* *//g')"
 expect_match "and does not try" '--unhealthy-config-map=false' "$(args)"
 takes "without that ConfigMap" --set agent.unhealthyConfigMap=false
 render --set agent.hostPID=true
