@@ -236,8 +236,8 @@ class Ledger {
 
   struct Node {
     std::string name;
-    const std::string* machine = &kNoKind;        // of kinds_, as the next
-    const std::string* instance_type = &kNoKind;  //
+    const std::string* machine = &kNoKind;  // these two are of kinds_
+    const std::string* instance_type = &kNoKind;
     std::vector<GpuFacts> gpus;
     std::vector<PodId> pods;
     std::uint32_t present_at = 0;  // in present_

@@ -6,7 +6,7 @@
 // When it begins to, it will ask for binds, and what another extender bound until now must be known first.
 // When it has not renewed the Lease for a while, another scheduler may take it and ask its own extender: a
 // pod that was stopped and goes on may still ask for what it had decided before, and that must not be done
-// any more. kube- scheduler and this extender are in one pod, so they have one clock, and the time in the
+// any more. kube-scheduler and this extender are in one pod, so they have one clock, and the time in the
 // Lease can be believed.
 //
 // On the event loop's thread.

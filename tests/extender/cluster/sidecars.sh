@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Two second schedulers, each with an extender beside it as in one pod (make soak): only the one whose kube-scheduler leads is asked;
-# when that scheduler is killed with its extender, is stopped past its lease and wakes up, or ends in order, while 500 pods are being
+# Two second schedulers, each with an extender beside it as in one pod (make soak): when
+# the scheduler that leads is killed with its extender, is stopped past its lease and wakes up, or ends in order, while 500 pods are being
 # scheduled where exactly 500 fit, the other pair goes on and nothing is given away twice.
 set -euo pipefail
 # shellcheck source=lib.sh
