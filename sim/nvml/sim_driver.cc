@@ -1,6 +1,5 @@
 #include "sim_driver.h"
 
-#include <fmt/core.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -14,21 +13,24 @@ namespace tessera::nvml_sim {
 
 namespace {
 
-constexpr auto kPoll = std::chrono::milliseconds(10);
+// How soon an edit of the control file is seen by a call that stands. Programs wait for events all day long:
+// what that costs must not drown what they do themselves.
+constexpr auto kPoll = std::chrono::milliseconds(25);
 
 // A library has no log of its own; whoever runs it reads standard error.
 void complain(const Error& error) {
   std::fprintf(stderr, "simulated libnvidia-ml.so.1: %s\n", error.text().c_str());
 }
 
-// Changes whenever the file does; empty when there is none.
-std::string stamp_of(const std::string& path) {
+FileStamp stamp_of(const std::string& path) {
   struct stat status{};
   if (path.empty() || ::stat(path.c_str(), &status) != 0) {
-    return "";
+    return {};
   }
-  return fmt::format("{}.{}.{}.{}", status.st_ino, status.st_size, status.st_mtim.tv_sec,
-                     status.st_mtim.tv_nsec);
+  return {.inode = status.st_ino,
+          .bytes = status.st_size,
+          .seconds = status.st_mtim.tv_sec,
+          .nanoseconds = status.st_mtim.tv_nsec};
 }
 
 }  // namespace
@@ -72,7 +74,7 @@ Status SimDriver::load() {
   machine_ = TRY(sim::load_machine(settings.machine));
   node_ = settings.node;
   control_path_ = settings.control;
-  control_stamp_.clear();
+  control_stamp_ = {};
   control_ = {};
   links_ = links_of(machine_->topology);
   return {};
@@ -82,12 +84,12 @@ void SimDriver::refresh() {
   if (!machine_) {
     return;
   }
-  std::string stamp = stamp_of(control_path_);
+  const FileStamp stamp = stamp_of(control_path_);
   if (stamp == control_stamp_) {
     return;
   }
-  control_stamp_ = std::move(stamp);
-  if (control_stamp_.empty()) {
+  control_stamp_ = stamp;
+  if (control_stamp_ == FileStamp{}) {
     control_ = {};
     return;
   }

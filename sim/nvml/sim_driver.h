@@ -42,6 +42,16 @@ struct SimGpu {
   [[nodiscard]] std::uint64_t used_bytes() const;
 };
 
+// Changes whenever a file does; all zero when there is none.
+struct FileStamp {
+  std::uint64_t inode = 0;
+  std::int64_t bytes = 0;
+  std::int64_t seconds = 0;
+  std::int64_t nanoseconds = 0;
+
+  friend bool operator==(const FileStamp&, const FileStamp&) = default;
+};
+
 class SimDriver {
  public:
   static SimDriver& instance();
@@ -90,7 +100,7 @@ class SimDriver {
   std::array<char, topology::kMaxGpus> handles_{};  // their addresses are the handles
 
   std::string control_path_;
-  std::string control_stamp_;  // of the file as last read
+  FileStamp control_stamp_;  // of the file as last read
   Control control_;
   std::map<abi::EventSet, std::unique_ptr<Listener>> listeners_;
 };

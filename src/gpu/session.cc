@@ -135,7 +135,12 @@ void Session::forget_handles() {
 }
 
 bool Session::must_reopen(Clock::Steady now) {
-  if (reopen_requested_ || sysfs_.nvidia_devices() != pci_devices_) {
+  if (reopen_requested_) {
+    return true;
+  }
+  // A GPU that is plugged in is looked for as often as the others are looked at: listing a directory costs
+  // more than all else that a round does.
+  if (now >= next_probe_ && sysfs_.nvidia_devices() != pci_devices_) {
     return true;
   }
   const auto& gpus = discovery_.inventory.gpus;

@@ -16,6 +16,8 @@ SteadyTime from_now(std::chrono::milliseconds limit) {
   return limit.count() == 0 ? SteadyTime::max() : std::chrono::steady_clock::now() + limit;
 }
 
+constexpr std::chrono::microseconds kJustAnswered{20};
+
 bool is_safe(const std::string& method) {
   return method == "GET" || method == "HEAD" || method == "OPTIONS";
 }
@@ -32,10 +34,10 @@ Call::State::State(EventLoop& owner, ClientRequest what, ClientTimeouts limits)
       whole_at(from_now(limits.whole)),
       watchdog(owner.core().deadlines, [this] { interrupt(late()); }) {}
 
-void Call::State::allow(std::chrono::milliseconds limit, const char* what) {
+void Call::State::allow(std::chrono::milliseconds limit, const char* what, SteadyTime from) {
   stage = what;
   stage_limit = limit;
-  watchdog.set(std::min(from_now(limit), whole_at));
+  watchdog.set(limit.count() == 0 ? whole_at : std::min(from + limit, whole_at));
 }
 
 void Call::State::interrupt(Error error) {
@@ -126,19 +128,22 @@ bool Call::active() const {
   return state_ != nullptr && !state_->over;
 }
 
-Client::Core::Core(EventLoop& owner, ClientOptions settings, Url where, std::optional<RotatingTls> material)
+Client::Core::Core(EventLoop& owner, ClientOptions settings, Url where, std::optional<RotatingTls> material,
+                   std::string ready_fields)
     : loop(owner),
       options(std::move(settings)),
       url(std::move(where)),
       tls(std::move(material)),
+      fields(std::move(ready_fields)),
       reaper(owner.core().deadlines, [this] { reap(); }) {}
 
-std::unique_ptr<ClientConnection> Client::Core::take_idle() {
+std::unique_ptr<ClientConnection> Client::Core::take_idle(SteadyTime now) {
   while (!idle.empty()) {
     std::unique_ptr<ClientConnection> connection = std::move(idle.back());
     idle.pop_back();
-    // Nothing may come on an idle connection but its end.
-    if (!connection->stream.readable()) {
+    // Nothing may come on an idle connection but its end. It is not looked for in the moment of the answer:
+    // who waits for the connection then would pay for a system call each time.
+    if (now - connection->idle_since < kJustAnswered || !connection->stream.readable()) {
       return connection;
     }
     drop(std::move(connection));
@@ -193,7 +198,9 @@ Result<Client> Client::create(EventLoop& loop, ClientOptions options) {
   if (url.tls) {
     tls = TRY(RotatingTls::for_client(options.tls));
   }
-  return Client(std::make_shared<Core>(loop, std::move(options), std::move(url), std::move(tls)));
+  std::string fields = TRY(common_fields(options, url));
+  return Client(
+      std::make_shared<Core>(loop, std::move(options), std::move(url), std::move(tls), std::move(fields)));
 }
 
 Client::Client(Client&&) noexcept = default;
@@ -224,7 +231,14 @@ void rethrow(const std::exception_ptr& error) {
   }
 }
 
+// On the loop's thread at once, up to the first wait.
 void start(const std::shared_ptr<Client::Core>& core, std::shared_ptr<Call::State> state) {
+  if (core->loop.here()) {
+    asio::co_spawn(core->executor(), core->carry_out(state), rethrow);
+    state->handed_out = true;
+    return;
+  }
+  state->handed_out = true;
   core->loop.post([core, state = std::move(state)] {
     asio::co_spawn(core->executor(), core->carry_out(state), rethrow);
   });

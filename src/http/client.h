@@ -53,6 +53,8 @@ struct ClientTimeouts {
   std::chrono::milliseconds whole{60'000};       // from send() to the end of the answer
 };
 
+using HeaderFields = std::vector<std::pair<std::string, std::string>>;
+
 // Every field has a default, so that a caller names only what it wants: {.url = "https://...", .tls = tls}.
 struct ClientOptions {
   // "https://host:port", also with a path that goes before every target.
@@ -63,6 +65,8 @@ struct ClientOptions {
   std::optional<Url> proxy = {};
   ClientTimeouts timeouts = {};
   std::string user_agent = "tessera";
+  // Go with every request.
+  HeaderFields headers = {};
   // Beyond this many, requests wait for a connection. A stream holds one as long as it lasts.
   std::size_t max_connections = 64;
   // How long an unused connection is kept; must be less than what the server grants.
@@ -73,7 +77,7 @@ struct ClientOptions {
 struct ClientRequest {
   std::string method = "GET";
   std::string target = "/";
-  std::vector<std::pair<std::string, std::string>> headers = {};
+  HeaderFields headers = {};
   std::string body = {};  // sent with Content-Length when not empty, or when the method is POST, PUT or PATCH
   // Carrying it out twice is the same as once. PUT and DELETE alone do not say so: the second may hit what
   // somebody else made in between.

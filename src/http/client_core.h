@@ -42,6 +42,7 @@ struct Call::State {
   ClientRequest request;
   ClientTimeouts timeouts;
   bool streaming = false;
+  bool handed_out = false;  // the caller has its handle, or as good as: it may be called back
   StreamSink sink;
   Client::OnResponse on_response;
   Client::OnEnd on_end;
@@ -67,7 +68,8 @@ struct Call::State {
   Watchdog watchdog;
 
   // Until `limit` from now, or the end of the whole request if that is sooner. Zero: only the latter.
-  void allow(std::chrono::milliseconds limit, const char* what);
+  void allow(std::chrono::milliseconds limit, const char* what,
+             SteadyTime from = std::chrono::steady_clock::now());
   void interrupt(Error error);
   // The error for a connection that broke, or a time that is up.
   [[nodiscard]] Error broken(std::string text) const;
@@ -77,22 +79,25 @@ struct Call::State {
 };
 
 struct Client::Core : std::enable_shared_from_this<Client::Core> {
-  Core(EventLoop& owner, ClientOptions settings, Url where, std::optional<RotatingTls> material);
+  Core(EventLoop& owner, ClientOptions settings, Url where, std::optional<RotatingTls> material,
+       std::string ready_fields);
 
   EventLoop& loop;
   ClientOptions options;
   Url url;
   std::optional<RotatingTls> tls;
+  std::string fields;                                 // of the head of every request, ready to be sent
   std::list<std::unique_ptr<ClientConnection>> idle;  // the oldest first
   std::size_t open = 0;                               // idle ones and those in use or being made
   std::deque<SteadyTimer*> waiting;                   // requests without a connection
   Watchdog reaper;
   bool shut = false;  // the Client is gone: nothing is kept any more
 
+  [[nodiscard]] bool all_in_use() const { return idle.empty() && open >= options.max_connections; }
   [[nodiscard]] Executor executor() const { return loop.core().io.get_executor(); }
 
   // client.cc: the pool.
-  std::unique_ptr<ClientConnection> take_idle();
+  std::unique_ptr<ClientConnection> take_idle(SteadyTime now);
   void give_back(std::unique_ptr<ClientConnection> connection);
   void drop(std::unique_ptr<ClientConnection> connection);
   void reap();
@@ -110,11 +115,14 @@ struct Client::Core : std::enable_shared_from_this<Client::Core> {
   Task<Result<Socket>> reach(Call::State& call, const Url& where);
   Task<Status> tunnel(Call::State& call, ClientConnection& connection);
   Task<Status> wait_for_turn(Call::State& call);
-  Task<Status> exchange(Call::State& call, ClientConnection& connection, bool& reusable);
+  // client_head.cc: as it goes over the wire; kInvalid when it would not be one.
+  [[nodiscard]] Result<std::string> request_head(const ClientRequest& request) const;
+  // `began`: now.
+  Task<Status> exchange(Call::State& call, ClientConnection& connection, SteadyTime began, bool& reusable);
 };
 
-// client_exchange.cc: the head of the request as it goes over the wire; kInvalid when it would not be one.
-Result<std::string> request_head(const ClientRequest& request, const ClientOptions& options, const Url& url);
+// client_head.cc: "Host: ...\r\n" and what else goes with every request; kInvalid when it cannot.
+Result<std::string> common_fields(const ClientOptions& options, const Url& url);
 // client_connect.cc: "Proxy-Authorization: Basic ...\r\n", or "" for a proxy that needs none.
 std::string proxy_authorization(const Url& proxy);
 

@@ -2,7 +2,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
 #include <boost/asio/post.hpp>
 
 #include "base/strings.h"
@@ -15,8 +14,6 @@ namespace {
 constexpr std::size_t kReadBytes = 64U << 10U;
 // A body with a known length gets its memory in steps of at least this.
 constexpr std::size_t kBodyStep = 1U << 20U;
-// Most request heads fit, also with a token.
-constexpr std::size_t kHeadBytes = 1U << 10U;
 
 // Where body pieces go: into the response, or to the caller's sink.
 class AnswerBody final : public BodySink {
@@ -98,9 +95,11 @@ class AnswerReader {
             : Status(fail(call_.broken("the connection broke: " + got.error.message())));
       }
       call_.answered = true;
-      call_.allow(call_.timeouts.idle, "waiting for the rest of the answer");
       if (Status status = digest(room.first(got.bytes)); !status) {
         co_return status;
+      }
+      if (!reader_.done()) {
+        call_.allow(call_.timeouts.idle, "waiting for the rest of the answer");
       }
       while (call_.paused) {
         co_await wait_for_resume();
@@ -193,7 +192,7 @@ class AnswerReader {
   }
 
   Task<void> wait_for_resume() {
-    call_.allow(std::chrono::milliseconds(0), "paused by its reader");
+    call_.allow(std::chrono::milliseconds(0), "paused by its reader", {});
     while (call_.paused && !call_.interrupted) {
       call_.gate.expires_at(SteadyTime::max());
       co_await call_.gate.async_wait(kAwait);
@@ -223,59 +222,11 @@ class AnswerReader {
   bool direct_ = false;
 };
 
-// Which bytes may stand in a method or in the name of a header field (RFC 9110, 5.6.2).
-constexpr std::array<bool, 256> kTokenBytes = [] {
-  std::array<bool, 256> bytes{};
-  for (const char c : std::string_view("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz"
-                                       "ABCDEFGHIJKLMNOPQRSTUVWXYZ")) {
-    bytes[static_cast<unsigned char>(c)] = true;
-  }
-  return bytes;
-}();
-
-bool is_token(std::string_view text) {
-  return !text.empty() &&
-         std::ranges::all_of(text, [](char c) { return kTokenBytes[static_cast<unsigned char>(c)]; });
-}
-
 }  // namespace
 
-Result<std::string> request_head(const ClientRequest& request, const ClientOptions& options, const Url& url) {
-  if (!is_token(request.method)) {
-    return fail(ErrorCode::kInvalid, "the method " + in_quotes(request.method) + " is not one");
-  }
-  if (!request.target.starts_with('/') || !is_one_line(request.target) ||
-      request.target.find(' ') != std::string::npos) {
-    return fail(ErrorCode::kInvalid, "the target " + in_quotes(request.target) + " is not a path");
-  }
-  std::string head;
-  head.reserve(kHeadBytes);
-  head.append(request.method).append(" ");
-  if (options.proxy && !url.tls) {
-    head += url.origin();  // a proxy that carries plain HTTP wants the whole URL
-  }
-  head.append(url.path).append(request.target).append(" HTTP/1.1\r\nHost: ").append(url.host_field());
-  head.append("\r\nUser-Agent: ").append(options.user_agent).append("\r\nAccept-Encoding: identity\r\n");
-  if (options.proxy && !url.tls) {
-    head += proxy_authorization(*options.proxy);
-  }
-  for (const auto& [name, value] : request.headers) {
-    if (!is_token(name) || !is_one_line(value)) {
-      return fail(ErrorCode::kInvalid,
-                  "the header field " + in_quotes(name) + " has a line break or is no name");
-    }
-    head.append(name).append(": ").append(value).append("\r\n");
-  }
-  if (!request.body.empty() || request.method.starts_with('P')) {
-    head.append("Content-Length: ").append(std::to_string(request.body.size())).append("\r\n");
-  }
-  head += "\r\n";
-  return head;
-}
-
 Task<Status> Client::Core::wait_for_turn(Call::State& call) {
-  call.allow(std::chrono::milliseconds(0), "waiting for a free connection");
-  while (idle.empty() && open >= options.max_connections && !call.interrupted) {
+  call.allow(std::chrono::milliseconds(0), "waiting for a free connection", {});
+  while (all_in_use() && !call.interrupted) {
     call.gate.expires_at(SteadyTime::max());
     waiting.push_back(&call.gate);
     co_await call.gate.async_wait(kAwait);
@@ -288,17 +239,15 @@ Task<Status> Client::Core::wait_for_turn(Call::State& call) {
   co_return Status{};
 }
 
-Task<Status> Client::Core::exchange(Call::State& call, ClientConnection& connection, bool& reusable) {
-  Result<std::string> head = request_head(call.request, options, url);
-  if (!head) {
-    co_return fail(std::move(head).error());
-  }
+Task<Status> Client::Core::exchange(Call::State& call, ClientConnection& connection, SteadyTime began,
+                                    bool& reusable) {
+  const Result<std::string> head = request_head(call.request);
   call.sent = call.answered = call.cut_off = false;
   call.abort = [&connection] { connection.stream.abort(); };
-  call.allow(call.timeouts.first_byte, "sending the request");
-  if (std::chrono::steady_clock::now() >= call.whole_at) {
-    // A process that was stopped until now must not write what was meant for a time that is over.
-    co_return fail(call.late());
+  call.allow(call.timeouts.first_byte, "sending the request", began);
+  // A process that was stopped until now must not write what was meant for a time that is over.
+  if (!head || began >= call.whole_at) {
+    co_return fail(head ? call.late() : head.error());
   }
   const Io written = co_await connection.stream.write(*head, call.request.body);
   call.sent = !written.error;
@@ -319,11 +268,15 @@ Task<void> Client::Core::carry_out(std::shared_ptr<Call::State> call) {
   const std::shared_ptr<Core> alive = shared_from_this();
   Status status;
   for (bool fresh = false;; fresh = true) {
-    status = co_await wait_for_turn(*call);
+    status = {};
+    if (all_in_use() || call->interrupted) {
+      status = co_await wait_for_turn(*call);
+    }
     if (!status) {
       break;
     }
-    std::unique_ptr<ClientConnection> connection = fresh ? nullptr : take_idle();
+    SteadyTime began = std::chrono::steady_clock::now();
+    std::unique_ptr<ClientConnection> connection = fresh ? nullptr : take_idle(began);
     const bool reused = connection != nullptr;
     if (!reused) {
       if (open >= options.max_connections && !idle.empty()) {
@@ -339,10 +292,10 @@ Task<void> Client::Core::carry_out(std::shared_ptr<Call::State> call) {
         break;
       }
       connection = *std::move(made);
+      began = std::chrono::steady_clock::now();
     }
     bool reusable = false;
-    const SteadyTime began = std::chrono::steady_clock::now();
-    status = co_await exchange(*call, *connection, reusable);
+    status = co_await exchange(*call, *connection, began, reusable);
     call->abort = nullptr;
     if (reusable) {
       give_back(std::move(connection));
@@ -365,6 +318,9 @@ Task<void> Client::Core::carry_out(std::shared_ptr<Call::State> call) {
   if (!status && status.error().code() != ErrorCode::kCancelled) {
     status = fail(std::move(status).error().context(
         fmt::format("{} {}{}", call->request.method, url.origin(), call->request.target)));
+  }
+  if (!call->handed_out) {
+    co_await asio::post(executor(), kAwait);  // it ended before the first wait
   }
   call->finish(std::move(status));
 }

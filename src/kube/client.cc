@@ -32,6 +32,24 @@ bool is_loopback(std::string_view host) {
   return host == "localhost" || host == "::1" || host.starts_with("127.");
 }
 
+http::HeaderFields common_headers(const Impersonation& as) {
+  http::HeaderFields headers{{"Accept", "application/json"}};
+  if (as.user.empty()) {
+    return headers;
+  }
+  headers.emplace_back("Impersonate-User", as.user);
+  if (!as.uid.empty()) {
+    headers.emplace_back("Impersonate-Uid", as.uid);
+  }
+  for (const std::string& group : as.groups) {
+    headers.emplace_back("Impersonate-Group", group);
+  }
+  for (const auto& [key, value] : as.extra) {
+    headers.emplace_back("Impersonate-Extra-" + percent_encoded(key), value);
+  }
+  return headers;
+}
+
 void warn_about_trust(const Cluster& cluster, const http::Url& server) {
   if (cluster.insecure_skip_tls_verify) {
     log::warn("the API server is not verified: insecure-skip-tls-verify is set",
@@ -100,6 +118,15 @@ Client::Core::~Core() {
   }
 }
 
+// Nothing calls back before this returns: what ends at once ends later all the same, see give_up().
+void Client::Core::start(const StatePtr& state) {
+  if (loop.here()) {
+    attempt(state);
+  } else {
+    loop.post([self = shared_from_this(), state] { self->attempt(state); });
+  }
+}
+
 Status Client::Core::connect_with(const Credential& credential) {
   if (transport && credential.certificate_generation == certificate_generation) {
     return {};
@@ -116,6 +143,7 @@ Status Client::Core::connect_with(const Credential& credential) {
   http.proxy = TRY(proxy_of(cluster));
   http.timeouts.connect = options.connect_timeout;
   http.user_agent = options.user_agent;
+  http.headers = common_headers(access.user.impersonate);
   http.max_connections = options.max_connections;
   // Requests come in waves, and a new connection costs more than many requests; unused ones end by
   // themselves.
@@ -131,11 +159,11 @@ Status Client::Core::connect_with(const Credential& credential) {
 Result<Client> Client::create(http::EventLoop& loop, ClusterAccess access, ClientOptions options) {
   auto core = std::make_shared<Core>(loop, std::move(access), std::move(options));
   // What can be wrong is better said now than with the first request; a plugin is run when it is needed.
-  Credential credential;
+  CredentialPtr credential = std::make_shared<const Credential>();
   if (!core->credentials.blocks()) {
     credential = TRY(core->credentials.current());
   }
-  TRY(core->connect_with(credential));
+  TRY(core->connect_with(*credential));
   const http::Url server = TRY(http::parse_url(core->access.cluster.server));
   warn_about_trust(core->access.cluster, server);
   core->in_the_clear = !server.tls && !is_loopback(server.host);
@@ -167,23 +195,21 @@ Random Client::random() const {
 }
 
 Call Client::send(Request request, OnReply done) {
-  auto state = std::make_shared<Call::State>(core_->loop, std::move(request),
-                                             Backoff(core_->options.backoff, core_->random));
+  auto state = std::make_shared<Call::State>(core_->loop, std::move(request));
   state->on_reply = std::move(done);
   state->deadline = core_->options.clock->now() + state->request.deadline;
-  core_->loop.post([core = core_, state] { core->attempt(state); });
+  core_->start(state);
   return Call(std::move(state));
 }
 
 Call Client::stream(Request request, std::chrono::milliseconds idle, OnData on_data, OnEnd on_end) {
-  auto state = std::make_shared<Call::State>(core_->loop, std::move(request),
-                                             Backoff(core_->options.backoff, core_->random));
+  auto state = std::make_shared<Call::State>(core_->loop, std::move(request));
   state->streaming = true;
   state->idle = idle;
   state->on_data = std::move(on_data);
   state->on_end = std::move(on_end);
   state->deadline = core_->options.clock->now() + state->request.deadline;
-  core_->loop.post([core = core_, state] { core->attempt(state); });
+  core_->start(state);
   return Call(std::move(state));
 }
 

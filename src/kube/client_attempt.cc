@@ -15,37 +15,29 @@ namespace {
 constexpr std::size_t kMaxRefusal = 64U << 10U;
 constexpr std::chrono::milliseconds kShortest(1);
 
-void add_impersonation(const Impersonation& as, std::vector<std::pair<std::string, std::string>>& headers) {
-  if (as.user.empty()) {
-    return;
-  }
-  headers.emplace_back("Impersonate-User", as.user);
-  if (!as.uid.empty()) {
-    headers.emplace_back("Impersonate-Uid", as.uid);
-  }
-  for (const std::string& group : as.groups) {
-    headers.emplace_back("Impersonate-Group", group);
-  }
-  for (const auto& [key, value] : as.extra) {
-    headers.emplace_back("Impersonate-Extra-" + percent_encoded(key), value);
-  }
-}
-
 }  // namespace
 
 std::chrono::milliseconds Client::Core::left(const Call::State& state) const {
   return std::chrono::duration_cast<std::chrono::milliseconds>(state.deadline - options.clock->now());
 }
 
+// Later: the caller of send() may be the one who calls us, and has no Call yet.
 void Client::Core::give_up(const StatePtr& state, Error error) {
-  if (state->streaming) {
-    state->end({.refused = {}, .broken = std::move(error), .opened = false});
-    return;
-  }
-  if (!state->request.what.empty()) {
-    error = std::move(error).context(state->request.what);
-  }
-  state->reply(fail(std::move(error)));
+  state->given_up = true;
+  loop.post([weak = std::weak_ptr(state), error = std::move(error)] {
+    const StatePtr known = weak.lock();
+    if (known == nullptr) {
+      return;
+    }
+    if (known->streaming) {
+      known->end({.refused = {}, .broken = error, .opened = false});
+      return;
+    }
+    const Request& request = known->request;
+    known->reply(fail(Error(error).context(request.what.empty()
+                                               ? fmt::format("{} {}", to_string(request.method), request.path)
+                                               : request.what)));
+  });
 }
 
 void Client::Core::attempt(const StatePtr& state) {
@@ -71,21 +63,21 @@ void Client::Core::attempt(const StatePtr& state) {
   attempt_with(state, std::move(*credential));
 }
 
-void Client::Core::attempt_with(const StatePtr& state, Credential credential) {
+void Client::Core::attempt_with(const StatePtr& state, CredentialPtr credential) {
   state->credential = std::move(credential);
-  if (Status connected = connect_with(state->credential); !connected) {
+  if (Status connected = connect_with(*state->credential); !connected) {
     if (!transport || access.user.exec) {
       give_up(state, std::move(connected).error());
       return;
     }
     // Certificate and key are two files, and one of them may have been replaced a moment before the other.
     // The old pair goes on; each request looks again until they fit.
-    if (std::exchange(complained_generation, state->credential.certificate_generation) !=
-        state->credential.certificate_generation) {
+    if (std::exchange(complained_generation, state->credential->certificate_generation) !=
+        state->credential->certificate_generation) {
       log::warn("the new client certificate cannot be used, the last one stays",
                 {{"user", access.user.name}, {"error", connected.error()}});
     }
-    credentials.refused(state->credential);
+    credentials.refused(*state->credential);
   }
   transfer(state);
 }
@@ -120,10 +112,10 @@ void Client::Core::wait_for_plugin(const StatePtr& state) {
   });
 }
 
-void Client::Core::plugin_ended(const Result<Credential>& credential) {
+void Client::Core::plugin_ended(const Result<CredentialPtr>& credential) {
   for (const StatePtr& state : std::exchange(waiting, {})) {
     state->wait = {};
-    if (state->over) {
+    if (state->over || state->given_up) {
       continue;
     }
     if (credential) {
@@ -151,15 +143,13 @@ http::ClientRequest Client::Core::http_request(Call::State& state) const {
     // The server gives up when we do: a write that it has queued must not happen after our deadline.
     http.target.append(1, before).append("timeout=").append(std::to_string(remaining.count())).append("ms");
   }
-  http.headers.reserve(4);
-  http.headers.emplace_back("Accept", "application/json");
+  http.headers.reserve(2);
   if (!request.body.empty()) {
     http.headers.emplace_back("Content-Type", request.content_type);
   }
-  if (!state.credential.authorization.empty() && !in_the_clear) {
-    http.headers.emplace_back("Authorization", state.credential.authorization);
+  if (!state.credential->authorization.empty() && !in_the_clear) {
+    http.headers.emplace_back("Authorization", state.credential->authorization);
   }
-  add_impersonation(access.user.impersonate, http.headers);
   http.body = request.body;
   http.may_repeat = request.retry.repeat == Repeat::kSafe;
   http.max_response_bytes = request.max_response_bytes;
@@ -223,7 +213,7 @@ void Client::Core::stream_ended(const StatePtr& state, Status status) {
   if (state->status != 0 && state->status != 200) {
     end.refused = status_of_answer(state->status, state->refusal, state->retry_after);
     if (state->status == 401) {
-      credentials.refused(state->credential);
+      credentials.refused(*state->credential);
     }
   } else if (!status) {
     end.broken = std::move(status).error();
@@ -259,10 +249,13 @@ void Client::Core::failed(const StatePtr& state, const Attempt& attempt) {
   if (verdict.refresh_credential) {
     // Refused before anything was done: a fresher credential is worth one more try, however few were allowed,
     // and those who come after us want it too.
-    const bool fresher = credentials.refused(state->credential);
+    const bool fresher = credentials.refused(*state->credential);
     again = fresher && !std::exchange(state->refreshed, true);
   } else {
-    wait = std::max<std::chrono::milliseconds>(state->backoff.next(), verdict.at_least);
+    if (!state->backoff) {
+      state->backoff.emplace(options.backoff, random);
+    }
+    wait = std::max<std::chrono::milliseconds>(state->backoff->next(), verdict.at_least);
   }
   if (!again || wait >= left(*state)) {
     give_up(state, final_error(state->request.retry, attempt));

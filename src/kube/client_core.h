@@ -16,17 +16,17 @@ namespace tessera::kube {
 
 // One request from send() to its end; touched on the loop's thread only, but for `over`.
 struct Call::State {
-  State(http::EventLoop& owner, Request what, Backoff waits)
-      : loop(owner), request(std::move(what)), backoff(std::move(waits)) {}
+  State(http::EventLoop& owner, Request what) : loop(owner), request(std::move(what)) {}
 
   http::EventLoop& loop;
   Request request;
-  Backoff backoff;
+  std::optional<Backoff> backoff;  // of a request that failed
   Clock::Steady deadline{};
   int attempts = 0;
-  bool maybe_done = false;  // some attempt may have reached its aim
-  bool refreshed = false;   // a new credential was asked for once
-  Credential credential;    // what the attempt under way was sent with
+  bool maybe_done = false;   // some attempt may have reached its aim
+  bool given_up = false;     // the end is on its way to the caller
+  bool refreshed = false;    // a new credential was asked for once
+  CredentialPtr credential;  // what the attempt under way was sent with
   http::Call transfer;
   http::Timer wait;
 
@@ -57,9 +57,11 @@ struct Client::Core : std::enable_shared_from_this<Core> {
 
   Status connect_with(const Credential& credential);
 
+  void start(const StatePtr& state);
+
   // The steps of one attempt, client_attempt.cc.
   void attempt(const StatePtr& state);
-  void attempt_with(const StatePtr& state, Credential credential);
+  void attempt_with(const StatePtr& state, CredentialPtr credential);
   void transfer(const StatePtr& state);
   void answered(const StatePtr& state, Result<http::ClientResponse> response);
   void failed(const StatePtr& state, const Attempt& attempt);
@@ -70,7 +72,7 @@ struct Client::Core : std::enable_shared_from_this<Core> {
 
   // Runs the exec plugin beside the loop; all who need a credential wait for it together.
   void wait_for_plugin(const StatePtr& state);
-  void plugin_ended(const Result<Credential>& credential);
+  void plugin_ended(const Result<CredentialPtr>& credential);
 
   http::EventLoop& loop;
   const ClusterAccess access;

@@ -55,12 +55,12 @@ bool Credentials::blocks() const {
   return access_.user.exec && !fresh();
 }
 
-Result<Credential> Credentials::current() {
+Result<CredentialPtr> Credentials::current() {
   const std::lock_guard one_at_a_time(refreshing_);
   {
     const std::lock_guard lock(mutex_);
     if (fresh()) {
-      return *last_;
+      return last_;
     }
   }
   auto next = refresh();
@@ -69,7 +69,7 @@ Result<Credential> Credentials::current() {
     // A file is being replaced, or its volume is away for a moment: the last token may well still be good.
     log::warn("credential not refreshed", {{"user", access_.user.name}, {"error", next.error()}});
     read_at_ = clock_.now();
-    return *last_;
+    return last_;
   }
   return next;
 }
@@ -90,11 +90,11 @@ bool Credentials::refused(const Credential& refused) {
   }
   const std::lock_guard one_at_a_time(refreshing_);
   const auto next = refresh();
-  return next && !same(*next, refused);
+  return next && !same(**next, refused);
 }
 
 // refreshing_ is held by the caller.
-Result<Credential> Credentials::refresh() {
+Result<CredentialPtr> Credentials::refresh() {
   Fetched fetched = TRY(access_.user.exec ? from_exec() : from_files());
   const std::lock_guard lock(mutex_);
   std::string both = fetched.credential.client_certificate + fetched.credential.client_key;
@@ -105,8 +105,8 @@ Result<Credential> Credentials::refresh() {
   fetched.credential.certificate_generation = certificate_generation_;
   read_at_ = clock_.now();
   expires_ = fetched.expires;
-  last_ = std::move(fetched.credential);
-  return *last_;
+  last_ = std::make_shared<const Credential>(std::move(fetched.credential));
+  return last_;
 }
 
 Result<Credentials::Fetched> Credentials::from_exec() const {

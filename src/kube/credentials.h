@@ -18,7 +18,7 @@
 
 namespace tessera::kube {
 
-// Goes along with one request. Never logged.
+// Goes along with requests, often with many at once: shared, not copied. Never logged.
 struct Credential {
   std::string authorization;       // the header's value; "" for none
   std::string client_certificate;  // PEM; "" for none
@@ -26,6 +26,7 @@ struct Credential {
   // Grows when certificate or key change: connections made before belong to somebody else then.
   std::uint64_t certificate_generation = 0;
 };
+using CredentialPtr = std::shared_ptr<const Credential>;
 
 // Any thread may call. Only current() can take long.
 class Credentials {
@@ -38,7 +39,7 @@ class Credentials {
   // What to send now. Reads a token or certificate file again after a minute (kubelet rotates tokens at 80%
   // of their life, so a minute is early enough) and runs an exec plugin when its last answer has run out,
   // which may take as long as the plugin does: see blocks().
-  Result<Credential> current();
+  Result<CredentialPtr> current();
 
   // Whether current() would now have to run a program. Where waiting is not allowed, call current() on
   // another thread then.
@@ -53,7 +54,7 @@ class Credentials {
     Credential credential;
     std::optional<Clock::Wall> expires;
   };
-  Result<Credential> refresh();
+  Result<CredentialPtr> refresh();
   [[nodiscard]] Result<Fetched> from_exec() const;
   [[nodiscard]] Result<Fetched> from_files() const;
   [[nodiscard]] bool fresh() const;
@@ -63,7 +64,7 @@ class Credentials {
   const RunPlugin run_plugin_;
   std::mutex refreshing_;     // one refresh at a time; held while a plugin runs
   mutable std::mutex mutex_;  // of what follows; never held while a plugin runs
-  std::optional<Credential> last_;
+  CredentialPtr last_;
   Clock::Steady read_at_{};
   std::optional<Clock::Wall> expires_;
   std::uint64_t certificate_generation_ = 0;

@@ -87,7 +87,6 @@ std::string lease_path(std::string_view namespace_name, std::string_view name) {
 
 Request get_request(std::string path) {
   Request request;
-  request.what = "GET " + path;
   request.path = std::move(path);
   request.retry.repeat = Repeat::kSafe;
   return request;
@@ -96,7 +95,6 @@ Request get_request(std::string path) {
 Request create_request(std::string collection_path, std::string body) {
   Request request;
   request.method = Method::kPost;
-  request.what = "POST " + collection_path;
   request.path = std::move(collection_path);
   request.body = std::move(body);
   return request;
@@ -105,7 +103,6 @@ Request create_request(std::string collection_path, std::string body) {
 Request delete_request(std::string path, std::string_view uid) {
   Request request;
   request.method = Method::kDelete;
-  request.what = "DELETE " + path;
   request.path = std::move(path);
   if (!uid.empty()) {
     request.body =
@@ -126,7 +123,6 @@ Request patch_request(std::string path, std::string body, PatchKind kind) {
 Request patch_request_at_version(std::string path, std::string body, PatchKind kind) {
   Request request;
   request.method = Method::kPatch;
-  request.what = "PATCH " + path;
   request.path = std::move(path);
   request.body = std::move(body);
   request.content_type = kind == PatchKind::kJsonMerge ? "application/merge-patch+json"

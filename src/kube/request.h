@@ -25,13 +25,13 @@ struct Request {
   std::string path;   // "/api/v1/nodes", its parts percent-encoded
   std::string query;  // "limit=500&...", encoded, without "?"
   std::string body;
-  std::string content_type = "application/json";
+  std::string_view content_type = "application/json";  // a literal
   RetryRequest retry;
   // For everything together: credentials, connection, all attempts and the waits between them.
   std::chrono::milliseconds deadline{30'000};
   int max_attempts = 6;
   std::size_t max_response_bytes = 64U << 20U;
-  // Stands before errors: "pod ml/train-7: bind to gpu-a".
+  // Stands before errors: "pod ml/train-7: bind to gpu-a". If empty, method and path do.
   std::string what;
   // Memory for the answer, to be used again.
   json::PaddedBuffer buffer;

@@ -72,7 +72,7 @@ Task<void> accept(Acceptor& acceptor, const std::string& reply) {
   }
 }
 
-Task<void> send(asio::io_context& io, std::uint16_t port, const std::string& body, std::size_t& left) {
+Task<void> send(asio::io_context& io, std::uint16_t port, const BareRequest& wanted, std::size_t& left) {
   Socket socket(io.get_executor());
   co_await socket.async_connect({asio::ip::address_v4::loopback(), port}, kAwait);
   socket.set_option(tcp::no_delay(true));
@@ -80,11 +80,12 @@ Task<void> send(asio::io_context& io, std::uint16_t port, const std::string& bod
   in.reserve(64U << 10U);
   while (left > 0) {
     --left;
-    http::request<http::string_body> request(http::verb::post, "/bind", 11);
+    http::request<http::string_body> request(http::verb::post, wanted.target, 11);
     request.set(http::field::host, "127.0.0.1");
-    request.set(http::field::user_agent, "bare");
-    request.set(http::field::content_type, "application/json");
-    request.body() = body;
+    for (const auto& [name, value] : wanted.fields) {
+      request.set(name, value);
+    }
+    request.body() = wanted.body;
     request.prepare_payload();
     const auto [write_error, written] = co_await http::async_write(socket, request, kAwait);
     http::response<http::string_body> response;
@@ -123,11 +124,12 @@ void BareServer::stop() {
   core_->io.stop();
 }
 
-void bare_client(std::uint16_t port, const std::string& body, std::size_t connections, std::size_t requests) {
+void bare_client(std::uint16_t port, const BareRequest& request, std::size_t connections,
+                 std::size_t requests) {
   asio::io_context io{1};
   std::size_t left = requests;
   for (std::size_t i = 0; i < connections; ++i) {
-    asio::co_spawn(io.get_executor(), send(io, port, body, left), asio::detached);
+    asio::co_spawn(io.get_executor(), send(io, port, request, left), asio::detached);
   }
   io.run();
 }

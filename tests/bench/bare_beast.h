@@ -6,6 +6,8 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace tessera::bench {
 
@@ -25,8 +27,15 @@ class BareServer {
   std::unique_ptr<Core> core_;
 };
 
-// `connections` coroutines, each with a connection of its own, send `body` to the port until `requests`
-// answers have come in all. On the calling thread.
-void bare_client(std::uint16_t port, const std::string& body, std::size_t connections, std::size_t requests);
+struct BareRequest {
+  std::string target;
+  std::vector<std::pair<std::string, std::string>> fields;  // beside Host and Content-Length
+  std::string body;
+};
+
+// `connections` coroutines, each with a connection of its own, POST to the port until `requests` answers have
+// come in all. On the calling thread.
+void bare_client(std::uint16_t port, const BareRequest& request, std::size_t connections,
+                 std::size_t requests);
 
 }  // namespace tessera::bench

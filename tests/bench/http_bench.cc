@@ -255,6 +255,11 @@ void our_client(std::uint16_t port, const std::string& body) {
 
 bool client_bar() {
   const std::string body(600, 'x');
+  const bench::BareRequest bare{.target = "/bind",
+                                .fields = {{"User-Agent", "tessera"},
+                                           {"Accept-Encoding", "identity"},
+                                           {"Content-Type", "application/json"}},
+                                .body = body};
   OurServer server(64);
   std::vector<double> our_rate;
   std::vector<double> bare_rate;
@@ -272,7 +277,7 @@ bool client_bar() {
   for (int round = 0; round < kRounds; ++round) {
     timed(our_rate, our_cpu, [&] { our_client(server.port(), body); });
     timed(bare_rate, bare_cpu,
-          [&] { bench::bare_client(server.port(), body, kClientConnections, kBindings); });
+          [&] { bench::bare_client(server.port(), bare, kClientConnections, kBindings); });
   }
   std::printf("Client, 600-byte POST over %zu connections, %d rounds of %zu:\n", kClientConnections, kRounds,
               kBindings);

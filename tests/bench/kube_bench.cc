@@ -292,7 +292,7 @@ T must(Result<T> result) {
   return std::move(*result);
 }
 
-// The Kubernetes client, with its credentials, retries and deadlines, beside a bare loop.
+// The Kubernetes client, with its credentials, retries and deadlines, beside a bare loop that sends the same.
 void post_bar(http::EventLoop& loop) {
   constexpr int kRounds = 15;
   const std::string body(600, 'x');
@@ -302,22 +302,35 @@ void post_bar(http::EventLoop& loop) {
   access.cluster.server = fmt::format("http://127.0.0.1:{}", server.port());
   access.user.token = "token";
   Client client = must(Client::create(loop, access, {.max_connections = kConnections}));
+  const bench::BareRequest same{.target = "/api/v1/nodes?timeout=30000ms",
+                                .fields = {{"User-Agent", "tessera"},
+                                           {"Accept-Encoding", "identity"},
+                                           {"Accept", "application/json"},
+                                           {"Content-Type", "application/json"},
+                                           {"Authorization", "Bearer token"}},
+                                .body = body};
   std::vector<double> ratios;
+  std::vector<double> costs;  // of this thread, where a busy machine does not count
   double ours = 0;
   double bare = 0;
   for (int round = 0; round < kRounds; ++round) {
+    const double began = cpu();
     const double one = rate_of([&] {
       post_all(loop, client, kPosts, [&](std::size_t) { return create_request("/api/v1/nodes", body); });
     });
-    const double two = rate_of([&] { bench::bare_client(server.port(), body, kConnections, kPosts); });
+    const double between = cpu();
+    const double two = rate_of([&] { bench::bare_client(server.port(), same, kConnections, kPosts); });
+    costs.push_back((between - began) / (cpu() - between));
     ratios.push_back(one / two);
     ours = std::max(ours, one);
     bare = std::max(bare, two);
   }
   server.stop();
   std::ranges::nth_element(ratios, ratios.begin() + kRounds / 2);
-  fmt::print("POST of 600 bytes over {} connections: {:.0f}/s at best, bare Beast {:.0f}/s\n", kConnections,
-             ours, bare);
+  std::ranges::nth_element(costs, costs.begin() + kRounds / 2);
+  fmt::print(
+      "POST of 600 bytes over {} connections: {:.0f}/s at best, bare Beast {:.0f}/s; CPU {:.2f} of bare\n",
+      kConnections, ours, bare, costs[kRounds / 2]);
   at_least("rate, ours / bare, median of 15 rounds", ratios[kRounds / 2], 0.9);
 }
 

@@ -42,12 +42,12 @@ TEST(Credentials, ReadsARotatedTokenFileAgainAfterAMinute) {
   ManualClock clock;
   ASSERT_TRUE(write_file(dir / "token", "one\n"));
   Credentials credentials(with_token_file(dir / "token"), clock);
-  EXPECT_EQ(credentials.current()->authorization, "Bearer one");
+  EXPECT_EQ((*credentials.current())->authorization, "Bearer one");
   ASSERT_TRUE(write_file(dir / "token", "two"));
   clock.advance(59s);
-  EXPECT_EQ(credentials.current()->authorization, "Bearer one");
+  EXPECT_EQ((*credentials.current())->authorization, "Bearer one");
   clock.advance(2s);
-  EXPECT_EQ(credentials.current()->authorization, "Bearer two");
+  EXPECT_EQ((*credentials.current())->authorization, "Bearer two");
 }
 
 TEST(Credentials, ReadsTheTokenFileAtOnceWhenTheServerRefusedTheToken) {
@@ -55,11 +55,11 @@ TEST(Credentials, ReadsTheTokenFileAtOnceWhenTheServerRefusedTheToken) {
   ManualClock clock;
   ASSERT_TRUE(write_file(dir / "token", "one"));
   Credentials credentials(with_token_file(dir / "token"), clock);
-  const Credential first = *credentials.current();
+  const Credential first = **credentials.current();
   EXPECT_FALSE(credentials.refused(first)) << "the same token again is no use";
   ASSERT_TRUE(write_file(dir / "token", "two"));
   EXPECT_TRUE(credentials.refused(first));
-  EXPECT_EQ(credentials.current()->authorization, "Bearer two");
+  EXPECT_EQ((*credentials.current())->authorization, "Bearer two");
   EXPECT_TRUE(credentials.refused(first)) << "another request has already fetched the fresh one";
 }
 
@@ -71,7 +71,7 @@ TEST(Credentials, KeepTheLastTokenWhileTheFileIsAway) {
   ASSERT_TRUE(credentials.current());
   std::filesystem::remove(dir / "token");
   clock.advance(2min);
-  EXPECT_EQ(credentials.current()->authorization, "Bearer one");
+  EXPECT_EQ((*credentials.current())->authorization, "Bearer one");
 }
 
 TEST(Credentials, RefuseATokenThatWouldBeAHeaderOfItsOwn) {
@@ -94,12 +94,12 @@ TEST(Credentials, CountACertificateThatChanged) {
   access.user.client_certificate.file = dir / "crt";
   access.user.client_key.file = dir / "key";
   Credentials credentials(access, clock);
-  const Credential first = *credentials.current();
+  const Credential first = **credentials.current();
   clock.advance(2min);
-  EXPECT_EQ(credentials.current()->certificate_generation, first.certificate_generation);
+  EXPECT_EQ((*credentials.current())->certificate_generation, first.certificate_generation);
   ASSERT_TRUE(write_file(dir / "crt", "certificate 2"));
   clock.advance(2min);
-  EXPECT_GT(credentials.current()->certificate_generation, first.certificate_generation);
+  EXPECT_GT((*credentials.current())->certificate_generation, first.certificate_generation);
 }
 
 TEST(Credentials, SendUserAndPasswordAsBasicAuthentication) {
@@ -107,7 +107,7 @@ TEST(Credentials, SendUserAndPasswordAsBasicAuthentication) {
   ClusterAccess access;
   access.user.username = "Aladdin";
   access.user.password = "open sesame";
-  EXPECT_EQ(Credentials(access, clock).current()->authorization, "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==");
+  EXPECT_EQ((*Credentials(access, clock).current())->authorization, "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==");
 }
 
 TEST(ExecPlugin, IsAskedAgainOnlyWhenItsAnswerRunsOutOrWasRefused) {
@@ -121,16 +121,16 @@ TEST(ExecPlugin, IsAskedAgainOnlyWhenItsAnswerRunsOutOrWasRefused) {
                           .expires = clock.wall() + 10min};
   });
   EXPECT_TRUE(credentials.blocks());
-  EXPECT_EQ(credentials.current()->authorization, "Bearer t1");
+  EXPECT_EQ((*credentials.current())->authorization, "Bearer t1");
   EXPECT_FALSE(credentials.blocks());
   clock.advance(9min);
-  EXPECT_EQ(credentials.current()->authorization, "Bearer t1");
+  EXPECT_EQ((*credentials.current())->authorization, "Bearer t1");
   clock.advance(55s);
   EXPECT_TRUE(credentials.blocks()) << "a token that ends on its way would be refused";
-  const Credential second = *credentials.current();
+  const Credential second = **credentials.current();
   EXPECT_EQ(second.authorization, "Bearer t2");
   EXPECT_TRUE(credentials.refused(second));
-  EXPECT_EQ(credentials.current()->authorization, "Bearer t3");
+  EXPECT_EQ((*credentials.current())->authorization, "Bearer t3");
   EXPECT_EQ(runs, 3);
 }
 
@@ -150,7 +150,7 @@ TEST(ExecPlugin, RunsWithItsArgumentsEnvironmentAndInfo) {
   Credentials credentials(access, clock);
   const auto credential = credentials.current();
   ASSERT_TRUE(credential) << credential.error().text();
-  EXPECT_EQ(credential->authorization, "Bearer abc");
+  EXPECT_EQ((*credential)->authorization, "Bearer abc");
 }
 
 TEST(ExecPlugin, FailsWithItsOwnWordsButWithoutTheSecretsItWasGiven) {

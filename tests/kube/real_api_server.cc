@@ -55,10 +55,9 @@ void RealApiServerTest::compact() {
 }
 
 Reply RealApiServerTest::must(Request request) {
-  const std::string what = request.what;
   auto reply = client_.fetch(std::move(request));
   if (!reply) {
-    throw std::runtime_error(what + ": " + reply.error().text());
+    throw std::runtime_error(reply.error().text());
   }
   return std::move(*reply);
 }
