@@ -126,6 +126,32 @@ TEST_F(ClientTest, RefusesToSendWhatWouldBreakTheHead) {
   EXPECT_EQ(client_->fetch({.headers = {{"A:", "b"}}}).error().code(), ErrorCode::kInvalid);
 }
 
+// On the loop's own thread a request starts at once, and this one ends before it had to wait for anything.
+TEST_F(ClientTest, CallsBackAfterSendHasReturned) {
+  client();
+  auto first = fetch_soon({});
+  const RawConnection server = answer_one();
+  ASSERT_TRUE(first.get());
+  std::promise<bool> had_returned;
+  Call call;
+  bool returned = false;
+  loop_.post([&] {
+    call = client_->send({.target = "/a b"}, [&](const Result<ClientResponse>& response) {
+      EXPECT_EQ(response.error().code(), ErrorCode::kInvalid);
+      had_returned.set_value(returned);
+    });
+    returned = true;
+  });
+  EXPECT_TRUE(had_returned.get_future().get());
+}
+
+TEST_F(ClientTest, RefusesFieldsForAllRequestsThatWouldBreakTheHead) {
+  const auto made =
+      Client::create(loop_, {.url = listener_.url(), .headers = {{"Impersonate-User", "a\r\nX: y"}}});
+  ASSERT_FALSE(made);
+  EXPECT_THAT(made.error().text(), HasSubstr("Impersonate-User"));
+}
+
 TEST_F(ClientTest, UsesTheBufferThatItIsGiven) {
   client();
   json::PaddedBuffer buffer;

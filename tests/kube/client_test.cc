@@ -54,6 +54,28 @@ TEST_F(ClientTest, DoesNotRepeatABindThatMayHaveBeenDone) {
       "pod ml/p: bind to n: the API server answered 500: the test says no; whether it was done is unknown");
 }
 
+// Nothing can be sent in no time; the caller hears of it when it holds its Call, or not at all without one.
+TEST_F(ClientTest, CallsBackAfterSendHasReturned) {
+  Client sender = client();
+  Call call;
+  bool returned = false;
+  std::optional<bool> had_returned;
+  loop_.post([&] {
+    Request late = get_request("/version");
+    late.deadline = 0ms;
+    call = sender.send(std::move(late), [&](const Result<Reply>& reply) {
+      EXPECT_EQ(reply.error().text(), "GET /version: not sent: the time for it is over");
+      had_returned = returned;
+    });
+    Request dropped = get_request("/version");
+    dropped.deadline = 0ms;
+    static_cast<void>(sender.send(std::move(dropped), [](const Result<Reply>&) { FAIL(); }).active());
+    returned = true;
+  });
+  ASSERT_TRUE(loop_.run_until([&] { return had_returned.has_value(); }, 5s));
+  EXPECT_TRUE(*had_returned);
+}
+
 TEST_F(ClientTest, WaitsForRetryAfterButNotBeyondTheDeadline) {
   answer_with({refusal(429, {{"Retry-After", "1"}})});
   const auto began = std::chrono::steady_clock::now();
