@@ -31,7 +31,7 @@ Reason reason_of(Fence fence) {
 }  // namespace
 
 // On a node whose GPUs are of the right model.
-Reason Placer::reason_plain(const Query& query, NodeId node) const {
+inline Reason Placer::reason_plain(const Query& query, NodeId node) const {
   const NodeStates& states = ledger_->states();
   const Shape& shape = query.request->shape;
   const bool fits = query.plain_share ? states.largest_free(node) >= shape.share.units

@@ -119,6 +119,8 @@ class NodeStates {
   [[nodiscard]] GpuMask overcommitted(NodeId id) const;
   // NodeView::version, without the view.
   [[nodiscard]] std::uint64_t version(NodeId id) const { return versions_[raw(id)]; }
+  // Grows with every change of a version: while it stands still, so do all of them.
+  [[nodiscard]] std::uint64_t last_version() const { return last_version_; }
   // Another number whenever slots may mean other GPUs.
   [[nodiscard]] std::uint32_t layout_version(NodeId id) const { return rows_[raw(id)].layout_version; }
 

@@ -46,9 +46,11 @@ void Decisions::prioritize(const NodeArgs& args, std::int64_t step, std::string&
   {
     BlockWriter writer(out);
     const std::span<const alloc::NodeId> ids = args.nodes->ids();
+    const std::span<const std::uint32_t> ranks = standing.ranks;
+    const Tail* tails = tails_.data();  // there is one for every rank
     for (std::size_t i = 0; i < ids.size(); ++i) {
-      const bool known = raw(ids[i]) < standing.ranks.size();
-      const Tail& tail = tails_[known ? standing.ranks[raw(ids[i])] : 0];
+      const std::uint32_t node = raw(ids.data()[i]);
+      const Tail& tail = tails[node < ranks.size() ? ranks.data()[node] : 0];
       writer.put(args.quoted(i, i + 1));
       writer.put({tail.text.data(), tail.size});
     }

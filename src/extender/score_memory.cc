@@ -28,6 +28,10 @@ bool ScoreMemory::refresh(const alloc::Ledger& ledger, alloc::Placer& placer, Kn
   const alloc::NodeStates& states = ledger.states();
   // `fgd` looks at the whole cluster, and has a memory of its own.
   const bool ask_all = placer.share_policy(known.request) == alloc::Policy::kFgd;
+  if (!ask_all && known.last_version == states.last_version() && known.ranks.size() == states.size()) {
+    return false;
+  }
+  known.last_version = states.last_version();
   known.versions.resize(states.size());
   known.scores.resize(states.size(), alloc::kDoesNotFit);
   stale_.clear();

@@ -35,6 +35,7 @@ class ScoreMemory {
 
   struct Known {
     alloc::Request request;
+    std::uint64_t last_version = 0;  // of all nodes, when it was last looked at
     // By NodeId.
     std::vector<std::uint64_t> versions;  // when it was scored; no node has 0
     std::vector<alloc::Score> scores;
