@@ -265,6 +265,11 @@ std::string Extender::Parts::not_ready() const {
                            watch->problem()->text());
       }
     }
+    // Whoever may not read it can never bind, and is to say why.
+    if (const std::string missing = scheduler_lease == nullptr ? "" : scheduler_lease->not_known();
+        !missing.empty()) {
+      return missing;
+    }
     // Who may not read them does without.
     const bool lists_unhealthy = watches_unhealthy && !unhealthy.synced() && !unhealthy.problem();
     return lists_unhealthy ? "lists of unhealthy GPUs are still being read" : "";
@@ -298,6 +303,7 @@ void Extender::Parts::tell(const kube::EventNote& note) {
 }
 
 void Extender::Parts::look_around() {
+  told_synced();
   books.learn_typical_pods();
   binder.look_after_unseen();
   if (elector != nullptr && elector->leading() && ++rounds % kLabelRounds == 0) {
@@ -342,8 +348,14 @@ std::vector<Reading> Extender::Parts::readings() const {
   }
   all.push_back(gauge("tessera_extender_binds_under_way", "Binds whose outcome is not known yet",
                       static_cast<double>(binder.under_way())));
-  const std::array<std::pair<const char*, const kube::Reflector*>, 3> watches{
-      {{"nodes", &nodes}, {"pods", &pods}, {"disruption_budgets", &budgets}}};
+  std::vector<std::pair<const char*, const kube::Reflector*>> watches{
+      {"nodes", &nodes}, {"pods", &pods}, {"disruption_budgets", &budgets}};
+  if (watches_unhealthy) {
+    watches.emplace_back("unhealthy_gpus", &unhealthy);
+  }
+  if (scheduler_lease != nullptr) {
+    watches.emplace_back("scheduler_lease", &scheduler_lease->watch());
+  }
   for (const auto& [what, watch] : watches) {
     all.push_back(counter("tessera_extender_watch_failures_total",
                           "Lists and watches that ended with an error", "of", what,

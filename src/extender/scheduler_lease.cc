@@ -1,5 +1,7 @@
 #include "extender/scheduler_lease.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -29,6 +31,7 @@ std::chrono::milliseconds window(std::chrono::seconds duration) {
 
 SchedulerLease::SchedulerLease(kube::Client& client, const Options& options, std::function<void()> on_lead)
     : clock_(client.clock()),
+      lease_(options.namespace_name + "/" + options.name),
       own_prefix_(identity_prefix(options.own_pod)),
       on_lead_(std::move(on_lead)),
       watch_(client,
@@ -79,6 +82,17 @@ void SchedulerLease::forget(const kube::ObjectMeta& /*meta*/) {
   holder_.clear();
   until_ = {};
   until_wall_ = {};
+}
+
+std::string SchedulerLease::not_known() const {
+  if (watch_.synced()) {
+    return "";
+  }
+  std::string text = fmt::format("the Lease {} of the kube-scheduler beside it is still being read", lease_);
+  if (watch_.problem()) {
+    text += ": " + watch_.problem()->text();
+  }
+  return text;
 }
 
 std::chrono::milliseconds SchedulerLease::time_left() const {

@@ -38,6 +38,9 @@ class SchedulerLease final : public kube::ObjectSink {
   // For how long the scheduler leads if it does not renew its Lease; 0 or less when it does not lead, or when
   // that is not known yet.
   [[nodiscard]] std::chrono::milliseconds time_left() const;
+  // What is missing to know who leads; "" when nothing is.
+  [[nodiscard]] std::string not_known() const;
+  [[nodiscard]] const kube::Reflector& watch() const { return watch_; }
 
   Status decode(kube::ObjectJson& object, kube::ObjectMeta& meta) override;
   void keep(const kube::ObjectMeta& meta) override;
@@ -52,6 +55,7 @@ class SchedulerLease final : public kube::ObjectSink {
   };
 
   const Clock& clock_;
+  const std::string lease_;       // NAMESPACE/NAME
   const std::string own_prefix_;  // of the holder's identity
   std::function<void()> on_lead_;
   Claim read_;  // by decode()

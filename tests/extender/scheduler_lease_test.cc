@@ -86,6 +86,24 @@ TEST_F(SchedulerLeaseTest, DoesNotLeadByARenewalOfLongAgo) {
   EXPECT_LE(lease_.time_left(), 0ms);
 }
 
+TEST_F(SchedulerLeaseTest, SaysWhyItDoesNotKnowWhoLeads) {
+  const std::string reading =
+      "the Lease gpu/tessera-scheduler of the kube-scheduler beside it is still being read";
+  EXPECT_EQ(lease_.not_known(), reading);
+  bool allowed = false;
+  server_.intercept = [&](const kube::FakeApiServer::Seen&) -> std::optional<http::Response> {
+    if (allowed) {
+      return http::Response{.body = R"({"metadata":{"resourceVersion":"1"},"items":[]})"};
+    }
+    return http::Response{.status = 403, .body = kube::status_json(403, "Forbidden", "leases is forbidden")};
+  };
+  lease_.start();
+  ASSERT_TRUE(wait([&] { return lease_.not_known() != reading; }));
+  EXPECT_NE(lease_.not_known().find("403: leases is forbidden"), std::string::npos) << lease_.not_known();
+  allowed = true;
+  EXPECT_TRUE(wait([&] { return lease_.not_known().empty(); })) << lease_.not_known();
+}
+
 TEST_F(SchedulerLeaseTest, DoesNotLeadWhenAnotherHasTakenIt) {
   holders_ = {"own-7_a", "other_2"};
   lease_.start();
