@@ -72,9 +72,6 @@ void ObjectKeeper::mend(const boost::json::value* object) {
 }
 
 void ObjectKeeper::write(kube::Request request) {
-  if (request.what.empty()) {
-    request.what = options_.what;
-  }
   call_ = client_.send(std::move(request), [this](const Result<kube::Reply>& reply) { written(reply); });
 }
 

@@ -16,8 +16,6 @@ SteadyTime from_now(std::chrono::milliseconds limit) {
   return limit.count() == 0 ? SteadyTime::max() : std::chrono::steady_clock::now() + limit;
 }
 
-constexpr std::chrono::microseconds kJustAnswered{20};
-
 bool is_safe(const std::string& method) {
   return method == "GET" || method == "HEAD" || method == "OPTIONS";
 }
@@ -137,13 +135,12 @@ Client::Core::Core(EventLoop& owner, ClientOptions settings, Url where, std::opt
       fields(std::move(ready_fields)),
       reaper(owner.core().deadlines, [this] { reap(); }) {}
 
-std::unique_ptr<ClientConnection> Client::Core::take_idle(SteadyTime now) {
+std::unique_ptr<ClientConnection> Client::Core::take_idle() {
   while (!idle.empty()) {
     std::unique_ptr<ClientConnection> connection = std::move(idle.back());
     idle.pop_back();
-    // Nothing may come on an idle connection but its end. It is not looked for in the moment of the answer:
-    // who waits for the connection then would pay for a system call each time.
-    if (now - connection->idle_since < kJustAnswered || !connection->stream.readable()) {
+    // Nothing may come on an idle connection but its end.
+    if (!connection->stream.readable()) {
       return connection;
     }
     drop(std::move(connection));
@@ -173,6 +170,7 @@ void Client::Core::wake_one() {
     // Out of the queue at once: two connections that come free together must wake two.
     SteadyTimer* const gate = waiting.front();
     waiting.pop_front();
+    ++promised;
     gate->cancel();
   }
 }
@@ -234,13 +232,13 @@ void rethrow(const std::exception_ptr& error) {
 // On the loop's thread at once, up to the first wait.
 void start(const std::shared_ptr<Client::Core>& core, std::shared_ptr<Call::State> state) {
   if (core->loop.here()) {
-    asio::co_spawn(core->executor(), core->carry_out(state), rethrow);
+    asio::co_spawn(core->executor(), core->carry_out(core, state), rethrow);
     state->handed_out = true;
     return;
   }
   state->handed_out = true;
   core->loop.post([core, state = std::move(state)] {
-    asio::co_spawn(core->executor(), core->carry_out(state), rethrow);
+    asio::co_spawn(core->executor(), core->carry_out(core, state), rethrow);
   });
 }
 

@@ -4,6 +4,7 @@
 // Everything here is touched on the loop's thread alone, but for the atomic of Call::State.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <deque>
 #include <functional>
@@ -90,14 +91,19 @@ struct Client::Core : std::enable_shared_from_this<Client::Core> {
   std::list<std::unique_ptr<ClientConnection>> idle;  // the oldest first
   std::size_t open = 0;                               // idle ones and those in use or being made
   std::deque<SteadyTimer*> waiting;                   // requests without a connection
+  std::size_t promised = 0;                           // to requests that are being woken
   Watchdog reaper;
   bool shut = false;  // the Client is gone: nothing is kept any more
 
-  [[nodiscard]] bool all_in_use() const { return idle.empty() && open >= options.max_connections; }
+  // Who comes now must not take what somebody who waited was woken for.
+  [[nodiscard]] bool all_in_use() const {
+    const std::size_t to_open = options.max_connections - std::min(open, options.max_connections);
+    return idle.size() + to_open <= promised;
+  }
   [[nodiscard]] Executor executor() const { return loop.core().io.get_executor(); }
 
   // client.cc: the pool.
-  std::unique_ptr<ClientConnection> take_idle(SteadyTime now);
+  std::unique_ptr<ClientConnection> take_idle();
   void give_back(std::unique_ptr<ClientConnection> connection);
   void drop(std::unique_ptr<ClientConnection> connection);
   void reap();
@@ -108,8 +114,9 @@ struct Client::Core : std::enable_shared_from_this<Client::Core> {
   // client_connect.cc
   Task<Result<std::unique_ptr<ClientConnection>>> connect(std::shared_ptr<Call::State> call);
 
-  // client_exchange.cc: carries out one request from the wait for a connection to the callback.
-  Task<void> carry_out(std::shared_ptr<Call::State> call);
+  // client_exchange.cc: carries out one request from the wait for a connection to the callback. `self` is
+  // this: the first step may come when the Client is gone.
+  Task<void> carry_out(std::shared_ptr<Core> self, std::shared_ptr<Call::State> call);
 
  private:
   Task<Result<Socket>> reach(Call::State& call, const Url& where);

@@ -230,10 +230,13 @@ Task<Status> Client::Core::wait_for_turn(Call::State& call) {
     call.gate.expires_at(SteadyTime::max());
     waiting.push_back(&call.gate);
     co_await call.gate.async_wait(kAwait);
-    std::erase(waiting, &call.gate);
+    const bool our_turn = std::erase(waiting, &call.gate) == 0;
+    promised -= our_turn ? 1 : 0;
+    if (our_turn && call.interrupted) {
+      wake_one();
+    }
   }
   if (call.interrupted) {
-    wake_one();  // the turn that may have been meant for us
     co_return fail(*call.interrupted);
   }
   co_return Status{};
@@ -252,11 +255,17 @@ Task<Status> Client::Core::exchange(Call::State& call, ClientConnection& connect
   const Io written = co_await connection.stream.write(*head, call.request.body);
   call.sent = !written.error;
   if (call.interrupted) {
-    co_return fail(*call.interrupted);
+    // It may have come to an end in the moment in which its time was up.
+    const bool unsure = call.sent && call.interrupted->code() == ErrorCode::kUnavailable;
+    co_return fail(unsure ? call.broken(call.interrupted->text()) : *call.interrupted);
   }
   if (written.error) {
     call.cut_off = written.error == asio::error::timed_out;
     co_return fail(call.broken("the connection broke: " + written.error.message()));
+  }
+  if (call.streaming && !call.handed_out) {
+    // All went out without a wait, and the answer may be there: its pieces come after stream() has returned.
+    co_await asio::post(executor(), kAwait);
   }
   AnswerReader answer(call, connection);
   Status status = co_await answer.read();
@@ -264,8 +273,9 @@ Task<Status> Client::Core::exchange(Call::State& call, ClientConnection& connect
   co_return status;
 }
 
-Task<void> Client::Core::carry_out(std::shared_ptr<Call::State> call) {
-  const std::shared_ptr<Core> alive = shared_from_this();
+// NOLINTNEXTLINE(performance-unnecessary-value-param): the frame has to own them
+Task<void> Client::Core::carry_out(std::shared_ptr<Core> self, std::shared_ptr<Call::State> call) {
+  static_cast<void>(self);
   Status status;
   for (bool fresh = false;; fresh = true) {
     status = {};
@@ -276,7 +286,7 @@ Task<void> Client::Core::carry_out(std::shared_ptr<Call::State> call) {
       break;
     }
     SteadyTime began = std::chrono::steady_clock::now();
-    std::unique_ptr<ClientConnection> connection = fresh ? nullptr : take_idle(began);
+    std::unique_ptr<ClientConnection> connection = fresh ? nullptr : take_idle();
     const bool reused = connection != nullptr;
     if (!reused) {
       if (open >= options.max_connections && !idle.empty()) {

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <future>
 #include <thread>
 
@@ -143,6 +144,30 @@ TEST_F(ClientTest, CallsBackAfterSendHasReturned) {
     returned = true;
   });
   EXPECT_TRUE(had_returned.get_future().get());
+}
+
+// The one that is sent in the moment in which the connection comes free has not waited yet.
+TEST_F(ClientTest, GivesAConnectionToWhoeverWaitedForIt) {
+  client({.max_connections = 1});
+  std::array<Call, 3> calls;
+  std::promise<void> all_done;
+  const auto good = [](const Result<ClientResponse>& response) { EXPECT_TRUE(response); };
+  loop_.post([&] {
+    calls[0] = client_->send({.target = "/first"}, [&](const Result<ClientResponse>& response) {
+      good(response);
+      calls[2] = client_->send({.target = "/newcomer"}, [&](const Result<ClientResponse>& last) {
+        good(last);
+        all_done.set_value();
+      });
+    });
+    calls[1] = client_->send({.target = "/waited"}, good);
+  });
+  RawConnection server = listener_.accept();
+  for (const char* const expected : {"GET /first", "GET /waited", "GET /newcomer"}) {
+    EXPECT_THAT(server.read_until("\r\n\r\n"), ::testing::StartsWith(expected));
+    server.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+  }
+  all_done.get_future().get();
 }
 
 TEST_F(ClientTest, RefusesFieldsForAllRequestsThatWouldBreakTheHead) {
