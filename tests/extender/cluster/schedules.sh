@@ -61,7 +61,9 @@ old_body=$(jq -cn '{Pod: {metadata: {name: "p", namespace: "default", uid: "u"},
   resources: {limits: {"aliyun.com/gpu-mem": "16"}}}]}}, Nodes: null, NodeNames: ["old-0001"]}')
 fits_old() { [[ $(send filter "$old_body" | jq -c .NodeNames) == '["old-0001"]' ]]; }
 full_old() { ! fits_old; }
-wait_for 20 "a node with the old plugin, all of whose GPUs are on the list, takes nothing" full_old || true
+# A node that is not known yet takes nothing either.
+ill_old() { send filter "$old_body" | jq -e '(.FailedNodes + .FailedAndUnresolvableNodes)["old-0001"] // "" | contains("unhealthy")' >/dev/null; }
+wait_for 20 "a node with the old plugin, all of whose GPUs are on the list, takes nothing for that" ill_old || true
 kubectl -n kube-system patch configmap unhealthy-gpu-old-0001 -p '{"data": {"gpus": "0,1,3"}}' >/dev/null
 wait_for 20 "without one of them on it, it takes shares" fits_old || true
 pods_json old 1 '{"aliyun.com/gpu-mem": "16"}' | jq -c '.items[].spec.nodeSelector = {"kubernetes.io/hostname": "old-0001"}' | kubectl create -f - >/dev/null
