@@ -36,7 +36,8 @@ Agent::Parts::Parts(http::EventLoop& loop_, Config config_, kube::Client client_
       inventory_file(below(state_dir, "inventory.json")),
       known(read_known_inventory(below(state_dir, "inventory.json"))),
       known_inventory(client, config.node_name),
-      strategy(make_strategy(config)),
+      strategy(
+          make_strategy(config, [this](const std::string& what) { tell_node("GpuDriverIncomplete", what); })),
       pods(names, {.changed = [this](const NodePod& pod) { allocator.pod_changed(pod); },
                    .ended = [this](const std::string& uid) { allocator.pod_ended(uid); },
                    .synced = [this] { pods_synced(); }}),

@@ -11,8 +11,6 @@
 #include <set>
 #include <utility>
 
-#include "base/log.h"
-
 namespace tessera::agent {
 
 namespace {
@@ -241,9 +239,12 @@ Result<const DriverFiles*> DriverFilesCache::get() {
   if (!found_ || !found_->has_cuda || !std::ranges::all_of(found_->local_paths, exists)) {
     found_.reset();
     found_ = TRY(find_driver_files(options_));
-    if (const bool missed = !found_->has_cuda; missed && !std::exchange(missed_cuda_, missed)) {
-      log::warn("no libcuda.so among the driver's libraries: programs in containers cannot compute",
-                {{"below", options_.driver.here}, {"do", "install the driver's compute libraries"}});
+    if (const bool missed = !found_->has_cuda;
+        missed && !std::exchange(missed_cuda_, missed) && options_.warn) {
+      options_.warn(
+          fmt::format("no libcuda.so among the driver's libraries below {}: programs in containers cannot "
+                      "compute; install the driver's compute libraries",
+                      options_.driver.host));
     }
   }
   return &*found_;

@@ -11,6 +11,7 @@
 //     replaces the image's (a pod's own env wins over both).
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -31,6 +32,8 @@ struct DriverFilesOptions {
   HostRoot driver{};
   HostRoot dev{.host = "/dev", .here = "/dev"};
   LibraryPlace place = LibraryPlace::kLinkerDirectories;
+  // Hears what is missing without being fatal, once.
+  std::function<void(const std::string& what)> warn{};
 };
 
 // What every container with a GPU gets.

@@ -1,6 +1,7 @@
 #include "agent/setup.h"
 
 #include <filesystem>
+#include <utility>
 
 #include "agent/cdi_strategy.h"
 #include "agent/device_strategy.h"
@@ -39,11 +40,13 @@ std::string find_nvml(const Paths& paths) {
                                     : paths.nvml_library;
 }
 
-std::unique_ptr<GrantStrategy> make_strategy(const Config& config) {
+std::unique_ptr<GrantStrategy> make_strategy(const Config& config,
+                                             std::function<void(const std::string&)> warn) {
   DriverFilesOptions files;
   files.driver = driver_root(config.paths);
   files.dev = {.host = config.paths.dev_root, .here = config.paths.dev_here()};
   files.place = config.driver_libraries;
+  files.warn = std::move(warn);
   switch (config.strategy) {
     case StrategyKind::kDevices:
       return std::make_unique<DeviceStrategy>(std::move(files));

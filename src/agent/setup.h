@@ -3,6 +3,7 @@
 // What a configuration stands for on this machine: files that are there, parts that it chose.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -19,6 +20,7 @@ std::string below(const std::string& directory, const char* name);
 // NVIDIA's library: as configured, else below the driver root, else by the loader's own means.
 std::string find_nvml(const Paths& paths);
 
-std::unique_ptr<GrantStrategy> make_strategy(const Config& config);
+std::unique_ptr<GrantStrategy> make_strategy(const Config& config,
+                                             std::function<void(const std::string&)> warn);
 
 }  // namespace tessera::agent

@@ -181,9 +181,14 @@ TEST(DriverFiles, AreLookedForAgainWhileThereIsNoLibcuda) {
   const DriverHost host;
   host.remove(kMultiarch + "/libcuda.so.550.54.15");
   host.remove(kMultiarch + "/libcuda.so.1");
-  DriverFilesCache cache(host.options());
+  std::vector<std::string> warnings;
+  DriverFilesOptions options = host.options();
+  options.warn = [&](const std::string& what) { warnings.push_back(what); };
+  DriverFilesCache cache(std::move(options));
   ASSERT_TRUE(cache.get());
   EXPECT_FALSE((*cache.get())->has_cuda);
+  ASSERT_EQ(warnings.size(), 1U) << "it is said, and not with each container";
+  EXPECT_THAT(warnings.front(), testing::HasSubstr("install the driver's compute libraries"));
   host.library(kMultiarch + "/libcuda.so.1");
   const auto files = cache.get();
   ASSERT_TRUE(files);
