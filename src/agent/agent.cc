@@ -127,7 +127,10 @@ void Agent::Parts::driver_changed(const std::shared_ptr<const gpu::DriverState>&
   serving = true;
   foreign.look(state->inventory);
   publish();
-  inventory_file.set(state->inventory.json());
+  // Without the driver's word every GPU has that for a reason, and what ailed it before would be forgotten.
+  if (state->ready) {
+    inventory_file.set(state->inventory.json());
+  }
 }
 
 void Agent::Parts::show() {

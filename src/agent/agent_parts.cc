@@ -151,6 +151,9 @@ void Agent::Parts::add_readings(std::optional<std::chrono::nanoseconds> sample_a
                  !state_dir.empty() && allocation_file.problem().empty() ? 1 : 0);
   readings.add_objects(objects());
   readings.add_events(recorder.counts());
+  if (server) {
+    readings.add_server(server->stats());
+  }
   readings.counter("tessera_agent_watch_failures_total", "Lists and watches of pods that ended with an error",
                    pod_watch.counts().failures);
 }

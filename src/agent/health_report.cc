@@ -72,10 +72,14 @@ GpusCondition gpus_condition(const gpu::DriverState& state, const std::string& h
     return {.healthy = false, .reason = "DriverNotReady", .message = cut(state.problem)};
   }
   const std::vector<alloc::Gpu>& gpus = state.inventory.gpus;
-  if (gpus.empty()) {
+  if (gpus.empty() && state.problems.empty()) {
     return {.healthy = false, .reason = "NoGPUs", .message = "the driver lists no GPU"};
   }
   std::string ill;
+  // GPUs of which not even the UUID is known.
+  for (const std::string& problem : state.problems) {
+    ill += "; " + problem;
+  }
   for (const alloc::Gpu& gpu : gpus) {
     if (!gpu.healthy()) {
       ill += fmt::format("; {}: {}", describe(gpu), gpu.unhealthy);
@@ -87,7 +91,9 @@ GpusCondition gpus_condition(const gpu::DriverState& state, const std::string& h
   const auto count = std::ranges::count_if(gpus, [](const alloc::Gpu& gpu) { return !gpu.healthy(); });
   return {.healthy = false,
           .reason = "GPUUnhealthy",
-          .message = cut(fmt::format("{} of {} GPUs must not be used{}", count, gpus.size(), ill))};
+          .message = cut(fmt::format("{} of {} GPUs must not be used{}",
+                                     static_cast<std::size_t>(count) + state.problems.size(),
+                                     gpus.size() + state.problems.size(), ill))};
 }
 
 Result<std::optional<std::string>> condition_patch(const boost::json::value& node,

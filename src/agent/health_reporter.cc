@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/log.h"
@@ -59,6 +60,11 @@ void HealthReporter::report(const gpu::DriverState& state) {
       tell_change(change);
     }
     told_ = state.inventory;
+    for (const std::string& problem : state.problems) {
+      if (std::ranges::find(state_.problems, problem) == state_.problems.end()) {
+        tell_node(true, "GpuUnhealthy", problem);
+      }
+    }
   }
   state_ = state;
   // At the first time also what an earlier process left is put right.

@@ -4,8 +4,12 @@
 #include <grpcpp/grpcpp.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <condition_variable>
 #include <list>
+#include <memory>
 #include <mutex>
+#include <optional>
 
 #include "proto/deviceplugin_v1beta1.grpc.pb.h"
 
@@ -144,6 +148,38 @@ class Stream final : public grpc::ServerWriteReactor<Response> {
   bool finished_ = false;  // and gRPC knows that we know
 };
 
+// Longer than the longest that an answer takes, which is when the API server has to be asked.
+constexpr std::chrono::milliseconds kAnswersWithin{600};
+// For an answer that has been given to gRPC.
+constexpr std::chrono::milliseconds kOnItsWay{50};
+
+// The questions of kubelet on whose answers a pod's admission hangs. Any thread.
+class OwedAnswers {
+ public:
+  void begin() {
+    const std::lock_guard lock(mutex_);
+    ++count_;
+  }
+  void end() {
+    const std::lock_guard lock(mutex_);
+    --count_;
+    last_ = std::chrono::steady_clock::now();
+    changed_.notify_all();
+  }
+  // Waits until none is left. Whether the last one was just given.
+  bool settle() {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, kAnswersWithin, [this] { return count_ == 0; });
+    return last_ && std::chrono::steady_clock::now() - *last_ < kOnItsWay;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int count_ = 0;
+  std::optional<std::chrono::steady_clock::time_point> last_;
+};
+
 class Service final : public v1beta1::DevicePlugin::CallbackService {
  public:
   Service(DeviceKind& kind, PluginServer::Events events, std::shared_ptr<const Response> devices)
@@ -166,6 +202,9 @@ class Service final : public v1beta1::DevicePlugin::CallbackService {
     reactor->Finish(grpc::Status::OK);
     return reactor;
   }
+
+  // Waits for the answers that are owed; whether one was given a moment ago.
+  bool settle() { return owed_->settle(); }
 
   grpc::ServerWriteReactor<Response>* ListAndWatch(grpc::CallbackServerContext* /*context*/,
                                                    const v1beta1::Empty* /*request*/) override {
@@ -195,13 +234,16 @@ class Service final : public v1beta1::DevicePlugin::CallbackService {
     Preference preference{.available = to_vector(asked.available_deviceids()),
                           .must_include = to_vector(asked.must_include_deviceids()),
                           .size = static_cast<std::size_t>(std::max(asked.allocation_size(), 0))};
-    kind_->prefer(std::move(preference), [reactor, response](const std::vector<std::string>& ids) {
-      auto* answer = response->add_container_responses();
-      for (const std::string& id : ids) {
-        answer->add_deviceids(id);
-      }
-      reactor->Finish(grpc::Status::OK);
-    });
+    owed_->begin();
+    kind_->prefer(std::move(preference),
+                  [reactor, response, owed = owed_](const std::vector<std::string>& ids) {
+                    auto* answer = response->add_container_responses();
+                    for (const std::string& id : ids) {
+                      answer->add_deviceids(id);
+                    }
+                    reactor->Finish(grpc::Status::OK);
+                    owed->end();
+                  });
     return reactor;
   }
 
@@ -215,14 +257,14 @@ class Service final : public v1beta1::DevicePlugin::CallbackService {
                                    request->container_requests_size())});
       return reactor;
     }
+    owed_->begin();
     kind_->allocate(to_vector(request->container_requests(0).devices_ids()),
-                    [reactor, response](const Result<Grant>& grant) {
-                      if (!grant) {
-                        reactor->Finish(to_grpc(grant.error()));
-                        return;
+                    [reactor, response, owed = owed_](const Result<Grant>& grant) {
+                      if (grant) {
+                        fill(*grant, *response->add_container_responses());
                       }
-                      fill(*grant, *response->add_container_responses());
-                      reactor->Finish(grpc::Status::OK);
+                      reactor->Finish(grant ? grpc::Status::OK : to_grpc(grant.error()));
+                      owed->end();
                     });
     return reactor;
   }
@@ -250,6 +292,8 @@ class Service final : public v1beta1::DevicePlugin::CallbackService {
 
   DeviceKind* kind_;
   const PluginServer::Events events_;
+  // An answer may be the last thing that happens here, and outlive us by a moment.
+  const std::shared_ptr<OwedAnswers> owed_ = std::make_shared<OwedAnswers>();
   std::mutex mutex_;
   std::shared_ptr<const Response> devices_;
   std::list<std::unique_ptr<Stream>> streams_;
@@ -264,8 +308,11 @@ class GrpcPluginServer final : public PluginServer {
     if (server_ == nullptr) {
       return;
     }
-    // Streams are cancelled at the deadline; answers that are still owed are waited for.
-    server_->Shutdown(std::chrono::system_clock::now());
+    // Shutdown cancels what is under way at its deadline, and kubelet fails a pod for good when that hits the
+    // question for its devices. Streams never end by themselves, so nothing else is worth a wait.
+    const bool answered_just_now = service_.settle();
+    server_->Shutdown(std::chrono::system_clock::now() +
+                      (answered_just_now ? kOnItsWay : std::chrono::milliseconds(0)));
     server_->Wait();
     ::unlink(socket_path_.c_str());
   }

@@ -1,6 +1,7 @@
 #include "agent/readings.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace tessera::agent {
 
@@ -199,6 +200,10 @@ void Readings::add_events(const kube::EventAggregator::Counts& events) {
           events.silenced + events.dropped_full, {{"why", "too_many"}});
   counter("tessera_agent_events_dropped_total", "Events that were not written", events.failed,
           {{"why", "failed"}});
+}
+
+void Readings::add_server(const http::ServerStats& stats) {
+  std::ranges::move(http::server_readings("tessera_agent", stats), std::back_inserter(all_));
 }
 
 std::vector<http::Reading> Readings::take() {

@@ -46,6 +46,7 @@ class Readings {
   // What is kept in the API server: {"inventory", state}, ...
   void add_objects(const std::vector<std::pair<std::string, ObjectKeeper::State>>& objects);
   void add_events(const kube::EventAggregator::Counts& events);
+  void add_server(const http::ServerStats& stats);
 
   // In an order in which equal names stand together.
   [[nodiscard]] std::vector<http::Reading> take();

@@ -103,8 +103,8 @@ JsonError read_names(JsonValue value, std::vector<std::string_view>& names) {
 // {"metadata":{},"items":[Node, ...]}; of each the name and its text.
 JsonError read_nodes(JsonValue value, std::vector<std::string_view>& names,
                      std::vector<std::string_view>& objects) {
-  return each_field(value, [&](JsonKey key, JsonValue items) {
-    if (key != "items" && key != "Items") {
+  return each_entry(value, [&](std::string_view key, JsonValue items) {
+    if (!is_key(key, "items")) {
       return kRead;
     }
     return each_element(items, [&](JsonValue item) -> JsonError {

@@ -83,6 +83,9 @@ void Binder::bind(const BindArgs& args, Done done) {
     ++counts_.repeated;
     if (found->second->args.node == args.node) {
       found->second->callers.push_back(std::move(done));
+      if (!found->second->patience.pending()) {
+        answer_in_time(found->second);
+      }
     } else {
       done(fmt::format("pod {} is just being bound to node {}", found->second->pod(),
                        found->second->args.node));
@@ -120,13 +123,16 @@ void Binder::fetch_pod(const FlightPtr& flight) {
   request.deadline = options_.timeout / 2;
   flight->call = client_.send(std::move(request), [this, flight](Result<kube::Reply> reply) {
     if (!reply) {
+      ++counts_.refused;
       give_back(flight, reply.error().text());
       return;
     }
     alloc::PodSpec pod;
     if (Status status = reader_.pod(reply->body.view(), pod); !status) {
+      ++counts_.invalid;
       give_back(flight, status.error().text());
     } else if (pod.uid != flight->args.uid) {
+      ++counts_.refused;
       give_back(flight, fmt::format("it is another pod by now (UID {})", pod.uid));
     } else if (!pod.node_name.empty()) {
       books_.keep_pod(pod);
@@ -134,6 +140,7 @@ void Binder::fetch_pod(const FlightPtr& flight) {
       if (pod.node_name == flight->args.node) {
         succeed(flight);
       } else {
+        ++counts_.refused;
         give_back(flight, "it is already bound to node " + pod.node_name);
       }
     } else {
@@ -161,6 +168,12 @@ void Binder::decide(const FlightPtr& flight, const WaitingPod& pod) {
     give_back(flight, "there is no time left to bind it before another tessera-extender may lead");
     return;
   }
+  answer_in_time(flight);
+  flight->call = client_.send(
+      std::move(*request), [this, flight](Result<kube::Reply> reply) { posted(flight, std::move(reply)); });
+}
+
+void Binder::answer_in_time(const FlightPtr& flight) {
   flight->patience = client_.loop().after(options_.answer_within, [this, weak = std::weak_ptr(flight)] {
     if (const FlightPtr late = weak.lock()) {
       answer(*late,
@@ -169,8 +182,6 @@ void Binder::decide(const FlightPtr& flight, const WaitingPod& pod) {
                          late->args.node, late->unsure.empty() ? "no reply" : late->unsure));
     }
   });
-  flight->call = client_.send(
-      std::move(*request), [this, flight](Result<kube::Reply> reply) { posted(flight, std::move(reply)); });
 }
 
 Result<kube::Request> Binder::reserve(Flight& flight, const WaitingPod& pod) {

@@ -95,6 +95,7 @@ class Binder {
   void decide(const FlightPtr& flight, const WaitingPod& pod);
   Result<kube::Request> reserve(Flight& flight, const WaitingPod& pod);
   void posted(const FlightPtr& flight, Result<kube::Reply> reply);
+  void answer_in_time(const FlightPtr& flight);
   void ask(const FlightPtr& flight);
   void asked(const FlightPtr& flight, Result<kube::Reply> reply);
   void ask_later(const FlightPtr& flight);

@@ -177,21 +177,20 @@ bool Books::is_foreign(alloc::NodeId node) const {
   return raw(node) < is_foreign_.size() && is_foreign_[raw(node)] != 0;
 }
 
-std::vector<std::string> Books::drift() const {
-  std::vector<std::string> all;
-  for (const auto& [node, text] : drift_) {
-    all.push_back(text);
-  }
+std::vector<std::pair<std::string, std::string>> Books::drift() const {
+  std::vector<std::pair<std::string, std::string>> all(drift_.begin(), drift_.end());
   std::ranges::sort(all);
   return all;
 }
 
 std::vector<alloc::Problem> Books::take_new_problems() {
-  std::uint64_t total = 0;
+  // How many there ever were, and how many there are: one that ends and comes back is news.
+  std::pair<std::uint64_t, std::uint64_t> seen;
   for (std::size_t kind = 0; kind < alloc::kProblemKinds; ++kind) {
-    total += ledger_.problem_total(static_cast<alloc::ProblemKind>(kind));
+    seen.first += ledger_.problem_total(static_cast<alloc::ProblemKind>(kind));
+    seen.second += ledger_.problem_count(static_cast<alloc::ProblemKind>(kind));
   }
-  if (std::exchange(problems_seen_, total) == total) {
+  if (std::exchange(problems_seen_, seen) == seen) {
     return {};
   }
   std::vector<alloc::Problem> fresh;

@@ -69,7 +69,7 @@ class Books {
   // Another device plugin gives out the node's GPUs, so that no promise about them can be kept.
   [[nodiscard]] bool is_foreign(alloc::NodeId node) const;
   // Nodes whose kubelet reports another amount of GPU memory than their inventory, in words.
-  [[nodiscard]] std::vector<std::string> drift() const;
+  [[nodiscard]] std::vector<std::pair<std::string, std::string>> drift() const;
   [[nodiscard]] std::size_t drifting_nodes() const { return drift_.size(); }
   [[nodiscard]] std::size_t foreign_nodes() const { return foreign_.size(); }
   // Called when there is a node whose GPUs the plugin before us gives out, and none was there before.
@@ -130,7 +130,7 @@ class Books {
   std::uint64_t policy_changes_ = 0;
   alloc::RequestHistogram recent_;
   bool recent_changed_ = false;
-  std::uint64_t problems_seen_ = 0;  // sum of the ledger's totals
+  std::pair<std::uint64_t, std::uint64_t> problems_seen_;  // sums of the ledger's totals and counts
   std::set<std::string> told_problems_;
   std::vector<std::uint8_t> is_foreign_;  // by NodeId
 };

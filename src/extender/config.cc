@@ -17,8 +17,9 @@ Status apply_environment(const Environment& environment, Config& config) {
       config.address = "0.0.0.0";
     }
   }
+  // As with PORT, and as the original does it, what makes no sense is as if it were not there.
   if (const auto level = environment("LOG_LEVEL")) {
-    config.log.level = TRY(with_context(log::parse_level(*level), "environment variable LOG_LEVEL"));
+    config.log.level = log::parse_level(*level).value_or(config.log.level);
   }
   return {};
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -212,7 +213,12 @@ Status Extender::Parts::serve() {
 
 Status Extender::Parts::join_election() {
   if (config.attach == Attach::kSidecar) {
-    if (!config.scheduler_lease_name.empty() && !own_pod.name.empty()) {
+    if (!config.scheduler_lease_name.empty()) {
+      if (own_pod.name.empty()) {
+        return fail(ErrorCode::kInvalid,
+                    "schedulerLease: which scheduler is the one beside this extender is told by the name of "
+                    "their pod; set the environment variable POD_NAME to metadata.name");
+      }
       scheduler_lease = std::make_unique<SchedulerLease>(
           client,
           SchedulerLease::Options{.namespace_name = config.scheduler_lease_namespace,
@@ -333,6 +339,9 @@ std::vector<Reading> Extender::Parts::readings() const {
       gauge("tessera_extender_ready", "1 when the books have been filled", not_ready().empty() ? 1 : 0));
   all.push_back(gauge("tessera_extender_leading", "1 when this replica may bind",
                       may_lead_for().count() > 0 && !freshness.in_doubt() ? 1 : 0));
+  if (server) {
+    std::ranges::move(http::server_readings("tessera_extender", server->stats()), std::back_inserter(all));
+  }
   add_book_readings(all);
   const BindCounts& binds = binder.counts();
   const std::array<std::pair<const char*, std::uint64_t>, 7> results{{{"bound", binds.bound},

@@ -150,8 +150,10 @@ std::string inspect_shares(const Books& books, std::string_view node) {
                                 {"text", problem.text}});
     }
   }
-  for (const std::string& text : books.drift()) {
-    problems.push_back(object{{"kind", "capacity_differs"}, {"text", text}});
+  for (const auto& [name, text] : books.drift()) {
+    if (node.empty() || name == node) {
+      problems.push_back(object{{"kind", "capacity_differs"}, {"node", name}, {"text", text}});
+    }
   }
   answer["problems"] = std::move(problems);
   return boost::json::serialize(answer);

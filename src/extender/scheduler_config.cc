@@ -31,8 +31,14 @@ std::string scalar(const YAML::Node& node) {
   return node && node.IsScalar() ? node.Scalar() : "";
 }
 
+// Or of one of the originals that we stand in for.
 bool is_ours(const YAML::Node& extender) {
-  return scalar(extender["urlPrefix"]).ends_with(kPrefix);
+  std::string url = scalar(extender["urlPrefix"]);
+  while (url.ends_with('/')) {
+    url.pop_back();
+  }
+  return url.ends_with(kPrefix) || url.ends_with("/gputopology-scheduler") ||
+         url.ends_with("/gpu-scheduler-extender");
 }
 
 // Whether kube-scheduler weighs nodes as it comes: then it hears only of those that can win. Another extender
@@ -111,7 +117,11 @@ Result<SchedulerConfig> merge(const Config& config, const std::string& url, YAML
   for (const auto& extender : root["extenders"]) {
     if (is_ours(extender)) {
       if (!placed) {
-        extenders.push_back(stanza(config, url, only_best));
+        YAML::Node fresh = stanza(config, url, only_best);
+        if (extender["tlsConfig"]) {
+          fresh["tlsConfig"] = extender["tlsConfig"];
+        }
+        extenders.push_back(fresh);
         placed = true;
       }
       continue;

@@ -216,6 +216,13 @@ void Service::prioritize(http::Request& request, http::Reply reply) {
 
 void Service::preempt(http::Request& request, http::Reply reply) {
   std::string body = reply.recycled();
+  if (const std::string missing = sources_.not_ready(); !missing.empty()) {
+    // Who holds what is not known yet: nobody is evicted on a guess.
+    log::warn("preempt is not answered", {{"why", missing}});
+    body += R"({"NodeNameToMetaVictims":{}})";
+    reply.send({.body = std::move(body)});
+    return;
+  }
   if (const Result<PreemptArgs> args = reader_.preempt_args(request.body())) {
     const Decisions::PreemptSummary summary = decisions_.preempt(*args, body);
     log::info("preempt", {{"pod", args->pod.pod_namespace + "/" + args->pod.name},

@@ -46,7 +46,7 @@ struct DriverOptions {
   OnChange on_change{};
 
   Milliseconds event_wait{250};       // longest that another call waits for the wait for events
-  Milliseconds probe_every{1'000};    // a look at every GPU
+  Milliseconds probe_every{750};      // a look at every GPU; what it finds is to be told within a second
   Milliseconds links_every{60'000};   // a look at links and settings
   Milliseconds retry{5'000};          // while library or driver are not there
   Milliseconds reopen_every{30'000};  // while a GPU does not answer: it may need a new session to come back

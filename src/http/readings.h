@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "http/server.h"
+
 namespace prometheus {
 class Registry;
 }
@@ -24,6 +26,9 @@ struct Reading {
   std::vector<std::pair<std::string, std::string>> labels;
   double value = 0;
 };
+
+// What happened to a server's connections, "tessera_extender" being the prefix.
+std::vector<Reading> server_readings(const std::string& prefix, const ServerStats& stats);
 
 // All of it in Prometheus' text format; readings of the same name must stand together.
 std::string metrics_text(const prometheus::Registry& registry, const std::vector<Reading>& readings);

@@ -189,7 +189,9 @@ Task<void> Server::Core::accept() {
     }
     if (!error) {
       welcome(std::move(socket));
-    } else if (error == asio::error::no_descriptors || error == asio::error::no_buffer_space) {
+    } else {
+      // Out of descriptors or memory, mostly: the peer still waits, and asking again at once would be all we
+      // do.
       SteadyTimer pause(executor(), kAcceptPause);
       co_await pause.async_wait(kAwait);
     }

@@ -122,6 +122,9 @@ Task<bool> ServerConnection::write_pieces() {
     co_return false;
   }
   asio::co_spawn(core_->executor(), watch_for_hang_up(), asio::detached);
+  if (core_->draining) {
+    drain();  // it was begun too late for anything but its end
+  }
   while (!stream_.closed()) {
     if (!pieces_.empty()) {
       const std::string batch = std::exchange(pieces_, {});

@@ -75,7 +75,7 @@ void ServerConnection::drain() {
 
 Task<void> ServerConnection::serve() {
   const std::shared_ptr<ServerConnection> self = shared_from_this();
-  bool more = co_await greet();
+  bool more = co_await greet() && !core_->draining;
   while (more) {
     const Got got = co_await read_request();
     if (got == Got::kNothing || (got == Got::kRequest && !co_await hand_over())) {
@@ -84,10 +84,11 @@ Task<void> ServerConnection::serve() {
     const bool written = co_await write_answer();
     core_->give_body(std::move(body_));
     claim(0);
-    if (written && !keep_) {
+    // The drain may have begun while the peer took its time to read.
+    more = written && keep_ && !core_->draining;
+    if (written && !more) {
       co_await linger();
     }
-    more = written && keep_;
   }
   close();
   core_->gone(self);

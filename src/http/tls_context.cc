@@ -242,13 +242,16 @@ TlsContext RotatingTls::current() {
   if (stamps == stamps_) {
     return context_;
   }
-  stamps_ = std::move(stamps);
   Result<TlsContext> fresh = make_();
   if (fresh) {
+    stamps_ = std::move(stamps);
     context_ = *std::move(fresh);
+    problem_.clear();
     log::info("TLS files read again after a change", {{"first_file", files_.front()}});
-  } else {
-    log::warn("TLS files changed but cannot be used; keeping the old ones", {{"error", fresh.error()}});
+  } else if (std::string why = fresh.error().text(); why != problem_) {
+    // Tried again each time: what is in the way, a right for example, may leave no trace on the files.
+    problem_ = std::move(why);
+    log::warn("TLS files changed but cannot be used; keeping the old ones", {{"error", problem_}});
   }
   return context_;
 }

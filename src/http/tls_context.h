@@ -51,7 +51,8 @@ class RotatingTls {
   TlsContext context_;
   Make make_;
   std::vector<std::string> files_;
-  std::string stamps_;  // inode, size and time of every file
+  std::string stamps_;   // inode, size and time of every file of the context
+  std::string problem_;  // of the files of now, if they cannot be used
 };
 
 }  // namespace tessera::http

@@ -17,6 +17,9 @@ constexpr int kSuspiciousSilence = 2;  // times the idle limit
 // A watch that lasted so long was a good one: what ends it is a new trouble, not the last one again.
 constexpr std::chrono::seconds kGoodWatch(10);
 
+// Anything on the way may have written Retry-After; being deaf for an hour is nobody's wish.
+constexpr std::chrono::minutes kLongestAskedFor{1};
+
 // Pages grow when lists are too slow for the server's memory, up to here.
 constexpr std::size_t kMostItems = 10'000;
 
@@ -286,7 +289,7 @@ void Reflector::end_watch(Then then, const Error& error, std::chrono::millisecon
     backoff_.reset();
   }
   failed(error);
-  after(std::max(backoff_.next(), at_least), then);
+  after(std::max(backoff_.next(), std::min<std::chrono::milliseconds>(at_least, kLongestAskedFor)), then);
 }
 
 }  // namespace tessera::kube

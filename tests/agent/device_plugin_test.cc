@@ -7,9 +7,13 @@
 #include <sys/un.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <filesystem>
+#include <future>
+#include <memory>
 #include <optional>
+#include <thread>
 
 #include "../base/temporary_directory.h"
 #include "agent/plugin_server.h"
@@ -35,7 +39,8 @@ bool eventually(const std::function<bool()>& good) {
   return good();
 }
 
-// Prefers the IDs that come last, gives an environment that names them, and holds containers back on demand.
+// Prefers the IDs that come last, takes as long as it is told to, gives an environment that names them, and
+// holds containers back on demand.
 class Kind final : public DeviceKind {
  public:
   void prefer(Preference preference, std::function<void(std::vector<std::string>)> done) override {
@@ -54,11 +59,18 @@ class Kind final : public DeviceKind {
     grant.nodes.push_back({.container_path = "/dev/a", .host_path = "/dev/b", .permissions = "rw"});
     grant.cdi_devices.emplace_back("tessera.io/gpu=a");
     // From another thread, as an agent would.
-    std::thread([grant, done = std::move(done)] { done(grant); }).detach();
+    std::thread([grant, wait = slow, done = std::move(done)] {
+      std::this_thread::sleep_for(wait);
+      done(grant);
+    }).detach();
+    ++asked;
   }
   void pre_start(std::vector<std::string> ids, std::function<void(Status)> done) override {
     done(ids.front() == "wait" ? Status(fail(ErrorCode::kUnavailable, "MPS is starting; wait")) : Status());
   }
+
+  std::chrono::milliseconds slow{0};
+  std::atomic<int> asked = 0;
 };
 
 // Listens at a socket; the file stays when it is gone, as that of a process which was killed.
@@ -322,6 +334,23 @@ TEST_F(Plugin, LeavesNoSocketBehind) {
     EXPECT_EQ(sockets(), 1U);
   }
   EXPECT_EQ(sockets(), 0U);
+}
+
+// kubelet fails a pod for good when the question for its devices is cut off.
+TEST_F(Plugin, GivesTheAnswerThatItOwesBeforeItLeaves) {
+  FakeKubelet kubelet(directory);
+  auto plugin = std::make_unique<DevicePlugin>(options(), kind);
+  ASSERT_EQ(kubelet.wait_for_registrations(1), 1);
+  kind.slow = 150ms;
+  v1beta1::ContainerAllocateResponse answer;
+  auto status = std::async(std::launch::async, [&] { return kubelet.allocate({"0-7"}, answer); });
+  while (kind.asked == 0) {
+    std::this_thread::yield();
+  }
+  plugin.reset();
+  const grpc::Status given = status.get();
+  EXPECT_TRUE(given.ok()) << given.error_message();
+  EXPECT_EQ(answer.envs().at("DEVICES"), "0-7");
 }
 
 TEST_F(Plugin, HandsKubeletsQuestionsToTheKind) {

@@ -64,6 +64,12 @@ TEST(GpusCondition, SaysWhatIsWrongInOneLine) {
   away.problem = "no driver is loaded";
   EXPECT_EQ(gpus_condition(away, "").reason, "DriverNotReady");
   EXPECT_EQ(gpus_condition(state_of({}), "").reason, "NoGPUs");
+  gpu::DriverState unlisted = state_of(v100s(7));
+  unlisted.problems = {"GPU 3 is lost"};
+  EXPECT_EQ(gpus_condition(unlisted, ""),
+            (GpusCondition{.healthy = false,
+                           .reason = "GPUUnhealthy",
+                           .message = "1 of 8 GPUs must not be used; GPU 3 is lost"}));
   EXPECT_EQ(gpus_condition(state_of(v100s(8)), "call X hangs").reason, "DriverHangs");
 }
 

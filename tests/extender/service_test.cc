@@ -157,6 +157,10 @@ TEST_F(ServiceTest, BeforeTheCachesAreFilledNothingIsDecided) {
             json("POST", std::string("/gpushare-scheduler/") + verb, filter_body(8)).at("Error").as_string()),
         HasSubstr("still being listed"));
   }
+  EXPECT_EQ(call("POST", "/gpushare-scheduler/preempt", R"({"Pod":{},"NodeNameToMetaVictims":{"gpu-a":{}}})")
+                .body.text(),
+            R"({"NodeNameToMetaVictims":{}})")
+      << "nobody is evicted on a guess";
   not_ready_.clear();
   EXPECT_EQ(call("GET", "/readyz").status, 200);
 }

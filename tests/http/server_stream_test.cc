@@ -41,6 +41,24 @@ TEST_F(ServerTest, DrainsByFinishingWhatItHasAndClosingTheRest) {
   EXPECT_EQ(done.get_future().wait_for(5s), std::future_status::ready);
 }
 
+// The peer reads nothing before the drain has begun, and has been told that the connection stays.
+TEST_F(ServerTest, DrainClosesAConnectionWhoseAnswerIsOnItsWay) {
+  std::promise<void> answered;
+  serve({}, [&](Request&, Reply reply) {
+    reply.send({.body = std::string(64U << 20U, 'x')});
+    answered.set_value();
+  });
+  RawConnection peer = connect();
+  peer.send(kPlainGet);
+  EXPECT_THAT(peer.read_until("\r\n\r\n"), ::testing::Not(HasSubstr("Connection: close")));
+  answered.get_future().get();
+  std::promise<void> done;
+  server_->drain(60s, [&] { done.set_value(); });
+  EXPECT_THAT(peer.read_all(), EndsWith("xxx"));
+  peer.close();
+  EXPECT_EQ(done.get_future().wait_for(10s), std::future_status::ready);
+}
+
 TEST_F(ServerTest, DrainCutsOffWhatIsLeftAtTheDeadline) {
   std::promise<Reply> pending;
   serve({}, [&](Request&, Reply reply) { pending.set_value(std::move(reply)); });

@@ -195,6 +195,12 @@ TEST_F(ClientTest, ImpersonatesWhoTheKubeconfigSays) {
   access_.user.impersonate = {.user = "jane", .uid = "7", .groups = {"a", "b"}, .extra = {{"scopes/x", "v"}}};
   server_.intercept = [](const FakeApiServer::Seen&) { return http::Response{.body = "{}"}; };
   EXPECT_TRUE(client().fetch(get_request("/version")));
+  const std::vector<std::pair<std::string, std::string>> expected{{"Impersonate-User", "jane"},
+                                                                  {"Impersonate-Uid", "7"},
+                                                                  {"Impersonate-Group", "a"},
+                                                                  {"Impersonate-Group", "b"},
+                                                                  {"Impersonate-Extra-scopes%2Fx", "v"}};
+  EXPECT_EQ(server_.seen.at(0).impersonation, expected);
 }
 
 TEST(Requests, BindCarriesTheRecordAndTheUid) {

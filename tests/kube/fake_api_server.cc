@@ -177,7 +177,13 @@ void FakeApiServer::handle(http::Request& request, http::Reply reply) {
                   .user_agent = std::string(request.headers().find("User-Agent")),
                   .authorization = std::string(request.headers().find("Authorization")),
                   .content_type = std::string(request.headers().find("Content-Type")),
-                  .body = std::string(request.body().text())});
+                  .body = std::string(request.body().text()),
+                  .impersonation = {}});
+  for (std::size_t i = 0; i < request.headers().size(); ++i) {
+    if (request.headers().name(i).starts_with("Impersonate-")) {
+      seen.back().impersonation.emplace_back(request.headers().name(i), request.headers().value(i));
+    }
+  }
   if (!token.empty() && seen.back().authorization != "Bearer " + token) {
     reply.send(refusal(401, "Unauthorized", "Unauthorized"));
     return;

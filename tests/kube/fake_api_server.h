@@ -65,6 +65,7 @@ class FakeApiServer {
     std::string authorization;
     std::string content_type;
     std::string body;
+    std::vector<std::pair<std::string, std::string>> impersonation;  // the Impersonate-* fields
   };
   std::function<std::optional<http::Response>(const Seen&)> intercept;
   // Every request so far.
