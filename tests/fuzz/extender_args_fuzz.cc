@@ -1,4 +1,7 @@
 // Bodies of every verb, through reading and deciding: whatever comes, the answer is JSON.
+#include <fmt/core.h>
+
+#include <array>
 #include <boost/json.hpp>
 #include <cstdint>
 #include <cstdlib>
@@ -32,6 +35,36 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     node.gpu_memory_units = 32;
     node.gpu_count = 2;
     books.keep_node(node);
+    // One with pods that may be victims: whole and shared, one of them under a budget.
+    node = {};
+    node.name = "b";
+    node.inventory =
+        R"({"v":1,"unit":"GiB","driver":"550","gpus":[)"
+        R"({"uuid":"GPU-0","index":0,"minor":0,"model":"V100","memory_mib":16384,"reserved_mib":0},)"
+        R"({"uuid":"GPU-1","index":1,"minor":1,"model":"V100","memory_mib":16384,"reserved_mib":0}]})";
+    books.keep_node(node);
+    for (int i = 0; i < 5; ++i) {
+      const bool whole = i == 4;
+      const json::PaddedBuffer text(fmt::format(
+          R"({{"metadata":{{"name":"v{0}","namespace":"d","uid":"u{0}","resourceVersion":"1","annotations":{{"tessera.io/allocation":)"
+          R"("{{\"v\":1,\"containers\":{{\"m\":[{{\"gpu\":\"GPU-{1}\",{2}}}]}}}}"}}}},"spec":{{"nodeName":"b","priority":{0},)"
+          R"("containers":[{{"name":"m","resources":{{"limits":{{"aliyun.com/{3}"}}}}}}]}}}})",
+          i, whole ? 1 : 0, whole ? R"(\"whole\":true)" : R"(\"mem\":4)",
+          whole ? R"(gpu":"1)" : R"(gpu-mem":"4)"));
+      alloc::PodSpec pod;
+      if (!reader.pod(text.view(), pod)) {
+        std::abort();
+      }
+      books.keep_pod(pod);
+    }
+    if (books.ledger().pod_count() != 5) {
+      std::abort();
+    }
+    const std::array labels{kube::hash_of_label("app", "web")};
+    books.budgets().keep_labels("u0", labels);
+    kube::DisruptionBudget budget;
+    books.budgets().keep("d", "one", budget);
+    books.budgets().set_known();
     return true;
   }();
   static_cast<void>(filled);

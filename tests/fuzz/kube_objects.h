@@ -12,8 +12,9 @@
 
 namespace tessera::kube {
 
-enum class FuzzKind { kPod, kNode, kBudget };
-inline constexpr std::array kFuzzKinds = {FuzzKind::kPod, FuzzKind::kNode, FuzzKind::kBudget};
+enum class FuzzKind { kPod, kDetails, kNode, kBudget };
+inline constexpr std::array kFuzzKinds = {FuzzKind::kPod, FuzzKind::kDetails, FuzzKind::kNode,
+                                          FuzzKind::kBudget};
 
 class FuzzSink : public ObjectSink {
  public:
@@ -23,6 +24,8 @@ class FuzzSink : public ObjectSink {
     switch (kind_) {
       case FuzzKind::kPod:
         return decode_pod(object, names_, meta, pod_, {.container_ids = true, .labels = &labels_});
+      case FuzzKind::kDetails:
+        return decode_pod(object, names_, meta, pod_, {.details = &details_});
       case FuzzKind::kNode:
         return decode_node(object, names_, meta, node_);
       case FuzzKind::kBudget:
@@ -40,7 +43,7 @@ class FuzzSink : public ObjectSink {
     if (meta.name.empty() || meta.uid.empty() || meta.version == 0) {
       std::abort();
     }
-    if (kind_ != FuzzKind::kBudget && (kind_ == FuzzKind::kPod ? pod_.name : node_.name) != meta.name) {
+    if (kind_ != FuzzKind::kBudget && (kind_ == FuzzKind::kNode ? node_.name : pod_.name) != meta.name) {
       std::abort();
     }
   }
@@ -49,6 +52,7 @@ class FuzzSink : public ObjectSink {
   FuzzKind kind_;
   alloc::ResourceNames names_;
   alloc::PodSpec pod_;
+  PodDetails details_;
   LabelHashes labels_{hash_of_label("app", "web")};
   alloc::NodeSpec node_;
   DisruptionBudget budget_;

@@ -55,13 +55,18 @@ live() { kubectl get pods --field-selector status.phase=Running -o name | wc -l;
 all_live() { (($(live) == PODS)); }
 some_live() { (($(live) >= $1)); }
 nodes_in_use() { kubectl get pods -o json | jq -r '[.items[] | select(.status.phase == "Running").spec.nodeName] | unique | join(" ")'; }
+# Who has how much of which GPU, by the pods' records and by the books.
 books_agree() {
   local held books
-  held=$(kubectl get pods -o json | jq '[.items[] | select(.status.phase == "Running" or .status.phase == "Pending") |
-    .metadata.annotations["tessera.io/allocation"] // empty | fromjson | .containers[][].mem] | add // 0')
-  books=$(ask "$EXTENDER_PORT" /gpushare-scheduler/inspect | jq '[.nodes[].devs[].pods[]?.usedGPU] | add // 0')
-  [[ $held == "$books" ]]
+  held=$(kubectl get pods -o json | jq -r '.items[] | select(.status.phase == "Running" or .status.phase == "Pending") |
+    "\(.metadata.name) \(.spec.nodeName)" as $pod | .metadata.annotations["tessera.io/allocation"] // empty | fromjson |
+    .containers[][] | "\($pod) \(.gpu) \(.mem)"' | sort)
+  books=$(ask "$EXTENDER_PORT" /gpushare-scheduler/inspect |
+    jq -r '.nodes[] | .name as $node | .devs[] | .uuid as $gpu | .pods[]? | "\(.name) \($node) \($gpu) \(.usedGPU)"' | sort)
+  [[ -n $held && $held == "$books" ]]
 }
+# kubelet_dies NODE: without a chance to leave in order.
+kubelet_dies() { cluster kill "kubelet-$1" >/dev/null && cluster start "kubelet-$1" >/dev/null; }
 
 for ((round = 1; round <= ROUNDS; round++)); do
   deployment "round$round" | create
@@ -69,9 +74,10 @@ for ((round = 1; round <= ROUNDS; round++)); do
     wait_for 120 "round $round: $((part * 8)) pods run" some_live $((part * 8)) || true
     node="node-a"
     ((RANDOM % 2)) || node="node-b"
-    case $((RANDOM % 3)) in
+    case $((RANDOM % 4)) in
       0) say "      kubelet of $node restarts" && cluster restart "kubelet-$node" >/dev/null ;;
       1) say "      the agent of $node is killed" && stop "${agents[$node]}" KILL && start_agent "$node" ;;
+      3) say "      kubelet of $node is killed" && kubelet_dies "$node" ;;
       2) say "      both of $node restart" && stop "${agents[$node]}" TERM && cluster restart "kubelet-$node" >/dev/null && start_agent "$node" ;;
     esac
   done

@@ -6,17 +6,18 @@ BUSYBOX_IMAGE=tessera.local/busybox:1
 PAUSE_IMAGE=tessera.local/pause:1
 
 # make_image NAME[,NAME...] ROOT OUT [ENTRYPOINT...]: an image archive (as `docker save` writes) whose only layer is the
-# folder ROOT. The same input gives the same bytes.
+# folder ROOT. The same input gives the same bytes. IMAGE_ENV="A=b C=d" goes into its environment.
 make_image() {
   local name=$1 root=$2 out=$3 work layer
   shift 3
   work=$(mktemp -d "${out%/*}/.image.XXXXXX")
   tar -C "$root" --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -cf "$work/layer.tar" .
   layer=$(sha256sum "$work/layer.tar")
-  jq -n --arg layer "sha256:${layer%% *}" --arg arch "$(image_architecture)" '{
+  jq -n --arg layer "sha256:${layer%% *}" --arg arch "$(image_architecture)" --arg env "${IMAGE_ENV:-}" '{
     architecture: $arch, os: "linux", created: "1970-01-01T00:00:00Z",
     config: {Entrypoint: (if $ARGS.positional == [] then null else $ARGS.positional end),
-             Env: ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"], WorkingDir: "/"},
+             Env: (["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"] + ($env | split(" ") | map(select(. != "")))),
+             WorkingDir: "/"},
     rootfs: {type: "layers", diff_ids: [$layer]}, history: []}' --args -- "$@" >"$work/config.json"
   jq -n --arg name "$name" '[{Config: "config.json", RepoTags: ($name | split(",")), Layers: ["layer.tar"]}]' >"$work/manifest.json"
   tar -C "$work" --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -cf "$work/image.tar" \
