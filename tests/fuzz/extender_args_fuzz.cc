@@ -45,7 +45,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     books.keep_node(node);
     for (int i = 0; i < 5; ++i) {
       const bool whole = i == 4;
-      const json::PaddedBuffer text(fmt::format(
+      json::PaddedBuffer text(fmt::format(
           R"({{"metadata":{{"name":"v{0}","namespace":"d","uid":"u{0}","resourceVersion":"1","annotations":{{"tessera.io/allocation":)"
           R"("{{\"v\":1,\"containers\":{{\"m\":[{{\"gpu\":\"GPU-{1}\",{2}}}]}}}}"}}}},"spec":{{"nodeName":"b","priority":{0},)"
           R"("containers":[{{"name":"m","resources":{{"limits":{{"aliyun.com/{3}"}}}}}}]}}}})",

@@ -77,8 +77,8 @@ for ((round = 1; round <= ROUNDS; round++)); do
     case $((RANDOM % 4)) in
       0) say "      kubelet of $node restarts" && cluster restart "kubelet-$node" >/dev/null ;;
       1) say "      the agent of $node is killed" && stop "${agents[$node]}" KILL && start_agent "$node" ;;
-      3) say "      kubelet of $node is killed" && kubelet_dies "$node" ;;
       2) say "      both of $node restart" && stop "${agents[$node]}" TERM && cluster restart "kubelet-$node" >/dev/null && start_agent "$node" ;;
+      3) say "      kubelet of $node is killed" && kubelet_dies "$node" ;;
     esac
   done
   wait_for 400 "round $round: all $PODS run" all_live || true
