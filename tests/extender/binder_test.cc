@@ -361,6 +361,10 @@ TEST_F(BinderTest, WhileTheApiServerIsSilentTheCallerIsAnsweredAndTheGpuStays) {
   EXPECT_THAT(answers_[0], HasSubstr("stay reserved"));
   EXPECT_EQ(free_units("gpu-a"), 56U);
   EXPECT_EQ(binder_->under_way(), 1U);
+  // kube-scheduler tries again, and must not wait for longer than the first time.
+  bind();
+  ASSERT_TRUE(answered(2));
+  EXPECT_THAT(answers_[1], HasSubstr("stay reserved"));
 }
 
 }  // namespace

@@ -11,6 +11,7 @@ namespace tessera::extender {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 Environment no_environment() {
   return [](const char*) { return std::nullopt; };
@@ -90,6 +91,18 @@ TEST(Config, MistakesComeWithFileLineAndSetting) {
     ASSERT_FALSE(config) << yaml;
     EXPECT_THAT(config.error().text(), HasSubstr(wanted));
   }
+}
+
+TEST(Config, WhatMakesNoSenseInTheOriginalsEnvironmentIsAsIfItWereNotThere) {
+  Config config;
+  const log::Level level = config.log.level;
+  ASSERT_TRUE(apply_environment(
+      [](const char* name) {
+        return std::optional<std::string>(std::string_view(name) == "PORT" ? "x" : "loud");
+      },
+      config));
+  EXPECT_EQ(config.log.level, level);
+  EXPECT_EQ(config.port, Config().port);
 }
 
 TEST(Config, TheOriginalsEnvironmentStillWorksAndFlagsWin) {
@@ -224,6 +237,23 @@ TEST(SchedulerConfig, MergeTwiceIsMergeOnce) {
   const auto twice = merge_scheduler_config({}, "http://e:1", once->yaml, "s.yaml");
   ASSERT_TRUE(twice) << twice.error().text();
   EXPECT_EQ(once->yaml, twice->yaml);
+}
+
+// Its bindVerb would be one too many, and without its CA kube-scheduler would go on unverified.
+TEST(SchedulerConfig, MergeReplacesTheStanzasOfTheOriginalsAndKeepsTheirTls) {
+  for (const char* prefix : {"gpushare-scheduler", "gputopology-scheduler", "gpu-scheduler-extender/"}) {
+    const auto merged = merge_scheduler_config(
+        {}, "https://e:1",
+        std::string(
+            "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nextenders:\n") +
+            "- {urlPrefix: \"https://old:39999/" + prefix +
+            "\", bindVerb: bind, tlsConfig: {caFile: /ca.crt}}\n",
+        "s.yaml");
+    ASSERT_TRUE(merged) << merged.error().text();
+    EXPECT_THAT(merged->yaml, Not(HasSubstr("old:39999"))) << prefix;
+    EXPECT_THAT(merged->yaml, HasSubstr("https://e:1/gpushare-scheduler"));
+    EXPECT_THAT(merged->yaml, HasSubstr("caFile: /ca.crt"));
+  }
 }
 
 TEST(SchedulerConfig, MergeRefusesWhatKubeSchedulerWould) {
