@@ -203,7 +203,7 @@ void Readings::add_events(const kube::EventAggregator::Counts& events) {
 }
 
 void Readings::add_server(const http::ServerStats& stats) {
-  std::ranges::move(http::server_readings("tessera_agent", stats), std::back_inserter(all_));
+  std::ranges::move(http::server_readings("tessera_agent_connections", stats), std::back_inserter(all_));
 }
 
 std::vector<http::Reading> Readings::take() {

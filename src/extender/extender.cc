@@ -340,7 +340,8 @@ std::vector<Reading> Extender::Parts::readings() const {
   all.push_back(gauge("tessera_extender_leading", "1 when this replica may bind",
                       may_lead_for().count() > 0 && !freshness.in_doubt() ? 1 : 0));
   if (server) {
-    std::ranges::move(http::server_readings("tessera_extender", server->stats()), std::back_inserter(all));
+    std::ranges::move(http::server_readings("tessera_extender_connections", server->stats()),
+                      std::back_inserter(all));
   }
   add_book_readings(all);
   const BindCounts& binds = binder.counts();

@@ -5,24 +5,24 @@
 
 namespace tessera::http {
 
-std::vector<Reading> server_readings(const std::string& prefix, const ServerStats& stats) {
-  const auto counter = [&](const char* name, const char* help, std::uint64_t value) {
-    return Reading{.name = prefix + name,
+std::vector<Reading> server_readings(const std::string& name, const ServerStats& stats) {
+  const auto counter = [&](const char* suffix, const char* help, std::uint64_t value) {
+    return Reading{.name = name + suffix,
                    .help = help,
                    .kind = Reading::Kind::kCounter,
                    .labels = {},
                    .value = static_cast<double>(value)};
   };
   return {
-      {.name = prefix + "_connections",
+      {.name = name,
        .help = "Connections that are open",
        .kind = Reading::Kind::kGauge,
        .labels = {},
        .value = static_cast<double>(stats.connections)},
-      counter("_connections_total", "Connections that were accepted", stats.accepted),
-      counter("_connections_refused_total", "Of them, those that were one too many", stats.refused_full),
-      counter("_malformed_requests_total", "Requests that the server itself refused", stats.bad_requests),
-      counter("_client_timeouts_total", "Peers that took too long to send or to read", stats.timeouts),
+      counter("_total", "Connections that were accepted", stats.accepted),
+      counter("_refused_total", "Of them, those that were one too many", stats.refused_full),
+      counter("_bad_requests_total", "Requests that the server itself refused", stats.bad_requests),
+      counter("_timeouts_total", "Peers that took too long to send or to read", stats.timeouts),
       counter("_tls_failures_total", "Connections that failed in their TLS handshake", stats.tls_failures)};
 }
 

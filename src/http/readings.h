@@ -27,8 +27,9 @@ struct Reading {
   double value = 0;
 };
 
-// What happened to a server's connections, "tessera_extender" being the prefix.
-std::vector<Reading> server_readings(const std::string& prefix, const ServerStats& stats);
+// What happens to a server's connections: `name` ("tessera_extender_connections") for how many are open, and
+// with _total, _refused_total, _bad_requests_total, _timeouts_total and _tls_failures_total behind it.
+std::vector<Reading> server_readings(const std::string& name, const ServerStats& stats);
 
 // All of it in Prometheus' text format; readings of the same name must stand together.
 std::string metrics_text(const prometheus::Registry& registry, const std::vector<Reading>& readings);
