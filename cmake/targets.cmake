@@ -4,7 +4,8 @@
 #
 # makes tessera::alloc from src/alloc. Its headers are reachable as "alloc/ledger.h" by those who link it and
 # by nobody else: each folder gets an include directory of its own that holds one symbolic link to it, so an
-# #include against the direction of ARCHITECTURE.md does not compile.
+# #include against the direction of ARCHITECTURE.md does not compile. A folder inside a folder says by INCLUDE_AS under
+# which name it is reached: tessera_library(agent_gpu INCLUDE_AS agent/gpu ...).
 
 include(GoogleTest)
 
@@ -60,11 +61,15 @@ function(tessera_together out name)
 endfunction()
 
 function(tessera_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS;PRIVATE_LINKS" ${ARGN})
+  cmake_parse_arguments(ARG "" "INCLUDE_AS" "SOURCES;LINKS;PRIVATE_LINKS" ${ARGN})
+  if(NOT ARG_INCLUDE_AS)
+    set(ARG_INCLUDE_AS ${name})
+  endif()
   tessera_together(sources ${name} ${ARG_SOURCES})
   set(include_dir "${CMAKE_BINARY_DIR}/include/${name}")
-  file(MAKE_DIRECTORY "${include_dir}")
-  file(CREATE_LINK "${CMAKE_CURRENT_SOURCE_DIR}" "${include_dir}/${name}" SYMBOLIC)
+  get_filename_component(above "${include_dir}/${ARG_INCLUDE_AS}" DIRECTORY)
+  file(MAKE_DIRECTORY "${above}")
+  file(CREATE_LINK "${CMAKE_CURRENT_SOURCE_DIR}" "${include_dir}/${ARG_INCLUDE_AS}" SYMBOLIC)
 
   add_library(tessera_${name} STATIC ${sources})
   add_library(tessera::${name} ALIAS tessera_${name})

@@ -150,10 +150,7 @@ Status complete(Config& config) {
                   fmt::format("paths.{}: {} is not an absolute path", name, in_quotes(*path)));
     }
   }
-  if (config.resources.prefix.empty()) {
-    return fail(ErrorCode::kInvalid, "resources.prefix: must not be empty");
-  }
-  return {};
+  return alloc::ResourceNames::check(config.resources);
 }
 
 }  // namespace tessera::agent

@@ -14,8 +14,8 @@
 #include <string>
 #include <string_view>
 
-#include "agent/driver_files.h"
-#include "agent/memory_judge.h"
+#include "agent/gpu/driver_files.h"
+#include "agent/gpu/memory_judge.h"
 #include "alloc/names.h"
 #include "alloc/units.h"
 #include "base/log.h"

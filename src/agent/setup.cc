@@ -1,16 +1,19 @@
 #include "agent/setup.h"
 
 #include <filesystem>
-#include <utility>
+#include <string>
 
-#include "agent/cdi_strategy.h"
-#include "agent/device_strategy.h"
-#include "agent/driver_files.h"
+#include "agent/devices/cdi_strategy.h"
+#include "agent/devices/device_strategy.h"
+#include "agent/gpu/gpu_text.h"
 #include "base/log.h"
 #include "gpu/nvml_library.h"
 
 namespace tessera::agent {
 
+namespace {
+
+// A directory for files that survive a restart; nothing when it cannot be had.
 std::string usable_state_dir(const std::string& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
@@ -22,36 +25,55 @@ std::string usable_state_dir(const std::string& path) {
   return path;
 }
 
-std::string below(const std::string& directory, const char* name) {
-  return directory.empty() ? "" : directory + "/" + name;
-}
-
-namespace {
-
 HostRoot driver_root(const Paths& paths) {
   return {.host = paths.driver_root, .here = paths.driver_here()};
 }
 
-}  // namespace
-
+// NVIDIA's library: as configured, else below the driver root, else by the loader's own means.
 std::string find_nvml(const Paths& paths) {
   const std::string name(gpu::NvmlLibrary::kDefaultPath);
   return paths.nvml_library.empty() ? find_driver_library(driver_root(paths), name).value_or(name)
                                     : paths.nvml_library;
 }
 
-std::unique_ptr<GrantStrategy> make_strategy(const Config& config,
-                                             std::function<void(const std::string&)> warn) {
-  DriverFilesOptions files;
-  files.driver = driver_root(config.paths);
-  files.dev = {.host = config.paths.dev_root, .here = config.paths.dev_here()};
-  files.place = config.driver_libraries;
-  files.warn = std::move(warn);
+gpu::DriverOptions driver_options(const Config& config) {
+  gpu::DriverOptions options;
+  options.library = find_nvml(config.paths);
+  options.sysfs_root = config.paths.sysfs_root;
+  options.discovery.unit = config.unit;
+  options.discovery.subtract_reserved = config.subtract_driver_memory;
+  options.discovery.machine = config.machine;
+  options.health.xids = config.xids;
+  return options;
+}
+
+}  // namespace
+
+NodeGpusOptions gpu_options(const Config& config) {
+  NodeGpusOptions options{.node = config.node_name,
+                          .state_dir = usable_state_dir(config.paths.state_dir),
+                          .driver = [config] { return driver_options(config); }};
+  options.files.driver = driver_root(config.paths);
+  options.files.dev = {.host = config.paths.dev_root, .here = config.paths.dev_here()};
+  options.files.place = config.driver_libraries;
+  options.plugins.directory = config.paths.plugin_dir();
+  options.usage = {.node = config.node_name,
+                   .memory = config.memory,
+                   .sampler = {.every = config.sample_every, .proc_root = config.paths.proc_root}};
+  options.writer.metadata = {.labels = config.node_labels, .legacy = config.legacy_annotations};
+  options.health = {.node = config.node_name,
+                    .condition = config.node_condition,
+                    .config_map = config.unhealthy_config_map,
+                    .config_map_namespace = config.unhealthy_config_map_namespace};
+  return options;
+}
+
+std::unique_ptr<GrantStrategy> make_strategy(const Config& config) {
   switch (config.strategy) {
     case StrategyKind::kDevices:
-      return std::make_unique<DeviceStrategy>(std::move(files));
+      return std::make_unique<DeviceStrategy>(gpu_words().many);
     case StrategyKind::kCdi:
-      return std::make_unique<CdiStrategy>(config.paths.cdi_dir, std::move(files));
+      return std::make_unique<CdiStrategy>(config.paths.cdi_dir, gpu_cdi_kind());
     case StrategyKind::kEnv:
       break;
   }

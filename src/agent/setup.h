@@ -3,24 +3,18 @@
 // What a configuration stands for on this machine: files that are there, parts that it chose.
 #pragma once
 
-#include <functional>
 #include <memory>
-#include <string>
 
 #include "agent/config.h"
-#include "agent/grant_strategy.h"
+#include "agent/devices/grant_strategy.h"
+#include "agent/gpu/node_gpus.h"
 
 namespace tessera::agent {
 
-// A directory for files that survive a restart; nothing when it cannot be had, which the log tells.
-std::string usable_state_dir(const std::string& path);
-// A file in it; nothing when there is no directory.
-std::string below(const std::string& directory, const char* name);
+// For the GPUs of this node. A state directory that cannot be had is told in the log.
+NodeGpusOptions gpu_options(const Config& config);
 
-// NVIDIA's library: as configured, else below the driver root, else by the loader's own means.
-std::string find_nvml(const Paths& paths);
-
-std::unique_ptr<GrantStrategy> make_strategy(const Config& config,
-                                             std::function<void(const std::string&)> warn);
+// How containers get their GPUs.
+std::unique_ptr<GrantStrategy> make_strategy(const Config& config);
 
 }  // namespace tessera::agent

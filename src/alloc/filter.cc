@@ -23,9 +23,11 @@ Reason reason_of(Fence fence) {
     case Fence::kUnreadable:
       return Reason::kInventoryUnreadable;
     case Fence::kUnitDiffers:
+      return Reason::kUnitDiffers;
+    case Fence::kSecondPlugin:
       break;
   }
-  return Reason::kUnitDiffers;
+  return Reason::kSecondPlugin;
 }
 
 }  // namespace

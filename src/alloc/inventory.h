@@ -41,7 +41,9 @@ struct Gpu {
 
 struct Inventory {
   static constexpr std::size_t kMaxGpus = topology::kMaxGpus;
-  static constexpr std::size_t kMaxResources = 16;       // of other plugins
+  static constexpr std::size_t kMaxResources = 16;  // of other plugins
+  static constexpr std::size_t kMaxResourceName =
+      317;  // domain, slash and name, as long as Kubernetes takes them
   static constexpr std::size_t kMaxBytes = 128U << 10U;  // 64 GPUs with all their links
 
   Unit unit;

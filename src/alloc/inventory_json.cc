@@ -111,7 +111,11 @@ Result<Inventory> Inventory::parse(std::string_view text) {
   inventory.subtract_reserved = TRY(root.boolean_or("subtract_reserved", false));
   if (root.has("also_served_as")) {
     for (const JsonReader& resource : TRY(root.array("also_served_as", kMaxResources))) {
-      inventory.also_served_as.push_back(TRY(resource.as_text()));
+      std::string name = TRY(resource.as_text());
+      if (name.size() > kMaxResourceName) {
+        return fail(resource.wrong("is longer than the name of a resource can be"));
+      }
+      inventory.also_served_as.push_back(std::move(name));
     }
   }
   for (const JsonReader& gpu : TRY(root.array("gpus", kMaxGpus))) {

@@ -272,7 +272,7 @@ class Ledger {
   NodeId node_id(std::string_view name);
   void forget_if_unused(NodeId id);
   void set_present(NodeId id, bool present);
-  void apply_inventory(NodeId id, const Inventory& inventory);
+  void apply_inventory(NodeId id, const NodeSpec& spec, const Inventory& inventory);
   void fence(NodeId id, Fence why, std::string text);
   void clear_gpus(NodeId id);
   void set_gpus(NodeId id, std::vector<GpuFacts> gpus, NodeStates::Layout layout);
@@ -280,6 +280,8 @@ class Ledger {
   void set_node_problem(Node& node, std::optional<ProblemKind> problem);
   [[nodiscard]] bool lost_its_inventory(NodeId id) const;
   void check_inventory(NodeId id);
+  void open_or_fence(NodeId id);
+  void check_capacity(NodeId id, const NodeSpec& spec);
   void check_overcommitment(NodeId id);
   ModelId model_id(std::string_view name);
   const std::string* kind(const std::string& name);
@@ -310,6 +312,8 @@ class Ledger {
   // What is wrong with nodes and with GPUs (by slot) in words; few have any.
   std::unordered_map<std::uint32_t, std::string> fence_texts_;
   std::unordered_map<std::uint32_t, std::vector<std::string>> illness_;
+  std::unordered_map<std::uint32_t, std::string> second_plugins_;
+  std::unordered_map<std::uint32_t, std::string> capacity_texts_;
   boost::unordered_flat_set<NodeId, NameHash, SameName> by_name_{0, NameHash{this}, SameName{this}};
   std::vector<NodeId> present_;
   std::set<std::string> kinds_;  // of machines; few, so they stay

@@ -15,6 +15,23 @@ namespace {
 constexpr std::string_view kInventoryGone =
     "it has no tessera.io/inventory although pods hold GPUs of one; see that tessera-agent runs there";
 
+// Who else gives out the node's GPUs, in words; empty when nobody does. Those that a pod has that way are ill
+// in the inventory, but kubelet lets the other plugin give away any of the others at any moment, also one
+// that we have just promised: so the whole node is left alone.
+std::string second_plugin_text(const NodeSpec& spec, const Inventory& inventory) {
+  constexpr std::string_view kWhatToDo = "so no more pods are placed here; remove one of the two plugins";
+  if (spec.nvidia_gpus > 0) {
+    return fmt::format(
+        "its kubelet also serves {} nvidia.com/gpu: two device plugins give out the same GPUs, {}",
+        spec.nvidia_gpus, kWhatToDo);
+  }
+  if (!inventory.also_served_as.empty()) {
+    return fmt::format("another device plugin gives out the same GPUs as {}, {}",
+                       join_words(inventory.also_served_as), kWhatToDo);
+  }
+  return "";
+}
+
 }  // namespace
 
 NodeId Ledger::node_id(std::string_view name) {
@@ -75,7 +92,9 @@ void Ledger::upsert_node(const NodeSpec& spec) {
   const auto inventory = Inventory::of_node(spec, options_.unit);
   if (!inventory) {
     clear_gpus(id);
+    second_plugins_.erase(raw(id));
     fence(id, Fence::kUnreadable, inventory.error().text());
+    check_capacity(id, spec);
     return;
   }
   if (machine(id) != inventory->machine || instance_type(id) != spec.machine) {
@@ -83,7 +102,8 @@ void Ledger::upsert_node(const NodeSpec& spec) {
     nodes_[raw(id)].instance_type = kind(spec.machine);
     states_.set_capacity(id, spec.cpu_milli, spec.memory_bytes);  // `static` looks at it as another node
   }
-  apply_inventory(id, *inventory);
+  apply_inventory(id, spec, *inventory);
+  check_capacity(id, spec);
 }
 
 void Ledger::remove_node(std::string_view name) {
@@ -92,6 +112,8 @@ void Ledger::remove_node(std::string_view name) {
     return;
   }
   clear_gpus(*id);
+  second_plugins_.erase(raw(*id));
+  check_capacity(*id, {});
   states_.set_capacity(*id, 0, 0);
   nodes_[raw(*id)].machine = &kNoKind;
   nodes_[raw(*id)].instance_type = &kNoKind;
@@ -100,7 +122,7 @@ void Ledger::remove_node(std::string_view name) {
   forget_if_unused(*id);
 }
 
-void Ledger::apply_inventory(NodeId id, const Inventory& inventory) {
+void Ledger::apply_inventory(NodeId id, const NodeSpec& spec, const Inventory& inventory) {
   NodeStates::Layout layout;
   std::vector<GpuFacts> gpus;
   gpus.reserve(inventory.gpus.size());
@@ -116,6 +138,11 @@ void Ledger::apply_inventory(NodeId id, const Inventory& inventory) {
   use_topology(inventory.topology, layout);
   set_gpus(id, std::move(gpus), std::move(layout));
   set_illness(id, inventory);
+  if (std::string text = second_plugin_text(spec, inventory); text.empty()) {
+    second_plugins_.erase(raw(id));
+  } else {
+    second_plugins_[raw(id)] = std::move(text);
+  }
 
   if (inventory.gpus.empty()) {
     fence(id, Fence::kNoGpus, "it has no GPUs that Tessera knows of");
@@ -124,8 +151,17 @@ void Ledger::apply_inventory(NodeId id, const Inventory& inventory) {
           fmt::format(
               "it counts GPU memory in {}, the cluster in {}; give all agents and the extender one unit",
               inventory.unit.text(), options_.unit.text()));
-  } else if (lost_its_inventory(id)) {
+  } else {
+    open_or_fence(id);
+  }
+}
+
+// A node of the right unit with GPUs.
+void Ledger::open_or_fence(NodeId id) {
+  if (lost_its_inventory(id)) {
     fence(id, Fence::kUnreadable, std::string(kInventoryGone));
+  } else if (const auto second = second_plugins_.find(raw(id)); second != second_plugins_.end()) {
+    fence(id, Fence::kSecondPlugin, second->second);
   } else {
     fence(id, Fence::kOpen, "");
   }
@@ -144,11 +180,35 @@ bool Ledger::lost_its_inventory(NodeId id) const {
 
 void Ledger::check_inventory(NodeId id) {
   const Fence now = states_.fence(id);
-  if (!states_.old_plugin(id) || (now != Fence::kOpen && now != Fence::kUnreadable)) {
+  if (!states_.old_plugin(id) ||
+      (now != Fence::kOpen && now != Fence::kUnreadable && now != Fence::kSecondPlugin)) {
     return;
   }
-  if (const bool lost = lost_its_inventory(id); lost != (now == Fence::kUnreadable)) {
-    fence(id, lost ? Fence::kUnreadable : Fence::kOpen, lost ? std::string(kInventoryGone) : "");
+  if (lost_its_inventory(id) != (now == Fence::kUnreadable)) {
+    open_or_fence(id);
+  }
+}
+
+// Kubelet learns of GPU memory from the device plugin and we from the inventory. For a moment after a change
+// they may differ; if they go on to, one of the two is wrong. Before the plugin has registered, kubelet says
+// nothing.
+void Ledger::check_capacity(NodeId id, const NodeSpec& spec) {
+  const auto kind = static_cast<std::size_t>(ProblemKind::kCapacityDiffers);
+  const NodeView view = states_.view(id);
+  if (spec.inventory.empty() || view.size() == 0 || spec.gpu_memory_units == 0 ||
+      spec.gpu_memory_units == static_cast<std::int64_t>(view.total_units)) {
+    problem_counts_[kind] -= capacity_texts_.erase(raw(id));
+    return;
+  }
+  std::string text = fmt::format(
+      "{} is {} but its inventory says {} on {} GPUs; restart tessera-agent there or run \"tessera check "
+      "{}\"",
+      options_.names.memory(), spec.gpu_memory_units, view.total_units, view.size(), spec.name);
+  const auto [known, is_new] = capacity_texts_.try_emplace(raw(id));
+  problem_counts_[kind] += is_new ? 1 : 0;
+  if (known->second != text) {
+    ++problem_totals_[kind];
+    known->second = std::move(text);
   }
 }
 
@@ -207,14 +267,20 @@ void Ledger::fence(NodeId id, Fence why, std::string text) {
     states_.set_fence(id, why);
     ++inventory_version_;
   }
+  const bool says_another = fence_text(id) != text;
   if (text.empty()) {
     fence_texts_.erase(raw(id));
   } else {
     fence_texts_[raw(id)] = std::move(text);
   }
-  set_node_problem(node, why == Fence::kUnreadable    ? std::optional(ProblemKind::kUnreadableInventory)
-                         : why == Fence::kUnitDiffers ? std::optional(ProblemKind::kUnitDiffers)
-                                                      : std::nullopt);
+  const auto problem = why == Fence::kUnreadable     ? std::optional(ProblemKind::kUnreadableInventory)
+                       : why == Fence::kUnitDiffers  ? std::optional(ProblemKind::kUnitDiffers)
+                       : why == Fence::kSecondPlugin ? std::optional(ProblemKind::kSecondPlugin)
+                                                     : std::nullopt;
+  if (problem && node.problem == problem && says_another) {
+    ++problem_totals_[static_cast<std::size_t>(*problem)];  // of the same kind, and news
+  }
+  set_node_problem(node, problem);
   // Whether a pod is lost or only waits for its node depends on the fence.
   if (settles_anew) {
     for (const PodId pod : node.pods) {

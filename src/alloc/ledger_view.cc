@@ -131,6 +131,13 @@ std::vector<Problem> Ledger::problems(std::size_t most) const {
                      .text = fmt::format("node {}: {}", node.name, fence_text(id)),
                      .uid = ""});
     }
+    if (const auto differs = capacity_texts_.find(raw(id)); differs != capacity_texts_.end()) {
+      all.push_back({.kind = ProblemKind::kCapacityDiffers,
+                     .node = node.name,
+                     .pod = "",
+                     .text = fmt::format("node {}: {}", node.name, differs->second),
+                     .uid = ""});
+    }
     if (node.overcommitted) {
       all.push_back({.kind = ProblemKind::kOvercommitted,
                      .node = node.name,

@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/result.h"
+
 namespace tessera::alloc {
 
 // What a container can ask for in its limits.
@@ -28,6 +30,9 @@ class ResourceNames {
     // The whole-GPU resource; "<prefix>/gpu" if empty.
     std::string whole;
   };
+
+  // Whether Kubernetes takes these names and they can be told apart; kInvalid says which of the two is wrong.
+  static Status check(const Config& config);
 
   ResourceNames() : ResourceNames(Config{}) {}
   explicit ResourceNames(const Config& config);

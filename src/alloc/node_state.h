@@ -31,10 +31,11 @@ inline constexpr ModelId kSeveralModels = 0xFFFF;  // no model
 // Why a whole node takes no pods.
 enum class Fence : std::uint8_t {
   kOpen,
-  kAbsent,       // only pods speak of it so far
-  kNoGpus,       // nothing to give
-  kUnreadable,   // its inventory cannot be read
-  kUnitDiffers,  // counts GPU memory in another unit than the cluster
+  kAbsent,        // only pods speak of it so far
+  kNoGpus,        // nothing to give
+  kUnreadable,    // its inventory cannot be read
+  kUnitDiffers,   // counts GPU memory in another unit than the cluster
+  kSecondPlugin,  // another device plugin gives out the same GPUs: no promise about them can be kept
 };
 
 // One node as a policy sees it. Spans and masks are by slot, a GPU's place in its inventory (ascending

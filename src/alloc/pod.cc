@@ -9,6 +9,18 @@ const std::string* find_text(const Annotations& annotations, std::string_view na
   return found == annotations.end() || found->second.empty() ? nullptr : &found->second;
 }
 
+bool names_gpus(const PodSpec& pod) {
+  return std::ranges::any_of(pod.containers,
+                             [](const ContainerSpec& container) { return !container.gpu_limits.empty(); });
+}
+
+bool asks_for_gpus(const PodSpec& pod) {
+  const auto asks = [](const auto& limit) { return limit.second != Quantity(); };
+  return std::ranges::any_of(pod.containers, [&](const ContainerSpec& container) {
+    return std::ranges::any_of(container.gpu_limits, asks);
+  });
+}
+
 bool occupies(const PodSpec& pod) {
   if (pod.phase == PodPhase::kSucceeded || pod.phase == PodPhase::kFailed) {
     return false;

@@ -29,6 +29,8 @@ struct ContainerSpec {
   std::string id{};  // from its status, without the runtime's name; only where the decoder is asked for it
   // Of its limits those that ResourceNames::find knows.
   std::vector<std::pair<GpuResource, Quantity>> gpu_limits;
+  // Others of its limits, by resource; only those that the decoder is asked for.
+  std::vector<std::pair<std::string, Quantity>> other_limits{};
   std::int64_t cpu_milli = 0;     // requested
   std::int64_t memory_bytes = 0;  // requested
 };
@@ -60,6 +62,13 @@ struct PodSpec {
 // The text of one; null where there is none or it is empty. A Binding cannot take an annotation away, so one
 // that must not count is emptied.
 const std::string* find_text(const Annotations& annotations, std::string_view name);
+
+// Whether the pod has any of our resources in its limits. kube-scheduler asks about every such pod and wants
+// it bound by us, also with a limit of 0.
+bool names_gpus(const PodSpec& pod);
+
+// Whether it wants any: a limit of 0 is one that charts write for "none".
+bool asks_for_gpus(const PodSpec& pod);
 
 // Whether the pod still occupies what it asked for. It does until its containers have stopped: a
 // deletionTimestamp only announces that, and the process may run on for the whole grace period.

@@ -20,8 +20,10 @@ enum class ProblemKind : std::uint8_t {
   kOvercommitted,        // node: more is promised of a GPU than it has
   kUnreadableInventory,  // node
   kUnitDiffers,          // node
+  kSecondPlugin,         // node: another device plugin gives out the same GPUs
+  kCapacityDiffers,      // node: kubelet reports another amount of GPU memory than the inventory
 };
-inline constexpr std::size_t kProblemKinds = 9;
+inline constexpr std::size_t kProblemKinds = 11;
 
 // "invalid_request", ...: for metric labels.
 std::string_view to_string(ProblemKind kind);

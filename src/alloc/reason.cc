@@ -30,6 +30,8 @@ std::string phrase(Reason reason, const Request& request, Unit unit, const Resou
       return "node's GPU inventory cannot be read";
     case Reason::kUnitDiffers:
       return fmt::format("node does not count GPU memory in {} as the cluster does", unit.text());
+    case Reason::kSecondPlugin:
+      return "another device plugin gives out the same GPUs";
     case Reason::kOldPlugin:
       return "node has the old device plugin, which only serves one container's share of one GPU";
     case Reason::kNoMps:
@@ -73,6 +75,18 @@ bool eviction_may_help(Reason reason) {
       return true;
     default:
       return false;
+  }
+}
+
+bool may_pass(Reason reason) {
+  switch (reason) {
+    case Reason::kUnknownNode:
+    case Reason::kNoGpus:
+    case Reason::kInventoryUnreadable:
+    case Reason::kUnhealthy:
+      return true;
+    default:
+      return eviction_may_help(reason);
   }
 }
 

@@ -20,7 +20,8 @@ enum class Reason : std::uint8_t {
   kNoGpus,       // nothing to share
   kInventoryUnreadable,
   kUnitDiffers,
-  kOldPlugin,  // the request is more than a node without an agent can do
+  kSecondPlugin,  // another device plugin gives out the same GPUs
+  kOldPlugin,     // the request is more than a node without an agent can do
   kNoMps,
   kNoSuchModel,   // no GPU that the pod's annotations allow
   kGpusTooSmall,  // too few are so large, empty or not
@@ -33,12 +34,16 @@ enum class Reason : std::uint8_t {
   kTooLittleCpu,
   kTooLittleMemory,
 };
-inline constexpr std::size_t kReasons = 17;
+inline constexpr std::size_t kReasons = 18;
 
 // "no single GPU has 8GiB free".
 std::string phrase(Reason reason, const Request& request, Unit unit, const ResourceNames& names);
 
 // Whether evicting other pods could help; where it cannot, the node is no candidate for preemption.
 bool eviction_may_help(Reason reason);
+
+// Whether it may pass by itself: another watch can show a moment before ours that the node is there, that its
+// inventory was written or that its GPUs are well again.
+bool may_pass(Reason reason);
 
 }  // namespace tessera::alloc

@@ -11,7 +11,6 @@
 #include <tuple>
 #include <utility>
 
-#include "alloc/inventory.h"
 #include "base/strings.h"
 #include "cli/check_scheduler.h"
 #include "cli/cluster_books.h"
@@ -159,20 +158,6 @@ class Auditor {
       report_.gpus += gpus;
       report_.pods += holdings.size();
     }
-    if (node.spec.nvidia_gpus > 0) {
-      add_node_finding(
-          node, true, "second_plugin",
-          fmt::format("its kubelet also serves {} nvidia.com/gpu: two device plugins give out the "
-                      "same GPUs; remove one of them from the node",
-                      node.spec.nvidia_gpus));
-    } else if (const auto inventory = alloc::Inventory::parse(node.spec.inventory);
-               inventory && !inventory->also_served_as.empty()) {
-      add_node_finding(
-          node, true, "second_plugin",
-          fmt::format("another device plugin gives out the same GPUs as {}; remove one of the two "
-                      "from the node",
-                      join_words(inventory->also_served_as)));
-    }
     check_kubelet(node, *id);
     check_health(node, *id, holdings);
     if (node.spec.inventory.empty()) {
@@ -196,11 +181,12 @@ class Auditor {
   void check_kubelet(const NodeFacts& node, alloc::NodeId id) {
     const alloc::NodeView view = books_->view(id);
     const auto promised = static_cast<std::int64_t>(view.total_units);
-    if (!node.spec.inventory.empty() && node.spec.gpu_memory_units != promised) {
+    // The books take this for a plugin that is just starting.
+    if (!node.spec.inventory.empty() && node.spec.gpu_memory_units == 0 && promised > 0) {
       add_node_finding(
           node, true, "capacity_differs",
-          fmt::format("{} is {} but its inventory says {} on {} GPUs; restart tessera-agent there",
-                      books_->options().names.memory(), node.spec.gpu_memory_units, promised, view.size()));
+          fmt::format("{} is 0 but its inventory says {} on {} GPUs; restart tessera-agent there",
+                      books_->options().names.memory(), promised, view.size()));
     }
     if (node.spec.gpu_memory_units > 0 && node.allocatable_units == 0) {
       add_node_finding(

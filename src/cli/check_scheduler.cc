@@ -80,8 +80,8 @@ class SchedulerAuditor {
   void sort_pods() {
     for (const alloc::PodSpec& pod : cluster_.pods) {
       const auto found = cluster_.details.find(pod.uid);
-      if (found == cluster_.details.end() || found->second.scheduler_name.empty() || !asks_for_gpus(pod) ||
-          !alloc::occupies(pod)) {
+      if (found == cluster_.details.end() || found->second.scheduler_name.empty() ||
+          !alloc::asks_for_gpus(pod) || !alloc::occupies(pod)) {
         continue;
       }
       const kube::PodDetails& details = found->second;

@@ -85,8 +85,6 @@ struct Cluster {
   alloc::ResourceNames names{};  // of `settings`
 };
 
-bool asks_for_gpus(const alloc::PodSpec& pod);
-
 // Fails when the cluster cannot be asked. An object that makes no sense is left out and told in `warnings`.
 Result<Cluster> read_cluster(const ClusterOptions& options, const ClusterQuery& query);
 

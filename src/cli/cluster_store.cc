@@ -77,14 +77,6 @@ std::optional<PlacerPod> as_placer(const alloc::PodSpec& pod, const kube::PodDet
 
 }  // namespace
 
-bool asks_for_gpus(const alloc::PodSpec& pod) {
-  // A limit of 0 is one that charts write for "none".
-  const auto asks = [](const auto& limit) { return limit.second != Quantity(); };
-  return std::ranges::any_of(pod.containers, [&](const alloc::ContainerSpec& container) {
-    return std::ranges::any_of(container.gpu_limits, asks);
-  });
-}
-
 ClusterQuery placers_only() {
   ClusterQuery query;
   query.want_pod = [](const alloc::PodSpec&) { return false; };
@@ -114,7 +106,7 @@ ClusterStore::ClusterStore(ClusterQuery query, ClusterSettings settings)
       nodes_(*this),
       pods_(*this) {
   if (!query_.want_pod) {
-    query_.want_pod = asks_for_gpus;
+    query_.want_pod = alloc::asks_for_gpus;
   }
 }
 

@@ -291,7 +291,7 @@ Result<TopView> make_top(const TopOptions& options, Cluster cluster, const Usage
     }
   }
   for (const alloc::PodSpec& spec : cluster.pods) {
-    if (spec.node_name.empty() && asks_for_gpus(spec)) {
+    if (spec.node_name.empty() && alloc::asks_for_gpus(spec)) {
       const auto request = alloc::Demand::of_pod(spec, books->options().names);
       view.waiting.push_back({.pod_namespace = spec.pod_namespace,
                               .name = spec.name,

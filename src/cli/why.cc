@@ -53,17 +53,13 @@ std::string needs_text(const Request& request, const alloc::Placer& placer, allo
 }
 
 // What of the node keeps a pod like this one away before GPUs matter.
-std::string also_text(const NodeFacts& node, bool has_gpus, const kube::PodDetails& pod) {
+std::string also_text(const NodeFacts& node, const kube::PodDetails& pod) {
   std::vector<std::string> texts;
   if (node.cordoned) {
     texts.emplace_back("the node is cordoned");
   }
   if (!node.ready) {
     texts.emplace_back("the node is not ready");
-  }
-  if (has_gpus && node.spec.nvidia_gpus > 0) {
-    texts.push_back(fmt::format("another device plugin gives out the same GPUs as {} nvidia.com/gpu",
-                                node.spec.nvidia_gpus));
   }
   for (const auto& [key, value] : pod.node_selector) {
     if (const auto label = node.labels.find(key); label == node.labels.end() || label->second != value) {
@@ -112,7 +108,7 @@ class PodQuestion {
   }
 
   WhyReport answer() {
-    if (!asks_for_gpus(pod_)) {
+    if (!alloc::asks_for_gpus(pod_)) {
       report_.answer = fmt::format(
           "{} asks for no GPUs, so nothing of Tessera keeps it waiting; see: kubectl describe pod {} -n {}",
           report_.pod, pod_.name, pod_.pod_namespace);
@@ -209,7 +205,7 @@ class PodQuestion {
       }
       WhyNode node{.node = facts.spec.name,
                    .verdict = alloc::explain(*books_, placer_, request, *id),
-                   .also = also_text(facts, !books_->gpus(*id).empty(), details())};
+                   .also = also_text(facts, details())};
       ++reasons_[node.verdict.reason];
       if (node.also.empty()) {
         open_.push_back(*id);
@@ -317,6 +313,7 @@ class PodQuestion {
     hint(Reason::kUnhealthy, "free, but its GPUs are unhealthy: see dmesg there, then restart the node");
     hint(Reason::kInventoryUnreadable, "give tessera-agent there the extender's version and restart it");
     hint(Reason::kUnitDiffers, "give the agent there the cluster's --unit");
+    hint(Reason::kSecondPlugin, "remove one of the two device plugins that give out the same GPUs there");
     hint(Reason::kOldPlugin, "more than a share of one GPU needs tessera-agent in place of the old plugin");
     hint(Reason::kNoMps, "without MPS: ask for GPU memory only");
   }
@@ -355,7 +352,9 @@ int run_why(const WhyOptions& options, std::ostream& out, std::ostream& err, con
   const auto printed = [&]() -> Result<std::string> {
     ClusterQuery query;
     const std::string_view name = std::string_view(options.pod).substr(options.pod.rfind('/') + 1);
-    query.want_pod = [name](const alloc::PodSpec& pod) { return asks_for_gpus(pod) || pod.name == name; };
+    query.want_pod = [name](const alloc::PodSpec& pod) {
+      return alloc::asks_for_gpus(pod) || pod.name == name;
+    };
     query.details = true;
     const Cluster cluster = TRY(read_cluster(options.cluster, query));
     const std::string& asked = options.cluster.namespace_name;

@@ -126,8 +126,8 @@ JsonError read_nodes(JsonValue value, std::vector<std::string_view>& names,
           return field == "name" ? text.get_string().get(name) : kRead;
         });
       });
-      if (error != kRead) {
-        return error;
+      if (error != kRead || name.empty()) {
+        return error != kRead ? error : simdjson::NO_SUCH_FIELD;
       }
       names.push_back(name);
       objects.push_back(trim(raw));

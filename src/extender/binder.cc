@@ -191,10 +191,6 @@ Result<kube::Request> Binder::reserve(Flight& flight, const WaitingPod& pod) {
   if (!node) {
     return fail(ErrorCode::kExhausted, fmt::format("node {} is not known to Tessera", flight.args.node));
   }
-  if (books_.is_foreign(*node)) {
-    return fail(ErrorCode::kExhausted,
-                fmt::format("node {}: another device plugin gives out the same GPUs", flight.args.node));
-  }
   const alloc::Choice choice = TRY(books_.placer().choose(request, *node));
   flight.hold = TRY(ledger.reserve(pod.key, request, choice));
   flight.gpus = in_words(choice, ledger.gpus(*node), books_.unit());

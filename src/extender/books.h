@@ -1,7 +1,7 @@
 // extender/books.h
 //
-// The ledger with what the extender knows beside it: what unbound pods want, who is more important than whom,
-// and nodes that it must keep off.
+// The ledger with what the extender knows beside it: what unbound pods want and who is more important than
+// whom.
 //
 // Fed by watches (watch_sinks.h) and by binds, asked by kube-scheduler's calls; all of it on the event loop's
 // thread.
@@ -11,7 +11,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -34,6 +33,7 @@ namespace tessera::extender {
 // An unbound pod that asks for GPUs.
 struct WaitingPod {
   alloc::PodKey key;
+  bool asks_for_gpus = false;  // not with limits of 0 alone
   // Why its wishes make no sense, if they do not.
   Result<alloc::Request> request;
   // What it was created with, though nobody had decided about it.
@@ -66,19 +66,10 @@ class Books {
   // 0 for a pod without GPUs: nobody asks about those.
   [[nodiscard]] std::int64_t priority(std::string_view uid) const;
 
-  // Another device plugin gives out the node's GPUs, so that no promise about them can be kept.
-  [[nodiscard]] bool is_foreign(alloc::NodeId node) const;
-  // Nodes whose kubelet reports another amount of GPU memory than their inventory, in words.
-  [[nodiscard]] std::vector<std::pair<std::string, std::string>> drift() const;
-  [[nodiscard]] std::size_t drifting_nodes() const { return drift_.size(); }
-  [[nodiscard]] std::size_t foreign_nodes() const { return foreign_.size(); }
   // Called when there is a node whose GPUs the plugin before us gives out, and none was there before.
   void on_old_nodes(std::function<void()> call) { on_old_nodes_ = std::move(call); }
-  [[nodiscard]] std::size_t waiting_pods() const { return waiting_.size(); }
-
-  // What the ledger has found wrong since the last call; cheap when that is nothing. At most 100 of a kind
-  // are told, the counts tell the rest.
-  [[nodiscard]] std::vector<alloc::Problem> take_new_problems();
+  // Those that want GPUs: a limit of 0 is none, though such a pod has to be bound as well.
+  [[nodiscard]] std::size_t waiting_pods() const { return waiting_for_gpus_; }
 
   // The nodes that exist, by name.
   [[nodiscard]] const NodeIndex& node_index() const { return index_; }
@@ -113,16 +104,16 @@ class Books {
   using ByText = std::unordered_map<std::string, Value, TextHash, std::equal_to<>>;
 
   void put_node(const alloc::NodeSpec& node);
-  void check_capacity(const alloc::NodeSpec& node);
+  void wait(const std::string& uid, WaitingPod pod);
+  void wait_no_more(std::string_view uid);
 
   alloc::Ledger ledger_;
   NodeIndex index_;
   alloc::Placer::Options placer_options_;
   std::unique_ptr<alloc::Placer> placer_;
   ByText<WaitingPod> waiting_;         // by UID
+  std::size_t waiting_for_gpus_ = 0;   // of these
   ByText<std::int64_t> priorities_;    // by UID, of bound GPU pods, where not 0
-  ByText<std::int64_t> foreign_;       // by node name: how many GPUs
-  ByText<std::string> drift_;          // by node name
   ByText<alloc::NodeSpec> old_nodes_;  // by name: have to be put again when what is ill there changes
   ByText<std::string> unhealthy_;      // by node name
   std::function<void()> on_old_nodes_;
@@ -130,9 +121,6 @@ class Books {
   std::uint64_t policy_changes_ = 0;
   alloc::RequestHistogram recent_;
   bool recent_changed_ = false;
-  std::pair<std::uint64_t, std::uint64_t> problems_seen_;  // sums of the ledger's totals and counts
-  std::set<std::string> told_problems_;
-  std::vector<std::uint8_t> is_foreign_;  // by NodeId
 };
 
 }  // namespace tessera::extender

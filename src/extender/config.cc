@@ -8,7 +8,7 @@
 
 namespace tessera::extender {
 
-Status apply_environment(const Environment& environment, Config& config) {
+void apply_environment(const Environment& environment, Config& config) {
   if (const auto port = environment("PORT")) {
     const std::optional<std::int64_t> number = parse_int(*port);
     if (number && *number > 0 && *number < 65536) {
@@ -21,22 +21,7 @@ Status apply_environment(const Environment& environment, Config& config) {
   if (const auto level = environment("LOG_LEVEL")) {
     config.log.level = log::parse_level(*level).value_or(config.log.level);
   }
-  return {};
 }
-
-namespace {
-
-// As Kubernetes wants the part of a resource's name before the slash.
-bool is_domain(std::string_view name) {
-  const auto is_edge = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
-  return !name.empty() && name.size() <= 253 &&
-         std::ranges::all_of(split(name, '.'), [&](std::string_view label) {
-           return !label.empty() && is_edge(label.front()) && is_edge(label.back()) &&
-                  std::ranges::all_of(label, [&](char c) { return is_edge(c) || c == '-'; });
-         });
-}
-
-}  // namespace
 
 Status check(const Config& config) {
   const auto wrong = [](std::string text) { return fail(ErrorCode::kInvalid, std::move(text)); };
@@ -52,10 +37,7 @@ Status check(const Config& config) {
   if (!config.tls_client_ca.empty() && config.tls_certificate.empty()) {
     return wrong("tls: clientCA without a certificate of our own");
   }
-  if (!is_domain(config.resources.prefix)) {
-    return wrong(fmt::format("resources.prefix: {} is not a domain like aliyun.com",
-                             in_quotes(config.resources.prefix)));
-  }
+  TRY(alloc::ResourceNames::check(config.resources));
   if (!alloc::is_share_policy(config.share_policy)) {
     return wrong(fmt::format("policies.shared: \"{}\" is a policy for whole GPUs; use binpack, spread or fgd",
                              alloc::to_string(config.share_policy)));

@@ -90,7 +90,7 @@ using Environment = std::function<std::optional<std::string>(const char*)>;
 
 // What the original was started with. A PORT that is no number is not used, as there; THREADNESS has no
 // meaning any more and is taken without a word; KUBECONFIG is looked at by kube/access.h.
-Status apply_environment(const Environment& environment, Config& config);
+void apply_environment(const Environment& environment, Config& config);
 
 // Reads `yaml` over what is there. Errors begin with "name:line:". Unknown keys are errors: a typing mistake
 // must not silently mean the default. Paths in it are relative to the working directory.

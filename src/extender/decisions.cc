@@ -21,7 +21,7 @@ bool worth_asking(alloc::Reason reason) {
 }
 
 bool is_hopeless(std::size_t reason) {
-  return reason >= alloc::kReasons || !alloc::eviction_may_help(static_cast<alloc::Reason>(reason));
+  return !alloc::eviction_may_help(static_cast<alloc::Reason>(reason));
 }
 
 // The first from `i` on that does not fit. Usually most do, so eight are looked at together.
@@ -63,9 +63,6 @@ std::span<const alloc::NodeId> Decisions::known_of(const NodeList& list) {
 }
 
 std::string Decisions::phrase_of(std::size_t reason, const WaitingPod& pod) const {
-  if (reason == kForeign) {
-    return "another device plugin gives out the same GPUs";
-  }
   const auto known = static_cast<alloc::Reason>(reason);
   std::string text = alloc::phrase(known, *pod.request, books_.unit(), books_.names());
   if (worth_asking(known)) {
@@ -86,13 +83,6 @@ void Decisions::judge(const alloc::Request& request, const NodeArgs& args) {
     auto next = known_reasons_.begin();
     for (std::size_t i = 0; i < ids.size(); ++i) {
       reasons_[i] = ids[i] == kUnknownNode ? alloc::Reason::kUnknownNode : *next++;
-    }
-  }
-  if (books_.foreign_nodes() > 0) {
-    for (std::size_t i = 0; i < ids.size(); ++i) {
-      if (books_.is_foreign(ids[i])) {
-        reasons_[i] = static_cast<alloc::Reason>(kForeign);
-      }
     }
   }
 }
@@ -124,10 +114,10 @@ Decisions::Counts Decisions::write_fitting(const NodeArgs& args, FilterSummary& 
 void Decisions::write_failed(const NodeArgs& args, const WaitingPod& pod, const Counts& counts, bool hopeless,
                              std::string& out) const {
   // What stands behind the name of a node, by reason; empty for those that have no place here.
-  std::array<json::PaddedBuffer, kPhrases> buffers;
-  std::array<std::string_view, kPhrases + 1> phrases;
+  std::array<json::PaddedBuffer, alloc::kReasons> buffers;
+  std::array<std::string_view, alloc::kReasons + 1> phrases;
   bool any = false;
-  for (std::size_t reason = 0; reason < kPhrases; ++reason) {
+  for (std::size_t reason = 0; reason < alloc::kReasons; ++reason) {
     if (counts[reason] > 0 && is_hopeless(reason) == hopeless) {
       std::string text = ":";
       json::append_quoted(text, phrase_of(reason, pod));
@@ -200,8 +190,9 @@ Decisions::FilterSummary Decisions::filter(const NodeArgs& args, std::optional<s
   FilterSummary summary;
   const Counts counts = write_fitting(args, summary, out);
   summary.fit += counts[kSurpassed];
-  for (std::size_t reason = 0; reason < kPhrases; ++reason) {
+  for (std::size_t reason = 0; reason < alloc::kReasons; ++reason) {
     (is_hopeless(reason) ? summary.hopeless : summary.failed) += counts[reason];
+    summary.may_pass += alloc::may_pass(static_cast<alloc::Reason>(reason)) ? counts[reason] : 0;
   }
   write_failed(args, pod, counts, /*hopeless=*/false, out);
   write_failed(args, pod, counts, /*hopeless=*/true, out);
@@ -242,7 +233,7 @@ Decisions::FilterSummary Decisions::refuse_all(const NodeArgs& args, const std::
     out += quoted;
   }
   out += R"(},"Error":""})";
-  return {.fit = 0, .failed = 0, .hopeless = args.size(), .main_reason = why, .nearest = ""};
+  return {.fit = 0, .failed = 0, .hopeless = args.size(), .may_pass = 0, .main_reason = why, .nearest = ""};
 }
 
 void write_filter_error(std::string_view text, std::string& out) {

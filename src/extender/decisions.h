@@ -26,6 +26,7 @@ class Decisions {
     std::size_t fit = 0;  // those too that are not named because others are better
     std::size_t failed = 0;
     std::size_t hopeless = 0;
+    std::size_t may_pass = 0;  // of the last two, those that may fit in a moment
     // When nothing fits: the reason that most nodes gave.
     std::string main_reason;
     // And what the node that comes nearest lacks; empty where it is not a question of room.
@@ -56,10 +57,8 @@ class Decisions {
   // kube-scheduler itself takes so many for enough to choose from.
   static constexpr std::size_t kMostBest = 100;
 
-  static constexpr std::size_t kForeign = alloc::kReasons;  // after the ledger's reasons
-  static constexpr std::size_t kPhrases = alloc::kReasons + 1;
-  static constexpr std::size_t kSurpassed = kPhrases;    // no reason to refuse: others are better
-  using Counts = std::array<std::size_t, kPhrases + 1>;  // by reason
+  static constexpr std::size_t kSurpassed = alloc::kReasons;    // no reason to refuse: others are better
+  using Counts = std::array<std::size_t, alloc::kReasons + 1>;  // by reason
 
   // What stands between two names of prioritize, the first of which has some score: ,"Score":256},{"Host":
   struct Tail {

@@ -16,6 +16,7 @@
 #include "extender/freshness.h"
 #include "extender/leader_label.h"
 #include "extender/metrics.h"
+#include "extender/problem_news.h"
 #include "extender/scheduler_lease.h"
 #include "extender/service.h"
 #include "extender/watch_sinks.h"
@@ -142,6 +143,7 @@ struct Extender::Parts {
   void tell(const kube::EventNote& note);
   void told_synced();
   void look_around();
+  void tell_problems();
 
   http::EventLoop& loop;
   Config config;
@@ -149,6 +151,7 @@ struct Extender::Parts {
   Metrics metrics;
   kube::Client client;
   Books books;
+  ProblemNews news;
   PodSink pod_sink;
   NodeSink node_sink;
   BudgetSink budget_sink;
@@ -315,11 +318,20 @@ void Extender::Parts::look_around() {
   if (elector != nullptr && elector->leading() && ++rounds % kLabelRounds == 0) {
     label.show(true);
   }
-  for (const alloc::Problem& problem : books.take_new_problems()) {
+  tell_problems();
+  round_timer = loop.after(kRound, [this] { look_around(); });
+}
+
+void Extender::Parts::tell_problems() {
+  // Of several replicas one is enough, and one that is not ready yet sees problems where it only knows half.
+  if (may_lead_for().count() <= 0 || !not_ready().empty()) {
+    return;
+  }
+  for (const alloc::Problem& problem : news.take(books.ledger(), client.clock().now())) {
     log::warn("problem", {{"kind", alloc::to_string(problem.kind)}, {"what", problem.text}});
     kube::EventNote note{.about = {.kind = "Node", .name = problem.node, .uid = problem.node},
                          .warning = true,
-                         .reason = "GpuBooks",
+                         .reason = std::string(event_reason(problem.kind)),
                          .message = problem.text};
     if (const std::size_t slash = problem.pod.find('/'); slash != std::string::npos) {
       note.about = {.kind = "Pod",
@@ -330,7 +342,6 @@ void Extender::Parts::look_around() {
     }
     tell(note);
   }
-  round_timer = loop.after(kRound, [this] { look_around(); });
 }
 
 std::vector<Reading> Extender::Parts::readings() const {
@@ -404,17 +415,20 @@ void Extender::Parts::add_book_readings(std::vector<Reading>& all) const {
   all.push_back(gauge("tessera_extender_pods", "Pods in the books", static_cast<double>(ledger.pod_count())));
   all.push_back(gauge("tessera_extender_waiting_pods", "Unbound pods that ask for GPUs",
                       static_cast<double>(books.waiting_pods())));
+  const auto count_of = [&](alloc::ProblemKind kind) {
+    return static_cast<double>(ledger.problem_count(kind));
+  };
   for (std::size_t kind = 0; kind < alloc::kProblemKinds; ++kind) {
     const auto which = static_cast<alloc::ProblemKind>(kind);
     Reading reading = gauge("tessera_extender_problems", "Pods or nodes that the books find wrong, by kind",
-                            static_cast<double>(ledger.problem_count(which)));
+                            count_of(which));
     reading.labels = {{"kind", std::string(alloc::to_string(which))}};
     all.push_back(std::move(reading));
   }
   all.push_back(gauge("tessera_extender_drifting_nodes", "Nodes whose capacity differs from their inventory",
-                      static_cast<double>(books.drifting_nodes())));
+                      count_of(alloc::ProblemKind::kCapacityDiffers)));
   all.push_back(gauge("tessera_extender_foreign_nodes", "Nodes fenced because of another device plugin",
-                      static_cast<double>(books.foreign_nodes())));
+                      count_of(alloc::ProblemKind::kSecondPlugin)));
 }
 
 Extender::Extender(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}

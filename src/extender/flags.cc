@@ -49,7 +49,7 @@ Result<Config> load(const Values& values, const Environment& environment) {
     kube::note_places(yaml, name, places);
     return {};
   };
-  TRY(apply_environment(environment, config));
+  apply_environment(environment, config);
   if (!values.config_file.empty()) {
     const std::string yaml = TRY(read_file(values.config_file, 1U << 20U));
     TRY(apply(yaml, values.config_file));

@@ -83,8 +83,6 @@ object shares_of(const Books& books, alloc::NodeId id) {
   }
   if (!ledger.fence_text(id).empty()) {
     node["fenced"] = ledger.fence_text(id);
-  } else if (books.is_foreign(id)) {
-    node["fenced"] = "another device plugin gives out the same GPUs";
   }
   return node;
 }
@@ -148,11 +146,6 @@ std::string inspect_shares(const Books& books, std::string_view node) {
                                 {"node", problem.node},
                                 {"pod", problem.pod},
                                 {"text", problem.text}});
-    }
-  }
-  for (const auto& [name, text] : books.drift()) {
-    if (node.empty() || name == node) {
-      problems.push_back(object{{"kind", "capacity_differs"}, {"node", name}, {"text", text}});
     }
   }
   answer["problems"] = std::move(problems);

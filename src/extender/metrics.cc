@@ -43,7 +43,7 @@ struct Metrics::Inside {
   prometheus::Counter& second_looks =
       prometheus::BuildCounter()
           .Name("tessera_extender_second_looks_total")
-          .Help("Filters that found no room and looked again a moment later before they said so")
+          .Help("Filters that found no node and looked again a moment later before they said so")
           .Register(registry)
           .Add({});
   prometheus::Counter& bad_bodies = prometheus::BuildCounter()

@@ -91,8 +91,11 @@ inline std::size_t NodeIndex::slot_of(std::string_view name, std::uint32_t hash)
 
 alloc::NodeId NodeIndex::find(std::string_view name) const {
   json::PaddedBuffer padded(name);
-  const std::string_view key = padded.view().text();
-  const std::uint32_t record = table_.empty() ? kEmpty : table_[slot_of(key, hash_of(key))].record;
+  return find_padded(padded.view().text());
+}
+
+alloc::NodeId NodeIndex::find_padded(std::string_view name) const {
+  const std::uint32_t record = table_.empty() ? kEmpty : table_[slot_of(name, hash_of(name))].record;
   return record == kEmpty ? kUnknownNode : id_of(words_[record]);
 }
 

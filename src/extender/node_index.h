@@ -26,6 +26,8 @@ class NodeIndex {
 
   // kUnknownNode: nobody.
   [[nodiscard]] alloc::NodeId find(std::string_view name) const;
+  // The same for a name with json::kPadding readable bytes behind it.
+  [[nodiscard]] alloc::NodeId find_padded(std::string_view name) const;
   // The same for many names, each between two of the `quotes` of a text: first hashed, then fetched, then
   // compared, so that memory is waited for once and not for each. Behind the text there are json::kPadding
   // readable bytes. Tells how many are unknown.

@@ -1,9 +1,22 @@
 #include "extender/node_list.h"
 
+#include <algorithm>
+
 #include "extender/quote_scan.h"
 #include "json/escape.h"
 
 namespace tessera::extender {
+
+namespace {
+
+// Names that have to be looked up one by one cost twice what they cost together. So pieces of fewer names
+// than this are not worth it, which the first few show.
+constexpr std::size_t kShortestRuns = 4;
+constexpr std::size_t kFirstRuns = 24;
+// Where the known order is of no use, it is not replaced at every call.
+constexpr std::uint64_t kLearnEvery = 16;
+
+}  // namespace
 
 const NodeList* NodeLists::read(json::PaddedView text) {
   ++calls_;
@@ -26,6 +39,28 @@ const NodeList* NodeLists::read(json::PaddedView text) {
 }
 
 bool NodeLists::read_into(json::PaddedView text, NodeList& list) {
+  const bool order_counts = order_generation_ == index_.generation();
+  if (order_counts && order_.size() > 0 && read_runs(text, list)) {
+    // A longer list leads further.
+    if (list.size() <= order_.size()) {
+      return true;
+    }
+  } else {
+    if (!read_names(text, list)) {
+      return false;
+    }
+    if (order_counts && order_.size() > 0 && calls_ - order_learnt_ < kLearnEvery) {
+      return true;
+    }
+  }
+  order_.learn(text, {list.quotes_.data(), 2 * list.size()}, list.ids_);
+  order_generation_ = index_.generation();
+  order_learnt_ = calls_;
+  return true;
+}
+
+// All names, whatever their order.
+bool NodeLists::read_names(json::PaddedView text, NodeList& list) const {
   bool odd = false;
   const std::size_t quotes = find_quotes(text, list.quotes_, odd);
   const std::size_t count = quotes / 2;
@@ -44,6 +79,50 @@ bool NodeLists::read_into(json::PaddedView text, NodeList& list) {
     return false;
   }
   list.unknown_ = index_.find_all(text.data(), {at, quotes}, list.ids_);
+  return true;
+}
+
+// Pieces of the known order. False: it is made of others, or of something else than names.
+bool NodeLists::read_runs(json::PaddedView text, NodeList& list) const {
+  list.ids_.clear();
+  std::size_t runs = 0;
+  std::size_t at = 0;
+  while (true) {
+    // The first name of a piece is looked up.
+    const std::size_t end = end_of_name(text, at);
+    if (end == 0 || (++runs >= kFirstRuns && list.size() < kShortestRuns * runs)) {
+      return false;
+    }
+    const std::size_t first = list.size();
+    const alloc::NodeId node = index_.find_padded(text.text().substr(at + 1, end - at - 1));
+    KnownOrder::Run run;
+    if (text.size() - end > 2 && text.data()[end + 1] == ',') {
+      run = order_.run_behind(node, text.part(end + 2, text.size() - end - 2));
+    }
+    if (list.quotes_.size() < 2 * (first + 1 + run.count)) {
+      list.quotes_.resize(std::max<std::size_t>(1024, 4 * (first + 1 + run.count)));
+    }
+    std::uint32_t* quotes = list.quotes_.data() + 2 * first;
+    quotes[0] = static_cast<std::uint32_t>(at);
+    quotes[1] = static_cast<std::uint32_t>(end);
+    list.ids_.push_back(node);
+    // The others stand as far apart as they did.
+    const std::span<const std::uint32_t> known = order_.quotes().subspan(2 * run.place, 2 * run.count);
+    const std::uint32_t moved = static_cast<std::uint32_t>(end) + 2 - (known.empty() ? 0 : known.front());
+    for (std::size_t i = 0; i < known.size(); ++i) {
+      quotes[2 + i] = known.data()[i] + moved;
+    }
+    const auto ids = order_.ids().subspan(run.place, run.count);
+    list.ids_.insert(list.ids_.end(), ids.begin(), ids.end());
+    at = quotes[2 * run.count + 1] + std::size_t{1};
+    if (at == text.size()) {
+      break;
+    }
+    if (text.data()[at++] != ',') {
+      return false;
+    }
+  }
+  list.unknown_ = static_cast<std::size_t>(std::ranges::count(list.ids_, kUnknownNode));
   return true;
 }
 

@@ -2,10 +2,9 @@
 //
 // The nodes of a call: thousands of quoted names, "a","b","c", read into ids of the ledger.
 //
-// kube-scheduler's threads look at nodes side by side, so the order of the names differs from call to call
-// and nothing can be guessed from the last one. All names are found first and then looked up together. Only a
-// list that is byte for byte one of the last few is not read again: prioritize after a filter that all have
-// passed. One thread.
+// A list that is byte for byte one of the last few is not read again: prioritize after a filter that all have
+// passed. One that is made of pieces of a known one is read piece by piece (known_order.h). In any other all
+// names are found first and then looked up together. One thread.
 #pragma once
 
 #include <array>
@@ -15,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "extender/known_order.h"
 #include "extender/node_index.h"
 #include "json/padded_buffer.h"
 
@@ -66,8 +66,13 @@ class NodeLists {
   };
 
   bool read_into(json::PaddedView text, NodeList& list);
+  bool read_names(json::PaddedView text, NodeList& list) const;
+  bool read_runs(json::PaddedView text, NodeList& list) const;
 
   const NodeIndex& index_;
+  KnownOrder order_;
+  std::uint64_t order_generation_ = 0;
+  std::uint64_t order_learnt_ = 0;  // when, in calls
   std::array<Known, kRemembered> known_;
   NodeList written_;
   std::uint64_t calls_ = 0;

@@ -129,7 +129,7 @@ std::optional<Decisions::NeededVictims> Decisions::needed_victims(const alloc::R
                                                                   std::int64_t priority,
                                                                   const NodeVictims& proposed) {
   const std::optional<alloc::NodeId> node = books_.ledger().find_node(proposed.node);
-  if (!node || books_.is_foreign(*node)) {
+  if (!node) {
     return std::nullopt;
   }
   std::vector<Victim> all = proposed.pods.empty() ? less_important_holders(*node, priority) : proposed.pods;

@@ -67,4 +67,22 @@ std::size_t find_quotes(json::PaddedView text, std::vector<std::uint32_t>& quote
   return count;
 }
 
+std::size_t end_of_name(json::PaddedView text, std::size_t begin) {
+  if (begin >= text.size() || text.data()[begin] != '"') {
+    return 0;
+  }
+  for (std::size_t at = begin + 1; at < text.size(); at += kBlock) {
+    const Marks marks = marks_of(text.data() + at);
+    const auto quote = static_cast<std::size_t>(std::countr_zero(marks.quotes));
+    const auto odd = static_cast<std::size_t>(std::countr_zero(marks.odd));
+    if (odd < quote) {
+      return 0;
+    }
+    if (marks.quotes != 0) {
+      return at + quote < text.size() ? at + quote : 0;
+    }
+  }
+  return 0;
+}
+
 }  // namespace tessera::extender

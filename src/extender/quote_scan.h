@@ -15,4 +15,8 @@ namespace tessera::extender {
 // character, or one beyond ASCII.
 std::size_t find_quotes(json::PaddedView text, std::vector<std::uint32_t>& quotes, bool& odd);
 
+// The place of the quote that ends the name whose opening quote is at `begin`. 0: there is none, or bytes
+// before it do not stand for themselves.
+std::size_t end_of_name(json::PaddedView text, std::size_t begin);
+
 }  // namespace tessera::extender

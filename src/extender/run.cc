@@ -29,7 +29,7 @@ int complain(const Error& error) {
 }
 
 Result<SchedulerConfig> wanted_scheduler_config(const CommandLine& line, const Config& config) {
-  const std::string url = line.url.empty() ? default_url(config) : line.url;
+  const std::string url = line.url.empty() ? default_url(config) : TRY(extender_url(line.url));
   if (line.merge.empty()) {
     return SchedulerConfig{.yaml = scheduler_config(config, url), .remarks = {}};
   }

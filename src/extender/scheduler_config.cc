@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 #include <yaml-cpp/yaml.h>
 
+#include "http/url.h"
+
 namespace tessera::extender {
 
 namespace {
@@ -99,6 +101,54 @@ Status check_other(const YAML::Node& other, const Config& config, const std::str
   return {};
 }
 
+// What kube-scheduler does with parts of the configuration that are left as they are.
+std::vector<std::string> remarks_on(const YAML::Node& root, const std::string& name) {
+  std::vector<std::string> remarks;
+  const auto look_at_percentage = [&](const YAML::Node& percentage, const std::string& where) {
+    if (percentage && scalar(percentage) != "100") {
+      remarks.push_back(fmt::format(
+          "{}: percentageOfNodesToScore{} is {}; with less than 100 kube-scheduler looks at a part of the "
+          "nodes only, and a pod may wait although a node outside of it has the GPU",
+          name, where, scalar(percentage)));
+    }
+  };
+  look_at_percentage(root["percentageOfNodesToScore"], "");
+  for (const auto& profile : root["profiles"]) {
+    look_at_percentage(profile["percentageOfNodesToScore"],
+                       fmt::format(" of profile {}", scalar(profile["schedulerName"])));
+    for (const auto& plugin : profile["pluginConfig"]) {
+      if (scalar(plugin["name"]) == "NodeResourcesFit" && plugin["args"]["ignoredResources"]) {
+        remarks.push_back(
+            fmt::format("{}: kube-scheduler does not look at ignoredResources of NodeResourcesFit in profile "
+                        "{} any more: "
+                        "what extenders let it ignore takes their place",
+                        name, scalar(profile["schedulerName"])));
+      }
+    }
+  }
+  return remarks;
+}
+
+// "s.yaml:7: extenders is not a list".
+tl::unexpected<Error> misplaced(const YAML::Node& node, const std::string& name, std::string_view what) {
+  return fail(ErrorCode::kInvalid, fmt::format("{}:{}: {}", name, node.Mark().line + 1, what));
+}
+
+Status check_lists(const YAML::Node& root, const std::string& name) {
+  for (const char* key : {"extenders", "profiles"}) {
+    const YAML::Node list = root[key];
+    if (list && !list.IsNull() && !list.IsSequence()) {
+      return misplaced(list, name, fmt::format("{} is not a list", key));
+    }
+    for (const auto& one : list) {
+      if (!one.IsMap()) {
+        return misplaced(one, name, fmt::format("this is not one of {}", key));
+      }
+    }
+  }
+  return {};
+}
+
 Result<SchedulerConfig> merge(const Config& config, const std::string& url, YAML::Node root,
                               const std::string& name) {
   if (!root.IsMap() || scalar(root["kind"]) != kKind) {
@@ -110,7 +160,8 @@ Result<SchedulerConfig> merge(const Config& config, const std::string& url, YAML
         fmt::format("{}: apiVersion is \"{}\"; kube-scheduler 1.25 and newer want {}: change that first",
                     name, scalar(root["apiVersion"]), kApiVersion));
   }
-  SchedulerConfig merged;
+  TRY(check_lists(root, name));
+  SchedulerConfig merged{.yaml = "", .remarks = remarks_on(root, name)};
   const bool only_best = weighs_by_default(root);
   YAML::Node extenders(YAML::NodeType::Sequence);
   bool placed = false;
@@ -137,11 +188,6 @@ Result<SchedulerConfig> merge(const Config& config, const std::string& url, YAML
   root["extenders"] = extenders;
   if (!root["percentageOfNodesToScore"]) {
     root["percentageOfNodesToScore"] = 100;
-  } else if (scalar(root["percentageOfNodesToScore"]) != "100") {
-    merged.remarks.push_back(fmt::format(
-        "{}: percentageOfNodesToScore is {}; with less than 100 kube-scheduler looks at a part of the nodes "
-        "only, and a pod may wait although a node outside of it has the GPU",
-        name, scalar(root["percentageOfNodesToScore"])));
   }
   merged.yaml = text_of(root);
   return merged;
@@ -155,6 +201,18 @@ std::string default_url(const Config& config) {
                                            : fmt::format("{}://127.0.0.1:32766", scheme);
 }
 
+Result<std::string> extender_url(std::string_view text) {
+  const Result<http::Url> url = http::parse_url(text);
+  if (!url) {
+    return fail(ErrorCode::kInvalid, fmt::format("--url: {}", url.error().text()));
+  }
+  std::string_view path = url->path;
+  if (path.ends_with(kPrefix)) {
+    path.remove_suffix(std::string_view(kPrefix).size());
+  }
+  return url->origin() + std::string(path);
+}
+
 std::string scheduler_config(const Config& config, const std::string& url) {
   YAML::Node root;
   root["apiVersion"] = kApiVersion;
@@ -163,6 +221,9 @@ std::string scheduler_config(const Config& config, const std::string& url) {
     root["leaderElection"]["leaderElect"] = true;
     root["leaderElection"]["resourceName"] = "tessera-scheduler";
     root["leaderElection"]["resourceNamespace"] = "kube-system";
+    // Another pod looks at the lease after up to 2.2 times this: with the default of 2 s it could be 5 s
+    // late.
+    root["leaderElection"]["retryPeriod"] = "1s";
     YAML::Node profile;
     profile["schedulerName"] = "tessera-scheduler";
     root["profiles"].push_back(profile);
@@ -176,7 +237,13 @@ std::string scheduler_config(const Config& config, const std::string& url) {
 Result<SchedulerConfig> merge_scheduler_config(const Config& config, const std::string& url,
                                                std::string_view existing, const std::string& name) {
   try {
-    return merge(config, url, YAML::Load(std::string(existing)), name);
+    const std::vector<YAML::Node> documents = YAML::LoadAll(std::string(existing));
+    if (documents.size() > 1) {
+      return fail(
+          ErrorCode::kInvalid,
+          fmt::format("{}: there are {} documents in it; kube-scheduler reads one", name, documents.size()));
+    }
+    return merge(config, url, documents.empty() ? YAML::Node() : documents.front(), name);
   } catch (const YAML::Exception& error) {
     return fail(ErrorCode::kInvalid, fmt::format("{}:{}: {}", name, error.mark.line + 1, error.msg));
   }

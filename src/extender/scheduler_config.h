@@ -23,6 +23,10 @@ struct SchedulerConfig {
 // of the original.
 std::string default_url(const Config& config);
 
+// The same from what a person wrote: with or without the prefix, with or without a slash at the end. kInvalid
+// when it is no URL.
+Result<std::string> extender_url(std::string_view text);
+
 // A whole configuration for config.attach. `url` without the prefix: "http://127.0.0.1:39999".
 std::string scheduler_config(const Config& config, const std::string& url);
 

@@ -146,8 +146,8 @@ void Service::filter(http::Request& request, http::Reply reply, bool best) {
     return;
   }
   const Decisions::FilterSummary summary = decide(**args, best, body);
-  // Where pods have to go first; a node that is too small stays too small.
-  if (summary.fit == 0 && summary.failed > 0 && look_again(request, reply, best)) {
+  // A node that is too small stays too small.
+  if (summary.fit == 0 && summary.may_pass > 0 && look_again(request, reply, best)) {
     return;
   }
   answer_filter(**args, summary, std::move(body), std::move(reply));

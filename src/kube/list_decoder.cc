@@ -48,7 +48,8 @@ ListDecoder::ListDecoder(ListDecoder&&) noexcept = default;
 ListDecoder& ListDecoder::operator=(ListDecoder&&) noexcept = default;
 ListDecoder::~ListDecoder() = default;
 
-Result<ListPage> ListDecoder::decode(json::PaddedView text, ObjectSink& sink, const OnItem& on_item) {
+Result<ListPage> ListDecoder::decode(json::PaddedView text, ObjectSink& sink, const OnItem& on_item,
+                                     const OnHead& on_head) {
   simdjson::ondemand::document document;
   JsonObject root;
   JsonError error =
@@ -70,6 +71,9 @@ Result<ListPage> ListDecoder::decode(json::PaddedView text, ObjectSink& sink, co
       return simdjson::SUCCESS;
     }
     has_items = true;
+    if (on_head && page.version != 0) {
+      on_head(page);
+    }
     return each_element(value, [&](JsonValue element) -> JsonError {
       JsonObject fields;
       if (const JsonError bad = element.get_object().get(fields); bad != simdjson::SUCCESS) {

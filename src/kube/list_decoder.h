@@ -31,9 +31,14 @@ class ListDecoder {
   // Called with each item after its decode(); `decoded` is what that returned.
   using OnItem = std::function<void(const ObjectMeta& meta, const Status& decoded)>;
 
+  // Called with what the page says of the list before any of its items, where it stands before them, as API
+  // servers write it: the next page can be on its way while this one is read.
+  using OnHead = std::function<void(const ListPage& head)>;
+
   // kInvalid when the page is not JSON, or not a list; items before the place where it went wrong have been
   // handed out then. An item that the sink cannot read is not a fault of the page, unless it has no name.
-  Result<ListPage> decode(json::PaddedView page, ObjectSink& sink, const OnItem& on_item);
+  Result<ListPage> decode(json::PaddedView page, ObjectSink& sink, const OnItem& on_item,
+                          const OnHead& on_head = {});
 
  private:
   struct Parser;

@@ -34,6 +34,7 @@ class PodReader {
         meta_(meta),
         pod_(pod),
         container_ids_(extras.container_ids),
+        resources_(extras.resources),
         label_hashes_(extras.labels) {
     if (extras.details != nullptr) {
       details_.emplace(*extras.details);
@@ -159,6 +160,7 @@ class PodReader {
     container.state = ContainerState::kNotStarted;
     container.id.clear();
     container.gpu_limits.clear();
+    container.other_limits.clear();
     container.cpu_milli = 0;
     container.memory_bytes = 0;
     return each_field(element, [&](JsonKey key, JsonValue value) -> JsonError {
@@ -185,12 +187,16 @@ class PodReader {
       if (is(key, "limits")) {
         return each_entry(value, [&](std::string_view name, JsonValue amount) {
           const auto resource = names_.find(name);
-          if (!resource) {
+          if (!resource && !wants(name)) {
             return SUCCESS;
           }
           Quantity quantity;
           const JsonError error = amounts_.read(name, amount, quantity);
-          container.gpu_limits.emplace_back(*resource, quantity);
+          if (resource) {
+            container.gpu_limits.emplace_back(*resource, quantity);
+          } else {
+            container.other_limits.emplace_back(name, quantity);
+          }
           return error;
         });
       }
@@ -201,6 +207,10 @@ class PodReader {
       }
       return SUCCESS;
     });
+  }
+
+  [[nodiscard]] bool wants(std::string_view resource) const {
+    return resources_ != nullptr && std::ranges::find(*resources_, resource) != resources_->end();
   }
 
   JsonError read_cpu_or_memory(std::string_view name, JsonValue amount, std::int64_t& cpu,
@@ -310,6 +320,7 @@ class PodReader {
   ObjectMeta& meta_;
   PodSpec& pod_;
   const bool container_ids_;
+  const std::vector<std::string>* const resources_;
   LabelHashes* const label_hashes_;
   std::optional<PodDetailsReader> details_;  // where somebody wants them
   QuantityFields amounts_;

@@ -3,6 +3,9 @@
 // Reads a Pod of the API into what the ledger wants of it, in one pass.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "alloc/names.h"
 #include "alloc/pod.h"
 #include "base/result.h"
@@ -14,7 +17,9 @@ namespace tessera::kube {
 
 // What only some want of a pod.
 struct PodExtras {
-  bool container_ids = false;     // ContainerSpec::id
+  bool container_ids = false;  // ContainerSpec::id
+  // ContainerSpec::other_limits of these resources; must live as long as the call.
+  const std::vector<std::string>* resources = nullptr;
   PodDetails* details = nullptr;  // where given, filled anew
   LabelHashes* labels = nullptr;  // where given, filled anew; not with `details`, which has them in full
 };

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/log.h"
 
@@ -134,7 +135,7 @@ void Reflector::request_page() {
     request.query += "&continue=" + percent_encoded(continue_token_);
   }
   request.deadline = options_.page_deadline;
-  request.buffer = std::move(page_);
+  request.buffer = std::move(next_page_);
   call_ = client_.send(std::move(request), [this](Result<Reply> reply) { page_came(std::move(reply)); });
 }
 
@@ -143,18 +144,30 @@ void Reflector::page_came(Result<Reply> reply) {
     list_failed(reply.error());
     return;
   }
-  page_ = std::move(reply->body);
+  next_page_ = std::exchange(page_, std::move(reply->body));
+  next_page_.clear();
   counts_.wire_bytes += page_.size();
-  auto page =
-      list_decoder_.decode(page_.view(), sink_, [this](const ObjectMeta& meta, const Status& decoded) {
+  // The server makes the next page while this one is read.
+  bool asked = false;
+  auto page = list_decoder_.decode(
+      page_.view(), sink_,
+      [this](const ObjectMeta& meta, const Status& decoded) {
         if (running_) {
           apply(tracker_.listed(meta, forget_), meta, decoded);
+        }
+      },
+      [this, &asked](const ListPage& head) {
+        continue_token_ = head.continue_token;
+        asked = running_ && !continue_token_.empty();
+        if (asked) {
+          request_page();
         }
       });
   if (!running_) {
     return;
   }
   if (!page) {
+    call_ = {};
     list_failed(std::move(page).error().context("GET " + options_.path));
     return;
   }
@@ -164,14 +177,21 @@ void Reflector::page_came(Result<Reply> reply) {
     list_version_ = page->version;
     tracker_.expect(page->items + page->remaining);
   }
+  if (asked) {
+    return;
+  }
   continue_token_ = std::move(page->continue_token);
-  page_.clear();
   if (!continue_token_.empty()) {
     request_page();
     return;
   }
+  list_complete();
+}
+
+void Reflector::list_complete() {
   tracker_.end_list(list_version_, forget_);
   page_.clear_and_trim(0);
+  next_page_.clear_and_trim(0);
   page_items_ = options_.page_items;
   ++counts_.lists;
   log::info("listed", {{"path", options_.path},

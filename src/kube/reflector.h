@@ -87,6 +87,7 @@ class Reflector {
   void list();
   void request_page();
   void page_came(Result<Reply> reply);
+  void list_complete();
   void list_failed(const Error& error);
 
   void watch();
@@ -114,7 +115,8 @@ class Reflector {
   bool running_ = false;
   Call call_;
   http::Timer timer_;
-  json::PaddedBuffer page_;
+  json::PaddedBuffer page_;       // the one that is read
+  json::PaddedBuffer next_page_;  // memory for the next
   std::string continue_token_;
   std::uint64_t list_version_ = 0;
   std::size_t page_items_;

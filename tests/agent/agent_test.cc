@@ -17,11 +17,13 @@
 #include <thread>
 
 #include "../gpu/sim_machine.h"
-#include "agent/allocations.h"
+#include "agent/devices/allocations.h"
+#include "agent/gpu/gpu_ids.h"
+#include "agent/gpu/gpu_kind.h"
 #include "alloc/names.h"
 #include "base/fd.h"
 #include "base/file.h"
-#include "fake_kubelet.h"
+#include "devices/fake_kubelet.h"
 #include "http/server.h"
 
 namespace tessera::agent {
@@ -60,6 +62,9 @@ class RunningAgent {
                        loop_, {},
                        [this, node, pods, pods_after](http::Request& request, http::Reply reply) {
                          if (request.path() == "/api/v1/nodes/" + std::string(SimMachine::kNode)) {
+                           if (request.method() == "PATCH") {
+                             ++(pods_listed ? node_writes : node_writes_before_pods);
+                           }
                            reply.send({.body = node});
                          } else if (request.path() == "/api/v1/pods" &&
                                     pods_after > std::chrono::milliseconds(0) &&
@@ -124,6 +129,8 @@ class RunningAgent {
   }
 
   std::atomic<bool> pods_listed = false;
+  std::atomic<int> node_writes_before_pods = 0;
+  std::atomic<int> node_writes = 0;
 
  private:
   http::EventLoop loop_;
@@ -151,6 +158,18 @@ class AgentTest : public testing::Test {
   }
   [[nodiscard]] std::string plugin_dir() const { return root / "device-plugins"; }
   [[nodiscard]] std::string state_dir() const { return root / "state"; }
+  // What kubelet's checkpoint says of container c of the pod with the UID 77aa.
+  void kubelet_gave(const std::string& resource, const std::vector<std::string>& device_ids) const {
+    const boost::json::array list(device_ids.begin(), device_ids.end());
+    const boost::json::object entry{{"PodUID", "77aa"},
+                                    {"ContainerName", "c"},
+                                    {"ResourceName", resource},
+                                    {"DeviceIDs", boost::json::object{{"-1", list}}}};
+    const boost::json::object data{{"PodDeviceEntries", boost::json::array{entry}},
+                                   {"RegisteredDevices", boost::json::object{}}};
+    ASSERT_TRUE(write_file(plugin_dir() + "/kubelet_internal_checkpoint",
+                           boost::json::serialize(boost::json::object{{"Data", data}})));
+  }
 
   TemporaryDirectory root;
   SimMachine machine{"dgx1v"};
@@ -257,11 +276,7 @@ TEST_F(AgentTest, ListsWhatTheNodeKnewWhenItsOwnFileIsGoneToo) {
 
 TEST_F(AgentTest, CallsAGpuUnhealthyThatAnotherPluginGaveToAPod) {
   FakeKubelet kubelet(plugin_dir());
-  ASSERT_TRUE(write_file(
-      plugin_dir() + "/kubelet_internal_checkpoint",
-      R"({"Data":{"PodDeviceEntries":[{"PodUID":"77aa","ContainerName":"c","ResourceName":"nvidia.com/gpu",)"
-      R"("DeviceIDs":{"-1":[")" +
-          machine.uuid(3) + R"("]}}],"RegisteredDevices":{}}})"));
+  kubelet_gave("nvidia.com/gpu", {machine.uuid(3)});
   RunningAgent agent(
       machine, root.path(), state_dir(), R"({"metadata":{"name":"n"}})", std::chrono::milliseconds(1),
       R"({"metadata":{"name":"x","namespace":"ml","uid":"77aa","resourceVersion":"5"},)"
@@ -270,6 +285,55 @@ TEST_F(AgentTest, CallsAGpuUnhealthyThatAnotherPluginGaveToAPod) {
   EXPECT_TRUE(agent.comes_to_say("tessera_gpu_healthy{gpu=\"3\",")) << agent.metrics();
   EXPECT_THAT(agent.metrics(), testing::ContainsRegex("tessera_gpu_healthy.gpu=.3.[^\n]* 0\n"));
   EXPECT_THAT(agent.metrics(), testing::ContainsRegex("tessera_gpu_healthy.gpu=.2.[^\n]* 1\n"));
+}
+
+// The list of pods says who holds it; until then the node's inventory stays as the process before left it.
+TEST_F(AgentTest, ToldTheSchedulerThatAGpuOfAnotherPluginsPodIsFreeUntilThePodsWereListed) {
+  FakeKubelet kubelet(plugin_dir());
+  kubelet_gave("nvidia.com/gpu", {machine.uuid(3)});
+  RunningAgent agent(
+      machine, root.path(), state_dir(), R"({"metadata":{"name":"n","resourceVersion":"3"}})",
+      std::chrono::milliseconds(700),
+      R"({"metadata":{"name":"x","namespace":"ml","uid":"77aa","resourceVersion":"5"},)"
+      R"("spec":{"nodeName":"gpu-a","containers":[{"name":"c"}]},"status":{"phase":"Running"}})");
+  EXPECT_EQ(kubelet.wait_for_devices(unhealthy(kShares / 8)).size(), kShares);
+  const auto begun = std::chrono::steady_clock::now();
+  while (agent.node_writes == 0 && std::chrono::steady_clock::now() - begun < gpu::kPatience) {
+    std::this_thread::yield();
+  }
+  EXPECT_GT(agent.node_writes, 0);
+  EXPECT_EQ(agent.node_writes_before_pods, 0);
+}
+
+// Nothing of ours tells what the pod has but kubelet and its record, and the pods are listed long before the
+// driver answers.
+TEST_F(AgentTest, TookARunningPodForOneThatWasGivenNothingBeforeTheDriverAnswered) {
+  machine.control("slow: {nvmlDeviceGetCount_v2: 600}");
+  FakeKubelet kubelet(plugin_dir());
+  GpuIds ids;
+  const std::string uuid = machine.uuid(3);
+  kubelet_gave("aliyun.com/gpu-mem", {ids.share(uuid, 0), ids.share(uuid, 1)});
+  RunningAgent agent(
+      machine, root.path(), state_dir(), R"({"metadata":{"name":"n"}})", std::chrono::milliseconds(1),
+      R"({"metadata":{"name":"x","namespace":"ml","uid":"77aa","resourceVersion":"5",)"
+      R"("annotations":{"tessera.io/allocation":"{\"v\":1,\"containers\":{\"c\":[{\"gpu\":\")" +
+          uuid +
+          R"(\",\"mem\":2}]}}"}},)"
+          R"("spec":{"nodeName":"gpu-a","containers":[{"name":"c","resources":{"limits":)"
+          R"({"aliyun.com/gpu-mem":"2"}}}]},"status":{"phase":"Running"}})");
+  ASSERT_EQ(kubelet.wait_for_devices(unhealthy(0)).size(), kShares);
+  const auto kept = [&] {
+    Allocations book(GpuKind::keys());
+    const auto text = read_file(state_dir() + "/allocations.json");
+    return text && book.parse(*text) ? book.all() : std::vector<Allocation>();
+  };
+  const auto begun = std::chrono::steady_clock::now();
+  while (kept().empty() && std::chrono::steady_clock::now() - begun < gpu::kPatience) {
+    std::this_thread::yield();
+  }
+  ASSERT_EQ(kept().size(), 1U);
+  EXPECT_EQ(kept().front().held, "");
+  EXPECT_THAT(kept().front().shares, testing::ElementsAre(Share{.device = uuid, .units = 2}));
 }
 
 TEST_F(AgentTest, DoesNotCountWhatIsSwitchedOffAsUnsettled) {

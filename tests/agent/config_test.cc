@@ -108,8 +108,11 @@ TEST(AgentConfig, TellsAMistakeWithItsLine) {
         Case{"memory: {policy: kill}", "there are ignore, report and evict"},
         Case{"memory: {grace: soon}", "memory.grace"}, Case{"sampleEvery: 10ms", "at least 1s"},
         Case{"paths: {cdiDir: relative}", "not an absolute path"},
-        Case{"resources: {prefix: ''}", "resources.prefix"}, Case{"driverLibraries: both", "linker"},
-        Case{"xids: ignored=x", "XID"}, Case{"unit: [", "f.yaml:"}}) {
+        Case{"resources: {prefix: ''}", "resources.prefix"},
+        Case{"resources: {whole: gpu}", "resources.whole: \"gpu\" is not a resource"},
+        Case{"resources: {whole: aliyun.com/gpu-mem}", "is something else already"},
+        Case{"driverLibraries: both", "linker"}, Case{"xids: ignored=x", "XID"},
+        Case{"unit: [", "f.yaml:"}}) {
     const auto config = from_yaml(one.yaml);
     ASSERT_FALSE(config) << one.yaml;
     EXPECT_THAT(config.error().text(), HasSubstr(one.says)) << one.yaml;

@@ -51,6 +51,14 @@ TEST(Inventory, ReadsBackWhatItPrints) {
   EXPECT_EQ(again->json(), inventory.json());
 }
 
+TEST(Inventory, TakesNoNameOfAnotherPluginThatNoResourceCanHave) {
+  Inventory inventory = rich_inventory(1);
+  inventory.also_served_as = {std::string(317, 'x')};
+  EXPECT_TRUE(Inventory::parse(inventory.json()));
+  inventory.also_served_as = {std::string(318, 'x')};
+  EXPECT_FALSE(Inventory::parse(inventory.json()));
+}
+
 TEST(Inventory, PrintsTheSameTextInWhateverOrderGpusAreTold) {
   const Inventory inventory = rich_inventory(4);
   auto document = boost::json::parse(inventory.json()).as_object();

@@ -79,7 +79,9 @@ class World {
   NodeSpec node() {
     const std::string name = "n" + std::to_string(dice.below(4));
     if (dice.one_in(8)) {
-      return old_node(name, std::int64_t{16} * (1 + dice.below(3)), 1 + dice.below(3));
+      NodeSpec old = old_node(name, std::int64_t{16} * (1 + dice.below(3)), 1 + dice.below(3));
+      old.nvidia_gpus = dice.one_in(4) ? 1 : 0;
+      return old;
     }
     std::vector<std::uint32_t> gib(1 + dice.below(4));
     std::ranges::generate(gib, [&] { return 8U << dice.below(3); });
@@ -91,7 +93,12 @@ class World {
       inventory.gpus[0].uuid += "-replaced";
     }
     inventory.unit = dice.one_in(10) ? Unit::mib() : Unit::gib();
+    if (dice.one_in(12)) {
+      inventory.also_served_as = {"example.com/gpu"};
+    }
     NodeSpec spec = node_with(name, inventory);
+    spec.nvidia_gpus = dice.one_in(12) ? 1 : 0;
+    spec.gpu_memory_units = dice.one_in(6) ? 17 : 0;
     spec.cpu_milli = std::int64_t{1000} * dice.below(20);
     if (dice.one_in(10)) {
       spec.inventory = dice.one_in(2) ? "{}" : spec.inventory.substr(0, spec.inventory.size() / 2);

@@ -65,6 +65,84 @@ TEST(Ledger, FencesANodeWhoseInventoryIsGoneWhilePodsHoldItsGpus) {
   EXPECT_THAT(free_on(ledger, "b"), ElementsAre(16, 16));
 }
 
+// Kubelet lets the other plugin give away any of the GPUs at any moment, also one that was just promised.
+TEST(Ledger, FencesANodeWhoseGpusAnotherPluginGivesOut) {
+  Ledger ledger;
+  Inventory inventory = inventory_of("a", {16, 16});
+  ledger.upsert_node(node_with("a", inventory));
+  ledger.upsert_pod(bound_share("p", 4, "a", 0));
+  const NodeId a = ledger.find_node("a").value();
+  ASSERT_EQ(ledger.states().fence(a), Fence::kOpen);
+
+  // As its agent says. What pods have stays in the books.
+  inventory.also_served_as = {"example.com/gpu", "aliyun.com/gpu-mem"};
+  inventory.gpus[1].unhealthy = "pod x/y has it through example.com/gpu of another device plugin";
+  ledger.upsert_node(node_with("a", inventory));
+  EXPECT_EQ(ledger.states().fence(a), Fence::kSecondPlugin);
+  EXPECT_EQ(ledger.states().largest_free(a), 0U) << "also what nobody has yet";
+  EXPECT_EQ(ledger.states().gpu_load(a, 0).units, 4U);
+  ASSERT_EQ(ledger.problems().size(), 1U);
+  EXPECT_EQ(
+      ledger.problems()[0].text,
+      "node a: another device plugin gives out the same GPUs as example.com/gpu and aliyun.com/gpu-mem, "
+      "so no more pods are placed here; remove one of the two plugins");
+  EXPECT_EQ(ledger.problem_total(ProblemKind::kSecondPlugin), 1U);
+
+  // As kubelet's capacity says; another text is news.
+  NodeSpec nvidia = node_with("a", inventory);
+  nvidia.nvidia_gpus = 2;
+  ledger.upsert_node(nvidia);
+  ledger.upsert_node(nvidia);
+  EXPECT_EQ(ledger.states().fence(a), Fence::kSecondPlugin);
+  EXPECT_EQ(ledger.problem_count(ProblemKind::kSecondPlugin), 1U);
+  EXPECT_EQ(ledger.problem_total(ProblemKind::kSecondPlugin), 2U);
+
+  ledger.upsert_node(node_of("a", {16, 16}));
+  EXPECT_EQ(ledger.states().fence(a), Fence::kOpen);
+  EXPECT_TRUE(ledger.problems().empty());
+}
+
+TEST(Ledger, ASecondPluginIsNotForgottenWhileTheInventoryIsGone) {
+  Ledger ledger;
+  NodeSpec old = old_node("a", 32, 2);
+  old.nvidia_gpus = 2;
+  ledger.upsert_node(old);
+  const NodeId a = ledger.find_node("a").value();
+  EXPECT_EQ(ledger.states().fence(a), Fence::kSecondPlugin);
+  ledger.upsert_pod(bound_share("p", 16, "a", 0));
+  EXPECT_EQ(ledger.states().fence(a), Fence::kUnreadable);
+  ledger.remove_pod("uid-p");
+  EXPECT_EQ(ledger.states().fence(a), Fence::kSecondPlugin);
+}
+
+TEST(Ledger, SaysWhereKubeletAndInventoryDiffer) {
+  Ledger ledger;
+  NodeSpec node = node_of("a", {16, 16});
+  ledger.upsert_node(node);
+  EXPECT_TRUE(ledger.problems().empty()) << "the plugin may not have registered yet";
+  node.gpu_memory_units = 31;
+  ledger.upsert_node(node);
+  ledger.upsert_node(node);
+  ASSERT_EQ(ledger.problems().size(), 1U);
+  EXPECT_EQ(
+      ledger.problems()[0].text,
+      "node a: aliyun.com/gpu-mem is 31 but its inventory says 32 on 2 GPUs; restart tessera-agent there "
+      "or run \"tessera check a\"");
+  EXPECT_EQ(ledger.problem_total(ProblemKind::kCapacityDiffers), 1U);
+  node.gpu_memory_units = 30;
+  ledger.upsert_node(node);
+  EXPECT_EQ(ledger.problem_count(ProblemKind::kCapacityDiffers), 1U);
+  EXPECT_EQ(ledger.problem_total(ProblemKind::kCapacityDiffers), 2U);
+  node.gpu_memory_units = 32;
+  ledger.upsert_node(node);
+  EXPECT_EQ(ledger.problem_count(ProblemKind::kCapacityDiffers), 0U);
+  node.gpu_memory_units = 31;
+  ledger.upsert_node(node);
+  ledger.remove_node("a");
+  EXPECT_EQ(ledger.problem_count(ProblemKind::kCapacityDiffers), 0U);
+  EXPECT_TRUE(ledger.problems().empty());
+}
+
 TEST(Ledger, ForgetsANodeWhenItAndItsPodsAreGone) {
   Ledger ledger;
   ledger.upsert_node(node_of("a", {16, 16}));

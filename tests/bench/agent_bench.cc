@@ -14,7 +14,7 @@
 #include <optional>
 #include <set>
 
-#include "../agent/fake_kubelet.h"
+#include "../agent/devices/fake_kubelet.h"
 #include "../base/temporary_directory.h"
 #include "agent_bench_node.h"
 #include "base/file.h"

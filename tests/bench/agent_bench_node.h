@@ -1,6 +1,6 @@
 // What an agent needs around it to be measured as a program of its own: an API server that knows the pods of
 // one node, kubelet's podresources, and the process itself. kubelet's other half is
-// tests/agent/fake_kubelet.h.
+// tests/agent/devices/fake_kubelet.h.
 #pragma once
 
 #include <grpcpp/grpcpp.h>

@@ -13,7 +13,7 @@ from pathlib import Path
 # Words in capitals inside agent and extender that are others': fields of kube-scheduler, kubelet and the API.
 NOT_EVENTS = {
     "ConfigMap", "ContainerName", "DeviceIDs", "FailedAndUnresolvableNodes", "FailedNodes",
-    "KubeSchedulerConfiguration", "MiB", "NodeNameToMetaVictims", "NodeNames", "NumPDBViolations", "PodDeviceEntries",
+    "KubeSchedulerConfiguration", "MiB", "NodeNameToMetaVictims", "NodeNames", "NodeResourcesFit", "NumPDBViolations", "PodDeviceEntries",
     "PodName", "PodNamespace", "PodUID", "RegisteredDevices", "ResourceName",
 }
 
@@ -38,7 +38,7 @@ class Names:
 
     @cached_property
     def events(self) -> set[str]:
-        words = re.findall(r'"([A-Z][A-Za-z]*[a-z][A-Z][A-Za-z]*|GPU[A-Z][A-Za-z]+|NoGPUs)"', self.text("src/agent/*.cc", "src/agent/*.h", "src/extender/*.cc"))
+        words = re.findall(r'"([A-Z][A-Za-z]*[a-z][A-Z][A-Za-z]*|GPU[A-Z][A-Za-z]+|NoGPUs)"', self.text("src/agent/**/*.cc", "src/agent/**/*.h", "src/extender/*.cc"))
         return set(words) - NOT_EVENTS
 
     @cached_property
@@ -46,9 +46,8 @@ class Names:
         """What kube-scheduler is told, {} where a number or a name goes."""
         body = self.literals("src/alloc/reason.cc").split("std::string phrase(")[1].split("bool eviction_may_help")[0]
         phrases = [text for text in re.findall(r'"([^"]+)"', body) if text not in ("fits", "does not fit")]
-        fence = re.findall(r'return "(another device plugin[^"]*)"', self.text("src/extender/decisions.cc"))
-        assert len(phrases) > 10 and fence, "alloc/reason.cc is not written as this test reads it"
-        return phrases + fence
+        assert len(phrases) > 10, "alloc/reason.cc is not written as this test reads it"
+        return phrases
 
     @cached_property
     def bind_failures(self) -> list[str]:
@@ -62,7 +61,7 @@ class Names:
     @cached_property
     def annotations(self) -> set[str]:
         keys = self.text("src/alloc/names.h").split("namespace key")[1]
-        labels = re.findall(r'"((?:nvidia\.com|tessera\.io|aliyun\.accelerator)/[a-z._-]+)"', self.text("src/agent/node_labels.cc"))
+        labels = re.findall(r'"((?:nvidia\.com|tessera\.io|aliyun\.accelerator)/[a-z._-]+)"', self.text("src/agent/gpu/node_labels.cc"))
         others = re.findall(r'"(tessera\.io/[a-z-]+)"', self.text("src/extender/*.cc", "src/cli/*.cc", "src/kube/*.cc"))
         return set(re.findall(r'"([A-Za-z][A-Za-z_./-]+)"', keys)) | set(labels) | set(others)
 
@@ -81,7 +80,7 @@ class Names:
 
     @cached_property
     def routes(self) -> set[str]:
-        return set(re.findall(r'"(/[a-z-]+)"', self.text("src/extender/service.cc", "src/agent/observer.cc")))
+        return set(re.findall(r'"(/[a-z-]+)"', self.text("src/extender/service.cc", "src/agent/devices/observer.cc")))
 
     def settings(self, file: str) -> set[str]:
         return set(re.findall(r'\{"([a-z][A-Za-z]+)",', self.text(file)))

@@ -116,11 +116,25 @@ TEST_F(Args, AnEmptyListOfNamesIsNotAMistake) {
 TEST_F(Args, RefusesWhatIsNoRequestOfAScheduler) {
   for (
       const char* text :
-      {"", "{", "[]", "null", "{}", R"({"Pod":3,"NodeNames":[]})", R"({"Pod":{},"NodeNames":[3]})",
-       R"({"Pod":{},"NodeNames":{}})", R"({"Pod":{}})", R"({"NodeNames":["a"]})",
-       R"({"Pod":{},"NodeNames":["a"]} x)", R"({"Pod":{},"NodeNames":["a")",
-       R"({"Pod":{},"NodeNames":["a",]})", R"({"Pod":{},"NodeNames":["a""b"]})",
-       R"({"Pod":{},"NodeNames":[,"a"]})", R"({"Pod":{},"NodeNames":["a]})", R"(,"NodeNames":["a"]})",
+      {"",
+       "{",
+       "[]",
+       "null",
+       "{}",
+       R"({"Pod":3,"NodeNames":[]})",
+       R"({"Pod":{},"NodeNames":[3]})",
+       R"({"Pod":{},"NodeNames":{}})",
+       R"({"Pod":{}})",
+       R"({"NodeNames":["a"]})",
+       R"({"Pod":{},"NodeNames":["a"]} x)",
+       R"({"Pod":{},"NodeNames":["a")",
+       R"({"Pod":{},"NodeNames":["a",]})",
+       R"({"Pod":{},"NodeNames":["a""b"]})",
+       R"({"Pod":{},"NodeNames":[,"a"]})",
+       R"({"Pod":{},"NodeNames":["a]})",
+       R"(,"NodeNames":["a"]})",
+       R"({"Pod":{},"Nodes":{"items":[{"metadata":{"name":""}}]}})",
+       R"({"Pod":{},"Nodes":{"items":[{}]}})",
        R"({"Pod":{"spec":{"containers":[{"resources":{"limits":{"aliyun.com/gpu-mem":"x"}}}]}},"NodeNames":[]})"}) {
     EXPECT_FALSE(reader_.node_args(body(text))) << text;
   }

@@ -96,11 +96,11 @@ TEST(Config, MistakesComeWithFileLineAndSetting) {
 TEST(Config, WhatMakesNoSenseInTheOriginalsEnvironmentIsAsIfItWereNotThere) {
   Config config;
   const log::Level level = config.log.level;
-  ASSERT_TRUE(apply_environment(
+  apply_environment(
       [](const char* name) {
         return std::optional<std::string>(std::string_view(name) == "PORT" ? "x" : "loud");
       },
-      config));
+      config);
   EXPECT_EQ(config.log.level, level);
   EXPECT_EQ(config.port, Config().port);
 }
@@ -268,6 +268,13 @@ TEST(SchedulerConfig, MergeRefusesWhatKubeSchedulerWould) {
        "[{name: aliyun.com/gpu}]}",
        "manages aliyun.com/gpu already"},
       {"x: [", "s.yaml:"},
+      {"apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nextenders: 7\n",
+       "s.yaml:3: extenders is not a list"},
+      {"apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nextenders:\n- x\n",
+       "s.yaml:4: this is not one of extenders"},
+      {"apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n---\na: b\n",
+       "there are 2 documents in it"},
+      {"", "not a KubeSchedulerConfiguration"},
   };
   for (const auto& [yaml, wanted] : cases) {
     const auto merged = merge_scheduler_config({}, "http://e:1", yaml, "s.yaml");
@@ -282,6 +289,48 @@ TEST(SchedulerConfig, MergeKeepsAnotherPercentageAndSaysWhatItMeans) {
   ASSERT_TRUE(merged) << merged.error().text();
   EXPECT_THAT(merged->yaml, HasSubstr("percentageOfNodesToScore: 30"));
   ASSERT_EQ(merged->remarks.size(), 1U);
+}
+
+TEST(SchedulerConfig, MergeSaysWhatKubeSchedulerMakesOfProfiles) {
+  const auto merged = merge_scheduler_config({}, "http://e:1", R"(
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: other
+  percentageOfNodesToScore: 30
+  pluginConfig: [{name: NodeResourcesFit, args: {ignoredResources: [example.com/x]}}]
+)",
+                                             "s.yaml");
+  ASSERT_TRUE(merged) << merged.error().text();
+  ASSERT_EQ(merged->remarks.size(), 2U);
+  EXPECT_THAT(merged->remarks[0], HasSubstr("percentageOfNodesToScore of profile other is 30"));
+  EXPECT_THAT(merged->remarks[1], HasSubstr("ignoredResources of NodeResourcesFit in profile other"));
+}
+
+TEST(SchedulerConfig, AUrlIsTakenAsPeopleWriteIt) {
+  for (const char* url :
+       {"http://10.0.0.1:32766", "http://10.0.0.1:32766/", "http://10.0.0.1:32766/gpushare-scheduler",
+        "http://10.0.0.1:32766/gpushare-scheduler/"}) {
+    EXPECT_EQ(extender_url(url).value_or(""), "http://10.0.0.1:32766") << url;
+  }
+  EXPECT_EQ(extender_url("https://gpu.example.com/behind/a/gateway/").value_or(""),
+            "https://gpu.example.com/behind/a/gateway");
+  EXPECT_THAT(extender_url("10.0.0.1:32766").error().text(), HasSubstr("--url"));
+}
+
+TEST(Config, NamesOfResourcesAreThoseThatKubernetesTakes) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"resources: {whole: gpu}", "resources.whole: \"gpu\" is not a resource like nvidia.com/gpu"},
+      {"resources: {whole: nvidia.com/}", "is not a resource"},
+      {"resources: {whole: aliyun.com/gpu-mem}", "is something else already"},
+      {"resources: {prefix: Aliyun}", "is not a domain"},
+  };
+  for (const auto& [yaml, wanted] : cases) {
+    const Result<Config> config = from_yaml(yaml);
+    ASSERT_FALSE(config) << yaml;
+    EXPECT_THAT(config.error().text(), HasSubstr(wanted)) << yaml;
+  }
+  EXPECT_TRUE(from_yaml("resources: {prefix: example.com, whole: nvidia.com/gpu}"));
 }
 
 }  // namespace

@@ -264,9 +264,38 @@ TEST_F(DecisionsTest, ANodeWithAnotherDevicePluginIsFenced) {
   const boost::json::object reply = filter(pod_of("p", {container("main", 8)}), {"both"});
   EXPECT_EQ(reply.at("FailedAndUnresolvableNodes").at("both").as_string(),
             "another device plugin gives out the same GPUs");
+  bound("low", "both", 0, 32);
+  EXPECT_TRUE(preempt(pod_of("p", {container("main", 8)}), {victims("both", {"low"})}).empty())
+      << "nobody has to go for nothing";
+  books_.forget_pod("uid-low");
   node.nvidia_gpus = 0;
   books_.keep_node(node);
   EXPECT_EQ(filter(pod_of("p", {container("main", 8)}), {"both"}).at("NodeNames").as_array().size(), 1U);
+
+  // The same where its agent says so; the GPUs that nobody has yet, too.
+  alloc::Inventory inventory = alloc::testing::inventory_of("both", {32, 32});
+  inventory.also_served_as = {"example.com/gpu"};
+  inventory.gpus[0].unhealthy = "pod x/y has it through example.com/gpu of another device plugin";
+  books_.keep_node(alloc::testing::node_with("both", inventory));
+  EXPECT_EQ(filter(pod_of("p", {container("main", 8)}), {"both"})
+                .at("FailedAndUnresolvableNodes")
+                .at("both")
+                .as_string(),
+            "another device plugin gives out the same GPUs");
+}
+
+TEST_F(DecisionsTest, ALimitOfNothingIsNoPodThatWaitsForGpus) {
+  alloc::PodSpec none = pod_of("none", {container("main", 1)});
+  none.containers[0].gpu_limits[0].second = Quantity();
+  books_.keep_pod(none);
+  EXPECT_NE(books_.find_waiting("uid-none"), nullptr) << "kube-scheduler wants it bound";
+  EXPECT_EQ(books_.waiting_pods(), 0U);
+  books_.keep_pod(pod_of("some", {container("main", 1)}));
+  books_.keep_pod(pod_of("some", {container("main", 1)}));
+  EXPECT_EQ(books_.waiting_pods(), 1U);
+  books_.forget_pod("uid-none");
+  bound("some", "big", 0, 1);
+  EXPECT_EQ(books_.waiting_pods(), 0U);
 }
 
 TEST_F(DecisionsTest, PrioritizeGivesTheBestNodeMostAndOnlyEqualPlacesEqualScores) {

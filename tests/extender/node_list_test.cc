@@ -120,6 +120,58 @@ TEST_F(NodeListTest, ARememberedListIsForgottenWhenANodeChanges) {
   EXPECT_THAT(read(R"("a","b")")->ids(), ElementsAre(NodeId{3}, kUnknownNode));
 }
 
+// Pieces of a list that was read before are not read name by name: their ends must be, and what stands
+// between.
+TEST_F(NodeListTest, ReadsPiecesOfAKnownListWhereverTheyAreCut) {
+  constexpr unsigned kNodes = 60;
+  std::vector<unsigned> known;
+  for (unsigned i = 0; i < kNodes; ++i) {
+    known.push_back(i);
+    if (i % 9 != 0) {
+      index_.put(node_name(i), NodeId{i});
+    }
+  }
+  ASSERT_NE(read(known), nullptr);
+  for (unsigned begin = 0; begin < kNodes; ++begin) {
+    for (unsigned end = begin + 1; end <= kNodes; ++end) {
+      // The end of the list, a piece from its middle, a name that is new, and the piece again.
+      std::vector<unsigned> nodes{known.begin() + static_cast<int>(end), known.end()};
+      nodes.insert(nodes.end(), known.begin() + static_cast<int>(begin),
+                   known.begin() + static_cast<int>(end));
+      nodes.push_back(1'000 + begin);
+      nodes.insert(nodes.end(), known.begin() + static_cast<int>(begin),
+                   known.begin() + static_cast<int>(end));
+      const NodeList* list = read(nodes);
+      ASSERT_NE(list, nullptr);
+      ASSERT_EQ(list->size(), nodes.size());
+      std::size_t unknown = 0;
+      for (std::size_t k = 0; k < nodes.size(); ++k) {
+        const bool here = nodes[k] < kNodes && nodes[k] % 9 != 0;
+        unknown += here ? 0 : 1;
+        ASSERT_EQ(list->ids()[k], here ? NodeId{nodes[k]} : kUnknownNode);
+        ASSERT_EQ(list->quoted(text_.text(), k, k + 1), fmt::format("\"{}\"", node_name(nodes[k])));
+      }
+      ASSERT_EQ(list->unknown(), unknown);
+    }
+  }
+}
+
+TEST_F(NodeListTest, APieceOfAKnownListHidesNothingThatIsNoName) {
+  index_.put("a", NodeId{1});
+  index_.put("b", NodeId{2});
+  index_.put("c", NodeId{3});
+  ASSERT_NE(read(R"("a","b","c")"), nullptr);
+  for (const char* text : {R"("a"x"b","c")",
+                           R"("a","b","c")"
+                           ",",
+                           R"("a","b","c)", R"("a","b","c"])", R"("a","b""c")", R"("a","b", "c")",
+                           R"("b","c","\u0061")", "\"b\",\"c\",\"\xC3\xA9\"", R"("a","b"x)"}) {
+    EXPECT_EQ(read(text), nullptr) << text;
+  }
+  EXPECT_THAT(read(R"("b","c","cc","a","b")")->ids(),
+              ElementsAre(NodeId{2}, NodeId{3}, kUnknownNode, NodeId{1}, NodeId{2}));
+}
+
 TEST_F(NodeListTest, ANameThatBeginsLikeAnotherIsAnother) {
   index_.put("gpu-1", NodeId{1});
   index_.put("gpu-10", NodeId{10});

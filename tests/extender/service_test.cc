@@ -112,6 +112,33 @@ TEST_F(ServiceTest, FilterLooksTwiceBeforeItSaysNo) {
   EXPECT_TRUE(events_.empty());
 }
 
+// As kube-scheduler sees a node come, its inventory being written or its GPUs get well.
+TEST_F(ServiceTest, FilterLooksTwiceAtNodesThatMayFitInAMoment) {
+  const alloc::NodeSpec good = alloc::testing::node_of("gpu-a", {32, 32});
+  alloc::Inventory ill = alloc::testing::inventory_of("gpu-a", {32, 32});
+  ill.gpus[0].unhealthy = ill.gpus[1].unhealthy = "XID 79";
+  alloc::NodeSpec broken = good;
+  broken.inventory = "{";
+  alloc::NodeSpec bare = good;
+  bare.inventory = "";
+  const std::vector<std::pair<const char*, std::function<void()>>> moments{
+      {"not known yet", [&] { books_.forget_node("gpu-a"); }},
+      {"without an inventory", [&] { books_.keep_node(bare); }},
+      {"with half of one", [&] { books_.keep_node(broken); }},
+      {"ill", [&] { books_.keep_node(alloc::testing::node_with("gpu-a", ill)); }}};
+  meanwhile_ = [&] { books_.keep_node(good); };
+  for (const auto& [what, happen] : moments) {
+    happen();
+    const int looks = second_looks_;
+    EXPECT_EQ(json("POST", "/gpushare-scheduler/filter", filter_body(8)).at("NodeNames").as_array().size(),
+              1U)
+        << what;
+    EXPECT_EQ(second_looks_, looks + 1) << what;
+    loop_.run_until([] { return false; }, Service::kSecondLooksApart);
+  }
+  EXPECT_TRUE(events_.empty());
+}
+
 TEST_F(ServiceTest, FilterLooksTwiceOnlyWhereThatCanHelpAndNotTooOften) {
   // No GPU is so large.
   EXPECT_EQ(json("POST", "/gpushare-scheduler/filter", filter_body(40)).at("NodeNames").as_array().size(),
@@ -176,6 +203,23 @@ TEST_F(ServiceTest, InspectShowsTheBooksInTheOriginalsForm) {
   EXPECT_EQ(device.at("pods").as_array().at(0).at("name").as_string(), "one");
   EXPECT_EQ(device.at("pods").as_array().at(0).at("usedGPU").as_int64(), 8);
   EXPECT_EQ(json("GET", "/gpushare-scheduler/inspect/gpu-a").at("nodes").as_array().size(), 1U);
+}
+
+TEST_F(ServiceTest, InspectShowsWhatIsWrongWithANode) {
+  alloc::Inventory inventory = alloc::testing::inventory_of("gpu-b", {32});
+  inventory.also_served_as = {"example.com/gpu"};
+  alloc::NodeSpec node = alloc::testing::node_with("gpu-b", inventory);
+  node.gpu_memory_units = 31;
+  books_.keep_node(node);
+  const boost::json::value all = json("GET", "/gpushare-scheduler/inspect/gpu-b");
+  EXPECT_THAT(std::string(all.at("nodes").as_array().at(0).at("fenced").as_string()),
+              HasSubstr("another device plugin gives out the same GPUs as example.com/gpu"));
+  const boost::json::array& problems = all.at("problems").as_array();
+  ASSERT_EQ(problems.size(), 2U);
+  EXPECT_EQ(problems[0].at("kind").as_string(), "second_plugin");
+  EXPECT_EQ(problems[1].at("kind").as_string(), "capacity_differs");
+  EXPECT_THAT(std::string(problems[1].at("text").as_string()), HasSubstr("aliyun.com/gpu-mem is 31"));
+  EXPECT_TRUE(json("GET", "/gpushare-scheduler/inspect/gpu-a").at("problems").as_array().empty());
 }
 
 // E8 of the original: it fell over.

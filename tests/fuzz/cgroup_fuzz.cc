@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "agent/process_container.h"
+#include "agent/devices/process_container.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto plain = [](std::string_view text) {

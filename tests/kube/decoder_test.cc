@@ -137,6 +137,28 @@ TEST(PodDecoder, ReadsTheIdsOfContainersForThoseWhoWantThem) {
   EXPECT_EQ(without.pod.containers[1].id, "");
 }
 
+TEST(PodDecoder, ReadsLimitsOfOtherResourcesForThoseWhoWantThem) {
+  class LimitSink final : public PodSink {
+   public:
+    Status decode(ObjectJson& object, ObjectMeta& meta) override {
+      return decode_pod(object, names, meta, pod, {.resources = &wanted});
+    }
+    std::vector<std::string> wanted{"example.com/thing", "aliyun.com/gpu-mem"};
+  };
+  constexpr const char* kWithLimits =
+      R"({"metadata":{"name":"a","namespace":"b","uid":"u","resourceVersion":"1"},
+    "spec":{"containers":[{"name":"x","resources":{"limits":{"example.com/thing":"2","example.com/other":"1",
+                                                             "aliyun.com/gpu-mem":"3","cpu":"1"}}}]}})";
+  LimitSink with;
+  ASSERT_TRUE(decode_one(kWithLimits, with));
+  EXPECT_THAT(with.pod.containers[0].other_limits,
+              ElementsAre(Pair("example.com/thing", Quantity::units(2))));
+  EXPECT_THAT(with.pod.containers[0].gpu_limits, ElementsAre(Pair(GpuResource::kMemory, Quantity::units(3))));
+  PodSink without;
+  ASSERT_TRUE(decode_one(kWithLimits, without));
+  EXPECT_TRUE(without.pod.containers[0].other_limits.empty());
+}
+
 TEST(PodDecoder, ReadsDetailsForThoseWhoWantThem) {
   constexpr const char* kWithDetails =
       R"({"metadata":{"name":"a","namespace":"b","uid":"u","resourceVersion":"1","creationTimestamp":"2026-11-15T19:47:59Z",
@@ -301,6 +323,19 @@ TEST(ListDecoder, ReadsRealLists) {
   const auto empty = decoder.decode(pods.view(), sink, [](const ObjectMeta&, const Status&) { FAIL(); });
   ASSERT_TRUE(empty);
   EXPECT_EQ(empty->version, 765U);
+}
+
+TEST(ListDecoder, TellsTheHeadBeforeTheItems) {
+  ListDecoder decoder;
+  PodSink sink;
+  json::PaddedBuffer page{std::string_view(
+      R"({"metadata":{"resourceVersion":"7","continue":"c"},"items":[{"metadata":{"name":"a","namespace":"b","uid":"u","resourceVersion":"1"}}]})")};
+  std::vector<std::string> told;
+  const auto read = decoder.decode(
+      page.view(), sink, [&](const ObjectMeta& meta, const Status&) { told.push_back(meta.name); },
+      [&](const ListPage& head) { told.push_back(head.continue_token); });
+  ASSERT_TRUE(read) << read.error().text();
+  EXPECT_THAT(told, ::testing::ElementsAre("c", "a"));
 }
 
 TEST(ListDecoder, RefusesWhatIsNotAList) {

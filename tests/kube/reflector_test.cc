@@ -174,6 +174,49 @@ TEST_F(ReflectorTest, StartsTheListOverWhenItsContinueTokenIsTooOld) {
   EXPECT_EQ(sink_.syncs, 1);
 }
 
+// The next page is asked for before this one is read: when this one turns out to be broken, nothing of the
+// next may come into the list that is begun anew.
+TEST_F(ReflectorTest, APageThatIsBrokenBehindItsHeadEndsTheNextOneToo) {
+  options_.page_items = 2;
+  for (int i = 0; i < 5; ++i) {
+    server_.set(fmt::format("t{}", i), "v");
+  }
+  int pages = 0;
+  server_.intercept = [&](const FakeApiServer::Seen&) -> std::optional<http::Response> {
+    if (++pages != 1) {
+      return std::nullopt;
+    }
+    return http::Response{
+        .body =
+            R"({"kind":"ThingList","metadata":{"resourceVersion":"6","continue":"6.2"},"items":[{"metadata":{}}]})"};
+  };
+  start();
+  ASSERT_TRUE(settled());
+  EXPECT_EQ(lists(), 2U);
+  EXPECT_EQ(reflector_->counts().failures, 1U);
+  EXPECT_EQ(sink_.syncs, 1);
+  EXPECT_THAT(sink_.log, ElementsAre("+t0=v", "+t1=v", "+t2=v", "+t3=v", "+t4=v"));
+}
+
+TEST_F(ReflectorTest, ListsAlsoWhereTheHeadOfAPageStandsBehindItsItems) {
+  options_.page_items = 1;
+  int pages = 0;
+  server_.intercept = [&](const FakeApiServer::Seen& request) -> std::optional<http::Response> {
+    if (request.target.find("limit=") == std::string::npos) {
+      return std::nullopt;
+    }
+    ++pages;
+    return http::Response{
+        .body = fmt::format(
+            R"({{"items":[{{"metadata":{{"name":"t{0}","uid":"u{0}","resourceVersion":"{0}"}},"spec":{{"value":"v"}}}}],"metadata":{{"resourceVersion":"5"{1}}}}})",
+            pages, pages == 1 ? R"(,"continue":"more")" : "")};
+  };
+  start();
+  ASSERT_TRUE(wait([&] { return sink_.syncs == 1; }));
+  EXPECT_EQ(reflector_->objects(), 2U);
+  EXPECT_EQ(pages, 2);
+}
+
 TEST_F(ReflectorTest, ListsAgainAfterAnErrorLine) {
   server_.set("a", "1");
   start();

@@ -8,6 +8,7 @@ source "$root/tests/cluster/lib/api.sh"
 
 AGENT=${TESSERA_AGENT:-$root/build/dev/bin/tessera-agent}
 BIN=$(dirname "$AGENT")
+OTHER_PLUGIN=${TESSERA_OTHER_PLUGIN:-$(dirname "$BIN")/tests/other_plugin}
 EXTENDER_PORT=39999
 AGENT_PORT=39997
 
@@ -84,6 +85,22 @@ sees() { kubectl logs "$1" ${2:+-c "$2"} | sed -n "s/^${3:-NVIDIA_VISIBLE_DEVICE
 allocatable() { kubectl get node "${2:-node-a}" -o json | jq -r --arg name "$1" '.status.allocatable[$name]'; }
 allocatable_is() { [[ $(allocatable "$1" "${3:-node-a}") == "$2" ]]; }
 
+# capacity RESOURCE, capacity_is RESOURCE COUNT: with those that are unhealthy.
+capacity() { kubectl get node node-a -o json | jq -r --arg name "$1" '.status.capacity[$name]'; }
+capacity_is() { [[ $(capacity "$1") == "$2" ]]; }
+# node FILTER, inventory FILTER, inventory_is FILTER TEXT: of node-a, by jq.
+node() { kubectl get node node-a -o json | jq -r "$1"; }
+inventory() { node ".metadata.annotations[\"tessera.io/inventory\"] | fromjson | $1"; }
+inventory_is() { [[ $(inventory "$1") == "$2" ]]; }
+condition_is() { [[ $(node '.status.conditions[] | select(.type == "GPUsHealthy") | "\(.status) \(.reason)"') == "$1" ]]; }
+# events OBJECT REASON: their messages, told OBJECT REASON [TEXT]: whether there is one, with this text in it.
+events() { kubectl get events -A --field-selector "involvedObject.name=$1,reason=$2" -o 'jsonpath={range .items[*]}{.message}{"\n"}{end}'; }
+told() { events "$1" "$2" | grep -qF -- "${3:-}"; }
+
+# control YAML: what is wrong with the GPUs of node-a, in one step; replug YAML: and /sys and /dev follow what is removed.
+control() { echo "$1" >"$GPUS/control.next" && mv "$GPUS/control.next" "$GPUS/control.yaml"; }
+replug() { control "$1" && "$BIN/tessera-sim-machine" --dir "$GPUS" >/dev/null; }
+
 # kill_container POD: ends the process of its container main; kubelet starts it again.
 kill_container() {
   local id
@@ -91,8 +108,47 @@ kill_container() {
   (in_cluster node-a ctr -n k8s.io task kill -s KILL "${id#containerd://}") 2>/dev/null
 }
 
+# restarts POD, restarted POD COUNT: by its container main, which runs again.
+restarts() { kubectl get pod "$1" -o 'jsonpath={.status.containerStatuses[0].restartCount}'; }
+restarted() { [[ $(kubectl get pod "$1" -o 'jsonpath={.status.containerStatuses[0].restartCount} {.status.containerStatuses[0].ready}') == "$2 true" ]]; }
+# waits_saying POD TEXT: kubelet shows why a container does not start.
+waits_saying() { kubectl get pod "$1" -o 'jsonpath={.status.containerStatuses[0].state.waiting.message}' | grep -qF -- "$2"; }
+
+# bind_as_old NAME UNITS INDEX [DEV]: as the original extender does, by index, waiting for the plugin to say that it took it.
+bind_as_old() {
+  jq -cn --arg name "$1" --arg units "$2" --arg index "$3" --arg dev "${4:-32}" '{apiVersion: "v1", kind: "Binding",
+    metadata: {name: $name, annotations: {ALIYUN_COM_GPU_MEM_IDX: $index, ALIYUN_COM_GPU_MEM_POD: $units, ALIYUN_COM_GPU_MEM_DEV: $dev,
+      ALIYUN_COM_GPU_MEM_ASSIGNED: "false", ALIYUN_COM_GPU_MEM_ASSUME_TIME: "1"}},
+    target: {apiVersion: "v1", kind: "Node", name: "node-a"}}' |
+    kubectl create --raw "/api/v1/namespaces/default/pods/$1/binding" -f - >/dev/null
+}
+
+# other_plugin_start RESOURCE SOCKET IDS [ENV]: a device plugin of somebody else in node-a (other_plugin.cc); IDS is a text of
+# lines, ENV a file. Its log is $S/other-SOCKET.log.
+other_plugin_start() {
+  local log=$S/other-$2.log
+  mkdir -p "$S/tmp"
+  echo "$3" >"$S/tmp/ids-$2"
+  : >"$log"
+  (in_cluster node-a "$OTHER_PLUGIN" "$1" "$2" "$S/tmp/ids-$2" ${4:+"$4"} >>"$log" 2>&1) &
+  OTHER_PID=$!
+  wait_for 20 "a plugin of somebody else serves $1" grep -qF "registered $1" "$log" || finish
+}
+
 # checkpoint [NODE]: kubelet's own file of what it gave to whom.
 checkpoint() { (in_cluster "${1:-node-a}" cat /var/lib/kubelet/device-plugins/kubelet_internal_checkpoint); }
+
+# listed RESOURCE: the healthy IDs that kubelet was told, as it writes them down whenever it is sent a list; listed_is COUNT: of
+# shares.
+listed() { checkpoint | jq -r --arg name "$1" '.Data.RegisteredDevices[$name] // [] | .[]' | sort; }
+listed_is() { (($(listed aliyun.com/gpu-mem | wc -l) == $1)); }
+# tag UUID: how the IDs of its shares begin.
+tag() { local uuid=${1#GPU-} && echo "${uuid:0:8}"; }
+# told_kubelet_ms: from the last control() to the last list that kubelet wrote down.
+told_kubelet_ms() {
+  local file=/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint
+  echo "$( (in_cluster node-a stat -c %.9Y "$file") ) $(stat -c %.9Y "$GPUS/control.yaml")" | awk '{ printf "%d\n", ($1 - $2) * 1000 }'
+}
 
 # disagreements: for every running pod with a record, what differs between the record, what its containers see, and the
 # IDs that kubelet gave by its own file (which begin as the UUID of their GPU does); and IDs that two pods hold.

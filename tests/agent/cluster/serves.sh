@@ -64,10 +64,7 @@ check_agreement "all agree after a restart of kubelet"
 # A pod that an old scheduler placed: by index, and waiting for the plugin to say that it took it.
 index=$(kubectl get pod r1 -o 'jsonpath={.metadata.annotations.ALIYUN_COM_GPU_MEM_IDX}')
 share old 3 '{"spec": {"schedulerName": "nobody"}}' | create
-jq -cn --arg index "$index" '{apiVersion: "v1", kind: "Binding", metadata: {name: "old", annotations: {
-    ALIYUN_COM_GPU_MEM_IDX: $index, ALIYUN_COM_GPU_MEM_POD: "3", ALIYUN_COM_GPU_MEM_DEV: "32",
-    ALIYUN_COM_GPU_MEM_ASSIGNED: "false", ALIYUN_COM_GPU_MEM_ASSUME_TIME: "1"}},
-  target: {apiVersion: "v1", kind: "Node", name: "node-a"}}' | kubectl create --raw /api/v1/namespaces/default/pods/old/binding -f - >/dev/null
+bind_as_old old 3 "$index"
 wait_for 20 "a pod of an old scheduler runs" pod_is old Running || true
 assigned() { [[ $(kubectl get pod old -o 'jsonpath={.metadata.annotations.ALIYUN_COM_GPU_MEM_ASSIGNED}') == true ]]; }
 wait_for 10 "and is told to be assigned" assigned || true

@@ -1,6 +1,9 @@
 # shellcheck shell=bash
-# shellcheck disable=SC2034,SC2154 # S and DRIVER come from the cluster's library, EXTENDER_PID goes to the tests
+# shellcheck disable=SC2034,SC2154 # S and DRIVER come from the cluster's library, EXTENDER_PID and others go to the tests
 # For tests of the extender beside a real kube-scheduler and API server, on simulated GPU nodes. Sourced.
+#
+# Scripts that do something to a cluster under load have a long version (make soak) and, with --short, one for every test
+# run; these numbers are all that differs.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
 # shellcheck source=../../cluster/lib/api.sh
@@ -8,8 +11,17 @@ source "$root/tests/cluster/lib/api.sh"
 
 EXTENDER=${TESSERA_EXTENDER:-$root/build/dev/bin/tessera-extender}
 TESSERA=${TESSERA:-$(dirname "$EXTENDER")/tessera}
-PROXY=${TESSERA_FAULT_PROXY:-$(dirname "$EXTENDER")/fault-proxy}
+PROXY=${TESSERA_FAULT_PROXY:-$(dirname "$EXTENDER")/../tools/fault-proxy}
 PORT=39999
+
+# Room for exactly PODS pods on GPU_NODES nodes. Of a Lease: its duration, the time within which it must be renewed, and between two
+# tries. A bind may take BIND_TIMEOUT seconds. Whoever is to be away for longer than a bind or a lease may last is so for
+# PAUSE more seconds.
+GPU_NODES=25 LEASE=15 RENEW=10 RETRY=2 BIND_TIMEOUT=4 PAUSE=2
+if [[ ${1:-} == --short ]]; then
+  GPU_NODES=5 LEASE=4 RENEW=2 RETRY=1 BIND_TIMEOUT=1 PAUSE=1
+fi
+PODS=$((GPU_NODES * 20))
 
 scheduler_config() { "$EXTENDER" --print-scheduler-config --attach service --url "http://127.0.0.1:${SERVICE_PORT:-$PORT}"; }
 
@@ -69,6 +81,17 @@ extender_start() {
   EXTENDER_PID=$!
 }
 
+# scheduler_start NAME PORT: one more kube-scheduler in the cluster's network, with the configuration $S/NAME-scheduler.yaml and
+# the host name NAME; its log is $S/NAME-scheduler.log. SCHEDULER_PID is the program's.
+scheduler_start() {
+  echo "clientConnection: {kubeconfig: $S/kube/extender}" >>"$S/$1-scheduler.yaml"
+  # shellcheck disable=SC2016 # for the inner shell
+  (in_cluster_network setpriv --pdeathsig KILL -- unshare --uts bash -c 'hostname "$0" && exec "$@"' "$1" \
+    "$S/bin/kube-scheduler" --config="$S/$1-scheduler.yaml" --secure-port="$2" --bind-address=127.0.0.1 \
+    --cert-dir="$S/tmp/$1" --authorization-always-allow-paths=/healthz,/readyz >>"$S/$1-scheduler.log" 2>&1) &
+  SCHEDULER_PID=$!
+}
+
 # proxy_start: from now on extenders see the API server through the fault proxy alone (scheduler and kwok do not).
 proxy_start() {
   (in_cluster_network setpriv --pdeathsig KILL -- "$PROXY" --upstream "https://$API_IP:$API_PORT" --upstream-ca "$S/pki/ca.crt" \
@@ -102,21 +125,24 @@ failed_binds() {
     awk '{ sum += $1 } END { print sum + 0 }'
 }
 
-# pods_json NAME COUNT LIMITS-JSON: a List of pods NAME-0001 and up with one container.
+# pods_json NAME COUNT LIMITS-JSON [FIRST]: a List of pods NAME-0001 (or from number FIRST) and up with one container, for the
+# scheduler SCHEDULER_NAME.
 pods_json() {
-  jq -cn --arg name "$1" --argjson count "$2" --argjson limits "$3" '
-    {apiVersion: "v1", kind: "List", items: [range(1; $count + 1) | tostring | ("0000" + .)[-4:] |
+  jq -cn --arg name "$1" --argjson count "$2" --argjson limits "$3" --argjson first "${4:-1}" \
+    --arg scheduler "${SCHEDULER_NAME:-default-scheduler}" '
+    {apiVersion: "v1", kind: "List", items: [range($first; $first + $count) | tostring | ("0000" + .)[-4:] |
       {apiVersion: "v1", kind: "Pod", metadata: {name: "\($name)-\(.)", labels: {set: $name}},
-       spec: {terminationGracePeriodSeconds: 0,
+       spec: {terminationGracePeriodSeconds: 0, schedulerName: $scheduler,
               containers: [{name: "main", image: "none", resources: {limits: $limits}}]}}]}'
 }
 
-# create_in_background SET COUNT LIMITS-JSON: so that something can happen in the middle of it, even to the API server.
-# CREATION_PID ends when all exist.
+# create_in_background SET COUNT LIMITS-JSON [FIRST]: so that something can happen in the middle of it, even to the API server.
+# CREATION_PID ends when all of these exist.
 create_in_background() {
-  pods_json "$@" >"$S/tmp/$1.json"
+  local file=$S/tmp/$1-${4:-1}.json
+  pods_json "$@" >"$file"
   (
-    until kubectl create -f "$S/tmp/$1.json" >/dev/null 2>&1 || (($(kubectl get pods -l "set=$1" -o name 2>/dev/null | wc -l) == $2)); do
+    until kubectl create -f "$file" >/dev/null 2>&1 || kubectl get -f "$file" >/dev/null 2>&1; do
       sleep 1
     done
   ) &
@@ -127,6 +153,45 @@ create_in_background() {
 running() { kubectl get pods -l "set=$1" --no-headers 2>/dev/null | awk '$3 == "Running"' | wc -l; }
 all_running() { (($(running "$1") == $2)); }
 no_pods() { [[ -z $(kubectl get pods -o name) ]]; }
+some_running() { (($(running "$1") >= $2)); }
+none_left() { [[ -z $(kubectl get pods -l "set=$1" -o name) ]]; }
+
+# under_load NAME COMMAND...: pods are placed where exactly so many fit, and the command runs in the middle of it: some run, and
+# half of them have yet to come. Afterwards books and cluster agree, and when all have gone nothing stays in the books.
+under_load() {
+  local name=$1 half=$((PODS / 2)) limits='{"aliyun.com/gpu-mem": "2"}'
+  local -a creations
+  shift
+  create_in_background "$name" "$half" "$limits"
+  creations=("$CREATION_PID")
+  wait_for 120 "$name: pods begin to run" some_running "$name" $((PODS / 10)) || true
+  create_in_background "$name" $((PODS - half)) "$limits" $((half + 1))
+  creations+=("$CREATION_PID")
+  "$@"
+  wait "${creations[@]}"
+  wait_for 300 "$name: all $PODS run" all_running "$name" "$PODS" || true
+  PORT=$(answering_port) check_books "$name: annotations, books and inventory agree"
+  kubectl delete pods -l "set=$name" --wait=false >/dev/null
+  wait_for 120 "$name: and all go" none_left "$name" || true
+  PORT=$(answering_port) check_books "$name: and nothing stays in the books"
+}
+# answering_port: of the extender that leads; scripts with several say which that is.
+answering_port() { echo "$PORT"; }
+
+# lease_free_at NAMESPACE NAME: when, in ms, the Lease is free if nobody renews it any more.
+lease_free_at() {
+  kubectl -n "$1" get lease "$2" -o json | jq '.spec |
+    (.renewTime[0:19] + "Z" | fromdate) * 1000 + (.renewTime[20:23] | tonumber) + .leaseDurationSeconds * 1000'
+}
+leads() { [[ $(metric tessera_extender_leading "$1") == 1 ]]; }
+# expect_hand_over WHAT PORT FREE-AT: the extender on PORT binds within 5 s after the lease was free.
+expect_hand_over() {
+  local took
+  wait_for $((LEASE + 30)) "$1: the other one leads" leads "$2" || true
+  took=$(($(now_ms) - $3))
+  # Before it is free nobody else may bind.
+  check "$1: within 5 s after the lease is free, and not before ($took ms)" test "$took" -ge 0 -a "$took" -le 5000
+}
 
 # books_problems: what the checker finds; nothing is right.
 books_problems() {

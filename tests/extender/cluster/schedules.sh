@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Pods of every kind go where they should, through the real scheduler; 500 at once against room for exactly 500, with
-# the extender killed in the middle, end with every GPU full and none given away twice.
+# Pods of every kind go where they should, through the real scheduler, whether it sends names or whole nodes; 500 at once against
+# room for exactly 500, with the extender killed in the middle, end with every GPU full and none given away twice.
 set -euo pipefail
 # shellcheck source=lib.sh
 source "$(dirname "$0")/lib.sh"
@@ -52,6 +52,20 @@ kubectl delete pods --all --wait=false >/dev/null
 wait_for 30 "all are gone" no_pods || true
 check_books "and hold nothing any more"
 
+# Of a node where another device plugin gives out the same GPUs, as its agent says, none is used; and it is told there.
+jq -c '.items[0] | .metadata.name = "twice-0001" | .metadata.labels["kubernetes.io/hostname"] = "twice-0001" |
+  .metadata.annotations["tessera.io/inventory"] |= (fromjson | .also_served_as = ["example.com/gpu"] | tojson) |
+  {apiVersion: "v1", kind: "List", items: [.]}' "$S/tmp/gpu-nodes.json" >"$S/tmp/twice-node.json"
+create_nodes "$S/tmp/twice-node.json"
+pods_json twice 1 '{"aliyun.com/gpu-mem": "1"}' | jq -c '.items[].spec.nodeSelector = {"kubernetes.io/hostname": "twice-0001"}' | kubectl create -f - >/dev/null
+twice_refused() { kubectl get pod twice-0001 -o 'jsonpath={.status.conditions[0].message}' | grep -q '1 another device plugin gives out the same GPUs'; }
+wait_for 20 "a pod does not get GPUs that another plugin gives out, and says so" twice_refused || true
+twice_told() { kubectl get events --field-selector involvedObject.name=twice-0001,reason=OtherDevicePlugin -o name | grep -q .; }
+wait_for 20 "and so does an Event on the node" twice_told || true
+expect "and the metric" 1 "$(metric tessera_extender_foreign_nodes)"
+kubectl delete pod twice-0001 --wait=false >/dev/null
+kubectl delete node twice-0001 >/dev/null
+
 # On a node that has the original's device plugin, GPUs on the original's list of ill ones are not used.
 jq -c '.items[0] | .metadata.name = "old-0001" | del(.metadata.annotations["tessera.io/inventory"]) | .metadata.labels["kubernetes.io/hostname"] = "old-0001" |
   {apiVersion: "v1", kind: "List", items: [.]}' "$S/tmp/gpu-nodes.json" >"$S/tmp/old-node.json"
@@ -78,12 +92,39 @@ wait_for 30 "all are gone there, too" no_pods || true
 
 # An important pod takes the place of another one where that really frees its GPU.
 kubectl create priorityclass important --value=1000 >/dev/null
-pods_json low 8 '{"aliyun.com/gpu-mem": "16"}' | kubectl create -f - >/dev/null
-wait_for 30 "8 pods fill all GPUs" all_running low 8 || true
-pods_json high 1 '{"aliyun.com/gpu-mem": "10"}' | jq -c '.items[].spec.priorityClassName = "important"' | kubectl create -f - >/dev/null
-wait_for 60 "an important pod gets the GPU of one of them" all_running high 1 || true
-expect "and only one had to go" 7 "$(running low)"
-check_books "the books follow"
+fill_and_preempt() {
+  pods_json low 8 '{"aliyun.com/gpu-mem": "16"}' | kubectl create -f - >/dev/null
+  wait_for 30 "$1: 8 pods fill all GPUs" all_running low 8 || true
+  pods_json high 1 '{"aliyun.com/gpu-mem": "10"}' | jq -c '.items[].spec.priorityClassName = "important"' | kubectl create -f - >/dev/null
+  wait_for 60 "$1: an important pod gets the GPU of one of them" all_running high 1 || true
+  expect "$1: and only one had to go" 7 "$(running low)"
+  check_books "$1: the books follow"
+}
+
+# A scheduler that sends whole nodes (nodeCacheCapable: false), and pods with them; what it says is written down on the way.
+WIRE_PORT=39995
+(in_cluster_network setpriv --pdeathsig KILL -- socat -v "TCP-LISTEN:$WIRE_PORT,bind=127.0.0.1,reuseaddr,fork" "TCP:127.0.0.1:$PORT" \
+  2>"$S/wire.log") &
+wire=$!
+{
+  "$EXTENDER" --print-scheduler-config --attach service --url "http://127.0.0.1:$WIRE_PORT" | sed 's/nodeCacheCapable: true/nodeCacheCapable: false/'
+  echo 'profiles: [{schedulerName: whole-nodes}]'
+  echo 'leaderElection: {leaderElect: false}'
+} >"$S/whole-nodes-scheduler.yaml"
+scheduler_start whole-nodes 19995
+SCHEDULER_NAME=whole-nodes fill_and_preempt "whole nodes"
+# said REGEX: that on the wire, where quotes have backslashes and a line stands before each piece.
+said() { sed -e '/^[<>] 2.* length=/d' -e 's/\\"/"/g' "$S/wire.log" | tr -d '\n' | grep -Eq "$1"; }
+check "it asked with whole nodes" said '"Pod":\{.*,"Nodes":\{"metadata":\{\},"items":\[\{"metadata":\{"name":"gpu-.*"NodeNames":null\}'
+check "and was answered with them" said '\{"Nodes":\{"metadata":\{\},"items":\[\{"metadata":\{"name":"gpu-.*"NodeNames":null,"FailedNodes"'
+check "it asked which is best" said 'POST /gpushare-scheduler/prioritize'
+check "and proposed whole pods as victims" said '"NodeNameToVictims":\{"gpu-000.*"containers"'
+kill "$SCHEDULER_PID" "$wire"
+wait "$SCHEDULER_PID" "$wire" 2>/dev/null || true
+kubectl delete pods --all --wait=false >/dev/null
+wait_for 30 "all of that scheduler are gone" no_pods || true
+
+fill_and_preempt "names"
 
 # Of pods that are equal otherwise, it spares those that a disruption budget protects. (The one that has none stands first: of
 # equals the last would have to go.)

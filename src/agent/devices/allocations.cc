@@ -1,0 +1,254 @@
+#include "agent/devices/allocations.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <ranges>
+
+#include "base/json_reader.h"
+
+namespace tessera::agent {
+
+namespace {
+
+constexpr std::size_t kMostContainers = 100'000;
+constexpr std::size_t kMostIds = 300'000;
+constexpr std::size_t kMostShares = 64;  // of different devices, in one container
+constexpr std::int64_t kMostUnits = 1U << 24U;
+
+boost::json::object to_json(const Allocation& allocation, const Allocations::Keys& keys) {
+  boost::json::array shares;
+  for (const Share& share : allocation.shares) {
+    boost::json::object entry{{keys.device, share.device}};
+    if (share.whole) {
+      entry["whole"] = true;
+    } else {
+      entry[keys.units] = share.units;
+    }
+    if (share.core_percent > 0) {
+      entry["core"] = share.core_percent;
+    }
+    shares.push_back(std::move(entry));
+  }
+  boost::json::object ids;
+  for (const auto& [resource, list] : allocation.ids) {
+    ids[resource] = boost::json::array(list.begin(), list.end());
+  }
+  boost::json::object json{
+      {"namespace", allocation.pod.pod_namespace}, {"pod", allocation.pod.name},  {"uid", allocation.pod_uid},
+      {"container", allocation.container},         {"grants", std::move(shares)}, {"ids", std::move(ids)}};
+  if (!allocation.cdi_names.empty()) {
+    boost::json::object names;
+    for (const auto& [resource, name] : allocation.cdi_names) {
+      names[resource] = name;
+    }
+    json["cdi"] = std::move(names);
+  }
+  if (!allocation.fixed.empty()) {
+    json["fixed"] = allocation.fixed;
+  }
+  if (!allocation.fault.empty()) {
+    json["fault"] = allocation.fault;
+  }
+  if (!allocation.held.empty()) {
+    json["held"] = allocation.held;
+  }
+  if (allocation.guessed) {
+    json["guessed"] = true;
+  }
+  return json;
+}
+
+Result<Allocation> from_json(const JsonReader& json, const Allocations::Keys& keys) {
+  Allocation allocation;
+  allocation.pod.pod_namespace = TRY(json.text("namespace"));
+  allocation.pod.name = TRY(json.text("pod"));
+  allocation.pod_uid = TRY(json.text("uid"));
+  allocation.container = TRY(json.text("container"));
+  allocation.held = TRY(json.text_or("held", ""));
+  allocation.fixed = TRY(json.text_or("fixed", ""));
+  allocation.fault = TRY(json.text_or("fault", ""));
+  allocation.guessed = TRY(json.boolean_or("guessed", false));
+  if (json.has("cdi")) {
+    const JsonReader names = TRY(json.object("cdi"));
+    for (const auto& [resource, name] : TRY(names.as_object(16))) {
+      allocation.cdi_names[resource] = TRY(name.as_text());
+    }
+  }
+  for (const JsonReader& entry : TRY(json.array("grants", kMostShares))) {
+    Share share;
+    share.device = TRY(entry.text(keys.device));
+    share.whole = TRY(entry.boolean_or("whole", false));
+    share.units = static_cast<std::uint32_t>(TRY(entry.integer_or(keys.units, 0, kMostUnits, 0)));
+    share.core_percent = static_cast<std::uint32_t>(TRY(entry.integer_or("core", 0, 100, 0)));
+    allocation.shares.push_back(std::move(share));
+  }
+  const JsonReader held_ids = TRY(json.object("ids"));
+  for (const auto& [resource, list] : TRY(held_ids.as_object(16))) {
+    auto& ids = allocation.ids[resource];
+    for (const JsonReader& id : TRY(list.as_array(kMostIds))) {
+      ids.push_back(TRY(id.as_text()));
+    }
+    std::ranges::sort(ids);
+  }
+  return allocation;
+}
+
+}  // namespace
+
+std::string unknown_uid(const std::string& resource, const std::vector<std::string>& ids) {
+  return fmt::format("{}{}/{}", kUnknownPod, resource, ids.empty() ? "" : ids.front());
+}
+
+Allocation handed_on(const Allocation& from, const std::string& resource, const PodName& pod,
+                     const std::string& pod_uid, const std::string& container) {
+  Allocation to{.pod = pod, .pod_uid = pod_uid, .container = container, .shares = from.shares};
+  to.fixed = from.fixed;
+  to.fault = from.fault;
+  if (const auto ids = from.ids.find(resource); ids != from.ids.end()) {
+    to.ids.insert(*ids);
+  }
+  if (const auto name = from.cdi_names.find(resource); name != from.cdi_names.end()) {
+    to.cdi_names.insert(*name);
+  }
+  return to;
+}
+
+Status Allocations::parse(std::string_view text) {
+  const boost::json::value document = TRY(parse_json(text, kMaxBytes));
+  const JsonReader root(document, "allocations");
+  TRY(root.integer("v", 1, 1));
+  decltype(pods_) pods;
+  for (const JsonReader& entry : TRY(root.array("allocations", kMostContainers))) {
+    Allocation allocation = TRY(from_json(entry, keys_));
+    auto& containers = pods[allocation.pod_uid];
+    const std::string container = allocation.container;
+    containers.insert_or_assign(container, std::move(allocation));
+  }
+  pods_ = std::move(pods);
+  return {};
+}
+
+std::string Allocations::json() const {
+  boost::json::array list;
+  for (const auto& [uid, containers] : pods_) {
+    for (const auto& [name, allocation] : containers) {
+      list.push_back(to_json(allocation, keys_));
+    }
+  }
+  return boost::json::serialize(boost::json::object{{"v", 1}, {"allocations", std::move(list)}}) + "\n";
+}
+
+void Allocations::give(const Allocation& allocation) {
+  Allocation& kept = pods_[allocation.pod_uid][allocation.container];
+  auto ids = std::move(kept.ids);
+  auto cdi_names = std::move(kept.cdi_names);
+  const bool guessed = kept.guessed || allocation.guessed;
+  kept = allocation;
+  kept.guessed = guessed;
+  for (auto& [resource, list] : kept.ids) {
+    std::ranges::sort(list);
+  }
+  kept.ids.merge(ids);
+  kept.cdi_names.merge(cdi_names);
+  changed_ = true;
+}
+
+void Allocations::hold(const std::string& pod_uid, const std::string& container, std::string why) {
+  const auto pod = pods_.find(pod_uid);
+  if (pod == pods_.end()) {
+    return;
+  }
+  const auto found = pod->second.find(container);
+  if (found != pod->second.end() && found->second.held != why) {
+    found->second.held = std::move(why);
+    changed_ = true;
+  }
+}
+
+void Allocations::confirm(const std::string& pod_uid, const std::string& container) {
+  const auto pod = pods_.find(pod_uid);
+  if (pod == pods_.end()) {
+    return;
+  }
+  const auto found = pod->second.find(container);
+  if (found != pod->second.end() && std::exchange(found->second.guessed, false)) {
+    changed_ = true;
+  }
+}
+
+void Allocations::forget(const std::string& pod_uid) {
+  changed_ = pods_.erase(pod_uid) > 0 || changed_;
+}
+
+const Allocation* Allocations::find(const std::string& pod_uid, const std::string& container) const {
+  const auto pod = pods_.find(pod_uid);
+  if (pod == pods_.end()) {
+    return nullptr;
+  }
+  const auto found = pod->second.find(container);
+  return found == pod->second.end() ? nullptr : &found->second;
+}
+
+bool Allocations::has(const std::string& pod_uid, const std::string& container,
+                      const std::string& resource) const {
+  const Allocation* allocation = find(pod_uid, container);
+  return allocation != nullptr && allocation->ids.contains(resource);
+}
+
+std::vector<const Allocation*> Allocations::with_ids(const std::string& resource,
+                                                     const std::vector<std::string>& ids) const {
+  std::vector<const Allocation*> found;
+  for (const auto& [uid, containers] : pods_) {
+    for (const auto& [name, allocation] : containers) {
+      const auto held = allocation.ids.find(resource);
+      if (held != allocation.ids.end() && held->second == ids) {
+        found.push_back(&allocation);
+      }
+    }
+  }
+  return found;
+}
+
+bool Allocations::has_cdi_name(const std::string& name) const {
+  return std::ranges::any_of(pods_, [&](const auto& pod) {
+    return std::ranges::any_of(pod.second, [&](const auto& entry) {
+      const auto names = std::views::values(entry.second.cdi_names);
+      return std::ranges::find(names, name) != names.end();
+    });
+  });
+}
+
+void Allocations::each_id(const std::string& resource,
+                          const std::function<void(const Allocation&, const std::string&)>& visit) const {
+  for (const auto& [uid, containers] : pods_) {
+    for (const auto& [name, allocation] : containers) {
+      if (const auto held = allocation.ids.find(resource); held != allocation.ids.end()) {
+        for (const std::string& id : held->second) {
+          visit(allocation, id);
+        }
+      }
+    }
+  }
+}
+
+std::vector<Allocation> Allocations::all() const {
+  std::vector<Allocation> list;
+  for (const auto& [uid, containers] : pods_) {
+    for (const auto& [name, allocation] : containers) {
+      list.push_back(allocation);
+    }
+  }
+  return list;
+}
+
+std::size_t Allocations::size() const {
+  std::size_t count = 0;
+  for (const auto& [uid, containers] : pods_) {
+    count += containers.size();
+  }
+  return count;
+}
+
+}  // namespace tessera::agent

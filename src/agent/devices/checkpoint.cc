@@ -1,0 +1,74 @@
+#include "agent/devices/checkpoint.h"
+
+#include <algorithm>
+
+#include "base/file.h"
+#include "base/json_reader.h"
+
+namespace tessera::agent {
+
+namespace {
+
+constexpr std::size_t kMostEntries = 100'000;
+constexpr std::size_t kMostIds = 1'000'000;
+
+Status add_ids(const JsonReader& list, std::vector<std::string>& ids) {
+  for (const JsonReader& id : TRY(list.as_array(kMostIds))) {
+    ids.push_back(TRY(id.as_text()));
+  }
+  return {};
+}
+
+// {"0": ["id", ...], "-1": [...]}: by NUMA node.
+Result<std::vector<std::string>> ids_by_numa(const JsonReader& json) {
+  std::vector<std::string> ids;
+  for (const auto& [node, list] : TRY(json.as_object(4096))) {
+    TRY(add_ids(list, ids));
+  }
+  std::ranges::sort(ids);
+  return ids;
+}
+
+}  // namespace
+
+Result<Checkpoint> Checkpoint::parse(std::string_view json) {
+  const boost::json::value document = TRY(parse_json(json, kMaxBytes));
+  const JsonReader root(document, kFile);
+  const JsonReader data = TRY(root.object("Data"));
+  Checkpoint checkpoint;
+  if (data.has("PodDeviceEntries")) {
+    for (const JsonReader& entry : TRY(data.array("PodDeviceEntries", kMostEntries))) {
+      const JsonReader ids = TRY(entry.object("DeviceIDs"));
+      checkpoint.given.push_back({.pod_uid = TRY(entry.text("PodUID")),
+                                  .container = TRY(entry.text("ContainerName")),
+                                  .resource = TRY(entry.text("ResourceName")),
+                                  .ids = TRY(ids_by_numa(ids))});
+    }
+  }
+  if (data.has("RegisteredDevices")) {
+    const JsonReader registered = TRY(data.object("RegisteredDevices"));
+    for (const auto& [resource, ids] : TRY(registered.as_object(1000))) {
+      TRY(add_ids(ids, checkpoint.registered[resource]));
+    }
+  }
+  return checkpoint;
+}
+
+Result<Checkpoint> Checkpoint::read(const std::string& plugin_dir) {
+  const std::string path = plugin_dir + "/" + kFile;
+  const std::string text = TRY(read_file(path, kMaxBytes));
+  return with_context(parse(text), path);
+}
+
+std::vector<const CheckpointEntry*> Checkpoint::holders(const std::string& resource,
+                                                        const std::vector<std::string>& ids) const {
+  std::vector<const CheckpointEntry*> found;
+  for (const CheckpointEntry& entry : given) {
+    if (entry.resource == resource && entry.ids == ids) {
+      found.push_back(&entry);
+    }
+  }
+  return found;
+}
+
+}  // namespace tessera::agent

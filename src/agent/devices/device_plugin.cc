@@ -1,0 +1,293 @@
+#include "agent/devices/device_plugin.h"
+
+#include <fmt/core.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "agent/devices/directory_watch.h"
+#include "agent/devices/measured_answers.h"
+#include "agent/devices/plugin_server.h"
+#include "agent/devices/registrar.h"
+#include "agent/devices/rival_sockets.h"
+#include "base/clock.h"
+#include "base/log.h"
+
+namespace tessera::agent {
+
+namespace {
+
+constexpr const char* kKubeletSocket = "kubelet.sock";
+constexpr auto kWatchWithin = std::chrono::seconds(10);  // a kubelet that accepted us watches us
+constexpr auto kLasting = std::chrono::seconds(30);      // a registration that held so long was no accident
+// When an older instance of ours ends, kubelet drops us, and that alone brings us back: only when it has not
+// done so for this long was the other one the one it had.
+constexpr auto kSettle = std::chrono::milliseconds(500);
+// A stranger that comes and goes may have nothing to do with our resource, and registering anew leaves
+// kubelet without us for a moment.
+constexpr auto kStrangerFirst = std::chrono::seconds(5);
+constexpr auto kStrangerLast = std::chrono::minutes(10);
+
+// Tells one socket from another that took its name; 0 when there is none. The time tells a number that was
+// used again.
+std::uint64_t identity_of(const std::string& path) {
+  struct stat status{};
+  if (::stat(path.c_str(), &status) != 0 || !S_ISSOCK(status.st_mode)) {
+    return 0;
+  }
+  const auto time = static_cast<std::uint64_t>(status.st_ctim.tv_sec) * 1'000'000'000U +
+                    static_cast<std::uint64_t>(status.st_ctim.tv_nsec);
+  return (status.st_ino * 0x9E3779B97F4A7C15ULL) ^ time;
+}
+
+MeasuredAnswers::OnCall on_call(const DevicePluginOptions& options) {
+  if (!options.on_call) {
+    return nullptr;
+  }
+  return [tell = options.on_call, resource = options.resource](std::string_view call, bool well,
+                                                               std::chrono::nanoseconds took) {
+    tell(call, resource, well, took);
+  };
+}
+
+}  // namespace
+
+// The thread that keeps us registered. Each round looks at what is there and does the next thing that is
+// missing; all that happens elsewhere only wakes it.
+class DevicePlugin::Core {
+ public:
+  Core(DevicePluginOptions options, KubeletAnswers& answers)
+      : options_(std::move(options)),
+        measured_(answers, on_call(options_)),
+        kubelet_socket_(options_.directory + "/" + kKubeletSocket),
+        watch_(options_.directory),
+        registrar_(kubelet_socket_),
+        rivals_(options_.directory, options_.resource),
+        thread_([this] { run(); }) {}
+
+  ~Core() {
+    stopping_ = true;
+    registrar_.stop();
+    watch_.wake();
+    thread_.join();
+    std::unique_ptr<PluginServer> server;
+    {
+      const std::lock_guard lock(mutex_);
+      server = std::move(server_);
+    }
+    server.reset();
+  }
+
+  Status set_devices(std::vector<Device> devices) {
+    const std::lock_guard lock(mutex_);
+    if (server_ != nullptr) {
+      TRY(server_->set_devices(devices));
+    } else {
+      TRY(check_list_size(devices));
+    }
+    devices_ = std::move(devices);
+    return {};
+  }
+
+  [[nodiscard]] DevicePluginStatus status() const {
+    const std::lock_guard lock(mutex_);
+    DevicePluginStatus status = status_;
+    status.registered = status.problem.empty() && streams_ > 0;
+    return status;
+  }
+
+ private:
+  void run() {
+    auto pause = options_.first_retry;
+    std::uint64_t tried = 0;  // which kubelet.sock
+    while (!stopping_) {
+      const std::uint64_t kubelet = identity_of(kubelet_socket_);
+      // Nobody has failed at a new kubelet yet. Its socket is there a moment before it listens, so the first
+      // try may well be refused; a pause that grew while there was none would cost it all pods of its start.
+      if (kubelet != std::exchange(tried, kubelet)) {
+        pause = options_.first_retry;
+      }
+      const Status done = round(kubelet);
+      {
+        const std::lock_guard lock(mutex_);
+        status_.problem = done ? "" : done.error().text();
+      }
+      if (stopping_) {
+        return;
+      }
+      if (done || kubelet == 0) {
+        pause = options_.first_retry;
+        // A new kubelet.sock ends this wait.
+        watch_.wait(usurper_ == RivalSockets::Gone::kNone ? options_.look_every
+                                                          : std::min(options_.look_every, kSettle));
+      } else {
+        watch_.wait(pause);
+        pause = std::min(pause * 2, options_.last_retry);
+      }
+    }
+  }
+
+  // Brings us one step nearer to being registered; nothing to do when we are.
+  Status round(std::uint64_t identity) {
+    if (identity == 0) {
+      registered_with_ = 0;
+      return fail(ErrorCode::kUnavailable,
+                  fmt::format("kubelet is not there: no socket {}", kubelet_socket_));
+    }
+    TRY(serve());
+    const auto now = Clock::real().now();
+    look_at_rivals(identity == registered_with_, now);
+    if (identity == registered_with_) {
+      if (streams_ > 0 || (!dropped_ && now < watched_by_)) {
+        if (!usurped(now)) {
+          return {};
+        }
+        log::warn("another plugin has ended that kubelet may have had instead of us: registering anew",
+                  {{"resource", options_.resource}});
+        TRY(serve_anew());
+      } else if (now < not_before_) {
+        return fail(ErrorCode::kUnavailable, "kubelet has dropped us; registering again in a moment");
+      }
+    }
+    dropped_ = false;
+    TRY(registrar_.register_plugin(socket_name_, options_.resource, options_.register_within,
+                                   [this] { return socket_is_there(); }));
+    // Two instances that take the resource from each other get slower at it.
+    quick_drops_ = now - registered_at_ < kLasting ? std::min(quick_drops_ + 1, 16U) : 0;
+    registered_at_ = Clock::real().now();
+    not_before_ = registered_at_ + std::min(options_.first_retry * (1U << quick_drops_), options_.last_retry);
+    watched_by_ = registered_at_ + kWatchWithin;
+    registered_with_ = identity;
+    usurper_ = RivalSockets::Gone::kNone;
+    const std::lock_guard lock(mutex_);
+    ++status_.registrations;
+    log::info("registered with kubelet", {{"resource", options_.resource}, {"socket", socket_name_}});
+    return {};
+  }
+
+  void look_at_rivals(bool is_registered, Clock::Steady now) {
+    const RivalSockets::Gone gone =
+        rivals_.look(socket_name_, is_registered ? registered_at_ : Clock::Steady::max());
+    if (gone == RivalSockets::Gone::kNone || !is_registered) {
+      return;
+    }
+    suspected_at_ = usurper_ == RivalSockets::Gone::kNone ? now : suspected_at_;
+    usurper_ = std::max(usurper_, gone);
+  }
+
+  // Whether kubelet has nobody for the resource although it still watches us, as far as we can tell.
+  bool usurped(Clock::Steady now) {
+    if (usurper_ == RivalSockets::Gone::kNone || now < suspected_at_ + kSettle || now < not_before_) {
+      return false;
+    }
+    if (usurper_ == RivalSockets::Gone::kStranger) {
+      if (now < strangers_not_before_) {
+        return false;
+      }
+      const bool often = now < strangers_not_before_ + 2 * stranger_pause_;
+      stranger_pause_ = often ? std::min<Clock::Steady::duration>(stranger_pause_ * 2, kStrangerLast)
+                              : Clock::Steady::duration(kStrangerFirst);
+      strangers_not_before_ = now + stranger_pause_;
+    }
+    return true;
+  }
+
+  [[nodiscard]] bool socket_is_there() const {
+    return identity_of(options_.directory + "/" + socket_name_) == socket_identity_;
+  }
+
+  // A server whose socket can be found. kubelet removes sockets when it starts; a socket that is gone cannot
+  // be dialled, so a new server takes its place under a new name.
+  Status serve() {
+    {
+      const std::lock_guard lock(mutex_);
+      if (server_ != nullptr && socket_is_there()) {
+        return {};
+      }
+    }
+    return serve_anew();
+  }
+
+  Status serve_anew() {
+    std::unique_ptr<PluginServer> old;
+    std::vector<Device> devices;
+    {
+      const std::lock_guard lock(mutex_);
+      old = std::move(server_);
+      devices = devices_;
+    }
+    old.reset();  // ends its streams, outside the lock: they tell us
+    streams_ = 0;
+    registered_with_ = 0;
+    const std::string name = new_socket_name(options_.resource);
+    const std::string path = options_.directory + "/" + name;
+    auto server = TRY(PluginServer::start(path, measured_, devices,
+                                          {.stream_opened =
+                                               [this] {
+                                                 ++streams_;
+                                                 watch_.wake();
+                                               },
+                                           .stream_ended =
+                                               [this] {
+                                                 --streams_;
+                                                 dropped_ = true;
+                                                 watch_.wake();
+                                               }}));
+    const std::lock_guard lock(mutex_);
+    // The list may have changed meanwhile.
+    TRY(server->set_devices(devices_));
+    server_ = std::move(server);
+    socket_name_ = name;
+    socket_identity_ = identity_of(path);
+    return {};
+  }
+
+  const DevicePluginOptions options_;
+  MeasuredAnswers measured_;
+  const std::string kubelet_socket_;
+  DirectoryWatch watch_;
+  Registrar registrar_;
+
+  mutable std::mutex mutex_;
+  std::unique_ptr<PluginServer> server_;
+  std::vector<Device> devices_;
+  DevicePluginStatus status_;
+
+  std::atomic<int> streams_ = 0;       // kubelets that watch
+  std::atomic<bool> dropped_ = false;  // a stream ended since we registered
+  std::atomic<bool> stopping_ = false;
+  // Of the thread alone.
+  std::string socket_name_;
+  std::uint64_t socket_identity_ = 0;
+  std::uint64_t registered_with_ = 0;  // which kubelet.sock
+  Clock::Steady registered_at_{};
+  Clock::Steady watched_by_{};  // kubelet should watch by then
+  Clock::Steady not_before_{};  // the next registration with the same kubelet
+  unsigned quick_drops_ = 0;
+  RivalSockets rivals_;
+  RivalSockets::Gone usurper_ = RivalSockets::Gone::kNone;  // since we registered
+  Clock::Steady suspected_at_{};
+  Clock::Steady strangers_not_before_{};
+  Clock::Steady::duration stranger_pause_ = kStrangerFirst;
+
+  std::thread thread_;  // last: it uses all of the above
+};
+
+DevicePlugin::DevicePlugin(DevicePluginOptions options, KubeletAnswers& answers)
+    : core_(std::make_unique<Core>(std::move(options), answers)) {}
+
+DevicePlugin::~DevicePlugin() = default;
+
+Status DevicePlugin::set_devices(std::vector<Device> devices) {
+  return core_->set_devices(std::move(devices));
+}
+
+DevicePluginStatus DevicePlugin::status() const {
+  return core_->status();
+}
+
+}  // namespace tessera::agent

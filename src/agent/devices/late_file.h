@@ -1,0 +1,41 @@
+// agent/devices/late_file.h
+//
+// A file that is written by a thread of its own, so that nobody waits for a disk: kubelet stands still while
+// we answer it, and a flush to a busy disk takes long. Of several contents that come close together only the
+// last is written. The destructor writes what is left.
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+namespace tessera::agent {
+
+class LateFile {
+ public:
+  // The directory must exist. An empty path writes nothing.
+  explicit LateFile(std::string path);
+  ~LateFile();
+  LateFile(const LateFile&) = delete;
+  LateFile& operator=(const LateFile&) = delete;
+
+  // Any thread.
+  void set(std::string contents);
+  // Why the last contents could not be written; empty when they were, or are still on the way.
+  [[nodiscard]] std::string problem() const;
+
+ private:
+  void run();
+
+  const std::string path_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::optional<std::string> next_;
+  std::string problem_;
+  bool ending_ = false;
+  std::thread thread_;
+};
+
+}  // namespace tessera::agent

@@ -1,0 +1,43 @@
+// agent/devices/observer.h
+//
+// What people and machines can ask the agent over HTTP.
+//
+// On the event loop's thread, but for metrics().
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "agent/devices/metrics.h"
+#include "agent/devices/readings.h"
+#include "http/server.h"
+
+namespace tessera::agent {
+
+class Observer {
+ public:
+  // What others know, asked for when it is needed.
+  struct Sources {
+    std::function<std::string()> not_ready{};    // what is missing until pods can be served; empty: nothing
+    std::function<void(Readings&)> readings{};   // adds all that is not counted here
+    std::function<std::string()> allocations{};  // the body of /allocations (allocations_json.h)
+  };
+
+  explicit Observer(Sources sources) : sources_(std::move(sources)) {}
+  Observer(const Observer&) = delete;
+  Observer& operator=(const Observer&) = delete;
+
+  [[nodiscard]] Metrics& metrics() { return metrics_; }
+
+  // /healthz, /readyz, /metrics, /allocations and /version.
+  void handle(http::Request& request, http::Reply reply) const;
+
+  // The body of /metrics.
+  [[nodiscard]] std::string metrics_text() const;
+
+ private:
+  const Sources sources_;
+  Metrics metrics_;
+};
+
+}  // namespace tessera::agent

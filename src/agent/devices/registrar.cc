@@ -1,0 +1,96 @@
+#include "agent/devices/registrar.h"
+
+#include <fmt/core.h>
+#include <grpcpp/grpcpp.h>
+
+#include <future>
+#include <memory>
+#include <mutex>
+
+#include "proto/deviceplugin_v1beta1.grpc.pb.h"
+
+namespace tessera::agent {
+
+namespace {
+
+constexpr std::chrono::milliseconds kLook{50};
+
+}  // namespace
+
+struct Registrar::Core {
+  std::string socket;
+  std::mutex mutex;
+  grpc::ClientContext* running = nullptr;
+  bool stopped = false;
+};
+
+Registrar::Registrar(std::string kubelet_socket) : core_(std::make_unique<Core>()) {
+  core_->socket = std::move(kubelet_socket);
+}
+
+Registrar::~Registrar() = default;
+
+Status Registrar::register_plugin(const std::string& endpoint, const std::string& resource,
+                                  std::chrono::milliseconds deadline,
+                                  const std::function<bool()>& still_there) {
+  // A channel of its own for each attempt: a shared one would wait out the backoff of the one before.
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  const auto channel =
+      grpc::CreateCustomChannel("unix:" + core_->socket, grpc::InsecureChannelCredentials(), arguments);
+  const auto stub = v1beta1::Registration::NewStub(channel);
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + deadline);
+  {
+    const std::lock_guard lock(core_->mutex);
+    if (core_->stopped) {
+      return fail(ErrorCode::kCancelled, "registration with kubelet was given up");
+    }
+    core_->running = &context;
+  }
+  v1beta1::RegisterRequest request;
+  request.set_version("v1beta1");
+  request.set_endpoint(endpoint);
+  request.set_resource_name(resource);
+  request.mutable_options()->set_pre_start_required(true);
+  request.mutable_options()->set_get_preferred_allocation_available(true);
+  v1beta1::Empty response;
+  // Shared: who sets it is not done with it yet when we have seen it.
+  const auto answered = std::make_shared<std::promise<grpc::Status>>();
+  std::future<grpc::Status> answer = answered->get_future();
+  stub->async()->Register(&context, &request, &response,
+                          [answered](const grpc::Status& status) { answered->set_value(status); });
+  bool removed = false;
+  while (answer.wait_for(kLook) != std::future_status::ready) {
+    if (!removed && !still_there()) {
+      removed = true;
+      context.TryCancel();
+    }
+  }
+  const grpc::Status status = answer.get();
+  {
+    const std::lock_guard lock(core_->mutex);
+    core_->running = nullptr;
+    if (core_->stopped) {
+      return fail(ErrorCode::kCancelled, "registration with kubelet was given up");
+    }
+  }
+  if (removed && !status.ok()) {
+    return fail(ErrorCode::kUnavailable, fmt::format("kubelet has removed our socket {}", endpoint));
+  }
+  if (!status.ok()) {
+    return fail(ErrorCode::kUnavailable, fmt::format("kubelet ({}) does not take {}: {}", core_->socket,
+                                                     resource, status.error_message()));
+  }
+  return {};
+}
+
+void Registrar::stop() {
+  const std::lock_guard lock(core_->mutex);
+  core_->stopped = true;
+  if (core_->running != nullptr) {
+    core_->running->TryCancel();
+  }
+}
+
+}  // namespace tessera::agent

@@ -1,0 +1,123 @@
+#include "agent/devices/rival_sockets.h"
+
+#include <fmt/core.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <set>
+#include <string_view>
+#include <system_error>
+
+#include "base/fd.h"
+
+namespace tessera::agent {
+
+namespace {
+
+constexpr std::string_view kSuffix = ".sock";
+constexpr std::string_view kKubelet = "kubelet.sock";
+constexpr std::string_view kOurs = "tessera-";
+constexpr std::size_t kDigits = 8;
+// A socket is there a moment before its server listens.
+constexpr std::chrono::seconds kListensWithin{1};
+// Between the end of a stream and that of its server's socket.
+constexpr std::chrono::milliseconds kSameEnd{500};
+
+std::string prefix_of(const std::string& resource) {
+  const auto slash = resource.rfind('/');
+  return fmt::format("{}{}-", kOurs, resource.substr(slash == std::string::npos ? 0 : slash + 1));
+}
+
+// Only a plain "no" counts: a server that is busy, or that we may not ask, lives.
+bool refuses(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path) {
+    return false;
+  }
+  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  const Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  return fd.get() >= 0 &&
+         ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 &&
+         errno == ECONNREFUSED;
+}
+
+}  // namespace
+
+std::string new_socket_name(const std::string& resource) {
+  std::uint32_t number = 0;
+  if (::getrandom(&number, sizeof number, 0) != sizeof number) {
+    number = static_cast<std::uint32_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+  }
+  return fmt::format("{}{:0{}x}{}", prefix_of(resource), number, kDigits, kSuffix);
+}
+
+RivalSockets::RivalSockets(std::string directory, const std::string& resource)
+    : directory_(std::move(directory)), prefix_(prefix_of(resource)) {}
+
+// "tessera-gpu-" begins the names of gpu-mem as well: what follows must be the number.
+bool RivalSockets::is_sibling(const std::string& name) const {
+  return name.starts_with(prefix_) && name.size() == prefix_.size() + kDigits + kSuffix.size() &&
+         name.find_first_not_of("0123456789abcdef", prefix_.size()) == prefix_.size() + kDigits;
+}
+
+// Of those that never listened while we looked: one that was here before we registered was left behind by
+// somebody, one that came since may have registered and died between two looks.
+bool RivalSockets::dies(const std::string& name, Rival& rival, Clock::Steady registered_at) const {
+  if (rival.dead || !refuses(directory_ + "/" + name)) {
+    rival.listens = !rival.dead;
+    return false;
+  }
+  if (!rival.listens && Clock::real().now() - rival.seen < kListensWithin) {
+    return false;
+  }
+  rival.dead = true;
+  return rival.listens || rival.seen > registered_at;
+}
+
+RivalSockets::Gone RivalSockets::look(const std::string& own, Clock::Steady registered_at) {
+  std::set<std::string> there;
+  std::error_code trouble;
+  std::filesystem::directory_iterator at(directory_, trouble);
+  for (; !trouble && at != std::filesystem::directory_iterator(); at.increment(trouble)) {
+    std::error_code ignored;
+    std::string name = at->path().filename().string();
+    if (name.ends_with(kSuffix) && name != kKubelet && name != own && at->is_socket(ignored) &&
+        (!name.starts_with(kOurs) || is_sibling(name))) {
+      there.insert(std::move(name));
+    }
+  }
+  Gone gone = Gone::kNone;
+  if (trouble) {
+    return gone;
+  }
+  for (auto rival = rivals_.begin(); rival != rivals_.end();) {
+    if (there.contains(rival->first) || rival->first == own) {
+      ++rival;
+      continue;
+    }
+    // Strangers register once, when their socket is new; ours do again whenever kubelet drops them. But one
+    // of ours that was here before and goes right after we registered is the one whose end made us do so.
+    const bool counts =
+        !rival->second.dead && (rival->second.seen > registered_at ||
+                                (rival->second.sibling && Clock::real().now() - registered_at > kSameEnd));
+    gone = counts ? std::max(gone, rival->second.sibling ? Gone::kSibling : Gone::kStranger) : gone;
+    rival = rivals_.erase(rival);
+  }
+  for (const std::string& name : there) {
+    Rival& rival = rivals_.try_emplace(name, Rival{.seen = Clock::real().now(), .sibling = is_sibling(name)})
+                       .first->second;
+    if (rival.sibling && dies(name, rival, registered_at)) {
+      gone = Gone::kSibling;
+    }
+  }
+  return gone;
+}
+
+}  // namespace tessera::agent

@@ -1,0 +1,113 @@
+#include "agent/gpu/decision.h"
+
+#include <fmt/core.h>
+
+#include <optional>
+
+#include "alloc/legacy_record.h"
+#include "alloc/names.h"
+#include "base/strings.h"
+
+namespace tessera::agent {
+
+namespace {
+
+// The first GPU of the record that is not here; nothing when all are.
+std::optional<std::string> missing_gpu(const alloc::Record& record, const alloc::Inventory& inventory) {
+  for (const alloc::ContainerGrants& container : record.containers) {
+    for (const alloc::Grant& grant : container.grants) {
+      if (!inventory.find_uuid(grant.gpu)) {
+        return grant.gpu;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+// "index-3" becomes a UUID. Fails when there is no such GPU.
+Status name_by_uuid(alloc::Record& record, const alloc::Inventory& inventory) {
+  for (alloc::ContainerGrants& container : record.containers) {
+    for (alloc::Grant& grant : container.grants) {
+      const auto index = alloc::index_of_name(grant.gpu);
+      const auto found = index ? inventory.find_index(*index) : std::nullopt;
+      if (!found) {
+        return fail(ErrorCode::kInvalid, fmt::format("names {}, and there is no such GPU here", grant.gpu));
+      }
+      grant.gpu = inventory.gpus[*found].uuid;
+    }
+  }
+  return {};
+}
+
+Result<alloc::Record> read_own(const std::string& text, const alloc::Demand& demand) {
+  alloc::Record record = TRY(alloc::Record::parse(text));
+  TRY(alloc::claims_of(demand, record));
+  return record;
+}
+
+Result<alloc::Record> read_legacy(const alloc::PodSpec& pod, const alloc::Demand& demand,
+                                  const alloc::Inventory& inventory) {
+  alloc::Record record = TRY(alloc::legacy_record(pod.annotations, demand));
+  TRY(alloc::claims_of(demand, record));
+  TRY(with_context(name_by_uuid(record, inventory), "the annotation of an old scheduler"));
+  return record;
+}
+
+// With one GPU there is nothing to decide.
+alloc::Record all_on(const std::string& uuid, const alloc::Demand& demand) {
+  alloc::Record record;
+  for (const alloc::ContainerRequest& container : demand.containers) {
+    alloc::ContainerGrants grants{.container = container.name, .grants = {}};
+    if (container.whole > 0) {
+      grants.grants.push_back({.gpu = uuid, .whole = true});
+    } else {
+      grants.grants.push_back(
+          {.gpu = uuid, .units = container.units, .core_percent = container.core_percent});
+    }
+    record.containers.push_back(std::move(grants));
+  }
+  return record;
+}
+
+}  // namespace
+
+GpuDecision decide(const alloc::PodSpec& pod, const alloc::Demand& demand,
+                   const alloc::Inventory& inventory) {
+  std::string broken;
+  if (const std::string* text = alloc::find_text(pod.annotations, alloc::key::kAllocation)) {
+    Result<alloc::Record> record = read_own(*text, demand);
+    if (record) {
+      if (const auto missing = missing_gpu(*record, inventory)) {
+        return {.verdict = Verdict::kLostGpu,
+                .record = *std::move(record),
+                .why = fmt::format("GPU {} was decided for it and is not on this node; delete the pod so "
+                                   "that another GPU is chosen",
+                                   in_quotes(*missing))};
+      }
+      return {.verdict = Verdict::kDecided, .record = *std::move(record)};
+    }
+    broken = fmt::format("annotation {}: {}", alloc::key::kAllocation, record.error().text());
+  }
+  Result<alloc::Record> legacy = read_legacy(pod, demand, inventory);
+  if (legacy) {
+    return {.verdict = Verdict::kDecided, .record = *std::move(legacy)};
+  }
+  if (broken.empty() && legacy.error().code() != ErrorCode::kNotFound) {
+    broken = legacy.error().text();
+  }
+  if (!broken.empty()) {
+    return {.verdict = Verdict::kBroken,
+            .why = broken +
+                   "; such a record is not believed: delete the pod and create it without "
+                   "annotations of schedulers"};
+  }
+  if (inventory.gpus.size() == 1) {
+    return {.verdict = Verdict::kDecided, .record = all_on(inventory.gpus.front().uuid, demand)};
+  }
+  return {.verdict = Verdict::kUndecided,
+          .why =
+              "asks for GPUs, but no scheduler that knows them has placed it; set spec.schedulerName to "
+              "Tessera's scheduler (or install the policy of the chart that does) and create it again"};
+}
+
+}  // namespace tessera::agent

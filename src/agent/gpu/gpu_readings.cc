@@ -1,0 +1,155 @@
+#include "agent/gpu/gpu_readings.h"
+
+#include <algorithm>
+
+namespace tessera::agent {
+
+namespace {
+
+using Labels = Readings::Labels;
+
+constexpr double kMib = 1U << 20U;
+
+Labels labels_of(const alloc::Gpu& gpu) {
+  return {{"gpu", std::to_string(gpu.index)}, {"uuid", gpu.uuid}};
+}
+
+// Of a GPU by its UUID; of one that is gone there is no index.
+Labels labels_of(const alloc::Inventory& inventory, const std::string& uuid) {
+  const auto found = inventory.find_uuid(uuid);
+  return found ? labels_of(inventory.gpus[*found]) : Labels{{"gpu", ""}, {"uuid", uuid}};
+}
+
+std::string_view to_string(gpu::XidClass taken_as) {
+  switch (taken_as) {
+    case gpu::XidClass::kIgnored:
+      return "ignored";
+    case gpu::XidClass::kRecoverable:
+      return "recoverable";
+    case gpu::XidClass::kFatal:
+      break;
+  }
+  return "fatal";
+}
+
+// What pods were given of a GPU.
+double allocated_bytes(const alloc::Gpu& gpu, const std::vector<MemoryUse>& uses) {
+  const double all = gpu.memory_mib * kMib;
+  double bytes = 0;
+  for (const MemoryUse& use : uses) {
+    if (use.gpu == gpu.uuid && !use.who.container.empty()) {
+      bytes += use.allowed_bytes ? static_cast<double>(*use.allowed_bytes) : all;
+    }
+  }
+  return std::min(bytes, all);
+}
+
+}  // namespace
+
+void add_gpus(Readings& readings, const gpu::DriverState& state, const UsageSample& sample,
+              const std::vector<MemoryUse>& uses) {
+  for (const alloc::Gpu& gpu : state.inventory.gpus) {
+    Labels info = labels_of(gpu);
+    info.emplace_back("model", gpu.model);
+    info.emplace_back("pci", gpu.pci_bus_id);
+    readings.gauge("tessera_gpu_info", "A GPU of this node", 1, std::move(info));
+    readings.gauge("tessera_gpu_healthy", "1 when the GPU is offered to pods", gpu.healthy() ? 1 : 0,
+                   labels_of(gpu));
+    readings.gauge("tessera_gpu_memory_total_bytes", "Memory of the GPU", gpu.memory_mib * kMib,
+                   labels_of(gpu));
+    readings.gauge("tessera_gpu_memory_reserved_bytes", "Memory that the driver keeps",
+                   gpu.reserved_mib * kMib, labels_of(gpu));
+    readings.gauge("tessera_gpu_memory_allocated_bytes",
+                   "Memory that pods were given; all of it for whole GPUs", allocated_bytes(gpu, uses),
+                   labels_of(gpu));
+  }
+  for (const GpuUse& use : sample.gpus) {
+    const Labels labels = labels_of(state.inventory, use.uuid);
+    if (!use.usage) {
+      continue;
+    }
+    readings.gauge("tessera_gpu_memory_used_bytes", "Memory that processes use",
+                   static_cast<double>(use.usage->memory.used), labels);
+    readings.gauge("tessera_gpu_memory_outside_pods_bytes", "Memory used by processes that belong to no pod",
+                   static_cast<double>(use.outside_bytes), labels);
+    if (use.usage->busy_percent) {
+      readings.gauge("tessera_gpu_utilization_ratio", "Part of the time in which the GPU was busy",
+                     *use.usage->busy_percent / 100.0, labels);
+    }
+  }
+  for (const gpu::XidCount& xid : state.xids) {
+    Labels labels = labels_of(state.inventory, xid.uuid);
+    labels.emplace_back("xid", std::to_string(xid.xid));
+    labels.emplace_back("class", to_string(xid.taken_as));
+    readings.counter("tessera_gpu_xids_total",
+                     "Errors that the driver reported, by number and how they are taken", xid.count,
+                     std::move(labels));
+  }
+}
+
+void add_containers(Readings& readings, const gpu::DriverState& state, const std::vector<MemoryUse>& uses,
+                    const MemoryWatch& watch) {
+  for (const MemoryUse& use : uses) {
+    if (use.who.pod.name.empty()) {
+      continue;
+    }
+    Labels labels{{"namespace", use.who.pod.pod_namespace},
+                  {"pod", use.who.pod.name},
+                  {"container", use.who.container}};
+    for (auto& label : labels_of(state.inventory, use.gpu)) {
+      labels.push_back(std::move(label));
+    }
+    const auto found = state.inventory.find_uuid(use.gpu);
+    const double all = found ? state.inventory.gpus[*found].memory_mib * kMib : 0;
+    if (!use.who.container.empty()) {
+      readings.gauge("tessera_container_gpu_memory_allocated_bytes",
+                     "GPU memory that the container was given",
+                     use.allowed_bytes ? static_cast<double>(*use.allowed_bytes) : all, labels);
+    }
+    readings.gauge("tessera_container_gpu_memory_used_bytes", "GPU memory that the container's processes use",
+                   static_cast<double>(use.used_bytes), labels);
+    if (use.busy_percent) {
+      readings.gauge("tessera_container_gpu_utilization_ratio",
+                     "Part of the time in which the container kept the GPU busy", *use.busy_percent / 100.0,
+                     labels);
+    }
+    readings.gauge("tessera_container_gpu_processes", "Processes of the container on the GPU", use.processes,
+                   labels);
+    readings.gauge("tessera_container_gpu_memory_exceeded", "1 while it uses more than it was given",
+                   watch.judge().is_over(use) ? 1 : 0, labels);
+  }
+  readings.counter("tessera_agent_memory_exceeded_total",
+                   "Times that a container was found to use more than it asked for", watch.counts().over);
+  readings.counter("tessera_agent_memory_evictions_total", "Evictions of such pods, by what became of them",
+                   watch.counts().evicted, {{"result", "evicted"}});
+  readings.counter("tessera_agent_memory_evictions_total", "Evictions of such pods, by what became of them",
+                   watch.counts().refused, {{"result", "refused"}});
+}
+
+void add_driver(Readings& readings, const gpu::DriverState& state, const gpu::CallMonitor::Counts& calls,
+                bool hangs, std::optional<std::chrono::nanoseconds> sample_age) {
+  readings.gauge("tessera_agent_driver_ready", "1 when the NVIDIA driver answers",
+                 state.ready && !hangs ? 1 : 0);
+  readings.gauge("tessera_agent_driver_hangs", "1 while a driver call does not return", hangs ? 1 : 0);
+  readings.counter("tessera_agent_driver_calls_total", "Calls that the driver answered", calls.calls);
+  readings.counter("tessera_agent_driver_failures_total", "Of these, those answered with an error",
+                   calls.failures);
+  readings.gauge("tessera_agent_gpus_gone", "GPUs that were here and are not any more",
+                 static_cast<double>(state.gone.size()));
+  if (sample_age) {
+    readings.gauge("tessera_agent_sample_age_seconds", "Since the driver last told who uses what",
+                   std::chrono::duration<double>(*sample_age).count());
+  }
+}
+
+void add_gpu_answers(Readings& readings, const GpuKind::Counts& counts) {
+  // There from the beginning, so that rates can be told.
+  for (const char* result : {"undecided", "broken_record", "lost_gpu"}) {
+    readings.counter("tessera_agent_containers_total", "Containers by what Allocate gave them", 0,
+                     {{"result", result}});
+  }
+  readings.counter("tessera_agent_records_repaired_total", "Pods whose record said other than kubelet gave",
+                   counts.repaired);
+}
+
+}  // namespace tessera::agent

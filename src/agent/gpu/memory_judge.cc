@@ -1,0 +1,81 @@
+#include "agent/gpu/memory_judge.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/strings.h"
+
+namespace tessera::agent {
+
+Result<MemoryPolicy> parse_memory_policy(std::string_view text) {
+  if (text == "ignore") {
+    return MemoryPolicy::kIgnore;
+  }
+  if (text == "report") {
+    return MemoryPolicy::kReport;
+  }
+  if (text == "evict") {
+    return MemoryPolicy::kEvict;
+  }
+  return fail(ErrorCode::kInvalid,
+              fmt::format("{} is no memory policy; there are ignore, report and evict", in_quotes(text)));
+}
+
+bool MemoryJudge::exceeds(const MemoryUse& use) const {
+  return rules_.policy != MemoryPolicy::kIgnore && use.allowed_bytes && use.used_bytes > 0 &&
+         use.used_bytes > *use.allowed_bytes + rules_.slack_bytes;
+}
+
+std::vector<MemoryVerdict> MemoryJudge::judge(const std::vector<MemoryUse>& uses, Clock::Steady now) {
+  using Kind = MemoryVerdict::Kind;
+  std::vector<MemoryVerdict> verdicts;
+  std::set<Key> seen;
+  for (const MemoryUse& use : uses) {
+    const Key key{use.who, use.gpu};
+    seen.insert(key);
+    const auto found = cases_.find(key);
+    const bool stranger = use.who.pod.name.empty();
+    if (exceeds(use)) {
+      if (found == cases_.end()) {
+        cases_[key] = {.over_since = now, .last_over = now, .over = true};
+        verdicts.push_back({.kind = stranger ? Kind::kStranger : Kind::kOver, .use = use});
+        continue;
+      }
+      Case& known = found->second;
+      if (!known.over) {
+        known.over_since = now;
+      }
+      known.over = true;
+      known.last_over = now;
+      if (rules_.policy == MemoryPolicy::kEvict && !stranger && now - known.over_since >= rules_.grace) {
+        verdicts.push_back({.kind = Kind::kEvict, .use = use});
+      }
+    } else if (found != cases_.end()) {
+      found->second.over = false;
+      if (now - found->second.last_over >= rules_.grace) {
+        cases_.erase(found);
+        // Who asked for nothing has no limit to be back within, and no pod that could be told.
+        if (!stranger) {
+          verdicts.push_back({.kind = Kind::kBack, .use = use});
+        }
+      }
+    }
+  }
+  // A container that is gone, or has nothing on that GPU any more.
+  std::erase_if(cases_, [&](const auto& entry) { return !seen.contains(entry.first); });
+  return verdicts;
+}
+
+std::size_t MemoryJudge::over() const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(cases_, [](const auto& entry) { return entry.second.over; }));
+}
+
+bool MemoryJudge::is_over(const MemoryUse& use) const {
+  const auto found = cases_.find({use.who, use.gpu});
+  return found != cases_.end() && found->second.over;
+}
+
+}  // namespace tessera::agent

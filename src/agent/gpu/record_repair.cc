@@ -1,0 +1,157 @@
+#include "agent/gpu/record_repair.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/json.hpp>
+#include <set>
+
+#include "alloc/legacy_record.h"
+#include "alloc/names.h"
+#include "alloc/request.h"
+
+namespace tessera::agent {
+
+namespace {
+
+// Those of the derived keys that are known of a pod (alloc::key::is_pod_annotation).
+constexpr std::array kDerived = {alloc::key::kMemIdx, alloc::key::kMemPod, alloc::key::kMemAllocation,
+                                 alloc::key::kWholeGroup, alloc::key::kWholeIdx};
+
+// The pod's own record, if it can be believed.
+std::optional<alloc::Record> own_record(const alloc::PodSpec& pod, const alloc::Demand& demand) {
+  const std::string* text = alloc::find_text(pod.annotations, alloc::key::kAllocation);
+  if (text == nullptr) {
+    return std::nullopt;
+  }
+  Result<alloc::Record> record = alloc::Record::parse(*text);
+  return record && alloc::claims_of(demand, *record) ? std::optional(*std::move(record)) : std::nullopt;
+}
+
+// What the pod's annotations wish for, which an exchange with another pod may not break.
+Status check_wishes(const alloc::Request& request, const alloc::Record& record,
+                    const alloc::Inventory& inventory) {
+  std::set<std::string> shared;
+  for (const alloc::ContainerGrants& container : record.containers) {
+    for (const alloc::Grant& grant : container.grants) {
+      const auto found = inventory.find_uuid(grant.gpu);
+      if (!found) {
+        return fail(ErrorCode::kNotFound, fmt::format("GPU {} is not on this node", grant.gpu));
+      }
+      const std::string& model = inventory.gpus[*found].model;
+      const auto is_model = [&](const std::string& wanted) { return alloc::model_matches(model, wanted); };
+      const auto names_it = [&](const std::vector<std::string>& list) {
+        return std::ranges::find(list, grant.gpu) != list.end();
+      };
+      if ((!request.models.empty() && std::ranges::none_of(request.models, is_model)) ||
+          (!request.uuids.empty() && !names_it(request.uuids)) || names_it(request.uuids_excluded)) {
+        return fail(ErrorCode::kInvalid, fmt::format("GPU {} is not one that the pod wants", grant.gpu));
+      }
+      if (!grant.whole) {
+        shared.insert(grant.gpu);
+      }
+    }
+  }
+  if (request.placement == alloc::Placement::kOneGpu && shared.size() > request.split) {
+    return fail(ErrorCode::kInvalid, "its containers would be on different GPUs");
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string RecordRepair::patch(const std::string& pod_uid) const {
+  boost::json::object changes;
+  for (const auto& [name, value] : annotations) {
+    changes[name] = value ? boost::json::value(*value) : boost::json::value(nullptr);
+  }
+  return boost::json::serialize(boost::json::object{
+      {"metadata", boost::json::object{{"uid", pod_uid}, {"annotations", std::move(changes)}}}});
+}
+
+std::vector<alloc::Grant> grants_of(const std::vector<Share>& shares) {
+  std::vector<alloc::Grant> grants;
+  for (const Share& share : shares) {
+    grants.push_back({.gpu = share.device,
+                      .units = share.units,
+                      .core_percent = share.core_percent,
+                      .whole = share.whole});
+  }
+  return grants;
+}
+
+std::vector<Share> shares_of(const alloc::Record& record, const std::string& container) {
+  std::vector<Share> shares;
+  const alloc::ContainerGrants* found = record.find(container);
+  for (const alloc::Grant& grant : found == nullptr ? std::vector<alloc::Grant>() : found->grants) {
+    shares.push_back({.device = grant.gpu,
+                      .units = grant.units,
+                      .core_percent = grant.core_percent,
+                      .whole = grant.whole});
+  }
+  return shares;
+}
+
+Result<alloc::Record> record_as_given(const alloc::PodSpec& pod, const alloc::Record& decided,
+                                      const Allocations& allocations, const alloc::Inventory& inventory,
+                                      const alloc::ResourceNames& names) {
+  alloc::Record record = decided;
+  for (alloc::ContainerGrants& container : record.containers) {
+    const Allocation* given = allocations.find(pod.uid, container.container);
+    if (given == nullptr || grants_of(given->shares) == container.grants) {
+      continue;
+    }
+    if (given->shares.empty()) {
+      return fail(ErrorCode::kUnavailable,
+                  fmt::format("container {} was admitted without a GPU", container.container));
+    }
+    container.grants = grants_of(given->shares);
+  }
+  if (record != decided) {
+    const alloc::Demand demand = TRY(alloc::Demand::of_pod(pod, names));
+    TRY(alloc::claims_of(demand, record));
+    const alloc::Request request = TRY(alloc::Request::of_pod(pod, names));
+    TRY(check_wishes(request, record, inventory));
+  }
+  return record;
+}
+
+Result<RecordRepair> repair_of(const alloc::PodSpec& pod, const alloc::Demand& demand,
+                               const alloc::Record& truth, const alloc::Inventory& inventory,
+                               std::int64_t now_ns) {
+  const alloc::Annotations expected = TRY(alloc::binding_annotations(
+      demand, truth, inventory.gpu_names(), {.assume_time_ns = now_ns, .has_agent = true}));
+  const std::optional<alloc::Record> own = own_record(pod, demand);
+  const alloc::Annotations& said = pod.annotations;
+  const auto differs = [&](std::string_view name) {
+    const std::string* before = alloc::find_text(said, name);
+    const auto right = expected.find(name);
+    return before != nullptr && (right == expected.end() || *before != right->second);
+  };
+  RecordRepair repair;
+  repair.moves = own && *own != truth;
+  // What an old scheduler wrote has been believed; it stays in its own words.
+  if (own) {
+    for (const std::string_view name : kDerived) {
+      if (differs(name)) {
+        const auto right = expected.find(name);
+        repair.annotations[std::string(name)] =
+            right == expected.end() ? std::nullopt : std::optional(right->second);
+      }
+    }
+  }
+  if (own != truth) {
+    repair.annotations[std::string(alloc::key::kAllocation)] = truth.json();
+  }
+  if (!own) {
+    for (const auto& [name, value] : expected) {
+      if (alloc::find_text(said, name) == nullptr) {
+        repair.annotations[name] = value;
+      }
+    }
+  }
+  return repair;
+}
+
+}  // namespace tessera::agent

@@ -1,0 +1,118 @@
+#include "agent/gpu/usage.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "agent/gpu/gpu_ids.h"
+
+namespace tessera::agent {
+
+namespace {
+
+// Processes take turns on a GPU; where they run at once (MPS) their parts can add up to more than all of it.
+void add(std::optional<std::uint32_t>& sum, std::optional<std::uint32_t> percent) {
+  if (percent) {
+    sum = std::min(sum.value_or(0) + *percent, 100U);
+  }
+}
+
+// A container that asks for GPUs and of which there is no record was admitted by the plugin before us. One
+// whose name is not known yet, of a pod that does ask, may be such a one.
+bool asks_for_gpus(const std::vector<const alloc::PodSpec*>& pods, const ContainerName& who) {
+  const auto pod =
+      std::ranges::find_if(pods, [&](const alloc::PodSpec* one) { return one->uid == who.pod_uid; });
+  if (pod == pods.end()) {
+    return false;
+  }
+  const auto& all = (*pod)->containers;
+  const auto container = std::ranges::find(all, who.container, &alloc::ContainerSpec::name);
+  return container == all.end() || !container->gpu_limits.empty();
+}
+
+// Not a container that another plugin served under our resource's name: it has a GPU and no record of ours.
+bool is_judged(const Allocation& allocation) {
+  return !allocation.shares.empty() || std::ranges::any_of(allocation.ids, [](const auto& entry) {
+    return std::ranges::any_of(entry.second, GpuIds::is_ours);
+  });
+}
+
+}  // namespace
+
+UsageSample summarize(const std::vector<gpu::GpuLook>& looks, const ContainerOfProcess& container_of) {
+  UsageSample sample;
+  std::map<std::pair<ContainerRef, std::string>, ContainerUse> containers;
+  for (const gpu::GpuLook& look : looks) {
+    GpuUse gpu{.uuid = look.uuid};
+    if (look.usage) {
+      gpu.usage = *look.usage;
+    }
+    for (const gpu::GpuProcess& process : look.processes ? *look.processes : std::vector<gpu::GpuProcess>{}) {
+      const std::uint64_t bytes = process.used_bytes.value_or(0);
+      const auto container = container_of(process.pid);
+      if (!container) {
+        gpu.outside_bytes += bytes;
+        continue;
+      }
+      ContainerUse& use = containers[{*container, look.uuid}];
+      use.container = *container;
+      use.gpu = look.uuid;
+      use.bytes += bytes;
+      ++use.processes;
+      add(use.busy_percent, process.busy_percent);
+    }
+    sample.gpus.push_back(std::move(gpu));
+  }
+  for (auto& [key, use] : containers) {
+    sample.containers.push_back(std::move(use));
+  }
+  return sample;
+}
+
+std::vector<MemoryUse> memory_uses(const UsageSample& sample, const std::vector<Allocation>& allocations,
+                                   const std::vector<const alloc::PodSpec*>& pods, alloc::Unit unit) {
+  constexpr std::uint64_t kMib = 1U << 20U;
+  std::map<std::pair<ContainerName, std::string>, MemoryUse> uses;
+  std::set<ContainerName> recorded;
+  const auto use_of = [&](const ContainerName& who, const std::string& gpu) -> MemoryUse& {
+    MemoryUse& use = uses[{who, gpu}];
+    use.who = who;
+    use.gpu = gpu;
+    return use;
+  };
+  for (const Allocation& allocation : allocations) {
+    const ContainerName who{
+        .pod = allocation.pod, .pod_uid = allocation.pod_uid, .container = allocation.container};
+    if (is_judged(allocation)) {
+      recorded.insert(who);
+    }
+    for (const Share& share : allocation.shares) {
+      MemoryUse& use = use_of(who, share.device);
+      if (share.whole) {
+        use.allowed_bytes.reset();
+      } else if (use.allowed_bytes) {
+        *use.allowed_bytes += std::uint64_t{share.units} * unit.in_mib() * kMib;
+      }
+    }
+  }
+  for (const ContainerUse& used : sample.containers) {
+    const ContainerName unknown{.pod = {}, .pod_uid = used.container.pod_uid, .container = {}};
+    const ContainerName who = name_of_container(pods, used.container).value_or(unknown);
+    MemoryUse& use = use_of(who, used.gpu);
+    if (!recorded.contains(who) && asks_for_gpus(pods, who)) {
+      use.allowed_bytes.reset();  // nothing to judge by
+    }
+    use.used_bytes += used.bytes;
+    use.processes += used.processes;
+    add(use.busy_percent, used.busy_percent);
+  }
+  std::vector<MemoryUse> all;
+  all.reserve(uses.size());
+  for (auto& [key, use] : uses) {
+    all.push_back(std::move(use));
+  }
+  return all;
+}
+
+}  // namespace tessera::agent

@@ -1,0 +1,61 @@
+#include "extender/problem_news.h"
+
+namespace tessera::extender {
+
+std::vector<alloc::Problem> ProblemNews::take(const alloc::Ledger& ledger, Clock::Steady now) {
+  // How many there ever were, and how many there are: one that ends and comes back is news.
+  std::pair<std::uint64_t, std::uint64_t> seen;
+  for (std::size_t kind = 0; kind < alloc::kProblemKinds; ++kind) {
+    seen.first += ledger.problem_total(static_cast<alloc::ProblemKind>(kind));
+    seen.second += ledger.problem_count(static_cast<alloc::ProblemKind>(kind));
+  }
+  if (std::exchange(seen_, seen) == seen && young_.empty()) {
+    return {};
+  }
+  std::vector<alloc::Problem> fresh;
+  std::set<std::string> told;
+  std::map<std::string, Clock::Steady> young;
+  std::vector<alloc::Problem> problems = ledger.problems();
+  // While pods hold shares of a GPU that is gone, kubelet goes on to count these.
+  std::set<std::string> lost_gpus;  // nodes
+  for (const alloc::Problem& problem : problems) {
+    if (problem.kind == alloc::ProblemKind::kLostGpu) {
+      lost_gpus.insert(problem.node);
+    }
+  }
+  for (alloc::Problem& problem : problems) {
+    if (problem.kind == alloc::ProblemKind::kCapacityDiffers && lost_gpus.contains(problem.node)) {
+      continue;
+    }
+    if (told_.contains(problem.text)) {
+      told.insert(problem.text);
+      continue;
+    }
+    if (problem.kind == alloc::ProblemKind::kCapacityDiffers) {
+      const auto known = young_.find(problem.text);
+      const Clock::Steady since = known == young_.end() ? now : known->second;
+      if (now - since < kCapacityMayDifferFor) {
+        young.emplace(problem.text, since);
+        continue;
+      }
+    }
+    told.insert(problem.text);
+    fresh.push_back(std::move(problem));
+  }
+  told_ = std::move(told);
+  young_ = std::move(young);
+  return fresh;
+}
+
+std::string_view event_reason(alloc::ProblemKind kind) {
+  switch (kind) {
+    case alloc::ProblemKind::kSecondPlugin:
+      return "OtherDevicePlugin";
+    case alloc::ProblemKind::kCapacityDiffers:
+      return "GpuCapacityDiffers";
+    default:
+      return "GpuBooks";
+  }
+}
+
+}  // namespace tessera::extender

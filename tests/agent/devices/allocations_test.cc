@@ -1,0 +1,39 @@
+#include "agent/devices/allocations.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace tessera::agent {
+namespace {
+
+using testing::ElementsAre;
+
+// As agents have written it since the first: another version must find its pods.
+constexpr const char* kFileOfGpus =
+    R"({"v":1,"allocations":[{"namespace":"ml","pod":"a","uid":"uid-a","container":"main",)"
+    R"("grants":[{"gpu":"GPU-1","mem":3,"core":10},{"gpu":"GPU-2","whole":true}],)"
+    R"("ids":{"aliyun.com/gpu-mem":["5d3c1b2a-0","5d3c1b2a-1"]},"cdi":{"aliyun.com/gpu-mem":"uid-a_main"},)"
+    R"("fixed":"/dev/nvidia0","fault":"no libcuda","held":"its GPU is ill","guessed":true}]})"
+    "\n";
+
+TEST(Allocations, KeepTheFormatOfTheirFile) {
+  Allocations book({.device = "gpu", .units = "mem"});
+  const Status read = book.parse(kFileOfGpus);
+  ASSERT_TRUE(read) << read.error().text();
+  const Allocation* given = book.find("uid-a", "main");
+  ASSERT_NE(given, nullptr);
+  EXPECT_THAT(given->shares, ElementsAre(Share{.device = "GPU-1", .units = 3, .core_percent = 10},
+                                         Share{.device = "GPU-2", .whole = true}));
+  EXPECT_EQ(given->cdi_names.at("aliyun.com/gpu-mem"), "uid-a_main");
+  EXPECT_TRUE(given->guessed);
+  EXPECT_EQ(book.json(), kFileOfGpus);
+}
+
+TEST(Allocations, OfOneKindDoNotTakeTheFileOfAnother) {
+  Allocations things({});
+  EXPECT_FALSE(things.parse(kFileOfGpus));
+  EXPECT_EQ(things.size(), 0U);
+}
+
+}  // namespace
+}  // namespace tessera::agent

@@ -1,0 +1,44 @@
+#include "agent/devices/checkpoint.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace tessera::agent {
+namespace {
+
+using testing::ElementsAre;
+
+// As kubelet 1.36 writes it, shortened.
+constexpr const char* kFile = R"({"Data":{"PodDeviceEntries":[
+  {"PodUID":"b2b4","ContainerName":"main","ResourceName":"aliyun.com/gpu-mem",
+   "DeviceIDs":{"0":["ce120724-3","ce120724-2"],"1":["ce120724-9"]},"AllocResp":"ChoK"},
+  {"PodUID":"77aa","ContainerName":"cuda","ResourceName":"nvidia.com/gpu",
+   "DeviceIDs":{"-1":["GPU-71aa0000-1"]},"AllocResp":""}],
+  "RegisteredDevices":{"aliyun.com/gpu-mem":["ce120724-2"],"nvidia.com/gpu":["GPU-ce120724","GPU-71aa0000-1"],
+   "example.com/nic":["mlx5_0"]}},"Checksum":2203446223})";
+
+TEST(Checkpoint, TellsWhoHasWhat) {
+  const auto checkpoint = Checkpoint::parse(kFile);
+  ASSERT_TRUE(checkpoint) << checkpoint.error().text();
+  ASSERT_EQ(checkpoint->given.size(), 2U);
+  EXPECT_THAT(checkpoint->given[0].ids, ElementsAre("ce120724-2", "ce120724-3", "ce120724-9"));
+  const auto holders = checkpoint->holders("aliyun.com/gpu-mem", checkpoint->given[0].ids);
+  ASSERT_EQ(holders.size(), 1U);
+  EXPECT_EQ(holders[0]->pod_uid, "b2b4");
+  EXPECT_TRUE(checkpoint->holders("aliyun.com/gpu", checkpoint->given[0].ids).empty());
+  EXPECT_TRUE(checkpoint->holders("aliyun.com/gpu-mem", {"ce120724-2"}).empty());
+}
+
+TEST(Checkpoint, TellsNothingWhenItCannotBeRead) {
+  for (
+      const char* text :
+      {"", "{}", R"({"Data":[]})", R"({"Data":{"PodDeviceEntries":[{"PodUID":1}]}})",
+       R"({"Data":{"PodDeviceEntries":[{"PodUID":"a","ContainerName":"b","ResourceName":"c","DeviceIDs":["x"]}]}})"}) {
+    EXPECT_FALSE(Checkpoint::parse(text)) << text;
+  }
+  EXPECT_EQ(Checkpoint::read("/nowhere").error().code(), ErrorCode::kNotFound);
+  EXPECT_TRUE(Checkpoint::parse(R"({"Data":{"PodDeviceEntries":null,"RegisteredDevices":null}})"));
+}
+
+}  // namespace
+}  // namespace tessera::agent

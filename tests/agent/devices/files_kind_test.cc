@@ -1,0 +1,207 @@
+// Any kind of device is served by the parts of src/agent/devices alone: here one that nothing else knows.
+#include "files_kind.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <boost/json.hpp>
+#include <filesystem>
+
+#include "agent/devices/cdi_strategy.h"
+#include "agent/devices/device_strategy.h"
+#include "agent/devices/health_reporter.h"
+#include "kind_node.h"
+
+namespace tessera::agent {
+namespace {
+
+using testing::AllOf;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::StartsWith;
+
+constexpr const char* kThing = FilesKind::kResource;
+
+// The agent's side of it, as long as it runs.
+class Things {
+ public:
+  Things(KindNode& node, GrantStrategy& strategy) : node_(node), kind(node.root / "dev") {
+    served.emplace(node.cluster.loop(), node.pods, book_, strategy, kind, node.edges(),
+                   ServedKind::Options{.file = node.root / "things.json",
+                                       .plugins = {.directory = node.root / "device-plugins"}});
+    health.emplace(
+        node.client, HealthReporterOptions{.node = "gpu-a", .words = kind.words()},
+        [this](const kube::EventNote& note) {
+          node_.told.push_back(note.reason + " " + note.about.kind + "/" + note.about.name + ": " +
+                               note.message);
+        },
+        [this](const std::string& device) { return served->holders_of(device); });
+    node_.run([this] { node_.books = {&book_}; });
+    node_.serve(*served);
+    look();
+  }
+  ~Things() {
+    node_.leave(*served);
+    node_.run([this] {
+      health.reset();
+      served.reset();
+    });
+  }
+  Things(const Things&) = delete;
+  Things& operator=(const Things&) = delete;
+
+  // As the agent does when something may have changed.
+  void look() {
+    node_.run([this] {
+      kind.look();
+      served->publish();
+      health->report(kind.devices());
+    });
+  }
+  // Names of the pods that have a device.
+  std::vector<std::string> holders_of(const std::string& device) const {
+    std::vector<std::string> names;
+    node_.run([&] {
+      for (const kube::ObjectReference& pod : served->holders_of(device)) {
+        names.push_back(pod.name);
+      }
+    });
+    return names;
+  }
+
+ private:
+  KindNode& node_;
+  Allocations book_{{}};
+
+ public:
+  FilesKind kind;
+  std::optional<ServedKind> served;
+  std::optional<HealthReporter> health;
+};
+
+class FilesKindTest : public testing::Test {
+ protected:
+  FilesKindTest() {
+    for (const char* name : {"thing0", "thing1", "thing2", "other"}) {
+      make(name);
+    }
+  }
+  void make(const std::string& name) const { EXPECT_TRUE(write_file(node.root / "dev/" + name, "")); }
+  void remove(const std::string& name) const { std::filesystem::remove(node.root / "dev/" + name); }
+
+  std::string metrics(const Things& things) {
+    Readings readings;
+    node.run([&] { things.served->add_readings(readings); });
+    return Metrics().text(readings.take());
+  }
+  std::vector<std::string> told() {
+    std::vector<std::string> all;
+    node.run([&] { all = node.told; });
+    return all;
+  }
+  std::string condition() {
+    std::string text;
+    node.run([&] {
+      const auto* status = node.cluster.find("/api/v1/nodes/gpu-a")->if_contains("status");
+      text = status == nullptr ? "" : boost::json::serialize(*status);
+    });
+    return text;
+  }
+
+  KindNode node{{kThing}};
+  DeviceStrategy devices{"things"};
+  CdiStrategy cdi{node.root / "cdi", CdiKind::of("thing")};
+};
+
+TEST_F(FilesKindTest, IsRegisteredAndListedWithItsNumaNodes) {
+  const Things things(node, devices);
+  EXPECT_FALSE(node.kubelet.served_by(kThing).empty());
+  const auto list = node.kubelet.wait_for_devices([](const auto& all) { return all.size() == 3; });
+  EXPECT_THAT(list, ElementsAre(Device{.id = "thing0", .numa = {0}}, Device{.id = "thing1", .numa = {1}},
+                                Device{.id = "thing2", .numa = {2}}));
+}
+
+TEST_F(FilesKindTest, IsGivenToThePodThatAsksAsDeviceNodes) {
+  const Things things(node, devices);
+  node.run([&] { node.pods.put(pod_with("queued", kThing, 2), 50, true); });
+  node.admit(pod_with("a", kThing, 2));  // kubelet does not know the one before it yet
+  node.kubelet.use(kThing);
+  std::vector<std::string> preferred;
+  ASSERT_TRUE(node.kubelet.prefer({"thing0", "thing1", "thing2"}, 2, preferred).ok());
+  EXPECT_EQ(preferred.size(), 2U);
+  const auto answer = node.allocate(kThing, {"thing2", "thing0"});  // kubelet has no order
+  ASSERT_EQ(answer.devices_size(), 2);
+  EXPECT_EQ(answer.devices(1).container_path(), "/dev/thing2");
+  EXPECT_EQ(answer.devices(1).host_path(), "/dev/thing2");
+  EXPECT_THAT(things.holders_of("thing2"), ElementsAre("a"));
+  EXPECT_EQ(node.pre_start(kThing, {"thing0", "thing2"}), "");
+  EXPECT_THAT(metrics(things), AllOf(HasSubstr("tessera_agent_askers_total{how=\"confirmed\"} 1\n"),
+                                     HasSubstr("tessera_agent_containers_total{result=\"given\"} 1\n"),
+                                     HasSubstr("tessera_agent_starts_total{result=\"started\"} 1\n")));
+}
+
+TEST_F(FilesKindTest, IsGivenByCdiUnderANameAndInAFileOfItsOwn) {
+  const Things things(node, cdi);
+  node.admit(pod_with("a", kThing, 1));
+  const auto answer = node.allocate(kThing, {"thing1"});
+  ASSERT_EQ(answer.cdi_devices_size(), 1);
+  EXPECT_EQ(answer.cdi_devices(0).name(), "tessera.io/thing=uid-a_main");
+  const std::string file = node.root / "cdi/tessera.thing.uid-a_main.json";
+  EXPECT_THAT(read_file(file).value_or(""),
+              AllOf(HasSubstr(R"("kind":"tessera.io/thing")"), HasSubstr(R"("path":"/dev/thing1")")));
+  node.end("uid-a");
+  EXPECT_FALSE(std::filesystem::exists(file));
+}
+
+TEST_F(FilesKindTest, IsToldToBeIllAndHeldUntilItIsWell) {
+  Things things(node, devices);
+  node.admit(pod_with("a", kThing, 1));
+  node.allocate(kThing, {"thing1"});
+  remove("thing1");
+  things.look();
+  const auto list = node.kubelet.wait_for_devices([](const auto& all) { return !all[1].healthy; });
+  EXPECT_FALSE(list[1].healthy);
+  EXPECT_THAT(told(), ElementsAre(StartsWith("ThingUnhealthy Node/gpu-a: thing1 is offered to no new pod"),
+                                  StartsWith("ThingUnhealthy Pod/a: thing1 of node gpu-a")));
+  EXPECT_TRUE(node.comes_true([&] { return things.health->condition_state().settled; }));
+  EXPECT_THAT(condition(), AllOf(HasSubstr("ThingsHealthy"), HasSubstr("1 of 3 things must not be used")));
+  EXPECT_THAT(metrics(things),
+              HasSubstr("tessera_agent_devices_healthy{resource=\"example.com/thing\"} 2\n"));
+  EXPECT_THAT(node.pre_start(kThing, {"thing1"}),
+              AllOf(HasSubstr("pod ml/a"), HasSubstr("plug it in again")));
+  make("thing1");
+  things.look();
+  EXPECT_THAT(told(), Contains(StartsWith("ThingHealthy Node/gpu-a: thing1 is well")));
+  EXPECT_EQ(node.pre_start(kThing, {"thing1"}), "");
+}
+
+TEST_F(FilesKindTest, KnowsAfterARestartWhatItGave) {
+  node.admit(pod_with("a", kThing, 1));
+  {
+    const Things things(node, devices);
+    node.allocate(kThing, {"thing1"});
+  }
+  remove("thing1");
+  const Things things(node, devices);
+  EXPECT_THAT(things.holders_of("thing1"), ElementsAre("a"));
+  const auto list =
+      node.kubelet.wait_for_devices([](const auto& all) { return all.size() == 3 && !all.back().healthy; });
+  EXPECT_EQ(list.back(), (Device{.id = "thing1", .healthy = false})) << "it is held, so it stays";
+  node.end("uid-a");
+  EXPECT_THAT(things.holders_of("thing1"), IsEmpty());
+}
+
+TEST_F(FilesKindTest, AContainerThatWasAdmittedWithoutItsNodeNeedsANewPod) {
+  Things things(node, devices);
+  node.admit(pod_with("a", kThing, 1));
+  remove("thing1");
+  EXPECT_EQ(node.allocate(kThing, {"thing1"}).devices_size(), 0);
+  make("thing1");
+  EXPECT_THAT(node.pre_start(kThing, {"thing1"}),
+              AllOf(HasSubstr("/dev/thing1 does not exist"), HasSubstr("delete the pod")));
+}
+
+}  // namespace
+}  // namespace tessera::agent

@@ -1,0 +1,529 @@
+// Kubelet's questions against what was decided: whoever asks gets what is theirs.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "../../base/thread_cpu.h"
+#include "node_model.h"
+
+namespace tessera::agent {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+TEST(Allocator, GivesTheDecidedGpuAndSteersKubeletToItsIds) {
+  Node node(gpus(4));
+  const Pod pod = share("a", 3, 2);
+  node.bind(pod);
+  const auto envs = node.admit(pod);
+  EXPECT_EQ(sees(envs), uuid(2));
+  EXPECT_EQ(envs->at("main").at("ALIYUN_COM_GPU_MEM_IDX"), "2");
+  EXPECT_EQ(envs->at("main").at("ALIYUN_COM_GPU_MEM_POD"), "3");
+  EXPECT_EQ(envs->at("main").at("ALIYUN_COM_GPU_MEM_CONTAINER"), "3");
+  EXPECT_EQ(envs->at("main").at("ALIYUN_COM_GPU_MEM_DEV"), "16");
+  EXPECT_THAT(node.gpus_by_ids(pod, "main"), ElementsAre(uuid(2)));
+  EXPECT_TRUE(node.pre_start(pod, "main"));
+  EXPECT_EQ(node.allocator->counts().other_ids, 0U);
+  EXPECT_EQ(node.fetches, 0);
+}
+
+TEST(Allocator, TellsTwoQueuedPodsOfEqualSizeApart) {
+  Node node(gpus(4));
+  const Pod first = share("first", 3, 2);
+  const Pod second = share("second", 3, 1);
+  node.bind(first);
+  node.bind(second);
+  // kubelet takes them in the other order, as after its own restart.
+  EXPECT_EQ(sees(node.admit(second)), uuid(1));
+  EXPECT_EQ(sees(node.admit(first)), uuid(2));
+  EXPECT_EQ(node.allocator->search().counts().confirmed, 2U);
+}
+
+TEST(Allocator, AsksKubeletOnceWhenBindOrderIsRight) {
+  Node node(gpus(4));
+  std::vector<Pod> pods;
+  for (unsigned i = 0; i < 20; ++i) {
+    pods.push_back(share("p" + std::to_string(i), 3, i % 4));
+    node.bind(pods.back());
+  }
+  for (unsigned i = 0; i < 20; ++i) {
+    EXPECT_EQ(sees(node.admit(pods[i])), uuid(i % 4)) << i;
+  }
+  EXPECT_EQ(node.gets, 20);
+}
+
+TEST(Allocator, AsksTheApiServerWhenTheWatchIsLate) {
+  Node node(gpus(4));
+  const Pod queued = share("queued", 3, 1);
+  const Pod late = share("late", 3, 3);
+  node.bind(queued);
+  node.bind_unseen(late);
+  EXPECT_EQ(sees(node.admit(late)), uuid(3));
+  EXPECT_EQ(node.fetches, 1);
+  EXPECT_EQ(sees(node.admit(queued)), uuid(1));
+}
+
+TEST(Allocator, AsksKubeletOnceForEachPodThatTheApiServerBrought) {
+  Node node(gpus(4));
+  std::vector<Pod> pods;
+  for (unsigned i = 0; i < 6; ++i) {
+    pods.push_back(share("p" + std::to_string(i), 3, i % 4));
+    node.bind_unseen(pods.back());
+  }
+  EXPECT_EQ(sees(node.admit(pods[5])), uuid(1));
+  EXPECT_EQ(node.gets, 6) << "kubelet answers so many a second and no more";
+}
+
+// A pod has ended, kubelet gives its IDs to the next, and the API server tells of the next first.
+TEST(Allocator, TakesTheIdsOfTheDecidedGpuThoughItsLastPodSeemsToHoldThem) {
+  Node node(gpus(2));
+  Pod before = share("before", 16, 0);
+  node.bind(before);
+  ASSERT_TRUE(node.admit(before));
+  before.state(alloc::ContainerState::kRunning);
+  node.bind(before);
+  node.used(before, "main").clear();
+  const Pod next = share("next", 16, 0);
+  node.bind_unseen(next);
+  ASSERT_EQ(sees(node.admit(next)), uuid(0));
+  EXPECT_THAT(node.gpus_by_ids(next, "main"), ElementsAre(uuid(0)));
+  node.end(before);
+  EXPECT_TRUE(node.pre_start(next, "main"));
+}
+
+TEST(Allocator, WaitsForTheWatchWhenTheApiServerIsAway) {
+  Node node(gpus(4));
+  const Pod late = share("late", 3, 3);
+  node.api_away = true;
+  const auto timer = node.loop.after(30ms, [&] { node.bind(late); });
+  EXPECT_EQ(sees(node.admit(late)), uuid(3));
+}
+
+TEST(Allocator, HoldsAPodThatItNeverHeardOf) {
+  Node node(gpus(4));
+  const Pod stranger = share("stranger", 3, 3);
+  node.api_away = true;
+  const auto begun = std::chrono::steady_clock::now();
+  EXPECT_EQ(sees(node.admit(stranger)), "void");
+  EXPECT_LT(std::chrono::steady_clock::now() - begun,
+            5s);  // two questions of at most 500 ms, on a busy machine
+  const Status unknown = node.pre_start(stranger, "main");
+  ASSERT_FALSE(unknown);
+  EXPECT_THAT(unknown.error().text(), HasSubstr("not known yet"));
+  // Now the API server is back. The environment cannot be changed any more, so a new pod is needed.
+  node.bind(stranger);
+  const Status known = node.pre_start(stranger, "main");
+  ASSERT_FALSE(known);
+  EXPECT_THAT(known.error().text(), HasSubstr("delete the pod"));
+  EXPECT_EQ(node.allocator->counts().unknown_pod, 1U);
+}
+
+TEST(Allocator, ServesInBindOrderWhereKubeletHasNoGet) {
+  Node node(gpus(4));
+  node.has_get = false;
+  const Pod first = share("first", 3, 2);
+  const Pod second = share("second", 3, 1);
+  const Pod other_size = share("other", 5, 0);
+  node.bind(first);
+  node.bind(second);
+  node.bind(other_size);
+  EXPECT_EQ(sees(node.admit(first)), uuid(2));
+  EXPECT_EQ(sees(node.admit(second)), uuid(1));
+  EXPECT_EQ(sees(node.admit(other_size)), uuid(0));
+  EXPECT_TRUE(node.pre_start(first, "main"));
+  EXPECT_EQ(node.allocator->search().counts().guessed, 3U);
+  EXPECT_FALSE(node.allocator->search().has_get());
+}
+
+TEST(Allocator, WaitsOutTheRateLimitOfGet) {
+  Node node(gpus(4));
+  node.gets_left = 2;
+  std::vector<Pod> pods;
+  for (unsigned i = 0; i < 6; ++i) {
+    pods.push_back(share("p" + std::to_string(i), 3, i % 4));
+    node.bind(pods.back());
+  }
+  EXPECT_EQ(sees(node.admit(pods[5])), uuid(1));
+}
+
+TEST(Allocator, AsksAKubeletAgainThatDidNotAnswerInTime) {
+  Node node(gpus(4));
+  node.gets_late = 2;
+  const Pod queued = share("queued", 3, 2);
+  const Pod next = share("next", 3, 1);
+  node.bind(queued);
+  node.bind(next);
+  EXPECT_EQ(sees(node.admit(next)), uuid(1));
+}
+
+TEST(Allocator, GivesEachContainerItsOwnShare) {
+  Node node(gpus(4));
+  const Pod pod = Pod("a").main("x", 4).main("none", 0).main("y", 3).on("x", {{1, 4}}).on("y", {{3, 3}});
+  node.bind(pod);
+  const auto envs = node.admit(pod);
+  EXPECT_EQ(sees(envs, "x"), uuid(1));
+  EXPECT_EQ(sees(envs, "y"), uuid(3));
+  EXPECT_EQ(envs->at("y").at("ALIYUN_COM_GPU_MEM_POD"), "7");
+  EXPECT_EQ(envs->at("y").at("ALIYUN_COM_GPU_MEM_CONTAINER"), "3");
+  EXPECT_THAT(node.gpus_by_ids(pod, "x"), ElementsAre(uuid(1)));
+  EXPECT_THAT(node.gpus_by_ids(pod, "y"), ElementsAre(uuid(3)));
+}
+
+TEST(Allocator, GivesAShareOverSeveralGpus) {
+  Node node(gpus(4));
+  const Pod pod = Pod("a").main("main", 6).on("main", {{1, 3}, {2, 3}});
+  node.bind(pod);
+  EXPECT_EQ(sees(node.admit(pod)), uuid(1) + "," + uuid(2));
+  EXPECT_THAT(node.gpus_by_ids(pod, "main"), ElementsAre(uuid(1), uuid(2)));
+}
+
+TEST(Allocator, GivesWholeGpusAndSharesToOneContainerInOneEnvironment) {
+  Node node(gpus(4));
+  Pod pod = Pod("a").main("main", 2);
+  pod.spec.containers[0].gpu_limits.emplace_back(GpuResource::kWhole, Quantity::units(2));
+  pod.on("main", {{0, 2}, {1, 0}, {3, 0}});
+  node.bind(pod);
+  // The two answers carry the same keys, and kubelet takes those of either: they must agree.
+  const auto envs = node.admit(pod);
+  EXPECT_EQ(sees(envs), uuid(0) + "," + uuid(1) + "," + uuid(3));
+  EXPECT_THAT(node.gpus_by_ids(pod, "main", GpuResource::kWhole), ElementsAre(uuid(1), uuid(3)));
+  EXPECT_THAT(node.gpus_by_ids(pod, "main"), ElementsAre(uuid(0)));
+  EXPECT_TRUE(node.pre_start(pod, "main", GpuResource::kWhole));
+  EXPECT_TRUE(node.pre_start(pod, "main"));
+}
+
+TEST(Allocator, GivesByDecisionWhereKubeletUsesIdsOfInitContainersAgain) {
+  Node node(gpus(4));
+  // The init container is spread over two GPUs; kubelet hands its IDs on at random.
+  const Pod pod = Pod("a")
+                      .init("prepare", 8)
+                      .main("x", 3)
+                      .main("y", 3)
+                      .on("prepare", {{0, 4}, {1, 4}})
+                      .on("x", {{0, 3}})
+                      .on("y", {{1, 3}});
+  node.bind(pod);
+  const auto envs = node.admit(pod);
+  EXPECT_EQ(sees(envs, "prepare"), uuid(0) + "," + uuid(1));
+  EXPECT_EQ(sees(envs, "x"), uuid(0));
+  EXPECT_EQ(sees(envs, "y"), uuid(1));
+  for (const char* container : {"prepare", "x", "y"}) {
+    EXPECT_TRUE(node.pre_start(pod, container)) << container;
+  }
+}
+
+TEST(Allocator, GivesByDecisionWhateverIdsKubeletTook) {
+  Node node(gpus(4));
+  node.prefers = false;
+  const Pod pod = share("a", 3, 2);
+  node.bind(pod);
+  EXPECT_EQ(sees(node.admit(pod)), uuid(2));
+  EXPECT_THAT(node.gpus_by_ids(pod, "main"), Not(Contains(uuid(2))));
+  EXPECT_EQ(node.allocator->counts().other_ids, 1U);
+  EXPECT_TRUE(node.pre_start(pod, "main"));
+}
+
+// kubelet's Topology Manager may align a container to NUMA nodes and then offers IDs of those alone, whatever
+// was decided. The decision wins: the pod runs, on its own GPU, and the IDs are counted as others.
+TEST(Allocator, GivesTheDecidedGpuWhereTopologyManagerOffersOnlyOthers) {
+  Node node(gpus(4));
+  const Pod pod = share("a", 3, 3);
+  node.bind(pod);
+  node.offer_only({0, 1});
+  EXPECT_EQ(sees(node.admit(pod)), uuid(3));
+  EXPECT_THAT(node.gpus_by_ids(pod, "main"), Not(Contains(uuid(3))));
+  EXPECT_EQ(node.allocator->counts().other_ids, 1U);
+  EXPECT_TRUE(node.pre_start(pod, "main"));
+}
+
+// kubelet stands still meanwhile.
+TEST(Allocator, PrefersGpusOf16AtOnceHoweverManyAreAskedFor) {
+  for (int count = 1; count <= 16; ++count) {
+    Node node(gpus(16));
+    Pod pod = Pod("a").whole("main", count);
+    std::vector<std::pair<unsigned, unsigned>> where;
+    std::set<std::string> decided;
+    for (int i = 0; i < count; ++i) {
+      where.emplace_back(15 - i, 0);
+      decided.insert(uuid(static_cast<unsigned>(15 - i)));
+    }
+    pod.on("main", where);
+    node.bind(pod);
+    const auto begun = thread_cpu();
+    ASSERT_TRUE(node.admit(pod)) << count;
+    EXPECT_LT(thread_cpu() - begun, 200ms) << count;
+    EXPECT_EQ(node.gpus_by_ids(pod, "main", GpuResource::kWhole), decided) << count;
+  }
+}
+
+TEST(Allocator, HoldsAnUndecidedPodSoftlyAndSaysWhatToDo) {
+  Node node(gpus(2));
+  const Pod pod = Pod("a").main("main", 3);
+  node.bind(pod);
+  EXPECT_EQ(sees(node.admit(pod)), "void");
+  const Status held = node.pre_start(pod, "main");
+  ASSERT_FALSE(held);
+  EXPECT_THAT(held.error().text(), HasSubstr("ml/a"));
+  EXPECT_THAT(held.error().text(), HasSubstr("schedulerName"));
+  EXPECT_THAT(node.told, Contains("a GpuUndecided"));
+  EXPECT_THAT(node.allocations.find("uid-a", "main")->held, HasSubstr("schedulerName"));
+}
+
+// Else the last pods that are packed on a GPU would be given IDs of another.
+TEST(Allocator, TakesTheIdsOfUndecidedPodsWhereThereIsMostToSpare) {
+  Node node(gpus(2));
+  const Pod packed = share("packed", 10, 0);
+  const Pod undecided = Pod("undecided").main("main", 3);
+  const Pod last = share("last", 6, 0);
+  for (const Pod& pod : {packed, undecided, last}) {
+    node.bind(pod);
+    ASSERT_TRUE(node.admit(pod));
+  }
+  EXPECT_THAT(node.gpus_by_ids(undecided, "main"), ElementsAre(uuid(1)));
+  EXPECT_THAT(node.gpus_by_ids(last, "main"), ElementsAre(uuid(0)));
+}
+
+TEST(Allocator, ServesAnUndecidedPodWhereThereIsOneGpu) {
+  Node node(gpus(1));
+  const Pod pod = Pod("a").main("main", 3);
+  const Pod whole = Pod("b").whole("main", 1);
+  node.bind(pod);
+  EXPECT_EQ(sees(node.admit(pod)), uuid(0));
+  EXPECT_TRUE(node.pre_start(pod, "main"));
+  node.end(pod);
+  node.bind(whole);
+  EXPECT_EQ(sees(node.admit(whole)), uuid(0));
+}
+
+TEST(Allocator, DoesNotBelieveAForgedRecord) {
+  Node node(gpus(4));
+  const Pod greedy = Pod("greedy").main("main", 1).on("main", {{1, 16}});
+  const Pod elsewhere = share("elsewhere", 3, 9);
+  node.bind(greedy);
+  node.bind(elsewhere);
+  EXPECT_EQ(sees(node.admit(greedy)), "void");
+  EXPECT_EQ(sees(node.admit(elsewhere)), "void");
+  EXPECT_FALSE(node.pre_start(greedy, "main"));
+  EXPECT_FALSE(node.pre_start(elsewhere, "main"));
+  EXPECT_THAT(node.told, Contains("greedy GpuRecordNotBelieved"));
+  EXPECT_THAT(node.told, Contains("elsewhere GpuLost"));
+}
+
+TEST(Allocator, HoldsAPodThatAsksForWhatNobodyCanGive) {
+  Node node(gpus(4));
+  Pod pod = Pod("both").whole("main", 1);
+  pod.spec.containers[0].gpu_limits.emplace_back(GpuResource::kCount, Quantity::units(1));
+  pod.spec.node_name = "gpu-a";
+  node.bind(pod);
+  EXPECT_EQ(sees(node.admit(pod)), "void");
+  const Status held = node.pre_start(pod, "main", GpuResource::kWhole);
+  ASSERT_FALSE(held);
+  EXPECT_THAT(held.error().text(), HasSubstr("ml/both"));
+  EXPECT_THAT(held.error().text(), HasSubstr("create it right"));
+  EXPECT_THAT(node.told, Contains("both GpuRecordNotBelieved"));
+  EXPECT_EQ(node.allocator->counts().unknown_pod, 0U);
+  node.end(pod);
+  EXPECT_EQ(node.allocations.size(), 0U);
+}
+
+// It was gone before anybody knew it.
+TEST(Allocator, ForgetsAPodThatItNeverKnew) {
+  Node node(gpus(2));
+  const Pod stranger = share("stranger", 8, 0);
+  const Pod other = share("other", 3, 1);
+  node.api_away = true;
+  ASSERT_EQ(sees(node.admit(stranger)), "void");
+  node.settle();
+  ASSERT_EQ(node.allocations.size(), 1U);
+  node.restart_agent(node.saved);
+  node.pods->synced();
+  EXPECT_EQ(node.allocations.size(), 1U) << "kubelet still says that it is there";
+  node.end(stranger);
+  node.bind(other);
+  node.end(other);
+  EXPECT_EQ(node.allocations.size(), 0U);
+}
+
+TEST(Allocator, HoldsAPodWhoseRecordTakesWhatOthersHave) {
+  Node node(gpus(4));
+  Pod before = share("before", 10, 1);
+  const Pod forged = share("forged", 10, 1);
+  node.bind(before);
+  node.bind(forged);
+  ASSERT_EQ(sees(node.admit(before)), uuid(1));
+  EXPECT_TRUE(node.pre_start(before, "main"));
+  ASSERT_TRUE(node.admit(forged));
+  const Status held = node.pre_start(forged, "main");
+  ASSERT_FALSE(held);
+  EXPECT_THAT(held.error().text(), HasSubstr("ml/before"));
+  node.end(before);
+  EXPECT_TRUE(node.pre_start(forged, "main")) << "it may start when there is room";
+}
+
+TEST(Allocator, HoldsAPodWhoseRecordClaimsMoreThanItsGpuHas) {
+  Node node(gpus(2));
+  const Pod pod = share("a", 17, 1);  // of 16
+  node.bind(pod);
+  ASSERT_TRUE(node.admit(pod));
+  const Status held = node.pre_start(pod, "main");
+  ASSERT_FALSE(held);
+  EXPECT_THAT(held.error().text(), HasSubstr("has 16 units, and this pod's record claims 17"));
+  EXPECT_THAT(node.told, Contains("a GpuOvercommitted"));
+}
+
+TEST(Allocator, DoesNotBelieveAnIndexThatIsNotThere) {
+  for (const unsigned count : {1U, 4U}) {
+    Node node(gpus(count));
+    Pod pod = Pod("old").main("main", 2);
+    pod.spec.annotations["ALIYUN_COM_GPU_MEM_IDX"] = "7";
+    pod.spec.annotations["ALIYUN_COM_GPU_MEM_POD"] = "2";
+    node.bind(pod);
+    EXPECT_EQ(sees(node.admit(pod)), "void") << count;
+    EXPECT_FALSE(node.pre_start(pod, "main"));
+    EXPECT_THAT(node.told, Contains("old GpuRecordNotBelieved")) << count;
+  }
+}
+
+TEST(Allocator, ReadsWhatOldSchedulersWrote) {
+  Node node(gpus(4));
+  Pod pod = Pod("old").main("main", 3);
+  pod.spec.annotations["ALIYUN_COM_GPU_MEM_IDX"] = "2";
+  pod.spec.annotations["ALIYUN_COM_GPU_MEM_POD"] = "3";
+  node.bind(pod);
+  EXPECT_EQ(sees(node.admit(pod)), uuid(2));
+}
+
+TEST(Allocator, HoldsAContainerWhileItsGpuIsIll) {
+  Node node(gpus(4));
+  const Pod pod = share("a", 3, 2);
+  node.bind(pod);
+  ASSERT_EQ(sees(node.admit(pod)), uuid(2));
+  alloc::Inventory ill = gpus(4);
+  ill.gpus[2].unhealthy = "XID 79";
+  node.set_inventory(ill);
+  const Status held = node.pre_start(pod, "main");
+  ASSERT_FALSE(held);
+  EXPECT_THAT(held.error().text(), HasSubstr("GPU 2"));
+  EXPECT_THAT(held.error().text(), HasSubstr("XID 79"));
+  node.set_inventory(gpus(4));
+  EXPECT_TRUE(node.pre_start(pod, "main"));
+}
+
+TEST(Allocator, KnowsAfterARestartWhatItGave) {
+  Node node(gpus(4));
+  const Pod pod = share("a", 3, 2);
+  node.bind(pod);
+  ASSERT_TRUE(node.admit(pod));
+  const auto before = node.allocations.all();
+  ASSERT_EQ(before.size(), 1U);
+  node.restart_agent(node.saved);
+  // Before the pods are known again, and before kubelet knows any.
+  EXPECT_EQ(node.allocations.all(), before);
+  node.bind(pod);
+  node.pods->synced();
+  node.forget_known();
+  EXPECT_TRUE(node.pre_start(pod, "main"));
+  EXPECT_EQ(node.allocations.all(), before);
+}
+
+TEST(Allocator, LearnsFromTheCheckpointWhatItGaveAlsoToInitContainers) {
+  Node node(gpus(4));
+  node.has_get = false;
+  const Pod pod = Pod("a").init("prepare", 2).main("main", 3).on("prepare", {{2, 2}}).on("main", {{2, 3}});
+  node.bind(pod);
+  ASSERT_TRUE(node.admit(pod));
+  auto before = node.allocations.all();
+  ASSERT_EQ(before.size(), 2U);
+  for (Allocation& allocation : before) {
+    allocation.guessed = false;  // the file says whose they are
+  }
+  node.restart_agent();
+  node.bind(pod);
+  node.pods->synced();
+  EXPECT_EQ(node.allocations.all(), before);
+}
+
+TEST(Allocator, LearnsFromKubeletWhatItGaveWhenTheRecordIsLost) {
+  Node node(gpus(4));
+  node.has_checkpoint = false;
+  const Pod running = share("running", 3, 2);
+  const Pod next = share("next", 3, 1);
+  node.bind(running);
+  ASSERT_TRUE(node.admit(running));
+  const auto before = node.allocations.all();
+  node.restart_agent();
+  node.bind(running);
+  node.bind(next);
+  // Admission comes before the rebuild is through: the pod that has its IDs is not taken for the one that
+  // asks.
+  EXPECT_EQ(sees(node.admit(next)), uuid(1));
+  node.pods->synced();
+  node.settle();
+  EXPECT_THAT(node.allocations.all(), Contains(before[0]));
+  EXPECT_TRUE(node.pre_start(running, "main"));
+}
+
+TEST(Allocator, ForgetsPodsThatEndedWhileItWasAway) {
+  Node node(gpus(4));
+  const Pod pod = share("a", 3, 2);
+  node.bind(pod);
+  ASSERT_TRUE(node.admit(pod));
+  node.restart_agent(node.saved);
+  ASSERT_EQ(node.allocations.size(), 1U);
+  node.pods->synced();
+  EXPECT_EQ(node.allocations.size(), 0U);
+}
+
+TEST(Allocator, ServesAPodAgainWhenKubeletLostItsCheckpoint) {
+  Node node(gpus(4));
+  const Pod pod = share("a", 3, 2);
+  node.bind(pod);
+  ASSERT_TRUE(node.admit(pod));
+  node.forget_known();
+  node.used(pod, "main").clear();
+  EXPECT_EQ(sees(node.admit(pod)), uuid(2));
+}
+
+TEST(Allocator, LetsPodsOfTheOldPluginStartAgain) {
+  Node node(gpus(4));
+  EXPECT_TRUE(node.pre_start_ids({uuid(1) + "-_-0", uuid(1) + "-_-1"}));
+  EXPECT_TRUE(node.pre_start_ids({uuid(1)}, GpuResource::kWhole));
+}
+
+TEST(Allocator, KeepsHeldIdsInTheListWhenTheirGpuHasGone) {
+  Node node(gpus(2));
+  const Pod pod = share("a", 3, 1);
+  node.bind(pod);
+  ASSERT_TRUE(node.admit(pod));
+  node.set_inventory(gpus(1));
+  const std::vector<Device> shares = node.allocator->lists().front().devices;
+  // Of a GPU that went before the agent started nothing else tells that a list has to be made anew when its
+  // pod ends.
+  EXPECT_TRUE(node.allocator->lists().front().has_vanished);
+  EXPECT_EQ(shares.size(), 16U + 3U);
+  EXPECT_EQ(std::ranges::count_if(shares, [](const Device& one) { return !one.healthy; }), 3);
+  node.end(pod);
+  EXPECT_EQ(node.allocator->lists().front().devices.size(), 16U);
+  EXPECT_FALSE(node.allocator->lists().front().has_vanished);
+}
+
+TEST(Allocator, DoesNotPreferIdsThatKubeletForgotItGave) {
+  Node node(gpus(1));
+  const Pod first = share("first", 4, 0);
+  const Pod second = share("second", 4, 0);
+  node.bind(first);
+  node.bind(second);
+  ASSERT_TRUE(node.admit(first));
+  const auto held = node.used(first, "main");
+  // Somebody called podresources List at the wrong moment: kubelet offers them again.
+  node.used(first, "main").clear();
+  ASSERT_TRUE(node.admit(second));
+  for (const std::string& id : node.used(second, "main")) {
+    EXPECT_FALSE(held.contains(id)) << id;
+  }
+}
+
+}  // namespace
+}  // namespace tessera::agent

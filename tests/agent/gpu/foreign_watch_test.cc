@@ -1,0 +1,144 @@
+// GPUs that somebody else gives out.
+#include "agent/gpu/foreign_watch.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "../../base/temporary_directory.h"
+#include "agent/gpu/foreign_use.h"
+#include "base/file.h"
+
+namespace tessera::agent {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// As kubelet 1.36 writes it, shortened.
+constexpr const char* kCheckpointFile = R"({"Data":{"PodDeviceEntries":[
+  {"PodUID":"b2b4","ContainerName":"main","ResourceName":"aliyun.com/gpu-mem",
+   "DeviceIDs":{"0":["ce120724-3","ce120724-2"],"1":["ce120724-9"]},"AllocResp":"ChoK"},
+  {"PodUID":"77aa","ContainerName":"cuda","ResourceName":"nvidia.com/gpu",
+   "DeviceIDs":{"-1":["GPU-71aa0000-1"]},"AllocResp":""}],
+  "RegisteredDevices":{"aliyun.com/gpu-mem":["ce120724-2"],"nvidia.com/gpu":["GPU-ce120724","GPU-71aa0000-1"],
+   "example.com/nic":["mlx5_0"]}},"Checksum":2203446223})";
+
+alloc::Inventory two_gpus() {
+  alloc::Inventory inventory;
+  inventory.gpus = {{.uuid = "GPU-ce120724", .index = 0, .model = "T4", .memory_mib = 16384},
+                    {.uuid = "GPU-71aa0000-1", .index = 1, .model = "T4", .memory_mib = 16384}};
+  return inventory;
+}
+
+TEST(ForeignUse, SeesAnotherPluginAndTheGpusItGaveOut) {
+  const auto checkpoint = Checkpoint::parse(kCheckpointFile).value();
+  const ForeignUse use = find_foreign_use(checkpoint, two_gpus(), {}, [](const std::string& uid) {
+    return uid == "77aa" ? std::string("ml/legacy") : std::string();
+  });
+  EXPECT_THAT(use.resources, ElementsAre("nvidia.com/gpu"));
+  ASSERT_EQ(use.held.size(), 1U);
+  EXPECT_THAT(use.held.at("GPU-71aa0000-1"), HasSubstr("pod ml/legacy has it through nvidia.com/gpu"));
+
+  const alloc::Inventory seen = without_foreign(two_gpus(), use);
+  EXPECT_TRUE(seen.gpus[0].healthy());
+  EXPECT_FALSE(seen.gpus[1].healthy());
+  EXPECT_THAT(seen.also_served_as, ElementsAre("nvidia.com/gpu"));
+}
+
+TEST(ForeignUse, DoesNotMindPodsThatHaveEnded) {
+  const auto checkpoint = Checkpoint::parse(kCheckpointFile).value();
+  const ForeignUse use =
+      find_foreign_use(checkpoint, two_gpus(), {}, [](const std::string&) { return std::string(); });
+  EXPECT_TRUE(use.held.empty());
+  EXPECT_THAT(without_foreign(two_gpus(), use).also_served_as, ElementsAre("nvidia.com/gpu"))
+      << "it holds nothing, but may at any time";
+}
+
+TEST(ForeignUse, SeesWhatAnotherPluginGaveOutUnderTheNameThatIsNowOurs) {
+  const auto checkpoint = Checkpoint::parse(kCheckpointFile).value();
+  const alloc::ResourceNames names({.prefix = "aliyun.com", .whole = "nvidia.com/gpu"});
+  const ForeignUse use =
+      find_foreign_use(checkpoint, two_gpus(), names, [](const std::string&) { return std::string("ml/x"); });
+  EXPECT_TRUE(use.resources.empty());
+  EXPECT_THAT(use.usurped, ElementsAre("nvidia.com/gpu"));
+  EXPECT_TRUE(use.held.contains("GPU-71aa0000-1"));
+}
+
+// Pods that the old plugin admitted stay in kubelet's file when it has gone.
+TEST(ForeignUse, DoesNotTakePodsOfThePluginBeforeUsForAPluginThatRuns) {
+  Checkpoint checkpoint;
+  checkpoint.given.push_back({.pod_uid = "77aa",
+                              .container = "c",
+                              .resource = "aliyun.com/gpu-mem",
+                              .ids = {"GPU-71aa0000-1-_-0", "GPU-71aa0000-1-_-1"}});
+  checkpoint.registered["aliyun.com/gpu-mem"] = {"ce120724-0", "ce120724-1"};
+  const auto nobody = [](const std::string&) { return std::string(); };
+  EXPECT_TRUE(find_foreign_use(checkpoint, two_gpus(), {}, nobody).usurped.empty());
+  checkpoint.registered["aliyun.com/gpu-mem"] = {"GPU-71aa0000-1-_-0", "GPU-71aa0000-1-_-1"};
+  EXPECT_THAT(find_foreign_use(checkpoint, two_gpus(), {}, nobody).usurped,
+              ElementsAre("aliyun.com/gpu-mem"));
+}
+
+// kubelet takes any of the original's IDs: 20 of them are of all GPUs of a node.
+TEST(ForeignUse, APodThatTheOriginalPluginCouldNotServeTookEveryGpuOutOfUse) {
+  Checkpoint checkpoint;
+  checkpoint.given.push_back({.pod_uid = "77aa",
+                              .container = "c",
+                              .resource = "aliyun.com/gpu-mem",
+                              .ids = {"GPU-71aa0000-1-_-0", "GPU-ce120724-_-1"}});
+  const auto undecided = [](const std::string&) { return std::string("ml/lost"); };
+  EXPECT_TRUE(find_foreign_use(checkpoint, two_gpus(), {}, undecided).held.empty());
+  // Of a plugin that is still there, under a name that is not ours, any GPU may be meant.
+  const alloc::ResourceNames others({.prefix = "example.com", .whole = ""});
+  EXPECT_EQ(find_foreign_use(checkpoint, two_gpus(), others, undecided).held.size(), 2U);
+}
+
+// kubelet's file tells of the plugin before us until kubelet has our list.
+TEST(ForeignWatch, TellsOfAPluginThatServesOurResourceOnceWeAreRegistered) {
+  const TemporaryDirectory directory;
+  ASSERT_TRUE(write_file(directory / Checkpoint::kFile,
+                         R"({"Data":{"PodDeviceEntries":null,"RegisteredDevices":)"
+                         R"({"aliyun.com/gpu-mem":["GPU-71aa0000-1-_-0"]}}})"));
+  const alloc::ResourceNames names;
+  bool registered = false;
+  std::vector<std::string> told;
+  ForeignWatch watch(
+      directory.path(), names,
+      {.holder = [](const std::string&) { return std::string(); },
+       .registered = [&](const std::string&) { return registered; },
+       .tell = [&](const std::string& reason, const std::string& what) { told.push_back(reason + what); }},
+      std::chrono::milliseconds(0));
+  EXPECT_FALSE(watch.look_again(two_gpus()));
+  EXPECT_TRUE(told.empty());
+  registered = true;
+  EXPECT_TRUE(watch.look_again(two_gpus()));
+  EXPECT_FALSE(watch.look_again(two_gpus())) << "told once";
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_THAT(told.front(), HasSubstr("serves aliyun.com/gpu-mem on this node"));
+  EXPECT_THAT(told.front(), HasSubstr("remove one"));
+}
+
+// kubelet writes its file before the API server tells of the pod, and not again afterwards.
+TEST(ForeignWatch, LooksAgainUntilTheHolderIsKnown) {
+  const TemporaryDirectory directory;
+  ASSERT_TRUE(write_file(directory / Checkpoint::kFile, kCheckpointFile));
+  const alloc::ResourceNames names;
+  std::optional<std::string> holder;
+  std::vector<std::string> told;
+  ForeignWatch watch(
+      directory.path(), names,
+      {.holder = [&](const std::string&) { return holder; },
+       .tell = [&](const std::string& reason, const std::string&) { told.push_back(reason); }});
+  watch.look_again(two_gpus());
+  EXPECT_TRUE(watch.use().held.empty());
+  holder = "ml/legacy";
+  EXPECT_TRUE(watch.look_again(two_gpus()));
+  EXPECT_TRUE(watch.use().held.contains("GPU-71aa0000-1"));
+  holder = "";  // one that the books count
+  EXPECT_TRUE(watch.look_again(two_gpus()));
+  EXPECT_FALSE(watch.look_again(two_gpus()));
+  EXPECT_THAT(told, ElementsAre("OtherDevicePlugin", "GpuHeldElsewhere"));
+}
+
+}  // namespace
+}  // namespace tessera::agent

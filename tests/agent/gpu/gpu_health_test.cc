@@ -1,0 +1,261 @@
+#include "agent/gpu/gpu_health.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "../devices/fake_cluster.h"
+#include "agent/gpu/gpu_text.h"
+#include "gpu_node.h"
+#include "kube/event_recorder.h"
+
+namespace tessera::agent {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+
+constexpr const char* kSickNode = "/api/v1/nodes/gpu-a";
+constexpr const char* kSickMap = "/api/v1/namespaces/kube-system/configmaps/unhealthy-gpu-gpu-a";
+
+gpu::DriverState state_of(alloc::Inventory inventory) {
+  gpu::DriverState state;
+  state.ready = true;
+  state.inventory = std::move(inventory);
+  return state;
+}
+
+alloc::Inventory with_ill(unsigned gpus, std::size_t which, const std::string& reason) {
+  alloc::Inventory inventory = v100s(gpus);
+  inventory.gpus[which].unhealthy = reason;
+  return inventory;
+}
+
+TEST(HealthChanges, TellWhatBecameOfEachGpu) {
+  using Kind = HealthChange::Kind;
+  const auto kinds = [](const alloc::Inventory& before, const alloc::Inventory& after) {
+    std::vector<Kind> all;
+    for (const HealthChange& change : health_changes(node_devices(before), node_devices(after))) {
+      all.push_back(change.kind);
+    }
+    return all;
+  };
+  EXPECT_THAT(kinds(v100s(2), v100s(2)), IsEmpty());
+  EXPECT_THAT(kinds({}, v100s(2)), IsEmpty());
+  EXPECT_THAT(kinds({}, with_ill(2, 1, "XID 79")), ElementsAre(Kind::kFellIll));
+  EXPECT_THAT(kinds(v100s(2), with_ill(2, 1, "XID 79")), ElementsAre(Kind::kFellIll));
+  EXPECT_THAT(kinds(with_ill(2, 1, "XID 79"), with_ill(2, 1, "lost")), ElementsAre(Kind::kOtherReason));
+  EXPECT_THAT(kinds(with_ill(2, 1, "XID 79"), v100s(2)), ElementsAre(Kind::kRecovered));
+  EXPECT_THAT(kinds(v100s(2), v100s(1)), ElementsAre(Kind::kGone));
+  EXPECT_THAT(kinds(v100s(1), v100s(2)), ElementsAre(Kind::kAppeared));
+}
+
+TEST(GpusCondition, SaysWhatIsWrongInOneLine) {
+  EXPECT_EQ(gpus_condition(state_of(v100s(8)), ""),
+            (NodeCondition{.healthy = true, .reason = "AllGPUsHealthy", .message = "8 GPUs"}));
+  EXPECT_EQ(gpus_condition(state_of(with_ill(8, 3, "XID 79")), ""),
+            (NodeCondition{
+                .healthy = false,
+                .reason = "GPUUnhealthy",
+                .message = "1 of 8 GPUs must not be used; GPU 3 (Tesla V100-SXM2-32GB, GPU-3): XID 79"}));
+  gpu::DriverState away;
+  away.problem = "no driver is loaded";
+  EXPECT_EQ(gpus_condition(away, "").reason, "DriverNotReady");
+  EXPECT_EQ(gpus_condition(state_of({}), "").reason, "NoGPUs");
+  gpu::DriverState unlisted = state_of(v100s(7));
+  unlisted.problems = {"GPU 3 is lost"};
+  EXPECT_EQ(gpus_condition(unlisted, ""),
+            (NodeCondition{.healthy = false,
+                           .reason = "GPUUnhealthy",
+                           .message = "1 of 8 GPUs must not be used; GPU 3 is lost"}));
+  EXPECT_EQ(gpus_condition(state_of(v100s(8)), "call X hangs").reason, "DriverHangs");
+}
+
+TEST(GpusCondition, KeepsItsMessageShortOnLargeMachines) {
+  alloc::Inventory all_ill = v100s(16);
+  for (alloc::Gpu& gpu : all_ill.gpus) {
+    gpu.unhealthy = std::string(400, 'x');
+  }
+  EXPECT_LT(gpus_condition(state_of(all_ill), "").message.size(), 1024U);
+}
+
+class GpuHealthTest : public ::testing::Test {
+ protected:
+  GpuHealthTest() {
+    cluster_.put(
+        kSickNode,
+        R"({"metadata":{"name":"gpu-a"},"status":{"conditions":[{"type":"Ready","status":"True"}]}})");
+  }
+
+  GpuHealth reporter(const alloc::Inventory& before = {}) {
+    return {client_,
+            {.node = "gpu-a", .look_again = 20s, .backoff = {.first = 1ms, .cap = 5ms}},
+            [this](const kube::EventNote& note) {
+              events_.push_back((note.warning ? "! " : "") + note.reason + " " + note.about.kind + "/" +
+                                note.about.name + " " + note.message);
+            },
+            [this](const std::string& uuid) {
+              return uuid == held_ ? std::vector<kube::ObjectReference>{{.kind = "Pod",
+                                                                         .namespace_name = "ml",
+                                                                         .name = "train-7",
+                                                                         .uid = "u"}}
+                                   : std::vector<kube::ObjectReference>{};
+            },
+            before};
+  }
+  void settle(const GpuHealth& reporter) {
+    cluster_.run_until(
+        [&] { return reporter.condition_state().settled && reporter.config_map_state().settled; });
+  }
+  boost::json::object condition() {
+    for (const auto& one : cluster_.find(kSickNode)->at("status").at("conditions").as_array()) {
+      if (one.at("type") == "GPUsHealthy") {
+        return one.as_object();
+      }
+    }
+    return {};
+  }
+
+  FakeCluster cluster_;
+  kube::Client client_ = cluster_.client();
+  std::vector<std::string> events_;
+  std::string held_;
+};
+
+TEST_F(GpuHealthTest, SetsTheConditionBesideOthersAndMakesNoConfigMapForAHealthyNode) {
+  GpuHealth health = reporter();
+  health.report(state_of(v100s(2)));
+  settle(health);
+  EXPECT_EQ(condition().at("status"), "True");
+  EXPECT_EQ(cluster_.find(kSickNode)->at("status").at("conditions").as_array().size(), 2U);
+  EXPECT_EQ(cluster_.find(kSickMap), nullptr);
+  EXPECT_THAT(events_, IsEmpty());
+  EXPECT_EQ(cluster_.writes(), 1U);
+}
+
+TEST_F(GpuHealthTest, TellsAnIllGpuToNodePodsConditionAndOldExtenders) {
+  GpuHealth health = reporter();
+  health.report(state_of(v100s(4)));
+  held_ = "GPU-3";
+  alloc::Inventory ill = with_ill(4, 3, "XID 79 (the GPU has fallen off the bus)");
+  ill.gpus[1].unhealthy = "GPU is lost";
+  health.report(state_of(ill));
+  settle(health);
+  EXPECT_THAT(events_,
+              ElementsAre(AllOf(StartsWith("! GpuUnhealthy Node/gpu-a GPU 1 "), HasSubstr("GPU is lost")),
+                          AllOf(StartsWith("! GpuUnhealthy Node/gpu-a GPU 3 "), HasSubstr("XID 79")),
+                          AllOf(StartsWith("! GpuUnhealthy Pod/train-7 GPU 3 "), HasSubstr("node gpu-a"),
+                                HasSubstr("Delete the pod"))));
+  EXPECT_EQ(condition().at("status"), "False");
+  EXPECT_EQ(cluster_.find(kSickMap)->at("data").at("gpus"), "1,3");
+}
+
+// Old extenders take an entry that is no number for GPU 0, and an empty text has one such entry.
+TEST_F(GpuHealthTest, RemovesTheConfigMapWhenAllAreWellAgain) {
+  GpuHealth health = reporter();
+  health.report(state_of(with_ill(2, 0, "XID 48")));
+  settle(health);
+  ASSERT_NE(cluster_.find(kSickMap), nullptr);
+  health.report(state_of(v100s(2)));
+  settle(health);
+  EXPECT_EQ(cluster_.find(kSickMap), nullptr);
+  EXPECT_EQ(condition().at("status"), "True");
+  EXPECT_THAT(events_.back(), StartsWith("GpuHealthy Node/gpu-a GPU 0 "));
+}
+
+TEST_F(GpuHealthTest, KeepsTheTimeOfTheTransitionWhenOnlyTheReasonChanges) {
+  GpuHealth health = reporter();
+  health.report(state_of(with_ill(2, 0, "XID 48")));
+  settle(health);
+  cluster_.change(kSickNode, R"({"status":{"conditions":[{"type":"GPUsHealthy","status":"False","reason":"x",
+                                                      "lastTransitionTime":"2020-01-01T00:00:00Z"}]}})");
+  health.report(state_of(with_ill(2, 0, "GPU is lost")));
+  settle(health);
+  EXPECT_THAT(std::string(condition().at("message").as_string()), HasSubstr("GPU is lost"));
+  EXPECT_EQ(condition().at("lastTransitionTime"), "2020-01-01T00:00:00Z");
+  health.report(state_of(v100s(2)));
+  settle(health);
+  EXPECT_NE(condition().at("lastTransitionTime"), "2020-01-01T00:00:00Z");
+}
+
+TEST_F(GpuHealthTest, IsQuietAfterARestartWhenNothingChangedMeanwhile) {
+  const alloc::Inventory ill = with_ill(2, 0, "XID 48");
+  GpuHealth first = reporter();
+  first.report(state_of(ill));
+  settle(first);
+  events_.clear();
+  const std::size_t writes = cluster_.writes();
+  GpuHealth second = reporter(ill);
+  second.report(state_of(ill));
+  settle(second);
+  EXPECT_THAT(events_, IsEmpty());
+  EXPECT_EQ(cluster_.writes(), writes);
+}
+
+TEST_F(GpuHealthTest, TellsOneReasonWhileTheDriverIsAwayAndNotOnceForEachGpu) {
+  GpuHealth health = reporter();
+  health.report(state_of(v100s(8)));
+  gpu::DriverState away;
+  away.problem = "the NVIDIA driver is not loaded; load it";
+  away.inventory = v100s(8);
+  for (alloc::Gpu& gpu : away.inventory.gpus) {
+    gpu.unhealthy = away.problem;
+  }
+  health.report(away);
+  settle(health);
+  EXPECT_THAT(events_,
+              ElementsAre(StartsWith("! GpuDriverNotReady Node/gpu-a the NVIDIA driver is not loaded")));
+  EXPECT_EQ(condition().at("reason"), "DriverNotReady");
+  EXPECT_EQ(cluster_.find(kSickMap)->at("data").at("gpus"), "0,1,2,3,4,5,6,7");
+  health.report(state_of(v100s(8)));
+  settle(health);
+  EXPECT_THAT(events_.back(), StartsWith("GpuDriverReady"));
+  EXPECT_EQ(events_.size(), 2U);
+}
+
+TEST_F(GpuHealthTest, TellsAHangingDriverOnceHoweverOftenItIsAsked) {
+  GpuHealth health = reporter();
+  health.report(state_of(v100s(1)));
+  for (int seconds = 5; seconds < 9; ++seconds) {
+    health.set_hang(
+        fail(ErrorCode::kTimeout, fmt::format("driver call x has not answered for {} s", seconds)));
+  }
+  settle(health);
+  EXPECT_EQ(condition().at("reason"), "DriverHangs");
+  EXPECT_EQ(events_.size(), 1U);
+  health.set_hang({});
+  settle(health);
+  EXPECT_EQ(condition().at("status"), "True");
+}
+
+TEST_F(GpuHealthTest, LeavesAConfigMapOfSomebodyElseAlone) {
+  cluster_.put(kSickMap, R"({"metadata":{"name":"unhealthy-gpu-gpu-a"},"data":{"gpus":"5"}})");
+  GpuHealth health = reporter();
+  health.report(state_of(v100s(2)));
+  settle(health);
+  EXPECT_EQ(cluster_.find(kSickMap)->at("data").at("gpus"), "5");
+  health.report(state_of(with_ill(2, 1, "XID 48")));
+  cluster_.run_until([&] { return !health.config_map_state().problem.empty(); });
+  EXPECT_THAT(health.config_map_state().problem,
+              HasSubstr("kube-system/unhealthy-gpu-gpu-a was not made by"));
+  EXPECT_EQ(cluster_.find(kSickMap)->at("data").at("gpus"), "5");
+}
+
+TEST_F(GpuHealthTest, ReachesTheApiServerAsEvents) {
+  kube::EventRecorder recorder(
+      client_, {.aggregator = {.component = "tessera-agent", .instance = "gpu-a"}, .pace = 1ms});
+  GpuHealth health(
+      client_, {.node = "gpu-a", .condition = false, .config_map = false},
+      [&](const kube::EventNote& note) { recorder.record(note); },
+      [](const std::string&) { return std::vector<kube::ObjectReference>{}; }, v100s(2));
+  health.report(state_of(v100s(1)));
+  cluster_.run_until([&] { return recorder.idle(); });
+  EXPECT_THAT(cluster_.events(), ElementsAre(StartsWith("Warning GpuGone Node/gpu-a: GPU 1 ")));
+  EXPECT_EQ(cluster_.count("GET"), 0U);
+}
+
+}  // namespace
+}  // namespace tessera::agent

@@ -1,0 +1,167 @@
+#include "agent/gpu/memory_watch.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "../devices/fake_cluster.h"
+#include "gpu_node.h"
+
+namespace tessera::agent {
+namespace {
+
+using namespace std::chrono_literals;
+using Kind = MemoryVerdict::Kind;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+
+constexpr std::uint64_t kGib = 1U << 30U;
+
+MemoryUse use_of(std::uint64_t used, std::optional<std::uint64_t> allowed,
+                 const std::string& pod = "train-7") {
+  return {.who = {.pod = {pod.empty() ? "" : "ml", pod}, .pod_uid = "u-" + pod, .container = "main"},
+          .gpu = "GPU-0",
+          .allowed_bytes = allowed,
+          .used_bytes = used,
+          .processes = 1};
+}
+
+class MemoryJudgeTest : public ::testing::Test {
+ protected:
+  std::vector<Kind> judge(MemoryJudge& judge, const MemoryUse& use, std::chrono::seconds at) {
+    std::vector<Kind> kinds;
+    for (const MemoryVerdict& verdict : judge.judge({use}, Clock::Steady{} + at)) {
+      kinds.push_back(verdict.kind);
+    }
+    return kinds;
+  }
+};
+
+TEST_F(MemoryJudgeTest, IsContentWithThoseWhoKeepToWhatTheyAskedFor) {
+  MemoryJudge rules({.policy = MemoryPolicy::kEvict, .grace = 30s, .slack_bytes = kGib});
+  EXPECT_THAT(judge(rules, use_of(3 * kGib, 3 * kGib), 0s), IsEmpty());
+  EXPECT_THAT(judge(rules, use_of(4 * kGib, 3 * kGib), 10s), IsEmpty());       // within the slack
+  EXPECT_THAT(judge(rules, use_of(32 * kGib, std::nullopt), 20s), IsEmpty());  // has it all
+  EXPECT_EQ(rules.over(), 0U);
+}
+
+TEST_F(MemoryJudgeTest, TellsOnceAndNeverEvictsByDefault) {
+  MemoryJudge rules({});
+  EXPECT_THAT(judge(rules, use_of(4 * kGib, 3 * kGib), 0s), ElementsAre(Kind::kOver));
+  EXPECT_THAT(judge(rules, use_of(5 * kGib, 3 * kGib), 10s), IsEmpty());
+  EXPECT_THAT(judge(rules, use_of(5 * kGib, 3 * kGib), 3600s), IsEmpty());
+  EXPECT_EQ(rules.over(), 1U);
+  EXPECT_TRUE(rules.is_over(use_of(5 * kGib, 3 * kGib)));
+}
+
+TEST_F(MemoryJudgeTest, EvictsAfterTheGraceTimeAndAsksUntilItIsGone) {
+  MemoryJudge rules({.policy = MemoryPolicy::kEvict, .grace = 30s});
+  EXPECT_THAT(judge(rules, use_of(4 * kGib, 3 * kGib), 0s), ElementsAre(Kind::kOver));
+  EXPECT_THAT(judge(rules, use_of(4 * kGib, 3 * kGib), 29s), IsEmpty());
+  EXPECT_THAT(judge(rules, use_of(4 * kGib, 3 * kGib), 30s), ElementsAre(Kind::kEvict));
+  EXPECT_THAT(judge(rules, use_of(4 * kGib, 3 * kGib), 40s), ElementsAre(Kind::kEvict));
+}
+
+TEST_F(MemoryJudgeTest, ForgivesWhoGoesBackInTime) {
+  MemoryJudge rules({.policy = MemoryPolicy::kEvict, .grace = 30s});
+  EXPECT_THAT(judge(rules, use_of(4 * kGib, 3 * kGib), 0s), ElementsAre(Kind::kOver));
+  EXPECT_THAT(judge(rules, use_of(2 * kGib, 3 * kGib), 20s), IsEmpty());
+  // Over again: the clock starts anew, and it is no news.
+  EXPECT_THAT(judge(rules, use_of(4 * kGib, 3 * kGib), 25s), IsEmpty());
+  EXPECT_THAT(judge(rules, use_of(4 * kGib, 3 * kGib), 45s), IsEmpty());
+  EXPECT_THAT(judge(rules, use_of(4 * kGib, 3 * kGib), 55s), ElementsAre(Kind::kEvict));
+}
+
+TEST_F(MemoryJudgeTest, TellsAgainAfterALongTimeBelow) {
+  MemoryJudge rules({.grace = 30s});
+  EXPECT_THAT(judge(rules, use_of(4 * kGib, 3 * kGib), 0s), ElementsAre(Kind::kOver));
+  EXPECT_THAT(judge(rules, use_of(1 * kGib, 3 * kGib), 30s), ElementsAre(Kind::kBack));
+  EXPECT_THAT(judge(rules, use_of(4 * kGib, 3 * kGib), 40s), ElementsAre(Kind::kOver));
+}
+
+TEST_F(MemoryJudgeTest, NeverEvictsWhoAskedForNoGpuAtAll) {
+  MemoryJudge rules({.policy = MemoryPolicy::kEvict, .grace = 30s});
+  EXPECT_THAT(judge(rules, use_of(kGib, 0, ""), 0s), ElementsAre(Kind::kStranger));
+  EXPECT_THAT(judge(rules, use_of(kGib, 0, ""), 100s), IsEmpty());
+  EXPECT_THAT(judge(rules, use_of(0, 0, ""), 200s), IsEmpty()) << "nobody to tell that it is back";
+}
+
+TEST_F(MemoryJudgeTest, LooksAtNothingWhereItIsSwitchedOff) {
+  MemoryJudge rules({.policy = parse_memory_policy("ignore").value()});
+  EXPECT_THAT(judge(rules, use_of(4 * kGib, 3 * kGib), 0s), IsEmpty());
+  EXPECT_EQ(parse_memory_policy("evict").value(), MemoryPolicy::kEvict);
+  EXPECT_FALSE(parse_memory_policy("kill"));
+}
+
+TEST_F(MemoryJudgeTest, ForgetsContainersThatAreGone) {
+  MemoryJudge rules({});
+  judge(rules, use_of(4 * kGib, 3 * kGib), 0s);
+  EXPECT_THAT(rules.judge({}, Clock::Steady{} + 5s), IsEmpty());
+  EXPECT_EQ(rules.over(), 0U);
+}
+
+class MemoryWatchTest : public ::testing::Test {
+ protected:
+  void look(std::uint64_t used) { watch_.look_at({use_of(used, 3 * kGib)}, v100s(1)); }
+  std::size_t evictions() const { return cluster_.count("POST"); }
+
+  FakeCluster cluster_;
+  kube::Client client_ = cluster_.client();
+  std::vector<std::string> events_;
+  MemoryWatch watch_{
+      client_, "gpu-a", {.policy = MemoryPolicy::kEvict, .grace = 0ms}, [this](const kube::EventNote& note) {
+        events_.push_back(note.reason + " " + note.about.kind + "/" + note.about.name + " " + note.message);
+      }};
+};
+
+TEST_F(MemoryWatchTest, TellsThePodWhatItUsesAndWhatItAskedFor) {
+  look(5 * kGib + kGib / 5);
+  EXPECT_THAT(events_, ElementsAre(AllOf(
+                           StartsWith("GpuMemoryExceeded Pod/train-7 container main uses 5.2GiB of GPU 0 "),
+                           HasSubstr("it asked for 3.0GiB"), HasSubstr("will be evicted"))));
+  EXPECT_EQ(watch_.counts().over, 1U);
+}
+
+TEST_F(MemoryWatchTest, EvictsThatVeryPodThroughTheApi) {
+  look(5 * kGib);
+  look(5 * kGib);
+  look(5 * kGib);  // under way: not asked twice
+  cluster_.run_until([&] { return watch_.counts().evicted == 1; });
+  look(5 * kGib);  // done: it is only slow to end
+  cluster_.run_for(20ms);
+  ASSERT_EQ(evictions(), 1U);
+  EXPECT_EQ(cluster_.seen[0].path, "/api/v1/namespaces/ml/pods/train-7/eviction");
+  EXPECT_THAT(cluster_.seen[0].body, HasSubstr(R"("uid":"u-train-7")"));
+  EXPECT_THAT(events_.back(), StartsWith("GpuMemoryEvicted Pod/train-7 Evicted: "));
+}
+
+TEST_F(MemoryWatchTest, TriesAgainWhenADisruptionBudgetForbidsIt) {
+  bool forbid = true;
+  cluster_.intercept = [&](const FakeCluster::Seen&) -> std::optional<http::Response> {
+    return forbid ? std::optional<http::Response>(
+                        {.status = 429,
+                         .body = R"({"kind":"Status","status":"Failure","message":"Cannot evict pod",
+                                     "reason":"TooManyRequests","details":{"causes":[{"reason":"DisruptionBudget"}]},
+                                     "code":429})"})
+                  : std::nullopt;
+  };
+  look(5 * kGib);
+  look(5 * kGib);
+  cluster_.run_until([&] { return watch_.counts().refused == 1; });
+  EXPECT_THAT(events_.back(), AllOf(StartsWith("GpuMemoryEvictionRefused"), HasSubstr("Cannot evict pod")));
+  forbid = false;
+  look(5 * kGib);
+  cluster_.run_until([&] { return watch_.counts().evicted == 1; });
+}
+
+TEST_F(MemoryWatchTest, TellsTheNodeOfAPodThatAsksForNothing) {
+  watch_.look_at({use_of(kGib, 0, "")}, v100s(1));
+  EXPECT_THAT(
+      events_,
+      ElementsAre(StartsWith("GpuUsedUnasked Node/gpu-a a pod that asks for no GPU (UID u-) uses 1.0GiB")));
+}
+
+}  // namespace
+}  // namespace tessera::agent

@@ -1,0 +1,244 @@
+// What a container finds when it starts: strategies that can still change it, and those that cannot.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "node_model.h"
+
+namespace tessera::agent {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+// Keeps a file for each name, as cdi does; or gives for good, as devices does.
+class Recording final : public GrantStrategy {
+ public:
+  explicit Recording(bool mends = true) : mends_(mends) {}
+
+  [[nodiscard]] bool brings_devices() const override { return false; }
+  Status add(const ContainerEdits& container, Grant& grant) override {
+    handed_out_ = gpus_of(container);
+    for (const std::string& name : container.cdi_names) {
+      if (mends_) {
+        grant.cdi_devices.push_back("tessera.io/gpu=" + name);
+        files[name] = gpus_of(container);
+      }
+    }
+    return failure.empty() ? Status() : Status(fail(ErrorCode::kUnavailable, failure));
+  }
+  Status before_start(const ContainerEdits& container) override {
+    started.push_back(container.container);
+    told_fixed = container.fixed;
+    for (const std::string& name : container.cdi_names) {
+      files[name] = gpus_of(container);
+    }
+    return failure.empty() ? Status() : Status(fail(ErrorCode::kUnavailable, failure));
+  }
+  [[nodiscard]] std::string fixed(const Edits& /*edits*/) const override {
+    return mends_ ? "" : "a grant for " + handed_out_;
+  }
+  [[nodiscard]] bool can_mend() const override { return mends_; }
+  void keep_only(const Needed& needed) override {
+    std::erase_if(files, [&](const auto& entry) {
+      return !needed(entry.first.substr(0, entry.first.find('_')), entry.first);
+    });
+  }
+
+  std::string failure;
+  std::string told_fixed;
+  std::vector<std::string> started;          // containers
+  std::map<std::string, std::string> files;  // name -> GPUs
+
+ private:
+  static std::string gpus_of(const ContainerEdits& container) {
+    return container.env.at("NVIDIA_VISIBLE_DEVICES");
+  }
+  const bool mends_;
+  std::string handed_out_;
+};
+
+class Mending : public testing::Test {
+ protected:
+  // What the runtime finds under the name that kubelet keeps for the container.
+  std::string finds(const Pod& pod, const std::string& container = "main") {
+    const auto file = strategy.files.find(node.cdi_names[pod.spec.name + "/" + container]);
+    return file == strategy.files.end() ? "unresolvable" : file->second;
+  }
+
+  Recording strategy;
+  Node node{gpus(4), &strategy};
+};
+
+TEST_F(Mending, GivesTheGpuOfADecisionThatCameLate) {
+  Pod pod = Pod("a").main("main", 3);
+  node.bind(pod);
+  ASSERT_EQ(sees(node.admit(pod)), "void");
+  EXPECT_FALSE(node.pre_start(pod, "main"));
+  pod.on("main", {{3, 3}});
+  node.bind(pod);  // a new version, with a record
+  EXPECT_TRUE(node.pre_start(pod, "main"));
+  EXPECT_EQ(finds(pod), uuid(3));
+  EXPECT_EQ(node.allocations.find("uid-a", "main")->shares.front().device, uuid(3));
+  node.end(pod);
+  EXPECT_THAT(strategy.files, IsEmpty());
+}
+
+TEST_F(Mending, HoldsAContainerWhoseDevicesAreNotPrepared) {
+  strategy.failure = "no libcuda.so.1 below /run/nvidia/driver";
+  const Pod pod = share("a", 3, 2);
+  node.bind(pod);
+  EXPECT_TRUE(node.admit(pod)) << "an error of Allocate would be final";
+  const Status held = node.pre_start(pod, "main");
+  ASSERT_FALSE(held);
+  EXPECT_THAT(held.error().text(), HasSubstr("libcuda"));
+  strategy.failure.clear();
+  EXPECT_TRUE(node.pre_start(pod, "main"));
+}
+
+// A kubelet without Get, and equal pods in another order than they were bound in: each container has a name
+// that was made for the other.
+TEST_F(Mending, WritesUnderTheNameThatTheContainerWasGiven) {
+  node.has_get = false;
+  const Pod first = share("first", 3, 2);
+  const Pod second = share("second", 3, 1);
+  node.bind(first);
+  node.bind(second);
+  ASSERT_TRUE(node.admit(second));
+  ASSERT_TRUE(node.admit(first));
+  ASSERT_EQ(node.cdi_names["second/main"], "uid-first_main");
+  EXPECT_TRUE(node.pre_start(second, "main"));
+  EXPECT_TRUE(node.pre_start(first, "main"));
+  EXPECT_EQ(finds(second), uuid(1));
+  EXPECT_EQ(finds(first), uuid(2));
+  node.end(first);
+  EXPECT_EQ(finds(second), uuid(1)) << "a container that restarts needs it, whosever UID it carries";
+  node.settle();
+  node.restart_agent(node.saved);
+  node.bind(second);
+  node.pods->synced();
+  EXPECT_EQ(finds(second), uuid(1));
+  EXPECT_TRUE(node.pre_start(second, "main"));
+  node.end(second);
+  EXPECT_THAT(strategy.files, IsEmpty());
+}
+
+TEST_F(Mending, KeepsTheNameOfAPodThatHasEndedWhereAnotherWasGivenIt) {
+  node.has_get = false;
+  const Pod rejected = share("rejected", 3, 2);
+  const Pod served = share("served", 3, 1);
+  node.bind(rejected);
+  node.bind(served);
+  ASSERT_TRUE(node.admit(served));
+  node.end(rejected);
+  ASSERT_TRUE(node.pre_start(served, "main"));
+  EXPECT_EQ(finds(served), uuid(1));
+}
+
+TEST_F(Mending, GivesNoNameTwice) {
+  const Pod first = share("first", 3, 2);
+  const Pod second = share("second", 3, 1);
+  node.bind(first);
+  node.bind(second);
+  node.has_get = false;
+  ASSERT_TRUE(node.admit(second));  // taken for the first, whose name it is given
+  node.has_get = true;
+  ASSERT_TRUE(node.admit(first));
+  EXPECT_NE(node.cdi_names["first/main"], node.cdi_names["second/main"]);
+  EXPECT_TRUE(node.pre_start(second, "main"));
+  EXPECT_TRUE(node.pre_start(first, "main"));
+  EXPECT_EQ(finds(second), uuid(1));
+  EXPECT_EQ(finds(first), uuid(2));
+}
+
+TEST_F(Mending, GivesAPodItsGpuThatWasNotKnownWhenItWasAdmitted) {
+  const Pod stranger = share("stranger", 3, 3);
+  node.api_away = true;
+  ASSERT_EQ(sees(node.admit(stranger)), "void");
+  EXPECT_FALSE(node.pre_start(stranger, "main"));
+  node.bind(stranger);
+  EXPECT_TRUE(node.pre_start(stranger, "main"));
+  EXPECT_EQ(finds(stranger), uuid(3));
+  node.end(stranger);
+  EXPECT_THAT(strategy.files, IsEmpty());
+}
+
+// The init container and the other one have the same IDs, one after the other.
+TEST_F(Mending, TakesTheFirstContainerOfThePodThatDoesNotRunForTheOneThatStarts) {
+  Pod pod = Pod("a").init("z", 3).main("a", 3).on("z", {{1, 3}}).on("a", {{1, 3}});
+  node.bind(pod);
+  ASSERT_TRUE(node.admit(pod));
+  ASSERT_EQ(node.used(pod, "z"), node.used(pod, "a"));
+  EXPECT_TRUE(node.pre_start(pod, "z"));
+  EXPECT_EQ(strategy.started.front(), "z");
+  pod.spec.containers[0].state = alloc::ContainerState::kTerminated;
+  node.bind(pod);
+  strategy.started.clear();
+  EXPECT_TRUE(node.pre_start(pod, "a"));
+  EXPECT_EQ(strategy.started.front(), "a");
+}
+
+TEST_F(Mending, MakesAContainerReadyBeforeItIsToldThatTheInitContainerEnded) {
+  const Pod pod = Pod("a").init("z", 3).main("a", 3).on("z", {{1, 3}}).on("a", {{1, 3}});
+  node.bind(pod);
+  ASSERT_TRUE(node.admit(pod));
+  strategy.files.clear();  // as after a reboot
+  EXPECT_TRUE(node.pre_start(pod, "a"));
+  EXPECT_EQ(finds(pod, "a"), uuid(1));
+}
+
+// kubelet keeps what it was handed, without the files of the driver, whoever asks later.
+TEST(GivenForGood, HoldsAContainerWithoutDevicesAlsoAfterARestartOfTheAgent) {
+  Recording strategy(false);
+  strategy.failure = "no libcuda.so.1 below /run/nvidia/driver";
+  Node node(gpus(4), &strategy);
+  const Pod pod = share("a", 3, 2);
+  node.bind(pod);
+  ASSERT_TRUE(node.admit(pod));
+  strategy.failure.clear();
+  node.restart_agent(node.saved);
+  node.bind(pod);
+  node.pods->synced();
+  const Status held = node.pre_start(pod, "main");
+  ASSERT_FALSE(held) << "it would start without a GPU";
+  EXPECT_THAT(held.error().text(), HasSubstr("libcuda"));
+  EXPECT_THAT(held.error().text(), HasSubstr("delete the pod"));
+  EXPECT_THAT(node.told, Contains("a GpuNotPrepared"));
+}
+
+TEST(GivenForGood, TellsTheStrategyAfterARestartWhatItHandedOut) {
+  Recording strategy(false);
+  Node node(gpus(4), &strategy);
+  const Pod pod = share("a", 3, 2);
+  node.bind(pod);
+  ASSERT_TRUE(node.admit(pod));
+  node.restart_agent(node.saved);
+  node.bind(pod);
+  ASSERT_TRUE(node.pre_start(pod, "main"));
+  EXPECT_EQ(strategy.told_fixed, "a grant for " + uuid(2));
+}
+
+// A pod was taken for another with all its containers, and kubelet says so later.
+TEST(GivenForGood, LearnsForEachContainerWhatItWasGivenInstead) {
+  Node node(gpus(4));
+  const auto two = [](const std::string& name, unsigned gpu) {
+    return Pod(name).main("x", 3).main("y", 3).on("x", {{gpu, 3}}).on("y", {{gpu, 3}});
+  };
+  const Pod first = two("first", 2);
+  const Pod second = two("second", 1);
+  node.bind(first);
+  node.bind(second);
+  node.has_get = false;
+  const auto given = node.admit(second);
+  ASSERT_EQ(sees(given, "x"), uuid(2));
+  ASSERT_EQ(sees(given, "y"), uuid(2));
+  node.has_get = true;
+  ASSERT_TRUE(node.admit(first));
+  for (const char* container : {"x", "y"}) {
+    EXPECT_EQ(node.allocations.find("uid-second", container)->shares.front().device, uuid(2)) << container;
+  }
+}
+
+}  // namespace
+}  // namespace tessera::agent

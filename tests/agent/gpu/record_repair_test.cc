@@ -1,0 +1,245 @@
+// What the agent writes to pods whose annotations do not say what they have.
+#include "agent/gpu/record_repair.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "../devices/fake_cluster.h"
+#include "agent/gpu/record_writer.h"
+#include "node_model.h"
+
+namespace tessera::agent {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+
+// The GPU that a pod's own record names, as the API server has it now.
+std::string recorded(const Node& node, const Pod& pod) {
+  const NodePod* known = node.pods->find(pod.spec.uid);
+  const auto text = known->spec.annotations.find(alloc::key::kAllocation);
+  return text == known->spec.annotations.end()
+             ? ""
+             : alloc::Record::parse(text->second).value().containers.front().grants.front().gpu;
+}
+
+TEST(RecordRepair, PutsTheRecordOfAPodRightThatGotWhatWasMeantForAnother) {
+  Node node(gpus(4));
+  node.has_get = false;
+  const Pod rejected = share("rejected", 3, 2);  // bound first, but kubelet refuses it for another reason
+  Pod served = share("served", 3, 1);
+  served.spec.annotations["ALIYUN_COM_GPU_MEM_IDX"] = "1";
+  node.bind(rejected);
+  node.bind(served);
+  EXPECT_EQ(sees(node.admit(served)), uuid(2)) << "bind order is all there is to go by";
+  EXPECT_TRUE(node.pre_start(served, "main"));
+  EXPECT_EQ(recorded(node, served), uuid(2)) << "that is what it has";
+  EXPECT_EQ(node.repairs["served"].annotations["ALIYUN_COM_GPU_MEM_IDX"], "2");
+  EXPECT_TRUE(node.repairs["served"].moves);
+  EXPECT_THAT(node.told, Contains("served GpuRecordRepaired"));
+  EXPECT_EQ(node.allocations.find("uid-rejected", "main"), nullptr);
+  EXPECT_EQ(node.allocations.find("uid-served", "main")->shares.front().device, uuid(2));
+  EXPECT_EQ(node.kind->counts().repaired, 1U);
+}
+
+// kubelet did not answer in time, so the guess was wrong; the next question tells.
+TEST(RecordRepair, LearnsThatAPodGotWhatWasMeantForAnother) {
+  Node node(gpus(4));
+  const Pod first = share("first", 3, 2);
+  const Pod second = share("second", 3, 1);
+  node.bind(first);
+  node.bind(second);
+  node.gets_late = 1000;
+  ASSERT_EQ(sees(node.admit(second)), uuid(2));
+  node.gets_late = 0;
+  EXPECT_EQ(sees(node.admit(first)), uuid(2));
+  EXPECT_TRUE(node.pre_start(first, "main"));
+  EXPECT_TRUE(node.pre_start(second, "main"));
+  EXPECT_EQ(recorded(node, first), uuid(2));
+  EXPECT_EQ(recorded(node, second), uuid(2)) << "that is what it sees";
+  EXPECT_EQ(node.kind->counts().repaired, 1U);
+}
+
+// kubelet rejects a pod before it asks for its GPUs, and those of the next are taken for its own.
+TEST(RecordRepair, KnowsWhatAPodSeesThoughTheOneItWasTakenForHasEnded) {
+  for (const bool restarts : {false, true}) {
+    Node node(gpus(4));
+    node.has_get = false;
+    const Pod rejected = share("rejected", 3, 2);
+    const Pod served = share("served", 3, 1);
+    node.bind(rejected);
+    node.bind(served);
+    ASSERT_EQ(sees(node.admit(served)), uuid(2)) << "the guess";
+    if (restarts) {
+      node.restart_agent(node.saved);
+      node.bind(served);
+      node.pods->synced();
+    } else {
+      node.end(rejected);
+    }
+    EXPECT_TRUE(node.pre_start(served, "main"));
+    EXPECT_EQ(node.allocations.find("uid-served", "main")->shares.front().device, uuid(2)) << restarts;
+    EXPECT_THAT(node.told, Contains("served GpuRecordRepaired")) << restarts;
+    EXPECT_EQ(node.allocations.size(), 1U) << restarts;
+    node.end(served);
+    EXPECT_EQ(node.allocations.size(), 0U) << restarts;
+  }
+}
+
+TEST(RecordRepair, DoesNotStartAPodBeforeItsRecordIsPutRight) {
+  Node node(gpus(4));
+  node.has_get = false;
+  const Pod rejected = share("rejected", 3, 2);
+  const Pod served = share("served", 3, 1);
+  node.bind(rejected);
+  node.bind(served);
+  ASSERT_EQ(sees(node.admit(served)), uuid(2));
+  node.api_away = true;
+  const Status held = node.pre_start(served, "main");
+  ASSERT_FALSE(held) << "the books say that it is on another GPU";
+  EXPECT_THAT(held.error().text(), HasSubstr("ml/served"));
+  EXPECT_THAT(node.told, testing::Not(Contains("served GpuRecordRepaired"))) << "nothing is written yet";
+  EXPECT_EQ(node.kind->counts().repaired, 0U);
+  EXPECT_THAT(held.error().text(), HasSubstr("no API server"));
+  EXPECT_EQ(recorded(node, served), uuid(1));
+  node.api_away = false;
+  EXPECT_TRUE(node.pre_start(served, "main"));
+  EXPECT_EQ(recorded(node, served), uuid(2));
+}
+
+TEST(RecordRepair, HoldsAPodThatGotWhatItMayNotHave) {
+  Node node(gpus(4));
+  node.has_get = false;
+  const Pod rejected = share("rejected", 3, 2);
+  Pod choosy = share("choosy", 3, 1);
+  choosy.spec.annotations[std::string(alloc::key::kGpuUuids)] = uuid(1);
+  node.bind(rejected);
+  node.bind(choosy);
+  ASSERT_EQ(sees(node.admit(choosy)), uuid(2));
+  const Status held = node.pre_start(choosy, "main");
+  ASSERT_FALSE(held) << "it must not start on a GPU that it does not want";
+  EXPECT_THAT(held.error().text(), HasSubstr("ml/choosy"));
+  EXPECT_THAT(held.error().text(), HasSubstr("delete the pod"));
+  EXPECT_THAT(node.told, Contains("choosy GpuGivenOtherwise"));
+  EXPECT_EQ(recorded(node, choosy), uuid(1));
+}
+
+// Three that fill their GPUs and were mixed up in a ring: each has what the next one was to have.
+TEST(RecordRepair, PutsTheRecordsOfAllRightThatWereMixedUp) {
+  Node node(gpus(4));
+  node.has_get = false;
+  const Pod a = share("a", 16, 0);
+  const Pod b = share("b", 16, 1);
+  const Pod c = share("c", 16, 2);
+  for (const Pod& pod : {a, b, c}) {
+    node.bind(pod);
+  }
+  EXPECT_EQ(sees(node.admit(c)), uuid(0));
+  EXPECT_EQ(sees(node.admit(a)), uuid(1));
+  EXPECT_EQ(sees(node.admit(b)), uuid(2));
+  for (const Pod& pod : {b, a, c}) {
+    EXPECT_TRUE(node.pre_start(pod, "main")) << pod.spec.name;
+  }
+  EXPECT_EQ(recorded(node, a), uuid(1));
+  EXPECT_EQ(recorded(node, b), uuid(2));
+  EXPECT_EQ(recorded(node, c), uuid(0));
+  for (const Pod& pod : {a, b, c}) {
+    EXPECT_EQ(node.allocations.find(pod.spec.uid, "main")->shares.front().device, recorded(node, pod));
+  }
+}
+
+// Old schedulers know GPUs by index, which is another GPU after the driver has counted anew, and wait for
+// ASSIGNED.
+TEST(RecordRepair, WritesARecordForAPodThatAnOldSchedulerPlaced) {
+  Node node(gpus(4));
+  Pod pod = Pod("old").main("main", 3);
+  pod.spec.annotations["ALIYUN_COM_GPU_MEM_IDX"] = "2";
+  pod.spec.annotations["ALIYUN_COM_GPU_MEM_POD"] = "3";
+  node.bind(pod);
+  ASSERT_TRUE(node.admit(pod));
+  EXPECT_TRUE(node.pre_start(pod, "main"));
+  node.settle();
+  EXPECT_EQ(recorded(node, pod), uuid(2));
+  const auto& written = node.repairs["old"].annotations;
+  EXPECT_EQ(written.at("ALIYUN_COM_GPU_MEM_ASSIGNED"), "true");
+  EXPECT_TRUE(written.contains("ALIYUN_COM_GPU_MEM_ASSUME_TIME"));
+  EXPECT_FALSE(written.contains("ALIYUN_COM_GPU_MEM_IDX")) << "that is right";
+  EXPECT_FALSE(node.repairs["old"].moves);
+}
+
+TEST(RecordRepair, DoesNotWaitForARecordThatOnlySaysMore) {
+  Node node(gpus(1));
+  const Pod pod = Pod("a").main("main", 3);
+  node.bind(pod);
+  ASSERT_EQ(sees(node.admit(pod)), uuid(0));
+  node.api_away = true;
+  EXPECT_TRUE(node.pre_start(pod, "main"));
+  node.api_away = false;
+  EXPECT_TRUE(node.pre_start(pod, "main")) << "as after a restart of the container";
+  node.settle();
+  EXPECT_EQ(recorded(node, pod), uuid(0)) << "a second GPU that comes later does not make it undecided";
+}
+
+TEST(RecordRepair, PutsIndicesRightWhenTheDriverHasCountedAnew) {
+  Node node(gpus(4));
+  Pod pod = share("a", 3, 2);
+  pod.spec.annotations["ALIYUN_COM_GPU_MEM_IDX"] = "2";
+  node.bind(pod);
+  ASSERT_TRUE(node.admit(pod));
+  ASSERT_TRUE(node.pre_start(pod, "main"));
+  node.settle();
+  EXPECT_TRUE(node.repairs.empty()) << "nothing is written while all is right";
+  alloc::Inventory anew = gpus(4);
+  std::swap(anew.gpus[2], anew.gpus[3]);
+  anew.gpus[2].index = 2;
+  anew.gpus[3].index = 3;
+  node.set_inventory(anew);
+  EXPECT_TRUE(node.pre_start(pod, "main"));
+  node.settle();
+  EXPECT_EQ(node.repairs["a"].annotations,
+            (std::map<std::string, std::optional<std::string>>{{"ALIYUN_COM_GPU_MEM_IDX", "3"}}));
+}
+
+class Writer : public testing::Test {
+ protected:
+  Writer() {
+    cluster.put(kPath, R"({"metadata":{"name":"a","uid":"uid-a","annotations":{"x":"1","stale":"2"}}})");
+    pod.spec = Pod("a").spec;
+    repair.annotations = {{"new", "3"}, {"stale", std::nullopt}};
+  }
+  static constexpr const char* kPath = "/api/v1/namespaces/ml/pods/a";
+
+  FakeCluster cluster;
+  kube::Client client = cluster.client();
+  RecordWriter writer{client};
+  NodePod pod;
+  RecordRepair repair;
+};
+
+TEST_F(Writer, ChangesTheAnnotationsOfThatPodAlone) {
+  std::optional<Status> written;
+  writer.write(pod, repair, [&](const Status& status) { written = status; });
+  cluster.run_until([&] { return written.has_value(); });
+  EXPECT_TRUE(*written);
+  EXPECT_EQ(cluster.text(kPath, "annotations", "new"), "3");
+  EXPECT_EQ(cluster.text(kPath, "annotations", "stale"), "-");
+  EXPECT_EQ(cluster.text(kPath, "annotations", "x"), "1");
+  EXPECT_THAT(cluster.seen.back().body, HasSubstr(R"("uid":"uid-a")"));
+  EXPECT_EQ(writer.counts().written, 1U);
+}
+
+TEST_F(Writer, TellsEveryoneWhoWaitsWhatBecameOfIt) {
+  cluster.intercept = [](const FakeCluster::Seen&) { return FakeCluster::refusal(403, "Forbidden"); };
+  int told = 0;
+  for (int i = 0; i < 2; ++i) {
+    writer.write(pod, repair, [&](const Status& status) {
+      EXPECT_FALSE(status);
+      ++told;
+    });
+  }
+  cluster.run_until([&] { return told == 2; });
+  EXPECT_EQ(writer.counts().failed, 1U);
+}
+
+}  // namespace
+}  // namespace tessera::agent

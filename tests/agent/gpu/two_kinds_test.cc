@@ -1,0 +1,182 @@
+// GPUs and another kind of device in one pod: neither takes what is the other's.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "../devices/files_kind.h"
+#include "../devices/kind_node.h"
+#include "agent/devices/cdi_strategy.h"
+#include "agent/gpu/gpu_kind.h"
+#include "agent/gpu/gpu_text.h"
+#include "alloc/record.h"
+#include "driver_host.h"
+#include "gpu_node.h"
+
+namespace tessera::agent {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::UnorderedElementsAre;
+
+constexpr const char* kMemory = "aliyun.com/gpu-mem";
+constexpr const char* kThing = FilesKind::kResource;
+
+class TwoKinds : public testing::Test {
+ protected:
+  TwoKinds() {
+    EXPECT_TRUE(write_file(node.root / "dev/thing0", ""));
+    EXPECT_TRUE(write_file(node.root / "dev/thing1", ""));
+    things.look();
+    gpus.set_inventory(v100s(2));
+    node.books = {&gpu_book, &thing_book};
+    node.serve(*served_gpus);
+    node.serve(*served_things);
+  }
+  ~TwoKinds() override {
+    node.leave(*served_gpus);
+    node.leave(*served_things);
+    node.run([this] {
+      served_gpus.reset();
+      served_things.reset();
+    });
+  }
+
+  static alloc::PodSpec pod_with_both(const std::string& name) {
+    alloc::PodSpec pod = pod_with(name, kThing, 1);
+    pod.containers[0].gpu_limits = {{alloc::GpuResource::kMemory, Quantity::units(2)}};
+    alloc::Record record;
+    record.containers = {{.container = "main", .grants = {{.gpu = "GPU-1", .units = 2}}}};
+    pod.annotations[std::string(alloc::key::kAllocation)] = record.json();
+    return pod;
+  }
+  std::vector<std::string> preferred(const std::string& resource, std::size_t count) {
+    std::vector<std::string> available;
+    node.run([&] {
+      for (const auto& lists : {gpus.lists(), things.lists()}) {
+        for (const ResourceList& list : lists) {
+          for (const Device& device : list.resource == resource ? list.devices : std::vector<Device>{}) {
+            available.push_back(device.id);
+          }
+        }
+      }
+    });
+    node.kubelet.use(resource);
+    std::vector<std::string> ids;
+    EXPECT_TRUE(node.kubelet.prefer(available, static_cast<int>(count), ids).ok());
+    return ids;
+  }
+  std::vector<std::string> cdi_files() const {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(node.root / "cdi")) {
+      names.push_back(entry.path().filename().string());
+    }
+    return names;
+  }
+
+  DriverHost host;
+  KindNode node{{kThing}};
+  CdiStrategy gpu_cdi{node.root / "cdi", gpu_cdi_kind()};
+  CdiStrategy thing_cdi{node.root / "cdi", CdiKind::of("thing")};
+  Allocations gpu_book{GpuKind::keys()};
+  Allocations thing_book{{}};
+  GpuKind gpus{
+      node.cluster.loop(), node.names, node.pods, gpu_book, {.files = host.options(), .mends = true}, {}};
+  FilesKind things{node.root / "dev"};
+  std::optional<ServedKind> served_gpus{
+      std::in_place,
+      node.cluster.loop(),
+      node.pods,
+      gpu_book,
+      gpu_cdi,
+      gpus,
+      node.edges(),
+      ServedKind::Options{.file = node.root / "allocations.json",
+                          .plugins = {.directory = node.root / "device-plugins"}}};
+  std::optional<ServedKind> served_things{
+      std::in_place,
+      node.cluster.loop(),
+      node.pods,
+      thing_book,
+      thing_cdi,
+      things,
+      node.edges(),
+      ServedKind::Options{.file = node.root / "things.json",
+                          .plugins = {.directory = node.root / "device-plugins"}}};
+};
+
+TEST_F(TwoKinds, AreServedToOneContainerEachInItsOwnWay) {
+  node.admit(pod_with_both("a"));
+  const std::vector<std::string> shares = preferred(kMemory, 2);
+  const auto of_gpus = node.allocate(kMemory, shares);
+  const auto of_things = node.allocate(kThing, preferred(kThing, 1));
+  EXPECT_EQ(of_gpus.envs().at("NVIDIA_VISIBLE_DEVICES"), "GPU-1");
+  EXPECT_EQ(of_gpus.cdi_devices(0).name(), "tessera.io/gpu=uid-a_main");
+  EXPECT_EQ(of_things.cdi_devices(0).name(), "tessera.io/thing=uid-a_main");
+  EXPECT_TRUE(of_things.envs().empty());
+  EXPECT_THAT(cdi_files(), UnorderedElementsAre("tessera-uid-a_main.json", "tessera.thing.uid-a_main.json"));
+  EXPECT_EQ(node.pre_start(kMemory, shares), "");
+  EXPECT_EQ(node.pre_start(kThing, {"thing0"}), "");
+  node.run([&] {
+    EXPECT_THAT(gpu_book.find("uid-a", "main")->shares, ElementsAre(Share{.device = "GPU-1", .units = 2}));
+    EXPECT_THAT(thing_book.find("uid-a", "main")->shares,
+                ElementsAre(Share{.device = "thing0", .whole = true}));
+  });
+  node.end("uid-a");
+  EXPECT_TRUE(cdi_files().empty());
+}
+
+TEST_F(TwoKinds, OneIsHeldWhileTheOtherIsFine) {
+  node.admit(pod_with_both("a"));
+  const std::vector<std::string> shares = preferred(kMemory, 2);
+  node.allocate(kMemory, shares);
+  node.allocate(kThing, {"thing1"});
+  alloc::Inventory ill = v100s(2);
+  ill.gpus[1].unhealthy = "XID 79";
+  node.run([&] { gpus.set_inventory(ill); });
+  EXPECT_THAT(node.pre_start(kMemory, shares), HasSubstr("XID 79"));
+  EXPECT_EQ(node.pre_start(kThing, {"thing1"}), "");
+}
+
+// A pod that asks for another kind only: GPUs know nothing of it.
+TEST_F(TwoKinds, DoNotSeePodsThatAskForTheOtherOnly) {
+  node.admit(pod_with("b", kThing, 1));
+  node.allocate(kThing, {"thing1"});
+  node.run([&] {
+    EXPECT_TRUE(gpus.pods().empty());
+    EXPECT_EQ(gpu_book.size(), 0U);
+    EXPECT_EQ(gpus.decision_of(*node.pods.find(std::string("uid-b"))).verdict, Verdict::kUndecided);
+  });
+}
+
+// Where kubelet has no Get: which pod it has begun with is known from either kind.
+TEST_F(TwoKinds, TellEachOtherWhichPodKubeletHasBegunWith) {
+  alloc::PodSpec first = pod_with_both("first");
+  first.containers[0].other_limits.clear();
+  node.admit(first);
+  node.admit(pod_with_both("second"));
+  node.run([&] { node.has_get = false; });
+  node.allocate(kThing, {"thing1"});
+  node.allocate(kMemory, preferred(kMemory, 2));
+  node.run([&] {
+    EXPECT_NE(gpu_book.find("uid-second", "main"), nullptr);
+    EXPECT_EQ(gpu_book.find("uid-first", "main"), nullptr);
+  });
+}
+
+TEST_F(TwoKinds, AreCountedTogetherAndListedApart) {
+  node.admit(pod_with_both("a"));
+  node.allocate(kMemory, preferred(kMemory, 2));
+  node.allocate(kThing, {"thing1"});
+  Readings readings;
+  node.run([&] {
+    served_gpus->add_readings(readings);
+    served_things->add_readings(readings);
+  });
+  const std::string text = Metrics().text(readings.take());
+  EXPECT_THAT(text, HasSubstr("tessera_agent_containers_total{result=\"given\"} 2\n"));
+  EXPECT_THAT(text, HasSubstr("tessera_agent_devices{resource=\"aliyun.com/gpu\"} 2\n"));
+  EXPECT_THAT(text, HasSubstr("tessera_agent_devices{resource=\"example.com/thing\"} 2\n"));
+}
+
+}  // namespace
+}  // namespace tessera::agent

@@ -1,0 +1,91 @@
+#include "extender/problem_news.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "../alloc/cluster.h"
+
+namespace tessera::extender {
+namespace {
+
+using namespace std::chrono_literals;
+using alloc::ProblemKind;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+class ProblemNewsTest : public ::testing::Test {
+ protected:
+  ProblemNewsTest() { keep(0, {}); }
+
+  void keep(std::int64_t capacity, const std::vector<std::string>& also_served_as) {
+    alloc::Inventory inventory = alloc::testing::inventory_of("a", {16, 16});
+    inventory.also_served_as = also_served_as;
+    alloc::NodeSpec node = alloc::testing::node_with("a", inventory);
+    node.gpu_memory_units = capacity;
+    ledger_.upsert_node(node);
+  }
+  std::vector<ProblemKind> told(Clock::Steady::duration later = 5s) {
+    now_ += later;
+    std::vector<ProblemKind> kinds;
+    for (const alloc::Problem& problem : news_.take(ledger_, now_)) {
+      kinds.push_back(problem.kind);
+    }
+    return kinds;
+  }
+
+  alloc::Ledger ledger_;
+  ProblemNews news_;
+  Clock::Steady now_{};
+};
+
+TEST_F(ProblemNewsTest, AProblemIsToldOnceAndAgainWhenItComesBack) {
+  EXPECT_THAT(told(), IsEmpty());
+  keep(32, {"example.com/gpu"});
+  EXPECT_THAT(told(), ElementsAre(ProblemKind::kSecondPlugin));
+  keep(32, {"example.com/gpu"});
+  EXPECT_THAT(told(), IsEmpty());
+  keep(32, {"example.com/gpu", "example.com/gpu.shared"});
+  EXPECT_THAT(told(), ElementsAre(ProblemKind::kSecondPlugin)) << "it says something else";
+  keep(32, {});
+  EXPECT_THAT(told(), IsEmpty());
+  keep(32, {"example.com/gpu"});
+  EXPECT_THAT(told(), ElementsAre(ProblemKind::kSecondPlugin));
+}
+
+TEST_F(ProblemNewsTest, ACapacityThatDiffersForAMomentIsNotTold) {
+  keep(31, {});
+  EXPECT_THAT(told(), IsEmpty());
+  EXPECT_THAT(told(20s), IsEmpty());
+  keep(32, {});
+  EXPECT_THAT(told(20s), IsEmpty());
+  keep(31, {});
+  EXPECT_THAT(told(20s), IsEmpty()) << "the moment begins anew";
+  EXPECT_THAT(told(20s), IsEmpty());
+  EXPECT_THAT(told(20s), ElementsAre(ProblemKind::kCapacityDiffers));
+  EXPECT_THAT(told(60s), IsEmpty());
+  keep(30, {});
+  EXPECT_THAT(told(), IsEmpty());
+  EXPECT_THAT(told(30s), ElementsAre(ProblemKind::kCapacityDiffers)) << "another amount";
+}
+
+// Their shares stay with kubelet, as unhealthy ones, until the pods end: restarting the agent would change
+// nothing.
+TEST_F(ProblemNewsTest, ACapacityThatDiffersIsNotToldWhilePodsHoldAGpuThatIsGone) {
+  ledger_.upsert_pod(alloc::testing::bound_share("p", 4, "a", 7));
+  keep(36, {});
+  EXPECT_THAT(told(), ElementsAre(ProblemKind::kLostGpu));
+  EXPECT_THAT(told(60s), IsEmpty());
+  ledger_.remove_pod("uid-p");
+  keep(36, {});
+  EXPECT_THAT(told(), IsEmpty());
+  EXPECT_THAT(told(60s), ElementsAre(ProblemKind::kCapacityDiffers)) << "and nobody holds it";
+}
+
+TEST_F(ProblemNewsTest, EventsOfNodesHaveTheirOwnReasons) {
+  EXPECT_EQ(event_reason(ProblemKind::kSecondPlugin), "OtherDevicePlugin");
+  EXPECT_EQ(event_reason(ProblemKind::kCapacityDiffers), "GpuCapacityDiffers");
+  EXPECT_EQ(event_reason(ProblemKind::kLostGpu), "GpuBooks");
+}
+
+}  // namespace
+}  // namespace tessera::extender
