@@ -64,9 +64,10 @@ std::vector<std::vector<SimLink>> links_of(const topology::Topology& topology) {
   return links;
 }
 
+// Never destroyed: a call may still stand in it on a thread of its own while the process ends.
 SimDriver& SimDriver::instance() {
-  static SimDriver driver;
-  return driver;
+  static auto* const driver = new SimDriver;
+  return *driver;
 }
 
 Status SimDriver::load() {

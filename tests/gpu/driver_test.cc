@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
+#include <filesystem>
 #include <future>
+#include <iterator>
 #include <thread>
 
 #include "gpu/reopen_pace.h"
@@ -246,9 +248,15 @@ TEST(Driver, ASlowDriverIsWaitedFor) {
   EXPECT_TRUE(driver.processes(machine.uuid(1), kPatience));
 }
 
+std::ptrdiff_t threads_of_this_process() {
+  namespace fs = std::filesystem;
+  return std::distance(fs::directory_iterator("/proc/self/task"), fs::directory_iterator());
+}
+
 TEST(Driver, AnInitThatHangsCanBeLeft) {
   SimMachine machine("l40s");
   machine.control("hang: [nvmlInit_v2]");
+  const auto before = threads_of_this_process();
   {
     DriverOptions options = machine.options();
     options.hung_after = 1ms;
@@ -257,8 +265,15 @@ TEST(Driver, AnInitThatHangsCanBeLeft) {
   }
   // The thread that was left behind goes when the call returns; the next session works beside it.
   machine.control("");
-  const Driver driver(machine.options());
-  EXPECT_TRUE(driver.wait_ready(kPatience)->ready);
+  {
+    const Driver driver(machine.options());
+    EXPECT_TRUE(driver.wait_ready(kPatience)->ready);
+  }
+  const auto begun = std::chrono::steady_clock::now();
+  while (threads_of_this_process() > before && std::chrono::steady_clock::now() - begun < kPatience) {
+    std::this_thread::yield();
+  }
+  EXPECT_LE(threads_of_this_process(), before);
 }
 
 TEST(Driver, TellsWhoUsesAGpuAndHowMuch) {
