@@ -24,14 +24,27 @@ constexpr std::string_view kSuffix = ".sock";
 constexpr std::string_view kKubelet = "kubelet.sock";
 constexpr std::string_view kOurs = "tessera-";
 constexpr std::size_t kDigits = 8;
+constexpr std::size_t kReadable = 24;
 // A socket is there a moment before its server listens.
 constexpr std::chrono::seconds kListensWithin{1};
 // Between the end of a stream and that of its server's socket.
 constexpr std::chrono::milliseconds kSameEnd{500};
 
+// FNV-1a: the same in every process.
+std::uint32_t number_of(std::string_view text) {
+  std::uint32_t hash = 2166136261U;
+  for (const char c : text) {
+    hash = (hash ^ static_cast<unsigned char>(c)) * 16777619U;
+  }
+  return hash;
+}
+
+// The last part of the name is for people and cut short: a socket's path has 107 bytes. The number tells
+// aliyun.com/gpu from nvidia.com/gpu.
 std::string prefix_of(const std::string& resource) {
   const auto slash = resource.rfind('/');
-  return fmt::format("{}{}-", kOurs, resource.substr(slash == std::string::npos ? 0 : slash + 1));
+  const std::string last = resource.substr(slash == std::string::npos ? 0 : slash + 1);
+  return fmt::format("{}{}-{:08x}-", kOurs, last.substr(0, kReadable), number_of(resource));
 }
 
 // Only a plain "no" counts: a server that is busy, or that we may not ask, lives.
@@ -61,7 +74,7 @@ std::string new_socket_name(const std::string& resource) {
 RivalSockets::RivalSockets(std::string directory, const std::string& resource)
     : directory_(std::move(directory)), prefix_(prefix_of(resource)) {}
 
-// "tessera-gpu-" begins the names of gpu-mem as well: what follows must be the number.
+// What follows the prefix must be the number of one instance.
 bool RivalSockets::is_sibling(const std::string& name) const {
   return name.starts_with(prefix_) && name.size() == prefix_.size() + kDigits + kSuffix.size() &&
          name.find_first_not_of("0123456789abcdef", prefix_.size()) == prefix_.size() + kDigits;

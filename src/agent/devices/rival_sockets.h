@@ -4,7 +4,7 @@
 // or a plugin of somebody else under our name.
 //
 //   RivalSockets rivals(directory, "aliyun.com/gpu-mem");
-//   if (rivals.look("tessera-gpu-mem-3f9a01c2.sock", registered_at) != RivalSockets::Gone::kNone) { ... }
+//   if (rivals.look(own_socket, registered_at) != RivalSockets::Gone::kNone) { ... }
 //
 // kubelet (up to 1.36) keeps only the plugin that registered last. When that one ends, the resource has
 // nobody, although the stream of an older one is still open: all that the older one can see is a socket that
@@ -52,7 +52,8 @@ class RivalSockets {
   std::map<std::string, Rival> rivals_;
 };
 
-// "tessera-gpu-mem-3f9a01c2.sock" for aliyun.com/gpu-mem.
+// "tessera-gpu-mem-NNNNNNNN-3f9a01c2.sock" for aliyun.com/gpu-mem: NNNNNNNN stands for the whole name of the
+// resource, the rest for this instance. At most 54 bytes, however long the resource's name is.
 std::string new_socket_name(const std::string& resource);
 
 }  // namespace tessera::agent

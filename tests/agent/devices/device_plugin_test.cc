@@ -272,7 +272,7 @@ TEST_F(Plugin, RegistersAgainWhenAStrangerEndsThatCameLater) {
   ASSERT_TRUE(eventually([&] { return plugin.status().registered; }));
   const std::string socket = directory + "/aliyungpushare.sock";
   const Listener stranger(socket);
-  const Listener sibling(directory + "/tessera-gpu-mem-0badcafe.sock");
+  const Listener sibling(directory + "/" + new_socket_name(resource));
   sibling.wait_for_caller();  // who looked there has seen both
   EXPECT_EQ(plugin.status().registrations, 1U);
   std::filesystem::remove(socket);
@@ -284,23 +284,25 @@ TEST_F(Plugin, RegistersAgainWhenAnInstanceIsKilledThatRegisteredLater) {
   FakeKubelet kubelet(directory);
   const DevicePlugin plugin(options(), kind);
   ASSERT_TRUE(eventually([&] { return plugin.status().registered; }));
+  const std::string left_behind = directory + "/" + new_socket_name(resource);
   {
-    const Listener killed(directory + "/tessera-gpu-mem-0badcafe.sock");
+    const Listener killed(left_behind);
     killed.wait_for_caller();
     EXPECT_EQ(plugin.status().registrations, 1U);
   }
   EXPECT_TRUE(eventually([&] { return plugin.status().registrations == 2; }));
-  EXPECT_TRUE(std::filesystem::exists(directory + "/tessera-gpu-mem-0badcafe.sock"));
+  EXPECT_TRUE(std::filesystem::exists(left_behind));
 }
 
 TEST_F(Plugin, LeavesSocketsOfOtherResourcesAndOldRemainsAlone) {
   RivalSockets rivals(directory, "aliyun.com/gpu");
   const auto since = Clock::real().now() - 1h;
-  const std::string own = "tessera-gpu-00000001.sock";
+  const std::string own = new_socket_name("aliyun.com/gpu");
+  const std::string killed = new_socket_name("aliyun.com/gpu");
   const auto touch = [&](const std::string& name) { (void)Listener(directory + "/" + name); };
   const auto remove = [&](const std::string& name) { std::filesystem::remove(directory + "/" + name); };
-  for (const char* name : {"tessera-gpu-mem-00000002.sock", "tessera-gpu-count-00000003.sock", "kubelet.sock",
-                           "tessera-gpu-00000001.sock"}) {
+  for (const std::string& name : {new_socket_name("aliyun.com/gpu-mem"), new_socket_name("nvidia.com/gpu"),
+                                  std::string("kubelet.sock"), own}) {
     touch(name);
     EXPECT_EQ(rivals.look(own, since), RivalSockets::Gone::kNone) << name;
     remove(name);
@@ -316,14 +318,21 @@ TEST_F(Plugin, LeavesSocketsOfOtherResourcesAndOldRemainsAlone) {
   remove("nvidia-gpu.sock");
   EXPECT_EQ(rivals.look(own, since), RivalSockets::Gone::kStranger);
   // Of one that was killed before we came only the socket is left.
-  touch("tessera-gpu-00000004.sock");
+  touch(killed);
   EXPECT_EQ(rivals.look(own, since), RivalSockets::Gone::kNone);
   EXPECT_TRUE(eventually([&] {
     EXPECT_EQ(rivals.look(own, Clock::real().now()), RivalSockets::Gone::kNone);
     return Clock::real().now() - since > 1h + 1200ms;
   }));
-  remove("tessera-gpu-00000004.sock");
+  remove(killed);
   EXPECT_EQ(rivals.look(own, since), RivalSockets::Gone::kNone);
+}
+
+// A path of a socket has 107 bytes, the name of a resource up to 63 behind its slash.
+TEST_F(Plugin, HasASocketForTheLongestNameOfAResource) {
+  const std::string longest = "example.com/" + std::string(63, 'r');
+  EXPECT_LE(("/var/lib/kubelet/device-plugins/" + new_socket_name(longest)).size(), 107U);
+  EXPECT_NE(new_socket_name(longest), new_socket_name(longest)) << "two instances need one each";
 }
 
 TEST_F(Plugin, LeavesNoSocketBehind) {
