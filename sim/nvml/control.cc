@@ -246,7 +246,7 @@ Status read_key(const std::string& key, const YAML::Node& value, unsigned gpus, 
 }  // namespace
 
 const GpuControl& Control::gpu(unsigned position) const {
-  static const auto& kWell = *new GpuControl;  // outlives the calls of every thread
+  static const GpuControl kWell;
   const auto found = gpus.find(position);
   return found == gpus.end() ? kWell : found->second;
 }

@@ -64,10 +64,15 @@ std::vector<std::vector<SimLink>> links_of(const topology::Topology& topology) {
   return links;
 }
 
-// Never destroyed: a call may still stand in it on a thread of its own while the process ends.
+// A call may still stand in here, on a thread of its own, while the process ends.
+SimDriver::~SimDriver() {
+  const std::lock_guard lock(mutex_);
+  ended_ = true;
+}
+
 SimDriver& SimDriver::instance() {
-  static auto* const driver = new SimDriver;
-  return *driver;
+  static SimDriver driver;
+  return driver;
 }
 
 Status SimDriver::load() {
@@ -167,7 +172,7 @@ abi::Return SimDriver::enter(std::string_view function, bool needs_session) {
   while (true) {
     {
       const std::lock_guard lock(mutex_);
-      if (needs_session && sessions_ == 0) {
+      if (ended_ || (needs_session && sessions_ == 0)) {
         return abi::kUninitialized;
       }
       refresh();
@@ -298,6 +303,9 @@ abi::Return SimDriver::wait_for_event(abi::EventSet set, abi::EventData* data,
   while (true) {
     {
       const std::lock_guard lock(mutex_);
+      if (ended_) {
+        return abi::kUninitialized;
+      }
       const auto found = listeners_.find(set);
       if (found == listeners_.end() || data == nullptr) {
         return abi::kInvalidArgument;

@@ -55,6 +55,10 @@ struct FileStamp {
 class SimDriver {
  public:
   static SimDriver& instance();
+  SimDriver() = default;
+  ~SimDriver();
+  SimDriver(const SimDriver&) = delete;
+  SimDriver& operator=(const SimDriver&) = delete;
 
   abi::Return init(std::string_view function);
   abi::Return shutdown();
@@ -91,6 +95,7 @@ class SimDriver {
   void take_new_events(Listener& listener) const;
 
   std::mutex mutex_;
+  bool ended_ = false;
   unsigned sessions_ = 0;
   std::optional<sim::Machine> machine_;
   std::string node_;
