@@ -38,7 +38,7 @@ std::string find_nvml(const Paths& paths) {
 
 gpu::DriverOptions driver_options(const Config& config) {
   gpu::DriverOptions options;
-  options.library = find_nvml(config.paths);
+  options.library = [paths = config.paths] { return find_nvml(paths); };
   options.sysfs_root = config.paths.sysfs_root;
   options.discovery.unit = config.unit;
   options.discovery.subtract_reserved = config.subtract_driver_memory;

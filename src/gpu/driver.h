@@ -3,7 +3,7 @@
 // The NVIDIA driver of this node: its GPUs, their health, what runs on them. The one thing of this folder
 // that others need.
 //
-//   Driver driver({.library = "libnvidia-ml.so.1",
+//   Driver driver({.library = [] { return "libnvidia-ml.so.1"; },
 //                  .on_change = [&loop](auto state) { loop.post([state] { ... }); }});
 //   driver.wait_ready(500ms);
 //   driver.state()->inventory;                 // from memory: safe inside a kubelet call
@@ -36,7 +36,9 @@ struct DriverOptions {
   using Milliseconds = std::chrono::milliseconds;
   using OnChange = std::function<void(std::shared_ptr<const DriverState>)>;
 
-  std::string library{NvmlLibrary::kDefaultPath};
+  // Where the library is. Asked on the driver's thread before each session: a driver may be installed, or
+  // make place for another version, while we run.
+  std::function<std::string()> library = [] { return std::string(NvmlLibrary::kDefaultPath); };
   std::string sysfs_root = "/sys";
   DiscoveryOptions discovery{};
   HealthRules health{};

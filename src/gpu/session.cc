@@ -91,7 +91,8 @@ Session::Milliseconds Session::step() {
 void Session::open() {
   const auto now = now_steady();
   next_open_ = now + options_.retry;
-  auto library = NvmlLibrary::open(options_.library);
+  const std::string path = options_.library();
+  auto library = NvmlLibrary::open(path);
   if (!library) {
     problem_ = library.error().text();
     return;
@@ -100,6 +101,10 @@ void Session::open() {
   if (const auto status = nvml.init(); !status) {
     problem_ = status.error().text();
     return;
+  }
+  if (path != library_) {
+    library_ = path;
+    log::info("NVIDIA's library", {{"path", path}});
   }
   nvml_.emplace(std::move(nvml));
   opened_ = now;

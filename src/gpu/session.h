@@ -75,6 +75,7 @@ class Session {
   Sysfs sysfs_;
 
   std::optional<Nvml> nvml_;  // there while the driver is ready
+  std::string library_;       // that it was opened from last
   abi::EventSet events_ = nullptr;
   std::vector<std::string> unwatched_;  // UUIDs whose events the driver refuses
   std::string problem_ = "the NVIDIA driver has not been asked yet";

@@ -241,6 +241,23 @@ TEST_F(AgentTest, ListsWhatItKnewWhenTheDriverIsAway) {
   EXPECT_EQ(kubelet.wait_for_devices(unhealthy(kShares)).size(), kShares);
 }
 
+// A cloud's installer, or the container that carries the driver, may need minutes longer than we do; and the
+// next version of the driver has another file.
+TEST_F(AgentTest, FindsADriverThatIsInstalledBelowTheDriverRootWhileItRuns) {
+  std::filesystem::rename(machine.path("usr"), machine.path("later"));
+  FakeKubelet kubelet(plugin_dir());
+  RunningAgent agent(machine, root.path(), state_dir(), "", {}, "", [&](Config& config) {
+    config.paths.nvml_library.clear();
+    config.paths.driver_root = machine.path("");
+  });
+  const auto begun = std::chrono::steady_clock::now();
+  while (agent.not_ready().find("libnvidia-ml.so.1") == std::string::npos) {
+    ASSERT_LT(std::chrono::steady_clock::now() - begun, gpu::kPatience) << agent.not_ready();
+  }
+  std::filesystem::rename(machine.path("later"), machine.path("usr"));
+  EXPECT_EQ(kubelet.wait_for_devices(unhealthy(0)).size(), kShares);
+}
+
 // One that hangs from the start says nothing; the devices are known to kubelet all the same.
 TEST_F(AgentTest, ListsWhatItKnewWhenTheDriverHangs) {
   FakeKubelet kubelet(plugin_dir());

@@ -34,7 +34,7 @@ class Machine {
   }
   [[nodiscard]] DriverOptions options() const {
     DriverOptions options;
-    options.library = directory_ / "usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1";
+    options.library = [path = directory_ / "usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1"] { return path; };
     options.sysfs_root = directory_ / "sys";
     return options;
   }

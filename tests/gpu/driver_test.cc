@@ -19,7 +19,7 @@ using testing::IsEmpty;
 
 TEST(Driver, SaysThatTheLibraryIsMissingAndWhatToDo) {
   DriverOptions options;
-  options.library = "/nowhere/libnvidia-ml.so.1";
+  options.library = [] { return "/nowhere/libnvidia-ml.so.1"; };
   const Driver driver(std::move(options));
   const auto state = driver.wait_for(kPatience, [](const DriverState& now) { return now.version > 0; });
   EXPECT_FALSE(state->ready);

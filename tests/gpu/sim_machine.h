@@ -64,7 +64,7 @@ class SimMachine {
   // For a driver that notices things soon.
   [[nodiscard]] DriverOptions options() const {
     DriverOptions options;
-    options.library = library();
+    options.library = [path = library()] { return path; };
     options.sysfs_root = directory_ / "sys";
     options.event_wait = 20ms;
     options.probe_every = 30ms;

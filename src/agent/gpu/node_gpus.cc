@@ -123,7 +123,7 @@ void NodeGpus::open_driver() {
   options.known = known_;
   options.on_change = gate_.wrap<std::shared_ptr<const gpu::DriverState>>(
       [this](const std::shared_ptr<const gpu::DriverState>& state) { driver_changed(state); });
-  log::info("driver", {{"library", options.library}, {"known_gpus", options.known.gpus.size()}});
+  log::info("driver", {{"known_gpus", options.known.gpus.size()}});
   driver_ = std::make_unique<gpu::Driver>(std::move(options));
   usage_.start([this](auto done) { driver_->look_around(std::move(done)); });
 }
