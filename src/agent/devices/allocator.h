@@ -114,6 +114,8 @@ class Allocator {
                                       const std::vector<Share>& shares) const;
 
   // Before a container starts: allocator_start.cc.
+  // Not those of a plugin that served the resource before us.
+  [[nodiscard]] bool are_ours(const std::vector<std::string>& ids) const;
   void start(const std::shared_ptr<Starting>& starting);
   [[nodiscard]] const Allocation* starting_allocation(const Starting& starting) const;
   void verify(const std::shared_ptr<Starting>& starting, const Allocation& allocation);
@@ -129,6 +131,9 @@ class Allocator {
   void reply(const std::shared_ptr<Starting>& starting, Status status);
   [[nodiscard]] Decision decide(const NodePod& pod, const std::string& container,
                                 const IdsByResource& ids) const;
+  // Whether what the container sees can still be changed: by a name that it was handed, not by one that it
+  // would be handed now.
+  [[nodiscard]] bool can_mend(const Allocation* given) const;
   [[nodiscard]] std::optional<Hold> hold_of(const NodePod& pod, const std::string& container,
                                             const IdsByResource& ids);
   [[nodiscard]] std::optional<Hold> illness(const std::vector<Share>& shares) const;
@@ -137,6 +142,9 @@ class Allocator {
 
   // What is put together again: allocator_learn.cc.
   void learn(const NodePod& pod, const PodDevices& devices);
+  void learn(const NodePod& pod, const PodDevices& devices, const Checkpoint* checkpoint);
+  // What kubelet says that the container was handed, where that is not what is decided for it now.
+  void recall(const Grant& handed, const std::string& resource, Allocation& learned);
   [[nodiscard]] const Allocation* mistaken_for(const NodePod& pod, const std::string& resource,
                                                const std::vector<std::string>& ids) const;
   // Puts what was given to the wrong pods to those that have it.

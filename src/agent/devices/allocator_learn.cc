@@ -1,5 +1,7 @@
 // What was given, put together again from what kubelet says: after a restart, and where kubelet asked for a
 // pod that was not known or that was taken for another.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <set>
 
@@ -11,6 +13,8 @@ namespace {
 
 // kubelet writes its file when the whole container is through.
 constexpr std::chrono::seconds kCheckpointWithin{10};
+// Of all CDI names that are ours.
+constexpr std::string_view kCdiVendor = "tessera.io/";
 
 }  // namespace
 
@@ -29,14 +33,45 @@ const Allocation* Allocator::mistaken_for(const NodePod& pod, const std::string&
   return nullptr;
 }
 
+void Allocator::recall(const Grant& handed, const std::string& resource, Allocation& learned) {
+  for (const std::string& name : handed.cdi_devices) {
+    if (name.starts_with(kCdiVendor)) {
+      learned.cdi_names[resource] = name.substr(name.find('=') + 1);
+    }
+  }
+  // What a name stands for wins over the variables, and may have been mended since.
+  if (!learned.cdi_names.empty()) {
+    return;
+  }
+  if (const auto seen = kind_.seen(handed.env, learned.shares)) {
+    learned.shares = *seen;
+  }
+  const Result<Edits> needed = edits_of(learned.shares);
+  if (handed.nodes.empty() && needed && !needed->nodes.empty()) {
+    learned.fault = fmt::format("container {} was admitted without the device nodes of its {}",
+                                learned.container, kind_.words().many);
+  }
+}
+
+void Allocator::learn(const NodePod& pod, const PodDevices& devices) {
+  const Result<Checkpoint> checkpoint = edges_.checkpoint();
+  learn(pod, devices, checkpoint ? &*checkpoint : nullptr);
+}
+
 // kubelet says what a pod holds that we have no record of: it got what was decided, from an earlier process
 // of ours, or what was meant for another, or nothing because it was not known.
-void Allocator::learn(const NodePod& pod, const PodDevices& devices) {
+void Allocator::learn(const NodePod& pod, const PodDevices& devices, const Checkpoint* checkpoint) {
   std::set<std::string> mistaken;  // UIDs; all that they were given is looked at before they are forgotten
   for (const auto& [container, resources] : devices.containers) {
     for (const auto& [resource, ids] : resources) {
-      if (std::ranges::find(resources_, resource) == resources_.end() ||
-          allocations_.has(pod.spec.uid, container, resource)) {
+      if (std::ranges::find(resources_, resource) == resources_.end()) {
+        continue;
+      }
+      const Allocation* other = mistaken_for(pod, resource, ids);
+      // Of a container that we know, only one thing is news: kubelet lost its file and admitted it again,
+      // when we did not know whom it asked for.
+      if (allocations_.has(pod.spec.uid, container, resource) &&
+          (other == nullptr || !is_unknown_pod(other->pod_uid))) {
         continue;
       }
       const Decision decision = kind_.decide(pod, container, resources);
@@ -45,9 +80,15 @@ void Allocator::learn(const NodePod& pod, const PodDevices& devices) {
       if (decision) {
         learned.shares = decision->shares;
       }
-      if (const Allocation* other = mistaken_for(pod, resource, ids)) {
+      if (other != nullptr) {
         learned = handed_on(*other, resource, pod.name(), pod.spec.uid, container);
         mistaken.insert(other->pod_uid);
+      } else if (const CheckpointEntry* entry =
+                     checkpoint == nullptr ? nullptr : checkpoint->find(pod.spec.uid, container, resource);
+                 entry != nullptr && entry->ids == ids && are_ours(ids)) {
+        if (const Result<Grant> handed = entry->handed()) {
+          recall(*handed, resource, learned);
+        }
       }
       learned.held = decision ? "" : decision.error().why;
       allocations_.give(learned);
@@ -213,7 +254,7 @@ void Allocator::learn_from_checkpoint() {
   }
   for (const auto& [uid, held] : devices) {
     if (const NodePod* pod = pods_.find(uid)) {
-      learn(*pod, held);
+      learn(*pod, held, &*checkpoint);
     }
   }
 }

@@ -43,7 +43,7 @@ void Allocator::pre_start(const std::string& resource, std::vector<std::string> 
                           std::function<void(Status)> done) {
   std::ranges::sort(ids);
   // Pods that another plugin admitted under this name before us start again as they were.
-  if (std::ranges::none_of(ids, [this](const std::string& id) { return kind_.is_ours(id); })) {
+  if (!are_ours(ids)) {
     done({});
     return;
   }
@@ -52,6 +52,10 @@ void Allocator::pre_start(const std::string& resource, std::vector<std::string> 
   starting->ids = std::move(ids);
   starting->done = std::move(done);
   start(starting);
+}
+
+bool Allocator::are_ours(const std::vector<std::string>& ids) const {
+  return std::ranges::any_of(ids, [this](const std::string& id) { return kind_.is_ours(id); });
 }
 
 void Allocator::start(const std::shared_ptr<Starting>& starting) {
@@ -227,10 +231,10 @@ void Allocator::reply(const std::shared_ptr<Starting>& starting, Status status) 
 // Where it cannot, what it has stays, if it is as good.
 Decision Allocator::decide(const NodePod& pod, const std::string& container, const IdsByResource& ids) const {
   Decision decided = kind_.decide(pod, container, ids);
-  if (!decided || strategy_.can_mend()) {
+  const Allocation* given = allocations_.find(pod.spec.uid, container);
+  if (!decided || can_mend(given)) {
     return decided;
   }
-  const Allocation* given = allocations_.find(pod.spec.uid, container);
   const Result<Decided> kept = kind_.as_given(pod, container, *decided, given);
   if (kept) {
     return *kept;
@@ -245,6 +249,10 @@ Decision Allocator::decide(const NodePod& pod, const std::string& container, con
                          kind_.words().many, kept.error().text())});
 }
 
+bool Allocator::can_mend(const Allocation* given) const {
+  return strategy_.can_mend() && (given == nullptr || !given->cdi_names.empty());
+}
+
 std::optional<Hold> Allocator::hold_of(const NodePod& pod, const std::string& container,
                                        const IdsByResource& ids) {
   const Decision decided = decide(pod, container, ids);
@@ -252,7 +260,7 @@ std::optional<Hold> Allocator::hold_of(const NodePod& pod, const std::string& co
     return decided.error();
   }
   const Allocation* given = allocations_.find(pod.spec.uid, container);
-  if (given != nullptr && strategy_.can_mend() && given->shares != decided->shares) {
+  if (given != nullptr && can_mend(given) && given->shares != decided->shares) {
     Allocation mended = *given;
     mended.shares = decided->shares;
     mended.held.clear();

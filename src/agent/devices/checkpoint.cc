@@ -4,6 +4,8 @@
 
 #include "base/file.h"
 #include "base/json_reader.h"
+#include "kube/base64.h"
+#include "proto/deviceplugin_v1beta1.pb.h"
 
 namespace tessera::agent {
 
@@ -42,7 +44,8 @@ Result<Checkpoint> Checkpoint::parse(std::string_view json) {
       checkpoint.given.push_back({.pod_uid = TRY(entry.text("PodUID")),
                                   .container = TRY(entry.text("ContainerName")),
                                   .resource = TRY(entry.text("ResourceName")),
-                                  .ids = TRY(ids_by_numa(ids))});
+                                  .ids = TRY(ids_by_numa(ids)),
+                                  .response = entry.has("AllocResp") ? TRY(entry.text("AllocResp")) : ""});
     }
   }
   if (data.has("RegisteredDevices")) {
@@ -58,6 +61,39 @@ Result<Checkpoint> Checkpoint::read(const std::string& plugin_dir) {
   const std::string path = plugin_dir + "/" + kFile;
   const std::string text = TRY(read_file(path, kMaxBytes));
   return with_context(parse(text), path);
+}
+
+Result<Grant> CheckpointEntry::handed() const {
+  v1beta1::ContainerAllocateResponse message;
+  if (response.empty() || !message.ParseFromString(TRY(kube::decode_base64(response)))) {
+    return fail(ErrorCode::kInvalid, "kubelet's file does not tell what container " + container +
+                                         " of the pod with UID " + pod_uid + " was handed");
+  }
+  Grant grant;
+  grant.env = {message.envs().begin(), message.envs().end()};
+  grant.annotations = {message.annotations().begin(), message.annotations().end()};
+  for (const v1beta1::Mount& mount : message.mounts()) {
+    grant.mounts.push_back({.container_path = mount.container_path(),
+                            .host_path = mount.host_path(),
+                            .read_only = mount.read_only()});
+  }
+  for (const v1beta1::DeviceSpec& node : message.devices()) {
+    grant.nodes.push_back({.container_path = node.container_path(),
+                           .host_path = node.host_path(),
+                           .permissions = node.permissions()});
+  }
+  for (const v1beta1::CDIDevice& device : message.cdi_devices()) {
+    grant.cdi_devices.push_back(device.name());
+  }
+  return grant;
+}
+
+const CheckpointEntry* Checkpoint::find(const std::string& pod_uid, const std::string& container,
+                                        const std::string& resource) const {
+  const auto found = std::ranges::find_if(given, [&](const CheckpointEntry& entry) {
+    return entry.pod_uid == pod_uid && entry.container == container && entry.resource == resource;
+  });
+  return found == given.end() ? nullptr : &*found;
 }
 
 std::vector<const CheckpointEntry*> Checkpoint::holders(const std::string& resource,

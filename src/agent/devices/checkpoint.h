@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "agent/devices/device.h"
 #include "base/result.h"
 
 namespace tessera::agent {
@@ -23,6 +24,10 @@ struct CheckpointEntry {
   std::string container;
   std::string resource;
   std::vector<std::string> ids;  // sorted
+  std::string response{};        // the plugin's answer to Allocate: base64 of the message
+
+  // What the container was handed with these IDs, and has for the life of its pod.
+  [[nodiscard]] Result<Grant> handed() const;
 
   friend bool operator==(const CheckpointEntry&, const CheckpointEntry&) = default;
 };
@@ -43,6 +48,9 @@ struct Checkpoint {
   // pods that have ended.
   [[nodiscard]] std::vector<const CheckpointEntry*> holders(const std::string& resource,
                                                             const std::vector<std::string>& ids) const;
+  // What a container has of a resource; null when that is not told.
+  [[nodiscard]] const CheckpointEntry* find(const std::string& pod_uid, const std::string& container,
+                                            const std::string& resource) const;
 };
 
 }  // namespace tessera::agent

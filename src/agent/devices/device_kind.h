@@ -96,6 +96,10 @@ class DeviceKind {
                                         const IdsByResource& ids) const = 0;
   // The variables of a container that must see no device.
   [[nodiscard]] virtual Env env_of_none() const { return {}; }
+  // What a container sees by the variables that it was handed at its admission, where `decided` are its
+  // shares by now; nothing when they do not tell.
+  [[nodiscard]] virtual std::optional<std::vector<Share>> seen(const Env& handed,
+                                                               const std::vector<Share>& decided) const;
   // What makes these shares reachable: device nodes, files, variables that go with them. Only asked for by
   // strategies that bring these. Fails with what is missing and how to get it.
   virtual Result<Edits> edits(const std::vector<Share>& shares) = 0;

@@ -15,6 +15,7 @@
 #include "alloc/request.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/strings.h"
 
 namespace tessera::agent {
 
@@ -143,6 +144,28 @@ Env GpuKind::env_of_none() const {
   return {{std::string(alloc::key::kVisibleDevices), "void"}};
 }
 
+// Other words than ours, as an index, are of a plugin that was here before us. Where a container of several
+// GPUs sees others than decided, how much of which it has is not told: then it has what nobody decided.
+std::optional<std::vector<Share>> GpuKind::seen(const Env& handed, const std::vector<Share>& decided) const {
+  const auto found = handed.find(std::string(alloc::key::kVisibleDevices));
+  if (found == handed.end() || !found->second.starts_with("GPU-")) {
+    return DeviceKind::seen(handed, decided);
+  }
+  const std::vector<std::string_view> uuids = split(found->second, ',');
+  const bool same = uuids.size() == decided.size() && std::ranges::all_of(decided, [&](const Share& share) {
+                      return std::ranges::find(uuids, share.device) != uuids.end();
+                    });
+  if (same || decided.empty()) {
+    return decided;
+  }
+  if (uuids.size() != 1 || decided.size() != 1) {
+    return std::vector<Share>();
+  }
+  Share other = decided.front();
+  other.device = uuids.front();
+  return std::vector{other};
+}
+
 Result<Edits> GpuKind::edits(const std::vector<Share>& shares) {
   std::vector<alloc::Gpu> gpus;
   for (const alloc::Gpu& gpu : inventory_.gpus) {
@@ -172,7 +195,7 @@ Wanted GpuKind::wanted(const NodePod& pod, const std::string& container, const s
 Result<Decided> GpuKind::as_given(const NodePod& pod, const std::string& container,
                                   const Decided& /*decided*/, const Allocation* /*given*/) const {
   const alloc::Record record =
-      TRY(record_as_given(pod.spec, decision_of(pod).record, book_, inventory_, names_));
+      TRY(record_as_given(pod.spec, decision_of(pod).record, book_, inventory_, names_, mends_));
   return decided_by(pod, record, container);
 }
 
@@ -182,12 +205,8 @@ std::optional<alloc::Record> GpuKind::truth_of(const NodePod& pod) const {
   if (decision.verdict != Verdict::kDecided) {
     return std::nullopt;
   }
-  if (!mends_) {
-    if (Result<alloc::Record> given = record_as_given(pod.spec, decision.record, book_, inventory_, names_)) {
-      return *std::move(given);
-    }
-  }
-  return decision.record;
+  Result<alloc::Record> given = record_as_given(pod.spec, decision.record, book_, inventory_, names_, mends_);
+  return given ? *std::move(given) : decision.record;
 }
 
 std::optional<Hold> GpuKind::objection(const NodePod& pod, const std::vector<Share>& /*shares*/) const {

@@ -71,6 +71,8 @@ class GpuKind final : public DeviceKind {
   [[nodiscard]] Decision decide(const NodePod& pod, const std::string& container,
                                 const IdsByResource& ids) const override;
   [[nodiscard]] Env env_of_none() const override;
+  [[nodiscard]] std::optional<std::vector<Share>> seen(const Env& handed,
+                                                       const std::vector<Share>& decided) const override;
   Result<Edits> edits(const std::vector<Share>& shares) override;
   [[nodiscard]] Wanted wanted(const NodePod& pod, const std::string& container,
                               const std::string& resource) const override;

@@ -95,11 +95,12 @@ std::vector<Share> shares_of(const alloc::Record& record, const std::string& con
 
 Result<alloc::Record> record_as_given(const alloc::PodSpec& pod, const alloc::Record& decided,
                                       const Allocations& allocations, const alloc::Inventory& inventory,
-                                      const alloc::ResourceNames& names) {
+                                      const alloc::ResourceNames& names, bool mends) {
   alloc::Record record = decided;
   for (alloc::ContainerGrants& container : record.containers) {
     const Allocation* given = allocations.find(pod.uid, container.container);
-    if (given == nullptr || grants_of(given->shares) == container.grants) {
+    if (given == nullptr || (mends && !given->cdi_names.empty()) ||
+        grants_of(given->shares) == container.grants) {
       continue;
     }
     if (given->shares.empty()) {

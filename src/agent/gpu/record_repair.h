@@ -38,11 +38,12 @@ struct RecordRepair {
   [[nodiscard]] std::string patch(const std::string& pod_uid) const;
 };
 
-// `decided` with what the containers were really given in its place. Fails, and says why, when that is
+// `decided` with what the containers were really given in its place, but for those whose CDI name will stand
+// for what is decided (`mends`: GrantStrategy::can_mend). Fails, and says why, when that is
 // nothing, is not what they asked for, or is what the pod's own annotations rule out.
 Result<alloc::Record> record_as_given(const alloc::PodSpec& pod, const alloc::Record& decided,
                                       const Allocations& allocations, const alloc::Inventory& inventory,
-                                      const alloc::ResourceNames& names);
+                                      const alloc::ResourceNames& names, bool mends);
 
 // What differs between the pod's annotations and `truth`. Fails when `truth` names a GPU that is not here.
 Result<RecordRepair> repair_of(const alloc::PodSpec& pod, const alloc::Demand& demand,

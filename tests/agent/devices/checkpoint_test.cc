@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "kube/base64.h"
+#include "proto/deviceplugin_v1beta1.pb.h"
+
 namespace tessera::agent {
 namespace {
 
@@ -27,6 +30,29 @@ TEST(Checkpoint, TellsWhoHasWhat) {
   EXPECT_EQ(holders[0]->pod_uid, "b2b4");
   EXPECT_TRUE(checkpoint->holders("aliyun.com/gpu", checkpoint->given[0].ids).empty());
   EXPECT_TRUE(checkpoint->holders("aliyun.com/gpu-mem", {"ce120724-2"}).empty());
+}
+
+TEST(Checkpoint, TellsWhatAContainerWasHanded) {
+  v1beta1::ContainerAllocateResponse response;
+  (*response.mutable_envs())["NVIDIA_VISIBLE_DEVICES"] = "void";
+  response.add_devices()->set_host_path("/dev/nvidia3");
+  response.add_cdi_devices()->set_name("tessera.io/gpu=b2b4_main");
+  auto checkpoint = Checkpoint::parse(kFile);
+  ASSERT_TRUE(checkpoint);
+  CheckpointEntry entry = *checkpoint->find("b2b4", "main", "aliyun.com/gpu-mem");
+  EXPECT_FALSE(entry.handed()) << "cut off";
+  entry.response = kube::encode_base64(response.SerializeAsString());
+  const auto handed = entry.handed();
+  ASSERT_TRUE(handed) << handed.error().text();
+  EXPECT_THAT(handed->env, ElementsAre(std::pair("NVIDIA_VISIBLE_DEVICES", "void")));
+  ASSERT_EQ(handed->nodes.size(), 1U);
+  EXPECT_EQ(handed->nodes[0].host_path, "/dev/nvidia3");
+  EXPECT_THAT(handed->cdi_devices, ElementsAre("tessera.io/gpu=b2b4_main"));
+  for (const char* text : {"", "?", "AAAA"}) {
+    entry.response = text;
+    EXPECT_FALSE(entry.handed()) << text;
+  }
+  EXPECT_EQ(checkpoint->find("b2b4", "other", "aliyun.com/gpu-mem"), nullptr);
 }
 
 TEST(Checkpoint, TellsNothingWhenItCannotBeRead) {

@@ -11,6 +11,7 @@ namespace {
 using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using testing::Not;
 
 TEST(Allocator, GivesTheDecidedGpuAndSteersKubeletToItsIds) {
@@ -465,6 +466,43 @@ TEST(Allocator, LearnsFromKubeletWhatItGaveWhenTheRecordIsLost) {
   EXPECT_TRUE(node.pre_start(running, "main"));
 }
 
+// It was written down nowhere else that the container sees no GPU.
+TEST(Allocator, LearnsFromKubeletThatAContainerWasGivenNothing) {
+  Node node(gpus(4));
+  Pod pod = Pod("a").main("main", 3);
+  node.bind(pod);
+  ASSERT_EQ(sees(node.admit(pod)), "void");
+  node.restart_agent();
+  pod.on("main", {{2, 3}});  // decided meanwhile
+  node.bind(pod);
+  node.pods->synced();
+  node.settle();
+  const Status held = node.pre_start(pod, "main");
+  ASSERT_FALSE(held) << "it would run without a GPU";
+  EXPECT_THAT(held.error().text(), HasSubstr("admitted with no GPU"));
+  EXPECT_THAT(node.allocations.find("uid-a", "main")->shares, IsEmpty());
+}
+
+// Two equal pods in another order than they were bound in, on a kubelet without Get.
+TEST(Allocator, LearnsFromKubeletThatAContainerSeesTheGpuOfAnother) {
+  Node node(gpus(4));
+  node.has_get = false;
+  const Pod first = share("first", 3, 2);
+  const Pod second = share("second", 3, 1);
+  node.bind(first);
+  node.bind(second);
+  ASSERT_EQ(sees(node.admit(second)), uuid(2));
+  ASSERT_EQ(sees(node.admit(first)), uuid(1));
+  node.restart_agent();
+  node.bind(first);
+  node.bind(second);
+  node.pods->synced();
+  node.settle();
+  EXPECT_TRUE(node.pre_start(second, "main"));
+  EXPECT_EQ(node.allocations.find("uid-second", "main")->shares.front().device, uuid(2));
+  EXPECT_TRUE(node.repairs.at("second").moves) << "its record has to say so";
+}
+
 TEST(Allocator, ForgetsPodsThatEndedWhileItWasAway) {
   Node node(gpus(4));
   const Pod pod = share("a", 3, 2);
@@ -484,6 +522,24 @@ TEST(Allocator, ServesAPodAgainWhenKubeletLostItsCheckpoint) {
   node.forget_known();
   node.used(pod, "main").clear();
   EXPECT_EQ(sees(node.admit(pod)), uuid(2));
+}
+
+// One that has run is not looked for when kubelet asks; what it is handed now is not what it had.
+TEST(Allocator, HoldsAPodThatRanAndWasAdmittedAgainUnknownWhenKubeletLostItsCheckpoint) {
+  Node node(gpus(4));
+  Pod pod = share("a", 3, 2);
+  node.bind(pod);
+  ASSERT_TRUE(node.admit(pod));
+  ASSERT_TRUE(node.pre_start(pod, "main"));
+  node.bind(pod.state(alloc::ContainerState::kRunning));
+  node.forget_known();
+  node.used(pod, "main").clear();
+  node.prefers = false;
+  node.offer_only({0});
+  ASSERT_EQ(sees(node.admit(pod)), "void");
+  node.bind(pod.state(alloc::ContainerState::kNotStarted));
+  EXPECT_FALSE(node.pre_start(pod, "main")) << "it would run without a GPU";
+  EXPECT_THAT(node.allocations.find("uid-a", "main")->shares, IsEmpty());
 }
 
 TEST(Allocator, LetsPodsOfTheOldPluginStartAgain) {

@@ -85,6 +85,46 @@ TEST_F(Mending, GivesTheGpuOfADecisionThatCameLate) {
   EXPECT_THAT(strategy.files, IsEmpty());
 }
 
+TEST_F(Mending, KnowsTheNameThatAContainerWasGivenWhenItsOwnRecordIsLost) {
+  node.has_get = false;
+  const Pod first = share("first", 3, 2);
+  const Pod second = share("second", 3, 1);
+  node.bind(first);
+  node.bind(second);
+  ASSERT_TRUE(node.admit(second));
+  ASSERT_TRUE(node.admit(first));
+  node.restart_agent();
+  node.bind(first);
+  node.bind(second);
+  node.pods->synced();
+  node.settle();
+  EXPECT_TRUE(node.pre_start(second, "main"));
+  EXPECT_TRUE(node.pre_start(first, "main"));
+  EXPECT_EQ(node.cdi_names["second/main"], "uid-first_main");
+  EXPECT_EQ(finds(second), uuid(1));
+  EXPECT_EQ(finds(first), uuid(2));
+}
+
+// Under the strategy before it got variables and no name: a file under a name that kubelet was never handed
+// changes nothing.
+TEST_F(Mending, DoesNotMendWhatWasAdmittedBeforeNamesWereGiven) {
+  Recording for_good(false);
+  node.restart_agent(node.saved.empty() ? R"({"v":1,"allocations":[]})" : node.saved, &for_good);
+  Pod pod = Pod("a").main("main", 3);
+  node.bind(pod);
+  ASSERT_EQ(sees(node.admit(pod)), "void");
+  for (const bool record_kept : {true, false}) {
+    node.restart_agent(record_kept ? node.saved : R"({"v":1,"allocations":[]})", &strategy);
+    pod = Pod("a").main("main", 3).on("main", {{3, 3}});
+    node.bind(pod);
+    node.pods->synced();
+    node.settle();
+    const Status held = node.pre_start(pod, "main");
+    ASSERT_FALSE(held) << record_kept;
+    EXPECT_THAT(held.error().text(), HasSubstr("delete the pod"));
+  }
+}
+
 TEST_F(Mending, HoldsAContainerWhoseDevicesAreNotPrepared) {
   strategy.failure = "no libcuda.so.1 below /run/nvidia/driver";
   const Pod pod = share("a", 3, 2);

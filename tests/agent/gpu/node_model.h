@@ -17,6 +17,8 @@
 #include "agent/gpu/gpu_kind.h"
 #include "alloc/record.h"
 #include "http/event_loop.h"
+#include "kube/base64.h"
+#include "proto/deviceplugin_v1beta1.pb.h"
 
 namespace tessera::agent {
 
@@ -102,8 +104,10 @@ class Node {
     set_inventory(inventory);
   }
 
-  // The agent starts anew with what it wrote before (or without).
-  void restart_agent(const std::string& state = R"({"v":1,"allocations":[]})") {
+  // The agent starts anew with what it wrote before (or without), with another strategy if that is given.
+  void restart_agent(const std::string& state = R"({"v":1,"allocations":[]})",
+                     GrantStrategy* strategy = nullptr) {
+    strategy_ = strategy == nullptr ? strategy_ : strategy;
     allocator.reset();
     kind.reset();
     pods = std::make_unique<NodePods>(
@@ -192,6 +196,7 @@ class Node {
         auto ids = TRY(pick(resource, static_cast<std::size_t>(amount.rounded_up()), reusable[name]));
         const Grant grant = TRY(ask_allocate(resource, ids));
         envs[container.name].insert(grant.env.begin(), grant.env.end());
+        responses_[pod.spec.uid + "/" + container.name + "/" + name] = response_text(grant);
         for (const std::string& device : grant.cdi_devices) {
           cdi_names[pod.spec.name + "/" + container.name] = device.substr(device.find('=') + 1);
         }
@@ -260,7 +265,8 @@ class Node {
       file.given.push_back({.pod_uid = uid,
                             .container = container,
                             .resource = rest.substr(container.size() + 1),
-                            .ids = {ids.begin(), ids.end()}});
+                            .ids = {ids.begin(), ids.end()},
+                            .response = responses_.contains(key) ? responses_.at(key) : ""});
     }
     return file;
   }
@@ -293,6 +299,19 @@ class Node {
   int fetches = 0;
 
  private:
+  // As kubelet keeps a plugin's answer.
+  static std::string response_text(const Grant& grant) {
+    v1beta1::ContainerAllocateResponse response;
+    response.mutable_envs()->insert(grant.env.begin(), grant.env.end());
+    for (const DeviceNode& node : grant.nodes) {
+      response.add_devices()->set_host_path(node.host_path);
+    }
+    for (const std::string& name : grant.cdi_devices) {
+      response.add_cdi_devices()->set_name(name);
+    }
+    return kube::encode_base64(response.SerializeAsString());
+  }
+
   static std::set<std::string> healthy(const std::vector<Device>& devices) {
     std::set<std::string> ids;
     for (const Device& device : devices) {
@@ -389,6 +408,7 @@ class Node {
   std::uint64_t version_ = 100;
   std::map<std::string, std::set<std::string>> devices_;  // by resource
   std::map<std::string, std::set<std::string>> used_;     // "uid/container/resource"
+  std::map<std::string, std::string> responses_;          // the same
   std::map<PodName, PodDevices> known_;
   std::vector<std::tuple<PodName, std::string, std::string, std::vector<std::string>>> admitted_;
   std::mt19937 random_{7};
