@@ -77,13 +77,18 @@ fault() {
 
 for ((round = 1; round <= ROUNDS; round++)); do
   for what in ${SOAK_FAULTS:-$FAULTS}; do
+    before=$(seen_faulty)
     under_load "$what-$round" fault "$what"
     wait_for 60 "$what: the extender is ready" extender_ready || true
+    case $what in
+      bind-* | events-* | watch-half | watch-twice | watch-ends | watch-expired | list-truncated)
+        hit=$(($(seen_faulty) - before))
+        check "$what: the proxy has failed calls ($hit)" test "$hit" -ge 1
+        ;;
+    esac
     proxy DELETE faults
   done
 done
-hit=$(seen_faulty)
-check "the proxy has failed some of its calls ($hit)" test "$hit" -ge 1
 kill "$EXTENDER_PID"
 wait "$EXTENDER_PID" || true
 finish
