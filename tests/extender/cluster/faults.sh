@@ -78,7 +78,8 @@ fault() {
 for ((round = 1; round <= ROUNDS; round++)); do
   for what in ${SOAK_FAULTS:-$FAULTS}; do
     before=$(seen_faulty)
-    under_load "$what-$round" fault "$what"
+    # No pod is called after what a fault looks for in the paths of requests.
+    under_load "in-$what-$round" fault "$what"
     wait_for 60 "$what: the extender is ready" extender_ready || true
     case $what in
       bind-* | events-* | watch-half | watch-twice | watch-ends | watch-expired | list-truncated)
