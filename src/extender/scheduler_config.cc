@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <yaml-cpp/yaml.h>
 
+#include "extender/yaml_text.h"
 #include "http/url.h"
 
 namespace tessera::extender {
@@ -21,12 +22,6 @@ YAML::Node managed(const std::string& name, bool ignored) {
   node["name"] = name;
   node["ignoredByScheduler"] = ignored;
   return node;
-}
-
-std::string text_of(const YAML::Node& node) {
-  YAML::Emitter emitter;
-  emitter << node;
-  return std::string(emitter.c_str()) + "\n";
 }
 
 std::string scalar(const YAML::Node& node) {
@@ -189,7 +184,7 @@ Result<SchedulerConfig> merge(const Config& config, const std::string& url, YAML
   if (!root["percentageOfNodesToScore"]) {
     root["percentageOfNodesToScore"] = 100;
   }
-  merged.yaml = text_of(root);
+  merged.yaml = TRY(with_context(yaml_text(root), name));
   return merged;
 }
 
@@ -231,7 +226,7 @@ std::string scheduler_config(const Config& config, const std::string& url) {
   // The nodes that kube-scheduler does not look at may be the only ones with the right GPU.
   root["percentageOfNodesToScore"] = 100;
   root["extenders"].push_back(stanza(config, url, /*only_best=*/true));
-  return text_of(root);
+  return yaml_text(root).value();
 }
 
 Result<SchedulerConfig> merge_scheduler_config(const Config& config, const std::string& url,
