@@ -3,6 +3,9 @@
 #include <fmt/core.h>
 #include <yaml-cpp/yaml.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "extender/yaml_text.h"
 #include "http/url.h"
 
@@ -13,6 +16,9 @@ namespace {
 constexpr const char* kApiVersion = "kubescheduler.config.k8s.io/v1";
 constexpr const char* kKind = "KubeSchedulerConfiguration";
 constexpr const char* kPrefix = "/gpushare-scheduler";
+constexpr const char* kSchedulerName = "tessera-scheduler";
+// Where kubeadm puts it, on the machine and in the static pod.
+constexpr const char* kKubeadmKubeconfig = "/etc/kubernetes/scheduler.conf";
 
 // kube-scheduler's own filters drop nodes whose kubelet reports too little of a resource, so that only
 // candidates come to us. The compute share is no resource of kubelet: without `ignored` every pod with one
@@ -21,6 +27,20 @@ YAML::Node managed(const std::string& name, bool ignored) {
   YAML::Node node;
   node["name"] = name;
   node["ignoredByScheduler"] = ignored;
+  return node;
+}
+
+// A text of somebody else's choice: in quotes where it could be taken for a number, a truth or nothing.
+YAML::Node quoted_if_needed(const std::string& text) {
+  YAML::Node node(text);
+  std::string lower = text;
+  std::ranges::transform(lower, lower.begin(),
+                         [](char c) { return c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c; });
+  const bool begins_as_text = !lower.empty() && ((lower[0] >= 'a' && lower[0] <= 'z') || lower[0] == '/');
+  constexpr const char* kWords[] = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"};
+  if (!begins_as_text || std::ranges::find(kWords, lower) != std::end(kWords)) {
+    node.SetTag("!");
+  }
   return node;
 }
 
@@ -124,12 +144,43 @@ std::vector<std::string> remarks_on(const YAML::Node& root, const std::string& n
   return remarks;
 }
 
+// With --config kube-scheduler does not look at its flag --kubeconfig, so the file must have it.
+std::optional<std::string> fill_in_kubeconfig(const Config& config, YAML::Node& root,
+                                              const std::optional<std::string>& kubeconfig,
+                                              const std::string& name) {
+  const YAML::Node& file = root;
+  const YAML::Node client = file["clientConnection"];
+  if (client && client.IsMap() && !scalar(std::as_const(client)["kubeconfig"]).empty()) {
+    return std::nullopt;
+  }
+  if (kubeconfig) {
+    if (!kubeconfig->empty()) {
+      root["clientConnection"]["kubeconfig"] = quoted_if_needed(*kubeconfig);
+    }
+    return std::nullopt;
+  }
+  if (config.attach == Attach::kSidecar) {
+    return std::nullopt;
+  }
+  return fmt::format(
+      "{}: clientConnection.kubeconfig is missing; with --config kube-scheduler does not look at its flag "
+      "--kubeconfig, and starts only in a pod that has an account: merge again with --scheduler-kubeconfig "
+      "FILE (kubeadm's is {}; '' says that it has an account)",
+      name, kKubeadmKubeconfig);
+}
+
 // "s.yaml:7: extenders is not a list".
 tl::unexpected<Error> misplaced(const YAML::Node& node, const std::string& name, std::string_view what) {
   return fail(ErrorCode::kInvalid, fmt::format("{}:{}: {}", name, node.Mark().line + 1, what));
 }
 
-Status check_lists(const YAML::Node& root, const std::string& name) {
+Status check_shape(const YAML::Node& root, const std::string& name) {
+  for (const char* key : {"clientConnection", "leaderElection"}) {
+    const YAML::Node part = root[key];
+    if (part && !part.IsNull() && !part.IsMap()) {
+      return misplaced(part, name, fmt::format("{} is not a mapping", key));
+    }
+  }
   for (const char* key : {"extenders", "profiles"}) {
     const YAML::Node list = root[key];
     if (list && !list.IsNull() && !list.IsSequence()) {
@@ -145,7 +196,7 @@ Status check_lists(const YAML::Node& root, const std::string& name) {
 }
 
 Result<SchedulerConfig> merge(const Config& config, const std::string& url, YAML::Node root,
-                              const std::string& name) {
+                              const std::string& name, const std::optional<std::string>& kubeconfig) {
   if (!root.IsMap() || scalar(root["kind"]) != kKind) {
     return fail(ErrorCode::kInvalid, fmt::format("{}: not a {}", name, kKind));
   }
@@ -155,8 +206,11 @@ Result<SchedulerConfig> merge(const Config& config, const std::string& url, YAML
         fmt::format("{}: apiVersion is \"{}\"; kube-scheduler 1.25 and newer want {}: change that first",
                     name, scalar(root["apiVersion"]), kApiVersion));
   }
-  TRY(check_lists(root, name));
+  TRY(check_shape(root, name));
   SchedulerConfig merged{.yaml = "", .remarks = remarks_on(root, name)};
+  if (std::optional<std::string> remark = fill_in_kubeconfig(config, root, kubeconfig, name)) {
+    merged.remarks.push_back(*std::move(remark));
+  }
   const bool only_best = weighs_by_default(root);
   YAML::Node extenders(YAML::NodeType::Sequence);
   bool placed = false;
@@ -208,19 +262,25 @@ Result<std::string> extender_url(std::string_view text) {
   return url->origin() + std::string(path);
 }
 
-std::string scheduler_config(const Config& config, const std::string& url) {
+std::string scheduler_config(const Config& config, const std::string& url,
+                             const std::optional<std::string>& kubeconfig) {
   YAML::Node root;
   root["apiVersion"] = kApiVersion;
   root["kind"] = kKind;
+  const std::string reaches_by =
+      kubeconfig.value_or(config.attach == Attach::kService ? kKubeadmKubeconfig : "");
+  if (!reaches_by.empty()) {
+    root["clientConnection"]["kubeconfig"] = quoted_if_needed(reaches_by);
+  }
   if (config.attach == Attach::kSidecar) {
     root["leaderElection"]["leaderElect"] = true;
-    root["leaderElection"]["resourceName"] = "tessera-scheduler";
+    root["leaderElection"]["resourceName"] = kSchedulerName;
     root["leaderElection"]["resourceNamespace"] = "kube-system";
     // Another pod looks at the lease after up to 2.2 times this: with the default of 2 s it could be 5 s
     // late.
     root["leaderElection"]["retryPeriod"] = "1s";
     YAML::Node profile;
-    profile["schedulerName"] = "tessera-scheduler";
+    profile["schedulerName"] = kSchedulerName;
     root["profiles"].push_back(profile);
   }
   // The nodes that kube-scheduler does not look at may be the only ones with the right GPU.
@@ -230,7 +290,8 @@ std::string scheduler_config(const Config& config, const std::string& url) {
 }
 
 Result<SchedulerConfig> merge_scheduler_config(const Config& config, const std::string& url,
-                                               std::string_view existing, const std::string& name) {
+                                               std::string_view existing, const std::string& name,
+                                               const std::optional<std::string>& kubeconfig) {
   try {
     const std::vector<YAML::Node> documents = YAML::LoadAll(std::string(existing));
     if (documents.size() > 1) {
@@ -238,7 +299,7 @@ Result<SchedulerConfig> merge_scheduler_config(const Config& config, const std::
           ErrorCode::kInvalid,
           fmt::format("{}: there are {} documents in it; kube-scheduler reads one", name, documents.size()));
     }
-    return merge(config, url, documents.empty() ? YAML::Node() : documents.front(), name);
+    return merge(config, url, documents.empty() ? YAML::Node() : documents.front(), name, kubeconfig);
   } catch (const YAML::Exception& error) {
     return fail(ErrorCode::kInvalid, fmt::format("{}:{}: {}", name, error.mark.line + 1, error.msg));
   }

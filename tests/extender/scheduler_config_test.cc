@@ -22,6 +22,26 @@ TEST(SchedulerConfig, TheReadyMadeFilesAreWhatTheProgramPrints) {
             scheduler_config(config, default_url(config)));
 }
 
+Config behind_a_service() {
+  Config config;
+  config.attach = Attach::kService;
+  return config;
+}
+
+// With --config kube-scheduler does not look at its flag --kubeconfig, and a static pod has no account: it
+// did not start.
+TEST(SchedulerConfig, TheClustersOwnSchedulerIsToldItsKubeconfig) {
+  const auto kubeconfig = [](const std::string& yaml) {
+    const YAML::Node client = YAML::Load(yaml)["clientConnection"];
+    return client ? client["kubeconfig"].Scalar() : "none";
+  };
+  EXPECT_EQ(kubeconfig(scheduler_config(behind_a_service(), "http://e:1")), "/etc/kubernetes/scheduler.conf");
+  EXPECT_EQ(kubeconfig(scheduler_config(behind_a_service(), "http://e:1", "/mine")), "/mine");
+  EXPECT_EQ(kubeconfig(scheduler_config(behind_a_service(), "http://e:1", "")), "none");
+  EXPECT_EQ(kubeconfig(scheduler_config({}, "http://e:1")), "none") << "a pod has its account";
+  EXPECT_EQ(kubeconfig(scheduler_config({}, "http://e:1", "/mine")), "/mine") << "unless told otherwise";
+}
+
 constexpr const char* kExisting = R"(
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
@@ -99,6 +119,8 @@ TEST(SchedulerConfig, MergeRefusesWhatKubeSchedulerWould) {
        "s.yaml:3: extenders is not a list"},
       {"apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nextenders:\n- x\n",
        "s.yaml:4: this is not one of extenders"},
+      {"apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nclientConnection: x\n",
+       "s.yaml:3: clientConnection is not a mapping"},
       {"apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n---\na: b\n",
        "there are 2 documents in it"},
       {"", "not a KubeSchedulerConfiguration"},
@@ -132,6 +154,37 @@ profiles:
   ASSERT_EQ(merged->remarks.size(), 2U);
   EXPECT_THAT(merged->remarks[0], HasSubstr("percentageOfNodesToScore of profile other is 30"));
   EXPECT_THAT(merged->remarks[1], HasSubstr("ignoredResources of NodeResourcesFit in profile other"));
+}
+
+TEST(SchedulerConfig, MergeKeepsTheKubeconfigAndSaysWhereOneIsMissing) {
+  const auto merged = [](const std::string& more, const Config& config = behind_a_service(),
+                         std::optional<std::string> kubeconfig = std::nullopt) {
+    return merge_scheduler_config(config, "http://e:1", kExisting + more, "s.yaml", std::move(kubeconfig))
+        .value();
+  };
+  const std::string with = "clientConnection: {qps: 9, kubeconfig: /theirs}\n";
+  const std::string without = "clientConnection: {qps: 9}\n";
+  for (const std::optional<std::string>& flag : {std::optional<std::string>(), {"/mine"}}) {
+    const SchedulerConfig kept = merged(with, behind_a_service(), flag);
+    EXPECT_THAT(kept.yaml, HasSubstr(with));
+    EXPECT_TRUE(kept.remarks.empty());
+  }
+  for (const std::string& missing : {std::string(), without, std::string("clientConnection:\n"),
+                                     std::string("clientConnection: {kubeconfig: \"\"}\n")}) {
+    const SchedulerConfig left = merged(missing);
+    EXPECT_THAT(left.yaml, Not(HasSubstr("/etc/kubernetes")));
+    ASSERT_EQ(left.remarks.size(), 1U) << missing;
+    EXPECT_THAT(left.remarks[0], HasSubstr("s.yaml: clientConnection.kubeconfig is missing"));
+    EXPECT_THAT(left.remarks[0], HasSubstr("--scheduler-kubeconfig"));
+
+    const SchedulerConfig filled = merged(missing, behind_a_service(), "/mine");
+    EXPECT_EQ(YAML::Load(filled.yaml)["clientConnection"]["kubeconfig"].Scalar(), "/mine");
+    EXPECT_TRUE(filled.remarks.empty());
+  }
+  EXPECT_THAT(merged(without, behind_a_service(), "/mine").yaml,
+              HasSubstr("clientConnection: {qps: 9, kubeconfig: /mine}\n"));
+  EXPECT_TRUE(merged(without, behind_a_service(), "").remarks.empty()) << "who says so has an account";
+  EXPECT_TRUE(merged(without, {}).remarks.empty()) << "a second scheduler has one";
 }
 
 TEST(SchedulerConfig, AUrlIsTakenAsPeopleWriteIt) {
