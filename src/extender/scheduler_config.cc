@@ -4,6 +4,7 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "extender/yaml_text.h"
@@ -144,6 +145,29 @@ std::vector<std::string> remarks_on(const YAML::Node& root, const std::string& n
   return remarks;
 }
 
+// Kubernetes' defaults where the file says nothing.
+std::string lease_of(const YAML::Node& election) {
+  const auto or_else = [&](const char* key, const char* otherwise) {
+    const std::string text = election ? scalar(election[key]) : "";
+    return text.empty() ? otherwise : text;
+  };
+  return or_else("resourceNamespace", "kube-system") + "/" + or_else("resourceName", "kube-scheduler");
+}
+
+// An extender that watches another Lease than its scheduler takes would bind nothing.
+std::optional<std::string> remark_on_lease(const Config& config, const YAML::Node& root,
+                                           const std::string& name) {
+  const std::string watched = config.scheduler_lease_namespace + "/" + config.scheduler_lease_name;
+  const std::string taken = lease_of(root["leaderElection"]);
+  if (config.scheduler_lease_name.empty() || taken == watched) {
+    return std::nullopt;
+  }
+  return fmt::format(
+      "{}: leaderElection takes the Lease {}, but schedulerLease is {}: nothing would be bound; name the "
+      "same one in both",
+      name, taken, watched);
+}
+
 // With --config kube-scheduler does not look at its flag --kubeconfig, so the file must have it.
 std::optional<std::string> fill_in_kubeconfig(const Config& config, YAML::Node& root,
                                               const std::optional<std::string>& kubeconfig,
@@ -208,8 +232,11 @@ Result<SchedulerConfig> merge(const Config& config, const std::string& url, YAML
   }
   TRY(check_shape(root, name));
   SchedulerConfig merged{.yaml = "", .remarks = remarks_on(root, name)};
-  if (std::optional<std::string> remark = fill_in_kubeconfig(config, root, kubeconfig, name)) {
-    merged.remarks.push_back(*std::move(remark));
+  for (std::optional<std::string>& remark :
+       std::array{fill_in_kubeconfig(config, root, kubeconfig, name), remark_on_lease(config, root, name)}) {
+    if (remark) {
+      merged.remarks.push_back(*std::move(remark));
+    }
   }
   const bool only_best = weighs_by_default(root);
   YAML::Node extenders(YAML::NodeType::Sequence);
@@ -273,9 +300,12 @@ std::string scheduler_config(const Config& config, const std::string& url,
     root["clientConnection"]["kubeconfig"] = quoted_if_needed(reaches_by);
   }
   if (config.attach == Attach::kSidecar) {
+    const bool watched = !config.scheduler_lease_name.empty();
     root["leaderElection"]["leaderElect"] = true;
-    root["leaderElection"]["resourceName"] = kSchedulerName;
-    root["leaderElection"]["resourceNamespace"] = "kube-system";
+    root["leaderElection"]["resourceName"] =
+        quoted_if_needed(watched ? config.scheduler_lease_name : kSchedulerName);
+    root["leaderElection"]["resourceNamespace"] =
+        quoted_if_needed(watched ? config.scheduler_lease_namespace : "kube-system");
     // Another pod looks at the lease after up to 2.2 times this: with the default of 2 s it could be 5 s
     // late.
     root["leaderElection"]["retryPeriod"] = "1s";

@@ -42,6 +42,28 @@ TEST(SchedulerConfig, TheClustersOwnSchedulerIsToldItsKubeconfig) {
   EXPECT_EQ(kubeconfig(scheduler_config({}, "http://e:1", "/mine")), "/mine") << "unless told otherwise";
 }
 
+TEST(SchedulerConfig, ASecondSchedulerTakesTheLeaseThatItsExtenderWatches) {
+  const auto lease = [](const Config& config) {
+    const YAML::Node election = YAML::Load(scheduler_config(config, "http://e:1"))["leaderElection"];
+    return election["resourceNamespace"].Scalar() + "/" + election["resourceName"].Scalar();
+  };
+  Config config;
+  EXPECT_EQ(lease(config), "kube-system/tessera-scheduler");
+  config.scheduler_lease_namespace = "gpu";
+  config.scheduler_lease_name = "my-scheduler";
+  EXPECT_EQ(lease(config), "gpu/my-scheduler");
+}
+
+// Names of Kubernetes may consist of digits; without quotes kube-scheduler would read a number.
+TEST(SchedulerConfig, NamesThatLookLikeSomethingElseAreInQuotes) {
+  Config config;
+  config.scheduler_lease_namespace = "no";
+  config.scheduler_lease_name = "1e3";
+  const std::string yaml = scheduler_config(config, "http://e:1");
+  EXPECT_THAT(yaml, HasSubstr("resourceNamespace: \"no\"\n"));
+  EXPECT_THAT(yaml, HasSubstr("resourceName: \"1e3\"\n"));
+}
+
 constexpr const char* kExisting = R"(
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
@@ -185,6 +207,21 @@ TEST(SchedulerConfig, MergeKeepsTheKubeconfigAndSaysWhereOneIsMissing) {
               HasSubstr("clientConnection: {qps: 9, kubeconfig: /mine}\n"));
   EXPECT_TRUE(merged(without, behind_a_service(), "").remarks.empty()) << "who says so has an account";
   EXPECT_TRUE(merged(without, {}).remarks.empty()) << "a second scheduler has one";
+}
+
+TEST(SchedulerConfig, MergeSaysThatTheExtenderWatchesAnotherLease) {
+  Config config;
+  const auto remarks = [&](const std::string& more) {
+    return merge_scheduler_config(config, "http://e:1", kExisting + more, "s.yaml").value().remarks;
+  };
+  const std::string own = "leaderElection: {resourceNamespace: gpu, resourceName: mine}\n";
+  EXPECT_TRUE(remarks(own).empty()) << "nobody watches";
+  config.scheduler_lease_namespace = "gpu";
+  config.scheduler_lease_name = "mine";
+  EXPECT_TRUE(remarks(own).empty());
+  EXPECT_THAT(remarks(""), ::testing::ElementsAre(
+                               HasSubstr("leaderElection takes the Lease kube-system/kube-scheduler, but "
+                                         "schedulerLease is gpu/mine: nothing would be bound")));
 }
 
 TEST(SchedulerConfig, AUrlIsTakenAsPeopleWriteIt) {
