@@ -87,13 +87,20 @@ std::variant<CommandLine, int> parse_command_line(int argc, const char* const* a
   app.add_option("--merge", line.merge, "... added to this existing one")->option_text("FILE");
   app.add_option("--url", line.url, "... that finds the extender here, for example http://10.0.0.1:32766")
       ->option_text("URL");
+  app.add_option("--scheduler-kubeconfig", line.scheduler_kubeconfig,
+                 "... that reaches the API server with this kubeconfig; '' for its pod's account "
+                 "(default /etc/kubernetes/scheduler.conf with --attach service, else '')")
+      ->option_text("FILE");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
-  if (!line.print_scheduler_config && (!line.merge.empty() || !line.url.empty())) {
-    fmt::print(stderr, "tessera-extender: --merge and --url belong to --print-scheduler-config\n");
+  if (!line.print_scheduler_config &&
+      (!line.merge.empty() || !line.url.empty() || line.scheduler_kubeconfig)) {
+    fmt::print(stderr,
+               "tessera-extender: --merge, --url and --scheduler-kubeconfig belong to "
+               "--print-scheduler-config\n");
     return 2;
   }
   for (std::size_t i = 0; i < texts.size(); ++i) {

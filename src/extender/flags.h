@@ -20,6 +20,7 @@ struct CommandLine {
   bool check_only = false;  // --check-config
   std::string merge;        // file to merge into; empty: none
   std::string url;          // instead of default_url()
+  std::optional<std::string> scheduler_kubeconfig;
   // Environment, file and flags, read now.
   std::function<Result<Config>()> load;
 };

@@ -114,14 +114,19 @@ object topology_of(const Books& books, alloc::NodeId id) {
           {"type", books.ledger().machine(id)}};
 }
 
+// Of a large cluster most nodes have no GPUs, and that is nothing to tell.
+bool worth_listing(const alloc::Ledger& ledger, alloc::NodeId id) {
+  return ledger.view(id).size() > 0 ||
+         (!ledger.fence_text(id).empty() && ledger.states().fence(id) != alloc::Fence::kNoGpus);
+}
+
 template <class One>
 object nodes_and_error(const Books& books, std::string_view node, One one) {
   array nodes;
   object answer;
   if (node.empty()) {
     for (const alloc::NodeId id : books.ledger().nodes_by_name()) {
-      const bool fenced = !books.ledger().fence_text(id).empty();
-      if (books.ledger().view(id).size() > 0 || fenced) {
+      if (worth_listing(books.ledger(), id)) {
         nodes.push_back(one(books, id));
       }
     }

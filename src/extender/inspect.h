@@ -11,7 +11,8 @@
 namespace tessera::extender {
 
 // {"nodes":[{"name","totalGPU","usedGPU","devs":[{"id","totalGPU","usedGPU","pods":[...]}]}],...}; amounts
-// are units of memory. `node` alone, or all that have GPUs if it is empty. An unknown one is told in "error".
+// are units of memory. `node` alone; if it is empty, all that have GPUs or should have them but are fenced
+// ("fenced" says why). An unknown one is told in "error".
 std::string inspect_shares(const Books& books, std::string_view node);
 
 // {"nodes":[{"name","totalGPU","usedGPU","topology":[[int]],"type"}],"policy"}; amounts are GPUs, links are

@@ -31,10 +31,10 @@ int complain(const Error& error) {
 Result<SchedulerConfig> wanted_scheduler_config(const CommandLine& line, const Config& config) {
   const std::string url = line.url.empty() ? default_url(config) : TRY(extender_url(line.url));
   if (line.merge.empty()) {
-    return SchedulerConfig{.yaml = scheduler_config(config, url), .remarks = {}};
+    return SchedulerConfig{.yaml = scheduler_config(config, url, line.scheduler_kubeconfig), .remarks = {}};
   }
   const std::string existing = TRY(read_file(line.merge, 1U << 20U));
-  return merge_scheduler_config(config, url, existing, line.merge);
+  return merge_scheduler_config(config, url, existing, line.merge, line.scheduler_kubeconfig);
 }
 
 int print_scheduler_config(const CommandLine& line, const Config& config) {

@@ -3,6 +3,11 @@
 #include <fmt/core.h>
 #include <yaml-cpp/yaml.h>
 
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "extender/yaml_text.h"
 #include "http/url.h"
 
 namespace tessera::extender {
@@ -12,6 +17,9 @@ namespace {
 constexpr const char* kApiVersion = "kubescheduler.config.k8s.io/v1";
 constexpr const char* kKind = "KubeSchedulerConfiguration";
 constexpr const char* kPrefix = "/gpushare-scheduler";
+constexpr const char* kSchedulerName = "tessera-scheduler";
+// Where kubeadm puts it, on the machine and in the static pod.
+constexpr const char* kKubeadmKubeconfig = "/etc/kubernetes/scheduler.conf";
 
 // kube-scheduler's own filters drop nodes whose kubelet reports too little of a resource, so that only
 // candidates come to us. The compute share is no resource of kubelet: without `ignored` every pod with one
@@ -23,10 +31,18 @@ YAML::Node managed(const std::string& name, bool ignored) {
   return node;
 }
 
-std::string text_of(const YAML::Node& node) {
-  YAML::Emitter emitter;
-  emitter << node;
-  return std::string(emitter.c_str()) + "\n";
+// A text of somebody else's choice: in quotes where it could be taken for a number, a truth or nothing.
+YAML::Node quoted_if_needed(const std::string& text) {
+  YAML::Node node(text);
+  std::string lower = text;
+  std::ranges::transform(lower, lower.begin(),
+                         [](char c) { return c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c; });
+  const bool begins_as_text = !lower.empty() && ((lower[0] >= 'a' && lower[0] <= 'z') || lower[0] == '/');
+  constexpr const char* kWords[] = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"};
+  if (!begins_as_text || std::ranges::find(kWords, lower) != std::end(kWords)) {
+    node.SetTag("!");
+  }
+  return node;
 }
 
 std::string scalar(const YAML::Node& node) {
@@ -129,12 +145,66 @@ std::vector<std::string> remarks_on(const YAML::Node& root, const std::string& n
   return remarks;
 }
 
+// Kubernetes' defaults where the file says nothing.
+std::string lease_of(const YAML::Node& election) {
+  const auto or_else = [&](const char* key, const char* otherwise) {
+    const std::string text = election ? scalar(election[key]) : "";
+    return text.empty() ? otherwise : text;
+  };
+  return or_else("resourceNamespace", "kube-system") + "/" + or_else("resourceName", "kube-scheduler");
+}
+
+// An extender that watches another Lease than its scheduler takes would bind nothing.
+std::optional<std::string> remark_on_lease(const Config& config, const YAML::Node& root,
+                                           const std::string& name) {
+  const std::string watched = config.scheduler_lease_namespace + "/" + config.scheduler_lease_name;
+  const std::string taken = lease_of(root["leaderElection"]);
+  if (config.scheduler_lease_name.empty() || taken == watched) {
+    return std::nullopt;
+  }
+  return fmt::format(
+      "{}: leaderElection takes the Lease {}, but schedulerLease is {}: nothing would be bound; name the "
+      "same one in both",
+      name, taken, watched);
+}
+
+// With --config kube-scheduler does not look at its flag --kubeconfig, so the file must have it.
+std::optional<std::string> fill_in_kubeconfig(const Config& config, YAML::Node& root,
+                                              const std::optional<std::string>& kubeconfig,
+                                              const std::string& name) {
+  const YAML::Node& file = root;
+  const YAML::Node client = file["clientConnection"];
+  if (client && client.IsMap() && !scalar(std::as_const(client)["kubeconfig"]).empty()) {
+    return std::nullopt;
+  }
+  if (kubeconfig) {
+    if (!kubeconfig->empty()) {
+      root["clientConnection"]["kubeconfig"] = quoted_if_needed(*kubeconfig);
+    }
+    return std::nullopt;
+  }
+  if (config.attach == Attach::kSidecar) {
+    return std::nullopt;
+  }
+  return fmt::format(
+      "{}: clientConnection.kubeconfig is missing; with --config kube-scheduler does not look at its flag "
+      "--kubeconfig, and starts only in a pod that has an account: merge again with --scheduler-kubeconfig "
+      "FILE (kubeadm's is {}; '' says that it has an account)",
+      name, kKubeadmKubeconfig);
+}
+
 // "s.yaml:7: extenders is not a list".
 tl::unexpected<Error> misplaced(const YAML::Node& node, const std::string& name, std::string_view what) {
   return fail(ErrorCode::kInvalid, fmt::format("{}:{}: {}", name, node.Mark().line + 1, what));
 }
 
-Status check_lists(const YAML::Node& root, const std::string& name) {
+Status check_shape(const YAML::Node& root, const std::string& name) {
+  for (const char* key : {"clientConnection", "leaderElection"}) {
+    const YAML::Node part = root[key];
+    if (part && !part.IsNull() && !part.IsMap()) {
+      return misplaced(part, name, fmt::format("{} is not a mapping", key));
+    }
+  }
   for (const char* key : {"extenders", "profiles"}) {
     const YAML::Node list = root[key];
     if (list && !list.IsNull() && !list.IsSequence()) {
@@ -150,7 +220,7 @@ Status check_lists(const YAML::Node& root, const std::string& name) {
 }
 
 Result<SchedulerConfig> merge(const Config& config, const std::string& url, YAML::Node root,
-                              const std::string& name) {
+                              const std::string& name, const std::optional<std::string>& kubeconfig) {
   if (!root.IsMap() || scalar(root["kind"]) != kKind) {
     return fail(ErrorCode::kInvalid, fmt::format("{}: not a {}", name, kKind));
   }
@@ -160,8 +230,14 @@ Result<SchedulerConfig> merge(const Config& config, const std::string& url, YAML
         fmt::format("{}: apiVersion is \"{}\"; kube-scheduler 1.25 and newer want {}: change that first",
                     name, scalar(root["apiVersion"]), kApiVersion));
   }
-  TRY(check_lists(root, name));
+  TRY(check_shape(root, name));
   SchedulerConfig merged{.yaml = "", .remarks = remarks_on(root, name)};
+  for (std::optional<std::string>& remark :
+       std::array{fill_in_kubeconfig(config, root, kubeconfig, name), remark_on_lease(config, root, name)}) {
+    if (remark) {
+      merged.remarks.push_back(*std::move(remark));
+    }
+  }
   const bool only_best = weighs_by_default(root);
   YAML::Node extenders(YAML::NodeType::Sequence);
   bool placed = false;
@@ -189,7 +265,7 @@ Result<SchedulerConfig> merge(const Config& config, const std::string& url, YAML
   if (!root["percentageOfNodesToScore"]) {
     root["percentageOfNodesToScore"] = 100;
   }
-  merged.yaml = text_of(root);
+  merged.yaml = TRY(with_context(yaml_text(root), name));
   return merged;
 }
 
@@ -213,29 +289,39 @@ Result<std::string> extender_url(std::string_view text) {
   return url->origin() + std::string(path);
 }
 
-std::string scheduler_config(const Config& config, const std::string& url) {
+std::string scheduler_config(const Config& config, const std::string& url,
+                             const std::optional<std::string>& kubeconfig) {
   YAML::Node root;
   root["apiVersion"] = kApiVersion;
   root["kind"] = kKind;
+  const std::string reaches_by =
+      kubeconfig.value_or(config.attach == Attach::kService ? kKubeadmKubeconfig : "");
+  if (!reaches_by.empty()) {
+    root["clientConnection"]["kubeconfig"] = quoted_if_needed(reaches_by);
+  }
   if (config.attach == Attach::kSidecar) {
+    const bool watched = !config.scheduler_lease_name.empty();
     root["leaderElection"]["leaderElect"] = true;
-    root["leaderElection"]["resourceName"] = "tessera-scheduler";
-    root["leaderElection"]["resourceNamespace"] = "kube-system";
+    root["leaderElection"]["resourceName"] =
+        quoted_if_needed(watched ? config.scheduler_lease_name : kSchedulerName);
+    root["leaderElection"]["resourceNamespace"] =
+        quoted_if_needed(watched ? config.scheduler_lease_namespace : "kube-system");
     // Another pod looks at the lease after up to 2.2 times this: with the default of 2 s it could be 5 s
     // late.
     root["leaderElection"]["retryPeriod"] = "1s";
     YAML::Node profile;
-    profile["schedulerName"] = "tessera-scheduler";
+    profile["schedulerName"] = kSchedulerName;
     root["profiles"].push_back(profile);
   }
   // The nodes that kube-scheduler does not look at may be the only ones with the right GPU.
   root["percentageOfNodesToScore"] = 100;
   root["extenders"].push_back(stanza(config, url, /*only_best=*/true));
-  return text_of(root);
+  return yaml_text(root).value();
 }
 
 Result<SchedulerConfig> merge_scheduler_config(const Config& config, const std::string& url,
-                                               std::string_view existing, const std::string& name) {
+                                               std::string_view existing, const std::string& name,
+                                               const std::optional<std::string>& kubeconfig) {
   try {
     const std::vector<YAML::Node> documents = YAML::LoadAll(std::string(existing));
     if (documents.size() > 1) {
@@ -243,7 +329,7 @@ Result<SchedulerConfig> merge_scheduler_config(const Config& config, const std::
           ErrorCode::kInvalid,
           fmt::format("{}: there are {} documents in it; kube-scheduler reads one", name, documents.size()));
     }
-    return merge(config, url, documents.empty() ? YAML::Node() : documents.front(), name);
+    return merge(config, url, documents.empty() ? YAML::Node() : documents.front(), name, kubeconfig);
   } catch (const YAML::Exception& error) {
     return fail(ErrorCode::kInvalid, fmt::format("{}:{}: {}", name, error.mark.line + 1, error.msg));
   }

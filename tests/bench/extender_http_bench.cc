@@ -33,8 +33,9 @@ using namespace tessera::bench;
 
 namespace {
 
-// What a call may cost at 5,000 names, all of which fit. Where names come in another order each time, or
-// nodes fail, more has to be done and written: these are shown, and measured by their p50 alone.
+// What a call may cost at 5,000 names, all of which fit, with names in the order of the call before and as
+// kube-scheduler brings them. Where they come without any order, or nodes fail, more has to be done and
+// written: these are shown, and judged by the slowest filter's p50 alone.
 constexpr double kMostP50 = 0.25;
 constexpr double kMostP99 = 1.0;
 constexpr double kMostCpuRatio = 2.0;
@@ -76,6 +77,7 @@ constexpr Case kCases[] = {
     {"filter", "half fit, runs shuffled", 30, Order::kRuns},
     {"filter", "none fits, same order", 33, Order::kSame},
     {"filter/best", "all fit, same order", kFitsAll, Order::kSame},
+    {"filter/best", "all fit, runs shuffled", kFitsAll, Order::kRuns},
     {"filter/best", "all fit, all shuffled", kFitsAll, Order::kShuffled},
     {"filter/best", "none fits, same order", 33, Order::kSame},
     {"prioritize", "same order", kFitsAll, Order::kSame},
@@ -145,18 +147,27 @@ bool answers(const std::string& url, const std::string& body) {
   }
 }
 
+// Told together at the end, so that the table of cases stays one.
 class Verdict {
  public:
   void at_most(const std::string& what, double value, double bar) {
-    if (value > bar) {
-      fmt::print("MISSED: {} is {:.3f}, the bar is {}\n", what, value, bar);
-      missed_ = true;
-    }
+    const bool met = value <= bar;
+    lines_.push_back(
+        fmt::format("{:<8}{} is {:.3f}, the bar is {}", met ? "MET" : "MISSED", what, value, bar));
+    missed_ += met ? 0 : 1;
   }
-  [[nodiscard]] int exit_code() const { return missed_ ? 1 : 0; }
+  // Gives the exit code.
+  [[nodiscard]] int tell() const {
+    for (const std::string& line : lines_) {
+      fmt::print("{}\n", line);
+    }
+    fmt::print("{} of {} bars are met\n", lines_.size() - missed_, lines_.size());
+    return missed_ > 0 ? 1 : 0;
+  }
 
  private:
-  bool missed_ = false;
+  std::vector<std::string> lines_;
+  std::size_t missed_ = 0;
 };
 
 void play_cases(const Options& options, const std::string& url, pid_t pid,
@@ -193,13 +204,12 @@ void play_cases(const Options& options, const std::string& url, pid_t pid,
     }
     const std::string what = fmt::format("{}, {}: ", one.verb, one.what);
     const bool is_filter = std::string_view(one.verb) == "filter";
-    // Its reply is short, so that beside an empty handler it has nothing to hide behind; it is shown, not
-    // judged.
-    const bool is_best = std::string_view(one.verb) == "filter/best";
-    if (!is_best && one.order == Order::kSame && one.units == kFitsAll) {
+    if (one.order != Order::kShuffled && one.units == kFitsAll) {
       verdict.at_most(what + "p50", rounds[0].p50_ms, kMostP50);
       verdict.at_most(what + "p99", rounds[0].p99_ms, kMostP99);
-      verdict.at_most(what + "CPU ratio", is_filter ? ratio : 0, kMostCpuRatio);
+      if (ratio > 0) {  // else it is not known which process to look at
+        verdict.at_most(what + "CPU ratio", ratio, kMostCpuRatio);
+      }
     }
     if (is_filter) {
       slowest_filter = std::max(slowest_filter, rounds[0].p50_ms);
@@ -300,7 +310,7 @@ int on_stand_in(const Options& options) {
   fmt::print("RSS {:.1f} MB (peak {:.1f}) after all of it\n", resident_mb(extender.pid()),
              peak_resident_mb(extender.pid()));
   verdict.at_most("peak RSS in MB", peak_resident_mb(extender.pid()), kMostResidentMb);
-  return verdict.exit_code();
+  return verdict.tell();
 }
 
 int on_running_server(const Options& options) {
@@ -314,7 +324,7 @@ int on_running_server(const Options& options) {
   }
   Verdict verdict;
   play_cases(options, options.url, options.pid, names, verdict);
-  return verdict.exit_code();
+  return verdict.tell();
 }
 
 }  // namespace

@@ -27,8 +27,8 @@ expect "so does the dashboard" "" "$(the ConfigMap/tessera-dashboard '.data."tes
 expect "every alert says how bad, what and what to do" 0 \
   "$(the PrometheusRule/tessera '[.spec.groups[].rules[] | select((.labels.severity and .annotations.summary and .annotations.description) | not)] | length')"
 expect_match "templates of Prometheus survive Helm's" '\{\{ \$labels.kind \}\}' "$(the PrometheusRule/tessera '.spec.groups[].rules[].annotations.summary')"
-leader() { the PrometheusRule/tessera '[.spec.groups[].rules[].alert] | index("TesseraHasNotOneLeader") != null'; }
-expect "beside a scheduler nobody counts leaders" false "$(leader)"
+not_one_leader() { the PrometheusRule/tessera '.spec.groups[].rules[] | select(.alert == "TesseraHasNotOneLeader").annotations.description'; }
+expect_match "an extender beside a scheduler leads with it, so leaders are counted" 'the Lease tessera-scheduler in tessera-system' "$(not_one_leader)"
 expect "no two panels lie on each other" 0 "$(the ConfigMap/tessera-dashboard '.data."tessera.json"' | jq '[.panels[].gridPos] | . as $p |
   [range(length) as $i | range($i + 1; length) as $j | $p[$i] as $a | $p[$j] as $b |
    select($a.x < $b.x + $b.w and $b.x < $a.x + $a.w and $a.y < $b.y + $b.h and $b.y < $a.y + $a.h)] | length')"
@@ -37,7 +37,7 @@ expect "policies for both parts" "tessera-agent tessera-scheduler " "$(kinds Net
 expect "metrics come in, nothing else" '[39998,10259]' "$(the NetworkPolicy/tessera-scheduler '[.spec.ingress[].ports[].port]')"
 render "${all[@]}" --set attach=cluster-scheduler --set-json 'networkPolicy.schedulerCIDRs=["10.0.0.1/32"]' \
   --set-json 'networkPolicy.metricsFrom=[{"namespaceSelector":{"matchLabels":{"name":"monitoring"}}}]'
-expect "behind a Service, leaders are counted" true "$(leader)"
+expect_match "leaders behind a Service, too" 'the Lease tessera-extender in tessera-system' "$(not_one_leader)"
 expect "kube-scheduler's machines reach the extender" '[{"ipBlock":{"cidr":"10.0.0.1/32"}}]' \
   "$(the NetworkPolicy/tessera-extender '.spec.ingress[] | select(.ports[0].port == 12345).from')"
 expect "and only Prometheus the metrics" monitoring "$(the NetworkPolicy/tessera-agent '.spec.ingress[0].from[0].namespaceSelector.matchLabels.name')"

@@ -40,17 +40,19 @@ expect "where the API server knows such a pause" "" "$(pause)"
 # What kube-scheduler reads is what the extender would print, and what the extender reads is right.
 as_json() { printf '%s\n' "$1" | sed '1i kind: X\napiVersion: v1\nmetadata: {name: x}\ndata:' | sed '5,$s/^/  /' |
   KUBECONFIG=/dev/null "$(tool_path kubectl)" patch --local -f - --type=merge -p '{}' -o json | jq -Sc .data; }
-same_stanza() { # what, arguments of the extender...
-  local what=$1 printed
-  shift
-  printed=$("$extender" --print-scheduler-config "$@")
-  expect "$what" "$(as_json "$printed" | jq -Sc '.leaderElection.resourceNamespace = "tessera-system"')" "$(as_json "$(the ConfigMap/tessera-scheduler '.data."scheduler.yaml"')")"
-}
-read_by_extender() { # what
-  the "ConfigMap/$2" '.data."extender.yaml"' >"$WORK/extender.yaml"
-  the "ConfigMap/$2" '.data."static-sets.json" // "{}"' >"$WORK/static-sets.json"
+extender_config() { # ConfigMap
+  the "ConfigMap/$1" '.data."extender.yaml"' >"$WORK/extender.yaml"
+  the "ConfigMap/$1" '.data."static-sets.json" // "{}"' >"$WORK/static-sets.json"
   sed -i "s#/etc/tessera/#$WORK/#; s#/etc/tessera-tls/#$WORK/#" "$WORK/extender.yaml"
+}
+printed() { as_json "$("$extender" --config "$WORK/extender.yaml" --print-scheduler-config)"; }
+same_as_printed() { # what
+  extender_config tessera-scheduler
+  expect "$1" "$(printed)" "$(as_json "$(the ConfigMap/tessera-scheduler '.data."scheduler.yaml"')")"
+}
+read_by_extender() { # what, ConfigMap
   local out
+  extender_config "$2"
   if out=$("$extender" --config "$WORK/extender.yaml" --check-config 2>&1); then pass; else fail "$1" "$out"; fi
 }
 # What the tessera program reads of a cluster's settings.
@@ -63,15 +65,18 @@ expect "others too, behind a Service" "example.com nvidia.com/gpu spread best_ef
 
 if [[ -x $extender ]]; then
   render
-  same_stanza "the configuration of kube-scheduler is the one that the extender prints"
+  same_as_printed "the configuration of kube-scheduler is the one that the extender prints"
   read_by_extender "the extender can read its own" tessera-scheduler
   render --set resourceNames.prefix=example.com --set resourceNames.whole=nvidia.com/gpu
-  same_stanza "with other resource names too" --resource-prefix example.com --resource-whole nvidia.com/gpu
+  same_as_printed "with other resource names too"
   render --set policies.whole=static --set-json 'policies.staticSets={"box":{"2":[[0,1],[2,3]]}}' --set policies.shared=fgd \
     --set-json 'typicalPods=[{"memory":4,"count":10},{"gpus":64,"cpu":"1500m"},{"gpus":2,"cpu":8}]' --set unit=999GiB --set scoreStep=1000000 --set log.format=json
   read_by_extender "with every setting changed" tessera-scheduler
   render --set attach=cluster-scheduler --set tls.enabled=false
   read_by_extender "behind a Service" tessera-extender
+  # Leader election is on by default; the chart only says it.
+  expect "where the cluster's own kube-scheduler is told the same, too" "$(printed)" \
+    "$(as_json "$(the Secret/tessera-kube-scheduler '.stringData."config.yaml"')" | jq -c 'del(.leaderElection)')"
 else
   say "$extender is missing: its own opinion is not asked"
 fi

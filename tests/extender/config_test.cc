@@ -5,13 +5,11 @@
 
 #include "base/file.h"
 #include "extender/flags.h"
-#include "extender/scheduler_config.h"
 
 namespace tessera::extender {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 Environment no_environment() {
   return [](const char*) { return std::nullopt; };
@@ -184,138 +182,6 @@ TEST(Config, ReloadTakesPoliciesAndNamesWhatNeedsARestart) {
   next.unit = alloc::Unit::mib();
   EXPECT_EQ(take_over_reloadable(next, running), (std::vector<std::string>{"listen", "unit"}));
   EXPECT_EQ(running.port, 39999);
-}
-
-TEST(SchedulerConfig, TheReadyMadeFilesAreWhatTheProgramPrints) {
-  Config config;
-  EXPECT_EQ(read_file("deploy/scheduler-config/second-scheduler.yaml").value_or(""),
-            scheduler_config(config, default_url(config)));
-  config.attach = Attach::kService;
-  EXPECT_EQ(read_file("deploy/scheduler-config/cluster-scheduler.yaml").value_or(""),
-            scheduler_config(config, default_url(config)));
-}
-
-constexpr const char* kExisting = R"(
-apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
-profiles:
-- schedulerName: default-scheduler
-  pluginConfig: [{name: NodeResourcesFit, args: {x: 1}}]
-extenders:
-- {urlPrefix: "http://other/", filterVerb: f}
-)";
-
-TEST(SchedulerConfig, MergeAddsTheStanzaAndKeepsTheRest) {
-  const auto merged = merge_scheduler_config({}, "http://e:1", kExisting, "s.yaml");
-  ASSERT_TRUE(merged) << merged.error().text();
-  EXPECT_THAT(merged->yaml, HasSubstr("http://other/"));
-  EXPECT_THAT(merged->yaml, HasSubstr("http://e:1/gpushare-scheduler"));
-  EXPECT_THAT(merged->yaml, HasSubstr("NodeResourcesFit"));
-  EXPECT_THAT(merged->yaml, HasSubstr("percentageOfNodesToScore: 100"));
-  EXPECT_TRUE(merged->remarks.empty());
-}
-
-TEST(SchedulerConfig, OnlyTheBestNodesAreAskedForWhereNobodyElseWeighsThem) {
-  EXPECT_THAT(scheduler_config({}, "http://e:1"), HasSubstr("filterVerb: filter/best\n"));
-  const std::string plain = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n";
-  const std::pair<std::string, const char*> cases[] = {
-      {plain, "filterVerb: filter/best\n"},
-      {plain + "profiles: [{schedulerName: a, plugins: {score: {enabled: [{name: ImageLocality, weight: "
-               "9}]}}}]\n",
-       "filterVerb: filter\n"},
-      {kExisting, "filterVerb: filter\n"},
-  };
-  for (const auto& [existing, verb] : cases) {
-    const auto merged = merge_scheduler_config({}, "http://e:1", existing, "s.yaml");
-    ASSERT_TRUE(merged) << merged.error().text();
-    EXPECT_THAT(merged->yaml, HasSubstr(verb)) << existing;
-  }
-}
-
-TEST(SchedulerConfig, MergeTwiceIsMergeOnce) {
-  const auto once = merge_scheduler_config({}, "http://e:1", kExisting, "s.yaml");
-  const auto twice = merge_scheduler_config({}, "http://e:1", once->yaml, "s.yaml");
-  ASSERT_TRUE(twice) << twice.error().text();
-  EXPECT_EQ(once->yaml, twice->yaml);
-}
-
-// Its bindVerb would be one too many, and without its CA kube-scheduler would go on unverified.
-TEST(SchedulerConfig, MergeReplacesTheStanzasOfTheOriginalsAndKeepsTheirTls) {
-  for (const char* prefix : {"gpushare-scheduler", "gputopology-scheduler", "gpu-scheduler-extender/"}) {
-    const auto merged = merge_scheduler_config(
-        {}, "https://e:1",
-        std::string(
-            "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nextenders:\n") +
-            "- {urlPrefix: \"https://old:39999/" + prefix +
-            "\", bindVerb: bind, tlsConfig: {caFile: /ca.crt}}\n",
-        "s.yaml");
-    ASSERT_TRUE(merged) << merged.error().text();
-    EXPECT_THAT(merged->yaml, Not(HasSubstr("old:39999"))) << prefix;
-    EXPECT_THAT(merged->yaml, HasSubstr("https://e:1/gpushare-scheduler"));
-    EXPECT_THAT(merged->yaml, HasSubstr("caFile: /ca.crt"));
-  }
-}
-
-TEST(SchedulerConfig, MergeRefusesWhatKubeSchedulerWould) {
-  const std::pair<const char*, const char*> cases[] = {
-      {"a: b", "not a KubeSchedulerConfiguration"},
-      {"apiVersion: kubescheduler.config.k8s.io/v1beta2\nkind: KubeSchedulerConfiguration", "apiVersion is"},
-      {"apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nextenders:\n- "
-       "{urlPrefix: u, bindVerb: b}",
-       "binds pods already"},
-      {"apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nextenders:\n- "
-       "{urlPrefix: u, managedResources: "
-       "[{name: aliyun.com/gpu}]}",
-       "manages aliyun.com/gpu already"},
-      {"x: [", "s.yaml:"},
-      {"apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nextenders: 7\n",
-       "s.yaml:3: extenders is not a list"},
-      {"apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nextenders:\n- x\n",
-       "s.yaml:4: this is not one of extenders"},
-      {"apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n---\na: b\n",
-       "there are 2 documents in it"},
-      {"", "not a KubeSchedulerConfiguration"},
-  };
-  for (const auto& [yaml, wanted] : cases) {
-    const auto merged = merge_scheduler_config({}, "http://e:1", yaml, "s.yaml");
-    ASSERT_FALSE(merged) << yaml;
-    EXPECT_THAT(merged.error().text(), HasSubstr(wanted));
-  }
-}
-
-TEST(SchedulerConfig, MergeKeepsAnotherPercentageAndSaysWhatItMeans) {
-  const auto merged = merge_scheduler_config(
-      {}, "http://e:1", std::string(kExisting) + "percentageOfNodesToScore: 30\n", "s.yaml");
-  ASSERT_TRUE(merged) << merged.error().text();
-  EXPECT_THAT(merged->yaml, HasSubstr("percentageOfNodesToScore: 30"));
-  ASSERT_EQ(merged->remarks.size(), 1U);
-}
-
-TEST(SchedulerConfig, MergeSaysWhatKubeSchedulerMakesOfProfiles) {
-  const auto merged = merge_scheduler_config({}, "http://e:1", R"(
-apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
-profiles:
-- schedulerName: other
-  percentageOfNodesToScore: 30
-  pluginConfig: [{name: NodeResourcesFit, args: {ignoredResources: [example.com/x]}}]
-)",
-                                             "s.yaml");
-  ASSERT_TRUE(merged) << merged.error().text();
-  ASSERT_EQ(merged->remarks.size(), 2U);
-  EXPECT_THAT(merged->remarks[0], HasSubstr("percentageOfNodesToScore of profile other is 30"));
-  EXPECT_THAT(merged->remarks[1], HasSubstr("ignoredResources of NodeResourcesFit in profile other"));
-}
-
-TEST(SchedulerConfig, AUrlIsTakenAsPeopleWriteIt) {
-  for (const char* url :
-       {"http://10.0.0.1:32766", "http://10.0.0.1:32766/", "http://10.0.0.1:32766/gpushare-scheduler",
-        "http://10.0.0.1:32766/gpushare-scheduler/"}) {
-    EXPECT_EQ(extender_url(url).value_or(""), "http://10.0.0.1:32766") << url;
-  }
-  EXPECT_EQ(extender_url("https://gpu.example.com/behind/a/gateway/").value_or(""),
-            "https://gpu.example.com/behind/a/gateway");
-  EXPECT_THAT(extender_url("10.0.0.1:32766").error().text(), HasSubstr("--url"));
 }
 
 TEST(Config, NamesOfResourcesAreThoseThatKubernetesTakes) {

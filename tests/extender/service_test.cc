@@ -222,6 +222,28 @@ TEST_F(ServiceTest, InspectShowsWhatIsWrongWithANode) {
   EXPECT_TRUE(json("GET", "/gpushare-scheduler/inspect/gpu-a").at("problems").as_array().empty());
 }
 
+// In a cluster with 4,800 other nodes the 200 that matter could not be found.
+TEST_F(ServiceTest, InspectListsNodesWithGpusAndThoseThatAreFencedForAReason) {
+  alloc::NodeSpec without;
+  without.name = "cpu-a";
+  books_.keep_node(without);
+  alloc::NodeSpec damaged;
+  damaged.name = "gpu-b";
+  damaged.inventory = "{";
+  books_.keep_node(damaged);
+  for (const char* prefix : {"/gpushare-scheduler", "/gputopology-scheduler"}) {
+    std::vector<std::string> names;
+    const boost::json::value all = json("GET", std::string(prefix) + "/inspect");
+    for (const boost::json::value& node : all.at("nodes").as_array()) {
+      names.emplace_back(node.at("name").as_string());
+    }
+    EXPECT_THAT(names, ::testing::ElementsAre("gpu-a", "gpu-b")) << prefix;
+  }
+  const boost::json::value asked_for = json("GET", "/gpushare-scheduler/inspect/cpu-a");
+  EXPECT_EQ(asked_for.at("nodes").as_array().at(0).at("fenced").as_string(),
+            "it has no GPUs that Tessera knows of");
+}
+
 // E8 of the original: it fell over.
 TEST_F(ServiceTest, InspectOfAnUnknownNodeSaysSo) {
   EXPECT_EQ(json("GET", "/gpushare-scheduler/inspect/nobody").at("error").as_string(),

@@ -45,7 +45,8 @@ run_kube_scheduler() {
 }
 
 # scheduler_config FILE KUBECONFIG: the configuration to run with: FILE ("" for the plain default), with
-# clientConnection.kubeconfig filled in where it names none, and without leader election unless it says so.
+# clientConnection.kubeconfig filled in where it names none or kubeadm's (which ready-made files do; there is none here, and one
+# of the machine is another cluster's), and without leader election unless it says so.
 scheduler_config() {
   local text
   if [[ -z $1 ]]; then
@@ -54,7 +55,8 @@ scheduler_config() {
     text=$(<"$1")
   fi
   if jq -e . >/dev/null 2>&1 <<<"$text"; then
-    jq --arg k "$2" '.clientConnection.kubeconfig //= $k | .leaderElection.leaderElect |= (. // false)' <<<"$text"
+    jq --arg k "$2" --arg kubeadm /etc/kubernetes/scheduler.conf '
+      .clientConnection.kubeconfig |= (if (. // $kubeadm) == $kubeadm then $k else . end) | .leaderElection.leaderElect |= (. // false)' <<<"$text"
     return
   fi
   awk -v kubeconfig="$2" '
@@ -66,6 +68,7 @@ scheduler_config() {
       close_block()
       if ($0 ~ /^clientConnection:[[:space:]]*\{/) {
         seen_client = 1
+        sub(/kubeconfig: *\/etc\/kubernetes\/scheduler\.conf/, "kubeconfig: " kubeconfig)
         if ($0 !~ /kubeconfig:/) sub(/\{/, "{kubeconfig: " kubeconfig ", "); sub(/, \}/, "}")
       } else if ($0 ~ /^clientConnection:/) {
         block = "clientConnection"; seen_client = 1; named = 0; indent = "  "
@@ -74,6 +77,7 @@ scheduler_config() {
     }
     block == "clientConnection" && /^[[:space:]]+[^#[:space:]]/ {
       match($0, /^[[:space:]]+/); indent = substr($0, 1, RLENGTH)
+      if ($0 ~ /^[[:space:]]+kubeconfig:[[:space:]]*\/etc\/kubernetes\/scheduler\.conf[[:space:]]*$/) next
       if ($0 ~ /^[[:space:]]+kubeconfig:[[:space:]]*[^[:space:]]/) named = 1
       else if ($0 ~ /^[[:space:]]+kubeconfig:/) next
     }

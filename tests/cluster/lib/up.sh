@@ -10,7 +10,7 @@ usage: cluster up [--name NAME] [--nodes 0|1|2] [--sim-nodes N [--sim-machine M]
   --nodes N             real nodes, node-a and node-b (default 1)
   --sim-nodes N         simulated nodes, sim-0001 and up (default 0)
   --sim-machine M       what they are: a machine with GPUs that "tessera inventory" knows, for example dgx1v (default: none)
-  --scheduler-config F  a KubeSchedulerConfiguration; clientConnection.kubeconfig is filled in where it is missing
+  --scheduler-config F  a KubeSchedulerConfiguration; clientConnection.kubeconfig is filled in where it is missing or kubeadm's
   --kubelet-config F    settings of a KubeletConfiguration that real nodes have beside the usual ones, for example
                         topologyManagerPolicy; read again when a kubelet is restarted
   --admission-config F  an AdmissionConfiguration for the API server, for example limits that a cloud sets

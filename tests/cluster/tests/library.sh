@@ -20,6 +20,10 @@ expect "an empty kubeconfig is replaced" \
   "clientConnection:|  qps: 9|  kubeconfig: /k|$election" "$(config 'clientConnection:\n  kubeconfig:\n  qps: 9\n')"
 expect "one that is given stays" \
   "clientConnection:|  kubeconfig: /mine|$election" "$(config 'clientConnection:\n  kubeconfig: /mine\n')"
+expect "kubeadm's is replaced" \
+  "clientConnection:|  kubeconfig: /k|kind: X|$election" "$(config 'clientConnection:\n  kubeconfig: /etc/kubernetes/scheduler.conf\nkind: X\n')"
+expect "in one line, too" \
+  "clientConnection: {qps: 9, kubeconfig: /k}|$election" "$(config 'clientConnection: {qps: 9, kubeconfig: /etc/kubernetes/scheduler.conf}\n')"
 expect "an inline connection gets one" \
   "clientConnection: {kubeconfig: /k, qps: 9}|$election" "$(config 'clientConnection: {qps: 9}\n')"
 expect "leader election that is configured stays" \
@@ -28,6 +32,10 @@ expect "a kubeconfig elsewhere is not taken for it" \
   "extenders:|- kubeconfig: /other|clientConnection:|  kubeconfig: /k|$election" "$(config 'extenders:\n- kubeconfig: /other\n')"
 expect "JSON works too" '{"kind":"X","clientConnection":{"kubeconfig":"/k"},"leaderElection":{"leaderElect":false}}' \
   "$(config '{"kind": "X"}' | tr '|' '\n' | jq -c .)"
+
+expect "and has kubeadm's replaced" /k \
+  "$(config '{"clientConnection": {"kubeconfig": "/etc/kubernetes/scheduler.conf"}}' | tr '|' '\n' | jq -r .clientConnection.kubeconfig)"
+expect "and keeps its own" /mine "$(config '{"clientConnection": {"kubeconfig": "/mine"}}' | tr '|' '\n' | jq -r .clientConnection.kubeconfig)"
 
 expect "simulated nodes are numbered from 1" "sim-0001 sim-0012" \
   "$(sim_node_manifests 12 | jq -r '[.items[0, 11].metadata.name] | join(" ")')"

@@ -81,10 +81,9 @@ extender_start() {
   EXTENDER_PID=$!
 }
 
-# scheduler_start NAME PORT: one more kube-scheduler in the cluster's network, with the configuration $S/NAME-scheduler.yaml and
-# the host name NAME; its log is $S/NAME-scheduler.log. SCHEDULER_PID is the program's.
+# scheduler_start NAME PORT: one more kube-scheduler in the cluster's network, with the configuration $S/NAME-scheduler.yaml (which
+# names a kubeconfig, $S/kube/extender for example) and the host name NAME; its log is $S/NAME-scheduler.log. SCHEDULER_PID is the program's.
 scheduler_start() {
-  echo "clientConnection: {kubeconfig: $S/kube/extender}" >>"$S/$1-scheduler.yaml"
   # shellcheck disable=SC2016 # for the inner shell
   (in_cluster_network setpriv --pdeathsig KILL -- unshare --uts bash -c 'hostname "$0" && exec "$@"' "$1" \
     "$S/bin/kube-scheduler" --config="$S/$1-scheduler.yaml" --secure-port="$2" --bind-address=127.0.0.1 \

@@ -70,7 +70,7 @@ one_rate() {
 }
 
 # A scheduler that may write 50 times a second measures that limit and nothing else.
-lift_limit() { sed -e '$a clientConnection: {qps: 5000, burst: 5000}' -e "s/^percentageOfNodesToScore: .*/percentageOfNodesToScore: $PERCENT/"; }
+lift_limit() { sed -e 's/^clientConnection:$/&\n  qps: 5000\n  burst: 5000/' -e "s/^percentageOfNodesToScore: .*/percentageOfNodesToScore: $PERCENT/"; }
 
 # The schedulers differ in the extender alone.
 measure_rate() {
@@ -78,7 +78,7 @@ measure_rate() {
   eval "printed_config() $(declare -f scheduler_config | tail -n +2)"
   scheduler_config() { printed_config | lift_limit; }
   bare=$(mktemp)
-  scheduler_config | sed '/^extenders:/,/^[^ ]/{/^clientConnection/!d}' >"$bare"
+  scheduler_config | sed '/^extenders:/,$d' >"$bare"
   # Both clusters exist at once, and take turns, so that a busy moment of the machine hits both.
   extender_cluster_start --as with --sim-nodes 1000 --sim-machine dgx1v
   extender_start --log-level warn

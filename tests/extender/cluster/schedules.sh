@@ -107,7 +107,8 @@ WIRE_PORT=39995
   2>"$S/wire.log") &
 wire=$!
 {
-  "$EXTENDER" --print-scheduler-config --attach service --url "http://127.0.0.1:$WIRE_PORT" | sed 's/nodeCacheCapable: true/nodeCacheCapable: false/'
+  "$EXTENDER" --print-scheduler-config --attach service --url "http://127.0.0.1:$WIRE_PORT" --scheduler-kubeconfig "$S/kube/extender" |
+    sed 's/nodeCacheCapable: true/nodeCacheCapable: false/'
   echo 'profiles: [{schedulerName: whole-nodes}]'
   echo 'leaderElection: {leaderElect: false}'
 } >"$S/whole-nodes-scheduler.yaml"

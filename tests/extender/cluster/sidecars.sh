@@ -25,7 +25,7 @@ EOF
   (KUBECONFIG=$S/kube/extender POD_NAME=$name POD_NAMESPACE=default in_cluster_network setpriv --pdeathsig KILL -- "$EXTENDER" \
     --listen "127.0.0.1:$port" --attach sidecar --config "$S/$name-extender.yaml" >>"$S/$name-extender.log" 2>&1) &
   EXTENDERS[$name]=$!
-  "$EXTENDER" --print-scheduler-config --attach sidecar --url "http://127.0.0.1:$port" |
+  "$EXTENDER" --print-scheduler-config --config "$S/$name-extender.yaml" --url "http://127.0.0.1:$port" --scheduler-kubeconfig "$S/kube/extender" |
     sed "s|^leaderElection:|&\n  leaseDuration: ${LEASE}s\n  renewDeadline: ${RENEW}s|" >"$S/$name-scheduler.yaml"
   scheduler_start "$name" "$((port - 20000))"
   SCHEDULERS[$name]=$SCHEDULER_PID
