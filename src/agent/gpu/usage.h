@@ -49,7 +49,18 @@ struct MemoryUse {
   std::uint64_t used_bytes = 0;
   std::uint32_t processes = 0;
   std::optional<std::uint32_t> busy_percent{};
+  // Of the container, where its pod is known.
+  alloc::ContainerKind kind = alloc::ContainerKind::kMain;
+  std::uint32_t position = 0;  // in the order of the pod
+  bool through = false;        // an init container that has ended
+
+  // Whether the container has anything to tell of: one that is through and has no process has not.
+  [[nodiscard]] bool is_of_now() const { return !through || processes > 0; }
 };
+
+// What pods hold of one GPU, counted as Kubernetes counts containers: an init container is not on top of
+// those that run after it. `all` where a container has the whole GPU, and at most that.
+std::uint64_t allocated_bytes(const std::vector<MemoryUse>& uses, const std::string& gpu, std::uint64_t all);
 
 // One for each pair of container and GPU that was given or is used.
 std::vector<MemoryUse> memory_uses(const UsageSample& sample, const std::vector<Allocation>& allocations,
