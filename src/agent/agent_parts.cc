@@ -67,6 +67,12 @@ NodeGpusOptions Agent::Parts::gpu_options() {
                                    std::chrono::nanoseconds took) {
     observer.metrics().kubelet_asked(call, resource, well, took);
   };
+  options.plugins.on_too_long = [this](const std::string& what) {
+    recorder.record({.about = {.kind = "Node", .name = config.node_name, .uid = config.node_name},
+                     .warning = true,
+                     .reason = "DeviceListTooLong",
+                     .message = what});
+  };
   return options;
 }
 

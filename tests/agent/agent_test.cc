@@ -76,6 +76,9 @@ class RunningAgent {
                                                     R"("metadata":{"resourceVersion":"7"},"items":[)" +
                                                     pods + "]}"});
                            });
+                         } else if (request.method() == "POST" && request.path().ends_with("/events")) {
+                           events_ += std::string(request.body().text()) + "\n";
+                           reply.send({.status = 201, .body = "{}"});
                          } else {
                            reply.send_error(503, "not now");
                          }
@@ -128,6 +131,17 @@ class RunningAgent {
     return true;
   }
 
+  // The Events that came to be written; those until one has this text, or for a long time.
+  std::string events_with(const std::string& text) {
+    const auto begun = std::chrono::steady_clock::now();
+    std::string all;
+    do {
+      loop_.call([&] { all = events_; });
+    } while (all.find(text) == std::string::npos &&
+             std::chrono::steady_clock::now() - begun < gpu::kPatience);
+    return all;
+  }
+
   std::atomic<bool> pods_listed = false;
   std::atomic<int> node_writes_before_pods = 0;
   std::atomic<int> node_writes = 0;
@@ -135,6 +149,7 @@ class RunningAgent {
  private:
   http::EventLoop loop_;
   http::Timer listing_;
+  std::string events_;
   std::optional<http::Server> api_;
   std::unique_ptr<Agent> agent_;
   std::thread thread_;
@@ -345,6 +360,18 @@ TEST_F(AgentTest, DoesNotCountWhatIsSwitchedOffAsUnsettled) {
   const std::string text = agent.metrics();
   EXPECT_THAT(text, testing::Not(HasSubstr("object=\"condition\"")));
   EXPECT_THAT(text, testing::Not(HasSubstr("object=\"config_map\"")));
+}
+
+// 8 GPUs of 32 GiB in MiB are 262,144 devices.
+TEST_F(AgentTest, NobodyWasToldThatAListIsTooLongForKubelet) {
+  FakeKubelet kubelet(plugin_dir());
+  RunningAgent agent(machine, root.path(), state_dir(), R"({"metadata":{"name":"n"}})",
+                     std::chrono::milliseconds(1), "",
+                     [](Config& config) { config.unit = alloc::Unit::mib(); });
+  EXPECT_THAT(agent.events_with("DeviceListTooLong"),
+              testing::AllOf(HasSubstr("aliyun.com/gpu-mem is not offered"), HasSubstr("--unit 256MiB")));
+  EXPECT_GE(kubelet.wait_for_registrations(2), 2) << "whole GPUs are";
+  EXPECT_EQ(kubelet.served_by("aliyun.com/gpu-mem"), "");
 }
 
 TEST_F(AgentTest, LeavesNothingWithKubeletWhenItEnds) {
