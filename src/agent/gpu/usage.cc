@@ -89,7 +89,8 @@ UsageSample summarize(const std::vector<gpu::GpuLook>& looks, const ContainerOfP
 }
 
 std::vector<MemoryUse> memory_uses(const UsageSample& sample, const std::vector<Allocation>& allocations,
-                                   const std::vector<const alloc::PodSpec*>& pods, alloc::Unit unit) {
+                                   const std::vector<const alloc::PodSpec*>& pods, alloc::Unit unit,
+                                   const GivenElsewhere& given_elsewhere) {
   constexpr std::uint64_t kMib = 1U << 20U;
   std::map<std::pair<ContainerName, std::string>, MemoryUse> uses;
   std::set<ContainerName> recorded;
@@ -118,7 +119,8 @@ std::vector<MemoryUse> memory_uses(const UsageSample& sample, const std::vector<
     const ContainerName unknown{.pod = {}, .pod_uid = used.container.pod_uid, .container = {}};
     const ContainerName who = name_of_container(pods, used.container).value_or(unknown);
     MemoryUse& use = use_of(who, used.gpu);
-    if (!recorded.contains(who) && asks_for_gpus(pods, who)) {
+    const bool unrecorded = !recorded.contains(who);
+    if (unrecorded && (asks_for_gpus(pods, who) || (given_elsewhere && given_elsewhere(who, used.gpu)))) {
       use.allowed_bytes.reset();  // nothing to judge by
     }
     use.used_bytes += used.bytes;

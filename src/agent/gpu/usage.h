@@ -62,8 +62,13 @@ struct MemoryUse {
 // those that run after it. `all` where a container has the whole GPU, and at most that.
 std::uint64_t allocated_bytes(const std::vector<MemoryUse>& uses, const std::string& gpu, std::uint64_t all);
 
-// One for each pair of container and GPU that was given or is used.
+// Whether somebody else than us gave the GPU to the container; to any of its pod where it has no name.
+using GivenElsewhere = std::function<bool(const ContainerName& who, const std::string& gpu)>;
+
+// One for each pair of container and GPU that was given or is used. `given_elsewhere` is asked only about
+// those who use what they did not get from us.
 std::vector<MemoryUse> memory_uses(const UsageSample& sample, const std::vector<Allocation>& allocations,
-                                   const std::vector<const alloc::PodSpec*>& pods, alloc::Unit unit);
+                                   const std::vector<const alloc::PodSpec*>& pods, alloc::Unit unit,
+                                   const GivenElsewhere& given_elsewhere = {});
 
 }  // namespace tessera::agent
