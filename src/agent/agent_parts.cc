@@ -73,6 +73,7 @@ NodeGpusOptions Agent::Parts::gpu_options() {
                      .reason = "DeviceListTooLong",
                      .message = what});
   };
+  options.usage.pods_known = [this] { return pods.is_synced(); };
   options.usage.name_of_pod = [this](const std::string& uid) { return pods.name_of_any(uid); };
   options.usage.checkpoint = [this] { return Checkpoint::read(config.paths.plugin_dir()); };
   return options;

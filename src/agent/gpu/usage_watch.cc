@@ -43,7 +43,7 @@ std::vector<MemoryUse> UsageWatch::uses(const UsageSample& sample, const alloc::
 }
 
 void UsageWatch::sampled(const UsageSample& sample) {
-  if (const auto state = sources_.state()) {
+  if (const auto state = sources_.state(); state && options_.pods_known()) {
     memory_watch_.look_at(uses(sample, state->inventory), state->inventory);
   }
 }

@@ -27,6 +27,8 @@ struct UsageWatchOptions {
   std::string node;
   MemoryRules memory{};
   UsageSamplerOptions sampler{};
+  // Whether all pods of the node have been told: before, every pod looks as if it asked for nothing.
+  std::function<bool()> pods_known = [] { return true; };
   // Of pods that ask us for nothing: their names, and what kubelet gave them of other plugins.
   MemoryWatch::NameOfPod name_of_pod{};
   std::function<Result<Checkpoint>()> checkpoint{};

@@ -73,12 +73,14 @@ class UsageWatchTest : public ::testing::Test {
   std::vector<Allocation> given_;
   Checkpoint checkpoint_;
   bool asks_ = true;  // for a GPU of ours
+  bool pods_known_ = true;
   std::vector<std::string> events_;
   UsageWatch watch_{
       cluster_.loop(),
       client_,
       {.node = "gpu-a",
        .sampler = {.every = 10s, .proc_root = proc_.path()},
+       .pods_known = [this] { return pods_known_; },
        .name_of_pod = [](const std::string&) { return std::string("ml/legacy"); },
        .checkpoint = [this]() -> Result<Checkpoint> { return checkpoint_; }},
       [this](const kube::EventNote& note) { events_.push_back(note.reason + " " + note.message); },
@@ -136,6 +138,14 @@ TEST_F(UsageWatchTest, APodWithAnotherGpuFromAnotherPluginUsesThisOneUnasked) {
       {.pod_uid = kWatchedUid, .container = "cuda", .resource = "nvidia.com/gpu", .ids = {"GPU-7"}}};
   sample();
   EXPECT_THAT(events_, ElementsAre(StartsWith("GpuUsedUnasked")));
+}
+
+// The API server is away when the agent starts.
+TEST_F(UsageWatchTest, TookEveryPodForOneThatAsksForNoGpuBeforeThePodsWereListed) {
+  asks_ = false;
+  pods_known_ = false;
+  sample();
+  EXPECT_THAT(events_, IsEmpty());
 }
 
 TEST_F(UsageWatchTest, AnswersBeforeTheDriverHasSaidAnything) {
