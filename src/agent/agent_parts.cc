@@ -67,6 +67,15 @@ NodeGpusOptions Agent::Parts::gpu_options() {
                                    std::chrono::nanoseconds took) {
     observer.metrics().kubelet_asked(call, resource, well, took);
   };
+  options.plugins.on_too_long = [this](const std::string& what) {
+    recorder.record({.about = {.kind = "Node", .name = config.node_name, .uid = config.node_name},
+                     .warning = true,
+                     .reason = "DeviceListTooLong",
+                     .message = what});
+  };
+  options.usage.pods_known = [this] { return pods.is_synced(); };
+  options.usage.name_of_pod = [this](const std::string& uid) { return pods.name_of_any(uid); };
+  options.usage.checkpoint = [this] { return Checkpoint::read(config.paths.plugin_dir()); };
   return options;
 }
 

@@ -26,6 +26,8 @@ struct ContainerSpec {
   std::string name;
   ContainerKind kind = ContainerKind::kMain;
   ContainerState state = ContainerState::kNotStarted;
+  bool ran_before = false;  // it was started once and has ended since, whatever `state` says of now; only
+                            // where the decoder is asked for it
   std::string id{};  // from its status, without the runtime's name; only where the decoder is asked for it
   // Of its limits those that ResourceNames::find knows.
   std::vector<std::pair<GpuResource, Quantity>> gpu_limits;

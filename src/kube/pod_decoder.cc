@@ -23,6 +23,7 @@ using simdjson::SUCCESS;
 
 struct ContainerStatus {
   ContainerState state = ContainerState::kNotStarted;
+  bool ran_before = false;
   std::string id;
 };
 
@@ -34,6 +35,7 @@ class PodReader {
         meta_(meta),
         pod_(pod),
         container_ids_(extras.container_ids),
+        past_(extras.past),
         resources_(extras.resources),
         label_hashes_(extras.labels) {
     if (extras.details != nullptr) {
@@ -158,6 +160,7 @@ class PodReader {
     container.name.clear();
     container.kind = kind;
     container.state = ContainerState::kNotStarted;
+    container.ran_before = false;
     container.id.clear();
     container.gpu_limits.clear();
     container.other_limits.clear();
@@ -261,6 +264,12 @@ class PodReader {
         if (container_ids_ && is(key, "containerID")) {
           return read_id(value, status.id);
         }
+        if (past_ && is(key, "restartCount")) {
+          return read_restarts(value, status.ran_before);
+        }
+        if (past_ && is(key, "lastState")) {
+          return read_last_state(value, status.ran_before);
+        }
         return is(key, "state") ? read_state(value, status.state, message) : SUCCESS;
       });
       if (details_) {
@@ -282,6 +291,21 @@ class PodReader {
       id.erase(0, scheme + 3);
     }
     return error;
+  }
+
+  // A container that crashes is "waiting" until kubelet starts it again, as one that has never run.
+  static JsonError read_restarts(JsonValue value, bool& ran_before) {
+    std::int64_t restarts = 0;
+    const JsonError error = is_null(value) ? SUCCESS : value.get_int64().get(restarts);
+    ran_before = ran_before || restarts > 0;
+    return error;
+  }
+
+  static JsonError read_last_state(JsonValue value, bool& ran_before) {
+    return each_field(value, [&](JsonKey which, JsonValue /*inside*/) -> JsonError {
+      ran_before = ran_before || is(which, "terminated");
+      return SUCCESS;
+    });
   }
 
   JsonError read_state(JsonValue value, ContainerState& state, std::string& message) const {
@@ -313,6 +337,7 @@ class PodReader {
 
   static void take(ContainerSpec& container, const ContainerStatus& status) {
     container.state = status.state;
+    container.ran_before = status.ran_before;
     container.id = status.id;
   }
 
@@ -320,6 +345,7 @@ class PodReader {
   ObjectMeta& meta_;
   PodSpec& pod_;
   const bool container_ids_;
+  const bool past_;
   const std::vector<std::string>* const resources_;
   LabelHashes* const label_hashes_;
   std::optional<PodDetailsReader> details_;  // where somebody wants them

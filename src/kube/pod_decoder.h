@@ -18,6 +18,7 @@ namespace tessera::kube {
 // What only some want of a pod.
 struct PodExtras {
   bool container_ids = false;  // ContainerSpec::id
+  bool past = false;           // ContainerSpec::ran_before
   // ContainerSpec::other_limits of these resources; must live as long as the call.
   const std::vector<std::string>* resources = nullptr;
   PodDetails* details = nullptr;  // where given, filled anew

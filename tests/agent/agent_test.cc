@@ -76,6 +76,9 @@ class RunningAgent {
                                                     R"("metadata":{"resourceVersion":"7"},"items":[)" +
                                                     pods + "]}"});
                            });
+                         } else if (request.method() == "POST" && request.path().ends_with("/events")) {
+                           events_ += std::string(request.body().text()) + "\n";
+                           reply.send({.status = 201, .body = "{}"});
                          } else {
                            reply.send_error(503, "not now");
                          }
@@ -128,6 +131,17 @@ class RunningAgent {
     return true;
   }
 
+  // The Events that came to be written; those until one has this text, or for a long time.
+  std::string events_with(const std::string& text) {
+    const auto begun = std::chrono::steady_clock::now();
+    std::string all;
+    do {
+      loop_.call([&] { all = events_; });
+    } while (all.find(text) == std::string::npos &&
+             std::chrono::steady_clock::now() - begun < gpu::kPatience);
+    return all;
+  }
+
   std::atomic<bool> pods_listed = false;
   std::atomic<int> node_writes_before_pods = 0;
   std::atomic<int> node_writes = 0;
@@ -135,6 +149,7 @@ class RunningAgent {
  private:
   http::EventLoop loop_;
   http::Timer listing_;
+  std::string events_;
   std::optional<http::Server> api_;
   std::unique_ptr<Agent> agent_;
   std::thread thread_;
@@ -158,10 +173,11 @@ class AgentTest : public testing::Test {
   }
   [[nodiscard]] std::string plugin_dir() const { return root / "device-plugins"; }
   [[nodiscard]] std::string state_dir() const { return root / "state"; }
-  // What kubelet's checkpoint says of container c of the pod with the UID 77aa.
-  void kubelet_gave(const std::string& resource, const std::vector<std::string>& device_ids) const {
+  // What kubelet's checkpoint says of container c of a pod.
+  void kubelet_gave(const std::string& resource, const std::vector<std::string>& device_ids,
+                    const std::string& uid = "77aa") const {
     const boost::json::array list(device_ids.begin(), device_ids.end());
-    const boost::json::object entry{{"PodUID", "77aa"},
+    const boost::json::object entry{{"PodUID", uid},
                                     {"ContainerName", "c"},
                                     {"ResourceName", resource},
                                     {"DeviceIDs", boost::json::object{{"-1", list}}}};
@@ -362,6 +378,48 @@ TEST_F(AgentTest, DoesNotCountWhatIsSwitchedOffAsUnsettled) {
   const std::string text = agent.metrics();
   EXPECT_THAT(text, testing::Not(HasSubstr("object=\"condition\"")));
   EXPECT_THAT(text, testing::Not(HasSubstr("object=\"config_map\"")));
+}
+
+// NVIDIA's plugin gave GPU 3 to one pod; the other uses GPU 2, and nobody gave it that.
+TEST_F(AgentTest, APodWithAGpuOfAnotherPluginWasToldAsUsingItUnasked) {
+  FakeKubelet kubelet(plugin_dir());
+  const std::string theirs = "77aa77aa-0000-4000-8000-000000000000";
+  const std::string thief = "77bb77bb-0000-4000-8000-000000000000";
+  kubelet_gave("nvidia.com/gpu", {machine.uuid(3)}, theirs);
+  for (const auto& [pid, uid] : {std::pair("41", theirs), std::pair("42", thief)}) {
+    const std::string process = root / "proc/" + pid;
+    std::filesystem::create_directories(process);
+    ASSERT_TRUE(
+        write_file(process + "/cgroup", "0::/kubepods/pod" + uid + "/" + std::string(64, 'c') + "\n"));
+  }
+  machine.control(
+      "gpus: {2: {processes: [{pid: 42, memory_mib: 1024}]},"
+      " 3: {processes: [{pid: 41, memory_mib: 1024}]}}");
+  const auto pod = [](const std::string& name, const std::string& uid) {
+    return R"({"metadata":{"name":")" + name + R"(","namespace":"ml","resourceVersion":"5","uid":")" + uid +
+           R"("},"spec":{"nodeName":"gpu-a","containers":[{"name":"c"}]},"status":{"phase":"Running"}})";
+  };
+  RunningAgent agent(machine, root.path(), state_dir(), R"({"metadata":{"name":"n"}})",
+                     std::chrono::milliseconds(1), pod("theirs", theirs) + "," + pod("thief", thief),
+                     [&](Config& config) {
+                       config.paths.proc_root = root / "proc";
+                       config.sample_every = std::chrono::milliseconds(20);
+                     });
+  EXPECT_THAT(agent.events_with("GpuUsedUnasked"),
+              HasSubstr("pod ml/thief, which asks for no GPU, uses 1.0GiB of GPU 2"));
+  EXPECT_THAT(agent.metrics(), HasSubstr("\ntessera_agent_memory_exceeded_total 1\n"));
+}
+
+// 8 GPUs of 32 GiB in MiB are 262,144 devices.
+TEST_F(AgentTest, NobodyWasToldThatAListIsTooLongForKubelet) {
+  FakeKubelet kubelet(plugin_dir());
+  RunningAgent agent(machine, root.path(), state_dir(), R"({"metadata":{"name":"n"}})",
+                     std::chrono::milliseconds(1), "",
+                     [](Config& config) { config.unit = alloc::Unit::mib(); });
+  EXPECT_THAT(agent.events_with("DeviceListTooLong"),
+              testing::AllOf(HasSubstr("aliyun.com/gpu-mem is not offered"), HasSubstr("--unit 256MiB")));
+  EXPECT_GE(kubelet.wait_for_registrations(2), 2) << "whole GPUs are";
+  EXPECT_EQ(kubelet.served_by("aliyun.com/gpu-mem"), "");
 }
 
 TEST_F(AgentTest, LeavesNothingWithKubeletWhenItEnds) {

@@ -137,6 +137,35 @@ TEST(PodDecoder, ReadsTheIdsOfContainersForThoseWhoWantThem) {
   EXPECT_EQ(without.pod.containers[1].id, "");
 }
 
+// kubelet calls a container that crashes "waiting", as one that has never run.
+TEST(PodDecoder, KnowsThatAContainerRanBeforeForThoseWhoWantIt) {
+  class PastSink final : public PodSink {
+   public:
+    Status decode(ObjectJson& object, ObjectMeta& meta) override {
+      return decode_pod(object, names, meta, pod, {.past = true});
+    }
+  };
+  constexpr const char* kCrashing =
+      R"({"metadata":{"name":"a","namespace":"b","uid":"u","resourceVersion":"1"},
+    "spec":{"containers":[{"name":"counted"},{"name":"ended"},{"name":"new"},{"name":"silent"}]},
+    "status":{"containerStatuses":[
+      {"name":"counted","state":{"waiting":{"reason":"CrashLoopBackOff"}},"lastState":{},"restartCount":3},
+      {"name":"ended","state":{"waiting":{"reason":"CrashLoopBackOff"}},
+       "lastState":{"terminated":{"exitCode":1}},"restartCount":0},
+      {"name":"new","state":{"waiting":{"reason":"ContainerCreating"}},"lastState":{},"restartCount":0},
+      {"name":"silent","lastState":null,"restartCount":null}]}})";
+  PastSink with;
+  ASSERT_TRUE(decode_one(kCrashing, with));
+  const auto ran = [](bool before) { return Field(&alloc::ContainerSpec::ran_before, before); };
+  EXPECT_THAT(with.pod.containers, ElementsAre(ran(true), ran(true), ran(false), ran(false)));
+  EXPECT_EQ(with.pod.containers[0].state, ContainerState::kNotStarted) << "the books know it as before";
+  ASSERT_TRUE(decode_one(kPod, with));
+  EXPECT_FALSE(with.pod.containers.back().ran_before) << "of the pod before";
+  PodSink without;
+  ASSERT_TRUE(decode_one(kCrashing, without));
+  EXPECT_FALSE(without.pod.containers[0].ran_before);
+}
+
 TEST(PodDecoder, ReadsLimitsOfOtherResourcesForThoseWhoWantThem) {
   class LimitSink final : public PodSink {
    public:

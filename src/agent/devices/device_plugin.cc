@@ -60,12 +60,13 @@ MeasuredAnswers::OnCall on_call(const DevicePluginOptions& options) {
 // missing; all that happens elsewhere only wakes it.
 class DevicePlugin::Core {
  public:
-  Core(DevicePluginOptions options, KubeletAnswers& answers)
+  Core(DevicePluginOptions options, KubeletAnswers& answers, std::vector<Device> devices)
       : options_(std::move(options)),
         measured_(answers, on_call(options_)),
         kubelet_socket_(options_.directory + "/" + kKubeletSocket),
         watch_(options_.directory),
         registrar_(kubelet_socket_),
+        devices_(std::move(devices)),
         rivals_(options_.directory, options_.resource),
         thread_([this] { run(); }) {}
 
@@ -91,6 +92,11 @@ class DevicePlugin::Core {
     }
     devices_ = std::move(devices);
     return {};
+  }
+
+  [[nodiscard]] std::vector<Device> devices() const {
+    const std::lock_guard lock(mutex_);
+    return devices_;
   }
 
   [[nodiscard]] DevicePluginStatus status() const {
@@ -277,13 +283,17 @@ class DevicePlugin::Core {
   std::thread thread_;  // last: it uses all of the above
 };
 
-DevicePlugin::DevicePlugin(DevicePluginOptions options, KubeletAnswers& answers)
-    : core_(std::make_unique<Core>(std::move(options), answers)) {}
+DevicePlugin::DevicePlugin(DevicePluginOptions options, KubeletAnswers& answers, std::vector<Device> devices)
+    : core_(std::make_unique<Core>(std::move(options), answers, std::move(devices))) {}
 
 DevicePlugin::~DevicePlugin() = default;
 
 Status DevicePlugin::set_devices(std::vector<Device> devices) {
   return core_->set_devices(std::move(devices));
+}
+
+std::vector<Device> DevicePlugin::devices() const {
+  return core_->devices();
 }
 
 DevicePluginStatus DevicePlugin::status() const {

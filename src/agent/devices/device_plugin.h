@@ -44,6 +44,9 @@ struct DevicePluginOptions {
   std::function<void(std::string_view call, const std::string& resource, bool well,
                      std::chrono::nanoseconds took)>
       on_call{};
+  // A list was too long for kubelet: what is offered instead and what to do (plugins.h). Once for each such
+  // list, on the event loop's thread.
+  std::function<void(const std::string& what)> on_too_long{};
 };
 
 struct DevicePluginStatus {
@@ -54,8 +57,9 @@ struct DevicePluginStatus {
 
 class DevicePlugin {
  public:
-  // Starts at once, with an empty list. `answers` must outlive it.
-  DevicePlugin(DevicePluginOptions options, KubeletAnswers& answers);
+  // Starts at once, with these devices: kubelet could take a list so long (check_list_size). `answers` must
+  // outlive it.
+  DevicePlugin(DevicePluginOptions options, KubeletAnswers& answers, std::vector<Device> devices = {});
   // Leaves: kubelet sees the stream end, the socket is gone.
   ~DevicePlugin();
   DevicePlugin(const DevicePlugin&) = delete;
@@ -65,6 +69,8 @@ class DevicePlugin {
   // could not take one so long.
   Status set_devices(std::vector<Device> devices);
 
+  // The last list that was taken.
+  [[nodiscard]] std::vector<Device> devices() const;
   [[nodiscard]] DevicePluginStatus status() const;
 
  private:

@@ -2,7 +2,7 @@
 //
 // Tells the cluster when a device falls ill, recovers, comes or goes: an Event on the node and on each pod
 // that uses the device, and a condition of the node. Only changes are told, also across a restart of the
-// agent where it is known what was told before.
+// agent where it is known what was told before. A condition that others changed is put right within a minute.
 //
 //   HealthReporter health(client, {.node = "gpu-a", .words = kind.words()}, tell, holders, before);
 //   health.report(kind.devices());             // at every change
@@ -27,7 +27,7 @@ struct HealthReporterOptions {
   std::string node;
   KindWords words;
   bool condition = true;
-  std::chrono::milliseconds look_again{300'000};
+  std::chrono::milliseconds look_again{60'000};
   kube::BackoffOptions backoff = ObjectKeeperOptions{}.backoff;
 };
 

@@ -9,7 +9,7 @@ namespace tessera::agent {
 
 bool NodePod::started() const {
   return std::ranges::any_of(spec.containers, [](const alloc::ContainerSpec& container) {
-    return container.state != alloc::ContainerState::kNotStarted;
+    return container.state != alloc::ContainerState::kNotStarted || container.ran_before;
   });
 }
 
@@ -36,7 +36,7 @@ bool NodePods::asks(const alloc::PodSpec& pod) const {
 
 Status NodePods::decode(kube::ObjectJson& object, kube::ObjectMeta& meta) {
   return kube::decode_pod(object, *names_, meta, decoded_,
-                          {.container_ids = true, .resources = &others_served_});
+                          {.container_ids = true, .past = true, .resources = &others_served_});
 }
 
 void NodePods::keep(const kube::ObjectMeta& meta) {

@@ -30,7 +30,8 @@ struct NodePod {
   [[nodiscard]] PodName name() const { return {.pod_namespace = spec.pod_namespace, .name = spec.name}; }
   // "ml/train-7"
   [[nodiscard]] std::string text() const { return spec.pod_namespace + "/" + spec.name; }
-  // Whether one of its containers has run, or runs: it was admitted long ago.
+  // Whether one of its containers has run, or runs: it was admitted long ago. Also while all of them wait
+  // because they crash.
   [[nodiscard]] bool started() const;
 };
 

@@ -1,6 +1,7 @@
 #include "agent/devices/plugin_server.h"
 
 #include <fmt/core.h>
+#include <google/protobuf/io/coded_stream.h>
 #include <grpcpp/grpcpp.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string_view>
 
 #include "proto/deviceplugin_v1beta1.grpc.pb.h"
 
@@ -19,12 +21,15 @@ namespace {
 
 using Response = v1beta1::ListAndWatchResponse;
 
+constexpr std::string_view kHealthy = "Healthy";
+constexpr std::string_view kUnhealthy = "Unhealthy";
+
 std::shared_ptr<const Response> to_message(const std::vector<Device>& devices) {
   auto message = std::make_shared<Response>();
   for (const Device& device : devices) {
     v1beta1::Device* entry = message->add_devices();
     entry->set_id(device.id);
-    entry->set_health(device.healthy ? "Healthy" : "Unhealthy");
+    entry->set_health(std::string(device.healthy ? kHealthy : kUnhealthy));
     for (const std::int64_t node : device.numa) {
       entry->mutable_topology()->add_nodes()->set_id(node);
     }
@@ -32,15 +37,26 @@ std::shared_ptr<const Response> to_message(const std::vector<Device>& devices) {
   return message;
 }
 
-Status check_size(const Response& message) {
-  const std::size_t bytes = message.ByteSizeLong();
+// An illness must always reach kubelet, so there has to be room for the longer word at every device.
+std::size_t bytes_when_ill(const Response& message) {
+  using google::protobuf::io::CodedOutputStream;
+  std::size_t bytes = 0;
+  for (const v1beta1::Device& device : message.devices()) {
+    const std::size_t own = device.ByteSizeLong() - device.health().size() + kUnhealthy.size();
+    bytes += 1 + CodedOutputStream::VarintSize64(own) + own;  // its tag, its length, itself
+  }
+  return bytes;
+}
+
+Result<std::size_t> check_size(const Response& message) {
+  const std::size_t bytes = bytes_when_ill(message);
   if (bytes > PluginServer::kMaxListBytes) {
     return fail(ErrorCode::kExhausted,
                 fmt::format("the list of {} devices has {} bytes, and kubelet takes {}: use a larger unit "
-                            "(256MiB, GiB)",
+                            "in the whole cluster (--unit 256MiB or GiB; with the chart, unit)",
                             message.devices_size(), bytes, PluginServer::kMaxListBytes));
   }
-  return {};
+  return bytes;
 }
 
 grpc::Status to_grpc(const Error& error) {
@@ -365,9 +381,7 @@ Result<std::unique_ptr<PluginServer>> PluginServer::start(const std::string& soc
 }
 
 Result<std::size_t> check_list_size(const std::vector<Device>& devices) {
-  const auto message = to_message(devices);
-  TRY(check_size(*message));
-  return message->ByteSizeLong();
+  return check_size(*to_message(devices));
 }
 
 }  // namespace tessera::agent

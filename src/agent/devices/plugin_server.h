@@ -38,7 +38,8 @@ class PluginServer {
   virtual Status set_devices(std::vector<Device> devices) = 0;
 };
 
-// How large the list is on the wire; fails when kubelet could not take it, and says what to do.
+// How large the list is on the wire when all devices are ill, which takes more letters: a list that fits does
+// so whatever becomes of its devices. Fails when kubelet could not take it, and says what to do.
 Result<std::size_t> check_list_size(const std::vector<Device>& devices);
 
 }  // namespace tessera::agent

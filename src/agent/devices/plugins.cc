@@ -3,7 +3,12 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <iterator>
+#include <set>
+#include <string_view>
+#include <utility>
 
+#include "agent/devices/plugin_server.h"
 #include "base/log.h"
 
 namespace tessera::agent {
@@ -38,18 +43,36 @@ class AnswersOnLoop final : public KubeletAnswers {
   const std::string resource_;
 };
 
+// Of a list that is too long, what kubelet knows already.
+std::vector<Device> known_of(const std::vector<Device>& list, const std::vector<Device>& known) {
+  std::set<std::string_view> ids;
+  for (const Device& device : known) {
+    ids.insert(device.id);
+  }
+  std::vector<Device> both;
+  std::ranges::copy_if(list, std::back_inserter(both),
+                       [&](const Device& device) { return ids.contains(device.id); });
+  return both;
+}
+
 }  // namespace
 
 struct Plugins::Plugin {
-  Plugin(http::EventLoop& loop, Allocator& allocator, DevicePluginOptions options)
-      : name(options.resource), answers(loop, allocator, name), plugin(std::move(options), answers) {}
+  Plugin(http::EventLoop& loop, Allocator& allocator, std::string resource)
+      : name(std::move(resource)), answers(loop, allocator, name) {}
+
+  void told(const std::vector<Device>& list) {
+    devices = list.size();
+    healthy = static_cast<std::size_t>(std::ranges::count_if(list, &Device::healthy));
+    log::info("devices", {{"resource", name}, {"all", devices}, {"healthy", healthy}});
+  }
 
   std::string name;
-  std::size_t devices = 0;
+  std::size_t devices = 0;  // that kubelet was told of
   std::size_t healthy = 0;
   std::string problem;
   AnswersOnLoop answers;
-  DevicePlugin plugin;  // last: it asks
+  std::optional<DevicePlugin> plugin;  // there with the first list that fits; last: it asks
 };
 
 Plugins::Plugins(http::EventLoop& loop, Allocator& allocator, std::string one, DevicePluginOptions options)
@@ -62,33 +85,53 @@ void Plugins::publish() {
   if (published_ == lists) {
     return;
   }
-  const std::lock_guard lock(mutex_);
-  if (left_) {
-    return;
-  }
-  if (plugins_.empty()) {
-    for (const ResourceList& list : lists) {
-      DevicePluginOptions options = options_;
-      options.resource = list.resource;
-      plugins_.push_back(std::make_unique<Plugin>(loop_, allocator_, std::move(options)));
+  std::vector<std::string> news;
+  {
+    const std::lock_guard lock(mutex_);
+    if (left_) {
+      return;
     }
-  }
-  for (std::size_t i = 0; i < plugins_.size(); ++i) {
-    const auto& plugin = plugins_[i];
-    const std::vector<Device>& list = lists[i].devices;
-    const Status sent = plugin->plugin.set_devices(list);
-    plugin->problem = sent ? "" : sent.error().text();
-    if (sent) {
-      plugin->devices = list.size();
-      plugin->healthy = static_cast<std::size_t>(
-          std::ranges::count_if(list, [](const Device& one) { return one.healthy; }));
-      log::info("devices",
-                {{"resource", plugin->name}, {"all", plugin->devices}, {"healthy", plugin->healthy}});
-    } else {
-      log::error("kubelet cannot be told the devices", {{"resource", plugin->name}, {"why", sent.error()}});
+    if (plugins_.empty()) {
+      for (const ResourceList& list : lists) {
+        plugins_.push_back(std::make_unique<Plugin>(loop_, allocator_, list.resource));
+      }
+    }
+    for (std::size_t i = 0; i < plugins_.size(); ++i) {
+      news.push_back(offer(*plugins_[i], lists[i].devices));
     }
   }
   published_ = std::move(lists);
+  for (const std::string& what : news) {
+    if (!what.empty() && options_.on_too_long) {
+      options_.on_too_long(what);
+    }
+  }
+}
+
+std::string Plugins::offer(Plugin& plugin, const std::vector<Device>& list) {
+  const Result<std::size_t> fits = check_list_size(list);
+  const std::string before = std::exchange(plugin.problem, fits ? "" : fits.error().text());
+  if (plugin.plugin) {
+    const std::vector<Device> offered = fits ? list : known_of(list, plugin.plugin->devices());
+    const Status sent = plugin.plugin->set_devices(offered);
+    if (sent) {
+      plugin.told(offered);
+    } else {
+      plugin.problem = sent.error().text();
+    }
+  } else if (fits) {
+    DevicePluginOptions options = options_;
+    options.resource = plugin.name;
+    plugin.plugin.emplace(std::move(options), plugin.answers, list);
+    plugin.told(list);
+  }
+  if (plugin.problem.empty() || plugin.problem == before) {
+    return "";
+  }
+  log::error("kubelet cannot be told the devices", {{"resource", plugin.name}, {"why", plugin.problem}});
+  return plugin.plugin ? fmt::format("of {} only the {} devices that kubelet knew before are offered: {}",
+                                     plugin.name, plugin.devices, plugin.problem)
+                       : fmt::format("{} is not offered: {}", plugin.name, plugin.problem);
 }
 
 bool Plugins::lists_vanished() const {
@@ -111,7 +154,7 @@ std::vector<Plugins::Resource> Plugins::resources() const {
   std::vector<Resource> all;
   for (const auto& plugin : plugins_) {
     all.push_back({.name = plugin->name,
-                   .status = plugin->plugin.status(),
+                   .status = plugin->plugin ? plugin->plugin->status() : DevicePluginStatus{},
                    .devices = plugin->devices,
                    .healthy = plugin->healthy,
                    .problem = plugin->problem});

@@ -3,8 +3,11 @@
 // The resources of one kind of device as kubelet knows them (of GPUs: gpu-mem, gpu and gpu-count), one device
 // plugin each, all answered by one allocator.
 //
-// Made when there is a first list: an empty one would tell kubelet that the devices of running pods do not
-// exist. On the event loop's thread, but for leave().
+// Each is registered with its first list that kubelet can take: an empty one would tell it that the devices
+// of running pods do not exist. A list that is too long later leaves the devices that are known, with the
+// health that they have now; people are told once, and each new list is a new try.
+//
+// On the event loop's thread, but for leave().
 #pragma once
 
 #include <memory>
@@ -26,7 +29,7 @@ class Plugins {
   Plugins(const Plugins&) = delete;
   Plugins& operator=(const Plugins&) = delete;
 
-  // Sends kubelet the lists of now, if they changed. The first call registers.
+  // Sends kubelet the lists of now, if they changed. The first that it can take registers.
   void publish();
 
   // Whether the lists have IDs of devices that have gone: they go with who holds them.
@@ -48,6 +51,9 @@ class Plugins {
 
  private:
   struct Plugin;
+
+  // What people are to be told of it; empty when there is no news.
+  std::string offer(Plugin& plugin, const std::vector<Device>& list);
 
   http::EventLoop& loop_;
   Allocator& allocator_;

@@ -61,6 +61,19 @@ ForeignUse find_foreign_use(const Checkpoint& checkpoint, const alloc::Inventory
   return use;
 }
 
+std::vector<ForeignHolder> foreign_holders(const Checkpoint& checkpoint, const alloc::Inventory& inventory) {
+  std::vector<ForeignHolder> holders;
+  for (const CheckpointEntry& entry : checkpoint.given) {
+    for (const std::string& id : entry.ids) {
+      const alloc::Gpu* gpu = GpuIds::is_ours(id) ? nullptr : gpu_of(inventory, id);
+      if (gpu != nullptr) {
+        holders.push_back({.pod_uid = entry.pod_uid, .container = entry.container, .gpu = gpu->uuid});
+      }
+    }
+  }
+  return holders;
+}
+
 alloc::Inventory without_foreign(const alloc::Inventory& inventory, const ForeignUse& foreign) {
   alloc::Inventory ours = inventory;
   ours.also_served_as = foreign.resources;

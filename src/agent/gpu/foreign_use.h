@@ -36,6 +36,17 @@ using NameOfHolder = std::function<std::optional<std::string>(const std::string&
 ForeignUse find_foreign_use(const Checkpoint& checkpoint, const alloc::Inventory& inventory,
                             const alloc::ResourceNames& names, const NameOfHolder& name_of_holder);
 
+// A container that has a GPU through another plugin.
+struct ForeignHolder {
+  std::string pod_uid;
+  std::string container;
+  std::string gpu;  // UUID
+
+  friend auto operator<=>(const ForeignHolder&, const ForeignHolder&) = default;
+};
+
+std::vector<ForeignHolder> foreign_holders(const Checkpoint& checkpoint, const alloc::Inventory& inventory);
+
 // The inventory as others should see it: GPUs held elsewhere are not to be used, and who else gives them out.
 alloc::Inventory without_foreign(const alloc::Inventory& inventory, const ForeignUse& foreign);
 

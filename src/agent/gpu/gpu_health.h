@@ -1,7 +1,8 @@
 // agent/gpu/gpu_health.h
 //
 // Tells the cluster how the GPUs of this node are: what health_reporter.h does for any device, and beside it
-// what the driver has to say, and the ConfigMap that old extenders read.
+// what the driver has to say, and the ConfigMap that old extenders read. What others changed is put right
+// within a minute.
 //
 //   GpuHealth health(client, {.node = "gpu-a"}, tell, holders, known);
 //   health.report(*driver.state());             // at every change
@@ -26,7 +27,7 @@ struct GpuHealthOptions {
   bool condition = true;
   bool config_map = true;
   std::string config_map_namespace = "kube-system";  // where the original looks
-  std::chrono::milliseconds look_again{300'000};
+  std::chrono::milliseconds look_again{60'000};
   kube::BackoffOptions backoff = ObjectKeeperOptions{}.backoff;
 };
 

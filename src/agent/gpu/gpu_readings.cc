@@ -1,6 +1,6 @@
 #include "agent/gpu/gpu_readings.h"
 
-#include <algorithm>
+#include <cstdint>
 
 namespace tessera::agent {
 
@@ -32,18 +32,6 @@ std::string_view to_string(gpu::XidClass taken_as) {
   return "fatal";
 }
 
-// What pods were given of a GPU.
-double allocated_bytes(const alloc::Gpu& gpu, const std::vector<MemoryUse>& uses) {
-  const double all = gpu.memory_mib * kMib;
-  double bytes = 0;
-  for (const MemoryUse& use : uses) {
-    if (use.gpu == gpu.uuid && !use.who.container.empty()) {
-      bytes += use.allowed_bytes ? static_cast<double>(*use.allowed_bytes) : all;
-    }
-  }
-  return std::min(bytes, all);
-}
-
 }  // namespace
 
 void add_gpus(Readings& readings, const gpu::DriverState& state, const UsageSample& sample,
@@ -60,7 +48,8 @@ void add_gpus(Readings& readings, const gpu::DriverState& state, const UsageSamp
     readings.gauge("tessera_gpu_memory_reserved_bytes", "Memory that the driver keeps",
                    gpu.reserved_mib * kMib, labels_of(gpu));
     readings.gauge("tessera_gpu_memory_allocated_bytes",
-                   "Memory that pods were given; all of it for whole GPUs", allocated_bytes(gpu, uses),
+                   "Memory that pods were given; all of it for whole GPUs",
+                   static_cast<double>(allocated_bytes(uses, gpu.uuid, std::uint64_t{gpu.memory_mib} << 20U)),
                    labels_of(gpu));
   }
   for (const GpuUse& use : sample.gpus) {
@@ -90,7 +79,7 @@ void add_gpus(Readings& readings, const gpu::DriverState& state, const UsageSamp
 void add_containers(Readings& readings, const gpu::DriverState& state, const std::vector<MemoryUse>& uses,
                     const MemoryWatch& watch) {
   for (const MemoryUse& use : uses) {
-    if (use.who.pod.name.empty()) {
+    if (use.who.pod.name.empty() || !use.is_of_now()) {
       continue;
     }
     Labels labels{{"namespace", use.who.pod.pod_namespace},

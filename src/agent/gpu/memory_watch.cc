@@ -30,8 +30,14 @@ std::string container_text(const ContainerName& who) {
 
 }  // namespace
 
-MemoryWatch::MemoryWatch(kube::Client& client, std::string node, MemoryRules rules, Tell tell)
-    : client_(client), node_(std::move(node)), rules_(rules), tell_(std::move(tell)), judge_(rules) {}
+MemoryWatch::MemoryWatch(kube::Client& client, std::string node, MemoryRules rules, Tell tell,
+                         NameOfPod name_of_pod)
+    : client_(client),
+      node_(std::move(node)),
+      rules_(rules),
+      tell_(std::move(tell)),
+      name_of_pod_(std::move(name_of_pod)),
+      judge_(rules) {}
 
 void MemoryWatch::look_at(const std::vector<MemoryUse>& uses, const alloc::Inventory& inventory) {
   for (const MemoryVerdict& verdict : judge_.judge(uses, client_.clock().now())) {
@@ -59,17 +65,10 @@ void MemoryWatch::carry_out(const MemoryVerdict& verdict, const std::string& gpu
           fmt::format("{}; {}. Other pods on that GPU can run out of memory. Ask for more, or use less{}",
                       used, asked, rules_.policy == MemoryPolicy::kEvict ? ": the pod will be evicted" : ""));
       break;
-    case MemoryVerdict::Kind::kStranger: {
+    case MemoryVerdict::Kind::kStranger:
       ++counts_.over;
-      const std::string message = fmt::format("a pod that asks for no GPU (UID {}) uses {} of {}",
-                                              use.who.pod_uid, amount(use.used_bytes), gpu);
-      log::warn("GpuUsedUnasked", {{"node", node_}, {"what", message}});
-      tell_({.about = {.kind = "Node", .name = node_, .uid = node_},
-             .warning = true,
-             .reason = "GpuUsedUnasked",
-             .message = message});
+      tell_of_stranger(use, gpu);
       break;
-    }
     case MemoryVerdict::Kind::kBack:
       tell_pod(use, false, "GpuMemoryWithinLimit", fmt::format("{} again", used));
       break;
@@ -77,6 +76,19 @@ void MemoryWatch::carry_out(const MemoryVerdict& verdict, const std::string& gpu
       evict(use, fmt::format("{}; {}", used, asked));
       break;
   }
+}
+
+void MemoryWatch::tell_of_stranger(const MemoryUse& use, const std::string& gpu) {
+  const std::string name = name_of_pod_ ? name_of_pod_(use.who.pod_uid) : "";
+  // A pod from a file of the node has another UID in its cgroup than the API server knows.
+  const std::string who = name.empty() ? fmt::format("a pod that asks for no GPU (UID {})", use.who.pod_uid)
+                                       : fmt::format("pod {}, which asks for no GPU,", name);
+  const std::string message = fmt::format("{} uses {} of {}", who, amount(use.used_bytes), gpu);
+  log::warn("GpuUsedUnasked", {{"node", node_}, {"what", message}});
+  tell_({.about = {.kind = "Node", .name = node_, .uid = node_},
+         .warning = true,
+         .reason = "GpuUsedUnasked",
+         .message = message});
 }
 
 void MemoryWatch::evict(const MemoryUse& use, const std::string& why) {

@@ -29,8 +29,12 @@ class MemoryWatch {
     std::uint64_t refused = 0;  // evictions, by a PodDisruptionBudget or otherwise
   };
 
+  // The name of any pod of the node by its UID ("ml/train-7"); empty for one that is not known.
+  using NameOfPod = std::function<std::string(const std::string& uid)>;
+
   // `client` must outlive it.
-  MemoryWatch(kube::Client& client, std::string node, MemoryRules rules, Tell tell);
+  MemoryWatch(kube::Client& client, std::string node, MemoryRules rules, Tell tell,
+              NameOfPod name_of_pod = {});
   MemoryWatch(const MemoryWatch&) = delete;
   MemoryWatch& operator=(const MemoryWatch&) = delete;
 
@@ -42,6 +46,7 @@ class MemoryWatch {
 
  private:
   void carry_out(const MemoryVerdict& verdict, const std::string& gpu);
+  void tell_of_stranger(const MemoryUse& use, const std::string& gpu);
   void evict(const MemoryUse& use, const std::string& why);
   void tell_pod(const MemoryUse& use, bool warning, const std::string& reason, const std::string& message);
 
@@ -49,6 +54,7 @@ class MemoryWatch {
   const std::string node_;
   const MemoryRules rules_;
   Tell tell_;
+  const NameOfPod name_of_pod_;
   MemoryJudge judge_;
   Counts counts_;
   std::map<std::string, kube::Call> evictions_;  // under way, by pod UID

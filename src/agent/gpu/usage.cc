@@ -31,6 +31,24 @@ bool asks_for_gpus(const std::vector<const alloc::PodSpec*>& pods, const Contain
   return container == all.end() || !container->gpu_limits.empty();
 }
 
+// Which of its pod's containers it is.
+void place(MemoryUse& use, const std::vector<const alloc::PodSpec*>& pods) {
+  const auto pod =
+      std::ranges::find_if(pods, [&](const alloc::PodSpec* one) { return one->uid == use.who.pod_uid; });
+  if (pod == pods.end()) {
+    return;
+  }
+  const auto& all = (*pod)->containers;
+  const auto container = std::ranges::find(all, use.who.container, &alloc::ContainerSpec::name);
+  if (container == all.end()) {
+    return;
+  }
+  use.kind = container->kind;
+  use.position = static_cast<std::uint32_t>(container - all.begin());
+  use.through = container->kind == alloc::ContainerKind::kInit &&
+                container->state == alloc::ContainerState::kTerminated;
+}
+
 // Not a container that another plugin served under our resource's name: it has a GPU and no record of ours.
 bool is_judged(const Allocation& allocation) {
   return !allocation.shares.empty() || std::ranges::any_of(allocation.ids, [](const auto& entry) {
@@ -71,7 +89,8 @@ UsageSample summarize(const std::vector<gpu::GpuLook>& looks, const ContainerOfP
 }
 
 std::vector<MemoryUse> memory_uses(const UsageSample& sample, const std::vector<Allocation>& allocations,
-                                   const std::vector<const alloc::PodSpec*>& pods, alloc::Unit unit) {
+                                   const std::vector<const alloc::PodSpec*>& pods, alloc::Unit unit,
+                                   const GivenElsewhere& given_elsewhere) {
   constexpr std::uint64_t kMib = 1U << 20U;
   std::map<std::pair<ContainerName, std::string>, MemoryUse> uses;
   std::set<ContainerName> recorded;
@@ -100,7 +119,8 @@ std::vector<MemoryUse> memory_uses(const UsageSample& sample, const std::vector<
     const ContainerName unknown{.pod = {}, .pod_uid = used.container.pod_uid, .container = {}};
     const ContainerName who = name_of_container(pods, used.container).value_or(unknown);
     MemoryUse& use = use_of(who, used.gpu);
-    if (!recorded.contains(who) && asks_for_gpus(pods, who)) {
+    const bool unrecorded = !recorded.contains(who);
+    if (unrecorded && (asks_for_gpus(pods, who) || (given_elsewhere && given_elsewhere(who, used.gpu)))) {
       use.allowed_bytes.reset();  // nothing to judge by
     }
     use.used_bytes += used.bytes;
@@ -110,9 +130,27 @@ std::vector<MemoryUse> memory_uses(const UsageSample& sample, const std::vector<
   std::vector<MemoryUse> all;
   all.reserve(uses.size());
   for (auto& [key, use] : uses) {
+    place(use, pods);
     all.push_back(std::move(use));
   }
   return all;
+}
+
+std::uint64_t allocated_bytes(const std::vector<MemoryUse>& uses, const std::string& gpu, std::uint64_t all) {
+  std::map<std::string, std::vector<MemoryUse>> by_pod;
+  for (const MemoryUse& use : uses) {
+    if (use.gpu == gpu && !use.who.container.empty()) {
+      by_pod[use.who.pod_uid].push_back(use);
+    }
+  }
+  std::uint64_t bytes = 0;
+  for (auto& [uid, containers] : by_pod) {
+    std::ranges::stable_sort(containers, {}, &MemoryUse::position);
+    bytes += static_cast<std::uint64_t>(alloc::counted(containers, [&](const MemoryUse& use) {
+      return static_cast<std::int64_t>(use.allowed_bytes.value_or(all));
+    }));
+  }
+  return std::min(bytes, all);
 }
 
 }  // namespace tessera::agent

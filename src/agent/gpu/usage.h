@@ -49,10 +49,26 @@ struct MemoryUse {
   std::uint64_t used_bytes = 0;
   std::uint32_t processes = 0;
   std::optional<std::uint32_t> busy_percent{};
+  // Of the container, where its pod is known.
+  alloc::ContainerKind kind = alloc::ContainerKind::kMain;
+  std::uint32_t position = 0;  // in the order of the pod
+  bool through = false;        // an init container that has ended
+
+  // Whether the container has anything to tell of: one that is through and has no process has not.
+  [[nodiscard]] bool is_of_now() const { return !through || processes > 0; }
 };
 
-// One for each pair of container and GPU that was given or is used.
+// What pods hold of one GPU, counted as Kubernetes counts containers: an init container is not on top of
+// those that run after it. `all` where a container has the whole GPU, and at most that.
+std::uint64_t allocated_bytes(const std::vector<MemoryUse>& uses, const std::string& gpu, std::uint64_t all);
+
+// Whether somebody else than us gave the GPU to the container; to any of its pod where it has no name.
+using GivenElsewhere = std::function<bool(const ContainerName& who, const std::string& gpu)>;
+
+// One for each pair of container and GPU that was given or is used. `given_elsewhere` is asked only about
+// those who use what they did not get from us.
 std::vector<MemoryUse> memory_uses(const UsageSample& sample, const std::vector<Allocation>& allocations,
-                                   const std::vector<const alloc::PodSpec*>& pods, alloc::Unit unit);
+                                   const std::vector<const alloc::PodSpec*>& pods, alloc::Unit unit,
+                                   const GivenElsewhere& given_elsewhere = {});
 
 }  // namespace tessera::agent

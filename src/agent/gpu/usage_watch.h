@@ -13,7 +13,9 @@
 #include <vector>
 
 #include "agent/devices/allocation.h"
+#include "agent/devices/checkpoint.h"
 #include "agent/devices/readings.h"
+#include "agent/gpu/foreign_use.h"
 #include "agent/gpu/memory_watch.h"
 #include "agent/gpu/usage_sampler.h"
 #include "gpu/driver_state.h"
@@ -25,6 +27,11 @@ struct UsageWatchOptions {
   std::string node;
   MemoryRules memory{};
   UsageSamplerOptions sampler{};
+  // Whether all pods of the node have been told: before, every pod looks as if it asked for nothing.
+  std::function<bool()> pods_known = [] { return true; };
+  // Of pods that ask us for nothing: their names, and what kubelet gave them of other plugins.
+  MemoryWatch::NameOfPod name_of_pod{};
+  std::function<Result<Checkpoint>()> checkpoint{};
 };
 
 class UsageWatch {
@@ -51,7 +58,9 @@ class UsageWatch {
   [[nodiscard]] std::optional<std::chrono::nanoseconds> sample_age() const;
 
  private:
-  [[nodiscard]] std::vector<MemoryUse> uses(const UsageSample& sample, alloc::Unit unit) const;
+  [[nodiscard]] std::vector<MemoryUse> uses(const UsageSample& sample,
+                                            const alloc::Inventory& inventory) const;
+  [[nodiscard]] std::vector<ForeignHolder> holders_elsewhere(const alloc::Inventory& inventory) const;
   void sampled(const UsageSample& sample);
 
   http::EventLoop& loop_;

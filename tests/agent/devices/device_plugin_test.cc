@@ -412,5 +412,24 @@ TEST_F(Plugin, RefusesAListThatKubeletCouldNotTake) {
   EXPECT_LT(check_list_size(shares).value(), 200'000U);
 }
 
+// "Unhealthy" has two letters more than "Healthy".
+TEST_F(Plugin, AListThatFittedWasTooLongWhenItsDevicesFellIll) {
+  DevicePlugin plugin(options(), kind);
+  constexpr std::size_t kBytesOfOne = 23;  // on the wire, while it is healthy
+  for (const std::size_t count :
+       {PluginServer::kMaxListBytes / kBytesOfOne, PluginServer::kMaxListBytes / (kBytesOfOne + 2)}) {
+    std::vector<Device> list;
+    for (std::size_t i = 0; i < count; ++i) {
+      list.push_back({.id = std::to_string(1'000'000'000 + i)});
+    }
+    const bool taken = plugin.set_devices(list).has_value();
+    for (Device& device : list) {
+      device.healthy = false;
+    }
+    EXPECT_EQ(plugin.set_devices(list).has_value(), taken) << count;
+  }
+  EXPECT_EQ(plugin.devices().size(), PluginServer::kMaxListBytes / (kBytesOfOne + 2));
+}
+
 }  // namespace
 }  // namespace tessera::agent

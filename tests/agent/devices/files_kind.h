@@ -13,7 +13,7 @@
 
 namespace tessera::agent {
 
-class FilesKind final : public DeviceKind {
+class FilesKind : public DeviceKind {
  public:
   static constexpr const char* kResource = "example.com/thing";
 

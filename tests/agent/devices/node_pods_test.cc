@@ -57,6 +57,14 @@ TEST_F(NodePodsTest, TakesAFetchedPodThatTheWatchHasNotToldYet) {
   EXPECT_TRUE(has(late));
 }
 
+// All of its containers wait, as those of a pod that is new.
+TEST_F(NodePodsTest, APodThatCrashesWasTakenForOneThatNeverStarted) {
+  NodePod pod{.spec = pod_named("a")};
+  EXPECT_FALSE(pod.started());
+  pod.spec.containers[0].ran_before = true;
+  EXPECT_TRUE(pod.started());
+}
+
 TEST_F(NodePodsTest, HoldsPodsThatAskForAnyResourceThatIsServed) {
   NodePods book{names, {}, {"example.com/thing"}};
   alloc::PodSpec pod = pod_named("a");

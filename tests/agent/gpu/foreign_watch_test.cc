@@ -79,6 +79,15 @@ TEST(ForeignUse, DoesNotTakePodsOfThePluginBeforeUsForAPluginThatRuns) {
               ElementsAre("aliyun.com/gpu-mem"));
 }
 
+TEST(ForeignHolders, AreTheContainersThatHaveAGpuThroughAnotherPlugin) {
+  Checkpoint checkpoint = Checkpoint::parse(kCheckpointFile).value();
+  EXPECT_THAT(foreign_holders(checkpoint, two_gpus()),
+              ElementsAre(ForeignHolder{.pod_uid = "77aa", .container = "cuda", .gpu = "GPU-71aa0000-1"}));
+  checkpoint.given[1].ids = {"GPU-ce120724::2", "mlx5_0"};
+  EXPECT_THAT(foreign_holders(checkpoint, two_gpus()),
+              ElementsAre(ForeignHolder{.pod_uid = "77aa", .container = "cuda", .gpu = "GPU-ce120724"}));
+}
+
 // kubelet takes any of the original's IDs: 20 of them are of all GPUs of a node.
 TEST(ForeignUse, APodThatTheOriginalPluginCouldNotServeTookEveryGpuOutOfUse) {
   Checkpoint checkpoint;

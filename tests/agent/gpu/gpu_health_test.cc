@@ -244,6 +244,25 @@ TEST_F(GpuHealthTest, LeavesAConfigMapOfSomebodyElseAlone) {
   EXPECT_EQ(cluster_.find(kSickMap)->at("data").at("gpus"), "5");
 }
 
+TEST_F(GpuHealthTest, PutsRightWhatOthersChanged) {
+  GpuHealth health(
+      client_, {.node = "gpu-a", .look_again = 20ms, .backoff = {.first = 1ms, .cap = 5ms}},
+      [](const kube::EventNote&) {}, [](const std::string&) { return std::vector<kube::ObjectReference>{}; },
+      {});
+  health.report(state_of(with_ill(2, 1, "XID 48")));
+  settle(health);
+  cluster_.change(kSickNode, R"({"status":{"conditions":[{"type":"GPUsHealthy","status":"True"}]}})");
+  cluster_.change(kSickMap, R"({"data":{"gpus":"7"}})");
+  cluster_.run_until([&] {
+    return condition().at("status") == "False" && cluster_.find(kSickMap)->at("data").at("gpus") == "1";
+  });
+}
+
+TEST(GpuHealthOptions, ConditionAndConfigMapWerePutRightOnlyAfterFiveMinutes) {
+  EXPECT_LE(GpuHealthOptions{}.look_again, 60s);
+  EXPECT_LE(HealthReporterOptions{}.look_again, 60s);
+}
+
 TEST_F(GpuHealthTest, ReachesTheApiServerAsEvents) {
   kube::EventRecorder recorder(
       client_, {.aggregator = {.component = "tessera-agent", .instance = "gpu-a"}, .pace = 1ms});

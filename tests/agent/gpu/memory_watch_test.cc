@@ -163,5 +163,14 @@ TEST_F(MemoryWatchTest, TellsTheNodeOfAPodThatAsksForNothing) {
       ElementsAre(StartsWith("GpuUsedUnasked Node/gpu-a a pod that asks for no GPU (UID u-) uses 1.0GiB")));
 }
 
+TEST_F(MemoryWatchTest, NamesThePodThatAsksForNothing) {
+  MemoryWatch watch(
+      client_, "gpu-a", {}, [this](const kube::EventNote& note) { events_.push_back(note.message); },
+      [](const std::string& uid) { return uid == "u-" ? std::string("ml/notebook") : ""; });
+  watch.look_at({use_of(kGib, 0, "")}, v100s(1));
+  EXPECT_THAT(events_,
+              ElementsAre(StartsWith("pod ml/notebook, which asks for no GPU, uses 1.0GiB of GPU 0 ")));
+}
+
 }  // namespace
 }  // namespace tessera::agent

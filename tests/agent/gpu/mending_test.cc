@@ -228,6 +228,24 @@ TEST_F(Mending, MakesAContainerReadyBeforeItIsToldThatTheInitContainerEnded) {
   EXPECT_EQ(finds(pod, "a"), uuid(1));
 }
 
+// The agent lists the pods anew, and the one that crashes has the newer version: kubelet writes its status
+// again and again.
+TEST_F(Mending, APodThatWasThereFirstWasHeldAsOvercommittedWhenItCrashed) {
+  Pod first = share("first", 10, 1);
+  const Pod forged = share("forged", 10, 1);
+  node.bind(first);
+  ASSERT_TRUE(node.admit(first));
+  EXPECT_TRUE(node.pre_start(first, "main"));
+  node.bind(forged);
+  ASSERT_TRUE(node.admit(forged));
+  first.spec.containers[0].ran_before = true;  // and waits in CrashLoopBackOff
+  node.restart_agent(node.saved);
+  node.bind(forged);
+  node.bind(first);
+  EXPECT_TRUE(node.pre_start(first, "main"));
+  EXPECT_FALSE(node.pre_start(forged, "main")) << "it never started";
+}
+
 // kubelet keeps what it was handed, without the files of the driver, whoever asks later.
 TEST(GivenForGood, HoldsAContainerWithoutDevicesAlsoAfterARestartOfTheAgent) {
   Recording strategy(false);

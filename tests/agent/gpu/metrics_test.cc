@@ -101,6 +101,21 @@ TEST_F(MetricsTest, TellEachContainerAndNoUids) {
   EXPECT_THAT(all, Not(Contains(HasSubstr("\"w\""))));
 }
 
+TEST_F(MetricsTest, AnInitContainerThatWasThroughKeptItsGauges) {
+  FakeCluster cluster;
+  kube::Client client = cluster.client();
+  const MemoryWatch watch(client, "gpu-a", {}, [](const kube::EventNote&) {});
+  uses_[1].kind = alloc::ContainerKind::kInit;
+  uses_[1].through = true;
+  add_containers(readings_, state_, uses_, watch);
+  add_gpus(readings_, state_, sample_, uses_);
+  const auto all = lines();
+  EXPECT_THAT(all, Not(Contains(HasSubstr(R"(pod="big")"))));
+  EXPECT_THAT(all, Contains(HasSubstr(R"(pod="train-7")")));
+  EXPECT_THAT(all, Contains(R"(tessera_gpu_memory_allocated_bytes{gpu="1",uuid="GPU-1"} 34359738368)"))
+      << "Kubernetes keeps it for the pod as long as it lives";
+}
+
 TEST_F(MetricsTest, TellDriverPluginsWritesAndCalls) {
   add_driver(readings_, state_, {.calls = 10, .failures = 1}, true, 1500ms);
   readings_.add_resources({{.name = "aliyun.com/gpu",

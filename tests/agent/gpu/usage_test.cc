@@ -203,6 +203,50 @@ TEST(MemoryUses, DidNotJudgeContainersThatAnotherPluginServedUnderOurName) {
   EXPECT_EQ(uses[1].allowed_bytes, std::nullopt);
 }
 
+// Kubernetes and the books of the extender count the larger of the two.
+TEST(AllocatedBytes, InitContainersWereCountedOnTopOfThoseThatRunAfterThem) {
+  alloc::PodSpec pod = pod_with({{"fetch", "f"}, {"proxy", "p"}, {"main", "m"}, {"side", "s"}});
+  pod.containers[0].kind = alloc::ContainerKind::kInit;
+  pod.containers[1].kind = alloc::ContainerKind::kSidecar;
+  const auto given = [](const std::string& container, std::uint32_t units) {
+    return Allocation{.pod = {"ml", "train-7"},
+                      .pod_uid = kUid,
+                      .container = container,
+                      .shares = {{.device = "GPU-0", .units = units}}};
+  };
+  const auto allocated = [&](const std::vector<Allocation>& all) {
+    return allocated_bytes(memory_uses({}, all, {&pod}, alloc::Unit::gib()), "GPU-0", 32 * kGib) / kGib;
+  };
+  EXPECT_EQ(allocated({given("fetch", 8), given("main", 3), given("side", 2)}), 8U);
+  EXPECT_EQ(allocated({given("fetch", 4), given("main", 3), given("side", 2)}), 5U);
+  EXPECT_EQ(allocated({given("fetch", 8), given("proxy", 1), given("main", 3)}), 8U) << "starts before it";
+  Allocation other = given("main", 6);
+  other.pod_uid = "other";
+  EXPECT_EQ(allocated({given("fetch", 8), given("main", 3), other}), 14U) << "another pod comes on top";
+  other.shares[0] = {.device = "GPU-0", .whole = true};
+  EXPECT_EQ(allocated({given("fetch", 8), other}), 32U) << "never more than there is";
+  other.shares[0].device = "GPU-1";
+  EXPECT_EQ(allocated({given("fetch", 8), other}), 8U);
+}
+
+TEST(MemoryUses, TellWhichInitContainersAreThrough) {
+  alloc::PodSpec pod = pod_with({{"fetch", "f"}, {"main", "m"}});
+  pod.containers[0].kind = alloc::ContainerKind::kInit;
+  const std::vector<Allocation> given{{.pod = {"ml", "train-7"},
+                                       .pod_uid = kUid,
+                                       .container = "fetch",
+                                       .shares = {{.device = "GPU-0", .units = 3}}}};
+  const auto is_of_now = [&](const UsageSample& sample) {
+    return memory_uses(sample, given, {&pod}, alloc::Unit::gib()).at(0).is_of_now();
+  };
+  EXPECT_TRUE(is_of_now({})) << "it has not begun";
+  pod.containers[0].state = alloc::ContainerState::kTerminated;
+  EXPECT_FALSE(is_of_now({}));
+  UsageSample sample;
+  sample.containers = {{{kUid, "f"}, "GPU-0", kGib, 1}};
+  EXPECT_TRUE(is_of_now(sample)) << "the driver knows better";
+}
+
 TEST(UsageSampler, AsksAgainAndAgainButNeverTwiceAtOnce) {
   http::EventLoop loop;
   const TemporaryDirectory proc;

@@ -18,6 +18,7 @@ using namespace std::chrono_literals;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
 constexpr std::uint64_t kWatchedGib = 1U << 30U;
@@ -62,7 +63,7 @@ class UsageWatchTest : public ::testing::Test {
              .usage = usage,
              .processes = std::vector<gpu::GpuProcess>{{4711, 4 * kWatchedGib, 40}}}});
     });
-    cluster_.run_until([&] { return !events_.empty(); });
+    cluster_.run_until([&] { return watch_.sample_age().has_value(); });
   }
   FakeCluster cluster_;
   kube::Client client_ = cluster_.client();
@@ -70,15 +71,25 @@ class UsageWatchTest : public ::testing::Test {
   std::shared_ptr<const gpu::DriverState> state_;
   alloc::PodSpec pod_;
   std::vector<Allocation> given_;
+  Checkpoint checkpoint_;
+  bool asks_ = true;  // for a GPU of ours
+  bool pods_known_ = true;
   std::vector<std::string> events_;
   UsageWatch watch_{
       cluster_.loop(),
       client_,
-      {.node = "gpu-a", .sampler = {.every = 10s, .proc_root = proc_.path()}},
+      {.node = "gpu-a",
+       .sampler = {.every = 10s, .proc_root = proc_.path()},
+       .pods_known = [this] { return pods_known_; },
+       .name_of_pod = [](const std::string&) { return std::string("ml/legacy"); },
+       .checkpoint = [this]() -> Result<Checkpoint> { return checkpoint_; }},
       [this](const kube::EventNote& note) { events_.push_back(note.reason + " " + note.message); },
       {.state = [this] { return state_; },
        .allocations = [this] { return given_; },
-       .pods = [this] { return std::vector<const alloc::PodSpec*>{&pod_}; }}};
+       .pods =
+           [this] {
+             return asks_ ? std::vector<const alloc::PodSpec*>{&pod_} : std::vector<const alloc::PodSpec*>{};
+           }}};
 };
 
 TEST_F(UsageWatchTest, SeesThroughProcessAndCgroupWhichContainerTakesMoreThanItsShare) {
@@ -91,6 +102,50 @@ TEST_F(UsageWatchTest, SeesThroughProcessAndCgroupWhichContainerTakesMoreThanIts
   EXPECT_THAT(text, HasSubstr("tessera_container_gpu_memory_exceeded" + labels + "1\n"));
   EXPECT_THAT(text, HasSubstr("tessera_container_gpu_utilization_ratio" + labels + "0.4\n"));
   EXPECT_TRUE(watch_.sample_age());
+}
+
+TEST_F(UsageWatchTest, NamesThePodThatUsesAGpuUnasked) {
+  asks_ = false;
+  given_.clear();
+  sample();
+  EXPECT_THAT(events_,
+              ElementsAre(StartsWith("GpuUsedUnasked pod ml/legacy, which asks for no GPU, uses 4.0")));
+}
+
+TEST_F(UsageWatchTest, APodThatHadItsGpuThroughAnotherPluginWasToldAsUsingItUnasked) {
+  asks_ = false;
+  given_.clear();
+  checkpoint_.given = {
+      {.pod_uid = kWatchedUid, .container = "cuda", .resource = "nvidia.com/gpu", .ids = {"GPU-0"}}};
+  sample();
+  EXPECT_THAT(events_, IsEmpty());
+  EXPECT_THAT(metrics(), HasSubstr("tessera_agent_memory_exceeded_total 0\n"));
+}
+
+// One container has a share from us, the other a GPU from NVIDIA's plugin.
+TEST_F(UsageWatchTest, AContainerWithAGpuOfAnotherPluginWasJudgedBesideOneOfOurs) {
+  given_[0].container = "side";
+  checkpoint_.given = {
+      {.pod_uid = kWatchedUid, .container = "main", .resource = "nvidia.com/gpu", .ids = {"GPU-0"}}};
+  sample();
+  EXPECT_THAT(events_, IsEmpty());
+}
+
+TEST_F(UsageWatchTest, APodWithAnotherGpuFromAnotherPluginUsesThisOneUnasked) {
+  asks_ = false;
+  given_.clear();
+  checkpoint_.given = {
+      {.pod_uid = kWatchedUid, .container = "cuda", .resource = "nvidia.com/gpu", .ids = {"GPU-7"}}};
+  sample();
+  EXPECT_THAT(events_, ElementsAre(StartsWith("GpuUsedUnasked")));
+}
+
+// The API server is away when the agent starts.
+TEST_F(UsageWatchTest, TookEveryPodForOneThatAsksForNoGpuBeforeThePodsWereListed) {
+  asks_ = false;
+  pods_known_ = false;
+  sample();
+  EXPECT_THAT(events_, IsEmpty());
 }
 
 TEST_F(UsageWatchTest, AnswersBeforeTheDriverHasSaidAnything) {
