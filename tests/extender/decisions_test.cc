@@ -415,6 +415,22 @@ TEST_F(DecisionsTest, PreemptLeavesVictimsToKubeSchedulerWhoseGpusAreNotWanted) 
   EXPECT_EQ(nodes.at("small").at("NumPDBViolations").as_int64(), 1);
 }
 
+// a has the port that the pod wants, and plain the CPU: with plain gone the pod fits by the books, which know
+// no ports.
+TEST_F(DecisionsTest, PreemptKeepsAVictimWithGpusThatIsWantedForSomethingElseBesideOneWithout) {
+  bound("a", "small", 0, 4);
+  alloc::PodSpec plain = pod_of("plain", {container("main", 0)});
+  plain.node_name = "small";
+  plain.containers[0].cpu_milli = 60'000;
+  books_.keep_pod(plain);
+  alloc::PodSpec pod = pod_of("p", {container("main", 4)});
+  pod.containers[0].cpu_milli = 10'000;
+  const auto nodes = preempt(pod, {victims("small", {"a", "plain"}, 1)});
+  ASSERT_TRUE(nodes.contains("small"));
+  EXPECT_THAT(uids(nodes.at("small")), ElementsAre("uid-a", "uid-plain"));
+  EXPECT_EQ(nodes.at("small").at("NumPDBViolations").as_int64(), 1);
+}
+
 TEST_F(DecisionsTest, PreemptTakesTheLastOfEqualsWhichRunsShortest) {
   bound("a", "small", 0, 8);
   bound("b", "small", 1, 8);
