@@ -292,6 +292,27 @@ TEST_F(BinderTest, ARefusalBecauseItIsBoundThereAlreadyIsASuccess) {
   const auto view = books_.ledger().view(*books_.ledger().find_node("gpu-a"));
   EXPECT_EQ(view.free[0], 32U);
   EXPECT_EQ(view.free[1], 24U);
+  ASSERT_EQ(events_.size(), 1U);
+  EXPECT_EQ(events_[0].reason, "GpuAssigned");
+  EXPECT_EQ(events_[0].message, "Gets GPU 1 (GPU-gpu-a-1) 8GiB on node gpu-a");
+}
+
+TEST_F(BinderTest, OfAPodThatSomebodyBoundThereWithoutARecordItNamesNoGpu) {
+  bound_to_ = "gpu-a";
+  bind();
+  ASSERT_TRUE(answered(1));
+  EXPECT_EQ(answers_[0], "");
+  ASSERT_EQ(events_.size(), 1U);
+  EXPECT_EQ(events_[0].message, "Gets GPUs that no record names on node gpu-a");
+}
+
+TEST_F(BinderTest, NamesTheGpuOfARecordThatIsNotOnTheNode) {
+  bound_to_ = "gpu-a";
+  annotations_ = {{"tessera.io/allocation", R"({"v":1,"containers":{"main":[{"gpu":"GPU-gone","mem":8}]}})"}};
+  bind();
+  ASSERT_TRUE(answered(1));
+  ASSERT_EQ(events_.size(), 1U);
+  EXPECT_EQ(events_[0].message, "Gets GPU-gone (not on the node) 8GiB on node gpu-a");
 }
 
 TEST_F(BinderTest, ARefusalBecauseItIsBoundElsewhereGivesTheGpuBack) {
