@@ -167,8 +167,22 @@ void Binder::decide(const FlightPtr& flight, const WaitingPod& pod) {
     return;
   }
   answer_in_time(flight);
-  flight->call = client_.send(
-      std::move(*request), [this, flight](Result<kube::Reply> reply) { posted(flight, std::move(reply)); });
+  ++writes_;
+  flight->call = client_.send(std::move(*request), [this, flight](Result<kube::Reply> reply) {
+    --writes_;
+    posted(flight, std::move(reply));
+    if (writes_ == 0 && after_writes_) {
+      std::exchange(after_writes_, nullptr)();
+    }
+  });
+}
+
+void Binder::after_writes(std::function<void()> done) {
+  if (writes_ == 0) {
+    done();
+  } else {
+    after_writes_ = std::move(done);
+  }
 }
 
 void Binder::answer_in_time(const FlightPtr& flight) {

@@ -72,6 +72,10 @@ class Binder {
   // `done` comes once, perhaps before this returns.
   void bind(const BindArgs& args, Done done);
 
+  // Calls `done` as soon as no write is on its way, perhaps before this returns. For one who lets another
+  // lead, when no bind is asked for any more.
+  void after_writes(std::function<void()> done);
+
   // Asks after pods that stand in the books by a reply to us alone, because no watch has shown them: one that
   // was deleted in a gap of the watch would hold its GPUs for ever. To be called now and then.
   void look_after_unseen();
@@ -118,6 +122,8 @@ class Binder {
   std::unordered_map<std::string, FlightPtr> flights_;  // by UID
   UnseenPods unseen_;
   kube::Call unseen_call_;
+  std::size_t writes_ = 0;  // on their way
+  std::function<void()> after_writes_;
   std::int64_t last_assume_time_ns_ = 0;
 };
 

@@ -372,6 +372,20 @@ TEST_F(BinderTest, SaysWhyWhenTheRoomHasGone) {
   EXPECT_EQ(binder_->counts().no_room, 1U);
 }
 
+TEST_F(BinderTest, TellsWhenItsWritesAreOverThoughTheirOutcomeIsNotKnown) {
+  bool over = false;
+  binder_->after_writes([&] { over = true; });
+  EXPECT_TRUE(over) << "there are none";
+  over = false;
+  how_ = {Binding::kLoseBefore};
+  bind();
+  binder_->after_writes([&] { over = true; });
+  ASSERT_TRUE(loop_.run_until([&] { return !lost_.empty(); }, 10s));
+  EXPECT_FALSE(over) << "the API server has it";
+  ASSERT_TRUE(loop_.run_until([&] { return over; }, 10s));
+  EXPECT_EQ(binder_->under_way(), 1U) << "what became of it is asked after";
+}
+
 TEST_F(BinderTest, WhileTheApiServerIsSilentTheCallerIsAnsweredAndTheGpuStays) {
   how_ = {Binding::kDoAndLoseReply};
   exists_ = true;
