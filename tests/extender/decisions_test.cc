@@ -298,6 +298,18 @@ TEST_F(DecisionsTest, ALimitOfNothingIsNoPodThatWaitsForGpus) {
   EXPECT_EQ(books_.waiting_pods(), 0U);
 }
 
+// A Binding's annotations are merged into the pod's, and too many of both can never be updated again.
+TEST_F(DecisionsTest, FilterRefusesAPodWhoseAnnotationsLeaveNoRoomForItsRecord) {
+  NodeArgs made = args(pod_of("p", {container("main", 8)}), {"small", "big"});
+  made.annotation_bytes = 240U << 10U;
+  std::string out;
+  EXPECT_EQ(decisions_.filter(made, out).fit, 2U);
+  made.annotation_bytes += 1;
+  out.clear();
+  EXPECT_EQ(decisions_.filter(made, out).fit, 0U);
+  EXPECT_THAT(out, HasSubstr("the pod's annotations have 245761 bytes"));
+}
+
 TEST_F(DecisionsTest, PrioritizeGivesTheBestNodeMostAndOnlyEqualPlacesEqualScores) {
   bound("a", "big", 0, 24);
   node("empty", {32, 32});
