@@ -29,6 +29,9 @@ struct Binder::Flight {
 
 namespace {
 
+// Between two looks whether what came early can be done. Only for moments, after another has led.
+constexpr std::chrono::milliseconds kEarlyLook{20};
+
 // "GPU 2 (GPU-5d3c...) 8GiB, GPU 3 (GPU-71aa...) whole".
 std::string in_words(const alloc::PodHolding& holding, std::span<const alloc::GpuFacts> gpus,
                      alloc::Unit unit) {
@@ -69,7 +72,35 @@ Binder::~Binder() {
   }
 }
 
+bool Binder::may_not_act_yet() const {
+  return may_act_for_() <= std::chrono::milliseconds(0) && acts_soon_ && acts_soon_();
+}
+
 void Binder::bind(const BindArgs& args, Done done) {
+  if (early_.size() >= options_.most_at_once || !may_not_act_yet()) {
+    begin(args, std::move(done));
+    return;
+  }
+  early_.push_back({args, std::move(done), client_.clock().now() + options_.early_for});
+  if (!early_timer_.pending()) {
+    early_timer_ = client_.loop().after(kEarlyLook, [this] { take_up_early(); });
+  }
+}
+
+void Binder::take_up_early() {
+  for (Early& one : std::exchange(early_, {})) {
+    if (may_not_act_yet() && client_.clock().now() < one.until) {
+      early_.push_back(std::move(one));
+    } else {
+      begin(one.args, std::move(one.done));
+    }
+  }
+  if (!early_.empty()) {
+    early_timer_ = client_.loop().after(kEarlyLook, [this] { take_up_early(); });
+  }
+}
+
+void Binder::begin(const BindArgs& args, Done done) {
   if (may_act_for_() <= std::chrono::milliseconds(0)) {
     ++counts_.not_leading;
     done(

@@ -124,6 +124,10 @@ struct Extender::Parts {
              .later = [this](std::chrono::milliseconds delay,
                              std::function<void()> task) { return loop.after(delay, std::move(task)); }}) {
     service.set_score_step(config.score_step);
+    binder.acts_soon([this] {
+      return (scheduler_lease != nullptr && scheduler_lease->waits()) ||
+             (freshness.in_doubt() && may_lead_for().count() > 0);
+    });
     // The original's lists of ill GPUs are read where its device plugin still is.
     books.on_old_nodes([this] {
       if (!std::exchange(watches_unhealthy, true)) {

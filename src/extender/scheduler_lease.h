@@ -50,6 +50,8 @@ class SchedulerLease final : public kube::ObjectSink {
   // For how long the scheduler leads if it does not renew its Lease; 0 or less when it does not lead, or when
   // that is not known yet.
   [[nodiscard]] std::chrono::milliseconds time_left() const;
+  // Whether it leads and only has to wait for others, before on_lead.
+  [[nodiscard]] bool waits() const { return others_end_.pending(); }
   // What is missing to know who leads; "" when nothing is.
   [[nodiscard]] std::string not_known() const;
   [[nodiscard]] const kube::Reflector& watch() const { return watch_; }

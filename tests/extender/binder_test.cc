@@ -41,7 +41,11 @@ class BinderTest : public ::testing::Test {
     client_.emplace(*std::move(client));
     binder_.emplace(
         *client_, books_,
-        BinderOptions{.timeout = 300ms, .answer_within = 1500ms, .ask_again = 20ms, .unseen_for = 50ms},
+        BinderOptions{.timeout = 300ms,
+                      .answer_within = 1500ms,
+                      .ask_again = 20ms,
+                      .unseen_for = 50ms,
+                      .early_for = 500ms},
         [this] { return may_act_for_; }, [this](const kube::EventNote& note) { events_.push_back(note); });
   }
 
@@ -356,6 +360,33 @@ TEST_F(BinderTest, DoesNothingWhenItDoesNotLead) {
   EXPECT_THAT(answers_[0], HasSubstr("does not lead"));
   EXPECT_THAT(posts_, IsEmpty());
   EXPECT_EQ(free_units("gpu-a"), 64U);
+}
+
+// kube-scheduler would come back seconds later.
+TEST_F(BinderTest, WhatComesJustBeforeItMayActIsDoneThen) {
+  may_act_for_ = 0ms;
+  binder_->acts_soon([] { return true; });
+  bind();
+  EXPECT_FALSE(loop_.run_until([&] { return !answers_.empty() || !posts_.empty(); }, 100ms));
+  may_act_for_ = 300ms;
+  ASSERT_TRUE(answered(1));
+  EXPECT_EQ(answers_[0], "");
+  EXPECT_EQ(posts_.size(), 1U);
+  EXPECT_EQ(binder_->counts().not_leading, 0U);
+}
+
+TEST_F(BinderTest, WhatComesBeforeItMayActIsRefusedWhenThatDoesNotCome) {
+  may_act_for_ = 0ms;
+  bool soon = true;
+  binder_->acts_soon([&] { return soon; });
+  bind();
+  ASSERT_TRUE(answered(1)) << "in time";
+  bind();
+  soon = false;
+  ASSERT_TRUE(answered(2));
+  EXPECT_THAT(answers_, ::testing::Each(HasSubstr("does not lead")));
+  EXPECT_THAT(posts_, IsEmpty());
+  EXPECT_EQ(binder_->counts().not_leading, 2U);
 }
 
 TEST_F(BinderTest, SaysWhyWhenTheRoomHasGone) {

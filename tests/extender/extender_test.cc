@@ -338,8 +338,8 @@ TEST_F(ExtenderTest, BesideASchedulerAWriteHasHalfOfTheTimeOfABind) {
   config.scheduler_lease_name = "tessera-scheduler";
   config.bind_timeout = 1s;
   Replica replica(cluster_, config, "one");
-  ASSERT_TRUE(eventually([&] { return replica.leads(); }));
-  EXPECT_EQ(replica.bind("p", "gpu-a"), "");
+  ASSERT_TRUE(eventually([&] { return replica.ready(); }));
+  EXPECT_EQ(replica.bind("p", "gpu-a"), "") << "it is kept until nobody else can be writing";
   EXPECT_LE(cluster_.time_of_last_binding(), 500ms);
   EXPECT_GT(cluster_.time_of_last_binding(), 100ms);
 }
