@@ -83,6 +83,10 @@ bool may_pass(Reason reason) {
     case Reason::kUnknownNode:
     case Reason::kNoGpus:
     case Reason::kInventoryUnreadable:
+    case Reason::kUnitDiffers:
+    case Reason::kSecondPlugin:
+    case Reason::kOldPlugin:
+    case Reason::kNoMps:
     case Reason::kUnhealthy:
       return true;
     default:

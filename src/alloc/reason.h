@@ -42,8 +42,8 @@ std::string phrase(Reason reason, const Request& request, Unit unit, const Resou
 // Whether evicting other pods could help; where it cannot, the node is no candidate for preemption.
 bool eviction_may_help(Reason reason);
 
-// Whether it may pass by itself: another watch can show a moment before ours that the node is there, that its
-// inventory was written or that its GPUs are well again.
+// Whether it may pass by itself: another watch can show a moment before ours that the node is there, or that
+// its agent wrote an inventory in which it no longer stands. Not what only other hardware would end.
 bool may_pass(Reason reason);
 
 }  // namespace tessera::alloc

@@ -9,6 +9,7 @@
 #include "base/strings.h"
 #include "kube/object_json.h"
 #include "kube/pod_decoder.h"
+#include "kube/request.h"
 
 namespace tessera::extender {
 
@@ -24,6 +25,9 @@ using kube::JsonValue;
 using kube::ObjectJson;
 
 constexpr JsonError kRead = simdjson::SUCCESS;
+
+// A body that is smaller has no pod with annotations that could matter.
+constexpr std::size_t kMayBeTooMuch = kube::kMaxAnnotationBytes / 2;
 
 // Go's decoder takes keys in any case, and so does every client that was written against one.
 bool is_key(std::string_view key, std::string_view lower) {
@@ -42,10 +46,64 @@ Status read_pod(ObjectJson& json, const alloc::ResourceNames& names, alloc::PodS
   return kube::decode_pod(json, names, meta, pod);
 }
 
-Status read_pod_value(JsonValue value, const alloc::ResourceNames& names, alloc::PodSpec& pod) {
+bool is_hex(char c) {
+  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+}
+
+// How many bytes a text of JSON stands for; `at` is behind its opening quote. simdjson has seen the quote
+// that ends it, but not yet what stands behind its backslashes.
+std::size_t bytes_of_text(const char* at) {
+  const auto digit = [](char c) { return c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10; };
+  std::size_t bytes = 0;
+  while (*at != '"') {
+    if (*at != '\\') {
+      ++bytes;
+      ++at;
+    } else if (at[1] == 'u' && is_hex(at[2]) && is_hex(at[3]) && is_hex(at[4]) && is_hex(at[5])) {
+      // Each half of a pair of surrogates is two of four bytes.
+      const int high = digit(at[2]) * 16 + digit(at[3]);
+      const bool is_half = high >= 0xd8 && high <= 0xdf;
+      bytes += high == 0 && digit(at[4]) < 8 ? 1 : high < 8 || is_half ? 2 : 3;
+      at += std::string_view("\\u0000").size();
+    } else {
+      ++bytes;
+      at += 2;
+    }
+  }
+  return bytes;
+}
+
+// Does not move the object on. Texts are not read by simdjson: the room that it has for them is for once.
+JsonError count_annotations(JsonObject& pod, std::size_t& bytes) {
+  const JsonError error = each_field(pod, [&](JsonKey part, JsonValue metadata) {
+    return part != "metadata" ? kRead : each_field(metadata, [&](JsonKey field, JsonValue annotations) {
+      JsonObject all;
+      // What is none is for the decoder to refuse.
+      if (field != "annotations" || annotations.get_object().get(all) != kRead) {
+        return kRead;
+      }
+      return each_field(all, [&](JsonKey key, JsonValue text) {
+        const std::string_view token = text.raw_json_token();
+        bytes += bytes_of_text(key.raw()) + (token.starts_with('"') ? bytes_of_text(token.data() + 1) : 0);
+        return kRead;
+      });
+    });
+  });
+  bool more = false;
+  return error != kRead ? error : pod.reset().get(more);
+}
+
+// `annotation_bytes`, where given, is counted.
+Status read_pod_value(JsonValue value, const alloc::ResourceNames& names, alloc::PodSpec& pod,
+                      std::size_t* annotation_bytes = nullptr) {
   JsonObject object;
   if (const JsonError error = value.get_object().get(object); error != kRead) {
     return fail(json_error(error).context("Pod"));
+  }
+  if (annotation_bytes != nullptr) {
+    if (const JsonError error = count_annotations(object, *annotation_bytes); error != kRead) {
+      return fail(json_error(error).context("Pod"));
+    }
   }
   ObjectJson json(object);
   return with_context(read_pod(json, names, pod), "Pod");
@@ -183,7 +241,10 @@ Status ArgsReader::read_fields(json::PaddedView body, bool& has_pod) {
   return parser_->each_of_body(body, [&](std::string_view key, JsonValue value) -> Status {
     if (is_key(key, "pod")) {
       has_pod = true;
-      return read_pod_value(value, names_, args.pod);
+      args.annotation_bytes = 0;
+      // JSON is never shorter than what it says, so hardly any body has to be looked at for them.
+      return read_pod_value(value, names_, args.pod,
+                            body.size() < kMayBeTooMuch ? nullptr : &args.annotation_bytes);
     }
     const bool by_name = is_key(key, "nodenames");
     if (nodes_known || (!by_name && !is_key(key, "nodes")) || kube::is_null(value)) {

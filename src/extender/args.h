@@ -23,6 +23,8 @@ namespace tessera::extender {
 // Of filter and prioritize.
 struct NodeArgs {
   alloc::PodSpec pod;
+  // Names and texts of all annotations of the pod; 0 where the whole body is smaller than they may be.
+  std::size_t annotation_bytes = 0;
   // nodeCacheCapable: the nodes come as names, else as whole objects.
   bool names_only = true;
   // The names as JSON has them, "a","b", so that an answer can copy them, with readable bytes behind; and

@@ -18,7 +18,6 @@ struct Binder::Flight {
   Clock::Steady began{};
   std::vector<Done> callers;
   alloc::Hold hold;
-  std::string gpus;    // in words, for the log and the Event
   std::string unsure;  // why the outcome is not known; empty: it is, or nothing was written yet
   int looked = 0;      // GETs since then that showed the pod unbound
   kube::Call call;
@@ -30,22 +29,24 @@ struct Binder::Flight {
 
 namespace {
 
+// Between two looks whether what came early can be done. Only for moments, after another has led.
+constexpr std::chrono::milliseconds kEarlyLook{20};
+
 // "GPU 2 (GPU-5d3c...) 8GiB, GPU 3 (GPU-71aa...) whole".
-std::string in_words(const alloc::Choice& choice, std::span<const alloc::GpuFacts> gpus, alloc::Unit unit) {
+std::string in_words(const alloc::PodHolding& holding, std::span<const alloc::GpuFacts> gpus,
+                     alloc::Unit unit) {
   std::string text;
-  std::vector<std::uint64_t> units(gpus.size());
-  std::vector<bool> whole(gpus.size());
-  for (const alloc::SlotGrant& grant : choice.grants) {
-    units[grant.slot] += grant.units;
-    whole[grant.slot] = whole[grant.slot] || grant.whole;
+  for (const alloc::PodHolding::Part& part : holding.parts) {
+    text += text.empty() ? "" : ", ";
+    text += part.slot < 0
+                ? fmt::format("{} (not on the node)", part.gpu)
+                : fmt::format("GPU {} ({})", gpus[static_cast<std::size_t>(part.slot)].index, part.gpu);
+    text += " " + (part.whole ? "whole" : unit.amount(part.units));
   }
-  for (std::size_t slot = 0; slot < gpus.size(); ++slot) {
-    if (units[slot] > 0 || whole[slot]) {
-      text += fmt::format("{}GPU {} ({}) {}", text.empty() ? "" : ", ", gpus[slot].index,
-                          gpus[slot].uuid.text(), whole[slot] ? "whole" : unit.amount(units[slot]));
-    }
+  if (!text.empty()) {
+    return text;
   }
-  return text.empty() ? "no GPU" : text;
+  return holding.units > 0 || holding.whole > 0 ? "GPUs that no record names" : "no GPU";
 }
 
 }  // namespace
@@ -71,7 +72,35 @@ Binder::~Binder() {
   }
 }
 
+bool Binder::may_not_act_yet() const {
+  return may_act_for_() <= std::chrono::milliseconds(0) && acts_soon_ && acts_soon_();
+}
+
 void Binder::bind(const BindArgs& args, Done done) {
+  if (early_.size() >= options_.most_at_once || !may_not_act_yet()) {
+    begin(args, std::move(done));
+    return;
+  }
+  early_.push_back({args, std::move(done), client_.clock().now() + options_.early_for});
+  if (!early_timer_.pending()) {
+    early_timer_ = client_.loop().after(kEarlyLook, [this] { take_up_early(); });
+  }
+}
+
+void Binder::take_up_early() {
+  for (Early& one : std::exchange(early_, {})) {
+    if (may_not_act_yet() && client_.clock().now() < one.until) {
+      early_.push_back(std::move(one));
+    } else {
+      begin(one.args, std::move(one.done));
+    }
+  }
+  if (!early_.empty()) {
+    early_timer_ = client_.loop().after(kEarlyLook, [this] { take_up_early(); });
+  }
+}
+
+void Binder::begin(const BindArgs& args, Done done) {
   if (may_act_for_() <= std::chrono::milliseconds(0)) {
     ++counts_.not_leading;
     done(
@@ -169,8 +198,22 @@ void Binder::decide(const FlightPtr& flight, const WaitingPod& pod) {
     return;
   }
   answer_in_time(flight);
-  flight->call = client_.send(
-      std::move(*request), [this, flight](Result<kube::Reply> reply) { posted(flight, std::move(reply)); });
+  ++writes_;
+  flight->call = client_.send(std::move(*request), [this, flight](Result<kube::Reply> reply) {
+    --writes_;
+    posted(flight, std::move(reply));
+    if (writes_ == 0 && after_writes_) {
+      std::exchange(after_writes_, nullptr)();
+    }
+  });
+}
+
+void Binder::after_writes(std::function<void()> done) {
+  if (writes_ == 0) {
+    done();
+  } else {
+    after_writes_ = std::move(done);
+  }
 }
 
 void Binder::answer_in_time(const FlightPtr& flight) {
@@ -193,7 +236,6 @@ Result<kube::Request> Binder::reserve(Flight& flight, const WaitingPod& pod) {
   }
   const alloc::Choice choice = TRY(books_.placer().choose(request, *node));
   flight.hold = TRY(ledger.reserve(pod.key, request, choice));
-  flight.gpus = in_words(choice, ledger.gpus(*node), books_.unit());
 
   // Old plugins serve pods in the order of this time, so no two pods may have the same.
   const auto wall =
@@ -286,10 +328,14 @@ void Binder::succeed(const FlightPtr& flight) {
   ++counts_.bound;
   flight->hold.commit();
   expect_on_watch(*flight, false);
+  // What the books hold, not what was chosen: a pod that somebody else bound there has a record of its own.
+  const std::optional<alloc::PodHolding> holding = books_.ledger().holding(flight->args.uid);
+  const std::string gpus =
+      holding ? in_words(*holding, books_.ledger().gpus(holding->node), books_.unit()) : "its GPUs";
   const auto took = std::chrono::duration<double, std::milli>(client_.clock().now() - flight->began).count();
   log::info("bind", {{"pod", flight->pod()},
                      {"node", flight->args.node},
-                     {"gpus", flight->gpus},
+                     {"gpus", gpus},
                      {"took_ms", fmt::format("{:.1f}", took)}});
   tell_({.about = {.kind = "Pod",
                    .namespace_name = flight->args.pod_namespace,
@@ -297,8 +343,7 @@ void Binder::succeed(const FlightPtr& flight) {
                    .uid = flight->args.uid},
          .warning = false,
          .reason = "GpuAssigned",
-         .message = fmt::format("Gets {} on node {}", flight->gpus.empty() ? "its GPUs" : flight->gpus,
-                                flight->args.node)});
+         .message = fmt::format("Gets {} on node {}", gpus, flight->args.node)});
   answer(*flight, "");
   end(flight);
 }

@@ -17,6 +17,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/result.h"
@@ -37,6 +38,8 @@ struct BinderOptions {
   std::chrono::milliseconds ask_again{500};
   // After which the watch should have shown a bound pod.
   std::chrono::milliseconds unseen_for{30'000};
+  // How long a bind waits that comes when we may not act yet but are about to.
+  std::chrono::milliseconds early_for{4'000};
   std::size_t most_at_once = 1024;
 };
 
@@ -68,9 +71,16 @@ class Binder {
   ~Binder();
 
   void on_decided(OnDecided call) { on_decided_ = std::move(call); }
+  // Tells, while we may not act, whether we are about to. Binds that come then wait for it: kube-scheduler
+  // would try a pod that it is refused only after 1, 2, 4 ... s, and be late by as much.
+  void acts_soon(std::function<bool()> call) { acts_soon_ = std::move(call); }
 
   // `done` comes once, perhaps before this returns.
   void bind(const BindArgs& args, Done done);
+
+  // Calls `done` as soon as no write is on its way, perhaps before this returns. For one who lets another
+  // lead, when no bind is asked for any more.
+  void after_writes(std::function<void()> done);
 
   // Asks after pods that stand in the books by a reply to us alone, because no watch has shown them: one that
   // was deleted in a gap of the watch would hold its GPUs for ever. To be called now and then.
@@ -89,8 +99,16 @@ class Binder {
     Clock::Steady since{};
     bool by_get = false;  // the books took over what a GET said, which may be older than what the watch said
   };
+  struct Early {
+    BindArgs args;
+    Done done;
+    Clock::Steady until{};
+  };
   using UnseenPods = std::unordered_map<std::string, Unseen>;  // by UID
 
+  [[nodiscard]] bool may_not_act_yet() const;
+  void take_up_early();
+  void begin(const BindArgs& args, Done done);
   void fetch_pod(const FlightPtr& flight);
   void decide(const FlightPtr& flight, const WaitingPod& pod);
   Result<kube::Request> reserve(Flight& flight, const WaitingPod& pod);
@@ -113,11 +131,16 @@ class Binder {
   MayActFor may_act_for_;
   Tell tell_;
   OnDecided on_decided_;
+  std::function<bool()> acts_soon_;
   ArgsReader reader_;
   BindCounts counts_;
   std::unordered_map<std::string, FlightPtr> flights_;  // by UID
+  std::vector<Early> early_;
+  http::Timer early_timer_;
   UnseenPods unseen_;
   kube::Call unseen_call_;
+  std::size_t writes_ = 0;  // on their way
+  std::function<void()> after_writes_;
   std::int64_t last_assume_time_ns_ = 0;
 };
 

@@ -74,7 +74,9 @@ struct Config {
   std::string lease_namespace;  // empty: that of the pod
   std::chrono::seconds lease_duration{15};
   std::chrono::seconds renew_deadline{10};
-  std::chrono::seconds retry_period{2};
+  // As the second scheduler's. A neighbour leads at most 1.2 of these after the Lease is free, and then reads
+  // all pods; together that has to be below 5 s.
+  std::chrono::seconds retry_period{1};
 
   // The Lease of the kube-scheduler beside a sidecar; both empty: not watched.
   std::string scheduler_lease_namespace;

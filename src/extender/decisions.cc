@@ -10,10 +10,16 @@
 #include "alloc/reason.h"
 #include "extender/block_writer.h"
 #include "json/escape.h"
+#include "kube/request.h"
 
 namespace tessera::extender {
 
 namespace {
+
+// For what a Binding writes, and an agent that puts it right later: of the largest pods some 10 KiB. The API
+// server merges a Binding's annotations into the pod without counting them, and refuses every later update of
+// one that has too many.
+constexpr std::size_t kRoomForRecord = 16U << 10U;
 
 // "tessera why" can say more only where it is a question of who holds what.
 bool worth_asking(alloc::Reason reason) {
@@ -182,6 +188,13 @@ Decisions::FilterSummary Decisions::filter(const NodeArgs& args, std::optional<s
   const WaitingPod pod = books_.waiting_pod(args.pod);
   if (!pod.request) {
     return refuse_all(args, pod.request.error().text(), out);
+  }
+  if (args.annotation_bytes + kRoomForRecord > kube::kMaxAnnotationBytes) {
+    return refuse_all(args,
+                      fmt::format("the pod's annotations have {} bytes; beside them there is no room for the "
+                                  "record of its GPUs, as Kubernetes allows {} in all",
+                                  args.annotation_bytes, kube::kMaxAnnotationBytes),
+                      out);
   }
   judge(*pod.request, args);
   if (best_of_step) {

@@ -33,7 +33,8 @@ namespace tessera::extender {
 namespace {
 
 constexpr std::chrono::seconds kRound{5};
-constexpr std::chrono::seconds kDrain{6};
+// Beyond the longest bind, for its answer.
+constexpr std::chrono::seconds kDrain{2};
 constexpr std::uint64_t kOtherBodies = 32U << 20U;
 constexpr std::uint64_t kHealthBody = 64U << 10U;
 // A watch that has failed for so long makes the books too old to answer from.
@@ -123,6 +124,10 @@ struct Extender::Parts {
              .later = [this](std::chrono::milliseconds delay,
                              std::function<void()> task) { return loop.after(delay, std::move(task)); }}) {
     service.set_score_step(config.score_step);
+    binder.acts_soon([this] {
+      return (scheduler_lease != nullptr && scheduler_lease->waits()) ||
+             (freshness.in_doubt() && may_lead_for().count() > 0);
+    });
     // The original's lists of ill GPUs are read where its device plugin still is.
     books.on_old_nodes([this] {
       if (!std::exchange(watches_unhealthy, true)) {
@@ -135,6 +140,8 @@ struct Extender::Parts {
   Status join_election();
   [[nodiscard]] http::ServerOptions server_options(const std::string& address, std::uint16_t port);
 
+  // The longest that a write of this extender takes.
+  [[nodiscard]] std::chrono::milliseconds write_time() const;
   [[nodiscard]] std::chrono::milliseconds may_act_for();
   [[nodiscard]] std::chrono::milliseconds may_lead_for() const;
   [[nodiscard]] std::string not_ready() const;
@@ -226,7 +233,8 @@ Status Extender::Parts::join_election() {
           client,
           SchedulerLease::Options{.namespace_name = config.scheduler_lease_namespace,
                                   .name = config.scheduler_lease_name,
-                                  .own_pod = own_pod.name},
+                                  .own_pod = own_pod.name,
+                                  .write_time = write_time()},
           [this] { freshness.doubt("the kube-scheduler beside it has begun to lead"); });
     }
     return {};
@@ -251,17 +259,22 @@ Status Extender::Parts::join_election() {
   return {};
 }
 
+std::chrono::milliseconds Extender::Parts::write_time() const {
+  // A Lease of our own is given back when our writes are over. A scheduler's is not, and its neighbour waits
+  // for them: see SchedulerLease::begin_to_lead.
+  return config.scheduler_lease_name.empty() ? config.bind_timeout : config.bind_timeout / 2;
+}
+
 std::chrono::milliseconds Extender::Parts::may_act_for() {
   return freshness.current() ? may_lead_for() : std::chrono::milliseconds(0);
 }
 
 std::chrono::milliseconds Extender::Parts::may_lead_for() const {
   if (elector != nullptr) {
-    return std::min(config.bind_timeout, elector->time_left());
+    return std::min(write_time(), elector->time_left());
   }
   // Beside a scheduler its lease is ours. Without one, who asks leads.
-  return scheduler_lease != nullptr ? std::min(config.bind_timeout, scheduler_lease->time_left())
-                                    : config.bind_timeout;
+  return scheduler_lease != nullptr ? std::min(write_time(), scheduler_lease->time_left()) : write_time();
 }
 
 std::string Extender::Parts::not_ready() const {
@@ -486,12 +499,13 @@ void Extender::reload(const Config& next) {
 void Extender::stop(std::function<void()> done) {
   Parts& parts = *parts_;
   parts.round_timer.cancel();
-  parts.server->drain(kDrain, [&parts, done = std::move(done)] {
+  parts.server->drain(parts.config.bind_timeout + kDrain, [&parts, done = std::move(done)] {
     if (parts.elector == nullptr) {
       done();
       return;
     }
-    parts.elector->hand_over(done);
+    // A caller that was answered, or hung up, before the outcome was known leaves the write behind.
+    parts.binder.after_writes([&parts, done] { parts.elector->hand_over(done); });
   });
 }
 

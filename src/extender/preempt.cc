@@ -172,9 +172,10 @@ std::optional<Decisions::NeededVictims> Decisions::needed_victims(const alloc::R
   if (!fits_without(everybody)) {
     return std::nullopt;
   }
-  if (others.empty() && fits_without({})) {
-    // What they hold of GPUs, CPU and memory is not why they have to go: kube-scheduler wants a port, a place
-    // or another device of theirs. Where it wants nobody, nobody has to go.
+  if (fits_without({})) {
+    // What they hold of GPUs, CPU and memory is not why they have to go: kube-scheduler names nobody whom its
+    // own filters could spare, so it wants a port, a place or another device of theirs. Where it wants
+    // nobody, nobody has to go.
     if (proposed.pods.empty()) {
       return std::nullopt;
     }

@@ -30,7 +30,9 @@ std::chrono::milliseconds window(std::chrono::seconds duration) {
 }  // namespace
 
 SchedulerLease::SchedulerLease(kube::Client& client, const Options& options, std::function<void()> on_lead)
-    : clock_(client.clock()),
+    : loop_(client.loop()),
+      clock_(client.clock()),
+      write_time_(options.write_time + kLateNews),
       lease_(options.namespace_name + "/" + options.name),
       own_prefix_(identity_prefix(options.own_pod)),
       on_lead_(std::move(on_lead)),
@@ -66,22 +68,55 @@ Status SchedulerLease::decode(kube::ObjectJson& object, kube::ObjectMeta& meta) 
 
 void SchedulerLease::keep(const kube::ObjectMeta& /*meta*/) {
   const bool is_own = read_.holder.starts_with(own_prefix_);
+  const bool is_news = std::exchange(holder_, read_.holder) != read_.holder;
+  const Clock::Steady now = clock_.now();
   until_ = {};
   until_wall_ = {};
   if (const Result<Clock::Wall> renewed = kube::parse_rfc3339(read_.renewed); is_own && renewed) {
-    until_ = clock_.now() + window(read_.duration);
+    until_ = now + window(read_.duration);
     until_wall_ = *renewed + window(read_.duration);
   }
+  if (!is_own && !read_.holder.empty()) {
+    others_until_ = now + window(read_.duration);
+  } else if (is_news) {
+    // Given back, or taken: no other scheduler asks for anything from now on. After a gap of the watch what
+    // was seen last may be older than what others wrote last.
+    const Clock::Steady last_write = now + write_time_;
+    others_until_ = watch_.listing() ? last_write : std::min(others_until_, last_write);
+  }
   // Renewed every few seconds; only another holder is news.
-  if (std::exchange(holder_, read_.holder) != read_.holder && is_own) {
-    on_lead_();
+  if (is_news) {
+    others_end_.cancel();
+    if (is_own) {
+      begin_to_lead();
+    }
   }
 }
 
-void SchedulerLease::forget(const kube::ObjectMeta& /*meta*/) {
+// The pods have to be read after the last write of another, so that is waited for before on_lead_. Waiting
+// for the whole of bindTimeout would be simpler, but with the reading it would not end within 5 s of the
+// Lease's being free; so beside a scheduler a write has only half of bindTimeout (Extender), which is over
+// about when the next scheduler, which looks every 1 to 2.2 s, takes the Lease anyway.
+void SchedulerLease::begin_to_lead() {
+  const auto wait = std::chrono::ceil<std::chrono::milliseconds>(others_until_ - clock_.now());
+  if (wait <= std::chrono::milliseconds(0)) {
+    on_lead_();
+    return;
+  }
+  log::info("waiting for writes of the extender that led before to be over",
+            {{"lease", lease_}, {"for_ms", wait.count()}});
+  others_end_ = loop_.after(wait, [this] { on_lead_(); });
+}
+
+void SchedulerLease::stop_leading() {
   holder_.clear();
+  others_end_.cancel();
   until_ = {};
   until_wall_ = {};
+}
+
+void SchedulerLease::forget(const kube::ObjectMeta& /*meta*/) {
+  stop_leading();
 }
 
 std::string SchedulerLease::not_known() const {
@@ -96,12 +131,16 @@ std::string SchedulerLease::not_known() const {
 }
 
 std::chrono::milliseconds SchedulerLease::time_left() const {
+  if (others_end_.pending()) {
+    return std::chrono::milliseconds(0);
+  }
   return std::min(std::chrono::duration_cast<std::chrono::milliseconds>(until_ - clock_.now()),
                   std::chrono::duration_cast<std::chrono::milliseconds>(until_wall_ - clock_.wall()));
 }
 
 void SchedulerLease::unreadable(const kube::ObjectMeta& meta, const Error& error) {
-  forget(meta);
+  stop_leading();
+  others_until_ = Clock::Steady::max();  // somebody may hold it whom this does not tell
   log::warn("object unreadable", {{"name", meta.namespace_name + "/" + meta.name}, {"why", error}});
 }
 

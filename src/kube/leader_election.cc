@@ -14,7 +14,7 @@ Result<LeaderElection> LeaderElection::create(LeaderElectionOptions options, con
     return fail(
         ErrorCode::kInvalid,
         "leader election: the retry period must be shorter than the renew deadline, and that shorter than "
-        "the lease's duration (2 s, 10 s and 15 s are usual)");
+        "the lease's duration (1 s, 10 s and 15 s are the default)");
   }
   return LeaderElection(std::move(options), clock, std::move(random));
 }
@@ -77,6 +77,10 @@ void LeaderElection::found(LeaseRecord record) {
     next_at_ = clock_->now();
   } else {
     wait_for_others();
+    // The moment from which it may be taken is known: a candidate that asks by its period alone comes up to a
+    // period late. Each saw the last renewal at a moment of its own, so they do not come together, and of two
+    // that do one is refused for its version.
+    next_at_ = std::min(next_at_, observed_at_ + observed_.duration);
   }
 }
 

@@ -32,7 +32,8 @@ struct LeaderElectionOptions {
   std::string identity;
   std::chrono::seconds duration{15};
   std::chrono::seconds renew_deadline{10};
-  std::chrono::seconds retry_period{2};
+  // Also how late a candidate may see the last renewal, and with it take the Lease over.
+  std::chrono::seconds retry_period{1};
 };
 
 class LeaderElection {

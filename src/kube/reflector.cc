@@ -121,6 +121,7 @@ void Reflector::apply(ObjectTracker::Verdict verdict, const ObjectMeta& meta, co
 // ---- list
 
 void Reflector::list() {
+  listing_ = true;
   began_ = client_.clock().now();
   continue_token_.clear();
   list_version_ = 0;
@@ -190,6 +191,7 @@ void Reflector::page_came(Result<Reply> reply) {
 
 void Reflector::list_complete() {
   tracker_.end_list(list_version_, forget_);
+  listing_ = false;
   page_.clear_and_trim(0);
   next_page_.clear_and_trim(0);
   page_items_ = options_.page_items;

@@ -71,6 +71,8 @@ class Reflector {
   // For good: nothing is called on the sink any more, also when the sink itself calls this.
   void stop();
 
+  // Whether what the sink is being brought comes from a list: what happened before it may have been skipped.
+  [[nodiscard]] bool listing() const { return listing_; }
   // Whether all was brought once.
   [[nodiscard]] bool synced() const { return counts_.lists > 0; }
   // When the server was last heard: the age of what the sink knows is at most the time since.
@@ -113,6 +115,7 @@ class Reflector {
   const ObjectTracker::Forget forget_;
 
   bool running_ = false;
+  bool listing_ = false;
   Call call_;
   http::Timer timer_;
   json::PaddedBuffer page_;       // the one that is read

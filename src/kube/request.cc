@@ -11,8 +11,6 @@ namespace tessera::kube {
 
 namespace {
 
-constexpr std::size_t kMaxAnnotationBytes = 256U << 10U;
-
 bool is_alphanumeric(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }

@@ -76,7 +76,10 @@ Result<Request> bind_request(const Binding& binding);
 // Asks to end a pod, within its PodDisruptionBudgets: 429 when these forbid it for now.
 Request evict_request(std::string_view namespace_name, std::string_view pod, std::string_view uid);
 
-// The rules of Kubernetes for annotations: qualified names, 256 KiB in all.
+// Names and texts of all annotations of an object together.
+inline constexpr std::size_t kMaxAnnotationBytes = 256U << 10U;
+// The rules of Kubernetes for annotations: qualified names, 256 KiB in all. What an object has already, and
+// these are merged into, is for the caller to know.
 Status check_annotations(const std::vector<std::pair<std::string, std::string>>& annotations);
 
 }  // namespace tessera::kube

@@ -164,6 +164,19 @@ TEST_F(ExplainTest, PhrasesHoldNoNumbersOfNodes) {
   EXPECT_NE(why(share_pod("p", 8), "a").text, why(share_pod("p", 8), "b").text);
 }
 
+// Whoever waits for one of these is looked at once more before it hears no.
+TEST(Reason, MayPassWhereTheNextInventoryOfTheNodeCanEndIt) {
+  for (const Reason reason : {Reason::kUnknownNode, Reason::kNoGpus, Reason::kInventoryUnreadable,
+                              Reason::kUnitDiffers, Reason::kSecondPlugin, Reason::kOldPlugin, Reason::kNoMps,
+                              Reason::kUnhealthy, Reason::kNoGpuWithEnoughFree, Reason::kTooFewWholeGpus}) {
+    EXPECT_TRUE(may_pass(reason)) << static_cast<int>(reason);
+  }
+  for (const Reason reason :
+       {Reason::kFits, Reason::kGpusTooSmall, Reason::kTooFewGpus, Reason::kNoSuchModel}) {
+    EXPECT_FALSE(may_pass(reason)) << static_cast<int>(reason);
+  }
+}
+
 TEST_F(ExplainTest, SumsUpWhatIsFree) {
   ledger.upsert_node(node_of("a", {16, 16}));
   ledger.upsert_node(node_of("b", {32}));

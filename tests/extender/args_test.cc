@@ -148,6 +148,40 @@ TEST_F(Args, RefusesWhatOnlyBeginsLikeNull) {
   }
 }
 
+TEST_F(Args, CountsTheAnnotationsOfAPodThatMayHaveTooMany) {
+  const auto pod_with = [](const std::string& text) {
+    return R"({"Pod":{"metadata":{"name":"p","labels":{"a":"b"},"annotations":{"key":")" + text +
+           R"(","tessera.io/policy":"spread"}},"spec":{}},"NodeNames":["a"]})";
+  };
+  const std::size_t rest = std::string("keytessera.io/policyspread").size();
+  const auto small = reader_.node_args(body(pod_with("x")));
+  ASSERT_TRUE(small) << small.error().text();
+  EXPECT_EQ((*small)->annotation_bytes, 0U);
+  // What each stands for in UTF-8.
+  for (const auto& [piece, bytes] : {std::pair<const char*, std::size_t>{"x", 1},
+                                     {R"(\n)", 1},
+                                     {R"(\")", 1},
+                                     {R"(\\)", 1},
+                                     {R"(\u003c)", 1},
+                                     {R"(\u00e9)", 2},
+                                     {R"(\u20AC)", 3},
+                                     {R"(\ud83d\ude00)", 4},
+                                     {"\xc3\xa9", 2}}) {
+    std::string text;
+    for (int i = 0; i < 200'000; ++i) {
+      text += piece;
+    }
+    const auto args = reader_.node_args(body(pod_with(text)));
+    ASSERT_TRUE(args) << args.error().text();
+    EXPECT_EQ((*args)->annotation_bytes, 200'000 * bytes + rest) << piece;
+    EXPECT_EQ((*args)->pod.annotations.at("tessera.io/policy"), "spread") << "and it is read as ever";
+  }
+  // An escape that is none does not lead out of its text.
+  const auto broken = reader_.node_args(body(pod_with(std::string(200'000, 'x') + R"(\u)")));
+  ASSERT_TRUE(broken) << broken.error().text();
+  EXPECT_EQ((*broken)->annotation_bytes, 200'001 + rest);
+}
+
 TEST_F(Args, ReadsBind) {
   const auto args = reader_.bind_args(body(R"({"podname":"p","PodNamespace":"ml","PodUID":"u","Node":"a"})"));
   ASSERT_TRUE(args) << args.error().text();

@@ -41,7 +41,11 @@ class BinderTest : public ::testing::Test {
     client_.emplace(*std::move(client));
     binder_.emplace(
         *client_, books_,
-        BinderOptions{.timeout = 300ms, .answer_within = 1500ms, .ask_again = 20ms, .unseen_for = 50ms},
+        BinderOptions{.timeout = 300ms,
+                      .answer_within = 1500ms,
+                      .ask_again = 20ms,
+                      .unseen_for = 50ms,
+                      .early_for = 500ms},
         [this] { return may_act_for_; }, [this](const kube::EventNote& note) { events_.push_back(note); });
   }
 
@@ -292,6 +296,27 @@ TEST_F(BinderTest, ARefusalBecauseItIsBoundThereAlreadyIsASuccess) {
   const auto view = books_.ledger().view(*books_.ledger().find_node("gpu-a"));
   EXPECT_EQ(view.free[0], 32U);
   EXPECT_EQ(view.free[1], 24U);
+  ASSERT_EQ(events_.size(), 1U);
+  EXPECT_EQ(events_[0].reason, "GpuAssigned");
+  EXPECT_EQ(events_[0].message, "Gets GPU 1 (GPU-gpu-a-1) 8GiB on node gpu-a");
+}
+
+TEST_F(BinderTest, OfAPodThatSomebodyBoundThereWithoutARecordItNamesNoGpu) {
+  bound_to_ = "gpu-a";
+  bind();
+  ASSERT_TRUE(answered(1));
+  EXPECT_EQ(answers_[0], "");
+  ASSERT_EQ(events_.size(), 1U);
+  EXPECT_EQ(events_[0].message, "Gets GPUs that no record names on node gpu-a");
+}
+
+TEST_F(BinderTest, NamesTheGpuOfARecordThatIsNotOnTheNode) {
+  bound_to_ = "gpu-a";
+  annotations_ = {{"tessera.io/allocation", R"({"v":1,"containers":{"main":[{"gpu":"GPU-gone","mem":8}]}})"}};
+  bind();
+  ASSERT_TRUE(answered(1));
+  ASSERT_EQ(events_.size(), 1U);
+  EXPECT_EQ(events_[0].message, "Gets GPU-gone (not on the node) 8GiB on node gpu-a");
 }
 
 TEST_F(BinderTest, ARefusalBecauseItIsBoundElsewhereGivesTheGpuBack) {
@@ -337,6 +362,33 @@ TEST_F(BinderTest, DoesNothingWhenItDoesNotLead) {
   EXPECT_EQ(free_units("gpu-a"), 64U);
 }
 
+// kube-scheduler would come back seconds later.
+TEST_F(BinderTest, WhatComesJustBeforeItMayActIsDoneThen) {
+  may_act_for_ = 0ms;
+  binder_->acts_soon([] { return true; });
+  bind();
+  EXPECT_FALSE(loop_.run_until([&] { return !answers_.empty() || !posts_.empty(); }, 100ms));
+  may_act_for_ = 300ms;
+  ASSERT_TRUE(answered(1));
+  EXPECT_EQ(answers_[0], "");
+  EXPECT_EQ(posts_.size(), 1U);
+  EXPECT_EQ(binder_->counts().not_leading, 0U);
+}
+
+TEST_F(BinderTest, WhatComesBeforeItMayActIsRefusedWhenThatDoesNotCome) {
+  may_act_for_ = 0ms;
+  bool soon = true;
+  binder_->acts_soon([&] { return soon; });
+  bind();
+  ASSERT_TRUE(answered(1)) << "in time";
+  bind();
+  soon = false;
+  ASSERT_TRUE(answered(2));
+  EXPECT_THAT(answers_, ::testing::Each(HasSubstr("does not lead")));
+  EXPECT_THAT(posts_, IsEmpty());
+  EXPECT_EQ(binder_->counts().not_leading, 2U);
+}
+
 TEST_F(BinderTest, SaysWhyWhenTheRoomHasGone) {
   pod_.uid = "uid-q";
   pod_.node_name = "gpu-b";
@@ -349,6 +401,20 @@ TEST_F(BinderTest, SaysWhyWhenTheRoomHasGone) {
   EXPECT_THAT(answers_[0], HasSubstr("no single GPU has 8GiB free"));
   EXPECT_THAT(posts_, IsEmpty());
   EXPECT_EQ(binder_->counts().no_room, 1U);
+}
+
+TEST_F(BinderTest, TellsWhenItsWritesAreOverThoughTheirOutcomeIsNotKnown) {
+  bool over = false;
+  binder_->after_writes([&] { over = true; });
+  EXPECT_TRUE(over) << "there are none";
+  over = false;
+  how_ = {Binding::kLoseBefore};
+  bind();
+  binder_->after_writes([&] { over = true; });
+  ASSERT_TRUE(loop_.run_until([&] { return !lost_.empty(); }, 10s));
+  EXPECT_FALSE(over) << "the API server has it";
+  ASSERT_TRUE(loop_.run_until([&] { return over; }, 10s));
+  EXPECT_EQ(binder_->under_way(), 1U) << "what became of it is asked after";
 }
 
 TEST_F(BinderTest, WhileTheApiServerIsSilentTheCallerIsAnsweredAndTheGpuStays) {

@@ -298,6 +298,18 @@ TEST_F(DecisionsTest, ALimitOfNothingIsNoPodThatWaitsForGpus) {
   EXPECT_EQ(books_.waiting_pods(), 0U);
 }
 
+// A Binding's annotations are merged into the pod's, and too many of both can never be updated again.
+TEST_F(DecisionsTest, FilterRefusesAPodWhoseAnnotationsLeaveNoRoomForItsRecord) {
+  NodeArgs made = args(pod_of("p", {container("main", 8)}), {"small", "big"});
+  made.annotation_bytes = 240U << 10U;
+  std::string out;
+  EXPECT_EQ(decisions_.filter(made, out).fit, 2U);
+  made.annotation_bytes += 1;
+  out.clear();
+  EXPECT_EQ(decisions_.filter(made, out).fit, 0U);
+  EXPECT_THAT(out, HasSubstr("the pod's annotations have 245761 bytes"));
+}
+
 TEST_F(DecisionsTest, PrioritizeGivesTheBestNodeMostAndOnlyEqualPlacesEqualScores) {
   bound("a", "big", 0, 24);
   node("empty", {32, 32});
@@ -412,6 +424,22 @@ TEST_F(DecisionsTest, PreemptLeavesVictimsToKubeSchedulerWhoseGpusAreNotWanted) 
   const auto nodes = preempt(pod_of("p", {container("main", 4)}), {victims("small", {"a", "b"}, 1)});
   ASSERT_TRUE(nodes.contains("small"));
   EXPECT_EQ(uids(nodes.at("small")), (std::vector<std::string>{"uid-a", "uid-b"}));
+  EXPECT_EQ(nodes.at("small").at("NumPDBViolations").as_int64(), 1);
+}
+
+// a has the port that the pod wants, and plain the CPU: with plain gone the pod fits by the books, which know
+// no ports.
+TEST_F(DecisionsTest, PreemptKeepsAVictimWithGpusThatIsWantedForSomethingElseBesideOneWithout) {
+  bound("a", "small", 0, 4);
+  alloc::PodSpec plain = pod_of("plain", {container("main", 0)});
+  plain.node_name = "small";
+  plain.containers[0].cpu_milli = 60'000;
+  books_.keep_pod(plain);
+  alloc::PodSpec pod = pod_of("p", {container("main", 4)});
+  pod.containers[0].cpu_milli = 10'000;
+  const auto nodes = preempt(pod, {victims("small", {"a", "plain"}, 1)});
+  ASSERT_TRUE(nodes.contains("small"));
+  EXPECT_THAT(uids(nodes.at("small")), ElementsAre("uid-a", "uid-plain"));
   EXPECT_EQ(nodes.at("small").at("NumPDBViolations").as_int64(), 1);
 }
 

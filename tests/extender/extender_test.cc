@@ -83,6 +83,11 @@ class Replica {
         }));
     calls_.run_until([] { return false; }, 1ms);
   }
+  // The scheduler that asked is gone.
+  void hang_up() {
+    under_way_.clear();
+    calls_.run_until([] { return false; }, 1ms);
+  }
   std::vector<std::string> answers(std::size_t count) {
     calls_.run_until([&] { return answers_.size() >= count; }, 20s);
     return answers_;
@@ -308,12 +313,35 @@ TEST_F(ExtenderTest, BesideASchedulerItBindsWhileThatLeads) {
   Config config;
   config.scheduler_lease_namespace = "kube-system";
   config.scheduler_lease_name = "tessera-scheduler";
+  config.bind_timeout = 1s;
   Replica replica(cluster_, config, "one");
   ASSERT_TRUE(eventually([&] { return replica.ready(); }));
   EXPECT_THAT(replica.bind("p", "gpu-a"), HasSubstr("does not lead"));
+  const auto free_at = std::chrono::steady_clock::now();
+  lease("");
   lease("one_y");
   EXPECT_TRUE(eventually([&] { return replica.leads(); }));
+  // A write of the extender beside two_x may take so long.
+  EXPECT_GE(std::chrono::steady_clock::now() - free_at, 500ms);
   EXPECT_EQ(replica.bind("p", "gpu-a"), "");
+}
+
+// Its neighbour waits for no more than half of bindTimeout.
+TEST_F(ExtenderTest, BesideASchedulerAWriteHasHalfOfTheTimeOfABind) {
+  pod("p", 8);
+  cluster_.put(kSchedulerLease, {{"spec",
+                                  {{"holderIdentity", "one_y"},
+                                   {"leaseDurationSeconds", 15},
+                                   {"renewTime", rfc3339_micros(Clock::real().wall())}}}});
+  Config config;
+  config.scheduler_lease_namespace = "kube-system";
+  config.scheduler_lease_name = "tessera-scheduler";
+  config.bind_timeout = 1s;
+  Replica replica(cluster_, config, "one");
+  ASSERT_TRUE(eventually([&] { return replica.ready(); }));
+  EXPECT_EQ(replica.bind("p", "gpu-a"), "") << "it is kept until nobody else can be writing";
+  EXPECT_LE(cluster_.time_of_last_binding(), 500ms);
+  EXPECT_GT(cluster_.time_of_last_binding(), 100ms);
 }
 
 TEST_F(ExtenderTest, WhatIsUnderWayIsAnsweredBeforeItEnds) {
@@ -333,6 +361,26 @@ TEST_F(ExtenderTest, WhatIsUnderWayIsAnsweredBeforeItEnds) {
   for (const char* name : {"p", "q", "r"}) {
     EXPECT_EQ(node_of(name), "gpu-a");
   }
+}
+
+// Who asked may be gone before the write is over; the next leader must not come before it is.
+TEST_F(ExtenderTest, KeepsItsLeaseUntilItsLastWriteIsOverThoughNobodyWaitsForIt) {
+  Config config = behind_a_service();
+  config.lease_duration = 15s;
+  config.renew_deadline = 10s;
+  config.bind_timeout = 4s;
+  Replica replica(cluster_, config, "one");
+  ASSERT_TRUE(eventually([&] { return replica.leads(); }));
+  cluster_.hold_bindings();
+  pod("p", 8);
+  replica.begin_bind("p", "gpu-a");
+  ASSERT_TRUE(eventually([&] { return replica.ready() && cluster_.held_bindings() == 1; }));
+  replica.hang_up();
+  replica.stop();
+  EXPECT_FALSE(eventually([&] { return replica.stopped(); }, 1s)) << "its write is still under way";
+  cluster_.let_bindings_go();
+  EXPECT_TRUE(eventually([&] { return replica.stopped(); }));
+  EXPECT_EQ(node_of("p"), "gpu-a");
 }
 
 TEST_F(ExtenderTest, EndsWhileTheApiServerIsSilent) {

@@ -197,6 +197,12 @@ void FakeCluster::let_bindings_go() {
   });
 }
 
+std::chrono::milliseconds FakeCluster::time_of_last_binding() {
+  std::chrono::milliseconds time{0};
+  loop_.call([&] { time = binding_time_; });
+  return time;
+}
+
 std::size_t FakeCluster::held_bindings() {
   std::size_t count = 0;
   loop_.call([&] { count = held_.size(); });
@@ -217,6 +223,13 @@ void FakeCluster::handle(http::Request& request, http::Reply reply) {
       list(place, std::move(reply));
     }
     return;
+  }
+  if (place.subresource == "binding") {
+    const std::string_view query = request.query();
+    constexpr std::string_view kKey = "timeout=";
+    const std::size_t at = query.find(kKey);
+    binding_time_ = std::chrono::milliseconds(
+        at == std::string_view::npos ? 0 : std::stoll(std::string(query.substr(at + kKey.size()))));
   }
   if (place.subresource == "binding" && holding_) {
     held_.emplace_back([this, place, body = std::string(request.body().text()),

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <boost/json.hpp>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <list>
@@ -50,6 +51,8 @@ class FakeCluster {
   void hold_bindings();
   void let_bindings_go();
   [[nodiscard]] std::size_t held_bindings();
+  // How long the last one might have taken, as it said itself.
+  [[nodiscard]] std::chrono::milliseconds time_of_last_binding();
   void cut_watches();
 
  private:
@@ -84,6 +87,7 @@ class FakeCluster {
   std::uint64_t version_ = 1;
   std::list<Watch> watches_;
   bool holding_ = false;
+  std::chrono::milliseconds binding_time_{0};
   std::vector<std::function<void()>> held_;
   std::optional<http::Server> server_;
   std::thread thread_;

@@ -17,14 +17,22 @@ class SchedulerLeaseTest : public ::testing::Test {
     server_.intercept = [this](const kube::FakeApiServer::Seen& seen) -> std::optional<http::Response> {
       targets_.push_back(seen.target);
       if (seen.target.find("watch=") == std::string::npos) {
-        return http::Response{.body = R"({"metadata":{"resourceVersion":"1"},"items":[)" +
-                                      lease(1, "other_1") + "]}"};
+        told_at_ = std::chrono::steady_clock::now();
+        return http::Response{.body = fmt::format(R"({{"metadata":{{"resourceVersion":"{}"}},"items":[{}]}})",
+                                                  next_ + 1, lease(next_ + 1, listed_))};
       }
       // Each watch brings the next holder and ends.
       if (next_ == holders_.size()) {
         return http::Response{.body = ""};
       }
+      if (hold_ && hold_()) {
+        return http::Response{.body = ""};
+      }
       const std::string& holder = holders_[next_++];
+      if (holder == kGap) {
+        return http::Response{.status = 410, .body = kube::status_json(410, "Expired", "too old")};
+      }
+      told_at_ = std::chrono::steady_clock::now();
       return http::Response{
           .body = fmt::format("{{\"type\":\"MODIFIED\",\"object\":{}}}\n", lease(next_ + 1, holder))};
     };
@@ -33,27 +41,54 @@ class SchedulerLeaseTest : public ::testing::Test {
   [[nodiscard]] std::string lease(std::size_t version, const std::string& holder) const {
     return fmt::format(
         R"({{"metadata":{{"name":"tessera-scheduler","namespace":"gpu","uid":"u","resourceVersion":"{}"}},)"
-        R"("spec":{{"holderIdentity":"{}","leaseDurationSeconds":15,"renewTime":"{}"}}}})",
-        version, holder, rfc3339_micros(Clock::real().wall() - renewed_before_));
+        R"("spec":{{"holderIdentity":"{}","leaseDurationSeconds":{},"renewTime":"{}"}}}})",
+        version, holder, duration_.count(), rfc3339_micros(Clock::real().wall() - renewed_before_));
   }
   bool wait(const std::function<bool()>& condition) { return loop_.run_until(condition, 20s); }
+  // The Lease that was listed has not been renewed for as long as its holder may act.
+  void let_it_run_out() {
+    duration_ = 1s;
+    hold_ = [this] { return std::chrono::steady_clock::now() < told_at_ + 700ms; };
+  }
+
+  // Watches from now on; an extender like it writes for up to `write_time`.
+  void start(std::chrono::milliseconds write_time = 0ms) {
+    make(write_time);
+    made_->start();
+  }
+  void make(std::chrono::milliseconds write_time = 0ms) {
+    made_.emplace(client_,
+                  SchedulerLease::Options{.namespace_name = "gpu",
+                                          .name = "tessera-scheduler",
+                                          .own_pod = "own-7",
+                                          .write_time = write_time},
+                  [this] {
+                    begun_at_ = std::chrono::steady_clock::now();
+                    ++begun_;
+                  });
+  }
+
+  static constexpr const char* kGap = "(the watch is too old; all is listed anew)";
 
   http::EventLoop loop_;
   kube::FakeApiServer server_;
   kube::Client client_;
   std::vector<std::string> targets_;
+  std::string listed_ = "other_1";
   std::vector<std::string> holders_;
   std::size_t next_ = 0;
+  std::function<bool()> hold_;  // while it says so, watches bring nothing
+  std::chrono::seconds duration_{15};
   std::chrono::seconds renewed_before_{0};
+  std::chrono::steady_clock::time_point told_at_{};  // when the last holder was told
+  std::chrono::steady_clock::time_point begun_at_{};
   int begun_ = 0;
-  SchedulerLease lease_{client_,
-                        {.namespace_name = "gpu", .name = "tessera-scheduler", .own_pod = "own-7"},
-                        [this] { ++begun_; }};
+  std::optional<SchedulerLease> made_;
 };
 
 TEST_F(SchedulerLeaseTest, TellsWhenTheSchedulerBesideItBeginsToLead) {
   holders_ = {"own-7_a"};
-  lease_.start();
+  start();
   ASSERT_TRUE(wait([&] { return begun_ == 1; }));
   ASSERT_FALSE(targets_.empty());
   EXPECT_TRUE(targets_[0].starts_with("/apis/coordination.k8s.io/v1/namespaces/gpu/leases?")) << targets_[0];
@@ -63,33 +98,36 @@ TEST_F(SchedulerLeaseTest, TellsWhenTheSchedulerBesideItBeginsToLead) {
 
 TEST_F(SchedulerLeaseTest, IsNotMovedByRenewalsAndOthers) {
   holders_ = {"own-77_a", "own-7_a", "own-7_a", "", "own-7_b"};
-  lease_.start();
+  hold_ = [this] { return next_ == 3 && begun_ == 0; };
+  start();
   ASSERT_TRUE(wait([&] { return begun_ == 2; })) << "a scheduler that was started anew is another one";
   EXPECT_EQ(next_, holders_.size());
 }
 
 TEST_F(SchedulerLeaseTest, LeadsForTwoThirdsOfTheLeaseFromTheLastRenewalOn) {
-  EXPECT_LE(lease_.time_left(), 0ms) << "nothing is known yet";
+  make();
+  EXPECT_LE(made_->time_left(), 0ms) << "nothing is known yet";
   holders_ = {"own-7_a"};
-  lease_.start();
+  made_->start();
   ASSERT_TRUE(wait([&] { return begun_ == 1; }));
-  EXPECT_GT(lease_.time_left(), 0ms);
-  EXPECT_LE(lease_.time_left(), 10s);
+  EXPECT_GT(made_->time_left(), 0ms);
+  EXPECT_LE(made_->time_left(), 10s);
 }
 
 // What a pod that was stopped finds when it goes on: the last renewal, long ago, is told only now.
 TEST_F(SchedulerLeaseTest, DoesNotLeadByARenewalOfLongAgo) {
   renewed_before_ = 11s;
   holders_ = {"own-7_a"};
-  lease_.start();
+  start();
   ASSERT_TRUE(wait([&] { return begun_ == 1; }));
-  EXPECT_LE(lease_.time_left(), 0ms);
+  EXPECT_LE(made_->time_left(), 0ms);
 }
 
 TEST_F(SchedulerLeaseTest, SaysWhyItDoesNotKnowWhoLeads) {
   const std::string reading =
       "the Lease gpu/tessera-scheduler of the kube-scheduler beside it is still being read";
-  EXPECT_EQ(lease_.not_known(), reading);
+  make();
+  EXPECT_EQ(made_->not_known(), reading);
   bool allowed = false;
   server_.intercept = [&](const kube::FakeApiServer::Seen&) -> std::optional<http::Response> {
     if (allowed) {
@@ -97,18 +135,76 @@ TEST_F(SchedulerLeaseTest, SaysWhyItDoesNotKnowWhoLeads) {
     }
     return http::Response{.status = 403, .body = kube::status_json(403, "Forbidden", "leases is forbidden")};
   };
-  lease_.start();
-  ASSERT_TRUE(wait([&] { return lease_.not_known() != reading; }));
-  EXPECT_NE(lease_.not_known().find("403: leases is forbidden"), std::string::npos) << lease_.not_known();
+  made_->start();
+  ASSERT_TRUE(wait([&] { return made_->not_known() != reading; }));
+  EXPECT_NE(made_->not_known().find("403: leases is forbidden"), std::string::npos) << made_->not_known();
   allowed = true;
-  EXPECT_TRUE(wait([&] { return lease_.not_known().empty(); })) << lease_.not_known();
+  EXPECT_TRUE(wait([&] { return made_->not_known().empty(); })) << made_->not_known();
 }
 
 TEST_F(SchedulerLeaseTest, DoesNotLeadWhenAnotherHasTakenIt) {
   holders_ = {"own-7_a", "other_2"};
-  lease_.start();
+  hold_ = [this] { return next_ == 1 && begun_ == 0; };
+  start();
   ASSERT_TRUE(wait([&] { return begun_ == 1 && next_ == 2; }));
-  ASSERT_TRUE(wait([&] { return lease_.time_left() <= 0ms; }));
+  ASSERT_TRUE(wait([&] { return made_->time_left() <= 0ms; }));
+}
+
+// kube-scheduler gives its Lease back as soon as it is told to end, while the extender beside it may be in
+// the middle of a write.
+TEST_F(SchedulerLeaseTest, LeadsAfterAnotherThatGaveTheLeaseBackOnlyWhenTheLastWriteThereIsOver) {
+  std::chrono::steady_clock::time_point given_back;
+  hold_ = [&] {
+    given_back = next_ == 0 ? std::chrono::steady_clock::now() : given_back;
+    return false;
+  };
+  holders_ = {"", "own-7_a", "own-7_a"};
+  start(500ms);
+  ASSERT_TRUE(wait([&] { return next_ == 3 || begun_ > 0; }));
+  EXPECT_LE(made_->time_left(), 0ms);
+  ASSERT_TRUE(wait([&] { return begun_ == 1; }));
+  EXPECT_GE(begun_at_ - given_back, 500ms);
+  EXPECT_GT(made_->time_left(), 0ms);
+}
+
+TEST_F(SchedulerLeaseTest, WaitsForNobodyWhoseLeaseRanOut) {
+  let_it_run_out();
+  holders_ = {"own-7_a"};
+  start(1h);
+  EXPECT_TRUE(wait([&] { return begun_ == 1; }));
+}
+
+// What another wrote in the time between is not known.
+TEST_F(SchedulerLeaseTest, AfterAGapOfTheWatchALeaseThatSeemedToRunOutMayHaveBeenGivenBack) {
+  let_it_run_out();
+  holders_ = {kGap};
+  start(500ms);
+  ASSERT_TRUE(wait([&] { return !targets_.empty() && made_->not_known().empty(); }));
+  listed_ = "own-7_a";
+  ASSERT_TRUE(wait([&] { return begun_ == 1; }));
+  EXPECT_GE(begun_at_ - told_at_, 500ms);
+}
+
+TEST_F(SchedulerLeaseTest, OneThatFindsItsSchedulerLeadingAtItsStartWaitsToo) {
+  listed_ = "own-7_a";
+  start(500ms);
+  ASSERT_TRUE(wait([&] { return begun_ == 1; }));
+  EXPECT_GE(begun_at_ - told_at_, 500ms);
+}
+
+TEST_F(SchedulerLeaseTest, DoesNotWaitForItself) {
+  let_it_run_out();
+  holders_ = {"own-7_a", "", "own-7_b"};
+  start(1h);
+  EXPECT_TRUE(wait([&] { return begun_ == 2; }));
+}
+
+TEST_F(SchedulerLeaseTest, DoesNotBeginToLeadWhenTheLeaseIsGoneBeforeTheWaitIsOver) {
+  holders_ = {"", "own-7_a", "other_2"};
+  start(500ms);
+  ASSERT_TRUE(wait([&] { return next_ == 3; }));
+  EXPECT_FALSE(loop_.run_until([&] { return begun_ > 0; }, 1s));
+  EXPECT_LE(made_->time_left(), 0ms);
 }
 
 }  // namespace

@@ -121,10 +121,18 @@ TEST_F(ServiceTest, FilterLooksTwiceAtNodesThatMayFitInAMoment) {
   broken.inventory = "{";
   alloc::NodeSpec bare = good;
   bare.inventory = "";
+  alloc::Inventory shared = alloc::testing::inventory_of("gpu-a", {32, 32});
+  shared.also_served_as = {"example.com/gpu"};
+  alloc::Inventory finer = alloc::testing::inventory_of("gpu-a", {32, 32});
+  finer.unit = *alloc::Unit::parse("MiB");
   const std::vector<std::pair<const char*, std::function<void()>>> moments{
       {"not known yet", [&] { books_.forget_node("gpu-a"); }},
       {"without an inventory", [&] { books_.keep_node(bare); }},
       {"with half of one", [&] { books_.keep_node(broken); }},
+      {"while another plugin is taken away",
+       [&] { books_.keep_node(alloc::testing::node_with("gpu-a", shared)); }},
+      {"before it counts as the cluster",
+       [&] { books_.keep_node(alloc::testing::node_with("gpu-a", finer)); }},
       {"ill", [&] { books_.keep_node(alloc::testing::node_with("gpu-a", ill)); }}};
   meanwhile_ = [&] { books_.keep_node(good); };
   for (const auto& [what, happen] : moments) {

@@ -56,7 +56,15 @@ class LeaseServer {
 class LeaderElectionTest : public ::testing::Test {
  protected:
   LeaderElection candidate(const std::string& name) {
-    auto election = LeaderElection::create({.identity = name}, clock_, [] { return std::uint64_t{0}; });
+    auto election = LeaderElection::create({.identity = name, .retry_period = 2s}, clock_,
+                                           [] { return std::uint64_t{0}; });
+    EXPECT_TRUE(election);
+    return *election;
+  }
+  // One that always waits as long as it may: a fifth longer than its period.
+  LeaderElection slow_candidate(const std::string& name, std::chrono::seconds period) {
+    auto election = LeaderElection::create({.identity = name, .retry_period = period}, clock_,
+                                           [] { return ~std::uint64_t{0}; });
     EXPECT_TRUE(election);
     return *election;
   }
@@ -73,6 +81,14 @@ class LeaderElectionTest : public ::testing::Test {
     for (int i = 0; i < 10 && election.next_at() <= clock_.now(); ++i) {
       step(election);
     }
+  }
+
+  // The Lease as it stands, renewed now.
+  LeaseRecord renewed_by(const std::string& name) {
+    LeaseRecord record = *server_.lease;
+    record.holder = name;
+    record.renewed = std::chrono::floor<std::chrono::microseconds>(clock_.wall());
+    return record;
   }
 
   ManualClock clock_;
@@ -123,6 +139,48 @@ TEST_F(LeaderElectionTest, WaitsForTheWholeLeaseOfALeaderThatFellSilent) {
   clock_.advance(2s);
   settle(a);
   EXPECT_EQ(a.holder(), "b");
+}
+
+// A candidate saw the last renewal up to a period late, and asked next up to a period after it could have
+// taken the Lease.
+TEST_F(LeaderElectionTest, TakesAFreeLeaseAtMostOnePeriodLateHoweverItsQuestionsFall) {
+  for (const std::chrono::milliseconds period : {1000ms, 2000ms}) {
+    for (auto died_after = 0ms; died_after < 3s; died_after += 100ms) {
+      server_.lease.reset();
+      LeaderElection a = candidate("a");
+      settle(a);
+      LeaderElection b = slow_candidate("b", std::chrono::floor<std::chrono::seconds>(period));
+      settle(b);
+      clock_.advance(died_after);
+      ASSERT_TRUE(server_.apply(LeaderElection::Step{.ask = Ask::kUpdate, .record = renewed_by("a")}));
+      const auto free_at = clock_.now() + 15s;
+      while (!b.leading()) {
+        clock_.advance(10ms);
+        settle(b);
+        ASSERT_LE(clock_.now(), free_at + 5s);
+      }
+      EXPECT_GE(clock_.now(), free_at) << died_after.count();
+      EXPECT_LE(clock_.now(), free_at + period * 6 / 5 + 20ms) << died_after.count();
+    }
+  }
+}
+
+TEST_F(LeaderElectionTest, OfTwoWhoTakeAFreeLeaseInTheSameMomentOneLeadsAndNeitherHurries) {
+  LeaderElection a = candidate("a");
+  settle(a);
+  LeaderElection b = candidate("b");
+  LeaderElection c = candidate("c");
+  settle(b);
+  settle(c);
+  const auto free_at = clock_.now() + 15s;
+  while (clock_.now() < free_at) {
+    clock_.advance(1s);
+    settle(b);
+    settle(c);
+  }
+  EXPECT_TRUE(b.leading());
+  EXPECT_FALSE(c.leading());
+  EXPECT_GE(c.next_at(), clock_.now() + 2s) << "refused, it waits a whole period";
 }
 
 TEST_F(LeaderElectionTest, DoesNotTakeOverAsLongAsTheLeaderRenews) {

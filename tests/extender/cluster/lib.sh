@@ -17,7 +17,7 @@ PORT=39999
 # Room for exactly PODS pods on GPU_NODES nodes. Of a Lease: its duration, the time within which it must be renewed, and between two
 # tries. A bind may take BIND_TIMEOUT seconds. Whoever is to be away for longer than a bind or a lease may last is so for
 # PAUSE more seconds.
-GPU_NODES=25 LEASE=15 RENEW=10 RETRY=2 BIND_TIMEOUT=4 PAUSE=2
+GPU_NODES=25 LEASE=15 RENEW=10 RETRY=1 BIND_TIMEOUT=4 PAUSE=2
 if [[ ${1:-} == --short ]]; then
   GPU_NODES=5 LEASE=4 RENEW=2 RETRY=1 BIND_TIMEOUT=1 PAUSE=1
 fi
