@@ -12,7 +12,7 @@ from pathlib import Path
 
 # Words in capitals inside agent and extender that are others': fields of kube-scheduler, kubelet and the API.
 NOT_EVENTS = {
-    "ConfigMap", "ContainerName", "DeviceIDs", "FailedAndUnresolvableNodes", "FailedNodes",
+    "AllocResp", "ConfigMap", "ContainerName", "DeviceIDs", "FailedAndUnresolvableNodes", "FailedNodes",
     "KubeSchedulerConfiguration", "MiB", "NodeNameToMetaVictims", "NodeNames", "NodeResourcesFit", "NumPDBViolations", "PodDeviceEntries",
     "PodName", "PodNamespace", "PodUID", "RegisteredDevices", "ResourceName",
 }

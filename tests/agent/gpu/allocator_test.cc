@@ -472,11 +472,7 @@ TEST(Allocator, LearnsFromKubeletThatAContainerWasGivenNothing) {
   Pod pod = Pod("a").main("main", 3);
   node.bind(pod);
   ASSERT_EQ(sees(node.admit(pod)), "void");
-  node.restart_agent();
-  pod.on("main", {{2, 3}});  // decided meanwhile
-  node.bind(pod);
-  node.pods->synced();
-  node.settle();
+  node.restart_agent_among({pod.on("main", {{2, 3}})});  // decided meanwhile
   const Status held = node.pre_start(pod, "main");
   ASSERT_FALSE(held) << "it would run without a GPU";
   EXPECT_THAT(held.error().text(), HasSubstr("admitted with no GPU"));
@@ -486,18 +482,10 @@ TEST(Allocator, LearnsFromKubeletThatAContainerWasGivenNothing) {
 // Two equal pods in another order than they were bound in, on a kubelet without Get.
 TEST(Allocator, LearnsFromKubeletThatAContainerSeesTheGpuOfAnother) {
   Node node(gpus(4));
-  node.has_get = false;
   const Pod first = share("first", 3, 2);
   const Pod second = share("second", 3, 1);
-  node.bind(first);
-  node.bind(second);
-  ASSERT_EQ(sees(node.admit(second)), uuid(2));
-  ASSERT_EQ(sees(node.admit(first)), uuid(1));
-  node.restart_agent();
-  node.bind(first);
-  node.bind(second);
-  node.pods->synced();
-  node.settle();
+  node.admit_swapped(first, second);
+  node.restart_agent_among({first, second});
   EXPECT_TRUE(node.pre_start(second, "main"));
   EXPECT_EQ(node.allocations.find("uid-second", "main")->shares.front().device, uuid(2));
   EXPECT_TRUE(node.repairs.at("second").moves) << "its record has to say so";

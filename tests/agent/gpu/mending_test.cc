@@ -86,18 +86,10 @@ TEST_F(Mending, GivesTheGpuOfADecisionThatCameLate) {
 }
 
 TEST_F(Mending, KnowsTheNameThatAContainerWasGivenWhenItsOwnRecordIsLost) {
-  node.has_get = false;
   const Pod first = share("first", 3, 2);
   const Pod second = share("second", 3, 1);
-  node.bind(first);
-  node.bind(second);
-  ASSERT_TRUE(node.admit(second));
-  ASSERT_TRUE(node.admit(first));
-  node.restart_agent();
-  node.bind(first);
-  node.bind(second);
-  node.pods->synced();
-  node.settle();
+  node.admit_swapped(first, second);
+  node.restart_agent_among({first, second});
   EXPECT_TRUE(node.pre_start(second, "main"));
   EXPECT_TRUE(node.pre_start(first, "main"));
   EXPECT_EQ(node.cdi_names["second/main"], "uid-first_main");
@@ -109,16 +101,13 @@ TEST_F(Mending, KnowsTheNameThatAContainerWasGivenWhenItsOwnRecordIsLost) {
 // changes nothing.
 TEST_F(Mending, DoesNotMendWhatWasAdmittedBeforeNamesWereGiven) {
   Recording for_good(false);
-  node.restart_agent(node.saved.empty() ? R"({"v":1,"allocations":[]})" : node.saved, &for_good);
+  node.restart_agent(Node::kNoRecord, &for_good);
   Pod pod = Pod("a").main("main", 3);
   node.bind(pod);
   ASSERT_EQ(sees(node.admit(pod)), "void");
   for (const bool record_kept : {true, false}) {
-    node.restart_agent(record_kept ? node.saved : R"({"v":1,"allocations":[]})", &strategy);
     pod = Pod("a").main("main", 3).on("main", {{3, 3}});
-    node.bind(pod);
-    node.pods->synced();
-    node.settle();
+    node.restart_agent_among({pod}, record_kept ? node.saved : Node::kNoRecord, &strategy);
     const Status held = node.pre_start(pod, "main");
     ASSERT_FALSE(held) << record_kept;
     EXPECT_THAT(held.error().text(), HasSubstr("delete the pod"));
@@ -140,13 +129,9 @@ TEST_F(Mending, HoldsAContainerWhoseDevicesAreNotPrepared) {
 // A kubelet without Get, and equal pods in another order than they were bound in: each container has a name
 // that was made for the other.
 TEST_F(Mending, WritesUnderTheNameThatTheContainerWasGiven) {
-  node.has_get = false;
   const Pod first = share("first", 3, 2);
   const Pod second = share("second", 3, 1);
-  node.bind(first);
-  node.bind(second);
-  ASSERT_TRUE(node.admit(second));
-  ASSERT_TRUE(node.admit(first));
+  node.admit_swapped(first, second);
   ASSERT_EQ(node.cdi_names["second/main"], "uid-first_main");
   EXPECT_TRUE(node.pre_start(second, "main"));
   EXPECT_TRUE(node.pre_start(first, "main"));

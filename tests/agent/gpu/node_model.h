@@ -4,6 +4,7 @@
 #pragma once
 
 #include <fmt/core.h>
+#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <map>
@@ -104,9 +105,10 @@ class Node {
     set_inventory(inventory);
   }
 
+  static constexpr const char* kNoRecord = R"({"v":1,"allocations":[]})";
+
   // The agent starts anew with what it wrote before (or without), with another strategy if that is given.
-  void restart_agent(const std::string& state = R"({"v":1,"allocations":[]})",
-                     GrantStrategy* strategy = nullptr) {
+  void restart_agent(const std::string& state = kNoRecord, GrantStrategy* strategy = nullptr) {
     strategy_ = strategy == nullptr ? strategy_ : strategy;
     allocator.reset();
     kind.reset();
@@ -163,6 +165,26 @@ class Node {
     for (const ResourceList& list : allocator->lists()) {
       devices_[list.resource] = healthy(list.devices);
     }
+  }
+
+  // The same, and it is told of all pods of the node.
+  void restart_agent_among(const std::vector<Pod>& bound, const std::string& state = kNoRecord,
+                           GrantStrategy* strategy = nullptr) {
+    restart_agent(state, strategy);
+    for (const Pod& pod : bound) {
+      bind(pod);
+    }
+    pods->synced();
+    settle();
+  }
+  // Two pods that are bound in this order are admitted in the other one; where kubelet has no Get, they are
+  // mixed up.
+  void admit_swapped(const Pod& first, const Pod& second) {
+    has_get = false;
+    bind(first);
+    bind(second);
+    ASSERT_TRUE(admit(second));
+    ASSERT_TRUE(admit(first));
   }
 
   // Bound, and the watch has told it.
