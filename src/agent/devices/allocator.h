@@ -141,8 +141,8 @@ class Allocator {
   void make_others_ready(const NodePod& pod, const std::string& container);
 
   // What is put together again: allocator_learn.cc.
-  void learn(const NodePod& pod, const PodDevices& devices);
-  void learn(const NodePod& pod, const PodDevices& devices, const Checkpoint* checkpoint);
+  // `checkpoint`: read already; else it is when there is something to learn.
+  void learn(const NodePod& pod, const PodDevices& devices, const Checkpoint* checkpoint = nullptr);
   // What kubelet says that the container was handed, where that is not what is decided for it now.
   void recall(const Grant& handed, const std::string& resource, Allocation& learned);
   [[nodiscard]] const Allocation* mistaken_for(const NodePod& pod, const std::string& resource,

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "agent/devices/allocator.h"
@@ -53,14 +54,16 @@ void Allocator::recall(const Grant& handed, const std::string& resource, Allocat
   }
 }
 
-void Allocator::learn(const NodePod& pod, const PodDevices& devices) {
-  const Result<Checkpoint> checkpoint = edges_.checkpoint();
-  learn(pod, devices, checkpoint ? &*checkpoint : nullptr);
-}
-
 // kubelet says what a pod holds that we have no record of: it got what was decided, from an earlier process
 // of ours, or what was meant for another, or nothing because it was not known.
 void Allocator::learn(const NodePod& pod, const PodDevices& devices, const Checkpoint* checkpoint) {
+  std::optional<Checkpoint> read;  // only for news: this may be inside a call of kubelet
+  const auto entry_of = [&](const std::string& container, const std::string& resource) {
+    if (checkpoint == nullptr && !read) {
+      read = edges_.checkpoint().value_or(Checkpoint{});
+    }
+    return (checkpoint == nullptr ? *read : *checkpoint).find(pod.spec.uid, container, resource);
+  };
   std::set<std::string> mistaken;  // UIDs; all that they were given is looked at before they are forgotten
   for (const auto& [container, resources] : devices.containers) {
     for (const auto& [resource, ids] : resources) {
@@ -83,8 +86,7 @@ void Allocator::learn(const NodePod& pod, const PodDevices& devices, const Check
       if (other != nullptr) {
         learned = handed_on(*other, resource, pod.name(), pod.spec.uid, container);
         mistaken.insert(other->pod_uid);
-      } else if (const CheckpointEntry* entry =
-                     checkpoint == nullptr ? nullptr : checkpoint->find(pod.spec.uid, container, resource);
+      } else if (const CheckpointEntry* entry = entry_of(container, resource);
                  entry != nullptr && entry->ids == ids && are_ours(ids)) {
         if (const Result<Grant> handed = entry->handed()) {
           recall(*handed, resource, learned);

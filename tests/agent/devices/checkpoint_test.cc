@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "checkpoint_text.h"
 #include "kube/base64.h"
 #include "proto/deviceplugin_v1beta1.pb.h"
 
@@ -11,17 +12,8 @@ namespace {
 
 using testing::ElementsAre;
 
-// As kubelet 1.36 writes it, shortened.
-constexpr const char* kFile = R"({"Data":{"PodDeviceEntries":[
-  {"PodUID":"b2b4","ContainerName":"main","ResourceName":"aliyun.com/gpu-mem",
-   "DeviceIDs":{"0":["ce120724-3","ce120724-2"],"1":["ce120724-9"]},"AllocResp":"ChoK"},
-  {"PodUID":"77aa","ContainerName":"cuda","ResourceName":"nvidia.com/gpu",
-   "DeviceIDs":{"-1":["GPU-71aa0000-1"]},"AllocResp":""}],
-  "RegisteredDevices":{"aliyun.com/gpu-mem":["ce120724-2"],"nvidia.com/gpu":["GPU-ce120724","GPU-71aa0000-1"],
-   "example.com/nic":["mlx5_0"]}},"Checksum":2203446223})";
-
 TEST(Checkpoint, TellsWhoHasWhat) {
-  const auto checkpoint = Checkpoint::parse(kFile);
+  const auto checkpoint = Checkpoint::parse(kCheckpointFile);
   ASSERT_TRUE(checkpoint) << checkpoint.error().text();
   ASSERT_EQ(checkpoint->given.size(), 2U);
   EXPECT_THAT(checkpoint->given[0].ids, ElementsAre("ce120724-2", "ce120724-3", "ce120724-9"));
@@ -37,7 +29,7 @@ TEST(Checkpoint, TellsWhatAContainerWasHanded) {
   (*response.mutable_envs())["NVIDIA_VISIBLE_DEVICES"] = "void";
   response.add_devices()->set_host_path("/dev/nvidia3");
   response.add_cdi_devices()->set_name("tessera.io/gpu=b2b4_main");
-  auto checkpoint = Checkpoint::parse(kFile);
+  auto checkpoint = Checkpoint::parse(kCheckpointFile);
   ASSERT_TRUE(checkpoint);
   CheckpointEntry entry = *checkpoint->find("b2b4", "main", "aliyun.com/gpu-mem");
   EXPECT_FALSE(entry.handed()) << "cut off";
