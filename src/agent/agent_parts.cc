@@ -88,7 +88,7 @@ Observer::Sources Agent::Parts::observer_sources() {
 void Agent::Parts::add_readings(Readings& readings) const {
   readings.gauge("tessera_agent_ready", "1 when pods can be served", not_ready().empty() ? 1 : 0);
   gpus.add_readings(readings);
-  readings.gauge("tessera_agent_records_kept",
+  readings.gauge("tessera_agent_state_file_ok",
                  "1 when what was given out is in a file that survives a restart",
                  gpus.served().is_kept() ? 1 : 0);
   readings.add_objects(gpus.objects());

@@ -380,7 +380,7 @@ std::vector<Reading> Extender::Parts::readings() const {
     all.push_back(
         counter("tessera_extender_binds_total", "Binds by what became of them", "result", result, count));
   }
-  all.push_back(gauge("tessera_extender_binds_under_way", "Binds whose outcome is not known yet",
+  all.push_back(gauge("tessera_extender_binds_in_flight", "Binds whose outcome is not known yet",
                       static_cast<double>(binder.under_way())));
   std::vector<std::pair<const char*, const kube::Reflector*>> watches{
       {"nodes", &nodes}, {"pods", &pods}, {"disruption_budgets", &budgets}};
@@ -392,17 +392,17 @@ std::vector<Reading> Extender::Parts::readings() const {
   }
   for (const auto& [what, watch] : watches) {
     all.push_back(counter("tessera_extender_watch_failures_total",
-                          "Lists and watches that ended with an error", "of", what,
+                          "Lists and watches that ended with an error", "resource", what,
                           watch->counts().failures));
   }
   for (const auto& [what, watch] : watches) {
-    all.push_back(counter("tessera_extender_unreadable_objects_total", "Objects that could not be read", "of",
+    all.push_back(counter("tessera_extender_unreadable_objects_total", "Objects that could not be read", "resource",
                           what, watch->counts().unreadable));
   }
   const kube::EventAggregator::Counts events = recorder.counts();
-  all.push_back(counter("tessera_extender_events_dropped_total", "Events that were not written", "why",
+  all.push_back(counter("tessera_extender_events_dropped_total", "Events that were not written", "reason",
                         "too_many", events.silenced + events.dropped_full));
-  all.push_back(counter("tessera_extender_events_dropped_total", "Events that were not written", "why",
+  all.push_back(counter("tessera_extender_events_dropped_total", "Events that were not written", "reason",
                         "failed", events.failed));
   return all;
 }
@@ -422,7 +422,7 @@ void Extender::Parts::add_book_readings(std::vector<Reading>& all) const {
   }
   all.push_back(gauge("tessera_extender_nodes", "Nodes known", static_cast<double>(ledger.nodes().size())));
   all.push_back(gauge("tessera_extender_gpus", "GPUs known", gpus));
-  all.push_back(gauge("tessera_extender_gpus_wholly_free", "Healthy GPUs that nobody is on", whole_free));
+  all.push_back(gauge("tessera_extender_gpus_free", "Healthy GPUs that nobody is on", whole_free));
   all.push_back(gauge("tessera_extender_memory_units", "GPU memory of all nodes, in units", total));
   all.push_back(gauge("tessera_extender_memory_units_free", "Of it, what shares can take now", free));
   all.push_back(gauge("tessera_extender_pods", "Pods in the books", static_cast<double>(ledger.pod_count())));
@@ -438,9 +438,9 @@ void Extender::Parts::add_book_readings(std::vector<Reading>& all) const {
     reading.labels = {{"kind", std::string(alloc::to_string(which))}};
     all.push_back(std::move(reading));
   }
-  all.push_back(gauge("tessera_extender_drifting_nodes", "Nodes whose capacity differs from their inventory",
+  all.push_back(gauge("tessera_extender_capacity_mismatch_nodes", "Nodes whose capacity differs from their inventory",
                       count_of(alloc::ProblemKind::kCapacityDiffers)));
-  all.push_back(gauge("tessera_extender_foreign_nodes", "Nodes fenced because of another device plugin",
+  all.push_back(gauge("tessera_extender_other_plugin_nodes", "Nodes fenced because of another device plugin",
                       count_of(alloc::ProblemKind::kSecondPlugin)));
 }
 

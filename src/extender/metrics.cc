@@ -39,15 +39,15 @@ struct Metrics::Inside {
           .Register(registry);
   prometheus::Counter& fit = nodes.Add({{"result", "fit"}});
   prometheus::Counter& failed = nodes.Add({{"result", "failed"}});
-  prometheus::Counter& hopeless = nodes.Add({{"result", "hopeless"}});
+  prometheus::Counter& hopeless = nodes.Add({{"result", "unresolvable"}});
   prometheus::Counter& second_looks =
       prometheus::BuildCounter()
-          .Name("tessera_extender_second_looks_total")
+          .Name("tessera_extender_filter_retries_total")
           .Help("Filters that found no node and looked again a moment later before they said so")
           .Register(registry)
           .Add({});
   prometheus::Counter& bad_bodies = prometheus::BuildCounter()
-                                        .Name("tessera_extender_bad_bodies_total")
+                                        .Name("tessera_extender_invalid_requests_total")
                                         .Help("Bodies that are not what kube-scheduler sends")
                                         .Register(registry)
                                         .Add({});

@@ -52,9 +52,9 @@ std::string_view event_reason(alloc::ProblemKind kind) {
     case alloc::ProblemKind::kSecondPlugin:
       return "OtherDevicePlugin";
     case alloc::ProblemKind::kCapacityDiffers:
-      return "GpuCapacityDiffers";
+      return "GpuCapacityMismatch";
     default:
-      return "GpuBooks";
+      return "GpuStateInconsistent";
   }
 }
 

@@ -374,7 +374,7 @@ TEST_F(AgentTest, DoesNotCountWhatIsSwitchedOffAsUnsettled) {
     config.node_condition = false;
     config.unhealthy_config_map = false;
   });
-  ASSERT_TRUE(agent.comes_to_say("tessera_agent_object_settled{object=\"inventory\"}"));
+  ASSERT_TRUE(agent.comes_to_say("tessera_agent_object_synced{object=\"inventory\"}"));
   const std::string text = agent.metrics();
   EXPECT_THAT(text, testing::Not(HasSubstr("object=\"condition\"")));
   EXPECT_THAT(text, testing::Not(HasSubstr("object=\"config_map\"")));
@@ -405,7 +405,7 @@ TEST_F(AgentTest, APodWithAGpuOfAnotherPluginWasToldAsUsingItUnasked) {
                        config.paths.proc_root = root / "proc";
                        config.sample_every = std::chrono::milliseconds(20);
                      });
-  EXPECT_THAT(agent.events_with("GpuUsedUnasked"),
+  EXPECT_THAT(agent.events_with("UnrequestedGpuUse"),
               HasSubstr("pod ml/thief, which asks for no GPU, uses 1.0GiB of GPU 2"));
   EXPECT_THAT(agent.metrics(), HasSubstr("\ntessera_agent_memory_exceeded_total 1\n"));
 }

@@ -255,7 +255,7 @@ TEST_F(ExtenderTest, TellsOnTheNodeThatAnotherPluginGivesOutItsGpus) {
   node("gpu-b", {32, 32}, {"example.com/gpu"});
   Replica replica(cluster_, {}, "one");
   ASSERT_TRUE(eventually([&] { return replica.ready(); }));
-  EXPECT_THAT(replica.call("GET", "/metrics"), HasSubstr("tessera_extender_foreign_nodes 1\n"));
+  EXPECT_THAT(replica.call("GET", "/metrics"), HasSubstr("tessera_extender_other_plugin_nodes 1\n"));
   EXPECT_TRUE(eventually([&] { return has_event("OtherDevicePlugin", "gpu-b"); }));
 }
 

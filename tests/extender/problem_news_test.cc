@@ -83,8 +83,8 @@ TEST_F(ProblemNewsTest, ACapacityThatDiffersIsNotToldWhilePodsHoldAGpuThatIsGone
 
 TEST_F(ProblemNewsTest, EventsOfNodesHaveTheirOwnReasons) {
   EXPECT_EQ(event_reason(ProblemKind::kSecondPlugin), "OtherDevicePlugin");
-  EXPECT_EQ(event_reason(ProblemKind::kCapacityDiffers), "GpuCapacityDiffers");
-  EXPECT_EQ(event_reason(ProblemKind::kLostGpu), "GpuBooks");
+  EXPECT_EQ(event_reason(ProblemKind::kCapacityDiffers), "GpuCapacityMismatch");
+  EXPECT_EQ(event_reason(ProblemKind::kLostGpu), "GpuStateInconsistent");
 }
 
 }  // namespace

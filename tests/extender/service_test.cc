@@ -108,7 +108,7 @@ TEST_F(ServiceTest, FilterLooksTwiceBeforeItSaysNo) {
   EXPECT_EQ(answer.at("NodeNames").as_array().size(), 1U);
   EXPECT_EQ(second_looks_, 1);
   EXPECT_THAT(std::string(call("GET", "/metrics").body.text()),
-              HasSubstr("tessera_extender_second_looks_total 1\n"));
+              HasSubstr("tessera_extender_filter_retries_total 1\n"));
   EXPECT_TRUE(events_.empty());
 }
 
@@ -171,7 +171,7 @@ TEST_F(ServiceTest, BadBodiesAreAnsweredWith200AndAnError) {
   EXPECT_EQ(call("POST", "/gpushare-scheduler/prioritize", "nonsense").body.text(), "[]");
   EXPECT_EQ(call("POST", "/gpushare-scheduler/preempt", "").body.text(), R"({"NodeNameToMetaVictims":{}})");
   EXPECT_THAT(std::string(call("GET", "/metrics").body.text()),
-              HasSubstr("tessera_extender_bad_bodies_total 4"));
+              HasSubstr("tessera_extender_invalid_requests_total 4"));
 }
 
 TEST_F(ServiceTest, BindFailuresAreAnsweredWith200AndAnError) {

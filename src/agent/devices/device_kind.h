@@ -37,8 +37,8 @@ struct KindWords {
   std::string healthy;          // "GpuHealthy": again
   std::string gone;             // "GpuGone"
   std::string appeared;         // "GpuAppeared"
-  std::string given_otherwise;  // "GpuGivenOtherwise"
-  std::string not_prepared;     // "GpuNotPrepared"
+  std::string given_otherwise;  // "GpuAllocationMismatch"
+  std::string not_prepared;     // "GpuSetupFailed"
   // A condition of the node: its type and its reasons.
   std::string condition;       // "GPUsHealthy"
   std::string all_healthy;     // "AllGPUsHealthy"

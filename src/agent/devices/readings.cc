@@ -34,20 +34,20 @@ void Readings::add_answers(const Allocator::Counts& answers, const AskerSearch::
     counter("tessera_agent_containers_total", "Containers by what Allocate gave them", count,
             {{"result", result}});
   };
-  containers("given", answers.given);
+  containers("allocated", answers.given);
   for (const auto& [result, count] : answers.nothing) {
     containers(result.c_str(), count);
   }
   containers("unknown_pod", answers.unknown_pod);
-  counter("tessera_agent_other_ids_total", "Containers whose IDs kubelet took of other devices than decided",
+  counter("tessera_agent_mismatched_device_ids_total", "Containers whose IDs kubelet took of other devices than decided",
           answers.other_ids);
   counter("tessera_agent_starts_total", "Starts of containers by whether they had to wait", answers.started,
           {{"result", "started"}});
   counter("tessera_agent_starts_total", "Starts of containers by whether they had to wait", answers.held,
-          {{"result", "held"}});
-  const auto askers = [this](const char* how, std::uint64_t count) {
-    counter("tessera_agent_askers_total", "How it was known which pod kubelet asked for", count,
-            {{"how", how}});
+          {{"result", "blocked"}});
+  const auto askers = [this](const char* result, std::uint64_t count) {
+    counter("tessera_agent_container_lookups_total", "How it was known which pod kubelet asked for", count,
+            {{"result", result}});
   };
   askers("confirmed", searches.confirmed);
   askers("guessed", searches.guessed);
@@ -72,7 +72,7 @@ void Readings::add_resources(const std::vector<Plugins::Resource>& resources) {
 void Readings::add_objects(const std::vector<std::pair<std::string, ObjectKeeper::State>>& objects) {
   for (const auto& [object, state] : objects) {
     const Labels labels{{"object", object}};
-    gauge("tessera_agent_object_settled", "1 when the object in the API server is as it should be",
+    gauge("tessera_agent_object_synced", "1 when the object in the API server is as it should be",
           state.settled ? 1 : 0, labels);
     counter("tessera_agent_object_writes_total", "Writes done", state.writes, labels);
     counter("tessera_agent_object_failures_total", "Reads and writes that failed", state.failures, labels);
@@ -81,9 +81,9 @@ void Readings::add_objects(const std::vector<std::pair<std::string, ObjectKeeper
 
 void Readings::add_events(const kube::EventAggregator::Counts& events) {
   counter("tessera_agent_events_dropped_total", "Events that were not written",
-          events.silenced + events.dropped_full, {{"why", "too_many"}});
+          events.silenced + events.dropped_full, {{"reason", "too_many"}});
   counter("tessera_agent_events_dropped_total", "Events that were not written", events.failed,
-          {{"why", "failed"}});
+          {{"reason", "failed"}});
 }
 
 void Readings::add_server(const http::ServerStats& stats) {

@@ -31,7 +31,7 @@ Hold hold_by(const GpuDecision& decision) {
     case Verdict::kBroken:
       break;
   }
-  return {.reason = "GpuRecordNotBelieved", .why = decision.why, .counted_as = "broken_record"};
+  return {.reason = "InvalidGpuRecord", .why = decision.why, .counted_as = "broken_record"};
 }
 
 bool asks_for_gpu(const alloc::PodSpec& pod) {

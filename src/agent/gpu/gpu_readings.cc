@@ -119,11 +119,11 @@ void add_driver(Readings& readings, const gpu::DriverState& state, const gpu::Ca
                 bool hangs, std::optional<std::chrono::nanoseconds> sample_age) {
   readings.gauge("tessera_agent_driver_ready", "1 when the NVIDIA driver answers",
                  state.ready && !hangs ? 1 : 0);
-  readings.gauge("tessera_agent_driver_hangs", "1 while a driver call does not return", hangs ? 1 : 0);
+  readings.gauge("tessera_agent_driver_hung", "1 while a driver call does not return", hangs ? 1 : 0);
   readings.counter("tessera_agent_driver_calls_total", "Calls that the driver answered", calls.calls);
   readings.counter("tessera_agent_driver_failures_total", "Of these, those answered with an error",
                    calls.failures);
-  readings.gauge("tessera_agent_gpus_gone", "GPUs that were here and are not any more",
+  readings.gauge("tessera_agent_gpus_missing", "GPUs that were here and are not any more",
                  static_cast<double>(state.gone.size()));
   if (sample_age) {
     readings.gauge("tessera_agent_sample_age_seconds", "Since the driver last told who uses what",

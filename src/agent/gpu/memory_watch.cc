@@ -84,10 +84,10 @@ void MemoryWatch::tell_of_stranger(const MemoryUse& use, const std::string& gpu)
   const std::string who = name.empty() ? fmt::format("a pod that asks for no GPU (UID {})", use.who.pod_uid)
                                        : fmt::format("pod {}, which asks for no GPU,", name);
   const std::string message = fmt::format("{} uses {} of {}", who, amount(use.used_bytes), gpu);
-  log::warn("GpuUsedUnasked", {{"node", node_}, {"what", message}});
+  log::warn("UnrequestedGpuUse", {{"node", node_}, {"what", message}});
   tell_({.about = {.kind = "Node", .name = node_, .uid = node_},
          .warning = true,
-         .reason = "GpuUsedUnasked",
+         .reason = "UnrequestedGpuUse",
          .message = message});
 }
 

@@ -55,7 +55,7 @@ sees_decided() { [[ $(sees "$1" | tr , '\n' | sort) == "$(record "$1" | jq -r '.
 phase() { kubectl get pod "$1" -o 'jsonpath={.status.phase} {.status.reason}'; }
 refused() { [[ $(phase "$1") == "Failed TopologyAffinityError" ]]; }
 # other_ids: how often kubelet took IDs of other GPUs than decided.
-other_ids() { ask "$AGENT_PORT" /metrics | awk '/^tessera_agent_other_ids_total/ { print $2 }'; }
+other_ids() { ask "$AGENT_PORT" /metrics | awk '/^tessera_agent_mismatched_device_ids_total/ { print $2 }'; }
 
 # far: a pod for a GPU of the second NUMA node.
 far() { share far 4 "{\"metadata\": {\"annotations\": {\"tessera.io/gpu-uuids\": \"$(inventory 'select(.index == 6).uuid')\"}}}"; }

@@ -137,8 +137,8 @@ TEST_F(FilesKindTest, IsGivenToThePodThatAsksAsDeviceNodes) {
   EXPECT_EQ(answer.devices(1).host_path(), "/dev/thing2");
   EXPECT_THAT(things.holders_of("thing2"), ElementsAre("a"));
   EXPECT_EQ(node.pre_start(kThing, {"thing0", "thing2"}), "");
-  EXPECT_THAT(metrics(things), AllOf(HasSubstr("tessera_agent_askers_total{how=\"confirmed\"} 1\n"),
-                                     HasSubstr("tessera_agent_containers_total{result=\"given\"} 1\n"),
+  EXPECT_THAT(metrics(things), AllOf(HasSubstr("tessera_agent_container_lookups_total{result=\"confirmed\"} 1\n"),
+                                     HasSubstr("tessera_agent_containers_total{result=\"allocated\"} 1\n"),
                                      HasSubstr("tessera_agent_starts_total{result=\"started\"} 1\n")));
 }
 

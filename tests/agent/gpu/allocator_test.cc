@@ -308,7 +308,7 @@ TEST(Allocator, DoesNotBelieveAForgedRecord) {
   EXPECT_EQ(sees(node.admit(elsewhere)), "void");
   EXPECT_FALSE(node.pre_start(greedy, "main"));
   EXPECT_FALSE(node.pre_start(elsewhere, "main"));
-  EXPECT_THAT(node.told, Contains("greedy GpuRecordNotBelieved"));
+  EXPECT_THAT(node.told, Contains("greedy InvalidGpuRecord"));
   EXPECT_THAT(node.told, Contains("elsewhere GpuLost"));
 }
 
@@ -323,7 +323,7 @@ TEST(Allocator, HoldsAPodThatAsksForWhatNobodyCanGive) {
   ASSERT_FALSE(held);
   EXPECT_THAT(held.error().text(), HasSubstr("ml/both"));
   EXPECT_THAT(held.error().text(), HasSubstr("create it right"));
-  EXPECT_THAT(node.told, Contains("both GpuRecordNotBelieved"));
+  EXPECT_THAT(node.told, Contains("both InvalidGpuRecord"));
   EXPECT_EQ(node.allocator->counts().unknown_pod, 0U);
   node.end(pod);
   EXPECT_EQ(node.allocations.size(), 0U);
@@ -383,7 +383,7 @@ TEST(Allocator, DoesNotBelieveAnIndexThatIsNotThere) {
     node.bind(pod);
     EXPECT_EQ(sees(node.admit(pod)), "void") << count;
     EXPECT_FALSE(node.pre_start(pod, "main"));
-    EXPECT_THAT(node.told, Contains("old GpuRecordNotBelieved")) << count;
+    EXPECT_THAT(node.told, Contains("old InvalidGpuRecord")) << count;
   }
 }
 

@@ -160,7 +160,7 @@ TEST_F(MemoryWatchTest, TellsTheNodeOfAPodThatAsksForNothing) {
   watch_.look_at({use_of(kGib, 0, "")}, v100s(1));
   EXPECT_THAT(
       events_,
-      ElementsAre(StartsWith("GpuUsedUnasked Node/gpu-a a pod that asks for no GPU (UID u-) uses 1.0GiB")));
+      ElementsAre(StartsWith("UnrequestedGpuUse Node/gpu-a a pod that asks for no GPU (UID u-) uses 1.0GiB")));
 }
 
 TEST_F(MemoryWatchTest, NamesThePodThatAsksForNothing) {

@@ -247,7 +247,7 @@ TEST(GivenForGood, HoldsAContainerWithoutDevicesAlsoAfterARestartOfTheAgent) {
   ASSERT_FALSE(held) << "it would start without a GPU";
   EXPECT_THAT(held.error().text(), HasSubstr("libcuda"));
   EXPECT_THAT(held.error().text(), HasSubstr("delete the pod"));
-  EXPECT_THAT(node.told, Contains("a GpuNotPrepared"));
+  EXPECT_THAT(node.told, Contains("a GpuSetupFailed"));
 }
 
 TEST(GivenForGood, TellsTheStrategyAfterARestartWhatItHandedOut) {

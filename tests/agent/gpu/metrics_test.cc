@@ -136,19 +136,19 @@ TEST_F(MetricsTest, TellDriverPluginsWritesAndCalls) {
   metrics_.answered(access);
   const auto all = lines();
   EXPECT_THAT(all, Contains("tessera_agent_driver_ready 0"));
-  EXPECT_THAT(all, Contains("tessera_agent_driver_hangs 1"));
+  EXPECT_THAT(all, Contains("tessera_agent_driver_hung 1"));
   EXPECT_THAT(all, Contains("tessera_agent_driver_failures_total 1"));
   EXPECT_THAT(all, Contains("tessera_agent_sample_age_seconds 1.5"));
   EXPECT_THAT(all, Contains(R"(tessera_agent_registrations_total{resource="aliyun.com/gpu"} 3)"));
   EXPECT_THAT(all, Contains(R"(tessera_agent_devices_healthy{resource="aliyun.com/gpu"} 7)"));
-  EXPECT_THAT(all, Contains(R"(tessera_agent_containers_total{result="given"} 7)"));
+  EXPECT_THAT(all, Contains(R"(tessera_agent_containers_total{result="allocated"} 7)"));
   EXPECT_THAT(all, Contains(R"(tessera_agent_containers_total{result="undecided"} 2)"));
   EXPECT_THAT(all, Contains(R"(tessera_agent_containers_total{result="lost_gpu"} 0)"));
   EXPECT_THAT(all, Contains("tessera_agent_records_repaired_total 4"));
-  EXPECT_THAT(all, Contains(R"(tessera_agent_starts_total{result="held"} 2)"));
-  EXPECT_THAT(all, Contains(R"(tessera_agent_askers_total{how="guessed"} 1)"));
+  EXPECT_THAT(all, Contains(R"(tessera_agent_starts_total{result="blocked"} 2)"));
+  EXPECT_THAT(all, Contains(R"(tessera_agent_container_lookups_total{result="guessed"} 1)"));
   EXPECT_THAT(all, Contains(R"(tessera_agent_object_writes_total{object="inventory"} 4)"));
-  EXPECT_THAT(all, Contains(R"(tessera_agent_events_dropped_total{why="too_many"} 2)"));
+  EXPECT_THAT(all, Contains(R"(tessera_agent_events_dropped_total{reason="too_many"} 2)"));
   EXPECT_THAT(
       all,
       Contains(

@@ -120,7 +120,7 @@ TEST(RecordRepair, HoldsAPodThatGotWhatItMayNotHave) {
   ASSERT_FALSE(held) << "it must not start on a GPU that it does not want";
   EXPECT_THAT(held.error().text(), HasSubstr("ml/choosy"));
   EXPECT_THAT(held.error().text(), HasSubstr("delete the pod"));
-  EXPECT_THAT(node.told, Contains("choosy GpuGivenOtherwise"));
+  EXPECT_THAT(node.told, Contains("choosy GpuAllocationMismatch"));
   EXPECT_EQ(recorded(node, choosy), uuid(1));
 }
 

@@ -173,7 +173,7 @@ TEST_F(TwoKinds, AreCountedTogetherAndListedApart) {
     served_things->add_readings(readings);
   });
   const std::string text = Metrics().text(readings.take());
-  EXPECT_THAT(text, HasSubstr("tessera_agent_containers_total{result=\"given\"} 2\n"));
+  EXPECT_THAT(text, HasSubstr("tessera_agent_containers_total{result=\"allocated\"} 2\n"));
   EXPECT_THAT(text, HasSubstr("tessera_agent_devices{resource=\"aliyun.com/gpu\"} 2\n"));
   EXPECT_THAT(text, HasSubstr("tessera_agent_devices{resource=\"example.com/thing\"} 2\n"));
 }

@@ -109,7 +109,7 @@ TEST_F(UsageWatchTest, NamesThePodThatUsesAGpuUnasked) {
   given_.clear();
   sample();
   EXPECT_THAT(events_,
-              ElementsAre(StartsWith("GpuUsedUnasked pod ml/legacy, which asks for no GPU, uses 4.0")));
+              ElementsAre(StartsWith("UnrequestedGpuUse pod ml/legacy, which asks for no GPU, uses 4.0")));
 }
 
 TEST_F(UsageWatchTest, APodThatHadItsGpuThroughAnotherPluginWasToldAsUsingItUnasked) {
@@ -137,7 +137,7 @@ TEST_F(UsageWatchTest, APodWithAnotherGpuFromAnotherPluginUsesThisOneUnasked) {
   checkpoint_.given = {
       {.pod_uid = kWatchedUid, .container = "cuda", .resource = "nvidia.com/gpu", .ids = {"GPU-7"}}};
   sample();
-  EXPECT_THAT(events_, ElementsAre(StartsWith("GpuUsedUnasked")));
+  EXPECT_THAT(events_, ElementsAre(StartsWith("UnrequestedGpuUse")));
 }
 
 // The API server is away when the agent starts.

@@ -62,7 +62,7 @@ twice_refused() { kubectl get pod twice-0001 -o 'jsonpath={.status.conditions[0]
 wait_for 20 "a pod does not get GPUs that another plugin gives out, and says so" twice_refused || true
 twice_told() { kubectl get events --field-selector involvedObject.name=twice-0001,reason=OtherDevicePlugin -o name | grep -q .; }
 wait_for 20 "and so does an Event on the node" twice_told || true
-expect "and the metric" 1 "$(metric tessera_extender_foreign_nodes)"
+expect "and the metric" 1 "$(metric tessera_extender_other_plugin_nodes)"
 kubectl delete pod twice-0001 --wait=false >/dev/null
 kubectl delete node twice-0001 >/dev/null
 
