@@ -23,17 +23,17 @@ std::string gpu_indices(const Ledger& ledger, NodeId node, GpuMask slots) {
 }
 
 std::uint64_t units_on(const PodHolding& holding, unsigned slot) {
-  for (const PodHolding::Part& part : holding.parts) {
-    if (part.slot == static_cast<int>(slot)) {
-      return part.units;
+  for (const HeldShare& held : holding.shares) {
+    if (held.slot == static_cast<int>(slot)) {
+      return held.share.units;
     }
   }
   return 0;
 }
 
 bool is_on(const PodHolding& holding, unsigned slot) {
-  return std::ranges::any_of(holding.parts,
-                             [slot](const auto& part) { return part.slot == static_cast<int>(slot); });
+  return std::ranges::any_of(holding.shares,
+                             [slot](const auto& held) { return held.slot == static_cast<int>(slot); });
 }
 
 // "ml/infer-1 (4GiB)", "ml/bert-0 (2 GPUs)".
@@ -66,7 +66,7 @@ std::vector<PodHolding> blockers_on(std::vector<PodHolding> holdings, unsigned s
     return {*whole};
   }
   std::ranges::sort(holdings, {}, [slot](const auto& holding) {
-    return std::tuple(units_on(holding, slot), holding.pod.pod_namespace, holding.pod.name, holding.pod.uid);
+    return std::tuple(units_on(holding, slot), holding.pod.namespace_name, holding.pod.name, holding.pod.uid);
   });
   std::vector<PodHolding> ending;
   for (const PodHolding& holding : holdings) {
@@ -219,7 +219,7 @@ class Explainer {
   }
 
   [[nodiscard]] bool fits_without(const std::vector<PodHolding>& pods) const {
-    std::vector<std::string> uids;
+    std::vector<std::string_view> uids;
     for (const PodHolding& pod : pods) {
       uids.push_back(pod.pod.uid);
     }

@@ -236,16 +236,16 @@ void Fgd::weigh(std::span<const FgdNode> empty_nodes) {
   }
 }
 
-std::optional<Fgd::Place> Fgd::place_share(const FgdNode& node, GpuMask may, std::uint32_t units,
+std::optional<Fgd::Choice> Fgd::choose_share(const FgdNode& node, GpuMask may, std::uint32_t units,
                                            unsigned gpus, std::int64_t cpu_milli) const {
   State state(*this, node);
   const std::int64_t before = state.fragmentation();
   state.take_cpu(cpu_milli);
-  Place place;
+  Choice choice;
   for (unsigned round = 0; round < gpus; ++round) {
     std::optional<unsigned> best;
     GpuMask tried = 0;
-    for (const unsigned slot : topology::GpuIndices(may & topology::first_gpus(state.gpus()) & ~place.gpus)) {
+    for (const unsigned slot : topology::GpuIndices(may & topology::first_gpus(state.gpus()) & ~choice.gpus)) {
       if (state.free(slot) < units || state.has_equal(slot, tried)) {
         continue;
       }
@@ -255,18 +255,18 @@ std::optional<Fgd::Place> Fgd::place_share(const FgdNode& node, GpuMask may, std
       state.take_share(slot, units);
       const std::int32_t reached = level_between(before, state.fragmentation());
       state.restore(slot, free, whole);
-      if (!best || reached > place.level || (reached == place.level && free < state.free(*best))) {
+      if (!best || reached > choice.level || (reached == choice.level && free < state.free(*best))) {
         best = slot;
-        place.level = reached;
+        choice.level = reached;
       }
     }
     if (!best) {
       return std::nullopt;
     }
-    place.gpus |= gpu_bit(*best);
+    choice.gpus |= gpu_bit(*best);
     state.take_share(*best, units);
   }
-  return place;
+  return choice;
 }
 
 std::int32_t Fgd::level_of_whole(const FgdNode& node, GpuMask taken, std::int64_t cpu_milli) const {

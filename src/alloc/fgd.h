@@ -15,7 +15,7 @@
 //
 //   Fgd fgd(typical);
 //   fgd.weigh(empty_nodes);                              // again when nodes come or go
-//   const auto place = fgd.place_share(node, may, 8, 1, 4000);
+//   const auto place = fgd.choose_share(node, may, 8, 1, 4000);
 //   const Score score = fgd_score(place->level, stable_order(node_name));
 #pragma once
 
@@ -62,16 +62,16 @@ class Fgd {
   // before this, and for a pod that none of them could serve, nothing is scarce.
   void weigh(std::span<const FgdNode> empty_nodes);
 
-  struct Place {
+  struct Choice {
     topology::GpuMask gpus = 0;
     std::int32_t level = 0;  // larger is better
 
-    friend bool operator==(const Place&, const Place&) = default;
+    friend bool operator==(const Choice&, const Choice&) = default;
   };
 
   // The best `gpus` different GPUs of `may` for `units` on each; of equally good ones the tightest, then the
   // lowest slots. Nothing when they do not fit. CPU is taken as enough.
-  [[nodiscard]] std::optional<Place> place_share(const FgdNode& node, topology::GpuMask may,
+  [[nodiscard]] std::optional<Choice> choose_share(const FgdNode& node, topology::GpuMask may,
                                                  std::uint32_t units, unsigned gpus,
                                                  std::int64_t cpu_milli) const;
 

@@ -82,28 +82,38 @@ GpuMask Placer::allowed(const Request& request, NodeId node) {
   return allowed(prepare(request), ledger_->view(node));
 }
 
-bool Placer::fits_without(const Request& request, NodeId node, std::span<const std::string> uids) {
+bool Placer::fits_without(const Request& request, NodeId node, std::span<const std::string_view> uids,
+                          bool check_cpu_and_memory) {
   const Query query = prepare(request);
+  const NodeStates& states = ledger_->states();
   NodeView view = ledger_->view(node);
   std::array<GpuLoad, topology::kMaxGpus> loads;
   for (unsigned slot = 0; slot < view.size(); ++slot) {
-    loads[slot] = ledger_->states().gpu_load(node, slot);
+    loads[slot] = states.gpu_load(node, slot);
   }
-  for (const std::string& uid : uids) {
-    const auto victim = ledger_->holding(uid);
-    if (!victim || victim->node != node) {
+  NodeUse used = states.used(node);
+  for (std::size_t i = 0; i < uids.size(); ++i) {
+    const auto victim = ledger_->holding(uids[i]);
+    const bool counted = std::ranges::find(uids.first(i), uids[i]) != uids.first(i).end();
+    if (!victim || victim->node != node || counted) {
       continue;
     }
-    view.cpu_milli_left += victim->node_use.cpu_milli;
-    view.memory_bytes_left += victim->node_use.memory_bytes;
-    for (const PodHolding::Part& part : victim->parts) {
-      if (part.slot >= 0) {
-        GpuLoad& load = loads[static_cast<std::size_t>(part.slot)];
-        load.units -= part.units;
-        load.core_percent -= part.core_percent;
-        load.whole -= part.whole ? 1 : 0;
+    used.cpu_milli -= victim->node_use.cpu_milli;
+    used.memory_bytes -= victim->node_use.memory_bytes;
+    for (const HeldShare& held : victim->shares) {
+      if (held.slot >= 0) {
+        GpuLoad& load = loads[static_cast<std::size_t>(held.slot)];
+        load.units -= held.share.units;
+        load.core_percent -= held.share.core_percent;
+        load.whole -= held.share.whole ? 1 : 0;
       }
     }
+  }
+  view.cpu_milli_left = std::max<std::int64_t>(0, view.cpu_milli_total - used.cpu_milli);
+  view.memory_bytes_left = std::max<std::int64_t>(0, view.memory_bytes_total - used.memory_bytes);
+  if (check_cpu_and_memory && (request.shape.node.cpu_milli > view.cpu_milli_left ||
+                               request.shape.node.memory_bytes > view.memory_bytes_left)) {
+    return false;
   }
   std::array<std::uint32_t, topology::kMaxGpus> free{};
   std::array<std::uint16_t, topology::kMaxGpus> core_free{};
@@ -154,7 +164,7 @@ Reason Placer::why_not(const Query& query, NodeId node) const {
   const Request& request = *query.request;
   const Shape& shape = request.shape;
   if (const Fence fence = states.fence(node);
-      fence == Fence::kAbsent || (request.demand.any() && fence != Fence::kOpen)) {
+      fence == Fence::kAbsent || (request.gpus.any() && fence != Fence::kOpen)) {
     return reason_of(fence);
   }
   if (options_.check_cpu_and_memory && shape.node.cpu_milli > states.cpu_left(node)) {
@@ -167,7 +177,7 @@ Reason Placer::why_not(const Query& query, NodeId node) const {
   if (view.old_plugin && query.beyond_old_plugin) {
     return Reason::kOldPlugin;
   }
-  if (request.demand.core_percent > 0 && !view.mps) {
+  if (request.gpus.core_percent > 0 && !view.mps) {
     return Reason::kNoMps;
   }
   const GpuMask may = allowed(query, view);

@@ -17,7 +17,7 @@ struct GpuName {
   std::uint32_t units = 0;
 };
 
-// The GPU that a grant names; null if the node does not have it.
+// The GPU that a share names; null if the node does not have it.
 inline const GpuName* find_gpu(std::span<const GpuName> gpus, std::string_view uuid) {
   const auto found = std::ranges::find(gpus, uuid, &GpuName::uuid);
   return found == gpus.end() ? nullptr : &*found;

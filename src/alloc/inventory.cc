@@ -107,7 +107,7 @@ std::optional<std::size_t> Inventory::find_index(std::uint32_t index) const {
   return found == gpus.end() ? std::nullopt : std::optional<std::size_t>(found - gpus.begin());
 }
 
-Annotations Inventory::legacy_annotations() const {
+Annotations Inventory::original_annotations() const {
   Annotations annotations;
   boost::json::object links;
   for (unsigned i = 0; i < gpus.size(); ++i) {

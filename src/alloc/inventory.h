@@ -82,7 +82,7 @@ struct Inventory {
 
   // The node annotations of the systems we replace, for tools that read them: GPU_TOPOLOGY and
   // GSOC_DEV_<i>_<j>, by index.
-  [[nodiscard]] Annotations legacy_annotations() const;
+  [[nodiscard]] Annotations original_annotations() const;
 
   friend bool operator==(const Inventory&, const Inventory&) = default;
 };

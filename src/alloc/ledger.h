@@ -47,12 +47,12 @@ namespace tessera::alloc {
 class Ledger;
 
 struct PodKey {
-  std::string pod_namespace;
+  std::string namespace_name;
   std::string name;
   std::string uid;
 
   // "ml/train-7".
-  [[nodiscard]] std::string text() const { return pod_namespace + "/" + name; }
+  [[nodiscard]] std::string text() const { return namespace_name + "/" + name; }
   friend bool operator==(const PodKey&, const PodKey&) = default;
 };
 
@@ -83,44 +83,25 @@ class [[nodiscard]] Hold {
   std::uint32_t generation_ = 0;
 };
 
-// Pods that are left out of the books for as long as this exists: for the question what would fit if they
-// were gone. Nothing may change the ledger meanwhile.
-class [[nodiscard]] Absence {
- public:
-  Absence(Absence&& other) noexcept
-      : ledger_(std::exchange(other.ledger_, nullptr)), pods_(std::move(other.pods_)) {}
-  Absence& operator=(Absence&&) = delete;
-  Absence(const Absence&) = delete;
-  Absence& operator=(const Absence&) = delete;
-  ~Absence();
-
- private:
-  friend class Ledger;
-  explicit Absence(Ledger* ledger) : ledger_(ledger) {}
-
-  Ledger* ledger_;
-  std::vector<std::uint32_t> pods_;
-};
-
 // What the ledger knows of a GPU beyond the columns of NodeView.
-struct GpuFacts {
+struct LedgerGpu {
   GpuUuid uuid;
   std::uint32_t index = 0;
   ModelId model = 0;
 
-  friend bool operator==(const GpuFacts&, const GpuFacts&) = default;
+  friend bool operator==(const LedgerGpu&, const LedgerGpu&) = default;
 };
 
-// One pod's part of a node.
-struct PodHolding {
-  struct Part {
-    int slot = -1;  // -1: the GPU that the record names is not there
-    std::string gpu;
-    std::uint32_t units = 0;
-    std::uint32_t core_percent = 0;
-    bool whole = false;
-  };
+// A GPU share that a pod holds, and where on its node the GPU is.
+struct HeldShare {
+  static constexpr std::int8_t kNotOnNode = -1;
 
+  GpuShare share;
+  std::int8_t slot = kNotOnNode;
+};
+
+// What one pod holds of a node.
+struct PodHolding {
   PodKey pod;
   NodeId node{};
   bool bound = false;       // false: a hold, or committed and not seen yet
@@ -128,7 +109,7 @@ struct PodHolding {
   std::uint64_t units = 0;  // asked for, as Kubernetes counts
   std::uint64_t whole = 0;
   NodeUse node_use;
-  std::vector<Part> parts;  // empty when undecided and there was more than one GPU to choose from
+  std::vector<HeldShare> shares;  // empty when undecided and there was more than one GPU to choose from
 };
 
 class Ledger {
@@ -157,12 +138,6 @@ class Ledger {
   // the pod already holds GPUs: choose again.
   [[nodiscard]] Result<Hold> reserve(const PodKey& pod, const Request& request, const Choice& choice);
 
-  // As if these pods were gone; those that hold nothing do not matter.
-  [[nodiscard]] Absence without(std::span<const std::string_view> uids);
-
-  // The record of a choice that was just made.
-  [[nodiscard]] Record record_of(const Request& request, const Choice& choice) const;
-
   // Names and ids. A node has an id as long as it exists or pods speak of it.
   [[nodiscard]] std::optional<NodeId> find_node(std::string_view name) const;
   [[nodiscard]] const std::string& node_name(NodeId id) const { return nodes_[raw(id)].name; }
@@ -177,7 +152,7 @@ class Ledger {
   // The node's place in an order that never changes and means nothing.
   [[nodiscard]] std::uint32_t node_order(NodeId id) const { return nodes_[raw(id)].order; }
   [[nodiscard]] NodeView view(NodeId id) const { return states_.view(id); }
-  [[nodiscard]] std::span<const GpuFacts> gpus(NodeId id) const { return nodes_[raw(id)].gpus; }
+  [[nodiscard]] std::span<const LedgerGpu> gpus(NodeId id) const { return nodes_[raw(id)].gpus; }
   // Why a GPU must not be used; empty when it is well.
   [[nodiscard]] std::string_view unhealthy(NodeId id, unsigned slot) const;
   [[nodiscard]] std::vector<GpuName> gpu_names(NodeId id) const;
@@ -204,15 +179,8 @@ class Ledger {
 
  private:
   friend class Hold;
-  friend class Absence;
   using PodId = std::uint32_t;
   enum class PodState : std::uint8_t { kUnused, kReserved, kAssumed, kBound };
-  static constexpr std::int8_t kNowhere = -1;
-
-  struct HeldClaim {
-    Claim claim;
-    std::int8_t slot = kNowhere;
-  };
 
   struct Pod {
     PodKey key;
@@ -220,14 +188,14 @@ class Ledger {
     std::uint32_t place = 0;  // in its node's list
     std::uint32_t generation = 0;
     PodState state = PodState::kUnused;
-    bool from_index = false;  // the claims name GPUs by index: an old tool's record
-    bool decided = false;     // the claims were believed
+    bool from_index = false;  // the shares name GPUs by index: an old tool's record
+    bool decided = false;     // the shares were believed
     bool alone = false;       // undecided on a node with one GPU: holds all it asked for there
     std::uint32_t units = 0;
     std::uint32_t core_percent = 0;
     std::uint32_t whole = 0;
     NodeUse node_use;
-    std::vector<HeldClaim> claims;
+    std::vector<HeldShare> shares;
     std::optional<ProblemKind> record_problem;  // what is wrong with the record on any node
     std::optional<ProblemKind> problem;         // what is wrong on this node
   };
@@ -238,7 +206,7 @@ class Ledger {
     std::string name;
     const std::string* machine = &kNoKind;  // these two are of kinds_
     const std::string* instance_type = &kNoKind;
-    std::vector<GpuFacts> gpus;
+    std::vector<LedgerGpu> gpus;
     std::vector<PodId> pods;
     std::uint32_t present_at = 0;  // in present_
     std::uint32_t order = 0;       // stable_order(name)
@@ -275,7 +243,7 @@ class Ledger {
   void apply_inventory(NodeId id, const NodeSpec& spec, const Inventory& inventory);
   void fence(NodeId id, Fence why, std::string text);
   void clear_gpus(NodeId id);
-  void set_gpus(NodeId id, std::vector<GpuFacts> gpus, NodeStates::Layout layout);
+  void set_gpus(NodeId id, std::vector<LedgerGpu> gpus, NodeStates::Layout layout);
   void set_illness(NodeId id, const Inventory& inventory);
   void set_node_problem(Node& node, std::optional<ProblemKind> problem);
   [[nodiscard]] bool lost_its_inventory(NodeId id) const;

@@ -124,7 +124,7 @@ void Ledger::remove_node(std::string_view name) {
 
 void Ledger::apply_inventory(NodeId id, const NodeSpec& spec, const Inventory& inventory) {
   NodeStates::Layout layout;
-  std::vector<GpuFacts> gpus;
+  std::vector<LedgerGpu> gpus;
   gpus.reserve(inventory.gpus.size());
   for (std::size_t i = 0; i < inventory.gpus.size(); ++i) {
     const Gpu& gpu = inventory.gpus[i];
@@ -172,8 +172,8 @@ void Ledger::open_or_fence(NodeId id) {
 // tell until it is back or the pod has ended.
 bool Ledger::lost_its_inventory(NodeId id) const {
   return states_.old_plugin(id) && std::ranges::any_of(nodes_[raw(id)].pods, [this](PodId pod) {
-           return !pods_[pod].from_index && std::ranges::any_of(pods_[pod].claims, [](const HeldClaim& held) {
-             return held.slot == kNowhere;
+           return !pods_[pod].from_index && std::ranges::any_of(pods_[pod].shares, [](const HeldShare& held) {
+             return held.slot == HeldShare::kNotOnNode;
            });
          });
 }
@@ -233,7 +233,7 @@ void Ledger::set_illness(NodeId id, const Inventory& inventory) {
 
 // Slots keep their meaning when nothing about the GPUs has changed: a node that only reports it is alive must
 // not turn choices into conflicts.
-void Ledger::set_gpus(NodeId id, std::vector<GpuFacts> gpus, NodeStates::Layout layout) {
+void Ledger::set_gpus(NodeId id, std::vector<LedgerGpu> gpus, NodeStates::Layout layout) {
   Node& node = nodes_[raw(id)];
   const NodeView view = states_.view(id);
   const bool same = view.tables != nullptr && gpus == node.gpus &&

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "alloc/ledger.h"
-#include "alloc/legacy_record.h"
+#include "alloc/original_record.h"
 
 namespace tessera::alloc {
 
@@ -65,14 +65,14 @@ void Ledger::upsert_pod(const PodSpec& spec) {
     detach(id);
     ++pods_[id].generation;
   } else {
-    id = add_pod({.pod_namespace = {}, .name = {}, .uid = spec.uid});
+    id = add_pod({.namespace_name = {}, .name = {}, .uid = spec.uid});
   }
   Pod& pod = pods_[id];
   pod.state = PodState::kBound;
   read_record(id, spec);
   // Most pods of a cluster have no GPUs and only count by their CPU: nobody will ask for their names.
   const bool is_told_of = pod.units > 0 || pod.whole > 0 || pod.record_problem;
-  pod.key.pod_namespace = is_told_of ? spec.pod_namespace : std::string();
+  pod.key.namespace_name = is_told_of ? spec.namespace_name : std::string();
   pod.key.name = is_told_of ? spec.name : std::string();
   attach(id, node_id(spec.node_name));
 }
@@ -94,57 +94,57 @@ void Ledger::record_fault(PodId id, ProblemKind kind, std::string text) {
 // What can be said without knowing the node: tessera.io/allocation if it is right, else what old tools wrote.
 void Ledger::read_record(PodId id, const PodSpec& spec) {
   Pod& pod = pods_[id];
-  pod.claims.clear();
+  pod.shares.clear();
   pod.from_index = false;
   pod.record_problem.reset();
   record_faults_.erase(id);
 
   pod.node_use = NodeUse::of_pod(spec);
-  const auto demand = Demand::of_pod(spec, options_.names);
-  if (!demand) {
+  const auto request = GpuRequest::of_pod(spec, options_.names);
+  if (!request) {
     pod.units = pod.core_percent = pod.whole = 0;
-    record_fault(id, ProblemKind::kInvalidRequest, demand.error().text());
+    record_fault(id, ProblemKind::kInvalidRequest, request.error().text());
     return;
   }
-  pod.units = to_u32(demand->units);
-  pod.core_percent = to_u32(demand->core_percent);
-  pod.whole = to_u32(demand->whole);
-  if (!demand->any()) {
+  pod.units = to_u32(request->units);
+  pod.core_percent = to_u32(request->core_percent);
+  pod.whole = to_u32(request->whole);
+  if (!request->any()) {
     return;
   }
 
-  const auto keep = [&pod](std::vector<Claim> claims) {
-    pod.claims.reserve(claims.size());
-    for (Claim& claim : claims) {
-      pod.claims.push_back({.claim = std::move(claim)});
+  const auto keep = [&pod](std::vector<GpuShare> shares) {
+    pod.shares.reserve(shares.size());
+    for (GpuShare& share : shares) {
+      pod.shares.push_back({.share = std::move(share)});
     }
   };
   if (const std::string* text = find_text(spec.annotations, key::kAllocation)) {
     const auto record = Record::parse(*text);
     if (!record) {
       record_fault(id, ProblemKind::kUnreadableRecord, record.error().text());
-    } else if (auto claims = claims_of(*demand, *record)) {
-      keep(std::move(*claims));
+    } else if (auto shares = held_shares(*request, *record)) {
+      keep(std::move(*shares));
       return;
     } else {
       record_fault(id, ProblemKind::kWrongRecord,
-                   fmt::format("{}: {}", key::kAllocation, claims.error().text()));
+                   fmt::format("{}: {}", key::kAllocation, shares.error().text()));
     }
   }
-  const auto legacy = legacy_record(spec.annotations, *demand);
-  if (!legacy) {
-    if (legacy.error().code() != ErrorCode::kNotFound) {
-      record_fault(id, ProblemKind::kWrongRecord, legacy.error().text());
+  const auto original = original_record(spec.annotations, *request);
+  if (!original) {
+    if (original.error().code() != ErrorCode::kNotFound) {
+      record_fault(id, ProblemKind::kWrongRecord, original.error().text());
     }
     return;
   }
-  auto claims = claims_of(*demand, *legacy);
-  if (!claims) {
-    record_fault(id, ProblemKind::kWrongRecord, claims.error().text());
+  auto shares = held_shares(*request, *original);
+  if (!shares) {
+    record_fault(id, ProblemKind::kWrongRecord, shares.error().text());
     return;
   }
   pod.from_index = true;
-  keep(std::move(*claims));
+  keep(std::move(*shares));
 }
 
 void Ledger::attach(PodId id, NodeId node) {
@@ -179,14 +179,14 @@ void Ledger::resolve(Pod& pod) const {
   const bool asks = pod.units > 0 || pod.whole > 0;
   const bool node_known = fence != Fence::kAbsent && fence != Fence::kUnreadable;
   bool complete = true;
-  for (HeldClaim& held : pod.claims) {
-    const auto index = pod.from_index ? index_of_name(held.claim.gpu) : std::nullopt;
-    const auto found = index ? std::ranges::find(node.gpus, *index, &GpuFacts::index)
-                             : std::ranges::find(node.gpus, GpuUuid(held.claim.gpu), &GpuFacts::uuid);
-    held.slot = found == node.gpus.end() ? kNowhere : static_cast<std::int8_t>(found - node.gpus.begin());
-    complete = complete && held.slot != kNowhere;
+  for (HeldShare& held : pod.shares) {
+    const auto index = pod.from_index ? index_of_name(held.share.gpu) : std::nullopt;
+    const auto found = index ? std::ranges::find(node.gpus, *index, &LedgerGpu::index)
+                             : std::ranges::find(node.gpus, GpuUuid(held.share.gpu), &LedgerGpu::uuid);
+    held.slot = found == node.gpus.end() ? HeldShare::kNotOnNode : static_cast<std::int8_t>(found - node.gpus.begin());
+    complete = complete && held.slot != HeldShare::kNotOnNode;
   }
-  pod.decided = asks && !pod.claims.empty() && (complete || !pod.from_index || !node_known);
+  pod.decided = asks && !pod.shares.empty() && (complete || !pod.from_index || !node_known);
   pod.alone = asks && !pod.decided && node.gpus.size() == 1;
   pod.problem = pod.record_problem;
   if (!asks || pod.problem || !node_known) {
@@ -207,10 +207,10 @@ void Ledger::settle(Pod& pod) {
   if (pod.alone) {
     states_.load(pod.node, 0, pod.units, pod.core_percent, pod.whole > 0);
   } else if (pod.decided) {
-    for (const HeldClaim& held : pod.claims) {
-      if (held.slot != kNowhere) {
-        states_.load(pod.node, static_cast<unsigned>(held.slot), held.claim.units, held.claim.core_percent,
-                     held.claim.whole);
+    for (const HeldShare& held : pod.shares) {
+      if (held.slot != HeldShare::kNotOnNode) {
+        states_.load(pod.node, static_cast<unsigned>(held.slot), held.share.units, held.share.core_percent,
+                     held.share.whole);
       }
     }
   }
@@ -224,10 +224,10 @@ void Ledger::unsettle(Pod& pod) {
   if (pod.alone) {
     states_.unload(pod.node, 0, pod.units, pod.core_percent, pod.whole > 0);
   } else if (pod.decided) {
-    for (const HeldClaim& held : pod.claims) {
-      if (held.slot != kNowhere) {
-        states_.unload(pod.node, static_cast<unsigned>(held.slot), held.claim.units, held.claim.core_percent,
-                       held.claim.whole);
+    for (const HeldShare& held : pod.shares) {
+      if (held.slot != HeldShare::kNotOnNode) {
+        states_.unload(pod.node, static_cast<unsigned>(held.slot), held.share.units, held.share.core_percent,
+                       held.share.whole);
       }
     }
   }

@@ -1,4 +1,4 @@
-// The books as people read them.
+// The ledger as people read them.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ std::vector<GpuName> Ledger::gpu_names(NodeId id) const {
   std::vector<GpuName> names;
   const NodeView view = states_.view(id);
   for (unsigned slot = 0; slot < view.size(); ++slot) {
-    const GpuFacts& gpu = nodes_[raw(id)].gpus[slot];
+    const LedgerGpu& gpu = nodes_[raw(id)].gpus[slot];
     names.push_back({.uuid = gpu.uuid.text(), .index = gpu.index, .units = view.total[slot]});
   }
   return names;
@@ -45,19 +45,13 @@ PodHolding Ledger::holding_of(const Pod& pod) const {
   holding.whole = pod.whole;
   holding.node_use = pod.node_use;
   if (pod.alone) {
-    holding.parts.push_back({.slot = 0,
-                             .gpu = nodes_[raw(pod.node)].gpus.front().uuid.text(),
-                             .units = pod.units,
-                             .core_percent = pod.core_percent,
-                             .whole = pod.whole > 0});
+    holding.shares.push_back({.share = {.gpu = nodes_[raw(pod.node)].gpus.front().uuid.text(),
+                                        .units = pod.units,
+                                        .core_percent = pod.core_percent,
+                                        .whole = pod.whole > 0},
+                              .slot = 0});
   } else if (pod.decided) {
-    for (const HeldClaim& held : pod.claims) {
-      holding.parts.push_back({.slot = held.slot,
-                               .gpu = held.claim.gpu,
-                               .units = held.claim.units,
-                               .core_percent = held.claim.core_percent,
-                               .whole = held.claim.whole});
-    }
+    holding.shares = pod.shares;
   }
   return holding;
 }
@@ -70,7 +64,7 @@ std::vector<PodHolding> Ledger::holdings(NodeId id) const {
     }
   }
   std::ranges::sort(all, {}, [](const PodHolding& holding) {
-    return std::tie(holding.pod.pod_namespace, holding.pod.name, holding.pod.uid);
+    return std::tie(holding.pod.namespace_name, holding.pod.name, holding.pod.uid);
   });
   return all;
 }
@@ -111,9 +105,9 @@ std::string Ledger::problem_text(PodId id) const {
           pod.key.text(), node);
   }
   std::vector<std::string> lost;
-  for (const HeldClaim& held : pod.claims) {
-    if (held.slot == kNowhere) {
-      lost.push_back(in_quotes(held.claim.gpu));
+  for (const HeldShare& held : pod.shares) {
+    if (held.slot == HeldShare::kNotOnNode) {
+      lost.push_back(in_quotes(held.share.gpu));
     }
   }
   return fmt::format("pod {} has {}, which node {} does not have; delete the pod so that it is placed again",

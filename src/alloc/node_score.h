@@ -43,6 +43,6 @@ class Criteria {
 };
 
 // `order` is the node's place in an order of its own, which decides where `fgd` sees no difference.
-Score node_score(const Query& query, const NodeView& view, const Pick& pick, Unit unit, std::uint32_t order);
+Score node_score(const Query& query, const NodeView& view, const GpuChoice& choice, Unit unit, std::uint32_t order);
 
 }  // namespace tessera::alloc

@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "alloc/request.h"
 #include "topology/gpu_mask.h"
 #include "topology/set_tables.h"
 
@@ -140,6 +141,10 @@ class NodeStates {
   // CPU and memory not requested yet; never negative.
   [[nodiscard]] std::int64_t cpu_left(NodeId id) const { return cpu_left_[raw(id)]; }
   [[nodiscard]] std::int64_t memory_left(NodeId id) const { return memory_left_[raw(id)]; }
+  // Requested by the pods of the node; may exceed what it has.
+  [[nodiscard]] NodeUse used(NodeId id) const {
+    return {.cpu_milli = rows_[raw(id)].cpu_used, .memory_bytes = rows_[raw(id)].memory_used};
+  }
 
  private:
   struct Row {

@@ -7,22 +7,23 @@
 //   placer.score(request, nodes, scores);       // how good each is; equal scores mean equally good
 //   placer.choose(request, node)                // the GPUs there
 //
-// Answers depend on the books and the request alone: not on the order of nodes, of GPUs or of earlier
+// Answers depend on the ledger and the request alone: not on the order of nodes, of GPUs or of earlier
 // questions. Nothing is remembered but results that could be computed again. One thread, the ledger's.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "alloc/choice.h"
-#include "alloc/fgd_places.h"
+#include "alloc/fgd_policy.h"
 #include "alloc/ledger.h"
 #include "alloc/reason.h"
 #include "alloc/request.h"
-#include "alloc/score_memory.h"
+#include "alloc/score_cache.h"
 #include "alloc/typical.h"
 #include "alloc/whole_sets.h"
 #include "topology/static_sets.h"
@@ -30,7 +31,7 @@
 namespace tessera::alloc {
 
 struct Query;
-struct Pick;
+struct GpuChoice;
 
 class Placer {
  public:
@@ -63,16 +64,18 @@ class Placer {
   [[nodiscard]] Result<Choice> choose(const Request& request, NodeId node);
 
   // The best of these nodes, or of all that exist, and its GPUs; of equally good ones the first by name.
-  [[nodiscard]] Result<Choice> place(const Request& request, std::span<const NodeId> nodes);
-  [[nodiscard]] Result<Choice> place(const Request& request) { return place(request, ledger_->nodes()); }
+  [[nodiscard]] Result<Choice> choose_best(const Request& request, std::span<const NodeId> nodes);
+  [[nodiscard]] Result<Choice> choose_best(const Request& request) { return choose_best(request, ledger_->nodes()); }
 
   [[nodiscard]] Reason reason(const Request& request, NodeId node);
   // The GPUs of a node, free or not, that the pod's annotations allow.
   [[nodiscard]] GpuMask allowed(const Request& request, NodeId node);
 
-  // Whether it would fit if these pods of the node were gone: for preemption. Pods that are not there, or
-  // hold nothing, change nothing.
-  [[nodiscard]] bool fits_without(const Request& request, NodeId node, std::span<const std::string> uids);
+  // Returns whether the request would fit if the pods `uids` were gone; UIDs that the ledger does not know, or
+  // that hold nothing on this node, are ignored. With `check_cpu_and_memory` also compares CPU and memory,
+  // whatever Options says.
+  [[nodiscard]] bool fits_without(const Request& request, NodeId node, std::span<const std::string_view> uids,
+                                  bool check_cpu_and_memory = false);
 
   // Replaces Options::typical.
   void set_typical(std::vector<TypicalRequest> typical) { fgd_.set_typical(std::move(typical)); }
@@ -89,12 +92,12 @@ class Placer {
   // Whether there is any place.
   bool fits(const Query& query, const NodeView& view);
   // The best place; false if there is none.
-  bool pick(const Query& query, const NodeView& view, Pick& pick);
-  bool pick_by_fgd(const Query& query, const NodeView& view, GpuMask may, Pick& pick);
+  bool choose_gpus(const Query& query, const NodeView& view, GpuChoice& choice);
+  bool choose_by_fgd(const Query& query, const NodeView& view, GpuMask may, GpuChoice& choice);
   [[nodiscard]] MachineNames machine_names(NodeId id) const;
-  bool pick_whole(const Query& query, const NodeView& view, GpuMask may_take, Pick& pick);
-  [[nodiscard]] Score score_of(const Query& query, const NodeView& view, const Pick& pick) const;
-  Score work_out(const Query& query, NodeId node, Pick& pick);
+  bool choose_whole(const Query& query, const NodeView& view, GpuMask may_take, GpuChoice& choice);
+  [[nodiscard]] Score score_of(const Query& query, const NodeView& view, const GpuChoice& choice) const;
+  Score work_out(const Query& query, NodeId node, GpuChoice& choice);
   [[nodiscard]] Reason why_not(const Query& query, NodeId node) const;
   // For Query::plain_share and plain_whole, CPU and memory aside.
   [[nodiscard]] Reason reason_plain(const Query& query, NodeId node) const;
@@ -102,19 +105,17 @@ class Placer {
   [[nodiscard]] Reason why_not_model(const Query& query, NodeId node) const;
   [[nodiscard]] Reason why_not_free(const Query& query, NodeId node) const;
   [[nodiscard]] Reason why_not_gpus(const Query& query, const NodeView& view, GpuMask may) const;
-  [[nodiscard]] Choice choice_of(const Query& query, const NodeView& view, const Pick& pick);
-  void add_share_grants(const Query& query, const Pick& pick, Choice& choice) const;
-  void add_whole_grants(const Query& query, const NodeView& view, Choice& choice);
+  [[nodiscard]] Choice choice_of(const Query& query, const NodeView& view, const GpuChoice& choice);
+  // A container's shares, whose GPUs are named later.
+  using SharesBySlot = std::map<unsigned, GpuShare>;
+  static void add_shares(const Query& query, const GpuChoice& choice, std::span<SharesBySlot> shares);
+  void add_whole(const Query& query, const NodeView& view, GpuMask set, std::span<SharesBySlot> shares);
 
   const Ledger* ledger_;
   Options options_;
   WholeSets whole_sets_;
-  FgdPlaces fgd_;
-  ScoreMemory memory_;
+  FgdPolicy fgd_;
+  ScoreCache cache_;
 };
-
-// Scores as kube-scheduler wants them from an extender: 0 to `most`, in the same order. Only the best get
-// `most`, so that nothing it rounds together with them can win.
-void scale_scores(std::span<const Score> scores, std::span<std::int64_t> scaled, std::int64_t most = 10);
 
 }  // namespace tessera::alloc

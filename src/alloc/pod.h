@@ -42,7 +42,7 @@ enum class PodPhase : std::uint8_t { kPending, kRunning, kSucceeded, kFailed, kU
 using Annotations = std::map<std::string, std::string, std::less<>>;
 
 struct PodSpec {
-  std::string pod_namespace;
+  std::string namespace_name;
   std::string name;
   std::string uid;
   std::string node_name;  // empty until it is bound

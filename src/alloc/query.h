@@ -20,7 +20,9 @@ namespace tessera::alloc {
 struct Part {
   SharePart share;
   ContainerKind kind = ContainerKind::kMain;
-  std::int16_t container = -1;  // in Demand::containers; -1: all of them that share GPUs
+  std::int16_t container = -1;  // in GpuRequest::containers; -1: all of them that share GPUs
+
+  friend bool operator==(const Part&, const Part&) = default;
 };
 
 // What one container wants of each of its GPUs.
@@ -50,8 +52,8 @@ struct Query {
 };
 
 // Where a request would go on one node. Written over for node after node, so nothing in it is cleared.
-struct Pick {
-  std::array<GpuMask, 2 * Demand::kMostContainers> part_gpus;  // by Query::parts, then Query::init_parts
+struct GpuChoice {
+  std::array<GpuMask, 2 * GpuRequest::kMostContainers> part_gpus;  // by Query::parts, then Query::init_parts
   GpuMask share_gpus = 0;
   GpuMask whole_gpus = 0;
   topology::SetChoice set;     // of whole_gpus

@@ -89,7 +89,7 @@ Result<std::uint16_t> split_of(const PodSpec& pod, const ResourceNames& names) {
 }
 
 Status check_split(const Request& request, const ResourceNames& names) {
-  for (const ContainerRequest& container : request.demand.containers) {
+  for (const ContainerRequest& container : request.gpus.containers) {
     const auto check = [&](std::uint32_t amount, const std::string& resource) -> Status {
       if (amount % request.split != 0) {
         return fail(
@@ -159,13 +159,13 @@ Number clamp_to(std::uint64_t value) {
 }
 
 Shape shape_of(const Request& request) {
-  const Demand& demand = request.demand;
+  const GpuRequest& gpus = request.gpus;
   Shape shape;
-  shape.whole = clamp_to<std::uint16_t>(demand.whole);
-  std::uint64_t units = demand.units;
-  std::uint64_t core = demand.core_percent;
+  shape.whole = clamp_to<std::uint16_t>(gpus.whole);
+  std::uint64_t units = gpus.units;
+  std::uint64_t core = gpus.core_percent;
   if (request.has_several_parts()) {
-    const auto largest = std::ranges::max_element(demand.containers, {}, &ContainerRequest::units);
+    const auto largest = std::ranges::max_element(gpus.containers, {}, &ContainerRequest::units);
     units = largest->units;
     core = largest->core_percent;
   }
@@ -196,7 +196,7 @@ Result<Policy> parse_policy(std::string_view text) {
 
 Result<Request> Request::of_pod(const PodSpec& pod, const ResourceNames& names) {
   Request request;
-  request.demand = TRY(Demand::of_pod(pod, names));
+  request.gpus = TRY(GpuRequest::of_pod(pod, names));
   request.split = TRY(split_of(pod, names));
   TRY(check_split(request, names));
   TRY(read_policy(pod, request));
@@ -214,22 +214,22 @@ Request Request::of_shape(const Shape& shape) {
   Request request;
   request.shape = shape;
   request.split = std::max<std::uint16_t>(shape.share.gpus, 1);
-  request.demand.units = std::uint64_t{shape.share.units} * shape.share.gpus;
-  request.demand.core_percent = std::uint64_t{shape.share.core_percent} * shape.share.gpus;
-  request.demand.whole = shape.whole;
+  request.gpus.units = std::uint64_t{shape.share.units} * shape.share.gpus;
+  request.gpus.core_percent = std::uint64_t{shape.share.core_percent} * shape.share.gpus;
+  request.gpus.whole = shape.whole;
   if (shape.share.gpus > 0 || shape.whole > 0) {
-    request.demand.containers.push_back({.name = "main",
-                                         .units = clamp_to<std::uint32_t>(request.demand.units),
-                                         .core_percent = clamp_to<std::uint32_t>(request.demand.core_percent),
+    request.gpus.containers.push_back({.name = "main",
+                                         .units = clamp_to<std::uint32_t>(request.gpus.units),
+                                         .core_percent = clamp_to<std::uint32_t>(request.gpus.core_percent),
                                          .whole = shape.whole});
-    request.demand.legacy_positions.push_back(0);
+    request.gpus.original_positions.push_back(0);
   }
   return request;
 }
 
 bool Request::has_several_parts() const {
   return placement == Placement::kPerContainer &&
-         std::ranges::count_if(demand.containers, [](const auto& container) { return container.units > 0; }) >
+         std::ranges::count_if(gpus.containers, [](const auto& container) { return container.units > 0; }) >
              1;
 }
 

@@ -58,7 +58,7 @@ struct NodeUse {
 
 // What the containers' limits say and nothing a user could change later. This is what a decision is checked
 // against.
-struct Demand {
+struct GpuRequest {
   static constexpr std::uint32_t kMostUnits = 1U << 24U;  // in one container: 16 TiB in MiB
   static constexpr std::size_t kMostContainers = 64;      // that ask for GPUs
 
@@ -66,7 +66,7 @@ struct Demand {
   std::vector<ContainerRequest> containers;
   // For each of them its place among the pod's main containers, or behind all of those for its place among
   // the sidecars: what the second-generation annotation calls it. Init containers have none (-1).
-  std::vector<std::int32_t> legacy_positions;
+  std::vector<std::int32_t> original_positions;
 
   // As Kubernetes counts them together.
   std::uint64_t units = 0;
@@ -74,7 +74,7 @@ struct Demand {
   std::uint64_t whole = 0;
 
   // Fails on amounts that are negative, fractional or beyond all GPUs, and names container and resource.
-  static Result<Demand> of_pod(const PodSpec& pod, const ResourceNames& names);
+  static Result<GpuRequest> of_pod(const PodSpec& pod, const ResourceNames& names);
 
   [[nodiscard]] bool any() const { return !containers.empty(); }
 
@@ -82,7 +82,7 @@ struct Demand {
   // run together have different ones; an init container uses some that others get after it.
   [[nodiscard]] std::vector<std::vector<std::uint32_t>> split_whole() const;
 
-  friend bool operator==(const Demand&, const Demand&) = default;
+  friend bool operator==(const GpuRequest&, const GpuRequest&) = default;
 };
 
 // A share that needs `gpus` different GPUs with `units` and `core_percent` free on each.
@@ -105,7 +105,7 @@ struct Shape {
 };
 
 struct Request {
-  Demand demand;
+  GpuRequest gpus;
   Shape shape;
   Placement placement = Placement::kOneGpu;
   std::uint16_t split = 1;  // GPUs that each container's memory is spread over

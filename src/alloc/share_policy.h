@@ -13,7 +13,7 @@ namespace tessera::alloc {
 
 // Puts all parts of the query on GPUs of `may`; false when they do not fit. Where `keep_whole_free` is set,
 // wholly free GPUs come last whatever the policy: the pod wants whole ones beside.
-bool pick_shares(const Query& query, const NodeView& view, GpuMask may, bool keep_whole_free, Pick& pick);
+bool choose_shares(const Query& query, const NodeView& view, GpuMask may, bool keep_whole_free, GpuChoice& choice);
 
 // Whether enough GPUs of `may` could take one part.
 bool has_room(const NodeView& view, GpuMask may, const SharePart& share);

@@ -1,6 +1,6 @@
 // cli/node_facts.h
 //
-// A node as people look at it: what the books want of it, and what old tools showed.
+// A node as people look at it: what the ledger want of it, and what old tools showed.
 #pragma once
 
 #include <cstdint>

@@ -143,7 +143,7 @@ Result<Simulation> simulate(const SimulateOptions& options, const sim::Progress&
   simulation.pods = trace.pods.size();
   simulation.gpus = trace.gpu_capacity_milli() / sim::kGpuMilli;
   simulation.demand_percent =
-      100.0 * static_cast<double>(trace.gpu_demand_milli()) / static_cast<double>(trace.gpu_capacity_milli());
+      100.0 * static_cast<double>(trace.requested_gpu_milli()) / static_cast<double>(trace.gpu_capacity_milli());
   simulation.result = TRY(sim::run_experiment(trace, experiment, progress));
   return simulation;
 }

@@ -12,7 +12,7 @@
 #include "base/strings.h"
 #include "base/version.h"
 #include "extender/binder.h"
-#include "extender/books.h"
+#include "extender/cluster_state.h"
 #include "extender/freshness.h"
 #include "extender/leader_label.h"
 #include "extender/metrics.h"
@@ -37,7 +37,7 @@ constexpr std::chrono::seconds kRound{5};
 constexpr std::chrono::seconds kDrain{2};
 constexpr std::uint64_t kOtherBodies = 32U << 20U;
 constexpr std::uint64_t kHealthBody = 64U << 10U;
-// A watch that has failed for so long makes the books too old to answer from.
+// A watch that has failed for so long makes the ledger too old to answer from.
 constexpr std::chrono::minutes kDeaf{5};
 // Where the original looks for ConfigMaps unhealthy-gpu-NODE.
 constexpr std::string_view kUnhealthyNamespace = "kube-system";
@@ -61,7 +61,7 @@ std::vector<alloc::TypicalRequest> typical_requests(const Config& config) {
   return all;
 }
 
-Books::Options books_options(const Config& config) {
+ClusterState::Options books_options(const Config& config) {
   return {.ledger = {.unit = config.unit, .names = alloc::ResourceNames(config.resources)},
           .placer = {.share_policy = config.share_policy,
                      .whole_policy = config.whole_policy,
@@ -101,11 +101,11 @@ struct Extender::Parts {
         config(std::move(config_)),
         own_pod(std::move(own_pod_)),
         client(std::move(client_)),
-        books(books_options(config)),
-        pod_sink(books, [this] { told_synced(); }),
-        node_sink(books, [this] { told_synced(); }),
-        budget_sink(books, [this] { books.budgets().set_known(); }),
-        unhealthy_sink(books, [this] { told_synced(); }),
+        state(books_options(config)),
+        pod_sink(state, [this] { told_synced(); }),
+        node_sink(state, [this] { told_synced(); }),
+        budget_sink(state, [this] { state.budgets().set_known(); }),
+        unhealthy_sink(state, [this] { told_synced(); }),
         nodes(client, {.path = kube::node_path("")}, node_sink),
         pods(client, {.path = kube::pod_path("", "")}, pod_sink),
         budgets(client, {.path = kube::disruption_budgets_path()}, budget_sink),
@@ -114,10 +114,10 @@ struct Extender::Parts {
         label(client, own_pod.namespace_name, own_pod.name),
         recorder(client, recorder_options(own_pod)),
         binder(
-            client, books, {.timeout = config.bind_timeout, .most_at_once = config.binds_at_once},
+            client, state, {.timeout = config.bind_timeout, .most_at_once = config.binds_at_once},
             [this] { return may_act_for(); }, [this](const kube::EventNote& note) { tell(note); }),
         service(
-            books, binder, metrics,
+            state, binder, metrics,
             {.not_ready = [this] { return not_ready(); },
              .readings = [this] { return readings(); },
              .tell = [this](const kube::EventNote& note) { tell(note); },
@@ -129,7 +129,7 @@ struct Extender::Parts {
              (freshness.in_doubt() && may_lead_for().count() > 0);
     });
     // The original's lists of ill GPUs are read where its device plugin still is.
-    books.on_old_nodes([this] {
+    state.on_old_nodes([this] {
       if (!std::exchange(watches_unhealthy, true)) {
         unhealthy.start();
       }
@@ -157,7 +157,7 @@ struct Extender::Parts {
   OwnPod own_pod;
   Metrics metrics;
   kube::Client client;
-  Books books;
+  ClusterState state;
   ProblemNews news;
   PodSink pod_sink;
   NodeSink node_sink;
@@ -326,7 +326,7 @@ void Extender::Parts::tell(const kube::EventNote& note) {
 
 void Extender::Parts::look_around() {
   told_synced();
-  books.learn_typical_pods();
+  state.learn_typical_pods();
   binder.look_after_unseen();
   if (elector != nullptr && elector->leading() && ++rounds % kLabelRounds == 0) {
     label.show(true);
@@ -340,7 +340,7 @@ void Extender::Parts::tell_problems() {
   if (may_lead_for().count() <= 0 || !not_ready().empty()) {
     return;
   }
-  for (const alloc::Problem& problem : news.take(books.ledger(), client.clock().now())) {
+  for (const alloc::Problem& problem : news.take(state.ledger(), client.clock().now())) {
     log::warn("problem", {{"kind", alloc::to_string(problem.kind)}, {"what", problem.text}});
     kube::EventNote note{.about = {.kind = "Node", .name = problem.node, .uid = problem.node},
                          .warning = true,
@@ -360,7 +360,7 @@ void Extender::Parts::tell_problems() {
 std::vector<Reading> Extender::Parts::readings() const {
   std::vector<Reading> all;
   all.push_back(
-      gauge("tessera_extender_ready", "1 when the books have been filled", not_ready().empty() ? 1 : 0));
+      gauge("tessera_extender_ready", "1 when the ledger have been filled", not_ready().empty() ? 1 : 0));
   all.push_back(gauge("tessera_extender_leading", "1 when this replica may bind",
                       may_lead_for().count() > 0 && !freshness.in_doubt() ? 1 : 0));
   if (server) {
@@ -408,7 +408,7 @@ std::vector<Reading> Extender::Parts::readings() const {
 }
 
 void Extender::Parts::add_book_readings(std::vector<Reading>& all) const {
-  const alloc::Ledger& ledger = books.ledger();
+  const alloc::Ledger& ledger = state.ledger();
   double gpus = 0;
   double total = 0;
   double free = 0;
@@ -425,15 +425,15 @@ void Extender::Parts::add_book_readings(std::vector<Reading>& all) const {
   all.push_back(gauge("tessera_extender_gpus_free", "Healthy GPUs that nobody is on", whole_free));
   all.push_back(gauge("tessera_extender_memory_units", "GPU memory of all nodes, in units", total));
   all.push_back(gauge("tessera_extender_memory_units_free", "Of it, what shares can take now", free));
-  all.push_back(gauge("tessera_extender_pods", "Pods in the books", static_cast<double>(ledger.pod_count())));
+  all.push_back(gauge("tessera_extender_pods", "Pods in the ledger", static_cast<double>(ledger.pod_count())));
   all.push_back(gauge("tessera_extender_waiting_pods", "Unbound pods that ask for GPUs",
-                      static_cast<double>(books.waiting_pods())));
+                      static_cast<double>(state.waiting_pods())));
   const auto count_of = [&](alloc::ProblemKind kind) {
     return static_cast<double>(ledger.problem_count(kind));
   };
   for (std::size_t kind = 0; kind < alloc::kProblemKinds; ++kind) {
     const auto which = static_cast<alloc::ProblemKind>(kind);
-    Reading reading = gauge("tessera_extender_problems", "Pods or nodes that the books find wrong, by kind",
+    Reading reading = gauge("tessera_extender_problems", "Pods or nodes that the ledger find wrong, by kind",
                             count_of(which));
     reading.labels = {{"kind", std::string(alloc::to_string(which))}};
     all.push_back(std::move(reading));
@@ -484,7 +484,7 @@ void Extender::start() {
 void Extender::reload(const Config& next) {
   Parts& parts = *parts_;
   const std::vector<std::string> need_restart = take_over_reloadable(next, parts.config);
-  parts.books.set_policies(books_options(parts.config).placer);
+  parts.state.set_policies(books_options(parts.config).placer);
   parts.service.set_score_step(parts.config.score_step);
   if (const Status status = log::configure(parts.config.log); !status) {
     log::error("log settings not taken over", {{"why", status.error()}});

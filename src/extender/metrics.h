@@ -1,6 +1,6 @@
 // extender/metrics.h
 //
-// What Prometheus sees. Durations and rates are counted here as they happen; what the books know is read when
+// What Prometheus sees. Durations and rates are counted here as they happen; what the ledger know is read when
 // somebody asks. docs/extender.md lists every name. One thread.
 #pragma once
 

@@ -7,7 +7,7 @@
 // kube-scheduler that is told to end gives its Lease back at once, without a thought for what the extender
 // beside it is just writing, and the next may take it in the same moment. So this one waits first until no
 // such write can be under way. Nobody has to wait after a Lease that ran out (no write outlives that), or one
-// that was the own scheduler's before (its writes stand in the books).
+// that was the own scheduler's before (its writes stand in the state).
 //
 // When it has not renewed the Lease for a while, another scheduler may take it and ask its own extender: a
 // pod that was stopped and goes on may still ask for what it had decided before, and that must not be done

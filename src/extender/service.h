@@ -11,7 +11,7 @@
 
 #include "extender/args.h"
 #include "extender/binder.h"
-#include "extender/books.h"
+#include "extender/cluster_state.h"
 #include "extender/decisions.h"
 #include "extender/metrics.h"
 #include "http/event_loop.h"
@@ -41,7 +41,7 @@ class Service {
   static constexpr std::chrono::milliseconds kSecondLooksApart{150};
 
   // All must live longer.
-  Service(Books& books, Binder& binder, Metrics& metrics, Sources sources);
+  Service(ClusterState& state, Binder& binder, Metrics& metrics, Sources sources);
 
   // Of prioritize; may be changed at any time.
   void set_score_step(std::int64_t step) { score_step_ = step; }
@@ -67,7 +67,7 @@ class Service {
   void tell_unschedulable(const alloc::PodSpec& pod, const Decisions::FilterSummary& summary,
                           std::size_t nodes);
 
-  Books& books_;
+  ClusterState& state_;
   Binder& binder_;
   Metrics& metrics_;
   Sources sources_;

@@ -19,7 +19,7 @@ constexpr std::string_view kXid = "XID ";
 
 }  // namespace
 
-XidClass GpuHealth::on_xid(std::uint64_t xid, Clock::Steady now) {
+XidClass HealthTracker::on_xid(std::uint64_t xid, Clock::Steady now) {
   const XidClass severity = rules_->xids.classify(xid);
   if (severity != XidClass::kIgnored) {
     fall_ill(describe_xid(xid), severity, now);
@@ -27,11 +27,11 @@ XidClass GpuHealth::on_xid(std::uint64_t xid, Clock::Steady now) {
   return severity;
 }
 
-void GpuHealth::on_uncorrectable_memory_error(Clock::Steady now) {
+void HealthTracker::on_uncorrectable_memory_error(Clock::Steady now) {
   fall_ill(std::string(kMemoryError), XidClass::kFatal, now);
 }
 
-void GpuHealth::remember(const std::string& reason, Clock::Steady now) {
+void HealthTracker::remember(const std::string& reason, Clock::Steady now) {
   if (reason.starts_with(kMemoryError)) {
     on_uncorrectable_memory_error(now);
     return;
@@ -43,7 +43,7 @@ void GpuHealth::remember(const std::string& reason, Clock::Steady now) {
   }
 }
 
-void GpuHealth::fall_ill(std::string cause, XidClass severity, Clock::Steady now) {
+void HealthTracker::fall_ill(std::string cause, XidClass severity, Clock::Steady now) {
   last_event_ = now;
   // The worst stays what a person reads: a reset follows XID 79 with a dozen lesser ones.
   if (cause_.empty() || severity >= severity_) {
@@ -52,7 +52,7 @@ void GpuHealth::fall_ill(std::string cause, XidClass severity, Clock::Steady now
   }
 }
 
-void GpuHealth::on_probe(const Probe& probe, Clock::Steady now) {
+void HealthTracker::on_probe(const Probe& probe, Clock::Steady now) {
   const bool answers = probe.failure.empty();
   const bool came_back = answers && (lost_ || missed_ >= kAway);
   lost_ = !answers && (lost_ || probe.lost);
@@ -78,7 +78,7 @@ void GpuHealth::on_probe(const Probe& probe, Clock::Steady now) {
   }
 }
 
-bool GpuHealth::rested(Clock::Steady now) const {
+bool HealthTracker::rested(Clock::Steady now) const {
   std::chrono::milliseconds needed = rules_->settle;
   if (!last_.recovery_action) {
     needed = severity_ == XidClass::kFatal ? rules_->quiet_fatal : rules_->quiet;
@@ -86,7 +86,7 @@ bool GpuHealth::rested(Clock::Steady now) const {
   return now - last_event_ >= needed;
 }
 
-std::string GpuHealth::reason() const {
+std::string HealthTracker::reason() const {
   if (!last_.failure.empty()) {
     return cause_.empty() ? last_.failure : fmt::format("{}; {}", cause_, last_.failure);
   }

@@ -40,9 +40,9 @@ struct Probe {
   bool row_remapping_failed = false;
 };
 
-class GpuHealth {
+class HealthTracker {
  public:
-  explicit GpuHealth(const HealthRules& rules) : rules_(&rules) {}
+  explicit HealthTracker(const HealthRules& rules) : rules_(&rules) {}
 
   // What the driver reported. Gives back the class under which it was taken.
   XidClass on_xid(std::uint64_t xid, Clock::Steady now);

@@ -221,7 +221,7 @@ void Session::probe(std::size_t gpu, Clock::Steady now) {
   health_of(row.uuid).on_probe(result, now);
 }
 
-GpuHealth& Session::health_of(const std::string& uuid) {
+HealthTracker& Session::health_of(const std::string& uuid) {
   return health_.try_emplace(uuid, options_.health).first->second;
 }
 

@@ -67,7 +67,7 @@ class Session {
   void publish();
   [[nodiscard]] DriverState current_state() const;
   [[nodiscard]] Result<abi::Device> answering(const std::string& uuid) const;
-  GpuHealth& health_of(const std::string& uuid);
+  HealthTracker& health_of(const std::string& uuid);
 
   const DriverOptions options_;
   CallMonitor* monitor_;
@@ -81,7 +81,7 @@ class Session {
   std::string problem_ = "the NVIDIA driver has not been asked yet";
   Discovery discovery_;
   std::vector<std::string> pci_devices_;  // of sysfs, when this session began
-  std::map<std::string, GpuHealth, std::less<>> health_;
+  std::map<std::string, HealthTracker, std::less<>> health_;
   std::map<std::string, alloc::Gpu, std::less<>> ever_;  // every GPU seen, by UUID
   std::map<std::pair<std::string, std::uint64_t>, XidCount> xids_;
   DriverState published_;

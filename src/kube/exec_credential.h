@@ -25,10 +25,10 @@ struct ExecCredential {
 Result<ExecCredential> parse_exec_credential(std::string_view json, std::string_view api_version);
 
 // The value of KUBERNETES_EXEC_INFO for a plugin of this user.
-Result<std::string> exec_info(const ExecPlugin& plugin, const Cluster& cluster);
+Result<std::string> exec_info(const ExecPlugin& plugin, const KubeconfigCluster& cluster);
 
 // Runs the plugin; blocks for as long as it does. `user` stands in messages.
-Result<ExecCredential> run_exec_plugin(const ExecPlugin& plugin, const Cluster& cluster,
+Result<ExecCredential> run_exec_plugin(const ExecPlugin& plugin, const KubeconfigCluster& cluster,
                                        const std::string& user);
 
 }  // namespace tessera::kube

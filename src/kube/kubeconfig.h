@@ -31,7 +31,7 @@ struct DataOrFile {
 
 // Clusters, users and contexts that make no sense are kept with the reason: it is told to those who want to
 // use them, and harms nobody else.
-struct Cluster {
+struct KubeconfigCluster {
   std::string name;
   std::string file;  // where it was read, for messages
   std::optional<Error> unusable;
@@ -87,14 +87,14 @@ struct Context {
 struct ClusterAccess {
   std::string context;         // "" when there was none, as inside a cluster
   std::string namespace_name;  // "default" unless something says otherwise
-  Cluster cluster;
+  KubeconfigCluster cluster;
   User user;
 };
 
 struct Kubeconfig {
   std::string current_context;
   std::vector<std::string> files;  // those that were there
-  std::vector<Cluster> clusters;
+  std::vector<KubeconfigCluster> clusters;
   std::vector<User> users;
   std::vector<Context> contexts;
 

@@ -1,6 +1,6 @@
 // kube/pod_details.h
 //
-// What people want to know of a pod and the books do not: who is to place it, and what keeps it from being
+// What people want to know of a pod and the ledger do not: who is to place it, and what keeps it from being
 // placed. Read only where decode_pod() is asked for it; programs that hold a whole cluster do without.
 #pragma once
 
@@ -22,7 +22,7 @@ struct Taint {
 
 struct PodDetails {
   std::map<std::string, std::string, std::less<>> labels{};
-  std::map<std::string, std::string, std::less<>> annotations{};  // of tessera.io/ that the books do not read
+  std::map<std::string, std::string, std::less<>> annotations{};  // of tessera.io/ that the ledger do not read
   std::string created{};                                          // RFC 3339
   std::string scheduler_name{};
   std::vector<std::string> scheduling_gates{};

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "sim/books.h"
+#include "sim/simulated_cluster.h"
 
 namespace tessera::sim {
 

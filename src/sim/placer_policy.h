@@ -9,22 +9,22 @@
 
 #include "alloc/placer.h"
 #include "alloc/typical.h"
-#include "sim/books.h"
+#include "sim/simulated_cluster.h"
 #include "sim/policy.h"
 
 namespace tessera::sim {
 
-class PlacerPolicy : public Policy {
+class PlacerPolicy : public PlacementPolicy {
  public:
   // `kinds`: what `fgd` is told to expect. If there are none it learns from the pods that come.
-  PlacerPolicy(alloc::Policy policy, const Books& books, const std::vector<PodKind>& kinds);
+  PlacerPolicy(alloc::Policy policy, const SimulatedCluster& cluster, const std::vector<PodKind>& kinds);
 
   std::optional<alloc::Choice> choose(std::uint32_t shape, Random& random) override;
 
  private:
   void learn(std::uint32_t shape);
 
-  const Books& books_;
+  const SimulatedCluster& cluster_;
   alloc::Placer placer_;
   std::vector<alloc::Score> scores_;
   bool learns_ = false;

@@ -56,12 +56,12 @@ Result<PolicyName> find_policy(std::string_view name) {
                                                in_quotes(name), join_words(names)));
 }
 
-std::unique_ptr<Policy> make_policy(const PolicyName& name, const Books& books,
+std::unique_ptr<PlacementPolicy> make_policy(const PolicyName& name, const SimulatedCluster& cluster,
                                     const std::vector<PodKind>& kinds) {
   if (name.reference) {
-    return make_reference_policy(name.name, books, kinds);
+    return make_reference_policy(name.name, cluster, kinds);
   }
-  return std::make_unique<PlacerPolicy>(alloc::parse_policy(name.name).value(), books, kinds);
+  return std::make_unique<PlacerPolicy>(alloc::parse_policy(name.name).value(), cluster, kinds);
 }
 
 }  // namespace tessera::sim

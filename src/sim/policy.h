@@ -12,18 +12,18 @@
 
 #include "alloc/choice.h"
 #include "base/result.h"
-#include "sim/books.h"
+#include "sim/simulated_cluster.h"
 #include "sim/random.h"
 #include "sim/scenario.h"
 
 namespace tessera::sim {
 
-class Policy {
+class PlacementPolicy {
  public:
-  Policy() = default;
-  Policy(const Policy&) = delete;
-  Policy& operator=(const Policy&) = delete;
-  virtual ~Policy() = default;
+  PlacementPolicy() = default;
+  PlacementPolicy(const PlacementPolicy&) = delete;
+  PlacementPolicy& operator=(const PlacementPolicy&) = delete;
+  virtual ~PlacementPolicy() = default;
 
   // The place of the next pod; nothing when there is none. `random` decides what the policy leaves open.
   virtual std::optional<alloc::Choice> choose(std::uint32_t shape, Random& random) = 0;
@@ -41,8 +41,8 @@ const std::vector<PolicyName>& policy_names();
 // By its exact name, as `fgd` is ours and `FGD` the paper's. Case is forgiven where only one can be meant.
 Result<PolicyName> find_policy(std::string_view name);
 
-// Refers to the books, which must live longer. `kinds` are the pods that are typically to be expected.
-std::unique_ptr<Policy> make_policy(const PolicyName& name, const Books& books,
+// Refers to the cluster, which must live longer. `kinds` are the pods that are typically to be expected.
+std::unique_ptr<PlacementPolicy> make_policy(const PolicyName& name, const SimulatedCluster& cluster,
                                     const std::vector<PodKind>& kinds);
 
 }  // namespace tessera::sim

@@ -10,13 +10,13 @@
 #include <string_view>
 #include <vector>
 
-#include "sim/books.h"
+#include "sim/simulated_cluster.h"
 #include "sim/policy.h"
 
 namespace tessera::sim {
 
 // Of FirstFit, Random, DotProd, GpuClustering, GpuPacking, BestFit and FGD; null for any other name.
-std::unique_ptr<Policy> make_reference_policy(std::string_view name, const Books& books,
+std::unique_ptr<PlacementPolicy> make_reference_policy(std::string_view name, const SimulatedCluster& cluster,
                                               const std::vector<PodKind>& kinds);
 
 }  // namespace tessera::sim

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "sim/books.h"
+#include "sim/simulated_cluster.h"
 #include "sim/policy.h"
 #include "sim/scenario.h"
 #include "sim/trace.h"
@@ -48,7 +48,7 @@ struct Setting {
   std::int64_t load_milli = 1300;   // what the pods ask for in all, in thousandths of all GPUs
 };
 
-// Fails only when a policy makes a choice that the books refuse, which is a fault of ours.
+// Fails only when a policy makes a choice that the ledger refuse, which is a fault of ours.
 Result<RunResult> replay(const Setting& setting, const PolicyName& policy, std::uint64_t seed);
 
 }  // namespace tessera::sim

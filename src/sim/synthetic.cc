@@ -100,7 +100,7 @@ Trace synthetic_trace(std::uint32_t nodes, std::uint64_t seed) {
                            .model = kind.model});
   }
   const std::int64_t capacity = trace.gpu_capacity_milli();
-  for (std::int64_t demand = 0; demand < capacity;) {
+  for (std::int64_t requested = 0; requested < capacity;) {
     const PodTemplate& kind = draw(std::span<const PodTemplate>(kPodTemplates), random);
     trace.pods.push_back({.name = fmt::format("pod-{:07}", trace.pods.size()),
                           .cpu_milli = kind.cpu_milli,
@@ -108,7 +108,7 @@ Trace synthetic_trace(std::uint32_t nodes, std::uint64_t seed) {
                           .gpus = kind.gpus,
                           .gpu_milli = kind.gpu_milli,
                           .models = words(kind.models)});
-    demand += trace.pods.back().gpu_demand_milli();
+    requested += trace.pods.back().requested_gpu_milli();
   }
   return trace;
 }

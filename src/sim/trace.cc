@@ -43,10 +43,10 @@ std::int64_t Trace::gpu_capacity_milli() const {
   return sum;
 }
 
-std::int64_t Trace::gpu_demand_milli() const {
+std::int64_t Trace::requested_gpu_milli() const {
   std::int64_t sum = 0;
   for (const TracePod& pod : pods) {
-    sum += pod.gpu_demand_milli();
+    sum += pod.requested_gpu_milli();
   }
   return sum;
 }
@@ -111,7 +111,7 @@ Result<Trace> read_trace(const std::string& nodes_path, const std::string& pods_
   if (trace.gpu_capacity_milli() == 0) {
     return fail(ErrorCode::kInvalid, nodes_path + ": no node has a GPU; there is nothing to allocate");
   }
-  if (trace.gpu_demand_milli() == 0) {
+  if (trace.requested_gpu_milli() == 0) {
     return fail(ErrorCode::kInvalid, pods_path + ": no pod asks for a GPU; there is nothing to allocate");
   }
   return trace;

@@ -43,7 +43,7 @@ struct TracePod {
   std::vector<std::string> models{};  // those it may run on, sorted; empty: any
 
   // Of all its GPUs together.
-  [[nodiscard]] std::int64_t gpu_demand_milli() const { return std::int64_t{gpus} * gpu_milli; }
+  [[nodiscard]] std::int64_t requested_gpu_milli() const { return std::int64_t{gpus} * gpu_milli; }
   [[nodiscard]] bool is_share() const { return gpus > 0 && gpu_milli < kGpuMilli; }
 
   friend bool operator==(const TracePod&, const TracePod&) = default;
@@ -54,7 +54,7 @@ struct Trace {
   std::vector<TracePod> pods;
 
   [[nodiscard]] std::int64_t gpu_capacity_milli() const;
-  [[nodiscard]] std::int64_t gpu_demand_milli() const;
+  [[nodiscard]] std::int64_t requested_gpu_milli() const;
 };
 
 // Fail with line and column (of the table, from 1) of the first field that makes no sense.

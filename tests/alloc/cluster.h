@@ -72,7 +72,7 @@ inline ContainerSpec container(const std::string& name, std::int64_t units, std:
 
 inline PodSpec pod_of(const std::string& name, std::vector<ContainerSpec> containers) {
   PodSpec pod;
-  pod.pod_namespace = "ml";
+  pod.namespace_name = "ml";
   pod.name = name;
   pod.uid = "uid-" + name;
   pod.containers = std::move(containers);
@@ -86,7 +86,7 @@ inline PodSpec whole_pod(const std::string& name, std::int64_t gpus) {
 }
 
 inline PodKey key_of(const PodSpec& pod) {
-  return {.pod_namespace = pod.pod_namespace, .name = pod.name, .uid = pod.uid};
+  return {.namespace_name = pod.namespace_name, .name = pod.name, .uid = pod.uid};
 }
 
 inline Request request_of(const PodSpec& pod) {
@@ -94,10 +94,10 @@ inline Request request_of(const PodSpec& pod) {
 }
 
 // The pod bound to a node with a record that gives its container "main" these GPUs.
-inline PodSpec bound(PodSpec pod, const std::string& node, const std::vector<Grant>& grants) {
+inline PodSpec bound(PodSpec pod, const std::string& node, const std::vector<GpuShare>& shares) {
   pod.node_name = node;
   pod.phase = PodPhase::kRunning;
-  pod.annotations[std::string(key::kAllocation)] = Record{{{"main", grants}}}.json();
+  pod.annotations[std::string(key::kAllocation)] = Record{{{"main", shares}}}.json();
   return pod;
 }
 inline PodSpec bound_share(const std::string& name, std::uint32_t units, const std::string& node,
@@ -106,17 +106,17 @@ inline PodSpec bound_share(const std::string& name, std::uint32_t units, const s
 }
 inline PodSpec bound_whole(const std::string& name, const std::string& node,
                            const std::vector<unsigned>& indices) {
-  std::vector<Grant> grants;
+  std::vector<GpuShare> shares;
   for (const unsigned index : indices) {
-    grants.push_back({.gpu = uuid_of(node, index), .whole = true});
+    shares.push_back({.gpu = uuid_of(node, index), .whole = true});
   }
-  return bound(whole_pod(name, static_cast<std::int64_t>(indices.size())), node, grants);
+  return bound(whole_pod(name, static_cast<std::int64_t>(indices.size())), node, shares);
 }
 
 // What the API server shows after a bind with this choice.
 inline PodSpec after_bind(const Ledger& ledger, PodSpec pod, const Choice& choice) {
   pod.node_name = ledger.node_name(choice.node);
-  pod.annotations[std::string(key::kAllocation)] = ledger.record_of(request_of(pod), choice).json();
+  pod.annotations[std::string(key::kAllocation)] = choice.record.json();
   return pod;
 }
 

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "alloc/explain.h"
-#include "alloc/legacy_record.h"
+#include "alloc/original_record.h"
 #include "base/json_reader.h"
 #include "cluster.h"
 #include "topology/static_sets.h"
@@ -33,7 +33,7 @@ class Defect : public ::testing::Test {
     }
     return kinds;
   }
-  static PodSpec legacy_pod(const std::string& name, std::int64_t units, const std::string& node,
+  static PodSpec original_pod(const std::string& name, std::int64_t units, const std::string& node,
                             const char* idx, const char* pod_units) {
     PodSpec pod = share_pod(name, units);
     pod.node_name = node;
@@ -122,7 +122,7 @@ TEST_F(Defect, E9_NonsenseInTheUnhealthyListIsNotGpu0) {
 TEST_F(Defect, E12_InitContainersCount) {
   ledger.upsert_node(node_of("a", {16}));
   const PodSpec pod = pod_of("p", {container("i", 12, 0, ContainerKind::kInit), container("m", 0)});
-  const Choice choice = placer.place(request_of(pod)).value();
+  const Choice choice = placer.choose_best(request_of(pod)).value();
   ledger.reserve(key_of(pod), request_of(pod), choice).value().commit();
   EXPECT_THAT(free_on("a"), ElementsAre(4));
 }
@@ -132,7 +132,7 @@ TEST_F(Defect, E13_PodOverSeveralGpusGetsThem) {
   PodSpec pod = share_pod("p", 20);
   EXPECT_FALSE(fits(pod, "a"));
   pod.labels["aliyun.com/gpu-count"] = "2";
-  const Choice choice = placer.place(request_of(pod)).value();
+  const Choice choice = placer.choose_best(request_of(pod)).value();
   ledger.reserve(key_of(pod), request_of(pod), choice).value().commit();
   EXPECT_THAT(free_on("a"), ElementsAre(6, 6));
 }
@@ -141,14 +141,14 @@ TEST_F(Defect, E14_NodesArePackedAndNotOnlyCards) {
   ledger.upsert_node(node_of("a", {16}));
   ledger.upsert_node(node_of("b", {16}));
   ledger.upsert_pod(bound_share("x", 8, "b", 0));
-  EXPECT_EQ(ledger.node_name(placer.place(request_of(share_pod("p", 3))).value().node), "b");
+  EXPECT_EQ(ledger.node_name(placer.choose_best(request_of(share_pod("p", 3))).value().node), "b");
 }
 
 TEST_F(Defect, E17_ForgedAnnotationsAreNotBelieved) {
   ledger.upsert_node(node_of("a", {16, 16}));
-  ledger.upsert_pod(legacy_pod("more-than-asked", 1, "a", "0", "16"));
-  ledger.upsert_pod(legacy_pod("less-than-asked", 16, "a", "1", "1"));
-  ledger.upsert_pod(legacy_pod("no-such-gpu", 3, "a", "7", "3"));
+  ledger.upsert_pod(original_pod("more-than-asked", 1, "a", "0", "16"));
+  ledger.upsert_pod(original_pod("less-than-asked", 16, "a", "1", "1"));
+  ledger.upsert_pod(original_pod("no-such-gpu", 3, "a", "7", "3"));
   ledger.upsert_pod(bound(share_pod("forged", 2), "a", {{.gpu = uuid_of("a", 0), .units = 9}}));
   ledger.upsert_pod(bound(share_pod("wrong-gpu", 2), "a", {{.gpu = "GPU-elsewhere", .units = 2}}));
   PodSpec garbage = bound_share("garbage", 2, "a", 0);
@@ -180,18 +180,18 @@ TEST_F(Defect, D1_PodWithTwoGpuContainersIsServed) {
   ledger.upsert_node(node_of("a", {16, 16}));
   const PodSpec pod = pod_of("p", {container("a", 3), container("b", 5)});
   const Request request = request_of(pod);
-  const Record record = ledger.record_of(request, placer.place(request).value());
+  const Record record = placer.choose_best(request).value().record;
   const std::vector<GpuName> gpus = ledger.gpu_names(id("a"));
-  EXPECT_EQ(container_env(request.demand, record, gpus, "a").at("ALIYUN_COM_GPU_MEM_CONTAINER"), "3");
-  EXPECT_EQ(container_env(request.demand, record, gpus, "b").at("ALIYUN_COM_GPU_MEM_CONTAINER"), "5");
-  EXPECT_EQ(container_env(request.demand, record, gpus, "b").at("ALIYUN_COM_GPU_MEM_POD"), "8");
+  EXPECT_EQ(container_env(request.gpus, record, gpus, "a").at("ALIYUN_COM_GPU_MEM_CONTAINER"), "3");
+  EXPECT_EQ(container_env(request.gpus, record, gpus, "b").at("ALIYUN_COM_GPU_MEM_CONTAINER"), "5");
+  EXPECT_EQ(container_env(request.gpus, record, gpus, "b").at("ALIYUN_COM_GPU_MEM_POD"), "8");
 }
 
 TEST_F(Defect, D2_EqualPodsKeepTheirOwnGpus) {
   ledger.upsert_node(node_of("a", {16, 16}));
   ledger.upsert_pod(bound_share("second", 12, "a", 1));
   ledger.upsert_pod(bound_share("first", 12, "a", 0));
-  EXPECT_EQ(ledger.holding("uid-first")->parts.at(0).gpu, uuid_of("a", 0));
+  EXPECT_EQ(ledger.holding("uid-first")->shares.at(0).share.gpu, uuid_of("a", 0));
   ledger.remove_pod("uid-second");
   EXPECT_THAT(free_on("a"), ElementsAre(4, 16));
 }
@@ -199,9 +199,9 @@ TEST_F(Defect, D2_EqualPodsKeepTheirOwnGpus) {
 TEST_F(Defect, D3_EachGpuHasItsOwnMemory) {
   ledger.upsert_node(node_of("a", {16, 80}));
   const std::vector<GpuName> gpus = ledger.gpu_names(id("a"));
-  const Demand demand = request_of(share_pod("p", 3)).demand;
+  const GpuRequest request = request_of(share_pod("p", 3)).gpus;
   const Record record{{{"main", {{.gpu = uuid_of("a", 1), .units = 3}}}}};
-  EXPECT_EQ(container_env(demand, record, gpus, "main").at("ALIYUN_COM_GPU_MEM_DEV"), "80");
+  EXPECT_EQ(container_env(request, record, gpus, "main").at("ALIYUN_COM_GPU_MEM_DEV"), "80");
 }
 
 TEST_F(Defect, D5_MinorNumbersAreNotIndices) {
@@ -209,9 +209,9 @@ TEST_F(Defect, D5_MinorNumbersAreNotIndices) {
   inventory.gpus[0].minor = 3;
   inventory.gpus[1].minor = 0;
   ledger.upsert_node(node_with("a", inventory));
-  ledger.upsert_pod(legacy_pod("x", 3, "a", "0", "3"));
+  ledger.upsert_pod(original_pod("x", 3, "a", "0", "3"));
   EXPECT_THAT(free_on("a"), ElementsAre(13, 16));
-  ledger.upsert_pod(legacy_pod("y", 3, "a", "3", "3"));
+  ledger.upsert_pod(original_pod("y", 3, "a", "3", "3"));
   EXPECT_THAT(problems(), ElementsAre(ProblemKind::kUnknownIndex));
 }
 
@@ -268,7 +268,7 @@ class TopologyDefect : public Defect {
   GpuMask chosen(std::int64_t gpus, const std::string& policy) {
     PodSpec pod = whole_pod("p", gpus);
     pod.annotations["tessera.io/policy"] = policy;
-    return placer.place(request_of(pod)).value().whole_gpus;
+    return placer.choose_best(request_of(pod)).value().whole_gpus;
   }
 };
 
@@ -291,15 +291,7 @@ TEST_F(TopologyDefect, T5_BestEffortGivesASingleGpu) {
   EXPECT_EQ(topology::gpu_count(chosen(2, "best_effort")), 2U);
 }
 
-TEST_F(TopologyDefect, T6_ScoresForKubeSchedulerStayWithinItsRange) {
-  ledger.upsert_node(node_with("a", one_near_pair("a")));
-  ledger.upsert_node(node_of("b", {16, 16}));
-  std::vector<Score> scores(2);
-  std::vector<std::int64_t> scaled(2);
-  placer.score(request_of(whole_pod("p", 2)), ledger.nodes(), scores);
-  scale_scores(scores, scaled);
-  EXPECT_THAT(scaled, ::testing::Each(::testing::AllOf(::testing::Ge(0), ::testing::Le(10))));
-}
+// T6, scores outside of kube-scheduler's range: the extender returns ranks, see DecisionsTest.Prioritize*.
 
 TEST_F(TopologyDefect, T7_MachineThatNoTableKnowsIsServedAllTheSame) {
   const auto document = parse_json(R"({"known":{"2":[[0,3]]}})").value();
@@ -310,12 +302,12 @@ TEST_F(TopologyDefect, T7_MachineThatNoTableKnowsIsServedAllTheSame) {
   inventory.machine = "known";
   ledger.upsert_node(node_with("a", inventory));
   const Request pair = request_of(whole_pod("p", 2));
-  EXPECT_EQ(with_tables.place(pair).value().whole_gpus, 0b1001U);
+  EXPECT_EQ(with_tables.choose_best(pair).value().whole_gpus, 0b1001U);
   ledger.upsert_pod(bound_whole("x", "a", {0}));
-  EXPECT_EQ(with_tables.place(pair).value().whole_gpus, 0b0110U) << "nothing listed is free";
+  EXPECT_EQ(with_tables.choose_best(pair).value().whole_gpus, 0b0110U) << "nothing listed is free";
   inventory.machine = "unknown";
   ledger.upsert_node(node_with("a", inventory));
-  EXPECT_EQ(with_tables.place(pair).value().whole_gpus, 0b0110U);
+  EXPECT_EQ(with_tables.choose_best(pair).value().whole_gpus, 0b0110U);
 }
 
 TEST_F(TopologyDefect, T8_LinksOfGpusAreTheSameAfterTheyWereUsed) {
@@ -343,8 +335,8 @@ TEST_F(TopologyDefect, T10_TwoDecisionsCannotTakeOneGpu) {
   ledger.upsert_node(node_of("a", {16}));
   const PodSpec one = whole_pod("one", 1);
   const PodSpec two = whole_pod("two", 1);
-  const Choice first = placer.place(request_of(one)).value();
-  const Choice second = placer.place(request_of(two)).value();
+  const Choice first = placer.choose_best(request_of(one)).value();
+  const Choice second = placer.choose_best(request_of(two)).value();
   const auto hold = ledger.reserve(key_of(one), request_of(one), first);
   ASSERT_TRUE(hold);
   EXPECT_EQ(ledger.reserve(key_of(two), request_of(two), second).error().code(), ErrorCode::kConflict);
@@ -353,7 +345,7 @@ TEST_F(TopologyDefect, T10_TwoDecisionsCannotTakeOneGpu) {
 TEST_F(TopologyDefect, T13_SingleGpuLeavesGoodPairsAlone) {
   ledger.upsert_node(node_with("a", one_near_pair("a")));
   EXPECT_EQ(chosen(1, "ring") & 0b0110U, 0U);
-  EXPECT_EQ(placer.place(request_of(share_pod("p", 3))).value().share_gpus & 0b0110U, 0U);
+  EXPECT_EQ(placer.choose_best(request_of(share_pod("p", 3))).value().share_gpus & 0b0110U, 0U);
 }
 
 TEST_F(Defect, UndecidedPodIsCountedWhereThereIsNothingToDecide) {

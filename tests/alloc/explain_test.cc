@@ -41,7 +41,7 @@ PodSpec over_gpus(PodSpec pod, unsigned gpus) {
 
 // Whether the pods that were named are really those whose end helps.
 bool fits_when_they_end(Ledger& ledger, Placer& placer, const PodSpec& pod, const Explanation& told) {
-  std::vector<std::string> uids;
+  std::vector<std::string_view> uids;
   for (const PodHolding& blocker : told.blockers) {
     uids.push_back(blocker.pod.uid);
   }

@@ -50,8 +50,8 @@ constexpr GpuMask kAny = ~GpuMask{0};
 TEST(Fgd, WithoutTypicalPodsEveryPlaceIsAsGoodAndTheTightestGpuIsTaken) {
   const Fgd fgd({});
   const Machine machine({1000, 300, 600}, 8000);
-  EXPECT_THAT(fgd.place_share(machine.node(), kAny, 200, 1, 1000),
-              Optional(Fgd::Place{.gpus = gpu_bit(1), .level = 0}));
+  EXPECT_THAT(fgd.choose_share(machine.node(), kAny, 200, 1, 1000),
+              Optional(Fgd::Choice{.gpus = gpu_bit(1), .level = 0}));
   EXPECT_EQ(fgd.level_of_whole(machine.node(), gpu_bit(0), 1000), 0);
 }
 
@@ -60,11 +60,11 @@ TEST(Fgd, KeepsAWholeGpuForThosePodsThatTakeOne) {
   const Fgd fgd(typical);
   const Machine machine({1000, 500}, 8000);
   // Before, the half GPU is useless: 500. On it: 100 stay useless, 400 less, 16 steps of 25.
-  EXPECT_THAT(fgd.place_share(machine.node(), kAny, 400, 1, 0),
-              Optional(Fgd::Place{.gpus = gpu_bit(1), .level = 16}));
+  EXPECT_THAT(fgd.choose_share(machine.node(), kAny, 400, 1, 0),
+              Optional(Fgd::Choice{.gpus = gpu_bit(1), .level = 16}));
   // On the whole one: 1100 are useless, 600 more.
-  EXPECT_THAT(fgd.place_share(machine.node(), gpu_bit(0), 400, 1, 0),
-              Optional(Fgd::Place{.gpus = gpu_bit(0), .level = -24}));
+  EXPECT_THAT(fgd.choose_share(machine.node(), gpu_bit(0), 400, 1, 0),
+              Optional(Fgd::Choice{.gpus = gpu_bit(0), .level = -24}));
 }
 
 TEST(Fgd, CountsOnlyAsManyTypicalPodsAsFitOnAGpu) {
@@ -112,17 +112,17 @@ TEST(Fgd, TellsModelsApartInsideOneNode) {
   mixed.model = {7, 3};
   EXPECT_EQ(fgd.level_of_whole(mixed.node(), gpu_bit(0), 0), 0);
   EXPECT_EQ(fgd.level_of_whole(mixed.node(), gpu_bit(1), 0), 40);
-  EXPECT_THAT(fgd.place_share(mixed.node(), kAny, 100, 1, 0),
-              Optional(Fgd::Place{.gpus = gpu_bit(1), .level = 4}));
+  EXPECT_THAT(fgd.choose_share(mixed.node(), kAny, 100, 1, 0),
+              Optional(Fgd::Choice{.gpus = gpu_bit(1), .level = 4}));
 }
 
 TEST(Fgd, SpreadsAShareOverDifferentGpus) {
   const Fgd fgd({});
   const Machine machine({1000, 250, 400, 200}, 8000);
-  EXPECT_THAT(fgd.place_share(machine.node(), kAny, 250, 2, 0),
-              Optional(Fgd::Place{.gpus = gpu_bit(1) | gpu_bit(2), .level = 0}));
-  EXPECT_FALSE(fgd.place_share(machine.node(), kAny, 250, 4, 0));
-  EXPECT_FALSE(fgd.place_share(machine.node(), gpu_bit(3), 250, 1, 0));
+  EXPECT_THAT(fgd.choose_share(machine.node(), kAny, 250, 2, 0),
+              Optional(Fgd::Choice{.gpus = gpu_bit(1) | gpu_bit(2), .level = 0}));
+  EXPECT_FALSE(fgd.choose_share(machine.node(), kAny, 250, 4, 0));
+  EXPECT_FALSE(fgd.choose_share(machine.node(), gpu_bit(3), 250, 1, 0));
 }
 
 TEST(Fgd, SurvivesAbsurdNumbers) {
@@ -135,9 +135,9 @@ TEST(Fgd, SurvivesAbsurdNumbers) {
   machine.total.assign(64, ~0U);
   const std::vector nodes{machine.node()};
   fgd.weigh(nodes);
-  EXPECT_TRUE(fgd.place_share(machine.node(), kAny, ~0U, 64, INT64_MAX));
+  EXPECT_TRUE(fgd.choose_share(machine.node(), kAny, ~0U, 64, INT64_MAX));
   Machine empty({}, 0);
-  EXPECT_FALSE(fgd.place_share(empty.node(), kAny, 1, 1, 0));
+  EXPECT_FALSE(fgd.choose_share(empty.node(), kAny, 1, 1, 0));
   EXPECT_EQ(fgd.level_of_whole(empty.node(), kAny, 0), 0);
 }
 
@@ -168,7 +168,7 @@ TEST(Fgd, FindsWhatTryingEveryGpuFinds) {
     const std::uint32_t units = 1 + pick(999);
     const std::int64_t cpu = pick(12000);
 
-    std::optional<Fgd::Place> best;
+    std::optional<Fgd::Choice> best;
     for (unsigned slot = 0; slot < machine.free.size(); ++slot) {
       if (machine.free[slot] < units) {
         continue;
@@ -179,10 +179,10 @@ TEST(Fgd, FindsWhatTryingEveryGpuFinds) {
       const std::int32_t level = fgd.level(machine.node(), after.node());
       if (!best || level > best->level ||
           (level == best->level && machine.free[slot] < machine.free[topology::lowest_gpu(best->gpus)])) {
-        best = Fgd::Place{.gpus = gpu_bit(slot), .level = level};
+        best = Fgd::Choice{.gpus = gpu_bit(slot), .level = level};
       }
     }
-    ASSERT_EQ(fgd.place_share(machine.node(), kAny, units, 1, cpu), best) << "round " << round;
+    ASSERT_EQ(fgd.choose_share(machine.node(), kAny, units, 1, cpu), best) << "round " << round;
   }
 }
 

@@ -141,13 +141,13 @@ TEST(Inventory, OldPluginThatCountsInMibIsNotTakenForGib) {
 TEST(Inventory, PrintsTheAnnotationsOfTheTopologyDesigns) {
   Inventory inventory = rich_inventory(2);
   inventory.topology.set_link(0, 1, {.path = topology::PciePath::kPhb, .nvlinks = 2, .generation = 2});
-  Annotations legacy = inventory.legacy_annotations();
-  EXPECT_EQ(legacy["GPU_TOPOLOGY"], R"({"GPU_NV2_0_1":"Two NVLinks"})");
-  EXPECT_EQ(legacy["GSOC_DEV_0_1"], "8");
+  Annotations annotations = inventory.original_annotations();
+  EXPECT_EQ(annotations["GPU_TOPOLOGY"], R"({"GPU_NV2_0_1":"Two NVLinks"})");
+  EXPECT_EQ(annotations["GSOC_DEV_0_1"], "8");
   inventory.topology.set_link(0, 1, {.path = topology::PciePath::kSys});
-  legacy = inventory.legacy_annotations();
-  EXPECT_EQ(legacy["GPU_TOPOLOGY"], R"({"GPU_SYS_0_1":"Cross CPU socket"})");
-  EXPECT_EQ(legacy["GSOC_DEV_0_1"], "1");
+  annotations = inventory.original_annotations();
+  EXPECT_EQ(annotations["GPU_TOPOLOGY"], R"({"GPU_SYS_0_1":"Cross CPU socket"})");
+  EXPECT_EQ(annotations["GSOC_DEV_0_1"], "1");
 }
 
 TEST(Inventory, ListsUnhealthyGpusForOldExtenders) {

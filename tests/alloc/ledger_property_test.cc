@@ -37,7 +37,7 @@ class Dice {
   std::mt19937_64 random_;
 };
 
-// Everything the books say, in words that do not depend on ids.
+// Everything the ledger say, in words that do not depend on ids.
 std::string dump(const Ledger& ledger) {
   std::string text;
   for (const NodeId id : ledger.nodes_by_name()) {
@@ -56,8 +56,8 @@ std::string dump(const Ledger& ledger) {
     for (const PodHolding& holding : ledger.holdings(id)) {
       text += fmt::format("  {} {} bound={} decided={}", holding.pod.text(), holding.pod.uid, holding.bound,
                           holding.decided);
-      for (const PodHolding::Part& part : holding.parts) {
-        text += fmt::format(" {}@{}:{}{}", part.gpu, part.slot, part.units, part.whole ? "w" : "");
+      for (const HeldShare& held : holding.shares) {
+        text += fmt::format(" {}@{}:{}{}", held.share.gpu, held.slot, held.share.units, held.share.whole ? "w" : "");
       }
       text += "\n";
     }
@@ -195,12 +195,12 @@ TEST(LedgerProperty, AnyOrderOfEventsEndsInTheBooksOfARebuild) {
     Placer other(rebuilt);
     for (const PodSpec& pod : {share_pod("q", 3), share_pod("q", 9), whole_pod("q", 1), whole_pod("q", 2)}) {
       const Request request = request_of(pod);
-      const auto a = placer.place(request);
-      const auto b = other.place(request);
+      const auto a = placer.choose_best(request);
+      const auto b = other.choose_best(request);
       ASSERT_EQ(a.has_value(), b.has_value());
       if (a) {
         ASSERT_EQ(ledger.node_name(a->node), rebuilt.node_name(b->node));
-        ASSERT_EQ(a->grants, b->grants);
+        ASSERT_EQ(a->record, b->record);
         ASSERT_EQ(a->score, b->score);
       }
     }
@@ -215,23 +215,23 @@ struct Mirror {
     unsigned whole = 0;
   };
   std::map<std::string, Gpu> gpus;
-  std::map<std::string, std::vector<Claim>> pods;
+  std::map<std::string, std::vector<GpuShare>> pods;
 
-  void add(const std::string& uid, const std::vector<Claim>& claims) {
-    for (const Claim& claim : claims) {
-      Gpu& gpu = gpus.at(claim.gpu);
-      gpu.units += claim.units;
-      gpu.whole += claim.whole ? 1 : 0;
-      ASSERT_LE(gpu.units, gpu.total) << "more given than there is of " << claim.gpu;
-      ASSERT_LE(gpu.whole, 1U) << claim.gpu << " given twice";
-      ASSERT_FALSE(gpu.whole == 1 && gpu.units > 0) << claim.gpu << " given whole and shared";
+  void add(const std::string& uid, const std::vector<GpuShare>& shares) {
+    for (const GpuShare& share : shares) {
+      Gpu& gpu = gpus.at(share.gpu);
+      gpu.units += share.units;
+      gpu.whole += share.whole ? 1 : 0;
+      ASSERT_LE(gpu.units, gpu.total) << "more given than there is of " << share.gpu;
+      ASSERT_LE(gpu.whole, 1U) << share.gpu << " given twice";
+      ASSERT_FALSE(gpu.whole == 1 && gpu.units > 0) << share.gpu << " given whole and shared";
     }
-    pods[uid] = claims;
+    pods[uid] = shares;
   }
   void remove(const std::string& uid) {
-    for (const Claim& claim : pods.at(uid)) {
-      gpus.at(claim.gpu).units -= claim.units;
-      gpus.at(claim.gpu).whole -= claim.whole ? 1 : 0;
+    for (const GpuShare& share : pods.at(uid)) {
+      gpus.at(share.gpu).units -= share.units;
+      gpus.at(share.gpu).whole -= share.whole ? 1 : 0;
     }
     pods.erase(uid);
   }
@@ -301,7 +301,7 @@ TEST(LedgerProperty, NeverGivesMoreThanThereIs) {
     }
     const PodSpec pod = random_pod(dice, fmt::format("p{}", next++));
     const Request request = request_of(pod);
-    const auto choice = placer.place(request);
+    const auto choice = placer.choose_best(request);
     if (!choice) {
       continue;
     }
@@ -309,7 +309,7 @@ TEST(LedgerProperty, NeverGivesMoreThanThereIs) {
     auto hold = ledger.reserve(key_of(pod), request, *choice);
     ASSERT_TRUE(hold) << hold.error().text();
     const PodSpec after = after_bind(ledger, pod, *choice);
-    const auto claims = claims_of(request.demand, ledger.record_of(request, *choice));
+    const auto shares = held_shares(request.gpus, choice->record);
     switch (dice.below(4)) {
       case 0:  // the bind fails
         hold->release();
@@ -325,7 +325,7 @@ TEST(LedgerProperty, NeverGivesMoreThanThereIs) {
       default:  // never comes
         hold->commit();
     }
-    ASSERT_NO_FATAL_FAILURE(mirror.add(pod.uid, *claims));
+    ASSERT_NO_FATAL_FAILURE(mirror.add(pod.uid, *shares));
     running.push_back(pod.uid);
     if (step % 64 == 0) {
       for (const NodeId id : ledger.nodes()) {
@@ -394,12 +394,12 @@ TEST(LedgerProperty, DecisionsDoNotDependOnTheOrderOfNodesAndGpus) {
     for (unsigned i = 0; i < 30; ++i) {
       const PodSpec pod = random_pod(dice, fmt::format("p{}", i));
       const Request request = request_of(pod);
-      const auto a = placer_one.place(request);
-      const auto b = placer_other.place(request);
+      const auto a = placer_one.choose_best(request);
+      const auto b = placer_other.choose_best(request);
       ASSERT_EQ(a.has_value(), b.has_value());
       if (a) {
         ASSERT_EQ(one.node_name(a->node), other.node_name(b->node)) << "seed " << seed;
-        ASSERT_EQ(one.record_of(request, *a), other.record_of(request, *b)) << "seed " << seed;
+        ASSERT_EQ(a->record, b->record) << "seed " << seed;
         one.reserve(key_of(pod), request, *a).value().commit();
         other.reserve(key_of(pod), request, *b).value().commit();
       }

@@ -74,7 +74,7 @@ TEST(Ledger, FencesANodeWhoseGpusAnotherPluginGivesOut) {
   const NodeId a = ledger.find_node("a").value();
   ASSERT_EQ(ledger.states().fence(a), Fence::kOpen);
 
-  // As its agent says. What pods have stays in the books.
+  // As its agent says. What pods have stays in the ledger.
   inventory.also_served_as = {"example.com/gpu", "aliyun.com/gpu-mem"};
   inventory.gpus[1].unhealthy = "pod x/y has it through example.com/gpu of another device plugin";
   ledger.upsert_node(node_with("a", inventory));
@@ -159,7 +159,7 @@ TEST(Ledger, HoldGivesGpusBackWhenBindFails) {
   ledger.upsert_node(node_of("a", {16}));
   Placer placer(ledger);
   const PodSpec pod = share_pod("p", 4);
-  const Choice choice = placer.place(request_of(pod)).value();
+  const Choice choice = placer.choose_best(request_of(pod)).value();
   {
     const Hold hold = ledger.reserve(key_of(pod), request_of(pod), choice).value();
     EXPECT_THAT(free_on(ledger, "a"), ElementsAre(12));
@@ -172,7 +172,7 @@ TEST(Ledger, CommittedHoldStaysUntilTheWatchShowsThePod) {
   ledger.upsert_node(node_of("a", {16}));
   Placer placer(ledger);
   const PodSpec pod = share_pod("p", 4);
-  const Choice choice = placer.place(request_of(pod)).value();
+  const Choice choice = placer.choose_best(request_of(pod)).value();
   ledger.reserve(key_of(pod), request_of(pod), choice).value().commit();
   EXPECT_THAT(free_on(ledger, "a"), ElementsAre(12));
   ledger.upsert_pod(pod);  // a late event of the pod before its bind
@@ -187,7 +187,7 @@ TEST(Ledger, WatchMayShowTheBoundPodBeforeTheBindReturns) {
   ledger.upsert_node(node_of("a", {16}));
   Placer placer(ledger);
   const PodSpec pod = share_pod("p", 4);
-  const Choice choice = placer.place(request_of(pod)).value();
+  const Choice choice = placer.choose_best(request_of(pod)).value();
   {
     const Hold hold = ledger.reserve(key_of(pod), request_of(pod), choice).value();
     ledger.upsert_pod(after_bind(ledger, pod, choice));
@@ -201,7 +201,7 @@ TEST(Ledger, RefusesAChoiceThatSomebodyElseTook) {
   Placer placer(ledger);
   const PodSpec first = share_pod("first", 10);
   const PodSpec second = share_pod("second", 10);
-  const Choice choice = placer.place(request_of(first)).value();
+  const Choice choice = placer.choose_best(request_of(first)).value();
   const Hold hold = ledger.reserve(key_of(first), request_of(first), choice).value();
   const auto refused = ledger.reserve(key_of(second), request_of(second), choice);
   ASSERT_FALSE(refused);
@@ -215,7 +215,7 @@ TEST(Ledger, RefusesAChoiceOnANodeWhoseGpusChanged) {
   ledger.upsert_node(node_of("a", {16, 16}));
   Placer placer(ledger);
   const PodSpec pod = share_pod("p", 4);
-  const Choice choice = placer.place(request_of(pod)).value();
+  const Choice choice = placer.choose_best(request_of(pod)).value();
   ledger.upsert_node(node_of("a", {16, 16}));  // only says that it is alive
   EXPECT_TRUE(ledger.reserve(key_of(pod), request_of(pod), choice));
   ledger.upsert_node(node_of("a", {16, 32}));
@@ -242,7 +242,7 @@ TEST(Ledger, KnowsPodsWithoutGpusByTheirUidOnly) {
   PodSpec web = pod_of("web", {container("main", 0)});
   web.node_name = "a";
   ledger.upsert_pod(web);
-  EXPECT_EQ(ledger.holding(web.uid)->pod, (PodKey{.pod_namespace = "", .name = "", .uid = web.uid}));
+  EXPECT_EQ(ledger.holding(web.uid)->pod, (PodKey{.namespace_name = "", .name = "", .uid = web.uid}));
   EXPECT_TRUE(ledger.holdings(*ledger.find_node("a")).empty());
 }
 
@@ -262,25 +262,6 @@ TEST(Ledger, NamesEveryPodThatSomethingCanBeSaidAbout) {
     pods.push_back(problem.pod);
   }
   EXPECT_THAT(pods, ::testing::UnorderedElementsAre("ml/undecided", "ml/wrong"));
-}
-
-TEST(Ledger, PodsThatAreLeftOutForAQuestionComeBackExactly) {
-  Ledger ledger;
-  ledger.upsert_node(node_of("a", {16, 16}));
-  ledger.upsert_pod(bound_share("p", 3, "a", 1));
-  ledger.upsert_pod(bound_whole("q", "a", {0}));
-  PodSpec lost = bound_share("lost", 2, "a", 7);
-  ledger.upsert_pod(lost);
-  const std::vector<Problem> problems = ledger.problems();
-  {
-    const std::vector<std::string_view> uids{"uid-p", "uid-q", "uid-q", "uid-lost", "uid-nobody"};
-    const Absence absence = ledger.without(uids);
-    EXPECT_THAT(free_on(ledger, "a"), ElementsAre(16, 16));
-    EXPECT_EQ(ledger.view(*ledger.find_node("a")).whole_free, 0b11U);
-  }
-  EXPECT_THAT(free_on(ledger, "a"), ElementsAre(0, 13));
-  EXPECT_EQ(ledger.problems(), problems);
-  EXPECT_EQ(ledger.problem_total(ProblemKind::kLostGpu), 1U);
 }
 
 }  // namespace

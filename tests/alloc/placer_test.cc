@@ -35,7 +35,7 @@ class PlacerTest : public ::testing::Test {
   // Where the pod goes: "node:share GPUs/whole GPUs".
   std::string place(const PodSpec& pod) { return place(request_of(pod)); }
   std::string place(const Request& request) {
-    const auto choice = placer.place(request);
+    const auto choice = placer.choose_best(request);
     return choice
                ? fmt::format("{}:{}/{}", ledger.node_name(choice->node),
                              topology::gpu_list(choice->share_gpus), topology::gpu_list(choice->whole_gpus))
@@ -129,9 +129,9 @@ TEST_F(PlacerTest, SplitsMemoryOverSeveralGpus) {
   pod.labels["aliyun.com/gpu-count"] = "3";
   const Request request = request_of(pod);
   EXPECT_EQ(place(request), "a:0-2/");
-  const Record record = ledger.record_of(request, placer.place(request).value());
-  EXPECT_THAT(record.containers[0].grants, ::testing::SizeIs(3));
-  EXPECT_EQ(record.containers[0].grants[2], (Grant{.gpu = uuid_of("a", 2), .units = 4}));
+  const Record record = placer.choose_best(request).value().record;
+  EXPECT_THAT(record.containers[0].shares, ::testing::SizeIs(3));
+  EXPECT_EQ(record.containers[0].shares[2], (GpuShare{.gpu = uuid_of("a", 2), .units = 4}));
   pod.labels["aliyun.com/gpu-count"] = "2";
   pod.containers = {container("main", 32)};
   EXPECT_EQ(place(pod), "a:0-1/");
@@ -150,8 +150,8 @@ TEST_F(PlacerTest, PlacesContainersOneByOne) {
   PodSpec pod = with(pod_of("p", {container("a", 10), container("b", 10)}), key::kPlacement, "per-container");
   const Request request = request_of(pod);
   EXPECT_EQ(place(request), "a:0-1/");
-  const Record record = ledger.record_of(request, placer.place(request).value());
-  EXPECT_NE(record.find("a")->grants[0].gpu, record.find("b")->grants[0].gpu);
+  const Record record = placer.choose_best(request).value().record;
+  EXPECT_NE(record.find("a")->shares[0].gpu, record.find("b")->shares[0].gpu);
   pod.annotations.clear();
   EXPECT_EQ(refusal(pod, "a"), "no GPU is as large as 20GiB");
 }
@@ -176,7 +176,7 @@ TEST_F(PlacerTest, InitContainersUseWhatOthersGetAfterThem) {
            key::kPlacement, "per-container");
   const Request request = request_of(pod);
   EXPECT_EQ(place(request), "a:0/");
-  const Hold hold = ledger.reserve(key_of(pod), request, placer.place(request).value()).value();
+  const Hold hold = ledger.reserve(key_of(pod), request, placer.choose_best(request).value()).value();
   EXPECT_EQ(ledger.view(*ledger.find_node("a")).free[0], 1U);
 }
 
@@ -185,18 +185,18 @@ TEST_F(PlacerTest, DividesWholeGpusAmongContainersByTheirLinks) {
   const PodSpec pod =
       pod_of("p", {container("i", 0, 6, ContainerKind::kInit), container("a", 0, 4), container("b", 0, 4)});
   const Request request = request_of(pod);
-  const Record record = ledger.record_of(request, placer.place(request).value());
+  const Record record = placer.choose_best(request).value().record;
   const auto quad_of = [&](const char* name) {
     std::vector<std::string> gpus;
-    for (const Grant& grant : record.find(name)->grants) {
-      gpus.push_back(grant.gpu);
+    for (const GpuShare& share : record.find(name)->shares) {
+      gpus.push_back(share.gpu);
     }
     return gpus;
   };
   EXPECT_THAT(quad_of("a"), ElementsAre("GPU-a-0", "GPU-a-1", "GPU-a-2", "GPU-a-3"));
   EXPECT_THAT(quad_of("b"), ElementsAre("GPU-a-4", "GPU-a-5", "GPU-a-6", "GPU-a-7"));
-  EXPECT_EQ(record.find("i")->grants.size(), 6U);
-  EXPECT_TRUE(claims_of(request.demand, record));
+  EXPECT_EQ(record.find("i")->shares.size(), 6U);
+  EXPECT_TRUE(held_shares(request.gpus, record));
 }
 
 TEST_F(PlacerTest, FgdKeepsRoomForThePodsThatUsuallyCome) {
@@ -207,9 +207,9 @@ TEST_F(PlacerTest, FgdKeepsRoomForThePodsThatUsuallyCome) {
   typical.shape.share = {.units = 10, .core_percent = 0, .gpus = 1};
   Placer fgd(ledger, {.share_policy = Policy::kFgd, .typical = {typical}});
   const Request request = request_of(share_pod("p", 2));
-  EXPECT_EQ(fgd.place(request).value().share_gpus, 0b01U)
+  EXPECT_EQ(fgd.choose_best(request).value().share_gpus, 0b01U)
       << "tightest would be GPU 1, and leave no room for 10";
-  EXPECT_EQ(placer.place(request).value().share_gpus, 0b10U);
+  EXPECT_EQ(placer.choose_best(request).value().share_gpus, 0b10U);
 }
 
 TEST_F(PlacerTest, ScoresAreTheSameFromMemoryAndAnew) {
@@ -369,7 +369,7 @@ TEST_F(PlacerTest, OldPluginOnlyServesSharesOfOneGpu) {
               HasSubstr("old device plugin"));
   EXPECT_EQ(place(pod_of("p", {container("x", 2), container("y", 0)})), "a:0/");
   // Equal in sum, but what is known of one is not true of the other.
-  EXPECT_FALSE(placer.place(request_of(pod_of("p", {container("x", 2), container("y", 2)}))));
+  EXPECT_FALSE(placer.choose_best(request_of(pod_of("p", {container("x", 2), container("y", 2)}))));
   EXPECT_EQ(place(share_pod("p", 4)), "a:0/");
 }
 
@@ -381,7 +381,7 @@ TEST_F(PlacerTest, ComputeSharesNeedMps) {
   EXPECT_EQ(refusal(pod, "a"), "aliyun.com/gpu-core.percentage needs a node with MPS");
   inventory.mps = true;
   ledger.upsert_node(node_with("a", inventory));
-  const Choice choice = placer.place(request_of(pod)).value();
+  const Choice choice = placer.choose_best(request_of(pod)).value();
   const Hold hold = ledger.reserve(key_of(pod), request_of(pod), choice).value();
   EXPECT_EQ(refusal(pod, "a"), "no single GPU has 3GiB and 60% compute free");
 }
@@ -433,7 +433,7 @@ TEST_F(PlacerTest, SaysWhetherEvictionWouldHelp) {
   ledger.upsert_pod(bound_share("small", 4, "a", 1));
   ledger.upsert_pod(bound_share("large", 10, "a", 1));
   const NodeId a = ledger.find_node("a").value();
-  const auto helps = [&](const PodSpec& pod, const std::vector<std::string>& uids) {
+  const auto helps = [&](const PodSpec& pod, const std::vector<std::string_view>& uids) {
     return placer.fits_without(request_of(pod), a, uids);
   };
   EXPECT_FALSE(helps(share_pod("p", 12), {}));
@@ -443,6 +443,41 @@ TEST_F(PlacerTest, SaysWhetherEvictionWouldHelp) {
   EXPECT_FALSE(helps(whole_pod("p", 2), {"uid-whole", "uid-large"}));
   EXPECT_TRUE(helps(whole_pod("p", 2), {"uid-whole", "uid-large", "uid-small"}));
   EXPECT_EQ(ledger.view(a).free[1], 2U) << "nothing was evicted by asking";
+}
+
+TEST_F(PlacerTest, FitsWithoutCountsEveryPodOnceAndIgnoresUnknownOnes) {
+  ledger.upsert_node(node_of("a", {16, 16}));
+  ledger.upsert_pod(bound_share("p", 3, "a", 1));
+  ledger.upsert_pod(bound_whole("q", "a", {0}));
+  ledger.upsert_pod(bound_share("lost", 2, "a", 7));  // the node has no GPU 7
+  const std::vector<Problem> problems = ledger.problems();
+  const NodeId a = ledger.find_node("a").value();
+  const std::vector<std::string_view> all{"uid-p", "uid-q", "uid-q", "uid-lost", "uid-nobody"};
+  EXPECT_TRUE(placer.fits_without(request_of(whole_pod("n", 2)), a, all));
+  EXPECT_FALSE(placer.fits_without(request_of(whole_pod("n", 2)), a, std::span(all).subspan(1)));
+  EXPECT_EQ(ledger.view(a).whole_free, 0U) << "the ledger did not change";
+  EXPECT_EQ(ledger.problems(), problems);
+}
+
+TEST_F(PlacerTest, FitsWithoutComparesCpuAndMemoryWhenAsked) {
+  NodeSpec node = node_of("a", {16});
+  node.cpu_milli = 4000;
+  node.memory_bytes = 1 << 30;
+  ledger.upsert_node(node);
+  PodSpec first = bound_share("first", 2, "a", 0);
+  first.containers[0].cpu_milli = 3000;
+  PodSpec second = bound_share("second", 2, "a", 0);
+  second.containers[0].cpu_milli = 3000;  // together more than the node has
+  ledger.upsert_pod(first);
+  ledger.upsert_pod(second);
+  PodSpec pod = share_pod("p", 4);
+  pod.containers[0].cpu_milli = 2000;
+  const NodeId a = ledger.find_node("a").value();
+  const std::vector<std::string_view> both{"uid-first", "uid-second"};
+  const auto one = std::span(both).first(1);
+  EXPECT_TRUE(placer.fits_without(request_of(pod), a, one));
+  EXPECT_FALSE(placer.fits_without(request_of(pod), a, one, true)) << "1 CPU would be free";
+  EXPECT_TRUE(placer.fits_without(request_of(pod), a, both, true));
 }
 
 TEST_F(PlacerTest, FilterAndChoiceAgreeForEveryKindOfRequest) {
@@ -481,16 +516,6 @@ TEST_F(PlacerTest, FilterAndChoiceAgreeForEveryKindOfRequest) {
       }
     }
   }
-}
-
-TEST(ScaleScores, GivesTheMostOnlyToTheBest) {
-  const std::vector<Score> scores = {100, kDoesNotFit, 1'000'000, 999'999, 1'000'000, 500'050};
-  std::vector<std::int64_t> scaled(scores.size());
-  scale_scores(scores, scaled);
-  EXPECT_THAT(scaled, ElementsAre(0, 0, 10, 9, 10, 5));
-  const std::vector<Score> equal = {7, 7};
-  scale_scores(equal, std::span(scaled).first(2));
-  EXPECT_EQ(scaled[0], 10);
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ TEST(Request, CountsInitContainersAndSidecarsAsKubernetesDoes) {
       {{side(1), init(2), side(4), init(7), main(1)}, 12},
   };
   for (const Case& c : cases) {
-    EXPECT_EQ(request_of(pod_of("p", c.containers)).demand.units, c.units);
+    EXPECT_EQ(request_of(pod_of("p", c.containers)).gpus.units, c.units);
   }
 }
 

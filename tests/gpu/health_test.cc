@@ -55,7 +55,7 @@ class Health : public testing::Test {
 
   ManualClock clock;
   HealthRules rules;
-  GpuHealth gpu{rules};
+  HealthTracker gpu{rules};
 };
 
 TEST_F(Health, IsWellUntilSomethingHappens) {
@@ -136,7 +136,7 @@ TEST_F(Health, OneLookThatFailsIsNoReset) {
 
 TEST_F(Health, RemembersWhatAiledItBeforeARestart) {
   gpu.on_xid(48, clock.now());
-  GpuHealth later{rules};
+  HealthTracker later{rules};
   later.remember(gpu.reason() + "; GPU is lost", clock.now());
   later.on_probe(old_driver(), clock.now());
   EXPECT_EQ(later.reason(), gpu.reason());
@@ -147,12 +147,12 @@ TEST_F(Health, RemembersWhatAiledItBeforeARestart) {
   later.on_probe(old_driver(), clock.now());
   EXPECT_TRUE(later.well());
 
-  GpuHealth worn{rules};
+  HealthTracker worn{rules};
   worn.remember("uncorrectable memory error (ECC)", clock.now());
   EXPECT_FALSE(worn.well());
   for (const char* reason :
        {"", "the NVIDIA driver is not loaded", "XID 13 (a fault of a program)", "XID x"}) {
-    GpuHealth well{rules};
+    HealthTracker well{rules};
     well.remember(reason, clock.now());
     EXPECT_TRUE(well.well()) << reason;
   }

@@ -89,7 +89,7 @@ TEST(PodDecoder, ReadsWhatTheLedgerWants) {
   ASSERT_TRUE(read) << read.error().text();
   EXPECT_EQ(meta.version, 42U);
   const alloc::PodSpec& pod = sink.pod;
-  EXPECT_EQ(pod.pod_namespace, "ml");
+  EXPECT_EQ(pod.namespace_name, "ml");
   EXPECT_EQ(pod.name, "train-7");
   EXPECT_EQ(pod.uid, "u1");
   EXPECT_EQ(pod.node_name, "gpu-a");
@@ -158,7 +158,7 @@ TEST(PodDecoder, KnowsThatAContainerRanBeforeForThoseWhoWantIt) {
   ASSERT_TRUE(decode_one(kCrashing, with));
   const auto ran = [](bool before) { return Field(&alloc::ContainerSpec::ran_before, before); };
   EXPECT_THAT(with.pod.containers, ElementsAre(ran(true), ran(true), ran(false), ran(false)));
-  EXPECT_EQ(with.pod.containers[0].state, ContainerState::kNotStarted) << "the books know it as before";
+  EXPECT_EQ(with.pod.containers[0].state, ContainerState::kNotStarted) << "the ledger know it as before";
   ASSERT_TRUE(decode_one(kPod, with));
   EXPECT_FALSE(with.pod.containers.back().ran_before) << "of the pod before";
   PodSink without;
@@ -236,7 +236,7 @@ TEST(PodDecoder, LeavesNothingOfThePodBefore) {
   PodSink sink;
   ASSERT_TRUE(decode_one(kPod, sink));
   ASSERT_TRUE(decode_one(R"({"metadata":{"name":"b","uid":"u2","resourceVersion":"43"}})", sink));
-  EXPECT_EQ(sink.pod.pod_namespace, "");
+  EXPECT_EQ(sink.pod.namespace_name, "");
   EXPECT_EQ(sink.pod.node_name, "");
   EXPECT_FALSE(sink.pod.deleting);
   EXPECT_TRUE(sink.pod.containers.empty());

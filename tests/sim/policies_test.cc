@@ -2,7 +2,7 @@
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 
-#include "sim/books.h"
+#include "sim/simulated_cluster.h"
 #include "sim/fragmentation.h"
 #include "sim/policy.h"
 
@@ -19,13 +19,13 @@ class Cluster {
     for (std::uint32_t i = 0; i < trace_.nodes.size(); ++i) {
       scenario_.nodes.push_back(i);
     }
-    books_ = std::make_unique<Books>(trace_, scenario_, shapes_);
+    simulated_ = std::make_unique<SimulatedCluster>(trace_, scenario_, shapes_);
   }
 
   // Puts the trace's pod on these GPUs of the node.
   Cluster& put(std::uint32_t pod, std::uint32_t node, alloc::GpuMask gpus) {
     const std::uint32_t shape = shapes_.of_pod[pod];
-    const Status placed = books_->place(shape, books_->choice(shape, books_->nodes()[node], gpus));
+    const Status placed = simulated_->allocate(shape, simulated_->choice(shape, simulated_->nodes()[node], gpus));
     EXPECT_TRUE(placed) << placed.error().text();
     return *this;
   }
@@ -34,16 +34,16 @@ class Cluster {
   std::string choose(std::string_view policy, std::uint32_t pod, std::uint64_t seed = 1) {
     Random random(seed);
     const auto choice =
-        make_policy(find_policy(policy).value(), *books_, typical_kinds(trace_.pods, kPaperTypicalPercent))
+        make_policy(find_policy(policy).value(), *simulated_, typical_kinds(trace_.pods, kPaperTypicalPercent))
             ->choose(shapes_.of_pod[pod], random);
     if (!choice) {
       return "none";
     }
-    const std::string& name = books_->ledger().node_name(choice->node);
+    const std::string& name = simulated_->ledger().node_name(choice->node);
     return fmt::format("{}:{}", name.substr(6), topology::gpu_list(choice->share_gpus | choice->whole_gpus));
   }
 
-  [[nodiscard]] const Books& books() const { return *books_; }
+  [[nodiscard]] const SimulatedCluster& simulated() const { return *simulated_; }
   [[nodiscard]] std::vector<PodKind> kinds() const {
     return typical_kinds(trace_.pods, kPaperTypicalPercent);
   }
@@ -52,7 +52,7 @@ class Cluster {
   Trace trace_;
   Shapes shapes_;
   Scenario scenario_;
-  std::unique_ptr<Books> books_;
+  std::unique_ptr<SimulatedCluster> simulated_;
 };
 
 TraceNode node(const char* name, std::uint32_t gpus, std::int64_t cpus, const char* model = "T4") {
@@ -110,15 +110,15 @@ TEST(Fragmentation, IsWhatTheTypicalPodCannotUse) {
   // Half of the pods want a whole GPU and 4 CPUs, a quarter 300 thousandths, a quarter no GPU.
   Cluster cluster({node("a", 2, 8)},
                   {whole(1, 4), whole(1, 4), share(300, 1), {.name = "c", .cpu_milli = 2000}});
-  const Fragmentation measure(cluster.kinds(), cluster.books().ledger());
+  const Fragmentation measure(cluster.kinds(), cluster.simulated().ledger());
   const auto percent = [&](std::uint64_t sum) { return sum / measure.weight(); };
-  const alloc::NodeId id = cluster.books().nodes()[0];
+  const alloc::NodeId id = cluster.simulated().nodes()[0];
   // Empty: only the pod without GPUs cannot use the 2000.
-  EXPECT_EQ(percent(measure.of(cluster.books().ledger().view(id))), 2000 / 4);
+  EXPECT_EQ(percent(measure.of(cluster.simulated().ledger().view(id))), 2000 / 4);
   // 800 of GPU 0 gone: 1200 left, 200 of that beyond whole pods and shares, everything beyond the CPU pod.
-  EXPECT_EQ(percent(measure.after(cluster.books().ledger().view(id), 1, 800, 0)), (200 * 3 + 1200) / 4);
+  EXPECT_EQ(percent(measure.after(cluster.simulated().ledger().view(id), 1, 800, 0)), (200 * 3 + 1200) / 4);
   // And 5 CPUs: no whole pod starts any more.
-  EXPECT_EQ(percent(measure.after(cluster.books().ledger().view(id), 1, 800, 5000)),
+  EXPECT_EQ(percent(measure.after(cluster.simulated().ledger().view(id), 1, 800, 5000)),
             (1200 * 2 + 200 + 1200) / 4);
 }
 
@@ -158,13 +158,13 @@ TEST(OurPolicies, GoThroughTheSameBooks) {
   EXPECT_EQ(cluster.choose("fgd", 1), "a:0-1");
 }
 
-TEST(Books, RefuseAChoiceThatDoesNotFit) {
+TEST(SimulatedCluster, RefuseAChoiceThatDoesNotFit) {
   Cluster cluster({node("a", 1, 64)}, {share(600)});
   cluster.put(0, 0, 1);
-  Books& books = const_cast<Books&>(cluster.books());
-  EXPECT_FALSE(books.place(0, books.choice(0, books.nodes()[0], 1)));
-  EXPECT_EQ(books.allocated_milli(), 600);
-  EXPECT_FALSE(books.fits(0, books.nodes()[0]));
+  SimulatedCluster& simulated = const_cast<SimulatedCluster&>(cluster.simulated());
+  EXPECT_FALSE(simulated.allocate(0, simulated.choice(0, simulated.nodes()[0], 1)));
+  EXPECT_EQ(simulated.allocated_milli(), 600);
+  EXPECT_FALSE(simulated.fits(0, simulated.nodes()[0]));
 }
 
 TEST(PolicyNames, TellOursFromThePapers) {

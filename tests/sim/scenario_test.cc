@@ -38,10 +38,10 @@ Trace four_gpus(std::vector<TracePod> pods) {
   return {.nodes = {{.name = "a", .gpus = 2}, {.name = "b", .gpus = 2}}, .pods = std::move(pods)};
 }
 
-std::int64_t demand(const Trace& trace, const Scenario& scenario) {
+std::int64_t requested(const Trace& trace, const Scenario& scenario) {
   std::int64_t sum = 0;
   for (const std::uint32_t pod : scenario.pods) {
-    sum += trace.pods[pod].gpu_demand_milli();
+    sum += trace.pods[pod].requested_gpu_milli();
   }
   return sum;
 }
@@ -50,7 +50,7 @@ TEST(Scenario, AddsPodsUntilTheNextWouldBeTooMuch) {
   const Trace trace = four_gpus({{.name = "p", .gpus = 1, .gpu_milli = 300}, {.name = "q"}});
   const Scenario scenario = draw_scenario(trace, 1, 1300);
   // 17 x 300 = 5100 of 5200; the next would be 5400.
-  EXPECT_EQ(demand(trace, scenario), 5100);
+  EXPECT_EQ(requested(trace, scenario), 5100);
   // The pods of the trace come first, each once.
   EXPECT_EQ(std::set(scenario.pods.begin(), scenario.pods.begin() + 2), (std::set<std::uint32_t>{0, 1}));
   EXPECT_EQ(std::set(scenario.nodes.begin(), scenario.nodes.end()), (std::set<std::uint32_t>{0, 1}));
@@ -63,7 +63,7 @@ TEST(Scenario, DropsPodsUntilTheyAskForNoMore) {
   }
   const Trace trace = four_gpus(pods);
   const Scenario scenario = draw_scenario(trace, 1, 1300);
-  EXPECT_EQ(demand(trace, scenario), 5000);
+  EXPECT_EQ(requested(trace, scenario), 5000);
   EXPECT_EQ(std::set(scenario.pods.begin(), scenario.pods.end()).size(), 5U);
 }
 
@@ -100,8 +100,8 @@ TEST(TypicalKinds, MakeUpNinetyFivePercentMostFrequentFirst) {
 TEST(SyntheticTrace, AsksForAllItsGpusAndIsTheSameForASeed) {
   const Trace trace = synthetic_trace(50, 9);
   EXPECT_EQ(trace.nodes.size(), 50U);
-  EXPECT_GE(trace.gpu_demand_milli(), trace.gpu_capacity_milli());
-  EXPECT_LT(trace.gpu_demand_milli(), trace.gpu_capacity_milli() + 8000);
+  EXPECT_GE(trace.requested_gpu_milli(), trace.gpu_capacity_milli());
+  EXPECT_LT(trace.requested_gpu_milli(), trace.gpu_capacity_milli() + 8000);
   EXPECT_EQ(trace.pods, synthetic_trace(50, 9).pods);
   EXPECT_NE(trace.pods, synthetic_trace(50, 10).pods);
 }

@@ -39,7 +39,7 @@ TEST(TracePods, NameTheModelsTheyMayRunOnOnceEach) {
   ASSERT_TRUE(pods) << pods.error().text();
   ASSERT_THAT(*pods, SizeIs(2));
   EXPECT_THAT(pods->at(0).models, ElementsAre("V100M16", "V100M32"));
-  EXPECT_EQ(pods->at(0).gpu_demand_milli(), 8000);
+  EXPECT_EQ(pods->at(0).requested_gpu_milli(), 8000);
   EXPECT_EQ(pods->at(1).name, "r, the second");
 }
 

@@ -1,9 +1,9 @@
-// alloc/score_memory.h
+// alloc/score_cache.h
 //
 // Scores that were worked out before. Most requests have shapes seen before and most nodes have not changed
 // since, so a score is kept by shape and node until the node changes.
 //
-//   ScoreMemory::Known& known = memory.column(query)[raw(node)];
+//   ScoreCache::Known& known = memory.column(query)[raw(node)];
 //   if (known.version != states.version(node)) { ... work it out, and write down the version ... }
 #pragma once
 
@@ -19,7 +19,7 @@
 
 namespace tessera::alloc {
 
-class ScoreMemory {
+class ScoreCache {
  public:
   struct Known {
     std::uint64_t version = 0;  // of the node then; versions start at 1
@@ -27,10 +27,10 @@ class ScoreMemory {
   };
 
   // Refers to the ledger, which must live longer.
-  explicit ScoreMemory(const Ledger& ledger) : ledger_(&ledger) {}
+  explicit ScoreCache(const Ledger& ledger) : ledger_(&ledger) {}
 
-  // What is known of requests like this one, by NodeId: made or found, and kept while it is among the last
-  // used. Only for requests that have not several parts. Valid until the next call of anything here.
+  // Returns the entries of requests like this one, by NodeId. The least recently used columns are dropped when
+  // the cache is full. Valid until the next call.
   std::span<Known> column(const Query& query);
 
   // All that this policy made of anything: it thinks otherwise now.
@@ -41,6 +41,8 @@ class ScoreMemory {
 
   struct Column {
     Shape shape;
+    std::vector<Part> parts;
+    std::vector<Part> init_parts;
     Policy share_policy{};
     Policy whole_policy{};
     bool beyond_old_plugin = false;

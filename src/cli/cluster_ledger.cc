@@ -1,4 +1,4 @@
-#include "cli/cluster_books.h"
+#include "cli/cluster_ledger.h"
 
 #include <map>
 
@@ -29,15 +29,15 @@ alloc::Unit common_unit(const Cluster& cluster) {
   return common;
 }
 
-std::unique_ptr<alloc::Ledger> make_books(const Cluster& cluster, alloc::Unit unit) {
-  auto books = std::make_unique<alloc::Ledger>(alloc::Ledger::Options{.unit = unit, .names = cluster.names});
+std::unique_ptr<alloc::Ledger> make_ledger(const Cluster& cluster, alloc::Unit unit) {
+  auto ledger = std::make_unique<alloc::Ledger>(alloc::Ledger::Options{.unit = unit, .names = cluster.names});
   for (const NodeFacts& node : cluster.nodes) {
-    books->upsert_node(node.spec);
+    ledger->upsert_node(node.spec);
   }
   for (const alloc::PodSpec& pod : cluster.pods) {
-    books->upsert_pod(pod);
+    ledger->upsert_pod(pod);
   }
-  return books;
+  return ledger;
 }
 
 }  // namespace tessera::cli

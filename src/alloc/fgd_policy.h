@@ -1,4 +1,4 @@
-// alloc/fgd_places.h
+// alloc/fgd_policy.h
 //
 // The policy `fgd` as the placer uses it: on the ledger's nodes.
 #pragma once
@@ -14,10 +14,10 @@
 
 namespace tessera::alloc {
 
-class FgdPlaces {
+class FgdPolicy {
  public:
   // Refers to the ledger, which must live longer.
-  explicit FgdPlaces(const Ledger& ledger) : ledger_(&ledger) {}
+  explicit FgdPolicy(const Ledger& ledger) : ledger_(&ledger) {}
 
   void set_typical(std::vector<TypicalRequest> typical);
 
@@ -26,13 +26,13 @@ class FgdPlaces {
   bool refresh();
 
   // The best GPUs of `may` for one part.
-  [[nodiscard]] std::optional<Fgd::Place> place_share(const NodeView& view, GpuMask may,
+  [[nodiscard]] std::optional<Fgd::Choice> choose_share(const NodeView& view, GpuMask may,
                                                       const SharePart& share, std::int64_t cpu_milli) const;
   // How good it is to take these GPUs whole.
   [[nodiscard]] std::int32_t level_of_whole(const NodeView& view, GpuMask taken,
                                             std::int64_t cpu_milli) const;
-  // How good a pick of several parts is.
-  [[nodiscard]] std::int32_t level_of(const Query& query, const NodeView& view, const Pick& pick) const;
+  // How good a choice of several parts is.
+  [[nodiscard]] std::int32_t level_of(const Query& query, const NodeView& view, const GpuChoice& choice) const;
 
  private:
   const Ledger* ledger_;

@@ -1,13 +1,14 @@
-#include "alloc/score_memory.h"
+#include "alloc/score_cache.h"
 
 #include <algorithm>
 
 namespace tessera::alloc {
 
-std::span<ScoreMemory::Known> ScoreMemory::column(const Query& query) {
+std::span<ScoreCache::Known> ScoreCache::column(const Query& query) {
   const Request& request = *query.request;
   const auto found = std::ranges::find_if(columns_, [&](const Column& column) {
-    return column.shape == request.shape && column.share_policy == query.share_policy &&
+    return column.shape == request.shape && column.parts == query.parts &&
+           column.init_parts == query.init_parts && column.share_policy == query.share_policy &&
            column.whole_policy == query.whole_policy && column.beyond_old_plugin == query.beyond_old_plugin &&
            column.models == request.models && column.uuids == request.uuids &&
            column.uuids_excluded == request.uuids_excluded;
@@ -20,6 +21,8 @@ std::span<ScoreMemory::Known> ScoreMemory::column(const Query& query) {
       columns_.pop_back();
     }
     columns_.push_front({.shape = request.shape,
+                         .parts = query.parts,
+                         .init_parts = query.init_parts,
                          .share_policy = query.share_policy,
                          .whole_policy = query.whole_policy,
                          .beyond_old_plugin = query.beyond_old_plugin,
@@ -32,7 +35,7 @@ std::span<ScoreMemory::Known> ScoreMemory::column(const Query& query) {
   return columns_.front().by_node;
 }
 
-void ScoreMemory::forget(Policy share_policy) {
+void ScoreCache::forget(Policy share_policy) {
   std::erase_if(columns_, [&](const Column& column) { return column.share_policy == share_policy; });
 }
 

@@ -1,4 +1,4 @@
-#include "sim/books.h"
+#include "sim/simulated_cluster.h"
 
 #include <fmt/core.h>
 
@@ -81,7 +81,7 @@ std::vector<std::uint8_t> allowed_models(const alloc::Ledger& ledger,
   return allowed;
 }
 
-Books::Books(const Trace& trace, const Scenario& scenario, const Shapes& shapes)
+SimulatedCluster::SimulatedCluster(const Trace& trace, const Scenario& scenario, const Shapes& shapes)
     : shapes_(shapes), ledger_({.unit = alloc::Unit::mib(), .names = {}}) {
   for (std::size_t place = 0; place < scenario.nodes.size(); ++place) {
     const TraceNode& node = trace.nodes[scenario.nodes[place]];
@@ -96,12 +96,12 @@ Books::Books(const Trace& trace, const Scenario& scenario, const Shapes& shapes)
   }
 }
 
-bool Books::allows(std::uint32_t shape, alloc::ModelId model) const {
+bool SimulatedCluster::allows(std::uint32_t shape, alloc::ModelId model) const {
   const std::vector<std::uint8_t>& allowed = models_allowed_[shape];
   return allowed.empty() || allowed[model] != 0;
 }
 
-bool Books::fits(std::uint32_t shape, alloc::NodeId node) const {
+bool SimulatedCluster::fits(std::uint32_t shape, alloc::NodeId node) const {
   const PodShape& wanted = shapes_.all[shape];
   const alloc::NodeStates& states = ledger_.states();
   if (states.cpu_left(node) < wanted.cpu_milli || states.memory_left(node) < wanted.memory_bytes) {
@@ -118,28 +118,32 @@ bool Books::fits(std::uint32_t shape, alloc::NodeId node) const {
   return found >= wanted.gpus;
 }
 
-alloc::Choice Books::choice(std::uint32_t shape, alloc::NodeId node, alloc::GpuMask gpus) const {
+alloc::Choice SimulatedCluster::choice(std::uint32_t shape, alloc::NodeId node, alloc::GpuMask gpus) const {
   const PodShape& wanted = shapes_.all[shape];
   alloc::Choice choice;
   choice.node = node;
   choice.layout_version = ledger_.states().layout_version(node);
   (wanted.is_share() ? choice.share_gpus : choice.whole_gpus) = gpus;
+  if (gpus == 0) {
+    return choice;
+  }
+  alloc::ContainerShares& main = choice.record.containers.emplace_back();
+  main.container = requests_[shape].gpus.containers.front().name;
   for (const unsigned slot : topology::GpuIndices(gpus)) {
-    choice.grants.push_back({.container = 0,
-                             .slot = static_cast<std::uint8_t>(slot),
-                             .whole = !wanted.is_share(),
-                             .units = wanted.is_share() ? wanted.gpu_milli : 0});
+    main.shares.push_back({.gpu = ledger_.gpus(node)[slot].uuid.text(),
+                           .units = wanted.is_share() ? wanted.gpu_milli : 0,
+                           .whole = !wanted.is_share()});
   }
   return choice;
 }
 
-Status Books::place(std::uint32_t shape, const alloc::Choice& choice) {
+Status SimulatedCluster::allocate(std::uint32_t shape, const alloc::Choice& choice) {
   const std::string name = fmt::format("pod-{}", placed_);
   alloc::Hold hold =
-      TRY(ledger_.reserve({.pod_namespace = "trace", .name = name, .uid = name}, requests_[shape], choice));
+      TRY(ledger_.reserve({.namespace_name = "trace", .name = name, .uid = name}, requests_[shape], choice));
   hold.commit();
   ++placed_;
-  allocated_milli_ += shapes_.all[shape].gpu_demand_milli();
+  allocated_milli_ += shapes_.all[shape].requested_gpu_milli();
   return {};
 }
 

@@ -1,11 +1,11 @@
-// sim/books.h
+// sim/cluster.h
 //
 // The cluster of a trace in the ledger that the extender also uses: GPUs of 1,000 units, one for each
 // thousandth, and nobody else's books beside it.
 //
-//   Books books(trace, kinds, scenario);
-//   const std::optional<alloc::Choice> choice = policy.choose(books, shape);
-//   books.place(*choice, shape);
+//   SimulatedCluster cluster(trace, kinds, scenario);
+//   const std::optional<alloc::Choice> choice = policy.choose(cluster, shape);
+//   cluster.allocate(*choice, shape);
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ struct PodShape {
   std::vector<std::string> models{};
 
   [[nodiscard]] bool is_share() const { return gpus > 0 && gpu_milli < kGpuMilli; }
-  [[nodiscard]] std::int64_t gpu_demand_milli() const { return std::int64_t{gpus} * gpu_milli; }
+  [[nodiscard]] std::int64_t requested_gpu_milli() const { return std::int64_t{gpus} * gpu_milli; }
   [[nodiscard]] alloc::Request request() const;
 
   friend auto operator<=>(const PodShape&, const PodShape&) = default;
@@ -44,10 +44,10 @@ struct Shapes {
   explicit Shapes(const std::vector<TracePod>& pods);
 };
 
-class Books {
+class SimulatedCluster {
  public:
   // The empty cluster, its nodes in the order of the scenario.
-  Books(const Trace& trace, const Scenario& scenario, const Shapes& shapes);
+  SimulatedCluster(const Trace& trace, const Scenario& scenario, const Shapes& shapes);
 
   [[nodiscard]] const alloc::Ledger& ledger() const { return ledger_; }
   // In the order in which nodes are tried.
@@ -64,7 +64,7 @@ class Books {
   // The decision to give these GPUs of a node to a pod of this shape.
   [[nodiscard]] alloc::Choice choice(std::uint32_t shape, alloc::NodeId node, alloc::GpuMask gpus) const;
   // Writes it down. Fails only when the choice was wrong, and then nothing is written.
-  Status place(std::uint32_t shape, const alloc::Choice& choice);
+  Status allocate(std::uint32_t shape, const alloc::Choice& choice);
 
   [[nodiscard]] std::int64_t capacity_milli() const { return capacity_milli_; }
   // Of all GPUs, given to pods.
