@@ -40,8 +40,8 @@ extender_start
 start_agent() { agent_start_on "$1" && agents[$1]=$AGENT_PID; }
 for node in node-a node-b; do
   start_agent "$node"
-  wait_for 20 "the agent of $node is ready" agent_ready_on "$node" || finish
-  wait_for 10 "$node has 128 shares" allocatable_is aliyun.com/gpu-mem 128 "$node" || true
+  wait_or_finish 20 "the agent of $node is ready" agent_ready_on "$node"
+  wait_for 10 "$node has 128 shares" allocatable_is aliyun.com/gpu-mem 128 "$node"
 done
 
 deployment() {
@@ -71,7 +71,7 @@ kubelet_dies() { cluster kill "kubelet-$1" >/dev/null && cluster start "kubelet-
 for ((round = 1; round <= ROUNDS; round++)); do
   deployment "round$round" | create
   for part in 1 2 3; do
-    wait_for 120 "round $round: $((part * 8)) pods run" some_live $((part * 8)) || true
+    wait_for 120 "round $round: $((part * 8)) pods run" some_live $((part * 8))
     node="node-a"
     ((RANDOM % 2)) || node="node-b"
     case $((RANDOM % 4)) in
@@ -81,14 +81,14 @@ for ((round = 1; round <= ROUNDS; round++)); do
       3) say "      kubelet of $node is killed" && kubelet_dies "$node" ;;
     esac
   done
-  wait_for 400 "round $round: all $PODS run" all_live || true
+  wait_for 400 "round $round: all $PODS run" all_live
   expect "round $round: on both nodes" "node-a node-b" "$(nodes_in_use)"
   check_agreement "round $round: records, containers and kubelets agree"
-  wait_for 15 "round $round: so do the extender's books" books_agree || true
+  wait_for 15 "round $round: so do the extender's books" books_agree
   say "      $(failed) pods were refused by kubelet while the agent was away"
   kubectl delete deployment "round$round" --wait=false >/dev/null
   kubectl delete pods --all --wait=false >/dev/null
-  wait_for 120 "round $round: all go" no_pods || true
+  wait_for 120 "round $round: all go" no_pods
 done
 for node in node-a node-b; do
   say "      memory of the agent of $node: $(awk '/VmRSS/ { print $2, $3 }' "/proc/$(pgrep -P "${agents[$node]}")/status")"

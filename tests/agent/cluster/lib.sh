@@ -35,7 +35,7 @@ extender_start() {
   (in_cluster node-a "$BIN/tessera-extender" \
     --listen "127.0.0.1:$EXTENDER_PORT" "$@" >>"$S/extender.log" 2>&1) &
   EXTENDER_PID=$!
-  wait_for 20 "the extender is ready" reaches "$EXTENDER_PORT" /readyz || finish
+  wait_or_finish 20 "the extender is ready" reaches "$EXTENDER_PORT" /readyz
 }
 # agent_start [FLAGS...]: in node-a; agent_start_on NODE [FLAGS...]: anywhere; at LISTEN, a port (AGENT_PORT). Logs are in
 # $S/agent-NODE.log.
@@ -132,7 +132,7 @@ other_plugin_start() {
   : >"$log"
   (in_cluster node-a "$OTHER_PLUGIN" "$1" "$2" "$S/tmp/ids-$2" ${4:+"$4"} >>"$log" 2>&1) &
   OTHER_PID=$!
-  wait_for 20 "a plugin of somebody else serves $1" grep -qF "registered $1" "$log" || finish
+  wait_or_finish 20 "a plugin of somebody else serves $1" grep -qF "registered $1" "$log"
 }
 
 # checkpoint [NODE]: kubelet's own file of what it gave to whom.
@@ -167,7 +167,7 @@ disagreements() {
 agree() { [[ -z $(disagreements) ]]; }
 # check_agreement WHAT: with what the agents did with the pods that do not agree.
 check_agreement() {
-  wait_for 20 "$1" agree && return
+  try_wait_for 20 "$1" agree && return
   disagreements | tee "$S/tmp/disagreements"
   grep -hF -e "no pod that fits" -f <(sed 's/[ /].*//' "$S/tmp/disagreements" | sort -u) "$S"/agent-node-?.log | tail -n 30 || true
 }

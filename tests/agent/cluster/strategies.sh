@@ -28,7 +28,10 @@ nodes_of() { sees "$1" main nodes; }
 # own_nodes POD: what it should have, of a machine whose minors are its indices.
 own_nodes() { echo "nvidia-modeset nvidia-uvm nvidia-uvm-tools nvidia$(kubectl get pod "$1" -o 'jsonpath={.metadata.annotations.ALIYUN_COM_GPU_MEM_IDX}') nvidiactl"; }
 uuid_of() { record "$1" | jq -r '.containers.main[0].gpu'; }
-no_agent_pods() { kubectl delete pods --all --wait=false >/dev/null && wait_for 30 "all pods go" no_pods; }
+no_agent_pods() {
+  kubectl delete pods --all --wait=false >/dev/null
+  wait_for 30 "all pods go" no_pods
+}
 share3='{"aliyun.com/gpu-mem":"3"}'
 
 run_pods() {
@@ -39,10 +42,10 @@ run_pods() {
     { look greedy "$share3"; look idle '{}'; } | jq -c '.spec.containers[0].image = "tessera.local/greedy:1"'
   } | create
   for name in asks own nothing greedy idle; do
-    wait_for 40 "$1: pod $name runs" pod_is "$name" Running || true
+    wait_for 40 "$1: pod $name runs" pod_is "$name" Running
   done
   for name in asks own nothing greedy idle; do
-    wait_for 10 "$1: pod $name has looked around" has_looked "$name" || true
+    wait_for 10 "$1: pod $name has looked around" has_looked "$name"
   done
   expect "$1: a GPU was decided" GPU "$(uuid_of asks | cut -d- -f1)"
   expect "$1: a pod is told its GPU" "$(uuid_of asks)" "$(sees asks)"
@@ -51,15 +54,15 @@ run_pods() {
 }
 
 agent_start
-wait_for 20 "the agent is ready" agent_ready || finish
+wait_or_finish 20 "the agent is ready" agent_ready
 run_pods env
 expect "env: a pod's own word wins, so NVIDIA's runtime would give it all" all "$(sees own)"
 expect "env: without that runtime there is no device" "" "$(nodes_of asks)"
-no_agent_pods || true
+no_agent_pods
 
 stop "$AGENT_PID"
 agent_start --strategy devices
-wait_for 20 "the agent is ready" agent_ready || finish
+wait_or_finish 20 "the agent is ready" agent_ready
 run_pods devices
 expect "devices: a container has the nodes of its GPU" "$(own_nodes asks)" "$(nodes_of asks)"
 expect "devices: and no others, whatever its pod says" "$(own_nodes own)" "$(nodes_of own)"
@@ -67,11 +70,11 @@ expect "devices: nor what its image says" "$(own_nodes greedy)" "$(nodes_of gree
 expect "devices: one that asks for nothing has none" "" "$(nodes_of nothing)"
 expect "devices: nor has one whose image wants all" "" "$(nodes_of idle)"
 expect "devices: the driver's library is where the linker looks" /usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1 "$(sees asks main libraries)"
-no_agent_pods || true
+no_agent_pods
 
 stop "$AGENT_PID"
 agent_start --strategy cdi --driver-libraries env
-wait_for 20 "the agent is ready" agent_ready || finish
+wait_or_finish 20 "the agent is ready" agent_ready
 run_pods cdi
 expect "cdi: a container has the nodes of its GPU" "$(own_nodes asks)" "$(nodes_of asks)"
 expect "cdi: and no others, whatever its pod says" "$(own_nodes own)" "$(nodes_of own)"
@@ -85,16 +88,16 @@ expect "cdi: which the linker is told of" /usr/local/nvidia/lib64 "$(sees asks m
 # Nobody decided for this pod when kubelet admitted it; somebody does later.
 look late "$share3" "" '{"spec": {"nodeName": "node-a"}}' | create
 waits() { kubectl get pod late -o 'jsonpath={.status.containerStatuses[0].state.waiting.message}' | grep -q schedulerName; }
-wait_for 20 "cdi: an undecided pod waits" waits || true
+wait_for 20 "cdi: an undecided pod waits" waits
 kubectl annotate pod late "tessera.io/allocation={\"v\":1,\"containers\":{\"main\":[{\"gpu\":\"$(uuid_of asks)\",\"mem\":3}]}}" >/dev/null
-wait_for 60 "cdi: and runs once it is decided, without a new pod" pod_is late Running || true
+wait_for 60 "cdi: and runs once it is decided, without a new pod" pod_is late Running
 expect "cdi: with the GPU of the late decision" "$(uuid_of asks)" "$(sees late)"
 
 files() { (in_cluster node-a ls /var/run/cdi) | grep -c '^tessera-' || true; }
 expect "cdi: each container has a file" 4 "$(files)"
-no_agent_pods || true
+no_agent_pods
 no_files() { [[ $(files) == 0 ]]; }
-wait_for 10 "cdi: which goes with its pod" no_files || true
+wait_for 10 "cdi: which goes with its pod" no_files
 
 stop "$AGENT_PID"
 stop "$EXTENDER_PID"

@@ -27,14 +27,14 @@ two_numa_nodes() {
 two_numa_nodes
 extender_start
 agent_start
-wait_for 20 "the agent is ready" agent_ready || finish
+wait_or_finish 20 "the agent is ready" agent_ready
 
 # restart_kubelet POLICY
 restart_kubelet() {
   echo "topologyManagerPolicy: $1" >"$settings"
   cluster restart kubelet-node-a >/dev/null
-  wait_for 30 "kubelet with policy $1 has 256 shares" allocatable_is aliyun.com/gpu-mem 256 || true
-  wait_for 20 "the agent is ready again" agent_ready || true
+  wait_for 30 "kubelet with policy $1 has 256 shares" allocatable_is aliyun.com/gpu-mem 256
+  wait_for 20 "the agent is ready again" agent_ready
 }
 # numa_told POD: "ce120724 0" for each of its GPUs: kubelet's file has a container's devices by the NUMA node they told.
 uid() { kubectl get pod "$1" -o 'jsonpath={.metadata.uid}'; }
@@ -68,24 +68,24 @@ kubelet_numa() { checkpoint | jq -c '[.Data.PodDeviceEntries[]?.DeviceIDs | keys
   whole quad 4
 } | create
 for name in near pair quad; do
-  wait_for 40 "best-effort: pod $name runs" pod_is "$name" Running || true
+  wait_for 40 "best-effort: pod $name runs" pod_is "$name" Running
   check "best-effort: $name sees what was decided" sees_decided "$name"
   check "best-effort: the NUMA nodes of its devices are those of their GPUs" tells_truth "$name"
 done
 kubectl delete pods --all --wait=false >/dev/null
-wait_for 30 "all pods go" no_pods || true
+wait_for 30 "all pods go" no_pods
 
 # kubelet takes the NUMA node with the lowest number, whatever was decided; the decision wins.
 before=$(other_ids)
 far | create
-wait_for 40 "best-effort: a pod for a GPU of the second NUMA node runs" pod_is far Running || true
+wait_for 40 "best-effort: a pod for a GPU of the second NUMA node runs" pod_is far Running
 check "best-effort: it sees that GPU" sees_decided far
 expect "best-effort: though kubelet took IDs of the first" "[\"0\"] $((before + 1))" "$(kubelet_numa) $(other_ids)"
 whole most 7 | create
-wait_for 40 "best-effort: 7 whole GPUs of both NUMA nodes run" pod_is most Running || true
+wait_for 40 "best-effort: 7 whole GPUs of both NUMA nodes run" pod_is most Running
 check "best-effort: and are those decided" sees_decided most
 kubectl delete pods --all --wait=false >/dev/null
-wait_for 30 "all pods go" no_pods || true
+wait_for 30 "all pods go" no_pods
 
 restart_kubelet single-numa-node
 {
@@ -94,16 +94,16 @@ restart_kubelet single-numa-node
   whole one 1
 } | create
 for name in near far one; do
-  wait_for 40 "single-numa-node: pod $name runs" pod_is "$name" Running || true
+  wait_for 40 "single-numa-node: pod $name runs" pod_is "$name" Running
   check "single-numa-node: $name sees what was decided" sees_decided "$name"
 done
 whole wide 5 | create
-wait_for 40 "single-numa-node: more GPUs than a NUMA node has are refused by kubelet" refused wide || true
+wait_for 40 "single-numa-node: more GPUs than a NUMA node has are refused by kubelet" refused wide
 check "single-numa-node: the others run on" all_running 3
 kubectl delete pod wide --wait=false >/dev/null
-wait_for 20 "the refused pod goes" all_running 3 || true
+wait_for 20 "the refused pod goes" all_running 3
 share later 4 | create
-wait_for 40 "single-numa-node: and what it was to have is free again" pod_is later Running || true
+wait_for 40 "single-numa-node: and what it was to have is free again" pod_is later Running
 
 stop "$AGENT_PID"
 stop "$EXTENDER_PID"
