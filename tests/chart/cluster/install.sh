@@ -32,7 +32,7 @@ echo 'gone: true' >>"$older/values.yaml"
 critical() { kubectl run critical --image="$BUSYBOX_IMAGE" --overrides='{"spec": {"priorityClassName": "system-cluster-critical"}}' --dry-run=server 2>&1 || true; }
 expect_match "critical pods need a quota in this cluster" 'insufficient quota to match these scopes' "$(critical)"
 notes=$(CHART=$older chart install --set agent.enabled=false --set criticalPodsQuota.enabled=true --wait --timeout 90s)
-expect_match "helm install ends well and says what comes next" 'STATUS: deployed.*tessera-scheduler.*go there by themselves' "$notes"
+expect_match "helm install ends well and says what comes next" 'STATUS: deployed.*tessera-scheduler.*use it automatically; your manifests stay as they are' "$notes"
 
 gpu_pod shared '{"aliyun.com/gpu-mem": "3"}' | kubectl create -f - >/dev/null
 kubectl run plain --image="$BUSYBOX_IMAGE" --restart=Never -- true >/dev/null
