@@ -139,7 +139,7 @@ class Check:
                 self.findings.append(f"docs/reference.md names the setting {word} of {program}, which does not exist")
 
     def check_kinds(self):
-        part = section(self.doc("why.md"), "Does everything agree?")
+        part = section(self.doc("why.md"), "Is the cluster consistent?")
         self.want("finding", self.names.check_kinds, "docs/why.md", part)
         table = part.partition("| kind |")[2]
         for row in re.findall(r"^\| (`.*?) \|", table, re.M):
