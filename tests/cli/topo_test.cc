@@ -1,4 +1,4 @@
-#include "cli/topo.h"
+#include "cli/machine/topo.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -89,8 +89,8 @@ TEST_F(TopoFile, ReadsNvidiaSmisTextAndSaysWhatItHadToGuess) {
   EXPECT_EQ(shown.code, 0);
   EXPECT_THAT(shown.out, HasSubstr("3 GPUs, PCIe generation 3, 6 GB/s between sockets (guessed)"));
   EXPECT_THAT(shown.out,
-              HasSubstr("note: GPU0 and GPU1: one side says NV2, the other NV1; the slower one counts"));
-  EXPECT_THAT(shown.out, HasSubstr("note: no row for GPU 2; its links follow from the other rows"));
+              HasSubstr("note: GPU0 and GPU1: one side says NV2, the other NV1; using the slower one"));
+  EXPECT_THAT(shown.out, HasSubstr("note: no row for GPU 2; its links are taken from the other rows"));
 }
 
 TEST_F(TopoFile, SaysWhereBadTextIsBad) {
@@ -105,7 +105,7 @@ TEST_F(TopoFile, SaysWhereBadTextIsBad) {
 
 TEST_F(TopoFile, SaysThatEighteenLinksCouldBeOfTwoGenerations) {
   const Outcome shown = topo({.file = file("\tGPU0\tGPU1\nGPU0\t X \tNV18\nGPU1\tNV18\t X \n")});
-  EXPECT_THAT(shown.out, HasSubstr("note: 18 NVLinks are taken for the fourth generation (H100)"));
+  EXPECT_THAT(shown.out, HasSubstr("note: 18 NVLinks: assuming generation 4 (H100)"));
 }
 
 TEST_F(TopoFile, ShowsTheRingOverTheFastestLinks) {
