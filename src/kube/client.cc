@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 #include "base/strings.h"
-#include "http/answer.h"
+#include "http/wait_for_response.h"
 #include "http/url.h"
 #include "kube/client_core.h"
 
@@ -221,7 +221,7 @@ Result<Reply> Client::fetch(Request request) {
   std::future<Result<Reply>> future = answer->get_future();
   const Call call =
       send(std::move(request), [answer](Result<Reply> reply) { answer->set_value(std::move(reply)); });
-  return http::wait_for_answer(core_->loop, future);
+  return http::wait_for_response(core_->loop, future);
 }
 
 }  // namespace tessera::kube

@@ -1,6 +1,6 @@
-// http/event_loop_core.h
+// http/event_loop_impl.h
 //
-// The inside of EventLoop, for the .cc files of this folder.
+// The hidden part of EventLoop. Private to the .cc files of this folder.
 #pragma once
 
 #include <atomic>
@@ -15,25 +15,27 @@
 
 namespace tessera::http {
 
-struct EventLoop::Core {
-  Core()
+struct EventLoop::Impl {
+  Impl()
       : io(1), work(asio::make_work_guard(io)), deadlines(std::make_shared<Deadlines>(io.get_executor())) {}
 
   asio::io_context io;
   asio::executor_work_guard<Executor> work;
   std::shared_ptr<Deadlines> deadlines;
 
-  // The thread whose loop it is now: in run(), in run_until(), or in call() while nobody runs the loop.
+  // The thread that owns the loop: in run(), in run_until(), or in call() while no thread runs the
+  // loop.
   std::mutex mutex;
   std::atomic<std::thread::id> owner{};  // written under the mutex
-  std::condition_variable free;          // nobody is
+  std::condition_variable free;          // signalled when there is no owner
   void claim();
   void release();
 
-  // Names that the C library is looking up: nothing can break that off. Loop's thread.
+  // Number of host name look-ups in the C library, which cannot be cancelled. The loop's thread
+  // only.
   int lookups = 0;
 
-  // Calls of other threads that wait for their end.
+  // Calls from other threads that wait for their task to run.
   struct Waiting;
   std::deque<Waiting*> waiting;
   void finish_waiting(std::unique_lock<std::mutex>& lock);

@@ -1,4 +1,5 @@
-// How a Server writes its answers, whole or in pieces, and ends a connection after the last one.
+// Writing the responses of a Server, whole or in pieces, and closing a connection after the last
+// one.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,17 +7,17 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 
-#include "http/server_core.h"
+#include "http/server_impl.h"
 
 namespace tessera::http {
 namespace {
 
-// How long and how much we listen to a peer that we will not answer any more, so that it can read our last
-// answer: closing a socket with unread bytes resets the connection and may take the answer with it.
+// After the last response, keep reading for this long and up to this many bytes. Closing a socket
+// with unread bytes resets the connection, and the peer may lose the response.
 constexpr std::chrono::seconds kLingerTime{2};
 constexpr std::size_t kLingerBytes = 4U << 20U;
 constexpr std::size_t kLingerRead = 4U << 10U;
-// What is kept of the memory that an answer was built in.
+// Largest response body whose memory is kept for reuse.
 constexpr std::size_t kSpareAnswerBytes = 1U << 20U;
 
 }  // namespace
@@ -57,11 +58,11 @@ std::string_view status_text(int status) {
   return found == std::end(kTexts) ? "Status" : found->text;
 }
 
-void ServerConnection::build_head(const Response& response, bool in_pieces) {
+void ServerConnection::build_head(const Response& response, bool chunked) {
   head_.clear();
   auto out = std::back_inserter(head_);
   fmt::format_to(out, "HTTP/1.1 {} {}\r\n", response.status, status_text(response.status));
-  head_ += core_->date_field();
+  head_ += server_->date_field();
   if (!response.content_type.empty() && is_one_line(response.content_type)) {
     fmt::format_to(out, "Content-Type: {}\r\n", response.content_type);
   }
@@ -70,12 +71,12 @@ void ServerConnection::build_head(const Response& response, bool in_pieces) {
       fmt::format_to(out, "{}: {}\r\n", name, value);
     }
   }
-  if (in_pieces) {
+  if (chunked) {
     head_ += "Transfer-Encoding: chunked\r\n";
   } else if (response.status != 204 && response.status != 304) {
     fmt::format_to(out, "Content-Length: {}\r\n", response.body.size());
   }
-  if (!keep_) {
+  if (!keep_alive_) {
     head_ += "Connection: close\r\n";
   } else if (reader_.head().version == 10) {
     head_ += "Connection: keep-alive\r\n";
@@ -83,21 +84,23 @@ void ServerConnection::build_head(const Response& response, bool in_pieces) {
   head_ += "\r\n";
 }
 
-Task<bool> ServerConnection::write_answer() {
-  if (pieces_state_ != nullptr) {
-    co_return co_await write_pieces();
+Task<bool> ServerConnection::write_response() {
+  if (reply_stream_ != nullptr) {
+    co_return co_await write_stream();
   }
-  // Bytes that came before our answer are a pipelined request, or the end of what the peer has to say.
-  keep_ = keep_ && !core_->draining && in_.empty() && !stream_.readable();
-  keep_ = keep_ && !(core_->options.let_go && core_->options.let_go());
+  // Bytes that arrive before our response are a pipelined request; a readable socket may also be at
+  // its end.
+  keep_alive_ = keep_alive_ && !server_->draining && in_.empty() && !stream_.readable();
+  keep_alive_ =
+      keep_alive_ && !(server_->options.close_after_response && server_->options.close_after_response());
   build_head(response_, false);
-  watchdog_.in(core_->options.write_timeout);
+  watchdog_.in(server_->options.write_timeout);
   const bool no_body = reader_.head_done() && reader_.head().method == "HEAD";
   const Io written = co_await stream_.write(head_, no_body ? std::string_view() : response_.body);
   if (written.error) {
     co_return false;
   }
-  note_access(written.bytes);
+  report_access(written.bytes);
   if (response_.body.capacity() <= kSpareAnswerBytes) {
     spare_ = std::move(response_.body);
   }
@@ -105,31 +108,31 @@ Task<bool> ServerConnection::write_answer() {
   co_return true;
 }
 
-// The connection ends with the answer: we read all the while to see the peer hang up, and what was read is
-// gone.
-Task<bool> ServerConnection::write_pieces() {
-  keep_ = false;
+// The connection is closed after the response: to detect that the peer closes it, we read and
+// discard whatever the peer sends.
+Task<bool> ServerConnection::write_stream() {
+  keep_alive_ = false;
   const bool chunked = reader_.head().version == 11;
   build_head(response_, true);
   if (!chunked) {
     const std::size_t at = head_.find("Transfer-Encoding");
     head_.erase(at, head_.find("\r\n", at) + 2 - at);
   }
-  watchdog_.in(core_->options.write_timeout);
+  watchdog_.in(server_->options.write_timeout);
   std::uint64_t bytes = 0;
   Io written = co_await stream_.write(head_);
   if (written.error) {
     co_return false;
   }
-  asio::co_spawn(core_->executor(), watch_for_hang_up(), asio::detached);
-  if (core_->draining) {
-    drain();  // it was begun too late for anything but its end
+  asio::co_spawn(server_->executor(), watch_for_close(), asio::detached);
+  if (server_->draining) {
+    drain();  // the stream was started while the server was draining
   }
   while (!stream_.closed()) {
-    if (!pieces_.empty()) {
-      const std::string batch = std::exchange(pieces_, {});
+    if (!pending_.empty()) {
+      const std::string batch = std::exchange(pending_, {});
       const std::string size = chunked ? fmt::format("{:x}\r\n", batch.size()) : std::string();
-      watchdog_.in(core_->options.write_timeout);
+      watchdog_.in(server_->options.write_timeout);
       written = co_await stream_.write(size, batch);
       if (!written.error && chunked) {
         written = co_await stream_.write("\r\n");
@@ -138,8 +141,8 @@ Task<bool> ServerConnection::write_pieces() {
         break;
       }
       bytes += batch.size();
-      pieces_state_->backlog -= batch.size();
-    } else if (pieces_over_) {
+      reply_stream_->backlog -= batch.size();
+    } else if (reply_stream_ended_) {
       break;
     } else {
       watchdog_.off();
@@ -147,9 +150,9 @@ Task<bool> ServerConnection::write_pieces() {
       co_await gate_.async_wait(kAwait);
     }
   }
-  pieces_state_->open = false;
-  note_access(bytes);
-  if (stream_.closed() || !pieces_complete_ || written.error) {
+  reply_stream_->open = false;
+  report_access(bytes);
+  if (stream_.closed() || !reply_stream_complete_ || written.error) {
     co_return false;
   }
   if (chunked) {
@@ -158,7 +161,7 @@ Task<bool> ServerConnection::write_pieces() {
   co_return !written.error;
 }
 
-Task<void> ServerConnection::watch_for_hang_up() {
+Task<void> ServerConnection::watch_for_close() {
   const std::shared_ptr<ServerConnection> self = shared_from_this();
   std::array<char, 512> nothing{};
   while (!stream_.closed()) {
@@ -172,8 +175,8 @@ Task<void> ServerConnection::watch_for_hang_up() {
 Task<void> ServerConnection::linger() {
   watchdog_.in(kLingerTime);
   co_await stream_.shut_down();
-  if (pieces_state_ != nullptr) {
-    while (!stream_.closed()) {  // watch_for_hang_up is reading
+  if (reply_stream_ != nullptr) {
+    while (!stream_.closed()) {  // watch_for_close() is reading
       gate_.expires_at(SteadyTime::max());
       co_await gate_.async_wait(kAwait);
     }
@@ -189,17 +192,17 @@ Task<void> ServerConnection::linger() {
   }
 }
 
-void ServerConnection::note_access(std::uint64_t bytes_out) {
-  if (core_->options.on_access == nullptr) {
+void ServerConnection::report_access(std::uint64_t bytes_out) {
+  if (server_->options.on_access == nullptr) {
     return;
   }
   const bool known = reader_.head_done();
-  core_->options.on_access({.route = request_.route_.empty() ? std::string_view("other") : request_.route_,
-                            .method = known ? std::string_view(reader_.head().method) : std::string_view(),
-                            .status = response_.status,
-                            .bytes_in = body_.size(),
-                            .bytes_out = bytes_out,
-                            .took = std::chrono::steady_clock::now() - head_at_});
+  server_->options.on_access({.route = request_.route_.empty() ? std::string_view("other") : request_.route_,
+                              .method = known ? std::string_view(reader_.head().method) : std::string_view(),
+                              .status = response_.status,
+                              .bytes_in = body_.size(),
+                              .bytes_out = bytes_out,
+                              .took = std::chrono::steady_clock::now() - head_at_});
 }
 
 }  // namespace tessera::http
