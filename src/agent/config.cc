@@ -7,15 +7,15 @@
 #include <utility>
 
 #include "base/strings.h"
-#include "kube/yaml_setting.h"
+#include "daemon/yaml_setting.h"
 
 namespace tessera::agent {
 
 namespace {
 
-using kube::into;
-using kube::text_into;
-using Setting = kube::YamlSetting;
+using daemon::into;
+using daemon::text_into;
+using Setting = daemon::YamlSetting;
 
 Setting::Reader flag_into(bool& value) {
   return into(value, [](const Setting& one) { return one.boolean(); });
@@ -119,7 +119,7 @@ Status apply_environment(const Environment& environment, Config& config) {
 }
 
 Status apply_yaml(std::string_view yaml, const std::string& name, Config& config) {
-  return kube::read_settings(yaml, name, [&](const Setting& root) { return read_all(root, config); });
+  return daemon::read_settings(yaml, name, [&](const Setting& root) { return read_all(root, config); });
 }
 
 Status complete(Config& config) {

@@ -8,7 +8,7 @@
 
 #include "base/file.h"
 #include "base/version.h"
-#include "kube/yaml_setting.h"
+#include "daemon/yaml_setting.h"
 
 namespace tessera::agent {
 
@@ -80,7 +80,7 @@ Result<Config> load(const Given& given, const Environment& environment) {
     TRY(apply_yaml(yaml, given.config_file, config));
   }
   for (const auto& [flag, value] : given.flags) {
-    TRY(apply_yaml(kube::flag_as_yaml(flag->yaml, value), flag->name, config));
+    TRY(apply_yaml(daemon::flag_as_yaml(flag->yaml, value), flag->name, config));
   }
   TRY(complete(config));
   return config;
@@ -96,7 +96,7 @@ std::variant<CommandLine, int> parse_command_line(int argc, const char* const* a
   app.set_version_flag("--version", std::string(version()));
   Given given;
   CommandLine line;
-  app.add_option("--config", given.config_file, "YAML file; docs/agent.md explains every setting")
+  app.add_option("--config", given.config_file, "YAML file; docs/reference.md lists every setting")
       ->option_text("FILE");
   app.add_flag("--check-config", line.check_only,
                "Only read the configuration and say what is wrong with it");

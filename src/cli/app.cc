@@ -7,16 +7,16 @@
 
 #include "base/strings.h"
 #include "base/version.h"
-#include "cli/check.h"
-#include "cli/command.h"
-#include "cli/completion.h"
-#include "cli/inspect.h"
-#include "cli/inventory.h"
-#include "cli/man_page.h"
-#include "cli/simulate.h"
-#include "cli/top.h"
-#include "cli/topo.h"
-#include "cli/why.h"
+#include "cli/command/command.h"
+#include "cli/command/completion.h"
+#include "cli/command/man_page.h"
+#include "cli/diagnose/check.h"
+#include "cli/diagnose/why.h"
+#include "cli/inspect/inspect.h"
+#include "cli/machine/inventory.h"
+#include "cli/machine/topo.h"
+#include "cli/simulate/simulate.h"
+#include "cli/top/top.h"
 
 namespace tessera::cli {
 

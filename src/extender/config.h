@@ -4,7 +4,7 @@
 //
 //   defaults < environment of the original (PORT, LOG_LEVEL) < YAML file (--config) < flags
 //
-// docs/extender.md is the reference for people. A value; checked when it exists.
+// docs/reference.md lists every setting. A value; checked when it exists.
 #pragma once
 
 #include <chrono>

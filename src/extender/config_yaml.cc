@@ -11,16 +11,16 @@
 #include "base/json_reader.h"
 #include "base/quantity.h"
 #include "base/strings.h"
+#include "daemon/yaml_setting.h"
 #include "extender/config.h"
-#include "kube/yaml_setting.h"
 
 namespace tessera::extender {
 
 namespace {
 
-using kube::into;
-using kube::text_into;
-using Setting = kube::YamlSetting;
+using daemon::into;
+using daemon::text_into;
+using Setting = daemon::YamlSetting;
 
 Result<alloc::Policy> policy(const Setting& setting) {
   Result<alloc::Policy> parsed = alloc::parse_policy(TRY(setting.text()));
@@ -188,7 +188,7 @@ Status read_all(const Setting& root, Config& config) {
 }  // namespace
 
 Status apply_yaml(std::string_view yaml, const std::string& name, Config& config) {
-  return kube::read_settings(yaml, name, [&](const Setting& root) { return read_all(root, config); });
+  return daemon::read_settings(yaml, name, [&](const Setting& root) { return read_all(root, config); });
 }
 
 }  // namespace tessera::extender

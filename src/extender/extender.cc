@@ -205,7 +205,7 @@ Status Extender::Parts::serve() {
   }
   // A connection through the Service stays with its pod when that no longer leads; kube-scheduler would get
   // "does not lead" from it for as long as it has work.
-  options.let_go = [this] { return elector != nullptr && !elector->leading(); };
+  options.close_after_response = [this] { return elector != nullptr && !elector->leading(); };
   server.emplace(
       TRY(http::Server::create(loop, std::move(options), [this](http::Request& request, http::Reply reply) {
         service.handle(request, std::move(reply));
@@ -364,7 +364,7 @@ std::vector<Reading> Extender::Parts::readings() const {
   all.push_back(gauge("tessera_extender_leading", "1 when this replica may bind",
                       may_lead_for().count() > 0 && !freshness.in_doubt() ? 1 : 0));
   if (server) {
-    std::ranges::move(http::server_readings("tessera_extender_connections", server->stats()),
+    std::ranges::move(daemon::server_readings("tessera_extender_connections", server->stats()),
                       std::back_inserter(all));
   }
   add_book_readings(all);

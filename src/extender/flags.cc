@@ -7,7 +7,7 @@
 
 #include "base/file.h"
 #include "base/version.h"
-#include "kube/yaml_setting.h"
+#include "daemon/yaml_setting.h"
 
 namespace tessera::extender {
 
@@ -43,10 +43,10 @@ struct Values {
 
 Result<Config> load(const Values& values, const Environment& environment) {
   Config config;
-  kube::SettingPlaces places;
+  daemon::SettingPlaces places;
   const auto apply = [&](const std::string& yaml, const std::string& name) -> Status {
     TRY(apply_yaml(yaml, name, config));
-    kube::note_places(yaml, name, places);
+    daemon::note_places(yaml, name, places);
     return {};
   };
   apply_environment(environment, config);
@@ -55,10 +55,10 @@ Result<Config> load(const Values& values, const Environment& environment) {
     TRY(apply(yaml, values.config_file));
   }
   for (const auto& [flag, value] : values.flags) {
-    TRY(apply(kube::flag_as_yaml(flag->yaml, value), flag->name));
+    TRY(apply(daemon::flag_as_yaml(flag->yaml, value), flag->name));
   }
   if (const Status checked = check(config); !checked) {
-    return fail(kube::with_place(checked.error(), places));
+    return fail(daemon::with_place(checked.error(), places));
   }
   return config;
 }
@@ -73,7 +73,7 @@ std::variant<CommandLine, int> parse_command_line(int argc, const char* const* a
   app.set_version_flag("--version", std::string(version()));
   auto values = std::make_shared<Values>();
   CommandLine line;
-  app.add_option("--config", values->config_file, "YAML file; docs/extender.md explains every setting")
+  app.add_option("--config", values->config_file, "YAML file; docs/reference.md lists every setting")
       ->option_text("FILE");
   std::vector<std::unique_ptr<std::string>> texts;
   for (const Flag& flag : kFlags) {

@@ -103,7 +103,7 @@ void Metrics::bind_decided(std::chrono::nanoseconds took) {
 }
 
 std::string Metrics::text(const std::vector<Reading>& readings) const {
-  return http::metrics_text(inside_->registry, readings);
+  return daemon::metrics_text(inside_->registry, readings);
 }
 
 }  // namespace tessera::extender

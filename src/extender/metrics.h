@@ -1,7 +1,7 @@
 // extender/metrics.h
 //
 // What Prometheus sees. Durations and rates are counted here as they happen; what the books know is read when
-// somebody asks. docs/extender.md lists every name. One thread.
+// somebody asks. docs/reference.md lists every name. One thread.
 #pragma once
 
 #include <chrono>
@@ -11,12 +11,12 @@
 #include <utility>
 #include <vector>
 
-#include "http/readings.h"
+#include "daemon/readings.h"
 #include "http/server.h"
 
 namespace tessera::extender {
 
-using http::Reading;
+using daemon::Reading;
 
 class Metrics {
  public:

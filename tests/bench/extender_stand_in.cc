@@ -13,7 +13,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "cli/inventory.h"
+#include "cli/machine/inventory.h"
 #include "http/event_loop.h"
 #include "http/server.h"
 

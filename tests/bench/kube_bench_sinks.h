@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "alloc/ledger.h"
-#include "kube/node_decoder.h"
 #include "kube/object_sink.h"
 #include "kube/object_tracker.h"
-#include "kube/pod_decoder.h"
+#include "objects/node_decoder.h"
+#include "objects/pod_decoder.h"
 
 namespace tessera::kube {
 
@@ -21,7 +21,8 @@ class KeepingSink : public ObjectSink {
   explicit KeepingSink(bool pods) : pods_(pods) {}
 
   Status decode(ObjectJson& object, ObjectMeta& meta) override {
-    return pods_ ? decode_pod(object, names_, meta, pod_) : decode_node(object, names_, meta, node_);
+    return pods_ ? objects::decode_pod(object, names_, meta, pod_)
+                 : objects::decode_node(object, names_, meta, node_);
   }
   void keep(const ObjectMeta& meta) override {
     kept_.push_back({.version = meta.version,
@@ -60,7 +61,8 @@ class BookSink : public ObjectSink {
   BookSink(Books& books, bool pods) : books_(books), pods_(pods) { books_.tracker->begin_list(); }
 
   Status decode(ObjectJson& object, ObjectMeta& meta) override {
-    return pods_ ? decode_pod(object, names_, meta, pod_) : decode_node(object, names_, meta, node_);
+    return pods_ ? objects::decode_pod(object, names_, meta, pod_)
+                 : objects::decode_node(object, names_, meta, node_);
   }
   void keep(const ObjectMeta& meta) override {
     books_.tracker->listed(meta, [](const ObjectMeta&) {});

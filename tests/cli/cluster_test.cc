@@ -1,5 +1,5 @@
 // Reading a cluster: lists in pages, selectors, the API.
-#include "cli/cluster.h"
+#include "cli/cluster/cluster.h"
 
 #include <fmt/core.h>
 #include <gtest/gtest.h>
@@ -11,10 +11,10 @@
 #include "../kube/fake_api_server.h"
 #include "base/file.h"
 #include "base/strings.h"
-#include "cli/inspect.h"
-#include "cli/label_selector.h"
-#include "cli/list_pages.h"
-#include "cli/tabbed_text.h"
+#include "cli/cluster/label_selector.h"
+#include "cli/cluster/list_pages.h"
+#include "cli/inspect/inspect.h"
+#include "cli/output/tabbed_text.h"
 #include "http/event_loop.h"
 #include "program.h"
 #include "saved_cluster.h"

@@ -11,7 +11,7 @@
 
 #include "base/file.h"
 #include "base/strings.h"
-#include "cli/inspect.h"
+#include "cli/inspect/inspect.h"
 #include "golden.h"
 #include "program.h"
 #include "saved_cluster.h"

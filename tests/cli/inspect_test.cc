@@ -1,4 +1,4 @@
-#include "cli/inspect.h"
+#include "cli/inspect/inspect.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "base/json_reader.h"
-#include "cli/cluster_watch.h"
+#include "cli/cluster/cluster_watch.h"
 #include "golden.h"
 #include "program.h"
 #include "saved_cluster.h"

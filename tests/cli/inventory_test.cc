@@ -1,4 +1,4 @@
-#include "cli/inventory.h"
+#include "cli/machine/inventory.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 
 #include "alloc/inventory.h"
 #include "base/json_reader.h"
-#include "cli/yaml_print.h"
+#include "cli/output/yaml_print.h"
 #include "golden.h"
 
 namespace tessera::cli {

@@ -4,10 +4,10 @@
 
 #include <sstream>
 
-#include "cli/check.h"
-#include "cli/inspect.h"
-#include "cli/top.h"
-#include "cli/why.h"
+#include "cli/diagnose/check.h"
+#include "cli/diagnose/why.h"
+#include "cli/inspect/inspect.h"
+#include "cli/top/top.h"
 #include "program.h"
 #include "saved_cluster.h"
 

@@ -1,4 +1,4 @@
-#include "cli/simulate.h"
+#include "cli/simulate/simulate.h"
 
 #include <gmock/gmock.h>
 

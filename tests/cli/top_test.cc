@@ -1,4 +1,4 @@
-#include "cli/top.h"
+#include "cli/top/top.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "base/json_reader.h"
-#include "cli/topo.h"
+#include "cli/machine/topo.h"
 #include "golden.h"
 #include "program.h"
 #include "saved_cluster.h"

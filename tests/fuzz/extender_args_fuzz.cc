@@ -60,9 +60,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (books.ledger().pod_count() != 5) {
       std::abort();
     }
-    const std::array labels{kube::hash_of_label("app", "web")};
+    const std::array labels{objects::hash_of_label("app", "web")};
     books.budgets().keep_labels("u0", labels);
-    kube::DisruptionBudget budget;
+    objects::DisruptionBudget budget;
     books.budgets().keep("d", "one", budget);
     books.budgets().set_known();
     return true;

@@ -5,9 +5,9 @@
 #include <sstream>
 #include <string>
 
-#include "cli/cluster_files.h"
-#include "cli/cluster_store.h"
-#include "cli/inspect.h"
+#include "cli/cluster/cluster_files.h"
+#include "cli/cluster/cluster_store.h"
+#include "cli/inspect/inspect.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace tessera::cli;

@@ -59,8 +59,8 @@ void Metrics::kubelet_asked(std::string_view call, const std::string& resource, 
       .Increment();
 }
 
-std::string Metrics::text(const std::vector<http::Reading>& readings) const {
-  return http::metrics_text(inside_->registry, readings);
+std::string Metrics::text(const std::vector<daemon::Reading>& readings) const {
+  return daemon::metrics_text(inside_->registry, readings);
 }
 
 }  // namespace tessera::agent

@@ -8,15 +8,15 @@ namespace tessera::agent {
 void Readings::gauge(std::string name, std::string help, double value, Labels labels) {
   all_.push_back({.name = std::move(name),
                   .help = std::move(help),
-                  .kind = http::Reading::Kind::kGauge,
+                  .kind = daemon::Reading::Kind::kGauge,
                   .labels = std::move(labels),
                   .value = value});
 }
 
 // Kinds count alike: what has the same name and labels is one counter.
 void Readings::counter(std::string name, std::string help, std::uint64_t value, Labels labels) {
-  const auto same = std::ranges::find_if(all_, [&](const http::Reading& one) {
-    return one.kind == http::Reading::Kind::kCounter && one.name == name && one.labels == labels;
+  const auto same = std::ranges::find_if(all_, [&](const daemon::Reading& one) {
+    return one.kind == daemon::Reading::Kind::kCounter && one.name == name && one.labels == labels;
   });
   if (same != all_.end()) {
     same->value += static_cast<double>(value);
@@ -24,7 +24,7 @@ void Readings::counter(std::string name, std::string help, std::uint64_t value, 
   }
   all_.push_back({.name = std::move(name),
                   .help = std::move(help),
-                  .kind = http::Reading::Kind::kCounter,
+                  .kind = daemon::Reading::Kind::kCounter,
                   .labels = std::move(labels),
                   .value = static_cast<double>(value)});
 }
@@ -87,11 +87,11 @@ void Readings::add_events(const kube::EventAggregator::Counts& events) {
 }
 
 void Readings::add_server(const http::ServerStats& stats) {
-  std::ranges::move(http::server_readings("tessera_agent_connections", stats), std::back_inserter(all_));
+  std::ranges::move(daemon::server_readings("tessera_agent_connections", stats), std::back_inserter(all_));
 }
 
-std::vector<http::Reading> Readings::take() {
-  std::ranges::stable_sort(all_, {}, &http::Reading::name);
+std::vector<daemon::Reading> Readings::take() {
+  std::ranges::stable_sort(all_, {}, &daemon::Reading::name);
   return std::move(all_);
 }
 

@@ -1,7 +1,7 @@
 // agent/devices/readings.h
 //
 // What the agent knows as metrics, of any kind of device: resources, answers to kubelet, writes to the API
-// server. docs/agent.md lists every name. Pure.
+// server. docs/reference.md lists every name. Pure.
 //
 //   Readings all;
 //   all.add_resources(plugins.resources());
@@ -17,7 +17,7 @@
 #include "agent/devices/asker.h"
 #include "agent/devices/object_keeper.h"
 #include "agent/devices/plugins.h"
-#include "http/readings.h"
+#include "daemon/readings.h"
 #include "kube/event_aggregator.h"
 
 namespace tessera::agent {
@@ -39,10 +39,10 @@ class Readings {
   void add_server(const http::ServerStats& stats);
 
   // In an order in which equal names stand together.
-  [[nodiscard]] std::vector<http::Reading> take();
+  [[nodiscard]] std::vector<daemon::Reading> take();
 
  private:
-  std::vector<http::Reading> all_;
+  std::vector<daemon::Reading> all_;
 };
 
 }  // namespace tessera::agent

@@ -1,0 +1,36 @@
+// cli/output/table.h
+//
+// A table for people: columns as wide as their widest cell, two spaces between them, nothing behind the last.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/output/terminal.h"
+
+namespace tessera::cli {
+
+class Table {
+ public:
+  struct Cell {
+    std::string text;
+    Colour colour = Colour::kNone;
+
+    Cell(std::string cell_text, Colour cell_colour = Colour::kNone)  // NOLINT: a text is a cell
+        : text(std::move(cell_text)), colour(cell_colour) {}
+    Cell(const char* cell_text) : text(cell_text) {}  // NOLINT
+  };
+
+  explicit Table(std::vector<Cell> header) { add(std::move(header)); }
+
+  void add(std::vector<Cell> row) { rows_.push_back(std::move(row)); }
+  [[nodiscard]] std::string text(const Terminal& terminal) const;
+
+ private:
+  std::vector<std::vector<Cell>> rows_;
+};
+
+// How many columns of a terminal `text` takes: one for each character of UTF-8.
+std::size_t display_width(std::string_view text);
+
+}  // namespace tessera::cli
