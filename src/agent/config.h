@@ -4,7 +4,7 @@
 //
 //   defaults < environment (NODE_NAME, LOG_LEVEL) < YAML file (--config) < flags
 //
-// docs/agent.md is the reference for people. A value; checked when it exists.
+// docs/reference.md lists every setting. A value; checked when it exists.
 #pragma once
 
 #include <chrono>
