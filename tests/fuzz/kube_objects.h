@@ -1,6 +1,6 @@
 // tests/fuzz/kube_objects.h
 //
-// A sink that reads objects as one of the kinds and checks that what it is handed makes sense.
+// A sink that decodes objects as one of the kinds and checks their metadata.
 #pragma once
 
 #include <array>
@@ -32,7 +32,7 @@ class FuzzSink : public ObjectSink {
         break;
     }
     const Status decoded = objects::decode_disruption_budget(object, meta, budget_);
-    static_cast<void>(budget_.covers("p", labels_));  // whatever was read can be asked
+    static_cast<void>(budget_.covers("p", labels_));  // works for any decoded budget
     return decoded;
   }
   void keep(const ObjectMeta& /*meta*/) override {}
