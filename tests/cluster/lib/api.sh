@@ -134,7 +134,8 @@ try_wait_for() {
   local seconds=$1 what=$2 begin out
   shift 2
   begin=$(now_ms)
-  if out=$(wait_until "$seconds" "$what" "$@" 2>&1); then
+  # The output is shown only after a failure, so lines of progress would be in the way.
+  if out=$(PROGRESS_SECONDS=100000 wait_until "$seconds" "$what" "$@" 2>&1); then
     pass "$what ($(seconds_since "$begin") s)"
   else
     BLAMED=1 # wait_until has named the part
