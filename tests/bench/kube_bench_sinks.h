@@ -1,4 +1,4 @@
-// Where measured lists go.
+// Sinks for the measured lists.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace tessera::kube {
 
-// Reads all that the ledger wants and keeps a little of it: what a ledger then does is measured in
-// alloc_bench.
+// Decodes everything that the ledger needs and stores only a little of it. alloc_bench measures the
+// ledger itself.
 class KeepingSink : public ObjectSink {
  public:
   explicit KeepingSink(bool pods) : pods_(pods) {}
@@ -50,7 +50,7 @@ class KeepingSink : public ObjectSink {
   std::vector<Kept> kept_;
 };
 
-// Keeps what the extender keeps: the ledger's books, and what the reflector must remember.
+// Stores what the extender stores: the ledger and the state of the reflector.
 class BookSink : public ObjectSink {
  public:
   struct Books {
