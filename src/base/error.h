@@ -17,7 +17,7 @@
 
 namespace tessera {
 
-// Tells a caller how it can react. Code branches on the code, never on the text.
+// Lets a caller decide how to react. Programs branch on the code, never on the text.
 enum class ErrorCode {
   kInvalid,      // the input is wrong; the same input will fail again
   kNotFound,     // the thing named does not exist

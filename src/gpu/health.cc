@@ -13,7 +13,7 @@ namespace tessera::gpu {
 
 namespace {
 
-constexpr unsigned kMissedProbes = 3;  // so many failed probes in a row mean that the GPU was away
+constexpr unsigned kMissedProbes = 3;  // failed probes in a row after which the GPU counts as gone
 constexpr std::string_view kMemoryError = "uncorrectable memory error (ECC)";
 constexpr std::string_view kXid = "XID ";
 

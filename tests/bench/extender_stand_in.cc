@@ -194,9 +194,9 @@ Child Child::serving(const std::function<void(const std::function<void(std::uint
     ::_exit(0);
   }
   ::close(ends[1]);
-  const bool told = ::read(ends[0], &child.port_, sizeof(child.port_)) == sizeof(child.port_);
+  const bool started = ::read(ends[0], &child.port_, sizeof(child.port_)) == sizeof(child.port_);
   ::close(ends[0]);
-  if (!told) {
+  if (!started) {
     throw std::runtime_error("a child process of the benchmark did not start");
   }
   return child;
