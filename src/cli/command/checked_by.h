@@ -1,7 +1,7 @@
 // cli/command/checked_by.h
 //
-// A parser as CLI11 wants a check: a malformed option ends the command before it does anything, with exit
-// code 2 and the parser's words.
+// Turns a parser into a CLI11 check: an invalid option value ends the command before it does
+// anything, with exit code 2 and the parser's error message.
 //
 //   command->add_option("--unit", options->unit)->check(checked_by(alloc::Unit::parse));
 #pragma once
@@ -10,7 +10,8 @@
 
 namespace tessera::cli {
 
-// CLI11 writes the name of the option before the message, so one that begins with it loses it.
+// CLI11 prints the option's name before the message. If the parser's message starts with the name,
+// the name is removed there.
 template <class Parse>
 auto checked_by(Parse parse) {
   return [parse](const std::string& text) {

@@ -14,7 +14,8 @@ namespace tessera::cli {
 
 namespace {
 
-// "TEXT:{text,wide,json}" -> "text wide json": how CLI11 tells that an option has a few values.
+// Returns the allowed values of an option, which CLI11 encodes in its type name:
+// "TEXT:{text,wide,json}" -> "text wide json".
 std::string values_of(const CLI::Option& option) {
   const std::string type = option.get_type_name();
   const std::size_t open = type.find('{');
@@ -26,11 +27,11 @@ std::string values_of(const CLI::Option& option) {
                      fmt::join(split(std::string_view(type).substr(open + 1, close - open - 1), ','), " "));
 }
 
-// The script's tables, command by command.
+// The branches of the script's `case` statements.
 struct Tables {
-  std::string paths;   // word by word from one command to the next
-  std::string words;   // what can stand behind each
-  std::string values;  // behind an option
+  std::string paths;   // the command and the next word -> the subcommand
+  std::string words;   // the command -> its subcommands and options
+  std::string values;  // the command and an option -> the values of the option
 };
 
 std::vector<std::string> names_of(const CLI::Option& option) {
@@ -72,8 +73,8 @@ void add_command(const CLI::App& command, const std::string& path, Tables& table
   tables.words += fmt::format("    \"{}\") offers=\"{}\" ;;\n", path, fmt::join(words, " "));
 }
 
-// In words that zsh understands when it plays bash, too: its own `path` and `words` are taken, and offsets
-// are numbers.
+// The script also runs in zsh under bashcompinit. So it avoids the variables `path` and `words`, which
+// are special in zsh, and uses arithmetic expansion for array offsets.
 std::string script(const CLI::App& app, std::string_view function) {
   Tables tables;
   add_command(app, "tessera", tables);
@@ -104,8 +105,9 @@ std::string bash_completion(const CLI::App& app) {
   return script(app, "_tessera");
 }
 
-// compinit loads a file that begins with #compdef as the function _tessera when it is wanted for the first
-// time, and then wants an answer at once; a shell that sources it has none to give.
+// compinit loads a file that starts with #compdef as the function _tessera on the first completion,
+// and expects this first call to complete as well. The last line does that, and does nothing in a
+// shell that sources the script.
 std::string zsh_completion(const CLI::App& app) {
   return "#compdef tessera kubectl-tessera\n"
          "(( $+functions[compdef] )) || { autoload -U compinit && compinit }\n"
@@ -116,13 +118,13 @@ std::string zsh_completion(const CLI::App& app) {
 
 void add_completion_command(CLI::App& app, Action& action) {
   auto shell = std::make_shared<std::string>();
-  CLI::App* command = app.add_subcommand("completion", "Print a script that completes commands in a shell");
+  CLI::App* command = app.add_subcommand("completion", "Print a shell completion script");
   command->add_option("SHELL", *shell, "bash or zsh")->required()->check(CLI::IsMember({"bash", "zsh"}));
   command->footer(
       "Examples:\n"
       "  source <(tessera completion bash)   # in ~/.bashrc\n"
       "  source <(tessera completion zsh)    # in ~/.zshrc\n"
-      "  tessera completion zsh > \"${fpath[1]}/_tessera\"   # the same, for all users of that directory");
+      "  tessera completion zsh > \"${fpath[1]}/_tessera\"   # for all users of this fpath directory");
   command->callback([&app, &action, shell] {
     action = [&app, shell] {
       std::cout << (*shell == "zsh" ? zsh_completion(app) : bash_completion(app)) << std::flush;

@@ -1,7 +1,7 @@
 // cli/command/completion.h
 //
-// `tessera completion bash|zsh`: a script that completes commands, options and their values, made from the
-// commands themselves so that it cannot lag behind them.
+// `tessera completion bash|zsh`: a script that completes commands, options and their values. It is
+// generated from the registered commands, so it is always complete.
 #pragma once
 
 #include <string>
@@ -10,11 +10,11 @@
 
 namespace tessera::cli {
 
-// For bash; zsh runs it through bashcompinit.
 std::string bash_completion(const CLI::App& app);
+// The bash script with a header that runs it through zsh's bashcompinit.
 std::string zsh_completion(const CLI::App& app);
 
-// `app` must be complete when the command runs, not yet when it is added.
+// Keeps a reference to `app`. Commands added after this call are completed as well.
 void add_completion_command(CLI::App& app, Action& action);
 
 }  // namespace tessera::cli

@@ -12,8 +12,8 @@ namespace tessera::cli {
 
 namespace {
 
-// What troff would take for its own: backslashes, hyphens that are meant to be copied, dots and quotes that
-// begin a line.
+// Escapes what troff would interpret: backslashes, hyphens (so that options can be copied), and dots
+// and quotes at the start of a line.
 std::string plain(std::string_view text) {
   std::string out;
   bool line_begins = true;
@@ -33,7 +33,7 @@ std::string plain(std::string_view text) {
   return out;
 }
 
-// "-o, --output text|wide|json".
+// Returns the heading of an option: "-o, --output text|wide|json".
 std::string head_of(const CLI::Option& option) {
   if (option.get_positional() && option.get_lnames().empty() && option.get_snames().empty()) {
     return option.get_name(true);
@@ -51,8 +51,9 @@ std::string head_of(const CLI::Option& option) {
 void add_options(const CLI::App& command, std::string& page) {
   for (const CLI::Option* option : command.get_options()) {
     page += fmt::format(".TP\n.B {}\n{}", plain(head_of(*option)), plain(option->get_description()));
-    page += option->get_default_str().empty() ? "\n"
-                                              : fmt::format(" (else {})\n", plain(option->get_default_str()));
+    page += option->get_default_str().empty()
+                ? "\n"
+                : fmt::format(" (default: {})\n", plain(option->get_default_str()));
   }
 }
 
@@ -81,8 +82,8 @@ std::string man_page(const CLI::App& app) {
       ".SH SYNOPSIS\n.B tessera\n.I COMMAND\n[OPTIONS]\n.br\n.B kubectl tessera\n.I COMMAND\n[OPTIONS]\n.br\n"
       ".B kubectl inspect gpushare\n[OPTIONS] [NODE...]\n.br\n.B kubectl inspect gpu\n[OPTIONS] [NODE...]\n"
       ".SH DESCRIPTION\n"
-      "Shows what the GPUs of a cluster are used for and why a pod waits for one, checks that records, nodes "
-      "and kubelets agree, and simulates policies. No command changes anything in a cluster.\n"
+      "Shows how the GPUs of a cluster are used and why a pod is pending, checks that records, nodes and "
+      "kubelets agree, and simulates policies. No command changes anything in a cluster.\n"
       ".SH OPTIONS\n",
       plain(version()), plain(app.get_description()));
   add_options(app, page);
@@ -92,12 +93,11 @@ std::string man_page(const CLI::App& app) {
   }
   page +=
       ".SH EXIT STATUS\n"
-      "0 when all went well, 1 when something failed, 2 for options that make no sense; tessera check: 3 "
-      "when "
-      "something is wrong in the cluster.\n"
+      "0 on success, 1 if the command failed, 2 if the command line is invalid. tessera check exits with 3 "
+      "if it finds errors in the cluster.\n"
       ".SH ENVIRONMENT\n"
-      ".TP\n.B KUBECONFIG\nFiles that say how to reach the cluster, as for kubectl.\n"
-      ".TP\n.B NO_COLOR\nNo colours, on a terminal either.\n";
+      ".TP\n.B KUBECONFIG\nPaths of kubeconfig files, as for kubectl.\n"
+      ".TP\n.B NO_COLOR\nIf set, the output has no colours, even on a terminal.\n";
   return page;
 }
 

@@ -1,6 +1,7 @@
 // cli/command/man_page.h
 //
-// `tessera man`: the manual page, made from the commands themselves so that it cannot lag behind them.
+// `tessera man`: the manual page. It is generated from the registered commands, so it is always
+// complete.
 #pragma once
 
 #include <string>
@@ -9,10 +10,10 @@
 
 namespace tessera::cli {
 
-// In the language of man(7).
+// Returns the page in the format of man(7).
 std::string man_page(const CLI::App& app);
 
-// `app` must be complete when the command runs, not yet when it is added.
+// Keeps a reference to `app`. Commands added after this call are part of the page as well.
 void add_man_command(CLI::App& app, Action& action);
 
 }  // namespace tessera::cli

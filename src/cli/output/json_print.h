@@ -1,6 +1,6 @@
 // cli/output/json_print.h
 //
-// JSON as kubectl prints it.
+// Prints JSON in the layout of kubectl.
 #pragma once
 
 #include <boost/json/value.hpp>
@@ -8,7 +8,7 @@
 
 namespace tessera::cli {
 
-// Four spaces a level, a newline at the end.
+// Indents each level by four spaces and ends with a newline.
 std::string pretty_json(const boost::json::value& value);
 
 }  // namespace tessera::cli

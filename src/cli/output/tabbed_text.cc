@@ -14,9 +14,9 @@ std::size_t width_of(std::string_view cell) {
       std::ranges::count_if(cell, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
 }
 
-using Line = std::vector<std::string_view>;  // the last cell is not ended by a tab
+using Line = std::vector<std::string_view>;  // cells; no tab follows the last one
 
-// The first line from `begin` on that has no column `column`.
+// Returns the first line at or after `begin` that has no column `column`.
 std::size_t end_of_run(const std::vector<Line>& lines, std::size_t begin, std::size_t column) {
   std::size_t end = begin;
   while (end < lines.size() && column + 1 < lines[end].size()) {

@@ -1,7 +1,7 @@
 // cli/output/tabbed_text.h
 //
-// Text whose cells end with tabs, laid out in columns by the rules of Go's text/tabwriter, which the tools
-// that Tessera replaces printed with: the output must have the same bytes.
+// Lays out tab-terminated cells in columns by the rules of Go's text/tabwriter. The original tools
+// print with text/tabwriter, and Tessera's output must equal theirs byte for byte.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace tessera::cli {
 
-// A column is a run of neighbouring lines that have a tab-ended cell in that place; it is as wide as its
-// widest cell and `padding` spaces more. What follows the last tab of a line belongs to no column. Widths
-// count characters of UTF-8.
+// A column is a run of consecutive lines that have a tab-terminated cell in that position. It is
+// `padding` spaces wider than its widest cell. Text after the last tab of a line belongs to no
+// column. Widths count UTF-8 characters.
 std::string tabbed_text(std::string_view text, std::size_t padding = 2);
 
 }  // namespace tessera::cli

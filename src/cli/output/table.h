@@ -1,6 +1,7 @@
 // cli/output/table.h
 //
-// A table for people: columns as wide as their widest cell, two spaces between them, nothing behind the last.
+// A table for people: each column is as wide as its widest cell, with two spaces between columns and
+// no trailing spaces.
 #pragma once
 
 #include <string>
@@ -16,7 +17,8 @@ class Table {
     std::string text;
     Colour colour = Colour::kNone;
 
-    Cell(std::string cell_text, Colour cell_colour = Colour::kNone)  // NOLINT: a text is a cell
+    Cell(std::string cell_text,
+         Colour cell_colour = Colour::kNone)  // NOLINT: implicit, so that rows are lists of strings
         : text(std::move(cell_text)), colour(cell_colour) {}
     Cell(const char* cell_text) : text(cell_text) {}  // NOLINT
   };
@@ -30,7 +32,7 @@ class Table {
   std::vector<std::vector<Cell>> rows_;
 };
 
-// How many columns of a terminal `text` takes: one for each character of UTF-8.
+// Returns the number of terminal columns that `text` takes: one per UTF-8 character.
 std::size_t display_width(std::string_view text);
 
 }  // namespace tessera::cli

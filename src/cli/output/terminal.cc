@@ -17,7 +17,7 @@ std::string_view variable(const char* name) {
   return value == nullptr ? std::string_view() : std::string_view(value);
 }
 
-// The first of these that is set decides, as in every C library.
+// As in the C library, the first of these variables that is set decides.
 bool has_utf8() {
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
     const std::string_view locale = variable(name);
@@ -75,7 +75,7 @@ std::string bar(std::int64_t used, std::int64_t total, const Terminal& terminal)
   }
   const double part = total <= 0 ? 0 : static_cast<double>(used) / static_cast<double>(total);
   auto full = static_cast<std::int64_t>(std::clamp(part, 0.0, 1.0) * static_cast<double>(kBarCells));
-  full = used > 0 ? std::max<std::int64_t>(full, 1) : full;  // a little is not nothing
+  full = used > 0 ? std::max<std::int64_t>(full, 1) : full;  // show one cell for any use at all
   std::string text;
   for (std::int64_t i = 0; i < kBarCells; ++i) {
     text += i < full ? "█" : "░";

@@ -11,8 +11,8 @@ namespace json = boost::json;
 
 namespace {
 
-// A text that means itself without quotes in every version of YAML: a word that is no number, boolean or
-// null.
+// Returns whether every version of YAML reads `text` as this string without quotes: a word that is
+// not a number, a boolean or null.
 bool is_plain(std::string_view text) {
   static constexpr std::string_view kFirst = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
   static constexpr std::string_view kMore =
@@ -34,7 +34,7 @@ std::string scalar(std::string_view text) {
   const bool printable =
       std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) >= 0x20 && c != 0x7f; });
   if (!printable) {
-    return json::serialize(json::string(text.data(), text.size()));  // JSON's escapes are YAML's
+    return json::serialize(json::string(text.data(), text.size()));  // YAML accepts JSON's escapes
   }
   std::string quoted = "'";
   for (const char c : text) {
@@ -76,7 +76,7 @@ class Printer {
            (value.is_array() && !value.get_array().empty());
   }
 
-  // The first line of an entry of a list stands behind its dash.
+  // The first line of a list entry follows its dash on the same line.
   void begin_line(std::size_t indent) {
     if (!inline_first_) {
       text_.append(indent, ' ');

@@ -1,6 +1,6 @@
 // cli/output/yaml_print.h
 //
-// Prints a JSON value as YAML that people read and kubectl applies.
+// Prints a JSON value as YAML that people can read and kubectl can apply.
 #pragma once
 
 #include <boost/json/value.hpp>
@@ -8,7 +8,7 @@
 
 namespace tessera::cli {
 
-// Block style, two spaces. Texts that YAML could take for something else stand in quotes.
+// Prints block style, indented by two spaces. Quotes strings that YAML could read as another type.
 std::string yaml_text(const boost::json::value& value);
 
 }  // namespace tessera::cli
