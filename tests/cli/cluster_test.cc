@@ -211,7 +211,7 @@ TEST_F(ApiCluster, SaysWhyAListBrokeOffTwice) {
   expire_ = 2;
   const auto cluster = read_cluster(options(), {});
   ASSERT_FALSE(cluster);
-  EXPECT_NE(cluster.error().text().find("broke off twice: list /api/v1/nodes"), std::string::npos)
+  EXPECT_NE(cluster.error().text().find("interrupted twice: list /api/v1/nodes"), std::string::npos)
       << cluster.error().text();
   EXPECT_NE(cluster.error().text().find("too old"), std::string::npos) << cluster.error().text();
 }

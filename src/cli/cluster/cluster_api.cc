@@ -16,7 +16,8 @@ namespace {
 
 constexpr std::size_t kPageItems = 500;
 
-// One pass over a collection; `selector` is a part of the query, encoded. Counts the pages that came.
+// Lists a collection once, page by page. `selector` is a part of the query, already encoded. Adds the
+// number of pages received to `pages`.
 Status list_pages(kube::Client& client, const std::string& path, const std::string& selector,
                   kube::ObjectSink& sink, std::size_t& pages) {
   kube::ListDecoder decoder;
@@ -35,7 +36,7 @@ Status list_pages(kube::Client& client, const std::string& path, const std::stri
     request.buffer = std::move(buffer);
     kube::Reply reply = TRY(client.fetch(std::move(request)));
     kube::ListPage page =
-        TRY(with_context(decoder.decode(reply.body.view(), sink, keep_or_tell(sink)), "list " + path));
+        TRY(with_context(decoder.decode(reply.body.view(), sink, keep_or_report(sink)), "list " + path));
     ++pages;
     token = std::move(page.continue_token);
     buffer = std::move(reply.body);
@@ -43,8 +44,8 @@ Status list_pages(kube::Client& client, const std::string& path, const std::stri
   return {};
 }
 
-// All of a collection. The server forgets the version that pages belong to after some minutes, so a list that
-// broke off between them is read again from the beginning, once.
+// Lists a whole collection. The server drops the version that the pages belong to after a few minutes,
+// so a list that was interrupted between pages is read again from the start, once.
 Status list_all(kube::Client& client, const std::string& path, const std::string& fields,
                 kube::ObjectSink& sink, const std::function<void()>& clear) {
   const std::string selector = fields.empty() ? "" : "fieldSelector=" + kube::percent_encoded(fields);
@@ -54,12 +55,12 @@ Status list_all(kube::Client& client, const std::string& path, const std::string
     return done;
   }
   clear();
-  return with_context(list_pages(client, path, selector, sink, pages), "broke off twice");
+  return with_context(list_pages(client, path, selector, sink, pages), "interrupted twice");
 }
 
 }  // namespace
 
-kube::ListDecoder::OnItem keep_or_tell(kube::ObjectSink& sink) {
+kube::ListDecoder::OnItem keep_or_report(kube::ObjectSink& sink) {
   return [&sink](const kube::ObjectMeta& meta, const Status& decoded) {
     if (decoded) {
       sink.keep(meta);
@@ -79,7 +80,7 @@ std::string pod_fields(const ClusterQuery& query) {
 }
 
 Result<kube::Client> connect(http::EventLoop& loop, const ClusterOptions& options) {
-  // A person waits: what goes wrong is told by the command itself.
+  // The command prints its own error messages, so the client's log lines are suppressed.
   log::Options quiet;
   quiet.level = log::Level::kError;
   TRY(log::configure(quiet));
@@ -93,7 +94,7 @@ Result<kube::Client> connect(http::EventLoop& loop, const ClusterOptions& option
 Result<ClusterSettings> ask_settings(kube::Client& client, const ClusterOptions& options) {
   ClusterStore own_pods(placers_only());
   std::size_t pages = 0;
-  // Whatever the server remembers will do: these pods are replaced when a setting changes.
+  // The server's cache is fresh enough: these pods are replaced when a setting changes.
   const Status done = list_pages(client, kube::pod_path("", ""),
                                  "resourceVersion=0&labelSelector=" + kube::percent_encoded(kPlacerLabels),
                                  own_pods.pods(), pages);

@@ -1,6 +1,6 @@
 // cli/cluster/cluster_api.h
 //
-// Reading a cluster once, through its API server.
+// Reads a cluster once through its API server.
 #pragma once
 
 #include <string>
@@ -14,19 +14,20 @@
 
 namespace tessera::cli {
 
-// The client that the user's options mean.
+// Creates a client for the cluster that the options name.
 Result<kube::Client> connect(http::EventLoop& loop, const ClusterOptions& options);
 
-// Field selectors that spare the server and us what the store would drop anyway.
+// Field selectors that make the server leave out objects which the store would drop anyway.
 std::string node_fields(const ClusterQuery& query);
 std::string pod_fields(const ClusterQuery& query);
 
-// What to do with each item of a list: the sink keeps it, or is told why it cannot.
-kube::ListDecoder::OnItem keep_or_tell(kube::ObjectSink& sink);
+// Returns a callback for the items of a list: it passes each item to sink.keep(), or the decoding
+// error to sink.unreadable().
+kube::ListDecoder::OnItem keep_or_report(kube::ObjectSink& sink);
 
-// What the cluster is told to call its resources and how it decides: it must be known before anything else is
-// read. From the user's options, else from Tessera's own pods; the usual settings where these are not there
-// or may not be listed.
+// Returns the resource names and policies of the cluster. They must be known before anything else is
+// read. They come from the user's options, or else from Tessera's own pods. If there are none, or the
+// user may not list them, the defaults apply.
 Result<ClusterSettings> ask_settings(kube::Client& client, const ClusterOptions& options);
 
 // Lists nodes and pods into the store, page by page.

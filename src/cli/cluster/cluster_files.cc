@@ -14,11 +14,11 @@ namespace tessera::cli {
 
 namespace {
 
-// Whether `word` stands anywhere in the file: whole lists are parsed for settings only where there are some.
+// Returns whether `word` occurs in the file. Saves parsing the whole list when it has no settings.
 bool mentions(std::istream& in, std::string_view word) {
   constexpr std::size_t kBytes = 1U << 18U;
   std::vector<char> bytes(kBytes + word.size());
-  std::size_t kept = 0;  // the end of the block before, which may be the word's beginning
+  std::size_t kept = 0;  // the end of the previous block, which may be the start of the word
   while (in) {
     in.read(bytes.data() + kept, static_cast<std::streamsize>(kBytes));
     const std::string_view seen(bytes.data(), kept + static_cast<std::size_t>(in.gcount()));
@@ -37,7 +37,7 @@ Result<ClusterSettings> settings_in_files(const ClusterOptions& options) {
   const std::string path = options.file + "/pods.json";
   std::ifstream look(path, std::ios::binary);
   ClusterStore own_pods(placers_only());
-  // Who tells anything tells this.
+  // A pod that carries any settings carries the resource prefix.
   if (look && mentions(look, alloc::key::kResourcePrefix)) {
     std::ifstream in(path, std::ios::binary);
     TRY(with_context(read_list(in, own_pods.pods()), path));
@@ -48,7 +48,7 @@ Result<ClusterSettings> settings_in_files(const ClusterOptions& options) {
 Status read_list(std::istream& in, kube::ObjectSink& sink) {
   kube::ListDecoder decoder;
   return each_page(in, {}, [&](json::PaddedView page) -> Status {
-    TRY(decoder.decode(page, sink, keep_or_tell(sink)));
+    TRY(decoder.decode(page, sink, keep_or_report(sink)));
     return {};
   });
 }

@@ -1,6 +1,6 @@
 // cli/cluster/cluster_files.h
 //
-// Reading a cluster from what kubectl has saved of it: nodes.json and pods.json of a directory.
+// Reads a cluster from files that kubectl saved: nodes.json and pods.json in a directory.
 #pragma once
 
 #include <istream>
@@ -12,12 +12,12 @@
 
 namespace tessera::cli {
 
-// As ask_settings() of cluster_api.h.
+// Reads the settings like ask_settings() of cluster_api.h, but from pods.json.
 Result<ClusterSettings> settings_in_files(const ClusterOptions& options);
 
-// A saved list of any size.
+// Reads a saved list of any size into `sink`.
 Status read_list(std::istream& in, kube::ObjectSink& sink);
-// Both files.
+// Reads both files into `store`.
 Status read_files(const std::string& directory, ClusterStore& store);
 
 }  // namespace tessera::cli

@@ -24,12 +24,12 @@ namespace tessera::cli {
 
 namespace {
 
-// The other screen of the terminal, so that what stood there before comes back; without a cursor, and without
-// wrapping: a line that is too long must not take the place of two.
+// The alternate screen of the terminal, so that the previous content reappears at the end; without a
+// cursor, and without wrapping, so that a long line takes only one row.
 constexpr std::string_view kEnterScreen = "\x1b[?1049h\x1b[?25l\x1b[?7l";
 constexpr std::string_view kLeaveScreen = "\x1b[?7h\x1b[?25h\x1b[?1049l";
 
-// Where frames go.
+// Shows frames on a terminal, or writes them one after another elsewhere.
 class Screen {
  public:
   Screen(std::ostream& out, std::ostream& err, int fd) : out_(out), err_(err), fd_(fd) {
@@ -57,15 +57,14 @@ class Screen {
     draw();
   }
 
-  // The last frame again, on a terminal that may have another size now.
+  // Draws the last frame again, because the terminal may have been resized.
   void draw() {
     if (entered_) {
       out_ << redrawn(last_.text, Terminal::of(fd_).rows) << std::flush;
     }
   }
 
-  // Whether somebody still takes what is written.
-  [[nodiscard]] bool heard() const { return out_.good(); }
+  [[nodiscard]] bool writable() const { return out_.good(); }
 
  private:
   std::ostream& out_;
@@ -75,9 +74,11 @@ class Screen {
   Frame last_;
 };
 
-// Waits, at most so long, for something to react to; false when the watch is to end: a signal came, or nobody
-// reads any more (`| head`), which is not learned by writing as long as nothing changes.
-bool go_on(SignalWatch& signals, std::optional<Screen>& screen, int out_fd, std::chrono::milliseconds wait) {
+// Waits up to `wait` for a signal or for the reader to close the output. Returns false if the watch
+// should end: on a signal other than SIGWINCH, or when the reader is gone (`| head`). Writing alone
+// would not detect a closed reader while nothing changes.
+bool keep_watching(SignalWatch& signals, std::optional<Screen>& screen, int out_fd,
+                   std::chrono::milliseconds wait) {
   std::array waiting{pollfd{.fd = signals.fd(), .events = POLLIN, .revents = 0},
                      pollfd{.fd = out_fd, .events = 0, .revents = 0}};
   ::poll(waiting.data(), waiting.size(), static_cast<int>(wait.count()));
@@ -92,10 +93,10 @@ bool go_on(SignalWatch& signals, std::optional<Screen>& screen, int out_fd, std:
       screen->draw();
     }
   }
-  return !screen || screen->heard();
+  return !screen || screen->writable();
 }
 
-// Changes with either file.
+// Returns a text that differs whenever one of the files has changed.
 std::string files_version(const std::string& directory) {
   std::string version;
   for (const char* name : {"/nodes.json", "/pods.json"}) {
@@ -117,7 +118,7 @@ Status watch_files(const ClusterOptions& options, const ClusterQuery& query, con
       continue;
     }
     auto cluster = read_cluster(options, query);
-    // A file that is being written is read again when it is complete.
+    // The file may be only partly written; it is read again when it changes.
     if (!cluster && screen) {
       continue;
     }
@@ -128,7 +129,7 @@ Status watch_files(const ClusterOptions& options, const ClusterQuery& query, con
     }
     screen->show(std::move(frame));
     shown = version;
-  } while (go_on(signals, screen, watch.fd, std::chrono::seconds(watch.interval_s)));
+  } while (keep_watching(signals, screen, watch.fd, std::chrono::seconds(watch.interval_s)));
   return {};
 }
 
@@ -146,7 +147,7 @@ Status watch_api(const ClusterOptions& options, const ClusterQuery& query, const
   pods.start();
   std::optional<Screen> screen;
   std::optional<std::uint64_t> shown;
-  // Later on the reflectors heal by themselves; what was never read is told at once.
+  // After the first sync the reflectors recover by themselves. Before it, an error ends the command.
   const auto failed = [&] {
     return (!nodes.synced() && nodes.problem()) || (!pods.synced() && pods.problem());
   };
@@ -166,12 +167,12 @@ Status watch_api(const ClusterOptions& options, const ClusterQuery& query, const
       }
       screen->show(std::move(frame));
     }
-    // Signals are looked for ten times a second; changes wait for the interval, the first frame does not.
+    // Check for signals ten times a second. Changes wait for the interval, the first frame does not.
     const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(synced ? watch.interval_s : 0);
     do {
       loop.run_until([&] { return failed() || (!screen && nodes.synced() && pods.synced()); },
                      std::chrono::milliseconds(100));
-      going = go_on(signals, screen, watch.fd, std::chrono::milliseconds(0));
+      going = keep_watching(signals, screen, watch.fd, std::chrono::milliseconds(0));
     } while (going && std::chrono::steady_clock::now() < until);
   }
   return {};
@@ -184,7 +185,7 @@ std::string redrawn(const std::string& text, unsigned rows) {
   if (!lines.empty() && lines.back().empty()) {
     lines.pop_back();
   }
-  // The last row stays empty: a newline there would scroll.
+  // The last row stays empty, because a newline there would scroll.
   const std::size_t room = rows > 1 ? rows - 1 : lines.size();
   std::string out = "\x1b[H";
   const bool cut = lines.size() > room;

@@ -1,6 +1,6 @@
 // cli/cluster/cluster_watch.h
 //
-// Shows a cluster again whenever it changes, in place.
+// Shows a cluster and redraws it in place whenever it changes.
 #pragma once
 
 #include <functional>
@@ -15,9 +15,9 @@
 namespace tessera::cli {
 
 struct WatchOptions {
-  unsigned interval_s = 2;  // not more often than this
-  int fd = 1;               // where `out` goes
-  bool always = false;      // also when no object has changed: frames show more than objects
+  unsigned interval_s = 2;  // minimum time between frames
+  int fd = 1;               // the file descriptor behind `out`
+  bool always = false;      // draw even if no object changed, because frames show metrics as well
 };
 
 // The text of one screen, and warnings about the cluster it shows.
@@ -28,16 +28,19 @@ struct Frame {
 
 using MakeFrame = std::function<Result<Frame>(Cluster, const Terminal&)>;
 
-// Until Ctrl-C, SIGTERM or the end of whoever reads, then 0. On a terminal each frame is drawn over the one
-// before and cut to the screen's size; the last one stays. Elsewhere frames follow each other, an empty line
-// between them.
+// Runs until Ctrl-C, SIGTERM or until the reader closes the output, then returns 0. Returns 1 if the
+// cluster cannot be read at all.
 //
-// A cluster is watched, not listed again and again; saved files are read again when they have changed. 1 when
-// it cannot be read at all.
+// On a terminal, each frame replaces the previous one and is cut to the screen's size; the last frame
+// stays. Elsewhere, frames are separated by an empty line.
+//
+// A cluster is read with API watches, not by listing it repeatedly. Saved files are read again when
+// they have changed.
 int watch_cluster(const ClusterOptions& options, const ClusterQuery& query, const WatchOptions& watch,
                   const MakeFrame& make_frame, std::ostream& out, std::ostream& err);
 
-// `text` as drawn over what is on the screen, at most `rows` lines of it (0: all).
+// Returns `text` with the escape sequences that draw it over the current screen. Keeps at most `rows`
+// lines (0: all).
 std::string redrawn(const std::string& text, unsigned rows);
 
 }  // namespace tessera::cli

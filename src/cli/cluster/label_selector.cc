@@ -10,7 +10,7 @@ namespace tessera::cli {
 
 namespace {
 
-// At the commas that stand outside of brackets.
+// Splits at the commas outside of parentheses.
 std::vector<std::string_view> split_requirements(std::string_view text) {
   std::vector<std::string_view> parts;
   std::size_t begin = 0;
@@ -63,7 +63,7 @@ Result<LabelSelector::Requirement> LabelSelector::parse_one(std::string_view tex
   } else if (bracket != std::string_view::npos) {
     const auto words = split_words(text.substr(0, bracket));
     if (words.size() != 2 || (words[1] != "in" && words[1] != "notin") || text.back() != ')') {
-      return fail(wrong("is not a set of values"));
+      return fail(wrong("has no valid set of values"));
     }
     one.kind = words[1] == "in" ? Kind::kIn : Kind::kNotIn;
     one.key = words[0];
@@ -73,11 +73,11 @@ Result<LabelSelector::Requirement> LabelSelector::parse_one(std::string_view tex
     one.key = trim(one.kind == Kind::kMissing ? text.substr(1) : text);
   }
   if (one.key.empty() || !is_label_text(one.key)) {
-    return fail(wrong("has no key that could be a label's"));
+    return fail(wrong("has no valid label key"));
   }
   for (const std::string_view value : values) {
     if (!is_label_text(trim(value))) {
-      return fail(wrong("has a value that no label can have"));
+      return fail(wrong("has an invalid label value"));
     }
     one.values.emplace_back(trim(value));
   }
@@ -99,7 +99,7 @@ bool LabelSelector::matches(const std::map<std::string, std::string, std::less<>
       case Kind::kNotIn:
         break;
     }
-    return !among;  // as Kubernetes: a label that is not there has none of the values
+    return !among;  // in Kubernetes, a missing label matches notin
   });
 }
 

@@ -1,6 +1,6 @@
 // cli/cluster/label_selector.h
 //
-// Label selectors as kubectl takes them: "gpushare=true,zone in (a, b),!spot".
+// Label selectors in kubectl's syntax: "gpushare=true,zone in (a, b),!spot".
 #pragma once
 
 #include <map>
@@ -17,10 +17,11 @@ class LabelSelector {
   // Matches everything.
   LabelSelector() = default;
 
-  // key, !key, key=value (also ==), key!=value, key in (a,b), key notin (a,b); all of them must hold. The
-  // error names the part that makes no sense.
+  // Parses requirements separated by commas: key, !key, key=value (also ==), key!=value, key in (a,b),
+  // key notin (a,b). The error names the invalid requirement.
   static Result<LabelSelector> parse(std::string_view text);
 
+  // Returns whether `labels` meet all requirements.
   [[nodiscard]] bool matches(const std::map<std::string, std::string, std::less<>>& labels) const;
 
  private:

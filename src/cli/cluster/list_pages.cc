@@ -9,7 +9,7 @@ namespace tessera::cli {
 
 namespace {
 
-// Decoders of pages want a version; a saved list may have lost its own ("" from kubectl).
+// The page decoder requires a resourceVersion. A list that kubectl saved has none ("").
 constexpr std::string_view kPageStart = R"({"metadata":{"resourceVersion":"1"},"items":[)";
 constexpr std::string_view kPageEnd = "]}";
 
@@ -17,7 +17,7 @@ bool is_space(char c) {
   return c == ' ' || c == '\n' || c == '\t' || c == '\r';
 }
 
-// Follows the text byte by byte and knows only strings, brackets and the fields of the outermost object.
+// Scans the text byte by byte. Tracks only strings, brackets and the fields of the outermost object.
 class PageCutter {
  public:
   PageCutter(const PageLimits& limits, const std::function<Status(json::PaddedView)>& page)
@@ -40,7 +40,7 @@ class PageCutter {
                   began_ ? "the file ends in the middle of the list" : "the file is empty");
     }
     if (!found_) {
-      return fail(ErrorCode::kInvalid, "it has no `items`: not a list of API objects");
+      return fail(ErrorCode::kInvalid, "it has no `items`, so it is not a list of API objects");
     }
     return flush();
   }
@@ -50,7 +50,8 @@ class PageCutter {
 
   [[nodiscard]] bool in_item() const { return in_items_ && depth_ > kList; }
 
-  // Copies as much of an item as `bytes` has from `begin` on; gives the place of the last byte taken.
+  // Copies the part of an item that `bytes` holds from `begin` on. Returns the position of the last
+  // byte copied.
   Result<std::size_t> take_item(std::string_view bytes, std::size_t begin) {
     std::size_t i = begin;
     for (; i < bytes.size() && depth_ > kList; ++i) {
@@ -85,7 +86,7 @@ class PageCutter {
       return take_between_items(c);
     }
     if (depth_ == 0 && !is_space(c)) {
-      return fail(ErrorCode::kInvalid, "something follows the list");
+      return fail(ErrorCode::kInvalid, "there is more text after the list");
     }
     if (depth_ == 1 && !in_string_ && c == '[' && after_colon_ && key_ == "items" && !found_) {
       in_items_ = found_ = true;
@@ -115,7 +116,7 @@ class PageCutter {
     return {};
   }
 
-  // Remembers the last string of the outermost object, and whether a colon came behind it.
+  // Remembers the last string of the outermost object, and whether a colon followed it.
   void note_key(char c) {
     if (depth_ != 1) {
       return;
@@ -198,7 +199,7 @@ Status each_page(std::istream& in, const PageLimits& limits,
     TRY(cutter.take(std::string_view(chunk).substr(0, static_cast<std::size_t>(in.gcount()))));
   }
   if (in.bad()) {
-    return fail(ErrorCode::kUnavailable, "reading it failed");
+    return fail(ErrorCode::kUnavailable, "it cannot be read");
   }
   return cutter.finish();
 }

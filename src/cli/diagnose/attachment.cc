@@ -7,8 +7,8 @@ namespace tessera::cli {
 
 namespace {
 
-// Of a chart that does not say it on the pod.
-constexpr std::string_view kUsualName = "tessera-scheduler";
+// Used when the scheduler's pod does not state its name in an annotation.
+constexpr std::string_view kDefaultName = "tessera-scheduler";
 
 }  // namespace
 
@@ -21,7 +21,7 @@ bool has_record(const alloc::PodSpec& pod) {
 }
 
 bool Attachment::excludes(std::string_view scheduler_name) const {
-  // An empty name is one that the object, saved or written by hand, does not tell.
+  // Objects that were saved or written by hand may lack the name.
   return !names.empty() && !own_scheduler && !scheduler_name.empty() && !names.contains(scheduler_name);
 }
 
@@ -34,11 +34,11 @@ Attachment find_attachment(const Cluster& cluster) {
       continue;
     }
     stated = stated || !placer.scheduler_name.empty();
-    found.second_scheduler = placer.scheduler_name.empty() ? kUsualName : placer.scheduler_name;
+    found.second_scheduler = placer.scheduler_name.empty() ? kDefaultName : placer.scheduler_name;
     found.names.insert(found.second_scheduler);
   }
-  // A record is weak evidence: agents write one for pods that others placed where nothing had to be decided,
-  // and those of the time before a change of `attach` stay.
+  // A record is weak evidence. Agents write one for pods that another scheduler placed where only one
+  // choice was possible, and records written before `attach` was changed stay on their pods.
   if (stated && !found.own_scheduler) {
     return found;
   }

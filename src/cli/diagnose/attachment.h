@@ -1,7 +1,7 @@
 // cli/diagnose/attachment.h
 //
-// By which schedulerName a pod gets to Tessera, as far as the objects of a cluster tell: its own pods say
-// what they serve. Where they do not, a record on a pod hints that whoever bound it had asked the extender.
+// Finds the schedulerNames whose pods reach Tessera. Tessera's own pods state which name they serve.
+// If they do not, a record on a pod suggests that the scheduler which bound it called the extender.
 #pragma once
 
 #include <set>
@@ -13,21 +13,21 @@
 namespace tessera::cli {
 
 struct Attachment {
-  std::set<std::string, std::less<>> names{};  // whose pods come to Tessera
-  // The cluster's own kube-scheduler calls a Service: which of its profiles do is written in its
-  // configuration alone, so only what was seen is known.
+  std::set<std::string, std::less<>> names{};  // schedulerNames whose pods reach Tessera
+  // The cluster's own kube-scheduler calls the extender through a Service. Only its configuration says
+  // which of its profiles do, so `names` may be incomplete.
   bool own_scheduler = false;
-  // Tessera's scheduler, for advice; empty when there is none.
+  // Name of Tessera's scheduler, used in advice; empty if there is none.
   std::string second_scheduler{};
 
-  // Whether pods of this name certainly go past Tessera.
+  // Returns whether pods with this schedulerName certainly bypass Tessera.
   [[nodiscard]] bool excludes(std::string_view scheduler_name) const;
 };
 
-// `cluster` with its details.
+// `cluster` must have been read with ClusterQuery::details.
 Attachment find_attachment(const Cluster& cluster);
 
-// Whether anybody has said on a pod which GPUs are its own, rightly or not.
+// Returns whether the pod has any annotation that names its GPUs, valid or not.
 bool has_record(const alloc::PodSpec& pod);
 
 }  // namespace tessera::cli

@@ -1,4 +1,4 @@
-// The options of `tessera check`, for CLI11.
+// Registers the options of `tessera check` with CLI11.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -12,15 +12,16 @@ namespace tessera::cli {
 void add_check_command(CLI::App& app, Action& action) {
   auto options = std::make_shared<CheckOptions>();
   CLI::App* command = app.add_subcommand(
-      "check", "Look for what does not agree: records, inventories, kubelets, schedulers, health");
-  command->add_option("NODE", options->nodes, "Only findings about these nodes and their pods");
+      "check",
+      "Find contradictions between records, inventories, kubelets and schedulers, and unhealthy GPUs");
+  command->add_option("NODE", options->nodes, "Report only findings about these nodes and their pods");
   add_report_options(*command, options->unit, options->output);
   add_cluster_options(*command, options->cluster);
   command->footer(
-      "Exit code: 0 nothing is wrong, 3 something is, 1 the cluster could not be read, 2 wrong options.\n"
-      "Needs no more than the right to list nodes and pods; with get on pods/proxy, the agents are asked "
-      "what "
-      "they gave out, and all parts for their versions.\n"
+      "Exit code: 0 no errors found, 3 errors found, 1 the cluster could not be read, 2 the command line is "
+      "invalid.\n"
+      "Requires permission to list nodes and pods. With permission to get pods/proxy, it also reads the\n"
+      "allocations from the agents and the versions of all components.\n"
       "Examples:\n"
       "  tessera check\n"
       "  tessera check gpu-a gpu-b\n"

@@ -1,4 +1,4 @@
-// The options of `tessera why`, for CLI11.
+// Registers the options of `tessera why` with CLI11.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -11,14 +11,15 @@ namespace tessera::cli {
 
 void add_why_command(CLI::App& app, Action& action) {
   auto options = std::make_shared<WhyOptions>();
-  CLI::App* command = app.add_subcommand("why", "Say why a pod waits for GPUs, node by node");
+  CLI::App* command =
+      app.add_subcommand("why", "Explain for each node why a pod that requests GPUs is pending");
   command->add_option("POD", options->pod, "Name of the pod; also pod/NAME or NAMESPACE/NAME")->required();
   add_report_options(*command, options->unit, options->output);
   add_cluster_options(*command, options->cluster);
   command->add_option("--namespace,-n", options->cluster.namespace_name,
-                      "Namespace of the pod; else that of the context");
+                      "Namespace of the pod (default: the namespace of the kubeconfig context)");
   command->footer(
-      "Needs no more than the right to list nodes and pods.\n"
+      "Requires permission to list nodes and pods.\n"
       "Examples:\n"
       "  tessera why train-7 -n ml\n"
       "  tessera why ml/train-7 -o json\n"

@@ -1,4 +1,4 @@
-// The options of `tessera inspect` and of the kubectl plugins, for CLI11.
+// Registers the options of `tessera inspect` and of the kubectl plugins with CLI11.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -19,7 +19,7 @@ namespace {
 constexpr std::string_view kSharesPlugin = "kubectl-inspect-gpushare";
 constexpr std::string_view kGpusPlugin = "kubectl-inspect-gpu";
 
-// krew writes an underscore for the hyphens of a plugin's name.
+// krew replaces the hyphens of a plugin's name with underscores.
 std::string base_name(std::string_view program) {
   const std::size_t slash = program.rfind('/');
   std::string name(slash == std::string_view::npos ? program : program.substr(slash + 1));
@@ -32,21 +32,25 @@ void add_options(CLI::App& command, InspectOptions& options, const std::string& 
   command.add_option("NODE", options.nodes, "Only these nodes");
   command.add_flag("-d,--details", options.details,
                    shares ? "List the pods of each node" : "Show how the GPUs of each node are connected");
-  command.add_option("--output,-o", options.output, "text (as the original), wide, json or yaml")
+  command
+      .add_option("--output,-o", options.output, "text (the layout of the original tool), wide, json or yaml")
       ->check(CLI::IsMember({"text", "wide", "json", "yaml"}))
       ->capture_default_str();
-  command.add_option("--sort-by", options.sort_by, "Order of the nodes; amounts most first")
+  command.add_option("--sort-by", options.sort_by, "Sort key of the nodes; amounts sort from high to low")
       ->check(CLI::IsMember(shares ? share_sort_keys() : gpu_sort_keys()))
       ->capture_default_str();
   command
-      .add_option("--selector,-l", options.selector, "Only nodes with these labels, like gpushare=true,!spot")
+      .add_option("--selector,-l", options.selector,
+                  "Only nodes with these labels, for example gpushare=true,!spot")
       ->check(checked_by(LabelSelector::parse));
-  command.add_flag("--watch,-w", options.watch, "Go on and draw again when something changes");
-  command.add_option("--interval", options.interval_s, "With --watch: draw at most every so many seconds")
+  command.add_flag("--watch,-w", options.watch, "Keep running and redraw when something changes");
+  command
+      .add_option("--interval", options.interval_s, "With --watch: redraw at most once in this many seconds")
       ->check(CLI::Range(1, 3600))
       ->capture_default_str();
   add_cluster_options(command, options.cluster);
-  add_namespace_options(command, options.cluster, "Count only the pods of this namespace; else those of all");
+  add_namespace_options(command, options.cluster,
+                        "Count only the pods of this namespace (default: all namespaces)");
   command.footer(
       fmt::format("Examples:\n"
                   "  {0}\n"
@@ -57,10 +61,10 @@ void add_options(CLI::App& command, InspectOptions& options, const std::string& 
                   name, shares ? "percent" : "used"));
 }
 
-// The original's flags were Go's: -d, --d, -d=true.
+// The original uses Go's flag syntax: -d, --d, -d=true.
 std::vector<std::string> plain_flags(int argc, char** argv) {
   std::vector<std::string> words;
-  for (int i = argc - 1; i > 0; --i) {  // CLI11 wants them backwards
+  for (int i = argc - 1; i > 0; --i) {  // CLI11 expects the arguments in reverse order
     const std::string_view word = argv[i];
     if (word == "--d" || word == "-d=true" || word == "--d=true") {
       words.emplace_back("-d");
@@ -87,12 +91,11 @@ int run_inspect_plugin(int argc, char** argv) {
   const bool shares = base_name(argv[0]) == kSharesPlugin;
   options.kind = shares ? InspectKind::kShares : InspectKind::kGpus;
   const std::string name = shares ? "kubectl inspect gpushare" : "kubectl inspect gpu";
-  CLI::App app(shares ? "Show how GPU memory is shared out"
-                      : "Show which GPUs are in use and how they are "
-                        "connected",
-               name);
+  CLI::App app(
+      shares ? "Show how GPU memory is allocated" : "Show which GPUs are in use and how they are connected",
+      name);
   app.set_version_flag("--version", "tessera " + std::string(version()));
-  app.set_help_flag("-h,--help", "Say what can be done here, with examples");
+  app.set_help_flag("-h,--help", "Show help and examples");
   add_options(app, options, name);
   try {
     app.parse(plain_flags(argc, argv));
@@ -103,10 +106,9 @@ int run_inspect_plugin(int argc, char** argv) {
 }
 
 void add_inspect_command(CLI::App& app, Action& action) {
-  CLI::App* command =
-      app.add_subcommand("inspect", "Show what of the GPUs is given out, as kubectl inspect does");
+  CLI::App* command = app.add_subcommand("inspect", "Show how GPUs are allocated, like kubectl inspect");
   command->require_subcommand(0, 1);
-  // Without a kind it is gpushare: `tessera inspect gpu-node-1`.
+  // Without a subcommand it is gpushare: `tessera inspect gpu-node-1`.
   auto shares_options = std::make_shared<InspectOptions>();
   add_options(*command, *shares_options, "tessera inspect");
   command->callback([&action, command, shares_options] {
@@ -119,7 +121,7 @@ void add_inspect_command(CLI::App& app, Action& action) {
     auto options = std::make_shared<InspectOptions>();
     options->kind = kind;
     CLI::App* one = command->add_subcommand(shares ? "gpushare" : "gpu",
-                                            shares ? "Show how GPU memory is shared out"
+                                            shares ? "Show how GPU memory is allocated"
                                                    : "Show which GPUs are in use and how they are connected");
     add_options(*one, *options, shares ? "tessera inspect gpushare" : "tessera inspect gpu");
     one->callback([&action, options] { action = [options] { return run_now(*options); }; });

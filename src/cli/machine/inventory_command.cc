@@ -1,4 +1,4 @@
-// The options of `tessera inventory`, for CLI11.
+// Registers the options of `tessera inventory` with CLI11.
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <memory>
@@ -14,18 +14,21 @@ namespace tessera::cli {
 void add_inventory_command(CLI::App& app, Action& action) {
   auto options = std::make_shared<InventoryOptions>();
   CLI::App* command =
-      app.add_subcommand("inventory", "Print Node objects with GPUs, for clusters whose nodes are simulated");
+      app.add_subcommand("inventory", "Print Node objects with GPUs, for clusters with simulated nodes");
   command
-      ->add_option(
-          "--machine,-m", options->machine,
-          "A built-in machine (" + join_words(sim::builtin_machines()) + "), or the path of a description")
+      ->add_option("--machine,-m", options->machine,
+                   "A built-in machine (" + join_words(sim::builtin_machines()) +
+                       "), or the path of a machine description")
       ->required();
-  command->add_option("--name,-n", options->name, "Name of the node; a number follows when there are several")
+  command
+      ->add_option("--name,-n", options->name, "Name of the node; with --count, a number is appended to it")
       ->check(checked_by(check_node_name));
-  command->add_option("--count,-c", options->count, "How many nodes")
+  command->add_option("--count,-c", options->count, "Number of nodes")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
-  command->add_option("--unit,-u", options->unit, "What one aliyun.com/gpu-mem is: GiB, MiB or like 256MiB")
+  command
+      ->add_option("--unit,-u", options->unit,
+                   "Memory that one aliyun.com/gpu-mem stands for: GiB, MiB or an amount like 256MiB")
       ->check(checked_by(alloc::Unit::parse))
       ->capture_default_str();
   command->add_option("--output,-o", options->output, "yaml or json")

@@ -1,4 +1,4 @@
-// The options of `tessera topo`, for CLI11.
+// Registers the options of `tessera topo` with CLI11.
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <memory>
@@ -14,31 +14,34 @@ namespace tessera::cli {
 void add_topo_command(CLI::App& app, Action& action) {
   auto options = std::make_shared<TopoOptions>();
   CLI::App* command = app.add_subcommand(
-      "topo", "Show how the GPUs of a node or machine are connected, what is free and what a request gets");
+      "topo", "Show how the GPUs of a node or machine are connected, and which GPUs a request would get");
   CLI::Option* node = command->add_option("NODE", options->node, "A node of the cluster");
   command->add_option("--file,-f", options->file,
-                      "nvidia-smi topo -m text, topology JSON or an inventory; - reads standard input. With "
-                      "NODE: a directory with nodes.json and pods.json, instead of a cluster");
+                      "Output of nvidia-smi topo -m, topology JSON or an inventory; - reads standard input. "
+                      "With NODE: a directory with nodes.json and pods.json, instead of a cluster");
   command
-      ->add_option(
-          "--machine,-m", options->machine,
-          "A built-in machine (" + join_words(sim::builtin_machines()) + "), or the path of a description")
+      ->add_option("--machine,-m", options->machine,
+                   "A built-in machine (" + join_words(sim::builtin_machines()) +
+                       "), or the path of a machine description")
       ->excludes(node);
   CLI::Option* count =
       command->add_option("--count,-k", options->count, "Choose this many GPUs")->check(CLI::Range(1, 64));
-  CLI::Option* policy = command
-                            ->add_option("--policy,-p", options->policy,
-                                         "How to choose; else as the cluster of NODE does, or by ring")
-                            ->check(CLI::IsMember({"ring", "best_effort", "simple", "static"}))
-                            ->needs(count);
-  command->add_option("--taken,-t", options->taken, "GPUs that are in use, like 0,3 or 4-7")
+  CLI::Option* policy =
+      command
+          ->add_option("--policy,-p", options->policy,
+                       "Policy to choose by (default: the policy of NODE's cluster, or ring)")
+          ->check(CLI::IsMember({"ring", "best_effort", "simple", "static"}))
+          ->needs(count);
+  command->add_option("--taken,-t", options->taken, "GPUs that are in use, for example 0,3 or 4-7")
       ->check(checked_by(topology::parse_gpu_list));
-  command->add_option("--static-table", options->static_table, "JSON table of good sets, for --policy static")
+  command
+      ->add_option("--static-table", options->static_table,
+                   "JSON file with the table of GPU sets, for --policy static")
       ->needs(policy);
   command->add_option("--output,-o", options->output, "text, json or svg")
       ->check(CLI::IsMember({"text", "json", "svg"}))
       ->capture_default_str();
-  command->add_option("--kubeconfig", options->cluster.kubeconfig, "With NODE: how to reach the cluster")
+  command->add_option("--kubeconfig", options->cluster.kubeconfig, "With NODE: path of the kubeconfig")
       ->needs(node);
   command->add_option("--context", options->cluster.context, "With NODE: context of the kubeconfig to use")
       ->needs(node);

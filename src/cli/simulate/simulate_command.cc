@@ -1,4 +1,4 @@
-// The options of `tessera simulate`, for CLI11.
+// Registers the options of `tessera simulate` with CLI11.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -14,7 +14,7 @@ namespace tessera::cli {
 namespace {
 
 std::string policy_help() {
-  std::string help = "Policies (fgd is ours, FGD the paper's):\n";
+  std::string help = "Policies (fgd is Tessera's, FGD is the one of the paper):\n";
   for (const sim::PolicyName& policy : sim::policy_names()) {
     const std::string name(policy.name);
     help += "  " + name + std::string(16 - name.size(), ' ') + std::string(policy.about) + "\n";
@@ -27,41 +27,43 @@ std::string policy_help() {
 void add_simulate_command(CLI::App& app, Action& action) {
   auto options = std::make_shared<SimulateOptions>();
   CLI::App* command = app.add_subcommand(
-      "simulate", "Replay a workload under several policies and compare what they allocate");
-  CLI::Option* nodes =
-      command->add_option("--nodes", options->nodes,
-                          "Nodes, csv: sn,cpu_milli,memory_mib,gpu,model (default: a made-up cluster)");
+      "simulate", "Replay a workload under several policies and compare how much they allocate");
+  CLI::Option* nodes = command->add_option(
+      "--nodes", options->nodes,
+      "CSV file of nodes: sn,cpu_milli,memory_mib,gpu,model (default: a synthetic cluster)");
   CLI::Option* pods = command->add_option(
-      "--pods", options->pods, "Pods, csv: name,cpu_milli,memory_mib,num_gpu,gpu_milli[,gpu_spec]");
+      "--pods", options->pods, "CSV file of pods: name,cpu_milli,memory_mib,num_gpu,gpu_milli[,gpu_spec]");
   nodes->needs(pods);
   pods->needs(nodes);
-  command->add_option("--synthetic-nodes", options->synthetic_nodes, "Size of the made-up cluster")
+  command
+      ->add_option("--synthetic-nodes", options->synthetic_nodes, "Number of nodes of the synthetic cluster")
       ->check(CLI::Range(1, 20000))
       ->excludes(nodes)
       ->capture_default_str();
-  command->add_option("--policy,-p", options->policies, "Policies to compare, comma separated, or all")
+  command->add_option("--policy,-p", options->policies, "Policies to compare, separated by commas, or all")
       ->check(checked_by(parse_policies))
       ->capture_default_str();
   command
-      ->add_option("--seeds", options->seeds, "How many repetitions (from seed 42), or which: 7,9 or 42..51")
+      ->add_option("--seeds", options->seeds,
+                   "Number of runs (seeds 42, 43, ...), or the seeds: 7,9 or 42..51")
       ->check(checked_by(parse_seeds))
       ->capture_default_str();
   command
       ->add_option("--inflate", options->inflate,
-                   "Add or drop pods until they ask for so many times all GPUs")
+                   "Add or drop pods until they request this multiple of all GPUs")
       ->check(checked_by(parse_inflate))
       ->capture_default_str();
-  command->add_option("--at", options->at, "Report at these loads: percent of all GPUs that pods asked for")
+  command->add_option("--at", options->at, "Loads to report, in percent: GPUs requested so far, of all GPUs")
       ->check(checked_by(parse_loads))
       ->capture_default_str();
   command
       ->add_option("--typical", options->typical,
-                   "What fgd knows of coming pods: trace (their distribution) or recent (those that came)")
+                   "What fgd knows about future pods: trace (their distribution) or recent (only past pods)")
       ->check(CLI::IsMember({"trace", "recent"}))
       ->capture_default_str();
-  command->add_option("--jobs,-j", options->threads, "Runs at a time (default: one for each processor)")
+  command->add_option("--jobs,-j", options->threads, "Number of parallel runs (default: one per processor)")
       ->check(CLI::Range(1, 256));
-  command->add_option("--output,-o", options->output, "table, json, csv (whole curves) or svg (a picture)")
+  command->add_option("--output,-o", options->output, "table, json, csv (full curves) or svg (a chart)")
       ->check(CLI::IsMember({"table", "json", "csv", "svg"}))
       ->capture_default_str();
   command->footer(policy_help() +
