@@ -153,7 +153,7 @@ TEST(TopoOfANode, ShowsItsLinksAndWhatIsFree) {
   std::ostringstream err;
   TopoOptions options{.node = "gpu-a", .cluster = {.file = filled(cluster).write()}, .count = 1};
   EXPECT_EQ(run_topo(options, out, err), 1);
-  EXPECT_THAT(err.str(), HasSubstr("1 GPUs are wanted, 0 of 4 are free"));
+  EXPECT_THAT(err.str(), HasSubstr("1 GPUs requested, but only 0 of 4 are free"));
   options.count = 0;
   EXPECT_EQ(run_topo(options, out, err), 0);
   expect_golden("topo-node.txt", out.str());
@@ -172,7 +172,7 @@ TEST(TopoOfANode, ChoosesByTheClustersPolicyUnlessToldOtherwise) {
   EXPECT_EQ(topo("best_effort", ""), "best_effort");
   EXPECT_EQ(topo("best_effort", "simple"), "simple");
   EXPECT_EQ(topo("", ""), "ring");
-  EXPECT_THAT(topo("static", ""), HasSubstr("its table is known to the extender alone"));
+  EXPECT_THAT(topo("static", ""), HasSubstr("only the extender has its table"));
   EXPECT_EQ(topo("static", "ring"), "ring");
 }
 

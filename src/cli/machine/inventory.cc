@@ -18,14 +18,14 @@ namespace json = boost::json;
 
 namespace {
 
-// Kubernetes' rule for node names: a DNS subdomain.
+// Kubernetes requires node names to be DNS subdomains.
 bool is_node_name(std::string_view name) {
   static constexpr std::string_view kAllowed = "abcdefghijklmnopqrstuvwxyz0123456789-.";
   return !name.empty() && name.size() <= 253 && name.find_first_not_of(kAllowed) == std::string_view::npos &&
          name.front() != '-' && name.front() != '.' && name.back() != '-' && name.back() != '.';
 }
 
-// "gpu" for one node; "gpu-000" .. "gpu-999" for a thousand, so that they sort.
+// Returns "gpu" for one node, and "gpu-000" to "gpu-999" for a thousand. The padding makes them sort.
 std::string node_name(const std::string& name, unsigned number, unsigned count) {
   if (count == 1) {
     return name;
@@ -97,7 +97,7 @@ Status print_nodes(const InventoryOptions& options, std::ostream& out) {
 Status check_node_name(const std::string& name) {
   return is_node_name(name) ? Status()
                             : fail(ErrorCode::kInvalid,
-                                   fmt::format("--name: {} cannot be the name of a node; use small letters, "
+                                   fmt::format("--name: {} is not a valid node name; use lower-case letters, "
                                                "digits, - and .",
                                                in_quotes(name)));
 }

@@ -24,7 +24,8 @@ namespace {
 
 constexpr std::size_t kMaxFileBytes = 1U << 20U;
 
-// Our JSON, or a document that holds it as "topology": an inventory, or what `-o json` printed.
+// Reads topology JSON, or a document with the field "topology": an inventory, or the output of
+// `-o json`.
 Result<topology::Topology> read_json_topology(const std::string& text) {
   const json::value document = TRY(parse_json(text));
   const JsonReader root(document, "");
@@ -48,7 +49,6 @@ Result<TopoView> read_input(const std::string& path) {
   return view;
 }
 
-// "DGX-1, 8 V100 32GB, hybrid cube mesh".
 Result<TopoView> describe_machine(const std::string& name) {
   sim::Machine machine = TRY(sim::load_machine(name));
   TopoView view;
@@ -58,16 +58,15 @@ Result<TopoView> describe_machine(const std::string& name) {
   return view;
 }
 
-// As asked, else as a pod on that node would be served.
+// Returns the policy of the command line, or else the policy that a pod on this node would get.
 Result<std::string> policy_of(const TopoOptions& options, const TopoView& view) {
   if (!options.policy.empty()) {
     return options.policy;
   }
   if (view.policy == "static") {
-    return fail(
-        ErrorCode::kInvalid,
-        "the cluster's policy for whole GPUs is static, and its table is known to the extender alone; "
-        "give it with --policy static --static-table FILE, or choose another --policy");
+    return fail(ErrorCode::kInvalid,
+                "the cluster's policy for whole GPUs is static, and only the extender has its table; "
+                "pass it with --policy static --static-table FILE, or choose another --policy");
   }
   return view.policy.empty() ? "ring" : view.policy;
 }
@@ -86,8 +85,9 @@ Result<topology::SetChoice> choose(const TopoOptions& options, const std::string
                                                    : topology::choose_simple;
   const auto choice = choose_by(tables, query);
   if (!choice) {
-    return fail(ErrorCode::kExhausted, fmt::format("{} GPUs are wanted, {} of {} are free", query.count,
-                                                   topology::gpu_count(query.free), tables.size()));
+    return fail(ErrorCode::kExhausted,
+                fmt::format("{} GPUs requested, but only {} of {} are free", query.count,
+                            topology::gpu_count(query.free), tables.size()));
   }
   return *choice;
 }

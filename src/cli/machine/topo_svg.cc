@@ -1,5 +1,6 @@
-// The picture of `tessera topo -o svg`: GPUs on a circle, grouped by NUMA node; links as chords, as wide as
-// they are fast; NVSwitches as a hub. A chosen set and its ring stand out, taken GPUs fade.
+// The picture of `tessera topo -o svg`: GPUs on a circle, grouped by NUMA node. Links are chords whose
+// width shows their speed, NVSwitches are a hub. Chosen GPUs and their ring are highlighted, taken
+// GPUs are greyed out.
 #include <fmt/core.h>
 #include <fmt/ostream.h>
 
@@ -55,7 +56,8 @@ std::string escaped(const std::string& text) {
   return out;
 }
 
-// Nearer and wider is darker; NVLink is green, PCIe below a switch blue, beyond it grey.
+// NVLink is green, a path through PCIe switches blue, a longer path grey. Closer and wider links are
+// darker.
 std::string_view colour_of(const Link& link, bool widest) {
   if (link.nvlinks > 0) {
     return widest ? "#2f7d32" : "#7cb87f";
@@ -89,7 +91,7 @@ class Picture {
         "<rect width=\"960\" height=\"{0}\" fill=\"#ffffff\"/>\n",
         height);
     text(40, 48, 20, "#22252b", "bold", short_title());
-    draw_nodes_of_numa();
+    draw_numa_nodes();
     draw_links();
     draw_hub();
     draw_ring();
@@ -99,7 +101,8 @@ class Picture {
   }
 
  private:
-  // Around the circle by NUMA node, with a gap between nodes, the first GPU at the upper left.
+  // Places the GPUs around the circle by NUMA node, with a gap between the nodes and the first GPU at
+  // the upper left.
   void place_gpus() {
     for (unsigned gpu = 0; gpu < box_.size(); ++gpu) {
       numa_[box_.numa_node(gpu)].push_back(gpu);
@@ -127,11 +130,11 @@ class Picture {
                x, y, size, colour, weight, anchor, escaped(words));
   }
 
-  void draw_nodes_of_numa() {
+  void draw_numa_nodes() {
     const double radius = kRadius + gpu_radius_ + 14;
     for (const auto& [node, gpus] : numa_) {
       if (numa_.size() < 2 && node < 0) {
-        return;  // nothing is known
+        return;  // the NUMA nodes are unknown
       }
       const double from = angles_[gpus.front()] - step_ * 0.42;
       const double to = angles_[gpus.back()] + step_ * 0.42;
@@ -153,7 +156,7 @@ class Picture {
 
   [[nodiscard]] double width_of(Mbps mbps) const { return 1.0 + 6.0 * mbps / std::max<Mbps>(fastest_, 1); }
 
-  // Of a long path the end is what tells files apart.
+  // Shortens a long path at its start, because the end distinguishes files.
   [[nodiscard]] std::string short_title() const {
     constexpr std::size_t kMost = 72;
     return view_.title.size() <= kMost ? view_.title
@@ -164,7 +167,7 @@ class Picture {
     if (link.nvlinks > 0) {
       return !link.nvswitch;
     }
-    // What most pairs of a large machine have would cover all else.
+    // On a large machine most pairs have the slowest kind of link; drawing it would hide the others.
     const PciePath far = box_.size() > topology::kExactGpus ? PciePath::kNode : PciePath::kSys;
     return link.path > far && !hub_;
   }
@@ -180,7 +183,7 @@ class Picture {
                from.x, from.y, pull.x, pull.y, to.x, to.y, colour, width, opacity);
   }
 
-  // The slow ones first, so that the fast ones lie on top.
+  // Draws slow links first, so that fast links are on top.
   void draw_links() {
     std::vector<std::tuple<Mbps, unsigned, unsigned>> pairs;
     for (unsigned a = 1; a < box_.size(); ++a) {
@@ -223,7 +226,7 @@ class Picture {
 
   void draw_ring() {
     if (!view_.choice || hub_) {
-      return;  // through a hub every ring looks the same
+      return;  // with a hub, every ring looks the same
     }
     const auto& ring = view_.choice->ring;
     const std::size_t hops = ring.size() == 2 ? 1 : ring.size();
@@ -258,7 +261,7 @@ class Picture {
     unsigned pairs = 0;
   };
 
-  // The kinds of links on this machine, fastest first.
+  // Returns the kinds of links on this machine, fastest first.
   [[nodiscard]] std::vector<LinkClass> classes() const {
     std::map<std::pair<Mbps, std::string>, LinkClass, std::greater<>> found;
     for (unsigned a = 1; a < box_.size(); ++a) {

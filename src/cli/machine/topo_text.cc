@@ -1,4 +1,4 @@
-// The screen of `tessera topo`.
+// The text output of `tessera topo`.
 #include <fmt/core.h>
 #include <fmt/ostream.h>
 
@@ -83,7 +83,7 @@ void print_bandwidths(const Topology& box, std::ostream& out) {
   out << table.text(Terminal());
 }
 
-// "0 =NV2= 3 =NV1= 1 ...": the ring with its links.
+// Returns the ring with its links: "0 -NV2- 3 -NV1- 1 ...".
 std::string ring_text(const Topology& box, const std::vector<unsigned>& ring) {
   std::string text;
   for (std::size_t i = 0; i < ring.size(); ++i) {
@@ -103,14 +103,14 @@ void print_choice(const TopoView& view, std::ostream& out) {
     fmt::print(out, "  ring        {} GB/s; best possible for {} GPUs here {} GB/s\n",
                gigabytes(set.ring_mbps), topology::gpu_count(set.gpus), gigabytes(set.ideal_mbps));
     if (choice.ring.size() > 2) {
-      fmt::print(out, "  goes        {}\n", ring_text(view.topology, choice.ring));
+      fmt::print(out, "  order       {}\n", ring_text(view.topology, choice.ring));
     }
     fmt::print(out, "  pair score  {}\n", choice.pair_sum);
   }
   fmt::print(out, "  left free   {}\n", rest == 0 ? "none" : "GPU " + topology::gpu_list(rest));
   if (!set.exact) {
     fmt::print(out,
-               "  The machine has more than {} GPUs: found by a bounded search, there may be better sets.\n",
+               "  The machine has more than {} GPUs, so the search is bounded: a better set may exist.\n",
                topology::kExactGpus);
   }
 }

@@ -20,7 +20,7 @@ Result<std::uint64_t> parse_seed(std::string_view text) {
   const auto seed = parse_int(trim(text));
   if (!seed || *seed < 0) {
     return fail(ErrorCode::kInvalid,
-                fmt::format("--seeds: {} is not a whole number from 0", in_quotes(text)));
+                fmt::format("--seeds: {} is not a whole number of at least 0", in_quotes(text)));
   }
   return static_cast<std::uint64_t>(*seed);
 }
@@ -29,15 +29,16 @@ Status check_seed_count(std::uint64_t count) {
   if (count < 1 || count > kMostSeeds) {
     return fail(
         ErrorCode::kInvalid,
-        fmt::format("--seeds: {} of them; use 1 to {} (a single seed is written with a comma: \"7,\")", count,
-                    kMostSeeds));
+        fmt::format("--seeds: there are {} seeds; use 1 to {} (write a single seed with a comma: \"7,\")",
+                    count, kMostSeeds));
   }
   return {};
 }
 
 Result<std::vector<std::uint64_t>> seeds_between(std::uint64_t first, std::uint64_t last) {
   if (last < first) {
-    return fail(ErrorCode::kInvalid, fmt::format("--seeds: {} comes after {}", first, last));
+    return fail(ErrorCode::kInvalid,
+                fmt::format("--seeds: the first seed, {}, is larger than the last, {}", first, last));
   }
   TRY(check_seed_count(last - first + 1));
   std::vector<std::uint64_t> seeds;
@@ -53,7 +54,7 @@ Result<sim::Trace> load_trace(const SimulateOptions& options) {
   }
   if (options.nodes.empty() || options.pods.empty()) {
     return fail(ErrorCode::kInvalid,
-                "--nodes and --pods belong together: give both, or none for a made-up workload");
+                "--nodes and --pods belong together: give both, or neither for a synthetic workload");
   }
   return sim::read_trace(options.nodes, options.pods);
 }
@@ -104,7 +105,7 @@ Result<std::int64_t> parse_inflate(std::string_view text) {
   if (digits.empty() || too_fine || !milli || *milli < 10 || *milli > 100'000) {
     return fail(ErrorCode::kInvalid,
                 fmt::format("--inflate: {} is not a number from 0.01 to 100 with at most "
-                            "three digits behind the point, like 1.3",
+                            "three decimals, for example 1.3",
                             in_quotes(text)));
   }
   return *milli;
@@ -116,8 +117,8 @@ Result<std::vector<int>> parse_loads(std::string_view text) {
     const auto load = parse_int(trim(part));
     if (!load || *load < 0 || *load > kMostLoad) {
       return fail(ErrorCode::kInvalid,
-                  fmt::format("--at: {} is not a whole percentage from 0 to {}, like 100", in_quotes(part),
-                              kMostLoad));
+                  fmt::format("--at: {} is not a whole percentage from 0 to {}, for example 100",
+                              in_quotes(part), kMostLoad));
     }
     if (std::ranges::find(loads, static_cast<int>(*load)) == loads.end()) {
       loads.push_back(static_cast<int>(*load));
@@ -152,7 +153,7 @@ int run_simulate(const SimulateOptions& options, std::ostream& out, std::ostream
   sim::Progress progress;
   if (progress_on_err) {
     progress = [&err](std::size_t done, std::size_t all, const sim::PolicyName& policy, std::uint64_t seed) {
-      // One line that is written over, and gone at the end.
+      // One line that is overwritten by each update and erased at the end.
       err << fmt::format("\r\x1b[K{}/{} runs, last {} with seed {}", done, all, policy.name, seed)
           << (done == all ? "\r\x1b[K" : "") << std::flush;
     };

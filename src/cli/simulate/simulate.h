@@ -1,7 +1,7 @@
 // cli/simulate/simulate.h
 //
-// `tessera simulate`: replays a workload under several policies and shows how much of the GPUs each of them
-// gives to pods.
+// `tessera simulate`: replays a workload under several policies and shows how much GPU capacity each
+// of them allocates.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@
 
 namespace tessera::cli {
 
-// As the user wrote them.
+// The options as text, the way the user wrote them.
 struct SimulateOptions {
-  std::string nodes;  // csv files; both empty: a workload is made up
+  std::string nodes;  // CSV files; both empty: a synthetic workload
   std::string pods;
   std::uint32_t synthetic_nodes = 200;
   std::string policies = "all";
@@ -30,27 +30,27 @@ struct SimulateOptions {
   unsigned threads = 0;
 };
 
-// What was asked and what came out, however it is shown.
+// The workload and the results, independent of the output format.
 struct Simulation {
   std::string nodes_source;  // the files, or "synthetic"
   std::string pods_source;
   std::size_t nodes = 0;
   std::size_t pods = 0;
   std::int64_t gpus = 0;
-  double demand_percent = 0;  // of all GPUs, before pods were added or taken out
-  std::vector<int> loads;     // percent, as asked by --at
+  double demand_percent = 0;  // requested by the trace, of all GPUs, before --inflate
+  std::vector<int> loads;     // the percentages of --at
   sim::ExperimentResult result;
 };
 
-// Each fails with the option that makes no sense.
+// Parsers of option values. Each returns kInvalid, with the name of the option, for an invalid value.
 //
-// "fgd,BestFit", or "all".
+// Parses "fgd,BestFit" or "all".
 Result<std::vector<sim::PolicyName>> parse_policies(std::string_view text);
-// "10": ten of them, from 42 on. "7,9,11" or "42..51": just these; "7," is one.
+// Parses "10" (ten seeds, starting at 42), "7,9,11" or "42..51" (these seeds), "7," (one seed).
 Result<std::vector<std::uint64_t>> parse_seeds(std::string_view text);
-// "1.3" -> 1300. At most three digits behind the point.
+// Parses "1.3" to 1300. Accepts at most three decimals.
 Result<std::int64_t> parse_inflate(std::string_view text);
-// "100,130": whole percents.
+// Parses whole percentages: "100,130".
 Result<std::vector<int>> parse_loads(std::string_view text);
 
 Result<Simulation> simulate(const SimulateOptions& options, const sim::Progress& progress);
@@ -60,7 +60,8 @@ void print_simulation_csv(const Simulation& simulation, std::ostream& out);
 void print_simulation_json(const Simulation& simulation, std::ostream& out);
 void print_simulation_svg(const Simulation& simulation, std::ostream& out);
 
-// 0, or 1 with the reason on `err`. `progress_on_err`: it is a terminal.
+// Returns 0, or 1 and writes the reason to `err`. `progress_on_err`: `err` is a terminal, so show
+// progress there.
 int run_simulate(const SimulateOptions& options, std::ostream& out, std::ostream& err, bool progress_on_err);
 
 void add_simulate_command(CLI::App& app, Action& action);

@@ -1,5 +1,5 @@
-// The picture of `tessera simulate -o svg`: allocated and fragmented capacity against the load that arrived,
-// one line for each policy, the mean of its runs. Ours are thick, those of others thin.
+// The chart of `tessera simulate -o svg`: allocated and fragmented capacity over the offered load. Each
+// line is the mean of one policy's runs. Lines of Tessera's policies are thick, the others are thin.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -21,10 +21,10 @@ using sim::LoadPoint;
 constexpr double kWidth = 980;
 constexpr double kHeight = 860;
 constexpr double kLeft = 74;
-constexpr double kRight = 770;  // of the panels; names stand beside them
+constexpr double kRight = 770;  // right edge of the panels; the policy names follow
 constexpr double kLabelGap = 17;
 
-// Told apart by most eyes that see colours differently (after Okabe and Ito, and two more).
+// Distinguishable with most kinds of colour blindness (the palette of Okabe and Ito, and two more).
 constexpr std::array kOurColours = {"#0b6e4f", "#1f5fa8", "#b5179e"};
 constexpr std::array kTheirColours = {"#d55e00", "#e69f00", "#7a5195", "#56b4e9",
                                       "#a0522d", "#6b7280", "#9aa0a6"};
@@ -52,7 +52,7 @@ std::vector<Line> lines_of(const Simulation& simulation) {
   return lines;
 }
 
-// One coordinate system.
+// One diagram with its coordinate system.
 struct Panel {
   std::string title;
   std::string about;
@@ -69,7 +69,7 @@ struct Panel {
   }
 };
 
-// A distance between grid lines that gives about `count` of them: 1, 2 or 5 times a power of ten.
+// Returns the distance between about `count` grid lines: 1, 2 or 5 times a power of ten.
 double nice_step(double span, int count) {
   const double rough = span / count;
   const double power = std::pow(10, std::floor(std::log10(rough)));
@@ -91,7 +91,8 @@ double last_load(const std::vector<Line>& lines) {
   return last;
 }
 
-// Until policies refuse pods all lines are the same: the picture begins a little before half of them do.
+// Returns the load at which the chart starts. All lines are equal until policies refuse pods, so the
+// chart starts a little before the load at which half of the policies do.
 double first_differences(const std::vector<Line>& lines, double last) {
   std::vector<double> firsts;
   for (const Line& line : lines) {
@@ -146,8 +147,8 @@ void print_axes(const Panel& panel, std::ostream& out) {
                        panel.x(value), panel.bottom + 20, value);
   }
   out << fmt::format(
-      "<text x=\"{:.1f}\" y=\"{}\" class=\"about\" text-anchor=\"middle\">GPUs that arrived pods asked "
-      "for, of all there are</text>\n",
+      "<text x=\"{:.1f}\" y=\"{}\" class=\"about\" text-anchor=\"middle\">GPUs requested so far, as a share "
+      "of all GPUs</text>\n",
       (kLeft + kRight) / 2, panel.bottom + 40);
 }
 
@@ -162,7 +163,7 @@ void print_line(const Panel& panel, const Line& line, std::ostream& out) {
                      line.colour, line.width);
 }
 
-// Names beside the ends of the lines, moved apart where they would stand on each other.
+// Prints the policy names at the ends of the lines, moved apart where they would overlap.
 void print_labels(const Panel& panel, const std::vector<Line>& lines, std::ostream& out) {
   struct Label {
     const Line* line = nullptr;
@@ -180,7 +181,7 @@ void print_labels(const Panel& panel, const std::vector<Line>& lines, std::ostre
   for (std::size_t i = 1; i < labels.size(); ++i) {
     labels[i].y = std::max(labels[i].y, labels[i - 1].y + kLabelGap);
   }
-  // What was pushed out at the bottom goes up again.
+  // Move labels below the bottom edge up again.
   double limit = panel.bottom + 4;
   for (std::size_t i = labels.size(); i-- > 0;) {
     labels[i].y = std::min(labels[i].y, limit);
@@ -221,7 +222,7 @@ void print_simulation_svg(const Simulation& simulation, std::ostream& out) {
   const double last = last_load(lines);
   Panel allocated{
       .title = "Allocated",
-      .about = "Share of all GPU capacity given to pods; the dashed line is everything they asked for",
+      .about = "Share of all GPU capacity allocated to pods; the dashed line is the requested share",
       .top = 130,
       .bottom = 410,
       .field = &LoadPoint::allocated_percent};
@@ -229,7 +230,7 @@ void print_simulation_svg(const Simulation& simulation, std::ostream& out) {
   allocated.x_max = std::max(last, allocated.x_min + 1);
   fit_y(allocated, lines, false);
   Panel fragmented{.title = "Fragmented",
-                   .about = "Free GPU capacity that the typical pod cannot use, of all GPU capacity",
+                   .about = "Share of all GPU capacity that is free but that typical pods cannot use",
                    .top = 530,
                    .bottom = 800,
                    .field = &LoadPoint::fragmented_percent};
@@ -243,15 +244,14 @@ void print_simulation_svg(const Simulation& simulation, std::ostream& out) {
       kWidth, kHeight, kWidth, kHeight);
   out << kStyle << "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n";
   out << fmt::format(
-      "<text x=\"{}\" y=\"44\" class=\"head\">How much of the GPUs each policy gives to pods</text>\n",
-      kLeft);
+      "<text x=\"{}\" y=\"44\" class=\"head\">How much GPU capacity each policy allocates</text>\n", kLeft);
   out << fmt::format(
       "<text x=\"{}\" y=\"66\" class=\"about\">{} nodes, {} GPUs; {}. Thick lines: Tessera.</text>\n", kLeft,
       simulation.nodes, simulation.gpus, runs == 1 ? "one run" : fmt::format("mean of {} runs", runs));
   for (const Panel* panel : {&std::as_const(allocated), &std::as_const(fragmented)}) {
     print_axes(*panel, out);
   }
-  // Where all that was asked for is given, up to the edge of the panel.
+  // The line on which every request is allocated, up to the edge of the panel.
   const double from = std::max(allocated.x_min, allocated.y_min);
   const double to = std::min(allocated.x_max, allocated.y_max);
   if (to > from) {
@@ -259,7 +259,7 @@ void print_simulation_svg(const Simulation& simulation, std::ostream& out) {
                        allocated.x(from), allocated.y(from), allocated.x(to), allocated.y(to));
   }
   for (const Panel* panel : {&std::as_const(allocated), &std::as_const(fragmented)}) {
-    // Ours last, so that they lie on top.
+    // Draw Tessera's policies last, so that they are on top.
     for (const bool thick : {false, true}) {
       for (const Line& line : lines) {
         if ((line.width > 2) == thick) {

@@ -1,4 +1,4 @@
-// What `tessera simulate` prints: the table for people, csv of whole curves, json for programs.
+// The output of `tessera simulate`: a table for people, CSV with full curves, JSON for programs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,19 +20,19 @@ using sim::PolicyResult;
 using sim::RunResult;
 
 constexpr std::string_view kTableLegend = R"(
-ALLOC       Percent of all GPU capacity that pods had when those that came had asked for so much of it;
+ALLOC       Allocated share of all GPU capacity in percent, at the given offered load;
             ± is half the distance between the worst and the best run.
-FRAG        Percent of all GPU capacity that is free and that typical pods cannot use.
-REFUSES AT  Percent of all GPU capacity asked for when the first pod found no place.
+FRAG        Share of all GPU capacity in percent that is free but that typical pods cannot use.
+REFUSES AT  Offered load in percent at which the first pod did not fit.
 )";
 constexpr std::string_view kReferenceLegend =
-    "Capital letters: policies of others, as in \"Beware of Fragmentation\" (USENIX ATC 2023).\n";
+    "Capitalized policies: references from \"Beware of Fragmentation\" (USENIX ATC 2023).\n";
 
 struct Means {
   double placed = 0;
   double refused = 0;
   double seconds = 0;
-  std::optional<double> first_refusal_percent;  // of the runs that refused any
+  std::optional<double> first_refusal_percent;  // over the runs that refused a pod
 };
 
 Means means_of(const PolicyResult& policy) {
@@ -56,7 +56,8 @@ Means means_of(const PolicyResult& policy) {
   return means;
 }
 
-// "95.71 ±0.10": the mean and, of several runs, half the distance between the least and the most.
+// Returns "95.71 ±0.10": the mean and, with several runs, half the distance between the lowest and the
+// highest value.
 std::string allocated_text(const PolicyResult& policy, int load) {
   const auto mean = policy.mean_at(load);
   if (!mean) {
@@ -130,7 +131,7 @@ void print_json_policy(const PolicyResult& policy, const std::vector<int>& loads
 
 void print_simulation_table(const Simulation& simulation, std::ostream& out) {
   const sim::ExperimentResult& result = simulation.result;
-  out << fmt::format("{} nodes, {} GPUs; pods ask for up to {:.0f}% of them; {} {}\n\n", simulation.nodes,
+  out << fmt::format("{} nodes, {} GPUs; pods request up to {:.0f}% of them; {} {}\n\n", simulation.nodes,
                      simulation.gpus, static_cast<double>(result.options.load_milli) / 10,
                      result.options.seeds.size(), result.options.seeds.size() == 1 ? "run" : "runs each");
   std::vector<Table::Cell> header = {"POLICY"};
@@ -162,7 +163,7 @@ void print_simulation_table(const Simulation& simulation, std::ostream& out) {
   out << table.text(Terminal());
   out << kTableLegend;
   if (missing) {
-    out << "-           No run came to this load; --inflate says how much pods ask for in all.\n";
+    out << "-           No run reached this load; --inflate sets how much all pods request.\n";
   }
   if (std::ranges::any_of(result.policies, [](const PolicyResult& one) { return one.policy.reference; })) {
     out << kReferenceLegend;
