@@ -11,13 +11,23 @@
 
 namespace tessera::daemon {
 
-Error YamlSetting::wrong(const std::string& why) const {
-  return {ErrorCode::kInvalid, fmt::format("{}:{}: {} {}", *file_, node_.Mark().line + 1, path_, why)};
+namespace {
+
+// "f.yaml:3:10". A flag is a document of one line that its user never wrote, so its name is enough.
+std::string place(const std::string& name, const YAML::Mark& mark) {
+  return name.starts_with("--") || mark.is_null()
+             ? name
+             : fmt::format("{}:{}:{}", name, mark.line + 1, mark.column + 1);
+}
+
+}  // namespace
+
+Error YamlSetting::wrong(const std::string& what) const {
+  return {ErrorCode::kInvalid, fmt::format("{}: {} {}", place(*file_, node_.Mark()), path_, what)};
 }
 
 Error YamlSetting::wrong(const Error& error) const {
-  return {ErrorCode::kInvalid,
-          fmt::format("{}:{}: {}: {}", *file_, node_.Mark().line + 1, path_, error.text())};
+  return {ErrorCode::kInvalid, fmt::format("{}: {}: {}", place(*file_, node_.Mark()), path_, error.text())};
 }
 
 Result<std::string> YamlSetting::text() const {
@@ -140,12 +150,23 @@ YamlSetting::Reader text_into(std::string& value) {
   return into(value, [](const YamlSetting& setting) { return setting.text(); });
 }
 
+YamlSetting::Reader boolean_into(bool& value) {
+  return into(value, [](const YamlSetting& setting) { return setting.boolean(); });
+}
+
+YamlSetting::Reader log_into(log::Options& options) {
+  return [&options](const YamlSetting& setting) {
+    return setting.mapping({{"level", parsed_into(options.level, log::parse_level)},
+                            {"format", parsed_into(options.format, log::parse_format)}});
+  };
+}
+
 Status read_settings(std::string_view yaml, const std::string& name, const YamlSetting::Reader& read) {
   try {
     const YAML::Node root = YAML::Load(std::string(yaml));
     return read(YamlSetting(root, name, ""));
   } catch (const YAML::Exception& error) {
-    return fail(ErrorCode::kInvalid, fmt::format("{}:{}: {}", name, error.mark.line + 1, error.msg));
+    return fail(ErrorCode::kInvalid, fmt::format("{}: {}", place(name, error.mark), error.msg));
   }
 }
 
@@ -158,12 +179,11 @@ void note_places(const YAML::Node& mapping, const std::string& path, const std::
       continue;
     }
     const std::string here = path.empty() ? entry.first.Scalar() : path + "." + entry.first.Scalar();
-    std::string place = fmt::format("{}:{}", name, entry.first.Mark().line + 1);
     if (entry.second.IsMap()) {
-      places.try_emplace(here, std::move(place));
+      places.try_emplace(here, place(name, entry.first.Mark()));
       note_places(entry.second, here, name, places);
     } else {
-      places.insert_or_assign(here, std::move(place));
+      places.insert_or_assign(here, place(name, entry.first.Mark()));
     }
   }
 }
@@ -177,13 +197,13 @@ void note_places(std::string_view yaml, const std::string& name, SettingPlaces& 
       note_places(root, "", name, places);
     }
   } catch (const YAML::Exception&) {
-    return;  // not YAML: whoever reads the settings tells
+    return;  // read_settings() has reported it
   }
 }
 
 Error with_place(const Error& error, const SettingPlaces& places) {
-  const auto place = places.find(error.text().substr(0, error.text().find(':')));
-  return place == places.end() ? error : Error(error.code(), place->second + ": " + error.text());
+  const auto found = places.find(error.text().substr(0, error.text().find(':')));
+  return found == places.end() ? error : Error(error.code(), found->second + ": " + error.text());
 }
 
 std::string flag_as_yaml(const char* form, const std::string& value) {

@@ -1,12 +1,13 @@
 // daemon/yaml_setting.h
 //
-// One value of a configuration file in YAML and how it is called there: every key once, every mistake with
-// its line. Only for the .cc files that read such files.
+// One value of a YAML configuration file, together with its path in the file ("log.level"). Readers check
+// that every key is known and set once, and report mistakes with file, line and column. Includes yaml-cpp:
+// for .cc files only.
 //
-//   const YAML::Node root = YAML::Load(text);
-//   return YamlSetting(root, "agent.yaml", "").mapping({
-//       {"unit", into(config.unit, read_unit)},
-//       {"log", [&](const YamlSetting& log) { return log.mapping({...}); }}});
+//   return read_settings(yaml, "agent.yaml", [&](const YamlSetting& root) {
+//     return root.mapping({{"unit", parsed_into(config.unit, alloc::Unit::parse)},
+//                          {"log", [&](const YamlSetting& log) { return log.mapping({...}); }}});
+//   });
 #pragma once
 
 #include <yaml-cpp/yaml.h>
@@ -20,19 +21,20 @@
 #include <string_view>
 #include <utility>
 
+#include "base/log.h"
 #include "base/result.h"
 
 namespace tessera::daemon {
 
 class YamlSetting {
  public:
-  // `file` must live longer.
+  // `file` must outlive this object. It is the name of a file, or of a flag ("--unit").
   YamlSetting(const YAML::Node& node, const std::string& file, std::string path)
       : node_(node), file_(&file), path_(std::move(path)) {}
 
-  // "agent.yaml:3: log.level is ..."
-  [[nodiscard]] Error wrong(const std::string& why) const;
-  // Somebody else has said what is wrong.
+  // Returns the error "agent.yaml:3:10: log.level WHAT".
+  [[nodiscard]] Error wrong(const std::string& what) const;
+  // Returns the error "agent.yaml:3:10: log.level: ERROR".
   [[nodiscard]] Error wrong(const Error& error) const;
 
   [[nodiscard]] Result<std::string> text() const;
@@ -46,7 +48,8 @@ class YamlSetting {
   Status endpoint(std::string& address, std::uint16_t& port) const;
 
   using Reader = std::function<Status(const YamlSetting&)>;
-  // Each of the keys at most once, and no others.
+  // Reads a mapping. An unknown key, or one that is set twice, is an error: a typing mistake must not silently
+  // mean the default.
   Status mapping(std::initializer_list<std::pair<std::string_view, Reader>> readers) const;
   Status list(const Reader& reader) const;
 
@@ -56,7 +59,7 @@ class YamlSetting {
   std::string path_;
 };
 
-// A reader that stores what `read` gives.
+// Returns a reader that stores what `read` returns.
 template <class Value, class Read>
 YamlSetting::Reader into(Value& value, Read read) {
   return [&value, read](const YamlSetting& setting) -> Status {
@@ -65,20 +68,34 @@ YamlSetting::Reader into(Value& value, Read read) {
   };
 }
 
-YamlSetting::Reader text_into(std::string& value);
+// Returns a reader that parses the text with `parse`. Its error gets the place of the setting.
+template <class Value, class Parse>
+YamlSetting::Reader parsed_into(Value& value, Parse parse) {
+  return into(value, [parse](const YamlSetting& setting) -> Result<Value> {
+    const std::string text = TRY(setting.text());
+    Result<Value> parsed = parse(text);
+    return parsed ? parsed : fail(setting.wrong(parsed.error()));
+  });
+}
 
-// Reads a whole document; what is not YAML at all is told with its line, too.
+YamlSetting::Reader text_into(std::string& value);
+YamlSetting::Reader boolean_into(bool& value);
+// The mapping {level: ..., format: ...}.
+YamlSetting::Reader log_into(log::Options& options);
+
+// Reads a whole document. `name` is the file, or the flag, that errors name. A syntax error has a place, too.
 Status read_settings(std::string_view yaml, const std::string& name, const YamlSetting::Reader& read);
 
-// Where each setting of a document stands, by its path: "policies.shared" -> "f.yaml:3". For mistakes that
-// only show when everything has been read. Adds to what other documents said: the last one to set a value
-// counts.
+// The place of each setting, by its path: "policies.shared" -> "f.yaml:3:3". For errors that are found only
+// when everything has been read. note_places() adds the settings of a document; the last document that sets a
+// value determines its place.
 using SettingPlaces = std::map<std::string, std::string, std::less<>>;
 void note_places(std::string_view yaml, const std::string& name, SettingPlaces& places);
-// Puts the place before an error that begins with a path and a colon, or leaves it as it is.
+// Returns `error` with the place in front of it if its text starts with the path of a setting and a colon.
 Error with_place(const Error& error, const SettingPlaces& places);
 
-// A flag as the document it stands for: ("policies: {{shared: {}}}", "fgd") -> "policies: {shared: 'fgd'}".
+// Returns the document that a flag stands for: ("policies: {{shared: {}}}", "fgd") ->
+// "policies: {shared: 'fgd'}".
 std::string flag_as_yaml(const char* form, const std::string& value);
 
 }  // namespace tessera::daemon

@@ -36,9 +36,9 @@ class Names:
     def metrics(self) -> set[str]:
         code = self.text("src/**/*.cc", "src/**/*.h")
         # A server adds metrics about its connections, whose names end with these suffixes.
-        suffixes = re.findall(r'counter\("(_[a-z_]+)"', code)
-        servers = re.findall(r'server_readings\("(\w+)"', code)
-        assert suffixes and servers, "server_readings is not written as this test reads it"
+        suffixes = re.findall(r'counter\(name \+ "(_[a-z_]+)"', code)
+        servers = re.findall(r'add_server\("(\w+)"', code)
+        assert suffixes and servers, "Readings::add_server is not written as this test reads it"
         names = set(re.findall(r'"(tessera_(?:extender|agent|gpu|container)_[a-z_]+)"', code))
         return names | {server + suffix for server in servers for suffix in suffixes}
 
@@ -46,7 +46,7 @@ class Names:
     def metric_labels(self) -> set[str]:
         """The literals in files that define metrics: a superset of the label names."""
         files = [path.read_text() for path in self.root.glob("src/**/*.cc")]
-        defining = [text for text in files if re.search(r'"tessera_(?:extender|agent|gpu|container)_', text)]
+        defining = [text for text in files if re.search(r'"tessera_(?:extender|agent|gpu|container)_|struct RequestMetrics|void Readings::', text)]
         return {word for text in defining for word in re.findall(r'"([a-z]+)"', text)}
 
     @cached_property
@@ -75,7 +75,7 @@ class Names:
     def annotations(self) -> set[str]:
         keys = self.text("src/alloc/names.h").split("namespace key")[1]
         labels = re.findall(r'"((?:nvidia\.com|tessera\.io|aliyun\.accelerator)/[a-z._-]+)"', self.text("src/agent/**/node_labels.cc"))
-        others = re.findall(r'"(tessera\.io/[a-z-]+)"', self.text("src/extender/**/*.cc", "src/cli/**/*.cc", "src/kube/**/*.cc"))
+        others = re.findall(r'"(tessera\.io/[a-z-]+)"', self.text("src/extender/**/*.cc", "src/cli/**/*.cc", "src/objects/*.cc"))
         return set(re.findall(r'"([A-Za-z][A-Za-z_./-]+)"', keys)) | set(labels) | set(others)
 
     @cached_property
@@ -93,10 +93,10 @@ class Names:
 
     @cached_property
     def routes(self) -> set[str]:
-        return set(re.findall(r'"(/[a-z-]+)"', self.text("src/extender/**/service.cc", "src/agent/**/observer.cc")))
+        return set(re.findall(r'"(/[a-z-]+)"', self.text("src/daemon/health_routes.cc", "src/extender/**/service.cc", "src/agent/**/observer.cc")))
 
     def settings(self, file: str) -> set[str]:
-        return set(re.findall(r'\{"([a-z][A-Za-z]+)",', self.text(file)))
+        return set(re.findall(r'\{"([a-z][A-Za-z]+)",', self.text(file, "src/daemon/yaml_setting.cc")))
 
     @cached_property
     def check_kinds(self) -> set[str]:

@@ -22,14 +22,8 @@
 
 namespace tessera::agent {
 
-class Readings {
+class Readings : public daemon::Readings {
  public:
-  using Labels = std::vector<std::pair<std::string, std::string>>;
-
-  void gauge(std::string name, std::string help, double value, Labels labels = {});
-  // Of several with the same name and labels there is one, their sum.
-  void counter(std::string name, std::string help, std::uint64_t value, Labels labels = {});
-
   // How kubelet's questions were answered, and how it was known which pod asked.
   void add_answers(const Allocator::Counts& answers, const AskerSearch::Counts& searches);
   void add_resources(const std::vector<Plugins::Resource>& resources);
@@ -37,12 +31,6 @@ class Readings {
   void add_objects(const std::vector<std::pair<std::string, ObjectKeeper::State>>& objects);
   void add_events(const kube::EventAggregator::Counts& events);
   void add_server(const http::ServerStats& stats);
-
-  // In an order in which equal names stand together.
-  [[nodiscard]] std::vector<daemon::Reading> take();
-
- private:
-  std::vector<daemon::Reading> all_;
 };
 
 }  // namespace tessera::agent

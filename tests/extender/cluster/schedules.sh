@@ -164,8 +164,8 @@ spreads() { [[ $(best) != "$used" ]]; }
 wait_for 10 "after SIGHUP spread prefers the other" spreads
 echo 'policies: {shared: lucky}' >"$S/extender.yaml"
 kill -HUP "$EXTENDER_PID"
-complains() { grep -q 'configuration not reloaded.*extender.yaml:1: policies.shared' "$S/extender.log"; }
-wait_for 10 "a configuration with a mistake is refused with its line" complains
+complains() { grep -q 'configuration not reloaded.*extender.yaml:1:20: policies.shared' "$S/extender.log"; }
+wait_for 10 "a configuration with a mistake is refused with its line and column" complains
 check "and the last good one goes on" spreads
 kubectl delete pods --all --wait=false >/dev/null
 wait_for 30 "all are gone once more" no_pods
