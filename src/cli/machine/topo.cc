@@ -86,8 +86,8 @@ Result<topology::SetChoice> choose(const TopoOptions& options, const std::string
   const auto choice = choose_by(tables, query);
   if (!choice) {
     return fail(ErrorCode::kExhausted,
-                fmt::format("{} GPUs requested, but only {} of {} are free", query.count,
-                            topology::gpu_count(query.free), tables.size()));
+                fmt::format("{} GPU{} requested, but only {} of {} are free", query.count,
+                            query.count == 1 ? "" : "s", topology::gpu_count(query.free), tables.size()));
   }
   return *choice;
 }
