@@ -26,8 +26,8 @@ namespace tessera::agent {
 // How containers get access to their GPUs (grant_strategy.h).
 enum class StrategyKind { kEnv, kDevices, kCdi };
 
-// Directories. Some have two paths, one as the host (kubelet, the container runtime) sees it and one as this
-// process sees it: in a container, the host's files are mounted elsewhere.
+// Directories. Some have two paths, one as the host (kubelet, the container runtime) sees it and
+// one as this process sees it: in a container, the host's files are mounted elsewhere.
 struct Paths {
   std::string nvml_library;       // empty: found below the driver root, else by the dynamic linker
   std::string driver_root = "/";  // as the host sees it
@@ -85,8 +85,8 @@ Status apply_environment(const daemon::Environment& environment, Config& config)
 // Reads `yaml` over the current values of `config`. Errors begin with "NAME:LINE:COLUMN:".
 Status apply_yaml(std::string_view yaml, const std::string& name, Config& config);
 
-// Validates the complete configuration and fills in what was left open. Errors begin with the path of the
-// setting and a colon.
+// Validates the complete configuration and fills in what was left open. Errors begin with the path
+// of the setting and a colon.
 Status complete(Config& config);
 
 }  // namespace tessera::agent

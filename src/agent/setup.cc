@@ -31,8 +31,8 @@ HostRoot driver_root(const Paths& paths) {
   return {.host = paths.driver_root, .here = paths.driver_here()};
 }
 
-// Returns the path of NVML: as configured, else below the driver root, else the name that the dynamic loader
-// resolves.
+// Returns the path of NVML: as configured, else below the driver root, else the name that the
+// dynamic loader resolves.
 std::string find_nvml(const Paths& paths) {
   const std::string name(gpu::NvmlLibrary::kDefaultPath);
   return paths.nvml_library.empty() ? find_driver_library(driver_root(paths), name).value_or(name)

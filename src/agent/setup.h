@@ -11,7 +11,8 @@
 
 namespace tessera::agent {
 
-// Returns the options for the GPUs of this node. Creates the state directory, and logs an error if it cannot.
+// Returns the options for the GPUs of this node. Creates the state directory, and logs an error if
+// it cannot.
 NodeGpusOptions gpu_options(const Config& config);
 
 // Returns the strategy that the configuration names.

@@ -1,6 +1,7 @@
 // daemon/config_flags.h
 //
-// The command line of a daemon: --config FILE, --check-config, and one flag for each setting that has one.
+// The command line of a daemon: --config FILE, --check-config, and one flag for each setting that
+// has one.
 //
 //   constexpr ConfigFlag kFlags[] = {{"--unit", "unit: {}", "..."}};
 //   CLI::App app("...", "tessera-agent");
@@ -9,8 +10,8 @@
 //   TRY(flags.load({.apply = [&](std::string_view yaml, const std::string& name) { ... },
 //                   .check = [&] { return check(config); }}));
 //
-// A flag is a setting of the file under another name: its value goes through the same reader and the same
-// checks.
+// A flag is a setting of the file under another name: its value goes through the same reader and
+// the same checks.
 #pragma once
 
 #include <functional>
@@ -41,13 +42,14 @@ struct ConfigFlag {
 
 class ConfigFlags {
  public:
-  // Adds the flags to `app`. `app` and `flags` must outlive this object; `app` is used by parse() only.
+  // Adds the flags to `app`. `app` and `flags` must outlive this object; `app` is used by parse()
+  // only.
   ConfigFlags(CLI::App& app, std::span<const ConfigFlag> flags, const std::string& documentation);
   ConfigFlags(const ConfigFlags&) = delete;
   ConfigFlags& operator=(const ConfigFlags&) = delete;
 
-  // Returns an exit code if the program must end: after --help or --version, or on a usage error, which it
-  // has printed.
+  // Returns an exit code if the program must end: after --help or --version, or on a usage error,
+  // which it has printed.
   std::optional<int> parse(int argc, const char* const* argv);
 
   [[nodiscard]] bool check_only() const { return check_only_; }
@@ -55,12 +57,12 @@ class ConfigFlags {
   struct Readers {
     // Reads a YAML document over the current configuration. `name` is for error messages.
     std::function<Status(std::string_view yaml, const std::string& name)> apply;
-    // Validates the complete configuration. An error that starts with the path of a setting and a colon
-    // ("lease.duration: ...") gets the place of that setting in front of it.
+    // Validates the complete configuration. An error that starts with the path of a setting and a
+    // colon ("lease.duration: ...") gets the place of that setting in front of it.
     std::function<Status()> check;
   };
-  // Reads the file, then the flags, then validates. May be called again, to reload. Errors begin with
-  // "FILE:LINE:COLUMN:" or the name of a flag.
+  // Reads the file, then the flags, then validates. May be called again, to reload. Errors begin
+  // with "FILE:LINE:COLUMN:" or the name of a flag.
   Status load(const Readers& readers) const;
 
  private:

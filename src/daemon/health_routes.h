@@ -26,7 +26,8 @@ class HealthRoutes {
 
   explicit HealthRoutes(Sources sources) : sources_(std::move(sources)) {}
 
-  // Answers a request for one of the four routes. Returns false, and leaves `reply` unused, for any other path.
+  // Answers a request for one of the four routes. Returns false, and leaves `reply` unused, for any
+  // other path.
   bool handle(http::Request& request, http::Reply& reply) const;
 
  private:

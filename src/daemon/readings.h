@@ -43,9 +43,9 @@ class Readings {
   // Counters with the same name and labels are added up.
   void counter(std::string name, std::string help, std::uint64_t value, Labels labels = {});
 
-  // Connections of an HTTP server. `name` is the gauge of open connections ("tessera_extender_connections");
-  // the counters append _total, _refused_total, _bad_requests_total, _timeouts_total and
-  // _tls_failures_total to it.
+  // Connections of an HTTP server. `name` is the gauge of open connections
+  // ("tessera_extender_connections"); the counters append _total, _refused_total,
+  // _bad_requests_total, _timeouts_total and _tls_failures_total to it.
   void add_server(const std::string& name, const http::ServerStats& stats);
   // Events that were not written, as the counter `name` ("tessera_extender_events_dropped_total").
   void add_events(const std::string& name, const kube::EventAggregator::Counts& events);
@@ -57,8 +57,8 @@ class Readings {
   std::vector<Reading> all_;
 };
 
-// Returns the registry's metrics and `readings` in the Prometheus text format. Readings with the same name
-// must be adjacent.
+// Returns the registry's metrics and `readings` in the Prometheus text format. Readings with the
+// same name must be adjacent.
 std::string metrics_text(const prometheus::Registry& registry, const std::vector<Reading>& readings);
 
 }  // namespace tessera::daemon

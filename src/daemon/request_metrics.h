@@ -28,7 +28,8 @@ class RequestMetrics {
     std::string requests;
   };
 
-  // `registry` must outlive this object. `bucket_seconds` are the upper bounds of the histogram's buckets.
+  // `registry` must outlive this object. `bucket_seconds` are the upper bounds of the histogram's
+  // buckets.
   RequestMetrics(prometheus::Registry& registry, const Names& names, std::vector<double> bucket_seconds);
   RequestMetrics(const RequestMetrics&) = delete;
   RequestMetrics& operator=(const RequestMetrics&) = delete;

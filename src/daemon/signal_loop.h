@@ -1,6 +1,7 @@
 // daemon/signal_loop.h
 //
-// The main thread of a daemon: it waits for signals while the event loop runs on a thread of its own.
+// The main thread of a daemon: it waits for signals while the event loop runs on a thread of its
+// own.
 //
 //   SignalLoop signals = TRY(SignalLoop::create(SignalLoop::Reload::kNo));   // before any thread
 //   http::EventLoop loop;
@@ -21,8 +22,8 @@ class SignalLoop {
  public:
   enum class Reload { kNo, kOnHangup };
 
-  // Blocks SIGTERM and SIGINT, and SIGHUP if the daemon reloads its configuration. Threads inherit the
-  // blocked signals, so call it before the first thread starts.
+  // Blocks SIGTERM and SIGINT, and SIGHUP if the daemon reloads its configuration. Threads inherit
+  // the blocked signals, so call it before the first thread starts.
   static Result<SignalLoop> create(Reload reload);
 
   struct Hooks {

@@ -1,8 +1,8 @@
 // daemon/yaml_setting.h
 //
-// One value of a YAML configuration file, together with its path in the file ("log.level"). Readers check
-// that every key is known and set once, and report mistakes with file, line and column. Includes yaml-cpp:
-// for .cc files only.
+// One value of a YAML configuration file, together with its path in the file ("log.level"). Readers
+// check that every key is known and set once, and report mistakes with file, line and column.
+// Includes yaml-cpp: for .cc files only.
 //
 //   return read_settings(yaml, "agent.yaml", [&](const YamlSetting& root) {
 //     return root.mapping({{"unit", parsed_into(config.unit, alloc::Unit::parse)},
@@ -48,8 +48,8 @@ class YamlSetting {
   Status endpoint(std::string& address, std::uint16_t& port) const;
 
   using Reader = std::function<Status(const YamlSetting&)>;
-  // Reads a mapping. An unknown key, or one that is set twice, is an error: a typing mistake must not silently
-  // mean the default.
+  // Reads a mapping. An unknown key, or one that is set twice, is an error: a typing mistake must
+  // not silently mean the default.
   Status mapping(std::initializer_list<std::pair<std::string_view, Reader>> readers) const;
   Status list(const Reader& reader) const;
 
@@ -83,15 +83,17 @@ YamlSetting::Reader boolean_into(bool& value);
 // The mapping {level: ..., format: ...}.
 YamlSetting::Reader log_into(log::Options& options);
 
-// Reads a whole document. `name` is the file, or the flag, that errors name. A syntax error has a place, too.
+// Reads a whole document. `name` is the file, or the flag, that errors name. A syntax error has a
+// place, too.
 Status read_settings(std::string_view yaml, const std::string& name, const YamlSetting::Reader& read);
 
-// The place of each setting, by its path: "policies.shared" -> "f.yaml:3:3". For errors that are found only
-// when everything has been read. note_places() adds the settings of a document; the last document that sets a
-// value determines its place.
+// The place of each setting, by its path: "policies.shared" -> "f.yaml:3:3". For errors that are
+// found only when everything has been read. note_places() adds the settings of a document; the last
+// document that sets a value determines its place.
 using SettingPlaces = std::map<std::string, std::string, std::less<>>;
 void note_places(std::string_view yaml, const std::string& name, SettingPlaces& places);
-// Returns `error` with the place in front of it if its text starts with the path of a setting and a colon.
+// Returns `error` with the place in front of it if its text starts with the path of a setting and a
+// colon.
 Error with_place(const Error& error, const SettingPlaces& places);
 
 // Returns the document that a flag stands for: ("policies: {{shared: {}}}", "fgd") ->

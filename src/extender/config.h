@@ -1,6 +1,7 @@
 // extender/config.h
 //
-// The configuration of the extender. It comes from four sources; a later one overrides an earlier one:
+// The configuration of the extender. It comes from four sources; a later one overrides an earlier
+// one:
 //
 //   defaults < environment of the original (PORT, LOG_LEVEL) < YAML file (--config) < flags
 //
@@ -44,10 +45,12 @@ struct TypicalPodSpec {
 struct Config {
   Attach attach = Attach::kSidecar;
 
-  // Where kube-scheduler calls. Callers are not authenticated, so by default only the own pod can connect.
+  // Where kube-scheduler calls. Callers are not authenticated, so by default only the own pod can
+  // connect.
   std::string address = "127.0.0.1";
   std::uint16_t port = 39999;
-  // A separate port with only health, metrics and version, for kubelet and Prometheus. Port 0: none.
+  // A separate port with only health, metrics and version, for kubelet and Prometheus. Port 0:
+  // none.
   std::string health_address = "0.0.0.0";
   std::uint16_t health_port = 0;
   // Serve HTTPS; with a client CA, only to clients whose certificate it has signed.
@@ -65,16 +68,16 @@ struct Config {
   alloc::Policy whole_policy = alloc::Policy::kRing;
   std::shared_ptr<const topology::StaticSets> static_sets;  // may be null
   std::vector<TypicalPodSpec> typical_pods;
-  // Difference between two ranks of prioritize. kube-scheduler multiplies our scores by ten, and all scores of
-  // its own plugins add up to at most 1,200 by default.
+  // Difference between two ranks of prioritize. kube-scheduler multiplies our scores by ten, and
+  // all scores of its own plugins add up to at most 1,200 by default.
   std::int64_t score_step = 128;
 
   std::string lease_name = "tessera-extender";
   std::string lease_namespace;  // empty: the namespace of the pod
   std::chrono::seconds lease_duration{15};
   std::chrono::seconds renew_deadline{10};
-  // The same as in the second scheduler. Another replica leads at most 1.2 retry periods after the Lease is
-  // free and then reads all pods; the sum must stay below 5 s.
+  // The same as in the second scheduler. Another replica leads at most 1.2 retry periods after the
+  // Lease is free and then reads all pods; the sum must stay below 5 s.
   std::chrono::seconds retry_period{1};
 
   // The Lease of the kube-scheduler in the same pod as a sidecar. Both empty: not watched.
@@ -87,19 +90,21 @@ struct Config {
   std::size_t max_connections = 1280;
 };
 
-// Reads the environment variables of the original, PORT and LOG_LEVEL. Ignores a PORT that is not a number,
-// as the original does, and THREADNESS, which has no meaning here. kube/access.h reads KUBECONFIG.
+// Reads the environment variables of the original, PORT and LOG_LEVEL. Ignores a PORT that is not a
+// number, as the original does, and THREADNESS, which has no meaning here. kube/access.h reads
+// KUBECONFIG.
 void apply_environment(const daemon::Environment& environment, Config& config);
 
-// Reads `yaml` over the current values of `config`. Errors begin with "NAME:LINE:COLUMN:". Paths in it are
-// relative to the working directory.
+// Reads `yaml` over the current values of `config`. Errors begin with "NAME:LINE:COLUMN:". Paths in
+// it are relative to the working directory.
 Status apply_yaml(std::string_view yaml, const std::string& name, Config& config);
 
 // Validates the complete configuration. Errors begin with the path of the setting and a colon.
 Status check(const Config& config);
 
-// Copies to `running` the settings that may change while the extender runs: policies, static sets, typical
-// pods, score step and log. Returns the names of the other settings that differ; they need a restart.
+// Copies to `running` the settings that may change while the extender runs: policies, static sets,
+// typical pods, score step and log. Returns the names of the other settings that differ; they need
+// a restart.
 std::vector<std::string> apply_reloadable(const Config& next, Config& running);
 
 }  // namespace tessera::extender

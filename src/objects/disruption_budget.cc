@@ -127,7 +127,7 @@ Status decode_disruption_budget(ObjectJson& object, ObjectMeta& meta, Disruption
   })));
   if (unknown) {
     return fail(ErrorCode::kInvalid,
-                "an operator of its selector is none of In, NotIn, Exists and DoesNotExist");
+                "the selector has an operator other than In, NotIn, Exists and DoesNotExist");
   }
   return {};
 }

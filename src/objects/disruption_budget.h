@@ -1,6 +1,6 @@
 // objects/disruption_budget.h
 //
-// What a PodDisruptionBudget promises: which pods it covers, and how many of them may be ended at the moment.
+// A PodDisruptionBudget: which pods it covers, and how many of them may be evicted at the moment.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 namespace tessera::objects {
 
 struct DisruptionBudget {
-  // One of matchExpressions; an entry of matchLabels is kIn with one value.
+  // One requirement of the selector. An entry of matchLabels becomes kIn with one value.
   struct Term {
     enum class Operator : std::uint8_t { kIn, kNotIn, kExists, kDoesNotExist };
     Operator operation = Operator::kIn;
@@ -24,17 +24,19 @@ struct DisruptionBudget {
     std::vector<std::uint32_t> labels{};  // LabelHash::label, one for each value
   };
 
-  std::vector<Term> selector{};  // all of them must hold
-  bool selects = false;          // a budget without selector covers nobody, one with {} its whole namespace
-  std::int64_t allowed = 0;      // status.disruptionsAllowed
-  // Pods whose end is under way and has been counted.
+  std::vector<Term> selector{};  // a pod must meet all of them
+  bool selects = false;  // false: no selector, covers no pod; true and no terms: covers the whole namespace
+  std::int64_t allowed = 0;  // status.disruptionsAllowed
+  // Names of pods that are being evicted. status.disruptionsAllowed already accounts for them.
   std::vector<std::string> disrupted{};
 
-  // The pod must be of the budget's namespace.
+  // Returns whether the budget covers the pod with this name and these labels. The caller checks
+  // that the pod is in the budget's namespace.
   [[nodiscard]] bool covers(std::string_view pod, std::span<const LabelHash> labels) const;
 };
 
-// Fills `budget` anew. kInvalid as decode_pod().
+// Replaces `budget` and `meta` with what the object says. Returns kInvalid as decode_pod() does,
+// and for an unknown operator of a selector.
 Status decode_disruption_budget(kube::ObjectJson& object, kube::ObjectMeta& meta, DisruptionBudget& budget);
 
 }  // namespace tessera::objects

@@ -1,8 +1,8 @@
 // objects/label_hashes.h
 //
-// The labels of an object in eight bytes each, for those who only ask whether a selector holds and keep very
-// many objects: hashes of the key and of key and value. Two different labels have the same hash once in four
-// billion comparisons.
+// Labels of an object as two hashes of four bytes, one of the key and one of key and value. For
+// programs that keep many objects and only need to match selectors. Two different labels have the
+// same hash with a probability of one in four billion.
 #pragma once
 
 #include <cstdint>

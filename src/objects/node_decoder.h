@@ -1,6 +1,6 @@
 // objects/node_decoder.h
 //
-// Reads a Node of the API into what the ledger wants of it, in one pass.
+// Decodes a Node of the API into the fields that the ledger needs, in one pass.
 #pragma once
 
 #include "alloc/names.h"
@@ -10,7 +10,8 @@
 
 namespace tessera::objects {
 
-// Fills `node` anew (all but unhealthy_gpus, which is not in a Node) and `meta`. kInvalid as decode_pod().
+// Replaces `node` and `meta` with what the object says. Leaves node.unhealthy_gpus as it is,
+// because a Node does not contain it. Returns kInvalid as decode_pod() does.
 Status decode_node(kube::ObjectJson& object, const alloc::ResourceNames& names, kube::ObjectMeta& meta,
                    alloc::NodeSpec& node);
 

@@ -1,6 +1,7 @@
 // objects/node_facts.h
 //
-// A node as people look at it: what the books want of it, and what old tools showed.
+// A node as the command line shows it: the fields that the ledger needs, and those that people look
+// at.
 #pragma once
 
 #include <cstdint>
@@ -21,18 +22,18 @@ struct NodeFacts {
   std::string address{};  // the first InternalIP
   bool ready = false;
   bool cordoned = false;
-  // status.allocatable: what kubelet gives out now. The originals' inspect counts in these.
+  // status.allocatable of the shared resources. The `inspect` of the originals counts in these.
   std::int64_t allocatable_units = 0;
   std::int64_t allocatable_count = 0;
   std::int64_t whole_gpus = 0;  // status.capacity of the whole-GPU resource
-  // Annotations of the topology plugin that Tessera replaces.
+  // Annotations of the original topology plugin.
   std::string gpu_topology{};
   std::string node_type{};
   std::map<std::string, std::string, std::less<>> labels{};
   std::vector<objects::Taint> taints{};
 };
 
-// Fills `node` and `meta` in one pass. kInvalid as objects::decode_node().
+// Replaces `node` and `meta` with what the object says. Returns kInvalid as decode_node() does.
 Status decode_node_facts(kube::ObjectJson& object, const alloc::ResourceNames& names, kube::ObjectMeta& meta,
                          NodeFacts& node);
 

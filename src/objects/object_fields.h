@@ -1,7 +1,7 @@
 // objects/object_fields.h
 //
-// The functions of kube/object_json.h that walk through the fields of an object, under the names that all
-// decoders of this folder use. Includes simdjson: for .cc files only.
+// Imports the names of kube/object_json.h that the decoders of this folder use. Includes simdjson:
+// for .cc files only.
 #pragma once
 
 #include "kube/object_json.h"

@@ -27,7 +27,7 @@ struct ContainerStatus {
   std::string id;
 };
 
-// Reads one pod; lives for one call of decode_pod().
+// Reads one pod. Exists for one call of decode_pod().
 class PodReader {
  public:
   PodReader(const alloc::ResourceNames& names, ObjectMeta& meta, PodSpec& pod, const PodExtras& extras)
@@ -35,7 +35,7 @@ class PodReader {
         meta_(meta),
         pod_(pod),
         container_ids_(extras.container_ids),
-        past_(extras.past),
+        want_ran_before_(extras.ran_before),
         resources_(extras.resources),
         label_hashes_(extras.labels) {
     if (extras.details != nullptr) {
@@ -58,17 +58,18 @@ class PodReader {
     });
   }
 
-  // What was well-formed but is not an amount.
+  // Returns the first malformed amount, if any.
   [[nodiscard]] const Status& amounts() const { return amounts_.status(); }
 
-  // Init containers come first in a PodSpec and last in the JSON.
-  void put_together() {
+  // Puts the init containers first, as PodSpec has them; in the JSON they come last. Removes what
+  // is left of the previous pod.
+  void finish() {
     pod_.containers.resize(containers_);
     drop_unseen(pod_.annotations, annotations_);
     drop_unseen(pod_.labels, labels_);
     pod_.containers.insert(pod_.containers.begin(), std::make_move_iterator(init_.begin()),
                            std::make_move_iterator(init_.end()));
-    for (const auto& [name, status] : early_states_) {
+    for (const auto& [name, status] : early_statuses_) {
       set_status(name, status);
     }
   }
@@ -90,8 +91,8 @@ class PodReader {
     });
   }
 
-  // Pods that come one after the other mostly have the same keys: the entries of the pod before are used
-  // again, and those that are not are dropped in the end.
+  // Consecutive pods mostly have the same keys, so entries of the previous pod are reused. finish()
+  // removes those that this pod does not have.
   using Seen = boost::container::small_vector<const std::string*, 12>;
   JsonError read_texts(JsonValue map, alloc::Annotations& into, Seen& seen, bool annotations) {
     return each_entry(map, [&](std::string_view key, JsonValue value) -> JsonError {
@@ -111,7 +112,7 @@ class PodReader {
       return read_text(value, entry->second);
     });
   }
-  // Where all labels are wanted.
+  // Used if the caller wants the hashes of all labels.
   JsonError read_label(std::string_view key, JsonValue value) {
     const JsonError error = read_text(value, label_value_);
     label_hashes_->push_back(hash_of_label(key, label_value_));
@@ -155,7 +156,7 @@ class PodReader {
     });
   }
 
-  // `container` may be one of the pod before; its memory is used again.
+  // `container` may be left over from the previous pod; its memory is reused.
   JsonError read_container(JsonValue element, ContainerSpec& container, ContainerKind kind) {
     container.name.clear();
     container.kind = kind;
@@ -264,10 +265,10 @@ class PodReader {
         if (container_ids_ && is(key, "containerID")) {
           return read_id(value, status.id);
         }
-        if (past_ && is(key, "restartCount")) {
+        if (want_ran_before_ && is(key, "restartCount")) {
           return read_restarts(value, status.ran_before);
         }
-        if (past_ && is(key, "lastState")) {
+        if (want_ran_before_ && is(key, "lastState")) {
           return read_last_state(value, status.ran_before);
         }
         return is(key, "state") ? read_state(value, status.state, message) : SUCCESS;
@@ -275,16 +276,16 @@ class PodReader {
       if (details_) {
         details_->keep_waiting(name, std::move(message));
       }
-      // The API server writes spec before status; should another not do so, the state waits for its
-      // container.
+      // The API server writes spec before status. If the order is different, finish() sets the
+      // status.
       if (!set_status(name, status)) {
-        early_states_.emplace_back(name, std::move(status));
+        early_statuses_.emplace_back(name, std::move(status));
       }
       return error;
     });
   }
 
-  // "containerd://5d3c...".
+  // Reads "containerd://5d3c..." without the scheme.
   static JsonError read_id(JsonValue value, std::string& id) {
     const JsonError error = read_text(value, id);
     if (const std::size_t scheme = id.find("://"); scheme != std::string::npos) {
@@ -293,7 +294,8 @@ class PodReader {
     return error;
   }
 
-  // A container that crashes is "waiting" until kubelet starts it again, as one that has never run.
+  // While kubelet waits to restart a crashed container, its state is "waiting", as if it had never
+  // run.
   static JsonError read_restarts(JsonValue value, bool& ran_before) {
     std::int64_t restarts = 0;
     const JsonError error = is_null(value) ? SUCCESS : value.get_int64().get(restarts);
@@ -345,20 +347,20 @@ class PodReader {
   ObjectMeta& meta_;
   PodSpec& pod_;
   const bool container_ids_;
-  const bool past_;
+  const bool want_ran_before_;
   const std::vector<std::string>* const resources_;
   LabelHashes* const label_hashes_;
-  std::optional<PodDetailsReader> details_;  // where somebody wants them
+  std::optional<PodDetailsReader> details_;  // set if the caller wants details
   QuantityFields amounts_;
-  std::size_t containers_ = 0;  // of pod_.containers, those that are this pod's
+  std::size_t containers_ = 0;  // how many of pod_.containers belong to this pod
   std::vector<ContainerSpec> init_;
-  std::vector<std::pair<std::string, ContainerStatus>> early_states_;
+  std::vector<std::pair<std::string, ContainerStatus>> early_statuses_;
   Seen annotations_;
   Seen labels_;
   std::string label_value_;
 };
 
-// All but what the reader uses again.
+// Clears everything that the reader does not reuse.
 void clear(PodSpec& pod) {
   pod.node_name.clear();
   pod.phase = PodPhase::kPending;
@@ -378,7 +380,7 @@ Status decode_pod(ObjectJson& object, const alloc::ResourceNames& names, ObjectM
   pod.pod_namespace = meta.namespace_name;
   pod.name = meta.name;
   pod.uid = meta.uid;
-  reader.put_together();
+  reader.finish();
   TRY(object.judge(error));
   return reader.amounts();
 }

@@ -1,6 +1,6 @@
 // objects/pod_decoder.h
 //
-// Reads a Pod of the API into what the ledger wants of it, in one pass.
+// Decodes a Pod of the API into the fields that the ledger needs, in one pass.
 #pragma once
 
 #include <string>
@@ -15,18 +15,19 @@
 
 namespace tessera::objects {
 
-// What only some want of a pod.
+// Optional parts of a pod. By default none is read.
 struct PodExtras {
   bool container_ids = false;  // ContainerSpec::id
-  bool past = false;           // ContainerSpec::ran_before
-  // ContainerSpec::other_limits of these resources; must live as long as the call.
+  bool ran_before = false;     // ContainerSpec::ran_before
+  // ContainerSpec::other_limits for these resources. Must stay valid during the call.
   const std::vector<std::string>* resources = nullptr;
-  PodDetails* details = nullptr;  // where given, filled anew
-  LabelHashes* labels = nullptr;  // where given, filled anew; not with `details`, which has them in full
+  PodDetails* details = nullptr;  // replaced if not null
+  LabelHashes* labels = nullptr;  // replaced if not null; not together with `details`, which has all labels
 };
 
-// Fills `pod` anew (its memory is used again) and `meta`. kInvalid, with `meta` as far as it goes, when a
-// field has the wrong type or a quantity is not one.
+// Replaces `pod` and `meta` with what the object says, and reuses the memory of `pod`. Returns
+// kInvalid, with `meta` filled as far as it was read, if a field has the wrong type or a quantity
+// is malformed.
 Status decode_pod(kube::ObjectJson& object, const alloc::ResourceNames& names, kube::ObjectMeta& meta,
                   alloc::PodSpec& pod, const PodExtras& extras = {});
 

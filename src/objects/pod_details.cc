@@ -103,7 +103,7 @@ JsonError PodDetailsReader::status(JsonKey key, JsonValue value) {
   return each_element(value, [&](JsonValue element) {
     Condition condition;
     const JsonError error = read_condition(element, condition);
-    details_.looked_at = details_.looked_at || condition.type == "PodScheduled";
+    details_.scheduling_attempted = details_.scheduling_attempted || condition.type == "PodScheduled";
     details_.ready = details_.ready || (condition.type == "Ready" && condition.status == "True");
     return error;
   });

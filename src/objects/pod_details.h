@@ -1,7 +1,8 @@
 // objects/pod_details.h
 //
-// What people want to know of a pod and the books do not: who is to place it, and what keeps it from being
-// placed. Read only where decode_pod() is asked for it; programs that hold a whole cluster do without.
+// Fields of a pod that people want to see and the ledger does not need: which scheduler is
+// responsible for it and what keeps it from being scheduled. decode_pod() reads them on request
+// only, because programs that keep a whole cluster in memory do not need them.
 #pragma once
 
 #include <map>
@@ -14,27 +15,29 @@ namespace tessera::objects {
 struct Taint {
   std::string key{};
   std::string value{};
-  std::string effect{};  // NoSchedule, PreferNoSchedule, NoExecute; of a toleration "" is all of them
-  bool exists = false;   // of a toleration: any value will do; with an empty key, any taint
+  std::string effect{};  // NoSchedule, PreferNoSchedule, NoExecute; in a toleration "" means all
+  bool exists = false;   // in a toleration: matches any value; with an empty key, any taint
 
   friend bool operator==(const Taint&, const Taint&) = default;
 };
 
 struct PodDetails {
   std::map<std::string, std::string, std::less<>> labels{};
-  std::map<std::string, std::string, std::less<>> annotations{};  // of tessera.io/ that the books do not read
-  std::string created{};                                          // RFC 3339
+  std::map<std::string, std::string, std::less<>>
+      annotations{};      // tessera.io/ keys that the ledger does not read
+  std::string created{};  // RFC 3339
   std::string scheduler_name{};
   std::vector<std::string> scheduling_gates{};
   std::map<std::string, std::string, std::less<>> node_selector{};
   std::vector<Taint> tolerations{};
-  bool looked_at = false;  // has the condition PodScheduled: some scheduler has tried
+  bool scheduling_attempted = false;  // has the condition PodScheduled
   bool ready = false;
-  // Why kubelet does not run a container, in its words; only where it says more than that it is about to.
+  // Message of kubelet about each container that waits. Containers without a message are left out.
   std::map<std::string, std::string, std::less<>> waiting{};
 };
 
-// Whether a pod with these tolerations may go where the taint is. A mere preference keeps nobody away.
+// Returns whether a pod with these tolerations may run on a node with the taint. PreferNoSchedule
+// never excludes a pod.
 bool tolerates(const std::vector<Taint>& tolerations, const Taint& taint);
 
 }  // namespace tessera::objects

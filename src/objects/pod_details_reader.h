@@ -1,7 +1,7 @@
 // objects/pod_details_reader.h
 //
-// The part of decode_pod() that fills PodDetails: gets the fields that the rest has no use for. For .cc files
-// only, as object_json.h.
+// The part of decode_pod() that fills PodDetails. It gets the fields that decode_pod() itself does
+// not use. Includes simdjson: for .cc files only.
 #pragma once
 
 #include <string_view>
@@ -20,7 +20,7 @@ class PodDetailsReader {
   JsonError metadata(JsonKey key, JsonValue value);
   JsonError spec(JsonKey key, JsonValue value);
   JsonError status(JsonKey key, JsonValue value);
-  // The message of a container's state `waiting`.
+  // Reads the message of a container's state `waiting`.
   static JsonError waiting(JsonValue value, std::string& message);
   void keep_waiting(std::string_view container, std::string message);
 
@@ -28,7 +28,7 @@ class PodDetailsReader {
   PodDetails& details_;
 };
 
-// One taint or toleration.
+// Reads one taint or toleration.
 JsonError read_taint(JsonValue element, Taint& taint);
 
 }  // namespace tessera::objects

@@ -16,7 +16,7 @@ JsonError QuantityFields::read(std::string_view name, JsonValue value, Quantity&
   std::string_view text;
   JsonError error = read_view(value, text);
   if (error == simdjson::INCORRECT_TYPE) {
-    // Any number is given as it is written.
+    // A plain number: parse it as it is written.
     text = trim(value.raw_json_token());
     error = simdjson::SUCCESS;
   }

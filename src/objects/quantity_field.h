@@ -1,6 +1,7 @@
 // objects/quantity_field.h
 //
-// Amounts of resources in API objects: text almost always, a bare number now and then. For .cc files only.
+// Reads amounts of resources in API objects. They are usually strings, sometimes plain numbers.
+// Includes simdjson: for .cc files only.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +13,12 @@
 
 namespace tessera::objects {
 
-// Reads amounts; one that is no quantity does not stop the reading of the object, so that its metadata is
-// always known, but is told by status() in the end (the first one).
+// Reads the amounts of one object. A malformed amount does not stop the decoding, so that the
+// object's metadata is always read. status() returns the first such error.
 class QuantityFields {
  public:
   JsonError read(std::string_view name, JsonValue value, Quantity& into);
-  // In thousandths, and in whole units, rounded up as Kubernetes does.
+  // Read in thousandths, or in whole units rounded up as Kubernetes does.
   JsonError read_milli(std::string_view name, JsonValue value, std::int64_t& into);
   JsonError read_whole(std::string_view name, JsonValue value, std::int64_t& into);
 

@@ -58,7 +58,7 @@ class NodeSink : public PodSink {
   alloc::NodeSpec node;
 };
 
-// One object as the only event of a watch.
+// Decodes one object as the only event of a watch.
 Status decode_one(const std::string& object, ObjectSink& sink, ObjectMeta* meta = nullptr) {
   WatchDecoder decoder;
   json::PaddedBuffer line(R"({"type":"ADDED","object":)" + object + "}");
@@ -88,7 +88,7 @@ constexpr const char* kPod = R"({
                              {"name":"side","state":{"running":{"startedAt":"x"}}}],
     "containerStatuses":[{"name":"main","state":{"waiting":{"reason":"PodInitializing"}},"lastState":{}}]}})";
 
-TEST(PodDecoder, ReadsWhatTheLedgerWants) {
+TEST(PodDecoder, ReadsTheFieldsThatTheLedgerNeeds) {
   PodSink sink;
   ObjectMeta meta;
   const Status read = decode_one(kPod, sink, &meta);
@@ -121,7 +121,7 @@ TEST(PodDecoder, ReadsWhatTheLedgerWants) {
   EXPECT_EQ(pod.containers[3].name, "plain");
 }
 
-TEST(PodDecoder, ReadsTheIdsOfContainersForThoseWhoWantThem) {
+TEST(PodDecoder, ReadsContainerIdsOnRequest) {
   class IdSink final : public PodSink {
    public:
     Status decode(ObjectJson& object, ObjectMeta& meta) override {
@@ -143,12 +143,13 @@ TEST(PodDecoder, ReadsTheIdsOfContainersForThoseWhoWantThem) {
   EXPECT_EQ(without.pod.containers[1].id, "");
 }
 
-// kubelet calls a container that crashes "waiting", as one that has never run.
-TEST(PodDecoder, KnowsThatAContainerRanBeforeForThoseWhoWantIt) {
-  class PastSink final : public PodSink {
+// While kubelet waits to restart a crashed container, its state is "waiting", as if it had never
+// run.
+TEST(PodDecoder, KnowsWhetherAContainerRanBeforeOnRequest) {
+  class RanBeforeSink final : public PodSink {
    public:
     Status decode(ObjectJson& object, ObjectMeta& meta) override {
-      return decode_pod(object, names, meta, pod, {.past = true});
+      return decode_pod(object, names, meta, pod, {.ran_before = true});
     }
   };
   constexpr const char* kCrashing =
@@ -160,19 +161,19 @@ TEST(PodDecoder, KnowsThatAContainerRanBeforeForThoseWhoWantIt) {
        "lastState":{"terminated":{"exitCode":1}},"restartCount":0},
       {"name":"new","state":{"waiting":{"reason":"ContainerCreating"}},"lastState":{},"restartCount":0},
       {"name":"silent","lastState":null,"restartCount":null}]}})";
-  PastSink with;
+  RanBeforeSink with;
   ASSERT_TRUE(decode_one(kCrashing, with));
   const auto ran = [](bool before) { return Field(&alloc::ContainerSpec::ran_before, before); };
   EXPECT_THAT(with.pod.containers, ElementsAre(ran(true), ran(true), ran(false), ran(false)));
-  EXPECT_EQ(with.pod.containers[0].state, ContainerState::kNotStarted) << "the books know it as before";
+  EXPECT_EQ(with.pod.containers[0].state, ContainerState::kNotStarted) << "the state itself does not change";
   ASSERT_TRUE(decode_one(kPod, with));
-  EXPECT_FALSE(with.pod.containers.back().ran_before) << "of the pod before";
+  EXPECT_FALSE(with.pod.containers.back().ran_before) << "must not keep the value of the previous pod";
   PodSink without;
   ASSERT_TRUE(decode_one(kCrashing, without));
   EXPECT_FALSE(without.pod.containers[0].ran_before);
 }
 
-TEST(PodDecoder, ReadsLimitsOfOtherResourcesForThoseWhoWantThem) {
+TEST(PodDecoder, ReadsLimitsOfOtherResourcesOnRequest) {
   class LimitSink final : public PodSink {
    public:
     Status decode(ObjectJson& object, ObjectMeta& meta) override {
@@ -194,7 +195,7 @@ TEST(PodDecoder, ReadsLimitsOfOtherResourcesForThoseWhoWantThem) {
   EXPECT_TRUE(without.pod.containers[0].other_limits.empty());
 }
 
-TEST(PodDecoder, ReadsDetailsForThoseWhoWantThem) {
+TEST(PodDecoder, ReadsDetailsOnRequest) {
   constexpr const char* kWithDetails =
       R"({"metadata":{"name":"a","namespace":"b","uid":"u","resourceVersion":"1","creationTimestamp":"2026-11-15T19:47:59Z",
       "labels":{"app":"x","aliyun.com/gpu-count":"2"},
@@ -203,7 +204,7 @@ TEST(PodDecoder, ReadsDetailsForThoseWhoWantThem) {
       "tolerations":[{"key":"gpu","operator":"Exists","effect":"NoSchedule"},{"key":"a","operator":"Equal","value":"b"}],
       "containers":[{"name":"x"}]},
     "status":{"phase":"Pending","conditions":[{"type":"PodScheduled","status":"False"},{"type":"Ready","status":"False"}],
-      "containerStatuses":[{"name":"x","state":{"waiting":{"reason":"Held","message":"its GPU is ill"}}},
+      "containerStatuses":[{"name":"x","state":{"waiting":{"reason":"Held","message":"its GPU is unhealthy"}}},
                            {"name":"y","state":{"waiting":{"reason":"ContainerCreating"}}}]}})";
   DetailsSink sink;
   ASSERT_TRUE(decode_one(kWithDetails, sink));
@@ -217,19 +218,19 @@ TEST(PodDecoder, ReadsDetailsForThoseWhoWantThem) {
   EXPECT_THAT(sink.details.tolerations,
               ElementsAre(Taint{.key = "gpu", .effect = "NoSchedule", .exists = true},
                           Taint{.key = "a", .value = "b"}));
-  EXPECT_TRUE(sink.details.looked_at);
+  EXPECT_TRUE(sink.details.scheduling_attempted);
   EXPECT_FALSE(sink.details.ready);
-  EXPECT_THAT(sink.details.waiting, ElementsAre(Pair("x", "its GPU is ill")));
+  EXPECT_THAT(sink.details.waiting, ElementsAre(Pair("x", "its GPU is unhealthy")));
   ASSERT_TRUE(decode_one(kPod, sink));
-  EXPECT_EQ(sink.details.scheduler_name, "") << "nothing is left of the pod before";
-  EXPECT_FALSE(sink.details.looked_at);
+  EXPECT_EQ(sink.details.scheduler_name, "") << "must not keep the value of the previous pod";
+  EXPECT_FALSE(sink.details.scheduling_attempted);
 }
 
-TEST(PodDetails, TolerateAsKubernetesDoes) {
+TEST(Tolerations, MatchTaintsAsKubernetesDoes) {
   const Taint taint{.key = "gpu", .value = "v100", .effect = "NoSchedule"};
   EXPECT_FALSE(tolerates({}, taint));
   EXPECT_TRUE(tolerates({}, {.key = "gpu", .effect = "PreferNoSchedule"}))
-      << "a preference keeps nobody away";
+      << "PreferNoSchedule never excludes a pod";
   EXPECT_TRUE(tolerates({{.exists = true}}, taint)) << "all taints";
   EXPECT_TRUE(tolerates({{.key = "gpu", .exists = true}}, taint));
   EXPECT_TRUE(tolerates({{.key = "gpu", .value = "v100"}}, taint));
@@ -238,7 +239,7 @@ TEST(PodDetails, TolerateAsKubernetesDoes) {
   EXPECT_FALSE(tolerates({{.key = "other", .exists = true}}, taint));
 }
 
-TEST(PodDecoder, LeavesNothingOfThePodBefore) {
+TEST(PodDecoder, KeepsNothingOfThePreviousPod) {
   PodSink sink;
   ASSERT_TRUE(decode_one(kPod, sink));
   ASSERT_TRUE(decode_one(R"({"metadata":{"name":"b","uid":"u2","resourceVersion":"43"}})", sink));
@@ -251,7 +252,7 @@ TEST(PodDecoder, LeavesNothingOfThePodBefore) {
   EXPECT_EQ(sink.pod.overhead_cpu_milli, 0);
 }
 
-TEST(PodDecoder, KnowsWhoseAmountIsWrong) {
+TEST(PodDecoder, ReportsAMalformedAmountAndStillReadsTheMetadata) {
   PodSink sink;
   ObjectMeta meta;
   const Status read = decode_one(
@@ -264,7 +265,7 @@ TEST(PodDecoder, KnowsWhoseAmountIsWrong) {
   EXPECT_EQ(meta.version, 43U);
 }
 
-TEST(PodDecoder, FieldsOfTheWrongTypeAreTold) {
+TEST(PodDecoder, RejectsFieldsOfTheWrongType) {
   PodSink sink;
   for (const char* spec : {R"({"containers":3})", R"({"containers":[3]})", R"({"nodeName":{}})", R"("x")"}) {
     EXPECT_FALSE(decode_one(
@@ -275,10 +276,10 @@ TEST(PodDecoder, FieldsOfTheWrongTypeAreTold) {
   EXPECT_TRUE(decode_one(R"({"metadata":{"name":"b","uid":"u","resourceVersion":"43","labels":null},
                              "spec":{"containers":null,"nodeName":null},"status":null})",
                          sink))
-      << "Go writes null where it means nothing";
+      << "the API server writes null for empty fields";
 }
 
-TEST(NodeDecoder, ReadsWhatTheLedgerWants) {
+TEST(NodeDecoder, ReadsTheFieldsThatTheLedgerNeeds) {
   NodeSink sink;
   ObjectMeta meta;
   const Status read = decode_one(R"({
@@ -303,8 +304,8 @@ std::string captures() {
   return std::string(TESSERA_SHARED_DATA) + "/captures/";
 }
 
-// Every line that real API servers sent, through the decoder of its kind.
-TEST(WatchDecoder, ReadsRealWatches) {
+// Decodes every line that real API servers sent.
+TEST(ObjectDecoders, ReadRecordedWatches) {
   if (!std::filesystem::exists(captures())) {
     GTEST_SKIP() << "no captures at " << captures();
   }
@@ -337,7 +338,7 @@ TEST(WatchDecoder, ReadsRealWatches) {
   EXPECT_GT(lines, 100U);
 }
 
-TEST(ListDecoder, ReadsRealLists) {
+TEST(ObjectDecoders, ReadRecordedLists) {
   const std::string folder = captures() + "v1.36.4-nodeCacheCapable-false/";
   if (!std::filesystem::exists(folder)) {
     GTEST_SKIP() << "no captures at " << folder;
@@ -368,7 +369,7 @@ LabelHashes labels_of(const std::vector<std::pair<std::string, std::string>>& la
   return hashes;
 }
 
-TEST(PodDecoder, AllLabelsAreReadWhereTheyAreWanted) {
+TEST(PodDecoder, ReadsHashesOfAllLabelsOnRequest) {
   class LabelSink : public PodSink {
    public:
     Status decode(ObjectJson& object, ObjectMeta& meta) override {
@@ -416,7 +417,8 @@ TEST(DisruptionBudget, CoversThePodsItsSelectorNames) {
   };
   EXPECT_TRUE(covers("p", {{"app", "web"}, {"owner", ""}, {"tier", "b"}}));
   EXPECT_TRUE(covers("p", {{"app", "web"}, {"owner", ""}, {"tier", "b"}, {"zone", "y"}}));
-  EXPECT_FALSE(covers("going", {{"app", "web"}, {"owner", ""}, {"tier", "b"}})) << "counted already";
+  EXPECT_FALSE(covers("going", {{"app", "web"}, {"owner", ""}, {"tier", "b"}}))
+      << "disruptionsAllowed already accounts for it";
   EXPECT_FALSE(covers("p", {{"app", "web"}, {"owner", ""}, {"tier", "b"}, {"zone", "x"}}));
   EXPECT_FALSE(covers("p", {{"app", "web"}, {"owner", ""}, {"tier", "b"}, {"spare", "1"}}));
   EXPECT_FALSE(covers("p", {{"app", "web"}, {"tier", "b"}}));
@@ -425,7 +427,7 @@ TEST(DisruptionBudget, CoversThePodsItsSelectorNames) {
   EXPECT_FALSE(covers("p", {}));
 }
 
-TEST(DisruptionBudget, WithoutSelectorCoversNobodyAndWithAnEmptyOneEverybody) {
+TEST(DisruptionBudget, CoversNoPodWithoutSelectorAndAllPodsWithAnEmptyOne) {
   BudgetSink sink;
   ASSERT_TRUE(decode_one(budget_json(R"("spec":{"selector":{}})"), sink));
   EXPECT_TRUE(sink.budget.covers("p", {}));
@@ -435,13 +437,14 @@ TEST(DisruptionBudget, WithoutSelectorCoversNobodyAndWithAnEmptyOneEverybody) {
   }
 }
 
-TEST(DisruptionBudget, AnUnknownOperatorIsNotGuessed) {
+TEST(DisruptionBudget, RejectsAnUnknownOperator) {
   BudgetSink sink;
   const Status decoded = decode_one(
       budget_json(R"("spec":{"selector":{"matchExpressions":[{"key":"a","operator":"Gt","values":["1"]}]}})"),
       sink);
   ASSERT_FALSE(decoded);
-  EXPECT_THAT(decoded.error().text(), HasSubstr("an operator of its selector"));
+  EXPECT_THAT(decoded.error().text(),
+              HasSubstr("the selector has an operator other than In, NotIn, Exists and DoesNotExist"));
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ bool NodePods::asks(const alloc::PodSpec& pod) const {
 
 Status NodePods::decode(kube::ObjectJson& object, kube::ObjectMeta& meta) {
   return objects::decode_pod(object, *names_, meta, decoded_,
-                             {.container_ids = true, .past = true, .resources = &others_served_});
+                             {.container_ids = true, .ran_before = true, .resources = &others_served_});
 }
 
 void NodePods::keep(const kube::ObjectMeta& meta) {

@@ -96,7 +96,7 @@ class SchedulerAuditor {
         continue;
       }
       ++waiting_;
-      if (!details.looked_at && is_late(details)) {
+      if (!details.scheduling_attempted && is_late(details)) {
         unseen_[details.scheduler_name].push_back(name);
       } else if (attachment_.excludes(details.scheduler_name)) {
         elsewhere_[details.scheduler_name].push_back(name);

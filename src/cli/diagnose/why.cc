@@ -171,7 +171,7 @@ class PodQuestion {
       report_.obstacles.push_back(fmt::format(
           "its schedulerName is {}, which does not ask Tessera: create it again with {}", pod.scheduler_name,
           attachment.second_scheduler.empty() ? *attachment.names.begin() : attachment.second_scheduler));
-    } else if (!pod.looked_at && !pod.scheduler_name.empty() && report_.obstacles.empty()) {
+    } else if (!pod.scheduling_attempted && !pod.scheduler_name.empty() && report_.obstacles.empty()) {
       report_.obstacles.push_back(fmt::format(
           "the scheduler {} has not looked at it yet; if that lasts, nobody of that name runs: tessera "
           "check",
