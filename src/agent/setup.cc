@@ -13,13 +13,15 @@ namespace tessera::agent {
 
 namespace {
 
-// A directory for files that survive a restart; nothing when it cannot be had.
+// Creates the directory for files that survive a restart. Returns "" if that fails.
 std::string usable_state_dir(const std::string& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
   if (error) {
-    log::error("no place to keep records; after a restart they are rebuilt from kubelet and the API server",
-               {{"directory", path}, {"why", error.message()}});
+    log::error(
+        "state directory not usable; after a restart, allocations are rebuilt from kubelet and the API "
+        "server",
+        {{"directory", path}, {"error", error.message()}});
     return "";
   }
   return path;
@@ -29,7 +31,8 @@ HostRoot driver_root(const Paths& paths) {
   return {.host = paths.driver_root, .here = paths.driver_here()};
 }
 
-// NVIDIA's library: as configured, else below the driver root, else by the loader's own means.
+// Returns the path of NVML: as configured, else below the driver root, else the name that the
+// dynamic loader resolves.
 std::string find_nvml(const Paths& paths) {
   const std::string name(gpu::NvmlLibrary::kDefaultPath);
   return paths.nvml_library.empty() ? find_driver_library(driver_root(paths), name).value_or(name)

@@ -1,6 +1,6 @@
 // agent/setup.h
 //
-// What a configuration stands for on this machine: files that are there, parts that it chose.
+// Turns a configuration into options of the agent's parts.
 #pragma once
 
 #include <memory>
@@ -11,10 +11,11 @@
 
 namespace tessera::agent {
 
-// For the GPUs of this node. A state directory that cannot be had is told in the log.
+// Returns the options for the GPUs of this node. Creates the state directory, and logs an error if
+// it cannot.
 NodeGpusOptions gpu_options(const Config& config);
 
-// How containers get their GPUs.
+// Returns the strategy that the configuration names.
 std::unique_ptr<GrantStrategy> make_strategy(const Config& config);
 
 }  // namespace tessera::agent

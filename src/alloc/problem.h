@@ -1,6 +1,6 @@
 // alloc/problem.h
 //
-// What the ledger find wrong with the facts they are given. Nothing here stops the ledger: each is counted,
+// What the ledger finds wrong with the facts they are given. Nothing here stops the ledger: each is counted,
 // told and worked around.
 #pragma once
 

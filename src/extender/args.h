@@ -49,7 +49,7 @@ struct BindArgs {
 
 struct Victim {
   std::string uid;
-  // Only where whole pods are sent; else the ledger have it.
+  // Only where whole pods are sent; else the ledger has it.
   bool has_priority = false;
   std::int64_t priority = 0;
 };

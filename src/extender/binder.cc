@@ -328,7 +328,7 @@ void Binder::succeed(const FlightPtr& flight) {
   ++counts_.bound;
   flight->hold.commit();
   expect_on_watch(*flight, false);
-  // What the ledger hold, not what was chosen: a pod that somebody else bound there has a record of its own.
+  // What the ledger holds, not what was chosen: a pod that somebody else bound there has a record of its own.
   const std::optional<alloc::PodHolding> holding = state_.ledger().holding(flight->args.uid);
   const std::string gpus =
       holding ? in_words(*holding, state_.ledger().gpus(holding->node), state_.unit()) : "its GPUs";

@@ -75,7 +75,7 @@ class ClusterState {
   [[nodiscard]] const NodeIndex& node_index() const { return index_; }
 
   // Kept beside keep_pod(), which tells nothing of labels: Binder's looks at single pods have none.
-  void keep_labels(const alloc::PodSpec& pod, std::span<const kube::LabelHash> labels);
+  void keep_labels(const alloc::PodSpec& pod, std::span<const objects::LabelHash> labels);
   [[nodiscard]] Budgets& budgets() { return budgets_; }
   [[nodiscard]] const Budgets& budgets() const { return budgets_; }
 
@@ -89,7 +89,7 @@ class ClusterState {
   // came since the last call, and then the placer works everything out anew: not for every pod.
   void learn_typical_pods();
 
-  // Other policies from now on; the ledger stay.
+  // Other policies from now on; the ledger stays.
   void set_policies(alloc::Placer::Options options);
   // How often that happened.
   [[nodiscard]] std::uint64_t policy_changes() const { return policy_changes_; }

@@ -71,7 +71,7 @@ class Decisions {
   [[nodiscard]] RankCache::NodeRanks ranks_of(const alloc::Request& request);
   // Turns the nodes that fit but cannot win into kSurpassed.
   void keep_best(const alloc::Request& request, const NodeArgs& args, std::int64_t step);
-  // The nodes of the list that the ledger know, in its order.
+  // The nodes of the list that the ledger knows, in its order.
   [[nodiscard]] std::span<const alloc::NodeId> known_of(const NodeList& list);
   [[nodiscard]] std::string phrase_of(std::size_t reason, const WaitingPod& pod) const;
   // Of the nodes that reasons_ is about, those where room is the question.

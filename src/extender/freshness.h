@@ -1,6 +1,6 @@
 // extender/freshness.h
 //
-// Whether the ledger are known to be current, so that GPUs may be given away by them.
+// Whether the ledger is known to be current, so that GPUs may be given away by them.
 //
 // A watch that says nothing may be quiet or dead; which of the two cannot be told from it. For the replica
 // that binds this does no harm: what it gave away it knows itself. One that begins to bind, because it took

@@ -1,4 +1,4 @@
-// Whom to evict: kube-scheduler proposes pods by sums of resources; only the ledger know whether their GPUs
+// Whom to evict: kube-scheduler proposes pods by sums of resources; only the ledger knows whether their GPUs
 // would do.
 #include <algorithm>
 #include <bit>

@@ -48,7 +48,7 @@ struct Setting {
   std::int64_t load_milli = 1300;   // what the pods ask for in all, in thousandths of all GPUs
 };
 
-// Fails only when a policy makes a choice that the ledger refuse, which is a fault of ours.
+// Fails only when a policy makes a choice that the ledger refuses, which is a fault of ours.
 Result<RunResult> replay(const Setting& setting, const PolicyName& policy, std::uint64_t seed);
 
 }  // namespace tessera::sim

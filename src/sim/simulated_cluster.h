@@ -81,7 +81,7 @@ class SimulatedCluster {
   std::uint64_t placed_ = 0;
 };
 
-// Which models of the ledger are among `wanted`, by id; empty when any will do.
+// Which models of the ledger is among `wanted`, by id; empty when any will do.
 std::vector<std::uint8_t> allowed_models(const alloc::Ledger& ledger, const std::vector<std::string>& wanted);
 
 }  // namespace tessera::sim

@@ -37,7 +37,7 @@ class Dice {
   std::mt19937_64 random_;
 };
 
-// Everything the ledger say, in words that do not depend on ids.
+// Everything the ledger says, in words that do not depend on ids.
 std::string dump(const Ledger& ledger) {
   std::string text;
   for (const NodeId id : ledger.nodes_by_name()) {

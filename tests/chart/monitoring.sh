@@ -27,7 +27,7 @@ expect "so does the dashboard" "" "$(the ConfigMap/tessera-dashboard '.data."tes
 expect "every alert says how bad, what and what to do" 0 \
   "$(the PrometheusRule/tessera '[.spec.groups[].rules[] | select((.labels.severity and .annotations.summary and .annotations.description) | not)] | length')"
 expect_match "templates of Prometheus survive Helm's" '\{\{ \$labels.kind \}\}' "$(the PrometheusRule/tessera '.spec.groups[].rules[].annotations.summary')"
-not_one_leader() { the PrometheusRule/tessera '.spec.groups[].rules[] | select(.alert == "TesseraHasNotOneLeader").annotations.description'; }
+not_one_leader() { the PrometheusRule/tessera '.spec.groups[].rules[] | select(.alert == "TesseraLeaderCountNotOne").annotations.description'; }
 expect_match "an extender beside a scheduler leads with it, so leaders are counted" 'the Lease tessera-scheduler in tessera-system' "$(not_one_leader)"
 expect "no two panels lie on each other" 0 "$(the ConfigMap/tessera-dashboard '.data."tessera.json"' | jq '[.panels[].gridPos] | . as $p |
   [range(length) as $i | range($i + 1; length) as $j | $p[$i] as $a | $p[$j] as $b |

@@ -37,13 +37,14 @@ class DecisionsTest : public ::testing::Test {
         fmt::format(R"({{"v":1,"containers":{{"main":[{{"gpu":"{}","mem":{}}}]}}}})",
                     alloc::testing::uuid_of(where, gpu), units);
     state_.keep_pod(pod);
-    state_.keep_labels(pod, std::vector{kube::hash_of_label("app", app), kube::hash_of_label("tier", "a")});
+    state_.keep_labels(pod,
+                       std::vector{objects::hash_of_label("app", app), objects::hash_of_label("tier", "a")});
   }
 
   // A budget of all pods of an app.
   void budget(const std::string& app, std::int64_t allowed) {
-    kube::DisruptionBudget made{.selects = true, .allowed = allowed};
-    made.selector.push_back({.labels = {kube::hash_of_label("app", app).label}});
+    objects::DisruptionBudget made{.selects = true, .allowed = allowed};
+    made.selector.push_back({.labels = {objects::hash_of_label("app", app).label}});
     state_.budgets().keep("ml", app, made);
     state_.budgets().set_known();
   }

@@ -30,7 +30,7 @@ class ServiceTest : public ::testing::Test {
     service_.emplace(
         state_, *binder_, metrics_,
         Service::Sources{.not_ready = [this] { return not_ready_; },
-                         .readings = [] { return std::vector<Reading>(); },
+                         .readings = [] { return std::vector<daemon::Reading>(); },
                          .tell = [this](const kube::EventNote& note) { events_.push_back(note); },
                          .later =
                              [this](std::chrono::milliseconds delay, std::function<void()> task) {
@@ -42,7 +42,7 @@ class ServiceTest : public ::testing::Test {
                              }});
     server_.emplace(http::Server::create(
                         loop_,
-                        {.on_access = [this](const http::Access& answered) { metrics_.answered(answered); }},
+                        {.on_access = [this](const http::Access& answered) { metrics_.count(answered); }},
                         [this](http::Request& request, http::Reply reply) {
                           service_->handle(request, std::move(reply));
                         })

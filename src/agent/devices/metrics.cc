@@ -4,6 +4,8 @@
 #include <prometheus/histogram.h>
 #include <prometheus/registry.h>
 
+#include "daemon/request_metrics.h"
+
 namespace tessera::agent {
 
 namespace {
@@ -30,25 +32,17 @@ struct Metrics::Inside {
           .Name("tessera_agent_kubelet_calls_total")
           .Help("Questions of kubelet by call, resource and result: ok or error")
           .Register(registry);
-  prometheus::Family<prometheus::Histogram>& http_seconds =
-      prometheus::BuildHistogram()
-          .Name("tessera_agent_request_duration_seconds")
-          .Help("From the end of an HTTP request's head to the end of its answer, by route")
-          .Register(registry);
-  prometheus::Family<prometheus::Counter>& http_requests =
-      prometheus::BuildCounter()
-          .Name("tessera_agent_requests_total")
-          .Help("HTTP requests answered, by route and status")
-          .Register(registry);
+  daemon::RequestMetrics requests{
+      registry,
+      {.durations = "tessera_agent_request_duration_seconds", .requests = "tessera_agent_requests_total"},
+      kSeconds};
 };
 
 Metrics::Metrics() : inside_(std::make_unique<Inside>()) {}
 Metrics::~Metrics() = default;
 
 void Metrics::answered(const http::Access& access) {
-  const std::string route(access.route);
-  inside_->http_seconds.Add({{"route", route}}, kSeconds).Observe(seconds(access.took));
-  inside_->http_requests.Add({{"route", route}, {"status", std::to_string(access.status)}}).Increment();
+  inside_->requests.count(access);
 }
 
 void Metrics::kubelet_asked(std::string_view call, const std::string& resource, bool well,
@@ -59,8 +53,8 @@ void Metrics::kubelet_asked(std::string_view call, const std::string& resource, 
       .Increment();
 }
 
-std::string Metrics::text(const std::vector<http::Reading>& readings) const {
-  return http::metrics_text(inside_->registry, readings);
+std::string Metrics::text(const std::vector<daemon::Reading>& readings) const {
+  return daemon::metrics_text(inside_->registry, readings);
 }
 
 }  // namespace tessera::agent

@@ -1,7 +1,7 @@
 // agent/devices/metrics.h
 //
 // What Prometheus sees of the agent. Calls are counted here as they happen; what the ledger, the driver and
-// the last sample know is read when somebody asks (readings.h). docs/agent.md lists every name. Any thread.
+// the last sample know is read when somebody asks (readings.h). docs/reference.md lists every name. Any thread.
 #pragma once
 
 #include <chrono>
@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "http/readings.h"
+#include "daemon/readings.h"
 #include "http/server.h"
 
 namespace tessera::agent {
@@ -29,7 +29,7 @@ class Metrics {
                      std::chrono::nanoseconds took);
 
   // All of it in the text format; readings of the same name must stand together.
-  [[nodiscard]] std::string text(const std::vector<http::Reading>& readings) const;
+  [[nodiscard]] std::string text(const std::vector<daemon::Reading>& readings) const;
 
  private:
   struct Inside;

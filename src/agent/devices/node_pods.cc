@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/log.h"
-#include "kube/pod_decoder.h"
+#include "objects/pod_decoder.h"
 
 namespace tessera::agent {
 
@@ -35,8 +35,8 @@ bool NodePods::asks(const alloc::PodSpec& pod) const {
 }
 
 Status NodePods::decode(kube::ObjectJson& object, kube::ObjectMeta& meta) {
-  return kube::decode_pod(object, *names_, meta, decoded_,
-                          {.container_ids = true, .past = true, .resources = &others_served_});
+  return objects::decode_pod(object, *names_, meta, decoded_,
+                             {.container_ids = true, .ran_before = true, .resources = &others_served_});
 }
 
 void NodePods::keep(const kube::ObjectMeta& meta) {

@@ -10,6 +10,7 @@
 
 #include "agent/devices/metrics.h"
 #include "agent/devices/readings.h"
+#include "daemon/health_routes.h"
 #include "http/server.h"
 
 namespace tessera::agent {
@@ -23,7 +24,7 @@ class Observer {
     std::function<std::string()> allocations{};  // the body of /allocations (allocations_json.h)
   };
 
-  explicit Observer(Sources sources) : sources_(std::move(sources)) {}
+  explicit Observer(Sources sources);
   Observer(const Observer&) = delete;
   Observer& operator=(const Observer&) = delete;
 
@@ -37,6 +38,7 @@ class Observer {
 
  private:
   const Sources sources_;
+  const daemon::HealthRoutes health_;
   Metrics metrics_;
 };
 

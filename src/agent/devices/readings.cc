@@ -1,33 +1,6 @@
 #include "agent/devices/readings.h"
 
-#include <algorithm>
-#include <iterator>
-
 namespace tessera::agent {
-
-void Readings::gauge(std::string name, std::string help, double value, Labels labels) {
-  all_.push_back({.name = std::move(name),
-                  .help = std::move(help),
-                  .kind = http::Reading::Kind::kGauge,
-                  .labels = std::move(labels),
-                  .value = value});
-}
-
-// Kinds count alike: what has the same name and labels is one counter.
-void Readings::counter(std::string name, std::string help, std::uint64_t value, Labels labels) {
-  const auto same = std::ranges::find_if(all_, [&](const http::Reading& one) {
-    return one.kind == http::Reading::Kind::kCounter && one.name == name && one.labels == labels;
-  });
-  if (same != all_.end()) {
-    same->value += static_cast<double>(value);
-    return;
-  }
-  all_.push_back({.name = std::move(name),
-                  .help = std::move(help),
-                  .kind = http::Reading::Kind::kCounter,
-                  .labels = std::move(labels),
-                  .value = static_cast<double>(value)});
-}
 
 void Readings::add_answers(const Allocator::Counts& answers, const AskerSearch::Counts& searches) {
   const auto containers = [this](const char* result, std::uint64_t count) {
@@ -39,8 +12,8 @@ void Readings::add_answers(const Allocator::Counts& answers, const AskerSearch::
     containers(result.c_str(), count);
   }
   containers("unknown_pod", answers.unknown_pod);
-  counter("tessera_agent_mismatched_device_ids_total", "Containers whose IDs kubelet took of other devices than decided",
-          answers.other_ids);
+  counter("tessera_agent_mismatched_device_ids_total",
+          "Containers whose IDs kubelet took of other devices than decided", answers.other_ids);
   counter("tessera_agent_starts_total", "Starts of containers by whether they had to wait", answers.started,
           {{"result", "started"}});
   counter("tessera_agent_starts_total", "Starts of containers by whether they had to wait", answers.held,
@@ -80,19 +53,11 @@ void Readings::add_objects(const std::vector<std::pair<std::string, ObjectKeeper
 }
 
 void Readings::add_events(const kube::EventAggregator::Counts& events) {
-  counter("tessera_agent_events_dropped_total", "Events that were not written",
-          events.silenced + events.dropped_full, {{"reason", "too_many"}});
-  counter("tessera_agent_events_dropped_total", "Events that were not written", events.failed,
-          {{"reason", "failed"}});
+  daemon::Readings::add_events("tessera_agent_events_dropped_total", events);
 }
 
 void Readings::add_server(const http::ServerStats& stats) {
-  std::ranges::move(http::server_readings("tessera_agent_connections", stats), std::back_inserter(all_));
-}
-
-std::vector<http::Reading> Readings::take() {
-  std::ranges::stable_sort(all_, {}, &http::Reading::name);
-  return std::move(all_);
+  daemon::Readings::add_server("tessera_agent_connections", stats);
 }
 
 }  // namespace tessera::agent

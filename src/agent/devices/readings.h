@@ -1,7 +1,7 @@
 // agent/devices/readings.h
 //
 // What the agent knows as metrics, of any kind of device: resources, answers to kubelet, writes to the API
-// server. docs/agent.md lists every name. Pure.
+// server. docs/reference.md lists every name. Pure.
 //
 //   Readings all;
 //   all.add_resources(plugins.resources());
@@ -17,19 +17,13 @@
 #include "agent/devices/asker.h"
 #include "agent/devices/object_keeper.h"
 #include "agent/devices/plugins.h"
-#include "http/readings.h"
+#include "daemon/readings.h"
 #include "kube/event_aggregator.h"
 
 namespace tessera::agent {
 
-class Readings {
+class Readings : public daemon::Readings {
  public:
-  using Labels = std::vector<std::pair<std::string, std::string>>;
-
-  void gauge(std::string name, std::string help, double value, Labels labels = {});
-  // Of several with the same name and labels there is one, their sum.
-  void counter(std::string name, std::string help, std::uint64_t value, Labels labels = {});
-
   // How kubelet's questions were answered, and how it was known which pod asked.
   void add_answers(const Allocator::Counts& answers, const AskerSearch::Counts& searches);
   void add_resources(const std::vector<Plugins::Resource>& resources);
@@ -37,12 +31,6 @@ class Readings {
   void add_objects(const std::vector<std::pair<std::string, ObjectKeeper::State>>& objects);
   void add_events(const kube::EventAggregator::Counts& events);
   void add_server(const http::ServerStats& stats);
-
-  // In an order in which equal names stand together.
-  [[nodiscard]] std::vector<http::Reading> take();
-
- private:
-  std::vector<http::Reading> all_;
 };
 
 }  // namespace tessera::agent

@@ -253,13 +253,13 @@ void GpuKind::before_start(const NodePod& pod, const std::string& container,
     return;
   }
   if (repair && !repair->annotations.empty()) {
-    // The ledger are right without it, so nobody waits.
+    // The ledger is right without it, so nobody waits.
     edges_.repair(pod, *repair, [](const Status&) {});
   }
   done({});
 }
 
-// The pod has other GPUs than its record says, and the record is what the ledger are made of: it is written
+// The pod has other GPUs than its record says, and the record is what the ledger is made of: it is written
 // first.
 void GpuKind::repair_and_start(const NodePod& pod, const std::string& container, const RecordRepair& repair,
                                std::function<void(Status)> done) {

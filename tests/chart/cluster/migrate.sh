@@ -43,7 +43,7 @@ old_pod() {
 }
 old_pod before 10 0
 kube_scheduler_pod
-wait_for 20 "a pod of the old system runs" pod_is before Running || true
+wait_for 20 "a pod of the old system runs" pod_is before Running
 
 check "step 1: the old extender decides no more" page 'scale deployment/gpushare-schd-extender'
 check "and its pod is gone" page 'wait --for=delete pod -l app=gpushare'
@@ -51,9 +51,9 @@ jq -cn --argjson pod "$(gpu_pod late '{"aliyun.com/gpu-mem": "6"}')" '{app: "lat
   spec: {replicas: 1, selector: {matchLabels: $labels}, template: {metadata: {labels: $labels}, spec: $pod.spec}}}' | kubectl create -f - >/dev/null
 late() { kubectl get pods -l app=late -o "jsonpath={.items[*]$1}"; }
 late_was_tried() { [[ $(late .status.conditions[0].message) == *32766* ]]; }
-wait_for 20 "a GPU pod that comes now waits, because kube-scheduler reaches no extender" late_was_tried || true
+wait_for 20 "a GPU pod that comes now waits, because kube-scheduler reaches no extender" late_was_tried
 kubectl run plain --image="$BUSYBOX_IMAGE" --restart=Never -- sleep 3600 >/dev/null
-wait_for 20 "everything else goes on" pod_is plain Running || true
+wait_for 20 "everything else goes on" pod_is plain Running
 
 check "step 2: the part that decides, agents later" chart install --set agent.enabled=false --wait --timeout 90s \
   --set-json "recordPolicy.alsoAllowed=[\"$OLD_PLUGIN\"]"
@@ -62,19 +62,19 @@ waiting=$(page 'kubectl get pods -A --field-selector')
 expect_match "and is in the page's list" "$(late .metadata.name)" "$waiting"
 kubectl delete pod "$(late .metadata.name)" >/dev/null
 late_runs() { [[ $(late .status.phase) == Running ]]; }
-wait_for 30 "its controller makes another one, which Tessera places" late_runs || true
+wait_for 30 "its controller makes another one, which Tessera places" late_runs
 expect "then the list is empty" "" "$(page 'kubectl get pods -A --field-selector' 2>/dev/null)"
 check "the old extender goes for good" page 'delete deployment/gpushare-schd-extender'
 plain_scheduler
 cluster restart kube-scheduler
 kubectl delete deployment late --cascade=foreground --wait=true >/dev/null
 gpu_pod beside '{"aliyun.com/gpu-mem": "8"}' | kubectl create -f - >/dev/null
-wait_for 30 "a new pod is placed on the old node" pod_is beside Running || true
+wait_for 30 "a new pod is placed on the old node" pod_is beside Running
 legacy() { kubectl get pod "$1" -o json | jq -r --arg key "ALIYUN_COM_GPU_MEM_$2" '.metadata.annotations[$key]'; }
 expect "on the GPU where the old pod is not, for the old plugin to serve" "1 8 false" "$(legacy beside IDX) $(legacy beside POD) $(legacy beside ASSIGNED)"
 gpu_pod more '{"aliyun.com/gpu-mem": "9"}' | kubectl create -f - >/dev/null
 waits() { kubectl get pod more -o 'jsonpath={.status.conditions[0].message}' | grep -q 'no single GPU has 9GiB free'; }
-wait_for 20 "14 GiB are free, but no 9 on one GPU: the next one waits, with that reason" waits || true
+wait_for 20 "14 GiB are free, but no 9 on one GPU: the next one waits, with that reason" waits
 shows() { KUBECONFIG=$(cluster kubeconfig) "$TESSERA" inspect gpushare | awk '$1 == "old-a" {print $3, $4}'; }
 expect "kubectl inspect counts both kinds" "10/16 8/16" "$(shows)"
 
@@ -83,7 +83,7 @@ assign() { kubectl annotate pod beside "ALIYUN_COM_GPU_MEM_ASSIGNED=${2:-true}" 
 kubectl create clusterrole old-plugin --verb=get,patch --resource=pods >/dev/null
 kubectl create clusterrolebinding old-plugin --clusterrole=old-plugin --user="$OLD_PLUGIN" --user=somebody >/dev/null
 refused_to() { assign "$1" "$2" --dry-run=server | grep -q denied; } # the API server takes a moment to learn of a changed policy
-wait_for 10 "somebody cannot say that a GPU was handed over" refused_to somebody true || true
+wait_for 10 "somebody cannot say that a GPU was handed over" refused_to somebody true
 expect_match "the old plugin can" annotated "$(assign "$OLD_PLUGIN")"
 
 # Step 3: the node gets its agent, whose inventory says what is really there.
@@ -96,11 +96,11 @@ expect "and ran all the time" "Running Running 0 0" "$(kubectl get pods before b
 problems() { KUBECONFIG=$(cluster kubeconfig) "$TESSERA" check 2>&1 || true; }
 expect "tessera check finds nothing wrong with them" "" "$(problems | grep -E 'before|beside' || true)"
 kubectl delete pod before --grace-period=0 --force >/dev/null 2>&1
-wait_for 30 "when the old pod ends, the waiting one gets its place" pod_is more Running || true
+wait_for 30 "when the old pod ends, the waiting one gets its place" pod_is more Running
 expect "on GPU 0" 0 "$(legacy more IDX)"
 
 # Step 4, as the page has it.
 check "clean up" chart upgrade --reset-values --set agent.enabled=false --set recordPolicy.action=deny --wait --timeout 90s
-wait_for 10 "now the old plugin is somebody, too" refused_to "$OLD_PLUGIN" false || true
+wait_for 10 "now the old plugin is somebody, too" refused_to "$OLD_PLUGIN" false
 rm -f "$config"
 finish

@@ -31,7 +31,7 @@ for replica in one two; do
   replica_start "$replica"
 done
 for replica in one two; do
-  wait_for 30 "replica $replica is ready" extender_ready "${PORTS[$replica]}" || true
+  wait_for 30 "replica $replica is ready" extender_ready "${PORTS[$replica]}"
 done
 leader() { if leads "${PORTS[one]}"; then echo one; elif leads "${PORTS[two]}"; then echo two; fi; }
 other_of() { if [[ $1 == one ]]; then echo two; else echo one; fi; }
@@ -39,10 +39,10 @@ one_leads() { [[ -n $(leader) ]]; }
 nobody_leads() { ! one_leads; }
 labelled() { [[ $(kubectl get pods -l tessera.io/leader=true -o name) == "pod/replica-$1" ]]; }
 free_at() { lease_free_at default tessera-extender; }
-wait_for 30 "one of them leads" one_leads || finish
+wait_or_finish 30 "one of them leads" one_leads
 leader=$(leader)
 other=$(other_of "$leader")
-wait_for 10 "the Service would find the leader, and only it" labelled "$leader" || true
+wait_for 10 "the Service would find the leader, and only it" labelled "$leader"
 
 # waiting_pod NAME: makes a pod that no scheduler takes; the body of a call that binds it.
 waiting_pod() {
@@ -59,10 +59,10 @@ expect "asked again it says the same" '{"Error":""}' "$(bind_by "$leader" "$body
 # Nobody can renew: after the deadline nobody leads, and nobody binds. Then all is as before.
 inject '{"kind":"cut","target":"/leases/","times":-1}'
 body=$(waiting_pod leaderless)
-wait_for 20 "who cannot renew its lease stops leading" nobody_leads || true
+wait_for 20 "who cannot renew its lease stops leading" nobody_leads
 expect_match "and does not bind" 'does not lead' "$(bind_by "$leader" "$body")"
 proxy DELETE faults
-wait_for 30 "one of them leads again" one_leads || true
+wait_for 30 "one of them leads again" one_leads
 
 # As a Service does it: who connects comes to the pod with the label, and stays with it whatever happens to the label.
 answering_port() { if labelled one; then echo "${PORTS[one]}"; else echo "${PORTS[two]}"; fi; }
@@ -77,7 +77,7 @@ kubectl delete pods --wait=false -l set >/dev/null
 # trouble NAME: happens to the replica that leads.
 trouble() {
   local leader other free
-  wait_for 30 "$1: a replica leads" one_leads || true
+  wait_for 30 "$1: a replica leads" one_leads
   leader=$(leader)
   [[ -n $leader ]] || { fail "$1: nobody leads" && return; }
   other=$(other_of "$leader")
@@ -90,7 +90,7 @@ trouble() {
       kill -CONT "${PIDS[$leader]}"
       expect_match "$1: the old leader, awake again, does not bind" 'does not lead' "$(bind_by "$leader" "$body")"
       kubectl delete pod late-0001 --wait=false >/dev/null
-      wait_for 20 "$1: the label goes to the new leader" labelled "$other" || true
+      wait_for 20 "$1: the label goes to the new leader" labelled "$other"
       ;;
     deleted-lease) kubectl delete lease tessera-extender >/dev/null ;;
     ended)

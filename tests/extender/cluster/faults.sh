@@ -22,7 +22,7 @@ echo "limits: {bindTimeout: ${BIND_TIMEOUT}s}" >"$S/extender.yaml"
 
 proxy_start
 extender_start --config "$S/extender.yaml"
-wait_for 20 "the extender is ready" extender_ready || finish
+wait_or_finish 20 "the extender is ready" extender_ready
 
 expired='"status":410,"body":"{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"status\":\"Failure\",\"reason\":\"Expired\",\"code\":410}"'
 # fault NAME: does it while pods are being scheduled.
@@ -80,7 +80,7 @@ for ((round = 1; round <= ROUNDS; round++)); do
     before=$(seen_faulty)
     # No pod is called after what a fault looks for in the paths of requests.
     under_load "in-$what-$round" fault "$what"
-    wait_for 60 "$what: the extender is ready" extender_ready || true
+    wait_for 60 "$what: the extender is ready" extender_ready
     case $what in
       bind-* | events-* | watch-half | watch-twice | watch-ends | watch-expired | list-truncated)
         hit=$(($(seen_faulty) - before))

@@ -96,7 +96,7 @@ proxy_start() {
   (in_cluster_network setpriv --pdeathsig KILL -- "$PROXY" --upstream "https://$API_IP:$API_PORT" --upstream-ca "$S/pki/ca.crt" \
     >"$S/proxy.log" 2>&1) &
   proxy_is_up() { grep -q '^control' "$S/proxy.log"; }
-  wait_for 10 "the fault proxy is up" proxy_is_up || finish
+  wait_or_finish 10 "the fault proxy is up" proxy_is_up
   token_kubeconfig through-proxy "$(awk '/^proxy/ { print $2 }' "$S/proxy.log")"
   EXTENDER_KUBECONFIG=$S/kube/through-proxy
   PROXY_CONTROL=$(awk '/^control/ { print $2 }' "$S/proxy.log")
@@ -163,15 +163,15 @@ under_load() {
   shift
   create_in_background "$name" "$half" "$limits"
   creations=("$CREATION_PID")
-  wait_for 120 "$name: pods begin to run" some_running "$name" $((PODS / 10)) || true
+  wait_for 120 "$name: pods begin to run" some_running "$name" $((PODS / 10))
   create_in_background "$name" $((PODS - half)) "$limits" $((half + 1))
   creations+=("$CREATION_PID")
   "$@"
   wait "${creations[@]}"
-  wait_for 300 "$name: all $PODS run" all_running "$name" "$PODS" || true
+  wait_for 300 "$name: all $PODS run" all_running "$name" "$PODS"
   PORT=$(answering_port) check_books "$name: annotations, books and inventory agree"
   kubectl delete pods -l "set=$name" --wait=false >/dev/null
-  wait_for 120 "$name: and all go" none_left "$name" || true
+  wait_for 120 "$name: and all go" none_left "$name"
   PORT=$(answering_port) check_books "$name: and nothing stays in the books"
 }
 # answering_port: of the extender that leads; scripts with several say which that is.
@@ -186,7 +186,7 @@ leads() { [[ $(metric tessera_extender_leading "$1") == 1 ]]; }
 # expect_hand_over WHAT PORT FREE-AT: the extender on PORT binds within 5 s after the lease was free.
 expect_hand_over() {
   local took
-  wait_for $((LEASE + 30)) "$1: the other one leads" leads "$2" || true
+  wait_for $((LEASE + 30)) "$1: the other one leads" leads "$2"
   took=$(($(now_ms) - $3))
   # Before it is free nobody else may bind.
   check "$1: within 5 s after the lease is free, and not before ($took ms)" test "$took" -ge 0 -a "$took" -le 5000
@@ -207,4 +207,4 @@ books_problems() {
 books_are_right() { [[ -z $(books_problems) ]]; }
 
 # check_books WHAT: the cluster may still be moving, so the views get a moment to agree.
-check_books() { wait_for 15 "$1" books_are_right || books_problems; }
+check_books() { try_wait_for 15 "$1" books_are_right || books_problems; }

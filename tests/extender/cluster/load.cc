@@ -23,7 +23,7 @@
 #include "http/event_loop.h"
 #include "kube/access.h"
 #include "kube/client.h"
-#include "kube/pod_decoder.h"
+#include "objects/pod_decoder.h"
 #include "kube/reflector.h"
 
 namespace {
@@ -56,7 +56,7 @@ class Pods : public kube::ObjectSink {
   };
 
   Status decode(kube::ObjectJson& object, kube::ObjectMeta& meta) override {
-    return kube::decode_pod(object, names_, meta, pod_);
+    return objects::decode_pod(object, names_, meta, pod_);
   }
   void keep(const kube::ObjectMeta& meta) override {
     if (pod_.node_name.empty()) {

@@ -41,7 +41,7 @@ measure_binds() {
   local round count=1000 bare=() through=()
   extender_cluster_start --sim-nodes 1000 --sim-machine dgx1v
   extender_start --log-level warn
-  wait_for 20 "the extender is ready" extender_ready || finish
+  wait_or_finish 20 "the extender is ready" extender_ready
   # Else each round would be measured while kwok still makes the pods of the last one run.
   tell_driver signal kwok STOP
   for ((round = 1; round <= ROUNDS; round++)); do
@@ -82,7 +82,7 @@ measure_rate() {
   # Both clusters exist at once, and take turns, so that a busy moment of the machine hits both.
   extender_cluster_start --as with --sim-nodes 1000 --sim-machine dgx1v
   extender_start --log-level warn
-  wait_for 20 "the extender is ready" extender_ready || finish
+  wait_or_finish 20 "the extender is ready" extender_ready
   cluster_start --as without --nodes 0 --sim-nodes 1000 --sim-machine dgx1v --scheduler-config "$bare"
   rm -f "$bare"
   for ((round = 1; round <= ROUNDS; round++)); do
@@ -139,7 +139,7 @@ measure_fgd() {
   kubectl delete node sim-0001 >/dev/null
   create_nodes "$slice/openb.json"
   extender_start --policy-shared fgd --unit MiB --log-level warn
-  wait_for 20 "the extender is ready" extender_ready || finish
+  wait_or_finish 20 "the extender is ready" extender_ready
   local pods
   pods=$(openb_pods "$slice/pods.csv" | tee "$slice/pods.jsonl" | wc -l)
   load bound --count "$pods" --timeout 170 --quiet 8 >"$slice/bound" &
@@ -148,7 +148,7 @@ measure_fgd() {
   load create --at-once 1 <"$slice/pods.jsonl"
   wait "$watch" || true
   cat "$slice/bound"
-  check_books "annotations, books and inventory agree" || true
+  check_books "annotations, books and inventory agree"
   local real simulated
   real=$(ask /metrics | awk '$1 == "tessera_extender_memory_units" { all = $2 } $1 == "tessera_extender_memory_units_free" { free = $2 }
     END { printf "%.2f", 100 * (all - free) / all }')
@@ -173,7 +173,7 @@ measure_size() {
   sleep 5
   begin=$(now_ms)
   extender_start --log-level info
-  wait_for 60 "ready with $nodes nodes and 40,000 pods" extender_ready || finish
+  wait_or_finish 60 "ready with $nodes nodes and 40,000 pods" extender_ready
   took=$(seconds_since "$begin")
   say "ready in $took s: $(grep ' ready' "$S/extender.log" | tail -n 1)"
   # What of it is the API server's: the same lists, thrown away.

@@ -9,7 +9,7 @@ extender_cluster_start
 gpu_nodes 2 4 16
 echo 'policies: {shared: binpack}' >"$S/extender.yaml"
 extender_start --config "$S/extender.yaml"
-wait_for 20 "the extender is ready" extender_ready || finish
+wait_or_finish 20 "the extender is ready" extender_ready
 
 kubectl create -f - >/dev/null <<'PODS'
 {"apiVersion": "v1", "kind": "List", "items": [
@@ -33,7 +33,7 @@ kubectl create -f - >/dev/null <<'PODS'
 ]}
 PODS
 for pod in shared whole several containers split mixed; do
-  wait_for 20 "$pod runs" pod_is "$pod" Running || true
+  wait_for 20 "$pod runs" pod_is "$pod" Running
 done
 record() { kubectl get pod "$1" -o 'jsonpath={.metadata.annotations.tessera\.io/allocation}'; }
 expect "shared: 6 units of one GPU" '[6]' "$(record shared | jq -c '[.containers.main[].mem]')"
@@ -43,13 +43,13 @@ expect "containers: all on one GPU" 1 "$(record containers | jq '[.containers[][
 expect "split: half on each of two GPUs" '[4,4]' "$(record split | jq -c '[.containers.main[].mem]')"
 expect "mixed: the share is not on the whole GPU" 2 "$(record mixed | jq '[.containers[][].gpu] | unique | length')"
 refused() { kubectl get pod too-large -o 'jsonpath={.status.conditions[0].message}' | grep -q 'no GPU is as large as 17GiB'; }
-wait_for 20 "too-large waits, and says why" refused || true
+wait_for 20 "too-large waits, and says why" refused
 events_name_gpus() { kubectl get events --field-selector involvedObject.name=shared,reason=GpuAssigned -o name | grep -q .; }
-wait_for 20 "an Event names the GPUs" events_name_gpus || true
+wait_for 20 "an Event names the GPUs" events_name_gpus
 check_books "annotations, books and inventory agree"
 
 kubectl delete pods --all --wait=false >/dev/null
-wait_for 30 "all are gone" no_pods || true
+wait_for 30 "all are gone" no_pods
 check_books "and hold nothing any more"
 
 # Of a node where another device plugin gives out the same GPUs, as its agent says, none is used; and it is told there.
@@ -59,9 +59,9 @@ jq -c '.items[0] | .metadata.name = "twice-0001" | .metadata.labels["kubernetes.
 create_nodes "$S/tmp/twice-node.json"
 pods_json twice 1 '{"aliyun.com/gpu-mem": "1"}' | jq -c '.items[].spec.nodeSelector = {"kubernetes.io/hostname": "twice-0001"}' | kubectl create -f - >/dev/null
 twice_refused() { kubectl get pod twice-0001 -o 'jsonpath={.status.conditions[0].message}' | grep -q '1 another device plugin gives out the same GPUs'; }
-wait_for 20 "a pod does not get GPUs that another plugin gives out, and says so" twice_refused || true
+wait_for 20 "a pod does not get GPUs that another plugin gives out, and says so" twice_refused
 twice_told() { kubectl get events --field-selector involvedObject.name=twice-0001,reason=OtherDevicePlugin -o name | grep -q .; }
-wait_for 20 "and so does an Event on the node" twice_told || true
+wait_for 20 "and so does an Event on the node" twice_told
 expect "and the metric" 1 "$(metric tessera_extender_other_plugin_nodes)"
 kubectl delete pod twice-0001 --wait=false >/dev/null
 kubectl delete node twice-0001 >/dev/null
@@ -77,26 +77,26 @@ fits_old() { [[ $(send filter "$old_body" | jq -c .NodeNames) == '["old-0001"]' 
 full_old() { ! fits_old; }
 # A node that is not known yet takes nothing either.
 ill_old() { send filter "$old_body" | jq -e '(.FailedNodes + .FailedAndUnresolvableNodes)["old-0001"] // "" | contains("unhealthy")' >/dev/null; }
-wait_for 20 "a node with the old plugin, all of whose GPUs are on the list, takes nothing for that" ill_old || true
+wait_for 20 "a node with the old plugin, all of whose GPUs are on the list, takes nothing for that" ill_old
 kubectl -n kube-system patch configmap unhealthy-gpu-old-0001 -p '{"data": {"gpus": "0,1,3"}}' >/dev/null
-wait_for 20 "without one of them on it, it takes shares" fits_old || true
+wait_for 20 "without one of them on it, it takes shares" fits_old
 pods_json old 1 '{"aliyun.com/gpu-mem": "16"}' | jq -c '.items[].spec.nodeSelector = {"kubernetes.io/hostname": "old-0001"}' | kubectl create -f - >/dev/null
-wait_for 30 "a pod runs there" all_running old 1 || true
+wait_for 30 "a pod runs there" all_running old 1
 expect "on the only GPU that is well" 2 "$(kubectl get pod old-0001 -o 'jsonpath={.metadata.annotations.ALIYUN_COM_GPU_MEM_IDX}')"
-wait_for 20 "and then nothing is left" full_old || true
+wait_for 20 "and then nothing is left" full_old
 kubectl -n kube-system delete configmap unhealthy-gpu-old-0001 >/dev/null
-wait_for 20 "until the list is gone" fits_old || true
+wait_for 20 "until the list is gone" fits_old
 kubectl delete pods --all --wait=false >/dev/null
 kubectl delete node old-0001 >/dev/null
-wait_for 30 "all are gone there, too" no_pods || true
+wait_for 30 "all are gone there, too" no_pods
 
 # An important pod takes the place of another one where that really frees its GPU.
 kubectl create priorityclass important --value=1000 >/dev/null
 fill_and_preempt() {
   pods_json low 8 '{"aliyun.com/gpu-mem": "16"}' | kubectl create -f - >/dev/null
-  wait_for 30 "$1: 8 pods fill all GPUs" all_running low 8 || true
+  wait_for 30 "$1: 8 pods fill all GPUs" all_running low 8
   pods_json high 1 '{"aliyun.com/gpu-mem": "10"}' | jq -c '.items[].spec.priorityClassName = "important"' | kubectl create -f - >/dev/null
-  wait_for 60 "$1: an important pod gets the GPU of one of them" all_running high 1 || true
+  wait_for 60 "$1: an important pod gets the GPU of one of them" all_running high 1
   expect "$1: and only one had to go" 7 "$(running low)"
   check_books "$1: the books follow"
 }
@@ -123,7 +123,7 @@ check "and proposed whole pods as victims" said '"NodeNameToVictims":\{"gpu-000.
 kill "$SCHEDULER_PID" "$wire"
 wait "$SCHEDULER_PID" "$wire" 2>/dev/null || true
 kubectl delete pods --all --wait=false >/dev/null
-wait_for 30 "all of that scheduler are gone" no_pods || true
+wait_for 30 "all of that scheduler are gone" no_pods
 
 fill_and_preempt "names"
 
@@ -145,30 +145,30 @@ spare_uid=$(kubectl get pod "$spare" -o 'jsonpath={.metadata.uid}')
 spares_protected() {
   [[ $(send preempt "$preempt_body" | jq -c '[.NodeNameToMetaVictims[] | [.Pods[].UID], .NumPDBViolations]') == "[[\"$spare_uid\"],0]" ]]
 }
-wait_for 20 "pods that a disruption budget protects are spared" spares_protected || true
+wait_for 20 "pods that a disruption budget protects are spared" spares_protected
 kubectl delete poddisruptionbudget low >/dev/null
 
 # Another policy without a restart: the other end of the order is best now.
 prioritize_body=$(jq -cn '{Pod: {metadata: {name: "p", namespace: "default", uid: "u"}, spec: {containers: [{name: "main",
   resources: {limits: {"aliyun.com/gpu-mem": "2"}}}]}}, Nodes: null, NodeNames: ["gpu-0001", "gpu-0002"]}')
 kubectl delete pods --all --wait=false >/dev/null
-wait_for 30 "all are gone again" no_pods || true
+wait_for 30 "all are gone again" no_pods
 pods_json one 1 '{"aliyun.com/gpu-mem": "4"}' | kubectl create -f - >/dev/null
-wait_for 20 "one pod runs" all_running one 1 || true
+wait_for 20 "one pod runs" all_running one 1
 used=$(kubectl get pod one-0001 -o 'jsonpath={.spec.nodeName}')
 best() { send prioritize "$prioritize_body" | jq -r 'max_by(.Score).Host'; }
 expect "binpack prefers the node that is in use" "$used" "$(best)"
 echo 'policies: {shared: spread}' >"$S/extender.yaml"
 kill -HUP "$EXTENDER_PID"
 spreads() { [[ $(best) != "$used" ]]; }
-wait_for 10 "after SIGHUP spread prefers the other" spreads || true
+wait_for 10 "after SIGHUP spread prefers the other" spreads
 echo 'policies: {shared: lucky}' >"$S/extender.yaml"
 kill -HUP "$EXTENDER_PID"
-complains() { grep -q 'configuration not reloaded.*extender.yaml:1: policies.shared' "$S/extender.log"; }
-wait_for 10 "a configuration with a mistake is refused with its line" complains || true
+complains() { grep -q 'configuration not reloaded.*extender.yaml:1:20: policies.shared' "$S/extender.log"; }
+wait_for 10 "a configuration with a mistake is refused with its line and column" complains
 check "and the last good one goes on" spreads
 kubectl delete pods --all --wait=false >/dev/null
-wait_for 30 "all are gone once more" no_pods || true
+wait_for 30 "all are gone once more" no_pods
 echo 'policies: {shared: binpack}' >"$S/extender.yaml"
 kill -HUP "$EXTENDER_PID"
 
@@ -178,14 +178,14 @@ gpu_nodes 25 4 10
 begin=$(now_ms)
 create_in_background many 500 '{"aliyun.com/gpu-mem": "2"}'
 some_run() { (($(running many) >= 100)); }
-wait_for 60 "the first hundred of 500 run" some_run || true
+wait_for 60 "the first hundred of 500 run" some_run
 failed=$(failed_binds)
 kill -KILL "$EXTENDER_PID"
 wait "$EXTENDER_PID" 2>/dev/null || true
 extender_start
-wait_for 20 "the extender is back after kill -9" extender_ready || true
+wait_for 20 "the extender is back after kill -9" extender_ready
 wait "$CREATION_PID"
-wait_for 120 "all 500 run, where exactly 500 fit" all_running many 500 || true
+wait_for 120 "all 500 run, where exactly 500 fit" all_running many 500
 say "      500 pods in $(seconds_since "$begin") s, extender killed once"
 check_books "nothing is given away twice, and the books know all of it"
 failed=$((failed + $(failed_binds)))
@@ -193,9 +193,9 @@ check "at most 2% of the binds had to be repeated ($failed)" test "$failed" -le 
 
 pods_json more 1 '{"aliyun.com/gpu-mem": "1"}' | kubectl create -f - >/dev/null
 waits() { kubectl get pod more-0001 -o 'jsonpath={.status.conditions[0].message}' | grep -q 'Insufficient aliyun.com/gpu-mem\|no single GPU has 1GiB free'; }
-wait_for 20 "the next one waits" waits || true
+wait_for 20 "the next one waits" waits
 kubectl delete pod many-0250 >/dev/null
-wait_for 30 "and gets the GPU of the first that ends" pod_is more-0001 Running || true
+wait_for 30 "and gets the GPU of the first that ends" pod_is more-0001 Running
 check_books "and the books follow"
 kill "$EXTENDER_PID"
 ended=0

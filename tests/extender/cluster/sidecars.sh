@@ -44,9 +44,9 @@ for pair in pair-a pair-b; do
   pair_start "$pair"
 done
 for pair in pair-a pair-b; do
-  wait_for 30 "the extender of $pair is ready" extender_ready "${PORTS[$pair]}" || finish
+  wait_or_finish 30 "the extender of $pair is ready" extender_ready "${PORTS[$pair]}"
 done
-wait_for 30 "one of the schedulers leads" somebody_leads || { tail -n 5 "$S/pair-a-scheduler.log" "$S/pair-b-scheduler.log" && finish; }
+try_wait_for 30 "one of the schedulers leads" somebody_leads || { tail -n 5 "$S/pair-a-scheduler.log" "$S/pair-b-scheduler.log" && finish; }
 
 # trouble NAME: happens to the pair that leads.
 trouble() {
@@ -75,7 +75,7 @@ for what in $troubles; do
   # A scheduler that has lost its lease ends by itself, as its pod would be started again.
   kill_pair "$victim"
   pair_start "$victim"
-  wait_for 30 "$what: both are ready again" extender_ready "${PORTS[$victim]}" || true
+  wait_for 30 "$what: both are ready again" extender_ready "${PORTS[$victim]}"
 done
 for pair in pair-a pair-b; do
   kill_pair "$pair"
