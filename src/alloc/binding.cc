@@ -1,4 +1,4 @@
-// What a decision looks like from outside: annotations of the Binding, environment of the containers.
+// Writes an allocation: annotations of the Binding, variables of the containers.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -7,8 +7,8 @@
 #include <optional>
 #include <set>
 
-#include "alloc/original_record.h"
 #include "alloc/names.h"
+#include "alloc/original_record.h"
 #include "base/strings.h"
 
 namespace tessera::alloc {
@@ -27,7 +27,8 @@ std::string join(const std::set<std::uint32_t>& numbers) {
   return text;
 }
 
-// {"<container>":{"<gpu index>":units}}, init containers left out: nobody else's counting knows them.
+// {"<container>":{"<gpu index>":units}} without init containers, which the original systems do not
+// number.
 std::string v2_text(const GpuRequest& request, const Record& record, std::span<const GpuName> gpus) {
   std::map<std::int32_t, boost::json::object> by_position;
   for (std::size_t i = 0; i < request.containers.size(); ++i) {
@@ -161,7 +162,8 @@ Annotations container_env(const GpuRequest& request, const Record& record, std::
     set(env, key::kMemIdx, join(indices));
     set(env, key::kMemPod, std::to_string(request.units));
     set(env, key::kMemContainer, std::to_string(units));
-    // Over several GPUs their sum: CONTAINER / DEV stays the fraction of each GPU that is this container's.
+    // The sum over several GPUs: CONTAINER / DEV stays the fraction of each GPU that the container
+    // has.
     set(env, key::kMemDev, std::to_string(gpu_units));
   }
   return env;

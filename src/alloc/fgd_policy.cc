@@ -20,7 +20,7 @@ std::vector<TypicalPod> pods_of(const std::vector<TypicalRequest>& typical, cons
   for (const TypicalRequest& request : typical) {
     const Shape& shape = request.shape;
     TypicalPod pod;
-    // One with both is there for its whole GPUs: those are harder to find.
+    // A request with shares and whole GPUs counts as whole GPUs, which are harder to find.
     pod.units = shape.whole > 0 ? 0 : shape.share.units;
     pod.gpus = shape.whole > 0 ? shape.whole : shape.share.gpus;
     pod.cpu_milli = shape.node.cpu_milli;
@@ -32,7 +32,7 @@ std::vector<TypicalPod> pods_of(const std::vector<TypicalRequest>& typical, cons
         pod.models.push_back(static_cast<ModelId>(id));
       }
     }
-    // Of a model that nobody has there is nothing to keep free.
+    // No node has an allowed model, so there is nothing to keep free.
     if (request.models.empty() || !pod.models.empty()) {
       pods.push_back(std::move(pod));
     }
@@ -57,7 +57,7 @@ bool FgdPolicy::refresh() {
   for (const NodeId id : ledger_->nodes()) {
     const NodeView view = ledger_->view(id);
     if (ledger_->states().fence(id) == Fence::kOpen) {
-      // Ill GPUs get well again; what is scarce does not change with them.
+      // Unhealthy GPUs count as well: they recover, and scarcity must not change with health.
       empty.push_back({.total = view.total,
                        .free = view.total,
                        .model = view.model,
@@ -70,7 +70,7 @@ bool FgdPolicy::refresh() {
 }
 
 std::optional<Fgd::Choice> FgdPolicy::choose_share(const NodeView& view, GpuMask may, const SharePart& share,
-                                                 std::int64_t cpu_milli) const {
+                                                   std::int64_t cpu_milli) const {
   GpuMask with_compute = may;
   for (unsigned slot = 0; slot < view.size(); ++slot) {
     with_compute &= view.core_free[slot] >= share.core_percent ? ~GpuMask{0} : ~topology::gpu_bit(slot);

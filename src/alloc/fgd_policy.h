@@ -1,6 +1,6 @@
 // alloc/fgd_policy.h
 //
-// The policy `fgd` as the placer uses it: on the ledger's nodes.
+// Applies the policy `fgd` to the nodes of the ledger.
 #pragma once
 
 #include <cstdint>
@@ -21,18 +21,19 @@ class FgdPolicy {
 
   void set_typical(std::vector<TypicalRequest> typical);
 
-  // Takes in nodes that have come, gone or become others, and other typical pods. To be called before the
-  // questions below. True when their answers may be others than before.
+  // Takes over changes of the ledger's nodes and of the typical pods. Call it before the functions
+  // below. Returns whether their results may differ from earlier ones.
   bool refresh();
 
-  // The best GPUs of `may` for one part.
+  // Returns the best GPUs of `may` for one part, nullopt if it does not fit.
   [[nodiscard]] std::optional<Fgd::Choice> choose_share(const NodeView& view, GpuMask may,
-                                                      const SharePart& share, std::int64_t cpu_milli) const;
-  // How good it is to take these GPUs whole.
+                                                        const SharePart& share, std::int64_t cpu_milli) const;
+  // Returns the level of taking these GPUs whole.
   [[nodiscard]] std::int32_t level_of_whole(const NodeView& view, GpuMask taken,
                                             std::int64_t cpu_milli) const;
-  // How good a choice of several parts is.
-  [[nodiscard]] std::int32_t level_of(const Query& query, const NodeView& view, const GpuChoice& choice) const;
+  // Returns the level of a choice with several parts.
+  [[nodiscard]] std::int32_t level_of(const Query& query, const NodeView& view,
+                                      const GpuChoice& choice) const;
 
  private:
   const Ledger* ledger_;

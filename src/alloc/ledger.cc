@@ -69,9 +69,9 @@ Result<Hold> Ledger::reserve(const PodKey& key, const Request& request, const Ch
       (request.gpus.any() && states_.fence(choice.node) != Fence::kOpen)) {
     return fail(ErrorCode::kConflict, "the node's GPUs changed since the choice was made");
   }
-  // A choice that does not give the pod what it asked for is our own mistake; it must not reach the ledger.
-  std::vector<GpuShare> shares = TRY(
-      with_context(held_shares(request.gpus, choice.record), "choice for pod " + key.text()));
+  // A choice that differs from the request is a bug; it must not get into the ledger.
+  std::vector<GpuShare> shares =
+      TRY(with_context(held_shares(request.gpus, choice.record), "choice for pod " + key.text()));
   const NodeView view = states_.view(choice.node);
   const Node& node = nodes_[raw(choice.node)];
   for (const GpuShare& share : shares) {
@@ -89,7 +89,7 @@ Result<Hold> Ledger::reserve(const PodKey& key, const Request& request, const Ch
   const PodId id = add_pod(key);
   Pod& pod = pods_[id];
   pod.state = PodState::kReserved;
-  pod.from_index = view.old_plugin;
+  pod.from_index = view.original_plugin;
   pod.units = static_cast<std::uint32_t>(request.gpus.units);
   pod.core_percent = static_cast<std::uint32_t>(request.gpus.core_percent);
   pod.whole = static_cast<std::uint32_t>(request.gpus.whole);

@@ -1,4 +1,4 @@
-// Pods of the ledger: what their records are worth, and where their load stands.
+// Pods of the ledger: checks their records and adds their load to the node.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -33,7 +33,8 @@ Ledger::PodId Ledger::add_pod(const PodKey& key) {
   return id;
 }
 
-// The generation outlives the pod: a hold that still points here must not take the next one for its own.
+// The generation outlives the pod, so that an old hold does not take the next pod with this id for
+// its own.
 void Ledger::drop_pod(PodId id) {
   Pod& pod = pods_[id];
   detach(id);
@@ -47,10 +48,10 @@ void Ledger::drop_pod(PodId id) {
 
 void Ledger::upsert_pod(const PodSpec& spec) {
   if (spec.uid.empty()) {
-    return;  // not an object of an API server
+    return;  // did not come from an API server
   }
   const auto found = by_uid_.find(spec.uid);
-  // An unbound pod that we hold GPUs for is one whose bind the watch has not seen yet.
+  // For an unbound pod with a hold, the watch has not shown the bind yet: keep the hold.
   const bool over = !occupies(spec);
   if (spec.node_name.empty() && !over) {
     return;
@@ -70,10 +71,10 @@ void Ledger::upsert_pod(const PodSpec& spec) {
   Pod& pod = pods_[id];
   pod.state = PodState::kBound;
   read_record(id, spec);
-  // Most pods of a cluster have no GPUs and only count by their CPU: nobody will ask for their names.
-  const bool is_told_of = pod.units > 0 || pod.whole > 0 || pod.record_problem;
-  pod.key.namespace_name = is_told_of ? spec.namespace_name : std::string();
-  pod.key.name = is_told_of ? spec.name : std::string();
+  // Most pods have no GPUs and count only with their CPU and memory, so their names are not stored.
+  const bool needs_name = pod.units > 0 || pod.whole > 0 || pod.record_problem;
+  pod.key.namespace_name = needs_name ? spec.namespace_name : std::string();
+  pod.key.name = needs_name ? spec.name : std::string();
   attach(id, node_id(spec.node_name));
 }
 
@@ -84,14 +85,15 @@ void Ledger::remove_pod(std::string_view uid) {
 }
 
 void Ledger::record_fault(PodId id, ProblemKind kind, std::string text) {
-  // The first fault is the one of the better record.
+  // The first fault is that of the preferred record.
   if (!pods_[id].record_problem) {
     pods_[id].record_problem = kind;
     record_faults_[id] = std::move(text);
   }
 }
 
-// What can be said without knowing the node: tessera.io/allocation if it is right, else what old tools wrote.
+// Reads what does not depend on the node: tessera.io/allocation if it is valid, else the original
+// record.
 void Ledger::read_record(PodId id, const PodSpec& spec) {
   Pod& pod = pods_[id];
   pod.shares.clear();
@@ -150,7 +152,7 @@ void Ledger::read_record(PodId id, const PodSpec& spec) {
 void Ledger::attach(PodId id, NodeId node) {
   Pod& pod = pods_[id];
   pod.node = node;
-  pod.place = static_cast<std::uint32_t>(nodes_[raw(node)].pods.size());
+  pod.position = static_cast<std::uint32_t>(nodes_[raw(node)].pods.size());
   nodes_[raw(node)].pods.push_back(id);
   states_.use_node(node, pod.node_use.cpu_milli, pod.node_use.memory_bytes);
   settle(pod);
@@ -164,15 +166,15 @@ void Ledger::detach(PodId id) {
   unsettle(pod);
   states_.leave_node(node, pod.node_use.cpu_milli, pod.node_use.memory_bytes);
   std::vector<PodId>& list = nodes_[raw(node)].pods;
-  list[pod.place] = list.back();
-  pods_[list[pod.place]].place = pod.place;
+  list[pod.position] = list.back();
+  pods_[list[pod.position]].position = pod.position;
   list.pop_back();
   check_overcommitment(node);
   check_inventory(node);
   forget_if_unused(node);
 }
 
-// Where the pod's GPUs are on its node, and so what is wrong with it there.
+// Finds the slots of the pod's GPUs on its node, and the problem of the pod there.
 void Ledger::resolve(Pod& pod) const {
   const Node& node = nodes_[raw(pod.node)];
   const Fence fence = states_.fence(pod.node);
@@ -183,7 +185,8 @@ void Ledger::resolve(Pod& pod) const {
     const auto index = pod.from_index ? index_of_name(held.share.gpu) : std::nullopt;
     const auto found = index ? std::ranges::find(node.gpus, *index, &LedgerGpu::index)
                              : std::ranges::find(node.gpus, GpuUuid(held.share.gpu), &LedgerGpu::uuid);
-    held.slot = found == node.gpus.end() ? HeldShare::kNotOnNode : static_cast<std::int8_t>(found - node.gpus.begin());
+    held.slot = found == node.gpus.end() ? HeldShare::kNotOnNode
+                                         : static_cast<std::int8_t>(found - node.gpus.begin());
     complete = complete && held.slot != HeldShare::kNotOnNode;
   }
   pod.decided = asks && !pod.shares.empty() && (complete || !pod.from_index || !node_known);

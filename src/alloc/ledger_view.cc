@@ -1,4 +1,4 @@
-// The ledger as people read them.
+// Read access to the ledger: holdings, problems and their texts.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -16,8 +16,8 @@ std::vector<NodeId> Ledger::nodes_by_name() const {
 }
 
 std::string_view Ledger::unhealthy(NodeId id, unsigned slot) const {
-  const auto found = illness_.find(raw(id));
-  return found == illness_.end() ? std::string_view() : found->second[slot];
+  const auto found = unhealthy_.find(raw(id));
+  return found == unhealthy_.end() ? std::string_view() : found->second[slot];
 }
 
 std::string_view Ledger::fence_text(NodeId id) const {
@@ -88,20 +88,19 @@ std::string Ledger::problem_text(PodId id) const {
   const auto fault = record_faults_.find(id);
   switch (*pod.problem) {
     case ProblemKind::kInvalidRequest:
-      return fmt::format("pod {} on node {} asks for GPUs in a way that makes no sense: {}; mend its limits",
+      return fmt::format("pod {} on node {} has an invalid GPU request: {}; correct its limits",
                          pod.key.text(), node, fault->second);
     case ProblemKind::kUnreadableRecord:
     case ProblemKind::kWrongRecord:
       return fmt::format(
-          "pod {} on node {}: its record is not believed: {}; delete the pod so that it is placed again",
+          "pod {} on node {}: its record is invalid: {}; delete the pod so that it is scheduled again",
           pod.key.text(), node, fault->second);
     case ProblemKind::kUnknownIndex:
     case ProblemKind::kLostGpu:
       break;
     default:
       return fmt::format(
-          "pod {} runs on node {} and nobody decided on which GPU; set its schedulerName to Tessera's "
-          "scheduler",
+          "pod {} runs on node {} without a GPU allocation; set its schedulerName to Tessera's scheduler",
           pod.key.text(), node);
   }
   std::vector<std::string> lost;
@@ -110,8 +109,9 @@ std::string Ledger::problem_text(PodId id) const {
       lost.push_back(in_quotes(held.share.gpu));
     }
   }
-  return fmt::format("pod {} has {}, which node {} does not have; delete the pod so that it is placed again",
-                     pod.key.text(), join_words(lost), node);
+  return fmt::format(
+      "pod {} has {}, which node {} does not have; delete the pod so that it is scheduled again",
+      pod.key.text(), join_words(lost), node);
 }
 
 std::vector<Problem> Ledger::problems(std::size_t most) const {
@@ -133,13 +133,13 @@ std::vector<Problem> Ledger::problems(std::size_t most) const {
                      .uid = ""});
     }
     if (node.overcommitted) {
-      all.push_back({.kind = ProblemKind::kOvercommitted,
-                     .node = node.name,
-                     .pod = "",
-                     .text = fmt::format(
-                         "node {}: more is promised than there is of GPU {}; run \"tessera inspect {}\"",
-                         node.name, over_committed_list(id), node.name),
-                     .uid = ""});
+      all.push_back(
+          {.kind = ProblemKind::kOvercommitted,
+           .node = node.name,
+           .pod = "",
+           .text = fmt::format("node {}: pods hold more of GPU {} than there is; run \"tessera inspect {}\"",
+                               node.name, overcommitted_list(id), node.name),
+           .uid = ""});
     }
   }
   for (const auto& [uid, id] : by_uid_) {
@@ -157,7 +157,7 @@ std::vector<Problem> Ledger::problems(std::size_t most) const {
   return all;
 }
 
-std::string Ledger::over_committed_list(NodeId id) const {
+std::string Ledger::overcommitted_list(NodeId id) const {
   std::vector<std::string> indices;
   for (const unsigned slot : topology::GpuIndices(states_.overcommitted(id))) {
     indices.push_back(std::to_string(nodes_[raw(id)].gpus[slot].index));

@@ -7,7 +7,8 @@ namespace tessera::alloc {
 
 namespace {
 
-// Widths of the criteria. Rings are compared in steps of 64 MB/s, damage in steps of a 4096th.
+// Widths of the criteria. Ring bandwidth is compared in steps of 64 MB/s, damage in steps of
+// 1/4096.
 constexpr unsigned kRingBits = 14;
 constexpr unsigned kGpuBits = 7;
 constexpr unsigned kUnitBits = 22;
@@ -24,7 +25,7 @@ std::uint64_t damage_steps(std::uint32_t damage) {
   return damage >> 4U;
 }
 
-// How well the whole GPUs are connected, by the measure of the policy that chose them.
+// How well the whole GPUs are connected, as measured by the policy that chose them.
 std::uint64_t connection(const Query& query, const NodeView& view, const GpuChoice& choice) {
   switch (query.whole_policy) {
     case Policy::kSimple:
@@ -36,7 +37,8 @@ std::uint64_t connection(const Query& query, const NodeView& view, const GpuChoi
   }
 }
 
-// Memory of the whole GPUs taken, per GPU: shares could make more of the large ones.
+// Memory of the chosen whole GPUs, per GPU. Small GPUs are better, because shares can use large
+// ones better.
 std::uint64_t gib_taken(const NodeView& view, const GpuChoice& choice, Unit unit) {
   std::uint64_t units = 0;
   for (const unsigned slot : topology::GpuIndices(choice.whole_gpus)) {
@@ -80,14 +82,15 @@ Score binpack_score(const NodeView& view, const GpuChoice& choice) {
 
 Score spread_score(const NodeView& view, const GpuChoice& choice) {
   return Criteria()
-      .most(choice.roomiest, kUnitBits)
+      .most(choice.least_free, kUnitBits)
       .most(permille(view.free_units, view.total_units), kPermilleBits)
       .least(damage_steps(choice.damage), kDamageBits)
       .most(gpus_left_whole(view, choice), kGpuBits)
       .score();
 }
 
-// A pod without GPUs, which only the simulator asks about: the fullest node, GPUs and CPUs counted alike.
+// For a pod without GPUs, which only the simulator scores: prefers the fullest node by GPUs and
+// CPUs.
 Score gpuless_score(const NodeView& view) {
   const auto cpu = permille(static_cast<std::uint64_t>(view.cpu_milli_left),
                             static_cast<std::uint64_t>(view.cpu_milli_total));
@@ -96,7 +99,8 @@ Score gpuless_score(const NodeView& view) {
 
 }  // namespace
 
-Score node_score(const Query& query, const NodeView& view, const GpuChoice& choice, Unit unit, std::uint32_t order) {
+Score node_score(const Query& query, const NodeView& view, const GpuChoice& choice, Unit unit,
+                 std::uint32_t order) {
   if (query.share_policy == Policy::kFgd) {
     const auto place = static_cast<std::uint64_t>(fgd_score(choice.level, order));
     const std::uint64_t links = choice.whole_gpus == 0 ? 0 : connection(query, view, choice);

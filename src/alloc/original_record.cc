@@ -27,18 +27,18 @@ ContainerShares& shares_for(Record& record, const std::string& container) {
   return record.containers.emplace_back(ContainerShares{.container = container, .shares = {}});
 }
 
-// First generation: everything the pod shares is on one GPU.
+// First generation: all shares of the pod are on one GPU.
 Status read_v1(const Annotations& annotations, const GpuRequest& request, Record& record) {
   const std::string* idx = find_text(annotations, key::kMemIdx);
   const std::string* pod_units = find_text(annotations, key::kMemPod);
   if (idx == nullptr) {
-    return fail(ErrorCode::kNotFound, "no annotation of an old scheduler");
+    return fail(ErrorCode::kNotFound, "no annotation of an original scheduler");
   }
   const auto index = parse_int(*idx);
   if (!index || *index < 0 || *index > kMostIndex) {
     return fail(wrong(key::kMemIdx, *idx, "not a GPU index"));
   }
-  // The original counted main containers only; both its number and the right one will do.
+  // The original extender counted main containers only. Accept its number and the correct one.
   std::uint64_t mains = 0;
   for (const ContainerRequest& container : request.containers) {
     mains += container.kind == ContainerKind::kMain ? container.units : 0;
@@ -47,7 +47,7 @@ Status read_v1(const Annotations& annotations, const GpuRequest& request, Record
   const auto units = parse_int(claimed);
   if (!units ||
       (static_cast<std::uint64_t>(*units) != mains && static_cast<std::uint64_t>(*units) != request.units)) {
-    return fail(wrong(key::kMemPod, claimed, fmt::format("but the containers ask for {}", request.units)));
+    return fail(wrong(key::kMemPod, claimed, fmt::format("but the containers request {}", request.units)));
   }
   for (const ContainerRequest& container : request.containers) {
     if (container.units > 0) {
@@ -75,12 +75,12 @@ Result<UnitsByIndex> read_v2_container(const JsonReader& json) {
   return by_index;
 }
 
-// Second generation: {"<container>":{"<gpu>":units}}. It has no words for init containers and for compute;
-// where all is on one GPU there is only one thing they can mean.
+// Second generation: {"<container>":{"<gpu>":units}}. It does not contain init containers and
+// compute shares. If there is only one GPU, they can only be on that one.
 Status read_v2(const Annotations& annotations, const GpuRequest& request, Record& record) {
   const std::string* text = find_text(annotations, key::kMemAllocation);
   if (text == nullptr) {
-    return fail(ErrorCode::kNotFound, "no annotation of an old scheduler");
+    return fail(ErrorCode::kNotFound, "no annotation of an original scheduler");
   }
   const auto document = TRY(
       with_context(parse_json(*text, Record::kMaxBytes), fmt::format("annotation {}", key::kMemAllocation)));
@@ -101,17 +101,17 @@ Status read_v2(const Annotations& annotations, const GpuRequest& request, Record
     }
     const std::int32_t position = request.original_positions[i];
     const auto mine = given.find(std::to_string(position));
-    const bool told = position >= 0 && mine != given.end();
-    if ((!told && position >= 0) || (all.size() > 1 && (position < 0 || container.core_percent > 0))) {
+    const bool listed = position >= 0 && mine != given.end();
+    if ((!listed && position >= 0) || (all.size() > 1 && (position < 0 || container.core_percent > 0))) {
       return fail(root.wrong(fmt::format("does not say where container {} is", in_quotes(container.name))));
     }
     const UnitsByIndex only{{all.begin()->first, container.units}};
-    for (const auto& [index, units] : told ? mine->second : only) {
+    for (const auto& [index, units] : listed ? mine->second : only) {
       shares_for(record, container.name)
           .shares.push_back(
               {.gpu = index_name(index), .units = units, .core_percent = container.core_percent});
     }
-    if (told) {
+    if (listed) {
       given.erase(mine);
     }
   }
@@ -134,13 +134,13 @@ Status read_shares(const Annotations& annotations, const GpuRequest& request, Re
   return v1_absent ? v2 : v1;
 }
 
-// Whole GPUs: a list of indices, handed to the containers one after the other.
+// Whole GPUs: a list of indices, assigned to the containers in order.
 Status read_whole(const Annotations& annotations, const GpuRequest& request, Record& record) {
   const bool grouped = find_text(annotations, key::kWholeGroup) != nullptr;
   const std::string_view name = grouped ? key::kWholeGroup : key::kWholeIdx;
   const std::string* text = find_text(annotations, name);
   if (text == nullptr) {
-    return fail(ErrorCode::kNotFound, "no annotation of an old scheduler");
+    return fail(ErrorCode::kNotFound, "no annotation of an original scheduler");
   }
   std::vector<std::uint32_t> indices;
   for (const std::string_view part : split(*text, ',')) {
@@ -153,7 +153,7 @@ Status read_whole(const Annotations& annotations, const GpuRequest& request, Rec
   std::ranges::sort(indices);
   if (indices.size() != request.whole || std::ranges::adjacent_find(indices) != indices.end()) {
     return fail(
-        wrong(name, *text, fmt::format("not {} different GPUs as the containers ask for", request.whole)));
+        wrong(name, *text, fmt::format("not {} different GPUs as the containers request", request.whole)));
   }
   const auto split = request.split_whole();
   for (std::size_t i = 0; i < split.size(); ++i) {

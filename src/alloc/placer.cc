@@ -78,8 +78,9 @@ bool is_among(const std::vector<GpuUuid>& uuids, const LedgerGpu& gpu) {
   return std::ranges::binary_search(uuids, gpu.uuid);
 }
 
-// The old plugin finds the pod that kubelet asks about by its whole amount, which is that of main containers,
-// and kubelet asks for each container: only where both are the same it finds one.
+// The original plugin is called for one container and finds its pod by the total of the pod's main
+// containers. So it finds the pod only if the amounts are equal: if a single main container shares
+// GPUs.
 bool one_container_shares(const GpuRequest& request) {
   unsigned sharing = 0;
   bool all_main = true;
@@ -90,8 +91,8 @@ bool one_container_shares(const GpuRequest& request) {
   return sharing == 1 && all_main;
 }
 
-// Wholly free GPUs larger than the smallest: with several models in a node the large ones are better left to
-// shares, if enough others are there.
+// Returns the wholly free GPUs that are larger than the smallest. On a node with several models,
+// the large GPUs are left for shares if there are enough others.
 GpuMask larger_than_needed(const NodeView& view, GpuMask free) {
   std::uint32_t smallest = std::numeric_limits<std::uint32_t>::max();
   for (const unsigned slot : topology::GpuIndices(free)) {
@@ -120,8 +121,8 @@ Query Placer::prepare(const Request& request) {
   query.plain_share = plain && request.shape.whole == 0 && query.parts.size() == 1 &&
                       query.parts.front().share.gpus == 1 && query.init_parts.empty();
   query.plain_whole = plain && request.shape.whole > 0 && request.gpus.units == 0;
-  query.beyond_old_plugin = request.shape.whole > 0 || !one_container_shares(request.gpus) ||
-                            request.shape.share.gpus > 1 || request.gpus.core_percent > 0;
+  query.beyond_original_plugin = request.shape.whole > 0 || !one_container_shares(request.gpus) ||
+                                 request.shape.share.gpus > 1 || request.gpus.core_percent > 0;
   if (!request.models.empty()) {
     query.model_allowed.resize(ledger_->model_count());
     for (std::size_t id = 0; id < query.model_allowed.size(); ++id) {
@@ -137,7 +138,7 @@ Query Placer::prepare(const Request& request) {
 
 GpuMask Placer::allowed(const Query& query, const NodeView& view) const {
   const GpuMask all = topology::first_gpus(view.size());
-  if (!query.request->is_choosy()) {
+  if (!query.request->has_constraints()) {
     return all;
   }
   GpuMask mask = all;
@@ -186,7 +187,8 @@ bool Placer::may_serve(const Query& query, const NodeView& view) const {
   if (!request.gpus.any()) {
     return ledger_->states().fence(view.id) != Fence::kAbsent;
   }
-  return ledger_->states().fence(view.id) == Fence::kOpen && !(view.old_plugin && query.beyond_old_plugin) &&
+  return ledger_->states().fence(view.id) == Fence::kOpen &&
+         !(view.original_plugin && query.beyond_original_plugin) &&
          (view.mps || request.gpus.core_percent == 0);
 }
 
@@ -243,7 +245,7 @@ bool Placer::choose_by_fgd(const Query& query, const NodeView& view, GpuMask may
     return false;
   }
   choice.level = choice.share_gpus == 0 ? fgd_.level_of_whole(view, choice.whole_gpus, cpu)
-                                    : fgd_.level_of(query, view, choice);
+                                        : fgd_.level_of(query, view, choice);
   return true;
 }
 

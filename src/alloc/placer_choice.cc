@@ -1,4 +1,4 @@
-// From the best place on a node to who gets what there.
+// Makes the choice on a node, with its record.
 #include <algorithm>
 #include <utility>
 
@@ -30,7 +30,7 @@ Result<Choice> Placer::choose_best(const Request& request, std::span<const NodeI
     best = better ? i : best;
   }
   if (!best) {
-    return fail(ErrorCode::kExhausted, "no node has room for it");
+    return fail(ErrorCode::kExhausted, "no node fits");
   }
   return choose(request, nodes[*best]);
 }

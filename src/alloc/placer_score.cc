@@ -1,4 +1,4 @@
-// How good each node is for a pod.
+// Scores nodes.
 #include <algorithm>
 #include <limits>
 
@@ -12,11 +12,12 @@ Score Placer::score_of(const Query& query, const NodeView& view, const GpuChoice
   return node_score(query, view, choice, ledger_->options().unit, ledger_->node_order(view.id));
 }
 
-Score Placer::work_out(const Query& query, NodeId node, GpuChoice& choice) {
+Score Placer::compute_score(const Query& query, NodeId node, GpuChoice& choice) {
   const NodeStates& states = ledger_->states();
-  const bool hopeless = (query.plain_share && states.largest_free(node) < query.request->shape.share.units) ||
-                        (query.plain_whole && states.whole_free(node) < query.request->shape.whole);
-  if (hopeless) {
+  const bool cannot_fit =
+      (query.plain_share && states.largest_free(node) < query.request->shape.share.units) ||
+      (query.plain_whole && states.whole_free(node) < query.request->shape.whole);
+  if (cannot_fit) {
     return kDoesNotFit;
   }
   const NodeView view = states.view(node);
@@ -27,14 +28,14 @@ void Placer::score(const Request& request, std::span<const NodeId> nodes, std::s
   const Query query = prepare(request);
   GpuChoice found;
   const NodeStates& states = ledger_->states();
-  const std::span<ScoreCache::Known> column = cache_.column(query);
+  const std::span<ScoreCache::Entry> column = cache_.column(query);
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    ScoreCache::Known& known = column[raw(nodes[i])];
+    ScoreCache::Entry& entry = column[raw(nodes[i])];
     const std::uint64_t version = states.version(nodes[i]);
-    if (known.version != version) {
-      known = {.version = version, .score = work_out(query, nodes[i], found)};
+    if (entry.version != version) {
+      entry = {.version = version, .score = compute_score(query, nodes[i], found)};
     }
-    scores[i] = known.score;
+    scores[i] = entry.score;
   }
 }
 

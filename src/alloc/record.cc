@@ -38,7 +38,7 @@ Error disagrees(std::string what) {
   return {ErrorCode::kInvalid, std::move(what)};
 }
 
-// That the record gives this container what it asked for, no GPU twice.
+// Checks that the record allocates what this container requests, and no GPU twice.
 Status check_container(const ContainerRequest& asked, const ContainerShares* given) {
   if (given == nullptr) {
     return fail(disagrees(fmt::format("container {} is missing", in_quotes(asked.name))));
@@ -57,7 +57,7 @@ Status check_container(const ContainerRequest& asked, const ContainerShares* giv
   }
   if (units != asked.units || core != asked.core_percent || whole != asked.whole) {
     return fail(disagrees(fmt::format(
-        "container {} has {} units, {}% compute and {} whole GPUs but asked for {}, {}% and {}",
+        "container {} has {} units, {}% compute and {} whole GPUs but requests {}, {}% and {}",
         in_quotes(asked.name), units, core, whole, asked.units, asked.core_percent, asked.whole)));
   }
   return {};
@@ -70,7 +70,7 @@ Status check(const GpuRequest& request, const Record& record) {
   for (const ContainerShares& given : record.containers) {
     if (std::ranges::find(request.containers, given.container, &ContainerRequest::name) ==
         request.containers.end()) {
-      return fail(disagrees(fmt::format("container {} did not ask for GPUs", in_quotes(given.container))));
+      return fail(disagrees(fmt::format("container {} requests no GPUs", in_quotes(given.container))));
     }
   }
   if (record.containers.size() != request.containers.size()) {
@@ -85,7 +85,7 @@ const GpuShare* share_of(const Record& record, const std::string& container, con
   return found == given->shares.end() ? nullptr : &*found;
 }
 
-// The most that is used of one GPU at one time.
+// Returns the most that the containers use of one GPU at one time.
 Result<GpuShare> share_on(const GpuRequest& request, const Record& record, const std::string& gpu) {
   const auto most = [&](auto amount) {
     return counted(request.containers, [&](const ContainerRequest& container) -> std::int64_t {
@@ -100,10 +100,10 @@ Result<GpuShare> share_on(const GpuRequest& request, const Record& record, const
   const std::int64_t whole = most([](const GpuShare& share) { return share.whole ? 1 : 0; });
   share.whole = whole > 0;
   if (whole > 1) {
-    return fail(disagrees(fmt::format("GPU {} is given whole to two containers", in_quotes(gpu))));
+    return fail(disagrees(fmt::format("GPU {} is allocated whole to two containers", in_quotes(gpu))));
   }
   if (share.whole && share.units > 0) {
-    return fail(disagrees(fmt::format("GPU {} is given both whole and in shares", in_quotes(gpu))));
+    return fail(disagrees(fmt::format("GPU {} is allocated both whole and in shares", in_quotes(gpu))));
   }
   return share;
 }
@@ -121,7 +121,7 @@ Result<Record> Record::parse(std::string_view text) {
     for (const JsonReader& share : TRY(list.as_array(kMostGpus))) {
       given.shares.push_back(TRY(parse_share(share)));
       if (index_of_name(given.shares.back().gpu)) {
-        return fail(share.wrong("names a GPU by index; only its UUID says which one it is"));
+        return fail(share.wrong("names a GPU by index; a record must use UUIDs"));
       }
     }
     record.containers.push_back(std::move(given));

@@ -1,12 +1,13 @@
 // alloc/record.h
 //
-// A decision: which container of a pod gets which GPUs. It travels in the pod annotation
-// tessera.io/allocation, written in the same transaction that binds the pod:
+// The allocation of a pod: which container gets which GPUs. It is stored in the pod annotation
+// tessera.io/allocation, written by the same request that binds the pod:
 //
-//   {"v":1,"containers":{"main":[{"gpu":"GPU-5d3c...","mem":3}],"trainer":[{"gpu":"GPU-71aa...","whole":true}]}}
+//   {"v":1,"containers":{"main":[{"gpu":"GPU-5d3c...","mem":3}],
+//                        "trainer":[{"gpu":"GPU-71aa...","whole":true}]}}
 //
-// Records are text that anybody may have written. Nothing in one is believed before held_shares() has held it
-// against what the pod's containers asked for.
+// Anyone who can edit pods can write a record. Do not use one before held_shares() has compared it
+// with what the pod's containers request.
 #pragma once
 
 #include <cstdint>
@@ -42,20 +43,22 @@ struct Record {
 
   std::vector<ContainerShares> containers;
 
+  // The error names the invalid field.
   static Result<Record> parse(std::string_view json);
   [[nodiscard]] std::string json() const;
 
+  // Null if the container is not in the record.
   [[nodiscard]] const ContainerShares* find(std::string_view container) const;
 
   friend bool operator==(const Record&, const Record&) = default;
 };
 
-// Returns what a pod holds under `record`: for each GPU, the most that its containers use at one time. Fails
-// with the difference unless the record allocates exactly what every container requests. Does not check that
-// the GPUs exist: the ledger knows the node.
+// Returns what a pod holds under `record`: for each GPU, the most that its containers use at one
+// time. Fails with the difference unless the record allocates exactly what every container
+// requests. Does not check that the GPUs exist: the ledger knows the node.
 Result<std::vector<GpuShare>> held_shares(const GpuRequest& request, const Record& record);
 
-// How the GPU at an index is called where its UUID is not known, and the way back.
+// Convert between an index and the name of a GPU whose UUID is unknown: 3 and "index-3".
 std::string index_name(std::uint32_t index);
 std::optional<std::uint32_t> index_of_name(std::string_view gpu);
 

@@ -16,13 +16,13 @@ namespace {
 constexpr std::array<std::string_view, 7> kPolicyNames = {"binpack", "spread",      "fgd", "simple",
                                                           "static",  "best_effort", "ring"};
 
-// The words of a model in one spelling: " nvidia a100 sxm4 80gb ".
+// The words of a model in lower case, separated by spaces: " nvidia a100 sxm4 80gb ".
 std::string words_of(std::string_view model) {
   std::string words = " ";
   for (const char c : model) {
-    const bool divides = c == ' ' || c == '-' || c == '_' || c == '\t';
+    const bool separates = c == ' ' || c == '-' || c == '_' || c == '\t';
     const char lower = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-    if (!divides) {
+    if (!separates) {
       words.push_back(lower);
     } else if (words.back() != ' ') {
       words.push_back(' ');
@@ -39,7 +39,7 @@ const std::string* find(const Annotations& annotations, std::string_view name) {
   return found == annotations.end() ? nullptr : &found->second;
 }
 
-// An annotation that lists names, trimmed and each once; empty when it is absent.
+// Returns the names that an annotation lists, without duplicates; empty if it is absent.
 Result<std::vector<std::string>> name_list(const PodSpec& pod, std::string_view name) {
   constexpr std::size_t kMostNames = 256;
   std::vector<std::string> names;
@@ -59,14 +59,14 @@ Result<std::vector<std::string>> name_list(const PodSpec& pod, std::string_view 
     }
   }
   if (names.size() > kMostNames) {
-    return fail(ErrorCode::kInvalid, fmt::format("annotation {} lists {} names; at most {} are possible",
-                                                 name, names.size(), kMostNames));
+    return fail(ErrorCode::kInvalid, fmt::format("annotation {} lists {} names; at most {} are allowed", name,
+                                                 names.size(), kMostNames));
   }
   std::ranges::sort(names);
   return names;
 }
 
-// Over how many GPUs the pod wants its memory split: a label or an annotation.
+// Returns over how many GPUs the memory of the pod is split: from a label or an annotation.
 Result<std::uint16_t> split_of(const PodSpec& pod, const ResourceNames& names) {
   const std::string* label = find(pod.labels, names.count());
   const std::string* annotation = find(pod.annotations, names.count());
@@ -116,7 +116,7 @@ Status read_policy(const PodSpec& pod, Request& request) {
   if (text == nullptr) {
     return {};
   }
-  // A pod that shares and has whole GPUs may name one policy of each kind.
+  // A pod with shares and whole GPUs may name one policy of each kind.
   for (const std::string_view part : split(*text, ',')) {
     const Policy policy =
         TRY(with_context(parse_policy(trim(part)), fmt::format("annotation {}", key::kPolicy)));
@@ -146,7 +146,7 @@ Status read_placement(const PodSpec& pod, Request& request) {
 Status check_uuids(const Request& request) {
   for (const std::string& uuid : request.uuids) {
     if (std::ranges::binary_search(request.uuids_excluded, uuid)) {
-      return fail(ErrorCode::kInvalid, fmt::format("GPU {} stands in both {} and {}; remove it from one",
+      return fail(ErrorCode::kInvalid, fmt::format("GPU {} is in both {} and {}; remove it from one",
                                                    in_quotes(uuid), key::kGpuUuids, key::kGpuUuidsExclude));
     }
   }
@@ -219,9 +219,9 @@ Request Request::of_shape(const Shape& shape) {
   request.gpus.whole = shape.whole;
   if (shape.share.gpus > 0 || shape.whole > 0) {
     request.gpus.containers.push_back({.name = "main",
-                                         .units = clamp_to<std::uint32_t>(request.gpus.units),
-                                         .core_percent = clamp_to<std::uint32_t>(request.gpus.core_percent),
-                                         .whole = shape.whole});
+                                       .units = clamp_to<std::uint32_t>(request.gpus.units),
+                                       .core_percent = clamp_to<std::uint32_t>(request.gpus.core_percent),
+                                       .whole = shape.whole});
     request.gpus.original_positions.push_back(0);
   }
   return request;

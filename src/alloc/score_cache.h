@@ -1,10 +1,10 @@
 // alloc/score_cache.h
 //
-// Scores that were worked out before. Most requests have shapes seen before and most nodes have not changed
-// since, so a score is kept by shape and node until the node changes.
+// Caches scores. Most requests repeat an earlier shape, and most nodes have not changed since. An
+// entry is valid until its node changes.
 //
-//   ScoreCache::Known& known = memory.column(query)[raw(node)];
-//   if (known.version != states.version(node)) { ... work it out, and write down the version ... }
+//   ScoreCache::Entry& entry = cache.column(query)[raw(node)];
+//   if (entry.version != states.version(node)) { ... compute the score, and set the version ... }
 #pragma once
 
 #include <cstdint>
@@ -21,19 +21,19 @@ namespace tessera::alloc {
 
 class ScoreCache {
  public:
-  struct Known {
-    std::uint64_t version = 0;  // of the node then; versions start at 1
+  struct Entry {
+    std::uint64_t version = 0;  // of the node when it was scored; versions start at 1
     Score score = kDoesNotFit;
   };
 
   // Refers to the ledger, which must live longer.
   explicit ScoreCache(const Ledger& ledger) : ledger_(&ledger) {}
 
-  // Returns the entries of requests like this one, by NodeId. The least recently used columns are dropped when
-  // the cache is full. Valid until the next call.
-  std::span<Known> column(const Query& query);
+  // Returns the entries of requests like this one, by NodeId. The least recently used columns are
+  // dropped when the cache is full. Valid until the next call.
+  std::span<Entry> column(const Query& query);
 
-  // All that this policy made of anything: it thinks otherwise now.
+  // Drops all scores of this policy.
   void forget(Policy share_policy);
 
  private:
@@ -45,15 +45,15 @@ class ScoreCache {
     std::vector<Part> init_parts;
     Policy share_policy{};
     Policy whole_policy{};
-    bool beyond_old_plugin = false;
+    bool beyond_original_plugin = false;
     std::vector<std::string> models;
     std::vector<std::string> uuids;
     std::vector<std::string> uuids_excluded;
-    std::vector<Known> by_node;
+    std::vector<Entry> by_node;
   };
 
   const Ledger* ledger_;
-  std::list<Column> columns_;  // the last used one first
+  std::list<Column> columns_;  // most recently used first
 };
 
 }  // namespace tessera::alloc

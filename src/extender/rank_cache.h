@@ -1,8 +1,8 @@
 // extender/rank_cache.h
 //
-// The rank of every node for a request, kept for the last few requests. Pods often come in sets of equal ones,
-// and between two of them few nodes change. The scores come from alloc::Placer, which caches them by node;
-// ranks are computed again only when a score has changed. One thread.
+// The rank of every node for a request, kept for the last few requests. Pods often come in sets of
+// equal ones, and between two of them few nodes change. The scores come from alloc::Placer, which
+// caches them by node; ranks are computed again only when a score has changed. One thread.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ namespace tessera::extender {
 class RankCache {
  public:
   struct NodeRanks {
-    // By NodeId: 0 where the pod does not fit, 1 for the worst node where it fits, more for better ones. Equally
-    // good nodes have equal ranks.
+    // By NodeId: 0 where the pod does not fit, 1 for the worst node where it fits, more for better
+    // ones. Equally good nodes have equal ranks.
     std::span<const std::uint32_t> ranks;
     std::uint32_t best = 0;
   };

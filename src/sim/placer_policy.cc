@@ -30,7 +30,8 @@ alloc::Placer::Options options_of(alloc::Policy policy, const std::vector<PodKin
 
 }  // namespace
 
-PlacerPolicy::PlacerPolicy(alloc::Policy policy, const SimulatedCluster& cluster, const std::vector<PodKind>& kinds)
+PlacerPolicy::PlacerPolicy(alloc::Policy policy, const SimulatedCluster& cluster,
+                           const std::vector<PodKind>& kinds)
     : cluster_(cluster),
       placer_(cluster.ledger(), options_of(policy, kinds)),
       scores_(cluster.nodes().size()),
@@ -51,7 +52,8 @@ std::optional<alloc::Choice> PlacerPolicy::choose(std::uint32_t shape, Random& r
     }
     equal = scores_[i] == best ? equal + 1 : 1;
     best = scores_[i];
-    // The k-th of equal ones replaces the one before with chance 1/k, so that each is as likely.
+    // The k-th of equal nodes replaces the current one with probability 1/k, so all are equally
+    // likely.
     where = random.below(equal) == 0 ? i : where;
   }
   if (best == alloc::kDoesNotFit) {
@@ -61,7 +63,7 @@ std::optional<alloc::Choice> PlacerPolicy::choose(std::uint32_t shape, Random& r
   return choice ? std::optional(std::move(*choice)) : std::nullopt;
 }
 
-// Often in the beginning, then now and then: whenever it learns, the placer works everything out anew.
+// Often at first, then rarely, because new typical pods make the placer compute all scores again.
 void PlacerPolicy::learn(std::uint32_t shape) {
   constexpr std::uint64_t kEvery = 500;
   seen_.add(cluster_.request(shape));

@@ -43,7 +43,7 @@ Result<PolicyName> find_policy(std::string_view name) {
   if (const auto found = std::ranges::find(all, name, &PolicyName::name); found != all.end()) {
     return *found;
   }
-  // "bestfit" can only be BestFit. "Fgd" could be two.
+  // "bestfit" can only mean BestFit; "Fgd" could mean fgd or FGD.
   const auto is_meant = [&](const PolicyName& one) { return lower(one.name) == lower(name); };
   if (std::ranges::count_if(all, is_meant) == 1) {
     return *std::ranges::find_if(all, is_meant);
@@ -57,7 +57,7 @@ Result<PolicyName> find_policy(std::string_view name) {
 }
 
 std::unique_ptr<PlacementPolicy> make_policy(const PolicyName& name, const SimulatedCluster& cluster,
-                                    const std::vector<PodKind>& kinds) {
+                                             const std::vector<PodKind>& kinds) {
   if (name.reference) {
     return make_reference_policy(name.name, cluster, kinds);
   }

@@ -20,7 +20,7 @@ struct Candidate {
   GpuMask gpus = 0;
 };
 
-// The GPUs a pod gets when nothing else is said.
+// The default GPUs: for each, the one with the least free capacity that fits.
 GpuMask tightest_gpus(const SimulatedCluster& cluster, std::uint32_t shape, const NodeView& node) {
   const PodShape& wanted = cluster.shape(shape);
   GpuMask taken = 0;
@@ -38,11 +38,12 @@ GpuMask tightest_gpus(const SimulatedCluster& cluster, std::uint32_t shape, cons
   return taken;
 }
 
-// Gives every node a score and takes the first of the best. A score holds until its node changes, so only
-// nodes that did are looked at again.
+// Scores every node and chooses the first of the best. Only nodes that have changed are scored
+// again.
 class ScoringPolicy : public PlacementPolicy {
  public:
-  explicit ScoringPolicy(const SimulatedCluster& cluster) : cluster_(cluster), known_(cluster.shape_count()) {}
+  explicit ScoringPolicy(const SimulatedCluster& cluster)
+      : cluster_(cluster), known_(cluster.shape_count()) {}
 
   std::optional<alloc::Choice> choose(std::uint32_t shape, Random& /*random*/) override {
     const std::span<const NodeId> nodes = cluster_.nodes();
@@ -53,7 +54,7 @@ class ScoringPolicy : public PlacementPolicy {
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       const std::uint64_t version = cluster_.ledger().states().version(nodes[i]);
       if (known[i].version != version) {
-        known[i] = {.version = version, .score = look_at(shape, nodes[i])};
+        known[i] = {.version = version, .score = score_of_node(shape, nodes[i])};
       }
       if (known[i].score > best) {
         best = known[i].score;
@@ -67,9 +68,9 @@ class ScoringPolicy : public PlacementPolicy {
   }
 
  protected:
-  // On a node that has room.
+  // The score of a node where the pod fits.
   [[nodiscard]] virtual int score(std::uint32_t shape, const NodeView& node) const = 0;
-  // Score and GPUs together, for those that think of both at once.
+  // Score and GPUs, for policies that choose both together.
   [[nodiscard]] virtual Candidate best_on(std::uint32_t shape, const NodeView& node) const {
     return {.score = score(shape, node), .gpus = tightest_gpus(cluster_, shape, node)};
   }
@@ -83,12 +84,12 @@ class ScoringPolicy : public PlacementPolicy {
     int score = kDoesNotFit;
   };
 
-  [[nodiscard]] int look_at(std::uint32_t shape, NodeId node) const {
+  [[nodiscard]] int score_of_node(std::uint32_t shape, NodeId node) const {
     return cluster_.fits(shape, node) ? score(shape, cluster_.ledger().view(node)) : kDoesNotFit;
   }
 
   const SimulatedCluster& cluster_;
-  std::vector<std::vector<Known>> known_;  // by shape, then place of the node
+  std::vector<std::vector<Known>> known_;  // by shape, then position of the node
 };
 
 class FirstFit : public ScoringPolicy {
@@ -99,7 +100,7 @@ class FirstFit : public ScoringPolicy {
   [[nodiscard]] int score(std::uint32_t /*shape*/, const NodeView& /*node*/) const override { return 0; }
 };
 
-// The largest node there is, which amounts are compared with.
+// The largest amounts of any node, for normalization.
 struct Largest {
   double cpu_milli = 1;
   double gpu_milli = 1;
@@ -113,7 +114,7 @@ struct Largest {
   }
 };
 
-// The node with least CPU and GPU left, both counted alike.
+// Prefers the node with the least CPU and GPU left, both with equal weight.
 class BestFit : public ScoringPolicy {
  public:
   explicit BestFit(const SimulatedCluster& all) : ScoringPolicy(all), largest_(all) {}
@@ -131,7 +132,7 @@ class BestFit : public ScoringPolicy {
   Largest largest_;
 };
 
-// The node whose free CPU and GPU are least like what the pod wants.
+// Prefers the node whose free CPU and GPU are least similar to the request of the pod.
 class DotProd : public ScoringPolicy {
  public:
   explicit DotProd(const SimulatedCluster& all) : ScoringPolicy(all), largest_(all) {}
@@ -148,7 +149,7 @@ class DotProd : public ScoringPolicy {
   Largest largest_;
 };
 
-// Nodes that hold pods of the same class, shares or so many whole GPUs, and nothing else.
+// Prefers nodes that hold only pods of the same class: shares, or an equal number of whole GPUs.
 class GpuClustering : public ScoringPolicy {
  public:
   explicit GpuClustering(const SimulatedCluster& all)
@@ -194,7 +195,7 @@ class GpuClustering : public ScoringPolicy {
   mutable std::vector<Known> known_;  // by node
 };
 
-// Shared GPUs first, then free GPUs of nodes in use, then those of idle nodes.
+// Prefers shared GPUs, then free GPUs of nodes in use, then those of idle nodes.
 class GpuPacking : public ScoringPolicy {
  public:
   using ScoringPolicy::ScoringPolicy;
@@ -220,7 +221,8 @@ class GpuPacking : public ScoringPolicy {
   }
 };
 
-// The paper's own: down the slope of fragmentation. A share also chooses its GPU that way.
+// FGD of the paper: chooses the node, and for shares the GPU, with the steepest descent of
+// fragmentation.
 class FragmentationDescent : public ScoringPolicy {
  public:
   FragmentationDescent(const SimulatedCluster& all, const std::vector<PodKind>& kinds)
@@ -241,7 +243,7 @@ class FragmentationDescent : public ScoringPolicy {
     }
     Candidate best{.score = kDoesNotFit};
     for (unsigned slot = 0; slot < node.size(); ++slot) {
-      // Equally free GPUs have equal scores, and the first of them wins.
+      // GPUs with equal free capacity have equal scores; the first wins.
       const bool seen = std::ranges::find(node.free.first(slot), node.free[slot]) != node.free.begin() + slot;
       if (seen || node.free[slot] < pod.gpu_milli || !cluster().allows(shape, node.model[slot])) {
         continue;
@@ -264,7 +266,7 @@ class FragmentationDescent : public ScoringPolicy {
   Fragmentation fragmentation_;
 };
 
-// Any node that fits, any GPU that fits.
+// Chooses a random node and random GPUs that fit.
 class RandomChoice : public PlacementPolicy {
  public:
   explicit RandomChoice(const SimulatedCluster& cluster) : cluster_(cluster) {}
@@ -307,7 +309,7 @@ class RandomChoice : public PlacementPolicy {
 }  // namespace
 
 std::unique_ptr<PlacementPolicy> make_reference_policy(std::string_view name, const SimulatedCluster& cluster,
-                                              const std::vector<PodKind>& kinds) {
+                                                       const std::vector<PodKind>& kinds) {
   if (name == "FirstFit") {
     return std::make_unique<FirstFit>(cluster);
   }

@@ -11,14 +11,14 @@ namespace tessera::sim {
 
 namespace {
 
-// Processor time of this thread, because runs share the machine with each other.
+// Processor time of this thread. Wall time would include other runs on the same machine.
 double processor_seconds() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
-// The sum of all nodes' fragmentation, kept while nodes change one at a time.
+// The fragmentation of all nodes together, updated when one node changes.
 class ClusterFragmentation {
  public:
   ClusterFragmentation(const SimulatedCluster& cluster, const std::vector<PodKind>& kinds)
@@ -47,7 +47,7 @@ class ClusterFragmentation {
   std::uint64_t sum_ = 0;
 };
 
-// Measurements gathered in whole percents of load.
+// Collects measurements by whole percents of load.
 class Curve {
  public:
   void add(double load_percent, double allocated, double fragmented) {
@@ -92,7 +92,7 @@ Result<RunResult> replay(const Setting& setting, const PolicyName& name, std::ui
   const std::unique_ptr<PlacementPolicy> policy =
       make_policy(name, cluster, name.reference ? setting.kinds : setting.told_kinds);
   ClusterFragmentation fragmentation(cluster, setting.kinds);
-  // Apart from the scenario's, so that every policy meets the same pods.
+  // A separate generator, so that every policy gets the same scenario.
   Random random(seed ^ 0x74657373657261U);
 
   RunResult result;
@@ -112,7 +112,8 @@ Result<RunResult> replay(const Setting& setting, const PolicyName& name, std::ui
       ++result.refused;
       result.first_refusal_percent = result.first_refusal_percent.value_or(load);
     }
-    curve.add(load, 100.0 * static_cast<double>(cluster.allocated_milli()) / capacity, fragmentation.percent());
+    curve.add(load, 100.0 * static_cast<double>(cluster.allocated_milli()) / capacity,
+              fragmentation.percent());
   }
   result.curve = curve.points();
   result.last_load_percent = static_cast<int>(setting.load_milli / 10);

@@ -11,7 +11,8 @@ namespace {
 
 void add_pods(const Trace& trace, std::int64_t missing_milli, Random& random,
               std::vector<std::uint32_t>& pods) {
-  // The same order as before anything was added, so that a pod drawn once is not drawn more often.
+  // Draws from the original pods only, so that a pod that was added is not more likely to be drawn
+  // again.
   const std::vector<std::uint32_t> original = pods;
   for (;;) {
     const std::uint32_t drawn = original[random.below(original.size())];
@@ -26,7 +27,7 @@ void add_pods(const Trace& trace, std::int64_t missing_milli, Random& random,
 void remove_pods(const Trace& trace, std::int64_t surplus_milli, Random& random,
                  std::vector<std::uint32_t>& pods) {
   constexpr std::uint32_t kGone = ~0U;
-  // Marked first and closed up at the end: the order of the others must stay.
+  // Marks pods first and removes them at the end, which keeps the order of the others.
   std::vector<std::uint32_t> left(pods.size());
   std::iota(left.begin(), left.end(), 0U);
   while (surplus_milli > 0) {

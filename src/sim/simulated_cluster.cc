@@ -13,10 +13,10 @@ namespace {
 
 constexpr std::int64_t kBytesPerMib = std::int64_t{1} << 20U;
 
-alloc::NodeSpec node_spec(const TraceNode& node, std::size_t place) {
+alloc::NodeSpec node_spec(const TraceNode& node, std::size_t position) {
   alloc::NodeSpec spec;
-  // A name that is new in each scenario, because policies may order nodes by it.
-  spec.name = fmt::format("{:05}-{}", place, node.name);
+  // The name differs from scenario to scenario, because policies may order nodes by name.
+  spec.name = fmt::format("{:05}-{}", position, node.name);
   spec.cpu_milli = node.cpu_milli;
   spec.memory_bytes = node.memory_mib * kBytesPerMib;
   alloc::Inventory inventory;
@@ -24,7 +24,7 @@ alloc::NodeSpec node_spec(const TraceNode& node, std::size_t place) {
   inventory.topology = topology::Topology(node.gpus);
   for (std::uint32_t i = 0; i < node.gpus; ++i) {
     alloc::Gpu gpu;
-    gpu.uuid = fmt::format("GPU-{}-{}", place, i);
+    gpu.uuid = fmt::format("GPU-{}-{}", position, i);
     gpu.index = i;
     gpu.model = node.model;
     gpu.memory_mib = static_cast<std::uint32_t>(kGpuMilli);
@@ -83,9 +83,9 @@ std::vector<std::uint8_t> allowed_models(const alloc::Ledger& ledger,
 
 SimulatedCluster::SimulatedCluster(const Trace& trace, const Scenario& scenario, const Shapes& shapes)
     : shapes_(shapes), ledger_({.unit = alloc::Unit::mib(), .names = {}}) {
-  for (std::size_t place = 0; place < scenario.nodes.size(); ++place) {
-    const TraceNode& node = trace.nodes[scenario.nodes[place]];
-    const alloc::NodeSpec spec = node_spec(node, place);
+  for (std::size_t position = 0; position < scenario.nodes.size(); ++position) {
+    const TraceNode& node = trace.nodes[scenario.nodes[position]];
+    const alloc::NodeSpec spec = node_spec(node, position);
     ledger_.upsert_node(spec);
     nodes_.push_back(*ledger_.find_node(spec.name));
     capacity_milli_ += node.gpus * kGpuMilli;

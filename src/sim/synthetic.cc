@@ -21,7 +21,7 @@ struct NodeKind {
 };
 
 constexpr std::array kNodeKinds = {
-    NodeKind{"A100", 8, 96, 1024, 40},  // twelve CPUs a GPU: they run short before the GPUs do
+    NodeKind{"A100", 8, 96, 1024, 40},  // twelve CPUs per GPU: CPUs run out before GPUs
     NodeKind{"H100", 8, 192, 2048, 10}, NodeKind{"V100", 4, 32, 256, 15},
     NodeKind{"T4", 2, 96, 384, 25},     NodeKind{"L40S", 4, 64, 512, 10},
 };
@@ -55,7 +55,7 @@ constexpr std::array kPodTemplates = {
     PodTemplate{4, 1000, 32000, 192, "", 12},
     PodTemplate{8, 1000, 88000, 768, "", 12},
     PodTemplate{8, 1000, 96000, 1024, "H100", 2},
-    // No GPU at all.
+    // Without GPUs.
     PodTemplate{0, 0, 4000, 8, "", 80},
     PodTemplate{0, 0, 16000, 32, "", 40},
 };

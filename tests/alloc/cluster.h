@@ -1,4 +1,4 @@
-// Small clusters for tests: nodes and pods in a line each.
+// Builds small clusters for tests: one line per node or pod.
 #pragma once
 
 #include <fmt/core.h>
@@ -19,7 +19,7 @@ inline std::string uuid_of(const std::string& node, unsigned index) {
   return fmt::format("GPU-{}-{}", node, index);
 }
 
-// GPUs of so many GiB each, no links known.
+// An inventory of GPUs with these sizes in GiB, without links.
 inline Inventory inventory_of(const std::string& node, const std::vector<std::uint32_t>& gib) {
   Inventory inventory;
   inventory.driver = "550.54.15";
@@ -47,7 +47,7 @@ inline NodeSpec node_of(const std::string& name, const std::vector<std::uint32_t
   return node_with(name, inventory_of(name, gib));
 }
 
-// A node with the old device plugin.
+// A node with the original device plugin.
 inline NodeSpec old_node(const std::string& name, std::int64_t units, std::int64_t gpus) {
   NodeSpec node;
   node.name = name;
@@ -93,7 +93,7 @@ inline Request request_of(const PodSpec& pod) {
   return Request::of_pod(pod, ResourceNames()).value();
 }
 
-// The pod bound to a node with a record that gives its container "main" these GPUs.
+// Returns the pod bound to a node, with a record of these shares for container "main".
 inline PodSpec bound(PodSpec pod, const std::string& node, const std::vector<GpuShare>& shares) {
   pod.node_name = node;
   pod.phase = PodPhase::kRunning;
@@ -113,7 +113,7 @@ inline PodSpec bound_whole(const std::string& name, const std::string& node,
   return bound(whole_pod(name, static_cast<std::int64_t>(indices.size())), node, shares);
 }
 
-// What the API server shows after a bind with this choice.
+// Returns the pod as the API server shows it after a bind with this choice.
 inline PodSpec after_bind(const Ledger& ledger, PodSpec pod, const Choice& choice) {
   pod.node_name = ledger.node_name(choice.node);
   pod.annotations[std::string(key::kAllocation)] = choice.record.json();

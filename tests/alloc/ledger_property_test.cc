@@ -1,4 +1,4 @@
-// What must hold of the ledger and the placer whatever happens in whatever order.
+// Properties of the ledger and the placer that must hold after any events in any order.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace tessera::alloc::testing {
 namespace {
 
-// Without optimisation, and so under sanitizers, steps are slow.
+// Without optimisation, and so under sanitizers, steps are slow: run fewer of them.
 #ifndef __OPTIMIZE__
 constexpr unsigned kSteps = 50'000;
 constexpr unsigned kHistories = 60;
@@ -37,7 +37,7 @@ class Dice {
   std::mt19937_64 random_;
 };
 
-// Everything the ledger says, in words that do not depend on ids.
+// The whole content of the ledger as text that does not depend on ids.
 std::string dump(const Ledger& ledger) {
   std::string text;
   for (const NodeId id : ledger.nodes_by_name()) {
@@ -57,7 +57,8 @@ std::string dump(const Ledger& ledger) {
       text += fmt::format("  {} {} bound={} decided={}", holding.pod.text(), holding.pod.uid, holding.bound,
                           holding.decided);
       for (const HeldShare& held : holding.shares) {
-        text += fmt::format(" {}@{}:{}{}", held.share.gpu, held.slot, held.share.units, held.share.whole ? "w" : "");
+        text += fmt::format(" {}@{}:{}{}", held.share.gpu, held.slot, held.share.units,
+                            held.share.whole ? "w" : "");
       }
       text += "\n";
     }
@@ -71,7 +72,7 @@ std::string dump(const Ledger& ledger) {
   return text + fmt::format("pods={}\n", ledger.pod_count());
 }
 
-// Nodes and pods of every sort, right ones and wrong ones.
+// Random nodes and pods, valid and invalid.
 class World {
  public:
   explicit World(unsigned seed) : dice(seed) {}
@@ -114,7 +115,7 @@ class World {
                                   : bound_share(name, units, at, dice.below(4));
     if (dice.one_in(4)) {
       spec.containers[0].gpu_limits[0].second =
-          Quantity::units(1 + dice.below(4));  // not what the record says
+          Quantity::units(1 + dice.below(4));  // differs from the record
     }
     if (dice.one_in(4)) {
       spec.annotations.clear();
@@ -140,7 +141,7 @@ class World {
   Dice dice;
 };
 
-TEST(LedgerProperty, AnyOrderOfEventsEndsInTheBooksOfARebuild) {
+TEST(LedgerProperty, AnyOrderOfEventsEndsInTheSameLedgerAsARebuild) {
   for (unsigned seed = 0; seed < kHistories; ++seed) {
     World world(seed);
     Ledger ledger;
@@ -190,7 +191,7 @@ TEST(LedgerProperty, AnyOrderOfEventsEndsInTheBooksOfARebuild) {
       }
     }
     ASSERT_EQ(dump(ledger), dump(rebuilt)) << "seed " << seed;
-    // And equal books decide equally.
+    // Equal ledgers give equal choices.
     Placer placer(ledger);
     Placer other(rebuilt);
     for (const PodSpec& pod : {share_pod("q", 3), share_pod("q", 9), whole_pod("q", 1), whole_pod("q", 2)}) {
@@ -207,7 +208,7 @@ TEST(LedgerProperty, AnyOrderOfEventsEndsInTheBooksOfARebuild) {
   }
 }
 
-// A second set of books, kept by adding and subtracting, to hold the first against.
+// An independent count of what pods hold, compared with the ledger.
 struct Mirror {
   struct Gpu {
     std::uint64_t total = 0;
@@ -222,9 +223,9 @@ struct Mirror {
       Gpu& gpu = gpus.at(share.gpu);
       gpu.units += share.units;
       gpu.whole += share.whole ? 1 : 0;
-      ASSERT_LE(gpu.units, gpu.total) << "more given than there is of " << share.gpu;
-      ASSERT_LE(gpu.whole, 1U) << share.gpu << " given twice";
-      ASSERT_FALSE(gpu.whole == 1 && gpu.units > 0) << share.gpu << " given whole and shared";
+      ASSERT_LE(gpu.units, gpu.total) << "more allocated than there is of " << share.gpu;
+      ASSERT_LE(gpu.whole, 1U) << share.gpu << " allocated twice";
+      ASSERT_FALSE(gpu.whole == 1 && gpu.units > 0) << share.gpu << " allocated whole and shared";
     }
     pods[uid] = shares;
   }
@@ -272,7 +273,7 @@ PodSpec random_pod(Dice& dice, const std::string& name) {
   return pod;
 }
 
-TEST(LedgerProperty, NeverGivesMoreThanThereIs) {
+TEST(LedgerProperty, NeverAllocatesMoreThanThereIs) {
   Dice dice(7);
   Ledger ledger;
   Mirror mirror;
@@ -318,11 +319,11 @@ TEST(LedgerProperty, NeverGivesMoreThanThereIs) {
         ledger.upsert_pod(after);
         hold->release();
         break;
-      case 2:  // and slower
+      case 2:  // the watch is slower
         hold->commit();
         ledger.upsert_pod(after);
         break;
-      default:  // never comes
+      default:  // the watch never shows the pod
         hold->commit();
     }
     ASSERT_NO_FATAL_FAILURE(mirror.add(pod.uid, *shares));
@@ -346,7 +347,7 @@ TEST(LedgerProperty, NeverGivesMoreThanThereIs) {
   EXPECT_EQ(free_on_all(ledger), 16U * 4 + 56 + 16 + 640);
 }
 
-// The same machine told in another order of its GPUs.
+// The same machine with its GPUs in a different order.
 NodeSpec told_in_another_order(const Inventory& inventory, const std::string& name, Dice& dice) {
   std::vector<unsigned> order(inventory.gpus.size());
   for (unsigned i = 0; i < order.size(); ++i) {
@@ -363,7 +364,7 @@ NodeSpec told_in_another_order(const Inventory& inventory, const std::string& na
   return node_with(name, told);
 }
 
-TEST(LedgerProperty, DecisionsDoNotDependOnTheOrderOfNodesAndGpus) {
+TEST(LedgerProperty, ChoicesDoNotDependOnTheOrderOfNodesAndGpus) {
   for (unsigned seed = 0; seed < 50; ++seed) {
     Dice dice(seed);
     std::vector<std::pair<std::string, Inventory>> machines;

@@ -15,7 +15,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// DGX-1V's quads: GPUs 0-3 and 4-7 are meshes of NVLinks, PCIe and QPI between them.
+// The quads of a DGX-1V: GPUs 0-3 and 4-7 are meshes of NVLinks; PCIe and QPI connect the two.
 Inventory two_quads(const std::string& node) {
   Inventory inventory = inventory_of(node, std::vector<std::uint32_t>(8, 32));
   for (unsigned a = 0; a < 8; ++a) {
@@ -32,7 +32,7 @@ Inventory two_quads(const std::string& node) {
 
 class PlacerTest : public ::testing::Test {
  protected:
-  // Where the pod goes: "node:share GPUs/whole GPUs".
+  // The best choice for the pod: "node:share GPUs/whole GPUs".
   std::string place(const PodSpec& pod) { return place(request_of(pod)); }
   std::string place(const Request& request) {
     const auto choice = placer.choose_best(request);
@@ -54,7 +54,7 @@ class PlacerTest : public ::testing::Test {
   Placer placer{ledger};
 };
 
-TEST_F(PlacerTest, BinpackTakesTheTightestSharedGpu) {
+TEST_F(PlacerTest, BinpackChoosesTheSharedGpuWithTheLeastFree) {
   ledger.upsert_node(node_of("a", {16, 16}));
   ledger.upsert_node(node_of("b", {16, 16}));
   ledger.upsert_pod(bound_share("x", 8, "a", 1));
@@ -64,20 +64,20 @@ TEST_F(PlacerTest, BinpackTakesTheTightestSharedGpu) {
   EXPECT_EQ(place(share_pod("p", 9)), "b:1/") << "of two empty GPUs the one on the fuller node";
 }
 
-TEST_F(PlacerTest, BinpackSharesALargeGpuBeforeItOpensATightOne) {
+TEST_F(PlacerTest, BinpackPrefersASharedLargeGpuToAFreeSmallOne) {
   ledger.upsert_node(node_of("a", {80, 8}));
   ledger.upsert_pod(bound_share("x", 10, "a", 0));
   EXPECT_EQ(place(share_pod("p", 8)), "a:0/");
 }
 
-TEST_F(PlacerTest, SpreadTakesTheEmptiestGpu) {
+TEST_F(PlacerTest, SpreadChoosesTheGpuWithTheMostFree) {
   ledger.upsert_node(node_of("a", {16, 16}));
   ledger.upsert_node(node_of("b", {16, 16}));
   ledger.upsert_pod(bound_share("x", 8, "a", 1));
   EXPECT_EQ(place(with(share_pod("p", 3), key::kPolicy, "spread")), "b:0/");
 }
 
-TEST_F(PlacerTest, ShareBreaksUpTheGroupThatIsBrokenAlready) {
+TEST_F(PlacerTest, ShareUsesTheGroupThatIsAlreadyBrokenUp) {
   ledger.upsert_node(node_with("a", two_quads("a")));
   ledger.upsert_pod(bound_whole("x", "a", {5}));
   EXPECT_EQ(place(share_pod("p", 3)), "a:4/");
@@ -92,7 +92,7 @@ TEST_F(PlacerTest, WholeGpusAreWellConnected) {
   EXPECT_EQ(place(whole_pod("p", 3)), "a:/4-6");
 }
 
-TEST_F(PlacerTest, WholeGpusFillUpNodesThatAreBrokenUpAlready) {
+TEST_F(PlacerTest, WholeGpusFillNodesThatAreAlreadyBrokenUp) {
   ledger.upsert_node(node_with("a", two_quads("a")));
   ledger.upsert_node(node_with("b", two_quads("b")));
   ledger.upsert_pod(bound_whole("x", "b", {0, 1, 2, 3}));
@@ -100,7 +100,7 @@ TEST_F(PlacerTest, WholeGpusFillUpNodesThatAreBrokenUpAlready) {
   EXPECT_EQ(place(whole_pod("p", 5)), "a:/0-4");
 }
 
-TEST_F(PlacerTest, WholeGpusLeaveTheLargeOnesToShares) {
+TEST_F(PlacerTest, WholePodsLeaveLargeGpusForShares) {
   ledger.upsert_node(node_of("a", {80, 16, 80, 16}));
   EXPECT_EQ(place(whole_pod("p", 1)), "a:/1");
   EXPECT_EQ(place(whole_pod("p", 2)), "a:/1,3");
@@ -115,7 +115,7 @@ TEST_F(PlacerTest, SharesAndWholeGpusOfOnePodAreOnDifferentGpus) {
   EXPECT_EQ(place(pod_of("p", {container("a", 15), container("b", 0, 2)})), "a:0/1-2");
 }
 
-TEST_F(PlacerTest, SpreadDoesNotTakeTheWholeGpusOfItsOwnPod) {
+TEST_F(PlacerTest, SpreadDoesNotUseTheWholeGpusOfTheSamePod) {
   ledger.upsert_node(node_of("a", {16, 16}));
   ledger.upsert_pod(bound_share("x", 4, "a", 0));
   const PodSpec pod = with(pod_of("p", {container("a", 4), container("b", 0, 1)}), key::kPolicy, "spread");
@@ -145,7 +145,7 @@ TEST_F(PlacerTest, SplitsMemoryOverSeveralGpus) {
   EXPECT_EQ(refusal(pod, "a"), "fewer than 4 GPUs have 8GiB free each");
 }
 
-TEST_F(PlacerTest, PlacesContainersOneByOne) {
+TEST_F(PlacerTest, PlacesContainersSeparately) {
   ledger.upsert_node(node_of("a", {16, 16}));
   PodSpec pod = with(pod_of("p", {container("a", 10), container("b", 10)}), key::kPlacement, "per-container");
   const Request request = request_of(pod);
@@ -156,8 +156,9 @@ TEST_F(PlacerTest, PlacesContainersOneByOne) {
   EXPECT_EQ(refusal(pod, "a"), "no GPU is as large as 20GiB");
 }
 
-TEST_F(PlacerTest, FindsAPackingThatTheFirstTryMisses) {
-  // Largest first and tightest first puts 6 on the 9 and leaves 5 and 3 no way to share the 8.
+TEST_F(PlacerTest, BacktracksToFindAPacking) {
+  // Largest part first, tightest GPU first: 6 goes to the 8, then 5 and 3 to the 9, and the last 3
+  // does not fit. The search must backtrack and put 6 on the 9.
   ledger.upsert_node(node_of("a", {9, 8}));
   const PodSpec pod =
       with(pod_of("p", {container("a", 6), container("b", 5), container("c", 3), container("d", 3)}),
@@ -169,7 +170,7 @@ TEST_F(PlacerTest, FindsAPackingThatTheFirstTryMisses) {
             "the containers do not all fit on the free GPUs");
 }
 
-TEST_F(PlacerTest, InitContainersUseWhatOthersGetAfterThem) {
+TEST_F(PlacerTest, InitContainersUseGpusThatOthersGetAfterThem) {
   ledger.upsert_node(node_of("a", {16, 16}));
   const PodSpec pod =
       with(pod_of("p", {container("i", 12, 0, ContainerKind::kInit), container("a", 12), container("b", 3)}),
@@ -180,7 +181,7 @@ TEST_F(PlacerTest, InitContainersUseWhatOthersGetAfterThem) {
   EXPECT_EQ(ledger.view(*ledger.find_node("a")).free[0], 1U);
 }
 
-TEST_F(PlacerTest, DividesWholeGpusAmongContainersByTheirLinks) {
+TEST_F(PlacerTest, DividesWholeGpusAmongContainersByLinks) {
   ledger.upsert_node(node_with("a", two_quads("a")));
   const PodSpec pod =
       pod_of("p", {container("i", 0, 6, ContainerKind::kInit), container("a", 0, 4), container("b", 0, 4)});
@@ -199,7 +200,7 @@ TEST_F(PlacerTest, DividesWholeGpusAmongContainersByTheirLinks) {
   EXPECT_TRUE(held_shares(request.gpus, record));
 }
 
-TEST_F(PlacerTest, FgdKeepsRoomForThePodsThatUsuallyCome) {
+TEST_F(PlacerTest, FgdKeepsRoomForTypicalPods) {
   ledger.upsert_node(node_of("a", {16, 16}));
   ledger.upsert_pod(bound_share("x", 4, "a", 0));
   ledger.upsert_pod(bound_share("y", 6, "a", 1));
@@ -208,11 +209,11 @@ TEST_F(PlacerTest, FgdKeepsRoomForThePodsThatUsuallyCome) {
   Placer fgd(ledger, {.share_policy = Policy::kFgd, .typical = {typical}});
   const Request request = request_of(share_pod("p", 2));
   EXPECT_EQ(fgd.choose_best(request).value().share_gpus, 0b01U)
-      << "tightest would be GPU 1, and leave no room for 10";
+      << "binpack would choose GPU 1 and leave no room for 10";
   EXPECT_EQ(placer.choose_best(request).value().share_gpus, 0b10U);
 }
 
-TEST_F(PlacerTest, ScoresAreTheSameFromMemoryAndAnew) {
+TEST_F(PlacerTest, CachedScoresEqualFreshOnes) {
   TypicalRequest typical;
   typical.shape.whole = 1;
   const std::vector<PodSpec> pods = {share_pod("p", 2),
@@ -229,7 +230,7 @@ TEST_F(PlacerTest, ScoresAreTheSameFromMemoryAndAnew) {
       [&] { ledger.upsert_pod(bound_whole("y", "b", {1})); },
       [&] { ledger.remove_node("a"); },
       [&] { ledger.remove_pod("uid-x"); },
-      [&] { ledger.upsert_node(node_of("c", {32, 32})); },  // takes the place of a
+      [&] { ledger.upsert_node(node_of("c", {32, 32})); },  // reuses the id of a
       [&] {
         Inventory ill = inventory_of("b", {16, 32, 32});
         ill.gpus[0].unhealthy = "Xid 79";
@@ -255,7 +256,7 @@ TEST_F(PlacerTest, ScoresAreTheSameFromMemoryAndAnew) {
   }
 }
 
-TEST_F(PlacerTest, ScoresByStaticTablesFollowTheKindOfMachine) {
+TEST_F(PlacerTest, StaticScoresFollowAChangedMachineType) {
   Inventory box = inventory_of("a", {16, 16, 16});
   for (unsigned gpu = 0; gpu < 2; ++gpu) {
     box.topology.set_link(gpu, 2, {.nvlinks = static_cast<std::uint8_t>(1 + gpu), .generation = 2});
@@ -276,8 +277,8 @@ TEST_F(PlacerTest, ScoresByStaticTablesFollowTheKindOfMachine) {
   EXPECT_GT(right, left);
 }
 
-// Firmware calls all machines of a cloud the same, so the label of the node decides.
-TEST_F(PlacerTest, StaticTablesKnowMachinesByTheirInstanceTypeToo) {
+// The firmware of all machines of a cloud reports one name, so the label of the node decides.
+TEST_F(PlacerTest, StaticTablesAlsoFindMachinesByInstanceType) {
   const auto document = parse_json(R"({"cloud.8": {"2": [[0,2]]}, "cloud.9": {"2": [[1,2]]}})").value();
   const auto sets = topology::StaticSets::from_json(JsonReader(document, "table")).value();
   Placer by_table(ledger, {.whole_policy = Policy::kStatic,
@@ -293,10 +294,10 @@ TEST_F(PlacerTest, StaticTablesKnowMachinesByTheirInstanceTypeToo) {
   EXPECT_EQ(chosen("cloud.8"), 0b101U);
   EXPECT_EQ(chosen("cloud.9"), 0b110U);
   box.machine = "cloud.8";
-  EXPECT_EQ(chosen("cloud.9"), 0b101U) << "what the agent was told counts first";
+  EXPECT_EQ(chosen("cloud.9"), 0b101U) << "the name from the agent comes first";
 }
 
-TEST_F(PlacerTest, KeepsToModelsAndUuids) {
+TEST_F(PlacerTest, RespectsModelsAndUuids) {
   ledger.upsert_node(node_of("a", {80, 80}));
   ledger.upsert_node(node_of("b", {16, 16}));
   EXPECT_EQ(place(with(share_pod("p", 3), key::kGpuModel, "A100")), "a:0/");
@@ -304,10 +305,10 @@ TEST_F(PlacerTest, KeepsToModelsAndUuids) {
   EXPECT_EQ(place(with(whole_pod("p", 1), key::kGpuUuids, "GPU-a-1")), "a:/1");
   EXPECT_EQ(place(with(share_pod("p", 3), key::kGpuUuidsExclude, "GPU-b-0")), "b:1/");
   EXPECT_EQ(refusal(with(share_pod("p", 3), key::kGpuModel, "A100"), "b"),
-            "no GPU here is among those that the pod's annotations allow");
+            "the pod's annotations allow none of the node's GPUs");
 }
 
-TEST_F(PlacerTest, SaysWhyInWordsThatAreTheSameForAllNodes) {
+TEST_F(PlacerTest, ReasonsAreEqualForAllNodes) {
   ledger.upsert_node(node_of("a", {16, 16}));
   ledger.upsert_pod(bound_share("x", 9, "a", 0));
   ledger.upsert_pod(bound_share("y", 10, "a", 1));
@@ -318,7 +319,7 @@ TEST_F(PlacerTest, SaysWhyInWordsThatAreTheSameForAllNodes) {
   EXPECT_EQ(refusal(whole_pod("p", 3), "a"), "fewer than 3 GPUs");
 }
 
-TEST_F(PlacerTest, GivesTheSameReasonHoweverItIsFound) {
+TEST_F(PlacerTest, FastAndGeneralPathsGiveTheSameReason) {
   ledger.upsert_node(node_of("roomy", {32, 32}));
   ledger.upsert_node(node_of("small", {4, 4}));
   ledger.upsert_node(node_of("mixed", {16, 32}));
@@ -339,36 +340,36 @@ TEST_F(PlacerTest, GivesTheSameReasonHoweverItIsFound) {
     for (const char* model : {"", "A100", "T4", "H100"}) {
       const PodSpec wish = *model == '\0' ? pod : with(pod, key::kGpuModel, model);
       placer.filter(request_of(wish), nodes, quick);
-      // Ruling out a GPU that nobody has changes nothing but the way.
+      // Excluding a GPU that does not exist only forces the general path.
       placer.filter(request_of(with(wish, key::kGpuUuidsExclude, "GPU-nobody")), nodes, slow);
       EXPECT_EQ(quick, slow) << model;
     }
   }
 }
 
-TEST_F(PlacerTest, FencesNodesWithAnotherUnit) {
+TEST_F(PlacerTest, FencesNodesWithADifferentUnit) {
   Inventory inventory = inventory_of("a", {16});
   inventory.unit = Unit::mib();
   ledger.upsert_node(node_with("a", inventory));
-  EXPECT_EQ(refusal(share_pod("p", 3), "a"), "node does not count GPU memory in GiB as the cluster does");
+  EXPECT_EQ(refusal(share_pod("p", 3), "a"), "node does not use the cluster's GPU memory unit (GiB)");
   EXPECT_THAT(ledger.problems().at(0).text,
-              HasSubstr("node a: it counts GPU memory in MiB, the cluster in GiB"));
+              HasSubstr("node a: its GPU memory unit is MiB but the cluster's is GiB"));
 }
 
-TEST_F(PlacerTest, OldPluginOnlyServesSharesOfOneGpu) {
+TEST_F(PlacerTest, OriginalPluginServesOnlySharesOfOneGpu) {
   ledger.upsert_node(old_node("a", 30, 2));
   EXPECT_EQ(place(share_pod("p", 15)), "a:0/");
-  EXPECT_THAT(refusal(whole_pod("p", 1), "a"), HasSubstr("old device plugin"));
+  EXPECT_THAT(refusal(whole_pod("p", 1), "a"), HasSubstr("original device plugin"));
   PodSpec split = share_pod("p", 4);
   split.labels["aliyun.com/gpu-count"] = "2";
-  EXPECT_THAT(refusal(split, "a"), HasSubstr("old device plugin"));
-  // It looks for a pod whose whole amount is what kubelet asks for one container.
+  EXPECT_THAT(refusal(split, "a"), HasSubstr("original device plugin"));
+  // It looks for a pod whose total equals the amount of the container that kubelet allocates for.
   EXPECT_THAT(refusal(pod_of("p", {container("x", 2), container("y", 2)}), "a"),
-              HasSubstr("old device plugin"));
+              HasSubstr("original device plugin"));
   EXPECT_THAT(refusal(pod_of("p", {container("x", 2, 0, ContainerKind::kInit), container("y", 2)}), "a"),
-              HasSubstr("old device plugin"));
+              HasSubstr("original device plugin"));
   EXPECT_EQ(place(pod_of("p", {container("x", 2), container("y", 0)})), "a:0/");
-  // Equal in sum, but what is known of one is not true of the other.
+  // The totals are equal, but the cached score of one request must not be used for the other.
   EXPECT_FALSE(placer.choose_best(request_of(pod_of("p", {container("x", 2), container("y", 2)}))));
   EXPECT_EQ(place(share_pod("p", 4)), "a:0/");
 }
@@ -386,7 +387,7 @@ TEST_F(PlacerTest, ComputeSharesNeedMps) {
   EXPECT_EQ(refusal(pod, "a"), "no single GPU has 3GiB and 60% compute free");
 }
 
-TEST_F(PlacerTest, LeavesUnhealthyGpusAlone) {
+TEST_F(PlacerTest, DoesNotUseUnhealthyGpus) {
   Inventory inventory = inventory_of("a", {16, 16});
   inventory.gpus[0].unhealthy = "XID 79";
   ledger.upsert_node(node_with("a", inventory));
@@ -395,7 +396,7 @@ TEST_F(PlacerTest, LeavesUnhealthyGpusAlone) {
   EXPECT_EQ(refusal(whole_pod("p", 2), "a"), "free GPUs are unhealthy");
 }
 
-TEST_F(PlacerTest, NobodysEndHelpsWhereTheGpuIsIll) {
+TEST_F(PlacerTest, EvictionCannotHelpIfGpusAreUnhealthy) {
   Inventory inventory = inventory_of("a", {16, 16});
   inventory.gpus[0].unhealthy = "XID 79";
   inventory.gpus[1].unhealthy = "XID 79";
@@ -409,7 +410,7 @@ TEST_F(PlacerTest, NobodysEndHelpsWhereTheGpuIsIll) {
                              pod_of("p", {container("x", 2), container("y", 0, 1)})}) {
     EXPECT_EQ(placer.reason(request_of(pod), a), Reason::kUnhealthy);
   }
-  // One of them is well again: it is enough for a share or a whole GPU, not for one of each.
+  // One GPU has recovered. It is enough for a share or for a whole GPU, but not for both.
   inventory.gpus[0].unhealthy.clear();
   ledger.upsert_node(node_with("a", inventory));
   EXPECT_EQ(placer.reason(request_of(share_pod("p", 8)), a), Reason::kNoGpuWithEnoughFree);
@@ -418,7 +419,7 @@ TEST_F(PlacerTest, NobodysEndHelpsWhereTheGpuIsIll) {
             Reason::kUnhealthy);
 }
 
-TEST_F(PlacerTest, NobodysEndHelpsWhereTooFewGpusAreLargeEnough) {
+TEST_F(PlacerTest, EvictionCannotHelpIfTooFewGpusAreLargeEnough) {
   ledger.upsert_node(node_of("a", {80, 16}));
   ledger.upsert_pod(bound_share("busy", 60, "a", 0));
   PodSpec pod = share_pod("p", 80);
@@ -442,7 +443,7 @@ TEST_F(PlacerTest, SaysWhetherEvictionWouldHelp) {
   EXPECT_TRUE(helps(share_pod("p", 12), {"uid-whole", "uid-nobody"}));
   EXPECT_FALSE(helps(whole_pod("p", 2), {"uid-whole", "uid-large"}));
   EXPECT_TRUE(helps(whole_pod("p", 2), {"uid-whole", "uid-large", "uid-small"}));
-  EXPECT_EQ(ledger.view(a).free[1], 2U) << "nothing was evicted by asking";
+  EXPECT_EQ(ledger.view(a).free[1], 2U) << "fits_without does not change the ledger";
 }
 
 TEST_F(PlacerTest, FitsWithoutCountsEveryPodOnceAndIgnoresUnknownOnes) {

@@ -28,7 +28,7 @@ TEST(Record, ReadsBackWhatItPrints) {
   EXPECT_EQ(Record::parse(record.json()).value(), record);
 }
 
-TEST(Record, NamesTheFieldThatIsWrong) {
+TEST(Record, NamesTheInvalidField) {
   const auto error_of = [](const char* text) { return Record::parse(text).error().text(); };
   EXPECT_THAT(error_of("x"), HasSubstr("tessera.io/allocation: not JSON"));
   EXPECT_THAT(error_of(R"({"v":2,"containers":{}})"), HasSubstr("tessera.io/allocation.v"));
@@ -42,7 +42,7 @@ TEST(Record, NamesTheFieldThatIsWrong) {
   EXPECT_THAT(error_of(R"({"v":1,"containers":{"a":[{"gpu":"index-0","mem":3}]}})"), HasSubstr("by index"));
 }
 
-TEST(Record, IsBelievedOnlyWhenItGivesExactlyWhatWasAskedFor) {
+TEST(Record, IsValidOnlyIfItEqualsTheRequest) {
   const GpuRequest request = gpu_request_of(pod_of("p", {container("a", 3), container("b", 0, 2)}));
   const auto fault = [&](const Record& record) {
     const auto shares = held_shares(request, record);
@@ -52,16 +52,16 @@ TEST(Record, IsBelievedOnlyWhenItGivesExactlyWhatWasAskedFor) {
   const ContainerShares b{"b", {{.gpu = "GPU-b", .whole = true}, {.gpu = "GPU-c", .whole = true}}};
   EXPECT_EQ(fault({{a, b}}), "");
   EXPECT_THAT(fault({{a}}), HasSubstr("container \"b\" is missing"));
-  EXPECT_THAT(fault({{a, b, {"c", {}}}}), HasSubstr("container \"c\" did not ask"));
+  EXPECT_THAT(fault({{a, b, {"c", {}}}}), HasSubstr("container \"c\" requests no GPUs"));
   EXPECT_THAT(fault({{a, b, a}}), HasSubstr("named twice"));
   EXPECT_THAT(fault({{{"a", {{.gpu = "GPU-a", .units = 4}}}, b}}), HasSubstr("has 4 units"));
-  EXPECT_THAT(fault({{{"a", {{.gpu = "GPU-a", .units = 2}}}, b}}), HasSubstr("asked for 3"));
+  EXPECT_THAT(fault({{{"a", {{.gpu = "GPU-a", .units = 2}}}, b}}), HasSubstr("requests 3"));
   EXPECT_THAT(fault({{a, {"b", {b.shares[0], b.shares[0]}}}}), HasSubstr("has GPU \"GPU-b\" twice"));
   EXPECT_THAT(fault({{{"a", {{.gpu = "GPU-b", .units = 3}}}, b}}), HasSubstr("both whole and in shares"));
   EXPECT_THAT(fault({{{"a", {{.gpu = "GPU-a", .whole = true}}}, b}}), HasSubstr("0 units"));
 }
 
-TEST(Record, TwoContainersCannotHaveOneGpuWholeAtOneTime) {
+TEST(Record, TwoContainersCannotHoldOneGpuWholeAtTheSameTime) {
   const GpuRequest together = gpu_request_of(pod_of("p", {container("a", 0, 1), container("b", 0, 1)}));
   const GpuRequest after =
       gpu_request_of(pod_of("p", {container("a", 0, 1, ContainerKind::kInit), container("b", 0, 1)}));
@@ -70,10 +70,10 @@ TEST(Record, TwoContainersCannotHaveOneGpuWholeAtOneTime) {
   EXPECT_THAT(held_shares(after, same).value(), ElementsAre(GpuShare{.gpu = "GPU-a", .whole = true}));
 }
 
-TEST(Record, HoldsOfEachGpuTheMostThatIsUsedAtOneTime) {
+TEST(Record, HoldsThePeakUseOfEachGpu) {
   const GpuRequest request =
       gpu_request_of(pod_of("p", {container("s", 2, 0, ContainerKind::kSidecar),
-                             container("i", 9, 0, ContainerKind::kInit), container("m", 4)}));
+                                  container("i", 9, 0, ContainerKind::kInit), container("m", 4)}));
   const Record record{{{"s", {{.gpu = "GPU-a", .units = 2}}},
                        {"i", {{.gpu = "GPU-a", .units = 9}}},
                        {"m", {{.gpu = "GPU-b", .units = 4}}}}};
@@ -92,7 +92,7 @@ TEST(BindingAnnotations, OneGpuHasTheFirstGenerationKeys) {
                            Pair("ALIYUN_COM_GPU_MEM_ASSIGNED", "true")));
 }
 
-TEST(BindingAnnotations, OldPluginGetsItsOwnKeysAndDecidesItself) {
+TEST(BindingAnnotations, OriginalPluginGetsItsOwnKeysAndAssignsItself) {
   const GpuRequest request = gpu_request_of(share_pod("p", 3));
   const std::vector<GpuName> gpus = {{"index-0", 0, 15}, {"index-1", 1, 15}};
   const Record record{{{"main", {{.gpu = "index-1", .units = 3}}}}};
@@ -103,7 +103,8 @@ TEST(BindingAnnotations, OldPluginGetsItsOwnKeysAndDecidesItself) {
 }
 
 TEST(BindingAnnotations, SeveralContainersOrGpusHaveTheSecondGenerationKey) {
-  const GpuRequest request = gpu_request_of(pod_of("p", {container("a", 4), container("no", 0), container("b", 2)}));
+  const GpuRequest request =
+      gpu_request_of(pod_of("p", {container("a", 4), container("no", 0), container("b", 2)}));
   const Record record{{{"a", {{.gpu = "GPU-a", .units = 2}, {.gpu = "GPU-b", .units = 2}}},
                        {"b", {{.gpu = "GPU-a", .units = 2}}}}};
   const Annotations annotations = binding_annotations(request, record, kGpus, {}).value();
@@ -125,8 +126,8 @@ TEST(BindingAnnotations, WholeGpusHaveTheKeysOfTheTopologyScheduler) {
                            Pair("ALIYUN_COM_GPU_ASSUME_TIME", "7"), Pair("ALIYUN_COM_GPU_ASSIGNED", "true")));
 }
 
-// A Binding cannot take a key away from the pod, and readers believe the later generation first.
-TEST(BindingAnnotations, EmptiesRecordsThatThePodWasCreatedWith) {
+// A Binding cannot remove an annotation from the pod, and readers prefer the later generation.
+TEST(BindingAnnotations, EmptiesRecordAnnotationsThatThePodWasCreatedWith) {
   const GpuRequest request = gpu_request_of(share_pod("p", 8));
   const Annotations created = {{"tessera.io/allocation", R"({"v":1,"containers":{}})"},
                                {"scheduler.framework.gpushare.allocation", R"({"0":{"3":8}})"},
@@ -144,7 +145,7 @@ TEST(BindingAnnotations, EmptiesRecordsThatThePodWasCreatedWith) {
   EXPECT_EQ(original_record(binding, request).value(), record);
 }
 
-TEST(OriginalRecord, TakesAnEmptyAnnotationForNone) {
+TEST(OriginalRecord, TreatsAnEmptyAnnotationAsAbsent) {
   const Annotations emptied = {{"scheduler.framework.gpushare.allocation", ""},
                                {"ALIYUN_COM_GPU_MEM_IDX", ""},
                                {"ALIYUN_COM_GPU_GROUP", ""}};
@@ -157,18 +158,20 @@ TEST(BindingAnnotations, RefusesGpusThatTheNodeDoesNotHave) {
   EXPECT_FALSE(binding_annotations(request, {{{"main", {{.gpu = "GPU-x", .units = 3}}}}}, kGpus, {}));
 }
 
-TEST(OriginalRecord, SaysWhereAPodOfTheFirstGenerationIs) {
+TEST(OriginalRecord, ReadsTheFirstGeneration) {
   const GpuRequest request =
       gpu_request_of(pod_of("p", {container("i", 9, 0, ContainerKind::kInit), container("a", 3)}));
   const Record expected{{{"i", {{.gpu = "index-2", .units = 9}}}, {"a", {{.gpu = "index-2", .units = 3}}}}};
-  // The original counted main containers only.
-  EXPECT_EQ(original_record({{"ALIYUN_COM_GPU_MEM_IDX", "2"}, {"ALIYUN_COM_GPU_MEM_POD", "3"}}, request).value(),
-            expected);
-  EXPECT_EQ(original_record({{"ALIYUN_COM_GPU_MEM_IDX", "2"}, {"ALIYUN_COM_GPU_MEM_POD", "9"}}, request).value(),
-            expected);
+  // The original extender counted main containers only.
+  EXPECT_EQ(
+      original_record({{"ALIYUN_COM_GPU_MEM_IDX", "2"}, {"ALIYUN_COM_GPU_MEM_POD", "3"}}, request).value(),
+      expected);
+  EXPECT_EQ(
+      original_record({{"ALIYUN_COM_GPU_MEM_IDX", "2"}, {"ALIYUN_COM_GPU_MEM_POD", "9"}}, request).value(),
+      expected);
 }
 
-TEST(OriginalRecord, RefusesWhatDoesNotAgreeWithTheContainers) {
+TEST(OriginalRecord, RefusesAnnotationsThatDifferFromTheRequest) {
   const GpuRequest share = gpu_request_of(share_pod("p", 3));
   const GpuRequest whole = gpu_request_of(whole_pod("p", 2));
   const auto error_of = [](const Annotations& annotations, const GpuRequest& request) {
@@ -180,7 +183,7 @@ TEST(OriginalRecord, RefusesWhatDoesNotAgreeWithTheContainers) {
   EXPECT_THAT(error_of({{"ALIYUN_COM_GPU_MEM_IDX", "-1"}, {"ALIYUN_COM_GPU_MEM_POD", "3"}}, share).text(),
               HasSubstr("not a GPU index"));
   EXPECT_THAT(error_of({{"ALIYUN_COM_GPU_MEM_IDX", "0"}, {"ALIYUN_COM_GPU_MEM_POD", "300"}}, share).text(),
-              HasSubstr("but the containers ask for 3"));
+              HasSubstr("but the containers request 3"));
   EXPECT_THAT(error_of({{"ALIYUN_COM_GPU_MEM_IDX", "0"}}, share).text(),
               HasSubstr("ALIYUN_COM_GPU_MEM_POD is \"\""));
   const std::string v2(key::kMemAllocation);
@@ -202,7 +205,7 @@ TEST(OriginalRecord, ReadsWholeGpusOfBothTopologyDesigns) {
   EXPECT_EQ(original_record({{"ALIYUN_COM_GPU_IDX", "4,2,1"}}, request).value(), expected);
 }
 
-TEST(ContainerEnv, TellsAContainerItsShare) {
+TEST(ContainerEnv, DescribesTheShareOfTheContainer) {
   const GpuRequest request = gpu_request_of(pod_of("p", {container("a", 3), container("b", 2)}));
   const Record record{{{"a", {{.gpu = "GPU-b", .units = 3}}}, {"b", {{.gpu = "GPU-b", .units = 2}}}}};
   EXPECT_THAT(
@@ -212,7 +215,7 @@ TEST(ContainerEnv, TellsAContainerItsShare) {
                            Pair("ALIYUN_COM_GPU_MEM_DEV", "32")));
 }
 
-TEST(ContainerEnv, ShowsNothingToContainersWithoutGpus) {
+TEST(ContainerEnv, HidesGpusFromContainersWithoutShares) {
   const GpuRequest request = gpu_request_of(share_pod("p", 3));
   const Record record{{{"main", {{.gpu = "GPU-gone", .units = 3}}}}};
   EXPECT_THAT(container_env(request, record, kGpus, "other"),
@@ -221,7 +224,7 @@ TEST(ContainerEnv, ShowsNothingToContainersWithoutGpus) {
               ElementsAre(Pair("NVIDIA_VISIBLE_DEVICES", "void")));
 }
 
-TEST(ContainerEnv, KeepsTheFractionRightOverSeveralGpus) {
+TEST(ContainerEnv, KeepsTheFractionOverSeveralGpus) {
   const GpuRequest request = gpu_request_of(share_pod("p", 16));
   const Record record{{{"main", {{.gpu = "GPU-b", .units = 8}, {.gpu = "GPU-c", .units = 8}}}}};
   const Annotations env = container_env(request, record, kGpus, "main");

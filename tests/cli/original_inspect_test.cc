@@ -152,8 +152,8 @@ class DecidedCluster {
       return false;
     }
     const auto written =
-        alloc::binding_annotations(request->gpus, choice->record,
-                                   ledger_.gpu_names(choice->node), {.assume_time_ns = 1, .has_agent = true});
+        alloc::binding_annotations(request->gpus, choice->record, ledger_.gpu_names(choice->node),
+                                   {.assume_time_ns = 1, .has_agent = true});
     EXPECT_TRUE(written) << written.error().text();
     for (const auto& [key, value] : *written) {
       pod["metadata"].as_object()["annotations"].as_object()[key] = value;
@@ -168,8 +168,8 @@ class DecidedCluster {
           continue;  // other containers get its GPUs after it
         }
         for (const alloc::GpuShare& share : choice->record.find(container.name)->shares) {
-          used_[ledger_.node_name(choice->node)]
-               [static_cast<int>(alloc::find_gpu(gpus, share.gpu)->index)] += share.units;
+          used_[ledger_.node_name(choice->node)][static_cast<int>(alloc::find_gpu(gpus, share.gpu)->index)] +=
+              share.units;
         }
       }
     }

@@ -264,7 +264,7 @@ TEST_F(DecisionsTest, ANodeWithAnotherDevicePluginIsFenced) {
   state_.keep_node(node);
   const boost::json::object reply = filter(pod_of("p", {container("main", 8)}), {"both"});
   EXPECT_EQ(reply.at("FailedAndUnresolvableNodes").at("both").as_string(),
-            "another device plugin gives out the same GPUs");
+            "another device plugin allocates the same GPUs");
   bound("low", "both", 0, 32);
   EXPECT_TRUE(preempt(pod_of("p", {container("main", 8)}), {victims("both", {"low"})}).empty())
       << "nobody has to go for nothing";
@@ -282,7 +282,7 @@ TEST_F(DecisionsTest, ANodeWithAnotherDevicePluginIsFenced) {
                 .at("FailedAndUnresolvableNodes")
                 .at("both")
                 .as_string(),
-            "another device plugin gives out the same GPUs");
+            "another device plugin allocates the same GPUs");
 }
 
 TEST_F(DecisionsTest, ALimitOfNothingIsNoPodThatWaitsForGpus) {

@@ -221,7 +221,7 @@ TEST_F(ServiceTest, InspectShowsWhatIsWrongWithANode) {
   state_.keep_node(node);
   const boost::json::value all = json("GET", "/gpushare-scheduler/inspect/gpu-b");
   EXPECT_THAT(std::string(all.at("nodes").as_array().at(0).at("fenced").as_string()),
-              HasSubstr("another device plugin gives out the same GPUs as example.com/gpu"));
+              HasSubstr("another device plugin allocates the same GPUs as example.com/gpu"));
   const boost::json::array& problems = all.at("problems").as_array();
   ASSERT_EQ(problems.size(), 2U);
   EXPECT_EQ(problems[0].at("kind").as_string(), "second_plugin");

@@ -7,7 +7,7 @@
 namespace tessera::sim {
 namespace {
 
-// Everything of a result but how long it took.
+// A result without its duration.
 std::vector<std::vector<LoadPoint>> curves(const ExperimentResult& result) {
   std::vector<std::vector<LoadPoint>> all;
   for (const PolicyResult& policy : result.policies) {
@@ -48,7 +48,7 @@ TEST(Experiment, CountsEveryPodAndEveryPercent) {
     EXPECT_EQ(run.placed + run.refused, pods);
     EXPECT_GT(run.refused, 0U);
     ASSERT_TRUE(run.first_refusal_percent);
-    // Before anything is refused all that was asked for is allocated.
+    // Until the first refusal everything that was requested is allocated.
     EXPECT_NEAR(run.at(20)->allocated_percent, 20, 1);
     EXPECT_LE(run.at(120)->allocated_percent, 100);
     EXPECT_FALSE(run.at(130));
@@ -56,7 +56,7 @@ TEST(Experiment, CountsEveryPodAndEveryPercent) {
   }
 }
 
-TEST(Experiment, FgdLearnsWhatItIsNotTold) {
+TEST(Experiment, FgdLearnsTypicalPods) {
   const Trace trace = synthetic_trace(100, 1);
   ExperimentOptions options{.policies = {*find_policy("fgd"), *find_policy("Random")}, .seeds = {42}};
   options.tell_typical_pods = false;
@@ -66,8 +66,8 @@ TEST(Experiment, FgdLearnsWhatItIsNotTold) {
             learned->policies[1].mean_at(130)->allocated_percent + 2);
 }
 
-// Jobs over eight GPUs are one pod in eighty here and an eighth of all that is asked for.
-TEST(Experiment, FgdKeepsRoomForLargeJobsThatAreRare) {
+// Jobs of eight GPUs are one pod in eighty here, but an eighth of all requests.
+TEST(Experiment, FgdKeepsRoomForRareLargeJobs) {
   const auto result =
       run_experiment(synthetic_trace(200, 1),
                      {.policies = {*find_policy("fgd"), *find_policy("FGD")}, .seeds = {42, 43, 44}});

@@ -43,7 +43,7 @@ struct MeasuredUsage {
 
 // What the agents have measured.
 struct Usage {
-  std::map<std::string, MeasuredUsage> gpus{};          // by UUID
+  std::map<std::string, MeasuredUsage> gpus{};     // by UUID
   std::map<std::string, double> pod_memory_mib{};  // by "namespace/name"
   std::vector<std::string> problems{};             // who could not be asked, and why
   [[nodiscard]] bool any() const { return !gpus.empty(); }

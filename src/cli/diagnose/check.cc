@@ -161,9 +161,10 @@ class Auditor {
     check_kubelet(node, *id);
     check_health(node, *id, holdings);
     if (node.spec.inventory.empty()) {
-      add_node_finding(node, false, "old_plugin",
-                       "has the old device plugin: only shares of one GPU, and no health, are known here; "
-                       "tessera-agent can take its place");
+      add_node_finding(
+          node, false, "old_plugin",
+          "runs the original device plugin: only shares of one GPU, and no health, are known here; "
+          "tessera-agent can take its place");
     }
   }
 

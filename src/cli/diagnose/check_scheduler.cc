@@ -180,7 +180,7 @@ std::optional<std::pair<std::string, std::string>> lease_of(const Cluster& clust
   const PlacerPod& first = cluster.placers.front();
   // As the chart names them.
   return std::pair(first.namespace_name, first.is_scheduler ? find_attachment(cluster).second_scheduler
-                                                           : std::string("tessera-extender"));
+                                                            : std::string("tessera-extender"));
 }
 
 std::optional<Finding> check_lease(const CheckAnswers& answers) {

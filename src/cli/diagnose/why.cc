@@ -130,9 +130,9 @@ class PodQuestion {
       for (const alloc::HeldShare& held : holding->shares) {
         if (held.slot >= 0) {
           const auto& facts = ledger_->gpus(holding->node)[static_cast<std::size_t>(held.slot)];
-          gpus.push_back(held.share.whole
-                             ? fmt::format("GPU {} (whole)", facts.index)
-                             : fmt::format("GPU {} ({})", facts.index, report_.unit.amount(held.share.units)));
+          gpus.push_back(held.share.whole ? fmt::format("GPU {} (whole)", facts.index)
+                                          : fmt::format("GPU {} ({})", facts.index,
+                                                        report_.unit.amount(held.share.units)));
         }
       }
     }
@@ -280,15 +280,15 @@ class PodQuestion {
           "there");
       return;
     }
-    if (request.shape.whole == 0 && share.gpus == 1 && !request.has_several_parts() && !request.is_choosy() &&
-        free.largest_units > 0 && free.largest_units < share.units) {
+    if (request.shape.whole == 0 && share.gpus == 1 && !request.has_several_parts() &&
+        !request.has_constraints() && free.largest_units > 0 && free.largest_units < share.units) {
       report_.hints.push_back(fmt::format("{}: {} would fit now", names.memory(), free.largest_units));
     }
-    if (share.gpus == 0 && !request.is_choosy() && free.largest_whole > 0 &&
+    if (share.gpus == 0 && !request.has_constraints() && free.largest_whole > 0 &&
         free.largest_whole < request.shape.whole) {
       report_.hints.push_back(fmt::format("{}: {} would fit now", names.whole(), free.largest_whole));
     }
-    if (request.is_choosy() && fits_without_constraints(request)) {
+    if (request.has_constraints() && fits_without_constraints(request)) {
       report_.hints.emplace_back(
           "Without its annotations tessera.io/gpu-model and tessera.io/gpu-uuids it would fit");
     }
@@ -313,8 +313,9 @@ class PodQuestion {
     hint(Reason::kUnhealthy, "free, but its GPUs are unhealthy: see dmesg there, then restart the node");
     hint(Reason::kInventoryUnreadable, "give tessera-agent there the extender's version and restart it");
     hint(Reason::kUnitDiffers, "give the agent there the cluster's --unit");
-    hint(Reason::kSecondPlugin, "remove one of the two device plugins that give out the same GPUs there");
-    hint(Reason::kOldPlugin, "more than a share of one GPU needs tessera-agent in place of the old plugin");
+    hint(Reason::kSecondPlugin, "remove one of the two device plugins that allocate the same GPUs there");
+    hint(Reason::kOriginalPlugin,
+         "more than a share of one GPU needs tessera-agent in place of the old plugin");
     hint(Reason::kNoMps, "without MPS: ask for GPU memory only");
   }
 

@@ -68,8 +68,9 @@ Units read_allocation(const alloc::Annotations& annotations) {
 }
 
 // What Tessera decided. Nothing when there is no record or it is not to be believed, then with a warning.
-std::optional<std::vector<alloc::GpuShare>> read_shares(const alloc::PodSpec& pod, const alloc::GpuRequest& request,
-                                                     std::vector<std::string>& warnings) {
+std::optional<std::vector<alloc::GpuShare>> read_shares(const alloc::PodSpec& pod,
+                                                        const alloc::GpuRequest& request,
+                                                        std::vector<std::string>& warnings) {
   const std::string* text = alloc::find_text(pod.annotations, alloc::key::kAllocation);
   if (text == nullptr) {
     return std::nullopt;

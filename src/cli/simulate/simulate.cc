@@ -143,8 +143,8 @@ Result<Simulation> simulate(const SimulateOptions& options, const sim::Progress&
   simulation.nodes = trace.nodes.size();
   simulation.pods = trace.pods.size();
   simulation.gpus = trace.gpu_capacity_milli() / sim::kGpuMilli;
-  simulation.demand_percent =
-      100.0 * static_cast<double>(trace.requested_gpu_milli()) / static_cast<double>(trace.gpu_capacity_milli());
+  simulation.demand_percent = 100.0 * static_cast<double>(trace.requested_gpu_milli()) /
+                              static_cast<double>(trace.gpu_capacity_milli());
   simulation.result = TRY(sim::run_experiment(trace, experiment, progress));
   return simulation;
 }

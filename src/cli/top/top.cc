@@ -48,7 +48,8 @@ TopPod pod_of(const alloc::PodHolding& holding, const std::string& node,
              .decided = !holding.shares.empty()};
   for (const alloc::HeldShare& held : holding.shares) {
     if (held.slot >= 0) {
-      pod.units_on[gpus[static_cast<std::size_t>(held.slot)].index] += held.share.whole ? 0 : held.share.units;
+      pod.units_on[gpus[static_cast<std::size_t>(held.slot)].index] +=
+          held.share.whole ? 0 : held.share.units;
     }
   }
   if (const auto used = usage.pod_memory_mib.find(holding.pod.text()); used != usage.pod_memory_mib.end()) {
@@ -195,7 +196,7 @@ json::object pod_json(const TopPod& pod) {
     gpus[std::to_string(index)] = units;
   }
   json::object object{{"namespace", pod.namespace_name}, {"name", pod.name},       {"node", pod.node},
-                      {"requestedUnits", pod.units},    {"wholeGpus", pod.whole}, {"decided", pod.decided},
+                      {"requestedUnits", pod.units},     {"wholeGpus", pod.whole}, {"decided", pod.decided},
                       {"unitsByGpu", std::move(gpus)}};
   if (pod.used_mib) {
     object["usedMiB"] = *pod.used_mib;

@@ -23,8 +23,8 @@
 #include "http/event_loop.h"
 #include "kube/access.h"
 #include "kube/client.h"
-#include "objects/pod_decoder.h"
 #include "kube/reflector.h"
+#include "objects/pod_decoder.h"
 
 namespace {
 

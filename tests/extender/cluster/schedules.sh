@@ -52,13 +52,13 @@ kubectl delete pods --all --wait=false >/dev/null
 wait_for 30 "all are gone" no_pods
 check_books "and hold nothing any more"
 
-# Of a node where another device plugin gives out the same GPUs, as its agent says, none is used; and it is told there.
+# Of a node where another device plugin allocates the same GPUs, as its agent says, none is used; and it is told there.
 jq -c '.items[0] | .metadata.name = "twice-0001" | .metadata.labels["kubernetes.io/hostname"] = "twice-0001" |
   .metadata.annotations["tessera.io/inventory"] |= (fromjson | .also_served_as = ["example.com/gpu"] | tojson) |
   {apiVersion: "v1", kind: "List", items: [.]}' "$S/tmp/gpu-nodes.json" >"$S/tmp/twice-node.json"
 create_nodes "$S/tmp/twice-node.json"
 pods_json twice 1 '{"aliyun.com/gpu-mem": "1"}' | jq -c '.items[].spec.nodeSelector = {"kubernetes.io/hostname": "twice-0001"}' | kubectl create -f - >/dev/null
-twice_refused() { kubectl get pod twice-0001 -o 'jsonpath={.status.conditions[0].message}' | grep -q '1 another device plugin gives out the same GPUs'; }
+twice_refused() { kubectl get pod twice-0001 -o 'jsonpath={.status.conditions[0].message}' | grep -q '1 another device plugin allocates the same GPUs'; }
 wait_for 20 "a pod does not get GPUs that another plugin gives out, and says so" twice_refused
 twice_told() { kubectl get events --field-selector involvedObject.name=twice-0001,reason=OtherDevicePlugin -o name | grep -q .; }
 wait_for 20 "and so does an Event on the node" twice_told
