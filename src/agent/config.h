@@ -73,7 +73,7 @@ struct Config {
   bool unhealthy_config_map = true;  // for old extenders
   std::string unhealthy_config_map_namespace = "kube-system";
 
-  MemoryRules memory;                              // for containers that use more than they requested
+  MemoryRules memory;                              // for containers over their request
   std::chrono::milliseconds sample_every{10'000};  // how often GPU use is sampled
 
   Paths paths;

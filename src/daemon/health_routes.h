@@ -20,7 +20,7 @@ namespace tessera::daemon {
 class HealthRoutes {
  public:
   struct Sources {
-    std::function<std::string()> not_ready;  // what the daemon still waits for; empty when it is ready
+    std::function<std::string()> not_ready;  // what the daemon waits for; empty if ready
     std::function<std::string()> metrics;    // the body of /metrics
   };
 

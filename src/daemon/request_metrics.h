@@ -2,8 +2,10 @@
 //
 // Counts the HTTP requests of a daemon by route and status.
 //
-//   RequestMetrics requests(registry, {.durations = "tessera_agent_request_duration_seconds",
-//                                      .requests = "tessera_agent_requests_total"}, {0.001, 0.01, 0.1});
+//   RequestMetrics requests(registry,
+//                           {.durations = "tessera_agent_request_duration_seconds",
+//                            .requests = "tessera_agent_requests_total"},
+//                           {0.001, 0.01, 0.1});
 //   options.on_access = [&](const http::Access& access) { requests.count(access); };
 //
 // On the event loop's thread.

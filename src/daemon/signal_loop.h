@@ -27,9 +27,12 @@ class SignalLoop {
   static Result<SignalLoop> create(Reload reload);
 
   struct Hooks {
-    std::function<void()> start;  // on the event loop's thread, once
-    std::function<void()> stop;   // on this thread, after SIGTERM or SIGINT; must make the event loop stop
-    std::function<void()> reload = {};  // on this thread, after SIGHUP
+    // On the event loop's thread, once.
+    std::function<void()> start;
+    // On this thread, after SIGTERM or SIGINT. Must make the event loop stop.
+    std::function<void()> stop;
+    // On this thread, after SIGHUP.
+    std::function<void()> reload = {};
   };
   // Runs `loop` on a thread of its own. Returns when the loop has stopped.
   void run(http::EventLoop& loop, const Hooks& hooks);

@@ -1,7 +1,8 @@
 // extender/budgets.h
 //
-// The PodDisruptionBudgets of the cluster, and what is needed of GPU pods to tell which of them they fall
-// under: their labels. Fed by watches (watch_sinks.h), asked by preempt; on the event loop's thread.
+// The PodDisruptionBudgets of the cluster, and what is needed of GPU pods to tell which of them
+// they fall under: their labels. Fed by watches (watch_sinks.h), asked by preempt; on the event
+// loop's thread.
 #pragma once
 
 #include <boost/unordered/unordered_flat_map.hpp>

@@ -27,7 +27,7 @@ namespace tessera::extender {
 
 // How kube-scheduler reaches the extender.
 enum class Attach {
-  kSidecar,  // in one pod with a scheduler; the scheduler's leader election also decides for the extender
+  kSidecar,  // in one pod with a scheduler, whose leader election decides for both
   kService,  // behind a Service: replicas elect a leader among themselves
 };
 

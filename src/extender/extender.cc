@@ -40,7 +40,8 @@ constexpr std::uint64_t kHealthBody = 64U << 10U;
 constexpr std::chrono::minutes kDeaf{5};
 // Where the original looks for ConfigMaps unhealthy-gpu-NODE.
 constexpr std::string_view kUnhealthyNamespace = "kube-system";
-// Rounds after which the leader's label is written again, in case somebody took it off: every minute.
+// Rounds after which the leader's label is written again, in case somebody took it off: every
+// minute.
 constexpr unsigned kLabelRounds = 12;
 
 std::vector<alloc::TypicalRequest> typical_requests(const Config& config) {
@@ -185,8 +186,8 @@ Status Extender::Parts::serve() {
     options.tls->identity.key_file = config.tls_key;
     options.tls->client_ca_file = config.tls_client_ca;
   }
-  // A connection through the Service stays with its pod when that no longer leads; kube-scheduler would get
-  // "does not lead" from it for as long as it has work.
+  // A connection through the Service stays with its pod when that no longer leads; kube-scheduler
+  // would get "does not lead" from it for as long as it has work.
   options.close_after_response = [this] { return elector != nullptr && !elector->leading(); };
   server.emplace(
       TRY(http::Server::create(loop, std::move(options), [this](http::Request& request, http::Reply reply) {
@@ -236,14 +237,14 @@ Status Extender::Parts::join_election() {
         if (leading) {
           freshness.doubt("it has begun to lead, and another may have bound pods until now");
         }
-        label.show(leading);
+        label.set(leading);
       }));
   return {};
 }
 
 std::chrono::milliseconds Extender::Parts::write_time() const {
-  // A Lease of our own is given back when our writes are over. A scheduler's is not, and its neighbour waits
-  // for them: see SchedulerLease::begin_to_lead.
+  // A Lease of our own is given back when our writes are over. A scheduler's is not, and its
+  // neighbour waits for them: see SchedulerLease::begin_to_lead.
   return config.scheduler_lease_name.empty() ? config.bind_timeout : config.bind_timeout / 2;
 }
 
@@ -311,14 +312,15 @@ void Extender::Parts::look_around() {
   state.learn_typical_pods();
   binder.look_after_unseen();
   if (elector != nullptr && elector->leading() && ++rounds % kLabelRounds == 0) {
-    label.show(true);
+    label.set(true);
   }
   tell_problems();
   round_timer = loop.after(kRound, [this] { look_around(); });
 }
 
 void Extender::Parts::tell_problems() {
-  // Of several replicas one is enough, and one that is not ready yet sees problems where it only knows half.
+  // Of several replicas one is enough, and one that is not ready yet sees problems where it only
+  // knows half.
   if (may_lead_for().count() <= 0 || !not_ready().empty()) {
     return;
   }
@@ -393,7 +395,7 @@ void Extender::start() {
   }
   if (parts.elector != nullptr) {
     // A container that crashed while leading has left the label on its pod.
-    parts.label.show(false);
+    parts.label.set(false);
     parts.elector->start();
   }
   parts.look_around();

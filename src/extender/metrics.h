@@ -1,7 +1,8 @@
 // extender/metrics.h
 //
-// The metrics that the extender counts as things happen. readings.h has those that are read from the ledger
-// and other parts when /metrics is called. docs/reference.md lists every name. On the event loop's thread.
+// The metrics that the extender counts as things happen. readings.h has those that are read from
+// the ledger and other parts when /metrics is called. docs/reference.md lists every name. On the
+// event loop's thread.
 #pragma once
 
 #include <chrono>

@@ -1,7 +1,7 @@
 // extender/readings.h
 //
-// Metrics that are read from the parts of the extender when /metrics is called. metrics.h has those that are
-// counted as things happen. docs/reference.md lists every name.
+// Metrics that are read from the parts of the extender when /metrics is called. metrics.h has those
+// that are counted as things happen. docs/reference.md lists every name.
 #pragma once
 
 #include <string>

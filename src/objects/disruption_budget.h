@@ -25,7 +25,8 @@ struct DisruptionBudget {
   };
 
   std::vector<Term> selector{};  // a pod must meet all of them
-  bool selects = false;  // false: no selector, covers no pod; true and no terms: covers the whole namespace
+  // Without a selector the budget covers no pod; with an empty one, all pods of the namespace.
+  bool selects = false;
   std::int64_t allowed = 0;  // status.disruptionsAllowed
   // Names of pods that are being evicted. status.disruptionsAllowed already accounts for them.
   std::vector<std::string> disrupted{};

@@ -21,7 +21,8 @@ using alloc::testing::pod_of;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// As much of an API server as a bind meets: one pod, whose bindings can be answered, lost or refused.
+// The part of an API server that a bind needs: one pod, whose bindings can be accepted, lost or
+// rejected.
 class BinderTest : public ::testing::Test {
  protected:
   enum class Binding { kDo, kDoAndLoseReply, kLoseBefore, kRefuse, kForbid };
@@ -131,7 +132,7 @@ class BinderTest : public ::testing::Test {
   std::chrono::milliseconds may_act_for_{300};
   std::vector<kube::EventNote> events_;
   std::vector<std::string> answers_;
-  // The API server's side.
+  // The state of the API server.
   std::deque<Binding> how_;
   std::string uid_ = "uid-p";
   bool exists_ = true;
@@ -160,7 +161,7 @@ TEST_F(BinderTest, BindsWithOneWriteThatCarriesEverything) {
   EXPECT_THAT(events_[0].message, HasSubstr("GPU 0 (GPU-gpu-a-0) 8GiB on node gpu-a"));
 }
 
-TEST_F(BinderTest, RecordsThatAPodWasCreatedWithDoNotBeatItsBinding) {
+TEST_F(BinderTest, OverridesRecordsThatThePodWasCreatedWith) {
   state_.keep_node(alloc::testing::old_node("old", 120, 4));
   pod_.annotations["scheduler.framework.gpushare.allocation"] = R"({"0":{"3":8}})";
   pod_.annotations["tessera.io/allocation"] =
@@ -170,7 +171,7 @@ TEST_F(BinderTest, RecordsThatAPodWasCreatedWithDoNotBeatItsBinding) {
   ASSERT_TRUE(answered(1));
   EXPECT_EQ(answers_[0], "");
   const boost::json::value body = boost::json::parse(posts_.at(0));
-  // The API server puts the annotations of the Binding over those of the pod.
+  // The API server merges the annotations of the Binding over those of the pod.
   for (const auto& [name, value] : body.at("metadata").at("annotations").as_object()) {
     pod_.annotations[std::string(name)] = std::string(value.as_string());
   }
@@ -182,7 +183,7 @@ TEST_F(BinderTest, RecordsThatAPodWasCreatedWithDoNotBeatItsBinding) {
   EXPECT_THAT(state_.ledger().problems(), IsEmpty());
 }
 
-TEST_F(BinderTest, FreesABoundPodThatEndedWithoutTheWatchEverShowingIt) {
+TEST_F(BinderTest, FreesTheGpuOfABoundPodThatTheWatchNeverShowed) {
   bind();
   ASSERT_TRUE(answered(1));
   EXPECT_EQ(free_units("gpu-a"), 56U);
@@ -208,7 +209,7 @@ TEST_F(BinderTest, FreesABoundPodThatEndedWithoutTheWatchEverShowingIt) {
   ASSERT_TRUE(loop_.run_until([&] { return free_units("gpu-a") == 56U; }, 10s));
 }
 
-TEST_F(BinderTest, AsksNobodyAfterAPodThatTheWatchHasShown) {
+TEST_F(BinderTest, DoesNotFetchAPodThatTheWatchHasShown) {
   bind();
   ASSERT_TRUE(answered(1));
   alloc::PodSpec shown = pod_;
@@ -219,7 +220,7 @@ TEST_F(BinderTest, AsksNobodyAfterAPodThatTheWatchHasShown) {
   EXPECT_FALSE(loop_.run_until([&] { return gets_ > 0; }, 100ms));
 }
 
-TEST_F(BinderTest, AskedTwiceItBindsOnceAndAnswersBoth) {
+TEST_F(BinderTest, BindsOnceForTwoCallsAndAnswersBoth) {
   bind();
   bind();
   ASSERT_TRUE(answered(2));
@@ -230,7 +231,7 @@ TEST_F(BinderTest, AskedTwiceItBindsOnceAndAnswersBoth) {
   EXPECT_EQ(free_units("gpu-a"), 56U);
 }
 
-TEST_F(BinderTest, AskedForAnotherNodeMeanwhileItRefuses) {
+TEST_F(BinderTest, RejectsABindToAnotherNodeDuringABind) {
   bind("gpu-a");
   bind("gpu-b");
   ASSERT_TRUE(answered(2));
@@ -243,7 +244,7 @@ TEST_F(BinderTest, AskedForAnotherNodeMeanwhileItRefuses) {
   EXPECT_EQ(free_units("gpu-b"), 32U);
 }
 
-TEST_F(BinderTest, GivesTheGpuBackOnADefiniteRefusal) {
+TEST_F(BinderTest, ReleasesTheGpuWhenTheApiServerRejectsTheBind) {
   how_ = {Binding::kForbid};
   bind();
   ASSERT_TRUE(answered(1));
@@ -254,7 +255,7 @@ TEST_F(BinderTest, GivesTheGpuBackOnADefiniteRefusal) {
   EXPECT_EQ(events_[0].reason, "GpuBindFailed");
 }
 
-TEST_F(BinderTest, ALostReplyOfABindThatWasDoneIsASuccess) {
+TEST_F(BinderTest, SucceedsIfTheResponseWasLostAndThePodIsBound) {
   how_ = {Binding::kDoAndLoseReply};
   bind();
   ASSERT_TRUE(answered(1));
@@ -263,7 +264,7 @@ TEST_F(BinderTest, ALostReplyOfABindThatWasDoneIsASuccess) {
   EXPECT_EQ(free_units("gpu-a"), 56U);
 }
 
-TEST_F(BinderTest, ALostReplyOfABindThatWasNotDoneKeepsTheGpuUntilThatIsCertain) {
+TEST_F(BinderTest, KeepsTheGpuAfterALostResponseUntilTheOutcomeIsKnown) {
   how_ = {Binding::kLoseBefore};
   bind();
   ASSERT_TRUE(loop_.run_until([&] { return gets_ == 1; }, 10s));
@@ -274,7 +275,7 @@ TEST_F(BinderTest, ALostReplyOfABindThatWasNotDoneKeepsTheGpuUntilThatIsCertain)
   EXPECT_EQ(free_units("gpu-a"), 64U);
 }
 
-TEST_F(BinderTest, ABindThatShowsLateIsFound) {
+TEST_F(BinderTest, FindsABindThatTheApiServerShowsLate) {
   how_ = {Binding::kLoseBefore};
   bind();
   ASSERT_TRUE(loop_.run_until([&] { return gets_ == 1; }, 10s));
@@ -285,14 +286,14 @@ TEST_F(BinderTest, ABindThatShowsLateIsFound) {
   EXPECT_EQ(free_units("gpu-a"), 56U);
 }
 
-TEST_F(BinderTest, ARefusalBecauseItIsBoundThereAlreadyIsASuccess) {
+TEST_F(BinderTest, SucceedsIfThePodIsAlreadyBoundToThatNode) {
   bound_to_ = "gpu-a";
   annotations_ = {
       {"tessera.io/allocation", R"({"v":1,"containers":{"main":[{"gpu":"GPU-gpu-a-1","mem":8}]}})"}};
   bind();
   ASSERT_TRUE(answered(1));
   EXPECT_EQ(answers_[0], "");
-  // What the pod's own record says counts, not what we would have chosen.
+  // The pod's own record counts, not the choice of this extender.
   const auto view = state_.ledger().view(*state_.ledger().find_node("gpu-a"));
   EXPECT_EQ(view.free[0], 32U);
   EXPECT_EQ(view.free[1], 24U);
@@ -301,7 +302,7 @@ TEST_F(BinderTest, ARefusalBecauseItIsBoundThereAlreadyIsASuccess) {
   EXPECT_EQ(events_[0].message, "Gets GPU 1 (GPU-gpu-a-1) 8GiB on node gpu-a");
 }
 
-TEST_F(BinderTest, OfAPodThatSomebodyBoundThereWithoutARecordItNamesNoGpu) {
+TEST_F(BinderTest, NamesNoGpuForAPodThatIsBoundWithoutARecord) {
   bound_to_ = "gpu-a";
   bind();
   ASSERT_TRUE(answered(1));
@@ -310,7 +311,7 @@ TEST_F(BinderTest, OfAPodThatSomebodyBoundThereWithoutARecordItNamesNoGpu) {
   EXPECT_EQ(events_[0].message, "Gets GPUs that no record names on node gpu-a");
 }
 
-TEST_F(BinderTest, NamesTheGpuOfARecordThatIsNotOnTheNode) {
+TEST_F(BinderTest, NamesARecordedGpuThatIsNotOnTheNode) {
   bound_to_ = "gpu-a";
   annotations_ = {{"tessera.io/allocation", R"({"v":1,"containers":{"main":[{"gpu":"GPU-gone","mem":8}]}})"}};
   bind();
@@ -319,7 +320,7 @@ TEST_F(BinderTest, NamesTheGpuOfARecordThatIsNotOnTheNode) {
   EXPECT_EQ(events_[0].message, "Gets GPU-gone (not on the node) 8GiB on node gpu-a");
 }
 
-TEST_F(BinderTest, ARefusalBecauseItIsBoundElsewhereGivesTheGpuBack) {
+TEST_F(BinderTest, ReleasesTheGpuIfThePodIsBoundElsewhere) {
   bound_to_ = "gpu-b";
   bind();
   ASSERT_TRUE(answered(1));
@@ -327,7 +328,7 @@ TEST_F(BinderTest, ARefusalBecauseItIsBoundElsewhereGivesTheGpuBack) {
   EXPECT_EQ(free_units("gpu-a"), 64U);
 }
 
-TEST_F(BinderTest, APodThatIsGoneGivesTheGpuBack) {
+TEST_F(BinderTest, ReleasesTheGpuIfThePodIsGone) {
   how_ = {Binding::kRefuse};
   exists_ = false;
   bind();
@@ -336,7 +337,7 @@ TEST_F(BinderTest, APodThatIsGoneGivesTheGpuBack) {
   EXPECT_EQ(free_units("gpu-a"), 64U);
 }
 
-TEST_F(BinderTest, AnotherPodOfTheSameNameIsNotTouched) {
+TEST_F(BinderTest, IgnoresAnotherPodOfTheSameName) {
   uid_ = "uid-other";
   bind("gpu-a", "uid-unknown");
   ASSERT_TRUE(answered(1));
@@ -344,7 +345,7 @@ TEST_F(BinderTest, AnotherPodOfTheSameNameIsNotTouched) {
   EXPECT_THAT(posts_, IsEmpty());
 }
 
-TEST_F(BinderTest, APodThatTheWatchHasNotShownIsFetched) {
+TEST_F(BinderTest, FetchesAPodThatTheWatchHasNotShown) {
   uid_ = "uid-new";
   bind("gpu-a", "uid-new");
   ASSERT_TRUE(answered(1));
@@ -353,7 +354,7 @@ TEST_F(BinderTest, APodThatTheWatchHasNotShownIsFetched) {
   EXPECT_EQ(posts_.size(), 1U);
 }
 
-TEST_F(BinderTest, DoesNothingWhenItDoesNotLead) {
+TEST_F(BinderTest, BindsNothingWhileItDoesNotLead) {
   may_act_for_ = 0ms;
   bind();
   ASSERT_TRUE(answered(1));
@@ -362,8 +363,8 @@ TEST_F(BinderTest, DoesNothingWhenItDoesNotLead) {
   EXPECT_EQ(free_units("gpu-a"), 64U);
 }
 
-// kube-scheduler would come back seconds later.
-TEST_F(BinderTest, WhatComesJustBeforeItMayActIsDoneThen) {
+// kube-scheduler would retry only seconds later.
+TEST_F(BinderTest, DelaysABindThatArrivesJustBeforeItMayAct) {
   may_act_for_ = 0ms;
   binder_->acts_soon([] { return true; });
   bind();
@@ -375,7 +376,7 @@ TEST_F(BinderTest, WhatComesJustBeforeItMayActIsDoneThen) {
   EXPECT_EQ(binder_->counts().not_leading, 0U);
 }
 
-TEST_F(BinderTest, WhatComesBeforeItMayActIsRefusedWhenThatDoesNotCome) {
+TEST_F(BinderTest, RejectsADelayedBindIfItMayNotActInTime) {
   may_act_for_ = 0ms;
   bool soon = true;
   binder_->acts_soon([&] { return soon; });
@@ -389,7 +390,7 @@ TEST_F(BinderTest, WhatComesBeforeItMayActIsRefusedWhenThatDoesNotCome) {
   EXPECT_EQ(binder_->counts().not_leading, 2U);
 }
 
-TEST_F(BinderTest, SaysWhyWhenTheRoomHasGone) {
+TEST_F(BinderTest, ReportsWhyThePodNoLongerFits) {
   pod_.uid = "uid-q";
   pod_.node_name = "gpu-b";
   pod_.containers = {container("main", 30)};
@@ -403,7 +404,7 @@ TEST_F(BinderTest, SaysWhyWhenTheRoomHasGone) {
   EXPECT_EQ(binder_->counts().no_room, 1U);
 }
 
-TEST_F(BinderTest, TellsWhenItsWritesAreOverThoughTheirOutcomeIsNotKnown) {
+TEST_F(BinderTest, CallsBackWhenWritesEndEvenIfTheirOutcomeIsUnknown) {
   bool over = false;
   binder_->after_writes([&] { over = true; });
   EXPECT_TRUE(over) << "there are none";
@@ -417,7 +418,7 @@ TEST_F(BinderTest, TellsWhenItsWritesAreOverThoughTheirOutcomeIsNotKnown) {
   EXPECT_EQ(binder_->under_way(), 1U) << "what became of it is asked after";
 }
 
-TEST_F(BinderTest, WhileTheApiServerIsSilentTheCallerIsAnsweredAndTheGpuStays) {
+TEST_F(BinderTest, AnswersTheCallerAndKeepsTheGpuWhileTheApiServerIsSilent) {
   how_ = {Binding::kDoAndLoseReply};
   exists_ = true;
   bind();
@@ -427,7 +428,7 @@ TEST_F(BinderTest, WhileTheApiServerIsSilentTheCallerIsAnsweredAndTheGpuStays) {
   EXPECT_THAT(answers_[0], HasSubstr("stay reserved"));
   EXPECT_EQ(free_units("gpu-a"), 56U);
   EXPECT_EQ(binder_->under_way(), 1U);
-  // kube-scheduler tries again, and must not wait for longer than the first time.
+  // kube-scheduler retries, and must not wait longer than the first time.
   bind();
   ASSERT_TRUE(answered(2));
   EXPECT_THAT(answers_[1], HasSubstr("stay reserved"));

@@ -15,26 +15,27 @@ namespace tessera::cli {
 void add_cluster_options(CLI::App& command, ClusterOptions& options) {
   CLI::Option* file = command.add_option(
       "--file", options.file,
-      "Read nodes.json and pods.json of this directory (kubectl get ... -o json) instead of a cluster");
-  command.add_option("--kubeconfig", options.kubeconfig, "File that says how to reach the cluster")
-      ->excludes(file);
+      "Read nodes.json and pods.json in this directory (kubectl get ... -o json) instead of a cluster");
+  command.add_option("--kubeconfig", options.kubeconfig, "Path of the kubeconfig")->excludes(file);
   command.add_option("--context", options.context, "Context of the kubeconfig to use")->excludes(file);
-  command.add_option("--resource-prefix", options.resource_prefix,
-                     "Prefix of the cluster's resources; else as Tessera's own pods say, or aliyun.com");
+  command.add_option(
+      "--resource-prefix", options.resource_prefix,
+      "Prefix of the cluster's GPU resources (default: read from Tessera's pods, or aliyun.com)");
   command.add_option("--resource-whole", options.resource_whole,
-                     "Resource of whole GPUs, like nvidia.com/gpu; else as Tessera's own pods say, or "
-                     "PREFIX/gpu");
+                     "Resource name of whole GPUs, for example nvidia.com/gpu (default: read from Tessera's "
+                     "pods, or PREFIX/gpu)");
 }
 
 void add_namespace_options(CLI::App& command, ClusterOptions& options, const std::string& what) {
   CLI::Option* name = command.add_option("--namespace,-n", options.namespace_name, what);
-  command.add_flag("--all-namespaces,-A", options.all_namespaces, "Pods of all namespaces")->excludes(name);
+  command.add_flag("--all-namespaces,-A", options.all_namespaces, "Include the pods of all namespaces")
+      ->excludes(name);
 }
 
 void add_report_options(CLI::App& command, std::string& unit, std::string& output) {
   command
       .add_option("--unit,-u", unit,
-                  "What one unit of GPU memory is: GiB, MiB or like 256MiB; else as the agents count")
+                  "Unit of GPU memory: GiB, MiB or an amount like 256MiB (default: the unit of most agents)")
       ->check(checked_by(alloc::Unit::parse));
   command.add_option("--output,-o", output, "text, json or yaml")
       ->check(CLI::IsMember({"text", "json", "yaml"}))

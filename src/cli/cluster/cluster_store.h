@@ -1,6 +1,6 @@
 // cli/cluster/cluster_store.h
 //
-// Where objects of the API are put while a cluster is read or watched. One thread.
+// Collects the Nodes and Pods of a cluster while it is read or watched. Not thread-safe.
 #pragma once
 
 #include <string>
@@ -18,13 +18,13 @@ class ClusterStore {
   [[nodiscard]] kube::ObjectSink& nodes() { return nodes_; }
   [[nodiscard]] kube::ObjectSink& pods() { return pods_; }
 
-  // What is there now, sorted. take() leaves nothing behind.
+  // Return the current objects, sorted. take() also empties the store.
   [[nodiscard]] Cluster snapshot() const;
   [[nodiscard]] Cluster take();
   void clear_nodes() { nodes_.kept.clear(); }
   void clear_pods() { pods_.clear(); }
 
-  // Another number whenever something has changed.
+  // Increases with every change.
   [[nodiscard]] std::uint64_t version() const { return version_; }
   [[nodiscard]] const ClusterQuery& query() const { return query_; }
 
@@ -72,7 +72,7 @@ class ClusterStore {
 
   [[nodiscard]] std::vector<std::string> warnings() const;
   [[nodiscard]] std::vector<PlacerPod> placers() const;
-  // What is not of any one object.
+  // Adds everything except nodes and pods: settings, names, warnings. Sorts the result.
   void complete(Cluster& cluster) const;
 
   ClusterQuery query_;
@@ -83,13 +83,14 @@ class ClusterStore {
   PodSink pods_;
 };
 
-// A query for nothing but Cluster::placers.
+// Returns a query that keeps only Cluster::placers.
 ClusterQuery placers_only();
-// The labels by which the API server finds them: those of the chart.
+// Label selector for these pods. The chart sets these labels.
 inline constexpr std::string_view kPlacerLabels =
     "app.kubernetes.io/name=tessera,app.kubernetes.io/component in (scheduler,extender)";
 
-// What the user said, else what the placers of `cluster` say (one that is ready rather than another).
+// Returns the settings of the user's options, or else those of the placers of `cluster`. Prefers a
+// placer that is ready.
 ClusterSettings settings_of(const ClusterOptions& options, const Cluster& cluster);
 
 }  // namespace tessera::cli

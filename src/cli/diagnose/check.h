@@ -1,7 +1,7 @@
 // cli/diagnose/check.h
 //
-// `tessera check`: holds what pods, nodes and kubelets say about GPUs against each other, and names whatever
-// does not agree.
+// `tessera check`: compares what pods, nodes, kubelets and agents say about GPUs, and reports every
+// contradiction.
 #pragma once
 
 #include <iosfwd>
@@ -17,44 +17,45 @@
 
 namespace tessera::cli {
 
-// As the user wrote them.
+// The options as text, the way the user wrote them.
 struct CheckOptions {
   ClusterOptions cluster{};
   std::vector<std::string> nodes{};  // empty: all
-  std::string unit{};                // of the cluster; empty: as most of its agents count
+  std::string unit{};                // of the cluster; empty: the unit of most agents
   std::string output = "text";
 };
 
 struct Finding {
-  bool serious = true;  // false: worth knowing, wrong only perhaps
-  std::string kind;     // "overcommitted", ...: one of a few words, for scripts
+  bool serious = true;  // false: a note, not necessarily an error
+  std::string kind;     // "overcommitted", ...: one of a fixed set, for scripts
   std::string node;
-  std::string pod;   // "namespace/name"; empty when it is about the node
-  std::string text;  // a sentence, and what to do
+  std::string pod;   // "namespace/name"; empty if the finding is about the node
+  std::string text;  // what is wrong and what to do
 };
 
 struct CheckReport {
   std::size_t nodes = 0;  // with GPUs
   std::size_t gpus = 0;
-  std::size_t pods = 0;           // that hold some
-  std::vector<Finding> findings;  // serious ones first
+  std::size_t pods = 0;           // pods that hold GPUs
+  std::vector<Finding> findings;  // serious findings first
 };
 
-// What Tessera's own pods said, as far as they could be asked.
+// The answers of Tessera's own pods, as far as they could be reached.
 struct CheckAnswers {
   std::vector<AgentAnswer> allocations{};
   std::vector<AgentAnswer> agent_versions{};
   std::vector<AgentAnswer> placer_versions{};
-  std::string lease{};  // "namespace/name" of the Lease that was asked for; empty: none was
+  std::string lease{};  // "namespace/name" of the Lease that was read; empty: none
   Result<std::string> lease_body = std::string();
   Clock::Wall now = Clock::real().wall();
 };
 
-// `cluster` with its details. `nodes`: only what is about these; empty: all.
+// Checks the cluster, which must have been read with ClusterQuery::details. Reports only findings
+// about `nodes`; empty: all nodes.
 CheckReport check_cluster(const Cluster& cluster, alloc::Unit unit, const CheckAnswers& answers = {},
                           const std::vector<std::string>& nodes = {});
 
-// What scripts ask for: 0 nothing is wrong, 3 something serious is; 1 when the cluster could not be read.
+// Returns 0 if there is no serious finding, 3 if there is one, 1 if the cluster could not be read.
 inline constexpr int kFoundProblems = 3;
 int run_check(const CheckOptions& options, std::ostream& out, std::ostream& err, const Terminal& terminal);
 

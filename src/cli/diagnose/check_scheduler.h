@@ -1,7 +1,7 @@
 // cli/diagnose/check_scheduler.h
 //
-// The part of `tessera check` that is about who places pods: whether Tessera is there to be asked, whether
-// those who place GPU pods ask it, and whether its parts are of one version.
+// The part of `tessera check` about scheduling: whether Tessera's scheduler or extender is running,
+// whether the schedulers of GPU pods call it, and whether all components have the same version.
 #pragma once
 
 #include <optional>
@@ -15,14 +15,16 @@
 
 namespace tessera::cli {
 
-// `cluster` with its details. A pod that was created less than half a minute before `now` is not late yet.
+// `cluster` must have been read with ClusterQuery::details. A pod that was created less than 30 s
+// before `now` is not reported as waiting.
 std::vector<Finding> check_schedulers(const Cluster& cluster, Clock::Wall now);
 
 std::vector<Finding> check_versions(const CheckAnswers& answers);
 
-// Which Lease belongs to those who decide, as {namespace, name}; nothing where they are not known.
+// Returns {namespace, name} of the Lease that Tessera's schedulers or extenders use for leader
+// election, or nothing if there are none.
 std::optional<std::pair<std::string, std::string>> lease_of(const Cluster& cluster);
-// Nothing where it may not be read.
+// Returns nothing if the Lease is held, or may not be read.
 std::optional<Finding> check_lease(const CheckAnswers& answers);
 
 }  // namespace tessera::cli

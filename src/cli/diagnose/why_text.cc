@@ -1,4 +1,4 @@
-// What `tessera why` found, for people and for programs.
+// The text and JSON output of `tessera why`.
 #include <fmt/format.h>
 
 #include <boost/json.hpp>
@@ -53,7 +53,8 @@ std::vector<Table::Cell> row_of(const WhyNode& node, alloc::Unit unit) {
   return {node.node, std::move(best), std::move(free), std::move(lacking), would_fit_when(node, unit)};
 }
 
-// "9 no single GPU has 8GiB free, 3 free GPUs are unhealthy", as kube-scheduler says it.
+// Counts the reasons in the format of kube-scheduler: "9 no single GPU has 8GiB free, 3 free GPUs are
+// unhealthy".
 std::string grouped(const WhyReport& report) {
   std::map<std::string, std::size_t> counts;
   for (const WhyNode& node : report.nodes) {

@@ -1,7 +1,8 @@
 // cli/inspect/inspect.h
 //
-// `kubectl inspect gpushare` and `kubectl inspect gpu`, also as `tessera inspect`: what of the GPUs is given
-// out. The default output has the bytes of the tools that Tessera replaces; more is told on request.
+// `kubectl inspect gpushare` and `kubectl inspect gpu`, also as `tessera inspect`: how GPUs are
+// allocated. The default output equals that of the original tools byte for byte; -o wide, json and
+// yaml show more.
 #pragma once
 
 #include <iosfwd>
@@ -21,10 +22,10 @@ namespace tessera::cli {
 
 enum class InspectKind {
   kShares,  // gpushare: memory
-  kGpus,    // gpu: whole GPUs and how they are connected
+  kGpus,    // gpu: whole GPUs and their links
 };
 
-// As the user wrote them.
+// The options as text, the way the user wrote them.
 struct InspectOptions {
   InspectKind kind = InspectKind::kShares;
   ClusterOptions cluster{};
@@ -37,17 +38,18 @@ struct InspectOptions {
   unsigned interval_s = 2;
 };
 
-// kNotFound, as the originals said it, when a node that is asked for does not exist.
+// Returns kNotFound, with the message of the original tools, if a node of the options does not exist.
 Result<Frame> inspect_frame(const InspectOptions& options, Cluster cluster, const Terminal& terminal);
 
-// What of the cluster has to be read.
+// Returns which part of the cluster must be read.
 ClusterQuery inspect_query(const InspectOptions& options);
 
-// 0, or 1 with the reason: like the original's on `out` for a node that does not exist, else on `err`.
+// Returns 0, or 1 and writes the reason to `err`. For a node that does not exist, it writes to `out`,
+// as the original does.
 int run_inspect(const InspectOptions& options, std::ostream& out, std::ostream& err,
                 const Terminal& terminal);
 
-// The layouts.
+// The output formats.
 std::string shares_summary(const Shares& shares);
 std::string shares_details(const Shares& shares);
 std::string shares_wide(const Shares& shares, const Terminal& terminal);
@@ -55,7 +57,8 @@ std::string gpus_summary(const GpuNodes& nodes);
 std::string gpus_details(const GpuNodes& nodes);
 std::string gpus_wide(const GpuNodes& nodes, const Terminal& terminal);
 
-// The name a program was started by says which plugin it is: ".../kubectl-inspect-gpushare".
+// Returns whether the program was started under the name of a plugin:
+// ".../kubectl-inspect-gpushare".
 bool is_inspect_plugin(std::string_view program);
 int run_inspect_plugin(int argc, char** argv);
 

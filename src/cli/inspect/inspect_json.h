@@ -1,6 +1,6 @@
 // cli/inspect/inspect_json.h
 //
-// What `inspect` shows, for programs.
+// The JSON output of `inspect`.
 #pragma once
 
 #include <boost/json/value.hpp>
