@@ -36,7 +36,7 @@ void ClusterState::keep_pod(const alloc::PodSpec& pod) {
     }
   }
   if (!alloc::occupies(pod) || !pod.node_name.empty()) {
-    wait_no_more(uid);
+    stop_waiting(uid);
   }
   if (pod.priority != 0 && !pod.node_name.empty()) {
     priorities_.insert_or_assign(uid, pod.priority);
@@ -44,12 +44,12 @@ void ClusterState::keep_pod(const alloc::PodSpec& pod) {
 }
 
 void ClusterState::wait(const std::string& uid, WaitingPod pod) {
-  wait_no_more(uid);
+  stop_waiting(uid);
   waiting_for_gpus_ += pod.asks_for_gpus ? 1 : 0;
   waiting_.emplace(uid, std::move(pod));
 }
 
-void ClusterState::wait_no_more(std::string_view uid) {
+void ClusterState::stop_waiting(std::string_view uid) {
   if (const auto found = waiting_.find(uid); found != waiting_.end()) {
     waiting_for_gpus_ -= found->second.asks_for_gpus ? 1 : 0;
     waiting_.erase(found);
@@ -58,7 +58,7 @@ void ClusterState::wait_no_more(std::string_view uid) {
 
 void ClusterState::forget_pod(std::string_view uid) {
   ledger_.remove_pod(uid);
-  wait_no_more(uid);
+  stop_waiting(uid);
   if (const auto found = priorities_.find(uid); found != priorities_.end()) {
     priorities_.erase(found);
   }
@@ -66,7 +66,7 @@ void ClusterState::forget_pod(std::string_view uid) {
 }
 
 void ClusterState::keep_labels(const alloc::PodSpec& pod, std::span<const objects::LabelHash> labels) {
-  // Only of those who can be victims.
+  // Only bound GPU pods can be victims of a preemption.
   if (pod.node_name.empty() || !alloc::names_gpus(pod) || !alloc::occupies(pod)) {
     budgets_.forget_labels(pod.uid);
   } else {
@@ -91,8 +91,8 @@ void ClusterState::keep_node(const alloc::NodeSpec& node) {
     return;
   }
   alloc::NodeSpec& old = old_nodes_.insert_or_assign(node.name, node).first->second;
-  if (const auto ill = unhealthy_.find(node.name); ill != unhealthy_.end()) {
-    old.unhealthy_gpus = ill->second;
+  if (const auto listed = unhealthy_.find(node.name); listed != unhealthy_.end()) {
+    old.unhealthy_gpus = listed->second;
   }
   put_node(old);
   if (old_nodes_.size() == 1 && on_old_nodes_) {

@@ -42,7 +42,7 @@ array pods_on(const std::vector<alloc::PodHolding>& holdings, int slot, std::uin
   return pods;
 }
 
-// Pods on the node that no GPU can be named for.
+// Returns pods on the node whose GPUs are not known.
 array undecided(const std::vector<alloc::PodHolding>& holdings) {
   array pods;
   for (const alloc::PodHolding& holding : holdings) {
@@ -114,7 +114,7 @@ object topology_of(const ClusterState& state, alloc::NodeId id) {
           {"type", state.ledger().machine(id)}};
 }
 
-// Of a large cluster most nodes have no GPUs, and that is nothing to tell.
+// Most nodes of a large cluster have no GPUs; leave them out.
 bool worth_listing(const alloc::Ledger& ledger, alloc::NodeId id) {
   return ledger.view(id).size() > 0 ||
          (!ledger.fence_text(id).empty() && ledger.states().fence(id) != alloc::Fence::kNoGpus);

@@ -1,4 +1,4 @@
-// How good each node is, as kube-scheduler wants to hear it.
+// The scores of nodes, in the format of kube-scheduler.
 #include <fmt/format.h>
 
 #include <string_view>
@@ -27,8 +27,9 @@ void Decisions::prioritize(const NodeArgs& args, std::int64_t step, std::string&
   if (pod.request) {
     node_ranks = ranks_of(*pod.request);
   }
-  // Ranks instead of scores: only their order has a meaning, and their differences would drown everything
-  // else that kube-scheduler weighs. 0 is for nodes that have become full.
+  // Returns ranks instead of scores: only the order of scores has a meaning, and their differences
+  // would outweigh everything else that kube-scheduler considers. 0 is for nodes that no longer
+  // fit.
   if (step != tail_step_) {
     tail_step_ = step;
     tails_.clear();

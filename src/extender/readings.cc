@@ -56,7 +56,7 @@ void add_bind_readings(const Binder& binder, daemon::Readings& readings) {
     readings.counter("tessera_extender_binds_total", "Bind calls by result", count, {{"result", result}});
   }
   readings.gauge("tessera_extender_binds_in_flight", "Binds whose outcome is not known yet",
-                 static_cast<double>(binder.under_way()));
+                 static_cast<double>(binder.in_flight()));
 }
 
 void add_watch_readings(const std::string& resource, const kube::Reflector& watch,

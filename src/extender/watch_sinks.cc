@@ -15,12 +15,12 @@ constexpr std::string_view kUnhealthyPrefix = "unhealthy-gpu-";
 
 }  // namespace
 
-BooksSink::BooksSink(ClusterState& state, std::function<void()> on_synced)
+StateSink::StateSink(ClusterState& state, std::function<void()> on_synced)
     : state_(state), on_synced_(std::move(on_synced)) {}
 
-void BooksSink::unreadable(const kube::ObjectMeta& meta, const Error& error) {
+void StateSink::unreadable(const kube::ObjectMeta& meta, const Error& error) {
   const std::string name = meta.namespace_name.empty() ? meta.name : meta.namespace_name + "/" + meta.name;
-  log::warn("object unreadable", {{"name", name}, {"why", error}});
+  log::warn("cannot decode object", {{"name", name}, {"error", error}});
 }
 
 Status PodSink::decode(kube::ObjectJson& object, kube::ObjectMeta& meta) {

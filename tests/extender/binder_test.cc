@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "../alloc/cluster.h"
+#include "collected_events.h"
 #include "http/server.h"
 
 namespace tessera::extender {
@@ -20,6 +21,15 @@ using alloc::testing::node_of;
 using alloc::testing::pod_of;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+
+class FakePermission final : public BindPermission {
+ public:
+  std::chrono::milliseconds time_left() override { return left; }
+  [[nodiscard]] bool starts_soon() const override { return soon; }
+
+  std::chrono::milliseconds left{300};
+  bool soon = false;
+};
 
 // The part of an API server that a bind needs: one pod, whose bindings can be accepted, lost or
 // rejected.
@@ -40,14 +50,13 @@ class BinderTest : public ::testing::Test {
     Result<kube::Client> client = kube::Client::create(loop_, access, {});
     EXPECT_TRUE(client) << client.error().text();
     client_.emplace(*std::move(client));
-    binder_.emplace(
-        *client_, state_,
-        BinderOptions{.timeout = 300ms,
-                      .answer_within = 1500ms,
-                      .ask_again = 20ms,
-                      .unseen_for = 50ms,
-                      .early_for = 500ms},
-        [this] { return may_act_for_; }, [this](const kube::EventNote& note) { events_.push_back(note); });
+    context_.emplace(Context{.client = *client_, .state = state_, .events = events_, .metrics = metrics_});
+    binder_.emplace(*context_, permission_,
+                    BinderOptions{.timeout = 300ms,
+                                  .answer_within = 1500ms,
+                                  .ask_again = 20ms,
+                                  .unseen_for = 50ms,
+                                  .early_for = 500ms});
   }
 
   static boost::json::object pod_json(const std::string& uid, const std::string& node,
@@ -117,7 +126,7 @@ class BinderTest : public ::testing::Test {
     return loop_.run_until([&] { return answers_.size() >= count; }, 10s);
   }
   bool settled() {
-    return loop_.run_until([&] { return binder_->under_way() == 0; }, 10s);
+    return loop_.run_until([&] { return binder_->in_flight() == 0; }, 10s);
   }
   std::uint64_t free_units(const std::string& node) {
     return state_.ledger().view(*state_.ledger().find_node(node)).free_units;
@@ -126,11 +135,13 @@ class BinderTest : public ::testing::Test {
   http::EventLoop loop_;
   alloc::PodSpec pod_ = pod_of("p", {container("main", 8)});
   ClusterState state_{{}};
+  FakePermission permission_;
+  CollectedEvents events_;
+  Metrics metrics_;
   std::optional<http::Server> server_;
   std::optional<kube::Client> client_;
+  std::optional<Context> context_;
   std::optional<Binder> binder_;
-  std::chrono::milliseconds may_act_for_{300};
-  std::vector<kube::EventNote> events_;
   std::vector<std::string> answers_;
   // The state of the API server.
   std::deque<Binding> how_;
@@ -157,8 +168,8 @@ TEST_F(BinderTest, BindsWithOneWriteThatCarriesEverything) {
   EXPECT_EQ(annotations.at("ALIYUN_COM_GPU_MEM_IDX").as_string(), "0");
   EXPECT_EQ(annotations.at("ALIYUN_COM_GPU_MEM_POD").as_string(), "8");
   EXPECT_EQ(free_units("gpu-a"), 56U);
-  ASSERT_EQ(events_.size(), 1U);
-  EXPECT_THAT(events_[0].message, HasSubstr("GPU 0 (GPU-gpu-a-0) 8GiB on node gpu-a"));
+  ASSERT_EQ(events_.notes.size(), 1U);
+  EXPECT_THAT(events_.notes[0].message, HasSubstr("GPU 0 (GPU-gpu-a-0) 8GiB on node gpu-a"));
 }
 
 TEST_F(BinderTest, OverridesRecordsThatThePodWasCreatedWith) {
@@ -187,12 +198,12 @@ TEST_F(BinderTest, FreesTheGpuOfABoundPodThatTheWatchNeverShowed) {
   bind();
   ASSERT_TRUE(answered(1));
   EXPECT_EQ(free_units("gpu-a"), 56U);
-  binder_->look_after_unseen();
+  binder_->check_unseen();
   EXPECT_EQ(gets_, 0) << "the watch has its time";
   std::this_thread::sleep_for(60ms);
-  binder_->look_after_unseen();
+  binder_->check_unseen();
   ASSERT_TRUE(loop_.run_until([&] { return gets_ == 1; }, 10s));
-  binder_->look_after_unseen();
+  binder_->check_unseen();
   EXPECT_EQ(free_units("gpu-a"), 56U) << "it is still there";
 
   bound_to_.clear();
@@ -205,7 +216,7 @@ TEST_F(BinderTest, FreesTheGpuOfABoundPodThatTheWatchNeverShowed) {
   EXPECT_EQ(free_units("gpu-a"), 48U);
   exists_ = false;
   std::this_thread::sleep_for(60ms);
-  binder_->look_after_unseen();
+  binder_->check_unseen();
   ASSERT_TRUE(loop_.run_until([&] { return free_units("gpu-a") == 56U; }, 10s));
 }
 
@@ -216,7 +227,7 @@ TEST_F(BinderTest, DoesNotFetchAPodThatTheWatchHasShown) {
   shown.node_name = "gpu-a";
   state_.keep_pod(shown);
   std::this_thread::sleep_for(60ms);
-  binder_->look_after_unseen();
+  binder_->check_unseen();
   EXPECT_FALSE(loop_.run_until([&] { return gets_ > 0; }, 100ms));
 }
 
@@ -250,9 +261,9 @@ TEST_F(BinderTest, ReleasesTheGpuWhenTheApiServerRejectsTheBind) {
   ASSERT_TRUE(answered(1));
   EXPECT_THAT(answers_[0], HasSubstr("may not"));
   EXPECT_EQ(free_units("gpu-a"), 64U);
-  ASSERT_EQ(events_.size(), 1U);
-  EXPECT_TRUE(events_[0].warning);
-  EXPECT_EQ(events_[0].reason, "GpuBindFailed");
+  ASSERT_EQ(events_.notes.size(), 1U);
+  EXPECT_TRUE(events_.notes[0].warning);
+  EXPECT_EQ(events_.notes[0].reason, "GpuBindFailed");
 }
 
 TEST_F(BinderTest, SucceedsIfTheResponseWasLostAndThePodIsBound) {
@@ -297,9 +308,9 @@ TEST_F(BinderTest, SucceedsIfThePodIsAlreadyBoundToThatNode) {
   const auto view = state_.ledger().view(*state_.ledger().find_node("gpu-a"));
   EXPECT_EQ(view.free[0], 32U);
   EXPECT_EQ(view.free[1], 24U);
-  ASSERT_EQ(events_.size(), 1U);
-  EXPECT_EQ(events_[0].reason, "GpuAssigned");
-  EXPECT_EQ(events_[0].message, "Gets GPU 1 (GPU-gpu-a-1) 8GiB on node gpu-a");
+  ASSERT_EQ(events_.notes.size(), 1U);
+  EXPECT_EQ(events_.notes[0].reason, "GpuAssigned");
+  EXPECT_EQ(events_.notes[0].message, "Gets GPU 1 (GPU-gpu-a-1) 8GiB on node gpu-a");
 }
 
 TEST_F(BinderTest, NamesNoGpuForAPodThatIsBoundWithoutARecord) {
@@ -307,8 +318,8 @@ TEST_F(BinderTest, NamesNoGpuForAPodThatIsBoundWithoutARecord) {
   bind();
   ASSERT_TRUE(answered(1));
   EXPECT_EQ(answers_[0], "");
-  ASSERT_EQ(events_.size(), 1U);
-  EXPECT_EQ(events_[0].message, "Gets GPUs that no record names on node gpu-a");
+  ASSERT_EQ(events_.notes.size(), 1U);
+  EXPECT_EQ(events_.notes[0].message, "Gets GPUs that no record names on node gpu-a");
 }
 
 TEST_F(BinderTest, NamesARecordedGpuThatIsNotOnTheNode) {
@@ -316,8 +327,8 @@ TEST_F(BinderTest, NamesARecordedGpuThatIsNotOnTheNode) {
   annotations_ = {{"tessera.io/allocation", R"({"v":1,"containers":{"main":[{"gpu":"GPU-gone","mem":8}]}})"}};
   bind();
   ASSERT_TRUE(answered(1));
-  ASSERT_EQ(events_.size(), 1U);
-  EXPECT_EQ(events_[0].message, "Gets GPU-gone (not on the node) 8GiB on node gpu-a");
+  ASSERT_EQ(events_.notes.size(), 1U);
+  EXPECT_EQ(events_.notes[0].message, "Gets GPU-gone (not on the node) 8GiB on node gpu-a");
 }
 
 TEST_F(BinderTest, ReleasesTheGpuIfThePodIsBoundElsewhere) {
@@ -355,7 +366,7 @@ TEST_F(BinderTest, FetchesAPodThatTheWatchHasNotShown) {
 }
 
 TEST_F(BinderTest, BindsNothingWhileItDoesNotLead) {
-  may_act_for_ = 0ms;
+  permission_.left = 0ms;
   bind();
   ASSERT_TRUE(answered(1));
   EXPECT_THAT(answers_[0], HasSubstr("does not lead"));
@@ -365,11 +376,11 @@ TEST_F(BinderTest, BindsNothingWhileItDoesNotLead) {
 
 // kube-scheduler would retry only seconds later.
 TEST_F(BinderTest, DelaysABindThatArrivesJustBeforeItMayAct) {
-  may_act_for_ = 0ms;
-  binder_->acts_soon([] { return true; });
+  permission_.left = 0ms;
+  permission_.soon = true;
   bind();
   EXPECT_FALSE(loop_.run_until([&] { return !answers_.empty() || !posts_.empty(); }, 100ms));
-  may_act_for_ = 300ms;
+  permission_.left = 300ms;
   ASSERT_TRUE(answered(1));
   EXPECT_EQ(answers_[0], "");
   EXPECT_EQ(posts_.size(), 1U);
@@ -377,13 +388,12 @@ TEST_F(BinderTest, DelaysABindThatArrivesJustBeforeItMayAct) {
 }
 
 TEST_F(BinderTest, RejectsADelayedBindIfItMayNotActInTime) {
-  may_act_for_ = 0ms;
-  bool soon = true;
-  binder_->acts_soon([&] { return soon; });
+  permission_.left = 0ms;
+  permission_.soon = true;
   bind();
   ASSERT_TRUE(answered(1)) << "in time";
   bind();
-  soon = false;
+  permission_.soon = false;
   ASSERT_TRUE(answered(2));
   EXPECT_THAT(answers_, ::testing::Each(HasSubstr("does not lead")));
   EXPECT_THAT(posts_, IsEmpty());
@@ -407,15 +417,15 @@ TEST_F(BinderTest, ReportsWhyThePodNoLongerFits) {
 TEST_F(BinderTest, CallsBackWhenWritesEndEvenIfTheirOutcomeIsUnknown) {
   bool over = false;
   binder_->after_writes([&] { over = true; });
-  EXPECT_TRUE(over) << "there are none";
+  EXPECT_TRUE(over) << "no write is in flight";
   over = false;
   how_ = {Binding::kLoseBefore};
   bind();
   binder_->after_writes([&] { over = true; });
   ASSERT_TRUE(loop_.run_until([&] { return !lost_.empty(); }, 10s));
-  EXPECT_FALSE(over) << "the API server has it";
+  EXPECT_FALSE(over) << "the write is in flight";
   ASSERT_TRUE(loop_.run_until([&] { return over; }, 10s));
-  EXPECT_EQ(binder_->under_way(), 1U) << "what became of it is asked after";
+  EXPECT_EQ(binder_->in_flight(), 1U) << "GETs find out the outcome";
 }
 
 TEST_F(BinderTest, AnswersTheCallerAndKeepsTheGpuWhileTheApiServerIsSilent) {
@@ -427,7 +437,7 @@ TEST_F(BinderTest, AnswersTheCallerAndKeepsTheGpuWhileTheApiServerIsSilent) {
   ASSERT_TRUE(answered(1));
   EXPECT_THAT(answers_[0], HasSubstr("stay reserved"));
   EXPECT_EQ(free_units("gpu-a"), 56U);
-  EXPECT_EQ(binder_->under_way(), 1U);
+  EXPECT_EQ(binder_->in_flight(), 1U);
   // kube-scheduler retries, and must not wait longer than the first time.
   bind();
   ASSERT_TRUE(answered(2));

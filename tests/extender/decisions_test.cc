@@ -143,7 +143,7 @@ TEST_F(DecisionsTest, FilterBestReturnsTheNodesThatPrioritizeRanksFirst) {
   ASSERT_GT(scores.at("small"), scores.at("big"));
   EXPECT_THAT(filter_best(pod, {"big", "small", "nobody"}), ElementsAre("small"));
   EXPECT_EQ(summary_.fit, 2U);
-  EXPECT_EQ(summary_.hopeless, 1U);
+  EXPECT_EQ(summary_.unresolvable, 1U);
   EXPECT_THAT(filter_best(pod, {"big"}), ElementsAre("big")) << "the best of those that are asked about";
 }
 

@@ -7,6 +7,7 @@
 #include <boost/json.hpp>
 
 #include "../alloc/cluster.h"
+#include "collected_events.h"
 #include "http/client.h"
 #include "http/server.h"
 
@@ -14,6 +15,12 @@ namespace tessera::extender {
 namespace {
 
 using ::testing::HasSubstr;
+
+class AlwaysPermitted final : public BindPermission {
+ public:
+  std::chrono::milliseconds time_left() override { return std::chrono::milliseconds(200); }
+  [[nodiscard]] bool starts_soon() const override { return false; }
+};
 
 // The routes behind a real HTTP server. There is no API server.
 class ServiceTest : public ::testing::Test {
@@ -24,17 +31,15 @@ class ServiceTest : public ::testing::Test {
     kube::ClusterAccess access;
     access.cluster.server = "http://127.0.0.1:1";
     client_.emplace(kube::Client::create(loop_, access, {}).value());
-    binder_.emplace(
-        *client_, state_, BinderOptions{.timeout = std::chrono::milliseconds(200)},
-        [] { return std::chrono::milliseconds(200); }, [](const kube::EventNote&) {});
+    context_.emplace(Context{.client = *client_, .state = state_, .events = events_, .metrics = metrics_});
+    binder_.emplace(*context_, permission_, BinderOptions{.timeout = std::chrono::milliseconds(200)});
     service_.emplace(
-        state_, *binder_, metrics_,
+        *context_, *binder_,
         Service::Sources{.not_ready = [this] { return not_ready_; },
                          .readings = [] { return std::vector<daemon::Reading>(); },
-                         .tell = [this](const kube::EventNote& note) { events_.push_back(note); },
-                         .later =
+                         .after =
                              [this](std::chrono::milliseconds delay, std::function<void()> task) {
-                               ++second_looks_;
+                               ++retries_;
                                if (meanwhile_) {
                                  meanwhile_();
                                }
@@ -73,10 +78,12 @@ class ServiceTest : public ::testing::Test {
   ClusterState state_{{}};
   Metrics metrics_;
   std::string not_ready_;
-  std::vector<kube::EventNote> events_;
-  int second_looks_ = 0;
+  CollectedEvents events_;
+  AlwaysPermitted permission_;
+  int retries_ = 0;
   std::function<void()> meanwhile_;  // runs before filter tries again
   std::optional<kube::Client> client_;
+  std::optional<Context> context_;
   std::optional<Binder> binder_;
   std::optional<Service> service_;
   std::optional<http::Server> server_;
@@ -107,17 +114,17 @@ TEST_F(ServiceTest, FilterTriesAgainBeforeItRejectsAllNodes) {
   meanwhile_ = [&] { state_.forget_pod(big.uid); };
   const boost::json::value answer = json("POST", "/gpushare-scheduler/filter", filter_body(30));
   EXPECT_EQ(answer.at("NodeNames").as_array().size(), 1U);
-  EXPECT_EQ(second_looks_, 1);
+  EXPECT_EQ(retries_, 1);
   EXPECT_THAT(std::string(call("GET", "/metrics").body.text()),
               HasSubstr("tessera_extender_filter_retries_total 1\n"));
-  EXPECT_TRUE(events_.empty());
+  EXPECT_TRUE(events_.notes.empty());
 }
 
 // kube-scheduler may see a new node, a new inventory or recovered GPUs before the extender does.
 TEST_F(ServiceTest, FilterTriesAgainForNodesThatMayFitSoon) {
   const alloc::NodeSpec good = alloc::testing::node_of("gpu-a", {32, 32});
-  alloc::Inventory ill = alloc::testing::inventory_of("gpu-a", {32, 32});
-  ill.gpus[0].unhealthy = ill.gpus[1].unhealthy = "XID 79";
+  alloc::Inventory unhealthy = alloc::testing::inventory_of("gpu-a", {32, 32});
+  unhealthy.gpus[0].unhealthy = unhealthy.gpus[1].unhealthy = "XID 79";
   alloc::NodeSpec broken = good;
   broken.inventory = "{";
   alloc::NodeSpec bare = good;
@@ -129,36 +136,36 @@ TEST_F(ServiceTest, FilterTriesAgainForNodesThatMayFitSoon) {
   const std::vector<std::pair<const char*, std::function<void()>>> moments{
       {"not known yet", [&] { state_.forget_node("gpu-a"); }},
       {"without an inventory", [&] { state_.keep_node(bare); }},
-      {"with half of one", [&] { state_.keep_node(broken); }},
-      {"while another plugin is taken away",
+      {"with a truncated inventory", [&] { state_.keep_node(broken); }},
+      {"while another plugin is being removed",
        [&] { state_.keep_node(alloc::testing::node_with("gpu-a", shared)); }},
-      {"before it counts as the cluster",
+      {"with another unit than the cluster",
        [&] { state_.keep_node(alloc::testing::node_with("gpu-a", finer)); }},
-      {"ill", [&] { state_.keep_node(alloc::testing::node_with("gpu-a", ill)); }}};
+      {"unhealthy", [&] { state_.keep_node(alloc::testing::node_with("gpu-a", unhealthy)); }}};
   meanwhile_ = [&] { state_.keep_node(good); };
   for (const auto& [what, happen] : moments) {
     happen();
-    const int looks = second_looks_;
+    const int before = retries_;
     EXPECT_EQ(json("POST", "/gpushare-scheduler/filter", filter_body(8)).at("NodeNames").as_array().size(),
               1U)
         << what;
-    EXPECT_EQ(second_looks_, looks + 1) << what;
-    loop_.run_until([] { return false; }, Service::kSecondLooksApart);
+    EXPECT_EQ(retries_, before + 1) << what;
+    loop_.run_until([] { return false; }, Service::kRetryInterval);
   }
-  EXPECT_TRUE(events_.empty());
+  EXPECT_TRUE(events_.notes.empty());
 }
 
 TEST_F(ServiceTest, FilterTriesAgainOnlyIfThatCanHelpAndNotTooOften) {
   // No GPU is that large.
   EXPECT_EQ(json("POST", "/gpushare-scheduler/filter", filter_body(40)).at("NodeNames").as_array().size(),
             0U);
-  EXPECT_EQ(second_looks_, 0);
+  EXPECT_EQ(retries_, 0);
   state_.keep_pod(alloc::testing::bound_share("big", 32, "gpu-a", 0));
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(json("POST", "/gpushare-scheduler/filter", filter_body(30)).at("NodeNames").as_array().size(),
               0U);
   }
-  EXPECT_EQ(second_looks_, 1);
+  EXPECT_EQ(retries_, 1);
 }
 
 // kube-scheduler drops the body of any status other than 200.
@@ -278,9 +285,9 @@ TEST_F(ServiceTest, RejectsWrongMethodsAndPaths) {
 
 TEST_F(ServiceTest, RecordsAnEventForAPodThatFitsNowhere) {
   json("POST", "/gpushare-scheduler/filter", filter_body(64));
-  ASSERT_EQ(events_.size(), 1U);
-  EXPECT_EQ(events_[0].reason, "GpuUnavailable");
-  EXPECT_THAT(events_[0].message, HasSubstr("no GPU is as large as 64GiB"));
+  ASSERT_EQ(events_.notes.size(), 1U);
+  EXPECT_EQ(events_.notes[0].reason, "GpuUnavailable");
+  EXPECT_THAT(events_.notes[0].message, HasSubstr("no GPU is as large as 64GiB"));
 }
 
 TEST_F(ServiceTest, ReturnsTheVersionAsPlainText) {
