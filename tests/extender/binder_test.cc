@@ -199,12 +199,12 @@ TEST_F(BinderTest, FreesTheGpuOfABoundPodThatTheWatchNeverShowed) {
   ASSERT_TRUE(answered(1));
   EXPECT_EQ(free_units("gpu-a"), 56U);
   binder_->check_unseen();
-  EXPECT_EQ(gets_, 0) << "the watch has its time";
+  EXPECT_EQ(gets_, 0) << "the watch still has time to show the pod";
   std::this_thread::sleep_for(60ms);
   binder_->check_unseen();
   ASSERT_TRUE(loop_.run_until([&] { return gets_ == 1; }, 10s));
   binder_->check_unseen();
-  EXPECT_EQ(free_units("gpu-a"), 56U) << "it is still there";
+  EXPECT_EQ(free_units("gpu-a"), 56U) << "the pod still exists";
 
   bound_to_.clear();
   uid_ = "uid-r";
@@ -391,7 +391,7 @@ TEST_F(BinderTest, RejectsADelayedBindIfItMayNotActInTime) {
   permission_.left = 0ms;
   permission_.soon = true;
   bind();
-  ASSERT_TRUE(answered(1)) << "in time";
+  ASSERT_TRUE(answered(1)) << "within early_for";
   bind();
   permission_.soon = false;
   ASSERT_TRUE(answered(2));

@@ -144,7 +144,7 @@ TEST_F(DecisionsTest, FilterBestReturnsTheNodesThatPrioritizeRanksFirst) {
   EXPECT_THAT(filter_best(pod, {"big", "small", "nobody"}), ElementsAre("small"));
   EXPECT_EQ(summary_.fit, 2U);
   EXPECT_EQ(summary_.unresolvable, 1U);
-  EXPECT_THAT(filter_best(pod, {"big"}), ElementsAre("big")) << "the best of those that are asked about";
+  EXPECT_THAT(filter_best(pod, {"big"}), ElementsAre("big")) << "the best node of the request";
 }
 
 TEST_F(DecisionsTest, FilterBestKeepsANodeThatOtherScoresCouldLiftToTheTop) {
@@ -267,7 +267,7 @@ TEST_F(DecisionsTest, ExcludesANodeWithAnotherDevicePlugin) {
             "another device plugin allocates the same GPUs");
   bound("low", "both", 0, 32);
   EXPECT_TRUE(preempt(pod_of("p", {container("main", 8)}), {victims("both", {"low"})}).empty())
-      << "nobody has to go for nothing";
+      << "no eviction can help there";
   state_.forget_pod("uid-low");
   node.nvidia_gpus = 0;
   state_.keep_node(node);
@@ -289,7 +289,7 @@ TEST_F(DecisionsTest, DoesNotCountAPodWithALimitOfZeroAsWaiting) {
   alloc::PodSpec none = pod_of("none", {container("main", 1)});
   none.containers[0].gpu_limits[0].second = Quantity();
   state_.keep_pod(none);
-  EXPECT_NE(state_.find_waiting("uid-none"), nullptr) << "kube-scheduler wants it bound";
+  EXPECT_NE(state_.find_waiting("uid-none"), nullptr) << "kube-scheduler still asks to bind it";
   EXPECT_EQ(state_.waiting_pods(), 0U);
   state_.keep_pod(pod_of("some", {container("main", 1)}));
   state_.keep_pod(pod_of("some", {container("main", 1)}));
@@ -466,7 +466,7 @@ TEST_F(DecisionsTest, PreemptChoosesVictimsItselfIfOnlyTheTotalWouldSuffice) {
   EXPECT_EQ(uids(nodes.at("small")), std::vector<std::string>{"uid-b"});
   EXPECT_EQ(nodes.at("small").at("NumPDBViolations").as_int64(), 1) << "b may have a budget";
   pod.priority = 20;
-  EXPECT_TRUE(preempt(pod, {victims("small", {})}).empty()) << "nobody is less important";
+  EXPECT_TRUE(preempt(pod, {victims("small", {})}).empty()) << "no pod has a lower priority";
 }
 
 TEST_F(DecisionsTest, PreemptSparesPodsThatABudgetProtects) {
@@ -477,7 +477,8 @@ TEST_F(DecisionsTest, PreemptSparesPodsThatABudgetProtects) {
   budget("web", 0);
   for (const std::vector<std::string>& named : {std::vector<std::string>{"b", "a"}, {}}) {
     const auto nodes = preempt(pod, {victims("small", named)});
-    EXPECT_EQ(uids(nodes.at("small")), std::vector<std::string>{"uid-b"}) << "although it is more important";
+    EXPECT_EQ(uids(nodes.at("small")), std::vector<std::string>{"uid-b"})
+        << "although its priority is higher";
     EXPECT_EQ(nodes.at("small").at("NumPDBViolations").as_int64(), 0);
   }
   budget("web", 1);
@@ -486,7 +487,7 @@ TEST_F(DecisionsTest, PreemptSparesPodsThatABudgetProtects) {
   budget("web", 0);
   budget("batch", 0);
   const auto both = preempt(pod, {victims("small", {"b", "a"}, 1)});
-  EXPECT_EQ(uids(both.at("small")), std::vector<std::string>{"uid-a"}) << "one has to go";
+  EXPECT_EQ(uids(both.at("small")), std::vector<std::string>{"uid-a"}) << "one pod must be evicted";
   EXPECT_EQ(both.at("small").at("NumPDBViolations").as_int64(), 1);
 }
 
@@ -571,7 +572,7 @@ TEST_F(DecisionsTest, SkipsGpusThatTheOriginalListsAsUnhealthy) {
   state_.forget_node("old");
   state_.keep_unhealthy("big", "0,1");
   EXPECT_FALSE(filter(pod_of("p", {container("main", 16)}), {"big"}).at("NodeNames").as_array().empty())
-      << "an inventory knows better";
+      << "the inventory of the agent counts";
 }
 
 TEST_F(DecisionsTest, PreemptDoesNotChangeTheLedger) {

@@ -76,7 +76,7 @@ class Replica {
   }
   // Does not wait for the response, which is added to answers().
   void begin_bind(const std::string& pod, const std::string& node) {
-    under_way_.push_back(caller_->send(
+    in_flight_.push_back(caller_->send(
         {.method = "POST", .target = "/gpushare-scheduler/bind", .body = bind_body(pod, node)},
         [this](const Result<http::ClientResponse>& response) {
           answers_.push_back(response ? std::string(response->body.text()) : response.error().text());
@@ -85,7 +85,7 @@ class Replica {
   }
   // Closes the connections of the scheduler.
   void hang_up() {
-    under_way_.clear();
+    in_flight_.clear();
     calls_.run_until([] { return false; }, 1ms);
   }
   std::vector<std::string> answers(std::size_t count) {
@@ -122,7 +122,7 @@ class Replica {
   std::thread thread_;
   http::EventLoop calls_;  // the scheduler's
   std::optional<http::Client> caller_;
-  std::vector<http::Call> under_way_;
+  std::vector<http::Call> in_flight_;
   std::vector<std::string> answers_;
 };
 
@@ -207,7 +207,7 @@ TEST_F(ExtenderTest, HandlesAPodThroughAllVerbs) {
   EXPECT_EQ(replica.verb("filter", args("p", 8)).at("NodeNames").as_array().size(), 2U);
   EXPECT_EQ(replica.verb("prioritize", args("p", 8)).as_array().size(), 2U);
   EXPECT_EQ(replica.bind("p", "gpu-b"), "");
-  EXPECT_EQ(replica.bind("p", "gpu-b"), "") << "asked twice";
+  EXPECT_EQ(replica.bind("p", "gpu-b"), "") << "the second call gets the same result";
   EXPECT_EQ(node_of("p"), "gpu-b");
   EXPECT_TRUE(eventually([&] { return has_event("GpuAssigned", "p"); }));
 
@@ -297,7 +297,7 @@ TEST_F(ExtenderTest, StopsBindingWhenItLosesItsLease) {
   EXPECT_TRUE(eventually([&] { return !replica.leads(); }));
   EXPECT_THAT(replica.bind("p", "gpu-a"), HasSubstr("does not lead"));
   EXPECT_EQ(node_of("p"), "");
-  EXPECT_TRUE(eventually([&] { return replica.leads(); })) << "it is not renewed by its holder";
+  EXPECT_TRUE(eventually([&] { return replica.leads(); })) << "the holder does not renew the Lease";
   EXPECT_TRUE(eventually([&] { return replica.bind("p", "gpu-a").empty(); }));
 }
 
@@ -339,7 +339,7 @@ TEST_F(ExtenderTest, LimitsWritesAsSidecarToHalfOfTheBindTimeout) {
   config.bind_timeout = 1s;
   Replica replica(cluster_, config, "one");
   ASSERT_TRUE(eventually([&] { return replica.ready(); }));
-  EXPECT_EQ(replica.bind("p", "gpu-a"), "") << "it is kept until nobody else can be writing";
+  EXPECT_EQ(replica.bind("p", "gpu-a"), "") << "the bind waits until no other extender can be writing";
   EXPECT_LE(cluster_.timeout_of_last_binding(), 500ms);
   EXPECT_GT(cluster_.timeout_of_last_binding(), 100ms);
 }
@@ -377,7 +377,7 @@ TEST_F(ExtenderTest, KeepsItsLeaseUntilItsLastWriteEnds) {
   ASSERT_TRUE(eventually([&] { return replica.ready() && cluster_.held_bindings() == 1; }));
   replica.hang_up();
   replica.stop();
-  EXPECT_FALSE(eventually([&] { return replica.stopped(); }, 1s)) << "its write is still under way";
+  EXPECT_FALSE(eventually([&] { return replica.stopped(); }, 1s)) << "its write is still in flight";
   cluster_.release_bindings();
   EXPECT_TRUE(eventually([&] { return replica.stopped(); }));
   EXPECT_EQ(node_of("p"), "gpu-a");

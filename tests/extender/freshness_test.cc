@@ -46,7 +46,7 @@ TEST_F(FreshnessTest, DetectsThatTheProcessWasStopped) {
   server_.stall();
   server_.set_thing("b", "1");
   clock_.advance(2s);
-  EXPECT_TRUE(freshness_.current()) << "a busy moment";
+  EXPECT_TRUE(freshness_.current()) << "a short pause does not count";
   clock_.advance(4s);
   EXPECT_FALSE(freshness_.current());
   ASSERT_TRUE(wait([&] { return freshness_.current(); }));

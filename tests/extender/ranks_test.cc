@@ -46,7 +46,7 @@ TEST(RankCache, ReturnsTheSameRanksAsAFreshPlacerAfterEveryChange) {
   alloc::Ledger ledger;
   alloc::Placer placer(ledger);
   RankCache cache;
-  std::mt19937_64 random(3);  // NOLINT: likewise
+  std::mt19937_64 random(3);  // NOLINT: the same numbers each time
   std::vector<alloc::NodeId> nodes;
   for (int i = 0; i < 30; ++i) {
     ledger.upsert_node(node_of(fmt::format("n{}", i), {16, 16}));

@@ -99,7 +99,7 @@ TEST_F(ServiceTest, ServesVerbsUnderAllThreePrefixes) {
         json("POST", std::string(prefix) + "/filter/best", filter_body(8)).at("NodeNames").as_array().size(),
         1U)
         << prefix;
-    // T1 of the topology scheduler: its prioritize was never reached because a slash was missing.
+    // Defect T1 of the original topology scheduler: a missing slash made prioritize unreachable.
     EXPECT_EQ(json("POST", std::string(prefix) + "/sort", filter_body(8)).as_array().size(), 1U) << prefix;
     EXPECT_EQ(json("POST", std::string(prefix) + "/prioritize", filter_body(8)).as_array().size(), 1U)
         << prefix;
@@ -203,7 +203,7 @@ TEST_F(ServiceTest, DecidesNothingBeforeNodesAndPodsAreListed) {
   EXPECT_EQ(call("POST", "/gpushare-scheduler/preempt", R"({"Pod":{},"NodeNameToMetaVictims":{"gpu-a":{}}})")
                 .body.text(),
             R"({"NodeNameToMetaVictims":{}})")
-      << "nobody is evicted on a guess";
+      << "no pod is evicted before all pods are known";
   not_ready_.clear();
   EXPECT_EQ(call("GET", "/readyz").status, 200);
 }
