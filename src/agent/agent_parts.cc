@@ -51,7 +51,7 @@ NodeGpus::Edges Agent::Parts::kind_edges() {
                    .tell =
                        [this](const NodePod& pod, const std::string& reason, const std::string& message) {
                          recorder.record({.about = {.kind = "Pod",
-                                                    .namespace_name = pod.spec.pod_namespace,
+                                                    .namespace_name = pod.spec.namespace_name,
                                                     .name = pod.spec.name,
                                                     .uid = pod.spec.uid},
                                           .warning = true,

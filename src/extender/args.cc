@@ -279,14 +279,14 @@ Result<BindArgs> ArgsReader::bind_args(json::PaddedView body) {
   BindArgs args;
   TRY(parser_->each_of_body(body, [&](std::string_view key, JsonValue value) -> Status {
     std::string* into = is_key(key, "podname")        ? &args.pod
-                        : is_key(key, "podnamespace") ? &args.pod_namespace
+                        : is_key(key, "podnamespace") ? &args.namespace_name
                         : is_key(key, "poduid")       ? &args.uid
                         : is_key(key, "node")         ? &args.node
                                                       : nullptr;
     return into == nullptr ? Status{} : of(kube::read_text(value, *into));
   }));
   for (const auto& [name, text] :
-       {std::pair{"PodName", &args.pod}, std::pair{"PodNamespace", &args.pod_namespace},
+       {std::pair{"PodName", &args.pod}, std::pair{"PodNamespace", &args.namespace_name},
         std::pair{"PodUID", &args.uid}, std::pair{"Node", &args.node}}) {
     if (text->empty()) {
       return fail(ErrorCode::kInvalid, fmt::format("the body has no {}", name));

@@ -42,14 +42,14 @@ struct NodeArgs {
 
 struct BindArgs {
   std::string pod;
-  std::string pod_namespace;
+  std::string namespace_name;
   std::string uid;
   std::string node;
 };
 
 struct Victim {
   std::string uid;
-  // Only where whole pods are sent; else the books have it.
+  // Only where whole pods are sent; else the ledger has it.
   bool has_priority = false;
   std::int64_t priority = 0;
 };

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "alloc/legacy_record.h"
+#include "alloc/original_record.h"
 #include "base/log.h"
 #include "kube/request.h"
 
@@ -24,7 +24,7 @@ struct Binder::Flight {
   http::Timer timer;
   http::Timer patience;  // when it fires the callers are answered, whatever is known
 
-  [[nodiscard]] std::string pod() const { return args.pod_namespace + "/" + args.pod; }
+  [[nodiscard]] std::string pod() const { return args.namespace_name + "/" + args.pod; }
 };
 
 namespace {
@@ -33,15 +33,15 @@ namespace {
 constexpr std::chrono::milliseconds kEarlyLook{20};
 
 // "GPU 2 (GPU-5d3c...) 8GiB, GPU 3 (GPU-71aa...) whole".
-std::string in_words(const alloc::PodHolding& holding, std::span<const alloc::GpuFacts> gpus,
+std::string in_words(const alloc::PodHolding& holding, std::span<const alloc::LedgerGpu> gpus,
                      alloc::Unit unit) {
   std::string text;
-  for (const alloc::PodHolding::Part& part : holding.parts) {
+  for (const alloc::HeldShare& held : holding.shares) {
     text += text.empty() ? "" : ", ";
-    text += part.slot < 0
-                ? fmt::format("{} (not on the node)", part.gpu)
-                : fmt::format("GPU {} ({})", gpus[static_cast<std::size_t>(part.slot)].index, part.gpu);
-    text += " " + (part.whole ? "whole" : unit.amount(part.units));
+    text += held.slot < 0
+                ? fmt::format("{} (not on the node)", held.share.gpu)
+                : fmt::format("GPU {} ({})", gpus[static_cast<std::size_t>(held.slot)].index, held.share.gpu);
+    text += " " + (held.share.whole ? "whole" : unit.amount(held.share.units));
   }
   if (!text.empty()) {
     return text;
@@ -51,13 +51,14 @@ std::string in_words(const alloc::PodHolding& holding, std::span<const alloc::Gp
 
 }  // namespace
 
-Binder::Binder(kube::Client& client, Books& books, BinderOptions options, MayActFor may_act_for, Tell tell)
+Binder::Binder(kube::Client& client, ClusterState& state, BinderOptions options, MayActFor may_act_for,
+               Tell tell)
     : client_(client),
-      books_(books),
+      state_(state),
       options_(options),
       may_act_for_(std::move(may_act_for)),
       tell_(std::move(tell)),
-      reader_(books.names(), books.node_index()) {}
+      reader_(state.names(), state.node_index()) {}
 
 Binder::~Binder() {
   unseen_call_ = {};
@@ -121,12 +122,12 @@ void Binder::begin(const BindArgs& args, Done done) {
     }
     return;
   }
-  if (const std::optional<alloc::PodHolding> holding = books_.ledger().holding(args.uid)) {
+  if (const std::optional<alloc::PodHolding> holding = state_.ledger().holding(args.uid)) {
     ++counts_.repeated;
-    const std::string& node = books_.ledger().node_name(holding->node);
+    const std::string& node = state_.ledger().node_name(holding->node);
     done(node == args.node
              ? ""
-             : fmt::format("pod {}/{} is already bound to node {}", args.pod_namespace, args.pod, node));
+             : fmt::format("pod {}/{} is already bound to node {}", args.namespace_name, args.pod, node));
     return;
   }
   if (flights_.size() >= options_.most_at_once) {
@@ -139,7 +140,7 @@ void Binder::begin(const BindArgs& args, Done done) {
   flight->began = client_.clock().now();
   flight->callers.push_back(std::move(done));
   flights_.emplace(args.uid, flight);
-  if (const WaitingPod* pod = books_.find_waiting(args.uid)) {
+  if (const WaitingPod* pod = state_.find_waiting(args.uid)) {
     decide(flight, *pod);
   } else {
     fetch_pod(flight);
@@ -148,7 +149,7 @@ void Binder::begin(const BindArgs& args, Done done) {
 
 // The scheduler's watch was faster than ours.
 void Binder::fetch_pod(const FlightPtr& flight) {
-  kube::Request request = kube::get_request(kube::pod_path(flight->args.pod_namespace, flight->args.pod));
+  kube::Request request = kube::get_request(kube::pod_path(flight->args.namespace_name, flight->args.pod));
   request.deadline = options_.timeout / 2;
   flight->call = client_.send(std::move(request), [this, flight](Result<kube::Reply> reply) {
     if (!reply) {
@@ -164,7 +165,7 @@ void Binder::fetch_pod(const FlightPtr& flight) {
       ++counts_.refused;
       give_back(flight, fmt::format("it is another pod by now (UID {})", pod.uid));
     } else if (!pod.node_name.empty()) {
-      books_.keep_pod(pod);
+      state_.keep_pod(pod);
       expect_on_watch(*flight, true);
       if (pod.node_name == flight->args.node) {
         succeed(flight);
@@ -173,7 +174,7 @@ void Binder::fetch_pod(const FlightPtr& flight) {
         give_back(flight, "it is already bound to node " + pod.node_name);
       }
     } else {
-      decide(flight, books_.waiting_pod(pod));
+      decide(flight, state_.waiting_pod(pod));
     }
   });
 }
@@ -229,12 +230,12 @@ void Binder::answer_in_time(const FlightPtr& flight) {
 
 Result<kube::Request> Binder::reserve(Flight& flight, const WaitingPod& pod) {
   const alloc::Request& request = TRY(pod.request);
-  alloc::Ledger& ledger = books_.ledger();
+  alloc::Ledger& ledger = state_.ledger();
   const std::optional<alloc::NodeId> node = ledger.find_node(flight.args.node);
   if (!node) {
     return fail(ErrorCode::kExhausted, fmt::format("node {} is not known to Tessera", flight.args.node));
   }
-  const alloc::Choice choice = TRY(books_.placer().choose(request, *node));
+  const alloc::Choice choice = TRY(state_.placer().choose(request, *node));
   flight.hold = TRY(ledger.reserve(pod.key, request, choice));
 
   // Old plugins serve pods in the order of this time, so no two pods may have the same.
@@ -243,10 +244,10 @@ Result<kube::Request> Binder::reserve(Flight& flight, const WaitingPod& pod) {
   last_assume_time_ns_ = std::max<std::int64_t>(last_assume_time_ns_ + 1, wall.count());
   const std::vector<alloc::GpuName> gpus = ledger.gpu_names(*node);
   alloc::Annotations annotations = TRY(alloc::binding_annotations(
-      request.demand, ledger.record_of(request, choice), gpus,
-      {.assume_time_ns = last_assume_time_ns_, .has_agent = !ledger.states().old_plugin(*node)}));
+      request.gpus, choice.record, gpus,
+      {.assume_time_ns = last_assume_time_ns_, .has_agent = !ledger.states().original_plugin(*node)}));
   alloc::empty_stale_records(pod.record_keys, annotations);
-  return kube::bind_request({.namespace_name = flight.args.pod_namespace,
+  return kube::bind_request({.namespace_name = flight.args.namespace_name,
                              .pod = flight.args.pod,
                              .uid = flight.args.uid,
                              .node = flight.args.node,
@@ -276,7 +277,7 @@ void Binder::posted(const FlightPtr& flight, Result<kube::Reply> reply) {
 }
 
 void Binder::ask(const FlightPtr& flight) {
-  kube::Request request = kube::get_request(kube::pod_path(flight->args.pod_namespace, flight->args.pod));
+  kube::Request request = kube::get_request(kube::pod_path(flight->args.namespace_name, flight->args.pod));
   request.deadline = options_.timeout;
   flight->call = client_.send(std::move(request),
                               [this, flight](Result<kube::Reply> reply) { asked(flight, std::move(reply)); });
@@ -314,7 +315,7 @@ void Binder::asked(const FlightPtr& flight, Result<kube::Reply> reply) {
     return;
   }
   // From here on the pod's own record counts, not our reservation.
-  books_.keep_pod(pod);
+  state_.keep_pod(pod);
   expect_on_watch(*flight, true);
   if (pod.node_name == flight->args.node) {
     succeed(flight);
@@ -328,17 +329,17 @@ void Binder::succeed(const FlightPtr& flight) {
   ++counts_.bound;
   flight->hold.commit();
   expect_on_watch(*flight, false);
-  // What the books hold, not what was chosen: a pod that somebody else bound there has a record of its own.
-  const std::optional<alloc::PodHolding> holding = books_.ledger().holding(flight->args.uid);
+  // What the ledger holds, not what was chosen: a pod that somebody else bound there has a record of its own.
+  const std::optional<alloc::PodHolding> holding = state_.ledger().holding(flight->args.uid);
   const std::string gpus =
-      holding ? in_words(*holding, books_.ledger().gpus(holding->node), books_.unit()) : "its GPUs";
+      holding ? in_words(*holding, state_.ledger().gpus(holding->node), state_.unit()) : "its GPUs";
   const auto took = std::chrono::duration<double, std::milli>(client_.clock().now() - flight->began).count();
   log::info("bind", {{"pod", flight->pod()},
                      {"node", flight->args.node},
                      {"gpus", gpus},
                      {"took_ms", fmt::format("{:.1f}", took)}});
   tell_({.about = {.kind = "Pod",
-                   .namespace_name = flight->args.pod_namespace,
+                   .namespace_name = flight->args.namespace_name,
                    .name = flight->args.pod,
                    .uid = flight->args.uid},
          .warning = false,
@@ -349,9 +350,9 @@ void Binder::succeed(const FlightPtr& flight) {
 }
 
 void Binder::expect_on_watch(const Flight& flight, bool by_get) {
-  const std::optional<alloc::PodHolding> holding = books_.ledger().holding(flight.args.uid);
+  const std::optional<alloc::PodHolding> holding = state_.ledger().holding(flight.args.uid);
   if (holding && (by_get || !holding->bound)) {
-    unseen_.try_emplace(flight.args.uid, Unseen{.pod_namespace = flight.args.pod_namespace,
+    unseen_.try_emplace(flight.args.uid, Unseen{.namespace_name = flight.args.namespace_name,
                                                 .pod = flight.args.pod,
                                                 .since = client_.clock().now(),
                                                 .by_get = by_get});
@@ -363,7 +364,7 @@ void Binder::look_after_unseen() {
     return;
   }
   std::erase_if(unseen_, [this](const UnseenPods::value_type& one) {
-    const std::optional<alloc::PodHolding> holding = books_.ledger().holding(one.first);
+    const std::optional<alloc::PodHolding> holding = state_.ledger().holding(one.first);
     return !holding || (holding->bound && !one.second.by_get);
   });
   const Clock::Steady long_ago = client_.clock().now() - options_.unseen_for;
@@ -372,7 +373,7 @@ void Binder::look_after_unseen() {
   if (due == unseen_.end()) {
     return;
   }
-  kube::Request request = kube::get_request(kube::pod_path(due->second.pod_namespace, due->second.pod));
+  kube::Request request = kube::get_request(kube::pod_path(due->second.namespace_name, due->second.pod));
   request.deadline = options_.timeout;
   unseen_call_ = client_.send(std::move(request), [this, uid = due->first](Result<kube::Reply> reply) {
     judge_unseen(uid, std::move(reply));
@@ -392,7 +393,7 @@ void Binder::judge_unseen(const std::string& uid, Result<kube::Reply> reply) {
   }
   if (gone || pod.uid != uid || !alloc::occupies(pod)) {
     log::warn("a pod ended unseen by the watch; its GPUs are free again", {{"uid", uid}});
-    books_.forget_pod(uid);
+    state_.forget_pod(uid);
   }
   unseen_.erase(uid);
   unseen_call_ = {};
@@ -409,7 +410,7 @@ void Binder::give_back(const FlightPtr& flight, const std::string& why) {
 
 void Binder::tell_failure(const Flight& flight, const std::string& why) {
   tell_({.about = {.kind = "Pod",
-                   .namespace_name = flight.args.pod_namespace,
+                   .namespace_name = flight.args.namespace_name,
                    .name = flight.args.pod,
                    .uid = flight.args.uid},
          .warning = true,

@@ -22,7 +22,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "extender/args.h"
-#include "extender/books.h"
+#include "extender/cluster_state.h"
 #include "kube/client.h"
 #include "kube/event_aggregator.h"
 
@@ -65,7 +65,7 @@ class Binder {
   using OnDecided = std::function<void(std::chrono::nanoseconds)>;
 
   // All must outlive it.
-  Binder(kube::Client& client, Books& books, BinderOptions options, MayActFor may_act_for, Tell tell);
+  Binder(kube::Client& client, ClusterState& state, BinderOptions options, MayActFor may_act_for, Tell tell);
   Binder(const Binder&) = delete;
   Binder& operator=(const Binder&) = delete;
   ~Binder();
@@ -82,7 +82,7 @@ class Binder {
   // lead, when no bind is asked for any more.
   void after_writes(std::function<void()> done);
 
-  // Asks after pods that stand in the books by a reply to us alone, because no watch has shown them: one that
+  // Asks after pods that stand in the ledger by a reply to us alone, because no watch has shown them: one that
   // was deleted in a gap of the watch would hold its GPUs for ever. To be called now and then.
   void look_after_unseen();
 
@@ -94,10 +94,10 @@ class Binder {
   struct Flight;
   using FlightPtr = std::shared_ptr<Flight>;
   struct Unseen {
-    std::string pod_namespace;
+    std::string namespace_name;
     std::string pod;
     Clock::Steady since{};
-    bool by_get = false;  // the books took over what a GET said, which may be older than what the watch said
+    bool by_get = false;  // the ledger took over what a GET said, which may be older than what the watch said
   };
   struct Early {
     BindArgs args;
@@ -126,7 +126,7 @@ class Binder {
   void tell_failure(const Flight& flight, const std::string& why);
 
   kube::Client& client_;
-  Books& books_;
+  ClusterState& state_;
   const BinderOptions options_;
   MayActFor may_act_for_;
   Tell tell_;

@@ -56,7 +56,7 @@ std::string_view objects_of(const NodeArgs& args, std::size_t lo, std::size_t hi
 
 }  // namespace
 
-Decisions::Decisions(Books& books) : books_(books) {}
+Decisions::Decisions(ClusterState& state) : state_(state) {}
 
 std::span<const alloc::NodeId> Decisions::known_of(const NodeList& list) {
   if (list.unknown() == 0) {
@@ -70,9 +70,9 @@ std::span<const alloc::NodeId> Decisions::known_of(const NodeList& list) {
 
 std::string Decisions::phrase_of(std::size_t reason, const WaitingPod& pod) const {
   const auto known = static_cast<alloc::Reason>(reason);
-  std::string text = alloc::phrase(known, *pod.request, books_.unit(), books_.names());
+  std::string text = alloc::phrase(known, *pod.request, state_.unit(), state_.names());
   if (worth_asking(known)) {
-    text += fmt::format(" (tessera why pod/{} -n {})", pod.key.name, pod.key.pod_namespace);
+    text += fmt::format(" (tessera why pod/{} -n {})", pod.key.name, pod.key.namespace_name);
   }
   return text;
 }
@@ -81,11 +81,11 @@ void Decisions::judge(const alloc::Request& request, const NodeArgs& args) {
   const std::span<const alloc::NodeId> ids = args.nodes->ids();
   reasons_.resize(ids.size());
   if (args.nodes->unknown() == 0) {
-    books_.placer().filter(request, ids, reasons_);
+    state_.placer().filter(request, ids, reasons_);
   } else {
     const std::span<const alloc::NodeId> known = known_of(*args.nodes);
     known_reasons_.resize(known.size());
-    books_.placer().filter(request, known, known_reasons_);
+    state_.placer().filter(request, known, known_reasons_);
     auto next = known_reasons_.begin();
     for (std::size_t i = 0; i < ids.size(); ++i) {
       reasons_[i] = ids[i] == kUnknownNode ? alloc::Reason::kUnknownNode : *next++;
@@ -148,17 +148,17 @@ void Decisions::write_failed(const NodeArgs& args, const WaitingPod& pod, const 
   out += '}';
 }
 
-ScoreMemory::Standing Decisions::standing_of(const alloc::Request& request) {
-  if (books_.policy_changes() != policy_changes_) {
-    policy_changes_ = books_.policy_changes();
-    memory_.forget();
+RankCache::NodeRanks Decisions::ranks_of(const alloc::Request& request) {
+  if (state_.policy_changes() != policy_changes_) {
+    policy_changes_ = state_.policy_changes();
+    rank_cache_.clear();
   }
-  return memory_.standing(books_.ledger(), books_.placer(), request);
+  return rank_cache_.ranks_of(state_.ledger(), state_.placer(), request);
 }
 
 void Decisions::keep_best(const alloc::Request& request, const NodeArgs& args, std::int64_t step) {
   const std::span<const alloc::NodeId> ids = args.nodes->ids();
-  const std::span<const std::uint32_t> ranks = standing_of(request).ranks;
+  const std::span<const std::uint32_t> ranks = ranks_of(request).ranks;
   std::uint32_t best = 0;
   for (std::size_t i = 0; i < ids.size(); ++i) {
     if (reasons_[i] == alloc::Reason::kFits) {
@@ -185,7 +185,7 @@ void Decisions::keep_best(const alloc::Request& request, const NodeArgs& args, s
 
 Decisions::FilterSummary Decisions::filter(const NodeArgs& args, std::optional<std::int64_t> best_of_step,
                                            std::string& out) {
-  const WaitingPod pod = books_.waiting_pod(args.pod);
+  const WaitingPod pod = state_.waiting_pod(args.pod);
   if (!pod.request) {
     return refuse_all(args, pod.request.error().text(), out);
   }
@@ -221,7 +221,7 @@ Decisions::FilterSummary Decisions::filter(const NodeArgs& args, std::optional<s
 }
 
 std::string Decisions::nearest_of(const alloc::Request& request, std::span<const alloc::NodeId> nodes) const {
-  const alloc::NodeStates& states = books_.ledger().states();
+  const alloc::NodeStates& states = state_.ledger().states();
   const bool whole = request.shape.whole > 0;
   const auto room = [&](alloc::NodeId id) { return whole ? states.whole_free(id) : states.largest_free(id); };
   std::optional<alloc::NodeId> best;
@@ -230,7 +230,7 @@ std::string Decisions::nearest_of(const alloc::Request& request, std::span<const
       best = nodes[i];
     }
   }
-  return best ? alloc::explain(books_.ledger(), books_.placer(), request, *best).text : "";
+  return best ? alloc::explain(state_.ledger(), state_.placer(), request, *best).text : "";
 }
 
 // The pod itself makes no sense: no node can help, and no eviction.

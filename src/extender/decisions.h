@@ -1,7 +1,7 @@
 // extender/decisions.h
 //
-// The answers to filter, prioritize and preempt, from the books alone. Each call appends the JSON of its
-// reply to `out`; nothing here waits or changes the books. One thread, the books'.
+// The answers to filter, prioritize and preempt, from the ledger alone. Each call appends the JSON of its
+// reply to `out`; nothing here waits or changes the state. One thread, the ledger'.
 #pragma once
 
 #include <array>
@@ -12,15 +12,15 @@
 #include <vector>
 
 #include "extender/args.h"
-#include "extender/books.h"
-#include "extender/score_memory.h"
+#include "extender/cluster_state.h"
+#include "extender/rank_cache.h"
 
 namespace tessera::extender {
 
 class Decisions {
  public:
-  // `books` must live longer.
-  explicit Decisions(Books& books);
+  // `state` must live longer.
+  explicit Decisions(ClusterState& state);
 
   struct FilterSummary {
     std::size_t fit = 0;  // those too that are not named because others are better
@@ -68,10 +68,10 @@ class Decisions {
   static Tail tail_of(std::int64_t score);
 
   FilterSummary filter(const NodeArgs& args, std::optional<std::int64_t> best_of_step, std::string& out);
-  [[nodiscard]] ScoreMemory::Standing standing_of(const alloc::Request& request);
+  [[nodiscard]] RankCache::NodeRanks ranks_of(const alloc::Request& request);
   // Turns the nodes that fit but cannot win into kSurpassed.
   void keep_best(const alloc::Request& request, const NodeArgs& args, std::int64_t step);
-  // The nodes of the list that the books know, in its order.
+  // The nodes of the list that the ledger knows, in its order.
   [[nodiscard]] std::span<const alloc::NodeId> known_of(const NodeList& list);
   [[nodiscard]] std::string phrase_of(std::size_t reason, const WaitingPod& pod) const;
   // Of the nodes that reasons_ is about, those where room is the question.
@@ -96,15 +96,15 @@ class Decisions {
                                                             const NodeVictims& proposed);
   [[nodiscard]] std::vector<Victim> less_important_holders(alloc::NodeId node, std::int64_t priority) const;
 
-  Books& books_;
+  ClusterState& state_;
   // Used again from call to call. By place in the body's list, or of the known among them.
   std::vector<alloc::Reason> reasons_;
   std::vector<alloc::NodeId> known_;
   std::vector<alloc::Reason> known_reasons_;
-  ScoreMemory memory_;
+  RankCache rank_cache_;
   std::vector<Tail> tails_;           // by rank
   std::int64_t tail_step_ = 0;        // between two of them
-  std::uint64_t policy_changes_ = 0;  // of the books, when memory_ was filled
+  std::uint64_t policy_changes_ = 0;  // of the state, when rank_cache_ was filled
 };
 
 // {"Error":text} in the form of each answer; kube-scheduler shows the text to people.

@@ -10,7 +10,7 @@
 #include "base/strings.h"
 #include "base/version.h"
 #include "extender/binder.h"
-#include "extender/books.h"
+#include "extender/cluster_state.h"
 #include "extender/freshness.h"
 #include "extender/leader_label.h"
 #include "extender/metrics.h"
@@ -36,7 +36,7 @@ constexpr std::chrono::seconds kRound{5};
 constexpr std::chrono::seconds kDrain{2};
 constexpr std::uint64_t kOtherBodies = 32U << 20U;
 constexpr std::uint64_t kHealthBody = 64U << 10U;
-// A watch that has failed for so long makes the books too old to answer from.
+// A watch that has failed for so long makes the ledger too old to answer from.
 constexpr std::chrono::minutes kDeaf{5};
 // Where the original looks for ConfigMaps unhealthy-gpu-NODE.
 constexpr std::string_view kUnhealthyNamespace = "kube-system";
@@ -61,7 +61,7 @@ std::vector<alloc::TypicalRequest> typical_requests(const Config& config) {
   return all;
 }
 
-Books::Options books_options(const Config& config) {
+ClusterState::Options state_options(const Config& config) {
   return {.ledger = {.unit = config.unit, .names = alloc::ResourceNames(config.resources)},
           .placer = {.share_policy = config.share_policy,
                      .whole_policy = config.whole_policy,
@@ -85,11 +85,11 @@ struct Extender::Parts {
         config(std::move(config_)),
         own_pod(std::move(own_pod_)),
         client(std::move(client_)),
-        books(books_options(config)),
-        pod_sink(books, [this] { told_synced(); }),
-        node_sink(books, [this] { told_synced(); }),
-        budget_sink(books, [this] { books.budgets().set_known(); }),
-        unhealthy_sink(books, [this] { told_synced(); }),
+        state(state_options(config)),
+        pod_sink(state, [this] { told_synced(); }),
+        node_sink(state, [this] { told_synced(); }),
+        budget_sink(state, [this] { state.budgets().set_known(); }),
+        unhealthy_sink(state, [this] { told_synced(); }),
         nodes(client, {.path = kube::node_path("")}, node_sink),
         pods(client, {.path = kube::pod_path("", "")}, pod_sink),
         budgets(client, {.path = kube::disruption_budgets_path()}, budget_sink),
@@ -98,10 +98,10 @@ struct Extender::Parts {
         label(client, own_pod.namespace_name, own_pod.name),
         recorder(client, recorder_options(own_pod)),
         binder(
-            client, books, {.timeout = config.bind_timeout, .most_at_once = config.binds_at_once},
+            client, state, {.timeout = config.bind_timeout, .most_at_once = config.binds_at_once},
             [this] { return may_act_for(); }, [this](const kube::EventNote& note) { tell(note); }),
         service(
-            books, binder, metrics,
+            state, binder, metrics,
             {.not_ready = [this] { return not_ready(); },
              .readings = [this] { return readings(); },
              .tell = [this](const kube::EventNote& note) { tell(note); },
@@ -113,7 +113,7 @@ struct Extender::Parts {
              (freshness.in_doubt() && may_lead_for().count() > 0);
     });
     // The original's lists of ill GPUs are read where its device plugin still is.
-    books.on_old_nodes([this] {
+    state.on_old_nodes([this] {
       if (!std::exchange(watches_unhealthy, true)) {
         unhealthy.start();
       }
@@ -140,7 +140,7 @@ struct Extender::Parts {
   OwnPod own_pod;
   Metrics metrics;
   kube::Client client;
-  Books books;
+  ClusterState state;
   ProblemNews news;
   PodSink pod_sink;
   NodeSink node_sink;
@@ -309,7 +309,7 @@ void Extender::Parts::tell(const kube::EventNote& note) {
 
 void Extender::Parts::look_around() {
   told_synced();
-  books.learn_typical_pods();
+  state.learn_typical_pods();
   binder.look_after_unseen();
   if (elector != nullptr && elector->leading() && ++rounds % kLabelRounds == 0) {
     label.set(true);
@@ -324,7 +324,7 @@ void Extender::Parts::tell_problems() {
   if (may_lead_for().count() <= 0 || !not_ready().empty()) {
     return;
   }
-  for (const alloc::Problem& problem : news.take(books.ledger(), client.clock().now())) {
+  for (const alloc::Problem& problem : news.take(state.ledger(), client.clock().now())) {
     log::warn("problem", {{"kind", alloc::to_string(problem.kind)}, {"what", problem.text}});
     kube::EventNote note{.about = {.kind = "Node", .name = problem.node, .uid = problem.node},
                          .warning = true,
@@ -349,7 +349,7 @@ std::vector<daemon::Reading> Extender::Parts::readings() const {
   if (server) {
     all.add_server("tessera_extender_connections", server->stats());
   }
-  add_ledger_readings(books, all);
+  add_ledger_readings(state, all);
   add_bind_readings(binder, all);
   add_watch_readings("nodes", nodes, all);
   add_watch_readings("pods", pods, all);
@@ -404,7 +404,7 @@ void Extender::start() {
 void Extender::reload(const Config& next) {
   Parts& parts = *parts_;
   const std::vector<std::string> need_restart = apply_reloadable(next, parts.config);
-  parts.books.set_policies(books_options(parts.config).placer);
+  parts.state.set_policies(state_options(parts.config).placer);
   parts.service.set_score_step(parts.config.score_step);
   if (const Status status = log::configure(parts.config.log); !status) {
     log::error("log settings not taken over", {{"why", status.error()}});

@@ -1,6 +1,6 @@
 // extender/extender.h
 //
-// All parts of a running extender, put together: client, watches, books, election, routes.
+// All parts of a running extender, put together: client, watches, state, election, routes.
 //
 //   Extender extender = ...
 //   extender.start();                    // connects, watches, listens

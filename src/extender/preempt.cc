@@ -1,4 +1,4 @@
-// Whom to evict: kube-scheduler proposes pods by sums of resources; only the books know whether their GPUs
+// Whom to evict: kube-scheduler proposes pods by sums of resources; only the ledger knows whether their GPUs
 // would do.
 #include <algorithm>
 #include <bit>
@@ -99,8 +99,8 @@ Chosen fewest(const Chosen& all, const FitsWithout& fits_without) {
 
 GpuMask gpus_of(const alloc::PodHolding& holding) {
   GpuMask gpus = 0;
-  for (const alloc::PodHolding::Part& part : holding.parts) {
-    gpus |= part.slot >= 0 ? topology::gpu_bit(static_cast<unsigned>(part.slot)) : 0;
+  for (const alloc::HeldShare& held : holding.shares) {
+    gpus |= held.slot >= 0 ? topology::gpu_bit(static_cast<unsigned>(held.slot)) : 0;
   }
   return gpus;
 }
@@ -111,12 +111,12 @@ bool wants_one_gpu(const alloc::Request& request) {
 
 }  // namespace
 
-// By kube-scheduler's sums the pod fits as it is, so it names nobody; by the books it does not. Everybody on
+// By kube-scheduler's sums the pod fits as it is, so it names nobody; by the ledger it does not. Everybody on
 // the node's GPUs who is less important may have to go. Newer kube-schedulers ask this, older never do.
 std::vector<Victim> Decisions::less_important_holders(alloc::NodeId node, std::int64_t priority) const {
   std::vector<Victim> all;
-  for (const alloc::PodHolding& holding : books_.ledger().holdings(node)) {
-    const std::int64_t of_holder = books_.priority(holding.pod.uid);
+  for (const alloc::PodHolding& holding : state_.ledger().holdings(node)) {
+    const std::int64_t of_holder = state_.priority(holding.pod.uid);
     if (holding.bound && of_holder < priority) {
       all.push_back({.uid = holding.pod.uid, .has_priority = true, .priority = of_holder});
     }
@@ -128,7 +128,7 @@ std::vector<Victim> Decisions::less_important_holders(alloc::NodeId node, std::i
 std::optional<Decisions::NeededVictims> Decisions::needed_victims(const alloc::Request& request,
                                                                   std::int64_t priority,
                                                                   const NodeVictims& proposed) {
-  const std::optional<alloc::NodeId> node = books_.ledger().find_node(proposed.node);
+  const std::optional<alloc::NodeId> node = state_.ledger().find_node(proposed.node);
   if (!node) {
     return std::nullopt;
   }
@@ -138,10 +138,10 @@ std::optional<Decisions::NeededVictims> Decisions::needed_victims(const alloc::R
   std::vector<std::string_view> others;
   std::vector<Holder> holders;
   for (Victim& victim : all) {
-    victim.priority = victim.has_priority ? victim.priority : books_.priority(victim.uid);
-    const std::optional<alloc::PodHolding> holding = books_.ledger().holding(victim.uid);
+    victim.priority = victim.has_priority ? victim.priority : state_.priority(victim.uid);
+    const std::optional<alloc::PodHolding> holding = state_.ledger().holding(victim.uid);
     if (holding && holding->node == *node && (holding->units > 0 || holding->whole > 0)) {
-      holders.push_back({&victim, gpus_of(*holding), books_.budgets().covering(holding->pod)});
+      holders.push_back({&victim, gpus_of(*holding), state_.budgets().covering(holding->pod)});
     } else {
       others.push_back(victim.uid);
     }
@@ -151,10 +151,7 @@ std::optional<Decisions::NeededVictims> Decisions::needed_victims(const alloc::R
     for (const Holder* holder : gone) {
       uids.push_back(holder->victim->uid);
     }
-    const alloc::Absence absence = books_.ledger().without(uids);
-    return books_.placer().reason(request, *node) == alloc::Reason::kFits &&
-           request.shape.node.cpu_milli <= books_.ledger().states().cpu_left(*node) &&
-           request.shape.node.memory_bytes <= books_.ledger().states().memory_left(*node);
+    return state_.placer().fits_without(request, *node, uids, /*check_cpu_and_memory=*/true);
   };
   const auto holders_on = [&](GpuMask gpus) {
     Chosen there;
@@ -184,7 +181,7 @@ std::optional<Decisions::NeededVictims> Decisions::needed_victims(const alloc::R
   Chosen gone = fewest(everybody, fits_without);
   // Sparing one by one does not see that one pod on this GPU would do instead of ten on that one.
   if (everybody.size() > kExactVictims && wants_one_gpu(request)) {
-    for (unsigned slot = 0; slot < books_.ledger().states().gpus(*node); ++slot) {
+    for (unsigned slot = 0; slot < state_.ledger().states().gpus(*node); ++slot) {
       const Chosen there = holders_on(topology::gpu_bit(slot));
       if (!fits_without(there)) {
         continue;
@@ -205,7 +202,7 @@ std::optional<Decisions::NeededVictims> Decisions::needed_victims(const alloc::R
     }
   }
   const auto most = static_cast<std::int64_t>(needed.pods.size());
-  if (books_.budgets().known()) {
+  if (state_.budgets().known()) {
     // Of pods without GPUs kube-scheduler's count is all that is known: what the others do not explain.
     const std::int64_t unexplained =
         proposed.pdb_violations - static_cast<std::int64_t>(violations(everybody));
@@ -220,7 +217,7 @@ std::optional<Decisions::NeededVictims> Decisions::needed_victims(const alloc::R
 }
 
 Decisions::PreemptSummary Decisions::preempt(const PreemptArgs& args, std::string& out) {
-  const WaitingPod pod = books_.waiting_pod(args.pod);
+  const WaitingPod pod = state_.waiting_pod(args.pod);
   PreemptSummary summary{.proposed = args.nodes.size()};
   out += R"({"NodeNameToMetaVictims":{)";
   for (const NodeVictims& proposed : args.nodes) {

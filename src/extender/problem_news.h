@@ -1,6 +1,6 @@
 // extender/problem_news.h
 //
-// Which of the problems in the books are to be told now: each once, again when it says something else, and
+// Which of the problems in the ledger is to be told now: each once, again when it says something else, and
 // again when it had ended and came back. One thread.
 //
 //   for (const alloc::Problem& problem : news.take(ledger, clock.now())) { log it, write an Event }

@@ -5,8 +5,8 @@
 
 namespace tessera::extender {
 
-void add_ledger_readings(const Books& books, daemon::Readings& readings) {
-  const alloc::Ledger& ledger = books.ledger();
+void add_ledger_readings(const ClusterState& state, daemon::Readings& readings) {
+  const alloc::Ledger& ledger = state.ledger();
   double gpus = 0;
   double total = 0;
   double free = 0;
@@ -26,7 +26,7 @@ void add_ledger_readings(const Books& books, daemon::Readings& readings) {
                  free);
   readings.gauge("tessera_extender_pods", "Pods that hold GPUs", static_cast<double>(ledger.pod_count()));
   readings.gauge("tessera_extender_waiting_pods", "Unbound pods that request GPUs",
-                 static_cast<double>(books.waiting_pods()));
+                 static_cast<double>(state.waiting_pods()));
   const auto count_of = [&](alloc::ProblemKind kind) {
     return static_cast<double>(ledger.problem_count(kind));
   };

@@ -31,15 +31,15 @@ std::optional<std::string_view> inspected(std::string_view verb) {
 
 }  // namespace
 
-Service::Service(Books& books, Binder& binder, Metrics& metrics, Sources sources)
-    : books_(books),
+Service::Service(ClusterState& state, Binder& binder, Metrics& metrics, Sources sources)
+    : state_(state),
       binder_(binder),
       metrics_(metrics),
       sources_(std::move(sources)),
       health_({.not_ready = sources_.not_ready,
                .metrics = [this] { return metrics_.text(sources_.readings()); }}),
-      reader_(books.names(), books.node_index()),
-      decisions_(books) {
+      reader_(state.names(), state.node_index()),
+      decisions_(state) {
   binder_.on_decided([this](std::chrono::nanoseconds took) { metrics_.observe_bind_decision(took); });
 }
 
@@ -50,7 +50,7 @@ void Service::handle_health(http::Request& request, http::Reply reply) {
 }
 
 void Service::handle(http::Request& request, http::Reply reply) {
-  using Inspect = std::string (*)(const Books&, std::string_view);
+  using Inspect = std::string (*)(const ClusterState&, std::string_view);
   // Of the GPU share original and of the two generations of the topology scheduler.
   static constexpr std::array<std::pair<std::string_view, Inspect>, 3> kPrefixes{
       {{"/gpushare-scheduler", inspect_shares},
@@ -68,7 +68,7 @@ void Service::handle(http::Request& request, http::Reply reply) {
     }
     request.set_route("inspect");
     if (daemon::is_get(request, reply)) {
-      reply.send({.body = inspect(books_, *node)});
+      reply.send({.body = inspect(state_, *node)});
     }
     return;
   }
@@ -161,7 +161,7 @@ void Service::answer_filter(const NodeArgs& args, const Decisions::FilterSummary
   if (log::enabled(log::Level::kDebug)) {
     log::debug(
         "filter",
-        {{"pod", args.pod.pod_namespace + "/" + args.pod.name}, {"nodes", nodes}, {"fit", summary.fit}});
+        {{"pod", args.pod.namespace_name + "/" + args.pod.name}, {"nodes", nodes}, {"fit", summary.fit}});
   }
   reply.send({.body = std::move(body)});
 }
@@ -169,7 +169,7 @@ void Service::answer_filter(const NodeArgs& args, const Decisions::FilterSummary
 void Service::tell_unschedulable(const alloc::PodSpec& pod, const Decisions::FilterSummary& summary,
                                  std::size_t nodes) {
   sources_.tell(
-      {.about = {.kind = "Pod", .namespace_name = pod.pod_namespace, .name = pod.name, .uid = pod.uid},
+      {.about = {.kind = "Pod", .namespace_name = pod.namespace_name, .name = pod.name, .uid = pod.uid},
        .warning = true,
        .reason = "GpuUnavailable",
        .message = fmt::format("None of {} nodes can take it: {}{}{}", nodes, summary.main_reason,
@@ -200,7 +200,7 @@ void Service::preempt(http::Request& request, http::Reply reply) {
   }
   if (const Result<PreemptArgs> args = reader_.preempt_args(request.body())) {
     const Decisions::PreemptSummary summary = decisions_.preempt(*args, body);
-    log::info("preempt", {{"pod", args->pod.pod_namespace + "/" + args->pod.name},
+    log::info("preempt", {{"pod", args->pod.namespace_name + "/" + args->pod.name},
                           {"proposed_nodes", summary.proposed},
                           {"useful_nodes", summary.kept},
                           {"spared_pods", summary.spared}});

@@ -12,7 +12,7 @@
 #include "daemon/health_routes.h"
 #include "extender/args.h"
 #include "extender/binder.h"
-#include "extender/books.h"
+#include "extender/cluster_state.h"
 #include "extender/decisions.h"
 #include "extender/metrics.h"
 #include "http/event_loop.h"
@@ -42,7 +42,7 @@ class Service {
   static constexpr std::chrono::milliseconds kSecondLooksApart{150};
 
   // All must live longer.
-  Service(Books& books, Binder& binder, Metrics& metrics, Sources sources);
+  Service(ClusterState& state, Binder& binder, Metrics& metrics, Sources sources);
 
   // Of prioritize; may be changed at any time.
   void set_score_step(std::int64_t step) { score_step_ = step; }
@@ -68,7 +68,7 @@ class Service {
   void tell_unschedulable(const alloc::PodSpec& pod, const Decisions::FilterSummary& summary,
                           std::size_t nodes);
 
-  Books& books_;
+  ClusterState& state_;
   Binder& binder_;
   Metrics& metrics_;
   Sources sources_;

@@ -1,6 +1,6 @@
 // extender/watch_sinks.h
 //
-// What the watches of pods, nodes and budgets bring, into the books. On the event loop's thread.
+// What the watches of pods, nodes and budgets bring, into the state. On the event loop's thread.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 #include <string>
 
 #include "alloc/pod.h"
-#include "extender/books.h"
+#include "extender/cluster_state.h"
 #include "kube/object_sink.h"
 #include "objects/disruption_budget.h"
 #include "objects/label_hashes.h"
@@ -19,14 +19,14 @@ namespace tessera::extender {
 // pod because of a bad label would give them away twice.
 class BooksSink : public kube::ObjectSink {
  public:
-  // `books` must live longer. `on_synced` is called each time all has been brought.
-  BooksSink(Books& books, std::function<void()> on_synced);
+  // `state` must live longer. `on_synced` is called each time all has been brought.
+  BooksSink(ClusterState& state, std::function<void()> on_synced);
 
   void unreadable(const kube::ObjectMeta& meta, const Error& error) final;
   void synced() final { on_synced_(); }
 
  protected:
-  Books& books_;
+  ClusterState& state_;
 
  private:
   std::function<void()> on_synced_;

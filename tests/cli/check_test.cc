@@ -86,7 +86,7 @@ TEST(Check, FindsAnotherPluginThatGivesOutTheSameGpus) {
   cluster.node("gpu-a", inventory);
   EXPECT_THAT(kinds(cluster), ElementsAre("second_plugin"));
   EXPECT_THAT(check({}, cluster).out,
-              HasSubstr("another device plugin gives out the same GPUs as example.com/gpu"));
+              HasSubstr("another device plugin allocates the same GPUs as example.com/gpu"));
 }
 
 TEST(Check, FindsNodesThatCountInAnotherUnit) {

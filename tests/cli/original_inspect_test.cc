@@ -10,7 +10,7 @@
 #include <random>
 #include <sstream>
 
-#include "alloc/legacy_record.h"
+#include "alloc/original_record.h"
 #include "alloc/placer.h"
 #include "base/strings.h"
 #include "cli/cluster/cluster_files.h"
@@ -147,13 +147,13 @@ class DecidedCluster {
     const alloc::PodSpec waiting = spec_of(pod);
     const auto request = alloc::Request::of_pod(waiting, ledger_.options().names);
     EXPECT_TRUE(request) << request.error().text();
-    const auto choice = placer_.place(*request);
+    const auto choice = placer_.choose_best(*request);
     if (!choice) {
       return false;
     }
     const auto written =
-        alloc::binding_annotations(request->demand, ledger_.record_of(*request, *choice),
-                                   ledger_.gpu_names(choice->node), {.assume_time_ns = 1, .has_agent = true});
+        alloc::binding_annotations(request->gpus, choice->record, ledger_.gpu_names(choice->node),
+                                   {.assume_time_ns = 1, .has_agent = true});
     EXPECT_TRUE(written) << written.error().text();
     for (const auto& [key, value] : *written) {
       pod["metadata"].as_object()["annotations"].as_object()[key] = value;
@@ -162,11 +162,14 @@ class DecidedCluster {
     pod["status"].as_object()["phase"] = phase;
     ledger_.upsert_pod(spec_of(pod));
     if (phase == "Running") {
-      for (const alloc::SlotGrant& grant : choice->grants) {
-        // Init containers use what others get after them.
-        if (!grant.whole && request->demand.containers[grant.container].kind != alloc::ContainerKind::kInit) {
-          used_[ledger_.node_name(choice->node)]
-               [static_cast<int>(ledger_.gpus(choice->node)[grant.slot].index)] += grant.units;
+      const std::vector<alloc::GpuName> gpus = ledger_.gpu_names(choice->node);
+      for (const alloc::ContainerRequest& container : request->gpus.containers) {
+        if (container.kind == alloc::ContainerKind::kInit) {
+          continue;  // other containers get its GPUs after it
+        }
+        for (const alloc::GpuShare& share : choice->record.find(container.name)->shares) {
+          used_[ledger_.node_name(choice->node)][static_cast<int>(alloc::find_gpu(gpus, share.gpu)->index)] +=
+              share.units;
         }
       }
     }

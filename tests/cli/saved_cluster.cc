@@ -86,7 +86,7 @@ void SavedCluster::node_with_inventory_text(const std::string& name, const std::
                   .whole = gpus});
 }
 
-void SavedCluster::pod(const std::string& pod_namespace, const std::string& name, const std::string& node,
+void SavedCluster::pod(const std::string& namespace_name, const std::string& name, const std::string& node,
                        const SavedPod& pod) {
   json::object limits;
   if (pod.units != 0 || pod.zero_limits) {
@@ -113,8 +113,8 @@ void SavedCluster::pod(const std::string& pod_namespace, const std::string& name
     spec["nodeSelector"] = texts(pod.node_selector);
   }
   json::object metadata{{"name", name},
-                        {"namespace", pod_namespace},
-                        {"uid", fmt::format("pod-{}-{}", pod_namespace, name)},
+                        {"namespace", namespace_name},
+                        {"uid", fmt::format("pod-{}-{}", namespace_name, name)},
                         {"resourceVersion", "6"},
                         {"creationTimestamp", pod.created},
                         {"annotations", texts(pod.annotations)}};
@@ -213,18 +213,18 @@ alloc::Inventory inventory_of(const std::string& node, unsigned gpus, std::uint3
 
 std::string share_record(const std::map<std::string, std::uint32_t>& units_by_uuid) {
   alloc::Record record;
-  record.containers.push_back({.container = "main", .grants = {}});
+  record.containers.push_back({.container = "main", .shares = {}});
   for (const auto& [uuid, units] : units_by_uuid) {
-    record.containers.back().grants.push_back({.gpu = uuid, .units = units});
+    record.containers.back().shares.push_back({.gpu = uuid, .units = units});
   }
   return record.json();
 }
 
 std::string whole_record(const std::vector<std::string>& uuids) {
   alloc::Record record;
-  record.containers.push_back({.container = "main", .grants = {}});
+  record.containers.push_back({.container = "main", .shares = {}});
   for (const std::string& uuid : uuids) {
-    record.containers.back().grants.push_back({.gpu = uuid, .whole = true});
+    record.containers.back().shares.push_back({.gpu = uuid, .whole = true});
   }
   return record.json();
 }

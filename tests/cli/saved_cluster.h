@@ -72,7 +72,7 @@ class SavedCluster {
   void node(const std::string& name, const alloc::Inventory& inventory, const Texts& labels = {});
   void node_with_inventory_text(const std::string& name, const std::string& inventory, std::int64_t units,
                                 std::int64_t gpus);
-  void pod(const std::string& pod_namespace, const std::string& name, const std::string& node,
+  void pod(const std::string& namespace_name, const std::string& name, const std::string& node,
            const SavedPod& pod);
   void placer(const std::string& name, const SavedPlacer& placer = {});
   // Of the node that came last.

@@ -74,7 +74,7 @@ TEST(Why, SaysWhereAPodIsThatDoesNotWait) {
   EXPECT_TRUE(has(why({.pod = "pod/ml/bert"}, cluster).out, "it is on node gpu-a, GPU 1 (whole)."));
   cluster.pod("ml", "stray", "gpu-b", {.units = 1});
   const Outcome stray = why({.pod = "ml/stray"}, cluster);
-  EXPECT_TRUE(has(stray.out, "nobody decided on which GPU")) << stray.out;
+  EXPECT_TRUE(has(stray.out, "without a GPU allocation")) << stray.out;
 }
 
 TEST(Why, KnowsPodsThatAskForNoGpusAndThoseThatAskForNonsense) {

@@ -187,7 +187,7 @@ TEST_F(Args, ReadsBind) {
   const auto args = reader_.bind_args(body(R"({"podname":"p","PodNamespace":"ml","PodUID":"u","Node":"a"})"));
   ASSERT_TRUE(args) << args.error().text();
   EXPECT_EQ(args->pod, "p");
-  EXPECT_EQ(args->pod_namespace, "ml");
+  EXPECT_EQ(args->namespace_name, "ml");
   EXPECT_EQ(args->uid, "u");
   EXPECT_EQ(args->node, "a");
 }

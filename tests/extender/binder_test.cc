@@ -28,9 +28,9 @@ class BinderTest : public ::testing::Test {
   enum class Binding { kDo, kDoAndLoseReply, kLoseBefore, kRefuse, kForbid };
 
   BinderTest() {
-    books_.keep_node(node_of("gpu-a", {32, 32}));
-    books_.keep_node(node_of("gpu-b", {32}));
-    books_.keep_pod(pod_);
+    state_.keep_node(node_of("gpu-a", {32, 32}));
+    state_.keep_node(node_of("gpu-b", {32}));
+    state_.keep_pod(pod_);
     Result<http::Server> server = http::Server::create(
         loop_, {}, [this](http::Request& request, http::Reply reply) { answer(request, std::move(reply)); });
     EXPECT_TRUE(server) << server.error().text();
@@ -41,7 +41,7 @@ class BinderTest : public ::testing::Test {
     EXPECT_TRUE(client) << client.error().text();
     client_.emplace(*std::move(client));
     binder_.emplace(
-        *client_, books_,
+        *client_, state_,
         BinderOptions{.timeout = 300ms,
                       .answer_within = 1500ms,
                       .ask_again = 20ms,
@@ -110,7 +110,7 @@ class BinderTest : public ::testing::Test {
   }
 
   void bind(const std::string& node = "gpu-a", const std::string& uid = "uid-p") {
-    binder_->bind({.pod = "p", .pod_namespace = "ml", .uid = uid, .node = node},
+    binder_->bind({.pod = "p", .namespace_name = "ml", .uid = uid, .node = node},
                   [this](const std::string& error) { answers_.push_back(error); });
   }
   bool answered(std::size_t count) {
@@ -120,12 +120,12 @@ class BinderTest : public ::testing::Test {
     return loop_.run_until([&] { return binder_->under_way() == 0; }, 10s);
   }
   std::uint64_t free_units(const std::string& node) {
-    return books_.ledger().view(*books_.ledger().find_node(node)).free_units;
+    return state_.ledger().view(*state_.ledger().find_node(node)).free_units;
   }
 
   http::EventLoop loop_;
   alloc::PodSpec pod_ = pod_of("p", {container("main", 8)});
-  Books books_{{}};
+  ClusterState state_{{}};
   std::optional<http::Server> server_;
   std::optional<kube::Client> client_;
   std::optional<Binder> binder_;
@@ -162,11 +162,11 @@ TEST_F(BinderTest, BindsWithOneWriteThatCarriesEverything) {
 }
 
 TEST_F(BinderTest, OverridesRecordsThatThePodWasCreatedWith) {
-  books_.keep_node(alloc::testing::old_node("old", 120, 4));
+  state_.keep_node(alloc::testing::old_node("old", 120, 4));
   pod_.annotations["scheduler.framework.gpushare.allocation"] = R"({"0":{"3":8}})";
   pod_.annotations["tessera.io/allocation"] =
       R"({"v":1,"containers":{"main":[{"gpu":"GPU-made-up","mem":8}]}})";
-  books_.keep_pod(pod_);
+  state_.keep_pod(pod_);
   bind("old");
   ASSERT_TRUE(answered(1));
   EXPECT_EQ(answers_[0], "");
@@ -176,11 +176,11 @@ TEST_F(BinderTest, OverridesRecordsThatThePodWasCreatedWith) {
     pod_.annotations[std::string(name)] = std::string(value.as_string());
   }
   pod_.node_name = "old";
-  books_.keep_pod(pod_);
-  const alloc::NodeView view = books_.ledger().view(*books_.ledger().find_node("old"));
+  state_.keep_pod(pod_);
+  const alloc::NodeView view = state_.ledger().view(*state_.ledger().find_node("old"));
   EXPECT_EQ(view.free[0], 22U);
   EXPECT_EQ(view.free[3], 30U);
-  EXPECT_THAT(books_.ledger().problems(), IsEmpty());
+  EXPECT_THAT(state_.ledger().problems(), IsEmpty());
 }
 
 TEST_F(BinderTest, FreesTheGpuOfABoundPodThatTheWatchNeverShowed) {
@@ -199,7 +199,7 @@ TEST_F(BinderTest, FreesTheGpuOfABoundPodThatTheWatchNeverShowed) {
   uid_ = "uid-r";
   alloc::PodSpec next = pod_;
   next.uid = "uid-r";
-  books_.keep_pod(next);
+  state_.keep_pod(next);
   bind("gpu-a", "uid-r");
   ASSERT_TRUE(answered(2));
   EXPECT_EQ(free_units("gpu-a"), 48U);
@@ -214,7 +214,7 @@ TEST_F(BinderTest, DoesNotFetchAPodThatTheWatchHasShown) {
   ASSERT_TRUE(answered(1));
   alloc::PodSpec shown = pod_;
   shown.node_name = "gpu-a";
-  books_.keep_pod(shown);
+  state_.keep_pod(shown);
   std::this_thread::sleep_for(60ms);
   binder_->look_after_unseen();
   EXPECT_FALSE(loop_.run_until([&] { return gets_ > 0; }, 100ms));
@@ -294,7 +294,7 @@ TEST_F(BinderTest, SucceedsIfThePodIsAlreadyBoundToThatNode) {
   ASSERT_TRUE(answered(1));
   EXPECT_EQ(answers_[0], "");
   // The pod's own record counts, not the choice of this extender.
-  const auto view = books_.ledger().view(*books_.ledger().find_node("gpu-a"));
+  const auto view = state_.ledger().view(*state_.ledger().find_node("gpu-a"));
   EXPECT_EQ(view.free[0], 32U);
   EXPECT_EQ(view.free[1], 24U);
   ASSERT_EQ(events_.size(), 1U);
@@ -396,7 +396,7 @@ TEST_F(BinderTest, ReportsWhyThePodNoLongerFits) {
   pod_.containers = {container("main", 30)};
   pod_.annotations["tessera.io/allocation"] =
       R"({"v":1,"containers":{"main":[{"gpu":"GPU-gpu-b-0","mem":30}]}})";
-  books_.keep_pod(pod_);
+  state_.keep_pod(pod_);
   bind("gpu-b");
   ASSERT_TRUE(answered(1));
   EXPECT_THAT(answers_[0], HasSubstr("no single GPU has 8GiB free"));

@@ -222,10 +222,10 @@ TEST_F(ExtenderTest, HandlesAPodThroughAllVerbs) {
            {{"gpu-b", {{"Pods", {{{"UID", "uid-p"}}, {{"UID", "uid-q"}}}}, {"NumPDBViolations", 0}}}}}}));
   EXPECT_EQ(victims.at("NodeNameToMetaVictims").at("gpu-b").at("Pods").as_array().size(), 1U);
 
-  const boost::json::value books =
+  const boost::json::value inspected =
       boost::json::parse(replica.call("GET", "/gpushare-scheduler/inspect/gpu-b"));
-  EXPECT_EQ(books.at("nodes").as_array().at(0).at("usedGPU").as_int64(), 38);
-  EXPECT_TRUE(books.at("problems").as_array().empty());
+  EXPECT_EQ(inspected.at("nodes").as_array().at(0).at("usedGPU").as_int64(), 38);
+  EXPECT_TRUE(inspected.at("problems").as_array().empty());
   EXPECT_THAT(replica.call("GET", "/metrics"),
               HasSubstr(R"(tessera_extender_binds_total{result="bound"} 2)"));
 

@@ -19,16 +19,16 @@ using ::testing::HasSubstr;
 class ServiceTest : public ::testing::Test {
  protected:
   ServiceTest() {
-    books_.keep_node(alloc::testing::node_of("gpu-a", {32, 32}));
-    books_.keep_pod(alloc::testing::bound_share("one", 8, "gpu-a", 1));
+    state_.keep_node(alloc::testing::node_of("gpu-a", {32, 32}));
+    state_.keep_pod(alloc::testing::bound_share("one", 8, "gpu-a", 1));
     kube::ClusterAccess access;
     access.cluster.server = "http://127.0.0.1:1";
     client_.emplace(kube::Client::create(loop_, access, {}).value());
     binder_.emplace(
-        *client_, books_, BinderOptions{.timeout = std::chrono::milliseconds(200)},
+        *client_, state_, BinderOptions{.timeout = std::chrono::milliseconds(200)},
         [] { return std::chrono::milliseconds(200); }, [](const kube::EventNote&) {});
     service_.emplace(
-        books_, *binder_, metrics_,
+        state_, *binder_, metrics_,
         Service::Sources{.not_ready = [this] { return not_ready_; },
                          .readings = [] { return std::vector<daemon::Reading>(); },
                          .tell = [this](const kube::EventNote& note) { events_.push_back(note); },
@@ -70,7 +70,7 @@ class ServiceTest : public ::testing::Test {
   }
 
   http::EventLoop loop_;
-  Books books_{{}};
+  ClusterState state_{{}};
   Metrics metrics_;
   std::string not_ready_;
   std::vector<kube::EventNote> events_;
@@ -103,8 +103,8 @@ TEST_F(ServiceTest, ServesVerbsUnderAllThreePrefixes) {
 // show that a moment later.
 TEST_F(ServiceTest, FilterTriesAgainBeforeItRejectsAllNodes) {
   const alloc::PodSpec big = alloc::testing::bound_share("big", 32, "gpu-a", 0);
-  books_.keep_pod(big);
-  meanwhile_ = [&] { books_.forget_pod(big.uid); };
+  state_.keep_pod(big);
+  meanwhile_ = [&] { state_.forget_pod(big.uid); };
   const boost::json::value answer = json("POST", "/gpushare-scheduler/filter", filter_body(30));
   EXPECT_EQ(answer.at("NodeNames").as_array().size(), 1U);
   EXPECT_EQ(second_looks_, 1);
@@ -127,15 +127,15 @@ TEST_F(ServiceTest, FilterTriesAgainForNodesThatMayFitSoon) {
   alloc::Inventory finer = alloc::testing::inventory_of("gpu-a", {32, 32});
   finer.unit = *alloc::Unit::parse("MiB");
   const std::vector<std::pair<const char*, std::function<void()>>> moments{
-      {"not known yet", [&] { books_.forget_node("gpu-a"); }},
-      {"without an inventory", [&] { books_.keep_node(bare); }},
-      {"with half of one", [&] { books_.keep_node(broken); }},
+      {"not known yet", [&] { state_.forget_node("gpu-a"); }},
+      {"without an inventory", [&] { state_.keep_node(bare); }},
+      {"with half of one", [&] { state_.keep_node(broken); }},
       {"while another plugin is taken away",
-       [&] { books_.keep_node(alloc::testing::node_with("gpu-a", shared)); }},
+       [&] { state_.keep_node(alloc::testing::node_with("gpu-a", shared)); }},
       {"before it counts as the cluster",
-       [&] { books_.keep_node(alloc::testing::node_with("gpu-a", finer)); }},
-      {"ill", [&] { books_.keep_node(alloc::testing::node_with("gpu-a", ill)); }}};
-  meanwhile_ = [&] { books_.keep_node(good); };
+       [&] { state_.keep_node(alloc::testing::node_with("gpu-a", finer)); }},
+      {"ill", [&] { state_.keep_node(alloc::testing::node_with("gpu-a", ill)); }}};
+  meanwhile_ = [&] { state_.keep_node(good); };
   for (const auto& [what, happen] : moments) {
     happen();
     const int looks = second_looks_;
@@ -153,7 +153,7 @@ TEST_F(ServiceTest, FilterTriesAgainOnlyIfThatCanHelpAndNotTooOften) {
   EXPECT_EQ(json("POST", "/gpushare-scheduler/filter", filter_body(40)).at("NodeNames").as_array().size(),
             0U);
   EXPECT_EQ(second_looks_, 0);
-  books_.keep_pod(alloc::testing::bound_share("big", 32, "gpu-a", 0));
+  state_.keep_pod(alloc::testing::bound_share("big", 32, "gpu-a", 0));
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(json("POST", "/gpushare-scheduler/filter", filter_body(30)).at("NodeNames").as_array().size(),
               0U);
@@ -219,10 +219,10 @@ TEST_F(ServiceTest, InspectShowsTheProblemsOfANode) {
   inventory.also_served_as = {"example.com/gpu"};
   alloc::NodeSpec node = alloc::testing::node_with("gpu-b", inventory);
   node.gpu_memory_units = 31;
-  books_.keep_node(node);
+  state_.keep_node(node);
   const boost::json::value all = json("GET", "/gpushare-scheduler/inspect/gpu-b");
   EXPECT_THAT(std::string(all.at("nodes").as_array().at(0).at("fenced").as_string()),
-              HasSubstr("another device plugin gives out the same GPUs as example.com/gpu"));
+              HasSubstr("another device plugin allocates the same GPUs as example.com/gpu"));
   const boost::json::array& problems = all.at("problems").as_array();
   ASSERT_EQ(problems.size(), 2U);
   EXPECT_EQ(problems[0].at("kind").as_string(), "second_plugin");
@@ -235,11 +235,11 @@ TEST_F(ServiceTest, InspectShowsTheProblemsOfANode) {
 TEST_F(ServiceTest, InspectListsNodesWithGpusAndNodesExcludedForAReason) {
   alloc::NodeSpec without;
   without.name = "cpu-a";
-  books_.keep_node(without);
+  state_.keep_node(without);
   alloc::NodeSpec damaged;
   damaged.name = "gpu-b";
   damaged.inventory = "{";
-  books_.keep_node(damaged);
+  state_.keep_node(damaged);
   for (const char* prefix : {"/gpushare-scheduler", "/gputopology-scheduler"}) {
     std::vector<std::string> names;
     const boost::json::value all = json("GET", std::string(prefix) + "/inspect");

@@ -1,7 +1,7 @@
 // agent/devices/allocation.h
 //
 // What one container of this node was given of one kind of device: for /allocations, metrics and whoever maps
-// processes to pods. A value; the books that keep it are in allocations.h.
+// processes to pods. A value; the ledger that keep it are in allocations.h.
 #pragma once
 
 #include <cstdint>

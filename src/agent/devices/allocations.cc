@@ -36,7 +36,7 @@ boost::json::object to_json(const Allocation& allocation, const Allocations::Key
     ids[resource] = boost::json::array(list.begin(), list.end());
   }
   boost::json::object json{
-      {"namespace", allocation.pod.pod_namespace}, {"pod", allocation.pod.name},  {"uid", allocation.pod_uid},
+      {"namespace", allocation.pod.namespace_name}, {"pod", allocation.pod.name},  {"uid", allocation.pod_uid},
       {"container", allocation.container},         {"grants", std::move(shares)}, {"ids", std::move(ids)}};
   if (!allocation.cdi_names.empty()) {
     boost::json::object names;
@@ -62,7 +62,7 @@ boost::json::object to_json(const Allocation& allocation, const Allocations::Key
 
 Result<Allocation> from_json(const JsonReader& json, const Allocations::Keys& keys) {
   Allocation allocation;
-  allocation.pod.pod_namespace = TRY(json.text("namespace"));
+  allocation.pod.namespace_name = TRY(json.text("namespace"));
   allocation.pod.name = TRY(json.text("pod"));
   allocation.pod_uid = TRY(json.text("uid"));
   allocation.container = TRY(json.text("container"));

@@ -1,6 +1,6 @@
 // agent/devices/metrics.h
 //
-// What Prometheus sees of the agent. Calls are counted here as they happen; what the books, the driver and
+// What Prometheus sees of the agent. Calls are counted here as they happen; what the ledger, the driver and
 // the last sample know is read when somebody asks (readings.h). docs/reference.md lists every name. Any thread.
 #pragma once
 

@@ -87,7 +87,7 @@ void NodePods::put(const alloc::PodSpec& pod, std::uint64_t version, bool from_w
   if (!alloc::occupies(pod) || !asks(pod)) {
     remove(pod.uid);
     if (alloc::occupies(pod)) {
-      others_[pod.uid] = pod.pod_namespace + "/" + pod.name;
+      others_[pod.uid] = pod.namespace_name + "/" + pod.name;
     }
     return;
   }
@@ -121,7 +121,7 @@ const NodePod* NodePods::find(const std::string& uid) const {
 
 const NodePod* NodePods::find(const PodName& name) const {
   const auto found = std::ranges::find_if(pods_, [&](const auto& entry) {
-    return entry.second.spec.name == name.name && entry.second.spec.pod_namespace == name.pod_namespace;
+    return entry.second.spec.name == name.name && entry.second.spec.namespace_name == name.namespace_name;
   });
   return found == pods_.end() ? nullptr : &found->second;
 }

@@ -27,9 +27,9 @@ struct NodePod {
   std::uint64_t bound_at = 0;
   bool from_watch = true;  // false: fetched by us, and the watch has not brought it yet
 
-  [[nodiscard]] PodName name() const { return {.pod_namespace = spec.pod_namespace, .name = spec.name}; }
+  [[nodiscard]] PodName name() const { return {.namespace_name = spec.namespace_name, .name = spec.name}; }
   // "ml/train-7"
-  [[nodiscard]] std::string text() const { return spec.pod_namespace + "/" + spec.name; }
+  [[nodiscard]] std::string text() const { return spec.namespace_name + "/" + spec.name; }
   // Whether one of its containers has run, or runs: it was admitted long ago. Also while all of them wait
   // because they crash.
   [[nodiscard]] bool started() const;

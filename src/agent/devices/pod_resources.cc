@@ -78,7 +78,7 @@ ErrorCode code_of(const grpc::Status& status) {
 
 PodDevices read_pod(const v1::PodResources& message) {
   PodDevices pod;
-  pod.pod = {.pod_namespace = message.namespace_(), .name = message.name()};
+  pod.pod = {.namespace_name = message.namespace_(), .name = message.name()};
   for (const v1::ContainerResources& container : message.containers()) {
     auto& resources = pod.containers[container.name()];
     for (const v1::ContainerDevices& devices : container.devices()) {
@@ -135,7 +135,7 @@ void PodResources::get(const PodName& pod, Milliseconds deadline, Done<PodDevice
   auto call = std::make_shared<GetCall>();
   GetCall& made = *call;
   made.context.set_deadline(std::chrono::system_clock::now() + deadline);
-  made.request.set_pod_namespace(pod.pod_namespace);
+  made.request.set_pod_namespace(pod.namespace_name);
   made.request.set_pod_name(pod.name);
   const std::uint64_t number = core_->begin(made.context);
   core_->stub->async()->Get(&made.context, &made.request, &made.response,

@@ -86,7 +86,7 @@ std::vector<kube::ObjectReference> ServedKind::holders_of(const std::string& dev
     if (!is_unknown_pod(allocation.pod_uid) &&
         std::ranges::find(allocation.shares, device, &Share::device) != allocation.shares.end()) {
       found[allocation.pod_uid] = {.kind = "Pod",
-                                   .namespace_name = allocation.pod.pod_namespace,
+                                   .namespace_name = allocation.pod.namespace_name,
                                    .name = allocation.pod.name,
                                    .uid = allocation.pod_uid};
     }

@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "alloc/legacy_record.h"
+#include "alloc/original_record.h"
 #include "alloc/names.h"
 #include "base/strings.h"
 
@@ -14,8 +14,8 @@ namespace {
 
 // The first GPU of the record that is not here; nothing when all are.
 std::optional<std::string> missing_gpu(const alloc::Record& record, const alloc::Inventory& inventory) {
-  for (const alloc::ContainerGrants& container : record.containers) {
-    for (const alloc::Grant& grant : container.grants) {
+  for (const alloc::ContainerShares& container : record.containers) {
+    for (const alloc::GpuShare& grant : container.shares) {
       if (!inventory.find_uuid(grant.gpu)) {
         return grant.gpu;
       }
@@ -26,8 +26,8 @@ std::optional<std::string> missing_gpu(const alloc::Record& record, const alloc:
 
 // "index-3" becomes a UUID. Fails when there is no such GPU.
 Status name_by_uuid(alloc::Record& record, const alloc::Inventory& inventory) {
-  for (alloc::ContainerGrants& container : record.containers) {
-    for (alloc::Grant& grant : container.grants) {
+  for (alloc::ContainerShares& container : record.containers) {
+    for (alloc::GpuShare& grant : container.shares) {
       const auto index = alloc::index_of_name(grant.gpu);
       const auto found = index ? inventory.find_index(*index) : std::nullopt;
       if (!found) {
@@ -39,29 +39,29 @@ Status name_by_uuid(alloc::Record& record, const alloc::Inventory& inventory) {
   return {};
 }
 
-Result<alloc::Record> read_own(const std::string& text, const alloc::Demand& demand) {
+Result<alloc::Record> read_own(const std::string& text, const alloc::GpuRequest& request) {
   alloc::Record record = TRY(alloc::Record::parse(text));
-  TRY(alloc::claims_of(demand, record));
+  TRY(alloc::held_shares(request, record));
   return record;
 }
 
-Result<alloc::Record> read_legacy(const alloc::PodSpec& pod, const alloc::Demand& demand,
+Result<alloc::Record> read_legacy(const alloc::PodSpec& pod, const alloc::GpuRequest& request,
                                   const alloc::Inventory& inventory) {
-  alloc::Record record = TRY(alloc::legacy_record(pod.annotations, demand));
-  TRY(alloc::claims_of(demand, record));
+  alloc::Record record = TRY(alloc::original_record(pod.annotations, request));
+  TRY(alloc::held_shares(request, record));
   TRY(with_context(name_by_uuid(record, inventory), "the annotation of an old scheduler"));
   return record;
 }
 
 // With one GPU there is nothing to decide.
-alloc::Record all_on(const std::string& uuid, const alloc::Demand& demand) {
+alloc::Record all_on(const std::string& uuid, const alloc::GpuRequest& request) {
   alloc::Record record;
-  for (const alloc::ContainerRequest& container : demand.containers) {
-    alloc::ContainerGrants grants{.container = container.name, .grants = {}};
+  for (const alloc::ContainerRequest& container : request.containers) {
+    alloc::ContainerShares grants{.container = container.name, .shares = {}};
     if (container.whole > 0) {
-      grants.grants.push_back({.gpu = uuid, .whole = true});
+      grants.shares.push_back({.gpu = uuid, .whole = true});
     } else {
-      grants.grants.push_back(
+      grants.shares.push_back(
           {.gpu = uuid, .units = container.units, .core_percent = container.core_percent});
     }
     record.containers.push_back(std::move(grants));
@@ -71,11 +71,11 @@ alloc::Record all_on(const std::string& uuid, const alloc::Demand& demand) {
 
 }  // namespace
 
-GpuDecision decide(const alloc::PodSpec& pod, const alloc::Demand& demand,
+GpuDecision decide(const alloc::PodSpec& pod, const alloc::GpuRequest& request,
                    const alloc::Inventory& inventory) {
   std::string broken;
   if (const std::string* text = alloc::find_text(pod.annotations, alloc::key::kAllocation)) {
-    Result<alloc::Record> record = read_own(*text, demand);
+    Result<alloc::Record> record = read_own(*text, request);
     if (record) {
       if (const auto missing = missing_gpu(*record, inventory)) {
         return {.verdict = Verdict::kLostGpu,
@@ -88,7 +88,7 @@ GpuDecision decide(const alloc::PodSpec& pod, const alloc::Demand& demand,
     }
     broken = fmt::format("annotation {}: {}", alloc::key::kAllocation, record.error().text());
   }
-  Result<alloc::Record> legacy = read_legacy(pod, demand, inventory);
+  Result<alloc::Record> legacy = read_legacy(pod, request, inventory);
   if (legacy) {
     return {.verdict = Verdict::kDecided, .record = *std::move(legacy)};
   }
@@ -102,7 +102,7 @@ GpuDecision decide(const alloc::PodSpec& pod, const alloc::Demand& demand,
                    "annotations of schedulers"};
   }
   if (inventory.gpus.size() == 1) {
-    return {.verdict = Verdict::kDecided, .record = all_on(inventory.gpus.front().uuid, demand)};
+    return {.verdict = Verdict::kDecided, .record = all_on(inventory.gpus.front().uuid, request)};
   }
   return {.verdict = Verdict::kUndecided,
           .why =

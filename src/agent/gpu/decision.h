@@ -33,6 +33,6 @@ struct GpuDecision {
 
 // tessera.io/allocation if it is right, else what old schedulers wrote, else, where there is exactly one GPU,
 // that one.
-GpuDecision decide(const alloc::PodSpec& pod, const alloc::Demand& demand, const alloc::Inventory& inventory);
+GpuDecision decide(const alloc::PodSpec& pod, const alloc::GpuRequest& request, const alloc::Inventory& inventory);
 
 }  // namespace tessera::agent

@@ -22,7 +22,7 @@ const alloc::Gpu* gpu_of(const alloc::Inventory& inventory, const std::string& i
 }
 
 // The original of gpushare lets kubelet take any of its IDs, of as many GPUs as it likes. Which one a pod has
-// is in its annotations, and then the books count it; without, it was given none.
+// is in its annotations, and then the ledger counts it; without, it was given none.
 bool names_no_gpu(const std::string& id) {
   return id.find("-_-") != std::string::npos;
 }

@@ -11,7 +11,7 @@
 #include "agent/gpu/gpu_lists.h"
 #include "agent/gpu/gpu_text.h"
 #include "agent/gpu/overcommitment.h"
-#include "alloc/legacy_record.h"
+#include "alloc/original_record.h"
 #include "alloc/request.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -112,18 +112,18 @@ std::vector<const alloc::PodSpec*> GpuKind::pods() const {
 }
 
 GpuDecision GpuKind::decision_of(const NodePod& pod) const {
-  const Result<alloc::Demand> demand = alloc::Demand::of_pod(pod.spec, names_);
-  if (!demand) {
+  const Result<alloc::GpuRequest> request = alloc::GpuRequest::of_pod(pod.spec, names_);
+  if (!request) {
     return {.verdict = Verdict::kBroken,
-            .why = demand.error().text() + "; nobody can give that: delete the pod and create it right"};
+            .why = request.error().text() + "; nobody can give that: delete the pod and create it right"};
   }
-  return demand->any() ? tessera::agent::decide(pod.spec, *demand, inventory_) : GpuDecision{};
+  return request->any() ? tessera::agent::decide(pod.spec, *request, inventory_) : GpuDecision{};
 }
 
 Decided GpuKind::decided_by(const NodePod& pod, const alloc::Record& record,
                             const std::string& container) const {
-  const alloc::Demand demand = alloc::Demand::of_pod(pod.spec, names_).value_or(alloc::Demand{});
-  const auto env = alloc::container_env(demand, record, inventory_.gpu_names(), container);
+  const alloc::GpuRequest request = alloc::GpuRequest::of_pod(pod.spec, names_).value_or(alloc::GpuRequest{});
+  const auto env = alloc::container_env(request, record, inventory_.gpu_names(), container);
   return {.shares = shares_of(record, container), .env = {env.begin(), env.end()}};
 }
 
@@ -220,7 +220,7 @@ std::optional<Hold> GpuKind::objection(const NodePod& pod, const std::vector<Sha
       return std::nullopt;
     }
     return Holding{.pod = one.text(),
-                   .demand = alloc::Demand::of_pod(one.spec, names_).value_or(alloc::Demand{}),
+                   .request = alloc::GpuRequest::of_pod(one.spec, names_).value_or(alloc::GpuRequest{}),
                    .record = *std::move(record)};
   };
   const std::optional<Holding> own = holding_of(pod);
@@ -240,26 +240,26 @@ std::optional<Hold> GpuKind::objection(const NodePod& pod, const std::vector<Sha
 void GpuKind::before_start(const NodePod& pod, const std::string& container,
                            std::function<void(Status)> done) {
   const std::optional<alloc::Record> truth = truth_of(pod);
-  const Result<alloc::Demand> demand = alloc::Demand::of_pod(pod.spec, names_);
-  if (!truth || !demand || !edges_.repair) {
+  const Result<alloc::GpuRequest> request = alloc::GpuRequest::of_pod(pod.spec, names_);
+  if (!truth || !request || !edges_.repair) {
     done({});
     return;
   }
   const auto now =
       std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::real().wall().time_since_epoch());
-  const Result<RecordRepair> repair = repair_of(pod.spec, *demand, *truth, inventory_, now.count());
+  const Result<RecordRepair> repair = repair_of(pod.spec, *request, *truth, inventory_, now.count());
   if (repair && repair->moves && !repair->annotations.empty()) {
     repair_and_start(pod, container, *repair, std::move(done));
     return;
   }
   if (repair && !repair->annotations.empty()) {
-    // The books are right without it, so nobody waits.
+    // The ledger is right without it, so nobody waits.
     edges_.repair(pod, *repair, [](const Status&) {});
   }
   done({});
 }
 
-// The pod has other GPUs than its record says, and the record is what the books are made of: it is written
+// The pod has other GPUs than its record says, and the record is what the ledger is made of: it is written
 // first.
 void GpuKind::repair_and_start(const NodePod& pod, const std::string& container, const RecordRepair& repair,
                                std::function<void(Status)> done) {

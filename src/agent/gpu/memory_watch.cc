@@ -96,7 +96,7 @@ void MemoryWatch::evict(const MemoryUse& use, const std::string& why) {
   if (evicted_.contains(uid) || evictions_.contains(uid)) {
     return;
   }
-  kube::Request request = kube::evict_request(use.who.pod.pod_namespace, use.who.pod.name, uid);
+  kube::Request request = kube::evict_request(use.who.pod.namespace_name, use.who.pod.name, uid);
   evictions_[uid] = client_.send(std::move(request), [this, use, uid, why](const Result<kube::Reply>& reply) {
     const kube::Call over = std::move(evictions_[uid]);
     evictions_.erase(uid);
@@ -114,14 +114,14 @@ void MemoryWatch::evict(const MemoryUse& use, const std::string& why) {
 
 void MemoryWatch::tell_pod(const MemoryUse& use, bool warning, const std::string& reason,
                            const std::string& message) {
-  const std::string pod = use.who.pod.pod_namespace + "/" + use.who.pod.name;
+  const std::string pod = use.who.pod.namespace_name + "/" + use.who.pod.name;
   if (warning) {
     log::warn(reason, {{"pod", pod}, {"what", message}});
   } else {
     log::info(reason, {{"pod", pod}, {"what", message}});
   }
   tell_({.about = {.kind = "Pod",
-                   .namespace_name = use.who.pod.pod_namespace,
+                   .namespace_name = use.who.pod.namespace_name,
                    .name = use.who.pod.name,
                    .uid = use.who.pod_uid},
          .warning = warning,

@@ -235,7 +235,7 @@ ForeignWatch::Edges NodeGpus::foreign_edges() {
   return {
       .holder = [this](const std::string& uid) -> std::optional<std::string> {
         const NodePod* pod = pods_.find(uid);
-        // A pod that the books count, as those of the original plugin, is nobody else's.
+        // A pod that the ledger counts, as those of the original plugin, is nobody else's.
         if (pod != nullptr && kind_.decision_of(*pod).verdict == Verdict::kDecided) {
           return "";
         }

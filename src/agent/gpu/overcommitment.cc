@@ -18,11 +18,11 @@ struct Load {
 std::map<std::string, Load> loads_of(const std::vector<Holding>& neighbours) {
   std::map<std::string, Load> loads;
   for (const Holding& neighbour : neighbours) {
-    const auto claims = alloc::claims_of(neighbour.demand, neighbour.record);
+    const auto claims = alloc::held_shares(neighbour.request, neighbour.record);
     if (!claims) {
       continue;
     }
-    for (const alloc::Claim& claim : *claims) {
+    for (const alloc::GpuShare& claim : *claims) {
       Load& load = loads[claim.gpu];
       load.units += claim.units;
       load.whole = load.whole || claim.whole;
@@ -36,12 +36,12 @@ std::map<std::string, Load> loads_of(const std::vector<Holding>& neighbours) {
 
 std::string overcommitment(const Holding& pod, const std::vector<Holding>& neighbours,
                            const alloc::Inventory& inventory) {
-  const auto own = alloc::claims_of(pod.demand, pod.record);
+  const auto own = alloc::held_shares(pod.request, pod.record);
   if (!own) {
     return own.error().text();
   }
   const std::map<std::string, Load> before = loads_of(neighbours);
-  for (const alloc::Claim& claim : *own) {
+  for (const alloc::GpuShare& claim : *own) {
     const auto found = inventory.find_uuid(claim.gpu);
     const auto load = before.find(claim.gpu);
     if (!found) {

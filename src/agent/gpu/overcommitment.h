@@ -15,7 +15,7 @@ namespace tessera::agent {
 // A pod of the node and what it has.
 struct Holding {
   std::string pod;  // "ml/train-7"
-  alloc::Demand demand{};
+  alloc::GpuRequest request{};
   alloc::Record record{};
 };
 

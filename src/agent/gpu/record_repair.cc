@@ -7,7 +7,7 @@
 #include <boost/json.hpp>
 #include <set>
 
-#include "alloc/legacy_record.h"
+#include "alloc/original_record.h"
 #include "alloc/names.h"
 #include "alloc/request.h"
 
@@ -20,21 +20,21 @@ constexpr std::array kDerived = {alloc::key::kMemIdx, alloc::key::kMemPod, alloc
                                  alloc::key::kWholeGroup, alloc::key::kWholeIdx};
 
 // The pod's own record, if it can be believed.
-std::optional<alloc::Record> own_record(const alloc::PodSpec& pod, const alloc::Demand& demand) {
+std::optional<alloc::Record> own_record(const alloc::PodSpec& pod, const alloc::GpuRequest& request) {
   const std::string* text = alloc::find_text(pod.annotations, alloc::key::kAllocation);
   if (text == nullptr) {
     return std::nullopt;
   }
   Result<alloc::Record> record = alloc::Record::parse(*text);
-  return record && alloc::claims_of(demand, *record) ? std::optional(*std::move(record)) : std::nullopt;
+  return record && alloc::held_shares(request, *record) ? std::optional(*std::move(record)) : std::nullopt;
 }
 
 // What the pod's annotations wish for, which an exchange with another pod may not break.
-Status check_wishes(const alloc::Request& request, const alloc::Record& record,
+Status check_constraints(const alloc::Request& request, const alloc::Record& record,
                     const alloc::Inventory& inventory) {
   std::set<std::string> shared;
-  for (const alloc::ContainerGrants& container : record.containers) {
-    for (const alloc::Grant& grant : container.grants) {
+  for (const alloc::ContainerShares& container : record.containers) {
+    for (const alloc::GpuShare& grant : container.shares) {
       const auto found = inventory.find_uuid(grant.gpu);
       if (!found) {
         return fail(ErrorCode::kNotFound, fmt::format("GPU {} is not on this node", grant.gpu));
@@ -70,8 +70,8 @@ std::string RecordRepair::patch(const std::string& pod_uid) const {
       {"metadata", boost::json::object{{"uid", pod_uid}, {"annotations", std::move(changes)}}}});
 }
 
-std::vector<alloc::Grant> grants_of(const std::vector<Share>& shares) {
-  std::vector<alloc::Grant> grants;
+std::vector<alloc::GpuShare> grants_of(const std::vector<Share>& shares) {
+  std::vector<alloc::GpuShare> grants;
   for (const Share& share : shares) {
     grants.push_back({.gpu = share.device,
                       .units = share.units,
@@ -83,8 +83,8 @@ std::vector<alloc::Grant> grants_of(const std::vector<Share>& shares) {
 
 std::vector<Share> shares_of(const alloc::Record& record, const std::string& container) {
   std::vector<Share> shares;
-  const alloc::ContainerGrants* found = record.find(container);
-  for (const alloc::Grant& grant : found == nullptr ? std::vector<alloc::Grant>() : found->grants) {
+  const alloc::ContainerShares* found = record.find(container);
+  for (const alloc::GpuShare& grant : found == nullptr ? std::vector<alloc::GpuShare>() : found->shares) {
     shares.push_back({.device = grant.gpu,
                       .units = grant.units,
                       .core_percent = grant.core_percent,
@@ -97,33 +97,32 @@ Result<alloc::Record> record_as_given(const alloc::PodSpec& pod, const alloc::Re
                                       const Allocations& allocations, const alloc::Inventory& inventory,
                                       const alloc::ResourceNames& names, bool mends) {
   alloc::Record record = decided;
-  for (alloc::ContainerGrants& container : record.containers) {
+  for (alloc::ContainerShares& container : record.containers) {
     const Allocation* given = allocations.find(pod.uid, container.container);
     if (given == nullptr || (mends && !given->cdi_names.empty()) ||
-        grants_of(given->shares) == container.grants) {
+        grants_of(given->shares) == container.shares) {
       continue;
     }
     if (given->shares.empty()) {
       return fail(ErrorCode::kUnavailable,
                   fmt::format("container {} was admitted without a GPU", container.container));
     }
-    container.grants = grants_of(given->shares);
+    container.shares = grants_of(given->shares);
   }
   if (record != decided) {
-    const alloc::Demand demand = TRY(alloc::Demand::of_pod(pod, names));
-    TRY(alloc::claims_of(demand, record));
     const alloc::Request request = TRY(alloc::Request::of_pod(pod, names));
-    TRY(check_wishes(request, record, inventory));
+    TRY(alloc::held_shares(request.gpus, record));
+    TRY(check_constraints(request, record, inventory));
   }
   return record;
 }
 
-Result<RecordRepair> repair_of(const alloc::PodSpec& pod, const alloc::Demand& demand,
+Result<RecordRepair> repair_of(const alloc::PodSpec& pod, const alloc::GpuRequest& request,
                                const alloc::Record& truth, const alloc::Inventory& inventory,
                                std::int64_t now_ns) {
   const alloc::Annotations expected = TRY(alloc::binding_annotations(
-      demand, truth, inventory.gpu_names(), {.assume_time_ns = now_ns, .has_agent = true}));
-  const std::optional<alloc::Record> own = own_record(pod, demand);
+      request, truth, inventory.gpu_names(), {.assume_time_ns = now_ns, .has_agent = true}));
+  const std::optional<alloc::Record> own = own_record(pod, request);
   const alloc::Annotations& said = pod.annotations;
   const auto differs = [&](std::string_view name) {
     const std::string* before = alloc::find_text(said, name);

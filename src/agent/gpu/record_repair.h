@@ -24,13 +24,13 @@
 namespace tessera::agent {
 
 // What a container has, in the words of the record, and the other way round.
-std::vector<alloc::Grant> grants_of(const std::vector<Share>& shares);
+std::vector<alloc::GpuShare> grants_of(const std::vector<Share>& shares);
 std::vector<Share> shares_of(const alloc::Record& record, const std::string& container);
 
 struct RecordRepair {
   // Annotations to set; without a value: to remove. Empty when all is right.
   std::map<std::string, std::optional<std::string>> annotations{};
-  // The pod has other GPUs than its record says. The books of the extender are wrong until this is written,
+  // The pod has other GPUs than its record says. The ledger of the extender are wrong until this is written,
   // so the container waits for it.
   bool moves = false;
 
@@ -46,7 +46,7 @@ Result<alloc::Record> record_as_given(const alloc::PodSpec& pod, const alloc::Re
                                       const alloc::ResourceNames& names, bool mends);
 
 // What differs between the pod's annotations and `truth`. Fails when `truth` names a GPU that is not here.
-Result<RecordRepair> repair_of(const alloc::PodSpec& pod, const alloc::Demand& demand,
+Result<RecordRepair> repair_of(const alloc::PodSpec& pod, const alloc::GpuRequest& request,
                                const alloc::Record& truth, const alloc::Inventory& inventory,
                                std::int64_t now_ns);
 

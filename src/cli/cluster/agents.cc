@@ -41,8 +41,8 @@ const Kind& kind_of(Asked whom) {
   return whom == Asked::kAgents ? kAgents : kPlacers;
 }
 
-struct OwnPod {
-  std::string pod_namespace;
+struct TesseraPod {
+  std::string namespace_name;
   std::string name;
   std::string node;
   std::int64_t port = 0;
@@ -62,21 +62,21 @@ Result<std::int64_t> port_of(const JsonReader& spec, const Kind& kind) {
   return kind.usual_port;
 }
 
-Result<std::vector<OwnPod>> find_pods(kube::Client& client, const Kind& kind) {
+Result<std::vector<TesseraPod>> find_pods(kube::Client& client, const Kind& kind) {
   kube::Request request = kube::get_request(kube::pod_path("", ""));
   request.query = "labelSelector=" + kube::percent_encoded(kind.labels);
   request.deadline = 10s;
   request.what = kind.what;
   const kube::Reply reply = TRY(client.fetch(std::move(request)));
   const boost::json::value document = TRY(parse_json(reply.body.text(), kMostBytes));
-  std::vector<OwnPod> pods;
+  std::vector<TesseraPod> pods;
   const JsonReader list(document, "pods");
   for (const JsonReader& pod : TRY(list.array("items", kMostPods))) {
     const JsonReader meta = TRY(pod.object("metadata"));
     const JsonReader spec = TRY(pod.object("spec"));
     const JsonReader status = TRY(pod.object("status"));
     if (spec.has("nodeName") && status.has("phase") && TRY(status.text("phase")) == "Running") {
-      pods.push_back({.pod_namespace = TRY(meta.text("namespace")),
+      pods.push_back({.namespace_name = TRY(meta.text("namespace")),
                       .name = TRY(meta.text("name")),
                       .node = TRY(spec.text("nodeName")),
                       .port = TRY(port_of(spec, kind))});
@@ -159,18 +159,18 @@ Result<std::vector<AgentAnswer>> ask_pods(const ClusterOptions& options, Asked w
   }
   http::EventLoop loop;
   kube::Client client = TRY(connect(loop, options));
-  const std::vector<OwnPod> pods = TRY(find_pods(client, kind_of(whom)));
+  const std::vector<TesseraPod> pods = TRY(find_pods(client, kind_of(whom)));
   std::vector<kube::Call> calls(pods.size());
   std::size_t open = pods.size();
-  for (const OwnPod& pod : pods) {
+  for (const TesseraPod& pod : pods) {
     answers.push_back({.node = pod.node,
                        .body = fail(ErrorCode::kTimeout, "no answer"),
-                       .pod = pod.pod_namespace + "/" + pod.name});
+                       .pod = pod.namespace_name + "/" + pod.name});
   }
   for (std::size_t i = 0; i < pods.size(); ++i) {
-    const OwnPod& pod = pods[i];
+    const TesseraPod& pod = pods[i];
     kube::Request request = kube::get_request(
-        fmt::format("{}:{}/proxy/{}", kube::pod_path(pod.pod_namespace, pod.name), pod.port, page));
+        fmt::format("{}:{}/proxy/{}", kube::pod_path(pod.namespace_name, pod.name), pod.port, page));
     request.deadline = kPatience;
     request.max_attempts = 1;
     calls[i] = client.send(std::move(request), [&, i](Result<kube::Reply> reply) {

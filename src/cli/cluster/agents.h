@@ -36,14 +36,14 @@ Result<std::vector<AgentAnswer>> ask_pods(const ClusterOptions& options, Asked w
 Result<std::string> ask_lease(const ClusterOptions& options, const std::string& namespace_name,
                               const std::string& name);
 
-struct GpuUsage {
+struct MeasuredUsage {
   double memory_mib = 0;
   double duty_percent = 0;
 };
 
 // What the agents have measured.
 struct Usage {
-  std::map<std::string, GpuUsage> gpus{};          // by UUID
+  std::map<std::string, MeasuredUsage> gpus{};     // by UUID
   std::map<std::string, double> pod_memory_mib{};  // by "namespace/name"
   std::vector<std::string> problems{};             // who could not be asked, and why
   [[nodiscard]] bool any() const { return !gpus.empty(); }

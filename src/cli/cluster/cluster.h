@@ -43,7 +43,7 @@ void add_cluster_options(CLI::App& command, ClusterOptions& options);
 // And those that are about pods: --namespace, --all-namespaces. `what` says what a namespace does here.
 void add_namespace_options(CLI::App& command, ClusterOptions& options, const std::string& what);
 
-// Those of commands that tell what the books say: --unit, --output.
+// Those of commands that tell what the ledger says: --unit, --output.
 void add_report_options(CLI::App& command, std::string& unit, std::string& output);
 
 // What of it is wanted.
@@ -65,7 +65,7 @@ struct ClusterSettings {
 
 // A pod of Tessera that decides: a scheduler with the extender beside it, or an extender behind a Service.
 struct PlacerPod {
-  std::string pod_namespace;
+  std::string namespace_name;
   std::string name;
   bool is_scheduler = false;     // else an extender that the cluster's own kube-scheduler calls
   std::string scheduler_name{};  // what pods name to get there, if it is a scheduler

@@ -22,7 +22,7 @@ void add_missing(kube::ObjectMeta& meta) {
 
 // The API server lists pods by the text "namespace/name".
 std::string list_key(const alloc::PodSpec& pod) {
-  return pod.pod_namespace + "/" + pod.name;
+  return pod.namespace_name + "/" + pod.name;
 }
 
 void sort(Cluster& cluster) {
@@ -35,7 +35,7 @@ void sort(Cluster& cluster) {
   });
   std::ranges::sort(cluster.warnings);
   std::ranges::sort(cluster.placers, {},
-                    [](const PlacerPod& pod) { return std::pair(pod.pod_namespace, pod.name); });
+                    [](const PlacerPod& pod) { return std::pair(pod.namespace_name, pod.name); });
 }
 
 std::string text_of(const std::map<std::string, std::string, std::less<>>& map, std::string_view key) {
@@ -66,7 +66,7 @@ std::optional<PlacerPod> as_placer(const alloc::PodSpec& pod, const objects::Pod
       (component != "scheduler" && component != "extender")) {
     return std::nullopt;
   }
-  return PlacerPod{.pod_namespace = pod.pod_namespace,
+  return PlacerPod{.namespace_name = pod.namespace_name,
                    .name = pod.name,
                    .is_scheduler = component == "scheduler",
                    .scheduler_name = text_of(details.annotations, alloc::key::kSchedulerName),

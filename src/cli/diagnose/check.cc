@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "base/strings.h"
-#include "cli/cluster/cluster_books.h"
+#include "cli/cluster/cluster_ledger.h"
 #include "cli/diagnose/check_scheduler.h"
 #include "cli/output/json_print.h"
 #include "cli/output/table.h"
@@ -25,7 +25,7 @@ namespace {
 class Auditor {
  public:
   Auditor(const Cluster& cluster, alloc::Unit unit, const std::vector<std::string>& nodes)
-      : cluster_(cluster), books_(make_books(cluster, unit)), asked_(nodes.begin(), nodes.end()) {}
+      : cluster_(cluster), ledger_(make_ledger(cluster, unit)), asked_(nodes.begin(), nodes.end()) {}
 
   CheckReport report(const CheckAnswers& answers) {
     check_agents(answers.allocations);
@@ -66,10 +66,10 @@ class Auditor {
          .text = fmt::format("node {}: {}", node.spec.name, text)});
   }
 
-  // What the books find wrong with records and inventories.
+  // What the ledger finds wrong with records and inventories.
   void check_records() {
     constexpr std::size_t kAll = 1'000'000;
-    for (alloc::Problem& problem : books_->problems(kAll)) {
+    for (alloc::Problem& problem : ledger_->problems(kAll)) {
       add({.serious = true,
            .kind = std::string(to_string(problem.kind)),
            .node = std::move(problem.node),
@@ -127,12 +127,12 @@ class Auditor {
                                      node, given.held)});
     }
     // A pod that the list does not show has come or gone meanwhile.
-    const auto holding = books_->holding(given.uid);
+    const auto holding = ledger_->holding(given.uid);
     if (!holding || !holding->decided) {
       return;
     }
     for (const std::string& gpu : given.gpus) {
-      if (std::ranges::none_of(holding->parts, [&](const auto& part) { return part.gpu == gpu; })) {
+      if (std::ranges::none_of(holding->shares, [&](const auto& held) { return held.share.gpu == gpu; })) {
         add({.serious = true,
              .kind = "given_elsewhere",
              .node = node,
@@ -146,13 +146,13 @@ class Auditor {
   }
 
   void check_node(const objects::NodeFacts& node) {
-    const auto id = books_->find_node(node.spec.name);
-    const std::size_t gpus = id ? books_->gpus(*id).size() : 0;
+    const auto id = ledger_->find_node(node.spec.name);
+    const std::size_t gpus = id ? ledger_->gpus(*id).size() : 0;
     if (gpus == 0) {
       check_node_without_gpus(node, id);
       return;
     }
-    const auto holdings = books_->holdings(*id);
+    const auto holdings = ledger_->holdings(*id);
     if (is_asked(node.spec.name)) {
       ++report_.nodes;
       report_.gpus += gpus;
@@ -161,14 +161,15 @@ class Auditor {
     check_kubelet(node, *id);
     check_health(node, *id, holdings);
     if (node.spec.inventory.empty()) {
-      add_node_finding(node, false, "old_plugin",
-                       "has the old device plugin: only shares of one GPU, and no health, are known here; "
-                       "tessera-agent can take its place");
+      add_node_finding(
+          node, false, "old_plugin",
+          "runs the original device plugin: only shares of one GPU, and no health, are known here; "
+          "tessera-agent can take its place");
     }
   }
 
   void check_node_without_gpus(const objects::NodeFacts& node, std::optional<alloc::NodeId> id) {
-    const bool readable = !id || books_->states().fence(*id) != alloc::Fence::kUnreadable;
+    const bool readable = !id || ledger_->states().fence(*id) != alloc::Fence::kUnreadable;
     const auto label = node.labels.find("gpushare");
     if (readable && label != node.labels.end() && label->second == "true") {
       add_node_finding(node, true, "no_agent",
@@ -179,14 +180,14 @@ class Auditor {
 
   // Kubelet knows of GPUs through the device plugin, the scheduler through the inventory.
   void check_kubelet(const objects::NodeFacts& node, alloc::NodeId id) {
-    const alloc::NodeView view = books_->view(id);
+    const alloc::NodeView view = ledger_->view(id);
     const auto promised = static_cast<std::int64_t>(view.total_units);
-    // The books take this for a plugin that is just starting.
+    // The ledger takes this for a plugin that is just starting.
     if (!node.spec.inventory.empty() && node.spec.gpu_memory_units == 0 && promised > 0) {
       add_node_finding(
           node, true, "capacity_differs",
           fmt::format("{} is 0 but its inventory says {} on {} GPUs; restart tessera-agent there",
-                      books_->options().names.memory(), promised, view.size()));
+                      ledger_->options().names.memory(), promised, view.size()));
     }
     if (node.spec.gpu_memory_units > 0 && node.allocatable_units == 0) {
       add_node_finding(
@@ -200,21 +201,21 @@ class Auditor {
 
   void check_health(const objects::NodeFacts& node, alloc::NodeId id,
                     const std::vector<alloc::PodHolding>& holdings) {
-    for (unsigned slot = 0; slot < books_->gpus(id).size(); ++slot) {
-      const std::string_view unhealthy = books_->unhealthy(id, slot);
+    for (unsigned slot = 0; slot < ledger_->gpus(id).size(); ++slot) {
+      const std::string_view unhealthy = ledger_->unhealthy(id, slot);
       if (unhealthy.empty()) {
         continue;
       }
       std::vector<std::string> pods;
       for (const alloc::PodHolding& holding : holdings) {
-        if (std::ranges::any_of(holding.parts,
-                                [&](const auto& part) { return part.slot == static_cast<int>(slot); })) {
+        if (std::ranges::any_of(holding.shares,
+                                [&](const auto& held) { return held.slot == static_cast<int>(slot); })) {
           pods.push_back(holding.pod.text());
         }
       }
       add_node_finding(
           node, !pods.empty(), "unhealthy",
-          fmt::format("GPU {} is unhealthy: {}{}", books_->gpus(id)[slot].index, unhealthy,
+          fmt::format("GPU {} is unhealthy: {}{}", ledger_->gpus(id)[slot].index, unhealthy,
                       pods.empty() ? std::string() : fmt::format("; on it: {}", fmt::join(pods, ", "))));
     }
   }
@@ -226,14 +227,14 @@ class Auditor {
     }
     for (const alloc::PodSpec& pod : cluster_.pods) {
       if (!pod.node_name.empty() && alloc::occupies(pod) && !names.contains(pod.node_name)) {
-        const std::string name = pod.pod_namespace + "/" + pod.name;
+        const std::string name = pod.namespace_name + "/" + pod.name;
         add({.serious = true,
              .kind = "orphan",
              .node = pod.node_name,
              .pod = name,
              .text = fmt::format("pod {} is on node {}, which does not exist; delete it with: kubectl delete "
                                  "pod {} -n {} --force",
-                                 name, pod.node_name, pod.name, pod.pod_namespace)});
+                                 name, pod.node_name, pod.name, pod.namespace_name)});
       }
     }
   }
@@ -246,7 +247,7 @@ class Auditor {
   };
 
   const Cluster& cluster_;
-  std::unique_ptr<alloc::Ledger> books_;
+  std::unique_ptr<alloc::Ledger> ledger_;
   std::set<std::string, std::less<>> asked_;
   CheckReport report_;
 };

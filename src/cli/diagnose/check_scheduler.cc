@@ -85,7 +85,7 @@ class SchedulerAuditor {
         continue;
       }
       const objects::PodDetails& details = found->second;
-      const std::string name = pod.pod_namespace + "/" + pod.name;
+      const std::string name = pod.namespace_name + "/" + pod.name;
       if (!pod.node_name.empty()) {
         if (!has_record(pod) && agent_nodes_.contains(pod.node_name)) {
           past_us_[details.scheduler_name].push_back(name);
@@ -126,7 +126,7 @@ class SchedulerAuditor {
       add(true, "scheduler_down",
           fmt::format(
               "no pod that decides is ready ({} there), so GPU pods wait; see: kubectl -n {} describe pod {}",
-              cluster_.placers.size(), first.pod_namespace, first.name));
+              cluster_.placers.size(), first.namespace_name, first.name));
       return;
     }
     const auto leaders = std::ranges::count_if(
@@ -135,7 +135,7 @@ class SchedulerAuditor {
       add(true, "no_leader",
           fmt::format("{} extenders lead, not 1, and kube-scheduler's calls go to the one that does; see the "
                       "Lease tessera-extender in namespace {} and the extenders' logs",
-                      leaders, first.pod_namespace));
+                      leaders, first.namespace_name));
     }
   }
 
@@ -179,8 +179,8 @@ std::optional<std::pair<std::string, std::string>> lease_of(const Cluster& clust
   }
   const PlacerPod& first = cluster.placers.front();
   // As the chart names them.
-  return std::pair(first.pod_namespace, first.is_scheduler ? find_attachment(cluster).second_scheduler
-                                                           : std::string("tessera-extender"));
+  return std::pair(first.namespace_name, first.is_scheduler ? find_attachment(cluster).second_scheduler
+                                                            : std::string("tessera-extender"));
 }
 
 std::optional<Finding> check_lease(const CheckAnswers& answers) {

@@ -10,7 +10,7 @@
 
 #include "alloc/placer.h"
 #include "base/strings.h"
-#include "cli/cluster/cluster_books.h"
+#include "cli/cluster/cluster_ledger.h"
 #include "cli/diagnose/attachment.h"
 
 namespace tessera::cli {
@@ -101,9 +101,9 @@ class PodQuestion {
   PodQuestion(const Cluster& cluster, const alloc::PodSpec& pod, alloc::Unit unit)
       : cluster_(cluster),
         pod_(pod),
-        books_(make_books(cluster, unit)),
-        placer_(*books_, policies(cluster.settings)) {
-    report_.pod = pod.pod_namespace + "/" + pod.name;
+        ledger_(make_ledger(cluster, unit)),
+        placer_(*ledger_, policies(cluster.settings)) {
+    report_.pod = pod.namespace_name + "/" + pod.name;
     report_.unit = unit;
   }
 
@@ -111,7 +111,7 @@ class PodQuestion {
     if (!alloc::asks_for_gpus(pod_)) {
       report_.answer = fmt::format(
           "{} asks for no GPUs, so nothing of Tessera keeps it waiting; see: kubectl describe pod {} -n {}",
-          report_.pod, pod_.name, pod_.pod_namespace);
+          report_.pod, pod_.name, pod_.namespace_name);
     } else if (!pod_.node_name.empty()) {
       answer_bound();
     } else {
@@ -123,16 +123,16 @@ class PodQuestion {
 
  private:
   void answer_bound() {
-    const auto holding = books_->holding(pod_.uid);
+    const auto holding = ledger_->holding(pod_.uid);
     report_.answer = fmt::format("{} does not wait for a GPU: it is on node {}", report_.pod, pod_.node_name);
     std::vector<std::string> gpus;
     if (holding) {
-      for (const alloc::PodHolding::Part& part : holding->parts) {
-        if (part.slot >= 0) {
-          const auto& facts = books_->gpus(holding->node)[static_cast<std::size_t>(part.slot)];
-          gpus.push_back(part.whole
-                             ? fmt::format("GPU {} (whole)", facts.index)
-                             : fmt::format("GPU {} ({})", facts.index, report_.unit.amount(part.units)));
+      for (const alloc::HeldShare& held : holding->shares) {
+        if (held.slot >= 0) {
+          const auto& facts = ledger_->gpus(holding->node)[static_cast<std::size_t>(held.slot)];
+          gpus.push_back(held.share.whole ? fmt::format("GPU {} (whole)", facts.index)
+                                          : fmt::format("GPU {} ({})", facts.index,
+                                                        report_.unit.amount(held.share.units)));
         }
       }
     }
@@ -140,7 +140,7 @@ class PodQuestion {
     for (const auto& [container, message] : details().waiting) {
       report_.obstacles.push_back(fmt::format("container {} does not start: {}", container, message));
     }
-    for (const alloc::Problem& problem : books_->problems()) {
+    for (const alloc::Problem& problem : ledger_->problems()) {
       if (problem.pod == report_.pod) {
         report_.hints.push_back(problem.text);
       }
@@ -180,7 +180,7 @@ class PodQuestion {
   }
 
   void answer_waiting() {
-    const auto request = Request::of_pod(pod_, books_->options().names);
+    const auto request = Request::of_pod(pod_, ledger_->options().names);
     if (!request) {
       report_.answer = fmt::format("{} can go nowhere: its request makes no sense: {}", report_.pod,
                                    request.error().text());
@@ -188,7 +188,7 @@ class PodQuestion {
     }
     report_.needs = needs_text(*request, placer_, report_.unit);
     judge_nodes(*request);
-    report_.free = free_text(alloc::free_summary(*books_), report_.unit);
+    report_.free = free_text(alloc::free_summary(*ledger_), report_.unit);
     if (report_.fits.empty()) {
       report_.answer = fmt::format("{} needs {}. {}.", pod_.name, report_.needs, closed_text());
       add_hints(*request);
@@ -199,12 +199,12 @@ class PodQuestion {
 
   void judge_nodes(const Request& request) {
     for (const objects::NodeFacts& facts : cluster_.nodes) {
-      const auto id = books_->find_node(facts.spec.name);
+      const auto id = ledger_->find_node(facts.spec.name);
       if (!id) {
         continue;
       }
       WhyNode node{.node = facts.spec.name,
-                   .verdict = alloc::explain(*books_, placer_, request, *id),
+                   .verdict = alloc::explain(*ledger_, placer_, request, *id),
                    .also = also_text(facts, details())};
       ++reasons_[node.verdict.reason];
       if (node.also.empty()) {
@@ -243,18 +243,18 @@ class PodQuestion {
         (whole && placer_.whole_policy(request) == alloc::Policy::kStatic)) {
       return "";
     }
-    const auto choice = placer_.place(request, open_);
+    const auto choice = placer_.choose_best(request, open_);
     if (!choice) {
       return "";
     }
     std::vector<std::string> gpus;
     for (const unsigned slot : topology::GpuIndices(choice->share_gpus | choice->whole_gpus)) {
-      gpus.push_back(std::to_string(books_->gpus(choice->node)[slot].index));
+      gpus.push_back(std::to_string(ledger_->gpus(choice->node)[slot].index));
     }
     const ClusterSettings& told = cluster_.settings;
     const bool known = (!shares || request.share_policy || told.share_policy) &&
                        (!whole || request.whole_policy || told.whole_policy);
-    return fmt::format(", best on {} (GPU {}){}", books_->node_name(choice->node), join_words(gpus),
+    return fmt::format(", best on {} (GPU {}){}", ledger_->node_name(choice->node), join_words(gpus),
                        known ? "" : " by the default policy");
   }
 
@@ -266,13 +266,13 @@ class PodQuestion {
       report_.hints.push_back(fmt::format(
           "If it still waits, something else than GPUs refuses it (CPU, affinity, volumes): kubectl "
           "describe pod {} -n {}",
-          pod_.name, pod_.pod_namespace));
+          pod_.name, pod_.namespace_name));
     }
   }
 
   void add_hints(const Request& request) {
-    const alloc::FreeSummary free = alloc::free_summary(*books_, open_);
-    const alloc::ResourceNames& names = books_->options().names;
+    const alloc::FreeSummary free = alloc::free_summary(*ledger_, open_);
+    const alloc::ResourceNames& names = ledger_->options().names;
     const alloc::SharePart& share = request.shape.share;
     if (reasons_.size() == reasons_.count(Reason::kNoGpus)) {
       report_.hints.emplace_back(
@@ -280,27 +280,27 @@ class PodQuestion {
           "there");
       return;
     }
-    if (request.shape.whole == 0 && share.gpus == 1 && !request.has_several_parts() && !request.is_choosy() &&
-        free.largest_units > 0 && free.largest_units < share.units) {
+    if (request.shape.whole == 0 && share.gpus == 1 && !request.has_several_parts() &&
+        !request.has_constraints() && free.largest_units > 0 && free.largest_units < share.units) {
       report_.hints.push_back(fmt::format("{}: {} would fit now", names.memory(), free.largest_units));
     }
-    if (share.gpus == 0 && !request.is_choosy() && free.largest_whole > 0 &&
+    if (share.gpus == 0 && !request.has_constraints() && free.largest_whole > 0 &&
         free.largest_whole < request.shape.whole) {
       report_.hints.push_back(fmt::format("{}: {} would fit now", names.whole(), free.largest_whole));
     }
-    if (request.is_choosy() && fits_without_wishes(request)) {
+    if (request.has_constraints() && fits_without_constraints(request)) {
       report_.hints.emplace_back(
           "Without its annotations tessera.io/gpu-model and tessera.io/gpu-uuids it would fit");
     }
     add_reason_hints();
   }
 
-  bool fits_without_wishes(const Request& request) {
+  bool fits_without_constraints(const Request& request) {
     Request plain = request;
     plain.models.clear();
     plain.uuids.clear();
     plain.uuids_excluded.clear();
-    return placer_.place(plain, open_).has_value();
+    return placer_.choose_best(plain, open_).has_value();
   }
 
   void add_reason_hints() {
@@ -313,14 +313,15 @@ class PodQuestion {
     hint(Reason::kUnhealthy, "free, but its GPUs are unhealthy: see dmesg there, then restart the node");
     hint(Reason::kInventoryUnreadable, "give tessera-agent there the extender's version and restart it");
     hint(Reason::kUnitDiffers, "give the agent there the cluster's --unit");
-    hint(Reason::kSecondPlugin, "remove one of the two device plugins that give out the same GPUs there");
-    hint(Reason::kOldPlugin, "more than a share of one GPU needs tessera-agent in place of the old plugin");
+    hint(Reason::kSecondPlugin, "remove one of the two device plugins that allocate the same GPUs there");
+    hint(Reason::kOriginalPlugin,
+         "more than a share of one GPU needs tessera-agent in place of the old plugin");
     hint(Reason::kNoMps, "without MPS: ask for GPU memory only");
   }
 
   const Cluster& cluster_;
   const alloc::PodSpec& pod_;
-  std::unique_ptr<alloc::Ledger> books_;
+  std::unique_ptr<alloc::Ledger> ledger_;
   alloc::Placer placer_;
   std::map<Reason, std::size_t> reasons_;
   std::vector<alloc::NodeId> open_;  // nodes that nothing but their GPUs keeps the pod from
@@ -329,14 +330,14 @@ class PodQuestion {
 
 }  // namespace
 
-Result<WhyReport> explain_pod(const Cluster& cluster, const std::string& pod_namespace,
+Result<WhyReport> explain_pod(const Cluster& cluster, const std::string& namespace_name,
                               const std::string& pod, alloc::Unit unit) {
   const std::string_view bare = pod.starts_with("pod/") ? std::string_view(pod).substr(4) : pod;
   const std::size_t slash = bare.find('/');
-  const std::string_view space = slash == std::string_view::npos ? pod_namespace : bare.substr(0, slash);
+  const std::string_view space = slash == std::string_view::npos ? namespace_name : bare.substr(0, slash);
   const std::string_view name = slash == std::string_view::npos ? bare : bare.substr(slash + 1);
   const auto found = std::ranges::find_if(cluster.pods, [&](const alloc::PodSpec& one) {
-    return one.pod_namespace == space && one.name == name;
+    return one.namespace_name == space && one.name == name;
   });
   if (found == cluster.pods.end()) {
     return fail(

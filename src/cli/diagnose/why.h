@@ -1,6 +1,6 @@
 // cli/diagnose/why.h
 //
-// `tessera why POD`: why a pod waits. Rebuilds the books of the extender from what anybody may read and asks
+// `tessera why POD`: why a pod waits. Rebuilds the ledger of the extender from what anybody may read and asks
 // the same code that it asks, node by node.
 #pragma once
 
@@ -46,9 +46,9 @@ struct WhyReport {
   alloc::Unit unit;
 };
 
-// `cluster` with its details. kNotFound when there is no such pod. `pod_namespace` is where a bare name is
+// `cluster` with its details. kNotFound when there is no such pod. `namespace_name` is where a bare name is
 // looked for.
-Result<WhyReport> explain_pod(const Cluster& cluster, const std::string& pod_namespace,
+Result<WhyReport> explain_pod(const Cluster& cluster, const std::string& namespace_name,
                               const std::string& pod, alloc::Unit unit);
 
 std::string why_text(const WhyReport& report, const Terminal& terminal);

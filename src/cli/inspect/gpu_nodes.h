@@ -1,7 +1,7 @@
 // cli/inspect/gpu_nodes.h
 //
 // GPUs as whole things, node by node: how many, who has them, how they are connected. What `inspect gpu`
-// shows in whatever form. Who has what is as the extender's books have it.
+// shows in whatever form. Who has what is as the extender's ledger has it.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace tessera::cli {
 
-enum class GpuUse { kFree, kShared, kWhole, kUnhealthy };
-std::string_view to_string(GpuUse use);
+enum class GpuState { kFree, kShared, kWhole, kUnhealthy };
+std::string_view to_string(GpuState use);
 
 struct NodeGpu {
   std::uint32_t index = 0;
@@ -24,7 +24,7 @@ struct NodeGpu {
   std::vector<std::string> pods;  // "namespace/name"
   bool whole = false;             // one of them has it alone
 
-  [[nodiscard]] GpuUse use() const;
+  [[nodiscard]] GpuState use() const;
 };
 
 struct GpuNode {

@@ -52,16 +52,16 @@ std::string row_of_gpus(const GpuNode& node, const Terminal& terminal) {
   std::string row;
   for (const NodeGpu& gpu : node.gpus) {
     switch (gpu.use()) {
-      case GpuUse::kFree:
+      case GpuState::kFree:
         row += terminal.bars ? "□" : ".";
         break;
-      case GpuUse::kShared:
+      case GpuState::kShared:
         row += terminal.bars ? "◧" : "s";
         break;
-      case GpuUse::kWhole:
+      case GpuState::kWhole:
         row += terminal.bars ? "■" : "W";
         break;
-      case GpuUse::kUnhealthy:
+      case GpuState::kUnhealthy:
         row += terminal.bars ? "×" : "x";
         break;
     }
@@ -115,7 +115,7 @@ std::string gpus_details(const GpuNodes& nodes) {
 std::string gpus_wide(const GpuNodes& nodes, const Terminal& terminal) {
   Table table({"NAME", "IPADDRESS", "TYPE", "MODEL", "GPUS", "USED", "FREE", "UNHEALTHY", "PODS"});
   for (const GpuNode& node : nodes.nodes) {
-    const auto ill = std::ranges::count(node.gpus, GpuUse::kUnhealthy, &NodeGpu::use);
+    const auto ill = std::ranges::count(node.gpus, GpuState::kUnhealthy, &NodeGpu::use);
     table.add({node.name,
                node.address,
                node.type.empty() ? "-" : node.type,

@@ -6,7 +6,7 @@
 #include <ostream>
 #include <utility>
 
-#include "cli/cluster/cluster_books.h"
+#include "cli/cluster/cluster_ledger.h"
 #include "cli/cluster/cluster_watch.h"
 #include "cli/cluster/label_selector.h"
 #include "cli/inspect/inspect_json.h"
@@ -53,7 +53,7 @@ std::string printed(const boost::json::value& value, const std::string& output) 
 // Everything that is wrong with the records; only told where the original's layout has not to be kept.
 std::vector<std::string> all_problems(const Cluster& cluster) {
   std::vector<std::string> texts;
-  for (const alloc::Problem& problem : make_books(cluster, common_unit(cluster))->problems()) {
+  for (const alloc::Problem& problem : make_ledger(cluster, common_unit(cluster))->problems()) {
     texts.push_back(problem.text);
   }
   return texts;

@@ -8,7 +8,7 @@
 #include <unordered_map>
 
 #include "alloc/inventory.h"
-#include "alloc/legacy_record.h"
+#include "alloc/original_record.h"
 #include "alloc/record.h"
 #include "base/json_reader.h"
 #include "base/strings.h"
@@ -68,20 +68,21 @@ Units read_allocation(const alloc::Annotations& annotations) {
 }
 
 // What Tessera decided. Nothing when there is no record or it is not to be believed, then with a warning.
-std::optional<std::vector<alloc::Claim>> read_claims(const alloc::PodSpec& pod, const alloc::Demand& demand,
-                                                     std::vector<std::string>& warnings) {
+std::optional<std::vector<alloc::GpuShare>> read_shares(const alloc::PodSpec& pod,
+                                                        const alloc::GpuRequest& request,
+                                                        std::vector<std::string>& warnings) {
   const std::string* text = alloc::find_text(pod.annotations, alloc::key::kAllocation);
   if (text == nullptr) {
     return std::nullopt;
   }
-  auto claims = alloc::Record::parse(*text).and_then(
-      [&](const alloc::Record& record) { return alloc::claims_of(demand, record); });
-  if (!claims) {
-    warnings.push_back(fmt::format("pod {}/{}: its record {} is not believed: {}", pod.pod_namespace,
-                                   pod.name, alloc::key::kAllocation, claims.error().text()));
+  auto shares = alloc::Record::parse(*text).and_then(
+      [&](const alloc::Record& record) { return alloc::held_shares(request, record); });
+  if (!shares) {
+    warnings.push_back(fmt::format("pod {}/{}: its record {} is not believed: {}", pod.namespace_name,
+                                   pod.name, alloc::key::kAllocation, shares.error().text()));
     return std::nullopt;
   }
-  return std::move(*claims);
+  return std::move(*shares);
 }
 
 // One node while its pods are put on it.
@@ -108,9 +109,9 @@ class NodeBuilder {
   }
 
   void add_pod(const alloc::PodSpec& pod) {
-    SharePod share{.pod_namespace = pod.pod_namespace, .name = pod.name};
-    const auto demand = alloc::Demand::of_pod(pod, names_);
-    if (!demand || !decided(pod, *demand, share)) {
+    SharePod share{.namespace_name = pod.namespace_name, .name = pod.name};
+    const auto request = alloc::GpuRequest::of_pod(pod, names_);
+    if (!request || !decided(pod, *request, share)) {
       read_old(pod, share);
     }
     if (share.units.empty()) {
@@ -170,31 +171,31 @@ class NodeBuilder {
   }
 
   // By Tessera's record, or whole GPUs by the old topology scheduler's.
-  bool decided(const alloc::PodSpec& pod, const alloc::Demand& demand, SharePod& share) {
-    auto claims = read_claims(pod, demand, warnings_);
-    if (!claims && demand.whole > 0) {
-      if (const auto old = alloc::legacy_record(pod.annotations, demand)) {
-        if (auto theirs = alloc::claims_of(demand, *old)) {
-          claims = std::move(*theirs);
+  bool decided(const alloc::PodSpec& pod, const alloc::GpuRequest& request, SharePod& share) {
+    auto shares = read_shares(pod, request, warnings_);
+    if (!shares && request.whole > 0) {
+      if (const auto old = alloc::original_record(pod.annotations, request)) {
+        if (auto theirs = alloc::held_shares(request, *old)) {
+          shares = std::move(*theirs);
         }
       }
     }
-    if (!claims) {
+    if (!shares) {
       return false;
     }
-    for (const alloc::Claim& claim : *claims) {
-      const std::int64_t index = index_of(claim.gpu);
+    for (const alloc::GpuShare& share : *shares) {
+      const std::int64_t index = index_of(share.gpu);
       if (index == kPending) {
         warnings_.push_back(
             fmt::format("pod {}/{} has GPU {}, which node {} does not have; delete the pod so "
                         "that it is placed again",
-                        pod.pod_namespace, pod.name, in_quotes(claim.gpu), node.name));
+                        pod.namespace_name, pod.name, in_quotes(share.gpu), node.name));
       }
-      if (claim.whole) {
+      if (share.whole) {
         share.whole.insert(index);
       }
       std::int64_t& units = share.units[index];
-      units = saturated_sum(units, claim.whole ? total_of(index) : std::int64_t{claim.units});
+      units = saturated_sum(units, share.whole ? total_of(index) : std::int64_t{share.units});
     }
     return true;
   }

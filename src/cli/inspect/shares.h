@@ -22,7 +22,7 @@ namespace tessera::cli {
 inline constexpr std::int64_t kPending = -1;
 
 struct SharePod {
-  std::string pod_namespace;
+  std::string namespace_name;
   std::string name;
   std::map<std::int64_t, std::int64_t> units{};  // by GPU index
   std::set<std::int64_t> whole{};                // GPUs that it holds alone

@@ -59,7 +59,7 @@ std::vector<std::int64_t> gpu_order(const ShareNode& node) {
 }
 
 std::string pod_row(const ShareNode& node, const SharePod& pod) {
-  std::string row = fmt::format("{}\t{}\t", pod.name, pod.pod_namespace);
+  std::string row = fmt::format("{}\t{}\t", pod.name, pod.namespace_name);
   const auto units_at = [&](std::int64_t index) {
     const auto found = pod.units.find(index);
     return found == pod.units.end() ? 0 : found->second;

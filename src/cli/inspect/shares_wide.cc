@@ -18,7 +18,7 @@ std::string pods_on(const ShareNode& node, std::int64_t index, const ShareGpu& g
   std::string list;
   for (const std::size_t i : gpu.pods) {
     const SharePod& pod = node.pods[i];
-    list += fmt::format("{}{}/{} ({})", list.empty() ? "" : ", ", pod.pod_namespace, pod.name,
+    list += fmt::format("{}{}/{} ({})", list.empty() ? "" : ", ", pod.namespace_name, pod.name,
                         pod.whole.contains(index) ? "whole" : std::to_string(pod.units.at(index)));
   }
   return list.empty() ? "-" : list;

@@ -45,11 +45,11 @@ struct TopGpu {
   std::uint64_t allocated = 0;  // units; all of them where it is held whole
   bool whole = false;
   std::uint32_t core_percent = 0;
-  std::optional<GpuUsage> usage{};
+  std::optional<MeasuredUsage> usage{};
 };
 
 struct TopPod {
-  std::string pod_namespace;
+  std::string namespace_name;
   std::string name;
   std::string node;  // empty: it waits
   std::uint64_t units = 0;

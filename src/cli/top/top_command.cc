@@ -19,7 +19,7 @@ namespace {
 ClusterQuery query_of(const TopOptions& options) {
   ClusterQuery query;
   if (options.pods) {
-    // The books need all pods of a node; which of them are shown is decided later.
+    // The ledger needs all pods of a node; which of them are shown is decided later.
     return query;
   }
   query.node = options.names.size() == 1 ? options.names.front() : "";

@@ -97,7 +97,7 @@ void pods_details(const TopNode& node, bool usage, const Terminal& terminal, std
   }
   Table table(std::move(header));
   for (const TopPod& pod : node.pods) {
-    std::vector<Table::Cell> row{pod.pod_namespace,
+    std::vector<Table::Cell> row{pod.namespace_name,
                                  pod.name,
                                  asked_of(pod, node),
                                  {places_of(pod, node), pod.decided ? Colour::kNone : Colour::kYellow}};
@@ -265,7 +265,7 @@ std::string top_pods_text(const TopView& view, const Terminal& terminal) {
     }
     const bool waits = pod.node.empty();
     std::vector<Table::Cell> row{
-        pod.pod_namespace,
+        pod.namespace_name,
         pod.name,
         waits ? "-" : pod.node,
         asked_of(pod, *node),

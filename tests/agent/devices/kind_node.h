@@ -94,7 +94,7 @@ class KindNode {
   void admit(const alloc::PodSpec& pod) {
     run([&] {
       PodDevices& shown = admitted[pod.name];
-      shown.pod = {.pod_namespace = pod.pod_namespace, .name = pod.name};
+      shown.pod = {.namespace_name = pod.namespace_name, .name = pod.name};
       shown.containers[pod.containers.front().name];
       pods.put(pod, ++version_, true);
     });
@@ -142,7 +142,7 @@ class KindNode {
 // A pod with one container, which asks for so many of a resource that is none of GPUs.
 inline alloc::PodSpec pod_with(const std::string& name, const std::string& resource, int amount) {
   alloc::PodSpec pod;
-  pod.pod_namespace = "ml";
+  pod.namespace_name = "ml";
   pod.name = name;
   pod.uid = "uid-" + name;
   pod.node_name = "gpu-a";

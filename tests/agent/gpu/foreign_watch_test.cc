@@ -135,7 +135,7 @@ TEST(ForeignWatch, LooksAgainUntilTheHolderIsKnown) {
   holder = "ml/legacy";
   EXPECT_TRUE(watch.look_again(two_gpus()));
   EXPECT_TRUE(watch.use().held.contains("GPU-71aa0000-1"));
-  holder = "";  // one that the books count
+  holder = "";  // one that the ledger counts
   EXPECT_TRUE(watch.look_again(two_gpus()));
   EXPECT_FALSE(watch.look_again(two_gpus()));
   EXPECT_THAT(told, ElementsAre("OtherDevicePlugin", "GpuHeldElsewhere"));

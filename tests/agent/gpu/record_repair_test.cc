@@ -96,7 +96,7 @@ TEST(RecordRepair, DoesNotStartAPodBeforeItsRecordIsPutRight) {
   ASSERT_EQ(sees(node.admit(served)), uuid(2));
   node.api_away = true;
   const Status held = node.pre_start(served, "main");
-  ASSERT_FALSE(held) << "the books say that it is on another GPU";
+  ASSERT_FALSE(held) << "the ledger says that it is on another GPU";
   EXPECT_THAT(held.error().text(), HasSubstr("ml/served"));
   EXPECT_THAT(node.told, testing::Not(Contains("served GpuRecordRepaired"))) << "nothing is written yet";
   EXPECT_EQ(node.kind->counts().repaired, 0U);

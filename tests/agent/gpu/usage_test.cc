@@ -87,7 +87,7 @@ TEST(ContainerOfProcess, ReadsTheProcFileSystemItIsGiven) {
 
 alloc::PodSpec pod_with(std::vector<std::pair<std::string, std::string>> containers) {
   alloc::PodSpec pod;
-  pod.pod_namespace = "ml";
+  pod.namespace_name = "ml";
   pod.name = "train-7";
   pod.uid = kUid;
   for (auto& [name, id] : containers) {
@@ -203,7 +203,7 @@ TEST(MemoryUses, DidNotJudgeContainersThatAnotherPluginServedUnderOurName) {
   EXPECT_EQ(uses[1].allowed_bytes, std::nullopt);
 }
 
-// Kubernetes and the books of the extender count the larger of the two.
+// Kubernetes and the ledger of the extender count the larger of the two.
 TEST(AllocatedBytes, InitContainersWereCountedOnTopOfThoseThatRunAfterThem) {
   alloc::PodSpec pod = pod_with({{"fetch", "f"}, {"proxy", "p"}, {"main", "m"}, {"side", "s"}});
   pod.containers[0].kind = alloc::ContainerKind::kInit;

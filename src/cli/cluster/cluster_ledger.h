@@ -1,6 +1,6 @@
-// cli/cluster/cluster_books.h
-//
-// The books that the extender would keep of a cluster, rebuilt from what was read of it.
+<// cli/cluster/cluster_ledger.h
+>//
+// The ledger that the extender would keep of a cluster, rebuilt from what was read of it.
 #pragma once
 
 #include <memory>
@@ -14,6 +14,6 @@ namespace tessera::cli {
 // The unit that most agents count in; GiB where there are none. Of equally many the larger one.
 alloc::Unit common_unit(const Cluster& cluster);
 
-std::unique_ptr<alloc::Ledger> make_books(const Cluster& cluster, alloc::Unit unit);
+std::unique_ptr<alloc::Ledger> make_ledger(const Cluster& cluster, alloc::Unit unit);
 
 }  // namespace tessera::cli

@@ -1,4 +1,4 @@
-// extender/books.h
+// extender/state.h
 //
 // The ledger with what the extender knows beside it: what unbound pods want and who is more important than
 // whom.
@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "alloc/ledger.h"
-#include "alloc/legacy_record.h"
+#include "alloc/original_record.h"
 #include "alloc/placer.h"
 #include "alloc/pod.h"
 #include "alloc/request.h"
@@ -40,16 +40,16 @@ struct WaitingPod {
   alloc::RecordKeys record_keys = 0;
 };
 
-class Books {
+class ClusterState {
  public:
   struct Options {
     alloc::Ledger::Options ledger;
     alloc::Placer::Options placer;
   };
 
-  explicit Books(Options options);
-  Books(const Books&) = delete;
-  Books& operator=(const Books&) = delete;
+  explicit ClusterState(Options options);
+  ClusterState(const ClusterState&) = delete;
+  ClusterState& operator=(const ClusterState&) = delete;
 
   // Facts, in any order.
   void keep_pod(const alloc::PodSpec& pod);
@@ -89,7 +89,7 @@ class Books {
   // came since the last call, and then the placer works everything out anew: not for every pod.
   void learn_typical_pods();
 
-  // Other policies from now on; the books stay.
+  // Other policies from now on; the ledger stays.
   void set_policies(alloc::Placer::Options options);
   // How often that happened.
   [[nodiscard]] std::uint64_t policy_changes() const { return policy_changes_; }
