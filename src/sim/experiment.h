@@ -16,8 +16,8 @@ struct ExperimentOptions {
   std::vector<PolicyName> policies;
   std::vector<std::uint64_t> seeds;
   std::int64_t load_milli = 1300;
-  bool tell_typical_pods = true;  // false: `fgd` learns them
-  unsigned threads = 0;           // 0: one per processor
+  bool typical_from_trace = true;  // typical pods of `fgd`; false: it learns them
+  unsigned threads = 0;            // 0: one per processor
 };
 
 struct PolicyResult {

@@ -24,14 +24,14 @@ std::string lower(std::string_view text) {
 
 const std::vector<PolicyName>& policy_names() {
   static const std::vector<PolicyName> kNames = {
-      {.name = "fgd", .about = "what stays free is of use to the pods that usually come"},
-      {.name = "binpack", .about = "the fullest GPU and node that will do"},
+      {.name = "fgd", .about = "keeps free GPUs usable for typical pods"},
+      {.name = "binpack", .about = "the fullest GPU and node that fit"},
       {.name = "spread", .about = "the emptiest GPU and node"},
       {.name = "FGD", .reference = true, .about = "fragmentation gradient descent as in the paper"},
       {.name = "BestFit", .reference = true, .about = "least CPU and GPU left"},
       {.name = "GpuPacking", .reference = true, .about = "shared GPUs, then used nodes, then idle ones"},
-      {.name = "GpuClustering", .reference = true, .about = "beside pods of the same class"},
-      {.name = "DotProd", .reference = true, .about = "least alike to what the pod wants"},
+      {.name = "GpuClustering", .reference = true, .about = "nodes with pods of the same class"},
+      {.name = "DotProd", .reference = true, .about = "least similar to the request"},
       {.name = "FirstFit", .reference = true, .about = "the first node of a fixed order"},
       {.name = "Random", .reference = true, .about = "any node, any GPU"},
   };

@@ -90,7 +90,7 @@ Result<RunResult> replay(const Setting& setting, const PolicyName& name, std::ui
   const Scenario scenario = draw_scenario(setting.trace, seed, setting.load_milli);
   SimulatedCluster cluster(setting.trace, scenario, setting.shapes);
   const std::unique_ptr<PlacementPolicy> policy =
-      make_policy(name, cluster, name.reference ? setting.kinds : setting.told_kinds);
+      make_policy(name, cluster, name.reference ? setting.kinds : setting.fgd_kinds);
   ClusterFragmentation fragmentation(cluster, setting.kinds);
   // A separate generator, so that every policy gets the same scenario.
   Random random(seed ^ 0x74657373657261U);

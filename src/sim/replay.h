@@ -44,9 +44,9 @@ struct RunResult {
 struct Setting {
   const Trace& trace;
   const Shapes& shapes;
-  std::vector<PodKind> kinds;       // for measuring fragmentation
-  std::vector<PodKind> told_kinds;  // typical pods for `fgd`; empty: it learns them
-  std::int64_t load_milli = 1300;   // what all pods request, in thousandths of all GPUs
+  std::vector<PodKind> kinds;      // for measuring fragmentation
+  std::vector<PodKind> fgd_kinds;  // typical pods for `fgd`; empty: it learns them
+  std::int64_t load_milli = 1300;  // what all pods request, in thousandths of all GPUs
 };
 
 // Fails only if a policy makes a choice that the ledger refuses, which is a bug.

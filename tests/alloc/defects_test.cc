@@ -105,10 +105,10 @@ TEST_F(Defect, E6_PodOnARemovedNodeDoesNotBlockOthers) {
 }
 
 TEST_F(Defect, E8_UnknownNodesGetAReason) {
-  EXPECT_EQ(ledger.find_node("nobody"), std::nullopt);
-  EXPECT_EQ(ledger.holding("nobody"), std::nullopt);
-  ledger.remove_node("nobody");
-  ledger.remove_pod("nobody");
+  EXPECT_EQ(ledger.find_node("unknown"), std::nullopt);
+  EXPECT_EQ(ledger.holding("unknown"), std::nullopt);
+  ledger.remove_node("unknown");
+  ledger.remove_pod("unknown");
 }
 
 TEST_F(Defect, E9_InvalidEntryOfTheUnhealthyListIsNotGpu0) {
@@ -146,8 +146,8 @@ TEST_F(Defect, E14_PacksNodesAndNotOnlyGpus) {
 
 TEST_F(Defect, E17_ForgedAnnotationsAreIgnored) {
   ledger.upsert_node(node_of("a", {16, 16}));
-  ledger.upsert_pod(original_pod("more-than-asked", 1, "a", "0", "16"));
-  ledger.upsert_pod(original_pod("less-than-asked", 16, "a", "1", "1"));
+  ledger.upsert_pod(original_pod("more-than-requested", 1, "a", "0", "16"));
+  ledger.upsert_pod(original_pod("less-than-requested", 16, "a", "1", "1"));
   ledger.upsert_pod(original_pod("no-such-gpu", 3, "a", "7", "3"));
   ledger.upsert_pod(bound(share_pod("forged", 2), "a", {{.gpu = uuid_of("a", 0), .units = 9}}));
   ledger.upsert_pod(bound(share_pod("wrong-gpu", 2), "a", {{.gpu = "GPU-elsewhere", .units = 2}}));
@@ -166,7 +166,7 @@ TEST_F(Defect, E17_ForgedAnnotationsAreIgnored) {
 
 TEST_F(Defect, E17_PodWithoutARequestHoldsNothing) {
   ledger.upsert_node(node_of("a", {16}));
-  PodSpec pod = pod_of("nothing-asked", {container("main", 0)});
+  PodSpec pod = pod_of("no-request", {container("main", 0)});
   pod.node_name = "a";
   pod.annotations["tessera.io/allocation"] =
       Record{{{"main", {{.gpu = uuid_of("a", 0), .whole = true}}}}}.json();

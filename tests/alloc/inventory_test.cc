@@ -65,15 +65,15 @@ TEST(Inventory, PrintsTheSameTextForAnyOrderOfGpus) {
   auto& gpus = document["gpus"].as_array();
   std::swap(gpus[0], gpus[2]);
   // Links are in the order of the list.
-  topology::Topology told(4);
+  topology::Topology reordered(4);
   const std::array<unsigned, 4> order = {2, 1, 0, 3};
   for (unsigned i = 0; i < 4; ++i) {
     for (unsigned j = i + 1; j < 4; ++j) {
-      told.set_link(i, j, inventory.topology.link(order[i], order[j]));
+      reordered.set_link(i, j, inventory.topology.link(order[i], order[j]));
     }
   }
   Inventory shuffled = inventory;
-  shuffled.topology = told;
+  shuffled.topology = reordered;
   document["topology"] = boost::json::parse(shuffled.json()).as_object()["topology"];
   EXPECT_EQ(Inventory::parse(boost::json::serialize(document)).value().json(), inventory.json());
 }

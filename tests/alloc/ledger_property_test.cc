@@ -42,7 +42,7 @@ std::string dump(const Ledger& ledger) {
   std::string text;
   for (const NodeId id : ledger.nodes_by_name()) {
     const NodeView view = ledger.view(id);
-    text += fmt::format("{} fence={} why={} machine={} cpu={} memory={} well={:b} whole={:b} shared={:b}\n",
+    text += fmt::format("{} fence={} why={} machine={} cpu={} memory={} healthy={:b} whole={:b} shared={:b}\n",
                         ledger.node_name(id), static_cast<int>(ledger.states().fence(id)),
                         ledger.fence_text(id), ledger.machine(id), view.cpu_milli_left,
                         view.memory_bytes_left, view.healthy, view.whole_free, view.shared);
@@ -80,9 +80,9 @@ class World {
   NodeSpec node() {
     const std::string name = "n" + std::to_string(dice.below(4));
     if (dice.one_in(8)) {
-      NodeSpec old = old_node(name, std::int64_t{16} * (1 + dice.below(3)), 1 + dice.below(3));
-      old.nvidia_gpus = dice.one_in(4) ? 1 : 0;
-      return old;
+      NodeSpec original = old_node(name, std::int64_t{16} * (1 + dice.below(3)), 1 + dice.below(3));
+      original.nvidia_gpus = dice.one_in(4) ? 1 : 0;
+      return original;
     }
     std::vector<std::uint32_t> gib(1 + dice.below(4));
     std::ranges::generate(gib, [&] { return 8U << dice.below(3); });
@@ -354,14 +354,14 @@ NodeSpec told_in_another_order(const Inventory& inventory, const std::string& na
     order[i] = i;
   }
   dice.shuffle(order);
-  Inventory told = inventory;
+  Inventory reordered = inventory;
   for (unsigned i = 0; i < order.size(); ++i) {
-    told.gpus[i] = inventory.gpus[order[i]];
+    reordered.gpus[i] = inventory.gpus[order[i]];
     for (unsigned j = 0; j < i; ++j) {
-      told.topology.set_link(i, j, inventory.topology.link(order[i], order[j]));
+      reordered.topology.set_link(i, j, inventory.topology.link(order[i], order[j]));
     }
   }
-  return node_with(name, told);
+  return node_with(name, reordered);
 }
 
 TEST(LedgerProperty, ChoicesDoNotDependOnTheOrderOfNodesAndGpus) {

@@ -232,23 +232,23 @@ TEST_F(PlacerTest, CachedScoresEqualFreshOnes) {
       [&] { ledger.remove_pod("uid-x"); },
       [&] { ledger.upsert_node(node_of("c", {32, 32})); },  // reuses the id of a
       [&] {
-        Inventory ill = inventory_of("b", {16, 32, 32});
-        ill.gpus[0].unhealthy = "Xid 79";
-        ledger.upsert_node(node_with("b", ill));
+        Inventory unhealthy = inventory_of("b", {16, 32, 32});
+        unhealthy.gpus[0].unhealthy = "Xid 79";
+        ledger.upsert_node(node_with("b", unhealthy));
       },
       [&] { ledger.remove_pod("uid-y"); }};
   for (const Policy share_policy : {Policy::kBinpack, Policy::kSpread, Policy::kFgd}) {
     const Placer::Options options{.share_policy = share_policy, .typical = {typical}};
-    Placer old(ledger, options);
+    Placer cached(ledger, options);
     for (const auto& event : events) {
       event();
       const std::vector<NodeId> nodes = ledger.nodes_by_name();
       for (const PodSpec& pod : pods) {
-        std::vector<Score> remembered(nodes.size());
-        std::vector<Score> anew(nodes.size());
-        old.score(request_of(pod), nodes, remembered);
-        Placer(ledger, options).score(request_of(pod), nodes, anew);
-        EXPECT_EQ(remembered, anew);
+        std::vector<Score> from_cache(nodes.size());
+        std::vector<Score> fresh(nodes.size());
+        cached.score(request_of(pod), nodes, from_cache);
+        Placer(ledger, options).score(request_of(pod), nodes, fresh);
+        EXPECT_EQ(from_cache, fresh);
       }
     }
     ledger.remove_node("b");
@@ -327,9 +327,9 @@ TEST_F(PlacerTest, FastAndGeneralPathsGiveTheSameReason) {
   ledger.upsert_pod(bound_whole("holder", "full", {0}));
   ledger.upsert_node(old_node("old", 32, 2));
   ledger.upsert_node(old_node("empty", 0, 0));
-  Inventory ill = inventory_of("ill", {32});
-  ill.gpus[0].unhealthy = "Xid 79";
-  ledger.upsert_node(node_with("ill", ill));
+  Inventory unhealthy = inventory_of("unhealthy", {32});
+  unhealthy.gpus[0].unhealthy = "Xid 79";
+  ledger.upsert_node(node_with("unhealthy", unhealthy));
   Inventory mib = inventory_of("mib", {32});
   mib.unit = Unit::mib();
   ledger.upsert_node(node_with("mib", mib));
@@ -338,10 +338,10 @@ TEST_F(PlacerTest, FastAndGeneralPathsGiveTheSameReason) {
   std::vector<Reason> slow(nodes.size());
   for (const PodSpec& pod : {share_pod("p", 2), share_pod("p", 20), whole_pod("p", 1), whole_pod("p", 2)}) {
     for (const char* model : {"", "A100", "T4", "H100"}) {
-      const PodSpec wish = *model == '\0' ? pod : with(pod, key::kGpuModel, model);
-      placer.filter(request_of(wish), nodes, quick);
+      const PodSpec constrained = *model == '\0' ? pod : with(pod, key::kGpuModel, model);
+      placer.filter(request_of(constrained), nodes, quick);
       // Excluding a GPU that does not exist only forces the general path.
-      placer.filter(request_of(with(wish, key::kGpuUuidsExclude, "GPU-nobody")), nodes, slow);
+      placer.filter(request_of(with(constrained, key::kGpuUuidsExclude, "GPU-unknown")), nodes, slow);
       EXPECT_EQ(quick, slow) << model;
     }
   }
@@ -440,7 +440,7 @@ TEST_F(PlacerTest, SaysWhetherEvictionWouldHelp) {
   EXPECT_FALSE(helps(share_pod("p", 12), {}));
   EXPECT_FALSE(helps(share_pod("p", 12), {"uid-small"}));
   EXPECT_TRUE(helps(share_pod("p", 12), {"uid-large"}));
-  EXPECT_TRUE(helps(share_pod("p", 12), {"uid-whole", "uid-nobody"}));
+  EXPECT_TRUE(helps(share_pod("p", 12), {"uid-whole", "uid-unknown"}));
   EXPECT_FALSE(helps(whole_pod("p", 2), {"uid-whole", "uid-large"}));
   EXPECT_TRUE(helps(whole_pod("p", 2), {"uid-whole", "uid-large", "uid-small"}));
   EXPECT_EQ(ledger.view(a).free[1], 2U) << "fits_without does not change the ledger";
@@ -453,7 +453,7 @@ TEST_F(PlacerTest, FitsWithoutCountsEveryPodOnceAndIgnoresUnknownOnes) {
   ledger.upsert_pod(bound_share("lost", 2, "a", 7));  // the node has no GPU 7
   const std::vector<Problem> problems = ledger.problems();
   const NodeId a = ledger.find_node("a").value();
-  const std::vector<std::string_view> all{"uid-p", "uid-q", "uid-q", "uid-lost", "uid-nobody"};
+  const std::vector<std::string_view> all{"uid-p", "uid-q", "uid-q", "uid-lost", "uid-unknown"};
   EXPECT_TRUE(placer.fits_without(request_of(whole_pod("n", 2)), a, all));
   EXPECT_FALSE(placer.fits_without(request_of(whole_pod("n", 2)), a, std::span(all).subspan(1)));
   EXPECT_EQ(ledger.view(a).whole_free, 0U) << "the ledger did not change";

@@ -142,7 +142,7 @@ TEST(Request, RefusesInvalidAmounts) {
 TEST(Request, ComputeShareAlsoNeedsMemory) {
   PodSpec pod = pod_of("p", {container("main", 0)});
   pod.containers[0].gpu_limits.emplace_back(GpuResource::kCorePercent, Quantity::units(30));
-  EXPECT_THAT(error_of(pod), HasSubstr("a compute share needs memory beside it"));
+  EXPECT_THAT(error_of(pod), HasSubstr("a compute share also needs memory"));
   pod.containers[0].gpu_limits.emplace_back(GpuResource::kMemory, Quantity::units(3));
   EXPECT_EQ(request_of(pod).shape.share, (SharePart{.units = 3, .core_percent = 30, .gpus = 1}));
   pod.containers[0].gpu_limits[0].second = Quantity::units(130);

@@ -220,9 +220,10 @@ TEST(SchedulerConfig, MergeReportsThatTheExtenderWatchesAnotherLease) {
   config.scheduler_lease_namespace = "gpu";
   config.scheduler_lease_name = "mine";
   EXPECT_TRUE(remarks(own).empty());
-  EXPECT_THAT(remarks(""), ::testing::ElementsAre(
-                               HasSubstr("leaderElection takes the Lease kube-system/kube-scheduler, but "
-                                         "schedulerLease is gpu/mine: nothing would be bound")));
+  EXPECT_THAT(remarks(""),
+              ::testing::ElementsAre(HasSubstr(
+                  "leaderElection takes the Lease kube-system/kube-scheduler, but "
+                  "schedulerLease is gpu/mine, so nothing would be bound; use the same Lease in both")));
 }
 
 TEST(SchedulerConfig, AcceptsUrlsWithAndWithoutPrefixAndSlash) {

@@ -108,7 +108,7 @@ std::string node_body(const std::string& name) {
 std::string pod_body(const std::string& name, const std::string& node) {
   return fmt::format(
       R"({{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"{}","namespace":"default"}},"spec":{{)"
-      R"("schedulerName":"nobody","automountServiceAccountToken":false,"tolerations":[{{"operator":"Exists"}}],{})"
+      R"("schedulerName":"no-scheduler","automountServiceAccountToken":false,"tolerations":[{{"operator":"Exists"}}],{})"
       R"("containers":[{{"name":"main","image":"none"}}]}}}})",
       name, node.empty() ? "" : fmt::format(R"("nodeName":"{}",)", node));
 }

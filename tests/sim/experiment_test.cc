@@ -32,16 +32,16 @@ TEST(Experiment, DependsOnSeedsAndNotOnThreads) {
 
 TEST(Experiment, CountsEveryPodAndEveryPercent) {
   const Trace trace = synthetic_trace(30, 1);
-  std::size_t told = 0;
+  std::size_t reported = 0;
   const auto result = run_experiment(
       trace, {.policies = {*find_policy("FirstFit"), *find_policy("fgd")}, .seeds = {7}, .load_milli = 1200},
-      [&told](std::size_t done, std::size_t all, const PolicyName&, std::uint64_t seed) {
-        told = std::max(told, done);
+      [&reported](std::size_t done, std::size_t all, const PolicyName&, std::uint64_t seed) {
+        reported = std::max(reported, done);
         EXPECT_EQ(all, 2U);
         EXPECT_EQ(seed, 7U);
       });
   ASSERT_TRUE(result);
-  EXPECT_EQ(told, 2U);
+  EXPECT_EQ(reported, 2U);
   const std::size_t pods = draw_scenario(trace, 7, 1200).pods.size();
   for (const PolicyResult& policy : result->policies) {
     const RunResult& run = policy.runs[0];
@@ -59,7 +59,7 @@ TEST(Experiment, CountsEveryPodAndEveryPercent) {
 TEST(Experiment, FgdLearnsTypicalPods) {
   const Trace trace = synthetic_trace(100, 1);
   ExperimentOptions options{.policies = {*find_policy("fgd"), *find_policy("Random")}, .seeds = {42}};
-  options.tell_typical_pods = false;
+  options.typical_from_trace = false;
   const auto learned = run_experiment(trace, options);
   ASSERT_TRUE(learned);
   EXPECT_GT(learned->policies[0].mean_at(130)->allocated_percent,

@@ -132,7 +132,7 @@ Result<Simulation> simulate(const SimulateOptions& options, const sim::Progress&
   experiment.policies = TRY(parse_policies(options.policies));
   experiment.seeds = TRY(parse_seeds(options.seeds));
   experiment.load_milli = TRY(parse_inflate(options.inflate));
-  experiment.tell_typical_pods = options.typical == "trace";
+  experiment.typical_from_trace = options.typical == "trace";
   experiment.threads = options.threads;
 
   Simulation simulation;
