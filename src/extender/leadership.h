@@ -26,7 +26,7 @@
 
 namespace tessera::extender {
 
-// What the binder asks before it writes. An interface, so that tests can decide.
+// The permission that the binder needs before it writes. An interface, so that tests can decide.
 class BindPermission {
  public:
   virtual ~BindPermission() = default;

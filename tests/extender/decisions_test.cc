@@ -126,13 +126,13 @@ class DecisionsTest : public ::testing::Test {
 TEST_F(DecisionsTest, FilterReturnsNodesThatFitAndReasonsForTheOthers) {
   bound("a", "big", 0, 30);
   bound("b", "big", 1, 30);
-  const boost::json::object reply = filter(pod_of("p", {container("main", 8)}), {"big", "small", "nobody"});
+  const boost::json::object reply = filter(pod_of("p", {container("main", 8)}), {"big", "small", "unknown"});
   EXPECT_EQ(boost::json::serialize(reply.at("NodeNames")), R"(["small"])");
   EXPECT_TRUE(reply.at("Nodes").is_null());
   EXPECT_EQ(reply.at("Error").as_string(), "");
   EXPECT_EQ(reply.at("FailedNodes").at("big").as_string(),
             "no single GPU has 8GiB free (tessera why pod/p -n ml)");
-  EXPECT_EQ(reply.at("FailedAndUnresolvableNodes").at("nobody").as_string(),
+  EXPECT_EQ(reply.at("FailedAndUnresolvableNodes").at("unknown").as_string(),
             "node is not known to Tessera yet");
 }
 
@@ -141,7 +141,7 @@ TEST_F(DecisionsTest, FilterBestReturnsTheNodesThatPrioritizeRanksFirst) {
   const alloc::PodSpec pod = pod_of("p", {container("main", 4)});
   const auto scores = prioritize(pod, {"big", "small"});
   ASSERT_GT(scores.at("small"), scores.at("big"));
-  EXPECT_THAT(filter_best(pod, {"big", "small", "nobody"}), ElementsAre("small"));
+  EXPECT_THAT(filter_best(pod, {"big", "small", "unknown"}), ElementsAre("small"));
   EXPECT_EQ(summary_.fit, 2U);
   EXPECT_EQ(summary_.unresolvable, 1U);
   EXPECT_THAT(filter_best(pod, {"big"}), ElementsAre("big")) << "the best node of the request";
@@ -315,10 +315,10 @@ TEST_F(DecisionsTest, FilterRejectsAPodWhoseAnnotationsLeaveNoSpaceForARecord) {
 TEST_F(DecisionsTest, PrioritizeScoresTheBestNodeHighestAndOnlyEqualChoicesEqually) {
   bound("a", "big", 0, 24);
   node("empty", {32, 32});
-  const auto scores = prioritize(pod_of("p", {container("main", 8)}), {"small", "empty", "big", "nobody"});
+  const auto scores = prioritize(pod_of("p", {container("main", 8)}), {"small", "empty", "big", "unknown"});
   EXPECT_GT(scores.at("big"), scores.at("empty"));
   EXPECT_GT(scores.at("big"), 0);
-  EXPECT_EQ(scores.at("nobody"), 0);
+  EXPECT_EQ(scores.at("unknown"), 0);
   // More than the sum of all scores of kube-scheduler's own plugins, after its factor of ten.
   EXPECT_GE((scores.at("big") - scores.at("empty")) * 10, 1200);
 }
@@ -348,7 +348,7 @@ TEST_F(DecisionsTest, PreemptDropsNodesWhereEvictionWouldNotHelp) {
   bound("d", "small", 1, 4);
   // Eight units in total, but not on one GPU.
   const auto nodes =
-      preempt(pod_of("p", {container("main", 8)}), {victims("small", {"a", "b"}), victims("nobody", {"x"})});
+      preempt(pod_of("p", {container("main", 8)}), {victims("small", {"a", "b"}), victims("unknown", {"x"})});
   EXPECT_TRUE(nodes.empty());
 }
 

@@ -290,7 +290,7 @@ TEST_F(ExtenderTest, StopsBindingWhenItLosesItsLease) {
   Replica replica(cluster_, behind_a_service(), "one");
   ASSERT_TRUE(eventually([&] { return replica.leads(); }));
   cluster_.put(kLease, {{"spec",
-                         {{"holderIdentity", "somebody-else"},
+                         {{"holderIdentity", "another-replica"},
                           {"leaseDurationSeconds", 2},
                           {"acquireTime", rfc3339_micros(Clock::real().wall())},
                           {"renewTime", rfc3339_micros(Clock::real().wall())}}}});

@@ -262,8 +262,8 @@ TEST_F(ServiceTest, InspectListsNodesWithGpusAndNodesExcludedForAReason) {
 
 // Defect E8 of the original: it crashed.
 TEST_F(ServiceTest, InspectReportsAnUnknownNode) {
-  EXPECT_EQ(json("GET", "/gpushare-scheduler/inspect/nobody").at("error").as_string(),
-            "node nobody is not known to Tessera");
+  EXPECT_EQ(json("GET", "/gpushare-scheduler/inspect/unknown").at("error").as_string(),
+            "node unknown is not known to Tessera");
 }
 
 TEST_F(ServiceTest, TopologyInspectCountsGpusAndShowsLinks) {
