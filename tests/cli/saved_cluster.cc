@@ -29,7 +29,7 @@ std::string list(const json::array& items, const char* kind) {
 
 }  // namespace
 
-void SavedCluster::add_node(const std::string& name, const OldNode& node) {
+void SavedCluster::add_node(const std::string& name, const PlainNode& node) {
   json::object amounts{{"cpu", "32"}, {"memory", "128Gi"}};
   if (node.units > 0) {
     amounts[names_.memory()] = std::to_string(node.units);
@@ -41,8 +41,8 @@ void SavedCluster::add_node(const std::string& name, const OldNode& node) {
     amounts[names_.whole()] = std::to_string(node.whole);
   }
   json::object allocatable = amounts;
-  if (node.ill_units > 0) {
-    allocatable[names_.memory()] = std::to_string(node.units - node.ill_units);
+  if (node.unhealthy_units > 0) {
+    allocatable[names_.memory()] = std::to_string(node.units - node.unhealthy_units);
   }
   nodes_.push_back(json::object{
       {"metadata", json::object{{"name", name},
@@ -57,16 +57,16 @@ void SavedCluster::add_node(const std::string& name, const OldNode& node) {
                     {"conditions", json::array{json::object{{"type", "Ready"}, {"status", "True"}}}}}}});
 }
 
-void SavedCluster::old_node(const std::string& name, const OldNode& node) {
+void SavedCluster::plain_node(const std::string& name, const PlainNode& node) {
   add_node(name, node);
 }
 
 void SavedCluster::node(const std::string& name, const alloc::Inventory& inventory, const Texts& labels) {
   std::int64_t units = 0;
-  std::int64_t ill = 0;
+  std::int64_t unhealthy = 0;
   for (std::size_t i = 0; i < inventory.gpus.size(); ++i) {
     units += inventory.units(i);
-    ill += inventory.gpus[i].healthy() ? 0 : inventory.units(i);
+    unhealthy += inventory.gpus[i].healthy() ? 0 : inventory.units(i);
   }
   const auto gpus = static_cast<std::int64_t>(inventory.gpus.size());
   add_node(name, {.units = units,
@@ -74,7 +74,7 @@ void SavedCluster::node(const std::string& name, const alloc::Inventory& invento
                   .labels = labels,
                   .annotations = {{std::string(alloc::key::kInventory), inventory.json()}},
                   .whole = gpus,
-                  .ill_units = ill});
+                  .unhealthy_units = unhealthy});
 }
 
 void SavedCluster::node_with_inventory_text(const std::string& name, const std::string& inventory,
@@ -122,17 +122,17 @@ void SavedCluster::pod(const std::string& namespace_name, const std::string& nam
     metadata["deletionTimestamp"] = pod.created;
   }
   json::object status{{"phase", pod.phase}};
-  if (pod.looked_at) {
+  if (pod.scheduling_attempted) {
     status["conditions"] = json::array{json::object{{"type", "PodScheduled"},
                                                     {"status", "False"},
                                                     {"reason", "Unschedulable"},
                                                     {"message", "0/2 nodes"}}};
   }
-  if (!pod.waits_because.empty()) {
+  if (!pod.waiting_message.empty()) {
     status["containerStatuses"] = json::array{
         json::object{{"name", "main"},
                      {"state", json::object{{"waiting", json::object{{"reason", "CreateContainerConfigError"},
-                                                                     {"message", pod.waits_because}}}}}}};
+                                                                     {"message", pod.waiting_message}}}}}}};
   }
   pods_.push_back(json::object{
       {"metadata", std::move(metadata)}, {"spec", std::move(spec)}, {"status", std::move(status)}});

@@ -1,5 +1,5 @@
-<#include "cli/cluster/cluster_ledger.h"
->
+#include "cli/cluster/cluster_ledger.h"
+
 #include <map>
 
 #include "alloc/inventory.h"
@@ -29,15 +29,21 @@ alloc::Unit common_unit(const Cluster& cluster) {
   return common;
 }
 
-<std::unique_ptr<alloc::Ledger> make_ledger(const Cluster& cluster, alloc::Unit unit) {
+std::unique_ptr<alloc::Ledger> make_ledger(const Cluster& cluster, alloc::Unit unit) {
   auto ledger = std::make_unique<alloc::Ledger>(alloc::Ledger::Options{.unit = unit, .names = cluster.names});
   for (const objects::NodeFacts& node : cluster.nodes) {
     ledger->upsert_node(node.spec);
->  }
+  }
   for (const alloc::PodSpec& pod : cluster.pods) {
     ledger->upsert_pod(pod);
   }
   return ledger;
+}
+
+std::string amount_text(alloc::Unit unit, std::uint64_t units) {
+  constexpr std::size_t kSuffix = 3;  // "GiB" or "MiB"
+  std::string text = unit.amount(units);
+  return text.insert(text.size() - kSuffix, " ");
 }
 
 }  // namespace tessera::cli

@@ -1,19 +1,23 @@
-<// cli/cluster/cluster_ledger.h
->//
-// The ledger that the extender would keep of a cluster, rebuilt from what was read of it.
+// cli/cluster/cluster_ledger.h
+//
+// Rebuilds the extender's ledger from the nodes and pods of a cluster.
 #pragma once
 
+#include <cstdint>
 #include <memory>
-#include <optional>
+#include <string>
 
 #include "alloc/ledger.h"
 #include "cli/cluster/cluster.h"
 
 namespace tessera::cli {
 
-// The unit that most agents count in; GiB where there are none. Of equally many the larger one.
+// Returns the memory unit of most inventories, the larger one in case of a tie; GiB without any.
 alloc::Unit common_unit(const Cluster& cluster);
 
 std::unique_ptr<alloc::Ledger> make_ledger(const Cluster& cluster, alloc::Unit unit);
+
+// Returns an amount of memory as the screens show it: "8 GiB", "768 MiB".
+std::string amount_text(alloc::Unit unit, std::uint64_t units);
 
 }  // namespace tessera::cli

@@ -31,10 +31,10 @@ std::string needs_text(const Request& request, const alloc::Placer& placer, allo
     const std::string core =
         share.core_percent > 0 ? fmt::format(" and {}% compute", share.core_percent) : "";
     parts.push_back(request.has_several_parts()
-                        ? fmt::format("shares for several containers, the largest {}{} on {} ({})",
-                                      unit.amount(share.units), core, gpus_text(share.gpus),
+                        ? fmt::format("GPU shares for several containers, the largest {}{} on {} ({})",
+                                      amount_text(unit, share.units), core, gpus_text(share.gpus),
                                       to_string(placer.share_policy(request)))
-                        : fmt::format("{}{} on {} ({})", unit.amount(share.units), core,
+                        : fmt::format("{}{} on {} ({})", amount_text(unit, share.units), core,
                                       gpus_text(share.gpus), to_string(placer.share_policy(request))));
   }
   if (request.shape.whole > 0) {
@@ -52,7 +52,7 @@ std::string needs_text(const Request& request, const alloc::Placer& placer, allo
   return text;
 }
 
-// What of the node keeps a pod like this one away before GPUs matter.
+// Returns why the node does not accept the pod regardless of GPUs, or "".
 std::string also_text(const objects::NodeFacts& node, const objects::PodDetails& pod) {
   std::vector<std::string> texts;
   if (node.cordoned) {
@@ -63,11 +63,11 @@ std::string also_text(const objects::NodeFacts& node, const objects::PodDetails&
   }
   for (const auto& [key, value] : pod.node_selector) {
     if (const auto label = node.labels.find(key); label == node.labels.end() || label->second != value) {
-      texts.push_back(fmt::format("the pod's nodeSelector wants {}={}", key, value));
+      texts.push_back(fmt::format("the pod's nodeSelector requires {}={}", key, value));
     }
   }
   for (const objects::Taint& taint : node.taints) {
-    // The taint of a cordoned node has been told.
+    // The taint of a cordoned node is already reported as "cordoned".
     if (taint.key != "node.kubernetes.io/unschedulable" && !objects::tolerates(pod.tolerations, taint)) {
       texts.push_back(fmt::format("the pod does not tolerate the taint {}{}{}:{}", taint.key,
                                   taint.value.empty() ? "" : "=", taint.value, taint.effect));
@@ -76,7 +76,8 @@ std::string also_text(const objects::NodeFacts& node, const objects::PodDetails&
   return fmt::format("{}", fmt::join(texts, "; "));
 }
 
-// Nearest first: what only lacks free memory or GPUs, by how much.
+// Sort key of the table. Nodes that have room come first, then those that lack only free memory or
+// GPUs, by the missing amount.
 std::tuple<int, std::uint64_t, std::string> distance(const WhyNode& node) {
   const alloc::Explanation& why = node.verdict;
   const int kind = why.reason == Reason::kFits ? 0 : alloc::eviction_may_help(why.reason) ? 1 : 2;
@@ -84,7 +85,7 @@ std::tuple<int, std::uint64_t, std::string> distance(const WhyNode& node) {
 }
 
 std::string free_text(const alloc::FreeSummary& free, alloc::Unit unit) {
-  return fmt::format("In all {} {} free, on {} GPU{}; {} GPU{} wholly free.", unit.amount(free.units),
+  return fmt::format("{} {} free in total, on {} GPU{}; {} GPU{} wholly free.", amount_text(unit, free.units),
                      free.units == 1 ? "is" : "are", free.gpus_with_room, free.gpus_with_room == 1 ? "" : "s",
                      free.whole_gpus, free.whole_gpus == 1 ? " is" : "s are");
 }
@@ -96,9 +97,9 @@ alloc::Placer::Options policies(const ClusterSettings& settings) {
   return options;
 }
 
-class PodQuestion {
+class PodExplainer {
  public:
-  PodQuestion(const Cluster& cluster, const alloc::PodSpec& pod, alloc::Unit unit)
+  PodExplainer(const Cluster& cluster, const alloc::PodSpec& pod, alloc::Unit unit)
       : cluster_(cluster),
         pod_(pod),
         ledger_(make_ledger(cluster, unit)),
@@ -110,7 +111,7 @@ class PodQuestion {
   WhyReport answer() {
     if (!alloc::asks_for_gpus(pod_)) {
       report_.answer = fmt::format(
-          "{} asks for no GPUs, so nothing of Tessera keeps it waiting; see: kubectl describe pod {} -n {}",
+          "{} requests no GPUs, so Tessera does not affect it; see: kubectl describe pod {} -n {}",
           report_.pod, pod_.name, pod_.namespace_name);
     } else if (!pod_.node_name.empty()) {
       answer_bound();
@@ -124,7 +125,8 @@ class PodQuestion {
  private:
   void answer_bound() {
     const auto holding = ledger_->holding(pod_.uid);
-    report_.answer = fmt::format("{} does not wait for a GPU: it is on node {}", report_.pod, pod_.node_name);
+    report_.answer =
+        fmt::format("{} is not waiting for a GPU: it is on node {}", report_.pod, pod_.node_name);
     std::vector<std::string> gpus;
     if (holding) {
       for (const alloc::HeldShare& held : holding->shares) {
@@ -132,7 +134,7 @@ class PodQuestion {
           const auto& facts = ledger_->gpus(holding->node)[static_cast<std::size_t>(held.slot)];
           gpus.push_back(held.share.whole ? fmt::format("GPU {} (whole)", facts.index)
                                           : fmt::format("GPU {} ({})", facts.index,
-                                                        report_.unit.amount(held.share.units)));
+                                                        amount_text(report_.unit, held.share.units)));
         }
       }
     }
@@ -156,12 +158,12 @@ class PodQuestion {
   void find_obstacles() {
     const objects::PodDetails& pod = details();
     if (pod_.deleting) {
-      report_.obstacles.emplace_back("it is being deleted, so no scheduler looks at it any more");
+      report_.obstacles.emplace_back("it is being deleted, so no scheduler will place it");
     }
     if (!pod.scheduling_gates.empty()) {
       report_.obstacles.push_back(fmt::format(
-          "it has the scheduling gate{} {}: no scheduler looks at it until whoever put {} there takes "
-          "{} away",
+          "it has the scheduling gate{} {}: schedulers ignore it until the controller that added {} "
+          "removes {}",
           pod.scheduling_gates.size() == 1 ? "" : "s", join_words(pod.scheduling_gates),
           pod.scheduling_gates.size() == 1 ? "it" : "them",
           pod.scheduling_gates.size() == 1 ? "it" : "them"));
@@ -169,12 +171,12 @@ class PodQuestion {
     const Attachment attachment = find_attachment(cluster_);
     if (attachment.excludes(pod.scheduler_name)) {
       report_.obstacles.push_back(fmt::format(
-          "its schedulerName is {}, which does not ask Tessera: create it again with {}", pod.scheduler_name,
+          "its schedulerName is {}, which does not call Tessera: create it again with {}", pod.scheduler_name,
           attachment.second_scheduler.empty() ? *attachment.names.begin() : attachment.second_scheduler));
     } else if (!pod.scheduling_attempted && !pod.scheduler_name.empty() && report_.obstacles.empty()) {
       report_.obstacles.push_back(fmt::format(
-          "the scheduler {} has not looked at it yet; if that lasts, nobody of that name runs: tessera "
-          "check",
+          "the scheduler {} has not tried to place it yet; if this persists, run \"tessera check\" to see "
+          "whether it is running",
           pod.scheduler_name));
     }
   }
@@ -182,8 +184,8 @@ class PodQuestion {
   void answer_waiting() {
     const auto request = Request::of_pod(pod_, ledger_->options().names);
     if (!request) {
-      report_.answer = fmt::format("{} can go nowhere: its request makes no sense: {}", report_.pod,
-                                   request.error().text());
+      report_.answer =
+          fmt::format("{} fits on no node: its request is invalid: {}", report_.pod, request.error().text());
       return;
     }
     report_.needs = needs_text(*request, placer_, report_.unit);
@@ -221,24 +223,25 @@ class PodQuestion {
     std::ranges::sort(report_.nodes, {}, distance);
   }
 
-  // Why no node can take it: none has room, or those that have are closed to it for another reason.
+  // Returns why no node fits: none has room, or the nodes with room do not accept the pod.
   [[nodiscard]] std::string closed_text() const {
     const auto has_room = [](const WhyNode& node) { return node.verdict.reason == Reason::kFits; };
     const auto first = std::ranges::find_if(report_.nodes, has_room);
     if (first == report_.nodes.end()) {
-      return "No node has it now";
+      return "No node fits now";
     }
     const auto count = std::ranges::count_if(report_.nodes, has_room);
-    return count == 1 ? fmt::format("Node {} has room for it, but {}", first->node, first->also)
-                      : fmt::format("{} nodes have room for it, but none is open to it: on {}, {}", count,
+    return count == 1 ? fmt::format("Node {} has room, but {}", first->node, first->also)
+                      : fmt::format("{} nodes have room, but none accepts the pod: on {}, {}", count,
                                     first->node, first->also);
   }
 
-  // ", best on gpu-a (GPU 0)"; nothing where only the extender can tell.
+  // Returns ", best on gpu-a (GPU 0)", or "" if only the extender can compute the best node.
   [[nodiscard]] std::string best_text(const Request& request) {
     const bool shares = request.shape.share.gpus > 0;
     const bool whole = request.shape.whole > 0;
-    // Typical pods and tables of sets are known to the extender alone; fgd also chooses nodes for whole GPUs.
+    // Only the extender knows typical pods and the table of static sets. fgd also ranks the nodes
+    // of pods with whole GPUs.
     if (placer_.share_policy(request) == alloc::Policy::kFgd ||
         (whole && placer_.whole_policy(request) == alloc::Policy::kStatic)) {
       return "";
@@ -251,9 +254,9 @@ class PodQuestion {
     for (const unsigned slot : topology::GpuIndices(choice->share_gpus | choice->whole_gpus)) {
       gpus.push_back(std::to_string(ledger_->gpus(choice->node)[slot].index));
     }
-    const ClusterSettings& told = cluster_.settings;
-    const bool known = (!shares || request.share_policy || told.share_policy) &&
-                       (!whole || request.whole_policy || told.whole_policy);
+    const ClusterSettings& settings = cluster_.settings;
+    const bool known = (!shares || request.share_policy || settings.share_policy) &&
+                       (!whole || request.whole_policy || settings.whole_policy);
     return fmt::format(", best on {} (GPU {}){}", ledger_->node_name(choice->node), join_words(gpus),
                        known ? "" : " by the default policy");
   }
@@ -264,8 +267,8 @@ class PodQuestion {
                     report_.fits.size() == 1 ? "" : "s", best_text(request));
     if (report_.obstacles.empty()) {
       report_.hints.push_back(fmt::format(
-          "If it still waits, something else than GPUs refuses it (CPU, affinity, volumes): kubectl "
-          "describe pod {} -n {}",
+          "If it stays pending, something other than GPUs prevents scheduling (CPU, affinity, volumes); see: "
+          "kubectl describe pod {} -n {}",
           pod_.name, pod_.namespace_name));
     }
   }
@@ -276,21 +279,21 @@ class PodQuestion {
     const alloc::SharePart& share = request.shape.share;
     if (reasons_.size() == reasons_.count(Reason::kNoGpus)) {
       report_.hints.emplace_back(
-          "No node has GPUs that Tessera knows of. Label GPU nodes gpushare=true, so that tessera-agent runs "
-          "there");
+          "No node publishes GPUs. Label the GPU nodes with gpushare=true, so that tessera-agent runs there");
       return;
     }
     if (request.shape.whole == 0 && share.gpus == 1 && !request.has_several_parts() &&
         !request.has_constraints() && free.largest_units > 0 && free.largest_units < share.units) {
-      report_.hints.push_back(fmt::format("{}: {} would fit now", names.memory(), free.largest_units));
+      report_.hints.push_back(fmt::format("Try {}: {}", names.memory(), free.largest_units));
     }
     if (share.gpus == 0 && !request.has_constraints() && free.largest_whole > 0 &&
         free.largest_whole < request.shape.whole) {
-      report_.hints.push_back(fmt::format("{}: {} would fit now", names.whole(), free.largest_whole));
+      report_.hints.push_back(fmt::format("Try {}: {}", names.whole(), free.largest_whole));
     }
     if (request.has_constraints() && fits_without_constraints(request)) {
       report_.hints.emplace_back(
-          "Without its annotations tessera.io/gpu-model and tessera.io/gpu-uuids it would fit");
+          "Try without the annotations tessera.io/gpu-model and tessera.io/gpu-uuids: then the pod would "
+          "fit");
     }
     add_reason_hints();
   }
@@ -310,13 +313,14 @@ class PodQuestion {
             fmt::format("{} node{}: {}", found->second, found->second == 1 ? "" : "s", what));
       }
     };
-    hint(Reason::kUnhealthy, "free, but its GPUs are unhealthy: see dmesg there, then restart the node");
-    hint(Reason::kInventoryUnreadable, "give tessera-agent there the extender's version and restart it");
-    hint(Reason::kUnitDiffers, "give the agent there the cluster's --unit");
-    hint(Reason::kSecondPlugin, "remove one of the two device plugins that allocate the same GPUs there");
+    hint(Reason::kUnhealthy, "the free GPUs are unhealthy; see dmesg there, then restart the node");
+    hint(Reason::kInventoryUnreadable,
+         "the inventory cannot be read; run tessera-agent there in the extender's version");
+    hint(Reason::kUnitDiffers, "the memory unit differs; run tessera-agent there with the cluster's --unit");
+    hint(Reason::kSecondPlugin, "two device plugins allocate the same GPUs; remove one of them");
     hint(Reason::kOriginalPlugin,
-         "more than a share of one GPU needs tessera-agent in place of the old plugin");
-    hint(Reason::kNoMps, "without MPS: ask for GPU memory only");
+         "the original device plugin serves only a share of one GPU; replace it with tessera-agent");
+    hint(Reason::kNoMps, "MPS is not available; request only GPU memory");
   }
 
   const Cluster& cluster_;
@@ -324,7 +328,7 @@ class PodQuestion {
   std::unique_ptr<alloc::Ledger> ledger_;
   alloc::Placer placer_;
   std::map<Reason, std::size_t> reasons_;
-  std::vector<alloc::NodeId> open_;  // nodes that nothing but their GPUs keeps the pod from
+  std::vector<alloc::NodeId> open_;  // nodes that accept the pod if their GPUs fit
   WhyReport report_;
 };
 
@@ -342,11 +346,11 @@ Result<WhyReport> explain_pod(const Cluster& cluster, const std::string& namespa
   if (found == cluster.pods.end()) {
     return fail(
         ErrorCode::kNotFound,
-        fmt::format("pod {}/{} is not there, or its containers have ended; look with: kubectl get pods "
-                    "-n {}, or name another namespace with -n",
+        fmt::format("pod {}/{} does not exist or has ended; list the pods with: kubectl get pods -n {}, "
+                    "or give another namespace with -n",
                     space, name, space));
   }
-  return PodQuestion(cluster, *found, unit).answer();
+  return PodExplainer(cluster, *found, unit).answer();
 }
 
 int run_why(const WhyOptions& options, std::ostream& out, std::ostream& err, const Terminal& terminal) {
@@ -358,12 +362,12 @@ int run_why(const WhyOptions& options, std::ostream& out, std::ostream& err, con
     };
     query.details = true;
     const Cluster cluster = TRY(read_cluster(options.cluster, query));
-    const std::string& asked = options.cluster.namespace_name;
+    const std::string& option = options.cluster.namespace_name;
     const alloc::Unit unit = options.unit.empty()
                                  ? common_unit(cluster)
                                  : TRY(with_context(alloc::Unit::parse(options.unit), "--unit"));
     const WhyReport report =
-        TRY(explain_pod(cluster, asked.empty() ? cluster.default_namespace : asked, options.pod, unit));
+        TRY(explain_pod(cluster, option.empty() ? cluster.default_namespace : option, options.pod, unit));
     for (const std::string& warning : cluster.warnings) {
       err << "warning: " << warning << "\n";
     }

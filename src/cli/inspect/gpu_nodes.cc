@@ -29,8 +29,8 @@ Links links_of(const alloc::NodeView& view) {
   return links;
 }
 
-// {"GPU_NV1_0_1":"Single NVLink",...}: the old topology plugin's annotation. Entries that make no sense are
-// left out, as nobody knows what they should mean.
+// Parses the annotation of the original topology plugin: {"GPU_NV1_0_1":"Single NVLink",...}.
+// Ignores invalid entries.
 Links links_of_annotation(std::string_view text, std::size_t gpus) {
   const auto document = parse_json(text);
   if (!document || !document->is_object()) {
@@ -117,7 +117,7 @@ std::int64_t GpuNode::free() const {
 
 GpuNodes make_gpu_nodes(const Cluster& cluster) {
   const auto ledger = make_ledger(cluster, common_unit(cluster));
-  // The old topology plugin counts its GPUs under the whole-GPU resource alone.
+  // The original topology plugin publishes its GPUs only as the whole-GPU resource.
   for (const objects::NodeFacts& node : cluster.nodes) {
     if (node.spec.inventory.empty() && node.whole_gpus > node.spec.gpu_count) {
       alloc::NodeSpec spec = node.spec;

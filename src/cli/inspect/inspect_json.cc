@@ -48,7 +48,7 @@ json::object share_node(const ShareNode& node) {
       entry["unhealthy"] = gpu.unhealthy;
     }
     if (index < 0 || index >= node.count) {
-      entry["missing"] = true;  // only pods speak of it
+      entry["missing"] = true;  // pods name this GPU, but the node does not have it
     }
     entry["pods"] = pods_on(node, index, gpu);
     gpus.push_back(std::move(entry));

@@ -1,5 +1,5 @@
-// A node of the cluster for `tessera topo`: its inventory says how its GPUs are connected, the ledger what is
-// free.
+// A node of the cluster for `tessera topo`: the links come from its inventory, the free GPUs from
+// the ledger.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +15,8 @@ namespace {
 
 using topology::gpu_bit;
 
-// "whole: ml/train", "8/32 GiB: ml/infer, web/split", "unhealthy: XID 79"; empty for a GPU that is free.
+// Returns "whole: ml/train", "8/32 GiB: ml/infer, web/split" or "unhealthy: XID 79". Returns "" for
+// a free GPU.
 std::string use_of(const alloc::Ledger& ledger, alloc::NodeId id, unsigned slot,
                    const std::vector<alloc::PodHolding>& holdings) {
   const alloc::NodeView view = ledger.view(id);
@@ -30,15 +31,15 @@ std::string use_of(const alloc::Ledger& ledger, alloc::NodeId id, unsigned slot,
     }
   }
   std::string text;
-  if (const std::string_view ill = ledger.unhealthy(id, slot); !ill.empty()) {
-    text = fmt::format("unhealthy: {}{}", ill, pods.empty() ? "" : "; ");
+  if (const std::string_view reason = ledger.unhealthy(id, slot); !reason.empty()) {
+    text = fmt::format("unhealthy: {}{}", reason, pods.empty() ? "" : "; ");
   }
   if (pods.empty()) {
     return text;
   }
   const std::string held = whole ? "whole"
                                  : fmt::format("{}/{}", ledger.states().gpu_load(id, slot).units,
-                                               ledger.options().unit.amount(view.total[slot]));
+                                               amount_text(ledger.options().unit, view.total[slot]));
   return fmt::format("{}{}: {}", text, held, fmt::join(pods, ", "));
 }
 
@@ -49,18 +50,18 @@ Result<TopoView> describe_node(const ClusterOptions& options, const std::string&
   const auto facts =
       std::ranges::find(cluster.nodes, node, [](const objects::NodeFacts& one) { return one.spec.name; });
   if (facts == cluster.nodes.end()) {
-    return fail(ErrorCode::kNotFound, fmt::format("there is no node {}", in_quotes(node)));
+    return fail(ErrorCode::kNotFound, fmt::format("node {} does not exist", in_quotes(node)));
   }
   if (facts->spec.inventory.empty()) {
     return fail(
         ErrorCode::kNotFound,
-        fmt::format("node {} has no inventory: no agent of Tessera has run there; \"kubectl inspect gpu "
-                    "-d {}\" shows what an old plugin wrote",
+        fmt::format("node {} has no inventory, because tessera-agent has not run there; \"kubectl inspect "
+                    "gpu -d {}\" shows what the original plugin published",
                     node, node));
   }
   const alloc::Inventory inventory =
       TRY(with_context(alloc::Inventory::parse(facts->spec.inventory), "node " + node + ": its inventory"));
-  // In the node's own unit, whatever the others count in.
+  // Use the node's own unit, even if other nodes use another one.
   const std::unique_ptr<alloc::Ledger> ledger = make_ledger(cluster, inventory.unit);
   const auto id = ledger->find_node(node);
   TopoView view;
@@ -78,12 +79,12 @@ Result<TopoView> describe_node(const ClusterOptions& options, const std::string&
     view.uses.push_back(use_of(*ledger, *id, slot, holdings));
     if (inventory.gpus[slot].index != slot) {
       view.notes.push_back(
-          fmt::format("GPU{} of this page is GPU {} of the driver", slot, inventory.gpus[slot].index));
+          fmt::format("GPU{} in this output is GPU {} of the driver", slot, inventory.gpus[slot].index));
     }
   }
   for (const alloc::PodHolding& holding : holdings) {
     if (holding.shares.empty()) {
-      view.notes.push_back(fmt::format("pod {} is here and nobody knows on which GPU", holding.pod.text()));
+      view.notes.push_back(fmt::format("pod {} is on this node, but its GPU is unknown", holding.pod.text()));
     }
   }
   for (const std::string& warning : cluster.warnings) {

@@ -56,8 +56,8 @@ Means means_of(const PolicyResult& policy) {
   return means;
 }
 
-// Returns "95.71 ±0.10": the mean and, with several runs, half the distance between the lowest and the
-// highest value.
+// Returns "95.71 ±0.10": the mean and, with several runs, half the distance between the lowest and
+// the highest value.
 std::string allocated_text(const PolicyResult& policy, int load) {
   const auto mean = policy.mean_at(load);
   if (!mean) {

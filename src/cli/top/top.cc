@@ -79,7 +79,8 @@ void add_gpus(TopNode& node, const alloc::Ledger& ledger, alloc::NodeId id, cons
   }
 }
 
-// In the node's own unit: memory of nodes that count differently cannot be added up, but can be shown.
+// Returns the node in its own unit. If it differs from the cluster's unit, the node gets a ledger
+// of its own.
 TopNode node_of(const objects::NodeFacts& facts, const Cluster& cluster, alloc::Unit unit,
                 const alloc::Ledger& common, const Usage& usage) {
   TopNode node;
@@ -125,7 +126,7 @@ bool is_of_mode(const TopNode& node, const std::string& mode) {
   return mode == "share" ? node.shares : mode == "topology" ? linked : !node.shares || linked;
 }
 
-std::uint64_t asked(const TopPod& pod, bool whole) {
+std::uint64_t requested(const TopPod& pod, bool whole) {
   return whole ? pod.whole : pod.units;
 }
 
@@ -149,7 +150,7 @@ void sort_pods(std::vector<TopPod>& pods, const std::string& by) {
       if (by == "used") {
         return a.used_mib.value_or(-1) > b.used_mib.value_or(-1);
       }
-      return asked(a, by == "gpus") > asked(b, by == "gpus");
+      return requested(a, by == "gpus") > requested(b, by == "gpus");
     });
   }
 }
@@ -158,7 +159,7 @@ Status keep_named_nodes(const TopOptions& options, Cluster& cluster) {
   for (const std::string& name : options.names) {
     if (std::ranges::none_of(cluster.nodes,
                              [&](const objects::NodeFacts& node) { return node.spec.name == name; })) {
-      return fail(ErrorCode::kNotFound, fmt::format("there is no node {}", in_quotes(name)));
+      return fail(ErrorCode::kNotFound, fmt::format("node {} does not exist", in_quotes(name)));
     }
   }
   std::erase_if(cluster.nodes, [&](const objects::NodeFacts& node) {
@@ -167,11 +168,11 @@ Status keep_named_nodes(const TopOptions& options, Cluster& cluster) {
   return {};
 }
 
-// Of the pods, those that the user meant.
+// Returns the pods that the user's options select.
 Result<std::vector<TopPod>> wanted_pods(const TopOptions& options, const std::string& default_namespace,
                                         std::vector<TopPod> pods) {
-  const std::string& asked = options.cluster.namespace_name;
-  const std::string& space = asked.empty() ? default_namespace : asked;
+  const std::string& option = options.cluster.namespace_name;
+  const std::string& space = option.empty() ? default_namespace : option;
   if (!options.cluster.all_namespaces) {
     std::erase_if(pods, [&](const TopPod& pod) { return pod.namespace_name != space; });
   }
@@ -179,8 +180,8 @@ Result<std::vector<TopPod>> wanted_pods(const TopOptions& options, const std::st
     if (std::ranges::find(pods, name, &TopPod::name) == pods.end()) {
       return fail(ErrorCode::kNotFound,
                   options.cluster.all_namespaces
-                      ? fmt::format("no pod {} asks for GPUs", in_quotes(name))
-                      : fmt::format("no pod {} asks for GPUs in namespace {}; -A looks in all namespaces",
+                      ? fmt::format("no pod {} requests GPUs", in_quotes(name))
+                      : fmt::format("no pod {} in namespace {} requests GPUs; use -A for all namespaces",
                                     in_quotes(name), space));
     }
   }
