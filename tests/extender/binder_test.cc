@@ -335,7 +335,7 @@ TEST_F(BinderTest, ReleasesTheGpuIfThePodIsBoundElsewhere) {
   bound_to_ = "gpu-b";
   bind();
   ASSERT_TRUE(answered(1));
-  EXPECT_THAT(answers_[0], HasSubstr("bound to node gpu-b"));
+  EXPECT_THAT(answers_[0], HasSubstr("another client bound it to node gpu-b"));
   EXPECT_EQ(free_units("gpu-a"), 64U);
 }
 

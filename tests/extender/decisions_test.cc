@@ -213,7 +213,7 @@ TEST_F(DecisionsTest, DoesNotNameANodeWithOtherGpuModelsAsNearest) {
   pod.annotations["tessera.io/gpu-model"] = "T4";
   filter(pod, {"big", "t4"});
   EXPECT_EQ(summary_.fit, 0U);
-  EXPECT_THAT(summary_.nearest, HasSubstr("4GiB free of 16GiB"));
+  EXPECT_THAT(summary_.nearest, HasSubstr("4GiB of 16GiB; 4GiB more is needed"));
 }
 
 TEST_F(DecisionsTest, RejectsAllNodesForAnInvalidPodAndReportsWhy) {
