@@ -48,7 +48,7 @@ inline NodeSpec node_of(const std::string& name, const std::vector<std::uint32_t
 }
 
 // A node with the original device plugin.
-inline NodeSpec old_node(const std::string& name, std::int64_t units, std::int64_t gpus) {
+inline NodeSpec original_node(const std::string& name, std::int64_t units, std::int64_t gpus) {
   NodeSpec node;
   node.name = name;
   node.gpu_memory_units = units;

@@ -59,15 +59,15 @@ TEST_F(Defect, E2_FollowsAddedAndRemovedGpusAtOnce) {
   ledger.upsert_pod(bound_share("x", 4, "a", 0));
   ledger.upsert_node(node_of("a", {16, 16}));
   EXPECT_THAT(free_on("a"), ElementsAre(12, 16));
-  ledger.upsert_node(old_node("b", 30, 2));
-  ledger.upsert_node(old_node("b", 60, 4));
+  ledger.upsert_node(original_node("b", 30, 2));
+  ledger.upsert_node(original_node("b", 60, 4));
   EXPECT_THAT(free_on("b"), ElementsAre(15, 15, 15, 15));
 }
 
 TEST_F(Defect, E3_AcceptsACountThatArrivesBeforeTheMemory) {
-  ledger.upsert_node(old_node("a", 0, 2));
+  ledger.upsert_node(original_node("a", 0, 2));
   EXPECT_FALSE(fits(share_pod("p", 3), "a"));
-  ledger.upsert_node(old_node("a", 30, 2));
+  ledger.upsert_node(original_node("a", 30, 2));
   EXPECT_TRUE(fits(share_pod("p", 3), "a"));
 }
 
@@ -112,7 +112,7 @@ TEST_F(Defect, E8_UnknownNodesGetAReason) {
 }
 
 TEST_F(Defect, E9_InvalidEntryOfTheUnhealthyListIsNotGpu0) {
-  NodeSpec node = old_node("a", 30, 2);
+  NodeSpec node = original_node("a", 30, 2);
   node.unhealthy_gpus = "x,1, ,-3";
   ledger.upsert_node(node);
   EXPECT_EQ(ledger.view(id("a")).healthy, 0b01U);

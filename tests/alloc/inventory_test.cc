@@ -103,7 +103,7 @@ TEST(Inventory, NamesTheInvalidField) {
   broken("memory unit \"GB\"", [](auto& d) { d["unit"] = "GB"; });
   broken("gpus[1].uuid is missing", [](auto& d) { d["gpus"].as_array()[1].as_object().erase("uuid"); });
   broken("gpus[0].memory_mib", [](auto& d) { d["gpus"].as_array()[0].as_object()["memory_mib"] = -1; });
-  broken("more memory reserved",
+  broken("more reserved memory",
          [](auto& d) { d["gpus"].as_array()[0].as_object()["reserved_mib"] = 40'000; });
   broken("twice", [](auto& d) { d["gpus"].as_array()[0].as_object()["index"] = 1; });
   broken("not a UUID", [](auto& d) { d["gpus"].as_array()[0].as_object()["uuid"] = "index-0"; });
@@ -123,19 +123,19 @@ TEST(Inventory, CountsWholeUnitsOnly) {
 }
 
 TEST(Inventory, IsEstimatedFromCapacityOnNodesOfTheOriginalPlugin) {
-  const Inventory inventory = Inventory::of_node(old_node("a", 30, 2), Unit::gib()).value();
+  const Inventory inventory = Inventory::of_node(original_node("a", 30, 2), Unit::gib()).value();
   EXPECT_TRUE(inventory.original_plugin);
   ASSERT_EQ(inventory.gpus.size(), 2U);
   EXPECT_EQ(inventory.units(1), 15U);
   EXPECT_EQ(inventory.gpus[1].uuid, "index-1");
-  EXPECT_THAT(Inventory::of_node(old_node("a", 16, 0), Unit::gib()).value().gpus, IsEmpty());
-  EXPECT_FALSE(Inventory::of_node(old_node("a", 16, 1'000'000), Unit::gib()));
+  EXPECT_THAT(Inventory::of_node(original_node("a", 16, 0), Unit::gib()).value().gpus, IsEmpty());
+  EXPECT_FALSE(Inventory::of_node(original_node("a", 16, 1'000'000), Unit::gib()));
 }
 
 TEST(Inventory, OriginalPluginThatCountsInMibIsNotReadAsGib) {
-  EXPECT_EQ(Inventory::of_node(old_node("a", 32'260, 2), Unit::gib()).value().unit, Unit::mib());
-  EXPECT_EQ(Inventory::of_node(old_node("a", 32, 2), Unit::mib()).value().unit, Unit::gib());
-  EXPECT_EQ(Inventory::of_node(old_node("a", 1'440, 8), Unit::gib()).value().unit, Unit::gib());
+  EXPECT_EQ(Inventory::of_node(original_node("a", 32'260, 2), Unit::gib()).value().unit, Unit::mib());
+  EXPECT_EQ(Inventory::of_node(original_node("a", 32, 2), Unit::mib()).value().unit, Unit::gib());
+  EXPECT_EQ(Inventory::of_node(original_node("a", 1'440, 8), Unit::gib()).value().unit, Unit::gib());
 }
 
 TEST(Inventory, PrintsTheAnnotationsOfTheTopologyDesigns) {

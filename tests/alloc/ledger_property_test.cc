@@ -42,10 +42,11 @@ std::string dump(const Ledger& ledger) {
   std::string text;
   for (const NodeId id : ledger.nodes_by_name()) {
     const NodeView view = ledger.view(id);
-    text += fmt::format("{} fence={} why={} machine={} cpu={} memory={} healthy={:b} whole={:b} shared={:b}\n",
-                        ledger.node_name(id), static_cast<int>(ledger.states().fence(id)),
-                        ledger.fence_text(id), ledger.machine(id), view.cpu_milli_left,
-                        view.memory_bytes_left, view.healthy, view.whole_free, view.shared);
+    text +=
+        fmt::format("{} fence={} why={} machine={} cpu={} memory={} healthy={:b} whole={:b} shared={:b}\n",
+                    ledger.node_name(id), static_cast<int>(ledger.states().fence(id)), ledger.fence_text(id),
+                    ledger.machine(id), view.cpu_milli_left, view.memory_bytes_left, view.healthy,
+                    view.whole_free, view.shared);
     for (unsigned slot = 0; slot < view.size(); ++slot) {
       const GpuLoad load = ledger.states().gpu_load(id, slot);
       text +=
@@ -80,7 +81,7 @@ class World {
   NodeSpec node() {
     const std::string name = "n" + std::to_string(dice.below(4));
     if (dice.one_in(8)) {
-      NodeSpec original = old_node(name, std::int64_t{16} * (1 + dice.below(3)), 1 + dice.below(3));
+      NodeSpec original = original_node(name, std::int64_t{16} * (1 + dice.below(3)), 1 + dice.below(3));
       original.nvidia_gpus = dice.one_in(4) ? 1 : 0;
       return original;
     }

@@ -47,7 +47,7 @@ TEST(Ledger, FencesANodeWithoutInventoryWhilePodsHoldItsGpus) {
   ledger.upsert_node(node_of("a", {16, 16}));
   ledger.upsert_pod(bound_share("p", 16, "a", 0));
   const NodeId a = ledger.find_node("a").value();
-  ledger.upsert_node(old_node("a", 32, 2));
+  ledger.upsert_node(original_node("a", 32, 2));
   EXPECT_EQ(ledger.states().fence(a), Fence::kUnreadable);
   EXPECT_EQ(ledger.states().largest_free(a), 0U);
   EXPECT_THAT(std::string(ledger.fence_text(a)), ::testing::HasSubstr("tessera.io/inventory"));
@@ -57,7 +57,7 @@ TEST(Ledger, FencesANodeWithoutInventoryWhilePodsHoldItsGpus) {
   EXPECT_THAT(free_on(ledger, "a"), ElementsAre(0, 16));
 
   // In any order of events, and until the pod ends.
-  ledger.upsert_node(old_node("b", 32, 2));
+  ledger.upsert_node(original_node("b", 32, 2));
   ledger.upsert_pod(bound_share("q", 16, "b", 0));
   const NodeId b = ledger.find_node("b").value();
   EXPECT_EQ(ledger.states().fence(b), Fence::kUnreadable);
@@ -86,7 +86,7 @@ TEST(Ledger, FencesANodeWhoseGpusAnotherPluginAllocates) {
   EXPECT_EQ(
       ledger.problems()[0].text,
       "node a: another device plugin allocates the same GPUs as example.com/gpu and aliyun.com/gpu-mem, "
-      "so no more pods are placed here; remove one of the two plugins");
+      "so Tessera places no more pods here; remove one of the two plugins");
   EXPECT_EQ(ledger.problem_total(ProblemKind::kSecondPlugin), 1U);
 
   // Reported by the capacity of kubelet; a different text counts again.
@@ -105,7 +105,7 @@ TEST(Ledger, FencesANodeWhoseGpusAnotherPluginAllocates) {
 
 TEST(Ledger, RemembersASecondPluginWhileTheInventoryIsMissing) {
   Ledger ledger;
-  NodeSpec old = old_node("a", 32, 2);
+  NodeSpec old = original_node("a", 32, 2);
   old.nvidia_gpus = 2;
   ledger.upsert_node(old);
   const NodeId a = ledger.find_node("a").value();

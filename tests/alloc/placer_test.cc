@@ -325,8 +325,8 @@ TEST_F(PlacerTest, FastAndGeneralPathsGiveTheSameReason) {
   ledger.upsert_node(node_of("mixed", {16, 32}));
   ledger.upsert_node(node_of("full", {32}));
   ledger.upsert_pod(bound_whole("holder", "full", {0}));
-  ledger.upsert_node(old_node("old", 32, 2));
-  ledger.upsert_node(old_node("empty", 0, 0));
+  ledger.upsert_node(original_node("old", 32, 2));
+  ledger.upsert_node(original_node("empty", 0, 0));
   Inventory unhealthy = inventory_of("unhealthy", {32});
   unhealthy.gpus[0].unhealthy = "Xid 79";
   ledger.upsert_node(node_with("unhealthy", unhealthy));
@@ -357,7 +357,7 @@ TEST_F(PlacerTest, FencesNodesWithADifferentUnit) {
 }
 
 TEST_F(PlacerTest, OriginalPluginServesOnlySharesOfOneGpu) {
-  ledger.upsert_node(old_node("a", 30, 2));
+  ledger.upsert_node(original_node("a", 30, 2));
   EXPECT_EQ(place(share_pod("p", 15)), "a:0/");
   EXPECT_THAT(refusal(whole_pod("p", 1), "a"), HasSubstr("original device plugin"));
   PodSpec split = share_pod("p", 4);
@@ -484,7 +484,7 @@ TEST_F(PlacerTest, FitsWithoutComparesCpuAndMemoryWhenAsked) {
 TEST_F(PlacerTest, FilterAndChoiceAgreeForEveryKindOfRequest) {
   ledger.upsert_node(node_with("a", two_quads("a")));
   ledger.upsert_node(node_of("b", {80, 16, 8}));
-  ledger.upsert_node(old_node("c", 30, 2));
+  ledger.upsert_node(original_node("c", 30, 2));
   ledger.upsert_pod(bound_share("x", 9, "a", 0));
   ledger.upsert_pod(bound_whole("y", "a", {4, 5}));
   std::vector<PodSpec> pods;

@@ -79,7 +79,7 @@ TEST(Request, AcceptsGpuCountAsAnotherNameOfWholeGpus) {
   pod.containers[0].gpu_limits.emplace_back(GpuResource::kWhole, Quantity::units(2));
   EXPECT_EQ(error_of(pod),
             "container \"main\" requests both aliyun.com/gpu and aliyun.com/gpu-count, two names of "
-            "one thing; keep aliyun.com/gpu");
+            "one resource; keep aliyun.com/gpu");
 }
 
 TEST(Request, MayHaveSharesAndWholeGpus) {

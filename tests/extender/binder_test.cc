@@ -173,7 +173,7 @@ TEST_F(BinderTest, BindsWithOneWriteThatCarriesEverything) {
 }
 
 TEST_F(BinderTest, OverridesRecordsThatThePodWasCreatedWith) {
-  state_.keep_node(alloc::testing::old_node("old", 120, 4));
+  state_.keep_node(alloc::testing::original_node("old", 120, 4));
   pod_.annotations["scheduler.framework.gpushare.allocation"] = R"({"0":{"3":8}})";
   pod_.annotations["tessera.io/allocation"] =
       R"({"v":1,"containers":{"main":[{"gpu":"GPU-made-up","mem":8}]}})";

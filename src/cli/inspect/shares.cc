@@ -172,7 +172,7 @@ class NodeBuilder {
   }
 
   // Reads Tessera's record, or for whole GPUs the original topology scheduler's record.
-  bool decided(const alloc::PodSpec& pod, const alloc::GpuRequest& request, SharePod& share) {
+  bool decided(const alloc::PodSpec& pod, const alloc::GpuRequest& request, SharePod& shown) {
     auto shares = read_shares(pod, request, warnings_);
     if (!shares && request.whole > 0) {
       if (const auto original = alloc::original_record(pod.annotations, request)) {
@@ -193,9 +193,9 @@ class NodeBuilder {
                         pod.namespace_name, pod.name, in_quotes(share.gpu), node.name));
       }
       if (share.whole) {
-        share.whole.insert(index);
+        shown.whole.insert(index);
       }
-      std::int64_t& units = share.units[index];
+      std::int64_t& units = shown.units[index];
       units = saturated_sum(units, share.whole ? total_of(index) : std::int64_t{share.units});
     }
     return true;
