@@ -15,9 +15,9 @@ set(TESSERA_TEST_PREFIX "" CACHE STRING "Prefix of all test names, so that sever
 
 find_program(TESSERA_CCACHE ccache)
 if(TESSERA_CCACHE)
-  # Equal sources hit the cache from any checkout: paths below the source tree are rewritten, and the
-  # debug information contains only relative paths (-ffile-prefix-map below). The last two settings
-  # are for precompiled headers (targets.cmake).
+  # Equal sources hit the cache from any checkout: paths below the source tree are rewritten, and
+  # the debug information contains only relative paths (-ffile-prefix-map below). The last two
+  # settings are for precompiled headers (targets.cmake).
   set(CMAKE_CXX_COMPILER_LAUNCHER
       ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
       CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_PCH_EXTSUM=1 ${TESSERA_CCACHE})
@@ -41,7 +41,8 @@ if(CMAKE_BUILD_TYPE STREQUAL "Release")
     -ffunction-sections -fdata-sections)
   target_link_options(tessera_flags INTERFACE -pie -Wl,-z,relro,-z,now -Wl,-z,noexecstack -Wl,--gc-sections)
 else()
-  # Without optimisation simdjson's classes have another layout than in its library, which is optimised.
+  # Without optimisation simdjson's classes have another layout than in its library, which is
+  # optimised.
   target_compile_definitions(tessera_flags INTERFACE _GLIBCXX_ASSERTIONS SIMDJSON_DEVELOPMENT_CHECKS=0)
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
@@ -50,7 +51,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
 endif()
 
 if(TESSERA_STATIC)
-  # libgcc_s stays shared: the static unwinder needs _dl_find_object, which is newer than GLIBC_2.34.
+  # libgcc_s stays shared: the static unwinder needs _dl_find_object, which is newer than
+  # GLIBC_2.34.
   target_link_options(tessera_flags INTERFACE -static-libstdc++)
 endif()
 
@@ -67,8 +69,8 @@ elseif(TESSERA_SANITIZE)
 endif()
 if(TESSERA_SANITIZER_FLAGS)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    # With sanitizers, g++ 12 reports false positives in Boost's optional. The release build keeps the
-    # warning.
+    # With sanitizers, g++ 12 reports false positives in Boost's optional. The release build keeps
+    # the warning.
     target_compile_options(tessera_flags INTERFACE -Wno-maybe-uninitialized)
   endif()
   # -fPIC also for programs, where CMake adds -fPIE: a precompiled header can be used only with the

@@ -3,14 +3,15 @@
 #   tessera_library(alloc SOURCES ledger.cc LINKS tessera::base tessera::topology PRIVATE_LINKS Boost::json)
 #
 # creates tessera::alloc from src/alloc. Only targets that link it can include its headers, as
-# "alloc/ledger.h": each folder has its own include directory, which contains one symbolic link to it.
-# So an #include against the dependencies in ARCHITECTURE.md does not compile. For a folder inside a
-# folder, INCLUDE_AS is the path in #include: tessera_library(agent_gpu INCLUDE_AS agent/gpu ...).
+# "alloc/ledger.h": each folder has its own include directory, which contains one symbolic link to
+# it. So an #include against the dependencies in ARCHITECTURE.md does not compile. For a folder
+# inside a folder, INCLUDE_AS is the path in #include: tessera_library(agent_gpu INCLUDE_AS
+# agent/gpu ...).
 
 include(GoogleTest)
 
-# Tests and benchmarks run in the root of the checkout. So these paths are the same in every checkout,
-# and tests hit the compiler cache from any of them.
+# Tests and benchmarks run in the root of the checkout. So these paths are the same in every
+# checkout, and tests hit the compiler cache from any of them.
 set(TESSERA_TEST_PATHS TESSERA_SOURCE_DIR="." TESSERA_SHARED_DATA="../shared/data")
 
 # Adds the given subfolders, if they exist and have a CMakeLists.txt. With TESSERA_TESTS=unit,
@@ -28,9 +29,9 @@ function(tessera_add_folders root)
 endfunction()
 
 # Most of the time of an unoptimised compilation goes into headers of other libraries. With
-# TESSERA_PRECOMPILE (sanitizer builds; clang only) these are compiled once, as cmake/precompiled.cc,
-# and tessera_use_precompiled(TARGET) makes the sources of a target start from the result. Headers of
-# our own are not part of it, because they change often.
+# TESSERA_PRECOMPILE (sanitizer builds; clang only) these are compiled once, as
+# cmake/precompiled.cc, and tessera_use_precompiled(TARGET) makes the sources of a target start from
+# the result. Headers of our own are not part of it, because they change often.
 option(TESSERA_PRECOMPILE "Compile the headers of other libraries once for all targets" OFF)
 
 set(tessera_precompiled_file "CMakeFiles/tessera_precompiled.dir/cmake/precompiled.cc.o")
@@ -44,8 +45,8 @@ if(TESSERA_PRECOMPILE)
   target_link_libraries(tessera_precompiled PRIVATE
     tessera_flags Boost::json Boost::url GTest::gmock fmt::fmt simdjson::simdjson)
   set_target_properties(tessera_precompiled PROPERTIES CXX_COMPILER_LAUNCHER "")
-  # The compiler cache identifies the precompiled header by this file instead of its content, so that
-  # sources hit the cache from any checkout: a checksum of what the compiler read.
+  # The compiler cache identifies the precompiled header by this file instead of its content, so
+  # that sources hit the cache from any checkout: a checksum of what the compiler read.
   add_custom_command(OUTPUT "${CMAKE_BINARY_DIR}/${tessera_precompiled_file}.sum"
     COMMAND "${CMAKE_CXX_COMPILER}" -std=c++20 -x c++
       "-I$<JOIN:$<TARGET_PROPERTY:tessera_precompiled,INCLUDE_DIRECTORIES>,;-I>"
@@ -101,9 +102,9 @@ function(tessera_program name)
   endif()
 endfunction()
 
-# One test program per folder: tests/alloc -> alloc_test. Its tests have the label `unit` and may read
-# ../shared/data (TESSERA_SHARED_DATA) if it exists. MUCH_WORK: would take minutes without optimisation
-# or under a sanitizer, so it is part of the release build (and of dev) instead.
+# One test program per folder: tests/alloc -> alloc_test. Its tests have the label `unit` and may
+# read ../shared/data (TESSERA_SHARED_DATA) if it exists. MUCH_WORK: would take minutes without
+# optimisation or under a sanitizer, so it is part of the release build (and of dev) instead.
 function(tessera_test name)
   cmake_parse_arguments(ARG "MUCH_WORK" "TIMEOUT" "SOURCES;LINKS;LABELS" ${ARGN})
   if(NOT ARG_TIMEOUT)
@@ -145,8 +146,9 @@ function(tessera_benchmark name)
   add_dependencies(tessera_benchmarks ${name})
 endfunction()
 
-# A fuzz target. With TESSERA_SANITIZE=fuzzer it is a libFuzzer program (`make fuzz`). In every other
-# build it is a unit test that replays its corpus, tests/fuzz/corpus/<name>, as a regression test.
+# A fuzz target. With TESSERA_SANITIZE=fuzzer it is a libFuzzer program (`make fuzz`). In every
+# other build it is a unit test that replays its corpus, tests/fuzz/corpus/<name>, as a regression
+# test.
 function(tessera_fuzzer name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
   set(corpus "${CMAKE_SOURCE_DIR}/tests/fuzz/corpus/${name}")
@@ -165,14 +167,15 @@ function(tessera_fuzzer name)
   endif()
 endfunction()
 
-# Whether this build contains the tests of programs: release tests the released programs, dev its own.
+# Whether this build contains the tests of programs: release tests the released programs, dev its
+# own.
 set(TESSERA_TESTS_PROGRAMS FALSE)
 if(TESSERA_TESTS MATCHES "all|binaries")
   set(TESSERA_TESTS_PROGRAMS TRUE)
 endif()
 
-# A test on a real cluster: cluster.<name>. Two cores can run two clusters at a time, so each test locks
-# one of two lanes. ALONE locks both, for tests that inspect the whole machine.
+# A test on a real cluster: cluster.<name>. Two cores can run two clusters at a time, so each test
+# locks one of two lanes. ALONE locks both, for tests that inspect the whole machine.
 function(tessera_cluster_test name)
   cmake_parse_arguments(ARG "ALONE" "TIMEOUT;ENVIRONMENT" "COMMAND" ${ARGN})
   if(NOT ARG_TIMEOUT)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# reproducible.sh BIN: two images built from equal programs are identical, need nothing from outside to
-# run, and describe themselves correctly.
+# reproducible.sh BIN: two images built from equal programs are identical, need nothing from outside
+# to run, and describe themselves correctly.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 bin=$(realpath "${1:-build/release/bin}")
@@ -47,8 +47,8 @@ root=$work/root
 mkdir "$root"
 tar -C "$root" -xzf "$layer"
 libraries=$(cd "$root/usr/lib/$(gcc -dumpmachine)" && echo *)
-# NVIDIA's libnvidia-ml.so.1 needs these. The simulated one does not, so running it would not show that
-# one is missing.
+# NVIDIA's libnvidia-ml.so.1 needs these. The simulated one does not, so running it would not show
+# that one is missing.
 for name in libc.so.6 libm.so.6 libdl.so.2 libpthread.so.0 librt.so.1 libgcc_s.so.1; do
   check "$name is in the image" yes "$([[ " $libraries " == *" $name "* ]] && echo yes || echo "no: $libraries")"
 done

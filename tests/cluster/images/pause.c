@@ -1,4 +1,5 @@
-// The process that keeps a pod's namespaces open: reaps orphaned processes and exits on SIGTERM or SIGINT.
+// The process that keeps a pod's namespaces open: reaps orphaned processes and exits on SIGTERM or
+// SIGINT.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>

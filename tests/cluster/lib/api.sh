@@ -10,9 +10,9 @@
 #   expect "its log" "hello" "$(kubectl logs my-pod)"
 #   finish
 #
-# A failed check does not end the script; `finish` prints "N passed, N failed" and sets the exit code.
-# After the first failure the library looks for a dead part and prints the end of its log. The cluster
-# is removed when the script ends for any reason.
+# A failed check does not end the script; `finish` prints "N passed, N failed" and sets the exit
+# code. After the first failure the library looks for a dead part and prints the end of its log. The
+# cluster is removed when the script ends for any reason.
 
 api_directory=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=load.sh
@@ -26,7 +26,8 @@ BLAMED=
 TEST_NAME=$(basename "$0" .sh)
 
 # cluster_require_or_skip [PROGRAM...]: if no cluster can run on this machine, prints the reason on
-# one line and exits with 77 ("skipped"). With TESSERA_REQUIRE_CLUSTER=1, as in CI, that is a failure.
+# one line and exits with 77 ("skipped"). With TESSERA_REQUIRE_CLUSTER=1, as in CI, that is a
+# failure.
 cluster_require_or_skip() {
   local problem missing
   problem=$(host_problem)
@@ -126,8 +127,8 @@ expect_match() {
 }
 
 # wait_for SECONDS WHAT COMMAND...: a check that passes if the command succeeds within SECONDS. Like
-# every check it records a failure and lets the script go on. If a part of the cluster dies, it fails
-# at once and names the part.
+# every check it records a failure and lets the script go on. If a part of the cluster dies, it
+# fails at once and names the part.
 wait_for() { try_wait_for "$@" || true; }
 
 # wait_or_finish SECONDS WHAT COMMAND...: the same, but a failure ends the test.

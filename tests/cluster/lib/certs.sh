@@ -23,7 +23,8 @@ issue() {
   rm "$pki/$1.csr"
 }
 
-# One server certificate for the API server and both kubelets, with every name and address they have.
+# One server certificate for the API server and both kubelets, with every name and address they
+# have.
 make_certificates() {
   local pki=$S/pki
   mkdir -p "$pki"

@@ -4,14 +4,15 @@
 #
 # Each cluster is one cgroup "tessera.NAME" in every hierarchy of the kernel (v1, hybrid or v2). A
 # cgroup namespace makes it look like the root, so kubelet, containerd and runc create /kubepods and
-# other cgroups inside it. The processes in this cgroup are exactly those of the cluster, even if the
-# state directory is lost.
+# other cgroups inside it. The processes in this cgroup are exactly those of the cluster, even if
+# the state directory is lost.
 
 CGROUP_MOUNT=/sys/fs/cgroup
 
 cgroup_v2() { [[ -e $CGROUP_MOUNT/cgroup.controllers ]]; }
 
-# cgroup_hierarchies: prints "CONTROLLERS DIRECTORY" for each mounted v1 hierarchy, or for the one of v2.
+# cgroup_hierarchies: prints "CONTROLLERS DIRECTORY" for each mounted v1 hierarchy, or for the one
+# of v2.
 cgroup_hierarchies() {
   local controllers dir
   if cgroup_v2; then
@@ -77,9 +78,9 @@ cgroup_no_longer_pass_on() {
   done
 }
 
-# cgroup_enter PATH: creates the cgroup tessera.PATH and moves this shell into it. A cluster uses two:
-# its own, which is the current one when the cgroup namespace is created and so becomes the root
-# inside, and "parts" below it, because v2 allows no processes in a cgroup that has children.
+# cgroup_enter PATH: creates the cgroup tessera.PATH and moves this shell into it. A cluster uses
+# two: its own, which is the current one when the cgroup namespace is created and so becomes the
+# root inside, and "parts" below it, because v2 allows no processes in a cgroup that has children.
 cgroup_enter() {
   local dir
   while read -r _ dir; do
@@ -88,9 +89,9 @@ cgroup_enter() {
   done < <(cgroup_hierarchies)
 }
 
-# cgroup_mount_private: inside the new mount and cgroup namespaces, mounts the cluster's cgroup as the
-# root. First removes all other cgroup mounts, also those of chroots elsewhere on the machine: runc
-# searches the list of mounts and takes the first match, even if it is hidden.
+# cgroup_mount_private: inside the new mount and cgroup namespaces, mounts the cluster's cgroup as
+# the root. First removes all other cgroup mounts, also those of chroots elsewhere on the machine:
+# runc searches the list of mounts and takes the first match, even if it is hidden.
 cgroup_mount_private() {
   local controllers name list
   mapfile -t list < <(cgroup_hierarchies)
@@ -144,8 +145,8 @@ cgroup_pids() {
   done | sort -nu
 }
 
-# cgroup_remove NAME: kills all processes inside and removes the cgroup. Needs several rounds, because
-# a killed process takes a moment to end, and a process may fork during a round.
+# cgroup_remove NAME: kills all processes inside and removes the cgroup. Needs several rounds,
+# because a killed process takes a moment to end, and a process may fork during a round.
 cgroup_remove() {
   local deadline=$((SECONDS + 10)) dir left
   local -a pids

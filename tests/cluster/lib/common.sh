@@ -6,8 +6,8 @@ CLUSTER_DIR=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin # not always in root's PATH
 TESSERA_CACHE=${TESSERA_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/tessera}
 
-# Every cluster has a directory below this one. It must not be below /run or /var/lib/kubelet, because
-# the nodes have private versions of these and would not see their own state.
+# Every cluster has a directory below this one. It must not be below /run or /var/lib/kubelet,
+# because the nodes have private versions of these and would not see their own state.
 STATE_ROOT=${TESSERA_STATE:-/tmp/tessera-$EUID}
 
 say() { printf '%s\n' "$*"; }

@@ -1,7 +1,8 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034,SC2154 # the library is loaded as a whole: names set here are read there
 # Starts etcd, the API server, the controller manager, the scheduler and the bridge to the loopback
-# outside. Sourced. Every run_* function ends in exec, so that the pid of the part is that of the program.
+# outside. Sourced. Every run_* function ends in exec, so that the pid of the part is that of the
+# program.
 
 run_etcd() {
   exec etcd --name t --data-dir "$S/etcd" --unsafe-no-fsync --log-level warn \
@@ -26,7 +27,8 @@ run_kube_apiserver() {
 
 run_kube_controller_manager() {
   local kubeconfig=$S/kube/kube-controller-manager grace=40s
-  # Simulated nodes renew their leases rarely (see kwok.sh); with the default they would be NotReady.
+  # Simulated nodes renew their leases rarely (see kwok.sh); with the default they would be
+  # NotReady.
   ((SIM_NODES == 0)) || grace=${SIM_GRACE_SECONDS}s
   # With the default of 20 requests a second, the first ServiceAccount would take seconds to appear.
   exec kube-controller-manager --kubeconfig="$kubeconfig" --authentication-kubeconfig="$kubeconfig" \
@@ -46,8 +48,8 @@ run_kube_scheduler() {
 
 # scheduler_config FILE KUBECONFIG: prints the configuration to run with: that of FILE ("" for the
 # default) with two changes. clientConnection.kubeconfig is set to KUBECONFIG if it is missing or is
-# kubeadm's path, which ready-made files contain and which on this machine could only belong to another
-# cluster. Leader election is off unless FILE configures it.
+# kubeadm's path, which ready-made files contain and which on this machine could only belong to
+# another cluster. Leader election is off unless FILE configures it.
 scheduler_config() {
   local text
   if [[ -z $1 ]]; then
@@ -91,8 +93,8 @@ scheduler_config() {
 }
 
 # run_api_bridge: makes the API server available on a loopback port of the network namespace outside
-# (fd 9), for programs outside of the cluster. It has two halves, because a Unix socket can be opened
-# from another network namespace and a TCP port cannot. If one half ends, so does the other.
+# (fd 9), for programs outside of the cluster. It has two halves, because a Unix socket can be
+# opened from another network namespace and a TCP port cannot. If one half ends, so does the other.
 run_api_bridge() {
   local socket=$S/api.sock port
   port=$(cat "$S/api-port" 2>/dev/null || echo 0) # a restarted bridge must use the same port

@@ -2,8 +2,8 @@
 # shellcheck disable=SC2034,SC2154 # the library is loaded as a whole: names set here are read there
 # Finds parts that are dead or do not answer, and shows the end of their logs. Sourced.
 
-# probe PART: whether the part answers a health check within two seconds. Parts without a health check
-# count as healthy.
+# probe PART: whether the part answers a health check within two seconds. Parts without a health
+# check count as healthy.
 probe() {
   local node=node-a
   local -a get=(curl -fsk --max-time 2 -o /dev/null)
@@ -22,8 +22,8 @@ probe() {
   esac >/dev/null 2>&1
 }
 
-# report_dead: names each dead part and shows the end of its log. Returns 1 if there is one. Leaves out
-# the parts in CLUSTER_EXPECT_DEAD, which the running test killed on purpose.
+# report_dead: names each dead part and shows the end of its log. Returns 1 if there is one. Leaves
+# out the parts in CLUSTER_EXPECT_DEAD, which the running test killed on purpose.
 report_dead() {
   local part found=0
   if ! driver_pid >/dev/null; then
@@ -40,8 +40,8 @@ report_dead() {
   return "$found"
 }
 
-# diagnose: looks for the cause of a failure: dead parts, otherwise parts that do not answer, otherwise
-# nodes that are not Ready.
+# diagnose: looks for the cause of a failure: dead parts, otherwise parts that do not answer,
+# otherwise nodes that are not Ready.
 diagnose() {
   local part node silent=0
   report_dead || return 0
@@ -64,8 +64,8 @@ diagnose() {
   ((silent == 1)) || say "cluster $CLUSTER: all parts run and answer"
 }
 
-# wait_until SECONDS WHAT COMMAND...: waits until the command succeeds. Returns 1 after SECONDS, or as
-# soon as a part dies; the message then names that part.
+# wait_until SECONDS WHAT COMMAND...: waits until the command succeeds. Returns 1 after SECONDS, or
+# as soon as a part dies; the message then names that part.
 wait_until() {
   local deadline=$((SECONDS + $1)) what=$2
   shift 2

@@ -1,13 +1,14 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034,SC2154 # the library is loaded as a whole: names set here are read there
-# Builds container images on this machine: busybox and pause for every cluster, and any folder. Sourced.
+# Builds container images on this machine: busybox and pause for every cluster, and any folder.
+# Sourced.
 
 BUSYBOX_IMAGE=tessera.local/busybox:1
 PAUSE_IMAGE=tessera.local/pause:1
 
 # make_image NAME[,NAME...] ROOT OUT [ENTRYPOINT...]: writes an image archive in the format of
-# `docker save`, whose only layer is the folder ROOT. Equal input gives equal bytes. IMAGE_ENV="A=b C=d"
-# is added to its environment.
+# `docker save`, whose only layer is the folder ROOT. Equal input gives equal bytes. IMAGE_ENV="A=b
+# C=d" is added to its environment.
 make_image() {
   local name=$1 root=$2 out=$3 work layer
   shift 3

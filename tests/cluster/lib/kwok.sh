@@ -3,11 +3,12 @@
 # Simulated nodes: real Node objects; kwok acts as their kubelet. Sourced.
 #
 # `tessera inventory` describes machines with GPUs. To simulate other machines, create other Node
-# objects: kwok handles every Node with the annotation kwok.x-k8s.io/node=fake and keeps the capacity
-# it was created with.
+# objects: kwok handles every Node with the annotation kwok.x-k8s.io/node=fake and keeps the
+# capacity it was created with.
 
-# A thousand nodes that renew their leases every 10 s, as kubelets do, would use two cores completely.
-# They renew every SIM_LEASE_SECONDS / 4, and the controller manager gets a longer grace period.
+# A thousand nodes that renew their leases every 10 s, as kubelets do, would use two cores
+# completely. They renew every SIM_LEASE_SECONDS / 4, and the controller manager gets a longer grace
+# period.
 SIM_LEASE_SECONDS=240
 SIM_GRACE_SECONDS=300
 
@@ -29,9 +30,9 @@ sim_node_manifests() {
       status: {capacity: $has, allocatable: $has}}]}'
 }
 
-# gpu_node_manifests PREFIX COUNT MACHINE: prints Nodes PREFIX-0001 and up as tessera-agent would have
-# labelled and annotated them. MACHINE is a name that `tessera inventory` knows, or the path of a
-# description.
+# gpu_node_manifests PREFIX COUNT MACHINE: prints Nodes PREFIX-0001 and up as tessera-agent would
+# have labelled and annotated them. MACHINE is a name that `tessera inventory` knows, or the path of
+# a description.
 gpu_node_manifests() {
   "$(tessera_program)" inventory --machine "$3" --name "$1" --count "$2" -o json | jq -c --arg prefix "$1" '
     def name: tostring | $prefix + "-" + ("0000" + .)[-([length, 4] | max):];
@@ -125,8 +126,8 @@ run_kwok() {
     --node-lease-duration-seconds="$SIM_LEASE_SECONDS" --server-address=127.0.0.1:10247
 }
 
-# create_nodes FILE: creates the Node objects of a JSON List. Runs four kubectl at a time, because each
-# limits itself to 50 requests a second.
+# create_nodes FILE: creates the Node objects of a JSON List. Runs four kubectl at a time, because
+# each limits itself to 50 requests a second.
 create_nodes() {
   local file pid
   local -a pids=()

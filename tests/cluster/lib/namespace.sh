@@ -5,8 +5,8 @@
 # The driver is pid 1 of the cluster's pid namespace. When it ends, for any reason, the kernel kills
 # every process of the cluster and then removes its mounts, links, routes and iptables rules.
 
-# Sysctls that kubelet sets for the whole machine, with its values. Inside the cluster each is covered
-# by a regular file that already has the value, so the sysctls of the machine never change.
+# Sysctls that kubelet sets for the whole machine, with its values. Inside the cluster each is
+# covered by a regular file that already has the value, so the sysctls of the machine never change.
 KUBELET_SYSCTLS="vm/overcommit_memory=1 vm/panic_on_oom=0 kernel/panic=10 kernel/panic_on_oops=1
 kernel/keys/root_maxkeys=1000000 kernel/keys/root_maxbytes=25000000"
 
@@ -56,8 +56,9 @@ in_cluster_network() {
   NO_PROXY='*' no_proxy='*' exec nsenter --target "$DRIVER" --net -- "$@"
 }
 
-# in_cluster NODE COMMAND...: replaces this shell by the command inside a node (mounts, pids, network),
-# in the same directory. It ends with the cluster, and gets TERM when the outer nsenter is killed.
+# in_cluster NODE COMMAND...: replaces this shell by the command inside a node (mounts, pids,
+# network), in the same directory. It ends with the cluster, and gets TERM when the outer nsenter is
+# killed.
 in_cluster() {
   local node=$1
   shift

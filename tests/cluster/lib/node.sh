@@ -3,9 +3,10 @@
 # Real nodes: their namespaces, network, containerd, kubelet and kube-proxy. Sourced.
 #
 # A node has its own mount namespace, because the paths of kubelet's device-plugin directory and of
-# containerd's sockets are fixed: each node needs its own /var/lib/kubelet and /run. node-b also has its
-# own network namespace. node-a shares the network of the control plane, like the only machine of a
-# small cluster, so that the scheduler reaches programs there on 127.0.0.1 or through a Service.
+# containerd's sockets are fixed: each node needs its own /var/lib/kubelet and /run. node-b also has
+# its own network namespace. node-a shares the network of the control plane, like the only machine
+# of a small cluster, so that the scheduler reaches programs there on 127.0.0.1 or through a
+# Service.
 
 all_nodes() {
   case $NODES in
@@ -28,8 +29,8 @@ node_pods() { printf '10.88.%d.0/24' "$(node_index "$1")"; }
 # node_dir NODE: prints its directory in the state directory.
 node_dir() { printf '%s/%s' "$S" "$1"; }
 
-# Directories of the machine that a node covers with its own mounts. They must exist; host.sh creates
-# and removes them.
+# Directories of the machine that a node covers with its own mounts. They must exist; host.sh
+# creates and removes them.
 NODE_MOUNT_POINTS="/var/lib/kubelet /var/lib/cni /var/log/pods /var/log/containers"
 
 # run_node NODE: sets up the node's namespaces and keeps them open: ends in exec of a process that
@@ -41,7 +42,8 @@ run_node() {
   exec unshare --mount --net --uts --propagation private -- "$CLUSTER_DIR/lib/node-namespace" "$1"
 }
 
-# node_holder NODE: prints the pid, as the cluster sees it, of the process that keeps the namespaces.
+# node_holder NODE: prints the pid, as the cluster sees it, of the process that keeps the
+# namespaces.
 node_holder() { cat "$S/parts/$1/pid"; }
 
 # in_node NODE COMMAND...: replaces this shell by the command, inside the node.
@@ -102,8 +104,8 @@ run_containerd() {
   in_node "$1" containerd --config "$dir/containerd.toml"
 }
 
-# restrict_oom_score_adj: without it no pod sandbox starts where root may not lower oom_score_adj, which
-# is so in many containers, because they lack CAP_SYS_RESOURCE.
+# restrict_oom_score_adj: without it no pod sandbox starts where root may not lower oom_score_adj,
+# which is so in many containers, because they lack CAP_SYS_RESOURCE.
 node_containerd_config() {
   cat <<EOF
 version = 3

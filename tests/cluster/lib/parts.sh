@@ -47,8 +47,8 @@ run_part() {
   esac
 }
 
-# send_to_driver VERB PART [ARGUMENT]: opens the fifo for reading and writing, because opening it only
-# for writing would block if the driver is dead.
+# send_to_driver VERB PART [ARGUMENT]: opens the fifo for reading and writing, because opening it
+# only for writing would block if the driver is dead.
 send_to_driver() { printf '%s\n' "$*" 1<>"$S/control"; }
 
 # part_state PART: prints running, dead or absent.

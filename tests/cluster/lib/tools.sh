@@ -3,8 +3,8 @@
 # The programs of the cluster, their versions, and where they are after the build. Sourced.
 #
 # Every program has its own folder in the cache, named after everything that determines the result:
-# version, the module's go.mod and go.sum, build flags, compiler. A changed version is built into a new
-# folder. Old folders are never changed, so a running cluster keeps its programs.
+# version, the module's go.mod and go.sum, build flags, compiler. A changed version is built into a
+# new folder. Old folders are never changed, so a running cluster keeps its programs.
 
 TOOLS_DIR=$CLUSTER_DIR/tools
 GO_TOOLCHAIN=go1.26.8    # compiles everything; an installed Go of another version fetches it
@@ -12,8 +12,9 @@ GO_OLDEST=1.21           # the first version that can do so
 K8S_DEFAULT=1.36
 K8S_CHOICES="1.36 1.33"
 
-# Seconds that each program takes on 2 cores with empty caches, in this order: the first program of a
-# module takes longer, because it compiles what the others share. Used only to estimate the time left.
+# Seconds that each program takes on 2 cores with empty caches, in this order: the first program of
+# a module takes longer, because it compiles what the others share. Used only to estimate the time
+# left.
 declare -A BUILD_SECONDS=(
   [kube-apiserver]=345 [kube-controller-manager]=75 [kube-scheduler]=7 [kubelet]=26 [kubectl]=29
   [kube-proxy]=15 [etcd]=36 [containerd]=45 [containerd-shim-runc-v2]=10 [ctr]=10 [helm]=100 [kwok]=150
@@ -56,7 +57,8 @@ tool_version() {
   die "$mod: has no line \"require MODULE VERSION\""
 }
 
-# tool_ldflags PROGRAM: Kubernetes programs must report their version, because Helm and kubectl check it.
+# tool_ldflags PROGRAM: Kubernetes programs must report their version, because Helm and kubectl
+# check it.
 tool_ldflags() {
   local version minor x=k8s.io/component-base/version
   case $1 in
@@ -107,8 +109,8 @@ missing_tools() {
   done
 }
 
-# find_go: prints the path of a usable `go`. If there is none, reports why and returns 1. scripts/setup
-# installs one in $TESSERA_CACHE/go if the machine has none or an old one.
+# find_go: prints the path of a usable `go`. If there is none, reports why and returns 1.
+# scripts/setup installs one in $TESSERA_CACHE/go if the machine has none or an old one.
 find_go() {
   local go version major minor old=
   for go in "${TESSERA_GO:-}" "$TESSERA_CACHE/go/bin/go" "$(command -v go || true)" /usr/local/go/bin/go; do

@@ -179,8 +179,8 @@ up_nodes() {
   fi
 }
 
-# dns_service: the DNS server that kubelet configures in pods. It has no endpoints, so kube-proxy rejects
-# its connections, and lookups fail at once instead of after a timeout.
+# dns_service: the DNS server that kubelet configures in pods. It has no endpoints, so kube-proxy
+# rejects its connections, and lookups fail at once instead of after a timeout.
 dns_service() {
   cat <<EOF
 apiVersion: v1

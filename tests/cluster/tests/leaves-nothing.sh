@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # `down` restores the machine: after a normal run, after kill -9 of the driver or its parent, after
-# kill -9 of an unfinished `up` (also if another `up` follows), and with a state directory from before
-# a reboot.
+# kill -9 of an unfinished `up` (also if another `up` follows), and with a state directory from
+# before a reboot.
 set -euo pipefail
 # shellcheck source=../lib/api.sh
 source "$(dirname "$0")/../lib/api.sh"
@@ -14,14 +14,15 @@ STATE_ROOT=$TESSERA_STATE
 # Sysctls that change by themselves on any machine.
 VOLATILE='^(fs\.(dentry-state|file-nr|inode-nr|inode-state|aio-nr|quota\.)|kernel\.(ns_last_pid|random\.|pty\.nr|perf_event_max_sample_rate)|net\.netfilter\.nf_conntrack_count|dev\.cdrom)'
 
-# known_keys: filters "KEY = VALUE" lines: keeps keys that existed before the first cluster. A kernel
-# module that was loaded since then (connection tracking) adds keys.
+# known_keys: filters "KEY = VALUE" lines: keeps keys that existed before the first cluster. A
+# kernel module that was loaded since then (connection tracking) adds keys.
 known_keys() {
   if [[ -e $work/before ]]; then awk 'NR == FNR { known[$1]; next } $1 in known' "$work/before" -; else cat; fi
 }
 
-# snapshot: prints everything on the machine that a cluster could have changed. Other clusters that run
-# at the same time are visible only as cgroups and shared directories, which are left out by name.
+# snapshot: prints everything on the machine that a cluster could have changed. Other clusters that
+# run at the same time are visible only as cgroups and shared directories, which are left out by
+# name.
 snapshot() {
   say "# mounts"
   cut -d' ' -f4- /proc/self/mountinfo | sort
@@ -139,7 +140,8 @@ kill -KILL "$(<"$S/driver/launcher")"
 cluster down >/dev/null
 expect_nothing "after kill -9 of up half-way, then of the driver's parent, and down" "$work/processes"
 
-# The state after Ctrl-C: the driver still runs and waits for commands. `make demo` continues from it.
+# The state after Ctrl-C: the driver still runs and waits for commands. `make demo` continues from
+# it.
 kill_up_half_way
 mv "$work/processes" "$work/half"
 check "up after an unfinished up starts a complete cluster" start --nodes 1
@@ -147,7 +149,8 @@ expect "no process of the unfinished cluster is left" "" "$(survivors "$work/hal
 cluster down >/dev/null
 expect_nothing "after up, kill -9, up and down" "$work/processes"
 
-# After a reboot the pids in the state directory belong to other processes, for example to this test.
+# After a reboot the pids in the state directory belong to other processes, for example to this
+# test.
 mkdir -p "$S/driver"
 echo "$$ 1" >"$S/driver/pid"
 : >"$work/processes"

@@ -80,8 +80,8 @@ expect_match "without programs a test is skipped, in one line" "^77 t: skipped: 
 expect_match "with TESSERA_REQUIRE_CLUSTER=1 that is a failure" "^1 t: FAILED, and may not be skipped" \
   "$(require_with TESSERA_CACHE="$work/empty" TESSERA_REQUIRE_CLUSTER=1)"
 
-# checks_of COMMAND...: prints the output of a test that runs the command and then goes on, without a
-# cluster.
+# checks_of COMMAND...: prints the output of a test that runs the command and then goes on, without
+# a cluster.
 checks_of() {
   # shellcheck disable=SC2016
   bash -c 'set -euo pipefail; source "$0/lib/api.sh"; TEST_NAME=t; report_dead() { :; }; diagnose() { :; }

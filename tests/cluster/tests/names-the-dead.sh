@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Kills every part in turn while a test waits. `status` and the output of the test must name the part
-# and show the end of its log, at once and not after a timeout.
+# Kills every part in turn while a test waits. `status` and the output of the test must name the
+# part and show the end of its log, at once and not after a timeout.
 set -euo pipefail
 # shellcheck source=../lib/api.sh
 source "$(dirname "$0")/../lib/api.sh"

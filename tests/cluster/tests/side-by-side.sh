@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Two clusters at the same time, one with its own scheduler configuration: they are isolated from each
-# other, and removing one does not affect the other.
+# Two clusters at the same time, one with its own scheduler configuration: they are isolated from
+# each other, and removing one does not affect the other.
 set -euo pipefail
 # shellcheck source=../lib/api.sh
 source "$(dirname "$0")/../lib/api.sh"

@@ -31,8 +31,8 @@ spec:
 EOF
 }
 
-# other_page FROM TO: prints what the pod on FROM gets from the pod on TO. (wget -T crashes in Debian's
-# busybox, hence timeout.)
+# other_page FROM TO: prints what the pod on FROM gets from the pod on TO. (wget -T crashes in
+# Debian's busybox, hence timeout.)
 other_page() {
   kubectl exec "on-$1" -- timeout 5 wget -qO- "http://$(kubectl get pod "on-$2" -o 'jsonpath={.status.podIP}'):8080/"
 }
@@ -42,7 +42,8 @@ for node in node-a node-b; do
   try_wait_for 30 "a pod runs on $node" pod_is "on-$node" Running || continue
   expect "its log can be read" "hello from $node" "$(kubectl logs "on-$node")"
   expect "a command runs in it" "$node" "$(kubectl exec "on-$node" -- env | sed -n s/^NODE=//p)"
-  # Without a kubeconfig, kubectl uses the ServiceAccount of the pod, its CA and the address of the Service.
+  # Without a kubeconfig, kubectl uses the ServiceAccount of the pod, its CA and the address of the
+  # Service.
   expect "it reaches the API server by its Service as its ServiceAccount" "system:serviceaccount:default:default" \
     "$(kubectl exec "on-$node" -- /tools/kubectl auth whoami -o 'jsonpath={.status.userInfo.username}')"
 done
