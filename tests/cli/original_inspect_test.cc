@@ -166,11 +166,13 @@ class DecidedCluster {
       const std::vector<alloc::GpuName> gpus = ledger_.gpu_names(choice->node);
       for (const alloc::ContainerRequest& container : request->gpus.containers) {
         if (container.kind == alloc::ContainerKind::kInit) {
-          continue;  // other containers get its GPUs after it
+          continue;  // its GPUs are those of the containers that start later
         }
         for (const alloc::GpuShare& share : choice->record.find(container.name)->shares) {
-          used_[ledger_.node_name(choice->node)][static_cast<int>(alloc::find_gpu(gpus, share.gpu)->index)] +=
-              share.units;
+          if (!share.whole) {
+            used_[ledger_.node_name(choice->node)]
+                 [static_cast<int>(alloc::find_gpu(gpus, share.gpu)->index)] += share.units;
+          }
         }
       }
     }
