@@ -74,7 +74,7 @@ std::variant<CommandLine, int> parse_command_line(int argc, const char* const* a
                                                   const daemon::Environment& environment) {
   CLI::App app("Publishes the GPUs of this node to Kubernetes and gives containers the GPUs chosen for them.",
                "tessera-agent");
-  daemon::ConfigFlags flags(app, kFlags, "docs/agent.md");
+  daemon::ConfigFlags flags(app, kFlags, "docs/reference.md");
   if (const std::optional<int> code = flags.parse(argc, argv)) {
     return *code;
   }

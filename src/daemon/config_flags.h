@@ -5,7 +5,7 @@
 //
 //   constexpr ConfigFlag kFlags[] = {{"--unit", "unit: {}", "..."}};
 //   CLI::App app("...", "tessera-agent");
-//   ConfigFlags flags(app, kFlags, "docs/agent.md");
+//   ConfigFlags flags(app, kFlags, "docs/reference.md");
 //   if (const std::optional<int> code = flags.parse(argc, argv)) return *code;
 //   TRY(flags.load({.apply = [&](std::string_view yaml, const std::string& name) { ... },
 //                   .check = [&] { return check(config); }}));
