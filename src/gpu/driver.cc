@@ -11,7 +11,8 @@ namespace tessera::gpu {
 
 namespace {
 
-// State that the driver thread and its callers share. A hung call keeps it alive after the Driver.
+// State that the driver thread and its callers share. It may outlive the Driver, because a hung
+// call still refers to it.
 struct Shared {
   CallMonitor monitor;
 

@@ -37,24 +37,26 @@ struct DriverOptions {
   using OnChange = std::function<void(std::shared_ptr<const DriverState>)>;
 
   // Returns the path of the library. Called on the driver thread before each session, because a
-  // driver may be installed or upgraded while we run.
+  // driver may be installed or upgraded while the process runs.
   std::function<std::string()> library = [] { return std::string(NvmlLibrary::kDefaultPath); };
   std::string sysfs_root = "/sys";
   DiscoveryOptions discovery{};
   HealthRules health{};
-  // The earlier inventory, for GPUs that do not answer. After a restart: the node's annotation.
+  // The last known inventory, for GPUs that do not answer. After a restart it is read from the
+  // node's annotation.
   alloc::Inventory known{};
   // Called on the driver thread. Must not block and must not call the driver.
   OnChange on_change{};
 
-  Milliseconds event_wait{250};      // longest wait for events, and thus the delay of other calls
-  Milliseconds probe_every{750};     // probes of all GPUs; results must be visible within a second
-  Milliseconds links_every{60'000};  // discovery of links and settings
-  Milliseconds retry{5'000};         // while the library or the driver is missing
-  // New sessions while a GPU does not answer, because some GPUs come back only in a new session.
-  // The interval doubles after each attempt without success, up to reopen_at_last.
+  Milliseconds event_wait{250};      // longest wait for events; delays other calls by as much
+  Milliseconds probe_every{750};     // interval of probes; results must be visible within a second
+  Milliseconds links_every{60'000};  // interval of discovery: GPUs, their links and settings
+  Milliseconds retry{5'000};         // interval of attempts while the driver is missing or no GPU answers
+  // While a GPU does not answer, the session is closed and reopened at this interval, because some
+  // GPUs come back only in a new session. The interval doubles after each attempt without success,
+  // up to reopen_at_most.
   Milliseconds reopen_every{30'000};
-  Milliseconds reopen_at_last{600'000};
+  Milliseconds reopen_at_most{600'000};
   Milliseconds hung_after{5'000};  // trouble() reports a call that takes longer
 };
 
@@ -64,7 +66,7 @@ struct GpuUsage {
   std::optional<std::uint32_t> busy_percent;  // empty if the driver does not report it
 };
 
-// Usage and processes of one GPU at one time.
+// The usage and the processes of one GPU, read together by look_around().
 struct GpuLook {
   std::string uuid;
   Result<GpuUsage> usage;
@@ -77,7 +79,7 @@ class Driver {
   static constexpr Milliseconds kDeadline{5'000};
 
   explicit Driver(DriverOptions options);
-  // No other thread may be in a call. on_change is not called after this.
+  // No other thread may be in a call of this object. on_change is not called after this.
   ~Driver();
   Driver(const Driver&) = delete;
   Driver& operator=(const Driver&) = delete;
@@ -92,12 +94,13 @@ class Driver {
   // Waits until the driver is ready, for at most `at_most`. Returns the current state, ready or
   // not.
   std::shared_ptr<const DriverState> wait_ready(Milliseconds at_most) const;
-  // The same for any condition; for tests and start-up.
+  // Waits until `good` returns true for the current state, for at most `at_most`. Returns the
+  // current state.
   std::shared_ptr<const DriverState> wait_for(Milliseconds at_most,
                                               const std::function<bool(const DriverState&)>& good) const;
 
-  // Returns kUnavailable if the driver is not ready and kTimeout if a call hangs. For probes and
-  // Events. Poll it: on_change is not called for a hung call.
+  // Returns kUnavailable if the driver is not ready and kTimeout if a call hangs. Poll it, because
+  // on_change is not called for a hung call.
   [[nodiscard]] Status trouble() const;
   // The number of completed driver calls and of those that failed.
   [[nodiscard]] CallMonitor::Counts calls() const;

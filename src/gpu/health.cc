@@ -61,8 +61,8 @@ void HealthTracker::on_probe(const Probe& probe, Clock::Steady now) {
   const std::uint64_t errors = probe.uncorrected_ecc.value_or(errors_before);
   const bool counter_restarted = answers && errors < errors_before;
 
-  // Ignore errors from before the first probe: the driver has handled them, or it would request a
-  // recovery action.
+  // Ignore errors that occurred before the first probe. If they still mattered, the driver would
+  // request a recovery action.
   if (probed_ && errors > errors_before) {
     on_uncorrectable_memory_error(now);
   }

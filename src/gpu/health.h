@@ -68,7 +68,7 @@ class HealthTracker {
 
   const HealthRules* rules_;
   Probe last_;
-  bool lost_ = false;    // since it last answered
+  bool lost_ = false;    // a probe since the last answer reported the GPU as lost
   unsigned missed_ = 0;  // failed probes in a row
   bool probed_ = false;
   std::string cause_;  // the event that made it unhealthy; empty if there is none
