@@ -59,9 +59,9 @@ void forget(Map& map, std::size_t limit, Old old) {
 
 }  // namespace
 
-EventNote EventNote::about_pod(std::string pod_namespace, std::string name, std::string uid) {
+EventNote EventNote::about_pod(std::string namespace_name, std::string name, std::string uid) {
   return {.about = {.kind = "Pod",
-                    .namespace_name = std::move(pod_namespace),
+                    .namespace_name = std::move(namespace_name),
                     .name = std::move(name),
                     .uid = std::move(uid)},
           .warning = false,
