@@ -51,7 +51,7 @@ struct DriverOptions {
   Milliseconds event_wait{250};      // longest wait for events; delays other calls by as much
   Milliseconds probe_every{750};     // interval of probes; results must be visible within a second
   Milliseconds links_every{60'000};  // interval of discovery: GPUs, their links and settings
-  Milliseconds retry{5'000};         // interval of attempts while the driver is missing or no GPU answers
+  Milliseconds retry{5'000};         // interval of attempts while no driver or no GPU answers
   // While a GPU does not answer, the session is closed and reopened at this interval, because some
   // GPUs come back only in a new session. The interval doubles after each attempt without success,
   // up to reopen_at_most.

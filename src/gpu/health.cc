@@ -111,7 +111,7 @@ std::string describe_recovery_action(std::uint32_t action) {
     case abi::kRecoveryNodeReboot:
       return "a node reboot";
     case abi::kRecoveryDrainP2p:
-      return "draining of its peers";
+      return "draining of peer-to-peer traffic";
     case abi::kRecoveryDrainAndReset:
       return "draining and a GPU reset";
     case abi::kRecoveryImex:
