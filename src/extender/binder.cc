@@ -51,12 +51,13 @@ std::string in_words(const alloc::PodHolding& holding, std::span<const alloc::Gp
 
 }  // namespace
 
-Binder::Binder(kube::Client& client, Books& books, BinderOptions options, MayActFor may_act_for, Tell tell)
+Binder::Binder(kube::Client& client, Books& books, BinderOptions options, MayActFor may_act_for,
+               kube::EventSink& events)
     : client_(client),
       books_(books),
       options_(options),
       may_act_for_(std::move(may_act_for)),
-      tell_(std::move(tell)),
+      events_(events),
       reader_(books.names(), books.node_index()) {}
 
 Binder::~Binder() {
@@ -66,8 +67,8 @@ Binder::~Binder() {
     flight->call = {};
     flight->timer.cancel();
     flight->patience.cancel();
-    // A callback already queued keeps the flight for as long as the loop lives, and a hold must not outlive
-    // its ledger.
+    // A callback already queued keeps the flight for as long as the loop lives, and a hold must not
+    // outlive its ledger.
     flight->hold.release();
   }
 }
@@ -188,7 +189,8 @@ void Binder::decide(const FlightPtr& flight, const WaitingPod& pod) {
     give_back(flight, request.error().text());
     return;
   }
-  // Asked now and not before: a process that was stopped in between must not go on as if it still led.
+  // Asked now and not before: a process that was stopped in between must not go on as if it still
+  // led.
   const auto spent =
       std::chrono::duration_cast<std::chrono::milliseconds>(client_.clock().now() - flight->began);
   request->deadline = std::min(options_.timeout - spent, may_act_for_());
@@ -303,8 +305,8 @@ void Binder::asked(const FlightPtr& flight, Result<kube::Reply> reply) {
     return;
   }
   if (pod.node_name.empty()) {
-    // The server gives a write up when its time is over, but one that was just being done may show only now:
-    // unbound counts when it is seen twice.
+    // The server gives a write up when its time is over, but one that was just being done may show
+    // only now: unbound counts when it is seen twice.
     if (++flight->looked < 2) {
       ask_later(flight);
       return;
@@ -328,7 +330,8 @@ void Binder::succeed(const FlightPtr& flight) {
   ++counts_.bound;
   flight->hold.commit();
   expect_on_watch(*flight, false);
-  // What the books hold, not what was chosen: a pod that somebody else bound there has a record of its own.
+  // What the books hold, not what was chosen: a pod that somebody else bound there has a record of
+  // its own.
   const std::optional<alloc::PodHolding> holding = books_.ledger().holding(flight->args.uid);
   const std::string gpus =
       holding ? in_words(*holding, books_.ledger().gpus(holding->node), books_.unit()) : "its GPUs";
@@ -337,13 +340,8 @@ void Binder::succeed(const FlightPtr& flight) {
                      {"node", flight->args.node},
                      {"gpus", gpus},
                      {"took_ms", fmt::format("{:.1f}", took)}});
-  tell_({.about = {.kind = "Pod",
-                   .namespace_name = flight->args.pod_namespace,
-                   .name = flight->args.pod,
-                   .uid = flight->args.uid},
-         .warning = false,
-         .reason = "GpuAssigned",
-         .message = fmt::format("Gets {} on node {}", gpus, flight->args.node)});
+  events_.record(kube::EventNote::about_pod(flight->args.pod_namespace, flight->args.pod, flight->args.uid)
+                     .as_normal("GpuAssigned", fmt::format("Gets {} on node {}", gpus, flight->args.node)));
   answer(*flight, "");
   end(flight);
 }
@@ -379,8 +377,8 @@ void Binder::look_after_unseen() {
   });
 }
 
-// One that is still there is the watch's affair from now on; only what is certainly over is taken from the
-// reply.
+// One that is still there is the watch's affair from now on; only what is certainly over is taken
+// from the reply.
 void Binder::judge_unseen(const std::string& uid, Result<kube::Reply> reply) {
   alloc::PodSpec pod;
   const bool gone = !reply && reply.error().code() == ErrorCode::kNotFound;
@@ -408,13 +406,9 @@ void Binder::give_back(const FlightPtr& flight, const std::string& why) {
 }
 
 void Binder::tell_failure(const Flight& flight, const std::string& why) {
-  tell_({.about = {.kind = "Pod",
-                   .namespace_name = flight.args.pod_namespace,
-                   .name = flight.args.pod,
-                   .uid = flight.args.uid},
-         .warning = true,
-         .reason = "GpuBindFailed",
-         .message = fmt::format("Not bound to node {}: {}", flight.args.node, why)});
+  events_.record(
+      kube::EventNote::about_pod(flight.args.pod_namespace, flight.args.pod, flight.args.uid)
+          .as_warning("GpuBindFailed", fmt::format("Not bound to node {}: {}", flight.args.node, why)));
 }
 
 void Binder::answer(Flight& flight, const std::string& error) {

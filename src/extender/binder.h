@@ -24,13 +24,14 @@
 #include "extender/args.h"
 #include "extender/books.h"
 #include "kube/client.h"
-#include "kube/event_aggregator.h"
+#include "kube/event_sink.h"
 
 namespace tessera::extender {
 
 struct BinderOptions {
-  // For the write with everything before and after it. Less than the time between a scheduler's losing its
-  // lease and another one's taking it (5 s by default), so that a bind cannot come after that.
+  // For the write with everything before and after it. Less than the time between a scheduler's
+  // losing its lease and another one's taking it (5 s by default), so that a bind cannot come after
+  // that.
   std::chrono::milliseconds timeout{4'000};
   // How long kube-scheduler is kept waiting while it is unknown what became of the write.
   std::chrono::milliseconds answer_within{8'000};
@@ -60,30 +61,32 @@ class Binder {
   using Done = std::function<void(const std::string& error)>;
   // For how long we may act; 0: not at all.
   using MayActFor = std::function<std::chrono::milliseconds()>;
-  using Tell = std::function<void(const kube::EventNote&)>;
   // How long the decision took, from the call to the write.
   using OnDecided = std::function<void(std::chrono::nanoseconds)>;
 
   // All must outlive it.
-  Binder(kube::Client& client, Books& books, BinderOptions options, MayActFor may_act_for, Tell tell);
+  Binder(kube::Client& client, Books& books, BinderOptions options, MayActFor may_act_for,
+         kube::EventSink& events);
   Binder(const Binder&) = delete;
   Binder& operator=(const Binder&) = delete;
   ~Binder();
 
   void on_decided(OnDecided call) { on_decided_ = std::move(call); }
-  // Tells, while we may not act, whether we are about to. Binds that come then wait for it: kube-scheduler
-  // would try a pod that it is refused only after 1, 2, 4 ... s, and be late by as much.
+  // Tells, while we may not act, whether we are about to. Binds that come then wait for it:
+  // kube-scheduler would try a pod that it is refused only after 1, 2, 4 ... s, and be late by as
+  // much.
   void acts_soon(std::function<bool()> call) { acts_soon_ = std::move(call); }
 
   // `done` comes once, perhaps before this returns.
   void bind(const BindArgs& args, Done done);
 
-  // Calls `done` as soon as no write is on its way, perhaps before this returns. For one who lets another
-  // lead, when no bind is asked for any more.
+  // Calls `done` as soon as no write is on its way, perhaps before this returns. For one who lets
+  // another lead, when no bind is asked for any more.
   void after_writes(std::function<void()> done);
 
-  // Asks after pods that stand in the books by a reply to us alone, because no watch has shown them: one that
-  // was deleted in a gap of the watch would hold its GPUs for ever. To be called now and then.
+  // Asks after pods that stand in the books by a reply to us alone, because no watch has shown
+  // them: one that was deleted in a gap of the watch would hold its GPUs for ever. To be called now
+  // and then.
   void look_after_unseen();
 
   [[nodiscard]] const BindCounts& counts() const { return counts_; }
@@ -129,7 +132,7 @@ class Binder {
   Books& books_;
   const BinderOptions options_;
   MayActFor may_act_for_;
-  Tell tell_;
+  kube::EventSink& events_;
   OnDecided on_decided_;
   std::function<bool()> acts_soon_;
   ArgsReader reader_;

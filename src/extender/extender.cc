@@ -41,7 +41,8 @@ constexpr std::uint64_t kHealthBody = 64U << 10U;
 constexpr std::chrono::minutes kDeaf{5};
 // Where the original looks for ConfigMaps unhealthy-gpu-NODE.
 constexpr std::string_view kUnhealthyNamespace = "kube-system";
-// Rounds after which the leader's label is written again, in case somebody took it off: every minute.
+// Rounds after which the leader's label is written again, in case somebody took it off: every
+// minute.
 constexpr unsigned kLabelRounds = 12;
 
 std::vector<alloc::TypicalRequest> typical_requests(const Config& config) {
@@ -115,12 +116,12 @@ struct Extender::Parts {
         recorder(client, recorder_options(own_pod)),
         binder(
             client, books, {.timeout = config.bind_timeout, .most_at_once = config.binds_at_once},
-            [this] { return may_act_for(); }, [this](const kube::EventNote& note) { tell(note); }),
+            [this] { return may_act_for(); }, recorder),
         service(
             books, binder, metrics,
             {.not_ready = [this] { return not_ready(); },
              .readings = [this] { return readings(); },
-             .tell = [this](const kube::EventNote& note) { tell(note); },
+             .events = &recorder,
              .later = [this](std::chrono::milliseconds delay,
                              std::function<void()> task) { return loop.after(delay, std::move(task)); }}) {
     service.set_score_step(config.score_step);
@@ -147,7 +148,6 @@ struct Extender::Parts {
   [[nodiscard]] std::string not_ready() const;
   [[nodiscard]] std::vector<Reading> readings() const;
   void add_book_readings(std::vector<Reading>& all) const;
-  void tell(const kube::EventNote& note);
   void told_synced();
   void look_around();
   void tell_problems();
@@ -203,8 +203,8 @@ Status Extender::Parts::serve() {
     options.tls->identity.key_file = config.tls_key;
     options.tls->client_ca_file = config.tls_client_ca;
   }
-  // A connection through the Service stays with its pod when that no longer leads; kube-scheduler would get
-  // "does not lead" from it for as long as it has work.
+  // A connection through the Service stays with its pod when that no longer leads; kube-scheduler
+  // would get "does not lead" from it for as long as it has work.
   options.let_go = [this] { return elector != nullptr && !elector->leading(); };
   server.emplace(
       TRY(http::Server::create(loop, std::move(options), [this](http::Request& request, http::Reply reply) {
@@ -260,8 +260,8 @@ Status Extender::Parts::join_election() {
 }
 
 std::chrono::milliseconds Extender::Parts::write_time() const {
-  // A Lease of our own is given back when our writes are over. A scheduler's is not, and its neighbour waits
-  // for them: see SchedulerLease::begin_to_lead.
+  // A Lease of our own is given back when our writes are over. A scheduler's is not, and its
+  // neighbour waits for them: see SchedulerLease::begin_to_lead.
   return config.scheduler_lease_name.empty() ? config.bind_timeout : config.bind_timeout / 2;
 }
 
@@ -320,10 +320,6 @@ void Extender::Parts::told_synced() {
   }
 }
 
-void Extender::Parts::tell(const kube::EventNote& note) {
-  recorder.record(note);
-}
-
 void Extender::Parts::look_around() {
   told_synced();
   books.learn_typical_pods();
@@ -336,24 +332,20 @@ void Extender::Parts::look_around() {
 }
 
 void Extender::Parts::tell_problems() {
-  // Of several replicas one is enough, and one that is not ready yet sees problems where it only knows half.
+  // Of several replicas one is enough, and one that is not ready yet sees problems where it only
+  // knows half.
   if (may_lead_for().count() <= 0 || !not_ready().empty()) {
     return;
   }
   for (const alloc::Problem& problem : news.take(books.ledger(), client.clock().now())) {
     log::warn("problem", {{"kind", alloc::to_string(problem.kind)}, {"what", problem.text}});
-    kube::EventNote note{.about = {.kind = "Node", .name = problem.node, .uid = problem.node},
-                         .warning = true,
-                         .reason = std::string(event_reason(problem.kind)),
-                         .message = problem.text};
-    if (const std::size_t slash = problem.pod.find('/'); slash != std::string::npos) {
-      note.about = {.kind = "Pod",
-                    .namespace_name = problem.pod.substr(0, slash),
-                    .name = problem.pod.substr(slash + 1),
-                    // kubectl describe asks for Events by it.
-                    .uid = problem.uid};
-    }
-    tell(note);
+    // kubectl describe finds the Events of a pod by its UID.
+    const std::size_t slash = problem.pod.find('/');
+    kube::EventNote note = slash == std::string::npos
+                               ? kube::EventNote::about_node(problem.node)
+                               : kube::EventNote::about_pod(problem.pod.substr(0, slash),
+                                                            problem.pod.substr(slash + 1), problem.uid);
+    recorder.record(std::move(note).as_warning(std::string(event_reason(problem.kind)), problem.text));
   }
 }
 
@@ -396,8 +388,8 @@ std::vector<Reading> Extender::Parts::readings() const {
                           watch->counts().failures));
   }
   for (const auto& [what, watch] : watches) {
-    all.push_back(counter("tessera_extender_unreadable_objects_total", "Objects that could not be read", "resource",
-                          what, watch->counts().unreadable));
+    all.push_back(counter("tessera_extender_unreadable_objects_total", "Objects that could not be read",
+                          "resource", what, watch->counts().unreadable));
   }
   const kube::EventAggregator::Counts events = recorder.counts();
   all.push_back(counter("tessera_extender_events_dropped_total", "Events that were not written", "reason",
@@ -438,7 +430,8 @@ void Extender::Parts::add_book_readings(std::vector<Reading>& all) const {
     reading.labels = {{"kind", std::string(alloc::to_string(which))}};
     all.push_back(std::move(reading));
   }
-  all.push_back(gauge("tessera_extender_capacity_mismatch_nodes", "Nodes whose capacity differs from their inventory",
+  all.push_back(gauge("tessera_extender_capacity_mismatch_nodes",
+                      "Nodes whose capacity differs from their inventory",
                       count_of(alloc::ProblemKind::kCapacityDiffers)));
   all.push_back(gauge("tessera_extender_other_plugin_nodes", "Nodes fenced because of another device plugin",
                       count_of(alloc::ProblemKind::kSecondPlugin)));

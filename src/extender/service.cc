@@ -193,12 +193,11 @@ void Service::answer_filter(const NodeArgs& args, const Decisions::FilterSummary
 
 void Service::tell_unschedulable(const alloc::PodSpec& pod, const Decisions::FilterSummary& summary,
                                  std::size_t nodes) {
-  sources_.tell(
-      {.about = {.kind = "Pod", .namespace_name = pod.pod_namespace, .name = pod.name, .uid = pod.uid},
-       .warning = true,
-       .reason = "GpuUnavailable",
-       .message = fmt::format("None of {} nodes can take it: {}{}{}", nodes, summary.main_reason,
-                              summary.nearest.empty() ? "" : ". Nearest: ", summary.nearest)});
+  sources_.events->record(
+      kube::EventNote::about_pod(pod.pod_namespace, pod.name, pod.uid)
+          .as_warning("GpuUnavailable",
+                      fmt::format("None of {} nodes can take it: {}{}{}", nodes, summary.main_reason,
+                                  summary.nearest.empty() ? "" : ". Nearest: ", summary.nearest)));
 }
 
 void Service::prioritize(http::Request& request, http::Reply reply) {

@@ -27,16 +27,16 @@ class Service {
     std::function<std::string()> not_ready;
     // All of /metrics that is not counted by Metrics.
     std::function<std::vector<Reading>()> readings;
-    // Tells about a pod that fits nowhere.
-    Binder::Tell tell;
+    // Takes Events about pods that fit nowhere. Never null.
+    kube::EventSink* events;
     // Runs a task in a moment; without it filter never looks twice.
     std::function<http::Timer(std::chrono::milliseconds, std::function<void()>)> later{};
   };
 
-  // kube-scheduler tries a pod that waits again the moment it sees another go, a node come or its inventory
-  // change, which may be before our own watch shows that. A "no" at this moment would stand until something
-  // else happens, up to five minutes. So the first "no" in a while is thought over: what came meanwhile
-  // counts.
+  // kube-scheduler tries a pod that waits again the moment it sees another go, a node come or its
+  // inventory change, which may be before our own watch shows that. A "no" at this moment would
+  // stand until something else happens, up to five minutes. So the first "no" in a while is thought
+  // over: what came meanwhile counts.
   static constexpr std::chrono::milliseconds kSecondLookAfter{25};
   static constexpr std::chrono::milliseconds kSecondLooksApart{150};
 

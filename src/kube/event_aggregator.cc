@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <boost/json.hpp>
+#include <utility>
 
 namespace tessera::kube {
 
@@ -57,6 +58,35 @@ void forget(Map& map, std::size_t limit, Old old) {
 }
 
 }  // namespace
+
+EventNote EventNote::about_pod(std::string pod_namespace, std::string name, std::string uid) {
+  return {.about = {.kind = "Pod",
+                    .namespace_name = std::move(pod_namespace),
+                    .name = std::move(name),
+                    .uid = std::move(uid)},
+          .warning = false,
+          .reason = {},
+          .message = {}};
+}
+
+EventNote EventNote::about_node(const std::string& name) {
+  return {
+      .about = {.kind = "Node", .name = name, .uid = name}, .warning = false, .reason = {}, .message = {}};
+}
+
+EventNote EventNote::as_warning(std::string event_reason, std::string text) && {
+  warning = true;
+  reason = std::move(event_reason);
+  message = std::move(text);
+  return std::move(*this);
+}
+
+EventNote EventNote::as_normal(std::string event_reason, std::string text) && {
+  warning = false;
+  reason = std::move(event_reason);
+  message = std::move(text);
+  return std::move(*this);
+}
 
 EventAggregator::EventAggregator(EventAggregatorOptions options, const Clock& clock)
     : options_(std::move(options)), clock_(clock) {}

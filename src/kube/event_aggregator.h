@@ -1,7 +1,8 @@
 // kube/event_aggregator.h
 //
-// Decides which Kubernetes Events are written: equal ones are counted in one object, an object that causes
-// too many is silenced, and what waits is bounded. Without I/O; event_recorder.h sends what comes out.
+// Decides which Kubernetes Events are written: equal ones are counted in one object, an object that
+// causes too many is silenced, and what waits is bounded. Without I/O; event_recorder.h sends what
+// comes out.
 //
 //   aggregator.record({.about = pod, .warning = true, .reason = "GpuUnhealthy", .message = "..."});
 //   while (auto write = aggregator.next()) { send it; aggregator.done(*write, outcome); }
@@ -34,6 +35,15 @@ struct EventNote {
   bool warning = false;
   std::string reason;   // one CamelCase word
   std::string message;  // cut to 1,024 bytes, the API server's limit
+
+  // Start a note about an object; complete it with as_warning() or as_normal().
+  static EventNote about_pod(std::string pod_namespace, std::string name, std::string uid);
+  // The UID of a node in Events is its name: that is how kubelet writes them and kubectl finds
+  // them.
+  static EventNote about_node(const std::string& name);
+
+  [[nodiscard]] EventNote as_warning(std::string event_reason, std::string text) &&;
+  [[nodiscard]] EventNote as_normal(std::string event_reason, std::string text) &&;
 };
 
 // One request to the API server.
@@ -76,8 +86,8 @@ class EventAggregator {
   // False when it was dropped, which the counts tell.
   bool record(const EventNote& note);
 
-  // The next request to send, oldest first. An Event that was counted up several times while it waited is one
-  // request.
+  // The next request to send, oldest first. An Event that was counted up several times while it
+  // waited is one request.
   std::optional<EventWrite> next();
   // What became of it. kGone (404 to an update: Events live for an hour) sends it as a new one.
   void done(const EventWrite& write, Outcome outcome);

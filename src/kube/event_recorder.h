@@ -1,7 +1,7 @@
 // kube/event_recorder.h
 //
-// Writes Kubernetes Events without ever making anybody wait: record() copies and returns. What is too much is
-// dropped and counted (event_aggregator.h).
+// Writes Kubernetes Events without ever making anybody wait: record() copies and returns. What is
+// too much is dropped and counted (event_aggregator.h).
 #pragma once
 
 #include <chrono>
@@ -9,6 +9,7 @@
 
 #include "kube/client.h"
 #include "kube/event_aggregator.h"
+#include "kube/event_sink.h"
 
 namespace tessera::kube {
 
@@ -18,16 +19,16 @@ struct EventRecorderOptions {
   std::chrono::milliseconds pace{100};
 };
 
-class EventRecorder {
+class EventRecorder final : public EventSink {
  public:
   // `client` must outlive it. Destroy it on the loop's thread, or when the loop no longer runs.
   EventRecorder(Client& client, EventRecorderOptions options);
   EventRecorder(const EventRecorder&) = delete;
   EventRecorder& operator=(const EventRecorder&) = delete;
-  ~EventRecorder();
+  ~EventRecorder() override;
 
-  // Any thread. False when it was dropped.
-  bool record(const EventNote& note);
+  // Any thread. Returns false if the Event was dropped.
+  bool record(const EventNote& note) override;
   [[nodiscard]] EventAggregator::Counts counts() const;
   // Whether all that was recorded has been sent or dropped.
   [[nodiscard]] bool idle() const;

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "../alloc/cluster.h"
+#include "fake_events.h"
 #include "http/server.h"
 
 namespace tessera::extender {
@@ -21,7 +22,8 @@ using alloc::testing::pod_of;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// As much of an API server as a bind meets: one pod, whose bindings can be answered, lost or refused.
+// As much of an API server as a bind meets: one pod, whose bindings can be answered, lost or
+// refused.
 class BinderTest : public ::testing::Test {
  protected:
   enum class Binding { kDo, kDoAndLoseReply, kLoseBefore, kRefuse, kForbid };
@@ -46,7 +48,7 @@ class BinderTest : public ::testing::Test {
                       .ask_again = 20ms,
                       .unseen_for = 50ms,
                       .early_for = 500ms},
-        [this] { return may_act_for_; }, [this](const kube::EventNote& note) { events_.push_back(note); });
+        [this] { return may_act_for_; }, events_);
   }
 
   static boost::json::object pod_json(const std::string& uid, const std::string& node,
@@ -129,7 +131,7 @@ class BinderTest : public ::testing::Test {
   std::optional<kube::Client> client_;
   std::optional<Binder> binder_;
   std::chrono::milliseconds may_act_for_{300};
-  std::vector<kube::EventNote> events_;
+  FakeEvents events_;
   std::vector<std::string> answers_;
   // The API server's side.
   std::deque<Binding> how_;
@@ -156,8 +158,8 @@ TEST_F(BinderTest, BindsWithOneWriteThatCarriesEverything) {
   EXPECT_EQ(annotations.at("ALIYUN_COM_GPU_MEM_IDX").as_string(), "0");
   EXPECT_EQ(annotations.at("ALIYUN_COM_GPU_MEM_POD").as_string(), "8");
   EXPECT_EQ(free_units("gpu-a"), 56U);
-  ASSERT_EQ(events_.size(), 1U);
-  EXPECT_THAT(events_[0].message, HasSubstr("GPU 0 (GPU-gpu-a-0) 8GiB on node gpu-a"));
+  ASSERT_EQ(events_.notes.size(), 1U);
+  EXPECT_THAT(events_.notes[0].message, HasSubstr("GPU 0 (GPU-gpu-a-0) 8GiB on node gpu-a"));
 }
 
 TEST_F(BinderTest, RecordsThatAPodWasCreatedWithDoNotBeatItsBinding) {
@@ -249,9 +251,9 @@ TEST_F(BinderTest, GivesTheGpuBackOnADefiniteRefusal) {
   ASSERT_TRUE(answered(1));
   EXPECT_THAT(answers_[0], HasSubstr("may not"));
   EXPECT_EQ(free_units("gpu-a"), 64U);
-  ASSERT_EQ(events_.size(), 1U);
-  EXPECT_TRUE(events_[0].warning);
-  EXPECT_EQ(events_[0].reason, "GpuBindFailed");
+  ASSERT_EQ(events_.notes.size(), 1U);
+  EXPECT_TRUE(events_.notes[0].warning);
+  EXPECT_EQ(events_.notes[0].reason, "GpuBindFailed");
 }
 
 TEST_F(BinderTest, ALostReplyOfABindThatWasDoneIsASuccess) {
@@ -296,9 +298,9 @@ TEST_F(BinderTest, ARefusalBecauseItIsBoundThereAlreadyIsASuccess) {
   const auto view = books_.ledger().view(*books_.ledger().find_node("gpu-a"));
   EXPECT_EQ(view.free[0], 32U);
   EXPECT_EQ(view.free[1], 24U);
-  ASSERT_EQ(events_.size(), 1U);
-  EXPECT_EQ(events_[0].reason, "GpuAssigned");
-  EXPECT_EQ(events_[0].message, "Gets GPU 1 (GPU-gpu-a-1) 8GiB on node gpu-a");
+  ASSERT_EQ(events_.notes.size(), 1U);
+  EXPECT_EQ(events_.notes[0].reason, "GpuAssigned");
+  EXPECT_EQ(events_.notes[0].message, "Gets GPU 1 (GPU-gpu-a-1) 8GiB on node gpu-a");
 }
 
 TEST_F(BinderTest, OfAPodThatSomebodyBoundThereWithoutARecordItNamesNoGpu) {
@@ -306,8 +308,8 @@ TEST_F(BinderTest, OfAPodThatSomebodyBoundThereWithoutARecordItNamesNoGpu) {
   bind();
   ASSERT_TRUE(answered(1));
   EXPECT_EQ(answers_[0], "");
-  ASSERT_EQ(events_.size(), 1U);
-  EXPECT_EQ(events_[0].message, "Gets GPUs that no record names on node gpu-a");
+  ASSERT_EQ(events_.notes.size(), 1U);
+  EXPECT_EQ(events_.notes[0].message, "Gets GPUs that no record names on node gpu-a");
 }
 
 TEST_F(BinderTest, NamesTheGpuOfARecordThatIsNotOnTheNode) {
@@ -315,8 +317,8 @@ TEST_F(BinderTest, NamesTheGpuOfARecordThatIsNotOnTheNode) {
   annotations_ = {{"tessera.io/allocation", R"({"v":1,"containers":{"main":[{"gpu":"GPU-gone","mem":8}]}})"}};
   bind();
   ASSERT_TRUE(answered(1));
-  ASSERT_EQ(events_.size(), 1U);
-  EXPECT_EQ(events_[0].message, "Gets GPU-gone (not on the node) 8GiB on node gpu-a");
+  ASSERT_EQ(events_.notes.size(), 1U);
+  EXPECT_EQ(events_.notes[0].message, "Gets GPU-gone (not on the node) 8GiB on node gpu-a");
 }
 
 TEST_F(BinderTest, ARefusalBecauseItIsBoundElsewhereGivesTheGpuBack) {

@@ -7,6 +7,7 @@
 #include <boost/json.hpp>
 
 #include "../alloc/cluster.h"
+#include "fake_events.h"
 #include "http/client.h"
 #include "http/server.h"
 
@@ -26,12 +27,12 @@ class ServiceTest : public ::testing::Test {
     client_.emplace(kube::Client::create(loop_, access, {}).value());
     binder_.emplace(
         *client_, books_, BinderOptions{.timeout = std::chrono::milliseconds(200)},
-        [] { return std::chrono::milliseconds(200); }, [](const kube::EventNote&) {});
+        [] { return std::chrono::milliseconds(200); }, bind_events_);
     service_.emplace(
         books_, *binder_, metrics_,
         Service::Sources{.not_ready = [this] { return not_ready_; },
                          .readings = [] { return std::vector<Reading>(); },
-                         .tell = [this](const kube::EventNote& note) { events_.push_back(note); },
+                         .events = &events_,
                          .later =
                              [this](std::chrono::milliseconds delay, std::function<void()> task) {
                                ++second_looks_;
@@ -73,7 +74,8 @@ class ServiceTest : public ::testing::Test {
   Books books_{{}};
   Metrics metrics_;
   std::string not_ready_;
-  std::vector<kube::EventNote> events_;
+  FakeEvents bind_events_;
+  FakeEvents events_;
   int second_looks_ = 0;
   std::function<void()> meanwhile_;  // happens before a second look
   std::optional<kube::Client> client_;
@@ -109,7 +111,7 @@ TEST_F(ServiceTest, FilterLooksTwiceBeforeItSaysNo) {
   EXPECT_EQ(second_looks_, 1);
   EXPECT_THAT(std::string(call("GET", "/metrics").body.text()),
               HasSubstr("tessera_extender_filter_retries_total 1\n"));
-  EXPECT_TRUE(events_.empty());
+  EXPECT_TRUE(events_.notes.empty());
 }
 
 // As kube-scheduler sees a node come, its inventory being written or its GPUs get well.
@@ -144,7 +146,7 @@ TEST_F(ServiceTest, FilterLooksTwiceAtNodesThatMayFitInAMoment) {
     EXPECT_EQ(second_looks_, looks + 1) << what;
     loop_.run_until([] { return false; }, Service::kSecondLooksApart);
   }
-  EXPECT_TRUE(events_.empty());
+  EXPECT_TRUE(events_.notes.empty());
 }
 
 TEST_F(ServiceTest, FilterLooksTwiceOnlyWhereThatCanHelpAndNotTooOften) {
@@ -277,9 +279,9 @@ TEST_F(ServiceTest, WrongMethodsAndPathsAreRefused) {
 
 TEST_F(ServiceTest, APodThatFitsNowhereGetsAnEventThatSaysWhatLacks) {
   json("POST", "/gpushare-scheduler/filter", filter_body(64));
-  ASSERT_EQ(events_.size(), 1U);
-  EXPECT_EQ(events_[0].reason, "GpuUnavailable");
-  EXPECT_THAT(events_[0].message, HasSubstr("no GPU is as large as 64GiB"));
+  ASSERT_EQ(events_.notes.size(), 1U);
+  EXPECT_EQ(events_.notes[0].reason, "GpuUnavailable");
+  EXPECT_THAT(events_.notes[0].message, HasSubstr("no GPU is as large as 64GiB"));
 }
 
 TEST_F(ServiceTest, VersionIsBareText) {

@@ -1,0 +1,21 @@
+// kube/event_sink.h
+//
+// Takes Kubernetes Events. The agent and the extender report through this interface; EventRecorder
+// (event_recorder.h) sends the Events to the API server, and tests collect them.
+//
+//   events.record(EventNote::about_node("gpu-a").as_warning("GpuGone", "GPU 3 is no longer in ..."));
+#pragma once
+
+#include "kube/event_aggregator.h"
+
+namespace tessera::kube {
+
+class EventSink {
+ public:
+  virtual ~EventSink() = default;
+
+  // Never blocks. Returns false if the Event was dropped, for example because there are too many.
+  virtual bool record(const EventNote& note) = 0;
+};
+
+}  // namespace tessera::kube

@@ -1,0 +1,20 @@
+// Collects Events for tests.
+#pragma once
+
+#include <vector>
+
+#include "kube/event_sink.h"
+
+namespace tessera::extender {
+
+class FakeEvents final : public kube::EventSink {
+ public:
+  bool record(const kube::EventNote& note) override {
+    notes.push_back(note);
+    return true;
+  }
+
+  std::vector<kube::EventNote> notes;
+};
+
+}  // namespace tessera::extender
