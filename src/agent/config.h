@@ -24,11 +24,11 @@
 
 namespace tessera::agent {
 
-// How containers come to see their GPUs (grant_strategy.h).
+// How containers come to see their GPUs (delivery_strategy.h).
 enum class StrategyKind { kEnv, kDevices, kCdi };
 
-// Where things are. Two paths for what both the host (kubelet, the container runtime) and this process use:
-// inside a container the host's files hang somewhere else.
+// Where things are. Two paths for what both the host (kubelet, the container runtime) and this
+// process use: inside a container the host's files hang somewhere else.
 struct Paths {
   std::string nvml_library;       // empty: found below the driver root, else by the dynamic linker
   std::string driver_root = "/";  // as the host sees it
@@ -84,8 +84,8 @@ using Environment = std::function<std::optional<std::string>(const char*)>;
 
 Status apply_environment(const Environment& environment, Config& config);
 
-// Reads `yaml` over what is there. Errors begin with "name:line:". Unknown keys are errors: a typing mistake
-// must not silently mean the default.
+// Reads `yaml` over what is there. Errors begin with "name:line:". Unknown keys are errors: a
+// typing mistake must not silently mean the default.
 Status apply_yaml(std::string_view yaml, const std::string& name, Config& config);
 
 // What must hold whatever it came from; fills in what was left open.

@@ -1,5 +1,5 @@
-// The whole agent on a simulated machine under a kubelet that only asks; the API server is away, as it may be
-// when a node starts.
+// The whole agent on a simulated machine under a kubelet that only asks; the API server is away, as
+// it may be when a node starts.
 #include "agent/agent.h"
 
 #include <gmock/gmock.h>
@@ -18,7 +18,7 @@
 
 #include "../gpu/sim_machine.h"
 #include "agent/devices/allocations.h"
-#include "agent/gpu/gpu_ids.h"
+#include "agent/gpu/gpu_devices.h"
 #include "agent/gpu/gpu_kind.h"
 #include "alloc/names.h"
 #include "base/fd.h"
@@ -37,8 +37,8 @@ constexpr std::size_t kShares = 256;
 
 class RunningAgent {
  public:
-  // `node`: what the API server says of the node; empty: there is no API server. It lists `pods` after
-  // `pods_after`; never when that is 0.
+  // `node`: what the API server says of the node; empty: there is no API server. It lists `pods`
+  // after `pods_after`; never when that is 0.
   RunningAgent(const SimMachine& machine, const std::string& kubelet_dir, const std::string& state_dir,
                const std::string& node = "", std::chrono::milliseconds pods_after = {},
                const std::string& pods = "", const std::function<void(Config&)>& change = {}) {
@@ -245,7 +245,8 @@ TEST_F(AgentTest, KeepsItsIdsWhenTheDriverCountsAnewAfterARestart) {
   EXPECT_EQ(ids(kubelet.wait_for_devices(all_shares)), before);
 }
 
-// A driver that does not come up after a reboot: what is known from before stays listed, and none is usable.
+// A driver that does not come up after a reboot: what is known from before stays listed, and none
+// is usable.
 TEST_F(AgentTest, ListsWhatItKnewWhenTheDriverIsAway) {
   FakeKubelet kubelet(plugin_dir());
   {
@@ -257,8 +258,8 @@ TEST_F(AgentTest, ListsWhatItKnewWhenTheDriverIsAway) {
   EXPECT_EQ(kubelet.wait_for_devices(unhealthy(kShares)).size(), kShares);
 }
 
-// A cloud's installer, or the container that carries the driver, may need minutes longer than we do; and the
-// next version of the driver has another file.
+// A cloud's installer, or the container that carries the driver, may need minutes longer than we
+// do; and the next version of the driver has another file.
 TEST_F(AgentTest, FindsADriverThatIsInstalledBelowTheDriverRootWhileItRuns) {
   std::filesystem::rename(machine.path("usr"), machine.path("later"));
   FakeKubelet kubelet(plugin_dir());
@@ -320,7 +321,8 @@ TEST_F(AgentTest, CallsAGpuUnhealthyThatAnotherPluginGaveToAPod) {
   EXPECT_THAT(agent.metrics(), testing::ContainsRegex("tessera_gpu_healthy.gpu=.2.[^\n]* 1\n"));
 }
 
-// The list of pods says who holds it; until then the node's inventory stays as the process before left it.
+// The list of pods says who holds it; until then the node's inventory stays as the process before
+// left it.
 TEST_F(AgentTest, ToldTheSchedulerThatAGpuOfAnotherPluginsPodIsFreeUntilThePodsWereListed) {
   FakeKubelet kubelet(plugin_dir());
   kubelet_gave("nvidia.com/gpu", {machine.uuid(3)});
@@ -338,8 +340,8 @@ TEST_F(AgentTest, ToldTheSchedulerThatAGpuOfAnotherPluginsPodIsFreeUntilThePodsW
   EXPECT_EQ(agent.node_writes_before_pods, 0);
 }
 
-// Nothing of ours tells what the pod has but kubelet and its record, and the pods are listed long before the
-// driver answers.
+// Nothing of ours tells what the pod has but kubelet and its record, and the pods are listed long
+// before the driver answers.
 TEST_F(AgentTest, TookARunningPodForOneThatWasGivenNothingBeforeTheDriverAnswered) {
   machine.control("slow: {nvmlDeviceGetCount_v2: 600}");
   FakeKubelet kubelet(plugin_dir());
@@ -356,17 +358,17 @@ TEST_F(AgentTest, TookARunningPodForOneThatWasGivenNothingBeforeTheDriverAnswere
           R"({"aliyun.com/gpu-mem":"2"}}}]},"status":{"phase":"Running"}})");
   ASSERT_EQ(kubelet.wait_for_devices(unhealthy(0)).size(), kShares);
   const auto kept = [&] {
-    Allocations book(GpuKind::keys());
+    Allocations saved(GpuKind::keys());
     const auto text = read_file(state_dir() + "/allocations.json");
-    return text && book.parse(*text) ? book.all() : std::vector<Allocation>();
+    return text && saved.parse(*text) ? saved.all() : std::vector<Allocation>();
   };
   const auto begun = std::chrono::steady_clock::now();
   while (kept().empty() && std::chrono::steady_clock::now() - begun < gpu::kPatience) {
     std::this_thread::yield();
   }
   ASSERT_EQ(kept().size(), 1U);
-  EXPECT_EQ(kept().front().held, "");
-  EXPECT_THAT(kept().front().shares, testing::ElementsAre(Share{.device = uuid, .units = 2}));
+  EXPECT_EQ(kept().front().start_block, "");
+  EXPECT_THAT(kept().front().shares, testing::ElementsAre(DeviceShare{.device = uuid, .units = 2}));
 }
 
 TEST_F(AgentTest, DoesNotCountWhatIsSwitchedOffAsUnsettled) {

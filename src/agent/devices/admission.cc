@@ -1,6 +1,4 @@
-// Preferred IDs and allocations; allocator_start.cc has what happens before a container starts,
-// allocator_learn.cc what is put together again after a restart.
-#include "agent/devices/allocator.h"
+#include "agent/devices/admission.h"
 
 #include <fmt/core.h>
 
@@ -8,266 +6,197 @@
 #include <cctype>
 #include <set>
 
+#include "agent/devices/id_choice.h"
 #include "base/log.h"
 
 namespace tessera::agent {
 
 namespace {
 
-// Between a preferred answer and the Allocate that follows kubelet only writes its checkpoint.
-constexpr std::chrono::seconds kSameQuestion{5};
+// Between a preferred answer and the Allocate that follows it kubelet only writes its checkpoint.
+constexpr std::chrono::seconds kSameCall{5};
 
-// A pod that is not known, as part of a CDI name: no pod's UID looks like it.
-constexpr std::string_view kUnknownCdiPod = "unknown";
+// In place of the container's name in the CDI name of an unknown pod.
 std::string unknown_cdi_container(const std::string& resource, const std::vector<std::string>& ids) {
   std::string name = resource.substr(resource.find('/') + 1) + "-" + (ids.empty() ? "none" : ids.front());
   std::ranges::replace_if(name, [](unsigned char c) { return std::isalnum(c) == 0; }, '-');
   return name;
 }
 
-std::string devices_text(const std::vector<Share>& shares) {
+std::string devices_text(const std::vector<DeviceShare>& shares) {
   std::string text;
-  for (const Share& share : shares) {
+  for (const DeviceShare& share : shares) {
     text += (text.empty() ? "" : ",") + share.device;
   }
-  return text.empty() ? "void" : text;
+  return text.empty() ? "none" : text;
 }
 
 }  // namespace
 
-bool add_unlisted(const std::vector<std::string>& ids, std::vector<Device>& list) {
-  std::set<std::string> missing(ids.begin(), ids.end());
-  for (const Device& device : list) {
-    missing.erase(device.id);
-  }
-  for (const std::string& id : missing) {
-    list.push_back({.id = id, .healthy = false});
-  }
-  return !missing.empty();
+Admission::Admission(const KindContext& context, AllocationRecovery& recovery)
+    : context_(context), recovery_(recovery), lookup_(context, recovery) {}
+
+void Admission::prefer(const std::string& resource, Preference preference,
+                       Done<std::vector<std::string>> done) {
+  const LookupQuery query{.resource = resource, .size = preference.size};
+  lookup_.find(query, [this, query, preference = std::move(preference),
+                       done = std::move(done)](const std::optional<FoundContainer>& found) {
+    done(preferred_ids(query, preference, found));
+  });
 }
 
-Allocator::Allocator(http::EventLoop& loop, NodePods& pods, Allocations& allocations, GrantStrategy& strategy,
-                     DeviceKind& kind, Edges edges)
-    : loop_(loop),
-      pods_(pods),
-      allocations_(allocations),
-      strategy_(strategy),
-      kind_(kind),
-      resources_(kind.resources()),
-      edges_(std::move(edges)),
-      search_(loop, pods, allocations,
-              {.begun = edges_.begun,
-               .get = edges_.get,
-               .fetch = edges_.fetch,
-               .learned = [this](const NodePod& pod, const PodDevices& devices) { learn(pod, devices); },
-               .forgotten =
-                   [this](const NodePod& pod) {
-                     allocations_.forget(pod.spec.uid);
-                     changed();
-                   }}),
-      gate_(loop) {}
-
-Allocator::~Allocator() = default;
-
-std::vector<ResourceList> Allocator::lists() {
-  std::vector<ResourceList> lists = kind_.lists();
-  for (ResourceList& list : lists) {
-    std::vector<std::string> held;
-    allocations_.each_id(list.resource, [&](const Allocation&, const std::string& id) {
-      if (kind_.is_ours(id)) {
-        held.push_back(id);
-      }
-    });
-    list.has_vanished = add_unlisted(held, list.devices) || list.has_vanished;
-  }
-  return lists;
-}
-
-void Allocator::find_asker(const Question& question, bool from_prefer, AskerSearch::Done done) {
-  if (!from_prefer && preferred_) {
-    const Preferred last = *std::exchange(preferred_, std::nullopt);
-    const NodePod* pod = pods_.find(last.asker.pod_uid);
-    if (last.question.resource == question.resource && last.question.size == question.size &&
-        Clock::real().now() - last.at < kSameQuestion && pod != nullptr &&
-        search_.next_container(*pod, question) == last.asker.container) {
-      done(last.asker);
-      return;
+std::vector<std::string> Admission::preferred_ids(const LookupQuery& query, const Preference& preference,
+                                                  const std::optional<FoundContainer>& found) {
+  const NodePod* pod = found ? context_.node.pods.find(found->pod_uid) : nullptr;
+  // IDs of other pods. IDs of an unknown pod are not counted: that kubelet offers them shows that
+  // they are free.
+  std::set<std::string> held;
+  for (const Allocations::HeldId& id : context_.allocations().held_ids(query.resource)) {
+    const std::string& uid = id.allocation->pod_uid;
+    if (!is_unknown_pod(uid) && (pod == nullptr || uid != pod->spec.uid)) {
+      held.insert(*id.id);
     }
   }
-  search_.find(question, std::move(done));
+  WantedIds wanted;
+  if (pod != nullptr) {
+    if (const Decision decision = context_.kind.decide(*pod, found->container, {})) {
+      const auto of_resource = decision->wanted.find(query.resource);
+      wanted = of_resource == decision->wanted.end() ? WantedIds() : of_resource->second;
+    }
+    preferred_ = Preferred{.query = query, .container = *found, .at = Clock::real().now()};
+  } else {
+    log::warn("no known pod fits kubelet's call; kubelet may take any IDs",
+              {{"resource", query.resource}, {"ids", query.size}});
+  }
+  return choose_ids(preference, wanted, context_.kind, held);
 }
 
-void Allocator::prefer(const std::string& resource, Preference preference,
-                       std::function<void(std::vector<std::string>)> done) {
-  const Question question{.resource = resource, .size = preference.size};
-  find_asker(question, true,
-             [this, question, preference = std::move(preference),
-              done = std::move(done)](std::optional<Asker> asker) {
-               const NodePod* pod = asker ? pods_.find(asker->pod_uid) : nullptr;
-               std::set<std::string> held;
-               allocations_.each_id(question.resource,
-                                    [&](const Allocation& allocation, const std::string& id) {
-                                      // Those of a pod that was never known are held as long as kubelet does
-                                      // not offer them.
-                                      if (!is_unknown_pod(allocation.pod_uid) &&
-                                          (pod == nullptr || allocation.pod_uid != pod->spec.uid)) {
-                                        held.insert(id);
-                                      }
-                                    });
-               Wanted wanted;
-               if (pod != nullptr) {
-                 wanted = kind_.wanted(*pod, asker->container, question.resource);
-                 preferred_ = Preferred{.question = question, .asker = *asker, .at = Clock::real().now()};
-               } else {
-                 log::warn(fmt::format("no pod that fits is known in time: kubelet is given IDs of any {}",
-                                       kind_.words().one),
-                           {{"resource", question.resource}, {"ids", question.size}});
-               }
-               done(choose_ids(
-                   preference, wanted, [this](const std::string& id) { return kind_.device_of(id); },
-                   [&](const std::string& id) { return held.contains(id); }));
-             });
+void Admission::allocate(const std::string& resource, std::vector<std::string> ids,
+                         Done<Result<ContainerResponse>> done) {
+  std::ranges::sort(ids);  // kubelet sends them in no order
+  const LookupQuery query{.resource = resource, .size = ids.size()};
+  if (const std::optional<FoundContainer> same = take_preferred(query)) {
+    allocate_to(same, resource, ids, done);
+    return;
+  }
+  lookup_.find(query,
+               [this, resource, ids = std::move(ids), done = std::move(done)](
+                   const std::optional<FoundContainer>& found) { allocate_to(found, resource, ids, done); });
 }
 
-void Allocator::allocate(const std::string& resource, std::vector<std::string> ids,
-                         std::function<void(Result<Grant>)> done) {
-  std::ranges::sort(ids);  // kubelet has no order
-  const Question question{.resource = resource, .size = ids.size()};
-  find_asker(question, false,
-             [this, resource, ids = std::move(ids), done = std::move(done)](std::optional<Asker> asker) {
-               const NodePod* pod = asker ? pods_.find(asker->pod_uid) : nullptr;
-               forget_unknown_with(resource, ids);
-               done(pod == nullptr ? give_unknown(resource, ids) : give(*pod, *asker, resource, ids));
-               changed();
-             });
+// The container of the last preferred IDs, if this call is the one that follows them.
+std::optional<FoundContainer> Admission::take_preferred(const LookupQuery& query) {
+  if (!preferred_) {
+    return std::nullopt;
+  }
+  const Preferred last = *std::exchange(preferred_, std::nullopt);
+  const NodePod* pod = context_.node.pods.find(last.container.pod_uid);
+  const bool same = last.query.resource == query.resource && last.query.size == query.size &&
+                    Clock::real().now() - last.at < kSameCall && pod != nullptr &&
+                    lookup_.next_container(*pod, query) == last.container.container;
+  return same ? std::optional(last.container) : std::nullopt;
 }
 
-Grant Allocator::give(const NodePod& pod, const Asker& asker, const std::string& resource,
-                      const std::vector<std::string>& ids) {
-  const std::string& container = asker.container;
+void Admission::allocate_to(const std::optional<FoundContainer>& found, const std::string& resource,
+                            const std::vector<std::string>& ids,
+                            const Done<Result<ContainerResponse>>& done) {
+  const NodePod* pod = found ? context_.node.pods.find(found->pod_uid) : nullptr;
+  recovery_.forget_unknown_with(resource, ids);
+  done(pod == nullptr ? allocate_to_unknown(resource, ids) : allocate_to_pod(*pod, *found, resource, ids));
+  context_.store.changed();
+}
+
+ContainerResponse Admission::allocate_to_pod(const NodePod& pod, const FoundContainer& found,
+                                             const std::string& resource,
+                                             const std::vector<std::string>& ids) {
+  const std::string& container = found.container;
   Allocation allocation{.pod = pod.name(), .pod_uid = pod.spec.uid, .container = container};
-  allocation.guessed = !asker.confirmed;
-  const Allocation* before = allocations_.find(pod.spec.uid, container);
+  allocation.guessed = !found.confirmed;
+  const Allocation* before = context_.allocations().find(pod.spec.uid, container);
   IdsByResource all = before == nullptr ? IdsByResource() : before->ids;
   all[resource] = ids;
-  const Decision decision = kind_.decide(pod, container, all);
-  Grant grant;
+  const Decision decision = context_.kind.decide(pod, container, all);
+  ContainerResponse response;
   if (decision) {
-    ++counts_.given;
-    grant.env = decision->env;
+    ++counts_.allocated;
+    response.env = decision->env;
     allocation.shares = decision->shares;
-    if (of_other_devices(ids, allocation.shares)) {
-      ++counts_.other_ids;
+    if (are_of_other_devices(ids, allocation.shares)) {
+      ++counts_.mismatched_ids;
     }
   } else {
-    ++counts_.nothing[decision.error().counted_as];
-    grant.env = kind_.env_of_none();
-    allocation.held = decision.error().why;
-    edges_.tell(pod, decision.error().reason, decision.error().why);
+    ++counts_.blocked[decision.error().counted_as];
+    response.env = context_.kind.info().no_device_env();
+    allocation.start_block = decision.error().why;
+    context_.node.warn_pod(pod, decision.error().reason, decision.error().why);
   }
-  prepare({.pod_uid = pod.spec.uid, .container = container}, resource, grant, allocation);
-  log::info("allocate", {{"pod", pod.text()},
-                         {"container", container},
-                         {"resource", resource},
-                         {"ids", ids.size()},
-                         {"sees", devices_text(allocation.shares)},
-                         {"why", allocation.held}});
+  deliver({.pod_uid = pod.spec.uid, .container = container}, resource, response, allocation);
+  log::info("allocated", {{"pod", pod.text()},
+                          {"container", container},
+                          {"resource", resource},
+                          {"ids", ids.size()},
+                          {"devices", devices_text(allocation.shares)},
+                          {"start_block", allocation.start_block}});
   allocation.ids[resource] = ids;
-  allocations_.give(allocation);
-  return grant;
+  context_.allocations().record(allocation);
+  return response;
 }
 
-Grant Allocator::give_unknown(const std::string& resource, const std::vector<std::string>& ids) {
+ContainerResponse Admission::allocate_to_unknown(const std::string& resource,
+                                                 const std::vector<std::string>& ids) {
   ++counts_.unknown_pod;
-  log::error(fmt::format("allocate for a pod that is not known: it sees no {} and is held before it starts",
-                         kind_.words().one),
+  log::error("kubelet allocates for an unknown pod; it gets no device and may not start",
              {{"resource", resource}, {"ids", ids.size()}});
   Allocation allocation{.pod = {}, .pod_uid = unknown_uid(resource, ids), .container = ""};
   allocation.ids[resource] = ids;
-  allocation.held = "which pod this is was not known when kubelet admitted it";
-  Grant grant;
-  grant.env = kind_.env_of_none();
-  // A CDI name that stands for nothing now can stand for its devices before it starts.
-  prepare({.pod_uid = std::string(kUnknownCdiPod), .container = unknown_cdi_container(resource, ids)},
-          resource, grant, allocation);
-  unknown_since_[allocation.pod_uid] = Clock::real().now();
-  allocations_.give(allocation);
-  return grant;
+  allocation.start_block = "the pod was not known when kubelet admitted it";
+  ContainerResponse response;
+  response.env = context_.kind.info().no_device_env();
+  // A CDI name that stands for nothing now can stand for the container's devices before it starts.
+  deliver({.pod_uid = std::string(kUnknownCdiPod), .container = unknown_cdi_container(resource, ids)},
+          resource, response, allocation);
+  recovery_.record_unknown(allocation);
+  return response;
 }
 
-// Where the strategy has no use for it, nothing has to be there.
-Result<Edits> Allocator::edits_of(const std::vector<Share>& shares) {
-  return strategy_.brings_devices() ? kind_.edits(shares) : Edits();
-}
-
-// Lets the strategy add what it has to, and writes down what of it counts later.
-void Allocator::prepare(ContainerEdits container, const std::string& resource, Grant& grant,
+// Lets the strategy complete the response, and notes in the allocation what matters later.
+void Admission::deliver(ContainerEdits container, const std::string& resource, ContainerResponse& response,
                         Allocation& allocation) {
-  container.env = grant.env;
-  container.edits = edits_of(allocation.shares);
+  container.env = response.env;
+  container.edits = context_.edits(allocation.shares);
   container.cdi_names = {free_cdi_name(allocation, container)};
-  const Status added = strategy_.add(container, grant);
-  if (!added && !strategy_.can_mend()) {
+  const Status added = context_.strategy.add(container, response);
+  if (!added && !context_.strategy.can_update()) {
     allocation.fault = added.error().text();
   }
-  allocation.fixed = container.edits ? strategy_.fixed(*container.edits) : "";
-  if (!grant.cdi_devices.empty()) {
+  allocation.fixed = container.edits ? context_.strategy.fixed(*container.edits) : "";
+  if (!response.cdi_devices.empty()) {
     allocation.cdi_names[resource] = container.cdi_names.front();
   }
 }
 
-// One name for all resources of a container, and none that another one has: it may have been given this
-// one's when we took this one to be asking.
-std::string Allocator::free_cdi_name(const Allocation& allocation, const ContainerEdits& container) const {
-  const Allocation* before = allocations_.find(allocation.pod_uid, allocation.container);
+// One name for all resources of a container. Another container may have this one's usual name, if
+// it was mistaken for this one; then a number is added.
+std::string Admission::free_cdi_name(const Allocation& allocation, const ContainerEdits& container) const {
+  const Allocations& allocations = context_.allocations();
+  const Allocation* before = allocations.find(allocation.pod_uid, allocation.container);
   if (before != nullptr && !before->cdi_names.empty()) {
     return before->cdi_names.begin()->second;
   }
   const std::string own = fmt::format("{}_{}", container.pod_uid, container.container);
   std::string name = own;
-  for (int number = 2; allocations_.has_cdi_name(name); ++number) {
+  for (int number = 2; allocations.has_cdi_name(name); ++number) {
     name = fmt::format("{}-{}", own, number);
   }
   return name;
 }
 
-bool Allocator::of_other_devices(const std::vector<std::string>& ids,
-                                 const std::vector<Share>& shares) const {
+bool Admission::are_of_other_devices(const std::vector<std::string>& ids,
+                                     const std::vector<DeviceShare>& shares) const {
   return std::ranges::any_of(ids, [&](const std::string& id) {
-    const auto device = kind_.device_of(id);
-    return !device || std::ranges::find(shares, *device, &Share::device) == shares.end();
+    const auto device = context_.kind.device_of(id);
+    return !device || std::ranges::find(shares, *device, &DeviceShare::device) == shares.end();
   });
-}
-
-void Allocator::changed() {
-  if (std::exchange(change_posted_, true)) {
-    return;
-  }
-  // After the answer: kubelet waits for it.
-  gate_.wrap<bool>([this](bool) {
-    change_posted_ = false;
-    if (allocations_.take_changed()) {
-      edges_.changed();
-    }
-  })(true);
-}
-
-void Allocator::pod_ended(const std::string& uid) {
-  std::set<std::string> had;
-  for (const Allocation& allocation : allocations_.all()) {
-    if (allocation.pod_uid == uid) {
-      for (const auto& [resource, name] : allocation.cdi_names) {
-        had.insert(name);
-      }
-    }
-  }
-  forget_ended(uid);
-  forget_unknown_that_ended();
-  strategy_.keep_only([&](const std::string& pod_uid, const std::string& name) {
-    return (pod_uid != uid && pod_uid != kUnknownCdiPod && !had.contains(name)) ||
-           allocations_.has_cdi_name(name);
-  });
-  changed();
 }
 
 }  // namespace tessera::agent

@@ -1,75 +1,62 @@
-// agent/devices/served_kind.h
+// agent/devices/allocation_store.h
 //
-// One kind of device, served on this node: kubelet's questions answered, its resources registered, and what
-// was given kept in a file.
+// The allocations of one kind of device, kept in a file that survives a restart.
 //
-//   Allocations book({.device = "gpu", .units = "mem"});
-//   GpuKind gpus(names, book, ...);
-//   ServedKind served(loop, pods, book, strategy, gpus, edges, {.file = state_dir + "/allocations.json"});
-//   served.start();
-//   served.publish();               // at every change of its devices
+//   AllocationStore store(node, {.device = "gpu", .units = "mem"}, state_dir + "/allocations.json");
+//   store.allocations().record(allocation);
+//   store.changed();                // saves the file a moment later
 //
-// On the event loop's thread, but for leave().
+// On the event loop's thread.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
-#include "agent/devices/allocator.h"
+#include "agent/devices/allocations.h"
 #include "agent/devices/late_file.h"
-#include "agent/devices/plugins.h"
-#include "agent/devices/readings.h"
-#include "kube/event_aggregator.h"
+#include "agent/devices/loop_gate.h"
+#include "agent/devices/node_context.h"
 
 namespace tessera::agent {
 
-class ServedKind {
+class AllocationListener {
  public:
-  struct Options {
-    std::string file{};               // where the book is kept; empty: nowhere
-    DevicePluginOptions plugins{};    // but for the resource
-    std::function<void()> changed{};  // what was given has changed
-  };
+  virtual ~AllocationListener() = default;
+  virtual void allocations_changed() = 0;
+};
 
-  // Reads the book from its file; one that cannot be read is rebuilt from kubelet. All must live longer.
-  // `edges` without `changed`.
-  ServedKind(http::EventLoop& loop, NodePods& pods, Allocations& book, GrantStrategy& strategy,
-             DeviceKind& kind, Allocator::Edges edges, Options options);
+class AllocationStore {
+ public:
+  // Reads the file. If it cannot be read, AllocationRecovery rebuilds the allocations from kubelet.
+  // An empty path keeps them in memory only. `node` must outlive it.
+  AllocationStore(const NodeContext& node, Allocations::Keys keys, const std::string& path);
+  AllocationStore(const AllocationStore&) = delete;
+  AllocationStore& operator=(const AllocationStore&) = delete;
+  ~AllocationStore();
 
-  // From now on the first publish() waits a little for the pods of the node.
-  void start();
-  // Sends kubelet the lists of now, if they changed. The first call registers.
-  void publish();
-  // Not the loop's thread, while the loop runs: kubelet sees us go, and what it has asked is answered first.
-  void leave() { plugins_.leave(); }
+  [[nodiscard]] Allocations& allocations() { return allocations_; }
+  [[nodiscard]] const Allocations& allocations() const { return allocations_; }
 
-  // From the book of pods: each kind hears of all.
-  void pod_changed() { allocator_.pod_changed(); }
-  void pod_ended(const std::string& uid) { allocator_.pod_ended(uid); }
-  void pods_synced();
+  // Call after changes of allocations(). If anything changed, saves the file and calls the
+  // listeners; later, because kubelet may be waiting for the answer to the current call.
+  void changed();
 
-  // The pods that have a device.
-  [[nodiscard]] std::vector<kube::ObjectReference> holders_of(const std::string& device) const;
-  // Whether what was given out is in a file that survives a restart.
-  [[nodiscard]] bool is_kept() const { return !path_.empty() && file_.problem().empty(); }
-  // Resources, and how kubelet's questions were answered.
-  void add_readings(Readings& readings) const;
+  void add_listener(AllocationListener& listener) { listeners_.push_back(&listener); }
+  void remove_listener(AllocationListener& listener) { std::erase(listeners_, &listener); }
 
-  [[nodiscard]] const Plugins& plugins() const { return plugins_; }
+  // Whether the allocations are in a file that survives a restart.
+  [[nodiscard]] bool is_saved() const { return !path_.empty() && file_.problem().empty(); }
 
  private:
-  Allocator::Edges with_file(Allocator::Edges edges, std::function<void()> changed);
+  void save();
 
-  http::EventLoop& loop_;
-  const NodePods& pods_;
-  const Allocations& book_;
+  NodePods& pods_;
   const std::string path_;
+  Allocations allocations_;
   LateFile file_;
-  Allocator allocator_;
-  bool wanted_ = false;    // there is something to publish
-  http::Timer pods_wait_;  // until the pods must be known before kubelet is told of us
-  Plugins plugins_;        // last: it asks the allocator
+  std::vector<AllocationListener*> listeners_;
+  bool save_posted_ = false;
+  LoopGate gate_;
 };
 
 }  // namespace tessera::agent

@@ -1,4 +1,4 @@
-#include "agent/devices/asker.h"
+#include "agent/devices/container_lookup.h"
 
 #include <algorithm>
 #include <set>
@@ -9,6 +9,8 @@ namespace tessera::agent {
 
 namespace {
 
+// kubelet admits no other pod while it waits for the answer.
+constexpr std::chrono::milliseconds kAtMost{450};
 constexpr std::chrono::milliseconds kGetDeadline{200};
 constexpr std::chrono::milliseconds kPause{15};  // kubelet allows 100 Gets a second
 
@@ -19,71 +21,68 @@ bool holds_nothing(const PodDevices& devices, const std::string& resource) {
 
 }  // namespace
 
-struct AskerSearch::Search {
-  Question question;
-  Done done;
+struct ContainerLookup::Search {
+  LookupQuery query;
+  FoundDone done;
   http::Timer deadline;
   http::Timer pause;
-  std::set<std::string> absent;  // UIDs of pods that kubelet does not know yet
-  bool asking = false;           // a Get is under way
+  std::set<std::string> excluded;  // UIDs of pods that kubelet does not admit now
+  bool asking = false;             // a Get is in flight
   bool fetching = false;
   bool fetched = false;
   bool over = false;
 };
 
-AskerSearch::AskerSearch(http::EventLoop& loop, const NodePods& pods, const Allocations& allocations,
-                         Edges edges, Milliseconds at_most)
-    : loop_(loop),
-      pods_(pods),
-      allocations_(allocations),
-      edges_(std::move(edges)),
-      at_most_(at_most),
-      gate_(loop) {
-  if (!edges_.begun) {
-    edges_.begun = [this](const std::string& pod_uid) { return allocations_.knows(pod_uid); };
-  }
+ContainerLookup::ContainerLookup(const KindContext& context, AllocationRecovery& recovery)
+    : node_(context.node),
+      allocations_(context.allocations()),
+      recovery_(recovery),
+      gate_(context.node.loop) {
+  node_.pods.add_listener(*this);
 }
 
-AskerSearch::~AskerSearch() = default;
+ContainerLookup::~ContainerLookup() {
+  node_.pods.remove_listener(*this);
+}
 
-std::string AskerSearch::next_container(const NodePod& pod, const Question& question) const {
+void ContainerLookup::find(const LookupQuery& query, FoundDone done) {
+  auto search = std::make_shared<Search>();
+  search->query = query;
+  search->done = std::move(done);
+  open_.push_back(search);
+  search->deadline = node_.loop.after(kAtMost, [this, search] { guess(search); });
+  step(search);
+}
+
+std::string ContainerLookup::next_container(const NodePod& pod, const LookupQuery& query) const {
   for (const alloc::ContainerSpec& container : pod.spec.containers) {
-    const std::int64_t amount = pods_.asked(container, question.resource);
-    if (amount > 0 && !allocations_.has(pod.spec.uid, container.name, question.resource)) {
-      return static_cast<std::size_t>(amount) == question.size ? container.name : std::string();
+    const std::int64_t amount = node_.pods.requested(container, query.resource);
+    if (amount > 0 && !allocations_.has(pod.spec.uid, container.name, query.resource)) {
+      return static_cast<std::size_t>(amount) == query.size ? container.name : std::string();
     }
   }
   return {};
 }
 
-void AskerSearch::find(const Question& question, Done done) {
-  auto search = std::make_shared<Search>();
-  search->question = question;
-  search->done = std::move(done);
-  open_.push_back(search);
-  search->deadline = loop_.after(at_most_, [this, search] { guess(search); });
-  go_on(search);
-}
-
-void AskerSearch::pods_changed() {
+void ContainerLookup::retry_waiting() {
   const auto open = open_;
   for (const auto& search : open) {
     if (!search->asking && !search->pause.pending()) {
-      go_on(search);
+      step(search);
     }
   }
 }
 
-// The pod that kubelet has begun with comes first, then the others in the order in which they were bound.
-const NodePod* AskerSearch::candidate(const Search& search) const {
+// The pod that kubelet has begun to admit comes first, then the others in bind order.
+const NodePod* ContainerLookup::candidate(const Search& search) const {
   const NodePod* next = nullptr;
-  for (const NodePod* pod : pods_.in_bind_order()) {
-    // All of a pod is given before anything of it starts.
-    if (pod->started() || search.absent.contains(pod->spec.uid) ||
-        next_container(*pod, search.question).empty()) {
+  for (const NodePod* pod : node_.pods.in_bind_order()) {
+    // kubelet allocates for all containers of a pod before it starts any of them.
+    if (pod->started() || search.excluded.contains(pod->spec.uid) ||
+        next_container(*pod, search.query).empty()) {
       continue;
     }
-    if (edges_.begun(pod->spec.uid)) {
+    if (node_.pods.admission_begun(pod->spec.uid)) {
       return pod;
     }
     next = next == nullptr ? pod : next;
@@ -91,146 +90,151 @@ const NodePod* AskerSearch::candidate(const Search& search) const {
   return next;
 }
 
-// Everything was given to it before, but kubelet may have lost its checkpoint.
-const NodePod* AskerSearch::candidate_for_readmission(const Search& search) const {
-  for (const NodePod* pod : pods_.in_bind_order()) {
+// A pod that has everything it requests, in case kubelet lost its checkpoint and admits it again.
+const NodePod* ContainerLookup::candidate_for_readmission(const Search& search) const {
+  const LookupQuery& query = search.query;
+  for (const NodePod* pod : node_.pods.in_bind_order()) {
     const bool fits = std::ranges::any_of(pod->spec.containers, [&](const alloc::ContainerSpec& container) {
-      return static_cast<std::size_t>(pods_.asked(container, search.question.resource)) ==
-                 search.question.size &&
+      return static_cast<std::size_t>(node_.pods.requested(container, query.resource)) == query.size &&
              allocations_.find(pod->spec.uid, container.name) != nullptr;
     });
-    if (fits && !search.absent.contains(pod->spec.uid) && next_container(*pod, search.question).empty()) {
+    if (fits && !search.excluded.contains(pod->spec.uid) && next_container(*pod, query).empty()) {
       return pod;
     }
   }
   return nullptr;
 }
 
-void AskerSearch::go_on(const std::shared_ptr<Search>& search) {
+void ContainerLookup::step(const std::shared_ptr<Search>& search) {
   if (search->over) {
     return;
   }
   if (const NodePod* pod = candidate(*search)) {
     confirm(search, *pod);
   } else {
-    look_elsewhere(search);
+    fetch_or_readmit(search);
   }
 }
 
-void AskerSearch::confirm(const std::shared_ptr<Search>& search, const NodePod& pod) {
+void ContainerLookup::confirm(const std::shared_ptr<Search>& search, const NodePod& pod) {
   search->asking = true;
-  edges_.get(
+  node_.pod_resources.get(
       pod.name(), kGetDeadline,
       gate_.wrap<Result<PodDevices>>([this, search, uid = pod.spec.uid](const Result<PodDevices>& answer) {
         search->asking = false;
-        got(search, uid, answer);
+        confirmed(search, uid, answer);
       }));
 }
 
-void AskerSearch::got(const std::shared_ptr<Search>& search, const std::string& uid,
-                      const Result<PodDevices>& answer) {
-  const NodePod* pod = pods_.find(uid);
+void ContainerLookup::confirmed(const std::shared_ptr<Search>& search, const std::string& uid,
+                                const Result<PodDevices>& answer) {
   if (search->over) {
     return;
   }
+  const NodePod* pod = node_.pods.find(uid);
   if (pod == nullptr) {
-    go_on(search);  // it has ended meanwhile
+    step(search);  // it has ended in the meantime
     return;
   }
   has_get_ = answer || answer.error().code() != ErrorCode::kUnsupported;
   if (!answer) {
-    switch (answer.error().code()) {
-      case ErrorCode::kNotFound:
-        search->absent.insert(uid);
-        go_on(search);
-        return;
-      // A kubelet that is short of time, or has just started, may still say until the deadline.
-      case ErrorCode::kExhausted:
-      case ErrorCode::kUnavailable:
-      case ErrorCode::kTimeout:
-        again(search);
-        return;
-      default:
-        guess(search);
-        return;
-    }
+    step_after_error(search, uid, answer.error().code());
+    return;
   }
-  const std::string& resource = search->question.resource;
-  std::string container = next_container(*pod, search->question);
+  const std::string& resource = search->query.resource;
+  std::string container = next_container(*pod, search->query);
   if (container.empty()) {
-    // Of the second look: kubelet holds nothing for a pod that we gave everything to.
+    // A candidate for readmission: kubelet has no devices for a pod that has everything by our
+    // record.
     if (holds_nothing(*answer, resource) && !pod->started()) {
       log::warn("kubelet admits a pod again", {{"pod", pod->text()}});
-      edges_.forgotten(*pod);
+      recovery_.forget_readmitted(*pod);
     } else {
-      search->absent.insert(uid);
+      search->excluded.insert(uid);
     }
-    go_on(search);
+    step(search);
     return;
   }
   const auto known = answer->containers.find(container);
   if (known != answer->containers.end() && known->second.contains(resource)) {
-    edges_.learned(*pod, *answer);
-    if (next_container(*pod, search->question) == container) {
-      search->absent.insert(uid);
+    // The container has its devices already, and our record did not say so.
+    recovery_.learn(*pod, *answer);
+    if (next_container(*pod, search->query) == container) {
+      search->excluded.insert(uid);
     }
-    go_on(search);
+    step(search);
     return;
   }
-  end(search, Asker{.pod_uid = uid, .container = std::move(container), .confirmed = true});
+  finish(search, FoundContainer{.pod_uid = uid, .container = std::move(container), .confirmed = true});
 }
 
-void AskerSearch::again(const std::shared_ptr<Search>& search) {
-  search->pause = loop_.after(kPause, [this, search] { go_on(search); });
+void ContainerLookup::step_after_error(const std::shared_ptr<Search>& search, const std::string& uid,
+                                       ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kNotFound:
+      search->excluded.insert(uid);
+      step(search);
+      return;
+    // A kubelet that is busy or has just started may still answer before the deadline.
+    case ErrorCode::kExhausted:
+    case ErrorCode::kUnavailable:
+    case ErrorCode::kTimeout:
+      search->pause = node_.loop.after(kPause, [this, search] { step(search); });
+      return;
+    default:
+      guess(search);
+      return;
+  }
 }
 
-// No pod that we know of fits: ask the API server, once, and look at pods that were served before.
-void AskerSearch::look_elsewhere(const std::shared_ptr<Search>& search) {
+// No known pod fits: fetches pods from the API server, once, then considers pods that kubelet
+// admits again.
+void ContainerLookup::fetch_or_readmit(const std::shared_ptr<Search>& search) {
   if (!search->fetching && !search->fetched) {
     search->fetching = true;
     ++counts_.fetched;
-    edges_.fetch([this, search](const Status& status) {
+    node_.pod_fetch.fetch([this, search](const Status& status) {
       search->fetching = false;
       search->fetched = status.has_value();
-      // A pod that the answer brought has been asked for already: pods_changed().
+      // pod_changed() may have begun to ask kubelet about a pod in the answer.
       if (status && !search->asking && !search->pause.pending()) {
-        go_on(search);
+        step(search);
       }
     });
     return;
   }
   if (!search->fetched) {
-    return;  // the watch may still bring it; the deadline ends this
+    return;  // the watch may still deliver the pod; the deadline ends the search
   }
   if (const NodePod* pod = candidate_for_readmission(*search)) {
     confirm(search, *pod);
     return;
   }
-  end(search, std::nullopt);
+  finish(search, std::nullopt);
 }
 
-void AskerSearch::guess(const std::shared_ptr<Search>& search) {
+void ContainerLookup::guess(const std::shared_ptr<Search>& search) {
   if (search->over) {
     return;
   }
   const NodePod* pod = candidate(*search);
   if (pod == nullptr) {
-    end(search, std::nullopt);
+    finish(search, std::nullopt);
     return;
   }
-  end(search,
-      Asker{
-          .pod_uid = pod->spec.uid, .container = next_container(*pod, search->question), .confirmed = false});
+  finish(search,
+         FoundContainer{
+             .pod_uid = pod->spec.uid, .container = next_container(*pod, search->query), .confirmed = false});
 }
 
-void AskerSearch::end(const std::shared_ptr<Search>& search, std::optional<Asker> asker) {
+void ContainerLookup::finish(const std::shared_ptr<Search>& search, std::optional<FoundContainer> found) {
   search->over = true;
   search->deadline.cancel();
   search->pause.cancel();
   std::erase(open_, search);
-  ++(!asker ? counts_.unknown : asker->confirmed ? counts_.confirmed : counts_.guessed);
-  const Done done = std::move(search->done);
-  done(std::move(asker));
+  ++(!found ? counts_.unknown : found->confirmed ? counts_.confirmed : counts_.guessed);
+  const FoundDone done = std::move(search->done);
+  done(std::move(found));
 }
 
 }  // namespace tessera::agent

@@ -1,110 +1,98 @@
-// agent/devices/asker.h
+// agent/devices/container_lookup.h
 //
-// Which container kubelet asks for: its questions carry a resource and a number, and no name.
+// Finds the container that kubelet asks for. kubelet's calls carry a resource and a number of IDs,
+// but no name.
 //
-// kubelet admits one pod at a time, containers in the order of the pod, and knows no pod that still waits:
-// podresources Get answers for the one being admitted and not for those behind it. So the next pod in bind
-// order is a guess, and one Get confirms it. When no pod fits, the watch is late (it often is, by some
-// milliseconds), and the API server is asked.
+// kubelet admits one pod at a time, its containers in order, and podresources Get knows the pod
+// being admitted but not the pods that wait behind it. So the next pod in bind order is a guess,
+// and one Get confirms it. When no known pod fits, the watch is late (often by a few milliseconds),
+// and the API server is asked.
 //
-// Kubelets before 1.34 have no Get: there bind order has to do, and PreStartContainer finds mistakes.
+// Kubelets before 1.34 have no Get. There only the bind order is known, and PreStartContainer finds
+// mistakes.
 //
 // On the event loop's thread.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "agent/devices/allocations.h"
+#include "agent/devices/allocation_recovery.h"
+#include "agent/devices/kind_context.h"
 #include "agent/devices/loop_gate.h"
 #include "agent/devices/node_pods.h"
-#include "agent/devices/pod_resources.h"
-#include "http/event_loop.h"
 
 namespace tessera::agent {
 
-struct Question {
+// What kubelet's call says about the container.
+struct LookupQuery {
   std::string resource;
-  std::size_t size = 0;  // IDs that the container asked for
+  std::size_t size = 0;  // number of IDs that the container requests
 };
 
-struct Asker {
+struct FoundContainer {
   std::string pod_uid;
   std::string container;
   bool confirmed = false;  // by kubelet; else the best guess
 };
 
-class AskerSearch {
+struct LookupCounts {
+  std::uint64_t confirmed = 0;
+  std::uint64_t guessed = 0;  // kubelet could not be asked
+  std::uint64_t unknown = 0;  // no pod fits
+  std::uint64_t fetched = 0;  // the watch was late
+};
+
+class ContainerLookup final : private PodListener {
  public:
-  using Milliseconds = std::chrono::milliseconds;
-  using Done = std::function<void(std::optional<Asker>)>;
+  using FoundDone = Done<std::optional<FoundContainer>>;
 
-  struct Edges {
-    // Whether kubelet has begun with a pod: something of it was given, of any kind. Without: by the
-    // allocations.
-    std::function<bool(const std::string& pod_uid)> begun{};
-    // podresources Get; `done` may come on any thread.
-    std::function<void(const PodName&, Milliseconds, PodResources::Done<PodDevices>)> get;
-    // Brings the pods of this node that are pending from the API server into the book; `done` comes on the
-    // loop.
-    std::function<void(std::function<void(Status)> done)> fetch;
-    // kubelet says that the pod holds devices, and we did not know. They must be in the allocations then.
-    std::function<void(const NodePod&, const PodDevices&)> learned;
-    // kubelet has forgotten what it gave to the pod and admits it again: as if it were new.
-    std::function<void(const NodePod&)> forgotten;
-  };
-  struct Counts {
-    std::uint64_t confirmed = 0;
-    std::uint64_t guessed = 0;  // kubelet could not be asked
-    std::uint64_t unknown = 0;  // nobody fits
-    std::uint64_t fetched = 0;  // the watch was late
-  };
+  // `recovery` must outlive it.
+  ContainerLookup(const KindContext& context, AllocationRecovery& recovery);
+  ~ContainerLookup() override;
+  ContainerLookup(const ContainerLookup&) = delete;
+  ContainerLookup& operator=(const ContainerLookup&) = delete;
 
-  AskerSearch(http::EventLoop& loop, const NodePods& pods, const Allocations& allocations, Edges edges,
-              Milliseconds at_most = Milliseconds(450));
-  ~AskerSearch();
-  AskerSearch(const AskerSearch&) = delete;
-  AskerSearch& operator=(const AskerSearch&) = delete;
+  // `done` is called within 450 ms, possibly before find() returns. Nothing: no pod fits.
+  void find(const LookupQuery& query, FoundDone done);
 
-  // `done` comes once, at the latest after `at_most`, possibly from within.
-  void find(const Question& question, Done done);
+  // Looks again for containers whose pod was not known. Called by NodePods for each new pod, and to
+  // be called when AllocationRecovery has recovered allocations.
+  void retry_waiting();
 
-  // The book has changed: searches that wait for a pod look again.
-  void pods_changed();
+  // The container of `pod` that kubelet asks for next with this query; empty when there is none.
+  [[nodiscard]] std::string next_container(const NodePod& pod, const LookupQuery& query) const;
 
-  [[nodiscard]] const Counts& counts() const { return counts_; }
-  // Whether this kubelet answered the last Get, as those of 1.34 and later do.
+  [[nodiscard]] const LookupCounts& counts() const { return counts_; }
+  // Whether this kubelet has Get (1.34 and later), judged by its last answer.
   [[nodiscard]] bool has_get() const { return has_get_; }
-
-  // The container of `pod` that kubelet asks for next with this question; empty when there is none.
-  [[nodiscard]] std::string next_container(const NodePod& pod, const Question& question) const;
 
  private:
   struct Search;
 
-  void go_on(const std::shared_ptr<Search>& search);
+  void pod_changed(const NodePod& /*pod*/) override { retry_waiting(); }
+
+  void step(const std::shared_ptr<Search>& search);
   void confirm(const std::shared_ptr<Search>& search, const NodePod& pod);
-  void got(const std::shared_ptr<Search>& search, const std::string& uid, const Result<PodDevices>& answer);
-  void look_elsewhere(const std::shared_ptr<Search>& search);
-  void end(const std::shared_ptr<Search>& search, std::optional<Asker> asker);
+  void confirmed(const std::shared_ptr<Search>& search, const std::string& uid,
+                 const Result<PodDevices>& answer);
+  void step_after_error(const std::shared_ptr<Search>& search, const std::string& uid, ErrorCode code);
+  void fetch_or_readmit(const std::shared_ptr<Search>& search);
   void guess(const std::shared_ptr<Search>& search);
-  void again(const std::shared_ptr<Search>& search);
+  void finish(const std::shared_ptr<Search>& search, std::optional<FoundContainer> found);
   [[nodiscard]] const NodePod* candidate(const Search& search) const;
   [[nodiscard]] const NodePod* candidate_for_readmission(const Search& search) const;
 
-  http::EventLoop& loop_;
-  const NodePods& pods_;
+  const NodeContext& node_;
   const Allocations& allocations_;
-  Edges edges_;
-  const Milliseconds at_most_;
+  AllocationRecovery& recovery_;
   LoopGate gate_;
   std::vector<std::shared_ptr<Search>> open_;
-  Counts counts_;
+  LookupCounts counts_;
   bool has_get_ = true;
 };
 

@@ -1,26 +1,26 @@
-#include "agent/devices/device_strategy.h"
+#include "agent/devices/delivery_strategy.h"
 
 #include <fmt/core.h>
 
 namespace tessera::agent {
 
-Status DeviceStrategy::add(const ContainerEdits& container, Grant& grant) {
+Status DeviceStrategy::add(const ContainerEdits& container, ContainerResponse& response) {
   const Edits edits = TRY(container.edits);
-  grant.nodes.insert(grant.nodes.end(), edits.nodes.begin(), edits.nodes.end());
-  grant.mounts.insert(grant.mounts.end(), edits.mounts.begin(), edits.mounts.end());
-  grant.env.insert(edits.env.begin(), edits.env.end());
+  response.nodes.insert(response.nodes.end(), edits.nodes.begin(), edits.nodes.end());
+  response.mounts.insert(response.mounts.end(), edits.mounts.begin(), edits.mounts.end());
+  response.env.insert(edits.env.begin(), edits.env.end());
   return {};
 }
 
-// containerd makes a directory in place of a file that is to be mounted and is not there.
+// container.edits fails when a file is missing. Checked before each start because containerd
+// creates a directory in place of a missing file that is to be mounted.
 Status DeviceStrategy::before_start(const ContainerEdits& container) {
   const Edits now = TRY(container.edits);
   if (!container.fixed.empty() && container.fixed != now.fixed) {
-    return fail(
-        ErrorCode::kUnavailable,
-        fmt::format("it was admitted with {}, and by now its {} are reached through {}; kubelet keeps "
-                    "what it was given, so delete the pod and let it be created again",
-                    container.fixed, many_, now.fixed));
+    return fail(ErrorCode::kUnavailable,
+                fmt::format("it was admitted with {}, but its {} are now reached through {}; kubelet keeps "
+                            "what the pod was admitted with, so delete the pod and let it be created again",
+                            container.fixed, many_, now.fixed));
   }
   return {};
 }

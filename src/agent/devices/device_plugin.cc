@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "agent/devices/directory_watch.h"
-#include "agent/devices/measured_answers.h"
 #include "agent/devices/plugin_server.h"
 #include "agent/devices/registrar.h"
 #include "agent/devices/rival_sockets.h"
@@ -24,16 +23,16 @@ namespace {
 constexpr const char* kKubeletSocket = "kubelet.sock";
 constexpr auto kWatchWithin = std::chrono::seconds(10);  // a kubelet that accepted us watches us
 constexpr auto kLasting = std::chrono::seconds(30);      // a registration that held so long was no accident
-// When an older instance of ours ends, kubelet drops us, and that alone brings us back: only when it has not
-// done so for this long was the other one the one it had.
+// When an older instance of ours ends, kubelet drops us, and that alone brings us back: only when
+// it has not done so for this long was the other one the one it had.
 constexpr auto kSettle = std::chrono::milliseconds(500);
-// A stranger that comes and goes may have nothing to do with our resource, and registering anew leaves
-// kubelet without us for a moment.
+// A stranger that comes and goes may have nothing to do with our resource, and registering anew
+// leaves kubelet without us for a moment.
 constexpr auto kStrangerFirst = std::chrono::seconds(5);
 constexpr auto kStrangerLast = std::chrono::minutes(10);
 
-// Tells one socket from another that took its name; 0 when there is none. The time tells a number that was
-// used again.
+// Tells one socket from another that took its name; 0 when there is none. The time tells a number
+// that was used again.
 std::uint64_t identity_of(const std::string& path) {
   struct stat status{};
   if (::stat(path.c_str(), &status) != 0 || !S_ISSOCK(status.st_mode)) {
@@ -44,25 +43,15 @@ std::uint64_t identity_of(const std::string& path) {
   return (status.st_ino * 0x9E3779B97F4A7C15ULL) ^ time;
 }
 
-MeasuredAnswers::OnCall on_call(const DevicePluginOptions& options) {
-  if (!options.on_call) {
-    return nullptr;
-  }
-  return [tell = options.on_call, resource = options.resource](std::string_view call, bool well,
-                                                               std::chrono::nanoseconds took) {
-    tell(call, resource, well, took);
-  };
-}
-
 }  // namespace
 
-// The thread that keeps us registered. Each round looks at what is there and does the next thing that is
-// missing; all that happens elsewhere only wakes it.
-class DevicePlugin::Core {
+// The thread that keeps us registered. Each round looks at what is there and does the next thing
+// that is missing; all that happens elsewhere only wakes it.
+class DevicePlugin::Impl {
  public:
-  Core(DevicePluginOptions options, KubeletAnswers& answers, std::vector<Device> devices)
+  Impl(DevicePluginOptions options, KubeletAnswers& answers, std::vector<Device> devices)
       : options_(std::move(options)),
-        measured_(answers, on_call(options_)),
+        answers_(answers),
         kubelet_socket_(options_.directory + "/" + kKubeletSocket),
         watch_(options_.directory),
         registrar_(kubelet_socket_),
@@ -70,7 +59,7 @@ class DevicePlugin::Core {
         rivals_(options_.directory, options_.resource),
         thread_([this] { run(); }) {}
 
-  ~Core() {
+  ~Impl() {
     stopping_ = true;
     registrar_.stop();
     watch_.wake();
@@ -112,8 +101,9 @@ class DevicePlugin::Core {
     std::uint64_t tried = 0;  // which kubelet.sock
     while (!stopping_) {
       const std::uint64_t kubelet = identity_of(kubelet_socket_);
-      // Nobody has failed at a new kubelet yet. Its socket is there a moment before it listens, so the first
-      // try may well be refused; a pause that grew while there was none would cost it all pods of its start.
+      // Nobody has failed at a new kubelet yet. Its socket is there a moment before it listens, so
+      // the first try may well be refused; a pause that grew while there was none would cost it all
+      // pods of its start.
       if (kubelet != std::exchange(tried, kubelet)) {
         pause = options_.first_retry;
       }
@@ -185,7 +175,8 @@ class DevicePlugin::Core {
     usurper_ = std::max(usurper_, gone);
   }
 
-  // Whether kubelet has nobody for the resource although it still watches us, as far as we can tell.
+  // Whether kubelet has nobody for the resource although it still watches us, as far as we can
+  // tell.
   bool usurped(Clock::Steady now) {
     if (usurper_ == RivalSockets::Gone::kNone || now < suspected_at_ + kSettle || now < not_before_) {
       return false;
@@ -206,8 +197,8 @@ class DevicePlugin::Core {
     return identity_of(options_.directory + "/" + socket_name_) == socket_identity_;
   }
 
-  // A server whose socket can be found. kubelet removes sockets when it starts; a socket that is gone cannot
-  // be dialled, so a new server takes its place under a new name.
+  // A server whose socket can be found. kubelet removes sockets when it starts; a socket that is
+  // gone cannot be dialled, so a new server takes its place under a new name.
   Status serve() {
     {
       const std::lock_guard lock(mutex_);
@@ -231,7 +222,7 @@ class DevicePlugin::Core {
     registered_with_ = 0;
     const std::string name = new_socket_name(options_.resource);
     const std::string path = options_.directory + "/" + name;
-    auto server = TRY(PluginServer::start(path, measured_, devices,
+    auto server = TRY(PluginServer::start(path, answers_, devices,
                                           {.stream_opened =
                                                [this] {
                                                  ++streams_;
@@ -253,7 +244,7 @@ class DevicePlugin::Core {
   }
 
   const DevicePluginOptions options_;
-  MeasuredAnswers measured_;
+  KubeletAnswers& answers_;
   const std::string kubelet_socket_;
   DirectoryWatch watch_;
   Registrar registrar_;
@@ -284,20 +275,20 @@ class DevicePlugin::Core {
 };
 
 DevicePlugin::DevicePlugin(DevicePluginOptions options, KubeletAnswers& answers, std::vector<Device> devices)
-    : core_(std::make_unique<Core>(std::move(options), answers, std::move(devices))) {}
+    : impl_(std::make_unique<Impl>(std::move(options), answers, std::move(devices))) {}
 
 DevicePlugin::~DevicePlugin() = default;
 
 Status DevicePlugin::set_devices(std::vector<Device> devices) {
-  return core_->set_devices(std::move(devices));
+  return impl_->set_devices(std::move(devices));
 }
 
 std::vector<Device> DevicePlugin::devices() const {
-  return core_->devices();
+  return impl_->devices();
 }
 
 DevicePluginStatus DevicePlugin::status() const {
-  return core_->status();
+  return impl_->status();
 }
 
 }  // namespace tessera::agent

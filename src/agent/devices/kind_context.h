@@ -1,37 +1,39 @@
-// agent/devices/device_strategy.h
+// agent/devices/kind_context.h
 //
-// Strategy `devices`: the container gets device nodes and files by the means of kubelet alone. Needs no
-// container runtime that knows the devices, and no CDI.
-//
-// What it protects against: a container can open the device nodes it was given and no others, whatever its
-// image or its pod says in a variable; a pod that asks for nothing has none. (Where a runtime that obeys such
-// variables, as NVIDIA's, is the default runtime all the same, it goes on obeying: do not make it the
-// default.)
-//
-// What is given is fixed when the pod is admitted. After an update of a driver its files may have other
-// names, and after a reboot a device node may be another device's: a container that would start with these is
-// held, and must come from a new pod.
+// One kind of device as it is served on this node: the kind, how its devices reach containers, and
+// what is allocated. Shared by Admission, StartGate, AllocationRecovery and Plugins; copying it is
+// cheap.
 #pragma once
 
+#include <algorithm>
 #include <string>
-#include <utility>
+#include <vector>
 
-#include "agent/devices/grant_strategy.h"
+#include "agent/devices/allocation_store.h"
+#include "agent/devices/delivery_strategy.h"
+#include "agent/devices/device_kind.h"
+#include "agent/devices/node_context.h"
 
 namespace tessera::agent {
 
-class DeviceStrategy final : public GrantStrategy {
- public:
-  // `many`: what people call the devices, "GPUs".
-  explicit DeviceStrategy(std::string many) : many_(std::move(many)) {}
+struct KindContext {
+  const NodeContext& node;
+  DeviceKind& kind;
+  DeliveryStrategy& strategy;
+  AllocationStore& store;
 
-  Status add(const ContainerEdits& container, Grant& grant) override;
-  Status before_start(const ContainerEdits& container) override;
-  [[nodiscard]] std::string fixed(const Edits& edits) const override { return edits.fixed; }
-  [[nodiscard]] bool can_mend() const override { return false; }
+  [[nodiscard]] Allocations& allocations() const { return store.allocations(); }
 
- private:
-  const std::string many_;
+  // What a container needs to reach its shares. Empty where the strategy delivers no devices
+  // itself.
+  [[nodiscard]] Result<Edits> edits(const std::vector<DeviceShare>& shares) const {
+    return strategy.brings_devices() ? kind.edits(shares) : Edits();
+  }
+  // Whether the IDs have the form of this kind. Other IDs belong to a plugin that served the
+  // resource before.
+  [[nodiscard]] bool are_ours(const std::vector<std::string>& ids) const {
+    return std::ranges::any_of(ids, [this](const std::string& id) { return kind.device_of(id).has_value(); });
+  }
 };
 
 }  // namespace tessera::agent

@@ -1,14 +1,15 @@
-// agent/devices/object_keeper.h
+// agent/devices/object_reconciler.h
 //
-// Keeps one object of the API server as it should be: reads it, asks what to change, writes that, and looks
-// again now and then, since others may change it too.
+// Reconciles one object of the API server: reads it, asks what to change, writes that, and checks
+// it again from time to time, because other clients may change it too.
 //
-//   ObjectKeeper keeper(client, {.path = kube::node_path("gpu-a"), .what = "inventory of node gpu-a"},
-//                       [&](const boost::json::value* node) { return mend(node); });
-//   keeper.wake();          // what is wanted has changed
+//   ObjectReconciler reconciler(client, {.path = kube::node_path("gpu-a"), .what = "inventory of node gpu-a"},
+//                               [&](const boost::json::value* node) { return change_of(node); });
+//   reconciler.wake();          // the desired state has changed
 //
-// Nothing is written while the object is as it should be. Failures are tried again with growing waits for
-// ever; a lost race (409, or an object that came or went meanwhile) is read again. One request at a time.
+// Nothing is written while the object is in the desired state. Failures are retried forever with
+// growing pauses; after a lost race (409, or an object that was created or deleted in the meantime)
+// it is read again. One request at a time.
 //
 // On the event loop's thread; destroy it there.
 #pragma once
@@ -26,43 +27,44 @@
 
 namespace tessera::agent {
 
-struct ObjectKeeperOptions {
+struct ObjectReconcilerOptions {
   using Milliseconds = std::chrono::milliseconds;
 
   std::string path;                 // of the object: "/api/v1/nodes/gpu-a"
-  std::string what;                 // in logs and problems: "inventory of node gpu-a"
-  Milliseconds look_again{60'000};  // while all is well; spread by up to a quarter
+  std::string what;                 // for logs and errors: "inventory of node gpu-a"
+  Milliseconds look_again{60'000};  // in the desired state; shortened at random by up to a quarter
   kube::BackoffOptions backoff{.first = Milliseconds(500), .cap = Milliseconds(30'000)};
 };
 
-class ObjectKeeper {
+class ObjectReconciler {
  public:
-  // What to do about the object as it is; null when it does not exist. Nothing: it is as it should be. An
-  // error: it cannot be mended (it is somebody else's); told in the log, looked at again later.
-  using Mend = std::function<Result<std::optional<kube::Request>>(const boost::json::value*)>;
+  // Returns the write that brings the object (null: it does not exist) to the desired state;
+  // nothing when it is there. An error, for an object of another owner, is logged, and the object
+  // is checked again later.
+  using Change = std::function<Result<std::optional<kube::Request>>(const boost::json::value*)>;
 
   struct State {
-    bool settled = false;        // the object is as it was last wanted
+    bool settled = false;        // the object is in the desired state
     std::string problem;         // why not; empty when it is, or when nothing has been tried yet
-    std::uint64_t writes = 0;    // done
-    std::uint64_t failures = 0;  // requests that failed, lost races not counted
-    std::uint64_t races = 0;     // lost to others
+    std::uint64_t writes = 0;    // that succeeded
+    std::uint64_t failures = 0;  // requests that failed, without lost races
+    std::uint64_t races = 0;     // lost to other clients
   };
 
   // Does nothing before the first wake(). `client` must outlive it.
-  ObjectKeeper(kube::Client& client, ObjectKeeperOptions options, Mend mend);
-  ObjectKeeper(const ObjectKeeper&) = delete;
-  ObjectKeeper& operator=(const ObjectKeeper&) = delete;
+  ObjectReconciler(kube::Client& client, ObjectReconcilerOptions options, Change change);
+  ObjectReconciler(const ObjectReconciler&) = delete;
+  ObjectReconciler& operator=(const ObjectReconciler&) = delete;
 
-  // What is wanted has changed: looks at the object soon.
+  // The desired state has changed: checks the object soon.
   void wake();
 
   [[nodiscard]] const State& state() const { return state_; }
 
  private:
   void read();
-  void judge(const Result<kube::Reply>& reply);
-  void mend(const boost::json::value* object);
+  void read_done(const Result<kube::Reply>& reply);
+  void reconcile(const boost::json::value* object);
   void write(kube::Request request);
   void written(const Result<kube::Reply>& reply);
   void settle();
@@ -70,12 +72,12 @@ class ObjectKeeper {
   void again_after(std::chrono::milliseconds wait);
 
   kube::Client& client_;
-  const ObjectKeeperOptions options_;
-  Mend mend_;
+  const ObjectReconcilerOptions options_;
+  Change change_;
   State state_;
   kube::Random random_;
   kube::Backoff backoff_;
-  bool stale_ = false;  // woken while a request was under way
+  bool stale_ = false;  // wake() was called while a request was in flight
   kube::Call call_;
   http::Timer timer_;
 };

@@ -1,7 +1,7 @@
 // agent/devices/readings.h
 //
-// What the agent knows as metrics, of any kind of device: resources, answers to kubelet, writes to the API
-// server. docs/agent.md lists every name. Pure.
+// Metrics of any kind of device: resources, answers to kubelet, writes to the API server.
+// docs/agent.md lists every name. Pure.
 //
 //   Readings all;
 //   all.add_resources(plugins.resources());
@@ -13,10 +13,11 @@
 #include <utility>
 #include <vector>
 
-#include "agent/devices/allocator.h"
-#include "agent/devices/asker.h"
-#include "agent/devices/object_keeper.h"
+#include "agent/devices/admission.h"
+#include "agent/devices/container_lookup.h"
+#include "agent/devices/object_reconciler.h"
 #include "agent/devices/plugins.h"
+#include "agent/devices/start_gate.h"
 #include "http/readings.h"
 #include "kube/event_aggregator.h"
 
@@ -27,18 +28,19 @@ class Readings {
   using Labels = std::vector<std::pair<std::string, std::string>>;
 
   void gauge(std::string name, std::string help, double value, Labels labels = {});
-  // Of several with the same name and labels there is one, their sum.
+  // Several with the same name and labels are added up.
   void counter(std::string name, std::string help, std::uint64_t value, Labels labels = {});
 
-  // How kubelet's questions were answered, and how it was known which pod asked.
-  void add_answers(const Allocator::Counts& answers, const AskerSearch::Counts& searches);
+  // How Allocate was answered, and how the container was found.
+  void add_admissions(const AdmissionCounts& admissions, const LookupCounts& lookups);
+  void add_starts(const StartCounts& starts);
   void add_resources(const std::vector<Plugins::Resource>& resources);
-  // What is kept in the API server: {"inventory", state}, ...
-  void add_objects(const std::vector<std::pair<std::string, ObjectKeeper::State>>& objects);
+  // Objects that the agent writes to the API server: {"inventory", state}, ...
+  void add_objects(const std::vector<std::pair<std::string, ObjectReconciler::State>>& objects);
   void add_events(const kube::EventAggregator::Counts& events);
   void add_server(const http::ServerStats& stats);
 
-  // In an order in which equal names stand together.
+  // Returns all readings, sorted by name.
   [[nodiscard]] std::vector<http::Reading> take();
 
  private:

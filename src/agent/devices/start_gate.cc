@@ -1,22 +1,21 @@
-// PreStartContainer: once more, is this container about to see what was decided for it? An error here is
-// soft. kubelet shows it to the user and asks again, after about a second and then every ten.
+#include "agent/devices/start_gate.h"
+
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <optional>
 #include <ranges>
 #include <set>
+#include <utility>
 
-#include "agent/devices/allocator.h"
 #include "base/log.h"
 
 namespace tessera::agent {
 
 namespace {
 
-constexpr std::chrono::milliseconds kVerifyWithin{2'000};
+constexpr std::chrono::milliseconds kGetDeadline{2'000};
 constexpr std::chrono::milliseconds kBusyPause{30};
-constexpr int kTries = 100;  // 3 s of kubelet being busy
+constexpr int kTries = 100;  // 3 s while kubelet is busy
 
 bool holds(const PodDevices& devices, const std::string& container, const std::string& resource,
            const std::vector<std::string>& ids) {
@@ -30,61 +29,69 @@ bool holds(const PodDevices& devices, const std::string& container, const std::s
 
 }  // namespace
 
-struct Allocator::Starting {
+struct StartGate::Start {
   std::string resource;
   std::vector<std::string> ids;  // sorted
-  std::function<void(Status)> done;
-  std::vector<std::string> suspects;  // UIDs of pods that may hold the IDs, still to be asked for
+  Done<Status> done;
+  std::vector<std::string> to_ask;  // UIDs of pods that may hold the IDs, the next one last
   int tries = 0;
   http::Timer pause;
+
+  // Whether to ask a kubelet again that answered with its rate limit.
+  bool try_again(const Result<PodDevices>& answer) {
+    return !answer && answer.error().code() == ErrorCode::kExhausted && ++tries < kTries;
+  }
 };
 
-void Allocator::pre_start(const std::string& resource, std::vector<std::string> ids,
-                          std::function<void(Status)> done) {
+StartGate::StartGate(const KindContext& context, AllocationRecovery& recovery)
+    : context_(context), allocations_(context.allocations()), recovery_(recovery), gate_(context.node.loop) {}
+
+void StartGate::pre_start(const std::string& resource, std::vector<std::string> ids, Done<Status> done) {
   std::ranges::sort(ids);
-  // Pods that another plugin admitted under this name before us start again as they were.
-  if (!are_ours(ids)) {
+  // A pod that another plugin admitted under this resource name restarts as it was.
+  if (!context_.are_ours(ids)) {
     done({});
     return;
   }
-  auto starting = std::make_shared<Starting>();
-  starting->resource = resource;
-  starting->ids = std::move(ids);
-  starting->done = std::move(done);
-  start(starting);
+  auto start = std::make_shared<Start>();
+  start->resource = resource;
+  start->ids = std::move(ids);
+  start->done = std::move(done);
+  identify(start);
 }
 
-bool Allocator::are_ours(const std::vector<std::string>& ids) const {
-  return std::ranges::any_of(ids, [this](const std::string& id) { return kind_.is_ours(id); });
-}
-
-void Allocator::start(const std::shared_ptr<Starting>& starting) {
-  const Allocation* allocation = starting_allocation(*starting);
-  if (allocation != nullptr) {
-    verify(starting, *allocation);
+void StartGate::identify(const std::shared_ptr<Start>& start) {
+  if (const Allocation* allocation = starting_allocation(*start)) {
+    const ContainerKey expected{
+        .pod = allocation->pod, .pod_uid = allocation->pod_uid, .container = allocation->container};
+    context_.node.pod_resources.get(
+        expected.pod, kGetDeadline,
+        gate_.wrap<Result<PodDevices>>([this, start, expected](const Result<PodDevices>& answer) {
+          verified(start, expected, answer);
+        }));
     return;
   }
-  if (const auto holder = holder_by_checkpoint(*starting, "", "")) {
+  if (const auto holder = holder_by_checkpoint(*start, "", "")) {
     PodDevices devices;
-    devices.containers[holder->second][starting->resource] = starting->ids;
-    learn(*holder->first, devices);
-    let_start(starting, *holder->first, holder->second);
+    devices.containers[holder->container][start->resource] = start->ids;
+    recovery_.learn(*holder->pod, devices);
+    check(start, *holder->pod, holder->container);
     return;
   }
-  for (const NodePod* pod : pods_.in_bind_order()) {
-    starting->suspects.push_back(pod->spec.uid);
+  for (const NodePod* pod : context_.node.pods.in_bind_order()) {
+    start->to_ask.push_back(pod->spec.uid);
   }
-  std::ranges::reverse(starting->suspects);  // the oldest is asked for first, from the back
-  look_for_holder(starting);
+  std::ranges::reverse(start->to_ask);  // the oldest is asked first, from the back
+  ask_next_pod(start);
 }
 
-// Whom the IDs were given to; null when that is not known. kubelet uses the IDs of init containers again, so
-// several containers of a pod may have them: the one that starts is the first of the pod that does not run.
-const Allocation* Allocator::starting_allocation(const Starting& starting) const {
+// The allocation with the IDs; null when there is none. kubelet reuses the IDs of init containers,
+// so several containers of a pod may have them: the one that starts is the first that does not run.
+const Allocation* StartGate::starting_allocation(const Start& start) const {
   const Allocation* best = nullptr;
-  std::pair<bool, std::ptrdiff_t> best_place;  // whether it runs; where it stands in its pod
-  for (const Allocation* allocation : allocations_.with_ids(starting.resource, starting.ids)) {
-    const NodePod* pod = pods_.find(allocation->pod_uid);
+  std::pair<bool, std::ptrdiff_t> best_rank;  // whether it runs; its position in the pod
+  for (const Allocation* allocation : allocations_.with_ids(start.resource, start.ids)) {
+    const NodePod* pod = context_.node.pods.find(allocation->pod_uid);
     if (pod == nullptr) {
       continue;
     }
@@ -93,63 +100,61 @@ const Allocation* Allocator::starting_allocation(const Starting& starting) const
     const bool runs =
         spec == pod->spec.containers.end() || spec->state == alloc::ContainerState::kRunning ||
         (spec->kind == alloc::ContainerKind::kInit && spec->state == alloc::ContainerState::kTerminated);
-    const std::pair place{runs, spec - pod->spec.containers.begin()};
-    if (best == nullptr || place < best_place) {
+    const std::pair rank{runs, spec - pod->spec.containers.begin()};
+    if (best == nullptr || rank < best_rank) {
       best = allocation;
-      best_place = place;
+      best_rank = rank;
     }
   }
   return best;
 }
 
-void Allocator::verify(const std::shared_ptr<Starting>& starting, const Allocation& allocation) {
-  edges_.get(allocation.pod, kVerifyWithin,
-             gate_.wrap<Result<PodDevices>>(
-                 [this, starting, uid = allocation.pod_uid, container = allocation.container](
-                     const Result<PodDevices>& answer) { verified(starting, uid, container, answer); }));
-}
-
-void Allocator::verified(const std::shared_ptr<Starting>& starting, const std::string& uid,
-                         const std::string& container, const Result<PodDevices>& answer) {
-  const NodePod* pod = pods_.find(uid);
+// kubelet has said what the expected pod holds.
+void StartGate::verified(const std::shared_ptr<Start>& start, const ContainerKey& expected,
+                         const Result<PodDevices>& answer) {
+  const NodePod* pod = context_.node.pods.find(expected.pod_uid);
   if (pod == nullptr) {
-    reply(starting, fail(ErrorCode::kUnavailable, "the pod has ended"));
+    reply(start, fail(ErrorCode::kUnavailable, "the pod has ended"));
     return;
   }
-  if (!answer && answer.error().code() == ErrorCode::kExhausted && ++starting->tries < kTries) {
-    starting->pause = loop_.after(kBusyPause, [this, starting] { start(starting); });
+  if (start->try_again(answer)) {
+    start->pause = context_.node.loop.after(kBusyPause, [this, start] { identify(start); });
     return;
   }
-  if (answer && holds(*answer, container, starting->resource, starting->ids)) {
-    let_start(starting, *pod, container);
+  if (answer && holds(*answer, expected.container, start->resource, start->ids)) {
+    check(start, *pod, expected.container);
     return;
   }
-  // Init containers are not in kubelet's answer, a kubelet that has just started knows no pod, and an old one
-  // has no Get: what is not told is no contradiction. The checkpoint has the last word.
-  const auto holder = holder_by_checkpoint(*starting, uid, container);
-  if (!holder || holder->first == pod) {
-    let_start(starting, *pod, holder ? holder->second : container);
+  // Init containers are not in kubelet's answer, a kubelet that has just started knows no pod, and
+  // an old one has no Get. So a missing answer does not contradict our record; the checkpoint
+  // decides.
+  const auto holder = holder_by_checkpoint(*start, expected.pod_uid, expected.container);
+  if (!holder || holder->pod == pod) {
+    check(start, *pod, holder ? holder->container : expected.container);
     return;
   }
-  log::warn("the container that starts is not the one that was served",
-            {{"pod", holder->first->text()}, {"container", holder->second}, {"served", pod->text()}});
-  put_right();
-  let_start(starting, *holder->first, holder->second);
+  log::warn("another container starts than the one that was served",
+            {{"pod", holder->pod->text()}, {"container", holder->container}, {"served", pod->text()}});
+  recovery_.reassign();
+  check(start, *holder->pod, holder->container);
 }
 
-std::optional<std::pair<const NodePod*, std::string>> Allocator::holder_by_checkpoint(
-    const Starting& starting, const std::string& likely_uid, const std::string& likely_container) const {
-  const Result<Checkpoint> checkpoint = edges_.checkpoint();
-  std::optional<std::pair<const NodePod*, std::string>> found;
+// The known pod and container that have the IDs by kubelet's checkpoint; of several, the likely
+// one.
+std::optional<StartGate::Holder> StartGate::holder_by_checkpoint(const Start& start,
+                                                                 const std::string& likely_uid,
+                                                                 const std::string& likely_container) const {
+  const Result<Checkpoint> checkpoint = context_.node.checkpoints.read();
+  std::optional<Holder> found;
   if (!checkpoint) {
     return found;
   }
-  for (const CheckpointEntry* entry : checkpoint->holders(starting.resource, starting.ids)) {
-    const NodePod* pod = pods_.find(entry->pod_uid);
+  for (const CheckpointEntry* entry : checkpoint->holders(start.resource, start.ids)) {
+    const NodePod* pod = context_.node.pods.find(entry->pod_uid);
     if (pod == nullptr) {
       continue;
     }
-    found = {pod, entry->container};
+    found = Holder{.pod = pod, .container = entry->container};
     if (entry->pod_uid == likely_uid && entry->container == likely_container) {
       break;
     }
@@ -157,164 +162,157 @@ std::optional<std::pair<const NodePod*, std::string>> Allocator::holder_by_check
   return found;
 }
 
-// The IDs are ours and we do not know whose they are: given while the pod was unknown, or the record was
-// lost. kubelet knows.
-void Allocator::look_for_holder(const std::shared_ptr<Starting>& starting) {
-  if (starting->suspects.empty()) {
-    reply(starting, fail(ErrorCode::kUnavailable,
-                         fmt::format("which pod these {} devices belong to is not known yet; waiting for the "
-                                     "API server to tell the pods of this node",
-                                     kind_.words().one)));
-    return;
+// The IDs are ours but have no allocation: the pod was unknown when kubelet admitted it, or the
+// state file was lost. Asks kubelet about one pod after the other.
+void StartGate::ask_next_pod(const std::shared_ptr<Start>& start) {
+  const NodePod* pod = nullptr;
+  while (!start->to_ask.empty() && (pod = context_.node.pods.find(start->to_ask.back())) == nullptr) {
+    start->to_ask.pop_back();
   }
-  const NodePod* pod = pods_.find(starting->suspects.back());
   if (pod == nullptr) {
-    starting->suspects.pop_back();
-    look_for_holder(starting);
+    reply(start, fail(ErrorCode::kUnavailable,
+                      fmt::format("the pod of these {} devices is not known yet; waiting for the API server "
+                                  "to list the pods of this node",
+                                  context_.kind.info().one)));
     return;
   }
-  edges_.get(
-      pod->name(), kVerifyWithin,
-      gate_.wrap<Result<PodDevices>>([this, starting, uid = pod->spec.uid](const Result<PodDevices>& answer) {
-        const NodePod* known = pods_.find(uid);
-        if (!answer && answer.error().code() == ErrorCode::kExhausted && ++starting->tries < kTries) {
-          starting->pause = loop_.after(kBusyPause, [this, starting] { look_for_holder(starting); });
+  context_.node.pod_resources.get(
+      pod->name(), kGetDeadline,
+      gate_.wrap<Result<PodDevices>>([this, start, uid = pod->spec.uid](const Result<PodDevices>& answer) {
+        if (start->try_again(answer)) {
+          start->pause = context_.node.loop.after(kBusyPause, [this, start] { ask_next_pod(start); });
           return;
         }
-        starting->suspects.pop_back();
+        start->to_ask.pop_back();
+        const NodePod* known = context_.node.pods.find(uid);
         if (answer && known != nullptr) {
           for (const auto& [container, resources] : answer->containers) {
-            if (holds(*answer, container, starting->resource, starting->ids)) {
-              learn(*known, *answer);
-              let_start(starting, *known, container);
+            if (holds(*answer, container, start->resource, start->ids)) {
+              recovery_.learn(*known, *answer);
+              check(start, *known, container);
               return;
             }
           }
         }
-        look_for_holder(starting);
+        ask_next_pod(start);
       }));
 }
 
-void Allocator::let_start(const std::shared_ptr<Starting>& starting, const NodePod& pod,
-                          const std::string& container) {
-  const std::string& uid = pod.spec.uid;
-  allocations_.confirm(uid, container);
-  const Allocation* given = allocations_.find(uid, container);
-  const IdsByResource ids =
-      given == nullptr ? IdsByResource{{starting->resource, starting->ids}} : given->ids;
-  if (const std::optional<Hold> hold = hold_of(pod, container, ids)) {
-    edges_.tell(pod, hold->reason, hold->why);
-    finish(starting, uid, container,
-           fail(ErrorCode::kUnavailable, fmt::format("pod {}: {}", pod.text(), hold->why)));
+// The container is known: checks whether anything blocks it, and lets the kind do its last step.
+void StartGate::check(const std::shared_ptr<Start>& start, const NodePod& pod, const std::string& container) {
+  const ContainerKey key{.pod = pod.name(), .pod_uid = pod.spec.uid, .container = container};
+  allocations_.confirm(key.pod_uid, container);
+  const Allocation* given = allocations_.find(key.pod_uid, container);
+  const IdsByResource ids = given == nullptr ? IdsByResource{{start->resource, start->ids}} : given->ids;
+  if (const std::optional<StartBlock> block = find_block(pod, container, ids)) {
+    context_.node.warn_pod(pod, block->reason, block->why);
+    finish(start, key, fail(ErrorCode::kUnavailable, fmt::format("pod {}: {}", pod.text(), block->why)));
     return;
   }
-  // Who asks meanwhile (kubelet gives up after 30 s and asks again) waits for the same.
-  kind_.before_start(pod, container, gate_.wrap<Status>([this, starting, uid, container](Status status) {
-    finish(starting, uid, container, std::move(status));
+  // kubelet gives up after 30 s and calls again; the second call waits for the same thing.
+  context_.kind.before_start(pod, container, gate_.wrap<Status>([this, start, key](Status status) {
+    finish(start, key, std::move(status));
   }));
 }
 
-void Allocator::finish(const std::shared_ptr<Starting>& starting, const std::string& uid,
-                       const std::string& container, Status status) {
-  allocations_.hold(uid, container, status ? "" : status.error().text());
-  changed();
-  reply(starting, std::move(status));
-}
-
-void Allocator::reply(const std::shared_ptr<Starting>& starting, Status status) {
-  ++(status ? counts_.started : counts_.held);
-  starting->done(std::move(status));
-}
-
-// What was given at admission and what is decided may differ: the guess was wrong then, the watch was late,
-// or the decision was changed since. Where what a container sees can still be changed, the decision wins.
-// Where it cannot, what it has stays, if it is as good.
-Decision Allocator::decide(const NodePod& pod, const std::string& container, const IdsByResource& ids) const {
-  Decision decided = kind_.decide(pod, container, ids);
-  const Allocation* given = allocations_.find(pod.spec.uid, container);
-  if (!decided || can_mend(given)) {
-    return decided;
-  }
-  const Result<Decided> kept = kind_.as_given(pod, container, *decided, given);
-  if (kept) {
-    return *kept;
-  }
-  return tl::unexpected(Hold{
-      .reason = kind_.words().given_otherwise,
-      .why = fmt::format("container {} was admitted with {} and other {} are decided for it by now ({}); "
-                         "kubelet keeps what it was given, so delete the pod and let it be created again",
-                         container,
-                         given == nullptr || given->shares.empty() ? "no " + kind_.words().one
-                                                                   : given->shares.front().device,
-                         kind_.words().many, kept.error().text())});
-}
-
-bool Allocator::can_mend(const Allocation* given) const {
-  return strategy_.can_mend() && (given == nullptr || !given->cdi_names.empty());
-}
-
-std::optional<Hold> Allocator::hold_of(const NodePod& pod, const std::string& container,
-                                       const IdsByResource& ids) {
+std::optional<StartBlock> StartGate::find_block(const NodePod& pod, const std::string& container,
+                                                const IdsByResource& ids) {
+  const KindInfo& info = context_.kind.info();
   const Decision decided = decide(pod, container, ids);
   if (!decided) {
     return decided.error();
   }
   const Allocation* given = allocations_.find(pod.spec.uid, container);
-  if (given != nullptr && can_mend(given) && given->shares != decided->shares) {
-    Allocation mended = *given;
-    mended.shares = decided->shares;
-    mended.held.clear();
-    allocations_.give(mended);
+  if (given != nullptr && can_update(given) && given->shares != decided->shares) {
+    Allocation updated = *given;
+    updated.shares = decided->shares;
+    updated.start_block.clear();
+    allocations_.record(updated);
   }
-  if (std::optional<Hold> ill = illness(decided->shares)) {
-    return ill;
+  if (std::optional<StartBlock> unhealthy = unhealthy_block(decided->shares)) {
+    return unhealthy;
   }
-  if (std::optional<Hold> objection = kind_.objection(pod, decided->shares)) {
-    return objection;
+  if (std::optional<StartBlock> block = context_.kind.block_start(pod)) {
+    return block;
   }
   if (given != nullptr && !given->fault.empty()) {
-    return Hold{.reason = kind_.words().not_prepared,
-                .why = fmt::format("{}; when that is repaired, delete the pod so that it is admitted again",
-                                   given->fault)};
+    return StartBlock{
+        .reason = info.setup_failed,
+        .why = fmt::format("{}; when that is repaired, delete the pod so that it is admitted again",
+                           given->fault)};
   }
-  if (const Status ready = make_ready(pod, container, *decided); !ready) {
-    return Hold{.reason = kind_.words().not_prepared, .why = ready.error().text()};
+  if (const Status prepared = prepare(pod, container, *decided); !prepared) {
+    return StartBlock{.reason = info.setup_failed, .why = prepared.error().text()};
   }
-  make_others_ready(pod, container);
+  prepare_others(pod, container);
   return std::nullopt;
 }
 
-std::optional<Hold> Allocator::illness(const std::vector<Share>& shares) const {
-  const std::vector<NodeDevice> devices = kind_.devices();
-  for (const Share& share : shares) {
+// What the container got at its admission and what is decided now may differ: the guess was wrong,
+// the watch was late, or the decision was changed since. If what the container sees can still be
+// changed, the decision wins. If not, the container keeps what it has, provided that the kind
+// accepts it.
+Decision StartGate::decide(const NodePod& pod, const std::string& container, const IdsByResource& ids) const {
+  Decision decided = context_.kind.decide(pod, container, ids);
+  const Allocation* given = allocations_.find(pod.spec.uid, container);
+  if (!decided || can_update(given)) {
+    return decided;
+  }
+  const Result<Decided> accepted = context_.kind.accept_given(pod, container, *decided, given);
+  if (accepted) {
+    return *accepted;
+  }
+  const KindInfo& info = context_.kind.info();
+  return tl::unexpected(StartBlock{
+      .reason = info.mismatch,
+      .why = fmt::format(
+          "container {} was admitted with {}, but other {} are decided for it now ({}); kubelet "
+          "keeps what the pod was admitted with, so delete the pod and let it be created again",
+          container,
+          given == nullptr || given->shares.empty() ? "no " + info.one : given->shares.front().device,
+          info.many, accepted.error().text())});
+}
+
+// Whether what the container sees can still be changed. That depends on whether it got a CDI name
+// at its admission, not on whether it would get one now.
+bool StartGate::can_update(const Allocation* given) const {
+  return context_.strategy.can_update() && (given == nullptr || !given->cdi_names.empty());
+}
+
+std::optional<StartBlock> StartGate::unhealthy_block(const std::vector<DeviceShare>& shares) const {
+  const std::vector<NodeDevice> devices = context_.kind.devices();
+  for (const DeviceShare& share : shares) {
     const auto found = std::ranges::find(devices, share.device, &NodeDevice::id);
     if (found != devices.end() && !found->unhealthy.empty()) {
-      return Hold{.reason = kind_.words().unhealthy,
-                  .why = fmt::format("{} is unhealthy ({}); the container waits until it is well, or "
-                                     "delete the pod so that another {} is chosen",
-                                     found->name, found->unhealthy, kind_.words().one)};
+      const KindInfo& info = context_.kind.info();
+      return StartBlock{
+          .reason = info.unhealthy,
+          .why = fmt::format("{} is unhealthy ({}); the container starts when it is healthy again, "
+                             "or delete the pod so that another {} is chosen",
+                             found->name, found->unhealthy, info.one)};
     }
   }
   return std::nullopt;
 }
 
-Status Allocator::make_ready(const NodePod& pod, const std::string& container, const Decided& decided) {
+Status StartGate::prepare(const NodePod& pod, const std::string& container, const Decided& decided) {
   ContainerEdits edits{.pod_uid = pod.spec.uid, .container = container, .env = decided.env};
-  edits.edits = edits_of(decided.shares);
+  edits.edits = context_.edits(decided.shares);
   if (const Allocation* given = allocations_.find(pod.spec.uid, container)) {
     const auto names = std::views::values(given->cdi_names);
     const std::set<std::string> different(names.begin(), names.end());
     edits.cdi_names.assign(different.begin(), different.end());
     edits.fixed = given->fixed;
   }
-  return strategy_.before_start(edits);
+  return context_.strategy.before_start(edits);
 }
 
-// An init container ends and the next one starts with its IDs before the API server has told the end: which
-// of them it is may be a wrong guess, so those with the same IDs are made ready, too.
-void Allocator::make_others_ready(const NodePod& pod, const std::string& container) {
+// Prepares the other containers with the same IDs too: an init container ends and the next one
+// starts with its IDs before the API server reports the end, so it may be wrong which of them
+// starts.
+void StartGate::prepare_others(const NodePod& pod, const std::string& container) {
   const Allocation* given = allocations_.find(pod.spec.uid, container);
-  if (given == nullptr || !strategy_.can_mend()) {
+  if (given == nullptr || !context_.strategy.can_update()) {
     return;
   }
   for (const auto& [resource, ids] : given->ids) {
@@ -322,14 +320,25 @@ void Allocator::make_others_ready(const NodePod& pod, const std::string& contain
       if (other->pod_uid != pod.spec.uid || other->container == container) {
         continue;
       }
-      const Decision decided = kind_.decide(pod, other->container, other->ids);
-      const Status ready = decided ? make_ready(pod, other->container, *decided) : Status();
-      if (!ready) {
-        log::warn("container not made ready",
-                  {{"pod", pod.text()}, {"container", other->container}, {"why", ready.error()}});
+      const Decision decided = context_.kind.decide(pod, other->container, other->ids);
+      const Status prepared = decided ? prepare(pod, other->container, *decided) : Status();
+      if (!prepared) {
+        log::warn("container not prepared",
+                  {{"pod", pod.text()}, {"container", other->container}, {"error", prepared.error()}});
       }
     }
   }
+}
+
+void StartGate::finish(const std::shared_ptr<Start>& start, const ContainerKey& container, Status status) {
+  allocations_.set_start_block(container.pod_uid, container.container, status ? "" : status.error().text());
+  context_.store.changed();
+  reply(start, std::move(status));
+}
+
+void StartGate::reply(const std::shared_ptr<Start>& start, Status status) {
+  ++(status ? counts_.started : counts_.blocked);
+  start->done(std::move(status));
 }
 
 }  // namespace tessera::agent

@@ -5,11 +5,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <set>
 #include <utility>
+
+#include "alloc/names.h"
 
 namespace tessera::agent {
 
@@ -170,6 +173,37 @@ bool exists(const std::string& path) {
   return std::filesystem::exists(path, error);
 }
 
+std::string visible_devices(const std::vector<alloc::Gpu>& gpus) {
+  std::string list;
+  for (const alloc::Gpu& gpu : gpus) {
+    list += (list.empty() ? "" : ",") + gpu.uuid;
+  }
+  return list.empty() ? "void" : list;
+}
+
+// The device nodes of the GPUs, and the files whose names contain the version of the driver. Not
+// all files: an additional library does no harm to a container that was admitted without it.
+std::string what_is_fixed(const Edits& edits) {
+  std::string list;
+  const auto put = [&](const std::string& path) { list += (list.empty() ? "" : ", ") + path; };
+  for (const DeviceNode& node : edits.nodes) {
+    constexpr std::string_view kGpu = "/dev/nvidia";
+    if (node.container_path.starts_with(kGpu) && node.container_path.size() > kGpu.size() &&
+        std::isdigit(static_cast<unsigned char>(node.container_path[kGpu.size()])) != 0) {
+      put(node.host_path);
+    }
+  }
+  std::set<std::string> files;
+  for (const MountPoint& mount : edits.mounts) {
+    if (mount.container_path.ends_with("/libcuda.so.1") ||
+        mount.container_path.ends_with("/libnvidia-ml.so.1")) {
+      files.insert(mount.host_path);
+    }
+  }
+  std::ranges::for_each(files, put);
+  return list;
+}
+
 }  // namespace
 
 Result<LibraryPlace> parse_library_place(std::string_view text) {
@@ -239,15 +273,30 @@ Result<const DriverFiles*> DriverFilesCache::get() {
   if (!found_ || !found_->has_cuda || !std::ranges::all_of(found_->local_paths, exists)) {
     found_.reset();
     found_ = TRY(find_driver_files(options_));
-    if (const bool missed = !found_->has_cuda;
-        missed && !std::exchange(missed_cuda_, missed) && options_.warn) {
-      options_.warn(
-          fmt::format("no libcuda.so among the driver's libraries below {}: programs in containers cannot "
-                      "compute; install the driver's compute libraries",
-                      options_.driver.host));
+    if (!found_->has_cuda && !std::exchange(missed_cuda_, true)) {
+      warning_ = fmt::format(
+          "no libcuda.so among the driver's libraries below {}: programs in containers cannot "
+          "compute; install the driver's compute libraries",
+          options_.driver.host);
     }
   }
   return &*found_;
+}
+
+Result<Edits> gpu_edits(DriverFilesCache& files, const std::vector<alloc::Gpu>& gpus) {
+  Edits edits;
+  edits.env[std::string(alloc::key::kVisibleDevices)] = visible_devices(gpus);
+  if (gpus.empty()) {
+    return edits;
+  }
+  edits.nodes = TRY(device_nodes(files.options().dev, gpus));
+  const DriverFiles* driver = TRY(files.get());
+  edits.mounts = driver->mounts;
+  if (!driver->library_path.empty()) {
+    edits.env["LD_LIBRARY_PATH"] = driver->library_path;
+  }
+  edits.fixed = what_is_fixed(edits);
+  return edits;
 }
 
 }  // namespace tessera::agent

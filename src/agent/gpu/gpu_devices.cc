@@ -98,20 +98,20 @@ GpuLists make_lists(const alloc::Inventory& inventory, GpuIds& ids) {
 
 const KindInfo& gpu_info() {
   static const KindInfo info{.one = "GPU",
-                               .many = "GPUs",
-                               .unhealthy = "GpuUnhealthy",
-                               .healthy = "GpuHealthy",
-                               .gone = "GpuGone",
-                               .appeared = "GpuAppeared",
-                               .mismatch = "GpuAllocationMismatch",
-                               .setup_failed = "GpuSetupFailed",
-                               .condition = "GPUsHealthy",
-                               .all_healthy = "AllGPUsHealthy",
-                               .some_unhealthy = "GPUUnhealthy",
-                               .none_there = "NoGPUs",
-                               .visible_variable = std::string(alloc::key::kVisibleDevices),
-                               .visible_none = "void",
-                               .device_prefix = "GPU-"};
+                             .many = "GPUs",
+                             .unhealthy = "GpuUnhealthy",
+                             .healthy = "GpuHealthy",
+                             .gone = "GpuGone",
+                             .appeared = "GpuAppeared",
+                             .mismatch = "GpuAllocationMismatch",
+                             .setup_failed = "GpuSetupFailed",
+                             .condition = "GPUsHealthy",
+                             .all_healthy = "AllGPUsHealthy",
+                             .some_unhealthy = "GPUUnhealthy",
+                             .none_there = "NoGPUs",
+                             .visible_variable = std::string(alloc::key::kVisibleDevices),
+                             .visible_none = "void",
+                             .device_prefix = "GPU-"};
   return info;
 }
 

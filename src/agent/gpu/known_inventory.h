@@ -1,8 +1,9 @@
 // agent/gpu/known_inventory.h
 //
-// Which GPUs an earlier process saw on this node, for those that do not answer now: they stay listed, as
-// unhealthy, instead of vanishing from under pods that have them. From the agent's own file; where that is
-// gone (a container whose state directory was not kept), from what was published on the Node.
+// Which GPUs an earlier process saw on this node, for those that do not answer now: they stay
+// listed, as unhealthy, instead of vanishing from under pods that have them. From the agent's own
+// file; where that is gone (a container whose state directory was not kept), from what was
+// published on the Node.
 //
 //   KnownInventory known(client, "gpu-a");
 //   known.fetch(300ms, [](alloc::Inventory inventory) { ... });      // empty when nobody knows
@@ -11,10 +12,10 @@
 #pragma once
 
 #include <chrono>
-#include <functional>
 #include <string>
 #include <string_view>
 
+#include "agent/devices/loop_gate.h"
 #include "alloc/inventory.h"
 #include "base/result.h"
 #include "kube/client.h"
@@ -34,9 +35,9 @@ class KnownInventory {
   KnownInventory(const KnownInventory&) = delete;
   KnownInventory& operator=(const KnownInventory&) = delete;
 
-  // Asks once. `done` comes once, at the latest after `at_most`; kUnavailable or kTimeout when the API server
-  // could not be asked, an empty inventory when it has none.
-  void fetch(std::chrono::milliseconds at_most, std::function<void(Result<alloc::Inventory>)> done);
+  // Asks once. `done` comes once, at the latest after `at_most`; kUnavailable or kTimeout when the
+  // API server could not be asked, an empty inventory when it has none.
+  void fetch(std::chrono::milliseconds at_most, Done<Result<alloc::Inventory>> done);
 
  private:
   kube::Client& client_;

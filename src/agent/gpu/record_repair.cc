@@ -19,7 +19,7 @@ namespace {
 constexpr std::array kDerived = {alloc::key::kMemIdx, alloc::key::kMemPod, alloc::key::kMemAllocation,
                                  alloc::key::kWholeGroup, alloc::key::kWholeIdx};
 
-// The pod's own record, if it can be believed.
+// The pod's own record, if it is valid.
 std::optional<alloc::Record> own_record(const alloc::PodSpec& pod, const alloc::Demand& demand) {
   const std::string* text = alloc::find_text(pod.annotations, alloc::key::kAllocation);
   if (text == nullptr) {
@@ -29,7 +29,7 @@ std::optional<alloc::Record> own_record(const alloc::PodSpec& pod, const alloc::
   return record && alloc::claims_of(demand, *record) ? std::optional(*std::move(record)) : std::nullopt;
 }
 
-// What the pod's annotations wish for, which an exchange with another pod may not break.
+// Checks what the pod's annotations require; a mix-up with another pod must not violate it.
 Status check_wishes(const alloc::Request& request, const alloc::Record& record,
                     const alloc::Inventory& inventory) {
   std::set<std::string> shared;
@@ -70,9 +70,9 @@ std::string RecordRepair::patch(const std::string& pod_uid) const {
       {"metadata", boost::json::object{{"uid", pod_uid}, {"annotations", std::move(changes)}}}});
 }
 
-std::vector<alloc::Grant> grants_of(const std::vector<Share>& shares) {
+std::vector<alloc::Grant> grants_of(const std::vector<DeviceShare>& shares) {
   std::vector<alloc::Grant> grants;
-  for (const Share& share : shares) {
+  for (const DeviceShare& share : shares) {
     grants.push_back({.gpu = share.device,
                       .units = share.units,
                       .core_percent = share.core_percent,
@@ -81,8 +81,8 @@ std::vector<alloc::Grant> grants_of(const std::vector<Share>& shares) {
   return grants;
 }
 
-std::vector<Share> shares_of(const alloc::Record& record, const std::string& container) {
-  std::vector<Share> shares;
+std::vector<DeviceShare> shares_of(const alloc::Record& record, const std::string& container) {
+  std::vector<DeviceShare> shares;
   const alloc::ContainerGrants* found = record.find(container);
   for (const alloc::Grant& grant : found == nullptr ? std::vector<alloc::Grant>() : found->grants) {
     shares.push_back({.device = grant.gpu,
@@ -95,11 +95,11 @@ std::vector<Share> shares_of(const alloc::Record& record, const std::string& con
 
 Result<alloc::Record> record_as_given(const alloc::PodSpec& pod, const alloc::Record& decided,
                                       const Allocations& allocations, const alloc::Inventory& inventory,
-                                      const alloc::ResourceNames& names, bool mends) {
+                                      const alloc::ResourceNames& names, bool can_update) {
   alloc::Record record = decided;
   for (alloc::ContainerGrants& container : record.containers) {
     const Allocation* given = allocations.find(pod.uid, container.container);
-    if (given == nullptr || (mends && !given->cdi_names.empty()) ||
+    if (given == nullptr || (can_update && !given->cdi_names.empty()) ||
         grants_of(given->shares) == container.grants) {
       continue;
     }
@@ -132,7 +132,7 @@ Result<RecordRepair> repair_of(const alloc::PodSpec& pod, const alloc::Demand& d
   };
   RecordRepair repair;
   repair.moves = own && *own != truth;
-  // What an old scheduler wrote has been believed; it stays in its own words.
+  // The annotations of an original scheduler were accepted; they stay as they are.
   if (own) {
     for (const std::string_view name : kDerived) {
       if (differs(name)) {

@@ -17,22 +17,36 @@ constexpr const char* kFileOfGpus =
     "\n";
 
 TEST(Allocations, KeepTheFormatOfTheirFile) {
-  Allocations book({.device = "gpu", .units = "mem"});
-  const Status read = book.parse(kFileOfGpus);
+  Allocations allocations({.device = "gpu", .units = "mem"});
+  const Status read = allocations.parse(kFileOfGpus);
   ASSERT_TRUE(read) << read.error().text();
-  const Allocation* given = book.find("uid-a", "main");
+  const Allocation* given = allocations.find("uid-a", "main");
   ASSERT_NE(given, nullptr);
-  EXPECT_THAT(given->shares, ElementsAre(Share{.device = "GPU-1", .units = 3, .core_percent = 10},
-                                         Share{.device = "GPU-2", .whole = true}));
+  EXPECT_THAT(given->shares, ElementsAre(DeviceShare{.device = "GPU-1", .units = 3, .core_percent = 10},
+                                         DeviceShare{.device = "GPU-2", .whole = true}));
   EXPECT_EQ(given->cdi_names.at("aliyun.com/gpu-mem"), "uid-a_main");
+  EXPECT_EQ(given->start_block, "its GPU is ill");
   EXPECT_TRUE(given->guessed);
-  EXPECT_EQ(book.json(), kFileOfGpus);
+  EXPECT_EQ(allocations.json(), kFileOfGpus);
 }
 
 TEST(Allocations, OfOneKindDoNotTakeTheFileOfAnother) {
   Allocations things({});
   EXPECT_FALSE(things.parse(kFileOfGpus));
   EXPECT_EQ(things.size(), 0U);
+}
+
+TEST(Allocations, NameTheKnownPodsThatHaveADevice) {
+  Allocations allocations({});
+  const std::vector<DeviceShare> shares{{.device = "thing1", .whole = true}};
+  allocations.record({.pod = {"ml", "a"}, .pod_uid = "uid-a", .container = "x", .shares = shares});
+  allocations.record({.pod = {"ml", "a"}, .pod_uid = "uid-a", .container = "y", .shares = shares});
+  allocations.record({.pod = {}, .pod_uid = unknown_uid("r", {"1"}), .container = "", .shares = shares});
+  const auto holders = allocations.holders_of("thing1");
+  ASSERT_EQ(holders.size(), 1U);
+  EXPECT_EQ(holders.front().name, "a");
+  EXPECT_EQ(holders.front().uid, "uid-a");
+  EXPECT_TRUE(allocations.holders_of("thing2").empty());
 }
 
 }  // namespace

@@ -39,8 +39,8 @@ bool eventually(const std::function<bool()>& good) {
   return good();
 }
 
-// Prefers the IDs that come last, takes as long as it is told to, gives an environment that names them, and
-// holds containers back on demand.
+// Prefers the IDs that come last, takes as long as it is told to, gives an environment that names
+// them, and holds containers back on demand.
 class Kind final : public KubeletAnswers {
  public:
   void prefer(Preference preference, std::function<void(std::vector<std::string>)> done) override {
@@ -48,12 +48,12 @@ class Kind final : public KubeletAnswers {
     preference.available.resize(std::min(preference.available.size(), preference.size));
     done(preference.available);
   }
-  void allocate(std::vector<std::string> ids, std::function<void(Result<Grant>)> done) override {
+  void allocate(std::vector<std::string> ids, std::function<void(Result<ContainerResponse>)> done) override {
     if (ids.front() == "bad") {
       done(fail(ErrorCode::kExhausted, "GPU 3 is full; ask for less"));
       return;
     }
-    Grant grant;
+    ContainerResponse grant;
     grant.env["DEVICES"] = ids.front();
     grant.mounts.push_back({.container_path = "/in", .host_path = "/out", .read_only = true});
     grant.nodes.push_back({.container_path = "/dev/a", .host_path = "/dev/b", .permissions = "rw"});
@@ -174,8 +174,8 @@ TEST_F(Plugin, RegistersAgainWhenKubeletRestarts) {
   EXPECT_EQ(sockets(), 1U);
 }
 
-// By the news of the directory, not by looking: pods that a starting kubelet meets without us are refused for
-// good, after less than a second.
+// By the news of the directory, not by looking: pods that a starting kubelet meets without us are
+// refused for good, after less than a second.
 TEST_F(Plugin, RegistersAtOnceWhenTheSocketOfKubeletAppears) {
   DevicePluginOptions lazy = options();
   lazy.look_every = 60s;
@@ -196,7 +196,8 @@ TEST_F(Plugin, TriesAgainWhenKubeletSaysAlreadyConnected) {
   EXPECT_EQ(kubelet.wait_for_devices(has_two), two_devices());
 }
 
-// A socket that is bound but not yet listened at refuses; so does one of a kubelet that has just died.
+// A socket that is bound but not yet listened at refuses; so does one of a kubelet that has just
+// died.
 TEST_F(Plugin, DoesNotLetANewKubeletWaitForTheFailuresAtTheOldOne) {
   DevicePluginOptions patient = options();
   patient.first_retry = 10ms;
@@ -212,8 +213,8 @@ TEST_F(Plugin, DoesNotLetANewKubeletWaitForTheFailuresAtTheOldOne) {
   EXPECT_EQ(new_one.refused(), 4);
 }
 
-// Seen with a real kubelet: its start removes our socket while we register, and then it dials for 10 s, in
-// which every pod that comes is refused for good.
+// Seen with a real kubelet: its start removes our socket while we register, and then it dials for
+// 10 s, in which every pod that comes is refused for good.
 TEST_F(Plugin, DoesNotWaitForAKubeletThatDialsASocketItRemoved) {
   FakeKubelet kubelet(directory);
   kubelet.remove_socket_at_next_registration();
@@ -248,8 +249,8 @@ TEST_F(Plugin, TwoInstancesLiveSideBySideDuringAnUpdate) {
   EXPECT_TRUE(kubelet.allocate({"0-1"}, answer).ok());
 }
 
-// An update that is rolled back: kubelet had only the new one, and does not even end the stream of the old
-// one.
+// An update that is rolled back: kubelet had only the new one, and does not even end the stream of
+// the old one.
 TEST_F(Plugin, RegistersAgainWhenAnInstanceEndsThatRegisteredLater) {
   FakeKubelet kubelet(directory);
   const DevicePlugin old_one(options(), kind);

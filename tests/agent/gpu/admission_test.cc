@@ -1,4 +1,4 @@
-// Kubelet's questions against what was decided: whoever asks gets what is theirs.
+// Admission and start of containers: each container gets what was decided for it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-TEST(Allocator, GivesTheDecidedGpuAndSteersKubeletToItsIds) {
+TEST(Admission, GivesTheDecidedGpuAndSteersKubeletToItsIds) {
   Node node(gpus(4));
   const Pod pod = share("a", 3, 2);
   node.bind(pod);
@@ -26,11 +26,11 @@ TEST(Allocator, GivesTheDecidedGpuAndSteersKubeletToItsIds) {
   EXPECT_EQ(envs->at("main").at("ALIYUN_COM_GPU_MEM_DEV"), "16");
   EXPECT_THAT(node.gpus_by_ids(pod, "main"), ElementsAre(uuid(2)));
   EXPECT_TRUE(node.pre_start(pod, "main"));
-  EXPECT_EQ(node.allocator->counts().other_ids, 0U);
+  EXPECT_EQ(node.admission->counts().mismatched_ids, 0U);
   EXPECT_EQ(node.fetches, 0);
 }
 
-TEST(Allocator, TellsTwoQueuedPodsOfEqualSizeApart) {
+TEST(Admission, TellsTwoQueuedPodsOfEqualSizeApart) {
   Node node(gpus(4));
   const Pod first = share("first", 3, 2);
   const Pod second = share("second", 3, 1);
@@ -39,10 +39,10 @@ TEST(Allocator, TellsTwoQueuedPodsOfEqualSizeApart) {
   // kubelet takes them in the other order, as after its own restart.
   EXPECT_EQ(sees(node.admit(second)), uuid(1));
   EXPECT_EQ(sees(node.admit(first)), uuid(2));
-  EXPECT_EQ(node.allocator->search().counts().confirmed, 2U);
+  EXPECT_EQ(node.admission->lookup().counts().confirmed, 2U);
 }
 
-TEST(Allocator, AsksKubeletOnceWhenBindOrderIsRight) {
+TEST(Admission, AsksKubeletOnceWhenBindOrderIsRight) {
   Node node(gpus(4));
   std::vector<Pod> pods;
   for (unsigned i = 0; i < 20; ++i) {
@@ -55,7 +55,7 @@ TEST(Allocator, AsksKubeletOnceWhenBindOrderIsRight) {
   EXPECT_EQ(node.gets, 20);
 }
 
-TEST(Allocator, AsksTheApiServerWhenTheWatchIsLate) {
+TEST(Admission, AsksTheApiServerWhenTheWatchIsLate) {
   Node node(gpus(4));
   const Pod queued = share("queued", 3, 1);
   const Pod late = share("late", 3, 3);
@@ -66,7 +66,7 @@ TEST(Allocator, AsksTheApiServerWhenTheWatchIsLate) {
   EXPECT_EQ(sees(node.admit(queued)), uuid(1));
 }
 
-TEST(Allocator, AsksKubeletOnceForEachPodThatTheApiServerBrought) {
+TEST(Admission, AsksKubeletOnceForEachPodThatTheApiServerBrought) {
   Node node(gpus(4));
   std::vector<Pod> pods;
   for (unsigned i = 0; i < 6; ++i) {
@@ -78,7 +78,7 @@ TEST(Allocator, AsksKubeletOnceForEachPodThatTheApiServerBrought) {
 }
 
 // A pod has ended, kubelet gives its IDs to the next, and the API server tells of the next first.
-TEST(Allocator, TakesTheIdsOfTheDecidedGpuThoughItsLastPodSeemsToHoldThem) {
+TEST(Admission, TakesTheIdsOfTheDecidedGpuThoughItsLastPodSeemsToHoldThem) {
   Node node(gpus(2));
   Pod before = share("before", 16, 0);
   node.bind(before);
@@ -94,7 +94,7 @@ TEST(Allocator, TakesTheIdsOfTheDecidedGpuThoughItsLastPodSeemsToHoldThem) {
   EXPECT_TRUE(node.pre_start(next, "main"));
 }
 
-TEST(Allocator, WaitsForTheWatchWhenTheApiServerIsAway) {
+TEST(Admission, WaitsForTheWatchWhenTheApiServerIsAway) {
   Node node(gpus(4));
   const Pod late = share("late", 3, 3);
   node.api_away = true;
@@ -102,7 +102,7 @@ TEST(Allocator, WaitsForTheWatchWhenTheApiServerIsAway) {
   EXPECT_EQ(sees(node.admit(late)), uuid(3));
 }
 
-TEST(Allocator, HoldsAPodThatItNeverHeardOf) {
+TEST(Admission, HoldsAPodThatItNeverHeardOf) {
   Node node(gpus(4));
   const Pod stranger = share("stranger", 3, 3);
   node.api_away = true;
@@ -118,10 +118,10 @@ TEST(Allocator, HoldsAPodThatItNeverHeardOf) {
   const Status known = node.pre_start(stranger, "main");
   ASSERT_FALSE(known);
   EXPECT_THAT(known.error().text(), HasSubstr("delete the pod"));
-  EXPECT_EQ(node.allocator->counts().unknown_pod, 1U);
+  EXPECT_EQ(node.admission->counts().unknown_pod, 1U);
 }
 
-TEST(Allocator, ServesInBindOrderWhereKubeletHasNoGet) {
+TEST(Admission, ServesInBindOrderWhereKubeletHasNoGet) {
   Node node(gpus(4));
   node.has_get = false;
   const Pod first = share("first", 3, 2);
@@ -134,11 +134,11 @@ TEST(Allocator, ServesInBindOrderWhereKubeletHasNoGet) {
   EXPECT_EQ(sees(node.admit(second)), uuid(1));
   EXPECT_EQ(sees(node.admit(other_size)), uuid(0));
   EXPECT_TRUE(node.pre_start(first, "main"));
-  EXPECT_EQ(node.allocator->search().counts().guessed, 3U);
-  EXPECT_FALSE(node.allocator->search().has_get());
+  EXPECT_EQ(node.admission->lookup().counts().guessed, 3U);
+  EXPECT_FALSE(node.admission->lookup().has_get());
 }
 
-TEST(Allocator, WaitsOutTheRateLimitOfGet) {
+TEST(Admission, WaitsOutTheRateLimitOfGet) {
   Node node(gpus(4));
   node.gets_left = 2;
   std::vector<Pod> pods;
@@ -149,7 +149,7 @@ TEST(Allocator, WaitsOutTheRateLimitOfGet) {
   EXPECT_EQ(sees(node.admit(pods[5])), uuid(1));
 }
 
-TEST(Allocator, AsksAKubeletAgainThatDidNotAnswerInTime) {
+TEST(Admission, AsksAKubeletAgainThatDidNotAnswerInTime) {
   Node node(gpus(4));
   node.gets_late = 2;
   const Pod queued = share("queued", 3, 2);
@@ -159,7 +159,7 @@ TEST(Allocator, AsksAKubeletAgainThatDidNotAnswerInTime) {
   EXPECT_EQ(sees(node.admit(next)), uuid(1));
 }
 
-TEST(Allocator, GivesEachContainerItsOwnShare) {
+TEST(Admission, GivesEachContainerItsOwnShare) {
   Node node(gpus(4));
   const Pod pod = Pod("a").main("x", 4).main("none", 0).main("y", 3).on("x", {{1, 4}}).on("y", {{3, 3}});
   node.bind(pod);
@@ -172,7 +172,7 @@ TEST(Allocator, GivesEachContainerItsOwnShare) {
   EXPECT_THAT(node.gpus_by_ids(pod, "y"), ElementsAre(uuid(3)));
 }
 
-TEST(Allocator, GivesAShareOverSeveralGpus) {
+TEST(Admission, GivesAShareOverSeveralGpus) {
   Node node(gpus(4));
   const Pod pod = Pod("a").main("main", 6).on("main", {{1, 3}, {2, 3}});
   node.bind(pod);
@@ -180,7 +180,7 @@ TEST(Allocator, GivesAShareOverSeveralGpus) {
   EXPECT_THAT(node.gpus_by_ids(pod, "main"), ElementsAre(uuid(1), uuid(2)));
 }
 
-TEST(Allocator, GivesWholeGpusAndSharesToOneContainerInOneEnvironment) {
+TEST(Admission, GivesWholeGpusAndSharesToOneContainerInOneEnvironment) {
   Node node(gpus(4));
   Pod pod = Pod("a").main("main", 2);
   pod.spec.containers[0].gpu_limits.emplace_back(GpuResource::kWhole, Quantity::units(2));
@@ -195,7 +195,7 @@ TEST(Allocator, GivesWholeGpusAndSharesToOneContainerInOneEnvironment) {
   EXPECT_TRUE(node.pre_start(pod, "main"));
 }
 
-TEST(Allocator, GivesByDecisionWhereKubeletUsesIdsOfInitContainersAgain) {
+TEST(Admission, GivesByDecisionWhereKubeletUsesIdsOfInitContainersAgain) {
   Node node(gpus(4));
   // The init container is spread over two GPUs; kubelet hands its IDs on at random.
   const Pod pod = Pod("a")
@@ -215,32 +215,33 @@ TEST(Allocator, GivesByDecisionWhereKubeletUsesIdsOfInitContainersAgain) {
   }
 }
 
-TEST(Allocator, GivesByDecisionWhateverIdsKubeletTook) {
+TEST(Admission, GivesByDecisionWhateverIdsKubeletTook) {
   Node node(gpus(4));
   node.prefers = false;
   const Pod pod = share("a", 3, 2);
   node.bind(pod);
   EXPECT_EQ(sees(node.admit(pod)), uuid(2));
   EXPECT_THAT(node.gpus_by_ids(pod, "main"), Not(Contains(uuid(2))));
-  EXPECT_EQ(node.allocator->counts().other_ids, 1U);
+  EXPECT_EQ(node.admission->counts().mismatched_ids, 1U);
   EXPECT_TRUE(node.pre_start(pod, "main"));
 }
 
-// kubelet's Topology Manager may align a container to NUMA nodes and then offers IDs of those alone, whatever
-// was decided. The decision wins: the pod runs, on its own GPU, and the IDs are counted as others.
-TEST(Allocator, GivesTheDecidedGpuWhereTopologyManagerOffersOnlyOthers) {
+// kubelet's Topology Manager may align a container to NUMA nodes and then offers IDs of those
+// alone, whatever was decided. The decision wins: the pod runs, on its own GPU, and the IDs are
+// counted as others.
+TEST(Admission, GivesTheDecidedGpuWhereTopologyManagerOffersOnlyOthers) {
   Node node(gpus(4));
   const Pod pod = share("a", 3, 3);
   node.bind(pod);
   node.offer_only({0, 1});
   EXPECT_EQ(sees(node.admit(pod)), uuid(3));
   EXPECT_THAT(node.gpus_by_ids(pod, "main"), Not(Contains(uuid(3))));
-  EXPECT_EQ(node.allocator->counts().other_ids, 1U);
+  EXPECT_EQ(node.admission->counts().mismatched_ids, 1U);
   EXPECT_TRUE(node.pre_start(pod, "main"));
 }
 
 // kubelet stands still meanwhile.
-TEST(Allocator, PrefersGpusOf16AtOnceHoweverManyAreAskedFor) {
+TEST(Admission, PrefersGpusOf16AtOnceHoweverManyAreAskedFor) {
   for (int count = 1; count <= 16; ++count) {
     Node node(gpus(16));
     Pod pod = Pod("a").whole("main", count);
@@ -259,7 +260,7 @@ TEST(Allocator, PrefersGpusOf16AtOnceHoweverManyAreAskedFor) {
   }
 }
 
-TEST(Allocator, HoldsAnUndecidedPodSoftlyAndSaysWhatToDo) {
+TEST(Admission, HoldsAnUndecidedPodSoftlyAndSaysWhatToDo) {
   Node node(gpus(2));
   const Pod pod = Pod("a").main("main", 3);
   node.bind(pod);
@@ -269,11 +270,11 @@ TEST(Allocator, HoldsAnUndecidedPodSoftlyAndSaysWhatToDo) {
   EXPECT_THAT(held.error().text(), HasSubstr("ml/a"));
   EXPECT_THAT(held.error().text(), HasSubstr("schedulerName"));
   EXPECT_THAT(node.told, Contains("a GpuUndecided"));
-  EXPECT_THAT(node.allocations.find("uid-a", "main")->held, HasSubstr("schedulerName"));
+  EXPECT_THAT(node.allocations().find("uid-a", "main")->start_block, HasSubstr("schedulerName"));
 }
 
 // Else the last pods that are packed on a GPU would be given IDs of another.
-TEST(Allocator, TakesTheIdsOfUndecidedPodsWhereThereIsMostToSpare) {
+TEST(Admission, TakesTheIdsOfUndecidedPodsWhereThereIsMostToSpare) {
   Node node(gpus(2));
   const Pod packed = share("packed", 10, 0);
   const Pod undecided = Pod("undecided").main("main", 3);
@@ -286,7 +287,7 @@ TEST(Allocator, TakesTheIdsOfUndecidedPodsWhereThereIsMostToSpare) {
   EXPECT_THAT(node.gpus_by_ids(last, "main"), ElementsAre(uuid(0)));
 }
 
-TEST(Allocator, ServesAnUndecidedPodWhereThereIsOneGpu) {
+TEST(Admission, ServesAnUndecidedPodWhereThereIsOneGpu) {
   Node node(gpus(1));
   const Pod pod = Pod("a").main("main", 3);
   const Pod whole = Pod("b").whole("main", 1);
@@ -298,7 +299,7 @@ TEST(Allocator, ServesAnUndecidedPodWhereThereIsOneGpu) {
   EXPECT_EQ(sees(node.admit(whole)), uuid(0));
 }
 
-TEST(Allocator, DoesNotBelieveAForgedRecord) {
+TEST(Admission, DoesNotBelieveAForgedRecord) {
   Node node(gpus(4));
   const Pod greedy = Pod("greedy").main("main", 1).on("main", {{1, 16}});
   const Pod elsewhere = share("elsewhere", 3, 9);
@@ -312,7 +313,7 @@ TEST(Allocator, DoesNotBelieveAForgedRecord) {
   EXPECT_THAT(node.told, Contains("elsewhere GpuLost"));
 }
 
-TEST(Allocator, HoldsAPodThatAsksForWhatNobodyCanGive) {
+TEST(Admission, HoldsAPodThatAsksForWhatNobodyCanGive) {
   Node node(gpus(4));
   Pod pod = Pod("both").whole("main", 1);
   pod.spec.containers[0].gpu_limits.emplace_back(GpuResource::kCount, Quantity::units(1));
@@ -322,32 +323,32 @@ TEST(Allocator, HoldsAPodThatAsksForWhatNobodyCanGive) {
   const Status held = node.pre_start(pod, "main", GpuResource::kWhole);
   ASSERT_FALSE(held);
   EXPECT_THAT(held.error().text(), HasSubstr("ml/both"));
-  EXPECT_THAT(held.error().text(), HasSubstr("create it right"));
+  EXPECT_THAT(held.error().text(), HasSubstr("with a valid request"));
   EXPECT_THAT(node.told, Contains("both InvalidGpuRecord"));
-  EXPECT_EQ(node.allocator->counts().unknown_pod, 0U);
+  EXPECT_EQ(node.admission->counts().unknown_pod, 0U);
   node.end(pod);
-  EXPECT_EQ(node.allocations.size(), 0U);
+  EXPECT_EQ(node.allocations().size(), 0U);
 }
 
 // It was gone before anybody knew it.
-TEST(Allocator, ForgetsAPodThatItNeverKnew) {
+TEST(Admission, ForgetsAPodThatItNeverKnew) {
   Node node(gpus(2));
   const Pod stranger = share("stranger", 8, 0);
   const Pod other = share("other", 3, 1);
   node.api_away = true;
   ASSERT_EQ(sees(node.admit(stranger)), "void");
   node.settle();
-  ASSERT_EQ(node.allocations.size(), 1U);
+  ASSERT_EQ(node.allocations().size(), 1U);
   node.restart_agent(node.saved);
   node.pods->synced();
-  EXPECT_EQ(node.allocations.size(), 1U) << "kubelet still says that it is there";
+  EXPECT_EQ(node.allocations().size(), 1U) << "kubelet still says that it is there";
   node.end(stranger);
   node.bind(other);
   node.end(other);
-  EXPECT_EQ(node.allocations.size(), 0U);
+  EXPECT_EQ(node.allocations().size(), 0U);
 }
 
-TEST(Allocator, HoldsAPodWhoseRecordTakesWhatOthersHave) {
+TEST(Admission, HoldsAPodWhoseRecordTakesWhatOthersHave) {
   Node node(gpus(4));
   Pod before = share("before", 10, 1);
   const Pod forged = share("forged", 10, 1);
@@ -363,7 +364,7 @@ TEST(Allocator, HoldsAPodWhoseRecordTakesWhatOthersHave) {
   EXPECT_TRUE(node.pre_start(forged, "main")) << "it may start when there is room";
 }
 
-TEST(Allocator, HoldsAPodWhoseRecordClaimsMoreThanItsGpuHas) {
+TEST(Admission, HoldsAPodWhoseRecordClaimsMoreThanItsGpuHas) {
   Node node(gpus(2));
   const Pod pod = share("a", 17, 1);  // of 16
   node.bind(pod);
@@ -374,7 +375,7 @@ TEST(Allocator, HoldsAPodWhoseRecordClaimsMoreThanItsGpuHas) {
   EXPECT_THAT(node.told, Contains("a GpuOvercommitted"));
 }
 
-TEST(Allocator, DoesNotBelieveAnIndexThatIsNotThere) {
+TEST(Admission, DoesNotBelieveAnIndexThatIsNotThere) {
   for (const unsigned count : {1U, 4U}) {
     Node node(gpus(count));
     Pod pod = Pod("old").main("main", 2);
@@ -387,7 +388,7 @@ TEST(Allocator, DoesNotBelieveAnIndexThatIsNotThere) {
   }
 }
 
-TEST(Allocator, ReadsWhatOldSchedulersWrote) {
+TEST(Admission, ReadsWhatOldSchedulersWrote) {
   Node node(gpus(4));
   Pod pod = Pod("old").main("main", 3);
   pod.spec.annotations["ALIYUN_COM_GPU_MEM_IDX"] = "2";
@@ -396,7 +397,7 @@ TEST(Allocator, ReadsWhatOldSchedulersWrote) {
   EXPECT_EQ(sees(node.admit(pod)), uuid(2));
 }
 
-TEST(Allocator, HoldsAContainerWhileItsGpuIsIll) {
+TEST(Admission, HoldsAContainerWhileItsGpuIsIll) {
   Node node(gpus(4));
   const Pod pod = share("a", 3, 2);
   node.bind(pod);
@@ -412,30 +413,30 @@ TEST(Allocator, HoldsAContainerWhileItsGpuIsIll) {
   EXPECT_TRUE(node.pre_start(pod, "main"));
 }
 
-TEST(Allocator, KnowsAfterARestartWhatItGave) {
+TEST(Admission, KnowsAfterARestartWhatItGave) {
   Node node(gpus(4));
   const Pod pod = share("a", 3, 2);
   node.bind(pod);
   ASSERT_TRUE(node.admit(pod));
-  const auto before = node.allocations.all();
+  const auto before = node.allocations().all();
   ASSERT_EQ(before.size(), 1U);
   node.restart_agent(node.saved);
   // Before the pods are known again, and before kubelet knows any.
-  EXPECT_EQ(node.allocations.all(), before);
+  EXPECT_EQ(node.allocations().all(), before);
   node.bind(pod);
   node.pods->synced();
   node.forget_known();
   EXPECT_TRUE(node.pre_start(pod, "main"));
-  EXPECT_EQ(node.allocations.all(), before);
+  EXPECT_EQ(node.allocations().all(), before);
 }
 
-TEST(Allocator, LearnsFromTheCheckpointWhatItGaveAlsoToInitContainers) {
+TEST(Admission, LearnsFromTheCheckpointWhatItGaveAlsoToInitContainers) {
   Node node(gpus(4));
   node.has_get = false;
   const Pod pod = Pod("a").init("prepare", 2).main("main", 3).on("prepare", {{2, 2}}).on("main", {{2, 3}});
   node.bind(pod);
   ASSERT_TRUE(node.admit(pod));
-  auto before = node.allocations.all();
+  auto before = node.allocations().all();
   ASSERT_EQ(before.size(), 2U);
   for (Allocation& allocation : before) {
     allocation.guessed = false;  // the file says whose they are
@@ -443,31 +444,31 @@ TEST(Allocator, LearnsFromTheCheckpointWhatItGaveAlsoToInitContainers) {
   node.restart_agent();
   node.bind(pod);
   node.pods->synced();
-  EXPECT_EQ(node.allocations.all(), before);
+  EXPECT_EQ(node.allocations().all(), before);
 }
 
-TEST(Allocator, LearnsFromKubeletWhatItGaveWhenTheRecordIsLost) {
+TEST(Admission, LearnsFromKubeletWhatItGaveWhenTheRecordIsLost) {
   Node node(gpus(4));
   node.has_checkpoint = false;
   const Pod running = share("running", 3, 2);
   const Pod next = share("next", 3, 1);
   node.bind(running);
   ASSERT_TRUE(node.admit(running));
-  const auto before = node.allocations.all();
+  const auto before = node.allocations().all();
   node.restart_agent();
   node.bind(running);
   node.bind(next);
-  // Admission comes before the rebuild is through: the pod that has its IDs is not taken for the one that
-  // asks.
+  // Admission comes before the rebuild is through: the pod that has its IDs is not taken for the
+  // one that asks.
   EXPECT_EQ(sees(node.admit(next)), uuid(1));
   node.pods->synced();
   node.settle();
-  EXPECT_THAT(node.allocations.all(), Contains(before[0]));
+  EXPECT_THAT(node.allocations().all(), Contains(before[0]));
   EXPECT_TRUE(node.pre_start(running, "main"));
 }
 
 // It was written down nowhere else that the container sees no GPU.
-TEST(Allocator, LearnsFromKubeletThatAContainerWasGivenNothing) {
+TEST(Admission, LearnsFromKubeletThatAContainerWasGivenNothing) {
   Node node(gpus(4));
   Pod pod = Pod("a").main("main", 3);
   node.bind(pod);
@@ -476,33 +477,33 @@ TEST(Allocator, LearnsFromKubeletThatAContainerWasGivenNothing) {
   const Status held = node.pre_start(pod, "main");
   ASSERT_FALSE(held) << "it would run without a GPU";
   EXPECT_THAT(held.error().text(), HasSubstr("admitted with no GPU"));
-  EXPECT_THAT(node.allocations.find("uid-a", "main")->shares, IsEmpty());
+  EXPECT_THAT(node.allocations().find("uid-a", "main")->shares, IsEmpty());
 }
 
 // Two equal pods in another order than they were bound in, on a kubelet without Get.
-TEST(Allocator, LearnsFromKubeletThatAContainerSeesTheGpuOfAnother) {
+TEST(Admission, LearnsFromKubeletThatAContainerSeesTheGpuOfAnother) {
   Node node(gpus(4));
   const Pod first = share("first", 3, 2);
   const Pod second = share("second", 3, 1);
   node.admit_swapped(first, second);
   node.restart_agent_among({first, second});
   EXPECT_TRUE(node.pre_start(second, "main"));
-  EXPECT_EQ(node.allocations.find("uid-second", "main")->shares.front().device, uuid(2));
+  EXPECT_EQ(node.allocations().find("uid-second", "main")->shares.front().device, uuid(2));
   EXPECT_TRUE(node.repairs.at("second").moves) << "its record has to say so";
 }
 
-TEST(Allocator, ForgetsPodsThatEndedWhileItWasAway) {
+TEST(Admission, ForgetsPodsThatEndedWhileItWasAway) {
   Node node(gpus(4));
   const Pod pod = share("a", 3, 2);
   node.bind(pod);
   ASSERT_TRUE(node.admit(pod));
   node.restart_agent(node.saved);
-  ASSERT_EQ(node.allocations.size(), 1U);
+  ASSERT_EQ(node.allocations().size(), 1U);
   node.pods->synced();
-  EXPECT_EQ(node.allocations.size(), 0U);
+  EXPECT_EQ(node.allocations().size(), 0U);
 }
 
-TEST(Allocator, ServesAPodAgainWhenKubeletLostItsCheckpoint) {
+TEST(Admission, ServesAPodAgainWhenKubeletLostItsCheckpoint) {
   Node node(gpus(4));
   const Pod pod = share("a", 3, 2);
   node.bind(pod);
@@ -513,7 +514,7 @@ TEST(Allocator, ServesAPodAgainWhenKubeletLostItsCheckpoint) {
 }
 
 // One that has run is not looked for when kubelet asks; what it is handed now is not what it had.
-TEST(Allocator, HoldsAPodThatRanAndWasAdmittedAgainUnknownWhenKubeletLostItsCheckpoint) {
+TEST(Admission, HoldsAPodThatRanAndWasAdmittedAgainUnknownWhenKubeletLostItsCheckpoint) {
   Node node(gpus(4));
   Pod pod = share("a", 3, 2);
   node.bind(pod);
@@ -527,33 +528,33 @@ TEST(Allocator, HoldsAPodThatRanAndWasAdmittedAgainUnknownWhenKubeletLostItsChec
   ASSERT_EQ(sees(node.admit(pod)), "void");
   node.bind(pod.state(alloc::ContainerState::kNotStarted));
   EXPECT_FALSE(node.pre_start(pod, "main")) << "it would run without a GPU";
-  EXPECT_THAT(node.allocations.find("uid-a", "main")->shares, IsEmpty());
+  EXPECT_THAT(node.allocations().find("uid-a", "main")->shares, IsEmpty());
 }
 
-TEST(Allocator, LetsPodsOfTheOldPluginStartAgain) {
+TEST(Admission, LetsPodsOfTheOldPluginStartAgain) {
   Node node(gpus(4));
   EXPECT_TRUE(node.pre_start_ids({uuid(1) + "-_-0", uuid(1) + "-_-1"}));
   EXPECT_TRUE(node.pre_start_ids({uuid(1)}, GpuResource::kWhole));
 }
 
-TEST(Allocator, KeepsHeldIdsInTheListWhenTheirGpuHasGone) {
+TEST(Admission, KeepsHeldIdsInTheListWhenTheirGpuHasGone) {
   Node node(gpus(2));
   const Pod pod = share("a", 3, 1);
   node.bind(pod);
   ASSERT_TRUE(node.admit(pod));
   node.set_inventory(gpus(1));
-  const std::vector<Device> shares = node.allocator->lists().front().devices;
-  // Of a GPU that went before the agent started nothing else tells that a list has to be made anew when its
-  // pod ends.
-  EXPECT_TRUE(node.allocator->lists().front().has_vanished);
+  const std::vector<Device> shares = node.lists().front().devices;
+  // Of a GPU that went before the agent started nothing else tells that a list has to be made anew
+  // when its pod ends.
+  EXPECT_TRUE(node.lists().front().has_vanished);
   EXPECT_EQ(shares.size(), 16U + 3U);
   EXPECT_EQ(std::ranges::count_if(shares, [](const Device& one) { return !one.healthy; }), 3);
   node.end(pod);
-  EXPECT_EQ(node.allocator->lists().front().devices.size(), 16U);
-  EXPECT_FALSE(node.allocator->lists().front().has_vanished);
+  EXPECT_EQ(node.lists().front().devices.size(), 16U);
+  EXPECT_FALSE(node.lists().front().has_vanished);
 }
 
-TEST(Allocator, DoesNotPreferIdsThatKubeletForgotItGave) {
+TEST(Admission, DoesNotPreferIdsThatKubeletForgotItGave) {
   Node node(gpus(1));
   const Pod first = share("first", 4, 0);
   const Pod second = share("second", 4, 0);

@@ -1,9 +1,10 @@
-#include "agent/gpu/gpu_ids.h"
+#include "agent/gpu/gpu_devices.h"
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "agent/devices/plugin_server.h"
-#include "agent/gpu/gpu_lists.h"
 
 namespace tessera::agent {
 namespace {

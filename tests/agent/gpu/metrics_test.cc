@@ -5,10 +5,10 @@
 
 #include <boost/json.hpp>
 
-#include "../devices/fake_cluster.h"
+#include "../devices/fake_node.h"
 #include "agent/devices/allocations_json.h"
 #include "agent/devices/readings.h"
-#include "agent/gpu/gpu_json.h"
+#include "agent/gpu/gpu_devices.h"
 #include "agent/gpu/gpu_readings.h"
 #include "base/strings.h"
 #include "gpu_node.h"
@@ -81,9 +81,8 @@ TEST_F(MetricsTest, TellEachGpu) {
 }
 
 TEST_F(MetricsTest, TellEachContainerAndNoUids) {
-  FakeCluster cluster;
-  kube::Client client = cluster.client();
-  MemoryWatch watch(client, "gpu-a", {}, [](const kube::EventNote&) {});
+  const FakeNode node;
+  MemoryWatch watch(node.context, {});
   watch.look_at(uses_, state_.inventory);
   add_containers(readings_, state_, uses_, watch);
   const auto all = lines();
@@ -102,9 +101,8 @@ TEST_F(MetricsTest, TellEachContainerAndNoUids) {
 }
 
 TEST_F(MetricsTest, AnInitContainerThatWasThroughKeptItsGauges) {
-  FakeCluster cluster;
-  kube::Client client = cluster.client();
-  const MemoryWatch watch(client, "gpu-a", {}, [](const kube::EventNote&) {});
+  const FakeNode node;
+  const MemoryWatch watch(node.context, {});
   uses_[1].kind = alloc::ContainerKind::kInit;
   uses_[1].through = true;
   add_containers(readings_, state_, uses_, watch);
@@ -123,8 +121,8 @@ TEST_F(MetricsTest, TellDriverPluginsWritesAndCalls) {
                             .devices = 8,
                             .healthy = 7,
                             .problem = ""}});
-  readings_.add_answers({.given = 7, .nothing = {{"undecided", 2}}, .held = 2},
-                        {.confirmed = 6, .guessed = 1});
+  readings_.add_admissions({.allocated = 7, .blocked = {{"undecided", 2}}}, {.confirmed = 6, .guessed = 1});
+  readings_.add_starts({.started = 0, .blocked = 2});
   add_gpu_answers(readings_, {.repaired = 4});
   readings_.add_objects({{"inventory", {.settled = true, .problem = "", .writes = 4}}});
   readings_.add_events({.silenced = 1, .dropped_full = 1, .failed = 5});
@@ -174,18 +172,21 @@ TEST_F(MetricsTest, NameEachFamilyOnce) {
 }
 
 TEST(AllocationsJson, TellsWhoHoldsWhatInAStableOrder) {
-  const std::vector<Allocation> given{
-      {.pod = {"ml", "train-7"},
-       .pod_uid = "u",
-       .container = "main",
-       .shares = {{.device = "GPU-1", .units = 3}, {.device = "GPU-9", .whole = true}},
-       .ids = {{"aliyun.com/gpu-mem", {"1-0", "1-1", "1-2"}}}},
-      {.pod = {"a", "b"}, .pod_uid = "v", .container = "c", .held = "no GPU was decided for it"}};
-  const std::string listed =
-      allocations_json({{"node", "gpu-a"}, {"unit", "GiB"}},
-                       {{.key = "gpus", .allocations = given, .share_json = [](const Share& share) {
-                           return gpu_json(v100s(2), share);
-                         }}});
+  const Allocation train{.pod = {"ml", "train-7"},
+                         .pod_uid = "u",
+                         .container = "main",
+                         .shares = {{.device = "GPU-1", .units = 3}, {.device = "GPU-9", .whole = true}},
+                         .ids = {{"aliyun.com/gpu-mem", {"1-0", "1-1", "1-2"}}}};
+  const Allocation blocked{
+      .pod = {"a", "b"}, .pod_uid = "v", .container = "c", .start_block = "no GPU was decided for it"};
+  boost::json::array shares;
+  for (const DeviceShare& share : train.shares) {
+    shares.push_back(gpu_json(v100s(2), share));
+  }
+  const std::string listed = allocations_json(
+      {{"node", "gpu-a"}, {"unit", "GiB"}},
+      {{.key = "gpus",
+        .allocations = {{.allocation = train, .shares = shares}, {.allocation = blocked, .shares = {}}}}});
   EXPECT_EQ(boost::json::parse(listed), boost::json::parse(R"({
     "node":"gpu-a","unit":"GiB","allocations":[
       {"namespace":"a","pod":"b","uid":"v","container":"c","gpus":[],"ids":{},"held":"no GPU was decided for it"},

@@ -115,7 +115,6 @@ TEST_F(NodeWriterTest, WritesInventoryLegacyAnnotationsAndLabelsInOnePatch) {
   EXPECT_EQ(label("nvidia.com/gpu.count"), "2");
   EXPECT_EQ(label("gpushare"), "true");
   EXPECT_EQ(annotation("volumes.kubernetes.io/x"), "true");
-  EXPECT_THAT(writer_.node_uid(), HasSubstr("uid-"));
 }
 
 TEST_F(NodeWriterTest, IsQuietWhileNothingChanges) {
@@ -259,14 +258,6 @@ TEST_F(NodeWriterTest, SaysThatTheNodeIsMissingInsteadOfMakingOne) {
   cluster_.run_until([&] { return !writer_.state().problem.empty(); });
   EXPECT_THAT(writer_.state().problem, HasSubstr("--node-name"));
   EXPECT_EQ(cluster_.writes(), 0U);
-}
-
-TEST(PublishedInventory, ComesBackFromTheNodeAsItWasWritten) {
-  boost::json::value node{{"metadata", {{"annotations", {{"tessera.io/inventory", v100s(2).json()}}}}}};
-  EXPECT_EQ(published_inventory(node), v100s(2));
-  node.at("metadata").at("annotations").as_object()["tessera.io/inventory"] = "{";
-  EXPECT_EQ(published_inventory(node), std::nullopt);
-  EXPECT_EQ(published_inventory(boost::json::value{{"metadata", {{"name", "x"}}}}), std::nullopt);
 }
 
 }  // namespace

@@ -37,8 +37,8 @@ TEST(RecordRepair, PutsTheRecordOfAPodRightThatGotWhatWasMeantForAnother) {
   EXPECT_EQ(node.repairs["served"].annotations["ALIYUN_COM_GPU_MEM_IDX"], "2");
   EXPECT_TRUE(node.repairs["served"].moves);
   EXPECT_THAT(node.told, Contains("served GpuRecordRepaired"));
-  EXPECT_EQ(node.allocations.find("uid-rejected", "main"), nullptr);
-  EXPECT_EQ(node.allocations.find("uid-served", "main")->shares.front().device, uuid(2));
+  EXPECT_EQ(node.allocations().find("uid-rejected", "main"), nullptr);
+  EXPECT_EQ(node.allocations().find("uid-served", "main")->shares.front().device, uuid(2));
   EXPECT_EQ(node.kind->counts().repaired, 1U);
 }
 
@@ -78,11 +78,11 @@ TEST(RecordRepair, KnowsWhatAPodSeesThoughTheOneItWasTakenForHasEnded) {
       node.end(rejected);
     }
     EXPECT_TRUE(node.pre_start(served, "main"));
-    EXPECT_EQ(node.allocations.find("uid-served", "main")->shares.front().device, uuid(2)) << restarts;
+    EXPECT_EQ(node.allocations().find("uid-served", "main")->shares.front().device, uuid(2)) << restarts;
     EXPECT_THAT(node.told, Contains("served GpuRecordRepaired")) << restarts;
-    EXPECT_EQ(node.allocations.size(), 1U) << restarts;
+    EXPECT_EQ(node.allocations().size(), 1U) << restarts;
     node.end(served);
-    EXPECT_EQ(node.allocations.size(), 0U) << restarts;
+    EXPECT_EQ(node.allocations().size(), 0U) << restarts;
   }
 }
 
@@ -144,12 +144,12 @@ TEST(RecordRepair, PutsTheRecordsOfAllRightThatWereMixedUp) {
   EXPECT_EQ(recorded(node, b), uuid(2));
   EXPECT_EQ(recorded(node, c), uuid(0));
   for (const Pod& pod : {a, b, c}) {
-    EXPECT_EQ(node.allocations.find(pod.spec.uid, "main")->shares.front().device, recorded(node, pod));
+    EXPECT_EQ(node.allocations().find(pod.spec.uid, "main")->shares.front().device, recorded(node, pod));
   }
 }
 
-// Old schedulers know GPUs by index, which is another GPU after the driver has counted anew, and wait for
-// ASSIGNED.
+// Old schedulers know GPUs by index, which is another GPU after the driver has counted anew, and
+// wait for ASSIGNED.
 TEST(RecordRepair, WritesARecordForAPodThatAnOldSchedulerPlaced) {
   Node node(gpus(4));
   Pod pod = Pod("old").main("main", 3);
@@ -211,7 +211,7 @@ class Writer : public testing::Test {
 
   FakeCluster cluster;
   kube::Client client = cluster.client();
-  RecordWriter writer{client};
+  ApiRecordWriter writer{client};
   NodePod pod;
   RecordRepair repair;
 };

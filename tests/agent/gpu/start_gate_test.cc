@@ -1,4 +1,5 @@
-// What a container finds when it starts: strategies that can still change it, and those that cannot.
+// What a container finds when it starts: strategies that can still change it, and those that
+// cannot.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,16 +14,16 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 // Keeps a file for each name, as cdi does; or gives for good, as devices does.
-class Recording final : public GrantStrategy {
+class Recording final : public DeliveryStrategy {
  public:
-  explicit Recording(bool mends = true) : mends_(mends) {}
+  explicit Recording(bool can_update = true) : can_update_(can_update) {}
 
   [[nodiscard]] bool brings_devices() const override { return false; }
-  Status add(const ContainerEdits& container, Grant& grant) override {
+  Status add(const ContainerEdits& container, ContainerResponse& response) override {
     handed_out_ = gpus_of(container);
     for (const std::string& name : container.cdi_names) {
-      if (mends_) {
-        grant.cdi_devices.push_back("tessera.io/gpu=" + name);
+      if (can_update_) {
+        response.cdi_devices.push_back("tessera.io/gpu=" + name);
         files[name] = gpus_of(container);
       }
     }
@@ -37,9 +38,9 @@ class Recording final : public GrantStrategy {
     return failure.empty() ? Status() : Status(fail(ErrorCode::kUnavailable, failure));
   }
   [[nodiscard]] std::string fixed(const Edits& /*edits*/) const override {
-    return mends_ ? "" : "a grant for " + handed_out_;
+    return can_update_ ? "" : "a grant for " + handed_out_;
   }
-  [[nodiscard]] bool can_mend() const override { return mends_; }
+  [[nodiscard]] bool can_update() const override { return can_update_; }
   void keep_only(const Needed& needed) override {
     std::erase_if(files, [&](const auto& entry) {
       return !needed(entry.first.substr(0, entry.first.find('_')), entry.first);
@@ -55,7 +56,7 @@ class Recording final : public GrantStrategy {
   static std::string gpus_of(const ContainerEdits& container) {
     return container.env.at("NVIDIA_VISIBLE_DEVICES");
   }
-  const bool mends_;
+  const bool can_update_;
   std::string handed_out_;
 };
 
@@ -80,7 +81,7 @@ TEST_F(Mending, GivesTheGpuOfADecisionThatCameLate) {
   node.bind(pod);  // a new version, with a record
   EXPECT_TRUE(node.pre_start(pod, "main"));
   EXPECT_EQ(finds(pod), uuid(3));
-  EXPECT_EQ(node.allocations.find("uid-a", "main")->shares.front().device, uuid(3));
+  EXPECT_EQ(node.allocations().find("uid-a", "main")->shares.front().device, uuid(3));
   node.end(pod);
   EXPECT_THAT(strategy.files, IsEmpty());
 }
@@ -97,8 +98,8 @@ TEST_F(Mending, KnowsTheNameThatAContainerWasGivenWhenItsOwnRecordIsLost) {
   EXPECT_EQ(finds(first), uuid(2));
 }
 
-// Under the strategy before it got variables and no name: a file under a name that kubelet was never handed
-// changes nothing.
+// Under the strategy before it got variables and no name: a file under a name that kubelet was
+// never handed changes nothing.
 TEST_F(Mending, DoesNotMendWhatWasAdmittedBeforeNamesWereGiven) {
   Recording for_good(false);
   node.restart_agent(Node::kNoRecord, &for_good);
@@ -126,8 +127,8 @@ TEST_F(Mending, HoldsAContainerWhoseDevicesAreNotPrepared) {
   EXPECT_TRUE(node.pre_start(pod, "main"));
 }
 
-// A kubelet without Get, and equal pods in another order than they were bound in: each container has a name
-// that was made for the other.
+// A kubelet without Get, and equal pods in another order than they were bound in: each container
+// has a name that was made for the other.
 TEST_F(Mending, WritesUnderTheNameThatTheContainerWasGiven) {
   const Pod first = share("first", 3, 2);
   const Pod second = share("second", 3, 1);
@@ -213,8 +214,8 @@ TEST_F(Mending, MakesAContainerReadyBeforeItIsToldThatTheInitContainerEnded) {
   EXPECT_EQ(finds(pod, "a"), uuid(1));
 }
 
-// The agent lists the pods anew, and the one that crashes has the newer version: kubelet writes its status
-// again and again.
+// The agent lists the pods anew, and the one that crashes has the newer version: kubelet writes its
+// status again and again.
 TEST_F(Mending, APodThatWasThereFirstWasHeldAsOvercommittedWhenItCrashed) {
   Pod first = share("first", 10, 1);
   const Pod forged = share("forged", 10, 1);
@@ -279,7 +280,7 @@ TEST(GivenForGood, LearnsForEachContainerWhatItWasGivenInstead) {
   node.has_get = true;
   ASSERT_TRUE(node.admit(first));
   for (const char* container : {"x", "y"}) {
-    EXPECT_EQ(node.allocations.find("uid-second", container)->shares.front().device, uuid(2)) << container;
+    EXPECT_EQ(node.allocations().find("uid-second", container)->shares.front().device, uuid(2)) << container;
   }
 }
 

@@ -8,9 +8,9 @@
 #include "../../base/temporary_directory.h"
 #include "agent/devices/cdi_spec.h"
 #include "agent/devices/cdi_strategy.h"
-#include "agent/devices/device_strategy.h"
-#include "agent/gpu/gpu_edits.h"
-#include "agent/gpu/gpu_text.h"
+#include "agent/devices/delivery_strategy.h"
+#include "agent/gpu/driver_files.h"
+#include "agent/gpu/gpu_devices.h"
 #include "base/file.h"
 #include "driver_host.h"
 #include "gpu_node.h"
@@ -138,14 +138,13 @@ TEST(DriverFiles, AreLookedForAgainWhileThereIsNoLibcuda) {
   const DriverHost host;
   host.remove(kMultiarch + "/libcuda.so.550.54.15");
   host.remove(kMultiarch + "/libcuda.so.1");
-  std::vector<std::string> warnings;
-  DriverFilesOptions options = host.options();
-  options.warn = [&](const std::string& what) { warnings.push_back(what); };
-  DriverFilesCache cache(std::move(options));
+  DriverFilesCache cache(host.options());
   ASSERT_TRUE(cache.get());
+  const std::optional<std::string> warning = cache.take_warning();
+  ASSERT_TRUE(warning);
+  EXPECT_THAT(*warning, testing::HasSubstr("install the driver's compute libraries"));
   EXPECT_FALSE((*cache.get())->has_cuda);
-  ASSERT_EQ(warnings.size(), 1U) << "it is said, and not with each container";
-  EXPECT_THAT(warnings.front(), testing::HasSubstr("install the driver's compute libraries"));
+  EXPECT_FALSE(cache.take_warning()) << "reported once, not with each container";
   host.library(kMultiarch + "/libcuda.so.1");
   const auto files = cache.get();
   ASSERT_TRUE(files);
@@ -187,31 +186,31 @@ TEST(DeviceNodes, AreNamedWhenTheyAreMissingOrNotKnown) {
 TEST(DeviceStrategy, GivesNodesAndLibrariesAndNoOtherGpu) {
   const DriverHost host;
   DeviceStrategy strategy("GPUs");
-  Grant grant;
-  grant.env["NVIDIA_VISIBLE_DEVICES"] = "GPU-0";
-  ASSERT_TRUE(strategy.add(container_with(host, 1), grant));
-  ASSERT_EQ(grant.nodes.size(), 3U);
-  EXPECT_EQ(grant.nodes.back().host_path, "/dev/nvidia0");
-  EXPECT_EQ(grant.mounts.size(), 9U);
-  EXPECT_EQ(grant.env.size(), 1U);
+  ContainerResponse response;
+  response.env["NVIDIA_VISIBLE_DEVICES"] = "GPU-0";
+  ASSERT_TRUE(strategy.add(container_with(host, 1), response));
+  ASSERT_EQ(response.nodes.size(), 3U);
+  EXPECT_EQ(response.nodes.back().host_path, "/dev/nvidia0");
+  EXPECT_EQ(response.mounts.size(), 9U);
+  EXPECT_EQ(response.env.size(), 1U);
   EXPECT_TRUE(strategy.before_start(container_with(host, 1)));
-  EXPECT_FALSE(strategy.can_mend());
+  EXPECT_FALSE(strategy.can_update());
 }
 
 TEST(DeviceStrategy, GivesNothingToAContainerThatMustSeeNoGpu) {
   const DriverHost host;
   DeviceStrategy strategy("GPUs");
-  Grant grant;
-  ASSERT_TRUE(strategy.add(container_with(host, 0), grant));
-  EXPECT_THAT(grant.nodes, IsEmpty());
-  EXPECT_THAT(grant.mounts, IsEmpty());
+  ContainerResponse response;
+  ASSERT_TRUE(strategy.add(container_with(host, 0), response));
+  EXPECT_THAT(response.nodes, IsEmpty());
+  EXPECT_THAT(response.mounts, IsEmpty());
 }
 
 // What is kept of a container of one GPU from its admission on.
 std::string fixed_at_admission(const DriverHost& host, DeviceStrategy& strategy) {
-  Grant grant;
+  ContainerResponse response;
   const ContainerEdits container = container_with(host, 1);
-  EXPECT_TRUE(strategy.add(container, grant));
+  EXPECT_TRUE(strategy.add(container, response));
   return strategy.fixed(*container.edits);
 }
 
@@ -251,13 +250,13 @@ TEST(DeviceStrategy, HoldsAContainerWhoseDriverFilesAreThoseOfAnUpdateByNow) {
 TEST(DeviceStrategy, HoldsAContainerWhoseDriverHasGone) {
   const DriverHost host;
   DeviceStrategy strategy("GPUs");
-  Grant grant;
-  ASSERT_TRUE(strategy.add(container_with(host, 1), grant));
+  ContainerResponse response;
+  ASSERT_TRUE(strategy.add(container_with(host, 1), response));
   host.remove("/dev/nvidia0");
   EXPECT_FALSE(strategy.before_start(container_with(host, 1)));
-  const std::size_t before = grant.nodes.size();
-  EXPECT_FALSE(strategy.add(container_with(host, 1), grant));
-  EXPECT_EQ(grant.nodes.size(), before);
+  const std::size_t before = response.nodes.size();
+  EXPECT_FALSE(strategy.add(container_with(host, 1), response));
+  EXPECT_EQ(response.nodes.size(), before);
 }
 
 TEST(CdiSpec, IsADocumentOfVersion06WithOneDevice) {
@@ -327,12 +326,12 @@ class CdiStrategyTest : public ::testing::Test {
     container.env = {{"NVIDIA_VISIBLE_DEVICES", "void"}, {"ALIYUN_COM_GPU_MEM_CONTAINER", "3"}};
     return container;
   }
-  Grant added(const ContainerEdits& container) {
-    Grant grant;
-    grant.env = container.env;
-    const Status status = strategy_.add(container, grant);
+  ContainerResponse added(const ContainerEdits& container) {
+    ContainerResponse response;
+    response.env = container.env;
+    const Status status = strategy_.add(container, response);
     EXPECT_TRUE(status) << status.error().text();
-    return grant;
+    return response;
   }
 
   DriverHost host_;
@@ -341,19 +340,19 @@ class CdiStrategyTest : public ::testing::Test {
 };
 
 TEST_F(CdiStrategyTest, GivesOneNameAndWritesWhatItStandsFor) {
-  const Grant grant = added(container_with(2));
-  EXPECT_THAT(grant.cdi_devices, ElementsAre("tessera.io/gpu=5b0c-1_main"));
-  EXPECT_THAT(grant.nodes, IsEmpty());
-  EXPECT_THAT(grant.mounts, IsEmpty());
+  const ContainerResponse response = added(container_with(2));
+  EXPECT_THAT(response.cdi_devices, ElementsAre("tessera.io/gpu=5b0c-1_main"));
+  EXPECT_THAT(response.nodes, IsEmpty());
+  EXPECT_THAT(response.mounts, IsEmpty());
   EXPECT_EQ(edits().at("deviceNodes").as_array().size(), 4U);
   const boost::json::array env{"ALIYUN_COM_GPU_MEM_CONTAINER=3", "NVIDIA_VISIBLE_DEVICES=GPU-0,GPU-1"};
   EXPECT_EQ(edits().at("env").as_array(), env);
 }
 
 TEST_F(CdiStrategyTest, AnswersTheSameForEachResourceOfAContainer) {
-  Grant grant = added(container_with(1));
-  ASSERT_TRUE(strategy_.add(container_with(1), grant));
-  EXPECT_EQ(grant.cdi_devices.size(), 1U);
+  ContainerResponse response = added(container_with(1));
+  ASSERT_TRUE(strategy_.add(container_with(1), response));
+  EXPECT_EQ(response.cdi_devices.size(), 1U);
 }
 
 TEST_F(CdiStrategyTest, GivesAContainerWithoutGpusANameThatStandsForNone) {
@@ -370,7 +369,7 @@ TEST_F(CdiStrategyTest, MendsBeforeTheStartWhatWasNotKnownWhenThePodCame) {
   EXPECT_EQ(edits().at("deviceNodes").as_array().size(), 4U);
   const boost::json::array env{"ALIYUN_COM_GPU_MEM_CONTAINER=5", "NVIDIA_VISIBLE_DEVICES=GPU-0,GPU-1"};
   EXPECT_EQ(edits().at("env").as_array(), env);
-  EXPECT_TRUE(strategy_.can_mend());
+  EXPECT_TRUE(strategy_.can_update());
 }
 
 TEST_F(CdiStrategyTest, WritesTheFileAnewWhenTheMachineWasRebooted) {
@@ -418,9 +417,9 @@ TEST_F(CdiStrategyTest, WritesUnderTheNamesThatAContainerWasGiven) {
 
 TEST_F(CdiStrategyTest, GivesTheNameEvenWhenTheDriverIsNotThereYet) {
   host_.remove("/dev/nvidia0");
-  Grant grant;
-  EXPECT_FALSE(strategy_.add(container_with(1), grant));
-  EXPECT_EQ(grant.cdi_devices.size(), 1U);
+  ContainerResponse response;
+  EXPECT_FALSE(strategy_.add(container_with(1), response));
+  EXPECT_EQ(response.cdi_devices.size(), 1U);
   host_.file("/dev/nvidia0", "");
   EXPECT_TRUE(strategy_.before_start(container_with(1)));
 }

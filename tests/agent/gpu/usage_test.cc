@@ -7,7 +7,8 @@
 #include <filesystem>
 
 #include "../../base/temporary_directory.h"
-#include "agent/gpu/usage_sampler.h"
+#include "agent/gpu/gpu_devices.h"
+#include "agent/gpu/usage_watch.h"
 #include "base/file.h"
 #include "gpu_node.h"
 
@@ -26,7 +27,8 @@ constexpr std::uint64_t kGib = 1U << 30U;
 TEST(ContainerOfCgroup, UnderstandsWhatRuntimesAndDriversMake) {
   const std::string slice = fmt::format("kubepods-burstable-pod{}.slice", kUidLow);
   const std::vector<std::string> texts{
-      // version 2: containerd, Docker and CRI-O with systemd; cgroupfs; a pod with guaranteed resources
+      // version 2: containerd, Docker and CRI-O with systemd; cgroupfs; a pod with guaranteed
+      // resources
       fmt::format("0::/kubepods.slice/kubepods-burstable.slice/{}/cri-containerd-{}.scope\n", slice, kId),
       fmt::format("0::/kubepods.slice/kubepods-burstable.slice/{}/docker-{}.scope\n", slice, kId),
       fmt::format("0::/kubepods.slice/kubepods-burstable.slice/{}/crio-{}.scope/container\n", slice, kId),
@@ -179,8 +181,8 @@ TEST(MemoryUses, HoldWhatIsUsedAgainstWhatWasGiven) {
   EXPECT_EQ(find("", "GPU-0", "stranger").who.pod.name, "");
 }
 
-// NVIDIA's plugin served nvidia.com/gpu before us and gave IDs of its own: what its containers may use is not
-// known.
+// NVIDIA's plugin served nvidia.com/gpu before us and gave IDs of its own: what its containers may
+// use is not known.
 TEST(MemoryUses, DidNotJudgeContainersThatAnotherPluginServedUnderOurName) {
   alloc::PodSpec pod = pod_with({{"theirs", "t"}, {"ours", "o"}});
   for (alloc::ContainerSpec& container : pod.containers) {
@@ -236,15 +238,15 @@ TEST(MemoryUses, TellWhichInitContainersAreThrough) {
                                        .pod_uid = kUid,
                                        .container = "fetch",
                                        .shares = {{.device = "GPU-0", .units = 3}}}};
-  const auto is_of_now = [&](const UsageSample& sample) {
-    return memory_uses(sample, given, {&pod}, alloc::Unit::gib()).at(0).is_of_now();
+  const auto is_current = [&](const UsageSample& sample) {
+    return memory_uses(sample, given, {&pod}, alloc::Unit::gib()).at(0).is_current();
   };
-  EXPECT_TRUE(is_of_now({})) << "it has not begun";
+  EXPECT_TRUE(is_current({})) << "it has not begun";
   pod.containers[0].state = alloc::ContainerState::kTerminated;
-  EXPECT_FALSE(is_of_now({}));
+  EXPECT_FALSE(is_current({}));
   UsageSample sample;
   sample.containers = {{{kUid, "f"}, "GPU-0", kGib, 1}};
-  EXPECT_TRUE(is_of_now(sample)) << "the driver knows better";
+  EXPECT_TRUE(is_current(sample)) << "the driver knows better";
 }
 
 TEST(UsageSampler, AsksAgainAndAgainButNeverTwiceAtOnce) {
