@@ -1,6 +1,6 @@
-# Libraries of others. Debian ships fmt, spdlog, simdjson and prometheus-cpp only as shared objects; our
-# programs must run where these are not installed, so scripts/third-party builds Debian's own sources of
-# them once into the cache as archives. Everything else comes with an archive or is header-only.
+# Third-party libraries. Debian ships fmt, spdlog, simdjson and prometheus-cpp only as shared objects, but our programs
+# must run on machines that do not have them. So scripts/third-party builds static archives of them from Debian's
+# sources, once, into the cache. All other libraries ship a static archive or are header-only.
 
 if(NOT TESSERA_THIRD_PARTY)
   execute_process(COMMAND "${CMAKE_SOURCE_DIR}/scripts/third-party" --prefix
@@ -11,6 +11,9 @@ if(NOT EXISTS "${TESSERA_THIRD_PARTY}/done")
   message(FATAL_ERROR "the third-party archives are not built yet; run scripts/setup once")
 endif()
 list(PREPEND CMAKE_PREFIX_PATH "${TESSERA_THIRD_PARTY}")
+foreach(package fmt spdlog simdjson prometheus-cpp)
+  unset(${package}_DIR CACHE)  # otherwise CMake stays with the archives of an older scripts/third-party
+endforeach()
 
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
@@ -26,8 +29,8 @@ find_package(Boost 1.81 REQUIRED COMPONENTS json url)
 set(OPENSSL_USE_STATIC_LIBS ON)
 find_package(OpenSSL 3 REQUIRED)
 
-# yaml-cpp's CMake package names only the shared object. The archive does not fit into a shared library that
-# leaves libstdc++ outside, as the simulated NVML of sanitizer builds does: these take the shared object.
+# yaml-cpp's CMake package offers only the shared object. The archive cannot be linked into a shared library that does not
+# contain libstdc++, which the simulated NVML of sanitizer builds is; those builds use the shared object.
 if(TESSERA_SANITIZE)
   add_library(yaml_cpp_static SHARED IMPORTED)
   find_library(TESSERA_YAML_CPP NAMES libyaml-cpp.so REQUIRED)
@@ -37,9 +40,9 @@ else()
 endif()
 set_target_properties(yaml_cpp_static PROPERTIES IMPORTED_LOCATION "${TESSERA_YAML_CPP}")
 
-# gRPC for kubelet's interfaces, without TLS: they are Unix sockets. Debian's archives, all in one group since
-# their own lists of what they need are not complete. Sanitizer builds take the shared objects, whose lack of
-# instrumentation ThreadSanitizer can be told to look over.
+# gRPC for kubelet's interfaces, without TLS, because they are Unix sockets. Debian's archives are linked as one group,
+# because their lists of dependencies are incomplete. Sanitizer builds use the shared objects, because ThreadSanitizer can
+# be configured to ignore shared objects that are not instrumented.
 add_library(tessera_grpc INTERFACE)
 if(TESSERA_SANITIZE)
   target_link_libraries(tessera_grpc INTERFACE

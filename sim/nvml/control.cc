@@ -43,7 +43,7 @@ struct Word {
   std::int64_t value;
 };
 
-// One of a few words, or a number.
+// Reads one of the given words, or a number.
 Result<std::int64_t> word_or_number(const YAML::Node& node, std::string_view name,
                                     std::span<const Word> words, std::int64_t most) {
   for (const Word& word : words) {
@@ -92,7 +92,7 @@ Result<std::vector<Entry>> map(const YAML::Node& node, std::string_view name) {
   std::vector<Entry> entries;
   for (const auto& entry : node) {
     if (!entry.first.IsScalar()) {
-      return fail(wrong(node, fmt::format("{} has a key that is no text", name)));
+      return fail(wrong(node, fmt::format("{} has a key that is not a string", name)));
     }
     entries.push_back({.key = entry.first.Scalar(), .value = entry.second});
   }
@@ -112,7 +112,7 @@ Result<std::set<std::string, std::less<>>> function_names(const YAML::Node& node
   std::set<std::string, std::less<>> names;
   for (const YAML::Node& entry : TRY(list(node, name))) {
     if (!entry.IsScalar() || !entry.Scalar().starts_with("nvml")) {
-      return fail(wrong(entry, fmt::format("{} holds something that is no NVML function", name)));
+      return fail(wrong(entry, fmt::format("{} has an entry that is not an NVML function", name)));
     }
     names.insert(entry.Scalar());
   }
@@ -133,7 +133,8 @@ Result<std::vector<SimProcess>> processes(const YAML::Node& node) {
       } else if (key == "busy_percent") {
         process.busy_percent = static_cast<unsigned>(TRY(integer(value, key, 0, 100)));
       } else {
-        return fail(wrong(value, fmt::format("a process has no {}; it has pid, memory_mib, mps, busy_percent",
+        return fail(wrong(value, fmt::format("{} is not a key of a process; use pid, memory_mib, mps or "
+                                             "busy_percent",
                                              in_quotes(key))));
       }
     }
@@ -166,7 +167,7 @@ Result<GpuControl> gpu_control(const YAML::Node& node) {
     } else if (key == "processes") {
       gpu.processes = TRY(processes(value));
     } else {
-      return fail(wrong(value, fmt::format("{} is not something a GPU can have", in_quotes(key))));
+      return fail(wrong(value, fmt::format("{} is not a key of a GPU", in_quotes(key))));
     }
   }
   return gpu;
@@ -187,8 +188,9 @@ Result<SimEvent> event(const YAML::Node& node, unsigned gpus) {
     } else if (key == "type") {
       result.type = static_cast<std::uint64_t>(TRY(integer(value, key, 1, 0xFFFF)));
     } else {
-      return fail(wrong(value, fmt::format("an event has no {}; it has gpu and xid, ecc: double, or type",
-                                           in_quotes(key))));
+      return fail(wrong(
+          value,
+          fmt::format("{} is not a key of an event; use gpu and xid, ecc: double or type", in_quotes(key))));
     }
   }
   if (!has_gpu || result.type == 0) {
@@ -197,7 +199,7 @@ Result<SimEvent> event(const YAML::Node& node, unsigned gpus) {
   return result;
 }
 
-// The order names each GPU at most once.
+// Reads the GPU order; each GPU may occur only once.
 Result<std::vector<unsigned>> order(const YAML::Node& node, unsigned gpus) {
   std::vector<unsigned> result;
   for (const YAML::Node& entry : TRY(list(node, "order"))) {
@@ -236,8 +238,8 @@ Status read_key(const std::string& key, const YAML::Node& value, unsigned gpus, 
       control.events.push_back(TRY(event(entry, gpus)));
     }
   } else {
-    return fail(wrong(value, fmt::format("{} is not a key of the control file; it has init, missing, hang, "
-                                         "slow, order, removed, gpus and events",
+    return fail(wrong(value, fmt::format("{} is not a key of the control file; use init, missing, hang, "
+                                         "slow, order, removed, gpus or events",
                                          in_quotes(key))));
   }
   return {};
@@ -246,9 +248,9 @@ Status read_key(const std::string& key, const YAML::Node& value, unsigned gpus, 
 }  // namespace
 
 const GpuControl& Control::gpu(unsigned position) const {
-  static const GpuControl kWell;
+  static const GpuControl kHealthy;
   const auto found = gpus.find(position);
-  return found == gpus.end() ? kWell : found->second;
+  return found == gpus.end() ? kHealthy : found->second;
 }
 
 Result<Control> Control::parse(std::string_view yaml, unsigned gpus) {
@@ -259,14 +261,14 @@ Result<Control> Control::parse(std::string_view yaml, unsigned gpus) {
       return control;
     }
     for (const auto& [key, value] : TRY(map(root, "the control file"))) {
-      // A key with nothing behind it, as is left when an entry is commented out.
+      // A key may have no value, for example if its entries are commented out.
       if (!value.IsNull()) {
         TRY(read_key(key, value, gpus, control));
       }
     }
     return control;
-  } catch (const YAML::Exception& problem) {
-    return fail(ErrorCode::kInvalid, fmt::format("control file: {}", problem.what()));
+  } catch (const YAML::Exception& error) {
+    return fail(ErrorCode::kInvalid, fmt::format("control file: {}", error.what()));
   }
 }
 

@@ -1,7 +1,7 @@
-// The control file of the simulated driver: what is wrong with the machine right now. docs/simulated-gpus.md
-// shows it by example. An empty or absent file is a machine that is well.
+// The control file of the simulated driver: the current faults of the machine.
+// docs/simulated-gpus.md has examples. An empty or missing file means that the machine is healthy.
 //
-// GPUs are named by their place in the machine description, which no re-enumeration changes.
+// GPUs are identified by their position in the machine description, which never changes.
 #pragma once
 
 #include <cstdint>
@@ -20,19 +20,19 @@ namespace tessera::nvml_sim {
 struct SimProcess {
   std::uint32_t pid = 0;
   std::uint64_t memory_mib = 0;
-  bool mps = false;  // an MPS client: listed where the driver lists those
+  bool mps = false;  // an MPS client, which the driver lists separately
   unsigned busy_percent = 0;
 };
 
-// What is special about one GPU.
+// The faults and the load of one GPU.
 struct GpuControl {
   bool lost = false;
   bool mig = false;
-  std::uint64_t ecc = 0;                             // uncorrected errors so far
+  std::uint64_t ecc = 0;                             // number of uncorrected errors
   bool remap_failed = false;                         // a row could not be remapped
   std::uint32_t recovery_action = 0;                 // gpu::abi::RecoveryAction
-  std::uint8_t fabric = gpu::abi::kFabricCompleted;  // where there is a fabric
-  std::set<unsigned> nvlinks_down;                   // numbers of links
+  std::uint8_t fabric = gpu::abi::kFabricCompleted;  // if the machine has a fabric
+  std::set<unsigned> nvlinks_down;                   // link numbers
   unsigned busy_percent = 0;
   std::vector<SimProcess> processes;
 };
@@ -46,10 +46,10 @@ struct SimEvent {
 };
 
 struct Control {
-  gpu::abi::Return init = gpu::abi::kSuccess;         // what nvmlInit answers
-  std::set<std::string, std::less<>> missing;         // functions that answer "function not found"
-  std::set<std::string, std::less<>> hang;            // functions that do not return while they stand here
-  std::map<std::string, unsigned, std::less<>> slow;  // functions that take so many milliseconds
+  gpu::abi::Return init = gpu::abi::kSuccess;         // result of nvmlInit
+  std::set<std::string, std::less<>> missing;         // functions that return "function not found"
+  std::set<std::string, std::less<>> hang;            // functions that do not return while listed here
+  std::map<std::string, unsigned, std::less<>> slow;  // duration of functions in milliseconds
   std::vector<unsigned> order;  // GPUs in the order of their NVML index; empty: as described
   std::set<unsigned> removed;   // GPUs that are unplugged
   std::map<unsigned, GpuControl> gpus;
@@ -57,7 +57,7 @@ struct Control {
 
   [[nodiscard]] const GpuControl& gpu(unsigned position) const;
 
-  // `gpus` is how many the machine has. Fails with the line and what is wrong with it.
+  // `gpus` is the number of GPUs of the machine. Returns kInvalid with the line and the reason.
   static Result<Control> parse(std::string_view yaml, unsigned gpus);
 };
 

@@ -1,5 +1,5 @@
-// What the exported functions have in common. Each of them names itself, so that the control file can make it
-// hang, slow or missing.
+// Helpers of the exported functions. Each function passes its own name, so that the control file
+// can make it hang, slow or missing.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace tessera::nvml_sim {
 
-// Text into the caller's buffer, ended by a zero.
+// Copies text into the caller's buffer, with a terminating zero.
 inline abi::Return put_text(std::string_view text, char* buffer, unsigned bytes) {
   if (buffer == nullptr) {
     return abi::kInvalidArgument;
@@ -25,7 +25,7 @@ inline abi::Return put_text(std::string_view text, char* buffer, unsigned bytes)
   return abi::kSuccess;
 }
 
-// One value into the caller's variable.
+// Stores a value in the caller's variable.
 template <class T, class V>
 abi::Return put(T* target, V value) {
   if (target == nullptr) {
@@ -35,7 +35,7 @@ abi::Return put(T* target, V value) {
   return abi::kSuccess;
 }
 
-// A call that needs a session: answer(driver).
+// Returns answer(driver) if there is a session.
 template <class Answer>
 abi::Return on_system(std::string_view function, Answer answer) {
   SimDriver& driver = SimDriver::instance();
@@ -43,7 +43,7 @@ abi::Return on_system(std::string_view function, Answer answer) {
   return code == abi::kSuccess ? answer(driver) : code;
 }
 
-// A call about a GPU that answers: answer(gpu).
+// Returns answer(gpu) if there is a session and the GPU is not lost.
 template <class Answer>
 abi::Return on_gpu(std::string_view function, abi::Device device, Answer answer) {
   SimDriver& driver = SimDriver::instance();
@@ -57,7 +57,7 @@ abi::Return on_gpu(std::string_view function, abi::Device device, Answer answer)
   return gpu->control.lost ? abi::kGpuIsLost : answer(*gpu);
 }
 
-// The PCI part of "00000000:06:00.0".
+// Parses "00000000:06:00.0".
 abi::PciInfo pci_info(const std::string& bus_id);
 
 }  // namespace tessera::nvml_sim

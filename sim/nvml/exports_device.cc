@@ -1,4 +1,4 @@
-// What one GPU is and does.
+// Functions for the properties and the state of one GPU.
 #include <fmt/core.h>
 
 #include "base/strings.h"
@@ -32,7 +32,7 @@ abi::Return fill_pci(std::string_view function, abi::Device device, abi::PciInfo
   });
 }
 
-// Both phases: how many there are, then as many as fit.
+// Callers ask for the count first, then pass a large enough array.
 template <class Info>
 abi::Return list_processes(std::string_view function, abi::Device device, unsigned* count, Info* infos,
                            bool mps) {
@@ -62,7 +62,7 @@ abi::Return list_processes(std::string_view function, abi::Device device, unsign
   });
 }
 
-// No programs of this kind run here.
+// There are no processes of this kind.
 abi::Return no_processes(std::string_view function, abi::Device device, unsigned* count) {
   return on_gpu(function, device, [&](const SimGpu&) { return put(count, 0); });
 }
@@ -71,7 +71,7 @@ abi::Return no_processes(std::string_view function, abi::Device device, unsigned
 
 abi::PciInfo tessera::nvml_sim::pci_info(const std::string& bus_id) {
   abi::PciInfo info{};
-  // The description's reader has seen to the form.
+  // load_machine() has checked the format.
   info.domain = static_cast<std::uint32_t>(std::stoul(bus_id.substr(0, 8), nullptr, 16));
   info.bus = static_cast<std::uint32_t>(std::stoul(bus_id.substr(9, 2), nullptr, 16));
   info.device = static_cast<std::uint32_t>(std::stoul(bus_id.substr(12, 2), nullptr, 16));

@@ -1,4 +1,4 @@
-// Health events.
+// Functions for health events.
 #include "exports.h"
 
 using tessera::nvml_sim::on_gpu;

@@ -1,4 +1,4 @@
-// How GPUs are connected, and where they sit.
+// Functions for links, NUMA nodes and CPUs of GPUs.
 #include <climits>
 
 #include "exports.h"
@@ -37,7 +37,7 @@ bool link_up(const SimGpu& gpu, unsigned link) {
   return !gpu.control.nvlinks_down.contains(link);
 }
 
-// answer(gpu) for a link that the GPU has and that is up, or not asked about.
+// Returns answer(gpu) if the GPU has this link, whether it is up or down.
 template <class Answer>
 abi::Return on_link(std::string_view function, abi::Device device, unsigned link, Answer answer) {
   return on_gpu(function, device, [&](const SimGpu& gpu) -> abi::Return {
@@ -48,7 +48,8 @@ abi::Return on_link(std::string_view function, abi::Device device, unsigned link
   });
 }
 
-// The far end of a link. That of a switch on newer machines is a placeholder, as on real ones.
+// Returns the remote end of a link. For a switch on newer machines this is a placeholder, as in the
+// real driver.
 abi::Return remote_pci(std::string_view function, abi::Device device, unsigned link, abi::PciInfo* info) {
   return on_link(function, device, link, [&](const SimGpu& gpu) -> abi::Return {
     if (!link_up(gpu, link)) {

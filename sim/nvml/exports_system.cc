@@ -1,4 +1,4 @@
-// Sessions, versions, and how GPUs are found.
+// Functions for sessions, versions and finding GPUs.
 #include <fmt/core.h>
 
 #include <cstdlib>
@@ -45,7 +45,7 @@ abi::Return handle_by_bus_id(std::string_view function, const char* bus_id, abi:
   if (bus_id == nullptr) {
     return abi::kInvalidArgument;
   }
-  // With or without the upper half of the domain.
+  // The domain may have 4 or 8 digits.
   return find_handle(function, device,
                      [&](const SimGpu& gpu) { return gpu.described->pci_bus_id.ends_with(bus_id); });
 }

@@ -16,9 +16,9 @@ using topology::PciePath;
 
 constexpr unsigned kSwitches = 6;
 constexpr unsigned kFirstSwitchBus = 0xF0;
-constexpr unsigned kAmpere = 3;  // generation of NVLink
+constexpr unsigned kAmpere = 3;  // NVLink generation
 
-// GPUs first, then network cards: places in one list of devices.
+// GPUs and network cards in one list of devices, GPUs first.
 class Devices {
  public:
   explicit Devices(const topology::Topology& topology) : topology_(&topology) {}
@@ -41,8 +41,8 @@ class Devices {
     return is_gpu(b) ? nic(a).paths[b] : PciePath::kUnknown;
   }
 
-  // Devices that are as near as `path` to each other, directly or over others, get the same number: that of
-  // the first among them.
+  // Returns the group of each device. Devices are in one group if they are connected by `path` or
+  // nearer, directly or through other devices. The number of a group is that of its first device.
   [[nodiscard]] std::vector<unsigned> groups(PciePath path) const {
     std::vector<unsigned> group(size());
     std::iota(group.begin(), group.end(), 0U);
@@ -61,8 +61,8 @@ class Devices {
   const topology::Topology* topology_;
 };
 
-// The bridges between the root complex and each device, so that the kernel's view of the tree tells the same
-// nearness as the description: devices one switch apart, behind cascaded switches, below one root complex.
+// Invents the bridges between the root complex and each device, so that the PCI tree in /sys shows
+// the same PCIe paths as the description: one switch, cascaded switches or one root complex.
 class Routes {
  public:
   explicit Routes(const Devices& devices)
@@ -86,7 +86,7 @@ class Routes {
   }
 
  private:
-  // Whether everything below the switches of `top` hangs on the one switch of `leaf`.
+  // Returns whether all devices below the switches of `top` are below the single switch of `leaf`.
   [[nodiscard]] bool all_in(unsigned top, unsigned leaf) const {
     for (unsigned device = 0; device < devices_->size(); ++device) {
       if (switches_[device] == top && one_switch_[device] != leaf) {
@@ -96,7 +96,8 @@ class Routes {
     return true;
   }
 
-  // Functions 1 to 5 of made-up devices: never the address of a GPU or a card, which are function 0.
+  // Bridges are functions 1 to 5 of invented devices. GPUs and cards are function 0, so addresses
+  // never collide.
   static std::string bridge(unsigned number, unsigned function) {
     return fmt::format("0000:{:02x}:1f.{}", number, function);
   }
@@ -107,7 +108,7 @@ class Routes {
   std::vector<unsigned> root_;
 };
 
-// "00000000:06:00.0" as the kernel writes it.
+// Converts "00000000:06:00.0" to the notation of the kernel.
 std::string kernel_address(std::string bus_id) {
   std::ranges::transform(bus_id, bus_id.begin(), [](unsigned char c) { return std::tolower(c); });
   return bus_id.starts_with("0000") ? bus_id.substr(4) : bus_id;
@@ -144,7 +145,7 @@ void add_device(Tree& tree, const std::string& route, const std::string& address
   tree["bus/pci/devices/" + address] = {.link = true, .text = "../../../" + route};
 }
 
-// The NUMA node of a card is that of the GPUs near it.
+// A card has the NUMA node of the GPUs near it.
 PciFiles nic_files(const topology::Topology& topology, const topology::Nic& nic) {
   PciFiles files{.vendor = "0x15b3", .pci_class = "0x020700", .cpus = {}};
   for (unsigned gpu = 0; gpu < topology.size(); ++gpu) {
@@ -205,7 +206,7 @@ Tree sysfs_tree(const sim::Machine& machine, const std::set<unsigned>& removed) 
   }
   add_switches(tree, topology, generation);
   tree["class/dmi/id/product_name"] = {.text = machine.name + "\n"};
-  // Always there, also without a GPU.
+  // Exists even without GPUs.
   tree["bus/pci/drivers/nvidia/module"] = {.text = ""};
   return tree;
 }

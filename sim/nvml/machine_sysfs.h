@@ -1,5 +1,5 @@
-// The part of /sys that a machine of a description would have: its PCI devices with their switches, the
-// network cards, the product's name. As a value; machine_tree.h writes it.
+// Builds the part of /sys that a described machine would have: PCI devices with their switches,
+// network cards and the product name. machine_tree.h writes it to disk.
 #pragma once
 
 #include <map>
@@ -11,20 +11,20 @@
 namespace tessera::nvml_sim {
 
 struct TreeEntry {
-  bool link = false;  // a symbolic link to `text`, else a file that holds it
+  bool link = false;  // true: a symbolic link to `text`; false: a file with this text
   std::string text;
 
   friend bool operator==(const TreeEntry&, const TreeEntry&) = default;
 };
 
-// By path below the root: "bus/pci/devices/0000:06:00.0" -> link.
+// Maps paths below the root to entries: "bus/pci/devices/0000:06:00.0" -> link.
 using Tree = std::map<std::string, TreeEntry>;
 
-// Without the GPUs that are unplugged.
+// Returns the tree without the unplugged GPUs `removed`.
 Tree sysfs_tree(const sim::Machine& machine, const std::set<unsigned>& removed);
 
-// Where link number `link` of a GPU behind NVSwitches ends, as NVML tells it: an address of a switch up to
-// Ampere, a placeholder later.
+// Returns the PCI address that NVML reports for the remote end of link number `link` to an
+// NVSwitch: the address of a switch up to Ampere, a placeholder later.
 std::string switch_bus_id(unsigned nvlink_generation, unsigned link);
 
 }  // namespace tessera::nvml_sim

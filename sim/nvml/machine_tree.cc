@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr unsigned kGpuMajor = 195;  // fixed by the driver
-constexpr unsigned kUvmMajor = 511;  // handed out by the kernel; any free one does
+constexpr unsigned kUvmMajor = 511;  // dynamic in a real kernel; any free number works
 constexpr unsigned kControlMinor = 255;
 constexpr unsigned kModesetMinor = 254;
 
@@ -31,7 +31,7 @@ Status make_directory(const std::string& path) {
   std::error_code error;
   fs::create_directories(path, error);
   if (error) {
-    return fail(failed("make directory", path, error));
+    return fail(failed("create directory", path, error));
   }
   return {};
 }
@@ -44,7 +44,7 @@ Status write_link(const std::string& path, const std::string& target) {
   fs::remove_all(path, error);
   fs::create_symlink(target, path, error);
   if (error) {
-    return fail(failed("make link", path, error));
+    return fail(failed("create link", path, error));
   }
   return {};
 }
@@ -58,7 +58,7 @@ Status write_entry(const std::string& path, const TreeEntry& entry) {
   return there && *there == entry.text ? Status() : write_file(path, entry.text);
 }
 
-// Everything below `root` that is not in the tree, directories that became empty included.
+// Removes everything below `root` that is not in the tree, including directories that became empty.
 void remove_others(const Tree& tree, const std::string& root) {
   std::vector<fs::path> others;
   std::vector<fs::path> directories;
@@ -75,7 +75,8 @@ void remove_others(const Tree& tree, const std::string& root) {
   for (const fs::path& path : others) {
     fs::remove(path, error);
   }
-  // Deepest last in the walk, so backwards; one that is not empty stays.
+  // The walk visits parents before children, so remove in reverse order. Keep non-empty
+  // directories.
   std::ranges::reverse(directories);
   for (const fs::path& path : directories) {
     if (fs::is_empty(path, error)) {
@@ -99,7 +100,7 @@ Status make_node(const std::string& path, unsigned major, unsigned minor) {
   return write_file(path, "");
 }
 
-// What the directory was made with, where the options leave it open.
+// Fills in missing options from the settings of the existing directory.
 Result<TreeOptions> completed(TreeOptions options) {
   const std::string library_directory = options.directory + "/" + kLibraryDirectory;
   const auto text = read_file(library_directory + "/" + kSettingsFile);
@@ -110,7 +111,7 @@ Result<TreeOptions> completed(TreeOptions options) {
   }
   if (options.machine.empty()) {
     return fail(ErrorCode::kInvalid,
-                fmt::format("{} holds no machine yet; name one with --machine", options.directory));
+                fmt::format("{} has no machine yet; choose one with --machine", options.directory));
   }
   options.node = options.node.empty() ? "node" : options.node;
   return options;
@@ -133,7 +134,7 @@ Status copy_library(const TreeOptions& options) {
 
 Status write_tree(const Tree& tree, const std::string& root) {
   TRY(make_directory(root));
-  // A device first, then the links by which it is found.
+  // Devices first, then the links that make them visible.
   for (const bool links : {false, true}) {
     for (const auto& [path, entry] : tree) {
       if (entry.link == links) {
@@ -176,9 +177,8 @@ Status make_machine(const TreeOptions& given) {
     control =
         TRY(with_context(Control::parse(*text, static_cast<unsigned>(machine.gpus.size())), control_path));
   } else {
-    TRY(write_file(
-        control_path,
-        "# What is wrong with this machine; docs/simulated-gpus.md lists what can be said here.\n"));
+    TRY(write_file(control_path,
+                   "# The current faults of this machine; docs/simulated-gpus.md lists all keys.\n"));
   }
   std::error_code ignored;
   const bool is_file = options.machine.find('/') != std::string::npos || options.machine.ends_with(".yaml");

@@ -18,7 +18,7 @@ std::string from_environment(const char* name, const std::string& otherwise) {
   return value == nullptr || *value == '\0' ? otherwise : std::string(value);
 }
 
-// Where this library was loaded from.
+// Returns the directory that this library was loaded from.
 std::string library_directory() {
   Dl_info info{};
   if (::dladdr(reinterpret_cast<const void*>(&read_settings), &info) == 0 || info.dli_fname == nullptr) {
@@ -40,13 +40,13 @@ Result<Settings> parse_settings(const std::string& yaml, const std::string& dire
     const YAML::Node root = YAML::Load(yaml);
     Settings settings;
     if (!root.IsMap()) {
-      return fail(ErrorCode::kInvalid, "is not a map with machine, node and control");
+      return fail(ErrorCode::kInvalid, "not a map with the keys machine, node and control");
     }
     for (const auto& entry : root) {
       const std::string key = entry.first.as<std::string>();
       const std::string value = entry.second.as<std::string>();
       if (key == "machine") {
-        // A name is a built-in machine, a path has a slash or an ending.
+        // A path contains a slash or ends in .yaml. Anything else is a built-in machine.
         const bool is_path = value.find('/') != std::string::npos || value.ends_with(".yaml");
         settings.machine = is_path ? below(directory, value) : value;
       } else if (key == "node") {
@@ -55,15 +55,15 @@ Result<Settings> parse_settings(const std::string& yaml, const std::string& dire
         settings.control = below(directory, value);
       } else {
         return fail(ErrorCode::kInvalid,
-                    fmt::format("has key {}; known are machine, node and control", in_quotes(key)));
+                    fmt::format("unknown key {}; use machine, node or control", in_quotes(key)));
       }
     }
     if (settings.machine.empty()) {
-      return fail(ErrorCode::kInvalid, "lacks \"machine\"");
+      return fail(ErrorCode::kInvalid, "the key \"machine\" is missing");
     }
     return settings;
-  } catch (const YAML::Exception& problem) {
-    return fail(ErrorCode::kInvalid, problem.what());
+  } catch (const YAML::Exception& error) {
+    return fail(ErrorCode::kInvalid, error.what());
   }
 }
 

@@ -1,9 +1,9 @@
-// Which machine this library plays. Told by the environment:
+// Settings of the simulated library: which machine it simulates. Read from the environment:
 //   TESSERA_SIM_MACHINE   a built-in machine, or the path of a description
-//   TESSERA_SIM_NODE      the node's name, from which the UUIDs follow (default: node)
+//   TESSERA_SIM_NODE      the node's name, from which the UUIDs are derived (default: node)
 //   TESSERA_SIM_CONTROL   the control file (default: none)
-// or, when TESSERA_SIM_MACHINE is not set, by the file tessera-sim.yaml beside the library, whose paths are
-// relative to it:
+// If TESSERA_SIM_MACHINE is not set, they are read from the file tessera-sim.yaml in the directory
+// of the library. Its paths are relative to that directory:
 //   machine: dgx1v
 //   node: gpu-a
 //   control: ../control.yaml
@@ -25,7 +25,7 @@ inline constexpr const char* kSettingsFile = "tessera-sim.yaml";
 
 Result<Settings> read_settings();
 
-// The file itself; `directory` is where relative paths begin.
+// Parses the file. Relative paths start at `directory`.
 Result<Settings> parse_settings(const std::string& yaml, const std::string& directory);
 
 }  // namespace tessera::nvml_sim

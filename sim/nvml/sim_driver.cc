@@ -13,12 +13,12 @@ namespace tessera::nvml_sim {
 
 namespace {
 
-// How soon an edit of the control file is seen by a call that stands. Programs wait for events all day long:
-// what that costs must not drown what they do themselves.
+// How often a blocked call reads the control file. Programs wait for events all the time, so
+// polling must not dominate their CPU time.
 constexpr auto kPoll = std::chrono::milliseconds(25);
 
-// A library has no log of its own; whoever runs it reads standard error.
-void complain(const Error& error) {
+// The library has no log, so errors go to standard error.
+void print_error(const Error& error) {
   std::fprintf(stderr, "simulated libnvidia-ml.so.1: %s\n", error.text().c_str());
 }
 
@@ -47,24 +47,24 @@ std::uint64_t SimGpu::used_bytes() const {
 std::vector<std::vector<SimLink>> links_of(const topology::Topology& topology) {
   std::vector<std::vector<SimLink>> links(topology.size());
   for (unsigned gpu = 0; gpu < topology.size(); ++gpu) {
-    unsigned into_switches = 0;
+    unsigned to_switches = 0;
     for (unsigned peer = 0; peer < topology.size(); ++peer) {
       if (peer == gpu) {
         continue;
       }
       const topology::Link& link = topology.link(gpu, peer);
       if (link.nvswitch) {
-        into_switches = std::max<unsigned>(into_switches, link.nvlinks);
+        to_switches = std::max<unsigned>(to_switches, link.nvlinks);
       } else {
         links[gpu].insert(links[gpu].end(), link.nvlinks, SimLink{.peer = peer});
       }
     }
-    links[gpu].insert(links[gpu].end(), into_switches, SimLink{});
+    links[gpu].insert(links[gpu].end(), to_switches, SimLink{});
   }
   return links;
 }
 
-// A call may still stand in here, on a thread of its own, while the process ends.
+// Another thread may still be blocked in a call while the process exits.
 SimDriver::~SimDriver() {
   const std::lock_guard lock(mutex_);
   ended_ = true;
@@ -103,8 +103,8 @@ void SimDriver::refresh() {
   auto control = text ? Control::parse(*text, static_cast<unsigned>(machine_->gpus.size()))
                       : Result<Control>(tl::unexpected(text.error()));
   if (!control) {
-    // An editor may be half way through. What held until now goes on.
-    complain(std::move(control).error().context(control_path_));
+    // An editor may be in the middle of a write. Keep the previous control.
+    print_error(std::move(control).error().context(control_path_));
     return;
   }
   control_ = std::move(*control);
@@ -136,7 +136,7 @@ abi::Return SimDriver::init(std::string_view function) {
     const std::lock_guard lock(mutex_);
     if (sessions_ == 0) {
       if (const auto loaded = load(); !loaded) {
-        complain(loaded.error());
+        print_error(loaded.error());
         machine_.reset();
         return abi::kDriverNotLoaded;
       }
@@ -209,7 +209,7 @@ abi::Return SimDriver::handle_at(unsigned index, abi::Device* device) {
     return abi::kInvalidArgument;
   }
   const unsigned position = order_[index];
-  // A driver gives no handle of a GPU that was lost before the session began.
+  // A real driver returns no handle for a GPU that was lost before the session began.
   if (lost_at_init_.contains(position) && control_.gpu(position).lost) {
     return abi::kGpuIsLost;
   }
@@ -285,7 +285,8 @@ abi::Return SimDriver::register_events(abi::Device device, std::uint64_t mask, a
   return abi::kSuccess;
 }
 
-// What was appended to the list, or what a new list begins to differ with.
+// Queues the events that are new in the control file, from the first difference to the last read
+// list.
 void SimDriver::take_new_events(Listener& listener) const {
   const auto [old_end, new_begin] = std::ranges::mismatch(listener.seen, control_.events);
   for (auto event = new_begin; event != control_.events.end(); ++event) {

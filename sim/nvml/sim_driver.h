@@ -1,7 +1,7 @@
-// The simulated driver behind the C functions: a machine, its control file, and who is listening for events.
+// The simulated driver behind the C functions: a machine, its control file and the event listeners.
 //
-// Like the real one it is a single thing of the process and may be called from any thread. What is plugged in
-// and in which order is looked at when the first nvmlInit comes, everything else at every call.
+// Like the real driver it is a process-wide singleton and thread-safe. The first nvmlInit reads
+// which GPUs are plugged in and their order; every call reads everything else.
 #pragma once
 
 #include <array>
@@ -23,26 +23,26 @@ namespace tessera::nvml_sim {
 
 namespace abi = gpu::abi;
 
-// One NVLink of a GPU: to another one, or into a switch.
+// One NVLink of a GPU.
 struct SimLink {
-  std::optional<unsigned> peer;
+  std::optional<unsigned> peer;  // the other GPU; empty: a switch
 };
 
-// A GPU as a call sees it.
+// The state of a GPU during one call.
 struct SimGpu {
   unsigned position = 0;  // in the machine description
-  unsigned index = 0;     // NVML's
+  unsigned index = 0;     // NVML index
   std::string uuid;
   const sim::MachineGpu* described = nullptr;
   const std::vector<SimLink>* links = nullptr;
   unsigned nvlink_generation = 0;
-  bool fabric = false;  // has an NVLink fabric that it must join (Hopper and later)
+  bool fabric = false;  // must register with an NVLink fabric (Hopper and later)
   GpuControl control;
 
   [[nodiscard]] std::uint64_t used_bytes() const;
 };
 
-// Changes whenever a file does; all zero when there is none.
+// Identifies a version of a file; all zero if the file does not exist.
 struct FileStamp {
   std::uint64_t inode = 0;
   std::int64_t bytes = 0;
@@ -63,13 +63,14 @@ class SimDriver {
   abi::Return init(std::string_view function);
   abi::Return shutdown();
 
-  // Every call begins here: what the control file says about this function, and whether there is a session.
+  // Must be called at the start of every function. Applies the faults of the control file to the
+  // function and checks that there is a session.
   abi::Return enter(std::string_view function, bool needs_session = true);
 
   [[nodiscard]] sim::Machine machine();
   [[nodiscard]] unsigned count();
   abi::Return handle_at(unsigned index, abi::Device* device);
-  // Nothing when the handle is none of ours. `lost` GPUs are found too.
+  // Returns nothing for an unknown handle. Also finds lost GPUs.
   [[nodiscard]] std::optional<SimGpu> gpu(abi::Device device);
   [[nodiscard]] std::vector<SimGpu> gpus();
   [[nodiscard]] abi::Device handle(unsigned position);
@@ -86,7 +87,7 @@ class SimDriver {
     std::deque<SimEvent> pending;
   };
 
-  // All under mutex_.
+  // All require mutex_.
   Status load();
   void refresh();
   void enumerate();
@@ -100,17 +101,18 @@ class SimDriver {
   std::optional<sim::Machine> machine_;
   std::string node_;
   std::vector<std::vector<SimLink>> links_;  // by position
-  std::vector<unsigned> order_;              // position of each index, as of nvmlInit
+  std::vector<unsigned> order_;              // position of each NVML index, set by nvmlInit
   std::set<unsigned> lost_at_init_;
   std::array<char, topology::kMaxGpus> handles_{};  // their addresses are the handles
 
   std::string control_path_;
-  FileStamp control_stamp_;  // of the file as last read
+  FileStamp control_stamp_;  // version of the file that was read last
   Control control_;
   std::map<abi::EventSet, std::unique_ptr<Listener>> listeners_;
 };
 
-// The links of every GPU, numbered as a driver would: direct ones peer by peer, then those into switches.
+// Returns the links of every GPU, numbered as in a real driver: direct links by peer, then links to
+// switches.
 std::vector<std::vector<SimLink>> links_of(const topology::Topology& topology);
 
 }  // namespace tessera::nvml_sim

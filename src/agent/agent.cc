@@ -204,9 +204,9 @@ void Agent::Impl::add_readings(Readings& readings) const {
   readings.gauge("tessera_agent_state_file_ok", "1 if the allocations are in a file that survives a restart",
                  gpus.store().is_saved() ? 1 : 0);
   readings.add_objects(gpus.objects());
-  readings.add_events(recorder.counts());
+  readings.add_events("tessera_agent_events_dropped_total", recorder.counts());
   if (server) {
-    readings.add_server(server->stats());
+    readings.add_server("tessera_agent_connections", server->stats());
   }
   readings.counter("tessera_agent_watch_failures_total", "Lists and watches of pods that ended with an error",
                    pod_watch.counts().failures);

@@ -7,29 +7,17 @@
 #include <utility>
 
 #include "base/strings.h"
-#include "kube/yaml_setting.h"
+#include "daemon/yaml_setting.h"
 
 namespace tessera::agent {
 
 namespace {
 
-using kube::into;
-using kube::text_into;
-using Setting = kube::YamlSetting;
-
-Setting::Reader flag_into(bool& value) {
-  return into(value, [](const Setting& one) { return one.boolean(); });
-}
-
-// What somebody else parses, with their words and our line.
-template <class Value, class Parse>
-Setting::Reader parsed_into(Value& value, Parse parse) {
-  return into(value, [parse](const Setting& one) -> Result<Value> {
-    const std::string text = TRY(one.text());
-    Result<Value> parsed = parse(text);
-    return parsed ? parsed : fail(one.wrong(parsed.error()));
-  });
-}
+using daemon::boolean_into;
+using daemon::into;
+using daemon::parsed_into;
+using daemon::text_into;
+using Setting = daemon::YamlSetting;
 
 Result<StrategyKind> parse_strategy(std::string_view text) {
   if (text == "env") {
@@ -57,11 +45,6 @@ Status read_paths(const Setting& setting, Paths& paths) {
                           {"stateDir", text_into(paths.state_dir)}});
 }
 
-Status read_log(const Setting& setting, log::Options& options) {
-  return setting.mapping({{"level", parsed_into(options.level, log::parse_level)},
-                          {"format", parsed_into(options.format, log::parse_format)}});
-}
-
 Status read_memory(const Setting& setting, MemoryRules& rules) {
   constexpr std::int64_t kMostSlack = std::int64_t{1} << 40U;
   return setting.mapping(
@@ -75,9 +58,9 @@ Status read_all(const Setting& root, Config& config) {
       {"nodeName", text_into(config.node_name)},
       {"kubeconfig", text_into(config.kubeconfig)},
       {"listen", [&](const Setting& one) { return one.endpoint(config.address, config.port); }},
-      {"log", [&](const Setting& one) { return read_log(one, config.log); }},
+      {"log", daemon::log_into(config.log)},
       {"unit", parsed_into(config.unit, alloc::Unit::parse)},
-      {"subtractDriverMemory", flag_into(config.subtract_driver_memory)},
+      {"subtractDriverMemory", boolean_into(config.subtract_driver_memory)},
       {"resources",
        [&](const Setting& one) {
          return one.mapping(
@@ -87,12 +70,12 @@ Status read_all(const Setting& root, Config& config) {
       {"strategy", parsed_into(config.strategy, parse_strategy)},
       {"driverLibraries", parsed_into(config.driver_libraries, parse_library_place)},
       {"xids", parsed_into(config.xids, gpu::XidRules::parse)},
-      {"nodeLabels", flag_into(config.node_labels)},
-      {"legacyAnnotations", flag_into(config.legacy_annotations)},
-      {"nodeCondition", flag_into(config.node_condition)},
+      {"nodeLabels", boolean_into(config.node_labels)},
+      {"legacyAnnotations", boolean_into(config.legacy_annotations)},
+      {"nodeCondition", boolean_into(config.node_condition)},
       {"unhealthyConfigMap",
        [&](const Setting& one) {
-         return one.mapping({{"write", flag_into(config.unhealthy_config_map)},
+         return one.mapping({{"write", boolean_into(config.unhealthy_config_map)},
                              {"namespace", text_into(config.unhealthy_config_map_namespace)}});
        }},
       {"memory", [&](const Setting& one) { return read_memory(one, config.memory); }},
@@ -101,8 +84,8 @@ Status read_all(const Setting& root, Config& config) {
   });
 }
 
-// "/x/" and "/x" are the same place.
-void without_last_slash(std::string& path) {
+// Removes trailing slashes: "/x/" and "/x" are the same directory.
+void remove_trailing_slashes(std::string& path) {
   while (path.size() > 1 && path.ends_with('/')) {
     path.pop_back();
   }
@@ -110,7 +93,7 @@ void without_last_slash(std::string& path) {
 
 }  // namespace
 
-Status apply_environment(const Environment& environment, Config& config) {
+Status apply_environment(const daemon::Environment& environment, Config& config) {
   config.node_name = environment("NODE_NAME").value_or("");
   if (const auto level = environment("LOG_LEVEL")) {
     config.log.level = TRY(with_context(log::parse_level(*level), "environment variable LOG_LEVEL"));
@@ -119,19 +102,20 @@ Status apply_environment(const Environment& environment, Config& config) {
 }
 
 Status apply_yaml(std::string_view yaml, const std::string& name, Config& config) {
-  return kube::read_settings(yaml, name, [&](const Setting& root) { return read_all(root, config); });
+  return daemon::read_settings(yaml, name, [&](const Setting& root) { return read_all(root, config); });
 }
 
 Status complete(Config& config) {
   if (config.node_name.empty()) {
     std::array<char, 256> name{};
     if (::gethostname(name.data(), name.size() - 1) != 0) {
-      return fail(ErrorCode::kInvalid, "nodeName: this machine has no name; use --node-name");
+      return fail(ErrorCode::kInvalid, "nodeName: cannot read the host name; set --node-name");
     }
     config.node_name = name.data();
   }
   if (config.sample_every < std::chrono::seconds(1)) {
-    return fail(ErrorCode::kInvalid, "sampleEvery: at least 1s; each sample asks the driver about every GPU");
+    return fail(ErrorCode::kInvalid,
+                "sampleEvery: must be at least 1s; each sample asks the driver about every GPU");
   }
   Paths& paths = config.paths;
   const std::array<std::pair<const char*, std::string*>, 9> all{{{"driverRoot", &paths.driver_root},
@@ -144,7 +128,7 @@ Status complete(Config& config) {
                                                                  {"cdiDir", &paths.cdi_dir},
                                                                  {"stateDir", &paths.state_dir}}};
   for (const auto& [name, path] : all) {
-    without_last_slash(*path);
+    remove_trailing_slashes(*path);
     if (!path->empty() && path->front() != '/') {
       return fail(ErrorCode::kInvalid,
                   fmt::format("paths.{}: {} is not an absolute path", name, in_quotes(*path)));

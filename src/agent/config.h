@@ -1,16 +1,14 @@
 // agent/config.h
 //
-// Everything that can be set, from four places; a later one wins:
+// The configuration of the agent. It comes from four sources; a later one overrides an earlier one:
 //
 //   defaults < environment (NODE_NAME, LOG_LEVEL) < YAML file (--config) < flags
 //
-// docs/agent.md is the reference for people. A value; checked when it exists.
+// docs/reference.md lists every setting. A plain value, valid once complete() has accepted it.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -20,15 +18,16 @@
 #include "alloc/units.h"
 #include "base/log.h"
 #include "base/result.h"
+#include "daemon/config_flags.h"
 #include "gpu/xid.h"
 
 namespace tessera::agent {
 
-// How containers come to see their GPUs (delivery_strategy.h).
+// How containers get access to their GPUs (delivery_strategy.h).
 enum class StrategyKind { kEnv, kDevices, kCdi };
 
-// Where things are. Two paths for what both the host (kubelet, the container runtime) and this
-// process use: inside a container the host's files hang somewhere else.
+// Directories. Some have two paths, one as the host (kubelet, the container runtime) sees it and
+// one as this process sees it: in a container, the host's files are mounted elsewhere.
 struct Paths {
   std::string nvml_library;       // empty: found below the driver root, else by the dynamic linker
   std::string driver_root = "/";  // as the host sees it
@@ -54,9 +53,9 @@ struct Paths {
 };
 
 struct Config {
-  std::string node_name;   // empty: what the machine is called
+  std::string node_name;   // empty: the host name
   std::string kubeconfig;  // empty: $KUBECONFIG, ~/.kube/config, or the pod's service account
-  // Probes, metrics and /allocations.
+  // Where health, metrics and /allocations are served.
   std::string address = "0.0.0.0";
   std::uint16_t port = 39997;
   log::Options log;
@@ -64,7 +63,7 @@ struct Config {
   alloc::Unit unit;
   bool subtract_driver_memory = false;
   alloc::ResourceNames::Config resources;
-  std::string machine;  // kind of machine; empty: what the machine says of itself
+  std::string machine;  // kind of machine; empty: as the machine reports it
   StrategyKind strategy = StrategyKind::kEnv;
   LibraryPlace driver_libraries = LibraryPlace::kLinkerDirectories;  // with strategy devices or cdi
   gpu::XidRules xids;
@@ -74,21 +73,20 @@ struct Config {
   bool unhealthy_config_map = true;  // for old extenders
   std::string unhealthy_config_map_namespace = "kube-system";
 
-  MemoryRules memory;                              // for containers that use more than they asked for
-  std::chrono::milliseconds sample_every{10'000};  // who uses what
+  MemoryRules memory;                              // for containers over their request
+  std::chrono::milliseconds sample_every{10'000};  // how often GPU use is sampled
 
   Paths paths;
 };
 
-using Environment = std::function<std::optional<std::string>(const char*)>;
+// Reads NODE_NAME and LOG_LEVEL.
+Status apply_environment(const daemon::Environment& environment, Config& config);
 
-Status apply_environment(const Environment& environment, Config& config);
-
-// Reads `yaml` over what is there. Errors begin with "name:line:". Unknown keys are errors: a
-// typing mistake must not silently mean the default.
+// Reads `yaml` over the current values of `config`. Errors begin with "NAME:LINE:COLUMN:".
 Status apply_yaml(std::string_view yaml, const std::string& name, Config& config);
 
-// What must hold whatever it came from; fills in what was left open.
+// Validates the complete configuration and fills in what was left open. Errors begin with the path
+// of the setting and a colon.
 Status complete(Config& config);
 
 }  // namespace tessera::agent

@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "agent/config.h"
+#include "daemon/config_flags.h"
 
 namespace tessera::agent {
 
@@ -14,8 +15,9 @@ struct CommandLine {
   Config config;
 };
 
-// Either that, or the exit code of --help, --version or a mistake, all of which were printed.
+// Returns the parsed command line with its configuration, or an exit code after --help, --version
+// or an error, which has been printed.
 std::variant<CommandLine, int> parse_command_line(int argc, const char* const* argv,
-                                                  const Environment& environment);
+                                                  const daemon::Environment& environment);
 
 }  // namespace tessera::agent

@@ -1,62 +1,43 @@
 // The program around an Agent: command line, signals, threads.
 #include <fmt/core.h>
 #include <malloc.h>
-#include <poll.h>
 
 #include <cstdio>
-#include <cstdlib>
-#include <thread>
 
 #include "agent/agent.h"
 #include "agent/flags.h"
 #include "base/log.h"
-#include "base/signals.h"
+#include "daemon/signal_loop.h"
 #include "kube/access.h"
 
 namespace tessera::agent {
 
 namespace {
 
-std::optional<std::string> from_environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
-}
-
-void wait_for_end(SignalWatch& signals) {
-  while (true) {
-    pollfd waiting{.fd = signals.fd(), .events = POLLIN, .revents = 0};
-    poll(&waiting, 1, -1);
-    if (const std::optional<int> signal = signals.read()) {
-      log::info("stop", {{"signal", *signal}});
-      return;
-    }
-  }
-}
-
 Status serve(const Config& config) {
   TRY(log::configure(config.log));
-  // Before any thread: they inherit the blocked signals.
-  SignalWatch signals = TRY(SignalWatch::create({SIGTERM, SIGINT}));
+  daemon::SignalLoop signals = TRY(daemon::SignalLoop::create(daemon::SignalLoop::Reload::kNo));
   kube::AccessOptions options;
   options.kubeconfig = config.kubeconfig;
   kube::ClusterAccess access = TRY(kube::find_access(options));
   http::EventLoop loop;
   const std::unique_ptr<Agent> agent = TRY(Agent::create(loop, config, std::move(access)));
-  loop.post([&agent] { agent->start(); });
-  std::thread thread([&loop] { loop.run(); });
-  wait_for_end(signals);
-  agent->leave();
-  loop.stop();
-  thread.join();
+  signals.run(loop, {.start = [&agent] { agent->start(); },
+                     .stop =
+                         [&] {
+                           agent->leave();
+                           loop.stop();
+                         }});
   return {};
 }
 
 }  // namespace
 
 int run(int argc, char** argv) {
-  // gRPC has many threads that allocate little: an arena for each would be most of our memory.
+  // gRPC has many threads that allocate little. With an arena for each, the arenas would be most of
+  // the process's memory.
   mallopt(M_ARENA_MAX, 2);
-  const std::variant<CommandLine, int> parsed = parse_command_line(argc, argv, from_environment);
+  const std::variant<CommandLine, int> parsed = parse_command_line(argc, argv, daemon::process_environment);
   if (const int* code = std::get_if<int>(&parsed)) {
     return *code;
   }

@@ -1,6 +1,6 @@
 // base/clock.h
 //
-// Time as something that is handed in, so that a test can say what time it is.
+// Clock interface. Code that needs the time takes a Clock, so that tests can control it.
 #pragma once
 
 #include <chrono>
@@ -15,17 +15,18 @@ class Clock {
 
   virtual ~Clock() = default;
 
-  // Never goes back: for time-outs and durations.
+  // Monotonic time, for timeouts and durations.
   [[nodiscard]] virtual Steady now() const = 0;
 
-  // What a calendar says: for what other machines or people read.
+  // Calendar time, for timestamps that people or other machines read.
   [[nodiscard]] virtual Wall wall() const = 0;
 
-  // The machine's clock; lives as long as the process.
+  // The system clock. Valid for the lifetime of the process.
   static const Clock& real();
 };
 
-// A clock that stands still until it is told otherwise. Starts at 2026-01-01T00:00:00Z. One thread.
+// A clock for tests: time changes only through advance() and set_wall(). Starts at
+// 2026-01-01T00:00:00Z. Not thread-safe.
 class ManualClock final : public Clock {
  public:
   ManualClock();
@@ -33,10 +34,10 @@ class ManualClock final : public Clock {
   [[nodiscard]] Steady now() const override { return steady_; }
   [[nodiscard]] Wall wall() const override { return wall_; }
 
-  // Both clocks go on.
+  // Moves both clocks forward.
   void advance(std::chrono::nanoseconds by);
 
-  // Somebody sets the calendar; durations do not notice.
+  // Sets the calendar time only; now() does not change.
   void set_wall(Wall wall) { wall_ = wall; }
 
  private:
@@ -44,10 +45,11 @@ class ManualClock final : public Clock {
   Wall wall_;
 };
 
-// "2026-11-15T23:02:44.123456Z": the form of Kubernetes' MicroTime, always six digits and UTC.
+// Formats a time as Kubernetes' MicroTime: "2026-11-15T23:02:44.123456Z", always UTC and six
+// digits.
 std::string rfc3339_micros(Clock::Wall time);
 
-// "2026-11-15T23:02:44Z": the form of Kubernetes' Time.
+// Formats a time as Kubernetes' Time: "2026-11-15T23:02:44Z".
 std::string rfc3339_seconds(Clock::Wall time);
 
 }  // namespace tessera

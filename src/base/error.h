@@ -1,14 +1,14 @@
 // base/error.h
 //
-// What went wrong, in words that a person can act on.
+// An error code for programs and a message that a person can act on.
 //
-// An Error is made where the fault is seen and says what is wrong with what. Each caller on the way out may
-// put in front what it alone knows, and nothing else:
+// The code that detects a failure creates the Error and names the thing that is wrong. Each caller
+// may prepend the context that only it knows:
 //
-//   return Error(ErrorCode::kInvalid, "annotation ALIYUN_COM_GPU_MEM_IDX is \"x3\", not a GPU index");
+//   return Error(ErrorCode::kInvalid, "annotation ALIYUN_COM_GPU_MEM_IDX is \"x3\", not an index");
 //   ...
 //   return std::move(error).context("pod ml/train-7");
-//   // pod ml/train-7: annotation ALIYUN_COM_GPU_MEM_IDX is "x3", not a GPU index
+//   // pod ml/train-7: annotation ALIYUN_COM_GPU_MEM_IDX is "x3", not an index
 #pragma once
 
 #include <string>
@@ -17,42 +17,42 @@
 
 namespace tessera {
 
-// What a caller may do about it. Code branches on this, never on the text.
+// Lets a caller decide how to react. Programs branch on the code, never on the text.
 enum class ErrorCode {
   kInvalid,      // the input is wrong; the same input will fail again
   kNotFound,     // the thing named does not exist
-  kConflict,     // somebody else changed it first; read again and retry
-  kExhausted,    // it is well-formed, but there is not enough of something
+  kConflict,     // another client changed it first; read again and retry
+  kExhausted,    // the input is valid, but a limit or a capacity is exceeded
   kDenied,       // not allowed
-  kUnavailable,  // the environment failed (network, file system, driver); may heal by itself
-  kTimeout,      // no answer in time; what happened at the other end is unknown
-  kCancelled,    // we gave it up ourselves
-  kUnsupported,  // the thing is real, but this build or machine cannot do it
-  kInternal,     // a promise of our own code was broken
+  kUnavailable,  // the environment failed (network, file system, driver); a retry may succeed
+  kTimeout,      // no response in time; the request may or may not have taken effect
+  kCancelled,    // this process cancelled the operation
+  kUnsupported,  // this build or machine does not support it
+  kInternal,     // an invariant of our own code was violated
 };
 
-// "invalid", "not found", ...: for logs and metric labels.
+// Returns "invalid", "not found", ...: for logs and metric labels.
 std::string_view to_string(ErrorCode code);
 
 class [[nodiscard]] Error {
  public:
   Error(ErrorCode code, std::string message) : code_(code), message_(std::move(message)) {}
 
-  // An Error from errno: "open /dev/nvidia0: Permission denied".
+  // Creates an Error from errno: "open /dev/nvidia0: Permission denied".
   static Error from_errno(std::string_view what, int errno_value);
 
   [[nodiscard]] ErrorCode code() const { return code_; }
 
-  // The innermost message, without what callers put in front.
+  // The original message, without the contexts.
   [[nodiscard]] const std::string& message() const { return message_; }
 
-  // What callers put in front, innermost first.
+  // The contexts that callers added, innermost first.
   [[nodiscard]] const std::vector<std::string>& contexts() const { return contexts_; }
 
-  // Puts `what` in front of everything said so far.
+  // Prepends `what` to the text.
   [[nodiscard]] Error context(std::string what) &&;
 
-  // The whole chain, outermost first, joined by ": ".
+  // Contexts, outermost first, and the message, joined by ": ".
   [[nodiscard]] std::string text() const;
 
   friend bool operator==(const Error&, const Error&) = default;

@@ -21,7 +21,8 @@ Result<Fd> Fd::open(const std::string& path, int flags, unsigned mode) {
 
 void Fd::reset(int raw) {
   if (raw_ >= 0) {
-    // Linux frees the descriptor even where close reports EINTR: trying again could close a stranger's.
+    // Linux frees the descriptor even if close fails with EINTR. A retry could close a descriptor
+    // that another thread has just opened.
     ::close(raw_);
   }
   raw_ = raw;

@@ -23,15 +23,15 @@ class Fd {
   Fd& operator=(const Fd&) = delete;
   ~Fd() { reset(); }
 
-  // open(2) with O_CLOEXEC; the error names the path.
+  // Calls open(2) with O_CLOEXEC. The error names the path.
   static Result<Fd> open(const std::string& path, int flags, unsigned mode = 0);
 
   [[nodiscard]] bool valid() const { return raw_ >= 0; }
-  // For system calls; stays ours.
+  // The raw descriptor, for system calls. Ownership stays with the Fd.
   [[nodiscard]] int get() const { return raw_; }
-  // Gives up ownership.
+  // Transfers ownership to the caller.
   [[nodiscard]] int release() { return std::exchange(raw_, -1); }
-  // Closes what it holds and takes `raw`.
+  // Closes the current descriptor, if any, and takes ownership of `raw`.
   void reset(int raw = -1);
 
  private:

@@ -76,7 +76,7 @@ Status write_file(const std::string& path, std::string_view bytes, unsigned mode
   std::string temporary = path + ".XXXXXX";
   const Fd file(::mkostemp(temporary.data(), O_CLOEXEC));
   if (!file.valid()) {
-    return fail(Error::from_errno("create a file beside " + path, errno));
+    return fail(Error::from_errno("create a temporary file for " + path, errno));
   }
   Status written = write_and_sync(file, path, bytes, mode);
   if (written && ::rename(temporary.c_str(), path.c_str()) != 0) {

@@ -1,6 +1,6 @@
 // base/file.h
 //
-// Whole files, small ones: configuration, machine descriptions, /sys and /proc.
+// Reads and writes small files as a whole: configuration, machine descriptions, /sys and /proc.
 #pragma once
 
 #include <cstddef>
@@ -11,12 +11,12 @@
 
 namespace tessera {
 
-// All bytes of the file, "-" being standard input. A file over `max_bytes` is an error that says so, because
-// nothing we read this way is ever large. Works on /proc and /sys, whose files claim to be empty.
+// Returns the contents of the file; "-" means standard input. Returns kInvalid if the file is
+// larger than `max_bytes`. Works for /proc and /sys, where files report a size of 0.
 Result<std::string> read_file(const std::string& path, std::size_t max_bytes = 64U << 20U);
 
-// Replaces the file in one step: a reader sees the old bytes or the new ones, never a part, and after a crash
-// one of the two is there. The file gets `mode`.
+// Replaces the file atomically: readers see either the old or the new contents, also after a crash.
+// The file gets `mode`.
 Status write_file(const std::string& path, std::string_view bytes, unsigned mode = 0644);
 
 }  // namespace tessera

@@ -17,26 +17,27 @@ Result<json::value> parse_json(std::string_view text, std::size_t max_bytes) {
   }
   json::parse_options options;
   options.max_depth = 32;
-  json::error_code problem;
+  json::error_code error;
   json::stream_parser parser(json::storage_ptr(), options);
-  const std::size_t used = parser.write_some(text.data(), text.size(), problem);
-  if (!problem && used < text.size() && !trim(text.substr(used)).empty()) {
-    return fail(ErrorCode::kInvalid, fmt::format("not JSON: something follows its end at byte {}", used));
+  const std::size_t used = parser.write_some(text.data(), text.size(), error);
+  if (!error && used < text.size() && !trim(text.substr(used)).empty()) {
+    return fail(ErrorCode::kInvalid, fmt::format("not JSON: extra data after the end, at byte {}", used));
   }
-  if (!problem) {
-    parser.finish(problem);
+  if (!error) {
+    parser.finish(error);
   }
-  if (problem == json::error::incomplete) {
-    return fail(ErrorCode::kInvalid, text.empty() ? "not JSON: it is empty" : "not JSON: it ends too early");
+  if (error == json::error::incomplete) {
+    return fail(ErrorCode::kInvalid,
+                text.empty() ? "not JSON: the text is empty" : "not JSON: the text is cut off");
   }
-  if (problem) {
-    return fail(ErrorCode::kInvalid, fmt::format("not JSON: {} at byte {}", problem.message(), used));
+  if (error) {
+    return fail(ErrorCode::kInvalid, fmt::format("not JSON: {} at byte {}", error.message(), used));
   }
   return parser.release();
 }
 
-Error JsonReader::wrong(std::string_view why) const {
-  return {ErrorCode::kInvalid, fmt::format("{} {}", path_, why)};
+Error JsonReader::wrong(std::string_view reason) const {
+  return {ErrorCode::kInvalid, fmt::format("{} {}", path_, reason)};
 }
 
 std::string JsonReader::path_of(std::string_view key) const {
@@ -82,7 +83,7 @@ Result<std::string> JsonReader::text(std::string_view key) const {
 Result<bool> JsonReader::boolean(std::string_view key) const {
   const JsonReader found = TRY(field(key));
   if (!found.value_->is_bool()) {
-    return fail(found.wrong("is not true or false"));
+    return fail(found.wrong("is neither true nor false"));
   }
   return found.value_->get_bool();
 }
@@ -111,13 +112,13 @@ Result<std::int64_t> JsonReader::integer_or(std::string_view key, std::int64_t m
 Result<std::string> JsonReader::as_text() const {
   const json::string* found = value_->if_string();
   if (found == nullptr) {
-    return fail(wrong("is not a text"));
+    return fail(wrong("is not a string"));
   }
   return std::string(found->data(), found->size());
 }
 
 Result<std::int64_t> JsonReader::as_integer(std::int64_t min, std::int64_t max) const {
-  // Numbers above 2^63 arrive as unsigned ones and are out of every range we use.
+  // Boost.JSON stores numbers above 2^63 as unsigned. They are outside every range we use.
   const std::int64_t* found = value_->if_int64();
   if (found == nullptr) {
     return fail(wrong(value_->is_uint64() ? "is too large" : "is not a whole number"));

@@ -1,6 +1,6 @@
 // base/json_reader.h
 //
-// Reads small JSON documents of others strictly, and names the field when something is wrong:
+// Reads small untrusted JSON documents strictly. Errors name the field that is wrong:
 //
 //   const boost::json::value document = TRY(parse_json(annotation));
 //   const JsonReader root(document, "tessera.io/inventory");
@@ -8,7 +8,8 @@
 //   for (const JsonReader& gpu : TRY(root.array("gpus", 64))) { TRY(gpu.text("uuid")); ... }
 //   // tessera.io/inventory: gpus[3].uuid is missing
 //
-// For annotations, configuration and files. Bodies on a hot path are read by src/json.
+// For annotations, configuration and files. Hot paths use simdjson instead; the reasons are in
+// docs/decisions/two-json-readers.md.
 #pragma once
 
 #include <boost/json/value.hpp>
@@ -22,16 +23,17 @@
 
 namespace tessera {
 
-// Parses one complete document. Text over `max_bytes`, nesting over 32 levels and anything after the end are
-// kInvalid, with the byte where it stopped making sense. Of equal keys the last one counts.
+// Parses one complete document. Returns kInvalid for malformed JSON (with the byte offset), for
+// text over `max_bytes`, for nesting over 32 levels and for data after the end. If a key occurs
+// twice, the last value wins.
 Result<boost::json::value> parse_json(std::string_view text, std::size_t max_bytes = 1U << 20U);
 
-// One value and the path that leads to it. Refers to the document: it must live longer.
+// One value and its path in the document. Refers to the document, which must outlive it.
 class JsonReader {
  public:
   JsonReader(const boost::json::value& value, std::string path) : value_(&value), path_(std::move(path)) {}
 
-  // Fields of an object. Missing or of another type is kInvalid; null counts as missing.
+  // Return the field `key` of this object, or kInvalid if it is missing, null or of another type.
   [[nodiscard]] Result<JsonReader> object(std::string_view key) const;
   [[nodiscard]] Result<std::string> text(std::string_view key) const;
   [[nodiscard]] Result<bool> boolean(std::string_view key) const;
@@ -39,23 +41,23 @@ class JsonReader {
   [[nodiscard]] Result<std::int64_t> integer(std::string_view key, std::int64_t min, std::int64_t max) const;
   [[nodiscard]] Result<std::vector<JsonReader>> array(std::string_view key, std::size_t max_size) const;
 
-  // The same where the field may be missing: `otherwise` then.
+  // The same for optional fields: return `otherwise` if the field is missing or null.
   [[nodiscard]] Result<std::string> text_or(std::string_view key, std::string_view otherwise) const;
   [[nodiscard]] Result<bool> boolean_or(std::string_view key, bool otherwise) const;
   [[nodiscard]] Result<std::int64_t> integer_or(std::string_view key, std::int64_t min, std::int64_t max,
                                                 std::int64_t otherwise) const;
   [[nodiscard]] bool has(std::string_view key) const;
 
-  // This value itself.
+  // Return this value itself, or kInvalid if it is of another type.
   [[nodiscard]] Result<std::string> as_text() const;
   [[nodiscard]] Result<std::int64_t> as_integer(std::int64_t min, std::int64_t max) const;
   [[nodiscard]] Result<std::vector<JsonReader>> as_array(std::size_t max_size) const;
-  // The fields of this object in the order of the text.
+  // The fields of this object, in document order.
   [[nodiscard]] Result<std::vector<std::pair<std::string, JsonReader>>> as_object(std::size_t max_size) const;
 
   [[nodiscard]] const std::string& path() const { return path_; }
-  // An Error that names this value: reader.wrong("is not a UUID").
-  [[nodiscard]] Error wrong(std::string_view why) const;
+  // Returns an Error that names this value: reader.wrong("is not a UUID").
+  [[nodiscard]] Error wrong(std::string_view reason) const;
 
  private:
   [[nodiscard]] const boost::json::value* find(std::string_view key) const;

@@ -17,8 +17,8 @@ namespace tessera::log {
 
 namespace {
 
-// What lines go through. Replaced as a whole by configure(), so that a line written meanwhile sees either
-// the old or the new one.
+// The current destination. configure() replaces it as a whole, so that a concurrent log line uses
+// either the old or the new one.
 struct Output {
   std::shared_ptr<spdlog::sinks::sink> sink;
   Format format = Format::kText;
@@ -27,7 +27,7 @@ struct Output {
 
 std::shared_ptr<Output> make_output(std::shared_ptr<spdlog::sinks::sink> sink, Format format,
                                     const Clock* clock) {
-  // The line is complete when it gets there; the sink only adds the end of line and keeps threads apart.
+  // We format the complete line. The sink only adds the line break and serializes the threads.
   sink->set_formatter(
       std::make_unique<spdlog::pattern_formatter>("%v", spdlog::pattern_time_type::utc, "\n"));
   auto output = std::make_shared<Output>();
@@ -121,7 +121,7 @@ Result<Level> parse_level(std::string_view text) {
     }
   }
   return fail(ErrorCode::kInvalid,
-              "log level " + in_quotes(text) + " is not one of debug, info, warn, error and off");
+              "log level " + in_quotes(text) + " is not one of debug, info, warn, error, off");
 }
 
 Result<Format> parse_format(std::string_view text) {
@@ -132,7 +132,7 @@ Result<Format> parse_format(std::string_view text) {
   if (name == "json") {
     return Format::kJson;
   }
-  return fail(ErrorCode::kInvalid, "log format " + in_quotes(text) + " is not one of text and json");
+  return fail(ErrorCode::kInvalid, "log format " + in_quotes(text) + " is not one of text, json");
 }
 
 Status configure(const Options& options) {
@@ -143,8 +143,8 @@ Status configure(const Options& options) {
     } else {
       sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(options.path);
     }
-  } catch (const spdlog::spdlog_ex& problem) {
-    return fail(ErrorCode::kUnavailable, std::string("cannot open the log: ") + problem.what());
+  } catch (const spdlog::spdlog_ex& error) {
+    return fail(ErrorCode::kUnavailable, std::string("cannot open the log: ") + error.what());
   }
   current_output().store(make_output(std::move(sink), options.format, options.clock));
   current_level.store(options.level);
@@ -167,7 +167,7 @@ void event(Level level, std::string_view message, std::initializer_list<Field> f
     output->sink->log(spdlog::details::log_msg("", spdlog::level::info, line));
     output->sink->flush();
   } catch (const spdlog::spdlog_ex&) {
-    // A full disk must not take the process down, and there is nowhere left to say so.
+    // A full disk must not stop the process, and there is no other place to report it.
     return;
   }
 }

@@ -1,14 +1,14 @@
 // base/log.h
 //
-// Log lines are events with fields, once per event:
+// Structured logging: one line per event, a message that says what happened, details in fields.
 //
-//   log::info("bind", {{"pod", pod}, {"node", node}, {"gpus", "2,3"}, {"took_ms", 0.4}});
+//   log::info("bound", {{"pod", pod}, {"node", node}, {"gpus", "2,3"}, {"took_ms", 0.4}});
 //
-//   2026-11-15T23:02:44.123456Z INFO  bind pod=ml/train-7 node=gpu-a gpus=2,3 took_ms=0.4
-//   {"ts":"2026-11-15T23:02:44.123456Z","level":"info","msg":"bind","pod":"ml/train-7",...}
+//   2026-11-15T23:02:44.123456Z INFO  bound pod=ml/train-7 node=gpu-a gpus=2,3 took_ms=0.4
+//   {"ts":"2026-11-15T23:02:44.123456Z","level":"info","msg":"bound","pod":"ml/train-7",...}
 //
-// Any thread may log. Until configure() is called, info and above go to standard error as text.
-// No secret is ever a field: tokens, keys and certificates have no place here, not even at debug.
+// Thread-safe. Until configure() is called, info and above go to standard error as text.
+// Never log a secret (token, key, certificate), not even at debug level.
 #pragma once
 
 #include <fmt/core.h>
@@ -27,29 +27,30 @@ namespace tessera::log {
 enum class Level { kDebug, kInfo, kWarn, kError, kOff };
 enum class Format { kText, kJson };
 
-// "debug", "info", "warn" or "warning", "error", "off", in any case.
+// Accepts debug, info, warn or warning, error and off, in upper or lower case.
 Result<Level> parse_level(std::string_view text);
-// "text" or "json".
+// Accepts text and json, in upper or lower case.
 Result<Format> parse_format(std::string_view text);
 
 struct Options {
   Level level = Level::kInfo;
   Format format = Format::kText;
-  // Where lines go; standard error if empty. The file is appended to.
+  // The file to append to; standard error if empty.
   std::string path;
-  // Whose time stands in the lines; must outlive all logging.
+  // The clock for timestamps; must outlive all logging.
   const Clock* clock = &Clock::real();
 };
 
-// Applies to every thread from the next line on. Fails, and changes nothing, when the file cannot be opened.
+// Applies `options` to all threads, starting with the next line. Returns kUnavailable and changes
+// nothing if the file cannot be opened.
 Status configure(const Options& options);
 
-// Whether such a line would be written: ask before building costly fields.
+// Returns whether a line of this level would be written. Check it before building costly fields.
 bool enabled(Level level);
 
 class Field {
  public:
-  // Implicit by design: a field is written {"pod", name} at the call.
+  // Implicit, so that callers can write {"pod", name}.
   template <class Value>
   Field(std::string_view name, const Value& value)
       : key(name), text(fmt::format("{}", value)), bare(is_bare<Value>()) {}
@@ -57,7 +58,7 @@ class Field {
 
   std::string_view key;
   std::string text;
-  bool bare;  // a number or a truth value: stands without quotes in JSON
+  bool bare;  // an integer or a boolean: written without quotes in JSON
 
  private:
   template <class Value>

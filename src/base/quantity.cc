@@ -17,7 +17,7 @@ constexpr Wide kMaxNanos = Wide{std::numeric_limits<std::int64_t>::max()} * kNan
 
 struct Suffix {
   std::string_view name;
-  Wide nanos;  // how many nanos one of it is
+  Wide nanos;  // nanos per unit
 };
 
 constexpr std::array<Suffix, 10> kDecimalSuffixes{{{"E", 1'000'000'000'000'000'000 * kNanosPerUnit},
@@ -38,44 +38,44 @@ constexpr std::array<Suffix, 6> kBinarySuffixes{{{"Ei", (Wide{1} << 60U) * kNano
                                                  {"Mi", (Wide{1} << 20U) * kNanosPerUnit},
                                                  {"Ki", (Wide{1} << 10U) * kNanosPerUnit}}};
 
-tl::unexpected<Error> bad(std::string_view text, std::string_view why) {
-  return fail(ErrorCode::kInvalid, "quantity " + in_quotes(text) + " " + std::string(why));
+tl::unexpected<Error> bad(std::string_view text, std::string_view reason) {
+  return fail(ErrorCode::kInvalid, "quantity " + in_quotes(text) + " " + std::string(reason));
 }
 
 bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
-// The digits of a number with the decimal point taken out, and how many stood behind it.
+// A decimal number: its digits without the decimal point, and the number of fractional digits.
 struct Decimal {
   Wide digits = 0;
-  int behind_point = 0;
+  int fraction_digits = 0;
   bool any = false;
   bool too_long = false;
 };
 
-// Takes the number off the front of `rest`.
+// Removes the number from the front of `rest` and returns it.
 Decimal take_decimal(std::string_view& rest) {
-  // 10^28 is above every amount in range, and times ten it still fits 128 bits.
+  // Numbers above this are out of range; ten times as much still fits 128 bits.
   constexpr Wide kEnough = kMaxNanos;
   Decimal number;
-  bool behind = false;
-  int zeros_behind = 0;  // trailing zeros of the fraction add nothing and may be many
-  while (!rest.empty() && (is_digit(rest.front()) || (rest.front() == '.' && !behind))) {
+  bool in_fraction = false;
+  int zeros = 0;  // pending zeros of the fraction; trailing ones do not count
+  while (!rest.empty() && (is_digit(rest.front()) || (rest.front() == '.' && !in_fraction))) {
     const char c = rest.front();
     rest.remove_prefix(1);
     if (c == '.') {
-      behind = true;
+      in_fraction = true;
       continue;
     }
     number.any = true;
-    if (behind && c == '0') {
-      ++zeros_behind;
+    if (in_fraction && c == '0') {
+      ++zeros;
       continue;
     }
-    for (; zeros_behind > 0 && !number.too_long; --zeros_behind) {
+    for (; zeros > 0 && !number.too_long; --zeros) {
       number.digits *= 10;
-      ++number.behind_point;
+      ++number.fraction_digits;
       number.too_long = number.digits > kEnough;
     }
     if (number.too_long || number.digits > kEnough) {
@@ -83,7 +83,7 @@ Decimal take_decimal(std::string_view& rest) {
       continue;
     }
     number.digits = number.digits * 10 + (c - '0');
-    number.behind_point += behind ? 1 : 0;
+    number.fraction_digits += in_fraction ? 1 : 0;
   }
   return number;
 }
@@ -131,8 +131,8 @@ Quantity Quantity::units(std::int64_t whole, Notation notation) {
   return {Nanos{whole} * kNanosPerUnit, notation};
 }
 
-// Nearly all amounts there are: a few digits, and one of the units that people use. Without a division of
-// 128 bits, which would cost more than all else that is read of a pod's requests.
+// Fast path for the most common form: a few digits and a common suffix. It avoids 128-bit division,
+// which would cost more than the rest of reading a pod's requests.
 std::optional<Quantity> Quantity::parse_plain(std::string_view text) {
   constexpr std::size_t kFewDigits = 15;
   constexpr std::array<Suffix, 5> kPlainSuffixes{{{"", kNanosPerUnit},
@@ -169,12 +169,12 @@ Result<Quantity> Quantity::parse(std::string_view text) {
     return bad(text, "has no number; write for example 3, 500m or 1Gi");
   }
   Scale scale{kNanosPerUnit, Notation::kDecimal};
-  std::int64_t tens = -number.behind_point;
+  std::int64_t tens = -number.fraction_digits;
   if (const auto known = scale_of_suffix(rest)) {
     scale = *known;
   } else if (const auto exponent = exponent_of_suffix(rest)) {
     scale.notation = Notation::kExponent;
-    // Far outside any amount in range either way, and safe from overflow here.
+    // Far out of range in both directions. The limit also keeps the next addition from overflowing.
     if (*exponent > 1000 || *exponent < -1000) {
       return number.digits == 0 && !number.too_long ? Result<Quantity>(Quantity(0, scale.notation))
                                                     : bad(text, "has an exponent out of range");
@@ -182,15 +182,15 @@ Result<Quantity> Quantity::parse(std::string_view text) {
     tens += *exponent;
   } else {
     return bad(text, "ends in " + in_quotes(rest) +
-                         ", which is no unit; use one of n u m k M G T P E Ki Mi Gi Ti Pi Ei");
+                         ", which is not a unit; use one of n u m k M G T P E Ki Mi Gi Ti Pi Ei");
   }
   if (number.digits == 0 && !number.too_long) {
     return Quantity(0, scale.notation);
   }
   if (number.too_long) {
-    return bad(text, "has more digits than any amount needs");
+    return bad(text, "has too many digits");
   }
-  // digits * scale * 10^tens, without ever leaving 128 bits.
+  // Computes digits * scale * 10^tens without overflowing 128 bits.
   Wide nanos = number.digits;
   Wide factor = scale.nanos;
   for (; tens < 0; ++tens) {
@@ -205,7 +205,7 @@ Result<Quantity> Quantity::parse(std::string_view text) {
       factor /= 2;
       nanos /= 5;
     } else {
-      return bad(text, "is finer than 1n");
+      return bad(text, "has a finer resolution than 1n");
     }
   }
   for (; tens > 0; --tens) {
@@ -270,7 +270,7 @@ std::string Quantity::text() const {
   for (const Suffix& suffix : kDecimalSuffixes) {
     if (nanos_ % suffix.nanos == 0) {
       std::string amount;
-      // Only nanos can need more than 64 bits, and only when the amount itself is above 2^33.
+      // Only the nano suffix can need more than 64 bits, for amounts above 2^33.
       Nanos left = nanos_ / suffix.nanos;
       const bool negative = left < 0;
       for (left = negative ? -left : left; left > 0; left /= 10) {
@@ -290,7 +290,7 @@ std::string Quantity::text() const {
 }
 
 Result<Quantity> Quantity::plus(const Quantity& other) const {
-  // Two amounts in range cannot overflow 128 bits.
+  // The sum of two valid amounts cannot overflow 128 bits.
   return checked(nanos_ + other.nanos_, notation_);
 }
 

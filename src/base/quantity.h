@@ -1,10 +1,10 @@
 // base/quantity.h
 //
-// Kubernetes resource quantities: "1Gi", "500m", "1e3", exactly.
+// Kubernetes resource quantities ("1Gi", "500m", "1e3"), represented exactly.
 //
-// A quantity is a whole number of nanos (10^-9) of at most 2^63-1 units either way, which is the range the
-// API server accepts. What is finer or larger is an error and never rounded or clamped: an amount of GPU
-// memory that is silently another one gives a GPU away twice.
+// A quantity is an integer number of nanos (10^-9). Its absolute value is at most 2^63-1 units, the
+// range that the API server accepts. Finer or larger amounts are errors; they are never rounded or
+// clamped, because a silently changed amount of GPU memory could allocate the same memory twice.
 #pragma once
 
 #include <compare>
@@ -19,35 +19,36 @@ namespace tessera {
 
 class Quantity {
  public:
-  // How it was written, and so how it is printed.
+  // The notation of the input. text() uses the same notation.
   enum class Notation { kDecimal, kBinary, kExponent };
 
   Quantity() = default;
 
   static Quantity units(std::int64_t whole, Notation notation = Notation::kDecimal);
 
-  // The grammar of Kubernetes: optional sign, decimal number, then a suffix (n u m k M G T P E), a binary
-  // suffix (Ki Mi Gi Ti Pi Ei) or an exponent (e3, E-2).
+  // Parses the Kubernetes grammar: optional sign, decimal number, then a decimal suffix
+  // (n u m k M G T P E), a binary suffix (Ki Mi Gi Ti Pi Ei) or an exponent (e3, E-2). Returns
+  // kInvalid for any other text.
   static Result<Quantity> parse(std::string_view text);
 
-  // The amount, for resources that only come whole. kInvalid when a fraction is left.
+  // The amount in units. Returns kInvalid if it is not an integer.
   [[nodiscard]] Result<std::int64_t> whole() const;
 
-  // The amount, fractions counted as one more, as Kubernetes does where it needs a whole number.
+  // The amount in units, rounded up, as Kubernetes does where it needs an integer.
   [[nodiscard]] std::int64_t rounded_up() const;
 
-  // The amount in thousandths (CPU), rounded up; kInvalid when that does not fit 64 bits.
+  // The amount in thousandths (for CPU), rounded up. Returns kInvalid if it does not fit 64 bits.
   [[nodiscard]] Result<std::int64_t> milli() const;
 
-  // As Kubernetes prints it: no fraction, the largest suffix that needs none ("1.5Gi" -> "1536Mi").
+  // Prints as Kubernetes does: an integer with the largest possible suffix ("1.5Gi" -> "1536Mi").
   [[nodiscard]] std::string text() const;
 
   [[nodiscard]] Notation notation() const { return notation_; }
 
-  // Sum; kInvalid on overflow. Printed in the notation of the left one.
+  // Returns the sum, in the notation of *this, or kInvalid on overflow.
   [[nodiscard]] Result<Quantity> plus(const Quantity& other) const;
 
-  // By amount alone: 1Ki equals 1024.
+  // Comparison ignores the notation: 1Ki equals 1024.
   friend bool operator==(const Quantity& a, const Quantity& b) { return a.nanos_ == b.nanos_; }
   friend std::strong_ordering operator<=>(const Quantity& a, const Quantity& b) {
     return a.nanos_ <=> b.nanos_;

@@ -1,13 +1,13 @@
 // base/result.h
 //
-// A value or the reason why there is none. No exception crosses an interface of ours: where a library
-// throws, the file that calls it catches and returns an Error.
+// Result<T> is a value or an Error. Our interfaces do not throw: code that calls a throwing library
+// catches the exception and returns an Error.
 //
 //   Result<Inventory> read_inventory(std::string_view json);
 //
 //   Result<int> units_of(std::string_view json) {
-//     const Inventory inventory = TRY(read_inventory(json));     // returns the Error to our caller
-//     TRY(check(inventory));                                     // a Status: nothing to keep
+//     const Inventory inventory = TRY(read_inventory(json));  // on failure: returns the Error
+//     TRY(check(inventory));                                  // a Status has no value
 //     return inventory.units;
 //   }
 //
@@ -26,10 +26,10 @@ namespace tessera {
 template <class T>
 using Result = tl::expected<T, Error>;
 
-// Success, or the reason why not.
+// Success or an Error.
 using Status = Result<void>;
 
-// An Error on its way into a Result, built in one go: return fail(ErrorCode::kInvalid, "...");
+// Creates an Error that converts to any Result: return fail(ErrorCode::kInvalid, "...");
 inline tl::unexpected<Error> fail(ErrorCode code, std::string message) {
   return tl::unexpected<Error>(Error(code, std::move(message)));
 }
@@ -37,8 +37,8 @@ inline tl::unexpected<Error> fail(Error error) {
   return tl::unexpected<Error>(std::move(error));
 }
 
-// Puts `what` in front of the error, if there is one. `what` is built either way; on a hot path ask
-// has_value() first.
+// Prepends `what` to the error, if there is one. The caller builds `what` in both cases; on a hot
+// path, check has_value() first.
 template <class T>
 [[nodiscard]] Result<T> with_context(Result<T> result, std::string what) {
   if (!result) {
@@ -47,7 +47,7 @@ template <class T>
   return result;
 }
 
-// What TRY leaves behind: the value, or nothing for a Status.
+// The value of a TRY expression; void for a Status.
 template <class T>
 T take_value(Result<T>&& result) {
   if constexpr (!std::is_void_v<T>) {
@@ -57,8 +57,8 @@ T take_value(Result<T>&& result) {
 
 }  // namespace tessera
 
-// The value of a Result, or leave this function with its Error. A statement expression: g++ and clang, the
-// two compilers we build with, both have it.
+// Evaluates to the value of a Result, or returns its Error from the enclosing function. This is a
+// statement expression, an extension that both of our compilers (g++ and clang) support.
 // NOLINTBEGIN(bugprone-macro-parentheses): the argument is an expression and is used once.
 #define TRY(expression)                                              \
   ({                                                                 \

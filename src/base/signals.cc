@@ -20,8 +20,8 @@ Result<SignalWatch> SignalWatch::create(std::initializer_list<int> signals) {
     return fail(Error::from_errno("signalfd", errno));
   }
   sigset_t old_mask;
-  if (const int problem = pthread_sigmask(SIG_BLOCK, &watched, &old_mask); problem != 0) {
-    return fail(Error::from_errno("block signals", problem));
+  if (const int error = pthread_sigmask(SIG_BLOCK, &watched, &old_mask); error != 0) {
+    return fail(Error::from_errno("block signals", error));
   }
   std::signal(SIGPIPE, SIG_IGN);
   return SignalWatch(std::move(fd), old_mask);

@@ -1,13 +1,13 @@
 // base/signals.h
 //
-// Signals as something to read, not as something that interrupts.
+// Delivers signals through a file descriptor instead of a signal handler.
 //
 //   SignalWatch signals = TRY(SignalWatch::create({SIGTERM, SIGINT, SIGHUP}));
-//   ... start threads, poll signals.fd() beside everything else ...
+//   ... start threads, poll signals.fd() in the event loop ...
 //   if (auto number = signals.read(); number == SIGHUP) reload();
 //
-// Create it first thing in main: threads inherit the blocked signals, and one that was started before would
-// still die of them.
+// Create it at the start of main: threads inherit the signal mask, and a signal would still kill a
+// thread that was started earlier.
 #pragma once
 
 #include <csignal>
@@ -21,19 +21,19 @@ namespace tessera {
 
 class SignalWatch {
  public:
-  // Blocks `signals` for this thread and those it starts from now on. SIGPIPE is ignored as well: a peer
-  // that hangs up is an error of write(2), not the end of the process.
+  // Blocks `signals` for this thread and the threads it starts later. Also ignores SIGPIPE, so that
+  // writing to a closed connection is an error of write(2) and does not end the process.
   static Result<SignalWatch> create(std::initializer_list<int> signals);
 
   SignalWatch(SignalWatch&&) noexcept = default;
   SignalWatch& operator=(SignalWatch&&) = delete;
-  // Gives the thread its old signal mask back. Signals that were not read are dropped, not delivered.
+  // Restores the thread's signal mask. Unread signals are dropped, not delivered.
   ~SignalWatch();
 
-  // Readable when a signal waits. Stays ours.
+  // Readable when a signal is pending. Owned by this object.
   [[nodiscard]] int fd() const { return fd_.get(); }
 
-  // The next signal that waits, or nothing; never blocks.
+  // Returns the next pending signal, if any. Never blocks.
   std::optional<int> read();
 
  private:

@@ -72,7 +72,7 @@ std::string in_quotes(std::string_view text, std::size_t max_bytes) {
   std::string result = "\"";
   const bool cut = text.size() > max_bytes;
   if (cut) {
-    // Never in the middle of a UTF-8 sequence: its follow-up bytes are 10xxxxxx.
+    // Do not cut inside a UTF-8 sequence, whose continuation bytes are 10xxxxxx.
     while (max_bytes > 0 && (static_cast<unsigned char>(text[max_bytes]) & 0xC0U) == 0x80U) {
       --max_bytes;
     }

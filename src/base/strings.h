@@ -1,6 +1,6 @@
 // base/strings.h
 //
-// The few things about text that the standard library lacks. Nothing here knows a locale.
+// String helpers that the standard library lacks. All are independent of the locale.
 #pragma once
 
 #include <cstdint>
@@ -11,23 +11,24 @@
 
 namespace tessera {
 
-// Without the white space (space, tab, CR, LF) at both ends.
+// Removes white space (space, tab, CR, LF) from both ends.
 std::string_view trim(std::string_view text);
 
-// The parts between the separators; "" has one part, "a,,b" has three. The views point into `text`.
+// Returns the parts between the separators: one for "", three for "a,,b". The views point into
+// `text`.
 std::vector<std::string_view> split(std::string_view text, char separator);
 
-// The runs of characters that are not white space: " a  b" -> {"a", "b"}.
+// Splits at white space and drops empty words: " a  b" -> {"a", "b"}.
 std::vector<std::string_view> split_words(std::string_view text);
 
-// A whole decimal number and nothing else: no sign unless negative, no spaces, no overflow.
+// Parses a decimal integer. Returns nothing for a plus sign, spaces, other characters or overflow.
 std::optional<std::int64_t> parse_int(std::string_view text);
 
-// "a", "a and b", "a, b and c": for messages.
+// Returns "a", "a and b" or "a, b and c": for messages.
 std::string join_words(const std::vector<std::string>& words);
 
-// The text in double quotes with quotes, backslashes and control characters escaped and cut to `max_bytes`:
-// how foreign text stands in our messages.
+// Quotes untrusted text for a message: escapes quotes, backslashes and control characters, and cuts
+// the text after `max_bytes`.
 std::string in_quotes(std::string_view text, std::size_t max_bytes = 80);
 
 }  // namespace tessera

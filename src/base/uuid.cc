@@ -7,7 +7,7 @@
 namespace tessera {
 namespace {
 
-// By character; 0xFF for what is no digit.
+// The value of each hexadecimal digit; 0xFF for all other characters.
 constexpr auto kDigits = [] {
   std::array<std::uint8_t, 256> digits{};
   digits.fill(0xFF);
@@ -17,7 +17,8 @@ constexpr auto kDigits = [] {
   return digits;
 }();
 
-// Puts the digits of text[from, to) behind those of `number`; the high bits of `wrong` say whether all were.
+// Appends the digits of text[from, to) to `number`. Sets high bits in `wrong` if one is not a
+// digit.
 void read_digits(std::string_view text, std::size_t from, std::size_t to, std::uint64_t& number,
                  std::uint8_t& wrong) {
   for (std::size_t i = from; i < to; ++i) {

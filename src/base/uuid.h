@@ -1,6 +1,6 @@
 // base/uuid.h
 //
-// A UUID in 16 bytes instead of the 36 characters it is written with.
+// A UUID, stored in 16 bytes instead of 36 characters.
 #pragma once
 
 #include <compare>
@@ -15,8 +15,8 @@ struct Uuid {
   std::uint64_t high = 0;
   std::uint64_t low = 0;
 
-  // "5d3c0f1e-0000-4a5b-8c9d-ffffffffffff"; only the form that text() prints: small letters, dashes in their
-  // places. Nothing for any other text.
+  // Parses "5d3c0f1e-0000-4a5b-8c9d-ffffffffffff". Accepts only the form that text() prints, with
+  // lower-case digits.
   static std::optional<Uuid> parse(std::string_view text);
   [[nodiscard]] std::string text() const;
 

@@ -1,6 +1,6 @@
 // base/version.h
 //
-// The one version number of all Tessera programs; CMake's project() sets it.
+// The version of all Tessera programs, set by project() in CMake.
 #pragma once
 
 #include <string_view>

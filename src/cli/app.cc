@@ -7,16 +7,16 @@
 
 #include "base/strings.h"
 #include "base/version.h"
-#include "cli/check.h"
-#include "cli/command.h"
-#include "cli/completion.h"
-#include "cli/inspect.h"
-#include "cli/inventory.h"
-#include "cli/man_page.h"
-#include "cli/simulate.h"
-#include "cli/top.h"
-#include "cli/topo.h"
-#include "cli/why.h"
+#include "cli/command/command.h"
+#include "cli/command/completion.h"
+#include "cli/command/man_page.h"
+#include "cli/diagnose/check.h"
+#include "cli/diagnose/why.h"
+#include "cli/inspect/inspect.h"
+#include "cli/machine/inventory.h"
+#include "cli/machine/topo.h"
+#include "cli/simulate/simulate.h"
+#include "cli/top/top.h"
 
 namespace tessera::cli {
 
@@ -35,15 +35,15 @@ int run(int argc, char** argv) {
   }
   CLI::App app("GPU sharing and topology-aware GPU scheduling for Kubernetes", "tessera");
   app.set_version_flag("--version", "tessera " + std::string(version()));
-  app.set_help_flag("-h,--help", "Say what can be done here, with examples");
+  app.set_help_flag("-h,--help", "Show help and examples");
   app.require_subcommand(0, 1);
   app.footer(
       "Examples:\n"
-      "  tessera check                 # does everything agree?\n"
-      "  tessera why train-7 -n ml     # why does this pod wait?\n"
+      "  tessera check                 # find problems in the cluster\n"
+      "  tessera why train-7 -n ml     # why is this pod pending?\n"
       "  tessera top node              # how full are the GPUs?\n"
-      "  tessera topo gpu-a --count 4  # which four GPUs would a job get there?\n"
-      "  tessera why --help            # what a command can do");
+      "  tessera topo gpu-a --count 4  # which four GPUs of this node would a job get?\n"
+      "  tessera why --help            # help for one command");
   Action action;
   add_check_command(app, action);
   add_completion_command(app, action);
@@ -56,7 +56,7 @@ int run(int argc, char** argv) {
   add_why_command(app, action);
 
   if (argc > 1 && argv[1][0] != '-' && !is_command(app, argv[1])) {
-    std::cerr << "tessera: there is no command " << in_quotes(argv[1]) << "; run \"tessera --help\"\n";
+    std::cerr << "tessera: unknown command " << in_quotes(argv[1]) << "; run \"tessera --help\"\n";
     return 2;
   }
   try {

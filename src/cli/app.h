@@ -1,11 +1,11 @@
 // cli/app.h
 //
-// The `tessera` command: reads the command line, runs one subcommand, gives its exit code.
+// The `tessera` command: parses the command line, runs one subcommand and returns its exit code.
 #pragma once
 
 namespace tessera::cli {
 
-// 0 success, 1 the command failed, 2 the command line makes no sense.
+// Returns 0 on success, 1 if the command failed, 2 if the command line is invalid.
 int run(int argc, char** argv);
 
 }  // namespace tessera::cli

@@ -8,8 +8,8 @@
 
 #include "base/strings.h"
 #include "kube/object_json.h"
-#include "kube/pod_decoder.h"
 #include "kube/request.h"
+#include "objects/pod_decoder.h"
 
 namespace tessera::extender {
 
@@ -43,7 +43,7 @@ Error json_error(JsonError error) {
 
 Status read_pod(ObjectJson& json, const alloc::ResourceNames& names, alloc::PodSpec& pod) {
   kube::ObjectMeta meta;
-  return kube::decode_pod(json, names, meta, pod);
+  return objects::decode_pod(json, names, meta, pod);
 }
 
 bool is_hex(char c) {

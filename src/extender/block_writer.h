@@ -1,11 +1,12 @@
 // extender/block_writer.h
 //
-// Appends thousands of short texts to a string. Whole blocks are copied, and what is too much of one is
-// written over by the next: a copy of known size is two instructions, one of any size is a call.
+// Appends thousands of short texts to a string. It copies whole blocks of fixed size, and the next
+// text overwrites the surplus: a copy of known size is two instructions, one of variable size is a
+// function call.
 //
 //   BlockWriter writer(out);
-//   writer.put(name);        // has kBlock readable bytes behind it
-//   ... out is complete when the writer is gone
+//   writer.put(name);        // kBlock bytes after it must be readable
+//   ... `out` is complete after the writer is destroyed
 #pragma once
 
 #include <array>
@@ -19,13 +20,13 @@ class BlockWriter {
  public:
   static constexpr std::size_t kBlock = 32;
 
-  // `out` must live longer, and is touched by nobody else meanwhile.
+  // `out` must outlive the writer. Nothing else may change it meanwhile.
   explicit BlockWriter(std::string& out) : out_(out) {}
   BlockWriter(const BlockWriter&) = delete;
   BlockWriter& operator=(const BlockWriter&) = delete;
   ~BlockWriter() { flush(); }
 
-  // Behind `text` there are kBlock bytes that may be read.
+  // kBlock bytes after `text` must be readable.
   [[gnu::always_inline]] void put(std::string_view text) {
     if (size_ + text.size() + kBlock > buffer_.size()) {
       flush();
@@ -36,7 +37,7 @@ class BlockWriter {
     }
     char* to = buffer_.data() + size_;
     for (std::size_t i = 0; i < text.size(); i += kBlock) {
-      // Not std::memcpy, which a build with _FORTIFY_SOURCE makes a call; what it would check is checked
+      // Not std::memcpy: with _FORTIFY_SOURCE that is a function call. The bounds are checked
       // above.
       __builtin_memcpy(to + i, text.data() + i, kBlock);
     }

@@ -65,7 +65,7 @@ void Books::forget_pod(std::string_view uid) {
   budgets_.forget_labels(uid);
 }
 
-void Books::keep_labels(const alloc::PodSpec& pod, std::span<const kube::LabelHash> labels) {
+void Books::keep_labels(const alloc::PodSpec& pod, std::span<const objects::LabelHash> labels) {
   // Only of those who can be victims.
   if (pod.node_name.empty() || !alloc::names_gpus(pod) || !alloc::occupies(pod)) {
     budgets_.forget_labels(pod.uid);

@@ -75,7 +75,7 @@ class Books {
   [[nodiscard]] const NodeIndex& node_index() const { return index_; }
 
   // Kept beside keep_pod(), which tells nothing of labels: Binder's looks at single pods have none.
-  void keep_labels(const alloc::PodSpec& pod, std::span<const kube::LabelHash> labels);
+  void keep_labels(const alloc::PodSpec& pod, std::span<const objects::LabelHash> labels);
   [[nodiscard]] Budgets& budgets() { return budgets_; }
   [[nodiscard]] const Budgets& budgets() const { return budgets_; }
 

@@ -14,7 +14,7 @@ std::uint64_t key_of(std::string_view uid) {
 
 }  // namespace
 
-void Budgets::keep(std::string_view namespace_name, std::string_view name, kube::DisruptionBudget budget) {
+void Budgets::keep(std::string_view namespace_name, std::string_view name, objects::DisruptionBudget budget) {
   budgets_.insert_or_assign({std::string(namespace_name), std::string(name)}, std::move(budget));
 }
 
@@ -22,7 +22,7 @@ void Budgets::forget(std::string_view namespace_name, std::string_view name) {
   budgets_.erase({std::string(namespace_name), std::string(name)});
 }
 
-void Budgets::keep_labels(std::string_view uid, std::span<const kube::LabelHash> labels) {
+void Budgets::keep_labels(std::string_view uid, std::span<const objects::LabelHash> labels) {
   if (labels.empty()) {
     forget_labels(uid);
     return;
@@ -31,7 +31,7 @@ void Budgets::keep_labels(std::string_view uid, std::span<const kube::LabelHash>
   if (std::ranges::equal(std::span(kept.first.get(), kept.count), labels)) {
     return;
   }
-  kept = {.first = std::make_unique<kube::LabelHash[]>(labels.size()), .count = labels.size()};
+  kept = {.first = std::make_unique<objects::LabelHash[]>(labels.size()), .count = labels.size()};
   std::ranges::copy(labels, kept.first.get());
 }
 
@@ -41,7 +41,7 @@ void Budgets::forget_labels(std::string_view uid) {
 
 Budgets::Covering Budgets::covering(const alloc::PodKey& pod) const {
   Covering all;
-  std::span<const kube::LabelHash> labels;
+  std::span<const objects::LabelHash> labels;
   if (const auto known = of_pod_.find(key_of(pod.uid)); known != of_pod_.end()) {
     labels = {known->second.first.get(), known->second.count};
   }
@@ -55,11 +55,11 @@ Budgets::Covering Budgets::covering(const alloc::PodKey& pod) const {
 }
 
 std::size_t Budgets::violations(const std::vector<const Covering*>& pods) {
-  std::map<const kube::DisruptionBudget*, std::int64_t> ended;
+  std::map<const objects::DisruptionBudget*, std::int64_t> ended;
   std::size_t count = 0;
   for (const Covering* const covering : pods) {
     bool violated = false;
-    for (const kube::DisruptionBudget* const budget : *covering) {
+    for (const objects::DisruptionBudget* const budget : *covering) {
       violated = ++ended[budget] > budget->allowed || violated;
     }
     count += violated ? 1 : 0;

@@ -8,16 +8,16 @@
 
 namespace tessera::extender {
 
-void apply_environment(const Environment& environment, Config& config) {
+void apply_environment(const daemon::Environment& environment, Config& config) {
   if (const auto port = environment("PORT")) {
     const std::optional<std::int64_t> number = parse_int(*port);
     if (number && *number > 0 && *number < 65536) {
       config.port = static_cast<std::uint16_t>(*number);
-      // Who sets it runs the original's manifest, and its Service expects us on the pod's address.
+      // PORT is set by the original's manifest, whose Service connects to the pod's address.
       config.address = "0.0.0.0";
     }
   }
-  // As with PORT, and as the original does it, what makes no sense is as if it were not there.
+  // An invalid level is ignored, as the original does.
   if (const auto level = environment("LOG_LEVEL")) {
     config.log.level = log::parse_level(*level).value_or(config.log.level);
   }
@@ -26,16 +26,16 @@ void apply_environment(const Environment& environment, Config& config) {
 Status check(const Config& config) {
   const auto wrong = [](std::string text) { return fail(ErrorCode::kInvalid, std::move(text)); };
   if (config.port == 0) {
-    return wrong("listen: a port is needed, 1 to 65535");
+    return wrong("listen: needs a port from 1 to 65535");
   }
   if (config.health_port == config.port) {
-    return wrong(fmt::format("health: port {} is the one that kube-scheduler calls", config.port));
+    return wrong(fmt::format("health: port {} is already used by listen", config.port));
   }
   if (config.tls_certificate.empty() != config.tls_key.empty()) {
-    return wrong("tls: certificate and key are needed both, or neither");
+    return wrong("tls: certificate and key must be set together");
   }
   if (!config.tls_client_ca.empty() && config.tls_certificate.empty()) {
-    return wrong("tls: clientCA without a certificate of our own");
+    return wrong("tls: clientCA needs certificate and key");
   }
   TRY(alloc::ResourceNames::check(config.resources));
   if (!alloc::is_share_policy(config.share_policy)) {
@@ -51,28 +51,27 @@ Status check(const Config& config) {
     return wrong("policies.whole: \"static\" needs policies.staticSets, a table of sets");
   }
   if (config.score_step < 1 || config.score_step > 1'000'000) {
-    return wrong("scores.step: a number from 1 to 1000000 is needed");
+    return wrong("scores.step: must be a number from 1 to 1000000");
   }
   if (!(config.retry_period < config.renew_deadline && config.renew_deadline < config.lease_duration)) {
     return wrong("lease: retryPeriod < renewDeadline < duration must hold");
   }
   if (!config.scheduler_lease_name.empty() && config.attach != Attach::kSidecar) {
     return wrong(
-        "schedulerLease: only with attach: sidecar, replicas behind a Service have a Lease of their own");
+        "schedulerLease: needs attach: sidecar; replicas behind a Service have a Lease of their own");
   }
   if (config.bind_timeout < std::chrono::milliseconds(100)) {
-    return wrong("limits.bindTimeout: at least 100ms");
+    return wrong("limits.bindTimeout: must be at least 100ms");
   }
   if (config.bind_timeout >= config.lease_duration - config.renew_deadline) {
     return wrong(
-        "limits.bindTimeout: must be less than lease.duration - lease.renewDeadline, or a bind could come "
-        "after "
-        "another replica has taken over");
+        "limits.bindTimeout: must be less than lease.duration - lease.renewDeadline, or a bind could be "
+        "written after another replica has taken over");
   }
   return {};
 }
 
-std::vector<std::string> take_over_reloadable(const Config& next, Config& running) {
+std::vector<std::string> apply_reloadable(const Config& next, Config& running) {
   std::vector<std::string> need_restart;
   const auto differs = [&](bool same, const char* name) {
     if (!same) {

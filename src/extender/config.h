@@ -1,17 +1,16 @@
 // extender/config.h
 //
-// Everything that can be set, from four places; a later one wins:
+// The configuration of the extender. It comes from four sources; a later one overrides an earlier
+// one:
 //
 //   defaults < environment of the original (PORT, LOG_LEVEL) < YAML file (--config) < flags
 //
-// docs/extender.md is the reference for people. A value; checked when it exists.
+// docs/reference.md lists every setting. A plain value, valid once check() has accepted it.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,17 +20,18 @@
 #include "alloc/units.h"
 #include "base/log.h"
 #include "base/result.h"
+#include "daemon/config_flags.h"
 #include "topology/static_sets.h"
 
 namespace tessera::extender {
 
-// How kube-scheduler and the extender find each other.
+// How kube-scheduler reaches the extender.
 enum class Attach {
-  kSidecar,  // in one pod with a scheduler, whose leader election is ours as well
+  kSidecar,  // in one pod with a scheduler, whose leader election decides for both
   kService,  // behind a Service: replicas elect a leader among themselves
 };
 
-// A pod that is expected again, for `fgd`.
+// A kind of pod that is expected in the future, for the policy `fgd`.
 struct TypicalPodSpec {
   std::uint32_t units = 0;  // of memory on each GPU; 0: whole GPUs
   std::uint16_t gpus = 1;
@@ -45,13 +45,15 @@ struct TypicalPodSpec {
 struct Config {
   Attach attach = Attach::kSidecar;
 
-  // Where kube-scheduler calls. Nobody has to show who they are there, so by default only the own pod can.
+  // Where kube-scheduler calls. Callers are not authenticated, so by default only the own pod can
+  // connect.
   std::string address = "127.0.0.1";
   std::uint16_t port = 39999;
-  // Health, metrics and version alone, for kubelet and Prometheus. Port 0: not served apart.
+  // A separate port with only health, metrics and version, for kubelet and Prometheus. Port 0:
+  // none.
   std::string health_address = "0.0.0.0";
   std::uint16_t health_port = 0;
-  // Serve HTTPS; with a CA only to clients that it has signed.
+  // Serve HTTPS; with a client CA, only to clients whose certificate it has signed.
   std::string tls_certificate;
   std::string tls_key;
   std::string tls_client_ca;
@@ -66,19 +68,19 @@ struct Config {
   alloc::Policy whole_policy = alloc::Policy::kRing;
   std::shared_ptr<const topology::StaticSets> static_sets;  // may be null
   std::vector<TypicalPodSpec> typical_pods;
-  // Between two ranks of prioritize. All scores of kube-scheduler's own plugins together are at most 1,200 by
-  // default, and a rank counts ten times its number.
+  // Difference between two ranks of prioritize. kube-scheduler multiplies our scores by ten, and
+  // all scores of its own plugins add up to at most 1,200 by default.
   std::int64_t score_step = 128;
 
   std::string lease_name = "tessera-extender";
-  std::string lease_namespace;  // empty: that of the pod
+  std::string lease_namespace;  // empty: the namespace of the pod
   std::chrono::seconds lease_duration{15};
   std::chrono::seconds renew_deadline{10};
-  // As the second scheduler's. A neighbour leads at most 1.2 of these after the Lease is free, and then reads
-  // all pods; together that has to be below 5 s.
+  // The same as in the second scheduler. Another replica leads at most 1.2 retry periods after the
+  // Lease is free and then reads all pods; the sum must stay below 5 s.
   std::chrono::seconds retry_period{1};
 
-  // The Lease of the kube-scheduler beside a sidecar; both empty: not watched.
+  // The Lease of the kube-scheduler in the same pod as a sidecar. Both empty: not watched.
   std::string scheduler_lease_namespace;
   std::string scheduler_lease_name;
 
@@ -88,21 +90,21 @@ struct Config {
   std::size_t max_connections = 1280;
 };
 
-using Environment = std::function<std::optional<std::string>(const char*)>;
+// Reads the environment variables of the original, PORT and LOG_LEVEL. Ignores a PORT that is not a
+// number, as the original does, and THREADNESS, which has no meaning here. kube/access.h reads
+// KUBECONFIG.
+void apply_environment(const daemon::Environment& environment, Config& config);
 
-// What the original was started with. A PORT that is no number is not used, as there; THREADNESS has no
-// meaning any more and is taken without a word; KUBECONFIG is looked at by kube/access.h.
-void apply_environment(const Environment& environment, Config& config);
-
-// Reads `yaml` over what is there. Errors begin with "name:line:". Unknown keys are errors: a typing mistake
-// must not silently mean the default. Paths in it are relative to the working directory.
+// Reads `yaml` over the current values of `config`. Errors begin with "NAME:LINE:COLUMN:". Paths in
+// it are relative to the working directory.
 Status apply_yaml(std::string_view yaml, const std::string& name, Config& config);
 
-// What must hold whatever it came from.
+// Validates the complete configuration. Errors begin with the path of the setting and a colon.
 Status check(const Config& config);
 
-// What can change while running (policies, sets, typical pods, the step, the log level). The rest of `next`
-// is not taken over; the names of settings that differ there and need a restart come back.
-std::vector<std::string> take_over_reloadable(const Config& next, Config& running);
+// Copies to `running` the settings that may change while the extender runs: policies, static sets,
+// typical pods, score step and log. Returns the names of the other settings that differ; they need
+// a restart.
+std::vector<std::string> apply_reloadable(const Config& next, Config& running);
 
 }  // namespace tessera::extender

@@ -1,4 +1,4 @@
-// The YAML file: every key once, every mistake with its line.
+// Reads the YAML configuration file.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -11,24 +11,17 @@
 #include "base/json_reader.h"
 #include "base/quantity.h"
 #include "base/strings.h"
+#include "daemon/yaml_setting.h"
 #include "extender/config.h"
-#include "kube/yaml_setting.h"
 
 namespace tessera::extender {
 
 namespace {
 
-using kube::into;
-using kube::text_into;
-using Setting = kube::YamlSetting;
-
-Result<alloc::Policy> policy(const Setting& setting) {
-  Result<alloc::Policy> parsed = alloc::parse_policy(TRY(setting.text()));
-  if (!parsed) {
-    return fail(setting.wrong(parsed.error()));
-  }
-  return parsed;
-}
+using daemon::into;
+using daemon::parsed_into;
+using daemon::text_into;
+using Setting = daemon::YamlSetting;
 
 Status read_static_sets(const Setting& setting, Config& config) {
   const std::string path = TRY(setting.text());
@@ -99,8 +92,8 @@ Status read_scheduler_lease(const Setting& setting, Config& config) {
 
 Status read_policies(const Setting& setting, Config& config) {
   return setting.mapping({
-      {"shared", into(config.share_policy, policy)},
-      {"whole", into(config.whole_policy, policy)},
+      {"shared", parsed_into(config.share_policy, alloc::parse_policy)},
+      {"whole", parsed_into(config.whole_policy, alloc::parse_policy)},
       {"staticSets", [&](const Setting& one) { return read_static_sets(one, config); }},
   });
 }
@@ -128,24 +121,8 @@ Status read_all(const Setting& root, Config& config) {
                              {"key", text_into(config.tls_key)},
                              {"clientCA", text_into(config.tls_client_ca)}});
        }},
-      {"log",
-       [&](const Setting& logging) {
-         return logging.mapping(
-             {{"level", into(config.log.level,
-                             [](const Setting& one) -> Result<log::Level> {
-                               Result<log::Level> level = log::parse_level(TRY(one.text()));
-                               return level ? level : fail(one.wrong(level.error()));
-                             })},
-              {"format", into(config.log.format, [](const Setting& one) -> Result<log::Format> {
-                 Result<log::Format> format = log::parse_format(TRY(one.text()));
-                 return format ? format : fail(one.wrong(format.error()));
-               })}});
-       }},
-      {"unit", into(config.unit,
-                    [](const Setting& one) -> Result<alloc::Unit> {
-                      Result<alloc::Unit> unit = alloc::Unit::parse(TRY(one.text()));
-                      return unit ? unit : fail(one.wrong(unit.error()));
-                    })},
+      {"log", daemon::log_into(config.log)},
+      {"unit", parsed_into(config.unit, alloc::Unit::parse)},
       {"resources",
        [&](const Setting& resources) {
          return resources.mapping(
@@ -188,7 +165,7 @@ Status read_all(const Setting& root, Config& config) {
 }  // namespace
 
 Status apply_yaml(std::string_view yaml, const std::string& name, Config& config) {
-  return kube::read_settings(yaml, name, [&](const Setting& root) { return read_all(root, config); });
+  return daemon::read_settings(yaml, name, [&](const Setting& root) { return read_all(root, config); });
 }
 
 }  // namespace tessera::extender

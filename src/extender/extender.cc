@@ -3,8 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
-#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -17,6 +15,7 @@
 #include "extender/leader_label.h"
 #include "extender/metrics.h"
 #include "extender/problem_news.h"
+#include "extender/readings.h"
 #include "extender/scheduler_lease.h"
 #include "extender/service.h"
 #include "extender/watch_sinks.h"
@@ -78,22 +77,6 @@ kube::EventRecorderOptions recorder_options(const OwnPod& own_pod) {
   return options;
 }
 
-Reading gauge(std::string name, std::string help, double value) {
-  return {.name = std::move(name),
-          .help = std::move(help),
-          .kind = Reading::Kind::kGauge,
-          .labels = {},
-          .value = value};
-}
-
-Reading counter(std::string name, std::string help, std::string label, std::string of, std::uint64_t value) {
-  return {.name = std::move(name),
-          .help = std::move(help),
-          .kind = Reading::Kind::kCounter,
-          .labels = {{std::move(label), std::move(of)}},
-          .value = static_cast<double>(value)};
-}
-
 }  // namespace
 
 struct Extender::Parts {
@@ -146,8 +129,7 @@ struct Extender::Parts {
   [[nodiscard]] std::chrono::milliseconds may_act_for();
   [[nodiscard]] std::chrono::milliseconds may_lead_for() const;
   [[nodiscard]] std::string not_ready() const;
-  [[nodiscard]] std::vector<Reading> readings() const;
-  void add_book_readings(std::vector<Reading>& all) const;
+  [[nodiscard]] std::vector<daemon::Reading> readings() const;
   void told_synced();
   void look_around();
   void tell_problems();
@@ -191,7 +173,7 @@ http::ServerOptions Extender::Parts::server_options(const std::string& address, 
   // kube-scheduler sends one large body at a time.
   options.max_bodies_bytes = config.max_body_bytes + kOtherBodies;
   options.max_connections = config.max_connections;
-  options.on_access = [this](const http::Access& access) { metrics.answered(access); };
+  options.on_access = [this](const http::Access& access) { metrics.count(access); };
   return options;
 }
 
@@ -205,7 +187,7 @@ Status Extender::Parts::serve() {
   }
   // A connection through the Service stays with its pod when that no longer leads; kube-scheduler
   // would get "does not lead" from it for as long as it has work.
-  options.let_go = [this] { return elector != nullptr && !elector->leading(); };
+  options.close_after_response = [this] { return elector != nullptr && !elector->leading(); };
   server.emplace(
       TRY(http::Server::create(loop, std::move(options), [this](http::Request& request, http::Reply reply) {
         service.handle(request, std::move(reply));
@@ -254,7 +236,7 @@ Status Extender::Parts::join_election() {
         if (leading) {
           freshness.doubt("it has begun to lead, and another may have bound pods until now");
         }
-        label.show(leading);
+        label.set(leading);
       }));
   return {};
 }
@@ -325,7 +307,7 @@ void Extender::Parts::look_around() {
   books.learn_typical_pods();
   binder.look_after_unseen();
   if (elector != nullptr && elector->leading() && ++rounds % kLabelRounds == 0) {
-    label.show(true);
+    label.set(true);
   }
   tell_problems();
   round_timer = loop.after(kRound, [this] { look_around(); });
@@ -349,92 +331,27 @@ void Extender::Parts::tell_problems() {
   }
 }
 
-std::vector<Reading> Extender::Parts::readings() const {
-  std::vector<Reading> all;
-  all.push_back(
-      gauge("tessera_extender_ready", "1 when the books have been filled", not_ready().empty() ? 1 : 0));
-  all.push_back(gauge("tessera_extender_leading", "1 when this replica may bind",
-                      may_lead_for().count() > 0 && !freshness.in_doubt() ? 1 : 0));
+std::vector<daemon::Reading> Extender::Parts::readings() const {
+  daemon::Readings all;
+  all.gauge("tessera_extender_ready", "1 when nodes and pods have been read", not_ready().empty() ? 1 : 0);
+  all.gauge("tessera_extender_leading", "1 when this replica may bind",
+            may_lead_for().count() > 0 && !freshness.in_doubt() ? 1 : 0);
   if (server) {
-    std::ranges::move(http::server_readings("tessera_extender_connections", server->stats()),
-                      std::back_inserter(all));
+    all.add_server("tessera_extender_connections", server->stats());
   }
-  add_book_readings(all);
-  const BindCounts& binds = binder.counts();
-  const std::array<std::pair<const char*, std::uint64_t>, 7> results{{{"bound", binds.bound},
-                                                                      {"repeated", binds.repeated},
-                                                                      {"no_room", binds.no_room},
-                                                                      {"refused", binds.refused},
-                                                                      {"unknown", binds.unknown},
-                                                                      {"not_leading", binds.not_leading},
-                                                                      {"invalid", binds.invalid}}};
-  for (const auto& [result, count] : results) {
-    all.push_back(
-        counter("tessera_extender_binds_total", "Binds by what became of them", "result", result, count));
-  }
-  all.push_back(gauge("tessera_extender_binds_in_flight", "Binds whose outcome is not known yet",
-                      static_cast<double>(binder.under_way())));
-  std::vector<std::pair<const char*, const kube::Reflector*>> watches{
-      {"nodes", &nodes}, {"pods", &pods}, {"disruption_budgets", &budgets}};
+  add_ledger_readings(books, all);
+  add_bind_readings(binder, all);
+  add_watch_readings("nodes", nodes, all);
+  add_watch_readings("pods", pods, all);
+  add_watch_readings("disruption_budgets", budgets, all);
   if (watches_unhealthy) {
-    watches.emplace_back("unhealthy_gpus", &unhealthy);
+    add_watch_readings("unhealthy_gpus", unhealthy, all);
   }
   if (scheduler_lease != nullptr) {
-    watches.emplace_back("scheduler_lease", &scheduler_lease->watch());
+    add_watch_readings("scheduler_lease", scheduler_lease->watch(), all);
   }
-  for (const auto& [what, watch] : watches) {
-    all.push_back(counter("tessera_extender_watch_failures_total",
-                          "Lists and watches that ended with an error", "resource", what,
-                          watch->counts().failures));
-  }
-  for (const auto& [what, watch] : watches) {
-    all.push_back(counter("tessera_extender_unreadable_objects_total", "Objects that could not be read",
-                          "resource", what, watch->counts().unreadable));
-  }
-  const kube::EventAggregator::Counts events = recorder.counts();
-  all.push_back(counter("tessera_extender_events_dropped_total", "Events that were not written", "reason",
-                        "too_many", events.silenced + events.dropped_full));
-  all.push_back(counter("tessera_extender_events_dropped_total", "Events that were not written", "reason",
-                        "failed", events.failed));
-  return all;
-}
-
-void Extender::Parts::add_book_readings(std::vector<Reading>& all) const {
-  const alloc::Ledger& ledger = books.ledger();
-  double gpus = 0;
-  double total = 0;
-  double free = 0;
-  double whole_free = 0;
-  for (const alloc::NodeId id : ledger.nodes()) {
-    const alloc::NodeView view = ledger.view(id);
-    gpus += view.size();
-    total += static_cast<double>(view.total_units);
-    free += static_cast<double>(view.free_units);
-    whole_free += ledger.states().whole_free(id);
-  }
-  all.push_back(gauge("tessera_extender_nodes", "Nodes known", static_cast<double>(ledger.nodes().size())));
-  all.push_back(gauge("tessera_extender_gpus", "GPUs known", gpus));
-  all.push_back(gauge("tessera_extender_gpus_free", "Healthy GPUs that nobody is on", whole_free));
-  all.push_back(gauge("tessera_extender_memory_units", "GPU memory of all nodes, in units", total));
-  all.push_back(gauge("tessera_extender_memory_units_free", "Of it, what shares can take now", free));
-  all.push_back(gauge("tessera_extender_pods", "Pods in the books", static_cast<double>(ledger.pod_count())));
-  all.push_back(gauge("tessera_extender_waiting_pods", "Unbound pods that ask for GPUs",
-                      static_cast<double>(books.waiting_pods())));
-  const auto count_of = [&](alloc::ProblemKind kind) {
-    return static_cast<double>(ledger.problem_count(kind));
-  };
-  for (std::size_t kind = 0; kind < alloc::kProblemKinds; ++kind) {
-    const auto which = static_cast<alloc::ProblemKind>(kind);
-    Reading reading = gauge("tessera_extender_problems", "Pods or nodes that the books find wrong, by kind",
-                            count_of(which));
-    reading.labels = {{"kind", std::string(alloc::to_string(which))}};
-    all.push_back(std::move(reading));
-  }
-  all.push_back(gauge("tessera_extender_capacity_mismatch_nodes",
-                      "Nodes whose capacity differs from their inventory",
-                      count_of(alloc::ProblemKind::kCapacityDiffers)));
-  all.push_back(gauge("tessera_extender_other_plugin_nodes", "Nodes fenced because of another device plugin",
-                      count_of(alloc::ProblemKind::kSecondPlugin)));
+  all.add_events("tessera_extender_events_dropped_total", recorder.counts());
+  return all.take();
 }
 
 Extender::Extender(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
@@ -468,7 +385,7 @@ void Extender::start() {
   }
   if (parts.elector != nullptr) {
     // A container that crashed while leading has left the label on its pod.
-    parts.label.show(false);
+    parts.label.set(false);
     parts.elector->start();
   }
   parts.look_around();
@@ -476,7 +393,7 @@ void Extender::start() {
 
 void Extender::reload(const Config& next) {
   Parts& parts = *parts_;
-  const std::vector<std::string> need_restart = take_over_reloadable(next, parts.config);
+  const std::vector<std::string> need_restart = apply_reloadable(next, parts.config);
   parts.books.set_policies(books_options(parts.config).placer);
   parts.service.set_score_step(parts.config.score_step);
   if (const Status status = log::configure(parts.config.log); !status) {

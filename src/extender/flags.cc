@@ -5,110 +5,67 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
-#include "base/file.h"
-#include "base/version.h"
-#include "kube/yaml_setting.h"
+#include "daemon/config_flags.h"
 
 namespace tessera::extender {
 
 namespace {
 
-// A flag is a setting of the file under another name: it goes through the same reader and the same checks.
-struct Flag {
-  const char* name;
-  const char* yaml;  // with {} where the value goes
-  const char* help;
-};
-
-constexpr Flag kFlags[] = {
+constexpr daemon::ConfigFlag kFlags[] = {
     {"--attach", "attach: {}", "sidecar (in one pod with a scheduler) or service (replicas elect a leader)"},
-    {"--listen", "listen: {}", "Where kube-scheduler calls, ADDRESS:PORT (default 127.0.0.1:39999)"},
-    {"--health", "health: {}", "Health and metrics on a port of their own, ADDRESS:PORT"},
+    {"--listen", "listen: {}", "ADDRESS:PORT for the calls of kube-scheduler (default 127.0.0.1:39999)"},
+    {"--health", "health: {}", "ADDRESS:PORT of a separate port for health and metrics"},
     {"--kubeconfig", "kubeconfig: {}", "How to reach the API server outside of a cluster"},
     {"--log-level", "log: {{level: {}}}", "debug, info, warn, error or off"},
     {"--log-format", "log: {{format: {}}}", "text or json"},
     {"--unit", "unit: {}", "What one unit of gpu-mem is: GiB, MiB, 256MiB ..."},
     {"--policy-shared", "policies: {{shared: {}}}", "binpack, spread or fgd"},
     {"--policy-whole", "policies: {{whole: {}}}", "simple, static, best_effort or ring"},
-    {"--resource-prefix", "resources: {{prefix: {}}}", "Instead of aliyun.com"},
+    {"--resource-prefix", "resources: {{prefix: {}}}", "Domain of the resources, instead of aliyun.com"},
     {"--resource-whole", "resources: {{whole: {}}}", "Name of the whole-GPU resource"},
-    {"--lease-namespace", "lease: {{namespace: {}}}", "Where the Lease is (with --attach service)"},
-    {"--lease-name", "lease: {{name: {}}}", "What it is called"},
+    {"--lease-namespace", "lease: {{namespace: {}}}", "Namespace of the Lease (with --attach service)"},
+    {"--lease-name", "lease: {{name: {}}}", "Name of the Lease"},
 };
 
-struct Values {
-  std::string config_file;
-  std::vector<std::pair<const Flag*, std::string>> flags;
-};
-
-Result<Config> load(const Values& values, const Environment& environment) {
+Result<Config> load(const daemon::ConfigFlags& flags, const daemon::Environment& environment) {
   Config config;
-  kube::SettingPlaces places;
-  const auto apply = [&](const std::string& yaml, const std::string& name) -> Status {
-    TRY(apply_yaml(yaml, name, config));
-    kube::note_places(yaml, name, places);
-    return {};
-  };
   apply_environment(environment, config);
-  if (!values.config_file.empty()) {
-    const std::string yaml = TRY(read_file(values.config_file, 1U << 20U));
-    TRY(apply(yaml, values.config_file));
-  }
-  for (const auto& [flag, value] : values.flags) {
-    TRY(apply(kube::flag_as_yaml(flag->yaml, value), flag->name));
-  }
-  if (const Status checked = check(config); !checked) {
-    return fail(kube::with_place(checked.error(), places));
-  }
+  TRY(flags.load({.apply = [&](std::string_view yaml,
+                               const std::string& name) { return apply_yaml(yaml, name, config); },
+                  .check = [&] { return check(config); }}));
   return config;
 }
 
 }  // namespace
 
 std::variant<CommandLine, int> parse_command_line(int argc, const char* const* argv,
-                                                  Environment environment) {
+                                                  daemon::Environment environment) {
   CLI::App app(
-      "Answers kube-scheduler which nodes can take a GPU pod, which are best, and binds it to its GPUs.",
+      "Tells kube-scheduler which nodes fit a GPU pod and which fit best, and binds the pod to its GPUs.",
       "tessera-extender");
-  app.set_version_flag("--version", std::string(version()));
-  auto values = std::make_shared<Values>();
   CommandLine line;
-  app.add_option("--config", values->config_file, "YAML file; docs/extender.md explains every setting")
-      ->option_text("FILE");
-  std::vector<std::unique_ptr<std::string>> texts;
-  for (const Flag& flag : kFlags) {
-    texts.push_back(std::make_unique<std::string>());
-    app.add_option(flag.name, *texts.back(), flag.help)->option_text("VALUE");
-  }
-  app.add_flag("--check-config", line.check_only,
-               "Only read the configuration and say what is wrong with it");
+  const auto flags = std::make_shared<daemon::ConfigFlags>(app, kFlags, "docs/extender.md");
   app.add_flag("--print-scheduler-config", line.print_scheduler_config,
                "Print a KubeSchedulerConfiguration that attaches kube-scheduler to this extender");
-  app.add_option("--merge", line.merge, "... added to this existing one")->option_text("FILE");
-  app.add_option("--url", line.url, "... that finds the extender here, for example http://10.0.0.1:32766")
+  app.add_option("--merge", line.merge, "... merged into this existing file")->option_text("FILE");
+  app.add_option("--url", line.url, "... with this URL of the extender, for example http://10.0.0.1:32766")
       ->option_text("URL");
   app.add_option("--scheduler-kubeconfig", line.scheduler_kubeconfig,
-                 "... that reaches the API server with this kubeconfig; '' for its pod's account "
+                 "... with this kubeconfig for the API server; '' for the pod's service account "
                  "(default /etc/kubernetes/scheduler.conf with --attach service, else '')")
       ->option_text("FILE");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
+  if (const std::optional<int> code = flags->parse(argc, argv)) {
+    return *code;
   }
   if (!line.print_scheduler_config &&
       (!line.merge.empty() || !line.url.empty() || line.scheduler_kubeconfig)) {
     fmt::print(stderr,
-               "tessera-extender: --merge, --url and --scheduler-kubeconfig belong to "
+               "tessera-extender: --merge, --url and --scheduler-kubeconfig need "
                "--print-scheduler-config\n");
     return 2;
   }
-  for (std::size_t i = 0; i < texts.size(); ++i) {
-    if (app.count(kFlags[i].name) > 0) {
-      values->flags.emplace_back(&kFlags[i], *texts[i]);
-    }
-  }
-  line.load = [values, environment = std::move(environment)] { return load(*values, environment); };
+  line.check_only = flags->check_only();
+  line.load = [flags, environment = std::move(environment)] { return load(*flags, environment); };
   return line;
 }
 

@@ -10,22 +10,25 @@
 #include <vector>
 
 #include "base/result.h"
+#include "daemon/config_flags.h"
 #include "extender/config.h"
 
 namespace tessera::extender {
 
-// What the command line asks for, and how the configuration is made again after SIGHUP.
+// A parsed command line.
 struct CommandLine {
   bool print_scheduler_config = false;
   bool check_only = false;  // --check-config
-  std::string merge;        // file to merge into; empty: none
-  std::string url;          // instead of default_url()
+  std::string merge;        // the file that --print-scheduler-config merges into; empty: none
+  std::string url;          // overrides default_url()
   std::optional<std::string> scheduler_kubeconfig;
-  // Environment, file and flags, read now.
+  // Reads environment, file and flags. Called again after SIGHUP.
   std::function<Result<Config>()> load;
 };
 
-// Either that, or the exit code of --help, --version or a mistake, all of which were printed.
-std::variant<CommandLine, int> parse_command_line(int argc, const char* const* argv, Environment environment);
+// Returns the parsed command line, or an exit code after --help, --version or a usage error, which
+// has been printed.
+std::variant<CommandLine, int> parse_command_line(int argc, const char* const* argv,
+                                                  daemon::Environment environment);
 
 }  // namespace tessera::extender

@@ -17,29 +17,30 @@ void Freshness::start() {
 }
 
 void Freshness::beat() {
-  notice_pause();
+  detect_pause();
   timer_ = loop_.after(kBeat, [this] { beat(); });
 }
 
-void Freshness::notice_pause() {
+void Freshness::detect_pause() {
   const Clock::Steady now = clock_.now();
   const Clock::Wall wall = clock_.wall();
   if (now - last_beat_ > kLongestPause || wall - last_beat_wall_ > kLongestPause) {
-    doubt("this process was stopped for a while");
+    doubt("the process was stopped for a while");
   }
   last_beat_ = now;
   last_beat_wall_ = wall;
 }
 
-void Freshness::doubt(std::string_view why) {
-  // A first list that is under way counts no more than a watch: it may have begun before what is doubted.
-  log::info("reading the pods anew before the next bind", {{"why", why}});
+void Freshness::doubt(std::string_view reason) {
+  // A list in progress does not count, not even the first: it may have started before the event
+  // that raised the doubt.
+  log::info("listing pods again before the next bind", {{"reason", reason}});
   lists_wanted_ = pods_.counts().lists + 1;
   pods_.relist();
 }
 
 bool Freshness::current() {
-  notice_pause();
+  detect_pause();
   return !in_doubt();
 }
 

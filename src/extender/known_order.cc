@@ -10,7 +10,8 @@ namespace tessera::extender {
 
 namespace {
 
-// How many bytes both begin with, at most `most`. Both may be read json::kPadding bytes further.
+// Returns the length of the common prefix, at most `most`. json::kPadding bytes after both must be
+// readable.
 std::size_t common_bytes(const char* a, const char* b, std::size_t most) {
   std::size_t at = 0;
   for (; at < most; at += sizeof(std::uint64_t)) {
@@ -19,7 +20,7 @@ std::size_t common_bytes(const char* a, const char* b, std::size_t most) {
     __builtin_memcpy(&left, a + at, sizeof(left));
     __builtin_memcpy(&right, b + at, sizeof(right));
     if (left != right) {
-      // Bytes are numbered from the low end, as on every machine that this is built for.
+      // Little-endian, as every supported platform.
       return std::min(most, at + static_cast<std::size_t>(std::countr_zero(left ^ right)) / 8);
     }
   }
@@ -34,27 +35,27 @@ void KnownOrder::learn(json::PaddedView text, std::span<const std::uint32_t> quo
   text_.append(text.text());
   quotes_.assign(quotes.begin(), quotes.end());
   ids_.assign(ids.begin(), ids.end());
-  std::ranges::fill(behind_, 0U);
+  std::ranges::fill(next_, 0U);
   for (std::uint32_t i = 0; i < ids_.size(); ++i) {
     if (ids_[i] == kUnknownNode) {
       continue;
     }
-    if (raw(ids_[i]) >= behind_.size()) {
-      behind_.resize(std::size_t{raw(ids_[i])} + 1);
+    if (raw(ids_[i]) >= next_.size()) {
+      next_.resize(std::size_t{raw(ids_[i])} + 1);
     }
-    behind_[raw(ids_[i])] = i + 1;
+    next_[raw(ids_[i])] = i + 1;
   }
 }
 
-KnownOrder::Run KnownOrder::run_behind(alloc::NodeId node, json::PaddedView text) const {
-  const std::size_t place = raw(node) < behind_.size() ? behind_[raw(node)] : 0;
+KnownOrder::Run KnownOrder::run_after(alloc::NodeId node, json::PaddedView text) const {
+  const std::size_t place = raw(node) < next_.size() ? next_[raw(node)] : 0;
   if (place == 0 || place == ids_.size()) {
     return {};
   }
   const std::size_t begin = quotes_[2 * place];
   const std::string_view known = text_.text().substr(begin);
   const std::size_t common = common_bytes(text.data(), known.data(), std::min(text.size(), known.size()));
-  // Names are whole as far as their closing quote is among the common bytes.
+  // A name is complete if its closing quote is within the common prefix.
   std::size_t whole = place;
   std::size_t beyond = ids_.size();
   while (whole < beyond) {

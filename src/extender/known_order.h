@@ -1,11 +1,11 @@
 // extender/known_order.h
 //
-// A list of names that was read before, along which later ones are read quicker.
+// The order of node names in an earlier request, which makes similar requests faster to read.
 //
-// kube-scheduler's threads look at nodes in runs and end in any order, so that the names of a call are mostly
-// those of the call before, in pieces: behind a name come those that came behind it then. As far as a text
-// goes on like the known one, comparing bytes does what reading, hashing and looking up name by name would.
-// One thread.
+// kube-scheduler's threads check nodes in runs and finish in any order. So the names of a request
+// are mostly those of the previous request, in pieces: a name is followed by the same names as
+// before. As long as the text matches the known one, one comparison of bytes replaces parsing,
+// hashing and looking up each name. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -19,28 +19,28 @@ namespace tessera::extender {
 
 class KnownOrder {
  public:
-  // `text` is names in quotes with a comma between; name number i stands between quotes 2i and 2i+1 and is
-  // node number i of `ids`. Copies all of it.
+  // Learns an order. `text` is a list of quoted names, separated by commas. Name i is between
+  // quotes 2i and 2i+1 and belongs to node i of `ids`. Copies everything.
   void learn(json::PaddedView text, std::span<const std::uint32_t> quotes,
              std::span<const alloc::NodeId> ids);
 
   [[nodiscard]] std::size_t size() const { return ids_.size(); }
-  // As they were learnt.
+  // As passed to learn().
   [[nodiscard]] std::span<const std::uint32_t> quotes() const { return quotes_; }
   [[nodiscard]] std::span<const alloc::NodeId> ids() const { return ids_; }
 
   struct Run {
-    std::size_t place = 0;  // of its first name in this order
+    std::size_t place = 0;  // index of its first name in this order
     std::size_t count = 0;
   };
-  // With how many of the names that come behind `node` here `text` begins, byte for byte.
-  [[nodiscard]] Run run_behind(alloc::NodeId node, json::PaddedView text) const;
+  // Returns the names that follow `node` in this order and with which `text` starts, byte for byte.
+  [[nodiscard]] Run run_after(alloc::NodeId node, json::PaddedView text) const;
 
  private:
   json::PaddedBuffer text_;
   std::vector<std::uint32_t> quotes_;
   std::vector<alloc::NodeId> ids_;
-  std::vector<std::uint32_t> behind_;  // by NodeId: the place behind it, 0 for nodes that are not here
+  std::vector<std::uint32_t> next_;  // by NodeId: index of the next name; 0 for unknown nodes
 };
 
 }  // namespace tessera::extender

@@ -37,7 +37,7 @@ Result<std::vector<std::string>> names_of(std::string_view pod_list) {
 LeaderLabel::LeaderLabel(kube::Client& client, std::string namespace_name, std::string pod)
     : client_(client), namespace_name_(std::move(namespace_name)), pod_(std::move(pod)) {}
 
-void LeaderLabel::show(bool leading) {
+void LeaderLabel::set(bool leading) {
   if (pod_.empty() || namespace_name_.empty()) {
     return;
   }
@@ -55,9 +55,10 @@ void LeaderLabel::write_own() {
   kube::Request request = kube::patch_request(kube::pod_path(namespace_name_, pod_), label_patch(leading_));
   own_call_ = client_.send(std::move(request), [this](const Result<kube::Reply>& reply) {
     if (!reply) {
-      log::error("cannot label own pod; the Service will not find it",
-                 {{"leading", leading_}, {"why", reply.error()}});
-      // Nothing works behind a Service that selects nobody: try until it does, unless things change.
+      log::error("cannot update the leader label of the own pod; retrying",
+                 {{"leading", leading_}, {"error", reply.error()}});
+      // A Service that selects no pod serves no one, so retry until the label is set or the state
+      // changes.
       again_ = client_.loop().after(kAgain, [this] { write_own(); });
     }
   });
@@ -69,26 +70,26 @@ void LeaderLabel::list_others() {
   list_call_ = client_.send(std::move(request), [this](const Result<kube::Reply>& reply) {
     const Result<std::vector<std::string>> pods = reply ? names_of(reply->body.text()) : fail(reply.error());
     if (!pods) {
-      log::warn("cannot look for other pods with the leader's label; the Service may still select a dead one",
-                {{"why", pods.error()}});
+      log::warn("cannot list pods with the leader label; the Service may still select a dead one",
+                {{"error", pods.error()}});
       return;
     }
     for (const std::string& pod : *pods) {
       if (pod != pod_) {
-        take_off(pod);
+        remove_from(pod);
       }
     }
   });
 }
 
-void LeaderLabel::take_off(const std::string& pod) {
-  log::info("taking the leader's label off a pod that no longer leads", {{"pod", pod}});
+void LeaderLabel::remove_from(const std::string& pod) {
+  log::info("removing the leader label from a pod that no longer leads", {{"pod", pod}});
   other_calls_.push_back(
       client_.send(kube::patch_request(kube::pod_path(namespace_name_, pod), label_patch(false)),
                    [pod](const Result<kube::Reply>& reply) {
                      if (!reply && reply.error().code() != ErrorCode::kNotFound) {
-                       log::warn("the leader's label stays on a pod that no longer leads",
-                                 {{"pod", pod}, {"why", reply.error()}});
+                       log::warn("cannot remove the leader label from a pod that no longer leads",
+                                 {{"pod", pod}, {"error", reply.error()}});
                      }
                    }));
 }

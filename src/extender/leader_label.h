@@ -1,7 +1,8 @@
 // extender/leader_label.h
 //
-// The label of the pod that leads, by which the Service finds it. Exactly one pod should have it:
-// kube-scheduler would be sent to any other in turn, and one that died while it led cannot take off its own.
+// Keeps the label by which the Service selects the leading pod. Exactly one pod should have it,
+// because the Service spreads the calls of kube-scheduler over all pods with the label. A leader
+// that died cannot remove its own label, so the next leader does.
 //
 // On the event loop's thread.
 #pragma once
@@ -16,19 +17,20 @@ namespace tessera::extender {
 
 class LeaderLabel {
  public:
-  // `client` must live longer. Without a pod, outside of a cluster, it does nothing.
+  // `client` must outlive this object. Does nothing if `pod` is empty, that is, outside of a
+  // cluster.
   LeaderLabel(kube::Client& client, std::string namespace_name, std::string pod);
   LeaderLabel(const LeaderLabel&) = delete;
   LeaderLabel& operator=(const LeaderLabel&) = delete;
 
-  // Writes it to the own pod, again until that is done, and takes it off all others in the namespace; or
-  // takes it off the own.
-  void show(bool leading);
+  // If `leading`, sets the label on the own pod and removes it from all others in the namespace.
+  // Otherwise removes it from the own pod. Retries the write to the own pod until it succeeds.
+  void set(bool leading);
 
  private:
   void write_own();
   void list_others();
-  void take_off(const std::string& pod);
+  void remove_from(const std::string& pod);
 
   kube::Client& client_;
   const std::string namespace_name_;

@@ -4,7 +4,8 @@
 #include <prometheus/histogram.h>
 #include <prometheus/registry.h>
 
-#include <map>
+#include "daemon/readings.h"
+#include "daemon/request_metrics.h"
 
 namespace tessera::extender {
 
@@ -21,89 +22,65 @@ double seconds(std::chrono::nanoseconds time) {
 
 }  // namespace
 
-struct Metrics::Inside {
+struct Metrics::Impl {
   prometheus::Registry registry;
-  prometheus::Family<prometheus::Histogram>& durations =
-      prometheus::BuildHistogram()
-          .Name("tessera_extender_request_duration_seconds")
-          .Help("From the end of a request's head to the end of its answer, by route")
-          .Register(registry);
-  prometheus::Family<prometheus::Counter>& requests = prometheus::BuildCounter()
-                                                          .Name("tessera_extender_requests_total")
-                                                          .Help("Requests answered, by route and status")
-                                                          .Register(registry);
+  daemon::RequestMetrics requests{registry,
+                                  {.durations = "tessera_extender_request_duration_seconds",
+                                   .requests = "tessera_extender_requests_total"},
+                                  kSeconds};
   prometheus::Family<prometheus::Counter>& nodes =
       prometheus::BuildCounter()
           .Name("tessera_extender_filtered_nodes_total")
-          .Help("Nodes judged by filter: fit, failed (eviction could help) or hopeless")
+          .Help("Nodes that filter judged, by result: fit, failed (preemption may help) or unresolvable")
           .Register(registry);
   prometheus::Counter& fit = nodes.Add({{"result", "fit"}});
   prometheus::Counter& failed = nodes.Add({{"result", "failed"}});
-  prometheus::Counter& hopeless = nodes.Add({{"result", "unresolvable"}});
-  prometheus::Counter& second_looks =
+  prometheus::Counter& unresolvable = nodes.Add({{"result", "unresolvable"}});
+  prometheus::Counter& filter_retries =
       prometheus::BuildCounter()
           .Name("tessera_extender_filter_retries_total")
-          .Help("Filters that found no node and looked again a moment later before they said so")
+          .Help("Filter calls that found no node and tried again after a short delay")
           .Register(registry)
           .Add({});
-  prometheus::Counter& bad_bodies = prometheus::BuildCounter()
-                                        .Name("tessera_extender_invalid_requests_total")
-                                        .Help("Bodies that are not what kube-scheduler sends")
-                                        .Register(registry)
-                                        .Add({});
-  prometheus::Histogram& decisions = prometheus::BuildHistogram()
-                                         .Name("tessera_extender_bind_decision_seconds")
-                                         .Help("From a bind call to its write to the API server")
-                                         .Register(registry)
-                                         .Add({}, kShortSeconds);
-  struct Route {
-    prometheus::Histogram* duration;
-    std::map<int, prometheus::Counter*> by_status;
-  };
-  std::map<std::string, Route, std::less<>> by_route;
+  prometheus::Counter& invalid_requests = prometheus::BuildCounter()
+                                              .Name("tessera_extender_invalid_requests_total")
+                                              .Help("Requests whose body could not be parsed")
+                                              .Register(registry)
+                                              .Add({});
+  prometheus::Histogram& bind_decisions = prometheus::BuildHistogram()
+                                              .Name("tessera_extender_bind_decision_seconds")
+                                              .Help("Time from a bind call to its write to the API server")
+                                              .Register(registry)
+                                              .Add({}, kShortSeconds);
 };
 
-Metrics::Metrics() : inside_(std::make_unique<Inside>()) {}
+Metrics::Metrics() : impl_(std::make_unique<Impl>()) {}
 Metrics::~Metrics() = default;
 
-void Metrics::answered(const http::Access& access) {
-  auto found = inside_->by_route.find(access.route);
-  if (found == inside_->by_route.end()) {
-    const std::string route(access.route);
-    found =
-        inside_->by_route
-            .emplace(route, Inside::Route{.duration = &inside_->durations.Add({{"route", route}}, kSeconds),
-                                          .by_status = {}})
-            .first;
-  }
-  found->second.duration->Observe(seconds(access.took));
-  prometheus::Counter*& requests = found->second.by_status[access.status];
-  if (requests == nullptr) {
-    requests = &inside_->requests.Add({{"route", found->first}, {"status", std::to_string(access.status)}});
-  }
-  requests->Increment();
+void Metrics::count(const http::Access& access) {
+  impl_->requests.count(access);
 }
 
-void Metrics::filtered(std::size_t fit, std::size_t failed, std::size_t hopeless) {
-  inside_->fit.Increment(static_cast<double>(fit));
-  inside_->failed.Increment(static_cast<double>(failed));
-  inside_->hopeless.Increment(static_cast<double>(hopeless));
+void Metrics::count_filter(std::size_t fit, std::size_t failed, std::size_t unresolvable) {
+  impl_->fit.Increment(static_cast<double>(fit));
+  impl_->failed.Increment(static_cast<double>(failed));
+  impl_->unresolvable.Increment(static_cast<double>(unresolvable));
 }
 
-void Metrics::looked_twice() {
-  inside_->second_looks.Increment();
+void Metrics::count_filter_retry() {
+  impl_->filter_retries.Increment();
 }
 
-void Metrics::bad_body() {
-  inside_->bad_bodies.Increment();
+void Metrics::count_invalid_request() {
+  impl_->invalid_requests.Increment();
 }
 
-void Metrics::bind_decided(std::chrono::nanoseconds took) {
-  inside_->decisions.Observe(seconds(took));
+void Metrics::observe_bind_decision(std::chrono::nanoseconds took) {
+  impl_->bind_decisions.Observe(seconds(took));
 }
 
-std::string Metrics::text(const std::vector<Reading>& readings) const {
-  return http::metrics_text(inside_->registry, readings);
+std::string Metrics::text(const std::vector<daemon::Reading>& readings) const {
+  return daemon::metrics_text(impl_->registry, readings);
 }
 
 }  // namespace tessera::extender

@@ -1,22 +1,19 @@
 // extender/metrics.h
 //
-// What Prometheus sees. Durations and rates are counted here as they happen; what the books know is read when
-// somebody asks. docs/extender.md lists every name. One thread.
+// The metrics that the extender counts as things happen. readings.h has those that are read from
+// the ledger and other parts when /metrics is called. docs/reference.md lists every name. On the
+// event loop's thread.
 #pragma once
 
 #include <chrono>
-#include <cstdint>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "http/readings.h"
+#include "daemon/readings.h"
 #include "http/server.h"
 
 namespace tessera::extender {
-
-using http::Reading;
 
 class Metrics {
  public:
@@ -25,18 +22,19 @@ class Metrics {
   Metrics& operator=(const Metrics&) = delete;
   ~Metrics();
 
-  void answered(const http::Access& access);
-  void filtered(std::size_t fit, std::size_t failed, std::size_t hopeless);
-  void looked_twice();
-  void bad_body();
-  void bind_decided(std::chrono::nanoseconds took);
+  void count(const http::Access& access);
+  // Nodes that fit, that failed but may fit after preemption, and that failed for good.
+  void count_filter(std::size_t fit, std::size_t failed, std::size_t unresolvable);
+  void count_filter_retry();
+  void count_invalid_request();
+  void observe_bind_decision(std::chrono::nanoseconds took);
 
-  // All of it in the text format; readings of the same name must stand together.
-  [[nodiscard]] std::string text(const std::vector<Reading>& readings) const;
+  // Returns all of this and `readings` in the Prometheus text format.
+  [[nodiscard]] std::string text(const std::vector<daemon::Reading>& readings) const;
 
  private:
-  struct Inside;
-  std::unique_ptr<Inside> inside_;
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace tessera::extender

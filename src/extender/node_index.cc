@@ -12,7 +12,7 @@ namespace tessera::extender {
 namespace {
 
 constexpr std::size_t kWord = sizeof(std::uint64_t);
-constexpr std::size_t kFewestSlots = 64;
+constexpr std::size_t kMinSlots = 64;
 constexpr std::size_t kSlotsPerName = 2;
 
 std::size_t words_of(std::size_t name_size) {
@@ -35,8 +35,8 @@ std::uint64_t word_at(const char* text) {
   return word;
 }
 
-// The last word of a name, of which only `size` bytes count, 1 to 8. They are numbered from the low end, as
-// on every machine that this is built for.
+// Returns the last word of a name, of which only `size` bytes count, 1 to 8. Little-endian, as
+// every supported platform.
 std::uint64_t last_word_at(const char* text, std::size_t size) {
   return word_at(text) & ~std::uint64_t{0} >> (kWord - size) * 8;
 }
@@ -54,7 +54,7 @@ bool is_record_of(const std::uint64_t* record, std::string_view name) {
   return (difference | (last_word_at(text, left) ^ *record)) == 0;
 }
 
-// Of a name with json::kPadding readable bytes behind it, as all names here.
+// The name must be followed by json::kPadding readable bytes, as all names here.
 std::uint32_t hash_of(std::string_view name) {
   constexpr std::uint64_t kOdd = 0x9E37'79B9'7F4A'7C15U;
   std::uint64_t hash = name.size();
@@ -68,7 +68,7 @@ std::uint32_t hash_of(std::string_view name) {
   return static_cast<std::uint32_t>(hash >> 32U);
 }
 
-// Name number `i` of those between quotes.
+// Returns the name between quotes 2i and 2i+1.
 std::string_view name_at(const char* text, std::span<const std::uint32_t> quotes, std::size_t i) {
   const std::uint32_t open = quotes.data()[2 * i];
   return {text + open + 1, quotes.data()[2 * i + 1] - open - 1};
@@ -76,7 +76,7 @@ std::string_view name_at(const char* text, std::span<const std::uint32_t> quotes
 
 }  // namespace
 
-// Where the name is, or the empty slot where it would be.
+// Returns the slot of the name, or the empty slot where it would go.
 inline std::size_t NodeIndex::slot_of(std::string_view name, std::uint32_t hash) const {
   const Slot* table = table_.data();
   const std::uint64_t* words = words_.data();
@@ -133,7 +133,7 @@ std::size_t NodeIndex::find_all(const char* text, std::span<const std::uint32_t>
 
 void NodeIndex::put(std::string_view name, alloc::NodeId id) {
   if (table_.size() < kSlotsPerName * (count_ + 1)) {
-    rebuild(std::max(kFewestSlots, table_.size() * 2));
+    rebuild(std::max(kMinSlots, table_.size() * 2));
   }
   json::PaddedBuffer padded(name);
   const std::string_view key = padded.view().text();
@@ -176,11 +176,11 @@ void NodeIndex::erase(std::string_view name) {
   }
 }
 
-// Closes the gap, so that no look-up stops at it too early.
+// Closes the gap, so that no lookup stops there too early.
 void NodeIndex::drop_slot(std::size_t slot) {
   const std::size_t mask = table_.size() - 1;
   for (std::size_t next = (slot + 1) & mask; table_[next].record != kEmpty; next = (next + 1) & mask) {
-    // An entry may move back unless its home lies behind the gap.
+    // An entry may move back unless its home slot is after the gap.
     const std::size_t home = table_[next].hash & mask;
     if (((next - home) & mask) >= ((next - slot) & mask)) {
       table_[slot] = table_[next];

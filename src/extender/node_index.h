@@ -1,9 +1,10 @@
 // extender/node_index.h
 //
-// From the name of a node to its id in the ledger, fast: thousands of names come with every call.
+// Maps the name of a node to its ID in the ledger. It is fast, because every call brings thousands
+// of names.
 //
-// A flat table leads to records that stand one after the other, id and name together: a look-up touches two
-// cache lines and allocates nothing. One thread.
+// A flat hash table points to consecutive records, each with ID and name. A lookup touches two
+// cache lines and allocates nothing. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -15,27 +16,27 @@
 
 namespace tessera::extender {
 
-// The id of nobody.
+// The ID of a name that the index does not have.
 inline constexpr alloc::NodeId kUnknownNode{0xFFFF'FFFF};
 
 class NodeIndex {
  public:
-  // `id` is the node of that name from now on.
+  // Adds the name, or changes its ID.
   void put(std::string_view name, alloc::NodeId id);
   void erase(std::string_view name);
 
-  // kUnknownNode: nobody.
+  // Returns kUnknownNode if there is no such name.
   [[nodiscard]] alloc::NodeId find(std::string_view name) const;
-  // The same for a name with json::kPadding readable bytes behind it.
+  // The same for a name followed by json::kPadding readable bytes.
   [[nodiscard]] alloc::NodeId find_padded(std::string_view name) const;
-  // The same for many names, each between two of the `quotes` of a text: first hashed, then fetched, then
-  // compared, so that memory is waited for once and not for each. Behind the text there are json::kPadding
-  // readable bytes. Tells how many are unknown.
+  // The same for many names, each between two of the `quotes` of a text. Hashes all names, then
+  // prefetches, then compares, so that the waits for memory overlap. The text must be followed by
+  // json::kPadding readable bytes. Returns the number of unknown names.
   std::size_t find_all(const char* text, std::span<const std::uint32_t> quotes,
                        std::span<alloc::NodeId> ids) const;
 
   [[nodiscard]] std::size_t size() const { return count_; }
-  // Another number whenever a name comes, goes or gets another id.
+  // Changes whenever a name is added, is removed or gets another ID.
   [[nodiscard]] std::uint64_t generation() const { return generation_; }
 
  private:
@@ -43,18 +44,18 @@ class NodeIndex {
 
   struct Slot {
     std::uint32_t hash = 0;
-    std::uint32_t record = kEmpty;  // where it begins in words_
+    std::uint32_t record = kEmpty;  // index of its first word in words_
   };
 
   [[nodiscard]] std::size_t slot_of(std::string_view name, std::uint32_t hash) const;
   void drop_slot(std::size_t slot);
   void rebuild(std::size_t slots);
 
-  // A record: id and length in one word, then the name, filled up with zeros.
+  // A record: ID and length in one word, then the name, padded with zeros.
   std::vector<std::uint64_t> words_;
-  std::vector<Slot> table_;  // open addressing, a power of two, at most half full
+  std::vector<Slot> table_;  // open addressing; the size is a power of two; at most half full
   std::size_t count_ = 0;
-  std::size_t words_used_ = 0;  // the rest belonged to nodes that are gone
+  std::size_t words_used_ = 0;  // the rest belonged to removed nodes
   std::uint64_t generation_ = 0;
 };
 

@@ -9,11 +9,11 @@ namespace tessera::extender {
 
 namespace {
 
-// Names that have to be looked up one by one cost twice what they cost together. So pieces of fewer names
-// than this are not worth it, which the first few show.
-constexpr std::size_t kShortestRuns = 4;
-constexpr std::size_t kFirstRuns = 24;
-// Where the known order is of no use, it is not replaced at every call.
+// Looking names up one by one costs twice as much as together. So parsing by runs is worthwhile
+// only if runs are at least this long on average. The first few runs decide.
+constexpr std::size_t kMinNamesPerRun = 4;
+constexpr std::size_t kTrialRuns = 24;
+// An order that does not match is replaced only every kLearnEvery calls.
 constexpr std::uint64_t kLearnEvery = 16;
 
 }  // namespace
@@ -28,7 +28,7 @@ const NodeList* NodeLists::read(json::PaddedView text) {
     }
     oldest = known.used < oldest->used ? &known : oldest;
   }
-  if (!read_into(text, oldest->list)) {
+  if (!parse(text, oldest->list)) {
     oldest->used = 0;
     return nullptr;
   }
@@ -38,29 +38,29 @@ const NodeList* NodeLists::read(json::PaddedView text) {
   return &oldest->list;
 }
 
-bool NodeLists::read_into(json::PaddedView text, NodeList& list) {
-  const bool order_counts = order_generation_ == index_.generation();
-  if (order_counts && order_.size() > 0 && read_runs(text, list)) {
-    // A longer list leads further.
+bool NodeLists::parse(json::PaddedView text, NodeList& list) {
+  const bool order_valid = order_generation_ == index_.generation();
+  if (order_valid && order_.size() > 0 && parse_runs(text, list)) {
+    // A longer list matches more of later requests, so learn it.
     if (list.size() <= order_.size()) {
       return true;
     }
   } else {
-    if (!read_names(text, list)) {
+    if (!parse_names(text, list)) {
       return false;
     }
-    if (order_counts && order_.size() > 0 && calls_ - order_learnt_ < kLearnEvery) {
+    if (order_valid && order_.size() > 0 && calls_ - order_learned_ < kLearnEvery) {
       return true;
     }
   }
   order_.learn(text, {list.quotes_.data(), 2 * list.size()}, list.ids_);
   order_generation_ = index_.generation();
-  order_learnt_ = calls_;
+  order_learned_ = calls_;
   return true;
 }
 
-// All names, whatever their order.
-bool NodeLists::read_names(json::PaddedView text, NodeList& list) const {
+// Parses names in any order.
+bool NodeLists::parse_names(json::PaddedView text, NodeList& list) const {
   bool odd = false;
   const std::size_t quotes = find_quotes(text, list.quotes_, odd);
   const std::size_t count = quotes / 2;
@@ -70,7 +70,7 @@ bool NodeLists::read_names(json::PaddedView text, NodeList& list) const {
     return text.empty();
   }
   const std::uint32_t* at = list.quotes_.data();
-  // Between two names there is a comma and nothing else.
+  // Between two names there must be a comma and nothing else.
   bool well_formed = at[0] == 0 && at[quotes - 1] + 1 == text.size();
   for (std::size_t i = 2; i < quotes; i += 2) {
     well_formed = well_formed && at[i] == at[i - 1] + 2 && text.data()[at[i] - 1] == ',';
@@ -82,22 +82,23 @@ bool NodeLists::read_names(json::PaddedView text, NodeList& list) const {
   return true;
 }
 
-// Pieces of the known order. False: it is made of others, or of something else than names.
-bool NodeLists::read_runs(json::PaddedView text, NodeList& list) const {
+// Parses runs of the known order. Returns false if the text does not consist of such runs, or of
+// something other than names.
+bool NodeLists::parse_runs(json::PaddedView text, NodeList& list) const {
   list.ids_.clear();
   std::size_t runs = 0;
   std::size_t at = 0;
   while (true) {
-    // The first name of a piece is looked up.
+    // The first name of a run is looked up.
     const std::size_t end = end_of_name(text, at);
-    if (end == 0 || (++runs >= kFirstRuns && list.size() < kShortestRuns * runs)) {
+    if (end == 0 || (++runs >= kTrialRuns && list.size() < kMinNamesPerRun * runs)) {
       return false;
     }
     const std::size_t first = list.size();
     const alloc::NodeId node = index_.find_padded(text.text().substr(at + 1, end - at - 1));
     KnownOrder::Run run;
     if (text.size() - end > 2 && text.data()[end + 1] == ',') {
-      run = order_.run_behind(node, text.part(end + 2, text.size() - end - 2));
+      run = order_.run_after(node, text.part(end + 2, text.size() - end - 2));
     }
     if (list.quotes_.size() < 2 * (first + 1 + run.count)) {
       list.quotes_.resize(std::max<std::size_t>(1024, 4 * (first + 1 + run.count)));
@@ -106,7 +107,7 @@ bool NodeLists::read_runs(json::PaddedView text, NodeList& list) const {
     quotes[0] = static_cast<std::uint32_t>(at);
     quotes[1] = static_cast<std::uint32_t>(end);
     list.ids_.push_back(node);
-    // The others stand as far apart as they did.
+    // The offsets between the others are the same as in the known text.
     const std::span<const std::uint32_t> known = order_.quotes().subspan(2 * run.place, 2 * run.count);
     const std::uint32_t moved = static_cast<std::uint32_t>(end) + 2 - (known.empty() ? 0 : known.front());
     for (std::size_t i = 0; i < known.size(); ++i) {

@@ -1,10 +1,11 @@
 // extender/node_list.h
 //
-// The nodes of a call: thousands of quoted names, "a","b","c", read into ids of the ledger.
+// The nodes of a request: thousands of quoted names, "a","b","c", and their IDs in the ledger.
 //
-// A list that is byte for byte one of the last few is not read again: prioritize after a filter that all have
-// passed. One that is made of pieces of a known one is read piece by piece (known_order.h). In any other all
-// names are found first and then looked up together. One thread.
+// A list that equals one of the last few byte for byte is not parsed again, for example the list of
+// prioritize after a filter that all nodes passed. A list that consists of pieces of a known one is
+// read piece by piece (known_order.h). In any other list, all names are found first and then looked
+// up together. Not thread-safe.
 #pragma once
 
 #include <array>
@@ -23,13 +24,13 @@ namespace tessera::extender {
 class NodeList {
  public:
   [[nodiscard]] std::size_t size() const { return ids_.size(); }
-  // In the order of the list; kUnknownNode for names that the index does not have.
+  // In the order of the list. kUnknownNode for names that the index does not have.
   [[nodiscard]] std::span<const alloc::NodeId> ids() const { return ids_; }
   [[nodiscard]] std::size_t unknown() const { return unknown_; }
 
-  // Elements lo..hi-1 as they stand in `text`, which must be what the list was read from.
+  // Returns elements lo..hi-1 as they are in `text`, from which the list must have been read.
   [[nodiscard]] std::string_view quoted(std::string_view text, std::size_t lo, std::size_t hi) const {
-    // Once for each of thousands: not checked again.
+    // Called for each of thousands of names, so there are no checks.
     const std::uint32_t* quotes = quotes_.data();
     const std::uint32_t begin = quotes[2 * lo];
     return {text.data() + begin, quotes[2 * hi - 1] + 1 - begin};
@@ -38,21 +39,21 @@ class NodeList {
  private:
   friend class NodeLists;
 
-  std::vector<std::uint32_t> quotes_;  // where each name begins and ends; longer than needed
+  std::vector<std::uint32_t> quotes_;  // positions of opening and closing quotes; may be longer than needed
   std::vector<alloc::NodeId> ids_;
   std::size_t unknown_ = 0;
 };
 
 class NodeLists {
  public:
-  // Refers to the index, which must live longer.
+  // `index` must outlive this object.
   explicit NodeLists(const NodeIndex& index) : index_(index) {}
 
-  // The list, valid until the next call; null when the text is not names in quotes with a comma between and
-  // nothing else. A name that holds escapes or bytes beyond ASCII need not be what it looks like: then it is
-  // null too.
+  // Returns the list, valid until the next call. Returns null if the text is anything but quoted
+  // names separated by commas, or if a name has escapes or bytes outside of ASCII, which need
+  // decoding.
   const NodeList* read(json::PaddedView text);
-  // The list of names that were read in another way, and its text. Valid until the next call.
+  // Makes a list, and its text, of names that were parsed otherwise. Valid until the next call.
   const NodeList* write(std::span<const std::string_view> names, json::PaddedBuffer& text);
 
  private:
@@ -61,18 +62,18 @@ class NodeLists {
   struct Known {
     std::string text;
     std::uint64_t generation = 0;
-    std::uint64_t used = 0;  // when, in calls
+    std::uint64_t used = 0;  // number of the call
     NodeList list;
   };
 
-  bool read_into(json::PaddedView text, NodeList& list);
-  bool read_names(json::PaddedView text, NodeList& list) const;
-  bool read_runs(json::PaddedView text, NodeList& list) const;
+  bool parse(json::PaddedView text, NodeList& list);
+  bool parse_names(json::PaddedView text, NodeList& list) const;
+  bool parse_runs(json::PaddedView text, NodeList& list) const;
 
   const NodeIndex& index_;
   KnownOrder order_;
   std::uint64_t order_generation_ = 0;
-  std::uint64_t order_learnt_ = 0;  // when, in calls
+  std::uint64_t order_learned_ = 0;  // number of the call
   std::array<Known, kRemembered> known_;
   NodeList written_;
   std::uint64_t calls_ = 0;

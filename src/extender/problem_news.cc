@@ -3,7 +3,8 @@
 namespace tessera::extender {
 
 std::vector<alloc::Problem> ProblemNews::take(const alloc::Ledger& ledger, Clock::Steady now) {
-  // How many there ever were, and how many there are: one that ends and comes back is news.
+  // Totals and current counts together, because a problem that ends and comes back must be reported
+  // again.
   std::pair<std::uint64_t, std::uint64_t> seen;
   for (std::size_t kind = 0; kind < alloc::kProblemKinds; ++kind) {
     seen.first += ledger.problem_total(static_cast<alloc::ProblemKind>(kind));
@@ -16,7 +17,7 @@ std::vector<alloc::Problem> ProblemNews::take(const alloc::Ledger& ledger, Clock
   std::set<std::string> told;
   std::map<std::string, Clock::Steady> young;
   std::vector<alloc::Problem> problems = ledger.problems();
-  // While pods hold shares of a GPU that is gone, kubelet goes on to count these.
+  // While pods hold shares of a removed GPU, kubelet still counts its memory.
   std::set<std::string> lost_gpus;  // nodes
   for (const alloc::Problem& problem : problems) {
     if (problem.kind == alloc::ProblemKind::kLostGpu) {

@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kBlock = 16;
 static_assert(json::kPadding >= kBlock);
 
-// A bit for each byte of a block.
+// One bit for each byte of a block.
 struct Marks {
   std::uint32_t quotes = 0;
   std::uint32_t odd = 0;
@@ -26,7 +26,7 @@ Marks marks_of(const char* block) {
   const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(block));
   const __m128i quotes = _mm_cmpeq_epi8(bytes, _mm_set1_epi8('"'));
   const __m128i backslashes = _mm_cmpeq_epi8(bytes, _mm_set1_epi8('\\'));
-  // As signed numbers those beyond ASCII are below the control characters.
+  // As signed numbers, bytes outside of ASCII are below the control characters.
   const __m128i outside = _mm_cmplt_epi8(bytes, _mm_set1_epi8(' '));
   return {.quotes = static_cast<std::uint32_t>(_mm_movemask_epi8(quotes)),
           .odd = static_cast<std::uint32_t>(_mm_movemask_epi8(_mm_or_si128(backslashes, outside)))};

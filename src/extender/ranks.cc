@@ -13,7 +13,7 @@ std::span<const std::uint32_t> Ranks::of(std::span<const std::int64_t> scores) {
   values_.clear();
   ranks_.resize(scores.size());
   for (std::size_t i = 0; i < scores.size(); ++i) {
-    // Neighbours are often equal.
+    // Adjacent scores are often equal.
     if (i > 0 && scores[i] == scores[i - 1]) {
       ranks_[i] = ranks_[i - 1];
       continue;

@@ -1,14 +1,12 @@
 // The program around an Extender: command line, signals, threads.
 #include <fmt/core.h>
-#include <poll.h>
 
 #include <cstdio>
-#include <cstdlib>
-#include <thread>
 
 #include "base/file.h"
 #include "base/log.h"
-#include "base/signals.h"
+#include "daemon/config_flags.h"
+#include "daemon/signal_loop.h"
 #include "extender/extender.h"
 #include "extender/flags.h"
 #include "extender/scheduler_config.h"
@@ -18,17 +16,12 @@ namespace tessera::extender {
 
 namespace {
 
-std::optional<std::string> from_environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
-}
-
-int complain(const Error& error) {
+int report(const Error& error) {
   fmt::print(stderr, "tessera-extender: {}\n", error.text());
   return 1;
 }
 
-Result<SchedulerConfig> wanted_scheduler_config(const CommandLine& line, const Config& config) {
+Result<SchedulerConfig> make_scheduler_config(const CommandLine& line, const Config& config) {
   const std::string url = line.url.empty() ? default_url(config) : TRY(extender_url(line.url));
   if (line.merge.empty()) {
     return SchedulerConfig{.yaml = scheduler_config(config, url, line.scheduler_kubeconfig), .remarks = {}};
@@ -38,9 +31,9 @@ Result<SchedulerConfig> wanted_scheduler_config(const CommandLine& line, const C
 }
 
 int print_scheduler_config(const CommandLine& line, const Config& config) {
-  const Result<SchedulerConfig> made = wanted_scheduler_config(line, config);
+  const Result<SchedulerConfig> made = make_scheduler_config(line, config);
   if (!made) {
-    return complain(made.error());
+    return report(made.error());
   }
   for (const std::string& remark : made->remarks) {
     fmt::print(stderr, "tessera-extender: note: {}\n", remark);
@@ -49,59 +42,43 @@ int print_scheduler_config(const CommandLine& line, const Config& config) {
   return 0;
 }
 
-// Until SIGTERM or SIGINT; SIGHUP reads the configuration again.
-void wait_for_end(SignalWatch& signals, const CommandLine& line, http::EventLoop& loop, Extender& extender) {
-  while (true) {
-    pollfd waiting{.fd = signals.fd(), .events = POLLIN, .revents = 0};
-    poll(&waiting, 1, -1);
-    const std::optional<int> signal = signals.read();
-    if (!signal) {
-      continue;
-    }
-    if (*signal != SIGHUP) {
-      log::info("stop", {{"signal", *signal}});
-      return;
-    }
-    const Result<Config> next = line.load();
-    if (next) {
-      loop.post([&extender, config = *next] { extender.reload(config); });
-    } else {
-      log::error("configuration not reloaded; going on with the old one", {{"why", next.error()}});
-    }
+void reload(const CommandLine& line, http::EventLoop& loop, Extender& extender) {
+  const Result<Config> next = line.load();
+  if (next) {
+    loop.post([&extender, config = *next] { extender.reload(config); });
+  } else {
+    log::error("configuration not reloaded; the previous one stays in use", {{"error", next.error()}});
   }
 }
 
 Status serve(const CommandLine& line, const Config& config) {
   TRY(log::configure(config.log));
-  // Before any thread: they inherit the blocked signals.
-  SignalWatch signals = TRY(SignalWatch::create({SIGTERM, SIGINT, SIGHUP}));
+  daemon::SignalLoop signals = TRY(daemon::SignalLoop::create(daemon::SignalLoop::Reload::kOnHangup));
   kube::AccessOptions options;
   options.kubeconfig = config.kubeconfig;
   kube::ClusterAccess access = TRY(kube::find_access(options));
   http::EventLoop loop;
   const std::unique_ptr<Extender> extender =
       TRY(Extender::create(loop, config, std::move(access),
-                           {.name = from_environment("POD_NAME").value_or(""),
-                            .namespace_name = from_environment("POD_NAMESPACE").value_or("")}));
-  loop.post([&extender] { extender->start(); });
-  std::thread thread([&loop] { loop.run(); });
-  wait_for_end(signals, line, loop, *extender);
-  loop.post([&] { extender->stop([&loop] { loop.stop(); }); });
-  thread.join();
+                           {.name = daemon::process_environment("POD_NAME").value_or(""),
+                            .namespace_name = daemon::process_environment("POD_NAMESPACE").value_or("")}));
+  signals.run(loop, {.start = [&extender] { extender->start(); },
+                     .stop = [&] { loop.post([&] { extender->stop([&loop] { loop.stop(); }); }); },
+                     .reload = [&] { reload(line, loop, *extender); }});
   return {};
 }
 
 }  // namespace
 
 int run(int argc, char** argv) {
-  const std::variant<CommandLine, int> parsed = parse_command_line(argc, argv, from_environment);
+  const std::variant<CommandLine, int> parsed = parse_command_line(argc, argv, daemon::process_environment);
   if (const int* code = std::get_if<int>(&parsed)) {
     return *code;
   }
   const auto& line = std::get<CommandLine>(parsed);
   const Result<Config> config = line.load();
   if (!config) {
-    return complain(config.error());
+    return report(config.error());
   }
   if (line.print_scheduler_config) {
     return print_scheduler_config(line, *config);
@@ -110,7 +87,7 @@ int run(int argc, char** argv) {
     return 0;
   }
   const Status served = serve(line, *config);
-  return served ? 0 : complain(served.error());
+  return served ? 0 : report(served.error());
 }
 
 }  // namespace tessera::extender

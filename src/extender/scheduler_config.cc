@@ -18,12 +18,12 @@ constexpr const char* kApiVersion = "kubescheduler.config.k8s.io/v1";
 constexpr const char* kKind = "KubeSchedulerConfiguration";
 constexpr const char* kPrefix = "/gpushare-scheduler";
 constexpr const char* kSchedulerName = "tessera-scheduler";
-// Where kubeadm puts it, on the machine and in the static pod.
+// The file of kubeadm, on the host and in the static pod.
 constexpr const char* kKubeadmKubeconfig = "/etc/kubernetes/scheduler.conf";
 
-// kube-scheduler's own filters drop nodes whose kubelet reports too little of a resource, so that only
-// candidates come to us. The compute share is no resource of kubelet: without `ignored` every pod with one
-// would end there, and not with our reason.
+// kube-scheduler's own filters drop nodes whose kubelet reports too little of a resource, so that
+// only candidates reach the extender. kubelet does not know the compute share: without `ignored`,
+// kube-scheduler itself would reject every pod that requests one.
 YAML::Node managed(const std::string& name, bool ignored) {
   YAML::Node node;
   node["name"] = name;
@@ -31,7 +31,7 @@ YAML::Node managed(const std::string& name, bool ignored) {
   return node;
 }
 
-// A text of somebody else's choice: in quotes where it could be taken for a number, a truth or nothing.
+// Makes a scalar, in quotes if it could be read as a number, a boolean or null.
 YAML::Node quoted_if_needed(const std::string& text) {
   YAML::Node node(text);
   std::string lower = text;
@@ -49,7 +49,7 @@ std::string scalar(const YAML::Node& node) {
   return node && node.IsScalar() ? node.Scalar() : "";
 }
 
-// Or of one of the originals that we stand in for.
+// Returns whether the extender is Tessera or one of the originals that it replaces.
 bool is_ours(const YAML::Node& extender) {
   std::string url = scalar(extender["urlPrefix"]);
   while (url.ends_with('/')) {
@@ -59,9 +59,10 @@ bool is_ours(const YAML::Node& extender) {
          url.ends_with("/gpu-scheduler-extender");
 }
 
-// Whether kube-scheduler weighs nodes as it comes: then it hears only of those that can win. Another extender
-// may refuse just these, and other weights may lift a node that we would not have named.
-bool weighs_by_default(const YAML::Node& root) {
+// Returns whether kube-scheduler scores nodes with its default plugins and no other extender. Then
+// filter may return only the nodes that can win. Otherwise another extender may reject just these,
+// and other weights may favour a node that filter left out.
+bool scores_by_default(const YAML::Node& root) {
   for (const auto& extender : root["extenders"]) {
     if (!is_ours(extender)) {
       return false;
@@ -87,7 +88,7 @@ YAML::Node stanza(const Config& config, const std::string& url, bool only_best) 
   if (url.starts_with("https:")) {
     node["enableHTTPS"] = true;
   }
-  // Longer than a bind may take, so that its answer is heard.
+  // Longer than a bind may take, so that kube-scheduler gets its result.
   node["httpTimeout"] = "10s";
   node["nodeCacheCapable"] = true;
   node["ignorable"] = false;
@@ -103,49 +104,49 @@ Status check_other(const YAML::Node& other, const Config& config, const std::str
     return fail(
         ErrorCode::kConflict,
         fmt::format(
-            "{}: the extender at {} binds pods already (bindVerb), and kube-scheduler allows only one; "
+            "{}: the extender at {} already binds pods (bindVerb), and kube-scheduler allows only one; "
             "use a second scheduler for GPU pods instead",
             name, scalar(other["urlPrefix"])));
   }
   const alloc::ResourceNames names(config.resources);
   for (const auto& resource : other["managedResources"]) {
     if (names.find(scalar(resource["name"]))) {
-      return fail(ErrorCode::kConflict, fmt::format("{}: the extender at {} manages {} already", name,
+      return fail(ErrorCode::kConflict, fmt::format("{}: the extender at {} already manages {}", name,
                                                     scalar(other["urlPrefix"]), scalar(resource["name"])));
     }
   }
   return {};
 }
 
-// What kube-scheduler does with parts of the configuration that are left as they are.
-std::vector<std::string> remarks_on(const YAML::Node& root, const std::string& name) {
+// Explains how kube-scheduler treats settings that were not changed.
+std::vector<std::string> make_remarks(const YAML::Node& root, const std::string& name) {
   std::vector<std::string> remarks;
-  const auto look_at_percentage = [&](const YAML::Node& percentage, const std::string& where) {
+  const auto check_percentage = [&](const YAML::Node& percentage, const std::string& where) {
     if (percentage && scalar(percentage) != "100") {
-      remarks.push_back(fmt::format(
-          "{}: percentageOfNodesToScore{} is {}; with less than 100 kube-scheduler looks at a part of the "
-          "nodes only, and a pod may wait although a node outside of it has the GPU",
-          name, where, scalar(percentage)));
+      remarks.push_back(
+          fmt::format("{}: percentageOfNodesToScore{} is {}; with less than 100, kube-scheduler looks at "
+                      "only some of the "
+                      "nodes, and a pod may wait although another node has the GPU",
+                      name, where, scalar(percentage)));
     }
   };
-  look_at_percentage(root["percentageOfNodesToScore"], "");
+  check_percentage(root["percentageOfNodesToScore"], "");
   for (const auto& profile : root["profiles"]) {
-    look_at_percentage(profile["percentageOfNodesToScore"],
-                       fmt::format(" of profile {}", scalar(profile["schedulerName"])));
+    check_percentage(profile["percentageOfNodesToScore"],
+                     fmt::format(" of profile {}", scalar(profile["schedulerName"])));
     for (const auto& plugin : profile["pluginConfig"]) {
       if (scalar(plugin["name"]) == "NodeResourcesFit" && plugin["args"]["ignoredResources"]) {
-        remarks.push_back(
-            fmt::format("{}: kube-scheduler does not look at ignoredResources of NodeResourcesFit in profile "
-                        "{} any more: "
-                        "what extenders let it ignore takes their place",
-                        name, scalar(profile["schedulerName"])));
+        remarks.push_back(fmt::format(
+            "{}: kube-scheduler no longer uses ignoredResources of NodeResourcesFit in profile {}; "
+            "the resources that extenders let it ignore replace them",
+            name, scalar(profile["schedulerName"])));
       }
     }
   }
   return remarks;
 }
 
-// Kubernetes' defaults where the file says nothing.
+// Uses the defaults of Kubernetes for what the file does not set.
 std::string lease_of(const YAML::Node& election) {
   const auto or_else = [&](const char* key, const char* otherwise) {
     const std::string text = election ? scalar(election[key]) : "";
@@ -154,7 +155,7 @@ std::string lease_of(const YAML::Node& election) {
   return or_else("resourceNamespace", "kube-system") + "/" + or_else("resourceName", "kube-scheduler");
 }
 
-// An extender that watches another Lease than its scheduler takes would bind nothing.
+// An extender that watches a different Lease than its scheduler takes would bind nothing.
 std::optional<std::string> remark_on_lease(const Config& config, const YAML::Node& root,
                                            const std::string& name) {
   const std::string watched = config.scheduler_lease_namespace + "/" + config.scheduler_lease_name;
@@ -163,12 +164,12 @@ std::optional<std::string> remark_on_lease(const Config& config, const YAML::Nod
     return std::nullopt;
   }
   return fmt::format(
-      "{}: leaderElection takes the Lease {}, but schedulerLease is {}: nothing would be bound; name the "
-      "same one in both",
+      "{}: leaderElection takes the Lease {}, but schedulerLease is {}, so nothing would be bound; use the "
+      "same Lease in both",
       name, taken, watched);
 }
 
-// With --config kube-scheduler does not look at its flag --kubeconfig, so the file must have it.
+// With --config, kube-scheduler ignores its flag --kubeconfig, so the file must have it.
 std::optional<std::string> fill_in_kubeconfig(const Config& config, YAML::Node& root,
                                               const std::optional<std::string>& kubeconfig,
                                               const std::string& name) {
@@ -187,32 +188,33 @@ std::optional<std::string> fill_in_kubeconfig(const Config& config, YAML::Node& 
     return std::nullopt;
   }
   return fmt::format(
-      "{}: clientConnection.kubeconfig is missing; with --config kube-scheduler does not look at its flag "
-      "--kubeconfig, and starts only in a pod that has an account: merge again with --scheduler-kubeconfig "
-      "FILE (kubeadm's is {}; '' says that it has an account)",
+      "{}: clientConnection.kubeconfig is missing; with --config, kube-scheduler ignores its flag "
+      "--kubeconfig and starts only in a pod with a service account; merge again with "
+      "--scheduler-kubeconfig FILE (the file of kubeadm is {}; '' means the service account)",
       name, kKubeadmKubeconfig);
 }
 
-// "s.yaml:7: extenders is not a list".
-tl::unexpected<Error> misplaced(const YAML::Node& node, const std::string& name, std::string_view what) {
-  return fail(ErrorCode::kInvalid, fmt::format("{}:{}: {}", name, node.Mark().line + 1, what));
+// Returns "s.yaml:7:3: extenders is not a list".
+tl::unexpected<Error> error_at(const YAML::Node& node, const std::string& name, std::string_view what) {
+  return fail(ErrorCode::kInvalid,
+              fmt::format("{}:{}:{}: {}", name, node.Mark().line + 1, node.Mark().column + 1, what));
 }
 
 Status check_shape(const YAML::Node& root, const std::string& name) {
   for (const char* key : {"clientConnection", "leaderElection"}) {
     const YAML::Node part = root[key];
     if (part && !part.IsNull() && !part.IsMap()) {
-      return misplaced(part, name, fmt::format("{} is not a mapping", key));
+      return error_at(part, name, fmt::format("{} is not a mapping", key));
     }
   }
   for (const char* key : {"extenders", "profiles"}) {
     const YAML::Node list = root[key];
     if (list && !list.IsNull() && !list.IsSequence()) {
-      return misplaced(list, name, fmt::format("{} is not a list", key));
+      return error_at(list, name, fmt::format("{} is not a list", key));
     }
     for (const auto& one : list) {
       if (!one.IsMap()) {
-        return misplaced(one, name, fmt::format("this is not one of {}", key));
+        return error_at(one, name, fmt::format("this element of {} is not a mapping", key));
       }
     }
   }
@@ -227,18 +229,18 @@ Result<SchedulerConfig> merge(const Config& config, const std::string& url, YAML
   if (scalar(root["apiVersion"]) != kApiVersion) {
     return fail(
         ErrorCode::kInvalid,
-        fmt::format("{}: apiVersion is \"{}\"; kube-scheduler 1.25 and newer want {}: change that first",
-                    name, scalar(root["apiVersion"]), kApiVersion));
+        fmt::format("{}: apiVersion is \"{}\"; kube-scheduler 1.25 and later need {}; change it first", name,
+                    scalar(root["apiVersion"]), kApiVersion));
   }
   TRY(check_shape(root, name));
-  SchedulerConfig merged{.yaml = "", .remarks = remarks_on(root, name)};
+  SchedulerConfig merged{.yaml = "", .remarks = make_remarks(root, name)};
   for (std::optional<std::string>& remark :
        std::array{fill_in_kubeconfig(config, root, kubeconfig, name), remark_on_lease(config, root, name)}) {
     if (remark) {
       merged.remarks.push_back(*std::move(remark));
     }
   }
-  const bool only_best = weighs_by_default(root);
+  const bool only_best = scores_by_default(root);
   YAML::Node extenders(YAML::NodeType::Sequence);
   bool placed = false;
   for (const auto& extender : root["extenders"]) {
@@ -294,10 +296,10 @@ std::string scheduler_config(const Config& config, const std::string& url,
   YAML::Node root;
   root["apiVersion"] = kApiVersion;
   root["kind"] = kKind;
-  const std::string reaches_by =
+  const std::string kubeconfig_file =
       kubeconfig.value_or(config.attach == Attach::kService ? kKubeadmKubeconfig : "");
-  if (!reaches_by.empty()) {
-    root["clientConnection"]["kubeconfig"] = quoted_if_needed(reaches_by);
+  if (!kubeconfig_file.empty()) {
+    root["clientConnection"]["kubeconfig"] = quoted_if_needed(kubeconfig_file);
   }
   if (config.attach == Attach::kSidecar) {
     const bool watched = !config.scheduler_lease_name.empty();
@@ -306,14 +308,14 @@ std::string scheduler_config(const Config& config, const std::string& url,
         quoted_if_needed(watched ? config.scheduler_lease_name : kSchedulerName);
     root["leaderElection"]["resourceNamespace"] =
         quoted_if_needed(watched ? config.scheduler_lease_namespace : "kube-system");
-    // Another pod looks at the lease after up to 2.2 times this: with the default of 2 s it could be 5 s
-    // late.
+    // Another pod checks the Lease after up to 2.2 retry periods. With the default of 2 s, that
+    // could be 5 s late.
     root["leaderElection"]["retryPeriod"] = "1s";
     YAML::Node profile;
     profile["schedulerName"] = kSchedulerName;
     root["profiles"].push_back(profile);
   }
-  // The nodes that kube-scheduler does not look at may be the only ones with the right GPU.
+  // The nodes that kube-scheduler skips may be the only ones with the right GPU.
   root["percentageOfNodesToScore"] = 100;
   root["extenders"].push_back(stanza(config, url, /*only_best=*/true));
   return yaml_text(root).value();
@@ -325,13 +327,13 @@ Result<SchedulerConfig> merge_scheduler_config(const Config& config, const std::
   try {
     const std::vector<YAML::Node> documents = YAML::LoadAll(std::string(existing));
     if (documents.size() > 1) {
-      return fail(
-          ErrorCode::kInvalid,
-          fmt::format("{}: there are {} documents in it; kube-scheduler reads one", name, documents.size()));
+      return fail(ErrorCode::kInvalid, fmt::format("{}: has {} YAML documents; kube-scheduler reads only one",
+                                                   name, documents.size()));
     }
     return merge(config, url, documents.empty() ? YAML::Node() : documents.front(), name, kubeconfig);
   } catch (const YAML::Exception& error) {
-    return fail(ErrorCode::kInvalid, fmt::format("{}:{}: {}", name, error.mark.line + 1, error.msg));
+    return fail(ErrorCode::kInvalid,
+                fmt::format("{}:{}:{}: {}", name, error.mark.line + 1, error.mark.column + 1, error.msg));
   }
 }
 

@@ -1,7 +1,7 @@
 // extender/scheduler_config.h
 //
-// The KubeSchedulerConfiguration that attaches a kube-scheduler to this extender: printed ready-made, or
-// added to one that exists. Pure.
+// Makes the KubeSchedulerConfiguration that attaches a kube-scheduler to this extender: a complete
+// one, or an existing one with the extender added. Pure.
 #pragma once
 
 #include <optional>
@@ -16,28 +16,30 @@ namespace tessera::extender {
 
 struct SchedulerConfig {
   std::string yaml;
-  // What the reader should know about an existing configuration that was left as it is.
+  // Notes for the user about settings of an existing configuration that were not changed.
   std::vector<std::string> remarks;
 };
 
-// Where the scheduler reaches the extender: the pod's own loopback for a sidecar, for a Service the NodePort
-// of the original.
+// Returns the URL of the extender for the scheduler: the pod's loopback address for a sidecar, the
+// NodePort of the original for a Service.
 std::string default_url(const Config& config);
 
-// The same from what a person wrote: with or without the prefix, with or without a slash at the end. kInvalid
-// when it is no URL.
+// Normalizes a URL that a user wrote, with or without the path prefix and a slash at the end.
+// Returns kInvalid if it is not a URL.
 Result<std::string> extender_url(std::string_view text);
 
-// A whole configuration for config.attach. `url` without the prefix: "http://127.0.0.1:39999". `kubeconfig`
-// is how kube-scheduler reaches the API server, empty for the account of its pod; without a word that of
-// kubeadm for a Service, and the account for a sidecar.
+// Returns a complete configuration for config.attach. `url` has no path prefix:
+// "http://127.0.0.1:39999". `kubeconfig` is the file with which kube-scheduler reaches the API
+// server; empty for the service account of its pod. By default that is the file of kubeadm for a
+// Service and the service account for a sidecar.
 std::string scheduler_config(const Config& config, const std::string& url,
                              const std::optional<std::string>& kubeconfig = std::nullopt);
 
-// Adds our extender to `existing`, or puts it in the place of an earlier one of ours. Everything else stays
-// as it is, but comments are lost. kInvalid when it is not such a configuration, and kConflict when another
-// extender binds pods already or manages one of our resources: kube-scheduler allows only one. `kubeconfig`
-// is used where `existing` names none; without it that is a remark.
+// Adds our extender to `existing`, or replaces an earlier one of ours. Everything else stays as it
+// is, except that comments are lost. Returns kInvalid if `existing` is not such a configuration,
+// and kConflict if another extender already binds pods or manages one of our resources, because
+// kube-scheduler allows only one. `kubeconfig` is used if `existing` names none; if both are
+// missing, a remark says so.
 Result<SchedulerConfig> merge_scheduler_config(const Config& config, const std::string& url,
                                                std::string_view existing, const std::string& name,
                                                const std::optional<std::string>& kubeconfig = std::nullopt);

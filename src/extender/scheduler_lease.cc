@@ -14,15 +14,17 @@ namespace tessera::extender {
 
 namespace {
 
-// kube-scheduler calls itself HOSTNAME_UUID, and a pod's host name is its own, of which 63 letters are taken.
+// The identity of kube-scheduler is HOSTNAME_UUID, and the host name of a pod is the first 63
+// characters of its name.
 std::string identity_prefix(const std::string& pod) {
   return pod.substr(0, 63) + "_";
 }
 
-constexpr std::chrono::seconds kLongest{3600};
+constexpr std::chrono::seconds kMaxDuration{3600};
 
-// How long a Lease that was renewed is good for: a scheduler gives up after 10 of 15 seconds by default, and
-// another one waits for all of them. What is under way at the end of this time has the rest to be finished.
+// How long a renewed Lease allows its holder to act. By default a scheduler gives up after 10 of 15
+// seconds, and another one waits for all 15. Writes in progress at the end of this time have the
+// rest to finish.
 std::chrono::milliseconds window(std::chrono::seconds duration) {
   return std::chrono::milliseconds(duration) * 2 / 3;
 }
@@ -32,7 +34,7 @@ std::chrono::milliseconds window(std::chrono::seconds duration) {
 SchedulerLease::SchedulerLease(kube::Client& client, const Options& options, std::function<void()> on_lead)
     : loop_(client.loop()),
       clock_(client.clock()),
-      write_time_(options.write_time + kLateNews),
+      write_time_(options.write_time + kWatchDelay),
       lease_(options.namespace_name + "/" + options.name),
       own_prefix_(identity_prefix(options.own_pod)),
       on_lead_(std::move(on_lead)),
@@ -42,7 +44,7 @@ SchedulerLease::SchedulerLease(kube::Client& client, const Options& options, std
              *this) {}
 
 Status SchedulerLease::decode(kube::ObjectJson& object, kube::ObjectMeta& meta) {
-  read_ = {};
+  decoded_ = {};
   std::int64_t seconds = 0;
   const kube::JsonError error =
       kube::each_field(object.object(), [&](kube::JsonKey key, kube::JsonValue value) -> kube::JsonError {
@@ -54,63 +56,64 @@ Status SchedulerLease::decode(kube::ObjectJson& object, kube::ObjectMeta& meta) 
         }
         return kube::each_field(value, [&](kube::JsonKey field, kube::JsonValue inner) -> kube::JsonError {
           if (kube::is(field, "holderIdentity")) {
-            return kube::read_text(inner, read_.holder);
+            return kube::read_text(inner, decoded_.holder);
           }
           if (kube::is(field, "renewTime")) {
-            return kube::read_text(inner, read_.renewed);
+            return kube::read_text(inner, decoded_.renewed);
           }
           return kube::is(field, "leaseDurationSeconds") ? inner.get_int64().get(seconds) : simdjson::SUCCESS;
         });
       });
-  read_.duration = std::chrono::seconds(std::clamp<std::int64_t>(seconds, 0, kLongest.count()));
+  decoded_.duration = std::chrono::seconds(std::clamp<std::int64_t>(seconds, 0, kMaxDuration.count()));
   return object.judge(error);
 }
 
 void SchedulerLease::keep(const kube::ObjectMeta& /*meta*/) {
-  const bool is_own = read_.holder.starts_with(own_prefix_);
-  const bool is_news = std::exchange(holder_, read_.holder) != read_.holder;
+  const bool is_own = decoded_.holder.starts_with(own_prefix_);
+  const bool holder_changed = std::exchange(holder_, decoded_.holder) != decoded_.holder;
   const Clock::Steady now = clock_.now();
   until_ = {};
   until_wall_ = {};
-  if (const Result<Clock::Wall> renewed = kube::parse_rfc3339(read_.renewed); is_own && renewed) {
-    until_ = now + window(read_.duration);
-    until_wall_ = *renewed + window(read_.duration);
+  if (const Result<Clock::Wall> renewed = kube::parse_rfc3339(decoded_.renewed); is_own && renewed) {
+    until_ = now + window(decoded_.duration);
+    until_wall_ = *renewed + window(decoded_.duration);
   }
-  if (!is_own && !read_.holder.empty()) {
-    others_until_ = now + window(read_.duration);
-  } else if (is_news) {
-    // Given back, or taken: no other scheduler asks for anything from now on. After a gap of the watch what
-    // was seen last may be older than what others wrote last.
+  if (!is_own && !decoded_.holder.empty()) {
+    others_write_until_ = now + window(decoded_.duration);
+  } else if (holder_changed) {
+    // The Lease was released or taken, so no other scheduler asks for binds from now on. After a
+    // gap in the watch, the last known state may be older than the last write of others.
     const Clock::Steady last_write = now + write_time_;
-    others_until_ = watch_.listing() ? last_write : std::min(others_until_, last_write);
+    others_write_until_ = watch_.listing() ? last_write : std::min(others_write_until_, last_write);
   }
-  // Renewed every few seconds; only another holder is news.
-  if (is_news) {
-    others_end_.cancel();
+  // The Lease is renewed every few seconds; only a new holder matters.
+  if (holder_changed) {
+    others_write_timer_.cancel();
     if (is_own) {
       begin_to_lead();
     }
   }
 }
 
-// The pods have to be read after the last write of another, so that is waited for before on_lead_. Waiting
-// for the whole of bindTimeout would be simpler, but with the reading it would not end within 5 s of the
-// Lease's being free; so beside a scheduler a write has only half of bindTimeout (Extender), which is over
-// about when the next scheduler, which looks every 1 to 2.2 s, takes the Lease anyway.
+// The pods must be listed after the last write of another extender, so wait for it before on_lead_.
+// Waiting for all of bindTimeout would be simpler, but with the list it could take more than 5 s
+// from the release of the Lease. So an extender next to a scheduler uses only half of bindTimeout
+// for a write (Extender::Impl::write_time). That has mostly passed when the next scheduler, which
+// checks every 1 to 2.2 s, takes the Lease.
 void SchedulerLease::begin_to_lead() {
-  const auto wait = std::chrono::ceil<std::chrono::milliseconds>(others_until_ - clock_.now());
+  const auto wait = std::chrono::ceil<std::chrono::milliseconds>(others_write_until_ - clock_.now());
   if (wait <= std::chrono::milliseconds(0)) {
     on_lead_();
     return;
   }
-  log::info("waiting for writes of the extender that led before to be over",
-            {{"lease", lease_}, {"for_ms", wait.count()}});
-  others_end_ = loop_.after(wait, [this] { on_lead_(); });
+  log::info("waiting until writes of the previous leader have ended",
+            {{"lease", lease_}, {"wait_ms", wait.count()}});
+  others_write_timer_ = loop_.after(wait, [this] { on_lead_(); });
 }
 
 void SchedulerLease::stop_leading() {
   holder_.clear();
-  others_end_.cancel();
+  others_write_timer_.cancel();
   until_ = {};
   until_wall_ = {};
 }
@@ -123,7 +126,8 @@ std::string SchedulerLease::not_known() const {
   if (watch_.synced()) {
     return "";
   }
-  std::string text = fmt::format("the Lease {} of the kube-scheduler beside it is still being read", lease_);
+  std::string text =
+      fmt::format("the Lease {} of the kube-scheduler in the same pod has not been read yet", lease_);
   if (watch_.problem()) {
     text += ": " + watch_.problem()->text();
   }
@@ -131,7 +135,7 @@ std::string SchedulerLease::not_known() const {
 }
 
 std::chrono::milliseconds SchedulerLease::time_left() const {
-  if (others_end_.pending()) {
+  if (others_write_timer_.pending()) {
     return std::chrono::milliseconds(0);
   }
   return std::min(std::chrono::duration_cast<std::chrono::milliseconds>(until_ - clock_.now()),
@@ -140,8 +144,8 @@ std::chrono::milliseconds SchedulerLease::time_left() const {
 
 void SchedulerLease::unreadable(const kube::ObjectMeta& meta, const Error& error) {
   stop_leading();
-  others_until_ = Clock::Steady::max();  // somebody may hold it whom this does not tell
-  log::warn("object unreadable", {{"name", meta.namespace_name + "/" + meta.name}, {"why", error}});
+  others_write_until_ = Clock::Steady::max();  // the holder is unknown
+  log::warn("cannot decode Lease", {{"name", meta.namespace_name + "/" + meta.name}, {"error", error}});
 }
 
 }  // namespace tessera::extender

@@ -1,18 +1,18 @@
 // extender/scheduler_lease.h
 //
-// Whether the kube-scheduler beside this extender leads. Only its Lease tells; kube-scheduler itself says
-// nothing.
+// Knows whether the kube-scheduler in the same pod leads. The Lease is the only source;
+// kube-scheduler does not report it.
 //
-// When it begins to, it will ask for binds, and what another extender bound until now must be known first. A
-// kube-scheduler that is told to end gives its Lease back at once, without a thought for what the extender
-// beside it is just writing, and the next may take it in the same moment. So this one waits first until no
-// such write can be under way. Nobody has to wait after a Lease that ran out (no write outlives that), or one
-// that was the own scheduler's before (its writes stand in the books).
+// When the scheduler starts to lead, it asks for binds, and the extender must first know what other
+// extenders bound. A kube-scheduler that shuts down releases its Lease at once, even while its
+// extender still writes, and the next scheduler may take it in the same moment. So this class first
+// waits until no such write can be in progress. No wait is needed if the Lease expired (no write
+// outlives it), or if the own scheduler held it before (the ledger has its writes).
 //
-// When it has not renewed the Lease for a while, another scheduler may take it and ask its own extender: a
-// pod that was stopped and goes on may still ask for what it had decided before, and that must not be done
-// any more. kube-scheduler and this extender are in one pod, so they have one clock, and the time in the
-// Lease can be believed.
+// If the scheduler has not renewed the Lease for a while, another one may take it and ask its own
+// extender. A pod that was stopped and continues may still ask for a bind that it decided before;
+// that bind must be refused. kube-scheduler and this extender are in one pod and share a clock, so
+// the time in the Lease is reliable.
 //
 // On the event loop's thread.
 #pragma once
@@ -35,24 +35,25 @@ class SchedulerLease final : public kube::ObjectSink {
     std::string namespace_name;
     std::string name;
     std::string own_pod;
-    // The longest that a write of an extender like this one can take.
+    // The longest time that a write of an extender can take.
     std::chrono::milliseconds write_time{0};
   };
-  // How much later than this one the extender of the scheduler before may hear that its Lease was given back.
-  static constexpr std::chrono::milliseconds kLateNews{250};
+  // How much later than this extender the previous one may learn that its Lease was released.
+  static constexpr std::chrono::milliseconds kWatchDelay{250};
 
-  // `client` must live longer. `on_lead` is called when the Lease has gone to a scheduler of the own pod and
-  // nobody else's write can be under way; until it comes back, time_left() is 0.
+  // `client` must outlive this object. Calls `on_lead` when a scheduler of the own pod has taken
+  // the Lease and no other extender can still be writing. Until `on_lead` returns, time_left() is
+  // 0.
   SchedulerLease(kube::Client& client, const Options& options, std::function<void()> on_lead);
 
   void start() { watch_.start(); }
 
-  // For how long the scheduler leads if it does not renew its Lease; 0 or less when it does not lead, or when
-  // that is not known yet.
+  // Returns how long the scheduler leads if it does not renew its Lease. 0 or less if it does not
+  // lead, or if that is not known yet.
   [[nodiscard]] std::chrono::milliseconds time_left() const;
-  // Whether it leads and only has to wait for others, before on_lead.
-  [[nodiscard]] bool waits() const { return others_end_.pending(); }
-  // What is missing to know who leads; "" when nothing is.
+  // Returns whether the scheduler leads and on_lead waits for writes of others.
+  [[nodiscard]] bool waits() const { return others_write_timer_.pending(); }
+  // Returns why it is not known who leads; "" if it is known.
   [[nodiscard]] std::string not_known() const;
   [[nodiscard]] const kube::Reflector& watch() const { return watch_; }
 
@@ -65,7 +66,7 @@ class SchedulerLease final : public kube::ObjectSink {
   void begin_to_lead();
   void stop_leading();
 
-  struct Claim {
+  struct LeaseSpec {
     std::string holder{};
     std::chrono::seconds duration{0};
     std::string renewed{};  // RFC 3339
@@ -77,12 +78,12 @@ class SchedulerLease final : public kube::ObjectSink {
   const std::string lease_;       // NAMESPACE/NAME
   const std::string own_prefix_;  // of the holder's identity
   std::function<void()> on_lead_;
-  Claim read_;  // by decode()
+  LeaseSpec decoded_;  // set by decode()
   std::string holder_;
-  // Until when extenders of other pods may be writing, as far as is known; what is not known counts as long.
-  Clock::Steady others_until_ = Clock::Steady::max();
-  http::Timer others_end_;  // runs while the own scheduler leads and has to wait for that
-  // Until when the own scheduler may act, by both clocks; in the past when it does not lead.
+  // Until when extenders of other pods may be writing. Unknown counts as forever.
+  Clock::Steady others_write_until_ = Clock::Steady::max();
+  http::Timer others_write_timer_;  // runs while the own scheduler leads and waits for others_write_until_
+  // Until when the own scheduler may act, by both clocks. In the past if it does not lead.
   Clock::Steady until_{};
   Clock::Wall until_wall_{};
   kube::Reflector watch_;

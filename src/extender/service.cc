@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "base/log.h"
-#include "base/version.h"
 #include "extender/inspect.h"
 
 namespace tessera::extender {
@@ -20,18 +19,6 @@ std::optional<std::string_view> below(std::string_view path, std::string_view pr
     return std::nullopt;
   }
   return path.substr(prefix.size() + 1);
-}
-
-void send_text(http::Reply reply, int status, std::string text) {
-  reply.send({.status = status, .content_type = "text/plain; charset=utf-8", .body = std::move(text)});
-}
-
-bool is_get(const http::Request& request, http::Reply& reply) {
-  if (request.method() == "GET" || request.method() == "HEAD") {
-    return true;
-  }
-  reply.send_error(405, "only GET is understood here");
-  return false;
 }
 
 // The node of "inspect" or "inspect/NODE".
@@ -49,27 +36,15 @@ Service::Service(Books& books, Binder& binder, Metrics& metrics, Sources sources
       binder_(binder),
       metrics_(metrics),
       sources_(std::move(sources)),
+      health_({.not_ready = sources_.not_ready,
+               .metrics = [this] { return metrics_.text(sources_.readings()); }}),
       reader_(books.names(), books.node_index()),
       decisions_(books) {
-  binder_.on_decided([this](std::chrono::nanoseconds took) { metrics_.bind_decided(took); });
+  binder_.on_decided([this](std::chrono::nanoseconds took) { metrics_.observe_bind_decision(took); });
 }
 
 void Service::handle_health(http::Request& request, http::Reply reply) {
-  const std::string_view path = request.path();
-  if (path == "/healthz" && is_get(request, reply)) {
-    request.set_route("healthz");
-    send_text(std::move(reply), 200, "ok\n");
-  } else if (path == "/readyz" && is_get(request, reply)) {
-    request.set_route("readyz");
-    const std::string missing = sources_.not_ready();
-    send_text(std::move(reply), missing.empty() ? 200 : 503, missing.empty() ? "ok\n" : missing + "\n");
-  } else if (path == "/metrics" && is_get(request, reply)) {
-    request.set_route("metrics");
-    reply.send({.content_type = "text/plain; version=0.0.4", .body = metrics_.text(sources_.readings())});
-  } else if (path == "/version" && is_get(request, reply)) {
-    request.set_route("version");
-    send_text(std::move(reply), 200, std::string(version()));
-  } else if (path != "/healthz" && path != "/readyz" && path != "/metrics" && path != "/version") {
+  if (!health_.handle(request, reply)) {
     reply.send_error(404, "there is nothing at this path");
   }
 }
@@ -92,7 +67,7 @@ void Service::handle(http::Request& request, http::Reply reply) {
       return;
     }
     request.set_route("inspect");
-    if (is_get(request, reply)) {
+    if (daemon::is_get(request, reply)) {
       reply.send({.body = inspect(books_, *node)});
     }
     return;
@@ -139,7 +114,7 @@ void Service::filter(http::Request& request, http::Reply reply, bool best) {
   }
   const Result<const NodeArgs*> args = reader_.node_args(request.body());
   if (!args) {
-    metrics_.bad_body();
+    metrics_.count_invalid_request();
     log::warn("bad body", {{"route", "filter"}, {"peer", request.peer()}, {"why", args.error()}});
     write_filter_error(args.error().text(), body);
     reply.send({.body = std::move(body)});
@@ -159,7 +134,7 @@ bool Service::look_again(http::Request& request, http::Reply& reply, bool best) 
     return false;
   }
   looked_at_ = now;
-  metrics_.looked_twice();
+  metrics_.count_filter_retry();
   auto kept = std::make_shared<json::PaddedBuffer>(request.body().text());
   auto to = std::make_shared<http::Reply>(std::move(reply));
   second_look_ = sources_.later(kSecondLookAfter, [this, kept, to, best] {
@@ -178,7 +153,7 @@ bool Service::look_again(http::Request& request, http::Reply& reply, bool best) 
 
 void Service::answer_filter(const NodeArgs& args, const Decisions::FilterSummary& summary, std::string body,
                             http::Reply reply) {
-  metrics_.filtered(summary.fit, summary.failed, summary.hopeless);
+  metrics_.count_filter(summary.fit, summary.failed, summary.hopeless);
   const std::size_t nodes = args.size();
   if (summary.fit == 0 && nodes > 0) {
     tell_unschedulable(args.pod, summary, nodes);
@@ -206,7 +181,7 @@ void Service::prioritize(http::Request& request, http::Reply reply) {
     decisions_.prioritize(**args, score_step_, body);
   } else {
     // There is no place for an error in this answer; kube-scheduler goes on without our scores.
-    metrics_.bad_body();
+    metrics_.count_invalid_request();
     log::warn("bad body", {{"route", "prioritize"}, {"peer", request.peer()}, {"why", args.error()}});
     body += "[]";
   }
@@ -230,7 +205,7 @@ void Service::preempt(http::Request& request, http::Reply reply) {
                           {"spared_pods", summary.spared}});
   } else {
     // Nor in this one: nobody is evicted for a body that nobody understands.
-    metrics_.bad_body();
+    metrics_.count_invalid_request();
     log::warn("bad body", {{"route", "preempt"}, {"peer", request.peer()}, {"why", args.error()}});
     body += R"({"NodeNameToMetaVictims":{}})";
   }
@@ -249,7 +224,7 @@ void Service::bind(http::Request& request, http::Reply reply) {
   }
   const Result<BindArgs> args = reader_.bind_args(request.body());
   if (!args) {
-    metrics_.bad_body();
+    metrics_.count_invalid_request();
     log::warn("bad body", {{"route", "bind"}, {"peer", request.peer()}, {"why", args.error()}});
     send(reply, args.error().text());
     return;

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "daemon/health_routes.h"
 #include "extender/args.h"
 #include "extender/binder.h"
 #include "extender/books.h"
@@ -26,7 +27,7 @@ class Service {
     // Empty when all caches have been filled, else what is missing.
     std::function<std::string()> not_ready;
     // All of /metrics that is not counted by Metrics.
-    std::function<std::vector<Reading>()> readings;
+    std::function<std::vector<daemon::Reading>()> readings;
     // Takes Events about pods that fit nowhere. Never null.
     kube::EventSink* events;
     // Runs a task in a moment; without it filter never looks twice.
@@ -71,6 +72,7 @@ class Service {
   Binder& binder_;
   Metrics& metrics_;
   Sources sources_;
+  daemon::HealthRoutes health_;
   ArgsReader reader_;
   Decisions decisions_;
   std::int64_t score_step_ = 128;

@@ -3,9 +3,9 @@
 #include <utility>
 
 #include "base/log.h"
-#include "kube/node_decoder.h"
 #include "kube/object_json.h"
-#include "kube/pod_decoder.h"
+#include "objects/node_decoder.h"
+#include "objects/pod_decoder.h"
 
 namespace tessera::extender {
 
@@ -24,7 +24,7 @@ void BooksSink::unreadable(const kube::ObjectMeta& meta, const Error& error) {
 }
 
 Status PodSink::decode(kube::ObjectJson& object, kube::ObjectMeta& meta) {
-  return kube::decode_pod(object, books_.names(), meta, pod_, {.labels = &labels_});
+  return objects::decode_pod(object, books_.names(), meta, pod_, {.labels = &labels_});
 }
 
 void PodSink::keep(const kube::ObjectMeta& /*meta*/) {
@@ -37,7 +37,7 @@ void PodSink::forget(const kube::ObjectMeta& meta) {
 }
 
 Status BudgetSink::decode(kube::ObjectJson& object, kube::ObjectMeta& meta) {
-  return kube::decode_disruption_budget(object, meta, budget_);
+  return objects::decode_disruption_budget(object, meta, budget_);
 }
 
 void BudgetSink::keep(const kube::ObjectMeta& meta) {
@@ -75,7 +75,7 @@ void UnhealthySink::forget(const kube::ObjectMeta& meta) {
 }
 
 Status NodeSink::decode(kube::ObjectJson& object, kube::ObjectMeta& meta) {
-  return kube::decode_node(object, books_.names(), meta, node_);
+  return objects::decode_node(object, books_.names(), meta, node_);
 }
 
 void NodeSink::keep(const kube::ObjectMeta& /*meta*/) {

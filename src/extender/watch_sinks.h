@@ -9,9 +9,9 @@
 
 #include "alloc/pod.h"
 #include "extender/books.h"
-#include "kube/disruption_budget.h"
-#include "kube/label_hashes.h"
 #include "kube/object_sink.h"
+#include "objects/disruption_budget.h"
+#include "objects/label_hashes.h"
 
 namespace tessera::extender {
 
@@ -42,7 +42,7 @@ class PodSink final : public BooksSink {
 
  private:
   alloc::PodSpec pod_;
-  kube::LabelHashes labels_;
+  objects::LabelHashes labels_;
 };
 
 class BudgetSink final : public BooksSink {
@@ -54,7 +54,7 @@ class BudgetSink final : public BooksSink {
   void forget(const kube::ObjectMeta& meta) override;
 
  private:
-  kube::DisruptionBudget budget_;
+  objects::DisruptionBudget budget_;
 };
 
 // ConfigMaps unhealthy-gpu-NODE, in which the original keeps GPUs that must not be used.

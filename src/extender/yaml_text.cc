@@ -9,30 +9,31 @@ namespace tessera::extender {
 
 namespace {
 
-// What yaml-cpp calls the tag of a scalar in quotes, and of anything else that has none.
+// The tags that yaml-cpp gives to a quoted scalar and to anything else without a tag.
 constexpr const char* kQuoted = "!";
 constexpr const char* kUntagged = "?";
 
 class YamlWriter {
  public:
   explicit YamlWriter(const YAML::Node& root) {
-    look_at(root);
+    find_repeated(root);
     write(root);
   }
   [[nodiscard]] Result<std::string> text() const {
-    // After a mistake the emitter says nothing more: half a file.
+    // After an error, the emitter drops the rest of the output.
     return out_.good() ? Result<std::string>(out_.c_str()) : fail(ErrorCode::kInvalid, out_.GetLastError());
   }
 
  private:
   struct Seen {
     YAML::Node node;
-    bool again = false;  // stands in more than one place
-    int anchor = 0;      // its number, once it is written
+    bool again = false;  // occurs more than once
+    int anchor = 0;      // its number, once it has been written
   };
 
-  // Two places hold the same node only if Node::is() says so; where it stood in the source narrows down whom
-  // to ask. What was never in one is all in the same place, and little.
+  // Only Node::is() tells whether two nodes are the same. The position in the source narrows down
+  // the candidates. Nodes that were not parsed all have the same position, but there are few of
+  // them.
   Seen* find(const YAML::Node& node) {
     for (Seen& seen : seen_[node.Mark().pos]) {
       if (seen.node.is(node)) {
@@ -42,8 +43,9 @@ class YamlWriter {
     return nullptr;
   }
 
-  // An anchor has to be written before its aliases, so they must be known. A node may contain itself.
-  void look_at(const YAML::Node& node) {
+  // Finds the nodes that occur more than once, because an anchor must be written before its
+  // aliases. A node may contain itself.
+  void find_repeated(const YAML::Node& node) {
     if (Seen* seen = find(node)) {
       seen->again = true;
       return;
@@ -51,10 +53,10 @@ class YamlWriter {
     seen_[node.Mark().pos].push_back({.node = node});
     for (const auto& child : node) {
       if (node.IsMap()) {
-        look_at(child.first);
-        look_at(child.second);
+        find_repeated(child.first);
+        find_repeated(child.second);
       } else {
-        look_at(child);
+        find_repeated(child);
       }
     }
   }
@@ -107,7 +109,7 @@ class YamlWriter {
   }
 
   YAML::Emitter out_;
-  std::unordered_map<int, std::vector<Seen>> seen_;  // by the place in the source
+  std::unordered_map<int, std::vector<Seen>> seen_;  // by position in the source
   int anchors_ = 0;
 };
 

@@ -1,7 +1,8 @@
 // extender/yaml_text.h
 //
-// A YAML tree as text that reads back as the same tree. yaml-cpp's own writer puts quotes only where a text
-// could not be parsed without them: a loaded "true" comes out as true, which is no text to whoever reads it.
+// Writes a YAML tree as text that parses to the same tree. The emitter of yaml-cpp writes quotes
+// only where the text could not be parsed without them: the string "true" comes out as true, which
+// is a boolean.
 #pragma once
 
 #include <string>
@@ -14,9 +15,9 @@ class Node;
 
 namespace tessera::extender {
 
-// `root` is written as it was read: what stood in quotes or in several lines is in double quotes, aliases
-// stay aliases (their names become numbers), and keys keep their order. Comments are not part of a tree.
-// kInvalid for what yaml-cpp reads and cannot write: tags with signs that no tag may have.
+// Writes `root` as it was read. Scalars that were quoted or had several lines get double quotes,
+// aliases stay aliases (their names become numbers), keys keep their order, and comments are lost.
+// Returns kInvalid for tags with characters that yaml-cpp can read but not write.
 Result<std::string> yaml_text(const YAML::Node& root);
 
 }  // namespace tessera::extender

@@ -1,7 +1,7 @@
 // gpu/call_monitor.h
 //
-// Which driver call is under way, and since when: the driver's thread tells, any thread asks. This is how a
-// call that never returns is noticed and named.
+// Records which driver call is in progress and since when. The driver thread writes, any thread
+// reads. This is how a call that never returns is detected and named.
 #pragma once
 
 #include <chrono>
@@ -22,10 +22,10 @@ class CallMonitor {
   };
   struct Counts {
     std::uint64_t calls = 0;
-    std::uint64_t failures = 0;  // answered with an error; "not supported" is an answer, not a failure
+    std::uint64_t failures = 0;  // calls that returned an error, except "not supported" and the like
   };
 
-  // One at a time. `call` must live for ever: a literal.
+  // One call at a time. `call` must be a string literal.
   void begin(std::string_view call) {
     const std::lock_guard lock(mutex_);
     running_ = Running{.call = call, .since = Clock::real().now()};

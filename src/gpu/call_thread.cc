@@ -15,77 +15,74 @@ struct CallThread::Job {
   std::atomic<bool> abandoned = false;
 };
 
-struct CallThread::State {
+struct CallThread::Impl {
   std::shared_ptr<const CallMonitor> monitor;
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<std::shared_ptr<Job>> jobs;
-  bool woken = false;
   bool stopping = false;
   bool ended = false;
-  Idle idle;           // used and destroyed by the thread only
-  std::thread thread;  // joined or let go by the owner only
+  Idle idle;           // used and destroyed only by the thread
+  std::thread thread;  // joined or detached only by the owner
 };
 
 CallThread::CallThread(std::shared_ptr<const CallMonitor> monitor, Idle idle)
-    : state_(std::make_shared<State>()) {
-  state_->monitor = std::move(monitor);
-  state_->idle = std::move(idle);
-  state_->thread = std::thread([state = state_] { run(state); });
+    : impl_(std::make_shared<Impl>()) {
+  impl_->monitor = std::move(monitor);
+  impl_->idle = std::move(idle);
+  impl_->thread = std::thread([impl = impl_] { run(impl); });
 }
 
 CallThread::~CallThread() {
   bool ended = false;
   {
-    std::unique_lock lock(state_->mutex);
-    state_->stopping = true;
-    state_->changed.notify_all();
-    ended = state_->changed.wait_for(lock, std::chrono::seconds(1), [&] { return state_->ended; });
+    std::unique_lock lock(impl_->mutex);
+    impl_->stopping = true;
+    impl_->changed.notify_all();
+    ended = impl_->changed.wait_for(lock, std::chrono::seconds(1), [&] { return impl_->ended; });
   }
   if (ended) {
-    state_->thread.join();
+    impl_->thread.join();
   } else {
-    state_->thread.detach();
+    impl_->thread.detach();
   }
 }
 
-void CallThread::run(const std::shared_ptr<State>& state) {
-  std::unique_lock lock(state->mutex);
-  while (!state->stopping) {
-    while (!state->jobs.empty() && !state->stopping) {
-      const std::shared_ptr<Job> job = std::move(state->jobs.front());
-      state->jobs.pop_front();
+void CallThread::run(const std::shared_ptr<Impl>& impl) {
+  std::unique_lock lock(impl->mutex);
+  while (!impl->stopping) {
+    while (!impl->jobs.empty() && !impl->stopping) {
+      const std::shared_ptr<Job> job = std::move(impl->jobs.front());
+      impl->jobs.pop_front();
       lock.unlock();
       if (!job->abandoned) {
         job->run();
       }
-      job->run = nullptr;  // what it holds belongs to this thread
+      job->run = nullptr;  // its captures must be destroyed on this thread
       lock.lock();
     }
-    if (state->stopping) {
+    if (impl->stopping) {
       break;
     }
-    state->woken = false;
     lock.unlock();
-    const auto pause = state->idle();
+    const auto pause = impl->idle();
     lock.lock();
-    state->changed.wait_for(lock, pause,
-                            [&] { return state->stopping || state->woken || !state->jobs.empty(); });
+    impl->changed.wait_for(lock, pause, [&] { return impl->stopping || !impl->jobs.empty(); });
   }
   lock.unlock();
-  state->idle = nullptr;
+  impl->idle = nullptr;
   lock.lock();
-  state->jobs.clear();
-  state->ended = true;
-  state->changed.notify_all();
+  impl->jobs.clear();
+  impl->ended = true;
+  impl->changed.notify_all();
 }
 
 std::shared_ptr<CallThread::Job> CallThread::submit(std::function<void()> run) {
   auto job = std::make_shared<Job>();
   job->run = std::move(run);
-  const std::lock_guard lock(state_->mutex);
-  state_->jobs.push_back(job);
-  state_->changed.notify_all();
+  const std::lock_guard lock(impl_->mutex);
+  impl_->jobs.push_back(job);
+  impl_->changed.notify_all();
   return job;
 }
 
@@ -93,19 +90,13 @@ void CallThread::abandon(const std::shared_ptr<Job>& job) {
   job->abandoned = true;
 }
 
-void CallThread::wake() {
-  const std::lock_guard lock(state_->mutex);
-  state_->woken = true;
-  state_->changed.notify_all();
-}
-
-Error CallThread::late(const std::string& what, std::chrono::milliseconds waited) const {
-  std::string why = fmt::format("the driver's thread has been busy for {:.1f} s",
-                                std::chrono::duration<double>(waited).count());
-  if (const auto running = state_->monitor->running()) {
-    why = hung_call_text(*running, Clock::real().now());
+Error CallThread::timeout_error(const std::string& what, std::chrono::milliseconds waited) const {
+  std::string reason = fmt::format("the driver thread has been busy for {:.1f} s",
+                                   std::chrono::duration<double>(waited).count());
+  if (const auto running = impl_->monitor->running()) {
+    reason = hung_call_text(*running, Clock::real().now());
   }
-  return Error(ErrorCode::kTimeout, std::move(why)).context(what);
+  return Error(ErrorCode::kTimeout, std::move(reason)).context(what);
 }
 
 std::string hung_call_text(const CallMonitor::Running& running, Clock::Steady now) {

@@ -1,16 +1,17 @@
 // gpu/call_thread.h
 //
-// One thread that makes all calls into a library that may hang, for callers who must not.
+// A thread that makes all calls into a library that may hang, so that its callers do not hang.
 //
 //   CallThread thread(monitor, idle);
 //   Result<int> answer = thread.call<int>("count GPUs", 2s, [state] { return state->count(); });
 //
-// call() comes back at its deadline whatever the library does. What it was waiting for goes on, and its
-// result is thrown away: the work must own all that it touches (shared_ptr, values), never refer to the
-// caller's stack. Work whose caller has gone before it started is not done at all.
+// call() returns at its deadline, even if the library hangs. The work then continues in the
+// background and its result is discarded. The work must therefore own everything it uses
+// (shared_ptr, values) and must not refer to the caller's stack. Work that has not started by the
+// deadline is skipped.
 //
-// Between calls the thread runs `idle`, which may block for a fraction of a second (waiting for the library's
-// own events) and says how long the thread may sleep after it.
+// Between calls the thread runs `idle`. It may block for a fraction of a second (waiting for events
+// of the library) and returns how long the thread may sleep afterwards.
 #pragma once
 
 #include <chrono>
@@ -28,16 +29,17 @@ class CallThread {
  public:
   using Idle = std::function<std::chrono::milliseconds()>;
 
-  // `monitor` is where the work tells which library call is under way. `idle` runs on the thread and dies
-  // there, with all it holds, when the thread ends.
+  // The work reports its current library call to `monitor`. `idle` runs on the thread and is
+  // destroyed there, with its captures, when the thread ends.
   CallThread(std::shared_ptr<const CallMonitor> monitor, Idle idle);
-  // Waits a second for the call that is under way. One that hangs longer is left behind with its thread: the
-  // process may end, the library must not be unloaded.
+  // Waits one second for the current call. If it hangs longer, the thread is detached; the process
+  // may exit, but the library must not be unloaded.
   ~CallThread();
   CallThread(const CallThread&) = delete;
   CallThread& operator=(const CallThread&) = delete;
 
-  // Any thread but this one. Fails with kTimeout and the name of the library call that does not answer.
+  // Runs `work` on the thread and returns its result. Returns kTimeout with the name of the hung
+  // library call if there is no result within `deadline`. Call it from any other thread.
   template <class T>
   Result<T> call(const std::string& what, std::chrono::milliseconds deadline,
                  std::function<Result<T>()> work) {
@@ -48,28 +50,25 @@ class CallThread {
       return answer.get();
     }
     abandon(job);
-    return fail(late(what, deadline));
+    return fail(timeout_error(what, deadline));
   }
 
-  // Any thread: `work` runs there, later, unless the thread ends before.
+  // Runs `work` on the thread later, unless the thread ends before. Call it from any thread.
   void post(std::function<void()> work) { submit(std::move(work)); }
-
-  // The thread runs `idle` soon, even if it sleeps.
-  void wake();
 
  private:
   struct Job;
-  struct State;
+  struct Impl;
 
   std::shared_ptr<Job> submit(std::function<void()> run);
   static void abandon(const std::shared_ptr<Job>& job);
-  [[nodiscard]] Error late(const std::string& what, std::chrono::milliseconds waited) const;
-  static void run(const std::shared_ptr<State>& state);
+  [[nodiscard]] Error timeout_error(const std::string& what, std::chrono::milliseconds waited) const;
+  static void run(const std::shared_ptr<Impl>& impl);
 
-  std::shared_ptr<State> state_;
+  std::shared_ptr<Impl> impl_;
 };
 
-// "driver call nvmlDeviceGetUUID has not answered for 5 s": how a hung call is told everywhere.
+// Returns "driver call nvmlDeviceGetUUID has not answered for 5 s".
 std::string hung_call_text(const CallMonitor::Running& running, Clock::Steady now);
 
 }  // namespace tessera::gpu

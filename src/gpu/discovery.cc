@@ -14,10 +14,10 @@ namespace {
 
 constexpr std::uint64_t kMib = 1U << 20U;
 
-// One GPU on its way into the inventory.
+// One GPU and the facts that its inventory row and links are built from.
 struct Found {
   alloc::Gpu gpu;
-  GpuFacts facts;
+  GpuDetails details;
   LinkedGpu linked;
 };
 
@@ -25,7 +25,7 @@ std::uint32_t mib(std::uint64_t bytes) {
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(bytes / kMib, 1U << 30U));
 }
 
-// Everything about a GPU that answers. An error means: it does not.
+// Reads everything about one GPU. Returns an error if the GPU does not answer.
 NvmlResult<Found> read_gpu(Nvml& nvml, const Sysfs& sysfs, unsigned index) {
   Found found;
   found.gpu.index = index;
@@ -47,21 +47,21 @@ NvmlResult<Found> read_gpu(Nvml& nvml, const Sysfs& sysfs, unsigned index) {
   if (const auto minor = nvml.minor(*handle); minor && *minor <= 4095) {
     found.gpu.minor = static_cast<std::int32_t>(*minor);
   }
-  found.facts.handle = *handle;
+  found.details.handle = *handle;
   found.linked = {.handle = *handle, .pci = *pci, .place = sysfs.pci(pci->sysfs_name())};
   if (const auto capability = nvml.compute_capability(*handle)) {
-    found.facts.compute = fmt::format("{}.{}", capability->first, capability->second);
+    found.details.compute = fmt::format("{}.{}", capability->first, capability->second);
     found.linked.nvlink_generation = nvlink_generation(capability->first);
   }
-  found.facts.unfit = unfit_reason(nvml, *handle);
-  found.gpu.unhealthy = found.facts.unfit;
+  found.details.unusable = unusable_reason(nvml, *handle);
+  found.gpu.unhealthy = found.details.unusable;
   return found;
 }
 
-// The row of `before` for a GPU that does not answer at `index`: the one that stood there, unless it answers
-// somewhere else.
-const alloc::Gpu* remembered(const alloc::Inventory& before, unsigned index,
-                             const std::vector<Found>& found) {
+// Returns the earlier inventory row of the GPU at `index`, which does not answer now. Returns null
+// if there is none or if that GPU answers at another index.
+const alloc::Gpu* earlier_row(const alloc::Inventory& before, unsigned index,
+                              const std::vector<Found>& found) {
   const auto position = before.find_index(index);
   if (!position) {
     return nullptr;
@@ -72,13 +72,13 @@ const alloc::Gpu* remembered(const alloc::Inventory& before, unsigned index,
   return elsewhere ? nullptr : &gpu;
 }
 
-// What a GPU that does not answer was connected to before.
+// Copies the links and the place of GPUs that do not answer from the earlier inventory.
 void fill_from_before(const alloc::Inventory& before, const std::vector<Found>& found,
                       topology::Topology& topology) {
   const auto old_position = [&](unsigned i) { return before.find_uuid(found[i].gpu.uuid); };
   for (unsigned i = 0; i < topology.size(); ++i) {
     const auto old_i = old_position(i);
-    if (found[i].facts.handle != nullptr || !old_i) {
+    if (found[i].details.handle != nullptr || !old_i) {
       continue;
     }
     topology.place(i) = before.topology.place(static_cast<unsigned>(*old_i));
@@ -100,39 +100,38 @@ void fill_from_before(const alloc::Inventory& before, const std::vector<Found>& 
 
 struct Lost {
   unsigned index;
-  std::string why;
+  std::string reason;
 };
 
-// GPUs that do not answer: known ones keep their row, the others become problems.
+// Adds the GPUs that do not answer: known ones keep their earlier row, the others become problems.
 void add_lost(const std::vector<Lost>& lost, const alloc::Inventory& before, std::vector<Found>& found,
               std::vector<std::string>& problems) {
-  for (const auto& [index, why] : lost) {
-    const alloc::Gpu* known = remembered(before, index, found);
+  for (const auto& [index, reason] : lost) {
+    const alloc::Gpu* known = earlier_row(before, index, found);
     if (known == nullptr) {
       problems.push_back(
-          fmt::format("GPU {} does not answer: {}; the others are served without it (nvidia-smi -i {} and "
-                      "dmesg tell more)",
-                      index, why, index));
+          fmt::format("GPU {} does not answer: {}; continuing without it (see nvidia-smi -i {} and dmesg)",
+                      index, reason, index));
       continue;
     }
     Found row;
     row.gpu = *known;
-    row.gpu.unhealthy = why;
+    row.gpu.unhealthy = reason;
     found.push_back(std::move(row));
   }
 }
 
-// Two GPUs under one UUID cannot be told apart; the first stays. Never seen on hardware, but the answer
-// decides who may use a GPU, so it is checked.
-void drop_doubles(std::vector<Found>& found, std::vector<std::string>& problems) {
+// Removes GPUs with an invalid UUID or with the UUID of an earlier GPU. This was never seen on real
+// hardware, but UUIDs decide which pod may use which GPU.
+void drop_invalid_uuids(std::vector<Found>& found, std::vector<std::string>& problems) {
   std::vector<Found> unique;
   for (Found& entry : found) {
     const bool bad = entry.gpu.uuid.empty() || entry.gpu.uuid.find(',') != std::string::npos;
     const bool taken =
         std::ranges::any_of(unique, [&](const Found& other) { return other.gpu.uuid == entry.gpu.uuid; });
     if (bad || taken) {
-      problems.push_back(fmt::format("GPU {} has UUID {}, which {}; it is not served", entry.gpu.index,
-                                     in_quotes(entry.gpu.uuid), bad ? "is none" : "another GPU has too"));
+      problems.push_back(fmt::format("GPU {} has UUID {}, which {}; ignoring this GPU", entry.gpu.index,
+                                     in_quotes(entry.gpu.uuid), bad ? "is invalid" : "another GPU also has"));
       continue;
     }
     unique.push_back(std::move(entry));
@@ -142,14 +141,14 @@ void drop_doubles(std::vector<Found>& found, std::vector<std::string>& problems)
 
 }  // namespace
 
-std::string unfit_reason(Nvml& nvml, abi::Device gpu) {
+std::string unusable_reason(Nvml& nvml, abi::Device gpu) {
   if (const auto mig = nvml.mig_enabled(gpu); mig && *mig) {
-    return "MIG is enabled: its memory belongs to its instances; disable it (nvidia-smi -mig 0) to use this "
-           "GPU";
+    return "MIG is enabled: the memory belongs to the MIG instances; disable MIG (nvidia-smi -mig 0) to use "
+           "this GPU";
   }
   if (const auto fabric = nvml.fabric(gpu); fabric && fabric->state != abi::kFabricNotSupported) {
     if (fabric->state != abi::kFabricCompleted) {
-      return "NVLink fabric is not ready: CUDA cannot start; see that nvidia-fabricmanager runs";
+      return "NVLink fabric is not ready: CUDA cannot start; check that nvidia-fabricmanager is running";
     }
     if (fabric->status != abi::kSuccess) {
       return fmt::format(
@@ -162,14 +161,14 @@ std::string unfit_reason(Nvml& nvml, abi::Device gpu) {
 
 abi::Device Discovery::handle(std::string_view uuid) const {
   const auto found = inventory.find_uuid(uuid);
-  return found ? facts[*found].handle : nullptr;
+  return found ? details[*found].handle : nullptr;
 }
 
 Result<Discovery> discover(Nvml& nvml, const Sysfs& sysfs, const DiscoveryOptions& options,
                            const alloc::Inventory& before) {
   const auto count = nvml.count();
   if (!count) {
-    return fail(count.error().error().context("NVIDIA driver cannot count its GPUs"));
+    return fail(count.error().error().context("the NVIDIA driver cannot count its GPUs"));
   }
   Discovery result;
   std::vector<Found> found;
@@ -177,17 +176,17 @@ Result<Discovery> discover(Nvml& nvml, const Sysfs& sysfs, const DiscoveryOption
   const unsigned most = static_cast<unsigned>(alloc::Inventory::kMaxGpus);
   if (*count > most) {
     result.problems.push_back(
-        fmt::format("the driver counts {} GPUs; only the first {} are served", *count, most));
+        fmt::format("the driver reports {} GPUs; using only the first {}", *count, most));
   }
   for (unsigned index = 0; index < std::min(*count, most); ++index) {
     auto gpu = read_gpu(nvml, sysfs, index);
     if (gpu) {
       found.push_back(std::move(*gpu));
     } else {
-      lost.push_back({.index = index, .why = gpu.error().text()});
+      lost.push_back({.index = index, .reason = gpu.error().text()});
     }
   }
-  drop_doubles(found, result.problems);
+  drop_invalid_uuids(found, result.problems);
   add_lost(lost, before, found, result.problems);
   std::ranges::sort(found, {}, [](const Found& entry) { return entry.gpu.index; });
 
@@ -195,7 +194,7 @@ Result<Discovery> discover(Nvml& nvml, const Sysfs& sysfs, const DiscoveryOption
   for (const Found& entry : found) {
     linked.push_back(entry.linked);
     result.inventory.gpus.push_back(entry.gpu);
-    result.facts.push_back(entry.facts);
+    result.details.push_back(entry.details);
   }
   alloc::Inventory& inventory = result.inventory;
   inventory.unit = options.unit;

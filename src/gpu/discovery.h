@@ -1,14 +1,13 @@
 // gpu/discovery.h
 //
-// The GPUs of this machine as an inventory. One bad GPU never hides the others:
+// Discovers the GPUs of this machine and builds the inventory. One bad GPU never hides the others:
 //
-//   lost, or not answering       listed as unhealthy when it is known from before (identity is the UUID, its
-//                                row is taken over); else it has no UUID to be listed under, and a problem
-//                                names its index
-//   MIG enabled                  listed as unhealthy: its memory belongs to its instances
-//   NVLink fabric not ready      listed as unhealthy until the fabric manager is done (Hopper and later)
+//   lost, or does not answer   unhealthy if the GPU is in the earlier inventory, whose row is kept;
+//                              otherwise its UUID is unknown, and a problem names its index
+//   MIG enabled                unhealthy: the memory belongs to the MIG instances
+//   NVLink fabric not ready    unhealthy until the fabric manager is done (Hopper and later)
 //
-// Runs on the driver's thread.
+// Runs on the driver thread.
 #pragma once
 
 #include <string>
@@ -22,33 +21,33 @@ namespace tessera::gpu {
 
 struct DiscoveryOptions {
   alloc::Unit unit;
-  bool subtract_reserved = false;  // shares are made only of what the driver leaves (contract.md, Units)
-  std::string machine{};           // kind of machine; empty: what sysfs calls the product
+  bool subtract_reserved = false;  // exclude memory that the driver reserves (contract.md, Units)
+  std::string machine{};           // machine type; empty: the product name from sysfs
 };
 
-// What the inventory does not carry.
-struct GpuFacts {
+// Facts about a GPU that are not in the inventory.
+struct GpuDetails {
   abi::Device handle = nullptr;  // null: does not answer
-  std::string compute;           // capability, "7.0"; empty when not told
-  std::string unfit;             // why it cannot be used as it is configured (MIG, fabric); empty when it can
+  std::string compute;           // compute capability, "7.0"; empty if unknown
+  std::string unusable;          // why its configuration prevents use (MIG, fabric); else empty
 };
 
 struct Discovery {
-  alloc::Inventory inventory;         // `unhealthy` holds what discovery saw, not what health knows
-  std::vector<GpuFacts> facts;        // of inventory.gpus
-  std::string cuda;                   // "12.4"; empty when not told
-  std::vector<std::string> problems;  // what could not be listed, in a person's words
+  alloc::Inventory inventory;         // `unhealthy` is from discovery only, not from HealthTracker
+  std::vector<GpuDetails> details;    // of each of inventory.gpus
+  std::string cuda;                   // "12.4"; empty if unknown
+  std::vector<std::string> problems;  // GPUs that could not be listed, in words for the operator
 
-  // The handle of a GPU, null when it does not answer or is not there.
+  // Returns the handle of a GPU, or null if the GPU does not answer or does not exist.
   [[nodiscard]] abi::Device handle(std::string_view uuid) const;
 };
 
-// `before` is the last inventory known of this machine (of an earlier call, or of the node's annotation);
-// empty at the very first. Fails only when the driver cannot even count its GPUs.
+// `before` is the last known inventory of this machine, from an earlier call or from the node's
+// annotation; empty if there is none. Fails only if the driver cannot count its GPUs.
 Result<Discovery> discover(Nvml& nvml, const Sysfs& sysfs, const DiscoveryOptions& options,
                            const alloc::Inventory& before);
 
-// Why a GPU that answers cannot be used as it is configured: "" when it can.
-std::string unfit_reason(Nvml& nvml, abi::Device gpu);
+// Returns why the configuration of a GPU prevents its use, or "" if it can be used.
+std::string unusable_reason(Nvml& nvml, abi::Device gpu);
 
 }  // namespace tessera::gpu

@@ -11,7 +11,7 @@ namespace tessera::gpu {
 
 namespace {
 
-// What the driver's thread and its callers share. Outlives both: a hung call keeps the thread's half alive.
+// State that the driver thread and its callers share. A hung call keeps it alive after the Driver.
 struct Shared {
   CallMonitor monitor;
 
@@ -21,8 +21,8 @@ struct Shared {
 
   alloc::Unit unit;
 
-  // The state while the driver has not said a word.
-  [[nodiscard]] std::shared_ptr<const DriverState> unanswered(const alloc::Inventory& known) const {
+  // Returns the state before the first answer of the driver.
+  [[nodiscard]] std::shared_ptr<const DriverState> initial_state(const alloc::Inventory& known) const {
     DriverState first;
     first.problem = "the NVIDIA driver has not answered yet";
     first.inventory = known;
@@ -34,7 +34,7 @@ struct Shared {
     return std::make_shared<const DriverState>(std::move(first));
   }
 
-  std::mutex callback_mutex;  // held while on_change runs, so that it never runs after the owner has gone
+  std::mutex callback_mutex;  // held while on_change runs, so that ~Driver can wait for it
   DriverOptions::OnChange on_change;
 
   void publish(DriverState next) {
@@ -53,8 +53,8 @@ struct Shared {
 
 }  // namespace
 
-struct Driver::Core {
-  Core(Milliseconds hung, const std::shared_ptr<Shared>& common, std::shared_ptr<Session> made)
+struct Driver::Impl {
+  Impl(Milliseconds hung, const std::shared_ptr<Shared>& common, std::shared_ptr<Session> made)
       : hung_after(hung),
         shared(common),
         session(made),
@@ -64,14 +64,14 @@ struct Driver::Core {
   static std::shared_ptr<Session> make_session(const std::shared_ptr<Shared>& shared, DriverOptions options) {
     shared->on_change = std::exchange(options.on_change, nullptr);
     shared->unit = options.discovery.unit;
-    shared->state = shared->unanswered(options.known);
+    shared->state = shared->initial_state(options.known);
     return std::make_shared<Session>(std::move(options), shared->monitor,
                                      [shared](DriverState state) { shared->publish(std::move(state)); });
   }
 
   Milliseconds hung_after;
   std::shared_ptr<Shared> shared;
-  // The thread owns the session, so that it ends where it lived. Jobs run there too, while it lives.
+  // The thread owns the session, which must be destroyed on that thread. Jobs also run there.
   std::weak_ptr<Session> session;
   CallThread thread;
 };
@@ -79,17 +79,17 @@ struct Driver::Core {
 Driver::Driver(DriverOptions options) {
   const Milliseconds hung_after = options.hung_after;
   const auto shared = std::make_shared<Shared>();
-  core_ = std::make_unique<Core>(hung_after, shared, Core::make_session(shared, std::move(options)));
+  impl_ = std::make_unique<Impl>(hung_after, shared, Impl::make_session(shared, std::move(options)));
 }
 
 Driver::~Driver() {
-  const std::lock_guard lock(core_->shared->callback_mutex);
-  core_->shared->on_change = nullptr;
+  const std::lock_guard lock(impl_->shared->callback_mutex);
+  impl_->shared->on_change = nullptr;
 }
 
 std::shared_ptr<const DriverState> Driver::state() const {
-  const std::lock_guard lock(core_->shared->mutex);
-  return core_->shared->state;
+  const std::lock_guard lock(impl_->shared->mutex);
+  return impl_->shared->state;
 }
 
 std::shared_ptr<const DriverState> Driver::wait_ready(Milliseconds at_most) const {
@@ -98,15 +98,15 @@ std::shared_ptr<const DriverState> Driver::wait_ready(Milliseconds at_most) cons
 
 std::shared_ptr<const DriverState> Driver::wait_for(
     Milliseconds at_most, const std::function<bool(const DriverState&)>& good) const {
-  std::unique_lock lock(core_->shared->mutex);
-  core_->shared->changed.wait_for(lock, at_most, [&] { return good(*core_->shared->state); });
-  return core_->shared->state;
+  std::unique_lock lock(impl_->shared->mutex);
+  impl_->shared->changed.wait_for(lock, at_most, [&] { return good(*impl_->shared->state); });
+  return impl_->shared->state;
 }
 
 Status Driver::trouble() const {
-  const auto running = core_->shared->monitor.running();
+  const auto running = impl_->shared->monitor.running();
   const auto now = Clock::real().now();
-  if (running && now - running->since >= core_->hung_after) {
+  if (running && now - running->since >= impl_->hung_after) {
     return fail(ErrorCode::kTimeout, hung_call_text(*running, now));
   }
   const auto known = state();
@@ -117,44 +117,37 @@ Status Driver::trouble() const {
 }
 
 CallMonitor::Counts Driver::calls() const {
-  return core_->shared->monitor.counts();
+  return impl_->shared->monitor.counts();
 }
 
 void Driver::remember(const alloc::Inventory& known) {
   {
-    const std::lock_guard lock(core_->shared->mutex);
-    if (core_->shared->state->version == 0) {
-      core_->shared->state = core_->shared->unanswered(known);
+    const std::lock_guard lock(impl_->shared->mutex);
+    if (impl_->shared->state->version == 0) {
+      impl_->shared->state = impl_->shared->initial_state(known);
     }
   }
-  core_->thread.post([session = core_->session, known] {
+  impl_->thread.post([session = impl_->session, known] {
     if (const auto alive = session.lock()) {
       alive->remember(known);
     }
   });
 }
 
-void Driver::rescan() {
-  if (const auto session = core_->session.lock()) {
-    session->request_reopen();
-  }
-  core_->thread.wake();
-}
-
 Result<std::vector<GpuProcess>> Driver::processes(const std::string& uuid, Milliseconds deadline) {
-  return core_->thread.call<std::vector<GpuProcess>>(
+  return impl_->thread.call<std::vector<GpuProcess>>(
       "processes of GPU " + uuid, deadline,
-      [session = core_->session, uuid] { return session.lock()->processes(uuid); });
+      [session = impl_->session, uuid] { return session.lock()->processes(uuid); });
 }
 
 Result<GpuUsage> Driver::usage(const std::string& uuid, Milliseconds deadline) {
-  return core_->thread.call<GpuUsage>("usage of GPU " + uuid, deadline, [session = core_->session, uuid] {
+  return impl_->thread.call<GpuUsage>("usage of GPU " + uuid, deadline, [session = impl_->session, uuid] {
     return session.lock()->usage(uuid);
   });
 }
 
 void Driver::look_around(std::function<void(std::vector<GpuLook>)> done) {
-  core_->thread.post([session = core_->session, done = std::move(done)] {
+  impl_->thread.post([session = impl_->session, done = std::move(done)] {
     if (const auto alive = session.lock()) {
       done(alive->look_around());
     }

@@ -1,19 +1,19 @@
 // gpu/driver.h
 //
-// The NVIDIA driver of this node: its GPUs, their health, what runs on them. The one thing of this folder
-// that others need.
+// The NVIDIA driver of this node: its GPUs, their health and the processes on them. This is the
+// interface of the folder.
 //
 //   Driver driver({.library = [] { return "libnvidia-ml.so.1"; },
 //                  .on_change = [&loop](auto state) { loop.post([state] { ... }); }});
 //   driver.wait_ready(500ms);
-//   driver.state()->inventory;                 // from memory: safe inside a kubelet call
-//   driver.processes(uuid);                    // asks the driver, has a deadline
+//   driver.state()->inventory;  // from memory: safe inside a kubelet call
+//   driver.processes(uuid);     // calls the driver, has a deadline
 //
-// One thread of its own makes all calls into NVML. It opens the library, again and again until it is there,
-// looks at every GPU once a second, waits for the driver's events meanwhile, and publishes a new state when
-// something changed. A call that hangs stops that thread and nothing else: state() keeps answering, other
-// calls fail at their deadline with the name of the call that hangs, trouble() tells it, and all goes on when
-// the call returns.
+// One thread, the driver thread, makes all calls into NVML. It opens the library (and retries until
+// that succeeds), probes every GPU about once a second, waits for driver events in between, and
+// publishes a new state when something changes. A hung call blocks only that thread: state() still
+// answers from memory, other calls fail at their deadline with the name of the hung call, trouble()
+// reports it, and work continues when the call returns.
 #pragma once
 
 #include <chrono>
@@ -36,33 +36,35 @@ struct DriverOptions {
   using Milliseconds = std::chrono::milliseconds;
   using OnChange = std::function<void(std::shared_ptr<const DriverState>)>;
 
-  // Where the library is. Asked on the driver's thread before each session: a driver may be installed, or
-  // make place for another version, while we run.
+  // Returns the path of the library. Called on the driver thread before each session, because a
+  // driver may be installed or upgraded while we run.
   std::function<std::string()> library = [] { return std::string(NvmlLibrary::kDefaultPath); };
   std::string sysfs_root = "/sys";
   DiscoveryOptions discovery{};
   HealthRules health{};
-  // What is known from before, for GPUs that do not answer: the node's own annotation after a restart.
+  // The earlier inventory, for GPUs that do not answer. After a restart: the node's annotation.
   alloc::Inventory known{};
-  // Runs on the driver's thread: hand the state on, do not block, do not call the driver.
+  // Called on the driver thread. Must not block and must not call the driver.
   OnChange on_change{};
 
-  Milliseconds event_wait{250};       // longest that another call waits for the wait for events
-  Milliseconds probe_every{750};      // a look at every GPU; what it finds is to be told within a second
-  Milliseconds links_every{60'000};   // a look at links and settings
-  Milliseconds retry{5'000};          // while library or driver are not there
-  Milliseconds reopen_every{30'000};  // while a GPU does not answer: it may need a new session to come back
-  Milliseconds reopen_at_last{600'000};  // the same, doubled each time that brought nothing
-  Milliseconds hung_after{5'000};        // a call that takes longer is trouble
+  Milliseconds event_wait{250};      // longest wait for events, and thus the delay of other calls
+  Milliseconds probe_every{750};     // probes of all GPUs; results must be visible within a second
+  Milliseconds links_every{60'000};  // discovery of links and settings
+  Milliseconds retry{5'000};         // while the library or the driver is missing
+  // New sessions while a GPU does not answer, because some GPUs come back only in a new session.
+  // The interval doubles after each attempt without success, up to reopen_at_last.
+  Milliseconds reopen_every{30'000};
+  Milliseconds reopen_at_last{600'000};
+  Milliseconds hung_after{5'000};  // trouble() reports a call that takes longer
 };
 
-// What a GPU is doing.
+// Memory and utilization of a GPU.
 struct GpuUsage {
   GpuMemory memory;
-  std::optional<std::uint32_t> busy_percent;  // nothing where the driver does not tell
+  std::optional<std::uint32_t> busy_percent;  // empty if the driver does not report it
 };
 
-// What one look at one GPU told.
+// Usage and processes of one GPU at one time.
 struct GpuLook {
   std::string uuid;
   Result<GpuUsage> usage;
@@ -75,45 +77,44 @@ class Driver {
   static constexpr Milliseconds kDeadline{5'000};
 
   explicit Driver(DriverOptions options);
-  // Nobody is in a call any more. on_change is not called after this.
+  // No other thread may be in a call. on_change is not called after this.
   ~Driver();
   Driver(const Driver&) = delete;
   Driver& operator=(const Driver&) = delete;
 
-  // DriverOptions::known, found only now. Changes nothing once the driver has told its GPUs.
+  // Sets DriverOptions::known later. Has no effect after the driver has listed its GPUs.
   void remember(const alloc::Inventory& known);
 
-  // Any thread; never waits for the driver. Before the first answer of the driver (which may never come): not
-  // ready, and the GPUs that were known.
+  // Returns the current state without waiting for the driver. Before the first answer of the
+  // driver, the state is not ready and lists the known GPUs. Call it from any thread.
   [[nodiscard]] std::shared_ptr<const DriverState> state() const;
 
-  // Waits for a state in which the driver is ready; gives the state of then, ready or not.
+  // Waits until the driver is ready, for at most `at_most`. Returns the current state, ready or
+  // not.
   std::shared_ptr<const DriverState> wait_ready(Milliseconds at_most) const;
   // The same for any condition; for tests and start-up.
   std::shared_ptr<const DriverState> wait_for(Milliseconds at_most,
                                               const std::function<bool(const DriverState&)>& good) const;
 
-  // What is wrong with the driver as a whole: not ready, or a call that hangs. For probes and Events; ask
-  // again, nothing calls back for a hung call.
+  // Returns kUnavailable if the driver is not ready and kTimeout if a call hangs. For probes and
+  // Events. Poll it: on_change is not called for a hung call.
   [[nodiscard]] Status trouble() const;
-  // How many calls the driver answered, and how many with a failure.
+  // The number of completed driver calls and of those that failed.
   [[nodiscard]] CallMonitor::Counts calls() const;
 
-  // Opens a new session with the driver soon, as after GPUs were plugged (which is noticed through sysfs).
-  void rescan();
-
-  // Fails with kNotFound for a GPU that is not here, kUnavailable for one that does not answer.
+  // Return kNotFound for an unknown GPU, kUnavailable for a GPU that does not answer, and kTimeout
+  // after `deadline`.
   Result<std::vector<GpuProcess>> processes(const std::string& uuid, Milliseconds deadline = kDeadline);
   Result<GpuUsage> usage(const std::string& uuid, Milliseconds deadline = kDeadline);
 
-  // Both of all GPUs, without making anybody wait: `done` comes on the driver's thread, once; late where the
-  // driver is slow, never when it hangs for good or this object goes before. Hand the result on, do not
-  // block.
+  // Reads usage and processes of all GPUs without blocking the caller. Calls `done` once on the
+  // driver thread, or never if a call hangs forever or the Driver is destroyed first. `done` must
+  // not block.
   void look_around(std::function<void(std::vector<GpuLook>)> done);
 
  private:
-  struct Core;
-  std::unique_ptr<Core> core_;
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace tessera::gpu

@@ -1,6 +1,6 @@
 // gpu/driver_state.h
 //
-// What is known of this node's GPUs: a value, replaced as a whole when something changes.
+// The known state of this node's GPUs. An immutable value that is replaced when something changes.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace tessera::gpu {
 
-// How often a GPU reported an XID since this process started.
+// The number of times a GPU reported an XID since this process started.
 struct XidCount {
   std::string uuid;
   std::uint64_t xid = 0;
@@ -23,24 +23,24 @@ struct XidCount {
 };
 
 struct DriverState {
-  std::uint64_t version = 0;  // rises with every change; 0 before the first answer of the driver
-  bool ready = false;         // the driver has been reached, and answers
-  std::string problem;        // why it is not ready, and what to do; empty when it is
+  std::uint64_t version = 0;  // increases with every change; 0 before the first answer of the driver
+  bool ready = false;         // the driver is initialized and answers
+  std::string problem;        // why it is not ready and what to do; empty if it is ready
 
-  // The GPUs in the order of NVML's indices, ill ones with their reason. While the driver is not ready: the
-  // last ones known, all with the problem as reason.
+  // The GPUs in the order of their NVML indices, unhealthy ones with their reason. While the driver
+  // is not ready: the last known GPUs, all unhealthy because of `problem`.
   alloc::Inventory inventory;
   std::vector<std::string> compute;  // capability of each of inventory.gpus: "7.0", or empty
   std::string cuda;                  // "12.4", or empty
 
-  // GPUs that were here once (in this process, or in the inventory it started with) and that the driver does
-  // not list any more. Not in `inventory`, since their index may be another GPU's by now. Their reason says
-  // that they are gone.
+  // GPUs that this process has seen, or that were in the initial inventory, but that the driver
+  // does not list any more. They are not in `inventory`, because another GPU may have their index
+  // now.
   std::vector<alloc::Gpu> gone;
 
-  // What could not be listed at all, in a person's words.
+  // GPUs that could not be listed, in words for the operator.
   std::vector<std::string> problems;
-  // Functions that this driver's library lacks; nothing is wrong, but some facts are not known.
+  // NVML functions that this driver lacks. Not an error, but some facts are unknown.
   std::vector<std::string> missing_functions;
 
   std::vector<XidCount> xids;  // by UUID, then number

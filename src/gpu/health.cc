@@ -13,25 +13,25 @@ namespace tessera::gpu {
 
 namespace {
 
-constexpr unsigned kAway = 3;  // looks that fail in a row: not by chance
+constexpr unsigned kMissedProbes = 3;  // failed probes in a row after which the GPU counts as gone
 constexpr std::string_view kMemoryError = "uncorrectable memory error (ECC)";
 constexpr std::string_view kXid = "XID ";
 
 }  // namespace
 
-XidClass GpuHealth::on_xid(std::uint64_t xid, Clock::Steady now) {
+XidClass HealthTracker::on_xid(std::uint64_t xid, Clock::Steady now) {
   const XidClass severity = rules_->xids.classify(xid);
   if (severity != XidClass::kIgnored) {
-    fall_ill(describe_xid(xid), severity, now);
+    mark_unhealthy(describe_xid(xid), severity, now);
   }
   return severity;
 }
 
-void GpuHealth::on_uncorrectable_memory_error(Clock::Steady now) {
-  fall_ill(std::string(kMemoryError), XidClass::kFatal, now);
+void HealthTracker::on_uncorrectable_memory_error(Clock::Steady now) {
+  mark_unhealthy(std::string(kMemoryError), XidClass::kFatal, now);
 }
 
-void GpuHealth::remember(const std::string& reason, Clock::Steady now) {
+void HealthTracker::remember(const std::string& reason, Clock::Steady now) {
   if (reason.starts_with(kMemoryError)) {
     on_uncorrectable_memory_error(now);
     return;
@@ -43,25 +43,26 @@ void GpuHealth::remember(const std::string& reason, Clock::Steady now) {
   }
 }
 
-void GpuHealth::fall_ill(std::string cause, XidClass severity, Clock::Steady now) {
+void HealthTracker::mark_unhealthy(std::string cause, XidClass severity, Clock::Steady now) {
   last_event_ = now;
-  // The worst stays what a person reads: a reset follows XID 79 with a dozen lesser ones.
+  // Keep the worst cause for the operator: after XID 79, a reset reports a dozen minor XIDs.
   if (cause_.empty() || severity >= severity_) {
     cause_ = std::move(cause);
     severity_ = severity;
   }
 }
 
-void GpuHealth::on_probe(const Probe& probe, Clock::Steady now) {
+void HealthTracker::on_probe(const Probe& probe, Clock::Steady now) {
   const bool answers = probe.failure.empty();
-  const bool came_back = answers && (lost_ || missed_ >= kAway);
+  const bool came_back = answers && (lost_ || missed_ >= kMissedProbes);
   lost_ = !answers && (lost_ || probe.lost);
   missed_ = answers ? 0 : missed_ + 1;
   const std::uint64_t errors_before = last_.uncorrected_ecc.value_or(0);
   const std::uint64_t errors = probe.uncorrected_ecc.value_or(errors_before);
   const bool counter_restarted = answers && errors < errors_before;
 
-  // Errors from before our first look have been dealt with by the driver: it would ask for an action.
+  // Ignore errors from before the first probe: the driver has handled them, or it would request a
+  // recovery action.
   if (probed_ && errors > errors_before) {
     on_uncorrectable_memory_error(now);
   }
@@ -72,13 +73,13 @@ void GpuHealth::on_probe(const Probe& probe, Clock::Steady now) {
       probe.recovery_action.value_or(abi::kRecoveryNone) != abi::kRecoveryNone) {
     return;
   }
-  if (came_back || counter_restarted || rested(now)) {
+  if (came_back || counter_restarted || quiet_long_enough(now)) {
     cause_.clear();
     severity_ = XidClass::kIgnored;
   }
 }
 
-bool GpuHealth::rested(Clock::Steady now) const {
+bool HealthTracker::quiet_long_enough(Clock::Steady now) const {
   std::chrono::milliseconds needed = rules_->settle;
   if (!last_.recovery_action) {
     needed = severity_ == XidClass::kFatal ? rules_->quiet_fatal : rules_->quiet;
@@ -86,12 +87,12 @@ bool GpuHealth::rested(Clock::Steady now) const {
   return now - last_event_ >= needed;
 }
 
-std::string GpuHealth::reason() const {
+std::string HealthTracker::reason() const {
   if (!last_.failure.empty()) {
     return cause_.empty() ? last_.failure : fmt::format("{}; {}", cause_, last_.failure);
   }
   if (last_.row_remapping_failed) {
-    return "row remapping failed: the GPU's memory is worn, replace it";
+    return "row remapping failed: the GPU memory is worn out, replace the GPU";
   }
   const std::uint32_t action = last_.recovery_action.value_or(abi::kRecoveryNone);
   if (action != abi::kRecoveryNone) {
@@ -110,7 +111,7 @@ std::string describe_recovery_action(std::uint32_t action) {
     case abi::kRecoveryNodeReboot:
       return "a node reboot";
     case abi::kRecoveryDrainP2p:
-      return "its peers to be drained";
+      return "draining of its peers";
     case abi::kRecoveryDrainAndReset:
       return "draining and a GPU reset";
     case abi::kRecoveryImex:

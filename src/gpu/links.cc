@@ -9,7 +9,7 @@ namespace {
 using topology::Link;
 using topology::PciePath;
 
-constexpr std::uint32_t kSwitchClass = 0x0680;  // base class bridge, subclass other: how NVSwitches show up
+constexpr std::uint32_t kSwitchClass = 0x0680;  // PCI class of NVSwitches: bridge, subclass other
 
 PciePath path_of_level(int level) {
   switch (level) {
@@ -39,8 +39,9 @@ PciePath pcie_path(Nvml& nvml, const LinkedGpu& a, const LinkedGpu& b) {
   return a.place.route.empty() || b.place.route.empty() ? PciePath::kUnknown : path_between(a.place, b.place);
 }
 
-// Where an active link ends. Drivers before 470 do not say; then the far end's address tells: one of our
-// GPUs, or a device of the class that NVSwitches have.
+// Returns the type of the remote end of an active link. Drivers before 470 do not report it; then
+// the remote PCI address decides: it is one of our GPUs, or a device with the PCI class of
+// NVSwitches.
 LinkEnd end_of(const NvlinkInfo& link, const Sysfs& sysfs, bool is_a_gpu) {
   if (link.end) {
     return *link.end;
@@ -56,8 +57,8 @@ std::uint8_t link_count(unsigned links) {
   return static_cast<std::uint8_t>(std::min(links, topology::kMaxNvlinks));
 }
 
-// Direct links count at the end that sees fewer: a link is up when both ends say so. Through switches a GPU
-// reaches its peer with as many links as both have there.
+// Counts direct links at the end that reports fewer, because a link is up only if both ends report
+// it. Through switches, a pair has as many links as the GPU with fewer links to switches.
 Link nvlinks_between(const std::vector<NvlinkEnds>& ends, const std::vector<LinkedGpu>& gpus, std::size_t a,
                      std::size_t b) {
   Link link;
@@ -111,7 +112,8 @@ NvlinkEnds read_nvlinks(Nvml& nvml, const Sysfs& sysfs, const std::vector<Linked
   for (unsigned number = 0; number < abi::kMaxLinks; ++number) {
     const auto link = nvml.nvlink(gpus[gpu].handle, number);
     if (!link) {
-      // GPUs may skip numbers; a library that does not know a number knows none after it either.
+      // A GPU may skip link numbers. But a library that does not know a number does not know any
+      // higher number.
       if (link.error().code == abi::kInvalidArgument || link.error().code == abi::kFunctionNotFound) {
         break;
       }

@@ -1,7 +1,7 @@
 // gpu/links.h
 //
-// How the GPUs of this machine are connected: NVLinks and PCIe paths from the driver, places and network
-// cards from sysfs.
+// Reads the topology of this machine: NVLinks and PCIe paths from the driver, NUMA nodes, CPUs and
+// network cards from sysfs.
 #pragma once
 
 #include <string>
@@ -13,28 +13,28 @@
 
 namespace tessera::gpu {
 
-// A GPU as far as links are concerned.
+// The facts about a GPU that determine its links.
 struct LinkedGpu {
-  abi::Device handle = nullptr;  // null: the driver does not answer for it
+  abi::Device handle = nullptr;  // null: the GPU does not answer
   PciAddress pci;
   PciPlace place;
-  unsigned nvlink_generation = 0;  // 0: has none
+  unsigned nvlink_generation = 0;  // 0: no NVLinks
 };
 
-// The generation of NVLink that belongs to a compute capability: 6 Pascal -> 1 .. 10 Blackwell -> 5. (What
-// the driver calls the version of a link is not counted in generations.)
+// Returns the NVLink generation of a compute capability: 6 (Pascal) -> 1 .. 10 (Blackwell) -> 5.
+// The link version that the driver reports is a different number.
 unsigned nvlink_generation(int compute_major);
 
-// What one GPU's links lead to.
+// The remote ends of the NVLinks of one GPU.
 struct NvlinkEnds {
   std::vector<std::uint8_t> to_gpu;  // active links to each of `gpus`
-  unsigned to_switch = 0;            // active links that end in NVSwitches
-  unsigned down = 0;                 // links that the driver lists but that are not active
+  unsigned to_switch = 0;            // active links to NVSwitches
+  unsigned down = 0;                 // inactive links
 };
 
 NvlinkEnds read_nvlinks(Nvml& nvml, const Sysfs& sysfs, const std::vector<LinkedGpu>& gpus, std::size_t gpu);
 
-// In the order of `gpus`. What cannot be learned stays unknown.
+// Returns the topology, with GPUs in the order of `gpus`. Facts that cannot be read stay unknown.
 topology::Topology read_topology(Nvml& nvml, const Sysfs& sysfs, const std::vector<LinkedGpu>& gpus);
 
 }  // namespace tessera::gpu

@@ -9,7 +9,7 @@ namespace tessera::gpu {
 
 namespace {
 
-// Text that the library wrote into a buffer of ours; it may not have ended it.
+// Returns the text that the library wrote into a buffer, which may lack a terminating zero.
 template <std::size_t N>
 std::string text_of(const std::array<char, N>& buffer) {
   return {buffer.begin(), std::ranges::find(buffer, '\0')};
@@ -31,18 +31,18 @@ ErrorCode code_of(abi::Return code) {
   }
 }
 
-// What a person does about an nvmlInit that fails.
+// Returns advice for the operator if nvmlInit fails.
 std::string_view remedy(abi::Return code) {
   switch (code) {
     case abi::kDriverNotLoaded:
       return "; load NVIDIA's kernel module (modprobe nvidia) or install the driver on this node";
     case abi::kLibRmVersionMismatch:
-      return "; the library is of another driver version than the kernel module, as after an update without "
-             "a restart: reboot the node, or restart its driver container";
+      return "; the library has another driver version than the kernel module, as after an update without a "
+             "restart: reboot the node or restart its driver container";
     case abi::kNoPermission:
-      return "; tessera-agent must be allowed to open /dev/nvidiactl (privileged, or with that device)";
+      return "; tessera-agent needs access to /dev/nvidiactl (run it privileged or with that device)";
     default:
-      return "; look for NVRM in the kernel's log (dmesg)";
+      return "; look for NVRM in the kernel log (dmesg)";
   }
 }
 
@@ -97,7 +97,7 @@ NvmlStatus Nvml::call(std::string_view name, abi::Return (*function)(Parameters.
   return {};
 }
 
-// The value that a call leaves in `value`, or its error.
+// Returns `value` if the call succeeded, else its error.
 #define NVML_VALUE(status, value)                 \
   do {                                            \
     const auto& nvml_status = (status);           \
@@ -276,7 +276,7 @@ NvmlResult<std::uint32_t> Nvml::recovery_action(abi::Device gpu) {
   constexpr std::string_view kCall = "nvmlDeviceGetFieldValues";
   abi::FieldValue field{};
   field.field = abi::kFieldRecoveryAction;
-  // A library that does not know the field must not leave us a zero that reads as "well".
+  // If the library does not know the field, a zero must not be mistaken for "no action".
   field.result = abi::kNotSupported;
   const auto status = call(kCall, library_.functions().device_get_field_values, gpu, 1, &field);
   if (!status) {
@@ -313,7 +313,7 @@ NvmlResult<std::vector<Info>> Nvml::process_list(std::string_view name,
                                                  abi::Device gpu) {
   constexpr unsigned kMost = 65'536;
   std::vector<Info> infos(16);
-  // Processes come while we ask: what did not fit is asked for again with room to spare.
+  // Processes may start between two calls, so each retry leaves more room than was needed.
   for (int attempt = 0; attempt < 6; ++attempt) {
     auto count = static_cast<unsigned>(infos.size());
     const auto status = call(name, function, gpu, &count, infos.data());
@@ -331,7 +331,7 @@ NvmlResult<std::vector<Info>> Nvml::process_list(std::string_view name,
 
 NvmlResult<std::vector<GpuProcess>> Nvml::processes(abi::Device gpu) {
   const NvmlFunctions& f = library_.functions();
-  // By pid: a process can stand in several lists. What is known beats what is not, more beats less.
+  // By pid, because a process can be in several lists. Take the largest known memory use.
   std::map<std::uint32_t, std::optional<std::uint64_t>> found;
   const auto add = [&found](const auto& infos) {
     for (const auto& info : infos) {
@@ -387,7 +387,7 @@ NvmlResult<std::map<std::uint32_t, std::uint32_t>> Nvml::process_utilization(abi
   std::map<std::uint32_t, std::uint32_t> busy;
   if (!status) {
     if (status.error().code == abi::kNotFound) {
-      return busy;  // nobody did anything
+      return busy;  // no process used the GPU
     }
     return tl::unexpected(status.error());
   }

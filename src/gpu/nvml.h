@@ -1,9 +1,10 @@
 // gpu/nvml.h
 //
-// NVML in C++: each call gives its value or the library's reason. What a driver does not know of (old driver,
-// old GPU) is an NvmlError with unsupported(), which most callers treat as "nothing to tell".
+// C++ wrapper of NVML: each call returns a value or the error of the library. If the driver or the
+// GPU is too old for a call, the NvmlError is unsupported(), and most callers treat the fact as
+// unknown.
 //
-// One thread, always the same: NVML has had its share of thread-safety bugs. Handles are good until
+// Use it from one thread only, because NVML has had thread-safety bugs. Handles are valid until
 // shutdown().
 //
 //   Nvml nvml(TRY(NvmlLibrary::open(path)), monitor);
@@ -30,14 +31,14 @@ namespace tessera::gpu {
 struct NvmlError {
   abi::Return code = abi::kUnknown;
   std::string_view call;  // a literal
-  std::string words;      // the library's
+  std::string words;      // the library's error string
 
-  // This driver or this GPU does not know such a thing.
+  // The driver or the GPU does not support the call.
   [[nodiscard]] bool unsupported() const {
     return code == abi::kNotSupported || code == abi::kFunctionNotFound ||
            code == abi::kArgumentVersionMismatch;
   }
-  // "GPU is lost (nvmlDeviceGetUUID: NVML error 15)"
+  // Returns "GPU is lost (nvmlDeviceGetUUID: NVML error 15)".
   [[nodiscard]] std::string text() const;
   [[nodiscard]] Error error() const;
 };
@@ -51,24 +52,24 @@ struct PciAddress {
   std::uint32_t bus = 0;
   std::uint32_t device = 0;
 
-  // "00000000:06:00.0", as NVML prints it.
+  // The notation of NVML: "00000000:06:00.0".
   [[nodiscard]] std::string nvml_text() const;
-  // "0000:06:00.0", as the kernel names it.
+  // The notation of the kernel: "0000:06:00.0".
   [[nodiscard]] std::string sysfs_name() const;
   friend bool operator==(const PciAddress&, const PciAddress&) = default;
 };
 
 struct GpuMemory {
   std::uint64_t total = 0;     // bytes
-  std::uint64_t reserved = 0;  // by the driver for itself; 0 where it does not say
-  std::uint64_t used = 0;      // by processes: without `reserved` where that is known
+  std::uint64_t reserved = 0;  // used by the driver itself; 0 if the driver does not report it
+  std::uint64_t used = 0;      // used by processes; without `reserved` if that is known
 };
 
-// What runs on a GPU.
+// A process that uses a GPU.
 struct GpuProcess {
-  std::uint32_t pid = 0;                    // as the host sees it
-  std::optional<std::uint64_t> used_bytes;  // nothing where the driver does not tell (MIG, some platforms)
-  // Of the time lately in which its kernels ran; nothing where the driver does not tell.
+  std::uint32_t pid = 0;                    // in the PID namespace of the host
+  std::optional<std::uint64_t> used_bytes;  // empty if not reported (MIG, some platforms)
+  // Share of recent time in which its kernels ran; empty if the driver does not report it.
   std::optional<std::uint32_t> busy_percent{};
 };
 
@@ -76,8 +77,8 @@ enum class LinkEnd { kGpu, kSwitch, kOther };
 
 struct NvlinkInfo {
   bool active = false;
-  std::optional<LinkEnd> end;        // nothing: this driver cannot say
-  std::optional<PciAddress> remote;  // of a switch often a placeholder, FFFFFFFF:FF:FF.0
+  std::optional<LinkEnd> end;        // empty: the driver does not report it
+  std::optional<PciAddress> remote;  // for a switch often the placeholder FFFFFFFF:FF:FF.0
 };
 
 class Nvml {
@@ -85,7 +86,8 @@ class Nvml {
   // `monitor` must outlive this object.
   Nvml(NvmlLibrary library, CallMonitor& monitor) : library_(std::move(library)), monitor_(&monitor) {}
 
-  // Fails in a person's words: no driver loaded, versions that do not fit, no permission.
+  // Returns an error with advice for the operator: driver not loaded, version mismatch, no
+  // permission.
   Status init();
   void shutdown();
 
@@ -104,15 +106,15 @@ class Nvml {
   NvmlResult<GpuMemory> memory(abi::Device gpu);
   NvmlResult<std::pair<int, int>> compute_capability(abi::Device gpu);
   NvmlResult<abi::Utilization> utilization(abi::Device gpu);
-  // The NUMA node that the GPU's own memory is; unsupported where it is none.
+  // The NUMA node of the GPU's own memory; unsupported if GPU memory is not a NUMA node.
   NvmlResult<unsigned> memory_numa_node(abi::Device gpu);
 
   NvmlResult<int> common_ancestor(abi::Device a, abi::Device b);  // abi::TopologyLevel
-  // Fails with kInvalidArgument past the last link.
+  // Returns kInvalidArgument after the last link.
   NvmlResult<NvlinkInfo> nvlink(abi::Device gpu, unsigned link);
 
   NvmlResult<bool> mig_enabled(abi::Device gpu);
-  // abi::FabricState; the status tells whether a completed registration succeeded.
+  // `state` is an abi::FabricState; `status` is the result of a completed registration.
   struct Fabric {
     std::uint8_t state = abi::kFabricNotSupported;
     abi::Return status = abi::kSuccess;
@@ -123,17 +125,17 @@ class Nvml {
   NvmlResult<std::uint64_t> uncorrected_ecc(abi::Device gpu);  // since the driver was loaded
   NvmlResult<bool> row_remapping_failed(abi::Device gpu);
 
-  // Compute, graphics and MPS clients together, by ascending pid, each once.
+  // Returns all compute, graphics and MPS client processes, ordered by pid, each once.
   NvmlResult<std::vector<GpuProcess>> processes(abi::Device gpu);
 
-  // How busy each process kept the GPU, by pid, in percent of the time since then. A process that did nothing
-  // is not there.
+  // Returns the GPU utilization of each process since `since`, in percent, by pid. Idle processes
+  // are not included.
   NvmlResult<std::map<std::uint32_t, std::uint32_t>> process_utilization(abi::Device gpu, Clock::Wall since);
 
   NvmlResult<abi::EventSet> create_event_set();
-  // As many of the wanted kinds as the GPU knows.
+  // Registers the wanted event types that the GPU supports.
   NvmlStatus register_events(abi::Device gpu, std::uint64_t wanted, abi::EventSet set);
-  // kTimeout when there is none.
+  // Returns kTimeout if there is no event.
   NvmlResult<abi::EventData> wait_for_event(abi::EventSet set, unsigned timeout_ms);
   void free_event_set(abi::EventSet set);
 

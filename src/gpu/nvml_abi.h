@@ -1,11 +1,11 @@
 // gpu/nvml_abi.h
 //
-// The part of NVIDIA's management library (libnvidia-ml.so.1) that we speak, as it lies in memory on 64-bit
-// Linux. Own declarations: NVIDIA's header is not needed to build or to run. The simulated library
-// (sim/nvml) is compiled against the same file, and the sizes below are held by the compiler.
+// The part of the NVML ABI (libnvidia-ml.so.1) that we use, on 64-bit Linux. These are our own
+// declarations; NVIDIA's header is not needed. The simulated library (sim/nvml) uses the same file,
+// and static_asserts check the sizes.
 //
-// A versioned struct carries `sizeof | version << 24` in its first word; the library refuses others with
-// kArgumentVersionMismatch.
+// A versioned struct has `sizeof | version << 24` in its first word. For any other value the
+// library returns kArgumentVersionMismatch.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@
 namespace tessera::gpu::abi {
 
 using Return = int;
-using Device = struct DeviceTag*;      // opaque; good until nvmlShutdown
+using Device = struct DeviceTag*;      // opaque; valid until nvmlShutdown
 using EventSet = struct EventSetTag*;  // opaque
 
 enum ReturnCode : Return {
@@ -48,14 +48,15 @@ constexpr std::uint32_t struct_version(std::size_t bytes, std::uint32_t version)
   return static_cast<std::uint32_t>(bytes) | (version << 24U);
 }
 
-// Only `domain`, `bus` and `device` are the same in all versions of the call: older ones end before bus_id.
+// Only `domain`, `bus` and `device` are the same in all versions of the call; older structs end
+// before bus_id.
 struct PciInfo {
   std::array<char, 16> bus_id_legacy;
   std::uint32_t domain;
   std::uint32_t bus;
   std::uint32_t device;
   std::uint32_t device_id;     // device << 16 | vendor
-  std::uint32_t subsystem_id;  // undefined for the far end of an NVLink
+  std::uint32_t subsystem_id;  // undefined for the remote end of an NVLink
   std::array<char, 32> bus_id;
 };
 static_assert(sizeof(PciInfo) == 68 && offsetof(PciInfo, bus_id) == 36);
@@ -63,14 +64,14 @@ static_assert(sizeof(PciInfo) == 68 && offsetof(PciInfo, bus_id) == 36);
 struct Memory {
   std::uint64_t total;
   std::uint64_t free;
-  std::uint64_t used;  // with what the driver keeps for itself
+  std::uint64_t used;  // includes what the driver reserves for itself
 };
 static_assert(sizeof(Memory) == 24);
 
 struct MemoryV2 {
   std::uint32_t version;
   std::uint64_t total;
-  std::uint64_t reserved;  // what the driver keeps for itself
+  std::uint64_t reserved;  // what the driver reserves for itself
   std::uint64_t free;
   std::uint64_t used;
 };
@@ -86,14 +87,14 @@ static_assert(sizeof(Utilization) == 8);
 inline constexpr std::uint64_t kMemoryNotAvailable = ~std::uint64_t{0};
 inline constexpr std::uint32_t kNoInstance = 0xFFFFFFFFU;
 
-// Of the unversioned call.
+// For the unversioned call.
 struct ProcessInfoV1 {
   std::uint32_t pid;
   std::uint64_t used_memory;
 };
 static_assert(sizeof(ProcessInfoV1) == 16);
 
-// Of the _v2 and _v3 calls.
+// For the _v2 and _v3 calls.
 struct ProcessInfo {
   std::uint32_t pid;
   std::uint64_t used_memory;  // bytes, or kMemoryNotAvailable
@@ -115,7 +116,7 @@ static_assert(sizeof(ProcessUtilization) == 32 && offsetof(ProcessUtilization, s
 struct EventData {
   Device device;
   std::uint64_t type;
-  std::uint64_t data;  // of an XID event: the XID
+  std::uint64_t data;  // the XID, for XID events
   std::uint32_t gpu_instance;
   std::uint32_t compute_instance;
 };
@@ -138,7 +139,7 @@ struct FieldValue {
   std::int64_t latency_us;
   std::uint32_t value_type;
   Return result;
-  std::uint64_t value;  // a union in C: the low bytes hold a 32-bit value on every machine with GPUs
+  std::uint64_t value;  // a union in C; a 32-bit value is in the low bytes (little-endian)
 };
 static_assert(sizeof(FieldValue) == 40 && offsetof(FieldValue, value) == 32);
 
@@ -193,8 +194,8 @@ enum LinkRemote : int {
   kRemoteSwitch = 2,
   kRemoteUnknown = 0xFF,
 };
-// The most that any library answers for. Libraries of before had 6, 12 and 18, and say kInvalidArgument to
-// the first link that they do not know.
+// The largest number of links in any library version. Older versions have 6, 12 or 18 and return
+// kInvalidArgument for the first link that they do not know.
 inline constexpr unsigned kMaxLinks = 36;
 
 enum RecoveryAction : std::uint32_t {

@@ -11,7 +11,7 @@ namespace tessera::gpu {
 
 namespace {
 
-// Looks functions up, newest version first, and remembers which were not there.
+// Looks up functions, newest version first, and collects the missing ones.
 class Symbols {
  public:
   explicit Symbols(void* handle) : handle_(handle) {}
@@ -80,7 +80,7 @@ void find_optional(Symbols& symbols, NvmlFunctions& f) {
   symbols.optional(f.device_get_remapped_rows, {"nvmlDeviceGetRemappedRows"});
   symbols.optional(f.device_get_total_ecc_errors, {"nvmlDeviceGetTotalEccErrors"});
   symbols.optional(f.event_set_create, {"nvmlEventSetCreate"});
-  // The struct of the first version is a prefix of the second's.
+  // The struct of the first version is a prefix of the second.
   symbols.optional(f.event_set_wait, {"nvmlEventSetWait_v2", "nvmlEventSetWait"});
   symbols.optional(f.event_set_free, {"nvmlEventSetFree"});
   symbols.optional(f.device_get_supported_event_types, {"nvmlDeviceGetSupportedEventTypes"});
@@ -106,20 +106,20 @@ Result<NvmlLibrary> NvmlLibrary::open(const std::string& path) {
   library.path_ = path;
   library.handle_.reset(::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL));
   if (library.handle_ == nullptr) {
-    const char* why = ::dlerror();
-    return fail(ErrorCode::kNotFound,
-                fmt::format("NVIDIA's library {} cannot be opened: {}; install the NVIDIA driver on this "
-                            "node, or say where it is with --nvml-library",
-                            path, why == nullptr ? "no reason given" : why));
+    const char* reason = ::dlerror();
+    return fail(
+        ErrorCode::kNotFound,
+        fmt::format("cannot open the NVIDIA library {}: {}; install the NVIDIA driver on this node, or "
+                    "set the path with --nvml-library",
+                    path, reason == nullptr ? "unknown reason" : reason));
   }
   Symbols symbols(library.handle_.get());
   find_required(symbols, library.functions_);
   find_optional(symbols, library.functions_);
   if (!symbols.required_missing().empty()) {
-    return fail(
-        ErrorCode::kUnsupported,
-        fmt::format("library {} lacks {}: it is not NVIDIA's NVML, or too old; use driver 418 or later", path,
-                    join_words(symbols.required_missing())));
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("library {} lacks {}: it is not NVML or too old; use driver 418 or later", path,
+                            join_words(symbols.required_missing())));
   }
   library.missing_ = symbols.take_optional_missing();
   return library;

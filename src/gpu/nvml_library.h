@@ -1,12 +1,13 @@
 // gpu/nvml_library.h
 //
-// libnvidia-ml.so.1, opened at run time, and the functions found in it.
+// Opens libnvidia-ml.so.1 at run time and looks up its functions.
 //
 //   const NvmlLibrary library = TRY(NvmlLibrary::open("libnvidia-ml.so.1"));
 //   library.functions().device_get_count(&count);
 //
-// Of each function the newest version that the library has is taken. A function that is not there is a null
-// pointer and stands in missing(); only without those that every driver has does open() fail.
+// Uses the newest version of each function that the library has. An optional function that is
+// missing is a null pointer and listed in missing(). If a function is missing that every driver
+// has, open() fails.
 #pragma once
 
 #include <memory>
@@ -33,7 +34,7 @@ struct NvmlFunctions {
   R (*device_get_pci_info)(D, abi::PciInfo*) = nullptr;
   R (*device_get_name)(D, char*, unsigned) = nullptr;
 
-  // The rest may be missing.
+  // The others are optional.
   const char* (*error_string)(R) = nullptr;
   R (*system_get_driver_version)(char*, unsigned) = nullptr;
   R (*system_get_cuda_driver_version)(int*) = nullptr;
@@ -58,7 +59,7 @@ struct NvmlFunctions {
   R (*device_get_supported_event_types)(D, unsigned long long*) = nullptr;
   R (*device_register_events)(D, unsigned long long, abi::EventSet) = nullptr;
 
-  // Two structs, so two pointers: `processes` and `mps_processes` are of version 2 or 3.
+  // Versions 2 and 3 use ProcessInfo, version 1 uses ProcessInfoV1.
   R (*device_get_processes)(D, unsigned*, abi::ProcessInfo*) = nullptr;
   R (*device_get_processes_v1)(D, unsigned*, abi::ProcessInfoV1*) = nullptr;
   R (*device_get_graphics_processes)(D, unsigned*, abi::ProcessInfo*) = nullptr;
@@ -70,14 +71,14 @@ class NvmlLibrary {
  public:
   static constexpr std::string_view kDefaultPath = "libnvidia-ml.so.1";
 
-  // A name is searched for where the loader searches, a path is taken as it is. Fails with kNotFound when
-  // there is no such library, and with kUnsupported when it is none of NVIDIA's or too old for us.
+  // The dynamic loader searches for a plain name; a path is used as is. Returns kNotFound if there
+  // is no such library, and kUnsupported if it is not NVML or too old.
   static Result<NvmlLibrary> open(const std::string& path);
 
   [[nodiscard]] const NvmlFunctions& functions() const { return functions_; }
   [[nodiscard]] const std::string& path() const { return path_; }
 
-  // Names of optional functions that this library lacks, as the newest driver calls them.
+  // The optional functions that this library lacks, by their newest names.
   [[nodiscard]] const std::vector<std::string>& missing() const { return missing_; }
 
  private:

@@ -1,8 +1,8 @@
 // gpu/reopen_pace.h
 //
-// When a session with the driver is given up for a new one because a GPU does not answer: some come back only
-// in a new one. But what befalls the other GPUs between two sessions is not heard of, so one that stays dead
-// costs a session ever more seldom. Pure, one thread.
+// Decides when to reopen the driver session because a GPU does not answer. Some GPUs come back only
+// in a new session. But events of the other GPUs between two sessions are lost, so the attempts
+// become less frequent while a GPU stays dead. Pure. Not thread-safe.
 //
 //   if (pace.due(silent, false, now - opened)) { close(); open(); }
 #pragma once
@@ -19,15 +19,16 @@ class ReopenPace {
  public:
   using Milliseconds = std::chrono::milliseconds;
 
-  // `every`: at first, doubled up to `at_last` each time that brought nothing; `when_all`: where no GPU
-  // answers.
+  // `every` is the first interval. It doubles after each attempt without success, up to `at_last`.
+  // `when_all` is the interval while no GPU answers.
   ReopenPace(Milliseconds every, Milliseconds at_last, Milliseconds when_all)
       : every_(every),
         at_last_(std::max(every, at_last)),
         when_all_(std::min(every, when_all)),
         pause_(every) {}
 
-  // Whether a session that has been open for so long is to end. `silent`: what does not answer, in one order.
+  // Returns whether to reopen a session that has been open for `open_for`. `silent` lists what does
+  // not answer, always in the same order.
   bool due(std::vector<std::string> silent, bool all, std::chrono::nanoseconds open_for) {
     if (silent != silent_) {
       silent_ = std::move(silent);

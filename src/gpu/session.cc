@@ -11,7 +11,7 @@ namespace tessera::gpu {
 namespace {
 
 constexpr std::chrono::seconds kBusyWindow{10};
-constexpr std::size_t kReasonBytes = 500;  // an inventory takes 512
+constexpr std::size_t kReasonBytes = 500;  // an inventory allows 512
 
 Clock::Steady now_steady() {
   return Clock::real().now();
@@ -32,11 +32,11 @@ Session::Session(DriverOptions options, CallMonitor& monitor, Publish publish)
   know(options_.known);
 }
 
-// What ailed a GPU before a restart of ours ails it still, where the driver cannot say.
+// GPUs that were unhealthy before a restart stay unhealthy if the driver cannot report their state.
 void Session::know(const alloc::Inventory& known) {
   discovery_.inventory = known;
   discovery_.inventory.unit = options_.discovery.unit;
-  discovery_.facts.assign(known.gpus.size(), {});
+  discovery_.details.assign(known.gpus.size(), {});
   for (const alloc::Gpu& gpu : known.gpus) {
     ever_.emplace(gpu.uuid, gpu);
     health_of(gpu.uuid).remember(gpu.unhealthy, now_steady());
@@ -57,16 +57,14 @@ Session::~Session() {
 Session::Milliseconds Session::step() {
   const auto now = now_steady();
   if (nvml_ && must_reopen(now)) {
-    reopen_requested_ = false;
-    log::info("new session with the NVIDIA driver", {});
+    log::info("reopening the NVML session", {});
     close();
     next_open_ = now;
   }
   if (!nvml_) {
-    if (now < next_open_ && !reopen_requested_) {
+    if (now < next_open_) {
       return until(next_open_, now);
     }
-    reopen_requested_ = false;
     open();
     publish();
     return Milliseconds(0);
@@ -104,7 +102,7 @@ void Session::open() {
   }
   if (path != library_) {
     library_ = path;
-    log::info("NVIDIA's library", {{"path", path}});
+    log::info("NVML library opened", {{"path", path}});
   }
   nvml_.emplace(std::move(nvml));
   opened_ = now;
@@ -134,17 +132,14 @@ void Session::close() {
 }
 
 void Session::forget_handles() {
-  for (GpuFacts& facts : discovery_.facts) {
-    facts.handle = nullptr;
+  for (GpuDetails& details : discovery_.details) {
+    details.handle = nullptr;
   }
 }
 
 bool Session::must_reopen(Clock::Steady now) {
-  if (reopen_requested_) {
-    return true;
-  }
-  // A GPU that is plugged in is looked for as often as the others are looked at: listing a directory costs
-  // more than all else that a round does.
+  // Check for new GPUs only as often as GPUs are probed: listing the directory is the most
+  // expensive part of a step.
   if (now >= next_probe_ && sysfs_.nvidia_devices() != pci_devices_) {
     return true;
   }
@@ -182,11 +177,11 @@ void Session::probe_all() {
   }
 }
 
-// Whether a GPU that gave no handle at the last discovery answers again.
+// Returns whether a GPU that did not answer during the last discovery answers again.
 bool Session::more_answer_now() {
-  const auto answering =
-      std::ranges::count_if(discovery_.facts, [](const GpuFacts& facts) { return facts.handle != nullptr; });
-  const bool all = static_cast<std::size_t>(answering) == discovery_.facts.size();
+  const auto answering = std::ranges::count_if(
+      discovery_.details, [](const GpuDetails& details) { return details.handle != nullptr; });
+  const bool all = static_cast<std::size_t>(answering) == discovery_.details.size();
   if (all && discovery_.problems.empty()) {
     return false;
   }
@@ -201,27 +196,27 @@ bool Session::more_answer_now() {
 
 void Session::probe(std::size_t gpu, Clock::Steady now) {
   const alloc::Gpu& row = discovery_.inventory.gpus[gpu];
-  GpuFacts& facts = discovery_.facts[gpu];
+  GpuDetails& details = discovery_.details[gpu];
   Probe result;
-  if (facts.handle == nullptr) {
+  if (details.handle == nullptr) {
     result.failure = row.unhealthy;
-  } else if (const auto memory = nvml_->memory(facts.handle); !memory) {
+  } else if (const auto memory = nvml_->memory(details.handle); !memory) {
     result.failure = memory.error().text();
     result.lost = memory.error().code == abi::kGpuIsLost || memory.error().code == abi::kResetRequired;
   } else {
-    if (const auto action = nvml_->recovery_action(facts.handle)) {
+    if (const auto action = nvml_->recovery_action(details.handle)) {
       result.recovery_action = *action;
     }
-    if (const auto errors = nvml_->uncorrected_ecc(facts.handle)) {
+    if (const auto errors = nvml_->uncorrected_ecc(details.handle)) {
       result.uncorrected_ecc = *errors;
     }
-    result.row_remapping_failed = nvml_->row_remapping_failed(facts.handle).value_or(false);
-    facts.unfit = unfit_reason(*nvml_, facts.handle);
+    result.row_remapping_failed = nvml_->row_remapping_failed(details.handle).value_or(false);
+    details.unusable = unusable_reason(*nvml_, details.handle);
   }
   health_of(row.uuid).on_probe(result, now);
 }
 
-GpuHealth& Session::health_of(const std::string& uuid) {
+HealthTracker& Session::health_of(const std::string& uuid) {
   return health_.try_emplace(uuid, options_.health).first->second;
 }
 
@@ -232,8 +227,8 @@ Session::Milliseconds Session::wait_for_events(Clock::Steady now) {
     return pause;
   }
   if (!read_events(events_, pause)) {
-    // A lost GPU ends the wait; which one, a look at each tells. The pause keeps a set that always fails from
-    // spinning.
+    // A lost GPU ends the wait, and probes find out which one. The pause prevents a busy loop if
+    // the event set always fails.
     next_probe_ = now;
     return options_.event_wait;
   }
@@ -252,11 +247,11 @@ DriverState Session::current_state() const {
   }
   for (std::size_t i = 0; i < state.inventory.gpus.size(); ++i) {
     alloc::Gpu& gpu = state.inventory.gpus[i];
-    state.compute.push_back(discovery_.facts[i].compute);
+    state.compute.push_back(discovery_.details[i].compute);
     const auto health = health_.find(gpu.uuid);
-    gpu.unhealthy = !state.ready                                       ? problem_
-                    : health == health_.end() || health->second.well() ? discovery_.facts[i].unfit
-                                                                       : health->second.reason();
+    gpu.unhealthy = !state.ready                                          ? problem_
+                    : health == health_.end() || health->second.healthy() ? discovery_.details[i].unusable
+                                                                          : health->second.reason();
     gpu.unhealthy.resize(std::min(gpu.unhealthy.size(), kReasonBytes));
   }
   for (const auto& [uuid, gpu] : ever_) {
@@ -282,17 +277,17 @@ void Session::publish() {
     const auto before = published_.inventory.find_uuid(gpu.uuid);
     const std::string was = before ? published_.inventory.gpus[*before].unhealthy : "";
     if (gpu.unhealthy != was) {
-      gpu.healthy() ? log::info("GPU is well again", {{"gpu", gpu.uuid}, {"index", gpu.index}})
-                    : log::warn("GPU is not usable",
-                                {{"gpu", gpu.uuid}, {"index", gpu.index}, {"reason", gpu.unhealthy}});
+      gpu.healthy()
+          ? log::info("GPU healthy again", {{"gpu", gpu.uuid}, {"index", gpu.index}})
+          : log::warn("GPU unhealthy", {{"gpu", gpu.uuid}, {"index", gpu.index}, {"reason", gpu.unhealthy}});
     }
   }
   if (!state.ready && state.problem != published_.problem) {
-    log::warn("NVIDIA driver is not ready", {{"why", state.problem}});
+    log::warn("NVIDIA driver not ready", {{"reason", state.problem}});
   }
   for (const std::string& problem : state.problems) {
     if (std::ranges::find(published_.problems, problem) == published_.problems.end()) {
-      log::warn("GPU cannot be listed", {{"why", problem}});
+      log::warn("GPU not listed", {{"reason", problem}});
     }
   }
   published_ = state;

@@ -1,10 +1,10 @@
 // gpu/session.h
 //
-// The driver's thread at work: opens the library, discovers, probes, waits for events, publishes. Everything
-// here runs on that one thread (gpu/driver.h); step() is its heartbeat.
+// The work of the driver thread: opens the library, discovers and probes GPUs, waits for events and
+// publishes the state. Everything here runs on the driver thread (gpu/driver.h), which calls step()
+// in a loop.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <functional>
 #include <map>
@@ -33,14 +33,11 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // One round; blocks at most for options.event_wait in a driver that is well. Says how long the thread may
-  // sleep before the next.
+  // Runs one step. Blocks for at most options.event_wait unless the driver hangs. Returns how long
+  // the thread may sleep before the next step.
   Milliseconds step();
 
-  // The next round starts a new session with the driver. From any thread.
-  void request_reopen() { reopen_requested_ = true; }
-
-  // DriverOptions::known, found only now.
+  // Sets DriverOptions::known later, if no GPU is known yet.
   void remember(const alloc::Inventory& known);
 
   Result<std::vector<GpuProcess>> processes(const std::string& uuid);
@@ -67,27 +64,26 @@ class Session {
   void publish();
   [[nodiscard]] DriverState current_state() const;
   [[nodiscard]] Result<abi::Device> answering(const std::string& uuid) const;
-  GpuHealth& health_of(const std::string& uuid);
+  HealthTracker& health_of(const std::string& uuid);
 
   const DriverOptions options_;
   CallMonitor* monitor_;
   Publish publish_;
   Sysfs sysfs_;
 
-  std::optional<Nvml> nvml_;  // there while the driver is ready
-  std::string library_;       // that it was opened from last
+  std::optional<Nvml> nvml_;  // set while the driver is ready
+  std::string library_;       // path of the last library that was opened
   abi::EventSet events_ = nullptr;
-  std::vector<std::string> unwatched_;  // UUIDs whose events the driver refuses
-  std::string problem_ = "the NVIDIA driver has not been asked yet";
+  std::vector<std::string> unwatched_;  // UUIDs of GPUs without event support
+  std::string problem_ = "the NVIDIA driver has not been opened yet";
   Discovery discovery_;
-  std::vector<std::string> pci_devices_;  // of sysfs, when this session began
-  std::map<std::string, GpuHealth, std::less<>> health_;
+  std::vector<std::string> pci_devices_;  // from sysfs, when this session began
+  std::map<std::string, HealthTracker, std::less<>> health_;
   std::map<std::string, alloc::Gpu, std::less<>> ever_;  // every GPU seen, by UUID
   std::map<std::pair<std::string, std::uint64_t>, XidCount> xids_;
   DriverState published_;
 
   ReopenPace pace_;
-  std::atomic<bool> reopen_requested_ = false;
   Clock::Steady opened_{};
   Clock::Steady next_open_{};
   Clock::Steady next_probe_{};

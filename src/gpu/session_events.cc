@@ -1,4 +1,4 @@
-// Events of the driver: which GPUs are watched, and what is made of what comes.
+// Driver events of a Session: registration and handling.
 #include <algorithm>
 #include <utility>
 
@@ -12,14 +12,15 @@ namespace {
 constexpr std::uint64_t kWantedEvents = abi::kEventXid | abi::kEventDoubleBitEcc | abi::kEventMigConfig |
                                         abi::kEventFatalPoison | abi::kEventGpuUnavailable |
                                         abi::kEventRecoveryAction;
-// A GPU in a bad way sends events by the hundred; between two batches other work gets its turn.
+// A failing GPU sends hundreds of events. Other work runs between two batches.
 constexpr int kEventsAtOnce = 64;
 constexpr std::uint64_t kNvlinkXid = 74;
 
 }  // namespace
 
-// Sees to it that the GPUs of now are watched. What came meanwhile waits in the set of before, so that one
-// goes last. An event of the moment in which there are both may be counted twice.
+// Creates an event set for the current GPUs. Events since the last wait are still in the old set,
+// so the old set is read and freed last. An event that occurs while both sets exist may be counted
+// twice.
 void Session::renew_events() {
   const abi::EventSet before = std::exchange(events_, nullptr);
   watch_events();
@@ -29,14 +30,15 @@ void Session::renew_events() {
   }
 }
 
-// A set that waits for the events of all GPUs that have some.
+// Creates an event set for all GPUs that support events.
 void Session::watch_events() {
   unwatched_.clear();
-  // A registration that fails in an unknown way spoils the set: begin again without that GPU.
+  // If a registration fails with an unknown error, the set is unusable: start over without that
+  // GPU.
   for (std::size_t attempt = 0; attempt <= discovery_.inventory.gpus.size(); ++attempt) {
     const auto set = nvml_->create_event_set();
     if (!set) {
-      log::warn("no health events from the NVIDIA driver", {{"why", set.error().text()}});
+      log::warn("health events unavailable", {{"error", set.error().text()}});
       return;
     }
     events_ = *set;
@@ -48,21 +50,21 @@ void Session::watch_events() {
   }
 }
 
-// False when the set is spoiled.
+// Registers all GPUs. Returns false if the set became unusable.
 bool Session::register_all() {
   bool any = false;
   for (std::size_t i = 0; i < discovery_.inventory.gpus.size(); ++i) {
     const std::string& uuid = discovery_.inventory.gpus[i].uuid;
-    if (discovery_.facts[i].handle == nullptr || std::ranges::find(unwatched_, uuid) != unwatched_.end()) {
+    if (discovery_.details[i].handle == nullptr || std::ranges::find(unwatched_, uuid) != unwatched_.end()) {
       continue;
     }
-    const auto status = nvml_->register_events(discovery_.facts[i].handle, kWantedEvents, events_);
+    const auto status = nvml_->register_events(discovery_.details[i].handle, kWantedEvents, events_);
     if (status) {
       any = true;
       continue;
     }
     unwatched_.push_back(uuid);
-    log::debug("no health events from GPU", {{"uuid", uuid}, {"why", status.error().text()}});
+    log::debug("health events of GPU unavailable", {{"gpu", uuid}, {"error", status.error().text()}});
     if (status.error().code == abi::kUnknown) {
       return false;
     }
@@ -74,7 +76,7 @@ bool Session::register_all() {
   return true;
 }
 
-// Waits for the first event, and takes what there is then. False when the driver cannot say.
+// Waits for the first event and handles all pending events. Returns false if the driver fails.
 bool Session::read_events(abi::EventSet set, Milliseconds wait) {
   for (int i = 0; set != nullptr && i < kEventsAtOnce; ++i) {
     const auto event = nvml_->wait_for_event(set, static_cast<unsigned>(wait.count()));
@@ -89,14 +91,14 @@ bool Session::read_events(abi::EventSet set, Milliseconds wait) {
 
 void Session::on_event(const abi::EventData& event) {
   const auto now = Clock::real().now();
-  const auto facts = std::ranges::find(discovery_.facts, event.device, &GpuFacts::handle);
-  if (event.device == nullptr || facts == discovery_.facts.end()) {
-    log::warn("event of a GPU that is not known", {{"type", event.type}, {"data", event.data}});
+  const auto details = std::ranges::find(discovery_.details, event.device, &GpuDetails::handle);
+  if (event.device == nullptr || details == discovery_.details.end()) {
+    log::warn("event of an unknown GPU", {{"type", event.type}, {"data", event.data}});
     next_probe_ = now;
     return;
   }
   const std::string& uuid =
-      discovery_.inventory.gpus[static_cast<std::size_t>(facts - discovery_.facts.begin())].uuid;
+      discovery_.inventory.gpus[static_cast<std::size_t>(details - discovery_.details.begin())].uuid;
   if ((event.type & abi::kEventXid) != 0) {
     const XidClass taken_as = health_of(uuid).on_xid(event.data, now);
     count_xid(uuid, event.data, taken_as);
@@ -106,7 +108,7 @@ void Session::on_event(const abi::EventData& event) {
   }
   if ((event.type & (abi::kEventDoubleBitEcc | abi::kEventFatalPoison)) != 0) {
     health_of(uuid).on_uncorrectable_memory_error(now);
-    log::warn("uncorrectable memory error", {{"gpu", uuid}});
+    log::warn("uncorrectable memory error reported", {{"gpu", uuid}});
   }
   if ((event.type & (abi::kEventMigConfig | abi::kEventGpuUnavailable | abi::kEventRecoveryAction)) != 0) {
     next_probe_ = now;
@@ -114,16 +116,16 @@ void Session::on_event(const abi::EventData& event) {
 }
 
 void Session::count_xid(const std::string& uuid, std::uint64_t xid, XidClass taken_as) {
-  // Bounded: what a broken driver makes up is not kept.
-  constexpr std::size_t kMostKinds = 4096;
-  if (xids_.size() < kMostKinds || xids_.contains({uuid, xid})) {
+  // Bounded, in case a broken driver reports random numbers.
+  constexpr std::size_t kMaxKinds = 4096;
+  if (xids_.size() < kMaxKinds || xids_.contains({uuid, xid})) {
     XidCount& count = xids_[{uuid, xid}];
     count = {.uuid = uuid, .xid = xid, .taken_as = taken_as, .count = count.count + 1};
   }
-  log::info("XID", {{"gpu", uuid},
-                    {"xid", xid},
-                    {"means", describe_xid(xid)},
-                    {"ignored", taken_as == XidClass::kIgnored}});
+  log::info("XID reported", {{"gpu", uuid},
+                             {"xid", xid},
+                             {"description", describe_xid(xid)},
+                             {"ignored", taken_as == XidClass::kIgnored}});
 }
 
 }  // namespace tessera::gpu

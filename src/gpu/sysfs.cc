@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxBytes = 64U << 10U;
 
-// The text of a small file, "" when it cannot be read.
+// Returns the text of a small file, or "" if it cannot be read.
 std::string text_of(const std::string& path) {
   const auto text = read_file(path, kMaxBytes);
   return text ? std::string(trim(*text)) : std::string();
@@ -33,7 +33,8 @@ std::vector<std::string> names_in(const std::string& directory) {
   return names;
 }
 
-// "8.0 GT/s PCIe" -> 3. The kernel writes what a link can do; generations double.
+// Returns the PCIe generation of a maximum link speed: "8.0 GT/s PCIe" -> 3. Each generation
+// doubles the speed.
 std::uint8_t generation_of(std::string_view speed) {
   double transfers = 0;
   const auto [end, error] = std::from_chars(speed.data(), speed.data() + speed.size(), transfers);
@@ -52,7 +53,7 @@ std::uint8_t generation_of(std::string_view speed) {
   return transfers >= 7 ? 3 : 0;
 }
 
-// "0000:06:00.0": a device or bridge on PCI.
+// Returns whether `name` is the address of a PCI device or bridge: "0000:06:00.0".
 bool is_pci_address(std::string_view name) {
   return name.size() >= 12 && name[name.size() - 2] == '.' && std::ranges::count(name, ':') == 2;
 }
@@ -69,7 +70,7 @@ std::vector<std::string> route_of(const fs::path& directory) {
   return route;
 }
 
-// mlx5_2 before mlx5_10: runs of digits count as numbers.
+// Compares runs of digits as numbers: mlx5_2 comes before mlx5_10.
 bool natural_less(std::string_view a, std::string_view b) {
   const auto digits = [](std::string_view text) {
     return std::min(text.find_first_not_of("0123456789"), text.size());
@@ -114,7 +115,7 @@ PciPlace Sysfs::place_at(const std::string& directory) const {
     place.cpus = std::move(*cpus);
   }
   place.pcie_generation = generation_of(text_of(base + "/max_link_speed"));
-  // A GPU may be newer than its slot.
+  // The slot may be slower than the GPU.
   const std::uint8_t slot = generation_of(text_of(real.parent_path().string() + "/max_link_speed"));
   if (slot != 0 && slot < place.pcie_generation) {
     place.pcie_generation = slot;
@@ -134,7 +135,7 @@ std::vector<NicPlace> Sysfs::nics() const {
   const std::string directory = root_ + "/class/infiniband";
   std::vector<NicPlace> nics;
   for (const std::string& name : names_in(directory)) {
-    // Virtual functions belong to pods and virtual machines, not to the node's own GPUs.
+    // Skip virtual functions: they belong to pods and virtual machines.
     std::error_code ignored;
     if (fs::exists(fmt::format("{}/{}/device/physfn", directory, name), ignored)) {
       continue;
@@ -173,9 +174,10 @@ topology::PciePath path_between(const PciPlace& a, const PciPlace& b) {
     return a.numa >= 0 && a.numa == b.numa ? PciePath::kNode : PciePath::kSys;
   }
   if (common == 1) {
-    return PciePath::kPhb;  // only the root complex
+    return PciePath::kPhb;  // only the root complex is common
   }
-  // A switch is two steps of a route: its upstream port, which both share, and a downstream port for each.
+  // A switch adds two steps to a route: its upstream port, which both devices share, and one
+  // downstream port per device.
   const std::size_t below = std::max(a.route.size(), b.route.size()) - common;
   return below <= 2 ? PciePath::kPix : PciePath::kPxb;
 }

@@ -1,7 +1,7 @@
 // gpu/sysfs.h
 //
-// What the kernel knows of the machine's PCI devices: where GPUs and network cards sit. Reads below a given
-// root, /sys on a real machine. What cannot be read is told as not known; nothing here fails.
+// Reads facts about the PCI devices of the machine (GPUs, network cards) from sysfs, below a given
+// root. Nothing here fails: facts that cannot be read are reported as unknown.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,12 @@
 namespace tessera::gpu {
 
 struct PciPlace {
-  // From the root complex down to the device: {"pci0000:00", "0000:00:02.0", "0000:06:00.0"}. Empty when
+  // From the root complex to the device: {"pci0000:00", "0000:00:02.0", "0000:06:00.0"}. Empty if
   // there is no such device.
   std::vector<std::string> route;
   std::int32_t numa = -1;
   topology::IndexList cpus;
-  std::uint8_t pcie_generation = 0;  // of the slowest end of its slot, 3 .. 6; 0 when not known
+  std::uint8_t pcie_generation = 0;  // of the device or its slot, whichever is slower; 0 if unknown
   std::uint32_t pci_class = 0;       // 0x030200: a 3D controller; 0x068000: an NVSwitch
 };
 
@@ -32,16 +32,17 @@ class Sysfs {
  public:
   explicit Sysfs(std::string root = "/sys") : root_(std::move(root)) {}
 
-  // By the kernel's name of the device: "0000:06:00.0".
+  // Looks up a device by its kernel name: "0000:06:00.0".
   [[nodiscard]] PciPlace pci(const std::string& name) const;
 
-  // The RDMA devices (class/infiniband), in the order of their numbers: mlx5_2 before mlx5_10.
+  // Returns the RDMA devices (class/infiniband), ordered by number: mlx5_2 before mlx5_10.
   [[nodiscard]] std::vector<NicPlace> nics() const;
 
-  // The PCI devices that NVIDIA's kernel driver serves, sorted. Changes when a GPU is plugged in or out.
+  // Returns the PCI devices of NVIDIA's kernel driver, sorted. Changes if a GPU is plugged in or
+  // out.
   [[nodiscard]] std::vector<std::string> nvidia_devices() const;
 
-  // What the maker calls the machine (class/dmi); empty when not told.
+  // Returns the product name of the machine (class/dmi); empty if unknown.
   [[nodiscard]] std::string product_name() const;
 
  private:
@@ -50,7 +51,7 @@ class Sysfs {
   std::string root_;
 };
 
-// How far apart two devices are, in the words of `nvidia-smi topo -m`. SYS when nothing better is known.
+// Returns the PCIe path between two devices. SYS if nothing better is known.
 topology::PciePath path_between(const PciPlace& a, const PciPlace& b);
 
 }  // namespace tessera::gpu

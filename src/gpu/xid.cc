@@ -19,26 +19,26 @@ struct Words {
 };
 
 constexpr std::array kWords = std::to_array<Words>({
-    {13, "a program's fault: graphics engine exception"},
-    {31, "a program's fault: GPU memory page fault"},
-    {43, "a program's fault: GPU stopped processing"},
-    {45, "clean-up after a program that ended"},
+    {13, "application error: graphics engine exception"},
+    {31, "application error: GPU memory page fault"},
+    {43, "application error: GPU stopped processing"},
+    {45, "cleanup after an application ended"},
     {48, "uncorrectable double-bit memory error"},
     {61, "internal micro-controller breakpoint"},
     {62, "internal micro-controller halt"},
     {63, "memory page retired or row to be remapped"},
     {64, "memory page retirement or row remapping failed"},
-    {68, "a program's fault: video processor exception"},
+    {68, "application error: video processor exception"},
     {74, "NVLink error"},
     {79, "the GPU has fallen off the bus"},
     {92, "high rate of single-bit memory errors"},
     {94, "contained memory error"},
     {95, "uncontained memory error"},
-    {109, "a program's fault: context switch time-out"},
-    {119, "the GPU's system processor does not answer"},
-    {120, "error of the GPU's system processor"},
+    {109, "application error: context switch timeout"},
+    {119, "the GPU system processor does not answer"},
+    {120, "GPU system processor error"},
     {140, "unrecovered memory error"},
-    {143, "the GPU cannot be initialised"},
+    {143, "the GPU cannot be initialized"},
     {154, "the driver asks for a recovery action"},
 });
 
@@ -46,7 +46,7 @@ Status read_list(std::string_view list, std::set<std::uint64_t>& xids) {
   for (const std::string_view part : split(list, ',')) {
     const auto number = parse_int(trim(part));
     if (!number || *number < 1 || *number > kLargestXid) {
-      return fail(ErrorCode::kInvalid, fmt::format("{} is not the number of an XID", in_quotes(part)));
+      return fail(ErrorCode::kInvalid, fmt::format("{} is not an XID number", in_quotes(part)));
     }
     xids.insert(static_cast<std::uint64_t>(*number));
   }
@@ -88,12 +88,12 @@ Result<XidRules> XidRules::parse(std::string_view text) {
     } else if (key == "fatal") {
       TRY(read_list(list, rules.fatal));
     } else {
-      return fail(ErrorCode::kInvalid,
-                  fmt::format("XID rule {} is not of the form ignored=13,31 or recoverable=... or fatal=...",
-                              in_quotes(part)));
+      return fail(
+          ErrorCode::kInvalid,
+          fmt::format("XID rule {} is not ignored=13,31 or recoverable=... or fatal=...", in_quotes(part)));
     }
   }
-  // What the user names in one list leaves the default of the other.
+  // An XID that the user lists as recoverable is removed from the default ignored list.
   for (const std::uint64_t xid : recoverable) {
     rules.ignored.erase(xid);
   }

@@ -1,7 +1,6 @@
 // http/asio.h
 //
-// The names of Boost.Asio as src/http uses them. For the .cc files of this folder alone: no public header
-// includes it.
+// Short names for the Boost.Asio types that src/http uses. Private to the .cc files of this folder.
 #pragma once
 
 #include <boost/asio/as_tuple.hpp>
@@ -21,7 +20,7 @@ namespace asio = boost::asio;
 using boost::system::error_code;
 using tcp = asio::ip::tcp;
 
-// The concrete executor, not Asio's type-erased one: it costs no virtual call and no reference count.
+// The concrete executor instead of Asio's type-erased one: no virtual calls, no reference counting.
 using Executor = asio::io_context::executor_type;
 using Socket = asio::basic_stream_socket<tcp, Executor>;
 using SteadyTimer = asio::basic_waitable_timer<std::chrono::steady_clock,
@@ -31,10 +30,10 @@ using SteadyTime = std::chrono::steady_clock::time_point;
 template <class T>
 using Task = asio::awaitable<T, Executor>;
 
-// co_await operation(..., kAwait) gives (error, values...) and throws nothing.
+// co_await operation(..., kAwait) returns (error, values...) and does not throw.
 inline constexpr asio::as_tuple_t<asio::use_awaitable_t<Executor>> kAwait{};
 
-// For a socket that is given up anyway.
+// Ignore errors, for sockets that are being discarded.
 template <class AnySocket>
 void close_quietly(AnySocket& socket) {
   error_code ignored;

@@ -6,8 +6,8 @@
 #include <boost/asio/post.hpp>
 #include <future>
 
-#include "http/answer.h"
-#include "http/client_core.h"
+#include "http/client_impl.h"
+#include "http/wait_for_response.h"
 
 namespace tessera::http {
 namespace {
@@ -22,24 +22,24 @@ bool is_safe(const std::string& method) {
 
 }  // namespace
 
-Call::State::State(EventLoop& owner, ClientRequest what, ClientTimeouts limits)
+Call::Impl::Impl(EventLoop& owner, ClientRequest what, ClientTimeouts limits)
     : loop(owner),
       request(std::move(what)),
       timeouts(limits),
       safe(is_safe(request.method)),
       repeatable(safe || request.may_repeat),
-      gate(owner.core().io.get_executor()),
+      gate(owner.impl().io.get_executor()),
       whole_at(from_now(limits.whole)),
-      watchdog(owner.core().deadlines, [this] { interrupt(late()); }) {}
+      watchdog(owner.impl().deadlines, [this] { interrupt(timeout_error()); }) {}
 
-void Call::State::allow(std::chrono::milliseconds limit, const char* what, SteadyTime from) {
+void Call::Impl::start_stage(std::chrono::milliseconds limit, const char* what, SteadyTime from) {
   stage = what;
   stage_limit = limit;
   watchdog.set(limit.count() == 0 ? whole_at : std::min(from + limit, whole_at));
 }
 
-void Call::State::interrupt(Error error) {
-  if (interrupted || over) {
+void Call::Impl::interrupt(Error error) {
+  if (interrupted || finished) {
     return;
   }
   interrupted = std::move(error);
@@ -49,25 +49,25 @@ void Call::State::interrupt(Error error) {
   }
 }
 
-Error Call::State::broken(std::string text) const {
+Error Call::Impl::connection_error(std::string text) const {
   if (sent && !safe) {
     return {ErrorCode::kTimeout,
-            std::move(text) + " after the request was sent; whether it was carried out is not known"};
+            std::move(text) + " after the request was sent; whether the server processed it is unknown"};
   }
   return {ErrorCode::kUnavailable, std::move(text)};
 }
 
-Error Call::State::late() const {
+Error Call::Impl::timeout_error() const {
   const bool whole = std::chrono::steady_clock::now() >= whole_at;
-  std::string text = whole ? fmt::format("not done within {} ms; it was {}", timeouts.whole.count(), stage)
+  std::string text = whole ? fmt::format("timed out after {} ms while {}", timeouts.whole.count(), stage)
                            : fmt::format("{} took longer than {} ms", stage, stage_limit.count());
   return {sent ? ErrorCode::kTimeout : ErrorCode::kUnavailable, std::move(text)};
 }
 
-void Call::State::finish(Status status) {
+void Call::Impl::finish(Status status) {
   abort = nullptr;
   watchdog.off();
-  if (over.exchange(true) || forgotten) {
+  if (finished.exchange(true) || abandoned) {
     return;
   }
   if (streaming) {
@@ -77,7 +77,7 @@ void Call::State::finish(Status status) {
   } else {
     on_response(fail(std::move(status).error()));
   }
-  // What they captured may hold the handle, and the handle holds us.
+  // The callbacks may have captured the handle, which owns this object: break the cycle.
   on_end = nullptr;
   on_response = nullptr;
   sink = {};
@@ -86,60 +86,60 @@ void Call::State::finish(Status status) {
 Call& Call::operator=(Call&& other) noexcept {
   if (this != &other) {
     const Call ended(std::move(*this));
-    state_ = std::move(other.state_);
+    impl_ = std::move(other.impl_);
   }
   return *this;
 }
 
 Call::~Call() {
-  if (state_ == nullptr || state_->over) {
+  if (impl_ == nullptr || impl_->finished) {
     return;
   }
-  const auto end = [state = state_] {
-    state->forgotten = true;
-    state->interrupt({ErrorCode::kCancelled, "the request was given up"});
+  const auto end = [impl = impl_] {
+    impl->abandoned = true;
+    impl->interrupt({ErrorCode::kCancelled, "the request was abandoned"});
   };
-  if (state_->loop.here()) {
+  if (impl_->loop.here()) {
     end();
   } else {
-    state_->loop.post(end);
+    impl_->loop.post(end);
   }
 }
 
 void Call::cancel() {
   if (active()) {
-    state_->loop.post(
-        [state = state_] { state->interrupt({ErrorCode::kCancelled, "the request was cancelled"}); });
+    impl_->loop.post(
+        [impl = impl_] { impl->interrupt({ErrorCode::kCancelled, "the request was cancelled"}); });
   }
 }
 
 void Call::resume() {
   if (active()) {
-    state_->loop.post([state = state_] {
-      state->paused = false;
-      state->gate.cancel();
+    impl_->loop.post([impl = impl_] {
+      impl->paused = false;
+      impl->gate.cancel();
     });
   }
 }
 
 bool Call::active() const {
-  return state_ != nullptr && !state_->over;
+  return impl_ != nullptr && !impl_->finished;
 }
 
-Client::Core::Core(EventLoop& owner, ClientOptions settings, Url where, std::optional<RotatingTls> material,
+Client::Impl::Impl(EventLoop& owner, ClientOptions settings, Url where, std::optional<RotatingTls> material,
                    std::string ready_fields)
     : loop(owner),
       options(std::move(settings)),
       url(std::move(where)),
       tls(std::move(material)),
       fields(std::move(ready_fields)),
-      reaper(owner.core().deadlines, [this] { reap(); }) {}
+      reaper(owner.impl().deadlines, [this] { close_expired(); }) {}
 
-std::unique_ptr<ClientConnection> Client::Core::take_idle() {
+std::unique_ptr<ClientConnection> Client::Impl::take_idle() {
   while (!idle.empty()) {
     std::unique_ptr<ClientConnection> connection = std::move(idle.back());
     idle.pop_back();
-    // Nothing may come on an idle connection but its end.
+    // An idle connection is readable only if the server closed it or sent unexpected data.
     if (!connection->stream.readable()) {
       return connection;
     }
@@ -148,8 +148,8 @@ std::unique_ptr<ClientConnection> Client::Core::take_idle() {
   return nullptr;
 }
 
-void Client::Core::give_back(std::unique_ptr<ClientConnection> connection) {
-  if (shut || idle.size() >= options.max_idle_connections) {
+void Client::Impl::return_to_pool(std::unique_ptr<ClientConnection> connection) {
+  if (closed || idle.size() >= options.max_idle_connections) {
     drop(std::move(connection));
     return;
   }
@@ -159,30 +159,30 @@ void Client::Core::give_back(std::unique_ptr<ClientConnection> connection) {
   wake_one();
 }
 
-void Client::Core::drop(std::unique_ptr<ClientConnection> connection) {
+void Client::Impl::drop(std::unique_ptr<ClientConnection> connection) {
   connection.reset();
   --open;
   wake_one();
 }
 
-void Client::Core::wake_one() {
+void Client::Impl::wake_one() {
   if (!waiting.empty()) {
-    // Out of the queue at once: two connections that come free together must wake two.
+    // Remove it from the queue at once: two connections freed together must wake two requests.
     SteadyTimer* const gate = waiting.front();
     waiting.pop_front();
-    ++promised;
+    ++reserved;
     gate->cancel();
   }
 }
 
-void Client::Core::reap() {
+void Client::Impl::close_expired() {
   close_idle(std::chrono::steady_clock::now() - options.keep_idle);
   if (!idle.empty()) {
     reaper.set(idle.front()->idle_since + options.keep_idle);
   }
 }
 
-void Client::Core::close_idle(SteadyTime before) {
+void Client::Impl::close_idle(SteadyTime before) {
   while (!idle.empty() && idle.front()->idle_since <= before) {
     std::unique_ptr<ClientConnection> connection = std::move(idle.front());
     idle.pop_front();
@@ -198,7 +198,7 @@ Result<Client> Client::create(EventLoop& loop, ClientOptions options) {
   }
   std::string fields = TRY(common_fields(options, url));
   return Client(
-      std::make_shared<Core>(loop, std::move(options), std::move(url), std::move(tls), std::move(fields)));
+      std::make_shared<Impl>(loop, std::move(options), std::move(url), std::move(tls), std::move(fields)));
 }
 
 Client::Client(Client&&) noexcept = default;
@@ -206,17 +206,17 @@ Client::Client(Client&&) noexcept = default;
 Client& Client::operator=(Client&& other) noexcept {
   if (this != &other) {
     const Client ended(std::move(*this));
-    core_ = std::move(other.core_);
+    impl_ = std::move(other.impl_);
   }
   return *this;
 }
 
 Client::~Client() {
-  if (core_ != nullptr) {
-    core_->loop.call([this] {
-      core_->shut = true;
-      core_->reaper.off();
-      core_->close_idle();
+  if (impl_ != nullptr) {
+    impl_->loop.call([this] {
+      impl_->closed = true;
+      impl_->reaper.off();
+      impl_->close_idle();
     });
   }
 }
@@ -225,63 +225,63 @@ namespace {
 
 void rethrow(const std::exception_ptr& error) {
   if (error) {
-    std::rethrow_exception(error);  // a callback threw, against the rules: the loop's thread ends the process
+    std::rethrow_exception(error);  // callbacks must not throw; this ends the process
   }
 }
 
-// On the loop's thread at once, up to the first wait.
-void start(const std::shared_ptr<Client::Core>& core, std::shared_ptr<Call::State> state) {
-  if (core->loop.here()) {
-    asio::co_spawn(core->executor(), core->carry_out(core, state), rethrow);
-    state->handed_out = true;
+// Starts the request. On the loop's thread it runs at once, up to the first wait.
+void start(const std::shared_ptr<Client::Impl>& client, std::shared_ptr<Call::Impl> call) {
+  if (client->loop.here()) {
+    asio::co_spawn(client->executor(), client->run_request(client, call), rethrow);
+    call->may_call_back = true;
     return;
   }
-  state->handed_out = true;
-  core->loop.post([core, state = std::move(state)] {
-    asio::co_spawn(core->executor(), core->carry_out(core, state), rethrow);
+  call->may_call_back = true;
+  client->loop.post([client, call = std::move(call)] {
+    asio::co_spawn(client->executor(), client->run_request(client, call), rethrow);
   });
 }
 
 }  // namespace
 
 Call Client::send(ClientRequest request, OnResponse done) {
-  const ClientTimeouts timeouts = request.timeouts.value_or(core_->options.timeouts);
-  auto state = std::make_shared<Call::State>(core_->loop, std::move(request), timeouts);
-  state->on_response = std::move(done);
-  start(core_, state);
-  return Call(std::move(state));
+  const ClientTimeouts timeouts = request.timeouts.value_or(impl_->options.timeouts);
+  auto call = std::make_shared<Call::Impl>(impl_->loop, std::move(request), timeouts);
+  call->on_response = std::move(done);
+  start(impl_, call);
+  return Call(std::move(call));
 }
 
 Call Client::stream(ClientRequest request, StreamSink sink, OnEnd done) {
-  ClientTimeouts timeouts = core_->options.timeouts;
+  ClientTimeouts timeouts = impl_->options.timeouts;
   timeouts.idle = timeouts.whole = std::chrono::milliseconds(0);
   timeouts = request.timeouts.value_or(timeouts);
-  auto state = std::make_shared<Call::State>(core_->loop, std::move(request), timeouts);
-  state->streaming = true;
-  state->sink = std::move(sink);
-  state->on_end = std::move(done);
-  start(core_, state);
-  return Call(std::move(state));
+  auto call = std::make_shared<Call::Impl>(impl_->loop, std::move(request), timeouts);
+  call->streaming = true;
+  call->sink = std::move(sink);
+  call->on_end = std::move(done);
+  start(impl_, call);
+  return Call(std::move(call));
 }
 
 Result<ClientResponse> Client::fetch(ClientRequest request) {
-  if (core_->loop.here()) {
-    return fail(ErrorCode::kInternal, "Client::fetch was called on the thread that has to bring the answer");
+  if (impl_->loop.here()) {
+    return fail(ErrorCode::kInternal, "Client::fetch must not be called on the thread of the event loop");
   }
-  auto answer = std::make_shared<std::promise<Result<ClientResponse>>>();
-  std::future<Result<ClientResponse>> future = answer->get_future();
-  const Call call = send(std::move(request), [answer](Result<ClientResponse> response) {
-    answer->set_value(std::move(response));
+  auto promise = std::make_shared<std::promise<Result<ClientResponse>>>();
+  std::future<Result<ClientResponse>> future = promise->get_future();
+  const Call call = send(std::move(request), [promise](Result<ClientResponse> response) {
+    promise->set_value(std::move(response));
   });
-  return wait_for_answer(core_->loop, future);
+  return wait_for_response(impl_->loop, future);
 }
 
 std::size_t Client::open_connections() const {
-  return core_->open;
+  return impl_->open;
 }
 
 std::size_t Client::idle_connections() const {
-  return core_->idle.size();
+  return impl_->idle.size();
 }
 
 }  // namespace tessera::http

@@ -1,29 +1,29 @@
 // http/client.h
 //
-// Requests to one server: a pool of kept-alive HTTP/1.1 connections, TLS that is always verified, and answers
-// that say what is known.
+// An HTTP/1.1 client for one server, with a pool of keep-alive connections and verified TLS.
 //
-//   Client client = TRY(Client::create(loop, {.url = "https://10.96.0.1", .tls = {.ca_file = ca}}));
-//   Call call = client.send({.target = "/api/v1/nodes"}, [](Result<ClientResponse> response) { ... });
+//   Client client =
+//       TRY(Client::create(loop, {.url = "https://10.96.0.1", .tls = {.ca_file = ca}}));
+//   Call call = client.send({.target = "/api/v1/nodes"},
+//                           [](Result<ClientResponse> response) { ... });
 //
-// Error codes, which matter when the request changes something:
-//   kUnavailable  the server has not got the request (not reached, or the connection broke before the whole
-//                 request was out), or it was one that changes nothing (GET, HEAD)
-//   kTimeout      a time-out passed, or the connection broke after the request was out: it may or may not
-//   have
-//                 been carried out
-//   kDenied       the server's certificate is not accepted, or a proxy refused us
-//   kUnsupported  the server answered with a redirect; none is ever followed
-//   kExhausted    the answer is larger than allowed
-//   kInvalid      the request cannot be sent, or the answer is not HTTP
+// Error codes. They tell whether a request that changes something may have been processed:
+//   kUnavailable  the server did not receive the whole request (no connection, or it broke before
+//                 the request was sent), or the request changes nothing (GET, HEAD)
+//   kTimeout      a timeout expired, or the connection broke after the request was sent: the server
+//                 may or may not have processed it
+//   kDenied       the server's certificate was rejected, or a proxy refused the connection
+//   kUnsupported  the server responded with a redirect; redirects are never followed
+//   kExhausted    the response is larger than allowed
+//   kInvalid      the request cannot be sent, or the response is not HTTP
 //   kCancelled    cancel() was called
-// Any status that the server sends (404, 409, 500) is an answer, not an error.
+// A response with any status (404, 409, 500) is a success, not an error.
 //
-// A request on a kept-alive connection that dies before any byte of the answer is sent once more on a fresh
-// one when that is safe: it changes nothing (GET, HEAD, OPTIONS), its maker says so (may_repeat), or not all
-// of it was out.
+// A request is retried once on a new connection if a keep-alive connection breaks before the first
+// byte of the response, and a retry is safe: the method changes nothing (GET, HEAD, OPTIONS), the
+// caller allows it (may_repeat), or the request was not sent completely.
 //
-// Any thread may send, cancel and resume. All callbacks come on the loop's thread, one after the other.
+// Any thread may send, cancel and resume. Callbacks run on the loop's thread, one at a time.
 #pragma once
 
 #include <chrono>
@@ -45,31 +45,32 @@
 
 namespace tessera::http {
 
-// Zero means: no such limit.
+// Zero means no limit.
 struct ClientTimeouts {
   std::chrono::milliseconds connect{10'000};     // name look-up, TCP, proxy and TLS together
-  std::chrono::milliseconds first_byte{30'000};  // from the request to the first byte of the answer
-  std::chrono::milliseconds idle{30'000};        // between two bytes of the answer
-  std::chrono::milliseconds whole{60'000};       // from send() to the end of the answer
+  std::chrono::milliseconds first_byte{30'000};  // from the request to the first byte of the response
+  std::chrono::milliseconds idle{30'000};        // between two bytes of the response
+  std::chrono::milliseconds whole{60'000};       // from send() to the end of the response
 };
 
 using HeaderFields = std::vector<std::pair<std::string, std::string>>;
 
-// Every field has a default, so that a caller names only what it wants: {.url = "https://...", .tls = tls}.
+// Every field has a default, so a caller sets only the fields it needs: {.url = "https://...", .tls
+// = tls}.
 struct ClientOptions {
-  // "https://host:port", also with a path that goes before every target.
+  // "https://host:port", optionally with a path that is prepended to every target.
   std::string url = {};
   ClientTls tls = {};
-  // Go through this proxy ("http://user:password@host:port"); ProxySettings and proxy_for() find the
-  // environment's. For https the proxy only passes bytes on (CONNECT).
+  // Use this proxy ("http://user:password@host:port"); ProxySettings and proxy_for() read it from
+  // the environment. For https the proxy only forwards bytes (CONNECT).
   std::optional<Url> proxy = {};
   ClientTimeouts timeouts = {};
   std::string user_agent = "tessera";
-  // Go with every request.
+  // Sent with every request.
   HeaderFields headers = {};
-  // Beyond this many, requests wait for a connection. A stream holds one as long as it lasts.
+  // When all connections are in use, requests wait. A stream occupies a connection until it ends.
   std::size_t max_connections = 64;
-  // How long an unused connection is kept; must be less than what the server grants.
+  // How long an idle connection is kept. Must be shorter than the idle timeout of the server.
   std::chrono::milliseconds keep_idle{55'000};
   std::size_t max_idle_connections = 8;
 };
@@ -78,15 +79,15 @@ struct ClientRequest {
   std::string method = "GET";
   std::string target = "/";
   HeaderFields headers = {};
-  std::string body = {};  // sent with Content-Length when not empty, or when the method is POST, PUT or PATCH
-  // Carrying it out twice is the same as once. PUT and DELETE alone do not say so: the second may hit what
-  // somebody else made in between.
+  std::string body = {};  // sent with Content-Length if not empty, or if the method is POST, PUT or PATCH
+  // Processing the request twice has the same effect as once. This is not implied by PUT or DELETE:
+  // the second one may hit an object that another client created in between.
   bool may_repeat = false;
-  // Instead of the client's.
+  // Overrides the timeouts of the client.
   std::optional<ClientTimeouts> timeouts = {};
-  // Of the answer; a stream has no limit.
+  // Limit for the response body. Does not apply to streams.
   std::size_t max_response_bytes = 64U << 20U;
-  // Memory for the answer, to be used again.
+  // Memory to reuse for the response body.
   json::PaddedBuffer buffer = {};
 };
 
@@ -100,22 +101,23 @@ struct ClientResponse : ResponseHead {
   json::PaddedBuffer body = {};
 };
 
-// What a sink wants next.
+// A sink's decision whether to receive more data.
 enum class Flow {
   kContinue,
-  kPause,  // nothing until Call::resume(); the server feels it through TCP. No time-out but `whole` runs.
+  // No data until Call::resume(); TCP slows the server down. Of the timeouts only `whole` applies.
+  kPause,
 };
 
-// Takes an answer piece by piece.
+// Receives a response in pieces.
 struct StreamSink {
-  // Once, before any data, whatever the status is. May be empty.
+  // Called once, before any data, whatever the status is. May be empty.
   std::function<Flow(const ResponseHead&)> on_head = {};
-  // Views are valid during the call and have simdjson's padding behind them.
+  // The view is valid during the call and is followed by simdjson's padding.
   std::function<Flow(json::PaddedView)> on_data = {};
 };
 
-// A request under way. Destroying it ends the request, and no callback comes any more when that happens on
-// the loop's thread.
+// A handle to a request in flight. Destroying it aborts the request. If it is destroyed on the
+// loop's thread, no callback runs afterwards.
 class [[nodiscard]] Call {
  public:
   Call() = default;
@@ -125,22 +127,22 @@ class [[nodiscard]] Call {
   Call& operator=(const Call&) = delete;
   ~Call();
 
-  // Ends the request; `done` is called with kCancelled, unless it was called already.
+  // Aborts the request. `done` is called with kCancelled, unless it was called already.
   void cancel();
-  // After a sink said kPause.
+  // Continues a stream after the sink returned kPause.
   void resume();
-  // Lets the request go on without this handle.
-  void detach() { state_.reset(); }
-  // Whether `done` is still to come.
+  // Lets the request continue without this handle.
+  void detach() { impl_.reset(); }
+  // Returns whether `done` has not been called yet.
   [[nodiscard]] bool active() const;
 
-  struct State;  // for src/http alone; client_core.h has it
+  struct Impl;  // private to src/http; defined in client_impl.h
 
  private:
   friend class Client;
-  explicit Call(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  explicit Call(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
-  std::shared_ptr<State> state_;
+  std::shared_ptr<Impl> impl_;
 };
 
 class Client {
@@ -148,36 +150,38 @@ class Client {
   using OnResponse = std::function<void(Result<ClientResponse>)>;
   using OnEnd = std::function<void(Status)>;
 
-  // Reads the TLS material. kInvalid when the URL or a file of it cannot be used. Does not connect.
+  // Reads the TLS files. Does not connect. Returns kInvalid if the URL or a TLS file cannot be
+  // used.
   static Result<Client> create(EventLoop& loop, ClientOptions options);
 
   Client(Client&&) noexcept;
   Client& operator=(Client&&) noexcept;
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
-  // Ends the idle connections. Requests under way go on until their Call ends them.
+  // Closes the idle connections. Requests in flight continue until their Call ends them.
   ~Client();
 
-  // `done` comes once, later, never from inside send().
+  // Sends a request. `done` is called once, after send() has returned.
   [[nodiscard]] Call send(ClientRequest request, OnResponse done);
 
-  // The same with the answer in pieces. The time-outs `whole` and `idle` of a stream are off unless the
-  // request sets them.
+  // Sends a request whose response arrives in pieces. A stream has no `whole` and `idle` timeouts
+  // unless the request sets them.
   [[nodiscard]] Call stream(ClientRequest request, StreamSink sink, OnEnd done);
 
-  // Waits for the answer. Runs the loop itself where nobody does (a command-line program); otherwise call it
-  // from any thread but the loop's.
+  // Sends a request and waits for the response. Runs the loop itself if no other thread does, as in
+  // a command-line program. Must not be called on the loop's thread.
   [[nodiscard]] Result<ClientResponse> fetch(ClientRequest request);
 
-  // Connections that are open now, used and idle: for metrics and tests. The loop's thread only.
+  // Numbers of open (in use and idle) and of idle connections, for metrics and tests. The loop's
+  // thread only.
   [[nodiscard]] std::size_t open_connections() const;
   [[nodiscard]] std::size_t idle_connections() const;
 
-  struct Core;  // likewise
+  struct Impl;  // private to src/http; defined in client_impl.h
 
  private:
-  explicit Client(std::shared_ptr<Core> core) : core_(std::move(core)) {}
-  std::shared_ptr<Core> core_;
+  explicit Client(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+  std::shared_ptr<Impl> impl_;
 };
 
 }  // namespace tessera::http

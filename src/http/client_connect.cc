@@ -1,4 +1,4 @@
-// How a client gets a connection: name, TCP, proxy, TLS.
+// Connecting a client: name look-up, TCP, proxy, TLS.
 #include <fmt/core.h>
 #include <netinet/tcp.h>
 #include <openssl/evp.h>
@@ -6,43 +6,43 @@
 
 #include <boost/asio/ip/basic_resolver.hpp>
 
-#include "http/client_core.h"
+#include "http/client_impl.h"
 
 namespace tessera::http {
 namespace {
 
 using Resolver = asio::ip::basic_resolver<tcp, Executor>;
 
-Error unreachable(const Url& where, const std::string& why) {
-  return {ErrorCode::kUnavailable, fmt::format("cannot connect to {}: {}", where.authority(), why)};
+Error unreachable(const Url& where, const std::string& reason) {
+  return {ErrorCode::kUnavailable, fmt::format("cannot connect to {}: {}", where.authority(), reason)};
 }
 
-// A peer that is gone without a word (a pulled cable, a lost NAT entry) would be noticed after two hours, or,
-// with data under way, after fifteen minutes.
-void notice_dead_peer(Socket& socket) {
+// With the kernel's defaults, a peer that disappears silently (a pulled cable, a lost NAT entry) is
+// detected only after two hours, or after fifteen minutes with unacknowledged data.
+void enable_dead_peer_detection(Socket& socket) {
   const auto set = [&](int level, int option, int value) {
     ::setsockopt(socket.native_handle(), level, option, &value, sizeof value);
   };
   set(SOL_SOCKET, SO_KEEPALIVE, 1);
-  set(IPPROTO_TCP, TCP_KEEPIDLE, 10);  // seconds, also the next
+  set(IPPROTO_TCP, TCP_KEEPIDLE, 10);  // seconds, like the next one
   set(IPPROTO_TCP, TCP_KEEPINTVL, 3);
   set(IPPROTO_TCP, TCP_KEEPCNT, 3);
   set(IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(std::chrono::milliseconds(kDeadAfter).count()));
 }
 
-// A look-up cannot be broken off: the C library's call ends when it ends, on Asio's thread for it. Who has no
-// time any more leaves it behind.
+// A host name look-up. It runs in the C library on a thread of Asio and cannot be cancelled, so a
+// request that times out leaves it running.
 struct Lookup {
   explicit Lookup(const Executor& executor) : resolver(executor), over(executor, SteadyTime::max()) {}
 
   Resolver resolver;
-  SteadyTimer over;  // cancelled when there is an outcome, or nobody wants it any more
+  SteadyTimer over;  // cancelled when there is a result, or the request no longer waits for it
   error_code error;
   Resolver::results_type found;
 };
 
-// The addresses of `where`. An address as text needs no look-up, and so no thread of Asio's resolver.
-Task<Result<std::vector<tcp::endpoint>>> resolve(Call::State& call, EventLoop::Core& loop, const Url& where) {
+// Returns the addresses of `where`. An IP address needs no look-up, and thus no resolver thread.
+Task<Result<std::vector<tcp::endpoint>>> resolve(Call::Impl& call, EventLoop::Impl& loop, const Url& where) {
   error_code literal_error;
   const asio::ip::address address = asio::ip::make_address(where.host, literal_error);
   if (!literal_error) {
@@ -62,7 +62,7 @@ Task<Result<std::vector<tcp::endpoint>>> resolve(Call::State& call, EventLoop::C
   co_await lookup->over.async_wait(kAwait);
   call.abort = nullptr;
   if (call.interrupted) {
-    lookup->resolver.cancel();  // if it has not begun yet
+    lookup->resolver.cancel();  // effective only if it has not started yet
     co_return fail(*call.interrupted);
   }
   if (lookup->error) {
@@ -89,23 +89,23 @@ std::string proxy_authorization(const Url& proxy) {
   return "Proxy-Authorization: Basic " + encoded + "\r\n";
 }
 
-// Tries the addresses in turn. Each gets its part of the time, so that one that swallows packets (an IPv6
-// route to nowhere) does not use up what the others need.
-Task<Result<Socket>> Client::Core::reach(Call::State& call, const Url& where) {
-  const Result<std::vector<tcp::endpoint>> endpoints = co_await resolve(call, loop.core(), where);
+// Tries the addresses in turn. Each gets an equal part of the timeout, so that one that drops
+// packets (such as a broken IPv6 route) does not use up the time of the others.
+Task<Result<Socket>> Client::Impl::connect_tcp(Call::Impl& call, const Url& where) {
+  const Result<std::vector<tcp::endpoint>> endpoints = co_await resolve(call, loop.impl(), where);
   if (!endpoints) {
     co_return fail(endpoints.error());
   }
-  std::string why = "no address";
+  std::string reason = "no address";
   for (std::size_t i = 0; i < endpoints->size(); ++i) {
     Socket socket(executor());
-    bool gave_up = false;
-    Watchdog patience(loop.core().deadlines, [&] {
-      gave_up = true;
+    bool timed_out = false;
+    Watchdog watchdog(loop.impl().deadlines, [&] {
+      timed_out = true;
       close_quietly(socket);
     });
     if (call.timeouts.connect.count() > 0 && endpoints->size() > 1) {
-      patience.in(call.timeouts.connect / static_cast<long>(endpoints->size()));
+      watchdog.in(call.timeouts.connect / static_cast<long>(endpoints->size()));
     }
     call.abort = [&socket] { close_quietly(socket); };
     const auto [error] = co_await socket.async_connect((*endpoints)[i], kAwait);
@@ -114,16 +114,16 @@ Task<Result<Socket>> Client::Core::reach(Call::State& call, const Url& where) {
       co_return fail(*call.interrupted);
     }
     if (!error) {
-      notice_dead_peer(socket);
+      enable_dead_peer_detection(socket);
       co_return socket;
     }
-    why = gave_up ? "no answer" : error.message();
+    reason = timed_out ? "no response" : error.message();
   }
-  co_return fail(unreachable(where, why));
+  co_return fail(unreachable(where, reason));
 }
 
-// Asks the proxy for a way through to the server.
-Task<Status> Client::Core::tunnel(Call::State& call, ClientConnection& connection) {
+// Asks the proxy to connect to the server.
+Task<Status> Client::Impl::open_tunnel(Call::Impl& call, ClientConnection& connection) {
   const std::string authority = url.authority();
   const std::string head = fmt::format("CONNECT {0} HTTP/1.1\r\nHost: {0}\r\nUser-Agent: {1}\r\n{2}\r\n",
                                        authority, options.user_agent, proxy_authorization(*options.proxy));
@@ -140,7 +140,7 @@ Task<Status> Client::Core::tunnel(Call::State& call, ClientConnection& connectio
   } no_body;
   MessageReader reader(MessageKind::kResponse, {});
   reader.start(/*head_only=*/true);
-  std::string answer;
+  std::string received;
   while (!reader.done()) {
     std::array<char, 4096> room{};
     const Io got = co_await connection.stream.read_some(room);
@@ -149,37 +149,37 @@ Task<Status> Client::Core::tunnel(Call::State& call, ClientConnection& connectio
     }
     if (got.error) {
       co_return fail(ErrorCode::kUnavailable,
-                     fmt::format("proxy {} hung up on CONNECT {}", proxy, authority));
+                     fmt::format("proxy {} closed the connection on CONNECT {}", proxy, authority));
     }
-    answer.append(room.data(), got.bytes);
-    const auto used = reader.feed(answer, no_body);
+    received.append(room.data(), got.bytes);
+    const auto used = reader.feed(received, no_body);
     if (!used) {
       co_return fail(ErrorCode::kInvalid, fmt::format("proxy {}: {}", proxy, used.error().text));
     }
-    answer.erase(0, *used);
+    received.erase(0, *used);
   }
   const int status = reader.head().status;
   if (status / 100 != 2) {
     co_return fail(
         status == 403 || status == 407 ? ErrorCode::kDenied : ErrorCode::kUnavailable,
-        fmt::format("proxy {} refuses CONNECT {}: {} {}", proxy, authority, status, reader.head().reason));
+        fmt::format("proxy {} refused CONNECT {}: {} {}", proxy, authority, status, reader.head().reason));
   }
   co_return Status{};
 }
 
-Task<Result<std::unique_ptr<ClientConnection>>> Client::Core::connect(std::shared_ptr<Call::State> call) {
-  call->allow(call->timeouts.connect, "connecting");
+Task<Result<std::unique_ptr<ClientConnection>>> Client::Impl::connect(std::shared_ptr<Call::Impl> call) {
+  call->start_stage(call->timeouts.connect, "connecting");
   const Url& first = options.proxy ? *options.proxy : url;
-  Result<Socket> socket = co_await reach(*call, first);
+  Result<Socket> socket = co_await connect_tcp(*call, first);
   if (!socket) {
     co_return fail(std::move(socket).error());
   }
   auto connection = std::make_unique<ClientConnection>(*std::move(socket));
   call->abort = [raw = connection.get()] { raw->stream.close(); };
   if (options.proxy && url.tls) {
-    Status through = co_await tunnel(*call, *connection);
-    if (!through) {
-      co_return fail(std::move(through).error());
+    Status opened = co_await open_tunnel(*call, *connection);
+    if (!opened) {
+      co_return fail(std::move(opened).error());
     }
   }
   if (url.tls) {

@@ -1,19 +1,19 @@
-// The head of a request.
+// Building the head of a request.
 #include <algorithm>
 #include <array>
 
 #include "base/strings.h"
-#include "http/client_core.h"
+#include "http/client_impl.h"
 
 namespace tessera::http {
 namespace {
 
 using namespace std::string_view_literals;
 
-// Most heads fit, also with a token.
+// Enough for most heads, including a token.
 constexpr std::size_t kHeadBytes = 1U << 10U;
 
-// Which bytes may stand in a method or in the name of a header field (RFC 9110, 5.6.2).
+// The bytes allowed in a method and in the name of a header field (RFC 9110, 5.6.2).
 constexpr std::array<bool, 256> kTokenBytes = [] {
   std::array<bool, 256> bytes{};
   for (const char c : std::string_view("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz"
@@ -31,8 +31,8 @@ bool is_token(std::string_view text) {
 Status add_fields(const HeaderFields& fields, std::string& head) {
   for (const auto& [name, value] : fields) {
     if (!is_token(name) || !is_one_line(value)) {
-      return fail(ErrorCode::kInvalid,
-                  "the header field " + in_quotes(name) + " has a line break or is no name");
+      return fail(ErrorCode::kInvalid, "the header field " + in_quotes(name) +
+                                           " has an invalid name or a line break in its value");
     }
     head.append(name).append(": "sv).append(value).append("\r\n"sv);
   }
@@ -51,19 +51,19 @@ Result<std::string> common_fields(const ClientOptions& options, const Url& url) 
   return fields;
 }
 
-Result<std::string> Client::Core::request_head(const ClientRequest& request) const {
+Result<std::string> Client::Impl::request_head(const ClientRequest& request) const {
   if (!is_token(request.method)) {
-    return fail(ErrorCode::kInvalid, "the method " + in_quotes(request.method) + " is not one");
+    return fail(ErrorCode::kInvalid, "invalid HTTP method " + in_quotes(request.method));
   }
   if (!request.target.starts_with('/') || !is_one_line(request.target) ||
       request.target.find(' ') != std::string::npos) {
-    return fail(ErrorCode::kInvalid, "the target " + in_quotes(request.target) + " is not a path");
+    return fail(ErrorCode::kInvalid, "the request target " + in_quotes(request.target) + " is not a path");
   }
   std::string head;
   head.reserve(kHeadBytes);
   head.append(request.method).append(" "sv);
   if (options.proxy && !url.tls) {
-    head += url.origin();  // a proxy that carries plain HTTP wants the whole URL
+    head += url.origin();  // a proxy for plain HTTP needs the full URL
   }
   head.append(url.path).append(request.target).append(" HTTP/1.1\r\n"sv).append(fields);
   TRY(add_fields(request.headers, head));

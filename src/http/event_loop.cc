@@ -5,12 +5,12 @@
 #include <csignal>
 #include <utility>
 
-#include "http/event_loop_core.h"
+#include "http/event_loop_impl.h"
 
 namespace tessera::http {
 namespace {
 
-// Only the default, which kills, is replaced; whoever handles the signal keeps doing so.
+// Replaces only the default action, which ends the process. An existing handler stays.
 void ignore_sigpipe() {
   struct sigaction now{};
   if (::sigaction(SIGPIPE, nullptr, &now) == 0 && now.sa_handler == SIG_DFL) {
@@ -21,20 +21,20 @@ void ignore_sigpipe() {
 
 }  // namespace
 
-struct Timer::State {
-  State(const Executor& executor, std::chrono::nanoseconds delay, std::function<void()> what)
+struct Timer::Impl {
+  Impl(const Executor& executor, std::chrono::nanoseconds delay, std::function<void()> what)
       : timer(executor), at(std::chrono::steady_clock::now() + delay), task(std::move(what)) {}
 
   SteadyTimer timer;  // the loop's thread only
   SteadyTime at;
-  std::function<void()> task;  // likewise
+  std::function<void()> task;  // the loop's thread only
   std::atomic<bool> over = false;
 };
 
 Timer& Timer::operator=(Timer&& other) noexcept {
   if (this != &other) {
     cancel();
-    state_ = std::move(other.state_);
+    impl_ = std::move(other.impl_);
   }
   return *this;
 }
@@ -44,29 +44,29 @@ Timer::~Timer() {
 }
 
 bool Timer::pending() const {
-  return state_ != nullptr && !state_->over;
+  return impl_ != nullptr && !impl_->over;
 }
 
 void Timer::cancel() {
-  if (state_ == nullptr || state_->over.exchange(true)) {
+  if (impl_ == nullptr || impl_->over.exchange(true)) {
     return;
   }
-  // Asio's timer is not thread-safe; the loop lets go of it.
-  asio::post(state_->timer.get_executor(), [state = state_] {
-    state->timer.cancel();
-    state->task = nullptr;
+  // Asio's timer is not thread-safe, so it is cancelled on the loop.
+  asio::post(impl_->timer.get_executor(), [impl = impl_] {
+    impl->timer.cancel();
+    impl->task = nullptr;
   });
-  state_.reset();
+  impl_.reset();
 }
 
-struct EventLoop::Core::Waiting {
+struct EventLoop::Impl::Waiting {
   explicit Waiting(const std::function<void()>& what) : task(what) {}
   const std::function<void()>& task;
   std::condition_variable done;
   bool finished = false;
 };
 
-void EventLoop::Core::finish_waiting(std::unique_lock<std::mutex>& lock) {
+void EventLoop::Impl::finish_waiting(std::unique_lock<std::mutex>& lock) {
   while (!waiting.empty()) {
     Waiting* next = waiting.front();
     waiting.pop_front();
@@ -78,51 +78,52 @@ void EventLoop::Core::finish_waiting(std::unique_lock<std::mutex>& lock) {
   }
 }
 
-void EventLoop::Core::claim() {
+void EventLoop::Impl::claim() {
   std::unique_lock lock(mutex);
   free.wait(lock, [this] { return owner.load() == std::thread::id{}; });
   owner = std::this_thread::get_id();
 }
 
-void EventLoop::Core::release() {
+void EventLoop::Impl::release() {
   std::unique_lock lock(mutex);
   finish_waiting(lock);
   owner = std::thread::id{};
   free.notify_one();
 }
 
-EventLoop::EventLoop() : core_(std::make_unique<Core>()) {
+EventLoop::EventLoop() : impl_(std::make_unique<Impl>()) {
   ignore_sigpipe();
 }
 
 EventLoop::~EventLoop() {
-  // Asio would wait for the thread that looks a name up, for as long as a name server does not answer. A
-  // program that wants to end is not made to wait for that: what the thread uses stays behind.
-  if (core_->lookups > 0) {
-    (void)core_.release();  // NOLINT(bugprone-unused-return-value)
+  // Asio would wait for a host name look-up, which lasts as long as the name server does not
+  // respond. Leak the memory that the look-up thread uses instead, so that a program can exit at
+  // once.
+  if (impl_->lookups > 0) {
+    (void)impl_.release();  // NOLINT(bugprone-unused-return-value)
   }
 }
 
 void EventLoop::run() {
-  core_->claim();
-  core_->io.run();
-  core_->io.restart();
-  core_->release();
+  impl_->claim();
+  impl_->io.run();
+  impl_->io.restart();
+  impl_->release();
 }
 
 bool EventLoop::run_until(const std::function<bool()>& done, std::chrono::nanoseconds at_most) {
-  core_->claim();
+  impl_->claim();
   return serve_until(done, at_most);
 }
 
 std::optional<bool> EventLoop::try_run_until(const std::function<bool()>& done,
                                              std::chrono::nanoseconds at_most) {
   {
-    const std::lock_guard lock(core_->mutex);
-    if (core_->owner.load() != std::thread::id{}) {
+    const std::lock_guard lock(impl_->mutex);
+    if (impl_->owner.load() != std::thread::id{}) {
       return std::nullopt;
     }
-    core_->owner = std::this_thread::get_id();
+    impl_->owner = std::this_thread::get_id();
   }
   return serve_until(done, at_most);
 }
@@ -130,21 +131,21 @@ std::optional<bool> EventLoop::try_run_until(const std::function<bool()>& done,
 bool EventLoop::serve_until(const std::function<bool()>& done, std::chrono::nanoseconds at_most) {
   const SteadyTime end = std::chrono::steady_clock::now() + at_most;
   bool is_done = done();
-  while (!is_done && !core_->io.stopped() && std::chrono::steady_clock::now() < end) {
-    core_->io.run_one_until(end);
+  while (!is_done && !impl_->io.stopped() && std::chrono::steady_clock::now() < end) {
+    impl_->io.run_one_until(end);
     is_done = done();
   }
-  core_->io.restart();
-  core_->release();
+  impl_->io.restart();
+  impl_->release();
   return is_done;
 }
 
 void EventLoop::stop() {
-  core_->io.stop();
+  impl_->io.stop();
 }
 
 void EventLoop::post(std::function<void()> task) {
-  asio::post(core_->io.get_executor(), std::move(task));
+  asio::post(impl_->io.get_executor(), std::move(task));
 }
 
 void EventLoop::call(const std::function<void()>& task) {
@@ -152,34 +153,34 @@ void EventLoop::call(const std::function<void()>& task) {
     task();
     return;
   }
-  std::unique_lock lock(core_->mutex);
-  if (core_->owner.load() == std::thread::id{}) {
-    core_->owner = std::this_thread::get_id();
+  std::unique_lock lock(impl_->mutex);
+  if (impl_->owner.load() == std::thread::id{}) {
+    impl_->owner = std::this_thread::get_id();
     lock.unlock();
     task();
-    core_->release();
+    impl_->release();
     return;
   }
-  Core::Waiting waiting(task);
-  core_->waiting.push_back(&waiting);
-  asio::post(core_->io.get_executor(), [core = core_.get()] {
-    std::unique_lock inside(core->mutex);
-    core->finish_waiting(inside);
+  Impl::Waiting waiting(task);
+  impl_->waiting.push_back(&waiting);
+  asio::post(impl_->io.get_executor(), [impl = impl_.get()] {
+    std::unique_lock inside(impl->mutex);
+    impl->finish_waiting(inside);
   });
   waiting.done.wait(lock, [&] { return waiting.finished; });
 }
 
 Timer EventLoop::after(std::chrono::nanoseconds delay, std::function<void()> task) {
-  auto state = std::make_shared<Timer::State>(core_->io.get_executor(), delay, std::move(task));
-  const auto start = [state] {
-    if (state->over) {
+  auto impl = std::make_shared<Timer::Impl>(impl_->io.get_executor(), delay, std::move(task));
+  const auto start = [impl] {
+    if (impl->over) {
       return;
     }
-    state->timer.expires_at(state->at);
-    state->timer.async_wait([state](error_code error) {
-      if (!error && !state->over.exchange(true)) {
+    impl->timer.expires_at(impl->at);
+    impl->timer.async_wait([impl](error_code error) {
+      if (!error && !impl->over.exchange(true)) {
         // Moved out first: the task may destroy its own Timer.
-        const std::function<void()> what = std::move(state->task);
+        const std::function<void()> what = std::move(impl->task);
         what();
       }
     });
@@ -187,17 +188,17 @@ Timer EventLoop::after(std::chrono::nanoseconds delay, std::function<void()> tas
   if (here()) {
     start();
   } else {
-    asio::post(core_->io.get_executor(), start);
+    asio::post(impl_->io.get_executor(), start);
   }
-  return Timer(std::move(state));
+  return Timer(std::move(impl));
 }
 
 bool EventLoop::here() const {
-  return core_->owner.load() == std::this_thread::get_id();
+  return impl_->owner.load() == std::this_thread::get_id();
 }
 
 bool EventLoop::running() const {
-  return core_->owner.load() != std::thread::id{};
+  return impl_->owner.load() != std::thread::id{};
 }
 
 }  // namespace tessera::http

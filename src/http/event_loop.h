@@ -1,9 +1,10 @@
 // http/event_loop.h
 //
-// One thread that waits for everything: sockets, timers and work handed in from other threads.
+// A single-threaded event loop for sockets, timers and tasks posted by other threads.
 //
-// Servers and clients belong to a loop and call back on the thread that runs it, so what only they touch
-// needs no lock. A daemon gives the loop a thread; a command-line program runs it until it has its answer:
+// Servers and clients belong to a loop and call back on the thread that runs it, so data that only
+// callbacks use needs no lock. A daemon runs the loop on its own thread; a command-line program
+// runs it until it has a response:
 //
 //   EventLoop loop;
 //   std::jthread thread([&] { loop.run(); });        // daemon: until loop.stop()
@@ -11,8 +12,9 @@
 //   bool done = false;
 //   loop.run_until([&] { return done; }, 30s);       // CLI: on this thread
 //
-// The loop must outlive its servers, clients and timers. While one exists SIGPIPE is ignored: a peer that
-// hangs up is an error of a write, not the end of the process.
+// The loop must outlive its servers, clients and timers. Creating a loop makes the process ignore
+// SIGPIPE, unless it has a handler: writing to a closed connection returns an error instead of
+// ending the process.
 #pragma once
 
 #include <chrono>
@@ -22,8 +24,8 @@
 
 namespace tessera::http {
 
-// A call in the future. Destroying or cancelling it on the loop's thread means that it will not come; from
-// another thread it may be under way already. Empty when default-constructed.
+// A scheduled call. After it is destroyed or cancelled on the loop's thread, the task does not run;
+// on another thread, the task may already be running. Empty when default-constructed.
 class Timer {
  public:
   Timer() = default;
@@ -38,10 +40,10 @@ class Timer {
 
  private:
   friend class EventLoop;
-  struct State;
-  explicit Timer(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  struct Impl;
+  explicit Timer(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
-  std::shared_ptr<State> state_;
+  std::shared_ptr<Impl> impl_;
 };
 
 class EventLoop {
@@ -49,48 +51,48 @@ class EventLoop {
   EventLoop();
   EventLoop(const EventLoop&) = delete;
   EventLoop& operator=(const EventLoop&) = delete;
-  // Nobody may be in run() any more.
+  // No thread may be inside run() when the loop is destroyed.
   ~EventLoop();
 
-  // Serves until stop(). At once back if stop() was called before; run() can be called again after it came
-  // back. One thread at a time.
+  // Processes events until stop(). Returns at once if stop() was called before. May be called again
+  // after it returned. Only one thread can run the loop at a time.
   void run();
 
-  // Serves until `done` says so or the time is up; which of the two it was, is returned (true: done). `done`
-  // is asked again after every event.
+  // Processes events until `done` returns true or `at_most` has passed. Returns whether `done`
+  // returned true. Calls `done` after every event.
   bool run_until(const std::function<bool()>& done, std::chrono::nanoseconds at_most);
 
-  // The same, but nothing, at once, when another thread runs the loop.
+  // Like run_until(), but returns nothing at once if another thread runs the loop.
   std::optional<bool> try_run_until(const std::function<bool()>& done, std::chrono::nanoseconds at_most);
 
-  // Any thread; run() comes back soon. Work that waits stays for the next run().
+  // Makes run() return soon. Pending tasks stay queued for the next run(). Any thread.
   void stop();
 
-  // Any thread: `task` runs on the loop, later, in the order of the calls.
+  // Runs `task` on the loop later. Tasks run in the order they were posted. Any thread.
   void post(std::function<void()> task);
 
-  // Any thread: `task` has run when this comes back: here, when this is the loop's thread or nobody runs the
-  // loop; otherwise there. Never from a thread that the loop waits for.
+  // Runs `task` and waits for it: on the calling thread if that is the loop's thread or no thread
+  // runs the loop, otherwise on the loop. Any thread, except one that the loop waits for.
   void call(const std::function<void()>& task);
 
-  // Any thread: runs `task` on the loop after `delay`.
+  // Runs `task` on the loop after `delay`. Any thread.
   [[nodiscard]] Timer after(std::chrono::nanoseconds delay, std::function<void()> task);
 
-  // Whether the caller is on the loop's thread, inside run() or run_until().
+  // Returns whether the caller is on the loop's thread, inside run() or run_until().
   [[nodiscard]] bool here() const;
 
-  // Whether any thread is inside run() or run_until().
+  // Returns whether any thread is inside run() or run_until().
   [[nodiscard]] bool running() const;
 
-  // For src/http alone; event_loop_core.h has it.
-  struct Core;
-  [[nodiscard]] Core& core() { return *core_; }
+  // Private to src/http; defined in event_loop_impl.h.
+  struct Impl;
+  [[nodiscard]] Impl& impl() { return *impl_; }
 
  private:
-  // By the thread whose loop it is now.
+  // Requires that the calling thread owns the loop.
   bool serve_until(const std::function<bool()>& done, std::chrono::nanoseconds at_most);
 
-  std::unique_ptr<Core> core_;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace tessera::http

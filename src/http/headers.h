@@ -1,6 +1,6 @@
 // http/headers.h
 //
-// The header fields of one message, in the order they came.
+// The header fields of one HTTP message, in the order of the message.
 #pragma once
 
 #include <cstdint>
@@ -10,19 +10,19 @@
 
 namespace tessera::http {
 
-// Equal but for the case of ASCII letters.
+// Compares two texts, ignoring the case of ASCII letters.
 bool equals_ignoring_case(std::string_view a, std::string_view b);
 
-// Keeps all fields in one string, so that reading a head into a reused object allocates nothing.
+// Keeps all fields in one string, so that parsing a head into a reused object allocates nothing.
 class Headers {
  public:
   void add(std::string_view name, std::string_view value);
   void clear();
 
-  // The value of the first field of that name in any case; "" when there is none.
+  // Returns the value of the first field with this name, ignoring case; "" if there is none.
   [[nodiscard]] std::string_view find(std::string_view name) const;
   [[nodiscard]] bool has(std::string_view name) const;
-  // Whether a field of that name lists `token` ("Connection: keep-alive, close").
+  // Returns whether a field with this name lists `token` ("Connection: keep-alive, close").
   [[nodiscard]] bool has_token(std::string_view name, std::string_view token) const;
 
   [[nodiscard]] std::size_t size() const { return entries_.size(); }
@@ -37,7 +37,8 @@ class Headers {
   std::vector<Entry> entries_;
 };
 
-// Whether the text may stand as a field value (or in a request line) without ending it: no CR, LF or NUL.
+// Returns whether `text` has no CR, LF or NUL, so that it cannot end a field value or a request
+// line.
 bool is_one_line(std::string_view text);
 
 }  // namespace tessera::http

@@ -17,20 +17,20 @@ MessageFault fault_of(const error_code& error, const MessageLimits& limits) {
     return {431, "the header fields are larger than " + std::to_string(limits.head_bytes) + " bytes"};
   }
   if (error == beast::error::bad_version) {
-    return {505, "only HTTP/1.0 and HTTP/1.1 are spoken here"};
+    return {505, "only HTTP/1.0 and HTTP/1.1 are supported"};
   }
   if (error == beast::error::bad_transfer_encoding) {
-    return {501, "the only transfer coding known here is chunked"};
+    return {501, "the only supported transfer coding is chunked"};
   }
   return {400, "not a valid HTTP message: " + error.message()};
 }
 
-// Writes what Beast finds into a MessageHead and hands body pieces on.
+// Stores the parsed head in a MessageHead and passes body pieces to the sink.
 template <bool is_request>
 class Parser final : public beast::basic_parser<is_request> {
  public:
   Parser(const MessageLimits& limits, MessageHead& head, bool head_only) : head_(head) {
-    // Beast counts the start line and the fields apart; each may have the whole of it.
+    // Beast applies the limit to the start line and to the fields separately.
     this->header_limit(static_cast<std::uint32_t>(limits.head_bytes));
     this->body_limit(limits.body_bytes);
     if (head_only) {
@@ -40,7 +40,7 @@ class Parser final : public beast::basic_parser<is_request> {
 
   std::size_t feed(std::string_view bytes, BodySink& sink, error_code& error) {
     sink_ = &sink;
-    // Stops after the head the first time, and runs through the body from then on.
+    // The first call stops after the head; later calls parse the body.
     this->eager(this->is_header_done());
     const std::size_t used = this->put({bytes.data(), bytes.size()}, error);
     if (error == beast::error::need_more) {
@@ -49,7 +49,7 @@ class Parser final : public beast::basic_parser<is_request> {
     return used;
   }
 
-  // Bytes of the body so far.
+  // Number of body bytes so far.
   [[nodiscard]] std::uint64_t seen() const { return seen_; }
 
  private:
@@ -72,23 +72,23 @@ class Parser final : public beast::basic_parser<is_request> {
   void on_header_impl(error_code& error) override {
     head_.keep_alive = this->keep_alive();
     head_.chunked = this->chunked();
-    // Beast takes a request with a transfer coding that it does not know for one without a body, and would
-    // read its body as the next request.
+    // Beast treats a request with an unknown transfer coding as one without a body, and would parse
+    // its body as the next request.
     if (is_request && !head_.chunked && head_.headers.has("Transfer-Encoding")) {
       error = beast::error::bad_transfer_encoding;
     }
   }
   void on_body_init_impl(const boost::optional<std::uint64_t>& /*length*/, error_code& /*error*/) override {}
-  std::size_t on_body_impl(View piece, error_code& /*error*/) override { return hand_on(piece); }
+  std::size_t on_body_impl(View piece, error_code& /*error*/) override { return pass_on(piece); }
   void on_chunk_header_impl(std::uint64_t /*size*/, View /*extensions*/, error_code& /*error*/) override {}
   std::size_t on_chunk_body_impl(std::uint64_t /*remain*/, View piece, error_code& /*error*/) override {
-    return piece.empty() ? 0 : hand_on(piece);
+    return piece.empty() ? 0 : pass_on(piece);
   }
   void on_finish_impl(error_code& /*error*/) override {}
 
-  std::size_t hand_on(View piece) {
+  std::size_t pass_on(View piece) {
     if (!sink_->on_body({piece.data(), piece.size()})) {
-      this->eager(false);  // put() comes back after this piece
+      this->eager(false);  // put() returns after this piece
     }
     seen_ += piece.size();
     return piece.size();
@@ -101,11 +101,11 @@ class Parser final : public beast::basic_parser<is_request> {
 
 }  // namespace
 
-struct MessageReader::Parsers {
+struct MessageReader::Impl {
   std::optional<Parser<true>> request;
   std::optional<Parser<false>> response;
 
-  // Calls `what` with the one that is in use.
+  // Calls `what` with the active parser.
   template <class What>
   auto visit(What&& what) {
     return request ? what(*request) : what(*response);
@@ -113,7 +113,7 @@ struct MessageReader::Parsers {
 };
 
 MessageReader::MessageReader(MessageKind kind, MessageLimits limits)
-    : kind_(kind), limits_(limits), parsers_(std::make_unique<Parsers>()) {
+    : kind_(kind), limits_(limits), impl_(std::make_unique<Impl>()) {
   start();
 }
 
@@ -123,14 +123,14 @@ void MessageReader::start(bool head_only) {
   head_.headers.clear();
   head_.content_length.reset();
   if (kind_ == MessageKind::kRequest) {
-    parsers_->request.emplace(limits_, head_, head_only);
+    impl_->request.emplace(limits_, head_, head_only);
   } else {
-    parsers_->response.emplace(limits_, head_, head_only);
+    impl_->response.emplace(limits_, head_, head_only);
   }
 }
 
 tl::expected<std::size_t, MessageFault> MessageReader::feed(std::string_view bytes, BodySink& sink) {
-  return parsers_->visit([&](auto& parser) -> tl::expected<std::size_t, MessageFault> {
+  return impl_->visit([&](auto& parser) -> tl::expected<std::size_t, MessageFault> {
     if (bytes.empty() || parser.is_done()) {
       return 0;
     }
@@ -140,7 +140,7 @@ tl::expected<std::size_t, MessageFault> MessageReader::feed(std::string_view byt
     if (error) {
       return tl::unexpected(fault_of(error, limits_));
     }
-    // A chunk extension or a trailer that never ends would else be collected for ever.
+    // Otherwise an endless chunk extension or trailer would be collected forever.
     if (used == 0 && bytes.size() > limits_.head_bytes) {
       return tl::unexpected(fault_of(beast::error::header_limit, limits_));
     }
@@ -154,36 +154,36 @@ tl::expected<std::size_t, MessageFault> MessageReader::feed(std::string_view byt
 }
 
 tl::expected<void, MessageFault> MessageReader::end() {
-  return parsers_->visit([&](auto& parser) -> tl::expected<void, MessageFault> {
+  return impl_->visit([&](auto& parser) -> tl::expected<void, MessageFault> {
     error_code error = beast::error::partial_message;
     if (parser.got_some()) {
       parser.put_eof(error);
     }
     if (error) {
-      return tl::unexpected(MessageFault{400, "the message was cut short"});
+      return tl::unexpected(MessageFault{400, "the message is incomplete"});
     }
     return {};
   });
 }
 
 bool MessageReader::started() const {
-  return parsers_->visit([](auto& parser) { return parser.got_some(); });
+  return impl_->visit([](auto& parser) { return parser.got_some(); });
 }
 
 bool MessageReader::head_done() const {
-  return parsers_->visit([](auto& parser) { return parser.is_header_done(); });
+  return impl_->visit([](auto& parser) { return parser.is_header_done(); });
 }
 
 bool MessageReader::done() const {
-  return parsers_->visit([](auto& parser) { return parser.is_done(); });
+  return impl_->visit([](auto& parser) { return parser.is_done(); });
 }
 
 std::uint64_t MessageReader::remaining() const {
-  // A body that is skipped (the answer to HEAD) has a length too, but nothing of it is to come.
+  // A skipped body (in a response to HEAD) has a length too, but no bytes follow.
   if (done() || !head_.content_length) {
     return 0;
   }
-  return *head_.content_length - parsers_->visit([](auto& parser) { return parser.seen(); });
+  return *head_.content_length - impl_->visit([](auto& parser) { return parser.seen(); });
 }
 
 }  // namespace tessera::http

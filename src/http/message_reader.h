@@ -1,10 +1,11 @@
 // http/message_reader.h
 //
-// Turns bytes into HTTP/1.x messages, one after the other; the only user of Boost.Beast's parser.
+// Parses a sequence of HTTP/1.x messages. The only user of Boost.Beast's parser.
 //
-// It does no I/O, so the fuzzer drives the same code as the sockets. Bytes are offered in order; what is not
-// consumed has to be offered again with more behind it. Body pieces go to a BodySink as views into what was
-// offered: whoever reads a body straight into its place gets that place back and has nothing to copy.
+// It does no I/O, so the fuzzer drives the same code as the sockets. The caller passes bytes in
+// order and must pass bytes that were not consumed again, followed by more. Pieces of the body go
+// to a BodySink as views into the caller's bytes: a caller that reads a body directly into its
+// final place need not copy.
 #pragma once
 
 #include <cstddef>
@@ -33,12 +34,12 @@ struct MessageHead {
   int status = 0;      // responses
   std::string reason;  // responses
   Headers headers;
-  bool keep_alive = false;  // what the sender will do after this message
+  bool keep_alive = false;  // the sender keeps the connection open after this message
   bool chunked = false;
   std::optional<std::uint64_t> content_length;
 };
 
-// Why a message was refused. The status is what a server says to it.
+// The reason why a message was rejected. A server responds with `status`.
 struct MessageFault {
   int status = 400;
   std::string text;
@@ -47,7 +48,7 @@ struct MessageFault {
 class BodySink {
  public:
   virtual ~BodySink() = default;
-  // False: no more for now; the rest stays unconsumed until feed() is called again.
+  // Returns false to pause: the rest stays unconsumed until feed() is called again.
   virtual bool on_body(std::string_view piece) = 0;
 };
 
@@ -58,33 +59,36 @@ class MessageReader {
   MessageReader(const MessageReader&) = delete;
   MessageReader& operator=(const MessageReader&) = delete;
 
-  // What a body may have from the next message on.
+  // Sets the maximum body size, from the next message on.
   void set_body_limit(std::uint64_t bytes) { limits_.body_bytes = bytes; }
 
-  // For the next message. `head_only`: it has no body whatever its head says (the answer to HEAD or CONNECT).
+  // Starts the next message. `head_only`: it has no body whatever its head says (a response to HEAD
+  // or CONNECT).
   void start(bool head_only = false);
 
-  // How many of the bytes were used. Comes back after the head, so that the caller can look at it before the
-  // body. When nothing was used and the message is not done, more bytes are needed.
+  // Parses `bytes` and returns how many were consumed. Returns after the head, so that the caller
+  // can look at it before the body. If it returns 0 and the message is not done, it needs more
+  // bytes.
   tl::expected<std::size_t, MessageFault> feed(std::string_view bytes, BodySink& sink);
 
-  // The sender closed its side: fine for a response whose body ends that way, else a fault.
+  // Reports that the sender closed its side. Returns a fault unless the message may end this way,
+  // as a response without a length does.
   tl::expected<void, MessageFault> end();
 
   [[nodiscard]] bool started() const;
   [[nodiscard]] bool head_done() const;
   [[nodiscard]] bool done() const;
-  // Of a body with a Content-Length: what is still to come. 0 otherwise.
+  // Returns the number of missing bytes of a body with a Content-Length, otherwise 0.
   [[nodiscard]] std::uint64_t remaining() const;
   [[nodiscard]] const MessageHead& head() const { return head_; }
 
  private:
-  struct Parsers;
+  struct Impl;
 
   MessageKind kind_;
   MessageLimits limits_;
   MessageHead head_;
-  std::unique_ptr<Parsers> parsers_;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace tessera::http

@@ -7,21 +7,21 @@
 #include <boost/asio/co_spawn.hpp>
 #include <ctime>
 
-#include "http/server_core.h"
+#include "http/server_impl.h"
 #include "json/escape.h"
 
 namespace tessera::http {
 namespace {
 
-// What is kept of the memory that bodies were read into.
+// Limits for body buffers that are kept for reuse.
 constexpr std::size_t kSpareBodies = 4;
 constexpr std::size_t kSpareBodyBytes = 8U << 20U;
-// Out of file descriptors: trying again at once would burn the processor.
+// When out of file descriptors, retrying at once would keep the CPU busy.
 constexpr std::chrono::milliseconds kAcceptPause{50};
 
 void rethrow(const std::exception_ptr& error) {
   if (error) {
-    std::rethrow_exception(error);  // a handler threw, against the rules: the loop's thread ends the process
+    std::rethrow_exception(error);  // handlers must not throw; this ends the process
   }
 }
 
@@ -34,22 +34,23 @@ std::string_view Request::query() const {
 
 namespace {
 
-template <class State>
-std::shared_ptr<ServerConnection> lock(const State& state) {
-  if constexpr (requires { state.connection.lock(); }) {
-    return state.connection.lock();
+template <class Impl>
+std::shared_ptr<ServerConnection> lock(const Impl& impl) {
+  if constexpr (requires { impl.connection.lock(); }) {
+    return impl.connection.lock();
   } else {
-    return state.connection;
+    return impl.connection;
   }
 }
 
-// What a Reply or a ReplyStream wants done on the connection, on its thread. The state goes along: its last
-// reference may be the connection's last one too, and that has to end on the loop.
-template <class State, class What>
-void on_connection(std::shared_ptr<State> state, What what) {
-  EventLoop& loop = state->loop;
-  auto act = [state = std::move(state), what = std::move(what)]() mutable {
-    if (const std::shared_ptr<ServerConnection> connection = lock(*state)) {
+// Runs `what` on the loop with the connection of a Reply or a ReplyStream. The task owns `impl`,
+// because its last reference may hold the last one to the connection, which must be destroyed on
+// the loop.
+template <class Impl, class What>
+void on_connection(std::shared_ptr<Impl> impl, What what) {
+  EventLoop& loop = impl->loop;
+  auto act = [impl = std::move(impl), what = std::move(what)]() mutable {
+    if (const std::shared_ptr<ServerConnection> connection = lock(*impl)) {
       what(*connection);
     }
   };
@@ -63,16 +64,16 @@ void on_connection(std::shared_ptr<State> state, What what) {
 }  // namespace
 
 Reply::~Reply() {
-  if (state_ != nullptr) {
-    send_error(500, "the request was dropped without an answer");
+  if (impl_ != nullptr) {
+    send_error(500, "the handler sent no response");
   }
 }
 
 void Reply::send(Response response) {
-  // std::function wants to be copied, and an answer may be large.
+  // std::function requires a copyable target, and a response may be large.
   auto shared = std::make_shared<Response>(std::move(response));
-  if (std::shared_ptr<State> state = std::move(state_)) {
-    on_connection(std::move(state), [shared](ServerConnection& to) { to.answer(std::move(*shared)); });
+  if (std::shared_ptr<Impl> impl = std::move(impl_)) {
+    on_connection(std::move(impl), [shared](ServerConnection& to) { to.set_response(std::move(*shared)); });
   }
 }
 
@@ -85,34 +86,34 @@ void Reply::send_error(int status, std::string_view text) {
 }
 
 ReplyStream Reply::stream(Response response) {
-  std::shared_ptr<State> state = std::move(state_);
-  if (state == nullptr) {
+  std::shared_ptr<Impl> impl = std::move(impl_);
+  if (impl == nullptr) {
     return {};
   }
-  auto pieces = std::make_shared<ReplyStream::State>(state->loop);
-  pieces->connection = state->connection;
-  on_connection(std::move(state),
-                [response = std::move(response), pieces](ServerConnection& connection) mutable {
-                  connection.answer_in_pieces(std::move(response), pieces);
+  auto stream = std::make_shared<ReplyStream::Impl>(impl->loop);
+  stream->connection = impl->connection;
+  on_connection(std::move(impl),
+                [response = std::move(response), stream](ServerConnection& connection) mutable {
+                  connection.start_stream(std::move(response), stream);
                 });
-  return ReplyStream(pieces);
+  return ReplyStream(stream);
 }
 
 std::string Reply::recycled() {
-  return state_ != nullptr && state_->loop.here() ? state_->connection->recycled() : std::string();
+  return impl_ != nullptr && impl_->loop.here() ? impl_->connection->recycled() : std::string();
 }
 
 ReplyStream& ReplyStream::operator=(ReplyStream&& other) noexcept {
   if (this != &other) {
     const ReplyStream ended(std::move(*this));
-    state_ = std::move(other.state_);
+    impl_ = std::move(other.impl_);
   }
   return *this;
 }
 
 ReplyStream::~ReplyStream() {
-  if (state_ != nullptr) {
-    on_connection(state_, [](ServerConnection& connection) { connection.end_pieces(/*complete=*/false); });
+  if (impl_ != nullptr) {
+    on_connection(impl_, [](ServerConnection& connection) { connection.end_stream(/*complete=*/false); });
   }
 }
 
@@ -121,39 +122,40 @@ bool ReplyStream::write(std::string_view piece) {
     return false;
   }
   if (piece.empty()) {
-    return true;  // an empty chunk would end the answer
+    return true;  // an empty chunk would end the response
   }
-  state_->backlog += piece.size();
-  on_connection(state_,
-                [text = std::string(piece)](ServerConnection& connection) { connection.write_piece(text); });
+  impl_->backlog += piece.size();
+  on_connection(impl_, [text = std::string(piece)](ServerConnection& connection) {
+    connection.append_to_stream(text);
+  });
   return true;
 }
 
 void ReplyStream::end() {
-  if (state_ != nullptr) {
-    on_connection(state_, [](ServerConnection& connection) { connection.end_pieces(/*complete=*/true); });
-    state_.reset();
+  if (impl_ != nullptr) {
+    on_connection(impl_, [](ServerConnection& connection) { connection.end_stream(/*complete=*/true); });
+    impl_.reset();
   }
 }
 
 bool ReplyStream::open() const {
-  return state_ != nullptr && state_->open && !state_->connection.expired();
+  return impl_ != nullptr && impl_->open && !impl_->connection.expired();
 }
 
 std::size_t ReplyStream::backlog() const {
-  return state_ == nullptr ? 0 : state_->backlog.load();
+  return impl_ == nullptr ? 0 : impl_->backlog.load();
 }
 
-Server::Core::Core(EventLoop& owner, ServerOptions settings, Handler what,
+Server::Impl::Impl(EventLoop& owner, ServerOptions settings, Handler what,
                    std::optional<RotatingTls> material)
     : loop(owner),
       options(std::move(settings)),
       handler(std::move(what)),
       tls(std::move(material)),
-      acceptor(owner.core().io.get_executor()),
-      drain_watchdog(owner.core().deadlines, [this] { close_all(); }) {}
+      acceptor(owner.impl().io.get_executor()),
+      drain_watchdog(owner.impl().deadlines, [this] { close_all(); }) {}
 
-Status Server::Core::listen() {
+Status Server::Impl::listen() {
   error_code error;
   const asio::ip::address address = asio::ip::make_address(options.address, error);
   if (error) {
@@ -179,8 +181,8 @@ Status Server::Core::listen() {
   return {};
 }
 
-Task<void> Server::Core::accept() {
-  const std::shared_ptr<Core> alive = shared_from_this();
+Task<void> Server::Impl::accept() {
+  const std::shared_ptr<Impl> alive = shared_from_this();
   while (acceptor.is_open()) {
     Socket socket(executor());
     const auto [error] = co_await acceptor.async_accept(socket, kAwait);
@@ -188,17 +190,17 @@ Task<void> Server::Core::accept() {
       break;
     }
     if (!error) {
-      welcome(std::move(socket));
+      add_connection(std::move(socket));
     } else {
-      // Out of descriptors or memory, mostly: the peer still waits, and asking again at once would be all we
-      // do.
+      // Usually out of file descriptors or memory. The peer stays in the queue, so a retry at once
+      // would fail again.
       SteadyTimer pause(executor(), kAcceptPause);
       co_await pause.async_wait(kAwait);
     }
   }
 }
 
-void Server::Core::welcome(Socket socket) {
+void Server::Impl::add_connection(Socket socket) {
   ++counters.accepted;
   if (connections.size() >= options.max_connections) {
     std::shared_ptr<ServerConnection> oldest;
@@ -220,7 +222,7 @@ void Server::Core::welcome(Socket socket) {
       return;
     }
     oldest->close();
-    gone(oldest);
+    remove(oldest);
   }
   auto connection = std::make_shared<ServerConnection>(shared_from_this(), std::move(socket));
   connections.insert(connection);
@@ -228,7 +230,7 @@ void Server::Core::welcome(Socket socket) {
   asio::co_spawn(executor(), connection->serve(), rethrow);
 }
 
-void Server::Core::gone(const std::shared_ptr<ServerConnection>& connection) {
+void Server::Impl::remove(const std::shared_ptr<ServerConnection>& connection) {
   connections.erase(connection);
   counters.connections = connections.size();
   if (draining && connections.empty() && drained) {
@@ -238,15 +240,15 @@ void Server::Core::gone(const std::shared_ptr<ServerConnection>& connection) {
   }
 }
 
-void Server::Core::close_all() {
+void Server::Impl::close_all() {
   close_quietly(acceptor);
-  // Each leaves the set by itself when its coroutine ends.
+  // Each connection removes itself from the set when its coroutine ends.
   for (const auto& connection : connections) {
     connection->close();
   }
 }
 
-json::PaddedBuffer Server::Core::take_body() {
+json::PaddedBuffer Server::Impl::take_body_buffer() {
   if (spare_bodies.empty()) {
     return {};
   }
@@ -255,14 +257,14 @@ json::PaddedBuffer Server::Core::take_body() {
   return body;
 }
 
-void Server::Core::give_body(json::PaddedBuffer body) {
+void Server::Impl::return_body_buffer(json::PaddedBuffer body) {
   body.clear_and_trim(kSpareBodyBytes);
   if (body.capacity() > 0 && spare_bodies.size() < kSpareBodies) {
     spare_bodies.push_back(std::move(body));
   }
 }
 
-std::string_view Server::Core::date_field() {
+std::string_view Server::Impl::date_field() {
   const std::time_t now = std::time(nullptr);
   if (now != date_second_) {
     std::tm parts{};
@@ -281,33 +283,34 @@ Result<Server> Server::create(EventLoop& loop, ServerOptions options, Handler ha
   if (options.tls) {
     tls = TRY(RotatingTls::for_server(*options.tls));
   }
-  auto core = std::make_shared<Core>(loop, std::move(options), std::move(handler), std::move(tls));
-  TRY(core->listen());
-  loop.post([core] { asio::co_spawn(core->executor(), core->accept(), rethrow); });
-  return Server(std::move(core));
+  auto impl = std::make_shared<Impl>(loop, std::move(options), std::move(handler), std::move(tls));
+  TRY(impl->listen());
+  loop.post([impl] { asio::co_spawn(impl->executor(), impl->accept(), rethrow); });
+  return Server(std::move(impl));
 }
 
 Server::~Server() {
-  if (core_ == nullptr) {
+  if (impl_ == nullptr) {
     return;
   }
-  core_->loop.call([this] {
-    core_->handler = nullptr;
-    core_->drained = nullptr;
-    core_->drain_watchdog.off();
-    core_->options.on_access = nullptr;
-    core_->close_all();
-    // They hold the core, too: should the loop never run again, nobody else would part the two.
-    core_->connections.clear();
+  impl_->loop.call([this] {
+    impl_->handler = nullptr;
+    impl_->drained = nullptr;
+    impl_->drain_watchdog.off();
+    impl_->options.on_access = nullptr;
+    impl_->close_all();
+    // The connections own the Impl, too. Break the cycle here, because the loop may never run
+    // again.
+    impl_->connections.clear();
   });
 }
 
 std::uint16_t Server::port() const {
-  return core_->port;
+  return impl_->port;
 }
 
 ServerStats Server::stats() const {
-  const Core::Counters& now = core_->counters;
+  const Impl::Counters& now = impl_->counters;
   return {.connections = now.connections,
           .in_flight = now.in_flight,
           .accepted = now.accepted,
@@ -318,17 +321,17 @@ ServerStats Server::stats() const {
 }
 
 void Server::drain(std::chrono::milliseconds deadline, std::function<void()> done) {
-  core_->loop.post([core = core_, deadline, done = std::move(done)] {
-    core->draining = true;
-    core->drained = done;
-    close_quietly(core->acceptor);
-    const auto connections = core->connections;  // drain() may take one out
+  impl_->loop.post([impl = impl_, deadline, done = std::move(done)] {
+    impl->draining = true;
+    impl->drained = done;
+    close_quietly(impl->acceptor);
+    const auto connections = impl->connections;  // a copy: drain() may remove one
     for (const auto& connection : connections) {
       connection->drain();
     }
-    core->drain_watchdog.in(deadline);
-    if (core->connections.empty() && core->drained) {
-      std::exchange(core->drained, nullptr)();
+    impl->drain_watchdog.in(deadline);
+    if (impl->connections.empty() && impl->drained) {
+      std::exchange(impl->drained, nullptr)();
     }
   });
 }

@@ -5,27 +5,24 @@
 //   Server server = TRY(Server::create(loop, {.address = "0.0.0.0", .port = 32766},
 //                                      [&](Request& request, Reply reply) {
 //                                        request.set_route("filter");
-//                                        reply.send({.body = answer(request.body())});
+//                                        reply.send({.body = respond(request.body())});
 //                                      }));
 //   ... server.port() ...
 //   server.drain(5s, [&] { loop.stop(); });
 //
-// What it does to its peers:
-//   - Connections are kept alive. One request at a time: bytes that come before the answer is out
-//   (pipelining)
-//     are refused: the first request is answered with "Connection: close", and the connection ends after it,
-//     which tells the peer that the second was not looked at.
-//   - Heads, bodies, connections and the time for each step are limited. Too much or too late is answered
-//   with
-//     400, 408, 413, 431, 501 or 505 and the end of the connection; a peer that does not read its answer is
-//     cut off.
-//   - When all connections are taken, the one that has been idle longest makes room; when none is idle, the
-//   new
-//     one gets 503.
-//   - Body bytes are read into a buffer that is used again and has simdjson's padding.
+// How it treats its peers:
+//   - Connections are kept alive and carry one request at a time. Pipelining is rejected: if bytes
+//     arrive before the response is sent, the first request gets a response with
+//     "Connection: close", so the peer knows that the second one was not processed.
+//   - The sizes of heads and bodies, the number of connections and the time for each step are
+//     limited. A peer that exceeds a limit gets 400, 408, 413, 431, 501 or 505, and its connection
+//     is closed. A peer that does not read its response is disconnected.
+//   - When all connections are in use, the one that has been idle longest is closed to make room.
+//     If none is idle, the new connection gets 503.
+//   - Bodies are read into reused buffers with simdjson's padding.
 //
-// The handler runs on the loop's thread and must not block. Request and Reply belong together: the request
-// and its body stay valid until the reply is sent.
+// The handler runs on the loop's thread and must not block. The request and its body stay valid
+// until the reply is sent.
 #pragma once
 
 #include <chrono>
@@ -46,45 +43,46 @@
 
 namespace tessera::http {
 
-// One answered request, for metrics. The route is what the handler called it, "other" if it did not.
+// A finished request, for metrics. The route is set by the handler; "other" if it sets none.
 struct Access {
   std::string_view route;
   std::string_view method;
   int status = 0;
-  std::uint64_t bytes_in = 0;        // of the body
-  std::uint64_t bytes_out = 0;       // head and body
-  std::chrono::nanoseconds took{0};  // from the end of the request's head to the end of the answer
+  std::uint64_t bytes_in = 0;        // size of the request body
+  std::uint64_t bytes_out = 0;       // size of the response, head and body
+  std::chrono::nanoseconds took{0};  // from the end of the request's head to the end of the response
 };
 
 struct ServerOptions {
   std::string address = "127.0.0.1";
-  std::uint16_t port = 0;  // 0: any; port() tells
+  std::uint16_t port = 0;  // 0: any free port; port() returns it
   std::optional<ServerTls> tls = {};
   std::size_t max_head_bytes = 16U << 10U;
   std::uint64_t max_body_bytes = 16U << 20U;
-  // Of all bodies that are being read or answered: what peers together can make the process take.
+  // Limit for all request bodies in memory together.
   std::uint64_t max_bodies_bytes = 64U << 20U;
   std::size_t max_connections = 1024;
   std::chrono::milliseconds head_timeout{10'000};  // from the first byte to the end of the head; also for TLS
   std::chrono::milliseconds body_timeout{30'000};
   std::chrono::milliseconds write_timeout{30'000};
-  // Longer than the 90 s of Go's client, so that it is the client who closes: it would else now and then send
-  // into a connection that is just being closed.
+  // Longer than the 90 s of Go's client, so that the client closes idle connections. Otherwise it
+  // would sometimes send a request while we close the connection.
   std::chrono::milliseconds idle_timeout{120'000};
-  // What a reply in pieces may have unsent before its reader counts as too slow.
+  // A reader of a streamed response with more unsent bytes than this is disconnected.
   std::size_t max_stream_backlog = 8U << 20U;
   std::function<void(const Access&)> on_access = {};
-  // Whether connections are to end after the answer that is being written: behind a balancer their peers then
-  // come back to whoever it chooses now.
-  std::function<bool()> let_go = {};
+  // If it returns true, the connection is closed after the current response. Behind a load
+  // balancer, peers then reconnect to the replica that it chooses now.
+  std::function<bool()> close_after_response = {};
 };
 
 struct ServerStats {
-  std::uint64_t connections = 0;  // open now
-  std::uint64_t in_flight = 0;    // requests with the handler now
-  std::uint64_t accepted = 0;     // the rest: since the start
+  std::uint64_t connections = 0;  // open connections
+  std::uint64_t in_flight = 0;    // requests that wait for the handler's reply
+  // Totals since the start:
+  std::uint64_t accepted = 0;
   std::uint64_t refused_full = 0;
-  std::uint64_t bad_requests = 0;  // 4xx and 5xx that the server itself gave
+  std::uint64_t bad_requests = 0;  // rejected by the server itself with 4xx or 5xx
   std::uint64_t timeouts = 0;
   std::uint64_t tls_failures = 0;
 };
@@ -100,7 +98,7 @@ struct Response {
 class Request {
  public:
   [[nodiscard]] std::string_view method() const { return method_; }
-  // "/filter?x=1" as it came, its path and its query.
+  // "/filter?x=1" as received; path() is "/filter", query() is "x=1".
   [[nodiscard]] std::string_view target() const { return target_; }
   [[nodiscard]] std::string_view path() const { return target_.substr(0, target_.find('?')); }
   [[nodiscard]] std::string_view query() const;
@@ -111,7 +109,7 @@ class Request {
   // The common name of the client's verified certificate; "" without one.
   [[nodiscard]] const std::string& client_name() const { return client_name_; }
 
-  // What Access calls this request: one of a few names, never something that the peer chose.
+  // Sets the route for Access. Use a few fixed names, never text from the peer.
   void set_route(std::string_view route) { route_ = route; }
 
  private:
@@ -125,9 +123,9 @@ class Request {
   std::string route_;
 };
 
-// An answer that is written piece by piece for as long as it takes: a watch, an event stream. Any thread, one
-// at a time. Destroying it without end() cuts the connection, so that the peer knows that something is
-// missing.
+// A response that is written in pieces, such as a watch or an event stream. May be used on any
+// thread, one at a time. Destroying it without end() breaks the connection, so that the peer can
+// detect that the response is incomplete.
 class [[nodiscard]] ReplyStream {
  public:
   ReplyStream() = default;
@@ -137,24 +135,25 @@ class [[nodiscard]] ReplyStream {
   ReplyStream& operator=(const ReplyStream&) = delete;
   ~ReplyStream();
 
-  // Sends `piece` as soon as the peer takes it. False: the peer is gone, or was cut off for being slow.
+  // Queues `piece`. Returns false if the peer closed the connection or was disconnected for being
+  // slow.
   bool write(std::string_view piece);
-  // The answer is complete.
+  // Completes the response.
   void end();
   [[nodiscard]] bool open() const;
-  // Bytes that wait for the peer.
+  // Number of unsent bytes.
   [[nodiscard]] std::size_t backlog() const;
 
  private:
   friend class Reply;
-  struct State;
+  struct Impl;
   friend class ServerConnection;
-  explicit ReplyStream(std::shared_ptr<State> state) : state_(std::move(state)) {}
-  std::shared_ptr<State> state_;
+  explicit ReplyStream(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+  std::shared_ptr<Impl> impl_;
 };
 
-// The right to answer one request, once, now or later, from any thread. Destroyed unused it answers 500. The
-// loop must outlive it; the server need not.
+// Sends the response to one request: once, now or later, from any thread. If it is destroyed
+// unused, the response is 500. The loop must outlive it; the server need not.
 class [[nodiscard]] Reply {
  public:
   Reply(Reply&&) noexcept = default;
@@ -164,49 +163,50 @@ class [[nodiscard]] Reply {
   ~Reply();
 
   void send(Response response);
-  // {"error": text} with that status: for people and tools that called us wrongly.
+  // Responds with {"error": text} and this status.
   void send_error(int status, std::string_view text);
-  // An answer in pieces (chunked); `response.body` is the first of them.
+  // Starts a response in pieces (chunked). `response.body` is the first piece.
   ReplyStream stream(Response response);
 
-  // An empty string with the memory of an earlier answer, to build a large one in. The loop's thread only.
+  // Returns an empty string with the memory of an earlier response, to build a large body without
+  // allocation. The loop's thread only.
   [[nodiscard]] std::string recycled();
 
  private:
   friend class ServerConnection;
-  struct State;
-  explicit Reply(std::shared_ptr<State> state) : state_(std::move(state)) {}
-  std::shared_ptr<State> state_;
+  struct Impl;
+  explicit Reply(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+  std::shared_ptr<Impl> impl_;
 };
 
 class Server {
  public:
   using Handler = std::function<void(Request&, Reply)>;
 
-  // Listens when it comes back. kInvalid: the address or the TLS material cannot be used; kUnavailable: the
-  // port is taken.
+  // Creates a server that is listening. Returns kInvalid if the address or a TLS file cannot be
+  // used, kUnavailable if the port is taken.
   static Result<Server> create(EventLoop& loop, ServerOptions options, Handler handler);
 
   Server(Server&&) noexcept = default;
   Server& operator=(Server&&) = delete;
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
-  // Cuts everything off. The handler is not called any more when this comes back.
+  // Closes all connections. The handler is not called after this returns.
   ~Server();
 
   [[nodiscard]] std::uint16_t port() const;
-  // Any thread.
+  // Returns the current counters. Any thread.
   [[nodiscard]] ServerStats stats() const;
 
-  // Any thread: accepts nothing more, ends idle connections and streams, lets the handler finish what it has,
-  // and cuts off what is left at the deadline. Then calls `done` on the loop.
+  // Stops accepting, ends idle connections and streams, waits for open replies, and closes the
+  // remaining connections at the deadline. Then calls `done` on the loop. Any thread.
   void drain(std::chrono::milliseconds deadline, std::function<void()> done);
 
-  struct Core;  // for src/http alone; server_core.h has it
+  struct Impl;  // private to src/http; defined in server_impl.h
 
  private:
-  explicit Server(std::shared_ptr<Core> core) : core_(std::move(core)) {}
-  std::shared_ptr<Core> core_;
+  explicit Server(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+  std::shared_ptr<Impl> impl_;
 };
 
 }  // namespace tessera::http

@@ -1,29 +1,31 @@
-// The life of one connection of a Server: read a request, hand it over, write the answer (server_answer.cc),
-// again.
+// The request loop of one connection of a Server: read a request, call the handler, write the
+// response (server_response.cc), repeat.
 #include <fmt/core.h>
 
 #include <algorithm>
 
-#include "http/server_core.h"
+#include "http/server_impl.h"
 #include "json/escape.h"
 
 namespace tessera::http {
 namespace {
 
-// The first read of a request: the head, and the body of a small one. What an idle connection costs.
+// Size of the first read of a request: the head, and a small body. Each idle connection needs this
+// memory.
 constexpr std::size_t kHeadRead = 4U << 10U;
-// A body gets its memory in steps as it comes, so that a peer cannot claim much by announcing much.
+// Memory for a body grows as data arrives, so that a peer cannot reserve memory by announcing a
+// large body.
 constexpr std::size_t kBodyStep = 256U << 10U;
 
 }  // namespace
 
-ServerConnection::ServerConnection(std::shared_ptr<Server::Core> core, Socket socket)
-    : core_(std::move(core)),
+ServerConnection::ServerConnection(std::shared_ptr<Server::Impl> server, Socket socket)
+    : server_(std::move(server)),
       stream_(std::move(socket)),
-      watchdog_(core_->loop.core().deadlines, [this] { on_late(); }),
+      watchdog_(server_->loop.impl().deadlines, [this] { on_timeout(); }),
       reader_(MessageKind::kRequest,
-              {.head_bytes = core_->options.max_head_bytes, .body_bytes = core_->options.max_body_bytes}),
-      gate_(core_->executor()) {
+              {.head_bytes = server_->options.max_head_bytes, .body_bytes = server_->options.max_body_bytes}),
+      gate_(server_->executor()) {
   error_code error;
   const tcp::endpoint peer = stream_.socket().remote_endpoint(error);
   if (!error) {
@@ -32,33 +34,33 @@ ServerConnection::ServerConnection(std::shared_ptr<Server::Core> core, Socket so
 }
 
 ServerConnection::~ServerConnection() {
-  claim(0);
+  reserve(0);
 }
 
-bool ServerConnection::claim(std::uint64_t bytes) {
-  const std::uint64_t others = core_->bodies_bytes - claimed_;
-  if (bytes > 0 && others + bytes > core_->options.max_bodies_bytes) {
+bool ServerConnection::reserve(std::uint64_t bytes) {
+  const std::uint64_t others = server_->bodies_bytes - reserved_;
+  if (bytes > 0 && others + bytes > server_->options.max_bodies_bytes) {
     return false;
   }
-  core_->bodies_bytes = others + bytes;
-  claimed_ = bytes;
+  server_->bodies_bytes = others + bytes;
+  reserved_ = bytes;
   return true;
 }
 
-void ServerConnection::on_late() {
-  late_ = true;
-  core_->counters.timeouts += idle_ ? 0 : 1;
+void ServerConnection::on_timeout() {
+  timed_out_ = true;
+  server_->counters.timeouts += idle_ ? 0 : 1;
   if (reading_) {
     error_code ignored;
-    ignored = stream_.socket().cancel(ignored);  // the peer can still be told why
+    ignored = stream_.socket().cancel(ignored);  // the connection stays open for the 408 response
   } else {
     close();
   }
 }
 
 void ServerConnection::close() {
-  if (pieces_state_ != nullptr) {
-    pieces_state_->open = false;
+  if (reply_stream_ != nullptr) {
+    reply_stream_->open = false;
   }
   stream_.close();
   gate_.cancel();
@@ -67,42 +69,42 @@ void ServerConnection::close() {
 void ServerConnection::drain() {
   if (idle_) {
     close();
-  } else if (pieces_state_ != nullptr) {
-    pieces_state_->open = false;
-    end_pieces(/*complete=*/true);
+  } else if (reply_stream_ != nullptr) {
+    reply_stream_->open = false;
+    end_stream(/*complete=*/true);
   }
 }
 
 Task<void> ServerConnection::serve() {
   const std::shared_ptr<ServerConnection> self = shared_from_this();
-  bool more = co_await greet() && !core_->draining;
+  bool more = co_await handshake() && !server_->draining;
   while (more) {
     const Got got = co_await read_request();
-    if (got == Got::kNothing || (got == Got::kRequest && !co_await hand_over())) {
+    if (got == Got::kNothing || (got == Got::kRequest && !co_await dispatch())) {
       break;
     }
-    const bool written = co_await write_answer();
-    core_->give_body(std::move(body_));
-    claim(0);
-    // The drain may have begun while the peer took its time to read.
-    more = written && keep_ && !core_->draining;
+    const bool written = co_await write_response();
+    server_->return_body_buffer(std::move(body_));
+    reserve(0);
+    // The drain may have started while the peer was reading the response.
+    more = written && keep_alive_ && !server_->draining;
     if (written && !more) {
       co_await linger();
     }
   }
   close();
-  core_->gone(self);
+  server_->remove(self);
 }
 
-// TLS, if this server speaks it.
-Task<bool> ServerConnection::greet() {
-  if (!core_->tls) {
+// Performs the TLS handshake, if the server uses TLS.
+Task<bool> ServerConnection::handshake() {
+  if (!server_->tls) {
     co_return true;
   }
-  watchdog_.in(core_->options.head_timeout);
-  const Status status = co_await stream_.accept_tls(core_->tls->current());
+  watchdog_.in(server_->options.head_timeout);
+  const Status status = co_await stream_.accept_tls(server_->tls->current());
   if (!status) {
-    core_->counters.tls_failures += late_ ? 0 : 1;
+    server_->counters.tls_failures += timed_out_ ? 0 : 1;
     co_return false;
   }
   request_.client_name_ = stream_.peer_name();
@@ -111,22 +113,22 @@ Task<bool> ServerConnection::greet() {
 
 Task<ServerConnection::Got> ServerConnection::read_request() {
   reader_.start();
-  late_ = false;
+  timed_out_ = false;
   in_.clear_and_trim(kHeadRead);
   direct_ = false;
   request_.route_.clear();
   idle_ = true;
   idle_since_ = std::chrono::steady_clock::now();
-  watchdog_.set(idle_since_ + core_->options.idle_timeout);
+  watchdog_.set(idle_since_ + server_->options.idle_timeout);
   while (!reader_.done()) {
     const Io got = co_await read_more();
     if (idle_ && !got.error) {
       idle_ = false;
-      late_ = false;  // the idle limit was over in the same moment
+      timed_out_ = false;  // the idle timeout may have expired at the same moment
       head_at_ = std::chrono::steady_clock::now();
-      watchdog_.set(head_at_ + core_->options.head_timeout);
+      watchdog_.set(head_at_ + server_->options.head_timeout);
     }
-    const Got now = co_await digest(got);
+    const Got now = co_await consume(got);
     if (now != Got::kRequest) {
       idle_ = false;
       co_return now;
@@ -153,28 +155,28 @@ Task<Io> ServerConnection::read_more() {
   co_return got;
 }
 
-// kRequest: go on.
-Task<ServerConnection::Got> ServerConnection::digest(Io got) {
-  if (late_ && !stream_.closed() && reader_.started()) {
-    co_return fault(408, reader_.head_done() ? "the body took too long" : "the head took too long");
+// Parses the bytes of one read. Returns kRequest to continue.
+Task<ServerConnection::Got> ServerConnection::consume(Io got) {
+  if (timed_out_ && !stream_.closed() && reader_.started()) {
+    co_return reject(408, reader_.head_done() ? "the body took too long" : "the head took too long");
   }
   if (got.error) {
-    co_return Got::kNothing;  // gone, in good order or not: there is nobody to answer
+    co_return Got::kNothing;  // the peer closed the connection
   }
   if (direct_) {
     const std::string_view all = body_.text();
     const auto used = reader_.feed({all.data() + all.size(), got.bytes}, *this);
-    co_return !used     ? fault(used.error().status, used.error().text)
-    : reader_.done()    ? Got::kRequest
-    : claim_next_step() ? Got::kRequest
-                        : too_much();
+    co_return !used       ? reject(used.error().status, used.error().text)
+    : reader_.done()      ? Got::kRequest
+    : reserve_next_step() ? Got::kRequest
+                          : reject_for_memory();
   }
   std::size_t offset = 0;
   while (offset < in_.size() && !reader_.done()) {
     const bool had_head = reader_.head_done();
     const auto used = reader_.feed(in_.text().substr(offset), *this);
     if (!used) {
-      co_return fault(used.error().status, used.error().text);
+      co_return reject(used.error().status, used.error().text);
     }
     offset += *used;
     if (!had_head && reader_.head_done()) {
@@ -187,37 +189,37 @@ Task<ServerConnection::Got> ServerConnection::digest(Io got) {
   }
   in_.consume(offset);
   direct_ = in_.empty() && reader_.remaining() > 0;
-  co_return claim_next_step() ? Got::kRequest : too_much();
+  co_return reserve_next_step() ? Got::kRequest : reject_for_memory();
 }
 
-// How much more of the body is read at once.
+// Returns how many bytes of the body to read next.
 std::uint64_t ServerConnection::next_step() const {
   return std::min(reader_.remaining(), std::max<std::uint64_t>(kBodyStep, body_.size()));
 }
 
-bool ServerConnection::claim_next_step() {
+bool ServerConnection::reserve_next_step() {
   const std::uint64_t bytes = direct_ ? body_.size() + next_step() : body_.size();
-  return bytes <= claimed_ || claim(bytes);
+  return bytes <= reserved_ || reserve(bytes);
 }
 
-ServerConnection::Got ServerConnection::too_much() {
-  return fault(503, "the bodies of all requests together are too large just now; try again later");
+ServerConnection::Got ServerConnection::reject_for_memory() {
+  return reject(503, "out of memory for request bodies; try again later");
 }
 
 Task<ServerConnection::Got> ServerConnection::on_head() {
   const MessageHead& head = reader_.head();
   head_at_ = std::chrono::steady_clock::now();
   if (head.version == 11 && !head.headers.has("Host")) {
-    co_return fault(400, "HTTP/1.1 wants a Host field");
+    co_return reject(400, "HTTP/1.1 requires a Host header");
   }
   if (reader_.done()) {
     co_return Got::kRequest;
   }
-  body_ = core_->take_body();
-  watchdog_.set(head_at_ + core_->options.body_timeout);
+  body_ = server_->take_body_buffer();
+  watchdog_.set(head_at_ + server_->options.body_timeout);
   if (head.version == 11 && head.headers.has_token("Expect", "100-continue")) {
-    const Io told = co_await stream_.write("HTTP/1.1 100 Continue\r\n\r\n");
-    if (told.error) {
+    const Io written = co_await stream_.write("HTTP/1.1 100 Continue\r\n\r\n");
+    if (written.error) {
       co_return Got::kNothing;
     }
   }
@@ -234,71 +236,72 @@ bool ServerConnection::on_body(std::string_view piece) {
   return true;
 }
 
-ServerConnection::Got ServerConnection::fault(int status, std::string_view text) {
-  ++core_->counters.bad_requests;
+ServerConnection::Got ServerConnection::reject(int status, std::string_view text) {
+  ++server_->counters.bad_requests;
   response_ = Response{.status = status};
   response_.body = "{\"error\":";
   json::append_quoted(response_.body, text);
   response_.body += "}\n";
-  answered_ = true;
-  keep_ = false;
-  late_ = false;
-  return Got::kFault;
+  responded_ = true;
+  keep_alive_ = false;
+  timed_out_ = false;
+  return Got::kRejected;
 }
 
-// Gives the request to the handler and waits for the answer; false when there is nobody left to answer.
-Task<bool> ServerConnection::hand_over() {
+// Calls the handler and waits for the response. Returns false if the connection was closed
+// meanwhile.
+Task<bool> ServerConnection::dispatch() {
   const MessageHead& head = reader_.head();
   request_.method_ = head.method;
   request_.target_ = head.target;
   request_.headers_ = &head.headers;
   request_.body_ = body_.view();
-  answered_ = false;
-  pieces_state_ = nullptr;
-  keep_ = head.keep_alive;
-  if (core_->handler == nullptr) {
+  responded_ = false;
+  reply_stream_ = nullptr;
+  keep_alive_ = head.keep_alive;
+  if (server_->handler == nullptr) {
     co_return false;
   }
-  ++core_->counters.in_flight;
-  core_->handler(request_, Reply(std::make_shared<Reply::State>(core_->loop, shared_from_this())));
-  while (!answered_ && !stream_.closed()) {
+  ++server_->counters.in_flight;
+  server_->handler(request_, Reply(std::make_shared<Reply::Impl>(server_->loop, shared_from_this())));
+  while (!responded_ && !stream_.closed()) {
     gate_.expires_at(SteadyTime::max());
     co_await gate_.async_wait(kAwait);
   }
-  --core_->counters.in_flight;
-  co_return answered_ && !stream_.closed();
+  --server_->counters.in_flight;
+  co_return responded_ && !stream_.closed();
 }
 
-void ServerConnection::answer(Response response) {
+void ServerConnection::set_response(Response response) {
   response_ = std::move(response);
-  answered_ = true;
+  responded_ = true;
   gate_.cancel();
 }
 
-void ServerConnection::answer_in_pieces(Response response, std::shared_ptr<ReplyStream::State> stream) {
-  pieces_state_ = std::move(stream);
-  pieces_state_->backlog += response.body.size();
-  pieces_ = std::move(response.body);
-  pieces_over_ = pieces_complete_ = false;
-  answer(std::move(response));
+void ServerConnection::start_stream(Response response, std::shared_ptr<ReplyStream::Impl> stream) {
+  reply_stream_ = std::move(stream);
+  reply_stream_->backlog += response.body.size();
+  pending_ = std::move(response.body);
+  reply_stream_ended_ = reply_stream_complete_ = false;
+  set_response(std::move(response));
 }
 
-void ServerConnection::write_piece(std::string_view piece) {
-  if (pieces_state_ == nullptr || pieces_over_ || stream_.closed()) {
+void ServerConnection::append_to_stream(std::string_view piece) {
+  if (reply_stream_ == nullptr || reply_stream_ended_ || stream_.closed()) {
     return;
   }
-  pieces_ += piece;
-  if (pieces_.size() > core_->options.max_stream_backlog) {
+  pending_ += piece;
+  if (pending_.size() > server_->options.max_stream_backlog) {
     close();
     return;
   }
   gate_.cancel();
 }
 
-void ServerConnection::end_pieces(bool complete) {
-  if (!pieces_over_) {
-    pieces_over_ = true;
-    pieces_complete_ = complete;
+void ServerConnection::end_stream(bool complete) {
+  if (!reply_stream_ended_) {
+    reply_stream_ended_ = true;
+    reply_stream_complete_ = complete;
     gate_.cancel();
   }
 }

@@ -17,14 +17,15 @@
 namespace tessera::http {
 namespace {
 
-// One record holds 16 KiB; what fits into one is joined, so that a reply is one record and one packet.
+// A TLS record holds 16 KiB. Head and body that fit into one are joined, so that a small message is
+// sent as one record and one packet.
 constexpr std::size_t kRecordBytes = 16U << 10U;
 
 error_code last_errno() {
   return {errno, boost::system::system_category()};
 }
 
-// The oldest error that OpenSSL noted on this thread, in its words.
+// Returns the text of the oldest error in OpenSSL's queue for this thread.
 std::string openssl_reason() {
   const unsigned long code = ERR_get_error();
   const char* reason = code == 0 ? nullptr : ERR_reason_error_string(code);
@@ -88,9 +89,10 @@ std::string Stream::peer_name() const {
 Task<Status> Stream::start_tls(std::shared_ptr<ssl_ctx_st> context, std::string peer, bool verify) {
   tls_.reset(SSL_new(context.get()));
   if (tls_ == nullptr || SSL_set_fd(tls_.get(), socket_.native_handle()) != 1) {
-    co_return fail(ErrorCode::kInternal, "OpenSSL gives no connection: " + openssl_reason());
+    co_return fail(ErrorCode::kInternal, "OpenSSL cannot create a connection: " + openssl_reason());
   }
-  // A certificate names hosts and addresses apart, and SNI knows host names only (RFC 6066).
+  // A certificate lists host names and addresses separately, and SNI allows only host names (RFC
+  // 6066).
   bool named = false;
   if (is_address(peer)) {
     named = X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(tls_.get()), peer.c_str()) == 1;
@@ -100,10 +102,10 @@ Task<Status> Stream::start_tls(std::shared_ptr<ssl_ctx_st> context, std::string 
     SSL_set_tlsext_host_name(tls_.get(), peer.c_str());
   }
   if (verify && !named) {
-    // Without a name to compare with, any certificate of the authority would do.
+    // Without a name to compare, any certificate of the authority would be accepted.
     co_return fail(ErrorCode::kInvalid,
-                   fmt::format("{} is no name that a certificate can be checked for; set a host "
-                               "name or a plain address",
+                   fmt::format("a certificate cannot be verified for the name {}; set a host name or an "
+                               "IP address",
                                in_quotes(peer)));
   }
   SSL_set_verify(tls_.get(), verify ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, nullptr);
@@ -114,7 +116,7 @@ Task<Status> Stream::start_tls(std::shared_ptr<ssl_ctx_st> context, std::string 
 Task<Status> Stream::accept_tls(std::shared_ptr<ssl_ctx_st> context) {
   tls_.reset(SSL_new(context.get()));
   if (tls_ == nullptr || SSL_set_fd(tls_.get(), socket_.native_handle()) != 1) {
-    co_return fail(ErrorCode::kInternal, "OpenSSL gives no connection: " + openssl_reason());
+    co_return fail(ErrorCode::kInternal, "OpenSSL cannot create a connection: " + openssl_reason());
   }
   const error_code error = co_await tls_handshake(SSL_accept);
   co_return handshake_error(error, "the client");
@@ -125,7 +127,7 @@ Status Stream::handshake_error(const error_code& error, const std::string& peer)
     return {};
   }
   if (const long verdict = SSL_get_verify_result(tls_.get()); verdict != X509_V_OK) {
-    return fail(ErrorCode::kDenied, fmt::format("the certificate of {} is not accepted: {}", peer,
+    return fail(ErrorCode::kDenied, fmt::format("the certificate of {} was rejected: {}", peer,
                                                 X509_verify_cert_error_string(verdict)));
   }
   if (const std::string reason = openssl_reason(); !reason.empty()) {
@@ -148,7 +150,8 @@ Task<error_code> Stream::tls_handshake(int (*step)(ssl_st*)) {
   }
 }
 
-// Waits for what OpenSSL asked for; an error when it asked for nothing that can be waited for.
+// Waits until the socket is ready as OpenSSL requested. Returns an error if there is nothing to
+// wait for.
 Task<error_code> Stream::tls_wait(int ssl_error) {
   if (ssl_error == SSL_ERROR_WANT_READ || ssl_error == SSL_ERROR_WANT_WRITE) {
     const auto what = ssl_error == SSL_ERROR_WANT_READ ? Socket::wait_read : Socket::wait_write;
@@ -161,7 +164,7 @@ Task<error_code> Stream::tls_wait(int ssl_error) {
   if (ssl_error == SSL_ERROR_SYSCALL && errno != 0) {
     co_return last_errno();
   }
-  // A stream that ends without close_notify may have been cut by anybody.
+  // A stream that ends without close_notify may have been cut by an attacker.
   co_return error_code(asio::error::connection_reset);
 }
 
@@ -221,7 +224,7 @@ Task<Io> Stream::write(std::string_view head, std::string_view body) {
   if (tls_ == nullptr) {
     std::array<asio::const_buffer, 2> parts{asio::const_buffer(head.data(), head.size()),
                                             asio::const_buffer(body.data(), body.size())};
-    // Nearly always the kernel takes all at once, and nobody has to wait.
+    // The kernel nearly always accepts everything at once, without a wait.
     error_code error;
     const std::size_t now = socket_.write_some(parts, error);
     if (now == head.size() + body.size() || (error && error != asio::error::would_block)) {
@@ -251,7 +254,7 @@ Task<void> Stream::shut_down() {
   }
   if (tls_ != nullptr && SSL_is_init_finished(tls_.get()) == 1) {
     ERR_clear_error();
-    SSL_shutdown(tls_.get());  // says close_notify; whether the peer answers does not matter
+    SSL_shutdown(tls_.get());  // sends close_notify; the peer need not respond
   }
   end_sending_quietly(socket_);
 }

@@ -1,9 +1,9 @@
 // http/stream.h
 //
-// A TCP connection, with or without TLS, as coroutines read and write it. For the .cc files of this folder.
+// A TCP connection, with or without TLS, for coroutines. Private to the .cc files of this folder.
 //
-// TLS runs OpenSSL on the non-blocking socket itself. Asio's ssl::stream would copy every byte twice more and
-// keep 34 KB for each idle connection.
+// OpenSSL works directly on the non-blocking socket. Asio's ssl::stream would copy every byte twice
+// more and keep 34 KB for each idle connection.
 #pragma once
 
 #include <memory>
@@ -20,7 +20,7 @@ struct ssl_ctx_st;
 namespace tessera::http {
 
 struct Io {
-  error_code error;  // asio::error::eof: the peer ended its side in good order
+  error_code error;  // asio::error::eof: the peer closed its side cleanly
   std::size_t bytes = 0;
 };
 
@@ -31,29 +31,31 @@ class Stream {
   Stream& operator=(const Stream&) = delete;
   ~Stream();
 
-  // As a client that wants to speak with `peer` (a host name, or an address as text); with `verify` its
-  // certificate has to be trusted and made out for that name. The error says what is wrong with it.
+  // Performs the TLS handshake as a client with `peer`, a host name or an IP address. With
+  // `verify`, the peer's certificate must be trusted and valid for that name. The error says what
+  // is wrong with it.
   Task<Status> start_tls(std::shared_ptr<ssl_ctx_st> context, std::string peer, bool verify);
-  // As a server.
+  // Performs the TLS handshake as a server.
   Task<Status> accept_tls(std::shared_ptr<ssl_ctx_st> context);
 
-  // Reads what is there, at least one byte.
+  // Reads the available bytes, at least one.
   Task<Io> read_some(std::span<char> room);
-  // Writes everything, `head` first. `bytes` is what the kernel took (of the plain text) before an error.
+  // Writes everything, `head` first. `bytes` is the plain text that the kernel accepted before an
+  // error.
   Task<Io> write(std::string_view head, std::string_view body = {});
-  // Tells the peer that no more will come and lets it read what is under way.
+  // Announces the end of our data. The peer can still read what was sent.
   Task<void> shut_down();
 
-  // Ends pending reads and writes with operation_aborted. Can be called again.
+  // Ends pending reads and writes with operation_aborted. May be called more than once.
   void close();
-  // The same, and what the kernel has not delivered yet is thrown away: nothing of a request that was given
-  // up may reach the peer later.
+  // Like close(), and discards data that the kernel has not delivered yet: no part of an aborted
+  // request may reach the peer later.
   void abort();
   [[nodiscard]] bool closed() const { return closed_; }
 
-  // Whether bytes, or the end of the stream, wait to be read. Never blocks.
+  // Returns whether bytes, or the end of the stream, can be read. Never blocks.
   [[nodiscard]] bool readable() const;
-  // Common name of the certificate that the peer showed and that was verified; "" if none.
+  // Returns the common name of the peer's verified certificate; "" if there is none.
   [[nodiscard]] std::string peer_name() const;
   [[nodiscard]] Socket& socket() { return socket_; }
 

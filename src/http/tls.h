@@ -1,14 +1,14 @@
 // http/tls.h
 //
-// Who we are and whom we trust. Plain values; nothing of OpenSSL shows here.
+// TLS settings: our certificate and the authorities we trust. Plain values without OpenSSL types.
 #pragma once
 
 #include <string>
 
 namespace tessera::http {
 
-// A certificate chain and its private key, PEM, as text or as files. Text wins. Files are read again for a
-// new connection when they have changed. All empty: no certificate.
+// A certificate chain and its private key in PEM, as text or as files. Text takes precedence. Files
+// that changed are re-read for the next connection. All empty: no certificate.
 struct TlsIdentity {
   std::string certificate_pem = {};
   std::string key_pem = {};
@@ -17,19 +17,21 @@ struct TlsIdentity {
 };
 
 struct ClientTls {
-  // The authorities to trust, PEM. Text wins over the file; both empty: those of the machine.
+  // Trusted certificate authorities, PEM. Text takes precedence over the file. Both empty: the
+  // system's.
   std::string ca_pem = {};
   std::string ca_file = {};
   TlsIdentity identity = {};
-  // The name that the server's certificate must carry, where it is not the host of the URL.
+  // The name that the server's certificate must have. Empty: the host of the URL.
   std::string server_name = {};
-  // Speak with anybody. Only where a person asked for exactly this.
+  // Accept any server certificate. Set this only if the user asked for it explicitly.
   bool insecure_skip_verify = false;
 };
 
 struct ServerTls {
   TlsIdentity identity = {};
-  // Authorities of client certificates, PEM. When set, every client must show a certificate of theirs.
+  // Authorities of client certificates, PEM. If set, every client must present a certificate signed
+  // by one of them.
   std::string client_ca_pem = {};
   std::string client_ca_file = {};
 };

@@ -17,12 +17,12 @@
 namespace tessera::http {
 namespace {
 
-// What stands in a PEM file of ours: certificates and keys, some KB.
+// Limit for PEM files. Certificates and keys are a few KB.
 constexpr std::size_t kMaxPemBytes = 4U << 20U;
 
 struct Pem {
   std::string text;
-  std::string what;  // for messages: the file, or "the given certificate"
+  std::string what;  // for messages: "certificate FILE" or "the given certificate"
 };
 
 Result<Pem> load(const std::string& text, const std::string& file, const char* what) {
@@ -36,7 +36,7 @@ tl::unexpected<Error> unusable(const std::string& what) {
   const unsigned long code = ERR_get_error();
   const char* reason = code == 0 ? nullptr : ERR_reason_error_string(code);
   return fail(ErrorCode::kInvalid,
-              fmt::format("{} cannot be used: {}", what, reason == nullptr ? "no PEM block in it" : reason));
+              fmt::format("{} cannot be used: {}", what, reason == nullptr ? "it has no PEM block" : reason));
 }
 
 using Bio = std::unique_ptr<BIO, int (*)(BIO*)>;
@@ -51,7 +51,7 @@ Certificate next_certificate(BIO* bio) {
   return {PEM_read_bio_X509(bio, nullptr, nullptr, nullptr), X509_free};
 }
 
-// The password of an encrypted key would be asked for on the terminal.
+// Without this callback, OpenSSL would ask for the password of an encrypted key on the terminal.
 int no_password(char* /*buffer*/, int /*size*/, int /*writing*/, void* /*data*/) {
   return -1;
 }
@@ -67,9 +67,9 @@ Status trust(SSL_CTX* context, const Pem& authorities) {
   if (count == 0) {
     return unusable(authorities.what);
   }
-  ERR_clear_error();  // the end of the file counts as an error
-  // Whatever is in the file is trusted, as Go does: where the cluster's authority was signed by another one,
-  // only the cluster's is given to us.
+  ERR_clear_error();  // OpenSSL reports the end of the file as an error
+  // Trust every certificate in the file, as Go does: a cluster's authority may be signed by another
+  // one that is not in the file.
   X509_VERIFY_PARAM_set_flags(SSL_CTX_get0_param(context), X509_V_FLAG_PARTIAL_CHAIN);
   return {};
 }
@@ -109,7 +109,7 @@ void trust_system(SSL_CTX* context, const SystemRoots& roots) {
   }
   const auto found = std::ranges::find_if(roots.elsewhere, exists);
   if (found != roots.elsewhere.end() && SSL_CTX_load_verify_file(context, found->c_str()) != 1) {
-    log::warn("the system's root certificates cannot be read", {{"file", *found}});
+    log::warn("cannot read the system's root certificates", {{"file", *found}});
     ERR_clear_error();
   }
 }
@@ -123,13 +123,14 @@ Result<TlsContext> new_context(const SSL_METHOD* method) {
   ERR_clear_error();
   TlsContext context(SSL_CTX_new(method), SSL_CTX_free);
   if (context == nullptr) {
-    return fail(ErrorCode::kInternal, "OpenSSL gives no TLS context");
+    return fail(ErrorCode::kInternal, "OpenSSL cannot create a TLS context");
   }
   SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
-  // Idle connections give their buffers back; a write may be repeated from another place after a wait.
+  // Free the buffers of idle connections. Allow a write to continue from another address after a
+  // wait.
   SSL_CTX_set_mode(context.get(), SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
                                       SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-  // One read(2) takes what is there; without this each record costs two.
+  // Read all available data with one read(2); otherwise each record costs two.
   SSL_CTX_set_read_ahead(context.get(), 1);
   return context;
 }
@@ -154,7 +155,7 @@ void add_file(std::vector<std::string>& files, const std::string& pem, const std
   }
 }
 
-// We speak HTTP/1.1 alone. Told so, a server that also knows HTTP/2 does not have to guess.
+// We support only HTTP/1.1. ALPN announces that to servers that also support HTTP/2.
 constexpr unsigned char kAlpn[] = {8, 'h', 't', 't', 'p', '/', '1', '.', '1'};
 
 int choose_protocol(SSL* /*tls*/, const unsigned char** out, unsigned char* out_size,
@@ -202,7 +203,7 @@ Result<TlsContext> make_server_context(const ServerTls& options) {
     const Pem authorities = TRY(load(options.client_ca_pem, options.client_ca_file, "client authority"));
     TRY(trust(context.get(), authorities));
     SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
-    // Sessions that are resumed skip the certificate check, so there are none.
+    // Resumed sessions would skip the certificate check, so disable them.
     SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
     SSL_CTX_set_options(context.get(), SSL_OP_NO_TICKET);
     SSL_CTX_set_num_tickets(context.get(), 0);
@@ -214,7 +215,8 @@ RotatingTls::RotatingTls(TlsContext context, Make make, std::vector<std::string>
     : context_(std::move(context)), make_(std::move(make)), files_(std::move(files)) {}
 
 Result<RotatingTls> RotatingTls::create(Make make, std::vector<std::string> files) {
-  std::string stamps = stamp(files);  // before reading: a change in between is then seen the next time
+  // Taken before reading, so that a change in between is detected next time.
+  std::string stamps = stamp(files);
   TlsContext context = TRY(make());
   RotatingTls tls(std::move(context), std::move(make), std::move(files));
   tls.stamps_ = std::move(stamps);
@@ -246,12 +248,13 @@ TlsContext RotatingTls::current() {
   if (fresh) {
     stamps_ = std::move(stamps);
     context_ = *std::move(fresh);
-    problem_.clear();
-    log::info("TLS files read again after a change", {{"first_file", files_.front()}});
-  } else if (std::string why = fresh.error().text(); why != problem_) {
-    // Tried again each time: what is in the way, a right for example, may leave no trace on the files.
-    problem_ = std::move(why);
-    log::warn("TLS files changed but cannot be used; keeping the old ones", {{"error", problem_}});
+    error_.clear();
+    log::info("reloaded changed TLS files", {{"first_file", files_.front()}});
+  } else if (std::string error = fresh.error().text(); error != error_) {
+    // Retried for each connection: the cause may be fixed (permissions, for example) without a
+    // change of the files.
+    error_ = std::move(error);
+    log::warn("changed TLS files cannot be used; keeping the previous ones", {{"error", error_}});
   }
   return context_;
 }

@@ -1,6 +1,7 @@
 // http/tls_context.h
 //
-// OpenSSL contexts made from http/tls.h and remade when their files rotate. For the .cc files of this folder.
+// OpenSSL contexts created from the settings in http/tls.h, and re-created when their files change.
+// Private to the .cc files of this folder.
 #pragma once
 
 #include <functional>
@@ -17,9 +18,10 @@ namespace tessera::http {
 
 using TlsContext = std::shared_ptr<ssl_ctx_st>;
 
-// Where the roots are that a client trusts when it is given no authority. OpenSSL is linked in as Debian
-// built it and looks where Debian has them; where that is not there, the first of `elsewhere` is taken.
-// SSL_CERT_FILE and SSL_CERT_DIR go before both.
+// Locations of the root certificates that a client trusts if no authority is configured. Our
+// OpenSSL was built by Debian and looks in Debian's location (`usual`). If that does not exist, the
+// first existing file of `elsewhere` is used. SSL_CERT_FILE and SSL_CERT_DIR take precedence over
+// both.
 struct SystemRoots {
   std::vector<std::string> usual;
   std::vector<std::string> elsewhere;
@@ -27,20 +29,21 @@ struct SystemRoots {
   static SystemRoots of_linux();
 };
 
-// Fails with kInvalid, naming the file, when the material cannot be used.
+// Create a context. Return kInvalid, naming the file, if a certificate or key cannot be used.
 Result<TlsContext> make_client_context(const ClientTls& options,
                                        const SystemRoots& roots = SystemRoots::of_linux());
 Result<TlsContext> make_server_context(const ServerTls& options);
 
-// The context for the next connection. Kubernetes rotates certificates by swapping files below a running
-// process; a look at the files before each new connection is all that it takes. While new files cannot be
-// used (half written, key and certificate of different age) the last good context stays in use, and the
-// fault is logged once. One thread.
+// A context that follows certificate rotation. Kubernetes replaces the files under a running
+// process, so current() checks them before each new connection. While new files cannot be used
+// (half written, or key and certificate do not match), the last good context stays in use and the
+// error is logged once. Not thread-safe.
 class RotatingTls {
  public:
   static Result<RotatingTls> for_client(const ClientTls& options);
   static Result<RotatingTls> for_server(const ServerTls& options);
 
+  // Returns the context for the next connection.
   TlsContext current();
 
  private:
@@ -51,8 +54,8 @@ class RotatingTls {
   TlsContext context_;
   Make make_;
   std::vector<std::string> files_;
-  std::string stamps_;   // inode, size and time of every file of the context
-  std::string problem_;  // of the files of now, if they cannot be used
+  std::string stamps_;  // inode, size and time of every file of the context
+  std::string error_;   // why the current files cannot be used
 };
 
 }  // namespace tessera::http

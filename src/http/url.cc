@@ -24,7 +24,7 @@ std::optional<ip::address> address_of(std::string_view text) {
   return error ? std::nullopt : std::optional(address);
 }
 
-std::string shown_host(const std::string& host) {
+std::string bracketed_host(const std::string& host) {
   return host.find(':') == std::string::npos ? host : "[" + host + "]";
 }
 
@@ -32,8 +32,8 @@ std::uint16_t default_port(bool tls) {
   return tls ? 443 : 80;
 }
 
-std::string environment(const char* capital, const char* small) {
-  for (const char* name : {small, capital}) {
+std::string environment(const char* upper_case, const char* lower_case) {
+  for (const char* name : {lower_case, upper_case}) {
     if (const char* value = std::getenv(name); value != nullptr && *value != '\0') {
       return value;
     }
@@ -53,13 +53,13 @@ bool in_network(const ip::address& address, std::string_view cidr) {
          network.canonical() == ip::network_v6(address.to_v6(), network.prefix_length()).canonical();
 }
 
-bool is_below(std::string_view host, std::string_view domain) {
+bool is_subdomain(std::string_view host, std::string_view domain) {
   return host.size() > domain.size() + 1 && host[host.size() - domain.size() - 1] == '.' &&
          equals_ignoring_case(host.substr(host.size() - domain.size()), domain);
 }
 
-// Cuts ":port" off an entry of NO_PROXY; false when it names another port than ours.
-bool port_fits(std::string_view& entry, std::uint16_t port) {
+// Removes ":port" from an entry of NO_PROXY. Returns false if the entry names a different port.
+bool strip_matching_port(std::string_view& entry, std::uint16_t port) {
   const std::size_t colon = entry.rfind(':');
   if (colon == std::string_view::npos || address_of(entry)) {
     return true;  // no port, or a bare IPv6 address
@@ -69,14 +69,14 @@ bool port_fits(std::string_view& entry, std::uint16_t port) {
   return wanted && *wanted == port;
 }
 
-bool entry_covers(std::string_view entry, const Url& target, const std::optional<ip::address>& address) {
+bool entry_matches(std::string_view entry, const Url& target, const std::optional<ip::address>& address) {
   if (entry == "*") {
     return true;
   }
   if (entry.find('/') != std::string_view::npos) {
     return address && in_network(*address, entry);
   }
-  if (!port_fits(entry, target.port)) {
+  if (!strip_matching_port(entry, target.port)) {
     return false;
   }
   if (entry.starts_with('[') && entry.ends_with(']')) {
@@ -92,19 +92,19 @@ bool entry_covers(std::string_view entry, const Url& target, const std::optional
     return false;
   }
   if (entry.front() == '.') {
-    return is_below(target.host, entry.substr(1));
+    return is_subdomain(target.host, entry.substr(1));
   }
-  return equals_ignoring_case(target.host, entry) || is_below(target.host, entry);
+  return equals_ignoring_case(target.host, entry) || is_subdomain(target.host, entry);
 }
 
-bool bypassed(const Url& target, const std::string& no_proxy) {
+bool bypasses_proxy(const Url& target, const std::string& no_proxy) {
   const auto address = address_of(target.host);
   if (equals_ignoring_case(target.host, "localhost") || (address && address->is_loopback())) {
     return true;
   }
   for (const std::string_view entry : split(no_proxy, ',')) {
     const std::string_view trimmed = trim(entry);
-    if (!trimmed.empty() && entry_covers(trimmed, target, address)) {
+    if (!trimmed.empty() && entry_matches(trimmed, target, address)) {
       return true;
     }
   }
@@ -114,11 +114,11 @@ bool bypassed(const Url& target, const std::string& no_proxy) {
 }  // namespace
 
 std::string Url::authority() const {
-  return shown_host(host) + ":" + std::to_string(port);
+  return bracketed_host(host) + ":" + std::to_string(port);
 }
 
 std::string Url::host_field() const {
-  return port == default_port(tls) ? shown_host(host) : authority();
+  return port == default_port(tls) ? bracketed_host(host) : authority();
 }
 
 std::string Url::origin() const {
@@ -126,7 +126,7 @@ std::string Url::origin() const {
 }
 
 Result<Url> parse_url(std::string_view text, bool allow_user) {
-  // The text may hold a password, so no message repeats it.
+  // The text may contain a password, so no error message repeats it.
   const auto parsed = boost::urls::parse_uri(boost::core::string_view(text.data(), text.size()));
   if (!parsed) {
     return fail(ErrorCode::kInvalid, "not a URL of the form https://host:port");
@@ -135,27 +135,27 @@ Result<Url> parse_url(std::string_view text, bool allow_user) {
   Url url;
   if (view.scheme_id() != boost::urls::scheme::https && view.scheme_id() != boost::urls::scheme::http) {
     return fail(ErrorCode::kUnsupported,
-                fmt::format("the scheme of the URL is {}; only http and https are known",
+                fmt::format("the scheme of the URL is {}; only http and https are supported",
                             in_quotes(std::string_view(view.scheme()))));
   }
   url.tls = view.scheme_id() == boost::urls::scheme::https;
   url.host = view.host_address();
-  // A percent sign in a host would be decoded into anything.
+  // A percent-encoded host could decode to arbitrary bytes.
   if (!address_of(url.host) &&
       (url.host.empty() ||
        url.host.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
                                   "-._") != std::string::npos)) {
-    return fail(ErrorCode::kInvalid, "the URL names no host, or one that cannot be");
+    return fail(ErrorCode::kInvalid, "the URL has no valid host name or IP address");
   }
   if (view.has_userinfo()) {
     if (!allow_user) {
-      return fail(ErrorCode::kInvalid, "the URL holds a user name, which is not allowed here");
+      return fail(ErrorCode::kInvalid, "the URL contains a user name, which is not allowed here");
     }
     url.user = view.user() + ":" + view.password();
   }
   url.port = default_port(url.tls);
   if (view.has_port() && !view.port().empty()) {
-    // Not port_number(): Boost 1.81 lets 99999 wrap around.
+    // Boost 1.81's port_number() lets 99999 wrap around, so parse the text instead.
     const auto port = parse_int(std::string_view(view.port()));
     if (!port || *port < 1 || *port > 65535) {
       return fail(ErrorCode::kInvalid, "the port of the URL is not a number from 1 to 65535");
@@ -179,7 +179,7 @@ ProxySettings ProxySettings::from_environment() {
 
 Result<std::optional<Url>> proxy_for(const Url& target, const ProxySettings& settings) {
   const std::string& wanted = target.tls ? settings.https_proxy : settings.http_proxy;
-  if (wanted.empty() || bypassed(target, settings.no_proxy)) {
+  if (wanted.empty() || bypasses_proxy(target, settings.no_proxy)) {
     return std::nullopt;
   }
   const char* name = target.tls ? "HTTPS_PROXY" : "HTTP_PROXY";

@@ -1,6 +1,6 @@
 // http/url.h
 //
-// Where to connect to: the base of an API server, or a proxy; and when to go through one.
+// URLs of servers and proxies, and the rules for when to use a proxy.
 #pragma once
 
 #include <cstdint>
@@ -14,35 +14,38 @@ namespace tessera::http {
 
 struct Url {
   bool tls = false;
-  std::string host = {};  // a name or an address; IPv6 without its brackets
+  std::string host = {};  // a name or an address; IPv6 without brackets
   std::uint16_t port = 0;
-  std::string path = {};  // "" or "/prefix", never with a slash at the end
+  std::string path = {};  // "" or "/prefix", without a trailing slash
   std::string user = {};  // "name:password" of a proxy, percent-decoded; never logged
 
-  // "https://host:6443" with no user in it.
+  // "https://host:6443", without the user.
   [[nodiscard]] std::string origin() const;
-  // "host:6443", for CONNECT and messages; an IPv6 address stands in brackets.
+  // "host:6443", for CONNECT and for messages. An IPv6 address is in brackets.
   [[nodiscard]] std::string authority() const;
-  // What the Host field says: the authority, without the port where it is the scheme's own.
+  // Value of the Host header: the authority, without the port if it is the default of the scheme.
   [[nodiscard]] std::string host_field() const;
 };
 
-// "http(s)://host[:port][/path]"; a query or a fragment is an error, and so is a user unless `allow_user`.
+// Parses "http(s)://host[:port][/path]". Returns kInvalid for a query or a fragment, and for a user
+// unless `allow_user` is set. Returns kUnsupported for other schemes.
 Result<Url> parse_url(std::string_view text, bool allow_user = false);
 
-// The environment's wish to go through a proxy, as curl and Go read it.
+// Proxy settings from the environment, interpreted as curl and Go do.
 struct ProxySettings {
   std::string http_proxy = {};
   std::string https_proxy = {};
   std::string no_proxy = {};
 
-  // HTTP_PROXY, HTTPS_PROXY, NO_PROXY, or the same in small letters, which win. Call it before threads start.
+  // Reads HTTP_PROXY, HTTPS_PROXY and NO_PROXY. The lower-case variables take precedence. Call this
+  // before other threads start.
   static ProxySettings from_environment();
 };
 
-// The proxy for `target`, or none. NO_PROXY is a comma list of "*", host names (which also stand for what is
-// below them; a leading dot for that alone), addresses, CIDR ranges, each with ":port" if wanted. Loopback
-// never goes through a proxy. Fails when the proxy's URL is wrong or of a kind we do not speak.
+// Returns the proxy for `target`, or nothing. NO_PROXY is a comma-separated list of "*", host
+// names, addresses and CIDR ranges, each with an optional ":port". A host name also matches its
+// subdomains; with a leading dot it matches only subdomains. Loopback never uses a proxy. Returns
+// kInvalid if the proxy URL cannot be parsed, kUnsupported if it is not a plain http proxy.
 Result<std::optional<Url>> proxy_for(const Url& target, const ProxySettings& settings);
 
 }  // namespace tessera::http

@@ -9,12 +9,12 @@ void Deadlines::arm(SteadyTime at) {
   timer_.expires_at(at);
   timer_.async_wait([this](error_code error) {
     if (!error) {
-      ring();
+      expire();
     }
   });
 }
 
-void Deadlines::ring() {
+void Deadlines::expire() {
   armed_for_ = SteadyTime::max();
   const SteadyTime now = std::chrono::steady_clock::now();
   SteadyTime next = SteadyTime::max();
@@ -26,9 +26,9 @@ void Deadlines::ring() {
       continue;
     }
     watchdog.off();
-    const std::function<void()> bite = watchdog.bite_;
-    bite();
-    // It may have ended any of them, and those that were passed may have moved: begin again.
+    const std::function<void()> on_expired = watchdog.on_expired_;
+    on_expired();
+    // The callback may have destroyed or moved any watchdog, so start over.
     next = SteadyTime::max();
     i = 0;
   }

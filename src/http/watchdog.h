@@ -1,10 +1,10 @@
 // http/watchdog.h
 //
-// Deadlines that are moved all the time and almost never met. For the .cc files of this folder.
+// Timeouts that are moved often and expire rarely. Private to the .cc files of this folder.
 //
-// Each request moves several of them, so moving one must cost next to nothing: all watchdogs of a loop share
-// one timer, which stands at the earliest deadline it was told of or before it. When it rings too early, it
-// looks at what is due and goes to sleep again.
+// Each request moves several deadlines, so moving one must be cheap. All watchdogs of a loop share
+// one timer, armed for the earliest deadline or sooner. If it fires too early, it checks which
+// watchdogs are due and is armed again.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,7 @@ namespace tessera::http {
 
 class Watchdog;
 
-// The one timer of a loop; EventLoop::Core has it. One thread.
+// The shared timer of a loop, owned by EventLoop::Impl. Used only on the loop's thread.
 class Deadlines {
  public:
   explicit Deadlines(const Executor& executor) : timer_(executor) {}
@@ -26,7 +26,7 @@ class Deadlines {
   friend class Watchdog;
 
   void arm(SteadyTime at);
-  void ring();
+  void expire();
 
   SteadyTimer timer_;
   SteadyTime armed_for_ = SteadyTime::max();
@@ -35,10 +35,11 @@ class Deadlines {
 
 class Watchdog {
  public:
-  // `bite` runs on the loop once the deadline has passed, and not after off() or the destructor. Can be made
-  // anywhere; set and switched off on the loop, and ended there too unless it is off.
-  Watchdog(std::shared_ptr<Deadlines> deadlines, std::function<void()> bite)
-      : deadlines_(std::move(deadlines)), bite_(std::move(bite)) {}
+  // `on_expired` runs on the loop once the deadline has passed, but never after off() or the
+  // destructor. May be constructed on any thread. set(), in() and off() must run on the loop's
+  // thread, and so must the destructor of an armed watchdog.
+  Watchdog(std::shared_ptr<Deadlines> deadlines, std::function<void()> on_expired)
+      : deadlines_(std::move(deadlines)), on_expired_(std::move(on_expired)) {}
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
   ~Watchdog() { off(); }
@@ -54,7 +55,7 @@ class Watchdog {
     }
   }
   void in(std::chrono::nanoseconds delay) { set(std::chrono::steady_clock::now() + delay); }
-  // Whatever is waited for now may take for ever.
+  // Disarms the watchdog: no deadline until the next set().
   void off();
 
  private:
@@ -63,7 +64,7 @@ class Watchdog {
   static constexpr std::size_t kOff = static_cast<std::size_t>(-1);
 
   std::shared_ptr<Deadlines> deadlines_;
-  std::function<void()> bite_;
+  std::function<void()> on_expired_;
   SteadyTime at_ = SteadyTime::max();
   std::size_t index_ = kOff;  // in Deadlines::watchdogs_
 };

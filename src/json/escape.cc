@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 
-// Bytes that stand for themselves wherever they occur: printable ASCII but for the quote and the backslash.
+// Bytes that need no escaping: printable ASCII except the quote and the backslash.
 constexpr std::array<bool, 256> kPlain = [] {
   std::array<bool, 256> plain{};
   for (std::size_t c = 0x20; c < 0x7F; ++c) {
@@ -21,8 +21,9 @@ unsigned char byte_at(std::string_view text, std::size_t i) {
   return static_cast<unsigned char>(text[i]);
 }
 
-// How many bytes the UTF-8 sequence at the front of `text` has; 0 when it is none (cut short, overlong, a
-// surrogate, beyond U+10FFFF). The bounds of the second byte are those of Unicode's table 3-7.
+// Returns the length of the UTF-8 sequence at the front of `text`, or 0 if it is invalid
+// (truncated, overlong, a surrogate, beyond U+10FFFF). The bounds of the second byte are from
+// Unicode table 3-7.
 std::size_t sequence_length(std::string_view text) {
   const unsigned char lead = byte_at(text, 0);
   std::size_t length = 0;

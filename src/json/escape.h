@@ -1,9 +1,9 @@
 // json/escape.h
 //
-// The one way in which our hot replies turn text into JSON.
+// Writes JSON strings and numbers into responses on hot paths.
 //
-// Cold paths build a boost::json::value and serialise it. A reply to kube-scheduler names thousands of nodes
-// and is appended to a reused string instead:
+// Other code builds a boost::json::value and serializes it. A response to kube-scheduler contains
+// thousands of node names and is appended to a reused string instead:
 //
 //   out += "{\"NodeNames\":[";
 //   append_quoted(out, name);
@@ -15,8 +15,8 @@
 
 namespace tessera::json {
 
-// Appends `text` as a JSON string with its quotes. Any bytes give valid JSON: control characters are escaped,
-// and what is not UTF-8 becomes U+FFFD, one for each byte that fits nowhere.
+// Appends `text` as a quoted JSON string. Produces valid JSON for any input: control characters are
+// escaped, and each byte that is not valid UTF-8 becomes U+FFFD.
 void append_quoted(std::string& out, std::string_view text);
 
 // The same without the quotes.

@@ -1,9 +1,9 @@
 // json/line_splitter.h
 //
-// Cuts a stream of bytes that arrives in pieces of any size (a Kubernetes watch) into its lines.
+// Splits a byte stream that arrives in pieces of any size (a Kubernetes watch) into lines.
 //
-// A line that lies whole inside a piece is handed on where it is; only a line that two pieces share is
-// copied. Every line has simdjson's padding behind it and is valid during the call. One thread.
+// A line that is complete within one piece is not copied; only a line that spans pieces is. Every
+// line is followed by simdjson's padding and is valid during the callback. Not thread-safe.
 //
 //   LineSplitter lines(8 << 20);
 //   Status status = lines.feed(piece, [&](PaddedView line) { apply(line); return Status{}; });
@@ -21,19 +21,19 @@ class LineSplitter {
  public:
   using OnLine = std::function<Status(PaddedView line)>;
 
-  // A line longer than `max_line_bytes` is refused before it can fill the memory.
+  // Lines longer than `max_line_bytes` are errors, so that a stream cannot exhaust the memory.
   explicit LineSplitter(std::size_t max_line_bytes) : max_line_bytes_(max_line_bytes) {}
 
-  // Calls `on_line` for each line that ends in this piece: without its "\n", or "\r\n", and never for an
-  // empty one. Stops at the first failure of `on_line` and returns it; the rest of the piece is then lost,
-  // and the stream has to be opened anew. kExhausted for a line that is too long.
+  // Calls `on_line` for each non-empty line that ends in this piece, without its "\n" or "\r\n".
+  // Returns the first error of `on_line`, or kExhausted for a line that is too long. After an error
+  // the rest of the piece is lost, and the caller must reopen the stream.
   Status feed(PaddedView piece, const OnLine& on_line);
 
-  // Bytes of a line that has begun and not ended: more than 0 at the end of the stream means that the stream
-  // was cut.
+  // The number of bytes of the incomplete last line. More than 0 at the end of the stream means
+  // that the stream was cut off.
   [[nodiscard]] std::size_t pending() const { return carried_.size(); }
 
-  // Forgets what is pending: for the next stream.
+  // Discards the incomplete line before the next stream.
   void reset() { carried_.clear_and_trim(max_kept_bytes); }
 
  private:

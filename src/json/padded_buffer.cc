@@ -39,7 +39,7 @@ PaddedView PaddedBuffer::view() {
 std::span<char> PaddedBuffer::prepare(std::size_t bytes) {
   if (capacity_ - size_ < bytes) {
     const std::size_t capacity = std::max(size_ + bytes, capacity_ + capacity_ / 2);
-    // Not value-initialised: it is about to be written.
+    // Not value-initialized, because the caller is about to write to it.
     std::unique_ptr<char[]> grown(new char[capacity + kPadding]);
     if (size_ > 0) {
       std::memcpy(grown.get(), data_.get(), size_);

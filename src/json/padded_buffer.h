@@ -1,10 +1,10 @@
 // json/padded_buffer.h
 //
-// Bytes that simdjson may read in place.
+// Buffers that simdjson can parse in place.
 //
-// Its kernels load whole vectors and so read past the end of the text; every view that is handed out here has
-// kPadding readable bytes behind it, which saves a copy of each body. A buffer is meant to be reused: clear()
-// keeps its memory, so in steady state reading a body allocates nothing.
+// simdjson loads whole vectors and therefore reads past the end of the text. Every view from here
+// is followed by kPadding readable bytes, which saves a copy of each body. Buffers are meant to be
+// reused: clear() keeps the memory, so reading a body allocates nothing in steady state.
 //
 //   PaddedBuffer body;
 //   std::span<char> room = body.prepare(64 * 1024);
@@ -19,14 +19,14 @@
 
 namespace tessera::json {
 
-// As many bytes as simdjson wants to read past the end of a document.
+// The number of bytes that simdjson may read past the end of a document.
 inline constexpr std::size_t kPadding = 64;
 
-// A text with kPadding readable bytes (of any value) behind it. Does not own it.
+// A text followed by kPadding readable bytes of any value. Does not own the memory.
 class PaddedView {
  public:
   PaddedView() = default;
-  // The caller vouches for the padding.
+  // The caller guarantees that the padding is readable.
   static PaddedView vouched(const char* data, std::size_t size) { return PaddedView(data, size); }
 
   [[nodiscard]] const char* data() const { return data_; }
@@ -34,7 +34,7 @@ class PaddedView {
   [[nodiscard]] bool empty() const { return size_ == 0; }
   [[nodiscard]] std::string_view text() const { return {data_, size_}; }
 
-  // A part of it; the padding of the whole stands behind every part.
+  // Returns a part of the view. The bytes after the part serve as its padding.
   [[nodiscard]] PaddedView part(std::size_t offset, std::size_t size) const {
     return PaddedView(data_ + offset, size);
   }
@@ -47,7 +47,7 @@ class PaddedView {
   std::size_t size_ = 0;
 };
 
-// Owns and grows the memory. Moved-from buffers are empty and can be used again. One thread.
+// Owns and grows the memory. A moved-from buffer is empty and can be reused. Not thread-safe.
 class PaddedBuffer {
  public:
   PaddedBuffer() = default;
@@ -61,25 +61,27 @@ class PaddedBuffer {
 
   [[nodiscard]] std::size_t size() const { return size_; }
   [[nodiscard]] bool empty() const { return size_ == 0; }
-  // What fits without new memory.
+  // The number of bytes that fit without a new allocation.
   [[nodiscard]] std::size_t capacity() const { return capacity_; }
   [[nodiscard]] std::string_view text() const { return {data_.get(), size_}; }
 
-  // Valid until the next change of the buffer.
+  // Valid until the buffer changes.
   [[nodiscard]] PaddedView view();
 
-  // Room for at least `bytes` more at the end; what is written there counts once commit() says so.
+  // Returns room for at least `bytes` more bytes at the end. commit() makes the bytes that the
+  // caller wrote there part of the text.
   [[nodiscard]] std::span<char> prepare(std::size_t bytes);
   void commit(std::size_t bytes);
 
   void append(std::string_view text);
 
-  // Forgets the first bytes and moves the rest to the front.
+  // Removes the first `bytes` bytes and moves the rest to the front.
   void consume(std::size_t bytes);
 
-  // Forgets the text and keeps the memory.
+  // Removes the text and keeps the memory.
   void clear() { size_ = 0; }
-  // Gives the memory back as well when it holds more than `keep_bytes`: one huge body must not stay for ever.
+  // Removes the text, and frees the memory if it is larger than `keep_bytes`, so that one huge body
+  // does not occupy it forever.
   void clear_and_trim(std::size_t keep_bytes);
 
  private:

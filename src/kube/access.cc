@@ -21,7 +21,7 @@ std::optional<std::string> variable(const AccessOptions& options, const char* na
 
 std::vector<std::string> kubeconfig_files(const AccessOptions& options) {
   std::vector<std::string> files;
-  const std::string list = variable(options, "KUBECONFIG").value_or("");  // `split` points into it
+  const std::string list = variable(options, "KUBECONFIG").value_or("");  // split() returns views into it
   for (const std::string_view file : split(list, ':')) {
     if (!file.empty()) {
       files.emplace_back(file);
@@ -42,8 +42,8 @@ Result<ClusterAccess> in_cluster_access(const AccessOptions& options) {
   const std::string port = variable(options, "KUBERNETES_SERVICE_PORT").value_or("");
   if (host.empty() || port.empty()) {
     return fail(ErrorCode::kNotFound,
-                "this is not a pod: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set; give "
-                "--kubeconfig");
+                "not running in a pod: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set; "
+                "use --kubeconfig");
   }
   ClusterAccess access;
   const bool ipv6 = host.find(':') != std::string::npos;
@@ -58,8 +58,7 @@ Result<ClusterAccess> in_cluster_access(const AccessOptions& options) {
   auto token = read_file(access.user.token_file);
   if (!token) {
     return fail(std::move(token).error().context(
-        "the pod's service account token cannot be read (is automountServiceAccountToken "
-        "false?)"));
+        "cannot read the pod's service account token (is automountServiceAccountToken false?)"));
   }
   const auto namespace_name = read_file(options.service_account + "/namespace");
   access.namespace_name = namespace_name ? std::string(trim(*namespace_name)) : "default";

@@ -1,6 +1,6 @@
 // kube/access.h
 //
-// Where the API server is and who we are, found the way users expect.
+// Finds the API server and the credentials, in the same places as kubectl.
 #pragma once
 
 #include <functional>
@@ -15,17 +15,17 @@ namespace tessera::kube {
 struct AccessOptions {
   std::string kubeconfig;  // --kubeconfig: this file only, and it must exist
   std::string context;     // --context
-  // Environment and file system, so that a test can say what they hold.
-  std::function<std::optional<std::string>(const char*)> environment;  // the process's own if empty
+  // Replaced by tests.
+  std::function<std::optional<std::string>(const char*)> environment;  // empty: the process's environment
   std::string service_account = "/var/run/secrets/kubernetes.io/serviceaccount";
 };
 
-// For people's tools: --kubeconfig, else the files of $KUBECONFIG, else ~/.kube/config; inside a pod, where
-// there is none of these, the pod's service account. A context that is named is never ignored.
+// For command-line tools: uses --kubeconfig, else the files in $KUBECONFIG, else ~/.kube/config. If
+// none of these exists inside a pod and no context is named, uses the pod's service account.
 Result<ClusterAccess> find_access(const AccessOptions& options);
 
-// The pod's service account: KUBERNETES_SERVICE_HOST and _PORT, its CA, and its token, which kubelet rotates
-// and which is therefore given as a file. kNotFound outside of a cluster.
+// Uses the pod's service account: KUBERNETES_SERVICE_HOST and _PORT, the CA and the token. The
+// token is returned as a file, because kubelet rotates it. Returns kNotFound outside a cluster.
 Result<ClusterAccess> in_cluster_access(const AccessOptions& options);
 
 }  // namespace tessera::kube

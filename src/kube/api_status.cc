@@ -36,7 +36,7 @@ ErrorCode code_of(int http_status) {
   }
 }
 
-// Foreign text on one line, without control characters.
+// Replaces line breaks and other control characters by spaces.
 std::string one_line(std::string_view text) {
   std::string line(text.substr(0, kMaxMessage));
   for (char& c : line) {
@@ -68,7 +68,7 @@ Error ApiStatus::to_error() const {
   std::string text = message.empty() ? fmt::format("the API server answered {}", code)
                                      : fmt::format("the API server answered {}: {}", code, message);
   if (code == 401) {
-    text += "; the token or client certificate is not valid (any more): log in again";
+    text += "; the token or client certificate is invalid or expired: log in again";
   }
   return {code_of(code), std::move(text)};
 }
@@ -90,12 +90,12 @@ Result<ApiStatus> parse_status(std::string_view json) {
   return status;
 }
 
-ApiStatus status_of_answer(int http_status, std::string_view body, std::string_view retry_after_header) {
+ApiStatus status_of_response(int http_status, std::string_view body, std::string_view retry_after_header) {
   ApiStatus status;
   if (auto parsed = parse_status(body)) {
     status = std::move(*parsed);
   } else {
-    // Something between us and the API server spoke; its first words are the best clue there is.
+    // A proxy or load balancer responded. The beginning of its text is the best available hint.
     status.message = one_line(trim(body).substr(0, 200));
   }
   status.code = http_status;

@@ -1,6 +1,6 @@
 // kube/api_status.h
 //
-// The Status object with which the API server explains a refusal, and what it means for a caller.
+// The Status object of an error response of the API server.
 #pragma once
 
 #include <chrono>
@@ -15,25 +15,28 @@ namespace tessera::kube {
 
 struct ApiStatus {
   int code = 0;         // HTTP status
-  std::string reason;   // "Conflict", "AlreadyExists", "Expired", ...; "" when the body said none
-  std::string message;  // the server's words, cut to a length that fits a log line
+  std::string reason;   // "Conflict", "AlreadyExists", "Expired", ...; "" if the body has none
+  std::string message;  // the server's message, truncated to fit a log line
   std::optional<std::chrono::seconds> retry_after;
-  bool disruption_budget = false;  // an eviction that a PodDisruptionBudget forbids for now
+  bool disruption_budget = false;  // a PodDisruptionBudget currently forbids the eviction
 
-  // A resourceVersion or continue token that the server no longer knows: list again.
+  // Returns whether the resourceVersion or continue token is too old, so that a re-list is needed.
   [[nodiscard]] bool expired() const { return code == 410 || reason == "Expired" || reason == "Gone"; }
 
-  // For Result: kDenied for 401 and 403, kNotFound for 404, kConflict for 409, and so on.
+  // Returns kDenied for 401 and 403, kNotFound for 404, kConflict for 409, and so on.
   [[nodiscard]] Error to_error() const;
 };
 
-// Reads a Status object. Any other JSON, and text that is no JSON (a proxy's HTML), is kInvalid.
+// Parses a Status object. Returns kInvalid for other JSON and for text that is not JSON (such as
+// the HTML of a proxy).
 Result<ApiStatus> parse_status(std::string_view json);
 
-// What an answer with a status of 400 and more says, whatever its body is. `retry_after_header` may be "".
-ApiStatus status_of_answer(int http_status, std::string_view body, std::string_view retry_after_header);
+// Returns the status of an error response with any body. `retry_after_header` may
+// be "".
+ApiStatus status_of_response(int http_status, std::string_view body, std::string_view retry_after_header);
 
-// The header's number of seconds, at most an hour; the form with a date is not used by the API server.
+// Parses the number of seconds in a Retry-After header and limits it to an hour. The API server
+// does not use the form with a date.
 std::optional<std::chrono::seconds> parse_retry_after(std::string_view header);
 
 }  // namespace tessera::kube

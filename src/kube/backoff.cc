@@ -17,7 +17,7 @@ std::uint64_t below(const Random& random, std::uint64_t bound) {
   if (bound == 0) {
     return 0;
   }
-  // The upper half of a 64 by 64 bit product: even enough for waits, and exact for small bounds.
+  // The upper half of a 64 x 64 bit product: uniform enough for waits, and exact for small bounds.
   return static_cast<std::uint64_t>((static_cast<unsigned __int128>(random()) * bound) >> 64U);
 }
 

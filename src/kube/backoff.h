@@ -1,6 +1,7 @@
 // kube/backoff.h
 //
-// Growing waits with jitter, so that a thousand clients of an API server that comes back do not call at once.
+// Exponential backoff with jitter, so that a thousand clients do not call an API server at the same
+// time when it becomes available again.
 #pragma once
 
 #include <chrono>
@@ -9,13 +10,13 @@
 
 namespace tessera::kube {
 
-// Any source of random numbers over the whole range; a test gives its own.
+// A source of random numbers over the full range.
 using Random = std::function<std::uint64_t()>;
 
-// Seeded from the machine; each caller gets a sequence of its own. Not for secrets. One thread.
+// Returns a generator with a random seed. Not for secrets. Not thread-safe.
 Random default_random();
 
-// An even pick of [0, bound); 0 for a bound of 0.
+// Returns a uniformly distributed number of [0, bound), or 0 for a bound of 0.
 std::uint64_t below(const Random& random, std::uint64_t bound);
 
 struct BackoffOptions {
@@ -27,11 +28,11 @@ class Backoff {
  public:
   Backoff(BackoffOptions options, Random random) : options_(options), random_(std::move(random)) {}
 
-  // How long to wait this time: between half and the whole of a span that doubles from call to call up to the
-  // cap.
+  // Returns the next wait: between half and all of an interval that doubles with each call, up to
+  // the cap.
   std::chrono::milliseconds next();
 
-  // It worked: start over.
+  // Starts over, after a success.
   void reset() { failures_ = 0; }
   [[nodiscard]] int failures() const { return failures_; }
 

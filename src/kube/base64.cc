@@ -32,14 +32,14 @@ Result<std::string> decode_base64(std::string_view text) {
   }
   for (std::size_t i = 0; i + padding < compact.size(); ++i) {
     if (!in_alphabet(compact[i])) {
-      return fail(ErrorCode::kInvalid, "is not base64: it holds a character that base64 does not have");
+      return fail(ErrorCode::kInvalid, "is not base64: it contains an invalid character");
     }
   }
   if (compact.size() % 4 != 0 || compact.size() > INT_MAX) {
     return fail(ErrorCode::kInvalid, "is not base64: its length is not a multiple of four");
   }
   std::string bytes(compact.size() / 4 * 3, '\0');
-  // EVP_DecodeBlock counts padding as bytes of zero; what it added is cut off below.
+  // EVP_DecodeBlock decodes padding to zero bytes, which are removed below.
   const int decoded = EVP_DecodeBlock(reinterpret_cast<unsigned char*>(bytes.data()),
                                       reinterpret_cast<const unsigned char*>(compact.data()),
                                       static_cast<int>(compact.size()));

@@ -1,6 +1,6 @@
 // kube/base64.h
 //
-// The base64 of kubeconfig's *-data fields, by OpenSSL.
+// Base64, as in the *-data fields of a kubeconfig.
 #pragma once
 
 #include <string>
@@ -10,8 +10,9 @@
 
 namespace tessera::kube {
 
-// Standard alphabet with padding; line breaks and spaces are allowed, as base64(1) prints them. kInvalid
-// otherwise, without the text: it may be a key.
+// Decodes the standard alphabet with padding. Line breaks and spaces are allowed, as base64(1)
+// prints them. Returns kInvalid for other text; the message does not quote it, because it may be a
+// key.
 Result<std::string> decode_base64(std::string_view text);
 
 std::string encode_base64(std::string_view bytes);

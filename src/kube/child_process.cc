@@ -20,7 +20,7 @@ namespace tessera::kube {
 namespace {
 
 constexpr std::size_t kMaxOutput = 1U << 20U;
-constexpr std::size_t kMaxComplaint = 4U << 10U;
+constexpr std::size_t kMaxStderr = 4U << 10U;
 
 std::vector<std::string> environment_with(const std::vector<std::pair<std::string, std::string>>& extra) {
   std::map<std::string, std::string> variables;
@@ -52,7 +52,7 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return result;
 }
 
-// posix_spawn's two argument objects, destroyed whatever happens.
+// Owns the two argument objects of posix_spawn.
 struct SpawnSetup {
   posix_spawn_file_actions_t actions{};
   posix_spawnattr_t attributes{};
@@ -72,10 +72,11 @@ struct SpawnSetup {
     posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
     posix_spawn_file_actions_adddup2(&actions, err, STDERR_FILENO);
-    // Asio's sockets are not closed by exec: one that stays with a helper of the program keeps our port
-    // taken.
+    // Asio's sockets are not close-on-exec: inherited by a helper of the program, they would keep
+    // our port in use.
     posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
-    // Our threads block the signals that signalfd reads; the program must be able to be ended by them.
+    // Our threads block the signals that signalfd reads, but these signals must be able to end the
+    // program.
     sigset_t none;
     sigemptyset(&none);
     sigset_t reset;
@@ -91,7 +92,7 @@ struct SpawnSetup {
   }
 };
 
-// A child that does not outlive this object.
+// A child process. The destructor kills it if it still runs.
 class Child {
  public:
   explicit Child(pid_t pid) : pid_(pid), exit_fd_(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))) {}
@@ -120,7 +121,7 @@ class Child {
   bool reaped_ = false;
 };
 
-// Reads what is there; false at the end of the stream.
+// Reads the available bytes. Returns false at the end of the stream.
 bool read_some(const Fd& from, std::string& into) {
   std::array<char, 16384> chunk{};
   while (true) {
@@ -136,8 +137,8 @@ bool read_some(const Fd& from, std::string& into) {
   }
 }
 
-// What was printed just before the end. Nothing blocks here, so a grandchild that stays silent does not
-// either.
+// Reads what the program printed just before its end. Does not block, so that a grandchild that
+// keeps the pipe open cannot delay us.
 void drain(const Fd& from, std::string& into) {
   std::size_t before = 0;
   do {
@@ -146,12 +147,12 @@ void drain(const Fd& from, std::string& into) {
 }
 
 void keep_tail(std::string& text) {
-  if (text.size() > kMaxComplaint) {
-    text.erase(0, text.size() - kMaxComplaint);
+  if (text.size() > kMaxStderr) {
+    text.erase(0, text.size() - kMaxStderr);
   }
 }
 
-// Until the program has ended. A grandchild that keeps the pipes open does not hold us.
+// Collects output until the program has ended, even if a grandchild keeps the pipes open.
 Result<ProgramOutput> collect(const ProgramCall& call, Child& child, Fd out, Fd err) {
   const auto deadline = std::chrono::steady_clock::now() + call.timeout;
   ProgramOutput output;

@@ -1,6 +1,6 @@
 // kube/child_process.h
 //
-// Runs a program to its end and keeps what it printed: for exec credential plugins.
+// Runs a program and collects its output. Used for exec credential plugins.
 #pragma once
 
 #include <chrono>
@@ -13,21 +13,21 @@
 namespace tessera::kube {
 
 struct ProgramCall {
-  std::string command;  // looked for in PATH unless it has a slash
+  std::string command;  // searched in PATH unless it contains a slash
   std::vector<std::string> args;
-  std::vector<std::pair<std::string, std::string>> env;  // added to ours; these win
+  std::vector<std::pair<std::string, std::string>> env;  // added to the environment of this process
   std::chrono::milliseconds timeout{60'000};
 };
 
 struct ProgramOutput {
-  int exit_code = 0;  // 128 + signal when a signal ended it, as shells say it
+  int exit_code = 0;  // 128 + signal number if a signal ended it, as in a shell
   std::string out;
-  std::string err;  // at most the last 4 KiB
+  std::string err;  // the last 4 KiB at most
 };
 
-// Standard input is /dev/null. The program gets a process group of its own, which is killed when it does not
-// end in time (kTimeout) or prints more than 1 MiB (kInvalid). kNotFound when there is no such program.
-// Blocks the calling thread; any thread may call.
+// Runs a program with /dev/null as standard input, in its own process group. Kills the group and
+// returns kTimeout if the program does not end in time, or kInvalid if it prints more than 1 MiB.
+// Returns kNotFound if there is no such program. Blocks the calling thread; any thread may call it.
 Result<ProgramOutput> run_program(const ProgramCall& call);
 
 }  // namespace tessera::kube

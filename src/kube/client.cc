@@ -6,9 +6,9 @@
 
 #include "base/log.h"
 #include "base/strings.h"
-#include "http/answer.h"
 #include "http/url.h"
-#include "kube/client_core.h"
+#include "http/wait_for_response.h"
+#include "kube/client_impl.h"
 
 namespace tessera::kube {
 
@@ -52,30 +52,30 @@ http::HeaderFields common_headers(const Impersonation& as) {
 
 void warn_about_trust(const Cluster& cluster, const http::Url& server) {
   if (cluster.insecure_skip_tls_verify) {
-    log::warn("the API server is not verified: insecure-skip-tls-verify is set",
+    log::warn("TLS verification of the API server is disabled by insecure-skip-tls-verify",
               {{"file", cluster.file}, {"cluster", cluster.name}, {"server", server.origin()}});
   }
 }
 
 }  // namespace
 
-void Call::State::forget() {
+void Call::Impl::forget() {
   over = true;
   transfer = {};
   wait = {};
   on_reply = nullptr;
   on_end = nullptr;
-  // on_data stays: it may be what is calling us.
+  // Keep on_data: it may be the caller of this function.
 }
 
-void Call::State::reply(Result<Reply> result) {
+void Call::Impl::reply(Result<Reply> result) {
   if (!over.exchange(true)) {
     const Client::OnReply done = std::move(on_reply);
     done(std::move(result));
   }
 }
 
-void Call::State::end(StreamEnd result) {
+void Call::Impl::end(StreamEnd result) {
   if (!over.exchange(true)) {
     const Client::OnEnd done = std::move(on_end);
     done(std::move(result));
@@ -85,49 +85,50 @@ void Call::State::end(StreamEnd result) {
 Call& Call::operator=(Call&& other) noexcept {
   if (this != &other) {
     const Call ended(std::move(*this));
-    state_ = std::move(other.state_);
+    impl_ = std::move(other.impl_);
   }
   return *this;
 }
 
 Call::~Call() {
-  if (state_ == nullptr || state_->over) {
+  if (impl_ == nullptr || impl_->over) {
     return;
   }
-  if (state_->loop.here()) {
-    state_->forget();
+  if (impl_->loop.here()) {
+    impl_->forget();
   } else {
-    state_->loop.post([state = state_] { state->forget(); });
+    impl_->loop.post([impl = impl_] { impl->forget(); });
   }
 }
 
 bool Call::active() const {
-  return state_ != nullptr && !state_->over;
+  return impl_ != nullptr && !impl_->over;
 }
 
-Client::Core::Core(http::EventLoop& owner, ClusterAccess where, ClientOptions settings)
+Client::Impl::Impl(http::EventLoop& owner, ClusterAccess where, ClientOptions settings)
     : loop(owner),
       access(std::move(where)),
       options(std::move(settings)),
       random(options.random ? options.random : default_random()),
       credentials(access, *options.clock, options.run_plugin) {}
 
-Client::Core::~Core() {
+Client::Impl::~Impl() {
   if (plugin.joinable()) {
     plugin.join();
   }
 }
 
-// Nothing calls back before this returns: what ends at once ends later all the same, see give_up().
-void Client::Core::start(const StatePtr& state) {
+// No callback runs before this returns: give_up() posts the error even if the request fails at
+// once.
+void Client::Impl::start(const CallPtr& call) {
   if (loop.here()) {
-    attempt(state);
+    attempt(call);
   } else {
-    loop.post([self = shared_from_this(), state] { self->attempt(state); });
+    loop.post([self = shared_from_this(), call] { self->attempt(call); });
   }
 }
 
-Status Client::Core::connect_with(const Credential& credential) {
+Status Client::Impl::connect_with(const Credential& credential) {
   if (transport && credential.certificate_generation == certificate_generation) {
     return {};
   }
@@ -145,8 +146,8 @@ Status Client::Core::connect_with(const Credential& credential) {
   http.user_agent = options.user_agent;
   http.headers = common_headers(access.user.impersonate);
   http.max_connections = options.max_connections;
-  // Requests come in waves, and a new connection costs more than many requests; unused ones end by
-  // themselves.
+  // Requests arrive in bursts, and a new connection costs more than many requests. Idle connections
+  // expire by themselves.
   http.max_idle_connections = options.max_connections;
   const std::string where = access.context.empty()
                                 ? fmt::format("API server {}", cluster.server)
@@ -157,21 +158,22 @@ Status Client::Core::connect_with(const Credential& credential) {
 }
 
 Result<Client> Client::create(http::EventLoop& loop, ClusterAccess access, ClientOptions options) {
-  auto core = std::make_shared<Core>(loop, std::move(access), std::move(options));
-  // What can be wrong is better said now than with the first request; a plugin is run when it is needed.
+  auto impl = std::make_shared<Impl>(loop, std::move(access), std::move(options));
+  // Report errors now instead of with the first request. An exec plugin runs only when it is
+  // needed.
   CredentialPtr credential = std::make_shared<const Credential>();
-  if (!core->credentials.blocks()) {
-    credential = TRY(core->credentials.current());
+  if (!impl->credentials.blocks()) {
+    credential = TRY(impl->credentials.current());
   }
-  TRY(core->connect_with(*credential));
-  const http::Url server = TRY(http::parse_url(core->access.cluster.server));
-  warn_about_trust(core->access.cluster, server);
-  core->in_the_clear = !server.tls && !is_loopback(server.host);
-  if (core->in_the_clear) {
-    log::warn("the API server is spoken to without TLS, so no token or password is sent; use https://",
+  TRY(impl->connect_with(*credential));
+  const http::Url server = TRY(http::parse_url(impl->access.cluster.server));
+  warn_about_trust(impl->access.cluster, server);
+  impl->unencrypted = !server.tls && !is_loopback(server.host);
+  if (impl->unencrypted) {
+    log::warn("the API server has no TLS, so no token or password is sent to it; use https://",
               {{"server", server.origin()}});
   }
-  return Client(std::move(core));
+  return Client(std::move(impl));
 }
 
 Client::Client(Client&&) noexcept = default;
@@ -179,49 +181,49 @@ Client& Client::operator=(Client&&) noexcept = default;
 Client::~Client() = default;
 
 http::EventLoop& Client::loop() const {
-  return core_->loop;
+  return impl_->loop;
 }
 const Clock& Client::clock() const {
-  return *core_->options.clock;
+  return *impl_->options.clock;
 }
 const std::string& Client::default_namespace() const {
-  return core_->access.namespace_name;
+  return impl_->access.namespace_name;
 }
 const std::string& Client::server() const {
-  return core_->access.cluster.server;
+  return impl_->access.cluster.server;
 }
 Random Client::random() const {
-  return core_->random;
+  return impl_->random;
 }
 
 Call Client::send(Request request, OnReply done) {
-  auto state = std::make_shared<Call::State>(core_->loop, std::move(request));
-  state->on_reply = std::move(done);
-  state->deadline = core_->options.clock->now() + state->request.deadline;
-  core_->start(state);
-  return Call(std::move(state));
+  auto call = std::make_shared<Call::Impl>(impl_->loop, std::move(request));
+  call->on_reply = std::move(done);
+  call->deadline = impl_->options.clock->now() + call->request.deadline;
+  impl_->start(call);
+  return Call(std::move(call));
 }
 
 Call Client::stream(Request request, std::chrono::milliseconds idle, OnData on_data, OnEnd on_end) {
-  auto state = std::make_shared<Call::State>(core_->loop, std::move(request));
-  state->streaming = true;
-  state->idle = idle;
-  state->on_data = std::move(on_data);
-  state->on_end = std::move(on_end);
-  state->deadline = core_->options.clock->now() + state->request.deadline;
-  core_->start(state);
-  return Call(std::move(state));
+  auto call = std::make_shared<Call::Impl>(impl_->loop, std::move(request));
+  call->streaming = true;
+  call->idle = idle;
+  call->on_data = std::move(on_data);
+  call->on_end = std::move(on_end);
+  call->deadline = impl_->options.clock->now() + call->request.deadline;
+  impl_->start(call);
+  return Call(std::move(call));
 }
 
 Result<Reply> Client::fetch(Request request) {
-  if (core_->loop.here()) {
-    return fail(ErrorCode::kInternal, "Client::fetch was called on the thread that has to bring the answer");
+  if (impl_->loop.here()) {
+    return fail(ErrorCode::kInternal, "Client::fetch must not be called on the thread of the event loop");
   }
-  auto answer = std::make_shared<std::promise<Result<Reply>>>();
-  std::future<Result<Reply>> future = answer->get_future();
+  auto promise = std::make_shared<std::promise<Result<Reply>>>();
+  std::future<Result<Reply>> future = promise->get_future();
   const Call call =
-      send(std::move(request), [answer](Result<Reply> reply) { answer->set_value(std::move(reply)); });
-  return http::wait_for_answer(core_->loop, future);
+      send(std::move(request), [promise](Result<Reply> reply) { promise->set_value(std::move(reply)); });
+  return http::wait_for_response(impl_->loop, future);
 }
 
 }  // namespace tessera::kube

@@ -1,13 +1,14 @@
 // kube/client.h
 //
-// Talks to one API server as one user. Adds what every request needs (credential, user agent, deadline),
-// repeats by the rules of retry.h, and turns refusals into errors.
+// A client of one API server as one user. Adds credential, user agent and deadline to every
+// request, retries by the rules of retry.h, and returns error responses as errors.
 //
 //   Client client = TRY(Client::create(loop, access, {.user_agent = "tessera-extender/0.1"}));
 //   Call call = client.send(get_request(node_path("gpu-a")), [](Result<Reply> reply) { ... });
 //   Result<Reply> reply = client.fetch(get_request("/version"));        // command-line programs
 //
-// Any thread may send and cancel; all callbacks come on the loop's thread. The loop must outlive it.
+// Any thread may send and cancel. Callbacks run on the loop's thread. The loop must outlive the
+// client.
 #pragma once
 
 #include <functional>
@@ -33,7 +34,7 @@ struct ClientOptions {
   BackoffOptions backoff{.first = std::chrono::milliseconds(100), .cap = std::chrono::milliseconds(5'000)};
   const Clock* clock = &Clock::real();
   Random random{};                      // default_random() if empty
-  Credentials::RunPlugin run_plugin{};  // instead of the real exec plugin, for tests
+  Credentials::RunPlugin run_plugin{};  // replaces the exec plugin in tests
 };
 
 struct Reply {
@@ -41,8 +42,8 @@ struct Reply {
   json::PaddedBuffer body;
 };
 
-// A request under way. Destroying it gives the request up; on the loop's thread nothing is called any more
-// then.
+// A handle to a request in flight. Destroying it aborts the request. If it is destroyed on the
+// loop's thread, no callback runs afterwards.
 class [[nodiscard]] Call {
  public:
   Call() = default;
@@ -54,19 +55,19 @@ class [[nodiscard]] Call {
 
   [[nodiscard]] bool active() const;
 
-  struct State;
+  struct Impl;
 
  private:
   friend class Client;
-  explicit Call(std::shared_ptr<State> state) : state_(std::move(state)) {}
-  std::shared_ptr<State> state_;
+  explicit Call(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+  std::shared_ptr<Impl> impl_;
 };
 
-// How a stream ended: refused by the server, broken, or neither (it closed the stream in order).
+// How a stream ended: refused by the server, broken, or neither (the server closed it cleanly).
 struct StreamEnd {
   std::optional<ApiStatus> refused;
   std::optional<Error> broken;
-  bool opened = false;  // the server had agreed to it
+  bool opened = false;  // the server accepted the request (status 200)
 };
 
 class Client {
@@ -75,41 +76,44 @@ class Client {
   using OnData = std::function<void(json::PaddedView)>;
   using OnEnd = std::function<void(StreamEnd)>;
 
-  // Reads certificates and checks addresses, but connects to nobody yet. Warns in the log when the kubeconfig
-  // switches the verification of the server off.
+  // Reads certificates and checks addresses, but does not connect yet. Logs a warning if the
+  // kubeconfig disables the verification of the server.
   static Result<Client> create(http::EventLoop& loop, ClusterAccess access, ClientOptions options);
 
   Client(Client&&) noexcept;
   Client& operator=(Client&&) noexcept;
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
-  // Requests under way go on until their Call ends them. Waits for an exec plugin that runs.
+  // Requests in flight continue until their Call ends them. Waits for a running exec plugin.
   ~Client();
 
-  // `done` comes once, later. Errors are those of final_error(): kTimeout means that it is unknown whether
-  // the request was carried out. Every answer with a status of 300 and more is an error.
+  // Sends a request. Calls `done` once, after send() has returned. Errors are those of
+  // final_error(): kTimeout means that it is unknown whether the server processed the request.
+  // Every response with status 300 or higher is an error.
   Call send(Request request, OnReply done);
 
-  // Waits for the answer; runs the loop itself where nobody does. Not on the loop's thread.
+  // Sends a request and waits for the response. Runs the loop itself if no other thread does. Must
+  // not be called on the loop's thread.
   Result<Reply> fetch(Request request);
 
-  // An endless answer (a watch), in pieces as they come. Tried once: who watches knows better how to go on.
-  // `idle`: end it as broken when so long nothing came.
+  // Sends a request with an endless response (a watch) and passes on its data as it arrives. Does
+  // not retry: the caller knows better how to resume. Treats the connection as broken after `idle`
+  // without data.
   Call stream(Request request, std::chrono::milliseconds idle, OnData on_data, OnEnd on_end);
 
   [[nodiscard]] http::EventLoop& loop() const;
   [[nodiscard]] const Clock& clock() const;
-  // The namespace of the context or of the pod.
+  // Returns the namespace of the context or of the pod.
   [[nodiscard]] const std::string& default_namespace() const;
   [[nodiscard]] const std::string& server() const;
-  // A sequence of random numbers for backoff; on the loop's thread.
+  // Returns random numbers for backoff. The loop's thread only.
   [[nodiscard]] Random random() const;
 
-  struct Core;
+  struct Impl;
 
  private:
-  explicit Client(std::shared_ptr<Core> core) : core_(std::move(core)) {}
-  std::shared_ptr<Core> core_;
+  explicit Client(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+  std::shared_ptr<Impl> impl_;
 };
 
 }  // namespace tessera::kube

@@ -14,17 +14,17 @@ namespace tessera::kube {
 namespace {
 
 constexpr std::chrono::seconds kFilesGoStale(60);
-// A token that runs out on its way is refused; ask for the next one a little earlier.
+// Refresh a little earlier, so that a token does not expire while a request is in flight.
 constexpr std::chrono::seconds kBeforeExpiry(10);
 
-// A line break in a token would be a header of its own.
+// Rejects invalid characters, because a line break in a token would start another header.
 Result<std::string> bearer(std::string_view token, const std::string& where) {
   const std::string_view bare = trim(token);
   if (bare.empty()) {
     return fail(ErrorCode::kInvalid, where + " is empty");
   }
   if (std::ranges::any_of(bare, [](char c) { return c <= ' ' || c > '~'; })) {
-    return fail(ErrorCode::kInvalid, where + " holds characters that a token cannot have");
+    return fail(ErrorCode::kInvalid, where + " contains characters that are not allowed in a token");
   }
   return fmt::format("Bearer {}", bare);
 }
@@ -66,8 +66,10 @@ Result<CredentialPtr> Credentials::current() {
   auto next = refresh();
   const std::lock_guard lock(mutex_);
   if (!next && last_ && !access_.user.exec) {
-    // A file is being replaced, or its volume is away for a moment: the last token may well still be good.
-    log::warn("credential not refreshed", {{"user", access_.user.name}, {"error", next.error()}});
+    // The file may be in the middle of a replacement, or its volume briefly unavailable. The last
+    // token may still be valid.
+    log::warn("cannot refresh the credential; keeping the previous one",
+              {{"user", access_.user.name}, {"error", next.error()}});
     read_at_ = clock_.now();
     return last_;
   }
@@ -93,7 +95,7 @@ bool Credentials::refused(const Credential& refused) {
   return next && !same(**next, refused);
 }
 
-// refreshing_ is held by the caller.
+// Requires `refreshing_`.
 Result<CredentialPtr> Credentials::refresh() {
   Fetched fetched = TRY(access_.user.exec ? from_exec() : from_files());
   const std::lock_guard lock(mutex_);
@@ -110,23 +112,23 @@ Result<CredentialPtr> Credentials::refresh() {
 }
 
 Result<Credentials::Fetched> Credentials::from_exec() const {
-  ExecCredential answer = TRY(run_plugin_());
-  if (answer.expires && *answer.expires <= clock_.wall()) {
+  ExecCredential returned = TRY(run_plugin_());
+  if (returned.expires && *returned.expires <= clock_.wall()) {
     return fail(
         ErrorCode::kDenied,
-        fmt::format("user {}: exec plugin {} gave a credential that has already run out; log in again, "
-                    "or set this machine's clock right",
+        fmt::format("user {}: exec plugin {} returned a credential that has already expired; log in again, "
+                    "or correct this machine's clock",
                     in_quotes(access_.user.name), access_.user.exec->command));
   }
   Credential credential;
-  if (!answer.token.empty()) {
+  if (!returned.token.empty()) {
     credential.authorization =
-        TRY(bearer(answer.token, fmt::format("user {}: the token of exec plugin {}",
-                                             in_quotes(access_.user.name), access_.user.exec->command)));
+        TRY(bearer(returned.token, fmt::format("user {}: the token of exec plugin {}",
+                                               in_quotes(access_.user.name), access_.user.exec->command)));
   }
-  credential.client_certificate = std::move(answer.client_certificate);
-  credential.client_key = std::move(answer.client_key);
-  return Fetched{.credential = std::move(credential), .expires = answer.expires};
+  credential.client_certificate = std::move(returned.client_certificate);
+  credential.client_key = std::move(returned.client_key);
+  return Fetched{.credential = std::move(credential), .expires = returned.expires};
 }
 
 Result<Credentials::Fetched> Credentials::from_files() const {

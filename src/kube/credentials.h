@@ -1,7 +1,7 @@
 // kube/credentials.h
 //
-// What proves to the API server who we are, kept fresh: token files are read again, exec plugins run again
-// when what they gave runs out or was refused.
+// Credentials for the API server. Re-reads token and certificate files, and runs exec plugins again
+// when their credential expires or is refused.
 #pragma once
 
 #include <cstdint>
@@ -18,35 +18,36 @@
 
 namespace tessera::kube {
 
-// Goes along with requests, often with many at once: shared, not copied. Never logged.
+// Shared by many requests at once instead of copied. Never logged.
 struct Credential {
-  std::string authorization;       // the header's value; "" for none
+  std::string authorization;       // value of the Authorization header; "" for none
   std::string client_certificate;  // PEM; "" for none
   std::string client_key;
-  // Grows when certificate or key change: connections made before belong to somebody else then.
+  // Incremented when the certificate or key changes: older connections have another identity.
   std::uint64_t certificate_generation = 0;
 };
 using CredentialPtr = std::shared_ptr<const Credential>;
 
-// Any thread may call. Only current() can take long.
+// Thread-safe. Only current() may block for long.
 class Credentials {
  public:
   using RunPlugin = std::function<Result<ExecCredential>()>;
 
-  // `clock` must outlive this. `run_plugin` stands in for the real plugin in tests.
+  // `clock` must outlive this. `run_plugin` replaces the exec plugin in tests.
   Credentials(ClusterAccess access, const Clock& clock, RunPlugin run_plugin = {});
 
-  // What to send now. Reads a token or certificate file again after a minute (kubelet rotates tokens at 80%
-  // of their life, so a minute is early enough) and runs an exec plugin when its last answer has run out,
-  // which may take as long as the plugin does: see blocks().
+  // Returns the current credential. Re-reads token and certificate files after a minute (kubelet
+  // rotates tokens at 80% of their lifetime, so a minute is early enough). Runs the exec plugin if
+  // its last credential has expired, and blocks until it ends; see blocks().
   Result<CredentialPtr> current();
 
-  // Whether current() would now have to run a program. Where waiting is not allowed, call current() on
-  // another thread then.
+  // Returns whether current() would have to run a program. If so, call current() on a thread that
+  // may block.
   [[nodiscard]] bool blocks() const;
 
-  // The server answered 401 to `refused`. The next current() reads or runs anew, unless that has already
-  // happened since. False when there is nothing fresher to be had, so that trying again is no use.
+  // Reports that the server responded 401 to `refused`. Unless the credential was refreshed since,
+  // files are re-read now and an exec plugin runs again in the next current(). Returns false if
+  // there is no newer credential, so that a retry is useless.
   bool refused(const Credential& refused);
 
  private:
@@ -62,8 +63,8 @@ class Credentials {
   const ClusterAccess access_;
   const Clock& clock_;
   const RunPlugin run_plugin_;
-  std::mutex refreshing_;     // one refresh at a time; held while a plugin runs
-  mutable std::mutex mutex_;  // of what follows; never held while a plugin runs
+  std::mutex refreshing_;     // allows one refresh at a time; held while a plugin runs
+  mutable std::mutex mutex_;  // guards the members below; never held while a plugin runs
   CredentialPtr last_;
   Clock::Steady read_at_{};
   std::optional<Clock::Wall> expires_;

@@ -14,7 +14,7 @@ constexpr std::size_t kMaxMessage = 1024;
 constexpr std::size_t kMaxName = 253;
 constexpr char kSeparator = '\x1f';
 
-// The longest beginning of at most `limit` bytes that does not end inside a UTF-8 character.
+// Truncates to at most `limit` bytes without splitting a UTF-8 character.
 std::string cut(const std::string& text, std::size_t limit) {
   if (text.size() <= limit) {
     return text;
@@ -40,7 +40,7 @@ std::string event_key(const std::string& object, const EventNote& note, bool wit
   return with_message ? fmt::format("{1}{0}{2}", kSeparator, similar, note.message) : similar;
 }
 
-// Events of cluster-wide objects live in "default", as those of kubelet do.
+// Events about cluster-scoped objects are in the namespace "default", like those of kubelet.
 std::string namespace_of(const ObjectReference& about) {
   return about.namespace_name.empty() ? "default" : about.namespace_name;
 }
@@ -52,7 +52,7 @@ void forget(Map& map, std::size_t limit, Old old) {
   }
   std::erase_if(map, [&](const auto& entry) { return old(entry.second); });
   if (map.size() >= limit) {
-    // All of it is recent. Counting starts over, which costs a few more Events but never memory.
+    // All entries are recent. Start over: this costs a few more Events, but bounds the memory.
     map.clear();
   }
 }
@@ -107,7 +107,7 @@ bool EventAggregator::allowed(const std::string& object) {
   return true;
 }
 
-// Whether this message is one too many of its kind, so that it is told together with the others.
+// Counts the message and returns whether there are so many similar ones that they are combined.
 bool EventAggregator::combine(const std::string& object, const EventNote& note, bool is_known) {
   Similar& similar =
       similar_.try_emplace(similar_key(object, note), Similar{.messages = 0, .since = clock_.now()})
@@ -125,7 +125,7 @@ void EventAggregator::make_room() {
   const auto now = clock_.now();
   const auto window = options_.window;
   if (known_.size() >= options_.remembered) {
-    // What waits to be sent stays; the queue bounds it.
+    // Keep queued Events; their number is limited by the queue.
     std::erase_if(
         known_, [&](const auto& entry) { return !entry.second.queued && now - entry.second.last > window; });
     if (known_.size() >= options_.remembered) {
@@ -153,7 +153,7 @@ bool EventAggregator::record(const EventNote& given) {
     known_.erase(found);
     found = known_.end();
   }
-  // Joining an Event that waits costs no request, so it is never refused.
+  // Counting a queued Event costs no request, so it is always allowed.
   const bool waits = found != known_.end() && found->second.queued;
   if (!waits && !allowed(object)) {
     ++counts_.silenced;
@@ -212,7 +212,7 @@ void EventAggregator::done(const EventWrite& write, Outcome outcome) {
       queue_.push_back(write.key);
     }
   } else if (write.kind == EventWrite::Kind::kCreate) {
-    known.name.clear();  // it is not there; the next one is created
+    known.name.clear();  // it does not exist, so the next write creates it
   }
 }
 

@@ -1,13 +1,13 @@
 // kube/event_aggregator.h
 //
-// Decides which Kubernetes Events are written: equal ones are counted in one object, an object that
-// causes too many is silenced, and what waits is bounded. Without I/O; event_recorder.h sends what
-// comes out.
+// Decides which Kubernetes Events are written: equal Events are counted in one object, Events about
+// an object are rate-limited, and the queue is bounded. Does no I/O; event_recorder.h sends the
+// requests.
 //
 //   aggregator.record({.about = pod, .warning = true, .reason = "GpuUnhealthy", .message = "..."});
 //   while (auto write = aggregator.next()) { send it; aggregator.done(*write, outcome); }
 //
-// One thread, or a lock around it. No call takes longer than its copies.
+// Not thread-safe. No call blocks.
 #pragma once
 
 #include <chrono>
@@ -21,11 +21,11 @@
 
 namespace tessera::kube {
 
-// What an Event is about.
+// The object of an Event (involvedObject).
 struct ObjectReference {
   std::string api_version = "v1";
   std::string kind{};
-  std::string namespace_name{};  // "" for nodes and other cluster-wide things
+  std::string namespace_name{};  // "" for nodes and other cluster-scoped objects
   std::string name{};
   std::string uid{};
 };
@@ -38,8 +38,7 @@ struct EventNote {
 
   // Start a note about an object; complete it with as_warning() or as_normal().
   static EventNote about_pod(std::string pod_namespace, std::string name, std::string uid);
-  // The UID of a node in Events is its name: that is how kubelet writes them and kubectl finds
-  // them.
+  // The UID of a node in Events is its name: that is how kubelet writes them and kubectl finds them.
   static EventNote about_node(const std::string& name);
 
   [[nodiscard]] EventNote as_warning(std::string event_reason, std::string text) &&;
@@ -53,19 +52,20 @@ struct EventWrite {
   std::string namespace_name;
   std::string name;
   std::string body;  // the Event, or a JSON merge patch of it
-  std::string key;   // whose it is, for done()
+  std::string key;   // identifies the Event in done()
 };
 
 struct EventAggregatorOptions {
   std::string component;  // "tessera-extender"
-  std::string instance;   // the pod or machine it runs on
+  std::string instance;   // the pod or machine that it runs on
   std::size_t queue = 512;
-  std::size_t remembered = 4096;  // different Events, and objects, that are known at once
-  // Equal Events are counted together for so long; after it they are news again.
+  std::size_t remembered = 4096;  // limit for known Events, and for known objects
+  // Equal Events within this time are counted together. After it, a new Event is created.
   std::chrono::seconds window{600};
-  // So many different messages of one object and reason are told apart in a window, then combined.
+  // Beyond this number of different messages per object and reason in a window, Events are
+  // combined.
   int different_messages = 10;
-  // For each object: so many at once, then one in each such span.
+  // Rate limit per object: `burst` Events at once, then one per `refill`.
   int burst = 25;
   std::chrono::seconds refill{300};
 };
@@ -75,21 +75,22 @@ class EventAggregator {
   enum class Outcome { kDone, kGone, kFailed };
   struct Counts {
     std::uint64_t recorded = 0;      // calls of record()
-    std::uint64_t counted = 0;       // of these, joined to an Event that was known
-    std::uint64_t silenced = 0;      // dropped: the object had too many
-    std::uint64_t dropped_full = 0;  // dropped: too many wait
-    std::uint64_t failed = 0;        // the API server did not take it
+    std::uint64_t counted = 0;       // of these, counted in a known Event
+    std::uint64_t silenced = 0;      // dropped by the rate limit of the object
+    std::uint64_t dropped_full = 0;  // dropped because the queue was full
+    std::uint64_t failed = 0;        // writes that failed
   };
 
   EventAggregator(EventAggregatorOptions options, const Clock& clock);
 
-  // False when it was dropped, which the counts tell.
+  // Queues an Event. Returns false if it was dropped; see counts().
   bool record(const EventNote& note);
 
-  // The next request to send, oldest first. An Event that was counted up several times while it
-  // waited is one request.
+  // Returns the next request to send, oldest first. An Event that was recorded several times while
+  // it was queued needs only one request.
   std::optional<EventWrite> next();
-  // What became of it. kGone (404 to an update: Events live for an hour) sends it as a new one.
+  // Reports the outcome of a request. After kGone (an update got 404, because Events expire after
+  // an hour) the Event is created again.
   void done(const EventWrite& write, Outcome outcome);
 
   [[nodiscard]] std::size_t waiting() const { return queue_.size(); }
@@ -98,7 +99,7 @@ class EventAggregator {
  private:
   struct Known {
     EventNote note;
-    std::string name;  // of the Event object; "" until it was created
+    std::string name;  // name of the Event object; "" until it is created
     Clock::Steady last;
     Clock::Wall first_wall;
     Clock::Wall last_wall;

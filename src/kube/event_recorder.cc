@@ -7,26 +7,26 @@
 
 namespace tessera::kube {
 
-struct EventRecorder::Core : std::enable_shared_from_this<Core> {
-  Core(Client& owner, EventRecorderOptions settings)
+struct EventRecorder::Impl : std::enable_shared_from_this<Impl> {
+  Impl(Client& owner, EventRecorderOptions settings)
       : client(owner), options(std::move(settings)), aggregator(options.aggregator, client.clock()) {}
 
-  // On the loop, one request at a time.
+  // Both run on the loop, for one request at a time.
   void send_next();
-  void answered(const EventWrite& write, const Result<Reply>& reply);
+  void on_reply(const EventWrite& write, const Result<Reply>& reply);
 
   Client& client;
   const EventRecorderOptions options;
 
   mutable std::mutex mutex;
   EventAggregator aggregator;
-  bool sending = false;  // somebody is between send_next() and answered()
+  bool sending = false;  // a request is in flight or about to be sent
 
-  Call call;          // the loop's thread
-  http::Timer timer;  // likewise
+  Call call;          // the loop's thread only
+  http::Timer timer;  // the loop's thread only
 };
 
-void EventRecorder::Core::send_next() {
+void EventRecorder::Impl::send_next() {
   std::optional<EventWrite> write;
   {
     const std::lock_guard lock(mutex);
@@ -41,16 +41,16 @@ void EventRecorder::Core::send_next() {
                            : patch_request(event_path(write->namespace_name, write->name), write->body);
   request.deadline = std::chrono::seconds(10);
   call = client.send(std::move(request),
-                     [this, sent = std::move(*write)](const Result<Reply>& reply) { answered(sent, reply); });
+                     [this, sent = std::move(*write)](const Result<Reply>& reply) { on_reply(sent, reply); });
 }
 
-void EventRecorder::Core::answered(const EventWrite& write, const Result<Reply>& reply) {
+void EventRecorder::Impl::on_reply(const EventWrite& write, const Result<Reply>& reply) {
   auto outcome = EventAggregator::Outcome::kDone;
   if (!reply) {
     const bool gone = write.kind == EventWrite::Kind::kUpdate && reply.error().code() == ErrorCode::kNotFound;
     outcome = gone ? EventAggregator::Outcome::kGone : EventAggregator::Outcome::kFailed;
     if (!gone) {
-      log::warn("event not written",
+      log::warn("cannot write an Event",
                 {{"event", write.namespace_name + "/" + write.name}, {"error", reply.error()}});
     }
   }
@@ -62,26 +62,26 @@ void EventRecorder::Core::answered(const EventWrite& write, const Result<Reply>&
 }
 
 EventRecorder::EventRecorder(Client& client, EventRecorderOptions options)
-    : core_(std::make_shared<Core>(client, std::move(options))) {}
+    : impl_(std::make_shared<Impl>(client, std::move(options))) {}
 
 EventRecorder::~EventRecorder() {
-  core_->call = {};
-  core_->timer = {};
+  impl_->call = {};
+  impl_->timer = {};
 }
 
 bool EventRecorder::record(const EventNote& note) {
   bool taken = false;
   bool wake = false;
   {
-    const std::lock_guard lock(core_->mutex);
-    taken = core_->aggregator.record(note);
-    wake = taken && !core_->sending;
-    core_->sending = core_->sending || wake;
+    const std::lock_guard lock(impl_->mutex);
+    taken = impl_->aggregator.record(note);
+    wake = taken && !impl_->sending;
+    impl_->sending = impl_->sending || wake;
   }
   if (wake) {
-    core_->client.loop().post([weak = std::weak_ptr(core_)] {
-      if (const auto core = weak.lock()) {
-        core->send_next();
+    impl_->client.loop().post([weak = std::weak_ptr(impl_)] {
+      if (const auto impl = weak.lock()) {
+        impl->send_next();
       }
     });
   }
@@ -89,13 +89,13 @@ bool EventRecorder::record(const EventNote& note) {
 }
 
 EventAggregator::Counts EventRecorder::counts() const {
-  const std::lock_guard lock(core_->mutex);
-  return core_->aggregator.counts();
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->aggregator.counts();
 }
 
 bool EventRecorder::idle() const {
-  const std::lock_guard lock(core_->mutex);
-  return !core_->sending && core_->aggregator.waiting() == 0;
+  const std::lock_guard lock(impl_->mutex);
+  return !impl_->sending && impl_->aggregator.waiting() == 0;
 }
 
 }  // namespace tessera::kube

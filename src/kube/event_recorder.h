@@ -1,7 +1,7 @@
 // kube/event_recorder.h
 //
-// Writes Kubernetes Events without ever making anybody wait: record() copies and returns. What is
-// too much is dropped and counted (event_aggregator.h).
+// Writes Kubernetes Events without blocking the caller: record() copies the Event and returns.
+// Excess Events are dropped and counted (event_aggregator.h).
 #pragma once
 
 #include <chrono>
@@ -15,7 +15,7 @@ namespace tessera::kube {
 
 struct EventRecorderOptions {
   EventAggregatorOptions aggregator{};
-  // The least time between two requests, so that a burst does not crowd out what matters.
+  // Minimum time between two requests, so that a burst of Events does not delay important requests.
   std::chrono::milliseconds pace{100};
 };
 
@@ -30,12 +30,12 @@ class EventRecorder final : public EventSink {
   // Any thread. Returns false if the Event was dropped.
   bool record(const EventNote& note) override;
   [[nodiscard]] EventAggregator::Counts counts() const;
-  // Whether all that was recorded has been sent or dropped.
+  // Returns whether all recorded Events have been sent or dropped.
   [[nodiscard]] bool idle() const;
 
  private:
-  struct Core;
-  std::shared_ptr<Core> core_;
+  struct Impl;
+  std::shared_ptr<Impl> impl_;
 };
 
 }  // namespace tessera::kube

@@ -16,13 +16,13 @@ namespace tessera::kube {
 
 namespace {
 
-constexpr std::size_t kShortestSecret = 6;
+constexpr std::size_t kMinSecretBytes = 6;
 
-// What the kubeconfig gave the plugin in confidence, by name: variables, and what follows flags. Which of
-// them are secret nobody says, so all are.
-std::vector<std::pair<std::string, std::string>> confidences(const ExecPlugin& plugin) {
+// Returns the values that the kubeconfig passes to the plugin, with their names: environment
+// variables and values of flags. Any of them may be a secret.
+std::vector<std::pair<std::string, std::string>> possible_secrets(const ExecPlugin& plugin) {
   std::vector<std::pair<std::string, std::string>> found = plugin.env;
-  std::string flag;  // that the next argument belongs to
+  std::string flag;  // the flag that the next argument may belong to
   for (const std::string& arg : plugin.args) {
     const std::size_t equals = arg.find('=');
     if (!arg.starts_with('-')) {
@@ -37,16 +37,16 @@ std::vector<std::pair<std::string, std::string>> confidences(const ExecPlugin& p
       flag.clear();
     }
   }
-  std::erase_if(found, [](const auto& entry) { return entry.second.size() < kShortestSecret; });
-  // One may begin like another.
+  std::erase_if(found, [](const auto& entry) { return entry.second.size() < kMinSecretBytes; });
+  // Longest first, because one value may be a prefix of another.
   std::ranges::stable_sort(found, std::greater(), [](const auto& entry) { return entry.second.size(); });
   return found;
 }
 
-// What the plugin complained about, without that.
-std::string complaint(const ProgramOutput& output, const ExecPlugin& plugin) {
+// Returns the plugin's standard error with possible secrets replaced by their names.
+std::string redacted_stderr(const ProgramOutput& output, const ExecPlugin& plugin) {
   std::string text(trim(output.err));
-  for (const auto& [name, value] : confidences(plugin)) {
+  for (const auto& [name, value] : possible_secrets(plugin)) {
     for (std::size_t at = 0; (at = text.find(value, at)) != std::string::npos;) {
       text.replace(at, value.size(), "<" + name + ">");
       at += name.size() + 2;
@@ -68,14 +68,15 @@ std::string hint(const ExecPlugin& plugin) {
 Result<ExecCredential> parse_exec_credential(std::string_view json, std::string_view api_version) {
   const auto document = parse_json(json);
   if (!document) {
-    return fail(ErrorCode::kInvalid, "its output is not JSON");  // the parser's message could quote a token
+    // Do not use the parser's message: it could quote a token.
+    return fail(ErrorCode::kInvalid, "its output is not JSON");
   }
   const JsonReader root(*document, "its output");
   const std::string kind = TRY(root.text("kind"));
   const std::string version = TRY(root.text("apiVersion"));
   if (kind != "ExecCredential" || version != api_version) {
     return fail(ErrorCode::kInvalid,
-                fmt::format("its output is a {} of {}, the kubeconfig asks for an ExecCredential of {}",
+                fmt::format("its output is a {} of {}, but the kubeconfig asks for an ExecCredential of {}",
                             in_quotes(kind), in_quotes(version), api_version));
   }
   const JsonReader status = TRY(root.object("status"));
@@ -138,8 +139,9 @@ Result<ExecCredential> run_exec_plugin(const ExecPlugin& plugin, const Cluster& 
                     : std::move(output).error().context(where));
   }
   if (output->exit_code != 0) {
-    return fail(ErrorCode::kDenied, fmt::format("{} ended with {}: {}{}", where, output->exit_code,
-                                                in_quotes(complaint(*output, plugin), 400), hint(plugin)));
+    return fail(ErrorCode::kDenied,
+                fmt::format("{} exited with code {}: {}{}", where, output->exit_code,
+                            in_quotes(redacted_stderr(*output, plugin), 400), hint(plugin)));
   }
   return with_context(parse_exec_credential(output->out, plugin.api_version), where);
 }

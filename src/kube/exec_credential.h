@@ -1,6 +1,6 @@
 // kube/exec_credential.h
 //
-// The words exchanged with exec credential plugins (client.authentication.k8s.io v1 and v1beta1).
+// The protocol of exec credential plugins (client.authentication.k8s.io v1 and v1beta1).
 #pragma once
 
 #include <optional>
@@ -13,7 +13,8 @@
 
 namespace tessera::kube {
 
-// What a plugin gave. Never printed: there is no operator<< and no formatter on purpose.
+// The credential that a plugin returned. It has no operator<< and no formatter, so that it is never
+// printed.
 struct ExecCredential {
   std::string token;
   std::string client_certificate;  // PEM
@@ -21,13 +22,13 @@ struct ExecCredential {
   std::optional<Clock::Wall> expires;
 };
 
-// Reads a plugin's standard output. The messages name the field, never its content.
+// Parses a plugin's standard output. Error messages name the field, but never its content.
 Result<ExecCredential> parse_exec_credential(std::string_view json, std::string_view api_version);
 
-// The value of KUBERNETES_EXEC_INFO for a plugin of this user.
+// Returns the value of KUBERNETES_EXEC_INFO for a plugin.
 Result<std::string> exec_info(const ExecPlugin& plugin, const Cluster& cluster);
 
-// Runs the plugin; blocks for as long as it does. `user` stands in messages.
+// Runs the plugin and blocks until it ends. `user` is used in error messages.
 Result<ExecCredential> run_exec_plugin(const ExecPlugin& plugin, const Cluster& cluster,
                                        const std::string& user);
 

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kMaxFileBytes = 4U << 20U;
 
-// A path as written in `file`, made absolute from the directory of `file`.
+// Resolves a path in `file` from the directory of `file`.
 std::string resolved(const std::string& path, const std::string& file) {
   if (path.empty() || path.front() == '/') {
     return path;
@@ -64,9 +64,10 @@ Result<ExecPlugin> exec_from(const YamlFields& fields, const std::string& file) 
   exec.api_version = TRY(fields.text("apiVersion"));
   if (exec.api_version != "client.authentication.k8s.io/v1" &&
       exec.api_version != "client.authentication.k8s.io/v1beta1") {
-    return fail(fields.wrong("apiVersion", "is " + in_quotes(exec.api_version) +
-                                               "; use client.authentication.k8s.io/v1 or v1beta1 (update the "
-                                               "plugin and write the entry anew if it only knows v1alpha1)"));
+    return fail(
+        fields.wrong("apiVersion", "is " + in_quotes(exec.api_version) +
+                                       "; use client.authentication.k8s.io/v1 or v1beta1 (if the plugin "
+                                       "supports only v1alpha1, update it and recreate the entry)"));
   }
   exec.command = TRY(fields.text("command"));
   if (exec.command.empty()) {
@@ -89,7 +90,7 @@ Result<ExecPlugin> exec_from(const YamlFields& fields, const std::string& file) 
   const std::string mode = TRY(fields.text("interactiveMode"));
   if (mode == "Always") {
     return fail(fields.wrong("interactiveMode",
-                             "is Always, but plugins run without a terminal here; log in with the plugin "
+                             "is Always, but Tessera runs plugins without a terminal; log in with the plugin "
                              "itself first and set IfAvailable or Never"));
   }
   if (mode != "Never" && mode != "IfAvailable" &&
@@ -117,7 +118,7 @@ Result<Impersonation> impersonation_from(const YamlFields& fields) {
     }
   }
   if (as.user.empty() && (!as.uid.empty() || !as.groups.empty() || !as.extra.empty())) {
-    return fail(fields.wrong("as", "is missing, but as-uid, as-groups or as-user-extra is there"));
+    return fail(fields.wrong("as", "is missing, but as-uid, as-groups or as-user-extra is set"));
   }
   return as;
 }
@@ -128,8 +129,8 @@ Result<User> user_from(const YamlFields& fields, const std::string& file) {
   user.client_key = TRY(data_or_file(fields, file, "client-key", "client-key-data"));
   if (user.client_certificate.empty() != user.client_key.empty()) {
     return fail(user.client_key.empty()
-                    ? fields.wrong("client-key", "is missing, but there is a client-certificate")
-                    : fields.wrong("client-certificate", "is missing, but there is a client-key"));
+                    ? fields.wrong("client-key", "is missing, but client-certificate is set")
+                    : fields.wrong("client-certificate", "is missing, but client-key is set"));
   }
   user.token = TRY(fields.text("token"));
   user.token_file = resolved(TRY(fields.text("tokenFile")), file);
@@ -147,10 +148,9 @@ Result<User> user_from(const YamlFields& fields, const std::string& file) {
   if (static_cast<int>(has_token) + static_cast<int>(!user.username.empty()) +
           static_cast<int>(user.exec.has_value()) >
       1) {
-    return fail(
-        ErrorCode::kInvalid,
-        fields.where() +
-            " has more than one of token, username and exec; leave one, the API server takes only one");
+    return fail(ErrorCode::kInvalid, fields.where() +
+                                         " has more than one of token, username and exec; keep one, because "
+                                         "the API server accepts only one");
   }
   return user;
 }
@@ -163,7 +163,7 @@ Result<Context> context_from(const YamlFields& fields, const std::string& /*file
   return context;
 }
 
-// The entries of `list_key`: [{name: n, <body_key>: {...}}, ...].
+// Returns the entries of `list_key`: [{name: n, <body_key>: {...}}, ...].
 template <class Entry>
 Result<std::vector<Entry>> entries(const YamlFields& root, const char* list_key, const char* body_key,
                                    Result<Entry> (*read)(const YamlFields&, const std::string&),
@@ -175,7 +175,7 @@ Result<std::vector<Entry>> entries(const YamlFields& root, const char* list_key,
     std::string name = TRY(item.text("name"));
     const std::string where = fmt::format("{}: {} {}", file, list_key, in_quotes(name));
     if (std::ranges::any_of(result, [&](const Entry& other) { return other.name == name; })) {
-      return fail(ErrorCode::kInvalid, where + " is there twice; rename one");
+      return fail(ErrorCode::kInvalid, where + " is defined twice; rename one");
     }
     const YAML::Node body = item.has(body_key) ? item.node(body_key) : YAML::Node(YAML::NodeType::Null);
     Result<Entry> entry =
@@ -198,7 +198,7 @@ Result<Kubeconfig> parse(std::string_view yaml, const std::string& file) {
   const YamlFields root = TRY(YamlFields::of(document, file));
   const std::string kind = TRY(root.text("kind"));
   if (!kind.empty() && kind != "Config") {
-    return fail(ErrorCode::kInvalid, file + ": kind is " + in_quotes(kind) + ", this is not a kubeconfig");
+    return fail(ErrorCode::kInvalid, file + ": kind is " + in_quotes(kind) + ", so it is not a kubeconfig");
   }
   config.current_context = TRY(root.text("current-context"));
   config.clusters = TRY(entries<Cluster>(root, "clusters", "cluster", cluster_from, file));
@@ -241,16 +241,15 @@ Result<ClusterAccess> Kubeconfig::access(std::string_view wanted) const {
   const std::string name(wanted.empty() ? std::string_view(current_context) : wanted);
   const std::string where = files.empty() ? "kubeconfig" : join_words(files);
   if (name.empty()) {
-    return fail(
-        ErrorCode::kNotFound,
-        fmt::format("{}: current-context is not set; run \"kubectl config use-context NAME\" or name a "
-                    "context (there are: {})",
-                    where, names(contexts)));
+    return fail(ErrorCode::kNotFound,
+                fmt::format("{}: current-context is not set; run \"kubectl config use-context NAME\" or use "
+                            "--context (existing contexts: {})",
+                            where, names(contexts)));
   }
   const Context* context = find(contexts, name);
   if (context == nullptr) {
-    return fail(ErrorCode::kNotFound, fmt::format("{}: there is no context {} (there are: {})", where,
-                                                  in_quotes(name), names(contexts)));
+    return fail(ErrorCode::kNotFound, fmt::format("{}: context {} does not exist (existing contexts: {})",
+                                                  where, in_quotes(name), names(contexts)));
   }
   if (context->unusable) {
     return fail(*context->unusable);
@@ -258,8 +257,8 @@ Result<ClusterAccess> Kubeconfig::access(std::string_view wanted) const {
   const std::string place = fmt::format("{}: context {}", context->file, in_quotes(name));
   const Cluster* cluster = find(clusters, context->cluster);
   if (cluster == nullptr) {
-    return fail(ErrorCode::kNotFound, fmt::format("{}: its cluster {} does not exist (there are: {})", place,
-                                                  in_quotes(context->cluster), names(clusters)));
+    return fail(ErrorCode::kNotFound, fmt::format("{}: its cluster {} does not exist (existing clusters: {})",
+                                                  place, in_quotes(context->cluster), names(clusters)));
   }
   if (cluster->unusable) {
     return fail(*cluster->unusable);
@@ -271,8 +270,8 @@ Result<ClusterAccess> Kubeconfig::access(std::string_view wanted) const {
   }
   if (cluster->insecure_skip_tls_verify && !cluster->certificate_authority.empty()) {
     return fail(ErrorCode::kInvalid,
-                fmt::format("{}: cluster {} has a certificate-authority and insecure-skip-tls-verify; remove "
-                            "the latter",
+                fmt::format("{}: cluster {} has both certificate-authority and insecure-skip-tls-verify; "
+                            "remove the latter",
                             cluster->file, in_quotes(cluster->name)));
   }
   ClusterAccess access;
@@ -282,8 +281,8 @@ Result<ClusterAccess> Kubeconfig::access(std::string_view wanted) const {
   if (!context->user.empty()) {
     const User* user = find(users, context->user);
     if (user == nullptr) {
-      return fail(ErrorCode::kNotFound, fmt::format("{}: its user {} does not exist (there are: {})", place,
-                                                    in_quotes(context->user), names(users)));
+      return fail(ErrorCode::kNotFound, fmt::format("{}: its user {} does not exist (existing users: {})",
+                                                    place, in_quotes(context->user), names(users)));
     }
     if (user->unusable) {
       return fail(*user->unusable);
@@ -297,10 +296,11 @@ Result<Kubeconfig> parse_kubeconfig(std::string_view yaml, const std::string& fi
   try {
     return parse(yaml, file);
   } catch (const YAML::Exception& error) {
-    // Only the place: the text of a YAML error can quote the document, and the document holds secrets.
+    // Report only the position: the text of a YAML error may quote the document, which contains
+    // secrets.
     return fail(ErrorCode::kInvalid, error.mark.is_null()
-                                         ? file + ": not YAML"
-                                         : fmt::format("{}: not YAML at line {}, column {}", file,
+                                         ? file + ": invalid YAML"
+                                         : fmt::format("{}: invalid YAML at line {}, column {}", file,
                                                        error.mark.line + 1, error.mark.column + 1));
   }
 }
@@ -326,9 +326,10 @@ Result<Kubeconfig> load_kubeconfig(const std::vector<std::string>& files) {
   }
   if (merged.files.empty()) {
     return fail(ErrorCode::kNotFound,
-                fmt::format("no kubeconfig: {} {} there; set KUBECONFIG or give --kubeconfig",
-                            files.empty() ? "no file is named and nothing is" : join_words(files),
-                            files.empty() ? "" : (files.size() == 1 ? "is not" : "are not")));
+                fmt::format("no kubeconfig: {}; set KUBECONFIG or use --kubeconfig",
+                            files.empty() ? "neither KUBECONFIG nor HOME is set"
+                                          : join_words(files) +
+                                                (files.size() == 1 ? " does not exist" : " do not exist")));
   }
   return merged;
 }

@@ -1,12 +1,12 @@
 // kube/kubeconfig.h
 //
-// kubeconfig files, read and merged as kubectl does.
+// Reads and merges kubeconfig files like kubectl.
 //
 //   const Kubeconfig config = TRY(load_kubeconfig({"/root/.kube/config", "extra.yaml"}));
 //   const ClusterAccess access = TRY(config.access("staging"));     // "" for the current context
 //
-// Reading does not open certificates, run programs or resolve names: those come when they are needed. Errors
-// name the file, the entry and the field, and never the content of a secret.
+// Loading does not open certificates, run programs or resolve names; that happens when they are
+// needed. Errors name the file, the entry and the field, but never the content of a secret.
 #pragma once
 
 #include <optional>
@@ -19,40 +19,40 @@
 
 namespace tessera::kube {
 
-// Bytes given in place, or the absolute path of a file that holds them. In place wins, as in kubectl.
+// Inline data, or the absolute path of a file. Inline data takes precedence, as in kubectl.
 struct DataOrFile {
   std::string data;
   std::string file;
 
   [[nodiscard]] bool empty() const { return data.empty() && file.empty(); }
-  // The bytes, now. A file that rotates is read anew with each call.
+  // Returns the data. Reads the file each time, because it may be rotated.
   [[nodiscard]] Result<std::string> read() const;
 };
 
-// Clusters, users and contexts that make no sense are kept with the reason: it is told to those who want to
-// use them, and harms nobody else.
+// An invalid cluster, user or context is kept together with its error (`unusable`), which is
+// returned only when it is used. Other entries of the file still work.
 struct Cluster {
   std::string name;
-  std::string file;  // where it was read, for messages
+  std::string file;  // the file that defines it, for messages
   std::optional<Error> unusable;
   std::string server;
-  std::string tls_server_name;  // name to verify in place of the host of `server`
+  std::string tls_server_name;  // name to verify instead of the host of `server`
   bool insecure_skip_tls_verify = false;
-  DataOrFile certificate_authority;  // empty: the system's roots
+  DataOrFile certificate_authority;  // empty: the system's root certificates
   std::string proxy_url;
   std::string exec_config_json;  // the client.authentication.k8s.io/exec extension, for exec plugins
 };
 
 struct ExecPlugin {
   std::string api_version;
-  std::string command;  // absolute if it was written with a slash, else to be found in PATH
+  std::string command;  // absolute if the kubeconfig has a slash in it, otherwise searched in PATH
   std::vector<std::string> args;
   std::vector<std::pair<std::string, std::string>> env;
   std::string install_hint;
   bool provide_cluster_info = false;
 };
 
-// Whom to act as; sent as headers with each request.
+// The user to impersonate; sent in the headers of each request.
 struct Impersonation {
   std::string user;
   std::string uid;
@@ -67,7 +67,7 @@ struct User {
   DataOrFile client_certificate;
   DataOrFile client_key;
   std::string token;
-  std::string token_file;  // wins over `token` as soon as it can be read
+  std::string token_file;  // takes precedence over `token` if it can be read
   std::string username;
   std::string password;
   std::optional<ExecPlugin> exec;
@@ -83,31 +83,33 @@ struct Context {
   std::string namespace_name;
 };
 
-// All that is needed to talk to one API server as one user.
+// Everything needed to access one API server as one user.
 struct ClusterAccess {
-  std::string context;         // "" when there was none, as inside a cluster
-  std::string namespace_name;  // "default" unless something says otherwise
+  std::string context;         // "" if there is none, as inside a cluster
+  std::string namespace_name;  // "default" if none is configured
   Cluster cluster;
   User user;
 };
 
 struct Kubeconfig {
   std::string current_context;
-  std::vector<std::string> files;  // those that were there
+  std::vector<std::string> files;  // the files that exist
   std::vector<Cluster> clusters;
   std::vector<User> users;
   std::vector<Context> contexts;
 
-  // Who and where `context` is, "" being the current one. kNotFound when it, its cluster or its user does not
-  // exist (the message lists what does), kInvalid when one of them makes no sense.
+  // Returns cluster and user of `context`, or of the current context for "". Returns kNotFound if
+  // the context, its cluster or its user does not exist (the message lists the existing ones),
+  // kInvalid if one of them is invalid.
   [[nodiscard]] Result<ClusterAccess> access(std::string_view context = "") const;
 };
 
-// One file's text; relative paths in it are taken from the directory of `file`.
+// Parses the text of one file. Relative paths are resolved from the directory of `file`.
 Result<Kubeconfig> parse_kubeconfig(std::string_view yaml, const std::string& file);
 
-// The files in order: the first to set a name or the current context wins, later ones cannot add to an entry.
-// Files that do not exist are skipped; kNotFound when none does.
+// Merges the files in order. The first file that defines an entry or the current context takes
+// precedence; later files cannot add fields to the entry. Skips missing files; returns kNotFound if
+// none exists.
 Result<Kubeconfig> load_kubeconfig(const std::vector<std::string>& files);
 
 }  // namespace tessera::kube

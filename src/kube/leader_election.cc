@@ -13,8 +13,8 @@ Result<LeaderElection> LeaderElection::create(LeaderElectionOptions options, con
       options.renew_deadline >= options.duration) {
     return fail(
         ErrorCode::kInvalid,
-        "leader election: the retry period must be shorter than the renew deadline, and that shorter than "
-        "the lease's duration (1 s, 10 s and 15 s are the default)");
+        "leader election: the retry period must be shorter than the renew deadline, and the renew deadline "
+        "shorter than the lease duration (defaults: 1 s, 10 s and 15 s)");
   }
   return LeaderElection(std::move(options), clock, std::move(random));
 }
@@ -27,12 +27,12 @@ LeaderElection::LeaderElection(LeaderElectionOptions options, const Clock& clock
 }
 
 bool LeaderElection::leading() const {
-  // Both clocks must agree: a virtual machine that was paused finds its steady clock standing where it was,
-  // but its calendar moved on.
+  // Check both clocks: when a virtual machine was paused, its steady clock may not have advanced,
+  // but its wall clock has.
   return clock_->now() < valid_until_ && clock_->wall() < valid_until_wall_;
 }
 
-LeaseRecord LeaderElection::claim(bool renewal) const {
+LeaseRecord LeaderElection::new_record(bool renewal) const {
   LeaseRecord record;
   record.holder = options_.identity;
   record.duration = options_.duration;
@@ -43,7 +43,7 @@ LeaseRecord LeaderElection::claim(bool renewal) const {
   return record;
 }
 
-bool LeaderElection::may_take() const {
+bool LeaderElection::may_take_over() const {
   return observed_.holder.empty() || observed_.holder == options_.identity ||
          clock_->now() >= observed_at_ + observed_.duration;
 }
@@ -54,16 +54,16 @@ LeaderElection::Step LeaderElection::begin() {
   resigned_ = false;
   step_ = Step{};
   if (knowledge_ == Knowledge::kAbsent) {
-    step_ = Step{.ask = Ask::kCreate, .record = claim(false)};
+    step_ = Step{.action = Action::kCreate, .record = new_record(false)};
     step_.record.resource_version.clear();
-  } else if (knowledge_ == Knowledge::kPresent && may_take()) {
-    step_ = Step{.ask = Ask::kUpdate, .record = claim(observed_.holder == options_.identity)};
+  } else if (knowledge_ == Knowledge::kPresent && may_take_over()) {
+    step_ = Step{.action = Action::kUpdate, .record = new_record(observed_.holder == options_.identity)};
   }
   return step_;
 }
 
 void LeaderElection::found(LeaseRecord record) {
-  const bool changed = !seen_ || !record.same_claim(observed_);
+  const bool changed = !seen_ || !record.same_write(observed_);
   if (changed) {
     observed_at_ = clock_->now();
   }
@@ -71,25 +71,25 @@ void LeaderElection::found(LeaseRecord record) {
   seen_ = true;
   observed_ = std::move(record);
   if (observed_.holder != options_.identity) {
-    lose();
+    stop_leading();
   }
-  if (may_take()) {
+  if (may_take_over()) {
     next_at_ = clock_->now();
   } else {
-    wait_for_others();
-    // The moment from which it may be taken is known: a candidate that asks by its period alone comes up to a
-    // period late. Each saw the last renewal at a moment of its own, so they do not come together, and of two
-    // that do one is refused for its version.
+    schedule_with_jitter();
+    // The time of a possible takeover is known. A candidate that only polls would be up to one
+    // period late. Candidates saw the last renewal at different times, so they do not all try at
+    // once; if two do, the resourceVersion lets only one succeed.
     next_at_ = std::min(next_at_, observed_at_ + observed_.duration);
   }
 }
 
 void LeaderElection::absent() {
-  // Somebody deleted it: from now on anybody may make a new one and lead at once, so we do not.
-  lose();
+  // The Lease was deleted. Any process may now create a new one and lead at once, so stop leading.
+  stop_leading();
   knowledge_ = Knowledge::kAbsent;
-  // Who held it may not have noticed yet, and may have renewed it until a moment ago: what we saw of it can
-  // be old.
+  // The previous holder may not have noticed yet, and may have renewed it just before the deletion,
+  // after our last read. So wait for the full duration.
   const bool of_another = seen_ && !observed_.holder.empty() && observed_.holder != options_.identity;
   next_at_ = of_another ? clock_->now() + observed_.duration : clock_->now();
 }
@@ -100,26 +100,27 @@ void LeaderElection::written(const std::string& resource_version) {
   observed_at_ = clock_->now();
   seen_ = true;
   knowledge_ = Knowledge::kPresent;
-  believe(sent_at_, sent_wall_);
+  extend(sent_at_, sent_wall_);
   next_at_ = sent_at_ + options_.retry_period;
 }
 
 void LeaderElection::conflicted() {
-  // Not lost yet: it may be a label that was changed. Reading tells.
+  // This need not be a new leader: another client may have changed a label. Read the Lease to find
+  // out.
   knowledge_ = Knowledge::kNone;
   next_at_ = clock_->now();
   if (!leading()) {
-    wait_for_others();
+    schedule_with_jitter();
   }
 }
 
 void LeaderElection::failed() {
   knowledge_ = Knowledge::kNone;
-  wait_for_others();
+  schedule_with_jitter();
 }
 
 void LeaderElection::resign() {
-  lose();
+  stop_leading();
   resigned_ = true;
 }
 
@@ -127,28 +128,28 @@ std::optional<LeaderElection::Step> LeaderElection::release() {
   if (knowledge_ != Knowledge::kPresent || observed_.holder != options_.identity) {
     return std::nullopt;
   }
-  Step step{.ask = Ask::kUpdate, .record = claim(true)};
+  Step step{.action = Action::kUpdate, .record = new_record(true)};
   step.record.holder.clear();
   step.record.duration = std::chrono::seconds(1);
   knowledge_ = Knowledge::kNone;
   return step;
 }
 
-void LeaderElection::lose() {
+void LeaderElection::stop_leading() {
   valid_until_ = std::min(valid_until_, clock_->now());
   valid_until_wall_ = std::min(valid_until_wall_, clock_->wall());
 }
 
-void LeaderElection::believe(Clock::Steady sent, Clock::Wall sent_wall) {
+void LeaderElection::extend(Clock::Steady sent, Clock::Wall sent_wall) {
   if (resigned_) {
-    return;  // the answer to a renewal that was on its way
+    return;  // the response to a renewal that was in flight
   }
   valid_until_ = sent + options_.renew_deadline;
   valid_until_wall_ = sent_wall + options_.renew_deadline;
 }
 
-// Candidates spread their questions, so that they do not all try in the same moment.
-void LeaderElection::wait_for_others() {
+// Schedules the next step with jitter, so that candidates do not all try at the same time.
+void LeaderElection::schedule_with_jitter() {
   const auto period = std::chrono::duration_cast<std::chrono::milliseconds>(options_.retry_period);
   const auto jitter =
       std::chrono::milliseconds(below(random_, static_cast<std::uint64_t>(period.count() / 5 + 1)));

@@ -1,19 +1,19 @@
 // kube/leader_election.h
 //
-// Leader election by a Lease, as a state machine without I/O: it says what to ask the API server and when,
-// and is told what came of it. leader_elector.h connects it to a client.
+// Leader election with a Lease, as a state machine without I/O: it decides which request to send
+// and when, and receives the outcome. leader_elector.h connects it to a client.
 //
 //   while (true) {
 //     wait until election.next_at();
 //     LeaderElection::Step step = election.begin();
-//     ... send it, then exactly one of election.found(), absent(), written(), conflicted(), failed()
+//     ... send it, then call exactly one of found(), absent(), written(), conflicted(), failed()
 //   }
 //
-// No two leaders at once: a candidate takes a Lease over only after it has seen it unchanged for the Lease's
-// whole duration on its own clock, and a leader believes in its Lease only for renew_deadline (which is
-// shorter) after it SENT the last renewal that worked. Clocks of different machines are never compared. The
-// time between renew_deadline and duration is for what the leader set off just before: a Binding must be
-// finished, or given up by the server too, within it.
+// There are never two leaders at once: a candidate takes over a Lease only after it has seen it
+// unchanged for the Lease's whole duration on its own clock, and a leader considers its Lease valid
+// only for renew_deadline (which is shorter) after it SENT the last successful renewal. Clocks of
+// different machines are never compared. The time between renew_deadline and duration is for
+// requests that the leader sent just before: the server must finish or abort a Binding within it.
 #pragma once
 
 #include <chrono>
@@ -28,70 +28,73 @@
 namespace tessera::kube {
 
 struct LeaderElectionOptions {
-  // Ours alone among all living processes: the pod's name and a random part.
+  // Unique among all running processes: the pod's name and a random part.
   std::string identity;
   std::chrono::seconds duration{15};
   std::chrono::seconds renew_deadline{10};
-  // Also how late a candidate may see the last renewal, and with it take the Lease over.
+  // Also the maximum delay after which a candidate sees the last renewal, which delays its
+  // takeover.
   std::chrono::seconds retry_period{1};
 };
 
 class LeaderElection {
  public:
-  enum class Ask { kRead, kCreate, kUpdate };
+  enum class Action { kRead, kCreate, kUpdate };
   struct Step {
-    Ask ask = Ask::kRead;
-    LeaseRecord record;  // what to write; for kUpdate with the resourceVersion it must still have
+    Action action = Action::kRead;
+    LeaseRecord record;  // what to write; for kUpdate with the expected resourceVersion
   };
 
-  // kInvalid when the times do not leave room for each other (retry_period < renew_deadline < duration).
+  // Returns kInvalid unless retry_period < renew_deadline < duration.
   static Result<LeaderElection> create(LeaderElectionOptions options, const Clock& clock, Random random);
 
-  // When begin() is due. Not before the answer to the last step was given.
+  // When to call begin(), but not before the outcome of the last step was reported.
   [[nodiscard]] Clock::Steady next_at() const { return next_at_; }
   Step begin();
 
-  // The answers.
-  void found(LeaseRecord record);                     // kRead: there it is
-  void absent();                                      // kRead, kUpdate: there is no such Lease
-  void written(const std::string& resource_version);  // kCreate, kUpdate: done
-  void conflicted();                                  // kCreate, kUpdate: somebody else was faster
-  void failed();                                      // no answer, or none that says what happened
+  // The outcome of a step.
+  void found(LeaseRecord record);                     // kRead: the Lease exists
+  void absent();                                      // kRead, kUpdate: the Lease does not exist
+  void written(const std::string& resource_version);  // kCreate, kUpdate: success
+  void conflicted();                                  // kCreate, kUpdate: another process wrote first
+  void failed();                                      // no response, or one without a clear result
 
-  // Whether we lead now. Asked before each act of a leader.
+  // Returns whether this process leads now. Check it before each action of a leader.
   [[nodiscard]] bool leading() const;
-  // Until when, if nothing is renewed. What a leader starts must be over by then plus (duration -
-  // renew_deadline); in the past when we do not lead.
+  // Returns when leadership ends unless it is renewed; in the past if this process does not lead.
+  // Whatever a leader starts must end by then plus (duration - renew_deadline).
   [[nodiscard]] Clock::Steady valid_until() const { return valid_until_; }
-  // Who leads, as far as is known; "" for nobody.
+  // Returns the last known holder; "" if there is none.
   [[nodiscard]] const std::string& holder() const { return observed_.holder; }
 
-  // Stop leading at once, whatever answers still come. begin() makes us a candidate again.
+  // Stops leading at once, whatever responses still arrive. begin() makes this process a candidate
+  // again.
   void resign();
-  // After that, and when no answer is due any more: the step that tells the others that they need not wait,
-  // if there is anything to hand over. Its outcome need not be told.
+  // After resign(), and when no step is in flight: returns the step that releases the Lease, so
+  // that other candidates need not wait, or nothing if this process does not hold it. Its outcome
+  // need not be reported.
   std::optional<Step> release();
 
  private:
   LeaderElection(LeaderElectionOptions options, const Clock& clock, Random random);
 
-  [[nodiscard]] LeaseRecord claim(bool renewal) const;
-  [[nodiscard]] bool may_take() const;
-  void lose();
-  void believe(Clock::Steady sent, Clock::Wall sent_wall);
-  void wait_for_others();
+  [[nodiscard]] LeaseRecord new_record(bool renewal) const;
+  [[nodiscard]] bool may_take_over() const;
+  void stop_leading();
+  void extend(Clock::Steady sent, Clock::Wall sent_wall);
+  void schedule_with_jitter();
 
   LeaderElectionOptions options_;
   const Clock* clock_;
   Random random_;
 
   enum class Knowledge { kNone, kAbsent, kPresent };
-  Knowledge knowledge_ = Knowledge::kNone;  // kNone: read before anything else
-  bool seen_ = false;                       // observed_ holds a record that was read or written
+  Knowledge knowledge_ = Knowledge::kNone;  // kNone: the next step must read the Lease
+  bool seen_ = false;                       // observed_ is a record that was read or written
   LeaseRecord observed_;
-  Clock::Steady observed_at_{};  // when it last changed
+  Clock::Steady observed_at_{};  // when observed_ last changed
 
-  Step step_;  // the one under way, or the last
+  Step step_;  // the current or last step
   Clock::Steady sent_at_{};
   Clock::Wall sent_wall_{};
 

@@ -11,7 +11,7 @@ namespace tessera::kube {
 namespace {
 
 std::chrono::milliseconds until(Clock::Steady when, const Clock& clock) {
-  // One more, because what is left is rounded down.
+  // Add 1 ms, because the remaining time is rounded down.
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(when - clock.now());
   return std::max(left + std::chrono::milliseconds(1), std::chrono::milliseconds(0));
 }
@@ -48,18 +48,18 @@ std::chrono::milliseconds LeaderElector::time_left() const {
 Request LeaderElector::request_for(const LeaderElection::Step& step) const {
   const std::string& space = options_.namespace_name;
   Request request;
-  switch (step.ask) {
-    case LeaderElection::Ask::kRead:
+  switch (step.action) {
+    case LeaderElection::Action::kRead:
       request = get_request(lease_path(space, options_.lease));
       break;
-    case LeaderElection::Ask::kCreate:
+    case LeaderElection::Action::kCreate:
       request = create_request(lease_path(space, ""), lease_to_create(space, options_.lease, step.record));
       break;
-    case LeaderElection::Ask::kUpdate:
+    case LeaderElection::Action::kUpdate:
       request = patch_request_at_version(lease_path(space, options_.lease), lease_to_patch(step.record));
       break;
   }
-  // The election itself tries again; an answer that comes later than that is of no use.
+  // The election itself retries, so a later response would be useless.
   request.deadline =
       std::chrono::duration_cast<std::chrono::milliseconds>(options_.election.renew_deadline) / 2;
   request.max_attempts = 1;
@@ -69,29 +69,29 @@ Request LeaderElector::request_for(const LeaderElection::Step& step) const {
 void LeaderElector::step() {
   const LeaderElection::Step step = election_.begin();
   call_ = client_.send(request_for(step),
-                       [this, ask = step.ask](const Result<Reply>& reply) { answered(ask, reply); });
+                       [this, action = step.action](const Result<Reply>& reply) { on_reply(action, reply); });
 }
 
-void LeaderElector::answered(LeaderElection::Ask ask, const Result<Reply>& reply) {
+void LeaderElector::on_reply(LeaderElection::Action action, const Result<Reply>& reply) {
   if (reply) {
     auto record = parse_lease(reply->body.text());
     if (!record) {
-      log::warn("lease not understood", {{"lease", options_.lease}, {"error", record.error()}});
+      log::warn("cannot parse the lease", {{"lease", options_.lease}, {"error", record.error()}});
       election_.failed();
-    } else if (ask == LeaderElection::Ask::kRead) {
+    } else if (action == LeaderElection::Action::kRead) {
       election_.found(std::move(*record));
     } else {
       election_.written(record->resource_version);
     }
-  } else if (reply.error().code() == ErrorCode::kNotFound && ask != LeaderElection::Ask::kCreate) {
+  } else if (reply.error().code() == ErrorCode::kNotFound && action != LeaderElection::Action::kCreate) {
     election_.absent();
   } else if (reply.error().code() == ErrorCode::kConflict) {
     election_.conflicted();
   } else {
-    log::warn("lease not reached", {{"lease", options_.lease}, {"error", reply.error()}});
+    log::warn("cannot read or write the lease", {{"lease", options_.lease}, {"error", reply.error()}});
     election_.failed();
   }
-  tell();
+  report_change();
   if (on_released_) {
     release();
   } else {
@@ -102,17 +102,18 @@ void LeaderElector::answered(LeaderElection::Ask ask, const Result<Reply>& reply
 void LeaderElector::schedule() {
   timer_ = client_.loop().after(until(election_.next_at(), client_.clock()), [this] { step(); });
   if (election_.leading()) {
-    expiry_ = client_.loop().after(until(election_.valid_until(), client_.clock()), [this] { tell(); });
+    expiry_ =
+        client_.loop().after(until(election_.valid_until(), client_.clock()), [this] { report_change(); });
   }
 }
 
-void LeaderElector::tell() {
+void LeaderElector::report_change() {
   const bool now = election_.leading();
-  if (now == told_) {
+  if (now == reported_) {
     return;
   }
-  told_ = now;
-  log::info(now ? "leading" : "no longer leading",
+  reported_ = now;
+  log::info(now ? "started leading" : "stopped leading",
             {{"lease", options_.lease}, {"holder", election_.holder()}});
   if (on_change_) {
     on_change_(now);
@@ -124,8 +125,9 @@ void LeaderElector::hand_over(std::function<void()> done) {
   expiry_ = {};
   on_released_ = std::move(done);
   election_.resign();
-  tell();
-  // A renewal that is on its way changes the version; the answer brings the one to release.
+  report_change();
+  // A renewal in flight changes the resourceVersion. Its response has the version that release()
+  // needs.
   if (!call_.active()) {
     release();
   }

@@ -1,14 +1,16 @@
 // kube/leader_elector.h
 //
-// Takes part in a leader election through a client.
+// Participates in a leader election (leader_election.h) through a client.
 //
-//   LeaderElector elector = ...create(client, {.namespace_name = "kube-system", .lease = "tessera-extender",
-//                                              .election = {.identity = pod_name + "_" + random}},
-//                                     [](bool leading) { ... });
-//   elector.start();
-//   ... before each bind: if (!elector.leading()) refuse; request.deadline = elector.time_left();
+//   auto elector = TRY(LeaderElector::create(client,
+//                                            {.namespace_name = "kube-system",
+//                                             .lease = "tessera-extender",
+//                                             .election = {.identity = pod_name + "_" + random}},
+//                                            [](bool leading) { ... }));
+//   elector->start();
+//   ... before each bind: if (!elector->leading()) refuse; request.deadline = elector->time_left();
 //
-// All on the loop's thread.
+// Use it only on the loop's thread.
 #pragma once
 
 #include <chrono>
@@ -30,10 +32,11 @@ struct LeaderElectorOptions {
 
 class LeaderElector {
  public:
-  // Called when it changes; also when a lease ran out because nobody answered.
+  // Called when leadership changes, also when the lease expires because the API server does not
+  // respond.
   using OnChange = std::function<void(bool leading)>;
 
-  // `client` must outlive it. kInvalid for times or names that cannot work.
+  // `client` must outlive it. Returns kInvalid for invalid times or names.
   static Result<std::unique_ptr<LeaderElector>> create(Client& client, LeaderElectorOptions options,
                                                        OnChange on_change);
   LeaderElector(const LeaderElector&) = delete;
@@ -41,12 +44,13 @@ class LeaderElector {
   ~LeaderElector() = default;
 
   void start();
-  // Stops leading now, tells the others, and calls `done` when they have been told or cannot be.
+  // Stops leading now and releases the Lease. Calls `done` when that succeeded or failed.
   void hand_over(std::function<void()> done);
 
   [[nodiscard]] bool leading() const { return election_.leading(); }
-  // For what a leader starts now; 0 when we do not lead. A request with this deadline is over, on the server
-  // too, before another can lead.
+  // Returns the deadline for a request that a leader sends now; 0 if this process does not lead.
+  // The server has finished or aborted a request with this deadline before another process can
+  // lead.
   [[nodiscard]] std::chrono::milliseconds time_left() const;
   [[nodiscard]] Clock::Steady valid_until() const { return election_.valid_until(); }
   [[nodiscard]] const std::string& holder() const { return election_.holder(); }
@@ -55,21 +59,21 @@ class LeaderElector {
   LeaderElector(Client& client, LeaderElectorOptions options, LeaderElection election, OnChange on_change);
 
   void step();
-  void answered(LeaderElection::Ask ask, const Result<Reply>& reply);
+  void on_reply(LeaderElection::Action action, const Result<Reply>& reply);
   void schedule();
   void release();
-  void tell();
+  void report_change();
   [[nodiscard]] Request request_for(const LeaderElection::Step& step) const;
 
   Client& client_;
   const LeaderElectorOptions options_;
   LeaderElection election_;
   OnChange on_change_;
-  std::function<void()> on_released_;  // set while we hand over
-  bool told_ = false;
+  std::function<void()> on_released_;  // set during hand_over()
+  bool reported_ = false;
   Call call_;
   http::Timer timer_;
-  http::Timer expiry_;  // fires when the lease runs out, so that the loss is told without any answer
+  http::Timer expiry_;  // fires when the lease expires, to report the loss without a response
 };
 
 }  // namespace tessera::kube

@@ -1,6 +1,6 @@
 // kube/lease_record.h
 //
-// The coordination.k8s.io/v1 Lease, as far as leader election reads and writes it.
+// The fields of a coordination.k8s.io/v1 Lease that leader election uses.
 #pragma once
 
 #include <chrono>
@@ -13,29 +13,30 @@
 namespace tessera::kube {
 
 struct LeaseRecord {
-  std::string holder;  // "" when it was handed back
+  std::string holder;  // "" after it was released
   std::chrono::seconds duration{15};
   Clock::Wall acquired{};
   Clock::Wall renewed{};
   int transitions = 0;
   std::string resource_version;
 
-  // Whether the holder did anything between the two: what resets the wait of the others.
-  [[nodiscard]] bool same_claim(const LeaseRecord& other) const {
+  // Returns whether the holder wrote nothing between the two records. A write restarts the wait of
+  // the other candidates.
+  [[nodiscard]] bool same_write(const LeaseRecord& other) const {
     return holder == other.holder && duration == other.duration && renewed == other.renewed &&
            acquired == other.acquired && transitions == other.transitions;
   }
 };
 
-// A Lease object. Fields that are missing count as empty: a Lease that kubectl made has no spec at all.
+// Parses a Lease. Missing fields are empty: a Lease created by kubectl may have no spec.
 Result<LeaseRecord> parse_lease(std::string_view json);
 
-// A whole object, to be created.
+// Returns a complete object, to be created.
 std::string lease_to_create(std::string_view namespace_name, std::string_view name,
                             const LeaseRecord& record);
 
-// A JSON merge patch that fails with 409 unless the object is still at record.resource_version; labels and
-// annotations of others stay.
+// Returns a JSON merge patch, which fails with 409 unless the object is still at
+// record.resource_version. It keeps labels and annotations.
 std::string lease_to_patch(const LeaseRecord& record);
 
 }  // namespace tessera::kube

@@ -8,14 +8,14 @@ namespace tessera::kube {
 
 namespace {
 
-// A hint for memory, from outside: never believed beyond this.
-constexpr std::uint64_t kMostExpected = 200'000;
+// Limit for a hint of the server that is used to reserve memory.
+constexpr std::uint64_t kMaxRemaining = 200'000;
 
 static_assert(simdjson::SIMDJSON_PADDING <= json::kPadding);
 
 Error not_a_list(JsonError error) {
   return {ErrorCode::kInvalid,
-          std::string("the answer is not a list of the API: ") + simdjson::error_message(error)};
+          std::string("the response is not a list of API objects: ") + simdjson::error_message(error)};
 }
 
 JsonError read_list_meta(JsonValue value, ListPage& page) {
@@ -29,7 +29,7 @@ JsonError read_list_meta(JsonValue value, ListPage& page) {
     if (is(key, "remainingItemCount")) {
       std::uint64_t count = 0;
       const JsonError error = field.get_uint64().get(count);
-      page.remaining = std::min<std::uint64_t>(count, kMostExpected);
+      page.remaining = std::min<std::uint64_t>(count, kMaxRemaining);
       return error;
     }
     return simdjson::SUCCESS;
@@ -38,12 +38,12 @@ JsonError read_list_meta(JsonValue value, ListPage& page) {
 
 }  // namespace
 
-struct ListDecoder::Parser {
+struct ListDecoder::Impl {
   simdjson::ondemand::parser json;
   ObjectMeta meta;
 };
 
-ListDecoder::ListDecoder() : parser_(std::make_unique<Parser>()) {}
+ListDecoder::ListDecoder() : impl_(std::make_unique<Impl>()) {}
 ListDecoder::ListDecoder(ListDecoder&&) noexcept = default;
 ListDecoder& ListDecoder::operator=(ListDecoder&&) noexcept = default;
 ListDecoder::~ListDecoder() = default;
@@ -52,8 +52,7 @@ Result<ListPage> ListDecoder::decode(json::PaddedView text, ObjectSink& sink, co
                                      const OnHead& on_head) {
   simdjson::ondemand::document document;
   JsonObject root;
-  JsonError error =
-      parser_->json.iterate(text.data(), text.size(), text.size() + json::kPadding).get(document);
+  JsonError error = impl_->json.iterate(text.data(), text.size(), text.size() + json::kPadding).get(document);
   if (error == simdjson::SUCCESS) {
     error = document.get_object().get(root);
   }
@@ -80,14 +79,14 @@ Result<ListPage> ListDecoder::decode(json::PaddedView text, ObjectSink& sink, co
         return bad;
       }
       ObjectJson object(fields);
-      parser_->meta.clear();
-      const Status decoded = sink.decode(object, parser_->meta);
-      item_failure = object.broken() ? decoded : check_meta(parser_->meta);
+      impl_->meta.clear();
+      const Status decoded = sink.decode(object, impl_->meta);
+      item_failure = object.broken() ? decoded : check_meta(impl_->meta);
       if (!item_failure) {
         return kStop;
       }
       ++page.items;
-      on_item(parser_->meta, decoded);
+      on_item(impl_->meta, decoded);
       return simdjson::SUCCESS;
     });
   });

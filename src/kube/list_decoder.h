@@ -1,6 +1,7 @@
 // kube/list_decoder.h
 //
-// Reads a page of a list (PodList, NodeList, ...) and hands out its items one by one. Pure; one thread.
+// Parses a page of a list (PodList, NodeList, ...) and passes on its items one by one. Does no I/O.
+// Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +16,10 @@
 namespace tessera::kube {
 
 struct ListPage {
-  std::uint64_t version = 0;   // of the whole list
+  std::uint64_t version = 0;   // resourceVersion of the list
   std::string continue_token;  // "" on the last page
   std::size_t items = 0;
-  std::size_t remaining = 0;  // on the pages to come, where the server knows
+  std::size_t remaining = 0;  // items on the following pages, if the server knows
 };
 
 class ListDecoder {
@@ -28,21 +29,22 @@ class ListDecoder {
   ListDecoder& operator=(ListDecoder&&) noexcept;
   ~ListDecoder();
 
-  // Called with each item after its decode(); `decoded` is what that returned.
+  // Called for each item after the sink's decode(); `decoded` is its result.
   using OnItem = std::function<void(const ObjectMeta& meta, const Status& decoded)>;
 
-  // Called with what the page says of the list before any of its items, where it stands before them, as API
-  // servers write it: the next page can be on its way while this one is read.
+  // Called before any item if the metadata of the list precede the items, as API servers write it.
+  // The next page can then be requested while this one is parsed.
   using OnHead = std::function<void(const ListPage& head)>;
 
-  // kInvalid when the page is not JSON, or not a list; items before the place where it went wrong have been
-  // handed out then. An item that the sink cannot read is not a fault of the page, unless it has no name.
+  // Parses a page. Returns kInvalid if it is not JSON or not a list; items before the error have
+  // been passed on by then. An item that the sink cannot decode is not an error of the page, unless
+  // it has no name.
   Result<ListPage> decode(json::PaddedView page, ObjectSink& sink, const OnItem& on_item,
                           const OnHead& on_head = {});
 
  private:
-  struct Parser;
-  std::unique_ptr<Parser> parser_;
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace tessera::kube

@@ -18,7 +18,7 @@ JsonError read_text(JsonValue value, std::string& into) {
 Status check_meta(const ObjectMeta& meta) {
   if (meta.name.empty() || meta.uid.empty() || meta.version == 0) {
     return fail(ErrorCode::kInvalid, "object " + in_quotes(meta.namespace_name + "/" + meta.name) +
-                                         ": its metadata lacks name, uid or resourceVersion");
+                                         ": its metadata has no name, uid or resourceVersion");
   }
   return {};
 }

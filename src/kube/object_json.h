@@ -1,10 +1,10 @@
 // kube/object_json.h
 //
-// The inside of ObjectJson and the few verbs with which decoders walk through it. Includes simdjson: for .cc
-// files only.
+// The definition of ObjectJson and helpers for decoders. Includes simdjson, so include it only in
+// .cc files.
 //
-// On-Demand parsing is a cursor that moves forward over the text, so a decoder visits fields in the order in
-// which they come and touches each value at most once:
+// simdjson's On-Demand parser is a cursor that moves forward over the text. A decoder visits the
+// fields in the order of the document and reads each value at most once:
 //
 //   const JsonError error = each_field(object.object(), [&](JsonKey key, JsonValue value) {
 //     return is(key, "spec") ? read_spec(value) : simdjson::SUCCESS;
@@ -35,18 +35,18 @@ using JsonValue = simdjson::ondemand::value;
 using JsonObject = simdjson::ondemand::object;
 using JsonKey = simdjson::ondemand::raw_json_string;
 
-// Whether a field has this name, in one comparison whose length the compiler knows. Reading that far is safe:
-// a key is followed by its quote, the rest of the document and its padding.
+// Returns whether a field has this name, with one comparison of constant length. Reading beyond the
+// key is safe: it is followed by a quote, the rest of the document and the padding.
 template <std::size_t Size>
 bool is(JsonKey key, const char (&name)[Size]) {
   static_assert(Size <= simdjson::SIMDJSON_PADDING);
   return std::memcmp(key.raw(), name, Size - 1) == 0 && key.raw()[Size - 1] == '"';
 }
 
-// What a visitor returns to end the walk for a reason of its own.
+// A visitor returns this to stop the iteration for its own reason.
 inline constexpr JsonError kStop = simdjson::UNEXPECTED_ERROR;
 
-// Whether nothing follows what was read.
+// Returns whether the document ends here.
 inline bool at_end(simdjson::ondemand::document& document) {
   return document.current_location().error() == simdjson::OUT_OF_BOUNDS;
 }
@@ -57,14 +57,15 @@ class ObjectJson {
 
   JsonObject& object() { return object_; }
 
-  // Turns what simdjson found into an Error, and remembers whether the text itself is broken, so that nothing
-  // after this object can be read either.
+  // Converts an error of simdjson, and remembers whether the text itself is malformed, so that
+  // nothing after this object can be parsed either.
   Status judge(JsonError error) {
     if (error == simdjson::SUCCESS) {
       return {};
     }
     broken_ = broken_ || (error != simdjson::INCORRECT_TYPE && error != simdjson::NO_SUCH_FIELD);
-    return fail(ErrorCode::kInvalid, std::string("the object's JSON: ") + simdjson::error_message(error));
+    return fail(ErrorCode::kInvalid,
+                std::string("cannot parse the object: ") + simdjson::error_message(error));
   }
   [[nodiscard]] bool broken() const { return broken_; }
 
@@ -73,14 +74,14 @@ class ObjectJson {
   bool broken_ = false;
 };
 
-// Go writes null where it means nothing.
+// Go writes null for empty values.
 inline bool is_null(JsonValue& value) {
   bool null = false;
   return value.is_null().get(null) == simdjson::SUCCESS && null;
 }
 
-// The first quote or backslash from `at` on. simdjson has seen the quote that ends each string, and behind
-// the document there is its padding.
+// Returns the first quote or backslash at or after `at`. This terminates, because simdjson has
+// checked that each string ends with a quote; reading ahead is safe because of the padding.
 inline const char* end_of_plain(const char* at) {
 #if defined(__SSE2__)
   for (;; at += sizeof(__m128i)) {
@@ -99,22 +100,22 @@ inline const char* end_of_plain(const char* at) {
 #endif
 }
 
-// The text of a string. Hardly any has escapes, and one that has none is taken as it stands in the document.
-// (simdjson would copy it, byte by byte where it may not count on a newer processor.) Valid for as long as
-// the document is.
+// Returns the text of a string, valid as long as the document. A string without escapes, which is
+// the normal case, is a view into the document. (simdjson would copy it, byte by byte on older
+// processors.)
 inline JsonError read_view(JsonValue& value, std::string_view& text) {
   const char* const token = value.raw_json_token().data();
   if (*token == '"') {
     if (const char* const end = end_of_plain(token + 1); *end == '"') {
       text = {token + 1, static_cast<std::size_t>(end - token - 1)};
-      JsonKey passed;  // the cursor goes on
+      JsonKey passed;  // moves the cursor
       return value.get_raw_json_string().get(passed);
     }
   }
   return value.get_string().get(text);
 }
 
-// The same for the key of a field.
+// Like read_view(), for the key of a field.
 inline JsonError read_key(simdjson::ondemand::field& field, std::string_view& text) {
   const char* const begin = field.key().raw();
   if (const char* const end = end_of_plain(begin); *end == '"') {
@@ -124,8 +125,8 @@ inline JsonError read_key(simdjson::ondemand::field& field, std::string_view& te
   return field.unescaped_key().get(text);
 }
 
-// Calls `visit(key, value)` for each field until it fails. null in place of the object is an object without
-// fields.
+// Calls `visit(key, value)` for each field until it returns an error. null counts as an empty
+// object.
 template <class Visit>
 JsonError each_field(JsonObject& object, Visit visit) {
   for (auto entry : object) {
@@ -151,7 +152,8 @@ JsonError each_field(JsonValue value, Visit visit) {
   return each_field(object, std::move(visit));
 }
 
-// The same for maps whose keys are data (labels, annotations, limits): `visit(std::string_view, value)`.
+// Like each_field(), for maps whose keys are data (labels, annotations, limits): calls
+// `visit(std::string_view, value)`.
 template <class Visit>
 JsonError each_entry(JsonValue value, Visit visit) {
   JsonObject object;
@@ -175,7 +177,7 @@ JsonError each_entry(JsonValue value, Visit visit) {
   return simdjson::SUCCESS;
 }
 
-// Calls `visit(value)` for each element; null is an empty array.
+// Calls `visit(value)` for each element. null counts as an empty array.
 template <class Visit>
 JsonError each_element(JsonValue value, Visit visit) {
   simdjson::ondemand::array array;
@@ -195,11 +197,11 @@ JsonError each_element(JsonValue value, Visit visit) {
   return simdjson::SUCCESS;
 }
 
-// Copies a string; null is "".
+// Copies a string. null counts as "".
 JsonError read_text(JsonValue value, std::string& into);
 
-// Takes one field of `metadata` if it is one of ours (name, namespace, uid, resourceVersion); `taken` says
-// so.
+// Reads a field of `metadata` into `meta` if it is the name, namespace, uid or resourceVersion, and
+// sets `taken` accordingly.
 inline JsonError read_meta_field(JsonKey key, JsonValue& value, ObjectMeta& meta, bool& taken) {
   taken = true;
   if (is(key, "name")) {
@@ -218,7 +220,8 @@ inline JsonError read_meta_field(JsonKey key, JsonValue& value, ObjectMeta& meta
   return simdjson::SUCCESS;
 }
 
-// Reads `metadata`: who it is into `meta`; all other fields go to `visit(key, value)`.
+// Reads name, namespace, uid and resourceVersion into `meta`, and calls `visit(key, value)` for all
+// other fields of `metadata`.
 template <class Visit>
 JsonError each_meta_field(JsonValue metadata, ObjectMeta& meta, Visit visit) {
   return each_field(metadata, [&](JsonKey key, JsonValue value) -> JsonError {
@@ -228,12 +231,12 @@ JsonError each_meta_field(JsonValue metadata, ObjectMeta& meta, Visit visit) {
   });
 }
 
-// Only who it is.
+// Reads only name, namespace, uid and resourceVersion.
 inline JsonError read_meta(JsonValue metadata, ObjectMeta& meta) {
   return each_meta_field(metadata, meta, [](JsonKey, JsonValue) { return simdjson::SUCCESS; });
 }
 
-// Whether `meta` names an object and a version of it.
+// Returns kInvalid if name, uid or resourceVersion is missing.
 Status check_meta(const ObjectMeta& meta);
 
 }  // namespace tessera::kube

@@ -1,6 +1,6 @@
 // kube/object_meta.h
 //
-// Which object of the API, and which version of it.
+// Identifies an API object and its version.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@
 namespace tessera::kube {
 
 struct ObjectMeta {
-  std::string namespace_name;  // "" for cluster-wide objects
+  std::string namespace_name;  // "" for cluster-scoped objects
   std::string name;
   std::string uid;
-  // resourceVersion. Decimal numbers that grow with each change of the store: API servers before 1.35 did so
-  // without promising it.
+  // The resourceVersion: a decimal number that grows with each write. Documented since Kubernetes
+  // 1.35; older API servers behave the same.
   std::uint64_t version = 0;
 
-  // Keeps the strings' memory for the next object.
+  // Keeps the memory of the strings for the next object.
   void clear() {
     namespace_name.clear();
     name.clear();

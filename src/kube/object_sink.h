@@ -1,17 +1,19 @@
 // kube/object_sink.h
 //
-// Where a Reflector brings the objects of the API server, and how little of them is kept.
+// Receives the objects of a Reflector. The sink decides which parts of an object it keeps.
 //
 //   class PodSink final : public ObjectSink {
-//     Status decode(ObjectJson& object, ObjectMeta& meta) override { return decode_pod(object, names_, meta,
-//     pod_); } void keep(const ObjectMeta&) override { ledger_.set(std::move(pod_)); } void forget(const
-//     ObjectMeta& meta) override { ledger_.remove(meta.uid); }
+//     Status decode(ObjectJson& object, ObjectMeta& meta) override {
+//       return decode_pod(object, names_, meta, pod_);
+//     }
+//     void keep(const ObjectMeta&) override { ledger_.set(std::move(pod_)); }
+//     void forget(const ObjectMeta& meta) override { ledger_.remove(meta.uid); }
 //     ...
 //   };
 //
-// An object is read in one pass over its bytes, before it is known whether it is news: decode() reads it into
-// a place of the sink's own (the same one every time), and keep() follows only when the version is new. All
-// calls come on the loop's thread.
+// An object is parsed in one pass, before its version is known: decode() reads it into memory of
+// the sink (the same each time), and keep() follows only if the version is new. All calls run on
+// the loop's thread.
 #pragma once
 
 #include "base/result.h"
@@ -19,29 +21,29 @@
 
 namespace tessera::kube {
 
-// One JSON object of the API that is being read; object_json.h has its inside, for .cc files.
+// A JSON object that is being parsed. Defined in object_json.h, which only .cc files include.
 class ObjectJson;
 
 class ObjectSink {
  public:
   virtual ~ObjectSink() = default;
 
-  // Reads the object: who it is into `meta` (all of it), and whatever is wanted of the rest. An object that
-  // is well-formed but makes no sense fails here and goes to unreadable().
+  // Parses the object: fills all of `meta`, and reads the parts that the sink needs. Returns an
+  // error if the JSON is well-formed but the object is invalid; unreadable() is then called.
   virtual Status decode(ObjectJson& object, ObjectMeta& meta) = 0;
 
-  // What decode() read last is new, or a new version of what was kept under that UID.
+  // The object of the last decode() is new, or a new version of the object with that UID.
   virtual void keep(const ObjectMeta& meta) = 0;
 
-  // The object no longer exists, or no longer matches the selector. `meta` says which it was and its last
-  // version.
+  // The object was deleted, or no longer matches the selector. `meta` has its last version.
   virtual void forget(const ObjectMeta& meta) = 0;
 
-  // decode() failed for a new version of this object: what was kept of it before is out of date. Called once
-  // a version; nothing else is called for it.
+  // decode() failed for a new version of this object, so the kept version is out of date. Called
+  // once per version, instead of keep().
   virtual void unreadable(const ObjectMeta& meta, const Error& error) = 0;
 
-  // All that exists has been brought, for the first time or again after a gap.
+  // A list is complete: the sink has received all existing objects. Called after the first list and
+  // after each re-list.
   virtual void synced() {}
 };
 

@@ -54,14 +54,14 @@ ObjectTracker::Verdict ObjectTracker::changed(const ObjectMeta& meta, const Forg
     known.version = meta.version;
     return Verdict::kKeep;
   }
-  // Deleted and made anew while we did not look.
+  // Deleted and created again during a gap.
   forget(meta_of(*found));
   known.uid = CompactUid(meta.uid);
   known.version = meta.version;
   return Verdict::kReplace;
 }
 
-// Whether this version of the object, or a later one, was here.
+// Returns whether this version of the object, or a later one, is known.
 bool ObjectTracker::is_known(const ObjectMeta& meta) {
   const auto found = known_.find(key_of(meta));
   return found != known_.end() && found->second.uid.is(meta.uid) && found->second.version >= meta.version;
@@ -72,7 +72,7 @@ ObjectTracker::Verdict ObjectTracker::listed(const ObjectMeta& meta, const Forge
 }
 
 void ObjectTracker::end_list(std::uint64_t version, const Forget& forget) {
-  // Not max(): a server that was restored from a backup counts from an earlier version.
+  // Not max(): a server that was restored from a backup continues from an earlier version.
   version_ = version;
   std::vector<ObjectMeta> gone;
   for (const auto& entry : known_) {

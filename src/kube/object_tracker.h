@@ -1,11 +1,12 @@
 // kube/object_tracker.h
 //
-// What a Reflector must remember to lose no change and tell none twice: for each object its name, UID and
-// version, some 130 bytes. Pure; one thread.
+// Remembers name, UID and version of each object, about 130 bytes, so that a Reflector neither
+// loses nor repeats a change. Does no I/O. Not thread-safe.
 //
-// A watch brings events in the order of their versions, so an event that is not newer than the last one has
-// been here before (a connection that was resumed, a proxy that repeats itself) and is dropped. After a gap,
-// a new list is compared with what is remembered: what is missing in it was deleted meanwhile.
+// A watch sends events in the order of their versions, so an event that is not newer than the last
+// one is a repetition (after a resumed connection, or by a proxy) and is dropped. After a gap, a
+// new list is compared with the known objects: an object that is not in the list was deleted in
+// between.
 #pragma once
 
 #include <boost/unordered/unordered_flat_map.hpp>
@@ -21,7 +22,7 @@
 
 namespace tessera::kube {
 
-// A UID in 24 bytes instead of 80: as the 128 bits it prints, or as text where it is not a plain UUID.
+// A UID in 24 bytes instead of 80: a 128-bit number, or text if it is not a UUID.
 class CompactUid {
  public:
   explicit CompactUid(std::string_view text);
@@ -36,30 +37,32 @@ class CompactUid {
 
 class ObjectTracker {
  public:
-  // What is to be done about an object.
+  // What the caller must do with an object.
   enum class Verdict {
-    kIgnore,   // known already
-    kKeep,     // new, or newer than what is known
-    kReplace,  // another object of the same name was known: forget that one (given to `forget`), keep this
-    kForget,   // it is gone
+    kIgnore,   // this version is known already
+    kKeep,     // new, or newer than the known version
+    kReplace,  // replaces another object of the same name, which was passed to `forget`; keep this one
+    kForget,   // deleted
   };
   using Forget = std::function<void(const ObjectMeta&)>;
 
-  // A list: begin, each item, end. An item that is in several lists that broke off is judged each time.
+  // For a list, call begin_list(), listed() for each item, then end_list(). An incomplete list may
+  // be followed by another begin_list().
   void begin_list() { ++round_; }
-  // About how many there will be.
+  // Reserves memory for about this many objects.
   void expect(std::size_t objects) { known_.reserve(objects); }
   Verdict listed(const ObjectMeta& meta, const Forget& forget);
-  // The list is complete: what it did not show goes to `forget`. From now on events after `version` count.
+  // Completes a list: passes known objects that were not listed to `forget`. Later events must be
+  // newer than `version`.
   void end_list(std::uint64_t version, const Forget& forget);
 
-  // An event of a watch. kBookmark only moves the version on.
+  // Processes an event of a watch. kBookmark only updates the version.
   Verdict event(WatchType type, const ObjectMeta& meta, const Forget& forget);
 
-  // From where a watch goes on; 0 before the first list.
+  // Returns the version from which to watch; 0 before the first list.
   [[nodiscard]] std::uint64_t version() const { return version_; }
   [[nodiscard]] std::size_t size() const { return known_.size(); }
-  // Events that were here before.
+  // Returns the number of dropped repetitions.
   [[nodiscard]] std::uint64_t repeated() const { return repeated_; }
 
  private:

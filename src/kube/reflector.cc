@@ -11,18 +11,22 @@ namespace tessera::kube {
 
 namespace {
 
-// One watch without a word can be a connection that died. When the next one is as silent, it waits for
-// versions that are not to come: the server was restored from a backup and counts from an earlier one.
+// One silent watch may be a dead connection. If the next one is silent too, it may wait for
+// versions that will not come, because the server was restored from a backup and continues from an
+// earlier version.
 constexpr int kSuspiciousSilence = 2;  // times the idle limit
 
-// A watch that lasted so long was a good one: what ends it is a new trouble, not the last one again.
-constexpr std::chrono::seconds kGoodWatch(10);
+// After a watch of at least this duration, an error is considered new, not a repetition of the last
+// one.
+constexpr std::chrono::seconds kStableWatch(10);
 
-// Anything on the way may have written Retry-After; being deaf for an hour is nobody's wish.
-constexpr std::chrono::minutes kLongestAskedFor{1};
+// Limit for Retry-After, which any proxy may have set: the sink must not be out of date for an
+// hour.
+constexpr std::chrono::minutes kMaxRetryAfter{1};
 
-// Pages grow when lists are too slow for the server's memory, up to here.
-constexpr std::size_t kMostItems = 10'000;
+// Limit for the page size, which is doubled when a list takes longer than the server keeps its
+// version.
+constexpr std::size_t kMaxPageItems = 10'000;
 
 std::int64_t milliseconds(Clock::Steady::duration span) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(span).count();
@@ -71,7 +75,7 @@ void Reflector::after(std::chrono::milliseconds wait, Then then) {
   timer_ = client_.loop().after(wait, [this, then] { then == Then::kList ? list() : watch(); });
 }
 
-// Once for each new kind of trouble, and once when it is over.
+// Logs each new error once. heard() logs the recovery.
 void Reflector::failed(const Error& error) {
   ++counts_.failures;
   if (!problem_ || problem_->message() != error.message()) {
@@ -137,10 +141,10 @@ void Reflector::request_page() {
   }
   request.deadline = options_.page_deadline;
   request.buffer = std::move(next_page_);
-  call_ = client_.send(std::move(request), [this](Result<Reply> reply) { page_came(std::move(reply)); });
+  call_ = client_.send(std::move(request), [this](Result<Reply> reply) { on_page(std::move(reply)); });
 }
 
-void Reflector::page_came(Result<Reply> reply) {
+void Reflector::on_page(Result<Reply> reply) {
   if (!reply) {
     list_failed(reply.error());
     return;
@@ -148,7 +152,7 @@ void Reflector::page_came(Result<Reply> reply) {
   next_page_ = std::exchange(page_, std::move(reply->body));
   next_page_.clear();
   counts_.wire_bytes += page_.size();
-  // The server makes the next page while this one is read.
+  // Request the next page early, so that the server prepares it while this one is parsed.
   bool asked = false;
   auto page = list_decoder_.decode(
       page_.view(), sink_,
@@ -174,7 +178,7 @@ void Reflector::page_came(Result<Reply> reply) {
   }
   last_heard_ = client_.clock().now();
   if (list_version_ == 0) {
-    // All pages show the state of the first; what happened since comes with the watch.
+    // All pages have the version of the first. The watch delivers later changes.
     list_version_ = page->version;
     tracker_.expect(page->items + page->remaining);
   }
@@ -201,7 +205,8 @@ void Reflector::list_complete() {
                        {"version", list_version_},
                        {"took_ms", milliseconds(client_.clock().now() - began_)}});
   silence_ = {};
-  // The backoff stays: a server that lists but ends every watch at once must not be made to list without end.
+  // Do not reset the backoff: a server that ends every watch at once must not be listed in a tight
+  // loop.
   heard();
   if (running_) {
     sink_.synced();
@@ -213,9 +218,9 @@ void Reflector::list_complete() {
 
 void Reflector::list_failed(const Error& error) {
   if (error.code() == ErrorCode::kConflict) {
-    // 410: the list took longer than the server remembers. Fewer, larger pages are faster.
+    // 410: the list took longer than the server keeps its version. Fewer, larger pages are faster.
     ++counts_.expired;
-    page_items_ = std::min(page_items_ * 2, std::max(options_.page_items, kMostItems));
+    page_items_ = std::min(page_items_ * 2, std::max(options_.page_items, kMaxPageItems));
   } else if (error.code() == ErrorCode::kExhausted) {
     page_items_ = std::max<std::size_t>(page_items_ / 2, 1);
   }
@@ -227,7 +232,7 @@ void Reflector::list_failed(const Error& error) {
 
 void Reflector::watch() {
   began_ = client_.clock().now();
-  anything_came_ = false;
+  received_any_ = false;
   lines_.reset();
   ++counts_.watches;
   const auto shortest = static_cast<std::uint64_t>(std::max<std::int64_t>(options_.watch_for.count(), 1));
@@ -236,20 +241,20 @@ void Reflector::watch() {
                               tracker_.version(), shortest + below(client_.random(), shortest), selectors());
   request.deadline = options_.page_deadline;
   call_ = client_.stream(
-      std::move(request), options_.idle, [this](json::PaddedView piece) { data_came(piece); },
+      std::move(request), options_.idle, [this](json::PaddedView piece) { on_data(piece); },
       [this](StreamEnd end) { watch_ended(std::move(end)); });
 }
 
-void Reflector::data_came(json::PaddedView piece) {
+void Reflector::on_data(json::PaddedView piece) {
   counts_.wire_bytes += piece.size();
-  const Status read = lines_.feed(piece, [this](json::PaddedView line) { return line_came(line); });
+  const Status read = lines_.feed(piece, [this](json::PaddedView line) { return on_line(line); });
   if (!read && call_.active()) {
-    // Not an event, or one that makes no sense: nothing after it on this stream can be trusted.
+    // The line is not a valid event, so the rest of this stream cannot be trusted.
     end_watch(Then::kList, read.error(), std::chrono::milliseconds(0));
   }
 }
 
-Status Reflector::line_came(json::PaddedView text) {
+Status Reflector::on_line(json::PaddedView text) {
   if (!running_) {
     return fail(ErrorCode::kCancelled, "stopped");
   }
@@ -259,7 +264,7 @@ Status Reflector::line_came(json::PaddedView text) {
     end_watch(Then::kList, line.error.to_error(), line.error.retry_after.value_or(std::chrono::seconds(0)));
     return fail(ErrorCode::kConflict, "the watch ended with an ERROR line");
   }
-  anything_came_ = true;
+  received_any_ = true;
   silence_ = {};
   backoff_.reset();
   heard();
@@ -273,17 +278,17 @@ void Reflector::watch_ended(StreamEnd end) {
   if (end.refused) {
     const bool too_old = end.refused->expired();
     counts_.expired += too_old ? 1 : 0;
-    // 400: the server does not even understand the version.
+    // 400: the server rejects the version.
     end_watch(too_old || end.refused->code == 400 ? Then::kList : Then::kWatch, end.refused->to_error(),
               end.refused->retry_after.value_or(std::chrono::seconds(0)));
     return;
   }
   const auto lasted = client_.clock().now() - began_;
-  if (end.opened && !anything_came_) {
+  if (end.opened && !received_any_) {
     silence_ += std::min<Clock::Steady::duration>(lasted, options_.idle);
   }
   if (silence_ >= kSuspiciousSilence * options_.idle) {
-    end_watch(Then::kList, Error(ErrorCode::kUnavailable, "the watch brings nothing, not even a bookmark"),
+    end_watch(Then::kList, Error(ErrorCode::kUnavailable, "the watch is silent: no events and no bookmarks"),
               std::chrono::milliseconds(0));
     return;
   }
@@ -292,13 +297,13 @@ void Reflector::watch_ended(StreamEnd end) {
     return;
   }
   if (lines_.pending() > 0) {
-    end_watch(Then::kWatch, Error(ErrorCode::kUnavailable, "the watch was cut in the middle of an event"),
+    end_watch(Then::kWatch, Error(ErrorCode::kUnavailable, "the watch ended in the middle of an event"),
               std::chrono::milliseconds(0));
     return;
   }
-  // The server closed it, as it does when timeoutSeconds are over.
+  // The server closed the watch, as it does after timeoutSeconds.
   last_heard_ = client_.clock().now();
-  const bool too_fast = !anything_came_ && lasted < std::chrono::seconds(1);
+  const bool too_fast = !received_any_ && lasted < std::chrono::seconds(1);
   if (!too_fast) {
     backoff_.reset();
   }
@@ -307,11 +312,11 @@ void Reflector::watch_ended(StreamEnd end) {
 
 void Reflector::end_watch(Then then, const Error& error, std::chrono::milliseconds at_least) {
   call_ = {};
-  if (client_.clock().now() - began_ > kGoodWatch) {
+  if (client_.clock().now() - began_ > kStableWatch) {
     backoff_.reset();
   }
   failed(error);
-  after(std::max(backoff_.next(), std::min<std::chrono::milliseconds>(at_least, kLongestAskedFor)), then);
+  after(std::max(backoff_.next(), std::min<std::chrono::milliseconds>(at_least, kMaxRetryAfter)), then);
 }
 
 }  // namespace tessera::kube

@@ -1,17 +1,17 @@
 // kube/reflector.h
 //
-// Keeps a sink equal to a collection of the API server: lists it in pages, then watches, and goes on through
-// every fault.
+// Keeps a sink in sync with a collection of the API server: lists it in pages, then watches it, and
+// recovers from every error.
 //
 //   Reflector pods(client, {.path = pod_path("", "")}, sink);
-//   pods.start();                       // sink.synced() when all has been brought once
+//   pods.start();                       // calls sink.synced() after the first list
 //
-// What holds: every change of an object that lasts reaches the sink; none reaches it twice; an object that
-// vanished while there was no connection is told as forget(). Intermediate versions that came and went during
-// a gap may be skipped.
+// Guarantees: the sink receives the latest version of each object, and no version twice. It
+// receives forget() for an object that was deleted while there was no connection. Intermediate
+// versions during a gap may be skipped.
 //
-// All on the loop's thread: construct and start from anywhere before the loop runs, destroy there (not from
-// inside the sink) or after it.
+// Use it only on the loop's thread. It may be constructed and started on any thread before the loop
+// runs, and destroyed after the loop ended. Do not destroy it inside the sink.
 #pragma once
 
 #include <chrono>
@@ -30,15 +30,17 @@
 namespace tessera::kube {
 
 struct ReflectorOptions {
-  std::string path{};            // of the collection: "/api/v1/nodes"
+  std::string path{};            // path of the collection: "/api/v1/nodes"
   std::string field_selector{};  // "spec.nodeName=gpu-a"
   std::string label_selector{};
   std::size_t page_items = 500;
   std::chrono::milliseconds page_deadline{60'000};
-  // The server ends a watch after this, up to twice this (spread, so that not all clients come back at once).
+  // The server ends a watch after a random time between this and twice this, so that clients do not
+  // all reconnect at the same time.
   std::chrono::seconds watch_for{300};
-  // A watch on which nothing comes for so long is taken for dead. API servers send a bookmark each minute:
-  // when the next watch is as silent, its version is not believed any more and all is listed anew.
+  // A watch without any data for this long is considered dead. API servers send a bookmark each
+  // minute. If the next watch is silent too, its version is considered invalid and the collection
+  // is re-listed.
   std::chrono::milliseconds idle{90'000};
   BackoffOptions backoff{.first = std::chrono::milliseconds(200), .cap = std::chrono::milliseconds(30'000)};
   std::size_t max_line_bytes = 8U << 20U;
@@ -47,15 +49,15 @@ struct ReflectorOptions {
 class Reflector {
  public:
   struct Counts {
-    std::uint64_t lists = 0;       // complete ones
-    std::uint64_t watches = 0;     // started
-    std::uint64_t events = 0;      // lines that told about an object
-    std::uint64_t repeated = 0;    // of these, known already
-    std::uint64_t bookmarks = 0;   //
-    std::uint64_t expired = 0;     // the version was too old: listed again
-    std::uint64_t failures = 0;    // lists or watches that ended with an error
-    std::uint64_t unreadable = 0;  // objects the sink could not decode
-    std::uint64_t wire_bytes = 0;  // of lists and watches
+    std::uint64_t lists = 0;       // completed lists
+    std::uint64_t watches = 0;     // started watches
+    std::uint64_t events = 0;      // received events, without bookmarks
+    std::uint64_t repeated = 0;    // of these, repetitions
+    std::uint64_t bookmarks = 0;   // received bookmarks
+    std::uint64_t expired = 0;     // lists and watches whose version was too old, followed by a re-list
+    std::uint64_t failures = 0;    // lists and watches that ended with an error
+    std::uint64_t unreadable = 0;  // objects that the sink could not decode
+    std::uint64_t wire_bytes = 0;  // received bytes of lists and watches
   };
 
   // `client` and `sink` must outlive it.
@@ -65,19 +67,20 @@ class Reflector {
   ~Reflector();
 
   void start();
-  // Brings everything anew: counts().lists is higher when a list that began after this call is complete. For
-  // those who must not rely on a watch that may have been silent for a reason. Not from inside the sink.
+  // Starts a re-list; counts().lists grows when it is complete. For callers that must not rely on a
+  // watch that may have missed events. Do not call it inside the sink.
   void relist();
-  // For good: nothing is called on the sink any more, also when the sink itself calls this.
+  // Stops permanently. The sink is not called again, even if it called this itself.
   void stop();
 
-  // Whether what the sink is being brought comes from a list: what happened before it may have been skipped.
+  // Returns whether the sink's current calls come from a list, so that earlier changes may have
+  // been skipped.
   [[nodiscard]] bool listing() const { return listing_; }
-  // Whether all was brought once.
+  // Returns whether the first list is complete.
   [[nodiscard]] bool synced() const { return counts_.lists > 0; }
-  // When the server was last heard: the age of what the sink knows is at most the time since.
+  // Returns when the server last sent data. The sink's data is at most this old.
   [[nodiscard]] Clock::Steady last_heard() const { return last_heard_; }
-  // Why it does not work at the moment; nothing while it does.
+  // Returns the current error; nothing while lists and watches work.
   [[nodiscard]] const std::optional<Error>& problem() const { return problem_; }
   [[nodiscard]] const Counts& counts() const { return counts_; }
   [[nodiscard]] std::size_t objects() const { return tracker_.size(); }
@@ -88,13 +91,13 @@ class Reflector {
 
   void list();
   void request_page();
-  void page_came(Result<Reply> reply);
+  void on_page(Result<Reply> reply);
   void list_complete();
   void list_failed(const Error& error);
 
   void watch();
-  void data_came(json::PaddedView piece);
-  Status line_came(json::PaddedView line);
+  void on_data(json::PaddedView piece);
+  Status on_line(json::PaddedView line);
   void watch_ended(StreamEnd end);
   void end_watch(Then then, const Error& error, std::chrono::milliseconds at_least);
 
@@ -118,14 +121,14 @@ class Reflector {
   bool listing_ = false;
   Call call_;
   http::Timer timer_;
-  json::PaddedBuffer page_;       // the one that is read
-  json::PaddedBuffer next_page_;  // memory for the next
+  json::PaddedBuffer page_;       // the page that is being parsed
+  json::PaddedBuffer next_page_;  // memory for the next page
   std::string continue_token_;
   std::uint64_t list_version_ = 0;
   std::size_t page_items_;
-  Clock::Steady began_{};  // the list or watch under way
-  bool anything_came_ = false;
-  Clock::Steady::duration silence_{};  // of watches in a row that brought nothing
+  Clock::Steady began_{};              // start of the current list or watch
+  bool received_any_ = false;          // the current watch has received an event or a bookmark
+  Clock::Steady::duration silence_{};  // total time of consecutive watches without data
   std::optional<Error> problem_;
   Clock::Steady last_heard_{};
   Counts counts_;

@@ -15,7 +15,8 @@ bool is_alphanumeric(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-// The part after the slash: at most 63 of letters, digits, '-', '_' and '.', a letter or digit at both ends.
+// The part after the slash: at most 63 letters, digits, '-', '_' and '.', with a letter or digit at
+// both ends.
 bool is_name_part(std::string_view name) {
   return !name.empty() && name.size() <= 63 && is_alphanumeric(name.front()) &&
          is_alphanumeric(name.back()) && std::ranges::all_of(name, [](char c) {
@@ -23,7 +24,7 @@ bool is_name_part(std::string_view name) {
          });
 }
 
-// The part before the slash: a DNS subdomain, letters of either case.
+// The part before the slash: a DNS subdomain with lower-case or upper-case letters.
 bool is_prefix_part(std::string_view prefix) {
   return prefix.size() <= 253 && std::ranges::all_of(split(prefix, '.'), [](std::string_view label) {
            return !label.empty() && is_alphanumeric(label.front()) && is_alphanumeric(label.back()) &&
@@ -137,13 +138,14 @@ Status check_annotations(const std::vector<std::pair<std::string, std::string>>&
                                                        is_name_part(std::string_view(key).substr(slash + 1));
     if (!good) {
       return fail(ErrorCode::kInvalid,
-                  fmt::format("annotation {}: the key is not one that Kubernetes accepts", in_quotes(key)));
+                  fmt::format("annotation {}: Kubernetes does not accept this key", in_quotes(key)));
     }
     bytes += key.size() + value.size();
   }
   if (bytes > kMaxAnnotationBytes) {
-    return fail(ErrorCode::kInvalid, fmt::format("the annotations have {} bytes, Kubernetes accepts {}",
-                                                 bytes, kMaxAnnotationBytes));
+    return fail(ErrorCode::kInvalid,
+                fmt::format("the annotations have {} bytes, but Kubernetes accepts only {}", bytes,
+                            kMaxAnnotationBytes));
   }
   return {};
 }
@@ -152,7 +154,7 @@ Result<Request> bind_request(const Binding& binding) {
   const std::string what =
       fmt::format("pod {}/{}: bind to {}", binding.namespace_name, binding.pod, binding.node);
   if (binding.pod.empty() || binding.namespace_name.empty() || binding.node.empty() || binding.uid.empty()) {
-    return fail(ErrorCode::kInvalid, what + ": namespace, pod, UID and node are all needed");
+    return fail(ErrorCode::kInvalid, what + ": namespace, pod, UID and node are required");
   }
   TRY(with_context(check_annotations(binding.annotations), what));
   boost::json::object about = metadata(binding.namespace_name, binding.pod);

@@ -1,10 +1,9 @@
 // kube/request.h
 //
-// The requests that Tessera makes, built in one place so that paths, bodies and what may be repeated are
-// right everywhere.
+// Builds the requests that Tessera sends: paths, bodies and retry rules in one place.
 //
-//   Request r = TRY(bind_request({.namespace_name = "ml", .pod = "train-7", .uid = uid, .node = "gpu-a",
-//                                 .annotations = record}));
+//   Request r = TRY(bind_request({.namespace_name = "ml", .pod = "train-7", .uid = uid,
+//                                 .node = "gpu-a", .annotations = record}));
 //   client.send(std::move(r), ...);
 #pragma once
 
@@ -22,64 +21,66 @@ namespace tessera::kube {
 
 struct Request {
   Method method = Method::kGet;
-  std::string path;   // "/api/v1/nodes", its parts percent-encoded
-  std::string query;  // "limit=500&...", encoded, without "?"
+  std::string path;   // "/api/v1/nodes", percent-encoded
+  std::string query;  // "limit=500&...", percent-encoded, without "?"
   std::string body;
-  std::string_view content_type = "application/json";  // a literal
+  std::string_view content_type = "application/json";  // must be a literal
   RetryRequest retry;
-  // For everything together: credentials, connection, all attempts and the waits between them.
+  // Includes credentials, connection, all attempts and the waits between them.
   std::chrono::milliseconds deadline{30'000};
   int max_attempts = 6;
   std::size_t max_response_bytes = 64U << 20U;
-  // Stands before errors: "pod ml/train-7: bind to gpu-a". If empty, method and path do.
+  // Prefix of errors: "pod ml/train-7: bind to gpu-a". Empty: method and path.
   std::string what;
-  // Memory for the answer, to be used again.
+  // Memory to reuse for the response.
   json::PaddedBuffer buffer;
 };
 
-// Paths of the resources we touch. An empty name is the collection, an empty namespace all of them.
+// Paths of the resources that Tessera uses. An empty name means the collection, an empty namespace
+// means all namespaces.
 std::string node_path(std::string_view name);
 std::string pod_path(std::string_view namespace_name, std::string_view name);
 std::string config_map_path(std::string_view namespace_name, std::string_view name);
 std::string event_path(std::string_view namespace_name, std::string_view name);
-// Of the whole cluster.
+// The PodDisruptionBudgets of all namespaces.
 std::string disruption_budgets_path();
 std::string lease_path(std::string_view namespace_name, std::string_view name);
 
-// Percent-encodes what may not stand in a path segment or a query value.
+// Percent-encodes a path segment or a query value.
 std::string percent_encoded(std::string_view text);
 
 Request get_request(std::string path);
-// A new object. Not repeated when it may have been created.
+// Creates an object. Not retried if the object may have been created.
 Request create_request(std::string collection_path, std::string body);
-// With a UID only that very object is deleted, never one of the same name made since.
+// Deletes an object. With a UID, an object of the same name that was created later is not deleted.
 Request delete_request(std::string path, std::string_view uid = "");
 
 enum class PatchKind { kJsonMerge, kStrategicMerge };
-// A patch of plain values is the same done twice, and is repeated. One that carries a resourceVersion is not.
+// Patches an object. A patch of plain values is idempotent and retried. Use
+// patch_request_at_version() for a patch with a resourceVersion, which is not retried.
 Request patch_request(std::string path, std::string body, PatchKind kind = PatchKind::kJsonMerge);
 Request patch_request_at_version(std::string path, std::string body, PatchKind kind = PatchKind::kJsonMerge);
 
 struct Binding {
   std::string namespace_name;
   std::string pod;
-  std::string uid;  // the API server refuses (409) to bind another pod of that name
+  std::string uid;  // the API server refuses (409) to bind another pod of the same name
   std::string node;
-  // Merged into the pod in the same write that sets its node.
+  // Merged into the pod by the same write that sets its node.
   std::vector<std::pair<std::string, std::string>> annotations;
 };
 
-// kInvalid for annotations that Kubernetes would not accept on a pod: the binding subresource does not check
-// them, and a pod with a bad one can never be updated again.
+// Binds a pod to a node. Returns kInvalid for annotations that are invalid on a pod: the binding
+// subresource does not check them, and a pod with an invalid annotation can never be updated again.
 Result<Request> bind_request(const Binding& binding);
 
-// Asks to end a pod, within its PodDisruptionBudgets: 429 when these forbid it for now.
+// Evicts a pod. The API server responds 429 if a PodDisruptionBudget currently forbids it.
 Request evict_request(std::string_view namespace_name, std::string_view pod, std::string_view uid);
 
-// Names and texts of all annotations of an object together.
+// Limit for the keys and values of all annotations of an object together.
 inline constexpr std::size_t kMaxAnnotationBytes = 256U << 10U;
-// The rules of Kubernetes for annotations: qualified names, 256 KiB in all. What an object has already, and
-// these are merged into, is for the caller to know.
+// Checks the rules of Kubernetes for annotations: qualified names, 256 KiB in total. Does not know
+// the existing annotations of the object.
 Status check_annotations(const std::vector<std::pair<std::string, std::string>>& annotations);
 
 }  // namespace tessera::kube

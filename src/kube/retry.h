@@ -1,10 +1,10 @@
 // kube/retry.h
 //
-// Whether a request is sent again, and what a failed one means: the only place that knows.
+// Decides whether a failed request is retried, and which error the caller gets.
 //
-// The question behind every rule is "can the server have done it?". A request that is safe to repeat is
-// repeated; one that is not (a Binding) is repeated only where the server certainly did not act, and
-// otherwise ends as kTimeout, which means "ask what became of it".
+// Every rule depends on whether the server may have processed the request. A request that is safe
+// to repeat is retried. Any other (a Binding) is retried only if the server certainly did not act;
+// otherwise the caller gets kTimeout and has to read the object to find out.
 #pragma once
 
 #include <chrono>
@@ -20,40 +20,40 @@ enum class Method { kGet, kPost, kPut, kPatch, kDelete };
 
 std::string_view to_string(Method method);
 
-// What may be repeated, said by the one who makes the request.
+// Whether a request may be repeated; set by the creator of the request.
 enum class Repeat {
-  kSafe,        // doing it twice is the same as once: reads, deletes with a UID, patches of plain values
-  kIfNotActed,  // only where the server certainly did nothing: POST, updates with a resourceVersion
+  kSafe,        // idempotent: reads, deletes with a UID, patches of plain values
+  kIfNotActed,  // only if the server certainly did nothing: POST, updates with a resourceVersion
 };
 
-// How one attempt failed: one of the two is set.
+// The failure of one attempt. One of the two is set.
 struct Attempt {
-  std::optional<ApiStatus> answer;  // the API server said no
-  std::optional<Error> transport;   // there is no answer; http/client.h says what its codes mean
+  std::optional<ApiStatus> status;  // the API server responded with an error
+  std::optional<Error> transport;   // no response; http/client.h explains the codes
 };
 
 struct RetryRequest {
   Repeat repeat = Repeat::kIfNotActed;
-  // 429 can be the server protecting itself (wait, then again) or a PodDisruptionBudget refusing an eviction
-  // (the caller's business); a 409 can be a lost race that plain repetition mends (a patch without a
-  // resourceVersion) or a fact (the pod is bound).
+  // Retry 409. It may be a lost race, which a retry resolves (a patch without a resourceVersion),
+  // or a permanent fact (the pod is bound).
   bool repeat_conflict = false;
 };
 
 struct RetryVerdict {
   bool again = false;
   bool refresh_credential = false;
-  // The least to wait before; the caller's backoff may be longer.
+  // Minimum wait before the retry; the caller's backoff may be longer.
   std::chrono::seconds at_least{0};
 };
 
-// Attempts that may still follow are the caller's to count: this judges one.
+// Decides whether to retry after this attempt. The caller limits the number of attempts. 429 is
+// retried unless a PodDisruptionBudget refused an eviction, which the caller has to handle.
 RetryVerdict judge(const RetryRequest& request, const Attempt& attempt);
 
-// Whether the server certainly did not do what was asked. kTimeout goes to the caller when it is false.
+// Returns whether the server certainly did not process the request.
 bool certainly_not_done(const Attempt& attempt);
 
-// The error a caller gets when the last attempt ended like this and is not repeated.
+// Returns the error for the caller after the last attempt.
 Error final_error(const RetryRequest& request, const Attempt& attempt);
 
 }  // namespace tessera::kube

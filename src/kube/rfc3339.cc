@@ -10,7 +10,7 @@ namespace tessera::kube {
 
 namespace {
 
-// Takes fixed pieces off the front of a text; once something is wrong it stays wrong.
+// Parses a text piece by piece. After the first error, good() stays false.
 class Pieces {
  public:
   explicit Pieces(std::string_view text) : rest_(text) {}
@@ -32,7 +32,7 @@ class Pieces {
     return value;
   }
 
-  // One of the characters of `any`, which is returned.
+  // Reads and returns one of the characters of `any`.
   char one_of(std::string_view any) {
     if (rest_.empty() || any.find(rest_.front()) == std::string_view::npos) {
       good_ = false;
@@ -43,7 +43,7 @@ class Pieces {
     return c;
   }
 
-  // ".123" as microseconds; no dot is zero.
+  // Reads ".123" as microseconds; returns 0 if there is no dot.
   std::chrono::microseconds fraction() {
     if (rest_.empty() || rest_.front() != '.') {
       return std::chrono::microseconds(0);
@@ -104,7 +104,7 @@ std::optional<Clock::Wall> parse(std::string_view text) {
   }
   const year_month_day date{year(year_number), month(static_cast<unsigned>(month_number)),
                             day(static_cast<unsigned>(day_number))};
-  // Second 60 is a leap second and allowed.
+  // Second 60 is allowed: it is a leap second.
   if (!pieces.done() || !date.ok() || year_number < 1970 || year_number > 2261 || hour > 23 || minute > 59 ||
       second > 60) {
     return std::nullopt;

@@ -25,8 +25,8 @@ std::optional<WatchType> type_of(std::string_view name) {
   return name == "ERROR" ? std::optional(WatchType::kError) : std::nullopt;
 }
 
-Error not_an_event(const std::string& why) {
-  return {ErrorCode::kInvalid, "the line is not an event of a watch: " + why};
+Error not_an_event(const std::string& reason) {
+  return {ErrorCode::kInvalid, "invalid watch event: " + reason};
 }
 
 Status judge(JsonError error) {
@@ -43,7 +43,7 @@ Status read_object(JsonObject& object, WatchLine& line, ObjectSink& sink) {
   if (line.type == WatchType::kError) {
     std::string_view raw;
     TRY(judge(object.raw_json().get(raw)));
-    line.error = TRY(with_context(parse_status(raw), "the line is not an event of a watch"));
+    line.error = TRY(with_context(parse_status(raw), "invalid watch event"));
     return {};
   }
   if (line.type == WatchType::kBookmark) {
@@ -60,27 +60,28 @@ Status read_object(JsonObject& object, WatchLine& line, ObjectSink& sink) {
 
 }  // namespace
 
-struct WatchDecoder::Parser {
+struct WatchDecoder::Impl {
   simdjson::ondemand::parser json;
   WatchLine line;
 };
 
-WatchDecoder::WatchDecoder() : parser_(std::make_unique<Parser>()) {}
+WatchDecoder::WatchDecoder() : impl_(std::make_unique<Impl>()) {}
 WatchDecoder::WatchDecoder(WatchDecoder&&) noexcept = default;
 WatchDecoder& WatchDecoder::operator=(WatchDecoder&&) noexcept = default;
 WatchDecoder::~WatchDecoder() = default;
 
 Result<const WatchLine*> WatchDecoder::decode(json::PaddedView text, ObjectSink& sink) {
-  WatchLine& line = parser_->line;
+  WatchLine& line = impl_->line;
   line.meta.clear();
   line.decoded = {};
   simdjson::ondemand::document document;
   JsonObject root;
-  TRY(judge(parser_->json.iterate(text.data(), text.size(), text.size() + json::kPadding).get(document)));
+  TRY(judge(impl_->json.iterate(text.data(), text.size(), text.size() + json::kPadding).get(document)));
   TRY(judge(document.get_object().get(root)));
   std::optional<WatchType> type;
   Status read = fail(not_an_event("it has no object after its type"));
-  // To the end, although all is known after "object": a line that was cut and glued shows only there.
+  // Parse to the end, although everything is known after "object": otherwise a line that was
+  // truncated and joined with another would go unnoticed.
   const JsonError error = each_field(root, [&](JsonKey key, JsonValue value) -> JsonError {
     if (is(key, "type")) {
       std::string_view name;
@@ -105,7 +106,7 @@ Result<const WatchLine*> WatchDecoder::decode(json::PaddedView text, ObjectSink&
   }
   TRY(std::move(read));
   if (!at_end(document)) {
-    return fail(not_an_event("something follows it"));
+    return fail(not_an_event("it is followed by other text"));
   }
   return &line;
 }

@@ -1,6 +1,6 @@
 // kube/watch_decoder.h
 //
-// Reads one line of a watch: {"type":"MODIFIED","object":{...}}. Pure; one thread.
+// Parses one line of a watch: {"type":"MODIFIED","object":{...}}. Does no I/O. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,11 @@ enum class WatchType { kAdded, kModified, kDeleted, kBookmark, kError };
 
 struct WatchLine {
   WatchType type = WatchType::kBookmark;
-  // kAdded, kModified, kDeleted: who, and how decode() of the sink ended. kBookmark: only the version.
+  // kAdded, kModified, kDeleted: the object, and the result of the sink's decode(). kBookmark: only
+  // the version.
   ObjectMeta meta;
   Status decoded;
-  // kError: what the server says.
+  // kError: the status from the server.
   ApiStatus error;
 };
 
@@ -31,13 +32,14 @@ class WatchDecoder {
   WatchDecoder& operator=(WatchDecoder&&) noexcept;
   ~WatchDecoder();
 
-  // The line, valid until the next call. Calls sink.decode() for objects and nothing else of it. kInvalid
-  // when the line is not an event of a watch: the stream cannot be trusted any more then.
+  // Returns the parsed line, valid until the next call. Calls only sink.decode(), for objects.
+  // Returns kInvalid if the line is not a watch event; the rest of the stream cannot be trusted
+  // then.
   Result<const WatchLine*> decode(json::PaddedView line, ObjectSink& sink);
 
  private:
-  struct Parser;
-  std::unique_ptr<Parser> parser_;
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace tessera::kube

@@ -18,7 +18,7 @@ bool absent(const YAML::Node& node) {
 
 boost::json::value scalar_to_json(const YAML::Node& node) {
   const std::string& text = node.Scalar();
-  // A quoted scalar ("!") is text whatever it looks like.
+  // A quoted scalar (tag "!") is always text.
   if (node.Tag() != "!") {
     if (text == "true" || text == "false") {
       return text == "true";
@@ -30,7 +30,7 @@ boost::json::value scalar_to_json(const YAML::Node& node) {
   return boost::json::value(text);
 }
 
-// Counts nodes as it goes, because aliases can make a small text a huge tree.
+// Counts the nodes, because aliases can turn a small text into a huge tree.
 Result<boost::json::value> to_json(const YAML::Node& node, int depth, int& budget) {
   if (depth > kMaxDepth || --budget < 0) {
     return fail(ErrorCode::kInvalid, "is too deep or too large");
@@ -118,7 +118,7 @@ Result<std::vector<std::string>> YamlFields::texts(const char* key) const {
   std::vector<std::string> values;
   for (const YAML::Node& item : TRY(list(key))) {
     if (!item.IsScalar()) {
-      return fail(wrong(key, "holds something that is not text"));
+      return fail(wrong(key, "contains an element that is not text"));
     }
     values.push_back(item.Scalar());
   }
@@ -129,8 +129,8 @@ Result<YamlFields> YamlFields::mapping(const char* key) const {
   return of(has(key) ? node(key) : YAML::Node(YAML::NodeType::Null), where_ + "." + key);
 }
 
-Error YamlFields::wrong(const char* key, const std::string& why) const {
-  return {ErrorCode::kInvalid, where_ + "." + key + " " + why};
+Error YamlFields::wrong(const char* key, const std::string& reason) const {
+  return {ErrorCode::kInvalid, where_ + "." + key + " " + reason};
 }
 
 Result<std::string> yaml_to_json(const YAML::Node& node, const std::string& where) {

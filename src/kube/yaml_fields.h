@@ -1,7 +1,7 @@
 // kube/yaml_fields.h
 //
-// Reads the fields of one YAML mapping strictly, naming file and field when something is wrong. Only for the
-// .cc files that parse kubeconfig.
+// Reads the fields of a YAML mapping strictly. Errors name the file and the field. Only for the .cc
+// files that parse a kubeconfig.
 #pragma once
 
 #include <yaml-cpp/yaml.h>
@@ -15,10 +15,10 @@ namespace tessera::kube {
 
 class YamlFields {
  public:
-  // `where` leads the messages: "/root/.kube/config: users \"red\"".
+  // `where` is the prefix of error messages: "/root/.kube/config: users \"red\"".
   static Result<YamlFields> of(const YAML::Node& node, std::string where);
 
-  // Missing and null are the empty value everywhere below.
+  // Missing fields and null are empty values.
   [[nodiscard]] Result<std::string> text(const char* key) const;
   [[nodiscard]] Result<bool> boolean(const char* key) const;
   [[nodiscard]] Result<std::vector<std::string>> texts(const char* key) const;
@@ -28,8 +28,8 @@ class YamlFields {
   [[nodiscard]] Result<YamlFields> mapping(const char* key) const;
 
   [[nodiscard]] const std::string& where() const { return where_; }
-  // kInvalid: "<where>.<key> <why>".
-  [[nodiscard]] Error wrong(const char* key, const std::string& why) const;
+  // Returns kInvalid with the message "<where>.<key> <reason>".
+  [[nodiscard]] Error wrong(const char* key, const std::string& reason) const;
 
  private:
   YamlFields(const YAML::Node& node, std::string where) : node_(node), where_(std::move(where)) {}
@@ -38,7 +38,7 @@ class YamlFields {
   std::string where_;
 };
 
-// The node as JSON text; kInvalid when it is deeper or larger than any sane extension.
+// Converts the node to JSON. Returns kInvalid if it is too deep or too large for an extension.
 Result<std::string> yaml_to_json(const YAML::Node& node, const std::string& where);
 
 }  // namespace tessera::kube

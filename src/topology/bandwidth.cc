@@ -74,9 +74,9 @@ Mbps pair_mbps(const Topology& topology, unsigned a, unsigned b) {
 
 std::int32_t pair_score(const Link& link) {
   static constexpr std::int32_t kPerNvlink = 100;
-  static constexpr std::int32_t kMostCounted = 18;
+  static constexpr std::int32_t kMaxCounted = 18;
   static constexpr std::int32_t kPerPcieStep = 10;
-  return kPerNvlink * std::min<std::int32_t>(link.nvlinks, kMostCounted) +
+  return kPerNvlink * std::min<std::int32_t>(link.nvlinks, kMaxCounted) +
          kPerPcieStep * static_cast<std::int32_t>(link.path);
 }
 

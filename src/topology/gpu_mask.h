@@ -17,7 +17,7 @@ namespace tessera::topology {
 
 using GpuMask = std::uint64_t;
 
-// No node has more: NVML hands out indices up to here on every machine known.
+// The largest number of GPUs per node. No known machine has more.
 inline constexpr unsigned kMaxGpus = 64;
 
 constexpr GpuMask gpu_bit(unsigned gpu) {
@@ -33,18 +33,18 @@ constexpr unsigned gpu_count(GpuMask mask) {
   return static_cast<unsigned>(std::popcount(mask));
 }
 
-// The lowest index of a set that is not empty.
+// The lowest index of a non-empty set.
 constexpr unsigned lowest_gpu(GpuMask mask) {
   return static_cast<unsigned>(std::countr_zero(mask));
 }
 
-// True when `a`, written as ascending indices, comes before `b` in a dictionary: {0,7} before {1,2}.
+// Compares the ascending index lists of two sets lexicographically: {0,7} comes before {1,2}.
 constexpr bool comes_first(GpuMask a, GpuMask b) {
   const GpuMask differ = a ^ b;
   return differ != 0 && (a & differ & (~differ + 1)) != 0;
 }
 
-// The indices of a set, ascending, for range-for.
+// Iterates over the indices of a set in ascending order.
 class GpuIndices {
  public:
   class Iterator {
@@ -69,10 +69,11 @@ class GpuIndices {
   GpuMask mask_;
 };
 
-// "0,2-3"; "" for the empty set.
+// Formats a set as "0,2-3"; the empty set is "".
 std::string gpu_list(GpuMask mask);
 
-// The reverse; also "0, 2, 3". Fails on text that is no list and on an index of kMaxGpus or more.
+// Parses the output of gpu_list(), also with spaces ("0, 2, 3"). Returns kInvalid for other text
+// and for an index of kMaxGpus or more.
 Result<GpuMask> parse_gpu_list(std::string_view text);
 
 }  // namespace tessera::topology

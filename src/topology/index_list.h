@@ -1,6 +1,6 @@
 // topology/index_list.h
 //
-// Lists of CPU, NUMA and GPU numbers as Linux and nvidia-smi write them: "0-19,40-59".
+// Lists of CPU, NUMA and GPU numbers in the notation of Linux and nvidia-smi: "0-19,40-59".
 #pragma once
 
 #include <cstdint>
@@ -18,18 +18,19 @@ struct IndexRange {
   friend bool operator==(const IndexRange&, const IndexRange&) = default;
 };
 
-// Ascending, with neighbouring ranges merged, so that equal sets are equal lists.
+// Ranges are ascending and merged where possible, so that equal sets compare equal.
 class IndexList {
  public:
-  // Largest number that may stand in a list; more is a typing error, not a machine.
+  // The largest number in a list. Larger numbers are typing errors.
   static constexpr std::uint32_t kMaxIndex = 65'535;
 
   IndexList() = default;
 
-  // "" is the empty list. Fails on anything else that is not numbers, ranges and commas.
+  // Parses numbers and ranges separated by commas; "" is the empty list. Returns kInvalid for any
+  // other text.
   static Result<IndexList> parse(std::string_view text);
 
-  // The list of one number.
+  // Returns a list with one number.
   static IndexList of(std::uint32_t index) {
     IndexList list;
     list.ranges_ = {{index, index}};

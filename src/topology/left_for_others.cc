@@ -8,12 +8,12 @@ namespace tessera::topology {
 
 namespace {
 
-// Large enough that one of the 12,870 sets of eight GPUs of sixteen still counts some hundred.
+// Large enough that the 12,870 sets of 8 out of 16 GPUs still have values in the hundreds.
 constexpr std::uint64_t kUnit = std::uint64_t{1} << 24U;
-// A busy GPU divides by four: two bits for each GPU make all divisions exact.
+// Each busy GPU divides the value by four; two extra bits per GPU make all divisions exact.
 constexpr unsigned kBitsPerGpu = 2;
 
-// What each set counts when all of its GPUs are free.
+// Returns the value of each set if all of its GPUs are free.
 std::vector<std::uint64_t> counts_of_sets(unsigned gpus, std::span<const std::uint8_t> ring_level,
                                           std::span<const Mbps> levels) {
   std::vector<std::uint64_t> ideal(gpus + 1, 0);
@@ -46,7 +46,8 @@ std::vector<std::uint16_t> left_for_others(unsigned gpus, std::span<const std::u
   for (std::uint64_t& sum : sums) {
     sum <<= kBitsPerGpu * gpus;
   }
-  // GPU by GPU: with it free, a set counts the same with or without it; with it busy, a quarter.
+  // Sum over all sets, one GPU at a time. A set that contains the GPU counts fully if the GPU is
+  // free, and a quarter if it is busy.
   for (unsigned gpu = 0; gpu < gpus; ++gpu) {
     for (std::uint32_t set = 0; set < sums.size(); ++set) {
       const std::uint32_t with = set | (1U << gpu);

@@ -21,7 +21,7 @@ constexpr std::array<std::pair<PciePath, std::string_view>, 7> kPathNames{{
     {PciePath::kPsb, "PSB"},
 }};
 
-// The NVLink half of a full name: "NV12s:3".
+// Parses the NVLink part of a full name: "NV12s:3".
 std::optional<Link> parse_nvlinks(std::string_view text) {
   const auto colon = text.find(':');
   if (!text.starts_with("NV") || colon == std::string_view::npos) {
@@ -84,7 +84,7 @@ std::optional<Link> parse_full_name(std::string_view text) {
   if (link && slash != std::string_view::npos) {
     const auto path = parse_pcie_path(text.substr(slash + 1));
     if (!path || *path == PciePath::kUnknown) {
-      return std::nullopt;  // an unknown path is left out, so that a link has one name
+      return std::nullopt;  // an unknown path is omitted, so that each link has exactly one name
     }
     link->path = *path;
   }

@@ -8,7 +8,7 @@ namespace tessera::topology {
 
 namespace {
 
-// Aligned blocks of 2, 4, 8, ... of GPUs in this order.
+// Adds the aligned blocks of 2, 4, 8, ... GPUs in the given order.
 void add_aligned_blocks(const std::vector<unsigned>& order, std::vector<GpuMask>& blocks) {
   for (std::size_t length = 2; length <= order.size(); length *= 2) {
     for (std::size_t start = 0; start + length <= order.size(); start += length) {
@@ -55,7 +55,7 @@ std::uint8_t Locality::of_set(GpuMask set) const {
   }
   const unsigned with_nic = gpu_count(set & near_a_nic_);
   const unsigned nics = gpu_count(set) == 1 ? 1 - with_nic : with_nic;
-  // Two digits in one number: up to 15 NUMA nodes and 16 GPUs tell apart.
+  // Two digits in one number: distinguishes up to 15 NUMA nodes and 16 GPUs.
   return static_cast<std::uint8_t>((15 - std::min(nodes, 15U)) * 17 + std::min(nics, 16U));
 }
 

@@ -1,7 +1,6 @@
 // topology/locality.h
 //
-// What stays to be said about a set when its bandwidth is settled: NUMA nodes, NICs, and how it is cut out
-// of the free GPUs.
+// Ranks sets of equal bandwidth: by NUMA nodes, by NICs, and by how they fragment the free GPUs.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +14,15 @@ class Locality {
  public:
   explicit Locality(const Topology& topology);
 
-  // Fewer NUMA nodes first, then more GPUs with a NIC below their own PCIe switches, which several GPUs will
-  // use to talk to other nodes; a single GPU does not, and gets more without. More is better.
+  // Prefers fewer NUMA nodes, then more GPUs with a NIC below the same PCIe switches, because
+  // several GPUs use it to reach other nodes. A single GPU does not need a NIC, so there a GPU
+  // without a NIC is better. More is better.
   [[nodiscard]] std::uint8_t of_set(GpuMask set) const;
 
-  // Blocks of 2, 4, 8, ... GPUs of one NUMA node, whole NUMA nodes and the whole machine, as far as they are
-  // entirely in `free`, each counted with its size squared: what buddy allocation keeps whole. GPUs of a NUMA
-  // node are blocked in the order of their NICs and indices, since these follow the PCIe switches.
+  // Counts the aligned blocks that are entirely in `free`, each with its size squared, as buddy
+  // allocation would keep them. Blocks are 2, 4, 8, ... GPUs of one NUMA node, whole NUMA nodes and
+  // the whole machine. The GPUs of a NUMA node are ordered by their NICs and indices, because these
+  // follow the PCIe switches.
   [[nodiscard]] std::uint16_t whole_blocks(GpuMask free) const;
 
  private:

@@ -7,17 +7,18 @@
 
 namespace tessera::topology {
 
-// A partition is built from the set that holds the highest "lowest GPU" down: when the totals of all sets of
-// free GPUs above b are known, those with lowest GPU b follow by trying every part that holds b.
+// Dynamic programming over the lowest GPU of a set, from the highest index down. When the best
+// totals of all sets of GPUs above b are known, the totals of the sets with lowest GPU b follow by
+// trying every part that contains b.
 PartitionTable::PartitionTable(const SetTables& tables, unsigned count)
     : tables_(tables),
       count_(count),
       best_(std::size_t{1} << tables.size(), -1),
       first_part_(std::size_t{1} << tables.size(), 0),
-      comes_out_even_(std::size_t{1} << tables.size(), 0) {
+      divisible_(std::size_t{1} << tables.size(), 0) {
   best_[0] = 0;
-  for (GpuMask set = 0; set < comes_out_even_.size(); ++set) {
-    comes_out_even_[set] = gpu_count(set) % count == 0 ? 1 : 0;
+  for (GpuMask set = 0; set < divisible_.size(); ++set) {
+    divisible_[set] = gpu_count(set) % count == 0 ? 1 : 0;
   }
   const auto sets = static_cast<std::uint32_t>(best_.size());
   for (unsigned lowest = tables.size(); lowest-- > 0;) {
@@ -36,12 +37,12 @@ PartitionTable::PartitionTable(const SetTables& tables, unsigned count)
   }
 }
 
-// Tries `part` in front of every set of the GPUs in `above`. A leftover part is the only one, so what follows
-// it must come out even; what follows a full part may hold the leftover.
+// Combines `part` with every subset of `above`. There is at most one smaller part (the leftover):
+// after a leftover part, the rest must divide into full parts.
 void PartitionTable::improve_by(std::uint32_t part, std::uint32_t above, bool leftover) {
   const std::int32_t score = tables_.pair_sum(part);
   for (std::uint32_t rest = above;; rest = (rest - 1) & above) {
-    if (!leftover || comes_out_even_[rest] != 0) {
+    if (!leftover || divisible_[rest] != 0) {
       const std::int32_t total = score + best_[rest];
       std::int32_t& best = best_[part | rest];
       std::uint16_t& first = first_part_[part | rest];
@@ -71,8 +72,9 @@ std::int32_t PartitionTable::best_total_with(GpuMask free, GpuMask required) con
   }
 }
 
-// Finds the part with the required GPUs in the first best partition that has one. Parts stand in the order of
-// a dictionary, a leftover part counting as if it were filled up with GPUs that come after all others.
+// Finds the part with the required GPUs in the first best partition that has one. Parts are in
+// lexicographic order; a leftover part is ordered as if it were filled up with GPUs after all
+// others.
 class PartitionTable::Walk {
  public:
   Walk(const PartitionTable& table, GpuMask free, GpuMask required)
@@ -90,7 +92,7 @@ class PartitionTable::Walk {
   }
 
  private:
-  // Tries every part that begins with the `size` GPUs of `part` and goes on in `rest`.
+  // Tries every part that starts with the `size` GPUs of `part` and continues with GPUs of `rest`.
   bool extend(GpuMask part, GpuMask rest, unsigned size) {
     if (size == table_.count_) {
       return accept(part, false);
@@ -125,7 +127,7 @@ class PartitionTable::Walk {
   GpuMask part_ = 0;
 };
 
-// Of the first best partition the best full part, the first of equal ones.
+// Returns the best full part of the first best partition; of equal parts, the first one.
 GpuMask PartitionTable::best_full_part(GpuMask free) const {
   GpuMask chosen = 0;
   std::int32_t best = -1;

@@ -11,7 +11,7 @@ namespace {
 
 using Neighbours = std::array<GpuMask, kMaxGpus>;
 
-// Who of `set` is reached from whom of it with at least `floor`.
+// Returns, for each GPU of `set`, the GPUs of `set` that it reaches with at least `floor`.
 Neighbours neighbours_at(std::span<const Mbps> mbps, unsigned gpus, GpuMask set, Mbps floor) {
   Neighbours neighbours{};
   for (const unsigned a : GpuIndices(set)) {
@@ -24,8 +24,8 @@ Neighbours neighbours_at(std::span<const Mbps> mbps, unsigned gpus, GpuMask set,
   return neighbours;
 }
 
-// A ring through `set` by depth-first search that tries the neighbour with the fewest ways on first, and
-// gives up when its steps are used.
+// Finds a ring through `set` by depth-first search. Tries the neighbour with the fewest
+// continuations first, and gives up after a fixed number of steps.
 class RingFinder {
  public:
   RingFinder(const Neighbours& neighbours, GpuMask set)
@@ -33,20 +33,20 @@ class RingFinder {
 
   bool find() { return visit(start_, set_ & ~gpu_bit(start_)); }
 
-  // After find(): where the ring goes, from its lowest GPU on.
+  // After find(): the GPUs in ring order, starting with the lowest.
   [[nodiscard]] const std::vector<unsigned>& path() const { return path_; }
 
  private:
   bool visit(unsigned at, GpuMask rest) {
     path_.push_back(at);
-    if (go_on(at, rest)) {
+    if (continue_from(at, rest)) {
       return true;
     }
     path_.pop_back();
     return false;
   }
 
-  bool go_on(unsigned at, GpuMask rest) {
+  bool continue_from(unsigned at, GpuMask rest) {
     if (rest == 0) {
       return (neighbours_[at] & gpu_bit(start_)) != 0;
     }
@@ -56,7 +56,7 @@ class RingFinder {
     --steps_;
     GpuMask untried = neighbours_[at] & rest;
     while (untried != 0) {
-      const unsigned next = fewest_ways_on(untried, rest);
+      const unsigned next = fewest_continuations(untried, rest);
       untried &= ~gpu_bit(next);
       if (visit(next, rest & ~gpu_bit(next))) {
         return true;
@@ -65,7 +65,7 @@ class RingFinder {
     return false;
   }
 
-  [[nodiscard]] unsigned fewest_ways_on(GpuMask candidates, GpuMask rest) const {
+  [[nodiscard]] unsigned fewest_continuations(GpuMask candidates, GpuMask rest) const {
     unsigned best = lowest_gpu(candidates);
     unsigned fewest = kMaxGpus + 1;
     for (const unsigned gpu : GpuIndices(candidates)) {
@@ -85,8 +85,8 @@ class RingFinder {
   std::vector<unsigned> path_;
 };
 
-// Turns parts of the ring around for as long as that makes its links faster in the sum and leaves none
-// below `floor`. Of all rings with the same slowest link the first one found is rarely the best.
+// Reverses parts of the ring as long as that increases the total bandwidth and keeps every link at
+// `floor` or above. The first ring that is found is rarely the best with the same slowest link.
 void speed_up(std::vector<unsigned>& ring, std::span<const Mbps> mbps, unsigned gpus, Mbps floor) {
   const std::size_t size = ring.size();
   const auto link = [&](std::size_t a, std::size_t b) { return mbps[ring[a] * gpus + ring[b % size]]; };
@@ -96,9 +96,9 @@ void speed_up(std::vector<unsigned>& ring, std::span<const Mbps> mbps, unsigned 
     for (std::size_t first = 1; first + 1 < size; ++first) {
       for (std::size_t last = first + 1; last < size; ++last) {
         const Mbps before = link(first - 1, last);
-        const Mbps behind = link(first, last + 1);
-        if (before >= floor && behind >= floor &&
-            before + behind > link(first - 1, first) + link(last, last + 1)) {
+        const Mbps after = link(first, last + 1);
+        if (before >= floor && after >= floor &&
+            before + after > link(first - 1, first) + link(last, last + 1)) {
           std::reverse(ring.begin() + static_cast<std::ptrdiff_t>(first),
                        ring.begin() + static_cast<std::ptrdiff_t>(last) + 1);
           better = true;
@@ -130,8 +130,9 @@ std::vector<std::uint8_t> best_ring_levels(std::span<const Mbps> mbps, unsigned 
   }
   const std::size_t sets = std::size_t{1} << gpus;
   std::vector<std::uint8_t> best(sets, 0);
-  // ends[s]: where a path can end that starts at the lowest GPU of s and visits all of s, over links of at
-  // least the level in hand. Any cycle through s can be cut open at its lowest GPU, so this finds all.
+  // ends[s] is the set of GPUs where a path can end that starts at the lowest GPU of s, visits all
+  // of s and uses only links of at least the current level. Any cycle through s can be cut at its
+  // lowest GPU, so this finds all cycles.
   std::vector<std::uint16_t> ends(sets, 0);
   for (std::size_t level = 1; level < levels.size(); ++level) {
     const Neighbours neighbours = neighbours_at(mbps, gpus, first_gpus(gpus), levels[level]);
@@ -145,7 +146,7 @@ std::vector<std::uint8_t> best_ring_levels(std::span<const Mbps> mbps, unsigned 
         }
       }
       ends[set] = static_cast<std::uint16_t>(reached);
-      // Two GPUs are no ring, but their link both ways serves as one.
+      // For two GPUs, the link in both directions counts as a ring.
       if (set != start && (reached & neighbours[static_cast<unsigned>(std::countr_zero(start))]) != 0) {
         best[set] = static_cast<std::uint8_t>(level);
       }
@@ -164,7 +165,7 @@ Mbps bounded_ring(std::span<const Mbps> mbps, unsigned gpus, std::span<const Mbp
       return levels[level];
     }
   }
-  return levels.front();  // every pair reaches the lowest level
+  return levels.front();  // every pair has at least the lowest level
 }
 
 std::vector<unsigned> find_ring(std::span<const Mbps> mbps, unsigned gpus, GpuMask set, Mbps floor) {

@@ -1,6 +1,6 @@
 // topology/rings.h
 //
-// Best rings: the bottleneck of the best Hamiltonian cycle through a set of GPUs.
+// Ring search: the bottleneck of the best Hamiltonian cycle through a set of GPUs.
 #pragma once
 
 #include <cstdint>
@@ -12,21 +12,22 @@
 
 namespace tessera::topology {
 
-// The distinct values of an n x n bandwidth matrix off its diagonal, ascending.
+// Returns the distinct off-diagonal values of an n x n bandwidth matrix, ascending.
 std::vector<Mbps> bandwidth_levels(std::span<const Mbps> mbps, unsigned gpus);
 
-// For each of the 2^n sets of GPUs the index into `levels` of its best ring; 0 for sets of fewer than two
-// GPUs. Exact, in O(levels * 2^n * n) steps, n <= 16.
+// Returns, for each of the 2^n sets of GPUs, the index into `levels` of its best ring; 0 for sets
+// of fewer than two GPUs. Exact. Takes O(levels * 2^n * n) steps, n <= 16.
 std::vector<std::uint8_t> best_ring_levels(std::span<const Mbps> mbps, unsigned gpus,
                                            std::span<const Mbps> levels);
 
-// The best ring through one set that a search of at most some thousand steps a level finds: a lower bound,
-// and exact where links are uniform or the set is small. For machines too large for a table.
+// Returns the best ring through one set that a search of a few thousand steps per level finds. This
+// is a lower bound, and exact if links are uniform or the set is small. For machines that are too
+// large for a table.
 Mbps bounded_ring(std::span<const Mbps> mbps, unsigned gpus, std::span<const Mbps> levels, GpuMask set);
 
-// The GPUs of a set in the order of a ring whose slowest link carries at least `floor`, beginning with the
-// lowest; empty when the bounded search finds none. Beyond the slowest link its links are fast ones, though
-// not always the fastest.
+// Returns the GPUs of a set in the order of a ring whose slowest link has at least `floor`,
+// starting with the lowest GPU. Returns an empty list if the bounded search finds none. The other
+// links of the ring are fast, but not always the fastest possible.
 std::vector<unsigned> find_ring(std::span<const Mbps> mbps, unsigned gpus, GpuMask set, Mbps floor);
 
 }  // namespace tessera::topology

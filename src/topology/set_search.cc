@@ -7,8 +7,8 @@
 
 namespace tessera::topology {
 
-// The scan behind choose_ring on exact() machines. Everything a set is weighed by is packed into one number
-// whose order is the order of choose_ring's comment.
+// The search of choose_ring on exact() machines. All criteria of a set are packed into one number,
+// in the order of the comment on choose_ring.
 class RingScan {
  public:
   static GpuMask run(const SetTables& tables, const SetQuery& query) {
@@ -24,13 +24,13 @@ class RingScan {
         continue;
       }
       if (chosen != 0 && entry.ring_level < level) {
-        break;  // sets stand in the order of their rings
+        break;  // sets are sorted by ring, best first
       }
       level = entry.ring_level;
-      // Counting bits takes longer than all the rest here, and mostly nothing is shared.
+      // Counting bits is the most expensive step here, and usually nothing is shared.
       const unsigned taken = shared == 0 ? 0 : gpu_count(set & shared);
       const std::uint64_t worth = pack(tables.rest_merit_[free & ~set], entry, kExactGpus - taken);
-      if (chosen == 0 || worth > best) {  // sets of one level ascend: the smallest mask stays
+      if (chosen == 0 || worth > best) {  // sets of one level are ascending: the smallest mask wins
         best = worth;
         chosen = set;
       }
@@ -39,8 +39,8 @@ class RingScan {
   }
 
  private:
-  // 16 + 5 + 8 + 15 + 11 + 9 bits. 16 GPUs have a pair sum of at most 22,320 tens and blocks worth less than
-  // 1,024 (locality.h).
+  // 16 + 5 + 8 + 15 + 11 + 9 bits. 16 GPUs have a pair sum of at most 22,320 tens, and their blocks
+  // count less than 1,024 (locality.h).
   static std::uint64_t pack(const SetTables::RestMerit& rest, const SetTables::SetEntry& set,
                             std::uint64_t unshared) {
     return (std::uint64_t{rest.left} << 48U) | (unshared << 43U) | (std::uint64_t{set.locality} << 35U) |
@@ -105,7 +105,7 @@ std::optional<SetChoice> choose_simple(const SetTables& tables, const SetQuery& 
     gpus |= rest & (~rest + 1);
   }
   SetChoice choice = describe_choice(tables, query, gpus);
-  choice.exact = true;  // there is nothing to search
+  choice.exact = true;  // the choice needs no search
   return choice;
 }
 

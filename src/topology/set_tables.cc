@@ -44,8 +44,8 @@ void SetTables::build_rings() {
   }
 }
 
-// Each set from the set without its lowest GPU. Pair scores are multiples of ten, and 120 pairs of at most
-// 1,860 stay below 2^16 tens.
+// Computes each set from the set without its lowest GPU. Pair scores are multiples of ten, and 120
+// pairs of at most 1,860 stay below 2^16 tens.
 void SetTables::build_pair_sums() {
   pair_tens_.assign(ring_level_.size(), 0);
   for (GpuMask set = 1; set < pair_tens_.size(); ++set) {
@@ -74,8 +74,8 @@ void SetTables::build_merits() {
                                          .blocks = blocks});
   }
   for (std::vector<SetEntry>& sets : by_count_) {
-    // Not stable_sort: libstdc++ 12 does not compile under clang with it, and the set itself tells equals
-    // apart.
+    // Not stable_sort, which does not compile with clang and libstdc++ 12. The order is total
+    // anyway, because the sets differ.
     std::ranges::sort(sets, [](const SetEntry& a, const SetEntry& b) {
       return a.ring_level != b.ring_level ? a.ring_level > b.ring_level : a.set < b.set;
     });

@@ -1,19 +1,21 @@
 // topology/set_tables.h
 //
-// Everything about the sets of GPUs of one topology that can be known before anybody asks: built once, never
-// changed, shared by all nodes with equal wiring.
+// Precomputed tables about the sets of GPUs of one topology. Immutable after construction, and
+// shared by all nodes with the same topology.
 //
 //   TablePool pool;
-//   std::shared_ptr<const SetTables> tables = pool.of(topology);   // equal topologies: the same tables
+//   std::shared_ptr<const SetTables> tables = pool.of(topology);  // the same for equal topologies
 //   tables->ring_mbps(0b1001)
 //
-// Up to kExactGpus GPUs there is an entry for each of the 2^n sets, 15 bytes each: 4 KiB for 8 GPUs,
-// 960 KiB for 16. Larger machines get no table of sets; their questions are answered by a bounded search.
+// Up to kExactGpus GPUs there is an entry for each of the 2^n sets, 15 bytes each: 4 KiB for 8
+// GPUs, 960 KiB for 16. Larger machines have no table of sets; a bounded search answers their
+// queries.
 //
-// The score of a set is the bottleneck of its best ring: of all ways to visit its GPUs once and come back,
-// the way whose slowest link is fastest. Collectives run on rings, and a ring is as fast as its slowest link.
-// It is one ring, not the sum over edge-disjoint rings: on machines with direct NVLinks further rings share
-// the GPUs' copy engines and rank sets the same way, and behind NVSwitches one ring already fills all links.
+// The score of a set is the bottleneck of its best ring: among all round trips through its GPUs,
+// the one whose slowest link is fastest. Collectives run on rings, and a ring is as fast as its
+// slowest link. The score counts one ring, not the sum over edge-disjoint rings: on machines with
+// direct NVLinks, further rings share the GPUs' copy engines and rank sets the same way; with
+// NVSwitches, one ring already fills all links.
 #pragma once
 
 #include <array>
@@ -35,7 +37,8 @@ class PartitionTable;
 
 class SetTables {
  public:
-  // Costs 0.03 ms for 8 GPUs and 6 to 20 ms for 16, by how irregular the links are (topology_bench.cc).
+  // Takes 0.03 ms for 8 GPUs and 6 to 20 ms for 16 GPUs, depending on how irregular the links are
+  // (topology_bench.cc).
   explicit SetTables(Topology topology);
   ~SetTables();
   SetTables(const SetTables&) = delete;
@@ -49,27 +52,29 @@ class SetTables {
 
   [[nodiscard]] Mbps pair_mbps(unsigned a, unsigned b) const { return mbps_[a * size() + b]; }
 
-  // Bottleneck of the best ring through the set; for two GPUs their link, for fewer 0. On machines over
-  // kExactGpus the best ring that a bounded search found.
+  // The bottleneck of the best ring through the set; for two GPUs their link, for fewer 0. With
+  // more than kExactGpus GPUs, the best ring that a bounded search finds.
   [[nodiscard]] Mbps ring_mbps(GpuMask set) const;
 
-  // The GPUs of the set in the order of that ring, from the lowest; empty for one GPU, and where a bounded
-  // search does not find it again.
+  // The GPUs of the set in the order of that ring, starting with the lowest. Empty for one GPU and
+  // if the bounded search does not find the ring again.
   [[nodiscard]] std::vector<unsigned> ring_order(GpuMask set) const;
 
-  // The best ring any set of this many GPUs of the idle machine has; 0 for a count below 2 or over size().
+  // The best ring of any set of `count` GPUs on the idle machine; 0 for a count below 2 or over
+  // size().
   [[nodiscard]] Mbps ideal_mbps(unsigned count) const { return count < ideal_.size() ? ideal_[count] : 0; }
 
-  // NVIDIA's pair sum of a set, on exact() machines from the table.
+  // NVIDIA's pair sum of a set; on exact() machines from the table.
   [[nodiscard]] std::int32_t pair_sum(GpuMask set) const {
     return exact() ? pair_tens_[set] * 10 : topology::pair_sum(topology_, set);
   }
 
-  // What free GPUs are worth to those who come later, 0 .. 65535 (left_for_others.h says how it is reckoned;
-  // on machines over kExactGpus the share of all pair bandwidth that is among them).
+  // The value of the free GPUs for later requests, 0 .. 65535 (see left_for_others.h). With more
+  // than kExactGpus GPUs, the share of the total pair bandwidth that is between the free GPUs.
   [[nodiscard]] std::uint32_t left_for_others(GpuMask free) const;
 
-  // NVIDIA's partition optimum for sets of `count`; made at the first call. exact() machines only.
+  // NVIDIA's partition optimum for sets of `count` GPUs; built by the first call, which may come
+  // from any thread. Only for exact() machines.
   [[nodiscard]] const PartitionTable& partitions(unsigned count) const;
 
  private:
@@ -80,18 +85,18 @@ class SetTables {
   void build_merits();
   void build_pair_sums();
 
-  // What a set is to its taker, in the order in which RingScan looks at sets.
+  // The merits of a chosen set, in the order in which RingScan visits sets.
   struct SetEntry {
     std::uint16_t set = 0;
     std::uint8_t ring_level = 0;
-    std::uint8_t locality = 0;    // fewer NUMA nodes, then NICs near
+    std::uint8_t locality = 0;    // Locality::of_set()
     std::uint16_t pair_tens = 0;  // NVIDIA's pair sum / 10
-    std::uint16_t blocks = 0;     // aligned blocks it consists of
+    std::uint16_t blocks = 0;     // aligned blocks in the set
   };
-  // What GPUs left over are to all others.
+  // The merits of the GPUs that remain free.
   struct RestMerit {
     std::uint16_t left = 0;    // left_for_others
-    std::uint16_t blocks = 0;  // aligned blocks kept whole
+    std::uint16_t blocks = 0;  // aligned blocks that remain whole
   };
 
   Topology topology_;
@@ -111,7 +116,7 @@ class SetTables {
   mutable std::array<LazyPartitions, kExactGpus + 1> partitions_;
 };
 
-// Hands out tables, one for all equal topologies that are in use. For one thread.
+// Shares one table between all users of equal topologies. Not thread-safe.
 class TablePool {
  public:
   std::shared_ptr<const SetTables> of(const Topology& topology);

@@ -16,12 +16,12 @@ Result<GpuMask> read_set(const JsonReader& reader, unsigned count) {
   for (const JsonReader& entry : TRY(reader.as_array(kMaxGpus))) {
     const auto gpu = static_cast<unsigned>(TRY(entry.as_integer(0, kMaxGpus - 1)));
     if ((set & gpu_bit(gpu)) != 0) {
-      return fail(entry.wrong(fmt::format("names GPU {} a second time", gpu)));
+      return fail(entry.wrong(fmt::format("repeats GPU {}", gpu)));
     }
     set |= gpu_bit(gpu);
   }
   if (gpu_count(set) != count) {
-    return fail(reader.wrong(fmt::format("has {} GPUs in the list of sets of {}", gpu_count(set), count)));
+    return fail(reader.wrong(fmt::format("has {} GPUs but is listed under {}", gpu_count(set), count)));
   }
   return set;
 }
@@ -35,7 +35,7 @@ Result<StaticSets> StaticSets::from_json(const JsonReader& reader) {
     for (const auto& [key, sets] : TRY(counts.as_object(kMaxGpus))) {
       const auto count = parse_int(key);
       if (!count || *count < 1 || *count > kMaxGpus) {
-        return fail(sets.wrong(fmt::format("stands under {}, which is not a number of GPUs (1 to {})",
+        return fail(sets.wrong(fmt::format("has the key {}, which is not a number of GPUs (1 to {})",
                                            in_quotes(key), kMaxGpus)));
       }
       std::vector<GpuMask>& list = sets_by_count[static_cast<unsigned>(*count)];

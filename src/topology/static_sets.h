@@ -5,8 +5,8 @@
 //   {"ecs.sccgn6.24xlarge": {"2": [[0,2],[1,3],[4,6],[5,7]], "4": [[0,1,2,3],[4,5,6,7]]},
 //    "*":                   {"2": [[0,1],[2,3]]}}
 //
-// machine type -> how many GPUs -> sets, best first. "*" stands for every type that has no entry. A topology
-// design before us shipped files of this form; they work unchanged.
+// Maps machine type -> number of GPUs -> sets, best first. "*" applies to every type without an
+// entry. The files of the original GPU topology scheduler have this format and work unchanged.
 #pragma once
 
 #include <map>
@@ -22,17 +22,19 @@ namespace tessera::topology {
 
 class StaticSets {
  public:
-  // Refuses sets whose length is not their key, repeated or impossible indices, and says where they stand.
+  // Returns kInvalid, with the position, for a set whose length differs from its key, and for
+  // repeated or invalid indices.
   static Result<StaticSets> from_json(const JsonReader& reader);
 
-  // The first listed set of the count that is free; else the best part, by choose_ring, of a larger listed
-  // set that is entirely free, smaller sets first. Fails with kNotFound, and a reason that is the same for
-  // all nodes of a type, when the table does not know the machine type, and with kExhausted when it lists
-  // nothing that is free. Neither is an error of the pod: the caller may go on with another policy or node.
+  // Returns the first listed set of `query.count` GPUs that is free. Otherwise returns the best
+  // part, by choose_ring, of a larger listed set that is entirely free; smaller sets come first.
+  // Returns kNotFound if the table has no entry for the machine type (the reason is the same for
+  // all nodes of a type), and kExhausted if no listed set is free. Neither is an error of the pod:
+  // the caller may try another policy or node.
   [[nodiscard]] Result<SetChoice> choose(const SetTables& tables, std::string_view machine_type,
                                          const SetQuery& query) const;
 
-  // Which of two names of a machine the table lists, the first where it lists both or neither.
+  // Returns which of two names of a machine is in the table; the first if both or neither are.
   [[nodiscard]] std::string_view listed(std::string_view type, std::string_view other) const;
 
   [[nodiscard]] bool empty() const { return machines_.empty(); }

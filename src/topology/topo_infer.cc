@@ -9,16 +9,16 @@ namespace tessera::topology {
 
 namespace {
 
-constexpr unsigned kMostLinksOfAGpu = 18;
+constexpr unsigned kMaxLinksPerGpu = 18;
 
 bool is_slower(const Link& a, const Link& b) {
   return std::pair(a.nvlinks, a.path) < std::pair(b.nvlinks, b.path);
 }
 
-// The link that all told pairs have, if they agree.
-std::optional<Link> common_link(const ToldTopology& told) {
+// Returns the link of all pairs in the matrix if they are equal.
+std::optional<Link> common_link(const TopoMatrix& matrix) {
   std::optional<Link> common;
-  for (const std::optional<Link>& link : told.links) {
+  for (const std::optional<Link>& link : matrix.links) {
     if (link && common && *link != *common) {
       return std::nullopt;
     }
@@ -27,7 +27,7 @@ std::optional<Link> common_link(const ToldTopology& told) {
   return common;
 }
 
-// NUMA nodes from CPU lists, when no GPU has one.
+// Derives NUMA nodes from the CPU lists if no GPU has a NUMA node.
 void infer_numa(Topology& topology, std::vector<std::string>& notes) {
   std::vector<IndexList> nodes;
   for (unsigned gpu = 0; gpu < topology.size(); ++gpu) {
@@ -47,7 +47,7 @@ void infer_numa(Topology& topology, std::vector<std::string>& notes) {
     }
   }
   if (!nodes.empty()) {
-    notes.emplace_back("there is no NUMA column; GPUs with equal CPU lists are taken to share a NUMA node");
+    notes.emplace_back("there is no NUMA column; assuming that GPUs with equal CPU lists share a NUMA node");
   }
 }
 
@@ -69,14 +69,14 @@ unsigned generation_of(unsigned links, bool single_links) {
   if (links <= 12) {
     return 3;
   }
-  return links <= kMostLinksOfAGpu ? 4 : 5;
+  return links <= kMaxLinksPerGpu ? 4 : 5;
 }
 
 }  // namespace
 
-ToldTopology::ToldTopology(unsigned gpu_total, std::vector<Nic> nic_columns)
+TopoMatrix::TopoMatrix(unsigned gpu_total, std::vector<Nic> nic_columns)
     : gpus(gpu_total),
-      row_told(gpu_total, false),
+      has_row(gpu_total, false),
       links(std::size_t{gpu_total} * gpu_total),
       places(gpu_total),
       nics(std::move(nic_columns)) {
@@ -92,7 +92,7 @@ void infer_nvlinks(Topology& topology) {
       widest = std::max<unsigned>(widest, topology.link(a, b).nvlinks);
     }
   }
-  const unsigned limit = widest > kMostLinksOfAGpu ? kMaxNvlinks : kMostLinksOfAGpu;
+  const unsigned limit = widest > kMaxLinksPerGpu ? kMaxNvlinks : kMaxLinksPerGpu;
   unsigned most = 0;  // links one GPU has
   for (unsigned gpu = 0; gpu < topology.size(); ++gpu) {
     const unsigned links = links_of(topology, gpu);
@@ -111,18 +111,18 @@ void infer_nvlinks(Topology& topology) {
   }
 }
 
-TopoText infer_topology(ToldTopology told) {
-  TopoText result{.topology = Topology(told.gpus), .notes = {}};
+TopoText infer_topology(TopoMatrix matrix) {
+  TopoText result{.topology = Topology(matrix.gpus), .notes = {}};
   Topology& topology = result.topology;
-  const std::optional<Link> common = common_link(told);
+  const std::optional<Link> common = common_link(matrix);
   GpuMask missing_rows = 0;
   unsigned unknown_pairs = 0;
-  for (unsigned a = 0; a < told.gpus; ++a) {
-    missing_rows |= told.row_told[a] ? 0 : gpu_bit(a);
-    topology.place(a) = std::move(told.places[a]);
+  for (unsigned a = 0; a < matrix.gpus; ++a) {
+    missing_rows |= matrix.has_row[a] ? 0 : gpu_bit(a);
+    topology.place(a) = std::move(matrix.places[a]);
     for (unsigned b = 0; b < a; ++b) {
-      const std::optional<Link>& one = told.link(a, b);
-      const std::optional<Link>& other = told.link(b, a);
+      const std::optional<Link>& one = matrix.link(a, b);
+      const std::optional<Link>& other = matrix.link(b, a);
       if (!one && !other) {
         topology.set_link(a, b, common.value_or(Link{}));
         unknown_pairs += common ? 0U : 1U;
@@ -130,7 +130,7 @@ TopoText infer_topology(ToldTopology told) {
       }
       if (one && other && *one != *other) {
         result.notes.push_back(
-            fmt::format("GPU{} and GPU{}: one side says {}, the other {}; the slower one counts", b, a,
+            fmt::format("GPU{} and GPU{}: one side says {}, the other {}; using the slower one", b, a,
                         short_name(*other), short_name(*one)));
       }
       topology.set_link(a, b, !one || (other && is_slower(*other, *one)) ? *other : *one);
@@ -140,14 +140,14 @@ TopoText infer_topology(ToldTopology told) {
     const char* whose = gpu_count(missing_rows) == 1 ? "its" : "their";
     result.notes.push_back(fmt::format(
         "no row for GPU {}; {}", gpu_list(missing_rows),
-        unknown_pairs == 0 ? fmt::format("{} links follow from the other rows", whose)
-                           : fmt::format("{} pairs are unknown and count as SYS", unknown_pairs)));
+        unknown_pairs == 0 ? fmt::format("{} links are taken from the other rows", whose)
+                           : fmt::format("{} pairs are unknown and treated as SYS", unknown_pairs)));
   }
-  topology.nics = std::move(told.nics);
+  topology.nics = std::move(matrix.nics);
   infer_nvlinks(topology);
-  if (told.gpus > 1 && topology.link(0, 1).nvlinks == kMostLinksOfAGpu) {
+  if (matrix.gpus > 1 && topology.link(0, 1).nvlinks == kMaxLinksPerGpu) {
     result.notes.emplace_back(
-        "18 NVLinks are taken for the fourth generation (H100); those of B200 carry twice as much");
+        "18 NVLinks: assuming generation 4 (H100); the NVLinks of B200 are twice as fast");
   }
   infer_numa(topology, result.notes);
   return result;

@@ -1,6 +1,6 @@
 // topology/topo_infer.h
 //
-// From what the lines of a `topo -m` text tell to a whole topology, by the rules of topo_text.h.
+// Completes the matrix of a `topo -m` text to a topology, by the rules of topo_text.h.
 #pragma once
 
 #include <optional>
@@ -10,11 +10,11 @@
 
 namespace tessera::topology {
 
-// Cell by cell, as told: rows may be missing and the two sides of a pair may differ. NVLinks carry no
-// generation yet.
-struct ToldTopology {
-  ToldTopology() = default;
-  ToldTopology(unsigned gpu_total, std::vector<Nic> nic_columns);
+// The matrix as it was read: rows may be missing, the two sides of a pair may differ, and NVLinks
+// have no generation yet.
+struct TopoMatrix {
+  TopoMatrix() = default;
+  TopoMatrix(unsigned gpu_total, std::vector<Nic> nic_columns);
 
   [[nodiscard]] std::optional<Link>& link(unsigned row, unsigned column) {
     return links[row * gpus + column];
@@ -24,16 +24,16 @@ struct ToldTopology {
   }
 
   unsigned gpus = 0;
-  std::vector<bool> row_told;
+  std::vector<bool> has_row;
   std::vector<std::optional<Link>> links;  // gpus x gpus
   std::vector<GpuPlace> places;
   std::vector<Nic> nics;
 };
 
-TopoText infer_topology(ToldTopology told);
+TopoText infer_topology(TopoMatrix matrix);
 
-// Rule of topo_text.h for links whose generation and switches are not told: sets both where NVLinks exist.
-// Also for machine descriptions that give a matrix.
+// Sets the NVLink generation and the NVSwitch flag of all NVLinks by the rules of topo_text.h. Also
+// used for machine descriptions that contain a matrix.
 void infer_nvlinks(Topology& topology);
 
 }  // namespace tessera::topology

@@ -15,7 +15,7 @@ constexpr bool is_blank(char c) {
   return c == ' ' || c == '\t' || c == '\r';
 }
 
-// A line without terminal escapes, and for each byte the column it came from.
+// A line without terminal escapes, and the original column of each byte.
 struct PlainLine {
   std::string text;
   std::vector<std::size_t> columns;
@@ -27,7 +27,7 @@ PlainLine without_escapes(std::string_view line) {
     if (line[i] == '\x1b' && i + 1 < line.size() && line[i + 1] == '[') {
       i += 2;
       while (i < line.size() && (line[i] < '@' || line[i] > '~')) {
-        ++i;  // parameters, up to the letter that ends the sequence
+        ++i;  // skip parameters up to the letter that ends the sequence
       }
       continue;
     }
@@ -73,7 +73,7 @@ void split_at_spaces(const PlainLine& line, TopoLine& out) {
   }
 }
 
-// "CPU", "Affinity" -> "CPUAffinity"; also for a cell that holds both words.
+// Joins "CPU", "Affinity" to "CPUAffinity"; also a cell that contains both words.
 void join_titles(std::vector<TopoCell>& cells) {
   static constexpr std::array<std::array<std::string_view, 3>, 3> kTitles = {
       {{"CPU", "Affinity", ""}, {"NUMA", "Affinity", ""}, {"GPU", "NUMA", "ID"}}};
@@ -99,8 +99,8 @@ void join_titles(std::vector<TopoCell>& cells) {
 
 }  // namespace
 
-Error TopoLine::wrong(std::size_t column, std::string_view why) const {
-  return {ErrorCode::kInvalid, fmt::format("line {}, column {}: {}", number, column, why)};
+Error TopoLine::wrong(std::size_t column, std::string_view reason) const {
+  return {ErrorCode::kInvalid, fmt::format("line {}, column {}: {}", number, column, reason)};
 }
 
 std::vector<TopoLine> topo_lines(std::string_view text) {

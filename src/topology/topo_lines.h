@@ -1,7 +1,7 @@
 // topology/topo_lines.h
 //
-// The lines and cells of `nvidia-smi topo -m` text, for topo_text.cc: knows tabs, spaces and terminal
-// escapes, but not what a cell means.
+// Splits the text of `nvidia-smi topo -m` into lines and cells. Handles tabs, spaces and terminal
+// escapes; topo_text.cc interprets the cells.
 #pragma once
 
 #include <cstddef>
@@ -14,25 +14,25 @@
 namespace tessera::topology {
 
 struct TopoCell {
-  std::string text;        // without the white space around it
-  std::size_t column = 1;  // where it stands in the line as it came, in bytes from 1
+  std::string text;        // without surrounding white space
+  std::size_t column = 1;  // column in the original line, in bytes, starting at 1
 };
 
 struct TopoLine {
   std::size_t number = 1;
-  bool tabs = false;  // cells are separated by tabs and may be blank; else by spaces and may not
+  bool tabs = false;  // true: separated by tabs, cells may be blank; false: separated by spaces
   std::vector<TopoCell> cells;
   std::size_t end_column = 1;  // just after the last byte
 
-  // "line 5, column 12: <why>".
-  [[nodiscard]] Error wrong(std::size_t column, std::string_view why) const;
-  [[nodiscard]] Error wrong(const TopoCell& cell, std::string_view why) const {
-    return wrong(cell.column, why);
+  // Returns the error "line 5, column 12: <reason>".
+  [[nodiscard]] Error wrong(std::size_t column, std::string_view reason) const;
+  [[nodiscard]] Error wrong(const TopoCell& cell, std::string_view reason) const {
+    return wrong(cell.column, reason);
   }
 };
 
-// All lines that hold anything, without comments (# ...) and shell prompts ($ ...). Titles of several words
-// (CPU Affinity, NUMA Affinity, GPU NUMA ID) are one cell without spaces, however they came.
+// Returns all non-blank lines except comments (# ...) and shell prompts ($ ...). Titles of several
+// words (CPU Affinity, NUMA Affinity, GPU NUMA ID) become one cell without spaces.
 std::vector<TopoLine> topo_lines(std::string_view text);
 
 }  // namespace tessera::topology

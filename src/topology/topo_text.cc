@@ -33,14 +33,14 @@ bool is_device_name(std::string_view name) {
          name.find_first_not_of(kAllowed) == std::string_view::npos;
 }
 
-// Reads the text line by line into what the lines tell; topo_infer.h makes a topology of it.
+// Reads the text line by line into a matrix, which infer_topology() then completes.
 class TopoReader {
  public:
-  Result<ToldTopology> read(std::string_view text) {
+  Result<TopoMatrix> read(std::string_view text) {
     const std::vector<TopoLine> lines = topo_lines(text);
     if (lines.empty()) {
       return fail(ErrorCode::kInvalid,
-                  "line 1, column 1: there is no matrix; give the output of nvidia-smi topo -m");
+                  "line 1, column 1: no matrix found; expected the output of nvidia-smi topo -m");
     }
     TRY(read_header(lines.front()));
     for (std::size_t i = 1; i < lines.size(); ++i) {
@@ -48,11 +48,11 @@ class TopoReader {
         TRY(read_row(lines[i]));
       }
     }
-    if (std::ranges::none_of(told_.row_told, [](bool row) { return row; })) {
+    if (std::ranges::none_of(matrix_.has_row, [](bool row) { return row; })) {
       return fail(
           lines.front().wrong(lines.front().end_column, "the header is not followed by rows of GPUs"));
     }
-    return std::move(told_);
+    return std::move(matrix_);
   }
 
  private:
@@ -77,7 +77,7 @@ class TopoReader {
       }
       if (const auto affinity = affinity_title(cell.text)) {
         if (std::ranges::count(affinities_, *affinity) > 0) {
-          return fail(line.wrong(cell, fmt::format("{} stands in the header twice", cell.text)));
+          return fail(line.wrong(cell, fmt::format("{} appears twice in the header", cell.text)));
         }
         affinities_.push_back(*affinity);
         continue;
@@ -88,7 +88,7 @@ class TopoReader {
       } else if (gpus > 0 && in_order && !gpu_index(cell.text) && is_device_name(cell.text)) {
         nics.push_back(Nic{.name = cell.text, .device = {}, .paths = {}});
       } else {
-        return fail(line.wrong(cell, header_problem(cell.text, gpus)));
+        return fail(line.wrong(cell, header_error(cell.text, gpus)));
       }
       if (gpus > kMaxGpus || nics.size() > Topology::kMaxNics) {
         return fail(
@@ -96,14 +96,13 @@ class TopoReader {
       }
     }
     if (gpus == 0) {
-      return fail(
-          line.wrong(1, "the header names no GPU; expected GPU0 GPU1 ... as nvidia-smi topo -m prints"));
+      return fail(line.wrong(1, "no GPU in the header; expected GPU0 GPU1 ... as nvidia-smi topo -m prints"));
     }
-    told_ = ToldTopology(gpus, std::move(nics));
+    matrix_ = TopoMatrix(gpus, std::move(nics));
     return {};
   }
 
-  static std::string header_problem(std::string_view cell, unsigned gpus) {
+  static std::string header_error(std::string_view cell, unsigned gpus) {
     if (gpus == 0) {
       return fmt::format("{} is not a header; expected GPU0 GPU1 ... as nvidia-smi topo -m prints",
                          in_quotes(cell));
@@ -112,8 +111,8 @@ class TopoReader {
                        gpus, gpu_index(cell) ? " (GPUs are numbered in order, without gaps)" : "");
   }
 
-  // "Legend:" begins text that explains the matrix, "NIC Legend:" lines like "NIC0: mlx5_0". True when the
-  // line belongs to either.
+  // "Legend:" starts an explanation of the matrix, "NIC Legend:" a list of lines like "NIC0:
+  // mlx5_0". Returns whether the line belongs to one of them.
   Result<bool> read_legend(const TopoLine& line) {
     std::string text;
     for (const TopoCell& cell : line.cells) {
@@ -127,12 +126,12 @@ class TopoReader {
     if (legend_ == LegendPart::kNics) {
       const auto colon = text.find(": ");
       const std::string_view name = std::string_view(text).substr(0, colon);
-      for (Nic& nic : told_.nics) {
+      for (Nic& nic : matrix_.nics) {
         if (colon != std::string::npos && nic.name == name) {
           const std::string_view device = trim(std::string_view(text).substr(colon + 1));
           if (!is_device_name(device)) {
-            return fail(line.wrong(line.cells.front(),
-                                   fmt::format("{} is not the name of a device", in_quotes(device))));
+            return fail(
+                line.wrong(line.cells.front(), fmt::format("{} is not a device name", in_quotes(device))));
           }
           nic.device = device;
         }
@@ -148,17 +147,17 @@ class TopoReader {
     }
     const TopoCell name = cells.front();
     cells.erase(cells.begin());
-    const auto nic = std::ranges::find(told_.nics, name.text, &Nic::name);
+    const auto nic = std::ranges::find(matrix_.nics, name.text, &Nic::name);
     const auto gpu = gpu_index(name.text);
-    if (nic == told_.nics.end() && (!gpu || *gpu >= told_.gpus)) {
+    if (nic == matrix_.nics.end() && (!gpu || *gpu >= matrix_.gpus)) {
       return fail(
           line.wrong(name, fmt::format("{} is neither a GPU nor a NIC of the header", in_quotes(name.text))));
     }
-    if (gpu && told_.row_told[*gpu]) {
+    if (gpu && matrix_.has_row[*gpu]) {
       return fail(line.wrong(name, fmt::format("a second row for {}", name.text)));
     }
-    // Cells of the matrix are never blank; a blank one is only the gap of a wide title.
-    const std::size_t columns = told_.gpus + told_.nics.size();
+    // Cells of the matrix are never blank. A blank cell is only padding below a wide title.
+    const std::size_t columns = matrix_.gpus + matrix_.nics.size();
     std::size_t used = 0;
     std::size_t column = 0;
     for (; used < cells.size() && column < columns; ++used) {
@@ -173,7 +172,7 @@ class TopoReader {
                                                           name.text, column, columns)));
     }
     if (gpu) {
-      told_.row_told[*gpu] = true;
+      matrix_.has_row[*gpu] = true;
       cells.erase(cells.begin(), cells.begin() + static_cast<std::ptrdiff_t>(used));
       return read_affinities(line, *gpu, std::move(cells));
     }
@@ -181,18 +180,19 @@ class TopoReader {
   }
 
   Status read_gpu_cell(const TopoLine& line, const TopoCell& cell, unsigned gpu, std::size_t column) {
-    if (column >= told_.gpus) {
+    if (column >= matrix_.gpus) {
       const auto path = parse_path(cell.text);
       if (!path) {
-        return fail(line.wrong(cell, fmt::format("{} is not a way to a NIC (SYS, NODE, PHB, PXB, PIX or PSB)",
-                                                 in_quotes(cell.text))));
+        return fail(
+            line.wrong(cell, fmt::format("{} is not a path to a NIC (SYS, NODE, PHB, PXB, PIX or PSB)",
+                                         in_quotes(cell.text))));
       }
-      told_.nics[column - told_.gpus].paths[gpu] = *path;
+      matrix_.nics[column - matrix_.gpus].paths[gpu] = *path;
       return {};
     }
     if (column == gpu) {
       return cell.text == "X" ? Status()
-                              : fail(line.wrong(cell, fmt::format("{} where GPU{} meets itself; expected X",
+                              : fail(line.wrong(cell, fmt::format("{} on the diagonal of GPU{}; expected X",
                                                                   in_quotes(cell.text), gpu)));
     }
     const auto link = parse_link(cell.text);
@@ -201,17 +201,17 @@ class TopoReader {
           line.wrong(cell, fmt::format("{} is not a link (SYS, NODE, PHB, PXB, PIX, PSB or NV1 to NV{})",
                                        in_quotes(cell.text), kMaxNvlinks)));
     }
-    told_.link(gpu, static_cast<unsigned>(column)) = link;
+    matrix_.link(gpu, static_cast<unsigned>(column)) = link;
     return {};
   }
 
   Status read_nic_cell(const TopoLine& line, const TopoCell& cell, Nic& nic, std::size_t column) {
     const auto path = parse_path(cell.text);
     if (!path && cell.text != "X") {
-      return fail(line.wrong(cell, fmt::format("{} is not a way to a NIC (SYS, NODE, PHB, PXB, PIX or PSB)",
+      return fail(line.wrong(cell, fmt::format("{} is not a path to a NIC (SYS, NODE, PHB, PXB, PIX or PSB)",
                                                in_quotes(cell.text))));
     }
-    if (path && column < told_.gpus && nic.paths[column] == PciePath::kUnknown) {
+    if (path && column < matrix_.gpus && nic.paths[column] == PciePath::kUnknown) {
       nic.paths[column] = *path;
     }
     return {};
@@ -233,12 +233,12 @@ class TopoReader {
     return Link{.nvlinks = static_cast<std::uint8_t>(*count)};
   }
 
-  // Gives the cells after the matrix to the affinity columns.
+  // Assigns the cells after the matrix to the affinity columns.
   Status read_affinities(const TopoLine& line, unsigned gpu, std::vector<TopoCell> cells) {
     while (cells.size() > affinities_.size() && !cells.empty() && cells.back().text.empty()) {
       cells.pop_back();
     }
-    // nvidia-smi puts two tabs before GPU NUMA ID.
+    // nvidia-smi prints two tabs before GPU NUMA ID.
     if (cells.size() > affinities_.size() && cells.size() >= 2 && cells[cells.size() - 2].text.empty()) {
       cells.erase(cells.end() - 2);
     }
@@ -248,20 +248,20 @@ class TopoReader {
     if (cells.size() > affinities_.size()) {
       return fail(line.wrong(
           cells[affinities_.size()],
-          fmt::format("{} stands in no column of the header", in_quotes(cells[affinities_.size()].text))));
+          fmt::format("{} has no column in the header", in_quotes(cells[affinities_.size()].text))));
     }
     std::vector<Affinity> columns = affinities_;
     if (cells.size() < columns.size() && !line.tabs) {
       columns = columns_of(cells);
     }
     for (std::size_t i = 0; i < cells.size(); ++i) {
-      TRY(read_affinity(line, cells[i], columns[i], told_.places[gpu]));
+      TRY(read_affinity(line, cells[i], columns[i], matrix_.places[gpu]));
     }
     return {};
   }
 
-  // Between spaces a blank column leaves no trace: a range like 0-31 is then CPUs, a single number a NUMA
-  // node.
+  // A blank column is not visible between spaces. In that case a range like 0-31 is taken as CPUs,
+  // and a single number as a NUMA node.
   [[nodiscard]] std::vector<Affinity> columns_of(const std::vector<TopoCell>& cells) const {
     std::vector<Affinity> left = affinities_;
     std::vector<Affinity> columns;
@@ -307,7 +307,7 @@ class TopoReader {
 
   enum class LegendPart { kNone, kLinks, kNics };
 
-  ToldTopology told_;
+  TopoMatrix matrix_;
   std::vector<Affinity> affinities_;
   LegendPart legend_ = LegendPart::kNone;
 };
@@ -317,7 +317,7 @@ class TopoReader {
 Result<TopoText> parse_topo_text(std::string_view text) {
   if (text.size() > kMaxTextBytes) {
     return fail(ErrorCode::kInvalid,
-                fmt::format("text of {} bytes is no topology; the limit is {}", text.size(), kMaxTextBytes));
+                fmt::format("the topology has {} bytes; the limit is {}", text.size(), kMaxTextBytes));
   }
   return infer_topology(TRY(TopoReader().read(text)));
 }

@@ -1,25 +1,28 @@
 // topology/topo_text.h
 //
-// `nvidia-smi topo -m`, read and written:
+// Reads and writes the output of `nvidia-smi topo -m`:
 //
 //           GPU0  GPU1  NIC0  CPU Affinity  NUMA Affinity  GPU NUMA ID
 //   GPU0     X    NV12  PIX   0-31          0              N/A
 //   GPU1    NV12   X    SYS   32-63         1              N/A
 //
-// Reads what real machines and real people produce: tabs or spaces, underlined headers (terminal escapes),
-// CR LF, with or without NICs and their legend, without affinity columns or with blank ones, missing GPU
-// rows, lines that begin with # or $.
+// Accepts the variants found in practice: tabs or spaces, underlined headers (terminal escapes),
+// CR LF, with or without NICs and their legend, missing or blank affinity columns, missing GPU
+// rows, lines that start with # or $.
 //
-// What the text cannot say is inferred, by these rules:
-// - Missing rows follow from the columns of the others. A pair told by neither side takes the link of all the
-//   others if these agree (as behind NVSwitches), and is unknown otherwise.
-// - Where the two sides of a pair differ, the slower one counts.
-// - NVSwitch: a GPU has at most 18 NVLinks (36 if a pair has more than 18). A GPU that shows more than that
-// in
-//   all shares them through switches; a pair of two such GPUs is linked via NVSwitch.
-// - NVLink generation, by the links a GPU has: up to 6 -> 2 (Volta), 12 -> 3 (Ampere), 18 -> 4 (Hopper),
-//   more -> 5; four single ones -> 1 (Pascal). A B200 (NV18) looks like an H100: our JSON tells them apart.
-// - Without a NUMA column, GPUs with equal CPU lists share a node, numbered in the order they appear.
+// Information that the text does not contain is inferred by these rules:
+// - Missing rows are filled from the columns of the other rows. If neither side of a pair is known,
+//   the pair gets the link of all other pairs if those are equal (as with NVSwitches), and is
+//   unknown otherwise.
+// - If the two sides of a pair differ, the slower one is used.
+// - NVSwitch: a GPU has at most 18 NVLinks (36 if a pair has more than 18). If the links of a GPU
+//   to all its peers add up to more, they go through switches. A pair of two such GPUs is linked
+//   via NVSwitch.
+// - NVLink generation, by the number of links of a GPU: up to 6 -> 2 (Volta), 12 -> 3 (Ampere),
+//   18 -> 4 (Hopper), more -> 5; four single links -> 1 (Pascal). In this format a B200 (NV18)
+//   looks like an H100; our JSON distinguishes them.
+// - Without a NUMA column, GPUs with equal CPU lists share a NUMA node, numbered in order of
+//   appearance.
 #pragma once
 
 #include <string>
@@ -33,14 +36,15 @@ namespace tessera::topology {
 
 struct TopoText {
   Topology topology;
-  std::vector<std::string> notes;  // what was missing or contradictory, for a person
+  std::vector<std::string> notes;  // missing or contradictory input, in words for the user
 };
 
-// Fails with "line 5, column 12: ..." (both from 1, in bytes).
+// Returns kInvalid with "line 5, column 12: ..." (both start at 1; columns are bytes).
 Result<TopoText> parse_topo_text(std::string_view text);
 
-// In nvidia-smi's own layout, tabs included. Reading it back gives the same topology, apart from what the
-// text cannot say (above): PCIe paths beside NVLinks, generations, PCIe generation.
+// Prints in the layout of nvidia-smi, including tabs. Parsing the text again gives the same
+// topology, except for what the format cannot express: PCIe paths of NVLink pairs, NVLink and PCIe
+// generations.
 std::string print_topo_text(const Topology& topology);
 
 }  // namespace tessera::topology

@@ -7,7 +7,7 @@ namespace tessera::topology {
 
 namespace {
 
-// FNV-1a: short, and the same everywhere.
+// FNV-1a: short, and the same on every machine.
 class Hasher {
  public:
   void add(std::uint64_t number) {

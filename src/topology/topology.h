@@ -1,14 +1,14 @@
 // topology/topology.h
 //
-// The GPUs of one node and what connects them: a value, compared and hashed as one, so that a thousand nodes
-// of one kind share one set of search tables (topology/set_tables.h).
+// The GPUs of one node and the links between them. A Topology is a value that can be compared and
+// hashed, so that a thousand equal nodes share one set of search tables (topology/set_tables.h).
 //
 //   Topology box(8);
 //   box.set_link(0, 3, Link{.path = PciePath::kPhb, .nvlinks = 2, .generation = 2});
 //   box.link(3, 0).nvlinks                 // 2: links have no direction
 //
-// It comes from `nvidia-smi topo -m` (topo_text.h), from our JSON (topology_json.h), from NVML (src/gpu) or
-// from a machine description (src/sim).
+// Sources: `nvidia-smi topo -m` (topo_text.h), our JSON (topology_json.h), NVML (src/gpu) and
+// machine descriptions (src/sim).
 #pragma once
 
 #include <cstdint>
@@ -21,21 +21,21 @@
 
 namespace tessera::topology {
 
-// Where one GPU sits.
+// The CPUs and NUMA nodes near one GPU.
 struct GpuPlace {
-  IndexList cpus;  // CPUs near it; empty when not told
-  IndexList numa;  // NUMA nodes near it, the nearest first in number; empty when not told
-  // The NUMA node that the GPU's own memory is (GH200, GB200), -1 elsewhere. Not a place for its processes.
+  IndexList cpus;  // CPUs near it; empty if unknown
+  IndexList numa;  // NUMA nodes near it, the nearest has the lowest number; empty if unknown
+  // The NUMA node of the GPU's own memory (GH200, GB200), -1 elsewhere. Processes do not run there.
   std::int32_t memory_numa = -1;
 
   friend bool operator==(const GpuPlace&, const GpuPlace&) = default;
 };
 
-// A network card, and how near each GPU is to it.
+// A network card and its PCIe path to each GPU.
 struct Nic {
-  std::string name;             // "NIC0" or "mlx5_0": what the columns of `topo -m` are called
-  std::string device;           // "mlx5_0" where a legend says what NIC0 is; else empty
-  std::vector<PciePath> paths;  // one for each GPU
+  std::string name;             // column title in `topo -m`: "NIC0" or "mlx5_0"
+  std::string device;           // "mlx5_0" if a legend names the device of NIC0; else empty
+  std::vector<PciePath> paths;  // one per GPU
 
   friend bool operator==(const Nic&, const Nic&) = default;
 };
@@ -45,32 +45,32 @@ class Topology {
   static constexpr std::size_t kMaxNics = 64;
 
   Topology() = default;
-  // GPUs without any known link. `gpus` over kMaxGpus is a broken promise of the caller.
+  // Creates GPUs without known links. Aborts if `gpus` is over kMaxGpus.
   explicit Topology(unsigned gpus);
 
   [[nodiscard]] unsigned size() const { return size_; }
   [[nodiscard]] GpuMask all() const { return first_gpus(size_); }
 
-  // a != b, both below size().
+  // Requires a != b, both below size().
   [[nodiscard]] const Link& link(unsigned a, unsigned b) const { return links_[pair_index(a, b)]; }
   void set_link(unsigned a, unsigned b, Link link) { links_[pair_index(a, b)] = link; }
 
   [[nodiscard]] const GpuPlace& place(unsigned gpu) const { return places_[gpu]; }
   [[nodiscard]] GpuPlace& place(unsigned gpu) { return places_[gpu]; }
-  // The NUMA node a process on this GPU should run on, -1 when not told.
+  // The NUMA node where a process that uses this GPU should run; -1 if unknown.
   [[nodiscard]] std::int32_t numa_node(unsigned gpu) const;
 
   // At most kMaxNics, each with size() paths.
   std::vector<Nic> nics;
-  // Bit i: nics[i] hangs below the same PCIe switches (PSB, PIX or PXB).
+  // Bit i is set if nics[i] is below the same PCIe switches as the GPU (PSB, PIX or PXB).
   [[nodiscard]] std::uint64_t near_nics(unsigned gpu) const;
 
-  // What the path classes are worth; 0 when not told, and then guessed from the links (bandwidth.h).
+  // Bandwidth of the PCIe paths; 0 means unknown, then bandwidth.h guesses it from the links.
   std::uint8_t pcie_generation = 0;  // 3 .. 6
-  std::uint32_t socket_mbps = 0;     // what gets from one CPU socket to the other, MB/s
+  std::uint32_t socket_mbps = 0;     // bandwidth between CPU sockets, MB/s
 
   friend bool operator==(const Topology&, const Topology&) = default;
-  // The same for equal topologies, in every process.
+  // Equal topologies have the same hash, in every process.
   [[nodiscard]] std::uint64_t hash() const;
 
  private:
@@ -80,7 +80,7 @@ class Topology {
   }
 
   unsigned size_ = 0;
-  std::vector<Link> links_;  // of (1,0) (2,0) (2,1) (3,0) ...
+  std::vector<Link> links_;  // in the order (1,0) (2,0) (2,1) (3,0) ...
   std::vector<GpuPlace> places_;
 };
 

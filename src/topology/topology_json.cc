@@ -17,7 +17,7 @@ namespace {
 constexpr std::int64_t kVersion = 1;
 constexpr std::size_t kMaxNameBytes = 64;
 
-// "2*NV2:2 SYS" from the names in order.
+// Writes names with repetitions shortened: "2*NV2:2 SYS".
 class RunWriter {
  public:
   void add(const std::string& name) {
@@ -49,7 +49,7 @@ class RunWriter {
   unsigned count_ = 0;
 };
 
-// Calls `use` for every one of the `expected` names in the text.
+// Calls `use` for each of the `expected` names in the text.
 Status read_runs(const JsonReader& reader, const std::string& text, std::size_t expected,
                  const std::function<bool(std::size_t, std::string_view)>& use) {
   std::size_t index = 0;
@@ -60,16 +60,16 @@ Status read_runs(const JsonReader& reader, const std::string& text, std::size_t 
       word.remove_prefix(star + 1);
     }
     if (times < 1 || times > kMaxGpus) {
-      return fail(reader.wrong(fmt::format("repeats {} an impossible number of times", in_quotes(word))));
+      return fail(reader.wrong(fmt::format("has an invalid repeat count for {}", in_quotes(word))));
     }
     for (; times > 0; --times, ++index) {
       if (index < expected && !use(index, word)) {
-        return fail(reader.wrong(fmt::format("holds {}, which is not a link", in_quotes(word))));
+        return fail(reader.wrong(fmt::format("has {}, which is not a link", in_quotes(word))));
       }
     }
   }
   if (index != expected) {
-    return fail(reader.wrong(fmt::format("names {} links, not {}", index, expected)));
+    return fail(reader.wrong(fmt::format("has {} links, not {}", index, expected)));
   }
   return {};
 }
@@ -133,7 +133,7 @@ Status read_lists(const JsonReader& reader, std::string_view key, Topology& topo
   for (unsigned gpu = 0; gpu < values.size(); ++gpu) {
     auto parsed = IndexList::parse(TRY(values[gpu].as_text()));
     if (!parsed) {
-      return fail(values[gpu].wrong(fmt::format("is wrong: {}", parsed.error().text())));
+      return fail(values[gpu].wrong(fmt::format("is invalid: {}", parsed.error().text())));
     }
     topology.place(gpu).*list = std::move(*parsed);
   }
@@ -156,12 +156,12 @@ Status read_memory_numa(const JsonReader& reader, Topology& topology) {
   return {};
 }
 
-Result<std::string> read_name(const JsonReader& reader, std::string_view key, bool may_lack) {
-  std::string name = may_lack ? TRY(reader.text_or(key, "")) : TRY(reader.text(key));
+Result<std::string> read_name(const JsonReader& reader, std::string_view key, bool optional) {
+  std::string name = optional ? TRY(reader.text_or(key, "")) : TRY(reader.text(key));
   const bool plain = name.find_first_of(" \t\r\n\x1b") == std::string::npos;
-  if ((name.empty() && !may_lack) || name.size() > kMaxNameBytes || !plain) {
+  if ((name.empty() && !optional) || name.size() > kMaxNameBytes || !plain) {
     return fail(
-        reader.wrong(fmt::format("has {} as \"{}\", not the name of a device", in_quotes(name), key)));
+        reader.wrong(fmt::format("has {} as \"{}\", which is not a device name", in_quotes(name), key)));
   }
   return name;
 }

@@ -19,7 +19,8 @@ std::int64_t mbps_between(const SetTables& tables, unsigned gpu, GpuMask others)
   return sum;
 }
 
-// The candidate whose links into `set` carry most; the nearer NUMA node and then the lower index on ties.
+// Returns the candidate with the most bandwidth to `set`. Ties go to the NUMA node of the set, then
+// to the lower index.
 unsigned best_addition(const SetTables& tables, GpuMask set, GpuMask candidates) {
   const std::int32_t home = tables.topology().numa_node(lowest_gpu(set));
   unsigned best = lowest_gpu(candidates);
@@ -45,7 +46,7 @@ GpuMask grow(const SetTables& tables, GpuMask set, GpuMask candidates, unsigned 
   return set;
 }
 
-// Where growing may start: from every free GPU, or from all that are required.
+// Returns the initial sets: the required GPUs or, without any, each free GPU.
 std::vector<GpuMask> seeds(const SetQuery& query) {
   std::vector<GpuMask> seeds;
   if (query.required != 0) {
@@ -58,7 +59,7 @@ std::vector<GpuMask> seeds(const SetQuery& query) {
   return seeds;
 }
 
-// The bandwidth between two sets of GPUs.
+// Returns the total bandwidth between two sets of GPUs.
 std::int64_t cut(const SetTables& tables, GpuMask set, GpuMask rest) {
   std::int64_t sum = 0;
   for (const unsigned gpu : GpuIndices(set)) {
@@ -67,16 +68,16 @@ std::int64_t cut(const SetTables& tables, GpuMask set, GpuMask rest) {
   return sum;
 }
 
-// Weighs sets as choose_ring's comment says; what is left to others is stood in for by the bandwidth that is
-// cut between the set and the GPUs that stay free.
-class Scales {
+// Ranks sets by the criteria of choose_ring. The bandwidth between the set and the remaining free
+// GPUs approximates the value left for others.
+class Ranking {
  public:
-  Scales(const SetTables& tables, const SetQuery& query)
+  Ranking(const SetTables& tables, const SetQuery& query)
       : tables_(tables), query_(query), locality_(tables.topology()) {}
 
-  using Weight = std::tuple<Mbps, std::int64_t, int, int, std::int32_t, int, int, GpuMask>;
+  using Rank = std::tuple<Mbps, std::int64_t, int, int, std::int32_t, int, int, GpuMask>;
 
-  [[nodiscard]] Weight weigh(GpuMask set) const {
+  [[nodiscard]] Rank rank(GpuMask set) const {
     const GpuMask rest = query_.free & ~set;
     return {tables_.ring_mbps(set),
             -cut(tables_, set, rest),
@@ -94,9 +95,10 @@ class Scales {
   Locality locality_;
 };
 
-// Exchanges one GPU at a time for a better one until nothing helps or the steps are used.
-GpuMask exchange(const Scales& scales, const SetQuery& query, GpuMask set) {
-  auto weight = scales.weigh(set);
+// Exchanges one GPU at a time for a better one, until no exchange helps or the step limit is
+// reached.
+GpuMask exchange(const Ranking& ranking, const SetQuery& query, GpuMask set) {
+  auto rank = ranking.rank(set);
   unsigned steps = kMaxExchanges;
   for (bool better = true; better;) {
     better = false;
@@ -106,9 +108,9 @@ GpuMask exchange(const Scales& scales, const SetQuery& query, GpuMask set) {
           return set;
         }
         const GpuMask other = (set & ~gpu_bit(out)) | gpu_bit(in);
-        const auto other_weight = scales.weigh(other);
-        if (other_weight > weight) {
-          weight = other_weight;
+        const auto other_rank = ranking.rank(other);
+        if (other_rank > rank) {
+          rank = other_rank;
           set = other;
           better = true;
           break;
@@ -122,18 +124,18 @@ GpuMask exchange(const Scales& scales, const SetQuery& query, GpuMask set) {
 }  // namespace
 
 GpuMask wide_ring(const SetTables& tables, const SetQuery& query) {
-  const Scales scales(tables, query);
+  const Ranking ranking(tables, query);
   GpuMask best = 0;
-  Scales::Weight best_weight;
+  Ranking::Rank best_rank;
   for (const GpuMask seed : seeds(query)) {
     const GpuMask set = grow(tables, seed, query.free, query.count);
-    const auto weight = scales.weigh(set);
-    if (best == 0 || weight > best_weight) {
+    const auto rank = ranking.rank(set);
+    if (best == 0 || rank > best_rank) {
       best = set;
-      best_weight = weight;
+      best_rank = rank;
     }
   }
-  return exchange(scales, query, best);
+  return exchange(ranking, query, best);
 }
 
 GpuMask wide_best_effort(const SetTables& tables, const SetQuery& query) {
@@ -141,11 +143,11 @@ GpuMask wide_best_effort(const SetTables& tables, const SetQuery& query) {
   std::pair<std::int32_t, std::int64_t> most;
   for (const GpuMask seed : seeds(query)) {
     const GpuMask set = grow(tables, seed, query.free, query.count);
-    const std::pair<std::int32_t, std::int64_t> weight{tables.pair_sum(set),
-                                                       -cut(tables, set, query.free & ~set)};
-    if (best == 0 || weight > most) {
+    const std::pair<std::int32_t, std::int64_t> rank{tables.pair_sum(set),
+                                                     -cut(tables, set, query.free & ~set)};
+    if (best == 0 || rank > most) {
       best = set;
-      most = weight;
+      most = rank;
     }
   }
   return best;

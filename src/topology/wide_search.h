@@ -1,20 +1,22 @@
 // topology/wide_search.h
 //
-// Choosing on machines with more than kExactGpus GPUs, where not every set can be looked at. Sets are grown
-// from every free GPU by the link that adds most, and the best of them is improved by exchanging one GPU at a
-// time, as long as that helps and a fixed number of steps is not used up. Deterministic, without a clock.
+// Set search on machines with more than kExactGpus GPUs, which have too many sets to try them all.
+// Grows a set from every free GPU, adding the GPU with the most bandwidth each time. Then improves
+// the best set by exchanging one GPU at a time, up to a fixed number of steps. Deterministic; the
+// limit is a number of steps, not a time.
 #pragma once
 
 #include "topology/set_search.h"
 
 namespace tessera::topology {
 
-// Both expect a query that can_choose() and whose masks lie within the topology. wide_best_effort looks for
-// the highest pair sum and then the smallest cut, which stand in for the partition optimum.
+// Both require a query that satisfies can_choose() and masks within the topology. wide_best_effort
+// maximizes the pair sum and then minimizes the bandwidth that it cuts, as an approximation of the
+// partition optimum.
 GpuMask wide_ring(const SetTables& tables, const SetQuery& query);
 GpuMask wide_best_effort(const SetTables& tables, const SetQuery& query);
 
-// For each count the best ring among sets grown from every GPU of the idle machine.
+// Returns, for each count, the best ring among the sets grown from every GPU of the idle machine.
 std::vector<Mbps> wide_ideals(const SetTables& tables);
 
 }  // namespace tessera::topology

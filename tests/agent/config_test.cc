@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-Environment node_in_environment() {
+daemon::Environment node_in_environment() {
   return [](const char* name) -> std::optional<std::string> {
     return std::string(name) == "NODE_NAME" ? std::optional<std::string>("from-env") : std::nullopt;
   };
@@ -98,14 +98,14 @@ paths: {driverRoot: /run/nvidia/driver/, driverRootHere: /driver, devRoot: /d, d
   EXPECT_EQ(config->paths.proc_root, "/p");
 }
 
-TEST(AgentConfig, TellsAMistakeWithItsLine) {
+TEST(AgentConfig, NamesFileLineAndColumnOfAMistake) {
   struct Case {
     const char* yaml;
     const char* says;
   };
   for (const Case& one :
-       {Case{"unit: GiB\nstrategy: magic", "f.yaml:2: strategy"}, Case{"stratgy: env", "stratgy"},
-        Case{"memory: {policy: kill}", "there are ignore, report and evict"},
+       {Case{"unit: GiB\nstrategy: magic", "f.yaml:2:11: strategy"}, Case{"stratgy: env", "stratgy"},
+        Case{"memory: {policy: kill}", "use ignore, report or evict"},
         Case{"memory: {grace: soon}", "memory.grace"}, Case{"sampleEvery: 10ms", "at least 1s"},
         Case{"paths: {cdiDir: relative}", "not an absolute path"},
         Case{"resources: {prefix: ''}", "resources.prefix"},
@@ -131,6 +131,31 @@ TEST(AgentConfig, FlagsWinOverTheFileAndTheFileOverTheEnvironment) {
   EXPECT_EQ(config->memory.policy, MemoryPolicy::kIgnore);
   EXPECT_EQ(config->memory.grace, 1min);
   EXPECT_EQ(config->strategy, StrategyKind::kCdi);
+}
+
+TEST(AgentConfig, NamesLineAndColumnOfMistakesThatValidationFinds) {
+  const TemporaryDirectory directory;
+  const std::string file = directory / "agent.yaml";
+  const auto error_of = [&](const std::string& yaml, std::vector<const char*> arguments = {}) {
+    EXPECT_TRUE(write_file(file, yaml));
+    arguments.insert(arguments.begin(), {"tessera-agent", "--config", file.c_str()});
+    ::testing::internal::CaptureStderr();
+    const auto line =
+        parse_command_line(static_cast<int>(arguments.size()), arguments.data(), node_in_environment());
+    std::string printed = ::testing::internal::GetCapturedStderr();
+    EXPECT_TRUE(std::holds_alternative<int>(line)) << yaml;
+    return printed;
+  };
+  EXPECT_EQ(error_of("unit: GiB\nsampleEvery: 10ms\n"),
+            "tessera-agent: " + file +
+                ":2:1: sampleEvery: must be at least 1s; each sample asks the driver about every GPU\n");
+  EXPECT_THAT(
+      error_of("paths:\n  cdiDir: relative\n"),
+      ::testing::StartsWith("tessera-agent: " + file + ":2:3: paths.cdiDir: \"relative\" is not an abs"));
+  EXPECT_THAT(error_of("resources: {whole: gpu}\n"),
+              ::testing::StartsWith("tessera-agent: " + file + ":1:13: resources.whole: \"gpu\" is not a"));
+  EXPECT_THAT(error_of("sampleEvery: 5s\n", {"--sample-every", "10ms"}),
+              ::testing::StartsWith("tessera-agent: --sample-every: sampleEvery: must be at least 1s"));
 }
 
 // What flags.cc writes for each flag must be a setting that config.cc reads.

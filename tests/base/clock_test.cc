@@ -7,7 +7,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST(ManualClock, StandsStillUntilToldOtherwise) {
+TEST(ManualClock, ChangesOnlyWhenAdvanced) {
   ManualClock clock;
   const Clock::Steady start = clock.now();
   EXPECT_EQ(clock.now(), start);
@@ -16,7 +16,7 @@ TEST(ManualClock, StandsStillUntilToldOtherwise) {
   EXPECT_EQ(rfc3339_micros(clock.wall()), "2026-01-01T00:00:01.500000Z");
 }
 
-TEST(ManualClock, DurationsDoNotNoticeThatSomebodySetsTheCalendar) {
+TEST(ManualClock, SettingTheWallTimeDoesNotChangeTheSteadyTime) {
   ManualClock clock;
   const Clock::Steady start = clock.now();
   clock.set_wall(clock.wall() - 24h);
@@ -24,12 +24,12 @@ TEST(ManualClock, DurationsDoNotNoticeThatSomebodySetsTheCalendar) {
   EXPECT_EQ(rfc3339_seconds(clock.wall()), "2025-12-31T00:00:00Z");
 }
 
-TEST(Clock, TheRealOneNeverGoesBack) {
+TEST(Clock, RealSteadyTimeNeverGoesBack) {
   const Clock::Steady first = Clock::real().now();
   EXPECT_GE(Clock::real().now(), first);
 }
 
-TEST(Clock, WritesTimesBeforeTheEpochRight) {
+TEST(Clock, FormatsTimesBeforeTheEpoch) {
   EXPECT_EQ(rfc3339_micros(Clock::Wall(-1us)), "1969-12-31T23:59:59.999999Z");
 }
 

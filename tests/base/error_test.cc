@@ -9,7 +9,7 @@
 namespace tessera {
 namespace {
 
-TEST(Error, PutsWhatCallersKnowInFront) {
+TEST(Error, PrependsTheContextOfCallers) {
   Error error = Error(ErrorCode::kInvalid, "IDX is \"x3\"").context("pod ml/train-7").context("node gpu-a");
   EXPECT_EQ(error.text(), "node gpu-a: pod ml/train-7: IDX is \"x3\"");
   EXPECT_EQ(error.message(), "IDX is \"x3\"");
@@ -17,7 +17,7 @@ TEST(Error, PutsWhatCallersKnowInFront) {
   EXPECT_EQ(error.code(), ErrorCode::kInvalid);
 }
 
-TEST(Error, TellsWhatACallerMayDoAboutAnErrno) {
+TEST(Error, MapsErrnoToACode) {
   struct Case {
     int number;
     ErrorCode code;
@@ -55,14 +55,14 @@ Result<int> quarter(int number) {
   return TRY(with_context(half(halved), "the half"));
 }
 
-TEST(Result, TryGivesTheValueOrLeavesWithTheError) {
+TEST(Result, TryEvaluatesToTheValueOrReturnsTheError) {
   EXPECT_EQ(quarter(8).value(), 2);
   EXPECT_EQ(quarter(7).error().text(), "odd");
   EXPECT_EQ(quarter(6).error().text(), "the half: odd");
   EXPECT_EQ(quarter(-4).error().text(), "not positive");
 }
 
-TEST(Result, TryMovesWhatCannotBeCopied) {
+TEST(Result, TryMovesTheValue) {
   const auto make = []() -> Result<std::unique_ptr<int>> { return std::make_unique<int>(7); };
   const auto use = [&]() -> Result<int> {
     const std::unique_ptr<int> owned = TRY(make());

@@ -13,7 +13,7 @@
 namespace tessera {
 namespace {
 
-TEST(Fd, ClosesWhatItHoldsWhenItGoes) {
+TEST(Fd, ClosesItsDescriptorWhenDestroyed) {
   int raw = -1;
   {
     const Fd file = Fd::open("/dev/null", O_RDONLY).value();
@@ -24,7 +24,7 @@ TEST(Fd, ClosesWhatItHoldsWhenItGoes) {
   EXPECT_EQ(::fcntl(raw, F_GETFD), -1);
 }
 
-TEST(Fd, MovesOwnershipAndClosesWhatItHeldBefore) {
+TEST(Fd, MoveAssignmentClosesTheOldDescriptor) {
   Fd first = Fd::open("/dev/null", O_RDONLY).value();
   Fd second = Fd::open("/dev/null", O_RDONLY).value();
   const int kept = first.get();
@@ -37,7 +37,7 @@ TEST(Fd, MovesOwnershipAndClosesWhatItHeldBefore) {
   ::close(released);
 }
 
-TEST(Fd, NamesTheFileThatDoesNotOpen) {
+TEST(Fd, OpenErrorNamesTheFile) {
   const auto missing = Fd::open("/does/not/exist", O_RDONLY);
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().code(), ErrorCode::kNotFound);
@@ -62,11 +62,11 @@ TEST(File, ReadsBackWhatItWrote) {
   EXPECT_EQ(info.st_mode & 0777U, 0600U);
 }
 
-TEST(File, ReadsProcFilesThatClaimToBeEmpty) {
+TEST(File, ReadsProcFilesThatReportSizeZero) {
   EXPECT_NE(read_file("/proc/self/status").value().find("Pid:"), std::string::npos);
 }
 
-TEST(File, RefusesAFileLargerThanTheLimit) {
+TEST(File, RejectsAFileLargerThanTheLimit) {
   const TemporaryDirectory directory;
   ASSERT_TRUE(write_file(directory / "f", "12345"));
   const auto read = read_file(directory / "f", 4);
@@ -75,7 +75,7 @@ TEST(File, RefusesAFileLargerThanTheLimit) {
   EXPECT_TRUE(read_file(directory / "f", 5));
 }
 
-TEST(File, LeavesTheOldFileAndNoLitterWhenItCannotWrite) {
+TEST(File, LeavesNoTemporaryFileWhenWritingFails) {
   const TemporaryDirectory directory;
   ASSERT_EQ(::mkdir((directory / "d").c_str(), 0755), 0);
   EXPECT_FALSE(write_file(directory / "d", "a file cannot replace a directory"));

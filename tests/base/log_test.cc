@@ -12,7 +12,7 @@
 namespace tessera {
 namespace {
 
-// Sends log lines to a file of the test, and back to standard error afterwards.
+// Sends log lines to a temporary file during a test, and back to standard error afterwards.
 class Log : public testing::Test {
  protected:
   void use(log::Level level, log::Format format) {
@@ -26,16 +26,16 @@ class Log : public testing::Test {
   ManualClock clock_;
 };
 
-TEST_F(Log, WritesOneLineAnEventAsText) {
+TEST_F(Log, WritesOneTextLinePerEvent) {
   use(log::Level::kInfo, log::Format::kText);
-  log::info("bind", {{"pod", "ml/train-7"}, {"gpus", 2}, {"why", "no room"}, {"empty", ""}});
+  log::info("bind", {{"pod", "ml/train-7"}, {"gpus", 2}, {"reason", "no room"}, {"empty", ""}});
   log::error("failed", {{"error", Error(ErrorCode::kInvalid, "bad").context("pod a")}});
   EXPECT_EQ(written(),
-            "2026-01-01T00:00:00.000000Z INFO  bind pod=ml/train-7 gpus=2 why=\"no room\" empty=\"\"\n"
+            "2026-01-01T00:00:00.000000Z INFO  bind pod=ml/train-7 gpus=2 reason=\"no room\" empty=\"\"\n"
             "2026-01-01T00:00:00.000000Z ERROR failed error=\"pod a: bad\"\n");
 }
 
-TEST_F(Log, WritesJsonThatNoFieldCanBreak) {
+TEST_F(Log, EscapesFieldsInJson) {
   use(log::Level::kDebug, log::Format::kJson);
   log::debug("bind \"x\"", {{"pod", "a\nb"}, {"gpus", 2}, {"ok", true}});
   EXPECT_EQ(written(),
@@ -43,13 +43,13 @@ TEST_F(Log, WritesJsonThatNoFieldCanBreak) {
             "\"pod\":\"a\\nb\",\"gpus\":2,\"ok\":true}\n");
 }
 
-TEST_F(Log, AForgedLineBreakStaysInsideItsField) {
+TEST_F(Log, EscapesALineBreakInAField) {
   use(log::Level::kInfo, log::Format::kText);
   log::info("bind", {{"pod", "a\n2026 INFO forged"}});
-  EXPECT_EQ(split(written(), '\n').size(), 2U);  // one line and the empty rest
+  EXPECT_EQ(split(written(), '\n').size(), 2U);  // one line, and the empty part after it
 }
 
-TEST_F(Log, KeepsQuietBelowItsLevel) {
+TEST_F(Log, OmitsLinesBelowItsLevel) {
   use(log::Level::kWarn, log::Format::kText);
   log::info("not this");
   log::warn("this");
@@ -58,7 +58,7 @@ TEST_F(Log, KeepsQuietBelowItsLevel) {
   EXPECT_EQ(written(), "2026-01-01T00:00:00.000000Z WARN  this\n");
 }
 
-TEST_F(Log, LinesOfSeveralThreadsDoNotMix) {
+TEST_F(Log, DoesNotMixLinesOfSeveralThreads) {
   use(log::Level::kInfo, log::Format::kText);
   {
     std::vector<std::jthread> threads;
@@ -78,18 +78,18 @@ TEST_F(Log, LinesOfSeveralThreadsDoNotMix) {
   }
 }
 
-TEST_F(Log, ChangesNothingWhenTheFileDoesNotOpen) {
+TEST_F(Log, KeepsItsConfigurationIfTheNewFileCannotBeOpened) {
   use(log::Level::kInfo, log::Format::kText);
   EXPECT_FALSE(log::configure({.level = log::Level::kOff, .path = "/proc/no/such/log"}));
   log::info("still here");
   EXPECT_NE(written().find("still here"), std::string::npos);
 }
 
-TEST(LogOptions, UnderstandTheirNames) {
+TEST(LogOptions, ParsesLevelsAndFormats) {
   EXPECT_EQ(log::parse_level("WARNING").value(), log::Level::kWarn);
   EXPECT_EQ(log::parse_level("debug").value(), log::Level::kDebug);
   EXPECT_EQ(log::parse_level("loud").error().text(),
-            "log level \"loud\" is not one of debug, info, warn, error and off");
+            "log level \"loud\" is not one of debug, info, warn, error, off");
   EXPECT_EQ(log::parse_format("JSON").value(), log::Format::kJson);
   EXPECT_FALSE(log::parse_format("xml"));
 }

@@ -12,10 +12,10 @@ std::string printed(std::string_view text) {
   return quantity ? quantity->text() : quantity.error().text();
 }
 
-TEST(Quantity, ReadsEveryNotationOfKubernetes) {
+TEST(Quantity, ParsesEveryKubernetesNotation) {
   struct Case {
     std::string_view text;
-    std::int64_t nanos_per_unit_times;  // value in thousandths
+    std::int64_t milli;
   };
   for (const Case c :
        {Case{"0", 0}, Case{"3", 3000}, Case{"500m", 500}, Case{"1e3", 1'000'000}, Case{"1E3", 1'000'000},
@@ -24,12 +24,12 @@ TEST(Quantity, ReadsEveryNotationOfKubernetes) {
         Case{"1e+2", 100'000}, Case{"0.1Ki", 102'400}, Case{"1M", 1'000'000'000}}) {
     const auto quantity = Quantity::parse(c.text);
     ASSERT_TRUE(quantity) << c.text << ": " << quantity.error().text();
-    EXPECT_EQ(quantity->milli().value(), c.nanos_per_unit_times) << c.text;
+    EXPECT_EQ(quantity->milli().value(), c.milli) << c.text;
   }
 }
 
-// What most amounts look like is read on a short path; "+" takes the long one.
-TEST(Quantity, ReadsPlainAmountsAsItReadsAllOthers) {
+// Common amounts take a fast path; a leading "+" forces the general one.
+TEST(Quantity, FastPathAgreesWithTheGeneralPath) {
   for (const std::string suffix : {"", "m", "Ki", "Mi", "Gi", "k", "G", "Ti", "u"}) {
     for (const std::string digits : {"0", "1", "7", "1000", "1024", "999999999999999", "1000000000000000",
                                      "8589934591", "8589934592", "9007199254740991", "9223372036854775807"}) {
@@ -72,7 +72,7 @@ TEST(Quantity, PrintsAsKubernetesDoes) {
   EXPECT_EQ(printed("9223372036854775806.999999999"), "9223372036854775806999999999n");
 }
 
-TEST(Quantity, RefusesWhatItCannotHoldExactly) {
+TEST(Quantity, RejectsTextThatItCannotRepresentExactly) {
   for (const char* bad : {"",
                           "Gi",
                           "1GiB",
@@ -99,17 +99,17 @@ TEST(Quantity, RefusesWhatItCannotHoldExactly) {
     EXPECT_FALSE(quantity) << bad << " was read as " << quantity->text();
     EXPECT_EQ(quantity.error().code(), ErrorCode::kInvalid);
   }
-  EXPECT_EQ(
-      printed("1GiB"),
-      "quantity \"1GiB\" ends in \"GiB\", which is no unit; use one of n u m k M G T P E Ki Mi Gi Ti Pi Ei");
+  EXPECT_EQ(printed("1GiB"),
+            "quantity \"1GiB\" ends in \"GiB\", which is not a unit; use one of n u m k M G T P E Ki Mi Gi "
+            "Ti Pi Ei");
 }
 
-TEST(Quantity, TrailingZerosCostNothing) {
+TEST(Quantity, IgnoresTrailingZeros) {
   EXPECT_EQ(printed("1." + std::string(200, '0')), "1");
   EXPECT_EQ(printed("0e5000"), "0");
 }
 
-TEST(Quantity, GivesWholeNumbersOnlyWhereTheyAreWhole) {
+TEST(Quantity, WholeRejectsFractionsAndRoundedUpRoundsThem) {
   EXPECT_EQ(Quantity::parse("3")->whole().value(), 3);
   EXPECT_EQ(Quantity::parse("2Ki")->whole().value(), 2048);
   EXPECT_EQ(Quantity::parse("1500m")->whole().error().text(), "quantity \"1500m\" is not a whole number");

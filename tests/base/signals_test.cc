@@ -13,7 +13,7 @@ bool readable(int fd) {
   return ::poll(&wait, 1, 5000) == 1;
 }
 
-TEST(SignalWatch, TurnsASignalIntoSomethingToRead) {
+TEST(SignalWatch, ReadsASignalFromItsDescriptor) {
   SignalWatch signals = SignalWatch::create({SIGHUP, SIGUSR1}).value();
   EXPECT_EQ(signals.read(), std::nullopt);
   ASSERT_EQ(::pthread_kill(::pthread_self(), SIGUSR1), 0);
@@ -22,13 +22,13 @@ TEST(SignalWatch, TurnsASignalIntoSomethingToRead) {
   EXPECT_EQ(signals.read(), std::nullopt);
 }
 
-TEST(SignalWatch, ThreadsStartedLaterDoNotDieOfIt) {
+TEST(SignalWatch, BlocksTheSignalInThreadsStartedLater) {
   SignalWatch signals = SignalWatch::create({SIGUSR1}).value();
   std::jthread([] { ::pthread_kill(::pthread_self(), SIGUSR1); }).join();
   SUCCEED();
 }
 
-TEST(SignalWatch, DropsWhatWasNotReadWhenItGoes) {
+TEST(SignalWatch, DropsUnreadSignalsWhenDestroyed) {
   {
     const SignalWatch signals = SignalWatch::create({SIGUSR1}).value();
     ::pthread_kill(::pthread_self(), SIGUSR1);
@@ -38,7 +38,7 @@ TEST(SignalWatch, DropsWhatWasNotReadWhenItGoes) {
   EXPECT_EQ(sigismember(&mask, SIGUSR1), 0);
 }
 
-TEST(SignalWatch, RefusesANumberThatIsNoSignal) {
+TEST(SignalWatch, RejectsAnInvalidSignalNumber) {
   EXPECT_FALSE(SignalWatch::create({9999}));
 }
 

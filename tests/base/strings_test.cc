@@ -8,7 +8,7 @@ namespace {
 
 using testing::ElementsAre;
 
-TEST(Strings, TrimTakesWhiteSpaceOffBothEnds) {
+TEST(Strings, TrimRemovesWhiteSpaceFromBothEnds) {
   EXPECT_EQ(trim(" \t a b \r\n"), "a b");
   EXPECT_EQ(trim(" \n "), "");
   EXPECT_EQ(trim(""), "");
@@ -20,12 +20,12 @@ TEST(Strings, SplitKeepsEmptyParts) {
   EXPECT_THAT(split("a,", ','), ElementsAre("a", ""));
 }
 
-TEST(Strings, SplitWordsKnowsNoEmptyWord) {
+TEST(Strings, SplitWordsDropsEmptyWords) {
   EXPECT_THAT(split_words("  GPU0\tX  NV1 \n"), ElementsAre("GPU0", "X", "NV1"));
   EXPECT_THAT(split_words("   "), ElementsAre());
 }
 
-TEST(Strings, ParseIntTakesAWholeNumberAndNothingElse) {
+TEST(Strings, ParseIntAcceptsOnlyAnInteger) {
   EXPECT_EQ(parse_int("42"), 42);
   EXPECT_EQ(parse_int("-1"), -1);
   EXPECT_EQ(parse_int("9223372036854775807"), 9223372036854775807LL);
@@ -34,20 +34,20 @@ TEST(Strings, ParseIntTakesAWholeNumberAndNothingElse) {
   }
 }
 
-TEST(Strings, JoinWordsReadsAsASentence) {
+TEST(Strings, JoinWordsUsesCommasAndAnd) {
   EXPECT_EQ(join_words({}), "");
   EXPECT_EQ(join_words({"a"}), "a");
   EXPECT_EQ(join_words({"a", "b"}), "a and b");
   EXPECT_EQ(join_words({"a", "b", "c"}), "a, b and c");
 }
 
-TEST(Strings, QuotedShowsForeignTextSafely) {
+TEST(Strings, InQuotesEscapesUntrustedText) {
   EXPECT_EQ(in_quotes("x3"), "\"x3\"");
   EXPECT_EQ(in_quotes("a\"b\\c\n\x1b[31m"), "\"a\\\"b\\\\c\\x0a\\x1b[31m\"");
   EXPECT_EQ(in_quotes("abcdef", 3), "\"abc…\"");
 }
 
-TEST(Strings, QuotedNeverCutsACharacterInTwo) {
+TEST(Strings, InQuotesNeverCutsInsideACharacter) {
   EXPECT_EQ(in_quotes("aä", 2), "\"a…\"");
   EXPECT_EQ(in_quotes("aä", 3), "\"aä\"");
 }

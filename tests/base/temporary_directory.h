@@ -1,6 +1,6 @@
 // tests/base/temporary_directory.h
 //
-// A directory of its own for a test, gone with it.
+// A temporary directory for a test, removed by the destructor.
 #pragma once
 
 #include <cstdlib>
@@ -15,7 +15,7 @@ class TemporaryDirectory {
   TemporaryDirectory() {
     std::string pattern = (std::filesystem::temp_directory_path() / "tessera-test.XXXXXX").string();
     if (::mkdtemp(pattern.data()) == nullptr) {
-      throw std::runtime_error("cannot make a directory at " + pattern);
+      throw std::runtime_error("cannot create the directory " + pattern);
     }
     path_ = pattern;
   }

@@ -1,5 +1,5 @@
-// How long the calling thread has computed: what a test may hold a bound against on a machine that is busy
-// with others.
+// CPU time of the calling thread. A test can put a bound on it even if the machine is busy with
+// other work.
 #pragma once
 
 #include <chrono>

@@ -5,7 +5,7 @@
 namespace tessera {
 namespace {
 
-TEST(Uuid, PrintsBackWhatItWasReadFrom) {
+TEST(Uuid, ParsesAndPrintsTheSameText) {
   for (const char* text : {"5d3c0f1e-0000-4a5b-8c9d-ffffffffffff", "00000000-0000-0000-0000-000000000000"}) {
     const auto uuid = Uuid::parse(text);
     ASSERT_TRUE(uuid) << text;
@@ -13,7 +13,7 @@ TEST(Uuid, PrintsBackWhatItWasReadFrom) {
   }
 }
 
-TEST(Uuid, IsNothingElse) {
+TEST(Uuid, RejectsOtherText) {
   for (const char* text : {"", "5D3c0f1e-0000-4a5b-8c9d-ffffffffffff", "5d3c0f1e-0000-4a5b-8c9d-fffffffffff",
                            "5d3c0f1e00000-4a5b-8c9d-ffffffffffff", "5d3c0f1e-0000-4a5b-8c9d-fffffffffffg",
                            "5d3c0f1-e0000-4a5b-8c9d-ffffffffffff"}) {

@@ -1,11 +1,11 @@
-// The bars of the agent, of the real program over its real sockets: memory, what it costs while nothing
-// happens, time from its start to the list that kubelet gets and from kubelet's start to its being known
-// there, and how long kubelet stands still for a container.
+// Measures the real agent program over its real sockets against its performance targets: memory,
+// CPU time while idle, time from start to the first device list, time from a restart of kubelet to
+// the registration of all resources, and how long kubelet waits per container.
 //
-//   build/release/bench/agent_bench                       AGENT_BENCH_IDLE=60 seconds of idling by default
+//   build/release/bench/agent_bench    # idles for 60 seconds; set AGENT_BENCH_IDLE to change that
 //
-// kubelet and the API server are this process: what is measured is the agent and the way there and back. The
-// machine is a DGX-1 in units of 256 MiB, 1,024 shares.
+// This process acts as kubelet and API server, so the times include the round trip. The machine is
+// a DGX-1 with a unit of 256 MiB: 1,024 device IDs.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -107,7 +107,7 @@ class Bench {
     const auto list =
         kubelet_->wait_for_devices([](const auto& devices) { return devices.size() == kShares; });
     if (list.size() != kShares) {
-      throw std::runtime_error("the agent told no list; run it by hand to see why: " + agent_);
+      throw std::runtime_error("the agent sent no device list; run it manually to see the reason: " + agent_);
     }
     free_.clear();
     for (const Device& device : list) {
@@ -129,7 +129,7 @@ class Bench {
     line(fmt::format("start to device list at kubelet, worst of {}", kStarts), worst, "ms", 500);
   }
 
-  // kubelet is away for longer each time: what the agent has learnt to wait must not hold for the next one.
+  // kubelet is away longer each time. The agent's back-off must not carry over to the next restart.
   void restarts() {
     double worst = 0;
     for (int i = 0; i < kStarts; ++i) {
@@ -153,12 +153,12 @@ class Bench {
   static void idle(const BenchProcess& agent, double seconds, const std::string& with) {
     const double before = agent.cpu_seconds();
     std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
-    line(fmt::format("processor while idle for {:.0f} s, {}", seconds, with),
+    line(fmt::format("CPU while idle for {:.0f} s, {}", seconds, with),
          100 * (agent.cpu_seconds() - before) / seconds, "%", 1);
     line(fmt::format("memory (RSS), {}", with), agent.resident_mb(), "MB", 25);
   }
 
-  // Both questions of kubelet for the next pod, and the one before its container starts.
+  // Makes the three calls of kubelet for the next pod.
   void serve_next(std::vector<double>& prefer, std::vector<double>& allocate, std::vector<double>& start) {
     resources_.admit(++admitted_);
     const std::string& gpu = gpus_[static_cast<std::size_t>(admitted_ - 1) % gpus_.size()];
@@ -191,7 +191,7 @@ class Bench {
     median("GetPreferredAllocation", prefer);
     line("  Allocate, p99", percentile(allocate, 0.99), "ms", bar);
     median("Allocate", allocate);
-    // Nobody but the container waits for this one.
+    // Only the container itself waits for this call, so it has no target.
     median("PreStartContainer", start);
   }
 
@@ -208,7 +208,7 @@ class Bench {
     report("that are known", 5, prefer, allocate, start);
   }
 
-  // The watch is late: the API server must be asked.
+  // The watch is late, so the agent must ask the API server.
   void late_pods() {
     std::vector<double> prefer;
     std::vector<double> allocate;
@@ -216,7 +216,7 @@ class Bench {
     for (int i = kKnownPods; i < kKnownPods + kLatePods; ++i) {
       api_.bind(fmt::format("p{}", i), gpus_[static_cast<std::size_t>(i) % gpus_.size()], false);
       serve_next(prefer, allocate, start);
-      api_.tell();
+      api_.catch_up();
     }
     report("that the API server must be asked for", 500, prefer, allocate, start);
   }

@@ -56,23 +56,23 @@ BenchApi::~BenchApi() {
   server_.reset();
 }
 
-void BenchApi::bind(const std::string& name, const std::string& gpu, bool told) {
+void BenchApi::bind(const std::string& name, const std::string& gpu, bool watched) {
   loop_.call([&] {
     object pod = pod_json(name, gpu, ++version_);
-    if (told) {
+    if (watched) {
       send(pod);
     }
-    (told ? told_ : untold_).push_back(std::move(pod));
+    (watched ? watched_ : unwatched_).push_back(std::move(pod));
   });
 }
 
-void BenchApi::tell() {
+void BenchApi::catch_up() {
   loop_.call([&] {
-    for (const auto& pod : untold_) {
+    for (const auto& pod : unwatched_) {
       send(pod.as_object());
-      told_.push_back(pod);
+      watched_.push_back(pod);
     }
-    untold_.clear();
+    unwatched_.clear();
   });
 }
 
@@ -89,7 +89,7 @@ std::string BenchApi::list(const boost::json::array& items) const {
                                        {"items", items}});
 }
 
-// A merge patch of annotations and labels is all that is kept of it.
+// Applies only the annotations and labels of a merge patch.
 http::Response BenchApi::node(const http::Request& request) {
   if (request.method() == "PATCH") {
     const auto patch = boost::json::parse(request.body().text()).as_object();
@@ -115,7 +115,7 @@ void BenchApi::serve(http::Request& request, http::Reply reply) {
     watches_.push_back(reply.stream({}));
   } else if (path == "/api/v1/pods") {
     const bool pending = query.find("Pending") != std::string::npos;
-    reply.send({.body = list(pending ? untold_ : told_)});
+    reply.send({.body = list(pending ? unwatched_ : watched_)});
   } else if (path.starts_with("/api/v1/nodes/")) {
     reply.send(node(request));
   } else if (request.method() == "POST") {
@@ -192,7 +192,7 @@ double BenchProcess::cpu_seconds() const {
   std::ifstream file(fmt::format("/proc/{}/stat", pid_));
   std::string text;
   std::getline(file, text);
-  // The name of the program may hold anything; after it come fields 3 and on.
+  // The program name may contain any character. Field 3 follows the closing parenthesis.
   std::istringstream fields(text.substr(text.rfind(')') + 2));
   std::string skipped;
   for (int field = 3; field < 14; ++field) {

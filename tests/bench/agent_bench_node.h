@@ -1,5 +1,5 @@
-// What an agent needs around it to be measured as a program of its own: an API server that knows the pods of
-// one node, kubelet's podresources, and the process itself. kubelet's other half is
+// The environment of an agent that runs as a separate process: an API server with the pods of one
+// node, kubelet's pod resources API, and the process itself. The rest of kubelet is
 // tests/agent/devices/fake_kubelet.h.
 #pragma once
 
@@ -22,7 +22,7 @@ namespace tessera::agent {
 
 inline constexpr const char* kBenchNode = "gpu-a";
 
-// Pods of one node and the Node. On a thread of its own.
+// Serves one Node and its pods, on its own thread.
 class BenchApi {
  public:
   BenchApi();
@@ -31,10 +31,11 @@ class BenchApi {
   BenchApi& operator=(const BenchApi&) = delete;
 
   [[nodiscard]] std::uint16_t port() const { return server_->port(); }
-  // A pod of one unit of this GPU is bound. `told`: by the watch; else only who asks learns of it.
-  void bind(const std::string& name, const std::string& gpu, bool told);
-  // The watch catches up.
-  void tell();
+  // Binds a pod with one unit of this GPU. If `watched` is false, the watch does not report it
+  // until catch_up(); only lists contain it.
+  void bind(const std::string& name, const std::string& gpu, bool watched);
+  // Makes the watch report all pods.
+  void catch_up();
 
  private:
   void serve(http::Request& request, http::Reply reply);
@@ -44,21 +45,22 @@ class BenchApi {
 
   http::EventLoop loop_;
   boost::json::object node_;
-  boost::json::array told_;
-  boost::json::array untold_;
+  boost::json::array watched_;
+  boost::json::array unwatched_;
   int version_ = 1;
   std::vector<http::ReplyStream> watches_;
   std::unique_ptr<http::Server> server_;
   std::thread thread_;
 };
 
-// podresources of a kubelet that is admitting one pod: it knows that one and those before, without devices.
+// The pod resources API of a kubelet that is admitting a pod: it knows this pod and the earlier
+// ones, without devices.
 class BenchPodResources final : public v1::PodResourcesLister::Service {
  public:
   explicit BenchPodResources(const std::string& socket);
   ~BenchPodResources() override;
 
-  // Pods "p0" to "p<count - 1>" are known from now on.
+  // Makes pods "p0" to "p<count - 1>" known.
   void admit(int count) { known_ = count; }
 
  private:
@@ -69,7 +71,7 @@ class BenchPodResources final : public v1::PodResourcesLister::Service {
   std::unique_ptr<grpc::Server> server_;
 };
 
-// A program that runs until this goes.
+// A child process that the destructor ends.
 class BenchProcess {
  public:
   explicit BenchProcess(const std::vector<std::string>& command);

@@ -1,7 +1,7 @@
-// The ledger and the placer at 5,000 nodes with 8 GPUs each and 40,000 pods.
+// Measures the ledger and the placer with 5,000 nodes, 8 GPUs per node and 40,000 pods.
 //
-// Every figure stands beside a baseline measured in the same run, because absolute times say more about the
-// machine than about us: walk_all_gpus is the plainest filter one could write, one pass over all GPUs.
+// Compare every number with the baseline of the same run, because absolute times depend on the
+// machine. The baseline walk_all_gpus is the simplest possible filter: one pass over all GPUs.
 #include <benchmark/benchmark.h>
 #include <fmt/core.h>
 
@@ -18,7 +18,7 @@ constexpr unsigned kNodes = 5000;
 constexpr unsigned kGpus = 8;
 constexpr unsigned kPods = 40'000;
 
-// NVLink pairs and quads as on DGX-1V, so that sets differ.
+// NVLinks similar to a DGX-1V, so that sets differ.
 topology::Topology cube_mesh() {
   topology::Topology box(kGpus);
   for (unsigned a = 0; a < kGpus; ++a) {
@@ -66,7 +66,7 @@ struct Cluster {
       ledger.upsert_node(node_with(node_name(i), inventory_like_production(i)));
     }
     nodes = ledger.nodes_by_name();
-    // 8 pods a node on average: some nodes full, some empty, whole and shared GPUs side by side.
+    // 8 pods per node on average: some nodes full, some empty, with whole and shared GPUs.
     for (unsigned i = 0; i < kPods; ++i) {
       const unsigned node = static_cast<unsigned>(random() % kNodes);
       const unsigned gpu = static_cast<unsigned>(random() % kGpus);
@@ -137,7 +137,7 @@ PodSpec over_gpus(PodSpec pod, unsigned gpus) {
 BENCHMARK_CAPTURE(filter, share_12_of_a_model, with_model(share_pod("p", 12)))->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(filter, share_32_over_4, over_gpus(share_pod("p", 32), 4))->Unit(benchmark::kMicrosecond);
 
-// 35 kinds of pods, as many as the Alibaba trace has.
+// 35 typical pods, as in the Alibaba trace.
 std::vector<TypicalRequest> typical_pods() {
   std::vector<TypicalRequest> typical;
   for (unsigned i = 0; i < 35; ++i) {
@@ -154,7 +154,7 @@ std::vector<TypicalRequest> typical_pods() {
   return typical;
 }
 
-// A shape seen before, and one node that changed since: what the next pod of a job meets.
+// A known shape, and one node that changed since: the common case for the next pod of a job.
 void score_seen_before(benchmark::State& state, const PodSpec& pod, Policy share_policy) {
   Cluster& c = cluster();
   Placer placer(c.ledger, {.share_policy = share_policy, .typical = typical_pods()});

@@ -98,30 +98,30 @@ Task<void> send(asio::io_context& io, std::uint16_t port, const BareRequest& wan
 
 }  // namespace
 
-struct BareServer::Core {
-  explicit Core(std::string text)
+struct BareServer::Impl {
+  explicit Impl(std::string text)
       : reply(std::move(text)), acceptor(io.get_executor(), {asio::ip::address_v4::loopback(), 0}) {}
   asio::io_context io{1};
   std::string reply;
   Acceptor acceptor;
 };
 
-BareServer::BareServer(std::string reply) : core_(std::make_unique<Core>(std::move(reply))) {
-  asio::co_spawn(core_->io.get_executor(), accept(core_->acceptor, core_->reply), asio::detached);
+BareServer::BareServer(std::string reply) : impl_(std::make_unique<Impl>(std::move(reply))) {
+  asio::co_spawn(impl_->io.get_executor(), accept(impl_->acceptor, impl_->reply), asio::detached);
 }
 
 BareServer::~BareServer() = default;
 
 std::uint16_t BareServer::port() const {
-  return core_->acceptor.local_endpoint().port();
+  return impl_->acceptor.local_endpoint().port();
 }
 
 void BareServer::run() {
-  core_->io.run();
+  impl_->io.run();
 }
 
 void BareServer::stop() {
-  core_->io.stop();
+  impl_->io.stop();
 }
 
 void bare_client(std::uint16_t port, const BareRequest& request, std::size_t connections,

@@ -1,4 +1,4 @@
-// The yardstick: HTTP with Boost.Beast and nothing around it. No limits, no time-outs, no errors but the end.
+// The baseline: plain HTTP with Boost.Beast. No limits, no timeouts; any error ends the connection.
 #pragma once
 
 #include <cstddef>
@@ -11,9 +11,9 @@
 
 namespace tessera::bench {
 
-// Serves keep-alive connections on the thread that calls run(): reads the head with Beast and the body
-// straight into a reused buffer, as fast as we know how (a default flat_buffer is six times slower), and
-// answers `reply`.
+// Serves keep-alive connections on the thread that calls run(). Reads the head with Beast and the
+// body directly into a reused buffer, which is the fastest way we know (a default flat_buffer is
+// six times slower), and answers with `reply`.
 class BareServer {
  public:
   explicit BareServer(std::string reply);
@@ -23,18 +23,18 @@ class BareServer {
   void stop();
 
  private:
-  struct Core;
-  std::unique_ptr<Core> core_;
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 struct BareRequest {
   std::string target;
-  std::vector<std::pair<std::string, std::string>> fields;  // beside Host and Content-Length
+  std::vector<std::pair<std::string, std::string>> fields;  // in addition to Host and Content-Length
   std::string body;
 };
 
-// `connections` coroutines, each with a connection of its own, POST to the port until `requests` answers have
-// come in all. On the calling thread.
+// Sends POST requests over `connections` connections until `requests` responses have arrived in
+// total. Runs on the calling thread.
 void bare_client(std::uint16_t port, const BareRequest& request, std::size_t connections,
                  std::size_t requests);
 

@@ -1,4 +1,5 @@
-// The extender's own part of a call, without network: 5,000 nodes with 8 GPUs, 40,000 pods.
+// Measures the extender's own part of a call, without the network: 5,000 nodes with 8 GPUs, 40,000
+// pods.
 #include <benchmark/benchmark.h>
 #include <fmt/core.h>
 
@@ -41,7 +42,7 @@ extender::Books& books() {
   return *filled;
 }
 
-// How kube-scheduler's next call may differ from the last one.
+// How the node names of a call differ from those of the previous call.
 enum Order { kSame, kRuns, kShuffled };
 constexpr const char* kOrders[] = {"same bytes", "runs of 70 shuffled", "all shuffled"};
 

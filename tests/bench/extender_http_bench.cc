@@ -1,13 +1,12 @@
-// What a call to the extender costs, beside an empty handler that reads the same body and writes the same
-// reply, in interleaved rounds of which the median counts.
+// Measures calls to the extender and compares them with an empty handler that reads the same body
+// and writes the same reply. Rounds are interleaved; the median is reported.
 //
-//   extender_http_bench                       starts build/release/bin/tessera-extender on a stand-in cluster
-//   of
-//                                             5,000 nodes and 40,000 pods, and ends with 1 where a bar is
-//                                             missed
+//   extender_http_bench
+//       Starts build/release/bin/tessera-extender with a fake cluster (5,000 nodes, 40,000 pods).
+//       The exit code is 1 if a target is missed.
 //   extender_http_bench --url http://127.0.0.1:39999/gpushare-scheduler --pid PID --names names.txt
 //                       [--other-url URL --other-pid PID]
-//                                             the same requests against servers that run already
+//       Sends the same requests to running servers.
 #include <fmt/core.h>
 #include <sched.h>
 
@@ -34,16 +33,16 @@ using namespace tessera::bench;
 
 namespace {
 
-// What a call may cost at 5,000 names, all of which fit, with names in the order of the call before and as
-// kube-scheduler brings them. Where they come without any order, or nodes fail, more has to be done and
-// written: these are shown, and judged by the slowest filter's p50 alone.
+// Targets for a call with 5,000 names that all fit, in the order of the previous call or in the
+// order of kube-scheduler. Fully shuffled names and failing nodes need more work. Those cases are
+// printed, and only the p50 of the slowest filter has a target.
 constexpr double kMostP50 = 0.25;
 constexpr double kMostP99 = 1.0;
 constexpr double kMostCpuRatio = 2.0;
 constexpr double kMostReadySeconds = 5.0;
 constexpr double kMostResidentMb = 64.0;
 constexpr double kMostDecisionUs = 100.0;
-// What the Go original was measured at on such a machine, 5,000 nodes, logging off (docs/extender.md).
+// Measured for the Go original on such a machine: 5,000 nodes, logging off (docs/extender.md).
 constexpr double kOriginalP50 = 324.0;
 constexpr double kLeastTimesFaster = 500.0;
 
@@ -59,7 +58,7 @@ struct Options {
   int rounds = 5;
 };
 
-// How a call's names may differ from those of the call before.
+// How the node names of a call differ from those of the previous call.
 enum class Order { kSame, kRuns, kShuffled };
 
 struct Case {
@@ -87,9 +86,9 @@ constexpr Case kCases[] = {
     {"prioritize", "all shuffled", kFitsAll, Order::kShuffled},
 };
 
-// kube-scheduler's threads look at nodes in runs of the square root of their number, and finish in any order;
-// the order in which they are handed out stays the same (looked at with 2,000 nodes: behind a name came the
-// one of the call before in pieces of 60 to 150).
+// The threads of kube-scheduler process nodes in runs of about the square root of their number and
+// finish in any order. Within a run the order stays the same. (Observed with 2,000 nodes: pieces of
+// 60 to 150 names had the order of the previous call.)
 void reorder(std::vector<std::string>& names, Order order, std::mt19937& random) {
   constexpr std::size_t kRun = 70;
   if (order == Order::kShuffled) {
@@ -142,7 +141,8 @@ Child empty_handler(const std::string& reply) {
   });
 }
 
-// A server may know fewer verbs than ours: the Go original has neither prioritize nor filter/best.
+// Returns whether the server supports the verb. The Go original has neither prioritize nor
+// filter/best.
 bool answers(const std::string& url, const std::string& body) {
   try {
     Caller(url).call(body);
@@ -152,10 +152,9 @@ bool answers(const std::string& url, const std::string& body) {
   }
 }
 
-// Told together at the end, so that the table of cases stays one.
-// Where a server comes to run decides more than what it does: on the caller's processor nobody has to be
-// woken on another one, which costs as much as a call. So the caller has one processor and all servers the
-// next one, for as long as this lives; without two, nothing is done.
+// Pins the caller to one CPU and all servers to another while it exists. The CPU matters more than
+// the work: a server on the caller's CPU needs no wake-up of another CPU, which costs as much as a
+// call. Does nothing if there is only one CPU.
 class KeptApart {
  public:
   explicit KeptApart(const std::vector<Target>& servers) {
@@ -188,7 +187,7 @@ class KeptApart {
   }
 
  private:
-  // Servers of somebody else may stay where they are.
+  // Errors are ignored: servers of another user cannot be moved.
   static void place(pid_t thread, const cpu_set_t& where) {
     (void)::sched_setaffinity(thread, sizeof where, &where);
   }
@@ -205,8 +204,8 @@ class Verdict {
         fmt::format("{:<8}{} is {:.3f}, the bar is {}", met ? "MET" : "MISSED", what, value, bar));
     missed_ += met ? 0 : 1;
   }
-  // Gives the exit code.
-  [[nodiscard]] int tell() const {
+  // Prints all results and returns the exit code.
+  [[nodiscard]] int print() const {
     for (const std::string& line : lines_) {
       fmt::print("{}\n", line);
     }
@@ -226,7 +225,7 @@ void play_cases(const Options& options, const std::string& url, pid_t pid,
   fmt::print("{:<12}{:<26}{:>8}{:>8}{:>8}  {:>14}{:>8}{:>8}\n", "verb", "", "p50", "p99", "cpu", "empty: p50",
              "cpu", "ratio");
   double slowest_filter = 0;
-  double least_ahead = std::numeric_limits<double>::max();  // of the other server's filter
+  double least_ahead = std::numeric_limits<double>::max();  // compared with the other server's filter
   for (const Case& one : kCases) {
     if (fmt::format("{} {}", one.verb, one.what).find(options.only) == std::string::npos) {
       continue;
@@ -260,8 +259,9 @@ void play_cases(const Options& options, const std::string& url, pid_t pid,
     if (one.order != Order::kShuffled && one.units == kFitsAll) {
       verdict.at_most(what + "p50", rounds[0].p50_ms, kMostP50);
       verdict.at_most(what + "p99", rounds[0].p99_ms, kMostP99);
-      // filter/best answers with next to nothing, so that an empty handler has half as much to do, and
-      // prioritize with more than it reads: theirs is shown. 0: it is not known which process to look at.
+      // Only filter has a target for the CPU ratio. The response of filter/best is almost empty, so
+      // the empty handler does half as much, and prioritize writes more than it reads. A ratio of 0
+      // means that the process is unknown.
       if (is_filter && ratio > 0) {
         verdict.at_most(what + "CPU ratio", ratio, kMostCpuRatio);
       }
@@ -284,7 +284,7 @@ void play_cases(const Options& options, const std::string& url, pid_t pid,
   verdict.at_most("the slowest filter's p50", slowest_filter, kOriginalP50 / kLeastTimesFaster);
 }
 
-// The value of a metric; 0 when it is not there.
+// Returns the value of a metric, or 0 if it does not exist.
 double metric(const std::string& base, const std::string& name) {
   const std::string text = Caller(base + "/metrics").call("");
   const std::size_t at = text.find("\n" + name + " ");
@@ -368,7 +368,7 @@ int on_stand_in(const Options& options) {
   fmt::print("RSS {:.1f} MB (peak {:.1f}) after all of it\n", resident_mb(extender.pid()),
              peak_resident_mb(extender.pid()));
   verdict.at_most("peak RSS in MB", peak_resident_mb(extender.pid()), kMostResidentMb);
-  return verdict.tell();
+  return verdict.print();
 }
 
 int on_running_server(const Options& options) {
@@ -382,23 +382,24 @@ int on_running_server(const Options& options) {
   }
   Verdict verdict;
   play_cases(options, options.url, options.pid, names, verdict);
-  return verdict.tell();
+  return verdict.print();
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("What a call to the extender costs", "extender_http_bench");
+  CLI::App app("Measure calls to the extender", "extender_http_bench");
   Options options;
-  auto* url = app.add_option("--url", options.url, "A server that runs, with its prefix and without a verb");
-  app.add_option("--pid", options.pid, "Its process, for its CPU")->needs(url);
-  app.add_option("--names", options.names_file, "Node names, one a line")->needs(url);
+  auto* url =
+      app.add_option("--url", options.url, "URL of a running server, with its prefix and without a verb");
+  app.add_option("--pid", options.pid, "Its process ID, to measure CPU time")->needs(url);
+  app.add_option("--names", options.names_file, "File with node names, one per line")->needs(url);
   app.add_option("--other-url", options.other_url, "Another server, for comparison")->needs(url);
-  app.add_option("--other-pid", options.other_pid, "Its process")->needs(url);
-  app.add_option("--only", options.only, "Cases with this in their name: \"filter/best all fit, runs\"");
+  app.add_option("--other-pid", options.other_pid, "Its process ID")->needs(url);
+  app.add_option("--only", options.only, "Run cases whose name contains this: \"filter/best all fit, runs\"");
   app.add_option("--extender", options.extender, "The program to start without --url");
-  app.add_option("--requests", options.requests, "In each round")->check(CLI::Range(10, 1'000'000));
-  app.add_option("--rounds", options.rounds, "At least 5 for a figure to tell")->check(CLI::Range(1, 1000));
+  app.add_option("--requests", options.requests, "Requests per round")->check(CLI::Range(10, 1'000'000));
+  app.add_option("--rounds", options.rounds, "At least 5 for stable results")->check(CLI::Range(1, 1000));
   CLI11_PARSE(app, argc, argv);
   try {
     return options.url.empty() ? on_stand_in(options) : on_running_server(options);

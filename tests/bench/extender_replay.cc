@@ -61,27 +61,27 @@ Round median(std::vector<Round> rounds) {
 
 }  // namespace
 
-struct Caller::Inside {
+struct Caller::Impl {
   http::EventLoop loop;
   std::optional<http::Client> client;
   std::string target;
 };
 
-Caller::Caller(const std::string& url) : inside_(std::make_unique<Inside>()) {
+Caller::Caller(const std::string& url) : impl_(std::make_unique<Impl>()) {
   const std::size_t path = url.find('/', url.find("//") + 2);
-  inside_->target = path == std::string::npos ? "/" : url.substr(path);
-  Result<http::Client> client = http::Client::create(inside_->loop, {.url = url.substr(0, path)});
+  impl_->target = path == std::string::npos ? "/" : url.substr(path);
+  Result<http::Client> client = http::Client::create(impl_->loop, {.url = url.substr(0, path)});
   if (!client) {
     throw std::runtime_error(client.error().text());
   }
-  inside_->client.emplace(*std::move(client));
+  impl_->client.emplace(*std::move(client));
 }
 
 Caller::~Caller() = default;
 
 std::string Caller::call(const std::string& body) {
-  Result<http::ClientResponse> response = inside_->client->fetch(
-      {.method = body.empty() ? "GET" : "POST", .target = inside_->target, .body = body});
+  Result<http::ClientResponse> response =
+      impl_->client->fetch({.method = body.empty() ? "GET" : "POST", .target = impl_->target, .body = body});
   if (!response || response->status != 200) {
     throw std::runtime_error(response ? fmt::format("status {}", response->status) : response.error().text());
   }

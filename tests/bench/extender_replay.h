@@ -1,5 +1,5 @@
-// Replays bodies against HTTP servers, one connection and one request at a time as kube-scheduler does, and
-// tells times, and the CPU of the server's process.
+// Replays request bodies against HTTP servers, one request at a time on one connection as
+// kube-scheduler does, and measures latency and the CPU time of the server.
 #pragma once
 
 #include <sys/types.h>
@@ -13,13 +13,13 @@ namespace tessera::bench {
 struct Round {
   double p50_ms = 0;
   double p99_ms = 0;
-  double cpu_ms = 0;  // of the server, for each request
+  double cpu_ms = 0;  // of the server, per request
 };
 
 struct Target {
   std::string name;
-  std::string url;  // of the verb
-  pid_t pid = 0;    // 0: its CPU is not known
+  std::string url;  // including the verb
+  pid_t pid = 0;    // 0: unknown, then CPU time is not measured
 };
 
 class Caller {
@@ -29,22 +29,22 @@ class Caller {
   Caller& operator=(const Caller&) = delete;
   ~Caller();
 
-  // Throws when there is no answer with status 200.
+  // Throws unless the response has status 200.
   std::string call(const std::string& body);
 
  private:
-  struct Inside;
-  std::unique_ptr<Inside> inside_;
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
-// Plays `bodies` one after the other, again from the first, until there were so many `requests`, against each
-// of the targets in turn, `rounds` times. Of each target the medians over its rounds.
+// Sends `requests` requests to each target in turn, cycling through `bodies`, and repeats that
+// `rounds` times. Returns the medians over the rounds for each target.
 std::vector<Round> play_interleaved(const std::vector<Target>& targets,
                                     const std::vector<std::string>& bodies, int requests, int rounds);
 
-// User and system time of a process so far, all threads.
+// User and system time of all threads of a process.
 double cpu_ms(pid_t pid);
-// Memory that is in use now, and the most that ever was.
+// Current and peak resident memory.
 double resident_mb(pid_t pid);
 double peak_resident_mb(pid_t pid);
 

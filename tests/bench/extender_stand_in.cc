@@ -13,7 +13,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "cli/inventory.h"
+#include "cli/machine/inventory.h"
 #include "http/event_loop.h"
 #include "http/server.h"
 
@@ -24,7 +24,7 @@ namespace {
 constexpr std::size_t kPage = 500;
 constexpr unsigned kGpus = 8;  // of a DGX-1V
 
-// About what real objects carry that nobody here reads: conditions, images, managed fields.
+// Simulates the unused parts of real objects: conditions, images, managed fields.
 std::string padding(std::size_t bytes) {
   std::string text;
   while (text.size() < bytes) {
@@ -53,7 +53,7 @@ std::vector<std::string> node_texts(unsigned count) {
   return texts;
 }
 
-// Which GPUs the nodes have, from their own annotations.
+// Returns the GPU UUIDs of a node, from its inventory annotation.
 std::vector<std::string> gpus_of(const std::string& node) {
   const boost::json::value parsed = boost::json::parse(node);
   const boost::json::value inventory = boost::json::parse(
@@ -194,10 +194,10 @@ Child Child::serving(const std::function<void(const std::function<void(std::uint
     ::_exit(0);
   }
   ::close(ends[1]);
-  const bool told = ::read(ends[0], &child.port_, sizeof(child.port_)) == sizeof(child.port_);
+  const bool started = ::read(ends[0], &child.port_, sizeof(child.port_)) == sizeof(child.port_);
   ::close(ends[0]);
-  if (!told) {
-    throw std::runtime_error("a process of the benchmark did not start");
+  if (!started) {
+    throw std::runtime_error("a child process of the benchmark did not start");
   }
   return child;
 }

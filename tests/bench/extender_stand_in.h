@@ -1,5 +1,5 @@
-// What a measured extender talks to when there is no cluster: an API server that has a large cluster ready as
-// bytes, in a process of its own, so that its CPU and memory are told apart.
+// A fake API server for the measured extender. It serves a large cluster from prepared bytes, in a
+// separate process, so that its CPU time and memory are not counted for the extender.
 #pragma once
 
 #include <sys/types.h>
@@ -11,13 +11,13 @@
 
 namespace tessera::bench {
 
-// A process that ends with the one that started it.
+// A child process that ends with its parent.
 class Child {
  public:
   Child() = default;
-  // Runs `serve` in a new process; it calls its argument with the port once it listens.
+  // Runs `serve` in a new process. `serve` calls its argument with the port when it listens.
   static Child serving(const std::function<void(const std::function<void(std::uint16_t)>&)>& serve);
-  // A program; what it says goes to `log`.
+  // Runs a program; its output goes to `log`.
   static Child program(const std::vector<std::string>& command, const std::string& log);
   Child(Child&& other) noexcept;
   Child& operator=(Child&& other) noexcept;
@@ -35,15 +35,15 @@ class Child {
 };
 
 struct StandInCluster {
-  unsigned nodes = 5'000;    // DGX-1V, as `tessera inventory` prints them
-  unsigned pods = 40'000;    // bound, each with a share of a GPU
+  unsigned nodes = 5'000;    // DGX-1V, as printed by `tessera inventory`
+  unsigned pods = 40'000;    // bound, each with a GPU share
   unsigned waiting = 4'000;  // unbound, "waiting-0" and up, for binds
 };
 
 std::string node_name(unsigned i);
 std::string waiting_uid(unsigned i);
 
-// Lists come in pages, watches stay silent, every POST succeeds.
+// Serves lists in pages; watches report nothing; every POST succeeds.
 Child stand_in_api(const StandInCluster& cluster);
 
 }  // namespace tessera::bench

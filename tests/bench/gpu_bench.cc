@@ -1,6 +1,6 @@
-// The driver's side of an agent, on simulated machines: how long until all GPUs are known, what asking costs,
-// and what an idle driver costs. The simulated library answers from memory, so these are our own costs; a
-// real driver's come on top.
+// Measures gpu::Driver on simulated machines: time until all GPUs are known, cost of state(), CPU
+// time while idle. The simulated library answers from memory, so these are only our own costs; a
+// real driver adds its own.
 #include <benchmark/benchmark.h>
 #include <sys/resource.h>
 
@@ -52,15 +52,15 @@ double cpu_seconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-// From nothing to an inventory: library opened, GPUs, links and network cards read.
+// From start to inventory: opens the library, reads GPUs, links and network cards.
 void start(benchmark::State& state, const std::string& name) {
   const Machine machine(name);
   for (auto _ : state) {
     auto driver = std::make_unique<Driver>(machine.options());
     if (!driver->wait_ready(10s)->ready) {
-      state.SkipWithError("the driver did not get ready");
+      state.SkipWithError("the driver did not become ready");
     }
-    state.PauseTiming();  // its end waits for the event wait that is under way
+    state.PauseTiming();  // the destructor waits for the current wait for events
     driver.reset();
     state.ResumeTiming();
   }
@@ -75,7 +75,7 @@ void ask_for_state(benchmark::State& state) {
   }
 }
 
-// CPU of a driver that nobody asks and nothing happens to, in percent of a core.
+// CPU time of a driver without calls and events, in percent of a core.
 void idle(benchmark::State& state) {
   const Machine machine("dgx1v");
   const Driver driver(machine.options());

@@ -1,7 +1,7 @@
-// What our HTTP costs over bare Beast: server and client, ratios of the same run.
+// Compares our HTTP server and client with plain Boost.Beast.
 //
-// The rounds of both sides alternate, and the median of the ratios of neighbouring rounds counts, so that
-// what else the machine does falls on both. Ends with 1 when a bar is missed.
+// Rounds of both alternate, and the result is the median ratio of adjacent rounds, so that other
+// load on the machine affects both equally. The exit code is 1 if a target is missed.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -33,8 +33,8 @@ using namespace tessera;
 using Clock = std::chrono::steady_clock;
 
 constexpr int kRounds = 21;
-constexpr std::size_t kPosts = 1000;     // of 100 KB, a round
-constexpr std::size_t kBindings = 4000;  // of 600 bytes, a round
+constexpr std::size_t kPosts = 1000;     // of 100 KB, per round
+constexpr std::size_t kBindings = 4000;  // of 600 bytes, per round
 constexpr std::size_t kClientConnections = 8;
 constexpr std::size_t kIdleConnections = 1000;
 const std::string kReply = R"({"NodeNames":["node-0001"],"FailedNodes":{},"Error":""})";
@@ -84,7 +84,7 @@ Fd connect_to(std::uint16_t port) {
   return fd;
 }
 
-// One request and its answer on a blocking socket, as lean as it goes.
+// Sends one request and reads the response on a blocking socket, with as little work as possible.
 void post(const Fd& fd, const std::string& request) {
   for (std::size_t sent = 0; sent < request.size();) {
     const ssize_t now = ::send(fd.get(), request.data() + sent, request.size() - sent, MSG_NOSIGNAL);
@@ -107,7 +107,7 @@ void post(const Fd& fd, const std::string& request) {
 }
 
 struct Load {
-  double server_us = 0;  // processor time of the server's thread for one request
+  double server_us = 0;  // CPU time of the server thread per request
   std::vector<double> latencies_us;
 };
 
@@ -128,7 +128,7 @@ bool verdict(const char* what, double value, const char* relation, double bar, b
   return met;
 }
 
-// Our server with a loop of its own.
+// Our server with its own event loop.
 class OurServer {
  public:
   explicit OurServer(std::size_t max_connections)
@@ -179,7 +179,7 @@ bool server_bars() {
   const double ratio = median_ratio(our_us, bare_us);
   const double p99_ms = percentile(latencies, 0.99) / 1000;
   const bool cheap = verdict("CPU per request, ours / bare", ratio, "<=", 1.3, ratio <= 1.3);
-  // What others do on the machine delays both alike: then this run cannot tell.
+  // If other load on the machine delays bare Beast too, this run cannot judge the p99.
   const double bare_p99_ms = percentile(bare_latencies, 0.99) / 1000;
   const bool busy = bare_p99_ms > 1;
   const bool quick = verdict("p99 in ms", p99_ms, "<=", 1, p99_ms <= 1) || busy;
@@ -211,14 +211,14 @@ bool idle_bar() {
   const double before = resident_mb();
   while (connections.size() < kIdleConnections + 1) {
     connections.push_back(connect_to(ours.port()));
-    post(connections.back(), request);  // each has been used, and now waits for its next request
+    post(connections.back(), request);  // each has served one request and waits for the next
   }
   const double growth = resident_mb() - before;
   std::printf("Server, %zu idle connections:\n", kIdleConnections);
   return verdict("growth of resident memory in MB", growth, "<=", 32, growth <= 32);
 }
 
-// kBindings requests over kClientConnections connections, on this thread.
+// Sends kBindings requests over kClientConnections connections, on this thread.
 void our_client(std::uint16_t port, const std::string& body) {
   http::EventLoop loop;
   http::Client client = http::Client::create(loop, {.url = "http://127.0.0.1:" + std::to_string(port),

@@ -1,11 +1,15 @@
-// What it costs to bring 5,000 nodes (8.9 KB each) and 40,000 pods (3 KB) over TLS into what the ledger wants
-// of them, beside reading and discarding the same bytes plus one pass of simdjson over them; what is kept of
-// each; how many events of a watch a second are kept up with; and the rate of POSTs beside a bare loop.
+// Measures the Kubernetes client:
+//   lists    decoding 5,000 nodes (8.9 KB each) and 40,000 pods (3 KB each) over TLS, compared with
+//            reading and discarding the same bytes plus one simdjson pass over them
+//   memory   memory per stored object
+//   watch    watch events per second
+//   posts    POST requests per second, compared with a bare loop
 //
-// Against a server in this process, or the lists against a real API server:
-//   TESSERA_BENCH_KUBECONFIG=file kube_bench --seed     creates the objects, once
+// Runs against a server in this process. The lists can also run against a real API server:
+//   TESSERA_BENCH_KUBECONFIG=file kube_bench --seed     # creates the objects, once
 //   TESSERA_BENCH_KUBECONFIG=file kube_bench
-// tests/kube/bench-real-api-server.sh does both. One part alone: kube_bench memory|lists|watch|posts
+// tests/kube/bench-real-api-server.sh does both. To run one part: kube_bench
+// memory|lists|watch|posts
 #include <fmt/core.h>
 #include <malloc.h>
 #include <simdjson.h>
@@ -36,7 +40,7 @@ using namespace std::chrono_literals;
 using bench::kEvents;
 using bench::kPage;
 
-// CPU of the calling thread, in seconds, with what the kernel does for it.
+// User and system CPU time of the calling thread, in seconds.
 double cpu() {
   timespec time{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
@@ -55,7 +59,7 @@ void at_least(std::string_view what, double value, double bar) {
   verdict(what, value, ">=", bar, value >= bar);
 }
 
-// "VmRSS" or "VmHWM", its peak.
+// `field` is "VmRSS" or its peak, "VmHWM".
 double memory_mb(std::string_view field) {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
@@ -74,7 +78,7 @@ double heap_bytes() {
   return static_cast<double>(::mallinfo2().uordblks) + static_cast<double>(::mallinfo2().hblkhd);
 }
 
-// The least that a pass of simdjson over a page can do: every item is stepped over, nothing of it is read.
+// The cheapest possible simdjson pass over a page: skips every item without reading it.
 std::string step_over(simdjson::ondemand::parser& parser, json::PaddedView page, std::size_t& items) {
   simdjson::ondemand::document document =
       parser.iterate(page.data(), page.size(), page.size() + json::kPadding);
@@ -95,7 +99,7 @@ std::string step_over(simdjson::ondemand::parser& parser, json::PaddedView page,
   return next;
 }
 
-// A pass that reads it: all values, into simdjson's own tree.
+// A pass that reads all values into simdjson's own tree.
 std::string parse_all(simdjson::dom::parser& parser, json::PaddedView page, std::size_t& items) {
   const simdjson::dom::element document = parser.parse(page.data(), page.size(), /*realloc_if_needed=*/false);
   items += document["items"].get_array().size();
@@ -155,7 +159,7 @@ Measured reflect(http::EventLoop& loop, Client& client, const std::string& path)
   return measured;
 }
 
-// Lists `path` into `books`; how many objects there are.
+// Lists `path` into `books`. Returns the number of objects.
 double fill(http::EventLoop& loop, Client& client, BookSink::Books& books, bool pods) {
   BookSink sink(books, pods);
   ReflectorOptions options;
@@ -167,7 +171,7 @@ double fill(http::EventLoop& loop, Client& client, BookSink::Books& books, bool 
   return static_cast<double>(sink.objects);
 }
 
-// The memory that comes back when it goes.
+// Returns how much memory is freed when the object is destroyed.
 template <class T>
 double size_of(T& kept) {
   const double before = heap_bytes();
@@ -175,8 +179,9 @@ double size_of(T& kept) {
   return before - heap_bytes();
 }
 
-// All nodes and pods into one ledger: what is kept of each, and how far memory grows on the way. The
-// reflector is measured apart from the ledger, whose part depends on the GPUs of a node (eight here).
+// Loads all nodes and pods into one ledger and measures the memory per object and the peak. The
+// reflector is measured separately from the ledger, whose size depends on the GPUs per node (eight
+// here).
 void memory_bars(http::EventLoop& loop, Client& client) {
   forget_peak();
   const double resident = memory_mb("VmRSS:");
@@ -256,7 +261,7 @@ double rate_of(const std::function<void()>& send_all) {
          std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// Creates over kConnections connections, kPosts in all, `request(i)` being the next.
+// Sends `count` create requests over kConnections connections; `request(i)` returns the next one.
 void post_all(http::EventLoop& loop, Client& client, std::size_t count,
               const std::function<Request(std::size_t)>& request) {
   std::size_t started = 0;
@@ -292,7 +297,8 @@ T must(Result<T> result) {
   return std::move(*result);
 }
 
-// The Kubernetes client, with its credentials, retries and deadlines, beside a bare loop that sends the same.
+// Compares the Kubernetes client, with credentials, retries and deadlines, with a bare loop that
+// sends the same requests.
 void post_bar(http::EventLoop& loop) {
   constexpr int kRounds = 15;
   const std::string body(600, 'x');
@@ -310,7 +316,7 @@ void post_bar(http::EventLoop& loop) {
                                            {"Authorization", "Bearer token"}},
                                 .body = body};
   std::vector<double> ratios;
-  std::vector<double> costs;  // of this thread, where a busy machine does not count
+  std::vector<double> costs;  // CPU time of this thread, independent of other load
   double ours = 0;
   double bare = 0;
   for (int round = 0; round < kRounds; ++round) {

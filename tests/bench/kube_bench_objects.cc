@@ -13,7 +13,7 @@ std::string node_name(std::size_t i) {
   return fmt::format("gpu-node-{:05}.cluster.example.internal", i);
 }
 
-// What the agent publishes for eight GPUs that are linked in pairs.
+// Returns the inventory of eight GPUs that are linked in pairs.
 std::string inventory(std::size_t i) {
   constexpr unsigned kGpus = 8;
   alloc::Inventory inventory;
@@ -37,7 +37,7 @@ std::string inventory(std::size_t i) {
   return text;
 }
 
-// What the server knows and nobody creates: who set which field.
+// Returns the fields that the server adds, such as managedFields.
 std::string server_fields(std::size_t number, std::size_t version, std::size_t padding) {
   std::string fields;
   while (fields.size() < padding) {

@@ -1,4 +1,5 @@
-// Nodes and pods of a large GPU cluster as the API server shows them: 8.9 KB a node, 3 KB a pod.
+// Nodes and pods of a large GPU cluster, as the API server returns them: 8.9 KB per node, 3 KB per
+// pod.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +10,12 @@ namespace tessera::bench {
 inline constexpr std::size_t kNodes = 5000;
 inline constexpr std::size_t kPods = 40'000;
 
-// As they stand in a list, in version `version`.
+// Return an object as in a list, with the given resource version.
 std::string node_json(std::size_t i, std::size_t version);
 std::string pod_json(std::size_t i, std::size_t version);
 
-// What creates such a one on a real API server, which adds what the others have besides.
+// Return the body that creates such an object on a real API server, which adds the remaining
+// fields.
 std::string node_to_create(std::size_t i);
 std::string pod_to_create(std::size_t i);
 

@@ -78,7 +78,7 @@ void ApiServer::answer(http::Request& request, http::Reply reply) {
   reply.send({.body = (target.find("/nodes") != std::string::npos ? nodes_ : pods_).at(page)});
 }
 
-// Events as fast as the other side takes them.
+// Sends events as fast as the client reads them.
 void ApiServer::pump() {
   while (sent_ < kEvents && stream_.backlog() < (2U << 20U)) {
     if (!stream_.write(fmt::format("{{\"type\":\"MODIFIED\",\"object\":{}}}\n",

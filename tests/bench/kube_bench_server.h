@@ -1,5 +1,5 @@
-// An API server for measurements, in this process but on a thread of its own: it has all lists ready as
-// bytes, streams events as fast as they are taken, and takes every POST.
+// A fake API server for benchmarks, in this process on its own thread. It serves lists from
+// prepared bytes, streams events as fast as the client reads them, and accepts every POST.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@
 
 namespace tessera::bench {
 
-inline constexpr std::size_t kEvents = 60'000;  // of a watch of pods
+inline constexpr std::size_t kEvents = 60'000;  // events of the pod watch
 inline constexpr std::size_t kPage = 500;
 
 class ApiServer {

@@ -1,4 +1,4 @@
-// Where measured lists go.
+// Sinks for the measured lists.
 #pragma once
 
 #include <cstdint>
@@ -7,21 +7,22 @@
 #include <vector>
 
 #include "alloc/ledger.h"
-#include "kube/node_decoder.h"
 #include "kube/object_sink.h"
 #include "kube/object_tracker.h"
-#include "kube/pod_decoder.h"
+#include "objects/node_decoder.h"
+#include "objects/pod_decoder.h"
 
 namespace tessera::kube {
 
-// Reads all that the ledger wants and keeps a little of it: what a ledger then does is measured in
-// alloc_bench.
+// Decodes everything that the ledger needs and stores only a little of it. alloc_bench measures the
+// ledger itself.
 class KeepingSink : public ObjectSink {
  public:
   explicit KeepingSink(bool pods) : pods_(pods) {}
 
   Status decode(ObjectJson& object, ObjectMeta& meta) override {
-    return pods_ ? decode_pod(object, names_, meta, pod_) : decode_node(object, names_, meta, node_);
+    return pods_ ? objects::decode_pod(object, names_, meta, pod_)
+                 : objects::decode_node(object, names_, meta, node_);
   }
   void keep(const ObjectMeta& meta) override {
     kept_.push_back({.version = meta.version,
@@ -49,7 +50,7 @@ class KeepingSink : public ObjectSink {
   std::vector<Kept> kept_;
 };
 
-// Keeps what the extender keeps: the ledger's books, and what the reflector must remember.
+// Stores what the extender stores: the ledger and the state of the reflector.
 class BookSink : public ObjectSink {
  public:
   struct Books {
@@ -60,7 +61,8 @@ class BookSink : public ObjectSink {
   BookSink(Books& books, bool pods) : books_(books), pods_(pods) { books_.tracker->begin_list(); }
 
   Status decode(ObjectJson& object, ObjectMeta& meta) override {
-    return pods_ ? decode_pod(object, names_, meta, pod_) : decode_node(object, names_, meta, node_);
+    return pods_ ? objects::decode_pod(object, names_, meta, pod_)
+                 : objects::decode_node(object, names_, meta, node_);
   }
   void keep(const ObjectMeta& meta) override {
     books_.tracker->listed(meta, [](const ObjectMeta&) {});

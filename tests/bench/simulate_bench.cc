@@ -1,6 +1,6 @@
-// The experiment of "Beware of Fragmentation" (Weng et al., USENIX ATC 2023) in full: ten seeds, every
-// policy, every openb workload at hand. Times are for one run; the counters say what was allocated, in
-// percent of all GPUs, and a policy that misses what is expected of it is an error.
+// Runs the full experiment of "Beware of Fragmentation" (Weng et al., USENIX ATC 2023): ten seeds,
+// every policy, every available openb workload. Times are for one run. The counters are the
+// allocated share of all GPUs in percent. A policy that misses its expected value is an error.
 #include <benchmark/benchmark.h>
 #include <fmt/core.h>
 
@@ -22,7 +22,8 @@ std::string openb(const std::string& file) {
   return std::string(chosen != nullptr ? chosen : TESSERA_SHARED_DATA) + "/openb/" + file + ".csv";
 }
 
-// What the paper's artifact reports at 100% and 130%, for the policies of others; what we ask of ours.
+// The results of the paper's artifact at 100% and 130% offered load, and the targets for our own
+// policy.
 struct Expected {
   double at_100 = 0;
   double at_130 = 0;

@@ -1,7 +1,7 @@
-// How long choosing GPUs takes: with tables warm, per policy and machine, and what the tables cost.
+// Measures how long it takes to choose GPUs, per policy and machine, and to build the tables.
 //
-// The counters of a search are p99_us over random free sets and counts, and `vs_simple`: the mean time as a
-// multiple of taking the lowest indices, measured in the same run.
+// Counters of a search: `p99_us` over random free sets and counts, and `vs_simple`, the mean time
+// as a multiple of the `simple` policy in the same run.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -48,7 +48,7 @@ const char* machine_name(std::int64_t kind) {
   return kNames.at(static_cast<std::size_t>(kind));
 }
 
-// Half of them on a machine with everything free, where there is most to look at.
+// Half of the queries have all GPUs free, where the search space is largest.
 std::vector<SetQuery> random_queries(const Topology& box) {
   std::mt19937 random(5);
   std::vector<SetQuery> queries;
@@ -62,7 +62,7 @@ std::vector<SetQuery> random_queries(const Topology& box) {
   return queries;
 }
 
-// CPU time of this thread: what others do on the machine does not count.
+// CPU time of this thread, so that other load on the machine does not matter.
 double now_us() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -98,7 +98,7 @@ BENCHMARK_CAPTURE(choose_any_size, ring, choose_ring)->DenseRange(0, 3);
 BENCHMARK_CAPTURE(choose_any_size, best_effort, choose_best_effort)->DenseRange(0, 3);
 BENCHMARK_CAPTURE(choose_any_size, simple, choose_simple)->DenseRange(0, 3);
 
-// What a new kind of machine costs, once.
+// The one-time cost of a new machine type.
 void build_tables(benchmark::State& state) {
   const Topology box = machine(state.range(0));
   for (auto _ : state) {
@@ -109,7 +109,7 @@ void build_tables(benchmark::State& state) {
 }
 BENCHMARK(build_tables)->DenseRange(0, 3)->Unit(benchmark::kMillisecond);
 
-// What the first best_effort request of a size costs on 16 GPUs.
+// The cost of the first best_effort request of a size on 16 GPUs.
 void build_partitions(benchmark::State& state) {
   const SetTables tables(machine(3));
   for (auto _ : state) {
@@ -127,7 +127,7 @@ void wide(benchmark::State& state) {
 }
 BENCHMARK(wide)->Unit(benchmark::kMillisecond);
 
-// The DGX-1V job stream; ring bandwidth and PCIe hops are the counters, against best_effort in the same run.
+// The DGX-1V job stream. The counters compare ring bandwidth and PCIe hops with best_effort.
 void dgx1_stream(benchmark::State& state) {
   const SetTables tables(dgx1_volta());
   const Dgx1Stream stream(tables.topology());

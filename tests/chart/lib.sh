@@ -1,5 +1,6 @@
 # shellcheck shell=bash
-# For tests of what the chart renders: helm and kubectl are those of the test cluster's tools, no cluster is needed. Sourced.
+# Functions for tests of what the chart renders. They use helm and kubectl of the test cluster's
+# tools, and need no cluster. Source this file.
 
 CHART_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 # shellcheck source=../cluster/lib/common.sh
@@ -10,7 +11,7 @@ CHART=$CHART_ROOT/deploy/helm/tessera
 PASSED=0
 FAILED=0
 
-# require_tools_or_skip: helm and kubectl are built with the test cluster.
+# require_tools_or_skip: skips the test if helm or kubectl is not built.
 require_tools_or_skip() {
   local program missing=
   for program in helm kubectl; do [[ -x $(tool_path "$program") ]] || missing+=" $program"; done
@@ -23,21 +24,23 @@ require_tools_or_skip() {
 WORK=$(mktemp -d)
 trap 'rm -rf "$WORK"' EXIT
 
-# template ARGUMENTS...: as on Kubernetes 1.36.4, with an image for the second scheduler unless told otherwise.
+# template ARGUMENTS...: renders the chart for Kubernetes KUBE_VERSION (default 1.36.4), with
+# SCHEDULER_REPOSITORY as the image of the second scheduler.
 template() {
   "$(tool_path helm)" template tessera "$CHART" -n tessera-system --kube-version "${KUBE_VERSION:-v1.36.4}" \
     --set scheduler.image.repository="${SCHEDULER_REPOSITORY-registry.example/kube-scheduler}" "$@"
 }
 
-# render ARGUMENTS...: every object as JSON, one per line, into $WORK/objects.
+# render ARGUMENTS...: renders the chart and writes every object as JSON, one per line, to
+# $WORK/objects.
 render() {
   template "$@" >"$WORK/rendered.yaml" 2>"$WORK/errors" || { fail "helm template $*" "$(<"$WORK/errors")" && return; }
   KUBECONFIG=/dev/null "$(tool_path kubectl)" patch --local -f "$WORK/rendered.yaml" --type=merge -p '{}' -o json | jq -c . >"$WORK/objects"
 }
 
-# the KIND/NAME JQ: of that object; "" where it is not there.
+# the KIND/NAME FILTER: applies a jq filter to that object. Prints "" if there is no such object.
 the() { jq -rc --arg kind "${1%%/*}" --arg name "${1#*/}" "select(.kind == \$kind and .metadata.name == \$name) | $2" "$WORK/objects"; }
-# kinds KIND: names of all objects of a kind.
+# kinds KIND: prints the names of all objects of this kind.
 kinds() { jq -r --arg kind "$1" 'select(.kind == $kind) | .metadata.name' "$WORK/objects" | sort | tr '\n' ' '; }
 
 pass() { PASSED=$((PASSED + 1)); }
@@ -48,7 +51,8 @@ fail() {
 }
 expect() { if [[ $2 == "$3" ]]; then pass; else fail "$1" "wanted: $2"$'\n'"got:    $3"; fi; }
 expect_match() { if [[ $3 =~ $2 ]]; then pass; else fail "$1" "wanted a match of: $2"$'\n'"got: $3"; fi; }
-# refused WHAT REGEX ARGUMENTS...: helm does not render this, and says why.
+# refused WHAT REGEX ARGUMENTS...: checks that helm does not render this, with an error that matches
+# REGEX.
 refused() {
   local what=$1 regex=$2 out
   shift 2

@@ -1,4 +1,4 @@
-#include "cli/check_scheduler.h"
+#include "cli/diagnose/check_scheduler.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

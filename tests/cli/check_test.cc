@@ -1,4 +1,4 @@
-#include "cli/check.h"
+#include "cli/diagnose/check.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

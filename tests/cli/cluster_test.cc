@@ -1,5 +1,5 @@
-// Reading a cluster: lists in pages, selectors, the API.
-#include "cli/cluster.h"
+// Reading a cluster: pages of lists, label selectors, the API server.
+#include "cli/cluster/cluster.h"
 
 #include <fmt/core.h>
 #include <gtest/gtest.h>
@@ -11,10 +11,10 @@
 #include "../kube/fake_api_server.h"
 #include "base/file.h"
 #include "base/strings.h"
-#include "cli/inspect.h"
-#include "cli/label_selector.h"
-#include "cli/list_pages.h"
-#include "cli/tabbed_text.h"
+#include "cli/cluster/label_selector.h"
+#include "cli/cluster/list_pages.h"
+#include "cli/inspect/inspect.h"
+#include "cli/output/tabbed_text.h"
 #include "http/event_loop.h"
 #include "program.h"
 #include "saved_cluster.h"
@@ -37,7 +37,7 @@ Pages pages_of(const std::string& text, const PageLimits& limits = {}) {
   return pages;
 }
 
-TEST(ListPages, CutsAListBetweenItsItems) {
+TEST(ListPages, SplitsAListBetweenItems) {
   const std::string list =
       R"({"kind":"List","x":{"items":[1]},"items": [ {"a":"}],{\"\\"} , {"b":[{}]},{} ],"metadata":{"resourceVersion":""}})";
   const Pages all = pages_of(list);
@@ -47,12 +47,12 @@ TEST(ListPages, CutsAListBetweenItsItems) {
   EXPECT_EQ(pages_of(list, {.page_bytes = 1}).texts.size(), 3U);
 }
 
-TEST(ListPages, TakesAnEmptyListForOne) {
+TEST(ListPages, AcceptsAnEmptyList) {
   EXPECT_TRUE(pages_of(R"({"items":[]})").status);
   EXPECT_TRUE(pages_of(R"({"items":[]})").texts.empty());
 }
 
-TEST(ListPages, RefusesWhatIsNoList) {
+TEST(ListPages, RejectsTextThatIsNotAList) {
   for (const char* text : {"", "  ", "[]", "{}", R"({"items":{}})", R"({"items":[{})", R"({"items":[1]})",
                            R"({"items":[]} x)", R"({"items":"[]"})", R"({"name":"items","x":[{}]})"}) {
     EXPECT_FALSE(pages_of(text).status) << text;
@@ -60,7 +60,7 @@ TEST(ListPages, RefusesWhatIsNoList) {
   EXPECT_FALSE(pages_of(R"({"items":[{"a":"bbbbbbbbbbbbbbbbbbbbbbb"}]})", {.item_bytes = 8}).status);
 }
 
-TEST(TabbedText, LaysOutCellsAsGosTabwriterDoes) {
+TEST(TabbedText, LaysOutCellsLikeGosTabwriter) {
   EXPECT_EQ(tabbed_text("a\tb\tc\n"), "a  b  c\n");
   EXPECT_EQ(tabbed_text("aaa\tb\n\nc\td\n"), "aaa  b\n\nc  d\n") << "a line without cells ends the column";
   EXPECT_EQ(tabbed_text("a\t\t\nbb\tcc\t\n"), "a       \nbb  cc  \n");
@@ -68,7 +68,7 @@ TEST(TabbedText, LaysOutCellsAsGosTabwriterDoes) {
   EXPECT_EQ(tabbed_text(""), "");
 }
 
-TEST(LabelSelector, MatchesAsKubectlDoes) {
+TEST(LabelSelector, MatchesLikeKubectl) {
   const std::map<std::string, std::string, std::less<>> labels{{"gpushare", "true"}, {"zone", "b"}};
   for (const char* text : {"", "gpushare=true", "gpushare==true,zone=b", "zone in (a, b)", "zone notin (c)",
                            "zone", "!spot", "spot!=x", " zone != a "}) {
@@ -84,7 +84,7 @@ TEST(LabelSelector, MatchesAsKubectlDoes) {
   }
 }
 
-TEST(Cluster, LeavesOutWhatItCannotReadAndSaysSo) {
+TEST(Cluster, WarnsAboutObjectsThatItCannotRead) {
   const TemporaryDirectory directory;
   ASSERT_TRUE(write_file(directory / "nodes.json",
                          R"({"items":[{"metadata":{"name":"good"},"status":{}},
@@ -98,7 +98,7 @@ TEST(Cluster, LeavesOutWhatItCannotReadAndSaysSo) {
   EXPECT_NE(cluster->warnings[0].find("node odd is left out"), std::string::npos) << cluster->warnings[0];
 }
 
-TEST(Cluster, NamesTheFileThatIsBroken) {
+TEST(Cluster, NamesTheInvalidFile) {
   const TemporaryDirectory directory;
   ASSERT_TRUE(write_file(directory / "nodes.json", R"({"items":[{"metadata":)"));
   const auto cluster = read_cluster({.file = directory.path()}, {});
@@ -106,7 +106,7 @@ TEST(Cluster, NamesTheFileThatIsBroken) {
   EXPECT_NE(cluster.error().text().find("nodes.json"), std::string::npos);
 }
 
-// An API server with the lists of a saved cluster, one item a page.
+// An API server that serves the lists of a saved cluster in two pages.
 class ApiCluster : public ::testing::Test {
  protected:
   ApiCluster() : server_(loop_) {
@@ -185,9 +185,9 @@ class ApiCluster : public ::testing::Test {
   SavedCluster cluster_;
   TemporaryDirectory directory_;
   std::string refusal_;
-  std::string pod_events_;      // what a watch of pods brings before it ends
-  int expire_ = 0;              // so many times the server has forgotten what the second page belongs to
-  bool hide_own_pods_ = false;  // pods of all namespaces may not be listed
+  std::string pod_events_;      // the events of a pod watch before it ends
+  int expire_ = 0;              // number of requests for the second page to answer with 410 Expired
+  bool hide_own_pods_ = false;  // the user may not list pods of all namespaces
   std::uint64_t metrics_asked_ = 0;
   std::jthread thread_;
 };
@@ -200,38 +200,38 @@ TEST_F(ApiCluster, ListsNodesAndPodsPageByPage) {
   EXPECT_EQ(cluster->default_namespace, "ml");
 }
 
-TEST_F(ApiCluster, StartsAgainWhenThePagesHaveExpired) {
+TEST_F(ApiCluster, RestartsAListWhosePagesExpired) {
   expire_ = 1;
   const auto cluster = read_cluster(options(), {});
   ASSERT_TRUE(cluster) << cluster.error().text();
   EXPECT_EQ(cluster->nodes.size(), 2U);
 }
 
-TEST_F(ApiCluster, SaysWhyAListBrokeOffTwice) {
+TEST_F(ApiCluster, ReportsWhyAListWasInterruptedTwice) {
   expire_ = 2;
   const auto cluster = read_cluster(options(), {});
   ASSERT_FALSE(cluster);
-  EXPECT_NE(cluster.error().text().find("broke off twice: list /api/v1/nodes"), std::string::npos)
+  EXPECT_NE(cluster.error().text().find("interrupted twice: list /api/v1/nodes"), std::string::npos)
       << cluster.error().text();
   EXPECT_NE(cluster.error().text().find("too old"), std::string::npos) << cluster.error().text();
 }
 
-TEST_F(ApiCluster, LearnsTheNamesOfResourcesFromTesserasPods) {
+TEST_F(ApiCluster, ReadsTheResourceNamesFromTesserasPods) {
   cluster_.placer("tessera-scheduler-0", {.annotations = {{"tessera.io/resource-prefix", "example.com"}}});
   const auto cluster = read_cluster(options(), {});
   ASSERT_TRUE(cluster) << cluster.error().text();
   EXPECT_EQ(cluster->names.memory(), "example.com/gpu-mem");
-  EXPECT_TRUE(cluster->pods.empty()) << "none of them asks for example.com/gpu-mem";
+  EXPECT_TRUE(cluster->pods.empty()) << "no pod requests example.com/gpu-mem";
 }
 
-TEST_F(ApiCluster, TakesTheUsualNamesWhereTesserasPodsMayNotBeSeen) {
+TEST_F(ApiCluster, UsesTheDefaultNamesIfTesserasPodsCannotBeListed) {
   hide_own_pods_ = true;
   const auto cluster = read_cluster(options(), {});
   ASSERT_TRUE(cluster) << cluster.error().text();
   EXPECT_EQ(cluster->pods.size(), 2U);
 }
 
-TEST_F(ApiCluster, AsksForOneNodeAndOneNamespaceOnly) {
+TEST_F(ApiCluster, RequestsOnlyTheGivenNodeAndNamespace) {
   InspectOptions inspect{.cluster = options(), .nodes = {"n1"}};
   inspect.cluster.namespace_name = "ml";
   std::ostringstream out;
@@ -239,7 +239,7 @@ TEST_F(ApiCluster, AsksForOneNodeAndOneNamespaceOnly) {
   EXPECT_EQ(run_inspect(inspect, out, err, {}), 0) << err.str();
   EXPECT_NE(out.str().find("3/30"), std::string::npos) << out.str();
   loop_.call([&] {
-    // The first question was for Tessera's own pods.
+    // The first request lists Tessera's own pods.
     ASSERT_GT(server_.seen.size(), 2U);
     EXPECT_NE(server_.seen[1].target.find("fieldSelector=metadata.name%3Dn1"), std::string::npos)
         << server_.seen[1].target;
@@ -248,7 +248,7 @@ TEST_F(ApiCluster, AsksForOneNodeAndOneNamespaceOnly) {
   });
 }
 
-TEST_F(ApiCluster, DrawsAgainWhatAWatchBrings) {
+TEST_F(ApiCluster, RedrawsOnWatchEvents) {
   TerminalProgram program("kubectl-inspect-gpushare",
                           {"--kubeconfig", options().kubeconfig, "--watch", "--interval", "1"},
                           {{"TERM", "xterm"}});
@@ -265,17 +265,17 @@ TEST_F(ApiCluster, DrawsAgainWhatAWatchBrings) {
   EXPECT_EQ(program.finish(), 0);
 }
 
-TEST_F(ApiCluster, WatchesThePodsOfTheContextsNamespace) {
+TEST_F(ApiCluster, WatchesOnlyTheNamespaceOfTheContext) {
   TerminalProgram program("tessera",
                           {"top", "pod", "--kubeconfig", options().kubeconfig, "--watch", "--no-metrics"},
                           {{"TERM", "xterm"}});
   ASSERT_TRUE(program.read_until("n1")) << program.output();
   program.signal(SIGTERM);
   EXPECT_EQ(program.finish(), 0);
-  EXPECT_EQ(program.output().find("n2"), std::string::npos) << "where a pod of another namespace is";
+  EXPECT_EQ(program.output().find("n2"), std::string::npos) << "n2 only has a pod of another namespace";
 }
 
-TEST_F(ApiCluster, MeasuresAgainAtEveryIntervalThoughNoObjectChanges) {
+TEST_F(ApiCluster, ReadsMetricsAtEveryIntervalEvenIfNoObjectChanges) {
   cluster_.node("gpu-a", inventory_of("a", 1, 16384));
   cluster_.placer("agent-a", {.component = "agent"});
   TerminalProgram program(
@@ -288,7 +288,7 @@ TEST_F(ApiCluster, MeasuresAgainAtEveryIntervalThoughNoObjectChanges) {
   EXPECT_EQ(program.finish(), 0);
 }
 
-TEST_F(ApiCluster, EndsAWatchThatCannotBegin) {
+TEST_F(ApiCluster, FailsIfAWatchCannotStart) {
   refusal_ = "nodes is forbidden: user cannot list";
   const Outcome outcome =
       run_in_pipe("kubectl-inspect-gpushare", {"--kubeconfig", options().kubeconfig, "--watch"});
@@ -296,7 +296,7 @@ TEST_F(ApiCluster, EndsAWatchThatCannotBegin) {
   EXPECT_NE(outcome.err.find("cannot list"), std::string::npos) << outcome.err;
 }
 
-TEST_F(ApiCluster, PassesOnWhyTheServerRefuses) {
+TEST_F(ApiCluster, PrintsTheErrorOfTheServer) {
   refusal_ = "nodes is forbidden: user cannot list";
   std::ostringstream out;
   std::ostringstream err;

@@ -1,4 +1,4 @@
-// What is the same for all commands of `tessera`.
+// Properties that all commands of `tessera` share.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-TEST(CommandLine, ThatMakesNoSenseEndsWithTwoBeforeAnythingIsRead) {
+TEST(CommandLine, InvalidOptionsExitWithTwoBeforeAnyFileIsRead) {
   const std::vector<std::vector<std::string>> lines = {
       {"check", "--unit", "lots", "--file", "/nowhere"},
       {"why", "pod", "--unit", "3", "--file", "/nowhere"},
@@ -32,7 +32,7 @@ TEST(CommandLine, ThatMakesNoSenseEndsWithTwoBeforeAnythingIsRead) {
   }
 }
 
-// " why" of `tessera --help`'s list; then those below it.
+// Checks the help of `command` and, recursively, of the subcommands that it lists.
 void expect_examples(const std::vector<std::string>& command) {
   std::vector<std::string> words = command;
   words.emplace_back("--help");

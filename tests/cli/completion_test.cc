@@ -19,13 +19,13 @@ std::string output_of(const std::string& command) {
   return out;
 }
 
-// What bash offers behind these words.
+// Returns what bash offers after these words.
 std::string completed(const std::string& words) {
   return output_of("bash -c 'source <(" + program_path("tessera") + " completion bash); COMP_WORDS=(" +
                    words + "); COMP_CWORD=$((${#COMP_WORDS[@]}-1)); _tessera; echo -n \"${COMPREPLY[*]}\"'");
 }
 
-// What zsh offers: its bashcompinit calls the function in this way.
+// Returns what zsh offers after these words. Calls the function the way zsh's bashcompinit does.
 std::string completed_in_zsh(const std::string& words) {
   const TemporaryDirectory home;
   return output_of("ZDOTDIR=" + home.path() + " zsh -f -c 'source <(" + program_path("tessera") +
@@ -46,17 +46,17 @@ TEST(Completion, OffersCommandsOptionsAndTheirValues) {
 
 TEST(Completion, OffersTheSameInZsh) {
   if (output_of("command -v zsh").empty()) {
-    GTEST_SKIP() << "there is no zsh here";
+    GTEST_SKIP() << "zsh is not installed";
   }
-  // Zsh itself takes what begins as the word does.
+  // The function returns all words; zsh itself selects those that start with the typed prefix.
   EXPECT_TRUE(completed_in_zsh("tessera insp").starts_with("check completion inspect inventory "));
   EXPECT_TRUE(completed_in_zsh("tessera inspect gpu").starts_with("gpushare gpu --"));
   EXPECT_EQ(completed_in_zsh("tessera inspect gpu --sort-by u"), "name all used free");
 }
 
-TEST(Completion, KnowsTwoShells) {
+TEST(Completion, SupportsBashAndZsh) {
   EXPECT_EQ(run_in_pipe("tessera", {"completion", "zsh"}).out.substr(0, 17), "#compdef tessera ")
-      << "compinit registers no other files";
+      << "compinit only registers files that start with #compdef";
   EXPECT_EQ(run_in_pipe("tessera", {"completion", "csh"}).code, 2);
 }
 

@@ -1,7 +1,7 @@
 // tests/cli/golden.h
 //
-// Compares what a command printed with tests/cli/golden/<name>. With TESSERA_WRITE_GOLDEN set the file is
-// written instead, to be read over before it is committed.
+// Compares the output of a command with tests/cli/golden/<name>. If TESSERA_WRITE_GOLDEN is set, writes
+// the file instead; review it before you commit it.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
-// The output of the original kubectl-inspect-gpushare, byte for byte: on objects that a real API server gave
-// out, where these are at hand, and on a few of our own everywhere. Where the original's order was random,
-// any of the outputs it had will do.
+// The output equals that of the original kubectl-inspect-gpushare byte for byte: on objects from a real
+// API server if that data is available, and always on a few objects of our own. If the order of the
+// original's output was random, any of its outputs is accepted.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 #include "base/file.h"
 #include "base/strings.h"
-#include "cli/inspect.h"
+#include "cli/inspect/inspect.h"
 #include "golden.h"
 #include "program.h"
 #include "saved_cluster.h"
@@ -23,8 +23,8 @@ namespace fs = std::filesystem;
 
 struct GoldenCase {
   std::string directory;
-  std::vector<std::string> words;  // behind the program's name
-  std::set<std::string> expected;  // each of them is right
+  std::vector<std::string> words;  // arguments
+  std::set<std::string> expected;  // any of them is accepted
   int code = 0;
 };
 
@@ -71,7 +71,8 @@ class GoldenInspect : public ::testing::Test {
   void SetUp() override {
     cases_ = golden_cases();
     if (cases_.empty()) {
-      GTEST_SKIP() << TESSERA_SHARED_DATA << "/inspect-golden is not here: nothing to compare with";
+      GTEST_SKIP() << TESSERA_SHARED_DATA
+                   << "/inspect-golden does not exist, so there is nothing to compare with";
     }
   }
 
@@ -81,26 +82,26 @@ class GoldenInspect : public ::testing::Test {
 void expect_one_of(const GoldenCase& one, const Outcome& outcome) {
   EXPECT_EQ(outcome.code, one.code) << one.directory;
   EXPECT_TRUE(one.expected.contains(outcome.out)) << one.directory << " " << one.words.back() << " printed\n"
-                                                  << outcome.out << "and not\n"
+                                                  << outcome.out << "instead of\n"
                                                   << *one.expected.begin();
 }
 
-TEST_F(GoldenInspect, PrintsTheOriginalsBytesThroughAPipe) {
+TEST_F(GoldenInspect, PrintsTheSameBytesAsTheOriginalToAPipe) {
   for (const GoldenCase& one : cases_) {
     const Outcome outcome = run_in_pipe("kubectl-inspect-gpushare", one.words);
     expect_one_of(one, outcome);
-    EXPECT_EQ(outcome.err, "") << one.directory << ": the original wrote nothing there";
+    EXPECT_EQ(outcome.err, "") << one.directory << ": the original wrote nothing to standard error";
   }
 }
 
-TEST_F(GoldenInspect, PrintsTheOriginalsBytesOnATerminal) {
+TEST_F(GoldenInspect, PrintsTheSameBytesAsTheOriginalOnATerminal) {
   for (const GoldenCase& one : cases_) {
     expect_one_of(one, run_on_terminal("kubectl-inspect-gpushare", one.words,
                                        {{"TERM", "xterm-256color"}, {"LANG", "C.UTF-8"}}));
   }
 }
 
-TEST_F(GoldenInspect, TakesTheOriginalsFlags) {
+TEST_F(GoldenInspect, AcceptsTheFlagsOfTheOriginal) {
   const GoldenCase& details = *std::ranges::find_if(cases_, [](const GoldenCase& one) {
     return one.directory.ends_with("01-one-gpu-gib") && one.words.back() == "-d";
   });
@@ -111,7 +112,7 @@ TEST_F(GoldenInspect, TakesTheOriginalsFlags) {
   }
 }
 
-TEST_F(GoldenInspect, IsTheSameAsASubcommand) {
+TEST_F(GoldenInspect, PrintsTheSameAsASubcommand) {
   for (const GoldenCase& one : cases_) {
     GoldenCase spelled = one;
     spelled.words.insert(spelled.words.begin(), {"inspect", "gpushare"});
@@ -140,8 +141,9 @@ void expect_bytes(const std::string& golden, const std::vector<std::string>& wor
       << golden;
 }
 
-// Written by the layout that is known of the original, on one node at a time: there its order was not random.
-TEST(OwnGoldenInspect, KeepsTheOriginalsBytes) {
+// The golden files follow the known layout of the original. Each has one node, because the original's
+// order of several nodes is random.
+TEST(OwnGoldenInspect, PrintsTheSameBytesAsTheOriginal) {
   SavedCluster cluster;
   cluster.old_node("cpu-only", {});
   cluster.old_node("gpu-large", {.units = 96, .gpus = 4});

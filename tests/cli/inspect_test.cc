@@ -1,4 +1,4 @@
-#include "cli/inspect.h"
+#include "cli/inspect/inspect.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "base/json_reader.h"
-#include "cli/cluster_watch.h"
+#include "cli/cluster/cluster_watch.h"
 #include "golden.h"
 #include "program.h"
 #include "saved_cluster.h"
@@ -22,7 +22,7 @@ Outcome inspect(InspectOptions options, const SavedCluster& cluster, const Termi
   return {code, out.str(), err.str()};
 }
 
-TEST(Inspect, ReadsRecordsOfTesseraAndShowsEveryGpuWithItsOwnSize) {
+TEST(Inspect, ReadsTesserasRecordsAndShowsTheSizeOfEveryGpu) {
   SavedCluster cluster;
   fill_tessera_cluster(cluster);
   const Outcome summary = inspect({}, cluster);
@@ -32,7 +32,7 @@ TEST(Inspect, ReadsRecordsOfTesseraAndShowsEveryGpuWithItsOwnSize) {
   expect_golden("inspect-shares-details.txt", inspect({.details = true}, cluster).out);
 }
 
-TEST(Inspect, ShowsEveryGpuOnALineOfItsOwnWhenWide) {
+TEST(Inspect, WideOutputHasOneLinePerGpu) {
   SavedCluster cluster;
   fill_tessera_cluster(cluster);
   expect_golden("inspect-shares-wide.txt", inspect({.output = "wide"}, cluster).out);
@@ -42,7 +42,7 @@ TEST(Inspect, ShowsEveryGpuOnALineOfItsOwnWhenWide) {
                 inspect({.kind = InspectKind::kGpus, .output = "wide"}, cluster).out);
 }
 
-TEST(Inspect, DoesNotCallTheShareOfAPodWholeThatHasAnotherGpuWhole) {
+TEST(Inspect, ShowsTheShareOfAPodThatAlsoHoldsAWholeGpuAsAShare) {
   SavedCluster cluster;
   cluster.node("gpu-a", inventory_of("a", 2, 16384));
   cluster.pod(
@@ -57,7 +57,7 @@ TEST(Inspect, DoesNotCallTheShareOfAPodWholeThatHasAnotherGpuWhole) {
   EXPECT_TRUE(has(wide.out, "4/16 GiB         25%   ok      ml/both (4)")) << wide.out;
 }
 
-TEST(Inspect, TellsProgramsTheSameFacts) {
+TEST(Inspect, PrintsTheSameFactsAsJsonAndYaml) {
   SavedCluster cluster;
   fill_tessera_cluster(cluster);
   expect_golden("inspect-shares.json", inspect({.output = "json"}, cluster).out);
@@ -65,7 +65,7 @@ TEST(Inspect, TellsProgramsTheSameFacts) {
   EXPECT_TRUE(parse_json(inspect({.kind = InspectKind::kGpus, .output = "json"}, cluster).out));
 }
 
-TEST(Inspect, ShowsHowGpusAreConnectedAsTheTopologyPluginDid) {
+TEST(Inspect, ShowsLinksInTheLayoutOfTheOriginalTopologyPlugin) {
   SavedCluster cluster;
   fill_tessera_cluster(cluster);
   expect_golden("inspect-gpus-summary.txt", inspect({.kind = InspectKind::kGpus}, cluster).out);
@@ -73,7 +73,7 @@ TEST(Inspect, ShowsHowGpusAreConnectedAsTheTopologyPluginDid) {
                 inspect({.kind = InspectKind::kGpus, .details = true}, cluster).out);
 }
 
-TEST(Inspect, ReadsTheOldTopologyPluginsNodes) {
+TEST(Inspect, ReadsNodesOfTheOriginalTopologyPlugin) {
   SavedCluster cluster;
   cluster.old_node("topo",
                    {.annotations = {{"GPU_TOPOLOGY", R"({"GPU_NV1_0_1":"Single NVLink","GPU_BAD":"x"})"},
@@ -101,7 +101,7 @@ TEST(Inspect, AlignsTheMatrixOfMoreThanTenGpus) {
   EXPECT_TRUE(has(details.out, "GPU11   NV1  NV1")) << details.out;
 }
 
-TEST(Inspect, SaysNothingButTheFrameWhereThereAreNoGpus) {
+TEST(Inspect, PrintsOnlyHeaderAndTotalsWithoutGpus) {
   SavedCluster cluster;
   cluster.old_node("cpu-1", {});
   EXPECT_EQ(inspect({}, cluster).out,
@@ -111,7 +111,7 @@ TEST(Inspect, SaysNothingButTheFrameWhereThereAreNoGpus) {
   EXPECT_EQ(inspect({.kind = InspectKind::kGpus}, cluster).out, "NAME  ALLGPU  USEDGPU\n");
 }
 
-TEST(Inspect, NamesANodeThatDoesNotExistAsTheOriginalDid) {
+TEST(Inspect, ReportsAnUnknownNodeLikeTheOriginal) {
   SavedCluster cluster;
   fill_tessera_cluster(cluster);
   const Outcome one = inspect({.nodes = {"gpu-c"}}, cluster);
@@ -120,13 +120,13 @@ TEST(Inspect, NamesANodeThatDoesNotExistAsTheOriginalDid) {
   EXPECT_EQ(inspect({.nodes = {"gpu-a", "gpu-c"}}, cluster).code, 1);
 }
 
-TEST(Inspect, CountsLargeGpusInGibAndDoesNotTakeThemForMib) {
+TEST(Inspect, CountsLargeGpusInGibNotInMib) {
   SavedCluster cluster;
   cluster.old_node("h200", {.units = 141 * 8, .gpus = 8});
   EXPECT_TRUE(has(inspect({}, cluster).out, "GPU Memory(GiB)"));
 }
 
-TEST(Inspect, ShowsOneUnitWhereNodesCountInTwo) {
+TEST(Inspect, ConvertsToOneUnitIfNodesUseTwo) {
   SavedCluster cluster;
   cluster.old_node("a-gib", {.units = 15, .gpus = 1});
   cluster.old_node("b-mib", {.units = 15360, .gpus = 1});
@@ -139,7 +139,7 @@ TEST(Inspect, ShowsOneUnitWhereNodesCountInTwo) {
   EXPECT_TRUE(has(summary.err, "one unit")) << summary.err;
 }
 
-TEST(Inspect, KeepsTheOriginalsViewOfIndicesThatTheNodeDoesNotHave) {
+TEST(Inspect, TreatsGpuIndexesThatDoNotExistLikeTheOriginal) {
   SavedCluster cluster;
   cluster.old_node("n", {.units = 30, .gpus = 2});
   cluster.pod("ml", "far", "n", {.units = 3, .annotations = {{"ALIYUN_COM_GPU_MEM_IDX", "7"}}});
@@ -148,7 +148,7 @@ TEST(Inspect, KeepsTheOriginalsViewOfIndicesThatTheNodeDoesNotHave) {
   EXPECT_TRUE(has(inspect({.output = "wide"}, cluster).out, "missing"));
 }
 
-TEST(Inspect, ShowsAPodOneIndexPastTheLastGpuWhereTheOriginalDid) {
+TEST(Inspect, ShowsAPodOneIndexPastTheLastGpuLikeTheOriginal) {
   SavedCluster cluster;
   cluster.old_node("old", {.units = 32, .gpus = 2});
   cluster.pod("ml", "past", "old", {.units = 3, .annotations = {{"ALIYUN_COM_GPU_MEM_IDX", "2"}}});
@@ -170,7 +170,7 @@ TEST(Inspect, CountsUndecidedPodsAsPending) {
   EXPECT_TRUE(has(wide.err, "warning: pod ml/stray runs on node gpu-a and nobody decided")) << wide.err;
 }
 
-TEST(Inspect, WarnsOfBrokenAnnotationsOnStandardErrorAndGoesOn) {
+TEST(Inspect, WarnsAboutInvalidAnnotationsAndContinues) {
   SavedCluster cluster;
   cluster.node_with_inventory_text("gpu-a", "{not json", 32, 2);
   cluster.pod(
@@ -183,7 +183,7 @@ TEST(Inspect, WarnsOfBrokenAnnotationsOnStandardErrorAndGoesOn) {
   EXPECT_TRUE(has(summary.err, "warning: pod ml/bad: its record")) << summary.err;
 }
 
-TEST(Inspect, DoesNotPutAPodOnAnotherGpuWhenItsOwnIsGone) {
+TEST(Inspect, DoesNotShowAPodOnAnotherGpuIfItsOwnIsMissing) {
   SavedCluster cluster;
   cluster.node("gpu-a", inventory_of("a", 2, 16384));
   cluster.pod("ml", "lost", "gpu-a",
@@ -197,7 +197,7 @@ TEST(Inspect, DoesNotPutAPodOnAnotherGpuWhenItsOwnIsGone) {
   EXPECT_TRUE(has(summary.err, "GPU-gone")) << summary.err;
 }
 
-TEST(Inspect, LeavesOutPodsOnNodesThatAreNotThere) {
+TEST(Inspect, LeavesOutPodsOnNodesThatDoNotExist) {
   SavedCluster cluster;
   cluster.old_node("n", {.units = 30, .gpus = 2});
   cluster.pod("ml", "ghost", "gone", {.units = 3, .annotations = {{"ALIYUN_COM_GPU_MEM_IDX", "0"}}});
@@ -206,7 +206,7 @@ TEST(Inspect, LeavesOutPodsOnNodesThatAreNotThere) {
   EXPECT_TRUE(has(summary.out, "0/30 (0%)")) << summary.out;
 }
 
-TEST(Inspect, SurvivesAmountsThatNoGpuHas) {
+TEST(Inspect, AcceptsImpossiblyLargeAmounts) {
   SavedCluster cluster;
   cluster.old_node("n", {.units = INT64_MAX, .gpus = 2});
   cluster.old_node("many", {.units = 5, .gpus = INT64_MAX});
@@ -226,7 +226,7 @@ TEST(Inspect, SurvivesAmountsThatNoGpuHas) {
   }
 }
 
-TEST(Inspect, ChoosesAndSortsNodes) {
+TEST(Inspect, FiltersAndSortsNodes) {
   SavedCluster cluster;
   fill_tessera_cluster(cluster);
   const auto first_node = [&](const InspectOptions& options) {
@@ -241,13 +241,13 @@ TEST(Inspect, ChoosesAndSortsNodes) {
   EXPECT_FALSE(has(inspect({.selector = "zone!=west"}, cluster).out, "gpu-b"));
 }
 
-TEST(Inspect, EndsBeforeItReadsAnythingWhenTheSelectorMakesNoSense) {
+TEST(Inspect, RejectsAnInvalidSelectorBeforeItReadsAnything) {
   const Outcome wrong = run_in_pipe("kubectl-inspect-gpushare", {"-l", "zone in west", "--file", "/nowhere"});
   EXPECT_EQ(wrong.code, 2);
   EXPECT_TRUE(has(wrong.err, "--selector: \"zone in west\"")) << wrong.err;
 }
 
-TEST(Inspect, CountsOnlyOneNamespaceWhenAsked) {
+TEST(Inspect, CountsOnlyTheGivenNamespace) {
   SavedCluster cluster;
   fill_tessera_cluster(cluster);
   InspectOptions options{.details = true};
@@ -257,7 +257,7 @@ TEST(Inspect, CountsOnlyOneNamespaceWhenAsked) {
   EXPECT_FALSE(has(details.out, "split"));
 }
 
-TEST(Inspect, SaysHowToSaveAFileThatIsNotThere) {
+TEST(Inspect, ExplainsHowToSaveAMissingFile) {
   const TemporaryDirectory empty;
   std::ostringstream out;
   std::ostringstream err;
@@ -267,7 +267,7 @@ TEST(Inspect, SaysHowToSaveAFileThatIsNotThere) {
   EXPECT_TRUE(has(err.str(), "kubectl get nodes -o json")) << err.str();
 }
 
-TEST(InspectPlugin, RefusesOptionsThatMakeNoSense) {
+TEST(InspectPlugin, RejectsInvalidOptions) {
   EXPECT_EQ(run_in_pipe("kubectl-inspect-gpu", {"--sort-by", "colour"}).code, 2);
   const Outcome help = run_in_pipe("kubectl-inspect-gpushare", {"--help"});
   EXPECT_EQ(help.code, 0);
@@ -275,7 +275,7 @@ TEST(InspectPlugin, RefusesOptionsThatMakeNoSense) {
   EXPECT_EQ(run_in_pipe("kubectl-inspect-gpu", {"--version"}).code, 0);
 }
 
-TEST(InspectWatch, DrawsAgainInPlaceWhenTheFilesChangeAndLeavesTheLastFrame) {
+TEST(InspectWatch, RedrawsInPlaceWhenTheFilesChangeAndLeavesTheLastFrame) {
   SavedCluster cluster;
   cluster.old_node("n", {.units = 30, .gpus = 2});
   const std::string directory = cluster.write();
@@ -285,7 +285,7 @@ TEST(InspectWatch, DrawsAgainInPlaceWhenTheFilesChangeAndLeavesTheLastFrame) {
   ASSERT_TRUE(program.read_until("0/30 (0%)")) << program.output();
   cluster.pod("ml", "new", "n", {.units = 6, .annotations = {{"ALIYUN_COM_GPU_MEM_IDX", "0"}}});
   cluster.write();
-  ASSERT_TRUE(program.read_until("\x1b[H")) << "goes home before it draws again";
+  ASSERT_TRUE(program.read_until("\x1b[H")) << "the cursor must move home before each redraw";
   ASSERT_TRUE(program.read_until("6/30 (20%)")) << program.output();
   program.signal(SIGINT);
   EXPECT_EQ(program.finish(), 0);
@@ -293,14 +293,14 @@ TEST(InspectWatch, DrawsAgainInPlaceWhenTheFilesChangeAndLeavesTheLastFrame) {
   EXPECT_TRUE(has(program.output().substr(program.output().rfind("\x1b[?1049l")), "6/30 (20%)"));
 }
 
-TEST(InspectWatch, EndsWhenNobodyReadsAnyMore) {
+TEST(InspectWatch, EndsWhenTheReaderClosesThePipe) {
   SavedCluster cluster;
   cluster.old_node("n", {.units = 30, .gpus = 2});
-  EXPECT_EQ(run_and_go_away("kubectl-inspect-gpushare", {"--file", cluster.write(), "--watch"}, "0/30"), 0)
-      << "though nothing changes, so that nothing is written";
+  EXPECT_EQ(run_and_close_pipe("kubectl-inspect-gpushare", {"--file", cluster.write(), "--watch"}, "0/30"), 0)
+      << "must end even though nothing changes and nothing is written";
 }
 
-TEST(InspectWatch, FitsItselfToAScreenOfAnotherSizeAndWrapsNoLines) {
+TEST(InspectWatch, AdaptsToAResizedScreenAndWrapsNoLines) {
   SavedCluster cluster;
   for (int i = 0; i < 40; ++i) {
     cluster.old_node("n" + std::to_string(i), {.units = 30, .gpus = 2});
@@ -318,13 +318,13 @@ TEST(InspectWatch, FitsItselfToAScreenOfAnotherSizeAndWrapsNoLines) {
   EXPECT_TRUE(has(program.output(), "\x1b[?7h"));
 }
 
-TEST(InspectWatch, CutsWhatDoesNotFitOnTheScreen) {
+TEST(InspectWatch, CutsLinesThatDoNotFitOnTheScreen) {
   EXPECT_EQ(redrawn("a\nb\n", 0), "\x1b[Ha\x1b[K\nb\x1b[K\n\x1b[J");
   EXPECT_EQ(redrawn("a\nb\nc\nd\n", 4), "\x1b[Ha\x1b[K\nb\x1b[K\n... 2 more lines\x1b[K\n\x1b[J");
   EXPECT_EQ(redrawn("a\nb\nc\n", 4), "\x1b[Ha\x1b[K\nb\x1b[K\nc\x1b[K\n\x1b[J");
 }
 
-TEST(Inspect, IsFoundUnderTheNamesThatKubectlAndKrewGiveIt) {
+TEST(Inspect, RecognizesTheProgramNamesOfKubectlAndKrew) {
   EXPECT_TRUE(is_inspect_plugin("/usr/local/bin/kubectl-inspect-gpushare"));
   EXPECT_TRUE(is_inspect_plugin("kubectl-inspect_gpu"));
   EXPECT_FALSE(is_inspect_plugin("/opt/kubectl-inspect-gpu/tessera"));

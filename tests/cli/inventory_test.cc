@@ -1,4 +1,4 @@
-#include "cli/inventory.h"
+#include "cli/machine/inventory.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 
 #include "alloc/inventory.h"
 #include "base/json_reader.h"
-#include "cli/yaml_print.h"
+#include "cli/output/yaml_print.h"
 #include "golden.h"
 
 namespace tessera::cli {
@@ -42,7 +42,7 @@ TEST(InventoryCommand, NumbersNodesSoThatTheySort) {
   EXPECT_EQ(items.back().at("metadata").at("name"), "pcie2s-999");
 }
 
-TEST(InventoryCommand, NodesAreWhatTheLedgerReads) {
+TEST(InventoryCommand, PrintsNodesThatTheLedgerCanRead) {
   const json::value node = *parse_json(inventory({.machine = "dgx2", .output = "json"}).out);
   const std::string text =
       node.at("metadata").at("annotations").at("tessera.io/inventory").as_string().c_str();
@@ -54,15 +54,16 @@ TEST(InventoryCommand, NodesAreWhatTheLedgerReads) {
   EXPECT_LT(text.size(), 32U * 1024);
 }
 
-TEST(InventoryCommand, SaysWhatIsWrong) {
-  EXPECT_EQ(inventory({.machine = "dgx1v", .name = "GPU_A"}).err,
-            "tessera inventory: --name: \"GPU_A\" cannot be the name of a node; use small letters, digits, - "
-            "and .\n");
+TEST(InventoryCommand, ReportsInvalidOptions) {
+  EXPECT_EQ(
+      inventory({.machine = "dgx1v", .name = "GPU_A"}).err,
+      "tessera inventory: --name: \"GPU_A\" is not a valid node name; use lower-case letters, digits, - "
+      "and .\n");
   EXPECT_EQ(inventory({.machine = "dgx1v", .unit = "GB"}).code, 1);
   EXPECT_EQ(inventory({.machine = "dgx9"}).code, 1);
 }
 
-TEST(YamlPrint, QuotesWhatYamlWouldMisread) {
+TEST(YamlPrint, QuotesStringsThatYamlWouldMisread) {
   const json::value value = {{"plain", "a-b/c.d"},
                              {"number", "12"},
                              {"yes", "Yes"},

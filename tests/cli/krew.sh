@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The manifests for krew name the archive's own sum, and what they install exists in it.
+# The krew manifests contain the checksum of the archive, and the archive contains the installed files.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d)
@@ -16,6 +16,6 @@ for name in tessera inspect-gpushare inspect-gpu; do
 done
 tar -C "$work" -czf "$work/empty.tar.gz" krew
 if "$root/scripts/krew-manifests" "$work/empty.tar.gz" u "$work/other" 2>"$work/said"; then
-  echo "an archive without the program was taken" && exit 1
+  echo "krew-manifests accepted an archive without bin/tessera" && exit 1
 fi
 grep -q "has no bin/tessera" "$work/said"

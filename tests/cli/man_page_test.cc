@@ -20,7 +20,7 @@ TEST(ManPage, NamesEveryCommandAndItsOptions) {
   EXPECT_THAT(page.out, HasSubstr("Examples:"));
 }
 
-TEST(ManPage, HasNoLineThatTroffWouldTakeForItsOwn) {
+TEST(ManPage, HasNoUnintendedTroffRequests) {
   const Outcome page = run_in_pipe("tessera", {"man"});
   std::size_t begin = 0;
   while (begin < page.out.size()) {

@@ -13,7 +13,7 @@
 #include "alloc/legacy_record.h"
 #include "alloc/placer.h"
 #include "base/strings.h"
-#include "cli/cluster_files.h"
+#include "cli/cluster/cluster_files.h"
 #include "saved_cluster.h"
 
 namespace tessera::cli {
@@ -137,7 +137,7 @@ class DecidedCluster {
     }
     std::istringstream in(saved_.nodes_json());
     EXPECT_TRUE(read_list(in, store_.nodes()));
-    for (const NodeFacts& node : store_.snapshot().nodes) {
+    for (const objects::NodeFacts& node : store_.snapshot().nodes) {
       ledger_.upsert_node(node.spec);
     }
   }

@@ -22,7 +22,7 @@ namespace tessera::cli {
 
 namespace {
 
-// In the child, right after fork.
+// Runs in the child, right after fork.
 [[noreturn]] void become(const std::string& path, const std::vector<std::string>& words,
                          const Environment& environment) {
   for (const auto& [name, value] : environment) {
@@ -89,7 +89,8 @@ Outcome run_in_pipe(const std::string& name, const std::vector<std::string>& wor
   return outcome;
 }
 
-int run_and_go_away(const std::string& name, const std::vector<std::string>& words, const std::string& text) {
+int run_and_close_pipe(const std::string& name, const std::vector<std::string>& words,
+                       const std::string& text) {
   Pipe out = *Pipe::create();
   const std::string path = program_path(name);
   const pid_t child = ::fork();
@@ -152,7 +153,7 @@ TerminalProgram::~TerminalProgram() {
   ::close(terminal_);
 }
 
-// A terminal whose last user has gone gives an error in place of an end.
+// After the program has ended, read() on the terminal returns an error instead of end of file.
 bool TerminalProgram::read_some(std::chrono::milliseconds at_most) {
   pollfd one{terminal_, POLLIN, 0};
   if (::poll(&one, 1, static_cast<int>(at_most.count())) <= 0) {

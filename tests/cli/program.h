@@ -1,6 +1,7 @@
 // tests/cli/program.h
 //
-// Runs a program that stands beside the test, as a shell would: through pipes, or on a terminal.
+// Runs a program from the directory of the test binary the way a shell does: with pipes, or on a
+// terminal.
 #pragma once
 
 #include <sys/types.h>
@@ -16,28 +17,29 @@ namespace tessera::cli {
 struct Outcome {
   int code = -1;
   std::string out;
-  std::string err;  // on a terminal all stands in `out`
+  std::string err;  // empty on a terminal, where everything is in `out`
 };
 
 inline bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-// The path of a program in this test's directory.
+// Returns the path of a program in the directory of the test binary.
 std::string program_path(const std::string& name);
 
 using Environment = std::map<std::string, std::string>;
 
 Outcome run_in_pipe(const std::string& name, const std::vector<std::string>& words,
                     const Environment& environment = {});
-// Reads until `text` has come, goes away as `head` does, and waits for the program's end: its exit code, or
-// -1 when it had to be killed after 20 seconds.
-int run_and_go_away(const std::string& name, const std::vector<std::string>& words, const std::string& text);
-// Standard input, output and error are a terminal of 24 rows that changes no byte.
+// Reads until `text` appears, closes the pipe as `head` does, and waits for the program to end.
+// Returns its exit code, or -1 if it had to be killed after 20 seconds.
+int run_and_close_pipe(const std::string& name, const std::vector<std::string>& words,
+                       const std::string& text);
+// Standard input, output and error are a raw terminal with 24 rows.
 Outcome run_on_terminal(const std::string& name, const std::vector<std::string>& words,
                         const Environment& environment = {});
 
-// A program that runs on a terminal until it is told to end.
+// A program that runs on a terminal until it gets a signal.
 class TerminalProgram {
  public:
   TerminalProgram(const std::string& name, const std::vector<std::string>& words,
@@ -46,11 +48,11 @@ class TerminalProgram {
   TerminalProgram& operator=(const TerminalProgram&) = delete;
   ~TerminalProgram();
 
-  // Reads on until `text` has appeared in what is new since the last call; false after 20 seconds.
+  // Reads until `text` appears in the output after the last match. Returns false after 20 seconds.
   bool read_until(const std::string& text);
   void signal(int number) const;
   void resize(unsigned short rows, unsigned short columns) const;
-  // Reads to the end and gives the exit code.
+  // Reads all remaining output and returns the exit code.
   int finish();
   [[nodiscard]] const std::string& output() const { return output_; }
 

@@ -1,13 +1,13 @@
-// Clusters that call their resources otherwise: every command finds out by itself, or is told.
+// Clusters with other resource names: every command reads the names from Tessera's pods or from flags.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <sstream>
 
-#include "cli/check.h"
-#include "cli/inspect.h"
-#include "cli/top.h"
-#include "cli/why.h"
+#include "cli/diagnose/check.h"
+#include "cli/diagnose/why.h"
+#include "cli/inspect/inspect.h"
+#include "cli/top/top.h"
 #include "program.h"
 #include "saved_cluster.h"
 
@@ -20,11 +20,11 @@ using ::testing::Not;
 const alloc::ResourceNames::Config kNvidia{.prefix = "aliyun.com", .whole = "nvidia.com/gpu"};
 const alloc::ResourceNames::Config kExample{.prefix = "example.com", .whole = ""};
 
-// As a chart of other settings writes it.
+// The annotations of a pod from a chart with other settings.
 const Texts kWrong{{"tessera.io/resource-prefix", "wrong.com"},
                    {"tessera.io/resource-whole", "wrong.com/gpu"}};
 
-// A node with a share and a whole GPU on it, and pods that wait for more.
+// Adds a node with a GPU share and a whole GPU in use, and a pending pod.
 void fill(SavedCluster& cluster) {
   cluster.node("gpu-a", inventory_of("a", 2, 16384));
   cluster.pod("ml", "infer", "gpu-a",
@@ -39,11 +39,11 @@ class OtherNames : public ::testing::TestWithParam<alloc::ResourceNames::Config>
  protected:
   OtherNames() : cluster_(GetParam()) { fill(cluster_); }
 
-  ClusterOptions told_by_flags() {
+  ClusterOptions names_from_flags() {
     const alloc::ResourceNames names(GetParam());
     return {.file = cluster_.write(), .resource_prefix = GetParam().prefix, .resource_whole = names.whole()};
   }
-  ClusterOptions told_by_pods() {
+  ClusterOptions names_from_pods() {
     cluster_.placer("tessera-scheduler-0");
     return {.file = cluster_.write()};
   }
@@ -65,7 +65,7 @@ class OtherNames : public ::testing::TestWithParam<alloc::ResourceNames::Config>
 INSTANTIATE_TEST_SUITE_P(ResourceNames, OtherNames, ::testing::Values(kNvidia, kExample));
 
 TEST_P(OtherNames, AreReadFromTesserasOwnPods) {
-  const ClusterOptions options = told_by_pods();
+  const ClusterOptions options = names_from_pods();
   EXPECT_THAT(inspect(options), HasSubstr("4/16                   16/16                  20/32"));
   EXPECT_EQ(check(options), "1 node with 2 GPUs, 2 pods on them\nAll agrees.\n");
   std::ostringstream top;
@@ -78,14 +78,14 @@ TEST_P(OtherNames, AreReadFromTesserasOwnPods) {
   EXPECT_THAT(why.str(), Not(HasSubstr("another device plugin")));
 }
 
-TEST_P(OtherNames, CanBeToldByFlags) {
-  const ClusterOptions options = told_by_flags();
+TEST_P(OtherNames, CanBeGivenByFlags) {
+  const ClusterOptions options = names_from_flags();
   EXPECT_THAT(inspect(options), HasSubstr("4/16                   16/16                  20/32"));
   EXPECT_THAT(check(options), Not(HasSubstr("second_plugin")));
   EXPECT_THAT(check(options), Not(HasSubstr("capacity_differs")));
 }
 
-TEST(ResourceNames, OfFlagsWinOverThoseOfPods) {
+TEST(ResourceNames, FromFlagsOverrideThoseFromPods) {
   SavedCluster cluster(kExample);
   fill(cluster);
   cluster.placer("tessera-scheduler-0", {.annotations = kWrong});
@@ -94,7 +94,7 @@ TEST(ResourceNames, OfFlagsWinOverThoseOfPods) {
   EXPECT_EQ(outcome.code, 0) << outcome.out << outcome.err;
 }
 
-TEST(ResourceNames, AreTakenFromAPodThatIsReady) {
+TEST(ResourceNames, AreReadFromAReadyPod) {
   SavedCluster cluster(kExample);
   fill(cluster);
   cluster.placer("tessera-scheduler-0", {.ready = false, .annotations = kWrong});
@@ -105,8 +105,8 @@ TEST(ResourceNames, AreTakenFromAPodThatIsReady) {
   EXPECT_EQ(read->pods.size(), 3U);
 }
 
-// The plugin of somebody else is still told of where nvidia.com/gpu is not ours.
-TEST(ResourceNames, OfOthersAreStillOthers) {
+// If nvidia.com/gpu is not Tessera's resource, check still reports the plugin that serves it.
+TEST(ResourceNames, OfAnotherPluginAreStillReported) {
   SavedCluster cluster(kNvidia);
   fill(cluster);
   std::ostringstream out;

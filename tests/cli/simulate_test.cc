@@ -1,4 +1,4 @@
-#include "cli/simulate.h"
+#include "cli/simulate/simulate.h"
 
 #include <gmock/gmock.h>
 
@@ -43,15 +43,15 @@ TEST(Simulate, WorksWithoutAnyFile) {
   EXPECT_EQ(ran.code, 0);
   EXPECT_THAT(ran.out, AllOf(HasSubstr("12 nodes"), HasSubstr("2 runs each"), HasSubstr("ALLOC 100%"),
                              HasSubstr("\nfgd "), HasSubstr("\nFirstFit ")));
-  EXPECT_EQ(ran.err, "");  // progress is for terminals
+  EXPECT_EQ(ran.err, "");  // progress is shown only on terminals
 }
 
-TEST(Simulate, ShowsProgressOnATerminalAndLeavesNoneOfIt) {
+TEST(Simulate, ShowsProgressOnATerminalAndErasesIt) {
   const Ran ran = run(small(), true);
   EXPECT_THAT(ran.err, AllOf(HasSubstr("1/4 runs, last "), testing::EndsWith("\r\x1b[K")));
 }
 
-TEST(Simulate, JsonSaysWhatTheDocumentPromises) {
+TEST(Simulate, JsonHasTheDocumentedFields) {
   SimulateOptions options = small();
   options.output = "json";
   options.at = "100,130,140";
@@ -76,7 +76,7 @@ TEST(Simulate, JsonSaysWhatTheDocumentPromises) {
       EXPECT_GT(seed.at("placed").as_int64(), 0);
       EXPECT_GT(seed.at("refused").as_int64(), 0);
       EXPECT_GE(seed.at("seconds").as_double(), 0);
-      EXPECT_TRUE(seed.at("allocated_percent").at("140").is_null());  // more than pods ever ask for
+      EXPECT_TRUE(seed.at("allocated_percent").at("140").is_null());  // pods never request this much
     }
     const double mean = policy.at("mean").at("allocated_percent").at("100").as_double();
     EXPECT_NEAR(mean, sum / 2, 0.001);
@@ -85,7 +85,7 @@ TEST(Simulate, JsonSaysWhatTheDocumentPromises) {
   }
 }
 
-TEST(Simulate, IsTheSameToTheByteForASeed) {
+TEST(Simulate, OutputDependsOnlyOnTheSeeds) {
   for (const char* output : {"csv", "svg"}) {
     SimulateOptions options = small();
     options.output = output;
@@ -98,7 +98,7 @@ TEST(Simulate, IsTheSameToTheByteForASeed) {
   }
 }
 
-TEST(Simulate, CsvHasWholeCurves) {
+TEST(Simulate, CsvHasFullCurves) {
   SimulateOptions options = small();
   options.output = "csv";
   options.seeds = "7,";
@@ -108,7 +108,7 @@ TEST(Simulate, CsvHasWholeCurves) {
             HasSubstr("\nFirstFit,7,")));
 }
 
-TEST(Simulate, PictureNamesEveryPolicy) {
+TEST(Simulate, ChartNamesEveryPolicy) {
   SimulateOptions options = small();
   options.output = "svg";
   EXPECT_THAT(run(options).out,
@@ -116,7 +116,7 @@ TEST(Simulate, PictureNamesEveryPolicy) {
                     Not(HasSubstr("nan")), Not(HasSubstr("inf")), testing::EndsWith("</svg>\n")));
 }
 
-TEST(Simulate, ReadsTracesAndNamesTheirFaults) {
+TEST(Simulate, ReadsTracesAndLocatesInvalidFields) {
   const TemporaryDirectory directory;
   SimulateOptions options = small();
   options.nodes = directory.path() + "/nodes.csv";
@@ -148,14 +148,14 @@ TEST(Simulate, TableFitsInAHundredColumns) {
   }
 }
 
-TEST(Simulate, SaysWhyALoadHasNoFigure) {
+TEST(Simulate, ExplainsWhyALoadHasNoValue) {
   SimulateOptions options = small();
-  EXPECT_THAT(run(options).out, Not(HasSubstr("No run came to this load")));
+  EXPECT_THAT(run(options).out, Not(HasSubstr("No run reached this load")));
   options.at = "150";
-  EXPECT_THAT(run(options).out, HasSubstr("No run came to this load; --inflate says how much"));
+  EXPECT_THAT(run(options).out, HasSubstr("No run reached this load; --inflate sets how much"));
 }
 
-TEST(SimulateOptionsText, IsUnderstood) {
+TEST(SimulateOptionsText, ParsesEveryDocumentedForm) {
   EXPECT_THAT(parse_seeds("3").value(), ElementsAre(42, 43, 44));
   EXPECT_THAT(parse_seeds("7,9").value(), ElementsAre(7, 9));
   EXPECT_THAT(parse_seeds("7,").value(), ElementsAre(7));
@@ -168,9 +168,9 @@ TEST(SimulateOptionsText, IsUnderstood) {
   EXPECT_EQ(parse_policies("fgd,FGD,fgd")->size(), 2U);
 }
 
-TEST(SimulateOptionsText, ThatMakesNoSenseIsNamed) {
+TEST(SimulateOptionsText, NamesTheInvalidOption) {
   EXPECT_THAT(parse_seeds("0").error().text(), HasSubstr("--seeds"));
-  EXPECT_THAT(parse_seeds("9..7").error().text(), HasSubstr("9 comes after 7"));
+  EXPECT_THAT(parse_seeds("9..7").error().text(), HasSubstr("the first seed, 9, is larger than the last, 7"));
   EXPECT_THAT(parse_seeds("1..5000").error().text(), HasSubstr("use 1 to 1000"));
   EXPECT_THAT(parse_seeds("x").error().text(), HasSubstr("\"x\" is not a whole number"));
   for (const char* text : {"", ".", "1.", "0", "-1", "1.2345", "1e3", "1000"}) {

@@ -1,4 +1,4 @@
-#include "cli/top.h"
+#include "cli/top/top.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "base/json_reader.h"
-#include "cli/topo.h"
+#include "cli/machine/topo.h"
 #include "golden.h"
 #include "program.h"
 #include "saved_cluster.h"
@@ -32,7 +32,7 @@ SavedCluster& filled(SavedCluster& cluster) {
   return cluster;
 }
 
-TEST(TopNode, CountsSharesAsThePartOfAGpuThatTheyAre) {
+TEST(TopNode, CountsSharesAsFractionsOfAGpu) {
   SavedCluster cluster;
   const Outcome all = top({}, filled(cluster));
   EXPECT_EQ(all.code, 0) << all.err;
@@ -41,7 +41,7 @@ TEST(TopNode, CountsSharesAsThePartOfAGpuThatTheyAre) {
   expect_golden("top-node-details.txt", top({.names = {"gpu-b"}, .details = true}, cluster).out);
 }
 
-TEST(TopNode, KnowsTheModesOfArena) {
+TEST(TopNode, SupportsTheModesOfArena) {
   SavedCluster cluster;
   EXPECT_THAT(top({.mode = "none"}, filled(cluster)).out, HasSubstr("cpu-only"));
   EXPECT_THAT(top({.mode = "none"}, cluster).out, Not(HasSubstr("gpu-a")));
@@ -51,7 +51,7 @@ TEST(TopNode, KnowsTheModesOfArena) {
   EXPECT_THAT(links, HasSubstr("GB/s"));
 }
 
-TEST(TopNode, ShowsANodeThatCountsInAnotherUnitInGibibytesToo) {
+TEST(TopNode, ShowsNodesWithAnotherUnitInGibibytes) {
   SavedCluster cluster;
   alloc::Inventory fine = inventory_of("c", 1, 16384);
   fine.unit = *alloc::Unit::parse("256MiB");
@@ -61,15 +61,15 @@ TEST(TopNode, ShowsANodeThatCountsInAnotherUnitInGibibytesToo) {
   EXPECT_THAT(top({}, filled(cluster)).out, HasSubstr("0.5/16.0 GiB"));
 }
 
-TEST(TopNode, SortsByWhatIsFree) {
+TEST(TopNode, SortsByFreeAndByUnhealthyGpus) {
   SavedCluster cluster;
   const std::string out = top({.sort_by = "free"}, filled(cluster)).out;
   EXPECT_LT(out.find("gpu-a"), out.find("gpu-b"));
-  const std::string by_illness = top({.sort_by = "unhealthy"}, cluster).out;
-  EXPECT_LT(by_illness.find("gpu-b"), by_illness.find("gpu-a"));
+  const std::string by_unhealthy = top({.sort_by = "unhealthy"}, cluster).out;
+  EXPECT_LT(by_unhealthy.find("gpu-b"), by_unhealthy.find("gpu-a"));
 }
 
-TEST(TopNode, TellsScriptsTheSame) {
+TEST(TopNode, PrintsTheSameFactsAsJsonAndYaml) {
   SavedCluster cluster;
   const auto document = parse_json(top({.output = "json"}, filled(cluster)).out);
   ASSERT_TRUE(document);
@@ -81,14 +81,14 @@ TEST(TopNode, TellsScriptsTheSame) {
   EXPECT_THAT(top({.output = "yaml"}, cluster).out, HasSubstr("name: gpu-a"));
 }
 
-TEST(TopNode, SaysThatANodeDoesNotExist) {
+TEST(TopNode, ReportsAnUnknownNode) {
   SavedCluster cluster;
   const Outcome outcome = top({.names = {"gpu-z"}}, filled(cluster));
   EXPECT_EQ(outcome.code, 1);
   EXPECT_EQ(outcome.err, "tessera top: there is no node \"gpu-z\"\n");
 }
 
-TEST(TopNode, ShowsRealUseWhereItIsKnown) {
+TEST(TopNode, ShowsActualUsageIfKnown) {
   SavedCluster cluster;
   const TopOptions options{.cluster = {.file = filled(cluster).write()}};
   Usage usage;
@@ -126,7 +126,7 @@ TEST(Usage, IsReadFromTheAgentsMetrics) {
   EXPECT_DOUBLE_EQ(usage.pod_memory_mib.at("ml/p"), 2);
 }
 
-TEST(TopPod, ShowsWhatEveryPodHoldsAndWhichWait) {
+TEST(TopPod, ShowsTheGpusOfEveryPodAndPendingPods) {
   SavedCluster cluster;
   filled(cluster);
   cluster.pod("web", "nobody-knows", "gpu-a", {.units = 3});
@@ -138,7 +138,7 @@ TEST(TopPod, ShowsWhatEveryPodHoldsAndWhichWait) {
   EXPECT_EQ(top({.pods = true, .cluster = {.all_namespaces = true}, .names = {"other"}}, cluster).code, 1);
 }
 
-TEST(TopPod, SaysThatAPodIsInAnotherNamespace) {
+TEST(TopPod, SuggestsAllNamespacesForAnUnknownPod) {
   SavedCluster cluster;
   const Outcome outcome =
       top({.pods = true, .cluster = {.namespace_name = "web"}, .names = {"train"}}, filled(cluster));
@@ -147,19 +147,19 @@ TEST(TopPod, SaysThatAPodIsInAnotherNamespace) {
             "tessera top: no pod \"train\" asks for GPUs in namespace web; -A looks in all namespaces\n");
 }
 
-TEST(TopoOfANode, ShowsItsLinksAndWhatIsFree) {
+TEST(TopoOfANode, ShowsLinksAndFreeGpus) {
   SavedCluster cluster;
   std::ostringstream out;
   std::ostringstream err;
   TopoOptions options{.node = "gpu-a", .cluster = {.file = filled(cluster).write()}, .count = 1};
   EXPECT_EQ(run_topo(options, out, err), 1);
-  EXPECT_THAT(err.str(), HasSubstr("1 GPUs are wanted, 0 of 4 are free"));
+  EXPECT_THAT(err.str(), HasSubstr("1 GPU requested, but only 0 of 4 are free"));
   options.count = 0;
   EXPECT_EQ(run_topo(options, out, err), 0);
   expect_golden("topo-node.txt", out.str());
 }
 
-TEST(TopoOfANode, ChoosesByTheClustersPolicyUnlessToldOtherwise) {
+TEST(TopoOfANode, ChoosesByTheClustersPolicyUnlessOneIsGiven) {
   const auto topo = [](const std::string& cluster_policy, const std::string& policy) {
     SavedCluster cluster;
     cluster.node("gpu-a", inventory_of("a", 4, 16384));
@@ -172,11 +172,11 @@ TEST(TopoOfANode, ChoosesByTheClustersPolicyUnlessToldOtherwise) {
   EXPECT_EQ(topo("best_effort", ""), "best_effort");
   EXPECT_EQ(topo("best_effort", "simple"), "simple");
   EXPECT_EQ(topo("", ""), "ring");
-  EXPECT_THAT(topo("static", ""), HasSubstr("its table is known to the extender alone"));
+  EXPECT_THAT(topo("static", ""), HasSubstr("only the extender has its table"));
   EXPECT_EQ(topo("static", "ring"), "ring");
 }
 
-TEST(TopoOfANode, SaysWhatToDoWhereThereIsNoInventory) {
+TEST(TopoOfANode, ExplainsWhatToDoWithoutAnInventory) {
   SavedCluster cluster;
   cluster.old_node("old", {.units = 32, .gpus = 2});
   std::ostringstream out;

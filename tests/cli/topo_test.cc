@@ -1,4 +1,4 @@
-#include "cli/topo.h"
+#include "cli/machine/topo.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ Outcome topo(const TopoOptions& options) {
   return {code, out.str(), err.str()};
 }
 
-// The whole program, as a shell runs it.
+// Runs the whole program and returns its exit code.
 int tessera_exits(std::vector<std::string> words) {
   words.insert(words.begin(), "tessera");
   std::vector<char*> arguments;
@@ -44,7 +44,7 @@ int tessera_exits(std::vector<std::string> words) {
   return code;
 }
 
-TEST(TopoCommand, ShowsAMachine) {
+TEST(TopoCommand, ShowsTheLinksOfAMachine) {
   expect_golden("topo-dgx1v.txt", topo({.machine = "dgx1v"}).out);
   expect_golden("topo-dgx2.txt", topo({.machine = "dgx2"}).out);
 }
@@ -57,7 +57,7 @@ TEST(TopoCommand, ShowsWhatEachPolicyChooses) {
                 topo({.machine = "mixed", .count = 3, .policy = "simple", .taken = "1-2"}).out);
 }
 
-TEST(TopoCommand, PrintsJsonThatItReadsAgain) {
+TEST(TopoCommand, PrintsJsonThatItCanRead) {
   const Outcome printed = topo({.machine = "dgx1v", .count = 4, .taken = "0,3", .output = "json"});
   expect_golden("topo-dgx1v.json", printed.out);
   const TemporaryDirectory directory;
@@ -82,18 +82,18 @@ class TopoFile : public ::testing::Test {
   TemporaryDirectory directory_;
 };
 
-TEST_F(TopoFile, ReadsNvidiaSmisTextAndSaysWhatItHadToGuess) {
+TEST_F(TopoFile, ReadsTheOutputOfNvidiaSmiAndNotesItsGuesses) {
   const Outcome shown = topo({.file = file("\tGPU0\tGPU1\tGPU2\tCPU Affinity\n"
                                            "GPU0\t X \tNV2\tSYS\t0-3\n"
                                            "GPU1\tNV1\t X \tSYS\t0-3\n")});
   EXPECT_EQ(shown.code, 0);
   EXPECT_THAT(shown.out, HasSubstr("3 GPUs, PCIe generation 3, 6 GB/s between sockets (guessed)"));
   EXPECT_THAT(shown.out,
-              HasSubstr("note: GPU0 and GPU1: one side says NV2, the other NV1; the slower one counts"));
-  EXPECT_THAT(shown.out, HasSubstr("note: no row for GPU 2; its links follow from the other rows"));
+              HasSubstr("note: GPU0 and GPU1: one side says NV2, the other NV1; using the slower one"));
+  EXPECT_THAT(shown.out, HasSubstr("note: no row for GPU 2; its links are taken from the other rows"));
 }
 
-TEST_F(TopoFile, SaysWhereBadTextIsBad) {
+TEST_F(TopoFile, LocatesTheErrorInInvalidText) {
   const std::string path = file("GPU0 GPU1\nGPU0 X NVX\n");
   const Outcome bad = topo({.file = path});
   EXPECT_EQ(bad.code, 1);
@@ -103,9 +103,9 @@ TEST_F(TopoFile, SaysWhereBadTextIsBad) {
                 ": line 2, column 8: \"NVX\" is not a link (SYS, NODE, PHB, PXB, PIX, PSB or NV1 to NV36)\n");
 }
 
-TEST_F(TopoFile, SaysThatEighteenLinksCouldBeOfTwoGenerations) {
+TEST_F(TopoFile, NotesThatEighteenLinksExistInTwoGenerations) {
   const Outcome shown = topo({.file = file("\tGPU0\tGPU1\nGPU0\t X \tNV18\nGPU1\tNV18\t X \n")});
-  EXPECT_THAT(shown.out, HasSubstr("note: 18 NVLinks are taken for the fourth generation (H100)"));
+  EXPECT_THAT(shown.out, HasSubstr("note: 18 NVLinks: assuming generation 4 (H100)"));
 }
 
 TEST_F(TopoFile, ShowsTheRingOverTheFastestLinks) {
@@ -119,7 +119,7 @@ TEST_F(TopoFile, ShowsTheRingOverTheFastestLinks) {
   EXPECT_THAT(topo({.file = path, .count = 4}).out, HasSubstr("0 -NV4- 2 -SYS- 1 -NV4- 3 -SYS- 0"));
 }
 
-TEST_F(TopoFile, SaysWhichFieldOfBadJsonIsBad) {
+TEST_F(TopoFile, NamesTheInvalidFieldOfJson) {
   const std::string path = file(R"({"v":1,"gpus":2,"links":["NVX"]})");
   EXPECT_EQ(topo({.file = path}).err,
             "tessera topo: " + path + ": topology.links[0] holds \"NVX\", which is not a link\n");
@@ -133,15 +133,15 @@ TEST_F(TopoFile, ChoosesByAStaticTable) {
             "tessera topo: no set of 4 GPUs listed for machine type \"dgx1v\" is free\n");
 }
 
-TEST(TopoCommand, SaysWhyNothingCanBeChosen) {
+TEST(TopoCommand, ExplainsWhyItCannotChooseGpus) {
   EXPECT_EQ(topo({.machine = "l40s", .count = 4, .taken = "2"}).err,
-            "tessera topo: 4 GPUs are wanted, 3 of 4 are free\n");
+            "tessera topo: 4 GPUs requested, but only 3 of 4 are free\n");
   EXPECT_EQ(topo({.machine = "l40s", .taken = "4"}).err,
             "tessera topo: --taken: GPU 4 does not exist; the machine has GPU 0 to 3\n");
   EXPECT_EQ(topo({.file = "/nowhere"}).code, 1);
 }
 
-TEST(TopoCommand, RefusesACommandLineThatMakesNoSense) {
+TEST(TopoCommand, ExitsWithTwoOnAnInvalidCommandLine) {
   EXPECT_EQ(tessera_exits({"topo", "--machine", "dgx1v"}), 0);
   EXPECT_EQ(tessera_exits({"topo", "--help"}), 0);
   EXPECT_EQ(tessera_exits({"topo"}), 2);
@@ -154,7 +154,7 @@ TEST(TopoCommand, RefusesACommandLineThatMakesNoSense) {
   EXPECT_EQ(tessera_exits({"topology"}), 2);
 }
 
-TEST(Gigabytes, AreWrittenAsPeopleDo) {
+TEST(Gigabytes, HaveAtMostOneDecimal) {
   EXPECT_EQ(gigabytes(40'000), "40");
   EXPECT_EQ(gigabytes(9'600), "9.6");
   EXPECT_EQ(gigabytes(370'800), "370.8");

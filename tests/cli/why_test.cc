@@ -1,4 +1,4 @@
-#include "cli/why.h"
+#include "cli/diagnose/why.h"
 
 #include <gtest/gtest.h>
 

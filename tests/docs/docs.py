@@ -1,19 +1,25 @@
-"""Holds the user guide against the names of names.py; findings are sentences."""
+"""Compares the user guide with the names of names.py and checks its style. Each finding is a sentence."""
 
 import re
 from pathlib import Path
 
 from names import Names
 
-# Flags of other programs that the docs show in commands.
+# Longest line of prose. Tables and code blocks are exempt.
+MAX_LINE = 100
+MAX_SENTENCES_PER_CELL = 2
+# Pages outside the user guide whose style is checked as well.
+MORE_PAGES = ("ARCHITECTURE.md", "CONTRIBUTING.md")
+
+# Flags of other programs that appear in commands of the docs.
 FOREIGN_FLAGS = {
     "--all", "--all-containers", "--authentication-skip-lookup", "--config", "--create-namespace", "--dry-run", "--force", "--for", "--gpu-memory-utilization",
     "--install-nvidia-plugin", "--overwrite", "--pause-image", "--prefix", "--field-selector", "--replicas", "--reset-then-reuse-values", "--reset-values", "--reuse-values", "--set", "--set-json", "--set-string",
     "--show-labels", "--timeout", "--type", "--wait",
-    # Of the build, the test cluster, scripts and benchmarks.
+    # The build, the test cluster, scripts and benchmarks.
     "--build", "--preset", "--target", "--test-dir",
     "--cert", "--control", "--key", "--nodes", "--other-url", "--sim-machine", "--sim-nodes", "--upstream", "--upstream-ca", "--url",
-    # Of the systems that Tessera replaces.
+    # The systems that Tessera replaces.
     "--health-check", "--memory-unit",
 }
 
@@ -24,7 +30,7 @@ def read_docs(root: Path) -> dict[str, str]:
 
 
 def section(text: str, heading: str) -> str:
-    """A section with its subsections; empty when there is none of that name."""
+    """Returns a section with its subsections, or "" if there is no section of that name."""
     found = re.search(rf"^(#+) {re.escape(heading)}$", text, re.M)
     if not found:
         return ""
@@ -35,6 +41,46 @@ def section(text: str, heading: str) -> str:
 
 def code_words(text: str) -> list[str]:
     return re.findall(r"`([^`\n]+)`", text)
+
+
+def cells(row: str) -> list[str]:
+    """Splits a table row. A pipe inside a cell is written as \\|."""
+    return [cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", row)[1:-1]]
+
+
+def tables(text: str) -> list[tuple[list[str], list[list[str]]]]:
+    """Returns the header and the rows of each table."""
+    found = []
+    for block in re.findall(r"(?:^\|.*\n?)+", without_code(text), re.M):
+        lines = [cells(line) for line in block.splitlines()]
+        found.append((lines[0], lines[2:]))
+    return found
+
+
+def column(text: str, name: str) -> list[str]:
+    """Returns the cells below the header `name`, from every table that has this header."""
+    return [row[header.index(name)] for header, rows in tables(text) if name in header for row in rows]
+
+
+def without_code(text: str) -> str:
+    """Replaces the lines of code blocks by empty lines."""
+    lines = []
+    fenced = indented = False
+    previous = ""
+    for line in text.split("\n"):
+        fence = line.lstrip().startswith("```")
+        # A line with four spaces continues a list item unless a blank line or other code precedes it.
+        indented = not fenced and line.startswith("    ") and (indented or not previous.strip())
+        lines.append("" if fenced or fence or indented else line)
+        fenced = fenced != fence
+        previous = line
+    return "\n".join(lines)
+
+
+def count_sentences(cell: str) -> int:
+    """Counts full stops that are followed by a new sentence, plus one."""
+    plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", re.sub(r"`[^`]*`", "Code", cell))
+    return len(re.split(r"(?<=[.!?])[)\"'*]*\s+(?=[(\"'*]*[A-Z0-9])", plain))
 
 
 class Check:
@@ -54,26 +100,32 @@ class Check:
         self.check_kinds()
         self.chart()
         self.links()
+        self.reference_rows()
+        self.style()
         return self.findings
 
     def doc(self, name: str) -> str:
         return self.docs.get(f"docs/{name}", "")
 
     def want(self, kind: str, names, where: str, text: str):
-        """Each name stands in `text`, as a word of its own."""
+        """Requires each name in `text`, as a separate word."""
         for name in sorted(names):
             if not re.search(rf"(?<![\w./-]){re.escape(name)}(?![\w-])", text):
                 self.findings.append(f"{where} lacks the {kind} {name}")
 
     def known(self, kind: str, pattern: str, names, docs=None):
-        """Every match of `pattern` in the docs is one of `names`."""
+        """Requires that every match of `pattern` in the docs is one of `names`."""
         for path, text in (docs or self.docs).items():
             for word in sorted(set(re.findall(pattern, text)) - set(names)):
                 self.findings.append(f"{path} names the {kind} {word}, which does not exist")
 
     def metrics(self):
         names = self.names.metrics
-        self.want("metric", names, "docs/reference.md", section(self.doc("reference.md"), "Metrics"))
+        page = section(self.doc("reference.md"), "Metrics")
+        self.want("metric", names, "docs/reference.md", page)
+        labels = [re.sub(r": (`\w+`(, )?)+", "", cell) for cell in column(page, "labels")]
+        for label in sorted({word for cell in labels for word in code_words(cell)} - self.names.metric_labels):
+            self.findings.append(f"docs/reference.md names the metric label {label}, which does not exist")
         series = names | {name + end for name in names if name.endswith("_seconds") for end in ("_bucket", "_sum", "_count")}
         files = {path: self.names.text(path) for path in ("deploy/helm/tessera/files/alerts.yaml", "deploy/helm/tessera/files/dashboard.json")}
         self.known("metric", r"\b(tessera_(?:extender|agent|gpu|container)_[a-z_]*[a-z])\b(?!_)", series, {**self.docs, **files})
@@ -85,25 +137,25 @@ class Check:
         self.known("Event", r"`((?:Gpu|GPU|Driver|OtherDevice)[A-Z][A-Za-z]+|Gpu[a-z]+)`", literals)
 
     def reasons(self):
-        for page, heading in (("troubleshooting.md", "The pod waits for a node"), ("extender.md", "What pods are told")):
-            told = code_words(section(self.doc(page), heading))
+        for page, heading in (("troubleshooting.md", "The pod waits for a node"), ("extender.md", "Why nodes are rejected")):
+            listed = code_words(section(self.doc(page), heading))
             for phrase in self.names.reasons:
                 pattern = ".+".join(re.escape(part) for part in phrase.split("{}"))
                 if page == "extender.md" and phrase.startswith("too little"):
-                    continue  # kube-scheduler says that itself
-                if not any(re.fullmatch(pattern, text) for text in told):
+                    continue  # only the simulator uses these texts
+                if not any(re.fullmatch(pattern, text) for text in listed):
                     self.findings.append(f'docs/{page} lacks the reason "{phrase}"')
         patterns = [".+".join(re.escape(part) for part in phrase.split("{}")) for phrase in self.names.reasons]
-        for row in re.findall(r"^\| (`.*?) \|", section(self.doc("extender.md"), "What pods are told"), re.M):
-            for text in code_words(row):
+        for cell in column(section(self.doc("extender.md"), "Why nodes are rejected"), "reason"):
+            for text in code_words(cell):
                 if not any(re.fullmatch(pattern, text) for pattern in patterns):
-                    self.findings.append(f'docs/extender.md names the reason "{text}", which nobody gives')
+                    self.findings.append(f'docs/extender.md names the reason "{text}", which does not exist')
 
     def bind_failures(self):
-        told = code_words(section(self.doc("troubleshooting.md"), "Decided, but not bound"))
+        listed = code_words(section(self.doc("troubleshooting.md"), "The bind failed"))
         for text in self.names.bind_failures:
             pattern = ".+".join(re.escape(part) for part in text.split("{}"))
-            if not any(re.match(pattern, word) for word in told):
+            if not any(re.match(pattern, word) for word in listed):
                 self.findings.append(f'docs/troubleshooting.md lacks the failed bind "{text}"')
 
     def objects(self):
@@ -130,8 +182,8 @@ class Check:
     def settings(self):
         page = section(self.doc("reference.md"), "Programs")
         for program, file in (("tessera-extender", "src/extender/config_yaml.cc"), ("tessera-agent", "src/agent/config.cc")):
-            rows = [row.split("|")[2] for row in section(page, program).splitlines() if row.startswith("| ") and row.count("|") >= 4]
-            words = {part for cell in rows[1:] for word in code_words(cell) for part in word.split(".")}
+            names = [word for cell in column(section(page, program), "setting") for word in code_words(cell)]
+            words = {part for name in names for part in name.replace("[]", "").split(".")}
             keys = self.names.settings(file)
             for key in sorted(keys - words):
                 self.findings.append(f"docs/reference.md lacks the setting {key} of {program}")
@@ -139,7 +191,7 @@ class Check:
                 self.findings.append(f"docs/reference.md names the setting {word} of {program}, which does not exist")
 
     def check_kinds(self):
-        part = section(self.doc("why.md"), "Does everything agree?")
+        part = section(self.doc("why.md"), "Is the cluster consistent?")
         self.want("finding", self.names.check_kinds, "docs/why.md", part)
         table = part.partition("| kind |")[2]
         for row in re.findall(r"^\| (`.*?) \|", table, re.M):
@@ -165,8 +217,30 @@ class Check:
                     self.findings.append(f"{path} names the chart value {word}, which does not exist")
 
     def is_open(self, path: str) -> bool:
-        """Whether a value is a map whose keys are the user's."""
+        """Returns whether a value is a map whose keys the user chooses."""
         return not any(other.startswith(path + ".") for other in self.names.chart_values)
+
+    def reference_rows(self):
+        """The reference has one name per row, and no name twice in a table. A short flag may precede its long one."""
+        for _, rows in tables(self.doc("reference.md")):
+            firsts = [tuple(word for word in code_words(row[0]) if not re.fullmatch(r"-\w", word)) for row in rows]
+            for names in firsts:
+                if len(names) > 1:
+                    self.findings.append(f"docs/reference.md has several names in one row: {', '.join(names)}")
+                elif names and firsts.count(names) > 1:
+                    self.findings.append(f"docs/reference.md has {names[0]} twice in one table")
+
+    def style(self):
+        pages = {page: self.names.text(page) for page in MORE_PAGES}
+        pages |= {path: text for path, text in self.docs.items() if path.startswith("docs/") or "/" not in path}
+        for path, text in sorted(pages.items()):
+            prose = without_code(text)
+            for number, line in enumerate(prose.split("\n"), 1):
+                if len(line) > MAX_LINE and not line.startswith("|"):
+                    self.findings.append(f"{path}:{number} has {len(line)} characters, more than {MAX_LINE}")
+                for cell in cells(line) if line.startswith("|") else []:
+                    if count_sentences(cell) > MAX_SENTENCES_PER_CELL:
+                        self.findings.append(f"{path}:{number} has a table cell of more than {MAX_SENTENCES_PER_CELL} sentences: {cell}")
 
     def links(self):
         for path, text in self.docs.items():
@@ -176,7 +250,7 @@ class Check:
                 file, _, anchor = target.partition("#")
                 whole = (self.names.root / path).parent / file if file else self.names.root / path
                 if not whole.exists():
-                    self.findings.append(f"{path} links to {target}, which is not there")
+                    self.findings.append(f"{path} links to {target}, which does not exist")
                 elif anchor and anchor not in self.anchors(whole, path if not file else None):
                     self.findings.append(f"{path} links to {target}: there is no such heading")
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The user guide names what exists, and all of it. Run by ctest; TESSERA_BIN is where the programs are.
+"""Checks that the user guide names everything that exists, and nothing else. Run by ctest.
 
-The second class shows that the first can fail: docs from which one name was taken, or to which one was added that
-nobody has, give a finding that says so.
+TESSERA_BIN is the directory of the built programs. The class TheCheck shows that the check can fail: it removes a
+name from the docs, or adds one that does not exist, and expects the finding.
 """
 
 import os
@@ -30,13 +30,13 @@ def findings(changed: dict[str, str]) -> list[str]:
 class Guide(unittest.TestCase):
     maxDiff = None
 
-    def test_names_what_exists_and_all_of_it(self):
+    def test_names_everything_that_exists_and_nothing_else(self):
         self.assertEqual("", "\n".join(findings({})))
 
     def test_has_every_name_of_the_contract(self):
         contract = ROOT.parent / "shared/contract.md"
         if not contract.exists():
-            self.skipTest(f"{contract} is not here")
+            self.skipTest(f"{contract} does not exist")
         keys = set(re.findall(r"`((?:aliyun\.com/|tessera\.io/|ALIYUN_|GPU_|NVIDIA_)[A-Za-z_./-]+)", contract.read_text()))
         page = DOCS["docs/reference.md"]
         self.assertGreater(len(keys), 15)
@@ -47,7 +47,7 @@ class Guide(unittest.TestCase):
         pages = {Path(path).name for path in DOCS if path.startswith("docs/")} - {"README.md"}
         self.assertEqual([], sorted(page for page in pages if f"({page})" not in index))
 
-    def test_the_map_says_what_each_folder_uses(self):
+    def test_the_architecture_lists_the_dependencies_of_each_folder(self):
         rows = re.findall(r"^\| `src/(\w+)` \|.*\| ([\w, ]*)\|$", (ROOT / "ARCHITECTURE.md").read_text(), re.M)
         said = {folder: set(re.findall(r"\w+", uses)) for folder, uses in rows if "above" not in uses}
         linked = {
@@ -65,7 +65,7 @@ class TheCheck(unittest.TestCase):
         found = findings({page: text.replace(old, new)})
         self.assertTrue(any(finding in one for one in found), f"{finding!r} is not in {found}")
 
-    def test_misses_names_that_are_left_out(self):
+    def test_reports_names_that_are_missing(self):
         for page, name, finding in [
             ("docs/reference.md", "tessera_gpu_healthy", "lacks the metric tessera_gpu_healthy"),
             ("docs/troubleshooting.md", "GpuLost", "lacks the Event or condition GpuLost"),
@@ -85,7 +85,7 @@ class TheCheck(unittest.TestCase):
             with self.subTest(name):
                 self.expect(page, name, "", finding)
 
-    def test_notices_names_that_nobody_has(self):
+    def test_reports_names_that_do_not_exist(self):
         for page, new, finding in [
             ("docs/metrics.md", "`tessera_extender_luck`", "names the metric tessera_extender_luck"),
             ("docs/agent.md", "`--memory-polcy`", "names the flag --memory-polcy"),
@@ -100,9 +100,32 @@ class TheCheck(unittest.TestCase):
                 found = findings({page: DOCS[page] + "\n" + new + "\n"})
                 self.assertTrue(any(finding in one for one in found), f"{finding!r} is not in {found}")
 
-    def test_notices_flags_of_the_wrong_program(self):
+    def test_reports_flags_of_the_wrong_program(self):
         page = "docs/reference.md"
         self.expect(page, "| `--attach` |", "| `--strategy` |", "names the flag of tessera-extender --strategy")
+
+    def test_reports_metric_labels_that_do_not_exist(self):
+        row = "| `tessera_extender_watch_failures_total` | "
+        self.expect("docs/reference.md", row + "`resource` |", row + "`of` |", "names the metric label of")
+
+    def test_reports_several_names_in_one_row(self):
+        page = "docs/reference.md"
+        self.expect(page, "| `NO_PROXY` |", "| `NO_PROXY`, `HTTP_PROXY` |", "several names in one row: NO_PROXY, HTTP_PROXY")
+        self.expect(page, "| `NO_PROXY` |", "| `HTTP_PROXY` |", "has HTTP_PROXY twice in one table")
+
+    def test_reports_long_lines_and_long_cells(self):
+        for page in ("docs/agent.md", "README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"):
+            with self.subTest(page):
+                text = DOCS.get(page) or (ROOT / page).read_text()
+                found = findings({page: text + "\n" + "word " * 20 + "w\n\n| one. Two. Three |\n|---|\n"})
+                self.assertTrue(any(one.startswith(page) and "has 101 characters" in one for one in found), found)
+                self.assertTrue(any(one.startswith(page) and "more than 2 sentences: one. Two. Three" in one for one in found), found)
+
+    def test_accepts_long_lines_in_code_blocks(self):
+        text = DOCS["docs/agent.md"]
+        for block in ("    " + "word " * 30, "```\n" + "word " * 30 + "\n```", "- item\n\n      " + "word " * 30):
+            with self.subTest(block):
+                self.assertEqual(findings({}), findings({"docs/agent.md": text + "\n" + block + "\n"}))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Names that people meet, as the code and the built programs have them.
+"""The names that users see, taken from the sources and the built programs.
 
-Nothing here is a list by hand: what a program says about itself (--help), and literals of the source files that
-spell a kind of name, are the truth that docs are held against.
+No list here is written by hand. The names come from `--help` of the programs and from string literals in the
+source files that define a kind of name.
 """
 
 import json
@@ -10,7 +10,7 @@ import subprocess
 from functools import cached_property
 from pathlib import Path
 
-# Words in capitals inside agent and extender that are others': fields of kube-scheduler, kubelet and the API.
+# CamelCase words in the agent and the extender that are no Events: fields of kube-scheduler, kubelet and the API.
 NOT_EVENTS = {
     "AllocResp", "ConfigMap", "ContainerName", "DeviceIDs", "FailedAndUnresolvableNodes", "FailedNodes",
     "KubeSchedulerConfiguration", "MiB", "NodeNameToMetaVictims", "NodeNames", "NodeResourcesFit", "NumPDBViolations", "PodDeviceEntries",
@@ -29,21 +29,34 @@ class Names:
         return "\n".join(path.read_text() for path in files)
 
     def literals(self, *patterns: str) -> str:
-        """Source text whose string literals stand in one piece, as the compiler sees them."""
+        """Returns source text in which adjacent string literals are joined, as the compiler does."""
         return re.sub(r'"\s*\n\s*"', "", self.text(*patterns))
 
     @cached_property
     def metrics(self) -> set[str]:
-        return set(re.findall(r'"(tessera_(?:extender|agent|gpu|container)_[a-z_]+)"', self.text("src/**/*.cc", "src/**/*.h")))
+        code = self.text("src/**/*.cc", "src/**/*.h")
+        # A server adds metrics about its connections, whose names end with these suffixes.
+        suffixes = re.findall(r'counter\(name \+ "(_[a-z_]+)"', code)
+        servers = re.findall(r'add_server\("(\w+)"', code)
+        assert suffixes and servers, "Readings::add_server is not written as this test reads it"
+        names = set(re.findall(r'"(tessera_(?:extender|agent|gpu|container)_[a-z_]+)"', code))
+        return names | {server + suffix for server in servers for suffix in suffixes}
+
+    @cached_property
+    def metric_labels(self) -> set[str]:
+        """The literals in files that define metrics: a superset of the label names."""
+        files = [path.read_text() for path in self.root.glob("src/**/*.cc")]
+        defining = [text for text in files if re.search(r'"tessera_(?:extender|agent|gpu|container)_|struct RequestMetrics|void Readings::', text)]
+        return {word for text in defining for word in re.findall(r'"([a-z]+)"', text)}
 
     @cached_property
     def events(self) -> set[str]:
-        words = re.findall(r'"([A-Z][A-Za-z]*[a-z][A-Z][A-Za-z]*|GPU[A-Z][A-Za-z]+|NoGPUs)"', self.text("src/agent/**/*.cc", "src/agent/**/*.h", "src/extender/*.cc"))
+        words = re.findall(r'"([A-Z][A-Za-z]*[a-z][A-Z][A-Za-z]*|GPU[A-Z][A-Za-z]+|NoGPUs)"', self.text("src/agent/**/*.cc", "src/agent/**/*.h", "src/extender/**/*.cc"))
         return set(words) - NOT_EVENTS
 
     @cached_property
     def reasons(self) -> list[str]:
-        """What kube-scheduler is told, {} where a number or a name goes."""
+        """The reasons for rejected nodes, with {} for numbers and names."""
         body = self.literals("src/alloc/reason.cc").split("std::string phrase(")[1].split("bool eviction_may_help")[0]
         phrases = [text for text in re.findall(r'"([^"]+)"', body) if text not in ("fits", "does not fit")]
         assert len(phrases) > 10, "alloc/reason.cc is not written as this test reads it"
@@ -51,18 +64,18 @@ class Names:
 
     @cached_property
     def bind_failures(self) -> list[str]:
-        """How the texts about a bind that failed begin, {} where a number or a name goes."""
+        """The beginnings of the texts about failed binds, with {} for numbers and names."""
         binder = self.literals("src/extender/binder.cc")
-        told = re.findall(r'(?:give_back\(flight,|\bdone\(|answer\(\*late,|ErrorCode::kExhausted,)\s*(?:fmt::format\(\s*)?"([^"]+)"', binder)
+        failed = re.findall(r'(?:give_back\(flight,|\bdone\(|answer\(\*late,|ErrorCode::kExhausted,)\s*(?:fmt::format\(\s*)?"([^"]+)"', binder)
         lost = re.findall(r'ErrorCode::kConflict,\s*(?:fmt::format\(\s*)?"([^"]+)"', self.literals("src/alloc/ledger.cc"))
-        assert len(told) > 9 and len(lost) > 1, "src/extender/binder.cc or src/alloc/ledger.cc is not written as this test reads it"
-        return [re.split(r"[;,]| \(", text)[0] for text in told + lost]
+        assert len(failed) > 9 and len(lost) > 1, "src/extender/binder.cc or src/alloc/ledger.cc is not written as this test reads it"
+        return [re.split(r"[;,]| \(", text)[0] for text in failed + lost]
 
     @cached_property
     def annotations(self) -> set[str]:
         keys = self.text("src/alloc/names.h").split("namespace key")[1]
-        labels = re.findall(r'"((?:nvidia\.com|tessera\.io|aliyun\.accelerator)/[a-z._-]+)"', self.text("src/agent/gpu/node_labels.cc"))
-        others = re.findall(r'"(tessera\.io/[a-z-]+)"', self.text("src/extender/*.cc", "src/cli/*.cc", "src/kube/*.cc"))
+        labels = re.findall(r'"((?:nvidia\.com|tessera\.io|aliyun\.accelerator)/[a-z._-]+)"', self.text("src/agent/**/node_metadata.cc"))
+        others = re.findall(r'"(tessera\.io/[a-z-]+)"', self.text("src/extender/**/*.cc", "src/cli/**/*.cc", "src/objects/*.cc"))
         return set(re.findall(r'"([A-Za-z][A-Za-z_./-]+)"', keys)) | set(labels) | set(others)
 
     @cached_property
@@ -80,19 +93,19 @@ class Names:
 
     @cached_property
     def routes(self) -> set[str]:
-        return set(re.findall(r'"(/[a-z-]+)"', self.text("src/extender/service.cc", "src/agent/devices/observer.cc")))
+        return set(re.findall(r'"(/[a-z-]+)"', self.text("src/daemon/health_routes.cc", "src/extender/**/service.cc", "src/agent/**/observer.cc")))
 
     def settings(self, file: str) -> set[str]:
-        return set(re.findall(r'\{"([a-z][A-Za-z]+)",', self.text(file)))
+        return set(re.findall(r'\{"([a-z][A-Za-z]+)",', self.text(file, "src/daemon/yaml_setting.cc")))
 
     @cached_property
     def check_kinds(self) -> set[str]:
         problems = re.findall(r'"([a-z]+_?[a-z]+)"', self.text("src/alloc/problem.cc").split("kNames")[1].split("};")[0])
-        code = self.literals("src/cli/check*.cc")
+        code = self.literals("src/cli/**/check*.cc")
         findings = re.findall(r'\.kind = "([a-z_]+)"', code)
         of_nodes = re.findall(r'add_node_finding\(\s*node,[^"]*?"([a-z_]+)"', code)
-        of_schedulers = re.findall(r'\badd\(\s*[^",]+,\s*"([a-z_]+)"', self.literals("src/cli/check_scheduler.cc"))
-        assert problems and findings and of_nodes and of_schedulers, "src/cli/check*.cc are not written as this test reads them"
+        of_schedulers = re.findall(r'\badd\(\s*[^",]+,\s*"([a-z_]+)"', self.literals("src/cli/**/check_scheduler.cc"))
+        assert problems and findings and of_nodes and of_schedulers, "src/cli/**/check*.cc are not written as this test reads them"
         return {*problems, *findings, *of_nodes, *of_schedulers}
 
     @cached_property
@@ -101,7 +114,7 @@ class Names:
 
     @cached_property
     def exit_codes(self) -> set[str]:
-        return {"0", "1", "2", *re.findall(r"kFoundProblems = (\d+)", self.text("src/cli/check.h"))}
+        return {"0", "1", "2", *re.findall(r"kFoundProblems = (\d+)", self.text("src/cli/**/check.h"))}
 
     @cached_property
     def chart_values(self) -> set[str]:
@@ -122,7 +135,7 @@ class Names:
         return done.stdout
 
     def flags(self, *command: str) -> set[str]:
-        """The long flags of a program and of its subcommands."""
+        """Returns the long flags of a program and of its subcommands."""
         text = self.help(*command)
         found = set()
         for line in re.findall(r"^  (-\S+)", text, re.M):

@@ -50,8 +50,8 @@ TEST_F(Args, ReadsPodAndNames) {
   EXPECT_THAT(names(**args), ElementsAre(R"("a")", R"("b-c")"));
 }
 
-// Names at the end of the body are read apart from the rest: what comes out must not depend on it.
-TEST_F(Args, NamesAreTheSameWhereverTheyStand) {
+// Names at the end of the body are parsed separately. The result must be the same.
+TEST_F(Args, ReadsTheSameNamesAtAnyPositionInTheBody) {
   index_.put("a", alloc::NodeId{4});
   index_.put("b-c", alloc::NodeId{2});
   const std::string pod = kPod;
@@ -75,19 +75,19 @@ TEST_F(Args, NamesAreTheSameWhereverTheyStand) {
   }
 }
 
-// A pod may say anything in its annotations, also what looks like the end of a body.
-TEST_F(Args, NamesInsideOfTextsAreNoNames) {
+// Annotations of a pod may contain any text, also one that looks like the end of a body.
+TEST_F(Args, IgnoresNamesInsideOfStrings) {
   const auto args = reader_.node_args(body(
       R"({"NodeNames":["a"],"Pod":{"metadata":{"name":"p","uid":"u","annotations":{"x":",\"NodeNames\":[\"evil\"]}"}}}})"));
   ASSERT_TRUE(args) << args.error().text();
   EXPECT_THAT(names(**args), ElementsAre(R"("a")"));
-  // The same key deeper inside, at the end.
+  // The same key in a nested object, at the end.
   EXPECT_FALSE(reader_.node_args(body(R"({"Pod":{"metadata":{"uid":"u"},"NodeNames":["evil"]}})")));
   EXPECT_FALSE(
       reader_.node_args(body(R"({"Pod":{"metadata":{"uid":"u"},"x":{"y":1,"NodeNames":["evil"]}}})")));
 }
 
-TEST_F(Args, TakesKeysInAnyCaseAndOrder) {
+TEST_F(Args, AcceptsKeysInAnyCaseAndOrder) {
   for (const char* key : {"nodenames", "NODENAMES", "nodeNames"}) {
     const auto args = reader_.node_args(body(std::string(R"({")") + key + R"(":["a"],"nodes":null,"pod":)" +
                                              kPod + R"(,"Other":{"deep":[1,2]}})"));
@@ -107,13 +107,13 @@ TEST_F(Args, ReadsWholeNodesAndKeepsTheirText) {
                                             R"({"y":{},"metadata":{"labels":{},"name":"b"}})"));
 }
 
-TEST_F(Args, AnEmptyListOfNamesIsNotAMistake) {
+TEST_F(Args, AcceptsAnEmptyListOfNames) {
   const auto args = reader_.node_args(body(std::string(R"({"Pod":)") + kPod + R"(,"NodeNames":[]})"));
   ASSERT_TRUE(args) << args.error().text();
   EXPECT_EQ((*args)->size(), 0U);
 }
 
-TEST_F(Args, RefusesWhatIsNoRequestOfAScheduler) {
+TEST_F(Args, RejectsBodiesThatAreNotRequestsOfAScheduler) {
   for (
       const char* text :
       {"",
@@ -140,15 +140,16 @@ TEST_F(Args, RefusesWhatIsNoRequestOfAScheduler) {
   }
 }
 
-// Found by the fuzzer: simdjson's short way to ask for null throws here, and nobody would have caught it.
-TEST_F(Args, RefusesWhatOnlyBeginsLikeNull) {
+// Found by the fuzzer: the convenience function of simdjson throws here, and nothing would catch
+// it.
+TEST_F(Args, RejectsValuesThatOnlyBeginLikeNull) {
   for (const char* rest :
        {R"(,"Nodes":nu1l,"NodeNames":["a",}})", R"(,"Nodes":nu1l})", R"(,"NodeNames":nul})"}) {
     EXPECT_FALSE(reader_.node_args(body(std::string(R"({"Pod":)") + kPod + rest))) << rest;
   }
 }
 
-TEST_F(Args, CountsTheAnnotationsOfAPodThatMayHaveTooMany) {
+TEST_F(Args, CountsTheBytesOfManyAnnotations) {
   const auto pod_with = [](const std::string& text) {
     return R"({"Pod":{"metadata":{"name":"p","labels":{"a":"b"},"annotations":{"key":")" + text +
            R"(","tessera.io/policy":"spread"}},"spec":{}},"NodeNames":["a"]})";
@@ -157,7 +158,7 @@ TEST_F(Args, CountsTheAnnotationsOfAPodThatMayHaveTooMany) {
   const auto small = reader_.node_args(body(pod_with("x")));
   ASSERT_TRUE(small) << small.error().text();
   EXPECT_EQ((*small)->annotation_bytes, 0U);
-  // What each stands for in UTF-8.
+  // The length of each in UTF-8.
   for (const auto& [piece, bytes] : {std::pair<const char*, std::size_t>{"x", 1},
                                      {R"(\n)", 1},
                                      {R"(\")", 1},
@@ -176,7 +177,7 @@ TEST_F(Args, CountsTheAnnotationsOfAPodThatMayHaveTooMany) {
     EXPECT_EQ((*args)->annotation_bytes, 200'000 * bytes + rest) << piece;
     EXPECT_EQ((*args)->pod.annotations.at("tessera.io/policy"), "spread") << "and it is read as ever";
   }
-  // An escape that is none does not lead out of its text.
+  // An invalid escape does not end the string.
   const auto broken = reader_.node_args(body(pod_with(std::string(200'000, 'x') + R"(\u)")));
   ASSERT_TRUE(broken) << broken.error().text();
   EXPECT_EQ((*broken)->annotation_bytes, 200'001 + rest);
@@ -191,7 +192,7 @@ TEST_F(Args, ReadsBind) {
   EXPECT_EQ(args->node, "a");
 }
 
-TEST_F(Args, ABindWithoutUidIsRefused) {
+TEST_F(Args, RejectsABindWithoutUid) {
   const auto args = reader_.bind_args(body(R"({"PodName":"p","PodNamespace":"ml","Node":"a"})"));
   ASSERT_FALSE(args);
   EXPECT_THAT(args.error().text(), HasSubstr("PodUID"));
@@ -220,8 +221,8 @@ TEST_F(Args, ReadsVictimsInBothForms) {
   EXPECT_EQ(whole->nodes[0].pods[0].priority, 7);
 }
 
-// Every body that real kube-schedulers were seen to send.
-TEST_F(Args, ReadsAllCapturedBodies) {
+// Every recorded body of real kube-schedulers.
+TEST_F(Args, ReadsAllRecordedBodies) {
   const std::filesystem::path captures = std::filesystem::path(TESSERA_SHARED_DATA) / "captures";
   if (!std::filesystem::exists(captures)) {
     GTEST_SKIP() << "there are no captures at " << captures;

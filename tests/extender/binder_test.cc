@@ -22,8 +22,8 @@ using alloc::testing::pod_of;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// As much of an API server as a bind meets: one pod, whose bindings can be answered, lost or
-// refused.
+// The part of an API server that a bind needs: one pod, whose bindings can be accepted, lost or
+// rejected.
 class BinderTest : public ::testing::Test {
  protected:
   enum class Binding { kDo, kDoAndLoseReply, kLoseBefore, kRefuse, kForbid };
@@ -133,7 +133,7 @@ class BinderTest : public ::testing::Test {
   std::chrono::milliseconds may_act_for_{300};
   FakeEvents events_;
   std::vector<std::string> answers_;
-  // The API server's side.
+  // The state of the API server.
   std::deque<Binding> how_;
   std::string uid_ = "uid-p";
   bool exists_ = true;
@@ -162,7 +162,7 @@ TEST_F(BinderTest, BindsWithOneWriteThatCarriesEverything) {
   EXPECT_THAT(events_.notes[0].message, HasSubstr("GPU 0 (GPU-gpu-a-0) 8GiB on node gpu-a"));
 }
 
-TEST_F(BinderTest, RecordsThatAPodWasCreatedWithDoNotBeatItsBinding) {
+TEST_F(BinderTest, OverridesRecordsThatThePodWasCreatedWith) {
   books_.keep_node(alloc::testing::old_node("old", 120, 4));
   pod_.annotations["scheduler.framework.gpushare.allocation"] = R"({"0":{"3":8}})";
   pod_.annotations["tessera.io/allocation"] =
@@ -172,7 +172,7 @@ TEST_F(BinderTest, RecordsThatAPodWasCreatedWithDoNotBeatItsBinding) {
   ASSERT_TRUE(answered(1));
   EXPECT_EQ(answers_[0], "");
   const boost::json::value body = boost::json::parse(posts_.at(0));
-  // The API server puts the annotations of the Binding over those of the pod.
+  // The API server merges the annotations of the Binding over those of the pod.
   for (const auto& [name, value] : body.at("metadata").at("annotations").as_object()) {
     pod_.annotations[std::string(name)] = std::string(value.as_string());
   }
@@ -184,7 +184,7 @@ TEST_F(BinderTest, RecordsThatAPodWasCreatedWithDoNotBeatItsBinding) {
   EXPECT_THAT(books_.ledger().problems(), IsEmpty());
 }
 
-TEST_F(BinderTest, FreesABoundPodThatEndedWithoutTheWatchEverShowingIt) {
+TEST_F(BinderTest, FreesTheGpuOfABoundPodThatTheWatchNeverShowed) {
   bind();
   ASSERT_TRUE(answered(1));
   EXPECT_EQ(free_units("gpu-a"), 56U);
@@ -210,7 +210,7 @@ TEST_F(BinderTest, FreesABoundPodThatEndedWithoutTheWatchEverShowingIt) {
   ASSERT_TRUE(loop_.run_until([&] { return free_units("gpu-a") == 56U; }, 10s));
 }
 
-TEST_F(BinderTest, AsksNobodyAfterAPodThatTheWatchHasShown) {
+TEST_F(BinderTest, DoesNotFetchAPodThatTheWatchHasShown) {
   bind();
   ASSERT_TRUE(answered(1));
   alloc::PodSpec shown = pod_;
@@ -221,7 +221,7 @@ TEST_F(BinderTest, AsksNobodyAfterAPodThatTheWatchHasShown) {
   EXPECT_FALSE(loop_.run_until([&] { return gets_ > 0; }, 100ms));
 }
 
-TEST_F(BinderTest, AskedTwiceItBindsOnceAndAnswersBoth) {
+TEST_F(BinderTest, BindsOnceForTwoCallsAndAnswersBoth) {
   bind();
   bind();
   ASSERT_TRUE(answered(2));
@@ -232,7 +232,7 @@ TEST_F(BinderTest, AskedTwiceItBindsOnceAndAnswersBoth) {
   EXPECT_EQ(free_units("gpu-a"), 56U);
 }
 
-TEST_F(BinderTest, AskedForAnotherNodeMeanwhileItRefuses) {
+TEST_F(BinderTest, RejectsABindToAnotherNodeDuringABind) {
   bind("gpu-a");
   bind("gpu-b");
   ASSERT_TRUE(answered(2));
@@ -245,7 +245,7 @@ TEST_F(BinderTest, AskedForAnotherNodeMeanwhileItRefuses) {
   EXPECT_EQ(free_units("gpu-b"), 32U);
 }
 
-TEST_F(BinderTest, GivesTheGpuBackOnADefiniteRefusal) {
+TEST_F(BinderTest, ReleasesTheGpuWhenTheApiServerRejectsTheBind) {
   how_ = {Binding::kForbid};
   bind();
   ASSERT_TRUE(answered(1));
@@ -256,7 +256,7 @@ TEST_F(BinderTest, GivesTheGpuBackOnADefiniteRefusal) {
   EXPECT_EQ(events_.notes[0].reason, "GpuBindFailed");
 }
 
-TEST_F(BinderTest, ALostReplyOfABindThatWasDoneIsASuccess) {
+TEST_F(BinderTest, SucceedsIfTheResponseWasLostAndThePodIsBound) {
   how_ = {Binding::kDoAndLoseReply};
   bind();
   ASSERT_TRUE(answered(1));
@@ -265,7 +265,7 @@ TEST_F(BinderTest, ALostReplyOfABindThatWasDoneIsASuccess) {
   EXPECT_EQ(free_units("gpu-a"), 56U);
 }
 
-TEST_F(BinderTest, ALostReplyOfABindThatWasNotDoneKeepsTheGpuUntilThatIsCertain) {
+TEST_F(BinderTest, KeepsTheGpuAfterALostResponseUntilTheOutcomeIsKnown) {
   how_ = {Binding::kLoseBefore};
   bind();
   ASSERT_TRUE(loop_.run_until([&] { return gets_ == 1; }, 10s));
@@ -276,7 +276,7 @@ TEST_F(BinderTest, ALostReplyOfABindThatWasNotDoneKeepsTheGpuUntilThatIsCertain)
   EXPECT_EQ(free_units("gpu-a"), 64U);
 }
 
-TEST_F(BinderTest, ABindThatShowsLateIsFound) {
+TEST_F(BinderTest, FindsABindThatTheApiServerShowsLate) {
   how_ = {Binding::kLoseBefore};
   bind();
   ASSERT_TRUE(loop_.run_until([&] { return gets_ == 1; }, 10s));
@@ -287,14 +287,14 @@ TEST_F(BinderTest, ABindThatShowsLateIsFound) {
   EXPECT_EQ(free_units("gpu-a"), 56U);
 }
 
-TEST_F(BinderTest, ARefusalBecauseItIsBoundThereAlreadyIsASuccess) {
+TEST_F(BinderTest, SucceedsIfThePodIsAlreadyBoundToThatNode) {
   bound_to_ = "gpu-a";
   annotations_ = {
       {"tessera.io/allocation", R"({"v":1,"containers":{"main":[{"gpu":"GPU-gpu-a-1","mem":8}]}})"}};
   bind();
   ASSERT_TRUE(answered(1));
   EXPECT_EQ(answers_[0], "");
-  // What the pod's own record says counts, not what we would have chosen.
+  // The pod's own record counts, not the choice of this extender.
   const auto view = books_.ledger().view(*books_.ledger().find_node("gpu-a"));
   EXPECT_EQ(view.free[0], 32U);
   EXPECT_EQ(view.free[1], 24U);
@@ -303,7 +303,7 @@ TEST_F(BinderTest, ARefusalBecauseItIsBoundThereAlreadyIsASuccess) {
   EXPECT_EQ(events_.notes[0].message, "Gets GPU 1 (GPU-gpu-a-1) 8GiB on node gpu-a");
 }
 
-TEST_F(BinderTest, OfAPodThatSomebodyBoundThereWithoutARecordItNamesNoGpu) {
+TEST_F(BinderTest, NamesNoGpuForAPodThatIsBoundWithoutARecord) {
   bound_to_ = "gpu-a";
   bind();
   ASSERT_TRUE(answered(1));
@@ -312,7 +312,7 @@ TEST_F(BinderTest, OfAPodThatSomebodyBoundThereWithoutARecordItNamesNoGpu) {
   EXPECT_EQ(events_.notes[0].message, "Gets GPUs that no record names on node gpu-a");
 }
 
-TEST_F(BinderTest, NamesTheGpuOfARecordThatIsNotOnTheNode) {
+TEST_F(BinderTest, NamesARecordedGpuThatIsNotOnTheNode) {
   bound_to_ = "gpu-a";
   annotations_ = {{"tessera.io/allocation", R"({"v":1,"containers":{"main":[{"gpu":"GPU-gone","mem":8}]}})"}};
   bind();
@@ -321,7 +321,7 @@ TEST_F(BinderTest, NamesTheGpuOfARecordThatIsNotOnTheNode) {
   EXPECT_EQ(events_.notes[0].message, "Gets GPU-gone (not on the node) 8GiB on node gpu-a");
 }
 
-TEST_F(BinderTest, ARefusalBecauseItIsBoundElsewhereGivesTheGpuBack) {
+TEST_F(BinderTest, ReleasesTheGpuIfThePodIsBoundElsewhere) {
   bound_to_ = "gpu-b";
   bind();
   ASSERT_TRUE(answered(1));
@@ -329,7 +329,7 @@ TEST_F(BinderTest, ARefusalBecauseItIsBoundElsewhereGivesTheGpuBack) {
   EXPECT_EQ(free_units("gpu-a"), 64U);
 }
 
-TEST_F(BinderTest, APodThatIsGoneGivesTheGpuBack) {
+TEST_F(BinderTest, ReleasesTheGpuIfThePodIsGone) {
   how_ = {Binding::kRefuse};
   exists_ = false;
   bind();
@@ -338,7 +338,7 @@ TEST_F(BinderTest, APodThatIsGoneGivesTheGpuBack) {
   EXPECT_EQ(free_units("gpu-a"), 64U);
 }
 
-TEST_F(BinderTest, AnotherPodOfTheSameNameIsNotTouched) {
+TEST_F(BinderTest, IgnoresAnotherPodOfTheSameName) {
   uid_ = "uid-other";
   bind("gpu-a", "uid-unknown");
   ASSERT_TRUE(answered(1));
@@ -346,7 +346,7 @@ TEST_F(BinderTest, AnotherPodOfTheSameNameIsNotTouched) {
   EXPECT_THAT(posts_, IsEmpty());
 }
 
-TEST_F(BinderTest, APodThatTheWatchHasNotShownIsFetched) {
+TEST_F(BinderTest, FetchesAPodThatTheWatchHasNotShown) {
   uid_ = "uid-new";
   bind("gpu-a", "uid-new");
   ASSERT_TRUE(answered(1));
@@ -355,7 +355,7 @@ TEST_F(BinderTest, APodThatTheWatchHasNotShownIsFetched) {
   EXPECT_EQ(posts_.size(), 1U);
 }
 
-TEST_F(BinderTest, DoesNothingWhenItDoesNotLead) {
+TEST_F(BinderTest, BindsNothingWhileItDoesNotLead) {
   may_act_for_ = 0ms;
   bind();
   ASSERT_TRUE(answered(1));
@@ -364,8 +364,8 @@ TEST_F(BinderTest, DoesNothingWhenItDoesNotLead) {
   EXPECT_EQ(free_units("gpu-a"), 64U);
 }
 
-// kube-scheduler would come back seconds later.
-TEST_F(BinderTest, WhatComesJustBeforeItMayActIsDoneThen) {
+// kube-scheduler would retry only seconds later.
+TEST_F(BinderTest, DelaysABindThatArrivesJustBeforeItMayAct) {
   may_act_for_ = 0ms;
   binder_->acts_soon([] { return true; });
   bind();
@@ -377,7 +377,7 @@ TEST_F(BinderTest, WhatComesJustBeforeItMayActIsDoneThen) {
   EXPECT_EQ(binder_->counts().not_leading, 0U);
 }
 
-TEST_F(BinderTest, WhatComesBeforeItMayActIsRefusedWhenThatDoesNotCome) {
+TEST_F(BinderTest, RejectsADelayedBindIfItMayNotActInTime) {
   may_act_for_ = 0ms;
   bool soon = true;
   binder_->acts_soon([&] { return soon; });
@@ -391,7 +391,7 @@ TEST_F(BinderTest, WhatComesBeforeItMayActIsRefusedWhenThatDoesNotCome) {
   EXPECT_EQ(binder_->counts().not_leading, 2U);
 }
 
-TEST_F(BinderTest, SaysWhyWhenTheRoomHasGone) {
+TEST_F(BinderTest, ReportsWhyThePodNoLongerFits) {
   pod_.uid = "uid-q";
   pod_.node_name = "gpu-b";
   pod_.containers = {container("main", 30)};
@@ -405,7 +405,7 @@ TEST_F(BinderTest, SaysWhyWhenTheRoomHasGone) {
   EXPECT_EQ(binder_->counts().no_room, 1U);
 }
 
-TEST_F(BinderTest, TellsWhenItsWritesAreOverThoughTheirOutcomeIsNotKnown) {
+TEST_F(BinderTest, CallsBackWhenWritesEndEvenIfTheirOutcomeIsUnknown) {
   bool over = false;
   binder_->after_writes([&] { over = true; });
   EXPECT_TRUE(over) << "there are none";
@@ -419,7 +419,7 @@ TEST_F(BinderTest, TellsWhenItsWritesAreOverThoughTheirOutcomeIsNotKnown) {
   EXPECT_EQ(binder_->under_way(), 1U) << "what became of it is asked after";
 }
 
-TEST_F(BinderTest, WhileTheApiServerIsSilentTheCallerIsAnsweredAndTheGpuStays) {
+TEST_F(BinderTest, AnswersTheCallerAndKeepsTheGpuWhileTheApiServerIsSilent) {
   how_ = {Binding::kDoAndLoseReply};
   exists_ = true;
   bind();
@@ -429,7 +429,7 @@ TEST_F(BinderTest, WhileTheApiServerIsSilentTheCallerIsAnsweredAndTheGpuStays) {
   EXPECT_THAT(answers_[0], HasSubstr("stay reserved"));
   EXPECT_EQ(free_units("gpu-a"), 56U);
   EXPECT_EQ(binder_->under_way(), 1U);
-  // kube-scheduler tries again, and must not wait for longer than the first time.
+  // kube-scheduler retries, and must not wait longer than the first time.
   bind();
   ASSERT_TRUE(answered(2));
   EXPECT_THAT(answers_[1], HasSubstr("stay reserved"));

@@ -11,7 +11,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-Environment no_environment() {
+daemon::Environment no_environment() {
   return [](const char*) { return std::nullopt; };
 }
 
@@ -22,7 +22,7 @@ Result<Config> from_yaml(std::string_view yaml) {
   return config;
 }
 
-TEST(Config, AnEmptyFileIsAllDefaults) {
+TEST(Config, UsesDefaultsForAnEmptyFile) {
   const Result<Config> config = from_yaml("");
   ASSERT_TRUE(config) << config.error().text();
   EXPECT_EQ(config->port, 39999);
@@ -65,20 +65,20 @@ typicalPods:
   EXPECT_EQ(config->typical_pods[1].gpus, 8);
 }
 
-TEST(Config, MistakesComeWithFileLineAndSetting) {
+TEST(Config, NamesFileLineColumnAndSettingOfAMistake) {
   const std::pair<const char*, const char*> cases[] = {
-      {"listen: 1.2.3.4:99999", "f.yaml:1: listen is"},
-      {"\nlog:\n  level: loud", "f.yaml:3: log.level"},
-      {"polices: {}", "f.yaml:1: polices is not a setting; there are attach"},
-      {"policies: {shared: ring}", "policies.shared"},
-      {"policies: {whole: binpack}", "policies.whole"},
+      {"listen: 1.2.3.4:99999", "f.yaml:1:9: listen is"},
+      {"\nlog:\n  level: loud", "f.yaml:3:10: log.level"},
+      {"polices: {}", "f.yaml:1:1: polices is not a setting; there are attach"},
+      {"policies: {shared: ring}", "policies.shared: \"ring\" is a policy for whole GPUs"},
+      {"policies: {whole: binpack}", "policies.whole: \"binpack\" is a policy for shares"},
       {"policies: {whole: static}", "needs policies.staticSets"},
-      {"unit: 3 bananas", "f.yaml:1: unit"},
-      {"limits: {bindTimeout: 10}", "f.yaml:1: limits.bindTimeout is \"10\""},
+      {"unit: 3 bananas", "f.yaml:1:7: unit"},
+      {"limits: {bindTimeout: 10}", "f.yaml:1:23: limits.bindTimeout is \"10\""},
       {"limits: {bindTimeout: 6s}", "less than lease.duration - lease.renewDeadline"},
-      {"typicalPods: [{cpu: 3}]", "f.yaml:1: typicalPods[0] needs memory"},
+      {"typicalPods: [{cpu: 3}]", "f.yaml:1:15: typicalPods[0] needs memory"},
       {"attach: maybe", "not sidecar or service"},
-      {"attach: sidecar\nattach: service", "f.yaml:2: attach is set twice"},
+      {"attach: sidecar\nattach: service", "f.yaml:2:1: attach is set twice"},
       {"a: [", "f.yaml:"},
       {"[1]", "must be a mapping"},
       {"tls: {certificate: a}", "certificate and key"},
@@ -91,7 +91,7 @@ TEST(Config, MistakesComeWithFileLineAndSetting) {
   }
 }
 
-TEST(Config, WhatMakesNoSenseInTheOriginalsEnvironmentIsAsIfItWereNotThere) {
+TEST(Config, IgnoresInvalidEnvironmentVariablesOfTheOriginal) {
   Config config;
   const log::Level level = config.log.level;
   apply_environment(
@@ -103,8 +103,8 @@ TEST(Config, WhatMakesNoSenseInTheOriginalsEnvironmentIsAsIfItWereNotThere) {
   EXPECT_EQ(config.port, Config().port);
 }
 
-TEST(Config, TheOriginalsEnvironmentStillWorksAndFlagsWin) {
-  const Environment environment = [](const char* name) -> std::optional<std::string> {
+TEST(Config, ReadsTheEnvironmentOfTheOriginalAndPrefersFlags) {
+  const daemon::Environment environment = [](const char* name) -> std::optional<std::string> {
     const std::string_view which = name;
     return which == "PORT"         ? std::optional<std::string>("12345")
            : which == "LOG_LEVEL"  ? std::optional<std::string>("warn")
@@ -126,7 +126,7 @@ TEST(Config, TheOriginalsEnvironmentStillWorksAndFlagsWin) {
   EXPECT_EQ(with_flags->log.level, log::Level::kError);
 }
 
-TEST(Config, AWrongFlagIsAUsageErrorAndAWrongValueNamesTheFlag) {
+TEST(Config, TreatsAnUnknownFlagAsUsageErrorAndNamesTheFlagOfABadValue) {
   const char* unknown[] = {"tessera-extender", "--nonsense"};
   EXPECT_EQ(std::get<int>(parse_command_line(2, unknown, no_environment())), 2);
   const char* wrong[] = {"tessera-extender", "--unit", "stone"};
@@ -135,7 +135,7 @@ TEST(Config, AWrongFlagIsAUsageErrorAndAWrongValueNamesTheFlag) {
   EXPECT_THAT(config.error().text(), HasSubstr("--unit"));
 }
 
-TEST(Config, AMistakeThatShowsWhenAllIsReadHasItsLineToo) {
+TEST(Config, NamesLineAndColumnOfMistakesThatValidationFinds) {
   const std::string file = ::testing::TempDir() + "extender.yaml";
   const auto error_of = [&](const std::string& yaml, std::vector<const char*> flags = {}) {
     EXPECT_TRUE(write_file(file, yaml));
@@ -145,19 +145,19 @@ TEST(Config, AMistakeThatShowsWhenAllIsReadHasItsLineToo) {
     return config ? "" : config.error().text();
   };
   EXPECT_EQ(error_of("unit: GiB\npolicies:\n  shared: ring\n"),
-            file + ":3: policies.shared: \"ring\" is a policy for whole GPUs; use binpack, spread or fgd");
+            file + ":3:3: policies.shared: \"ring\" is a policy for whole GPUs; use binpack, spread or fgd");
   EXPECT_THAT(error_of("\n\nlimits: {bindTimeout: 6s}\n"),
-              ::testing::StartsWith(file + ":3: limits.bindTimeout: must be less than"));
-  EXPECT_THAT(error_of("lease:\n  duration: 1s\n"), ::testing::StartsWith(file + ":1: lease: retryPeriod"));
-  EXPECT_THAT(error_of("tls: {key: k}\n"), ::testing::StartsWith(file + ":1: tls: certificate and key"));
+              ::testing::StartsWith(file + ":3:10: limits.bindTimeout: must be less than"));
+  EXPECT_THAT(error_of("lease:\n  duration: 1s\n"), ::testing::StartsWith(file + ":1:1: lease: retryPeriod"));
+  EXPECT_THAT(error_of("tls: {key: k}\n"), ::testing::StartsWith(file + ":1:1: tls: certificate and key"));
   EXPECT_THAT(error_of("policies: {shared: fgd}\n", {"--policy-shared", "ring"}),
-              ::testing::StartsWith("--policy-shared:1: policies.shared: "));
+              ::testing::StartsWith("--policy-shared: policies.shared: "));
   EXPECT_THAT(error_of("resources:\n  prefix: ''\n"),
-              ::testing::StartsWith(file + ":2: resources.prefix: \"\" is not a domain"));
+              ::testing::StartsWith(file + ":2:3: resources.prefix: \"\" is not a domain"));
   EXPECT_THAT(error_of("resources: {prefix: Aliyun/com}\n"), HasSubstr("is not a domain like aliyun.com"));
 }
 
-TEST(Config, TheSchedulersLeaseIsANamespaceAndAName) {
+TEST(Config, ReadsTheSchedulerLeaseAsNamespaceAndName) {
   const Result<Config> config = from_yaml("schedulerLease: gpu/tessera-scheduler");
   ASSERT_TRUE(config) << config.error().text();
   EXPECT_EQ(config->scheduler_lease_namespace, "gpu");
@@ -170,21 +170,21 @@ TEST(Config, TheSchedulersLeaseIsANamespaceAndAName) {
   EXPECT_FALSE(from_yaml("{attach: service, schedulerLease: gpu/x}"));
 }
 
-TEST(Config, ReloadTakesPoliciesAndNamesWhatNeedsARestart) {
+TEST(Config, ReloadsPoliciesAndNamesSettingsThatNeedARestart) {
   Config running;
   Config next;
   next.share_policy = alloc::Policy::kSpread;
   next.score_step = 3;
-  EXPECT_TRUE(take_over_reloadable(next, running).empty());
+  EXPECT_TRUE(apply_reloadable(next, running).empty());
   EXPECT_EQ(running.share_policy, alloc::Policy::kSpread);
   EXPECT_EQ(running.score_step, 3);
   next.port = 1;
   next.unit = alloc::Unit::mib();
-  EXPECT_EQ(take_over_reloadable(next, running), (std::vector<std::string>{"listen", "unit"}));
+  EXPECT_EQ(apply_reloadable(next, running), (std::vector<std::string>{"listen", "unit"}));
   EXPECT_EQ(running.port, 39999);
 }
 
-TEST(Config, NamesOfResourcesAreThoseThatKubernetesTakes) {
+TEST(Config, AcceptsOnlyResourceNamesThatKubernetesAccepts) {
   const std::pair<const char*, const char*> cases[] = {
       {"resources: {whole: gpu}", "resources.whole: \"gpu\" is not a resource like nvidia.com/gpu"},
       {"resources: {whole: nvidia.com/}", "is not a resource"},

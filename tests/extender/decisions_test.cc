@@ -27,7 +27,7 @@ class DecisionsTest : public ::testing::Test {
     books_.keep_node(node_of(name, gib));
   }
 
-  // A pod with a record that is already bound.
+  // Adds a bound pod with a record.
   void bound(const std::string& name, const std::string& where, unsigned gpu, unsigned units,
              std::int64_t priority = 0, const std::string& app = "") {
     alloc::PodSpec pod = pod_of(name, {container("main", units)});
@@ -37,13 +37,14 @@ class DecisionsTest : public ::testing::Test {
         fmt::format(R"({{"v":1,"containers":{{"main":[{{"gpu":"{}","mem":{}}}]}}}})",
                     alloc::testing::uuid_of(where, gpu), units);
     books_.keep_pod(pod);
-    books_.keep_labels(pod, std::vector{kube::hash_of_label("app", app), kube::hash_of_label("tier", "a")});
+    books_.keep_labels(pod,
+                       std::vector{objects::hash_of_label("app", app), objects::hash_of_label("tier", "a")});
   }
 
-  // A budget of all pods of an app.
+  // Adds a budget for all pods of an app.
   void budget(const std::string& app, std::int64_t allowed) {
-    kube::DisruptionBudget made{.selects = true, .allowed = allowed};
-    made.selector.push_back({.labels = {kube::hash_of_label("app", app).label}});
+    objects::DisruptionBudget made{.selects = true, .allowed = allowed};
+    made.selector.push_back({.labels = {objects::hash_of_label("app", app).label}});
     books_.budgets().keep("ml", app, made);
     books_.budgets().set_known();
   }
@@ -122,7 +123,7 @@ class DecisionsTest : public ::testing::Test {
   Decisions::FilterSummary summary_;
 };
 
-TEST_F(DecisionsTest, FilterPassesNodesWithRoomAndSaysWhyOthersFail) {
+TEST_F(DecisionsTest, FilterReturnsNodesThatFitAndReasonsForTheOthers) {
   bound("a", "big", 0, 30);
   bound("b", "big", 1, 30);
   const boost::json::object reply = filter(pod_of("p", {container("main", 8)}), {"big", "small", "nobody"});
@@ -135,7 +136,7 @@ TEST_F(DecisionsTest, FilterPassesNodesWithRoomAndSaysWhyOthersFail) {
             "node is not known to Tessera yet");
 }
 
-TEST_F(DecisionsTest, FilterBestNamesTheNodesThatPrioritizePutsFirst) {
+TEST_F(DecisionsTest, FilterBestReturnsTheNodesThatPrioritizeRanksFirst) {
   bound("a", "small", 0, 4);
   const alloc::PodSpec pod = pod_of("p", {container("main", 4)});
   const auto scores = prioritize(pod, {"big", "small"});
@@ -146,14 +147,14 @@ TEST_F(DecisionsTest, FilterBestNamesTheNodesThatPrioritizePutsFirst) {
   EXPECT_THAT(filter_best(pod, {"big"}), ElementsAre("big")) << "the best of those that are asked about";
 }
 
-TEST_F(DecisionsTest, FilterBestKeepsANodeThatOthersCouldStillLiftToTheTop) {
+TEST_F(DecisionsTest, FilterBestKeepsANodeThatOtherScoresCouldLiftToTheTop) {
   bound("a", "small", 0, 4);
   const alloc::PodSpec pod = pod_of("p", {container("main", 4)});
   EXPECT_THAT(filter_best(pod, {"big", "small"}, /*step=*/121), ElementsAre("small"));
   EXPECT_THAT(filter_best(pod, {"big", "small"}, /*step=*/120), ElementsAre("big", "small"));
 }
 
-TEST_F(DecisionsTest, FilterBestNamesAHundredOfManyEqualNodes) {
+TEST_F(DecisionsTest, FilterBestReturnsAHundredOfManyEqualNodes) {
   std::vector<std::string> names;
   for (int i = 0; i < 150; ++i) {
     names.push_back("equal-" + std::to_string(i));
@@ -163,7 +164,7 @@ TEST_F(DecisionsTest, FilterBestNamesAHundredOfManyEqualNodes) {
   EXPECT_EQ(summary_.fit, 150U);
 }
 
-TEST_F(DecisionsTest, FilterBestSaysWhyNothingFitsAsFilterDoes) {
+TEST_F(DecisionsTest, FilterBestReportsTheSameReasonsAsFilter) {
   const alloc::PodSpec pod = pod_of("p", {container("main", 64)});
   std::string best;
   decisions_.filter_best(args(pod, {"big", "small"}), 128, best);
@@ -172,14 +173,14 @@ TEST_F(DecisionsTest, FilterBestSaysWhyNothingFitsAsFilterDoes) {
   EXPECT_EQ(best, all);
 }
 
-TEST_F(DecisionsTest, NodesThatEvictionCannotHelpAreUnresolvable) {
+TEST_F(DecisionsTest, ReportsNodesAsUnresolvableIfEvictionCannotHelp) {
   const boost::json::object reply = filter(pod_of("p", {container("main", 16)}), {"small", "big"});
   EXPECT_EQ(boost::json::serialize(reply.at("NodeNames")), R"(["big"])");
   EXPECT_EQ(reply.at("FailedAndUnresolvableNodes").at("small").as_string(), "no GPU is as large as 16GiB");
   EXPECT_TRUE(reply.at("FailedNodes").as_object().empty());
 }
 
-TEST_F(DecisionsTest, AReasonDoesNotDependOnTheNodesNumbers) {
+TEST_F(DecisionsTest, ReasonsContainNoNumbersOfTheNode) {
   for (int i = 0; i < 50; ++i) {
     node(fmt::format("n{}", i), {16});
     bound(fmt::format("p{}", i), fmt::format("n{}", i), 0, 9U + static_cast<unsigned>(i) % 7);
@@ -197,7 +198,7 @@ TEST_F(DecisionsTest, AReasonDoesNotDependOnTheNodesNumbers) {
   EXPECT_EQ(phrases.size(), 1U);
 }
 
-TEST_F(DecisionsTest, SaysWhichNodeIsNearestWhenNoneFits) {
+TEST_F(DecisionsTest, NamesTheNearestNodeIfNoneFits) {
   bound("a", "big", 0, 30);
   bound("b", "big", 1, 25);
   filter(pod_of("p", {container("main", 8)}), {"big"});
@@ -205,7 +206,7 @@ TEST_F(DecisionsTest, SaysWhichNodeIsNearestWhenNoneFits) {
   EXPECT_THAT(summary_.nearest, HasSubstr("7GiB"));
 }
 
-TEST_F(DecisionsTest, IsNotNearAtANodeWhoseGpusThePodDoesNotWant) {
+TEST_F(DecisionsTest, DoesNotNameANodeWithOtherGpuModelsAsNearest) {
   node("t4", {16});
   bound("a", "t4", 0, 12);
   alloc::PodSpec pod = pod_of("p", {container("main", 8)});
@@ -215,7 +216,7 @@ TEST_F(DecisionsTest, IsNotNearAtANodeWhoseGpusThePodDoesNotWant) {
   EXPECT_THAT(summary_.nearest, HasSubstr("4GiB free of 16GiB"));
 }
 
-TEST_F(DecisionsTest, APodThatMakesNoSenseFitsNowhereAndSaysWhy) {
+TEST_F(DecisionsTest, RejectsAllNodesForAnInvalidPodAndReportsWhy) {
   alloc::PodSpec pod = pod_of("p", {container("main", 8)});
   pod.annotations["tessera.io/policy"] = "lucky";
   const boost::json::object reply = filter(pod, {"big", "small"});
@@ -223,7 +224,7 @@ TEST_F(DecisionsTest, APodThatMakesNoSenseFitsNowhereAndSaysWhy) {
   EXPECT_THAT(std::string(reply.at("FailedAndUnresolvableNodes").at("big").as_string()), HasSubstr("lucky"));
 }
 
-TEST_F(DecisionsTest, NamesInAnyOrderFindTheirNodes) {
+TEST_F(DecisionsTest, FindsNodesInAnyOrderOfNames) {
   std::vector<std::string> names;
   for (int i = 0; i < 300; ++i) {
     names.push_back(fmt::format("m{:03}", i));
@@ -243,7 +244,7 @@ TEST_F(DecisionsTest, NamesInAnyOrderFindTheirNodes) {
   }
 }
 
-TEST_F(DecisionsTest, WithNodeObjectsTheAnswerHasObjects) {
+TEST_F(DecisionsTest, AnswersNodeObjectsWithNodeObjects) {
   NodeArgs made = args(pod_of("p", {container("main", 16)}), {"big", "small"});
   made.names_only = false;
   json::PaddedBuffer body(R"({"metadata":{"name":"big"}},{"metadata":{"name":"small"}})");
@@ -257,7 +258,7 @@ TEST_F(DecisionsTest, WithNodeObjectsTheAnswerHasObjects) {
   EXPECT_TRUE(reply.at("FailedAndUnresolvableNodes").as_object().contains("small"));
 }
 
-TEST_F(DecisionsTest, ANodeWithAnotherDevicePluginIsFenced) {
+TEST_F(DecisionsTest, ExcludesANodeWithAnotherDevicePlugin) {
   alloc::NodeSpec node = node_of("both", {32});
   node.nvidia_gpus = 1;
   books_.keep_node(node);
@@ -272,7 +273,7 @@ TEST_F(DecisionsTest, ANodeWithAnotherDevicePluginIsFenced) {
   books_.keep_node(node);
   EXPECT_EQ(filter(pod_of("p", {container("main", 8)}), {"both"}).at("NodeNames").as_array().size(), 1U);
 
-  // The same where its agent says so; the GPUs that nobody has yet, too.
+  // The same if its agent reports it, also for GPUs that no pod uses.
   alloc::Inventory inventory = alloc::testing::inventory_of("both", {32, 32});
   inventory.also_served_as = {"example.com/gpu"};
   inventory.gpus[0].unhealthy = "pod x/y has it through example.com/gpu of another device plugin";
@@ -284,7 +285,7 @@ TEST_F(DecisionsTest, ANodeWithAnotherDevicePluginIsFenced) {
             "another device plugin gives out the same GPUs");
 }
 
-TEST_F(DecisionsTest, ALimitOfNothingIsNoPodThatWaitsForGpus) {
+TEST_F(DecisionsTest, DoesNotCountAPodWithALimitOfZeroAsWaiting) {
   alloc::PodSpec none = pod_of("none", {container("main", 1)});
   none.containers[0].gpu_limits[0].second = Quantity();
   books_.keep_pod(none);
@@ -298,8 +299,9 @@ TEST_F(DecisionsTest, ALimitOfNothingIsNoPodThatWaitsForGpus) {
   EXPECT_EQ(books_.waiting_pods(), 0U);
 }
 
-// A Binding's annotations are merged into the pod's, and too many of both can never be updated again.
-TEST_F(DecisionsTest, FilterRefusesAPodWhoseAnnotationsLeaveNoRoomForItsRecord) {
+// The annotations of a Binding are merged into those of the pod. A pod with too many of them can
+// never be updated again.
+TEST_F(DecisionsTest, FilterRejectsAPodWhoseAnnotationsLeaveNoSpaceForARecord) {
   NodeArgs made = args(pod_of("p", {container("main", 8)}), {"small", "big"});
   made.annotation_bytes = 240U << 10U;
   std::string out;
@@ -310,18 +312,18 @@ TEST_F(DecisionsTest, FilterRefusesAPodWhoseAnnotationsLeaveNoRoomForItsRecord) 
   EXPECT_THAT(out, HasSubstr("the pod's annotations have 245761 bytes"));
 }
 
-TEST_F(DecisionsTest, PrioritizeGivesTheBestNodeMostAndOnlyEqualPlacesEqualScores) {
+TEST_F(DecisionsTest, PrioritizeScoresTheBestNodeHighestAndOnlyEqualChoicesEqually) {
   bound("a", "big", 0, 24);
   node("empty", {32, 32});
   const auto scores = prioritize(pod_of("p", {container("main", 8)}), {"small", "empty", "big", "nobody"});
   EXPECT_GT(scores.at("big"), scores.at("empty"));
   EXPECT_GT(scores.at("big"), 0);
   EXPECT_EQ(scores.at("nobody"), 0);
-  // More than all that kube-scheduler's own plugins can say together, after its factor of ten.
+  // More than the sum of all scores of kube-scheduler's own plugins, after its factor of ten.
   EXPECT_GE((scores.at("big") - scores.at("empty")) * 10, 1200);
 }
 
-TEST_F(DecisionsTest, PrioritizeGivesNothingToNodesThatHaveBecomeFull) {
+TEST_F(DecisionsTest, PrioritizeGivesZeroToNodesThatNoLongerFit) {
   bound("a", "small", 0, 8);
   bound("b", "small", 1, 8);
   const auto scores = prioritize(pod_of("p", {container("main", 8)}), {"small", "big"});
@@ -344,13 +346,13 @@ TEST_F(DecisionsTest, PreemptDropsNodesWhereEvictionWouldNotHelp) {
   bound("b", "small", 1, 4);
   bound("c", "small", 0, 4);
   bound("d", "small", 1, 4);
-  // Eight units in all, but never on one GPU.
+  // Eight units in total, but not on one GPU.
   const auto nodes =
       preempt(pod_of("p", {container("main", 8)}), {victims("small", {"a", "b"}), victims("nobody", {"x"})});
   EXPECT_TRUE(nodes.empty());
 }
 
-TEST_F(DecisionsTest, PreemptSparesTheMoreImportantOfEquallyMany) {
+TEST_F(DecisionsTest, PreemptPrefersLowerPriorityAmongEquallyManyVictims) {
   bound("a", "small", 0, 8, 500);
   bound("b", "small", 1, 8, 100);
   const auto nodes = preempt(pod_of("p", {container("main", 8)}), {victims("small", {"a", "b"})});
@@ -379,8 +381,8 @@ TEST_F(DecisionsTest, PreemptKeepsVictimsWithoutGpus) {
   EXPECT_THAT(uids(nodes.at("small")), ::testing::Contains("uid-plain"));
 }
 
-// kube-scheduler takes the first victim of a node for its most important one when it compares nodes.
-TEST_F(DecisionsTest, PreemptNamesVictimsInTheOrderTheyCameIn) {
+// When kube-scheduler compares nodes, it treats the first victim as the most important one.
+TEST_F(DecisionsTest, PreemptKeepsTheOrderOfVictims) {
   bound("a", "small", 0, 8, 500);
   bound("b", "small", 1, 8, 500);
   alloc::PodSpec plain = pod_of("plain", {});
@@ -391,7 +393,7 @@ TEST_F(DecisionsTest, PreemptNamesVictimsInTheOrderTheyCameIn) {
   EXPECT_THAT(uids(nodes.at("small")), ElementsAre("uid-b", "uid-plain"));
 }
 
-TEST_F(DecisionsTest, PreemptNamesTheMostImportantFirstOfThoseItChoseItself) {
+TEST_F(DecisionsTest, PreemptListsItsOwnVictimsByPriority) {
   bound("a", "small", 0, 4, 10);
   bound("b", "small", 0, 4, 30);
   bound("c", "small", 1, 8, 500);
@@ -403,7 +405,7 @@ TEST_F(DecisionsTest, PreemptNamesTheMostImportantFirstOfThoseItChoseItself) {
   EXPECT_EQ(nodes.at("small").at("NumPDBViolations").as_int64(), 2);
 }
 
-TEST_F(DecisionsTest, PreemptTakesOneLargePodInsteadOfManySmallOnes) {
+TEST_F(DecisionsTest, PreemptEvictsOneLargePodInsteadOfManySmallOnes) {
   node("two", {16, 16});
   bound("a-big", "two", 0, 16);
   std::vector<std::string> names{"a-big"};
@@ -417,8 +419,9 @@ TEST_F(DecisionsTest, PreemptTakesOneLargePodInsteadOfManySmallOnes) {
   }
 }
 
-TEST_F(DecisionsTest, PreemptLeavesVictimsToKubeSchedulerWhoseGpusAreNotWanted) {
-  // The pod fits by the books: it must be a port of theirs, or a place, that kube-scheduler wants.
+TEST_F(DecisionsTest, PreemptKeepsVictimsIfThePodNeedsNoneOfTheirGpus) {
+  // The pod fits according to the ledger, so kube-scheduler must need something else, for example a
+  // port.
   bound("a", "small", 0, 4);
   bound("b", "small", 1, 2);
   const auto nodes = preempt(pod_of("p", {container("main", 4)}), {victims("small", {"a", "b"}, 1)});
@@ -427,9 +430,9 @@ TEST_F(DecisionsTest, PreemptLeavesVictimsToKubeSchedulerWhoseGpusAreNotWanted) 
   EXPECT_EQ(nodes.at("small").at("NumPDBViolations").as_int64(), 1);
 }
 
-// a has the port that the pod wants, and plain the CPU: with plain gone the pod fits by the books, which know
-// no ports.
-TEST_F(DecisionsTest, PreemptKeepsAVictimWithGpusThatIsWantedForSomethingElseBesideOneWithout) {
+// Pod `a` has the port that the pod needs, and `plain` the CPU. Without `plain` the pod fits
+// according to the ledger, which does not know ports.
+TEST_F(DecisionsTest, PreemptKeepsAGpuVictimThatIsNeededForAnotherReason) {
   bound("a", "small", 0, 4);
   alloc::PodSpec plain = pod_of("plain", {container("main", 0)});
   plain.node_name = "small";
@@ -443,20 +446,21 @@ TEST_F(DecisionsTest, PreemptKeepsAVictimWithGpusThatIsWantedForSomethingElseBes
   EXPECT_EQ(nodes.at("small").at("NumPDBViolations").as_int64(), 1);
 }
 
-TEST_F(DecisionsTest, PreemptTakesTheLastOfEqualsWhichRunsShortest) {
+TEST_F(DecisionsTest, PreemptEvictsTheMostRecentOfEqualPods) {
   bound("a", "small", 0, 8);
   bound("b", "small", 1, 8);
   const auto nodes = preempt(pod_of("p", {container("main", 8)}), {victims("small", {"a", "b"})});
   EXPECT_EQ(uids(nodes.at("small")), std::vector<std::string>{"uid-b"});
 }
 
-TEST_F(DecisionsTest, PreemptChoosesVictimsItselfWhereTheSumsWouldDoButNoGpu) {
+TEST_F(DecisionsTest, PreemptChoosesVictimsItselfIfOnlyTheTotalWouldSuffice) {
   bound("a", "small", 0, 4, 50);
   bound("b", "small", 1, 4, 20);
   bound("c", "small", 1, 1, 500);
   alloc::PodSpec pod = pod_of("p", {container("main", 7)});
   pod.priority = 100;
-  // Seven units are free, four and three. Of a and b only b is on the GPU with c, who is more important.
+  // Seven units are free, four and three. Of a and b, only b shares a GPU with c, which has a
+  // higher priority.
   const auto nodes = preempt(pod, {victims("small", {})});
   ASSERT_TRUE(nodes.contains("small"));
   EXPECT_EQ(uids(nodes.at("small")), std::vector<std::string>{"uid-b"});
@@ -465,7 +469,7 @@ TEST_F(DecisionsTest, PreemptChoosesVictimsItselfWhereTheSumsWouldDoButNoGpu) {
   EXPECT_TRUE(preempt(pod, {victims("small", {})}).empty()) << "nobody is less important";
 }
 
-TEST_F(DecisionsTest, PreemptSparesWhomABudgetProtects) {
+TEST_F(DecisionsTest, PreemptSparesPodsThatABudgetProtects) {
   bound("a", "small", 0, 8, 0, "web");
   bound("b", "small", 1, 8, 7, "batch");
   alloc::PodSpec pod = pod_of("p", {container("main", 8)});
@@ -486,7 +490,7 @@ TEST_F(DecisionsTest, PreemptSparesWhomABudgetProtects) {
   EXPECT_EQ(both.at("small").at("NumPDBViolations").as_int64(), 1);
 }
 
-TEST_F(DecisionsTest, PreemptTakesTwoWhoMayGoInsteadOfOneWhoMayNot) {
+TEST_F(DecisionsTest, PreemptEvictsTwoAllowedPodsInsteadOfOneProtectedPod) {
   bound("a", "small", 0, 8, 0, "web");
   bound("b", "small", 1, 4);
   bound("c", "small", 1, 4);
@@ -496,7 +500,7 @@ TEST_F(DecisionsTest, PreemptTakesTwoWhoMayGoInsteadOfOneWhoMayNot) {
   EXPECT_EQ(nodes.at("small").at("NumPDBViolations").as_int64(), 0);
 }
 
-TEST_F(DecisionsTest, PreemptSparesWhomABudgetProtectsAmongMany) {
+TEST_F(DecisionsTest, PreemptSparesPodsThatABudgetProtectsAmongMany) {
   node("many", {10, 10});
   std::vector<std::string> names;
   for (unsigned i = 0; i < 20; ++i) {
@@ -509,7 +513,7 @@ TEST_F(DecisionsTest, PreemptSparesWhomABudgetProtectsAmongMany) {
   EXPECT_EQ(nodes.at("many").at("NumPDBViolations").as_int64(), 0);
 }
 
-TEST_F(DecisionsTest, PreemptCountsViolationsOfPodsWithoutGpusAsTold) {
+TEST_F(DecisionsTest, PreemptKeepsTheViolationCountOfPodsWithoutGpus) {
   alloc::PodSpec plain = pod_of("plain", {container("main", 0)});
   plain.node_name = "small";
   books_.keep_pod(plain);
@@ -521,14 +525,14 @@ TEST_F(DecisionsTest, PreemptCountsViolationsOfPodsWithoutGpusAsTold) {
   EXPECT_EQ(nodes.at("small").at("NumPDBViolations").as_int64(), 1);
 }
 
-TEST_F(DecisionsTest, PreemptEvictsNobodyWhereNobodyIsNamedAndThePodFits) {
+TEST_F(DecisionsTest, PreemptEvictsNoPodIfNoneIsProposedAndThePodFits) {
   bound("a", "small", 0, 4);
   alloc::PodSpec pod = pod_of("p", {container("main", 8)});
   pod.priority = 100;
   EXPECT_TRUE(preempt(pod, {victims("small", {})}).empty());
 }
 
-TEST_F(DecisionsTest, AnIllGpuThatIsFreeDoesNotRuleOutPreemptionOnTheOthers) {
+TEST_F(DecisionsTest, AFreeUnhealthyGpuDoesNotRuleOutPreemptionOnOtherGpus) {
   alloc::Inventory inventory = alloc::testing::inventory_of("mixed", {16, 16});
   inventory.gpus[0].unhealthy = "XID 79";
   books_.keep_node(alloc::testing::node_with("mixed", inventory));
@@ -538,13 +542,13 @@ TEST_F(DecisionsTest, AnIllGpuThatIsFreeDoesNotRuleOutPreemptionOnTheOthers) {
     const boost::json::object reply = filter(pod, {"mixed"});
     EXPECT_TRUE(reply.at("FailedNodes").as_object().contains("mixed")) << boost::json::serialize(reply);
   }
-  // Two whole ones it cannot give as long as one is ill, whoever goes.
+  // While one GPU is unhealthy, no eviction makes two whole GPUs free.
   books_.forget_pod("uid-a");
   const boost::json::object reply = filter(pod_of("q", {container("main", 0, 2)}), {"mixed"});
   EXPECT_TRUE(reply.at("FailedAndUnresolvableNodes").as_object().contains("mixed"));
 }
 
-TEST_F(DecisionsTest, GpusOnTheOriginalsListAreNotUsedOnNodesOfItsPlugin) {
+TEST_F(DecisionsTest, SkipsGpusThatTheOriginalListsAsUnhealthy) {
   alloc::NodeSpec old;
   old.name = "old";
   old.gpu_memory_units = 32;
@@ -552,10 +556,10 @@ TEST_F(DecisionsTest, GpusOnTheOriginalsListAreNotUsedOnNodesOfItsPlugin) {
   const auto fits = [&] {
     return !filter(pod_of("p", {container("main", 16)}), {"old"}).at("NodeNames").as_array().empty();
   };
-  books_.keep_unhealthy("old", "0,1");  // told before the node is
+  books_.keep_unhealthy("old", "0,1");  // before the node is known
   books_.keep_node(old);
   EXPECT_FALSE(fits());
-  books_.keep_node(old);  // as the watch brings it again and again
+  books_.keep_node(old);  // as the watch reports it repeatedly
   EXPECT_FALSE(fits());
   books_.keep_unhealthy("old", "1");
   EXPECT_TRUE(fits());
@@ -570,7 +574,7 @@ TEST_F(DecisionsTest, GpusOnTheOriginalsListAreNotUsedOnNodesOfItsPlugin) {
       << "an inventory knows better";
 }
 
-TEST_F(DecisionsTest, PreemptLeavesTheBooksAsTheyWere) {
+TEST_F(DecisionsTest, PreemptDoesNotChangeTheLedger) {
   bound("a", "small", 0, 8);
   preempt(pod_of("p", {container("main", 8)}), {victims("small", {"a"})});
   const auto id = *books_.ledger().find_node("small");

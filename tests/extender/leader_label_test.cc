@@ -36,9 +36,9 @@ class LeaderLabelTest : public ::testing::Test {
   LeaderLabel label_{client_, "gpu", "own"};
 };
 
-// A leader whose node died cannot take its label off, and the Service would go on to select its pod.
-TEST_F(LeaderLabelTest, TheLeaderTakesItOffPodsThatNoLongerLead) {
-  label_.show(true);
+// A leader whose node died cannot remove its label, and the Service would still select its pod.
+TEST_F(LeaderLabelTest, RemovesTheLabelFromPodsThatNoLongerLead) {
+  label_.set(true);
   ASSERT_TRUE(wait([&] { return patches_.size() >= 2; }));
   EXPECT_THAT(patches_,
               UnorderedElementsAre(
@@ -48,8 +48,8 @@ TEST_F(LeaderLabelTest, TheLeaderTakesItOffPodsThatNoLongerLead) {
   EXPECT_THAT(lists_[0], StartsWith("/api/v1/namespaces/gpu/pods?labelSelector=tessera.io%2Fleader%3Dtrue"));
 }
 
-TEST_F(LeaderLabelTest, WhoDoesNotLeadTakesOffItsOwnAlone) {
-  label_.show(false);
+TEST_F(LeaderLabelTest, RemovesOnlyItsOwnLabelIfItDoesNotLead) {
+  label_.set(false);
   ASSERT_TRUE(wait([&] { return !patches_.empty(); }));
   EXPECT_THAT(patches_,
               UnorderedElementsAre(

@@ -38,7 +38,7 @@ class NodeListTest : public ::testing::Test {
   json::PaddedBuffer text_;
 };
 
-TEST_F(NodeListTest, ReadsNamesIntoIds) {
+TEST_F(NodeListTest, ResolvesNamesToIds) {
   index_.put("a", NodeId{7});
   index_.put("b", NodeId{0});
   const NodeList* list = read(R"("b","nobody","a","")");
@@ -49,14 +49,14 @@ TEST_F(NodeListTest, ReadsNamesIntoIds) {
   EXPECT_EQ(list->quoted(text_.text(), 0, 4), text_.text());
 }
 
-TEST_F(NodeListTest, KnowsWhatIsNoListOfNames) {
+TEST_F(NodeListTest, RejectsTextThatIsNotAListOfNames) {
   for (const char* text :
        {"a", "\"a", "\"a\",", ",\"a\"", "\"a\" ,\"b\"", "\"a\"\"b\"", "[\"a\"]", "1", "\"a\\\""}) {
     EXPECT_EQ(read(text), nullptr) << text;
   }
 }
 
-TEST_F(NodeListTest, DoesNotReadWhatNeedNotBeTheName) {
+TEST_F(NodeListTest, RejectsNamesThatNeedDecoding) {
   index_.put("a", NodeId{1});
   for (const char* text : {R"("a","\u0061")", R"("a\","b")", "\"\xC3\xA9\"", "\"a\tb\""}) {
     EXPECT_EQ(read(text), nullptr) << text;
@@ -69,8 +69,9 @@ TEST_F(NodeListTest, DoesNotReadWhatNeedNotBeTheName) {
   EXPECT_EQ(list->quoted(text.text(), 1, 2), R"("quote\"")");
 }
 
-// kube-scheduler shuffles, leaves out and brings back; nodes come and go between its calls.
-TEST_F(NodeListTest, FindsEveryNodeInAnyOrderWhileNodesComeAndGo) {
+// kube-scheduler shuffles, omits and re-adds names, and nodes are added and removed between its
+// calls.
+TEST_F(NodeListTest, FindsEveryNodeInAnyOrderWhileNodesChange) {
   constexpr unsigned kNodes = 700;
   std::mt19937 random(5);
   std::vector<bool> here(kNodes, false);
@@ -108,8 +109,8 @@ TEST_F(NodeListTest, FindsEveryNodeInAnyOrderWhileNodesComeAndGo) {
   EXPECT_EQ(index_.size(), static_cast<std::size_t>(std::ranges::count(here, true)));
 }
 
-// The same text again must not bring back a node that is gone, or has another id now.
-TEST_F(NodeListTest, ARememberedListIsForgottenWhenANodeChanges) {
+// The same text must not bring back a node that was removed or has another ID now.
+TEST_F(NodeListTest, DropsCachedListsWhenANodeChanges) {
   index_.put("a", NodeId{1});
   EXPECT_THAT(read(R"("a","b")")->ids(), ElementsAre(NodeId{1}, kUnknownNode));
   index_.put("b", NodeId{2});
@@ -120,9 +121,8 @@ TEST_F(NodeListTest, ARememberedListIsForgottenWhenANodeChanges) {
   EXPECT_THAT(read(R"("a","b")")->ids(), ElementsAre(NodeId{3}, kUnknownNode));
 }
 
-// Pieces of a list that was read before are not read name by name: their ends must be, and what stands
-// between.
-TEST_F(NodeListTest, ReadsPiecesOfAKnownListWhereverTheyAreCut) {
+// Pieces of a known list are not parsed name by name, but their ends and the text between them are.
+TEST_F(NodeListTest, ReadsPiecesOfAKnownListCutAnywhere) {
   constexpr unsigned kNodes = 60;
   std::vector<unsigned> known;
   for (unsigned i = 0; i < kNodes; ++i) {
@@ -134,7 +134,7 @@ TEST_F(NodeListTest, ReadsPiecesOfAKnownListWhereverTheyAreCut) {
   ASSERT_NE(read(known), nullptr);
   for (unsigned begin = 0; begin < kNodes; ++begin) {
     for (unsigned end = begin + 1; end <= kNodes; ++end) {
-      // The end of the list, a piece from its middle, a name that is new, and the piece again.
+      // The end of the list, a piece from its middle, a new name, and the piece again.
       std::vector<unsigned> nodes{known.begin() + static_cast<int>(end), known.end()};
       nodes.insert(nodes.end(), known.begin() + static_cast<int>(begin),
                    known.begin() + static_cast<int>(end));
@@ -156,7 +156,7 @@ TEST_F(NodeListTest, ReadsPiecesOfAKnownListWhereverTheyAreCut) {
   }
 }
 
-TEST_F(NodeListTest, APieceOfAKnownListHidesNothingThatIsNoName) {
+TEST_F(NodeListTest, DetectsInvalidTextNextToPiecesOfAKnownList) {
   index_.put("a", NodeId{1});
   index_.put("b", NodeId{2});
   index_.put("c", NodeId{3});
@@ -172,7 +172,7 @@ TEST_F(NodeListTest, APieceOfAKnownListHidesNothingThatIsNoName) {
               ElementsAre(NodeId{2}, NodeId{3}, kUnknownNode, NodeId{1}, NodeId{2}));
 }
 
-TEST_F(NodeListTest, ANameThatBeginsLikeAnotherIsAnother) {
+TEST_F(NodeListTest, DistinguishesNamesWithACommonPrefix) {
   index_.put("gpu-1", NodeId{1});
   index_.put("gpu-10", NodeId{10});
   EXPECT_THAT(read(R"("gpu-1","gpu-10","gpu-100","gpu-")")->ids(),

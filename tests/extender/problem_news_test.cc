@@ -38,7 +38,7 @@ class ProblemNewsTest : public ::testing::Test {
   Clock::Steady now_{};
 };
 
-TEST_F(ProblemNewsTest, AProblemIsToldOnceAndAgainWhenItComesBack) {
+TEST_F(ProblemNewsTest, ReportsAProblemOnceAndAgainWhenItReturns) {
   EXPECT_THAT(told(), IsEmpty());
   keep(32, {"example.com/gpu"});
   EXPECT_THAT(told(), ElementsAre(ProblemKind::kSecondPlugin));
@@ -52,7 +52,7 @@ TEST_F(ProblemNewsTest, AProblemIsToldOnceAndAgainWhenItComesBack) {
   EXPECT_THAT(told(), ElementsAre(ProblemKind::kSecondPlugin));
 }
 
-TEST_F(ProblemNewsTest, ACapacityThatDiffersForAMomentIsNotTold) {
+TEST_F(ProblemNewsTest, DoesNotReportAShortCapacityMismatch) {
   keep(31, {});
   EXPECT_THAT(told(), IsEmpty());
   EXPECT_THAT(told(20s), IsEmpty());
@@ -68,9 +68,9 @@ TEST_F(ProblemNewsTest, ACapacityThatDiffersForAMomentIsNotTold) {
   EXPECT_THAT(told(30s), ElementsAre(ProblemKind::kCapacityDiffers)) << "another amount";
 }
 
-// Their shares stay with kubelet, as unhealthy ones, until the pods end: restarting the agent would change
-// nothing.
-TEST_F(ProblemNewsTest, ACapacityThatDiffersIsNotToldWhilePodsHoldAGpuThatIsGone) {
+// kubelet keeps their shares, as unhealthy devices, until the pods end. Restarting the agent would
+// not help.
+TEST_F(ProblemNewsTest, DoesNotReportACapacityMismatchWhilePodsHoldARemovedGpu) {
   ledger_.upsert_pod(alloc::testing::bound_share("p", 4, "a", 7));
   keep(36, {});
   EXPECT_THAT(told(), ElementsAre(ProblemKind::kLostGpu));
@@ -81,7 +81,7 @@ TEST_F(ProblemNewsTest, ACapacityThatDiffersIsNotToldWhilePodsHoldAGpuThatIsGone
   EXPECT_THAT(told(60s), ElementsAre(ProblemKind::kCapacityDiffers)) << "and nobody holds it";
 }
 
-TEST_F(ProblemNewsTest, EventsOfNodesHaveTheirOwnReasons) {
+TEST_F(ProblemNewsTest, UsesSeparateEventReasonsForNodes) {
   EXPECT_EQ(event_reason(ProblemKind::kSecondPlugin), "OtherDevicePlugin");
   EXPECT_EQ(event_reason(ProblemKind::kCapacityDiffers), "GpuCapacityMismatch");
   EXPECT_EQ(event_reason(ProblemKind::kLostGpu), "GpuStateInconsistent");

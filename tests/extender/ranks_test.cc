@@ -15,7 +15,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-TEST(Ranks, EqualScoresHaveEqualRanksInTheOrderOfTheScores) {
+TEST(Ranks, FollowTheOrderOfScoresAndAreEqualForEqualScores) {
   Ranks ranks;
   EXPECT_THAT(ranks.of(std::vector<std::int64_t>{70, -1, 70, 3, 9'000'000'000'000'000}),
               ElementsAre(2, 0, 2, 1, 3));
@@ -23,7 +23,7 @@ TEST(Ranks, EqualScoresHaveEqualRanksInTheOrderOfTheScores) {
   EXPECT_THAT(ranks.of(std::vector<std::int64_t>{}), IsEmpty());
 }
 
-TEST(Ranks, AgreeWithSortingForAnyScores) {
+TEST(Ranks, MatchAFullSortOfRandomScores) {
   std::mt19937_64 random(7);  // NOLINT: the same numbers each time
   Ranks ranks;
   for (int round = 0; round < 50; ++round) {

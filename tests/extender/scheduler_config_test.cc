@@ -1,4 +1,4 @@
-// What kube-scheduler is told, printed and merged.
+// The KubeSchedulerConfiguration, printed and merged.
 #include "extender/scheduler_config.h"
 
 #include <gmock/gmock.h>
@@ -13,7 +13,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-TEST(SchedulerConfig, TheReadyMadeFilesAreWhatTheProgramPrints) {
+TEST(SchedulerConfig, PrintsTheFilesThatAreDeployed) {
   Config config;
   EXPECT_EQ(read_file("deploy/scheduler-config/second-scheduler.yaml").value_or(""),
             scheduler_config(config, default_url(config)));
@@ -28,9 +28,9 @@ Config behind_a_service() {
   return config;
 }
 
-// With --config kube-scheduler does not look at its flag --kubeconfig, and a static pod has no account: it
-// did not start.
-TEST(SchedulerConfig, TheClustersOwnSchedulerIsToldItsKubeconfig) {
+// With --config, kube-scheduler ignores its flag --kubeconfig, and a static pod has no service
+// account. So kube-scheduler did not start.
+TEST(SchedulerConfig, NamesTheKubeconfigOfTheClustersOwnScheduler) {
   const auto kubeconfig = [](const std::string& yaml) {
     const YAML::Node client = YAML::Load(yaml)["clientConnection"];
     return client ? client["kubeconfig"].Scalar() : "none";
@@ -38,11 +38,11 @@ TEST(SchedulerConfig, TheClustersOwnSchedulerIsToldItsKubeconfig) {
   EXPECT_EQ(kubeconfig(scheduler_config(behind_a_service(), "http://e:1")), "/etc/kubernetes/scheduler.conf");
   EXPECT_EQ(kubeconfig(scheduler_config(behind_a_service(), "http://e:1", "/mine")), "/mine");
   EXPECT_EQ(kubeconfig(scheduler_config(behind_a_service(), "http://e:1", "")), "none");
-  EXPECT_EQ(kubeconfig(scheduler_config({}, "http://e:1")), "none") << "a pod has its account";
-  EXPECT_EQ(kubeconfig(scheduler_config({}, "http://e:1", "/mine")), "/mine") << "unless told otherwise";
+  EXPECT_EQ(kubeconfig(scheduler_config({}, "http://e:1")), "none") << "a pod has a service account";
+  EXPECT_EQ(kubeconfig(scheduler_config({}, "http://e:1", "/mine")), "/mine") << "an explicit file wins";
 }
 
-TEST(SchedulerConfig, ASecondSchedulerTakesTheLeaseThatItsExtenderWatches) {
+TEST(SchedulerConfig, NamesTheLeaseThatTheExtenderWatches) {
   const auto lease = [](const Config& config) {
     const YAML::Node election = YAML::Load(scheduler_config(config, "http://e:1"))["leaderElection"];
     return election["resourceNamespace"].Scalar() + "/" + election["resourceName"].Scalar();
@@ -54,8 +54,8 @@ TEST(SchedulerConfig, ASecondSchedulerTakesTheLeaseThatItsExtenderWatches) {
   EXPECT_EQ(lease(config), "gpu/my-scheduler");
 }
 
-// Names of Kubernetes may consist of digits; without quotes kube-scheduler would read a number.
-TEST(SchedulerConfig, NamesThatLookLikeSomethingElseAreInQuotes) {
+// Names in Kubernetes may consist of digits. Without quotes, kube-scheduler would read a number.
+TEST(SchedulerConfig, QuotesNamesThatLookLikeOtherTypes) {
   Config config;
   config.scheduler_lease_namespace = "no";
   config.scheduler_lease_name = "1e3";
@@ -84,7 +84,7 @@ TEST(SchedulerConfig, MergeAddsTheStanzaAndKeepsTheRest) {
   EXPECT_TRUE(merged->remarks.empty());
 }
 
-TEST(SchedulerConfig, OnlyTheBestNodesAreAskedForWhereNobodyElseWeighsThem) {
+TEST(SchedulerConfig, AsksForTheBestNodesOnlyIfNothingElseScoresNodes) {
   EXPECT_THAT(scheduler_config({}, "http://e:1"), HasSubstr("filterVerb: filter/best\n"));
   const std::string plain = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n";
   const std::pair<std::string, const char*> cases[] = {
@@ -101,14 +101,14 @@ TEST(SchedulerConfig, OnlyTheBestNodesAreAskedForWhereNobodyElseWeighsThem) {
   }
 }
 
-TEST(SchedulerConfig, MergeTwiceIsMergeOnce) {
+TEST(SchedulerConfig, MergeIsIdempotent) {
   const auto once = merge_scheduler_config({}, "http://e:1", kExisting, "s.yaml");
   const auto twice = merge_scheduler_config({}, "http://e:1", once->yaml, "s.yaml");
   ASSERT_TRUE(twice) << twice.error().text();
   EXPECT_EQ(once->yaml, twice->yaml);
 }
 
-// Its bindVerb would be one too many, and without its CA kube-scheduler would go on unverified.
+// kube-scheduler allows only one bindVerb. Without the CA it would connect unverified.
 TEST(SchedulerConfig, MergeReplacesTheStanzasOfTheOriginalsAndKeepsTheirTls) {
   for (const char* prefix : {"gpushare-scheduler", "gputopology-scheduler", "gpu-scheduler-extender/"}) {
     const auto merged = merge_scheduler_config(
@@ -125,26 +125,26 @@ TEST(SchedulerConfig, MergeReplacesTheStanzasOfTheOriginalsAndKeepsTheirTls) {
   }
 }
 
-TEST(SchedulerConfig, MergeRefusesWhatKubeSchedulerWould) {
+TEST(SchedulerConfig, MergeRejectsWhatKubeSchedulerRejects) {
   const std::pair<const char*, const char*> cases[] = {
       {"a: b", "not a KubeSchedulerConfiguration"},
       {"apiVersion: kubescheduler.config.k8s.io/v1beta2\nkind: KubeSchedulerConfiguration", "apiVersion is"},
       {"apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nextenders:\n- "
        "{urlPrefix: u, bindVerb: b}",
-       "binds pods already"},
+       "already binds pods"},
       {"apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nextenders:\n- "
        "{urlPrefix: u, managedResources: "
        "[{name: aliyun.com/gpu}]}",
-       "manages aliyun.com/gpu already"},
+       "already manages aliyun.com/gpu"},
       {"x: [", "s.yaml:"},
       {"apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nextenders: 7\n",
-       "s.yaml:3: extenders is not a list"},
+       "s.yaml:3:12: extenders is not a list"},
       {"apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nextenders:\n- x\n",
-       "s.yaml:4: this is not one of extenders"},
+       "s.yaml:4:3: this element of extenders is not a mapping"},
       {"apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nclientConnection: x\n",
-       "s.yaml:3: clientConnection is not a mapping"},
+       "s.yaml:3:19: clientConnection is not a mapping"},
       {"apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n---\na: b\n",
-       "there are 2 documents in it"},
+       "has 2 YAML documents"},
       {"", "not a KubeSchedulerConfiguration"},
   };
   for (const auto& [yaml, wanted] : cases) {
@@ -154,7 +154,7 @@ TEST(SchedulerConfig, MergeRefusesWhatKubeSchedulerWould) {
   }
 }
 
-TEST(SchedulerConfig, MergeKeepsAnotherPercentageAndSaysWhatItMeans) {
+TEST(SchedulerConfig, MergeKeepsAnotherPercentageAndExplainsIt) {
   const auto merged = merge_scheduler_config(
       {}, "http://e:1", std::string(kExisting) + "percentageOfNodesToScore: 30\n", "s.yaml");
   ASSERT_TRUE(merged) << merged.error().text();
@@ -162,7 +162,7 @@ TEST(SchedulerConfig, MergeKeepsAnotherPercentageAndSaysWhatItMeans) {
   ASSERT_EQ(merged->remarks.size(), 1U);
 }
 
-TEST(SchedulerConfig, MergeSaysWhatKubeSchedulerMakesOfProfiles) {
+TEST(SchedulerConfig, MergeExplainsHowKubeSchedulerTreatsProfiles) {
   const auto merged = merge_scheduler_config({}, "http://e:1", R"(
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
@@ -178,7 +178,7 @@ profiles:
   EXPECT_THAT(merged->remarks[1], HasSubstr("ignoredResources of NodeResourcesFit in profile other"));
 }
 
-TEST(SchedulerConfig, MergeKeepsTheKubeconfigAndSaysWhereOneIsMissing) {
+TEST(SchedulerConfig, MergeKeepsTheKubeconfigAndReportsAMissingOne) {
   const auto merged = [](const std::string& more, const Config& config = behind_a_service(),
                          std::optional<std::string> kubeconfig = std::nullopt) {
     return merge_scheduler_config(config, "http://e:1", kExisting + more, "s.yaml", std::move(kubeconfig))
@@ -209,7 +209,7 @@ TEST(SchedulerConfig, MergeKeepsTheKubeconfigAndSaysWhereOneIsMissing) {
   EXPECT_TRUE(merged(without, {}).remarks.empty()) << "a second scheduler has one";
 }
 
-TEST(SchedulerConfig, MergeSaysThatTheExtenderWatchesAnotherLease) {
+TEST(SchedulerConfig, MergeReportsThatTheExtenderWatchesAnotherLease) {
   Config config;
   const auto remarks = [&](const std::string& more) {
     return merge_scheduler_config(config, "http://e:1", kExisting + more, "s.yaml").value().remarks;
@@ -224,7 +224,7 @@ TEST(SchedulerConfig, MergeSaysThatTheExtenderWatchesAnotherLease) {
                                          "schedulerLease is gpu/mine: nothing would be bound")));
 }
 
-TEST(SchedulerConfig, AUrlIsTakenAsPeopleWriteIt) {
+TEST(SchedulerConfig, AcceptsUrlsWithAndWithoutPrefixAndSlash) {
   for (const char* url :
        {"http://10.0.0.1:32766", "http://10.0.0.1:32766/", "http://10.0.0.1:32766/gpushare-scheduler",
         "http://10.0.0.1:32766/gpushare-scheduler/"}) {
@@ -239,7 +239,7 @@ constexpr const char* kHead =
     "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n";
 
 // kube-scheduler does not start with a node affinity whose values are [true] instead of ["true"].
-TEST(SchedulerConfig, MergeKeepsTextInQuotesWhateverItLooksLike) {
+TEST(SchedulerConfig, MergeKeepsTheQuotesOfText) {
   const std::pair<const char*, const char*> texts[] = {
       {R"("true")", "true"}, {R"('1')", "1"},         {R"("null")", "null"},
       {R"("~")", "~"},       {R"("1.0")", "1.0"},     {R"("")", ""},
@@ -260,7 +260,7 @@ TEST(SchedulerConfig, MergeKeepsTextInQuotesWhateverItLooksLike) {
   }
 }
 
-TEST(SchedulerConfig, MergeKeepsEverythingElseOfTheFileAsItIs) {
+TEST(SchedulerConfig, MergeKeepsTheRestOfTheFile) {
   const std::string rest = R"(percentageOfNodesToScore: 100
 z: &1
   on: off
@@ -298,14 +298,14 @@ TEST(SchedulerConfig, MergeKeepsTextOfSeveralLines) {
   EXPECT_EQ(root["plain"].Scalar(), "5 6");
 }
 
-// An alias may stand inside of what it names.
-TEST(SchedulerConfig, MergeEndsWithAListThatContainsItself) {
+// An alias may be inside of the node that it names.
+TEST(SchedulerConfig, MergeTerminatesOnAListThatContainsItself) {
   const auto merged = merge_scheduler_config({}, "http://e:1", std::string(kHead) + "a: &x [*x]\n", "s.yaml");
   ASSERT_TRUE(merged) << merged.error().text();
   EXPECT_THAT(merged->yaml, HasSubstr("a: &1 [*1]\n"));
 }
 
-TEST(SchedulerConfig, MergeTakesJsonToo) {
+TEST(SchedulerConfig, MergeAcceptsJson) {
   const auto merged = merge_scheduler_config(
       {}, "http://e:1",
       R"({"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", "x": {"y": "1"}})",
@@ -316,8 +316,8 @@ TEST(SchedulerConfig, MergeTakesJsonToo) {
   EXPECT_EQ(root["extenders"][0]["bindVerb"].Scalar(), "bind");
 }
 
-// yaml-cpp stops in the middle of such a tag, and half a configuration is none.
-TEST(SchedulerConfig, MergeRefusesWhatCannotBeWrittenAgain) {
+// yaml-cpp stops in the middle of such a tag, which would truncate the configuration.
+TEST(SchedulerConfig, MergeRejectsTagsThatCannotBeWritten) {
   const auto merged = merge_scheduler_config(
       {}, "http://e:1", "%TAG !e! a<b\n---\n" + std::string(kHead) + "a: !e!x y\n", "s.yaml");
   ASSERT_FALSE(merged) << merged->yaml;

@@ -17,11 +17,11 @@ class SchedulerLeaseTest : public ::testing::Test {
     server_.intercept = [this](const kube::FakeApiServer::Seen& seen) -> std::optional<http::Response> {
       targets_.push_back(seen.target);
       if (seen.target.find("watch=") == std::string::npos) {
-        told_at_ = std::chrono::steady_clock::now();
+        reported_at_ = std::chrono::steady_clock::now();
         return http::Response{.body = fmt::format(R"({{"metadata":{{"resourceVersion":"{}"}},"items":[{}]}})",
                                                   next_ + 1, lease(next_ + 1, listed_))};
       }
-      // Each watch brings the next holder and ends.
+      // Each watch reports the next holder and ends.
       if (next_ == holders_.size()) {
         return http::Response{.body = ""};
       }
@@ -32,7 +32,7 @@ class SchedulerLeaseTest : public ::testing::Test {
       if (holder == kGap) {
         return http::Response{.status = 410, .body = kube::status_json(410, "Expired", "too old")};
       }
-      told_at_ = std::chrono::steady_clock::now();
+      reported_at_ = std::chrono::steady_clock::now();
       return http::Response{
           .body = fmt::format("{{\"type\":\"MODIFIED\",\"object\":{}}}\n", lease(next_ + 1, holder))};
     };
@@ -45,13 +45,13 @@ class SchedulerLeaseTest : public ::testing::Test {
         version, holder, duration_.count(), rfc3339_micros(Clock::real().wall() - renewed_before_));
   }
   bool wait(const std::function<bool()>& condition) { return loop_.run_until(condition, 20s); }
-  // The Lease that was listed has not been renewed for as long as its holder may act.
+  // The listed Lease was last renewed so long ago that its holder may no longer act.
   void let_it_run_out() {
     duration_ = 1s;
-    hold_ = [this] { return std::chrono::steady_clock::now() < told_at_ + 700ms; };
+    hold_ = [this] { return std::chrono::steady_clock::now() < reported_at_ + 700ms; };
   }
 
-  // Watches from now on; an extender like it writes for up to `write_time`.
+  // Starts to watch. A write of an extender takes up to `write_time`.
   void start(std::chrono::milliseconds write_time = 0ms) {
     make(write_time);
     made_->start();
@@ -77,16 +77,16 @@ class SchedulerLeaseTest : public ::testing::Test {
   std::string listed_ = "other_1";
   std::vector<std::string> holders_;
   std::size_t next_ = 0;
-  std::function<bool()> hold_;  // while it says so, watches bring nothing
+  std::function<bool()> hold_;  // while it returns true, watches report nothing
   std::chrono::seconds duration_{15};
   std::chrono::seconds renewed_before_{0};
-  std::chrono::steady_clock::time_point told_at_{};  // when the last holder was told
+  std::chrono::steady_clock::time_point reported_at_{};  // when the last holder was reported
   std::chrono::steady_clock::time_point begun_at_{};
   int begun_ = 0;
   std::optional<SchedulerLease> made_;
 };
 
-TEST_F(SchedulerLeaseTest, TellsWhenTheSchedulerBesideItBeginsToLead) {
+TEST_F(SchedulerLeaseTest, CallsBackWhenTheSchedulerOfItsPodStartsToLead) {
   holders_ = {"own-7_a"};
   start();
   ASSERT_TRUE(wait([&] { return begun_ == 1; }));
@@ -96,7 +96,7 @@ TEST_F(SchedulerLeaseTest, TellsWhenTheSchedulerBesideItBeginsToLead) {
       << targets_[0];
 }
 
-TEST_F(SchedulerLeaseTest, IsNotMovedByRenewalsAndOthers) {
+TEST_F(SchedulerLeaseTest, IgnoresRenewalsAndOtherHolders) {
   holders_ = {"own-77_a", "own-7_a", "own-7_a", "", "own-7_b"};
   hold_ = [this] { return next_ == 3 && begun_ == 0; };
   start();
@@ -104,7 +104,7 @@ TEST_F(SchedulerLeaseTest, IsNotMovedByRenewalsAndOthers) {
   EXPECT_EQ(next_, holders_.size());
 }
 
-TEST_F(SchedulerLeaseTest, LeadsForTwoThirdsOfTheLeaseFromTheLastRenewalOn) {
+TEST_F(SchedulerLeaseTest, LeadsForTwoThirdsOfTheLeaseAfterARenewal) {
   make();
   EXPECT_LE(made_->time_left(), 0ms) << "nothing is known yet";
   holders_ = {"own-7_a"};
@@ -114,8 +114,8 @@ TEST_F(SchedulerLeaseTest, LeadsForTwoThirdsOfTheLeaseFromTheLastRenewalOn) {
   EXPECT_LE(made_->time_left(), 10s);
 }
 
-// What a pod that was stopped finds when it goes on: the last renewal, long ago, is told only now.
-TEST_F(SchedulerLeaseTest, DoesNotLeadByARenewalOfLongAgo) {
+// A pod that was stopped and continues sees an old renewal only now.
+TEST_F(SchedulerLeaseTest, DoesNotLeadAfterAnOldRenewal) {
   renewed_before_ = 11s;
   holders_ = {"own-7_a"};
   start();
@@ -123,9 +123,9 @@ TEST_F(SchedulerLeaseTest, DoesNotLeadByARenewalOfLongAgo) {
   EXPECT_LE(made_->time_left(), 0ms);
 }
 
-TEST_F(SchedulerLeaseTest, SaysWhyItDoesNotKnowWhoLeads) {
+TEST_F(SchedulerLeaseTest, ReportsWhyTheLeaderIsUnknown) {
   const std::string reading =
-      "the Lease gpu/tessera-scheduler of the kube-scheduler beside it is still being read";
+      "the Lease gpu/tessera-scheduler of the kube-scheduler in the same pod has not been read yet";
   make();
   EXPECT_EQ(made_->not_known(), reading);
   bool allowed = false;
@@ -142,7 +142,7 @@ TEST_F(SchedulerLeaseTest, SaysWhyItDoesNotKnowWhoLeads) {
   EXPECT_TRUE(wait([&] { return made_->not_known().empty(); })) << made_->not_known();
 }
 
-TEST_F(SchedulerLeaseTest, DoesNotLeadWhenAnotherHasTakenIt) {
+TEST_F(SchedulerLeaseTest, DoesNotLeadWhenAnotherHolderHasTakenTheLease) {
   holders_ = {"own-7_a", "other_2"};
   hold_ = [this] { return next_ == 1 && begun_ == 0; };
   start();
@@ -150,9 +150,9 @@ TEST_F(SchedulerLeaseTest, DoesNotLeadWhenAnotherHasTakenIt) {
   ASSERT_TRUE(wait([&] { return made_->time_left() <= 0ms; }));
 }
 
-// kube-scheduler gives its Lease back as soon as it is told to end, while the extender beside it may be in
-// the middle of a write.
-TEST_F(SchedulerLeaseTest, LeadsAfterAnotherThatGaveTheLeaseBackOnlyWhenTheLastWriteThereIsOver) {
+// kube-scheduler releases its Lease as soon as it shuts down, while the extender in its pod may
+// still be writing.
+TEST_F(SchedulerLeaseTest, WaitsForTheLastWriteOfAHolderThatReleasedTheLease) {
   std::chrono::steady_clock::time_point given_back;
   hold_ = [&] {
     given_back = next_ == 0 ? std::chrono::steady_clock::now() : given_back;
@@ -167,39 +167,39 @@ TEST_F(SchedulerLeaseTest, LeadsAfterAnotherThatGaveTheLeaseBackOnlyWhenTheLastW
   EXPECT_GT(made_->time_left(), 0ms);
 }
 
-TEST_F(SchedulerLeaseTest, WaitsForNobodyWhoseLeaseRanOut) {
+TEST_F(SchedulerLeaseTest, DoesNotWaitAfterAnExpiredLease) {
   let_it_run_out();
   holders_ = {"own-7_a"};
   start(1h);
   EXPECT_TRUE(wait([&] { return begun_ == 1; }));
 }
 
-// What another wrote in the time between is not known.
-TEST_F(SchedulerLeaseTest, AfterAGapOfTheWatchALeaseThatSeemedToRunOutMayHaveBeenGivenBack) {
+// Writes of others during the gap are unknown.
+TEST_F(SchedulerLeaseTest, WaitsAfterAGapInTheWatchEvenIfTheLeaseSeemsExpired) {
   let_it_run_out();
   holders_ = {kGap};
   start(500ms);
   ASSERT_TRUE(wait([&] { return !targets_.empty() && made_->not_known().empty(); }));
   listed_ = "own-7_a";
   ASSERT_TRUE(wait([&] { return begun_ == 1; }));
-  EXPECT_GE(begun_at_ - told_at_, 500ms);
+  EXPECT_GE(begun_at_ - reported_at_, 500ms);
 }
 
-TEST_F(SchedulerLeaseTest, OneThatFindsItsSchedulerLeadingAtItsStartWaitsToo) {
+TEST_F(SchedulerLeaseTest, WaitsIfItsSchedulerAlreadyLeadsAtStart) {
   listed_ = "own-7_a";
   start(500ms);
   ASSERT_TRUE(wait([&] { return begun_ == 1; }));
-  EXPECT_GE(begun_at_ - told_at_, 500ms);
+  EXPECT_GE(begun_at_ - reported_at_, 500ms);
 }
 
-TEST_F(SchedulerLeaseTest, DoesNotWaitForItself) {
+TEST_F(SchedulerLeaseTest, DoesNotWaitForItsOwnWrites) {
   let_it_run_out();
   holders_ = {"own-7_a", "", "own-7_b"};
   start(1h);
   EXPECT_TRUE(wait([&] { return begun_ == 2; }));
 }
 
-TEST_F(SchedulerLeaseTest, DoesNotBeginToLeadWhenTheLeaseIsGoneBeforeTheWaitIsOver) {
+TEST_F(SchedulerLeaseTest, DoesNotLeadIfTheLeaseIsLostDuringTheWait) {
   holders_ = {"", "own-7_a", "other_2"};
   start(500ms);
   ASSERT_TRUE(wait([&] { return next_ == 3; }));

@@ -16,7 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// The routes behind a real server; the API server is nowhere.
+// The routes behind a real HTTP server. There is no API server.
 class ServiceTest : public ::testing::Test {
  protected:
   ServiceTest() {
@@ -31,7 +31,7 @@ class ServiceTest : public ::testing::Test {
     service_.emplace(
         books_, *binder_, metrics_,
         Service::Sources{.not_ready = [this] { return not_ready_; },
-                         .readings = [] { return std::vector<Reading>(); },
+                         .readings = [] { return std::vector<daemon::Reading>(); },
                          .events = &events_,
                          .later =
                              [this](std::chrono::milliseconds delay, std::function<void()> task) {
@@ -43,7 +43,7 @@ class ServiceTest : public ::testing::Test {
                              }});
     server_.emplace(http::Server::create(
                         loop_,
-                        {.on_access = [this](const http::Access& answered) { metrics_.answered(answered); }},
+                        {.on_access = [this](const http::Access& answered) { metrics_.count(answered); }},
                         [this](http::Request& request, http::Reply reply) {
                           service_->handle(request, std::move(reply));
                         })
@@ -77,7 +77,7 @@ class ServiceTest : public ::testing::Test {
   FakeEvents bind_events_;
   FakeEvents events_;
   int second_looks_ = 0;
-  std::function<void()> meanwhile_;  // happens before a second look
+  std::function<void()> meanwhile_;  // runs before filter tries again
   std::optional<kube::Client> client_;
   std::optional<Binder> binder_;
   std::optional<Service> service_;
@@ -85,7 +85,7 @@ class ServiceTest : public ::testing::Test {
   std::optional<http::Client> caller_;
 };
 
-TEST_F(ServiceTest, VerbsAreServedUnderAllThreePrefixes) {
+TEST_F(ServiceTest, ServesVerbsUnderAllThreePrefixes) {
   for (const char* prefix : {"/gpushare-scheduler", "/gputopology-scheduler", "/gpu-scheduler-extender"}) {
     EXPECT_EQ(json("POST", std::string(prefix) + "/filter", filter_body(8)).at("NodeNames").as_array().size(),
               1U)
@@ -101,8 +101,9 @@ TEST_F(ServiceTest, VerbsAreServedUnderAllThreePrefixes) {
   }
 }
 
-// It tries a pod again the moment it sees another go; our own watch may show that a moment later.
-TEST_F(ServiceTest, FilterLooksTwiceBeforeItSaysNo) {
+// kube-scheduler retries a pod as soon as it sees another one end. The watch of the extender may
+// show that a moment later.
+TEST_F(ServiceTest, FilterTriesAgainBeforeItRejectsAllNodes) {
   const alloc::PodSpec big = alloc::testing::bound_share("big", 32, "gpu-a", 0);
   books_.keep_pod(big);
   meanwhile_ = [&] { books_.forget_pod(big.uid); };
@@ -114,8 +115,8 @@ TEST_F(ServiceTest, FilterLooksTwiceBeforeItSaysNo) {
   EXPECT_TRUE(events_.notes.empty());
 }
 
-// As kube-scheduler sees a node come, its inventory being written or its GPUs get well.
-TEST_F(ServiceTest, FilterLooksTwiceAtNodesThatMayFitInAMoment) {
+// kube-scheduler may see a new node, a new inventory or recovered GPUs before the extender does.
+TEST_F(ServiceTest, FilterTriesAgainForNodesThatMayFitSoon) {
   const alloc::NodeSpec good = alloc::testing::node_of("gpu-a", {32, 32});
   alloc::Inventory ill = alloc::testing::inventory_of("gpu-a", {32, 32});
   ill.gpus[0].unhealthy = ill.gpus[1].unhealthy = "XID 79";
@@ -149,8 +150,8 @@ TEST_F(ServiceTest, FilterLooksTwiceAtNodesThatMayFitInAMoment) {
   EXPECT_TRUE(events_.notes.empty());
 }
 
-TEST_F(ServiceTest, FilterLooksTwiceOnlyWhereThatCanHelpAndNotTooOften) {
-  // No GPU is so large.
+TEST_F(ServiceTest, FilterTriesAgainOnlyIfThatCanHelpAndNotTooOften) {
+  // No GPU is that large.
   EXPECT_EQ(json("POST", "/gpushare-scheduler/filter", filter_body(40)).at("NodeNames").as_array().size(),
             0U);
   EXPECT_EQ(second_looks_, 0);
@@ -162,8 +163,8 @@ TEST_F(ServiceTest, FilterLooksTwiceOnlyWhereThatCanHelpAndNotTooOften) {
   EXPECT_EQ(second_looks_, 1);
 }
 
-// kube-scheduler hides the body of anything but 200.
-TEST_F(ServiceTest, BadBodiesAreAnsweredWith200AndAnError) {
+// kube-scheduler drops the body of any status other than 200.
+TEST_F(ServiceTest, AnswersInvalidBodiesWith200AndAnError) {
   for (const char* verb : {"filter", "bind"}) {
     const http::ClientResponse response =
         call("POST", std::string("/gpushare-scheduler/") + verb, "nonsense");
@@ -176,7 +177,7 @@ TEST_F(ServiceTest, BadBodiesAreAnsweredWith200AndAnError) {
               HasSubstr("tessera_extender_invalid_requests_total 4"));
 }
 
-TEST_F(ServiceTest, BindFailuresAreAnsweredWith200AndAnError) {
+TEST_F(ServiceTest, AnswersBindFailuresWith200AndAnError) {
   const http::ClientResponse response =
       call("POST", "/gpushare-scheduler/bind",
            R"({"PodName":"p","PodNamespace":"ml","PodUID":"u","Node":"gpu-a"})");
@@ -184,7 +185,7 @@ TEST_F(ServiceTest, BindFailuresAreAnsweredWith200AndAnError) {
   EXPECT_THAT(std::string(response.body.text()), HasSubstr("pod ml/p: bind to node gpu-a"));
 }
 
-TEST_F(ServiceTest, BeforeTheCachesAreFilledNothingIsDecided) {
+TEST_F(ServiceTest, DecidesNothingBeforeNodesAndPodsAreListed) {
   not_ready_ = "pods are still being listed";
   EXPECT_EQ(call("GET", "/readyz").status, 503);
   EXPECT_EQ(call("GET", "/healthz").status, 200);
@@ -202,7 +203,7 @@ TEST_F(ServiceTest, BeforeTheCachesAreFilledNothingIsDecided) {
   EXPECT_EQ(call("GET", "/readyz").status, 200);
 }
 
-TEST_F(ServiceTest, InspectShowsTheBooksInTheOriginalsForm) {
+TEST_F(ServiceTest, InspectShowsTheLedgerInTheFormatOfTheOriginal) {
   const boost::json::value all = json("GET", "/gpushare-scheduler/inspect");
   const boost::json::value& node = all.at("nodes").as_array().at(0);
   EXPECT_EQ(node.at("name").as_string(), "gpu-a");
@@ -215,7 +216,7 @@ TEST_F(ServiceTest, InspectShowsTheBooksInTheOriginalsForm) {
   EXPECT_EQ(json("GET", "/gpushare-scheduler/inspect/gpu-a").at("nodes").as_array().size(), 1U);
 }
 
-TEST_F(ServiceTest, InspectShowsWhatIsWrongWithANode) {
+TEST_F(ServiceTest, InspectShowsTheProblemsOfANode) {
   alloc::Inventory inventory = alloc::testing::inventory_of("gpu-b", {32});
   inventory.also_served_as = {"example.com/gpu"};
   alloc::NodeSpec node = alloc::testing::node_with("gpu-b", inventory);
@@ -232,8 +233,8 @@ TEST_F(ServiceTest, InspectShowsWhatIsWrongWithANode) {
   EXPECT_TRUE(json("GET", "/gpushare-scheduler/inspect/gpu-a").at("problems").as_array().empty());
 }
 
-// In a cluster with 4,800 other nodes the 200 that matter could not be found.
-TEST_F(ServiceTest, InspectListsNodesWithGpusAndThoseThatAreFencedForAReason) {
+// Among 4,800 other nodes, the 200 with GPUs could not be found.
+TEST_F(ServiceTest, InspectListsNodesWithGpusAndNodesExcludedForAReason) {
   alloc::NodeSpec without;
   without.name = "cpu-a";
   books_.keep_node(without);
@@ -254,8 +255,8 @@ TEST_F(ServiceTest, InspectListsNodesWithGpusAndThoseThatAreFencedForAReason) {
             "it has no GPUs that Tessera knows of");
 }
 
-// E8 of the original: it fell over.
-TEST_F(ServiceTest, InspectOfAnUnknownNodeSaysSo) {
+// Defect E8 of the original: it crashed.
+TEST_F(ServiceTest, InspectReportsAnUnknownNode) {
   EXPECT_EQ(json("GET", "/gpushare-scheduler/inspect/nobody").at("error").as_string(),
             "node nobody is not known to Tessera");
 }
@@ -269,7 +270,7 @@ TEST_F(ServiceTest, TopologyInspectCountsGpusAndShowsLinks) {
   EXPECT_EQ(all.at("policy").as_string(), "ring");
 }
 
-TEST_F(ServiceTest, WrongMethodsAndPathsAreRefused) {
+TEST_F(ServiceTest, RejectsWrongMethodsAndPaths) {
   EXPECT_EQ(call("GET", "/gpushare-scheduler/filter").status, 405);
   EXPECT_EQ(call("POST", "/gpushare-scheduler/inspect", "{}").status, 405);
   EXPECT_EQ(call("POST", "/gpushare-scheduler/nothing", "{}").status, 404);
@@ -277,14 +278,14 @@ TEST_F(ServiceTest, WrongMethodsAndPathsAreRefused) {
   EXPECT_EQ(call("GET", "/gpushare-schedulerfilter").status, 404);
 }
 
-TEST_F(ServiceTest, APodThatFitsNowhereGetsAnEventThatSaysWhatLacks) {
+TEST_F(ServiceTest, RecordsAnEventForAPodThatFitsNowhere) {
   json("POST", "/gpushare-scheduler/filter", filter_body(64));
   ASSERT_EQ(events_.notes.size(), 1U);
   EXPECT_EQ(events_.notes[0].reason, "GpuUnavailable");
   EXPECT_THAT(events_.notes[0].message, HasSubstr("no GPU is as large as 64GiB"));
 }
 
-TEST_F(ServiceTest, VersionIsBareText) {
+TEST_F(ServiceTest, ReturnsTheVersionAsPlainText) {
   EXPECT_THAT(std::string(call("GET", "/version").body.text()),
               ::testing::MatchesRegex("[0-9]+\\.[0-9]+\\.[0-9]+"));
 }

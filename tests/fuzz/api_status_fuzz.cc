@@ -1,4 +1,5 @@
-// Small documents of the API server and of exec plugins: Status, Lease, ExecCredential, times.
+// Parsers of small documents from the API server and exec plugins: Status, Lease, ExecCredential,
+// times.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -12,7 +13,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace tessera::kube;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  const ApiStatus status = status_of_answer(409, text, text);
+  const ApiStatus status = status_of_response(409, text, text);
   const std::string line = status.to_error().text();
   if (std::ranges::any_of(line, [](char c) { return c == '\n' || c == '\r' || c == '\0'; }) ||
       line.size() > 2048) {
@@ -20,7 +21,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   if (const auto lease = parse_lease(text)) {
     const auto again = parse_lease(lease_to_patch(*lease));
-    if (!again || !again->same_claim(*lease)) {
+    if (!again || !again->same_write(*lease)) {
       std::abort();
     }
   }

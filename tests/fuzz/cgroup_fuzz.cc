@@ -1,4 +1,4 @@
-// Any text is a process of no pod, or of one with a UID and a container ID that can stand in a file's name.
+// Any text gives no pod, or a pod UID and a container ID that are safe in a file name.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>

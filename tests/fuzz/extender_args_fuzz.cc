@@ -1,4 +1,4 @@
-// Bodies of every verb, through reading and deciding: whatever comes, the answer is JSON.
+// Request bodies of every verb, parsed and decided: the response is valid JSON for any input.
 #include <fmt/core.h>
 
 #include <array>
@@ -35,7 +35,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     node.gpu_memory_units = 32;
     node.gpu_count = 2;
     books.keep_node(node);
-    // One with pods that may be victims: whole and shared, one of them under a budget.
+    // A node with possible victims: whole GPUs and shares, one of them with a disruption budget.
     node = {};
     node.name = "b";
     node.inventory =
@@ -60,9 +60,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (books.ledger().pod_count() != 5) {
       std::abort();
     }
-    const std::array labels{kube::hash_of_label("app", "web")};
+    const std::array labels{objects::hash_of_label("app", "web")};
     books.budgets().keep_labels("u0", labels);
-    kube::DisruptionBudget budget;
+    objects::DisruptionBudget budget;
     books.budgets().keep("d", "one", budget);
     books.budgets().set_known();
     return true;

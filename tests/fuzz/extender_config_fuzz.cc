@@ -1,4 +1,4 @@
-// The configuration file, and a scheduler's configuration to merge into.
+// The extender's configuration file, and merging into a scheduler configuration.
 #include <cstdint>
 #include <string_view>
 
@@ -9,7 +9,7 @@ using namespace tessera;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  // The one setting that opens a file is not for a fuzzer to choose.
+  // staticSets opens a file, so the fuzzer must not choose it.
   if (text.find("staticSets") != std::string_view::npos) {
     return 0;
   }

@@ -1,4 +1,5 @@
-// Any text is refused or read as an inventory that prints and reads back as itself, and that a ledger takes.
+// Any text is rejected, or parsed as an inventory that survives a round trip through its JSON. A
+// ledger accepts a node with any text.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
@@ -17,7 +18,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       std::abort();
     }
   }
-  // Tables of more GPUs take longer to build than a fuzzer has.
+  // Building tables for more GPUs takes too long for a fuzzer.
   if (inventory && inventory->gpus.size() > 10) {
     return 0;
   }

@@ -1,14 +1,14 @@
 // tests/fuzz/kube_objects.h
 //
-// A sink that reads objects as one of the kinds and checks that what it is handed makes sense.
+// A sink that decodes objects as one of the kinds and checks their metadata.
 #pragma once
 
 #include <array>
 #include <cstdlib>
 
-#include "kube/disruption_budget.h"
-#include "kube/node_decoder.h"
-#include "kube/pod_decoder.h"
+#include "objects/disruption_budget.h"
+#include "objects/node_decoder.h"
+#include "objects/pod_decoder.h"
 
 namespace tessera::kube {
 
@@ -23,16 +23,16 @@ class FuzzSink : public ObjectSink {
   Status decode(ObjectJson& object, ObjectMeta& meta) override {
     switch (kind_) {
       case FuzzKind::kPod:
-        return decode_pod(object, names_, meta, pod_, {.container_ids = true, .labels = &labels_});
+        return objects::decode_pod(object, names_, meta, pod_, {.container_ids = true, .labels = &labels_});
       case FuzzKind::kDetails:
-        return decode_pod(object, names_, meta, pod_, {.details = &details_});
+        return objects::decode_pod(object, names_, meta, pod_, {.details = &details_});
       case FuzzKind::kNode:
-        return decode_node(object, names_, meta, node_);
+        return objects::decode_node(object, names_, meta, node_);
       case FuzzKind::kBudget:
         break;
     }
-    const Status decoded = decode_disruption_budget(object, meta, budget_);
-    static_cast<void>(budget_.covers("p", labels_));  // whatever was read can be asked
+    const Status decoded = objects::decode_disruption_budget(object, meta, budget_);
+    static_cast<void>(budget_.covers("p", labels_));  // works for any decoded budget
     return decoded;
   }
   void keep(const ObjectMeta& /*meta*/) override {}
@@ -52,10 +52,10 @@ class FuzzSink : public ObjectSink {
   FuzzKind kind_;
   alloc::ResourceNames names_;
   alloc::PodSpec pod_;
-  PodDetails details_;
-  LabelHashes labels_{hash_of_label("app", "web")};
+  objects::PodDetails details_;
+  objects::LabelHashes labels_{objects::hash_of_label("app", "web")};
   alloc::NodeSpec node_;
-  DisruptionBudget budget_;
+  objects::DisruptionBudget budget_;
 };
 
 }  // namespace tessera::kube

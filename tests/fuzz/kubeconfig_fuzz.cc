@@ -1,4 +1,5 @@
-// Any text is refused with the file's name, or read; what was read can be asked for any context.
+// Any text is rejected with the file name in the error, or parsed; then every context can be looked
+// up.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

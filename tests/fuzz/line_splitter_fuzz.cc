@@ -1,4 +1,5 @@
-// A stream gives the same lines in one piece and in pieces; the first byte says how it is cut.
+// A stream gives the same lines in one piece and in several. The first byte is the size of the
+// pieces.
 #include <cstdint>
 #include <cstdlib>
 #include <string>

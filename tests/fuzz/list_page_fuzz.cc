@@ -1,4 +1,4 @@
-// Any page of a list is refused, or every item of it has a name and a version.
+// Any page of a list is rejected, or every item has a name and a version.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

@@ -1,5 +1,6 @@
-// The server's request parser (its limits too) and the client's response parser, driven as the sockets drive
-// them. A message reads the same however it is cut; the first byte says how, and which of the two it is.
+// The request parser of the server, with its limits, and the response parser of the client, fed as
+// the sockets feed them. A message is the same however it is cut. The first byte selects the parser
+// and the size of the pieces.
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -17,7 +18,7 @@ class Collected final : public BodySink {
  public:
   bool on_body(std::string_view piece) override {
     text.append(piece);
-    return text.size() % 3 != 0;  // pauses now and then
+    return text.size() % 3 != 0;  // pauses sometimes
   }
   std::string text;
 };
@@ -74,7 +75,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view bytes(reinterpret_cast<const char*>(data + 1), size - 1);
   const Outcome whole = read(kind, bytes, bytes.size());
   const Outcome cut = read(kind, bytes, std::size_t{1} + (data[0] & 0x7FU));
-  // A fault may show later when the bytes come slowly, but a complete message is the same one.
+  // Errors may be detected later if the bytes arrive slowly, but a complete message must be the
+  // same.
   if (whole.done && cut.done && (whole.body != cut.body || whole.head != cut.head)) {
     std::abort();
   }

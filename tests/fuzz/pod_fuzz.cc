@@ -1,8 +1,8 @@
-// A pod of any limits, labels and annotations, forged ones above all, bound to a small node: it is refused or
-// counted, what it holds is never more than it asked for, and all of it is given back.
+// Binds a pod with any limits, labels and annotations (also forged ones) to a small node. It is
+// rejected or counted, it never holds more than it requested, and removing it frees everything.
 //
-// The input is lines: "l <kind> <resource> <quantity>" a container, "L <value>" the gpu-count label,
-// "a <key> <value>" an annotation.
+// Each line of the input is one of: "l <kind> <resource> <quantity>" (a container), "L <value>"
+// (the gpu-count label), "a <key> <value>" (an annotation).
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -80,7 +80,7 @@ void check(bool holds) {
   }
 }
 
-// What the books hold for a bound pod is no more than it asked for.
+// A pod that is already bound holds no more than it requested.
 void bind_as_it_says(Ledger& ledger, PodSpec pod) {
   pod.node_name = "node";
   ledger.upsert_pod(pod);
@@ -96,7 +96,7 @@ void bind_as_it_says(Ledger& ledger, PodSpec pod) {
   ledger.remove_pod("uid");
 }
 
-// What we decide ourselves is believed when it comes back.
+// The ledger accepts the annotations that Tessera writes itself.
 void bind_as_we_say(Ledger& ledger, PodSpec pod) {
   const auto request = Request::of_pod(pod, ResourceNames());
   if (!request || !request->demand.any()) {

@@ -1,4 +1,4 @@
-// Any text is refused or read as an amount that prints and reads back as itself.
+// Any text is rejected, or parsed as an amount that survives a round trip through its text.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

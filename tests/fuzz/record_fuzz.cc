@@ -1,4 +1,4 @@
-// Any text is refused or read as a record that prints and reads back as itself.
+// Any text is rejected, or parsed as a record that survives a round trip through its JSON.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

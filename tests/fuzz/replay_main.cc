@@ -1,4 +1,5 @@
-// Runs a fuzz target over the files of its corpus: how a finding of libFuzzer stays mended in every build.
+// Runs a fuzz target over the files of its corpus, so that every build tests the findings of
+// libFuzzer.
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
@@ -22,5 +23,5 @@ int main(int argc, char** argv) {
     }
   }
   std::printf("%zu inputs replayed\n", replayed);
-  return replayed > 0 ? 0 : 1;  // an empty corpus proves nothing
+  return replayed > 0 ? 0 : 1;  // an empty corpus is an error
 }

@@ -1,13 +1,13 @@
-// Any pair of files is refused, or shown in every form without harm. The text before the first zero byte is
-// nodes.json, the rest pods.json.
+// Any pair of files is rejected, or can be shown in every output format. The text before the first
+// zero byte is nodes.json, the rest is pods.json.
 #include <cstdint>
 #include <cstdlib>
 #include <sstream>
 #include <string>
 
-#include "cli/cluster_files.h"
-#include "cli/cluster_store.h"
-#include "cli/inspect.h"
+#include "cli/cluster/cluster_files.h"
+#include "cli/cluster/cluster_store.h"
+#include "cli/inspect/inspect.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace tessera::cli;
@@ -27,7 +27,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       options.output = output;
       options.details = true;
       if (!inspect_frame(options, cluster, {})) {
-        std::abort();  // nothing was asked for that could be missing
+        std::abort();  // the options name no object, so none can be missing
       }
     }
   }

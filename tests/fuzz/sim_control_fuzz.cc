@@ -1,4 +1,5 @@
-// Any text is refused with a reason or read as a control file that names only GPUs of the machine.
+// Any text is rejected with a reason, or parsed as a control file that contains only GPUs of the
+// machine.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

@@ -1,4 +1,5 @@
-// Any text is refused with a line and column or read as a topology that prints and reads back as itself.
+// Any text is rejected with line and column, or parsed as a topology that survives a round trip
+// through its text.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

@@ -1,4 +1,5 @@
-// Any document is refused or read as a topology that writes and reads back as itself and can be searched.
+// Any document is rejected, or parsed as a topology that survives a round trip through its JSON and
+// can be searched.
 #include <boost/json.hpp>
 #include <cstdint>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// Any text is refused with a place in it, or read as nodes and pods that make sense.
+// Any text is rejected with a position, or parsed as nodes and pods with valid values.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

@@ -1,4 +1,5 @@
-// A base URL is refused, or printed and read back as itself; NO_PROXY of any text decides something.
+// Any base URL is rejected, or survives a round trip through its text. Any text is accepted as
+// NO_PROXY.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

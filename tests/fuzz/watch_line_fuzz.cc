@@ -1,4 +1,4 @@
-// Any line of a watch is refused or names an object, a version or a refusal.
+// Any line of a watch is rejected, or gives an object, a bookmark with a version, or an error.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
@@ -9,7 +9,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using tessera::kube::WatchType;
-  // The same decoder for all inputs, as in a long watch: nothing may be left of the line before.
+  // One decoder for all inputs, as in a long watch: it must keep nothing of the previous line.
   static tessera::kube::WatchDecoder decoder;
   tessera::json::PaddedBuffer line(std::string_view(reinterpret_cast<const char*>(data), size));
   for (const tessera::kube::FuzzKind kind : tessera::kube::kFuzzKinds) {

@@ -14,7 +14,7 @@ using testing::HasSubstr;
 
 constexpr auto kPatience = 20s;
 
-TEST(CallThread, AnswersFromItsOwnThread) {
+TEST(CallThread, RunsCallsOnItsOwnThread) {
   CallThread thread(std::make_shared<CallMonitor>(), [] { return 1h; });
   const auto first =
       thread.call<std::thread::id>("who", kPatience, [] { return std::this_thread::get_id(); });
@@ -24,7 +24,7 @@ TEST(CallThread, AnswersFromItsOwnThread) {
   EXPECT_EQ(first.value(), second.value());
 }
 
-TEST(CallThread, GivesUpAtTheDeadlineAndNamesTheCall) {
+TEST(CallThread, ReturnsAtTheDeadlineAndNamesTheHungCall) {
   auto monitor = std::make_shared<CallMonitor>();
   auto release = std::make_shared<std::latch>(1);
   CallThread thread(monitor, [] { return 1h; });
@@ -39,7 +39,7 @@ TEST(CallThread, GivesUpAtTheDeadlineAndNamesTheCall) {
   EXPECT_THAT(answer.error().text(),
               HasSubstr("count GPUs: driver call nvmlDeviceGetCount has not answered for 0."));
 
-  // Who comes meanwhile waits in line, and its work is not done after it has gone.
+  // A second call waits in the queue. Its work is skipped, because its deadline passes first.
   auto ran = std::make_shared<std::atomic<bool>>(false);
   EXPECT_FALSE(thread.call<int>("later", 10ms, [ran]() -> Result<int> {
     *ran = true;
@@ -50,24 +50,24 @@ TEST(CallThread, GivesUpAtTheDeadlineAndNamesTheCall) {
   EXPECT_FALSE(*ran);
 }
 
-TEST(CallThread, RunsIdleWorkWhenWoken) {
+TEST(CallThread, RunsIdleAgainAfterEachJob) {
   auto rounds = std::make_shared<std::atomic<int>>(0);
   CallThread thread(std::make_shared<CallMonitor>(), [rounds] {
     ++*rounds;
     return 1h;
   });
-  // The first round is over when a call has been answered.
-  EXPECT_TRUE(thread.call<int>("sync", kPatience, []() -> Result<int> { return 0; }));
-  const int before = *rounds;
-  thread.wake();
+  const auto before =
+      thread.call<int>("sync", kPatience, [rounds]() -> Result<int> { return rounds->load(); });
+  ASSERT_TRUE(before);
+  thread.post([] {});
   const auto begun = std::chrono::steady_clock::now();
-  while (*rounds <= before && std::chrono::steady_clock::now() - begun < kPatience) {
+  while (*rounds <= *before && std::chrono::steady_clock::now() - begun < kPatience) {
     std::this_thread::yield();
   }
-  EXPECT_GT(*rounds, before);
+  EXPECT_GT(*rounds, *before);
 }
 
-TEST(CallThread, CanBeLeftWhileACallHangs) {
+TEST(CallThread, CanBeDestroyedWhileACallHangs) {
   auto release = std::make_shared<std::latch>(1);
   auto gone = std::make_shared<std::latch>(1);
   {

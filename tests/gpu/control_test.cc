@@ -1,4 +1,4 @@
-// The control file of the simulated driver, and the directory that looks like a machine.
+// Tests of the simulated driver: its control file and the directory of a simulated machine.
 #include "control.h"
 
 #include <dlfcn.h>
@@ -12,7 +12,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(Control, OfAHealthyMachineIsEmpty) {
+TEST(Control, AnEmptyFileMeansAHealthyMachine) {
   for (const char* text : {"", "# nothing\n", "gpus:\n", "events: []\n"}) {
     const auto control = Control::parse(text, 8);
     ASSERT_TRUE(control) << control.error().text();
@@ -21,10 +21,10 @@ TEST(Control, OfAHealthyMachineIsEmpty) {
   }
 }
 
-TEST(Control, SaysWhatIsWrongAndWhere) {
+TEST(Control, ErrorsNameTheLineAndTheReason) {
   struct Case {
     const char* text;
-    const char* says;
+    const char* expected;
   };
   for (const Case& c : {
            Case{"gpu: {}", "\"gpu\" is not a key of the control file"},
@@ -36,7 +36,7 @@ TEST(Control, SaysWhatIsWrongAndWhere) {
            Case{"events: [{xid: 3}]", "needs a gpu"},
            Case{"events: {}", "events is not a list"},
            Case{"order: [1, 1]", "names GPU 1 twice"},
-           Case{"hang: [read]", "no NVML function"},
+           Case{"hang: [read]", "not an NVML function"},
            Case{"init: never", "init is not a whole number"},
            Case{"slow: {nvmlInit: -1}", "slow is not"},
            Case{"gpus: {0: {processes: [{pid: 0}]}}", "pid is not"},
@@ -45,22 +45,22 @@ TEST(Control, SaysWhatIsWrongAndWhere) {
        }) {
     const auto control = Control::parse(c.text, 8);
     ASSERT_FALSE(control) << c.text;
-    EXPECT_THAT(control.error().text(), HasSubstr(c.says));
+    EXPECT_THAT(control.error().text(), HasSubstr(c.expected));
   }
 }
 
-TEST(SimulatedDriver, GoesOnAsBeforeWhenTheControlFileIsBroken) {
+TEST(SimulatedDriver, KeepsItsStateIfTheControlFileIsInvalid) {
   gpu::SimMachine machine("l40s");
   machine.control("gpus: {0: {mig: true}}");
   const gpu::Driver driver(machine.options());
   driver.wait_ready(gpu::kPatience);
   machine.control("gpus: {0: {mig: tr");
   machine.control("gpus: {0: {mig: true}, 1: {mig: true}}");
-  const auto state = driver.wait_for(gpu::kPatience, gpu::is_ill(machine.uuid(1)));
+  const auto state = driver.wait_for(gpu::kPatience, gpu::is_unhealthy(machine.uuid(1)));
   EXPECT_EQ(state->inventory.unhealthy_list(), "0,1");
 }
 
-TEST(SimulatedDriver, ShowsNothingOfItselfButNvml) {
+TEST(SimulatedDriver, ExportsOnlyNvmlFunctions) {
   void* handle = ::dlopen(gpu::simulated_library().c_str(), RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(handle, nullptr);
   EXPECT_NE(::dlsym(handle, "nvmlInit_v2"), nullptr);
@@ -86,7 +86,7 @@ TEST(SimulatedMachine, HasDeviceNodesWithTheMinorsOfItsGpus) {
   EXPECT_TRUE(std::filesystem::exists(machine.path("dev/nvidia-uvm")));
 }
 
-TEST(SimulatedMachine, StaysWhatItIsWhenMadeAgain) {
+TEST(SimulatedMachine, KeepsItsMachineWhenCreatedAgain) {
   const TemporaryDirectory directory;
   TreeOptions options{.directory = directory.path(), .machine = "dgx2", .node = "n", .library = ""};
   ASSERT_TRUE(make_machine(options));

@@ -10,7 +10,7 @@ using testing::IsEmpty;
 
 class EveryMachine : public testing::TestWithParam<std::string> {};
 
-TEST_P(EveryMachine, IsDiscoveredAsItIsDescribed) {
+TEST_P(EveryMachine, IsDiscoveredAsDescribed) {
   const SimMachine machine(GetParam());
   const Driver driver(machine.options());
   const auto state = driver.wait_ready(kPatience);
@@ -27,7 +27,7 @@ TEST_P(EveryMachine, IsDiscoveredAsItIsDescribed) {
 INSTANTIATE_TEST_SUITE_P(BuiltIn, EveryMachine, testing::ValuesIn(sim::builtin_machines()),
                          [](const auto& machine) { return machine.param; });
 
-// Eight GPUs with 36 links each, in PCI domains of their own, as GB300 has them.
+// Eight GPUs with 36 links each, every GPU in its own PCI domain, as on GB300.
 std::string many_links() {
   std::string yaml = R"(
 v: 1
@@ -69,7 +69,7 @@ TEST(Discovery, Reads36LinksAndPciDomains) {
   EXPECT_EQ(state->inventory.gpus[0].minor, 3);
 }
 
-TEST(Discovery, WorksWithADriverFromBeforeTheVersionedFunctions) {
+TEST(Discovery, WorksWithADriverWithoutVersionedFunctions) {
   for (const char* name : {"dgx1v", "dgxa100", "pcie2s"}) {
     const SimMachine machine(name, "/old");
     const Driver driver(machine.options());
@@ -77,14 +77,14 @@ TEST(Discovery, WorksWithADriverFromBeforeTheVersionedFunctions) {
     ASSERT_TRUE(state->ready) << state->problem;
     alloc::Inventory expected = machine.expected();
     for (alloc::Gpu& gpu : expected.gpus) {
-      gpu.reserved_mib = 0;  // such a driver does not tell
+      gpu.reserved_mib = 0;  // such a driver does not report it
     }
     EXPECT_EQ(state->inventory.json(), expected.json()) << name;
     EXPECT_THAT(state->missing_functions, testing::Contains("nvmlDeviceGetMemoryInfo_v2"));
   }
 }
 
-TEST(Discovery, TreatsAFunctionThatIsNotFoundLikeOneThatIsMissing) {
+TEST(Discovery, TreatsFunctionNotFoundLikeAMissingSymbol) {
   SimMachine machine("dgx1v");
   machine.control(
       "missing: [nvmlDeviceGetMemoryInfo_v2, nvmlDeviceGetTopologyCommonAncestor, "
@@ -97,11 +97,11 @@ TEST(Discovery, TreatsAFunctionThatIsNotFoundLikeOneThatIsMissing) {
     gpu.reserved_mib = 0;
     gpu.minor = -1;
   }
-  // PCIe paths come from /sys then, ends of links from their addresses.
+  // Then PCIe paths are from /sys, and the remote ends of links follow from their addresses.
   EXPECT_EQ(state->inventory.json(), expected.json());
 }
 
-TEST(Discovery, ListsAMigGpuWithTheReasonWhyItIsNotUsed) {
+TEST(Discovery, ListsAMigGpuAsUnhealthy) {
   SimMachine machine("dgxa100");
   machine.control("gpus: {2: {mig: true}}");
   const Driver driver(machine.options());
@@ -111,11 +111,11 @@ TEST(Discovery, ListsAMigGpuWithTheReasonWhyItIsNotUsed) {
   EXPECT_EQ(state->inventory.unhealthy_list(), "2");
 
   machine.control("");
-  driver.wait_for(kPatience, is_well(machine.uuid(2)));
+  driver.wait_for(kPatience, is_healthy(machine.uuid(2)));
   EXPECT_EQ(reason(*driver.state(), machine.uuid(2)), "");
 }
 
-TEST(Discovery, HoldsGpusBackUntilTheFabricIsReady) {
+TEST(Discovery, GpusAreUnhealthyUntilTheFabricIsReady) {
   SimMachine machine("hgxh100");
   machine.control("gpus: {0: {fabric: in-progress}, 1: {fabric: not-started}}");
   const Driver driver(machine.options());
@@ -123,12 +123,12 @@ TEST(Discovery, HoldsGpusBackUntilTheFabricIsReady) {
   EXPECT_THAT(reason(*state, machine.uuid(0)), HasSubstr("nvidia-fabricmanager"));
   EXPECT_EQ(state->inventory.unhealthy_list(), "0,1");
   machine.control("");
-  EXPECT_EQ(driver.wait_for(kPatience, is_well(machine.uuid(0)))->ready, true);
+  EXPECT_EQ(driver.wait_for(kPatience, is_healthy(machine.uuid(0)))->ready, true);
 }
 
 TEST(Discovery, CountsOnlyLinksThatAreUp) {
   SimMachine machine("dgx1v");
-  // GPU 0: links 0 to 5 go to 1, 2, 3, 3, 4, 4.
+  // Links 0 to 5 of GPU 0 go to GPUs 1, 2, 3, 3, 4, 4.
   machine.control("gpus: {0: {nvlinks_down: [2]}}");
   const Driver direct(machine.options());
   const auto state = direct.wait_ready(kPatience);
@@ -138,9 +138,9 @@ TEST(Discovery, CountsOnlyLinksThatAreUp) {
   SimMachine switched("hgxh100");
   switched.control("gpus: {5: {nvlinks_down: [0, 1]}}");
   const Driver driver(switched.options());
-  const auto behind_switches = driver.wait_ready(kPatience);
-  EXPECT_EQ(behind_switches->inventory.topology.link(5, 0).nvlinks, 16);
-  EXPECT_EQ(behind_switches->inventory.topology.link(4, 0).nvlinks, 18);
+  const auto switched_state = driver.wait_ready(kPatience);
+  EXPECT_EQ(switched_state->inventory.topology.link(5, 0).nvlinks, 16);
+  EXPECT_EQ(switched_state->inventory.topology.link(4, 0).nvlinks, 18);
 }
 
 TEST(Discovery, OneLostGpuDoesNotHideTheOthers) {
@@ -149,7 +149,7 @@ TEST(Discovery, OneLostGpuDoesNotHideTheOthers) {
   const Driver driver(machine.options());
   const auto state = driver.wait_ready(kPatience);
   ASSERT_TRUE(state->ready);
-  // Never seen, so it has no UUID to be listed under.
+  // It is not listed, because its UUID is unknown.
   EXPECT_EQ(state->inventory.gpus.size(), 7U);
   EXPECT_FALSE(state->inventory.find_uuid(machine.uuid(3)));
   ASSERT_EQ(state->problems.size(), 1U);
@@ -162,7 +162,7 @@ TEST(Discovery, OneLostGpuDoesNotHideTheOthers) {
   EXPECT_EQ(later->inventory, machine.expected());
 }
 
-TEST(Discovery, ListsALostGpuThatIsKnownFromBefore) {
+TEST(Discovery, ListsALostGpuThatIsInTheKnownInventory) {
   SimMachine machine("dgx1v");
   machine.control("gpus: {3: {lost: true}}");
   DriverOptions options = machine.options();
@@ -171,12 +171,12 @@ TEST(Discovery, ListsALostGpuThatIsKnownFromBefore) {
   const auto state = driver.wait_ready(kPatience);
   EXPECT_EQ(state->inventory.gpus.size(), 8U);
   EXPECT_THAT(reason(*state, machine.uuid(3)), HasSubstr("GPU is lost"));
-  // What it was connected to is still known: its neighbours' tables do not change.
+  // Its links are still known, so the topology does not change.
   EXPECT_EQ(state->inventory.topology, machine.expected().topology);
   EXPECT_THAT(state->problems, IsEmpty());
 }
 
-TEST(Discovery, CountsOnlyWhatTheDriverLeavesWhenToldTo) {
+TEST(Discovery, SubtractsReservedMemoryIfConfigured) {
   const SimMachine machine("hgxh100");
   DriverOptions options = machine.options();
   options.discovery.subtract_reserved = true;
@@ -191,13 +191,17 @@ TEST(Discovery, CountsOnlyWhatTheDriverLeavesWhenToldTo) {
 
 TEST(Discovery, KeepsIdentityByUuidWhenGpusAreRenumbered) {
   SimMachine machine("dgx1v");
+  machine.control("removed: [7]");
+  machine.replug();
   Driver driver(machine.options());
   ASSERT_TRUE(driver.wait_ready(kPatience)->ready);
-  machine.control(
-      "order: [7, 6, 5, 4, 3, 2, 1, 0]\ngpus: {2: {recovery_action: reset}}\nevents: [{gpu: 2, xid: 79}]");
+  const std::string fault = "gpus: {2: {recovery_action: reset}}\nevents: [{gpu: 2, xid: 79}]\n";
+  machine.control("removed: [7]\n" + fault);
   driver.wait_for(kPatience, [](const DriverState& now) { return !now.xids.empty(); });
 
-  driver.rescan();
+  // Plugging in GPU 7 reopens the session, and the new session lists the GPUs in reverse order.
+  machine.control("order: [7, 6, 5, 4, 3, 2, 1, 0]\n" + fault);
+  machine.replug();
   const auto state = driver.wait_for(kPatience, [&](const DriverState& now) {
     return now.inventory.find_uuid(machine.uuid(0)) == std::optional<std::size_t>(7);
   });
@@ -207,12 +211,12 @@ TEST(Discovery, KeepsIdentityByUuidWhenGpusAreRenumbered) {
   EXPECT_THAT(inventory.gpus[5].unhealthy, HasSubstr("XID 79"));
   EXPECT_EQ(inventory.unhealthy_list(), "5");
   EXPECT_EQ(inventory.gpus[5].minor, 2);
-  // Links went with their GPUs: 0-3 of old are 7-4 now.
+  // Links moved with their GPUs: the former pair 0-3 is 7-4 now.
   EXPECT_EQ(inventory.topology.link(7, 4), machine.expected().topology.link(0, 3));
   EXPECT_THAT(state->gone, IsEmpty());
 }
 
-TEST(Discovery, NoticesGpusThatArePluggedOutAndIn) {
+TEST(Discovery, DetectsGpusThatAreUnpluggedAndPluggedIn) {
   SimMachine machine("pcie2s");
   const Driver driver(machine.options());
   ASSERT_TRUE(driver.wait_ready(kPatience)->ready);
@@ -229,7 +233,7 @@ TEST(Discovery, NoticesGpusThatArePluggedOutAndIn) {
 
   machine.control("");
   machine.replug();
-  // Plugged in one after the other: the last one completes it.
+  // The GPUs are plugged in one after the other; wait for the last one.
   state =
       driver.wait_for(kPatience, [&](const DriverState& now) { return now.inventory == machine.expected(); });
   EXPECT_EQ(state->inventory, machine.expected());

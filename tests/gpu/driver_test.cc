@@ -17,7 +17,7 @@ namespace {
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-TEST(Driver, SaysThatTheLibraryIsMissingAndWhatToDo) {
+TEST(Driver, ReportsAMissingLibraryAndWhatToDo) {
   DriverOptions options;
   options.library = [] { return "/nowhere/libnvidia-ml.so.1"; };
   const Driver driver(std::move(options));
@@ -28,17 +28,17 @@ TEST(Driver, SaysThatTheLibraryIsMissingAndWhatToDo) {
   EXPECT_EQ(driver.trouble().error().code(), ErrorCode::kUnavailable);
 }
 
-TEST(Driver, SaysThatALibraryIsNotNvml) {
+TEST(Driver, RejectsALibraryThatIsNotNvml) {
   const auto library = NvmlLibrary::open(simulated_library("/none"));
   ASSERT_FALSE(library);
   EXPECT_EQ(library.error().code(), ErrorCode::kUnsupported);
   EXPECT_THAT(library.error().text(), HasSubstr("lacks nvmlInit_v2"));
 }
 
-TEST(Driver, SaysWhyItCannotStartAndStartsWhenThatHasHealed) {
+TEST(Driver, ReportsWhyInitFailsAndRecovers) {
   struct Case {
     const char* control;
-    const char* says;
+    const char* expected;
   };
   for (const Case& c : {Case{"init: driver-not-loaded", "modprobe nvidia"},
                         Case{"init: version-mismatch", "another driver version than the kernel module"},
@@ -50,8 +50,8 @@ TEST(Driver, SaysWhyItCannotStartAndStartsWhenThatHasHealed) {
     const Driver driver(std::move(options));
     const auto state = driver.wait_for(kPatience, [](const DriverState& now) { return now.version > 0; });
     EXPECT_FALSE(state->ready);
-    EXPECT_THAT(state->problem, HasSubstr(c.says));
-    // What was here before is still listed, none of it usable.
+    EXPECT_THAT(state->problem, HasSubstr(c.expected));
+    // The known GPUs are still listed, all unhealthy.
     EXPECT_EQ(state->inventory.unhealthy_list(), "0,1,2,3");
 
     machine.control("");
@@ -60,7 +60,7 @@ TEST(Driver, SaysWhyItCannotStartAndStartsWhenThatHasHealed) {
   }
 }
 
-TEST(Driver, IsToldLateWhichGpusWereHere) {
+TEST(Driver, AcceptsTheKnownInventoryLate) {
   SimMachine machine("l40s");
   machine.control("init: driver-not-loaded");
   Driver driver(machine.options());
@@ -72,15 +72,15 @@ TEST(Driver, IsToldLateWhichGpusWereHere) {
       driver.wait_for(kPatience, [](const DriverState& now) { return !now.inventory.gpus.empty(); });
   EXPECT_EQ(state->inventory.unhealthy_list(), "0,1,2,3");
   EXPECT_EQ(looked.get_future().wait_for(kPatience), std::future_status::ready)
-      << "what was asked before is still answered";
+      << "an earlier request is still answered";
   machine.control("");
   EXPECT_EQ(driver.wait_ready(kPatience)->inventory, machine.expected());
   driver.remember({});
-  EXPECT_TRUE(driver.usage(machine.uuid(0)));  // behind it in the queue
-  EXPECT_EQ(driver.state()->inventory, machine.expected()) << "it knows better by now";
+  EXPECT_TRUE(driver.usage(machine.uuid(0)));  // runs after remember()
+  EXPECT_EQ(driver.state()->inventory, machine.expected()) << "the GPUs listed by the driver must stay";
 }
 
-TEST(Driver, KeepsAGpuOutOfUseAfterARestartWhereTheDriverCannotSay) {
+TEST(Driver, KeepsAGpuUnhealthyAfterARestart) {
   SimMachine machine("l40s");
   DriverOptions options = machine.options();
   options.known = machine.expected();
@@ -90,7 +90,7 @@ TEST(Driver, KeepsAGpuOutOfUseAfterARestartWhereTheDriverCannotSay) {
   EXPECT_THAT(reason(*driver.wait_ready(kPatience), machine.uuid(1)), HasSubstr("XID 48"));
 }
 
-TEST(Driver, TakesAGpuOutOfUseAtAFatalXidAndBackWhenTheDriverSaysSo) {
+TEST(Driver, FatalXidMakesAGpuUnhealthyUntilTheDriverRequestsNoRecovery) {
   SimMachine machine("dgx1v");
   std::atomic<int> changes = 0;
   DriverOptions options = machine.options();
@@ -111,15 +111,15 @@ TEST(Driver, TakesAGpuOutOfUseAtAFatalXidAndBackWhenTheDriverSaysSo) {
   EXPECT_GE(changes, 2);
 
   machine.control("events: [{gpu: 1, xid: 79}]");
-  state = driver.wait_for(kPatience, is_well(machine.uuid(1)));
+  state = driver.wait_for(kPatience, is_healthy(machine.uuid(1)));
   EXPECT_EQ(state->inventory, machine.expected());
 }
 
-// Links and settings are read again every minute and after each fault of a link, which takes its time.
-TEST(Driver, HearsOfAnXidThatComesWhileItLooksAtTheGpus) {
+// Discovery runs every minute and after each NVLink error, and takes some time.
+TEST(Driver, DoesNotMissAnXidDuringDiscovery) {
   SimMachine machine("l40s");
   DriverOptions options = machine.options();
-  options.links_every = 1ms;  // it looks all the time
+  options.links_every = 1ms;  // run discovery all the time
   const Driver driver(std::move(options));
   driver.wait_ready(kPatience);
   machine.control("slow: {nvmlDeviceGetUUID: 25}");
@@ -133,7 +133,7 @@ TEST(Driver, HearsOfAnXidThatComesWhileItLooksAtTheGpus) {
   EXPECT_EQ(state->xids[0].uuid, machine.uuid(1));
 }
 
-TEST(Driver, IgnoresTheFaultsOfPrograms) {
+TEST(Driver, IgnoresApplicationErrors) {
   SimMachine machine("l40s");
   const Driver driver(machine.options());
   driver.wait_ready(kPatience);
@@ -149,38 +149,38 @@ TEST(Driver, IgnoresTheFaultsOfPrograms) {
   EXPECT_EQ(seen, 4U);
 }
 
-TEST(Driver, TakesMemoryErrorsSeriously) {
+TEST(Driver, MemoryErrorsMakeAGpuUnhealthy) {
   SimMachine machine("dgxa100");
   const Driver driver(machine.options());
   driver.wait_ready(kPatience);
 
   machine.control("gpus: {4: {ecc: 1, recovery_action: reset}}\nevents: [{gpu: 4, ecc: double}]");
-  driver.wait_for(kPatience, is_ill(machine.uuid(4)));
+  driver.wait_for(kPatience, is_unhealthy(machine.uuid(4)));
   EXPECT_THAT(reason(*driver.state(), machine.uuid(4)), HasSubstr("memory error"));
-  machine.control("gpus: {5: {remap_failed: true}}");  // 4 was reset: its counter starts anew
-  driver.wait_for(kPatience, is_ill(machine.uuid(5)));
-  driver.wait_for(kPatience, is_well(machine.uuid(4)));
+  machine.control("gpus: {5: {remap_failed: true}}");  // GPU 4 was reset: its counter restarts
+  driver.wait_for(kPatience, is_unhealthy(machine.uuid(5)));
+  driver.wait_for(kPatience, is_healthy(machine.uuid(4)));
   EXPECT_EQ(driver.state()->inventory.unhealthy_list(), "5");
   EXPECT_THAT(reason(*driver.state(), machine.uuid(5)), HasSubstr("replace"));
 }
 
-TEST(Driver, SeesAGpuGetLostAndComeBack) {
+TEST(Driver, DetectsThatAGpuIsLostAndComesBack) {
   SimMachine machine("dgx1v");
   const Driver driver(machine.options());
   driver.wait_ready(kPatience);
   machine.control("gpus: {6: {lost: true}}");
-  auto state = driver.wait_for(kPatience, is_ill(machine.uuid(6)));
+  auto state = driver.wait_for(kPatience, is_unhealthy(machine.uuid(6)));
   EXPECT_THAT(reason(*state, machine.uuid(6)), HasSubstr("GPU is lost"));
   EXPECT_EQ(state->inventory.unhealthy_list(), "6");
   EXPECT_TRUE(state->ready);
   EXPECT_TRUE(driver.trouble());
 
   machine.control("");
-  state = driver.wait_for(kPatience, is_well(machine.uuid(6)));
+  state = driver.wait_for(kPatience, is_healthy(machine.uuid(6)));
   EXPECT_EQ(state->inventory, machine.expected());
 }
 
-TEST(Driver, FindsALostGpuAgainThroughANewSession) {
+TEST(Driver, RecoversALostGpuByReopeningTheSession) {
   SimMachine machine("l40s");
   DriverOptions options = machine.options();
   options.reopen_every = 50ms;
@@ -188,26 +188,26 @@ TEST(Driver, FindsALostGpuAgainThroughANewSession) {
   driver.wait_ready(kPatience);
   machine.control("gpus: {0: {lost: true}}");
   const auto calls = driver.calls().calls;
-  driver.wait_for(kPatience, is_ill(machine.uuid(0)));
+  driver.wait_for(kPatience, is_unhealthy(machine.uuid(0)));
   EXPECT_GT(driver.calls().calls, calls);
   EXPECT_GT(driver.calls().failures, 0U);
   machine.control("");
-  EXPECT_EQ(driver.wait_for(kPatience, is_well(machine.uuid(0)))->inventory, machine.expected());
+  EXPECT_EQ(driver.wait_for(kPatience, is_healthy(machine.uuid(0)))->inventory, machine.expected());
 }
 
-TEST(ReopenPace, BeginsNewSessionsEverMoreSeldomForAGpuThatStaysDead) {
+TEST(ReopenPace, ReopensLessAndLessOftenWhileAGpuStaysDead) {
   using namespace std::chrono_literals;
   ReopenPace pace(30s, 10min, 5s);
-  EXPECT_FALSE(pace.due({}, false, 24h)) << "all answer";
+  EXPECT_FALSE(pace.due({}, false, 24h)) << "all GPUs answer";
   for (const auto wait : {30s, 60s, 120s, 240s, 480s, 600s, 600s}) {
     EXPECT_FALSE(pace.due({"GPU-1"}, false, wait - 1ms)) << wait.count();
     EXPECT_TRUE(pace.due({"GPU-1"}, false, wait)) << wait.count();
   }
-  EXPECT_TRUE(pace.due({"GPU-1", "GPU-2"}, false, 30s)) << "something new";
-  EXPECT_TRUE(pace.due({"GPU-1", "GPU-2"}, true, 5s)) << "there is nobody to lose";
+  EXPECT_TRUE(pace.due({"GPU-1", "GPU-2"}, false, 30s)) << "another GPU stopped answering";
+  EXPECT_TRUE(pace.due({"GPU-1", "GPU-2"}, true, 5s)) << "no GPU is left to disturb";
 }
 
-TEST(Driver, AHungCallIsNamedAndHangsNobody) {
+TEST(Driver, NamesAHungCallAndDoesNotBlockOtherCallers) {
   SimMachine machine("l40s");
   DriverOptions options = machine.options();
   options.hung_after = 50ms;
@@ -225,7 +225,7 @@ TEST(Driver, AHungCallIsNamedAndHangsNobody) {
   EXPECT_THAT(trouble.error().text(),
               HasSubstr("driver call nvmlDeviceGetMemoryInfo_v2 has not answered for"));
 
-  // A call comes back at its deadline, and what is known is still told.
+  // A call returns at its deadline, and state() still answers from memory.
   const auto asked = std::chrono::steady_clock::now();
   const auto processes = driver.processes(machine.uuid(0), 100ms);
   EXPECT_LT(std::chrono::steady_clock::now() - asked, kPatience / 2);
@@ -240,7 +240,7 @@ TEST(Driver, AHungCallIsNamedAndHangsNobody) {
   EXPECT_TRUE(driver.trouble());
 }
 
-TEST(Driver, ASlowDriverIsWaitedFor) {
+TEST(Driver, WaitsForASlowDriver) {
   SimMachine machine("l40s");
   machine.control("slow: {nvmlDeviceGetComputeRunningProcesses_v3: 60}");
   Driver driver(machine.options());
@@ -253,7 +253,7 @@ std::ptrdiff_t threads_of_this_process() {
   return std::distance(fs::directory_iterator("/proc/self/task"), fs::directory_iterator());
 }
 
-TEST(Driver, AnInitThatHangsCanBeLeft) {
+TEST(Driver, CanBeDestroyedWhileInitHangs) {
   SimMachine machine("l40s");
   machine.control("hang: [nvmlInit_v2]");
   std::thread([] {}).join();  // a sanitizer adds its own thread to the first one
@@ -264,7 +264,7 @@ TEST(Driver, AnInitThatHangsCanBeLeft) {
     const Driver driver(std::move(options));
     EXPECT_FALSE(driver.wait_ready(50ms)->ready);
   }
-  // The thread that was left behind goes when the call returns; the next session works beside it.
+  // The detached thread ends when the call returns. Meanwhile, a second driver works.
   machine.control("");
   {
     const Driver driver(machine.options());
@@ -277,7 +277,7 @@ TEST(Driver, AnInitThatHangsCanBeLeft) {
   EXPECT_LE(threads_of_this_process(), before);
 }
 
-TEST(Driver, TellsWhoUsesAGpuAndHowMuch) {
+TEST(Driver, ReportsProcessesAndUsageOfAGpu) {
   SimMachine machine("l40s");
   machine.control(R"(
 gpus:
@@ -306,12 +306,12 @@ gpus:
   EXPECT_EQ(driver.processes("GPU-none", kPatience).error().code(), ErrorCode::kNotFound);
 }
 
-TEST(Driver, LooksAtAllGpusWithoutMakingAnybodyWait) {
+TEST(Driver, ReportsUsageOfAllGpusWithoutBlocking) {
   SimMachine machine("l40s");
   Driver driver(machine.options());
   driver.wait_ready(kPatience);
   machine.control("gpus: {1: {processes: [{pid: 4711, memory_mib: 1500}]}, 2: {lost: true}}");
-  driver.wait_for(kPatience, is_ill(machine.uuid(2)));
+  driver.wait_for(kPatience, is_unhealthy(machine.uuid(2)));
   std::promise<std::vector<GpuLook>> promise;
   auto answer = promise.get_future();
   driver.look_around([&](std::vector<GpuLook> looks) { promise.set_value(std::move(looks)); });

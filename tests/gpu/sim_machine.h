@@ -1,4 +1,4 @@
-// A machine with GPUs that are not there: a directory with the simulated driver, its control file, /sys and
+// A simulated machine with GPUs: a directory with the simulated driver, its control file, /sys and
 // /dev. The code under test opens the library as it would open NVIDIA's.
 //
 //   SimMachine machine("dgx1v");
@@ -23,10 +23,10 @@ namespace tessera::gpu {
 
 using namespace std::chrono_literals;
 
-// Long enough for a busy machine; nothing that works waits so long.
+// A deadline that is long enough for a busy machine. Only a failing test waits until it expires.
 inline constexpr auto kPatience = 20s;
 
-// The build's simulated library: "", or a variant, "/old" and "/none".
+// Returns the path of the simulated library. `variant` is "", "/old" or "/none".
 inline std::string simulated_library(const std::string& variant = "") {
   const auto program = std::filesystem::read_symlink("/proc/self/exe");
   return (program.parent_path().parent_path() / ("lib" + variant) / "libnvidia-ml.so.1").string();
@@ -36,7 +36,7 @@ class SimMachine {
  public:
   static constexpr const char* kNode = "gpu-a";
 
-  // A built-in machine, or the text of a description.
+  // `machine` is the name of a built-in machine or the text of a description.
   explicit SimMachine(const std::string& machine, const std::string& variant = "") {
     options_.directory = directory_.path();
     options_.node = kNode;
@@ -51,7 +51,7 @@ class SimMachine {
   }
 
   void control(const std::string& yaml) { require(write_file(directory_ / "control.yaml", yaml)); }
-  // Brings /sys and /dev in line with the control file.
+  // Updates /sys and /dev from the control file.
   void replug() { require(nvml_sim::make_machine(options_)); }
 
   [[nodiscard]] const sim::Machine& described() const { return described_; }
@@ -61,7 +61,7 @@ class SimMachine {
     return directory_ / (std::string(nvml_sim::kLibraryDirectory) + "/" + nvml_sim::kLibraryName);
   }
 
-  // For a driver that notices things soon.
+  // Options for a driver with short intervals.
   [[nodiscard]] DriverOptions options() const {
     DriverOptions options;
     options.library = [path = library()] { return path; };
@@ -73,8 +73,8 @@ class SimMachine {
     return options;
   }
 
-  // What the agent of such a node should publish: the description, with the names that /sys has for network
-  // cards, and without what no machine tells about itself (what gets from socket to socket).
+  // The inventory that the agent of this node should publish: the description, with the network
+  // card names from /sys and without the bandwidth between sockets, which no machine reports.
   [[nodiscard]] alloc::Inventory expected() const {
     alloc::Inventory inventory = described_.inventory(kNode, alloc::Unit::gib());
     inventory.topology.socket_mbps = 0;
@@ -98,16 +98,16 @@ class SimMachine {
   sim::Machine described_;
 };
 
-// The reason why a GPU must not be used; "" when it is well, "-" when it is not in the inventory.
+// Returns why a GPU is unhealthy, "" if it is healthy, or "-" if it is not in the inventory.
 inline std::string reason(const DriverState& state, const std::string& uuid) {
   const auto found = state.inventory.find_uuid(uuid);
   return found ? state.inventory.gpus[*found].unhealthy : "-";
 }
 
-inline std::function<bool(const DriverState&)> is_ill(const std::string& uuid) {
+inline std::function<bool(const DriverState&)> is_unhealthy(const std::string& uuid) {
   return [uuid](const DriverState& state) { return state.ready && !reason(state, uuid).empty(); };
 }
-inline std::function<bool(const DriverState&)> is_well(const std::string& uuid) {
+inline std::function<bool(const DriverState&)> is_healthy(const std::string& uuid) {
   return [uuid](const DriverState& state) { return state.ready && reason(state, uuid).empty(); };
 }
 

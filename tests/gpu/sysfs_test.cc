@@ -33,7 +33,7 @@ TEST(PciePaths, FollowTheBridgesBetweenTwoDevices) {
   EXPECT_EQ(path_between(gpu, place({}, -1)), PciePath::kSys);
 }
 
-TEST(Sysfs, TellsNothingWhereThereIsNothing) {
+TEST(Sysfs, ReportsUnknownIfTheTreeIsMissing) {
   const Sysfs sysfs("/nowhere");
   EXPECT_TRUE(sysfs.pci("0000:06:00.0").route.empty());
   EXPECT_EQ(sysfs.pci("0000:06:00.0").numa, -1);
@@ -42,7 +42,7 @@ TEST(Sysfs, TellsNothingWhereThereIsNothing) {
   EXPECT_EQ(sysfs.product_name(), "");
 }
 
-TEST(Sysfs, ListsCardsByTheirNumbers) {
+TEST(Sysfs, OrdersNicsByNumber) {
   const TemporaryDirectory root;
   std::filesystem::create_directories(root / "devices/pci0000:00/0000:01:00.0");
   for (const char* name : {"mlx5_10", "mlx5_9", "mlx5_0"}) {
@@ -57,7 +57,7 @@ TEST(Sysfs, ListsCardsByTheirNumbers) {
   EXPECT_THAT(names, testing::ElementsAre("mlx5_0", "mlx5_9", "mlx5_10"));
 }
 
-TEST(Sysfs, BelievesTheSlowerEndOfASlot) {
+TEST(Sysfs, UsesTheSlowerOfDeviceAndSlot) {
   const TemporaryDirectory root;
   const std::string device = root / "devices/pci0000:00/0000:00:01.0/0000:01:00.0";
   std::filesystem::create_directories(device);
@@ -72,7 +72,7 @@ TEST(Sysfs, BelievesTheSlowerEndOfASlot) {
   EXPECT_EQ(place.route.size(), 3U);
 }
 
-// /sys of a simulated machine tells the same as its driver: the PCIe path of every pair of GPUs.
+// /sys of a simulated machine shows the same PCIe path for every pair of GPUs as its description.
 class SimulatedSysfs : public testing::TestWithParam<std::string> {};
 
 TEST_P(SimulatedSysfs, AgreesWithTheDescription) {

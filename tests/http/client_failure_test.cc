@@ -1,4 +1,4 @@
-// What a Client says when servers answer wrongly, late, half or not at all, and what it tries once more.
+// Errors and retries of Client when servers respond wrongly, late, partially or not at all.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,16 +14,16 @@
 
 namespace {
 
-// Look-ups of hangs.test stay in the C library until they are released.
-std::counting_semaphore hanging_look_ups(0);
-std::atomic<bool> hung_in_vain = false;
+// Look-ups of hangs.test block until they are released.
+std::counting_semaphore hanging_lookups(0);
+std::atomic<bool> lookup_was_waited_for = false;
 
 }  // namespace
 
-// In place of the C library's, whose name servers a test cannot choose.
+// Replaces the function of the C library, because a test cannot configure its name servers.
 extern "C" int getaddrinfo(const char* node, const char* service, const addrinfo* hints, addrinfo** found) {
   if (node != nullptr && std::string_view(node) == "hangs.test") {
-    hung_in_vain = !hanging_look_ups.try_acquire_for(std::chrono::seconds(5));
+    lookup_was_waited_for = !hanging_lookups.try_acquire_for(std::chrono::seconds(5));
     return EAI_AGAIN;
   }
   static const auto real = reinterpret_cast<decltype(&getaddrinfo)>(::dlsym(RTLD_NEXT, "getaddrinfo"));
@@ -36,8 +36,8 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 
-// The answers that end a request badly, and what is known then.
-struct BadAnswer {
+// A bad response and the expected error.
+struct BadResponse {
   const char* name;
   const char* method;
   std::string bytes;
@@ -45,16 +45,16 @@ struct BadAnswer {
   const char* text;
 };
 
-class BadAnswerTest : public ClientTest, public ::testing::WithParamInterface<BadAnswer> {};
+class BadResponseTest : public ClientTest, public ::testing::WithParamInterface<BadResponse> {};
 
-TEST_P(BadAnswerTest, IsToldApart) {
+TEST_P(BadResponseTest, ReturnsItsOwnError) {
   client();
-  auto answer = fetch_soon({.method = GetParam().method, .max_response_bytes = 1000});
+  auto pending = fetch_soon({.method = GetParam().method, .max_response_bytes = 1000});
   RawConnection server = listener_.accept();
   server.read_until("\r\n\r\n");
   server.send(GetParam().bytes);
   server.end_sending();
-  const Result<ClientResponse> response = answer.get();
+  const Result<ClientResponse> response = pending.get();
   ASSERT_FALSE(response);
   EXPECT_EQ(response.error().code(), GetParam().code) << response.error().text();
   EXPECT_THAT(response.error().text(), HasSubstr(GetParam().text));
@@ -63,33 +63,34 @@ TEST_P(BadAnswerTest, IsToldApart) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    ClientTest, BadAnswerTest,
+    ClientTest, BadResponseTest,
     ::testing::Values(
-        BadAnswer{"NothingToGet", "GET", "", ErrorCode::kUnavailable,
-                  "closed the connection without an answer"},
-        BadAnswer{"NothingToPost", "POST", "", ErrorCode::kTimeout,
-                  "whether it was carried out is not known"},
-        BadAnswer{"HalfAHead", "POST", "HTTP/1.1 200 O", ErrorCode::kTimeout, "in the middle of its answer"},
-        BadAnswer{"HalfABody", "GET", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc",
-                  ErrorCode::kUnavailable, "in the middle of its answer"},
-        BadAnswer{"HalfAChunk", "GET", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nabc",
-                  ErrorCode::kUnavailable, "in the middle of its answer"},
-        BadAnswer{"NoLastChunk", "GET", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n",
-                  ErrorCode::kUnavailable, "in the middle of its answer"},
-        BadAnswer{"Garbage", "GET", "SSH-2.0-OpenSSH\r\n\r\n", ErrorCode::kInvalid,
-                  "the answer cannot be read"},
-        BadAnswer{"TooLong", "GET", "HTTP/1.1 200 OK\r\nContent-Length: 1001\r\n\r\n", ErrorCode::kExhausted,
-                  "larger than 1000 bytes"},
-        BadAnswer{"TooLongInChunks", "GET",
-                  "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3e9\r\n" + std::string(1001, 'x') +
-                      "\r\n0\r\n\r\n",
-                  ErrorCode::kExhausted, "larger than 1000 bytes"},
-        BadAnswer{"Redirect", "GET",
-                  "HTTP/1.1 302 Found\r\nLocation: http://evil/\r\nContent-Length: 0\r\n\r\n",
-                  ErrorCode::kUnsupported, "a redirect to \"http://evil/\", which is not followed"}),
+        BadResponse{"NothingToGet", "GET", "", ErrorCode::kUnavailable,
+                    "closed the connection without a response"},
+        BadResponse{"NothingToPost", "POST", "", ErrorCode::kTimeout,
+                    "whether the server processed it is unknown"},
+        BadResponse{"HalfAHead", "POST", "HTTP/1.1 200 O", ErrorCode::kTimeout,
+                    "in the middle of its response"},
+        BadResponse{"HalfABody", "GET", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc",
+                    ErrorCode::kUnavailable, "in the middle of its response"},
+        BadResponse{"HalfAChunk", "GET", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nabc",
+                    ErrorCode::kUnavailable, "in the middle of its response"},
+        BadResponse{"NoLastChunk", "GET", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n",
+                    ErrorCode::kUnavailable, "in the middle of its response"},
+        BadResponse{"Garbage", "GET", "SSH-2.0-OpenSSH\r\n\r\n", ErrorCode::kInvalid,
+                    "the response cannot be parsed"},
+        BadResponse{"TooLong", "GET", "HTTP/1.1 200 OK\r\nContent-Length: 1001\r\n\r\n",
+                    ErrorCode::kExhausted, "larger than 1000 bytes"},
+        BadResponse{"TooLongInChunks", "GET",
+                    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3e9\r\n" + std::string(1001, 'x') +
+                        "\r\n0\r\n\r\n",
+                    ErrorCode::kExhausted, "larger than 1000 bytes"},
+        BadResponse{"Redirect", "GET",
+                    "HTTP/1.1 302 Found\r\nLocation: http://evil/\r\nContent-Length: 0\r\n\r\n",
+                    ErrorCode::kUnsupported, "a redirect to \"http://evil/\", which is not followed"}),
     [](const auto& tested) { return tested.param.name; });
 
-TEST_F(ClientTest, SaysThatTheRequestWasNotSentWhenNobodyListens) {
+TEST_F(ClientTest, ReturnsUnavailableIfNoServerListens) {
   listener_.close();
   client();
   const Result<ClientResponse> response = client_->fetch({.method = "POST"});
@@ -98,7 +99,7 @@ TEST_F(ClientTest, SaysThatTheRequestWasNotSentWhenNobodyListens) {
   EXPECT_THAT(response.error().text(), HasSubstr("cannot connect to 127.0.0.1:"));
 }
 
-TEST_F(ClientTest, SaysThatAHostNameIsUnknown) {
+TEST_F(ClientTest, ReturnsUnavailableForAnUnknownHostName) {
   client({.url = "http://no-such-host.invalid:1"});
   const Result<ClientResponse> response = client_->fetch({});
   ASSERT_FALSE(response);
@@ -106,52 +107,52 @@ TEST_F(ClientTest, SaysThatAHostNameIsUnknown) {
   EXPECT_THAT(response.error().text(), HasSubstr("cannot connect to no-such-host.invalid:1"));
 }
 
-TEST_F(ClientTest, DoesNotWaitForANameServerBeyondItsTime) {
+TEST_F(ClientTest, TheConnectTimeoutIncludesTheNameLookup) {
   client({.url = "http://hangs.test:1", .timeouts = {.connect = 30ms}});
   const Result<ClientResponse> response = client_->fetch({});
-  hanging_look_ups.release();
+  hanging_lookups.release();
   ASSERT_FALSE(response);
   EXPECT_EQ(response.error().code(), ErrorCode::kUnavailable);
   EXPECT_THAT(response.error().text(), HasSubstr("connecting took longer than 30 ms"));
-  EXPECT_FALSE(hung_in_vain) << "the look-up was waited for";
+  EXPECT_FALSE(lookup_was_waited_for) << "the client waited for the look-up";
 }
 
-// As a command that wants to end: not even its end waits.
-TEST(EventLoopTest, EndsWhileANameIsBeingLookedUp) {
+// A command-line program must be able to exit without waiting for the name server.
+TEST(EventLoopTest, CanBeDestroyedDuringANameLookup) {
   {
     EventLoop loop;
     Client client = *Client::create(loop, {.url = "http://hangs.test:1", .timeouts = {.connect = 30ms}});
     EXPECT_FALSE(client.fetch({}));
   }
-  hanging_look_ups.release();
-  EXPECT_FALSE(hung_in_vain) << "the look-up was waited for";
+  hanging_lookups.release();
+  EXPECT_FALSE(lookup_was_waited_for) << "the client waited for the look-up";
 }
 
-TEST_F(ClientTest, GivesUpAServerThatDoesNotBeginToAnswer) {
+TEST_F(ClientTest, TimesOutIfTheResponseDoesNotBegin) {
   client({.timeouts = {.first_byte = 30ms}});
-  auto answer = fetch_soon({});
+  auto pending = fetch_soon({});
   RawConnection server = listener_.accept();
-  const Result<ClientResponse> response = answer.get();
+  const Result<ClientResponse> response = pending.get();
   ASSERT_FALSE(response);
   EXPECT_EQ(response.error().code(), ErrorCode::kTimeout);
-  EXPECT_THAT(response.error().text(), HasSubstr("waiting for the answer to begin took longer than 30 ms"));
+  EXPECT_THAT(response.error().text(), HasSubstr("waiting for the response to begin took longer than 30 ms"));
   EXPECT_THAT(response.error().text(), HasSubstr("GET " + listener_.url() + "/: "));
   server.read_until("\r\n\r\n");
   EXPECT_TRUE(server.closed_by_peer());
 }
 
-TEST_F(ClientTest, GivesUpAServerThatStopsInTheMiddle) {
+TEST_F(ClientTest, TimesOutIfTheResponseStopsInTheMiddle) {
   client({.timeouts = {.idle = 30ms}});
-  auto answer = fetch_soon({});
+  auto pending = fetch_soon({});
   RawConnection server = listener_.accept();
   server.send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nab");
-  const Result<ClientResponse> response = answer.get();
+  const Result<ClientResponse> response = pending.get();
   ASSERT_FALSE(response);
   EXPECT_EQ(response.error().code(), ErrorCode::kTimeout);
-  EXPECT_THAT(response.error().text(), HasSubstr("waiting for the rest of the answer"));
+  EXPECT_THAT(response.error().text(), HasSubstr("waiting for the rest of the response"));
 }
 
-TEST_F(ClientTest, GivesUpAnAnswerThatDripsBeyondItsTime) {
+TEST_F(ClientTest, TheWholeTimeoutAppliesToASlowStream) {
   client();
   std::promise<Status> end;
   const Call call = client_->stream({.timeouts = ClientTimeouts{.whole = 1s}},
@@ -166,24 +167,24 @@ TEST_F(ClientTest, GivesUpAnAnswerThatDripsBeyondItsTime) {
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().code(), ErrorCode::kTimeout);
   EXPECT_THAT(status.error().text(),
-              HasSubstr("not done within 1000 ms; it was waiting for the rest of the answer"));
+              HasSubstr("timed out after 1000 ms while waiting for the rest of the response"));
 }
 
-TEST_F(ClientTest, DoesNotSendIntoAConnectionThatTheServerHasClosed) {
+TEST_F(ClientTest, DoesNotReuseAConnectionThatTheServerClosed) {
   client();
   {
     auto first = fetch_soon({});
-    RawConnection server = answer_one();
+    RawConnection server = respond_once();
     ASSERT_TRUE(first.get());
   }
   auto second = fetch_soon({.method = "POST"});
-  RawConnection server = answer_one();
+  RawConnection server = respond_once();
   EXPECT_TRUE(second.get());
 }
 
 class SilentPathTest : public ClientTest {
  protected:
-  // Two connections that have answered once.
+  // Leaves two idle connections in the pool, each with one finished request.
   void keep_two() {
     client();
     auto first = fetch_soon({});
@@ -209,38 +210,39 @@ class SilentPathTest : public ClientTest {
   RawConnection two_{Fd()};
 };
 
-// With as many time-outs as there are idle connections, a client would be away for minutes.
-TEST_F(SilentPathTest, IsPaidForOnceAndNotOncePerConnection) {
+// If each idle connection had to time out separately, a client would be unavailable for minutes.
+TEST_F(SilentPathTest, ATimeoutClosesAllIdleConnections) {
   keep_two();
   ASSERT_FALSE(client_->fetch({.timeouts = ClientTimeouts{.first_byte = 30ms}}));
   auto next = fetch_soon({});
-  RawConnection fresh = answer_one();
+  RawConnection fresh = respond_once();
   EXPECT_TRUE(next.get());
 }
 
-TEST_F(SilentPathTest, KeepsConnectionsThatAnsweredMeanwhile) {
+TEST_F(SilentPathTest, KeepsConnectionsThatRespondedMeanwhile) {
   keep_two();
-  std::promise<void> given_up;
+  std::promise<void> timed_out;
   const Call lost = client_->send({.target = "/lost", .timeouts = ClientTimeouts{.first_byte = 1s}},
-                                  [&](const Result<ClientResponse>&) { given_up.set_value(); });
+                                  [&](const Result<ClientResponse>&) { timed_out.set_value(); });
   auto other = fetch_soon({.target = "/other"});
-  // Which of the two gets which request does not matter here.
+  // Either connection may get either request.
   for (RawConnection* server : {&one_, &two_}) {
     if (server->read_until("\r\n\r\n").find("/other") != std::string::npos) {
       server->send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
     }
   }
   EXPECT_TRUE(other.get());
-  given_up.get_future().get();
+  timed_out.get_future().get();
   EXPECT_EQ(idle(), 1U);
 }
 
-// What a test on one machine can see of it: the kernel drops the connection then, and the read ends.
-TEST_F(ClientTest, AsksTheKernelToProbeTheServer) {
+// On one machine a test can check only the socket options, not that the kernel drops a dead
+// connection.
+TEST_F(ClientTest, EnablesKeepAliveProbes) {
   client();
-  auto answer = fetch_soon({});
-  RawConnection server = answer_one();
-  ASSERT_TRUE(answer.get());
+  auto pending = fetch_soon({});
+  RawConnection server = respond_once();
+  ASSERT_TRUE(pending.get());
   int found = 0;
   for (int fd = 0; fd < 1024; ++fd) {
     sockaddr_in peer{};
@@ -265,19 +267,19 @@ TEST_F(ClientTest, AsksTheKernelToProbeTheServer) {
   EXPECT_EQ(found, 1);
 }
 
-// A kept-alive connection that dies under a request: whether it is sent once more.
+// A keep-alive connection breaks during a request: is the request retried?
 class StaleConnectionTest : public ClientTest {
  protected:
-  // Ends with a request that was sent on a kept-alive connection, which the server then resets.
+  // Sends a request on a keep-alive connection, which the server then resets.
   std::future<Result<ClientResponse>> request_on_dying_connection(ClientRequest request,
-                                                                  bool then_nobody_listens = false) {
+                                                                  bool then_stop_listening = false) {
     client();
     auto first = fetch_soon({});
-    RawConnection server = answer_one();
+    RawConnection server = respond_once();
     EXPECT_TRUE(first.get());
     auto second = fetch_soon(std::move(request));
     server.read_until("\r\n\r\n");
-    if (then_nobody_listens) {
+    if (then_stop_listening) {
       listener_.close();
     }
     server.close(/*abruptly=*/true);
@@ -285,36 +287,36 @@ class StaleConnectionTest : public ClientTest {
   }
 };
 
-TEST_F(StaleConnectionTest, SendsOnceMoreWhatChangesNothingOrMayBeRepeated) {
+TEST_F(StaleConnectionTest, RetriesSafeAndRepeatableRequests) {
   for (const auto& [method, may_repeat] :
        {std::pair("GET", false), std::pair("PUT", true), std::pair("DELETE", true)}) {
     auto second = request_on_dying_connection({.method = method, .may_repeat = may_repeat});
-    RawConnection fresh = answer_one();
+    RawConnection fresh = respond_once();
     const auto response = second.get();
     EXPECT_TRUE(response) << method << ": " << response.error().text();
   }
 }
 
-TEST_F(StaleConnectionTest, SendsNothingTwiceThatItsMakerDoesNotAllow) {
+TEST_F(StaleConnectionTest, DoesNotRetryOtherRequests) {
   for (const char* method : {"POST", "PUT", "DELETE", "PATCH"}) {
     const auto response = request_on_dying_connection({.method = method}).get();
     ASSERT_FALSE(response) << method;
     EXPECT_EQ(response.error().code(), ErrorCode::kTimeout) << method;
-    EXPECT_THAT(response.error().text(), HasSubstr("whether it was carried out is not known"));
+    EXPECT_THAT(response.error().text(), HasSubstr("whether the server processed it is unknown"));
   }
 }
 
-// "The server has not got it" would be said of the second try alone.
-TEST_F(StaleConnectionTest, RemembersThatItWasSentWhenTheSecondTryFindsNobody) {
+// kUnavailable would be wrong: it holds only for the retry.
+TEST_F(StaleConnectionTest, ReturnsTimeoutIfTheRetryFailsAfterTheFirstAttemptWasSent) {
   const auto response =
-      request_on_dying_connection({.method = "DELETE", .may_repeat = true}, /*then_nobody_listens=*/true)
+      request_on_dying_connection({.method = "DELETE", .may_repeat = true}, /*then_stop_listening=*/true)
           .get();
   ASSERT_FALSE(response);
   EXPECT_EQ(response.error().code(), ErrorCode::kTimeout) << response.error().text();
-  EXPECT_THAT(response.error().text(), HasSubstr("it was sent before"));
+  EXPECT_THAT(response.error().text(), HasSubstr("an earlier attempt was sent"));
 }
 
-TEST_F(StaleConnectionTest, DoesNotTryForEver) {
+TEST_F(StaleConnectionTest, RetriesOnlyOnce) {
   auto second = request_on_dying_connection({});
   RawConnection fresh = listener_.accept();
   fresh.read_until("\r\n\r\n");

@@ -1,4 +1,4 @@
-// A client and a server to be scripted.
+// Test fixture with a client and a scripted server.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 
 namespace tessera::http {
 
-// A client whose loop has a thread of its own, and a server to be scripted.
+// A client whose event loop runs on its own thread, and a listener for a scripted server.
 class ClientTest : public ::testing::Test {
  protected:
   ClientTest() : thread_([this] { loop_.run(); }) {}
@@ -38,8 +38,8 @@ class ClientTest : public ::testing::Test {
     return std::async(std::launch::async, [this, shared] { return client_->fetch(std::move(*shared)); });
   }
 
-  // The next connection, after one request on it was answered without a body.
-  RawConnection answer_one() {
+  // Accepts a connection and responds to one request on it, without a body.
+  RawConnection respond_once() {
     RawConnection server = listener_.accept();
     server.read_until("\r\n\r\n");
     server.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");

@@ -1,4 +1,4 @@
-// What a caller of Client can count on, against servers that behave, misbehave and vanish.
+// Client: requests, responses, streams, the connection pool and proxies.
 #include "http/client.h"
 
 #include <gmock/gmock.h>
@@ -17,9 +17,9 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 
-TEST_F(ClientTest, SendsARequestAndReadsItsAnswer) {
+TEST_F(ClientTest, SendsARequestAndReadsTheResponse) {
   client({.user_agent = "tessera/test"});
-  auto answer =
+  auto pending =
       fetch_soon({.method = "POST", .target = "/api?x=1", .headers = {{"Accept", "*/*"}}, .body = "{}"});
   RawConnection server = listener_.accept();
   EXPECT_EQ(server.read_until("{}"),
@@ -27,17 +27,17 @@ TEST_F(ClientTest, SendsARequestAndReadsItsAnswer) {
                 "\r\nUser-Agent: tessera/test\r\nAccept-Encoding: identity\r\n"
                 "Accept: */*\r\nContent-Length: 2\r\n\r\n{}");
   server.send("HTTP/1.1 201 Created\r\nContent-Length: 5\r\nX-A: b\r\n\r\nhello");
-  const Result<ClientResponse> response = answer.get();
+  const Result<ClientResponse> response = pending.get();
   ASSERT_TRUE(response) << response.error().text();
   EXPECT_EQ(response->status, 201);
   EXPECT_EQ(response->headers.find("x-a"), "b");
   EXPECT_EQ(response->body.text(), "hello");
 }
 
-TEST_F(ClientTest, UsesAConnectionAgain) {
+TEST_F(ClientTest, ReusesAConnection) {
   client();
   auto first = fetch_soon({});
-  RawConnection server = answer_one();
+  RawConnection server = respond_once();
   ASSERT_TRUE(first.get());
   auto second = fetch_soon({.target = "/second"});
   EXPECT_THAT(server.read_until("\r\n\r\n"), HasSubstr("GET /second"));
@@ -47,7 +47,7 @@ TEST_F(ClientTest, UsesAConnectionAgain) {
   EXPECT_EQ(response->body.text(), "abcde");
 }
 
-TEST_F(ClientTest, StreamsPiecesAsTheyCome) {
+TEST_F(ClientTest, StreamsPiecesAsTheyArrive) {
   client();
   std::promise<std::string> first_piece;
   std::promise<Status> end;
@@ -75,49 +75,49 @@ TEST_F(ClientTest, StreamsPiecesAsTheyCome) {
 
 TEST_F(ClientTest, ReadsABodyThatEndsWithTheConnection) {
   client();
-  auto answer = fetch_soon({});
+  auto pending = fetch_soon({});
   RawConnection server = listener_.accept();
   server.read_until("\r\n\r\n");
   server.send("HTTP/1.1 200 OK\r\n\r\nall of it");
   server.end_sending();
-  const Result<ClientResponse> response = answer.get();
+  const Result<ClientResponse> response = pending.get();
   ASSERT_TRUE(response) << response.error().text();
   EXPECT_EQ(response->body.text(), "all of it");
 }
 
-TEST_F(ClientTest, ReadsTheAnswerToHeadWithoutWaitingForABody) {
+TEST_F(ClientTest, ReadsAResponseToHeadWithoutWaitingForABody) {
   client();
-  auto answer = fetch_soon({.method = "HEAD"});
+  auto pending = fetch_soon({.method = "HEAD"});
   RawConnection server = listener_.accept();
   server.read_until("\r\n\r\n");
   server.send("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n");
-  const Result<ClientResponse> response = answer.get();
+  const Result<ClientResponse> response = pending.get();
   ASSERT_TRUE(response);
   EXPECT_EQ(response->headers.find("Content-Length"), "100");
 }
 
-TEST_F(ClientTest, SkipsInterimAnswers) {
+TEST_F(ClientTest, SkipsInterimResponses) {
   client();
-  auto answer = fetch_soon({});
+  auto pending = fetch_soon({});
   RawConnection server = listener_.accept();
   server.read_until("\r\n\r\n");
   server.send("HTTP/1.1 103 Early Hints\r\nX: y\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n");
-  const Result<ClientResponse> response = answer.get();
+  const Result<ClientResponse> response = pending.get();
   ASSERT_TRUE(response);
   EXPECT_EQ(response->status, 204);
   EXPECT_FALSE(response->headers.has("X"));
 }
 
-TEST_F(ClientTest, PutsThePathOfTheUrlBeforeEveryTarget) {
+TEST_F(ClientTest, PrependsThePathOfTheUrlToEveryTarget) {
   client({.url = listener_.url() + "/k8s/clusters/c-1/"});
-  auto answer = fetch_soon({.target = "/api"});
+  auto pending = fetch_soon({.target = "/api"});
   RawConnection server = listener_.accept();
   EXPECT_THAT(server.read_until("\r\n\r\n"), ::testing::StartsWith("GET /k8s/clusters/c-1/api HTTP/1.1\r\n"));
   server.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
-  EXPECT_TRUE(answer.get());
+  EXPECT_TRUE(pending.get());
 }
 
-TEST_F(ClientTest, RefusesToSendWhatWouldBreakTheHead) {
+TEST_F(ClientTest, RejectsRequestsThatWouldBreakTheHead) {
   client();
   EXPECT_EQ(client_->fetch({.target = "/a b"}).error().code(), ErrorCode::kInvalid);
   EXPECT_EQ(client_->fetch({.target = "/\r\nX: y"}).error().code(), ErrorCode::kInvalid);
@@ -127,11 +127,11 @@ TEST_F(ClientTest, RefusesToSendWhatWouldBreakTheHead) {
   EXPECT_EQ(client_->fetch({.headers = {{"A:", "b"}}}).error().code(), ErrorCode::kInvalid);
 }
 
-// On the loop's own thread a request starts at once, and this one ends before it had to wait for anything.
+// On the loop's thread a request starts inside send(), and this one fails without any wait.
 TEST_F(ClientTest, CallsBackAfterSendHasReturned) {
   client();
   auto first = fetch_soon({});
-  const RawConnection server = answer_one();
+  const RawConnection server = respond_once();
   ASSERT_TRUE(first.get());
   std::promise<bool> had_returned;
   Call call;
@@ -146,8 +146,8 @@ TEST_F(ClientTest, CallsBackAfterSendHasReturned) {
   EXPECT_TRUE(had_returned.get_future().get());
 }
 
-// The one that is sent in the moment in which the connection comes free has not waited yet.
-TEST_F(ClientTest, GivesAConnectionToWhoeverWaitedForIt) {
+// A request that is sent at the moment a connection becomes free must not overtake one that waits.
+TEST_F(ClientTest, GivesAFreeConnectionToTheRequestThatWaited) {
   client({.max_connections = 1});
   std::array<Call, 3> calls;
   std::promise<void> all_done;
@@ -170,22 +170,22 @@ TEST_F(ClientTest, GivesAConnectionToWhoeverWaitedForIt) {
   all_done.get_future().get();
 }
 
-TEST_F(ClientTest, RefusesFieldsForAllRequestsThatWouldBreakTheHead) {
-  const auto made =
+TEST_F(ClientTest, RejectsCommonHeadersThatWouldBreakTheHead) {
+  const auto client =
       Client::create(loop_, {.url = listener_.url(), .headers = {{"Impersonate-User", "a\r\nX: y"}}});
-  ASSERT_FALSE(made);
-  EXPECT_THAT(made.error().text(), HasSubstr("Impersonate-User"));
+  ASSERT_FALSE(client);
+  EXPECT_THAT(client.error().text(), HasSubstr("Impersonate-User"));
 }
 
-TEST_F(ClientTest, UsesTheBufferThatItIsGiven) {
+TEST_F(ClientTest, UsesTheBufferOfTheRequest) {
   client();
   json::PaddedBuffer buffer;
   const char* memory = buffer.prepare(1U << 20U).data();
-  auto answer = fetch_soon({.buffer = std::move(buffer)});
+  auto pending = fetch_soon({.buffer = std::move(buffer)});
   RawConnection server = listener_.accept();
   server.read_until("\r\n\r\n");
   server.send("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + std::string(100'000, 'x'));
-  const Result<ClientResponse> response = answer.get();
+  const Result<ClientResponse> response = pending.get();
   ASSERT_TRUE(response);
   EXPECT_EQ(response->body.text().data(), memory);
   EXPECT_EQ(response->body.size(), 100'000U);
@@ -212,11 +212,11 @@ TEST_F(ClientTest, DoesNotCallBackWhenTheHandleIsDestroyedOnTheLoop) {
   bool called = false;
   loop_.call(
       [&] { const Call call = client_->send({}, [&](const Result<ClientResponse>&) { called = true; }); });
-  // A second request comes after all that the first one could still do.
+  // The second request is processed after anything that the first one could still do.
   auto second = fetch_soon({.target = "/second"});
   RawConnection server = listener_.accept();
   std::string head = server.read_until("\r\n\r\n");
-  if (head.empty()) {  // the connection of the first
+  if (head.empty()) {  // the connection of the first request
     server = listener_.accept();
     head = server.read_until("\r\n\r\n");
   }
@@ -226,7 +226,7 @@ TEST_F(ClientTest, DoesNotCallBackWhenTheHandleIsDestroyedOnTheLoop) {
   EXPECT_FALSE(called);
 }
 
-TEST_F(ClientTest, LetsARequestGoOnWithoutItsHandle) {
+TEST_F(ClientTest, ADetachedRequestContinues) {
   client();
   std::promise<void> done;
   client_
@@ -236,7 +236,7 @@ TEST_F(ClientTest, LetsARequestGoOnWithoutItsHandle) {
                done.set_value();
              })
       .detach();
-  RawConnection server = answer_one();
+  RawConnection server = respond_once();
   EXPECT_EQ(done.get_future().wait_for(5s), std::future_status::ready);
 }
 
@@ -261,7 +261,8 @@ TEST_F(ClientTest, StopsReadingWhileASinkPauses) {
     all_sent = true;
   });
   ASSERT_TRUE(eventually([&] { return received > 0; }));
-  // More than the sockets can hold, so the sender can only be stuck; the client has taken one piece.
+  // The body exceeds the socket buffers, so the sender is blocked; the client has received one
+  // piece.
   EXPECT_LE(received, 65'536U);
   EXPECT_FALSE(all_sent);
   auto over = end.get_future();
@@ -273,7 +274,7 @@ TEST_F(ClientTest, StopsReadingWhileASinkPauses) {
   EXPECT_EQ(received, size);
 }
 
-TEST_F(ClientTest, CancelsAStreamThatIsPaused) {
+TEST_F(ClientTest, CancelsAPausedStream) {
   client();
   std::promise<void> paused;
   std::promise<Status> end;
@@ -291,7 +292,7 @@ TEST_F(ClientTest, CancelsAStreamThatIsPaused) {
   EXPECT_EQ(end.get_future().get().error().code(), ErrorCode::kCancelled);
 }
 
-TEST_F(ClientTest, WaitsForAConnectionWhenAllAreTaken) {
+TEST_F(ClientTest, WaitsForAConnectionWhenAllAreInUse) {
   client({.max_connections = 1});
   auto first = fetch_soon({.target = "/a"});
   RawConnection server = listener_.accept();
@@ -305,11 +306,11 @@ TEST_F(ClientTest, WaitsForAConnectionWhenAllAreTaken) {
   EXPECT_TRUE(server.closed_by_peer());
 }
 
-TEST_F(ClientTest, ServesEverybodyWhoWaitsForAConnection) {
+TEST_F(ClientTest, EveryWaitingRequestGetsAConnection) {
   client({.max_connections = 2});
-  std::vector<std::future<Result<ClientResponse>>> answers;
+  std::vector<std::future<Result<ClientResponse>>> responses;
   for (int i = 0; i < 12; ++i) {
-    answers.push_back(fetch_soon({.target = "/" + std::to_string(i)}));
+    responses.push_back(fetch_soon({.target = "/" + std::to_string(i)}));
   }
   const auto serve_all = [](RawConnection connection) {
     while (!connection.read_until("\r\n\r\n").empty()) {
@@ -318,34 +319,34 @@ TEST_F(ClientTest, ServesEverybodyWhoWaitsForAConnection) {
   };
   const std::jthread first(serve_all, listener_.accept());
   const std::jthread second(serve_all, listener_.accept());
-  for (auto& answer : answers) {
-    EXPECT_TRUE(answer.get());
+  for (auto& pending : responses) {
+    EXPECT_TRUE(pending.get());
   }
   client_.reset();
 }
 
-TEST_F(ClientTest, PassesItsTurnOnWhenItGivesUpWaiting) {
+TEST_F(ClientTest, ACancelledRequestPassesItsConnectionToTheNextOne) {
   client({.max_connections = 1});
   auto first = fetch_soon({.target = "/a"});
   RawConnection server = listener_.accept();
   server.read_until("\r\n\r\n");
-  std::promise<void> given_up;
+  std::promise<void> cancelled;
   Call waiting =
-      client_->send({.target = "/b"}, [&](const Result<ClientResponse>&) { given_up.set_value(); });
+      client_->send({.target = "/b"}, [&](const Result<ClientResponse>&) { cancelled.set_value(); });
   auto third = fetch_soon({.target = "/c"});
   waiting.cancel();
   server.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
   EXPECT_TRUE(first.get());
-  given_up.get_future().get();
+  cancelled.get_future().get();
   EXPECT_THAT(server.read_until("\r\n\r\n"), HasSubstr("/c"));
   server.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
   EXPECT_TRUE(third.get());
 }
 
-TEST_F(ClientTest, DropsConnectionsThatAreIdleTooLong) {
+TEST_F(ClientTest, ClosesConnectionsThatAreIdleTooLong) {
   client({.keep_idle = 20ms});
   auto first = fetch_soon({});
-  RawConnection server = answer_one();
+  RawConnection server = respond_once();
   EXPECT_TRUE(first.get());
   EXPECT_TRUE(server.closed_by_peer());
   std::size_t open = 1;
@@ -353,7 +354,7 @@ TEST_F(ClientTest, DropsConnectionsThatAreIdleTooLong) {
   EXPECT_EQ(open, 0U);
 }
 
-TEST_F(ClientTest, FetchesOnItsOwnWhenNobodyRunsTheLoop) {
+TEST_F(ClientTest, FetchRunsTheLoopIfNoThreadDoes) {
   EventLoop own;
   const Client own_client = Client::create(own, {.url = listener_.url()}).value();
   std::jthread server([&] {
@@ -366,7 +367,7 @@ TEST_F(ClientTest, FetchesOnItsOwnWhenNobodyRunsTheLoop) {
   EXPECT_EQ(response->body.text(), "ok");
 }
 
-TEST_F(ClientTest, RefusesToWaitOnTheThreadThatBringsTheAnswer) {
+TEST_F(ClientTest, FetchFailsOnTheLoopsThread) {
   client();
   loop_.call([&] { EXPECT_EQ(client_->fetch({}).error().code(), ErrorCode::kInternal); });
 }
@@ -375,27 +376,27 @@ TEST_F(ClientTest, TunnelsThroughAProxyWithItsPassword) {
   client({.url = "https://kube.test:6443",
           .proxy =
               parse_url("http://me:s%20ecret@127.0.0.1:" + std::to_string(listener_.port()), true).value()});
-  auto answer = fetch_soon({});
+  auto pending = fetch_soon({});
   RawConnection proxy = listener_.accept();
   EXPECT_EQ(proxy.read_until("\r\n\r\n"),
             "CONNECT kube.test:6443 HTTP/1.1\r\nHost: kube.test:6443\r\nUser-Agent: tessera\r\n"
             "Proxy-Authorization: Basic bWU6cyBlY3JldA==\r\n\r\n");
   proxy.send("HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n");
-  const auto response = answer.get();
+  const auto response = pending.get();
   ASSERT_FALSE(response);
   EXPECT_EQ(response.error().code(), ErrorCode::kDenied);
-  EXPECT_THAT(response.error().text(), HasSubstr("refuses CONNECT kube.test:6443: 407"));
+  EXPECT_THAT(response.error().text(), HasSubstr("refused CONNECT kube.test:6443: 407"));
   EXPECT_THAT(response.error().text(), ::testing::Not(HasSubstr("ecret")));
 }
 
-TEST_F(ClientTest, GivesAProxyTheWholeUrlOfAPlainRequest) {
+TEST_F(ClientTest, SendsAProxyTheFullUrlOfAPlainRequest) {
   client({.url = "http://kube.test:8080", .proxy = parse_url(listener_.url()).value()});
-  auto answer = fetch_soon({.target = "/api"});
+  auto pending = fetch_soon({.target = "/api"});
   RawConnection proxy = listener_.accept();
   EXPECT_THAT(proxy.read_until("\r\n\r\n"),
               ::testing::StartsWith("GET http://kube.test:8080/api HTTP/1.1\r\nHost: kube.test:8080\r\n"));
   proxy.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
-  EXPECT_TRUE(answer.get());
+  EXPECT_TRUE(pending.get());
 }
 
 }  // namespace

@@ -24,33 +24,33 @@ TEST(EventLoop, RunsPostedWorkInOrder) {
   EXPECT_EQ(order, (std::vector{1, 2, 3}));
 }
 
-TEST(EventLoop, SaysThatItsTimeWasUp) {
+TEST(EventLoop, ReturnsFalseOnATimeout) {
   EventLoop loop;
   EXPECT_FALSE(loop.run_until([] { return false; }, 5ms));
 }
 
-TEST(EventLoop, ComesBackAtOnceWhenStoppedBefore) {
+TEST(EventLoop, ReturnsAtOnceIfItWasStoppedBefore) {
   EventLoop loop;
   loop.stop();
   loop.run();
   bool ran = false;
   loop.post([&] { ran = true; });
-  EXPECT_TRUE(loop.run_until([&] { return ran; }, 5s));  // and can be used again
+  EXPECT_TRUE(loop.run_until([&] { return ran; }, 5s));  // the loop can be used again
 }
 
-TEST(EventLoop, IsRunOnlyByWhoFindsItAlone) {
+TEST(EventLoop, TryRunReturnsNothingWhileAnotherThreadRunsTheLoop) {
   EventLoop loop;
   bool posted = false;
   loop.post([&] { posted = true; });
   EXPECT_EQ(loop.try_run_until([&] { return posted; }, 10s), true);
   EXPECT_EQ(loop.try_run_until([] { return false; }, 1ms), false);
-  std::optional<bool> beside = true;
+  std::optional<bool> other_thread = true;
   loop.post([&] {
-    std::thread([&] { beside = loop.try_run_until([] { return true; }, 10s); }).join();
+    std::thread([&] { other_thread = loop.try_run_until([] { return true; }, 10s); }).join();
     loop.stop();
   });
   loop.run();
-  EXPECT_EQ(beside, std::nullopt);
+  EXPECT_EQ(other_thread, std::nullopt);
 }
 
 TEST(EventLoop, KnowsItsThread) {
@@ -76,7 +76,7 @@ TEST(EventLoop, CallsOnTheLoopAndWaitsForIt) {
   loop.stop();
 }
 
-TEST(EventLoop, CallsHereWhenNobodyRunsIt) {
+TEST(EventLoop, CallsOnTheCallingThreadIfNoThreadRunsTheLoop) {
   EventLoop loop;
   bool here = false;
   loop.call([&] { here = loop.here(); });
@@ -84,7 +84,7 @@ TEST(EventLoop, CallsHereWhenNobodyRunsIt) {
   EXPECT_FALSE(loop.running());
 }
 
-TEST(EventLoop, FinishesACallThatMeetsTheEndOfTheLoop) {
+TEST(EventLoop, FinishesACallWhileTheLoopStops) {
   for (int round = 0; round < 200; ++round) {
     EventLoop loop;
     std::jthread thread([&] { loop.run(); });
@@ -95,9 +95,9 @@ TEST(EventLoop, FinishesACallThatMeetsTheEndOfTheLoop) {
   }
 }
 
-TEST(EventLoop, TakesWorkFromManyThreads) {
+TEST(EventLoop, AcceptsTasksFromManyThreads) {
   EventLoop loop;
-  int sum = 0;  // the loop's alone
+  int sum = 0;  // used only on the loop's thread
   {
     std::vector<std::jthread> threads;
     for (int i = 0; i < 4; ++i) {
@@ -111,7 +111,7 @@ TEST(EventLoop, TakesWorkFromManyThreads) {
   }
 }
 
-TEST(Timer, RingsAfterItsTime) {
+TEST(Timer, FiresAfterItsDelay) {
   EventLoop loop;
   bool rang = false;
   const auto start = std::chrono::steady_clock::now();
@@ -122,7 +122,7 @@ TEST(Timer, RingsAfterItsTime) {
   EXPECT_FALSE(timer.pending());
 }
 
-TEST(Timer, DoesNotRingWhenCancelledOrDestroyed) {
+TEST(Timer, DoesNotFireWhenCancelledOrDestroyed) {
   EventLoop loop;
   bool rang = false;
   bool last = false;

@@ -12,13 +12,13 @@ class Collected final : public BodySink {
  public:
   bool on_body(std::string_view piece) override {
     text.append(piece);
-    return !(pause);
+    return !pause;
   }
   std::string text;
   bool pause = false;
 };
 
-// Feeds in steps of `step` bytes, offering again what was not used.
+// Feeds `bytes` in steps of `step` bytes. Bytes that were not consumed are fed again.
 tl::expected<std::string, MessageFault> read(MessageReader& reader, std::string_view bytes,
                                              std::size_t step) {
   Collected body;
@@ -40,7 +40,7 @@ tl::expected<std::string, MessageFault> read(MessageReader& reader, std::string_
   return body.text;
 }
 
-TEST(MessageReader, ReadsARequestHoweverItIsCut) {
+TEST(MessageReader, ReadsARequestSplitAtAnyByte) {
   const std::string bytes =
       "POST /filter?a=b HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nX-Long:  spaced \r\n\r\n"
       "5;ext=\"1\"\r\nhello\r\n6\r\n world\r\n0\r\nTrailer: t\r\n\r\n";
@@ -57,7 +57,7 @@ TEST(MessageReader, ReadsARequestHoweverItIsCut) {
   }
 }
 
-TEST(MessageReader, IsUsedAgainForTheNextMessage) {
+TEST(MessageReader, CanBeReusedForTheNextMessage) {
   MessageReader reader(MessageKind::kRequest, {});
   ASSERT_TRUE(read(reader, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nab", 1000));
   reader.start();
@@ -70,7 +70,7 @@ TEST(MessageReader, IsUsedAgainForTheNextMessage) {
   EXPECT_FALSE(reader.head().keep_alive);
 }
 
-TEST(MessageReader, TellsHowMuchOfABodyIsToCome) {
+TEST(MessageReader, ReturnsTheNumberOfMissingBodyBytes) {
   MessageReader reader(MessageKind::kResponse, {});
   Collected body;
   const std::string_view head = "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n";
@@ -81,7 +81,7 @@ TEST(MessageReader, TellsHowMuchOfABodyIsToCome) {
   EXPECT_FALSE(reader.end());
 }
 
-TEST(MessageReader, StopsWhereTheSinkWantsAPause) {
+TEST(MessageReader, StopsWhenTheSinkPauses) {
   MessageReader reader(MessageKind::kResponse, {});
   Collected body;
   body.pause = true;
@@ -97,7 +97,7 @@ TEST(MessageReader, StopsWhereTheSinkWantsAPause) {
   EXPECT_TRUE(reader.done());
 }
 
-TEST(MessageReader, EndsABodyWithTheConnectionOnlyWhereThatIsRight) {
+TEST(MessageReader, ABodyMayEndWithTheConnectionOnlyIfItHasNoLength) {
   MessageReader open_ended(MessageKind::kResponse, {});
   EXPECT_EQ(read(open_ended, "HTTP/1.1 200 OK\r\n\r\nabc", 1000).value(), "abc");
   EXPECT_FALSE(open_ended.done());
@@ -108,14 +108,14 @@ TEST(MessageReader, EndsABodyWithTheConnectionOnlyWhereThatIsRight) {
   EXPECT_FALSE(nothing.end());
 }
 
-TEST(MessageReader, CountsABodyWithoutALength) {
+TEST(MessageReader, LimitsABodyWithoutALength) {
   MessageReader reader(MessageKind::kResponse, {.body_bytes = 5});
   const auto body = read(reader, "HTTP/1.1 200 OK\r\n\r\nabcdef", 1);
   ASSERT_FALSE(body);
   EXPECT_EQ(body.error().status, 413);
 }
 
-TEST(MessageReader, BoundsTrailers) {
+TEST(MessageReader, LimitsTrailers) {
   MessageReader reader(MessageKind::kRequest, {.head_bytes = 500});
   const std::string bytes =
       "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: " + std::string(10'000, 'y');
@@ -124,7 +124,7 @@ TEST(MessageReader, BoundsTrailers) {
   EXPECT_EQ(body.error().status, 431);
 }
 
-TEST(MessageReader, DoesNotTakeObsoleteFoldingApart) {
+TEST(MessageReader, JoinsFoldedHeaderLines) {
   MessageReader reader(MessageKind::kRequest, {});
   ASSERT_TRUE(read(reader, "GET / HTTP/1.1\r\nHost: x\r\nA: b\r\n c\r\n\r\n", 1));
   EXPECT_EQ(reader.head().headers.find("A"), "b c");

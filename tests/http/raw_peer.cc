@@ -12,7 +12,7 @@
 namespace tessera::http {
 namespace {
 
-constexpr timeval kPatience{10, 0};
+constexpr timeval kTimeout{10, 0};
 
 sockaddr_in loopback(std::uint16_t port) {
   sockaddr_in address{};
@@ -22,16 +22,16 @@ sockaddr_in loopback(std::uint16_t port) {
   return address;
 }
 
-void be_patient(int fd) {
-  ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof kPatience);
-  ::setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &kPatience, sizeof kPatience);
+void set_timeouts(int fd) {
+  ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &kTimeout, sizeof kTimeout);
+  ::setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &kTimeout, sizeof kTimeout);
 }
 
 }  // namespace
 
 RawConnection RawConnection::to(std::uint16_t port) {
   Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  be_patient(fd.get());
+  set_timeouts(fd.get());
   const sockaddr_in address = loopback(port);
   if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     ADD_FAILURE() << "connect to port " << port << ": " << std::strerror(errno);
@@ -56,7 +56,7 @@ std::string RawConnection::read_until(std::string_view end) {
   while (text.find(end) == std::string::npos) {
     const ssize_t got = ::recv(fd_.get(), &byte, 1, 0);
     if (got < 0 && errno == EAGAIN) {
-      ADD_FAILURE() << "waited in vain for \"" << end << "\" after \"" << text << "\"";
+      ADD_FAILURE() << "timed out waiting for \"" << end << "\" after \"" << text << "\"";
     }
     if (got <= 0) {
       return text;
@@ -72,7 +72,7 @@ std::string RawConnection::read_exactly(std::size_t size) {
   while (filled < size) {
     const ssize_t got = ::recv(fd_.get(), text.data() + filled, size - filled, 0);
     if (got < 0 && errno == EAGAIN) {
-      ADD_FAILURE() << "waited in vain for " << size << " bytes; " << filled << " came";
+      ADD_FAILURE() << "timed out waiting for " << size << " bytes; received " << filled;
     }
     if (got <= 0) {
       break;
@@ -89,7 +89,7 @@ std::string RawConnection::read_all() {
   while (true) {
     const ssize_t got = ::recv(fd_.get(), room.data(), room.size(), 0);
     if (got < 0 && errno == EAGAIN) {
-      ADD_FAILURE() << "waited in vain for the end after \"" << text.substr(0, 500) << "\"";
+      ADD_FAILURE() << "timed out waiting for the end after \"" << text.substr(0, 500) << "\"";
     }
     if (got <= 0) {
       return text;
@@ -126,7 +126,7 @@ void RawConnection::close(bool abruptly) {
 }
 
 RawListener::RawListener() : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-  be_patient(fd_.get());
+  set_timeouts(fd_.get());
   sockaddr_in address = loopback(0);
   socklen_t size = sizeof address;
   if (::bind(fd_.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0 ||
@@ -140,9 +140,9 @@ RawListener::RawListener() : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0
 RawConnection RawListener::accept() {
   Fd fd(::accept4(fd_.get(), nullptr, nullptr, SOCK_CLOEXEC));
   if (!fd.valid()) {
-    ADD_FAILURE() << "nobody connected: " << std::strerror(errno);
+    ADD_FAILURE() << "no client connected: " << std::strerror(errno);
   }
-  be_patient(fd.get());
+  set_timeouts(fd.get());
   return RawConnection(std::move(fd));
 }
 

@@ -1,7 +1,7 @@
-// The other end of a connection as a script: bytes in, bytes out, exactly as a test wants them.
+// A scripted peer: a test sends and reads exactly the bytes it wants.
 //
-// Blocking sockets on loopback; every wait ends after ten seconds with a failure, so that a test that hangs
-// says where.
+// Uses blocking sockets on loopback. Every wait fails after ten seconds, so that a test that hangs
+// reports where.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,28 +14,28 @@
 
 namespace tessera::http {
 
-// One TCP connection, either side of it.
+// Either side of a TCP connection.
 class RawConnection {
  public:
   explicit RawConnection(Fd fd) : fd_(std::move(fd)) {}
-  // To a server on 127.0.0.1.
+  // Connects to a server on 127.0.0.1.
   static RawConnection to(std::uint16_t port);
 
-  // False when the peer is gone.
+  // Returns false if the peer closed the connection.
   bool send(std::string_view bytes);
-  // Reads until `end` has been seen; what was read. Less when the peer closed before.
+  // Reads up to and including `end`, or up to where the peer closed the connection.
   std::string read_until(std::string_view end);
-  // Reads `size` bytes, or fewer when the peer closed before.
+  // Reads `size` bytes, or fewer if the peer closed the connection.
   std::string read_exactly(std::size_t size);
-  // Reads until the peer closes.
+  // Reads until the peer closes the connection.
   std::string read_all();
-  // Passes on what comes until the peer closes.
+  // Forwards everything to `other` until the peer closes the connection.
   void relay_to(RawConnection& other);
-  // Whether the peer has closed, or does so in time.
+  // Waits for the peer to close the connection. Returns false on a timeout.
   bool closed_by_peer();
-  // No more from us, but still listening.
+  // Closes the sending direction only.
   void end_sending();
-  // Gone; with `abruptly` the peer gets a reset instead of an end.
+  // Closes the connection; with `abruptly` the peer gets a reset.
   void close(bool abruptly = false);
 
  private:
@@ -48,7 +48,7 @@ class RawListener {
   [[nodiscard]] std::uint16_t port() const { return port_; }
   [[nodiscard]] std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
   RawConnection accept();
-  // Nobody can connect any more.
+  // Stops listening.
   void close() { fd_.reset(); }
 
  private:

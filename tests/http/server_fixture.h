@@ -1,4 +1,4 @@
-// A server on loopback whose loop has a thread of its own.
+// Test fixture with a server on loopback whose event loop runs on its own thread.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 
 namespace tessera::http {
 
-// Waits for a condition that another thread makes true; false after ten seconds.
+// Waits for a condition that another thread makes true. Returns false after ten seconds.
 inline bool eventually(const std::function<bool()>& condition) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   while (!condition()) {
@@ -36,7 +36,7 @@ class ServerTest : public ::testing::Test {
     loop_.stop();
   }
 
-  // Answers "METHOD target body" unless a handler is given.
+  // Starts a server. Without a handler it responds "METHOD target body".
   Server& serve(ServerOptions options = {}, Server::Handler handler = nullptr) {
     if (handler == nullptr) {
       handler = [](Request& request, Reply reply) {
@@ -45,22 +45,22 @@ class ServerTest : public ::testing::Test {
         reply.send({.content_type = "text/plain", .body = body});
       };
     }
-    Result<Server> made = Server::create(loop_, std::move(options), std::move(handler));
-    EXPECT_TRUE(made) << made.error().text();
-    server_.emplace(*std::move(made));
+    Result<Server> server = Server::create(loop_, std::move(options), std::move(handler));
+    EXPECT_TRUE(server) << server.error().text();
+    server_.emplace(*std::move(server));
     return *server_;
   }
 
   RawConnection connect() { return RawConnection::to(server_->port()); }
 
-  // Reads one answer with a Content-Length, head and body.
-  static std::string read_answer(RawConnection& connection) {
-    std::string answer = connection.read_until("\r\n\r\n");
-    const std::size_t field = answer.find("Content-Length: ");
+  // Reads one response, head and body. Its body must have a Content-Length.
+  static std::string read_response(RawConnection& connection) {
+    std::string response = connection.read_until("\r\n\r\n");
+    const std::size_t field = response.find("Content-Length: ");
     if (field != std::string::npos) {
-      answer += connection.read_exactly(std::stoul(answer.substr(field + 16)));
+      response += connection.read_exactly(std::stoul(response.substr(field + 16)));
     }
-    return answer;
+    return response;
   }
 
   EventLoop loop_;

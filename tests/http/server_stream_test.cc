@@ -1,4 +1,4 @@
-// How a Server ends: drained, and answers that come in pieces for as long as they last.
+// Draining a Server, and responses in pieces.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 
 constexpr std::string_view kPlainGet = "GET /x HTTP/1.1\r\nHost: a\r\n\r\n";
 
-TEST_F(ServerTest, DrainsByFinishingWhatItHasAndClosingTheRest) {
+TEST_F(ServerTest, DrainFinishesOpenRequestsAndClosesIdleConnections) {
   std::promise<Reply> pending;
   serve({}, [&](Request& request, Reply reply) {
     if (request.target() == "/slow") {
@@ -26,7 +26,7 @@ TEST_F(ServerTest, DrainsByFinishingWhatItHasAndClosingTheRest) {
   });
   RawConnection idle = connect();
   idle.send(kPlainGet);
-  read_answer(idle);
+  read_response(idle);
   RawConnection busy = connect();
   busy.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n");
   Reply reply = pending.get_future().get();
@@ -34,24 +34,24 @@ TEST_F(ServerTest, DrainsByFinishingWhatItHasAndClosingTheRest) {
   server_->drain(10s, [&] { done.set_value(); });
   EXPECT_TRUE(idle.closed_by_peer());
   reply.send({.body = "finished"});
-  const std::string answer = busy.read_all();
-  EXPECT_THAT(answer, HasSubstr("Connection: close\r\n"));
-  EXPECT_THAT(answer, EndsWith("finished"));
+  const std::string response = busy.read_all();
+  EXPECT_THAT(response, HasSubstr("Connection: close\r\n"));
+  EXPECT_THAT(response, EndsWith("finished"));
   busy.close();
   EXPECT_EQ(done.get_future().wait_for(5s), std::future_status::ready);
 }
 
-// The peer reads nothing before the drain has begun, and has been told that the connection stays.
-TEST_F(ServerTest, DrainClosesAConnectionWhoseAnswerIsOnItsWay) {
-  std::promise<void> answered;
+// The response has a keep-alive head, and the peer reads its body only after the drain has started.
+TEST_F(ServerTest, DrainClosesAConnectionAfterAResponseInFlight) {
+  std::promise<void> responded;
   serve({}, [&](Request&, Reply reply) {
     reply.send({.body = std::string(64U << 20U, 'x')});
-    answered.set_value();
+    responded.set_value();
   });
   RawConnection peer = connect();
   peer.send(kPlainGet);
   EXPECT_THAT(peer.read_until("\r\n\r\n"), ::testing::Not(HasSubstr("Connection: close")));
-  answered.get_future().get();
+  responded.get_future().get();
   std::promise<void> done;
   server_->drain(60s, [&] { done.set_value(); });
   EXPECT_THAT(peer.read_all(), EndsWith("xxx"));
@@ -59,7 +59,7 @@ TEST_F(ServerTest, DrainClosesAConnectionWhoseAnswerIsOnItsWay) {
   EXPECT_EQ(done.get_future().wait_for(10s), std::future_status::ready);
 }
 
-TEST_F(ServerTest, DrainCutsOffWhatIsLeftAtTheDeadline) {
+TEST_F(ServerTest, DrainClosesTheRemainingConnectionsAtTheDeadline) {
   std::promise<Reply> pending;
   serve({}, [&](Request&, Reply reply) { pending.set_value(std::move(reply)); });
   RawConnection peer = connect();
@@ -71,7 +71,7 @@ TEST_F(ServerTest, DrainCutsOffWhatIsLeftAtTheDeadline) {
   EXPECT_TRUE(peer.closed_by_peer());
 }
 
-TEST_F(ServerTest, StreamsAnAnswerInPieces) {
+TEST_F(ServerTest, StreamsAResponseInPieces) {
   std::promise<ReplyStream> started;
   serve({}, [&](Request&, Reply reply) { started.set_value(reply.stream({.body = "first"})); });
   RawConnection peer = connect();
@@ -84,7 +84,7 @@ TEST_F(ServerTest, StreamsAnAnswerInPieces) {
   EXPECT_EQ(peer.read_all(), "0\r\n\r\n");
 }
 
-TEST_F(ServerTest, ShowsThatAStreamWasCutShort) {
+TEST_F(ServerTest, AnIncompleteStreamEndsWithoutTheLastChunk) {
   std::promise<ReplyStream> started;
   serve({}, [&](Request&, Reply reply) { started.set_value(reply.stream({.body = "half"})); });
   RawConnection peer = connect();
@@ -96,7 +96,7 @@ TEST_F(ServerTest, ShowsThatAStreamWasCutShort) {
   EXPECT_EQ(peer.read_all(), "");
 }
 
-TEST_F(ServerTest, TellsTheWriterOfAStreamThatItsReaderIsGone) {
+TEST_F(ServerTest, WriteReturnsFalseAfterThePeerClosedTheStream) {
   std::promise<ReplyStream> started;
   serve({}, [&](Request&, Reply reply) { started.set_value(reply.stream({.body = "x"})); });
   RawConnection peer = connect();
@@ -108,7 +108,7 @@ TEST_F(ServerTest, TellsTheWriterOfAStreamThatItsReaderIsGone) {
   EXPECT_FALSE(stream.write("more"));
 }
 
-TEST_F(ServerTest, CutsOffAStreamReaderThatIsTooSlow) {
+TEST_F(ServerTest, DisconnectsAStreamReaderThatIsTooSlow) {
   std::promise<ReplyStream> started;
   serve({.max_stream_backlog = 1U << 20U},
         [&](Request&, Reply reply) { started.set_value(reply.stream({.body = "x"})); });

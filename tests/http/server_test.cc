@@ -1,4 +1,4 @@
-// What a Server does for peers that behave, and against those that do not.
+// Server: requests, responses, limits, and peers that misbehave.
 #include "http/server.h"
 
 #include <gmock/gmock.h>
@@ -28,31 +28,31 @@ std::string post(std::string_view body) {
          std::string(body);
 }
 
-TEST_F(ServerTest, AnswersAndKeepsTheConnection) {
+TEST_F(ServerTest, RespondsAndKeepsTheConnection) {
   serve();
   RawConnection peer = connect();
   for (int i = 0; i < 3; ++i) {
     peer.send(post("hello"));
-    const std::string answer = read_answer(peer);
-    EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 OK\r\nDate: "));
-    EXPECT_THAT(answer, HasSubstr("Content-Type: text/plain\r\n"));
-    EXPECT_THAT(answer, Not(HasSubstr("Connection:")));
-    EXPECT_THAT(answer, EndsWith("\r\n\r\nPOST /p hello"));
+    const std::string response = read_response(peer);
+    EXPECT_THAT(response, StartsWith("HTTP/1.1 200 OK\r\nDate: "));
+    EXPECT_THAT(response, HasSubstr("Content-Type: text/plain\r\n"));
+    EXPECT_THAT(response, Not(HasSubstr("Connection:")));
+    EXPECT_THAT(response, EndsWith("\r\n\r\nPOST /p hello"));
   }
   EXPECT_EQ(server_->stats().accepted, 1U);
 }
 
-TEST_F(ServerTest, LetsGoOfConnectionsWhenItIsTold) {
-  std::atomic<bool> let_go = false;
-  serve({.let_go = [&] { return let_go.load(); }});
+TEST_F(ServerTest, ClosesConnectionsAfterTheResponseOnRequest) {
+  std::atomic<bool> close = false;
+  serve({.close_after_response = [&] { return close.load(); }});
   RawConnection peer = connect();
   peer.send(post("one"));
-  EXPECT_THAT(read_answer(peer), Not(HasSubstr("Connection:")));
-  let_go = true;
+  EXPECT_THAT(read_response(peer), Not(HasSubstr("Connection:")));
+  close = true;
   peer.send(post("two"));
-  const std::string answer = read_answer(peer);
-  EXPECT_THAT(answer, HasSubstr("Connection: close\r\n"));
-  EXPECT_THAT(answer, EndsWith("POST /p two"));
+  const std::string response = read_response(peer);
+  EXPECT_THAT(response, HasSubstr("Connection: close\r\n"));
+  EXPECT_THAT(response, EndsWith("POST /p two"));
 }
 
 TEST_F(ServerTest, ReadsALargeBodyWholeAndInOrder) {
@@ -67,7 +67,7 @@ TEST_F(ServerTest, ReadsALargeBodyWholeAndInOrder) {
   });
   RawConnection peer = connect();
   peer.send(post(sent));
-  EXPECT_THAT(read_answer(peer), HasSubstr(" 200 OK"));
+  EXPECT_THAT(read_response(peer), HasSubstr(" 200 OK"));
   EXPECT_TRUE(equal);
 }
 
@@ -76,34 +76,34 @@ TEST_F(ServerTest, ReadsAChunkedBody) {
   RawConnection peer = connect();
   peer.send("POST /p HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n");
   peer.send("4;x=y\r\ndefg\r\n0\r\nTrailer: z\r\n\r\n");
-  EXPECT_THAT(read_answer(peer), EndsWith("POST /p abcdefg"));
+  EXPECT_THAT(read_response(peer), EndsWith("POST /p abcdefg"));
 }
 
-TEST_F(ServerTest, TakesARequestThatComesByteByByte) {
+TEST_F(ServerTest, AcceptsARequestSentByteByByte) {
   serve();
   RawConnection peer = connect();
   for (const char c : post("abc")) {
     peer.send({&c, 1});
   }
-  EXPECT_THAT(read_answer(peer), EndsWith("POST /p abc"));
+  EXPECT_THAT(read_response(peer), EndsWith("POST /p abc"));
 }
 
-TEST_F(ServerTest, TellsAClientThatAsksToSendItsBody) {
+TEST_F(ServerTest, Sends100ContinueIfTheClientExpectsIt) {
   serve();
   RawConnection peer = connect();
   peer.send("POST /p HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
   EXPECT_EQ(peer.read_until("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
   peer.send("ok");
-  EXPECT_THAT(read_answer(peer), EndsWith("POST /p ok"));
+  EXPECT_THAT(read_response(peer), EndsWith("POST /p ok"));
 }
 
-TEST_F(ServerTest, LeavesTheBodyOfAnAnswerToHeadOut) {
+TEST_F(ServerTest, SendsNoBodyInAResponseToHead) {
   serve();
   RawConnection peer = connect();
   peer.send("HEAD /x HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
-  const std::string answer = peer.read_all();
-  EXPECT_THAT(answer, HasSubstr("Content-Length: 8\r\n"));
-  EXPECT_THAT(answer, EndsWith("\r\n\r\n"));
+  const std::string response = peer.read_all();
+  EXPECT_THAT(response, HasSubstr("Content-Length: 8\r\n"));
+  EXPECT_THAT(response, EndsWith("\r\n\r\n"));
 }
 
 TEST_F(ServerTest, ClosesAfterAnHttp10Request) {
@@ -113,10 +113,10 @@ TEST_F(ServerTest, ClosesAfterAnHttp10Request) {
   EXPECT_THAT(peer.read_all(), EndsWith("GET /x "));
 }
 
-TEST_F(ServerTest, TakesWhatKubeSchedulerReallySends) {
+TEST_F(ServerTest, AcceptsCapturedRequestsOfKubeScheduler) {
   const std::filesystem::path captures = TESSERA_SHARED_DATA "/captures";
   if (!std::filesystem::exists(captures)) {
-    GTEST_SKIP() << "no captures at " << captures << ": this test saw no real request";
+    GTEST_SKIP() << "no captured requests in " << captures;
   }
   std::string seen;
   serve({}, [&](Request& request, Reply reply) {
@@ -130,7 +130,7 @@ TEST_F(ServerTest, TakesWhatKubeSchedulerReallySends) {
     if (!path.ends_with(".request.head")) {
       continue;
     }
-    std::string head;  // captured with bare line ends
+    std::string head;  // the captures have LF line ends
     const std::string captured = read_file(path).value();
     for (const std::string_view line : split(captured, '\n')) {
       if (!trim(line).empty()) {
@@ -140,7 +140,7 @@ TEST_F(ServerTest, TakesWhatKubeSchedulerReallySends) {
     const std::string body = read_file(path.substr(0, path.size() - 4) + "json").value();
     ASSERT_THAT(head, HasSubstr("Content-Length: " + std::to_string(body.size()))) << path;
     peer.send(head + "\r\n" + body);
-    EXPECT_THAT(read_answer(peer), HasSubstr("/ext/")) << path;
+    EXPECT_THAT(read_response(peer), HasSubstr("/ext/")) << path;
     EXPECT_EQ(seen, body) << path;
     ++sent;
   }
@@ -148,7 +148,7 @@ TEST_F(ServerTest, TakesWhatKubeSchedulerReallySends) {
   EXPECT_EQ(server_->stats().accepted, 1U);
 }
 
-// Peers that do it wrong, and what they are told.
+// An invalid request and the expected status.
 struct WrongRequest {
   const char* name;
   std::string bytes;
@@ -157,15 +157,15 @@ struct WrongRequest {
 
 class WrongRequestTest : public ServerTest, public ::testing::WithParamInterface<WrongRequest> {};
 
-TEST_P(WrongRequestTest, IsAnsweredAndTheConnectionEnds) {
+TEST_P(WrongRequestTest, IsRejectedAndTheConnectionIsClosed) {
   serve({.max_head_bytes = 2000, .max_body_bytes = 1000},
         [](Request&, Reply reply) { reply.send({.body = "must not get here"}); });
   RawConnection peer = connect();
   peer.send(GetParam().bytes);
-  const std::string answer = peer.read_all();
-  EXPECT_THAT(answer, StartsWith(std::string("HTTP/1.1 ") + GetParam().status));
-  EXPECT_THAT(answer, HasSubstr("Connection: close\r\n"));
-  EXPECT_THAT(answer, HasSubstr("{\"error\":\""));
+  const std::string response = peer.read_all();
+  EXPECT_THAT(response, StartsWith(std::string("HTTP/1.1 ") + GetParam().status));
+  EXPECT_THAT(response, HasSubstr("Connection: close\r\n"));
+  EXPECT_THAT(response, HasSubstr("{\"error\":\""));
   EXPECT_EQ(server_->stats().bad_requests, 1U);
 }
 
@@ -197,7 +197,7 @@ INSTANTIATE_TEST_SUITE_P(
             "431"}),
     [](const auto& tested) { return tested.param.name; });
 
-TEST_F(ServerTest, RefusesAPipelinedRequestByAnsweringTheFirstAndClosing) {
+TEST_F(ServerTest, RejectsAPipelinedRequestByClosingAfterTheFirstResponse) {
   int calls = 0;
   serve({}, [&](Request& request, Reply reply) {
     ++calls;
@@ -205,24 +205,24 @@ TEST_F(ServerTest, RefusesAPipelinedRequestByAnsweringTheFirstAndClosing) {
   });
   RawConnection peer = connect();
   peer.send(std::string(kGet) + "GET /second HTTP/1.1\r\nHost: a\r\n\r\n");
-  const std::string answer = peer.read_all();
-  EXPECT_THAT(answer, HasSubstr("Connection: close\r\n"));
-  EXPECT_THAT(answer, EndsWith("\r\n\r\n/x"));
+  const std::string response = peer.read_all();
+  EXPECT_THAT(response, HasSubstr("Connection: close\r\n"));
+  EXPECT_THAT(response, EndsWith("\r\n\r\n/x"));
   EXPECT_EQ(calls, 1);
 }
 
-TEST_F(ServerTest, RefusesAPipelinedRequestThatComesWhileTheHandlerWorks) {
+TEST_F(ServerTest, RejectsAPipelinedRequestThatArrivesWhileTheHandlerWorks) {
   std::promise<Reply> pending;
   serve({}, [&](Request&, Reply reply) { pending.set_value(std::move(reply)); });
   RawConnection peer = connect();
   peer.send(kGet);
   Reply reply = pending.get_future().get();
-  peer.send(kGet);  // on loopback the bytes are there when send() is back
+  peer.send(kGet);  // on loopback the bytes have arrived when send() returns
   reply.send({.body = "one"});
   EXPECT_THAT(peer.read_all(), EndsWith("Connection: close\r\n\r\none"));
 }
 
-TEST_F(ServerTest, TellsASlowHeadAndCloses) {
+TEST_F(ServerTest, RespondsWith408ToASlowHead) {
   serve({.head_timeout = 30ms});
   RawConnection peer = connect();
   peer.send("GET / HTTP/1.1\r\nHo");
@@ -230,55 +230,56 @@ TEST_F(ServerTest, TellsASlowHeadAndCloses) {
   EXPECT_EQ(server_->stats().timeouts, 1U);
 }
 
-TEST_F(ServerTest, DoesNotLetEachByteBuyMoreTimeForTheHead) {
+TEST_F(ServerTest, TheHeadTimeoutIsNotExtendedByEachByte) {
   serve({.max_head_bytes = 256U << 20U, .head_timeout = 60ms});
   RawConnection peer = connect();
-  std::string answer;
+  std::string response;
   std::jthread drip([&](const std::stop_token& stop) {
     peer.send("GET / HTTP/1.1\r\n");
     while (!stop.stop_requested() && peer.send("A: b\r\n")) {
       std::this_thread::yield();
     }
   });
-  answer = peer.read_until("\r\n\r\n");
-  EXPECT_THAT(answer, StartsWith("HTTP/1.1 408 "));
+  response = peer.read_until("\r\n\r\n");
+  EXPECT_THAT(response, StartsWith("HTTP/1.1 408 "));
 }
 
-TEST_F(ServerTest, BoundsTheMemoryOfAllBodiesTogether) {
+TEST_F(ServerTest, LimitsTheMemoryOfAllBodiesTogether) {
   serve({.max_body_bytes = 4U << 20U, .max_bodies_bytes = 6U << 20U});
   const std::string head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4194304\r\n\r\n";
   const std::string body(4U << 20U, 'x');
   RawConnection first = connect();
-  first.send(head + body.substr(1));  // all but a byte: it keeps its memory
+  first.send(head + body.substr(1));  // all except one byte, so that it keeps its memory
   RawConnection second = connect();
   second.send(head);
   while (second.send(body.substr(0, 64U << 10U))) {
   }
-  EXPECT_THAT(second.read_all(), AllOf(StartsWith("HTTP/1.1 503 "), HasSubstr("too large just now")));
+  EXPECT_THAT(second.read_all(),
+              AllOf(StartsWith("HTTP/1.1 503 "), HasSubstr("out of memory for request bodies")));
   first.send("x");
-  EXPECT_THAT(read_answer(first), HasSubstr("200"));
+  EXPECT_THAT(read_response(first), HasSubstr("200"));
   RawConnection third = connect();
   third.send(head + body);
-  EXPECT_THAT(read_answer(third), HasSubstr("200")) << "what the others had is free again";
+  EXPECT_THAT(read_response(third), HasSubstr("200")) << "the memory of the others was not released";
 }
 
-TEST_F(ServerTest, TellsASlowBodyAndCloses) {
+TEST_F(ServerTest, RespondsWith408ToASlowBody) {
   serve({.body_timeout = 30ms});
   RawConnection peer = connect();
   peer.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\nabc");
   EXPECT_THAT(peer.read_all(), StartsWith("HTTP/1.1 408 "));
 }
 
-TEST_F(ServerTest, ClosesAnIdleConnectionWithoutAWord) {
+TEST_F(ServerTest, ClosesAnIdleConnectionWithoutAResponse) {
   serve({.idle_timeout = 500ms});
   RawConnection peer = connect();
   peer.send(kGet);
-  read_answer(peer);
+  read_response(peer);
   EXPECT_EQ(peer.read_all(), "");
   EXPECT_EQ(server_->stats().timeouts, 0U);
 }
 
-TEST_F(ServerTest, CutsOffAPeerThatDoesNotReadItsAnswer) {
+TEST_F(ServerTest, DisconnectsAPeerThatDoesNotReadItsResponse) {
   serve({.write_timeout = 50ms},
         [](Request&, Reply reply) { reply.send({.body = std::string(64U << 20U, 'x')}); });
   RawConnection peer = connect();
@@ -287,18 +288,18 @@ TEST_F(ServerTest, CutsOffAPeerThatDoesNotReadItsAnswer) {
       eventually([&] { return server_->stats().timeouts == 1 && server_->stats().connections == 0; }));
 }
 
-TEST_F(ServerTest, IgnoresAPeerThatLeavesInTheMiddle) {
+TEST_F(ServerTest, IgnoresAPeerThatDisconnectsInTheMiddle) {
   serve();
   RawConnection peer = connect();
   peer.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc");
   peer.close();
   RawConnection other = connect();
   other.send(kGet);
-  EXPECT_THAT(read_answer(other), EndsWith("GET /x "));
+  EXPECT_THAT(read_response(other), EndsWith("GET /x "));
   EXPECT_TRUE(eventually([&] { return server_->stats().connections == 1; }));
 }
 
-TEST_F(ServerTest, SurvivesAPeerThatResetsBeforeItsAnswer) {
+TEST_F(ServerTest, SurvivesAResetBeforeTheResponse) {
   std::promise<Reply> pending;
   serve({}, [&](Request&, Reply reply) { pending.set_value(std::move(reply)); });
   RawConnection peer = connect();
@@ -310,7 +311,7 @@ TEST_F(ServerTest, SurvivesAPeerThatResetsBeforeItsAnswer) {
   EXPECT_EQ(server_->stats().in_flight, 0U);
 }
 
-TEST_F(ServerTest, AnswersLaterAndFromAnotherThread) {
+TEST_F(ServerTest, RespondsLaterFromAnotherThread) {
   std::promise<Reply> pending;
   std::string_view body;
   serve({}, [&](Request& request, Reply reply) {
@@ -323,11 +324,11 @@ TEST_F(ServerTest, AnswersLaterAndFromAnotherThread) {
   EXPECT_EQ(server_->stats().in_flight, 1U);
   EXPECT_EQ(body, "still there");
   reply.send({.status = 409, .body = "late"});
-  EXPECT_THAT(read_answer(peer), StartsWith("HTTP/1.1 409 Conflict"));
+  EXPECT_THAT(read_response(peer), StartsWith("HTTP/1.1 409 Conflict"));
   EXPECT_EQ(server_->stats().in_flight, 0U);
 }
 
-TEST_F(ServerTest, KeepsTheRequestReadableForAHandlerWhosePeerIsGone) {
+TEST_F(ServerTest, TheRequestStaysValidAfterTheConnectionWasClosed) {
   std::promise<Reply> pending;
   std::string_view body;
   serve({}, [&](Request& request, Reply reply) {
@@ -342,35 +343,35 @@ TEST_F(ServerTest, KeepsTheRequestReadableForAHandlerWhosePeerIsGone) {
   EXPECT_EQ(body, "hello");
 }
 
-TEST_F(ServerTest, Answers500WhenAHandlerForgetsTo) {
+TEST_F(ServerTest, RespondsWith500IfTheHandlerSendsNoReply) {
   serve({}, [](Request&, Reply) {});
   RawConnection peer = connect();
   peer.send(kGet);
-  EXPECT_THAT(read_answer(peer), StartsWith("HTTP/1.1 500 "));
+  EXPECT_THAT(read_response(peer), StartsWith("HTTP/1.1 500 "));
 }
 
-TEST_F(ServerTest, DoesNotLetAHeaderValueBreakTheHead) {
+TEST_F(ServerTest, OmitsHeadersThatWouldBreakTheHead) {
   serve({}, [](Request&, Reply reply) {
     reply.send({.headers = {{"X-Bad", "a\r\nX-Evil: b"}, {"X-Good", "c"}}});
   });
   RawConnection peer = connect();
   peer.send(kGet);
-  const std::string answer = read_answer(peer);
-  EXPECT_THAT(answer, Not(HasSubstr("X-Evil")));
-  EXPECT_THAT(answer, HasSubstr("X-Good: c\r\n"));
+  const std::string response = read_response(peer);
+  EXPECT_THAT(response, Not(HasSubstr("X-Evil")));
+  EXPECT_THAT(response, HasSubstr("X-Good: c\r\n"));
 }
 
-TEST_F(ServerTest, EndsTheLongestIdleConnectionToMakeRoom) {
+TEST_F(ServerTest, ClosesTheLongestIdleConnectionToMakeRoom) {
   serve({.max_connections = 2});
   RawConnection first = connect();
   first.send(kGet);
-  read_answer(first);
+  read_response(first);
   RawConnection second = connect();
   second.send(kGet);
-  read_answer(second);
+  read_response(second);
   RawConnection third = connect();
   third.send(kGet);
-  EXPECT_THAT(read_answer(third), HasSubstr(" 200 OK"));
+  EXPECT_THAT(read_response(third), HasSubstr(" 200 OK"));
   EXPECT_TRUE(first.closed_by_peer());
   EXPECT_EQ(server_->stats().connections, 2U);
 }
@@ -385,10 +386,10 @@ TEST_F(ServerTest, RefusesAConnectionWhenAllAreBusy) {
   EXPECT_THAT(refused.read_all(), StartsWith("HTTP/1.1 503 "));
   EXPECT_EQ(server_->stats().refused_full, 1U);
   reply.send({});
-  EXPECT_THAT(read_answer(busy), HasSubstr(" 200 OK"));
+  EXPECT_THAT(read_response(busy), HasSubstr(" 200 OK"));
 }
 
-TEST_F(ServerTest, TellsWhatWasAccessed) {
+TEST_F(ServerTest, ReportsEachAccess) {
   std::promise<std::string> seen;
   serve({.on_access =
              [&](const Access& access) {
@@ -402,11 +403,11 @@ TEST_F(ServerTest, TellsWhatWasAccessed) {
         });
   RawConnection peer = connect();
   peer.send(post("12345"));
-  read_answer(peer);
+  read_response(peer);
   EXPECT_EQ(seen.get_future().get(), "filter POST 202 5 ok");
 }
 
-TEST_F(ServerTest, SaysWhichPortIsTaken) {
+TEST_F(ServerTest, ErrorNamesThePortThatIsTaken) {
   const std::uint16_t port = serve().port();
   const Result<Server> second = Server::create(loop_, {.port = port}, [](Request&, Reply) {});
   ASSERT_FALSE(second);
@@ -414,7 +415,7 @@ TEST_F(ServerTest, SaysWhichPortIsTaken) {
   EXPECT_THAT(second.error().text(), HasSubstr(std::to_string(port)));
 }
 
-TEST_F(ServerTest, RefusesAnAddressThatIsNone) {
+TEST_F(ServerTest, RejectsAnInvalidAddress) {
   const Result<Server> server = Server::create(loop_, {.address = "localhost"}, [](Request&, Reply) {});
   ASSERT_FALSE(server);
   EXPECT_EQ(server.error().code(), ErrorCode::kInvalid);

@@ -19,7 +19,7 @@ using Bio = std::unique_ptr<BIO, int (*)(BIO*)>;
 Key new_key() {
   Key key(EVP_EC_gen("P-256"), EVP_PKEY_free);
   if (key == nullptr) {
-    throw std::runtime_error("OpenSSL makes no key");
+    throw std::runtime_error("OpenSSL cannot generate a key");
   }
   return key;
 }
@@ -53,13 +53,13 @@ void add_extension(X509* certificate, X509* issuer, int nid, const std::string& 
   X509V3_set_ctx(&context, issuer, certificate, nullptr, nullptr, 0);
   X509_EXTENSION* extension = X509V3_EXT_conf_nid(nullptr, &context, nid, value.c_str());
   if (extension == nullptr) {
-    throw std::runtime_error("OpenSSL refuses the extension " + value);
+    throw std::runtime_error("OpenSSL rejected the extension " + value);
   }
   X509_add_ext(certificate, extension, -1);
   X509_EXTENSION_free(extension);
 }
 
-Certificate blank(const CertificateWish& wish, EVP_PKEY* key) {
+Certificate blank(const CertificateSpec& spec, EVP_PKEY* key) {
   Certificate certificate(X509_new(), X509_free);
   X509_set_version(certificate.get(), 2);
   std::array<unsigned char, 8> serial{};
@@ -68,13 +68,13 @@ Certificate blank(const CertificateWish& wish, EVP_PKEY* key) {
   BIGNUM* number = BN_bin2bn(serial.data(), static_cast<int>(serial.size()), nullptr);
   BN_to_ASN1_INTEGER(number, X509_get_serialNumber(certificate.get()));
   BN_free(number);
-  X509_gmtime_adj(X509_getm_notBefore(certificate.get()), wish.valid_from_seconds);
-  X509_gmtime_adj(X509_getm_notAfter(certificate.get()), wish.valid_to_seconds);
+  X509_gmtime_adj(X509_getm_notBefore(certificate.get()), spec.valid_from_seconds);
+  X509_gmtime_adj(X509_getm_notAfter(certificate.get()), spec.valid_to_seconds);
   X509_NAME* name = X509_get_subject_name(certificate.get());
-  for (const std::string& organization : wish.organizations) {
+  for (const std::string& organization : spec.organizations) {
     add_entry(name, "O", organization);
   }
-  add_entry(name, "CN", wish.common_name);
+  add_entry(name, "CN", spec.common_name);
   X509_set_pubkey(certificate.get(), key);
   return certificate;
 }
@@ -100,15 +100,15 @@ TestAuthority::TestAuthority(const std::string& common_name) {
 
 TestAuthority::~TestAuthority() = default;
 
-PemPair TestAuthority::issue(const CertificateWish& wish) const {
+PemPair TestAuthority::issue(const CertificateSpec& spec) const {
   const Key key = new_key();
-  const Certificate certificate = blank(wish, key.get());
+  const Certificate certificate = blank(spec, key.get());
   X509_set_issuer_name(certificate.get(), X509_get_subject_name(keys_->certificate.get()));
   std::string names;
-  for (const std::string& name : wish.dns_names) {
+  for (const std::string& name : spec.dns_names) {
     names += (names.empty() ? "DNS:" : ",DNS:") + name;
   }
-  for (const std::string& address : wish.addresses) {
+  for (const std::string& address : spec.addresses) {
     names += (names.empty() ? "IP:" : ",IP:") + address;
   }
   if (!names.empty()) {

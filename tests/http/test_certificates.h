@@ -1,8 +1,7 @@
-// Certificates for tests, made on the spot: an authority, and what it signs.
+// Generates certificates for tests: an authority, and the certificates that it signs.
 //
 //   TestAuthority ca("tessera test");
-//   PemPair server = ca.issue({.common_name = "server", .dns_names = {"localhost"}, .addresses =
-//   {"127.0.0.1"}});
+//   PemPair server = ca.issue({.common_name = "server", .addresses = {"127.0.0.1"}});
 #pragma once
 
 #include <memory>
@@ -16,7 +15,7 @@ struct PemPair {
   std::string key;
 };
 
-struct CertificateWish {
+struct CertificateSpec {
   std::string common_name = "test";
   std::vector<std::string> organizations = {};
   std::vector<std::string> dns_names = {};
@@ -33,7 +32,7 @@ class TestAuthority {
   TestAuthority& operator=(const TestAuthority&) = delete;
 
   [[nodiscard]] const std::string& certificate() const { return pem_; }
-  [[nodiscard]] PemPair issue(const CertificateWish& wish) const;
+  [[nodiscard]] PemPair issue(const CertificateSpec& spec) const;
 
  private:
   struct Keys;

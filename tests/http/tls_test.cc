@@ -1,4 +1,4 @@
-// Whom the client trusts, whom the server lets in, and what happens when certificates rotate.
+// Verification of servers and clients, and certificate rotation.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <openssl/ssl.h>
@@ -18,13 +18,13 @@ using ::testing::HasSubstr;
 
 class TlsTest : public ServerTest {
  protected:
-  TlsTest() : ca_("tessera test authority"), other_ca_("somebody else") {}
+  TlsTest() : ca_("tessera test authority"), other_ca_("another authority") {}
 
-  [[nodiscard]] ServerTls server_tls(const CertificateWish& wish) const {
-    const PemPair pair = ca_.issue(wish);
+  [[nodiscard]] ServerTls server_tls(const CertificateSpec& spec) const {
+    const PemPair pair = ca_.issue(spec);
     return {.identity = {.certificate_pem = pair.certificate, .key_pem = pair.key}};
   }
-  [[nodiscard]] static CertificateWish for_loopback() {
+  [[nodiscard]] static CertificateSpec for_loopback() {
     return {.common_name = "server", .dns_names = {"localhost"}, .addresses = {"127.0.0.1"}};
   }
 
@@ -39,30 +39,30 @@ class TlsTest : public ServerTest {
   TestAuthority other_ca_;
 };
 
-TEST_F(TlsTest, TrustsACertificateOfTheRightAuthorityForAnAddress) {
+TEST_F(TlsTest, TrustsACertificateForAnAddress) {
   serve({.tls = server_tls(for_loopback())});
   const auto response = fetch({.ca_pem = ca_.certificate()});
   ASSERT_TRUE(response) << response.error().text();
   EXPECT_EQ(response->body.text(), "POST /t body");
 }
 
-TEST_F(TlsTest, TrustsACertificateOfTheRightAuthorityForAHostName) {
+TEST_F(TlsTest, TrustsACertificateForAHostName) {
   serve({.address = "127.0.0.1", .tls = server_tls(for_loopback())});
   const auto response = fetch({.ca_pem = ca_.certificate()}, "localhost");
   EXPECT_TRUE(response) << response.error().text();
 }
 
-// A cluster's authority that was signed by another one is all that a kubeconfig has of the two.
-TEST_F(TlsTest, TrustsWhatItIsGivenAlsoWhereThatWasSignedByAnother) {
+// A kubeconfig may contain only an intermediate authority, not the root that signed it.
+TEST_F(TlsTest, TrustsAConfiguredCertificateThatAnotherAuthoritySigned) {
   const ServerTls tls = server_tls(for_loopback());
   serve({.tls = tls});
   const auto response = fetch({.ca_pem = tls.identity.certificate_pem});
   EXPECT_TRUE(response) << response.error().text();
   EXPECT_FALSE(fetch({.ca_pem = ca_.issue(for_loopback()).certificate}))
-      << "another one of the same authority";
+      << "trusted another certificate of the same authority";
 }
 
-TEST_F(TlsTest, RefusesANameThatNoCertificateCanBeCheckedFor) {
+TEST_F(TlsTest, RejectsAServerNameThatCannotBeVerified) {
   serve({.tls = server_tls(for_loopback())});
   const auto response = fetch({.ca_pem = ca_.certificate(), .server_name = "fe80::1%eth0"});
   ASSERT_FALSE(response);
@@ -77,8 +77,8 @@ TEST_F(TlsTest, ReadsTheAuthorityFromAFile) {
   EXPECT_TRUE(fetch({.ca_file = file}));
 }
 
-// RHEL and its kin have no /usr/lib/ssl, where the OpenSSL that is linked in looks.
-TEST_F(TlsTest, FindsTheSystemsRootsWhereOtherDistributionsHaveThem) {
+// RHEL and its derivatives have no /usr/lib/ssl, where our OpenSSL looks.
+TEST_F(TlsTest, FindsTheRootCertificatesOfOtherDistributions) {
   ::unsetenv("SSL_CERT_FILE");
   ::unsetenv("SSL_CERT_DIR");
   const TemporaryDirectory directory;
@@ -90,30 +90,30 @@ TEST_F(TlsTest, FindsTheSystemsRootsWhereOtherDistributionsHaveThem) {
     EXPECT_TRUE(context);
     return sk_X509_OBJECT_num(X509_STORE_get0_objects(SSL_CTX_get_cert_store(context->get())));
   };
-  const int of_this_machine = roots(directory.path());  // what OpenSSL finds by itself, if anything
+  const int of_this_machine = roots(directory.path());  // found by OpenSSL itself, possibly none
   EXPECT_EQ(roots("/nonexistent/certs"), of_this_machine + 2);
   ::setenv("SSL_CERT_FILE", "/nonexistent/mine.pem", 1);
-  EXPECT_EQ(roots("/nonexistent/certs"), 0) << "the user decides";
+  EXPECT_EQ(roots("/nonexistent/certs"), 0) << "SSL_CERT_FILE must take precedence";
   ::unsetenv("SSL_CERT_FILE");
 }
 
 struct Distrust {
   const char* name;
-  CertificateWish wish;
+  CertificateSpec spec;
   bool wrong_authority;
-  const char* why;
+  const char* reason;
 };
 
 class DistrustTest : public TlsTest, public ::testing::WithParamInterface<Distrust> {};
 
-TEST_P(DistrustTest, RefusesTheServerAndSaysWhy) {
-  serve({.tls = server_tls(GetParam().wish)});
+TEST_P(DistrustTest, RejectsTheServerWithAReason) {
+  serve({.tls = server_tls(GetParam().spec)});
   const auto response =
       fetch({.ca_pem = GetParam().wrong_authority ? other_ca_.certificate() : ca_.certificate()});
   ASSERT_FALSE(response);
   EXPECT_EQ(response.error().code(), ErrorCode::kDenied);
-  EXPECT_THAT(response.error().text(), HasSubstr("the certificate of 127.0.0.1 is not accepted"));
-  EXPECT_THAT(response.error().text(), HasSubstr(GetParam().why));
+  EXPECT_THAT(response.error().text(), HasSubstr("the certificate of 127.0.0.1 was rejected"));
+  EXPECT_THAT(response.error().text(), HasSubstr(GetParam().reason));
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -134,30 +134,30 @@ INSTANTIATE_TEST_SUITE_P(
         Distrust{"NoNames", {.common_name = "127.0.0.1"}, false, "IP address mismatch"}),
     [](const auto& tested) { return tested.param.name; });
 
-TEST_F(TlsTest, RefusesACertificateForAnotherHostName) {
+TEST_F(TlsTest, RejectsACertificateForAnotherHostName) {
   serve({.tls = server_tls({.dns_names = {"example.test"}})});
   const auto response = fetch({.ca_pem = ca_.certificate()}, "localhost");
   ASSERT_FALSE(response);
   EXPECT_THAT(response.error().text(), HasSubstr("hostname mismatch"));
 }
 
-TEST_F(TlsTest, ExpectsTheServerNameThatItIsGiven) {
+TEST_F(TlsTest, ExpectsTheConfiguredServerName) {
   serve({.tls = server_tls({.dns_names = {"kubernetes.default.svc"}})});
   EXPECT_TRUE(fetch({.ca_pem = ca_.certificate(), .server_name = "kubernetes.default.svc"}));
   EXPECT_FALSE(fetch({.ca_pem = ca_.certificate()}));
 }
 
-// The name is known to the proxy alone; what goes through it is for the server alone.
+// Only the proxy resolves the host name, and the proxy credentials must not reach the server.
 TEST_F(TlsTest, ReachesAServerThroughAProxyAndVerifiesIt) {
   serve({.tls = server_tls({.dns_names = {"kube.test"}})}, [](Request& request, Reply reply) {
     reply.send({.body = std::string(request.body().text()) + "|" +
                         std::string(request.headers().find("Proxy-Authorization"))});
   });
   RawListener listener;
-  std::string asked;
+  std::string connect_head;
   std::jthread proxy([&] {
     RawConnection client = listener.accept();
-    asked = client.read_until("\r\n\r\n");
+    connect_head = client.read_until("\r\n\r\n");
     RawConnection upstream = RawConnection::to(server_->port());
     client.send("HTTP/1.1 200 Connection established\r\nVia: a proxy\r\n\r\n");
     std::jthread back([&] { upstream.relay_to(client); });
@@ -179,17 +179,17 @@ TEST_F(TlsTest, ReachesAServerThroughAProxyAndVerifiesIt) {
     }
   }
   proxy.join();
-  EXPECT_THAT(asked, ::testing::StartsWith("CONNECT kube.test:6443 HTTP/1.1\r\n"));
+  EXPECT_THAT(connect_head, ::testing::StartsWith("CONNECT kube.test:6443 HTTP/1.1\r\n"));
 }
 
-TEST_F(TlsTest, SpeaksWithAnybodyOnlyWhenToldTo) {
+TEST_F(TlsTest, AcceptsAnyCertificateOnlyWithInsecureSkipVerify) {
   serve({.tls = server_tls(
              {.dns_names = {"example.test"}, .valid_from_seconds = -7200, .valid_to_seconds = -60})});
   EXPECT_FALSE(fetch({}));
   EXPECT_TRUE(fetch({.insecure_skip_verify = true}));
 }
 
-TEST_F(TlsTest, ServerNamesTheClientByItsCertificate) {
+TEST_F(TlsTest, ServerReadsTheClientNameFromItsCertificate) {
   ServerTls tls = server_tls(for_loopback());
   tls.client_ca_pem = ca_.certificate();
   serve({.tls = tls}, [](Request& request, Reply reply) { reply.send({.body = request.client_name()}); });
@@ -200,7 +200,7 @@ TEST_F(TlsTest, ServerNamesTheClientByItsCertificate) {
   EXPECT_EQ(response->body.text(), "kube-scheduler");
 }
 
-TEST_F(TlsTest, ServerRefusesClientsWithoutACertificateOfItsAuthority) {
+TEST_F(TlsTest, ServerRejectsClientsWithoutACertificateOfItsAuthority) {
   ServerTls tls = server_tls(for_loopback());
   tls.client_ca_pem = ca_.certificate();
   serve({.tls = tls});
@@ -211,7 +211,7 @@ TEST_F(TlsTest, ServerRefusesClientsWithoutACertificateOfItsAuthority) {
   EXPECT_TRUE(eventually([&] { return server_->stats().tls_failures == 2; }));
 }
 
-TEST_F(TlsTest, ServerTakesRotatedFilesForTheNextConnection) {
+TEST_F(TlsTest, ServerUsesRotatedFilesForTheNextConnection) {
   const TemporaryDirectory directory;
   const std::string certificate_file = directory.path() + "/tls.crt";
   const std::string key_file = directory.path() + "/tls.key";
@@ -243,7 +243,7 @@ TEST_F(TlsTest, ServerKeepsItsCertificateWhileTheNewFilesCannotBeUsed) {
   EXPECT_TRUE(fetch({.ca_pem = ca_.certificate()}));
 }
 
-TEST_F(TlsTest, ClientTakesARotatedAuthorityForTheNextConnection) {
+TEST_F(TlsTest, ClientUsesARotatedAuthorityForTheNextConnection) {
   const TemporaryDirectory directory;
   const std::string file = directory.path() + "/ca.crt";
   ASSERT_TRUE(write_file(file, other_ca_.certificate()));
@@ -256,7 +256,7 @@ TEST_F(TlsTest, ClientTakesARotatedAuthorityForTheNextConnection) {
   EXPECT_TRUE(client.fetch({}));
 }
 
-TEST_F(TlsTest, NamesTheFileThatCannotBeUsed) {
+TEST_F(TlsTest, ErrorNamesTheFileThatCannotBeUsed) {
   const TemporaryDirectory directory;
   const std::string file = directory.path() + "/ca.crt";
   ASSERT_TRUE(write_file(file, "no certificate"));
@@ -266,7 +266,7 @@ TEST_F(TlsTest, NamesTheFileThatCannotBeUsed) {
   EXPECT_THAT(client.error().text(), HasSubstr(file));
 }
 
-TEST_F(TlsTest, CarriesALargeBodyBothWays) {
+TEST_F(TlsTest, TransfersALargeBodyInBothDirections) {
   std::string sent(5'000'000, 'x');
   for (std::size_t i = 0; i < sent.size(); i += 97) {
     sent[i] = static_cast<char>('a' + i % 26);
@@ -284,7 +284,7 @@ TEST_F(TlsTest, CarriesALargeBodyBothWays) {
   EXPECT_EQ(server_->stats().accepted, 1U);
 }
 
-TEST_F(TlsTest, SurvivesAPeerThatSpeaksNoTls) {
+TEST_F(TlsTest, SurvivesAPeerWithoutTls) {
   serve({.tls = server_tls(for_loopback())});
   RawConnection peer = connect();
   peer.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -293,14 +293,14 @@ TEST_F(TlsTest, SurvivesAPeerThatSpeaksNoTls) {
   EXPECT_TRUE(fetch({.ca_pem = ca_.certificate()}));
 }
 
-TEST_F(TlsTest, CutsOffAPeerThatNeverFinishesItsHandshake) {
+TEST_F(TlsTest, DisconnectsAPeerThatNeverFinishesItsHandshake) {
   serve({.tls = server_tls(for_loopback()), .head_timeout = 30ms});
   RawConnection peer = connect();
   peer.send("\x16\x03\x01");
   EXPECT_TRUE(peer.closed_by_peer());
 }
 
-TEST_F(TlsTest, SaysThatAServerSpeaksNoTls) {
+TEST_F(TlsTest, ReturnsUnavailableIfTheServerHasNoTls) {
   serve();
   const auto response = fetch({.ca_pem = ca_.certificate()});
   ASSERT_FALSE(response);

@@ -11,7 +11,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-TEST(Url, ReadsWhatKubeconfigsHold) {
+TEST(Url, ParsesTheUrlsOfKubeconfigs) {
   const Url url = parse_url("https://10.96.0.1:6443").value();
   EXPECT_TRUE(url.tls);
   EXPECT_EQ(url.host, "10.96.0.1");
@@ -34,7 +34,7 @@ TEST(Url, LeavesTheDefaultPortOutOfTheHostField) {
   EXPECT_EQ(parse_url("https://a").value().authority(), "a:443");
 }
 
-TEST(Url, RefusesWhatItCannotUse) {
+TEST(Url, RejectsInvalidUrls) {
   for (const char* text :
        {"", "host", "host:6443", "https://", "https://:443", "https://a:0", "https://a:99999",
         "https://a?b=c", "https://a/#x", "https://user:secret@a", "https://a b"}) {
@@ -59,7 +59,7 @@ struct ProxyCase {
 
 class NoProxyTest : public ::testing::TestWithParam<ProxyCase> {};
 
-TEST_P(NoProxyTest, DecidesAsOtherToolsDo) {
+TEST_P(NoProxyTest, DecidesLikeCurlAndGo) {
   const ProxySettings settings{"http://proxy:1", "http://proxy:2", GetParam().no_proxy};
   const auto proxy = proxy_for(parse_url(GetParam().target).value(), settings);
   ASSERT_TRUE(proxy);
@@ -102,21 +102,21 @@ TEST(Proxy, DiffersForHttpAndHttps) {
   EXPECT_EQ(tls.user, "user:pw");
 }
 
-TEST(Proxy, NamesTheVariableThatIsWrong) {
+TEST(Proxy, ErrorNamesTheVariable) {
   const Url target = parse_url("https://a").value();
   EXPECT_THAT(proxy_for(target, {"", "socks5://p:1", ""}).error().text(), HasSubstr("HTTPS_PROXY: "));
   EXPECT_EQ(proxy_for(target, {"", "https://p:1", ""}).error().code(), ErrorCode::kUnsupported);
 }
 
-TEST(Proxy, IsReadFromTheEnvironmentWhereSmallLettersWin) {
-  ::setenv("HTTPS_PROXY", "http://big:1", 1);
-  ::setenv("https_proxy", "http://small:1", 1);
+TEST(Proxy, LowerCaseEnvironmentVariablesTakePrecedence) {
+  ::setenv("HTTPS_PROXY", "http://upper:1", 1);
+  ::setenv("https_proxy", "http://lower:1", 1);
   ::setenv("NO_PROXY", "x", 1);
   const ProxySettings settings = ProxySettings::from_environment();
   ::unsetenv("HTTPS_PROXY");
   ::unsetenv("https_proxy");
   ::unsetenv("NO_PROXY");
-  EXPECT_EQ(settings.https_proxy, "http://small:1");
+  EXPECT_EQ(settings.https_proxy, "http://lower:1");
   EXPECT_EQ(settings.no_proxy, "x");
 }
 

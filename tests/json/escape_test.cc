@@ -14,7 +14,7 @@ std::string quoted_json(std::string_view text) {
   return out;
 }
 
-// What a parser makes of our text again.
+// Parses the JSON string with another library.
 std::string read_back(const std::string& json) {
   boost::system::error_code error;
   const boost::json::value value = boost::json::parse(json, error);
@@ -22,25 +22,25 @@ std::string read_back(const std::string& json) {
   return error ? std::string() : std::string(value.as_string());
 }
 
-TEST(Escape, LeavesOrdinaryTextAlone) {
+TEST(Escape, DoesNotChangeOrdinaryText) {
   EXPECT_EQ(quoted_json("gpu-node-0001.example"), "\"gpu-node-0001.example\"");
   EXPECT_EQ(quoted_json(""), "\"\"");
   EXPECT_EQ(quoted_json("ä€😀"), "\"ä€😀\"");
 }
 
-TEST(Escape, EscapesWhatWouldEndTheString) {
+TEST(Escape, EscapesQuotesBackslashesAndControlCharacters) {
   EXPECT_EQ(quoted_json("a\"b\\c\n\r\t\b\x01\x1f\x7f"),
             "\"a\\\"b\\\\c\\n\\r\\t\\u0008\\u0001\\u001f\\u007f\"");
 }
 
-TEST(Escape, EveryByteAloneGivesValidJson) {
+TEST(Escape, ProducesValidJsonForEveryByte) {
   for (int byte = 0; byte < 256; ++byte) {
     const std::string text(1, static_cast<char>(byte));
     EXPECT_EQ(read_back(quoted_json(text)), byte < 0x80 ? text : "\xEF\xBF\xBD") << byte;
   }
 }
 
-TEST(Escape, EveryPairOfBytesGivesValidJson) {
+TEST(Escape, ProducesValidJsonForEveryPairOfBytes) {
   for (int first = 0x7F; first < 256; ++first) {
     for (int second = 0; second < 256; ++second) {
       const std::string text{static_cast<char>(first), static_cast<char>(second)};
@@ -52,16 +52,16 @@ TEST(Escape, EveryPairOfBytesGivesValidJson) {
   }
 }
 
-TEST(Escape, ReplacesWhatIsNotUtf8) {
+TEST(Escape, ReplacesInvalidUtf8) {
   const std::string bad = "\xEF\xBF\xBD";
-  EXPECT_EQ(quoted_json("a\xC3"), "\"a" + bad + "\"");                              // cut short
+  EXPECT_EQ(quoted_json("a\xC3"), "\"a" + bad + "\"");                              // truncated
   EXPECT_EQ(quoted_json("\xC0\xAF"), "\"" + bad + bad + "\"");                      // overlong
   EXPECT_EQ(quoted_json("\xED\xA0\x80"), "\"" + bad + bad + bad + "\"");            // a surrogate
   EXPECT_EQ(quoted_json("\xF4\x90\x80\x80"), "\"" + bad + bad + bad + bad + "\"");  // beyond U+10FFFF
   EXPECT_EQ(quoted_json("\xE0\x80\x80z"), "\"" + bad + bad + bad + "z\"");
 }
 
-TEST(Escape, KeepsTheEdgesOfUnicode) {
+TEST(Escape, KeepsTheFirstAndLastCharacterOfEachLength) {
   for (const std::string text : {"\xC2\x80", "\xDF\xBF", "\xE0\xA0\x80", "\xED\x9F\xBF", "\xEE\x80\x80",
                                  "\xEF\xBF\xBF", "\xF0\x90\x80\x80", "\xF4\x8F\xBF\xBF"}) {
     EXPECT_EQ(quoted_json(text), "\"" + text + "\"");

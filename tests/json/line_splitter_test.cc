@@ -27,13 +27,13 @@ class LineSplitterTest : public ::testing::Test {
   std::vector<std::string> lines_;
 };
 
-TEST_F(LineSplitterTest, HandsOnWholeLines) {
+TEST_F(LineSplitterTest, ReportsCompleteLines) {
   ASSERT_TRUE(feed("one\ntwo\r\n\n\r\nthree"));
   EXPECT_THAT(lines_, ElementsAre("one", "two"));
   EXPECT_EQ(splitter_.pending(), 5U);
 }
 
-TEST_F(LineSplitterTest, JoinsALineThatComesInPieces) {
+TEST_F(LineSplitterTest, JoinsALineThatSpansPieces) {
   ASSERT_TRUE(feed("on"));
   ASSERT_TRUE(feed("e"));
   ASSERT_TRUE(feed(""));
@@ -45,7 +45,7 @@ TEST_F(LineSplitterTest, JoinsALineThatComesInPieces) {
   EXPECT_EQ(splitter_.pending(), 0U);
 }
 
-TEST_F(LineSplitterTest, RefusesALineThatIsTooLong) {
+TEST_F(LineSplitterTest, RejectsALineThatIsTooLong) {
   EXPECT_TRUE(feed(std::string(100, 'x') + "\n"));
   EXPECT_EQ(feed(std::string(101, 'x') + "\n").error().code(), ErrorCode::kExhausted);
   splitter_.reset();
@@ -53,14 +53,14 @@ TEST_F(LineSplitterTest, RefusesALineThatIsTooLong) {
   EXPECT_EQ(feed(std::string(60, 'x')).error().code(), ErrorCode::kExhausted);
 }
 
-TEST_F(LineSplitterTest, ForgetsWhatIsPendingForTheNextStream) {
+TEST_F(LineSplitterTest, ResetDiscardsTheIncompleteLine) {
   ASSERT_TRUE(feed("cut off"));
   splitter_.reset();
   ASSERT_TRUE(feed("fresh\n"));
   EXPECT_THAT(lines_, ElementsAre("fresh"));
 }
 
-TEST_F(LineSplitterTest, StopsWhereALineIsRefused) {
+TEST_F(LineSplitterTest, StopsAtTheFirstErrorOfTheCallback) {
   int seen = 0;
   PaddedBuffer buffer("a\nb\nc\n");
   const Status status = splitter_.feed(buffer.view(), [&](PaddedView line) -> Status {
@@ -74,7 +74,7 @@ TEST_F(LineSplitterTest, StopsWhereALineIsRefused) {
   EXPECT_EQ(seen, 2);
 }
 
-TEST_F(LineSplitterTest, GivesTheSameLinesHoweverTheStreamIsCut) {
+TEST_F(LineSplitterTest, ReportsTheSameLinesHoweverTheStreamIsCut) {
   std::mt19937 random(7);
   std::string stream;
   std::vector<std::string> expected;

@@ -19,10 +19,10 @@ TEST(PaddedBuffer, GrowsAndKeepsItsText) {
   EXPECT_EQ(buffer.text(), expected);
 }
 
-TEST(PaddedBuffer, HasReadableBytesBehindEveryView) {
+TEST(PaddedBuffer, PadsEveryView) {
   PaddedBuffer buffer("{}");
   const PaddedView view = buffer.view();
-  // Under AddressSanitizer this reads past the end if the padding is missing.
+  // AddressSanitizer reports this read if the padding is missing.
   EXPECT_EQ(std::accumulate(view.data() + view.size(), view.data() + view.size() + kPadding, 0), 0);
   const PaddedView nothing;
   EXPECT_EQ(std::accumulate(nothing.data(), nothing.data() + kPadding, 0), 0);
@@ -31,7 +31,7 @@ TEST(PaddedBuffer, HasReadableBytesBehindEveryView) {
   EXPECT_EQ(std::accumulate(empty.view().data(), empty.view().data() + kPadding, 0), 0);
 }
 
-TEST(PaddedBuffer, UsesItsMemoryAgain) {
+TEST(PaddedBuffer, ReusesItsMemory) {
   PaddedBuffer buffer;
   const char* memory = buffer.prepare(10'000).data();
   buffer.commit(10'000);
@@ -39,7 +39,7 @@ TEST(PaddedBuffer, UsesItsMemoryAgain) {
   EXPECT_EQ(buffer.prepare(10'000).data(), memory);
 }
 
-TEST(PaddedBuffer, GivesBackTheMemoryOfAHugeText) {
+TEST(PaddedBuffer, FreesTheMemoryOfAHugeText) {
   PaddedBuffer buffer;
   buffer.commit(buffer.prepare(1U << 20U).size());
   buffer.clear_and_trim(1U << 20U);
@@ -48,7 +48,7 @@ TEST(PaddedBuffer, GivesBackTheMemoryOfAHugeText) {
   EXPECT_EQ(buffer.capacity(), 0U);
 }
 
-TEST(PaddedBuffer, ForgetsFromTheFront) {
+TEST(PaddedBuffer, ConsumeRemovesBytesFromTheFront) {
   PaddedBuffer buffer("abcdef");
   buffer.consume(2);
   EXPECT_EQ(buffer.text(), "cdef");
@@ -69,7 +69,7 @@ TEST(PaddedBuffer, IsEmptyAndUsableAfterBeingMovedFrom) {
   PaddedBuffer from("text");
   const PaddedBuffer to(std::move(from));
   EXPECT_EQ(to.text(), "text");
-  EXPECT_TRUE(from.empty());  // NOLINT(bugprone-use-after-move): this is the promise under test
+  EXPECT_TRUE(from.empty());  // NOLINT(bugprone-use-after-move): the test is about this
   from.append("again");
   EXPECT_EQ(from.text(), "again");
 }

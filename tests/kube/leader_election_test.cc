@@ -391,7 +391,7 @@ TEST(LeaseRecord, ReadsAndWritesTheObject) {
       R"("acquireTime":"2023-11-14T22:13:20.000000Z","renewTime":"2023-11-14T22:13:20.123456Z","leaseTransitions":3}})");
   const auto read = parse_lease(lease_to_patch(record));
   ASSERT_TRUE(read) << read.error().text();
-  EXPECT_TRUE(read->same_claim(record));
+  EXPECT_TRUE(read->same_write(record));
   EXPECT_EQ(read->resource_version, "42");
   const auto bare = parse_lease(R"({"metadata":{"name":"x","resourceVersion":"1"}})");
   ASSERT_TRUE(bare);

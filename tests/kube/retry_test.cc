@@ -18,11 +18,11 @@ Attempt answered(int code, std::optional<std::chrono::seconds> retry_after = {})
   ApiStatus status;
   status.code = code;
   status.retry_after = retry_after;
-  return {.answer = status, .transport = {}};
+  return {.status = status, .transport = {}};
 }
 
 Attempt broken(ErrorCode code) {
-  return {.answer = {}, .transport = Error(code, "no answer")};
+  return {.status = {}, .transport = Error(code, "no answer")};
 }
 
 constexpr RetryRequest kRead{.repeat = Repeat::kSafe, .repeat_conflict = false};
@@ -81,11 +81,11 @@ TEST(Retry, AsksForAFreshCredentialAfter401) {
 }
 
 TEST(Retry, AnEvictionForbiddenByABudgetIsTheCallersBusiness) {
-  const ApiStatus status = status_of_answer(
+  const ApiStatus status = status_of_response(
       429, R"({"kind":"Status","status":"Failure","message":"Cannot evict pod","reason":"TooManyRequests",
               "details":{"causes":[{"reason":"DisruptionBudget","message":"needs 2"}]},"code":429})",
       "");
-  EXPECT_FALSE(judge(kBind, {.answer = status, .transport = {}}).again);
+  EXPECT_FALSE(judge(kBind, {.status = status, .transport = {}}).again);
 }
 
 TEST(ApiStatus, ReadsRealRefusals) {
@@ -103,7 +103,7 @@ TEST(ApiStatus, ReadsRealRefusals) {
 }
 
 TEST(ApiStatus, KeepsTheFirstWordsOfAProxysPage) {
-  const ApiStatus status = status_of_answer(502, "<html>\r\n<b>Bad\x01Gateway</b>", "5");
+  const ApiStatus status = status_of_response(502, "<html>\r\n<b>Bad\x01Gateway</b>", "5");
   EXPECT_EQ(status.to_error().text(), "the API server answered 502: <html>  <b>Bad Gateway</b>");
   EXPECT_EQ(status.retry_after, 5s);
 }

@@ -25,7 +25,7 @@ Result<FaultKind> kind_of(const JsonReader& reader) {
       return kind;
     }
   }
-  return fail(reader.wrong("has a kind that is not known"));
+  return fail(reader.wrong("has an unknown kind"));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What the fault proxy does to a request, and to which.
+// A fault that the proxy injects, and the requests it applies to.
 #pragma once
 
 #include <chrono>
@@ -12,24 +12,24 @@
 namespace tessera::proxy {
 
 enum class FaultKind {
-  kAnswer,      // answers `status`, `headers` and `body` itself; the server never sees the request
-  kDelay,       // passes the request on after `delay`
-  kCut,         // closes the connection without passing the request on
-  kLoseAnswer,  // passes the request on, waits for the answer, and closes instead of handing it on: it was
-                // carried out, and the client cannot know
-  kTruncate,    // closes after `after_bytes` of the answer's body
-  kHalfChunk,   // closes in the middle of the chunk that follows `after_lines` whole lines of a stream
+  kAnswer,      // responds with `status`, `headers` and `body`; the server never sees the request
+  kDelay,       // forwards the request after `delay`
+  kCut,         // closes the connection without forwarding the request
+  kLoseAnswer,  // forwards the request, waits for the response, and closes the connection instead of
+                // forwarding it: the server processed the request, but the client cannot know
+  kTruncate,    // closes the connection after `after_bytes` of the response body
+  kHalfChunk,   // closes the connection in the middle of the chunk after `after_lines` lines of a stream
   kDuplicate,   // sends each line of a stream twice, from line `after_lines` on
-  kStall,       // hands nothing on after `after_lines` lines of a stream, and keeps the connection open
-  kEndStream,   // ends a stream in good order after `after_lines` lines
+  kStall,       // forwards nothing after `after_lines` lines of a stream, and keeps the connection open
+  kEndStream,   // ends a stream cleanly after `after_lines` lines
 };
 
 struct Fault {
   FaultKind kind = FaultKind::kCut;
-  // Requests it applies to: this method, and this text anywhere in the target. Empty: any.
+  // Applies to requests with this method and this text anywhere in the target. Empty: any.
   std::string method = {};
   std::string target_has = {};
-  // How many of them pass first, and how many are hit then (-1: all).
+  // Number of matching requests to skip, and number of requests to hit after that (-1: all).
   int skip = 0;
   int times = 1;
 
@@ -39,14 +39,15 @@ struct Fault {
   std::chrono::milliseconds delay{0};
   std::size_t after_bytes = 0;
   std::size_t after_lines = 0;
-  // A reset instead of an end, for those that close.
+  // For faults that close the connection: reset it instead.
   bool reset = false;
 };
 
-// Reads {"kind": "half-chunk", "target": "watch=", "after_lines": 3, ...}: the form of the control port.
+// Parses {"kind": "half-chunk", "target": "watch=", "after_lines": 3, ...}, the format of the
+// control port.
 //   kind: answer, delay, cut, lose-answer, truncate, half-chunk, duplicate, stall, end-stream
-//   method, target, skip, times, status, body, retry_after (seconds), delay_ms, after_bytes, after_lines,
-//   reset
+//   method, target, skip, times, status, body, retry_after (seconds), delay_ms, after_bytes,
+//   after_lines, reset
 Result<Fault> parse_fault(std::string_view json);
 
 }  // namespace tessera::proxy

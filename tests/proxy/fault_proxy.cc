@@ -15,19 +15,19 @@
 
 namespace tessera::proxy {
 
-struct FaultProxy::Core final : RelayHost {
-  ~Core() override { stop(); }
+struct FaultProxy::Impl final : RelayHost {
+  ~Impl() override { stop(); }
 
   Status listen(std::uint16_t wanted);
   void accept();
   void stop();
 
   std::optional<Fault> fault_for(const std::string& method, const std::string& target) override;
-  void saw(const std::string& method, const std::string& target, int status, bool faulty) override;
+  void record(const std::string& method, const std::string& target, int status, bool faulty) override;
   [[nodiscard]] bool frozen() const override { return is_frozen; }
   [[nodiscard]] std::uint64_t cleared() const override { return clears; }
 
-  // With the lock held.
+  // Requires the lock.
   template <class What>
   void each_relay(What what) {
     for (auto& [relay, thread] : relays) {
@@ -51,7 +51,7 @@ struct FaultProxy::Core final : RelayHost {
   std::jthread acceptor;
 };
 
-Status FaultProxy::Core::listen(std::uint16_t wanted) {
+Status FaultProxy::Impl::listen(std::uint16_t wanted) {
   listener = Fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const int on = 1;
   ::setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
@@ -70,7 +70,7 @@ Status FaultProxy::Core::listen(std::uint16_t wanted) {
   return {};
 }
 
-void FaultProxy::Core::accept() {
+void FaultProxy::Impl::accept() {
   while (!stopping) {
     Fd client(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (!client.valid() || refusing) {
@@ -87,7 +87,7 @@ void FaultProxy::Core::accept() {
   }
 }
 
-void FaultProxy::Core::stop() {
+void FaultProxy::Impl::stop() {
   stopping = true;
   if (listener.valid()) {
     ::shutdown(listener.get(), SHUT_RDWR);  // wakes accept()
@@ -106,7 +106,7 @@ void FaultProxy::Core::stop() {
   }
 }
 
-std::optional<Fault> FaultProxy::Core::fault_for(const std::string& method, const std::string& target) {
+std::optional<Fault> FaultProxy::Impl::fault_for(const std::string& method, const std::string& target) {
   const std::scoped_lock lock(mutex);
   for (auto fault = faults.begin(); fault != faults.end(); ++fault) {
     if ((!fault->method.empty() && fault->method != method) ||
@@ -127,85 +127,85 @@ std::optional<Fault> FaultProxy::Core::fault_for(const std::string& method, cons
   return std::nullopt;
 }
 
-void FaultProxy::Core::saw(const std::string& method, const std::string& target, int status, bool faulty) {
+void FaultProxy::Impl::record(const std::string& method, const std::string& target, int status, bool faulty) {
   const std::scoped_lock lock(mutex);
   requests.push_back({method, target, status, faulty});
 }
 
 Result<FaultProxy> FaultProxy::start(ProxyOptions options) {
-  std::signal(SIGPIPE, SIG_IGN);  // OpenSSL writes with write(2)
-  auto core = std::make_shared<Core>();
-  core->upstream = TRY(with_context(http::parse_url(options.upstream), "the proxy's server"));
-  if (core->upstream.tls) {
-    core->upstream_tls = TRY(http::make_client_context({.ca_pem = options.upstream_ca}));
+  std::signal(SIGPIPE, SIG_IGN);  // OpenSSL uses write(2), which raises SIGPIPE
+  auto impl = std::make_shared<Impl>();
+  impl->upstream = TRY(with_context(http::parse_url(options.upstream), "the upstream URL"));
+  if (impl->upstream.tls) {
+    impl->upstream_tls = TRY(http::make_client_context({.ca_pem = options.upstream_ca}));
   }
   if (!options.tls.certificate_pem.empty() || !options.tls.certificate_file.empty()) {
-    core->client_tls = TRY(http::make_server_context({.identity = options.tls}));
-    core->tls = true;
+    impl->client_tls = TRY(http::make_server_context({.identity = options.tls}));
+    impl->tls = true;
   }
-  TRY(core->listen(options.port));
-  return FaultProxy(std::move(core));
+  TRY(impl->listen(options.port));
+  return FaultProxy(std::move(impl));
 }
 
-FaultProxy::FaultProxy(std::shared_ptr<Core> core) : core_(std::move(core)) {}
+FaultProxy::FaultProxy(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
 FaultProxy::FaultProxy(FaultProxy&&) noexcept = default;
 
 FaultProxy::~FaultProxy() {
-  if (core_ != nullptr) {
-    core_->stop();
+  if (impl_ != nullptr) {
+    impl_->stop();
   }
 }
 
 std::uint16_t FaultProxy::port() const {
-  return core_->port;
+  return impl_->port;
 }
 
 std::string FaultProxy::url() const {
-  return (core_->tls ? "https://127.0.0.1:" : "http://127.0.0.1:") + std::to_string(core_->port);
+  return (impl_->tls ? "https://127.0.0.1:" : "http://127.0.0.1:") + std::to_string(impl_->port);
 }
 
 void FaultProxy::inject(Fault fault) {
-  const std::scoped_lock lock(core_->mutex);
-  core_->faults.push_back(std::move(fault));
+  const std::scoped_lock lock(impl_->mutex);
+  impl_->faults.push_back(std::move(fault));
 }
 
 void FaultProxy::clear() {
-  const std::scoped_lock lock(core_->mutex);
-  core_->faults.clear();
-  ++core_->clears;
-  core_->each_relay([](Relay& relay) { relay.poke(); });
+  const std::scoped_lock lock(impl_->mutex);
+  impl_->faults.clear();
+  ++impl_->clears;
+  impl_->each_relay([](Relay& relay) { relay.poke(); });
 }
 
 void FaultProxy::cut_all(bool reset) {
-  const std::scoped_lock lock(core_->mutex);
-  core_->each_relay([reset](Relay& relay) { relay.cut(reset); });
+  const std::scoped_lock lock(impl_->mutex);
+  impl_->each_relay([reset](Relay& relay) { relay.cut(reset); });
 }
 
 void FaultProxy::freeze(bool on) {
-  const std::scoped_lock lock(core_->mutex);
-  core_->is_frozen = on;
-  core_->each_relay([](Relay& relay) { relay.poke(); });
+  const std::scoped_lock lock(impl_->mutex);
+  impl_->is_frozen = on;
+  impl_->each_relay([](Relay& relay) { relay.poke(); });
 }
 
 void FaultProxy::refuse(bool on) {
-  core_->refusing = on;
+  impl_->refusing = on;
 }
 
 std::vector<SeenRequest> FaultProxy::seen() const {
-  const std::scoped_lock lock(core_->mutex);
-  return core_->requests;
+  const std::scoped_lock lock(impl_->mutex);
+  return impl_->requests;
 }
 
 std::size_t FaultProxy::open_connections() const {
-  const std::scoped_lock lock(core_->mutex);
+  const std::scoped_lock lock(impl_->mutex);
   std::size_t open = 0;
-  core_->each_relay([&](const Relay& relay) { open += relay.finished() ? 0 : 1; });
+  impl_->each_relay([&](const Relay& relay) { open += relay.finished() ? 0 : 1; });
   return open;
 }
 
 std::size_t FaultProxy::hits() const {
-  const std::scoped_lock lock(core_->mutex);
-  return core_->hits;
+  const std::scoped_lock lock(impl_->mutex);
+  return impl_->hits;
 }
 
 }  // namespace tessera::proxy

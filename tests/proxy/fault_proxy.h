@@ -1,12 +1,14 @@
-// A proxy between a client and a real server that does on command what networks and servers do by accident.
+// A proxy between a client and a real server that injects faults of networks and servers.
 //
-//   FaultProxy proxy = FaultProxy::start({.upstream = "https://127.0.0.1:6443", .upstream_ca = ca, .tls =
-//   ours}).value(); proxy.inject({.kind = FaultKind::kAnswer, .target_has = "/binding", .status = 409});
+//   FaultProxy proxy = FaultProxy::start({.upstream = "https://127.0.0.1:6443",
+//                                         .upstream_ca = ca,
+//                                         .tls = ours}).value();
+//   proxy.inject({.kind = FaultKind::kAnswer, .target_has = "/binding", .status = 409});
 //   ... point the client at proxy.url() ...
 //
-// It speaks HTTP/1.1 on both sides and ends TLS on both, so that it can answer in the server's place and cut
-// a stream inside a chunk. Requests that no fault hits pass unchanged. A thread for each connection: it is
-// made for tests, which have a few of them. Any thread may call anything.
+// It uses HTTP/1.1 and terminates TLS on both sides, so that it can respond in place of the server
+// and cut a stream inside a chunk. Requests without a fault pass unchanged. Each connection has its
+// own thread, which is enough for tests. All functions may be called on any thread.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +24,8 @@ namespace tessera::proxy {
 
 struct ProxyOptions {
   std::string upstream;          // "https://127.0.0.1:6443"
-  std::string upstream_ca = {};  // PEM of its authority, for https
-  // What we show to clients; without a certificate they speak plain HTTP with us.
+  std::string upstream_ca = {};  // PEM of the upstream's authority, for https
+  // The certificate for clients. Without one, clients use plain HTTP.
   http::TlsIdentity tls = {};
   std::uint16_t port = 0;
 };
@@ -32,8 +34,8 @@ struct ProxyOptions {
 struct SeenRequest {
   std::string method;
   std::string target;
-  int status = 0;       // of the answer that went to the client; 0 if none did
-  bool faulty = false;  // a fault hit it
+  int status = 0;       // status of the response to the client; 0 if it got none
+  bool faulty = false;  // a fault was injected
 };
 
 class FaultProxy {
@@ -43,35 +45,35 @@ class FaultProxy {
   FaultProxy& operator=(FaultProxy&&) = delete;
   FaultProxy(const FaultProxy&) = delete;
   FaultProxy& operator=(const FaultProxy&) = delete;
-  // Cuts everything.
+  // Closes all connections.
   ~FaultProxy();
 
   [[nodiscard]] std::uint16_t port() const;
   [[nodiscard]] std::string url() const;
 
-  // For requests that come from now on. The first fault that fits a request is the one it gets.
+  // Adds a fault for future requests. A request gets the first fault that matches it.
   void inject(Fault fault);
-  // No more faults; what stalls goes on.
+  // Removes all faults. Stalled streams continue.
   void clear();
 
-  // Every open connection ends now.
+  // Closes every open connection.
   void cut_all(bool reset = false);
-  // Nothing passes in either direction while it is on; connections stay open, new ones too: a cable that was
-  // pulled.
+  // While on, no data passes in either direction, but connections stay open and new ones are
+  // accepted, like a pulled cable.
   void freeze(bool on);
-  // New connections are closed at once while it is on: a server that is down.
+  // While on, new connections are closed at once, as if the server were down.
   void refuse(bool on);
 
   [[nodiscard]] std::vector<SeenRequest> seen() const;
   [[nodiscard]] std::size_t open_connections() const;
-  // How many requests were hit by a fault.
+  // Number of requests with an injected fault.
   [[nodiscard]] std::size_t hits() const;
 
-  struct Core;
+  struct Impl;
 
  private:
-  explicit FaultProxy(std::shared_ptr<Core> core);
-  std::shared_ptr<Core> core_;
+  explicit FaultProxy(std::shared_ptr<Impl> impl);
+  std::shared_ptr<Impl> impl_;
 };
 
 }  // namespace tessera::proxy

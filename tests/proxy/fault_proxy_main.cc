@@ -1,11 +1,12 @@
-// fault-proxy: the fault proxy for scripts. It prints its two ports and serves until it is killed:
+// fault-proxy: the fault proxy for scripts. It prints its two URLs and runs until it is killed:
 //
 //   fault-proxy --upstream https://127.0.0.1:6443 --upstream-ca ca.crt --cert tls.crt --key tls.key
 //   curl -d '{"kind":"half-chunk","target":"watch=","after_lines":3}' 127.0.0.1:$CONTROL/faults
 //   curl -d '' 127.0.0.1:$CONTROL/cut
 //
-// POST /faults adds one (fault.h has the form), DELETE /faults clears them; POST /cut, /reset, /freeze,
-// /thaw, /refuse and /admit do what they say to all connections; GET /seen tells what came by.
+// POST /faults adds a fault (see fault.h for the format), DELETE /faults removes all. POST /cut,
+// /reset, /freeze, /thaw, /refuse and /admit apply to all connections. GET /seen returns the
+// requests so far.
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
@@ -57,7 +58,7 @@ void control(proxy::FaultProxy& proxy, http::Request& request, http::Reply reply
   } else if (command == "POST /refuse" || command == "POST /admit") {
     proxy.refuse(command == "POST /refuse");
   } else {
-    reply.send_error(404, command + " is not known here");
+    reply.send_error(404, "unknown command " + command);
     return;
   }
   reply.send({.body = "{}\n"});
@@ -79,16 +80,17 @@ Status run(const proxy::ProxyOptions& options, std::uint16_t control_port) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("A proxy that fails on command, for tests");
+  CLI::App app("A proxy for tests that injects faults");
   proxy::ProxyOptions options;
   std::string ca_file;
   std::uint16_t control_port = 0;
-  app.add_option("--upstream", options.upstream, "the server behind it: https://127.0.0.1:6443")->required();
+  app.add_option("--upstream", options.upstream, "URL of the server, such as https://127.0.0.1:6443")
+      ->required();
   app.add_option("--upstream-ca", ca_file, "file with the authority of the server's certificate");
-  app.add_option("--cert", options.tls.certificate_file, "certificate to show to clients; none: plain HTTP");
-  app.add_option("--key", options.tls.key_file, "its private key");
-  app.add_option("--port", options.port, "port for clients; 0: any");
-  app.add_option("--control", control_port, "port for commands; 0: any");
+  app.add_option("--cert", options.tls.certificate_file, "certificate for clients (default: plain HTTP)");
+  app.add_option("--key", options.tls.key_file, "private key of --cert");
+  app.add_option("--port", options.port, "port for clients (0: any free port)");
+  app.add_option("--control", control_port, "port for commands (0: any free port)");
   CLI11_PARSE(app, argc, argv);
   if (!ca_file.empty()) {
     const Result<std::string> ca = read_file(ca_file);

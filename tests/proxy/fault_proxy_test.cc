@@ -1,4 +1,4 @@
-// Each fault does what it says to a client of ours, and nothing to requests that it does not name.
+// Each fault affects the requests that match it, and no others.
 #include "fault_proxy.h"
 
 #include <gmock/gmock.h>
@@ -54,7 +54,7 @@ class FaultProxyTest : public http::ServerTest {
     loop_.call([this] { open_.clear(); });
   }
 
-  // What a watch brings, line by line, and how it ended.
+  // The received text of a watch, and how it ended.
   struct Watched {
     std::string text;
     Status end;
@@ -78,12 +78,12 @@ class FaultProxyTest : public http::ServerTest {
   std::optional<FaultProxy> proxy_;
   std::optional<http::Client> client_;
   std::atomic<int> served_ = 0;
-  std::vector<http::ReplyStream> open_;  // the loop's
+  std::vector<http::ReplyStream> open_;  // used only on the loop's thread
 };
 
 constexpr const char* kAllLines = "{\"n\":1}\n{\"n\":2}\n{\"n\":3}\n";
 
-TEST_F(FaultProxyTest, PassesEverythingOnUnchanged) {
+TEST_F(FaultProxyTest, ForwardsEverythingUnchanged) {
   for (int i = 0; i < 3; ++i) {
     const auto response = client_->fetch({.method = "POST", .target = "/x", .body = "hello"});
     ASSERT_TRUE(response) << response.error().text();
@@ -95,7 +95,7 @@ TEST_F(FaultProxyTest, PassesEverythingOnUnchanged) {
   EXPECT_EQ(proxy_->hits(), 0U);
 }
 
-TEST_F(FaultProxyTest, AnswersInTheServersPlace) {
+TEST_F(FaultProxyTest, RespondsInPlaceOfTheServer) {
   proxy_->inject({.kind = FaultKind::kAnswer,
                   .method = "POST",
                   .target_has = "/binding",
@@ -129,7 +129,7 @@ TEST_F(FaultProxyTest, CutsBeforeTheServerSeesTheRequest) {
   EXPECT_EQ(served_, 0);
 }
 
-TEST_F(FaultProxyTest, LosesTheAnswerOfARequestThatWasCarriedOut) {
+TEST_F(FaultProxyTest, LosesTheResponseToAProcessedRequest) {
   proxy_->inject({.kind = FaultKind::kLoseAnswer});
   const auto response = client_->fetch({.method = "POST"});
   ASSERT_FALSE(response);
@@ -142,7 +142,7 @@ TEST_F(FaultProxyTest, TruncatesABody) {
   const auto response = client_->fetch({});
   ASSERT_FALSE(response);
   EXPECT_THAT(response.error().text(),
-              ::testing::ContainsRegex("in the middle of its answer|connection broke"));
+              ::testing::ContainsRegex("in the middle of its response|connection broke"));
 }
 
 TEST_F(FaultProxyTest, DelaysARequest) {
@@ -166,14 +166,14 @@ TEST_F(FaultProxyTest, DuplicatesEvents) {
   EXPECT_EQ(watched.text, "{\"n\":1}\n{\"n\":2}\n{\"n\":2}\n{\"n\":3}\n{\"n\":3}\n");
 }
 
-TEST_F(FaultProxyTest, EndsAStreamInGoodOrder) {
+TEST_F(FaultProxyTest, EndsAStreamCleanly) {
   proxy_->inject({.kind = FaultKind::kEndStream, .after_lines = 1});
   const Watched watched = watch();
   EXPECT_TRUE(watched.end) << watched.end.error().text();
   EXPECT_EQ(watched.text, "{\"n\":1}\n");
 }
 
-TEST_F(FaultProxyTest, StallsAWatchUntilItsReaderGivesUp) {
+TEST_F(FaultProxyTest, StallsAWatchUntilTheClientTimesOut) {
   proxy_->inject({.kind = FaultKind::kStall, .after_lines = 1});
   const Watched watched = watch("&forever", 500ms);
   ASSERT_FALSE(watched.end);
@@ -182,11 +182,11 @@ TEST_F(FaultProxyTest, StallsAWatchUntilItsReaderGivesUp) {
   EXPECT_TRUE(eventually([&] { return proxy_->open_connections() == 0; }));
 }
 
-TEST_F(FaultProxyTest, LetsAStalledWatchGoOn) {
+TEST_F(FaultProxyTest, ClearContinuesAStalledWatch) {
   proxy_->inject({.kind = FaultKind::kStall, .after_lines = 1});
   auto watched = std::async(std::launch::async, [&] { return watch(); });
   ASSERT_TRUE(eventually([&] { return proxy_->hits() == 1; }));
-  // The hit counts before the stall begins; go on clearing until it has been seen.
+  // The hit is counted before the stall begins, so clear again until the watch has continued.
   while (watched.wait_for(0s) != std::future_status::ready) {
     proxy_->clear();
     std::this_thread::yield();
@@ -202,7 +202,7 @@ TEST_F(FaultProxyTest, CutsEveryConnectionAtOnce) {
   EXPECT_TRUE(client_->fetch({}));
 }
 
-TEST_F(FaultProxyTest, FreezesLikeACableThatWasPulled) {
+TEST_F(FaultProxyTest, FreezesLikeAPulledCable) {
   EXPECT_TRUE(client_->fetch({}));
   proxy_->freeze(true);
   const auto response = client_->fetch({.timeouts = http::ClientTimeouts{.first_byte = 50ms}});
@@ -221,18 +221,18 @@ TEST_F(FaultProxyTest, RefusesNewConnections) {
   EXPECT_TRUE(client_->fetch({.method = "POST"}));
 }
 
-TEST_F(FaultProxyTest, RemembersWhatCameBy) {
+TEST_F(FaultProxyTest, RecordsTheRequests) {
   proxy_->inject({.kind = FaultKind::kAnswer, .target_has = "/b", .status = 409});
   EXPECT_TRUE(client_->fetch({.target = "/a"}));
   EXPECT_TRUE(client_->fetch({.target = "/b"}));
-  // The line is written before the answer of a fault, and after that of a server.
+  // The entry is added before the response of a fault, but after the response of the server.
   ASSERT_TRUE(eventually([&] { return proxy_->seen().size() == 2; }));
   EXPECT_EQ(proxy_->seen()[0].status, 200);
   EXPECT_EQ(proxy_->seen()[1].status, 409);
   EXPECT_TRUE(proxy_->seen()[1].faulty);
 }
 
-TEST(ParseFault, ReadsTheFormOfTheControlPort) {
+TEST(ParseFault, ParsesTheFormatOfTheControlPort) {
   const Fault fault =
       parse_fault(R"({"kind":"half-chunk","method":"GET","target":"watch=","skip":1,"times":-1,
                                       "status":410,"retry_after":5,"delay_ms":7,"after_bytes":8,"after_lines":9,
@@ -253,7 +253,7 @@ TEST(ParseFault, ReadsTheFormOfTheControlPort) {
   EXPECT_THAT(parse_fault(R"({"kind":"cut"})").value().headers, IsEmpty());
 }
 
-TEST(ParseFault, RefusesWhatItDoesNotKnow) {
+TEST(ParseFault, RejectsInvalidFaults) {
   for (const char* text : {"", "{}", R"({"kind":"explode"})", R"({"kind":"answer","status":99})"}) {
     EXPECT_FALSE(parse_fault(text)) << text;
   }

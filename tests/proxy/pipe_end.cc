@@ -16,7 +16,8 @@ namespace {
 tl::unexpected<Error> tls_failed(const char* what) {
   const unsigned long code = ERR_get_error();
   const char* reason = code == 0 ? nullptr : ERR_reason_error_string(code);
-  return fail(ErrorCode::kUnavailable, std::string(what) + ": " + (reason == nullptr ? "cut off" : reason));
+  return fail(ErrorCode::kUnavailable,
+              std::string(what) + ": " + (reason == nullptr ? "connection closed" : reason));
 }
 
 }  // namespace
@@ -33,7 +34,7 @@ Result<std::unique_ptr<PipeEnd>> PipeEnd::connect(const std::string& address, st
   where.sin_family = AF_INET;
   where.sin_port = htons(port);
   if (::inet_pton(AF_INET, address.c_str(), &where.sin_addr) != 1) {
-    return fail(ErrorCode::kInvalid, "the proxy's server \"" + address + "\" is not an IPv4 address");
+    return fail(ErrorCode::kInvalid, "the upstream host \"" + address + "\" is not an IPv4 address");
   }
   Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!fd.valid() || ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&where), sizeof where) != 0) {
@@ -106,7 +107,7 @@ void PipeEnd::cut(bool reset) {
     const linger now{1, 0};
     ::setsockopt(fd_.get(), SOL_SOCKET, SO_LINGER, &now, sizeof now);
   }
-  // With a reset to come, our side must not say a proper good-bye first.
+  // A clean shutdown of the sending direction would precede the reset.
   ::shutdown(fd_.get(), reset ? SHUT_RD : SHUT_RDWR);
 }
 

@@ -1,4 +1,4 @@
-// One side of a proxied connection: a blocking socket, plain or TLS, that another thread can end.
+// One side of a proxied connection: a blocking socket, plain or TLS, that another thread can close.
 #pragma once
 
 #include <cstdint>
@@ -21,23 +21,23 @@ class PipeEnd {
   PipeEnd(const PipeEnd&) = delete;
   PipeEnd& operator=(const PipeEnd&) = delete;
 
-  // To 127.0.0.1 or another address as text.
+  // Connects to an IPv4 address.
   static Result<std::unique_ptr<PipeEnd>> connect(const std::string& address, std::uint16_t port);
 
-  // TLS from here on; `name` is what the server's certificate must carry.
+  // Performs the TLS handshake. The server's certificate must be valid for `name`.
   Status start_tls(ssl_ctx_st* context, const std::string& name);
   Status accept_tls(ssl_ctx_st* context);
 
-  // Appends what has come to `out`; false at the end of the stream, in order or not.
+  // Appends the received bytes to `out`. Returns false at the end of the stream or on an error.
   bool read(std::string& out);
   bool write(std::string_view text);
 
-  // Whether read() would find bytes that TLS has already taken from the socket.
+  // Returns whether TLS has buffered bytes that read() would return.
   [[nodiscard]] bool has_pending() const;
   [[nodiscard]] int fd() const { return fd_.get(); }
 
-  // Any thread: what waits for this end fails at once. With `reset` the peer gets a reset when this is
-  // destroyed.
+  // Makes pending and later reads and writes fail. With `reset`, the destructor resets the
+  // connection. Any thread.
   void cut(bool reset);
 
  private:

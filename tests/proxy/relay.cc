@@ -61,7 +61,7 @@ std::string_view reason_of(int status) {
   }
 }
 
-// As the API server words a failure.
+// Returns a failure in the format of the API server.
 std::string status_object(int status) {
   return fmt::format(
       R"({{"kind":"Status","apiVersion":"v1","metadata":{{}},"status":"Failure","message":"injected by the fault proxy",)"
@@ -142,7 +142,7 @@ bool Relay::stall() {
   Ready ready{};
   while (host_.cleared() == since) {
     if (!wait(false, true, -1, ready) || ready == Ready::kClient) {
-      return false;  // cut, or the client has had enough
+      return false;  // cut, or the client closed the connection
     }
   }
   return true;
@@ -189,11 +189,11 @@ bool Relay::serve_one() {
   }
   exchange.fault = host_.fault_for(exchange.method, exchange.target);
   const bool faulty = exchange.fault.has_value();
-  bool goes_on = false;
+  bool forwarded = false;
   if (faulty && exchange.fault->kind == FaultKind::kAnswer) {
     exchange.status = exchange.fault->status;
-    host_.saw(exchange.method, exchange.target, exchange.status, true);
-    return answer(exchange);
+    host_.record(exchange.method, exchange.target, exchange.status, true);
+    return respond(exchange);
   }
   if (faulty && exchange.fault->kind == FaultKind::kDelay) {
     const auto until = std::chrono::steady_clock::now() + exchange.fault->delay;
@@ -208,17 +208,17 @@ bool Relay::serve_one() {
         return false;
       }
     } while (ready == Ready::kPoked);
-    goes_on = ready != Ready::kClient;
+    forwarded = ready != Ready::kClient;
   } else {
-    goes_on = !(faulty && exchange.fault->kind == FaultKind::kCut);
+    forwarded = !(faulty && exchange.fault->kind == FaultKind::kCut);
   }
-  goes_on = goes_on && wait_while_frozen() && reach_upstream() && upstream_->write(head + exchange.body) &&
-            relay_answer(exchange);
-  host_.saw(exchange.method, exchange.target, exchange.status, faulty);
-  return goes_on || hang_up(exchange);
+  forwarded = forwarded && wait_while_frozen() && connect_upstream() &&
+              upstream_->write(head + exchange.body) && relay_response(exchange);
+  host_.record(exchange.method, exchange.target, exchange.status, faulty);
+  return forwarded || hang_up(exchange);
 }
 
-bool Relay::answer(const Exchange& exchange) {
+bool Relay::respond(const Exchange& exchange) {
   const Fault& fault = *exchange.fault;
   const std::string body = fault.body.empty() ? status_object(fault.status) : fault.body;
   std::string text = fmt::format("HTTP/1.1 {} {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n",
@@ -229,7 +229,7 @@ bool Relay::answer(const Exchange& exchange) {
   return client_->write(text + "\r\n" + body);
 }
 
-bool Relay::reach_upstream() {
+bool Relay::connect_upstream() {
   if (upstream_ != nullptr && !ended_early_) {
     pollfd idle{upstream_->fd(), POLLIN, 0};
     if (!upstream_->has_pending() && ::poll(&idle, 1, 0) == 0) {
@@ -247,13 +247,13 @@ bool Relay::reach_upstream() {
   return !cut_;
 }
 
-bool Relay::relay_answer(Exchange& exchange) {
+bool Relay::relay_response(Exchange& exchange) {
   http::MessageReader reader(http::MessageKind::kResponse, kLimits);
   const bool head_only = exchange.method == "HEAD";
   reader.start(head_only);
   const bool lose = exchange.fault && exchange.fault->kind == FaultKind::kLoseAnswer;
   std::string in;
-  std::string held;  // the beginning of a line
+  std::string held;  // an incomplete line
   std::string piece;
   Collected body(piece);
   ended_early_ = true;

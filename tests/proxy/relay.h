@@ -1,4 +1,4 @@
-// One client connection of the fault proxy, on a thread of its own.
+// One client connection of the fault proxy. Each relay runs on its own thread.
 #pragma once
 
 #include <atomic>
@@ -17,32 +17,32 @@
 
 namespace tessera::proxy {
 
-// What all relays of a proxy share.
+// Shared by all relays of a proxy.
 class RelayHost {
  public:
   virtual ~RelayHost() = default;
-  // The fault for this request, if any; counts it.
+  // Returns the fault for this request, if any, and counts it.
   virtual std::optional<Fault> fault_for(const std::string& method, const std::string& target) = 0;
-  virtual void saw(const std::string& method, const std::string& target, int status, bool faulty) = 0;
+  virtual void record(const std::string& method, const std::string& target, int status, bool faulty) = 0;
   [[nodiscard]] virtual bool frozen() const = 0;
-  // Goes up when faults are cleared: what stalls then goes on.
+  // Incremented when faults are cleared; stalled streams then continue.
   [[nodiscard]] virtual std::uint64_t cleared() const = 0;
 
   http::Url upstream;
-  http::TlsContext upstream_tls;  // null: plain
-  http::TlsContext client_tls;    // likewise
+  http::TlsContext upstream_tls;  // null: plain HTTP
+  http::TlsContext client_tls;    // null: plain HTTP
 };
 
 class Relay {
  public:
   Relay(RelayHost& host, Fd client);
 
-  // Serves the client until one of the three is gone.
+  // Serves the client until the client or the server closes its connection, or cut() is called.
   void run();
 
-  // Any thread: something changed, look again.
+  // Wakes the relay after a change of the host. Any thread.
   void poke();
-  // Any thread: the end.
+  // Closes both connections. Any thread.
   void cut(bool reset);
   [[nodiscard]] bool finished() const { return finished_; }
 
@@ -54,18 +54,18 @@ class Relay {
     std::string target;
     std::string body;
     std::optional<Fault> fault;
-    bool lines = false;      // the answer is a stream of lines: a watch
-    std::size_t line = 0;    // how many have passed
-    std::size_t passed = 0;  // bytes of the answer's body that have passed
+    bool lines = false;      // the response is a stream of lines (a watch)
+    std::size_t line = 0;    // number of forwarded lines
+    std::size_t passed = 0;  // number of forwarded bytes of the response body
     bool chunked = false;
     int status = 0;
   };
 
   bool serve_one();
   bool read_request(Exchange& exchange, std::string& head);
-  bool answer(const Exchange& exchange);
-  bool reach_upstream();
-  bool relay_answer(Exchange& exchange);
+  bool respond(const Exchange& exchange);
+  bool connect_upstream();
+  bool relay_response(Exchange& exchange);
   bool send_head(Exchange& exchange, const http::MessageHead& head);
   bool send_body(Exchange& exchange, std::string& held, std::string_view piece);
   bool send_line(Exchange& exchange, std::string_view line);
@@ -73,20 +73,21 @@ class Relay {
   bool hang_up(const Exchange& exchange);
   bool stall();
   bool wait_while_frozen();
-  // False when cut.
+  // Returns false after cut().
   bool wait(bool for_upstream, bool for_client, int timeout_ms, Ready& ready);
 
   RelayHost& host_;
-  std::mutex mutex_;  // guards that the two are there; they are replaced here alone, and cut from elsewhere
+  // Guards the two pointers: only the relay's thread replaces them, but cut() uses them on other
+  // threads.
+  std::mutex mutex_;
   std::unique_ptr<PipeEnd> client_;
   std::unique_ptr<PipeEnd> upstream_;
   Fd wake_;
-  std::string in_;  // from the client, not yet used
+  std::string in_;  // received from the client, not yet parsed
   http::MessageReader requests_;
   std::atomic<bool> cut_ = false;
   std::atomic<bool> finished_ = false;
-  bool ended_early_ =
-      false;  // the upstream connection is in the middle of an answer and cannot be used again
+  bool ended_early_ = false;  // the upstream connection is inside a response and cannot be reused
 };
 
 }  // namespace tessera::proxy

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# scripts/demo on a pretended machine where compiling Kubernetes takes long, and somebody presses Ctrl-C.
+# scripts/demo is interrupted (Ctrl-C) while it compiles Kubernetes. All programs are fakes.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 work=$(mktemp -d)
@@ -7,7 +7,7 @@ passed=0 failed=0
 expect() { # what, wanted, got
   if [ "$2" = "$3" ]; then passed=$((passed + 1)); else failed=$((failed + 1)) && printf 'FAILED: %s\n  wanted: %s\n  got:    %s\n' "$@"; fi
 }
-# compilers: how many of the pretended ones run.
+# compilers: how many of the fake compilers run.
 compilers() {
   local pid count=0
   while read -r pid; do
@@ -33,7 +33,7 @@ within() {
 compilers_are() { [ "$(compilers)" = "$1" ]; }
 
 mkdir -p "$work"/{scripts,bin,programs,tests/cluster}
-cp scripts/demo scripts/setup "$work/scripts/"
+cp scripts/demo scripts/setup scripts/progress.sh "$work/scripts/"
 : >"$work/scripts/apt-packages.txt"
 : >"$work/tests/cluster/apt-packages.txt"
 # shellcheck disable=SC2016
@@ -41,14 +41,15 @@ cp scripts/demo scripts/setup "$work/scripts/"
   printf '#!/bin/sh\necho 0\n' >"$work/bin/id"
   printf '#!/bin/sh\necho go version go1.26.0 linux/amd64\n' >"$work/bin/go"
   printf '#!/bin/sh\n' | tee "$work/bin/dpkg-query" "$work/scripts/third-party" "$work/scripts/build" "$work/programs/tessera" >/dev/null
-  # As the real one: a shell with a program that has children.
+  # Like the real one: a shell with a program that has children.
   printf '#!/bin/bash\necho compiling\nsh -c "sleep 300 & echo \\$! >>$WORK/compilers; sleep 300 & echo \\$! >>$WORK/compilers; wait"\n' \
     >"$work/tests/cluster/build-tools"
 }
 chmod +x "$work"/bin/* "$work"/scripts/* "$work"/programs/* "$work/tests/cluster/build-tools"
 
 for signal in INT TERM HUP; do
-  # Programs that a shell without job control starts behind it ignore SIGINT, and their shells cannot trap it; this one must.
+  # A shell without job control starts background programs with SIGINT ignored, and shells cannot
+  # trap an ignored signal. The demo must be able to, so the default is restored.
   WORK=$work PATH=$work/bin:$PATH TESSERA_CACHE=$work/cache TESSERA_BIN=$work/programs \
     setsid env --default-signal "$work/scripts/demo" up >"$work/out" 2>&1 &
   demo=$!
@@ -58,9 +59,9 @@ for signal in INT TERM HUP; do
   if [ "$signal" = INT ]; then kill -INT -- "-$demo"; else kill -"$signal" "$demo"; fi
   wait "$demo" || code=$?
   expect "$signal ends the demo" 130 "$code"
-  expect "which says how to go on" 1 "$(grep -c '"make demo" goes on where it was' "$work/out")"
+  expect "which explains how to continue" 1 "$(grep -c '"make demo" continues where it was' "$work/out")"
   within 10 compilers_are 0 || true
-  expect "and every compiler with it" 0 "$(compilers)"
+  expect "$signal ends every compiler" 0 "$(compilers)"
   stop_compilers
 done
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# scripts/setup on a machine whose apt is busy, broken, or has nothing to do: a pretended one.
+# scripts/setup on a machine whose apt is locked, broken, or has nothing to do. apt is a fake.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 work=$(mktemp -d)
@@ -10,7 +10,7 @@ expect() { # what, wanted, got
 }
 
 mkdir -p "$work"/{scripts,bin}
-cp scripts/setup "$work/scripts/"
+cp scripts/setup scripts/progress.sh "$work/scripts/"
 printf 'build some-library\nbuild another\ntest clang\n' >"$work/scripts/apt-packages.txt"
 printf '#!/bin/sh\n' >"$work/scripts/third-party"
 # shellcheck disable=SC2016
@@ -18,7 +18,7 @@ printf '#!/bin/sh\n' >"$work/scripts/third-party"
   printf '#!/bin/sh\ncat "$WORK/installed"\n' >"$work/bin/dpkg-query"
   printf '#!/bin/sh\necho 0\n' >"$work/bin/id"
   printf '#!/bin/sh\n' >"$work/bin/sleep"
-  # Each line of "answers" is what one call says; an empty one, or none, is success.
+  # Each line of "answers" is the error of one call; an empty or missing line is a success.
   printf '#!/bin/sh\necho "$*" >>"$WORK/calls"\na=$(sed -n "$(wc -l <"$WORK/calls")p" "$WORK/answers")\n[ -z "$a" ] || { echo "$a" >&2; exit 100; }\n' \
     >"$work/bin/apt-get"
 }
@@ -36,23 +36,23 @@ install='-y --no-install-recommends install'
 
 printf 'installed some-library\n' >"$work/installed"
 setup ''
-expect "what is missing is installed" "0 update,$install another" "$code $calls"
+expect "missing packages are installed" "0 update,$install another" "$code $calls"
 
 lock='E: Could not get lock /var/lib/apt/lists/lock. It is held by process 712 (apt-get)'
 setup "$lock" "$lock" "$lock" "$lock" '' "$lock" ''
-expect "who has apt's lock is waited for" "0 update,update,update,update,update,$install another,$install another" "$code $calls"
-expect "and that is said once for each step" 2 "$(grep -c 'another program uses apt' <<<"$out")"
+expect "setup waits for the program that holds apt's lock" "0 update,update,update,update,update,$install another,$install another" "$code $calls"
+expect "the wait is reported once per step" 2 "$(grep -c 'another program uses apt' <<<"$out")"
 
 setup 'E: Failed to fetch http://mirror' ''
-expect "a mirror may stumble" "0 update,update,$install another" "$code $calls"
+expect "a failure of a mirror is retried" "0 update,update,$install another" "$code $calls"
 
 setup 'E: no such host' 'E: no such host' 'E: no such host' 'E: no such host'
-expect "what does not get better ends it" "1 update,update,update" "$code $calls"
-expect "with the reason" 1 "$(grep -c 'no such host' <<<"$out")"
+expect "setup gives up after three attempts" "1 update,update,update" "$code $calls"
+expect "setup prints the reason" 1 "$(grep -c 'no such host' <<<"$out")"
 
 printf 'installed some-library\ninstalled another\n' >"$work/installed"
 setup ''
-expect "nothing to do, nothing to say" "0  " "$code $calls $out"
+expect "without anything to install, setup prints nothing" "0  " "$code $calls $out"
 
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -1,4 +1,5 @@
-// The `best_effort` policy against NVIDIA's own expectations and against a plain enumeration of partitions.
+// Compares the `best_effort` policy with the expectations of NVIDIA's own tests and with a plain
+// enumeration of all partitions.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -26,7 +27,7 @@ GpuMask best_effort(const SetTables& tables, GpuMask free, unsigned count, GpuMa
   return choice ? choice->gpus : 0;
 }
 
-TEST(BestEffort, ChoosesAsNvidiasTestsExpectOnADgx1) {
+TEST(BestEffort, MatchesNvidiasTestsOnADgx1) {
   struct Case {
     GpuMask free;
     GpuMask required;
@@ -46,7 +47,7 @@ TEST(BestEffort, ChoosesAsNvidiasTestsExpectOnADgx1) {
   }
 }
 
-TEST(BestEffort, HandsOutAMachineInNvidiasSequence) {
+TEST(BestEffort, AllocatesAMachineInNvidiasOrder) {
   const SetTables volta(dgx1_volta());
   const SetTables pascal(dgx1_pascal());
   const auto sequence = [](const SetTables& tables, unsigned count) {
@@ -64,8 +65,8 @@ TEST(BestEffort, HandsOutAMachineInNvidiasSequence) {
   EXPECT_EQ(sequence(pascal, 4), (std::vector<std::string>{"0-3", "4-7"}));
 }
 
-// NVIDIA's code fills the last set up with nothing, and here that set is the best one: it returns it and
-// panics. The answer must be whole, and the best whole set of the best partition.
+// NVIDIA's code pads the last set. On this machine the padded set is the best one, so NVIDIA's code
+// returns it and panics. The result must be the best complete set of the best partition.
 TEST(BestEffort, NeverReturnsThePaddedSet) {
   Topology box(5);
   for (unsigned a = 0; a < 5; ++a) {
@@ -77,8 +78,9 @@ TEST(BestEffort, NeverReturnsThePaddedSet) {
   EXPECT_EQ(best_effort(SetTables(box), 0b11111, 3), 0b00111U);
 }
 
-// T5: the topology scheduler's best_effort crashed on every one-GPU request, and wherever all scores were 0.
-TEST(BestEffort, ChoosesOneGpuAndGpusWithoutAnyScore) {
+// T5: best_effort of the original topology scheduler crashed on every one-GPU request, and if all
+// scores were 0.
+TEST(BestEffort, ChoosesASingleGpuAndGpusWithScoreZero) {
   EXPECT_EQ(best_effort(SetTables(dgx1_volta()), 0xf0, 1), 0x10U);
   const SetTables unknown{Topology(4)};
   EXPECT_EQ(best_effort(unknown, 0b1110, 1), 0b0010U);
@@ -87,8 +89,8 @@ TEST(BestEffort, ChoosesOneGpuAndGpusWithoutAnyScore) {
   EXPECT_EQ(best_effort(SetTables(Topology(1)), 1, 1), 1U);
 }
 
-// Every partition, in NVIDIA's order: the first GPU with every choice of companions, ascending, then the
-// rest.
+// Enumerates every partition in NVIDIA's order: the first GPU with every ascending combination of
+// other GPUs, then the rest.
 class Enumeration {
  public:
   Enumeration(const Topology& box, GpuMask free, unsigned count, GpuMask required)
@@ -103,7 +105,7 @@ class Enumeration {
     divide(gpus_, 0);
   }
 
-  // The best whole set of the first best partition.
+  // The best complete set of the first best partition.
   [[nodiscard]] GpuMask best_set() const {
     GpuMask best = 0;
     std::int32_t most = -1;
@@ -123,9 +125,9 @@ class Enumeration {
 
   void divide(const Set& left, std::int32_t sum) {
     if (left.empty()) {
-      const bool serves = std::ranges::any_of(
+      const bool has_required = std::ranges::any_of(
           parts_, [&](const Set& set) { return complete(set) && (mask(set) & required_) == required_; });
-      if (sum > total_ && serves) {
+      if (sum > total_ && has_required) {
         total_ = sum;
         best_ = parts_;
       }
@@ -176,7 +178,7 @@ class Enumeration {
   std::int32_t total_ = -1;
 };
 
-TEST(BestEffort, EqualsTheEnumerationForEveryFreeSetOfADgx1) {
+TEST(BestEffort, MatchesTheEnumerationForEveryFreeSetOfADgx1) {
   for (const Topology& box : {dgx1_volta(), dgx1_pascal()}) {
     const SetTables tables(box);
     for (GpuMask free = 1; free < 256; ++free) {
@@ -190,7 +192,7 @@ TEST(BestEffort, EqualsTheEnumerationForEveryFreeSetOfADgx1) {
   }
 }
 
-TEST(BestEffort, EqualsTheEnumerationWithRequiredGpus) {
+TEST(BestEffort, MatchesTheEnumerationWithRequiredGpus) {
   const Topology box = dgx1_volta();
   const SetTables tables(box);
   for (const GpuMask free : {GpuMask{0xff}, GpuMask{0xdd}, GpuMask{0x7e}}) {
@@ -205,7 +207,7 @@ TEST(BestEffort, EqualsTheEnumerationWithRequiredGpus) {
   }
 }
 
-// All of NVIDIA's vectors as collected, with the link matrices they were made on.
+// The test vectors collected from NVIDIA's code, with the link matrices that they apply to.
 class GoldenVectors : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -243,7 +245,7 @@ class GoldenVectors : public ::testing::Test {
   boost::json::value document_;
 };
 
-TEST_F(GoldenVectors, PairScoresAreNvidias) {
+TEST_F(GoldenVectors, PairScoresMatch) {
   for (const auto& [name, reader] : take_value(root().object("topologies")->as_object(10))) {
     const Topology box = machine(reader);
     const auto scores = *reader.array("pair_score", 64);
@@ -255,7 +257,7 @@ TEST_F(GoldenVectors, PairScoresAreNvidias) {
   }
 }
 
-TEST_F(GoldenVectors, EverySingleChoiceHolds) {
+TEST_F(GoldenVectors, EveryChoiceMatches) {
   unsigned checked = 0;
   for (const JsonReader& vector : take_value(root().array("vectors", 100))) {
     const std::string name = *vector.text("topology");
@@ -271,7 +273,7 @@ TEST_F(GoldenVectors, EverySingleChoiceHolds) {
   EXPECT_EQ(checked, 11U);
 }
 
-TEST_F(GoldenVectors, EverySequenceHolds) {
+TEST_F(GoldenVectors, EverySequenceMatches) {
   unsigned checked = 0;
   for (const JsonReader& sequence : take_value(root().array("sequences", 100))) {
     const SetTables tables(machine(*root().object("topologies")->object(*sequence.text("topology"))));
@@ -286,7 +288,7 @@ TEST_F(GoldenVectors, EverySequenceHolds) {
   EXPECT_GT(checked, 30U);
 }
 
-TEST_F(GoldenVectors, IdleMachinesGiveWhatWasComputed) {
+TEST_F(GoldenVectors, ChoicesOnIdleMachinesMatch) {
   for (const JsonReader& extra : take_value(root().array("computed_extra", 100))) {
     const SetTables tables(machine(*root().object("topologies")->object(*extra.text("topology"))));
     const auto count = static_cast<unsigned>(*extra.integer("size", 1, 64));
@@ -296,7 +298,7 @@ TEST_F(GoldenVectors, IdleMachinesGiveWhatWasComputed) {
   }
 }
 
-TEST_F(GoldenVectors, ThePaddedSetStaysUnchosen) {
+TEST_F(GoldenVectors, ThePaddedSetIsNotChosen) {
   const JsonReader bug = *root().object("known_bug_padded_set_PR80");
   EXPECT_EQ(best_effort(SetTables(machine(bug)), mask(bug, "available"), 3),
             mask(bug, "partition_optimal_complete_set"));

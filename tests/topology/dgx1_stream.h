@@ -1,10 +1,10 @@
 // tests/topology/dgx1_stream.h
 //
-// A day on a DGX-1V: a queue of jobs of 1 to 5 GPUs that never runs empty, first come first served, each
-// holding its GPUs for an exponentially distributed time. Shared by the test and the benchmark.
+// Simulates a DGX-1V with a job queue that never runs empty: jobs of 1 to 5 GPUs, first come first
+// served, each with an exponentially distributed run time. Used by the test and the benchmark.
 //
-// Measured is what single-ring collectives get, with the figures of MAPA (SC'21): 50 for two NVLinks, 25 for
-// one, 10 for PCIe. Rings are found here by trying all orders, not by the code under test.
+// Measures the bandwidth of single-ring collectives with the numbers of MAPA (SC'21): 50 for two
+// NVLinks, 25 for one, 10 for PCIe. Finds rings by trying all orders, not with the code under test.
 #pragma once
 
 #include <algorithm>
@@ -21,12 +21,12 @@ namespace tessera::topology {
 class Dgx1Stream {
  public:
   struct Outcome {
-    double ring_of_ideal = 0;  // mean over jobs of two and more GPUs
-    double with_pcie_hop = 0;  // share of them
+    double ring_of_ideal = 0;  // mean over the jobs with two or more GPUs
+    double with_pcie_hop = 0;  // fraction of these jobs
     double at_ideal = 0;
   };
 
-  // Which GPUs of the free ones a job of this many gets.
+  // Chooses `count` of the free GPUs for a job.
   using Chooser = std::function<GpuMask(GpuMask free, unsigned count)>;
 
   explicit Dgx1Stream(const Topology& dgx1) : rings_(256, 0) {

@@ -36,7 +36,7 @@ TEST(Dgx1Stream, RingBeatsBestEffortAndBothBeatSimple) {
   const auto simple = by(choose_simple);
   EXPECT_GT(ring.ring_of_ideal, best_effort.ring_of_ideal + 0.05);
   EXPECT_GT(best_effort.ring_of_ideal, simple.ring_of_ideal + 0.05);
-  // The figures published for these two, so that the stream is known to be the same one.
+  // The published numbers for these two policies. They show that the job stream is the same.
   EXPECT_NEAR(best_effort.ring_of_ideal, 0.801, 0.01);
   EXPECT_NEAR(simple.ring_of_ideal, 0.679, 0.01);
 }

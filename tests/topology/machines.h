@@ -1,6 +1,6 @@
 // tests/topology/machines.h
 //
-// Machines to test with, built the way their makers wire them.
+// Machines for tests, with the wiring of the real products.
 #pragma once
 
 #include <array>
@@ -16,7 +16,8 @@ inline Link nvlink(unsigned count, unsigned generation, PciePath path, bool nvsw
               .nvswitch = nvswitch};
 }
 
-// The PCIe tree of both DGX-1: pairs below a switch, two of them below a host bridge, two sockets.
+// The PCIe tree of both DGX-1 models: two GPUs per switch, two switches per host bridge, two
+// sockets.
 inline PciePath dgx1_path(unsigned a, unsigned b, bool partner) {
   if (a / 4 != b / 4) {
     return PciePath::kSys;
@@ -50,7 +51,7 @@ inline Topology dgx1_volta() {
   return box;
 }
 
-// 8 P100: two full meshes of four and a bridge from each GPU to its twin.
+// 8 P100: two full meshes of four, and one link from each GPU to its counterpart.
 inline Topology dgx1_pascal() {
   Topology box(8);
   for (unsigned a = 0; a < 8; ++a) {
@@ -63,7 +64,8 @@ inline Topology dgx1_pascal() {
   return box;
 }
 
-// All pairs alike behind switches, on two sockets: DGX-2 (16, NV6), HGX A100 (8, NV12), HGX H100 (8, NV18).
+// Equal pairs via NVSwitch, on two sockets: DGX-2 (16, NV6), HGX A100 (8, NV12), HGX H100 (8,
+// NV18).
 inline Topology nvswitch_box(unsigned gpus, unsigned links, unsigned generation) {
   Topology box(gpus);
   for (unsigned a = 0; a < gpus; ++a) {
@@ -75,7 +77,7 @@ inline Topology nvswitch_box(unsigned gpus, unsigned links, unsigned generation)
   return box;
 }
 
-// PCIe only: pairs below switches, quads below switches of switches, two sockets.
+// PCIe only: two GPUs per switch, two switches per upper switch, two sockets.
 inline Topology pcie_tree(unsigned gpus) {
   Topology box(gpus);
   for (unsigned a = 0; a < gpus; ++a) {

@@ -1,4 +1,4 @@
-// The search on the matrices of real machines, as `nvidia-smi topo -m` printed them.
+// Runs the search on the matrices of real machines, as printed by `nvidia-smi topo -m`.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -57,7 +57,7 @@ class RealMachines : public ::testing::Test {
   std::vector<std::pair<std::string, Topology>> machines;
 };
 
-TEST_F(RealMachines, GiveEquallyGoodSetsHoweverTheirGpusAreNumbered) {
+TEST_F(RealMachines, QualityDoesNotDependOnTheNumberingOfGpus) {
   std::mt19937 random(11);
   for (const auto& [name, box] : machines) {
     const SetTables tables(box);
@@ -77,7 +77,7 @@ TEST_F(RealMachines, GiveEquallyGoodSetsHoweverTheirGpusAreNumbered) {
   }
 }
 
-TEST_F(RealMachines, GiveTheSameSetEveryTime) {
+TEST_F(RealMachines, ChoiceIsDeterministic) {
   for (const auto& [name, box] : machines) {
     const SetTables tables(box);
     const SetTables again(box);
@@ -89,8 +89,8 @@ TEST_F(RealMachines, GiveTheSameSetEveryTime) {
   }
 }
 
-// The largest has 16 GPUs.
-TEST_F(RealMachines, GiveAnySetWellBeforeAnybodyWaits) {
+// The largest machine has 16 GPUs.
+TEST_F(RealMachines, EveryChoiceTakesLessThan200Milliseconds) {
   for (const auto& [name, box] : machines) {
     const SetTables tables(box);
     for (unsigned count = 1; count <= box.size(); ++count) {

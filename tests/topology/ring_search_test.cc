@@ -1,4 +1,5 @@
-// The `ring` policy against a plain search that looks at every set and computes everything from the links.
+// Compares the `ring` policy with a plain search that tries every set and computes everything from
+// the links.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -35,7 +36,7 @@ Mbps ring_by_permutation(const Topology& box, GpuMask set) {
   return best;
 }
 
-// Machines of up to 8 GPUs that differ in kind, and one with no order in it at all.
+// Different machines of up to 8 GPUs, and one with random links.
 std::vector<Topology> small_machines() {
   std::vector<Topology> machines = {dgx1_volta(), dgx1_pascal(), nvswitch_box(8, 12, 3), pcie_tree(8)};
   Topology degraded = nvswitch_box(8, 18, 4);  // one GPU lost the fabric
@@ -61,7 +62,7 @@ std::vector<Topology> small_machines() {
   return machines;
 }
 
-// What left_for_others.h promises, one set after the other.
+// Computes left_for_others() as its header describes it, one set at a time.
 std::vector<std::uint64_t> worth_of_free_sets(const Topology& box, const std::vector<Mbps>& rings) {
   std::map<unsigned, std::uint64_t> ideal;
   std::map<unsigned, std::uint64_t> total;
@@ -87,7 +88,7 @@ std::vector<std::uint64_t> worth_of_free_sets(const Topology& box, const std::ve
   return worth;
 }
 
-// The order of choose_ring's comment, from the links alone.
+// Ranks sets by the criteria of choose_ring, computed from the links alone.
 class PlainSearch {
  public:
   explicit PlainSearch(const Topology& box) : box_(box) {
@@ -97,10 +98,10 @@ class PlainSearch {
     worth_ = worth_of_free_sets(box, rings_);
   }
 
-  using Weight = std::tuple<Mbps, std::uint64_t, int, int, int, std::int32_t, std::uint64_t, std::uint64_t,
-                            std::int64_t>;
+  using Rank = std::tuple<Mbps, std::uint64_t, int, int, int, std::int32_t, std::uint64_t, std::uint64_t,
+                          std::int64_t>;
 
-  [[nodiscard]] Weight weigh(const SetQuery& query, GpuMask set) const {
+  [[nodiscard]] Rank rank(const SetQuery& query, GpuMask set) const {
     std::set<int> nodes;
     int with_nic = 0;
     for (const unsigned gpu : GpuIndices(set)) {
@@ -122,7 +123,7 @@ class PlainSearch {
     GpuMask best = 0;
     for (GpuMask set = 1; set <= box_.all(); ++set) {
       if (gpu_count(set) == query.count && (set & ~query.free) == 0 && (query.required & ~set) == 0 &&
-          (best == 0 || weigh(query, set) > weigh(query, best))) {
+          (best == 0 || rank(query, set) > rank(query, best))) {
         best = set;
       }
     }
@@ -166,7 +167,7 @@ class PlainSearch {
   std::vector<std::uint64_t> worth_;
 };
 
-TEST(RingSearch, EqualsThePlainSearchForEveryFreeSetAndCount) {
+TEST(RingSearch, MatchesThePlainSearchForEveryFreeSetAndCount) {
   for (const Topology& box : small_machines()) {
     const SetTables tables(box);
     const PlainSearch plain(box);
@@ -183,7 +184,7 @@ TEST(RingSearch, EqualsThePlainSearchForEveryFreeSetAndCount) {
   }
 }
 
-TEST(RingSearch, EqualsThePlainSearchWithRequiredAndSharedGpus) {
+TEST(RingSearch, MatchesThePlainSearchWithRequiredAndSharedGpus) {
   std::mt19937 random(11);
   for (const Topology& box : small_machines()) {
     const SetTables tables(box);
@@ -223,8 +224,8 @@ TEST(RingOrder, VisitsEveryGpuOnceOverLinksThatAreFastEnough) {
   }
 }
 
-// Whether a ring over links of at least `floor` exists, by depth-first search: a second opinion for sets that
-// are too large for permutations.
+// Returns whether a ring over links of at least `floor` exists, by depth-first search. Checks sets
+// that are too large for permutations.
 bool has_ring(const Topology& box, GpuMask set, Mbps floor, unsigned at, GpuMask rest) {
   if (rest == 0) {
     return pair_mbps(box, at, lowest_gpu(set)) >= floor;
@@ -255,7 +256,7 @@ Mbps ring_by_search(const Topology& box, GpuMask set) {
 
 std::vector<Topology> machines_of_16() {
   std::vector<Topology> machines = {nvswitch_box(16, 6, 2), pcie_tree(16)};
-  Topology twin(16);  // two cube meshes side by side
+  Topology twin(16);  // two cube meshes, connected by PCIe only
   const Topology cube = dgx1_volta();
   std::mt19937 random(2);
   Topology odd(16);
@@ -271,7 +272,7 @@ std::vector<Topology> machines_of_16() {
   return machines;
 }
 
-TEST(RingSearch, EqualsThePlainSearchOnSixteenGpus) {
+TEST(RingSearch, MatchesThePlainSearchOnSixteenGpus) {
   std::mt19937 random(7);
   for (const Topology& box : machines_of_16()) {
     const SetTables tables(box);
@@ -280,7 +281,8 @@ TEST(RingSearch, EqualsThePlainSearchOnSixteenGpus) {
       for (unsigned count = 2; count <= gpu_count(free); ++count) {
         const auto choice = choose_ring(tables, {.free = free, .count = count});
         ASSERT_TRUE(choice);
-        // No free set of this size has a better ring, and none with this ring leaves more.
+        // No free set of this size has a better ring, and none with this ring leaves more for
+        // others.
         Mbps best = 0;
         std::uint32_t most_left = 0;
         for (GpuMask set = free; set != 0; set = (set - 1) & free) {
@@ -300,7 +302,7 @@ TEST(RingSearch, EqualsThePlainSearchOnSixteenGpus) {
   }
 }
 
-TEST(RingSearch, ChoosesEquallyWellHoweverTheGpusAreNumbered) {
+TEST(RingSearch, QualityDoesNotDependOnTheNumberingOfGpus) {
   std::mt19937 random(3);
   for (const Topology& box : small_machines()) {
     const SetTables tables(box);
@@ -331,7 +333,7 @@ TEST(RingSearch, ChoosesEquallyWellHoweverTheGpusAreNumbered) {
   }
 }
 
-TEST(RingSearch, KeepsToOneNumaNodeAndToWholeBlocksBehindSwitches) {
+TEST(RingSearch, PrefersOneNumaNodeAndAlignedBlocksWithNvswitch) {
   const SetTables tables(nvswitch_box(8, 18, 4));
   EXPECT_EQ(choose_ring(tables, {.free = 0xff, .count = 4})->gpus, 0x0fU);
   EXPECT_EQ(choose_ring(tables, {.free = 0b1111'1110, .count = 2})->gpus, 0b0000'1100U);
@@ -339,7 +341,7 @@ TEST(RingSearch, KeepsToOneNumaNodeAndToWholeBlocksBehindSwitches) {
   EXPECT_EQ(choose_ring(tables, {.free = 0b1111'1110, .count = 4})->gpus, 0b1111'0000U);
 }
 
-TEST(RingSearch, PrefersGpusWithANicForSeveralAndLeavesThemAloneForOne) {
+TEST(RingSearch, PrefersGpusWithANicForSeveralGpusAndAvoidsThemForOne) {
   Topology box = nvswitch_box(8, 18, 4);
   box.nics = {Nic{.name = "NIC0", .device = {}, .paths = std::vector<PciePath>(8, PciePath::kSys)}};
   box.nics[0].paths[6] = box.nics[0].paths[7] = PciePath::kPix;
@@ -348,12 +350,12 @@ TEST(RingSearch, PrefersGpusWithANicForSeveralAndLeavesThemAloneForOne) {
   EXPECT_EQ(choose_ring(tables, {.free = 0b1110'0000, .count = 1})->gpus, 0b0010'0000U);
 }
 
-TEST(RingSearch, LeavesGpusOfSharersAloneWhenItCostsNothing) {
+TEST(RingSearch, AvoidsSharedGpusIfRingsAreEqual) {
   const SetTables tables(nvswitch_box(8, 18, 4));
   EXPECT_EQ(choose_ring(tables, {.free = 0xff, .count = 2, .shared = 0x0f})->gpus, 0b0011'0000U);
 }
 
-TEST(RingSearch, NeverMixesInAGpuThatLostTheFabricWhileOthersSuffice) {
+TEST(RingSearch, AvoidsAGpuThatLostNvlinkWhileOthersSuffice) {
   Topology box = nvswitch_box(8, 18, 4);
   for (unsigned gpu = 1; gpu < 8; ++gpu) {
     box.set_link(0, gpu, Link{.path = PciePath::kSys});
@@ -362,10 +364,10 @@ TEST(RingSearch, NeverMixesInAGpuThatLostTheFabricWhileOthersSuffice) {
   for (unsigned count = 2; count <= 7; ++count) {
     EXPECT_EQ(choose_ring(tables, {.free = 0xff, .count = count})->gpus & 1U, 0U) << count;
   }
-  EXPECT_EQ(choose_ring(tables, {.free = 0xff, .count = 1})->gpus, 1U);  // good enough alone
+  EXPECT_EQ(choose_ring(tables, {.free = 0xff, .count = 1})->gpus, 1U);  // a single GPU needs no NVLink
 }
 
-TEST(SetSearch, ReturnsNothingForWhatCannotBe) {
+TEST(SetSearch, ReturnsNothingForImpossibleQueries) {
   const SetTables tables(dgx1_volta());
   for (const SetQuery& query : {SetQuery{.free = 0xff, .count = 0}, SetQuery{.free = 0x0f, .count = 5},
                                 SetQuery{.free = 0x0f, .count = 2, .required = 0x10},
@@ -378,32 +380,35 @@ TEST(SetSearch, ReturnsNothingForWhatCannotBe) {
   EXPECT_FALSE(choose_ring(SetTables(Topology(0)), {.free = 1, .count = 1}));
 }
 
-// T4: the topology scheduler's `simple` looked only at GPUs 0 .. n-1 and gave fewer than asked when one was
-// busy.
-TEST(SimpleSearch, GivesAsManyAsAskedAroundBusyGpus) {
+// T4: `simple` of the original topology scheduler considered only GPUs 0 .. n-1 and returned too
+// few if one of them was busy.
+TEST(SimpleSearch, SkipsBusyGpus) {
   const SetTables tables(dgx1_volta());
   EXPECT_EQ(choose_simple(tables, {.free = 0b1111'1101, .count = 2})->gpus, 0b101U);
   EXPECT_EQ(choose_simple(tables, {.free = 0xff, .count = 2, .required = 0x10})->gpus, 0b0001'0001U);
   EXPECT_EQ(choose_simple(tables, {.free = 0xff, .count = 4, .required = 0x10})->gpus, 0b0001'0111U);
 }
 
-// T3: its PCIe classes were upside down: two GPUs across sockets were preferred to two on one switch.
+// T3: the original topology scheduler reversed the PCIe classes: it preferred two GPUs on different
+// sockets to two GPUs on one switch.
 TEST(SetSearch, PrefersTheNearerPciePath) {
   const SetTables tables(pcie_tree(8));
-  const GpuMask across_and_near = 0b1100'0001;  // 0 across the sockets from 6 and 7, which share a switch
+  const GpuMask across_and_near = 0b1100'0001;  // 6 and 7 share a switch; 0 is on the other socket
   EXPECT_EQ(choose_ring(tables, {.free = across_and_near, .count = 2})->gpus, 0b1100'0000U);
   EXPECT_EQ(choose_best_effort(tables, {.free = across_and_near, .count = 2})->gpus, 0b1100'0000U);
 }
 
-// T12: the first topology design failed for three and more GPUs and when the request equalled what was free.
-TEST(RingSearch, ServesThreeAndMoreAndAllThatIsFree) {
+// T12: the first design of the original failed for three or more GPUs, and for a request for all
+// free GPUs.
+TEST(RingSearch, ChoosesThreeGpusAndAllFreeGpus) {
   const SetTables tables(dgx1_volta());
   EXPECT_EQ(choose_ring(tables, {.free = 0b1011, .count = 3})->gpus, 0b1011U);
   EXPECT_EQ(choose_ring(tables, {.free = 0xff, .count = 8})->gpus, 0xffU);
 }
 
-// T8: it wiped the links of GPUs in use and brought them back wrong. Here use and release leave no trace.
-TEST(SetSearch, RemembersNothingBetweenQueries) {
+// T8: the original erased the links of GPUs in use and restored them incorrectly. Here, queries
+// keep no state.
+TEST(SetSearch, KeepsNoStateBetweenQueries) {
   const SetTables tables(dgx1_volta());
   const auto before = choose_ring(tables, {.free = 0xff, .count = 3});
   for (GpuMask free = 1; free < 256; ++free) {

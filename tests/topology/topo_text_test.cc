@@ -19,7 +19,8 @@ std::string text_error_of(std::string_view text) {
   return result ? "" : result.error().text();
 }
 
-// As driver 535 prints it on a terminal: underlined header, padded X, two tabs before the last column.
+// The output of driver 535 on a terminal: underlined header, padded X, two tabs before the last
+// column.
 constexpr std::string_view kTerminal =
     "\t\x1b[4mGPU0\tGPU1\tNIC0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\x1b[0m\r\n"
     "GPU0\t X \tNV12\tPIX\t0-31,64-95\t0\t\tN/A\r\n"
@@ -29,7 +30,7 @@ constexpr std::string_view kTerminal =
     "Legend:\r\n\r\n  X    = Self\r\n  SYS  = Connection traversing PCIe as well as the SMP interconnect\r\n"
     "\r\nNIC Legend:\r\n\r\n  NIC0: mlx5_0\r\n";
 
-TEST(TopoText, ReadsWhatNvidiaSmiPrintsOnATerminal) {
+TEST(TopoText, ParsesNvidiaSmiOutputOfATerminal) {
   const auto read = parse_topo_text(kTerminal);
   ASSERT_TRUE(read) << read.error().text();
   const Topology& box = read->topology;
@@ -45,7 +46,7 @@ TEST(TopoText, ReadsWhatNvidiaSmiPrintsOnATerminal) {
   EXPECT_EQ(box.near_nics(1), 0U);
 }
 
-TEST(TopoText, ReadsTheSameFromSpaces) {
+TEST(TopoText, ParsesColumnsSeparatedBySpaces) {
   const auto read = parse_topo_text(
       "$ nvidia-smi topo -m\n"
       "      GPU0  GPU1  NIC0  CPU Affinity  NUMA Affinity  GPU NUMA ID\n"
@@ -57,14 +58,14 @@ TEST(TopoText, ReadsTheSameFromSpaces) {
   EXPECT_EQ(read->topology, parse_topo_text(kTerminal)->topology);
 }
 
-TEST(TopoText, ReadsOneGpu) {
+TEST(TopoText, ParsesASingleGpu) {
   const auto read = parse_topo_text("\tGPU0\tCPU Affinity\tNUMA Affinity\nGPU0\t X \t0-7\t0\n");
   ASSERT_TRUE(read) << read.error().text();
   EXPECT_EQ(read->topology.size(), 1U);
   EXPECT_EQ(read->topology.numa_node(0), 0);
 }
 
-TEST(TopoText, GivesBlankColumnsToTheirOwners) {
+TEST(TopoText, HandlesBlankAffinityColumns) {
   // Inside a cpuset the CPU column of the other socket is blank.
   const auto tabs = parse_topo_text(
       "\tGPU0\tGPU1\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\n"
@@ -94,22 +95,21 @@ TEST(TopoText, KeepsNumaListsAndTheNodeOfGpuMemory) {
   EXPECT_EQ(read->topology.place(1).memory_numa, 18);
 }
 
-TEST(TopoText, FillsMissingRowsFromTheColumnsOfOthers) {
+TEST(TopoText, FillsMissingRowsFromTheOtherRows) {
   const auto read = parse_topo_text(
       "GPU0\tGPU1\tGPU2\n"
       "GPU0\tX\tNV6\tSYS\n");
   ASSERT_TRUE(read) << read.error().text();
   EXPECT_EQ(read->topology.link(2, 0).path, PciePath::kSys);
   EXPECT_EQ(read->topology.link(2, 1), Link{});
-  EXPECT_THAT(read->notes, Contains("no row for GPU 1-2; 1 pairs are unknown and count as SYS"));
+  EXPECT_THAT(read->notes, Contains("no row for GPU 1-2; 1 pairs are unknown and treated as SYS"));
 }
 
-TEST(TopoText, TakesTheSlowerSideOfAContradiction) {
+TEST(TopoText, UsesTheSlowerSideOfAContradiction) {
   const auto read = parse_topo_text("GPU0 GPU1\nGPU0 X NV2\nGPU1 NV1 X\n");
   ASSERT_TRUE(read) << read.error().text();
   EXPECT_EQ(read->topology.link(0, 1).nvlinks, 1);
-  EXPECT_THAT(read->notes,
-              Contains("GPU0 and GPU1: one side says NV2, the other NV1; the slower one counts"));
+  EXPECT_THAT(read->notes, Contains("GPU0 and GPU1: one side says NV2, the other NV1; using the slower one"));
 }
 
 std::string uniform(unsigned gpus, const std::string& link) {
@@ -126,7 +126,7 @@ std::string uniform(unsigned gpus, const std::string& link) {
   return text;
 }
 
-TEST(TopoText, InfersSwitchesAndGenerationsFromHowManyLinksAGpuCanHave) {
+TEST(TopoText, InfersSwitchesAndGenerationsFromTheNumberOfLinks) {
   struct Case {
     unsigned gpus;
     const char* link;
@@ -147,8 +147,9 @@ TEST(TopoText, InfersSwitchesAndGenerationsFromHowManyLinksAGpuCanHave) {
   }
 }
 
-TEST(TopoText, SaysLineAndColumnOfWhatIsWrong) {
-  EXPECT_EQ(text_error_of(""), "line 1, column 1: there is no matrix; give the output of nvidia-smi topo -m");
+TEST(TopoText, ErrorsNameLineAndColumn) {
+  EXPECT_EQ(text_error_of(""),
+            "line 1, column 1: no matrix found; expected the output of nvidia-smi topo -m");
   EXPECT_EQ(
       text_error_of("\nhello world\n"),
       "line 2, column 1: \"hello\" is not a header; expected GPU0 GPU1 ... as nvidia-smi topo -m prints");
@@ -157,7 +158,7 @@ TEST(TopoText, SaysLineAndColumnOfWhatIsWrong) {
   EXPECT_EQ(text_error_of("\tGPU0\tGPU1\nGPU0\t X \t\x1b[4mNV37\x1b[0m\n"),
             "line 2, column 14: \"NV37\" is not a link (SYS, NODE, PHB, PXB, PIX, PSB or NV1 to NV36)");
   EXPECT_EQ(text_error_of("GPU0 GPU1\nGPU0 SYS X\n"),
-            "line 2, column 6: \"SYS\" where GPU0 meets itself; expected X");
+            "line 2, column 6: \"SYS\" on the diagonal of GPU0; expected X");
   EXPECT_EQ(text_error_of("GPU0 GPU1\nGPU0 X\n"),
             "line 2, column 7: the row of GPU0 ends after 1 of 2 columns");
   EXPECT_EQ(text_error_of("GPU0 GPU1\nGPU0 X SYS\nGPU0 X SYS\n"), "line 3, column 1: a second row for GPU0");
@@ -167,15 +168,15 @@ TEST(TopoText, SaysLineAndColumnOfWhatIsWrong) {
             "line 1, column 6: \"GPU2\" in the header; expected GPU1, a NIC or an affinity column (GPUs are "
             "numbered in order, without gaps)");
   EXPECT_EQ(text_error_of("GPU0 mlx5_0\nGPU0 X NV2\n"),
-            "line 2, column 8: \"NV2\" is not a way to a NIC (SYS, NODE, PHB, PXB, PIX or PSB)");
+            "line 2, column 8: \"NV2\" is not a path to a NIC (SYS, NODE, PHB, PXB, PIX or PSB)");
   EXPECT_EQ(text_error_of("GPU0 CPU Affinity\nGPU0 X 5-2\n"),
             "line 2, column 8: \"5-2\" is not a list of numbers like 0-3,8");
   EXPECT_EQ(text_error_of("GPU0 CPU Affinity\nGPU0 X 0-3 9\n"),
-            "line 2, column 12: \"9\" stands in no column of the header");
+            "line 2, column 12: \"9\" has no column in the header");
   EXPECT_EQ(text_error_of("GPU0 GPU1\n"), "line 1, column 10: the header is not followed by rows of GPUs");
 }
 
-TEST(TopoText, RefusesMoreGpusThanANodeHas) {
+TEST(TopoText, RejectsMoreThan64Gpus) {
   EXPECT_THAT(text_error_of(uniform(65, "SYS")), HasSubstr("more than 64 GPUs"));
   EXPECT_TRUE(parse_topo_text(uniform(64, "SYS")));
 }
@@ -200,7 +201,7 @@ class TopoFiles : public ::testing::Test {
   const std::filesystem::path directory_ = std::filesystem::path(TESSERA_SHARED_DATA) / "topologies";
 };
 
-TEST_F(TopoFiles, AllReadAndPrintAndReadAgain) {
+TEST_F(TopoFiles, AllCanBeParsedPrintedAndParsedAgain) {
   unsigned files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(directory_)) {
     if (entry.path().extension() != ".txt") {
@@ -231,13 +232,13 @@ TEST_F(TopoFiles, Dgx1HasItsCubeMeshAndItsNics) {
   EXPECT_FALSE(box.link(0, 1).nvswitch);
 }
 
-TEST_F(TopoFiles, Dgx2IsWholeAlthoughElevenRowsAreMissing) {
+TEST_F(TopoFiles, Dgx2IsCompleteAlthoughElevenRowsAreMissing) {
   const Topology box = read("04-dgx2-v100-16gpu-nvswitch-PARTIAL.txt");
   EXPECT_EQ(box.size(), 16U);
   EXPECT_EQ(box.link(14, 15), (Link{.nvlinks = 6, .generation = 2, .nvswitch = true}));
 }
 
-TEST_F(TopoFiles, BlankCpuColumnsLeaveTheNumaNodes) {
+TEST_F(TopoFiles, NumaNodesAreReadAlthoughCpuColumnsAreBlank) {
   const Topology box = read("22-nv18-8gpu-blank-cpu-affinity.txt");
   EXPECT_EQ(box.numa_node(0), 0);
   EXPECT_EQ(box.numa_node(7), 1);

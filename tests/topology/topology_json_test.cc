@@ -29,7 +29,7 @@ Topology with_everything() {
   return box;
 }
 
-TEST(TopologyJson, ReadsBackWhatItWrote) {
+TEST(TopologyJson, ParsesItsOwnOutput) {
   for (const Topology& box :
        {Topology(0), Topology(1), dgx1_volta(), nvswitch_box(16, 6, 2), pcie_tree(64), with_everything()}) {
     const std::string text = boost::json::serialize(to_json(box));
@@ -40,7 +40,7 @@ TEST(TopologyJson, ReadsBackWhatItWrote) {
   }
 }
 
-TEST(TopologyJson, LeavesRoomInTheNodeAnnotation) {
+TEST(TopologyJson, IsSmallEnoughForANodeAnnotation) {
   Topology worst(16);
   for (unsigned a = 0; a < 16; ++a) {
     for (unsigned b = 0; b < a; ++b) {
@@ -59,17 +59,17 @@ TEST(TopologyJson, LeavesRoomInTheNodeAnnotation) {
   EXPECT_LT(boost::json::serialize(to_json(nvswitch_box(16, 6, 2))).size(), 512U);
 }
 
-TEST(TopologyJson, NamesTheFieldThatIsWrong) {
+TEST(TopologyJson, ErrorNamesTheInvalidField) {
   EXPECT_EQ(error_of(R"({"v":2,"gpus":1})"), "topology.v is 2, not in 1..1");
   EXPECT_EQ(error_of(R"({"v":1,"gpus":2,"links":["NV99:2"]})"),
-            "topology.links[0] holds \"NV99:2\", which is not a link");
+            "topology.links[0] has \"NV99:2\", which is not a link");
   EXPECT_EQ(error_of(R"({"v":1,"gpus":3,"links":["2*SYS","2*SYS"]})"),
-            "topology.links[1] names 2 links, not 1");
+            "topology.links[1] has 2 links, not 1");
   EXPECT_EQ(error_of(R"({"v":1,"gpus":3,"links":["2*SYS"]})"), "topology has 1 rows in \"links\" for 3 GPUs");
   EXPECT_EQ(error_of(R"({"v":1,"gpus":1,"numa":["x"]})"),
-            "topology.numa[0] is wrong: \"x\" is not a list of numbers like 0-3,8");
+            "topology.numa[0] is invalid: \"x\" is not a list of numbers like 0-3,8");
   EXPECT_EQ(error_of(R"({"v":1,"gpus":2,"links":["99999*SYS"]})"),
-            "topology.links[0] repeats \"SYS\" an impossible number of times");
+            "topology.links[0] has an invalid repeat count for \"SYS\"");
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 namespace tessera::topology {
 namespace {
 
-TEST(GpuMask, PrintsAndReadsLists) {
+TEST(GpuMask, PrintsAndParsesLists) {
   for (const auto& [mask, text] : std::initializer_list<std::pair<GpuMask, const char*>>{
            {0, ""}, {0b1101, "0,2-3"}, {0xff, "0-7"}, {~GpuMask{0}, "0-63"}, {GpuMask{1} << 63, "63"}}) {
     EXPECT_EQ(gpu_list(mask), text);
@@ -21,13 +21,13 @@ TEST(GpuMask, PrintsAndReadsLists) {
   EXPECT_FALSE(parse_gpu_list("99999999999999999999"));
 }
 
-TEST(GpuMask, OrdersSetsLikeADictionary) {
+TEST(GpuMask, OrdersSetsLexicographically) {
   EXPECT_TRUE(comes_first(0b1000'0001, 0b110));
   EXPECT_FALSE(comes_first(0b110, 0b1000'0001));
   EXPECT_FALSE(comes_first(0b110, 0b110));
 }
 
-TEST(IndexList, MergesRangesSoThatEqualSetsAreEqual) {
+TEST(IndexList, MergesRangesSoThatEqualSetsCompareEqual) {
   EXPECT_EQ(IndexList::parse("4,0-2,3,8")->text(), "0-4,8");
   EXPECT_EQ(*IndexList::parse("0,1,2"), *IndexList::parse("0-2"));
   for (const char* bad : {"a", "1-", "-1", "3-1", "1,,2", "65536", "1 2"}) {
@@ -35,7 +35,7 @@ TEST(IndexList, MergesRangesSoThatEqualSetsAreEqual) {
   }
 }
 
-TEST(Link, FullNamesReadBack) {
+TEST(Link, ParsesItsOwnFullName) {
   for (const Link& link : {Link{}, Link{.path = PciePath::kPsb}, nvlink(2, 2, PciePath::kPix),
                            nvlink(36, 5, PciePath::kUnknown, true), nvlink(1, 1, PciePath::kSys)}) {
     EXPECT_EQ(parse_full_name(full_name(link)), link) << full_name(link);
@@ -47,7 +47,7 @@ TEST(Link, FullNamesReadBack) {
   }
 }
 
-TEST(Link, IsDescribedAsTheTopologyAnnotationDoes) {
+TEST(Link, DescriptionsMatchTheTopologyAnnotation) {
   EXPECT_EQ(describe(nvlink(1, 2, PciePath::kPix)), "Single NVLink");
   EXPECT_EQ(describe(nvlink(2, 2, PciePath::kPix)), "Two NVLinks");
   EXPECT_EQ(describe(nvlink(12, 3, PciePath::kSys)), "12 NVLinks");
@@ -72,7 +72,7 @@ TEST(TablePool, SharesTablesBetweenNodesWithEqualWiring) {
   EXPECT_NE(pool.of(dgx1_pascal()), one);
 }
 
-TEST(Bandwidth, FallsWithEveryStepAwayFromTheGpu) {
+TEST(Bandwidth, DecreasesWithPcieDistance) {
   for (const unsigned generation : {3U, 4U, 5U, 6U}) {
     Topology box(2);
     box.pcie_generation = static_cast<std::uint8_t>(generation);
@@ -89,7 +89,7 @@ TEST(Bandwidth, FallsWithEveryStepAwayFromTheGpu) {
   }
 }
 
-TEST(Bandwidth, UsesWhatTheTopologySaysBeforeItGuesses) {
+TEST(Bandwidth, PrefersSpecifiedValuesToGuesses) {
   Topology box = pcie_tree(8);
   EXPECT_EQ(pcie_generation(box), 4U);
   EXPECT_EQ(pair_mbps(box, 0, 7), 16'000U);
@@ -100,13 +100,13 @@ TEST(Bandwidth, UsesWhatTheTopologySaysBeforeItGuesses) {
   EXPECT_EQ(pair_mbps(nvswitch_box(8, 18, 5), 0, 1), 18U * 40'100);
 }
 
-TEST(Bandwidth, AnUnknownPathCountsAsTheWorst) {
+TEST(Bandwidth, UnknownPathCountsAsTheSlowest) {
   Topology box = pcie_tree(8);
   box.set_link(0, 1, Link{});
   EXPECT_EQ(pair_mbps(box, 0, 1), pair_mbps(box, 0, 7));
 }
 
-TEST(PairSum, IsNvidias) {
+TEST(PairSum, MatchesNvidias) {
   EXPECT_EQ(pair_sum(dgx1_volta(), 0b1111), 1'120);
   EXPECT_EQ(pair_sum(dgx1_volta(), 0xff), 3'000);
   EXPECT_EQ(pair_sum(dgx1_volta(), 0b1101), 610);

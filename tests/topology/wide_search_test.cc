@@ -1,4 +1,4 @@
-// Machines with more than 16 GPUs: a bounded search that says so.
+// The bounded search on machines with more than 16 GPUs.
 #include "topology/wide_search.h"
 
 #include <gtest/gtest.h>
@@ -8,8 +8,8 @@
 namespace tessera::topology {
 namespace {
 
-// Racks of direct meshes: groups of four with two NVLinks, nothing but PCIe between them.
-Topology islands(unsigned gpus) {
+// Groups of four GPUs with two NVLinks per pair, and only PCIe between the groups.
+Topology groups_of_four(unsigned gpus) {
   Topology box(gpus);
   for (unsigned a = 0; a < gpus; ++a) {
     for (unsigned b = 0; b < a; ++b) {
@@ -20,17 +20,17 @@ Topology islands(unsigned gpus) {
   return box;
 }
 
-TEST(WideSearch, SaysThatItIsNotExact) {
+TEST(WideSearch, ReportsThatItIsNotExact) {
   const SetTables tables(nvswitch_box(20, 18, 5));
   EXPECT_FALSE(tables.exact());
   EXPECT_FALSE(choose_ring(tables, {.free = tables.topology().all(), .count = 4})->exact);
   EXPECT_FALSE(choose_best_effort(tables, {.free = tables.topology().all(), .count = 4})->exact);
 }
 
-TEST(WideSearch, FindsTheIslandThatIsWhole) {
+TEST(WideSearch, FindsTheGroupThatIsEntirelyFree) {
   for (const unsigned gpus : {17U, 24U, 64U}) {
-    const SetTables tables(islands(gpus));
-    // One GPU of every island but the third is taken.
+    const SetTables tables(groups_of_four(gpus));
+    // One GPU of every group except the third is busy.
     GpuMask free = tables.topology().all();
     for (unsigned gpu = 0; gpu < gpus; gpu += 4) {
       free &= gpu == 8 ? free : ~gpu_bit(gpu);
@@ -41,13 +41,13 @@ TEST(WideSearch, FindsTheIslandThatIsWhole) {
     EXPECT_EQ(four->ring_mbps, 40'000U);
     EXPECT_EQ(four->ideal_mbps, 40'000U);
     const auto three = choose_ring(tables, {.free = free, .count = 3});
-    EXPECT_EQ(gpu_list(three->gpus), "1-3");  // leaves the whole island whole
+    EXPECT_EQ(gpu_list(three->gpus), "1-3");  // keeps the free group whole
     EXPECT_EQ(gpu_list(choose_best_effort(tables, {.free = free, .count = 4})->gpus), "8-11");
   }
 }
 
-TEST(WideSearch, TakesWhatIsRequiredAndNothingThatIsNotFree) {
-  const SetTables tables(islands(64));
+TEST(WideSearch, ChoosesTheRequiredGpusAndOnlyFreeGpus) {
+  const SetTables tables(groups_of_four(64));
   const GpuMask free = 0x0f0f'0f0f'0f0f'0f0fULL;
   for (unsigned count = 2; count <= 32; ++count) {
     for (const auto choose : {choose_ring, choose_best_effort, choose_simple}) {
@@ -62,7 +62,7 @@ TEST(WideSearch, TakesWhatIsRequiredAndNothingThatIsNotFree) {
 }
 
 TEST(WideSearch, AgreesWithTheExactSearchOnTheBestRing) {
-  // The same wiring as 16 GPUs alone and with two idle strangers beside it.
+  // The same 16 GPUs, alone and with two additional GPUs that are never free.
   Topology small = pcie_tree(16);
   Topology large(18);
   for (unsigned a = 0; a < 18; ++a) {

@@ -63,14 +63,7 @@ inline constexpr std::string_view kUnknownCdiPod = "unknown";
 
 std::string unknown_uid(const std::string& resource, const std::vector<std::string>& ids);
 
-// A container of a pod.
-struct ContainerKey {
-  PodName pod;
-  std::string pod_uid;
-  std::string container;
-};
-
 // Returns what `from` got for one resource as the allocation of `to`, which really has the IDs.
-Allocation moved_to(const ContainerKey& to, const Allocation& from, const std::string& resource);
+Allocation moved_to(const ContainerName& to, const Allocation& from, const std::string& resource);
 
 }  // namespace tessera::agent

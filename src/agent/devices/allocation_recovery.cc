@@ -119,7 +119,7 @@ void AllocationRecovery::learn(const NodePod& pod, const PodDevices& devices, co
   const std::vector<std::string>& ours = context_.kind.resources();
   std::set<std::string> mistaken;  // UIDs; forgotten at the end, when all their allocations have been moved
   for (const auto& [container, resources] : devices.containers) {
-    const ContainerKey key{.pod = pod.name(), .pod_uid = pod.spec.uid, .container = container};
+    const ContainerName key{.pod = pod.name(), .pod_uid = pod.spec.uid, .container = container};
     for (const auto& [resource, ids] : resources) {
       if (std::ranges::find(ours, resource) == ours.end()) {
         continue;

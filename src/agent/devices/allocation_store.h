@@ -2,7 +2,7 @@
 //
 // The allocations of one kind of device, kept in a file that survives a restart.
 //
-//   AllocationStore store(node, {.device = "gpu", .units = "mem"}, state_dir + "/allocations.json");
+//   AllocationStore store(node, GpuKind::keys(), state_dir + "/allocations.json");
 //   store.allocations().record(allocation);
 //   store.changed();                // saves the file a moment later
 //

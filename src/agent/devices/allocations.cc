@@ -101,7 +101,7 @@ std::string unknown_uid(const std::string& resource, const std::vector<std::stri
   return fmt::format("{}{}/{}", kUnknownPod, resource, ids.empty() ? "" : ids.front());
 }
 
-Allocation moved_to(const ContainerKey& to, const Allocation& from, const std::string& resource) {
+Allocation moved_to(const ContainerName& to, const Allocation& from, const std::string& resource) {
   Allocation moved{.pod = to.pod, .pod_uid = to.pod_uid, .container = to.container, .shares = from.shares};
   moved.fixed = from.fixed;
   moved.fault = from.fault;

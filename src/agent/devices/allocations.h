@@ -7,7 +7,7 @@
 //
 //   Allocations allocations({.device = "gpu", .units = "mem"});
 //   TRY(allocations.parse(text_of_file));
-//   allocations.record({.pod = pod, .pod_uid = uid, .container = "main", .shares = shares, .ids = ids});
+//   allocations.record({.pod = pod, .pod_uid = uid, .container = "main", .shares = shares});
 //   if (allocations.take_changed()) { file.set(allocations.json()); }
 //
 // On the event loop's thread.

@@ -4,7 +4,7 @@
 // devices the container gets, and the variables that describe them are in the response. The
 // strategy adds the rest:
 //
-//   env       nothing: a container runtime that knows these devices reads the variables (EnvStrategy)
+//   env       nothing: a container runtime that knows the devices reads the variables (EnvStrategy)
 //   devices   device nodes and files, through kubelet alone (DeviceStrategy)
 //   cdi       one CDI name for this container; its spec file holds both (cdi_strategy.h)
 //

@@ -21,18 +21,18 @@ namespace tessera::agent {
 namespace {
 
 constexpr const char* kKubeletSocket = "kubelet.sock";
-constexpr auto kWatchWithin = std::chrono::seconds(10);  // a kubelet that accepted us watches us
-constexpr auto kLasting = std::chrono::seconds(30);      // a registration that held so long was no accident
-// When an older instance of ours ends, kubelet drops us, and that alone brings us back: only when
-// it has not done so for this long was the other one the one it had.
+constexpr auto kWatchWithin = std::chrono::seconds(10);  // kubelet watches a plugin that it accepted
+constexpr auto kLasting = std::chrono::seconds(30);  // a registration that lasted this long counts as stable
+// When an older instance of the agent ends, kubelet drops us too, and we register again because of
+// that. Only if kubelet has not dropped us after this long was the other instance the one it used.
 constexpr auto kSettle = std::chrono::milliseconds(500);
-// A stranger that comes and goes may have nothing to do with our resource, and registering anew
-// leaves kubelet without us for a moment.
+// Another plugin that ends may have nothing to do with our resource, and registering again leaves
+// kubelet without a plugin for a moment.
 constexpr auto kStrangerFirst = std::chrono::seconds(5);
 constexpr auto kStrangerLast = std::chrono::minutes(10);
 
-// Tells one socket from another that took its name; 0 when there is none. The time tells a number
-// that was used again.
+// Identifies a socket, also if another one takes its name; 0 when there is none. The time is
+// included because inode numbers are reused.
 std::uint64_t identity_of(const std::string& path) {
   struct stat status{};
   if (::stat(path.c_str(), &status) != 0 || !S_ISSOCK(status.st_mode)) {
@@ -45,8 +45,8 @@ std::uint64_t identity_of(const std::string& path) {
 
 }  // namespace
 
-// The thread that keeps us registered. Each round looks at what is there and does the next thing
-// that is missing; all that happens elsewhere only wakes it.
+// The thread that keeps the plugin registered. Each round checks the state and takes the next step;
+// events elsewhere only wake it.
 class DevicePlugin::Impl {
  public:
   Impl(DevicePluginOptions options, KubeletAnswers& answers, std::vector<Device> devices)
@@ -101,9 +101,9 @@ class DevicePlugin::Impl {
     std::uint64_t tried = 0;  // which kubelet.sock
     while (!stopping_) {
       const std::uint64_t kubelet = identity_of(kubelet_socket_);
-      // Nobody has failed at a new kubelet yet. Its socket is there a moment before it listens, so
-      // the first try may well be refused; a pause that grew while there was none would cost it all
-      // pods of its start.
+      // A new kubelet is tried without the pause of the old one. Its socket exists a moment before
+      // it listens, so the first try may be refused; a long pause then would make all pods fail
+      // that kubelet starts with.
       if (kubelet != std::exchange(tried, kubelet)) {
         pause = options_.first_retry;
       }
@@ -127,12 +127,12 @@ class DevicePlugin::Impl {
     }
   }
 
-  // Brings us one step nearer to being registered; nothing to do when we are.
+  // Takes the next step towards being registered; does nothing when the plugin is registered.
   Status round(std::uint64_t identity) {
     if (identity == 0) {
       registered_with_ = 0;
       return fail(ErrorCode::kUnavailable,
-                  fmt::format("kubelet is not there: no socket {}", kubelet_socket_));
+                  fmt::format("kubelet is not running: no socket {}", kubelet_socket_));
     }
     TRY(serve());
     const auto now = Clock::real().now();
@@ -142,17 +142,18 @@ class DevicePlugin::Impl {
         if (!usurped(now)) {
           return {};
         }
-        log::warn("another plugin has ended that kubelet may have had instead of us: registering anew",
+        log::warn("another plugin of this resource has ended; registering again",
                   {{"resource", options_.resource}});
         TRY(serve_anew());
       } else if (now < not_before_) {
-        return fail(ErrorCode::kUnavailable, "kubelet has dropped us; registering again in a moment");
+        return fail(ErrorCode::kUnavailable,
+                    "kubelet has dropped this plugin; registering again in a moment");
       }
     }
     dropped_ = false;
     TRY(registrar_.register_plugin(socket_name_, options_.resource, options_.register_within,
                                    [this] { return socket_is_there(); }));
-    // Two instances that take the resource from each other get slower at it.
+    // Two instances that take the resource from each other slow down.
     quick_drops_ = now - registered_at_ < kLasting ? std::min(quick_drops_ + 1, 16U) : 0;
     registered_at_ = Clock::real().now();
     not_before_ = registered_at_ + std::min(options_.first_retry * (1U << quick_drops_), options_.last_retry);
@@ -175,8 +176,7 @@ class DevicePlugin::Impl {
     usurper_ = std::max(usurper_, gone);
   }
 
-  // Whether kubelet has nobody for the resource although it still watches us, as far as we can
-  // tell.
+  // Whether kubelet probably has no plugin for the resource although it still watches us.
   bool usurped(Clock::Steady now) {
     if (usurper_ == RivalSockets::Gone::kNone || now < suspected_at_ + kSettle || now < not_before_) {
       return false;
@@ -197,8 +197,8 @@ class DevicePlugin::Impl {
     return identity_of(options_.directory + "/" + socket_name_) == socket_identity_;
   }
 
-  // A server whose socket can be found. kubelet removes sockets when it starts; a socket that is
-  // gone cannot be dialled, so a new server takes its place under a new name.
+  // Makes sure that there is a server whose socket exists. kubelet removes sockets when it starts;
+  // a removed socket cannot be dialled, so a new server replaces it under a new name.
   Status serve() {
     {
       const std::lock_guard lock(mutex_);
@@ -217,7 +217,7 @@ class DevicePlugin::Impl {
       old = std::move(server_);
       devices = devices_;
     }
-    old.reset();  // ends its streams, outside the lock: they tell us
+    old.reset();  // ends its streams, outside the lock: their end calls back
     streams_ = 0;
     registered_with_ = 0;
     const std::string name = new_socket_name(options_.resource);
@@ -235,7 +235,7 @@ class DevicePlugin::Impl {
                                                  watch_.wake();
                                                }}));
     const std::lock_guard lock(mutex_);
-    // The list may have changed meanwhile.
+    // The list may have changed in the meantime.
     TRY(server->set_devices(devices_));
     server_ = std::move(server);
     socket_name_ = name;
@@ -257,7 +257,7 @@ class DevicePlugin::Impl {
   std::atomic<int> streams_ = 0;       // kubelets that watch
   std::atomic<bool> dropped_ = false;  // a stream ended since we registered
   std::atomic<bool> stopping_ = false;
-  // Of the thread alone.
+  // Used by the thread only.
   std::string socket_name_;
   std::uint64_t socket_identity_ = 0;
   std::uint64_t registered_with_ = 0;  // which kubelet.sock

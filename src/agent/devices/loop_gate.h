@@ -4,7 +4,7 @@
 // callback may arrive after the object it belongs to is gone.
 //
 //   LoopGate gate(loop);
-//   resources.get(pod, 100ms, gate.wrap<Result<PodDevices>>([this](Result<PodDevices> pod) { ... }));
+//   resources.get(pod, 100ms, gate.wrap<Result<PodDevices>>([this](auto pod) { ... }));
 //   gate.close();                            // on the loop's thread: no callback runs after this
 #pragma once
 

@@ -4,7 +4,7 @@
 
 #include "agent/devices/allocations.h"
 #include "base/log.h"
-#include "kube/pod_decoder.h"
+#include "objects/pod_decoder.h"
 
 namespace tessera::agent {
 
@@ -57,8 +57,8 @@ bool NodePods::requests_devices(const alloc::PodSpec& pod) {
 }
 
 Status NodePods::decode(kube::ObjectJson& object, kube::ObjectMeta& meta) {
-  return kube::decode_pod(object, *names_, meta, decoded_,
-                          {.container_ids = true, .past = true, .resources = &other_resources_});
+  return objects::decode_pod(object, *names_, meta, decoded_,
+                             {.container_ids = true, .ran_before = true, .resources = &other_resources_});
 }
 
 void NodePods::keep(const kube::ObjectMeta& meta) {

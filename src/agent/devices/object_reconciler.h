@@ -3,7 +3,7 @@
 // Reconciles one object of the API server: reads it, asks what to change, writes that, and checks
 // it again from time to time, because other clients may change it too.
 //
-//   ObjectReconciler reconciler(client, {.path = kube::node_path("gpu-a"), .what = "inventory of node gpu-a"},
+//   ObjectReconciler reconciler(client, {.path = kube::node_path("gpu-a"), .what = "inventory"},
 //                               [&](const boost::json::value* node) { return change_of(node); });
 //   reconciler.wake();          // the desired state has changed
 //

@@ -2,29 +2,17 @@
 
 #include <utility>
 
-#include "base/version.h"
-
 namespace tessera::agent {
 
+Observer::Observer(Sources sources)
+    : sources_(std::move(sources)),
+      health_({.not_ready = sources_.not_ready, .metrics = [this] { return metrics_text(); }}) {}
+
 void Observer::handle(http::Request& request, http::Reply reply) const {
-  const std::string_view path = request.path();
-  const auto text = [&](std::string_view route, int status, std::string body) {
-    request.set_route(route);
-    reply.send({.status = status, .content_type = "text/plain; charset=utf-8", .body = std::move(body)});
-  };
-  if (request.method() != "GET" && request.method() != "HEAD") {
-    reply.send_error(405, "only GET is understood here");
-  } else if (path == "/healthz") {
-    text("healthz", 200, "ok\n");
-  } else if (path == "/readyz") {
-    const std::string missing = sources_.not_ready();
-    text("readyz", missing.empty() ? 200 : 503, missing.empty() ? "ok\n" : missing + "\n");
-  } else if (path == "/version") {
-    text("version", 200, std::string(version()));
-  } else if (path == "/metrics") {
-    request.set_route("metrics");
-    reply.send({.content_type = "text/plain; version=0.0.4", .body = metrics_text()});
-  } else if (path == "/allocations") {
+  if (!daemon::is_get(request, reply) || health_.handle(request, reply)) {
+    return;
+  }
+  if (request.path() == "/allocations") {
     request.set_route("allocations");
     reply.send({.body = sources_.allocations()});
   } else {

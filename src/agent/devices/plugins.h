@@ -3,8 +3,8 @@
 // Serves one kind of device to kubelet: one device plugin for each of its resources (for GPUs:
 // gpu-mem, gpu and gpu-count), answered by Admission and StartGate.
 //
-//   AllocationStore store(node, {.device = "gpu", .units = "mem"}, state_dir + "/allocations.json");
-//   Plugins plugins({.node = node, .kind = gpus, .strategy = strategy, .store = store}, {.plugin = options});
+//   AllocationStore store(node, GpuKind::keys(), state_dir + "/allocations.json");
+//   Plugins plugins({.node = node, .kind = gpus, .strategy = strategy, .store = store}, options);
 //   plugins.start();
 //   plugins.publish();               // at every change of the devices or of the kind's resources
 //   plugins.pods_synced();           // from a PodListener, when the kind is up to date

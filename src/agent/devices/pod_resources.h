@@ -32,6 +32,15 @@ struct PodName {
   friend auto operator<=>(const PodName&, const PodName&) = default;
 };
 
+// A container of a pod.
+struct ContainerName {
+  PodName pod;
+  std::string pod_uid;
+  std::string container;
+
+  friend auto operator<=>(const ContainerName&, const ContainerName&) = default;
+};
+
 struct PodDevices {
   PodName pod;
   // container -> resource -> IDs, sorted. A container without devices has an empty entry. Init

@@ -1,33 +1,6 @@
 #include "agent/devices/readings.h"
 
-#include <algorithm>
-#include <iterator>
-
 namespace tessera::agent {
-
-void Readings::gauge(std::string name, std::string help, double value, Labels labels) {
-  all_.push_back({.name = std::move(name),
-                  .help = std::move(help),
-                  .kind = http::Reading::Kind::kGauge,
-                  .labels = std::move(labels),
-                  .value = value});
-}
-
-// All kinds of devices use the same names: equal names and labels are one counter.
-void Readings::counter(std::string name, std::string help, std::uint64_t value, Labels labels) {
-  const auto same = std::ranges::find_if(all_, [&](const http::Reading& one) {
-    return one.kind == http::Reading::Kind::kCounter && one.name == name && one.labels == labels;
-  });
-  if (same != all_.end()) {
-    same->value += static_cast<double>(value);
-    return;
-  }
-  all_.push_back({.name = std::move(name),
-                  .help = std::move(help),
-                  .kind = http::Reading::Kind::kCounter,
-                  .labels = std::move(labels),
-                  .value = static_cast<double>(value)});
-}
 
 void Readings::add_admissions(const AdmissionCounts& admissions, const LookupCounts& lookups) {
   const auto containers = [this](const std::string& result, std::uint64_t count) {
@@ -82,22 +55,6 @@ void Readings::add_objects(const std::vector<std::pair<std::string, ObjectReconc
     counter("tessera_agent_object_writes_total", "Writes done", state.writes, labels);
     counter("tessera_agent_object_failures_total", "Reads and writes that failed", state.failures, labels);
   }
-}
-
-void Readings::add_events(const kube::EventAggregator::Counts& events) {
-  counter("tessera_agent_events_dropped_total", "Events that were not written",
-          events.silenced + events.dropped_full, {{"reason", "too_many"}});
-  counter("tessera_agent_events_dropped_total", "Events that were not written", events.failed,
-          {{"reason", "failed"}});
-}
-
-void Readings::add_server(const http::ServerStats& stats) {
-  std::ranges::move(http::server_readings("tessera_agent_connections", stats), std::back_inserter(all_));
-}
-
-std::vector<http::Reading> Readings::take() {
-  std::ranges::stable_sort(all_, {}, &http::Reading::name);
-  return std::move(all_);
 }
 
 }  // namespace tessera::agent

@@ -62,7 +62,7 @@ void StartGate::pre_start(const std::string& resource, std::vector<std::string> 
 
 void StartGate::identify(const std::shared_ptr<Start>& start) {
   if (const Allocation* allocation = starting_allocation(*start)) {
-    const ContainerKey expected{
+    const ContainerName expected{
         .pod = allocation->pod, .pod_uid = allocation->pod_uid, .container = allocation->container};
     context_.node.pod_resources.get(
         expected.pod, kGetDeadline,
@@ -110,7 +110,7 @@ const Allocation* StartGate::starting_allocation(const Start& start) const {
 }
 
 // kubelet has said what the expected pod holds.
-void StartGate::verified(const std::shared_ptr<Start>& start, const ContainerKey& expected,
+void StartGate::verified(const std::shared_ptr<Start>& start, const ContainerName& expected,
                          const Result<PodDevices>& answer) {
   const NodePod* pod = context_.node.pods.find(expected.pod_uid);
   if (pod == nullptr) {
@@ -200,7 +200,7 @@ void StartGate::ask_next_pod(const std::shared_ptr<Start>& start) {
 
 // The container is known: checks whether anything blocks it, and lets the kind do its last step.
 void StartGate::check(const std::shared_ptr<Start>& start, const NodePod& pod, const std::string& container) {
-  const ContainerKey key{.pod = pod.name(), .pod_uid = pod.spec.uid, .container = container};
+  const ContainerName key{.pod = pod.name(), .pod_uid = pod.spec.uid, .container = container};
   allocations_.confirm(key.pod_uid, container);
   const Allocation* given = allocations_.find(key.pod_uid, container);
   const IdsByResource ids = given == nullptr ? IdsByResource{{start->resource, start->ids}} : given->ids;
@@ -330,7 +330,7 @@ void StartGate::prepare_others(const NodePod& pod, const std::string& container)
   }
 }
 
-void StartGate::finish(const std::shared_ptr<Start>& start, const ContainerKey& container, Status status) {
+void StartGate::finish(const std::shared_ptr<Start>& start, const ContainerName& container, Status status) {
   allocations_.set_start_block(container.pod_uid, container.container, status ? "" : status.error().text());
   context_.store.changed();
   reply(start, std::move(status));

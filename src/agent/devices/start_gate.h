@@ -51,7 +51,7 @@ class StartGate {
   // Which container is it?
   void identify(const std::shared_ptr<Start>& start);
   [[nodiscard]] const Allocation* starting_allocation(const Start& start) const;
-  void verified(const std::shared_ptr<Start>& start, const ContainerKey& expected,
+  void verified(const std::shared_ptr<Start>& start, const ContainerName& expected,
                 const Result<PodDevices>& answer);
   [[nodiscard]] std::optional<Holder> holder_by_checkpoint(const Start& start, const std::string& likely_uid,
                                                            const std::string& likely_container) const;
@@ -67,7 +67,7 @@ class StartGate {
   [[nodiscard]] std::optional<StartBlock> unhealthy_block(const std::vector<DeviceShare>& shares) const;
   Status prepare(const NodePod& pod, const std::string& container, const Decided& decided);
   void prepare_others(const NodePod& pod, const std::string& container);
-  void finish(const std::shared_ptr<Start>& start, const ContainerKey& container, Status status);
+  void finish(const std::shared_ptr<Start>& start, const ContainerName& container, Status status);
   void reply(const std::shared_ptr<Start>& start, Status status);
 
   const KindContext context_;

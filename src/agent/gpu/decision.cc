@@ -14,7 +14,7 @@ namespace tessera::agent {
 
 namespace {
 
-// The first GPU of the record that is not here; nothing when all are.
+// The first GPU of the record that is not on this node; nothing when all are.
 std::optional<std::string> missing_gpu(const alloc::Record& record, const alloc::Inventory& inventory) {
   for (const alloc::ContainerGrants& container : record.containers) {
     for (const alloc::Grant& grant : container.grants) {
@@ -26,7 +26,7 @@ std::optional<std::string> missing_gpu(const alloc::Record& record, const alloc:
   return std::nullopt;
 }
 
-// "index-3" becomes a UUID. Fails when there is no such GPU.
+// Replaces names such as "index-3" by UUIDs. Fails if there is no such GPU.
 Status name_by_uuid(alloc::Record& record, const alloc::Inventory& inventory) {
   for (alloc::ContainerGrants& container : record.containers) {
     for (alloc::Grant& grant : container.grants) {

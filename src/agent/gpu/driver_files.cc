@@ -28,7 +28,7 @@ constexpr std::string_view kMultiarch = "x86_64-linux-gnu";
 
 constexpr std::string_view kOwnDirectory = "/usr/local/nvidia/lib64";
 
-// Without ".so" and what follows.
+// Names without ".so" and what follows.
 constexpr std::array<std::string_view, 19> kLibraries{"libcuda",
                                                       "libcudadebugger",
                                                       "libnvidia-ml",
@@ -55,7 +55,7 @@ constexpr std::array<std::string_view, 4> kPrograms{"nvidia-smi", "nvidia-debugd
 constexpr std::array<std::string_view, 4> kSharedNodes{"nvidiactl", "nvidia-uvm", "nvidia-uvm-tools",
                                                        "nvidia-modeset"};
 
-// In the order in which they count: the first directory that has a name wins.
+// In order of precedence: the first directory that has a name wins.
 std::vector<std::string> library_directories() {
   const std::string multiarch(kMultiarch);
   return {"/usr/lib/" + multiarch,
@@ -73,7 +73,7 @@ std::vector<std::string> library_directories() {
 constexpr std::array<std::string_view, 6> kProgramDirectories{
     "/usr/bin", "/usr/sbin", "/bin", "/usr/local/bin", "/usr/local/nvidia/bin", "/opt/bin"};
 
-// "libcuda.so.550.54" -> "libcuda"; empty for what is no shared library.
+// "libcuda.so.550.54" -> "libcuda"; empty for a file that is not a shared library.
 std::string_view library_stem(std::string_view name) {
   const std::size_t so = name.find(".so");
   if (so == std::string_view::npos || (name.size() > so + 3 && name[so + 3] != '.')) {
@@ -82,7 +82,7 @@ std::string_view library_stem(std::string_view name) {
   return name.substr(0, so);
 }
 
-// A 32-bit library of the same name, or a linker script, is of no use.
+// False for a 32-bit library of the same name and for a linker script.
 bool is_our_elf(const std::string& path) {
   std::array<char, EI_NIDENT + 4> head{};
   std::ifstream file(path, std::ios::binary);
@@ -102,7 +102,7 @@ class Finder {
       targets_ = {std::string(kOwnDirectory)};
       files_.library_path = kOwnDirectory;
     } else {
-      // Debian's and Ubuntu's linker looks in the first, that of Red Hat and its kin in the second.
+      // The linker of Debian and Ubuntu looks in the first, that of Red Hat in the second.
       targets_ = {"/usr/lib/" + std::string(kMultiarch), "/usr/lib64"};
     }
   }
@@ -144,7 +144,7 @@ class Finder {
     seen_.insert(name);
     found_library_ = true;
     files_.has_cuda = files_.has_cuda || library_stem(name) == "libcuda";
-    // Links cannot be given to a container, so every name is mounted from the file behind it.
+    // Links cannot be mounted into a container, so every name is mounted from the file behind it.
     for (const std::string& target : targets_) {
       mount(*real, fmt::format("{}/{}", target, name));
     }

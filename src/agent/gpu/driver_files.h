@@ -7,10 +7,10 @@
 //
 // Libraries for compute, utility and video are mounted, those for graphics are not. They are
 // mounted
-//   - where the image's dynamic linker looks by itself (default): no variable is needed, and an image that
-//     sets LD_LIBRARY_PATH keeps its own; or
-//   - in /usr/local/nvidia/lib64, with LD_LIBRARY_PATH: nothing of the image is covered, but the variable
-//     replaces the image's (a pod's own env wins over both).
+//   - where the image's dynamic linker looks by itself (default): no variable is needed, and an
+//     image that sets LD_LIBRARY_PATH keeps its own; or
+//   - in /usr/local/nvidia/lib64, with LD_LIBRARY_PATH: nothing of the image is covered, but the
+//     variable replaces the image's (a pod's own env overrides both).
 #pragma once
 
 #include <optional>

@@ -21,8 +21,8 @@ const alloc::Gpu* gpu_of(const alloc::Inventory& inventory, const std::string& i
   return found == inventory.gpus.end() ? nullptr : &*found;
 }
 
-// The original of gpushare lets kubelet take any of its IDs, of as many GPUs as it likes. Which one
-// a pod has is in its annotations, and then the books count it; without, it was given none.
+// The original of gpushare lets kubelet take any of its IDs, of any number of GPUs. The GPU of a
+// pod is in its annotations, and then it is in our ledger; without annotations the pod has no GPU.
 bool names_no_gpu(const std::string& id) {
   return id.find("-_-") != std::string::npos;
 }

@@ -1,7 +1,7 @@
 // agent/gpu/gpu_readings.h
 //
-// Metrics of GPUs: the GPUs, the containers that use them, the driver. docs/agent.md lists every
-// name. Pure.
+// Metrics of the GPUs, of the containers that use them, and of the driver. docs/reference.md lists
+// every name. Pure functions.
 #pragma once
 
 #include <chrono>

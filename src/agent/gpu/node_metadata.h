@@ -12,9 +12,10 @@
 // Labels, under the names that people already select nodes by: those of NVIDIA's GPU feature
 // discovery, and those of Alibaba's clusters, where gpushare comes from:
 //
-//   nvidia.com/gpu.product=Tesla-V100-SXM2-32GB   gpu.count=8   gpu.memory=32768 (MiB)   gpu.family=volta
-//   nvidia.com/gpu.compute.major=7                gpu.compute.minor=0                    gpu.machine=DGX-1
-//   nvidia.com/cuda.driver-version.full=550.54.15 (.major .minor .revision), cuda.runtime-version.full=12.4
+//   nvidia.com/gpu.product=Tesla-V100-SXM2-32GB, gpu.count=8, gpu.memory=32768 (MiB),
+//     gpu.family=volta, gpu.compute.major=7, gpu.compute.minor=0, gpu.machine=DGX-1
+//   nvidia.com/cuda.driver-version.full=550.54.15 (.major .minor .revision),
+//     cuda.runtime-version.full=12.4
 //   aliyun.accelerator/nvidia_name, nvidia_count, nvidia_mem=32768MiB
 //   tessera.io/gpu.nvlink=NV2                     the best link between two GPUs; "none"
 //   tessera.io/gpu.nvswitch=true

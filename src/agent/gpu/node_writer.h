@@ -3,7 +3,7 @@
 // Reconciles the node's annotations and labels with its GPUs (node_metadata.h says which).
 //
 //   NodeWriter writer(client, "gpu-a", {});
-//   writer.publish(state->inventory, {state->compute, state->cuda});     // at every change of the driver
+//   writer.publish(state->inventory, {state->compute, state->cuda});     // at every change
 //
 // Written only on change; changes by other clients are reverted within a minute. On the event
 // loop's thread.

@@ -3,7 +3,7 @@
 // Samples which containers use how much of which GPU, and finds those that use more than they
 // requested.
 //
-//   UsageWatch usage(node, store.allocations(), {.sampler = {.every = 10s, .proc_root = "/host/proc"}});
+//   UsageWatch usage(node, store.allocations(), {.sampler = {.proc_root = "/host/proc"}});
 //   usage.set_state(driver_state);              // at every change
 //   usage.start([&](auto done) { driver.look_around(std::move(done)); });
 //

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# 50 equal-sized pods at once on 8 GPUs of two nodes, while kubelets and agents are killed and restarted at random: in the end
-# every container's environment, its device IDs, its annotations and the books agree. ROUNDS rounds (one in CI, ten in
-# make soak).
+# Creates 50 pods of equal size at once on 8 GPUs of two nodes, while kubelets and agents are killed
+# and restarted at random. At the end, every container's environment, its device IDs, its
+# annotations and the extender's ledger must agree. Runs ROUNDS rounds (one in CI, ten in make
+# soak).
 #
-# A pod that is bound while no agent is there fails at once (kubelet asks nobody), as under any device plugin; its
-# controller makes another. So the pods belong to a Deployment, and what is held to is what runs in the end.
+# kubelet rejects a pod that is bound while no agent runs, as with any device plugin, and the
+# controller of the pod creates another one. The pods therefore belong to a Deployment, and the test
+# checks only the pods that run at the end.
 set -euo pipefail
 # shellcheck source=lib.sh
 source "$(dirname "$0")/lib.sh"
@@ -40,8 +42,8 @@ extender_start
 start_agent() { agent_start_on "$1" && agents[$1]=$AGENT_PID; }
 for node in node-a node-b; do
   start_agent "$node"
-  wait_for 20 "the agent of $node is ready" agent_ready_on "$node" || finish
-  wait_for 10 "$node has 128 shares" allocatable_is aliyun.com/gpu-mem 128 "$node" || true
+  wait_or_finish 20 "the agent of $node is ready" agent_ready_on "$node"
+  wait_for 10 "$node has 128 shares" allocatable_is aliyun.com/gpu-mem 128 "$node"
 done
 
 deployment() {
@@ -55,7 +57,8 @@ live() { kubectl get pods --field-selector status.phase=Running -o name | wc -l;
 all_live() { (($(live) == PODS)); }
 some_live() { (($(live) >= $1)); }
 nodes_in_use() { kubectl get pods -o json | jq -r '[.items[] | select(.status.phase == "Running").spec.nodeName] | unique | join(" ")'; }
-# Who has how much of which GPU, by the pods' records and by the books.
+# books_agree: whether the pods' records and the extender's ledger say the same: which pod holds how
+# much of which GPU.
 books_agree() {
   local held books
   held=$(kubectl get pods -o json | jq -r '.items[] | select(.status.phase == "Running" or .status.phase == "Pending") |
@@ -65,35 +68,35 @@ books_agree() {
     jq -r '.nodes[] | .name as $node | .devs[] | .uuid as $gpu | .pods[]? | "\(.name) \($node) \($gpu) \(.usedGPU)"' | sort)
   [[ -n $held && $held == "$books" ]]
 }
-# kubelet_dies NODE: without a chance to leave in order.
+# kubelet_dies NODE: kills kubelet without a chance to shut down, and starts it again.
 kubelet_dies() { cluster kill "kubelet-$1" >/dev/null && cluster start "kubelet-$1" >/dev/null; }
 
 for ((round = 1; round <= ROUNDS; round++)); do
   deployment "round$round" | create
   for part in 1 2 3; do
-    wait_for 120 "round $round: $((part * 8)) pods run" some_live $((part * 8)) || true
+    wait_for 120 "round $round: $((part * 8)) pods run" some_live $((part * 8))
     node="node-a"
     ((RANDOM % 2)) || node="node-b"
     case $((RANDOM % 4)) in
       0) say "      kubelet of $node restarts" && cluster restart "kubelet-$node" >/dev/null ;;
-      1) say "      the agent of $node is killed" && stop "${agents[$node]}" KILL && start_agent "$node" ;;
-      2) say "      both of $node restart" && stop "${agents[$node]}" TERM && cluster restart "kubelet-$node" >/dev/null && start_agent "$node" ;;
-      3) say "      kubelet of $node is killed" && kubelet_dies "$node" ;;
+      1) say "      the agent of $node is killed and started again" && stop "${agents[$node]}" KILL && start_agent "$node" ;;
+      2) say "      kubelet and agent of $node restart" && stop "${agents[$node]}" TERM && cluster restart "kubelet-$node" >/dev/null && start_agent "$node" ;;
+      3) say "      kubelet of $node is killed and started again" && kubelet_dies "$node" ;;
     esac
   done
-  wait_for 400 "round $round: all $PODS run" all_live || true
-  expect "round $round: on both nodes" "node-a node-b" "$(nodes_in_use)"
+  wait_for 400 "round $round: all $PODS pods run" all_live
+  expect "round $round: pods run on both nodes" "node-a node-b" "$(nodes_in_use)"
   check_agreement "round $round: records, containers and kubelets agree"
-  wait_for 15 "round $round: so do the extender's books" books_agree || true
-  say "      $(failed) pods were refused by kubelet while the agent was away"
+  wait_for 15 "round $round: records and the extender's ledger agree" books_agree
+  say "      kubelet rejected $(failed) pods while no agent was running"
   kubectl delete deployment "round$round" --wait=false >/dev/null
   kubectl delete pods --all --wait=false >/dev/null
-  wait_for 120 "round $round: all go" no_pods || true
+  wait_for 120 "round $round: all pods are gone" no_pods
 done
 for node in node-a node-b; do
   say "      memory of the agent of $node: $(awk '/VmRSS/ { print $2, $3 }' "/proc/$(pgrep -P "${agents[$node]}")/status")"
 done
-say "      answers to kubelet of node-a since its agent's last start, by seconds:"
+say "      response times to Allocate calls of kubelet on node-a since its agent last started, in seconds:"
 ask "$AGENT_PORT" /metrics | grep '^tessera_agent_kubelet_call_duration_seconds_bucket.*call="allocate".*gpu-mem"' | sed 's/^.*le=/      le=/' || true
 stop "${agents[node-a]}"
 stop "${agents[node-b]}"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Under kubelet's Topology Manager: every device tells its NUMA node, best-effort changes nothing about which GPU a pod
-# sees, and single-numa-node refuses only what no NUMA node has. The machine is shown to kubelet with two NUMA nodes.
+# kubelet's Topology Manager: the agent reports the NUMA node of every device. With best-effort,
+# pods still see the GPUs that the extender chose. With single-numa-node, kubelet rejects only pods
+# that no NUMA node has room for. kubelet sees a machine with two NUMA nodes.
 set -euo pipefail
 # shellcheck source=lib.sh
 source "$(dirname "$0")/lib.sh"
@@ -11,7 +12,8 @@ settings=$(mktemp)
 echo "topologyManagerPolicy: best-effort" >"$settings"
 agent_cluster_start --kubelet-config "$settings"
 
-# two_numa_nodes: as the kernel would show a machine with two of them, each with one of the processors here.
+# two_numa_nodes: replaces /sys/devices/system/node by that of a machine with two NUMA nodes, each
+# with one of this machine's CPUs.
 two_numa_nodes() {
   local node total
   total=$(awk '/MemTotal/ { print int($2 / 2) }' /proc/meminfo)
@@ -27,22 +29,23 @@ two_numa_nodes() {
 two_numa_nodes
 extender_start
 agent_start
-wait_for 20 "the agent is ready" agent_ready || finish
+wait_or_finish 20 "the agent is ready" agent_ready
 
-# restart_kubelet POLICY
+# restart_kubelet POLICY: restarts kubelet with this Topology Manager policy.
 restart_kubelet() {
   echo "topologyManagerPolicy: $1" >"$settings"
   cluster restart kubelet-node-a >/dev/null
-  wait_for 30 "kubelet with policy $1 has 256 shares" allocatable_is aliyun.com/gpu-mem 256 || true
-  wait_for 20 "the agent is ready again" agent_ready || true
+  wait_for 30 "kubelet with policy $1 has 256 shares" allocatable_is aliyun.com/gpu-mem 256
+  wait_for 20 "the agent is ready again" agent_ready
 }
-# numa_told POD: "ce120724 0" for each of its GPUs: kubelet's file has a container's devices by the NUMA node they told.
+# numa_told POD: a line like "ce120724 0" for each of its GPUs, from kubelet's checkpoint, which
+# groups the devices of a container by the NUMA node that the agent reported.
 uid() { kubectl get pod "$1" -o 'jsonpath={.metadata.uid}'; }
 numa_told() {
   checkpoint | jq -r --arg uid "$(uid "$1")" '[.Data.PodDeviceEntries[] | select(.PodUID == $uid) | .DeviceIDs | to_entries[] |
     .key as $numa | .value[] | "\(split("-")[0]) \($numa)"] | unique[]'
 }
-# gpus_by_numa: the same by the machine: of a DGX-1, GPUs 0 to 3 are near the first processor.
+# gpus_by_numa: the same for all GPUs of the machine. In a DGX-1, GPUs 0 to 3 are on NUMA node 0.
 inventory() { kubectl get node node-a -o json | jq -r ".metadata.annotations[\"tessera.io/inventory\"] | fromjson | .gpus[] | $1"; }
 gpus_by_numa() { inventory '"\(.uuid | ltrimstr("GPU-")[0:8]) \(if .index < 4 then 0 else 1 end)"'; }
 tells_truth() {
@@ -50,14 +53,15 @@ tells_truth() {
   told=$(numa_told "$1")
   [[ -n $told && -z $(comm -23 <(sort <<<"$told") <(gpus_by_numa | sort)) ]]
 }
-# sees_decided POD...: the GPUs of its record, and nothing else.
+# sees_decided POD: whether the pod sees the GPUs of its record and no others.
 sees_decided() { [[ $(sees "$1" | tr , '\n' | sort) == "$(record "$1" | jq -r '.containers.main[].gpu' | sort)" ]]; }
 phase() { kubectl get pod "$1" -o 'jsonpath={.status.phase} {.status.reason}'; }
 refused() { [[ $(phase "$1") == "Failed TopologyAffinityError" ]]; }
-# other_ids: how often kubelet took IDs of other GPUs than decided.
+# other_ids: for how many containers kubelet picked device IDs of other GPUs than those of the
+# record.
 other_ids() { ask "$AGENT_PORT" /metrics | awk '/^tessera_agent_mismatched_device_ids_total/ { print $2 }'; }
 
-# far: a pod for a GPU of the second NUMA node.
+# far: prints a pod for a GPU of the second NUMA node.
 far() { share far 4 "{\"metadata\": {\"annotations\": {\"tessera.io/gpu-uuids\": \"$(inventory 'select(.index == 6).uuid')\"}}}"; }
 
 restart_kubelet best-effort
@@ -68,24 +72,25 @@ kubelet_numa() { checkpoint | jq -c '[.Data.PodDeviceEntries[]?.DeviceIDs | keys
   whole quad 4
 } | create
 for name in near pair quad; do
-  wait_for 40 "best-effort: pod $name runs" pod_is "$name" Running || true
-  check "best-effort: $name sees what was decided" sees_decided "$name"
-  check "best-effort: the NUMA nodes of its devices are those of their GPUs" tells_truth "$name"
+  wait_for 40 "best-effort: pod $name runs" pod_is "$name" Running
+  check "best-effort: $name sees the GPUs of its record" sees_decided "$name"
+  check "best-effort: $name has device IDs with the NUMA nodes of their GPUs" tells_truth "$name"
 done
 kubectl delete pods --all --wait=false >/dev/null
-wait_for 30 "all pods go" no_pods || true
+wait_for 30 "all pods are gone" no_pods
 
-# kubelet takes the NUMA node with the lowest number, whatever was decided; the decision wins.
+# kubelet picks device IDs of the NUMA node with the lowest number. The pod still gets the GPU that
+# the extender chose.
 before=$(other_ids)
 far | create
-wait_for 40 "best-effort: a pod for a GPU of the second NUMA node runs" pod_is far Running || true
-check "best-effort: it sees that GPU" sees_decided far
-expect "best-effort: though kubelet took IDs of the first" "[\"0\"] $((before + 1))" "$(kubelet_numa) $(other_ids)"
+wait_for 40 "best-effort: a pod for a GPU of the second NUMA node runs" pod_is far Running
+check "best-effort: the pod sees that GPU" sees_decided far
+expect "best-effort: kubelet picked device IDs of the first NUMA node for it" "[\"0\"] $((before + 1))" "$(kubelet_numa) $(other_ids)"
 whole most 7 | create
-wait_for 40 "best-effort: 7 whole GPUs of both NUMA nodes run" pod_is most Running || true
-check "best-effort: and are those decided" sees_decided most
+wait_for 40 "best-effort: a pod with 7 whole GPUs of both NUMA nodes runs" pod_is most Running
+check "best-effort: it sees the GPUs of its record" sees_decided most
 kubectl delete pods --all --wait=false >/dev/null
-wait_for 30 "all pods go" no_pods || true
+wait_for 30 "all pods are gone" no_pods
 
 restart_kubelet single-numa-node
 {
@@ -94,16 +99,16 @@ restart_kubelet single-numa-node
   whole one 1
 } | create
 for name in near far one; do
-  wait_for 40 "single-numa-node: pod $name runs" pod_is "$name" Running || true
-  check "single-numa-node: $name sees what was decided" sees_decided "$name"
+  wait_for 40 "single-numa-node: pod $name runs" pod_is "$name" Running
+  check "single-numa-node: $name sees the GPUs of its record" sees_decided "$name"
 done
 whole wide 5 | create
-wait_for 40 "single-numa-node: more GPUs than a NUMA node has are refused by kubelet" refused wide || true
-check "single-numa-node: the others run on" all_running 3
+wait_for 40 "single-numa-node: kubelet rejects a pod with more GPUs than a NUMA node has" refused wide
+check "single-numa-node: the other pods keep running" all_running 3
 kubectl delete pod wide --wait=false >/dev/null
-wait_for 20 "the refused pod goes" all_running 3 || true
+wait_for 20 "the rejected pod is gone" all_running 3
 share later 4 | create
-wait_for 40 "single-numa-node: and what it was to have is free again" pod_is later Running || true
+wait_for 40 "single-numa-node: the memory of the rejected pod is free again" pod_is later Running
 
 stop "$AGENT_PID"
 stop "$EXTENDER_PID"

@@ -12,7 +12,7 @@ namespace {
 
 using testing::ElementsAre;
 
-TEST(Checkpoint, TellsWhoHasWhat) {
+TEST(Checkpoint, ReadsWhichContainerHasWhichIds) {
   const auto checkpoint = Checkpoint::parse(kCheckpointFile);
   ASSERT_TRUE(checkpoint) << checkpoint.error().text();
   ASSERT_EQ(checkpoint->entries.size(), 2U);
@@ -24,7 +24,7 @@ TEST(Checkpoint, TellsWhoHasWhat) {
   EXPECT_TRUE(checkpoint->holders("aliyun.com/gpu-mem", {"ce120724-2"}).empty());
 }
 
-TEST(Checkpoint, TellsWhatAContainerWasHanded) {
+TEST(Checkpoint, DecodesTheResponseOfAContainer) {
   v1beta1::ContainerAllocateResponse response;
   (*response.mutable_envs())["NVIDIA_VISIBLE_DEVICES"] = "void";
   response.add_devices()->set_host_path("/dev/nvidia3");
@@ -47,7 +47,7 @@ TEST(Checkpoint, TellsWhatAContainerWasHanded) {
   EXPECT_EQ(checkpoint->find("b2b4", "other", "aliyun.com/gpu-mem"), nullptr);
 }
 
-TEST(Checkpoint, TellsNothingWhenItCannotBeRead) {
+TEST(Checkpoint, FailsWhenItCannotBeRead) {
   for (
       const char* text :
       {"", "{}", R"({"Data":[]})", R"({"Data":{"PodDeviceEntries":[{"PodUID":1}]}})",

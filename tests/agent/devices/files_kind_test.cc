@@ -51,7 +51,7 @@ class Things {
   Things(const Things&) = delete;
   Things& operator=(const Things&) = delete;
 
-  // As the agent does when something may have changed.
+  // Looks for changes, like the agent.
   void look() {
     node_.run([this] {
       kind.look();
@@ -95,9 +95,9 @@ class FilesKindTest : public testing::Test {
     node.run([&] { things.plugins->add_readings(readings); });
     return Metrics().text(readings.take());
   }
-  std::vector<std::string> told() {
+  std::vector<std::string> events() {
     std::vector<std::string> all;
-    node.run([&] { all = node.told; });
+    node.run([&] { all = node.recorded; });
     return all;
   }
   std::string condition() {
@@ -122,7 +122,7 @@ TEST_F(FilesKindTest, IsRegisteredAndListedWithItsNumaNodes) {
                                 Device{.id = "thing2", .numa = {2}}));
 }
 
-TEST_F(FilesKindTest, IsGivenToThePodThatAsksAsDeviceNodes) {
+TEST_F(FilesKindTest, IsAllocatedAsDeviceNodesToThePodThatRequestsIt) {
   const Things things(node, devices);
   node.run([&] { node.pods.put(pod_with("queued", kThing, 2), 50, true); });
   node.admit(pod_with("a", kThing, 2));  // kubelet does not know the one before it yet
@@ -142,7 +142,7 @@ TEST_F(FilesKindTest, IsGivenToThePodThatAsksAsDeviceNodes) {
                     HasSubstr("tessera_agent_starts_total{result=\"started\"} 1\n")));
 }
 
-TEST_F(FilesKindTest, IsGivenByCdiUnderANameAndInAFileOfItsOwn) {
+TEST_F(FilesKindTest, IsDeliveredByCdiWithItsOwnNameAndFile) {
   const Things things(node, cdi);
   node.admit(pod_with("a", kThing, 1));
   const auto answer = node.allocate(kThing, {"thing1"});
@@ -155,7 +155,7 @@ TEST_F(FilesKindTest, IsGivenByCdiUnderANameAndInAFileOfItsOwn) {
   EXPECT_FALSE(std::filesystem::exists(file));
 }
 
-TEST_F(FilesKindTest, IsToldToBeIllAndHeldUntilItIsWell) {
+TEST_F(FilesKindTest, BlocksAContainerUntilItsDeviceIsHealthyAgain) {
   Things things(node, devices);
   node.admit(pod_with("a", kThing, 1));
   node.allocate(kThing, {"thing1"});
@@ -163,8 +163,8 @@ TEST_F(FilesKindTest, IsToldToBeIllAndHeldUntilItIsWell) {
   things.look();
   const auto list = node.kubelet.wait_for_devices([](const auto& all) { return !all[1].healthy; });
   EXPECT_FALSE(list[1].healthy);
-  EXPECT_THAT(told(), ElementsAre(StartsWith("ThingUnhealthy Node/gpu-a: thing1 is offered to no new pod"),
-                                  StartsWith("ThingUnhealthy Pod/a: thing1 of node gpu-a")));
+  EXPECT_THAT(events(), ElementsAre(StartsWith("ThingUnhealthy Node/gpu-a: thing1 is offered to no new pod"),
+                                    StartsWith("ThingUnhealthy Pod/a: thing1 of node gpu-a")));
   EXPECT_TRUE(node.comes_true([&] { return things.health->condition_state().settled; }));
   EXPECT_THAT(condition(), AllOf(HasSubstr("ThingsHealthy"), HasSubstr("1 of 3 things must not be used")));
   EXPECT_THAT(metrics(things),
@@ -173,11 +173,11 @@ TEST_F(FilesKindTest, IsToldToBeIllAndHeldUntilItIsWell) {
               AllOf(HasSubstr("pod ml/a"), HasSubstr("plug it in again")));
   make("thing1");
   things.look();
-  EXPECT_THAT(told(), Contains(StartsWith("ThingHealthy Node/gpu-a: thing1 is healthy and offered")));
+  EXPECT_THAT(events(), Contains(StartsWith("ThingHealthy Node/gpu-a: thing1 is healthy and offered")));
   EXPECT_EQ(node.pre_start(kThing, {"thing1"}), "");
 }
 
-TEST_F(FilesKindTest, KnowsAfterARestartWhatItGave) {
+TEST_F(FilesKindTest, KnowsItsAllocationsAfterARestart) {
   node.admit(pod_with("a", kThing, 1));
   {
     const Things things(node, devices);
@@ -188,12 +188,13 @@ TEST_F(FilesKindTest, KnowsAfterARestartWhatItGave) {
   EXPECT_THAT(things.holders_of("thing1"), ElementsAre("a"));
   const auto list =
       node.kubelet.wait_for_devices([](const auto& all) { return all.size() == 3 && !all.back().healthy; });
-  EXPECT_EQ(list.back(), (Device{.id = "thing1", .healthy = false})) << "it is held, so it stays";
+  EXPECT_EQ(list.back(), (Device{.id = "thing1", .healthy = false}))
+      << "a container holds it, so it stays listed";
   node.end("uid-a");
   EXPECT_THAT(things.holders_of("thing1"), IsEmpty());
 }
 
-TEST_F(FilesKindTest, AContainerThatWasAdmittedWithoutItsNodeNeedsANewPod) {
+TEST_F(FilesKindTest, AContainerAdmittedWithoutItsDeviceNodeNeedsANewPod) {
   Things things(node, devices);
   node.admit(pod_with("a", kThing, 1));
   remove("thing1");

@@ -109,7 +109,7 @@ class KindNode : private PodResources,
                             .names = names};
   // Only on the loop.
   std::map<std::string, PodDevices> admitted;  // pods that kubelet knows, by name
-  std::vector<std::string> told;               // Events: "ThingGone Node/gpu-a: ..."
+  std::vector<std::string> recorded;           // Events: "ThingGone Node/gpu-a: ..."
   bool has_get = true;
 
  private:
@@ -127,7 +127,7 @@ class KindNode : private PodResources,
   void fetch(Done<Status> done) override { done({}); }
   [[nodiscard]] Result<Checkpoint> read() const override { return fail(ErrorCode::kNotFound, "no file"); }
   bool record(const kube::EventNote& note) override {
-    told.push_back(note.reason + " " + note.about.kind + "/" + note.about.name + ": " + note.message);
+    recorded.push_back(note.reason + " " + note.about.kind + "/" + note.about.name + ": " + note.message);
     return true;
   }
   void pods_synced() override {

@@ -8,7 +8,7 @@
 namespace tessera::agent {
 namespace {
 
-// A pod whose container asks for 3 units of GPU memory.
+// A pod whose container requests 3 units of GPU memory.
 alloc::PodSpec pod_named(const std::string& name) {
   alloc::PodSpec pod;
   pod.pod_namespace = "ml";
@@ -27,8 +27,8 @@ class NodePodsTest : public testing::Test {
   NodePods pods{names};
 };
 
-// We fetch, the watch tells the end of a pod, and then our answer is read: it is of before.
-TEST_F(NodePodsTest, DoesNotBringAPodBackThatTheWatchSaidHasEnded) {
+// The watch reports the end of a pod while a fetch is in flight, so the fetched version is older.
+TEST_F(NodePodsTest, IgnoresAFetchedPodThatTheWatchHasReportedAsEnded) {
   alloc::PodSpec failed = pod_named("failed");
   const alloc::PodSpec deleted = pod_named("deleted");
   pods.put(failed, 101, true);
@@ -47,7 +47,7 @@ TEST_F(NodePodsTest, DoesNotBringAPodBackThatTheWatchSaidHasEnded) {
   EXPECT_FALSE(has(deleted));
 }
 
-TEST_F(NodePodsTest, TakesAFetchedPodThatTheWatchHasNotToldYet) {
+TEST_F(NodePodsTest, AcceptsAFetchedPodThatTheWatchHasNotDelivered) {
   const alloc::PodSpec before = pod_named("before");
   const alloc::PodSpec late = pod_named("late");
   pods.put(before, 101, true);
@@ -59,7 +59,7 @@ TEST_F(NodePodsTest, TakesAFetchedPodThatTheWatchHasNotToldYet) {
   EXPECT_TRUE(has(late));
 }
 
-// All of its containers wait, as those of a pod that is new.
+// All of its containers wait, like those of a new pod.
 TEST_F(NodePodsTest, APodThatCrashesWasTakenForOneThatNeverStarted) {
   NodePod pod{.spec = pod_named("a")};
   EXPECT_FALSE(pod.started());
@@ -67,7 +67,7 @@ TEST_F(NodePodsTest, APodThatCrashesWasTakenForOneThatNeverStarted) {
   EXPECT_TRUE(pod.started());
 }
 
-TEST_F(NodePodsTest, HoldsPodsThatAskForAnyResourceThatIsServed) {
+TEST_F(NodePodsTest, KeepsPodsThatRequestAnyServedResource) {
   NodePods served{names, {"example.com/thing"}};
   alloc::PodSpec pod = pod_named("a");
   pod.containers[0].gpu_limits.clear();

@@ -23,7 +23,7 @@ using testing::StartsWith;
 
 constexpr std::size_t kTooMany = 250'000;
 
-// Files, and any number of things beside them.
+// Files, and any number of other things.
 class CrowdKind final : public FilesKind {
  public:
   using FilesKind::FilesKind;
@@ -78,9 +78,9 @@ class PluginsTest : public testing::Test {
     node_.run([&] { missing = plugins_->not_ready(); });
     return missing;
   }
-  std::vector<std::string> told() {
+  std::vector<std::string> events() {
     std::vector<std::string> all;
-    node_.run([&] { all = node_.told; });
+    node_.run([&] { all = node_.recorded; });
     return all;
   }
   static bool has_two(const std::vector<Device>& list) { return list.size() == 2; }
@@ -96,16 +96,16 @@ class PluginsTest : public testing::Test {
       PluginsOptions{.plugin = {.directory = node_.root / "device-plugins"}, .metrics = &metrics_}};
 };
 
-// An empty list says that the devices of running pods do not exist.
+// An empty list would say that the devices of running pods do not exist.
 TEST_F(PluginsTest, AFirstListThatWasTooLongWasRegisteredEmpty) {
   publish(kTooMany);
   EXPECT_THAT(
-      told(),
+      events(),
       ElementsAre(AllOf(
           StartsWith("DeviceListTooLong Node/gpu-a: example.com/thing is not offered: the list of 250002"),
           HasSubstr("--unit 256MiB"))));
   EXPECT_THAT(not_ready(), HasSubstr("kubelet takes"));
-  // Somebody who comes later is known to kubelet, and we are not.
+  // A plugin that starts later is registered, and this one is not.
   class Silent final : public KubeletAnswers {
     void prefer(Preference, Done<std::vector<std::string>>) override {}
     void allocate(std::vector<std::string>, Done<Result<ContainerResponse>>) override {}
@@ -120,10 +120,10 @@ TEST_F(PluginsTest, AFirstListThatWasTooLongWasRegisteredEmpty) {
   publish(0);
   EXPECT_TRUE(becomes_ready());
   EXPECT_EQ(node_.kubelet.wait_for_devices(has_two).size(), 2U);
-  EXPECT_EQ(told().size(), 1U);
+  EXPECT_EQ(events().size(), 1U);
 }
 
-TEST_F(PluginsTest, ADeviceThatFellIllWhileTheListWasTooLongStayedHealthyForKubelet) {
+TEST_F(PluginsTest, ADeviceThatBecameUnhealthyWhileTheListWasTooLongStayedHealthyForKubelet) {
   publish(0);
   ASSERT_TRUE(becomes_ready());
   std::filesystem::remove(node_.root / "dev/thing1");
@@ -133,7 +133,7 @@ TEST_F(PluginsTest, ADeviceThatFellIllWhileTheListWasTooLongStayedHealthyForKube
   EXPECT_THAT(list, ElementsAre(Device{.id = "thing0", .numa = {0}},
                                 Device{.id = "thing1", .healthy = false, .numa = {1}}));
   EXPECT_THAT(
-      told(),
+      events(),
       ElementsAre(StartsWith(
           "DeviceListTooLong Node/gpu-a: of example.com/thing only the 2 devices that kubelet knew")));
   EXPECT_THAT(not_ready(), HasSubstr("kubelet takes"));
@@ -142,7 +142,7 @@ TEST_F(PluginsTest, ADeviceThatFellIllWhileTheListWasTooLongStayedHealthyForKube
   EXPECT_EQ(
       node_.kubelet.wait_for_devices([](const auto& all) { return has_two(all) && all[1].healthy; }).size(),
       2U);
-  EXPECT_EQ(told().size(), 1U) << "no news";
+  EXPECT_EQ(events().size(), 1U) << "no news";
   publish(1);
   EXPECT_EQ(node_.kubelet.wait_for_devices([](const auto& all) { return all.size() == 3; }).size(), 3U);
   EXPECT_TRUE(becomes_ready());

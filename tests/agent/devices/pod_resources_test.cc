@@ -20,7 +20,7 @@ using testing::HasSubstr;
 
 constexpr auto kPatience = 20s;
 
-// As kubelet answers: an entry for each ID, errors in words.
+// Answers like kubelet: an entry for each ID, errors as text.
 class Lister final : public v1::PodResourcesLister::Service {
  public:
   explicit Lister(const std::string& socket) {
@@ -73,7 +73,7 @@ class PodResourcesTest : public testing::Test {
   std::string socket = directory / "kubelet.sock";
 };
 
-TEST_F(PodResourcesTest, TellsWhichIdsAContainerHas) {
+TEST_F(PodResourcesTest, ReturnsTheIdsOfAContainer) {
   const Lister kubelet(socket);
   KubeletPodResources resources(socket);
   const auto pod = get(resources, "train");
@@ -83,11 +83,11 @@ TEST_F(PodResourcesTest, TellsWhichIdsAContainerHas) {
   EXPECT_TRUE(pod->containers.at("sidecar").empty());
 }
 
-TEST_F(PodResourcesTest, TellsApartWhyThereIsNoAnswer) {
+TEST_F(PodResourcesTest, DistinguishesWhyThereIsNoAnswer) {
   KubeletPodResources resources(socket);
   EXPECT_EQ(get(resources, "train").error().code(), ErrorCode::kUnavailable);
   const Lister kubelet(socket);
-  // The channel comes back by itself soon after kubelet is there.
+  // The channel reconnects by itself soon after kubelet has started.
   auto pod = get(resources, "train");
   const auto begun = std::chrono::steady_clock::now();
   while (!pod && std::chrono::steady_clock::now() - begun < kPatience) {
@@ -99,9 +99,9 @@ TEST_F(PodResourcesTest, TellsApartWhyThereIsNoAnswer) {
   EXPECT_EQ(get(resources, "old-kubelet").error().code(), ErrorCode::kUnsupported);
 }
 
-// The channel ended on a thread of gRPC once, which then waited for itself: AddressSanitizer saw a
-// queue that was freed twice, and now and then a program did not end.
-TEST_F(PodResourcesTest, CanGoWhileAnAnswerComes) {
+// The channel was once destroyed on a gRPC thread, which then waited for itself: AddressSanitizer
+// saw a queue that was freed twice, and sometimes the program did not end.
+TEST_F(PodResourcesTest, CanBeDestroyedWhileAnAnswerArrives) {
   const Lister kubelet(socket);
   for (int i = 0; i < 100; ++i) {
     std::atomic<int> came = 0;

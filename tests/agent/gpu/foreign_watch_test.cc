@@ -24,7 +24,7 @@ alloc::Inventory two_gpus() {
   return inventory;
 }
 
-TEST(ForeignUse, SeesAnotherPluginAndTheGpusItGaveOut) {
+TEST(ForeignUse, FindsAnotherPluginAndTheGpusItAllocated) {
   const auto checkpoint = Checkpoint::parse(kCheckpointFile).value();
   const ForeignUse use = find_foreign_use(checkpoint, two_gpus(), {}, [](const std::string& uid) {
     return uid == "77aa" ? std::string("ml/legacy") : std::string();
@@ -39,16 +39,16 @@ TEST(ForeignUse, SeesAnotherPluginAndTheGpusItGaveOut) {
   EXPECT_THAT(seen.also_served_as, ElementsAre("nvidia.com/gpu"));
 }
 
-TEST(ForeignUse, DoesNotMindPodsThatHaveEnded) {
+TEST(ForeignUse, IgnoresPodsThatHaveEnded) {
   const auto checkpoint = Checkpoint::parse(kCheckpointFile).value();
   const ForeignUse use =
       find_foreign_use(checkpoint, two_gpus(), {}, [](const std::string&) { return std::string(); });
   EXPECT_TRUE(use.held.empty());
   EXPECT_THAT(without_foreign(two_gpus(), use).also_served_as, ElementsAre("nvidia.com/gpu"))
-      << "it holds nothing, but may at any time";
+      << "it may allocate GPUs at any time";
 }
 
-TEST(ForeignUse, SeesWhatAnotherPluginGaveOutUnderTheNameThatIsNowOurs) {
+TEST(ForeignUse, FindsGpusThatAnotherPluginAllocatedUnderOurResourceName) {
   const auto checkpoint = Checkpoint::parse(kCheckpointFile).value();
   const alloc::ResourceNames names({.prefix = "aliyun.com", .whole = "nvidia.com/gpu"});
   const ForeignUse use =
@@ -58,18 +58,18 @@ TEST(ForeignUse, SeesWhatAnotherPluginGaveOutUnderTheNameThatIsNowOurs) {
   EXPECT_TRUE(use.held.contains("GPU-71aa0000-1"));
 }
 
-// Pods that the old plugin admitted stay in kubelet's file when it has gone.
-TEST(ForeignUse, DoesNotTakePodsOfThePluginBeforeUsForAPluginThatRuns) {
+// Pods that an earlier plugin admitted stay in kubelet's file when the plugin is gone.
+TEST(ForeignUse, DoesNotTakePodsOfAnEarlierPluginForAPluginThatRuns) {
   Checkpoint checkpoint;
   checkpoint.entries.push_back({.pod_uid = "77aa",
                                 .container = "c",
                                 .resource = "aliyun.com/gpu-mem",
                                 .ids = {"GPU-71aa0000-1-_-0", "GPU-71aa0000-1-_-1"}});
   checkpoint.registered["aliyun.com/gpu-mem"] = {"ce120724-0", "ce120724-1"};
-  const auto nobody = [](const std::string&) { return std::string(); };
-  EXPECT_TRUE(find_foreign_use(checkpoint, two_gpus(), {}, nobody).usurped.empty());
+  const auto no_holder = [](const std::string&) { return std::string(); };
+  EXPECT_TRUE(find_foreign_use(checkpoint, two_gpus(), {}, no_holder).usurped.empty());
   checkpoint.registered["aliyun.com/gpu-mem"] = {"GPU-71aa0000-1-_-0", "GPU-71aa0000-1-_-1"};
-  EXPECT_THAT(find_foreign_use(checkpoint, two_gpus(), {}, nobody).usurped,
+  EXPECT_THAT(find_foreign_use(checkpoint, two_gpus(), {}, no_holder).usurped,
               ElementsAre("aliyun.com/gpu-mem"));
 }
 
@@ -82,7 +82,7 @@ TEST(ForeignHolders, AreTheContainersThatHaveAGpuThroughAnotherPlugin) {
               ElementsAre(ForeignHolder{.pod_uid = "77aa", .container = "cuda", .gpu = "GPU-ce120724"}));
 }
 
-// kubelet takes any of the original's IDs: 20 of them are of all GPUs of a node.
+// kubelet takes any IDs of the original: 20 IDs may belong to all GPUs of a node.
 TEST(ForeignUse, APodThatTheOriginalPluginCouldNotServeTookEveryGpuOutOfUse) {
   Checkpoint checkpoint;
   checkpoint.entries.push_back({.pod_uid = "77aa",
@@ -91,7 +91,7 @@ TEST(ForeignUse, APodThatTheOriginalPluginCouldNotServeTookEveryGpuOutOfUse) {
                                 .ids = {"GPU-71aa0000-1-_-0", "GPU-ce120724-_-1"}});
   const auto undecided = [](const std::string&) { return std::string("ml/lost"); };
   EXPECT_TRUE(find_foreign_use(checkpoint, two_gpus(), {}, undecided).held.empty());
-  // Of a plugin that is still there, under a name that is not ours, any GPU may be meant.
+  // With a running plugin under another resource name, any of the GPUs may be in use.
   const alloc::ResourceNames others({.prefix = "example.com", .whole = ""});
   EXPECT_EQ(find_foreign_use(checkpoint, two_gpus(), others, undecided).held.size(), 2U);
 }

@@ -35,7 +35,7 @@ alloc::Inventory with_unhealthy(unsigned gpus, std::size_t which, const std::str
   return inventory;
 }
 
-TEST(HealthChanges, TellWhatBecameOfEachGpu) {
+TEST(HealthChanges, DescribeWhatHappenedToEachGpu) {
   using Kind = HealthChange::Kind;
   const auto kinds = [](const alloc::Inventory& before, const alloc::Inventory& after) {
     std::vector<Kind> all;
@@ -113,7 +113,7 @@ class GpuHealthTest : public ::testing::Test {
   Allocations allocations_{GpuKind::keys()};
 };
 
-TEST_F(GpuHealthTest, SetsTheConditionBesideOthersAndMakesNoConfigMapForAHealthyNode) {
+TEST_F(GpuHealthTest, SetsTheConditionNextToOthersAndCreatesNoConfigMapForAHealthyNode) {
   GpuHealthReporter health = reporter();
   health.report(state_of(v100s(2)));
   settle(health);
@@ -124,16 +124,16 @@ TEST_F(GpuHealthTest, SetsTheConditionBesideOthersAndMakesNoConfigMapForAHealthy
   EXPECT_EQ(cluster_.writes(), 1U);
 }
 
-TEST_F(GpuHealthTest, TellsAnIllGpuToNodePodsConditionAndOldExtenders) {
+TEST_F(GpuHealthTest, ReportsAnUnhealthyGpuToNodePodsConditionAndOriginalExtenders) {
   GpuHealthReporter health = reporter();
   health.report(state_of(v100s(4)));
   allocations_.record({.pod = {"ml", "train-7"},
                        .pod_uid = "u",
                        .container = "main",
                        .shares = {{.device = "GPU-3", .units = 3}}});
-  alloc::Inventory ill = with_unhealthy(4, 3, "XID 79 (the GPU has fallen off the bus)");
-  ill.gpus[1].unhealthy = "GPU is lost";
-  health.report(state_of(ill));
+  alloc::Inventory unhealthy = with_unhealthy(4, 3, "XID 79 (the GPU has fallen off the bus)");
+  unhealthy.gpus[1].unhealthy = "GPU is lost";
+  health.report(state_of(unhealthy));
   settle(health);
   EXPECT_THAT(node_.events(),
               ElementsAre(AllOf(StartsWith("! GpuUnhealthy Node/gpu-a GPU 1 "), HasSubstr("GPU is lost")),
@@ -144,8 +144,9 @@ TEST_F(GpuHealthTest, TellsAnIllGpuToNodePodsConditionAndOldExtenders) {
   EXPECT_EQ(cluster_.find(kSickMap)->at("data").at("gpus"), "1,3");
 }
 
-// Old extenders take an entry that is no number for GPU 0, and an empty text has one such entry.
-TEST_F(GpuHealthTest, RemovesTheConfigMapWhenAllAreWellAgain) {
+// The original extenders read an entry that is not a number as GPU 0, and an empty text has one
+// such entry.
+TEST_F(GpuHealthTest, RemovesTheConfigMapWhenAllAreHealthyAgain) {
   GpuHealthReporter health = reporter();
   health.report(state_of(with_unhealthy(2, 0, "XID 48")));
   settle(health);
@@ -172,21 +173,21 @@ TEST_F(GpuHealthTest, KeepsTheTimeOfTheTransitionWhenOnlyTheReasonChanges) {
   EXPECT_NE(condition().at("lastTransitionTime"), "2020-01-01T00:00:00Z");
 }
 
-TEST_F(GpuHealthTest, IsQuietAfterARestartWhenNothingChangedMeanwhile) {
-  const alloc::Inventory ill = with_unhealthy(2, 0, "XID 48");
+TEST_F(GpuHealthTest, IsSilentAfterARestartIfNothingChanged) {
+  const alloc::Inventory unhealthy = with_unhealthy(2, 0, "XID 48");
   GpuHealthReporter first = reporter();
-  first.report(state_of(ill));
+  first.report(state_of(unhealthy));
   settle(first);
   node_.notes.clear();
   const std::size_t writes = cluster_.writes();
-  GpuHealthReporter second = reporter(ill);
-  second.report(state_of(ill));
+  GpuHealthReporter second = reporter(unhealthy);
+  second.report(state_of(unhealthy));
   settle(second);
   EXPECT_THAT(node_.events(), IsEmpty());
   EXPECT_EQ(cluster_.writes(), writes);
 }
 
-TEST_F(GpuHealthTest, TellsOneReasonWhileTheDriverIsAwayAndNotOnceForEachGpu) {
+TEST_F(GpuHealthTest, ReportsAFailedDriverOnceAndNotForEachGpu) {
   GpuHealthReporter health = reporter();
   health.report(state_of(v100s(8)));
   gpu::DriverState away;
@@ -207,7 +208,7 @@ TEST_F(GpuHealthTest, TellsOneReasonWhileTheDriverIsAwayAndNotOnceForEachGpu) {
   EXPECT_EQ(node_.notes.size(), 2U);
 }
 
-TEST_F(GpuHealthTest, TellsAHangingDriverOnceHoweverOftenItIsAsked) {
+TEST_F(GpuHealthTest, ReportsAHangingDriverOnce) {
   GpuHealthReporter health = reporter();
   health.report(state_of(v100s(1)));
   for (int seconds = 5; seconds < 9; ++seconds) {
@@ -222,7 +223,7 @@ TEST_F(GpuHealthTest, TellsAHangingDriverOnceHoweverOftenItIsAsked) {
   EXPECT_EQ(condition().at("status"), "True");
 }
 
-TEST_F(GpuHealthTest, LeavesAConfigMapOfSomebodyElseAlone) {
+TEST_F(GpuHealthTest, LeavesAConfigMapOfAnotherOwnerAlone) {
   cluster_.put(kSickMap, R"({"metadata":{"name":"unhealthy-gpu-gpu-a"},"data":{"gpus":"5"}})");
   GpuHealthReporter health = reporter();
   health.report(state_of(v100s(2)));
@@ -235,7 +236,7 @@ TEST_F(GpuHealthTest, LeavesAConfigMapOfSomebodyElseAlone) {
   EXPECT_EQ(cluster_.find(kSickMap)->at("data").at("gpus"), "5");
 }
 
-TEST_F(GpuHealthTest, PutsRightWhatOthersChanged) {
+TEST_F(GpuHealthTest, ReconcilesWhatOthersChanged) {
   GpuHealthReporter health(node_.context, allocations_,
                            {.look_again = 20ms, .backoff = {.first = 1ms, .cap = 5ms}}, {});
   health.report(state_of(with_unhealthy(2, 1, "XID 48")));
@@ -247,12 +248,12 @@ TEST_F(GpuHealthTest, PutsRightWhatOthersChanged) {
   });
 }
 
-TEST(GpuHealthReporterOptions, ConditionAndConfigMapWerePutRightOnlyAfterFiveMinutes) {
+TEST(GpuHealthReporterOptions, ConditionAndConfigMapWereReconciledOnlyAfterFiveMinutes) {
   EXPECT_LE(GpuHealthReporterOptions{}.look_again, 60s);
   EXPECT_LE(HealthReporterOptions{}.look_again, 60s);
 }
 
-TEST_F(GpuHealthTest, ReachesTheApiServerAsEvents) {
+TEST_F(GpuHealthTest, WritesEventsToTheApiServer) {
   kube::EventRecorder recorder(
       node_.client, {.aggregator = {.component = "tessera-agent", .instance = "gpu-a"}, .pace = 1ms});
   const NodeContext context{.node = "gpu-a",

@@ -39,7 +39,7 @@ class MemoryJudgeTest : public ::testing::Test {
   }
 };
 
-TEST_F(MemoryJudgeTest, IsContentWithThoseWhoKeepToWhatTheyAskedFor) {
+TEST_F(MemoryJudgeTest, AcceptsContainersWithinTheirRequest) {
   MemoryJudge rules({.policy = MemoryPolicy::kEvict, .grace = 30s, .slack_bytes = kGib});
   EXPECT_THAT(judge(rules, use_of(3 * kGib, 3 * kGib), 0s), IsEmpty());
   EXPECT_THAT(judge(rules, use_of(4 * kGib, 3 * kGib), 10s), IsEmpty());       // within the slack
@@ -47,7 +47,7 @@ TEST_F(MemoryJudgeTest, IsContentWithThoseWhoKeepToWhatTheyAskedFor) {
   EXPECT_EQ(rules.over(), 0U);
 }
 
-TEST_F(MemoryJudgeTest, TellsOnceAndNeverEvictsByDefault) {
+TEST_F(MemoryJudgeTest, ReportsOnceAndNeverEvictsByDefault) {
   MemoryJudge rules({});
   EXPECT_THAT(judge(rules, use_of(4 * kGib, 3 * kGib), 0s), ElementsAre(Kind::kOver));
   EXPECT_THAT(judge(rules, use_of(5 * kGib, 3 * kGib), 10s), IsEmpty());
@@ -56,7 +56,7 @@ TEST_F(MemoryJudgeTest, TellsOnceAndNeverEvictsByDefault) {
   EXPECT_TRUE(rules.is_over(use_of(5 * kGib, 3 * kGib)));
 }
 
-TEST_F(MemoryJudgeTest, EvictsAfterTheGraceTimeAndAsksUntilItIsGone) {
+TEST_F(MemoryJudgeTest, EvictsAfterTheGraceTimeUntilItIsGone) {
   MemoryJudge rules({.policy = MemoryPolicy::kEvict, .grace = 30s});
   EXPECT_THAT(judge(rules, use_of(4 * kGib, 3 * kGib), 0s), ElementsAre(Kind::kOver));
   EXPECT_THAT(judge(rules, use_of(4 * kGib, 3 * kGib), 29s), IsEmpty());
@@ -64,31 +64,31 @@ TEST_F(MemoryJudgeTest, EvictsAfterTheGraceTimeAndAsksUntilItIsGone) {
   EXPECT_THAT(judge(rules, use_of(4 * kGib, 3 * kGib), 40s), ElementsAre(Kind::kEvict));
 }
 
-TEST_F(MemoryJudgeTest, ForgivesWhoGoesBackInTime) {
+TEST_F(MemoryJudgeTest, DoesNotEvictAContainerThatGoesBackInTime) {
   MemoryJudge rules({.policy = MemoryPolicy::kEvict, .grace = 30s});
   EXPECT_THAT(judge(rules, use_of(4 * kGib, 3 * kGib), 0s), ElementsAre(Kind::kOver));
   EXPECT_THAT(judge(rules, use_of(2 * kGib, 3 * kGib), 20s), IsEmpty());
-  // Over again: the clock starts anew, and it is no news.
+  // Over again: the grace time starts again, without another report.
   EXPECT_THAT(judge(rules, use_of(4 * kGib, 3 * kGib), 25s), IsEmpty());
   EXPECT_THAT(judge(rules, use_of(4 * kGib, 3 * kGib), 45s), IsEmpty());
   EXPECT_THAT(judge(rules, use_of(4 * kGib, 3 * kGib), 55s), ElementsAre(Kind::kEvict));
 }
 
-TEST_F(MemoryJudgeTest, TellsAgainAfterALongTimeBelow) {
+TEST_F(MemoryJudgeTest, ReportsAgainAfterALongTimeBelow) {
   MemoryJudge rules({.grace = 30s});
   EXPECT_THAT(judge(rules, use_of(4 * kGib, 3 * kGib), 0s), ElementsAre(Kind::kOver));
   EXPECT_THAT(judge(rules, use_of(1 * kGib, 3 * kGib), 30s), ElementsAre(Kind::kBack));
   EXPECT_THAT(judge(rules, use_of(4 * kGib, 3 * kGib), 40s), ElementsAre(Kind::kOver));
 }
 
-TEST_F(MemoryJudgeTest, NeverEvictsWhoAskedForNoGpuAtAll) {
+TEST_F(MemoryJudgeTest, NeverEvictsAPodThatRequestsNoGpu) {
   MemoryJudge rules({.policy = MemoryPolicy::kEvict, .grace = 30s});
   EXPECT_THAT(judge(rules, use_of(kGib, 0, ""), 0s), ElementsAre(Kind::kStranger));
   EXPECT_THAT(judge(rules, use_of(kGib, 0, ""), 100s), IsEmpty());
-  EXPECT_THAT(judge(rules, use_of(0, 0, ""), 200s), IsEmpty()) << "nobody to tell that it is back";
+  EXPECT_THAT(judge(rules, use_of(0, 0, ""), 200s), IsEmpty()) << "there is no pod to report to";
 }
 
-TEST_F(MemoryJudgeTest, LooksAtNothingWhereItIsSwitchedOff) {
+TEST_F(MemoryJudgeTest, DoesNothingWhenItIsSwitchedOff) {
   MemoryJudge rules({.policy = parse_memory_policy("ignore").value()});
   EXPECT_THAT(judge(rules, use_of(4 * kGib, 3 * kGib), 0s), IsEmpty());
   EXPECT_EQ(parse_memory_policy("evict").value(), MemoryPolicy::kEvict);
@@ -113,7 +113,7 @@ class MemoryWatchTest : public ::testing::Test {
   MemoryWatch watch_{node_.context, {.policy = MemoryPolicy::kEvict, .grace = 0ms}};
 };
 
-TEST_F(MemoryWatchTest, TellsThePodWhatItUsesAndWhatItAskedFor) {
+TEST_F(MemoryWatchTest, ReportsOnThePodWhatItUsesAndWhatItRequested) {
   look(5 * kGib + kGib / 5);
   EXPECT_THAT(
       node_.events(),
@@ -122,7 +122,7 @@ TEST_F(MemoryWatchTest, TellsThePodWhatItUsesAndWhatItAskedFor) {
   EXPECT_EQ(watch_.counts().over, 1U);
 }
 
-TEST_F(MemoryWatchTest, EvictsThatVeryPodThroughTheApi) {
+TEST_F(MemoryWatchTest, EvictsThePodByItsUidThroughTheApi) {
   look(5 * kGib);
   look(5 * kGib);
   look(5 * kGib);  // under way: not asked twice
@@ -135,7 +135,7 @@ TEST_F(MemoryWatchTest, EvictsThatVeryPodThroughTheApi) {
   EXPECT_THAT(last_event(), StartsWith("! GpuMemoryEvicted Pod/train-7 Evicted: "));
 }
 
-TEST_F(MemoryWatchTest, TriesAgainWhenADisruptionBudgetForbidsIt) {
+TEST_F(MemoryWatchTest, RetriesWhenADisruptionBudgetForbidsIt) {
   bool forbid = true;
   cluster_.intercept = [&](const FakeCluster::Seen&) -> std::optional<http::Response> {
     return forbid ? std::optional<http::Response>(

@@ -63,7 +63,7 @@ class MetricsTest : public ::testing::Test {
   std::vector<MemoryUse> uses_;
 };
 
-TEST_F(MetricsTest, TellEachGpu) {
+TEST_F(MetricsTest, DescribeEachGpu) {
   add_gpus(readings_, state_, sample_, uses_);
   const auto all = lines();
   EXPECT_THAT(all,
@@ -80,7 +80,7 @@ TEST_F(MetricsTest, TellEachGpu) {
   EXPECT_THAT(all, Not(Contains(HasSubstr(R"(memory_used_bytes{gpu="1")"))));  // it does not answer
 }
 
-TEST_F(MetricsTest, TellEachContainerAndNoUids) {
+TEST_F(MetricsTest, DescribeEachContainerWithoutUids) {
   const FakeNode node;
   MemoryWatch watch(node.context, {});
   watch.look_at(uses_, state_.inventory);
@@ -100,7 +100,7 @@ TEST_F(MetricsTest, TellEachContainerAndNoUids) {
   EXPECT_THAT(all, Not(Contains(HasSubstr("\"w\""))));
 }
 
-TEST_F(MetricsTest, AnInitContainerThatWasThroughKeptItsGauges) {
+TEST_F(MetricsTest, AnInitContainerThatHadEndedKeptItsGauges) {
   const FakeNode node;
   const MemoryWatch watch(node.context, {});
   uses_[1].kind = alloc::ContainerKind::kInit;
@@ -111,10 +111,10 @@ TEST_F(MetricsTest, AnInitContainerThatWasThroughKeptItsGauges) {
   EXPECT_THAT(all, Not(Contains(HasSubstr(R"(pod="big")"))));
   EXPECT_THAT(all, Contains(HasSubstr(R"(pod="train-7")")));
   EXPECT_THAT(all, Contains(R"(tessera_gpu_memory_allocated_bytes{gpu="1",uuid="GPU-1"} 34359738368)"))
-      << "Kubernetes keeps it for the pod as long as it lives";
+      << "Kubernetes reserves it for the life of the pod";
 }
 
-TEST_F(MetricsTest, TellDriverPluginsWritesAndCalls) {
+TEST_F(MetricsTest, DescribeDriverPluginsWritesAndCalls) {
   add_driver(readings_, state_, {.calls = 10, .failures = 1}, true, 1500ms);
   readings_.add_resources({{.name = "aliyun.com/gpu",
                             .status = {.registered = true, .registrations = 3, .problem = ""},
@@ -125,7 +125,7 @@ TEST_F(MetricsTest, TellDriverPluginsWritesAndCalls) {
   readings_.add_starts({.started = 0, .blocked = 2});
   add_gpu_answers(readings_, {.repaired = 4});
   readings_.add_objects({{"inventory", {.settled = true, .problem = "", .writes = 4}}});
-  readings_.add_events({.silenced = 1, .dropped_full = 1, .failed = 5});
+  readings_.add_events("tessera_agent_events_dropped_total", {.silenced = 1, .dropped_full = 1, .failed = 5});
   metrics_.kubelet_asked("allocate", "aliyun.com/gpu", true, 2ms);
   metrics_.kubelet_asked("allocate", "aliyun.com/gpu", false, 2ms);
   http::Access access;
@@ -171,7 +171,7 @@ TEST_F(MetricsTest, NameEachFamilyOnce) {
   EXPECT_EQ(std::ranges::adjacent_find(helps), helps.end());
 }
 
-TEST(AllocationsJson, TellsWhoHoldsWhatInAStableOrder) {
+TEST(AllocationsJson, ListsAllocationsInAStableOrder) {
   const Allocation train{.pod = {"ml", "train-7"},
                          .pod_uid = "u",
                          .container = "main",

@@ -169,8 +169,8 @@ class Node : private PodResources,
     pods->synced();
     settle();
   }
-  // Two pods that are bound in this order are admitted in the other one; where kubelet has no Get,
-  // they are mixed up.
+  // Binds two pods and admits them in the opposite order, without Get, so that the agent mixes them
+  // up.
   void admit_swapped(const Pod& first, const Pod& second) {
     has_get = false;
     bind(first);
@@ -179,9 +179,9 @@ class Node : private PodResources,
     ASSERT_TRUE(admit(first));
   }
 
-  // Bound, and the watch has told it.
+  // Binds a pod, and the watch delivers it.
   void bind(const Pod& pod) { pods->put(pod.spec, ++version_, true); }
-  // Bound, but the watch is late.
+  // Binds a pod, but the watch is late.
   void bind_unseen(const Pod& pod) { unseen.emplace_back(pod.spec, ++version_); }
   void end(const Pod& pod) {
     pods->remove(pod.spec.uid);
@@ -193,7 +193,8 @@ class Node : private PodResources,
     }
   }
 
-  // kubelet admits: everything each container gets, or the error that ended the pod.
+  // kubelet admits the pod. Returns the environment of each container, or the error that failed the
+  // pod.
   Result<std::map<std::string, Env>> admit(const Pod& pod) {
     PodDevices& shown = known_[{pod.spec.pod_namespace, pod.spec.name}];
     shown.pod = {.pod_namespace = pod.spec.pod_namespace, .name = pod.spec.name};
@@ -221,7 +222,7 @@ class Node : private PodResources,
         } else {
           std::erase_if(reusable[name],
                         [&](const std::string& id) { return std::ranges::find(ids, id) != ids.end(); });
-          // In kubelet's answer only when the admission is through.
+          // In kubelet's answers only after the admission.
           admitted_.emplace_back(PodName{pod.spec.pod_namespace, pod.spec.name}, container.name, name, ids);
         }
       }
@@ -244,7 +245,7 @@ class Node : private PodResources,
     return status.value_or(fail(ErrorCode::kTimeout, "no answer"));
   }
 
-  // GPUs that the IDs of a container are of, as kubelet shows them.
+  // The GPUs of the IDs that kubelet took for a container.
   std::set<std::string> gpus_by_ids(const Pod& pod, const std::string& container,
                                     GpuResource resource = GpuResource::kMemory) {
     std::set<std::string> found;
@@ -260,7 +261,7 @@ class Node : private PodResources,
   std::set<std::string>& used(const Pod& pod, const std::string& container) {
     return used_[pod.spec.uid + "/" + container + "/" + names.memory()];
   }
-  // kubelet offers shares of these GPUs only.
+  // kubelet offers only shares of these GPUs.
   void offer_only(const std::set<unsigned>& which) {
     std::set<std::string> tags;
     for (const unsigned gpu : which) {
@@ -269,7 +270,7 @@ class Node : private PodResources,
     std::erase_if(devices_[names.memory()],
                   [&](const std::string& id) { return !tags.contains(id.substr(0, id.find('-'))); });
   }
-  // What kubelet wrote down of who has what.
+  // kubelet's checkpoint.
   [[nodiscard]] Checkpoint checkpoint() const {
     Checkpoint file;
     for (const auto& [key, ids] : used_) {
@@ -284,7 +285,7 @@ class Node : private PodResources,
     }
     return file;
   }
-  // kubelet has just started: it knows no pod for a moment. Or it lost its checkpoint.
+  // kubelet knows no pod: it has just started, or lost its checkpoint.
   void forget_known() { known_.clear(); }
   void settle() {
     bool done = false;
@@ -303,7 +304,7 @@ class Node : private PodResources,
   std::unique_ptr<Admission> admission;
   std::unique_ptr<StartGate> start_gate;
   std::vector<std::pair<alloc::PodSpec, std::uint64_t>> unseen;
-  std::set<std::string> told;
+  std::set<std::string> recorded;                // Events: "a GpuLost"
   std::map<std::string, std::string> cdi_names;  // "a/main" -> what kubelet keeps for the container
   std::string saved;
   bool has_get = true;
@@ -317,7 +318,7 @@ class Node : private PodResources,
   int fetches = 0;
 
  private:
-  // As kubelet keeps a plugin's answer.
+  // A plugin's response as kubelet's checkpoint keeps it.
   static std::string response_text(const ContainerResponse& response) {
     v1beta1::ContainerAllocateResponse message;
     message.mutable_envs()->insert(response.env.begin(), response.env.end());
@@ -359,7 +360,7 @@ class Node : private PodResources,
 
   // kube::EventSink
   bool record(const kube::EventNote& note) override {
-    told.insert(note.about.name + " " + note.reason);
+    recorded.insert(note.about.name + " " + note.reason);
     return true;
   }
 
@@ -424,7 +425,8 @@ class Node : private PodResources,
     done(std::move(answer));
   }
 
-  // As kubelet does: reuse what init containers had, ask only when something is left to choose.
+  // Chooses IDs like kubelet: reuses those of init containers, and asks for a preference only if
+  // there is a choice.
   Result<std::vector<std::string>> pick(GpuResource resource, std::size_t size,
                                         std::vector<std::string> reusable) {
     std::ranges::shuffle(reusable, random_);

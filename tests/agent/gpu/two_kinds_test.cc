@@ -1,4 +1,4 @@
-// GPUs and another kind of device in one pod: neither takes what is the other's.
+// GPUs and another kind of device in one pod do not interfere.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -117,20 +117,20 @@ TEST_F(TwoKinds, AreServedToOneContainerEachInItsOwnWay) {
   EXPECT_TRUE(cdi_files().empty());
 }
 
-TEST_F(TwoKinds, OneIsHeldWhileTheOtherIsFine) {
+TEST_F(TwoKinds, OneIsBlockedWhileTheOtherIsHealthy) {
   node.admit(pod_with_both("a"));
   const std::vector<std::string> shares = preferred(kMemory, 2);
   node.allocate(kMemory, shares);
   node.allocate(kThing, {"thing1"});
-  alloc::Inventory ill = v100s(2);
-  ill.gpus[1].unhealthy = "XID 79";
-  node.run([&] { gpus.set_inventory(ill); });
+  alloc::Inventory unhealthy = v100s(2);
+  unhealthy.gpus[1].unhealthy = "XID 79";
+  node.run([&] { gpus.set_inventory(unhealthy); });
   EXPECT_THAT(node.pre_start(kMemory, shares), HasSubstr("XID 79"));
   EXPECT_EQ(node.pre_start(kThing, {"thing1"}), "");
 }
 
-// A pod that asks for another kind only: GPUs know nothing of it.
-TEST_F(TwoKinds, DoNotSeePodsThatAskForTheOtherOnly) {
+// The pod requests only the other kind.
+TEST_F(TwoKinds, DoNotSeePodsThatRequestOnlyTheOther) {
   node.admit(pod_with("b", kThing, 1));
   node.allocate(kThing, {"thing1"});
   node.run([&] {
@@ -140,8 +140,8 @@ TEST_F(TwoKinds, DoNotSeePodsThatAskForTheOtherOnly) {
   });
 }
 
-// Where kubelet has no Get: which pod it has begun with is known from either kind.
-TEST_F(TwoKinds, TellEachOtherWhichPodKubeletHasBegunWith) {
+// kubelet has no Get; an allocation of either kind shows which pod it admits.
+TEST_F(TwoKinds, ShareWhichPodKubeletHasBegunToAdmit) {
   alloc::PodSpec first = pod_with_both("first");
   first.containers[0].other_limits.clear();
   node.admit(first);
@@ -155,7 +155,7 @@ TEST_F(TwoKinds, TellEachOtherWhichPodKubeletHasBegunWith) {
   });
 }
 
-TEST_F(TwoKinds, AreCountedTogetherAndListedApart) {
+TEST_F(TwoKinds, AreCountedTogetherAndListedSeparately) {
   node.admit(pod_with_both("a"));
   node.allocate(kMemory, preferred(kMemory, 2));
   node.allocate(kThing, {"thing1"});

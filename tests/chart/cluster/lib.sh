@@ -1,5 +1,6 @@
 # shellcheck shell=bash
-# For tests that install the chart on a real cluster. Sourced; needs the programs of the release build (TESSERA_BIN).
+# Functions for tests that install the chart on a real cluster. Source this file. Needs the programs
+# of the release build (TESSERA_BIN).
 
 CHART_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
 # shellcheck source=../../cluster/lib/api.sh
@@ -13,21 +14,24 @@ SCHEDULER_IMAGE=tessera.local/kube-scheduler
 helm() { cluster helm "$@"; }
 in_space() { kubectl -n "$RELEASE_SPACE" "$@"; }
 
-# chart_cluster_start UP-ARGUMENTS...: a cluster whose nodes have Tessera's image and one of kube-scheduler.
+# chart_cluster_start UP-ARGUMENTS...: starts a cluster whose nodes have the images of Tessera and
+# of kube-scheduler.
 chart_cluster_start() {
   local bin=${TESSERA_BIN:-$CHART_ROOT/build/release/bin}
   cluster_require_or_skip helm
   [[ -x $bin/tessera-extender ]] || die "$bin/tessera-extender is missing; \"make build\" builds it"
   export TESSERA=$bin/tessera
   cluster_start "$@"
-  # The cluster's own kube-scheduler is no pod, so there is no image of it to borrow.
+  # The cluster's own kube-scheduler does not run in a pod, so there is no image that the chart
+  # could use.
   mkdir -p "$S/tmp/scheduler-root/usr/local/bin"
   cp "$(tool_path kube-scheduler)" "$S/tmp/scheduler-root/usr/local/bin/"
   make_image "$SCHEDULER_IMAGE:$(tool_version kube-scheduler)" "$S/tmp/scheduler-root" "$S/tmp/scheduler.tar"
   cluster load-image "$S/tmp/scheduler.tar" "$(tessera_image "$bin")"
 }
 
-# tessera_image BIN: the archive of the image, made anew only where a program is newer.
+# tessera_image BIN: prints the path of the image archive. Builds it again only if a program is
+# newer.
 tessera_image() {
   local out archive
   out=$(dirname "$1")/images
@@ -43,19 +47,21 @@ tessera_image() {
   find "$out" -maxdepth 1 -name 'tessera-*.tar'
 }
 
-# kube_scheduler_pod: what the chart learns the image from, as kubeadm, kind and minikube have it; a simulated node runs it.
+# kube_scheduler_pod: creates a kube-scheduler pod on a simulated node, as kubeadm, kind and
+# minikube have one. The chart takes the image name from it.
 kube_scheduler_pod() {
   jq -cn --arg image "$SCHEDULER_IMAGE:$(tool_version kube-scheduler)@sha256:$(printf '%064d' 1)" '{apiVersion: "v1", kind: "Pod",
     metadata: {name: "kube-scheduler-sim-0001", namespace: "kube-system", labels: {component: "kube-scheduler", tier: "control-plane"}},
     spec: {nodeName: "sim-0001", containers: [{name: "kube-scheduler", image: $image}]}}' | kubectl create -f - >/dev/null
 }
 
-# chart install|upgrade VALUES...: on the real node, also where simulated ones could take the pods.
+# chart install|upgrade VALUES...: installs or upgrades the chart. The scheduler pods run on the
+# real node, never on a simulated one.
 chart() {
   helm "$1" tessera "$CHART" -n "$RELEASE_SPACE" --create-namespace --set 'nodeSelector.kubernetes\.io/hostname=node-a' "${@:2}"
 }
 
-# gpu_pod NAME LIMITS-JSON [MORE-METADATA-JSON]: asks for GPUs, and sleeps.
+# gpu_pod NAME LIMITS-JSON [MORE-METADATA-JSON]: prints a pod that requests GPUs and sleeps.
 gpu_pod() {
   jq -cn --arg name "$1" --argjson limits "$2" --argjson more "${3:-"{}"}" --arg image "$BUSYBOX_IMAGE" '{
     apiVersion: "v1", kind: "Pod", metadata: ({name: $name} + $more), spec: {terminationGracePeriodSeconds: 0, containers: [
@@ -64,10 +70,11 @@ gpu_pod() {
 
 record() { kubectl get pod "$1" -o 'jsonpath={.metadata.annotations.tessera\.io/allocation}'; }
 
-# forbidden_calls SELECTOR: what the API server refused to pods, by their logs.
+# forbidden_calls SELECTOR: the calls that the API server rejected, according to the logs of the
+# pods.
 forbidden_calls() { in_space logs -l "$1" --all-containers --prefix --tail=-1 2>&1 | grep -i 'forbidden\|cannot list\|cannot watch' || true; }
 
-# ours_left: objects of the chart, of the kinds that it makes.
+# ours_left: prints all objects of the chart, of the kinds that it creates.
 ours_left() {
   kubectl get -A -l app.kubernetes.io/instance=tessera -o name \
     deployments,daemonsets,services,configmaps,secrets,serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings,poddisruptionbudgets,resourcequotas,networkpolicies,validatingadmissionpolicies,validatingadmissionpolicybindings,mutatingadmissionpolicies,mutatingadmissionpolicybindings

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The other way to attach: the cluster's own kube-scheduler calls a Service over mutual TLS with the configuration that the chart
-# prints. Certificates survive an upgrade, and the leader's end moves the Service to the other replica.
+# attach=cluster-scheduler: the cluster's own kube-scheduler calls a Service over mutual TLS, with
+# the configuration from the chart. An upgrade keeps the certificates. When the leader is killed,
+# the Service leads to the other replica.
 set -euo pipefail
 # shellcheck source=lib.sh
 source "$(dirname "$0")/lib.sh"
@@ -10,51 +11,51 @@ printf 'apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfigura
 chart_cluster_start --nodes 1 --sim-nodes 2 --sim-machine dgx1v --scheduler-config "$config"
 values=(--set attach=cluster-scheduler --set agent.enabled=false --set kubeScheduler.kubeconfig="$S/kube/kube-scheduler")
 notes=$(chart install "${values[@]}" --wait --timeout 90s)
-expect_match "helm install names the Secret with the configuration" 'get secret tessera-kube-scheduler' "$notes"
+expect_match "the notes of helm install name the Secret with the configuration" 'get secret tessera-kube-scheduler' "$notes"
 secret() { in_space get secret "$1" -o json | jq -S .data; }
 leader() { in_space get pods -l tessera.io/leader=true -o 'jsonpath={.items[*].metadata.name}'; }
 one_leads() { [[ $(leader | wc -w) == 1 ]]; }
-wait_for 20 "one replica leads" one_leads || true
+wait_for 20 "one replica leads" one_leads
 
 secret tessera-kube-scheduler | jq -r '."config.yaml"' | base64 -d >"$config"
 cluster restart kube-scheduler
 gpu_pod shared '{"aliyun.com/gpu-mem": "3"}' | kubectl create -f - >/dev/null
-wait_for 40 "the cluster's own kube-scheduler places a GPU pod" pod_is shared Running || true
-expect "with a record" '[3]' "$(record shared | jq -c '[.containers.main[].mem]')"
+wait_for 40 "the cluster's own kube-scheduler places a GPU pod" pod_is shared Running
+expect "its record has its share" '[3]' "$(record shared | jq -c '[.containers.main[].mem]')"
 without_certificate() { cluster exec -- curl -sk --max-time 5 https://127.0.0.1:32766/gpushare-scheduler/inspect; }
-expect "who has no certificate gets no answer" "" "$(without_certificate || true)"
+expect "a client without a certificate gets no response" "" "$(without_certificate || true)"
 
 certificates=$(secret tessera-extender-tls)
 printed=$(secret tessera-kube-scheduler)
-check "helm upgrade" chart upgrade "${values[@]}" --set policies.shared=spread --wait --timeout 90s
-expect "keeps the certificates" "$certificates" "$(secret tessera-extender-tls)"
-expect "and so the configuration that kube-scheduler has" "$printed" "$(secret tessera-kube-scheduler)"
-wait_for 20 "one replica leads again" one_leads || true
+check "helm upgrade succeeds" chart upgrade "${values[@]}" --set policies.shared=spread --wait --timeout 90s
+expect "the upgrade keeps the certificates" "$certificates" "$(secret tessera-extender-tls)"
+expect "the upgrade keeps the configuration for kube-scheduler" "$printed" "$(secret tessera-kube-scheduler)"
+wait_for 20 "one replica leads again" one_leads
 gpu_pod after '{"aliyun.com/gpu-mem": "3"}' | kubectl create -f - >/dev/null
-wait_for 40 "and pods are placed without a change to kube-scheduler" pod_is after Running || true
+wait_for 40 "pods are placed with the unchanged kube-scheduler" pod_is after Running
 
 was=$(leader)
 in_space delete pod "$was" --grace-period=0 --force >/dev/null 2>&1
 other_leads() { one_leads && [[ $(leader) != "$was" ]]; }
-wait_for 40 "when the leader dies, another one leads" other_leads || true
+wait_for 40 "after the leader is killed, another replica leads" other_leads
 gpu_pod again '{"aliyun.com/gpu": "1"}' | kubectl create -f - >/dev/null
-wait_for 60 "and pods are placed" pod_is again Running || true
-# The other way to attach, and back: kube-scheduler keeps the configuration that it has.
+wait_for 60 "pods are placed by the new leader" pod_is again Running
+# Changes attach to second-scheduler and back. kube-scheduler keeps its configuration.
 to_scheduler() { [[ $(gpu_pod probe '{"aliyun.com/gpu-mem": "1"}' | kubectl create --dry-run=server -o 'jsonpath={.spec.schedulerName}' -f -) == "$1" ]]; }
-check "attached as a second scheduler" chart upgrade --reset-then-reuse-values --set attach=second-scheduler --set "scheduler.image.repository=$SCHEDULER_IMAGE" --wait --timeout 90s
-expect "with the certificates kept for the way back" "$certificates" "$(secret tessera-extender-tls)"
-wait_for 20 "GPU pods go there" to_scheduler tessera-scheduler || true
+check "helm upgrade to second-scheduler succeeds" chart upgrade --reset-then-reuse-values --set attach=second-scheduler --set "scheduler.image.repository=$SCHEDULER_IMAGE" --wait --timeout 90s
+expect "the certificates are kept" "$certificates" "$(secret tessera-extender-tls)"
+wait_for 20 "the policy sends GPU pods to the second scheduler" to_scheduler tessera-scheduler
 gpu_pod second '{"aliyun.com/gpu-mem": "3"}' | kubectl create -f - >/dev/null
-wait_for 40 "and are placed" pod_is second Running || true
-check "attached as before" chart upgrade --reset-then-reuse-values --set attach=cluster-scheduler --wait --timeout 90s
-expect "with the same certificates" "$certificates" "$(secret tessera-extender-tls)"
-expect "and the same configuration for kube-scheduler" "$printed" "$(secret tessera-kube-scheduler)"
-wait_for 20 "GPU pods stay with the cluster's kube-scheduler" to_scheduler default-scheduler || true
-wait_for 20 "one replica leads once more" one_leads || true
+wait_for 40 "the second scheduler places them" pod_is second Running
+check "helm upgrade back to cluster-scheduler succeeds" chart upgrade --reset-then-reuse-values --set attach=cluster-scheduler --wait --timeout 90s
+expect "the certificates are still the same" "$certificates" "$(secret tessera-extender-tls)"
+expect "the configuration for kube-scheduler is still the same" "$printed" "$(secret tessera-kube-scheduler)"
+wait_for 20 "GPU pods use the cluster's kube-scheduler again" to_scheduler default-scheduler
+wait_for 20 "one replica leads after the change" one_leads
 gpu_pod back '{"aliyun.com/gpu-mem": "3"}' | kubectl create -f - >/dev/null
-wait_for 60 "which places them without a change" pod_is back Running || true
-expect "the extenders were never refused anything" "" "$(forbidden_calls app.kubernetes.io/component=extender)"
-check "helm uninstall" helm uninstall tessera -n "$RELEASE_SPACE" --wait --timeout 60s
-expect "leaves nothing of the chart" "" "$(ours_left)"
+wait_for 60 "the unchanged kube-scheduler places them" pod_is back Running
+expect "the API server rejected no call of the extenders" "" "$(forbidden_calls app.kubernetes.io/component=extender)"
+check "helm uninstall succeeds" helm uninstall tessera -n "$RELEASE_SPACE" --wait --timeout 60s
+expect "no object of the chart is left" "" "$(ours_left)"
 rm -f "$config"
 finish

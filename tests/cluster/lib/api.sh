@@ -122,12 +122,20 @@ expect_match() {
   if [[ $3 =~ $2 ]]; then pass "$1"; else fail "$1" "wanted a match of: $2"$'\n'"got: $3"; fi
 }
 
-# wait_for SECONDS WHAT COMMAND...: a check that may take a while. Ends at once, by name, when a part dies.
-wait_for() {
+# wait_for SECONDS WHAT COMMAND...: a check that may take a while: passes when the command succeeds in time. Like
+# every check it records a failure and lets the script go on. Fails at once, by name, when a part of the cluster dies.
+wait_for() { try_wait_for "$@" || true; }
+
+# wait_or_finish SECONDS WHAT COMMAND...: the same for a condition without which the rest of the test means nothing.
+wait_or_finish() { try_wait_for "$@" || finish; }
+
+# try_wait_for SECONDS WHAT COMMAND...: the same for scripts that act on the outcome: returns 1 after a failure.
+try_wait_for() {
   local seconds=$1 what=$2 begin out
   shift 2
   begin=$(now_ms)
-  if out=$(wait_until "$seconds" "$what" "$@" 2>&1); then
+  # The output is shown only after a failure, so lines of progress would be in the way.
+  if out=$(PROGRESS_SECONDS=100000 wait_until "$seconds" "$what" "$@" 2>&1); then
     pass "$what ($(seconds_since "$begin") s)"
   else
     BLAMED=1 # wait_until has named the part

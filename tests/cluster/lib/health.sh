@@ -30,7 +30,7 @@ report_dead() {
     return 1
   fi
   for part in $(dead_parts); do
-    ((found == 1)) || show_progress ''
+    ((found == 1)) || progress_tick ''
     [[ " ${CLUSTER_EXPECT_DEAD:-} " != *" $part "* ]] || continue
     say "cluster $CLUSTER: $part is dead: $(how_ended "$part")"
     tail_of "$part" 15
@@ -69,21 +69,18 @@ wait_until() {
   local deadline=$((SECONDS + $1)) what=$2
   shift 2
   until "$@"; do
-    show_progress "waiting for $what"
+    progress_tick "waiting for $what"
     if ! report_dead >&2; then
       warn "gave up waiting for $what"
       return 1
     fi
     if ((SECONDS >= deadline)); then
-      show_progress ''
+      progress_tick ''
       warn "timed out waiting for $what"
       diagnose >&2
       return 1
     fi
     sleep 0.1
   done
-  show_progress ''
+  progress_tick ''
 }
-
-# show_progress TEXT: one line on a terminal, overwritten by the next; nothing anywhere else.
-show_progress() { [[ ! -t 2 ]] || printf '\r\033[K%s' "$1" >&2; }

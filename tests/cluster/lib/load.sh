@@ -3,6 +3,8 @@
 # Loads the whole library. Sourced by the scripts that deal with a cluster, inside and outside of it.
 
 library=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=../../../scripts/progress.sh
+source "$library/../../../scripts/progress.sh"
 # shellcheck source=common.sh
 source "$library/common.sh"
 # shellcheck source=tools.sh

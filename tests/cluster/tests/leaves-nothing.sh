@@ -96,7 +96,7 @@ mv "$work/first" "$work/before"
 start --nodes 2
 for node in node-a node-b; do
   kubectl run "on-$node" --image="$BUSYBOX_IMAGE" --overrides="{\"spec\":{\"nodeName\":\"$node\"}}" -- sleep 1000 >/dev/null
-  wait_for 30 "a pod runs on $node" pod_is "on-$node" Running || true
+  wait_for 30 "a pod runs on $node" pod_is "on-$node" Running
 done
 "$CLUSTER_DIR/cluster" --name "$CLUSTER" exec --node node-b -- sleep 1000 &
 disown

@@ -80,6 +80,19 @@ expect_match "without programs a test is skipped, in one line" "^77 t: skipped: 
 expect_match "which in CI is a failure" "^1 t: FAILED, and may not be skipped" \
   "$(require_with TESSERA_CACHE="$work/empty" TESSERA_REQUIRE_CLUSTER=1)"
 
+# checks_of COMMAND...: what a test prints that runs the command and then goes on; the cluster is pretended.
+checks_of() {
+  # shellcheck disable=SC2016
+  bash -c 'set -euo pipefail; source "$0/lib/api.sh"; TEST_NAME=t; report_dead() { :; }; diagnose() { :; }
+    "$@"; say "goes on"; finish' "$CLUSTER_DIR" "$@" 2>&1 | tr '\n' ' ' || true
+}
+expect_match "wait_for records a failure as a check, and the script goes on" \
+  "^FAIL  it never holds .*goes on t: 0 passed, 1 failed $" "$(checks_of wait_for 0 "it never holds" false)"
+expect_match "wait_for records a success" "^ok    it holds .*goes on t: 1 passed, 0 failed $" \
+  "$(checks_of wait_for 0 "it holds" true)"
+expect_match "wait_or_finish ends the test after a failure" "^FAIL  it never holds .* t: 0 passed, 1 failed $" \
+  "$(checks_of wait_or_finish 0 "it never holds" false | grep -v "goes on")"
+
 # An old Go alone (where the machine has a good one in a fixed place, that one is found, and rightly).
 mkdir "$work/bin"
 printf '#!/bin/sh\necho go1.19.8\n' >"$work/bin/go"

@@ -9,7 +9,7 @@ cluster_require_or_skip kwok
 cluster_start --nodes 1 --sim-nodes 3
 
 # waiting_test: what a test prints that waits in vain; 60 s would be a time-out.
-waiting_test() { (wait_for 60 "something that never comes" false) 2>&1 || true; }
+waiting_test() { (wait_for 60 "a condition that never holds" false) 2>&1; }
 
 # expect_named PART HOW OUTPUT
 expect_named() {
@@ -27,10 +27,10 @@ for part in $(all_parts); do
   if status=$(cluster status 2>&1); then fail "status fails while $part is dead" "$status"; fi
   expect_match "status names it" "$part +dead" "$status"
   cluster restart "$part"
-  wait_for 30 "$part is back" probe "$part" || true
+  wait_for 30 "$part is back" probe "$part"
 done
 cluster_is_well() { cluster status >/dev/null 2>&1; }
-wait_for 30 "after all that the cluster is well" cluster_is_well || true
+wait_for 30 "after all that the cluster is well" cluster_is_well
 
 # Killed by anybody, not by our command.
 cluster exec -- kill -KILL "$(<"$S/parts/kubelet-node-a/pid")"

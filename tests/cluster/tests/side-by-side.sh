@@ -20,10 +20,10 @@ cluster_start --as two --scheduler-config "$config"
 rm -f "$config"
 
 kubectl run here --image="$BUSYBOX_IMAGE" --overrides='{"spec":{"schedulerName":"our-own-scheduler"}}' -- sleep 1000 >/dev/null
-wait_for 30 "the given scheduler configuration is used" pod_is here Running || true
+wait_for 30 "the given scheduler configuration is used" pod_is here Running
 switch_cluster one
 kubectl run there --image="$BUSYBOX_IMAGE" -- sleep 1000 >/dev/null
-wait_for 30 "a pod runs in the other cluster" pod_is there Running || true
+wait_for 30 "a pod runs in the other cluster" pod_is there Running
 expect "which has only its own pods" "pod/there" "$(kubectl get pods -o name)"
 expect "a second up of the same is at ease" "cluster \"$CLUSTER\" is already up" "$(cluster up)"
 if refused=$(cluster up --nodes 2 2>&1); then fail "an up with other settings is refused"; fi

@@ -13,10 +13,10 @@ check "status finds nothing wrong" cluster status
 
 kubectl create deployment many --image=none --replicas=50 >/dev/null
 rolled_out() { kubectl rollout status deployment/many --timeout=1s >/dev/null 2>&1; }
-wait_for 60 "50 pods run on them" rolled_out || true
+wait_for 60 "50 pods run on them" rolled_out
 kubectl delete deployment many >/dev/null
 no_pods() { [[ -z $(kubectl get pods -o name) ]]; }
-wait_for 60 "and go when they are deleted" no_pods || true
+wait_for 60 "and go when they are deleted" no_pods
 cluster down >/dev/null
 
 # Machines with GPUs, as "tessera inventory" prints them; only where it is built.

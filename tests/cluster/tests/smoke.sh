@@ -38,7 +38,7 @@ other_page() {
 
 for node in node-a node-b; do pod_on "$node"; done | kubectl apply -f - >/dev/null
 for node in node-a node-b; do
-  wait_for 30 "a pod runs on $node" pod_is "on-$node" Running || continue
+  try_wait_for 30 "a pod runs on $node" pod_is "on-$node" Running || continue
   expect "its log can be read" "hello from $node" "$(kubectl logs "on-$node")"
   expect "a command runs in it" "$node" "$(kubectl exec "on-$node" -- env | sed -n s/^NODE=//p)"
   # Without a kubeconfig kubectl uses the pod's ServiceAccount, the Service's address and the CA it was given.
@@ -59,7 +59,7 @@ service_page() {
   ip=$(kubectl get service page -o 'jsonpath={.spec.clusterIP}')
   [[ $(cluster exec -- curl -s --max-time 2 "http://$ip/") == "page of node-b" ]]
 }
-wait_for 20 "the network of node-a reaches a Service with its pod on node-b" service_page || true
+wait_for 20 "the network of node-a reaches a Service with its pod on node-b" service_page
 
 outside_nodes() {
   local program
@@ -76,11 +76,11 @@ expect "each node has its own device-plugin directory" "$S/node-b/var/lib/kubele
 "$CLUSTER_DIR/cluster" --name "$CLUSTER" exec -- sleep 4711 &
 program=$!
 sleeps() { cluster exec -- pgrep -f '^sleep 4711$' >/dev/null; }
-wait_for 10 "a program runs by exec" sleeps || true
+wait_for 10 "a program runs by exec" sleeps
 kill "$program"
 wait "$program" 2>/dev/null || true
 sleeps_no_more() { ! sleeps; }
-wait_for 10 "and ends with its exec" sleeps_no_more || true
+wait_for 10 "and ends with its exec" sleeps_no_more
 
 image=$S/tmp/own.tar root=$S/tmp/own
 mkdir -p "$root"
@@ -88,7 +88,7 @@ cp "$(command -v busybox)" "$root/sh"
 cluster make-image tessera.local/own:1 "$root" "$image" /sh
 cluster load-image "$image"
 kubectl run own --image=tessera.local/own:1 --restart=Never --command -- /sh -c 'echo own image' >/dev/null
-wait_for 30 "a pod of a loaded image runs to its end" pod_is own Succeeded || true
+wait_for 30 "a pod of a loaded image runs to its end" pod_is own Succeeded
 expect "and says what it should" "own image" "$(kubectl logs own)"
 
 check "status finds nothing wrong" cluster status

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Two replicas behind a Service: only the leader binds and carries the label that the Service selects; one that is stopped
-# past its lease, or cannot reach it, is replaced and does not bind any more; an orderly end hands over at once. All of it once
-# more while pods are being scheduled where exactly so many fit: nothing is given away twice. The long one is for make soak.
+# Two replicas behind a Service. Only the leader binds and has the label that the Service selects. A
+# leader that is stopped past its Lease, or cannot renew it, is replaced and binds no more. A leader
+# that shuts down releases the Lease at once. Then the same while pods fill the cluster completely:
+# no GPU is allocated twice. The long version is for make soak.
 #
 #   election.sh [--short]
 set -euo pipefail
 # shellcheck source=lib.sh
 source "$(dirname "$0")/lib.sh"
-SERVICE_PORT=39997 # what kube-scheduler calls: the Service, played by socat
+SERVICE_PORT=39997 # what kube-scheduler calls: the Service, simulated by socat
 [[ -x $PROXY ]] || { say "$TEST_NAME: skipped: $PROXY is not built" && exit 77; }
 
 extender_cluster_start
@@ -19,7 +20,7 @@ lease: {duration: ${LEASE}s, renewDeadline: ${RENEW}s, retryPeriod: ${RETRY}s}
 limits: {bindTimeout: ${BIND_TIMEOUT}s}
 EOF
 
-# replica_start NAME: PIDS has its id. Its pod, which only has to exist, is replica-NAME.
+# replica_start NAME: starts a replica and sets PIDS[NAME]. Its pod replica-NAME only has to exist.
 declare -A PIDS PORTS=([one]=39999 [two]=39998)
 replica_start() {
   (KUBECONFIG=$EXTENDER_KUBECONFIG POD_NAME=replica-$1 POD_NAMESPACE=default in_cluster_network setpriv --pdeathsig KILL -- \
@@ -31,22 +32,23 @@ for replica in one two; do
   replica_start "$replica"
 done
 for replica in one two; do
-  wait_for 30 "replica $replica is ready" extender_ready "${PORTS[$replica]}" || true
+  wait_for 30 "replica $replica is ready" extender_ready "${PORTS[$replica]}"
 done
 leader() { if leads "${PORTS[one]}"; then echo one; elif leads "${PORTS[two]}"; then echo two; fi; }
 other_of() { if [[ $1 == one ]]; then echo two; else echo one; fi; }
 one_leads() { [[ -n $(leader) ]]; }
-nobody_leads() { ! one_leads; }
+none_leads() { ! one_leads; }
 labelled() { [[ $(kubectl get pods -l tessera.io/leader=true -o name) == "pod/replica-$1" ]]; }
 free_at() { lease_free_at default tessera-extender; }
-wait_for 30 "one of them leads" one_leads || finish
+wait_or_finish 30 "one of them leads" one_leads
 leader=$(leader)
 other=$(other_of "$leader")
-wait_for 10 "the Service would find the leader, and only it" labelled "$leader" || true
+wait_for 10 "the Service selects the leader and no other pod" labelled "$leader"
 
-# waiting_pod NAME: makes a pod that no scheduler takes; the body of a call that binds it.
+# waiting_pod NAME: creates a pod that no scheduler handles, and prints the body of a request that
+# binds it.
 waiting_pod() {
-  SCHEDULER_NAME=nobody pods_json "$1" 1 '{"aliyun.com/gpu-mem": "2"}' | kubectl create -f - >/dev/null
+  SCHEDULER_NAME=none pods_json "$1" 1 '{"aliyun.com/gpu-mem": "2"}' | kubectl create -f - >/dev/null
   kubectl get pod "$1-0001" -o json |
     jq -c '{PodName: .metadata.name, PodNamespace: .metadata.namespace, PodUID: .metadata.uid, Node: "gpu-0001"}'
 }
@@ -54,17 +56,18 @@ bind_by() { send bind "$2" "${PORTS[$1]}"; }
 body=$(waiting_pod alone)
 expect_match "the follower does not bind" 'does not lead' "$(bind_by "$other" "$body")"
 expect "the leader binds" '{"Error":""}' "$(bind_by "$leader" "$body")"
-expect "asked again it says the same" '{"Error":""}' "$(bind_by "$leader" "$body")"
+expect "a repeated call gets the same result" '{"Error":""}' "$(bind_by "$leader" "$body")"
 
-# Nobody can renew: after the deadline nobody leads, and nobody binds. Then all is as before.
+# While no replica can renew the Lease, after the deadline none leads and none binds.
 inject '{"kind":"cut","target":"/leases/","times":-1}'
 body=$(waiting_pod leaderless)
-wait_for 20 "who cannot renew its lease stops leading" nobody_leads || true
-expect_match "and does not bind" 'does not lead' "$(bind_by "$leader" "$body")"
+wait_for 20 "a leader that cannot renew its Lease stops leading" none_leads
+expect_match "it does not bind" 'does not lead' "$(bind_by "$leader" "$body")"
 proxy DELETE faults
-wait_for 30 "one of them leads again" one_leads || true
+wait_for 30 "one of them leads again" one_leads
 
-# As a Service does it: who connects comes to the pod with the label, and stays with it whatever happens to the label.
+# Like a Service: a new connection goes to the pod with the label and stays there even if the label
+# moves.
 answering_port() { if labelled one; then echo "${PORTS[one]}"; else echo "${PORTS[two]}"; fi; }
 answering_port >"$S/tmp/serving"
 while sleep 0.5; do answering_port >"$S/tmp/serving.new" && mv "$S/tmp/serving.new" "$S/tmp/serving"; done 2>/dev/null &
@@ -74,12 +77,12 @@ watcher=$!
 service=$!
 kubectl delete pods --wait=false -l set >/dev/null
 
-# trouble NAME: happens to the replica that leads.
+# trouble NAME: disturbs the leading replica.
 trouble() {
   local leader other free
-  wait_for 30 "$1: a replica leads" one_leads || true
+  wait_for 30 "$1: a replica leads" one_leads
   leader=$(leader)
-  [[ -n $leader ]] || { fail "$1: nobody leads" && return; }
+  [[ -n $leader ]] || { fail "$1: no replica leads" && return; }
   other=$(other_of "$leader")
   case $1 in
     stopped)
@@ -88,9 +91,9 @@ trouble() {
       sleep "$PAUSE"
       body=$(waiting_pod late)
       kill -CONT "${PIDS[$leader]}"
-      expect_match "$1: the old leader, awake again, does not bind" 'does not lead' "$(bind_by "$leader" "$body")"
+      expect_match "$1: the old leader does not bind after it continues" 'does not lead' "$(bind_by "$leader" "$body")"
       kubectl delete pod late-0001 --wait=false >/dev/null
-      wait_for 20 "$1: the label goes to the new leader" labelled "$other" || true
+      wait_for 20 "$1: the new leader has the label" labelled "$other"
       ;;
     deleted-lease) kubectl delete lease tessera-extender >/dev/null ;;
     ended)

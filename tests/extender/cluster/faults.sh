@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Extender killed, API server restarted, etcd paused, and through the fault proxy every call of the extender cut, refused,
-# delayed or answered into the void, each while pods are being scheduled where exactly so many fit. After each, books and cluster
-# agree and nothing is given away twice. SOAK_FAULTS chooses some of the faults. The long one is for make soak.
+# Kills the extender, restarts the API server, pauses etcd, and lets the fault proxy cut, reject,
+# delay or lose the calls of the extender, each while pods fill the cluster completely. After each
+# fault, ledger and cluster agree and no GPU is allocated twice. SOAK_FAULTS selects faults. The
+# long version is for make soak.
 #
 #   faults.sh [--short]
 set -euo pipefail
@@ -22,10 +23,10 @@ echo "limits: {bindTimeout: ${BIND_TIMEOUT}s}" >"$S/extender.yaml"
 
 proxy_start
 extender_start --config "$S/extender.yaml"
-wait_for 20 "the extender is ready" extender_ready || finish
+wait_or_finish 20 "the extender is ready" extender_ready
 
 expired='"status":410,"body":"{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"status\":\"Failure\",\"reason\":\"Expired\",\"code\":410}"'
-# fault NAME: does it while pods are being scheduled.
+# fault NAME: causes the fault while pods are being scheduled.
 fault() {
   case $1 in
     kill-extender)
@@ -43,7 +44,7 @@ fault() {
     cut-everything) for _ in 1 2 3 4 5; do proxy POST reset && sleep 0.3; done ;;
     freeze)
       proxy POST freeze
-      sleep $((BIND_TIMEOUT + PAUSE)) # likewise
+      sleep $((BIND_TIMEOUT + PAUSE)) # longer than a bind may take
       proxy POST thaw
       ;;
     refuse)
@@ -78,13 +79,13 @@ fault() {
 for ((round = 1; round <= ROUNDS; round++)); do
   for what in ${SOAK_FAULTS:-$FAULTS}; do
     before=$(seen_faulty)
-    # No pod is called after what a fault looks for in the paths of requests.
+    # The prefix keeps the names of pods from matching the request paths of a fault.
     under_load "in-$what-$round" fault "$what"
-    wait_for 60 "$what: the extender is ready" extender_ready || true
+    wait_for 60 "$what: the extender is ready" extender_ready
     case $what in
       bind-* | events-* | watch-half | watch-twice | watch-ends | watch-expired | list-truncated)
         hit=$(($(seen_faulty) - before))
-        check "$what: the proxy has failed calls ($hit)" test "$hit" -ge 1
+        check "$what: the proxy disturbed calls ($hit)" test "$hit" -ge 1
         ;;
     esac
     proxy DELETE faults

@@ -1,9 +1,10 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034,SC2154 # S and DRIVER come from the cluster's library, EXTENDER_PID and others go to the tests
-# For tests of the extender beside a real kube-scheduler and API server, on simulated GPU nodes. Sourced.
+# Library for tests of the extender with a real kube-scheduler and API server, on simulated GPU
+# nodes. Sourced.
 #
-# Scripts that do something to a cluster under load have a long version (make soak) and, with --short, one for every test
-# run; these numbers are all that differs.
+# Scripts that disturb a cluster under load have a long version (make soak) and a short one for
+# every test run (--short). Only these numbers differ.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
 # shellcheck source=../../cluster/lib/api.sh
@@ -14,9 +15,9 @@ TESSERA=${TESSERA:-$(dirname "$EXTENDER")/tessera}
 PROXY=${TESSERA_FAULT_PROXY:-$(dirname "$EXTENDER")/../tools/fault-proxy}
 PORT=39999
 
-# Room for exactly PODS pods on GPU_NODES nodes. Of a Lease: its duration, the time within which it must be renewed, and between two
-# tries. A bind may take BIND_TIMEOUT seconds. Whoever is to be away for longer than a bind or a lease may last is so for
-# PAUSE more seconds.
+# Exactly PODS pods fit on GPU_NODES nodes. LEASE, RENEW and RETRY are the duration, renew deadline
+# and retry period of a Lease. A bind may take BIND_TIMEOUT seconds. A process that is paused past a
+# bind or a Lease stays paused for PAUSE more seconds.
 GPU_NODES=25 LEASE=15 RENEW=10 RETRY=1 BIND_TIMEOUT=4 PAUSE=2
 if [[ ${1:-} == --short ]]; then
   GPU_NODES=5 LEASE=4 RENEW=2 RETRY=1 BIND_TIMEOUT=1 PAUSE=1
@@ -25,7 +26,8 @@ PODS=$((GPU_NODES * 20))
 
 scheduler_config() { "$EXTENDER" --print-scheduler-config --attach service --url "http://127.0.0.1:${SERVICE_PORT:-$PORT}"; }
 
-# extender_cluster_start [--as SUFFIX] UP-ARGUMENTS...: a cluster whose scheduler asks an extender on PORT.
+# extender_cluster_start [--as SUFFIX] UP-ARGUMENTS...: starts a cluster whose scheduler calls an
+# extender on PORT.
 extender_cluster_start() {
   local -a as=()
   if [[ ${1:-} == --as ]]; then as=(--as "$2") && shift 2; fi
@@ -40,7 +42,7 @@ extender_cluster_start() {
   rm -f "$config"
 }
 
-# gpu_nodes COUNT GPUS GIB: simulated nodes gpu-0001 and up, without links between their GPUs.
+# gpu_nodes COUNT GPUS GIB: creates simulated nodes gpu-0001 and up, without links between GPUs.
 gpu_nodes() {
   local machine=$S/tmp/machine-$2-$3.yaml
   mkdir -p "$S/tmp"
@@ -60,8 +62,8 @@ EOF
   create_nodes "$S/tmp/gpu-nodes.json"
 }
 
-# token_kubeconfig NAME SERVER [CA]: with a token, as in a pod. (With a client certificate the API server would verify
-# signatures at every request.)
+# token_kubeconfig NAME SERVER [CA]: writes a kubeconfig with a token, as a pod has. (With a client
+# certificate the API server would verify a signature for every request.)
 token_kubeconfig() {
   cat >"$S/kube/$1" <<EOF
 apiVersion: v1
@@ -73,16 +75,17 @@ contexts: [{name: $1, context: {cluster: $1, user: admin}}]
 EOF
 }
 
-# extender_start [FLAGS...]: in the network of the cluster; its log is $S/extender.log. EXTENDER_PID is the program's.
-# EXTENDER_KUBECONFIG: another way to the API server.
+# extender_start [FLAGS...]: starts an extender in the network of the cluster and sets EXTENDER_PID.
+# Its log is $S/extender.log. EXTENDER_KUBECONFIG overrides the kubeconfig.
 extender_start() {
   [[ -n ${EXTENDER_KUBECONFIG:-} ]] || token_kubeconfig extender "https://$API_IP:$API_PORT" "$S/pki/ca.crt"
   (KUBECONFIG=${EXTENDER_KUBECONFIG:-$S/kube/extender} in_cluster_network setpriv --pdeathsig KILL -- "$EXTENDER" --listen "127.0.0.1:$PORT" "$@" >>"$S/extender.log" 2>&1) &
   EXTENDER_PID=$!
 }
 
-# scheduler_start NAME PORT: one more kube-scheduler in the cluster's network, with the configuration $S/NAME-scheduler.yaml (which
-# names a kubeconfig, $S/kube/extender for example) and the host name NAME; its log is $S/NAME-scheduler.log. SCHEDULER_PID is the program's.
+# scheduler_start NAME PORT: starts another kube-scheduler in the cluster's network and sets
+# SCHEDULER_PID. Its configuration is $S/NAME-scheduler.yaml (which names a kubeconfig, for example
+# $S/kube/extender), its host name NAME, its log $S/NAME-scheduler.log.
 scheduler_start() {
   # shellcheck disable=SC2016 # for the inner shell
   (in_cluster_network setpriv --pdeathsig KILL -- unshare --uts bash -c 'hostname "$0" && exec "$@"' "$1" \
@@ -91,25 +94,26 @@ scheduler_start() {
   SCHEDULER_PID=$!
 }
 
-# proxy_start: from now on extenders see the API server through the fault proxy alone (scheduler and kwok do not).
+# proxy_start: makes extenders reach the API server only through the fault proxy. The scheduler and
+# kwok still connect directly.
 proxy_start() {
   (in_cluster_network setpriv --pdeathsig KILL -- "$PROXY" --upstream "https://$API_IP:$API_PORT" --upstream-ca "$S/pki/ca.crt" \
     >"$S/proxy.log" 2>&1) &
   proxy_is_up() { grep -q '^control' "$S/proxy.log"; }
-  wait_for 10 "the fault proxy is up" proxy_is_up || finish
+  wait_or_finish 10 "the fault proxy is up" proxy_is_up
   token_kubeconfig through-proxy "$(awk '/^proxy/ { print $2 }' "$S/proxy.log")"
   EXTENDER_KUBECONFIG=$S/kube/through-proxy
   PROXY_CONTROL=$(awk '/^control/ { print $2 }' "$S/proxy.log")
 }
-# proxy METHOD COMMAND [BODY], inject FAULT-JSON: as tests/proxy/fault_proxy_main.cc says.
+# proxy METHOD COMMAND [BODY], inject FAULT-JSON: see tests/proxy/fault_proxy_main.cc.
 proxy() { (in_cluster_network curl -fsS --max-time 5 -X "$1" "$PROXY_CONTROL/$2" -d "${3:-}") >/dev/null; }
 inject() { proxy POST faults "$1"; }
-# seen_faulty: how many calls it has failed.
+# seen_faulty: prints how many calls the proxy has disturbed.
 seen_faulty() { (in_cluster_network curl -fsS --max-time 5 "$PROXY_CONTROL/seen") | grep -c '"faulty":true' || true; }
 
-# ask PATH [PORT]: GET from the extender.
+# ask PATH [PORT]: sends a GET to the extender.
 ask() { (in_cluster_network curl -fsS --max-time 5 "http://127.0.0.1:${2:-$PORT}$1"); }
-# send VERB BODY [PORT]: POST to it.
+# send VERB BODY [PORT]: sends a POST to the extender.
 send() {
   (in_cluster_network curl -sS --max-time 12 -d "$2" "http://127.0.0.1:${3:-$PORT}/gpushare-scheduler/$1")
 }
@@ -118,14 +122,14 @@ extender_ready() { ask /readyz "${1:-$PORT}" >/dev/null 2>&1; }
 # metric NAME-WITH-LABELS [PORT]
 metric() { ask /metrics "${2:-$PORT}" | awk -v name="$1" 'index($0, name " ") == 1 { print $NF }'; }
 
-# failed_binds: how many binds of this extender have to be tried again.
+# failed_binds: prints how many binds of this extender failed and had to be retried.
 failed_binds() {
   for result in no_room refused unknown; do metric "tessera_extender_binds_total{result=\"$result\"}"; done |
     awk '{ sum += $1 } END { print sum + 0 }'
 }
 
-# pods_json NAME COUNT LIMITS-JSON [FIRST]: a List of pods NAME-0001 (or from number FIRST) and up with one container, for the
-# scheduler SCHEDULER_NAME.
+# pods_json NAME COUNT LIMITS-JSON [FIRST]: prints a List of pods with one container, NAME-0001 (or
+# number FIRST) and up, for the scheduler SCHEDULER_NAME.
 pods_json() {
   jq -cn --arg name "$1" --argjson count "$2" --argjson limits "$3" --argjson first "${4:-1}" \
     --arg scheduler "${SCHEDULER_NAME:-default-scheduler}" '
@@ -135,8 +139,9 @@ pods_json() {
               containers: [{name: "main", image: "none", resources: {limits: $limits}}]}}]}'
 }
 
-# create_in_background SET COUNT LIMITS-JSON [FIRST]: so that something can happen in the middle of it, even to the API server.
-# CREATION_PID ends when all of these exist.
+# create_in_background SET COUNT LIMITS-JSON [FIRST]: creates pods in the background, so that a test
+# can disturb the cluster meanwhile, even the API server. The process CREATION_PID ends when all
+# pods exist.
 create_in_background() {
   local file=$S/tmp/$1-${4:-1}.json
   pods_json "$@" >"$file"
@@ -148,63 +153,67 @@ create_in_background() {
   CREATION_PID=$!
 }
 
-# running SET: how many pods of a set run. unbound: how many pods have no node.
+# running SET: prints how many pods of a set run.
 running() { kubectl get pods -l "set=$1" --no-headers 2>/dev/null | awk '$3 == "Running"' | wc -l; }
 all_running() { (($(running "$1") == $2)); }
 no_pods() { [[ -z $(kubectl get pods -o name) ]]; }
 some_running() { (($(running "$1") >= $2)); }
 none_left() { [[ -z $(kubectl get pods -l "set=$1" -o name) ]]; }
 
-# under_load NAME COMMAND...: pods are placed where exactly so many fit, and the command runs in the middle of it: some run, and
-# half of them have yet to come. Afterwards books and cluster agree, and when all have gone nothing stays in the books.
+# under_load NAME COMMAND...: fills the cluster with pods until it is exactly full, and runs the
+# command meanwhile, when some pods run and half of them do not exist yet. Afterwards ledger and
+# cluster must agree, and once all pods are deleted the ledger must be empty.
 under_load() {
   local name=$1 half=$((PODS / 2)) limits='{"aliyun.com/gpu-mem": "2"}'
   local -a creations
   shift
   create_in_background "$name" "$half" "$limits"
   creations=("$CREATION_PID")
-  wait_for 120 "$name: pods begin to run" some_running "$name" $((PODS / 10)) || true
+  wait_for 120 "$name: the first pods run" some_running "$name" $((PODS / 10))
   create_in_background "$name" $((PODS - half)) "$limits" $((half + 1))
   creations+=("$CREATION_PID")
   "$@"
   wait "${creations[@]}"
-  wait_for 300 "$name: all $PODS run" all_running "$name" "$PODS" || true
-  PORT=$(answering_port) check_books "$name: annotations, books and inventory agree"
+  wait_for 300 "$name: all $PODS pods run" all_running "$name" "$PODS"
+  PORT=$(answering_port) check_ledger "$name: annotations, ledger and inventory agree"
   kubectl delete pods -l "set=$name" --wait=false >/dev/null
-  wait_for 120 "$name: and all go" none_left "$name" || true
-  PORT=$(answering_port) check_books "$name: and nothing stays in the books"
+  wait_for 120 "$name: all pods are deleted" none_left "$name"
+  PORT=$(answering_port) check_ledger "$name: the ledger is empty again"
 }
-# answering_port: of the extender that leads; scripts with several say which that is.
+# answering_port: prints the port of the leading extender. Scripts with several extenders override
+# it.
 answering_port() { echo "$PORT"; }
 
-# lease_free_at NAMESPACE NAME: when, in ms, the Lease is free if nobody renews it any more.
+# lease_free_at NAMESPACE NAME: prints the time in ms at which the Lease expires if it is not
+# renewed.
 lease_free_at() {
   kubectl -n "$1" get lease "$2" -o json | jq '.spec |
     (.renewTime[0:19] + "Z" | fromdate) * 1000 + (.renewTime[20:23] | tonumber) + .leaseDurationSeconds * 1000'
 }
 leads() { [[ $(metric tessera_extender_leading "$1") == 1 ]]; }
-# expect_hand_over WHAT PORT FREE-AT: the extender on PORT binds within 5 s after the lease was free.
+# expect_hand_over WHAT PORT FREE-AT: checks that the extender on PORT leads within 5 s after the
+# Lease became free.
 expect_hand_over() {
   local took
-  wait_for $((LEASE + 30)) "$1: the other one leads" leads "$2" || true
+  wait_for $((LEASE + 30)) "$1: the other replica leads" leads "$2"
   took=$(($(now_ms) - $3))
-  # Before it is free nobody else may bind.
-  check "$1: within 5 s after the lease is free, and not before ($took ms)" test "$took" -ge 0 -a "$took" -le 5000
+  # Before the Lease is free, no other extender may bind.
+  check "$1: it leads within 5 s after the Lease is free, and not before ($took ms)" test "$took" -ge 0 -a "$took" -le 5000
 }
 
-# books_problems: what the checker finds; nothing is right.
-books_problems() {
-  local at=$S/tmp/books
+# ledger_problems: prints differences between ledger, pods and inventories, if there are any.
+ledger_problems() {
+  local at=$S/tmp/ledger
   mkdir -p "$at"
   if ! { kubectl get nodes -o json >"$at/nodes.json" && kubectl get pods -A -o json >"$at/pods.json" &&
     ask /gpushare-scheduler/inspect >"$at/inspect.json"; }; then
-    echo "a view is missing"
+    echo "cannot read nodes, pods or the ledger"
     return
   fi
   jq -rn --slurpfile nodes "$at/nodes.json" --slurpfile pods "$at/pods.json" --slurpfile inspect "$at/inspect.json" \
-    -f "$root/tests/extender/cluster/books.jq" | jq -r '.[]' | head -n 20
+    -f "$root/tests/extender/cluster/ledger.jq" | jq -r '.[]' | head -n 20
 }
-books_are_right() { [[ -z $(books_problems) ]]; }
+ledger_is_consistent() { [[ -z $(ledger_problems) ]]; }
 
-# check_books WHAT: the cluster may still be moving, so the views get a moment to agree.
-check_books() { wait_for 15 "$1" books_are_right || books_problems; }
+# check_ledger WHAT: checks that they agree. Retries for a while: the cluster may still change.
+check_ledger() { try_wait_for 15 "$1" ledger_is_consistent || ledger_problems; }

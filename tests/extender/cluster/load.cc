@@ -1,11 +1,12 @@
 // Load on a real cluster, for tests/extender/cluster/measure.sh:
 //
-//   extender_load create < pods.jsonl                          creates the pods of the lines, in their order
-//   extender_load bound --count N                              waits until N pods more than now are bound;
-//   how many a second extender_load bind --nodes M [--extender URL]              binds all unbound pods to
-//   nodes sim-0001 and up, at the API
-//                                                              server or through the extender; how many a
-//                                                              second
+//   extender_load create < pods.jsonl
+//       creates the pods of the lines, in their order
+//   extender_load bound --count N
+//       waits until N more pods are bound, and prints the rate
+//   extender_load bind --nodes M [--extender URL]
+//       binds all unbound pods to nodes sim-0001 and up, directly or through the extender, and
+//       prints the rate
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
@@ -23,8 +24,8 @@
 #include "http/event_loop.h"
 #include "kube/access.h"
 #include "kube/client.h"
-#include "kube/pod_decoder.h"
 #include "kube/reflector.h"
+#include "objects/pod_decoder.h"
 
 namespace {
 
@@ -47,7 +48,7 @@ kube::Client client_of(http::EventLoop& loop) {
   return value_of(kube::Client::create(loop, value_of(kube::find_access({})), {.max_connections = 64}));
 }
 
-// All pods, and when each was first seen bound.
+// Keeps all pods, and when each was first seen bound.
 class Pods : public kube::ObjectSink {
  public:
   struct Unbound {
@@ -56,7 +57,7 @@ class Pods : public kube::ObjectSink {
   };
 
   Status decode(kube::ObjectJson& object, kube::ObjectMeta& meta) override {
-    return kube::decode_pod(object, names_, meta, pod_);
+    return objects::decode_pod(object, names_, meta, pod_);
   }
   void keep(const kube::ObjectMeta& meta) override {
     if (pod_.node_name.empty()) {
@@ -72,7 +73,7 @@ class Pods : public kube::ObjectSink {
   void synced() override { is_synced = true; }
 
   bool is_synced = false;
-  std::deque<Unbound> unbound;  // when last seen so, in the order of the server
+  std::deque<Unbound> unbound;  // in the order in which the server reported them
   std::vector<std::chrono::steady_clock::time_point> times;
 
  private:
@@ -81,11 +82,11 @@ class Pods : public kube::ObjectSink {
   std::unordered_set<std::string> bound_;
 };
 
-// Keeps `at_once` requests under way until there are none left.
+// Keeps `at_once` requests in flight until all have been sent.
 class Volley {
  public:
   using Done = std::function<void()>;
-  // Sends number `i` and calls `done` when it is answered.
+  // Sends request `i` and calls `done` when it is answered.
   using Send = std::function<void(std::size_t i, Done done)>;
 
   Volley(http::EventLoop& loop, std::size_t count, std::size_t at_once, Send send)
@@ -228,18 +229,18 @@ int main(int argc, char** argv) {
   int timeout = 120;
   int quiet = 0;
   std::string extender;
-  CLI::App* create_command = app.add_subcommand("create", "Create the pods of stdin, one a line");
+  CLI::App* create_command = app.add_subcommand("create", "Create the pods of stdin, one per line");
   CLI::App* bound_command = app.add_subcommand("bound", "Wait until pods are bound");
   CLI::App* bind_command = app.add_subcommand("bind", "Bind all unbound pods");
   app.require_subcommand(1);
-  create_command->add_option("--at-once", at_once, "1 keeps the order of the lines");
-  bind_command->add_option("--at-once", at_once, "Requests under way");
-  bind_command->add_option("--most", most, "Of the unbound pods only so many");
-  bind_command->add_option("--nodes", nodes, "There are sim-0001 and up")->required();
+  create_command->add_option("--at-once", at_once, "Requests in flight; 1 keeps the order of the lines");
+  bind_command->add_option("--at-once", at_once, "Requests in flight");
+  bind_command->add_option("--most", most, "Bind at most this many pods");
+  bind_command->add_option("--nodes", nodes, "Number of nodes, sim-0001 and up")->required();
   bind_command->add_option("--extender", extender, "http://127.0.0.1:39999");
-  bound_command->add_option("--count", count, "How many")->required();
+  bound_command->add_option("--count", count, "Number of pods")->required();
   bound_command->add_option("--timeout", timeout, "Seconds");
-  bound_command->add_option("--quiet", quiet, "Seconds without a new one that count as the end too");
+  bound_command->add_option("--quiet", quiet, "Also end after this many seconds without a new bind");
   CLI11_PARSE(app, argc, argv);
   try {
     return create_command->parsed()  ? create(at_once)

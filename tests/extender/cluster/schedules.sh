@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Pods of every kind go where they should, through the real scheduler, whether it sends names or whole nodes; 500 at once against
-# room for exactly 500, with the extender killed in the middle, end with every GPU full and none given away twice.
+# Schedules pods of every kind through the real scheduler, which sends node names or whole nodes.
+# Then creates 500 pods at once where exactly 500 fit and kills the extender meanwhile: every GPU
+# ends up full, and none is allocated twice.
 set -euo pipefail
 # shellcheck source=lib.sh
 source "$(dirname "$0")/lib.sh"
@@ -9,7 +10,7 @@ extender_cluster_start
 gpu_nodes 2 4 16
 echo 'policies: {shared: binpack}' >"$S/extender.yaml"
 extender_start --config "$S/extender.yaml"
-wait_for 20 "the extender is ready" extender_ready || finish
+wait_or_finish 20 "the extender is ready" extender_ready
 
 kubectl create -f - >/dev/null <<'PODS'
 {"apiVersion": "v1", "kind": "List", "items": [
@@ -33,7 +34,7 @@ kubectl create -f - >/dev/null <<'PODS'
 ]}
 PODS
 for pod in shared whole several containers split mixed; do
-  wait_for 20 "$pod runs" pod_is "$pod" Running || true
+  wait_for 20 "$pod runs" pod_is "$pod" Running
 done
 record() { kubectl get pod "$1" -o 'jsonpath={.metadata.annotations.tessera\.io/allocation}'; }
 expect "shared: 6 units of one GPU" '[6]' "$(record shared | jq -c '[.containers.main[].mem]')"
@@ -43,30 +44,30 @@ expect "containers: all on one GPU" 1 "$(record containers | jq '[.containers[][
 expect "split: half on each of two GPUs" '[4,4]' "$(record split | jq -c '[.containers.main[].mem]')"
 expect "mixed: the share is not on the whole GPU" 2 "$(record mixed | jq '[.containers[][].gpu] | unique | length')"
 refused() { kubectl get pod too-large -o 'jsonpath={.status.conditions[0].message}' | grep -q 'no GPU is as large as 17GiB'; }
-wait_for 20 "too-large waits, and says why" refused || true
+wait_for 20 "too-large stays Pending with the reason" refused
 events_name_gpus() { kubectl get events --field-selector involvedObject.name=shared,reason=GpuAssigned -o name | grep -q .; }
-wait_for 20 "an Event names the GPUs" events_name_gpus || true
-check_books "annotations, books and inventory agree"
+wait_for 20 "an Event names the GPUs" events_name_gpus
+check_ledger "annotations, ledger and inventory agree"
 
 kubectl delete pods --all --wait=false >/dev/null
-wait_for 30 "all are gone" no_pods || true
-check_books "and hold nothing any more"
+wait_for 30 "all pods are gone" no_pods
+check_ledger "the ledger is empty again"
 
-# Of a node where another device plugin gives out the same GPUs, as its agent says, none is used; and it is told there.
+# A node whose agent reports another device plugin for the same GPUs is not used, and gets an Event.
 jq -c '.items[0] | .metadata.name = "twice-0001" | .metadata.labels["kubernetes.io/hostname"] = "twice-0001" |
   .metadata.annotations["tessera.io/inventory"] |= (fromjson | .also_served_as = ["example.com/gpu"] | tojson) |
   {apiVersion: "v1", kind: "List", items: [.]}' "$S/tmp/gpu-nodes.json" >"$S/tmp/twice-node.json"
 create_nodes "$S/tmp/twice-node.json"
 pods_json twice 1 '{"aliyun.com/gpu-mem": "1"}' | jq -c '.items[].spec.nodeSelector = {"kubernetes.io/hostname": "twice-0001"}' | kubectl create -f - >/dev/null
 twice_refused() { kubectl get pod twice-0001 -o 'jsonpath={.status.conditions[0].message}' | grep -q '1 another device plugin gives out the same GPUs'; }
-wait_for 20 "a pod does not get GPUs that another plugin gives out, and says so" twice_refused || true
-twice_told() { kubectl get events --field-selector involvedObject.name=twice-0001,reason=OtherDevicePlugin -o name | grep -q .; }
-wait_for 20 "and so does an Event on the node" twice_told || true
-expect "and the metric" 1 "$(metric tessera_extender_other_plugin_nodes)"
+wait_for 20 "a pod does not get GPUs that another device plugin serves, and has the reason" twice_refused
+twice_reported() { kubectl get events --field-selector involvedObject.name=twice-0001,reason=OtherDevicePlugin -o name | grep -q .; }
+wait_for 20 "the node has an Event about it" twice_reported
+expect "the metric counts the node" 1 "$(metric tessera_extender_other_plugin_nodes)"
 kubectl delete pod twice-0001 --wait=false >/dev/null
 kubectl delete node twice-0001 >/dev/null
 
-# On a node that has the original's device plugin, GPUs on the original's list of ill ones are not used.
+# On a node with the device plugin of the original, GPUs on its list of unhealthy GPUs are not used.
 jq -c '.items[0] | .metadata.name = "old-0001" | del(.metadata.annotations["tessera.io/inventory"]) | .metadata.labels["kubernetes.io/hostname"] = "old-0001" |
   {apiVersion: "v1", kind: "List", items: [.]}' "$S/tmp/gpu-nodes.json" >"$S/tmp/old-node.json"
 kubectl -n kube-system create configmap unhealthy-gpu-old-0001 --from-literal=gpus=0,1,2,3 >/dev/null
@@ -75,33 +76,34 @@ old_body=$(jq -cn '{Pod: {metadata: {name: "p", namespace: "default", uid: "u"},
   resources: {limits: {"aliyun.com/gpu-mem": "16"}}}]}}, Nodes: null, NodeNames: ["old-0001"]}')
 fits_old() { [[ $(send filter "$old_body" | jq -c .NodeNames) == '["old-0001"]' ]]; }
 full_old() { ! fits_old; }
-# A node that is not known yet takes nothing either.
-ill_old() { send filter "$old_body" | jq -e '(.FailedNodes + .FailedAndUnresolvableNodes)["old-0001"] // "" | contains("unhealthy")' >/dev/null; }
-wait_for 20 "a node with the old plugin, all of whose GPUs are on the list, takes nothing for that" ill_old || true
+# A node that the extender does not know yet fits nothing either, so look for the reason.
+unhealthy_old() { send filter "$old_body" | jq -e '(.FailedNodes + .FailedAndUnresolvableNodes)["old-0001"] // "" | contains("unhealthy")' >/dev/null; }
+wait_for 20 "a node with the original plugin does not fit while all its GPUs are on the list" unhealthy_old
 kubectl -n kube-system patch configmap unhealthy-gpu-old-0001 -p '{"data": {"gpus": "0,1,3"}}' >/dev/null
-wait_for 20 "without one of them on it, it takes shares" fits_old || true
+wait_for 20 "it fits when one GPU is removed from the list" fits_old
 pods_json old 1 '{"aliyun.com/gpu-mem": "16"}' | jq -c '.items[].spec.nodeSelector = {"kubernetes.io/hostname": "old-0001"}' | kubectl create -f - >/dev/null
-wait_for 30 "a pod runs there" all_running old 1 || true
-expect "on the only GPU that is well" 2 "$(kubectl get pod old-0001 -o 'jsonpath={.metadata.annotations.ALIYUN_COM_GPU_MEM_IDX}')"
-wait_for 20 "and then nothing is left" full_old || true
+wait_for 30 "a pod runs there" all_running old 1
+expect "on the only healthy GPU" 2 "$(kubectl get pod old-0001 -o 'jsonpath={.metadata.annotations.ALIYUN_COM_GPU_MEM_IDX}')"
+wait_for 20 "the node is full then" full_old
 kubectl -n kube-system delete configmap unhealthy-gpu-old-0001 >/dev/null
-wait_for 20 "until the list is gone" fits_old || true
+wait_for 20 "it fits again when the list is deleted" fits_old
 kubectl delete pods --all --wait=false >/dev/null
 kubectl delete node old-0001 >/dev/null
-wait_for 30 "all are gone there, too" no_pods || true
+wait_for 30 "all pods of that node are gone" no_pods
 
-# An important pod takes the place of another one where that really frees its GPU.
+# A pod with high priority preempts another one where that frees a GPU for it.
 kubectl create priorityclass important --value=1000 >/dev/null
 fill_and_preempt() {
   pods_json low 8 '{"aliyun.com/gpu-mem": "16"}' | kubectl create -f - >/dev/null
-  wait_for 30 "$1: 8 pods fill all GPUs" all_running low 8 || true
+  wait_for 30 "$1: 8 pods fill all GPUs" all_running low 8
   pods_json high 1 '{"aliyun.com/gpu-mem": "10"}' | jq -c '.items[].spec.priorityClassName = "important"' | kubectl create -f - >/dev/null
-  wait_for 60 "$1: an important pod gets the GPU of one of them" all_running high 1 || true
-  expect "$1: and only one had to go" 7 "$(running low)"
-  check_books "$1: the books follow"
+  wait_for 60 "$1: a pod with high priority gets the GPU of one of them" all_running high 1
+  expect "$1: only one pod was preempted" 7 "$(running low)"
+  check_ledger "$1: the ledger is correct"
 }
 
-# A scheduler that sends whole nodes (nodeCacheCapable: false), and pods with them; what it says is written down on the way.
+# A scheduler that sends whole nodes (nodeCacheCapable: false) and whole pods. Its requests are
+# recorded on the way.
 WIRE_PORT=39995
 (in_cluster_network setpriv --pdeathsig KILL -- socat -v "TCP-LISTEN:$WIRE_PORT,bind=127.0.0.1,reuseaddr,fork" "TCP:127.0.0.1:$PORT" \
   2>"$S/wire.log") &
@@ -114,21 +116,22 @@ wire=$!
 } >"$S/whole-nodes-scheduler.yaml"
 scheduler_start whole-nodes 19995
 SCHEDULER_NAME=whole-nodes fill_and_preempt "whole nodes"
-# said REGEX: that on the wire, where quotes have backslashes and a line stands before each piece.
+# said REGEX: searches the recorded traffic, where quotes are escaped and each piece has a header
+# line.
 said() { sed -e '/^[<>] 2.* length=/d' -e 's/\\"/"/g' "$S/wire.log" | tr -d '\n' | grep -Eq "$1"; }
-check "it asked with whole nodes" said '"Pod":\{.*,"Nodes":\{"metadata":\{\},"items":\[\{"metadata":\{"name":"gpu-.*"NodeNames":null\}'
-check "and was answered with them" said '\{"Nodes":\{"metadata":\{\},"items":\[\{"metadata":\{"name":"gpu-.*"NodeNames":null,"FailedNodes"'
-check "it asked which is best" said 'POST /gpushare-scheduler/prioritize'
-check "and proposed whole pods as victims" said '"NodeNameToVictims":\{"gpu-000.*"containers"'
+check "it sent whole nodes" said '"Pod":\{.*,"Nodes":\{"metadata":\{\},"items":\[\{"metadata":\{"name":"gpu-.*"NodeNames":null\}'
+check "it received whole nodes" said '\{"Nodes":\{"metadata":\{\},"items":\[\{"metadata":\{"name":"gpu-.*"NodeNames":null,"FailedNodes"'
+check "it called prioritize" said 'POST /gpushare-scheduler/prioritize'
+check "it proposed whole pods as victims" said '"NodeNameToVictims":\{"gpu-000.*"containers"'
 kill "$SCHEDULER_PID" "$wire"
 wait "$SCHEDULER_PID" "$wire" 2>/dev/null || true
 kubectl delete pods --all --wait=false >/dev/null
-wait_for 30 "all of that scheduler are gone" no_pods || true
+wait_for 30 "all pods of that scheduler are gone" no_pods
 
 fill_and_preempt "names"
 
-# Of pods that are equal otherwise, it spares those that a disruption budget protects. (The one that has none stands first: of
-# equals the last would have to go.)
+# Among otherwise equal pods, preemption spares those that a disruption budget protects. (The
+# unprotected pod is listed first, because among equal pods the last one is chosen.)
 spare=$(kubectl get pods -l set=low -o 'jsonpath={.items[0].metadata.name}')
 kubectl label pod "$spare" spare=yes >/dev/null
 kubectl create -f - >/dev/null <<'BUDGET'
@@ -145,60 +148,60 @@ spare_uid=$(kubectl get pod "$spare" -o 'jsonpath={.metadata.uid}')
 spares_protected() {
   [[ $(send preempt "$preempt_body" | jq -c '[.NodeNameToMetaVictims[] | [.Pods[].UID], .NumPDBViolations]') == "[[\"$spare_uid\"],0]" ]]
 }
-wait_for 20 "pods that a disruption budget protects are spared" spares_protected || true
+wait_for 20 "pods that a disruption budget protects are spared" spares_protected
 kubectl delete poddisruptionbudget low >/dev/null
 
-# Another policy without a restart: the other end of the order is best now.
+# Change the policy without a restart: the order of the nodes reverses.
 prioritize_body=$(jq -cn '{Pod: {metadata: {name: "p", namespace: "default", uid: "u"}, spec: {containers: [{name: "main",
   resources: {limits: {"aliyun.com/gpu-mem": "2"}}}]}}, Nodes: null, NodeNames: ["gpu-0001", "gpu-0002"]}')
 kubectl delete pods --all --wait=false >/dev/null
-wait_for 30 "all are gone again" no_pods || true
+wait_for 30 "all pods are gone again" no_pods
 pods_json one 1 '{"aliyun.com/gpu-mem": "4"}' | kubectl create -f - >/dev/null
-wait_for 20 "one pod runs" all_running one 1 || true
+wait_for 20 "one pod runs" all_running one 1
 used=$(kubectl get pod one-0001 -o 'jsonpath={.spec.nodeName}')
 best() { send prioritize "$prioritize_body" | jq -r 'max_by(.Score).Host'; }
 expect "binpack prefers the node that is in use" "$used" "$(best)"
 echo 'policies: {shared: spread}' >"$S/extender.yaml"
 kill -HUP "$EXTENDER_PID"
 spreads() { [[ $(best) != "$used" ]]; }
-wait_for 10 "after SIGHUP spread prefers the other" spreads || true
+wait_for 10 "after SIGHUP, spread prefers the other node" spreads
 echo 'policies: {shared: lucky}' >"$S/extender.yaml"
 kill -HUP "$EXTENDER_PID"
-complains() { grep -q 'configuration not reloaded.*extender.yaml:1: policies.shared' "$S/extender.log"; }
-wait_for 10 "a configuration with a mistake is refused with its line" complains || true
-check "and the last good one goes on" spreads
+complains() { grep -q 'configuration not reloaded.*extender.yaml:1:20: policies.shared' "$S/extender.log"; }
+wait_for 10 "an invalid configuration is rejected with its line and column" complains
+check "the previous configuration stays in use" spreads
 kubectl delete pods --all --wait=false >/dev/null
-wait_for 30 "all are gone once more" no_pods || true
+wait_for 30 "all pods are gone once more" no_pods
 echo 'policies: {shared: binpack}' >"$S/extender.yaml"
 kill -HUP "$EXTENDER_PID"
 
-# 25 nodes with 4 GPUs of 10 units: room for exactly 500 pods of 2.
+# 25 nodes with 4 GPUs of 10 units: exactly 500 pods of 2 units fit.
 kubectl delete nodes gpu-0001 gpu-0002 >/dev/null
 gpu_nodes 25 4 10
 begin=$(now_ms)
 create_in_background many 500 '{"aliyun.com/gpu-mem": "2"}'
 some_run() { (($(running many) >= 100)); }
-wait_for 60 "the first hundred of 500 run" some_run || true
+wait_for 60 "the first hundred of 500 run" some_run
 failed=$(failed_binds)
 kill -KILL "$EXTENDER_PID"
 wait "$EXTENDER_PID" 2>/dev/null || true
 extender_start
-wait_for 20 "the extender is back after kill -9" extender_ready || true
+wait_for 20 "the extender is back after kill -9" extender_ready
 wait "$CREATION_PID"
-wait_for 120 "all 500 run, where exactly 500 fit" all_running many 500 || true
+wait_for 120 "all 500 run, where exactly 500 fit" all_running many 500
 say "      500 pods in $(seconds_since "$begin") s, extender killed once"
-check_books "nothing is given away twice, and the books know all of it"
+check_ledger "no GPU is allocated twice, and the ledger has all pods"
 failed=$((failed + $(failed_binds)))
 check "at most 2% of the binds had to be repeated ($failed)" test "$failed" -le 10
 
 pods_json more 1 '{"aliyun.com/gpu-mem": "1"}' | kubectl create -f - >/dev/null
 waits() { kubectl get pod more-0001 -o 'jsonpath={.status.conditions[0].message}' | grep -q 'Insufficient aliyun.com/gpu-mem\|no single GPU has 1GiB free'; }
-wait_for 20 "the next one waits" waits || true
+wait_for 20 "the next pod stays Pending" waits
 kubectl delete pod many-0250 >/dev/null
-wait_for 30 "and gets the GPU of the first that ends" pod_is more-0001 Running || true
-check_books "and the books follow"
+wait_for 30 "it gets the GPU of the first pod that ends" pod_is more-0001 Running
+check_ledger "the ledger is correct"
 kill "$EXTENDER_PID"
 ended=0
 wait "$EXTENDER_PID" || ended=$?
-expect "it ends in order" 0 "$ended"
+expect "the extender exits with 0" 0 "$ended"
 finish

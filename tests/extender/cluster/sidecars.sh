@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Two second schedulers, each with an extender beside it as in one pod: when the scheduler that leads is killed with its
-# extender, is stopped past its lease and wakes up, or ends in order, while pods are being scheduled where exactly so many fit, the
-# other pair goes on within 5 s and nothing is given away twice. The long one is for make soak.
+# Two second schedulers, each with an extender as in one pod. The leading pair is killed, stopped
+# past its Lease and continued, or shut down, while pods fill the cluster completely. The other pair
+# takes over within 5 s, and no GPU is allocated twice. The long version is for make soak.
 #
 #   sidecars.sh [--short]
 set -euo pipefail
@@ -13,8 +13,8 @@ extender_cluster_start
 gpu_nodes "$GPU_NODES" 4 10
 token_kubeconfig extender "https://$API_IP:$API_PORT" "$S/pki/ca.crt"
 
-# pair_start NAME: an extender and a kube-scheduler that asks it, under the host name of their pod. EXTENDERS and SCHEDULERS have
-# their ids.
+# pair_start NAME: starts an extender and a kube-scheduler that calls it, with the host name of
+# their pod. Sets EXTENDERS[NAME] and SCHEDULERS[NAME].
 declare -A EXTENDERS SCHEDULERS PORTS=([pair-a]=39999 [pair-b]=39996)
 pair_start() {
   local name=$1 port=${PORTS[$1]}
@@ -32,7 +32,7 @@ EOF
 }
 leader() { kubectl -n kube-system get lease tessera-scheduler -o 'jsonpath={.spec.holderIdentity}' 2>/dev/null | sed 's/_.*//'; }
 other_of() { if [[ $1 == pair-a ]]; then echo pair-b; else echo pair-a; fi; }
-somebody_leads() { [[ $(leader) == pair-* ]] && leads "$(answering_port)"; }
+one_leads() { [[ $(leader) == pair-* ]] && leads "$(answering_port)"; }
 answering_port() { echo "${PORTS[$(leader)]}"; }
 signal_pair() { kill "-$1" "${SCHEDULERS[$2]}" "${EXTENDERS[$2]}"; }
 kill_pair() {
@@ -44,11 +44,11 @@ for pair in pair-a pair-b; do
   pair_start "$pair"
 done
 for pair in pair-a pair-b; do
-  wait_for 30 "the extender of $pair is ready" extender_ready "${PORTS[$pair]}" || finish
+  wait_or_finish 30 "the extender of $pair is ready" extender_ready "${PORTS[$pair]}"
 done
-wait_for 30 "one of the schedulers leads" somebody_leads || { tail -n 5 "$S/pair-a-scheduler.log" "$S/pair-b-scheduler.log" && finish; }
+try_wait_for 30 "one of the schedulers leads" one_leads || { tail -n 5 "$S/pair-a-scheduler.log" "$S/pair-b-scheduler.log" && finish; }
 
-# trouble NAME: happens to the pair that leads.
+# trouble NAME: disturbs the leading pair.
 trouble() {
   local leads other free
   leads=$(leader)
@@ -59,7 +59,7 @@ trouble() {
     stopped) signal_pair STOP "$leads" ;;
     ended) signal_pair TERM "$leads" ;;
   esac
-  # One that ends in order gives its lease back.
+  # A scheduler that shuts down releases its Lease.
   [[ $1 == ended ]] || free=$(lease_free_at kube-system tessera-scheduler)
   expect_hand_over "$1" "${PORTS[$other]}" "$free"
   if [[ $1 == stopped ]]; then
@@ -72,10 +72,10 @@ troubles="killed stopped ended"
 [[ ${1:-} != --short ]] || troubles="stopped ended"
 for what in $troubles; do
   under_load "$what" trouble "$what"
-  # A scheduler that has lost its lease ends by itself, as its pod would be started again.
+  # A scheduler that has lost its Lease exits by itself. Kubernetes would restart its pod.
   kill_pair "$victim"
   pair_start "$victim"
-  wait_for 30 "$what: both are ready again" extender_ready "${PORTS[$victim]}" || true
+  wait_for 30 "$what: both pairs are ready again" extender_ready "${PORTS[$victim]}"
 done
 for pair in pair-a pair-b; do
   kill_pair "$pair"

@@ -1,23 +1,24 @@
 {{/*
-What the schema cannot say: values that fit only together. A program would refuse them when it starts, long after helm has said "deployed".
+Checks that the schema cannot express: combinations of values. Without them a program would reject the
+values when it starts, long after helm has reported "deployed".
 */}}
 {{- define "tessera.checkValues" -}}
 {{- if and (eq .Values.policies.whole "static") (not .Values.policies.staticSets) -}}
-{{- fail "policies.whole is static, which chooses from a table, but policies.staticSets is empty: fill it (docs/policies.md), or use ring, best_effort or simple" -}}
+{{- fail "policies.whole is static, but policies.staticSets is empty: fill the table (docs/policies.md), or use ring, best_effort or simple" -}}
 {{- end -}}
 {{- range $machine, $counts := .Values.policies.staticSets -}}
 {{- range $count, $sets := $counts -}}
 {{- range $set := $sets -}}
 {{- if ne (len $set) (int $count) -}}
-{{- fail (printf "policies.staticSets.%s.%s has the set %s, which is not of %s GPUs" $machine $count (toJson $set) $count) -}}
+{{- fail (printf "policies.staticSets.%s.%s has the set %s, which does not have %s GPUs" $machine $count (toJson $set) $count) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
 {{- if and .Values.simulate.nodes (not .Values.simulate.machine) -}}
-{{- fail "simulate.nodes says what some nodes are, but simulate.machine is empty, so that no node is simulated: set simulate.machine to what the others are" -}}
+{{- fail "simulate.nodes is set, but simulate.machine is empty, so no node is simulated: set simulate.machine to the machine of the other nodes" -}}
 {{- end -}}
 {{- if and .Values.agent.enabled (eq .Values.agent.strategy "env") (ne .Values.agent.driverRoot "/") (not .Values.simulate.machine) -}}
-{{- fail (printf "agent.driverRoot is %s, but with agent.strategy=env NVIDIA's runtime brings the driver, to the agent as to all others, and knows itself where it is: leave driverRoot out (and set agent.runtimeClassName=nvidia where that runtime is not the default one), or set agent.strategy to cdi or devices" .Values.agent.driverRoot) -}}
+{{- fail (printf "agent.driverRoot is %s, but with agent.strategy=env the NVIDIA runtime provides the driver and knows its location: remove agent.driverRoot (and set agent.runtimeClassName=nvidia if that runtime is not the default), or set agent.strategy to cdi or devices" .Values.agent.driverRoot) -}}
 {{- end -}}
 {{- end -}}

@@ -1,4 +1,4 @@
-{{/* Names. A release called tessera-anything is not called tessera twice. */}}
+{{/* The name prefix of all objects. "tessera" is not added if the release name already contains it. */}}
 {{- define "tessera.name" -}}
 {{- if .Values.nameOverride -}}
 {{ .Values.nameOverride | trunc 40 | trimSuffix "-" }}
@@ -13,7 +13,7 @@
 {{- if eq .Values.attach "second-scheduler" }}true{{ end -}}
 {{- end -}}
 
-{{/* The Deployment, its accounts and its roles: named after what runs in it. */}}
+{{/* The name of the Deployment, its service account and its roles. */}}
 {{- define "tessera.placerName" -}}
 {{ include "tessera.name" . }}-{{ ternary "scheduler" "extender" (eq .Values.attach "second-scheduler") }}
 {{- end -}}
@@ -21,7 +21,7 @@
 {{ include "tessera.name" . }}-agent
 {{- end -}}
 
-{{/* Labels that a selector may use never change for a component. */}}
+{{/* Selectors are immutable, so these labels must never change. */}}
 {{- define "tessera.placerSelector" -}}
 app.kubernetes.io/name: tessera
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -48,7 +48,10 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end -}}
 {{- end -}}
 
-{{/* kube-scheduler must be as new as the API server: v1.33.4+k3s1 and v1.33.4-eks-b123 are v1.33.4. */}}
+{{/*
+kube-scheduler must have the version of the API server. Vendor suffixes are removed: v1.33.4+k3s1 and
+v1.33.4-eks-b123 become v1.33.4.
+*/}}
 {{- define "tessera.schedulerImage" -}}
 {{- $repository := .Values.scheduler.image.repository -}}
 {{- if not $repository -}}
@@ -59,13 +62,13 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end -}}
 {{- end -}}
 {{- if not $repository -}}
-{{- fail "\n\nThe second scheduler runs a stock kube-scheduler, and this cluster shows no pod of one to learn from where its image comes.\nSay it with --set scheduler.image.repository=REGISTRY/kube-scheduler (without a tag; the tag follows from the cluster's version).\nOr let the cluster's own kube-scheduler call Tessera: --set attach=cluster-scheduler (docs/install.md)." -}}
+{{- fail "\n\nThe second scheduler needs a stock kube-scheduler image, but kube-system has no kube-scheduler pod to copy the image name from.\nSet it with --set scheduler.image.repository=REGISTRY/kube-scheduler (without a tag; the chart uses the version of the cluster).\nOr let the kube-scheduler of the cluster call Tessera: --set attach=cluster-scheduler (docs/install.md)." -}}
 {{- end -}}
 {{- $tag := .Values.scheduler.image.tag | default (regexFind "^v[0-9]+\\.[0-9]+\\.[0-9]+" .Capabilities.KubeVersion.Version) -}}
 {{ $repository }}:{{ $tag }}
 {{- end -}}
 
-{{/* Resource names, as src/alloc/names.h makes them. */}}
+{{/* Resource names, the same as in src/alloc/names.h. */}}
 {{- define "tessera.wholeResource" -}}
 {{ .Values.resourceNames.whole | default (printf "%s/gpu" .Values.resourceNames.prefix) }}
 {{- end -}}
@@ -74,7 +77,10 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- list (printf "%s/gpu-mem" $prefix) (include "tessera.wholeResource" .) (printf "%s/gpu-count" $prefix) (printf "%s/gpu-core.percentage" $prefix) | toJson -}}
 {{- end -}}
 
-{{/* What kube-scheduler is told; the same as `tessera-extender --print-scheduler-config` (tests/chart compares them). */}}
+{{/*
+The extender stanza of the kube-scheduler configuration. Must be the same as the output of
+`tessera-extender --print-scheduler-config`; tests/chart compares them.
+*/}}
 {{- define "tessera.extenderStanza" -}}
 filterVerb: filter/best
 prioritizeVerb: prioritize
@@ -102,7 +108,10 @@ capabilities: {drop: [ALL]}
 - {name: POD_NAMESPACE, valueFrom: {fieldRef: {fieldPath: metadata.namespace}}}
 {{- end -}}
 
-{{/* Which MutatingAdmissionPolicy sets schedulerName; empty: none. It is on by default from 1.36 on; 1.34 and 1.35 have it behind a gate. */}}
+{{/*
+The API version of the MutatingAdmissionPolicy that sets schedulerName; empty without a policy. The
+API is enabled by default since 1.36; 1.34 and 1.35 have it behind a feature gate.
+*/}}
 {{- define "tessera.mutatingApi" -}}
 {{- $wanted := toString .Values.schedulerNamePolicy.enabled -}}
 {{- if and (eq .Values.attach "second-scheduler") (ne $wanted "false") -}}
@@ -110,7 +119,7 @@ capabilities: {drop: [ALL]}
 admissionregistration.k8s.io/v1
 {{- else if eq $wanted "true" -}}
 {{- if semverCompare "<1.34.0-0" .Capabilities.KubeVersion.Version -}}
-{{- fail (printf "schedulerNamePolicy.enabled is true, but Kubernetes %s has no MutatingAdmissionPolicy to use: set it to auto, and schedulerName in your pods" .Capabilities.KubeVersion.Version) -}}
+{{- fail (printf "schedulerNamePolicy.enabled is true, but Kubernetes %s has no MutatingAdmissionPolicy: set it to auto, and set schedulerName in your pods" .Capabilities.KubeVersion.Version) -}}
 {{- end -}}
 admissionregistration.k8s.io/v1beta1
 {{- end -}}
@@ -120,7 +129,7 @@ admissionregistration.k8s.io/v1beta1
 {{- if semverCompare ">=1.30.0-0" .Capabilities.KubeVersion.Version }}true{{ end -}}
 {{- end -}}
 
-{{/* Does the agent have to be privileged to reach the driver? */}}
+{{/* Whether the agent runs privileged, which it needs to call the driver without the NVIDIA runtime. */}}
 {{- define "tessera.agentPrivileged" -}}
 {{- if kindIs "bool" .Values.agent.privileged -}}
 {{ .Values.agent.privileged }}
@@ -131,7 +140,10 @@ true
 {{- end -}}
 {{- end -}}
 
-{{/* Where the cluster's own kube-scheduler calls: the machine's own NodePort as the original, or the Service's address. */}}
+{{/*
+The URL that the kube-scheduler of the cluster calls: the NodePort on its own machine (like the
+original), or the address of the Service.
+*/}}
 {{- define "tessera.serviceUrl" -}}
 {{- $scheme := ternary "https" "http" .Values.tls.enabled -}}
 {{- if eq .Values.service.type "NodePort" -}}

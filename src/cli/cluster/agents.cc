@@ -1,0 +1,256 @@
+#include "cli/cluster/agents.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <charconv>
+
+#include "base/json_reader.h"
+#include "base/strings.h"
+#include "cli/cluster/cluster_api.h"
+#include "cli/cluster/cluster_store.h"
+#include "http/event_loop.h"
+#include "kube/request.h"
+
+namespace tessera::cli {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t kMostPorts = 1000;
+constexpr auto kPatience = 3s;
+constexpr std::size_t kMostBytes = 256U << 20U;
+constexpr std::size_t kMostPods = 100'000;
+constexpr std::size_t kMostContainers = 100'000;
+
+// As the chart labels them; pods of manifests of one's own want the same labels to be found. The proxy to a
+// pod wants the number of a port; the container gives this name to it.
+struct Kind {
+  std::string_view labels;
+  std::string_view port_name;
+  std::int64_t usual_port;
+  const char* what;
+};
+
+const Kind& kind_of(Asked whom) {
+  static constexpr Kind kAgents{"app.kubernetes.io/name=tessera,app.kubernetes.io/component=agent", "metrics",
+                                39997, "list the agents' pods"};
+  static constexpr Kind kPlacers{kPlacerLabels, "health", 39998, "list the extenders' pods"};
+  return whom == Asked::kAgents ? kAgents : kPlacers;
+}
+
+struct OwnPod {
+  std::string pod_namespace;
+  std::string name;
+  std::string node;
+  std::int64_t port = 0;
+};
+
+Result<std::int64_t> port_of(const JsonReader& spec, const Kind& kind) {
+  for (const JsonReader& container : TRY(spec.array("containers", kMostPorts))) {
+    if (!container.has("ports")) {
+      continue;
+    }
+    for (const JsonReader& port : TRY(container.array("ports", kMostPorts))) {
+      if (TRY(port.text_or("name", "")) == kind.port_name) {
+        return port.integer("containerPort", 1, 65535);
+      }
+    }
+  }
+  return kind.usual_port;
+}
+
+Result<std::vector<OwnPod>> find_pods(kube::Client& client, const Kind& kind) {
+  kube::Request request = kube::get_request(kube::pod_path("", ""));
+  request.query = "labelSelector=" + kube::percent_encoded(kind.labels);
+  request.deadline = 10s;
+  request.what = kind.what;
+  const kube::Reply reply = TRY(client.fetch(std::move(request)));
+  const boost::json::value document = TRY(parse_json(reply.body.text(), kMostBytes));
+  std::vector<OwnPod> pods;
+  const JsonReader list(document, "pods");
+  for (const JsonReader& pod : TRY(list.array("items", kMostPods))) {
+    const JsonReader meta = TRY(pod.object("metadata"));
+    const JsonReader spec = TRY(pod.object("spec"));
+    const JsonReader status = TRY(pod.object("status"));
+    if (spec.has("nodeName") && status.has("phase") && TRY(status.text("phase")) == "Running") {
+      pods.push_back({.pod_namespace = TRY(meta.text("namespace")),
+                      .name = TRY(meta.text("name")),
+                      .node = TRY(spec.text("nodeName")),
+                      .port = TRY(port_of(spec, kind))});
+    }
+  }
+  return pods;
+}
+
+// One line of metrics: name{label="value",...} number.
+struct Sample {
+  std::string_view name;
+  std::map<std::string, std::string> labels;
+  double value = 0;
+};
+
+// What stands behind the opening brace up to the closing one, which is taken along.
+bool read_labels(std::string_view& line, std::map<std::string, std::string>& labels) {
+  while (!line.empty() && line.front() != '}') {
+    const std::size_t equals = line.find("=\"");
+    if (equals == std::string_view::npos) {
+      return false;
+    }
+    const std::string name(line.substr(0, equals));
+    line.remove_prefix(equals + 2);
+    std::string value;
+    while (!line.empty() && line.front() != '"') {
+      if (line.front() == '\\' && line.size() > 1) {
+        line.remove_prefix(1);
+        value.push_back(line.front() == 'n' ? '\n' : line.front());
+      } else {
+        value.push_back(line.front());
+      }
+      line.remove_prefix(1);
+    }
+    if (line.empty()) {
+      return false;
+    }
+    line.remove_prefix(1);
+    labels.emplace(name, std::move(value));
+    if (line.starts_with(',')) {
+      line.remove_prefix(1);
+    }
+  }
+  if (line.empty()) {
+    return false;
+  }
+  line.remove_prefix(1);
+  return true;
+}
+
+bool read_sample(std::string_view line, Sample& sample) {
+  if (line.empty() || line.front() == '#') {
+    return false;
+  }
+  const std::size_t end = line.find_first_of("{ ");
+  if (end == std::string_view::npos) {
+    return false;
+  }
+  sample.name = line.substr(0, end);
+  sample.labels.clear();
+  line.remove_prefix(end);
+  if (line.front() == '{') {
+    line.remove_prefix(1);
+    if (!read_labels(line, sample.labels)) {
+      return false;
+    }
+  }
+  line = trim(line);
+  return std::from_chars(line.data(), line.data() + line.size(), sample.value).ec == std::errc();
+}
+
+constexpr double kMib = 1024.0 * 1024.0;
+
+}  // namespace
+
+Result<std::vector<AgentAnswer>> ask_pods(const ClusterOptions& options, Asked whom, std::string_view page) {
+  std::vector<AgentAnswer> answers;
+  if (!options.file.empty()) {
+    return answers;
+  }
+  http::EventLoop loop;
+  kube::Client client = TRY(connect(loop, options));
+  const std::vector<OwnPod> pods = TRY(find_pods(client, kind_of(whom)));
+  std::vector<kube::Call> calls(pods.size());
+  std::size_t open = pods.size();
+  for (const OwnPod& pod : pods) {
+    answers.push_back({.node = pod.node,
+                       .body = fail(ErrorCode::kTimeout, "no answer"),
+                       .pod = pod.pod_namespace + "/" + pod.name});
+  }
+  for (std::size_t i = 0; i < pods.size(); ++i) {
+    const OwnPod& pod = pods[i];
+    kube::Request request = kube::get_request(
+        fmt::format("{}:{}/proxy/{}", kube::pod_path(pod.pod_namespace, pod.name), pod.port, page));
+    request.deadline = kPatience;
+    request.max_attempts = 1;
+    calls[i] = client.send(std::move(request), [&, i](Result<kube::Reply> reply) {
+      --open;
+      answers[i].body = reply ? Result<std::string>(std::string(reply->body.text()))
+                              : Result<std::string>(fail(std::move(reply).error()));
+    });
+  }
+  loop.run_until([&] { return open == 0; }, kPatience + 1s);
+  return answers;
+}
+
+Result<std::string> ask_lease(const ClusterOptions& options, const std::string& namespace_name,
+                              const std::string& name) {
+  http::EventLoop loop;
+  kube::Client client = TRY(connect(loop, options));
+  kube::Request request = kube::get_request(kube::lease_path(namespace_name, name));
+  request.deadline = kPatience;
+  request.max_attempts = 1;
+  const kube::Reply reply = TRY(client.fetch(std::move(request)));
+  return std::string(reply.body.text());
+}
+
+void read_usage(std::string_view metrics, Usage& usage) {
+  Sample sample;
+  for (const std::string_view line : split(metrics, '\n')) {
+    if (!line.starts_with("tessera_") || !read_sample(line, sample)) {
+      continue;
+    }
+    const std::string& uuid = sample.labels["uuid"];
+    if (sample.name == "tessera_gpu_memory_used_bytes") {
+      usage.gpus[uuid].memory_mib = sample.value / kMib;
+    } else if (sample.name == "tessera_gpu_utilization_ratio") {
+      usage.gpus[uuid].duty_percent = sample.value * 100;
+    } else if (sample.name == "tessera_container_gpu_memory_used_bytes") {
+      usage.pod_memory_mib[sample.labels["namespace"] + "/" + sample.labels["pod"]] += sample.value / kMib;
+    }
+  }
+}
+
+Usage ask_usage(const ClusterOptions& options) {
+  Usage usage;
+  const auto answers = ask_pods(options, Asked::kAgents, "metrics");
+  if (!answers) {
+    usage.problems.push_back("real use is not known: " + answers.error().text());
+    return usage;
+  }
+  std::size_t silent = 0;
+  for (const AgentAnswer& answer : *answers) {
+    if (answer.body) {
+      read_usage(*answer.body, usage);
+    } else if (++silent == 1) {
+      usage.problems.push_back(
+          fmt::format("real use on node {} is not known: {}", answer.node, answer.body.error().text()));
+    }
+  }
+  if (silent > 1) {
+    usage.problems.push_back(fmt::format("nor on {} more nodes", silent - 1));
+  }
+  return usage;
+}
+
+Result<std::vector<GivenContainer>> parse_given(std::string_view text) {
+  const boost::json::value document = TRY(parse_json(text, kMostBytes));
+  std::vector<GivenContainer> all;
+  for (const JsonReader& entry : TRY(JsonReader(document, "").array("allocations", kMostContainers))) {
+    const std::string name = TRY(entry.text("pod"));
+    GivenContainer one{.pod = name.empty() ? "" : TRY(entry.text("namespace")) + "/" + name,
+                       .uid = TRY(entry.text("uid")),
+                       .container = TRY(entry.text("container"))};
+    for (const JsonReader& gpu : TRY(entry.array("gpus", 64))) {
+      one.gpus.push_back(TRY(gpu.text("uuid")));
+    }
+    std::ranges::sort(one.gpus);
+    if (entry.has("held")) {
+      one.held = TRY(entry.text("held"));
+    }
+    all.push_back(std::move(one));
+  }
+  return all;
+}
+
+}  // namespace tessera::cli

@@ -1,0 +1,114 @@
+#include "cli/cluster/cluster_api.h"
+
+#include <fmt/core.h>
+
+#include <functional>
+#include <utility>
+
+#include "base/log.h"
+#include "base/version.h"
+#include "kube/access.h"
+#include "kube/request.h"
+
+namespace tessera::cli {
+
+namespace {
+
+constexpr std::size_t kPageItems = 500;
+
+// Lists a collection once, page by page. `selector` is a part of the query, already encoded. Adds the
+// number of pages received to `pages`.
+Status list_pages(kube::Client& client, const std::string& path, const std::string& selector,
+                  kube::ObjectSink& sink, std::size_t& pages) {
+  kube::ListDecoder decoder;
+  json::PaddedBuffer buffer;
+  std::string token;
+  do {
+    kube::Request request = kube::get_request(path);
+    request.query = fmt::format("limit={}", kPageItems);
+    if (!selector.empty()) {
+      request.query += "&" + selector;
+    }
+    if (!token.empty()) {
+      request.query += "&continue=" + kube::percent_encoded(token);
+    }
+    request.what = "list " + path;
+    request.buffer = std::move(buffer);
+    kube::Reply reply = TRY(client.fetch(std::move(request)));
+    kube::ListPage page =
+        TRY(with_context(decoder.decode(reply.body.view(), sink, keep_or_report(sink)), "list " + path));
+    ++pages;
+    token = std::move(page.continue_token);
+    buffer = std::move(reply.body);
+  } while (!token.empty());
+  return {};
+}
+
+// Lists a whole collection. The server drops the version that the pages belong to after a few minutes,
+// so a list that was interrupted between pages is read again from the start, once.
+Status list_all(kube::Client& client, const std::string& path, const std::string& fields,
+                kube::ObjectSink& sink, const std::function<void()>& clear) {
+  const std::string selector = fields.empty() ? "" : "fieldSelector=" + kube::percent_encoded(fields);
+  std::size_t pages = 0;
+  Status done = list_pages(client, path, selector, sink, pages);
+  if (done || pages == 0 || done.error().code() == ErrorCode::kDenied) {
+    return done;
+  }
+  clear();
+  return with_context(list_pages(client, path, selector, sink, pages), "interrupted twice");
+}
+
+}  // namespace
+
+kube::ListDecoder::OnItem keep_or_report(kube::ObjectSink& sink) {
+  return [&sink](const kube::ObjectMeta& meta, const Status& decoded) {
+    if (decoded) {
+      sink.keep(meta);
+    } else {
+      sink.unreadable(meta, decoded.error());
+    }
+  };
+}
+
+std::string node_fields(const ClusterQuery& query) {
+  return query.node.empty() ? "" : "metadata.name=" + query.node;
+}
+
+std::string pod_fields(const ClusterQuery& query) {
+  std::string fields = "status.phase!=Succeeded,status.phase!=Failed";
+  return query.node.empty() ? fields : fields + ",spec.nodeName=" + query.node;
+}
+
+Result<kube::Client> connect(http::EventLoop& loop, const ClusterOptions& options) {
+  // The command prints its own error messages, so the client's log lines are suppressed.
+  log::Options quiet;
+  quiet.level = log::Level::kError;
+  TRY(log::configure(quiet));
+  kube::AccessOptions where;
+  where.kubeconfig = options.kubeconfig;
+  where.context = options.context;
+  kube::ClusterAccess access = TRY(kube::find_access(where));
+  return kube::Client::create(loop, std::move(access), {.user_agent = "tessera/" + std::string(version())});
+}
+
+Result<ClusterSettings> ask_settings(kube::Client& client, const ClusterOptions& options) {
+  ClusterStore own_pods(placers_only());
+  std::size_t pages = 0;
+  // The server's cache is fresh enough: these pods are replaced when a setting changes.
+  const Status done = list_pages(client, kube::pod_path("", ""),
+                                 "resourceVersion=0&labelSelector=" + kube::percent_encoded(kPlacerLabels),
+                                 own_pods.pods(), pages);
+  if (!done && done.error().code() != ErrorCode::kDenied) {
+    return fail(done.error());
+  }
+  return settings_of(options, own_pods.take());
+}
+
+Status list_cluster(kube::Client& client, ClusterStore& store) {
+  const ClusterQuery& query = store.query();
+  TRY(list_all(client, kube::node_path(""), node_fields(query), store.nodes(), [&] { store.clear_nodes(); }));
+  return list_all(client, kube::pod_path(query.namespace_name, ""), pod_fields(query), store.pods(),
+                  [&] { store.clear_pods(); });
+}
+
+}  // namespace tessera::cli

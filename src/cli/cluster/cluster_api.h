@@ -1,0 +1,36 @@
+// cli/cluster/cluster_api.h
+//
+// Reads a cluster once through its API server.
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+#include "cli/cluster/cluster.h"
+#include "cli/cluster/cluster_store.h"
+#include "http/event_loop.h"
+#include "kube/client.h"
+#include "kube/list_decoder.h"
+
+namespace tessera::cli {
+
+// Creates a client for the cluster that the options name.
+Result<kube::Client> connect(http::EventLoop& loop, const ClusterOptions& options);
+
+// Field selectors that make the server leave out objects which the store would drop anyway.
+std::string node_fields(const ClusterQuery& query);
+std::string pod_fields(const ClusterQuery& query);
+
+// Returns a callback for the items of a list: it passes each item to sink.keep(), or the decoding
+// error to sink.unreadable().
+kube::ListDecoder::OnItem keep_or_report(kube::ObjectSink& sink);
+
+// Returns the resource names and policies of the cluster. They must be known before anything else is
+// read. They come from the user's options, or else from Tessera's own pods. If there are none, or the
+// user may not list them, the defaults apply.
+Result<ClusterSettings> ask_settings(kube::Client& client, const ClusterOptions& options);
+
+// Lists nodes and pods into the store, page by page.
+Status list_cluster(kube::Client& client, ClusterStore& store);
+
+}  // namespace tessera::cli

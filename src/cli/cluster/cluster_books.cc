@@ -1,0 +1,43 @@
+#include "cli/cluster/cluster_books.h"
+
+#include <map>
+
+#include "alloc/inventory.h"
+
+namespace tessera::cli {
+
+alloc::Unit common_unit(const Cluster& cluster) {
+  std::map<std::uint32_t, std::pair<std::size_t, alloc::Unit>> counts;
+  for (const objects::NodeFacts& node : cluster.nodes) {
+    if (node.spec.inventory.empty()) {
+      continue;
+    }
+    if (const auto inventory = alloc::Inventory::parse(node.spec.inventory)) {
+      auto& [count, unit] = counts[inventory->unit.in_mib()];
+      ++count;
+      unit = inventory->unit;
+    }
+  }
+  std::size_t most = 0;
+  alloc::Unit common = alloc::Unit::gib();
+  for (const auto& [mib, entry] : counts) {
+    if (entry.first >= most) {
+      most = entry.first;
+      common = entry.second;
+    }
+  }
+  return common;
+}
+
+std::unique_ptr<alloc::Ledger> make_books(const Cluster& cluster, alloc::Unit unit) {
+  auto books = std::make_unique<alloc::Ledger>(alloc::Ledger::Options{.unit = unit, .names = cluster.names});
+  for (const objects::NodeFacts& node : cluster.nodes) {
+    books->upsert_node(node.spec);
+  }
+  for (const alloc::PodSpec& pod : cluster.pods) {
+    books->upsert_pod(pod);
+  }
+  return books;
+}
+
+}  // namespace tessera::cli

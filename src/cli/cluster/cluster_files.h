@@ -1,0 +1,23 @@
+// cli/cluster/cluster_files.h
+//
+// Reads a cluster from files that kubectl saved: nodes.json and pods.json in a directory.
+#pragma once
+
+#include <istream>
+#include <string>
+
+#include "base/result.h"
+#include "cli/cluster/cluster.h"
+#include "cli/cluster/cluster_store.h"
+
+namespace tessera::cli {
+
+// Reads the settings like ask_settings() of cluster_api.h, but from pods.json.
+Result<ClusterSettings> settings_in_files(const ClusterOptions& options);
+
+// Reads a saved list of any size into `sink`.
+Status read_list(std::istream& in, kube::ObjectSink& sink);
+// Reads both files into `store`.
+Status read_files(const std::string& directory, ClusterStore& store);
+
+}  // namespace tessera::cli

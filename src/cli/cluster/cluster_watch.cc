@@ -1,0 +1,216 @@
+#include "cli/cluster/cluster_watch.h"
+
+#include <fmt/core.h>
+#include <poll.h>
+#include <sys/stat.h>
+
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <memory>
+#include <optional>
+#include <ostream>
+#include <utility>
+
+#include "base/signals.h"
+#include "base/strings.h"
+#include "cli/cluster/cluster_api.h"
+#include "cli/cluster/cluster_store.h"
+#include "http/event_loop.h"
+#include "kube/reflector.h"
+#include "kube/request.h"
+
+namespace tessera::cli {
+
+namespace {
+
+// The alternate screen of the terminal, so that the previous content reappears at the end; without a
+// cursor, and without wrapping, so that a long line takes only one row.
+constexpr std::string_view kEnterScreen = "\x1b[?1049h\x1b[?25l\x1b[?7l";
+constexpr std::string_view kLeaveScreen = "\x1b[?7h\x1b[?25h\x1b[?1049l";
+
+// Shows frames on a terminal, or writes them one after another elsewhere.
+class Screen {
+ public:
+  Screen(std::ostream& out, std::ostream& err, int fd) : out_(out), err_(err), fd_(fd) {
+    if (Terminal::of(fd_).is_terminal) {
+      out_ << kEnterScreen << std::flush;
+      entered_ = true;
+    }
+  }
+  Screen(const Screen&) = delete;
+  Screen& operator=(const Screen&) = delete;
+  ~Screen() {
+    if (entered_) {
+      out_ << kLeaveScreen << last_.text << std::flush;
+    }
+    for (const std::string& warning : last_.warnings) {
+      err_ << "warning: " << warning << "\n";
+    }
+  }
+
+  void show(Frame frame) {
+    if (!entered_ && frame.text != last_.text) {
+      out_ << (last_.text.empty() ? "" : "\n") << frame.text << std::flush;
+    }
+    last_ = std::move(frame);
+    draw();
+  }
+
+  // Draws the last frame again, because the terminal may have been resized.
+  void draw() {
+    if (entered_) {
+      out_ << redrawn(last_.text, Terminal::of(fd_).rows) << std::flush;
+    }
+  }
+
+  [[nodiscard]] bool writable() const { return out_.good(); }
+
+ private:
+  std::ostream& out_;
+  std::ostream& err_;
+  int fd_;
+  bool entered_ = false;
+  Frame last_;
+};
+
+// Waits up to `wait` for a signal or for the reader to close the output. Returns false if the watch
+// should end: on a signal other than SIGWINCH, or when the reader is gone (`| head`). Writing alone
+// would not detect a closed reader while nothing changes.
+bool keep_watching(SignalWatch& signals, std::optional<Screen>& screen, int out_fd,
+                   std::chrono::milliseconds wait) {
+  std::array waiting{pollfd{.fd = signals.fd(), .events = POLLIN, .revents = 0},
+                     pollfd{.fd = out_fd, .events = 0, .revents = 0}};
+  ::poll(waiting.data(), waiting.size(), static_cast<int>(wait.count()));
+  if ((waiting[1].revents & (POLLERR | POLLHUP)) != 0) {
+    return false;
+  }
+  while (const auto number = signals.read()) {
+    if (*number != SIGWINCH) {
+      return false;
+    }
+    if (screen) {
+      screen->draw();
+    }
+  }
+  return !screen || screen->writable();
+}
+
+// Returns a text that differs whenever one of the files has changed.
+std::string files_version(const std::string& directory) {
+  std::string version;
+  for (const char* name : {"/nodes.json", "/pods.json"}) {
+    struct stat facts{};
+    if (::stat((directory + name).c_str(), &facts) == 0) {
+      version += fmt::format("{}.{}.{};", facts.st_mtim.tv_sec, facts.st_mtim.tv_nsec, facts.st_size);
+    }
+  }
+  return version;
+}
+
+Status watch_files(const ClusterOptions& options, const ClusterQuery& query, const WatchOptions& watch,
+                   const MakeFrame& make_frame, SignalWatch& signals, std::ostream& out, std::ostream& err) {
+  std::optional<Screen> screen;
+  std::string shown;
+  do {
+    const std::string version = files_version(options.file);
+    if (version == shown) {
+      continue;
+    }
+    auto cluster = read_cluster(options, query);
+    // The file may be only partly written; it is read again when it changes.
+    if (!cluster && screen) {
+      continue;
+    }
+    Cluster now = TRY(std::move(cluster));
+    Frame frame = TRY(make_frame(std::move(now), Terminal::of(watch.fd)));
+    if (!screen) {
+      screen.emplace(out, err, watch.fd);
+    }
+    screen->show(std::move(frame));
+    shown = version;
+  } while (keep_watching(signals, screen, watch.fd, std::chrono::seconds(watch.interval_s)));
+  return {};
+}
+
+Status watch_api(const ClusterOptions& options, const ClusterQuery& query, const WatchOptions& watch,
+                 const MakeFrame& make_frame, SignalWatch& signals, std::ostream& out, std::ostream& err) {
+  http::EventLoop loop;
+  kube::Client client = TRY(connect(loop, options));
+  ClusterStore store(query, TRY(ask_settings(client, options)));
+  kube::Reflector nodes(client, {.path = kube::node_path(""), .field_selector = node_fields(query)},
+                        store.nodes());
+  kube::Reflector pods(
+      client, {.path = kube::pod_path(query.namespace_name, ""), .field_selector = pod_fields(query)},
+      store.pods());
+  nodes.start();
+  pods.start();
+  std::optional<Screen> screen;
+  std::optional<std::uint64_t> shown;
+  // After the first sync the reflectors recover by themselves. Before it, an error ends the command.
+  const auto failed = [&] {
+    return (!nodes.synced() && nodes.problem()) || (!pods.synced() && pods.problem());
+  };
+  bool going = true;
+  while (going) {
+    const bool synced = nodes.synced() && pods.synced();
+    if (failed()) {
+      return fail(!nodes.synced() && nodes.problem() ? *nodes.problem() : *pods.problem());
+    }
+    if (synced && (watch.always || shown != store.version())) {
+      shown = store.version();
+      Cluster cluster = store.snapshot();
+      cluster.default_namespace = client.default_namespace();
+      Frame frame = TRY(make_frame(std::move(cluster), Terminal::of(watch.fd)));
+      if (!screen) {
+        screen.emplace(out, err, watch.fd);
+      }
+      screen->show(std::move(frame));
+    }
+    // Check for signals ten times a second. Changes wait for the interval, the first frame does not.
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(synced ? watch.interval_s : 0);
+    do {
+      loop.run_until([&] { return failed() || (!screen && nodes.synced() && pods.synced()); },
+                     std::chrono::milliseconds(100));
+      going = keep_watching(signals, screen, watch.fd, std::chrono::milliseconds(0));
+    } while (going && std::chrono::steady_clock::now() < until);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string redrawn(const std::string& text, unsigned rows) {
+  std::vector<std::string_view> lines = split(text, '\n');
+  if (!lines.empty() && lines.back().empty()) {
+    lines.pop_back();
+  }
+  // The last row stays empty, because a newline there would scroll.
+  const std::size_t room = rows > 1 ? rows - 1 : lines.size();
+  std::string out = "\x1b[H";
+  const bool cut = lines.size() > room;
+  const std::size_t shown = cut ? room - 1 : lines.size();
+  for (std::size_t i = 0; i < shown; ++i) {
+    out.append(lines[i]).append("\x1b[K\n");
+  }
+  if (cut) {
+    out += fmt::format("... {} more lines\x1b[K\n", lines.size() - shown);
+  }
+  return out + "\x1b[J";
+}
+
+int watch_cluster(const ClusterOptions& options, const ClusterQuery& query, const WatchOptions& watch,
+                  const MakeFrame& make_frame, std::ostream& out, std::ostream& err) {
+  auto signals = SignalWatch::create({SIGINT, SIGTERM, SIGWINCH});
+  const Status done = !signals ? Status(fail(std::move(signals).error()))
+                      : options.file.empty()
+                          ? watch_api(options, query, watch, make_frame, *signals, out, err)
+                          : watch_files(options, query, watch, make_frame, *signals, out, err);
+  if (!done) {
+    err << "error: " << done.error().text() << "\n";
+    return 1;
+  }
+  return 0;
+}
+
+}  // namespace tessera::cli

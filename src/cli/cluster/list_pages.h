@@ -1,0 +1,29 @@
+// cli/cluster/list_pages.h
+//
+// Splits a saved list of API objects (`kubectl get pods -A -o json`) into pages, so that a list of
+// any size can be read with little memory: 10,000 pods are about 100 MB of JSON.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <istream>
+
+#include "base/result.h"
+#include "json/padded_buffer.h"
+
+namespace tessera::cli {
+
+struct PageLimits {
+  std::size_t page_bytes = 1U << 20U;   // a page ends after the item that reaches this size
+  std::size_t item_bytes = 16U << 20U;  // larger than any object of an API server
+};
+
+// Calls `page` with lists that together hold the items of the list in `in`, in order. Stops when
+// `page` fails. Checks the JSON between the items only as far as needed to find them, and does not
+// parse the items.
+//
+// Returns kInvalid if `in` is not a JSON object with an array `items`, or is truncated.
+Status each_page(std::istream& in, const PageLimits& limits,
+                 const std::function<Status(json::PaddedView)>& page);
+
+}  // namespace tessera::cli

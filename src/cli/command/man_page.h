@@ -1,0 +1,19 @@
+// cli/command/man_page.h
+//
+// `tessera man`: the manual page. It is generated from the registered commands, so it is always
+// complete.
+#pragma once
+
+#include <string>
+
+#include "cli/command/command.h"
+
+namespace tessera::cli {
+
+// Returns the page in the format of man(7).
+std::string man_page(const CLI::App& app);
+
+// Keeps a reference to `app`. Commands added after this call are part of the page as well.
+void add_man_command(CLI::App& app, Action& action);
+
+}  // namespace tessera::cli

@@ -1,0 +1,33 @@
+// cli/diagnose/attachment.h
+//
+// Finds the schedulerNames whose pods reach Tessera. Tessera's own pods state which name they serve.
+// If they do not, a record on a pod suggests that the scheduler which bound it called the extender.
+#pragma once
+
+#include <set>
+#include <string>
+
+#include "alloc/pod.h"
+#include "cli/cluster/cluster.h"
+
+namespace tessera::cli {
+
+struct Attachment {
+  std::set<std::string, std::less<>> names{};  // schedulerNames whose pods reach Tessera
+  // The cluster's own kube-scheduler calls the extender through a Service. Only its configuration says
+  // which of its profiles do, so `names` may be incomplete.
+  bool own_scheduler = false;
+  // Name of Tessera's scheduler, used in advice; empty if there is none.
+  std::string second_scheduler{};
+
+  // Returns whether pods with this schedulerName certainly bypass Tessera.
+  [[nodiscard]] bool excludes(std::string_view scheduler_name) const;
+};
+
+// `cluster` must have been read with ClusterQuery::details.
+Attachment find_attachment(const Cluster& cluster);
+
+// Returns whether the pod has any annotation that names its GPUs, valid or not.
+bool has_record(const alloc::PodSpec& pod);
+
+}  // namespace tessera::cli

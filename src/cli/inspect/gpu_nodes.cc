@@ -1,0 +1,165 @@
+#include "cli/inspect/gpu_nodes.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "alloc/placer.h"
+#include "alloc/request.h"
+#include "base/json_reader.h"
+#include "base/strings.h"
+#include "cli/cluster/cluster_books.h"
+#include "topology/link.h"
+
+namespace tessera::cli {
+
+namespace {
+
+using Links = std::vector<std::vector<std::string>>;
+
+Links links_of(const alloc::NodeView& view) {
+  Links links(view.size(), std::vector<std::string>(view.size(), "X"));
+  for (unsigned a = 0; a < view.size(); ++a) {
+    for (unsigned b = 0; b < view.size(); ++b) {
+      if (a != b) {
+        links[a][b] = topology::short_name(view.tables->topology().link(a, b));
+      }
+    }
+  }
+  return links;
+}
+
+// {"GPU_NV1_0_1":"Single NVLink",...}: the old topology plugin's annotation. Entries that make no sense are
+// left out, as nobody knows what they should mean.
+Links links_of_annotation(std::string_view text, std::size_t gpus) {
+  const auto document = parse_json(text);
+  if (!document || !document->is_object()) {
+    return {};
+  }
+  Links links(gpus, std::vector<std::string>(gpus, "-"));
+  for (const auto& entry : document->get_object()) {
+    const auto parts = split(entry.key(), '_');
+    const auto a = parts.size() == 4 ? parse_int(parts[2]) : std::nullopt;
+    const auto b = parts.size() == 4 ? parse_int(parts[3]) : std::nullopt;
+    const auto inside = [gpus](std::int64_t i) { return i >= 0 && static_cast<std::size_t>(i) < gpus; };
+    if (a && b && inside(*a) && inside(*b)) {
+      links[static_cast<std::size_t>(*a)][static_cast<std::size_t>(*b)] = parts[1];
+      links[static_cast<std::size_t>(*b)][static_cast<std::size_t>(*a)] = parts[1];
+    }
+  }
+  for (std::size_t i = 0; i < gpus; ++i) {
+    links[i][i] = "X";
+  }
+  return links;
+}
+
+GpuNode make_node(const objects::NodeFacts& facts, const alloc::Ledger& books, alloc::NodeId id) {
+  GpuNode node{.name = facts.spec.name,
+               .address = facts.address.empty() ? "unknown" : facts.address,
+               .type = facts.node_type.empty() ? books.machine(id) : facts.node_type,
+               .gpus = {},
+               .links = {}};
+  for (unsigned slot = 0; slot < books.gpus(id).size(); ++slot) {
+    const alloc::GpuFacts& gpu = books.gpus(id)[slot];
+    node.gpus.push_back({.index = gpu.index,
+                         .uuid = gpu.uuid.text(),
+                         .model = books.model_name(gpu.model),
+                         .unhealthy = std::string(books.unhealthy(id, slot)),
+                         .pods = {}});
+  }
+  for (const alloc::PodHolding& holding : books.holdings(id)) {
+    for (const alloc::PodHolding::Part& part : holding.parts) {
+      if (part.slot >= 0) {
+        NodeGpu& gpu = node.gpus[static_cast<std::size_t>(part.slot)];
+        gpu.pods.push_back(holding.pod.text());
+        gpu.whole = gpu.whole || part.whole;
+      }
+    }
+  }
+  if (!facts.spec.inventory.empty()) {
+    node.links = links_of(books.view(id));
+  } else if (!facts.gpu_topology.empty()) {
+    node.links = links_of_annotation(facts.gpu_topology, node.gpus.size());
+  }
+  return node;
+}
+
+}  // namespace
+
+std::string_view to_string(GpuUse use) {
+  switch (use) {
+    case GpuUse::kFree:
+      return "free";
+    case GpuUse::kShared:
+      return "shared";
+    case GpuUse::kWhole:
+      return "whole";
+    case GpuUse::kUnhealthy:
+      break;
+  }
+  return "unhealthy";
+}
+
+GpuUse NodeGpu::use() const {
+  if (!unhealthy.empty()) {
+    return GpuUse::kUnhealthy;
+  }
+  return whole ? GpuUse::kWhole : pods.empty() ? GpuUse::kFree : GpuUse::kShared;
+}
+
+std::int64_t GpuNode::used() const {
+  return std::ranges::count_if(gpus, [](const NodeGpu& gpu) { return !gpu.pods.empty(); });
+}
+
+std::int64_t GpuNode::free() const {
+  return std::ranges::count_if(gpus, [](const NodeGpu& gpu) { return gpu.use() == GpuUse::kFree; });
+}
+
+GpuNodes make_gpu_nodes(const Cluster& cluster) {
+  const auto books = make_books(cluster, common_unit(cluster));
+  // The old topology plugin counts its GPUs under the whole-GPU resource alone.
+  for (const objects::NodeFacts& node : cluster.nodes) {
+    if (node.spec.inventory.empty() && node.whole_gpus > node.spec.gpu_count) {
+      alloc::NodeSpec spec = node.spec;
+      spec.gpu_count = node.whole_gpus;
+      books->upsert_node(spec);
+    }
+  }
+  GpuNodes all;
+  all.policy =
+      alloc::to_string(cluster.settings.whole_policy.value_or(alloc::Placer::Options{}.whole_policy));
+  for (const objects::NodeFacts& facts : cluster.nodes) {
+    const auto id = books->find_node(facts.spec.name);
+    if (id && !books->gpus(*id).empty()) {
+      all.nodes.push_back(make_node(facts, *books, *id));
+    }
+  }
+  for (const alloc::Problem& problem : books->problems()) {
+    if (problem.kind == alloc::ProblemKind::kUnreadableInventory ||
+        problem.kind == alloc::ProblemKind::kUnreadableRecord ||
+        problem.kind == alloc::ProblemKind::kLostGpu) {
+      all.warnings.push_back(problem.text);
+    }
+  }
+  return all;
+}
+
+std::vector<std::string> gpu_sort_keys() {
+  return {"name", "all", "used", "free"};
+}
+
+void sort_gpu_nodes(GpuNodes& nodes, std::string_view by) {
+  const auto amount = [by](const GpuNode& node) -> std::int64_t {
+    if (by == "all") {
+      return static_cast<std::int64_t>(node.gpus.size());
+    }
+    return by == "used" ? node.used() : by == "free" ? node.free() : 0;
+  };
+  std::ranges::stable_sort(nodes.nodes, [&](const GpuNode& a, const GpuNode& b) {
+    const std::int64_t left = amount(a);
+    const std::int64_t right = amount(b);
+    return left != right ? left > right : a.name < b.name;
+  });
+}
+
+}  // namespace tessera::cli

@@ -1,0 +1,339 @@
+#include "cli/inspect/shares.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <unordered_map>
+
+#include "alloc/inventory.h"
+#include "alloc/legacy_record.h"
+#include "alloc/record.h"
+#include "base/json_reader.h"
+#include "base/strings.h"
+
+namespace tessera::cli {
+
+namespace {
+
+using Units = std::map<std::int64_t, std::int64_t>;
+
+// Go's idea of a number: a sign is allowed.
+std::optional<std::int64_t> parse_go_int(std::string_view text) {
+  const bool plus = text.starts_with('+') && text.size() > 1 && text[1] != '-';
+  return parse_int(plus ? text.substr(1) : text);
+}
+
+// What the main containers ask for; the original knew no others.
+std::int64_t asked_units(const alloc::PodSpec& pod) {
+  std::int64_t sum = 0;
+  for (const alloc::ContainerSpec& container : pod.containers) {
+    for (const auto& [resource, amount] : container.gpu_limits) {
+      if (container.kind == alloc::ContainerKind::kMain && resource == alloc::GpuResource::kMemory) {
+        sum = saturated_sum(sum, amount.rounded_up());
+      }
+    }
+  }
+  return sum;
+}
+
+// {"<container>":{"<gpu>":units}}, believed as the original did: all of it or nothing.
+Units read_allocation(const alloc::Annotations& annotations) {
+  const auto text = annotations.find(alloc::key::kMemAllocation);
+  if (text == annotations.end()) {
+    return {};
+  }
+  const auto document = parse_json(text->second, alloc::Record::kMaxBytes);
+  if (!document || !document->is_object()) {
+    return {};
+  }
+  Units units;
+  for (const auto& container : document->get_object()) {
+    if (container.value().is_null()) {
+      continue;
+    }
+    if (!parse_go_int(container.key()) || !container.value().is_object()) {
+      return {};
+    }
+    for (const auto& gpu : container.value().get_object()) {
+      const auto index = parse_go_int(gpu.key());
+      if (!index || !gpu.value().is_int64()) {
+        return {};
+      }
+      units[*index] = saturated_sum(units[*index], gpu.value().get_int64());
+    }
+  }
+  return units;
+}
+
+// What Tessera decided. Nothing when there is no record or it is not to be believed, then with a warning.
+std::optional<std::vector<alloc::Claim>> read_claims(const alloc::PodSpec& pod, const alloc::Demand& demand,
+                                                     std::vector<std::string>& warnings) {
+  const std::string* text = alloc::find_text(pod.annotations, alloc::key::kAllocation);
+  if (text == nullptr) {
+    return std::nullopt;
+  }
+  auto claims = alloc::Record::parse(*text).and_then(
+      [&](const alloc::Record& record) { return alloc::claims_of(demand, record); });
+  if (!claims) {
+    warnings.push_back(fmt::format("pod {}/{}: its record {} is not believed: {}", pod.pod_namespace,
+                                   pod.name, alloc::key::kAllocation, claims.error().text()));
+    return std::nullopt;
+  }
+  return std::move(*claims);
+}
+
+// One node while its pods are put on it.
+class NodeBuilder {
+ public:
+  NodeBuilder(const objects::NodeFacts& facts, const alloc::ResourceNames& names,
+              std::vector<std::string>& warnings)
+      : warnings_(warnings), names_(names) {
+    node.name = facts.spec.name;
+    node.address = facts.address.empty() ? "unknown" : facts.address;
+    node.total = facts.allocatable_units;
+    node.count = std::clamp<std::int64_t>(facts.allocatable_count, 0, kMostGpus);
+    if (!facts.spec.inventory.empty() && add_inventory(facts)) {
+      return;
+    }
+    for (std::int64_t i = 0; i < node.count; ++i) {
+      node.gpus[i].total = node.total / node.count;
+    }
+    if (node.count > 0) {
+      // No GPU has as little as 1 GiB or as much as 1 TiB, so the number tells its unit. (The original took
+      // everything over 100 for MiB.)
+      node.unit = node.total / node.count < 1024 ? "GiB" : "MiB";
+    }
+  }
+
+  void add_pod(const alloc::PodSpec& pod) {
+    SharePod share{.pod_namespace = pod.pod_namespace, .name = pod.name};
+    const auto demand = alloc::Demand::of_pod(pod, names_);
+    if (!demand || !decided(pod, *demand, share)) {
+      read_old(pod, share);
+    }
+    if (share.units.empty()) {
+      return;
+    }
+    for (const auto& [index, units] : share.units) {
+      const bool is_new = !node.gpus.contains(index);
+      ShareGpu& gpu = node.gpus[index];
+      if (is_new) {
+        gpu.total = node.count > 0 ? node.total / node.count : 0;
+      }
+      gpu.used = saturated_sum(gpu.used, units);
+      gpu.pods.push_back(node.pods.size());
+    }
+    node.pods.push_back(std::move(share));
+  }
+
+  ShareNode node;
+
+ private:
+  static constexpr std::int64_t kMostGpus = 1024;
+
+  bool add_inventory(const objects::NodeFacts& facts) {
+    auto inventory = alloc::Inventory::parse(facts.spec.inventory);
+    if (!inventory) {
+      warnings_.push_back(
+          fmt::format("node {}: its inventory cannot be read, so its GPUs are taken for equal: {}", node.name,
+                      inventory.error().text()));
+      return false;
+    }
+    node.unit = inventory->unit.text();
+    node.count = 0;
+    for (std::size_t i = 0; i < inventory->gpus.size(); ++i) {
+      const alloc::Gpu& gpu = inventory->gpus[i];
+      ShareGpu& share = node.gpus[gpu.index];
+      share.total = inventory->units(i);
+      share.uuid = gpu.uuid;
+      share.model = gpu.model;
+      share.unhealthy = gpu.unhealthy;
+      index_of_[gpu.uuid] = gpu.index;
+      node.count = std::max<std::int64_t>(node.count, std::int64_t{gpu.index} + 1);
+    }
+    return true;
+  }
+
+  std::int64_t index_of(const std::string& gpu) const {
+    if (const auto found = index_of_.find(gpu); found != index_of_.end()) {
+      return found->second;
+    }
+    const auto index = alloc::index_of_name(gpu);
+    return index && index_of_.empty() ? std::int64_t{*index} : kPending;
+  }
+
+  std::int64_t total_of(std::int64_t index) const {
+    const auto found = node.gpus.find(index);
+    return found == node.gpus.end() ? 0 : found->second.total;
+  }
+
+  // By Tessera's record, or whole GPUs by the old topology scheduler's.
+  bool decided(const alloc::PodSpec& pod, const alloc::Demand& demand, SharePod& share) {
+    auto claims = read_claims(pod, demand, warnings_);
+    if (!claims && demand.whole > 0) {
+      if (const auto old = alloc::legacy_record(pod.annotations, demand)) {
+        if (auto theirs = alloc::claims_of(demand, *old)) {
+          claims = std::move(*theirs);
+        }
+      }
+    }
+    if (!claims) {
+      return false;
+    }
+    for (const alloc::Claim& claim : *claims) {
+      const std::int64_t index = index_of(claim.gpu);
+      if (index == kPending) {
+        warnings_.push_back(
+            fmt::format("pod {}/{} has GPU {}, which node {} does not have; delete the pod so "
+                        "that it is placed again",
+                        pod.pod_namespace, pod.name, in_quotes(claim.gpu), node.name));
+      }
+      if (claim.whole) {
+        share.whole.insert(index);
+      }
+      std::int64_t& units = share.units[index];
+      units = saturated_sum(units, claim.whole ? total_of(index) : std::int64_t{claim.units});
+    }
+    return true;
+  }
+
+  static void read_old(const alloc::PodSpec& pod, SharePod& share) {
+    const std::int64_t asked = asked_units(pod);
+    if (asked <= 0) {
+      return;
+    }
+    share.units = read_allocation(pod.annotations);
+    share.by_allocation = !share.units.empty();
+    if (share.by_allocation) {
+      return;
+    }
+    const auto idx = pod.annotations.find(alloc::key::kMemIdx);
+    const auto index = idx == pod.annotations.end() ? std::nullopt : parse_go_int(idx->second);
+    share.units[index.value_or(kPending)] = asked;
+  }
+
+  std::vector<std::string>& warnings_;
+  const alloc::ResourceNames& names_;
+  std::unordered_map<std::string, std::int64_t> index_of_;
+};
+
+void multiply(ShareNode& node, std::int64_t factor) {
+  const auto times = [factor](std::int64_t& value) {
+    std::int64_t product = 0;
+    value =
+        __builtin_mul_overflow(value, factor, &product) ? std::numeric_limits<std::int64_t>::max() : product;
+  };
+  times(node.total);
+  for (auto& [index, gpu] : node.gpus) {
+    times(gpu.total);
+    times(gpu.used);
+  }
+  for (SharePod& pod : node.pods) {
+    for (auto& [index, units] : pod.units) {
+      times(units);
+    }
+  }
+}
+
+// Numbers of different units cannot stand in one column: MiB can express them all.
+void unify_units(Shares& shares) {
+  bool mixed = false;
+  for (const ShareNode& node : shares.nodes) {
+    if (!node.unit.empty()) {
+      mixed = mixed || (!shares.unit.empty() && shares.unit != node.unit);
+      shares.unit = shares.unit.empty() ? node.unit : shares.unit;
+    }
+  }
+  if (!mixed) {
+    return;
+  }
+  shares.unit = "MiB";
+  shares.warnings.emplace_back(
+      "the nodes do not count GPU memory in one unit; all of it is shown in MiB. Give all device plugins the "
+      "same unit");
+  for (ShareNode& node : shares.nodes) {
+    if (const auto unit = alloc::Unit::parse(node.unit)) {
+      multiply(node, unit->in_mib());
+      node.unit = "MiB";
+    }
+  }
+}
+
+}  // namespace
+
+std::int64_t saturated_sum(std::int64_t a, std::int64_t b) {
+  std::int64_t sum = 0;
+  if (__builtin_add_overflow(a, b, &sum)) {
+    return b > 0 ? std::numeric_limits<std::int64_t>::max() : std::numeric_limits<std::int64_t>::min();
+  }
+  return sum;
+}
+
+std::int64_t ShareNode::used() const {
+  std::int64_t sum = 0;
+  for (const auto& [index, gpu] : gpus) {
+    sum = saturated_sum(sum, gpu.used);
+  }
+  return sum;
+}
+
+Shares make_shares(const Cluster& cluster) {
+  Shares shares;
+  std::vector<NodeBuilder> builders;
+  std::unordered_map<std::string_view, std::size_t> by_name;
+  for (const objects::NodeFacts& facts : cluster.nodes) {
+    if (facts.allocatable_units > 0) {
+      by_name.emplace(facts.spec.name, builders.size());
+      builders.emplace_back(facts, cluster.names, shares.warnings);
+    }
+  }
+  for (const alloc::PodSpec& pod : cluster.pods) {
+    const bool over = pod.phase == alloc::PodPhase::kSucceeded || pod.phase == alloc::PodPhase::kFailed;
+    const auto node = by_name.find(pod.node_name);
+    if (!over && node != by_name.end()) {
+      builders[node->second].add_pod(pod);
+    }
+  }
+  for (NodeBuilder& builder : builders) {
+    shares.nodes.push_back(std::move(builder.node));
+  }
+  unify_units(shares);
+  return shares;
+}
+
+std::vector<std::string> share_sort_keys() {
+  return {"name", "allocated", "free", "total", "percent"};
+}
+
+void sort_shares(Shares& shares, std::string_view by) {
+  const auto amount = [by](const ShareNode& node) -> std::int64_t {
+    const std::int64_t used = node.used();
+    if (by == "allocated") {
+      return used;
+    }
+    if (by == "free") {
+      return saturated_sum(node.total, -std::max<std::int64_t>(used, 0));
+    }
+    if (by == "total") {
+      return node.total;
+    }
+    return by == "percent" ? percent_of(used, node.total) : 0;
+  };
+  std::ranges::stable_sort(shares.nodes, [&](const ShareNode& a, const ShareNode& b) {
+    const std::int64_t left = amount(a);
+    const std::int64_t right = amount(b);
+    return left != right ? left > right : a.name < b.name;
+  });
+}
+
+std::int64_t percent_of(std::int64_t used, std::int64_t total) {
+  if (total <= 0) {
+    return 0;
+  }
+  const double percent = static_cast<double>(used) / static_cast<double>(total) * 100;
+  return static_cast<std::int64_t>(std::clamp(percent, -1e15, 1e15));
+}
+
+}  // namespace tessera::cli

@@ -1,0 +1,31 @@
+// cli/machine/inventory.h
+//
+// `tessera inventory`: prints Node objects with the inventory that tessera-agent would publish for a
+// described machine, for test clusters whose nodes are simulated by kwok.
+#pragma once
+
+#include <iosfwd>
+#include <string>
+
+#include "base/result.h"
+#include "cli/command/command.h"
+
+namespace tessera::cli {
+
+struct InventoryOptions {
+  std::string machine{};  // a built-in machine or the path of a machine description
+  std::string name{};     // of the node, without the number; empty: the machine's name
+  unsigned count = 1;
+  std::string unit = "GiB";
+  std::string output = "yaml";  // or json
+};
+
+// Returns kInvalid if `name` is not a valid node name.
+Status check_node_name(const std::string& name);
+
+// Returns 0, or 1 and writes the reason to `err`.
+int run_inventory(const InventoryOptions& options, std::ostream& out, std::ostream& err);
+
+void add_inventory_command(CLI::App& app, Action& action);
+
+}  // namespace tessera::cli

@@ -1,0 +1,101 @@
+// cli/top/top.h
+//
+// `tessera top node|pod`: how much of the GPUs is given out and, where the agents' metrics can be reached,
+// how much is really used. In the manner of `arena top node`, whose modes it knows.
+#pragma once
+
+#include <cstdint>
+#include <iosfwd>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "cli/cluster/agents.h"
+#include "cli/cluster/cluster.h"
+#include "cli/cluster/cluster_watch.h"
+#include "cli/command/command.h"
+#include "cli/output/terminal.h"
+#include "topology/topology.h"
+
+namespace tessera::cli {
+
+// As the user wrote them.
+struct TopOptions {
+  bool pods = false;  // top pod
+  ClusterOptions cluster{};
+  std::vector<std::string> names{};  // nodes, or pods
+  bool details = false;
+  std::string mode{};           // "", none, exclusive, topology, share
+  std::string output = "text";  // wide, json, yaml
+  std::string sort_by = "name";
+  std::string selector{};  // of nodes
+  bool metrics = true;     // ask the agents what is really used
+  bool watch = false;
+  unsigned interval_s = 2;
+};
+
+struct TopGpu {
+  std::uint32_t index = 0;
+  std::string uuid;
+  std::string model;
+  std::string unhealthy;  // why; empty when it is well
+  std::uint64_t total = 0;
+  std::uint64_t allocated = 0;  // units; all of them where it is held whole
+  bool whole = false;
+  std::uint32_t core_percent = 0;
+  std::optional<GpuUsage> usage{};
+};
+
+struct TopPod {
+  std::string pod_namespace;
+  std::string name;
+  std::string node;  // empty: it waits
+  std::uint64_t units = 0;
+  std::uint64_t whole = 0;
+  std::map<std::uint32_t, std::uint64_t> units_on;  // by GPU index; 0 for one that is held whole
+  bool decided = false;
+  std::optional<double> used_mib{};
+};
+
+struct TopNode {
+  std::string name;
+  std::string address;
+  std::string role;    // "worker,gpu", or "<none>"
+  std::string status;  // ready, notReady, ready,SchedulingDisabled
+  std::string unit;    // "GiB"
+  std::uint32_t unit_mib = 1024;
+  bool shares = false;  // kubelet gives out GPU memory here
+  std::vector<TopGpu> gpus;
+  std::vector<TopPod> pods;
+  topology::Topology topology{};
+
+  // GPUs given out, a share counting as the part that it is.
+  [[nodiscard]] double allocated_gpus() const;
+  [[nodiscard]] std::uint64_t allocated() const;
+  [[nodiscard]] std::uint64_t total() const;
+  [[nodiscard]] std::size_t unhealthy() const;
+};
+
+struct TopView {
+  std::vector<TopNode> nodes;
+  std::vector<TopPod> waiting;  // pods without a node
+  bool usage = false;
+  std::vector<std::string> warnings;
+};
+
+Result<TopView> make_top(const TopOptions& options, Cluster cluster, const Usage& usage);
+
+std::string top_nodes_text(const TopOptions& options, const TopView& view, const Terminal& terminal);
+std::string top_pods_text(const TopView& view, const Terminal& terminal);
+std::string top_json(const TopOptions& options, const TopView& view);
+
+std::vector<std::string> top_sort_keys(bool pods);
+
+// 0, or 1 with the reason on `err`.
+int run_top(const TopOptions& options, std::ostream& out, std::ostream& err, const Terminal& terminal);
+
+void add_top_command(CLI::App& app, Action& action);
+
+}  // namespace tessera::cli

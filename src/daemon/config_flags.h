@@ -1,0 +1,77 @@
+// daemon/config_flags.h
+//
+// The command line of a daemon: --config FILE, --check-config, and one flag for each setting that
+// has one.
+//
+//   constexpr ConfigFlag kFlags[] = {{"--unit", "unit: {}", "..."}};
+//   CLI::App app("...", "tessera-agent");
+//   ConfigFlags flags(app, kFlags, "docs/agent.md");
+//   if (const std::optional<int> code = flags.parse(argc, argv)) return *code;
+//   TRY(flags.load({.apply = [&](std::string_view yaml, const std::string& name) { ... },
+//                   .check = [&] { return check(config); }}));
+//
+// A flag is a setting of the file under another name: its value goes through the same reader and
+// the same checks.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace CLI {
+class App;
+}
+
+namespace tessera::daemon {
+
+// Returns the value of an environment variable, if it is set.
+using Environment = std::function<std::optional<std::string>(const char*)>;
+std::optional<std::string> process_environment(const char* name);
+
+struct ConfigFlag {
+  const char* name;
+  const char* yaml;  // the setting, with {} for the value: "policies: {{shared: {}}}"
+  const char* help;
+};
+
+class ConfigFlags {
+ public:
+  // Adds the flags to `app`. `app` and `flags` must outlive this object; `app` is used by parse()
+  // only.
+  ConfigFlags(CLI::App& app, std::span<const ConfigFlag> flags, const std::string& documentation);
+  ConfigFlags(const ConfigFlags&) = delete;
+  ConfigFlags& operator=(const ConfigFlags&) = delete;
+
+  // Returns an exit code if the program must end: after --help or --version, or on a usage error,
+  // which it has printed.
+  std::optional<int> parse(int argc, const char* const* argv);
+
+  [[nodiscard]] bool check_only() const { return check_only_; }
+
+  struct Readers {
+    // Reads a YAML document over the current configuration. `name` is for error messages.
+    std::function<Status(std::string_view yaml, const std::string& name)> apply;
+    // Validates the complete configuration. An error that starts with the path of a setting and a
+    // colon ("lease.duration: ...") gets the place of that setting in front of it.
+    std::function<Status()> check;
+  };
+  // Reads the file, then the flags, then validates. May be called again, to reload. Errors begin
+  // with "FILE:LINE:COLUMN:" or the name of a flag.
+  Status load(const Readers& readers) const;
+
+ private:
+  CLI::App& app_;
+  std::span<const ConfigFlag> flags_;
+  std::vector<std::unique_ptr<std::string>> values_;  // one for each flag
+  std::vector<std::size_t> given_;                    // indices of the flags on the command line
+  std::string file_;
+  bool check_only_ = false;
+};
+
+}  // namespace tessera::daemon

@@ -1,0 +1,139 @@
+// http/client_impl.h
+//
+// The hidden parts of Client and Call: connections and requests in flight. Private to the .cc files
+// of this folder. Everything here is used only on the loop's thread, except the atomic in
+// Call::Impl.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "http/asio.h"
+#include "http/client.h"
+#include "http/event_loop_impl.h"
+#include "http/message_reader.h"
+#include "http/stream.h"
+#include "http/tls_context.h"
+#include "http/watchdog.h"
+
+namespace tessera::http {
+
+// The kernel drops a connection after this long without any packet from the server.
+inline constexpr std::chrono::seconds kDeadAfter(20);
+
+struct ClientConnection {
+  explicit ClientConnection(Socket socket) : stream(std::move(socket)) {}
+
+  Stream stream;
+  MessageReader reader{MessageKind::kResponse, {}};
+  json::PaddedBuffer in;  // bytes read and not yet consumed
+  SteadyTime idle_since{};
+};
+
+// One request. Shared by the coroutine that runs the request and the Call handle.
+struct Call::Impl {
+  Impl(EventLoop& owner, ClientRequest what, ClientTimeouts limits);
+
+  EventLoop& loop;
+  ClientRequest request;
+  ClientTimeouts timeouts;
+  bool streaming = false;
+  bool may_call_back = false;  // send() has returned, or callbacks cannot run before it has
+  StreamSink sink;
+  Client::OnResponse on_response;
+  Client::OnEnd on_end;
+
+  ClientResponse response;
+  bool safe = false;        // GET, HEAD or OPTIONS: it does not matter whether the server processed it
+  bool repeatable = false;  // may be sent twice
+  bool sent = false;        // the last byte was written
+  bool sent_on_stale_connection = false;  // sent completely on an earlier connection, which broke
+  bool response_started = false;          // a byte of the response has arrived
+  bool abandoned = false;                 // the handle was destroyed: no more callbacks
+  bool paused = false;
+  bool kernel_gave_up = false;  // the kernel dropped the connection because the server was silent
+  std::atomic<bool> finished = false;
+
+  // Set when the request has to stop early. Every wait checks it when it resumes.
+  std::optional<Error> interrupted;
+  std::function<void()> abort;  // ends the current wait
+  SteadyTimer gate;             // a paused stream or a request without a connection waits on it
+  SteadyTime whole_at = SteadyTime::max();
+  const char* stage = "connecting";
+  std::chrono::milliseconds stage_limit{0};
+  Watchdog watchdog;
+
+  // Starts a stage that may last until `limit` after `from`, but not longer than the whole request.
+  // Zero means no limit of its own. `what` describes the stage in error messages.
+  void start_stage(std::chrono::milliseconds limit, const char* what,
+                   SteadyTime from = std::chrono::steady_clock::now());
+  void interrupt(Error error);
+  // Return the error for a broken connection and for an expired timeout.
+  [[nodiscard]] Error connection_error(std::string text) const;
+  [[nodiscard]] Error timeout_error() const;
+  // Calls the callback, at most once.
+  void finish(Status status);
+};
+
+struct Client::Impl : std::enable_shared_from_this<Client::Impl> {
+  Impl(EventLoop& owner, ClientOptions settings, Url where, std::optional<RotatingTls> material,
+       std::string ready_fields);
+
+  EventLoop& loop;
+  ClientOptions options;
+  Url url;
+  std::optional<RotatingTls> tls;
+  std::string fields;                                 // serialized headers of every request
+  std::list<std::unique_ptr<ClientConnection>> idle;  // oldest first
+  std::size_t open = 0;                               // connections that are idle, in use or connecting
+  std::deque<SteadyTimer*> waiting;                   // requests without a connection
+  std::size_t reserved = 0;                           // connections for waiting requests that were woken
+  Watchdog reaper;
+  bool closed = false;  // the Client was destroyed: no connection is kept
+
+  // A new request must not take a connection that is reserved for a waiting one.
+  [[nodiscard]] bool all_in_use() const {
+    const std::size_t to_open = options.max_connections - std::min(open, options.max_connections);
+    return idle.size() + to_open <= reserved;
+  }
+  [[nodiscard]] Executor executor() const { return loop.impl().io.get_executor(); }
+
+  // client.cc: the connection pool.
+  std::unique_ptr<ClientConnection> take_idle();
+  void return_to_pool(std::unique_ptr<ClientConnection> connection);
+  void drop(std::unique_ptr<ClientConnection> connection);
+  void close_expired();
+  // Closes the connections that have been idle since `before` or longer.
+  void close_idle(SteadyTime before = SteadyTime::max());
+  void wake_one();
+
+  // client_connect.cc
+  Task<Result<std::unique_ptr<ClientConnection>>> connect(std::shared_ptr<Call::Impl> call);
+
+  // client_exchange.cc: runs one request, from waiting for a connection to the callback. `self`
+  // keeps this object alive, because the coroutine may start after the Client was destroyed.
+  Task<void> run_request(std::shared_ptr<Impl> self, std::shared_ptr<Call::Impl> call);
+
+ private:
+  Task<Result<Socket>> connect_tcp(Call::Impl& call, const Url& where);
+  Task<Status> open_tunnel(Call::Impl& call, ClientConnection& connection);
+  Task<Status> wait_for_connection(Call::Impl& call);
+  // client_head.cc: returns the serialized head, or kInvalid if the request has an invalid part.
+  [[nodiscard]] Result<std::string> request_head(const ClientRequest& request) const;
+  // `began` is the current time.
+  Task<Status> exchange(Call::Impl& call, ClientConnection& connection, SteadyTime began, bool& reusable);
+};
+
+// client_head.cc: returns "Host: ...\r\n" and the other headers of every request, or kInvalid.
+Result<std::string> common_fields(const ClientOptions& options, const Url& url);
+// client_connect.cc: returns "Proxy-Authorization: Basic ...\r\n", or "" if the proxy URL has no
+// user.
+std::string proxy_authorization(const Url& proxy);
+
+}  // namespace tessera::http

@@ -1,0 +1,44 @@
+// http/event_loop_impl.h
+//
+// The hidden part of EventLoop. Private to the .cc files of this folder.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+#include "http/asio.h"
+#include "http/event_loop.h"
+#include "http/watchdog.h"
+
+namespace tessera::http {
+
+struct EventLoop::Impl {
+  Impl()
+      : io(1), work(asio::make_work_guard(io)), deadlines(std::make_shared<Deadlines>(io.get_executor())) {}
+
+  asio::io_context io;
+  asio::executor_work_guard<Executor> work;
+  std::shared_ptr<Deadlines> deadlines;
+
+  // The thread that owns the loop: in run(), in run_until(), or in call() while no thread runs the
+  // loop.
+  std::mutex mutex;
+  std::atomic<std::thread::id> owner{};  // written under the mutex
+  std::condition_variable free;          // signalled when there is no owner
+  void claim();
+  void release();
+
+  // Number of host name look-ups in the C library, which cannot be cancelled. The loop's thread
+  // only.
+  int lookups = 0;
+
+  // Calls from other threads that wait for their task to run.
+  struct Waiting;
+  std::deque<Waiting*> waiting;
+  void finish_waiting(std::unique_lock<std::mutex>& lock);
+};
+
+}  // namespace tessera::http

@@ -1,0 +1,155 @@
+// http/server_impl.h
+//
+// The hidden parts of Server, Reply and ReplyStream. Private to the .cc files of this folder.
+// Everything is used only on the loop's thread, except the atomics.
+#pragma once
+
+#include <atomic>
+#include <boost/asio/basic_socket_acceptor.hpp>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "http/asio.h"
+#include "http/event_loop_impl.h"
+#include "http/message_reader.h"
+#include "http/server.h"
+#include "http/stream.h"
+#include "http/tls_context.h"
+#include "http/watchdog.h"
+
+namespace tessera::http {
+
+class ServerConnection;
+
+struct Reply::Impl {
+  Impl(EventLoop& owner, std::shared_ptr<ServerConnection> peer) : loop(owner), connection(std::move(peer)) {}
+  EventLoop& loop;
+  // Keeps the connection object alive after the peer closed it: the handler may still read the
+  // request.
+  std::shared_ptr<ServerConnection> connection;
+};
+
+// Shared by the writer's thread and the loop.
+struct ReplyStream::Impl {
+  explicit Impl(EventLoop& owner) : loop(owner) {}
+  EventLoop& loop;
+  std::weak_ptr<ServerConnection> connection;
+  std::atomic<bool> open = true;
+  std::atomic<std::size_t> backlog = 0;
+};
+
+// The connection of one peer.
+class ServerConnection : public std::enable_shared_from_this<ServerConnection>, private BodySink {
+ public:
+  ServerConnection(std::shared_ptr<Server::Impl> server, Socket socket);
+  ~ServerConnection() override;
+
+  // Serves requests until the connection ends.
+  Task<void> serve();
+
+  // Called by Reply and ReplyStream, on the loop.
+  void set_response(Response response);
+  void start_stream(Response response, std::shared_ptr<ReplyStream::Impl> stream);
+  void append_to_stream(std::string_view piece);
+  void end_stream(bool complete);
+  std::string recycled();
+
+  [[nodiscard]] bool idle() const { return idle_; }
+  [[nodiscard]] SteadyTime idle_since() const { return idle_since_; }
+  void close();
+  // Closes the connection: now if it is idle, otherwise after the response.
+  void drain();
+
+ private:
+  enum class Got { kRequest, kNothing, kRejected };
+
+  bool on_body(std::string_view piece) override;
+  void on_timeout();
+  Task<bool> handshake();
+  Task<Got> read_request();
+  Task<Io> read_more();
+  Task<Got> consume(Io got);
+  Task<Got> on_head();
+  Got reject(int status, std::string_view text);
+  // Reserves `bytes` of the server's memory for bodies. Returns false if the limit would be
+  // exceeded.
+  bool reserve(std::uint64_t bytes);
+  bool reserve_next_step();
+  [[nodiscard]] std::uint64_t next_step() const;
+  Got reject_for_memory();
+  Task<bool> dispatch();
+  Task<bool> write_response();
+  Task<bool> write_stream();
+  Task<void> watch_for_close();
+  Task<void> linger();
+  void report_access(std::uint64_t bytes_out);
+  void build_head(const Response& response, bool chunked);
+
+  std::shared_ptr<Server::Impl> server_;
+  Stream stream_;
+  Watchdog watchdog_;
+  MessageReader reader_;
+  json::PaddedBuffer in_;       // bytes read and not yet consumed
+  json::PaddedBuffer body_;     // borrowed from the server
+  std::uint64_t reserved_ = 0;  // bytes reserved for body_
+  Request request_;
+  SteadyTime head_at_{};
+  SteadyTime idle_since_{};
+  SteadyTimer gate_;  // serve() waits on it for the response or more pieces of it
+  Response response_;
+  std::string head_;
+  std::string spare_;    // memory of the last response body
+  std::string pending_;  // unsent bytes of a streamed response
+  std::shared_ptr<ReplyStream::Impl> reply_stream_;
+  bool responded_ = false;
+  bool reply_stream_ended_ = false;
+  bool reply_stream_complete_ = false;
+  bool idle_ = false;
+  bool reading_ = false;
+  bool direct_ = false;      // the body is read directly into body_
+  bool timed_out_ = false;   // the watchdog expired
+  bool keep_alive_ = false;  // the connection stays open after this response
+};
+
+struct Server::Impl : std::enable_shared_from_this<Server::Impl> {
+  Impl(EventLoop& owner, ServerOptions settings, Handler what, std::optional<RotatingTls> material);
+
+  EventLoop& loop;
+  ServerOptions options;
+  Handler handler;
+  std::optional<RotatingTls> tls;
+  asio::basic_socket_acceptor<tcp, Executor> acceptor;
+  std::uint16_t port = 0;
+  std::set<std::shared_ptr<ServerConnection>> connections;
+  std::vector<json::PaddedBuffer> spare_bodies;
+  std::uint64_t bodies_bytes = 0;  // reserved by connections
+  bool draining = false;
+  std::function<void()> drained;
+  Watchdog drain_watchdog;
+
+  struct Counters {
+    std::atomic<std::uint64_t> connections, in_flight, accepted, refused_full, bad_requests, timeouts,
+        tls_failures;
+  } counters{};
+
+  [[nodiscard]] Executor executor() const { return loop.impl().io.get_executor(); }
+  Status listen();
+  Task<void> accept();
+  void add_connection(Socket socket);
+  void close_all();
+  void remove(const std::shared_ptr<ServerConnection>& connection);
+  json::PaddedBuffer take_body_buffer();
+  void return_body_buffer(json::PaddedBuffer body);
+  // Returns "Date: ...\r\n" for the current second.
+  std::string_view date_field();
+
+ private:
+  std::string date_;
+  std::time_t date_second_ = 0;
+};
+
+std::string_view status_text(int status);
+
+}  // namespace tessera::http

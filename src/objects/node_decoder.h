@@ -1,0 +1,18 @@
+// objects/node_decoder.h
+//
+// Decodes a Node of the API into the fields that the ledger needs, in one pass.
+#pragma once
+
+#include "alloc/names.h"
+#include "alloc/node.h"
+#include "base/result.h"
+#include "kube/object_sink.h"
+
+namespace tessera::objects {
+
+// Replaces `node` and `meta` with what the object says. Leaves node.unhealthy_gpus as it is,
+// because a Node does not contain it. Returns kInvalid as decode_pod() does.
+Status decode_node(kube::ObjectJson& object, const alloc::ResourceNames& names, kube::ObjectMeta& meta,
+                   alloc::NodeSpec& node);
+
+}  // namespace tessera::objects

@@ -1,0 +1,40 @@
+// objects/node_facts.h
+//
+// A node as the command line shows it: the fields that the ledger needs, and those that people look
+// at.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "alloc/names.h"
+#include "alloc/node.h"
+#include "base/result.h"
+#include "kube/object_sink.h"
+#include "objects/pod_details.h"
+
+namespace tessera::objects {
+
+struct NodeFacts {
+  alloc::NodeSpec spec;
+  std::string address{};  // the first InternalIP
+  bool ready = false;
+  bool cordoned = false;
+  // status.allocatable of the shared resources. The `inspect` of the originals counts in these.
+  std::int64_t allocatable_units = 0;
+  std::int64_t allocatable_count = 0;
+  std::int64_t whole_gpus = 0;  // status.capacity of the whole-GPU resource
+  // Annotations of the original topology plugin.
+  std::string gpu_topology{};
+  std::string node_type{};
+  std::map<std::string, std::string, std::less<>> labels{};
+  std::vector<objects::Taint> taints{};
+};
+
+// Replaces `node` and `meta` with what the object says. Returns kInvalid as decode_node() does.
+Status decode_node_facts(kube::ObjectJson& object, const alloc::ResourceNames& names, kube::ObjectMeta& meta,
+                         NodeFacts& node);
+
+}  // namespace tessera::objects

@@ -1,0 +1,34 @@
+// objects/pod_decoder.h
+//
+// Decodes a Pod of the API into the fields that the ledger needs, in one pass.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "alloc/names.h"
+#include "alloc/pod.h"
+#include "base/result.h"
+#include "kube/object_sink.h"
+#include "objects/label_hashes.h"
+#include "objects/pod_details.h"
+
+namespace tessera::objects {
+
+// Optional parts of a pod. By default none is read.
+struct PodExtras {
+  bool container_ids = false;  // ContainerSpec::id
+  bool ran_before = false;     // ContainerSpec::ran_before
+  // ContainerSpec::other_limits for these resources. Must stay valid during the call.
+  const std::vector<std::string>* resources = nullptr;
+  PodDetails* details = nullptr;  // replaced if not null
+  LabelHashes* labels = nullptr;  // replaced if not null; `details` has all labels, too
+};
+
+// Replaces `pod` and `meta` with what the object says, and reuses the memory of `pod`. Returns
+// kInvalid, with `meta` filled as far as it was read, if a field has the wrong type or a quantity
+// is malformed.
+Status decode_pod(kube::ObjectJson& object, const alloc::ResourceNames& names, kube::ObjectMeta& meta,
+                  alloc::PodSpec& pod, const PodExtras& extras = {});
+
+}  // namespace tessera::objects

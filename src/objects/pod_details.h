@@ -1,0 +1,43 @@
+// objects/pod_details.h
+//
+// Fields of a pod that people want to see and the ledger does not need: which scheduler is
+// responsible for it and what keeps it from being scheduled. decode_pod() reads them on request
+// only, because programs that keep a whole cluster in memory do not need them.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace tessera::objects {
+
+// A taint of a node, or a toleration of a pod.
+struct Taint {
+  std::string key{};
+  std::string value{};
+  std::string effect{};  // NoSchedule, PreferNoSchedule, NoExecute; in a toleration "" means all
+  bool exists = false;   // in a toleration: matches any value; with an empty key, any taint
+
+  friend bool operator==(const Taint&, const Taint&) = default;
+};
+
+struct PodDetails {
+  std::map<std::string, std::string, std::less<>> labels{};
+  std::map<std::string, std::string, std::less<>>
+      annotations{};      // tessera.io/ keys that the ledger does not read
+  std::string created{};  // RFC 3339
+  std::string scheduler_name{};
+  std::vector<std::string> scheduling_gates{};
+  std::map<std::string, std::string, std::less<>> node_selector{};
+  std::vector<Taint> tolerations{};
+  bool scheduling_attempted = false;  // has the condition PodScheduled
+  bool ready = false;
+  // Message of kubelet about each container that waits. Containers without a message are left out.
+  std::map<std::string, std::string, std::less<>> waiting{};
+};
+
+// Returns whether a pod with these tolerations may run on a node with the taint. PreferNoSchedule
+// never excludes a pod.
+bool tolerates(const std::vector<Taint>& tolerations, const Taint& taint);
+
+}  // namespace tessera::objects

@@ -1,0 +1,34 @@
+// objects/pod_details_reader.h
+//
+// The part of decode_pod() that fills PodDetails. It gets the fields that decode_pod() itself does
+// not use. Includes simdjson: for .cc files only.
+#pragma once
+
+#include <string_view>
+
+#include "objects/object_fields.h"
+#include "objects/pod_details.h"
+
+namespace tessera::objects {
+
+class PodDetailsReader {
+ public:
+  explicit PodDetailsReader(PodDetails& details) : details_(details) { details = PodDetails{}; }
+
+  JsonError label(std::string_view key, JsonValue value);
+  JsonError annotation(std::string_view key, JsonValue value);
+  JsonError metadata(JsonKey key, JsonValue value);
+  JsonError spec(JsonKey key, JsonValue value);
+  JsonError status(JsonKey key, JsonValue value);
+  // Reads the message of a container's state `waiting`.
+  static JsonError waiting(JsonValue value, std::string& message);
+  void keep_waiting(std::string_view container, std::string message);
+
+ private:
+  PodDetails& details_;
+};
+
+// Reads one taint or toleration.
+JsonError read_taint(JsonValue element, Taint& taint);
+
+}  // namespace tessera::objects
