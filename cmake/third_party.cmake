@@ -1,6 +1,7 @@
-# Third-party libraries. Debian ships fmt, spdlog, simdjson and prometheus-cpp only as shared objects, but our programs
-# must run on machines that do not have them. So scripts/third-party builds static archives of them from Debian's
-# sources, once, into the cache. All other libraries ship a static archive or are header-only.
+# Third-party libraries. Debian ships fmt, spdlog, simdjson and prometheus-cpp only as shared
+# objects, but our programs must run on machines that do not have them. So scripts/third-party
+# builds static archives of them from Debian's sources, once, into the cache. All other libraries
+# ship a static archive or are header-only.
 
 if(NOT TESSERA_THIRD_PARTY)
   execute_process(COMMAND "${CMAKE_SOURCE_DIR}/scripts/third-party" --prefix
@@ -29,8 +30,9 @@ find_package(Boost 1.81 REQUIRED COMPONENTS json url)
 set(OPENSSL_USE_STATIC_LIBS ON)
 find_package(OpenSSL 3 REQUIRED)
 
-# yaml-cpp's CMake package offers only the shared object. The archive cannot be linked into a shared library that does not
-# contain libstdc++, which the simulated NVML of sanitizer builds is; those builds use the shared object.
+# yaml-cpp's CMake package offers only the shared object. The archive cannot be linked into a shared
+# library that does not contain libstdc++, which the simulated NVML of sanitizer builds is; those
+# builds use the shared object.
 if(TESSERA_SANITIZE)
   add_library(yaml_cpp_static SHARED IMPORTED)
   find_library(TESSERA_YAML_CPP NAMES libyaml-cpp.so REQUIRED)
@@ -40,9 +42,10 @@ else()
 endif()
 set_target_properties(yaml_cpp_static PROPERTIES IMPORTED_LOCATION "${TESSERA_YAML_CPP}")
 
-# gRPC for kubelet's interfaces, without TLS, because they are Unix sockets. Debian's archives are linked as one group,
-# because their lists of dependencies are incomplete. Sanitizer builds use the shared objects, because ThreadSanitizer can
-# be configured to ignore shared objects that are not instrumented.
+# gRPC for kubelet's interfaces, without TLS, because they are Unix sockets. Debian's archives are
+# linked as one group, because their lists of dependencies are incomplete. Sanitizer builds use the
+# shared objects, because ThreadSanitizer can be configured to ignore shared objects that are not
+# instrumented.
 add_library(tessera_grpc INTERFACE)
 if(TESSERA_SANITIZE)
   target_link_libraries(tessera_grpc INTERFACE

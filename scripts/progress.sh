@@ -28,9 +28,9 @@ time_left() {
 }
 
 # with_progress LOG DESCRIBE COMMAND...: runs the command and returns its exit code. Its output is
-# appended to LOG; "-" leaves it where it is. Meanwhile shows the output of `DESCRIBE SECONDS`, where
-# SECONDS is the time since the start. DESCRIBE sees the variables of the caller, as they were at the
-# start; names with "progress_" are taken.
+# appended to LOG; "-" leaves it where it is. Meanwhile shows the output of `DESCRIBE SECONDS`,
+# where SECONDS is the time since the start. DESCRIBE sees the variables of the caller, as they were
+# at the start; names with "progress_" are taken.
 with_progress() {
   local progress_log=$1 progress_describe=$2 progress_status
   shift 2
@@ -77,8 +77,8 @@ progress_reporter() {
   done
 }
 
-# progress_tick TEXT: for loops that poll. Call it in every round, and with "" after the loop. Writes
-# to standard error.
+# progress_tick TEXT: for loops that poll. Call it in every round, and with "" after the loop.
+# Writes to standard error.
 progress_tick() {
   if [[ -t 2 ]]; then
     printf '\r\033[K%s' "$1" >&2

@@ -85,8 +85,8 @@ Status apply_environment(const daemon::Environment& environment, Config& config)
 // Reads `yaml` over the current values of `config`. Errors begin with "NAME:LINE:COLUMN:".
 Status apply_yaml(std::string_view yaml, const std::string& name, Config& config);
 
-// Validates the complete configuration and fills in what was left open. Errors begin with the path
-// of the setting and a colon.
+// Validates the complete configuration and fills in what was left open. Errors begin with the
+// setting's path and a colon.
 Status complete(Config& config);
 
 }  // namespace tessera::agent

@@ -1,4 +1,4 @@
-// What a decision looks like from outside: annotations of the Binding, environment of the containers.
+// Writes an allocation: annotations of the Binding, variables of the containers.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -7,8 +7,8 @@
 #include <optional>
 #include <set>
 
-#include "alloc/legacy_record.h"
 #include "alloc/names.h"
+#include "alloc/original_record.h"
 #include "base/strings.h"
 
 namespace tessera::alloc {
@@ -27,22 +27,23 @@ std::string join(const std::set<std::uint32_t>& numbers) {
   return text;
 }
 
-// {"<container>":{"<gpu index>":units}}, init containers left out: nobody else's counting knows them.
-std::string v2_text(const Demand& demand, const Record& record, std::span<const GpuName> gpus) {
+// {"<container>":{"<gpu index>":units}} without init containers, which the original systems do not
+// number.
+std::string v2_text(const GpuRequest& request, const Record& record, std::span<const GpuName> gpus) {
   std::map<std::int32_t, boost::json::object> by_position;
-  for (std::size_t i = 0; i < demand.containers.size(); ++i) {
-    const ContainerGrants* given = record.find(demand.containers[i].name);
-    if (given == nullptr || demand.legacy_positions[i] < 0) {
+  for (std::size_t i = 0; i < request.containers.size(); ++i) {
+    const ContainerShares* given = record.find(request.containers[i].name);
+    if (given == nullptr || request.original_positions[i] < 0) {
       continue;
     }
     std::map<std::uint32_t, std::uint32_t> by_index;
-    for (const Grant& grant : given->grants) {
-      if (!grant.whole) {
-        by_index[find_gpu(gpus, grant.gpu)->index] = grant.units;
+    for (const GpuShare& share : given->shares) {
+      if (!share.whole) {
+        by_index[find_gpu(gpus, share.gpu)->index] = share.units;
       }
     }
     for (const auto& [index, units] : by_index) {
-      by_position[demand.legacy_positions[i]][std::to_string(index)] = units;
+      by_position[request.original_positions[i]][std::to_string(index)] = units;
     }
   }
   boost::json::object all;
@@ -52,15 +53,15 @@ std::string v2_text(const Demand& demand, const Record& record, std::span<const 
   return boost::json::serialize(all);
 }
 
-void add_shares(const Demand& demand, const Record& record, const std::vector<Claim>& claims,
+void add_shares(const GpuRequest& request, const Record& record, const std::vector<GpuShare>& held,
                 std::span<const GpuName> gpus, const BindingFacts& facts, Annotations& annotations) {
-  std::vector<const Claim*> shares;
-  for (const Claim& claim : claims) {
-    if (!claim.whole) {
-      shares.push_back(&claim);
+  std::vector<const GpuShare*> shares;
+  for (const GpuShare& share : held) {
+    if (!share.whole) {
+      shares.push_back(&share);
     }
   }
-  const auto sharing = std::ranges::count_if(demand.containers, [](const auto& c) { return c.units > 0; });
+  const auto sharing = std::ranges::count_if(request.containers, [](const auto& c) { return c.units > 0; });
   if (shares.size() == 1) {
     const GpuName& gpu = *find_gpu(gpus, shares.front()->gpu);
     set(annotations, key::kMemIdx, std::to_string(gpu.index));
@@ -70,16 +71,16 @@ void add_shares(const Demand& demand, const Record& record, const std::vector<Cl
     set(annotations, key::kMemAssigned, facts.has_agent ? "true" : "false");
   }
   if (shares.size() > 1 || sharing > 1) {
-    set(annotations, key::kMemAllocation, v2_text(demand, record, gpus));
+    set(annotations, key::kMemAllocation, v2_text(request, record, gpus));
   }
 }
 
-void add_whole(const std::vector<Claim>& claims, std::span<const GpuName> gpus, const BindingFacts& facts,
+void add_whole(const std::vector<GpuShare>& shares, std::span<const GpuName> gpus, const BindingFacts& facts,
                Annotations& annotations) {
   std::set<std::uint32_t> indices;
-  for (const Claim& claim : claims) {
-    if (claim.whole) {
-      indices.insert(find_gpu(gpus, claim.gpu)->index);
+  for (const GpuShare& share : shares) {
+    if (share.whole) {
+      indices.insert(find_gpu(gpus, share.gpu)->index);
     }
   }
   if (indices.empty()) {
@@ -94,20 +95,20 @@ void add_whole(const std::vector<Claim>& claims, std::span<const GpuName> gpus, 
 
 }  // namespace
 
-Result<Annotations> binding_annotations(const Demand& demand, const Record& record,
+Result<Annotations> binding_annotations(const GpuRequest& request, const Record& record,
                                         std::span<const GpuName> gpus, const BindingFacts& facts) {
-  const std::vector<Claim> claims = TRY(claims_of(demand, record));
-  for (const Claim& claim : claims) {
-    if (find_gpu(gpus, claim.gpu) == nullptr) {
-      return fail(ErrorCode::kNotFound, fmt::format("the node has no GPU {}", in_quotes(claim.gpu)));
+  const std::vector<GpuShare> shares = TRY(held_shares(request, record));
+  for (const GpuShare& share : shares) {
+    if (find_gpu(gpus, share.gpu) == nullptr) {
+      return fail(ErrorCode::kNotFound, fmt::format("the node has no GPU {}", in_quotes(share.gpu)));
     }
   }
   Annotations annotations;
   if (facts.has_agent) {
     set(annotations, key::kAllocation, record.json());
   }
-  add_shares(demand, record, claims, gpus, facts, annotations);
-  add_whole(claims, gpus, facts, annotations);
+  add_shares(request, record, shares, gpus, facts, annotations);
+  add_whole(shares, gpus, facts, annotations);
   return annotations;
 }
 
@@ -130,25 +131,25 @@ void empty_stale_records(RecordKeys carried, Annotations& binding) {
   }
 }
 
-Annotations container_env(const Demand& demand, const Record& record, std::span<const GpuName> gpus,
+Annotations container_env(const GpuRequest& request, const Record& record, std::span<const GpuName> gpus,
                           std::string_view container) {
   Annotations env;
-  const ContainerGrants* given = record.find(container);
+  const ContainerShares* given = record.find(container);
   std::string devices;
   std::set<std::uint32_t> indices;
   std::uint64_t units = 0;
   std::uint64_t gpu_units = 0;
   bool complete = given != nullptr;
-  for (const Grant& grant : given == nullptr ? std::vector<Grant>() : given->grants) {
-    const GpuName* gpu = find_gpu(gpus, grant.gpu);
+  for (const GpuShare& share : given == nullptr ? std::vector<GpuShare>() : given->shares) {
+    const GpuName* gpu = find_gpu(gpus, share.gpu);
     if (gpu == nullptr) {
       complete = false;
       break;
     }
     devices += fmt::format("{}{}", devices.empty() ? "" : ",", gpu->uuid);
-    if (!grant.whole) {
+    if (!share.whole) {
       indices.insert(gpu->index);
-      units += grant.units;
+      units += share.units;
       gpu_units += gpu->units;
     }
   }
@@ -159,9 +160,10 @@ Annotations container_env(const Demand& demand, const Record& record, std::span<
   set(env, key::kVisibleDevices, devices);
   if (units > 0) {
     set(env, key::kMemIdx, join(indices));
-    set(env, key::kMemPod, std::to_string(demand.units));
+    set(env, key::kMemPod, std::to_string(request.units));
     set(env, key::kMemContainer, std::to_string(units));
-    // Over several GPUs their sum: CONTAINER / DEV stays the fraction of each GPU that is this container's.
+    // The sum over several GPUs: CONTAINER / DEV stays the fraction of each GPU that the container
+    // has.
     set(env, key::kMemDev, std::to_string(gpu_units));
   }
   return env;

@@ -1,40 +1,31 @@
 // alloc/choice.h
 //
-// A decision on its way into the books: which GPUs of one node a pod would get.
+// The node and GPUs that a policy chose for a request.
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "alloc/node_state.h"
+#include "alloc/record.h"
 
 namespace tessera::alloc {
 
-// How good a place is: larger is better, and only equally good places have equal scores. Only scores of one
-// request under one policy compare.
+// How good a choice is: larger is better, and only equally good choices have equal scores. Scores
+// are comparable only for one request under one policy.
 using Score = std::int64_t;
 inline constexpr Score kDoesNotFit = -1;
 
-// A GPU, or a part of one, for a container.
-struct SlotGrant {
-  std::uint8_t container = 0;  // in Demand::containers
-  std::uint8_t slot = 0;       // of the node
-  bool whole = false;
-  std::uint16_t core_percent = 0;
-  std::uint32_t units = 0;
-
-  friend bool operator==(const SlotGrant&, const SlotGrant&) = default;
-};
-
 struct Choice {
   NodeId node{};
-  std::uint32_t layout_version = 0;  // slots mean what they meant then
+  std::uint32_t layout_version = 0;  // of the node when the choice was made; slots are valid for it only
   Score score = kDoesNotFit;
   GpuMask share_gpus = 0;
   GpuMask whole_gpus = 0;
-  std::uint32_t ring_mbps = 0;        // of the whole GPUs, if there are several
-  std::uint32_t ideal_ring_mbps = 0;  // of as many on the idle machine
-  std::vector<SlotGrant> grants;      // by container, then slot
+  std::uint32_t ring_mbps = 0;        // bandwidth of the ring over the whole GPUs, if there are several
+  std::uint32_t ideal_ring_mbps = 0;  // the best ring of that many GPUs on the idle machine
+  // What each container gets, in the order of the request. The shares of one container are ordered
+  // by slot.
+  Record record;
 
   friend bool operator==(const Choice&, const Choice&) = default;
 };

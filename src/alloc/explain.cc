@@ -23,17 +23,17 @@ std::string gpu_indices(const Ledger& ledger, NodeId node, GpuMask slots) {
 }
 
 std::uint64_t units_on(const PodHolding& holding, unsigned slot) {
-  for (const PodHolding::Part& part : holding.parts) {
-    if (part.slot == static_cast<int>(slot)) {
-      return part.units;
+  for (const HeldShare& held : holding.shares) {
+    if (held.slot == static_cast<int>(slot)) {
+      return held.share.units;
     }
   }
   return 0;
 }
 
 bool is_on(const PodHolding& holding, unsigned slot) {
-  return std::ranges::any_of(holding.parts,
-                             [slot](const auto& part) { return part.slot == static_cast<int>(slot); });
+  return std::ranges::any_of(holding.shares,
+                             [slot](const auto& held) { return held.slot == static_cast<int>(slot); });
 }
 
 // "ml/infer-1 (4GiB)", "ml/bert-0 (2 GPUs)".
@@ -56,8 +56,9 @@ std::string when_text(const std::vector<PodHolding>& blockers, Unit unit) {
   return fmt::format("; it would fit when {} {}", join_words(names), names.size() == 1 ? "ends" : "end");
 }
 
-// Who on a GPU must end so that `missing` more units are free there: whoever has it whole; one pod if any
-// alone is large enough, the smallest such; else the largest ones. Nobody when all together would not do.
+// Returns the pods on a GPU that must end so that `missing` more units are free there: the pod that
+// holds it whole; else the smallest pod that is large enough alone; else the largest pods. Empty if
+// all pods together do not free enough.
 std::vector<PodHolding> blockers_on(std::vector<PodHolding> holdings, unsigned slot, std::uint64_t missing) {
   std::erase_if(holdings, [slot](const auto& holding) { return !is_on(holding, slot); });
   const auto whole =
@@ -66,7 +67,7 @@ std::vector<PodHolding> blockers_on(std::vector<PodHolding> holdings, unsigned s
     return {*whole};
   }
   std::ranges::sort(holdings, {}, [slot](const auto& holding) {
-    return std::tuple(units_on(holding, slot), holding.pod.pod_namespace, holding.pod.name, holding.pod.uid);
+    return std::tuple(units_on(holding, slot), holding.pod.namespace_name, holding.pod.name, holding.pod.uid);
   });
   std::vector<PodHolding> ending;
   for (const PodHolding& holding : holdings) {
@@ -82,7 +83,7 @@ std::vector<PodHolding> blockers_on(std::vector<PodHolding> holdings, unsigned s
   return freed >= missing ? ending : std::vector<PodHolding>();
 }
 
-// One node and one request that it cannot take.
+// Explains why one request does not fit on one node.
 class Explainer {
  public:
   Explainer(const Ledger& ledger, Placer& placer, const Request& request, NodeId node)
@@ -93,15 +94,15 @@ class Explainer {
         may_(placer.allowed(request, node)),
         holdings_(ledger.holdings(node)) {}
 
-  // Too little is free on too many GPUs.
+  // Too few GPUs have enough free.
   void explain_share(Explanation& why) const {
     const SharePart& share = request_.shape.share;
     std::vector<unsigned> slots = large_enough();
     if (slots.size() < share.gpus) {
       why.text = share.gpus == 1
-                     ? fmt::format("no healthy GPU {} is as large as {}", whose(), amount(share.units))
-                     : fmt::format("fewer than {} healthy GPUs {} are as large as {}", share.gpus, whose(),
-                                   amount(share.units));
+                     ? fmt::format("no healthy GPU{} is as large as {}", allowed_text(), amount(share.units))
+                     : fmt::format("fewer than {} healthy GPUs{} are as large as {}", share.gpus,
+                                   allowed_text(), amount(share.units));
       return;
     }
     std::ranges::sort(slots, {},
@@ -115,18 +116,19 @@ class Explainer {
     why.short_units = missing_on(last);
     why.blockers = ending(blockers_of_share(slots));
     const std::string before =
-        share.gpus == 1 ? fmt::format("GPU {}{} has most, ", *why.best_gpu, among())
-                        : fmt::format("{} of {} GPUs{} {} enough, of the others GPU {} has most, ", enough,
-                                      share.gpus, among(), enough == 1 ? "has" : "have", *why.best_gpu);
-    const std::string lacking = why.short_units > 0
-                                    ? fmt::format("and {} more is needed", amount(why.short_units))
-                                    : fmt::format("but only {}% of its compute, and {}% is needed",
+        share.gpus == 1
+            ? fmt::format("GPU {} has the most free memory{}", *why.best_gpu, of_the_allowed())
+            : fmt::format("{} of {} GPUs{} {} enough free; of the others GPU {} has the most", enough,
+                          share.gpus, allowed_text(), enough == 1 ? "has" : "have", *why.best_gpu);
+    const std::string missing = why.short_units > 0
+                                    ? fmt::format("{} more is needed", amount(why.short_units))
+                                    : fmt::format("only {}% of its compute is free and {}% is needed",
                                                   view_.core_free[last], share.core_percent);
-    why.text = fmt::format("{}{} free of {}, {}{}", before, amount(why.free_units), amount(view_.total[last]),
-                           lacking, when(why));
+    why.text = fmt::format("{}, {} of {}; {}{}", before, amount(why.free_units), amount(view_.total[last]),
+                           missing, when(why));
   }
 
-  // The GPUs that fewest pods sit on are the next to become wholly free.
+  // Too few GPUs are wholly free. Those with the fewest pods are expected to become free first.
   void explain_whole(Explanation& why) const {
     const GpuMask free = view_.whole_free & may_;
     const unsigned for_shares = taken_by_shares(free);
@@ -147,25 +149,26 @@ class Explainer {
     });
     why.blockers = ending(std::move(there));
     const std::string shares =
-        for_shares > 0 ? fmt::format(", its share takes {} of them", for_shares) : std::string();
-    why.text = fmt::format("{} of its {} GPUs{} {} wholly free{}, {} more {} needed{}", why.free_gpus,
-                           topology::gpu_count(may_), among(), why.free_gpus == 1 ? "is" : "are", shares,
-                           why.short_gpus, why.short_gpus == 1 ? "is" : "are", when(why));
+        for_shares > 0 ? fmt::format("; the pod's share takes {} of them", for_shares) : std::string();
+    why.text = fmt::format("{} of its {} GPUs{} {} wholly free{}; {} more {} needed{}", why.free_gpus,
+                           topology::gpu_count(may_), allowed_text(), why.free_gpus == 1 ? "is" : "are",
+                           shares, why.short_gpus, why.short_gpus == 1 ? "is" : "are", when(why));
   }
 
-  // Each of its parts has a place, all together have none.
+  // Each part fits alone, but not all together.
   void explain_parts(Explanation& why) const {
     why.blockers = ending({});
-    why.text = "each of its parts would fit alone, but not all of them together" + when(why);
+    why.text = "each container fits alone, but not all of them together" + when(why);
   }
 
  private:
   [[nodiscard]] std::string amount(std::uint64_t units) const { return ledger_.options().unit.amount(units); }
-  [[nodiscard]] std::string whose() const {
-    return request_.is_choosy() ? "that the pod's annotations allow" : "of it";
+  // Restricts "GPUs" to those that the request allows.
+  [[nodiscard]] std::string allowed_text() const {
+    return request_.has_constraints() ? " that the pod's annotations allow" : "";
   }
-  [[nodiscard]] std::string among() const {
-    return request_.is_choosy() ? ", of those that the pod's annotations allow," : "";
+  [[nodiscard]] std::string of_the_allowed() const {
+    return request_.has_constraints() ? " of the GPUs" + allowed_text() : "";
   }
   [[nodiscard]] std::string when(const Explanation& why) const {
     return when_text(why.blockers, ledger_.options().unit);
@@ -190,7 +193,7 @@ class Explainer {
     return missing_on(slot) == 0 && view_.core_free[slot] >= request_.shape.share.core_percent;
   }
 
-  // Of the wholly free GPUs, those that the pod's shares would have to use.
+  // Returns how many of the wholly free GPUs the pod's shares would have to use.
   [[nodiscard]] unsigned taken_by_shares(GpuMask free) const {
     const unsigned wanted = request_.shape.share.gpus;
     unsigned elsewhere = 0;
@@ -200,7 +203,8 @@ class Explainer {
     return wanted > elsewhere ? wanted - elsewhere : 0;
   }
 
-  // On each GPU that lacks something; empty when on one of them nobody's end would help.
+  // Returns the blockers on all GPUs that have too little free; empty if on one of them no pod
+  // could free enough.
   [[nodiscard]] std::vector<PodHolding> blockers_of_share(const std::vector<unsigned>& slots) const {
     std::vector<PodHolding> all;
     for (const unsigned slot : slots) {
@@ -219,15 +223,16 @@ class Explainer {
   }
 
   [[nodiscard]] bool fits_without(const std::vector<PodHolding>& pods) const {
-    std::vector<std::string> uids;
+    std::vector<std::string_view> uids;
     for (const PodHolding& pod : pods) {
       uids.push_back(pod.pod.uid);
     }
     return placer_.fits_without(request_, view_.id, uids);
   }
 
-  // Whose end makes the whole request fit: `likely` if that is true of them, else what is left of all pods
-  // here when one after the other, the smallest first, turns out not to matter.
+  // Returns pods whose end makes the whole request fit: `likely` if that suffices. Otherwise starts
+  // with all pods of the node and spares one after the other, the smallest first, while the request
+  // still fits.
   [[nodiscard]] std::vector<PodHolding> ending(std::vector<PodHolding> likely) const {
     if (!likely.empty() && fits_without(likely)) {
       return likely;
@@ -260,12 +265,12 @@ class Explainer {
 };
 
 std::string unhealthy_text(const Ledger& ledger, const NodeView& view) {
-  const GpuMask ill = topology::first_gpus(view.size()) & ~view.healthy;
-  if (ill == 0) {
+  const GpuMask unhealthy = topology::first_gpus(view.size()) & ~view.healthy;
+  if (unhealthy == 0) {
     return "";
   }
-  const std::string_view first = ledger.unhealthy(view.id, topology::lowest_gpu(ill));
-  return fmt::format("GPU {} unhealthy: {}", gpu_indices(ledger, view.id, ill), first);
+  const std::string_view first = ledger.unhealthy(view.id, topology::lowest_gpu(unhealthy));
+  return fmt::format("GPU {} unhealthy: {}", gpu_indices(ledger, view.id, unhealthy), first);
 }
 
 }  // namespace
@@ -296,8 +301,9 @@ Explanation explain(const Ledger& ledger, Placer& placer, const Request& request
       why.text = ledger.fence_text(node).empty() ? why.phrase : std::string(ledger.fence_text(node));
       break;
   }
-  if (const std::string ill = unhealthy_text(ledger, view); !ill.empty() && why.reason != Reason::kFits) {
-    why.text += "; " + ill;
+  if (const std::string unhealthy = unhealthy_text(ledger, view);
+      !unhealthy.empty() && why.reason != Reason::kFits) {
+    why.text += "; " + unhealthy;
   }
   return why;
 }

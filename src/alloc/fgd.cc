@@ -13,17 +13,17 @@ using topology::GpuMask;
 using topology::kMaxGpus;
 
 constexpr std::uint64_t kGpu = std::uint64_t{1000} << 16U;  // one GPU in 2^-16 thousandths
-constexpr std::uint64_t kShares = std::uint64_t{1} << 16U;  // what the shares of all typical pods add up to
-// One GPU of one model among 4,096 is as rare as it gets.
+constexpr std::uint64_t kShares = std::uint64_t{1} << 16U;  // sum of the shares of all typical pods
+// Upper limit of scarcity: one suitable GPU among 4,096.
 constexpr std::uint64_t kMostScarce = 4096;
 // Gains within 1/40 GPU count as equal.
 constexpr std::int64_t kStep = static_cast<std::int64_t>(kGpu / 40 * kShares);
 constexpr std::int32_t kMostLevels = 1 << 20;
 
-// Pods of one kind need more or less CPU than the next that comes, so a GPU counts as stranded only when it
-// would have less than two thirds of what the typical pod asks for.
+// Real pods need more or less CPU than the typical one. So a GPU counts as stranded only if it
+// would have less than two thirds of the CPU that the typical pod requests.
 constexpr std::uint64_t kCpuSlack = (std::uint64_t{3} << 30U) / 2;
-// Of one size on one GPU, where it comes to CPU; a bound for arithmetic and not for anyone's GPU.
+// Most copies of one size on one GPU when CPU is compared. It prevents overflow; no GPU reaches it.
 constexpr std::uint32_t kMostCopies = 4096;
 constexpr std::int64_t kMostCpu = std::int64_t{1} << 32U;  // four million CPUs
 
@@ -33,7 +33,7 @@ std::uint64_t per_unit(std::uint32_t total) {
 
 }  // namespace
 
-// A node while pods are tried on it: how much is free, and how much room that is for each size.
+// A node on which pods are tried: what is free, and how much of each size fits.
 class Fgd::State {
  public:
   State(const Fgd& fgd, const FgdNode& node)
@@ -59,13 +59,13 @@ class Fgd::State {
     change(slot, free_[slot] - units, whole_free_ & ~gpu_bit(slot));
   }
   void take_whole(unsigned slot) { change(slot, 0, whole_free_ & ~gpu_bit(slot)); }
-  // Takes back a take_share or take_whole.
+  // Reverts take_share() or take_whole().
   void restore(unsigned slot, std::uint32_t free, bool whole) {
     change(slot, free, whole ? whole_free_ | gpu_bit(slot) : whole_free_);
   }
   [[nodiscard]] bool is_whole(unsigned slot) const { return (whole_free_ & gpu_bit(slot)) != 0; }
 
-  // Whether one of `others` is free as this GPU is, so that taking either is the same.
+  // Whether one of `others` is equal to this GPU, so that taking either has the same effect.
   [[nodiscard]] bool has_equal(unsigned slot, GpuMask others) const {
     for (const unsigned other : topology::GpuIndices(others)) {
       if (free_[slot] == free_[other] && node_.total[slot] == node_.total[other] &&
@@ -76,7 +76,7 @@ class Fgd::State {
     return false;
   }
 
-  // Free capacity that typical pods cannot use, times their weight.
+  // Returns the free capacity that typical pods cannot use, times their weight.
   [[nodiscard]] std::int64_t fragmentation() const {
     const std::int64_t cpu = std::min(cpu_, kMostCpu);
     std::uint64_t useful = 0;
@@ -89,14 +89,14 @@ class Fgd::State {
     return static_cast<std::int64_t>(free_sum_ * fgd_.total_weight_ - useful);
   }
 
-  // GPUs on which the typical pod could run, CPU aside; 0 when they are too few for it.
+  // Returns the GPUs that the typical pod could use, ignoring CPU; 0 if there are too few for it.
   [[nodiscard]] std::uint32_t gpus_for(const Typical& typical) const {
     const std::uint32_t gpus = room_for(typical).gpus;
     return gpus < typical.gpus ? 0 : gpus;
   }
 
  private:
-  // What the typical pod could use if many of it came.
+  // Returns the capacity that many typical pods of this kind could use.
   [[nodiscard]] std::uint64_t usable(const Typical& typical, std::uint64_t cpu) const {
     const Room room = room_for(typical);
     if (room.gpus < typical.gpus) {
@@ -167,7 +167,7 @@ class Fgd::State {
   std::uint64_t free_sum_ = 0;
   std::array<std::uint32_t, kMaxGpus> free_;
   std::array<std::uint64_t, kMaxGpus> per_unit_;
-  std::array<Room, kMostTypical> room_;  // by size; behind sizes_ nothing is set
+  std::array<Room, kMostTypical> room_;  // by size; only the first sizes_.size() are set
 };
 
 Fgd::Fgd(std::span<const TypicalPod> typical) {
@@ -236,16 +236,17 @@ void Fgd::weigh(std::span<const FgdNode> empty_nodes) {
   }
 }
 
-std::optional<Fgd::Place> Fgd::place_share(const FgdNode& node, GpuMask may, std::uint32_t units,
-                                           unsigned gpus, std::int64_t cpu_milli) const {
+std::optional<Fgd::Choice> Fgd::choose_share(const FgdNode& node, GpuMask may, std::uint32_t units,
+                                             unsigned gpus, std::int64_t cpu_milli) const {
   State state(*this, node);
   const std::int64_t before = state.fragmentation();
   state.take_cpu(cpu_milli);
-  Place place;
+  Choice choice;
   for (unsigned round = 0; round < gpus; ++round) {
     std::optional<unsigned> best;
     GpuMask tried = 0;
-    for (const unsigned slot : topology::GpuIndices(may & topology::first_gpus(state.gpus()) & ~place.gpus)) {
+    for (const unsigned slot :
+         topology::GpuIndices(may & topology::first_gpus(state.gpus()) & ~choice.gpus)) {
       if (state.free(slot) < units || state.has_equal(slot, tried)) {
         continue;
       }
@@ -255,18 +256,18 @@ std::optional<Fgd::Place> Fgd::place_share(const FgdNode& node, GpuMask may, std
       state.take_share(slot, units);
       const std::int32_t reached = level_between(before, state.fragmentation());
       state.restore(slot, free, whole);
-      if (!best || reached > place.level || (reached == place.level && free < state.free(*best))) {
+      if (!best || reached > choice.level || (reached == choice.level && free < state.free(*best))) {
         best = slot;
-        place.level = reached;
+        choice.level = reached;
       }
     }
     if (!best) {
       return std::nullopt;
     }
-    place.gpus |= gpu_bit(*best);
+    choice.gpus |= gpu_bit(*best);
     state.take_share(*best, units);
   }
-  return place;
+  return choice;
 }
 
 std::int32_t Fgd::level_of_whole(const FgdNode& node, GpuMask taken, std::int64_t cpu_milli) const {
@@ -302,7 +303,7 @@ std::int64_t fgd_score(std::int32_t level, std::uint32_t order) {
 }
 
 std::uint32_t stable_order(std::string_view node_name) {
-  // FNV-1a, and then mixed: names that differ only in their last digits must not stay neighbours.
+  // FNV-1a, then mixed, so that names that differ only in their last digits are not adjacent.
   std::uint64_t hash = 0xcbf29ce484222325U;
   for (const char c : node_name) {
     hash = (hash ^ static_cast<std::uint8_t>(c)) * 0x100000001b3U;

@@ -1,4 +1,4 @@
-// Which nodes can take a pod, and why the others cannot.
+// Finds the nodes where a request fits, and the reasons of the others.
 #include <algorithm>
 #include <array>
 #include <span>
@@ -11,7 +11,7 @@ namespace tessera::alloc {
 
 namespace {
 
-// What a node is, apart from what the pod wants.
+// The reason that a fence stands for; it does not depend on the request.
 Reason reason_of(Fence fence) {
   switch (fence) {
     case Fence::kOpen:
@@ -32,23 +32,24 @@ Reason reason_of(Fence fence) {
 
 }  // namespace
 
-// On a node whose GPUs are of the right model.
+// For a node whose GPUs have an allowed model.
 inline Reason Placer::reason_plain(const Query& query, NodeId node) const {
   const NodeStates& states = ledger_->states();
   const Shape& shape = query.request->shape;
   const bool fits = query.plain_share ? states.largest_free(node) >= shape.share.units
                                       : states.whole_free(node) >= shape.whole;
-  return fits && !(query.beyond_old_plugin && states.old_plugin(node)) ? Reason::kFits
-                                                                       : why_not_plain(query, node);
+  return fits && !(query.beyond_original_plugin && states.original_plugin(node)) ? Reason::kFits
+                                                                                 : why_not_plain(query, node);
 }
 
-// On a node all of whose GPUs are of another model.
+// For a node whose GPUs all have a model that is not allowed.
 Reason Placer::why_not_model(const Query& query, NodeId node) const {
   const NodeStates& states = ledger_->states();
   if (const Fence fence = states.fence(node); fence != Fence::kOpen) {
     return reason_of(fence);
   }
-  return query.beyond_old_plugin && states.old_plugin(node) ? Reason::kOldPlugin : Reason::kNoSuchModel;
+  return query.beyond_original_plugin && states.original_plugin(node) ? Reason::kOriginalPlugin
+                                                                      : Reason::kNoSuchModel;
 }
 
 void Placer::filter(const Request& request, std::span<const NodeId> nodes, std::span<Reason> reasons) {
@@ -64,8 +65,8 @@ void Placer::filter(const Request& request, std::span<const NodeId> nodes, std::
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const ModelId model = plain ? states.only_model(nodes[i]) : kSeveralModels;
     if (model != kSeveralModels) {
-      const bool right = query.model_allowed[model] != 0;
-      reasons[i] = right ? reason_plain(query, nodes[i]) : why_not_model(query, nodes[i]);
+      const bool allowed_model = query.model_allowed[model] != 0;
+      reasons[i] = allowed_model ? reason_plain(query, nodes[i]) : why_not_model(query, nodes[i]);
     } else {
       reasons[i] = fits(query, states.view(nodes[i])) ? Reason::kFits : why_not(query, nodes[i]);
     }
@@ -82,28 +83,38 @@ GpuMask Placer::allowed(const Request& request, NodeId node) {
   return allowed(prepare(request), ledger_->view(node));
 }
 
-bool Placer::fits_without(const Request& request, NodeId node, std::span<const std::string> uids) {
+bool Placer::fits_without(const Request& request, NodeId node, std::span<const std::string_view> uids,
+                          bool check_cpu_and_memory) {
   const Query query = prepare(request);
+  const NodeStates& states = ledger_->states();
   NodeView view = ledger_->view(node);
   std::array<GpuLoad, topology::kMaxGpus> loads;
   for (unsigned slot = 0; slot < view.size(); ++slot) {
-    loads[slot] = ledger_->states().gpu_load(node, slot);
+    loads[slot] = states.gpu_load(node, slot);
   }
-  for (const std::string& uid : uids) {
-    const auto victim = ledger_->holding(uid);
-    if (!victim || victim->node != node) {
+  NodeUse used = states.used(node);
+  for (std::size_t i = 0; i < uids.size(); ++i) {
+    const auto victim = ledger_->holding(uids[i]);
+    const bool counted = std::ranges::find(uids.first(i), uids[i]) != uids.first(i).end();
+    if (!victim || victim->node != node || counted) {
       continue;
     }
-    view.cpu_milli_left += victim->node_use.cpu_milli;
-    view.memory_bytes_left += victim->node_use.memory_bytes;
-    for (const PodHolding::Part& part : victim->parts) {
-      if (part.slot >= 0) {
-        GpuLoad& load = loads[static_cast<std::size_t>(part.slot)];
-        load.units -= part.units;
-        load.core_percent -= part.core_percent;
-        load.whole -= part.whole ? 1 : 0;
+    used.cpu_milli -= victim->node_use.cpu_milli;
+    used.memory_bytes -= victim->node_use.memory_bytes;
+    for (const HeldShare& held : victim->shares) {
+      if (held.slot >= 0) {
+        GpuLoad& load = loads[static_cast<std::size_t>(held.slot)];
+        load.units -= held.share.units;
+        load.core_percent -= held.share.core_percent;
+        load.whole -= held.share.whole ? 1 : 0;
       }
     }
+  }
+  view.cpu_milli_left = std::max<std::int64_t>(0, view.cpu_milli_total - used.cpu_milli);
+  view.memory_bytes_left = std::max<std::int64_t>(0, view.memory_bytes_total - used.memory_bytes);
+  if (check_cpu_and_memory && (request.shape.node.cpu_milli > view.cpu_milli_left ||
+                               request.shape.node.memory_bytes > view.memory_bytes_left)) {
+    return false;
   }
   std::array<std::uint32_t, topology::kMaxGpus> free{};
   std::array<std::uint16_t, topology::kMaxGpus> core_free{};
@@ -126,35 +137,36 @@ Reason Placer::why_not_plain(const Query& query, NodeId node) const {
   if (const Fence fence = states.fence(node); fence != Fence::kOpen) {
     return reason_of(fence);
   }
-  if (query.beyond_old_plugin && states.old_plugin(node)) {
-    return Reason::kOldPlugin;
+  if (query.beyond_original_plugin && states.original_plugin(node)) {
+    return Reason::kOriginalPlugin;
   }
   const Shape& shape = query.request->shape;
   if (shape.whole > 0) {
     const unsigned whole = shape.whole;
-    return states.gpus(node) < whole ? Reason::kTooFewGpus
-           : states.any_ill(node)    ? why_not_free(query, node)
-                                     : Reason::kTooFewWholeGpus;
+    return states.gpus(node) < whole    ? Reason::kTooFewGpus
+           : states.any_unhealthy(node) ? why_not_free(query, node)
+                                        : Reason::kTooFewWholeGpus;
   }
   const std::uint32_t units = shape.share.units;
   return states.largest_total(node) < units ? Reason::kGpusTooSmall
-         : states.any_ill(node)             ? why_not_free(query, node)
+         : states.any_unhealthy(node)       ? why_not_free(query, node)
                                             : Reason::kNoGpuWithEnoughFree;
 }
 
-// On a node with GPUs that are ill.
+// For a node with unhealthy GPUs.
 Reason Placer::why_not_free(const Query& query, NodeId node) const {
   const NodeView view = ledger_->states().view(node);
   return why_not_gpus(query, view, allowed(query, view));
 }
 
-// The pod did not fit; the first reason that alone would have kept it out, hopeless ones before others.
+// Returns the first reason that alone prevents a fit. Reasons that eviction cannot change come
+// first.
 Reason Placer::why_not(const Query& query, NodeId node) const {
   const NodeStates& states = ledger_->states();
   const Request& request = *query.request;
   const Shape& shape = request.shape;
   if (const Fence fence = states.fence(node);
-      fence == Fence::kAbsent || (request.demand.any() && fence != Fence::kOpen)) {
+      fence == Fence::kAbsent || (request.gpus.any() && fence != Fence::kOpen)) {
     return reason_of(fence);
   }
   if (options_.check_cpu_and_memory && shape.node.cpu_milli > states.cpu_left(node)) {
@@ -164,10 +176,10 @@ Reason Placer::why_not(const Query& query, NodeId node) const {
     return Reason::kTooLittleMemory;
   }
   const NodeView view = states.view(node);
-  if (view.old_plugin && query.beyond_old_plugin) {
-    return Reason::kOldPlugin;
+  if (view.original_plugin && query.beyond_original_plugin) {
+    return Reason::kOriginalPlugin;
   }
-  if (request.demand.core_percent > 0 && !view.mps) {
+  if (request.gpus.core_percent > 0 && !view.mps) {
     return Reason::kNoMps;
   }
   const GpuMask may = allowed(query, view);
@@ -180,20 +192,20 @@ Reason Placer::why_not(const Query& query, NodeId node) const {
 Reason Placer::why_not_gpus(const Query& query, const NodeView& view, GpuMask may) const {
   const Shape& shape = query.request->shape;
   unsigned large_enough = 0;
-  unsigned well = 0;
-  unsigned well_and_large_enough = 0;  // what evicting everybody would make free
+  unsigned healthy = 0;
+  unsigned healthy_and_large_enough = 0;  // free if all pods were evicted
   unsigned free_enough = 0;
   unsigned whole = 0;
   for (const unsigned slot : topology::GpuIndices(may)) {
     const GpuLoad load = ledger_->states().gpu_load(view.id, slot);
-    const bool is_well = (view.healthy & topology::gpu_bit(slot)) != 0;
+    const bool is_healthy = (view.healthy & topology::gpu_bit(slot)) != 0;
     const bool is_large = view.total[slot] >= shape.share.units;
     const bool has_room = load.whole == 0 && load.units + shape.share.units <= view.total[slot] &&
                           view.core_free[slot] >= shape.share.core_percent;
     large_enough += is_large ? 1 : 0;
-    well += is_well ? 1 : 0;
-    well_and_large_enough += is_large && is_well ? 1 : 0;
-    free_enough += has_room && is_well ? 1 : 0;
+    healthy += is_healthy ? 1 : 0;
+    healthy_and_large_enough += is_large && is_healthy ? 1 : 0;
+    free_enough += has_room && is_healthy ? 1 : 0;
     whole += (view.whole_free & topology::gpu_bit(slot)) != 0 ? 1 : 0;
   }
   const unsigned share_gpus = shape.share.gpus;
@@ -206,7 +218,7 @@ Reason Placer::why_not_gpus(const Query& query, const NodeView& view, GpuMask ma
   if (large_enough < share_gpus) {
     return Reason::kGpusTooSmall;
   }
-  if (well_and_large_enough < share_gpus || well < share_gpus + shape.whole) {
+  if (healthy_and_large_enough < share_gpus || healthy < share_gpus + shape.whole) {
     return Reason::kUnhealthy;
   }
   if (share_gpus > free_enough) {
@@ -215,7 +227,7 @@ Reason Placer::why_not_gpus(const Query& query, const NodeView& view, GpuMask ma
   if (shape.whole > whole) {
     return Reason::kTooFewWholeGpus;
   }
-  // Enough of each, but not of both at once.
+  // Enough for the shares and enough for the whole GPUs, but not for both.
   return shape.whole > 0 && !query.request->has_several_parts() ? Reason::kTooFewWholeGpus
                                                                 : Reason::kContainersDoNotFit;
 }

@@ -1,6 +1,6 @@
 // alloc/gpu_name.h
 //
-// What a GPU is called by whom, and how large it is: what it takes to print a decision for old tools.
+// The names and size of a GPU: what the annotations of the original systems need.
 #pragma once
 
 #include <algorithm>
@@ -13,11 +13,11 @@ namespace tessera::alloc {
 
 struct GpuName {
   std::string uuid;
-  std::uint32_t index = 0;  // NVML's
+  std::uint32_t index = 0;  // NVML index
   std::uint32_t units = 0;
 };
 
-// The GPU that a grant names; null if the node does not have it.
+// Returns the GPU with this UUID; null if the node does not have it.
 inline const GpuName* find_gpu(std::span<const GpuName> gpus, std::string_view uuid) {
   const auto found = std::ranges::find(gpus, uuid, &GpuName::uuid);
   return found == gpus.end() ? nullptr : &*found;

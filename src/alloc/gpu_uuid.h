@@ -1,8 +1,8 @@
 // alloc/gpu_uuid.h
 //
-// The name of a GPU, kept small: a cluster has tens of thousands. "GPU-" and a UUID in lower case, which is
-// what the driver gives, takes 16 bytes; any other name (a MIG device, "index-0" of an old node) is kept as
-// it is.
+// The UUID of a GPU, stored compactly because a cluster has tens of thousands. The driver's format,
+// "GPU-" and a lower-case UUID, takes 16 bytes. Any other name (a MIG device, "index-0" on a node
+// of the original plugin) is stored as text.
 #pragma once
 
 #include <compare>
@@ -22,7 +22,7 @@ class GpuUuid {
 
   [[nodiscard]] std::string text() const;
 
-  // An order that means nothing, but is the same everywhere.
+  // An arbitrary order that is the same in every process.
   friend bool operator==(const GpuUuid& a, const GpuUuid& b) { return (a <=> b) == 0; }
   friend std::strong_ordering operator<=>(const GpuUuid& a, const GpuUuid& b);
 

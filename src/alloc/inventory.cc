@@ -14,12 +14,12 @@ namespace tessera::alloc {
 
 namespace {
 
-// A GPU with less than 1 GiB or more than 1 TiB of memory is not one: the node counts in another unit.
+// No GPU has less than 1 GiB or more than 1 TiB of memory: such a node uses a different unit.
 constexpr std::int64_t kSmallestGpuMib = 1024;
 constexpr std::int64_t kLargestGpuMib = std::int64_t{1024} * 1024;
 
-// The old plugin does not say its unit. What cannot be the cluster's is taken for the other one of the two
-// that it has, so that the node is fenced instead of misread.
+// The original plugin does not publish its unit, GiB or MiB. If the amount is implausible in the
+// unit of the cluster, assume the other one, so that the node is fenced instead of misread.
 Unit guess_unit(std::int64_t units_per_gpu, Unit cluster_unit) {
   const std::int64_t mib = std::min(units_per_gpu, kLargestGpuMib + 1) * cluster_unit.in_mib();
   const bool plausible = mib >= kSmallestGpuMib && mib <= kLargestGpuMib;
@@ -29,7 +29,8 @@ Unit guess_unit(std::int64_t units_per_gpu, Unit cluster_unit) {
   return cluster_unit == Unit::mib() ? Unit::gib() : Unit::mib();
 }
 
-// What the ConfigMap of old extenders says; GPUs that it names but that are not there are no news.
+// Marks the GPUs that the ConfigMap of the original extender lists. Ignores GPUs that the node does
+// not have.
 void mark_unhealthy(Inventory& inventory, std::string_view list) {
   for (const std::uint32_t index : unhealthy_indices(list)) {
     if (const auto found = inventory.find_index(index)) {
@@ -40,14 +41,14 @@ void mark_unhealthy(Inventory& inventory, std::string_view list) {
 
 Result<Inventory> from_capacity(const NodeSpec& node, Unit cluster_unit) {
   Inventory inventory;
-  inventory.old_plugin = true;
+  inventory.original_plugin = true;
   inventory.unit = cluster_unit;
   inventory.machine = node.machine;
   if (node.gpu_count < 0 || node.gpu_memory_units < 0) {
     return fail(ErrorCode::kInvalid, "capacity of GPUs or GPU memory is negative");
   }
   if (node.gpu_count > static_cast<std::int64_t>(Inventory::kMaxGpus)) {
-    return fail(ErrorCode::kInvalid, fmt::format("capacity is {} GPUs; at most {} are possible",
+    return fail(ErrorCode::kInvalid, fmt::format("capacity is {} GPUs; at most {} are allowed",
                                                  node.gpu_count, Inventory::kMaxGpus));
   }
   if (node.gpu_count == 0) {
@@ -68,8 +69,8 @@ Result<Inventory> from_capacity(const NodeSpec& node, Unit cluster_unit) {
   return inventory;
 }
 
-// The numeric link classes of the first topology design: NVML's path classes, then the number of NVLinks,
-// which that design ended at six. Larger is better.
+// The numeric link classes of the first topology design: the path classes of NVML, then the number
+// of NVLinks, at most six. Larger is better.
 int gsoc_link_number(const topology::Link& link) {
   constexpr int kSixNvlinks = 12;
   if (link.nvlinks > 0) {
@@ -107,7 +108,7 @@ std::optional<std::size_t> Inventory::find_index(std::uint32_t index) const {
   return found == gpus.end() ? std::nullopt : std::optional<std::size_t>(found - gpus.begin());
 }
 
-Annotations Inventory::legacy_annotations() const {
+Annotations Inventory::original_annotations() const {
   Annotations annotations;
   boost::json::object links;
   for (unsigned i = 0; i < gpus.size(); ++i) {

@@ -1,11 +1,12 @@
 // alloc/inventory.h
 //
-// The GPUs of one node: what the agent publishes as the annotation tessera.io/inventory and everybody else
-// reads. A value; the same machine always prints the same text.
+// The GPUs of one node and the links between them. The agent publishes it as the Node annotation
+// tessera.io/inventory; the extender and the command line read it. A value; equal inventories print
+// equal text.
 //
 //   {"v":1,"unit":"GiB","driver":"550.54.15","machine":"dgx1v",
-//    "gpus":[{"uuid":"GPU-5d3c...","index":0,"minor":0,"model":"Tesla V100-SXM2-32GB","memory_mib":32768,
-//             "reserved_mib":271,"pci":"00000000:06:00.0"},
+//    "gpus":[{"uuid":"GPU-5d3c...","index":0,"minor":0,"model":"Tesla V100-SXM2-32GB",
+//             "memory_mib":32768,"reserved_mib":271,"pci":"00000000:06:00.0"},
 //            {"uuid":"GPU-71aa...","index":1,...,"unhealthy":"XID 79"}],
 //    "topology":{...}}
 #pragma once
@@ -27,13 +28,13 @@ namespace tessera::alloc {
 
 struct Gpu {
   std::string uuid;
-  std::uint32_t index = 0;  // NVML's; what old tools and the container runtime call this GPU
-  std::int32_t minor = -1;  // the N of /dev/nvidiaN; not the index on every machine; -1 when not known
+  std::uint32_t index = 0;  // NVML index; used by the original systems and the container runtime
+  std::int32_t minor = -1;  // N of /dev/nvidiaN, which may differ from the index; -1 if unknown
   std::string model;
   std::uint32_t memory_mib = 0;
-  std::uint32_t reserved_mib = 0;  // of that, kept by the driver
+  std::uint32_t reserved_mib = 0;  // part of memory_mib that the driver keeps
   std::string pci_bus_id{};
-  std::string unhealthy{};  // why it must not be used; empty when it is well
+  std::string unhealthy{};  // why it must not be used; empty if it is healthy
 
   [[nodiscard]] bool healthy() const { return unhealthy.empty(); }
   friend bool operator==(const Gpu&, const Gpu&) = default;
@@ -41,54 +42,54 @@ struct Gpu {
 
 struct Inventory {
   static constexpr std::size_t kMaxGpus = topology::kMaxGpus;
-  static constexpr std::size_t kMaxResources = 16;  // of other plugins
+  static constexpr std::size_t kMaxResources = 16;  // of other device plugins
   static constexpr std::size_t kMaxResourceName =
-      317;  // domain, slash and name, as long as Kubernetes takes them
+      317;  // Kubernetes: 253 for the domain, '/', 63 for the name
   static constexpr std::size_t kMaxBytes = 128U << 10U;  // 64 GPUs with all their links
 
   Unit unit;
   std::string driver;
-  std::string machine;             // kind of machine: the key of `static` set tables; may be empty
-  bool mps = false;                // compute shares can be kept apart here
-  bool subtract_reserved = false;  // shares are made only of what the driver leaves
-  bool old_plugin = false;         // no agent here: made up from the node's capacity
-  // Resources under which another device plugin gives out the same GPUs.
+  std::string machine;             // machine type: key of the tables of policy `static`; may be empty
+  bool mps = false;                // the node can enforce compute shares
+  bool subtract_reserved = false;  // share only the memory that the driver does not reserve
+  bool original_plugin = false;    // no agent here: estimated from the node's capacity
+  // Resources under which another device plugin allocates the same GPUs.
   std::vector<std::string> also_served_as{};
   std::vector<Gpu> gpus;        // by ascending index
   topology::Topology topology;  // between gpus[i] and gpus[j]
 
-  // What an agent runs with is told by the node's annotation; a node without one has the old plugin, and
-  // its GPUs are made up: capacity / count, all equal, named "index-0" and so on. A node without GPUs has an
-  // empty inventory. `cluster_unit` is what a made-up inventory counts in.
+  // Reads the annotation of a node. A node without it runs the original plugin: its inventory is
+  // estimated from its capacity in `cluster_unit`, as equal GPUs with names "index-0" and so on. A
+  // node without GPUs has an empty inventory.
   static Result<Inventory> of_node(const NodeSpec& node, Unit cluster_unit);
 
-  // The annotation. Fails with the field that is wrong; GPUs may stand in any order.
+  // Parses the annotation; GPUs may be in any order. The error names the invalid field.
   static Result<Inventory> parse(std::string_view json);
   [[nodiscard]] std::string json() const;
 
-  // Shares of gpus[i]: whole units only.
+  // Returns the units of gpus[i] that can be shared, rounded down.
   [[nodiscard]] std::uint32_t units(std::size_t i) const;
 
-  // Where in gpus; nothing if it is not here.
+  // Return the position in `gpus`, nullopt if the node has no such GPU.
   [[nodiscard]] std::optional<std::size_t> find_uuid(std::string_view uuid) const;
   [[nodiscard]] std::optional<std::size_t> find_index(std::uint32_t index) const;
 
   // For printing records.
   [[nodiscard]] std::vector<GpuName> gpu_names() const;
 
-  // The indices of GPUs that are not well, "1,3": key `gpus` of ConfigMap unhealthy-gpu-<node>, for old
-  // extenders.
+  // Returns the indices of unhealthy GPUs, "1,3": key `gpus` of ConfigMap unhealthy-gpu-<node>,
+  // which the original extender reads.
   [[nodiscard]] std::string unhealthy_list() const;
 
-  // The node annotations of the systems we replace, for tools that read them: GPU_TOPOLOGY and
-  // GSOC_DEV_<i>_<j>, by index.
-  [[nodiscard]] Annotations legacy_annotations() const;
+  // Returns the node annotations of the original systems, GPU_TOPOLOGY and GSOC_DEV_<i>_<j> by
+  // index, for tools that read them.
+  [[nodiscard]] Annotations original_annotations() const;
 
   friend bool operator==(const Inventory&, const Inventory&) = default;
 };
 
-// The indices in the `gpus` key of a ConfigMap unhealthy-gpu-<node>: "1, 3". What is not an index stands for
-// no GPU.
+// Returns the indices in key `gpus` of a ConfigMap unhealthy-gpu-<node>, "1, 3". Ignores entries
+// that are not indices.
 std::vector<std::uint32_t> unhealthy_indices(std::string_view list);
 
 }  // namespace tessera::alloc

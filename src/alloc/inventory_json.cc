@@ -21,7 +21,7 @@ Result<std::string> short_text(const JsonReader& json, std::string_view key, std
   std::string text = TRY(json.text_or(key, ""));
   if (text.size() > most) {
     return fail(
-        json.wrong(fmt::format("has {} of {} bytes; at most {} are possible", key, text.size(), most)));
+        json.wrong(fmt::format("has {} of {} bytes; at most {} are allowed", key, text.size(), most)));
   }
   return text;
 }
@@ -31,7 +31,7 @@ Result<Gpu> parse_gpu(const JsonReader& json) {
   gpu.uuid = TRY(json.text("uuid"));
   if (gpu.uuid.empty() || gpu.uuid.size() > 128 || index_of_name(gpu.uuid) ||
       gpu.uuid.find(',') != std::string::npos) {
-    return fail(json.wrong(fmt::format("has uuid {}, which is no UUID", in_quotes(gpu.uuid))));
+    return fail(json.wrong(fmt::format("has uuid {}, which is not a UUID", in_quotes(gpu.uuid))));
   }
   gpu.index = static_cast<std::uint32_t>(TRY(json.integer("index", 0, kLargestIndex)));
   gpu.minor = static_cast<std::int32_t>(TRY(json.integer_or("minor", 0, kLargestIndex, -1)));
@@ -40,7 +40,7 @@ Result<Gpu> parse_gpu(const JsonReader& json) {
   gpu.reserved_mib =
       static_cast<std::uint32_t>(TRY(json.integer_or("reserved_mib", 0, kLargestMemoryMib, 0)));
   if (gpu.reserved_mib > gpu.memory_mib) {
-    return fail(json.wrong("has more memory reserved than it has"));
+    return fail(json.wrong("has more reserved memory than memory"));
   }
   gpu.pci_bus_id = TRY(short_text(json, "pci", 64));
   if (json.has("unhealthy")) {
@@ -52,24 +52,24 @@ Result<Gpu> parse_gpu(const JsonReader& json) {
   return gpu;
 }
 
-// The topology is told in the order of the list; both are put in the order of the indices.
-topology::Topology reordered(const topology::Topology& told, const std::vector<std::size_t>& order) {
+// The JSON topology has the order of the JSON list. Returns it in the order of the indices.
+topology::Topology reordered(const topology::Topology& parsed, const std::vector<std::size_t>& order) {
   const auto size = static_cast<unsigned>(order.size());
   topology::Topology sorted(size);
   for (unsigned i = 0; i < size; ++i) {
-    sorted.place(i) = told.place(static_cast<unsigned>(order[i]));
+    sorted.place(i) = parsed.place(static_cast<unsigned>(order[i]));
     for (unsigned j = i + 1; j < size; ++j) {
-      sorted.set_link(i, j, told.link(static_cast<unsigned>(order[i]), static_cast<unsigned>(order[j])));
+      sorted.set_link(i, j, parsed.link(static_cast<unsigned>(order[i]), static_cast<unsigned>(order[j])));
     }
   }
-  sorted.nics = told.nics;
-  for (std::size_t nic = 0; nic < told.nics.size(); ++nic) {
+  sorted.nics = parsed.nics;
+  for (std::size_t nic = 0; nic < parsed.nics.size(); ++nic) {
     for (unsigned i = 0; i < size; ++i) {
-      sorted.nics[nic].paths[i] = told.nics[nic].paths[order[i]];
+      sorted.nics[nic].paths[i] = parsed.nics[nic].paths[order[i]];
     }
   }
-  sorted.pcie_generation = told.pcie_generation;
-  sorted.socket_mbps = told.socket_mbps;
+  sorted.pcie_generation = parsed.pcie_generation;
+  sorted.socket_mbps = parsed.socket_mbps;
   return sorted;
 }
 
@@ -113,7 +113,7 @@ Result<Inventory> Inventory::parse(std::string_view text) {
     for (const JsonReader& resource : TRY(root.array("also_served_as", kMaxResources))) {
       std::string name = TRY(resource.as_text());
       if (name.size() > kMaxResourceName) {
-        return fail(resource.wrong("is longer than the name of a resource can be"));
+        return fail(resource.wrong("is longer than a resource name can be"));
       }
       inventory.also_served_as.push_back(std::move(name));
     }

@@ -49,57 +49,13 @@ void Ledger::release(PodId id, std::uint32_t generation) {
   }
 }
 
-Absence Ledger::without(std::span<const std::string_view> uids) {
-  Absence absence(this);
-  for (const std::string_view uid : uids) {
-    const auto found = by_uid_.find(uid);
-    if (found == by_uid_.end() || std::ranges::find(absence.pods_, found->second) != absence.pods_.end()) {
-      continue;
-    }
-    Pod& pod = pods_[found->second];
-    unsettle(pod);
-    states_.leave_node(pod.node, pod.node_use.cpu_milli, pod.node_use.memory_bytes);
-    absence.pods_.push_back(found->second);
-  }
-  return absence;
-}
-
-Absence::~Absence() {
-  if (ledger_ == nullptr) {
-    return;
-  }
-  for (const std::uint32_t id : pods_) {
-    Ledger::Pod& pod = ledger_->pods_[id];
-    ledger_->states_.use_node(pod.node, pod.node_use.cpu_milli, pod.node_use.memory_bytes);
-    ledger_->settle(pod);
-  }
-}
-
-Record Ledger::record_of(const Request& request, const Choice& choice) const {
-  const std::span<const GpuFacts> gpus = nodes_[raw(choice.node)].gpus;
-  Record record;
-  for (std::size_t i = 0; i < request.demand.containers.size(); ++i) {
-    ContainerGrants given{.container = request.demand.containers[i].name, .grants = {}};
-    for (const SlotGrant& grant : choice.grants) {
-      if (grant.container == i) {
-        given.grants.push_back({.gpu = gpus[grant.slot].uuid.text(),
-                                .units = grant.units,
-                                .core_percent = grant.core_percent,
-                                .whole = grant.whole});
-      }
-    }
-    record.containers.push_back(std::move(given));
-  }
-  return record;
-}
-
 namespace {
 
-bool fits(const NodeView& view, unsigned slot, const Claim& claim) {
-  if (claim.whole) {
+bool fits(const NodeView& view, unsigned slot, const GpuShare& share) {
+  if (share.whole) {
     return (view.whole_free & topology::gpu_bit(slot)) != 0;
   }
-  return claim.units <= view.free[slot] && claim.core_percent <= view.core_free[slot];
+  return share.units <= view.free[slot] && share.core_percent <= view.core_free[slot];
 }
 
 }  // namespace
@@ -110,18 +66,21 @@ Result<Hold> Ledger::reserve(const PodKey& key, const Request& request, const Ch
   }
   const bool node_is_there = raw(choice.node) < nodes_.size() && nodes_[raw(choice.node)].present;
   if (!node_is_there || states_.layout_version(choice.node) != choice.layout_version ||
-      (request.demand.any() && states_.fence(choice.node) != Fence::kOpen)) {
+      (request.gpus.any() && states_.fence(choice.node) != Fence::kOpen)) {
     return fail(ErrorCode::kConflict, "the node's GPUs changed since the choice was made");
   }
-  // A choice that does not give the pod what it asked for is our own mistake; it must not reach the books.
-  std::vector<Claim> claims = TRY(
-      with_context(claims_of(request.demand, record_of(request, choice)), "choice for pod " + key.text()));
+  // A choice that differs from the request is a bug; it must not get into the ledger.
+  std::vector<GpuShare> shares =
+      TRY(with_context(held_shares(request.gpus, choice.record), "choice for pod " + key.text()));
   const NodeView view = states_.view(choice.node);
   const Node& node = nodes_[raw(choice.node)];
-  for (const Claim& claim : claims) {
+  for (const GpuShare& share : shares) {
     const auto slot = static_cast<unsigned>(
-        std::ranges::find(node.gpus, GpuUuid(claim.gpu), &GpuFacts::uuid) - node.gpus.begin());
-    if (!fits(view, slot, claim)) {
+        std::ranges::find(node.gpus, GpuUuid(share.gpu), &LedgerGpu::uuid) - node.gpus.begin());
+    if (slot == node.gpus.size()) {
+      return fail(ErrorCode::kConflict, fmt::format("node {} has no GPU {}", node.name, share.gpu));
+    }
+    if (!fits(view, slot, share)) {
       return fail(ErrorCode::kConflict, fmt::format("GPU {} of node {} was taken since the choice was made",
                                                     node.gpus[slot].index, node.name));
     }
@@ -130,13 +89,13 @@ Result<Hold> Ledger::reserve(const PodKey& key, const Request& request, const Ch
   const PodId id = add_pod(key);
   Pod& pod = pods_[id];
   pod.state = PodState::kReserved;
-  pod.from_index = view.old_plugin;
-  pod.units = static_cast<std::uint32_t>(request.demand.units);
-  pod.core_percent = static_cast<std::uint32_t>(request.demand.core_percent);
-  pod.whole = static_cast<std::uint32_t>(request.demand.whole);
+  pod.from_index = view.original_plugin;
+  pod.units = static_cast<std::uint32_t>(request.gpus.units);
+  pod.core_percent = static_cast<std::uint32_t>(request.gpus.core_percent);
+  pod.whole = static_cast<std::uint32_t>(request.gpus.whole);
   pod.node_use = request.shape.node;
-  for (Claim& claim : claims) {
-    pod.claims.push_back({.claim = std::move(claim)});
+  for (GpuShare& share : shares) {
+    pod.shares.push_back({.share = std::move(share)});
   }
   attach(id, choice.node);
   return Hold(this, id, pod.generation);

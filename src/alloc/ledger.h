@@ -2,9 +2,9 @@
 //
 // Who holds what on every GPU of the cluster.
 //
-// The ledger is a pure function of (nodes, bound pods, holds): any order of calls that ends with the same set
-// ends in the same books, which ledger_property_test holds. It does no I/O and knows no time. One thread owns
-// it; nothing here locks. Decisions are made by Placer (placer.h) on what stands here.
+// The ledger is a pure function of its nodes, bound pods and holds: calls in any order that end
+// with the same set end with the same ledger (tested by ledger_property_test). It does no I/O and
+// has no clock. One thread owns it; it has no locks. Placer (placer.h) makes the decisions.
 //
 //   Ledger ledger({.unit = Unit::gib()});
 //   ledger.upsert_node(node);                             // from watches, in any order
@@ -12,7 +12,7 @@
 //   Placer placer(ledger, {});
 //   const Choice choice = TRY(placer.choose(request, node_id));
 //   Hold hold = TRY(ledger.reserve(pod_key, request, choice));
-//   TRY(bind(...));                                       // on failure the hold gives everything back
+//   TRY(bind(...));                                       // on failure the hold is released
 //   hold.commit();
 #pragma once
 
@@ -47,18 +47,18 @@ namespace tessera::alloc {
 class Ledger;
 
 struct PodKey {
-  std::string pod_namespace;
+  std::string namespace_name;
   std::string name;
   std::string uid;
 
   // "ml/train-7".
-  [[nodiscard]] std::string text() const { return pod_namespace + "/" + name; }
+  [[nodiscard]] std::string text() const { return namespace_name + "/" + name; }
   friend bool operator==(const PodKey&, const PodKey&) = default;
 };
 
-// GPUs taken out of the free pool for a pod that is being bound. Gives them back when it is destroyed, unless
-// commit() was called or the watch has shown the pod bound in the meantime: then what the pod's own record
-// says has taken its place. A hold must not outlive its ledger.
+// A reservation of GPUs for a pod that is being bound. The destructor releases it, unless commit()
+// was called or the watch has shown the pod as bound in the meantime: then the pod's record has
+// replaced the hold. A hold must not outlive its ledger.
 class [[nodiscard]] Hold {
  public:
   Hold() = default;
@@ -68,9 +68,9 @@ class [[nodiscard]] Hold {
   Hold& operator=(const Hold&) = delete;
   ~Hold() { release(); }
 
-  // The pod is bound: it keeps the GPUs until the watch shows it, and from then on by its record.
+  // Keeps the GPUs for the pod, which is bound now, until the watch shows its record.
   void commit();
-  // Gives them back now.
+  // Returns the GPUs to the free pool.
   void release();
 
  private:
@@ -83,58 +83,39 @@ class [[nodiscard]] Hold {
   std::uint32_t generation_ = 0;
 };
 
-// Pods that are left out of the books for as long as this exists: for the question what would fit if they
-// were gone. Nothing may change the ledger meanwhile.
-class [[nodiscard]] Absence {
- public:
-  Absence(Absence&& other) noexcept
-      : ledger_(std::exchange(other.ledger_, nullptr)), pods_(std::move(other.pods_)) {}
-  Absence& operator=(Absence&&) = delete;
-  Absence(const Absence&) = delete;
-  Absence& operator=(const Absence&) = delete;
-  ~Absence();
-
- private:
-  friend class Ledger;
-  explicit Absence(Ledger* ledger) : ledger_(ledger) {}
-
-  Ledger* ledger_;
-  std::vector<std::uint32_t> pods_;
-};
-
-// What the ledger knows of a GPU beyond the columns of NodeView.
-struct GpuFacts {
+// The properties of a GPU that NodeView does not have.
+struct LedgerGpu {
   GpuUuid uuid;
   std::uint32_t index = 0;
   ModelId model = 0;
 
-  friend bool operator==(const GpuFacts&, const GpuFacts&) = default;
+  friend bool operator==(const LedgerGpu&, const LedgerGpu&) = default;
 };
 
-// One pod's part of a node.
-struct PodHolding {
-  struct Part {
-    int slot = -1;  // -1: the GPU that the record names is not there
-    std::string gpu;
-    std::uint32_t units = 0;
-    std::uint32_t core_percent = 0;
-    bool whole = false;
-  };
+// A GPU share that a pod holds, and where on its node the GPU is.
+struct HeldShare {
+  static constexpr std::int8_t kNotOnNode = -1;
 
+  GpuShare share;
+  std::int8_t slot = kNotOnNode;
+};
+
+// What one pod holds of a node.
+struct PodHolding {
   PodKey pod;
   NodeId node{};
-  bool bound = false;       // false: a hold, or committed and not seen yet
-  bool decided = false;     // by a record that was believed
-  std::uint64_t units = 0;  // asked for, as Kubernetes counts
+  bool bound = false;       // false: a hold, or committed but not shown by the watch yet
+  bool decided = false;     // its record was valid
+  std::uint64_t units = 0;  // requested, as Kubernetes counts
   std::uint64_t whole = 0;
   NodeUse node_use;
-  std::vector<Part> parts;  // empty when undecided and there was more than one GPU to choose from
+  std::vector<HeldShare> shares;  // empty if undecided on a node with several GPUs
 };
 
 class Ledger {
  public:
   struct Options {
-    Unit unit;  // of the cluster; nodes with another one are fenced
+    Unit unit;  // of the cluster; nodes with a different unit are fenced
     ResourceNames names;
   };
 
@@ -142,61 +123,55 @@ class Ledger {
   Ledger(const Ledger&) = delete;
   Ledger& operator=(const Ledger&) = delete;
 
-  // Facts, in any order and as often as one likes. A node whose inventory cannot be read is fenced and
-  // stands in problems(); its pods are kept.
+  // Nodes and pods from the watches, in any order; repeated calls are allowed. A node whose
+  // inventory cannot be read is fenced and reported in problems(); its pods are kept.
   void upsert_node(const NodeSpec& node);
   void remove_node(std::string_view name);
-  // Pods that are not bound, and those whose containers have stopped, hold nothing. A pod on an unknown node
-  // is kept until that node appears.
+  // Pods that are not bound, and pods whose containers have stopped, hold nothing. A pod on an
+  // unknown node is kept until that node appears.
   void upsert_pod(const PodSpec& pod);
   void remove_pod(std::string_view uid);
 
-  // Takes the GPUs of `choice` out of the free pool for `pod`.
-  //
-  // Fails with kConflict when somebody took them since the choice was made, when the node changed, or when
-  // the pod already holds GPUs: choose again.
+  // Reserves the GPUs of `choice` for `pod`. Returns kConflict if they were taken or the node
+  // changed since the choice was made, or if the pod already holds GPUs; then choose again.
   [[nodiscard]] Result<Hold> reserve(const PodKey& pod, const Request& request, const Choice& choice);
 
-  // As if these pods were gone; those that hold nothing do not matter.
-  [[nodiscard]] Absence without(std::span<const std::string_view> uids);
-
-  // The record of a choice that was just made.
-  [[nodiscard]] Record record_of(const Request& request, const Choice& choice) const;
-
-  // Names and ids. A node has an id as long as it exists or pods speak of it.
+  // A node has an id as long as it exists or a pod names it.
   [[nodiscard]] std::optional<NodeId> find_node(std::string_view name) const;
   [[nodiscard]] const std::string& node_name(NodeId id) const { return nodes_[raw(id)].name; }
-  // All nodes that exist, by name.
+  // Returns all nodes that exist, sorted by name.
   [[nodiscard]] std::vector<NodeId> nodes_by_name() const;
-  // The same without the names' order, one per node that exists; valid until a node comes or goes.
+  // Returns the same nodes unsorted; valid until a node is added or removed.
   [[nodiscard]] std::span<const NodeId> nodes() const { return present_; }
 
   [[nodiscard]] const NodeStates& states() const { return states_; }
-  // Another number whenever a node comes, goes or becomes another machine; not when it is ill or busy.
+  // Changes when a node is added, removed or gets different GPUs; not when health or load changes.
   [[nodiscard]] std::uint64_t inventory_version() const { return inventory_version_; }
-  // The node's place in an order that never changes and means nothing.
+  // An arbitrary order of nodes that never changes (stable_order).
   [[nodiscard]] std::uint32_t node_order(NodeId id) const { return nodes_[raw(id)].order; }
   [[nodiscard]] NodeView view(NodeId id) const { return states_.view(id); }
-  [[nodiscard]] std::span<const GpuFacts> gpus(NodeId id) const { return nodes_[raw(id)].gpus; }
-  // Why a GPU must not be used; empty when it is well.
+  [[nodiscard]] std::span<const LedgerGpu> gpus(NodeId id) const { return nodes_[raw(id)].gpus; }
+  // Returns why a GPU must not be used; empty if it is healthy.
   [[nodiscard]] std::string_view unhealthy(NodeId id, unsigned slot) const;
   [[nodiscard]] std::vector<GpuName> gpu_names(NodeId id) const;
   [[nodiscard]] const std::string& machine(NodeId id) const { return *nodes_[raw(id)].machine; }
-  // As the cloud calls it; where the agent does not say what it is, machine() is the same.
+  // The cloud's instance type. Equal to machine() if the agent does not know the machine type.
   [[nodiscard]] const std::string& instance_type(NodeId id) const { return *nodes_[raw(id)].instance_type; }
-  // Why the node is fenced, in a person's words; empty when it is not.
+  // Returns why the node is fenced, as text; empty if it is not.
   [[nodiscard]] std::string_view fence_text(NodeId id) const;
   [[nodiscard]] const std::string& model_name(ModelId id) const { return models_[id]; }
   [[nodiscard]] std::size_t model_count() const { return models_.size(); }
 
-  // Who is there, by namespace and name. Pods without GPUs are not listed, and known by their UID only.
+  // Returns the pods that hold GPUs of a node, sorted by namespace and name. Of pods without GPUs
+  // the ledger knows only the UID and the CPU and memory requests.
   [[nodiscard]] std::vector<PodHolding> holdings(NodeId id) const;
   [[nodiscard]] std::optional<PodHolding> holding(std::string_view uid) const;
   [[nodiscard]] std::size_t pod_count() const { return by_uid_.size(); }
 
-  // What is wrong now, at most `most` of each kind, in an order that depends on nothing but the facts.
+  // Returns the current problems, at most `most` of each kind, in an order that depends only on
+  // their content.
   [[nodiscard]] std::vector<Problem> problems(std::size_t most = 100) const;
-  // How many pods or nodes have such a problem now, and how often one came up.
+  // Return how many pods or nodes have such a problem now, and how often one has appeared.
   [[nodiscard]] std::size_t problem_count(ProblemKind kind) const;
   [[nodiscard]] std::uint64_t problem_total(ProblemKind kind) const;
 
@@ -204,50 +179,43 @@ class Ledger {
 
  private:
   friend class Hold;
-  friend class Absence;
   using PodId = std::uint32_t;
   enum class PodState : std::uint8_t { kUnused, kReserved, kAssumed, kBound };
-  static constexpr std::int8_t kNowhere = -1;
-
-  struct HeldClaim {
-    Claim claim;
-    std::int8_t slot = kNowhere;
-  };
 
   struct Pod {
     PodKey key;
     NodeId node{};
-    std::uint32_t place = 0;  // in its node's list
+    std::uint32_t position = 0;  // in Node::pods
     std::uint32_t generation = 0;
     PodState state = PodState::kUnused;
-    bool from_index = false;  // the claims name GPUs by index: an old tool's record
-    bool decided = false;     // the claims were believed
-    bool alone = false;       // undecided on a node with one GPU: holds all it asked for there
+    bool from_index = false;  // the shares name GPUs by index: an original record
+    bool decided = false;     // the shares are valid
+    bool alone = false;       // undecided on a node with one GPU: holds all it requests there
     std::uint32_t units = 0;
     std::uint32_t core_percent = 0;
     std::uint32_t whole = 0;
     NodeUse node_use;
-    std::vector<HeldClaim> claims;
-    std::optional<ProblemKind> record_problem;  // what is wrong with the record on any node
-    std::optional<ProblemKind> problem;         // what is wrong on this node
+    std::vector<HeldShare> shares;
+    std::optional<ProblemKind> record_problem;  // of the record, on any node
+    std::optional<ProblemKind> problem;         // of the pod on its node
   };
 
   static inline const std::string kNoKind;
 
   struct Node {
     std::string name;
-    const std::string* machine = &kNoKind;  // these two are of kinds_
+    const std::string* machine = &kNoKind;  // both point into kinds_
     const std::string* instance_type = &kNoKind;
-    std::vector<GpuFacts> gpus;
+    std::vector<LedgerGpu> gpus;
     std::vector<PodId> pods;
-    std::uint32_t present_at = 0;  // in present_
+    std::uint32_t present_at = 0;  // position in present_
     std::uint32_t order = 0;       // stable_order(name)
     bool present = false;
     bool overcommitted = false;
     std::optional<ProblemKind> problem;  // of the node itself
   };
 
-  // Nodes are found by a name that stands in them alone.
+  // Find nodes by name without a second copy of the name.
   struct NameHash {
     using is_transparent = void;
     const Ledger* ledger;
@@ -275,8 +243,8 @@ class Ledger {
   void apply_inventory(NodeId id, const NodeSpec& spec, const Inventory& inventory);
   void fence(NodeId id, Fence why, std::string text);
   void clear_gpus(NodeId id);
-  void set_gpus(NodeId id, std::vector<GpuFacts> gpus, NodeStates::Layout layout);
-  void set_illness(NodeId id, const Inventory& inventory);
+  void set_gpus(NodeId id, std::vector<LedgerGpu> gpus, NodeStates::Layout layout);
+  void set_unhealthy(NodeId id, const Inventory& inventory);
   void set_node_problem(Node& node, std::optional<ProblemKind> problem);
   [[nodiscard]] bool lost_its_inventory(NodeId id) const;
   void check_inventory(NodeId id);
@@ -295,13 +263,13 @@ class Ledger {
   void attach(PodId id, NodeId node);
   void detach(PodId id);
   void drop_pod(PodId id);
-  // Finds the pod's GPUs on its node and puts its load there, or takes it off.
+  // settle() finds the pod's GPUs on its node and adds its load; unsettle() removes the load.
   void settle(Pod& pod);
   void unsettle(Pod& pod);
   void resolve(Pod& pod) const;
   [[nodiscard]] PodHolding holding_of(const Pod& pod) const;
   [[nodiscard]] std::string problem_text(PodId id) const;
-  [[nodiscard]] std::string over_committed_list(NodeId id) const;
+  [[nodiscard]] std::string overcommitted_list(NodeId id) const;
   void commit(PodId id, std::uint32_t generation);
   void release(PodId id, std::uint32_t generation);
 
@@ -309,14 +277,14 @@ class Ledger {
   NodeStates states_;
 
   std::deque<Node> nodes_;  // by NodeId
-  // What is wrong with nodes and with GPUs (by slot) in words; few have any.
+  // Problem texts of nodes, and of GPUs by slot. Few nodes have any.
   std::unordered_map<std::uint32_t, std::string> fence_texts_;
-  std::unordered_map<std::uint32_t, std::vector<std::string>> illness_;
+  std::unordered_map<std::uint32_t, std::vector<std::string>> unhealthy_;
   std::unordered_map<std::uint32_t, std::string> second_plugins_;
   std::unordered_map<std::uint32_t, std::string> capacity_texts_;
   boost::unordered_flat_set<NodeId, NameHash, SameName> by_name_{0, NameHash{this}, SameName{this}};
   std::vector<NodeId> present_;
-  std::set<std::string> kinds_;  // of machines; few, so they stay
+  std::set<std::string> kinds_;  // machine types; few, so they are never removed
   std::vector<std::string> models_;
   std::unordered_map<std::string, ModelId> model_ids_;
   std::unordered_map<topology::Topology, TopologyUse, topology::TopologyHash> topologies_;
@@ -327,7 +295,7 @@ class Ledger {
   std::vector<PodId> unused_pods_;
   std::unordered_map<std::string_view, PodId> by_uid_;
 
-  // What is wrong with a record in words; few pods have one.
+  // Error texts of invalid records. Few pods have one.
   std::unordered_map<PodId, std::string> record_faults_;
   std::array<std::size_t, kProblemKinds> problem_counts_{};
   std::array<std::uint64_t, kProblemKinds> problem_totals_{};

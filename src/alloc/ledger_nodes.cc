@@ -1,4 +1,4 @@
-// Nodes of the ledger: their GPUs, and what becomes of the pods when those change.
+// Nodes of the ledger: their GPUs, and the effect on pods when those change.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -13,20 +13,20 @@ namespace tessera::alloc {
 namespace {
 
 constexpr std::string_view kInventoryGone =
-    "it has no tessera.io/inventory although pods hold GPUs of one; see that tessera-agent runs there";
+    "it has no tessera.io/inventory but its pods hold GPUs by UUID; check that tessera-agent runs there";
 
-// Who else gives out the node's GPUs, in words; empty when nobody does. Those that a pod has that way are ill
-// in the inventory, but kubelet lets the other plugin give away any of the others at any moment, also one
-// that we have just promised: so the whole node is left alone.
+// Describes the other device plugin that allocates the node's GPUs; empty if there is none. GPUs
+// that pods got from it are unhealthy in the inventory. But kubelet may let it allocate any other
+// GPU at any moment, even one that is reserved here. So the whole node is fenced.
 std::string second_plugin_text(const NodeSpec& spec, const Inventory& inventory) {
-  constexpr std::string_view kWhatToDo = "so no more pods are placed here; remove one of the two plugins";
+  constexpr std::string_view kWhatToDo = "so Tessera places no more pods here; remove one of the two plugins";
   if (spec.nvidia_gpus > 0) {
     return fmt::format(
-        "its kubelet also serves {} nvidia.com/gpu: two device plugins give out the same GPUs, {}",
+        "its kubelet also serves {} nvidia.com/gpu: two device plugins allocate the same GPUs, {}",
         spec.nvidia_gpus, kWhatToDo);
   }
   if (!inventory.also_served_as.empty()) {
-    return fmt::format("another device plugin gives out the same GPUs as {}, {}",
+    return fmt::format("another device plugin allocates the same GPUs as {}, {}",
                        join_words(inventory.also_served_as), kWhatToDo);
   }
   return "";
@@ -100,7 +100,8 @@ void Ledger::upsert_node(const NodeSpec& spec) {
   if (machine(id) != inventory->machine || instance_type(id) != spec.machine) {
     nodes_[raw(id)].machine = kind(inventory->machine);
     nodes_[raw(id)].instance_type = kind(spec.machine);
-    states_.set_capacity(id, spec.cpu_milli, spec.memory_bytes);  // `static` looks at it as another node
+    states_.set_capacity(id, spec.cpu_milli,
+                         spec.memory_bytes);  // a new version, because `static` may choose differently now
   }
   apply_inventory(id, spec, *inventory);
   check_capacity(id, spec);
@@ -124,7 +125,7 @@ void Ledger::remove_node(std::string_view name) {
 
 void Ledger::apply_inventory(NodeId id, const NodeSpec& spec, const Inventory& inventory) {
   NodeStates::Layout layout;
-  std::vector<GpuFacts> gpus;
+  std::vector<LedgerGpu> gpus;
   gpus.reserve(inventory.gpus.size());
   for (std::size_t i = 0; i < inventory.gpus.size(); ++i) {
     const Gpu& gpu = inventory.gpus[i];
@@ -134,10 +135,10 @@ void Ledger::apply_inventory(NodeId id, const NodeSpec& spec, const Inventory& i
     layout.healthy |= gpu.healthy() ? topology::gpu_bit(static_cast<unsigned>(i)) : 0;
   }
   layout.mps = inventory.mps;
-  layout.old_plugin = inventory.old_plugin;
+  layout.original_plugin = inventory.original_plugin;
   use_topology(inventory.topology, layout);
   set_gpus(id, std::move(gpus), std::move(layout));
-  set_illness(id, inventory);
+  set_unhealthy(id, inventory);
   if (std::string text = second_plugin_text(spec, inventory); text.empty()) {
     second_plugins_.erase(raw(id));
   } else {
@@ -148,15 +149,15 @@ void Ledger::apply_inventory(NodeId id, const NodeSpec& spec, const Inventory& i
     fence(id, Fence::kNoGpus, "it has no GPUs that Tessera knows of");
   } else if (inventory.unit != options_.unit) {
     fence(id, Fence::kUnitDiffers,
-          fmt::format(
-              "it counts GPU memory in {}, the cluster in {}; give all agents and the extender one unit",
-              inventory.unit.text(), options_.unit.text()));
+          fmt::format("its GPU memory unit is {} but the cluster's is {}; configure one unit for all agents "
+                      "and the extender",
+                      inventory.unit.text(), options_.unit.text()));
   } else {
     open_or_fence(id);
   }
 }
 
-// A node of the right unit with GPUs.
+// For a node that has GPUs and the unit of the cluster.
 void Ledger::open_or_fence(NodeId id) {
   if (lost_its_inventory(id)) {
     fence(id, Fence::kUnreadable, std::string(kInventoryGone));
@@ -167,20 +168,20 @@ void Ledger::open_or_fence(NodeId id) {
   }
 }
 
-// Capacity stands in for an inventory only where the old plugin runs. A pod whose record names GPUs by UUID
-// was placed by an inventory that is gone, for a moment or for good: which GPUs are free there nobody can
-// tell until it is back or the pod has ended.
+// An inventory is estimated from the capacity only on nodes of the original plugin. A pod whose
+// record names GPUs by UUID was placed with an inventory that is missing now. Until it is back, or
+// the pod has ended, it is unknown which GPUs of the node are free.
 bool Ledger::lost_its_inventory(NodeId id) const {
-  return states_.old_plugin(id) && std::ranges::any_of(nodes_[raw(id)].pods, [this](PodId pod) {
-           return !pods_[pod].from_index && std::ranges::any_of(pods_[pod].claims, [](const HeldClaim& held) {
-             return held.slot == kNowhere;
+  return states_.original_plugin(id) && std::ranges::any_of(nodes_[raw(id)].pods, [this](PodId pod) {
+           return !pods_[pod].from_index && std::ranges::any_of(pods_[pod].shares, [](const HeldShare& held) {
+             return held.slot == HeldShare::kNotOnNode;
            });
          });
 }
 
 void Ledger::check_inventory(NodeId id) {
   const Fence now = states_.fence(id);
-  if (!states_.old_plugin(id) ||
+  if (!states_.original_plugin(id) ||
       (now != Fence::kOpen && now != Fence::kUnreadable && now != Fence::kSecondPlugin)) {
     return;
   }
@@ -189,9 +190,9 @@ void Ledger::check_inventory(NodeId id) {
   }
 }
 
-// Kubelet learns of GPU memory from the device plugin and we from the inventory. For a moment after a change
-// they may differ; if they go on to, one of the two is wrong. Before the plugin has registered, kubelet says
-// nothing.
+// kubelet knows the GPU memory from the device plugin, the ledger from the inventory. They may
+// differ for a moment after a change; if they keep differing, one of them is wrong. kubelet reports
+// 0 before the plugin has registered.
 void Ledger::check_capacity(NodeId id, const NodeSpec& spec) {
   const auto kind = static_cast<std::size_t>(ProblemKind::kCapacityDiffers);
   const NodeView view = states_.view(id);
@@ -216,30 +217,30 @@ void Ledger::clear_gpus(NodeId id) {
   NodeStates::Layout layout;
   use_topology(topology::Topology(), layout);
   set_gpus(id, {}, std::move(layout));
-  illness_.erase(raw(id));
+  unhealthy_.erase(raw(id));
 }
 
-void Ledger::set_illness(NodeId id, const Inventory& inventory) {
+void Ledger::set_unhealthy(NodeId id, const Inventory& inventory) {
   if (std::ranges::all_of(inventory.gpus, &Gpu::healthy)) {
-    illness_.erase(raw(id));
+    unhealthy_.erase(raw(id));
     return;
   }
-  std::vector<std::string>& reasons = illness_[raw(id)];
+  std::vector<std::string>& reasons = unhealthy_[raw(id)];
   reasons.clear();
   for (const Gpu& gpu : inventory.gpus) {
     reasons.push_back(gpu.unhealthy);
   }
 }
 
-// Slots keep their meaning when nothing about the GPUs has changed: a node that only reports it is alive must
-// not turn choices into conflicts.
-void Ledger::set_gpus(NodeId id, std::vector<GpuFacts> gpus, NodeStates::Layout layout) {
+// If the GPUs have not changed, slots stay valid: a heartbeat of the node must not turn choices
+// into conflicts.
+void Ledger::set_gpus(NodeId id, std::vector<LedgerGpu> gpus, NodeStates::Layout layout) {
   Node& node = nodes_[raw(id)];
   const NodeView view = states_.view(id);
   const bool same = view.tables != nullptr && gpus == node.gpus &&
                     std::ranges::equal(view.total, layout.total) && view.healthy == layout.healthy &&
                     view.topology == layout.topology && view.mps == layout.mps &&
-                    view.old_plugin == layout.old_plugin;
+                    view.original_plugin == layout.original_plugin;
   if (same) {
     drop_topology(layout.tables.get());
     return;
@@ -262,12 +263,12 @@ void Ledger::set_gpus(NodeId id, std::vector<GpuFacts> gpus, NodeStates::Layout 
 
 void Ledger::fence(NodeId id, Fence why, std::string text) {
   Node& node = nodes_[raw(id)];
-  const bool settles_anew = states_.fence(id) != why;
-  if (settles_anew) {
+  const bool fence_changes = states_.fence(id) != why;
+  if (fence_changes) {
     states_.set_fence(id, why);
     ++inventory_version_;
   }
-  const bool says_another = fence_text(id) != text;
+  const bool text_changes = fence_text(id) != text;
   if (text.empty()) {
     fence_texts_.erase(raw(id));
   } else {
@@ -277,12 +278,12 @@ void Ledger::fence(NodeId id, Fence why, std::string text) {
                        : why == Fence::kUnitDiffers  ? std::optional(ProblemKind::kUnitDiffers)
                        : why == Fence::kSecondPlugin ? std::optional(ProblemKind::kSecondPlugin)
                                                      : std::nullopt;
-  if (problem && node.problem == problem && says_another) {
-    ++problem_totals_[static_cast<std::size_t>(*problem)];  // of the same kind, and news
+  if (problem && node.problem == problem && text_changes) {
+    ++problem_totals_[static_cast<std::size_t>(*problem)];  // same kind, but a different text
   }
   set_node_problem(node, problem);
-  // Whether a pod is lost or only waits for its node depends on the fence.
-  if (settles_anew) {
+  // Whether a missing GPU of a pod is a problem depends on the fence.
+  if (fence_changes) {
     for (const PodId pod : node.pods) {
       unsettle(pods_[pod]);
       settle(pods_[pod]);
@@ -331,7 +332,7 @@ ModelId Ledger::model_id(std::string_view name) {
   if (found != model_ids_.end()) {
     return found->second;
   }
-  // Beyond what any cluster has, all further ones are one model without a name that anybody could ask for.
+  // No cluster has this many models. All further ones become one model without a name.
   const bool room = models_.size() < kMostModels;
   if (room || models_.size() == kMostModels) {
     models_.emplace_back(room ? name : "");

@@ -1,11 +1,11 @@
-// Pods of the ledger: what their records are worth, and where their load stands.
+// Pods of the ledger: checks their records and adds their load to the node.
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <limits>
 
 #include "alloc/ledger.h"
-#include "alloc/legacy_record.h"
+#include "alloc/original_record.h"
 
 namespace tessera::alloc {
 
@@ -33,7 +33,8 @@ Ledger::PodId Ledger::add_pod(const PodKey& key) {
   return id;
 }
 
-// The generation outlives the pod: a hold that still points here must not take the next one for its own.
+// The generation outlives the pod, so that an old hold does not take the next pod with this id for
+// its own.
 void Ledger::drop_pod(PodId id) {
   Pod& pod = pods_[id];
   detach(id);
@@ -47,10 +48,10 @@ void Ledger::drop_pod(PodId id) {
 
 void Ledger::upsert_pod(const PodSpec& spec) {
   if (spec.uid.empty()) {
-    return;  // not an object of an API server
+    return;  // did not come from an API server
   }
   const auto found = by_uid_.find(spec.uid);
-  // An unbound pod that we hold GPUs for is one whose bind the watch has not seen yet.
+  // For an unbound pod with a hold, the watch has not shown the bind yet: keep the hold.
   const bool over = !occupies(spec);
   if (spec.node_name.empty() && !over) {
     return;
@@ -65,15 +66,15 @@ void Ledger::upsert_pod(const PodSpec& spec) {
     detach(id);
     ++pods_[id].generation;
   } else {
-    id = add_pod({.pod_namespace = {}, .name = {}, .uid = spec.uid});
+    id = add_pod({.namespace_name = {}, .name = {}, .uid = spec.uid});
   }
   Pod& pod = pods_[id];
   pod.state = PodState::kBound;
   read_record(id, spec);
-  // Most pods of a cluster have no GPUs and only count by their CPU: nobody will ask for their names.
-  const bool is_told_of = pod.units > 0 || pod.whole > 0 || pod.record_problem;
-  pod.key.pod_namespace = is_told_of ? spec.pod_namespace : std::string();
-  pod.key.name = is_told_of ? spec.name : std::string();
+  // Most pods have no GPUs and count only with their CPU and memory, so their names are not stored.
+  const bool needs_name = pod.units > 0 || pod.whole > 0 || pod.record_problem;
+  pod.key.namespace_name = needs_name ? spec.namespace_name : std::string();
+  pod.key.name = needs_name ? spec.name : std::string();
   attach(id, node_id(spec.node_name));
 }
 
@@ -84,73 +85,74 @@ void Ledger::remove_pod(std::string_view uid) {
 }
 
 void Ledger::record_fault(PodId id, ProblemKind kind, std::string text) {
-  // The first fault is the one of the better record.
+  // The first fault is that of the preferred record.
   if (!pods_[id].record_problem) {
     pods_[id].record_problem = kind;
     record_faults_[id] = std::move(text);
   }
 }
 
-// What can be said without knowing the node: tessera.io/allocation if it is right, else what old tools wrote.
+// Reads what does not depend on the node: tessera.io/allocation if it is valid, else the original
+// record.
 void Ledger::read_record(PodId id, const PodSpec& spec) {
   Pod& pod = pods_[id];
-  pod.claims.clear();
+  pod.shares.clear();
   pod.from_index = false;
   pod.record_problem.reset();
   record_faults_.erase(id);
 
   pod.node_use = NodeUse::of_pod(spec);
-  const auto demand = Demand::of_pod(spec, options_.names);
-  if (!demand) {
+  const auto request = GpuRequest::of_pod(spec, options_.names);
+  if (!request) {
     pod.units = pod.core_percent = pod.whole = 0;
-    record_fault(id, ProblemKind::kInvalidRequest, demand.error().text());
+    record_fault(id, ProblemKind::kInvalidRequest, request.error().text());
     return;
   }
-  pod.units = to_u32(demand->units);
-  pod.core_percent = to_u32(demand->core_percent);
-  pod.whole = to_u32(demand->whole);
-  if (!demand->any()) {
+  pod.units = to_u32(request->units);
+  pod.core_percent = to_u32(request->core_percent);
+  pod.whole = to_u32(request->whole);
+  if (!request->any()) {
     return;
   }
 
-  const auto keep = [&pod](std::vector<Claim> claims) {
-    pod.claims.reserve(claims.size());
-    for (Claim& claim : claims) {
-      pod.claims.push_back({.claim = std::move(claim)});
+  const auto keep = [&pod](std::vector<GpuShare> shares) {
+    pod.shares.reserve(shares.size());
+    for (GpuShare& share : shares) {
+      pod.shares.push_back({.share = std::move(share)});
     }
   };
   if (const std::string* text = find_text(spec.annotations, key::kAllocation)) {
     const auto record = Record::parse(*text);
     if (!record) {
       record_fault(id, ProblemKind::kUnreadableRecord, record.error().text());
-    } else if (auto claims = claims_of(*demand, *record)) {
-      keep(std::move(*claims));
+    } else if (auto shares = held_shares(*request, *record)) {
+      keep(std::move(*shares));
       return;
     } else {
       record_fault(id, ProblemKind::kWrongRecord,
-                   fmt::format("{}: {}", key::kAllocation, claims.error().text()));
+                   fmt::format("{}: {}", key::kAllocation, shares.error().text()));
     }
   }
-  const auto legacy = legacy_record(spec.annotations, *demand);
-  if (!legacy) {
-    if (legacy.error().code() != ErrorCode::kNotFound) {
-      record_fault(id, ProblemKind::kWrongRecord, legacy.error().text());
+  const auto original = original_record(spec.annotations, *request);
+  if (!original) {
+    if (original.error().code() != ErrorCode::kNotFound) {
+      record_fault(id, ProblemKind::kWrongRecord, original.error().text());
     }
     return;
   }
-  auto claims = claims_of(*demand, *legacy);
-  if (!claims) {
-    record_fault(id, ProblemKind::kWrongRecord, claims.error().text());
+  auto shares = held_shares(*request, *original);
+  if (!shares) {
+    record_fault(id, ProblemKind::kWrongRecord, shares.error().text());
     return;
   }
   pod.from_index = true;
-  keep(std::move(*claims));
+  keep(std::move(*shares));
 }
 
 void Ledger::attach(PodId id, NodeId node) {
   Pod& pod = pods_[id];
   pod.node = node;
-  pod.place = static_cast<std::uint32_t>(nodes_[raw(node)].pods.size());
+  pod.position = static_cast<std::uint32_t>(nodes_[raw(node)].pods.size());
   nodes_[raw(node)].pods.push_back(id);
   states_.use_node(node, pod.node_use.cpu_milli, pod.node_use.memory_bytes);
   settle(pod);
@@ -164,29 +166,30 @@ void Ledger::detach(PodId id) {
   unsettle(pod);
   states_.leave_node(node, pod.node_use.cpu_milli, pod.node_use.memory_bytes);
   std::vector<PodId>& list = nodes_[raw(node)].pods;
-  list[pod.place] = list.back();
-  pods_[list[pod.place]].place = pod.place;
+  list[pod.position] = list.back();
+  pods_[list[pod.position]].position = pod.position;
   list.pop_back();
   check_overcommitment(node);
   check_inventory(node);
   forget_if_unused(node);
 }
 
-// Where the pod's GPUs are on its node, and so what is wrong with it there.
+// Finds the slots of the pod's GPUs on its node, and the problem of the pod there.
 void Ledger::resolve(Pod& pod) const {
   const Node& node = nodes_[raw(pod.node)];
   const Fence fence = states_.fence(pod.node);
   const bool asks = pod.units > 0 || pod.whole > 0;
   const bool node_known = fence != Fence::kAbsent && fence != Fence::kUnreadable;
   bool complete = true;
-  for (HeldClaim& held : pod.claims) {
-    const auto index = pod.from_index ? index_of_name(held.claim.gpu) : std::nullopt;
-    const auto found = index ? std::ranges::find(node.gpus, *index, &GpuFacts::index)
-                             : std::ranges::find(node.gpus, GpuUuid(held.claim.gpu), &GpuFacts::uuid);
-    held.slot = found == node.gpus.end() ? kNowhere : static_cast<std::int8_t>(found - node.gpus.begin());
-    complete = complete && held.slot != kNowhere;
+  for (HeldShare& held : pod.shares) {
+    const auto index = pod.from_index ? index_of_name(held.share.gpu) : std::nullopt;
+    const auto found = index ? std::ranges::find(node.gpus, *index, &LedgerGpu::index)
+                             : std::ranges::find(node.gpus, GpuUuid(held.share.gpu), &LedgerGpu::uuid);
+    held.slot = found == node.gpus.end() ? HeldShare::kNotOnNode
+                                         : static_cast<std::int8_t>(found - node.gpus.begin());
+    complete = complete && held.slot != HeldShare::kNotOnNode;
   }
-  pod.decided = asks && !pod.claims.empty() && (complete || !pod.from_index || !node_known);
+  pod.decided = asks && !pod.shares.empty() && (complete || !pod.from_index || !node_known);
   pod.alone = asks && !pod.decided && node.gpus.size() == 1;
   pod.problem = pod.record_problem;
   if (!asks || pod.problem || !node_known) {
@@ -207,10 +210,10 @@ void Ledger::settle(Pod& pod) {
   if (pod.alone) {
     states_.load(pod.node, 0, pod.units, pod.core_percent, pod.whole > 0);
   } else if (pod.decided) {
-    for (const HeldClaim& held : pod.claims) {
-      if (held.slot != kNowhere) {
-        states_.load(pod.node, static_cast<unsigned>(held.slot), held.claim.units, held.claim.core_percent,
-                     held.claim.whole);
+    for (const HeldShare& held : pod.shares) {
+      if (held.slot != HeldShare::kNotOnNode) {
+        states_.load(pod.node, static_cast<unsigned>(held.slot), held.share.units, held.share.core_percent,
+                     held.share.whole);
       }
     }
   }
@@ -224,10 +227,10 @@ void Ledger::unsettle(Pod& pod) {
   if (pod.alone) {
     states_.unload(pod.node, 0, pod.units, pod.core_percent, pod.whole > 0);
   } else if (pod.decided) {
-    for (const HeldClaim& held : pod.claims) {
-      if (held.slot != kNowhere) {
-        states_.unload(pod.node, static_cast<unsigned>(held.slot), held.claim.units, held.claim.core_percent,
-                       held.claim.whole);
+    for (const HeldShare& held : pod.shares) {
+      if (held.slot != HeldShare::kNotOnNode) {
+        states_.unload(pod.node, static_cast<unsigned>(held.slot), held.share.units, held.share.core_percent,
+                       held.share.whole);
       }
     }
   }

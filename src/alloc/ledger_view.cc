@@ -1,4 +1,4 @@
-// The books as people read them.
+// Read access to the ledger: holdings, problems and their texts.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -16,8 +16,8 @@ std::vector<NodeId> Ledger::nodes_by_name() const {
 }
 
 std::string_view Ledger::unhealthy(NodeId id, unsigned slot) const {
-  const auto found = illness_.find(raw(id));
-  return found == illness_.end() ? std::string_view() : found->second[slot];
+  const auto found = unhealthy_.find(raw(id));
+  return found == unhealthy_.end() ? std::string_view() : found->second[slot];
 }
 
 std::string_view Ledger::fence_text(NodeId id) const {
@@ -29,7 +29,7 @@ std::vector<GpuName> Ledger::gpu_names(NodeId id) const {
   std::vector<GpuName> names;
   const NodeView view = states_.view(id);
   for (unsigned slot = 0; slot < view.size(); ++slot) {
-    const GpuFacts& gpu = nodes_[raw(id)].gpus[slot];
+    const LedgerGpu& gpu = nodes_[raw(id)].gpus[slot];
     names.push_back({.uuid = gpu.uuid.text(), .index = gpu.index, .units = view.total[slot]});
   }
   return names;
@@ -45,19 +45,13 @@ PodHolding Ledger::holding_of(const Pod& pod) const {
   holding.whole = pod.whole;
   holding.node_use = pod.node_use;
   if (pod.alone) {
-    holding.parts.push_back({.slot = 0,
-                             .gpu = nodes_[raw(pod.node)].gpus.front().uuid.text(),
-                             .units = pod.units,
-                             .core_percent = pod.core_percent,
-                             .whole = pod.whole > 0});
+    holding.shares.push_back({.share = {.gpu = nodes_[raw(pod.node)].gpus.front().uuid.text(),
+                                        .units = pod.units,
+                                        .core_percent = pod.core_percent,
+                                        .whole = pod.whole > 0},
+                              .slot = 0});
   } else if (pod.decided) {
-    for (const HeldClaim& held : pod.claims) {
-      holding.parts.push_back({.slot = held.slot,
-                               .gpu = held.claim.gpu,
-                               .units = held.claim.units,
-                               .core_percent = held.claim.core_percent,
-                               .whole = held.claim.whole});
-    }
+    holding.shares = pod.shares;
   }
   return holding;
 }
@@ -70,7 +64,7 @@ std::vector<PodHolding> Ledger::holdings(NodeId id) const {
     }
   }
   std::ranges::sort(all, {}, [](const PodHolding& holding) {
-    return std::tie(holding.pod.pod_namespace, holding.pod.name, holding.pod.uid);
+    return std::tie(holding.pod.namespace_name, holding.pod.name, holding.pod.uid);
   });
   return all;
 }
@@ -94,30 +88,30 @@ std::string Ledger::problem_text(PodId id) const {
   const auto fault = record_faults_.find(id);
   switch (*pod.problem) {
     case ProblemKind::kInvalidRequest:
-      return fmt::format("pod {} on node {} asks for GPUs in a way that makes no sense: {}; mend its limits",
+      return fmt::format("pod {} on node {} has an invalid GPU request: {}; correct its limits",
                          pod.key.text(), node, fault->second);
     case ProblemKind::kUnreadableRecord:
     case ProblemKind::kWrongRecord:
       return fmt::format(
-          "pod {} on node {}: its record is not believed: {}; delete the pod so that it is placed again",
+          "pod {} on node {}: its record is invalid: {}; delete the pod so that it is scheduled again",
           pod.key.text(), node, fault->second);
     case ProblemKind::kUnknownIndex:
     case ProblemKind::kLostGpu:
       break;
     default:
       return fmt::format(
-          "pod {} runs on node {} and nobody decided on which GPU; set its schedulerName to Tessera's "
-          "scheduler",
+          "pod {} runs on node {} without a GPU allocation; set its schedulerName to Tessera's scheduler",
           pod.key.text(), node);
   }
   std::vector<std::string> lost;
-  for (const HeldClaim& held : pod.claims) {
-    if (held.slot == kNowhere) {
-      lost.push_back(in_quotes(held.claim.gpu));
+  for (const HeldShare& held : pod.shares) {
+    if (held.slot == HeldShare::kNotOnNode) {
+      lost.push_back(in_quotes(held.share.gpu));
     }
   }
-  return fmt::format("pod {} has {}, which node {} does not have; delete the pod so that it is placed again",
-                     pod.key.text(), join_words(lost), node);
+  return fmt::format(
+      "pod {} has {}, which node {} does not have; delete the pod so that it is scheduled again",
+      pod.key.text(), join_words(lost), node);
 }
 
 std::vector<Problem> Ledger::problems(std::size_t most) const {
@@ -139,13 +133,13 @@ std::vector<Problem> Ledger::problems(std::size_t most) const {
                      .uid = ""});
     }
     if (node.overcommitted) {
-      all.push_back({.kind = ProblemKind::kOvercommitted,
-                     .node = node.name,
-                     .pod = "",
-                     .text = fmt::format(
-                         "node {}: more is promised than there is of GPU {}; run \"tessera inspect {}\"",
-                         node.name, over_committed_list(id), node.name),
-                     .uid = ""});
+      all.push_back(
+          {.kind = ProblemKind::kOvercommitted,
+           .node = node.name,
+           .pod = "",
+           .text = fmt::format("node {}: pods hold more of GPU {} than there is; run \"tessera inspect {}\"",
+                               node.name, overcommitted_list(id), node.name),
+           .uid = ""});
     }
   }
   for (const auto& [uid, id] : by_uid_) {
@@ -163,7 +157,7 @@ std::vector<Problem> Ledger::problems(std::size_t most) const {
   return all;
 }
 
-std::string Ledger::over_committed_list(NodeId id) const {
+std::string Ledger::overcommitted_list(NodeId id) const {
   std::vector<std::string> indices;
   for (const unsigned slot : topology::GpuIndices(states_.overcommitted(id))) {
     indices.push_back(std::to_string(nodes_[raw(id)].gpus[slot].index));

@@ -15,7 +15,7 @@ bool is_edge(char c) {
   return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
 }
 
-// As Kubernetes wants the part of a resource's name before the slash ...
+// Kubernetes rules for the part of a resource name before the slash ...
 bool is_domain(std::string_view name) {
   return !name.empty() && name.size() <= 253 &&
          std::ranges::all_of(split(name, '.'), [](std::string_view label) {
@@ -24,7 +24,7 @@ bool is_domain(std::string_view name) {
          });
 }
 
-// ... and behind it.
+// ... and after it.
 bool is_name(std::string_view name) {
   const auto is_alphanumeric = [](char c) { return is_edge(c) || (c >= 'A' && c <= 'Z'); };
   return !name.empty() && name.size() <= 63 && is_alphanumeric(name.front()) &&
@@ -51,7 +51,7 @@ Status ResourceNames::check(const Config& config) {
   for (const std::string* other : {&names.memory_, &names.count_, &names.core_}) {
     if (names.whole_ == *other) {
       return fail(ErrorCode::kInvalid,
-                  fmt::format("resources.whole: {} is something else already", in_quotes(*other)));
+                  fmt::format("resources.whole: {} already names another resource", in_quotes(*other)));
     }
   }
   return {};

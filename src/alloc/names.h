@@ -1,6 +1,6 @@
 // alloc/names.h
 //
-// Every name that stands in objects of Kubernetes because of us. Nobody else spells them.
+// Every name that Tessera uses in Kubernetes objects. No other file spells them out.
 #pragma once
 
 #include <array>
@@ -12,11 +12,11 @@
 
 namespace tessera::alloc {
 
-// What a container can ask for in its limits.
+// The resources that a container can request in its limits.
 enum class GpuResource {
   kMemory,       // aliyun.com/gpu-mem
   kWhole,        // aliyun.com/gpu
-  kCount,        // aliyun.com/gpu-count, an older name of the same
+  kCount,        // aliyun.com/gpu-count, an older name of kWhole
   kCorePercent,  // aliyun.com/gpu-core.percentage
 };
 
@@ -31,13 +31,14 @@ class ResourceNames {
     std::string whole;
   };
 
-  // Whether Kubernetes takes these names and they can be told apart; kInvalid says which of the two is wrong.
+  // Checks that Kubernetes accepts these names and that all differ. kInvalid names the wrong
+  // setting.
   static Status check(const Config& config);
 
   ResourceNames() : ResourceNames(Config{}) {}
   explicit ResourceNames(const Config& config);
 
-  // Which of ours `name` is, if any: for whoever decodes the limits of a container.
+  // Returns which GPU resource `name` is, nullopt if none. For decoders of container limits.
   [[nodiscard]] std::optional<GpuResource> find(std::string_view name) const;
 
   [[nodiscard]] const std::string& name(GpuResource resource) const;
@@ -56,19 +57,20 @@ class ResourceNames {
 
 namespace key {
 
-// Pod annotations of users.
+// Pod annotations that users write.
 inline constexpr std::string_view kPolicy = "tessera.io/policy";
 inline constexpr std::string_view kPlacement = "tessera.io/placement";
 inline constexpr std::string_view kGpuModel = "tessera.io/gpu-model";
 inline constexpr std::string_view kGpuUuids = "tessera.io/gpu-uuids";
 inline constexpr std::string_view kGpuUuidsExclude = "tessera.io/gpu-uuids-exclude";
 
-// Annotations of Tessera.
-inline constexpr std::string_view kInventory = "tessera.io/inventory";    // on nodes
-inline constexpr std::string_view kOwnLabels = "tessera.io/labels";       // on nodes: labels that are ours
+// Annotations that Tessera writes.
+inline constexpr std::string_view kInventory = "tessera.io/inventory";  // on nodes
+inline constexpr std::string_view kOwnLabels =
+    "tessera.io/labels";  // on nodes: the labels that the agent wrote
 inline constexpr std::string_view kAllocation = "tessera.io/allocation";  // on pods
-// Of Tessera's own pods: a label of the extender that leads; annotations that say by which schedulerName
-// pods get to a scheduler, and what the cluster's resources and policies are.
+// On Tessera's own pods: the label of the leading extender; annotations with the schedulerName that
+// pods must use, and with the resource names and policies of the cluster.
 inline constexpr std::string_view kLeader = "tessera.io/leader";
 inline constexpr std::string_view kSchedulerName = "tessera.io/scheduler-name";
 inline constexpr std::string_view kResourcePrefix = "tessera.io/resource-prefix";
@@ -76,10 +78,11 @@ inline constexpr std::string_view kResourceWhole = "tessera.io/resource-whole";
 inline constexpr std::string_view kSharedPolicy = "tessera.io/policy-shared";
 inline constexpr std::string_view kWholePolicy = "tessera.io/policy-whole";
 
-// Annotations of the systems that Tessera replaces: on nodes ...
+// Annotations of the original systems: on nodes ...
 inline constexpr std::string_view kGpuTopology = "GPU_TOPOLOGY";
 inline constexpr std::string_view kGsocLinkPrefix = "GSOC_DEV_";  // then <i>_<j>
-// ... on pods that share a GPU, first and second generation; the first four are also container env ...
+// ... on pods that share a GPU, first and second generation; the first four are also container
+// variables ...
 inline constexpr std::string_view kMemIdx = "ALIYUN_COM_GPU_MEM_IDX";
 inline constexpr std::string_view kMemPod = "ALIYUN_COM_GPU_MEM_POD";
 inline constexpr std::string_view kMemDev = "ALIYUN_COM_GPU_MEM_DEV";
@@ -94,15 +97,14 @@ inline constexpr std::string_view kWholeCountPod = "ALIYUN_COM_GPU_COUNT_POD";
 inline constexpr std::string_view kWholeAssigned = "ALIYUN_COM_GPU_ASSIGNED";
 inline constexpr std::string_view kWholeAssumeTime = "ALIYUN_COM_GPU_ASSUME_TIME";
 
-// What decides where a pod's GPUs are, for those who read it. A Binding overwrites only the keys that it
-// carries.
+// The annotations that record a pod's GPUs. A Binding overwrites only the keys that it carries.
 inline constexpr std::array kRecord = {kAllocation, kMemIdx, kMemPod, kMemAllocation, kWholeGroup, kWholeIdx};
 
-// Container env.
+// Container variables.
 inline constexpr std::string_view kVisibleDevices = "NVIDIA_VISIBLE_DEVICES";
 
-// Whether `name` is an annotation of a pod that this folder reads: for whoever decodes pods and drops the
-// rest. The label or annotation ResourceNames::count() is wanted as well.
+// Returns whether src/alloc reads the pod annotation `name`. Decoders of pods drop the others,
+// except ResourceNames::count(), which may be a label or an annotation.
 bool is_pod_annotation(std::string_view name);
 
 }  // namespace key

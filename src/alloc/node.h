@@ -1,6 +1,6 @@
 // alloc/node.h
 //
-// The part of a node that matters here, as plain fields. Whoever decodes nodes fills it and drops the rest.
+// The fields of a Node that the ledger reads. Decoders of nodes fill it and drop the rest.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +10,19 @@ namespace tessera::alloc {
 
 struct NodeSpec {
   std::string name;
-  std::string inventory;  // the annotation tessera.io/inventory; empty when there is none
-  // status.capacity of the shared and counted GPU resources; 0 when absent. Only read without inventory.
+  std::string inventory;  // annotation tessera.io/inventory; empty if absent
+  // status.capacity of gpu-mem and gpu-count; 0 if absent. An inventory is estimated from them if
+  // there is none.
   std::int64_t gpu_memory_units = 0;
   std::int64_t gpu_count = 0;
-  // status.capacity of nvidia.com/gpu, where that is not what we serve ourselves: GPUs that another device
-  // plugin gives out.
+  // status.capacity of nvidia.com/gpu, unless Tessera itself serves that resource: GPUs that
+  // another device plugin allocates.
   std::int64_t nvidia_gpus = 0;
   // status.allocatable.
   std::int64_t cpu_milli = 0;
   std::int64_t memory_bytes = 0;
   std::string machine;         // label node.kubernetes.io/instance-type
-  std::string unhealthy_gpus;  // key `gpus` of ConfigMap unhealthy-gpu-<node>; only read without inventory
+  std::string unhealthy_gpus;  // key `gpus` of ConfigMap unhealthy-gpu-<node>; read only without inventory
 
   friend bool operator==(const NodeSpec&, const NodeSpec&) = default;
 };

@@ -7,7 +7,8 @@ namespace tessera::alloc {
 
 namespace {
 
-// Widths of the criteria. Rings are compared in steps of 64 MB/s, damage in steps of a 4096th.
+// Widths of the criteria. Ring bandwidth is compared in steps of 64 MB/s, damage in steps of
+// 1/4096.
 constexpr unsigned kRingBits = 14;
 constexpr unsigned kGpuBits = 7;
 constexpr unsigned kUnitBits = 22;
@@ -24,70 +25,72 @@ std::uint64_t damage_steps(std::uint32_t damage) {
   return damage >> 4U;
 }
 
-// How well the whole GPUs are connected, by the measure of the policy that chose them.
-std::uint64_t connection(const Query& query, const NodeView& view, const Pick& pick) {
+// How well the whole GPUs are connected, as measured by the policy that chose them.
+std::uint64_t connection(const Query& query, const NodeView& view, const GpuChoice& choice) {
   switch (query.whole_policy) {
     case Policy::kSimple:
       return 0;
     case Policy::kBestEffort:
-      return static_cast<std::uint64_t>(topology::pair_sum(view.tables->topology(), pick.whole_gpus)) / 10;
+      return static_cast<std::uint64_t>(topology::pair_sum(view.tables->topology(), choice.whole_gpus)) / 10;
     default:
-      return pick.set.ring_mbps / 64;
+      return choice.set.ring_mbps / 64;
   }
 }
 
-// Memory of the whole GPUs taken, per GPU: shares could make more of the large ones.
-std::uint64_t gib_taken(const NodeView& view, const Pick& pick, Unit unit) {
+// Memory of the chosen whole GPUs, per GPU. Small GPUs are better, because shares can use large
+// ones better.
+std::uint64_t gib_taken(const NodeView& view, const GpuChoice& choice, Unit unit) {
   std::uint64_t units = 0;
-  for (const unsigned slot : topology::GpuIndices(pick.whole_gpus)) {
+  for (const unsigned slot : topology::GpuIndices(choice.whole_gpus)) {
     units += view.total[slot];
   }
-  return units * unit.in_mib() / 1024 / topology::gpu_count(pick.whole_gpus);
+  return units * unit.in_mib() / 1024 / topology::gpu_count(choice.whole_gpus);
 }
 
-std::uint64_t gpus_left_whole(const NodeView& view, const Pick& pick) {
-  return topology::gpu_count(view.whole_free & ~pick.whole_gpus & ~pick.share_gpus);
+std::uint64_t gpus_left_whole(const NodeView& view, const GpuChoice& choice) {
+  return topology::gpu_count(view.whole_free & ~choice.whole_gpus & ~choice.share_gpus);
 }
 
-Score whole_score(const Query& query, const NodeView& view, const Pick& pick, Unit unit) {
+Score whole_score(const Query& query, const NodeView& view, const GpuChoice& choice, Unit unit) {
   const std::uint32_t damage =
-      pick.set.left_before > pick.set.left_after ? pick.set.left_before - pick.set.left_after : 0;
+      choice.set.left_before > choice.set.left_after ? choice.set.left_before - choice.set.left_after : 0;
   Criteria criteria;
-  criteria.most(connection(query, view, pick), kRingBits);
-  if (pick.share_gpus != 0) {
-    criteria.least(pick.opened, kGpuBits);
-    criteria.least(pick.leftover, kUnitBits);
-    criteria.least(gpus_left_whole(view, pick), kGpuBits);
+  criteria.most(connection(query, view, choice), kRingBits);
+  if (choice.share_gpus != 0) {
+    criteria.least(choice.opened, kGpuBits);
+    criteria.least(choice.leftover, kUnitBits);
+    criteria.least(gpus_left_whole(view, choice), kGpuBits);
     criteria.least(damage_steps(damage), kDamageBits);
     return criteria.score();
   }
-  criteria.least(gpus_left_whole(view, pick), kGpuBits);
+  criteria.least(gpus_left_whole(view, choice), kGpuBits);
   criteria.least(damage_steps(damage), kDamageBits);
-  criteria.least(gib_taken(view, pick, unit), kGibBits);
+  criteria.least(gib_taken(view, choice, unit), kGibBits);
   criteria.least(permille(view.free_units, view.total_units), kPermilleBits);
   return criteria.score();
 }
 
-Score binpack_score(const NodeView& view, const Pick& pick) {
+Score binpack_score(const NodeView& view, const GpuChoice& choice) {
   return Criteria()
-      .least(pick.opened, kGpuBits)
-      .least(pick.leftover, kUnitBits)
-      .least(gpus_left_whole(view, pick), kGpuBits)
-      .least(damage_steps(pick.damage), kDamageBits)
+      .least(choice.opened, kGpuBits)
+      .least(choice.leftover, kUnitBits)
+      .least(gpus_left_whole(view, choice), kGpuBits)
+      .least(damage_steps(choice.damage), kDamageBits)
       .least(permille(view.free_units, view.total_units), kPermilleBits)
       .score();
 }
 
-Score spread_score(const NodeView& view, const Pick& pick) {
+Score spread_score(const NodeView& view, const GpuChoice& choice) {
   return Criteria()
-      .most(pick.roomiest, kUnitBits)
+      .most(choice.least_free, kUnitBits)
       .most(permille(view.free_units, view.total_units), kPermilleBits)
-      .least(damage_steps(pick.damage), kDamageBits)
-      .most(gpus_left_whole(view, pick), kGpuBits)
+      .least(damage_steps(choice.damage), kDamageBits)
+      .most(gpus_left_whole(view, choice), kGpuBits)
       .score();
 }
 
-// A pod without GPUs, which only the simulator asks about: the fullest node, GPUs and CPUs counted alike.
+// For a pod without GPUs, which only the simulator scores: prefers the fullest node by GPUs and
+// CPUs.
 Score gpuless_score(const NodeView& view) {
   const auto cpu = permille(static_cast<std::uint64_t>(view.cpu_milli_left),
                             static_cast<std::uint64_t>(view.cpu_milli_total));
@@ -96,19 +99,20 @@ Score gpuless_score(const NodeView& view) {
 
 }  // namespace
 
-Score node_score(const Query& query, const NodeView& view, const Pick& pick, Unit unit, std::uint32_t order) {
+Score node_score(const Query& query, const NodeView& view, const GpuChoice& choice, Unit unit,
+                 std::uint32_t order) {
   if (query.share_policy == Policy::kFgd) {
-    const auto place = static_cast<std::uint64_t>(fgd_score(pick.level, order));
-    const std::uint64_t links = pick.whole_gpus == 0 ? 0 : connection(query, view, pick);
+    const auto place = static_cast<std::uint64_t>(fgd_score(choice.level, order));
+    const std::uint64_t links = choice.whole_gpus == 0 ? 0 : connection(query, view, choice);
     return Criteria().most(links, kRingBits).most(place, kFgdBits).score();
   }
-  if (pick.whole_gpus != 0) {
-    return whole_score(query, view, pick, unit);
+  if (choice.whole_gpus != 0) {
+    return whole_score(query, view, choice, unit);
   }
-  if (pick.share_gpus == 0) {
+  if (choice.share_gpus == 0) {
     return gpuless_score(view);
   }
-  return query.share_policy == Policy::kSpread ? spread_score(view, pick) : binpack_score(view, pick);
+  return query.share_policy == Policy::kSpread ? spread_score(view, choice) : binpack_score(view, choice);
 }
 
 }  // namespace tessera::alloc

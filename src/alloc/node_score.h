@@ -1,11 +1,11 @@
 // alloc/node_score.h
 //
-// How good a place on a node is, as one number that compares with those of other nodes.
+// The score of a choice on one node, comparable with those of other nodes.
 //
-// A score is a list of criteria packed into one integer, the most important first and each with a fixed
-// number of bits, so that comparing two scores compares criterion after criterion. The last ones say how full
-// the node is: among places that are otherwise equal the fuller node is better, which keeps a random choice
-// between equal scores from costing anything (kube-scheduler makes one).
+// A score is a list of criteria packed into one integer, the most important first and each with a
+// fixed number of bits, so comparing two scores compares criterion by criterion. The last criteria
+// say how full the node is: of otherwise equal choices the one on the fuller node is better. Then
+// it costs nothing that kube-scheduler picks randomly between equal scores.
 #pragma once
 
 #include <algorithm>
@@ -18,20 +18,21 @@ namespace tessera::alloc {
 
 class Criteria {
  public:
-  // The next criterion: smaller is better, and what does not fit `bits` counts as the largest that does.
+  // Adds the next criterion: smaller is better. A value that does not fit `bits` counts as the
+  // largest one.
   Criteria& least(std::uint64_t value, unsigned bits) {
     const std::uint64_t most = (std::uint64_t{1} << bits) - 1;
     packed_ = packed_ << bits | std::min(value, most);
     used_ += bits;
     return *this;
   }
-  // Larger is better.
+  // Adds the next criterion: larger is better.
   Criteria& most(std::uint64_t value, unsigned bits) {
     const std::uint64_t limit = (std::uint64_t{1} << bits) - 1;
     return least(limit - std::min(value, limit), bits);
   }
 
-  // Larger is better; criteria that were not given count as met.
+  // Returns the score; larger is better. Criteria that were not added count as met.
   [[nodiscard]] Score score() const { return static_cast<Score>(kAll - (packed_ << (kBits - used_))); }
 
  private:
@@ -42,7 +43,8 @@ class Criteria {
   unsigned used_ = 0;
 };
 
-// `order` is the node's place in an order of its own, which decides where `fgd` sees no difference.
-Score node_score(const Query& query, const NodeView& view, const Pick& pick, Unit unit, std::uint32_t order);
+// `order` (Ledger::node_order) decides between nodes that are equally good to `fgd`.
+Score node_score(const Query& query, const NodeView& view, const GpuChoice& choice, Unit unit,
+                 std::uint32_t order);
 
 }  // namespace tessera::alloc

@@ -9,13 +9,14 @@ namespace {
 
 constexpr std::uint32_t kFullCore = 100;
 
-// total - used, and 0 where more is used than there is: a GPU that shrank must look full, not endless.
+// total - used, but not less than 0: a GPU that shrank must count as full, not wrap around.
 template <class Number>
 constexpr Number left_of(Number total, Number used) {
   return used >= total ? Number{0} : total - used;
 }
 
-// Makes a column `size` long. Clusters grow by a node at a time: doubling would leave half of it unused.
+// Resizes a column. Clusters grow by one node at a time, so doubling the capacity would waste half
+// of it.
 template <class Value>
 void lengthen(std::vector<Value>& column, std::size_t size, const Value& filler = {}) {
   if (size > column.capacity()) {
@@ -100,7 +101,7 @@ void NodeStates::set_layout(NodeId id, Layout layout) {
   }
   row.healthy = layout.healthy & topology::first_gpus(gpus);
   row.mps = layout.mps;
-  row.old_plugin = layout.old_plugin;
+  row.original_plugin = layout.original_plugin;
   row.tables = std::move(layout.tables);
   row.topology = layout.topology;
   row.whole_free = 0;
@@ -215,7 +216,7 @@ NodeView NodeStates::view(NodeId id) const {
   view.tables = row.tables.get();
   view.topology = row.topology;
   view.mps = row.mps;
-  view.old_plugin = row.old_plugin;
+  view.original_plugin = row.original_plugin;
   return view;
 }
 

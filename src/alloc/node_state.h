@@ -1,7 +1,7 @@
 // alloc/node_state.h
 //
-// What is free on every node, laid out for asking all nodes the same question: columns instead of objects,
-// ids instead of names. The ledger writes it; policies read it through NodeView.
+// The free capacity of every node, stored as columns so that one check over all nodes is fast.
+// Nodes have ids instead of names. The ledger writes it; policies read it through NodeView.
 #pragma once
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "alloc/request.h"
 #include "topology/gpu_mask.h"
 #include "topology/set_tables.h"
 
@@ -18,37 +19,37 @@ namespace tessera::alloc {
 
 using topology::GpuMask;
 
-// A node, dense from 0; an id is used again when its node is gone and forgotten.
+// A node, numbered from 0. The id of a removed node is used again.
 enum class NodeId : std::uint32_t {};
 constexpr std::uint32_t raw(NodeId id) {
   return static_cast<std::uint32_t>(id);
 }
 
-// A GPU model, dense from 0.
+// A GPU model, numbered from 0.
 using ModelId = std::uint16_t;
-inline constexpr ModelId kSeveralModels = 0xFFFF;  // no model
+inline constexpr ModelId kSeveralModels = 0xFFFF;  // not a model id
 
-// Why a whole node takes no pods.
+// Why a whole node takes no GPU pods.
 enum class Fence : std::uint8_t {
   kOpen,
-  kAbsent,        // only pods speak of it so far
-  kNoGpus,        // nothing to give
+  kAbsent,        // only pods have named it so far
+  kNoGpus,        // nothing to allocate
   kUnreadable,    // its inventory cannot be read
-  kUnitDiffers,   // counts GPU memory in another unit than the cluster
-  kSecondPlugin,  // another device plugin gives out the same GPUs: no promise about them can be kept
+  kUnitDiffers,   // its unit of GPU memory differs from the cluster's
+  kSecondPlugin,  // another device plugin allocates the same GPUs, so no GPU can be reserved
 };
 
-// One node as a policy sees it. Spans and masks are by slot, a GPU's place in its inventory (ascending
-// index). Valid until the ledger next changes.
+// One node as a policy sees it. Spans and masks are by slot: the position of a GPU in its inventory
+// (ascending index). Valid until the ledger changes.
 struct NodeView {
   NodeId id{};
-  std::uint64_t version = 0;             // another number whenever anything below has changed
-  std::span<const std::uint32_t> total;  // units of each GPU
-  std::span<const std::uint32_t> free;   // units a share could take now: 0 on whole-held and unhealthy GPUs
-  std::span<const std::uint16_t> core_free;  // percent of compute not promised yet
+  std::uint64_t version = 0;                 // changes whenever anything below changes
+  std::span<const std::uint32_t> total;      // units of each GPU
+  std::span<const std::uint32_t> free;       // units that shares can take; 0 if held whole or unhealthy
+  std::span<const std::uint16_t> core_free;  // percent of compute not allocated yet
   std::span<const ModelId> model;
-  GpuMask whole_free = 0;  // healthy and nobody on it: what a whole-GPU pod can take
-  GpuMask shared = 0;      // some share is on it
+  GpuMask whole_free = 0;  // healthy and unused: a whole-GPU pod can take it
+  GpuMask shared = 0;      // holds at least one share
   GpuMask healthy = 0;
   std::int64_t cpu_milli_left = 0;  // never negative
   std::int64_t memory_bytes_left = 0;
@@ -57,21 +58,21 @@ struct NodeView {
   std::uint64_t free_units = 0;                 // sum over `free`
   std::uint64_t total_units = 0;                // sum over `total`
   const topology::SetTables* tables = nullptr;  // never null on a node with GPUs
-  std::uint32_t topology = 0;                   // equal for equal tables, never used again for others
+  std::uint32_t topology = 0;                   // id of the tables; never reused
   bool mps = false;
-  bool old_plugin = false;
+  bool original_plugin = false;
 
   [[nodiscard]] unsigned size() const { return static_cast<unsigned>(total.size()); }
 };
 
-// What sits on a GPU.
+// What pods hold of one GPU.
 struct GpuLoad {
-  std::uint64_t units = 0;         // promised to shares; more than there is when over-committed
-  std::uint32_t core_percent = 0;  // likewise
-  std::uint32_t whole = 0;         // pods that hold it whole; more than 1 is over-commitment
+  std::uint64_t units = 0;         // held by shares; more than the GPU has if overcommitted
+  std::uint32_t core_percent = 0;  // held by shares, likewise
+  std::uint32_t whole = 0;         // pods that hold it whole; more than 1 is overcommitted
 };
 
-// What a GPU has left under a load.
+// What is left of a GPU under a load.
 struct GpuRoom {
   std::uint32_t free = 0;
   std::uint16_t core_free = 0;
@@ -79,10 +80,10 @@ struct GpuRoom {
 };
 GpuRoom room_on(std::uint32_t total, bool healthy, const GpuLoad& load);
 
-// The columns. All amounts are exact; differences stop at 0.
+// The columns. Amounts are exact; free amounts are never negative.
 class NodeStates {
  public:
-  // What a node is before anything sits on it.
+  // The GPUs of a node without any load.
   struct Layout {
     std::vector<std::uint32_t> total;
     std::vector<ModelId> model;
@@ -90,19 +91,19 @@ class NodeStates {
     std::shared_ptr<const topology::SetTables> tables;
     std::uint32_t topology = 0;
     bool mps = false;
-    bool old_plugin = false;
+    bool original_plugin = false;
   };
 
-  // A node that is kAbsent and empty.
+  // Adds a node that is kAbsent and has no GPUs.
   NodeId add();
-  // Forgets a node; its id will be handed out again.
+  // Removes a node; its id may be used again.
   void remove(NodeId id);
-  // Gives the node these GPUs, all empty. CPU and memory stay as they are.
+  // Replaces the GPUs of the node; all are without load. Keeps CPU and memory.
   void set_layout(NodeId id, Layout layout);
   void set_fence(NodeId id, Fence fence);
   void set_capacity(NodeId id, std::int64_t cpu_milli, std::int64_t memory_bytes);
 
-  // Puts a load on a GPU or takes it off again.
+  // Add a load to a GPU, or remove it.
   void load(NodeId id, unsigned slot, std::uint32_t units, std::uint32_t core_percent, bool whole);
   void unload(NodeId id, unsigned slot, std::uint32_t units, std::uint32_t core_percent, bool whole);
   void use_node(NodeId id, std::int64_t cpu_milli, std::int64_t memory_bytes);
@@ -111,45 +112,49 @@ class NodeStates {
   [[nodiscard]] NodeView view(NodeId id) const;
   [[nodiscard]] Fence fence(NodeId id) const { return rows_[raw(id)].fence; }
   [[nodiscard]] unsigned gpus(NodeId id) const { return rows_[raw(id)].gpus; }
-  [[nodiscard]] bool any_ill(NodeId id) const {
+  [[nodiscard]] bool any_unhealthy(NodeId id) const {
     return rows_[raw(id)].healthy != topology::first_gpus(rows_[raw(id)].gpus);
   }
-  [[nodiscard]] bool old_plugin(NodeId id) const { return rows_[raw(id)].old_plugin; }
+  [[nodiscard]] bool original_plugin(NodeId id) const { return rows_[raw(id)].original_plugin; }
   [[nodiscard]] GpuLoad gpu_load(NodeId id, unsigned slot) const;
-  // GPUs with more promised than they have.
+  // Returns the GPUs whose load is more than they have.
   [[nodiscard]] GpuMask overcommitted(NodeId id) const;
-  // NodeView::version, without the view.
+  // NodeView::version without making a view.
   [[nodiscard]] std::uint64_t version(NodeId id) const { return versions_[raw(id)]; }
-  // Grows with every change of a version: while it stands still, so do all of them.
+  // The largest version of any node: while it does not change, no node has changed.
   [[nodiscard]] std::uint64_t last_version() const { return last_version_; }
-  // Another number whenever slots may mean other GPUs.
+  // Changes whenever a slot may stand for a different GPU.
   [[nodiscard]] std::uint32_t layout_version(NodeId id) const { return rows_[raw(id)].layout_version; }
 
-  // One more than the largest id ever used.
+  // One more than the largest id that was ever used.
   [[nodiscard]] std::size_t size() const { return rows_.size(); }
 
-  // The questions of filter, one load each. 0 on a node that is not open.
+  // What filter needs, one memory access each. 0 on a node that is fenced.
   // Most units that a share can get on one GPU.
   [[nodiscard]] std::uint32_t largest_free(NodeId id) const { return largest_free_[raw(id)]; }
   // GPUs that can be taken whole.
   [[nodiscard]] unsigned whole_free(NodeId id) const { return whole_free_count_[raw(id)]; }
-  // The model of all its GPUs; kSeveralModels where they differ or there are none.
+  // The model of all its GPUs; kSeveralModels if they differ or there are none.
   [[nodiscard]] ModelId only_model(NodeId id) const { return only_model_[raw(id)]; }
-  // Units of the largest GPU, whoever is on it.
+  // Units of the largest GPU, whatever its load.
   [[nodiscard]] std::uint32_t largest_total(NodeId id) const { return largest_total_[raw(id)]; }
   // CPU and memory not requested yet; never negative.
   [[nodiscard]] std::int64_t cpu_left(NodeId id) const { return cpu_left_[raw(id)]; }
   [[nodiscard]] std::int64_t memory_left(NodeId id) const { return memory_left_[raw(id)]; }
+  // Requested by the pods of the node; may exceed what it has.
+  [[nodiscard]] NodeUse used(NodeId id) const {
+    return {.cpu_milli = rows_[raw(id)].cpu_used, .memory_bytes = rows_[raw(id)].memory_used};
+  }
 
  private:
   struct Row {
-    std::uint32_t first = 0;  // of its GPUs in the columns by GPU
+    std::uint32_t first = 0;  // position of its first GPU in the columns by GPU
     std::uint32_t layout_version = 0;
     std::uint32_t topology = 0;
     std::uint8_t gpus = 0;
     Fence fence = Fence::kAbsent;
     bool mps = false;
-    bool old_plugin = false;
+    bool original_plugin = false;
     GpuMask healthy = 0;
     GpuMask whole_free = 0;
     GpuMask shared = 0;
@@ -164,7 +169,7 @@ class NodeStates {
 
   std::uint32_t take_range(unsigned gpus);
   void give_range(std::uint32_t first, unsigned gpus);
-  // Brings what is derived from the loads up to date: of one GPU, of the whole node.
+  // Recompute what is derived from the loads: of one GPU, of the whole node.
   void refresh_gpu(Row& row, unsigned slot);
   void refresh(NodeId id);
   void refresh_capacity(NodeId id);
@@ -180,7 +185,7 @@ class NodeStates {
   std::vector<std::int64_t> memory_left_;
   std::vector<NodeId> unused_;
 
-  // By GPU; the GPUs of a node stand together.
+  // By GPU; the GPUs of a node are adjacent.
   std::vector<std::uint32_t> total_;
   std::vector<std::uint32_t> free_;
   std::vector<std::uint16_t> core_free_;

@@ -19,7 +19,7 @@ Placer::Placer(const Ledger& ledger, Options options)
       options_(std::move(options)),
       whole_sets_(options_.static_sets),
       fgd_(ledger),
-      memory_(ledger) {
+      cache_(ledger) {
   fgd_.set_typical(options_.typical);
 }
 
@@ -36,14 +36,14 @@ Policy Placer::whole_policy(const Request& request) const {
 namespace {
 
 void add_parts(const Request& request, Query& query) {
-  if (request.demand.units == 0) {
+  if (request.gpus.units == 0) {
     return;
   }
   if (!request.has_several_parts()) {
     query.parts.push_back({.share = request.shape.share});
     return;
   }
-  const std::vector<ContainerRequest>& containers = request.demand.containers;
+  const std::vector<ContainerRequest>& containers = request.gpus.containers;
   bool has_init = false;
   for (std::size_t i = 0; i < containers.size(); ++i) {
     if (containers[i].units == 0) {
@@ -74,24 +74,25 @@ std::vector<GpuUuid> sorted(const std::vector<std::string>& uuids) {
   return all;
 }
 
-bool is_among(const std::vector<GpuUuid>& uuids, const GpuFacts& gpu) {
+bool is_among(const std::vector<GpuUuid>& uuids, const LedgerGpu& gpu) {
   return std::ranges::binary_search(uuids, gpu.uuid);
 }
 
-// The old plugin finds the pod that kubelet asks about by its whole amount, which is that of main containers,
-// and kubelet asks for each container: only where both are the same it finds one.
-bool one_container_shares(const Demand& demand) {
+// The original plugin is called for one container and finds its pod by the total of the pod's main
+// containers. So it finds the pod only if the amounts are equal: if a single main container shares
+// GPUs.
+bool one_container_shares(const GpuRequest& request) {
   unsigned sharing = 0;
   bool all_main = true;
-  for (const ContainerRequest& container : demand.containers) {
+  for (const ContainerRequest& container : request.containers) {
     sharing += container.units > 0 ? 1 : 0;
     all_main = all_main && (container.units == 0 || container.kind == ContainerKind::kMain);
   }
   return sharing == 1 && all_main;
 }
 
-// Wholly free GPUs larger than the smallest: with several models in a node the large ones are better left to
-// shares, if enough others are there.
+// Returns the wholly free GPUs that are larger than the smallest. On a node with several models,
+// the large GPUs are left for shares if there are enough others.
 GpuMask larger_than_needed(const NodeView& view, GpuMask free) {
   std::uint32_t smallest = std::numeric_limits<std::uint32_t>::max();
   for (const unsigned slot : topology::GpuIndices(free)) {
@@ -112,16 +113,16 @@ Query Placer::prepare(const Request& request) {
   query.share_policy = share_policy(request);
   query.whole_policy = whole_policy(request);
   if (query.share_policy == Policy::kFgd && fgd_.refresh()) {
-    memory_.forget(Policy::kFgd);
+    cache_.forget(Policy::kFgd);
   }
   add_parts(request, query);
   const bool plain =
-      request.uuids.empty() && request.uuids_excluded.empty() && request.demand.core_percent == 0;
+      request.uuids.empty() && request.uuids_excluded.empty() && request.gpus.core_percent == 0;
   query.plain_share = plain && request.shape.whole == 0 && query.parts.size() == 1 &&
                       query.parts.front().share.gpus == 1 && query.init_parts.empty();
-  query.plain_whole = plain && request.shape.whole > 0 && request.demand.units == 0;
-  query.beyond_old_plugin = request.shape.whole > 0 || !one_container_shares(request.demand) ||
-                            request.shape.share.gpus > 1 || request.demand.core_percent > 0;
+  query.plain_whole = plain && request.shape.whole > 0 && request.gpus.units == 0;
+  query.beyond_original_plugin = request.shape.whole > 0 || !one_container_shares(request.gpus) ||
+                                 request.shape.share.gpus > 1 || request.gpus.core_percent > 0;
   if (!request.models.empty()) {
     query.model_allowed.resize(ledger_->model_count());
     for (std::size_t id = 0; id < query.model_allowed.size(); ++id) {
@@ -137,7 +138,7 @@ Query Placer::prepare(const Request& request) {
 
 GpuMask Placer::allowed(const Query& query, const NodeView& view) const {
   const GpuMask all = topology::first_gpus(view.size());
-  if (!query.request->is_choosy()) {
+  if (!query.request->has_constraints()) {
     return all;
   }
   GpuMask mask = all;
@@ -151,7 +152,7 @@ GpuMask Placer::allowed(const Query& query, const NodeView& view) const {
   if (query.uuids.empty() && query.uuids_excluded.empty()) {
     return mask;
   }
-  const std::span<const GpuFacts> gpus = ledger_->gpus(view.id);
+  const std::span<const LedgerGpu> gpus = ledger_->gpus(view.id);
   for (const unsigned slot : topology::GpuIndices(mask)) {
     const bool wanted = query.uuids.empty() || is_among(query.uuids, gpus[slot]);
     const bool ok = wanted && !is_among(query.uuids_excluded, gpus[slot]);
@@ -164,7 +165,7 @@ MachineNames Placer::machine_names(NodeId id) const {
   return {.own = ledger_->machine(id), .instance_type = ledger_->instance_type(id)};
 }
 
-bool Placer::pick_whole(const Query& query, const NodeView& view, GpuMask may, Pick& pick) {
+bool Placer::choose_whole(const Query& query, const NodeView& view, GpuMask may, GpuChoice& choice) {
   const GpuMask free = view.whole_free & may;
   const unsigned count = query.request->shape.whole;
   const auto set = whole_sets_.choose(view, machine_names(view.id), query.whole_policy, free, count,
@@ -172,8 +173,8 @@ bool Placer::pick_whole(const Query& query, const NodeView& view, GpuMask may, P
   if (!set) {
     return false;
   }
-  pick.set = *set;
-  pick.whole_gpus = set->gpus;
+  choice.set = *set;
+  choice.whole_gpus = set->gpus;
   return true;
 }
 
@@ -183,11 +184,12 @@ bool Placer::may_serve(const Query& query, const NodeView& view) const {
                                         request.shape.node.memory_bytes > view.memory_bytes_left)) {
     return false;
   }
-  if (!request.demand.any()) {
+  if (!request.gpus.any()) {
     return ledger_->states().fence(view.id) != Fence::kAbsent;
   }
-  return ledger_->states().fence(view.id) == Fence::kOpen && !(view.old_plugin && query.beyond_old_plugin) &&
-         (view.mps || request.demand.core_percent == 0);
+  return ledger_->states().fence(view.id) == Fence::kOpen &&
+         !(view.original_plugin && query.beyond_original_plugin) &&
+         (view.mps || request.gpus.core_percent == 0);
 }
 
 bool Placer::fits(const Query& query, const NodeView& view) {
@@ -195,55 +197,55 @@ bool Placer::fits(const Query& query, const NodeView& view) {
   if (!may_serve(query, view)) {
     return false;
   }
-  if (!request.demand.any()) {
+  if (!request.gpus.any()) {
     return true;
   }
   if (request.shape.whole == 0 && query.parts.size() == 1 && query.init_parts.empty()) {
     return has_room(view, allowed(query, view), query.parts.front().share);
   }
-  if (request.demand.units == 0) {
+  if (request.gpus.units == 0) {
     return topology::gpu_count(view.whole_free & allowed(query, view)) >= request.shape.whole;
   }
-  Pick found;
-  return pick(query, view, found);
+  GpuChoice found;
+  return choose_gpus(query, view, found);
 }
 
-bool Placer::pick(const Query& query, const NodeView& view, Pick& pick) {
-  pick.share_gpus = 0;
-  pick.whole_gpus = 0;
+bool Placer::choose_gpus(const Query& query, const NodeView& view, GpuChoice& choice) {
+  choice.share_gpus = 0;
+  choice.whole_gpus = 0;
   if (!may_serve(query, view)) {
     return false;
   }
   const Request& request = *query.request;
   const bool wants_whole = request.shape.whole > 0;
-  const GpuMask may = request.demand.any() ? allowed(query, view) : 0;
+  const GpuMask may = request.gpus.any() ? allowed(query, view) : 0;
   if (query.share_policy == Policy::kFgd) {
-    return pick_by_fgd(query, view, may, pick);
+    return choose_by_fgd(query, view, may, choice);
   }
-  if (request.demand.units > 0 && !pick_shares(query, view, may, wants_whole, pick)) {
+  if (request.gpus.units > 0 && !choose_shares(query, view, may, wants_whole, choice)) {
     return false;
   }
-  return !wants_whole || pick_whole(query, view, may & ~pick.share_gpus, pick);
+  return !wants_whole || choose_whole(query, view, may & ~choice.share_gpus, choice);
 }
 
-bool Placer::pick_by_fgd(const Query& query, const NodeView& view, GpuMask may, Pick& pick) {
+bool Placer::choose_by_fgd(const Query& query, const NodeView& view, GpuMask may, GpuChoice& choice) {
   const Request& request = *query.request;
   const bool wants_whole = request.shape.whole > 0;
   const std::int64_t cpu = request.shape.node.cpu_milli;
   if (!wants_whole && query.parts.size() == 1 && query.init_parts.empty()) {
-    const auto place = fgd_.place_share(view, may, query.parts.front().share, cpu);
-    pick.part_gpus[0] = pick.share_gpus = place ? place->gpus : 0;
-    pick.level = place ? place->level : 0;
-    return place.has_value();
+    const auto best = fgd_.choose_share(view, may, query.parts.front().share, cpu);
+    choice.part_gpus[0] = choice.share_gpus = best ? best->gpus : 0;
+    choice.level = best ? best->level : 0;
+    return best.has_value();
   }
-  if (request.demand.units > 0 && !pick_shares(query, view, may, wants_whole, pick)) {
+  if (request.gpus.units > 0 && !choose_shares(query, view, may, wants_whole, choice)) {
     return false;
   }
-  if (wants_whole && !pick_whole(query, view, may & ~pick.share_gpus, pick)) {
+  if (wants_whole && !choose_whole(query, view, may & ~choice.share_gpus, choice)) {
     return false;
   }
-  pick.level = pick.share_gpus == 0 ? fgd_.level_of_whole(view, pick.whole_gpus, cpu)
-                                    : fgd_.level_of(query, view, pick);
+  choice.level = choice.share_gpus == 0 ? fgd_.level_of_whole(view, choice.whole_gpus, cpu)
+                                        : fgd_.level_of(query, view, choice);
   return true;
 }
 

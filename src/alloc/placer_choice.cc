@@ -1,5 +1,6 @@
-// From the best place on a node to who gets what there.
+// Makes the choice on a node, with its record.
 #include <algorithm>
+#include <utility>
 
 #include "alloc/placer.h"
 #include "alloc/query.h"
@@ -9,15 +10,15 @@ namespace tessera::alloc {
 Result<Choice> Placer::choose(const Request& request, NodeId node) {
   const Query query = prepare(request);
   const NodeView view = ledger_->view(node);
-  Pick found;
-  if (!pick(query, view, found)) {
+  GpuChoice found;
+  if (!choose_gpus(query, view, found)) {
     return fail(ErrorCode::kExhausted,
                 phrase(why_not(query, node), request, ledger_->options().unit, ledger_->options().names));
   }
   return choice_of(query, view, found);
 }
 
-Result<Choice> Placer::place(const Request& request, std::span<const NodeId> nodes) {
+Result<Choice> Placer::choose_best(const Request& request, std::span<const NodeId> nodes) {
   std::vector<Score> scores(nodes.size());
   score(request, nodes, scores);
   std::optional<std::size_t> best;
@@ -29,12 +30,12 @@ Result<Choice> Placer::place(const Request& request, std::span<const NodeId> nod
     best = better ? i : best;
   }
   if (!best) {
-    return fail(ErrorCode::kExhausted, "no node has room for it");
+    return fail(ErrorCode::kExhausted, "no node fits");
   }
   return choose(request, nodes[*best]);
 }
 
-Choice Placer::choice_of(const Query& query, const NodeView& view, const Pick& found) {
+Choice Placer::choice_of(const Query& query, const NodeView& view, const GpuChoice& found) {
   const Request& request = *query.request;
   Choice choice;
   choice.node = view.id;
@@ -46,18 +47,27 @@ Choice Placer::choice_of(const Query& query, const NodeView& view, const Pick& f
     choice.ring_mbps = found.set.ring_mbps;
     choice.ideal_ring_mbps = found.set.ideal_mbps;
   }
-  add_share_grants(query, found, choice);
+  std::vector<SharesBySlot> shares(request.gpus.containers.size());
+  add_shares(query, found, shares);
   if (request.shape.whole > 0) {
-    add_whole_grants(query, view, choice);
+    add_whole(query, view, found.whole_gpus, shares);
   }
-  std::ranges::sort(choice.grants, {}, [](const SlotGrant& g) { return std::pair(g.container, g.slot); });
+  const std::span<const LedgerGpu> gpus = ledger_->gpus(view.id);
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    ContainerShares& container = choice.record.containers.emplace_back();
+    container.container = request.gpus.containers[i].name;
+    for (auto& [slot, share] : shares[i]) {
+      share.gpu = gpus[slot].uuid.text();
+      container.shares.push_back(std::move(share));
+    }
+  }
   return choice;
 }
 
-void Placer::add_share_grants(const Query& query, const Pick& found, Choice& choice) const {
+void Placer::add_shares(const Query& query, const GpuChoice& found, std::span<SharesBySlot> shares) {
   const Request& request = *query.request;
-  for (std::size_t i = 0; i < request.demand.containers.size(); ++i) {
-    const SharePart share = part_of(request.demand.containers[i], request.split);
+  for (std::size_t i = 0; i < request.gpus.containers.size(); ++i) {
+    const SharePart share = part_of(request.gpus.containers[i], request.split);
     if (share.units == 0) {
       continue;
     }
@@ -73,19 +83,17 @@ void Placer::add_share_grants(const Query& query, const Pick& found, Choice& cho
       slots = found.part_gpus[at];
     }
     for (const unsigned slot : topology::GpuIndices(slots)) {
-      choice.grants.push_back({.container = static_cast<std::uint8_t>(i),
-                               .slot = static_cast<std::uint8_t>(slot),
-                               .core_percent = share.core_percent,
-                               .units = share.units});
+      shares[i][slot] = {.gpu = {}, .units = share.units, .core_percent = share.core_percent};
     }
   }
 }
 
-// The pod's set is divided so that each container's part is again well connected.
-void Placer::add_whole_grants(const Query& query, const NodeView& view, Choice& choice) {
-  const Demand& demand = query.request->demand;
+// Divides the set so that each container's GPUs are again well connected.
+void Placer::add_whole(const Query& query, const NodeView& view, GpuMask set,
+                       std::span<SharesBySlot> shares) {
+  const GpuRequest& request = query.request->gpus;
   std::vector<std::uint8_t> order;
-  GpuMask rest = choice.whole_gpus;
+  GpuMask rest = set;
   const auto next = [&](unsigned count) {
     const auto part = whole_sets_.choose(view, machine_names(view.id), query.whole_policy, rest, count, 0);
     for (const unsigned slot : topology::GpuIndices(part ? part->gpus : 0)) {
@@ -94,7 +102,7 @@ void Placer::add_whole_grants(const Query& query, const NodeView& view, Choice& 
     rest &= part ? ~part->gpus : rest;
   };
   for (const ContainerKind kind : {ContainerKind::kSidecar, ContainerKind::kMain}) {
-    for (const ContainerRequest& container : demand.containers) {
+    for (const ContainerRequest& container : request.containers) {
       if (container.kind == kind && container.whole > 0) {
         next(container.whole);
       }
@@ -103,11 +111,10 @@ void Placer::add_whole_grants(const Query& query, const NodeView& view, Choice& 
   for (const unsigned slot : topology::GpuIndices(rest)) {
     order.push_back(static_cast<std::uint8_t>(slot));
   }
-  const auto split = demand.split_whole();
+  const auto split = request.split_whole();
   for (std::size_t i = 0; i < split.size(); ++i) {
     for (const std::uint32_t which : split[i]) {
-      choice.grants.push_back(
-          {.container = static_cast<std::uint8_t>(i), .slot = order[which], .whole = true});
+      shares[i][order[which]] = {.gpu = {}, .whole = true};
     }
   }
 }

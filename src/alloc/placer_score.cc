@@ -1,4 +1,4 @@
-// How good each node is for a pod.
+// Scores nodes.
 #include <algorithm>
 #include <limits>
 
@@ -8,59 +8,34 @@
 
 namespace tessera::alloc {
 
-Score Placer::score_of(const Query& query, const NodeView& view, const Pick& pick) const {
-  return node_score(query, view, pick, ledger_->options().unit, ledger_->node_order(view.id));
+Score Placer::score_of(const Query& query, const NodeView& view, const GpuChoice& choice) const {
+  return node_score(query, view, choice, ledger_->options().unit, ledger_->node_order(view.id));
 }
 
-Score Placer::work_out(const Query& query, NodeId node, Pick& pick_here) {
+Score Placer::compute_score(const Query& query, NodeId node, GpuChoice& choice) {
   const NodeStates& states = ledger_->states();
-  const bool hopeless = (query.plain_share && states.largest_free(node) < query.request->shape.share.units) ||
-                        (query.plain_whole && states.whole_free(node) < query.request->shape.whole);
-  if (hopeless) {
+  const bool cannot_fit =
+      (query.plain_share && states.largest_free(node) < query.request->shape.share.units) ||
+      (query.plain_whole && states.whole_free(node) < query.request->shape.whole);
+  if (cannot_fit) {
     return kDoesNotFit;
   }
   const NodeView view = states.view(node);
-  return pick(query, view, pick_here) ? score_of(query, view, pick_here) : kDoesNotFit;
+  return choose_gpus(query, view, choice) ? score_of(query, view, choice) : kDoesNotFit;
 }
 
 void Placer::score(const Request& request, std::span<const NodeId> nodes, std::span<Score> scores) {
   const Query query = prepare(request);
-  Pick found;
-  if (request.has_several_parts()) {
-    for (std::size_t i = 0; i < nodes.size(); ++i) {
-      scores[i] = work_out(query, nodes[i], found);
-    }
-    return;
-  }
+  GpuChoice found;
   const NodeStates& states = ledger_->states();
-  const std::span<ScoreMemory::Known> column = memory_.column(query);
+  const std::span<ScoreCache::Entry> column = cache_.column(query);
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    ScoreMemory::Known& known = column[raw(nodes[i])];
+    ScoreCache::Entry& entry = column[raw(nodes[i])];
     const std::uint64_t version = states.version(nodes[i]);
-    if (known.version != version) {
-      known = {.version = version, .score = work_out(query, nodes[i], found)};
+    if (entry.version != version) {
+      entry = {.version = version, .score = compute_score(query, nodes[i], found)};
     }
-    scores[i] = known.score;
-  }
-}
-
-void scale_scores(std::span<const Score> scores, std::span<std::int64_t> scaled, std::int64_t most) {
-  Score best = kDoesNotFit;
-  Score worst = std::numeric_limits<Score>::max();
-  for (const Score score : scores) {
-    best = std::max(best, score);
-    worst = score == kDoesNotFit ? worst : std::min(worst, score);
-  }
-  for (std::size_t i = 0; i < scores.size(); ++i) {
-    if (scores[i] == kDoesNotFit) {
-      scaled[i] = 0;
-    } else if (scores[i] == best) {
-      scaled[i] = most;
-    } else {
-      // A share of 0 .. most-1 by position between worst and best.
-      const __int128 part = static_cast<__int128>(scores[i] - worst) * most / (best - worst);
-      scaled[i] = std::min<std::int64_t>(static_cast<std::int64_t>(part), most - 1);
-    }
+    scores[i] = entry.score;
   }
 }
 

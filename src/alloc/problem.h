@@ -1,7 +1,7 @@
 // alloc/problem.h
 //
-// What the books find wrong with the facts they are given. Nothing here stops the ledger: each is counted,
-// told and worked around.
+// Contradictions that the ledger finds in nodes and pods. No problem stops the ledger: each is
+// counted, reported and worked around.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +11,17 @@
 namespace tessera::alloc {
 
 enum class ProblemKind : std::uint8_t {
-  kInvalidRequest,       // pod: its limits make no sense, so nothing can be held for it
-  kUnreadableRecord,     // pod: the record is not one
-  kWrongRecord,          // pod: the record gives other than the containers asked for
-  kUnknownIndex,         // pod: an old tool's record names a GPU index that the node does not have
-  kLostGpu,              // pod: the record names a GPU that the node does not have (any more)
-  kUndecided,            // pod: runs on a node with several GPUs and nobody said on which
-  kOvercommitted,        // node: more is promised of a GPU than it has
-  kUnreadableInventory,  // node
-  kUnitDiffers,          // node
-  kSecondPlugin,         // node: another device plugin gives out the same GPUs
-  kCapacityDiffers,      // node: kubelet reports another amount of GPU memory than the inventory
+  kInvalidRequest,       // pod: its limits are invalid, so the ledger holds nothing for it
+  kUnreadableRecord,     // pod: its record cannot be parsed
+  kWrongRecord,          // pod: its record differs from what the containers request
+  kUnknownIndex,         // pod: its original record names a GPU index that the node does not have
+  kLostGpu,              // pod: its record names a GPU that the node does not have (any more)
+  kUndecided,            // pod: runs on a node with several GPUs and has no record
+  kOvercommitted,        // node: pods hold more of a GPU than it has
+  kUnreadableInventory,  // node: its inventory cannot be parsed, or is missing
+  kUnitDiffers,          // node: its unit of GPU memory differs from the cluster's
+  kSecondPlugin,         // node: another device plugin allocates the same GPUs
+  kCapacityDiffers,      // node: the GPU memory that kubelet reports differs from the inventory
 };
 inline constexpr std::size_t kProblemKinds = 11;
 
@@ -31,8 +31,8 @@ std::string_view to_string(ProblemKind kind);
 struct Problem {
   ProblemKind kind{};
   std::string node;
-  std::string pod;   // "namespace/name"; empty when the node itself is the problem
-  std::string text;  // a sentence with all names in it, and what to do
+  std::string pod;   // "namespace/name"; empty for a problem of the node
+  std::string text;  // a sentence that names everything, and what to do
   std::string uid;   // of the pod
 
   friend bool operator==(const Problem&, const Problem&) = default;

@@ -29,15 +29,15 @@ std::string phrase(Reason reason, const Request& request, Unit unit, const Resou
     case Reason::kInventoryUnreadable:
       return "node's GPU inventory cannot be read";
     case Reason::kUnitDiffers:
-      return fmt::format("node does not count GPU memory in {} as the cluster does", unit.text());
+      return fmt::format("node does not use the cluster's GPU memory unit ({})", unit.text());
     case Reason::kSecondPlugin:
-      return "another device plugin gives out the same GPUs";
-    case Reason::kOldPlugin:
-      return "node has the old device plugin, which only serves one container's share of one GPU";
+      return "another device plugin allocates the same GPUs";
+    case Reason::kOriginalPlugin:
+      return "node runs the original device plugin, which serves only one container's share of one GPU";
     case Reason::kNoMps:
       return fmt::format("{} needs a node with MPS", names.core_percent());
     case Reason::kNoSuchModel:
-      return "no GPU here is among those that the pod's annotations allow";
+      return "the pod's annotations allow none of the node's GPUs";
     case Reason::kGpusTooSmall:
       return shape.share.gpus > 1 ? fmt::format("fewer than {} GPUs are as large as {}", shape.share.gpus,
                                                 unit.amount(shape.share.units))
@@ -85,7 +85,7 @@ bool may_pass(Reason reason) {
     case Reason::kInventoryUnreadable:
     case Reason::kUnitDiffers:
     case Reason::kSecondPlugin:
-    case Reason::kOldPlugin:
+    case Reason::kOriginalPlugin:
     case Reason::kNoMps:
     case Reason::kUnhealthy:
       return true;

@@ -2,8 +2,9 @@
 //
 // Why a node cannot take a pod, as one of a few phrases.
 //
-// kube-scheduler writes every distinct text into the pod, so a phrase is the same for all nodes that fail in
-// the same way and holds numbers of the request only. What differs by node is told by explain.h.
+// kube-scheduler writes every distinct text into the pod's condition. So a phrase is the same for
+// all nodes that fail in the same way, and contains numbers of the request only. explain.h has the
+// details of a node.
 #pragma once
 
 #include <cstdint>
@@ -16,21 +17,21 @@ namespace tessera::alloc {
 
 enum class Reason : std::uint8_t {
   kFits,
-  kUnknownNode,  // nothing was heard of it yet
-  kNoGpus,       // nothing to share
+  kUnknownNode,  // the watch has not shown it yet
+  kNoGpus,       // no GPUs to allocate
   kInventoryUnreadable,
   kUnitDiffers,
-  kSecondPlugin,  // another device plugin gives out the same GPUs
-  kOldPlugin,     // the request is more than a node without an agent can do
+  kSecondPlugin,    // another device plugin allocates the same GPUs
+  kOriginalPlugin,  // the original plugin on the node cannot serve the request
   kNoMps,
-  kNoSuchModel,   // no GPU that the pod's annotations allow
-  kGpusTooSmall,  // too few are so large, empty or not
+  kNoSuchModel,   // no GPU is allowed by the pod's annotations
+  kGpusTooSmall,  // too few GPUs have that much memory, free or not
   kTooFewGpus,
-  kUnhealthy,  // would fit if all GPUs were well and empty, and those that are well would not do
+  kUnhealthy,  // the healthy GPUs would not suffice even without any pods
   kNoGpuWithEnoughFree,
   kTooFewGpusWithEnoughFree,
   kTooFewWholeGpus,
-  kContainersDoNotFit,  // each would, all together do not
+  kContainersDoNotFit,  // each container fits alone, but not all together
   kTooLittleCpu,
   kTooLittleMemory,
 };
@@ -39,11 +40,11 @@ inline constexpr std::size_t kReasons = 18;
 // "no single GPU has 8GiB free".
 std::string phrase(Reason reason, const Request& request, Unit unit, const ResourceNames& names);
 
-// Whether evicting other pods could help; where it cannot, the node is no candidate for preemption.
+// Returns whether evicting pods could help. If not, the node is no candidate for preemption.
 bool eviction_may_help(Reason reason);
 
-// Whether it may pass by itself: another watch can show a moment before ours that the node is there, or that
-// its agent wrote an inventory in which it no longer stands. Not what only other hardware would end.
+// Returns whether the reason may disappear without a change of the hardware, for example because
+// the watch of kube-scheduler shows a node, or its new inventory, a moment before ours.
 bool may_pass(Reason reason);
 
 }  // namespace tessera::alloc

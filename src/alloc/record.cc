@@ -16,96 +16,96 @@ namespace {
 constexpr std::size_t kMostGpus = 64;
 constexpr std::string_view kIndexPrefix = "index-";
 
-Result<Grant> parse_grant(const JsonReader& json) {
-  Grant grant;
-  grant.gpu = TRY(json.text("gpu"));
-  if (grant.gpu.empty() || grant.gpu.size() > 128) {
+Result<GpuShare> parse_share(const JsonReader& json) {
+  GpuShare share;
+  share.gpu = TRY(json.text("gpu"));
+  if (share.gpu.empty() || share.gpu.size() > 128) {
     return fail(json.wrong("names no GPU"));
   }
-  grant.whole = TRY(json.boolean_or("whole", false));
-  grant.units = static_cast<std::uint32_t>(TRY(json.integer_or("mem", 1, Demand::kMostUnits, 0)));
-  grant.core_percent = static_cast<std::uint32_t>(TRY(json.integer_or("core", 1, 100, 0)));
-  if (grant.whole == (grant.units > 0)) {
-    return fail(json.wrong(grant.whole ? "has both mem and whole" : "has neither mem nor whole"));
+  share.whole = TRY(json.boolean_or("whole", false));
+  share.units = static_cast<std::uint32_t>(TRY(json.integer_or("mem", 1, GpuRequest::kMostUnits, 0)));
+  share.core_percent = static_cast<std::uint32_t>(TRY(json.integer_or("core", 1, 100, 0)));
+  if (share.whole == (share.units > 0)) {
+    return fail(json.wrong(share.whole ? "has both mem and whole" : "has neither mem nor whole"));
   }
-  if (grant.whole && grant.core_percent > 0) {
+  if (share.whole && share.core_percent > 0) {
     return fail(json.wrong("has both core and whole"));
   }
-  return grant;
+  return share;
 }
 
 Error disagrees(std::string what) {
   return {ErrorCode::kInvalid, std::move(what)};
 }
 
-// That the record gives this container what it asked for, no GPU twice.
-Status check_container(const ContainerRequest& asked, const ContainerGrants* given) {
+// Checks that the record allocates what this container requests, and no GPU twice.
+Status check_container(const ContainerRequest& asked, const ContainerShares* given) {
   if (given == nullptr) {
     return fail(disagrees(fmt::format("container {} is missing", in_quotes(asked.name))));
   }
   std::uint64_t units = 0;
   std::uint64_t core = 0;
   std::uint64_t whole = 0;
-  for (auto grant = given->grants.begin(); grant != given->grants.end(); ++grant) {
-    units += grant->units;
-    core += grant->core_percent;
-    whole += grant->whole ? 1 : 0;
-    if (std::any_of(given->grants.begin(), grant, [&](const Grant& g) { return g.gpu == grant->gpu; })) {
+  for (auto share = given->shares.begin(); share != given->shares.end(); ++share) {
+    units += share->units;
+    core += share->core_percent;
+    whole += share->whole ? 1 : 0;
+    if (std::any_of(given->shares.begin(), share, [&](const GpuShare& g) { return g.gpu == share->gpu; })) {
       return fail(disagrees(
-          fmt::format("container {} has GPU {} twice", in_quotes(asked.name), in_quotes(grant->gpu))));
+          fmt::format("container {} has GPU {} twice", in_quotes(asked.name), in_quotes(share->gpu))));
     }
   }
   if (units != asked.units || core != asked.core_percent || whole != asked.whole) {
     return fail(disagrees(fmt::format(
-        "container {} has {} units, {}% compute and {} whole GPUs but asked for {}, {}% and {}",
+        "container {} has {} units, {}% compute and {} whole GPUs but requests {}, {}% and {}",
         in_quotes(asked.name), units, core, whole, asked.units, asked.core_percent, asked.whole)));
   }
   return {};
 }
 
-Status check(const Demand& demand, const Record& record) {
-  for (const ContainerRequest& asked : demand.containers) {
+Status check(const GpuRequest& request, const Record& record) {
+  for (const ContainerRequest& asked : request.containers) {
     TRY(check_container(asked, record.find(asked.name)));
   }
-  for (const ContainerGrants& given : record.containers) {
-    if (std::ranges::find(demand.containers, given.container, &ContainerRequest::name) ==
-        demand.containers.end()) {
-      return fail(disagrees(fmt::format("container {} did not ask for GPUs", in_quotes(given.container))));
+  for (const ContainerShares& given : record.containers) {
+    if (std::ranges::find(request.containers, given.container, &ContainerRequest::name) ==
+        request.containers.end()) {
+      return fail(disagrees(fmt::format("container {} requests no GPUs", in_quotes(given.container))));
     }
   }
-  if (record.containers.size() != demand.containers.size()) {
+  if (record.containers.size() != request.containers.size()) {
     return fail(disagrees("a container is named twice"));
   }
   return {};
 }
 
-const Grant* grant_of(const Record& record, const std::string& container, const std::string& gpu) {
-  const ContainerGrants* given = record.find(container);
-  const auto found = std::ranges::find(given->grants, gpu, &Grant::gpu);
-  return found == given->grants.end() ? nullptr : &*found;
+const GpuShare* share_of(const Record& record, const std::string& container, const std::string& gpu) {
+  const ContainerShares* given = record.find(container);
+  const auto found = std::ranges::find(given->shares, gpu, &GpuShare::gpu);
+  return found == given->shares.end() ? nullptr : &*found;
 }
 
-// The most that is used of one GPU at one time.
-Result<Claim> claim_on(const Demand& demand, const Record& record, const std::string& gpu) {
+// Returns the most that the containers use of one GPU at one time.
+Result<GpuShare> share_on(const GpuRequest& request, const Record& record, const std::string& gpu) {
   const auto most = [&](auto amount) {
-    return counted(demand.containers, [&](const ContainerRequest& container) -> std::int64_t {
-      const Grant* grant = grant_of(record, container.name, gpu);
-      return grant == nullptr ? 0 : std::int64_t{amount(*grant)};
+    return counted(request.containers, [&](const ContainerRequest& container) -> std::int64_t {
+      const GpuShare* share = share_of(record, container.name, gpu);
+      return share == nullptr ? 0 : std::int64_t{amount(*share)};
     });
   };
-  Claim claim{.gpu = gpu};
-  claim.units = static_cast<std::uint32_t>(most([](const Grant& grant) { return grant.units; }));
-  claim.core_percent =
-      static_cast<std::uint32_t>(most([](const Grant& grant) { return grant.core_percent; }));
-  const std::int64_t whole = most([](const Grant& grant) { return grant.whole ? 1 : 0; });
-  claim.whole = whole > 0;
+  GpuShare share{.gpu = gpu};
+  share.units = static_cast<std::uint32_t>(most([](const GpuShare& share) { return share.units; }));
+  share.core_percent =
+      static_cast<std::uint32_t>(most([](const GpuShare& share) { return share.core_percent; }));
+  const std::int64_t whole = most([](const GpuShare& share) { return share.whole ? 1 : 0; });
+  share.whole = whole > 0;
   if (whole > 1) {
-    return fail(disagrees(fmt::format("GPU {} is given whole to two containers", in_quotes(gpu))));
+    return fail(disagrees(fmt::format("GPU {} is allocated whole to two containers", in_quotes(gpu))));
   }
-  if (claim.whole && claim.units > 0) {
-    return fail(disagrees(fmt::format("GPU {} is given both whole and in shares", in_quotes(gpu))));
+  if (share.whole && share.units > 0) {
+    return fail(disagrees(fmt::format("GPU {} is allocated both whole and in shares", in_quotes(gpu))));
   }
-  return claim;
+  return share;
 }
 
 }  // namespace
@@ -116,12 +116,12 @@ Result<Record> Record::parse(std::string_view text) {
   TRY(root.integer("v", 1, 1));
   Record record;
   const JsonReader containers = TRY(root.object("containers"));
-  for (const auto& [name, list] : TRY(containers.as_object(Demand::kMostContainers))) {
-    ContainerGrants given{.container = name, .grants = {}};
-    for (const JsonReader& grant : TRY(list.as_array(kMostGpus))) {
-      given.grants.push_back(TRY(parse_grant(grant)));
-      if (index_of_name(given.grants.back().gpu)) {
-        return fail(grant.wrong("names a GPU by index; only its UUID says which one it is"));
+  for (const auto& [name, list] : TRY(containers.as_object(GpuRequest::kMostContainers))) {
+    ContainerShares given{.container = name, .shares = {}};
+    for (const JsonReader& share : TRY(list.as_array(kMostGpus))) {
+      given.shares.push_back(TRY(parse_share(share)));
+      if (index_of_name(given.shares.back().gpu)) {
+        return fail(share.wrong("names a GPU by index; a record must use UUIDs"));
       }
     }
     record.containers.push_back(std::move(given));
@@ -131,17 +131,17 @@ Result<Record> Record::parse(std::string_view text) {
 
 std::string Record::json() const {
   boost::json::object by_container;
-  for (const ContainerGrants& given : containers) {
+  for (const ContainerShares& given : containers) {
     boost::json::array list;
-    for (const Grant& grant : given.grants) {
-      boost::json::object one{{"gpu", grant.gpu}};
-      if (grant.whole) {
+    for (const GpuShare& share : given.shares) {
+      boost::json::object one{{"gpu", share.gpu}};
+      if (share.whole) {
         one["whole"] = true;
       } else {
-        one["mem"] = grant.units;
+        one["mem"] = share.units;
       }
-      if (grant.core_percent > 0) {
-        one["core"] = grant.core_percent;
+      if (share.core_percent > 0) {
+        one["core"] = share.core_percent;
       }
       list.push_back(std::move(one));
     }
@@ -150,18 +150,18 @@ std::string Record::json() const {
   return boost::json::serialize(boost::json::object{{"v", 1}, {"containers", std::move(by_container)}});
 }
 
-const ContainerGrants* Record::find(std::string_view container) const {
-  const auto found = std::ranges::find(containers, container, &ContainerGrants::container);
+const ContainerShares* Record::find(std::string_view container) const {
+  const auto found = std::ranges::find(containers, container, &ContainerShares::container);
   return found == containers.end() ? nullptr : &*found;
 }
 
-Result<std::vector<Claim>> claims_of(const Demand& demand, const Record& record) {
-  TRY(check(demand, record));
+Result<std::vector<GpuShare>> held_shares(const GpuRequest& request, const Record& record) {
+  TRY(check(request, record));
   std::vector<std::string> gpus;
-  for (const ContainerGrants& given : record.containers) {
-    for (const Grant& grant : given.grants) {
-      if (std::ranges::find(gpus, grant.gpu) == gpus.end()) {
-        gpus.push_back(grant.gpu);
+  for (const ContainerShares& given : record.containers) {
+    for (const GpuShare& share : given.shares) {
+      if (std::ranges::find(gpus, share.gpu) == gpus.end()) {
+        gpus.push_back(share.gpu);
       }
     }
   }
@@ -169,12 +169,12 @@ Result<std::vector<Claim>> claims_of(const Demand& demand, const Record& record)
     return fail(disagrees(fmt::format("it names {} GPUs; no node has more than {}", gpus.size(), kMostGpus)));
   }
   std::ranges::sort(gpus);
-  std::vector<Claim> claims;
-  claims.reserve(gpus.size());
+  std::vector<GpuShare> shares;
+  shares.reserve(gpus.size());
   for (const std::string& gpu : gpus) {
-    claims.push_back(TRY(claim_on(demand, record, gpu)));
+    shares.push_back(TRY(share_on(request, record, gpu)));
   }
-  return claims;
+  return shares;
 }
 
 std::string index_name(std::uint32_t index) {

@@ -1,12 +1,13 @@
 // alloc/record.h
 //
-// A decision: which container of a pod gets which GPUs. It travels in the pod annotation
-// tessera.io/allocation, written in the same transaction that binds the pod:
+// The allocation of a pod: which container gets which GPUs. It is stored in the pod annotation
+// tessera.io/allocation, written by the same request that binds the pod:
 //
-//   {"v":1,"containers":{"main":[{"gpu":"GPU-5d3c...","mem":3}],"trainer":[{"gpu":"GPU-71aa...","whole":true}]}}
+//   {"v":1,"containers":{"main":[{"gpu":"GPU-5d3c...","mem":3}],
+//                        "trainer":[{"gpu":"GPU-71aa...","whole":true}]}}
 //
-// Records are text that anybody may have written. Nothing in one is believed before claims_of() has held it
-// against what the pod's containers asked for.
+// Anyone who can edit pods can write a record. Do not use one before held_shares() has compared it
+// with what the pod's containers request.
 #pragma once
 
 #include <cstdint>
@@ -20,52 +21,44 @@
 
 namespace tessera::alloc {
 
-// A GPU, or a part of one, for a container.
-struct Grant {
-  std::string gpu;                 // its UUID; in what old tools wrote "index-3"
+// One GPU with units of its memory and a percentage of its compute, or the whole GPU.
+struct GpuShare {
+  std::string gpu;                 // UUID; "index-3" in a record that an original system wrote
   std::uint32_t units = 0;         // of memory; 0 for a whole GPU
   std::uint32_t core_percent = 0;  // of compute
   bool whole = false;
 
-  friend bool operator==(const Grant&, const Grant&) = default;
+  friend bool operator==(const GpuShare&, const GpuShare&) = default;
 };
 
-struct ContainerGrants {
+struct ContainerShares {
   std::string container;
-  std::vector<Grant> grants;
+  std::vector<GpuShare> shares;
 
-  friend bool operator==(const ContainerGrants&, const ContainerGrants&) = default;
+  friend bool operator==(const ContainerShares&, const ContainerShares&) = default;
 };
 
 struct Record {
   static constexpr std::size_t kMaxBytes = 64U << 10U;
 
-  std::vector<ContainerGrants> containers;
+  std::vector<ContainerShares> containers;
 
+  // The error names the invalid field.
   static Result<Record> parse(std::string_view json);
   [[nodiscard]] std::string json() const;
 
-  [[nodiscard]] const ContainerGrants* find(std::string_view container) const;
+  // Null if the container is not in the record.
+  [[nodiscard]] const ContainerShares* find(std::string_view container) const;
 
   friend bool operator==(const Record&, const Record&) = default;
 };
 
-// What a pod holds of one GPU through its life.
-struct Claim {
-  std::string gpu;
-  std::uint32_t units = 0;
-  std::uint32_t core_percent = 0;
-  bool whole = false;
+// Returns what a pod holds under `record`: for each GPU, the most that its containers use at one
+// time. Fails with the difference unless the record allocates exactly what every container
+// requests. Does not check that the GPUs exist: the ledger knows the node.
+Result<std::vector<GpuShare>> held_shares(const GpuRequest& request, const Record& record);
 
-  friend bool operator==(const Claim&, const Claim&) = default;
-};
-
-// What a pod holds under `record`: the most that its containers use of each GPU at one time. Fails, and says
-// what does not agree, unless the record gives every container exactly what it asked for. Whether the GPUs
-// exist is for the node's books to say.
-Result<std::vector<Claim>> claims_of(const Demand& demand, const Record& record);
-
-// How the GPU at an index is called where its UUID is not known, and the way back.
+// Convert between an index and the name of a GPU whose UUID is unknown: 3 and "index-3".
 std::string index_name(std::uint32_t index);
 std::optional<std::uint32_t> index_of_name(std::string_view gpu);
 

@@ -16,13 +16,13 @@ namespace {
 constexpr std::array<std::string_view, 7> kPolicyNames = {"binpack", "spread",      "fgd", "simple",
                                                           "static",  "best_effort", "ring"};
 
-// The words of a model in one spelling: " nvidia a100 sxm4 80gb ".
+// The words of a model in lower case, separated by spaces: " nvidia a100 sxm4 80gb ".
 std::string words_of(std::string_view model) {
   std::string words = " ";
   for (const char c : model) {
-    const bool divides = c == ' ' || c == '-' || c == '_' || c == '\t';
+    const bool separates = c == ' ' || c == '-' || c == '_' || c == '\t';
     const char lower = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-    if (!divides) {
+    if (!separates) {
       words.push_back(lower);
     } else if (words.back() != ' ') {
       words.push_back(' ');
@@ -39,7 +39,7 @@ const std::string* find(const Annotations& annotations, std::string_view name) {
   return found == annotations.end() ? nullptr : &found->second;
 }
 
-// An annotation that lists names, trimmed and each once; empty when it is absent.
+// Returns the names that an annotation lists, without duplicates; empty if it is absent.
 Result<std::vector<std::string>> name_list(const PodSpec& pod, std::string_view name) {
   constexpr std::size_t kMostNames = 256;
   std::vector<std::string> names;
@@ -59,14 +59,14 @@ Result<std::vector<std::string>> name_list(const PodSpec& pod, std::string_view 
     }
   }
   if (names.size() > kMostNames) {
-    return fail(ErrorCode::kInvalid, fmt::format("annotation {} lists {} names; at most {} are possible",
-                                                 name, names.size(), kMostNames));
+    return fail(ErrorCode::kInvalid, fmt::format("annotation {} lists {} names; at most {} are allowed", name,
+                                                 names.size(), kMostNames));
   }
   std::ranges::sort(names);
   return names;
 }
 
-// Over how many GPUs the pod wants its memory split: a label or an annotation.
+// Returns over how many GPUs the memory of the pod is split: from a label or an annotation.
 Result<std::uint16_t> split_of(const PodSpec& pod, const ResourceNames& names) {
   const std::string* label = find(pod.labels, names.count());
   const std::string* annotation = find(pod.annotations, names.count());
@@ -89,7 +89,7 @@ Result<std::uint16_t> split_of(const PodSpec& pod, const ResourceNames& names) {
 }
 
 Status check_split(const Request& request, const ResourceNames& names) {
-  for (const ContainerRequest& container : request.demand.containers) {
+  for (const ContainerRequest& container : request.gpus.containers) {
     const auto check = [&](std::uint32_t amount, const std::string& resource) -> Status {
       if (amount % request.split != 0) {
         return fail(
@@ -116,7 +116,7 @@ Status read_policy(const PodSpec& pod, Request& request) {
   if (text == nullptr) {
     return {};
   }
-  // A pod that shares and has whole GPUs may name one policy of each kind.
+  // A pod with shares and whole GPUs may name one policy of each kind.
   for (const std::string_view part : split(*text, ',')) {
     const Policy policy =
         TRY(with_context(parse_policy(trim(part)), fmt::format("annotation {}", key::kPolicy)));
@@ -146,7 +146,7 @@ Status read_placement(const PodSpec& pod, Request& request) {
 Status check_uuids(const Request& request) {
   for (const std::string& uuid : request.uuids) {
     if (std::ranges::binary_search(request.uuids_excluded, uuid)) {
-      return fail(ErrorCode::kInvalid, fmt::format("GPU {} stands in both {} and {}; remove it from one",
+      return fail(ErrorCode::kInvalid, fmt::format("GPU {} is in both {} and {}; remove it from one",
                                                    in_quotes(uuid), key::kGpuUuids, key::kGpuUuidsExclude));
     }
   }
@@ -159,13 +159,13 @@ Number clamp_to(std::uint64_t value) {
 }
 
 Shape shape_of(const Request& request) {
-  const Demand& demand = request.demand;
+  const GpuRequest& gpus = request.gpus;
   Shape shape;
-  shape.whole = clamp_to<std::uint16_t>(demand.whole);
-  std::uint64_t units = demand.units;
-  std::uint64_t core = demand.core_percent;
+  shape.whole = clamp_to<std::uint16_t>(gpus.whole);
+  std::uint64_t units = gpus.units;
+  std::uint64_t core = gpus.core_percent;
   if (request.has_several_parts()) {
-    const auto largest = std::ranges::max_element(demand.containers, {}, &ContainerRequest::units);
+    const auto largest = std::ranges::max_element(gpus.containers, {}, &ContainerRequest::units);
     units = largest->units;
     core = largest->core_percent;
   }
@@ -196,7 +196,7 @@ Result<Policy> parse_policy(std::string_view text) {
 
 Result<Request> Request::of_pod(const PodSpec& pod, const ResourceNames& names) {
   Request request;
-  request.demand = TRY(Demand::of_pod(pod, names));
+  request.gpus = TRY(GpuRequest::of_pod(pod, names));
   request.split = TRY(split_of(pod, names));
   TRY(check_split(request, names));
   TRY(read_policy(pod, request));
@@ -214,22 +214,22 @@ Request Request::of_shape(const Shape& shape) {
   Request request;
   request.shape = shape;
   request.split = std::max<std::uint16_t>(shape.share.gpus, 1);
-  request.demand.units = std::uint64_t{shape.share.units} * shape.share.gpus;
-  request.demand.core_percent = std::uint64_t{shape.share.core_percent} * shape.share.gpus;
-  request.demand.whole = shape.whole;
+  request.gpus.units = std::uint64_t{shape.share.units} * shape.share.gpus;
+  request.gpus.core_percent = std::uint64_t{shape.share.core_percent} * shape.share.gpus;
+  request.gpus.whole = shape.whole;
   if (shape.share.gpus > 0 || shape.whole > 0) {
-    request.demand.containers.push_back({.name = "main",
-                                         .units = clamp_to<std::uint32_t>(request.demand.units),
-                                         .core_percent = clamp_to<std::uint32_t>(request.demand.core_percent),
-                                         .whole = shape.whole});
-    request.demand.legacy_positions.push_back(0);
+    request.gpus.containers.push_back({.name = "main",
+                                       .units = clamp_to<std::uint32_t>(request.gpus.units),
+                                       .core_percent = clamp_to<std::uint32_t>(request.gpus.core_percent),
+                                       .whole = shape.whole});
+    request.gpus.original_positions.push_back(0);
   }
   return request;
 }
 
 bool Request::has_several_parts() const {
   return placement == Placement::kPerContainer &&
-         std::ranges::count_if(demand.containers, [](const auto& container) { return container.units > 0; }) >
+         std::ranges::count_if(gpus.containers, [](const auto& container) { return container.units > 0; }) >
              1;
 }
 

@@ -8,21 +8,23 @@ namespace tessera::alloc {
 
 namespace {
 
-constexpr std::uint64_t kNoPlace = std::numeric_limits<std::uint64_t>::max();
+constexpr std::uint64_t kNoFit = std::numeric_limits<std::uint64_t>::max();
 
-// What is free on a node while a pod's parts are being tried on it.
+// The free capacity of a node while the parts of a pod are tried on it.
 struct Room {
   std::span<const std::uint32_t> free;
   std::span<const std::uint16_t> core;
-  GpuMask untouched = 0;  // wholly free, and none of the pod's parts on it yet
+  GpuMask untouched = 0;  // wholly free, and not used by any part of the pod yet
 };
 
-struct Preference {
+// In which order GPUs are tried.
+struct GpuOrder {
   bool spread = false;
-  bool opens_last = false;  // wholly free GPUs only where no other will do
+  bool opens_last = false;  // use wholly free GPUs only if no other fits
 };
 
-// Of equally tight, wholly free GPUs the one that groups miss least.
+// Of wholly free GPUs with equal memory, returns the one whose loss costs well-connected groups
+// least.
 GpuMask least_missed(const NodeView& view, const Room& room, GpuMask may, std::uint32_t free) {
   GpuMask best = 0;
   std::uint32_t least = std::numeric_limits<std::uint32_t>::max();
@@ -36,24 +38,25 @@ GpuMask least_missed(const NodeView& view, const Room& room, GpuMask may, std::u
   return best;
 }
 
-// The best GPU of `may`, or none: the smallest of (opens it, how it fits, opens it, slot), in one number each
-// because which GPUs fit is as good as random and a branch on it costs more than the rest.
+// Returns the best GPU of `may`, or 0: the smallest of (opens it, how it fits, opens it, slot),
+// packed into one number each. Which GPUs fit is unpredictable, and mispredicted branches would
+// cost more than everything else.
 GpuMask best_slot(const NodeView& view, const Room& room, GpuMask may, const SharePart& share,
-                  Preference preference) {
+                  GpuOrder order) {
   const std::uint32_t* free = room.free.data();
   const std::uint16_t* core = room.core.data();
-  const std::uint32_t flip = preference.spread ? std::numeric_limits<std::uint32_t>::max() : 0;
-  const unsigned opens_last = preference.opens_last ? 1 : 0;
-  std::uint64_t least = kNoPlace;
+  const std::uint32_t flip = order.spread ? std::numeric_limits<std::uint32_t>::max() : 0;
+  const unsigned opens_last = order.opens_last ? 1 : 0;
+  std::uint64_t least = kNoFit;
   for (unsigned slot = 0; slot < view.size(); ++slot) {
     const auto fits = static_cast<std::uint64_t>(free[slot] >= share.units) &
                       static_cast<std::uint64_t>(core[slot] >= share.core_percent) & (may >> slot);
     const std::uint64_t opens = room.untouched >> slot & 1U;
     const std::uint64_t cost =
         (opens & opens_last) << 40U | std::uint64_t{free[slot] ^ flip} << 8U | opens << 7U | slot;
-    least = std::min(least, cost | ((fits & 1U) - 1));  // all ones where it does not fit
+    least = std::min(least, cost | ((fits & 1U) - 1));  // all ones if it does not fit
   }
-  if (least == kNoPlace) {
+  if (least == kNoFit) {
     return 0;
   }
   const auto slot = static_cast<unsigned>(least & 63U);
@@ -61,12 +64,12 @@ GpuMask best_slot(const NodeView& view, const Room& room, GpuMask may, const Sha
   return opens ? least_missed(view, room, may, free[slot]) : topology::gpu_bit(slot);
 }
 
-// The best `share.gpus` GPUs of `may`, or none.
+// Returns the best `share.gpus` GPUs of `may`, or 0.
 GpuMask best_slots(const NodeView& view, const Room& room, GpuMask may, const SharePart& share,
-                   Preference preference) {
+                   GpuOrder order) {
   GpuMask taken = 0;
   for (unsigned round = 0; round < share.gpus; ++round) {
-    const GpuMask best = best_slot(view, room, may & ~taken, share, preference);
+    const GpuMask best = best_slot(view, room, may & ~taken, share, order);
     if (best == 0) {
       return 0;
     }
@@ -75,7 +78,7 @@ GpuMask best_slots(const NodeView& view, const Room& room, GpuMask may, const Sh
   return taken;
 }
 
-// A room of its own, for parts to be put in.
+// A copy of the free capacity, from which parts are taken.
 struct Trial {
   std::array<std::uint32_t, topology::kMaxGpus> free;
   std::array<std::uint16_t, topology::kMaxGpus> core;
@@ -95,12 +98,13 @@ struct Trial {
   }
 };
 
-// Tries parts one after the other, each on its best GPU first, and goes back when a later one finds no room.
-// Packing is hard in general: the search is bounded, and gives up on what only a longer one would find.
+// Places the parts one after the other, each on its best GPU first, and backtracks when a later one
+// does not fit. Bin packing is NP-hard, so the number of steps is limited; a longer search might
+// still find a solution.
 class PartSearch {
  public:
-  PartSearch(const Query& query, const NodeView& view, GpuMask may, Preference preference, Pick& pick)
-      : query_(query), view_(view), may_(may), preference_(preference), pick_(pick) {}
+  PartSearch(const Query& query, const NodeView& view, GpuMask may, GpuOrder order, GpuChoice& choice)
+      : query_(query), view_(view), may_(may), order_(order), choice_(choice) {}
 
   bool run(const Trial& trial, std::size_t part) {
     if (part == query_.parts.size()) {
@@ -110,13 +114,13 @@ class PartSearch {
     GpuMask tried = 0;
     while (budget_ > 0) {
       --budget_;
-      const GpuMask slots = best_slots(view_, trial.room(), may_ & ~tried, share, preference_);
+      const GpuMask slots = best_slots(view_, trial.room(), may_ & ~tried, share, order_);
       if (slots == 0) {
         return false;
       }
       Trial next = trial;
       next.take(slots, share);
-      pick_.part_gpus[part] = slots;
+      choice_.part_gpus[part] = slots;
       if (run(next, part + 1)) {
         return true;
       }
@@ -129,30 +133,30 @@ class PartSearch {
   const Query& query_;
   const NodeView& view_;
   GpuMask may_;
-  Preference preference_;
-  Pick& pick_;
+  GpuOrder order_;
+  GpuChoice& choice_;
   int budget_ = 2000;
 };
 
-// Init containers run before the others, beside the sidecars started before them. Each goes where it adds
-// least to what the pod holds anyway.
-bool pick_init(const Query& query, const NodeView& view, GpuMask may, Pick& pick) {
-  std::array<std::uint32_t, topology::kMaxGpus> held{};      // by the pod at its peak
-  std::array<std::uint32_t, topology::kMaxGpus> sidecars{};  // of that, by sidecars already running
+// Init containers run before the main containers, together with the sidecars that were started
+// before them. Each gets the GPU where it adds least to what the pod holds anyway.
+bool choose_init(const Query& query, const NodeView& view, GpuMask may, GpuChoice& choice) {
+  std::array<std::uint32_t, topology::kMaxGpus> held{};      // what the pod holds at its peak
+  std::array<std::uint32_t, topology::kMaxGpus> sidecars{};  // what the running sidecars hold of it
   std::array<std::uint32_t, topology::kMaxGpus> sidecar_core{};
   for (std::size_t i = 0; i < query.parts.size(); ++i) {
-    for (const unsigned slot : topology::GpuIndices(pick.part_gpus[i])) {
+    for (const unsigned slot : topology::GpuIndices(choice.part_gpus[i])) {
       held[slot] += query.parts[i].share.units;
     }
   }
   for (std::size_t i = 0; i < query.init_parts.size(); ++i) {
     const Part& part = query.init_parts[i];
-    GpuMask& slots = pick.part_gpus[query.parts.size() + i];
+    GpuMask& slots = choice.part_gpus[query.parts.size() + i];
     if (part.kind == ContainerKind::kSidecar) {
-      // Placed among the parts; from here on it runs.
+      // A sidecar: it has its GPUs from the parts, and runs from here on.
       for (std::size_t p = 0; p < query.parts.size(); ++p) {
         if (query.parts[p].container == part.container) {
-          slots = pick.part_gpus[p];
+          slots = choice.part_gpus[p];
         }
       }
       for (const unsigned slot : topology::GpuIndices(slots)) {
@@ -163,7 +167,7 @@ bool pick_init(const Query& query, const NodeView& view, GpuMask may, Pick& pick
     }
     slots = 0;
     for (unsigned round = 0; round < part.share.gpus; ++round) {
-      std::uint64_t least = kNoPlace;
+      std::uint64_t least = kNoFit;
       GpuMask best = 0;
       for (const unsigned slot : topology::GpuIndices(may & ~slots)) {
         const std::uint64_t peak = std::uint64_t{sidecars[slot]} + part.share.units;
@@ -186,32 +190,32 @@ bool pick_init(const Query& query, const NodeView& view, GpuMask may, Pick& pick
   return true;
 }
 
-void sum_up(const Query& query, const NodeView& view, Pick& pick) {
-  pick.share_gpus = 0;
-  pick.roomiest = std::numeric_limits<std::uint32_t>::max();
+void sum_up(const Query& query, const NodeView& view, GpuChoice& choice) {
+  choice.share_gpus = 0;
+  choice.least_free = std::numeric_limits<std::uint32_t>::max();
   std::uint64_t taken = 0;
   for (std::size_t i = 0; i < query.parts.size(); ++i) {
-    pick.share_gpus |= pick.part_gpus[i];
+    choice.share_gpus |= choice.part_gpus[i];
     taken += std::uint64_t{query.parts[i].share.units} * query.parts[i].share.gpus;
   }
   for (std::size_t i = 0; i < query.init_parts.size(); ++i) {
-    pick.share_gpus |= pick.part_gpus[query.parts.size() + i];
+    choice.share_gpus |= choice.part_gpus[query.parts.size() + i];
   }
   std::uint64_t free = 0;
-  for (const unsigned slot : topology::GpuIndices(pick.share_gpus)) {
+  for (const unsigned slot : topology::GpuIndices(choice.share_gpus)) {
     free += view.free[slot];
-    pick.roomiest = std::min(pick.roomiest, view.free[slot]);
+    choice.least_free = std::min(choice.least_free, view.free[slot]);
   }
-  pick.leftover = free > taken ? free - taken : 0;
-  const GpuMask opened = pick.share_gpus & view.whole_free;
-  pick.opened = topology::gpu_count(opened);
-  pick.damage = opened == 0 ? 0 : group_damage(view, opened);
+  choice.leftover = free > taken ? free - taken : 0;
+  const GpuMask opened = choice.share_gpus & view.whole_free;
+  choice.opened = topology::gpu_count(opened);
+  choice.damage = opened == 0 ? 0 : group_damage(view, opened);
 }
 
 }  // namespace
 
 std::uint32_t group_damage(const NodeView& view, GpuMask opened) {
-  // Machines beyond the exact tables are all behind switches, where every GPU is as good as another.
+  // Machines that are too large for exact tables have NVSwitches, where all GPUs are equal.
   if (view.tables == nullptr || !view.tables->exact()) {
     return 0;
   }
@@ -220,22 +224,23 @@ std::uint32_t group_damage(const NodeView& view, GpuMask opened) {
   return before > after ? before - after : 0;
 }
 
-bool pick_shares(const Query& query, const NodeView& view, GpuMask may, bool keep_whole_free, Pick& pick) {
+bool choose_shares(const Query& query, const NodeView& view, GpuMask may, bool keep_whole_free,
+                   GpuChoice& choice) {
   const bool spread = query.share_policy == Policy::kSpread;
-  const Preference preference{.spread = spread, .opens_last = !spread || keep_whole_free};
+  const GpuOrder order{.spread = spread, .opens_last = !spread || keep_whole_free};
   if (query.parts.size() == 1) {
     const Room room{.free = view.free, .core = view.core_free, .untouched = view.whole_free};
-    pick.part_gpus[0] = best_slots(view, room, may, query.parts.front().share, preference);
-    if (pick.part_gpus[0] == 0) {
+    choice.part_gpus[0] = best_slots(view, room, may, query.parts.front().share, order);
+    if (choice.part_gpus[0] == 0) {
       return false;
     }
-  } else if (!PartSearch(query, view, may, preference, pick).run(Trial(view), 0)) {
+  } else if (!PartSearch(query, view, may, order, choice).run(Trial(view), 0)) {
     return false;
   }
-  if (!query.init_parts.empty() && !pick_init(query, view, may, pick)) {
+  if (!query.init_parts.empty() && !choose_init(query, view, may, choice)) {
     return false;
   }
-  sum_up(query, view, pick);
+  sum_up(query, view, choice);
   return true;
 }
 

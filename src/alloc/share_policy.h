@@ -1,24 +1,26 @@
 // alloc/share_policy.h
 //
-// Which GPUs of a node shares of GPU memory go on: the policies `binpack` and `spread`. Pure functions.
+// Chooses the GPUs of a node for shares: the policies `binpack` and `spread`. Pure functions.
 //
-//   binpack  a GPU that is shared already before one that is wholly free; of those the one that fits most
-//            tightly; of wholly free ones the one that well-connected groups miss least
-//   spread   the GPU with most free
+//   binpack  prefers GPUs that are already shared, and of those the one with the least free memory;
+//            of wholly free GPUs the one whose loss costs well-connected groups least
+//   spread   prefers the GPU with the most free memory
 #pragma once
 
 #include "alloc/query.h"
 
 namespace tessera::alloc {
 
-// Puts all parts of the query on GPUs of `may`; false when they do not fit. Where `keep_whole_free` is set,
-// wholly free GPUs come last whatever the policy: the pod wants whole ones beside.
-bool pick_shares(const Query& query, const NodeView& view, GpuMask may, bool keep_whole_free, Pick& pick);
+// Chooses GPUs of `may` for all parts of the query; returns false if they do not fit. With
+// `keep_whole_free` wholly free GPUs are used last under either policy, because the pod also
+// requests whole GPUs.
+bool choose_shares(const Query& query, const NodeView& view, GpuMask may, bool keep_whole_free,
+                   GpuChoice& choice);
 
-// Whether enough GPUs of `may` could take one part.
+// Returns whether enough GPUs of `may` have room for one part.
 bool has_room(const NodeView& view, GpuMask may, const SharePart& share);
 
-// What well-connected groups lose when these free GPUs are broken up, 0 .. 65535.
+// Returns how much well-connected groups lose when these free GPUs become shared, 0 .. 65535.
 std::uint32_t group_damage(const NodeView& view, GpuMask opened);
 
 }  // namespace tessera::alloc

@@ -1,7 +1,6 @@
 // alloc/typical.h
 //
-// The pods that usually come, which `fgd` keeps room for: from configuration, or counted from the requests of
-// late.
+// The typical pods that `fgd` keeps room for: configured, or counted from recent requests.
 #pragma once
 
 #include <cstdint>
@@ -21,12 +20,11 @@ struct TypicalRequest {
   friend bool operator==(const TypicalRequest&, const TypicalRequest&) = default;
 };
 
-// Counts requests and forgets old ones: when it has counted kMemory, all counts are halved.
+// Counts recent requests: when it has counted kMemory, it halves all counts.
 //
 //   RequestHistogram recent;
-//   recent.add(request);                          // once for each new pod
-//   placer.set_typical(recent.typical());         // now and then: it makes the placer work everything out
-//   anew
+//   recent.add(request);                   // once for each new pod
+//   placer.set_typical(recent.typical());  // not too often: it invalidates the scores of `fgd`
 class RequestHistogram {
  public:
   static constexpr std::uint64_t kMemory = 20'000;
@@ -34,7 +32,8 @@ class RequestHistogram {
 
   void add(const Request& request);
 
-  // The most frequent ones that together make up 99% of the pods with GPUs, most frequent first.
+  // Returns the most frequent requests that together cover 99% of the pods with GPUs, most frequent
+  // first.
   [[nodiscard]] std::vector<TypicalRequest> typical() const;
 
  private:

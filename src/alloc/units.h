@@ -1,9 +1,10 @@
 // alloc/units.h
 //
-// What one unit of aliyun.com/gpu-mem is: 1 GiB, unless the whole cluster is configured otherwise.
+// The amount of memory in one unit of aliyun.com/gpu-mem: 1 GiB, unless the cluster is configured
+// otherwise.
 //
 //   const Unit unit = TRY(Unit::parse("256MiB"));
-//   unit.units_of_mib(16130);   // 63: what is left over is nobody's
+//   unit.units_of_mib(16130);   // 63: the rest is not allocated
 //   unit.amount(8);             // "2GiB"
 #pragma once
 
@@ -30,13 +31,13 @@ class Unit {
 
   [[nodiscard]] std::uint32_t in_mib() const { return mib_; }
 
-  // Whole units in so much memory.
+  // Returns how many units fit into this much memory, rounded down.
   [[nodiscard]] std::uint32_t units_of_mib(std::int64_t mib) const;
 
-  // "GiB", "256MiB": reads back as the same unit.
+  // "GiB", "256MiB": parse() of it returns the same unit.
   [[nodiscard]] std::string text() const;
 
-  // So many units as a person says it: "8GiB", "768MiB".
+  // Returns the amount as text: "8GiB", "768MiB".
   [[nodiscard]] std::string amount(std::uint64_t units) const;
 
   friend bool operator==(const Unit&, const Unit&) = default;

@@ -4,7 +4,7 @@ namespace tessera::alloc {
 
 namespace {
 
-// 64 GPUs have more sets than memory has room; when there are this many, it starts over.
+// 64 GPUs have more sets than fit into memory. The cache is cleared when it has this many entries.
 constexpr std::size_t kMostKnown = 1U << 16U;
 
 std::optional<topology::SetChoice> search(const topology::SetTables& tables, Policy policy,
@@ -40,8 +40,8 @@ std::optional<topology::SetChoice> WholeSets::choose(const NodeView& view, const
   }
   const topology::SetQuery query{.free = free, .count = count, .required = 0, .shared = spare};
   if (policy == Policy::kStatic && static_sets_ != nullptr) {
-    // What the table does not know or has no free set for is served by the default policy: a pod must not
-    // wait because a table is incomplete.
+    // If the table does not list the machine or has no free set, use the default policy: a pod must
+    // not wait because a table is incomplete.
     const std::string_view type = static_sets_->listed(machine.own, machine.instance_type);
     if (auto listed = static_sets_->choose(*view.tables, type, query)) {
       return *listed;

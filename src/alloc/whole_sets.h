@@ -1,7 +1,7 @@
 // alloc/whole_sets.h
 //
-// Which GPUs of a node a whole-GPU pod gets: the policies `simple`, `static`, `best_effort` and `ring`, asked
-// again and again for the same few situations and therefore remembered.
+// Chooses the GPUs of a node for a whole-GPU pod: the policies `simple`, `static`, `best_effort`
+// and `ring`. The same few situations occur again and again, so results are cached.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,9 @@
 
 namespace tessera::alloc {
 
-// How tables of `static` may call a machine: as its agent does, or else as its cloud does. Agents read the
-// first from the firmware, where all machines of a cloud can have the same.
+// The names under which the tables of `static` may list a machine: first the one from its agent,
+// then the cloud's instance type. Agents read theirs from the firmware, where all machines of a
+// cloud can have the same.
 struct MachineNames {
   std::string_view own;
   std::string_view instance_type;
@@ -29,8 +30,8 @@ class WholeSets {
   explicit WholeSets(std::shared_ptr<const topology::StaticSets> static_sets)
       : static_sets_(std::move(static_sets)) {}
 
-  // The best `count` of `free`, keeping off `spare` where that costs nothing else. Nothing when there are
-  // too few.
+  // Returns the best `count` GPUs of `free`; of equally good sets one without GPUs of `spare`.
+  // Returns nullopt if there are too few.
   std::optional<topology::SetChoice> choose(const NodeView& view, const MachineNames& machine, Policy policy,
                                             GpuMask free, unsigned count, GpuMask spare);
 

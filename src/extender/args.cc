@@ -26,10 +26,10 @@ using kube::ObjectJson;
 
 constexpr JsonError kRead = simdjson::SUCCESS;
 
-// A body that is smaller has no pod with annotations that could matter.
+// In a smaller body the annotations of the pod cannot reach the limit.
 constexpr std::size_t kMayBeTooMuch = kube::kMaxAnnotationBytes / 2;
 
-// Go's decoder takes keys in any case, and so does every client that was written against one.
+// Go's decoder accepts keys in any letter case, and clients rely on that.
 bool is_key(std::string_view key, std::string_view lower) {
   return std::ranges::equal(key, lower, [](char a, char b) {
     return (a >= 'A' && a <= 'Z' ? static_cast<char>(a - 'A' + 'a') : a) == b;
@@ -37,8 +37,8 @@ bool is_key(std::string_view key, std::string_view lower) {
 }
 
 Error json_error(JsonError error) {
-  return {ErrorCode::kInvalid,
-          fmt::format("the body is not what kube-scheduler sends: {}", simdjson::error_message(error))};
+  return {ErrorCode::kInvalid, fmt::format("the body is not a valid request of kube-scheduler: {}",
+                                           simdjson::error_message(error))};
 }
 
 Status read_pod(ObjectJson& json, const alloc::ResourceNames& names, alloc::PodSpec& pod) {
@@ -50,8 +50,8 @@ bool is_hex(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
 
-// How many bytes a text of JSON stands for; `at` is behind its opening quote. simdjson has seen the quote
-// that ends it, but not yet what stands behind its backslashes.
+// Returns the decoded length of a JSON string. `at` is after its opening quote. simdjson has
+// checked that the closing quote exists, but not the escapes.
 std::size_t bytes_of_text(const char* at) {
   const auto digit = [](char c) { return c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10; };
   std::size_t bytes = 0;
@@ -60,7 +60,7 @@ std::size_t bytes_of_text(const char* at) {
       ++bytes;
       ++at;
     } else if (at[1] == 'u' && is_hex(at[2]) && is_hex(at[3]) && is_hex(at[4]) && is_hex(at[5])) {
-      // Each half of a pair of surrogates is two of four bytes.
+      // Each half of a surrogate pair stands for two of four bytes.
       const int high = digit(at[2]) * 16 + digit(at[3]);
       const bool is_half = high >= 0xd8 && high <= 0xdf;
       bytes += high == 0 && digit(at[4]) < 8 ? 1 : high < 8 || is_half ? 2 : 3;
@@ -73,12 +73,13 @@ std::size_t bytes_of_text(const char* at) {
   return bytes;
 }
 
-// Does not move the object on. Texts are not read by simdjson: the room that it has for them is for once.
+// Leaves the object at its start. Does not let simdjson decode strings, because its string buffer
+// has space for each string only once.
 JsonError count_annotations(JsonObject& pod, std::size_t& bytes) {
   const JsonError error = each_field(pod, [&](JsonKey part, JsonValue metadata) {
     return part != "metadata" ? kRead : each_field(metadata, [&](JsonKey field, JsonValue annotations) {
       JsonObject all;
-      // What is none is for the decoder to refuse.
+      // The decoder rejects annotations of the wrong type.
       if (field != "annotations" || annotations.get_object().get(all) != kRead) {
         return kRead;
       }
@@ -93,7 +94,7 @@ JsonError count_annotations(JsonObject& pod, std::size_t& bytes) {
   return error != kRead ? error : pod.reset().get(more);
 }
 
-// `annotation_bytes`, where given, is counted.
+// Counts the annotations if `annotation_bytes` is not null.
 Status read_pod_value(JsonValue value, const alloc::ResourceNames& names, alloc::PodSpec& pod,
                       std::size_t* annotation_bytes = nullptr) {
   JsonObject object;
@@ -111,11 +112,11 @@ Status read_pod_value(JsonValue value, const alloc::ResourceNames& names, alloc:
 
 }  // namespace
 
-struct ArgsReader::Parser {
+struct ArgsReader::Impl {
   simdjson::ondemand::parser simd;
   simdjson::ondemand::document document;
 
-  // Calls `visit(key, value)` for every field of the body; keys are unescaped, in any case.
+  // Calls `visit(key, value)` for every field of the body. Keys are unescaped, in any letter case.
   template <class Visit>
   Status each_of_body(json::PaddedView body, Visit visit) {
     const simdjson::padded_string_view text(body.data(), body.size(), body.size() + json::kPadding);
@@ -138,14 +139,14 @@ struct ArgsReader::Parser {
       TRY(visit(key, field.value()));
     }
     if (!kube::at_end(document)) {
-      return fail(ErrorCode::kInvalid, "the body goes on after its end");
+      return fail(ErrorCode::kInvalid, "the body continues after the end of its JSON");
     }
     return {};
   }
 };
 
 ArgsReader::ArgsReader(const alloc::ResourceNames& names, const NodeIndex& index)
-    : parser_(std::make_unique<Parser>()), names_(names), lists_(index) {}
+    : impl_(std::make_unique<Impl>()), names_(names), lists_(index) {}
 ArgsReader::~ArgsReader() = default;
 
 namespace {
@@ -158,7 +159,7 @@ JsonError read_names(JsonValue value, std::vector<std::string_view>& names) {
   return each_element(value, [&](JsonValue one) { return one.get_string().get(names.emplace_back()); });
 }
 
-// {"metadata":{},"items":[Node, ...]}; of each the name and its text.
+// Reads {"metadata":{},"items":[Node, ...]}: the name and the JSON of each node.
 JsonError read_nodes(JsonValue value, std::vector<std::string_view>& names,
                      std::vector<std::string_view>& objects) {
   return each_entry(value, [&](std::string_view key, JsonValue items) {
@@ -196,11 +197,10 @@ JsonError read_nodes(JsonValue value, std::vector<std::string_view>& names,
 
 constexpr std::string_view kNamesKey = R"(,"NodeNames":[)";
 
-// Where the names begin in a body that ends with them; nothing if it is another one.
+// Returns the position of the first name if the body ends with names.
 //
-// In valid JSON the key cannot be part of a string, where its quotes would have a backslash before them, and
-// the object that ends the body is the outermost. That there is nothing but names behind it is for the
-// NodeList to see.
+// In valid JSON the key cannot be inside of a string, where its quotes would be escaped, and the
+// object that ends the body is the outermost one. NodeLists checks that only names follow.
 std::optional<std::size_t> names_at_end(std::string_view body) {
   if (!body.ends_with("]}")) {
     return std::nullopt;
@@ -215,8 +215,8 @@ std::optional<std::size_t> names_at_end(std::string_view body) {
 
 }  // namespace
 
-// Leaves the rest of the body in rest_. False: it has to be read as any JSON.
-bool ArgsReader::read_names_apart(json::PaddedView body) {
+// Leaves the rest of the body in rest_. Returns false if the body must be parsed as ordinary JSON.
+bool ArgsReader::read_names_at_end(json::PaddedView body) {
   const std::optional<std::size_t> begin = names_at_end(body.text());
   if (!begin) {
     return false;
@@ -234,15 +234,15 @@ bool ArgsReader::read_names_apart(json::PaddedView body) {
   return true;
 }
 
-// The pod, and the nodes unless they are known already.
+// Reads the pod, and the nodes unless they have been read already.
 Status ArgsReader::read_fields(json::PaddedView body, bool& has_pod) {
   NodeArgs& args = node_args_;
   const bool nodes_known = args.nodes != nullptr;
-  return parser_->each_of_body(body, [&](std::string_view key, JsonValue value) -> Status {
+  return impl_->each_of_body(body, [&](std::string_view key, JsonValue value) -> Status {
     if (is_key(key, "pod")) {
       has_pod = true;
       args.annotation_bytes = 0;
-      // JSON is never shorter than what it says, so hardly any body has to be looked at for them.
+      // JSON is never shorter than its content, so hardly any body has to be checked.
       return read_pod_value(value, names_, args.pod,
                             body.size() < kMayBeTooMuch ? nullptr : &args.annotation_bytes);
     }
@@ -266,8 +266,8 @@ Result<const NodeArgs*> ArgsReader::node_args(json::PaddedView body) {
   args.nodes = nullptr;
   args.objects.clear();
   bool has_pod = false;
-  // Names at the end win over whatever stands before them, as everywhere where a key comes twice.
-  TRY(read_fields(read_names_apart(body) ? rest_.view() : body, has_pod));
+  // Names at the end win over earlier ones, as for any repeated key.
+  TRY(read_fields(read_names_at_end(body) ? rest_.view() : body, has_pod));
   if (!has_pod || args.nodes == nullptr) {
     return fail(ErrorCode::kInvalid,
                 fmt::format("the body has no {}", has_pod ? "NodeNames or Nodes" : "Pod"));
@@ -277,16 +277,16 @@ Result<const NodeArgs*> ArgsReader::node_args(json::PaddedView body) {
 
 Result<BindArgs> ArgsReader::bind_args(json::PaddedView body) {
   BindArgs args;
-  TRY(parser_->each_of_body(body, [&](std::string_view key, JsonValue value) -> Status {
+  TRY(impl_->each_of_body(body, [&](std::string_view key, JsonValue value) -> Status {
     std::string* into = is_key(key, "podname")        ? &args.pod
-                        : is_key(key, "podnamespace") ? &args.pod_namespace
+                        : is_key(key, "podnamespace") ? &args.namespace_name
                         : is_key(key, "poduid")       ? &args.uid
                         : is_key(key, "node")         ? &args.node
                                                       : nullptr;
     return into == nullptr ? Status{} : of(kube::read_text(value, *into));
   }));
   for (const auto& [name, text] :
-       {std::pair{"PodName", &args.pod}, std::pair{"PodNamespace", &args.pod_namespace},
+       {std::pair{"PodName", &args.pod}, std::pair{"PodNamespace", &args.namespace_name},
         std::pair{"PodUID", &args.uid}, std::pair{"Node", &args.node}}) {
     if (text->empty()) {
       return fail(ErrorCode::kInvalid, fmt::format("the body has no {}", name));
@@ -297,7 +297,7 @@ Result<BindArgs> ArgsReader::bind_args(json::PaddedView body) {
 
 namespace {
 
-// {"Pods":[...],"NumPDBViolations":0}; a pod is {"UID":"..."} or a whole one.
+// Reads {"Pods":[...],"NumPDBViolations":0}; a pod is {"UID":"..."} or a whole Pod.
 JsonError read_victims(JsonValue value, const alloc::ResourceNames& names, NodeVictims& into,
                        std::optional<Error>& wrong) {
   return each_entry(value, [&](std::string_view key, JsonValue part) {
@@ -350,7 +350,7 @@ JsonError read_victims(JsonValue value, const alloc::ResourceNames& names, NodeV
 Result<PreemptArgs> ArgsReader::preempt_args(json::PaddedView body) {
   PreemptArgs args;
   bool has_pod = false;
-  TRY(parser_->each_of_body(body, [&](std::string_view key, JsonValue value) -> Status {
+  TRY(impl_->each_of_body(body, [&](std::string_view key, JsonValue value) -> Status {
     if (is_key(key, "pod")) {
       has_pod = true;
       return read_pod_value(value, names_, args.pod);
@@ -374,11 +374,11 @@ Result<PreemptArgs> ArgsReader::preempt_args(json::PaddedView body) {
 
 Status ArgsReader::pod(json::PaddedView body, alloc::PodSpec& into) {
   const simdjson::padded_string_view text(body.data(), body.size(), body.size() + json::kPadding);
-  if (const JsonError error = parser_->simd.iterate(text).get(parser_->document); error != kRead) {
+  if (const JsonError error = impl_->simd.iterate(text).get(impl_->document); error != kRead) {
     return fail(json_error(error));
   }
   JsonObject root;
-  if (const JsonError error = parser_->document.get_object().get(root); error != kRead) {
+  if (const JsonError error = impl_->document.get_object().get(root); error != kRead) {
     return fail(json_error(error));
   }
   ObjectJson json(root);

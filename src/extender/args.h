@@ -1,9 +1,10 @@
 // extender/args.h
 //
-// What kube-scheduler sends: the bodies of filter, prioritize, preempt and bind.
+// Parses what kube-scheduler sends: the bodies of filter, prioritize, preempt and bind.
 //
-// Go writes the keys as ExtenderArgs names them and reads them in any case; so does this. Bodies are read in
-// place, and views into them are valid as long as the body is and until the next call. One thread.
+// Go writes the keys as ExtenderArgs names them and accepts them in any letter case; so does this.
+// Bodies are read in place. Views into them are valid as long as the body, and until the next call.
+// Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -20,18 +21,19 @@
 
 namespace tessera::extender {
 
-// Of filter and prioritize.
+// Arguments of filter and prioritize.
 struct NodeArgs {
   alloc::PodSpec pod;
-  // Names and texts of all annotations of the pod; 0 where the whole body is smaller than they may be.
+  // Size of all annotation keys and values of the pod. 0 if the body is too small for them to reach
+  // the limit.
   std::size_t annotation_bytes = 0;
-  // nodeCacheCapable: the nodes come as names, else as whole objects.
+  // Whether kube-scheduler sent node names (nodeCacheCapable: true) or whole objects.
   bool names_only = true;
-  // The names as JSON has them, "a","b", so that an answer can copy them, with readable bytes behind; and
-  // who they are.
+  // The names as in the JSON, "a","b", so that a response can copy them, followed by readable
+  // padding; and their nodes.
   json::PaddedView text;
   const NodeList* nodes = nullptr;
-  // Of each node the text of its object, where there are objects.
+  // The JSON of each node, if kube-scheduler sent objects.
   std::vector<std::string_view> objects;
 
   [[nodiscard]] std::size_t size() const { return nodes->size(); }
@@ -42,14 +44,14 @@ struct NodeArgs {
 
 struct BindArgs {
   std::string pod;
-  std::string pod_namespace;
+  std::string namespace_name;
   std::string uid;
   std::string node;
 };
 
 struct Victim {
   std::string uid;
-  // Only where whole pods are sent; else the books have it.
+  // Set only if kube-scheduler sent whole pods. Otherwise the ledger has the priority.
   bool has_priority = false;
   std::int64_t priority = 0;
 };
@@ -67,36 +69,36 @@ struct PreemptArgs {
 
 class ArgsReader {
  public:
-  // Refers to the index, which must live longer.
+  // `index` must outlive this object.
   ArgsReader(const alloc::ResourceNames& names, const NodeIndex& index);
   ~ArgsReader();
   ArgsReader(const ArgsReader&) = delete;
   ArgsReader& operator=(const ArgsReader&) = delete;
 
-  // kInvalid when the body is not JSON, lacks a field or holds one of another type.
+  // Return kInvalid if the body is not JSON, lacks a field or has one of the wrong type.
   //
-  // Names that stand at the end of the body, where kube-scheduler writes them, are read apart from the rest:
-  // a JSON parser would touch each of them several times.
+  // Names at the end of the body, where kube-scheduler writes them, are parsed separately from the
+  // rest, because a JSON parser would touch each of them several times.
   Result<const NodeArgs*> node_args(json::PaddedView body);
   Result<BindArgs> bind_args(json::PaddedView body);
   Result<PreemptArgs> preempt_args(json::PaddedView body);
 
-  // A pod alone, as GET brings it.
+  // Parses a single Pod, as a GET returns it.
   Status pod(json::PaddedView body, alloc::PodSpec& into);
 
  private:
-  struct Parser;
+  struct Impl;
 
-  bool read_names_apart(json::PaddedView body);
+  bool read_names_at_end(json::PaddedView body);
   Status read_fields(json::PaddedView body, bool& has_pod);
 
-  std::unique_ptr<Parser> parser_;
+  std::unique_ptr<Impl> impl_;
   alloc::ResourceNames names_;
   NodeLists lists_;
   NodeArgs node_args_;
-  json::PaddedBuffer rest_;  // a body without its names
+  json::PaddedBuffer rest_;  // the body without its names
   std::vector<std::string_view> node_names_;
-  json::PaddedBuffer written_;  // the text of these, where it could not be taken as it came
+  json::PaddedBuffer written_;  // their text, if the body's own could not be used
 };
 
 }  // namespace tessera::extender

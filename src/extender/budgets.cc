@@ -45,8 +45,8 @@ Budgets::Covering Budgets::covering(const alloc::PodKey& pod) const {
   if (const auto known = of_pod_.find(key_of(pod.uid)); known != of_pod_.end()) {
     labels = {known->second.first.get(), known->second.count};
   }
-  for (auto entry = budgets_.lower_bound({pod.pod_namespace, ""});
-       entry != budgets_.end() && entry->first.first == pod.pod_namespace; ++entry) {
+  for (auto entry = budgets_.lower_bound({pod.namespace_name, ""});
+       entry != budgets_.end() && entry->first.first == pod.namespace_name; ++entry) {
     if (entry->second.covers(pod.name, labels)) {
       all.push_back(&entry->second);
     }

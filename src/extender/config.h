@@ -42,6 +42,12 @@ struct TypicalPodSpec {
   friend bool operator==(const TypicalPodSpec&, const TypicalPodSpec&) = default;
 };
 
+// The pod of this process; both empty outside of a cluster.
+struct OwnPod {
+  std::string name;
+  std::string namespace_name;
+};
+
 struct Config {
   Attach attach = Attach::kSidecar;
 

@@ -72,7 +72,7 @@ Status read_typical_pod(const Setting& setting, Config& config) {
     return read;
   }
   if (pod.units == 0 && !whole) {
-    return fail(setting.wrong("needs memory (units on each GPU) or gpus (whole ones)"));
+    return fail(setting.wrong("needs memory (units on each GPU) or gpus (whole GPUs)"));
   }
   config.typical_pods.push_back(std::move(pod));
   return {};

@@ -16,21 +16,22 @@ namespace tessera::extender {
 
 namespace {
 
-// For what a Binding writes, and an agent that puts it right later: of the largest pods some 10 KiB. The API
-// server merges a Binding's annotations into the pod without counting them, and refuses every later update of
-// one that has too many.
-constexpr std::size_t kRoomForRecord = 16U << 10U;
+// Space for the record that a Binding writes and that the agent may correct later: about 10 KiB for
+// the largest pods. The API server merges the annotations of a Binding into the pod without
+// checking their size, and rejects every later update of a pod with too many.
+constexpr std::size_t kRecordBytes = 16U << 10U;
 
-// "tessera why" can say more only where it is a question of who holds what.
+// "tessera why" can explain more only if eviction may help.
 bool worth_asking(alloc::Reason reason) {
   return alloc::eviction_may_help(reason);
 }
 
-bool is_hopeless(std::size_t reason) {
+bool is_unresolvable(std::size_t reason) {
   return !alloc::eviction_may_help(static_cast<alloc::Reason>(reason));
 }
 
-// The first from `i` on that does not fit. Usually most do, so eight are looked at together.
+// Returns the first node from `i` on that does not fit. Usually most fit, so it checks eight at
+// once.
 std::size_t end_of_fitting(std::span<const alloc::Reason> reasons, std::size_t i) {
   static_assert(static_cast<int>(alloc::Reason::kFits) == 0 && sizeof(alloc::Reason) == 1);
   std::uint64_t eight = 0;
@@ -47,7 +48,7 @@ std::size_t end_of_fitting(std::span<const alloc::Reason> reasons, std::size_t i
   return i;
 }
 
-// The texts of nodes lo..hi-1 and what stands between them in the body.
+// Returns the JSON of nodes lo..hi-1, with the text between them.
 std::string_view objects_of(const NodeArgs& args, std::size_t lo, std::size_t hi) {
   const char* begin = args.objects[lo].data();
   const char* end = args.objects[hi - 1].data() + args.objects[hi - 1].size();
@@ -56,7 +57,7 @@ std::string_view objects_of(const NodeArgs& args, std::size_t lo, std::size_t hi
 
 }  // namespace
 
-Decisions::Decisions(Books& books) : books_(books) {}
+Decisions::Decisions(ClusterState& state) : state_(state) {}
 
 std::span<const alloc::NodeId> Decisions::known_of(const NodeList& list) {
   if (list.unknown() == 0) {
@@ -70,9 +71,9 @@ std::span<const alloc::NodeId> Decisions::known_of(const NodeList& list) {
 
 std::string Decisions::phrase_of(std::size_t reason, const WaitingPod& pod) const {
   const auto known = static_cast<alloc::Reason>(reason);
-  std::string text = alloc::phrase(known, *pod.request, books_.unit(), books_.names());
+  std::string text = alloc::phrase(known, *pod.request, state_.unit(), state_.names());
   if (worth_asking(known)) {
-    text += fmt::format(" (tessera why pod/{} -n {})", pod.key.name, pod.key.pod_namespace);
+    text += fmt::format(" (tessera why pod/{} -n {})", pod.key.name, pod.key.namespace_name);
   }
   return text;
 }
@@ -81,11 +82,11 @@ void Decisions::judge(const alloc::Request& request, const NodeArgs& args) {
   const std::span<const alloc::NodeId> ids = args.nodes->ids();
   reasons_.resize(ids.size());
   if (args.nodes->unknown() == 0) {
-    books_.placer().filter(request, ids, reasons_);
+    state_.placer().filter(request, ids, reasons_);
   } else {
     const std::span<const alloc::NodeId> known = known_of(*args.nodes);
     known_reasons_.resize(known.size());
-    books_.placer().filter(request, known, known_reasons_);
+    state_.placer().filter(request, known, known_reasons_);
     auto next = known_reasons_.begin();
     for (std::size_t i = 0; i < ids.size(); ++i) {
       reasons_[i] = ids[i] == kUnknownNode ? alloc::Reason::kUnknownNode : *next++;
@@ -117,14 +118,14 @@ Decisions::Counts Decisions::write_fitting(const NodeArgs& args, FilterSummary& 
   return counts;
 }
 
-void Decisions::write_failed(const NodeArgs& args, const WaitingPod& pod, const Counts& counts, bool hopeless,
-                             std::string& out) const {
-  // What stands behind the name of a node, by reason; empty for those that have no place here.
+void Decisions::write_failed(const NodeArgs& args, const WaitingPod& pod, const Counts& counts,
+                             bool unresolvable, std::string& out) const {
+  // The text after the name of a node, by reason. Empty for reasons that belong to the other list.
   std::array<json::PaddedBuffer, alloc::kReasons> buffers;
   std::array<std::string_view, alloc::kReasons + 1> phrases;
   bool any = false;
   for (std::size_t reason = 0; reason < alloc::kReasons; ++reason) {
-    if (counts[reason] > 0 && is_hopeless(reason) == hopeless) {
+    if (counts[reason] > 0 && is_unresolvable(reason) == unresolvable) {
       std::string text = ":";
       json::append_quoted(text, phrase_of(reason, pod));
       buffers[reason].append(text + ",");
@@ -132,7 +133,7 @@ void Decisions::write_failed(const NodeArgs& args, const WaitingPod& pod, const 
       any = true;
     }
   }
-  out += hopeless ? R"(,"FailedAndUnresolvableNodes":{)" : R"(,"FailedNodes":{)";
+  out += unresolvable ? R"(,"FailedAndUnresolvableNodes":{)" : R"(,"FailedNodes":{)";
   if (any) {
     {
       BlockWriter writer(out);
@@ -143,29 +144,29 @@ void Decisions::write_failed(const NodeArgs& args, const WaitingPod& pod, const 
         }
       }
     }
-    out.pop_back();  // the comma behind the last one
+    out.pop_back();  // the comma after the last one
   }
   out += '}';
 }
 
-ScoreMemory::Standing Decisions::standing_of(const alloc::Request& request) {
-  if (books_.policy_changes() != policy_changes_) {
-    policy_changes_ = books_.policy_changes();
-    memory_.forget();
+RankCache::NodeRanks Decisions::ranks_of(const alloc::Request& request) {
+  if (state_.policy_changes() != policy_changes_) {
+    policy_changes_ = state_.policy_changes();
+    rank_cache_.clear();
   }
-  return memory_.standing(books_.ledger(), books_.placer(), request);
+  return rank_cache_.ranks_of(state_.ledger(), state_.placer(), request);
 }
 
 void Decisions::keep_best(const alloc::Request& request, const NodeArgs& args, std::int64_t step) {
   const std::span<const alloc::NodeId> ids = args.nodes->ids();
-  const std::span<const std::uint32_t> ranks = standing_of(request).ranks;
+  const std::span<const std::uint32_t> ranks = ranks_of(request).ranks;
   std::uint32_t best = 0;
   for (std::size_t i = 0; i < ids.size(); ++i) {
     if (reasons_[i] == alloc::Reason::kFits) {
       best = std::max(best, ranks[raw(ids[i])]);
     }
   }
-  // A node further behind than this stays behind, whatever the others say.
+  // A node further behind than this cannot win, whatever scores others give.
   const auto reach = static_cast<std::uint32_t>(kMostOfOthers / std::max<std::int64_t>(step, 1));
   const std::uint32_t least = best - std::min(best, reach);
   std::size_t kept = 0;
@@ -185,16 +186,17 @@ void Decisions::keep_best(const alloc::Request& request, const NodeArgs& args, s
 
 Decisions::FilterSummary Decisions::filter(const NodeArgs& args, std::optional<std::int64_t> best_of_step,
                                            std::string& out) {
-  const WaitingPod pod = books_.waiting_pod(args.pod);
+  const WaitingPod pod = state_.waiting_pod(args.pod);
   if (!pod.request) {
-    return refuse_all(args, pod.request.error().text(), out);
+    return reject_all(args, pod.request.error().text(), out);
   }
-  if (args.annotation_bytes + kRoomForRecord > kube::kMaxAnnotationBytes) {
-    return refuse_all(args,
-                      fmt::format("the pod's annotations have {} bytes; beside them there is no room for the "
-                                  "record of its GPUs, as Kubernetes allows {} in all",
-                                  args.annotation_bytes, kube::kMaxAnnotationBytes),
-                      out);
+  if (args.annotation_bytes + kRecordBytes > kube::kMaxAnnotationBytes) {
+    return reject_all(
+        args,
+        fmt::format("the pod's annotations have {} bytes and leave no space for the record of its "
+                    "GPUs; Kubernetes allows {} bytes in total",
+                    args.annotation_bytes, kube::kMaxAnnotationBytes),
+        out);
   }
   judge(*pod.request, args);
   if (best_of_step) {
@@ -204,11 +206,11 @@ Decisions::FilterSummary Decisions::filter(const NodeArgs& args, std::optional<s
   const Counts counts = write_fitting(args, summary, out);
   summary.fit += counts[kSurpassed];
   for (std::size_t reason = 0; reason < alloc::kReasons; ++reason) {
-    (is_hopeless(reason) ? summary.hopeless : summary.failed) += counts[reason];
+    (is_unresolvable(reason) ? summary.unresolvable : summary.failed) += counts[reason];
     summary.may_pass += alloc::may_pass(static_cast<alloc::Reason>(reason)) ? counts[reason] : 0;
   }
-  write_failed(args, pod, counts, /*hopeless=*/false, out);
-  write_failed(args, pod, counts, /*hopeless=*/true, out);
+  write_failed(args, pod, counts, /*unresolvable=*/false, out);
+  write_failed(args, pod, counts, /*unresolvable=*/true, out);
   out += R"(,"Error":""})";
   if (summary.fit == 0 && args.size() > 0) {
     const auto most = static_cast<std::size_t>(std::ranges::max_element(counts) - counts.begin());
@@ -221,23 +223,23 @@ Decisions::FilterSummary Decisions::filter(const NodeArgs& args, std::optional<s
 }
 
 std::string Decisions::nearest_of(const alloc::Request& request, std::span<const alloc::NodeId> nodes) const {
-  const alloc::NodeStates& states = books_.ledger().states();
+  const alloc::NodeStates& states = state_.ledger().states();
   const bool whole = request.shape.whole > 0;
   const auto room = [&](alloc::NodeId id) { return whole ? states.whole_free(id) : states.largest_free(id); };
   std::optional<alloc::NodeId> best;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    if (!is_hopeless(static_cast<std::size_t>(reasons_[i])) && (!best || room(nodes[i]) > room(*best))) {
+    if (!is_unresolvable(static_cast<std::size_t>(reasons_[i])) && (!best || room(nodes[i]) > room(*best))) {
       best = nodes[i];
     }
   }
-  return best ? alloc::explain(books_.ledger(), books_.placer(), request, *best).text : "";
+  return best ? alloc::explain(state_.ledger(), state_.placer(), request, *best).text : "";
 }
 
-// The pod itself makes no sense: no node can help, and no eviction.
-Decisions::FilterSummary Decisions::refuse_all(const NodeArgs& args, const std::string& why,
+// The pod itself is invalid, so no node and no eviction can help.
+Decisions::FilterSummary Decisions::reject_all(const NodeArgs& args, const std::string& reason,
                                                std::string& out) {
   std::string quoted = ":";
-  json::append_quoted(quoted, why);
+  json::append_quoted(quoted, reason);
   out += args.names_only ? R"({"Nodes":null,"NodeNames":[])" : R"({"Nodes":{"metadata":{},"items":[]})";
   out += R"(,"FailedNodes":{},"FailedAndUnresolvableNodes":{)";
   for (std::size_t i = 0; i < args.size(); ++i) {
@@ -246,7 +248,12 @@ Decisions::FilterSummary Decisions::refuse_all(const NodeArgs& args, const std::
     out += quoted;
   }
   out += R"(},"Error":""})";
-  return {.fit = 0, .failed = 0, .hopeless = args.size(), .may_pass = 0, .main_reason = why, .nearest = ""};
+  return {.fit = 0,
+          .failed = 0,
+          .unresolvable = args.size(),
+          .may_pass = 0,
+          .main_reason = reason,
+          .nearest = ""};
 }
 
 void write_filter_error(std::string_view text, std::string& out) {

@@ -1,7 +1,7 @@
 // extender/decisions.h
 //
-// The answers to filter, prioritize and preempt, from the books alone. Each call appends the JSON of its
-// reply to `out`; nothing here waits or changes the books. One thread, the books'.
+// Decides filter, prioritize and preempt from the ClusterState alone. Each call appends the JSON of
+// its response to `out`. Nothing here blocks or changes the state. On the event loop's thread.
 #pragma once
 
 #include <array>
@@ -12,102 +12,106 @@
 #include <vector>
 
 #include "extender/args.h"
-#include "extender/books.h"
-#include "extender/score_memory.h"
+#include "extender/cluster_state.h"
+#include "extender/rank_cache.h"
 
 namespace tessera::extender {
 
 class Decisions {
  public:
-  // `books` must live longer.
-  explicit Decisions(Books& books);
+  // `state` must outlive this object.
+  explicit Decisions(ClusterState& state);
 
   struct FilterSummary {
-    std::size_t fit = 0;  // those too that are not named because others are better
+    std::size_t fit = 0;  // includes nodes left out because others are better
     std::size_t failed = 0;
-    std::size_t hopeless = 0;
-    std::size_t may_pass = 0;  // of the last two, those that may fit in a moment
-    // When nothing fits: the reason that most nodes gave.
+    std::size_t unresolvable = 0;
+    std::size_t may_pass = 0;  // of the last two, nodes that may fit soon
+    // If no node fits: the reason of most nodes.
     std::string main_reason;
-    // And what the node that comes nearest lacks; empty where it is not a question of room.
+    // If no node fits: what the nearest node lacks. Empty if free GPUs are not the issue.
     std::string nearest;
   };
   // {"Nodes":...,"NodeNames":...,"FailedNodes":{...},"FailedAndUnresolvableNodes":{...},"Error":""}
   FilterSummary filter(const NodeArgs& args, std::string& out) { return filter(args, std::nullopt, out); }
-  // The same, but of the nodes that fit only those that can win when prioritize gives ranks `step` apart, and
-  // at most kMostBest of them. kube-scheduler then has fewer to weigh.
+  // The same, but of the nodes that fit, returns only those that can win if ranks of prioritize are
+  // `step` apart, and at most kMostBest. Then kube-scheduler has fewer nodes to score.
   FilterSummary filter_best(const NodeArgs& args, std::int64_t step, std::string& out) {
     return filter(args, step, out);
   }
 
-  // [{"Host":...,"Score":...}]: ranks of the policy's scores, `step` apart; the best node has the most.
+  // [{"Host":...,"Score":...}]: ranks of the policy's scores times `step`. The best node has the
+  // highest.
   void prioritize(const NodeArgs& args, std::int64_t step, std::string& out);
 
   struct PreemptSummary {
     std::size_t proposed = 0;
-    std::size_t kept = 0;    // nodes where evicting would help
-    std::size_t spared = 0;  // pods that need not go
+    std::size_t kept = 0;    // nodes where eviction would help
+    std::size_t spared = 0;  // proposed pods that need not be evicted
   };
   // {"NodeNameToMetaVictims":{...}}
   PreemptSummary preempt(const PreemptArgs& args, std::string& out);
 
  private:
-  // What kube-scheduler's own plugins can add to a node, in our scores of weight 1: 12 times 100 of theirs.
+  // The most that kube-scheduler's own plugins can add to a node, in our scores of weight 1: 12
+  // times 100 of theirs.
   static constexpr std::int64_t kMostOfOthers = 120;
-  // kube-scheduler itself takes so many for enough to choose from.
+  // kube-scheduler itself considers this many nodes enough to choose from.
   static constexpr std::size_t kMostBest = 100;
 
-  static constexpr std::size_t kSurpassed = alloc::kReasons;    // no reason to refuse: others are better
+  // Not a reason for rejection: the node fits, but others are better.
+  static constexpr std::size_t kSurpassed = alloc::kReasons;
   using Counts = std::array<std::size_t, alloc::kReasons + 1>;  // by reason
 
-  // What stands between two names of prioritize, the first of which has some score: ,"Score":256},{"Host":
+  // The text between two names of prioritize, with the score of the first: ,"Score":256},{"Host":
   struct Tail {
-    std::array<char, 64> text{};  // longer than it can be: a BlockWriter reads past it
+    std::array<char, 64> text{};  // longer than needed, because BlockWriter reads past the end
     std::size_t size = 0;
   };
   static Tail tail_of(std::int64_t score);
 
   FilterSummary filter(const NodeArgs& args, std::optional<std::int64_t> best_of_step, std::string& out);
-  [[nodiscard]] ScoreMemory::Standing standing_of(const alloc::Request& request);
-  // Turns the nodes that fit but cannot win into kSurpassed.
+  [[nodiscard]] RankCache::NodeRanks ranks_of(const alloc::Request& request);
+  // Marks nodes that fit but cannot win as kSurpassed.
   void keep_best(const alloc::Request& request, const NodeArgs& args, std::int64_t step);
-  // The nodes of the list that the books know, in its order.
+  // Returns the nodes of the list that the ledger knows, in the order of the list.
   [[nodiscard]] std::span<const alloc::NodeId> known_of(const NodeList& list);
   [[nodiscard]] std::string phrase_of(std::size_t reason, const WaitingPod& pod) const;
-  // Of the nodes that reasons_ is about, those where room is the question.
+  // Explains the node with the most free capacity among those where eviction may help.
   [[nodiscard]] std::string nearest_of(const alloc::Request& request,
                                        std::span<const alloc::NodeId> nodes) const;
-  // Fills reasons_, by place in the list.
+  // Fills reasons_, one for each node of the list.
   void judge(const alloc::Request& request, const NodeArgs& args);
-  // Copies the nodes that fit and counts the others.
+  // Writes the nodes that fit and counts the others by reason.
   Counts write_fitting(const NodeArgs& args, FilterSummary& summary, std::string& out) const;
-  void write_failed(const NodeArgs& args, const WaitingPod& pod, const Counts& counts, bool hopeless,
+  void write_failed(const NodeArgs& args, const WaitingPod& pod, const Counts& counts, bool unresolvable,
                     std::string& out) const;
-  static FilterSummary refuse_all(const NodeArgs& args, const std::string& why, std::string& out);
+  static FilterSummary reject_all(const NodeArgs& args, const std::string& reason, std::string& out);
   struct NeededVictims {
     std::vector<Victim> pods{};
-    std::int64_t pdb_violations = 0;  // how many of them go against a PodDisruptionBudget
+    std::int64_t pdb_violations = 0;  // how many of them violate a PodDisruptionBudget
   };
-  // Those of the node's victims whose end lets the pod in: as few as can be against a PodDisruptionBudget,
-  // then the fewest, and of equally few the least important; all of them where it is not their GPUs that are
-  // wanted. Nothing when not even all would do.
+  // Returns the victims of the node whose eviction makes the pod fit: with the fewest violations of
+  // PodDisruptionBudgets, then the fewest pods, then the lowest priorities. Returns all proposed
+  // victims if the pod fits without their GPUs. Returns nothing if evicting all of them would not
+  // help.
   [[nodiscard]] std::optional<NeededVictims> needed_victims(const alloc::Request& request,
                                                             std::int64_t priority,
                                                             const NodeVictims& proposed);
-  [[nodiscard]] std::vector<Victim> less_important_holders(alloc::NodeId node, std::int64_t priority) const;
+  [[nodiscard]] std::vector<Victim> lower_priority_holders(alloc::NodeId node, std::int64_t priority) const;
 
-  Books& books_;
-  // Used again from call to call. By place in the body's list, or of the known among them.
+  ClusterState& state_;
+  // Buffers that are reused, one element for each node of the list, or for each known one.
   std::vector<alloc::Reason> reasons_;
   std::vector<alloc::NodeId> known_;
   std::vector<alloc::Reason> known_reasons_;
-  ScoreMemory memory_;
+  RankCache rank_cache_;
   std::vector<Tail> tails_;           // by rank
-  std::int64_t tail_step_ = 0;        // between two of them
-  std::uint64_t policy_changes_ = 0;  // of the books, when memory_ was filled
+  std::int64_t tail_step_ = 0;        // the step of tails_
+  std::uint64_t policy_changes_ = 0;  // of state_, when rank_cache_ was filled
 };
 
-// {"Error":text} in the form of each answer; kube-scheduler shows the text to people.
+// Write {"Error":text} in the form of each response. kube-scheduler shows the text to users.
 void write_filter_error(std::string_view text, std::string& out);
 void write_bind_result(std::string_view error, std::string& out);
 

@@ -1,18 +1,17 @@
 // extender/extender.h
 //
-// All parts of a running extender, put together: client, watches, books, election, routes.
+// All parts of a running extender: API client, watches, ledger, leadership, binder, HTTP routes.
 //
-//   Extender extender = ...
-//   extender.start();                    // connects, watches, listens
+//   std::unique_ptr<Extender> extender = TRY(Extender::create(loop, config, access, own_pod));
+//   loop.post([&] { extender->start(); });
 //   ... loop.run() ...
-//   extender.stop([&] { loop.stop(); });  // drains, hands the lease over
+//   extender->stop([&] { loop.stop(); });  // finishes calls in flight, then releases the Lease
 //
-// Built before the loop runs, everything else on its thread.
+// Create it before the loop runs. Call everything else on the loop's thread.
 #pragma once
 
 #include <functional>
 #include <memory>
-#include <string>
 
 #include "base/result.h"
 #include "extender/config.h"
@@ -21,15 +20,10 @@
 
 namespace tessera::extender {
 
-// Who this process is in the cluster; both empty outside of one.
-struct OwnPod {
-  std::string name;
-  std::string namespace_name;
-};
-
 class Extender {
  public:
-  // `loop` must live longer. kInvalid or kUnavailable when an address or the access cannot be used.
+  // `loop` must outlive the extender. Returns kInvalid or kUnavailable if an address or the access
+  // to the API server cannot be used.
   static Result<std::unique_ptr<Extender>> create(http::EventLoop& loop, Config config,
                                                   kube::ClusterAccess access, OwnPod own_pod);
   Extender(const Extender&) = delete;
@@ -37,22 +31,22 @@ class Extender {
   ~Extender();
 
   void start();
-  // Takes over what can change while running, and warns about the rest.
+  // Applies the settings that may change while the extender runs, and warns about the others.
   void reload(const Config& next);
-  // Answers what is under way, then lets another replica lead, then calls `done`.
+  // Answers the calls in flight, releases the Lease, then calls `done`.
   void stop(std::function<void()> done);
 
-  // Where kube-scheduler calls; for tests that let the system choose.
+  // The port that kube-scheduler calls. For tests that let the system choose it.
   [[nodiscard]] std::uint16_t port() const;
   [[nodiscard]] bool ready() const;
 
  private:
-  struct Parts;
-  explicit Extender(std::unique_ptr<Parts> parts);
-  std::unique_ptr<Parts> parts_;
+  struct Impl;
+  explicit Extender(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
 };
 
-// The program: parses the command line, runs until a signal ends it, and returns the exit code.
+// Runs the program: parses the command line, serves until a signal, and returns the exit code.
 int run(int argc, char** argv);
 
 }  // namespace tessera::extender

@@ -41,7 +41,7 @@ Result<Config> load(const daemon::ConfigFlags& flags, const daemon::Environment&
 std::variant<CommandLine, int> parse_command_line(int argc, const char* const* argv,
                                                   daemon::Environment environment) {
   CLI::App app(
-      "Tells kube-scheduler which nodes fit a GPU pod and which fit best, and binds the pod to its GPUs.",
+      "Answers kube-scheduler: filters and scores nodes for GPU pods, and binds each pod to its GPUs.",
       "tessera-extender");
   CommandLine line;
   const auto flags = std::make_shared<daemon::ConfigFlags>(app, kFlags, "docs/extender.md");

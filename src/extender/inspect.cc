@@ -20,17 +20,17 @@ array pods_on(const std::vector<alloc::PodHolding>& holdings, int slot, std::uin
   for (const alloc::PodHolding& holding : holdings) {
     std::uint64_t units = 0;
     bool whole = false;
-    for (const alloc::PodHolding::Part& part : holding.parts) {
-      if (part.slot == slot) {
-        units += part.units;
-        whole = whole || part.whole;
+    for (const alloc::HeldShare& held : holding.shares) {
+      if (held.slot == slot) {
+        units += held.share.units;
+        whole = whole || held.share.whole;
       }
     }
     if (units == 0 && !whole) {
       continue;
     }
     object pod{{"name", holding.pod.name},
-               {"namespace", holding.pod.pod_namespace},
+               {"namespace", holding.pod.namespace_name},
                {"usedGPU", whole ? gpu_units : units},
                {"uid", holding.pod.uid},
                {"bound", holding.bound}};
@@ -42,25 +42,25 @@ array pods_on(const std::vector<alloc::PodHolding>& holdings, int slot, std::uin
   return pods;
 }
 
-// Pods on the node that no GPU can be named for.
+// Returns pods on the node whose GPUs are not known.
 array undecided(const std::vector<alloc::PodHolding>& holdings) {
   array pods;
   for (const alloc::PodHolding& holding : holdings) {
-    if ((holding.units > 0 || holding.whole > 0) && holding.parts.empty()) {
-      pods.push_back(object{{"name", holding.pod.name}, {"namespace", holding.pod.pod_namespace}});
+    if ((holding.units > 0 || holding.whole > 0) && holding.shares.empty()) {
+      pods.push_back(object{{"name", holding.pod.name}, {"namespace", holding.pod.namespace_name}});
     }
   }
   return pods;
 }
 
-object shares_of(const Books& books, alloc::NodeId id) {
-  const alloc::Ledger& ledger = books.ledger();
+object shares_of(const ClusterState& state, alloc::NodeId id) {
+  const alloc::Ledger& ledger = state.ledger();
   const alloc::NodeView view = ledger.view(id);
   const std::vector<alloc::PodHolding> holdings = ledger.holdings(id);
   array devices;
   std::uint64_t node_used = 0;
   for (unsigned slot = 0; slot < view.size(); ++slot) {
-    const alloc::GpuFacts& facts = ledger.gpus(id)[slot];
+    const alloc::LedgerGpu& facts = ledger.gpus(id)[slot];
     const alloc::GpuLoad load = ledger.states().gpu_load(id, slot);
     const std::uint64_t used =
         load.whole > 0 ? std::max<std::uint64_t>(view.total[slot], load.units) : load.units;
@@ -94,12 +94,12 @@ int link_number(const topology::Link& link) {
   return static_cast<int>(link.path);
 }
 
-object topology_of(const Books& books, alloc::NodeId id) {
-  const alloc::NodeView view = books.ledger().view(id);
+object topology_of(const ClusterState& state, alloc::NodeId id) {
+  const alloc::NodeView view = state.ledger().view(id);
   array rows;
   unsigned used = 0;
   for (unsigned a = 0; a < view.size(); ++a) {
-    const alloc::GpuLoad load = books.ledger().states().gpu_load(id, a);
+    const alloc::GpuLoad load = state.ledger().states().gpu_load(id, a);
     used += load.whole > 0 || load.units > 0 ? 1 : 0;
     array row;
     for (unsigned b = 0; b < view.size(); ++b) {
@@ -107,31 +107,31 @@ object topology_of(const Books& books, alloc::NodeId id) {
     }
     rows.push_back(std::move(row));
   }
-  return {{"name", books.ledger().node_name(id)},
+  return {{"name", state.ledger().node_name(id)},
           {"totalGPU", view.size()},
           {"usedGPU", used},
           {"topology", std::move(rows)},
-          {"type", books.ledger().machine(id)}};
+          {"type", state.ledger().machine(id)}};
 }
 
-// Of a large cluster most nodes have no GPUs, and that is nothing to tell.
+// Most nodes of a large cluster have no GPUs; leave them out.
 bool worth_listing(const alloc::Ledger& ledger, alloc::NodeId id) {
   return ledger.view(id).size() > 0 ||
          (!ledger.fence_text(id).empty() && ledger.states().fence(id) != alloc::Fence::kNoGpus);
 }
 
 template <class One>
-object nodes_and_error(const Books& books, std::string_view node, One one) {
+object nodes_and_error(const ClusterState& state, std::string_view node, One one) {
   array nodes;
   object answer;
   if (node.empty()) {
-    for (const alloc::NodeId id : books.ledger().nodes_by_name()) {
-      if (worth_listing(books.ledger(), id)) {
-        nodes.push_back(one(books, id));
+    for (const alloc::NodeId id : state.ledger().nodes_by_name()) {
+      if (worth_listing(state.ledger(), id)) {
+        nodes.push_back(one(state, id));
       }
     }
-  } else if (const std::optional<alloc::NodeId> id = books.ledger().find_node(node)) {
-    nodes.push_back(one(books, *id));
+  } else if (const std::optional<alloc::NodeId> id = state.ledger().find_node(node)) {
+    nodes.push_back(one(state, *id));
   } else {
     answer["error"] = fmt::format("node {} is not known to Tessera", node);
   }
@@ -141,11 +141,11 @@ object nodes_and_error(const Books& books, std::string_view node, One one) {
 
 }  // namespace
 
-std::string inspect_shares(const Books& books, std::string_view node) {
-  object answer = nodes_and_error(books, node, shares_of);
-  answer["unit"] = books.unit().text();
+std::string inspect_shares(const ClusterState& state, std::string_view node) {
+  object answer = nodes_and_error(state, node, shares_of);
+  answer["unit"] = state.unit().text();
   array problems;
-  for (const alloc::Problem& problem : books.ledger().problems()) {
+  for (const alloc::Problem& problem : state.ledger().problems()) {
     if (node.empty() || problem.node == node) {
       problems.push_back(object{{"kind", alloc::to_string(problem.kind)},
                                 {"node", problem.node},
@@ -157,9 +157,9 @@ std::string inspect_shares(const Books& books, std::string_view node) {
   return boost::json::serialize(answer);
 }
 
-std::string inspect_topology(const Books& books, std::string_view node) {
-  object answer = nodes_and_error(books, node, topology_of);
-  answer["policy"] = alloc::to_string(books.policies().whole_policy);
+std::string inspect_topology(const ClusterState& state, std::string_view node) {
+  object answer = nodes_and_error(state, node, topology_of);
+  answer["policy"] = alloc::to_string(state.policies().whole_policy);
   return boost::json::serialize(answer);
 }
 

@@ -1,22 +1,24 @@
 // extender/inspect.h
 //
-// The books for people and tools, in the JSON of the systems being replaced with more fields beside.
+// The ledger as JSON, for people and tools: the format of the originals with additional fields.
 #pragma once
 
 #include <string>
 #include <string_view>
 
-#include "extender/books.h"
+#include "extender/cluster_state.h"
 
 namespace tessera::extender {
 
-// {"nodes":[{"name","totalGPU","usedGPU","devs":[{"id","totalGPU","usedGPU","pods":[...]}]}],...}; amounts
-// are units of memory. `node` alone; if it is empty, all that have GPUs or should have them but are fenced
-// ("fenced" says why). An unknown one is told in "error".
-std::string inspect_shares(const Books& books, std::string_view node);
+// Returns
+// {"nodes":[{"name","totalGPU","usedGPU","devs":[{"id","totalGPU","usedGPU","pods":[...]}]}],...}.
+// Amounts are units of memory. If `node` is empty, includes all nodes that have GPUs, or should
+// have them but are excluded ("fenced" says why). Reports an unknown node in "error".
+std::string inspect_shares(const ClusterState& state, std::string_view node);
 
-// {"nodes":[{"name","totalGPU","usedGPU","topology":[[int]],"type"}],"policy"}; amounts are GPUs, links are
-// the numbers of the topology scheduler (1 SYS .. 6 PSB, 7 .. 12 one to six NVLinks).
-std::string inspect_topology(const Books& books, std::string_view node);
+// Returns {"nodes":[{"name","totalGPU","usedGPU","topology":[[int]],"type"}],"policy"}. Amounts are
+// GPUs, links are the numbers of the original topology scheduler (1 SYS .. 6 PSB, 7 .. 12 one to
+// six NVLinks).
+std::string inspect_topology(const ClusterState& state, std::string_view node);
 
 }  // namespace tessera::extender

@@ -57,8 +57,8 @@ void LeaderLabel::write_own() {
     if (!reply) {
       log::error("cannot update the leader label of the own pod; retrying",
                  {{"leading", leading_}, {"error", reply.error()}});
-      // A Service that selects no pod serves no one, so retry until the label is set or the state
-      // changes.
+      // While the Service selects no pod, kube-scheduler reaches no extender. So retry until the
+      // label is set or the state changes.
       again_ = client_.loop().after(kAgain, [this] { write_own(); });
     }
   });

@@ -1,7 +1,7 @@
 // extender/node_index.h
 //
-// Maps the name of a node to its ID in the ledger. It is fast, because every call brings thousands
-// of names.
+// Maps the name of a node to its ID in the ledger. It is fast, because every call has thousands of
+// names.
 //
 // A flat hash table points to consecutive records, each with ID and name. A lookup touches two
 // cache lines and allocates nothing. Not thread-safe.

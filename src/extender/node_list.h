@@ -39,7 +39,8 @@ class NodeList {
  private:
   friend class NodeLists;
 
-  std::vector<std::uint32_t> quotes_;  // positions of opening and closing quotes; may be longer than needed
+  // Positions of opening and closing quotes; may be longer than needed.
+  std::vector<std::uint32_t> quotes_;
   std::vector<alloc::NodeId> ids_;
   std::size_t unknown_ = 0;
 };

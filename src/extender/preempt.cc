@@ -1,5 +1,5 @@
-// Whom to evict: kube-scheduler proposes pods by sums of resources; only the books know whether their GPUs
-// would do.
+// Chooses victims of a preemption. kube-scheduler proposes pods by total resources; only the ledger
+// knows whether their GPUs suffice.
 #include <algorithm>
 #include <bit>
 #include <functional>
@@ -16,21 +16,22 @@ using topology::GpuMask;
 
 namespace {
 
-// Up to so many GPU pods every subset is looked at, beyond it the most important are spared one by one.
+// Up to this many GPU pods, every subset is tried. Beyond that, pods are spared one by one, highest
+// priority first.
 constexpr std::size_t kExactVictims = 8;
 
-// A proposed victim that is on the node's GPUs.
+// A proposed victim that holds GPUs of the node.
 struct Holder {
   const Victim* victim = nullptr;
   GpuMask gpus = 0;
   Budgets::Covering budgets{};
 };
 
-// Most important first, and of equals those that run longer, who were proposed before.
-using Chosen = std::vector<const Holder*>;
-using FitsWithout = std::function<bool(const Chosen&)>;
+// Sorted by priority, highest first. Among equals, pods that were proposed first, which run longer.
+using Holders = std::vector<const Holder*>;
+using FitsWithout = std::function<bool(const Holders&)>;
 
-std::size_t violations(const Chosen& gone) {
+std::size_t violations(const Holders& gone) {
   std::vector<const Budgets::Covering*> budgets;
   for (const Holder* holder : gone) {
     budgets.push_back(&holder->budgets);
@@ -38,9 +39,9 @@ std::size_t violations(const Chosen& gone) {
   return Budgets::violations(budgets);
 }
 
-// Fewer against a budget; then fewer; of equally few the less important, compared from the most important
-// down; of equals the later ones, which run shorter.
-bool better(const Chosen& a, const Chosen& b) {
+// Prefers fewer violations of budgets, then fewer pods, then lower priorities (compared from the
+// highest down), then pods that were proposed later, which have run for a shorter time.
+bool better(const Holders& a, const Holders& b) {
   const std::size_t violated_a = violations(a);
   const std::size_t violated_b = violations(b);
   if (violated_a != violated_b) {
@@ -57,15 +58,15 @@ bool better(const Chosen& a, const Chosen& b) {
   return std::ranges::lexicographical_compare(b, a);
 }
 
-// `all` together would do.
-Chosen best_subset(const Chosen& all, const FitsWithout& fits_without) {
-  Chosen best = all;
-  const bool budgets = violations(all) > 0;  // else the fewest are best
+// Evicting `all` must suffice.
+Holders best_subset(const Holders& all, const FitsWithout& fits_without) {
+  Holders best = all;
+  const bool budgets = violations(all) > 0;  // otherwise the smallest subset is best
   for (unsigned subset = 0; subset < 1U << all.size(); ++subset) {
     if (!budgets && static_cast<std::size_t>(std::popcount(subset)) > best.size()) {
       continue;
     }
-    Chosen chosen;
+    Holders chosen;
     for (std::size_t i = 0; i < all.size(); ++i) {
       if ((subset >> i & 1U) != 0) {
         chosen.push_back(all[i]);
@@ -78,13 +79,13 @@ Chosen best_subset(const Chosen& all, const FitsWithout& fits_without) {
   return best;
 }
 
-// First those whom a budget that is used up protects.
-Chosen spare_one_by_one(const Chosen& all, const FitsWithout& fits_without) {
-  Chosen best = all;
-  Chosen order = all;
+// Spares pods that an exhausted budget protects first.
+Holders spare_one_by_one(const Holders& all, const FitsWithout& fits_without) {
+  Holders best = all;
+  Holders order = all;
   std::ranges::stable_partition(order, [](const Holder* holder) { return violations({holder}) > 0; });
   for (const Holder* holder : order) {
-    Chosen fewer;
+    Holders fewer;
     std::ranges::copy_if(best, std::back_inserter(fewer), [&](const Holder* one) { return one != holder; });
     if (fits_without(fewer)) {
       best = std::move(fewer);
@@ -93,14 +94,14 @@ Chosen spare_one_by_one(const Chosen& all, const FitsWithout& fits_without) {
   return best;
 }
 
-Chosen fewest(const Chosen& all, const FitsWithout& fits_without) {
+Holders fewest(const Holders& all, const FitsWithout& fits_without) {
   return all.size() <= kExactVictims ? best_subset(all, fits_without) : spare_one_by_one(all, fits_without);
 }
 
 GpuMask gpus_of(const alloc::PodHolding& holding) {
   GpuMask gpus = 0;
-  for (const alloc::PodHolding::Part& part : holding.parts) {
-    gpus |= part.slot >= 0 ? topology::gpu_bit(static_cast<unsigned>(part.slot)) : 0;
+  for (const alloc::HeldShare& held : holding.shares) {
+    gpus |= held.slot >= 0 ? topology::gpu_bit(static_cast<unsigned>(held.slot)) : 0;
   }
   return gpus;
 }
@@ -111,12 +112,13 @@ bool wants_one_gpu(const alloc::Request& request) {
 
 }  // namespace
 
-// By kube-scheduler's sums the pod fits as it is, so it names nobody; by the books it does not. Everybody on
-// the node's GPUs who is less important may have to go. Newer kube-schedulers ask this, older never do.
-std::vector<Victim> Decisions::less_important_holders(alloc::NodeId node, std::int64_t priority) const {
+// Called if kube-scheduler proposes no victim, because the pod fits by total resources, but not by
+// the ledger. Returns all pods with a lower priority on the node's GPUs. Only newer kube-schedulers
+// send such calls.
+std::vector<Victim> Decisions::lower_priority_holders(alloc::NodeId node, std::int64_t priority) const {
   std::vector<Victim> all;
-  for (const alloc::PodHolding& holding : books_.ledger().holdings(node)) {
-    const std::int64_t of_holder = books_.priority(holding.pod.uid);
+  for (const alloc::PodHolding& holding : state_.ledger().holdings(node)) {
+    const std::int64_t of_holder = state_.priority(holding.pod.uid);
     if (holding.bound && of_holder < priority) {
       all.push_back({.uid = holding.pod.uid, .has_priority = true, .priority = of_holder});
     }
@@ -128,36 +130,33 @@ std::vector<Victim> Decisions::less_important_holders(alloc::NodeId node, std::i
 std::optional<Decisions::NeededVictims> Decisions::needed_victims(const alloc::Request& request,
                                                                   std::int64_t priority,
                                                                   const NodeVictims& proposed) {
-  const std::optional<alloc::NodeId> node = books_.ledger().find_node(proposed.node);
+  const std::optional<alloc::NodeId> node = state_.ledger().find_node(proposed.node);
   if (!node) {
     return std::nullopt;
   }
-  std::vector<Victim> all = proposed.pods.empty() ? less_important_holders(*node, priority) : proposed.pods;
-  // Pods without GPUs are kube-scheduler's choice: it needs their ports, CPUs or places, and we know nothing
-  // better. Pods of other nodes are nobody we can speak about.
+  std::vector<Victim> all = proposed.pods.empty() ? lower_priority_holders(*node, priority) : proposed.pods;
+  // Pods without GPUs stay victims: kube-scheduler needs their ports, CPU or pod slots, and the
+  // ledger does not know better. The same for pods that the ledger does not have on this node.
   std::vector<std::string_view> others;
   std::vector<Holder> holders;
   for (Victim& victim : all) {
-    victim.priority = victim.has_priority ? victim.priority : books_.priority(victim.uid);
-    const std::optional<alloc::PodHolding> holding = books_.ledger().holding(victim.uid);
+    victim.priority = victim.has_priority ? victim.priority : state_.priority(victim.uid);
+    const std::optional<alloc::PodHolding> holding = state_.ledger().holding(victim.uid);
     if (holding && holding->node == *node && (holding->units > 0 || holding->whole > 0)) {
-      holders.push_back({&victim, gpus_of(*holding), books_.budgets().covering(holding->pod)});
+      holders.push_back({&victim, gpus_of(*holding), state_.budgets().covering(holding->pod)});
     } else {
       others.push_back(victim.uid);
     }
   }
-  const auto fits_without = [&](const Chosen& gone) {
+  const auto fits_without = [&](const Holders& gone) {
     std::vector<std::string_view> uids = others;
     for (const Holder* holder : gone) {
       uids.push_back(holder->victim->uid);
     }
-    const alloc::Absence absence = books_.ledger().without(uids);
-    return books_.placer().reason(request, *node) == alloc::Reason::kFits &&
-           request.shape.node.cpu_milli <= books_.ledger().states().cpu_left(*node) &&
-           request.shape.node.memory_bytes <= books_.ledger().states().memory_left(*node);
+    return state_.placer().fits_without(request, *node, uids, /*check_cpu_and_memory=*/true);
   };
   const auto holders_on = [&](GpuMask gpus) {
-    Chosen there;
+    Holders there;
     for (const Holder& holder : holders) {
       if (gpus == 0 || (holder.gpus & gpus) != 0) {
         there.push_back(&holder);
@@ -168,36 +167,36 @@ std::optional<Decisions::NeededVictims> Decisions::needed_victims(const alloc::R
     return there;
   };
 
-  const Chosen everybody = holders_on(0);
-  if (!fits_without(everybody)) {
+  const Holders all_holders = holders_on(0);
+  if (!fits_without(all_holders)) {
     return std::nullopt;
   }
   if (fits_without({})) {
-    // What they hold of GPUs, CPU and memory is not why they have to go: kube-scheduler names nobody whom its
-    // own filters could spare, so it wants a port, a place or another device of theirs. Where it wants
-    // nobody, nobody has to go.
+    // The pod fits without evicting GPU pods. kube-scheduler proposes only pods that its own
+    // filters cannot spare, so it needs something else of them, such as a port or another device.
+    // If it proposed none, no pod has to be evicted.
     if (proposed.pods.empty()) {
       return std::nullopt;
     }
     return NeededVictims{.pods = std::move(all), .pdb_violations = proposed.pdb_violations};
   }
-  Chosen gone = fewest(everybody, fits_without);
-  // Sparing one by one does not see that one pod on this GPU would do instead of ten on that one.
-  if (everybody.size() > kExactVictims && wants_one_gpu(request)) {
-    for (unsigned slot = 0; slot < books_.ledger().states().gpus(*node); ++slot) {
-      const Chosen there = holders_on(topology::gpu_bit(slot));
+  Holders gone = fewest(all_holders, fits_without);
+  // Sparing one by one does not notice that one pod on this GPU suffices instead of ten on another.
+  if (all_holders.size() > kExactVictims && wants_one_gpu(request)) {
+    for (unsigned slot = 0; slot < state_.ledger().states().gpus(*node); ++slot) {
+      const Holders there = holders_on(topology::gpu_bit(slot));
       if (!fits_without(there)) {
         continue;
       }
-      if (Chosen enough = fewest(there, fits_without); better(enough, gone)) {
+      if (Holders enough = fewest(there, fits_without); better(enough, gone)) {
         gone = std::move(enough);
       }
     }
   }
   NeededVictims needed;
-  // In the order they came in: kube-scheduler takes the first for the most important.
+  // Keep the order of the request: kube-scheduler treats the first victim as the most important.
   for (const Victim& victim : all) {
-    const bool spared = std::ranges::any_of(everybody, [&](const Holder* holder) {
+    const bool spared = std::ranges::any_of(all_holders, [&](const Holder* holder) {
       return holder->victim == &victim && std::ranges::find(gone, holder) == gone.end();
     });
     if (!spared) {
@@ -205,22 +204,22 @@ std::optional<Decisions::NeededVictims> Decisions::needed_victims(const alloc::R
     }
   }
   const auto most = static_cast<std::int64_t>(needed.pods.size());
-  if (books_.budgets().known()) {
-    // Of pods without GPUs kube-scheduler's count is all that is known: what the others do not explain.
+  if (state_.budgets().known()) {
+    // For pods without GPUs, use the part of kube-scheduler's count that GPU pods do not explain.
     const std::int64_t unexplained =
-        proposed.pdb_violations - static_cast<std::int64_t>(violations(everybody));
+        proposed.pdb_violations - static_cast<std::int64_t>(violations(all_holders));
     needed.pdb_violations =
         static_cast<std::int64_t>(violations(gone)) +
         std::clamp<std::int64_t>(unexplained, 0, static_cast<std::int64_t>(others.size()));
   } else {
-    // Never claim fewer violations than there may be.
+    // Never report fewer violations than there may be.
     needed.pdb_violations = proposed.pods.empty() ? most : std::min(proposed.pdb_violations, most);
   }
   return needed;
 }
 
 Decisions::PreemptSummary Decisions::preempt(const PreemptArgs& args, std::string& out) {
-  const WaitingPod pod = books_.waiting_pod(args.pod);
+  const WaitingPod pod = state_.waiting_pod(args.pod);
   PreemptSummary summary{.proposed = args.nodes.size()};
   out += R"({"NodeNameToMetaVictims":{)";
   for (const NodeVictims& proposed : args.nodes) {
@@ -228,7 +227,7 @@ Decisions::PreemptSummary Decisions::preempt(const PreemptArgs& args, std::strin
       break;
     }
     const std::optional<NeededVictims> needed = needed_victims(*pod.request, args.pod.priority, proposed);
-    // kube-scheduler takes a node without victims for a mistake.
+    // kube-scheduler treats a node without victims as an error.
     if (!needed || needed->pods.empty()) {
       continue;
     }

@@ -1,4 +1,4 @@
-// How good each node is, as kube-scheduler wants to hear it.
+// The scores of nodes, in the format of kube-scheduler.
 #include <fmt/format.h>
 
 #include <string_view>
@@ -22,18 +22,19 @@ Decisions::Tail Decisions::tail_of(std::int64_t score) {
 }
 
 void Decisions::prioritize(const NodeArgs& args, std::int64_t step, std::string& out) {
-  const WaitingPod pod = books_.waiting_pod(args.pod);
-  ScoreMemory::Standing standing;
+  const WaitingPod pod = state_.waiting_pod(args.pod);
+  RankCache::NodeRanks node_ranks;
   if (pod.request) {
-    standing = standing_of(*pod.request);
+    node_ranks = ranks_of(*pod.request);
   }
-  // Ranks instead of scores: only their order has a meaning, and their differences would drown everything
-  // else that kube-scheduler weighs. 0 is for nodes that have become full.
+  // Returns ranks instead of scores: only the order of scores has a meaning, and their differences
+  // would outweigh everything else that kube-scheduler considers. 0 is for nodes that no longer
+  // fit.
   if (step != tail_step_) {
     tail_step_ = step;
     tails_.clear();
   }
-  while (tails_.size() <= standing.best) {
+  while (tails_.size() <= node_ranks.best) {
     tails_.push_back(tail_of(static_cast<std::int64_t>(tails_.size()) * step));
   }
 
@@ -46,7 +47,7 @@ void Decisions::prioritize(const NodeArgs& args, std::int64_t step, std::string&
   {
     BlockWriter writer(out);
     const std::span<const alloc::NodeId> ids = args.nodes->ids();
-    const std::span<const std::uint32_t> ranks = standing.ranks;
+    const std::span<const std::uint32_t> ranks = node_ranks.ranks;
     const Tail* tails = tails_.data();  // there is one for every rank
     for (std::size_t i = 0; i < ids.size(); ++i) {
       const std::uint32_t node = raw(ids.data()[i]);

@@ -10,12 +10,12 @@ std::vector<alloc::Problem> ProblemNews::take(const alloc::Ledger& ledger, Clock
     seen.first += ledger.problem_total(static_cast<alloc::ProblemKind>(kind));
     seen.second += ledger.problem_count(static_cast<alloc::ProblemKind>(kind));
   }
-  if (std::exchange(seen_, seen) == seen && young_.empty()) {
+  if (std::exchange(seen_, seen) == seen && recent_.empty()) {
     return {};
   }
   std::vector<alloc::Problem> fresh;
-  std::set<std::string> told;
-  std::map<std::string, Clock::Steady> young;
+  std::set<std::string> reported;
+  std::map<std::string, Clock::Steady> recent;
   std::vector<alloc::Problem> problems = ledger.problems();
   // While pods hold shares of a removed GPU, kubelet still counts its memory.
   std::set<std::string> lost_gpus;  // nodes
@@ -28,23 +28,23 @@ std::vector<alloc::Problem> ProblemNews::take(const alloc::Ledger& ledger, Clock
     if (problem.kind == alloc::ProblemKind::kCapacityDiffers && lost_gpus.contains(problem.node)) {
       continue;
     }
-    if (told_.contains(problem.text)) {
-      told.insert(problem.text);
+    if (reported_.contains(problem.text)) {
+      reported.insert(problem.text);
       continue;
     }
     if (problem.kind == alloc::ProblemKind::kCapacityDiffers) {
-      const auto known = young_.find(problem.text);
-      const Clock::Steady since = known == young_.end() ? now : known->second;
+      const auto known = recent_.find(problem.text);
+      const Clock::Steady since = known == recent_.end() ? now : known->second;
       if (now - since < kCapacityMayDifferFor) {
-        young.emplace(problem.text, since);
+        recent.emplace(problem.text, since);
         continue;
       }
     }
-    told.insert(problem.text);
+    reported.insert(problem.text);
     fresh.push_back(std::move(problem));
   }
-  told_ = std::move(told);
-  young_ = std::move(young);
+  reported_ = std::move(reported);
+  recent_ = std::move(recent);
   return fresh;
 }
 

@@ -1,7 +1,7 @@
 // extender/problem_news.h
 //
-// Which of the problems in the books are to be told now: each once, again when it says something else, and
-// again when it had ended and came back. One thread.
+// Decides which problems of the ledger to report now: each one once, again when its text changes,
+// and again when it returns after it had ended. Not thread-safe.
 //
 //   for (const alloc::Problem& problem : news.take(ledger, clock.now())) { log it, write an Event }
 #pragma once
@@ -22,21 +22,21 @@ namespace tessera::extender {
 
 class ProblemNews {
  public:
-  // Kubelet reports a new amount of GPU memory up to some ten seconds after the inventory has it, or before:
-  // what differs for shorter than this is no problem.
+  // kubelet may report a new amount of GPU memory about ten seconds before or after the inventory
+  // has it. A shorter mismatch than this is not a problem.
   static constexpr std::chrono::seconds kCapacityMayDifferFor{30};
 
-  // What was not told yet; cheap when nothing has changed since the last call. At most 100 of a kind, the
-  // ledger's counts tell the rest.
+  // Returns the problems that have not been reported yet, at most 100 of each kind; the counts of
+  // the ledger include the rest. Cheap if nothing has changed since the last call.
   [[nodiscard]] std::vector<alloc::Problem> take(const alloc::Ledger& ledger, Clock::Steady now);
 
  private:
   std::pair<std::uint64_t, std::uint64_t> seen_;  // sums of the ledger's totals and counts
-  std::set<std::string> told_;                    // texts
-  std::map<std::string, Clock::Steady> young_;    // texts of those that may pass, and since when
+  std::set<std::string> reported_;                // texts
+  std::map<std::string, Clock::Steady> recent_;   // texts that may still disappear, and since when
 };
 
-// The reason of the Event about it.
+// Returns the reason of the Event about it.
 [[nodiscard]] std::string_view event_reason(alloc::ProblemKind kind);
 
 }  // namespace tessera::extender

@@ -5,8 +5,8 @@
 
 namespace tessera::extender {
 
-void add_ledger_readings(const Books& books, daemon::Readings& readings) {
-  const alloc::Ledger& ledger = books.ledger();
+void add_ledger_readings(const ClusterState& state, daemon::Readings& readings) {
+  const alloc::Ledger& ledger = state.ledger();
   double gpus = 0;
   double total = 0;
   double free = 0;
@@ -26,7 +26,7 @@ void add_ledger_readings(const Books& books, daemon::Readings& readings) {
                  free);
   readings.gauge("tessera_extender_pods", "Pods that hold GPUs", static_cast<double>(ledger.pod_count()));
   readings.gauge("tessera_extender_waiting_pods", "Unbound pods that request GPUs",
-                 static_cast<double>(books.waiting_pods()));
+                 static_cast<double>(state.waiting_pods()));
   const auto count_of = [&](alloc::ProblemKind kind) {
     return static_cast<double>(ledger.problem_count(kind));
   };
@@ -56,7 +56,7 @@ void add_bind_readings(const Binder& binder, daemon::Readings& readings) {
     readings.counter("tessera_extender_binds_total", "Bind calls by result", count, {{"result", result}});
   }
   readings.gauge("tessera_extender_binds_in_flight", "Binds whose outcome is not known yet",
-                 static_cast<double>(binder.under_way()));
+                 static_cast<double>(binder.in_flight()));
 }
 
 void add_watch_readings(const std::string& resource, const kube::Reflector& watch,

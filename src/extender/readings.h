@@ -8,13 +8,13 @@
 
 #include "daemon/readings.h"
 #include "extender/binder.h"
-#include "extender/books.h"
+#include "extender/cluster_state.h"
 #include "kube/reflector.h"
 
 namespace tessera::extender {
 
 // Nodes, GPUs and pods, and what is wrong with them.
-void add_ledger_readings(const Books& books, daemon::Readings& readings);
+void add_ledger_readings(const ClusterState& state, daemon::Readings& readings);
 void add_bind_readings(const Binder& binder, daemon::Readings& readings);
 // Failures of the watch on `resource` ("nodes").
 void add_watch_readings(const std::string& resource, const kube::Reflector& watch,

@@ -82,7 +82,8 @@ class SchedulerLease final : public kube::ObjectSink {
   std::string holder_;
   // Until when extenders of other pods may be writing. Unknown counts as forever.
   Clock::Steady others_write_until_ = Clock::Steady::max();
-  http::Timer others_write_timer_;  // runs while the own scheduler leads and waits for others_write_until_
+  // Runs while the own scheduler leads and waits for others_write_until_.
+  http::Timer others_write_timer_;
   // Until when the own scheduler may act, by both clocks. In the past if it does not lead.
   Clock::Steady until_{};
   Clock::Wall until_wall_{};

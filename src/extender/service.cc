@@ -13,7 +13,7 @@ namespace tessera::extender {
 
 namespace {
 
-// What stands after `prefix` and a slash; nothing when the path is another one.
+// Returns the part of the path after `prefix` and a slash, if the path starts with them.
 std::optional<std::string_view> below(std::string_view path, std::string_view prefix) {
   if (!path.starts_with(prefix) || path.size() <= prefix.size() || path[prefix.size()] != '/') {
     return std::nullopt;
@@ -21,8 +21,8 @@ std::optional<std::string_view> below(std::string_view path, std::string_view pr
   return path.substr(prefix.size() + 1);
 }
 
-// The node of "inspect" or "inspect/NODE".
-std::optional<std::string_view> inspected(std::string_view verb) {
+// Returns the node of "inspect" ("") or "inspect/NODE", if the verb is one of them.
+std::optional<std::string_view> inspected_node(std::string_view verb) {
   if (verb == "inspect" || verb == "inspect/") {
     return "";
   }
@@ -31,17 +31,16 @@ std::optional<std::string_view> inspected(std::string_view verb) {
 
 }  // namespace
 
-Service::Service(Books& books, Binder& binder, Metrics& metrics, Sources sources)
-    : books_(books),
+Service::Service(const Context& context, Binder& binder, Sources sources)
+    : state_(context.state),
+      events_(context.events),
+      metrics_(context.metrics),
       binder_(binder),
-      metrics_(metrics),
       sources_(std::move(sources)),
       health_({.not_ready = sources_.not_ready,
                .metrics = [this] { return metrics_.text(sources_.readings()); }}),
-      reader_(books.names(), books.node_index()),
-      decisions_(books) {
-  binder_.on_decided([this](std::chrono::nanoseconds took) { metrics_.observe_bind_decision(took); });
-}
+      reader_(state_.names(), state_.node_index()),
+      decisions_(state_) {}
 
 void Service::handle_health(http::Request& request, http::Reply reply) {
   if (!health_.handle(request, reply)) {
@@ -50,8 +49,8 @@ void Service::handle_health(http::Request& request, http::Reply reply) {
 }
 
 void Service::handle(http::Request& request, http::Reply reply) {
-  using Inspect = std::string (*)(const Books&, std::string_view);
-  // Of the GPU share original and of the two generations of the topology scheduler.
+  using Inspect = std::string (*)(const ClusterState&, std::string_view);
+  // The prefixes of the original gpushare and of two versions of the original topology scheduler.
   static constexpr std::array<std::pair<std::string_view, Inspect>, 3> kPrefixes{
       {{"/gpushare-scheduler", inspect_shares},
        {"/gputopology-scheduler", inspect_topology},
@@ -61,21 +60,21 @@ void Service::handle(http::Request& request, http::Reply reply) {
     if (!rest) {
       continue;
     }
-    const auto node = inspected(*rest);
+    const auto node = inspected_node(*rest);
     if (!node) {
-      verb(*rest, request, std::move(reply));
+      handle_verb(*rest, request, std::move(reply));
       return;
     }
     request.set_route("inspect");
     if (daemon::is_get(request, reply)) {
-      reply.send({.body = inspect(books_, *node)});
+      reply.send({.body = inspect(state_, *node)});
     }
     return;
   }
   handle_health(request, std::move(reply));
 }
 
-void Service::verb(std::string_view name, http::Request& request, http::Reply reply) {
+void Service::handle_verb(std::string_view name, http::Request& request, http::Reply reply) {
   struct Verb {
     std::string_view name;
     std::string_view route;
@@ -114,31 +113,30 @@ void Service::filter(http::Request& request, http::Reply reply, bool best) {
   }
   const Result<const NodeArgs*> args = reader_.node_args(request.body());
   if (!args) {
-    metrics_.count_invalid_request();
-    log::warn("bad body", {{"route", "filter"}, {"peer", request.peer()}, {"why", args.error()}});
+    report_invalid("filter", request, args.error());
     write_filter_error(args.error().text(), body);
     reply.send({.body = std::move(body)});
     return;
   }
   const Decisions::FilterSummary summary = decide(**args, best, body);
-  // A node that is too small stays too small.
-  if (summary.fit == 0 && summary.may_pass > 0 && look_again(request, reply, best)) {
+  // A retry helps only if some node may fit soon; one that is too small stays too small.
+  if (summary.fit == 0 && summary.may_pass > 0 && retry_later(request, reply, best)) {
     return;
   }
   answer_filter(**args, summary, std::move(body), std::move(reply));
 }
 
-bool Service::look_again(http::Request& request, http::Reply& reply, bool best) {
+bool Service::retry_later(http::Request& request, http::Reply& reply, bool best) {
   const auto now = std::chrono::steady_clock::now();
-  if (!sources_.later || second_look_.pending() || now - looked_at_ < kSecondLooksApart) {
+  if (!sources_.after || retry_timer_.pending() || now - last_retry_ < kRetryInterval) {
     return false;
   }
-  looked_at_ = now;
+  last_retry_ = now;
   metrics_.count_filter_retry();
-  auto kept = std::make_shared<json::PaddedBuffer>(request.body().text());
+  auto saved = std::make_shared<json::PaddedBuffer>(request.body().text());
   auto to = std::make_shared<http::Reply>(std::move(reply));
-  second_look_ = sources_.later(kSecondLookAfter, [this, kept, to, best] {
-    const Result<const NodeArgs*> args = reader_.node_args(kept->view());
+  retry_timer_ = sources_.after(kRetryAfter, [this, saved, to, best] {
+    const Result<const NodeArgs*> args = reader_.node_args(saved->view());
     std::string body = to->recycled();
     if (args) {
       const Decisions::FilterSummary summary = decide(**args, best, body);
@@ -153,26 +151,30 @@ bool Service::look_again(http::Request& request, http::Reply& reply, bool best) 
 
 void Service::answer_filter(const NodeArgs& args, const Decisions::FilterSummary& summary, std::string body,
                             http::Reply reply) {
-  metrics_.count_filter(summary.fit, summary.failed, summary.hopeless);
+  metrics_.count_filter(summary.fit, summary.failed, summary.unresolvable);
   const std::size_t nodes = args.size();
   if (summary.fit == 0 && nodes > 0) {
-    tell_unschedulable(args.pod, summary, nodes);
+    record_unschedulable(args.pod, summary, nodes);
   }
   if (log::enabled(log::Level::kDebug)) {
     log::debug(
-        "filter",
-        {{"pod", args.pod.pod_namespace + "/" + args.pod.name}, {"nodes", nodes}, {"fit", summary.fit}});
+        "nodes filtered",
+        {{"pod", args.pod.namespace_name + "/" + args.pod.name}, {"nodes", nodes}, {"fit", summary.fit}});
   }
   reply.send({.body = std::move(body)});
 }
 
-void Service::tell_unschedulable(const alloc::PodSpec& pod, const Decisions::FilterSummary& summary,
-                                 std::size_t nodes) {
-  sources_.events->record(
-      kube::EventNote::about_pod(pod.pod_namespace, pod.name, pod.uid)
-          .as_warning("GpuUnavailable",
-                      fmt::format("None of {} nodes can take it: {}{}{}", nodes, summary.main_reason,
-                                  summary.nearest.empty() ? "" : ". Nearest: ", summary.nearest)));
+void Service::record_unschedulable(const alloc::PodSpec& pod, const Decisions::FilterSummary& summary,
+                                   std::size_t nodes) {
+  events_.record(kube::EventNote::about_pod(pod.namespace_name, pod.name, pod.uid)
+                     .as_warning("GpuUnavailable",
+                                 fmt::format("0 of {} nodes fit: {}{}{}", nodes, summary.main_reason,
+                                             summary.nearest.empty() ? "" : ". Nearest: ", summary.nearest)));
+}
+
+void Service::report_invalid(std::string_view route, const http::Request& request, const Error& error) {
+  metrics_.count_invalid_request();
+  log::warn("invalid request body", {{"route", route}, {"peer", request.peer()}, {"error", error}});
 }
 
 void Service::prioritize(http::Request& request, http::Reply reply) {
@@ -180,9 +182,8 @@ void Service::prioritize(http::Request& request, http::Reply reply) {
   if (const Result<const NodeArgs*> args = reader_.node_args(request.body())) {
     decisions_.prioritize(**args, score_step_, body);
   } else {
-    // There is no place for an error in this answer; kube-scheduler goes on without our scores.
-    metrics_.count_invalid_request();
-    log::warn("bad body", {{"route", "prioritize"}, {"peer", request.peer()}, {"why", args.error()}});
+    // This response has no field for an error. kube-scheduler continues without our scores.
+    report_invalid("prioritize", request, args.error());
     body += "[]";
   }
   reply.send({.body = std::move(body)});
@@ -191,22 +192,22 @@ void Service::prioritize(http::Request& request, http::Reply reply) {
 void Service::preempt(http::Request& request, http::Reply reply) {
   std::string body = reply.recycled();
   if (const std::string missing = sources_.not_ready(); !missing.empty()) {
-    // Who holds what is not known yet: nobody is evicted on a guess.
-    log::warn("preempt is not answered", {{"why", missing}});
+    // Evict no pod before all pods and nodes are known.
+    log::warn("preemption rejected, not ready", {{"reason", missing}});
     body += R"({"NodeNameToMetaVictims":{}})";
     reply.send({.body = std::move(body)});
     return;
   }
   if (const Result<PreemptArgs> args = reader_.preempt_args(request.body())) {
     const Decisions::PreemptSummary summary = decisions_.preempt(*args, body);
-    log::info("preempt", {{"pod", args->pod.pod_namespace + "/" + args->pod.name},
-                          {"proposed_nodes", summary.proposed},
-                          {"useful_nodes", summary.kept},
-                          {"spared_pods", summary.spared}});
+    log::info("preemption answered", {{"pod", args->pod.namespace_name + "/" + args->pod.name},
+                                      {"proposed_nodes", summary.proposed},
+                                      {"useful_nodes", summary.kept},
+                                      {"spared_pods", summary.spared}});
   } else {
-    // Nor in this one: nobody is evicted for a body that nobody understands.
-    metrics_.count_invalid_request();
-    log::warn("bad body", {{"route", "preempt"}, {"peer", request.peer()}, {"why", args.error()}});
+    // This response has no field for an error either. Evict no pod for a body that cannot be
+    // parsed.
+    report_invalid("preempt", request, args.error());
     body += R"({"NodeNameToMetaVictims":{}})";
   }
   reply.send({.body = std::move(body)});
@@ -224,12 +225,11 @@ void Service::bind(http::Request& request, http::Reply reply) {
   }
   const Result<BindArgs> args = reader_.bind_args(request.body());
   if (!args) {
-    metrics_.count_invalid_request();
-    log::warn("bad body", {{"route", "bind"}, {"peer", request.peer()}, {"why", args.error()}});
+    report_invalid("bind", request, args.error());
     send(reply, args.error().text());
     return;
   }
-  // std::function wants to be copied; the reply cannot be.
+  // std::function must be copyable; a Reply is not.
   auto shared = std::make_shared<http::Reply>(std::move(reply));
   binder_.bind(*args, [send, shared](const std::string& error) { send(*shared, error); });
 }

@@ -1,6 +1,7 @@
 // extender/service.h
 //
-// The routes: which call of whom is answered by what. On the event loop's thread.
+// The HTTP routes: parses a call of kube-scheduler, lets Decisions or Binder decide, and sends the
+// response. On the event loop's thread.
 #pragma once
 
 #include <chrono>
@@ -8,13 +9,14 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "daemon/health_routes.h"
+#include "daemon/readings.h"
 #include "extender/args.h"
 #include "extender/binder.h"
-#include "extender/books.h"
+#include "extender/context.h"
 #include "extender/decisions.h"
-#include "extender/metrics.h"
 #include "http/event_loop.h"
 #include "http/server.h"
 
@@ -22,62 +24,61 @@ namespace tessera::extender {
 
 class Service {
  public:
-  // Who else must be asked.
   struct Sources {
-    // Empty when all caches have been filled, else what is missing.
+    // Returns what the extender still waits for; empty if it is ready.
     std::function<std::string()> not_ready;
-    // All of /metrics that is not counted by Metrics.
+    // Returns the metrics that Metrics does not count.
     std::function<std::vector<daemon::Reading>()> readings;
-    // Takes Events about pods that fit nowhere. Never null.
-    kube::EventSink* events;
-    // Runs a task in a moment; without it filter never looks twice.
-    std::function<http::Timer(std::chrono::milliseconds, std::function<void()>)> later{};
+    // Runs a task after a delay. If it is empty, filter never tries again.
+    std::function<http::Timer(std::chrono::milliseconds, std::function<void()>)> after{};
   };
 
-  // kube-scheduler tries a pod that waits again the moment it sees another go, a node come or its
-  // inventory change, which may be before our own watch shows that. A "no" at this moment would
-  // stand until something else happens, up to five minutes. So the first "no" in a while is thought
-  // over: what came meanwhile counts.
-  static constexpr std::chrono::milliseconds kSecondLookAfter{25};
-  static constexpr std::chrono::milliseconds kSecondLooksApart{150};
+  // kube-scheduler retries a pending pod as soon as it sees that another pod ended or that a node
+  // or its inventory changed. The extender's own watch may show that a moment later. If filter
+  // found no node then, the pod would wait for the next event, up to five minutes. So filter tries
+  // again after kRetryAfter before it rejects all nodes, at most once every kRetryInterval.
+  static constexpr std::chrono::milliseconds kRetryAfter{25};
+  static constexpr std::chrono::milliseconds kRetryInterval{150};
 
-  // All must live longer.
-  Service(Books& books, Binder& binder, Metrics& metrics, Sources sources);
+  // The parts of `context` and `binder` must outlive this object.
+  Service(const Context& context, Binder& binder, Sources sources);
 
-  // Of prioritize; may be changed at any time.
+  // Sets the difference between two ranks of prioritize.
   void set_score_step(std::int64_t step) { score_step_ = step; }
 
-  // What kube-scheduler and people call.
+  // Serves all routes.
   void handle(http::Request& request, http::Reply reply);
-  // Health, metrics and version alone.
+  // Serves only health, metrics and version.
   void handle_health(http::Request& request, http::Reply reply);
 
  private:
-  void verb(std::string_view name, http::Request& request, http::Reply reply);
+  void handle_verb(std::string_view name, http::Request& request, http::Reply reply);
   void filter(http::Request& request, http::Reply reply) { filter(request, std::move(reply), false); }
   void filter_best(http::Request& request, http::Reply reply) { filter(request, std::move(reply), true); }
   void filter(http::Request& request, http::Reply reply, bool best);
-  // Whether a "no" is answered later instead: then `reply` is taken.
-  bool look_again(http::Request& request, http::Reply& reply, bool best);
+  // Returns whether filter will try again later. Then it has taken `reply`.
+  bool retry_later(http::Request& request, http::Reply& reply, bool best);
   Decisions::FilterSummary decide(const NodeArgs& args, bool best, std::string& body);
   void answer_filter(const NodeArgs& args, const Decisions::FilterSummary& summary, std::string body,
                      http::Reply reply);
   void prioritize(http::Request& request, http::Reply reply);
   void preempt(http::Request& request, http::Reply reply);
   void bind(http::Request& request, http::Reply reply);
-  void tell_unschedulable(const alloc::PodSpec& pod, const Decisions::FilterSummary& summary,
-                          std::size_t nodes);
+  void record_unschedulable(const alloc::PodSpec& pod, const Decisions::FilterSummary& summary,
+                            std::size_t nodes);
+  void report_invalid(std::string_view route, const http::Request& request, const Error& error);
 
-  Books& books_;
-  Binder& binder_;
+  ClusterState& state_;
+  kube::EventSink& events_;
   Metrics& metrics_;
+  Binder& binder_;
   Sources sources_;
   daemon::HealthRoutes health_;
   ArgsReader reader_;
   Decisions decisions_;
   std::int64_t score_step_ = 128;
-  http::Timer second_look_;
-  std::chrono::steady_clock::time_point looked_at_{};
+  http::Timer retry_timer_;
+  std::chrono::steady_clock::time_point last_retry_{};
 };
 
 }  // namespace tessera::extender

@@ -15,25 +15,25 @@ constexpr std::string_view kUnhealthyPrefix = "unhealthy-gpu-";
 
 }  // namespace
 
-BooksSink::BooksSink(Books& books, std::function<void()> on_synced)
-    : books_(books), on_synced_(std::move(on_synced)) {}
+StateSink::StateSink(ClusterState& state, std::function<void()> on_synced)
+    : state_(state), on_synced_(std::move(on_synced)) {}
 
-void BooksSink::unreadable(const kube::ObjectMeta& meta, const Error& error) {
+void StateSink::unreadable(const kube::ObjectMeta& meta, const Error& error) {
   const std::string name = meta.namespace_name.empty() ? meta.name : meta.namespace_name + "/" + meta.name;
-  log::warn("object unreadable", {{"name", name}, {"why", error}});
+  log::warn("cannot decode object", {{"name", name}, {"error", error}});
 }
 
 Status PodSink::decode(kube::ObjectJson& object, kube::ObjectMeta& meta) {
-  return objects::decode_pod(object, books_.names(), meta, pod_, {.labels = &labels_});
+  return objects::decode_pod(object, state_.names(), meta, pod_, {.labels = &labels_});
 }
 
 void PodSink::keep(const kube::ObjectMeta& /*meta*/) {
-  books_.keep_pod(pod_);
-  books_.keep_labels(pod_, labels_);
+  state_.keep_pod(pod_);
+  state_.keep_labels(pod_, labels_);
 }
 
 void PodSink::forget(const kube::ObjectMeta& meta) {
-  books_.forget_pod(meta.uid);
+  state_.forget_pod(meta.uid);
 }
 
 Status BudgetSink::decode(kube::ObjectJson& object, kube::ObjectMeta& meta) {
@@ -41,11 +41,11 @@ Status BudgetSink::decode(kube::ObjectJson& object, kube::ObjectMeta& meta) {
 }
 
 void BudgetSink::keep(const kube::ObjectMeta& meta) {
-  books_.budgets().keep(meta.namespace_name, meta.name, std::move(budget_));
+  state_.budgets().keep(meta.namespace_name, meta.name, std::move(budget_));
 }
 
 void BudgetSink::forget(const kube::ObjectMeta& meta) {
-  books_.budgets().forget(meta.namespace_name, meta.name);
+  state_.budgets().forget(meta.namespace_name, meta.name);
 }
 
 Status UnhealthySink::decode(kube::ObjectJson& object, kube::ObjectMeta& meta) {
@@ -65,7 +65,7 @@ Status UnhealthySink::decode(kube::ObjectJson& object, kube::ObjectMeta& meta) {
 
 void UnhealthySink::keep(const kube::ObjectMeta& meta) {
   if (meta.name.starts_with(kUnhealthyPrefix)) {
-    books_.keep_unhealthy(meta.name.substr(kUnhealthyPrefix.size()), gpus_);
+    state_.keep_unhealthy(meta.name.substr(kUnhealthyPrefix.size()), gpus_);
   }
 }
 
@@ -75,15 +75,15 @@ void UnhealthySink::forget(const kube::ObjectMeta& meta) {
 }
 
 Status NodeSink::decode(kube::ObjectJson& object, kube::ObjectMeta& meta) {
-  return objects::decode_node(object, books_.names(), meta, node_);
+  return objects::decode_node(object, state_.names(), meta, node_);
 }
 
 void NodeSink::keep(const kube::ObjectMeta& /*meta*/) {
-  books_.keep_node(node_);
+  state_.keep_node(node_);
 }
 
 void NodeSink::forget(const kube::ObjectMeta& meta) {
-  books_.forget_node(meta.name);
+  state_.forget_node(meta.name);
 }
 
 }  // namespace tessera::extender

@@ -1,6 +1,6 @@
 // extender/watch_sinks.h
 //
-// What the watches of pods, nodes and budgets bring, into the books. On the event loop's thread.
+// Decode the objects of the watches and update the ClusterState. On the event loop's thread.
 #pragma once
 
 #include <cstdint>
@@ -8,33 +8,33 @@
 #include <string>
 
 #include "alloc/pod.h"
-#include "extender/books.h"
+#include "extender/cluster_state.h"
 #include "kube/object_sink.h"
 #include "objects/disruption_budget.h"
 #include "objects/label_hashes.h"
 
 namespace tessera::extender {
 
-// What all have in common: an object that cannot be read changes nothing. Taking GPUs away from a running
-// pod because of a bad label would give them away twice.
-class BooksSink : public kube::ObjectSink {
+// The base of all sinks. An object that cannot be decoded changes nothing: if a malformed label
+// freed the GPUs of a running pod, they would be allocated twice.
+class StateSink : public kube::ObjectSink {
  public:
-  // `books` must live longer. `on_synced` is called each time all has been brought.
-  BooksSink(Books& books, std::function<void()> on_synced);
+  // `state` must outlive this object. Calls `on_synced` after each complete list.
+  StateSink(ClusterState& state, std::function<void()> on_synced);
 
   void unreadable(const kube::ObjectMeta& meta, const Error& error) final;
   void synced() final { on_synced_(); }
 
  protected:
-  Books& books_;
+  ClusterState& state_;
 
  private:
   std::function<void()> on_synced_;
 };
 
-class PodSink final : public BooksSink {
+class PodSink final : public StateSink {
  public:
-  using BooksSink::BooksSink;
+  using StateSink::StateSink;
 
   Status decode(kube::ObjectJson& object, kube::ObjectMeta& meta) override;
   void keep(const kube::ObjectMeta& meta) override;
@@ -45,9 +45,9 @@ class PodSink final : public BooksSink {
   objects::LabelHashes labels_;
 };
 
-class BudgetSink final : public BooksSink {
+class BudgetSink final : public StateSink {
  public:
-  using BooksSink::BooksSink;
+  using StateSink::StateSink;
 
   Status decode(kube::ObjectJson& object, kube::ObjectMeta& meta) override;
   void keep(const kube::ObjectMeta& meta) override;
@@ -57,10 +57,10 @@ class BudgetSink final : public BooksSink {
   objects::DisruptionBudget budget_;
 };
 
-// ConfigMaps unhealthy-gpu-NODE, in which the original keeps GPUs that must not be used.
-class UnhealthySink final : public BooksSink {
+// ConfigMaps unhealthy-gpu-NODE, in which the original lists GPUs that must not be used.
+class UnhealthySink final : public StateSink {
  public:
-  using BooksSink::BooksSink;
+  using StateSink::StateSink;
 
   Status decode(kube::ObjectJson& object, kube::ObjectMeta& meta) override;
   void keep(const kube::ObjectMeta& meta) override;
@@ -70,9 +70,9 @@ class UnhealthySink final : public BooksSink {
   std::string gpus_;
 };
 
-class NodeSink final : public BooksSink {
+class NodeSink final : public StateSink {
  public:
-  using BooksSink::BooksSink;
+  using StateSink::StateSink;
 
   Status decode(kube::ObjectJson& object, kube::ObjectMeta& meta) override;
   void keep(const kube::ObjectMeta& meta) override;

@@ -31,7 +31,7 @@ class YamlWriter {
     int anchor = 0;      // its number, once it has been written
   };
 
-  // Only Node::is() tells whether two nodes are the same. The position in the source narrows down
+  // Only Node::is() knows whether two nodes are the same. The position in the source narrows down
   // the candidates. Nodes that were not parsed all have the same position, but there are few of
   // them.
   Seen* find(const YAML::Node& node) {

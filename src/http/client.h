@@ -7,7 +7,7 @@
 //   Call call = client.send({.target = "/api/v1/nodes"},
 //                           [](Result<ClientResponse> response) { ... });
 //
-// Error codes. They tell whether a request that changes something may have been processed:
+// Error codes. They show whether a request that changes something may have been processed:
 //   kUnavailable  the server did not receive the whole request (no connection, or it broke before
 //                 the request was sent), or the request changes nothing (GET, HEAD)
 //   kTimeout      a timeout expired, or the connection broke after the request was sent: the server

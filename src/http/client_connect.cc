@@ -135,7 +135,7 @@ Task<Status> Client::Impl::open_tunnel(Call::Impl& call, ClientConnection& conne
   if (written.error) {
     co_return fail(unreachable(*options.proxy, written.error.message()));
   }
-  struct NoBody final : BodySink {
+  struct DiscardBody final : BodySink {
     bool on_body(std::string_view /*piece*/) override { return true; }
   } no_body;
   MessageReader reader(MessageKind::kResponse, {});

@@ -1,8 +1,7 @@
 // http/client_impl.h
 //
-// The hidden parts of Client and Call: connections and requests in flight. Private to the .cc files
-// of this folder. Everything here is used only on the loop's thread, except the atomic in
-// Call::Impl.
+// The hidden parts of Client and Call: connections and requests in flight. Private to this folder's
+// .cc files. Everything here is used only on the loop's thread, except the atomic in Call::Impl.
 #pragma once
 
 #include <algorithm>

@@ -14,7 +14,7 @@ namespace tessera::kube {
 
 namespace {
 
-Result<std::optional<http::Url>> proxy_of(const Cluster& cluster) {
+Result<std::optional<http::Url>> proxy_of(const KubeconfigCluster& cluster) {
   if (!cluster.proxy_url.empty()) {
     const std::string where = fmt::format("{}: cluster {}: proxy-url", cluster.file, in_quotes(cluster.name));
     http::Url proxy = TRY(with_context(http::parse_url(cluster.proxy_url, true), where));
@@ -50,7 +50,7 @@ http::HeaderFields common_headers(const Impersonation& as) {
   return headers;
 }
 
-void warn_about_trust(const Cluster& cluster, const http::Url& server) {
+void warn_about_trust(const KubeconfigCluster& cluster, const http::Url& server) {
   if (cluster.insecure_skip_tls_verify) {
     log::warn("TLS verification of the API server is disabled by insecure-skip-tls-verify",
               {{"file", cluster.file}, {"cluster", cluster.name}, {"server", server.origin()}});
@@ -132,7 +132,7 @@ Status Client::Impl::connect_with(const Credential& credential) {
   if (transport && credential.certificate_generation == certificate_generation) {
     return {};
   }
-  const Cluster& cluster = access.cluster;
+  const KubeconfigCluster& cluster = access.cluster;
   http::ClientOptions http;
   http.url = cluster.server;
   http.tls.ca_pem = cluster.certificate_authority.data;

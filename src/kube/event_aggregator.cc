@@ -107,7 +107,8 @@ bool EventAggregator::allowed(const std::string& object) {
   return true;
 }
 
-// Counts the message and returns whether there are so many similar ones that they are combined.
+// Counts the message and returns whether the number of similar ones is so high that they are
+// combined.
 bool EventAggregator::combine(const std::string& object, const EventNote& note, bool is_known) {
   Similar& similar =
       similar_.try_emplace(similar_key(object, note), Similar{.messages = 0, .since = clock_.now()})

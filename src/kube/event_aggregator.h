@@ -37,7 +37,7 @@ struct EventNote {
   std::string message;  // cut to 1,024 bytes, the API server's limit
 
   // Start a note about an object; complete it with as_warning() or as_normal().
-  static EventNote about_pod(std::string pod_namespace, std::string name, std::string uid);
+  static EventNote about_pod(std::string namespace_name, std::string name, std::string uid);
   // The UID of a node in Events is its name: that is how kubelet writes them and kubectl finds them.
   static EventNote about_node(const std::string& name);
 

@@ -97,7 +97,7 @@ Result<ExecCredential> parse_exec_credential(std::string_view json, std::string_
   return credential;
 }
 
-Result<std::string> exec_info(const ExecPlugin& plugin, const Cluster& cluster) {
+Result<std::string> exec_info(const ExecPlugin& plugin, const KubeconfigCluster& cluster) {
   boost::json::object spec{{"interactive", false}};
   if (plugin.provide_cluster_info) {
     boost::json::object about{{"server", cluster.server}};
@@ -123,7 +123,7 @@ Result<std::string> exec_info(const ExecPlugin& plugin, const Cluster& cluster) 
       {"kind", "ExecCredential"}, {"apiVersion", plugin.api_version}, {"spec", std::move(spec)}});
 }
 
-Result<ExecCredential> run_exec_plugin(const ExecPlugin& plugin, const Cluster& cluster,
+Result<ExecCredential> run_exec_plugin(const ExecPlugin& plugin, const KubeconfigCluster& cluster,
                                        const std::string& user) {
   const std::string where = fmt::format("user {}: exec plugin {}", in_quotes(user), plugin.command);
   ProgramCall call;

@@ -26,10 +26,10 @@ struct ExecCredential {
 Result<ExecCredential> parse_exec_credential(std::string_view json, std::string_view api_version);
 
 // Returns the value of KUBERNETES_EXEC_INFO for a plugin.
-Result<std::string> exec_info(const ExecPlugin& plugin, const Cluster& cluster);
+Result<std::string> exec_info(const ExecPlugin& plugin, const KubeconfigCluster& cluster);
 
 // Runs the plugin and blocks until it ends. `user` is used in error messages.
-Result<ExecCredential> run_exec_plugin(const ExecPlugin& plugin, const Cluster& cluster,
+Result<ExecCredential> run_exec_plugin(const ExecPlugin& plugin, const KubeconfigCluster& cluster,
                                        const std::string& user);
 
 }  // namespace tessera::kube

@@ -41,8 +41,8 @@ Result<DataOrFile> data_or_file(const YamlFields& fields, const std::string& fil
   return source;
 }
 
-Result<Cluster> cluster_from(const YamlFields& fields, const std::string& file) {
-  Cluster cluster;
+Result<KubeconfigCluster> cluster_from(const YamlFields& fields, const std::string& file) {
+  KubeconfigCluster cluster;
   cluster.server = TRY(fields.text("server"));
   cluster.tls_server_name = TRY(fields.text("tls-server-name"));
   cluster.insecure_skip_tls_verify = TRY(fields.boolean("insecure-skip-tls-verify"));
@@ -201,7 +201,7 @@ Result<Kubeconfig> parse(std::string_view yaml, const std::string& file) {
     return fail(ErrorCode::kInvalid, file + ": kind is " + in_quotes(kind) + ", so it is not a kubeconfig");
   }
   config.current_context = TRY(root.text("current-context"));
-  config.clusters = TRY(entries<Cluster>(root, "clusters", "cluster", cluster_from, file));
+  config.clusters = TRY(entries<KubeconfigCluster>(root, "clusters", "cluster", cluster_from, file));
   config.users = TRY(entries<User>(root, "users", "user", user_from, file));
   config.contexts = TRY(entries<Context>(root, "contexts", "context", context_from, file));
   return config;
@@ -255,7 +255,7 @@ Result<ClusterAccess> Kubeconfig::access(std::string_view wanted) const {
     return fail(*context->unusable);
   }
   const std::string place = fmt::format("{}: context {}", context->file, in_quotes(name));
-  const Cluster* cluster = find(clusters, context->cluster);
+  const KubeconfigCluster* cluster = find(clusters, context->cluster);
   if (cluster == nullptr) {
     return fail(ErrorCode::kNotFound, fmt::format("{}: its cluster {} does not exist (existing clusters: {})",
                                                   place, in_quotes(context->cluster), names(clusters)));

@@ -31,7 +31,7 @@ struct DataOrFile {
 
 // An invalid cluster, user or context is kept together with its error (`unusable`), which is
 // returned only when it is used. Other entries of the file still work.
-struct Cluster {
+struct KubeconfigCluster {
   std::string name;
   std::string file;  // the file that defines it, for messages
   std::optional<Error> unusable;
@@ -87,14 +87,14 @@ struct Context {
 struct ClusterAccess {
   std::string context;         // "" if there is none, as inside a cluster
   std::string namespace_name;  // "default" if none is configured
-  Cluster cluster;
+  KubeconfigCluster cluster;
   User user;
 };
 
 struct Kubeconfig {
   std::string current_context;
   std::vector<std::string> files;  // the files that exist
-  std::vector<Cluster> clusters;
+  std::vector<KubeconfigCluster> clusters;
   std::vector<User> users;
   std::vector<Context> contexts;
 

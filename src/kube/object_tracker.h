@@ -37,7 +37,7 @@ class CompactUid {
 
 class ObjectTracker {
  public:
-  // What the caller must do with an object.
+  // The action that the caller must take for an object.
   enum class Verdict {
     kIgnore,   // this version is known already
     kKeep,     // new, or newer than the known version

@@ -377,7 +377,7 @@ Status decode_pod(ObjectJson& object, const alloc::ResourceNames& names, ObjectM
   clear(pod);
   PodReader reader(names, meta, pod, extras);
   const JsonError error = reader.read(object.object());
-  pod.pod_namespace = meta.namespace_name;
+  pod.namespace_name = meta.namespace_name;
   pod.name = meta.name;
   pod.uid = meta.uid;
   reader.finish();

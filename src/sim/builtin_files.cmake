@@ -1,4 +1,4 @@
-# Makes builtin_files.cc of the machine descriptions: text files, none of which holds the delimiter.
+# Generates builtin_files.cc from the machine descriptions. No description may contain the raw string delimiter.
 file(GLOB machine_files CONFIGURE_DEPENDS
   "${CMAKE_SOURCE_DIR}/sim/machines/*.yaml" "${CMAKE_SOURCE_DIR}/sim/machines/*.topo")
 set(entries "")

@@ -1,6 +1,7 @@
 // sim/builtin_files.h
 //
-// The files of sim/machines as they were when the program was built (CMakeLists.txt makes the .cc).
+// The files of sim/machines, embedded when the program is built (builtin_files.cmake generates the
+// .cc).
 #pragma once
 
 #include <span>

@@ -14,7 +14,7 @@ constexpr std::size_t kMostColumns = 256;
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr std::string_view kGzip = "\x1F\x8B";
 
-// What to say about a header that lacks a column: often it is no csv at all.
+// The error for a header without a required column; often the file is not CSV at all.
 std::string missing_column(std::string_view name, const std::vector<std::string>& header) {
   const bool one_field = header.size() == 1 && header.front().find_first_of(";\t|") != std::string::npos;
   return fmt::format("line 1: there is no column {}{}", name,
@@ -33,7 +33,7 @@ Result<CsvTable> CsvTable::open(std::string_view text, const std::vector<std::st
   }
   CsvTable table(text);
   if (!TRY(table.take_record())) {
-    return fail(ErrorCode::kInvalid, "is empty; its first line should name the columns");
+    return fail(ErrorCode::kInvalid, "is empty; its first line must name the columns");
   }
   table.header_ = std::move(table.fields_);
   for (std::string& name : table.header_) {
@@ -66,8 +66,8 @@ Result<bool> CsvTable::next() {
     }
   } while (fields_.size() == 1 && trim(fields_.front()).empty() && header_.size() > 1);
   if (fields_.size() != header_.size()) {
-    return fail(ErrorCode::kInvalid, fmt::format("line {}: has {} fields, the first line has {}", row_line_,
-                                                 fields_.size(), header_.size()));
+    return fail(ErrorCode::kInvalid, fmt::format("line {}: has {} fields, but the first line has {}",
+                                                 row_line_, fields_.size(), header_.size()));
   }
   return true;
 }
@@ -96,7 +96,7 @@ Result<bool> CsvTable::take_record() {
   }
 }
 
-// Up to the comma, line feed or end that follows it, which stays.
+// Reads up to the comma, line feed or end that follows the field, without consuming that.
 Status CsvTable::take_field() {
   std::string& field = fields_.emplace_back();
   if (!rest_.starts_with('"')) {
@@ -121,9 +121,8 @@ Status CsvTable::take_field() {
         rest_.remove_prefix(1);
       }
       if (!rest_.empty() && rest_.front() != ',' && rest_.front() != '\n') {
-        return fail(ErrorCode::kInvalid,
-                    fmt::format("line {}, column {}: text goes on behind the closing quote", row_line_,
-                                fields_.size()));
+        return fail(ErrorCode::kInvalid, fmt::format("line {}, column {}: text follows the closing quote",
+                                                     row_line_, fields_.size()));
       }
       return {};
     }
@@ -147,9 +146,9 @@ Result<std::int64_t> CsvTable::integer(std::size_t column, std::int64_t min, std
 }
 
 Error CsvTable::wrong(std::size_t column, std::string_view why) const {
-  const std::size_t place = columns_[column].value_or(0);
+  const std::size_t position = columns_[column].value_or(0);
   return {ErrorCode::kInvalid,
-          fmt::format("line {}, column {} ({}): {}", row_line_, place + 1, header_[place], why)};
+          fmt::format("line {}, column {} ({}): {}", row_line_, position + 1, header_[position], why)};
 }
 
 }  // namespace tessera::sim

@@ -46,13 +46,13 @@ Result<ExperimentResult> run_experiment(const Trace& trace, const ExperimentOpti
   Setting setting{.trace = trace,
                   .shapes = shapes,
                   .kinds = typical_kinds(trace.pods, kPaperTypicalPercent),
-                  .told_kinds = {},
+                  .fgd_kinds = {},
                   .load_milli = options.load_milli};
-  if (options.tell_typical_pods) {
-    setting.told_kinds = typical_kinds(trace.pods, kOurTypicalPercent);
+  if (options.typical_from_trace) {
+    setting.fgd_kinds = typical_kinds(trace.pods, kOurTypicalPercent);
   }
 
-  // Tasks are numbered seed by seed, so that a look at the progress sees all policies early.
+  // Tasks are ordered by seed, so that progress shows all policies early.
   const std::size_t all = options.policies.size() * options.seeds.size();
   std::vector<std::optional<Result<RunResult>>> results(all);
   std::atomic<std::size_t> next = 0;

@@ -1,6 +1,6 @@
 // sim/experiment.h
 //
-// Several policies on the same pods, each several times with other random orders.
+// Runs several policies on the same pods, each with several random orders.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +16,15 @@ struct ExperimentOptions {
   std::vector<PolicyName> policies;
   std::vector<std::uint64_t> seeds;
   std::int64_t load_milli = 1300;
-  bool tell_typical_pods = true;  // false: `fgd` learns them
-  unsigned threads = 0;           // 0: as many as there are processors
+  bool typical_from_trace = true;  // typical pods of `fgd`; false: it learns them
+  unsigned threads = 0;            // 0: one per processor
 };
 
 struct PolicyResult {
   PolicyName policy;
   std::vector<RunResult> runs;  // one for each seed
 
-  // Means over the runs that got there.
+  // Means over the runs that reached the load.
   [[nodiscard]] std::optional<LoadPoint> mean_at(int load_percent) const;
   [[nodiscard]] std::vector<LoadPoint> mean_curve() const;
 };
@@ -34,11 +34,12 @@ struct ExperimentResult {
   std::vector<PolicyResult> policies;
 };
 
-// Told after each run: how many are done of how many, and which was the last. From any thread, one at a time.
+// Called after each run with the number of finished runs, the number of all runs, and the run that
+// finished. Called from any thread, but never concurrently.
 using Progress =
     std::function<void(std::size_t done, std::size_t all, const PolicyName&, std::uint64_t seed)>;
 
-// The result does not depend on how many threads there are.
+// Runs every policy with every seed. The result does not depend on the number of threads.
 Result<ExperimentResult> run_experiment(const Trace& trace, const ExperimentOptions& options,
                                         const Progress& progress = {});
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "sim/books.h"
+#include "sim/simulated_cluster.h"
 
 namespace tessera::sim {
 
@@ -55,8 +55,8 @@ std::uint64_t Fragmentation::sum(const alloc::NodeView& node, const Free& free,
   if (all == 0) {
     return 0;
   }
-  // For each size asked once: how many GPUs have room for it, and how much is free on the others.
-  std::array<std::uint32_t, kMostSizes> roomy;  // set below as far as sizes_ goes
+  // For each size: how many GPUs have room for it, and how much is free on the others.
+  std::array<std::uint32_t, kMostSizes> roomy;  // only the first sizes_.size() are set
   std::array<std::uint64_t, kMostSizes> slivers;
   for (std::size_t size = 0; size < sizes_.size(); ++size) {
     roomy[size] = 0;

@@ -15,7 +15,7 @@ namespace {
 constexpr std::string_view kYaml = ".yaml";
 constexpr std::size_t kMaxBytes = 1U << 20U;
 
-// 64 bits that look random, by the finalizer of SplitMix64 over FNV-1a.
+// Returns a 64-bit hash: FNV-1a, then the finalizer of SplitMix64.
 std::uint64_t scrambled(std::string_view text, std::uint64_t salt) {
   std::uint64_t hash = 0xcbf29ce484222325ULL ^ salt;
   for (const char c : text) {

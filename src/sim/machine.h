@@ -1,10 +1,10 @@
 // sim/machine.h
 //
-// A kind of GPU machine, read from a description (sim/machines/README.md has the format): for the simulator,
-// the simulated NVML driver, and for printing nodes that exist only in a test cluster.
+// A type of GPU machine, read from a description (format: sim/machines/README.md). Used by the
+// simulator, by the simulated NVML driver, and to print nodes that exist only in a test cluster.
 //
 //   const Machine machine = TRY(load_machine("dgx1v"));           // built in
-//   const Machine own = TRY(load_machine("./my-box.yaml"));       // has a slash or ends in .yaml: a file
+//   const Machine own = TRY(load_machine("./my-box.yaml"));       // a path, or *.yaml
 //   const alloc::Inventory inventory = machine.inventory("gpu-a", alloc::Unit::gib());
 #pragma once
 
@@ -42,22 +42,23 @@ struct Machine {
   std::vector<MachineGpu> gpus;  // by NVML index
   topology::Topology topology;
 
-  // The UUID of a GPU of a node: the same in every process, different for every node, machine and index.
+  // Returns the UUID of a GPU of a node: equal in every process, different for every node, machine
+  // and index.
   [[nodiscard]] std::string gpu_uuid(std::string_view node, std::size_t gpu) const;
 
-  // What tessera-agent would publish for a node of this kind.
+  // Returns the inventory that tessera-agent would publish for a node of this type.
   [[nodiscard]] alloc::Inventory inventory(std::string_view node, alloc::Unit unit) const;
 };
 
-// Reads a description. `name` is the machine's name and stands in errors with the line: "my-box.yaml:12:
-// ...". `read_beside` gives the text of the file that `links.topo` names.
+// Parses a description. The machine is named after `file`; errors start with file and line
+// ("my-box.yaml:12: ..."). `read_beside` returns the text of the file that `links.topo` names.
 using ReadBeside = std::function<Result<std::string>(const std::string& file)>;
 Result<Machine> parse_machine(std::string_view yaml, const std::string& file, const ReadBeside& read_beside);
 
-// A built-in machine by name, or a file by path.
+// Loads a built-in machine by name, or a file by path.
 Result<Machine> load_machine(const std::string& name_or_path);
 
-// The names of the built-in ones, sorted.
+// Returns the names of the built-in machines, sorted.
 std::vector<std::string> builtin_machines();
 
 }  // namespace tessera::sim

@@ -1,6 +1,6 @@
 // sim/machine_links.h
 //
-// The links of a machine description, apart from how they are written down.
+// The links of a machine description, independent of YAML.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace tessera::sim {
 
-// One line of links.rules: every pair inside one of the groups has this.
+// One line of links.rules: every pair of GPUs inside a group has this link.
 struct LinkRule {
   std::uint8_t nvlinks = 0;                                // either NVLinks
   topology::PciePath path = topology::PciePath::kUnknown;  // or a PCIe path
@@ -22,14 +22,16 @@ struct LinkRule {
 struct LinkRules {
   std::uint8_t nvlink_generation = 0;
   bool nvswitch = false;
-  std::vector<LinkRule> rules;  // the first that fits a pair counts, for NVLinks and for PCIe on its own
+  std::vector<LinkRule>
+      rules;  // the first rule that matches a pair applies; NVLink and PCIe rules are independent
 };
 
-// Adds to `topology` what its links leave open: NVLinks where a pair has neither NVLinks nor a path, PCIe
-// paths where they are unknown. A generation that is given replaces what was inferred.
+// Completes the links of `topology`: adds NVLinks to pairs that have neither NVLinks nor a path,
+// and PCIe paths that are unknown. A configured generation replaces an inferred one.
 void apply_rules(const LinkRules& rules, topology::Topology& topology);
 
-// A NIC of the description: paths by class; other GPUs of its NUMA node are NODE away, the rest SYS.
+// A NIC of the description. GPUs that are not in `near` are NODE away if on the same NUMA node,
+// else SYS.
 struct NicRule {
   std::string name;
   std::string device;

@@ -1,4 +1,4 @@
-// Reads machine descriptions with yaml-cpp; the only file that knows it.
+// Parses machine descriptions. The only file of this folder that uses yaml-cpp.
 #include <fmt/core.h>
 #include <yaml-cpp/yaml.h>
 
@@ -18,7 +18,7 @@ namespace {
 using topology::GpuMask;
 using topology::PciePath;
 
-// A value of the document, its path for messages, and the file it is from.
+// A value of the document, with its path and file for messages.
 class Yaml {
  public:
   Yaml(const YAML::Node& node, std::string path, const std::string& file)
@@ -31,7 +31,7 @@ class Yaml {
 
   [[nodiscard]] bool has(const std::string& key) const { return node_.IsMap() && node_[key].IsDefined(); }
 
-  // A map with no other keys than these.
+  // Checks that it is a map with no other keys.
   [[nodiscard]] Status map(std::initializer_list<std::string_view> keys) const {
     if (!node_.IsMap()) {
       return fail(wrong(path_.empty() ? "is not a machine description" : "is not a map of keys and values"));
@@ -52,7 +52,7 @@ class Yaml {
 
   [[nodiscard]] Result<Yaml> at(const std::string& key) const {
     if (!has(key)) {
-      return fail(wrong(fmt::format("lacks {}", in_quotes(key))));
+      return fail(wrong(fmt::format("has no {}", in_quotes(key))));
     }
     return Yaml(node_[key], join(key), *file_);
   }
@@ -104,12 +104,12 @@ class Yaml {
     return word == "true";
   }
 
-  // GPUs of a machine with so many: "0-3,6".
+  // A list of GPUs, "0-3,6", of a machine with `total` GPUs.
   [[nodiscard]] Result<GpuMask> gpus(unsigned total) const {
     const std::string list = TRY(text());
     const auto mask = topology::parse_gpu_list(list);
     if (!mask) {
-      return fail(wrong(fmt::format("is wrong: {}", mask.error().text())));
+      return fail(wrong(fmt::format("is invalid: {}", mask.error().text())));
     }
     if ((*mask & ~topology::first_gpus(total)) != 0) {
       return fail(wrong(fmt::format("is {}, but the machine has {} GPUs", in_quotes(list), total)));
@@ -121,7 +121,7 @@ class Yaml {
     const Yaml value = TRY(at(key));
     auto list = topology::IndexList::parse(TRY(value.text()));
     if (!list) {
-      return fail(value.wrong(fmt::format("is wrong: {}", list.error().text())));
+      return fail(value.wrong(fmt::format("is invalid: {}", list.error().text())));
     }
     return std::move(*list);
   }
@@ -136,7 +136,7 @@ class Yaml {
   const std::string* file_;
 };
 
-// "0000:06:00.0" or with eight digits of domain, as NVML writes it.
+// "0000:06:00.0", or with eight digits of domain as NVML prints it.
 Result<std::string> read_bus_id(const Yaml& yaml) {
   const std::string text = TRY(yaml.text());
   static constexpr std::string_view kShape = "dddddddd:dd:dd.d";
@@ -162,7 +162,8 @@ Status read_gpu_group(const Yaml& yaml, std::vector<MachineGpu>& gpus) {
   const auto addresses = TRY(yaml.list("pci", topology::kMaxGpus));
   const auto minors = TRY(yaml.list("minors", topology::kMaxGpus));
   if ((yaml.has("pci") && addresses.size() != count) || (yaml.has("minors") && minors.size() != count)) {
-    return fail(yaml.wrong(fmt::format("has {} GPUs, but not as many entries in pci or minors", count)));
+    return fail(
+        yaml.wrong(fmt::format("has {} GPUs, but a different number of entries in pci or minors", count)));
   }
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t index = gpus.size();
@@ -214,7 +215,7 @@ Status read_numa(const Yaml& root, topology::Topology& topology) {
     const Yaml list = TRY(node.at("gpus"));
     const GpuMask gpus = TRY(list.gpus(topology.size()));
     if ((gpus & placed) != 0) {
-      return fail(list.wrong(fmt::format("places GPU {} a second time", topology::gpu_list(gpus & placed))));
+      return fail(list.wrong(fmt::format("lists GPU {} a second time", topology::gpu_list(gpus & placed))));
     }
     placed |= gpus;
     for (const unsigned gpu : topology::GpuIndices(gpus)) {
@@ -294,7 +295,7 @@ Result<LinkRules> read_rules(const Yaml& links, unsigned gpus) {
   return rules;
 }
 
-// The topology of links.topo or links.matrix, or GPUs without links.
+// Returns the topology of links.topo or links.matrix; without either, GPUs without links.
 Result<topology::Topology> read_matrix(const Yaml& links, unsigned gpus, const ReadBeside& read_beside) {
   if (links.has("topo") && links.has("matrix")) {
     return fail(links.wrong("has both topo and matrix; one of them is enough"));
@@ -313,7 +314,7 @@ Result<topology::Topology> read_matrix(const Yaml& links, unsigned gpus, const R
   }
   auto parsed = topology::parse_topo_text(text);
   if (!parsed) {
-    return fail(source.wrong(fmt::format("is no matrix: {}", parsed.error().text())));
+    return fail(source.wrong(fmt::format("is not a matrix: {}", parsed.error().text())));
   }
   if (parsed->topology.size() != gpus) {
     return fail(

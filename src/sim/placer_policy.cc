@@ -30,18 +30,19 @@ alloc::Placer::Options options_of(alloc::Policy policy, const std::vector<PodKin
 
 }  // namespace
 
-PlacerPolicy::PlacerPolicy(alloc::Policy policy, const Books& books, const std::vector<PodKind>& kinds)
-    : books_(books),
-      placer_(books.ledger(), options_of(policy, kinds)),
-      scores_(books.nodes().size()),
+PlacerPolicy::PlacerPolicy(alloc::Policy policy, const SimulatedCluster& cluster,
+                           const std::vector<PodKind>& kinds)
+    : cluster_(cluster),
+      placer_(cluster.ledger(), options_of(policy, kinds)),
+      scores_(cluster.nodes().size()),
       learns_(policy == alloc::Policy::kFgd && kinds.empty()) {}
 
 std::optional<alloc::Choice> PlacerPolicy::choose(std::uint32_t shape, Random& random) {
   if (learns_) {
     learn(shape);
   }
-  const std::span<const alloc::NodeId> nodes = books_.nodes();
-  placer_.score(books_.request(shape), nodes, scores_);
+  const std::span<const alloc::NodeId> nodes = cluster_.nodes();
+  placer_.score(cluster_.request(shape), nodes, scores_);
   alloc::Score best = alloc::kDoesNotFit;
   std::size_t where = 0;
   std::uint64_t equal = 0;
@@ -51,20 +52,21 @@ std::optional<alloc::Choice> PlacerPolicy::choose(std::uint32_t shape, Random& r
     }
     equal = scores_[i] == best ? equal + 1 : 1;
     best = scores_[i];
-    // The k-th of equal ones replaces the one before with chance 1/k, so that each is as likely.
+    // The k-th of equal nodes replaces the current one with probability 1/k, so all are equally
+    // likely.
     where = random.below(equal) == 0 ? i : where;
   }
   if (best == alloc::kDoesNotFit) {
     return std::nullopt;
   }
-  auto choice = placer_.choose(books_.request(shape), nodes[where]);
+  auto choice = placer_.choose(cluster_.request(shape), nodes[where]);
   return choice ? std::optional(std::move(*choice)) : std::nullopt;
 }
 
-// Often in the beginning, then now and then: whenever it learns, the placer works everything out anew.
+// Often at first, then rarely, because new typical pods make the placer compute all scores again.
 void PlacerPolicy::learn(std::uint32_t shape) {
   constexpr std::uint64_t kEvery = 500;
-  seen_.add(books_.request(shape));
+  seen_.add(cluster_.request(shape));
   ++pods_seen_;
   if (pods_seen_ % kEvery == 0 || (pods_seen_ < kEvery && std::has_single_bit(pods_seen_))) {
     placer_.set_typical(seen_.typical());

@@ -1,7 +1,7 @@
 // sim/placer_policy.h
 //
-// Tessera's own policies in a replay: scores from the Placer that the extender asks too, and among equal ones
-// a random node, because that is what kube-scheduler does with them.
+// Tessera's policies in a replay. Scores come from the Placer that the extender uses. Of nodes with
+// equal scores a random one is chosen, as kube-scheduler does.
 #pragma once
 
 #include <cstdint>
@@ -9,22 +9,23 @@
 
 #include "alloc/placer.h"
 #include "alloc/typical.h"
-#include "sim/books.h"
 #include "sim/policy.h"
+#include "sim/simulated_cluster.h"
 
 namespace tessera::sim {
 
-class PlacerPolicy : public Policy {
+class PlacerPolicy : public PlacementPolicy {
  public:
-  // `kinds`: what `fgd` is told to expect. If there are none it learns from the pods that come.
-  PlacerPolicy(alloc::Policy policy, const Books& books, const std::vector<PodKind>& kinds);
+  // `kinds` are the typical pods for `fgd`. If there are none, it learns them from the pods that
+  // arrive.
+  PlacerPolicy(alloc::Policy policy, const SimulatedCluster& cluster, const std::vector<PodKind>& kinds);
 
   std::optional<alloc::Choice> choose(std::uint32_t shape, Random& random) override;
 
  private:
   void learn(std::uint32_t shape);
 
-  const Books& books_;
+  const SimulatedCluster& cluster_;
   alloc::Placer placer_;
   std::vector<alloc::Score> scores_;
   bool learns_ = false;

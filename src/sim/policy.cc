@@ -24,14 +24,14 @@ std::string lower(std::string_view text) {
 
 const std::vector<PolicyName>& policy_names() {
   static const std::vector<PolicyName> kNames = {
-      {.name = "fgd", .about = "what stays free is of use to the pods that usually come"},
-      {.name = "binpack", .about = "the fullest GPU and node that will do"},
+      {.name = "fgd", .about = "keeps free GPUs usable for typical pods"},
+      {.name = "binpack", .about = "the fullest GPU and node that fit"},
       {.name = "spread", .about = "the emptiest GPU and node"},
       {.name = "FGD", .reference = true, .about = "fragmentation gradient descent as in the paper"},
       {.name = "BestFit", .reference = true, .about = "least CPU and GPU left"},
       {.name = "GpuPacking", .reference = true, .about = "shared GPUs, then used nodes, then idle ones"},
-      {.name = "GpuClustering", .reference = true, .about = "beside pods of the same class"},
-      {.name = "DotProd", .reference = true, .about = "least alike to what the pod wants"},
+      {.name = "GpuClustering", .reference = true, .about = "nodes with pods of the same class"},
+      {.name = "DotProd", .reference = true, .about = "least similar to the request"},
       {.name = "FirstFit", .reference = true, .about = "the first node of a fixed order"},
       {.name = "Random", .reference = true, .about = "any node, any GPU"},
   };
@@ -43,7 +43,7 @@ Result<PolicyName> find_policy(std::string_view name) {
   if (const auto found = std::ranges::find(all, name, &PolicyName::name); found != all.end()) {
     return *found;
   }
-  // "bestfit" can only be BestFit. "Fgd" could be two.
+  // "bestfit" can only mean BestFit; "Fgd" could mean fgd or FGD.
   const auto is_meant = [&](const PolicyName& one) { return lower(one.name) == lower(name); };
   if (std::ranges::count_if(all, is_meant) == 1) {
     return *std::ranges::find_if(all, is_meant);
@@ -56,12 +56,12 @@ Result<PolicyName> find_policy(std::string_view name) {
                                                in_quotes(name), join_words(names)));
 }
 
-std::unique_ptr<Policy> make_policy(const PolicyName& name, const Books& books,
-                                    const std::vector<PodKind>& kinds) {
+std::unique_ptr<PlacementPolicy> make_policy(const PolicyName& name, const SimulatedCluster& cluster,
+                                             const std::vector<PodKind>& kinds) {
   if (name.reference) {
-    return make_reference_policy(name.name, books, kinds);
+    return make_reference_policy(name.name, cluster, kinds);
   }
-  return std::make_unique<PlacerPolicy>(alloc::parse_policy(name.name).value(), books, kinds);
+  return std::make_unique<PlacerPolicy>(alloc::parse_policy(name.name).value(), cluster, kinds);
 }
 
 }  // namespace tessera::sim

@@ -1,7 +1,7 @@
 // sim/policy.h
 //
-// What decides where pods go in a replay: one of Tessera's policies, asked through the same Placer that the
-// extender asks, or one of the policies it is compared with.
+// A policy in a replay: one of Tessera's, through the Placer that the extender also uses, or one of
+// the policies that Tessera is compared with.
 #pragma once
 
 #include <memory>
@@ -12,37 +12,38 @@
 
 #include "alloc/choice.h"
 #include "base/result.h"
-#include "sim/books.h"
 #include "sim/random.h"
 #include "sim/scenario.h"
+#include "sim/simulated_cluster.h"
 
 namespace tessera::sim {
 
-class Policy {
+class PlacementPolicy {
  public:
-  Policy() = default;
-  Policy(const Policy&) = delete;
-  Policy& operator=(const Policy&) = delete;
-  virtual ~Policy() = default;
+  PlacementPolicy() = default;
+  PlacementPolicy(const PlacementPolicy&) = delete;
+  PlacementPolicy& operator=(const PlacementPolicy&) = delete;
+  virtual ~PlacementPolicy() = default;
 
-  // The place of the next pod; nothing when there is none. `random` decides what the policy leaves open.
+  // Returns the choice for the next pod, nullopt if it does not fit. `random` breaks ties.
   virtual std::optional<alloc::Choice> choose(std::uint32_t shape, Random& random) = 0;
 };
 
 struct PolicyName {
   std::string_view name;
-  bool reference = false;  // not ours
+  bool reference = false;  // not one of Tessera's
   std::string_view about;
 };
 
-// All there are, ours first.
+// Returns all policies, Tessera's first.
 const std::vector<PolicyName>& policy_names();
 
-// By its exact name, as `fgd` is ours and `FGD` the paper's. Case is forgiven where only one can be meant.
+// Finds a policy by name. The case matters only if two names differ in nothing else: `fgd` is
+// Tessera's, `FGD` that of the paper.
 Result<PolicyName> find_policy(std::string_view name);
 
-// Refers to the books, which must live longer. `kinds` are the pods that are typically to be expected.
-std::unique_ptr<Policy> make_policy(const PolicyName& name, const Books& books,
-                                    const std::vector<PodKind>& kinds);
+// Makes a policy. It refers to the cluster, which must live longer. `kinds` are the typical pods.
+std::unique_ptr<PlacementPolicy> make_policy(const PolicyName& name, const SimulatedCluster& cluster,
+                                             const std::vector<PodKind>& kinds);
 
 }  // namespace tessera::sim

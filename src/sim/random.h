@@ -1,10 +1,10 @@
 // sim/random.h
 //
-// Chance that is the same everywhere: the standard library's generators are, its distributions and
-// std::shuffle are not, and an experiment that another machine cannot repeat proves nothing.
+// Random numbers that are equal on every machine, so that experiments can be repeated. The
+// generators of the standard library are portable, but its distributions and std::shuffle are not.
 //
 //   Random random(42);
-//   random.below(6)          // 0 .. 5, each as likely
+//   random.below(6)          // 0 .. 5, all equally likely
 //   random.shuffle(pods);
 #pragma once
 
@@ -40,12 +40,13 @@ class Random {
     return result;
   }
 
-  // A number below `bound`, which is not 0. What would favour small numbers is thrown away.
+  // Returns a number below `bound`, which must not be 0. Rejects values that would favour small
+  // numbers.
   std::uint64_t below(std::uint64_t bound) {
-    const std::uint64_t unfair = (0 - bound) % bound;
+    const std::uint64_t rejected = (0 - bound) % bound;
     for (;;) {
       const auto wide = static_cast<unsigned __int128>(next()) * bound;
-      if (static_cast<std::uint64_t>(wide) >= unfair) {
+      if (static_cast<std::uint64_t>(wide) >= rejected) {
         return static_cast<std::uint64_t>(wide >> 64U);
       }
     }

@@ -15,20 +15,20 @@ using alloc::NodeView;
 
 constexpr int kDoesNotFit = -1;
 
-struct Place {
+struct Candidate {
   int score = 0;
   GpuMask gpus = 0;
 };
 
-// The GPUs a pod gets when nothing else is said.
-GpuMask tightest_gpus(const Books& books, std::uint32_t shape, const NodeView& node) {
-  const PodShape& wanted = books.shape(shape);
+// The default GPUs: for each, the one with the least free capacity that fits.
+GpuMask tightest_gpus(const SimulatedCluster& cluster, std::uint32_t shape, const NodeView& node) {
+  const PodShape& wanted = cluster.shape(shape);
   GpuMask taken = 0;
   for (std::uint32_t i = 0; i < wanted.gpus; ++i) {
     std::optional<unsigned> best;
     for (unsigned slot = 0; slot < node.size(); ++slot) {
       const bool fits = (taken & topology::gpu_bit(slot)) == 0 && node.free[slot] >= wanted.gpu_milli &&
-                        books.allows(shape, node.model[slot]);
+                        cluster.allows(shape, node.model[slot]);
       if (fits && (!best || node.free[slot] < node.free[*best])) {
         best = slot;
       }
@@ -38,22 +38,23 @@ GpuMask tightest_gpus(const Books& books, std::uint32_t shape, const NodeView& n
   return taken;
 }
 
-// Gives every node a score and takes the first of the best. A score holds until its node changes, so only
-// nodes that did are looked at again.
-class ScoringPolicy : public Policy {
+// Scores every node and chooses the first of the best. Only nodes that have changed are scored
+// again.
+class ScoringPolicy : public PlacementPolicy {
  public:
-  explicit ScoringPolicy(const Books& books) : books_(books), known_(books.shape_count()) {}
+  explicit ScoringPolicy(const SimulatedCluster& cluster)
+      : cluster_(cluster), known_(cluster.shape_count()) {}
 
   std::optional<alloc::Choice> choose(std::uint32_t shape, Random& /*random*/) override {
-    const std::span<const NodeId> nodes = books_.nodes();
+    const std::span<const NodeId> nodes = cluster_.nodes();
     std::vector<Known>& known = known_[shape];
     known.resize(nodes.size());
     int best = kDoesNotFit;
     std::optional<NodeId> where;
     for (std::size_t i = 0; i < nodes.size(); ++i) {
-      const std::uint64_t version = books_.ledger().states().version(nodes[i]);
+      const std::uint64_t version = cluster_.ledger().states().version(nodes[i]);
       if (known[i].version != version) {
-        known[i] = {.version = version, .score = look_at(shape, nodes[i])};
+        known[i] = {.version = version, .score = score_of_node(shape, nodes[i])};
       }
       if (known[i].score > best) {
         best = known[i].score;
@@ -63,19 +64,19 @@ class ScoringPolicy : public Policy {
     if (!where) {
       return std::nullopt;
     }
-    return books_.choice(shape, *where, place(shape, books_.ledger().view(*where)).gpus);
+    return cluster_.choice(shape, *where, best_on(shape, cluster_.ledger().view(*where)).gpus);
   }
 
  protected:
-  // On a node that has room.
+  // The score of a node where the pod fits.
   [[nodiscard]] virtual int score(std::uint32_t shape, const NodeView& node) const = 0;
-  // Score and GPUs together, for those that think of both at once.
-  [[nodiscard]] virtual Place place(std::uint32_t shape, const NodeView& node) const {
-    return {.score = score(shape, node), .gpus = tightest_gpus(books_, shape, node)};
+  // Score and GPUs, for policies that choose both together.
+  [[nodiscard]] virtual Candidate best_on(std::uint32_t shape, const NodeView& node) const {
+    return {.score = score(shape, node), .gpus = tightest_gpus(cluster_, shape, node)};
   }
 
-  [[nodiscard]] const Books& books() const { return books_; }
-  [[nodiscard]] const PodShape& wanted(std::uint32_t shape) const { return books_.shape(shape); }
+  [[nodiscard]] const SimulatedCluster& cluster() const { return cluster_; }
+  [[nodiscard]] const PodShape& wanted(std::uint32_t shape) const { return cluster_.shape(shape); }
 
  private:
   struct Known {
@@ -83,12 +84,12 @@ class ScoringPolicy : public Policy {
     int score = kDoesNotFit;
   };
 
-  [[nodiscard]] int look_at(std::uint32_t shape, NodeId node) const {
-    return books_.fits(shape, node) ? score(shape, books_.ledger().view(node)) : kDoesNotFit;
+  [[nodiscard]] int score_of_node(std::uint32_t shape, NodeId node) const {
+    return cluster_.fits(shape, node) ? score(shape, cluster_.ledger().view(node)) : kDoesNotFit;
   }
 
-  const Books& books_;
-  std::vector<std::vector<Known>> known_;  // by shape, then place of the node
+  const SimulatedCluster& cluster_;
+  std::vector<std::vector<Known>> known_;  // by shape, then position of the node
 };
 
 class FirstFit : public ScoringPolicy {
@@ -99,31 +100,31 @@ class FirstFit : public ScoringPolicy {
   [[nodiscard]] int score(std::uint32_t /*shape*/, const NodeView& /*node*/) const override { return 0; }
 };
 
-// The largest node there is, which amounts are compared with.
+// The largest amounts of any node, for normalization.
 struct Largest {
   double cpu_milli = 1;
   double gpu_milli = 1;
 
-  explicit Largest(const Books& books) {
-    for (const NodeId id : books.nodes()) {
-      const NodeView node = books.ledger().view(id);
+  explicit Largest(const SimulatedCluster& cluster) {
+    for (const NodeId id : cluster.nodes()) {
+      const NodeView node = cluster.ledger().view(id);
       cpu_milli = std::max(cpu_milli, static_cast<double>(node.cpu_milli_total));
       gpu_milli = std::max(gpu_milli, static_cast<double>(node.total_units));
     }
   }
 };
 
-// The node with least CPU and GPU left, both counted alike.
+// Prefers the node with the least CPU and GPU left, both with equal weight.
 class BestFit : public ScoringPolicy {
  public:
-  explicit BestFit(const Books& all) : ScoringPolicy(all), largest_(all) {}
+  explicit BestFit(const SimulatedCluster& all) : ScoringPolicy(all), largest_(all) {}
 
  private:
   [[nodiscard]] int score(std::uint32_t shape, const NodeView& node) const override {
     const double cpu =
         static_cast<double>(node.cpu_milli_left - wanted(shape).cpu_milli) / largest_.cpu_milli;
     const double gpu =
-        (static_cast<double>(node.free_units) - static_cast<double>(wanted(shape).gpu_demand_milli())) /
+        (static_cast<double>(node.free_units) - static_cast<double>(wanted(shape).requested_gpu_milli())) /
         largest_.gpu_milli;
     return static_cast<int>(100 * (1 - 0.5 * cpu - 0.5 * gpu));
   }
@@ -131,27 +132,27 @@ class BestFit : public ScoringPolicy {
   Largest largest_;
 };
 
-// The node whose free CPU and GPU are least like what the pod wants.
+// Prefers the node whose free CPU and GPU are least similar to the request of the pod.
 class DotProd : public ScoringPolicy {
  public:
-  explicit DotProd(const Books& all) : ScoringPolicy(all), largest_(all) {}
+  explicit DotProd(const SimulatedCluster& all) : ScoringPolicy(all), largest_(all) {}
 
  private:
   [[nodiscard]] int score(std::uint32_t shape, const NodeView& node) const override {
     const double cpu = static_cast<double>(node.cpu_milli_left) / largest_.cpu_milli *
                        static_cast<double>(wanted(shape).cpu_milli) / largest_.cpu_milli;
     const double gpu = static_cast<double>(node.free_units) / largest_.gpu_milli *
-                       static_cast<double>(wanted(shape).gpu_demand_milli()) / largest_.gpu_milli;
+                       static_cast<double>(wanted(shape).requested_gpu_milli()) / largest_.gpu_milli;
     return static_cast<int>(100 * (1 - (cpu + gpu) / 2));
   }
 
   Largest largest_;
 };
 
-// Nodes that hold pods of the same class, shares or so many whole GPUs, and nothing else.
+// Prefers nodes that hold only pods of the same class: shares, or an equal number of whole GPUs.
 class GpuClustering : public ScoringPolicy {
  public:
-  explicit GpuClustering(const Books& all)
+  explicit GpuClustering(const SimulatedCluster& all)
       : ScoringPolicy(all), largest_gpu_milli_(static_cast<std::int64_t>(Largest(all).gpu_milli)) {}
 
  private:
@@ -178,7 +179,7 @@ class GpuClustering : public ScoringPolicy {
     Known& known = known_[raw(node.id)];
     if (known.version != node.version) {
       known = {.version = node.version, .classes = 0};
-      for (const alloc::PodHolding& pod : books().ledger().holdings(node.id)) {
+      for (const alloc::PodHolding& pod : cluster().ledger().holdings(node.id)) {
         known.classes |= class_of(pod.units, pod.whole);
       }
     }
@@ -194,7 +195,7 @@ class GpuClustering : public ScoringPolicy {
   mutable std::vector<Known> known_;  // by node
 };
 
-// Shared GPUs first, then free GPUs of nodes in use, then those of idle nodes.
+// Prefers shared GPUs, then free GPUs of nodes in use, then those of idle nodes.
 class GpuPacking : public ScoringPolicy {
  public:
   using ScoringPolicy::ScoringPolicy;
@@ -208,7 +209,7 @@ class GpuPacking : public ScoringPolicy {
     if (free_gpus == static_cast<int>(node.size())) {
       return std::max(100 / 3 - free_gpus, free_gpus);
     }
-    const GpuMask gpus = tightest_gpus(books(), shape, node);
+    const GpuMask gpus = tightest_gpus(cluster(), shape, node);
     if (const auto opened = static_cast<int>(topology::gpu_count(gpus & node.whole_free)); opened > 0) {
       return std::max(50 - opened, 100 / 3);
     }
@@ -220,30 +221,31 @@ class GpuPacking : public ScoringPolicy {
   }
 };
 
-// The paper's own: down the slope of fragmentation. A share also chooses its GPU that way.
+// FGD of the paper: chooses the node, and for shares the GPU, with the steepest descent of
+// fragmentation.
 class FragmentationDescent : public ScoringPolicy {
  public:
-  FragmentationDescent(const Books& all, const std::vector<PodKind>& kinds)
+  FragmentationDescent(const SimulatedCluster& all, const std::vector<PodKind>& kinds)
       : ScoringPolicy(all), fragmentation_(kinds, all.ledger()) {}
 
  private:
   [[nodiscard]] int score(std::uint32_t shape, const NodeView& node) const override {
-    return place(shape, node).score;
+    return best_on(shape, node).score;
   }
 
-  [[nodiscard]] Place place(std::uint32_t shape, const NodeView& node) const override {
+  [[nodiscard]] Candidate best_on(std::uint32_t shape, const NodeView& node) const override {
     const PodShape& pod = wanted(shape);
     const std::uint64_t before = fragmentation_.of(node);
     if (!pod.is_share() || pod.gpus > 1) {
-      const GpuMask gpus = tightest_gpus(books(), shape, node);
+      const GpuMask gpus = tightest_gpus(cluster(), shape, node);
       return {.score = score_of(before, fragmentation_.after(node, gpus, pod.gpu_milli, pod.cpu_milli)),
               .gpus = gpus};
     }
-    Place best{.score = kDoesNotFit};
+    Candidate best{.score = kDoesNotFit};
     for (unsigned slot = 0; slot < node.size(); ++slot) {
-      // Equally free GPUs have equal scores, and the first of them wins.
+      // GPUs with equal free capacity have equal scores; the first wins.
       const bool seen = std::ranges::find(node.free.first(slot), node.free[slot]) != node.free.begin() + slot;
-      if (seen || node.free[slot] < pod.gpu_milli || !books().allows(shape, node.model[slot])) {
+      if (seen || node.free[slot] < pod.gpu_milli || !cluster().allows(shape, node.model[slot])) {
         continue;
       }
       const GpuMask gpu = topology::gpu_bit(slot);
@@ -264,15 +266,15 @@ class FragmentationDescent : public ScoringPolicy {
   Fragmentation fragmentation_;
 };
 
-// Any node that fits, any GPU that fits.
-class RandomChoice : public Policy {
+// Chooses a random node and random GPUs that fit.
+class RandomChoice : public PlacementPolicy {
  public:
-  explicit RandomChoice(const Books& books) : books_(books) {}
+  explicit RandomChoice(const SimulatedCluster& cluster) : cluster_(cluster) {}
 
   std::optional<alloc::Choice> choose(std::uint32_t shape, Random& random) override {
     fitting_.clear();
-    for (const NodeId node : books_.nodes()) {
-      if (books_.fits(shape, node)) {
+    for (const NodeId node : cluster_.nodes()) {
+      if (cluster_.fits(shape, node)) {
         fitting_.push_back(node);
       }
     }
@@ -280,14 +282,14 @@ class RandomChoice : public Policy {
       return std::nullopt;
     }
     const NodeId where = fitting_[random.below(fitting_.size())];
-    const NodeView node = books_.ledger().view(where);
-    const PodShape& pod = books_.shape(shape);
+    const NodeView node = cluster_.ledger().view(where);
+    const PodShape& pod = cluster_.shape(shape);
     if (!pod.is_share()) {
-      return books_.choice(shape, where, tightest_gpus(books_, shape, node));
+      return cluster_.choice(shape, where, tightest_gpus(cluster_, shape, node));
     }
     std::vector<unsigned> slots;
     for (unsigned slot = 0; slot < node.size(); ++slot) {
-      if (node.free[slot] >= pod.gpu_milli && books_.allows(shape, node.model[slot])) {
+      if (node.free[slot] >= pod.gpu_milli && cluster_.allows(shape, node.model[slot])) {
         slots.push_back(slot);
       }
     }
@@ -296,38 +298,38 @@ class RandomChoice : public Policy {
     for (std::uint32_t i = 0; i < pod.gpus; ++i) {
       gpus |= topology::gpu_bit(slots[i]);
     }
-    return books_.choice(shape, where, gpus);
+    return cluster_.choice(shape, where, gpus);
   }
 
  private:
-  const Books& books_;
+  const SimulatedCluster& cluster_;
   std::vector<NodeId> fitting_;
 };
 
 }  // namespace
 
-std::unique_ptr<Policy> make_reference_policy(std::string_view name, const Books& books,
-                                              const std::vector<PodKind>& kinds) {
+std::unique_ptr<PlacementPolicy> make_reference_policy(std::string_view name, const SimulatedCluster& cluster,
+                                                       const std::vector<PodKind>& kinds) {
   if (name == "FirstFit") {
-    return std::make_unique<FirstFit>(books);
+    return std::make_unique<FirstFit>(cluster);
   }
   if (name == "Random") {
-    return std::make_unique<RandomChoice>(books);
+    return std::make_unique<RandomChoice>(cluster);
   }
   if (name == "DotProd") {
-    return std::make_unique<DotProd>(books);
+    return std::make_unique<DotProd>(cluster);
   }
   if (name == "GpuClustering") {
-    return std::make_unique<GpuClustering>(books);
+    return std::make_unique<GpuClustering>(cluster);
   }
   if (name == "GpuPacking") {
-    return std::make_unique<GpuPacking>(books);
+    return std::make_unique<GpuPacking>(cluster);
   }
   if (name == "BestFit") {
-    return std::make_unique<BestFit>(books);
+    return std::make_unique<BestFit>(cluster);
   }
   if (name == "FGD") {
-    return std::make_unique<FragmentationDescent>(books, kinds);
+    return std::make_unique<FragmentationDescent>(cluster, kinds);
   }
   return nullptr;
 }

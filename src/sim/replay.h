@@ -1,7 +1,8 @@
 // sim/replay.h
 //
-// Lets the pods of a scenario arrive one after the other, has a policy place each, and measures after every
-// one. A pod that finds no place is refused and does not come again; none leaves.
+// Replays a scenario: pods arrive one after the other, a policy chooses GPUs for each, and the
+// cluster is measured after every pod. A pod that does not fit is refused and not tried again. No
+// pod ends.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +10,16 @@
 #include <vector>
 
 #include "base/result.h"
-#include "sim/books.h"
 #include "sim/policy.h"
 #include "sim/scenario.h"
+#include "sim/simulated_cluster.h"
 #include "sim/trace.h"
 
 namespace tessera::sim {
 
-// Means over the moments at which the pods that had arrived asked for about so much.
+// The means of all measurements at one offered load, in whole percents.
 struct LoadPoint {
-  int load_percent = 0;           // of all GPU capacity, placed or not
+  int load_percent = 0;           // offered load: what all pods so far request, of all GPU capacity
   double allocated_percent = 0;   // of all GPU capacity
   double fragmented_percent = 0;  // of all GPU capacity
 
@@ -29,13 +30,13 @@ struct RunResult {
   std::uint64_t seed = 0;
   std::uint64_t placed = 0;
   std::uint64_t refused = 0;
-  std::optional<double> first_refusal_percent;  // load when the first pod was refused
+  std::optional<double> first_refusal_percent;  // offered load when the first pod was refused
   std::vector<LoadPoint> curve;                 // by load
-  int last_load_percent = 0;                    // what the pods were to ask for in all
+  int last_load_percent = 0;                    // the load that the scenario was drawn for
   double seconds = 0;                           // of processor time
 
-  // At this load; nothing when pods were never to ask for so much. Where a large pod skips a load, and at the
-  // end where the next pod would have been too much, it is the load before.
+  // Returns the point at this load, nullopt if the scenario does not reach it. If a large pod skips
+  // a load, and at the end, returns the point of the previous load.
   [[nodiscard]] std::optional<LoadPoint> at(int load_percent) const;
 };
 
@@ -43,12 +44,12 @@ struct RunResult {
 struct Setting {
   const Trace& trace;
   const Shapes& shapes;
-  std::vector<PodKind> kinds;       // what fragmentation is measured with
-  std::vector<PodKind> told_kinds;  // what `fgd` is told to expect; empty: it must learn
-  std::int64_t load_milli = 1300;   // what the pods ask for in all, in thousandths of all GPUs
+  std::vector<PodKind> kinds;      // for measuring fragmentation
+  std::vector<PodKind> fgd_kinds;  // typical pods for `fgd`; empty: it learns them
+  std::int64_t load_milli = 1300;  // what all pods request, in thousandths of all GPUs
 };
 
-// Fails only when a policy makes a choice that the books refuse, which is a fault of ours.
+// Fails only if a policy makes a choice that the ledger refuses, which is a bug.
 Result<RunResult> replay(const Setting& setting, const PolicyName& policy, std::uint64_t seed);
 
 }  // namespace tessera::sim

@@ -11,11 +11,12 @@ namespace {
 
 void add_pods(const Trace& trace, std::int64_t missing_milli, Random& random,
               std::vector<std::uint32_t>& pods) {
-  // The same order as before anything was added, so that a pod drawn once is not drawn more often.
+  // Draws from the original pods only, so that a pod that was added is not more likely to be drawn
+  // again.
   const std::vector<std::uint32_t> original = pods;
   for (;;) {
     const std::uint32_t drawn = original[random.below(original.size())];
-    missing_milli -= trace.pods[drawn].gpu_demand_milli();
+    missing_milli -= trace.pods[drawn].requested_gpu_milli();
     if (missing_milli < 0) {
       return;
     }
@@ -26,12 +27,12 @@ void add_pods(const Trace& trace, std::int64_t missing_milli, Random& random,
 void remove_pods(const Trace& trace, std::int64_t surplus_milli, Random& random,
                  std::vector<std::uint32_t>& pods) {
   constexpr std::uint32_t kGone = ~0U;
-  // Marked first and closed up at the end: the order of the others must stay.
+  // Marks pods first and removes them at the end, which keeps the order of the others.
   std::vector<std::uint32_t> left(pods.size());
   std::iota(left.begin(), left.end(), 0U);
   while (surplus_milli > 0) {
     const std::size_t drawn = random.below(left.size());
-    surplus_milli -= trace.pods[pods[left[drawn]]].gpu_demand_milli();
+    surplus_milli -= trace.pods[pods[left[drawn]]].requested_gpu_milli();
     pods[left[drawn]] = kGone;
     left[drawn] = left.back();
     left.pop_back();
@@ -53,11 +54,11 @@ Scenario draw_scenario(const Trace& trace, std::uint64_t seed, std::int64_t load
 
   const std::int64_t capacity = trace.gpu_capacity_milli();
   const std::int64_t target = capacity / 1000 * load_milli;
-  const std::int64_t demand = trace.gpu_demand_milli();
-  if (demand > target) {
-    remove_pods(trace, demand - target, random, scenario.pods);
-  } else if (demand > 0) {
-    add_pods(trace, target - demand, random, scenario.pods);
+  const std::int64_t requested = trace.requested_gpu_milli();
+  if (requested > target) {
+    remove_pods(trace, requested - target, random, scenario.pods);
+  } else if (requested > 0) {
+    add_pods(trace, target - requested, random, scenario.pods);
   }
 
   scenario.nodes.resize(trace.nodes.size());

@@ -21,7 +21,7 @@ struct NodeKind {
 };
 
 constexpr std::array kNodeKinds = {
-    NodeKind{"A100", 8, 96, 1024, 40},  // twelve CPUs a GPU: they run short before the GPUs do
+    NodeKind{"A100", 8, 96, 1024, 40},  // twelve CPUs per GPU: CPUs run out before GPUs
     NodeKind{"H100", 8, 192, 2048, 10}, NodeKind{"V100", 4, 32, 256, 15},
     NodeKind{"T4", 2, 96, 384, 25},     NodeKind{"L40S", 4, 64, 512, 10},
 };
@@ -55,7 +55,7 @@ constexpr std::array kPodTemplates = {
     PodTemplate{4, 1000, 32000, 192, "", 12},
     PodTemplate{8, 1000, 88000, 768, "", 12},
     PodTemplate{8, 1000, 96000, 1024, "H100", 2},
-    // No GPU at all.
+    // Without GPUs.
     PodTemplate{0, 0, 4000, 8, "", 80},
     PodTemplate{0, 0, 16000, 32, "", 40},
 };
@@ -100,7 +100,7 @@ Trace synthetic_trace(std::uint32_t nodes, std::uint64_t seed) {
                            .model = kind.model});
   }
   const std::int64_t capacity = trace.gpu_capacity_milli();
-  for (std::int64_t demand = 0; demand < capacity;) {
+  for (std::int64_t requested = 0; requested < capacity;) {
     const PodTemplate& kind = draw(std::span<const PodTemplate>(kPodTemplates), random);
     trace.pods.push_back({.name = fmt::format("pod-{:07}", trace.pods.size()),
                           .cpu_milli = kind.cpu_milli,
@@ -108,7 +108,7 @@ Trace synthetic_trace(std::uint32_t nodes, std::uint64_t seed) {
                           .gpus = kind.gpus,
                           .gpu_milli = kind.gpu_milli,
                           .models = words(kind.models)});
-    demand += trace.pods.back().gpu_demand_milli();
+    requested += trace.pods.back().requested_gpu_milli();
   }
   return trace;
 }

@@ -1,10 +1,10 @@
 // sim/synthetic.h
 //
-// A cluster and a workload made up, for trying policies without a trace.
+// A synthetic cluster and workload, for trying policies without a trace.
 //
-// They have what makes GPU clusters hard to fill: nodes with few CPUs beside nodes with many, old models that
-// some pods insist on, shares that leave slivers, pods that want a whole machine, and pods without GPUs that
-// eat the CPUs of those with.
+// It has what makes GPU clusters hard to fill: nodes with few and with many CPUs per GPU, old
+// models that some pods require, shares that leave small remainders, pods that need a whole
+// machine, and pods without GPUs that use up the CPUs of GPU nodes.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,8 @@
 
 namespace tessera::sim {
 
-// `nodes` of them, and as many pods as ask for all their GPUs together. The same seed gives the same trace.
+// Returns a trace with this many nodes, and with pods that together request all their GPUs. Equal
+// seeds give equal traces.
 Trace synthetic_trace(std::uint32_t nodes, std::uint64_t seed);
 
 }  // namespace tessera::sim

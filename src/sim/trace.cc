@@ -43,10 +43,10 @@ std::int64_t Trace::gpu_capacity_milli() const {
   return sum;
 }
 
-std::int64_t Trace::gpu_demand_milli() const {
+std::int64_t Trace::requested_gpu_milli() const {
   std::int64_t sum = 0;
   for (const TracePod& pod : pods) {
-    sum += pod.gpu_demand_milli();
+    sum += pod.requested_gpu_milli();
   }
   return sum;
 }
@@ -66,7 +66,7 @@ Result<std::vector<TraceNode>> parse_nodes(std::string_view csv) {
       return fail(table.wrong(kName, "a node without a name"));
     }
     if (!names.insert(node.name).second) {
-      return fail(table.wrong(kName, fmt::format("{} is there twice", in_quotes(node.name))));
+      return fail(table.wrong(kName, fmt::format("{} is listed twice", in_quotes(node.name))));
     }
     node.cpu_milli = TRY(table.integer(kCpu, 0, kMostCpuMilli));
     node.memory_mib = TRY(table.integer(kMemory, 0, kMostMemoryMib));
@@ -93,8 +93,8 @@ Result<std::vector<TracePod>> parse_pods(std::string_view csv) {
     pod.gpus = static_cast<std::uint32_t>(TRY(table.integer(kGpus, 0, topology::kMaxGpus)));
     pod.gpu_milli = static_cast<std::uint32_t>(TRY(table.integer(kGpuMilliColumn, 0, kGpuMilli)));
     if ((pod.gpus == 0) != (pod.gpu_milli == 0)) {
-      return fail(table.wrong(
-          kGpuMilliColumn, fmt::format("{} thousandths of {} GPUs make no sense", pod.gpu_milli, pod.gpus)));
+      return fail(table.wrong(kGpuMilliColumn, fmt::format("is {} for {} GPUs; either both or none must be 0",
+                                                           pod.gpu_milli, pod.gpus)));
     }
     pod.models = parse_models(table.text(kModels));
     pods.push_back(std::move(pod));
@@ -111,8 +111,8 @@ Result<Trace> read_trace(const std::string& nodes_path, const std::string& pods_
   if (trace.gpu_capacity_milli() == 0) {
     return fail(ErrorCode::kInvalid, nodes_path + ": no node has a GPU; there is nothing to allocate");
   }
-  if (trace.gpu_demand_milli() == 0) {
-    return fail(ErrorCode::kInvalid, pods_path + ": no pod asks for a GPU; there is nothing to allocate");
+  if (trace.requested_gpu_milli() == 0) {
+    return fail(ErrorCode::kInvalid, pods_path + ": no pod requests a GPU; there is nothing to allocate");
   }
   return trace;
 }

@@ -1,7 +1,7 @@
 // sim/trace.h
 //
-// A cluster and the pods that want to run on it, as the Alibaba openb traces tell them: GPUs are counted in
-// thousandths, CPUs too.
+// A cluster and its pods, in the format of the Alibaba openb traces. GPUs and CPUs are counted in
+// thousandths.
 //
 //   sn,cpu_milli,memory_mib,gpu,model
 //   openb-node-0000,64000,262144,2,P100
@@ -9,8 +9,8 @@
 //   name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,...
 //   openb-pod-0001,6000,12288,1,460,,...
 //
-// Columns are found by their names in the first line; others than these are left alone, and gpu_spec may be
-// missing. Quotes as in RFC 4180.
+// Columns are found by their names in the first line. Other columns are ignored, and gpu_spec may
+// be missing. Quotes are as in RFC 4180.
 #pragma once
 
 #include <cstdint>
@@ -38,12 +38,12 @@ struct TracePod {
   std::string name{};
   std::int64_t cpu_milli = 0;
   std::int64_t memory_mib = 0;
-  std::uint32_t gpus = 0;             // 0: wants none
+  std::uint32_t gpus = 0;             // 0: requests none
   std::uint32_t gpu_milli = 0;        // of each; 1000: whole
-  std::vector<std::string> models{};  // those it may run on, sorted; empty: any
+  std::vector<std::string> models{};  // allowed models, sorted; empty: any
 
-  // Of all its GPUs together.
-  [[nodiscard]] std::int64_t gpu_demand_milli() const { return std::int64_t{gpus} * gpu_milli; }
+  // The total over all its GPUs.
+  [[nodiscard]] std::int64_t requested_gpu_milli() const { return std::int64_t{gpus} * gpu_milli; }
   [[nodiscard]] bool is_share() const { return gpus > 0 && gpu_milli < kGpuMilli; }
 
   friend bool operator==(const TracePod&, const TracePod&) = default;
@@ -54,14 +54,14 @@ struct Trace {
   std::vector<TracePod> pods;
 
   [[nodiscard]] std::int64_t gpu_capacity_milli() const;
-  [[nodiscard]] std::int64_t gpu_demand_milli() const;
+  [[nodiscard]] std::int64_t requested_gpu_milli() const;
 };
 
-// Fail with line and column (of the table, from 1) of the first field that makes no sense.
+// Parse the tables. Errors name line and column, counted from 1, of the first invalid field.
 Result<std::vector<TraceNode>> parse_nodes(std::string_view csv);
 Result<std::vector<TracePod>> parse_pods(std::string_view csv);
 
-// Both files. Fails also when there are no GPUs or no pods, because then there is nothing to find out.
+// Reads both files. Also fails if no node has a GPU or no pod requests one.
 Result<Trace> read_trace(const std::string& nodes_path, const std::string& pods_path);
 
 }  // namespace tessera::sim

@@ -110,7 +110,7 @@ TEST(AgentConfig, NamesFileLineAndColumnOfAMistake) {
         Case{"paths: {cdiDir: relative}", "not an absolute path"},
         Case{"resources: {prefix: ''}", "resources.prefix"},
         Case{"resources: {whole: gpu}", "resources.whole: \"gpu\" is not a resource"},
-        Case{"resources: {whole: aliyun.com/gpu-mem}", "is something else already"},
+        Case{"resources: {whole: aliyun.com/gpu-mem}", "already names another resource"},
         Case{"driverLibraries: both", "linker"}, Case{"xids: ignored=x", "XID"},
         Case{"unit: [", "f.yaml:"}}) {
     const auto config = from_yaml(one.yaml);

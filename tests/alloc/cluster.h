@@ -1,4 +1,4 @@
-// Small clusters for tests: nodes and pods in a line each.
+// Builds small clusters for tests: one line per node or pod.
 #pragma once
 
 #include <fmt/core.h>
@@ -19,7 +19,7 @@ inline std::string uuid_of(const std::string& node, unsigned index) {
   return fmt::format("GPU-{}-{}", node, index);
 }
 
-// GPUs of so many GiB each, no links known.
+// An inventory of GPUs with these sizes in GiB, without links.
 inline Inventory inventory_of(const std::string& node, const std::vector<std::uint32_t>& gib) {
   Inventory inventory;
   inventory.driver = "550.54.15";
@@ -47,8 +47,8 @@ inline NodeSpec node_of(const std::string& name, const std::vector<std::uint32_t
   return node_with(name, inventory_of(name, gib));
 }
 
-// A node with the old device plugin.
-inline NodeSpec old_node(const std::string& name, std::int64_t units, std::int64_t gpus) {
+// A node with the original device plugin.
+inline NodeSpec original_node(const std::string& name, std::int64_t units, std::int64_t gpus) {
   NodeSpec node;
   node.name = name;
   node.gpu_memory_units = units;
@@ -72,7 +72,7 @@ inline ContainerSpec container(const std::string& name, std::int64_t units, std:
 
 inline PodSpec pod_of(const std::string& name, std::vector<ContainerSpec> containers) {
   PodSpec pod;
-  pod.pod_namespace = "ml";
+  pod.namespace_name = "ml";
   pod.name = name;
   pod.uid = "uid-" + name;
   pod.containers = std::move(containers);
@@ -86,18 +86,18 @@ inline PodSpec whole_pod(const std::string& name, std::int64_t gpus) {
 }
 
 inline PodKey key_of(const PodSpec& pod) {
-  return {.pod_namespace = pod.pod_namespace, .name = pod.name, .uid = pod.uid};
+  return {.namespace_name = pod.namespace_name, .name = pod.name, .uid = pod.uid};
 }
 
 inline Request request_of(const PodSpec& pod) {
   return Request::of_pod(pod, ResourceNames()).value();
 }
 
-// The pod bound to a node with a record that gives its container "main" these GPUs.
-inline PodSpec bound(PodSpec pod, const std::string& node, const std::vector<Grant>& grants) {
+// Returns the pod bound to a node, with a record of these shares for container "main".
+inline PodSpec bound(PodSpec pod, const std::string& node, const std::vector<GpuShare>& shares) {
   pod.node_name = node;
   pod.phase = PodPhase::kRunning;
-  pod.annotations[std::string(key::kAllocation)] = Record{{{"main", grants}}}.json();
+  pod.annotations[std::string(key::kAllocation)] = Record{{{"main", shares}}}.json();
   return pod;
 }
 inline PodSpec bound_share(const std::string& name, std::uint32_t units, const std::string& node,
@@ -106,17 +106,17 @@ inline PodSpec bound_share(const std::string& name, std::uint32_t units, const s
 }
 inline PodSpec bound_whole(const std::string& name, const std::string& node,
                            const std::vector<unsigned>& indices) {
-  std::vector<Grant> grants;
+  std::vector<GpuShare> shares;
   for (const unsigned index : indices) {
-    grants.push_back({.gpu = uuid_of(node, index), .whole = true});
+    shares.push_back({.gpu = uuid_of(node, index), .whole = true});
   }
-  return bound(whole_pod(name, static_cast<std::int64_t>(indices.size())), node, grants);
+  return bound(whole_pod(name, static_cast<std::int64_t>(indices.size())), node, shares);
 }
 
-// What the API server shows after a bind with this choice.
+// Returns the pod as the API server shows it after a bind with this choice.
 inline PodSpec after_bind(const Ledger& ledger, PodSpec pod, const Choice& choice) {
   pod.node_name = ledger.node_name(choice.node);
-  pod.annotations[std::string(key::kAllocation)] = ledger.record_of(request_of(pod), choice).json();
+  pod.annotations[std::string(key::kAllocation)] = choice.record.json();
   return pod;
 }
 

@@ -25,12 +25,13 @@ TEST_F(ExplainTest, NamesTheBestGpuAndWhoHoldsIt) {
   ledger.upsert_pod(bound_share("notebook", 9, "a", 0));
   ledger.upsert_pod(bound_share("infer", 4, "a", 1));
   ledger.upsert_pod(bound_share("large", 5, "a", 1));
-  const Explanation told = why(share_pod("p", 8), "a");
-  EXPECT_EQ(told.phrase, "no single GPU has 8GiB free");
-  EXPECT_EQ(told.best_gpu, 0U);
-  EXPECT_EQ(told.text,
-            "GPU 0 has most, 7GiB free of 16GiB, and 1GiB more is needed; it would fit when ml/notebook "
-            "(9GiB) ends");
+  const Explanation explanation = why(share_pod("p", 8), "a");
+  EXPECT_EQ(explanation.phrase, "no single GPU has 8GiB free");
+  EXPECT_EQ(explanation.best_gpu, 0U);
+  EXPECT_EQ(
+      explanation.text,
+      "GPU 0 has the most free memory, 7GiB of 16GiB; 1GiB more is needed; it would fit when ml/notebook "
+      "(9GiB) ends");
   EXPECT_EQ(why(share_pod("p", 16), "a").blockers.size(), 1U);
 }
 
@@ -39,105 +40,105 @@ PodSpec over_gpus(PodSpec pod, unsigned gpus) {
   return pod;
 }
 
-// Whether the pods that were named are really those whose end helps.
-bool fits_when_they_end(Ledger& ledger, Placer& placer, const PodSpec& pod, const Explanation& told) {
-  std::vector<std::string> uids;
-  for (const PodHolding& blocker : told.blockers) {
+// Whether the request fits when the named pods have ended.
+bool fits_when_they_end(Ledger& ledger, Placer& placer, const PodSpec& pod, const Explanation& explanation) {
+  std::vector<std::string_view> uids;
+  for (const PodHolding& blocker : explanation.blockers) {
     uids.push_back(blocker.pod.uid);
   }
   return placer.fits_without(request_of(pod), ledger.find_node("a").value(), uids);
 }
 
-TEST_F(ExplainTest, OfSeveralGpusTellsOfTheLastThatIsNeeded) {
+TEST_F(ExplainTest, ForSeveralGpusNamesTheLastOneThatIsNeeded) {
   ledger.upsert_node(node_of("a", {16, 16}));
   ledger.upsert_pod(bound_share("x", 6, "a", 0));
   ledger.upsert_pod(bound_share("y", 12, "a", 1));
   const PodSpec pod = over_gpus(share_pod("p", 16), 2);
-  const Explanation told = why(pod, "a");
-  EXPECT_EQ(told.reason, Reason::kTooFewGpusWithEnoughFree);
-  EXPECT_EQ(told.best_gpu, 1U);
-  EXPECT_EQ(told.short_units, 4U);
+  const Explanation explanation = why(pod, "a");
+  EXPECT_EQ(explanation.reason, Reason::kTooFewGpusWithEnoughFree);
+  EXPECT_EQ(explanation.best_gpu, 1U);
+  EXPECT_EQ(explanation.short_units, 4U);
   EXPECT_EQ(
-      told.text,
-      "1 of 2 GPUs has enough, of the others GPU 1 has most, 4GiB free of 16GiB, and 4GiB more is needed; "
+      explanation.text,
+      "1 of 2 GPUs has enough free; of the others GPU 1 has the most, 4GiB of 16GiB; 4GiB more is needed; "
       "it would fit when ml/y (12GiB) ends");
-  EXPECT_TRUE(fits_when_they_end(ledger, placer, pod, told));
+  EXPECT_TRUE(fits_when_they_end(ledger, placer, pod, explanation));
 }
 
-TEST_F(ExplainTest, NamesThePodsOfEveryGpuThatLacksSomething) {
+TEST_F(ExplainTest, NamesThePodsOnEveryGpuThatHasTooLittleFree) {
   ledger.upsert_node(node_of("a", {16, 16, 16}));
   ledger.upsert_pod(bound_share("x", 10, "a", 0));
   ledger.upsert_pod(bound_share("y", 12, "a", 1));
   ledger.upsert_pod(bound_whole("z", "a", {2}));
   const PodSpec pod = over_gpus(share_pod("p", 16), 2);
-  const Explanation told = why(pod, "a");
-  EXPECT_EQ(told.blockers.size(), 2U);
-  EXPECT_TRUE(fits_when_they_end(ledger, placer, pod, told)) << told.text;
+  const Explanation explanation = why(pod, "a");
+  EXPECT_EQ(explanation.blockers.size(), 2U);
+  EXPECT_TRUE(fits_when_they_end(ledger, placer, pod, explanation)) << explanation.text;
 }
 
-TEST_F(ExplainTest, LooksOnlyAtGpusThatThePodAllows) {
+TEST_F(ExplainTest, ConsidersOnlyGpusThatThePodAllows) {
   ledger.upsert_node(node_of("a", {80, 16}));
   ledger.upsert_pod(bound_share("x", 12, "a", 1));
   PodSpec pod = share_pod("p", 8);
   pod.annotations[std::string(key::kGpuModel)] = "T4";
-  const Explanation told = why(pod, "a");
-  EXPECT_EQ(told.best_gpu, 1U) << "the A100 is free, and not wanted";
-  EXPECT_EQ(
-      told.text,
-      "GPU 1, of those that the pod's annotations allow, has most, 4GiB free of 16GiB, and 4GiB more is "
-      "needed; it would fit when ml/x (12GiB) ends");
+  const Explanation explanation = why(pod, "a");
+  EXPECT_EQ(explanation.best_gpu, 1U) << "the A100 is free but not allowed";
+  EXPECT_EQ(explanation.text,
+            "GPU 1 has the most free memory of the GPUs that the pod's annotations allow, 4GiB of 16GiB; "
+            "4GiB more is "
+            "needed; it would fit when ml/x (12GiB) ends");
   PodSpec whole = whole_pod("w", 1);
   whole.annotations[std::string(key::kGpuModel)] = "T4";
   EXPECT_THAT(why(whole, "a").text, HasSubstr("1 more is needed; it would fit when ml/x (12GiB) ends"));
 }
 
-TEST_F(ExplainTest, CountsTheGpuThatTheShareOfTheSamePodTakes) {
+TEST_F(ExplainTest, CountsTheGpuThatTheShareOfThePodTakes) {
   ledger.upsert_node(node_of("a", {16, 16}));
   ledger.upsert_pod(bound_share("x", 12, "a", 0));
   const PodSpec pod = pod_of("p", {container("main", 8, 1)});
-  const Explanation told = why(pod, "a");
-  EXPECT_EQ(told.reason, Reason::kTooFewWholeGpus);
-  EXPECT_EQ(told.short_gpus, 1U);
-  EXPECT_EQ(
-      told.text,
-      "1 of its 2 GPUs is wholly free, its share takes 1 of them, 1 more is needed; it would fit when ml/x "
-      "(12GiB) ends");
+  const Explanation explanation = why(pod, "a");
+  EXPECT_EQ(explanation.reason, Reason::kTooFewWholeGpus);
+  EXPECT_EQ(explanation.short_gpus, 1U);
+  EXPECT_EQ(explanation.text,
+            "1 of its 2 GPUs is wholly free; the pod's share takes 1 of them; 1 more is needed; it would fit "
+            "when ml/x "
+            "(12GiB) ends");
 }
 
-TEST_F(ExplainTest, NamesWhomPartsThatDoNotFitTogetherWaitFor) {
+TEST_F(ExplainTest, NamesTheBlockersOfPartsThatDoNotFitTogether) {
   ledger.upsert_node(node_of("a", {16, 16}));
   ledger.upsert_pod(bound_share("x", 6, "a", 0));
   ledger.upsert_pod(bound_share("y", 12, "a", 1));
   PodSpec pod = pod_of("p", {container("one", 8), container("two", 8)});
   pod.annotations[std::string(key::kPlacement)] = "per-container";
-  const Explanation told = why(pod, "a");
-  EXPECT_EQ(told.reason, Reason::kContainersDoNotFit);
-  EXPECT_FALSE(told.best_gpu.has_value());
-  ASSERT_EQ(told.blockers.size(), 1U);
-  EXPECT_TRUE(fits_when_they_end(ledger, placer, pod, told)) << told.text;
+  const Explanation explanation = why(pod, "a");
+  EXPECT_EQ(explanation.reason, Reason::kContainersDoNotFit);
+  EXPECT_FALSE(explanation.best_gpu.has_value());
+  ASSERT_EQ(explanation.blockers.size(), 1U);
+  EXPECT_TRUE(fits_when_they_end(ledger, placer, pod, explanation)) << explanation.text;
 }
 
-TEST_F(ExplainTest, PromisesNothingThatNoEndOfPodsWouldBring) {
+TEST_F(ExplainTest, NamesNoBlockersIfEvictionCannotHelp) {
   Inventory inventory = inventory_of("a", {16, 16, 16});
   inventory.gpus[2].unhealthy = "XID 79";
   ledger.upsert_node(node_with("a", inventory));
   ledger.upsert_pod(bound_share("x", 6, "a", 0));
-  const Explanation told = why(over_gpus(share_pod("p", 36), 3), "a");
-  EXPECT_TRUE(told.blockers.empty()) << told.text;
+  const Explanation explanation = why(over_gpus(share_pod("p", 36), 3), "a");
+  EXPECT_TRUE(explanation.blockers.empty()) << explanation.text;
 }
 
-TEST_F(ExplainTest, NamesThePodsThatKeepGpusFromBeingWhollyFree) {
+TEST_F(ExplainTest, NamesThePodsOnGpusThatCouldBecomeWhollyFree) {
   ledger.upsert_node(node_of("a", {16, 16, 16}));
   ledger.upsert_pod(bound_whole("bert", "a", {0}));
   ledger.upsert_pod(bound_share("x", 4, "a", 1));
   ledger.upsert_pod(bound_share("y", 4, "a", 1));
-  const Explanation told = why(whole_pod("p", 2), "a");
-  EXPECT_EQ(told.text,
-            "1 of its 3 GPUs is wholly free, 1 more is needed; it would fit when ml/bert (1 GPU) ends");
-  EXPECT_EQ(told.short_gpus, 1U);
+  const Explanation explanation = why(whole_pod("p", 2), "a");
+  EXPECT_EQ(explanation.text,
+            "1 of its 3 GPUs is wholly free; 1 more is needed; it would fit when ml/bert (1 GPU) ends");
+  EXPECT_EQ(explanation.short_gpus, 1U);
 }
 
-TEST_F(ExplainTest, TellsWhatAilsTheGpus) {
+TEST_F(ExplainTest, SaysWhyGpusAreUnhealthy) {
   Inventory inventory = inventory_of("a", {16, 16});
   inventory.gpus[1].unhealthy = "XID 79 since 14:02";
   inventory.gpus[0].unhealthy = "XID 79 since 14:02";
@@ -145,16 +146,16 @@ TEST_F(ExplainTest, TellsWhatAilsTheGpus) {
   EXPECT_EQ(why(share_pod("p", 8), "a").text, "GPU 0-1 unhealthy: XID 79 since 14:02");
 }
 
-TEST_F(ExplainTest, TellsWhyANodeIsFenced) {
+TEST_F(ExplainTest, SaysWhyANodeIsFenced) {
   NodeSpec node = node_of("a", {16});
   node.inventory = "{";
   ledger.upsert_node(node);
-  const Explanation told = why(share_pod("p", 8), "a");
-  EXPECT_EQ(told.phrase, "node's GPU inventory cannot be read");
-  EXPECT_THAT(told.text, HasSubstr("tessera.io/inventory: not JSON"));
+  const Explanation explanation = why(share_pod("p", 8), "a");
+  EXPECT_EQ(explanation.phrase, "node's GPU inventory cannot be read");
+  EXPECT_THAT(explanation.text, HasSubstr("tessera.io/inventory: not JSON"));
 }
 
-TEST_F(ExplainTest, PhrasesHoldNoNumbersOfNodes) {
+TEST_F(ExplainTest, PhrasesContainNoNumbersOfNodes) {
   ledger.upsert_node(node_of("a", {16, 12}));
   ledger.upsert_node(node_of("b", {10}));
   ledger.upsert_pod(bound_share("x", 9, "a", 0));
@@ -164,11 +165,12 @@ TEST_F(ExplainTest, PhrasesHoldNoNumbersOfNodes) {
   EXPECT_NE(why(share_pod("p", 8), "a").text, why(share_pod("p", 8), "b").text);
 }
 
-// Whoever waits for one of these is looked at once more before it hears no.
-TEST(Reason, MayPassWhereTheNextInventoryOfTheNodeCanEndIt) {
-  for (const Reason reason : {Reason::kUnknownNode, Reason::kNoGpus, Reason::kInventoryUnreadable,
-                              Reason::kUnitDiffers, Reason::kSecondPlugin, Reason::kOldPlugin, Reason::kNoMps,
-                              Reason::kUnhealthy, Reason::kNoGpuWithEnoughFree, Reason::kTooFewWholeGpus}) {
+// The extender checks such nodes once more before it refuses the pod.
+TEST(Reason, MayPassIfTheNextInventoryOfTheNodeCanChangeIt) {
+  for (const Reason reason :
+       {Reason::kUnknownNode, Reason::kNoGpus, Reason::kInventoryUnreadable, Reason::kUnitDiffers,
+        Reason::kSecondPlugin, Reason::kOriginalPlugin, Reason::kNoMps, Reason::kUnhealthy,
+        Reason::kNoGpuWithEnoughFree, Reason::kTooFewWholeGpus}) {
     EXPECT_TRUE(may_pass(reason)) << static_cast<int>(reason);
   }
   for (const Reason reason :
@@ -177,7 +179,7 @@ TEST(Reason, MayPassWhereTheNextInventoryOfTheNodeCanEndIt) {
   }
 }
 
-TEST_F(ExplainTest, SumsUpWhatIsFree) {
+TEST_F(ExplainTest, SumsTheFreeCapacity) {
   ledger.upsert_node(node_of("a", {16, 16}));
   ledger.upsert_node(node_of("b", {32}));
   ledger.upsert_pod(bound_share("x", 9, "a", 0));
@@ -204,7 +206,7 @@ TEST(RequestHistogram, KeepsTheMostFrequentShapes) {
   EXPECT_EQ(typical[0].count, 495U);
 }
 
-TEST(RequestHistogram, ForgetsWhatCameLongAgo) {
+TEST(RequestHistogram, ForgetsOldRequests) {
   RequestHistogram recent;
   for (unsigned i = 0; i < 2000; ++i) {
     recent.add(request_of(whole_pod("old", 8)));

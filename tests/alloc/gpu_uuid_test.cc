@@ -5,7 +5,7 @@
 namespace tessera::alloc {
 namespace {
 
-TEST(GpuUuid, IsPrintedAsItWasRead) {
+TEST(GpuUuid, PrintsTheTextThatItWasMadeFrom) {
   for (const char* text :
        {"GPU-5d3c0f1e-0000-4a5b-8c9d-ffffffffffff", "MIG-5d3c0f1e-0000-4a5b-8c9d-ffffffffffff", "index-0", "",
         "GPU-5D3C0F1E-0000-4A5B-8C9D-FFFFFFFFFFFF", "GPU-5d3c0f1e-0000-4a5b-8c9d-fffffffffff",
@@ -16,7 +16,7 @@ TEST(GpuUuid, IsPrintedAsItWasRead) {
   EXPECT_EQ(GpuUuid().text(), "");
 }
 
-TEST(GpuUuid, IsTheSameOnlyForTheSameText) {
+TEST(GpuUuid, IsEqualOnlyForEqualText) {
   const GpuUuid a("GPU-00000000-0000-0000-0000-000000000001");
   EXPECT_EQ(a, GpuUuid("GPU-00000000-0000-0000-0000-000000000001"));
   EXPECT_NE(a, GpuUuid("GPU-00000000-0000-0000-0000-000000000002"));
@@ -25,7 +25,7 @@ TEST(GpuUuid, IsTheSameOnlyForTheSameText) {
   EXPECT_NE(GpuUuid("index-3"), GpuUuid("index-4"));
 }
 
-TEST(GpuUuid, HasAnOrder) {
+TEST(GpuUuid, IsOrdered) {
   const GpuUuid one("GPU-00000000-0000-0000-0000-000000000001");
   const GpuUuid two("GPU-00000000-0000-0000-0000-000000000002");
   const GpuUuid other("index-0");

@@ -51,7 +51,7 @@ TEST(Inventory, ReadsBackWhatItPrints) {
   EXPECT_EQ(again->json(), inventory.json());
 }
 
-TEST(Inventory, TakesNoNameOfAnotherPluginThatNoResourceCanHave) {
+TEST(Inventory, RejectsResourceNamesThatAreTooLong) {
   Inventory inventory = rich_inventory(1);
   inventory.also_served_as = {std::string(317, 'x')};
   EXPECT_TRUE(Inventory::parse(inventory.json()));
@@ -59,21 +59,21 @@ TEST(Inventory, TakesNoNameOfAnotherPluginThatNoResourceCanHave) {
   EXPECT_FALSE(Inventory::parse(inventory.json()));
 }
 
-TEST(Inventory, PrintsTheSameTextInWhateverOrderGpusAreTold) {
+TEST(Inventory, PrintsTheSameTextForAnyOrderOfGpus) {
   const Inventory inventory = rich_inventory(4);
   auto document = boost::json::parse(inventory.json()).as_object();
   auto& gpus = document["gpus"].as_array();
   std::swap(gpus[0], gpus[2]);
-  // Links are told in the order of the list.
-  topology::Topology told(4);
+  // Links are in the order of the list.
+  topology::Topology reordered(4);
   const std::array<unsigned, 4> order = {2, 1, 0, 3};
   for (unsigned i = 0; i < 4; ++i) {
     for (unsigned j = i + 1; j < 4; ++j) {
-      told.set_link(i, j, inventory.topology.link(order[i], order[j]));
+      reordered.set_link(i, j, inventory.topology.link(order[i], order[j]));
     }
   }
   Inventory shuffled = inventory;
-  shuffled.topology = told;
+  shuffled.topology = reordered;
   document["topology"] = boost::json::parse(shuffled.json()).as_object()["topology"];
   EXPECT_EQ(Inventory::parse(boost::json::serialize(document)).value().json(), inventory.json());
 }
@@ -91,7 +91,7 @@ TEST(Inventory, StaysUnder32KibForSixteenGpus) {
   EXPECT_LT(inventory.json().size(), 32U << 10U);
 }
 
-TEST(Inventory, NamesTheFieldThatIsWrong) {
+TEST(Inventory, NamesTheInvalidField) {
   const auto broken = [](std::string_view what, const auto& change) {
     auto document = boost::json::parse(rich_inventory(2).json()).as_object();
     change(document);
@@ -103,10 +103,10 @@ TEST(Inventory, NamesTheFieldThatIsWrong) {
   broken("memory unit \"GB\"", [](auto& d) { d["unit"] = "GB"; });
   broken("gpus[1].uuid is missing", [](auto& d) { d["gpus"].as_array()[1].as_object().erase("uuid"); });
   broken("gpus[0].memory_mib", [](auto& d) { d["gpus"].as_array()[0].as_object()["memory_mib"] = -1; });
-  broken("more memory reserved",
+  broken("more reserved memory",
          [](auto& d) { d["gpus"].as_array()[0].as_object()["reserved_mib"] = 40'000; });
   broken("twice", [](auto& d) { d["gpus"].as_array()[0].as_object()["index"] = 1; });
-  broken("no UUID", [](auto& d) { d["gpus"].as_array()[0].as_object()["uuid"] = "index-0"; });
+  broken("not a UUID", [](auto& d) { d["gpus"].as_array()[0].as_object()["uuid"] = "index-0"; });
   broken("has 1 GPUs but a topology of 2", [](auto& d) { d["gpus"].as_array().pop_back(); });
   EXPECT_FALSE(Inventory::parse("not json"));
 }
@@ -122,35 +122,35 @@ TEST(Inventory, CountsWholeUnitsOnly) {
   EXPECT_EQ(inventory.units(0), 59U);
 }
 
-TEST(Inventory, IsMadeUpFromCapacityWhereTheOldPluginRuns) {
-  const Inventory inventory = Inventory::of_node(old_node("a", 30, 2), Unit::gib()).value();
-  EXPECT_TRUE(inventory.old_plugin);
+TEST(Inventory, IsEstimatedFromCapacityOnNodesOfTheOriginalPlugin) {
+  const Inventory inventory = Inventory::of_node(original_node("a", 30, 2), Unit::gib()).value();
+  EXPECT_TRUE(inventory.original_plugin);
   ASSERT_EQ(inventory.gpus.size(), 2U);
   EXPECT_EQ(inventory.units(1), 15U);
   EXPECT_EQ(inventory.gpus[1].uuid, "index-1");
-  EXPECT_THAT(Inventory::of_node(old_node("a", 16, 0), Unit::gib()).value().gpus, IsEmpty());
-  EXPECT_FALSE(Inventory::of_node(old_node("a", 16, 1'000'000), Unit::gib()));
+  EXPECT_THAT(Inventory::of_node(original_node("a", 16, 0), Unit::gib()).value().gpus, IsEmpty());
+  EXPECT_FALSE(Inventory::of_node(original_node("a", 16, 1'000'000), Unit::gib()));
 }
 
-TEST(Inventory, OldPluginThatCountsInMibIsNotTakenForGib) {
-  EXPECT_EQ(Inventory::of_node(old_node("a", 32'260, 2), Unit::gib()).value().unit, Unit::mib());
-  EXPECT_EQ(Inventory::of_node(old_node("a", 32, 2), Unit::mib()).value().unit, Unit::gib());
-  EXPECT_EQ(Inventory::of_node(old_node("a", 1'440, 8), Unit::gib()).value().unit, Unit::gib());
+TEST(Inventory, OriginalPluginThatCountsInMibIsNotReadAsGib) {
+  EXPECT_EQ(Inventory::of_node(original_node("a", 32'260, 2), Unit::gib()).value().unit, Unit::mib());
+  EXPECT_EQ(Inventory::of_node(original_node("a", 32, 2), Unit::mib()).value().unit, Unit::gib());
+  EXPECT_EQ(Inventory::of_node(original_node("a", 1'440, 8), Unit::gib()).value().unit, Unit::gib());
 }
 
 TEST(Inventory, PrintsTheAnnotationsOfTheTopologyDesigns) {
   Inventory inventory = rich_inventory(2);
   inventory.topology.set_link(0, 1, {.path = topology::PciePath::kPhb, .nvlinks = 2, .generation = 2});
-  Annotations legacy = inventory.legacy_annotations();
-  EXPECT_EQ(legacy["GPU_TOPOLOGY"], R"({"GPU_NV2_0_1":"Two NVLinks"})");
-  EXPECT_EQ(legacy["GSOC_DEV_0_1"], "8");
+  Annotations annotations = inventory.original_annotations();
+  EXPECT_EQ(annotations["GPU_TOPOLOGY"], R"({"GPU_NV2_0_1":"Two NVLinks"})");
+  EXPECT_EQ(annotations["GSOC_DEV_0_1"], "8");
   inventory.topology.set_link(0, 1, {.path = topology::PciePath::kSys});
-  legacy = inventory.legacy_annotations();
-  EXPECT_EQ(legacy["GPU_TOPOLOGY"], R"({"GPU_SYS_0_1":"Cross CPU socket"})");
-  EXPECT_EQ(legacy["GSOC_DEV_0_1"], "1");
+  annotations = inventory.original_annotations();
+  EXPECT_EQ(annotations["GPU_TOPOLOGY"], R"({"GPU_SYS_0_1":"Cross CPU socket"})");
+  EXPECT_EQ(annotations["GSOC_DEV_0_1"], "1");
 }
 
-TEST(Inventory, ListsUnhealthyGpusForOldExtenders) {
+TEST(Inventory, ListsUnhealthyGpusForTheOriginalExtender) {
   Inventory inventory = rich_inventory(4);
   EXPECT_EQ(inventory.unhealthy_list(), "");
   inventory.gpus[1].unhealthy = inventory.gpus[3].unhealthy = "XID 79";

@@ -1,4 +1,4 @@
-// What must hold of the ledger and the placer whatever happens in whatever order.
+// Properties of the ledger and the placer that must hold after any events in any order.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace tessera::alloc::testing {
 namespace {
 
-// Without optimisation, and so under sanitizers, steps are slow.
+// Without optimisation, and so under sanitizers, steps are slow: run fewer of them.
 #ifndef __OPTIMIZE__
 constexpr unsigned kSteps = 50'000;
 constexpr unsigned kHistories = 60;
@@ -37,15 +37,16 @@ class Dice {
   std::mt19937_64 random_;
 };
 
-// Everything the books say, in words that do not depend on ids.
+// The whole content of the ledger as text that does not depend on ids.
 std::string dump(const Ledger& ledger) {
   std::string text;
   for (const NodeId id : ledger.nodes_by_name()) {
     const NodeView view = ledger.view(id);
-    text += fmt::format("{} fence={} why={} machine={} cpu={} memory={} well={:b} whole={:b} shared={:b}\n",
-                        ledger.node_name(id), static_cast<int>(ledger.states().fence(id)),
-                        ledger.fence_text(id), ledger.machine(id), view.cpu_milli_left,
-                        view.memory_bytes_left, view.healthy, view.whole_free, view.shared);
+    text +=
+        fmt::format("{} fence={} why={} machine={} cpu={} memory={} healthy={:b} whole={:b} shared={:b}\n",
+                    ledger.node_name(id), static_cast<int>(ledger.states().fence(id)), ledger.fence_text(id),
+                    ledger.machine(id), view.cpu_milli_left, view.memory_bytes_left, view.healthy,
+                    view.whole_free, view.shared);
     for (unsigned slot = 0; slot < view.size(); ++slot) {
       const GpuLoad load = ledger.states().gpu_load(id, slot);
       text +=
@@ -56,8 +57,9 @@ std::string dump(const Ledger& ledger) {
     for (const PodHolding& holding : ledger.holdings(id)) {
       text += fmt::format("  {} {} bound={} decided={}", holding.pod.text(), holding.pod.uid, holding.bound,
                           holding.decided);
-      for (const PodHolding::Part& part : holding.parts) {
-        text += fmt::format(" {}@{}:{}{}", part.gpu, part.slot, part.units, part.whole ? "w" : "");
+      for (const HeldShare& held : holding.shares) {
+        text += fmt::format(" {}@{}:{}{}", held.share.gpu, held.slot, held.share.units,
+                            held.share.whole ? "w" : "");
       }
       text += "\n";
     }
@@ -71,7 +73,7 @@ std::string dump(const Ledger& ledger) {
   return text + fmt::format("pods={}\n", ledger.pod_count());
 }
 
-// Nodes and pods of every sort, right ones and wrong ones.
+// Random nodes and pods, valid and invalid.
 class World {
  public:
   explicit World(unsigned seed) : dice(seed) {}
@@ -79,9 +81,9 @@ class World {
   NodeSpec node() {
     const std::string name = "n" + std::to_string(dice.below(4));
     if (dice.one_in(8)) {
-      NodeSpec old = old_node(name, std::int64_t{16} * (1 + dice.below(3)), 1 + dice.below(3));
-      old.nvidia_gpus = dice.one_in(4) ? 1 : 0;
-      return old;
+      NodeSpec original = original_node(name, std::int64_t{16} * (1 + dice.below(3)), 1 + dice.below(3));
+      original.nvidia_gpus = dice.one_in(4) ? 1 : 0;
+      return original;
     }
     std::vector<std::uint32_t> gib(1 + dice.below(4));
     std::ranges::generate(gib, [&] { return 8U << dice.below(3); });
@@ -114,7 +116,7 @@ class World {
                                   : bound_share(name, units, at, dice.below(4));
     if (dice.one_in(4)) {
       spec.containers[0].gpu_limits[0].second =
-          Quantity::units(1 + dice.below(4));  // not what the record says
+          Quantity::units(1 + dice.below(4));  // differs from the record
     }
     if (dice.one_in(4)) {
       spec.annotations.clear();
@@ -140,7 +142,7 @@ class World {
   Dice dice;
 };
 
-TEST(LedgerProperty, AnyOrderOfEventsEndsInTheBooksOfARebuild) {
+TEST(LedgerProperty, AnyOrderOfEventsEndsInTheSameLedgerAsARebuild) {
   for (unsigned seed = 0; seed < kHistories; ++seed) {
     World world(seed);
     Ledger ledger;
@@ -190,24 +192,24 @@ TEST(LedgerProperty, AnyOrderOfEventsEndsInTheBooksOfARebuild) {
       }
     }
     ASSERT_EQ(dump(ledger), dump(rebuilt)) << "seed " << seed;
-    // And equal books decide equally.
+    // Equal ledgers give equal choices.
     Placer placer(ledger);
     Placer other(rebuilt);
     for (const PodSpec& pod : {share_pod("q", 3), share_pod("q", 9), whole_pod("q", 1), whole_pod("q", 2)}) {
       const Request request = request_of(pod);
-      const auto a = placer.place(request);
-      const auto b = other.place(request);
+      const auto a = placer.choose_best(request);
+      const auto b = other.choose_best(request);
       ASSERT_EQ(a.has_value(), b.has_value());
       if (a) {
         ASSERT_EQ(ledger.node_name(a->node), rebuilt.node_name(b->node));
-        ASSERT_EQ(a->grants, b->grants);
+        ASSERT_EQ(a->record, b->record);
         ASSERT_EQ(a->score, b->score);
       }
     }
   }
 }
 
-// A second set of books, kept by adding and subtracting, to hold the first against.
+// An independent count of what pods hold, compared with the ledger.
 struct Mirror {
   struct Gpu {
     std::uint64_t total = 0;
@@ -215,23 +217,23 @@ struct Mirror {
     unsigned whole = 0;
   };
   std::map<std::string, Gpu> gpus;
-  std::map<std::string, std::vector<Claim>> pods;
+  std::map<std::string, std::vector<GpuShare>> pods;
 
-  void add(const std::string& uid, const std::vector<Claim>& claims) {
-    for (const Claim& claim : claims) {
-      Gpu& gpu = gpus.at(claim.gpu);
-      gpu.units += claim.units;
-      gpu.whole += claim.whole ? 1 : 0;
-      ASSERT_LE(gpu.units, gpu.total) << "more given than there is of " << claim.gpu;
-      ASSERT_LE(gpu.whole, 1U) << claim.gpu << " given twice";
-      ASSERT_FALSE(gpu.whole == 1 && gpu.units > 0) << claim.gpu << " given whole and shared";
+  void add(const std::string& uid, const std::vector<GpuShare>& shares) {
+    for (const GpuShare& share : shares) {
+      Gpu& gpu = gpus.at(share.gpu);
+      gpu.units += share.units;
+      gpu.whole += share.whole ? 1 : 0;
+      ASSERT_LE(gpu.units, gpu.total) << "more allocated than there is of " << share.gpu;
+      ASSERT_LE(gpu.whole, 1U) << share.gpu << " allocated twice";
+      ASSERT_FALSE(gpu.whole == 1 && gpu.units > 0) << share.gpu << " allocated whole and shared";
     }
-    pods[uid] = claims;
+    pods[uid] = shares;
   }
   void remove(const std::string& uid) {
-    for (const Claim& claim : pods.at(uid)) {
-      gpus.at(claim.gpu).units -= claim.units;
-      gpus.at(claim.gpu).whole -= claim.whole ? 1 : 0;
+    for (const GpuShare& share : pods.at(uid)) {
+      gpus.at(share.gpu).units -= share.units;
+      gpus.at(share.gpu).whole -= share.whole ? 1 : 0;
     }
     pods.erase(uid);
   }
@@ -272,7 +274,7 @@ PodSpec random_pod(Dice& dice, const std::string& name) {
   return pod;
 }
 
-TEST(LedgerProperty, NeverGivesMoreThanThereIs) {
+TEST(LedgerProperty, NeverAllocatesMoreThanThereIs) {
   Dice dice(7);
   Ledger ledger;
   Mirror mirror;
@@ -301,7 +303,7 @@ TEST(LedgerProperty, NeverGivesMoreThanThereIs) {
     }
     const PodSpec pod = random_pod(dice, fmt::format("p{}", next++));
     const Request request = request_of(pod);
-    const auto choice = placer.place(request);
+    const auto choice = placer.choose_best(request);
     if (!choice) {
       continue;
     }
@@ -309,7 +311,7 @@ TEST(LedgerProperty, NeverGivesMoreThanThereIs) {
     auto hold = ledger.reserve(key_of(pod), request, *choice);
     ASSERT_TRUE(hold) << hold.error().text();
     const PodSpec after = after_bind(ledger, pod, *choice);
-    const auto claims = claims_of(request.demand, ledger.record_of(request, *choice));
+    const auto shares = held_shares(request.gpus, choice->record);
     switch (dice.below(4)) {
       case 0:  // the bind fails
         hold->release();
@@ -318,14 +320,14 @@ TEST(LedgerProperty, NeverGivesMoreThanThereIs) {
         ledger.upsert_pod(after);
         hold->release();
         break;
-      case 2:  // and slower
+      case 2:  // the watch is slower
         hold->commit();
         ledger.upsert_pod(after);
         break;
-      default:  // never comes
+      default:  // the watch never shows the pod
         hold->commit();
     }
-    ASSERT_NO_FATAL_FAILURE(mirror.add(pod.uid, *claims));
+    ASSERT_NO_FATAL_FAILURE(mirror.add(pod.uid, *shares));
     running.push_back(pod.uid);
     if (step % 64 == 0) {
       for (const NodeId id : ledger.nodes()) {
@@ -346,24 +348,24 @@ TEST(LedgerProperty, NeverGivesMoreThanThereIs) {
   EXPECT_EQ(free_on_all(ledger), 16U * 4 + 56 + 16 + 640);
 }
 
-// The same machine told in another order of its GPUs.
+// The same machine with its GPUs in a different order.
 NodeSpec told_in_another_order(const Inventory& inventory, const std::string& name, Dice& dice) {
   std::vector<unsigned> order(inventory.gpus.size());
   for (unsigned i = 0; i < order.size(); ++i) {
     order[i] = i;
   }
   dice.shuffle(order);
-  Inventory told = inventory;
+  Inventory reordered = inventory;
   for (unsigned i = 0; i < order.size(); ++i) {
-    told.gpus[i] = inventory.gpus[order[i]];
+    reordered.gpus[i] = inventory.gpus[order[i]];
     for (unsigned j = 0; j < i; ++j) {
-      told.topology.set_link(i, j, inventory.topology.link(order[i], order[j]));
+      reordered.topology.set_link(i, j, inventory.topology.link(order[i], order[j]));
     }
   }
-  return node_with(name, told);
+  return node_with(name, reordered);
 }
 
-TEST(LedgerProperty, DecisionsDoNotDependOnTheOrderOfNodesAndGpus) {
+TEST(LedgerProperty, ChoicesDoNotDependOnTheOrderOfNodesAndGpus) {
   for (unsigned seed = 0; seed < 50; ++seed) {
     Dice dice(seed);
     std::vector<std::pair<std::string, Inventory>> machines;
@@ -394,12 +396,12 @@ TEST(LedgerProperty, DecisionsDoNotDependOnTheOrderOfNodesAndGpus) {
     for (unsigned i = 0; i < 30; ++i) {
       const PodSpec pod = random_pod(dice, fmt::format("p{}", i));
       const Request request = request_of(pod);
-      const auto a = placer_one.place(request);
-      const auto b = placer_other.place(request);
+      const auto a = placer_one.choose_best(request);
+      const auto b = placer_other.choose_best(request);
       ASSERT_EQ(a.has_value(), b.has_value());
       if (a) {
         ASSERT_EQ(one.node_name(a->node), other.node_name(b->node)) << "seed " << seed;
-        ASSERT_EQ(one.record_of(request, *a), other.record_of(request, *b)) << "seed " << seed;
+        ASSERT_EQ(a->record, b->record) << "seed " << seed;
         one.reserve(key_of(pod), request, *a).value().commit();
         other.reserve(key_of(pod), request, *b).value().commit();
       }

@@ -24,7 +24,7 @@ TEST(Ledger, CountsASharedPodOnTheGpuThatItsRecordNames) {
   EXPECT_THAT(free_on(ledger, "a"), ElementsAre(16, 16));
 }
 
-TEST(Ledger, TakesAWholeGpuOutOfBothPools) {
+TEST(Ledger, WholeGpuIsFreeForNeitherSharesNorWholePods) {
   Ledger ledger;
   ledger.upsert_node(node_of("a", {16, 16}));
   ledger.upsert_pod(bound_whole("p", "a", {0}));
@@ -40,13 +40,14 @@ TEST(Ledger, KeepsPodsOfUnknownNodesUntilTheNodeAppears) {
   EXPECT_TRUE(ledger.problems().empty());
 }
 
-// Deleted by hand, or by a tool that prunes annotations: capacity alone would make taken GPUs look free.
-TEST(Ledger, FencesANodeWhoseInventoryIsGoneWhilePodsHoldItsGpus) {
+// The annotation was deleted by hand, or by a tool that prunes annotations. With the capacity
+// alone, allocated GPUs would look free.
+TEST(Ledger, FencesANodeWithoutInventoryWhilePodsHoldItsGpus) {
   Ledger ledger;
   ledger.upsert_node(node_of("a", {16, 16}));
   ledger.upsert_pod(bound_share("p", 16, "a", 0));
   const NodeId a = ledger.find_node("a").value();
-  ledger.upsert_node(old_node("a", 32, 2));
+  ledger.upsert_node(original_node("a", 32, 2));
   EXPECT_EQ(ledger.states().fence(a), Fence::kUnreadable);
   EXPECT_EQ(ledger.states().largest_free(a), 0U);
   EXPECT_THAT(std::string(ledger.fence_text(a)), ::testing::HasSubstr("tessera.io/inventory"));
@@ -55,8 +56,8 @@ TEST(Ledger, FencesANodeWhoseInventoryIsGoneWhilePodsHoldItsGpus) {
   EXPECT_EQ(ledger.states().fence(a), Fence::kOpen);
   EXPECT_THAT(free_on(ledger, "a"), ElementsAre(0, 16));
 
-  // Whatever comes first, and until the pod ends.
-  ledger.upsert_node(old_node("b", 32, 2));
+  // In any order of events, and until the pod ends.
+  ledger.upsert_node(original_node("b", 32, 2));
   ledger.upsert_pod(bound_share("q", 16, "b", 0));
   const NodeId b = ledger.find_node("b").value();
   EXPECT_EQ(ledger.states().fence(b), Fence::kUnreadable);
@@ -65,8 +66,8 @@ TEST(Ledger, FencesANodeWhoseInventoryIsGoneWhilePodsHoldItsGpus) {
   EXPECT_THAT(free_on(ledger, "b"), ElementsAre(16, 16));
 }
 
-// Kubelet lets the other plugin give away any of the GPUs at any moment, also one that was just promised.
-TEST(Ledger, FencesANodeWhoseGpusAnotherPluginGivesOut) {
+// kubelet may let the other plugin allocate any GPU at any moment, also one that was just reserved.
+TEST(Ledger, FencesANodeWhoseGpusAnotherPluginAllocates) {
   Ledger ledger;
   Inventory inventory = inventory_of("a", {16, 16});
   ledger.upsert_node(node_with("a", inventory));
@@ -74,21 +75,21 @@ TEST(Ledger, FencesANodeWhoseGpusAnotherPluginGivesOut) {
   const NodeId a = ledger.find_node("a").value();
   ASSERT_EQ(ledger.states().fence(a), Fence::kOpen);
 
-  // As its agent says. What pods have stays in the books.
+  // Reported by its agent. What pods hold stays in the ledger.
   inventory.also_served_as = {"example.com/gpu", "aliyun.com/gpu-mem"};
   inventory.gpus[1].unhealthy = "pod x/y has it through example.com/gpu of another device plugin";
   ledger.upsert_node(node_with("a", inventory));
   EXPECT_EQ(ledger.states().fence(a), Fence::kSecondPlugin);
-  EXPECT_EQ(ledger.states().largest_free(a), 0U) << "also what nobody has yet";
+  EXPECT_EQ(ledger.states().largest_free(a), 0U) << "also of unused GPUs";
   EXPECT_EQ(ledger.states().gpu_load(a, 0).units, 4U);
   ASSERT_EQ(ledger.problems().size(), 1U);
   EXPECT_EQ(
       ledger.problems()[0].text,
-      "node a: another device plugin gives out the same GPUs as example.com/gpu and aliyun.com/gpu-mem, "
-      "so no more pods are placed here; remove one of the two plugins");
+      "node a: another device plugin allocates the same GPUs as example.com/gpu and aliyun.com/gpu-mem, "
+      "so Tessera places no more pods here; remove one of the two plugins");
   EXPECT_EQ(ledger.problem_total(ProblemKind::kSecondPlugin), 1U);
 
-  // As kubelet's capacity says; another text is news.
+  // Reported by the capacity of kubelet; a different text counts again.
   NodeSpec nvidia = node_with("a", inventory);
   nvidia.nvidia_gpus = 2;
   ledger.upsert_node(nvidia);
@@ -102,9 +103,9 @@ TEST(Ledger, FencesANodeWhoseGpusAnotherPluginGivesOut) {
   EXPECT_TRUE(ledger.problems().empty());
 }
 
-TEST(Ledger, ASecondPluginIsNotForgottenWhileTheInventoryIsGone) {
+TEST(Ledger, RemembersASecondPluginWhileTheInventoryIsMissing) {
   Ledger ledger;
-  NodeSpec old = old_node("a", 32, 2);
+  NodeSpec old = original_node("a", 32, 2);
   old.nvidia_gpus = 2;
   ledger.upsert_node(old);
   const NodeId a = ledger.find_node("a").value();
@@ -115,7 +116,7 @@ TEST(Ledger, ASecondPluginIsNotForgottenWhileTheInventoryIsGone) {
   EXPECT_EQ(ledger.states().fence(a), Fence::kSecondPlugin);
 }
 
-TEST(Ledger, SaysWhereKubeletAndInventoryDiffer) {
+TEST(Ledger, ReportsThatKubeletAndInventoryDiffer) {
   Ledger ledger;
   NodeSpec node = node_of("a", {16, 16});
   ledger.upsert_node(node);
@@ -143,7 +144,7 @@ TEST(Ledger, SaysWhereKubeletAndInventoryDiffer) {
   EXPECT_TRUE(ledger.problems().empty());
 }
 
-TEST(Ledger, ForgetsANodeWhenItAndItsPodsAreGone) {
+TEST(Ledger, ForgetsANodeAfterItAndItsPodsAreRemoved) {
   Ledger ledger;
   ledger.upsert_node(node_of("a", {16, 16}));
   ledger.upsert_pod(bound_share("p", 3, "a", 1));
@@ -154,12 +155,12 @@ TEST(Ledger, ForgetsANodeWhenItAndItsPodsAreGone) {
   EXPECT_FALSE(ledger.find_node("a"));
 }
 
-TEST(Ledger, HoldGivesGpusBackWhenBindFails) {
+TEST(Ledger, ReturnsTheGpusWhenBindFails) {
   Ledger ledger;
   ledger.upsert_node(node_of("a", {16}));
   Placer placer(ledger);
   const PodSpec pod = share_pod("p", 4);
-  const Choice choice = placer.place(request_of(pod)).value();
+  const Choice choice = placer.choose_best(request_of(pod)).value();
   {
     const Hold hold = ledger.reserve(key_of(pod), request_of(pod), choice).value();
     EXPECT_THAT(free_on(ledger, "a"), ElementsAre(12));
@@ -172,10 +173,10 @@ TEST(Ledger, CommittedHoldStaysUntilTheWatchShowsThePod) {
   ledger.upsert_node(node_of("a", {16}));
   Placer placer(ledger);
   const PodSpec pod = share_pod("p", 4);
-  const Choice choice = placer.place(request_of(pod)).value();
+  const Choice choice = placer.choose_best(request_of(pod)).value();
   ledger.reserve(key_of(pod), request_of(pod), choice).value().commit();
   EXPECT_THAT(free_on(ledger, "a"), ElementsAre(12));
-  ledger.upsert_pod(pod);  // a late event of the pod before its bind
+  ledger.upsert_pod(pod);  // a late event from before the bind
   EXPECT_THAT(free_on(ledger, "a"), ElementsAre(12));
   ledger.upsert_pod(after_bind(ledger, pod, choice));
   EXPECT_THAT(free_on(ledger, "a"), ElementsAre(12));
@@ -187,27 +188,27 @@ TEST(Ledger, WatchMayShowTheBoundPodBeforeTheBindReturns) {
   ledger.upsert_node(node_of("a", {16}));
   Placer placer(ledger);
   const PodSpec pod = share_pod("p", 4);
-  const Choice choice = placer.place(request_of(pod)).value();
+  const Choice choice = placer.choose_best(request_of(pod)).value();
   {
     const Hold hold = ledger.reserve(key_of(pod), request_of(pod), choice).value();
     ledger.upsert_pod(after_bind(ledger, pod, choice));
-  }  // the bind timed out, but it had happened
+  }  // the bind timed out, but had succeeded
   EXPECT_THAT(free_on(ledger, "a"), ElementsAre(12));
 }
 
-TEST(Ledger, RefusesAChoiceThatSomebodyElseTook) {
+TEST(Ledger, RefusesAChoiceWhoseGpusWereTaken) {
   Ledger ledger;
   ledger.upsert_node(node_of("a", {16}));
   Placer placer(ledger);
   const PodSpec first = share_pod("first", 10);
   const PodSpec second = share_pod("second", 10);
-  const Choice choice = placer.place(request_of(first)).value();
+  const Choice choice = placer.choose_best(request_of(first)).value();
   const Hold hold = ledger.reserve(key_of(first), request_of(first), choice).value();
   const auto refused = ledger.reserve(key_of(second), request_of(second), choice);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code(), ErrorCode::kConflict);
   EXPECT_EQ(refused.error().text(), "GPU 0 of node a was taken since the choice was made");
-  EXPECT_FALSE(ledger.reserve(key_of(first), request_of(first), choice)) << "the pod holds already";
+  EXPECT_FALSE(ledger.reserve(key_of(first), request_of(first), choice)) << "the pod already holds GPUs";
 }
 
 TEST(Ledger, RefusesAChoiceOnANodeWhoseGpusChanged) {
@@ -215,8 +216,8 @@ TEST(Ledger, RefusesAChoiceOnANodeWhoseGpusChanged) {
   ledger.upsert_node(node_of("a", {16, 16}));
   Placer placer(ledger);
   const PodSpec pod = share_pod("p", 4);
-  const Choice choice = placer.place(request_of(pod)).value();
-  ledger.upsert_node(node_of("a", {16, 16}));  // only says that it is alive
+  const Choice choice = placer.choose_best(request_of(pod)).value();
+  ledger.upsert_node(node_of("a", {16, 16}));  // a heartbeat
   EXPECT_TRUE(ledger.reserve(key_of(pod), request_of(pod), choice));
   ledger.upsert_node(node_of("a", {16, 32}));
   EXPECT_FALSE(ledger.reserve(key_of(pod), request_of(pod), choice));
@@ -236,17 +237,17 @@ TEST(Ledger, SumsCpuAndMemoryOfAllPods) {
   EXPECT_EQ(ledger.view(*ledger.find_node("a")).cpu_milli_left, 64'000);
 }
 
-TEST(Ledger, KnowsPodsWithoutGpusByTheirUidOnly) {
+TEST(Ledger, StoresOnlyTheUidOfPodsWithoutGpus) {
   Ledger ledger;
   ledger.upsert_node(node_of("a", {16, 16}));
   PodSpec web = pod_of("web", {container("main", 0)});
   web.node_name = "a";
   ledger.upsert_pod(web);
-  EXPECT_EQ(ledger.holding(web.uid)->pod, (PodKey{.pod_namespace = "", .name = "", .uid = web.uid}));
+  EXPECT_EQ(ledger.holding(web.uid)->pod, (PodKey{.namespace_name = "", .name = "", .uid = web.uid}));
   EXPECT_TRUE(ledger.holdings(*ledger.find_node("a")).empty());
 }
 
-TEST(Ledger, NamesEveryPodThatSomethingCanBeSaidAbout) {
+TEST(Ledger, NamesEveryPodWithAProblem) {
   Ledger ledger;
   ledger.upsert_node(node_of("a", {16, 16}));
   PodSpec undecided = share_pod("undecided", 3);
@@ -262,25 +263,6 @@ TEST(Ledger, NamesEveryPodThatSomethingCanBeSaidAbout) {
     pods.push_back(problem.pod);
   }
   EXPECT_THAT(pods, ::testing::UnorderedElementsAre("ml/undecided", "ml/wrong"));
-}
-
-TEST(Ledger, PodsThatAreLeftOutForAQuestionComeBackExactly) {
-  Ledger ledger;
-  ledger.upsert_node(node_of("a", {16, 16}));
-  ledger.upsert_pod(bound_share("p", 3, "a", 1));
-  ledger.upsert_pod(bound_whole("q", "a", {0}));
-  PodSpec lost = bound_share("lost", 2, "a", 7);
-  ledger.upsert_pod(lost);
-  const std::vector<Problem> problems = ledger.problems();
-  {
-    const std::vector<std::string_view> uids{"uid-p", "uid-q", "uid-q", "uid-lost", "uid-nobody"};
-    const Absence absence = ledger.without(uids);
-    EXPECT_THAT(free_on(ledger, "a"), ElementsAre(16, 16));
-    EXPECT_EQ(ledger.view(*ledger.find_node("a")).whole_free, 0b11U);
-  }
-  EXPECT_THAT(free_on(ledger, "a"), ElementsAre(0, 13));
-  EXPECT_EQ(ledger.problems(), problems);
-  EXPECT_EQ(ledger.problem_total(ProblemKind::kLostGpu), 1U);
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// DGX-1V's quads: GPUs 0-3 and 4-7 are meshes of NVLinks, PCIe and QPI between them.
+// The quads of a DGX-1V: GPUs 0-3 and 4-7 are meshes of NVLinks; PCIe and QPI connect the two.
 Inventory two_quads(const std::string& node) {
   Inventory inventory = inventory_of(node, std::vector<std::uint32_t>(8, 32));
   for (unsigned a = 0; a < 8; ++a) {
@@ -32,10 +32,10 @@ Inventory two_quads(const std::string& node) {
 
 class PlacerTest : public ::testing::Test {
  protected:
-  // Where the pod goes: "node:share GPUs/whole GPUs".
+  // The best choice for the pod: "node:share GPUs/whole GPUs".
   std::string place(const PodSpec& pod) { return place(request_of(pod)); }
   std::string place(const Request& request) {
-    const auto choice = placer.place(request);
+    const auto choice = placer.choose_best(request);
     return choice
                ? fmt::format("{}:{}/{}", ledger.node_name(choice->node),
                              topology::gpu_list(choice->share_gpus), topology::gpu_list(choice->whole_gpus))
@@ -54,7 +54,7 @@ class PlacerTest : public ::testing::Test {
   Placer placer{ledger};
 };
 
-TEST_F(PlacerTest, BinpackTakesTheTightestSharedGpu) {
+TEST_F(PlacerTest, BinpackChoosesTheSharedGpuWithTheLeastFree) {
   ledger.upsert_node(node_of("a", {16, 16}));
   ledger.upsert_node(node_of("b", {16, 16}));
   ledger.upsert_pod(bound_share("x", 8, "a", 1));
@@ -64,20 +64,20 @@ TEST_F(PlacerTest, BinpackTakesTheTightestSharedGpu) {
   EXPECT_EQ(place(share_pod("p", 9)), "b:1/") << "of two empty GPUs the one on the fuller node";
 }
 
-TEST_F(PlacerTest, BinpackSharesALargeGpuBeforeItOpensATightOne) {
+TEST_F(PlacerTest, BinpackPrefersASharedLargeGpuToAFreeSmallOne) {
   ledger.upsert_node(node_of("a", {80, 8}));
   ledger.upsert_pod(bound_share("x", 10, "a", 0));
   EXPECT_EQ(place(share_pod("p", 8)), "a:0/");
 }
 
-TEST_F(PlacerTest, SpreadTakesTheEmptiestGpu) {
+TEST_F(PlacerTest, SpreadChoosesTheGpuWithTheMostFree) {
   ledger.upsert_node(node_of("a", {16, 16}));
   ledger.upsert_node(node_of("b", {16, 16}));
   ledger.upsert_pod(bound_share("x", 8, "a", 1));
   EXPECT_EQ(place(with(share_pod("p", 3), key::kPolicy, "spread")), "b:0/");
 }
 
-TEST_F(PlacerTest, ShareBreaksUpTheGroupThatIsBrokenAlready) {
+TEST_F(PlacerTest, ShareUsesTheGroupThatIsAlreadyBrokenUp) {
   ledger.upsert_node(node_with("a", two_quads("a")));
   ledger.upsert_pod(bound_whole("x", "a", {5}));
   EXPECT_EQ(place(share_pod("p", 3)), "a:4/");
@@ -92,7 +92,7 @@ TEST_F(PlacerTest, WholeGpusAreWellConnected) {
   EXPECT_EQ(place(whole_pod("p", 3)), "a:/4-6");
 }
 
-TEST_F(PlacerTest, WholeGpusFillUpNodesThatAreBrokenUpAlready) {
+TEST_F(PlacerTest, WholeGpusFillNodesThatAreAlreadyBrokenUp) {
   ledger.upsert_node(node_with("a", two_quads("a")));
   ledger.upsert_node(node_with("b", two_quads("b")));
   ledger.upsert_pod(bound_whole("x", "b", {0, 1, 2, 3}));
@@ -100,7 +100,7 @@ TEST_F(PlacerTest, WholeGpusFillUpNodesThatAreBrokenUpAlready) {
   EXPECT_EQ(place(whole_pod("p", 5)), "a:/0-4");
 }
 
-TEST_F(PlacerTest, WholeGpusLeaveTheLargeOnesToShares) {
+TEST_F(PlacerTest, WholePodsLeaveLargeGpusForShares) {
   ledger.upsert_node(node_of("a", {80, 16, 80, 16}));
   EXPECT_EQ(place(whole_pod("p", 1)), "a:/1");
   EXPECT_EQ(place(whole_pod("p", 2)), "a:/1,3");
@@ -115,7 +115,7 @@ TEST_F(PlacerTest, SharesAndWholeGpusOfOnePodAreOnDifferentGpus) {
   EXPECT_EQ(place(pod_of("p", {container("a", 15), container("b", 0, 2)})), "a:0/1-2");
 }
 
-TEST_F(PlacerTest, SpreadDoesNotTakeTheWholeGpusOfItsOwnPod) {
+TEST_F(PlacerTest, SpreadDoesNotUseTheWholeGpusOfTheSamePod) {
   ledger.upsert_node(node_of("a", {16, 16}));
   ledger.upsert_pod(bound_share("x", 4, "a", 0));
   const PodSpec pod = with(pod_of("p", {container("a", 4), container("b", 0, 1)}), key::kPolicy, "spread");
@@ -129,9 +129,9 @@ TEST_F(PlacerTest, SplitsMemoryOverSeveralGpus) {
   pod.labels["aliyun.com/gpu-count"] = "3";
   const Request request = request_of(pod);
   EXPECT_EQ(place(request), "a:0-2/");
-  const Record record = ledger.record_of(request, placer.place(request).value());
-  EXPECT_THAT(record.containers[0].grants, ::testing::SizeIs(3));
-  EXPECT_EQ(record.containers[0].grants[2], (Grant{.gpu = uuid_of("a", 2), .units = 4}));
+  const Record record = placer.choose_best(request).value().record;
+  EXPECT_THAT(record.containers[0].shares, ::testing::SizeIs(3));
+  EXPECT_EQ(record.containers[0].shares[2], (GpuShare{.gpu = uuid_of("a", 2), .units = 4}));
   pod.labels["aliyun.com/gpu-count"] = "2";
   pod.containers = {container("main", 32)};
   EXPECT_EQ(place(pod), "a:0-1/");
@@ -145,19 +145,20 @@ TEST_F(PlacerTest, SplitsMemoryOverSeveralGpus) {
   EXPECT_EQ(refusal(pod, "a"), "fewer than 4 GPUs have 8GiB free each");
 }
 
-TEST_F(PlacerTest, PlacesContainersOneByOne) {
+TEST_F(PlacerTest, PlacesContainersSeparately) {
   ledger.upsert_node(node_of("a", {16, 16}));
   PodSpec pod = with(pod_of("p", {container("a", 10), container("b", 10)}), key::kPlacement, "per-container");
   const Request request = request_of(pod);
   EXPECT_EQ(place(request), "a:0-1/");
-  const Record record = ledger.record_of(request, placer.place(request).value());
-  EXPECT_NE(record.find("a")->grants[0].gpu, record.find("b")->grants[0].gpu);
+  const Record record = placer.choose_best(request).value().record;
+  EXPECT_NE(record.find("a")->shares[0].gpu, record.find("b")->shares[0].gpu);
   pod.annotations.clear();
   EXPECT_EQ(refusal(pod, "a"), "no GPU is as large as 20GiB");
 }
 
-TEST_F(PlacerTest, FindsAPackingThatTheFirstTryMisses) {
-  // Largest first and tightest first puts 6 on the 9 and leaves 5 and 3 no way to share the 8.
+TEST_F(PlacerTest, BacktracksToFindAPacking) {
+  // Largest part first, tightest GPU first: 6 goes to the 8, then 5 and 3 to the 9, and the last 3
+  // does not fit. The search must backtrack and put 6 on the 9.
   ledger.upsert_node(node_of("a", {9, 8}));
   const PodSpec pod =
       with(pod_of("p", {container("a", 6), container("b", 5), container("c", 3), container("d", 3)}),
@@ -169,37 +170,37 @@ TEST_F(PlacerTest, FindsAPackingThatTheFirstTryMisses) {
             "the containers do not all fit on the free GPUs");
 }
 
-TEST_F(PlacerTest, InitContainersUseWhatOthersGetAfterThem) {
+TEST_F(PlacerTest, InitContainersUseGpusThatOthersGetAfterThem) {
   ledger.upsert_node(node_of("a", {16, 16}));
   const PodSpec pod =
       with(pod_of("p", {container("i", 12, 0, ContainerKind::kInit), container("a", 12), container("b", 3)}),
            key::kPlacement, "per-container");
   const Request request = request_of(pod);
   EXPECT_EQ(place(request), "a:0/");
-  const Hold hold = ledger.reserve(key_of(pod), request, placer.place(request).value()).value();
+  const Hold hold = ledger.reserve(key_of(pod), request, placer.choose_best(request).value()).value();
   EXPECT_EQ(ledger.view(*ledger.find_node("a")).free[0], 1U);
 }
 
-TEST_F(PlacerTest, DividesWholeGpusAmongContainersByTheirLinks) {
+TEST_F(PlacerTest, DividesWholeGpusAmongContainersByLinks) {
   ledger.upsert_node(node_with("a", two_quads("a")));
   const PodSpec pod =
       pod_of("p", {container("i", 0, 6, ContainerKind::kInit), container("a", 0, 4), container("b", 0, 4)});
   const Request request = request_of(pod);
-  const Record record = ledger.record_of(request, placer.place(request).value());
+  const Record record = placer.choose_best(request).value().record;
   const auto quad_of = [&](const char* name) {
     std::vector<std::string> gpus;
-    for (const Grant& grant : record.find(name)->grants) {
-      gpus.push_back(grant.gpu);
+    for (const GpuShare& share : record.find(name)->shares) {
+      gpus.push_back(share.gpu);
     }
     return gpus;
   };
   EXPECT_THAT(quad_of("a"), ElementsAre("GPU-a-0", "GPU-a-1", "GPU-a-2", "GPU-a-3"));
   EXPECT_THAT(quad_of("b"), ElementsAre("GPU-a-4", "GPU-a-5", "GPU-a-6", "GPU-a-7"));
-  EXPECT_EQ(record.find("i")->grants.size(), 6U);
-  EXPECT_TRUE(claims_of(request.demand, record));
+  EXPECT_EQ(record.find("i")->shares.size(), 6U);
+  EXPECT_TRUE(held_shares(request.gpus, record));
 }
 
-TEST_F(PlacerTest, FgdKeepsRoomForThePodsThatUsuallyCome) {
+TEST_F(PlacerTest, FgdKeepsRoomForTypicalPods) {
   ledger.upsert_node(node_of("a", {16, 16}));
   ledger.upsert_pod(bound_share("x", 4, "a", 0));
   ledger.upsert_pod(bound_share("y", 6, "a", 1));
@@ -207,12 +208,12 @@ TEST_F(PlacerTest, FgdKeepsRoomForThePodsThatUsuallyCome) {
   typical.shape.share = {.units = 10, .core_percent = 0, .gpus = 1};
   Placer fgd(ledger, {.share_policy = Policy::kFgd, .typical = {typical}});
   const Request request = request_of(share_pod("p", 2));
-  EXPECT_EQ(fgd.place(request).value().share_gpus, 0b01U)
-      << "tightest would be GPU 1, and leave no room for 10";
-  EXPECT_EQ(placer.place(request).value().share_gpus, 0b10U);
+  EXPECT_EQ(fgd.choose_best(request).value().share_gpus, 0b01U)
+      << "binpack would choose GPU 1 and leave no room for 10";
+  EXPECT_EQ(placer.choose_best(request).value().share_gpus, 0b10U);
 }
 
-TEST_F(PlacerTest, ScoresAreTheSameFromMemoryAndAnew) {
+TEST_F(PlacerTest, CachedScoresEqualFreshOnes) {
   TypicalRequest typical;
   typical.shape.whole = 1;
   const std::vector<PodSpec> pods = {share_pod("p", 2),
@@ -229,25 +230,25 @@ TEST_F(PlacerTest, ScoresAreTheSameFromMemoryAndAnew) {
       [&] { ledger.upsert_pod(bound_whole("y", "b", {1})); },
       [&] { ledger.remove_node("a"); },
       [&] { ledger.remove_pod("uid-x"); },
-      [&] { ledger.upsert_node(node_of("c", {32, 32})); },  // takes the place of a
+      [&] { ledger.upsert_node(node_of("c", {32, 32})); },  // reuses the id of a
       [&] {
-        Inventory ill = inventory_of("b", {16, 32, 32});
-        ill.gpus[0].unhealthy = "Xid 79";
-        ledger.upsert_node(node_with("b", ill));
+        Inventory unhealthy = inventory_of("b", {16, 32, 32});
+        unhealthy.gpus[0].unhealthy = "Xid 79";
+        ledger.upsert_node(node_with("b", unhealthy));
       },
       [&] { ledger.remove_pod("uid-y"); }};
   for (const Policy share_policy : {Policy::kBinpack, Policy::kSpread, Policy::kFgd}) {
     const Placer::Options options{.share_policy = share_policy, .typical = {typical}};
-    Placer old(ledger, options);
+    Placer cached(ledger, options);
     for (const auto& event : events) {
       event();
       const std::vector<NodeId> nodes = ledger.nodes_by_name();
       for (const PodSpec& pod : pods) {
-        std::vector<Score> remembered(nodes.size());
-        std::vector<Score> anew(nodes.size());
-        old.score(request_of(pod), nodes, remembered);
-        Placer(ledger, options).score(request_of(pod), nodes, anew);
-        EXPECT_EQ(remembered, anew);
+        std::vector<Score> from_cache(nodes.size());
+        std::vector<Score> fresh(nodes.size());
+        cached.score(request_of(pod), nodes, from_cache);
+        Placer(ledger, options).score(request_of(pod), nodes, fresh);
+        EXPECT_EQ(from_cache, fresh);
       }
     }
     ledger.remove_node("b");
@@ -255,7 +256,7 @@ TEST_F(PlacerTest, ScoresAreTheSameFromMemoryAndAnew) {
   }
 }
 
-TEST_F(PlacerTest, ScoresByStaticTablesFollowTheKindOfMachine) {
+TEST_F(PlacerTest, StaticScoresFollowAChangedMachineType) {
   Inventory box = inventory_of("a", {16, 16, 16});
   for (unsigned gpu = 0; gpu < 2; ++gpu) {
     box.topology.set_link(gpu, 2, {.nvlinks = static_cast<std::uint8_t>(1 + gpu), .generation = 2});
@@ -276,8 +277,8 @@ TEST_F(PlacerTest, ScoresByStaticTablesFollowTheKindOfMachine) {
   EXPECT_GT(right, left);
 }
 
-// Firmware calls all machines of a cloud the same, so the label of the node decides.
-TEST_F(PlacerTest, StaticTablesKnowMachinesByTheirInstanceTypeToo) {
+// The firmware of all machines of a cloud reports one name, so the label of the node decides.
+TEST_F(PlacerTest, StaticTablesAlsoFindMachinesByInstanceType) {
   const auto document = parse_json(R"({"cloud.8": {"2": [[0,2]]}, "cloud.9": {"2": [[1,2]]}})").value();
   const auto sets = topology::StaticSets::from_json(JsonReader(document, "table")).value();
   Placer by_table(ledger, {.whole_policy = Policy::kStatic,
@@ -293,10 +294,10 @@ TEST_F(PlacerTest, StaticTablesKnowMachinesByTheirInstanceTypeToo) {
   EXPECT_EQ(chosen("cloud.8"), 0b101U);
   EXPECT_EQ(chosen("cloud.9"), 0b110U);
   box.machine = "cloud.8";
-  EXPECT_EQ(chosen("cloud.9"), 0b101U) << "what the agent was told counts first";
+  EXPECT_EQ(chosen("cloud.9"), 0b101U) << "the name from the agent comes first";
 }
 
-TEST_F(PlacerTest, KeepsToModelsAndUuids) {
+TEST_F(PlacerTest, RespectsModelsAndUuids) {
   ledger.upsert_node(node_of("a", {80, 80}));
   ledger.upsert_node(node_of("b", {16, 16}));
   EXPECT_EQ(place(with(share_pod("p", 3), key::kGpuModel, "A100")), "a:0/");
@@ -304,10 +305,10 @@ TEST_F(PlacerTest, KeepsToModelsAndUuids) {
   EXPECT_EQ(place(with(whole_pod("p", 1), key::kGpuUuids, "GPU-a-1")), "a:/1");
   EXPECT_EQ(place(with(share_pod("p", 3), key::kGpuUuidsExclude, "GPU-b-0")), "b:1/");
   EXPECT_EQ(refusal(with(share_pod("p", 3), key::kGpuModel, "A100"), "b"),
-            "no GPU here is among those that the pod's annotations allow");
+            "the pod's annotations allow none of the node's GPUs");
 }
 
-TEST_F(PlacerTest, SaysWhyInWordsThatAreTheSameForAllNodes) {
+TEST_F(PlacerTest, ReasonsAreEqualForAllNodes) {
   ledger.upsert_node(node_of("a", {16, 16}));
   ledger.upsert_pod(bound_share("x", 9, "a", 0));
   ledger.upsert_pod(bound_share("y", 10, "a", 1));
@@ -318,17 +319,17 @@ TEST_F(PlacerTest, SaysWhyInWordsThatAreTheSameForAllNodes) {
   EXPECT_EQ(refusal(whole_pod("p", 3), "a"), "fewer than 3 GPUs");
 }
 
-TEST_F(PlacerTest, GivesTheSameReasonHoweverItIsFound) {
+TEST_F(PlacerTest, FastAndGeneralPathsGiveTheSameReason) {
   ledger.upsert_node(node_of("roomy", {32, 32}));
   ledger.upsert_node(node_of("small", {4, 4}));
   ledger.upsert_node(node_of("mixed", {16, 32}));
   ledger.upsert_node(node_of("full", {32}));
   ledger.upsert_pod(bound_whole("holder", "full", {0}));
-  ledger.upsert_node(old_node("old", 32, 2));
-  ledger.upsert_node(old_node("empty", 0, 0));
-  Inventory ill = inventory_of("ill", {32});
-  ill.gpus[0].unhealthy = "Xid 79";
-  ledger.upsert_node(node_with("ill", ill));
+  ledger.upsert_node(original_node("old", 32, 2));
+  ledger.upsert_node(original_node("empty", 0, 0));
+  Inventory unhealthy = inventory_of("unhealthy", {32});
+  unhealthy.gpus[0].unhealthy = "Xid 79";
+  ledger.upsert_node(node_with("unhealthy", unhealthy));
   Inventory mib = inventory_of("mib", {32});
   mib.unit = Unit::mib();
   ledger.upsert_node(node_with("mib", mib));
@@ -337,39 +338,39 @@ TEST_F(PlacerTest, GivesTheSameReasonHoweverItIsFound) {
   std::vector<Reason> slow(nodes.size());
   for (const PodSpec& pod : {share_pod("p", 2), share_pod("p", 20), whole_pod("p", 1), whole_pod("p", 2)}) {
     for (const char* model : {"", "A100", "T4", "H100"}) {
-      const PodSpec wish = *model == '\0' ? pod : with(pod, key::kGpuModel, model);
-      placer.filter(request_of(wish), nodes, quick);
-      // Ruling out a GPU that nobody has changes nothing but the way.
-      placer.filter(request_of(with(wish, key::kGpuUuidsExclude, "GPU-nobody")), nodes, slow);
+      const PodSpec constrained = *model == '\0' ? pod : with(pod, key::kGpuModel, model);
+      placer.filter(request_of(constrained), nodes, quick);
+      // Excluding a GPU that does not exist only forces the general path.
+      placer.filter(request_of(with(constrained, key::kGpuUuidsExclude, "GPU-unknown")), nodes, slow);
       EXPECT_EQ(quick, slow) << model;
     }
   }
 }
 
-TEST_F(PlacerTest, FencesNodesWithAnotherUnit) {
+TEST_F(PlacerTest, FencesNodesWithADifferentUnit) {
   Inventory inventory = inventory_of("a", {16});
   inventory.unit = Unit::mib();
   ledger.upsert_node(node_with("a", inventory));
-  EXPECT_EQ(refusal(share_pod("p", 3), "a"), "node does not count GPU memory in GiB as the cluster does");
+  EXPECT_EQ(refusal(share_pod("p", 3), "a"), "node does not use the cluster's GPU memory unit (GiB)");
   EXPECT_THAT(ledger.problems().at(0).text,
-              HasSubstr("node a: it counts GPU memory in MiB, the cluster in GiB"));
+              HasSubstr("node a: its GPU memory unit is MiB but the cluster's is GiB"));
 }
 
-TEST_F(PlacerTest, OldPluginOnlyServesSharesOfOneGpu) {
-  ledger.upsert_node(old_node("a", 30, 2));
+TEST_F(PlacerTest, OriginalPluginServesOnlySharesOfOneGpu) {
+  ledger.upsert_node(original_node("a", 30, 2));
   EXPECT_EQ(place(share_pod("p", 15)), "a:0/");
-  EXPECT_THAT(refusal(whole_pod("p", 1), "a"), HasSubstr("old device plugin"));
+  EXPECT_THAT(refusal(whole_pod("p", 1), "a"), HasSubstr("original device plugin"));
   PodSpec split = share_pod("p", 4);
   split.labels["aliyun.com/gpu-count"] = "2";
-  EXPECT_THAT(refusal(split, "a"), HasSubstr("old device plugin"));
-  // It looks for a pod whose whole amount is what kubelet asks for one container.
+  EXPECT_THAT(refusal(split, "a"), HasSubstr("original device plugin"));
+  // It looks for a pod whose total equals the amount of the container that kubelet allocates for.
   EXPECT_THAT(refusal(pod_of("p", {container("x", 2), container("y", 2)}), "a"),
-              HasSubstr("old device plugin"));
+              HasSubstr("original device plugin"));
   EXPECT_THAT(refusal(pod_of("p", {container("x", 2, 0, ContainerKind::kInit), container("y", 2)}), "a"),
-              HasSubstr("old device plugin"));
+              HasSubstr("original device plugin"));
   EXPECT_EQ(place(pod_of("p", {container("x", 2), container("y", 0)})), "a:0/");
-  // Equal in sum, but what is known of one is not true of the other.
-  EXPECT_FALSE(placer.place(request_of(pod_of("p", {container("x", 2), container("y", 2)}))));
+  // The totals are equal, but the cached score of one request must not be used for the other.
+  EXPECT_FALSE(placer.choose_best(request_of(pod_of("p", {container("x", 2), container("y", 2)}))));
   EXPECT_EQ(place(share_pod("p", 4)), "a:0/");
 }
 
@@ -381,12 +382,12 @@ TEST_F(PlacerTest, ComputeSharesNeedMps) {
   EXPECT_EQ(refusal(pod, "a"), "aliyun.com/gpu-core.percentage needs a node with MPS");
   inventory.mps = true;
   ledger.upsert_node(node_with("a", inventory));
-  const Choice choice = placer.place(request_of(pod)).value();
+  const Choice choice = placer.choose_best(request_of(pod)).value();
   const Hold hold = ledger.reserve(key_of(pod), request_of(pod), choice).value();
   EXPECT_EQ(refusal(pod, "a"), "no single GPU has 3GiB and 60% compute free");
 }
 
-TEST_F(PlacerTest, LeavesUnhealthyGpusAlone) {
+TEST_F(PlacerTest, DoesNotUseUnhealthyGpus) {
   Inventory inventory = inventory_of("a", {16, 16});
   inventory.gpus[0].unhealthy = "XID 79";
   ledger.upsert_node(node_with("a", inventory));
@@ -395,7 +396,7 @@ TEST_F(PlacerTest, LeavesUnhealthyGpusAlone) {
   EXPECT_EQ(refusal(whole_pod("p", 2), "a"), "free GPUs are unhealthy");
 }
 
-TEST_F(PlacerTest, NobodysEndHelpsWhereTheGpuIsIll) {
+TEST_F(PlacerTest, EvictionCannotHelpIfGpusAreUnhealthy) {
   Inventory inventory = inventory_of("a", {16, 16});
   inventory.gpus[0].unhealthy = "XID 79";
   inventory.gpus[1].unhealthy = "XID 79";
@@ -409,7 +410,7 @@ TEST_F(PlacerTest, NobodysEndHelpsWhereTheGpuIsIll) {
                              pod_of("p", {container("x", 2), container("y", 0, 1)})}) {
     EXPECT_EQ(placer.reason(request_of(pod), a), Reason::kUnhealthy);
   }
-  // One of them is well again: it is enough for a share or a whole GPU, not for one of each.
+  // One GPU has recovered. It is enough for a share or for a whole GPU, but not for both.
   inventory.gpus[0].unhealthy.clear();
   ledger.upsert_node(node_with("a", inventory));
   EXPECT_EQ(placer.reason(request_of(share_pod("p", 8)), a), Reason::kNoGpuWithEnoughFree);
@@ -418,7 +419,7 @@ TEST_F(PlacerTest, NobodysEndHelpsWhereTheGpuIsIll) {
             Reason::kUnhealthy);
 }
 
-TEST_F(PlacerTest, NobodysEndHelpsWhereTooFewGpusAreLargeEnough) {
+TEST_F(PlacerTest, EvictionCannotHelpIfTooFewGpusAreLargeEnough) {
   ledger.upsert_node(node_of("a", {80, 16}));
   ledger.upsert_pod(bound_share("busy", 60, "a", 0));
   PodSpec pod = share_pod("p", 80);
@@ -433,22 +434,57 @@ TEST_F(PlacerTest, SaysWhetherEvictionWouldHelp) {
   ledger.upsert_pod(bound_share("small", 4, "a", 1));
   ledger.upsert_pod(bound_share("large", 10, "a", 1));
   const NodeId a = ledger.find_node("a").value();
-  const auto helps = [&](const PodSpec& pod, const std::vector<std::string>& uids) {
+  const auto helps = [&](const PodSpec& pod, const std::vector<std::string_view>& uids) {
     return placer.fits_without(request_of(pod), a, uids);
   };
   EXPECT_FALSE(helps(share_pod("p", 12), {}));
   EXPECT_FALSE(helps(share_pod("p", 12), {"uid-small"}));
   EXPECT_TRUE(helps(share_pod("p", 12), {"uid-large"}));
-  EXPECT_TRUE(helps(share_pod("p", 12), {"uid-whole", "uid-nobody"}));
+  EXPECT_TRUE(helps(share_pod("p", 12), {"uid-whole", "uid-unknown"}));
   EXPECT_FALSE(helps(whole_pod("p", 2), {"uid-whole", "uid-large"}));
   EXPECT_TRUE(helps(whole_pod("p", 2), {"uid-whole", "uid-large", "uid-small"}));
-  EXPECT_EQ(ledger.view(a).free[1], 2U) << "nothing was evicted by asking";
+  EXPECT_EQ(ledger.view(a).free[1], 2U) << "fits_without does not change the ledger";
+}
+
+TEST_F(PlacerTest, FitsWithoutCountsEveryPodOnceAndIgnoresUnknownOnes) {
+  ledger.upsert_node(node_of("a", {16, 16}));
+  ledger.upsert_pod(bound_share("p", 3, "a", 1));
+  ledger.upsert_pod(bound_whole("q", "a", {0}));
+  ledger.upsert_pod(bound_share("lost", 2, "a", 7));  // the node has no GPU 7
+  const std::vector<Problem> problems = ledger.problems();
+  const NodeId a = ledger.find_node("a").value();
+  const std::vector<std::string_view> all{"uid-p", "uid-q", "uid-q", "uid-lost", "uid-unknown"};
+  EXPECT_TRUE(placer.fits_without(request_of(whole_pod("n", 2)), a, all));
+  EXPECT_FALSE(placer.fits_without(request_of(whole_pod("n", 2)), a, std::span(all).subspan(1)));
+  EXPECT_EQ(ledger.view(a).whole_free, 0U) << "the ledger did not change";
+  EXPECT_EQ(ledger.problems(), problems);
+}
+
+TEST_F(PlacerTest, FitsWithoutComparesCpuAndMemoryWhenAsked) {
+  NodeSpec node = node_of("a", {16});
+  node.cpu_milli = 4000;
+  node.memory_bytes = 1 << 30;
+  ledger.upsert_node(node);
+  PodSpec first = bound_share("first", 2, "a", 0);
+  first.containers[0].cpu_milli = 3000;
+  PodSpec second = bound_share("second", 2, "a", 0);
+  second.containers[0].cpu_milli = 3000;  // together more than the node has
+  ledger.upsert_pod(first);
+  ledger.upsert_pod(second);
+  PodSpec pod = share_pod("p", 4);
+  pod.containers[0].cpu_milli = 2000;
+  const NodeId a = ledger.find_node("a").value();
+  const std::vector<std::string_view> both{"uid-first", "uid-second"};
+  const auto one = std::span(both).first(1);
+  EXPECT_TRUE(placer.fits_without(request_of(pod), a, one));
+  EXPECT_FALSE(placer.fits_without(request_of(pod), a, one, true)) << "1 CPU would be free";
+  EXPECT_TRUE(placer.fits_without(request_of(pod), a, both, true));
 }
 
 TEST_F(PlacerTest, FilterAndChoiceAgreeForEveryKindOfRequest) {
   ledger.upsert_node(node_with("a", two_quads("a")));
   ledger.upsert_node(node_of("b", {80, 16, 8}));
-  ledger.upsert_node(old_node("c", 30, 2));
+  ledger.upsert_node(original_node("c", 30, 2));
   ledger.upsert_pod(bound_share("x", 9, "a", 0));
   ledger.upsert_pod(bound_whole("y", "a", {4, 5}));
   std::vector<PodSpec> pods;
@@ -481,16 +517,6 @@ TEST_F(PlacerTest, FilterAndChoiceAgreeForEveryKindOfRequest) {
       }
     }
   }
-}
-
-TEST(ScaleScores, GivesTheMostOnlyToTheBest) {
-  const std::vector<Score> scores = {100, kDoesNotFit, 1'000'000, 999'999, 1'000'000, 500'050};
-  std::vector<std::int64_t> scaled(scores.size());
-  scale_scores(scores, scaled);
-  EXPECT_THAT(scaled, ElementsAre(0, 0, 10, 9, 10, 5));
-  const std::vector<Score> equal = {7, 7};
-  scale_scores(equal, std::span(scaled).first(2));
-  EXPECT_EQ(scaled[0], 10);
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ std::string error_of(const PodSpec& pod) {
   return request ? "" : request.error().text();
 }
 
-TEST(Request, AsksForTheSumOfItsContainersOnOneGpu) {
+TEST(Request, SumsItsContainersOnOneGpu) {
   const Request request = request_of(pod_of("p", {container("a", 3), container("b", 2)}));
   EXPECT_EQ(request.shape.share, (SharePart{.units = 5, .gpus = 1}));
   EXPECT_EQ(request.shape.whole, 0);
@@ -36,17 +36,17 @@ TEST(Request, CountsInitContainersAndSidecarsAsKubernetesDoes) {
   };
   const auto main = [](std::int64_t units) { return container("m" + std::to_string(units), units); };
   const std::vector<Case> cases = {
-      {{init(6), main(4), main(3)}, 7},   // the containers are more than the init container
-      {{init(50), main(5)}, 50},          // the init container is more
-      {{init(3), init(5), main(8)}, 8},   // one after the other
-      {{side(3), init(4), main(4)}, 7},   // a sidecar runs beside both
-      {{init(4), side(3), main(4)}, 7},   // and not beside what was before it
+      {{init(6), main(4), main(3)}, 7},   // the main containers need more than the init container
+      {{init(50), main(5)}, 50},          // the init container needs more
+      {{init(3), init(5), main(8)}, 8},   // init containers run one after the other
+      {{side(3), init(4), main(4)}, 7},   // a sidecar runs together with both
+      {{init(4), side(3), main(4)}, 7},   // but not with the init container before it
       {{init(9), side(3), main(4)}, 9},   //
       {{side(3), init(9), main(4)}, 12},  //
       {{side(1), init(2), side(4), init(7), main(1)}, 12},
   };
   for (const Case& c : cases) {
-    EXPECT_EQ(request_of(pod_of("p", c.containers)).demand.units, c.units);
+    EXPECT_EQ(request_of(pod_of("p", c.containers)).gpus.units, c.units);
   }
 }
 
@@ -72,23 +72,23 @@ TEST(Request, SplitsMemoryOverAsManyGpusAsTheLabelSays) {
   EXPECT_THAT(error_of(pod), HasSubstr("keep one"));
 }
 
-TEST(Request, TakesGpuCountAsAnotherNameOfWholeGpus) {
+TEST(Request, AcceptsGpuCountAsAnotherNameOfWholeGpus) {
   PodSpec pod = pod_of("p", {container("main", 0)});
   pod.containers[0].gpu_limits.emplace_back(GpuResource::kCount, Quantity::units(2));
   EXPECT_EQ(request_of(pod).shape.whole, 2);
   pod.containers[0].gpu_limits.emplace_back(GpuResource::kWhole, Quantity::units(2));
   EXPECT_EQ(error_of(pod),
-            "container \"main\" asks for both aliyun.com/gpu and aliyun.com/gpu-count, two names of "
-            "one thing; keep aliyun.com/gpu");
+            "container \"main\" requests both aliyun.com/gpu and aliyun.com/gpu-count, two names of "
+            "one resource; keep aliyun.com/gpu");
 }
 
-TEST(Request, MayShareAndHaveWholeGpusBeside) {
+TEST(Request, MayHaveSharesAndWholeGpus) {
   const Request request = request_of(pod_of("p", {container("a", 4), container("b", 0, 2)}));
   EXPECT_EQ(request.shape.share.units, 4U);
   EXPECT_EQ(request.shape.whole, 2);
 }
 
-TEST(Request, PlacesContainersOneByOneWhenAsked) {
+TEST(Request, PlacesContainersSeparatelyWhenAsked) {
   PodSpec pod = pod_of("p", {container("a", 3), container("b", 2)});
   pod.annotations["tessera.io/placement"] = "per-container";
   EXPECT_TRUE(request_of(pod).has_several_parts());
@@ -108,7 +108,7 @@ TEST(Request, ReadsPolicyModelsAndUuids) {
   EXPECT_THAT(request.uuids, ElementsAre("GPU-a", "GPU-b"));
 }
 
-TEST(Request, NamesTheFieldThatMakesNoSense) {
+TEST(Request, NamesTheInvalidField) {
   const auto with = [](const char* name, const char* value) {
     PodSpec pod = share_pod("p", 7);
     pod.annotations[name] = value;
@@ -127,10 +127,10 @@ TEST(Request, NamesTheFieldThatMakesNoSense) {
   PodSpec both = share_pod("p", 3);
   both.annotations["tessera.io/gpu-uuids"] = "GPU-a";
   both.annotations["tessera.io/gpu-uuids-exclude"] = "GPU-a";
-  EXPECT_THAT(error_of(both), HasSubstr("GPU \"GPU-a\" stands in both"));
+  EXPECT_THAT(error_of(both), HasSubstr("GPU \"GPU-a\" is in both"));
 }
 
-TEST(Request, RefusesAmountsThatAreNone) {
+TEST(Request, RefusesInvalidAmounts) {
   for (const char* amount : {"-1", "500m", "1.5", "1Ei", "16777217"}) {
     PodSpec pod = pod_of("p", {container("main", 0)});
     pod.containers[0].gpu_limits.emplace_back(GpuResource::kMemory, Quantity::parse(amount).value());
@@ -139,17 +139,17 @@ TEST(Request, RefusesAmountsThatAreNone) {
   EXPECT_THAT(error_of(whole_pod("p", 65)), HasSubstr("aliyun.com/gpu is 65"));
 }
 
-TEST(Request, ComputeShareNeedsMemoryBesideIt) {
+TEST(Request, ComputeShareAlsoNeedsMemory) {
   PodSpec pod = pod_of("p", {container("main", 0)});
   pod.containers[0].gpu_limits.emplace_back(GpuResource::kCorePercent, Quantity::units(30));
-  EXPECT_THAT(error_of(pod), HasSubstr("a compute share needs memory beside it"));
+  EXPECT_THAT(error_of(pod), HasSubstr("a compute share also needs memory"));
   pod.containers[0].gpu_limits.emplace_back(GpuResource::kMemory, Quantity::units(3));
   EXPECT_EQ(request_of(pod).shape.share, (SharePart{.units = 3, .core_percent = 30, .gpus = 1}));
   pod.containers[0].gpu_limits[0].second = Quantity::units(130);
   EXPECT_THAT(error_of(pod), HasSubstr("more than the 100 of a GPU"));
 }
 
-TEST(Request, KnowsRenamedResources) {
+TEST(Request, AcceptsRenamedResources) {
   const ResourceNames names({.prefix = "example.com", .whole = "nvidia.com/gpu"});
   EXPECT_EQ(names.find("example.com/gpu-mem"), GpuResource::kMemory);
   EXPECT_EQ(names.find("nvidia.com/gpu"), GpuResource::kWhole);
@@ -159,7 +159,7 @@ TEST(Request, KnowsRenamedResources) {
   EXPECT_EQ(names.find("cpu"), std::nullopt);
 }
 
-TEST(Request, ModelsMatchByTheirWords) {
+TEST(Request, MatchesModelsByWords) {
   EXPECT_TRUE(model_matches("NVIDIA A100-SXM4-80GB", "A100"));
   EXPECT_TRUE(model_matches("NVIDIA A100-SXM4-80GB", "nvidia-a100-sxm4-80gb"));
   EXPECT_TRUE(model_matches("Tesla V100-SXM2-32GB", "V100 SXM2"));
@@ -174,11 +174,11 @@ TEST(Pod, OccupiesItsGpusUntilItsContainersHaveStopped) {
   pod.containers[0].state = ContainerState::kRunning;
   EXPECT_TRUE(occupies(pod));
   pod.deleting = true;
-  EXPECT_TRUE(occupies(pod)) << "it may run on for its whole grace period";
+  EXPECT_TRUE(occupies(pod)) << "it may run for its whole grace period";
   pod.containers[0].state = ContainerState::kTerminated;
   EXPECT_FALSE(occupies(pod));
   pod.deleting = false;
-  EXPECT_TRUE(occupies(pod)) << "kubelet will start it again";
+  EXPECT_TRUE(occupies(pod)) << "kubelet will restart it";
   pod.phase = PodPhase::kFailed;
   EXPECT_FALSE(occupies(pod));
 }

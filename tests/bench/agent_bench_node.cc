@@ -19,7 +19,7 @@ namespace {
 using boost::json::object;
 
 object pod_json(const std::string& name, const std::string& gpu, int version) {
-  const alloc::Record record{.containers = {{.container = "main", .grants = {{.gpu = gpu, .units = 1}}}}};
+  const alloc::Record record{.containers = {{.container = "main", .shares = {{.gpu = gpu, .units = 1}}}}};
   return object{
       {"metadata", object{{"namespace", "ml"},
                           {"name", name},
@@ -148,7 +148,7 @@ grpc::Status BenchPodResources::Get(grpc::ServerContext* /*context*/,
   }
   v1::PodResources& pod = *response->mutable_pod_resources();
   pod.set_name(name);
-  pod.set_namespace_(request->pod_namespace());
+  pod.set_namespace_(request->namespace_name());
   pod.add_containers()->set_name("main");
   return grpc::Status::OK;
 }

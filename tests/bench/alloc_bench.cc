@@ -77,12 +77,12 @@ struct Cluster {
         continue;
       }
       PodSpec pod = whole ? whole_pod("", 1) : share_pod("", units);
-      pod.pod_namespace = "team-training";
+      pod.namespace_name = "team-training";
       pod.name = fmt::format("train-job-{:05}-worker-0", i);
       pod.uid = fmt::format("{:08x}-1111-4222-8333-444455556666", i);
-      Grant grant{
+      GpuShare share{
           .gpu = ledger.gpus(nodes[node])[gpu].uuid.text(), .units = whole ? 0 : units, .whole = whole};
-      ledger.upsert_pod(bound(pod, node_name(node), {grant}));
+      ledger.upsert_pod(bound(pod, node_name(node), {share}));
     }
     grown_kib = resident_kib() - before;
   }
@@ -161,7 +161,7 @@ void score_seen_before(benchmark::State& state, const PodSpec& pod, Policy share
   const Request request = request_of(pod);
   std::vector<Score> scores(c.nodes.size());
   placer.score(request, c.nodes, scores);
-  const Choice choice = placer.place(request).value();
+  const Choice choice = placer.choose_best(request).value();
   for (auto _ : state) {
     Hold hold = c.ledger.reserve(key_of(pod), request, choice).value();
     placer.score(request, c.nodes, scores);
@@ -195,7 +195,7 @@ void choose_reserve_release(benchmark::State& state) {
   Placer placer(c.ledger);
   const PodSpec pod = share_pod("p", 12);
   const Request request = request_of(pod);
-  const Choice best = placer.place(request).value();
+  const Choice best = placer.choose_best(request).value();
   for (auto _ : state) {
     const Choice choice = placer.choose(request, best.node).value();
     Hold hold = c.ledger.reserve(key_of(pod), request, choice).value();

@@ -12,7 +12,7 @@
 
 #include "../alloc/cluster.h"
 #include "extender/args.h"
-#include "extender/books.h"
+#include "extender/cluster_state.h"
 #include "extender/decisions.h"
 
 namespace {
@@ -27,9 +27,9 @@ std::string node_name(int i) {
   return fmt::format("gpu-node-{:05}.example", i);
 }
 
-extender::Books& books() {
+extender::ClusterState& state() {
   static auto* filled = [] {
-    auto* made = new extender::Books({});
+    auto* made = new extender::ClusterState({});
     for (int i = 0; i < kNodes; ++i) {
       made->keep_node(node_of(node_name(i), {32, 32, 32, 32, 32, 32, 32, 32}));
       for (unsigned gpu = 0; gpu < 8; ++gpu) {
@@ -88,7 +88,7 @@ std::vector<json::PaddedBuffer> bodies_for(const char* limits, Order order) {
 template <class Answer>
 void replay(benchmark::State& state, Answer answer) {
   const auto order = static_cast<Order>(state.range(1));
-  extender::ArgsReader reader{alloc::ResourceNames(), books().node_index()};
+  extender::ArgsReader reader{alloc::ResourceNames(), state().node_index()};
   std::vector<json::PaddedBuffer> bodies = bodies_for(kLimits[state.range(0)], order);
   std::string out;
   std::size_t next = 0;
@@ -105,13 +105,13 @@ void Parse(benchmark::State& state) {
 BENCHMARK(Parse)->ArgsProduct({{0}, {kSame, kRuns, kShuffled}})->Unit(benchmark::kMicrosecond);
 
 void Filter(benchmark::State& state) {
-  extender::Decisions decisions(books());
+  extender::Decisions decisions(state());
   replay(state, [&](const extender::NodeArgs& args, std::string& out) { decisions.filter(args, out); });
 }
 BENCHMARK(Filter)->ArgsProduct({{0, 1, 2}, {kSame, kRuns, kShuffled}})->Unit(benchmark::kMicrosecond);
 
 void Prioritize(benchmark::State& state) {
-  extender::Decisions decisions(books());
+  extender::Decisions decisions(state());
   replay(state,
          [&](const extender::NodeArgs& args, std::string& out) { decisions.prioritize(args, 128, out); });
 }

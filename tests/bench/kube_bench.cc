@@ -159,9 +159,9 @@ Measured reflect(http::EventLoop& loop, Client& client, const std::string& path)
   return measured;
 }
 
-// Lists `path` into `books`. Returns the number of objects.
-double fill(http::EventLoop& loop, Client& client, BookSink::Books& books, bool pods) {
-  BookSink sink(books, pods);
+// Lists `path` into `state`. Returns the number of objects.
+double fill(http::EventLoop& loop, Client& client, LedgerSink::State& state, bool pods) {
+  LedgerSink sink(state, pods);
   ReflectorOptions options;
   options.path = pods ? "/api/v1/pods" : "/api/v1/nodes";
   options.page_items = kPage;
@@ -185,13 +185,13 @@ double size_of(T& kept) {
 void memory_bars(http::EventLoop& loop, Client& client) {
   forget_peak();
   const double resident = memory_mb("VmRSS:");
-  BookSink::Books both;
+  LedgerSink::State both;
   const double nodes = fill(loop, client, both, false);
   const double pods = fill(loop, client, both, true);
   const double growth = memory_mb("VmHWM:") - resident;
   const double both_ledger = size_of(both.ledger);
   const double both_tracker = size_of(both.tracker);
-  BookSink::Books only_nodes;
+  LedgerSink::State only_nodes;
   fill(loop, client, only_nodes, false);
   const double node_ledger = size_of(only_nodes.ledger);
   const double node_tracker = size_of(only_nodes.tracker);

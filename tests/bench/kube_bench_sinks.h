@@ -51,25 +51,25 @@ class KeepingSink : public ObjectSink {
 };
 
 // Stores what the extender stores: the ledger and the state of the reflector.
-class BookSink : public ObjectSink {
+class LedgerSink : public ObjectSink {
  public:
-  struct Books {
+  struct State {
     std::unique_ptr<alloc::Ledger> ledger = std::make_unique<alloc::Ledger>();
     std::unique_ptr<ObjectTracker> tracker = std::make_unique<ObjectTracker>();
   };
 
-  BookSink(Books& books, bool pods) : books_(books), pods_(pods) { books_.tracker->begin_list(); }
+  LedgerSink(State& state, bool pods) : state_(state), pods_(pods) { state_.tracker->begin_list(); }
 
   Status decode(ObjectJson& object, ObjectMeta& meta) override {
     return pods_ ? objects::decode_pod(object, names_, meta, pod_)
                  : objects::decode_node(object, names_, meta, node_);
   }
   void keep(const ObjectMeta& meta) override {
-    books_.tracker->listed(meta, [](const ObjectMeta&) {});
+    state_.tracker->listed(meta, [](const ObjectMeta&) {});
     if (pods_) {
-      books_.ledger->upsert_pod(pod_);
+      state_.ledger->upsert_pod(pod_);
     } else {
-      books_.ledger->upsert_node(node_);
+      state_.ledger->upsert_node(node_);
     }
     ++objects;
   }
@@ -83,7 +83,7 @@ class BookSink : public ObjectSink {
   bool is_synced = false;
 
  private:
-  Books& books_;
+  State& state_;
   bool pods_;
   alloc::ResourceNames names_;
   alloc::PodSpec pod_;

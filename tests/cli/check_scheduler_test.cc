@@ -45,37 +45,39 @@ void gpu_node(SavedCluster& cluster) {
 const SavedPod kPlaced{
     .units = 4, .annotations = record(share_record({{"GPU-a-0", 4}})), .scheduler = "tessera-scheduler"};
 
-TEST(CheckSchedulers, FindNothingWhereTheScheduleIsTesseras) {
+TEST(CheckSchedulers, FindNothingIfTesseraSchedulesThePods) {
   SavedCluster cluster;
   gpu_node(cluster);
   cluster.placer("tessera-scheduler-0");
   cluster.placer("tessera-scheduler-1");
   cluster.pod("ml", "x", "gpu-a", kPlaced);
-  cluster.pod("ml", "waits", "",
-              {.units = 4, .phase = "Pending", .scheduler = "tessera-scheduler", .looked_at = true});
+  cluster.pod(
+      "ml", "waits", "",
+      {.units = 4, .phase = "Pending", .scheduler = "tessera-scheduler", .scheduling_attempted = true});
   EXPECT_THAT(findings(cluster), IsEmpty());
 }
 
-TEST(CheckSchedulers, MissOneThatDecides) {
+TEST(CheckSchedulers, ReportAMissingScheduler) {
   SavedCluster cluster;
   gpu_node(cluster);
   cluster.pod("ml", "x", "gpu-a", kPlaced);
   EXPECT_THAT(kinds(findings(cluster)), ElementsAre("note no_scheduler"));
-  cluster.pod("ml", "waits", "",
-              {.units = 4, .phase = "Pending", .scheduler = "tessera-scheduler", .looked_at = true});
+  cluster.pod(
+      "ml", "waits", "",
+      {.units = 4, .phase = "Pending", .scheduler = "tessera-scheduler", .scheduling_attempted = true});
   EXPECT_THAT(kinds(findings(cluster)), ElementsAre("no_scheduler"));
 }
 
-TEST(CheckSchedulers, LeaveClustersAloneThatHaveOnlyTheOldPlugin) {
+TEST(CheckSchedulers, IgnoreClustersWithOnlyTheOriginalPlugin) {
   SavedCluster cluster;
-  cluster.old_node("old", {.units = 32, .gpus = 2});
+  cluster.plain_node("old", {.units = 32, .gpus = 2});
   cluster.pod(
       "ml", "x", "old",
       {.units = 4, .annotations = {{"ALIYUN_COM_GPU_MEM_IDX", "0"}}, .scheduler = "default-scheduler"});
   EXPECT_THAT(findings(cluster), IsEmpty());
 }
 
-TEST(CheckSchedulers, NameOneThatIsDown) {
+TEST(CheckSchedulers, NameASchedulerThatIsDown) {
   SavedCluster cluster;
   gpu_node(cluster);
   cluster.placer("tessera-scheduler-0", {.ready = false});
@@ -84,7 +86,7 @@ TEST(CheckSchedulers, NameOneThatIsDown) {
   EXPECT_THAT(found.front().text, HasSubstr("kubectl -n tessera-system describe pod tessera-scheduler-0"));
 }
 
-TEST(CheckSchedulers, WantOneLeaderBehindAService) {
+TEST(CheckSchedulers, ExpectOneLeaderBehindAService) {
   for (const int leaders : {0, 1, 2}) {
     SavedCluster cluster;
     gpu_node(cluster);
@@ -95,7 +97,7 @@ TEST(CheckSchedulers, WantOneLeaderBehindAService) {
   }
 }
 
-TEST(CheckSchedulers, NameWhoeverPlacesPodsWithoutAsking) {
+TEST(CheckSchedulers, NameSchedulersThatPlacePodsWithoutTessera) {
   SavedCluster cluster;
   gpu_node(cluster);
   cluster.node("one-gpu", inventory_of("o", 1, 16384));
@@ -104,37 +106,37 @@ TEST(CheckSchedulers, NameWhoeverPlacesPodsWithoutAsking) {
   for (const char* name : {"a", "b", "c", "d"}) {
     cluster.pod("ml", name, "gpu-a", {.units = 1, .scheduler = "default-scheduler"});
   }
-  // Not served yet; the agent will, since there is nothing to decide. The next one may not be so lucky.
+  // The agent will serve this pod, because the node has only one GPU. On another node it would not.
   cluster.pod("ml", "single", "one-gpu", {.units = 1, .scheduler = "volcano"});
   const auto found = findings(cluster);
   ASSERT_THAT(kinds(found), ElementsAre("not_wired", "not_wired"));
   EXPECT_EQ(found[0].text,
-            "scheduler default-scheduler (or who set nodeName) put pods ml/a, ml/b, ml/c and 1 more on nodes "
-            "without asking Tessera; "
-            "create them again with schedulerName: tessera-scheduler");
-  EXPECT_THAT(found[1].text, HasSubstr("scheduler volcano (or who set nodeName) put pod ml/single on nodes"));
+            "scheduler default-scheduler (or a client that set nodeName) placed pods ml/a, ml/b, ml/c and 1 "
+            "more without calling Tessera; create them again with schedulerName: tessera-scheduler");
+  EXPECT_THAT(found[1].text,
+              HasSubstr("scheduler volcano (or a client that set nodeName) placed pod ml/single without"));
 }
 
-TEST(CheckSchedulers, LeavePodsAloneThatAskForZeroGpus) {
+TEST(CheckSchedulers, IgnorePodsThatRequestZeroGpus) {
   SavedCluster cluster;
   gpu_node(cluster);
   cluster.placer("tessera-scheduler-0");
   cluster.pod("ml", "a", "gpu-a", {.scheduler = "default-scheduler", .zero_limits = true});
-  cluster.pod("ml", "b", "", {.phase = "Pending", .scheduler = "nobody", .zero_limits = true});
+  cluster.pod("ml", "b", "", {.phase = "Pending", .scheduler = "unknown", .zero_limits = true});
   EXPECT_THAT(findings(cluster), IsEmpty());
 }
 
-TEST(CheckSchedulers, NoticeThatTheirOwnHasLostItsStanza) {
+TEST(CheckSchedulers, ReportTesserasSchedulerWithoutTheExtender) {
   SavedCluster cluster;
   gpu_node(cluster);
   cluster.placer("tessera-scheduler-0");
   cluster.pod("ml", "a", "gpu-a", {.units = 1, .scheduler = "tessera-scheduler"});
   const auto found = findings(cluster);
   ASSERT_THAT(kinds(found), ElementsAre("not_wired"));
-  EXPECT_THAT(found.front().text, HasSubstr("its configuration lacks the extender's stanza"));
+  EXPECT_THAT(found.front().text, HasSubstr("its configuration lacks the extender"));
 }
 
-TEST(CheckSchedulers, FindPodsThatNobodyLooksAt) {
+TEST(CheckSchedulers, FindPodsThatNoSchedulerTries) {
   SavedCluster cluster;
   gpu_node(cluster);
   cluster.placer("tessera-scheduler-0");
@@ -145,45 +147,47 @@ TEST(CheckSchedulers, FindPodsThatNobodyLooksAt) {
                .phase = "Pending",
                .scheduler = "tessera-scheduler",
                .created = rfc3339_seconds(Clock::real().wall())});
-  cluster.pod("ml", "gated", "", {.units = 1, .phase = "Pending", .scheduler = "nobody", .gates = {"queue"}});
-  cluster.pod("ml", "no-gpus", "", {.phase = "Pending", .scheduler = "nobody"});
+  cluster.pod("ml", "gated", "",
+              {.units = 1, .phase = "Pending", .scheduler = "unknown", .gates = {"queue"}});
+  cluster.pod("ml", "no-gpus", "", {.phase = "Pending", .scheduler = "unknown"});
   const auto found = findings(cluster);
   ASSERT_THAT(kinds(found), ElementsAre("unserved", "unserved"));
   EXPECT_EQ(found[0].text,
-            "pod ml/typo names the scheduler tesera-scheduler, and no scheduler has looked at it; nobody "
-            "serves that "
-            "name: create it again with schedulerName: tessera-scheduler");
+            "pod ml/typo names the scheduler tesera-scheduler, but no scheduler has tried to place it; no "
+            "scheduler has that name: create it again with schedulerName: tessera-scheduler");
   EXPECT_THAT(found[1].text, HasSubstr("pod ml/slow names the scheduler tessera-scheduler"));
   EXPECT_THAT(found[1].text, HasSubstr("see the logs of that scheduler"));
 }
 
-TEST(CheckSchedulers, FindPodsThatWaitForOneThatDoesNotAsk) {
+TEST(CheckSchedulers, FindPodsOfASchedulerThatDoesNotCallTessera) {
   SavedCluster cluster;
   gpu_node(cluster);
   cluster.placer("s-0", {.scheduler_name = "gpus"});
-  cluster.pod("ml", "x", "",
-              {.units = 1, .phase = "Pending", .scheduler = "default-scheduler", .looked_at = true});
-  cluster.pod("ml", "y", "", {.units = 1, .phase = "Pending", .scheduler = "gpus", .looked_at = true});
+  cluster.pod(
+      "ml", "x", "",
+      {.units = 1, .phase = "Pending", .scheduler = "default-scheduler", .scheduling_attempted = true});
+  cluster.pod("ml", "y", "",
+              {.units = 1, .phase = "Pending", .scheduler = "gpus", .scheduling_attempted = true});
   const auto found = findings(cluster);
   ASSERT_THAT(kinds(found), ElementsAre("other_scheduler"));
   EXPECT_EQ(found.front().text,
-            "pod ml/x waits for the scheduler default-scheduler, which does not ask Tessera; create it "
-            "again with "
-            "schedulerName: gpus");
+            "pod ml/x waits for the scheduler default-scheduler, which does not call Tessera; create it "
+            "again with schedulerName: gpus");
 }
 
-// As an agent writes it for a pod that default-scheduler put on a node with one GPU, and as pods keep it that
-// were placed while the cluster's own kube-scheduler asked.
+// Adds a pod of default-scheduler with a record. An agent writes one on a node with a single GPU,
+// and pods keep theirs from the time when the cluster's own kube-scheduler called Tessera.
 void records_of_default_scheduler(SavedCluster& cluster) {
   cluster.node("one-gpu", inventory_of("o", 1, 16384));
   cluster.pod(
       "ml", "placed", "one-gpu",
       {.units = 4, .annotations = record(share_record({{"GPU-o-0", 4}})), .scheduler = "default-scheduler"});
-  cluster.pod("ml", "x", "",
-              {.units = 1, .phase = "Pending", .scheduler = "default-scheduler", .looked_at = true});
+  cluster.pod(
+      "ml", "x", "",
+      {.units = 1, .phase = "Pending", .scheduler = "default-scheduler", .scheduling_attempted = true});
 }
 
-TEST(CheckSchedulers, DoNotTakeARecordForAQuestionWhereTesseraSaysWhomItServes) {
+TEST(CheckSchedulers, IgnoreRecordsIfTesserasPodsNameTheirScheduler) {
   SavedCluster cluster;
   gpu_node(cluster);
   cluster.placer("tessera-scheduler-0");
@@ -193,10 +197,10 @@ TEST(CheckSchedulers, DoNotTakeARecordForAQuestionWhereTesseraSaysWhomItServes) 
   EXPECT_THAT(found.front().text, HasSubstr("create it again with schedulerName: tessera-scheduler"));
 }
 
-TEST(CheckSchedulers, BelieveWhatRecordsShowWhereNothingBetterTells) {
+TEST(CheckSchedulers, UseRecordsIfNothingElseNamesTheScheduler) {
   const std::vector<std::vector<SavedPlacer>> attached = {
       {},                        // installed without the chart
-      {{.scheduler_name = ""}},  // by a chart that did not say it yet
+      {{.scheduler_name = ""}},  // a chart that does not state the name
       {{.component = "extender", .leads = true}},
       {{}, {.component = "extender"}},  // while `attach` is changed
   };
@@ -216,7 +220,7 @@ TEST(CheckSchedulers, AreInTheReport) {
   gpu_node(cluster);
   cluster.placer("tessera-scheduler-0", {.ready = false});
   cluster.pod("ml", "past", "gpu-a", {.units = 1, .scheduler = "default-scheduler"});
-  cluster.pod("ml", "typo", "", {.units = 1, .phase = "Pending", .scheduler = "nobody"});
+  cluster.pod("ml", "typo", "", {.units = 1, .phase = "Pending", .scheduler = "unknown"});
   std::ostringstream out;
   std::ostringstream err;
   CheckOptions options;
@@ -225,7 +229,7 @@ TEST(CheckSchedulers, AreInTheReport) {
   expect_golden("check-scheduler.txt", out.str());
 }
 
-TEST(CheckLease, NoticesThatNobodyLeads) {
+TEST(CheckLease, ReportsThatThereIsNoLeader) {
   const auto finding = [](Result<std::string> body) {
     CheckAnswers answers;
     answers.lease = "t/tessera-scheduler";
@@ -240,14 +244,15 @@ TEST(CheckLease, NoticesThatNobodyLeads) {
            R"("}})";
   };
   EXPECT_EQ(finding(lease("a", 2'000'000'000 - 50)), "");
-  EXPECT_THAT(finding(lease("a", 2'000'000'000 - 90)), HasSubstr("t/tessera-scheduler was renewed 90 s ago"));
+  EXPECT_THAT(finding(lease("a", 2'000'000'000 - 90)),
+              HasSubstr("t/tessera-scheduler was last renewed 90 s ago"));
   EXPECT_THAT(finding(lease("", 2'000'000'000)), HasSubstr("has no holder"));
   EXPECT_THAT(finding(fail(ErrorCode::kNotFound, "gone")), HasSubstr("does not exist"));
-  EXPECT_EQ(finding(fail(ErrorCode::kDenied, "forbidden")), "") << "who may not read it learns nothing";
+  EXPECT_EQ(finding(fail(ErrorCode::kDenied, "forbidden")), "") << "without permission there is no finding";
   EXPECT_FALSE(check_lease({}));
 }
 
-TEST(CheckLease, AsksForTheOneOfTheChart) {
+TEST(CheckLease, UsesTheLeaseNamesOfTheChart) {
   SavedCluster cluster;
   EXPECT_FALSE(lease_of(read(cluster)));
   cluster.placer("s-0", {.scheduler_name = "gpus"});
@@ -257,7 +262,7 @@ TEST(CheckLease, AsksForTheOneOfTheChart) {
   EXPECT_EQ(lease_of(read(behind_a_service))->second, "tessera-extender");
 }
 
-TEST(CheckVersions, NotesPartsThatDiffer) {
+TEST(CheckVersions, ReportsComponentsOfOtherVersions) {
   const std::string own(version());
   const auto answers = [](const std::string& placer, const std::string& agent) {
     return CheckAnswers{.agent_versions = {{.node = "gpu-a", .body = agent, .pod = "t/agent"}},
@@ -269,10 +274,10 @@ TEST(CheckVersions, NotesPartsThatDiffer) {
   ASSERT_EQ(agent.size(), 1U);
   EXPECT_FALSE(agent.front().serious);
   EXPECT_EQ(agent.front().node, "gpu-a");
-  EXPECT_THAT(agent.front().text, HasSubstr("its agent is of version 9.0.0"));
+  EXPECT_THAT(agent.front().text, HasSubstr("its agent has version 9.0.0"));
   const auto all = check_versions(answers("9.0.0", "9.0.0"));
   ASSERT_EQ(all.size(), 1U);
-  EXPECT_THAT(all.front().text, HasSubstr("this program is of version " + own));
+  EXPECT_THAT(all.front().text, HasSubstr("this program has version " + own));
 }
 
 }  // namespace

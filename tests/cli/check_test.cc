@@ -38,29 +38,30 @@ std::vector<std::string> kinds(const SavedCluster& cluster) {
   return found;
 }
 
-TEST(Check, FindsNothingWhereAllAgrees) {
+TEST(Check, FindsNothingInAConsistentCluster) {
   SavedCluster cluster;
   cluster.node("gpu-a", inventory_of("a", 2, 16384));
   cluster.pod("ml", "x", "gpu-a", {.units = 4, .annotations = record(share_record({{"GPU-a-0", 4}}))});
-  cluster.pod("ml", "waits", "",
-              {.units = 4, .phase = "Pending", .scheduler = "tessera-scheduler", .looked_at = true});
+  cluster.pod(
+      "ml", "waits", "",
+      {.units = 4, .phase = "Pending", .scheduler = "tessera-scheduler", .scheduling_attempted = true});
   cluster.placer("tessera-scheduler-0");
   const Outcome outcome = check({}, cluster);
   EXPECT_EQ(outcome.code, 0);
-  EXPECT_EQ(outcome.out, "1 node with 2 GPUs, 1 pod on them\nAll agrees.\n");
+  EXPECT_EQ(outcome.out, "1 node with 2 GPUs, 1 pod on them\nNo problems found.\n");
 }
 
-TEST(Check, NamesEveryKindOfDisagreement) {
+TEST(Check, ReportsEveryKindOfProblem) {
   SavedCluster cluster;
   cluster.placer("tessera-scheduler-0");
-  alloc::Inventory ill = inventory_of("a", 2, 16384);
-  ill.gpus[1].unhealthy = "XID 79";
-  cluster.node("gpu-a", ill);
-  cluster.old_node("labelled", {.labels = {{"gpushare", "true"}}});
-  cluster.old_node("old", {.units = 30, .gpus = 2});
+  alloc::Inventory unhealthy = inventory_of("a", 2, 16384);
+  unhealthy.gpus[1].unhealthy = "XID 79";
+  cluster.node("gpu-a", unhealthy);
+  cluster.plain_node("labelled", {.labels = {{"gpushare", "true"}}});
+  cluster.plain_node("old", {.units = 30, .gpus = 2});
   cluster.pod("ml", "over-1", "gpu-a", {.units = 10, .annotations = record(share_record({{"GPU-a-0", 10}}))});
   cluster.pod("ml", "over-2", "gpu-a", {.units = 10, .annotations = record(share_record({{"GPU-a-0", 10}}))});
-  cluster.pod("ml", "ill", "gpu-a", {.units = 1, .annotations = record(share_record({{"GPU-a-1", 1}}))});
+  cluster.pod("ml", "train", "gpu-a", {.units = 1, .annotations = record(share_record({{"GPU-a-1", 1}}))});
   cluster.pod("ml", "lost", "gpu-a", {.units = 1, .annotations = record(share_record({{"GPU-gone", 1}}))});
   cluster.pod("ml", "stray", "gpu-a", {.units = 1});
   cluster.pod("ml", "ghost", "gone", {.units = 1, .annotations = record(share_record({{"GPU-x", 1}}))});
@@ -69,7 +70,7 @@ TEST(Check, NamesEveryKindOfDisagreement) {
   expect_golden("check.txt", outcome.out);
 }
 
-TEST(Check, HoldsKubeletsNumbersAgainstTheInventory) {
+TEST(Check, ComparesTheNodesCapacityWithTheInventory) {
   SavedCluster cluster;
   cluster.placer("tessera-scheduler-0");
   cluster.node_with_inventory_text("gpu-a", inventory_of("a", 2, 16384).json(), 31, 2);
@@ -78,7 +79,7 @@ TEST(Check, HoldsKubeletsNumbersAgainstTheInventory) {
               HasSubstr("node gpu-a: aliyun.com/gpu-mem is 31 but its inventory says 32 on 2 GPUs"));
 }
 
-TEST(Check, FindsAnotherPluginThatGivesOutTheSameGpus) {
+TEST(Check, FindsAnotherPluginThatServesTheSameGpus) {
   SavedCluster cluster;
   cluster.placer("tessera-scheduler-0");
   alloc::Inventory inventory = inventory_of("a", 2, 16384);
@@ -86,10 +87,10 @@ TEST(Check, FindsAnotherPluginThatGivesOutTheSameGpus) {
   cluster.node("gpu-a", inventory);
   EXPECT_THAT(kinds(cluster), ElementsAre("second_plugin"));
   EXPECT_THAT(check({}, cluster).out,
-              HasSubstr("another device plugin gives out the same GPUs as example.com/gpu"));
+              HasSubstr("another device plugin allocates the same GPUs as example.com/gpu"));
 }
 
-TEST(Check, FindsNodesThatCountInAnotherUnit) {
+TEST(Check, FindsNodesWithAnotherUnit) {
   SavedCluster cluster;
   cluster.placer("tessera-scheduler-0");
   cluster.node("a", inventory_of("a", 1, 16384));
@@ -100,7 +101,7 @@ TEST(Check, FindsNodesThatCountInAnotherUnit) {
   EXPECT_THAT(kinds(cluster), ElementsAre("unit_differs"));
 }
 
-TEST(Check, FindsInventoriesAndRecordsThatCannotBeRead) {
+TEST(Check, FindsUnreadableInventoriesAndRecords) {
   SavedCluster cluster;
   cluster.placer("tessera-scheduler-0");
   cluster.node("a", inventory_of("a", 2, 16384));
@@ -109,7 +110,7 @@ TEST(Check, FindsInventoriesAndRecordsThatCannotBeRead) {
   EXPECT_THAT(kinds(cluster), ElementsAre("unreadable_inventory", "unreadable_record"));
 }
 
-TEST(Check, LooksAtSomeNodesOnly) {
+TEST(Check, ReportsOnlyTheGivenNodes) {
   SavedCluster cluster;
   cluster.node("a", inventory_of("a", 2, 16384));
   cluster.node_with_inventory_text("b", "{", 32, 2);
@@ -127,7 +128,7 @@ TEST(Check, IsACommandOfTessera) {
   EXPECT_EQ(run_in_pipe("tessera", {"check", "--file", "/nowhere"}).code, 1);
 }
 
-TEST(Check, HoldsTheRecordsAgainstWhatTheAgentsGaveOut) {
+TEST(Check, ComparesTheRecordsWithTheAllocationsOfTheAgents) {
   SavedCluster saved;
   saved.node("gpu-a", inventory_of("a", 4, 32768));
   saved.pod("ml", "infer", "gpu-a", {.units = 8, .annotations = record(share_record({{"GPU-a-1", 8}}))});
@@ -151,7 +152,7 @@ TEST(Check, HoldsTheRecordsAgainstWhatTheAgentsGaveOut) {
   };
   EXPECT_THAT(findings("GPU-a-1", ""), ElementsAre());
   EXPECT_THAT(findings("GPU-a-2", ""), ElementsAre("given_elsewhere"));
-  EXPECT_THAT(findings("GPU-a-1", R"(,"held":"GPU 1 is ill")"), ElementsAre("held"));
+  EXPECT_THAT(findings("GPU-a-1", R"(,"held":"GPU 1 is unhealthy")"), ElementsAre("held"));
   const auto silent =
       check_cluster(*cluster, alloc::Unit::gib(),
                     {.allocations = {{.node = "gpu-a", .body = fail(ErrorCode::kDenied, "forbidden")},
@@ -161,7 +162,7 @@ TEST(Check, HoldsTheRecordsAgainstWhatTheAgentsGaveOut) {
   EXPECT_FALSE(silent.findings.front().serious);
 }
 
-TEST(Check, NamesTheNodeWhereTheAgentDoesNotKnowThePodYet) {
+TEST(Check, NamesTheNodeIfTheAgentDoesNotKnowThePodYet) {
   const std::string page =
       R"({"node":"gpu-a","unit":"GiB","allocations":[{"namespace":"","pod":"","uid":"","container":"",)"
       R"("gpus":[],"ids":{},"held":"which pod these GPU devices belong to is not known yet"}]})";
@@ -171,11 +172,11 @@ TEST(Check, NamesTheNodeWhereTheAgentDoesNotKnowThePodYet) {
   EXPECT_EQ(report.findings[0].kind, "held");
   EXPECT_EQ(report.findings[0].pod, "");
   EXPECT_EQ(report.findings[0].text,
-            "node gpu-a: a container of a pod that is not known yet waits: which pod these GPU devices "
+            "node gpu-a: a container whose pod is not known yet may not start: which pod these GPU devices "
             "belong to is not known yet");
 }
 
-TEST(Check, TellsAgentsTogetherThatCannotBeAsked) {
+TEST(Check, ReportsAgentsWithTheSameErrorTogether) {
   CheckAnswers answers;
   for (int i = 0; i < 1000; ++i) {
     const std::string name = std::to_string(i);
@@ -186,21 +187,22 @@ TEST(Check, TellsAgentsTogetherThatCannotBeAsked) {
   const CheckReport report = check_cluster({}, alloc::Unit::gib(), answers);
   ASSERT_EQ(report.findings.size(), 1U);
   EXPECT_EQ(report.findings[0].text,
-            "node gpu-0 and 999 more: their agents cannot be asked what they gave out: pods \"agent-0\" is "
+            "node gpu-0 and 999 more: cannot read the allocations of their agents: pods \"agent-0\" is "
             "forbidden");
   const CheckReport one = check_cluster({}, alloc::Unit::gib(), answers, {"gpu-7"});
   ASSERT_EQ(one.findings.size(), 1U);
-  EXPECT_THAT(one.findings[0].text, HasSubstr("node gpu-7: its agent cannot be asked"));
+  EXPECT_THAT(one.findings[0].text, HasSubstr("node gpu-7: cannot read the allocations of its agent"));
 }
 
-TEST(Check, CountsOnlyTheNodesThatWereAskedFor) {
+TEST(Check, CountsOnlyTheGivenNodes) {
   SavedCluster cluster;
   cluster.placer("tessera-scheduler-0");
   cluster.node("gpu-a", inventory_of("a", 2, 16384));
   cluster.node("gpu-b", inventory_of("b", 1, 16384));
   cluster.pod("ml", "x", "gpu-a", {.units = 4, .annotations = record(share_record({{"GPU-a-0", 4}}))});
-  EXPECT_EQ(check({}, cluster).out, "2 nodes with 3 GPUs, 1 pod on them\nAll agrees.\n");
-  EXPECT_EQ(check({.nodes = {"gpu-b"}}, cluster).out, "1 node with 1 GPU, 0 pods on them\nAll agrees.\n");
+  EXPECT_EQ(check({}, cluster).out, "2 nodes with 3 GPUs, 1 pod on them\nNo problems found.\n");
+  EXPECT_EQ(check({.nodes = {"gpu-b"}}, cluster).out,
+            "1 node with 1 GPU, 0 pods on them\nNo problems found.\n");
 }
 
 }  // namespace

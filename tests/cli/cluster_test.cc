@@ -95,7 +95,7 @@ TEST(Cluster, WarnsAboutObjectsThatItCannotRead) {
   ASSERT_EQ(cluster->nodes.size(), 1U);
   EXPECT_EQ(cluster->nodes[0].spec.name, "good");
   ASSERT_EQ(cluster->warnings.size(), 1U);
-  EXPECT_NE(cluster->warnings[0].find("node odd is left out"), std::string::npos) << cluster->warnings[0];
+  EXPECT_NE(cluster->warnings[0].find("node odd is ignored"), std::string::npos) << cluster->warnings[0];
 }
 
 TEST(Cluster, NamesTheInvalidFile) {
@@ -110,8 +110,8 @@ TEST(Cluster, NamesTheInvalidFile) {
 class ApiCluster : public ::testing::Test {
  protected:
   ApiCluster() : server_(loop_) {
-    cluster_.old_node("n1", {.units = 30, .gpus = 2});
-    cluster_.old_node("n2", {.units = 30, .gpus = 2});
+    cluster_.plain_node("n1", {.units = 30, .gpus = 2});
+    cluster_.plain_node("n2", {.units = 30, .gpus = 2});
     cluster_.pod("ml", "a", "n1", {.units = 3, .annotations = {{"ALIYUN_COM_GPU_MEM_IDX", "0"}}});
     cluster_.pod("web", "b", "n2", {.units = 5, .annotations = {{"ALIYUN_COM_GPU_MEM_IDX", "1"}}});
     server_.intercept = [this](const kube::FakeApiServer::Seen& seen) { return answer(seen.target); };

@@ -1,7 +1,7 @@
 // tests/cli/golden.h
 //
-// Compares the output of a command with tests/cli/golden/<name>. If TESSERA_WRITE_GOLDEN is set, writes
-// the file instead; review it before you commit it.
+// Compares the output of a command with tests/cli/golden/<name>. If TESSERA_WRITE_GOLDEN is set,
+// writes the file instead; review it before you commit it.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
-// The output equals that of the original kubectl-inspect-gpushare byte for byte: on objects from a real
-// API server if that data is available, and always on a few objects of our own. If the order of the
-// original's output was random, any of its outputs is accepted.
+// The output equals that of the original kubectl-inspect-gpushare byte for byte: on objects from a
+// real API server if that data is available, and always on a few objects of our own. If the order
+// of the original's output was random, any of its outputs is accepted.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -141,13 +141,13 @@ void expect_bytes(const std::string& golden, const std::vector<std::string>& wor
       << golden;
 }
 
-// The golden files follow the known layout of the original. Each has one node, because the original's
-// order of several nodes is random.
+// The golden files follow the known layout of the original. Each has one node, because the
+// original's order of several nodes is random.
 TEST(OwnGoldenInspect, PrintsTheSameBytesAsTheOriginal) {
   SavedCluster cluster;
-  cluster.old_node("cpu-only", {});
-  cluster.old_node("gpu-large", {.units = 96, .gpus = 4});
-  cluster.old_node("gpu-small", {.units = 15276, .gpus = 1});
+  cluster.plain_node("cpu-only", {});
+  cluster.plain_node("gpu-large", {.units = 96, .gpus = 4});
+  cluster.plain_node("gpu-small", {.units = 15276, .gpus = 1});
   cluster.pod("shop", "ranking-0", "gpu-large", {.units = 7, .annotations = at_gpu(0, 7)});
   cluster.pod("shop", "ranking-1", "gpu-large", {.units = 11, .annotations = at_gpu(3, 11)});
   cluster.pod("shop", "nowhere", "gpu-large", {.units = 2});

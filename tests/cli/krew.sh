@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The krew manifests contain the checksum of the archive, and the archive contains the installed files.
+# The krew manifests contain the checksum of the archive, and the archive contains the installed
+# files.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d)

@@ -1,7 +1,8 @@
-// What the original kubectl-inspect-gpushare computes from the annotations that Tessera writes. That program
-// cannot be run here; OriginalInspect below does what it does with nodes and pods, and nothing else: it knows
-// no record or inventory of Tessera. The objects it reads are decided and written by Tessera's own code, as
-// by the extender, and what it makes of them is held against the decisions themselves.
+// What the original kubectl-inspect-gpushare computes from the annotations that Tessera writes.
+// That program cannot be run here, so OriginalInspect below repeats its computation. It does not
+// know Tessera's records and inventories. Tessera's own code chooses the GPUs and writes the
+// annotations, as in the extender, and the test compares the result of OriginalInspect with these
+// choices.
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
@@ -10,7 +11,7 @@
 #include <random>
 #include <sstream>
 
-#include "alloc/legacy_record.h"
+#include "alloc/original_record.h"
 #include "alloc/placer.h"
 #include "base/strings.h"
 #include "cli/cluster/cluster_files.h"
@@ -58,12 +59,12 @@ class OriginalInspect {
     if (node == nullptr || phase == "Succeeded" || phase == "Failed") {
       return;
     }
-    // Limits of the main containers; it looks at no others.
-    std::int64_t asked = 0;
+    // The original sums up the limits of the main containers only.
+    std::int64_t requested = 0;
     for (const json::value& container : pod.at("spec").at("containers").as_array()) {
-      asked += amount_of(container.at("resources").at("limits").as_object(), "aliyun.com/gpu-mem");
+      requested += amount_of(container.at("resources").at("limits").as_object(), "aliyun.com/gpu-mem");
     }
-    if (asked <= 0) {
+    if (requested <= 0) {
       return;
     }
     Units& used = used_[std::string(node->as_string())];
@@ -78,14 +79,14 @@ class OriginalInspect {
       return;
     }
     const json::value* index = annotations.if_contains("ALIYUN_COM_GPU_MEM_IDX");
-    used[index == nullptr ? -1 : std::stoi(std::string(index->as_string()))] += asked;
+    used[index == nullptr ? -1 : std::stoi(std::string(index->as_string()))] += requested;
   }
 
   std::map<std::string, Units> total_;
   std::map<std::string, Units> used_;
 };
 
-struct WantedContainer {
+struct TestContainer {
   std::string name;
   std::int64_t units = 0;
   std::int64_t whole = 0;
@@ -93,11 +94,11 @@ struct WantedContainer {
   bool init = false;
 };
 
-json::object pod_object(const std::string& name, const std::vector<WantedContainer>& containers,
+json::object pod_object(const std::string& name, const std::vector<TestContainer>& containers,
                         const Texts& annotations) {
   json::array main;
   json::array init;
-  for (const WantedContainer& container : containers) {
+  for (const TestContainer& container : containers) {
     json::object limits;
     if (container.units > 0) {
       limits["aliyun.com/gpu-mem"] = std::to_string(container.units);
@@ -124,7 +125,7 @@ json::object pod_object(const std::string& name, const std::vector<WantedContain
           {"status", json::object{{"phase", "Pending"}}}};
 }
 
-// A cluster whose pods are decided and recorded as the extender does it.
+// A cluster whose pods get GPUs and records the way the extender does it.
 class DecidedCluster {
  public:
   DecidedCluster(unsigned nodes, unsigned gpus, std::uint32_t gib) {
@@ -142,18 +143,18 @@ class DecidedCluster {
     }
   }
 
-  // Whether there was room for it.
+  // Returns whether the pod fits.
   bool place(json::object pod, const std::string& phase = "Running") {
     const alloc::PodSpec waiting = spec_of(pod);
     const auto request = alloc::Request::of_pod(waiting, ledger_.options().names);
     EXPECT_TRUE(request) << request.error().text();
-    const auto choice = placer_.place(*request);
+    const auto choice = placer_.choose_best(*request);
     if (!choice) {
       return false;
     }
     const auto written =
-        alloc::binding_annotations(request->demand, ledger_.record_of(*request, *choice),
-                                   ledger_.gpu_names(choice->node), {.assume_time_ns = 1, .has_agent = true});
+        alloc::binding_annotations(request->gpus, choice->record, ledger_.gpu_names(choice->node),
+                                   {.assume_time_ns = 1, .has_agent = true});
     EXPECT_TRUE(written) << written.error().text();
     for (const auto& [key, value] : *written) {
       pod["metadata"].as_object()["annotations"].as_object()[key] = value;
@@ -162,11 +163,16 @@ class DecidedCluster {
     pod["status"].as_object()["phase"] = phase;
     ledger_.upsert_pod(spec_of(pod));
     if (phase == "Running") {
-      for (const alloc::SlotGrant& grant : choice->grants) {
-        // Init containers use what others get after them.
-        if (!grant.whole && request->demand.containers[grant.container].kind != alloc::ContainerKind::kInit) {
-          used_[ledger_.node_name(choice->node)]
-               [static_cast<int>(ledger_.gpus(choice->node)[grant.slot].index)] += grant.units;
+      const std::vector<alloc::GpuName> gpus = ledger_.gpu_names(choice->node);
+      for (const alloc::ContainerRequest& container : request->gpus.containers) {
+        if (container.kind == alloc::ContainerKind::kInit) {
+          continue;  // its GPUs are those of the containers that start later
+        }
+        for (const alloc::GpuShare& share : choice->record.find(container.name)->shares) {
+          if (!share.whole) {
+            used_[ledger_.node_name(choice->node)]
+                 [static_cast<int>(alloc::find_gpu(gpus, share.gpu)->index)] += share.units;
+          }
         }
       }
     }
@@ -174,7 +180,7 @@ class DecidedCluster {
     return true;
   }
 
-  void expect_the_original_sees_it() const {
+  void expect_same_view_in_the_original() const {
     const json::value nodes = json::parse(saved_.nodes_json());
     const OriginalInspect original(nodes.at("items").as_array(), pods_);
     EXPECT_EQ(original.total(), total_);
@@ -206,7 +212,7 @@ TEST(OriginalInspect, SeesTheSharesOfPodsWithOneContainer) {
   }
   ASSERT_TRUE(cluster.place(pod_object("over", {{"main", 12}}, {}), "Succeeded"));
   ASSERT_TRUE(cluster.place(pod_object("broken", {{"main", 12}}, {}), "Failed"));
-  cluster.expect_the_original_sees_it();
+  cluster.expect_same_view_in_the_original();
 }
 
 TEST(OriginalInspect, SeesTheSharesOfPodsWithSeveralContainersAndGpus) {
@@ -220,16 +226,16 @@ TEST(OriginalInspect, SeesTheSharesOfPodsWithSeveralContainersAndGpus) {
       cluster.place(pod_object("sidecar", {{.name = "s", .units = 2, .sidecar = true}, {"main", 5}}, {})));
   ASSERT_TRUE(cluster.place(pod_object("init", {{.name = "i", .units = 2, .init = true}, {"main", 5}}, {})));
   ASSERT_TRUE(cluster.place(pod_object("bystander", {{"main", 5}, {"logs", 0}}, {})));
-  cluster.expect_the_original_sees_it();
+  cluster.expect_same_view_in_the_original();
 }
 
-// Its format has no word for them: it shows the shares beside them and no more.
-TEST(OriginalInspect, SeesSharesBesideWholeGpusThatItDoesNotKnow) {
+// The original's format has no whole GPUs, so it shows only the shares of these pods.
+TEST(OriginalInspect, SeesSharesOfPodsThatAlsoHoldWholeGpus) {
   DecidedCluster cluster(1, 4, 32);
   ASSERT_TRUE(cluster.place(pod_object("whole", {{"main", 0, 2}}, {})));
   ASSERT_TRUE(cluster.place(pod_object("share", {{"main", 5}}, {})));
   ASSERT_TRUE(cluster.place(pod_object("mixed", {{"main", 7, 1}}, {})));
-  cluster.expect_the_original_sees_it();
+  cluster.expect_same_view_in_the_original();
 }
 
 TEST(OriginalInspect, SeesAFullClusterOfAllKindsOfPods) {
@@ -239,7 +245,7 @@ TEST(OriginalInspect, SeesAFullClusterOfAllKindsOfPods) {
   int placed = 0;
   for (int i = 0; i < 400; ++i) {
     const std::string name = fmt::format("p{}", i);
-    std::vector<WantedContainer> containers{{"main", up_to(8) * 2}};
+    std::vector<TestContainer> containers{{"main", up_to(8) * 2}};
     Texts annotations;
     if (random() % 3 == 0) {
       containers.push_back({"second", up_to(4) * 2});
@@ -254,7 +260,7 @@ TEST(OriginalInspect, SeesAFullClusterOfAllKindsOfPods) {
                             random() % 10 == 0 ? "Succeeded" : "Running");
   }
   EXPECT_GT(placed, 50);
-  cluster.expect_the_original_sees_it();
+  cluster.expect_same_view_in_the_original();
 }
 
 }  // namespace

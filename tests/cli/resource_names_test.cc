@@ -1,4 +1,5 @@
-// Clusters with other resource names: every command reads the names from Tessera's pods or from flags.
+// Clusters with other resource names: every command reads the names from Tessera's pods or from
+// flags.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -31,8 +32,9 @@ void fill(SavedCluster& cluster) {
               {.units = 4, .annotations = {{"tessera.io/allocation", share_record({{"GPU-a-0", 4}})}}});
   cluster.pod("ml", "train", "gpu-a",
               {.whole = 1, .annotations = {{"tessera.io/allocation", whole_record({"GPU-a-1"})}}});
-  cluster.pod("ml", "waits", "",
-              {.whole = 1, .phase = "Pending", .scheduler = "tessera-scheduler", .looked_at = true});
+  cluster.pod(
+      "ml", "waits", "",
+      {.whole = 1, .phase = "Pending", .scheduler = "tessera-scheduler", .scheduling_attempted = true});
 }
 
 class OtherNames : public ::testing::TestWithParam<alloc::ResourceNames::Config> {
@@ -67,14 +69,14 @@ INSTANTIATE_TEST_SUITE_P(ResourceNames, OtherNames, ::testing::Values(kNvidia, k
 TEST_P(OtherNames, AreReadFromTesserasOwnPods) {
   const ClusterOptions options = names_from_pods();
   EXPECT_THAT(inspect(options), HasSubstr("4/16                   16/16                  20/32"));
-  EXPECT_EQ(check(options), "1 node with 2 GPUs, 2 pods on them\nAll agrees.\n");
+  EXPECT_EQ(check(options), "1 node with 2 GPUs, 2 pods on them\nNo problems found.\n");
   std::ostringstream top;
   EXPECT_EQ(run_top({.pods = true, .cluster = {.file = options.file, .all_namespaces = true}}, top, top, {}),
             0);
   EXPECT_THAT(top.str(), HasSubstr("waits"));
   std::ostringstream why;
   EXPECT_EQ(run_why({.cluster = options, .pod = "ml/waits"}, why, why, {}), 0);
-  EXPECT_THAT(why.str(), HasSubstr("waits needs 1 whole GPU (ring). No node has it now."));
+  EXPECT_THAT(why.str(), HasSubstr("waits needs 1 whole GPU (ring). No node fits now."));
   EXPECT_THAT(why.str(), Not(HasSubstr("another device plugin")));
 }
 

@@ -29,7 +29,7 @@ std::string list(const json::array& items, const char* kind) {
 
 }  // namespace
 
-void SavedCluster::add_node(const std::string& name, const OldNode& node) {
+void SavedCluster::add_node(const std::string& name, const PlainNode& node) {
   json::object amounts{{"cpu", "32"}, {"memory", "128Gi"}};
   if (node.units > 0) {
     amounts[names_.memory()] = std::to_string(node.units);
@@ -41,8 +41,8 @@ void SavedCluster::add_node(const std::string& name, const OldNode& node) {
     amounts[names_.whole()] = std::to_string(node.whole);
   }
   json::object allocatable = amounts;
-  if (node.ill_units > 0) {
-    allocatable[names_.memory()] = std::to_string(node.units - node.ill_units);
+  if (node.unhealthy_units > 0) {
+    allocatable[names_.memory()] = std::to_string(node.units - node.unhealthy_units);
   }
   nodes_.push_back(json::object{
       {"metadata", json::object{{"name", name},
@@ -57,16 +57,16 @@ void SavedCluster::add_node(const std::string& name, const OldNode& node) {
                     {"conditions", json::array{json::object{{"type", "Ready"}, {"status", "True"}}}}}}});
 }
 
-void SavedCluster::old_node(const std::string& name, const OldNode& node) {
+void SavedCluster::plain_node(const std::string& name, const PlainNode& node) {
   add_node(name, node);
 }
 
 void SavedCluster::node(const std::string& name, const alloc::Inventory& inventory, const Texts& labels) {
   std::int64_t units = 0;
-  std::int64_t ill = 0;
+  std::int64_t unhealthy = 0;
   for (std::size_t i = 0; i < inventory.gpus.size(); ++i) {
     units += inventory.units(i);
-    ill += inventory.gpus[i].healthy() ? 0 : inventory.units(i);
+    unhealthy += inventory.gpus[i].healthy() ? 0 : inventory.units(i);
   }
   const auto gpus = static_cast<std::int64_t>(inventory.gpus.size());
   add_node(name, {.units = units,
@@ -74,7 +74,7 @@ void SavedCluster::node(const std::string& name, const alloc::Inventory& invento
                   .labels = labels,
                   .annotations = {{std::string(alloc::key::kInventory), inventory.json()}},
                   .whole = gpus,
-                  .ill_units = ill});
+                  .unhealthy_units = unhealthy});
 }
 
 void SavedCluster::node_with_inventory_text(const std::string& name, const std::string& inventory,
@@ -86,7 +86,7 @@ void SavedCluster::node_with_inventory_text(const std::string& name, const std::
                   .whole = gpus});
 }
 
-void SavedCluster::pod(const std::string& pod_namespace, const std::string& name, const std::string& node,
+void SavedCluster::pod(const std::string& namespace_name, const std::string& name, const std::string& node,
                        const SavedPod& pod) {
   json::object limits;
   if (pod.units != 0 || pod.zero_limits) {
@@ -113,8 +113,8 @@ void SavedCluster::pod(const std::string& pod_namespace, const std::string& name
     spec["nodeSelector"] = texts(pod.node_selector);
   }
   json::object metadata{{"name", name},
-                        {"namespace", pod_namespace},
-                        {"uid", fmt::format("pod-{}-{}", pod_namespace, name)},
+                        {"namespace", namespace_name},
+                        {"uid", fmt::format("pod-{}-{}", namespace_name, name)},
                         {"resourceVersion", "6"},
                         {"creationTimestamp", pod.created},
                         {"annotations", texts(pod.annotations)}};
@@ -122,17 +122,17 @@ void SavedCluster::pod(const std::string& pod_namespace, const std::string& name
     metadata["deletionTimestamp"] = pod.created;
   }
   json::object status{{"phase", pod.phase}};
-  if (pod.looked_at) {
+  if (pod.scheduling_attempted) {
     status["conditions"] = json::array{json::object{{"type", "PodScheduled"},
                                                     {"status", "False"},
                                                     {"reason", "Unschedulable"},
                                                     {"message", "0/2 nodes"}}};
   }
-  if (!pod.waits_because.empty()) {
+  if (!pod.waiting_message.empty()) {
     status["containerStatuses"] = json::array{
         json::object{{"name", "main"},
                      {"state", json::object{{"waiting", json::object{{"reason", "CreateContainerConfigError"},
-                                                                     {"message", pod.waits_because}}}}}}};
+                                                                     {"message", pod.waiting_message}}}}}}};
   }
   pods_.push_back(json::object{
       {"metadata", std::move(metadata)}, {"spec", std::move(spec)}, {"status", std::move(status)}});
@@ -213,18 +213,18 @@ alloc::Inventory inventory_of(const std::string& node, unsigned gpus, std::uint3
 
 std::string share_record(const std::map<std::string, std::uint32_t>& units_by_uuid) {
   alloc::Record record;
-  record.containers.push_back({.container = "main", .grants = {}});
+  record.containers.push_back({.container = "main", .shares = {}});
   for (const auto& [uuid, units] : units_by_uuid) {
-    record.containers.back().grants.push_back({.gpu = uuid, .units = units});
+    record.containers.back().shares.push_back({.gpu = uuid, .units = units});
   }
   return record.json();
 }
 
 std::string whole_record(const std::vector<std::string>& uuids) {
   alloc::Record record;
-  record.containers.push_back({.container = "main", .grants = {}});
+  record.containers.push_back({.container = "main", .shares = {}});
   for (const std::string& uuid : uuids) {
-    record.containers.back().grants.push_back({.gpu = uuid, .whole = true});
+    record.containers.back().shares.push_back({.gpu = uuid, .whole = true});
   }
   return record.json();
 }

@@ -1,9 +1,9 @@
 // tests/cli/saved_cluster.h
 //
-// A cluster in two files, put together object by object.
+// Builds a cluster object by object and saves it in the two files of --file.
 //
 //   SavedCluster cluster;
-//   cluster.old_node("gpu-a", {.units = 32, .gpus = 2});
+//   cluster.plain_node("gpu-a", {.units = 32, .gpus = 2});
 //   cluster.pod("ml", "train", "gpu-a", {.units = 8, .annotations = {{"ALIYUN_COM_GPU_MEM_IDX", "1"}}});
 //   read_cluster({.file = cluster.write()}, {});
 #pragma once
@@ -22,18 +22,18 @@ namespace tessera::cli {
 
 using Texts = std::map<std::string, std::string>;
 
-// The annotations of a pod with this record.
+// Returns the annotations of a pod with this record.
 inline Texts record(const std::string& text) {
   return {{"tessera.io/allocation", text}};
 }
 
-struct OldNode {
+struct PlainNode {
   std::int64_t units = 0;
   std::int64_t gpus = 0;
   Texts labels{};
   Texts annotations{};
-  std::int64_t whole = 0;      // aliyun.com/gpu
-  std::int64_t ill_units = 0;  // of `units`, those of GPUs that are not well: not allocatable
+  std::int64_t whole = 0;            // aliyun.com/gpu
+  std::int64_t unhealthy_units = 0;  // part of `units` that is not allocatable
 };
 
 struct SavedPod {
@@ -43,12 +43,12 @@ struct SavedPod {
   std::string phase = "Running";
   std::string scheduler{};
   std::string created = "2026-01-01T00:00:00Z";
-  bool looked_at = false;  // by a scheduler
+  bool scheduling_attempted = false;  // a scheduler has set the condition PodScheduled
   std::vector<std::string> gates{};
   Texts node_selector{};
   bool deleting = false;
-  std::string waits_because{};  // kubelet's words about its container
-  bool zero_limits = false;     // writes 0 where nothing is asked for
+  std::string waiting_message{};  // of kubelet, about the container
+  bool zero_limits = false;       // write limits of 0 instead of no limits
 };
 
 // A pod of Tessera's own scheduler, or of its extender behind a Service.
@@ -57,34 +57,35 @@ struct SavedPlacer {
   std::string scheduler_name = "tessera-scheduler";
   bool ready = true;
   bool leads = false;
-  Texts annotations{};  // besides those that the chart gives every one, or instead
+  Texts annotations{};  // added to those of the chart, or replacing them
 };
 
 class SavedCluster {
  public:
   SavedCluster() = default;
-  // One that calls its resources otherwise, which its placers tell.
+  // A cluster with other resource names, which its placers state in their annotations.
   explicit SavedCluster(const alloc::ResourceNames::Config& resources)
       : resources_(resources), names_(resources) {}
 
-  void old_node(const std::string& name, const OldNode& node);
-  // With Tessera's agent. Memory of ill GPUs is capacity, and kubelet does not give it out.
+  void plain_node(const std::string& name, const PlainNode& node);
+  // Adds a node with Tessera's agent. The memory of unhealthy GPUs is capacity, but not
+  // allocatable.
   void node(const std::string& name, const alloc::Inventory& inventory, const Texts& labels = {});
   void node_with_inventory_text(const std::string& name, const std::string& inventory, std::int64_t units,
                                 std::int64_t gpus);
-  void pod(const std::string& pod_namespace, const std::string& name, const std::string& node,
+  void pod(const std::string& namespace_name, const std::string& name, const std::string& node,
            const SavedPod& pod);
   void placer(const std::string& name, const SavedPlacer& placer = {});
-  // Of the node that came last.
+  // Adds a taint to the last node.
   void taint(const std::string& key, const std::string& value, const std::string& effect);
 
-  // Writes nodes.json and pods.json, anew at every call; gives the directory.
+  // Writes nodes.json and pods.json, replacing those of an earlier call. Returns the directory.
   std::string write() const;
   [[nodiscard]] std::string nodes_json() const;
   [[nodiscard]] std::string pods_json() const;
 
  private:
-  void add_node(const std::string& name, const OldNode& node);
+  void add_node(const std::string& name, const PlainNode& node);
 
   TemporaryDirectory directory_;
   alloc::ResourceNames::Config resources_{};
@@ -93,14 +94,15 @@ class SavedCluster {
   boost::json::array pods_;
 };
 
-// An inventory of `gpus` equal GPUs named GPU-<node>-<index>, all connected by single NVLinks.
+// Returns an inventory of `gpus` equal GPUs named GPU-<node>-<index>, all linked by single NVLinks.
 alloc::Inventory inventory_of(const std::string& node, unsigned gpus, std::uint32_t memory_mib,
                               const std::string& model = "Tesla V100-SXM2-32GB");
-// {"v":1,...}: one container "main" with a share of each of these GPUs.
+// Returns a record {"v":1,...} of one container "main" with a share of each of these GPUs.
 std::string share_record(const std::map<std::string, std::uint32_t>& units_by_uuid);
 std::string whole_record(const std::vector<std::string>& uuids);
 
-// A V100 box and a box with two models, one of its GPUs ill; shares, whole GPUs, pods over several GPUs.
+// Adds a V100 machine and a machine with two models and an unhealthy GPU, and pods with shares,
+// whole GPUs and shares of several GPUs.
 void fill_tessera_cluster(SavedCluster& cluster);
 
 }  // namespace tessera::cli

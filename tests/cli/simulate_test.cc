@@ -76,7 +76,7 @@ TEST(Simulate, JsonHasTheDocumentedFields) {
       EXPECT_GT(seed.at("placed").as_int64(), 0);
       EXPECT_GT(seed.at("refused").as_int64(), 0);
       EXPECT_GE(seed.at("seconds").as_double(), 0);
-      EXPECT_TRUE(seed.at("allocated_percent").at("140").is_null());  // pods never request this much
+      EXPECT_TRUE(seed.at("allocated_percent").at("140").is_null());  // never requested
     }
     const double mean = policy.at("mean").at("allocated_percent").at("100").as_double();
     EXPECT_NEAR(mean, sum / 2, 0.001);

@@ -28,7 +28,7 @@ Outcome top(TopOptions options, const SavedCluster& cluster, const Terminal& ter
 
 SavedCluster& filled(SavedCluster& cluster) {
   fill_tessera_cluster(cluster);
-  cluster.old_node("cpu-only", {});
+  cluster.plain_node("cpu-only", {});
   return cluster;
 }
 
@@ -85,7 +85,7 @@ TEST(TopNode, ReportsAnUnknownNode) {
   SavedCluster cluster;
   const Outcome outcome = top({.names = {"gpu-z"}}, filled(cluster));
   EXPECT_EQ(outcome.code, 1);
-  EXPECT_EQ(outcome.err, "tessera top: there is no node \"gpu-z\"\n");
+  EXPECT_EQ(outcome.err, "tessera top: node \"gpu-z\" does not exist\n");
 }
 
 TEST(TopNode, ShowsActualUsageIfKnown) {
@@ -129,8 +129,8 @@ TEST(Usage, IsReadFromTheAgentsMetrics) {
 TEST(TopPod, ShowsTheGpusOfEveryPodAndPendingPods) {
   SavedCluster cluster;
   filled(cluster);
-  cluster.pod("web", "nobody-knows", "gpu-a", {.units = 3});
-  cluster.pod("web", "asks-for-zero", "gpu-a", {.zero_limits = true});
+  cluster.pod("web", "unrecorded-1", "gpu-a", {.units = 3});
+  cluster.pod("web", "requests-zero", "gpu-a", {.zero_limits = true});
   expect_golden("top-pod.txt", top({.pods = true, .cluster = {.all_namespaces = true}}, cluster).out);
   const Outcome ml = top({.pods = true, .cluster = {.namespace_name = "ml"}}, cluster);
   EXPECT_THAT(ml.out, HasSubstr("train"));
@@ -144,7 +144,7 @@ TEST(TopPod, SuggestsAllNamespacesForAnUnknownPod) {
       top({.pods = true, .cluster = {.namespace_name = "web"}, .names = {"train"}}, filled(cluster));
   EXPECT_EQ(outcome.code, 1);
   EXPECT_EQ(outcome.err,
-            "tessera top: no pod \"train\" asks for GPUs in namespace web; -A looks in all namespaces\n");
+            "tessera top: no pod \"train\" in namespace web requests GPUs; use -A for all namespaces\n");
 }
 
 TEST(TopoOfANode, ShowsLinksAndFreeGpus) {
@@ -178,13 +178,13 @@ TEST(TopoOfANode, ChoosesByTheClustersPolicyUnlessOneIsGiven) {
 
 TEST(TopoOfANode, ExplainsWhatToDoWithoutAnInventory) {
   SavedCluster cluster;
-  cluster.old_node("old", {.units = 32, .gpus = 2});
+  cluster.plain_node("old", {.units = 32, .gpus = 2});
   std::ostringstream out;
   std::ostringstream err;
   EXPECT_EQ(run_topo({.node = "old", .cluster = {.file = cluster.write()}}, out, err), 1);
   EXPECT_THAT(err.str(), HasSubstr("kubectl inspect gpu -d old"));
   EXPECT_EQ(run_topo({.node = "gone", .cluster = {.file = cluster.write()}}, out, err), 1);
-  EXPECT_THAT(err.str(), HasSubstr("there is no node \"gone\""));
+  EXPECT_THAT(err.str(), HasSubstr("node \"gone\" does not exist"));
 }
 
 }  // namespace

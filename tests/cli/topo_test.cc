@@ -122,7 +122,7 @@ TEST_F(TopoFile, ShowsTheRingOverTheFastestLinks) {
 TEST_F(TopoFile, NamesTheInvalidFieldOfJson) {
   const std::string path = file(R"({"v":1,"gpus":2,"links":["NVX"]})");
   EXPECT_EQ(topo({.file = path}).err,
-            "tessera topo: " + path + ": topology.links[0] holds \"NVX\", which is not a link\n");
+            "tessera topo: " + path + ": topology.links[0] has \"NVX\", which is not a link\n");
 }
 
 TEST_F(TopoFile, ChoosesByAStaticTable) {

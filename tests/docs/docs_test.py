@@ -72,7 +72,7 @@ class TheCheck(unittest.TestCase):
             ("docs/reference.md", "GpuLost", "docs/reference.md lacks the Event"),
             ("docs/troubleshooting.md", "no GPU is wholly free", 'lacks the reason "no GPU is wholly free"'),
             ("docs/extender.md", "no single GPU has 8GiB free", 'lacks the reason "no single GPU has {} free"'),
-            ("docs/troubleshooting.md", "it is another pod by now", 'lacks the failed bind "it is another pod by now"'),
+            ("docs/troubleshooting.md", "another pod has its name now", 'lacks the failed bind "another pod has its name now"'),
             ("docs/reference.md", "--memory-slack", "lacks the flag of tessera-agent --memory-slack"),
             ("docs/reference.md", "--sort-by", "lacks the flag of tessera --sort-by"),
             ("docs/reference.md", "limits.bindTimeout", "lacks the setting bindTimeout"),

@@ -66,7 +66,7 @@ class Names:
     def bind_failures(self) -> list[str]:
         """The beginnings of the texts about failed binds, with {} for numbers and names."""
         binder = self.literals("src/extender/binder.cc")
-        failed = re.findall(r'(?:give_back\(flight,|\bdone\(|answer\(\*late,|ErrorCode::kExhausted,)\s*(?:fmt::format\(\s*)?"([^"]+)"', binder)
+        failed = re.findall(r'(?:fail_bind\(flight,|\bdone\(|answer\(\*late,|ErrorCode::kExhausted,)\s*(?:fmt::format\(\s*)?"([^"]+)"', binder)
         lost = re.findall(r'ErrorCode::kConflict,\s*(?:fmt::format\(\s*)?"([^"]+)"', self.literals("src/alloc/ledger.cc"))
         assert len(failed) > 9 and len(lost) > 1, "src/extender/binder.cc or src/alloc/ledger.cc is not written as this test reads it"
         return [re.split(r"[;,]| \(", text)[0] for text in failed + lost]

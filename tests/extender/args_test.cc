@@ -175,7 +175,7 @@ TEST_F(Args, CountsTheBytesOfManyAnnotations) {
     const auto args = reader_.node_args(body(pod_with(text)));
     ASSERT_TRUE(args) << args.error().text();
     EXPECT_EQ((*args)->annotation_bytes, 200'000 * bytes + rest) << piece;
-    EXPECT_EQ((*args)->pod.annotations.at("tessera.io/policy"), "spread") << "and it is read as ever";
+    EXPECT_EQ((*args)->pod.annotations.at("tessera.io/policy"), "spread") << "the pod is decoded as usual";
   }
   // An invalid escape does not end the string.
   const auto broken = reader_.node_args(body(pod_with(std::string(200'000, 'x') + R"(\u)")));
@@ -187,7 +187,7 @@ TEST_F(Args, ReadsBind) {
   const auto args = reader_.bind_args(body(R"({"podname":"p","PodNamespace":"ml","PodUID":"u","Node":"a"})"));
   ASSERT_TRUE(args) << args.error().text();
   EXPECT_EQ(args->pod, "p");
-  EXPECT_EQ(args->pod_namespace, "ml");
+  EXPECT_EQ(args->namespace_name, "ml");
   EXPECT_EQ(args->uid, "u");
   EXPECT_EQ(args->node, "a");
 }
@@ -225,7 +225,7 @@ TEST_F(Args, ReadsVictimsInBothForms) {
 TEST_F(Args, ReadsAllRecordedBodies) {
   const std::filesystem::path captures = std::filesystem::path(TESSERA_SHARED_DATA) / "captures";
   if (!std::filesystem::exists(captures)) {
-    GTEST_SKIP() << "there are no captures at " << captures;
+    GTEST_SKIP() << "no captures at " << captures;
   }
   int read = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(captures)) {

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "../alloc/cluster.h"
-#include "fake_events.h"
+#include "collected_events.h"
 #include "http/server.h"
 
 namespace tessera::extender {
@@ -22,6 +22,15 @@ using alloc::testing::pod_of;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
+class FakePermission final : public BindPermission {
+ public:
+  std::chrono::milliseconds time_left() override { return left; }
+  [[nodiscard]] bool starts_soon() const override { return soon; }
+
+  std::chrono::milliseconds left{300};
+  bool soon = false;
+};
+
 // The part of an API server that a bind needs: one pod, whose bindings can be accepted, lost or
 // rejected.
 class BinderTest : public ::testing::Test {
@@ -29,9 +38,9 @@ class BinderTest : public ::testing::Test {
   enum class Binding { kDo, kDoAndLoseReply, kLoseBefore, kRefuse, kForbid };
 
   BinderTest() {
-    books_.keep_node(node_of("gpu-a", {32, 32}));
-    books_.keep_node(node_of("gpu-b", {32}));
-    books_.keep_pod(pod_);
+    state_.keep_node(node_of("gpu-a", {32, 32}));
+    state_.keep_node(node_of("gpu-b", {32}));
+    state_.keep_pod(pod_);
     Result<http::Server> server = http::Server::create(
         loop_, {}, [this](http::Request& request, http::Reply reply) { answer(request, std::move(reply)); });
     EXPECT_TRUE(server) << server.error().text();
@@ -41,14 +50,13 @@ class BinderTest : public ::testing::Test {
     Result<kube::Client> client = kube::Client::create(loop_, access, {});
     EXPECT_TRUE(client) << client.error().text();
     client_.emplace(*std::move(client));
-    binder_.emplace(
-        *client_, books_,
-        BinderOptions{.timeout = 300ms,
-                      .answer_within = 1500ms,
-                      .ask_again = 20ms,
-                      .unseen_for = 50ms,
-                      .early_for = 500ms},
-        [this] { return may_act_for_; }, events_);
+    context_.emplace(Context{.client = *client_, .state = state_, .events = events_, .metrics = metrics_});
+    binder_.emplace(*context_, permission_,
+                    BinderOptions{.timeout = 300ms,
+                                  .answer_within = 1500ms,
+                                  .ask_again = 20ms,
+                                  .unseen_for = 50ms,
+                                  .early_for = 500ms});
   }
 
   static boost::json::object pod_json(const std::string& uid, const std::string& node,
@@ -111,27 +119,29 @@ class BinderTest : public ::testing::Test {
   }
 
   void bind(const std::string& node = "gpu-a", const std::string& uid = "uid-p") {
-    binder_->bind({.pod = "p", .pod_namespace = "ml", .uid = uid, .node = node},
+    binder_->bind({.pod = "p", .namespace_name = "ml", .uid = uid, .node = node},
                   [this](const std::string& error) { answers_.push_back(error); });
   }
   bool answered(std::size_t count) {
     return loop_.run_until([&] { return answers_.size() >= count; }, 10s);
   }
   bool settled() {
-    return loop_.run_until([&] { return binder_->under_way() == 0; }, 10s);
+    return loop_.run_until([&] { return binder_->in_flight() == 0; }, 10s);
   }
   std::uint64_t free_units(const std::string& node) {
-    return books_.ledger().view(*books_.ledger().find_node(node)).free_units;
+    return state_.ledger().view(*state_.ledger().find_node(node)).free_units;
   }
 
   http::EventLoop loop_;
   alloc::PodSpec pod_ = pod_of("p", {container("main", 8)});
-  Books books_{{}};
+  ClusterState state_{{}};
+  FakePermission permission_;
+  CollectedEvents events_;
+  Metrics metrics_;
   std::optional<http::Server> server_;
   std::optional<kube::Client> client_;
+  std::optional<Context> context_;
   std::optional<Binder> binder_;
-  std::chrono::milliseconds may_act_for_{300};
-  FakeEvents events_;
   std::vector<std::string> answers_;
   // The state of the API server.
   std::deque<Binding> how_;
@@ -163,11 +173,11 @@ TEST_F(BinderTest, BindsWithOneWriteThatCarriesEverything) {
 }
 
 TEST_F(BinderTest, OverridesRecordsThatThePodWasCreatedWith) {
-  books_.keep_node(alloc::testing::old_node("old", 120, 4));
+  state_.keep_node(alloc::testing::original_node("old", 120, 4));
   pod_.annotations["scheduler.framework.gpushare.allocation"] = R"({"0":{"3":8}})";
   pod_.annotations["tessera.io/allocation"] =
       R"({"v":1,"containers":{"main":[{"gpu":"GPU-made-up","mem":8}]}})";
-  books_.keep_pod(pod_);
+  state_.keep_pod(pod_);
   bind("old");
   ASSERT_TRUE(answered(1));
   EXPECT_EQ(answers_[0], "");
@@ -177,36 +187,36 @@ TEST_F(BinderTest, OverridesRecordsThatThePodWasCreatedWith) {
     pod_.annotations[std::string(name)] = std::string(value.as_string());
   }
   pod_.node_name = "old";
-  books_.keep_pod(pod_);
-  const alloc::NodeView view = books_.ledger().view(*books_.ledger().find_node("old"));
+  state_.keep_pod(pod_);
+  const alloc::NodeView view = state_.ledger().view(*state_.ledger().find_node("old"));
   EXPECT_EQ(view.free[0], 22U);
   EXPECT_EQ(view.free[3], 30U);
-  EXPECT_THAT(books_.ledger().problems(), IsEmpty());
+  EXPECT_THAT(state_.ledger().problems(), IsEmpty());
 }
 
 TEST_F(BinderTest, FreesTheGpuOfABoundPodThatTheWatchNeverShowed) {
   bind();
   ASSERT_TRUE(answered(1));
   EXPECT_EQ(free_units("gpu-a"), 56U);
-  binder_->look_after_unseen();
-  EXPECT_EQ(gets_, 0) << "the watch has its time";
+  binder_->check_unseen();
+  EXPECT_EQ(gets_, 0) << "the watch still has time to show the pod";
   std::this_thread::sleep_for(60ms);
-  binder_->look_after_unseen();
+  binder_->check_unseen();
   ASSERT_TRUE(loop_.run_until([&] { return gets_ == 1; }, 10s));
-  binder_->look_after_unseen();
-  EXPECT_EQ(free_units("gpu-a"), 56U) << "it is still there";
+  binder_->check_unseen();
+  EXPECT_EQ(free_units("gpu-a"), 56U) << "the pod still exists";
 
   bound_to_.clear();
   uid_ = "uid-r";
   alloc::PodSpec next = pod_;
   next.uid = "uid-r";
-  books_.keep_pod(next);
+  state_.keep_pod(next);
   bind("gpu-a", "uid-r");
   ASSERT_TRUE(answered(2));
   EXPECT_EQ(free_units("gpu-a"), 48U);
   exists_ = false;
   std::this_thread::sleep_for(60ms);
-  binder_->look_after_unseen();
+  binder_->check_unseen();
   ASSERT_TRUE(loop_.run_until([&] { return free_units("gpu-a") == 56U; }, 10s));
 }
 
@@ -215,9 +225,9 @@ TEST_F(BinderTest, DoesNotFetchAPodThatTheWatchHasShown) {
   ASSERT_TRUE(answered(1));
   alloc::PodSpec shown = pod_;
   shown.node_name = "gpu-a";
-  books_.keep_pod(shown);
+  state_.keep_pod(shown);
   std::this_thread::sleep_for(60ms);
-  binder_->look_after_unseen();
+  binder_->check_unseen();
   EXPECT_FALSE(loop_.run_until([&] { return gets_ > 0; }, 100ms));
 }
 
@@ -295,7 +305,7 @@ TEST_F(BinderTest, SucceedsIfThePodIsAlreadyBoundToThatNode) {
   ASSERT_TRUE(answered(1));
   EXPECT_EQ(answers_[0], "");
   // The pod's own record counts, not the choice of this extender.
-  const auto view = books_.ledger().view(*books_.ledger().find_node("gpu-a"));
+  const auto view = state_.ledger().view(*state_.ledger().find_node("gpu-a"));
   EXPECT_EQ(view.free[0], 32U);
   EXPECT_EQ(view.free[1], 24U);
   ASSERT_EQ(events_.notes.size(), 1U);
@@ -325,7 +335,7 @@ TEST_F(BinderTest, ReleasesTheGpuIfThePodIsBoundElsewhere) {
   bound_to_ = "gpu-b";
   bind();
   ASSERT_TRUE(answered(1));
-  EXPECT_THAT(answers_[0], HasSubstr("bound to node gpu-b"));
+  EXPECT_THAT(answers_[0], HasSubstr("another client bound it to node gpu-b"));
   EXPECT_EQ(free_units("gpu-a"), 64U);
 }
 
@@ -356,7 +366,7 @@ TEST_F(BinderTest, FetchesAPodThatTheWatchHasNotShown) {
 }
 
 TEST_F(BinderTest, BindsNothingWhileItDoesNotLead) {
-  may_act_for_ = 0ms;
+  permission_.left = 0ms;
   bind();
   ASSERT_TRUE(answered(1));
   EXPECT_THAT(answers_[0], HasSubstr("does not lead"));
@@ -366,11 +376,11 @@ TEST_F(BinderTest, BindsNothingWhileItDoesNotLead) {
 
 // kube-scheduler would retry only seconds later.
 TEST_F(BinderTest, DelaysABindThatArrivesJustBeforeItMayAct) {
-  may_act_for_ = 0ms;
-  binder_->acts_soon([] { return true; });
+  permission_.left = 0ms;
+  permission_.soon = true;
   bind();
   EXPECT_FALSE(loop_.run_until([&] { return !answers_.empty() || !posts_.empty(); }, 100ms));
-  may_act_for_ = 300ms;
+  permission_.left = 300ms;
   ASSERT_TRUE(answered(1));
   EXPECT_EQ(answers_[0], "");
   EXPECT_EQ(posts_.size(), 1U);
@@ -378,13 +388,12 @@ TEST_F(BinderTest, DelaysABindThatArrivesJustBeforeItMayAct) {
 }
 
 TEST_F(BinderTest, RejectsADelayedBindIfItMayNotActInTime) {
-  may_act_for_ = 0ms;
-  bool soon = true;
-  binder_->acts_soon([&] { return soon; });
+  permission_.left = 0ms;
+  permission_.soon = true;
   bind();
-  ASSERT_TRUE(answered(1)) << "in time";
+  ASSERT_TRUE(answered(1)) << "within early_for";
   bind();
-  soon = false;
+  permission_.soon = false;
   ASSERT_TRUE(answered(2));
   EXPECT_THAT(answers_, ::testing::Each(HasSubstr("does not lead")));
   EXPECT_THAT(posts_, IsEmpty());
@@ -397,7 +406,7 @@ TEST_F(BinderTest, ReportsWhyThePodNoLongerFits) {
   pod_.containers = {container("main", 30)};
   pod_.annotations["tessera.io/allocation"] =
       R"({"v":1,"containers":{"main":[{"gpu":"GPU-gpu-b-0","mem":30}]}})";
-  books_.keep_pod(pod_);
+  state_.keep_pod(pod_);
   bind("gpu-b");
   ASSERT_TRUE(answered(1));
   EXPECT_THAT(answers_[0], HasSubstr("no single GPU has 8GiB free"));
@@ -408,15 +417,15 @@ TEST_F(BinderTest, ReportsWhyThePodNoLongerFits) {
 TEST_F(BinderTest, CallsBackWhenWritesEndEvenIfTheirOutcomeIsUnknown) {
   bool over = false;
   binder_->after_writes([&] { over = true; });
-  EXPECT_TRUE(over) << "there are none";
+  EXPECT_TRUE(over) << "no write is in flight";
   over = false;
   how_ = {Binding::kLoseBefore};
   bind();
   binder_->after_writes([&] { over = true; });
   ASSERT_TRUE(loop_.run_until([&] { return !lost_.empty(); }, 10s));
-  EXPECT_FALSE(over) << "the API server has it";
+  EXPECT_FALSE(over) << "the write is in flight";
   ASSERT_TRUE(loop_.run_until([&] { return over; }, 10s));
-  EXPECT_EQ(binder_->under_way(), 1U) << "what became of it is asked after";
+  EXPECT_EQ(binder_->in_flight(), 1U) << "GETs find out the outcome";
 }
 
 TEST_F(BinderTest, AnswersTheCallerAndKeepsTheGpuWhileTheApiServerIsSilent) {
@@ -428,7 +437,7 @@ TEST_F(BinderTest, AnswersTheCallerAndKeepsTheGpuWhileTheApiServerIsSilent) {
   ASSERT_TRUE(answered(1));
   EXPECT_THAT(answers_[0], HasSubstr("stay reserved"));
   EXPECT_EQ(free_units("gpu-a"), 56U);
-  EXPECT_EQ(binder_->under_way(), 1U);
+  EXPECT_EQ(binder_->in_flight(), 1U);
   // kube-scheduler retries, and must not wait longer than the first time.
   bind();
   ASSERT_TRUE(answered(2));

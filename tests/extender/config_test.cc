@@ -188,7 +188,7 @@ TEST(Config, AcceptsOnlyResourceNamesThatKubernetesAccepts) {
   const std::pair<const char*, const char*> cases[] = {
       {"resources: {whole: gpu}", "resources.whole: \"gpu\" is not a resource like nvidia.com/gpu"},
       {"resources: {whole: nvidia.com/}", "is not a resource"},
-      {"resources: {whole: aliyun.com/gpu-mem}", "is something else already"},
+      {"resources: {whole: aliyun.com/gpu-mem}", "already names another resource"},
       {"resources: {prefix: Aliyun}", "is not a domain"},
   };
   for (const auto& [yaml, wanted] : cases) {

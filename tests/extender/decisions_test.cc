@@ -24,7 +24,7 @@ class DecisionsTest : public ::testing::Test {
   }
 
   void node(const std::string& name, const std::vector<std::uint32_t>& gib) {
-    books_.keep_node(node_of(name, gib));
+    state_.keep_node(node_of(name, gib));
   }
 
   // Adds a bound pod with a record.
@@ -36,8 +36,8 @@ class DecisionsTest : public ::testing::Test {
     pod.annotations["tessera.io/allocation"] =
         fmt::format(R"({{"v":1,"containers":{{"main":[{{"gpu":"{}","mem":{}}}]}}}})",
                     alloc::testing::uuid_of(where, gpu), units);
-    books_.keep_pod(pod);
-    books_.keep_labels(pod,
+    state_.keep_pod(pod);
+    state_.keep_labels(pod,
                        std::vector{objects::hash_of_label("app", app), objects::hash_of_label("tier", "a")});
   }
 
@@ -45,8 +45,8 @@ class DecisionsTest : public ::testing::Test {
   void budget(const std::string& app, std::int64_t allowed) {
     objects::DisruptionBudget made{.selects = true, .allowed = allowed};
     made.selector.push_back({.labels = {objects::hash_of_label("app", app).label}});
-    books_.budgets().keep("ml", app, made);
-    books_.budgets().set_known();
+    state_.budgets().keep("ml", app, made);
+    state_.budgets().set_known();
   }
 
   NodeArgs args(const alloc::PodSpec& pod, const std::vector<std::string>& names) {
@@ -117,22 +117,22 @@ class DecisionsTest : public ::testing::Test {
   }
 
   json::PaddedBuffer body_;
-  Books books_{{}};
-  NodeLists lists_{books_.node_index()};
-  Decisions decisions_{books_};
+  ClusterState state_{{}};
+  NodeLists lists_{state_.node_index()};
+  Decisions decisions_{state_};
   Decisions::FilterSummary summary_;
 };
 
 TEST_F(DecisionsTest, FilterReturnsNodesThatFitAndReasonsForTheOthers) {
   bound("a", "big", 0, 30);
   bound("b", "big", 1, 30);
-  const boost::json::object reply = filter(pod_of("p", {container("main", 8)}), {"big", "small", "nobody"});
+  const boost::json::object reply = filter(pod_of("p", {container("main", 8)}), {"big", "small", "unknown"});
   EXPECT_EQ(boost::json::serialize(reply.at("NodeNames")), R"(["small"])");
   EXPECT_TRUE(reply.at("Nodes").is_null());
   EXPECT_EQ(reply.at("Error").as_string(), "");
   EXPECT_EQ(reply.at("FailedNodes").at("big").as_string(),
             "no single GPU has 8GiB free (tessera why pod/p -n ml)");
-  EXPECT_EQ(reply.at("FailedAndUnresolvableNodes").at("nobody").as_string(),
+  EXPECT_EQ(reply.at("FailedAndUnresolvableNodes").at("unknown").as_string(),
             "node is not known to Tessera yet");
 }
 
@@ -141,10 +141,10 @@ TEST_F(DecisionsTest, FilterBestReturnsTheNodesThatPrioritizeRanksFirst) {
   const alloc::PodSpec pod = pod_of("p", {container("main", 4)});
   const auto scores = prioritize(pod, {"big", "small"});
   ASSERT_GT(scores.at("small"), scores.at("big"));
-  EXPECT_THAT(filter_best(pod, {"big", "small", "nobody"}), ElementsAre("small"));
+  EXPECT_THAT(filter_best(pod, {"big", "small", "unknown"}), ElementsAre("small"));
   EXPECT_EQ(summary_.fit, 2U);
-  EXPECT_EQ(summary_.hopeless, 1U);
-  EXPECT_THAT(filter_best(pod, {"big"}), ElementsAre("big")) << "the best of those that are asked about";
+  EXPECT_EQ(summary_.unresolvable, 1U);
+  EXPECT_THAT(filter_best(pod, {"big"}), ElementsAre("big")) << "the best node of the request";
 }
 
 TEST_F(DecisionsTest, FilterBestKeepsANodeThatOtherScoresCouldLiftToTheTop) {
@@ -213,7 +213,7 @@ TEST_F(DecisionsTest, DoesNotNameANodeWithOtherGpuModelsAsNearest) {
   pod.annotations["tessera.io/gpu-model"] = "T4";
   filter(pod, {"big", "t4"});
   EXPECT_EQ(summary_.fit, 0U);
-  EXPECT_THAT(summary_.nearest, HasSubstr("4GiB free of 16GiB"));
+  EXPECT_THAT(summary_.nearest, HasSubstr("4GiB of 16GiB; 4GiB more is needed"));
 }
 
 TEST_F(DecisionsTest, RejectsAllNodesForAnInvalidPodAndReportsWhy) {
@@ -261,42 +261,42 @@ TEST_F(DecisionsTest, AnswersNodeObjectsWithNodeObjects) {
 TEST_F(DecisionsTest, ExcludesANodeWithAnotherDevicePlugin) {
   alloc::NodeSpec node = node_of("both", {32});
   node.nvidia_gpus = 1;
-  books_.keep_node(node);
+  state_.keep_node(node);
   const boost::json::object reply = filter(pod_of("p", {container("main", 8)}), {"both"});
   EXPECT_EQ(reply.at("FailedAndUnresolvableNodes").at("both").as_string(),
-            "another device plugin gives out the same GPUs");
+            "another device plugin allocates the same GPUs");
   bound("low", "both", 0, 32);
   EXPECT_TRUE(preempt(pod_of("p", {container("main", 8)}), {victims("both", {"low"})}).empty())
-      << "nobody has to go for nothing";
-  books_.forget_pod("uid-low");
+      << "no eviction can help there";
+  state_.forget_pod("uid-low");
   node.nvidia_gpus = 0;
-  books_.keep_node(node);
+  state_.keep_node(node);
   EXPECT_EQ(filter(pod_of("p", {container("main", 8)}), {"both"}).at("NodeNames").as_array().size(), 1U);
 
   // The same if its agent reports it, also for GPUs that no pod uses.
   alloc::Inventory inventory = alloc::testing::inventory_of("both", {32, 32});
   inventory.also_served_as = {"example.com/gpu"};
   inventory.gpus[0].unhealthy = "pod x/y has it through example.com/gpu of another device plugin";
-  books_.keep_node(alloc::testing::node_with("both", inventory));
+  state_.keep_node(alloc::testing::node_with("both", inventory));
   EXPECT_EQ(filter(pod_of("p", {container("main", 8)}), {"both"})
                 .at("FailedAndUnresolvableNodes")
                 .at("both")
                 .as_string(),
-            "another device plugin gives out the same GPUs");
+            "another device plugin allocates the same GPUs");
 }
 
 TEST_F(DecisionsTest, DoesNotCountAPodWithALimitOfZeroAsWaiting) {
   alloc::PodSpec none = pod_of("none", {container("main", 1)});
   none.containers[0].gpu_limits[0].second = Quantity();
-  books_.keep_pod(none);
-  EXPECT_NE(books_.find_waiting("uid-none"), nullptr) << "kube-scheduler wants it bound";
-  EXPECT_EQ(books_.waiting_pods(), 0U);
-  books_.keep_pod(pod_of("some", {container("main", 1)}));
-  books_.keep_pod(pod_of("some", {container("main", 1)}));
-  EXPECT_EQ(books_.waiting_pods(), 1U);
-  books_.forget_pod("uid-none");
+  state_.keep_pod(none);
+  EXPECT_NE(state_.find_waiting("uid-none"), nullptr) << "kube-scheduler still asks to bind it";
+  EXPECT_EQ(state_.waiting_pods(), 0U);
+  state_.keep_pod(pod_of("some", {container("main", 1)}));
+  state_.keep_pod(pod_of("some", {container("main", 1)}));
+  EXPECT_EQ(state_.waiting_pods(), 1U);
+  state_.forget_pod("uid-none");
   bound("some", "big", 0, 1);
-  EXPECT_EQ(books_.waiting_pods(), 0U);
+  EXPECT_EQ(state_.waiting_pods(), 0U);
 }
 
 // The annotations of a Binding are merged into those of the pod. A pod with too many of them can
@@ -315,10 +315,10 @@ TEST_F(DecisionsTest, FilterRejectsAPodWhoseAnnotationsLeaveNoSpaceForARecord) {
 TEST_F(DecisionsTest, PrioritizeScoresTheBestNodeHighestAndOnlyEqualChoicesEqually) {
   bound("a", "big", 0, 24);
   node("empty", {32, 32});
-  const auto scores = prioritize(pod_of("p", {container("main", 8)}), {"small", "empty", "big", "nobody"});
+  const auto scores = prioritize(pod_of("p", {container("main", 8)}), {"small", "empty", "big", "unknown"});
   EXPECT_GT(scores.at("big"), scores.at("empty"));
   EXPECT_GT(scores.at("big"), 0);
-  EXPECT_EQ(scores.at("nobody"), 0);
+  EXPECT_EQ(scores.at("unknown"), 0);
   // More than the sum of all scores of kube-scheduler's own plugins, after its factor of ten.
   EXPECT_GE((scores.at("big") - scores.at("empty")) * 10, 1200);
 }
@@ -348,7 +348,7 @@ TEST_F(DecisionsTest, PreemptDropsNodesWhereEvictionWouldNotHelp) {
   bound("d", "small", 1, 4);
   // Eight units in total, but not on one GPU.
   const auto nodes =
-      preempt(pod_of("p", {container("main", 8)}), {victims("small", {"a", "b"}), victims("nobody", {"x"})});
+      preempt(pod_of("p", {container("main", 8)}), {victims("small", {"a", "b"}), victims("unknown", {"x"})});
   EXPECT_TRUE(nodes.empty());
 }
 
@@ -376,7 +376,7 @@ TEST_F(DecisionsTest, PreemptKeepsVictimsWithoutGpus) {
   bound("a", "small", 0, 8);
   alloc::PodSpec plain = pod_of("plain", {});
   plain.node_name = "small";
-  books_.keep_pod(plain);
+  state_.keep_pod(plain);
   const auto nodes = preempt(pod_of("p", {container("main", 8)}), {victims("small", {"plain", "a"})});
   EXPECT_THAT(uids(nodes.at("small")), ::testing::Contains("uid-plain"));
 }
@@ -388,7 +388,7 @@ TEST_F(DecisionsTest, PreemptKeepsTheOrderOfVictims) {
   alloc::PodSpec plain = pod_of("plain", {});
   plain.node_name = "small";
   plain.priority = 10;
-  books_.keep_pod(plain);
+  state_.keep_pod(plain);
   const auto nodes = preempt(pod_of("p", {container("main", 8)}), {victims("small", {"a", "b", "plain"})});
   EXPECT_THAT(uids(nodes.at("small")), ElementsAre("uid-b", "uid-plain"));
 }
@@ -437,7 +437,7 @@ TEST_F(DecisionsTest, PreemptKeepsAGpuVictimThatIsNeededForAnotherReason) {
   alloc::PodSpec plain = pod_of("plain", {container("main", 0)});
   plain.node_name = "small";
   plain.containers[0].cpu_milli = 60'000;
-  books_.keep_pod(plain);
+  state_.keep_pod(plain);
   alloc::PodSpec pod = pod_of("p", {container("main", 4)});
   pod.containers[0].cpu_milli = 10'000;
   const auto nodes = preempt(pod, {victims("small", {"a", "plain"}, 1)});
@@ -466,7 +466,7 @@ TEST_F(DecisionsTest, PreemptChoosesVictimsItselfIfOnlyTheTotalWouldSuffice) {
   EXPECT_EQ(uids(nodes.at("small")), std::vector<std::string>{"uid-b"});
   EXPECT_EQ(nodes.at("small").at("NumPDBViolations").as_int64(), 1) << "b may have a budget";
   pod.priority = 20;
-  EXPECT_TRUE(preempt(pod, {victims("small", {})}).empty()) << "nobody is less important";
+  EXPECT_TRUE(preempt(pod, {victims("small", {})}).empty()) << "no pod has a lower priority";
 }
 
 TEST_F(DecisionsTest, PreemptSparesPodsThatABudgetProtects) {
@@ -477,7 +477,8 @@ TEST_F(DecisionsTest, PreemptSparesPodsThatABudgetProtects) {
   budget("web", 0);
   for (const std::vector<std::string>& named : {std::vector<std::string>{"b", "a"}, {}}) {
     const auto nodes = preempt(pod, {victims("small", named)});
-    EXPECT_EQ(uids(nodes.at("small")), std::vector<std::string>{"uid-b"}) << "although it is more important";
+    EXPECT_EQ(uids(nodes.at("small")), std::vector<std::string>{"uid-b"})
+        << "although its priority is higher";
     EXPECT_EQ(nodes.at("small").at("NumPDBViolations").as_int64(), 0);
   }
   budget("web", 1);
@@ -486,7 +487,7 @@ TEST_F(DecisionsTest, PreemptSparesPodsThatABudgetProtects) {
   budget("web", 0);
   budget("batch", 0);
   const auto both = preempt(pod, {victims("small", {"b", "a"}, 1)});
-  EXPECT_EQ(uids(both.at("small")), std::vector<std::string>{"uid-a"}) << "one has to go";
+  EXPECT_EQ(uids(both.at("small")), std::vector<std::string>{"uid-a"}) << "one pod must be evicted";
   EXPECT_EQ(both.at("small").at("NumPDBViolations").as_int64(), 1);
 }
 
@@ -516,7 +517,7 @@ TEST_F(DecisionsTest, PreemptSparesPodsThatABudgetProtectsAmongMany) {
 TEST_F(DecisionsTest, PreemptKeepsTheViolationCountOfPodsWithoutGpus) {
   alloc::PodSpec plain = pod_of("plain", {container("main", 0)});
   plain.node_name = "small";
-  books_.keep_pod(plain);
+  state_.keep_pod(plain);
   bound("a", "small", 0, 8);
   bound("b", "small", 1, 8);
   budget("web", 0);
@@ -535,7 +536,7 @@ TEST_F(DecisionsTest, PreemptEvictsNoPodIfNoneIsProposedAndThePodFits) {
 TEST_F(DecisionsTest, AFreeUnhealthyGpuDoesNotRuleOutPreemptionOnOtherGpus) {
   alloc::Inventory inventory = alloc::testing::inventory_of("mixed", {16, 16});
   inventory.gpus[0].unhealthy = "XID 79";
-  books_.keep_node(alloc::testing::node_with("mixed", inventory));
+  state_.keep_node(alloc::testing::node_with("mixed", inventory));
   bound("a", "mixed", 1, 16);
   for (const alloc::PodSpec& pod :
        {pod_of("p", {container("main", 8)}), pod_of("w", {container("main", 0, 1)})}) {
@@ -543,7 +544,7 @@ TEST_F(DecisionsTest, AFreeUnhealthyGpuDoesNotRuleOutPreemptionOnOtherGpus) {
     EXPECT_TRUE(reply.at("FailedNodes").as_object().contains("mixed")) << boost::json::serialize(reply);
   }
   // While one GPU is unhealthy, no eviction makes two whole GPUs free.
-  books_.forget_pod("uid-a");
+  state_.forget_pod("uid-a");
   const boost::json::object reply = filter(pod_of("q", {container("main", 0, 2)}), {"mixed"});
   EXPECT_TRUE(reply.at("FailedAndUnresolvableNodes").as_object().contains("mixed"));
 }
@@ -556,30 +557,30 @@ TEST_F(DecisionsTest, SkipsGpusThatTheOriginalListsAsUnhealthy) {
   const auto fits = [&] {
     return !filter(pod_of("p", {container("main", 16)}), {"old"}).at("NodeNames").as_array().empty();
   };
-  books_.keep_unhealthy("old", "0,1");  // before the node is known
-  books_.keep_node(old);
+  state_.keep_unhealthy("old", "0,1");  // before the node is known
+  state_.keep_node(old);
   EXPECT_FALSE(fits());
-  books_.keep_node(old);  // as the watch reports it repeatedly
+  state_.keep_node(old);  // as the watch reports it repeatedly
   EXPECT_FALSE(fits());
-  books_.keep_unhealthy("old", "1");
+  state_.keep_unhealthy("old", "1");
   EXPECT_TRUE(fits());
-  books_.keep_unhealthy("old", "0,1");
+  state_.keep_unhealthy("old", "0,1");
   EXPECT_FALSE(fits());
-  books_.keep_unhealthy("old", "");
+  state_.keep_unhealthy("old", "");
   EXPECT_TRUE(fits());
-  books_.keep_unhealthy("old", "0,1");
-  books_.forget_node("old");
-  books_.keep_unhealthy("big", "0,1");
+  state_.keep_unhealthy("old", "0,1");
+  state_.forget_node("old");
+  state_.keep_unhealthy("big", "0,1");
   EXPECT_FALSE(filter(pod_of("p", {container("main", 16)}), {"big"}).at("NodeNames").as_array().empty())
-      << "an inventory knows better";
+      << "the inventory of the agent counts";
 }
 
 TEST_F(DecisionsTest, PreemptDoesNotChangeTheLedger) {
   bound("a", "small", 0, 8);
   preempt(pod_of("p", {container("main", 8)}), {victims("small", {"a"})});
-  const auto id = *books_.ledger().find_node("small");
-  EXPECT_EQ(books_.ledger().view(id).free[0], 0U);
-  EXPECT_EQ(books_.ledger().view(id).free[1], 8U);
+  const auto id = *state_.ledger().find_node("small");
+  EXPECT_EQ(state_.ledger().view(id).free[0], 0U);
+  EXPECT_EQ(state_.ledger().view(id).free[1], 8U);
 }
 
 }  // namespace

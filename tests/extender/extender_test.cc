@@ -1,5 +1,5 @@
-// The extender as the program runs it: all of its parts, its loop on a thread of its own, an API server and a
-// kube-scheduler on others.
+// The extender as the program runs it: all of its parts, with its event loop on a thread of its
+// own, and a fake API server and kube-scheduler on others.
 #include "extender/extender.h"
 
 #include <fmt/core.h>
@@ -11,8 +11,8 @@
 #include <thread>
 
 #include "../alloc/cluster.h"
+#include "../kube/fake_api_server.h"
 #include "base/clock.h"
-#include "fake_cluster.h"
 #include "http/client.h"
 
 namespace tessera::extender {
@@ -26,7 +26,7 @@ constexpr const char* kLease = "/apis/coordination.k8s.io/v1/namespaces/gpu/leas
 constexpr const char* kSchedulerLease =
     "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/tessera-scheduler";
 
-// Some other thread makes it so.
+// Waits until another thread makes the condition true.
 bool eventually(const std::function<bool()>& condition, std::chrono::seconds at_most = 20s) {
   const auto end = std::chrono::steady_clock::now() + at_most;
   while (!condition()) {
@@ -38,10 +38,10 @@ bool eventually(const std::function<bool()>& condition, std::chrono::seconds at_
   return true;
 }
 
-// One extender, as run() runs it.
+// One extender, as run() creates it.
 class Replica {
  public:
-  Replica(FakeCluster& cluster, Config config, const std::string& pod) {
+  Replica(kube::FakeApiServer& cluster, Config config, const std::string& pod) {
     config.port = 0;
     Result<std::unique_ptr<Extender>> made =
         Extender::create(loop_, config, cluster.access(), {.name = pod, .namespace_name = "gpu"});
@@ -74,18 +74,18 @@ class Replica {
   std::string bind(const std::string& pod, const std::string& node) {
     return std::string(verb("bind", bind_body(pod, node)).at("Error").as_string());
   }
-  // Without waiting for the answer, which goes to answers().
+  // Does not wait for the response, which is added to answers().
   void begin_bind(const std::string& pod, const std::string& node) {
-    under_way_.push_back(caller_->send(
+    in_flight_.push_back(caller_->send(
         {.method = "POST", .target = "/gpushare-scheduler/bind", .body = bind_body(pod, node)},
         [this](const Result<http::ClientResponse>& response) {
           answers_.push_back(response ? std::string(response->body.text()) : response.error().text());
         }));
     calls_.run_until([] { return false; }, 1ms);
   }
-  // The scheduler that asked is gone.
+  // Closes the connections of the scheduler.
   void hang_up() {
-    under_way_.clear();
+    in_flight_.clear();
     calls_.run_until([] { return false; }, 1ms);
   }
   std::vector<std::string> answers(std::size_t count) {
@@ -98,7 +98,7 @@ class Replica {
   void reload(const Config& config) {
     loop_.post([this, config] { extender_->reload(config); });
   }
-  // As after SIGTERM; stopped() tells when it is done.
+  // Stops the extender as SIGTERM does. stopped() returns whether it has stopped.
   void stop() {
     loop_.post([this] {
       extender_->stop([this] {
@@ -122,7 +122,7 @@ class Replica {
   std::thread thread_;
   http::EventLoop calls_;  // the scheduler's
   std::optional<http::Client> caller_;
-  std::vector<http::Call> under_way_;
+  std::vector<http::Call> in_flight_;
   std::vector<std::string> answers_;
 };
 
@@ -174,7 +174,7 @@ class ExtenderTest : public ::testing::Test {
     }
     return false;
   }
-  // Short, and still seconds: an election knows no less.
+  // As short as an election allows.
   static Config behind_a_service() {
     Config config;
     config.attach = Attach::kService;
@@ -197,21 +197,21 @@ class ExtenderTest : public ::testing::Test {
     return host;
   }
 
-  FakeCluster cluster_;
+  kube::FakeApiServer cluster_;
 };
 
-TEST_F(ExtenderTest, TakesAPodThroughAllItsVerbs) {
+TEST_F(ExtenderTest, HandlesAPodThroughAllVerbs) {
   pod("p", 8);
   Replica replica(cluster_, {}, "one");
   ASSERT_TRUE(eventually([&] { return replica.ready(); }));
   EXPECT_EQ(replica.verb("filter", args("p", 8)).at("NodeNames").as_array().size(), 2U);
   EXPECT_EQ(replica.verb("prioritize", args("p", 8)).as_array().size(), 2U);
   EXPECT_EQ(replica.bind("p", "gpu-b"), "");
-  EXPECT_EQ(replica.bind("p", "gpu-b"), "") << "asked twice";
+  EXPECT_EQ(replica.bind("p", "gpu-b"), "") << "the second call gets the same result";
   EXPECT_EQ(node_of("p"), "gpu-b");
   EXPECT_TRUE(eventually([&] { return has_event("GpuAssigned", "p"); }));
 
-  // Its place for somebody more important.
+  // Evict it for a pod with a higher priority.
   pod("q", 30);
   ASSERT_EQ(replica.bind("q", "gpu-b"), "");
   const boost::json::value victims = replica.verb(
@@ -222,14 +222,14 @@ TEST_F(ExtenderTest, TakesAPodThroughAllItsVerbs) {
            {{"gpu-b", {{"Pods", {{{"UID", "uid-p"}}, {{"UID", "uid-q"}}}}, {"NumPDBViolations", 0}}}}}}));
   EXPECT_EQ(victims.at("NodeNameToMetaVictims").at("gpu-b").at("Pods").as_array().size(), 1U);
 
-  const boost::json::value books =
+  const boost::json::value inspected =
       boost::json::parse(replica.call("GET", "/gpushare-scheduler/inspect/gpu-b"));
-  EXPECT_EQ(books.at("nodes").as_array().at(0).at("usedGPU").as_int64(), 38);
-  EXPECT_TRUE(books.at("problems").as_array().empty());
+  EXPECT_EQ(inspected.at("nodes").as_array().at(0).at("usedGPU").as_int64(), 38);
+  EXPECT_TRUE(inspected.at("problems").as_array().empty());
   EXPECT_THAT(replica.call("GET", "/metrics"),
               HasSubstr(R"(tessera_extender_binds_total{result="bound"} 2)"));
 
-  // A watch that breaks is taken up again.
+  // A broken watch is resumed.
   cluster_.cut_watches();
   cluster_.remove("/api/v1/namespaces/ml/pods/q");
   EXPECT_TRUE(eventually(
@@ -238,7 +238,7 @@ TEST_F(ExtenderTest, TakesAPodThroughAllItsVerbs) {
   EXPECT_TRUE(eventually([&] { return replica.stopped(); }));
 }
 
-TEST_F(ExtenderTest, AReloadChangesThePolicyAndTheRestStays) {
+TEST_F(ExtenderTest, ReloadChangesThePolicyAndNothingElse) {
   pod("p", 8);
   Replica replica(cluster_, {}, "one");
   ASSERT_TRUE(eventually([&] { return replica.ready(); }));
@@ -251,7 +251,7 @@ TEST_F(ExtenderTest, AReloadChangesThePolicyAndTheRestStays) {
   EXPECT_EQ(best(replica, "q", 8), "gpu-a");
 }
 
-TEST_F(ExtenderTest, TellsOnTheNodeThatAnotherPluginGivesOutItsGpus) {
+TEST_F(ExtenderTest, RecordsAnEventOnANodeWithAnotherDevicePlugin) {
   node("gpu-b", {32, 32}, {"example.com/gpu"});
   Replica replica(cluster_, {}, "one");
   ASSERT_TRUE(eventually([&] { return replica.ready(); }));
@@ -259,7 +259,7 @@ TEST_F(ExtenderTest, TellsOnTheNodeThatAnotherPluginGivesOutItsGpus) {
   EXPECT_TRUE(eventually([&] { return has_event("OtherDevicePlugin", "gpu-b"); }));
 }
 
-TEST_F(ExtenderTest, OneOfTwoReplicasLeadsAndHandsOverWhenItEnds) {
+TEST_F(ExtenderTest, OneOfTwoReplicasLeadsAndReleasesTheLeaseWhenItStops) {
   pod("p", 8);
   pod("q", 8);
   auto one = std::make_unique<Replica>(cluster_, behind_a_service(), "one");
@@ -285,23 +285,23 @@ TEST_F(ExtenderTest, OneOfTwoReplicasLeadsAndHandsOverWhenItEnds) {
   EXPECT_EQ(label("one").find("tessera.io/leader"), std::string::npos);
 }
 
-TEST_F(ExtenderTest, WhoLosesItsLeaseBindsNoMore) {
+TEST_F(ExtenderTest, StopsBindingWhenItLosesItsLease) {
   pod("p", 8);
   Replica replica(cluster_, behind_a_service(), "one");
   ASSERT_TRUE(eventually([&] { return replica.leads(); }));
   cluster_.put(kLease, {{"spec",
-                         {{"holderIdentity", "somebody-else"},
+                         {{"holderIdentity", "another-replica"},
                           {"leaseDurationSeconds", 2},
                           {"acquireTime", rfc3339_micros(Clock::real().wall())},
                           {"renewTime", rfc3339_micros(Clock::real().wall())}}}});
   EXPECT_TRUE(eventually([&] { return !replica.leads(); }));
   EXPECT_THAT(replica.bind("p", "gpu-a"), HasSubstr("does not lead"));
   EXPECT_EQ(node_of("p"), "");
-  EXPECT_TRUE(eventually([&] { return replica.leads(); })) << "it is not renewed by its holder";
+  EXPECT_TRUE(eventually([&] { return replica.leads(); })) << "the holder does not renew the Lease";
   EXPECT_TRUE(eventually([&] { return replica.bind("p", "gpu-a").empty(); }));
 }
 
-TEST_F(ExtenderTest, BesideASchedulerItBindsWhileThatLeads) {
+TEST_F(ExtenderTest, BindsAsSidecarWhileItsSchedulerLeads) {
   pod("p", 8);
   const auto lease = [&](const char* holder) {
     cluster_.put(kSchedulerLease, {{"spec",
@@ -321,13 +321,13 @@ TEST_F(ExtenderTest, BesideASchedulerItBindsWhileThatLeads) {
   lease("");
   lease("one_y");
   EXPECT_TRUE(eventually([&] { return replica.leads(); }));
-  // A write of the extender beside two_x may take so long.
+  // A write of the other extender may take this long.
   EXPECT_GE(std::chrono::steady_clock::now() - free_at, 500ms);
   EXPECT_EQ(replica.bind("p", "gpu-a"), "");
 }
 
-// Its neighbour waits for no more than half of bindTimeout.
-TEST_F(ExtenderTest, BesideASchedulerAWriteHasHalfOfTheTimeOfABind) {
+// The next extender waits for half of bindTimeout at most.
+TEST_F(ExtenderTest, LimitsWritesAsSidecarToHalfOfTheBindTimeout) {
   pod("p", 8);
   cluster_.put(kSchedulerLease, {{"spec",
                                   {{"holderIdentity", "one_y"},
@@ -339,12 +339,12 @@ TEST_F(ExtenderTest, BesideASchedulerAWriteHasHalfOfTheTimeOfABind) {
   config.bind_timeout = 1s;
   Replica replica(cluster_, config, "one");
   ASSERT_TRUE(eventually([&] { return replica.ready(); }));
-  EXPECT_EQ(replica.bind("p", "gpu-a"), "") << "it is kept until nobody else can be writing";
-  EXPECT_LE(cluster_.time_of_last_binding(), 500ms);
-  EXPECT_GT(cluster_.time_of_last_binding(), 100ms);
+  EXPECT_EQ(replica.bind("p", "gpu-a"), "") << "the bind waits until no other extender can be writing";
+  EXPECT_LE(cluster_.timeout_of_last_binding(), 500ms);
+  EXPECT_GT(cluster_.timeout_of_last_binding(), 100ms);
 }
 
-TEST_F(ExtenderTest, WhatIsUnderWayIsAnsweredBeforeItEnds) {
+TEST_F(ExtenderTest, AnswersCallsInProgressBeforeItStops) {
   Replica replica(cluster_, behind_a_service(), "one");
   ASSERT_TRUE(eventually([&] { return replica.leads(); }));
   cluster_.hold_bindings();
@@ -352,10 +352,10 @@ TEST_F(ExtenderTest, WhatIsUnderWayIsAnsweredBeforeItEnds) {
     pod(name, 8);
     replica.begin_bind(name, "gpu-a");
   }
-  // Calls of the test go out as it waits.
+  // The test sends its calls while it waits.
   ASSERT_TRUE(eventually([&] { return replica.ready() && cluster_.held_bindings() == 3; }));
   replica.stop();
-  cluster_.let_bindings_go();
+  cluster_.release_bindings();
   EXPECT_THAT(replica.answers(3), ::testing::Each(std::string(R"({"Error":""})")));
   EXPECT_TRUE(eventually([&] { return replica.stopped(); }));
   for (const char* name : {"p", "q", "r"}) {
@@ -363,8 +363,8 @@ TEST_F(ExtenderTest, WhatIsUnderWayIsAnsweredBeforeItEnds) {
   }
 }
 
-// Who asked may be gone before the write is over; the next leader must not come before it is.
-TEST_F(ExtenderTest, KeepsItsLeaseUntilItsLastWriteIsOverThoughNobodyWaitsForIt) {
+// The caller may disconnect before the write ends. The next leader must not start before that.
+TEST_F(ExtenderTest, KeepsItsLeaseUntilItsLastWriteEnds) {
   Config config = behind_a_service();
   config.lease_duration = 15s;
   config.renew_deadline = 10s;
@@ -377,13 +377,13 @@ TEST_F(ExtenderTest, KeepsItsLeaseUntilItsLastWriteIsOverThoughNobodyWaitsForIt)
   ASSERT_TRUE(eventually([&] { return replica.ready() && cluster_.held_bindings() == 1; }));
   replica.hang_up();
   replica.stop();
-  EXPECT_FALSE(eventually([&] { return replica.stopped(); }, 1s)) << "its write is still under way";
-  cluster_.let_bindings_go();
+  EXPECT_FALSE(eventually([&] { return replica.stopped(); }, 1s)) << "its write is still in flight";
+  cluster_.release_bindings();
   EXPECT_TRUE(eventually([&] { return replica.stopped(); }));
   EXPECT_EQ(node_of("p"), "gpu-a");
 }
 
-TEST_F(ExtenderTest, EndsWhileTheApiServerIsSilent) {
+TEST_F(ExtenderTest, StopsWhileTheApiServerIsSilent) {
   Config config;
   config.bind_timeout = 300ms;
   Replica replica(cluster_, config, "one");
@@ -395,7 +395,7 @@ TEST_F(ExtenderTest, EndsWhileTheApiServerIsSilent) {
   replica.stop();
   EXPECT_THAT(replica.answers(1), ::testing::ElementsAre(HasSubstr("pod ml/p: bind to node gpu-a")));
   EXPECT_TRUE(eventually([&] { return replica.stopped(); }));
-  // And one that is cut off in the middle of it: nothing is used after it is gone.
+  // The same for one that is destroyed while it stops: nothing is used after destruction.
   Replica other(cluster_, config, "two");
   ASSERT_TRUE(eventually([&] { return other.ready(); }));
   pod("q", 8);
@@ -403,7 +403,7 @@ TEST_F(ExtenderTest, EndsWhileTheApiServerIsSilent) {
   ASSERT_TRUE(eventually([&] { return other.ready() && cluster_.held_bindings() == 2; }));
 }
 
-TEST_F(ExtenderTest, SaysWhyItCannotBeMade) {
+TEST_F(ExtenderTest, ReportsWhyItCannotBeCreated) {
   http::EventLoop loop;
   Config config;
   config.port = 0;
@@ -413,7 +413,7 @@ TEST_F(ExtenderTest, SaysWhyItCannotBeMade) {
   ASSERT_FALSE(nameless);
   EXPECT_THAT(nameless.error().text(), HasSubstr("POD_NAME"));
   config = {};
-  config.address = "203.0.113.7";  // nobody's
+  config.address = "203.0.113.7";  // not an address of this machine
   EXPECT_FALSE(Extender::create(loop, config, cluster_.access(), {}));
 }
 

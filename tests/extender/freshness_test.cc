@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 class FreshnessTest : public ::testing::Test {
  protected:
   FreshnessTest() : server_(loop_), client_(*kube::Client::create(loop_, server_.access(), {})) {
-    server_.set("a", "1");
+    server_.set_thing("a", "1");
     reflector_.start();
     EXPECT_TRUE(wait([&] { return server_.watches() > 0; }));
     freshness_.start();
@@ -32,35 +32,35 @@ class FreshnessTest : public ::testing::Test {
   Freshness freshness_{loop_, clock_, reflector_};
 };
 
-TEST_F(FreshnessTest, ReadsAnewWhatASilentWatchDidNotTell) {
+TEST_F(FreshnessTest, ListsAgainWhatASilentWatchMissed) {
   EXPECT_TRUE(freshness_.current());
   server_.stall();
-  server_.set("b", "1");
+  server_.set_thing("b", "1");
   freshness_.doubt("test");
   EXPECT_FALSE(freshness_.current());
   ASSERT_TRUE(wait([&] { return freshness_.current(); }));
   EXPECT_EQ(sink_.things, server_.things());
 }
 
-TEST_F(FreshnessTest, NoticesThatItsProcessWasStopped) {
+TEST_F(FreshnessTest, DetectsThatTheProcessWasStopped) {
   server_.stall();
-  server_.set("b", "1");
+  server_.set_thing("b", "1");
   clock_.advance(2s);
-  EXPECT_TRUE(freshness_.current()) << "a busy moment";
+  EXPECT_TRUE(freshness_.current()) << "a short pause does not count";
   clock_.advance(4s);
   EXPECT_FALSE(freshness_.current());
   ASSERT_TRUE(wait([&] { return freshness_.current(); }));
   EXPECT_EQ(sink_.things, server_.things());
 }
 
-TEST_F(FreshnessTest, NoticesThatItsMachineWasPaused) {
+TEST_F(FreshnessTest, DetectsThatTheMachineWasPaused) {
   clock_.set_wall(clock_.wall() + 1h);
   EXPECT_FALSE(freshness_.current());
   ASSERT_TRUE(wait([&] { return freshness_.current(); }));
 }
 
-// A replica may begin to lead before it has listed the pods for the first time.
-TEST_F(FreshnessTest, DoubtsAFirstListThatIsUnderWay) {
+// A replica may start to lead before its first list of the pods is complete.
+TEST_F(FreshnessTest, DoesNotTrustAFirstListInProgress) {
   kube::RecordingSink sink;
   kube::Reflector first(client_, {.path = "/api/v1/things"}, sink);
   Freshness freshness(loop_, clock_, first);
@@ -68,13 +68,13 @@ TEST_F(FreshnessTest, DoubtsAFirstListThatIsUnderWay) {
     return std::ranges::count_if(
         server_.seen, [](const auto& request) { return request.target.find("watch=") == std::string::npos; });
   };
-  // The list shows the state before the doubt, and its reply is on the way when the doubt comes.
+  // The list shows the state before the doubt, and its response is in flight when the doubt arises.
   const auto before = lists();
   first.start();
   ASSERT_TRUE(wait([&] { return lists() == before + 1; }));
   ASSERT_FALSE(first.synced());
   server_.hide(true);
-  server_.set("b", "1");
+  server_.set_thing("b", "1");
   freshness.doubt("test");
   EXPECT_FALSE(freshness.current());
   ASSERT_TRUE(wait([&] { return freshness.current(); }));
@@ -82,7 +82,7 @@ TEST_F(FreshnessTest, DoubtsAFirstListThatIsUnderWay) {
   EXPECT_EQ(sink.things, server_.things());
 }
 
-TEST_F(FreshnessTest, WaitsForAListThatBeganAfterTheDoubt) {
+TEST_F(FreshnessTest, WaitsForAListThatStartedAfterTheDoubt) {
   freshness_.doubt("one");
   const auto lists = reflector_.counts().lists;
   freshness_.doubt("two");

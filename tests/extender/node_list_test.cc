@@ -41,11 +41,11 @@ class NodeListTest : public ::testing::Test {
 TEST_F(NodeListTest, ResolvesNamesToIds) {
   index_.put("a", NodeId{7});
   index_.put("b", NodeId{0});
-  const NodeList* list = read(R"("b","nobody","a","")");
+  const NodeList* list = read(R"("b","unknown","a","")");
   ASSERT_NE(list, nullptr);
   EXPECT_THAT(list->ids(), ElementsAre(NodeId{0}, kUnknownNode, NodeId{7}, kUnknownNode));
   EXPECT_EQ(list->unknown(), 2U);
-  EXPECT_EQ(list->quoted(text_.text(), 1, 2), R"("nobody")");
+  EXPECT_EQ(list->quoted(text_.text(), 1, 2), R"("unknown")");
   EXPECT_EQ(list->quoted(text_.text(), 0, 4), text_.text());
 }
 

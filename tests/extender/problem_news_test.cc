@@ -24,7 +24,7 @@ class ProblemNewsTest : public ::testing::Test {
     node.gpu_memory_units = capacity;
     ledger_.upsert_node(node);
   }
-  std::vector<ProblemKind> told(Clock::Steady::duration later = 5s) {
+  std::vector<ProblemKind> reported(Clock::Steady::duration later = 5s) {
     now_ += later;
     std::vector<ProblemKind> kinds;
     for (const alloc::Problem& problem : news_.take(ledger_, now_)) {
@@ -39,33 +39,33 @@ class ProblemNewsTest : public ::testing::Test {
 };
 
 TEST_F(ProblemNewsTest, ReportsAProblemOnceAndAgainWhenItReturns) {
-  EXPECT_THAT(told(), IsEmpty());
+  EXPECT_THAT(reported(), IsEmpty());
   keep(32, {"example.com/gpu"});
-  EXPECT_THAT(told(), ElementsAre(ProblemKind::kSecondPlugin));
+  EXPECT_THAT(reported(), ElementsAre(ProblemKind::kSecondPlugin));
   keep(32, {"example.com/gpu"});
-  EXPECT_THAT(told(), IsEmpty());
+  EXPECT_THAT(reported(), IsEmpty());
   keep(32, {"example.com/gpu", "example.com/gpu.shared"});
-  EXPECT_THAT(told(), ElementsAre(ProblemKind::kSecondPlugin)) << "it says something else";
+  EXPECT_THAT(reported(), ElementsAre(ProblemKind::kSecondPlugin)) << "the text changed";
   keep(32, {});
-  EXPECT_THAT(told(), IsEmpty());
+  EXPECT_THAT(reported(), IsEmpty());
   keep(32, {"example.com/gpu"});
-  EXPECT_THAT(told(), ElementsAre(ProblemKind::kSecondPlugin));
+  EXPECT_THAT(reported(), ElementsAre(ProblemKind::kSecondPlugin));
 }
 
 TEST_F(ProblemNewsTest, DoesNotReportAShortCapacityMismatch) {
   keep(31, {});
-  EXPECT_THAT(told(), IsEmpty());
-  EXPECT_THAT(told(20s), IsEmpty());
+  EXPECT_THAT(reported(), IsEmpty());
+  EXPECT_THAT(reported(20s), IsEmpty());
   keep(32, {});
-  EXPECT_THAT(told(20s), IsEmpty());
+  EXPECT_THAT(reported(20s), IsEmpty());
   keep(31, {});
-  EXPECT_THAT(told(20s), IsEmpty()) << "the moment begins anew";
-  EXPECT_THAT(told(20s), IsEmpty());
-  EXPECT_THAT(told(20s), ElementsAre(ProblemKind::kCapacityDiffers));
-  EXPECT_THAT(told(60s), IsEmpty());
+  EXPECT_THAT(reported(20s), IsEmpty()) << "the grace period starts again";
+  EXPECT_THAT(reported(20s), IsEmpty());
+  EXPECT_THAT(reported(20s), ElementsAre(ProblemKind::kCapacityDiffers));
+  EXPECT_THAT(reported(60s), IsEmpty());
   keep(30, {});
-  EXPECT_THAT(told(), IsEmpty());
-  EXPECT_THAT(told(30s), ElementsAre(ProblemKind::kCapacityDiffers)) << "another amount";
+  EXPECT_THAT(reported(), IsEmpty());
+  EXPECT_THAT(reported(30s), ElementsAre(ProblemKind::kCapacityDiffers)) << "the amount changed";
 }
 
 // kubelet keeps their shares, as unhealthy devices, until the pods end. Restarting the agent would
@@ -73,12 +73,12 @@ TEST_F(ProblemNewsTest, DoesNotReportAShortCapacityMismatch) {
 TEST_F(ProblemNewsTest, DoesNotReportACapacityMismatchWhilePodsHoldARemovedGpu) {
   ledger_.upsert_pod(alloc::testing::bound_share("p", 4, "a", 7));
   keep(36, {});
-  EXPECT_THAT(told(), ElementsAre(ProblemKind::kLostGpu));
-  EXPECT_THAT(told(60s), IsEmpty());
+  EXPECT_THAT(reported(), ElementsAre(ProblemKind::kLostGpu));
+  EXPECT_THAT(reported(60s), IsEmpty());
   ledger_.remove_pod("uid-p");
   keep(36, {});
-  EXPECT_THAT(told(), IsEmpty());
-  EXPECT_THAT(told(60s), ElementsAre(ProblemKind::kCapacityDiffers)) << "and nobody holds it";
+  EXPECT_THAT(reported(), IsEmpty());
+  EXPECT_THAT(reported(60s), ElementsAre(ProblemKind::kCapacityDiffers)) << "no pod holds the GPU any more";
 }
 
 TEST_F(ProblemNewsTest, UsesSeparateEventReasonsForNodes) {

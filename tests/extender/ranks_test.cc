@@ -7,7 +7,7 @@
 #include <random>
 
 #include "../alloc/cluster.h"
-#include "extender/score_memory.h"
+#include "extender/rank_cache.h"
 
 namespace tessera::extender {
 namespace {
@@ -41,13 +41,12 @@ TEST(Ranks, MatchAFullSortOfRandomScores) {
   }
 }
 
-// What is remembered is what would be worked out.
-TEST(ScoreMemory, FollowsEveryChangeOfTheBooks) {
+TEST(RankCache, ReturnsTheSameRanksAsAFreshPlacerAfterEveryChange) {
   using namespace alloc::testing;
   alloc::Ledger ledger;
   alloc::Placer placer(ledger);
-  ScoreMemory memory;
-  std::mt19937_64 random(3);  // NOLINT: likewise
+  RankCache cache;
+  std::mt19937_64 random(3);  // NOLINT: the same numbers each time
   std::vector<alloc::NodeId> nodes;
   for (int i = 0; i < 30; ++i) {
     ledger.upsert_node(node_of(fmt::format("n{}", i), {16, 16}));
@@ -72,11 +71,11 @@ TEST(ScoreMemory, FollowsEveryChangeOfTheBooks) {
     nodes = ledger.nodes_by_name();
     const alloc::Request request = request_of(share_pod("ask", static_cast<std::int64_t>(1 + random() % 10)));
     std::vector<alloc::Score> scores(nodes.size());
-    placer.score(request, nodes, scores);
+    alloc::Placer(ledger).score(request, nodes, scores);  // without a cache
     scores.push_back(alloc::kDoesNotFit);
     Ranks ranks;
     const std::span<const std::uint32_t> wanted = ranks.of(scores);
-    const ScoreMemory::Standing got = memory.standing(ledger, placer, request);
+    const RankCache::NodeRanks got = cache.ranks_of(ledger, placer, request);
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       ASSERT_EQ(got.ranks[raw(nodes[i])], wanted[i]) << "step " << step << ", " << ledger.node_name(nodes[i]);
     }

@@ -205,8 +205,9 @@ TEST(SchedulerConfig, MergeKeepsTheKubeconfigAndReportsAMissingOne) {
   }
   EXPECT_THAT(merged(without, behind_a_service(), "/mine").yaml,
               HasSubstr("clientConnection: {qps: 9, kubeconfig: /mine}\n"));
-  EXPECT_TRUE(merged(without, behind_a_service(), "").remarks.empty()) << "who says so has an account";
-  EXPECT_TRUE(merged(without, {}).remarks.empty()) << "a second scheduler has one";
+  EXPECT_TRUE(merged(without, behind_a_service(), "").remarks.empty())
+      << "an empty kubeconfig means a service account";
+  EXPECT_TRUE(merged(without, {}).remarks.empty()) << "a second scheduler has a service account";
 }
 
 TEST(SchedulerConfig, MergeReportsThatTheExtenderWatchesAnotherLease) {
@@ -215,13 +216,14 @@ TEST(SchedulerConfig, MergeReportsThatTheExtenderWatchesAnotherLease) {
     return merge_scheduler_config(config, "http://e:1", kExisting + more, "s.yaml").value().remarks;
   };
   const std::string own = "leaderElection: {resourceNamespace: gpu, resourceName: mine}\n";
-  EXPECT_TRUE(remarks(own).empty()) << "nobody watches";
+  EXPECT_TRUE(remarks(own).empty()) << "no extender watches the Lease";
   config.scheduler_lease_namespace = "gpu";
   config.scheduler_lease_name = "mine";
   EXPECT_TRUE(remarks(own).empty());
-  EXPECT_THAT(remarks(""), ::testing::ElementsAre(
-                               HasSubstr("leaderElection takes the Lease kube-system/kube-scheduler, but "
-                                         "schedulerLease is gpu/mine: nothing would be bound")));
+  EXPECT_THAT(remarks(""),
+              ::testing::ElementsAre(HasSubstr(
+                  "leaderElection takes the Lease kube-system/kube-scheduler, but "
+                  "schedulerLease is gpu/mine, so nothing would be bound; use the same Lease in both")));
 }
 
 TEST(SchedulerConfig, AcceptsUrlsWithAndWithoutPrefixAndSlash) {
@@ -256,7 +258,7 @@ TEST(SchedulerConfig, MergeKeepsTheQuotesOfText) {
     const YAML::Node value = YAML::Load(merged->yaml)["profiles"][0]["pluginConfig"][0]["args"]["values"][0];
     ASSERT_TRUE(value.IsScalar()) << written;
     EXPECT_EQ(value.Scalar(), text);
-    EXPECT_EQ(value.Tag(), "!") << merged->yaml << "is not text any more";
+    EXPECT_EQ(value.Tag(), "!") << merged->yaml << "must stay quoted";
   }
 }
 

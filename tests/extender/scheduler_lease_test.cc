@@ -68,7 +68,7 @@ class SchedulerLeaseTest : public ::testing::Test {
                   });
   }
 
-  static constexpr const char* kGap = "(the watch is too old; all is listed anew)";
+  static constexpr const char* kGap = "(the watch is too old; everything is listed again)";
 
   http::EventLoop loop_;
   kube::FakeApiServer server_;
@@ -100,13 +100,13 @@ TEST_F(SchedulerLeaseTest, IgnoresRenewalsAndOtherHolders) {
   holders_ = {"own-77_a", "own-7_a", "own-7_a", "", "own-7_b"};
   hold_ = [this] { return next_ == 3 && begun_ == 0; };
   start();
-  ASSERT_TRUE(wait([&] { return begun_ == 2; })) << "a scheduler that was started anew is another one";
+  ASSERT_TRUE(wait([&] { return begun_ == 2; })) << "a restarted scheduler is a new holder";
   EXPECT_EQ(next_, holders_.size());
 }
 
 TEST_F(SchedulerLeaseTest, LeadsForTwoThirdsOfTheLeaseAfterARenewal) {
   make();
-  EXPECT_LE(made_->time_left(), 0ms) << "nothing is known yet";
+  EXPECT_LE(made_->time_left(), 0ms) << "the Lease has not been read yet";
   holders_ = {"own-7_a"};
   made_->start();
   ASSERT_TRUE(wait([&] { return begun_ == 1; }));

@@ -7,7 +7,7 @@
 #include <boost/json.hpp>
 
 #include "../alloc/cluster.h"
-#include "fake_events.h"
+#include "collected_events.h"
 #include "http/client.h"
 #include "http/server.h"
 
@@ -16,26 +16,30 @@ namespace {
 
 using ::testing::HasSubstr;
 
+class AlwaysPermitted final : public BindPermission {
+ public:
+  std::chrono::milliseconds time_left() override { return std::chrono::milliseconds(200); }
+  [[nodiscard]] bool starts_soon() const override { return false; }
+};
+
 // The routes behind a real HTTP server. There is no API server.
 class ServiceTest : public ::testing::Test {
  protected:
   ServiceTest() {
-    books_.keep_node(alloc::testing::node_of("gpu-a", {32, 32}));
-    books_.keep_pod(alloc::testing::bound_share("one", 8, "gpu-a", 1));
+    state_.keep_node(alloc::testing::node_of("gpu-a", {32, 32}));
+    state_.keep_pod(alloc::testing::bound_share("one", 8, "gpu-a", 1));
     kube::ClusterAccess access;
     access.cluster.server = "http://127.0.0.1:1";
     client_.emplace(kube::Client::create(loop_, access, {}).value());
-    binder_.emplace(
-        *client_, books_, BinderOptions{.timeout = std::chrono::milliseconds(200)},
-        [] { return std::chrono::milliseconds(200); }, bind_events_);
+    context_.emplace(Context{.client = *client_, .state = state_, .events = events_, .metrics = metrics_});
+    binder_.emplace(*context_, permission_, BinderOptions{.timeout = std::chrono::milliseconds(200)});
     service_.emplace(
-        books_, *binder_, metrics_,
+        *context_, *binder_,
         Service::Sources{.not_ready = [this] { return not_ready_; },
                          .readings = [] { return std::vector<daemon::Reading>(); },
-                         .events = &events_,
-                         .later =
+                         .after =
                              [this](std::chrono::milliseconds delay, std::function<void()> task) {
-                               ++second_looks_;
+                               ++retries_;
                                if (meanwhile_) {
                                  meanwhile_();
                                }
@@ -71,14 +75,15 @@ class ServiceTest : public ::testing::Test {
   }
 
   http::EventLoop loop_;
-  Books books_{{}};
+  ClusterState state_{{}};
   Metrics metrics_;
   std::string not_ready_;
-  FakeEvents bind_events_;
-  FakeEvents events_;
-  int second_looks_ = 0;
+  CollectedEvents events_;
+  AlwaysPermitted permission_;
+  int retries_ = 0;
   std::function<void()> meanwhile_;  // runs before filter tries again
   std::optional<kube::Client> client_;
+  std::optional<Context> context_;
   std::optional<Binder> binder_;
   std::optional<Service> service_;
   std::optional<http::Server> server_;
@@ -94,7 +99,7 @@ TEST_F(ServiceTest, ServesVerbsUnderAllThreePrefixes) {
         json("POST", std::string(prefix) + "/filter/best", filter_body(8)).at("NodeNames").as_array().size(),
         1U)
         << prefix;
-    // T1 of the topology scheduler: its prioritize was never reached because a slash was missing.
+    // Defect T1 of the original topology scheduler: a missing slash made prioritize unreachable.
     EXPECT_EQ(json("POST", std::string(prefix) + "/sort", filter_body(8)).as_array().size(), 1U) << prefix;
     EXPECT_EQ(json("POST", std::string(prefix) + "/prioritize", filter_body(8)).as_array().size(), 1U)
         << prefix;
@@ -105,11 +110,11 @@ TEST_F(ServiceTest, ServesVerbsUnderAllThreePrefixes) {
 // show that a moment later.
 TEST_F(ServiceTest, FilterTriesAgainBeforeItRejectsAllNodes) {
   const alloc::PodSpec big = alloc::testing::bound_share("big", 32, "gpu-a", 0);
-  books_.keep_pod(big);
-  meanwhile_ = [&] { books_.forget_pod(big.uid); };
+  state_.keep_pod(big);
+  meanwhile_ = [&] { state_.forget_pod(big.uid); };
   const boost::json::value answer = json("POST", "/gpushare-scheduler/filter", filter_body(30));
   EXPECT_EQ(answer.at("NodeNames").as_array().size(), 1U);
-  EXPECT_EQ(second_looks_, 1);
+  EXPECT_EQ(retries_, 1);
   EXPECT_THAT(std::string(call("GET", "/metrics").body.text()),
               HasSubstr("tessera_extender_filter_retries_total 1\n"));
   EXPECT_TRUE(events_.notes.empty());
@@ -118,8 +123,8 @@ TEST_F(ServiceTest, FilterTriesAgainBeforeItRejectsAllNodes) {
 // kube-scheduler may see a new node, a new inventory or recovered GPUs before the extender does.
 TEST_F(ServiceTest, FilterTriesAgainForNodesThatMayFitSoon) {
   const alloc::NodeSpec good = alloc::testing::node_of("gpu-a", {32, 32});
-  alloc::Inventory ill = alloc::testing::inventory_of("gpu-a", {32, 32});
-  ill.gpus[0].unhealthy = ill.gpus[1].unhealthy = "XID 79";
+  alloc::Inventory unhealthy = alloc::testing::inventory_of("gpu-a", {32, 32});
+  unhealthy.gpus[0].unhealthy = unhealthy.gpus[1].unhealthy = "XID 79";
   alloc::NodeSpec broken = good;
   broken.inventory = "{";
   alloc::NodeSpec bare = good;
@@ -129,23 +134,23 @@ TEST_F(ServiceTest, FilterTriesAgainForNodesThatMayFitSoon) {
   alloc::Inventory finer = alloc::testing::inventory_of("gpu-a", {32, 32});
   finer.unit = *alloc::Unit::parse("MiB");
   const std::vector<std::pair<const char*, std::function<void()>>> moments{
-      {"not known yet", [&] { books_.forget_node("gpu-a"); }},
-      {"without an inventory", [&] { books_.keep_node(bare); }},
-      {"with half of one", [&] { books_.keep_node(broken); }},
-      {"while another plugin is taken away",
-       [&] { books_.keep_node(alloc::testing::node_with("gpu-a", shared)); }},
-      {"before it counts as the cluster",
-       [&] { books_.keep_node(alloc::testing::node_with("gpu-a", finer)); }},
-      {"ill", [&] { books_.keep_node(alloc::testing::node_with("gpu-a", ill)); }}};
-  meanwhile_ = [&] { books_.keep_node(good); };
+      {"not known yet", [&] { state_.forget_node("gpu-a"); }},
+      {"without an inventory", [&] { state_.keep_node(bare); }},
+      {"with a truncated inventory", [&] { state_.keep_node(broken); }},
+      {"while another plugin is being removed",
+       [&] { state_.keep_node(alloc::testing::node_with("gpu-a", shared)); }},
+      {"with another unit than the cluster",
+       [&] { state_.keep_node(alloc::testing::node_with("gpu-a", finer)); }},
+      {"unhealthy", [&] { state_.keep_node(alloc::testing::node_with("gpu-a", unhealthy)); }}};
+  meanwhile_ = [&] { state_.keep_node(good); };
   for (const auto& [what, happen] : moments) {
     happen();
-    const int looks = second_looks_;
+    const int before = retries_;
     EXPECT_EQ(json("POST", "/gpushare-scheduler/filter", filter_body(8)).at("NodeNames").as_array().size(),
               1U)
         << what;
-    EXPECT_EQ(second_looks_, looks + 1) << what;
-    loop_.run_until([] { return false; }, Service::kSecondLooksApart);
+    EXPECT_EQ(retries_, before + 1) << what;
+    loop_.run_until([] { return false; }, Service::kRetryInterval);
   }
   EXPECT_TRUE(events_.notes.empty());
 }
@@ -154,13 +159,13 @@ TEST_F(ServiceTest, FilterTriesAgainOnlyIfThatCanHelpAndNotTooOften) {
   // No GPU is that large.
   EXPECT_EQ(json("POST", "/gpushare-scheduler/filter", filter_body(40)).at("NodeNames").as_array().size(),
             0U);
-  EXPECT_EQ(second_looks_, 0);
-  books_.keep_pod(alloc::testing::bound_share("big", 32, "gpu-a", 0));
+  EXPECT_EQ(retries_, 0);
+  state_.keep_pod(alloc::testing::bound_share("big", 32, "gpu-a", 0));
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(json("POST", "/gpushare-scheduler/filter", filter_body(30)).at("NodeNames").as_array().size(),
               0U);
   }
-  EXPECT_EQ(second_looks_, 1);
+  EXPECT_EQ(retries_, 1);
 }
 
 // kube-scheduler drops the body of any status other than 200.
@@ -198,7 +203,7 @@ TEST_F(ServiceTest, DecidesNothingBeforeNodesAndPodsAreListed) {
   EXPECT_EQ(call("POST", "/gpushare-scheduler/preempt", R"({"Pod":{},"NodeNameToMetaVictims":{"gpu-a":{}}})")
                 .body.text(),
             R"({"NodeNameToMetaVictims":{}})")
-      << "nobody is evicted on a guess";
+      << "no pod is evicted before all pods are known";
   not_ready_.clear();
   EXPECT_EQ(call("GET", "/readyz").status, 200);
 }
@@ -221,10 +226,10 @@ TEST_F(ServiceTest, InspectShowsTheProblemsOfANode) {
   inventory.also_served_as = {"example.com/gpu"};
   alloc::NodeSpec node = alloc::testing::node_with("gpu-b", inventory);
   node.gpu_memory_units = 31;
-  books_.keep_node(node);
+  state_.keep_node(node);
   const boost::json::value all = json("GET", "/gpushare-scheduler/inspect/gpu-b");
   EXPECT_THAT(std::string(all.at("nodes").as_array().at(0).at("fenced").as_string()),
-              HasSubstr("another device plugin gives out the same GPUs as example.com/gpu"));
+              HasSubstr("another device plugin allocates the same GPUs as example.com/gpu"));
   const boost::json::array& problems = all.at("problems").as_array();
   ASSERT_EQ(problems.size(), 2U);
   EXPECT_EQ(problems[0].at("kind").as_string(), "second_plugin");
@@ -237,11 +242,11 @@ TEST_F(ServiceTest, InspectShowsTheProblemsOfANode) {
 TEST_F(ServiceTest, InspectListsNodesWithGpusAndNodesExcludedForAReason) {
   alloc::NodeSpec without;
   without.name = "cpu-a";
-  books_.keep_node(without);
+  state_.keep_node(without);
   alloc::NodeSpec damaged;
   damaged.name = "gpu-b";
   damaged.inventory = "{";
-  books_.keep_node(damaged);
+  state_.keep_node(damaged);
   for (const char* prefix : {"/gpushare-scheduler", "/gputopology-scheduler"}) {
     std::vector<std::string> names;
     const boost::json::value all = json("GET", std::string(prefix) + "/inspect");
@@ -257,8 +262,8 @@ TEST_F(ServiceTest, InspectListsNodesWithGpusAndNodesExcludedForAReason) {
 
 // Defect E8 of the original: it crashed.
 TEST_F(ServiceTest, InspectReportsAnUnknownNode) {
-  EXPECT_EQ(json("GET", "/gpushare-scheduler/inspect/nobody").at("error").as_string(),
-            "node nobody is not known to Tessera");
+  EXPECT_EQ(json("GET", "/gpushare-scheduler/inspect/unknown").at("error").as_string(),
+            "node unknown is not known to Tessera");
 }
 
 TEST_F(ServiceTest, TopologyInspectCountsGpusAndShowsLinks) {

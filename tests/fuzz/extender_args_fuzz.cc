@@ -8,7 +8,7 @@
 #include <string>
 
 #include "extender/args.h"
-#include "extender/books.h"
+#include "extender/cluster_state.h"
 #include "extender/decisions.h"
 
 using namespace tessera;
@@ -26,15 +26,15 @@ void must_be_json(const std::string& text) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static extender::Books books{{}};
-  static extender::ArgsReader reader{alloc::ResourceNames(), books.node_index()};
-  static extender::Decisions decisions(books);
+  static extender::ClusterState state{{}};
+  static extender::ArgsReader reader{alloc::ResourceNames(), state.node_index()};
+  static extender::Decisions decisions(state);
   static const bool filled = [] {
     alloc::NodeSpec node;
     node.name = "a";
     node.gpu_memory_units = 32;
     node.gpu_count = 2;
-    books.keep_node(node);
+    state.keep_node(node);
     // A node with possible victims: whole GPUs and shares, one of them with a disruption budget.
     node = {};
     node.name = "b";
@@ -42,7 +42,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         R"({"v":1,"unit":"GiB","driver":"550","gpus":[)"
         R"({"uuid":"GPU-0","index":0,"minor":0,"model":"V100","memory_mib":16384,"reserved_mib":0},)"
         R"({"uuid":"GPU-1","index":1,"minor":1,"model":"V100","memory_mib":16384,"reserved_mib":0}]})";
-    books.keep_node(node);
+    state.keep_node(node);
     for (int i = 0; i < 5; ++i) {
       const bool whole = i == 4;
       json::PaddedBuffer text(fmt::format(
@@ -55,16 +55,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       if (!reader.pod(text.view(), pod)) {
         std::abort();
       }
-      books.keep_pod(pod);
+      state.keep_pod(pod);
     }
-    if (books.ledger().pod_count() != 5) {
+    if (state.ledger().pod_count() != 5) {
       std::abort();
     }
     const std::array labels{objects::hash_of_label("app", "web")};
-    books.budgets().keep_labels("u0", labels);
+    state.budgets().keep_labels("u0", labels);
     objects::DisruptionBudget budget;
-    books.budgets().keep("d", "one", budget);
-    books.budgets().set_known();
+    state.budgets().keep("d", "one", budget);
+    state.budgets().set_known();
     return true;
   }();
   static_cast<void>(filled);

@@ -35,7 +35,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     shape.whole = whole;
     const Request request = Request::of_shape(shape);
     const auto choice = placer.choose(request, id);
-    if (choice && !ledger.reserve({.pod_namespace = "ns", .name = "p", .uid = "u"}, request, *choice)) {
+    if (choice && !ledger.reserve({.namespace_name = "ns", .name = "p", .uid = "u"}, request, *choice)) {
       std::abort();
     }
   }

@@ -10,7 +10,7 @@
 
 #include "alloc/inventory.h"
 #include "alloc/ledger.h"
-#include "alloc/legacy_record.h"
+#include "alloc/original_record.h"
 #include "alloc/placer.h"
 #include "base/strings.h"
 
@@ -41,7 +41,7 @@ void add_container(std::string_view line, PodSpec& pod) {
 
 PodSpec read_pod(std::string_view text) {
   PodSpec pod;
-  pod.pod_namespace = "ns";
+  pod.namespace_name = "ns";
   pod.name = "pod";
   pod.uid = "uid";
   for (const std::string_view line : split(text, '\n')) {
@@ -86,12 +86,12 @@ void bind_as_it_says(Ledger& ledger, PodSpec pod) {
   ledger.upsert_pod(pod);
   const auto holding = ledger.holding("uid");
   check(holding.has_value());
-  const auto demand = Demand::of_pod(pod, ResourceNames());
+  const auto request = GpuRequest::of_pod(pod, ResourceNames());
   std::uint64_t whole = 0;
-  for (const PodHolding::Part& part : holding->parts) {
-    whole += part.whole ? 1 : 0;
+  for (const HeldShare& held : holding->shares) {
+    whole += held.share.whole ? 1 : 0;
   }
-  check(holding->parts.empty() || (demand && whole <= demand->whole));
+  check(holding->shares.empty() || (request && whole <= request->whole));
 
   ledger.remove_pod("uid");
 }
@@ -99,7 +99,7 @@ void bind_as_it_says(Ledger& ledger, PodSpec pod) {
 // The ledger accepts the annotations that Tessera writes itself.
 void bind_as_we_say(Ledger& ledger, PodSpec pod) {
   const auto request = Request::of_pod(pod, ResourceNames());
-  if (!request || !request->demand.any()) {
+  if (!request || !request->gpus.any()) {
     return;
   }
   Placer placer(ledger);
@@ -109,10 +109,9 @@ void bind_as_we_say(Ledger& ledger, PodSpec pod) {
   if (!choice) {
     return;
   }
-  auto hold = ledger.reserve({.pod_namespace = "ns", .name = "pod", .uid = "uid"}, *request, *choice);
+  auto hold = ledger.reserve({.namespace_name = "ns", .name = "pod", .uid = "uid"}, *request, *choice);
   check(hold.has_value());
-  const Record record = ledger.record_of(*request, *choice);
-  const auto annotations = binding_annotations(request->demand, record, ledger.gpu_names(node), {});
+  const auto annotations = binding_annotations(request->gpus, choice->record, ledger.gpu_names(node), {});
   check(annotations.has_value());
   for (const auto& [name, value] : *annotations) {
     pod.annotations[name] = value;

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Runs kube_bench, given as the argument, against a real API server that holds 5,000 nodes and 40,000 pods (about
-# three minutes to create on two cores). What would change them meanwhile is ended first.
+# Runs kube_bench (the argument) against a real API server with 5,000 nodes and 40,000 pods.
+# Creating them takes about three minutes on two cores. Ends the programs that would change them
+# first.
 set -euo pipefail
 # shellcheck source=../cluster/lib/api.sh
 source "$(dirname "$0")/../cluster/lib/api.sh"
@@ -13,5 +14,5 @@ TESSERA_BENCH_KUBECONFIG=$(cluster kubeconfig)
 export TESSERA_BENCH_KUBECONFIG
 echo "creating the objects"
 time "$1" --seed
-# "run CMD..." in place of the program itself: for example a script that waits until the machine is quiet.
+# BENCH_RUN may be a wrapper command, for example a script that waits until the machine is idle.
 ${BENCH_RUN:-} "$1"

@@ -1,4 +1,4 @@
-// How a client gets on with credentials that run out, rotate or do not come.
+// Credentials that expire, rotate or never arrive.
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 
@@ -18,10 +18,10 @@ using ::testing::HasSubstr;
 
 class ClientCredentials : public ClientTest {
  protected:
-  ClientCredentials() { answer_with({}); }
+  ClientCredentials() { respond_with({}); }
 };
 
-TEST_F(ClientCredentials, APluginThatHangsHoldsNoRequestBeyondItsDeadline) {
+TEST_F(ClientCredentials, AHangingPluginDoesNotDelayARequestBeyondItsDeadline) {
   std::mutex mutex;
   std::condition_variable go_on;
   bool released = false;
@@ -35,17 +35,17 @@ TEST_F(ClientCredentials, APluginThatHangsHoldsNoRequestBeyondItsDeadline) {
   request.deadline = 500ms;
   const auto reply = client.fetch(std::move(request));
   ASSERT_FALSE(reply);
-  EXPECT_EQ(reply.error().code(), ErrorCode::kUnavailable) << "nothing was sent";
-  EXPECT_THAT(reply.error().text(), HasSubstr("plugin has not answered in time"));
+  EXPECT_EQ(reply.error().code(), ErrorCode::kUnavailable) << "the request was not sent";
+  EXPECT_THAT(reply.error().text(), HasSubstr("plugin did not finish in time"));
   {
     const std::lock_guard lock(mutex);
     released = true;
   }
   go_on.notify_all();
-  EXPECT_TRUE(client.fetch(get_request("/version"))) << "it came at last";
+  EXPECT_TRUE(client.fetch(get_request("/version"))) << "the plugin has finished";
 }
 
-TEST_F(ClientCredentials, APluginWhoseAnswersRunOutAtOnceRunsOnceARequest) {
+TEST_F(ClientCredentials, APluginWithShortLivedCredentialsRunsOncePerRequest) {
   std::atomic<int> runs = 0;
   use_plugin([&]() -> Result<ExecCredential> {
     return ExecCredential{.token = fmt::format("t{}", ++runs),
@@ -60,8 +60,8 @@ TEST_F(ClientCredentials, APluginWhoseAnswersRunOutAtOnceRunsOnceARequest) {
   EXPECT_EQ(server_.seen.back().authorization, "Bearer t2");
 }
 
-// Leader election sends each request once; with a rotated token it lost its lease for want of a second.
-TEST_F(ClientCredentials, ARequestThatIsTriedOnceStillGetsAFreshToken) {
+// Leader election does not retry its requests. It lost its lease when the token had been rotated.
+TEST_F(ClientCredentials, ARequestWithoutRetriesStillGetsANewToken) {
   const TemporaryDirectory dir;
   access_.user.token_file = dir / "token";
   ASSERT_TRUE(write_file(dir / "token", "old"));
@@ -75,7 +75,7 @@ TEST_F(ClientCredentials, ARequestThatIsTriedOnceStillGetsAFreshToken) {
   EXPECT_TRUE(reply) << reply.error().text();
 }
 
-TEST_F(ClientCredentials, KeepsItsCertificateUntilBothFilesOfTheNewOneAreThere) {
+TEST_F(ClientCredentials, KeepsItsCertificateUntilBothNewFilesExist) {
   const http::TestAuthority authority("test authority");
   const http::PemPair server = authority.issue({.addresses = {"127.0.0.1"}});
   http::ServerTls tls{.identity = {.certificate_pem = server.certificate, .key_pem = server.key},
@@ -97,7 +97,7 @@ TEST_F(ClientCredentials, KeepsItsCertificateUntilBothFilesOfTheNewOneAreThere) 
   options_.clock = &clock;
   Client client = this->client();
   const auto name = [&] {
-    clock.advance(2min);  // files are read again
+    clock.advance(2min);  // makes the client re-read the files
     const auto reply = client.fetch(get_request("/"));
     return reply ? std::string(reply->body.text()) : reply.error().text();
   };

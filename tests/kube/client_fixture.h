@@ -1,6 +1,6 @@
 // tests/kube/client_fixture.h
 //
-// A client of the fake API server, on the test's own loop.
+// Test fixture with a client of the fake API server, on the test's event loop.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ class ClientTest : public ::testing::Test {
     access_.cluster.server = server_.url();
   }
 
-  // Credentials come from this.
+  // Makes `plugin` the source of credentials.
   void use_plugin(Credentials::RunPlugin plugin) {
     access_.user.exec = ExecPlugin{.api_version = "client.authentication.k8s.io/v1",
                                    .command = "plugin",
@@ -38,15 +38,15 @@ class ClientTest : public ::testing::Test {
   }
 
   Client client() {
-    auto made = Client::create(loop_, access_, options_);
-    EXPECT_TRUE(made) << made.error().text();
-    return std::move(*made);
+    auto client = Client::create(loop_, access_, options_);
+    EXPECT_TRUE(client) << client.error().text();
+    return std::move(*client);
   }
-  // Answers the first requests with these statuses, all later ones with 200.
-  void answer_with(std::vector<http::Response> answers) {
-    server_.intercept = [answers = std::move(answers), next = std::size_t{0}](
+  // Sends these responses to the first requests, and 200 to all later ones.
+  void respond_with(std::vector<http::Response> responses) {
+    server_.intercept = [responses = std::move(responses), next = std::size_t{0}](
                             const FakeApiServer::Seen&) mutable -> std::optional<http::Response> {
-      return next < answers.size() ? answers[next++] : http::Response{.body = R"({"ok":true})"};
+      return next < responses.size() ? responses[next++] : http::Response{.body = R"({"ok":true})"};
     };
   }
   static http::Response refusal(int code, std::vector<std::pair<std::string, std::string>> headers = {}) {

@@ -22,7 +22,7 @@ using ::testing::HasSubstr;
 
 TEST_F(ClientTest, SendsUserAgentTokenAndDeadline) {
   access_.user.token = "secret";
-  answer_with({});
+  respond_with({});
   const auto reply = client().fetch(patch_request(node_path("gpu-a"), R"({"a":1})"));
   ASSERT_TRUE(reply) << reply.error().text();
   EXPECT_EQ(reply->body.text(), R"({"ok":true})");
@@ -34,14 +34,14 @@ TEST_F(ClientTest, SendsUserAgentTokenAndDeadline) {
   EXPECT_EQ(seen.content_type, "application/merge-patch+json");
 }
 
-TEST_F(ClientTest, RepeatsAReadUntilItWorks) {
-  answer_with({refusal(500), refusal(503), refusal(429)});
+TEST_F(ClientTest, RetriesAReadUntilItSucceeds) {
+  respond_with({refusal(500), refusal(503), refusal(429)});
   EXPECT_TRUE(client().fetch(get_request("/version")));
   EXPECT_EQ(server_.seen.size(), 4U);
 }
 
-TEST_F(ClientTest, DoesNotRepeatABindThatMayHaveBeenDone) {
-  answer_with({refusal(500)});
+TEST_F(ClientTest, DoesNotRetryABindThatMayHaveSucceeded) {
+  respond_with({refusal(500)});
   auto request =
       bind_request({.namespace_name = "ml", .pod = "p", .uid = "u", .node = "n", .annotations = {}});
   ASSERT_TRUE(request);
@@ -54,7 +54,8 @@ TEST_F(ClientTest, DoesNotRepeatABindThatMayHaveBeenDone) {
       "pod ml/p: bind to n: the API server answered 500: the test says no; whether it was done is unknown");
 }
 
-// Nothing can be sent in no time; the caller hears of it when it holds its Call, or not at all without one.
+// The deadline has passed already. The callback must run after send() has returned the Call, and
+// not at all if the Call was destroyed.
 TEST_F(ClientTest, CallsBackAfterSendHasReturned) {
   Client sender = client();
   Call call;
@@ -64,7 +65,7 @@ TEST_F(ClientTest, CallsBackAfterSendHasReturned) {
     Request late = get_request("/version");
     late.deadline = 0ms;
     call = sender.send(std::move(late), [&](const Result<Reply>& reply) {
-      EXPECT_EQ(reply.error().text(), "GET /version: not sent: the time for it is over");
+      EXPECT_EQ(reply.error().text(), "GET /version: not sent: the deadline has passed");
       had_returned = returned;
     });
     Request dropped = get_request("/version");
@@ -77,11 +78,11 @@ TEST_F(ClientTest, CallsBackAfterSendHasReturned) {
 }
 
 TEST_F(ClientTest, WaitsForRetryAfterButNotBeyondTheDeadline) {
-  answer_with({refusal(429, {{"Retry-After", "1"}})});
+  respond_with({refusal(429, {{"Retry-After", "1"}})});
   const auto began = std::chrono::steady_clock::now();
   EXPECT_TRUE(client().fetch(get_request("/version")));
   EXPECT_GE(std::chrono::steady_clock::now() - began, 1s);
-  answer_with({refusal(429, {{"Retry-After", "60"}})});
+  respond_with({refusal(429, {{"Retry-After", "60"}})});
   Request request = get_request("/version");
   request.deadline = 30s;
   const auto reply = client().fetch(std::move(request));
@@ -94,7 +95,7 @@ TEST_F(ClientTest, ReadsARotatedTokenWhenTheOldOneIsRefused) {
   const TemporaryDirectory dir;
   ASSERT_TRUE(write_file(dir / "token", "old"));
   access_.user.token_file = dir / "token";
-  answer_with({});
+  respond_with({});
   server_.token = "old";
   Client client = this->client();
   EXPECT_TRUE(client.fetch(get_request("/version")));
@@ -109,7 +110,7 @@ TEST_F(ClientTest, ReadsARotatedTokenWhenTheOldOneIsRefused) {
   EXPECT_THAT(reply.error().text(), HasSubstr("log in again"));
 }
 
-TEST_F(ClientTest, RunsAnExecPluginBesideTheLoopAndOnceForAll) {
+TEST_F(ClientTest, RunsAnExecPluginOnAnotherThreadAndOnceForAllRequests) {
   std::atomic<int> runs = 0;
   std::thread::id plugin_thread;
   use_plugin([&]() -> Result<ExecCredential> {
@@ -117,7 +118,7 @@ TEST_F(ClientTest, RunsAnExecPluginBesideTheLoopAndOnceForAll) {
     return ExecCredential{
         .token = fmt::format("t{}", ++runs), .client_certificate = "", .client_key = "", .expires = {}};
   });
-  answer_with({});
+  respond_with({});
   server_.token = "t1";
   Client client = this->client();
   int answers = 0;
@@ -130,19 +131,19 @@ TEST_F(ClientTest, RunsAnExecPluginBesideTheLoopAndOnceForAll) {
   EXPECT_EQ(runs, 1);
   EXPECT_NE(plugin_thread, std::this_thread::get_id());
   server_.token = "t2";
-  EXPECT_TRUE(client.fetch(get_request("/version"))) << "a refused token makes the plugin run again";
+  EXPECT_TRUE(client.fetch(get_request("/version"))) << "the plugin must run again after 401";
   EXPECT_EQ(runs, 2);
 }
 
-TEST_F(ClientTest, APluginThatFailsIsTheAnswerOfAllWhoWaited) {
+TEST_F(ClientTest, ReturnsTheErrorOfAFailedPlugin) {
   use_plugin([]() -> Result<ExecCredential> { return fail(ErrorCode::kDenied, "log in first"); });
   const auto reply = client().fetch(get_request("/version"));
   ASSERT_FALSE(reply);
   EXPECT_THAT(reply.error().text(), HasSubstr("log in first"));
 }
 
-TEST_F(ClientTest, ADestroyedCallIsNotAnswered) {
-  answer_with({refusal(500), refusal(500), refusal(500)});
+TEST_F(ClientTest, ADestroyedCallGetsNoCallback) {
+  respond_with({refusal(500), refusal(500), refusal(500)});
   Client client = this->client();
   bool answered = false;
   {
@@ -153,8 +154,8 @@ TEST_F(ClientTest, ADestroyedCallIsNotAnswered) {
   EXPECT_FALSE(answered);
 }
 
-TEST_F(ClientTest, FetchGoesOnByItselfWhenTheLoopsThreadLeaves) {
-  answer_with({});
+TEST_F(ClientTest, FetchRunsTheLoopWhenTheLoopsThreadStops) {
+  respond_with({});
   Client client = this->client();
   const auto answer = std::move(server_.intercept);
   server_.intercept = [&](const FakeApiServer::Seen& seen) {
@@ -169,7 +170,7 @@ TEST_F(ClientTest, FetchGoesOnByItselfWhenTheLoopsThreadLeaves) {
   thread.join();
 }
 
-TEST_F(ClientTest, AnUnreachableServerIsNamed) {
+TEST_F(ClientTest, ErrorNamesTheUnreachableServer) {
   access_.cluster.server = "http://127.0.0.1:1";
   Request request = get_request("/version");
   request.deadline = 1s;
@@ -179,7 +180,7 @@ TEST_F(ClientTest, AnUnreachableServerIsNamed) {
   EXPECT_THAT(reply.error().text(), HasSubstr("127.0.0.1:1"));
 }
 
-TEST_F(ClientTest, RefusesAProxyThatItCannotSpeakTo) {
+TEST_F(ClientTest, RejectsAnUnsupportedProxy) {
   access_.cluster.file = "/root/.kube/config";
   for (const char* url : {"https://user:s3cret@proxy:3128", "socks5://user:s3cret@proxy:1080"}) {
     access_.cluster.proxy_url = url;
@@ -191,7 +192,7 @@ TEST_F(ClientTest, RefusesAProxyThatItCannotSpeakTo) {
   }
 }
 
-TEST_F(ClientTest, ImpersonatesWhoTheKubeconfigSays) {
+TEST_F(ClientTest, ImpersonatesTheUserOfTheKubeconfig) {
   access_.user.impersonate = {.user = "jane", .uid = "7", .groups = {"a", "b"}, .extra = {{"scopes/x", "v"}}};
   server_.intercept = [](const FakeApiServer::Seen&) { return http::Response{.body = "{}"}; };
   EXPECT_TRUE(client().fetch(get_request("/version")));
@@ -203,7 +204,7 @@ TEST_F(ClientTest, ImpersonatesWhoTheKubeconfigSays) {
   EXPECT_EQ(server_.seen.at(0).impersonation, expected);
 }
 
-TEST(Requests, BindCarriesTheRecordAndTheUid) {
+TEST(Requests, BindContainsTheRecordAndTheUid) {
   auto request = bind_request({.namespace_name = "ml",
                                .pod = "train-7",
                                .uid = "u-1",
@@ -219,7 +220,7 @@ TEST(Requests, BindCarriesTheRecordAndTheUid) {
   EXPECT_EQ(request->retry.repeat, Repeat::kIfNotActed);
 }
 
-TEST(Requests, BindRefusesAnnotationsThatWouldFreezeThePod) {
+TEST(Requests, BindRejectsInvalidAnnotations) {
   for (const char* key : {"", "-x", "a b", "tessera.io/", "/x", "a/b/c", "tessera..io/x", "x_"}) {
     EXPECT_FALSE(check_annotations({{key, "v"}})) << key;
   }
@@ -241,7 +242,7 @@ TEST(Requests, PathsAreEncoded) {
 }
 
 TEST_F(ClientTest, ElectorCreatesRenewsAndHandsOver) {
-  // One Lease, kept as the API server would.
+  // A Lease that behaves as in the API server.
   std::string lease;
   int version = 0;
   server_.intercept = [&](const FakeApiServer::Seen& request) -> std::optional<http::Response> {
@@ -274,11 +275,11 @@ TEST_F(ClientTest, ElectorCreatesRenewsAndHandsOver) {
   (*elector)->start();
   ASSERT_TRUE(loop_.run_until([&] { return (*elector)->leading(); }, 20s));
   EXPECT_GT((*elector)->time_left(), 9s);
-  ASSERT_TRUE(loop_.run_until([&] { return version == 2; }, 20s)) << "renewed";
-  bool told = false;
-  (*elector)->hand_over([&] { told = true; });
+  ASSERT_TRUE(loop_.run_until([&] { return version == 2; }, 20s)) << "the lease was not renewed";
+  bool released = false;
+  (*elector)->hand_over([&] { released = true; });
   EXPECT_FALSE((*elector)->leading());
-  ASSERT_TRUE(loop_.run_until([&] { return told; }, 20s));
+  ASSERT_TRUE(loop_.run_until([&] { return released; }, 20s));
   EXPECT_EQ(parse_lease(lease)->holder, "");
   EXPECT_THAT(changes, ::testing::ElementsAre(true, false));
 }
@@ -302,7 +303,7 @@ TEST_F(ClientTest, EventsAreWrittenInTheBackground) {
   EXPECT_TRUE(recorder.record(note));
   ASSERT_TRUE(loop_.run_until([&] { return events.size() == 3 && recorder.idle(); }, 20s));
   EXPECT_EQ(events[1].method, "PATCH");
-  EXPECT_EQ(events[2].method, "POST") << "the first Event was gone";
+  EXPECT_EQ(events[2].method, "POST") << "the first Event had expired";
   EXPECT_EQ(recorder.counts().failed, 0U);
 }
 

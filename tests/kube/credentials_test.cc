@@ -37,7 +37,7 @@ ClusterAccess with_exec(const std::string& command, std::vector<std::string> arg
   return access;
 }
 
-TEST(Credentials, ReadsARotatedTokenFileAgainAfterAMinute) {
+TEST(Credentials, RereadsATokenFileAfterAMinute) {
   const TemporaryDirectory dir;
   ManualClock clock;
   ASSERT_TRUE(write_file(dir / "token", "one\n"));
@@ -50,20 +50,20 @@ TEST(Credentials, ReadsARotatedTokenFileAgainAfterAMinute) {
   EXPECT_EQ((*credentials.current())->authorization, "Bearer two");
 }
 
-TEST(Credentials, ReadsTheTokenFileAtOnceWhenTheServerRefusedTheToken) {
+TEST(Credentials, RereadsTheTokenFileAtOnceWhenTheServerRefusedTheToken) {
   const TemporaryDirectory dir;
   ManualClock clock;
   ASSERT_TRUE(write_file(dir / "token", "one"));
   Credentials credentials(with_token_file(dir / "token"), clock);
   const Credential first = **credentials.current();
-  EXPECT_FALSE(credentials.refused(first)) << "the same token again is no use";
+  EXPECT_FALSE(credentials.refused(first)) << "the file still has the same token";
   ASSERT_TRUE(write_file(dir / "token", "two"));
   EXPECT_TRUE(credentials.refused(first));
   EXPECT_EQ((*credentials.current())->authorization, "Bearer two");
-  EXPECT_TRUE(credentials.refused(first)) << "another request has already fetched the fresh one";
+  EXPECT_TRUE(credentials.refused(first)) << "another request has already read the new token";
 }
 
-TEST(Credentials, KeepTheLastTokenWhileTheFileIsAway) {
+TEST(Credentials, KeepTheLastTokenWhileTheFileIsMissing) {
   const TemporaryDirectory dir;
   ManualClock clock;
   ASSERT_TRUE(write_file(dir / "token", "one"));
@@ -74,7 +74,7 @@ TEST(Credentials, KeepTheLastTokenWhileTheFileIsAway) {
   EXPECT_EQ((*credentials.current())->authorization, "Bearer one");
 }
 
-TEST(Credentials, RefuseATokenThatWouldBeAHeaderOfItsOwn) {
+TEST(Credentials, RejectATokenWithALineBreak) {
   const TemporaryDirectory dir;
   ManualClock clock;
   ASSERT_TRUE(write_file(dir / "token", "S3CRET\r\nHost: evil"));
@@ -85,7 +85,7 @@ TEST(Credentials, RefuseATokenThatWouldBeAHeaderOfItsOwn) {
   EXPECT_THAT(credential.error().text(), Not(HasSubstr("S3CRET")));
 }
 
-TEST(Credentials, CountACertificateThatChanged) {
+TEST(Credentials, IncrementTheGenerationWhenACertificateChanges) {
   const TemporaryDirectory dir;
   ManualClock clock;
   ASSERT_TRUE(write_file(dir / "crt", "certificate 1"));
@@ -110,7 +110,7 @@ TEST(Credentials, SendUserAndPasswordAsBasicAuthentication) {
   EXPECT_EQ((*Credentials(access, clock).current())->authorization, "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==");
 }
 
-TEST(ExecPlugin, IsAskedAgainOnlyWhenItsAnswerRunsOutOrWasRefused) {
+TEST(ExecPlugin, RunsAgainOnlyWhenItsCredentialExpiresOrWasRefused) {
   ManualClock clock;
   int runs = 0;
   Credentials credentials(with_exec("plugin"), clock, [&]() -> Result<ExecCredential> {
@@ -126,7 +126,7 @@ TEST(ExecPlugin, IsAskedAgainOnlyWhenItsAnswerRunsOutOrWasRefused) {
   clock.advance(9min);
   EXPECT_EQ((*credentials.current())->authorization, "Bearer t1");
   clock.advance(55s);
-  EXPECT_TRUE(credentials.blocks()) << "a token that ends on its way would be refused";
+  EXPECT_TRUE(credentials.blocks()) << "a token that expires in flight would be refused";
   const Credential second = **credentials.current();
   EXPECT_EQ(second.authorization, "Bearer t2");
   EXPECT_TRUE(credentials.refused(second));
@@ -153,19 +153,20 @@ TEST(ExecPlugin, RunsWithItsArgumentsEnvironmentAndInfo) {
   EXPECT_EQ((*credential)->authorization, "Bearer abc");
 }
 
-TEST(ExecPlugin, FailsWithItsOwnWordsButWithoutTheSecretsItWasGiven) {
+TEST(ExecPlugin, ErrorQuotesItsStderrWithoutSecrets) {
   ManualClock clock;
   ClusterAccess access = with_exec("sh", {"-c", "echo \"login failed for $PASSWORD\" >&2; exit 5"});
   access.user.exec->env = {{"PASSWORD", "S3CRET-S3CRET"}};
   const auto credential = Credentials(access, clock).current();
   ASSERT_FALSE(credential);
   const std::string text = credential.error().text();
-  EXPECT_THAT(text, HasSubstr("user \"red\": exec plugin sh ended with 5: \"login failed for <PASSWORD>\""));
+  EXPECT_THAT(text,
+              HasSubstr("user \"red\": exec plugin sh exited with code 5: \"login failed for <PASSWORD>\""));
   EXPECT_THAT(text, HasSubstr("see the wiki"));
   EXPECT_THAT(text, Not(HasSubstr("S3CRET")));
 }
 
-TEST(ExecPlugin, DoesNotRepeatWhatFollowedItsFlags) {
+TEST(ExecPlugin, ErrorDoesNotQuoteTheValuesOfFlags) {
   ManualClock clock;
   const auto credential = Credentials(with_exec("sh", {"-c", R"(echo "bad login: $*" >&2; exit 1)", "login",
                                                        "get-token", "--client-secret=S3CRET-1", "--verbose",
@@ -179,7 +180,7 @@ TEST(ExecPlugin, DoesNotRepeatWhatFollowedItsFlags) {
   EXPECT_THAT(credential.error().text(), Not(HasSubstr("S3CRET")));
 }
 
-TEST(ExecPlugin, SaysHowToInstallOneThatIsMissing) {
+TEST(ExecPlugin, ErrorSaysHowToInstallAMissingPlugin) {
   ManualClock clock;
   const auto credential = Credentials(with_exec("tessera-no-such-plugin"), clock).current();
   ASSERT_FALSE(credential);
@@ -188,7 +189,7 @@ TEST(ExecPlugin, SaysHowToInstallOneThatIsMissing) {
       "user \"red\": exec plugin tessera-no-such-plugin is not installed or not in PATH; \"see the wiki\"");
 }
 
-TEST(ExecPlugin, RefusesACredentialThatHasAlreadyRunOut) {
+TEST(ExecPlugin, RejectsAnExpiredCredential) {
   ManualClock clock;
   Credentials credentials(with_exec("plugin"), clock, [&]() -> Result<ExecCredential> {
     return ExecCredential{
@@ -196,10 +197,10 @@ TEST(ExecPlugin, RefusesACredentialThatHasAlreadyRunOut) {
   });
   const auto credential = credentials.current();
   ASSERT_FALSE(credential);
-  EXPECT_THAT(credential.error().text(), HasSubstr("already run out"));
+  EXPECT_THAT(credential.error().text(), HasSubstr("already expired"));
 }
 
-TEST(ExecPlugin, AnswersOfTheWrongFormAreRefusedWithoutQuotingThem) {
+TEST(ExecPlugin, RejectsInvalidOutputWithoutQuotingIt) {
   const std::string v1 = "client.authentication.k8s.io/v1";
   for (
       const char* bad :
@@ -229,8 +230,9 @@ TEST(RunProgram, DoesNotWaitForAGrandchildThatKeepsThePipeOpen) {
   EXPECT_EQ(output->out, "done\n");
 }
 
-// A helper that the program leaves behind would keep our listening socket, and the port with it.
-TEST(RunProgram, GivesTheProgramNoneOfOurFiles) {
+// A helper process that outlives the program would otherwise keep our listening socket and its
+// port.
+TEST(RunProgram, TheProgramInheritsNoFileDescriptors) {
   const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
   ASSERT_GT(socket, 2);
   const auto output =
@@ -240,20 +242,20 @@ TEST(RunProgram, GivesTheProgramNoneOfOurFiles) {
   EXPECT_THAT(output->out, Not(HasSubstr("socket:")));
 }
 
-TEST(RunProgram, RefusesEndlessOutput) {
+TEST(RunProgram, RejectsEndlessOutput) {
   const auto output = run_program({.command = "sh", .args = {"-c", "yes"}, .env = {}, .timeout = 60s});
   ASSERT_FALSE(output);
   EXPECT_EQ(output.error().code(), ErrorCode::kInvalid);
 }
 
-TEST(RunProgram, KeepsAllOutputOfOneThatEndsAtOnce) {
+TEST(RunProgram, KeepsAllOutputOfAProgramThatEndsAtOnce) {
   const auto output = run_program(
       {.command = "sh", .args = {"-c", "head -c 60000 /dev/zero | tr '\\0' x"}, .env = {}, .timeout = 60s});
   ASSERT_TRUE(output);
   EXPECT_EQ(output->out.size(), 60000U);
 }
 
-TEST(Rfc3339, ReadsWhatServersAndPluginsWrite) {
+TEST(Rfc3339, ParsesTimesOfServersAndPlugins) {
   const Clock::Wall whole = *parse_rfc3339("2026-11-15T23:02:44Z");
   EXPECT_EQ(rfc3339_seconds(whole), "2026-11-15T23:02:44Z");
   EXPECT_EQ(rfc3339_micros(*parse_rfc3339("2026-11-15T23:02:44.1234567Z")), "2026-11-15T23:02:44.123456Z");

@@ -34,7 +34,7 @@ CuttingRelay::CuttingRelay(std::uint16_t server_port) : server_port_(server_port
   auto* raw = reinterpret_cast<sockaddr*>(&address);
   if (::bind(listener_.get(), raw, size) != 0 || ::listen(listener_.get(), 64) != 0 ||
       ::getsockname(listener_.get(), raw, &size) != 0) {
-    throw std::runtime_error("the relay cannot listen");
+    throw std::runtime_error("CuttingRelay: cannot listen");
   }
   port_ = ntohs(address.sin_port);
   auto pipe = Pipe::create();
@@ -52,7 +52,7 @@ void CuttingRelay::run() {
   while (true) {
     std::vector<pollfd> waiting{{stop_read_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
     for (const Pair& pair : pairs_) {
-      // One that hangs is no longer listened to, on either side.
+      // Ignore both sides of a hanging connection.
       waiting.push_back({pair.hangs ? -1 : pair.client.get(), POLLIN, 0});
       waiting.push_back({pair.hangs ? -1 : pair.server.get(), POLLIN, 0});
     }

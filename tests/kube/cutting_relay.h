@@ -1,7 +1,7 @@
 // tests/kube/cutting_relay.h
 //
-// Stands between a client and a server, passes bytes on, and fails as networks do: connections break at any
-// byte, or hang without a word. It knows nothing of what it passes, so TLS goes through.
+// A TCP relay between a client and a server that fails like a network: connections break at any
+// byte, or hang silently. It does not interpret the bytes, so TLS passes through.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@ namespace tessera::kube {
 
 class CuttingRelay {
  public:
-  // To 127.0.0.1:`server_port`.
+  // Relays to 127.0.0.1:`server_port`.
   explicit CuttingRelay(std::uint16_t server_port);
   CuttingRelay(const CuttingRelay&) = delete;
   CuttingRelay& operator=(const CuttingRelay&) = delete;
@@ -24,8 +24,8 @@ class CuttingRelay {
 
   [[nodiscard]] std::uint16_t port() const { return port_; }
 
-  // Any thread. While on, each connection breaks after a random number of bytes, on average `bytes`, and one
-  // in four hangs there in place of breaking.
+  // Until heal(), each connection breaks after a random number of bytes, on average `bytes`. One in
+  // four hangs instead of breaking. Any thread.
   void break_after(std::uint64_t bytes) { average_bytes_ = bytes; }
   void heal() { average_bytes_ = 0; }
   [[nodiscard]] std::uint64_t broken() const { return broken_; }
@@ -35,13 +35,13 @@ class CuttingRelay {
   struct Pair {
     Fd client;
     Fd server;
-    std::uint64_t left = 0;  // bytes until its end; 0 while there is none planned
+    std::uint64_t left = 0;  // bytes until it breaks; 0 if it does not
     bool hangs = false;
   };
 
   void run();
   void accept_one();
-  // False when the pair is at its end.
+  // Forwards available bytes. Returns false if the pair has ended.
   bool pass(Pair& pair, const Fd& from, const Fd& to);
   void plan(Pair& pair);
 

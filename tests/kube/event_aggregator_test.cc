@@ -28,7 +28,7 @@ class EventAggregatorTest : public ::testing::Test {
   ManualClock clock_;
 };
 
-TEST_F(EventAggregatorTest, WritesAnEventThatKubectlDescribes) {
+TEST_F(EventAggregatorTest, CreatesACompleteEvent) {
   EventAggregator events(options_, clock_);
   ASSERT_TRUE(events.record(note("train-7")));
   const auto write = events.next();
@@ -44,7 +44,7 @@ TEST_F(EventAggregatorTest, WritesAnEventThatKubectlDescribes) {
   EXPECT_FALSE(events.next());
 }
 
-TEST_F(EventAggregatorTest, CountsEqualOnesInOneObject) {
+TEST_F(EventAggregatorTest, CountsEqualEventsInOneObject) {
   EventAggregator events(options_, clock_);
   events.record(note("train-7"));
   const auto create = *events.next();
@@ -58,10 +58,10 @@ TEST_F(EventAggregatorTest, CountsEqualOnesInOneObject) {
   EXPECT_EQ(update->kind, Kind::kUpdate);
   EXPECT_EQ(update->name, create.name);
   EXPECT_THAT(update->body, HasSubstr(R"("count":3,"lastTimestamp":"2026-01-01T00:00:02Z")"));
-  EXPECT_FALSE(events.next()) << "two repetitions while it waited are one request";
+  EXPECT_FALSE(events.next()) << "two repetitions in the queue must be one request";
 }
 
-TEST_F(EventAggregatorTest, StartsANewObjectWhenTheOldOneIsGone) {
+TEST_F(EventAggregatorTest, CreatesANewObjectWhenTheOldOneHasExpired) {
   EventAggregator events(options_, clock_);
   events.record(note("train-7"));
   const auto create = *events.next();
@@ -75,7 +75,7 @@ TEST_F(EventAggregatorTest, StartsANewObjectWhenTheOldOneIsGone) {
   EXPECT_THAT(again->body, HasSubstr(R"("count":1)"));
 }
 
-TEST_F(EventAggregatorTest, IsNewsAgainAfterTheWindow) {
+TEST_F(EventAggregatorTest, CreatesANewObjectAfterTheWindow) {
   EventAggregator events(options_, clock_);
   events.record(note("train-7"));
   events.next();
@@ -84,7 +84,7 @@ TEST_F(EventAggregatorTest, IsNewsAgainAfterTheWindow) {
   EXPECT_EQ(events.next()->kind, Kind::kCreate);
 }
 
-TEST_F(EventAggregatorTest, CombinesMessagesThatDifferAllTheTime) {
+TEST_F(EventAggregatorTest, CombinesTooManyDifferentMessages) {
   EventAggregator events(options_, clock_);
   for (int i = 0; i < 20; ++i) {
     events.record(note("train-7", "node gpu-" + std::to_string(i) + " is short"));
@@ -100,28 +100,28 @@ TEST_F(EventAggregatorTest, CombinesMessagesThatDifferAllTheTime) {
   EXPECT_THAT(last, HasSubstr(R"("count":10)"));
 }
 
-TEST_F(EventAggregatorTest, SilencesAnObjectThatFloodsAndHearsItAgainLater) {
+TEST_F(EventAggregatorTest, LimitsTheRateOfEventsPerObject) {
   options_.burst = 3;
   options_.refill = 60s;
   EventAggregator events(options_, clock_);
-  const auto told = [&] {
-    const bool taken = events.record(note("noisy"));
+  const auto recorded = [&] {
+    const bool accepted = events.record(note("noisy"));
     while (events.next()) {
     }
-    return taken;
+    return accepted;
   };
-  EXPECT_TRUE(told());
-  EXPECT_TRUE(told());
-  EXPECT_TRUE(told());
-  EXPECT_FALSE(told());
-  EXPECT_TRUE(events.record(note("quiet"))) << "others are not held responsible";
+  EXPECT_TRUE(recorded());
+  EXPECT_TRUE(recorded());
+  EXPECT_TRUE(recorded());
+  EXPECT_FALSE(recorded());
+  EXPECT_TRUE(events.record(note("quiet"))) << "the limit must not affect other objects";
   clock_.advance(61s);
-  EXPECT_TRUE(told());
-  EXPECT_FALSE(told());
+  EXPECT_TRUE(recorded());
+  EXPECT_FALSE(recorded());
   EXPECT_EQ(events.counts().silenced, 2U);
 }
 
-TEST_F(EventAggregatorTest, DropsAndCountsWhenTooManyWait) {
+TEST_F(EventAggregatorTest, DropsAndCountsEventsWhenTheQueueIsFull) {
   options_.queue = 10;
   EventAggregator events(options_, clock_);
   for (int i = 0; i < 15; ++i) {
@@ -131,7 +131,7 @@ TEST_F(EventAggregatorTest, DropsAndCountsWhenTooManyWait) {
   EXPECT_EQ(events.counts().dropped_full, 5U);
 }
 
-TEST_F(EventAggregatorTest, MemoryStaysBoundedHoweverManyObjectsThereAre) {
+TEST_F(EventAggregatorTest, MemoryStaysBoundedForAnyNumberOfObjects) {
   options_.remembered = 100;
   EventAggregator events(options_, clock_);
   for (int i = 0; i < 10'000; ++i) {
@@ -150,10 +150,10 @@ TEST_F(EventAggregatorTest, NamesAndMessagesFitTheServersLimits) {
   const auto body = parse_json(write.body);
   ASSERT_TRUE(body);
   EXPECT_EQ(*JsonReader(*body, "").text("message"), std::string(1023, 'x'))
-      << "cut before a character, not inside it";
+      << "must be truncated at a character boundary";
 }
 
-TEST_F(EventAggregatorTest, EventsOfNodesGoToTheDefaultNamespace) {
+TEST_F(EventAggregatorTest, EventsOfNodesAreInTheDefaultNamespace) {
   EventAggregator events(options_, clock_);
   events.record(
       {.about = {.kind = "Node", .name = "gpu-a"}, .warning = false, .reason = "Ok", .message = "m"});

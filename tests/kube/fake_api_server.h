@@ -1,15 +1,30 @@
 // tests/kube/fake_api_server.h
 //
-// As much of an API server as list and watch need, with every fault a real one or a network can have, on
-// command. Runs on the test's own loop.
+// An API server for tests. It stores objects of any resource and supports list, watch, get, create,
+// patch, delete, bind and evict. Tests can inject the faults of real servers and networks.
+//
+//   FakeApiServer server(loop);  // on the event loop of the test, or
+//   FakeApiServer server;        // on its own thread
+//   server.put("/api/v1/nodes/gpu-a", {{"spec", {{"unschedulable", true}}}});
+//   ... Client::create(loop, server.access(), {}) ...
+//   server.get("/api/v1/namespaces/ml/pods/p").at("spec").at("nodeName")
+//
+// All functions may be called on any thread. The public members may be used only on the thread of
+// the event loop, or while it does not run.
 #pragma once
 
+#include <boost/json.hpp>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <list>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "http/event_loop.h"
@@ -21,43 +36,39 @@ namespace tessera::kube {
 class FakeApiServer {
  public:
   explicit FakeApiServer(http::EventLoop& loop);
+  FakeApiServer();
+  FakeApiServer(const FakeApiServer&) = delete;
+  FakeApiServer& operator=(const FakeApiServer&) = delete;
+  ~FakeApiServer();
 
   [[nodiscard]] std::string url() const;
-  // What a client needs to speak with it.
   [[nodiscard]] ClusterAccess access() const;
 
-  // The one collection there is, at /api/v1/things: objects with a name, a UID, a version and a value.
-  void set(const std::string& name, const std::string& value);
-  void remove(const std::string& name);
+  // ---- Objects
+
+  // Creates or replaces an object. Sets its name, namespace and resourceVersion. An object without
+  // a UID gets "uid-NAME", or "uid-NAME-2" and so on if it was deleted and is created again.
+  void put(const std::string& path, boost::json::object object);
+  void remove(const std::string& path);
+  // Returns null if there is no such object.
+  [[nodiscard]] boost::json::value get(const std::string& path);
+  // Returns all objects of a resource ("events"), in all namespaces.
+  [[nodiscard]] std::vector<boost::json::object> all(const std::string& resource);
+
+  // A collection at /api/v1/things for tests of list and watch: objects with just a value. A thing
+  // that is created again has a new UID.
   struct Thing {
     std::string uid;
     std::uint64_t version;
     std::string value;
     friend bool operator==(const Thing&, const Thing&) = default;
   };
-  [[nodiscard]] const std::map<std::string, Thing>& things() const { return things_; }
-  [[nodiscard]] std::uint64_t version() const { return version_; }
+  void set_thing(const std::string& name, const std::string& value);
+  void remove_thing(const std::string& name);
+  [[nodiscard]] std::map<std::string, Thing> things();
 
-  // Forgets all history: watches and continue tokens from before are 410 from now on.
-  void compact() { oldest_ = version_; }
-  // The state of a backup: the same objects, versions that have been counted before.
-  void restore_version(std::uint64_t version);
+  // ---- Requests
 
-  // Watches that are open now.
-  [[nodiscard]] std::size_t watches();
-  void bookmark();
-  void cut_watches();                        // the connection breaks
-  void end_watches();                        // in order, as after timeoutSeconds
-  void write_raw(const std::string& bytes);  // to every watch
-  void error_line(int code, const std::string& reason);
-  // Sends the last `count` lines once more.
-  void repeat_lines(std::size_t count);
-  // The watches of now get nothing any more: connections that died without a word.
-  void stall();
-  // Changes that watches do not see, as if they did not match the selector.
-  void hide(bool on) { hidden_ = on; }
-
-  // Answers requests in place of the server; nothing means: go on as usual.
   struct Seen {
     std::string method;
     std::string target;
@@ -65,41 +76,104 @@ class FakeApiServer {
     std::string authorization;
     std::string content_type;
     std::string body;
-    std::vector<std::pair<std::string, std::string>> impersonation;  // the Impersonate-* fields
+    std::vector<std::pair<std::string, std::string>> impersonation;  // the Impersonate-* headers
   };
-  std::function<std::optional<http::Response>(const Seen&)> intercept;
-  // Every request so far.
+  // All requests so far.
   std::vector<Seen> seen;
-  // Only this token is accepted, if set.
+  // Called for each request. If it returns a response, the request is not processed.
+  std::function<std::optional<http::Response>(const Seen&)> intercept;
+  // If set, requests with another token get 401.
   std::string token;
 
+  // While held, bindings are not processed and get no response.
+  void hold_bindings();
+  void release_bindings();
+  [[nodiscard]] std::size_t held_bindings();
+  // Returns the "timeout" parameter of the last binding.
+  [[nodiscard]] std::chrono::milliseconds timeout_of_last_binding();
+
+  // ---- Faults
+
+  // Compacts the history: watches and continue tokens from earlier versions get 410.
+  void compact();
+  // Simulates a restored backup: keeps the objects and continues from an earlier version.
+  void restore_version(std::uint64_t version);
+
+  // Returns the number of open watches.
+  [[nodiscard]] std::size_t watches();
+  void bookmark();
+  void cut_watches();                        // breaks their connections
+  void end_watches();                        // ends them cleanly, as after timeoutSeconds
+  void write_raw(const std::string& bytes);  // writes to every watch
+  void error_line(int code, const std::string& reason);
+  // Repeats the last `count` events.
+  void repeat_lines(std::size_t count);
+  // Stops sending data on the open watches, as if their connections were dead.
+  void stall();
+  // While on, watches do not see changes, as if the objects did not match the selector.
+  void hide(bool on);
+
  private:
+  // The parts of "/api/v1/namespaces/ml/pods/p/binding".
+  struct Place {
+    std::string resource;
+    std::string namespace_name;
+    std::string name;
+    std::string subresource;
+
+    // Whether an object at `other` belongs to this place; an empty namespace or name matches any.
+    [[nodiscard]] bool covers(const Place& other) const;
+  };
+  using Key = std::pair<std::string, std::string>;  // namespace and name
+  using Objects = std::map<Key, boost::json::object>;
+  using Query = std::map<std::string, std::string>;
   struct Watch {
     http::ReplyStream stream;
+    Place place;
     std::uint64_t from = 0;
     bool dead = false;
   };
+  struct Change {
+    Place place;
+    std::string line;
+  };
+
+  FakeApiServer(std::unique_ptr<http::EventLoop> own, http::EventLoop* loop);
+  static std::optional<Place> parse_path(std::string_view path);
+  static Place thing_place(const std::string& name);
 
   void handle(http::Request& request, http::Reply reply);
-  void list(const std::map<std::string, std::string>& query, http::Reply reply);
-  void watch(const std::map<std::string, std::string>& query, http::Reply reply);
-  // To the watches that have not seen `version` yet.
-  void tell(std::uint64_t version, const std::string& line);
-  void emit(const char* type, const std::string& name, const Thing& thing);
-  [[nodiscard]] static std::string object_json(const std::string& name, const Thing& thing, bool with_kind);
+  void list(const Place& place, const Query& query, http::Reply reply);
+  void watch(const Place& place, const Query& query, http::Reply reply);
+  [[nodiscard]] http::Response process(const Seen& request, const Place& place);
+  [[nodiscard]] http::Response create(Place place, const boost::json::value& body);
+  [[nodiscard]] http::Response bind(const Place& place, const boost::json::value& binding);
+  [[nodiscard]] http::Response patch(const Place& place, const boost::json::value& changes, bool strategic);
 
-  std::map<std::string, Thing> things_;
-  std::map<std::uint64_t, std::map<std::string, Thing>> snapshots_;
-  std::map<std::uint64_t, std::string> history_;  // version -> line
+  const boost::json::object& store(const Place& place, boost::json::object object);
+  void erase(const Place& place);
+  [[nodiscard]] const boost::json::object* find(const Place& place) const;
+  void emit(const char* type, const Place& place, const boost::json::object& object);
+
+  const std::unique_ptr<http::EventLoop> own_loop_;
+  http::EventLoop& loop_;
+  std::map<std::string, Objects> objects_;                          // by resource
+  std::map<std::pair<std::string, std::uint64_t>, Objects> lists_;  // paged lists by resource and version
+  std::map<std::uint64_t, Change> history_;                         // by version
+  std::map<std::string, int> creations_;                            // by resource, namespace and name
   std::uint64_t version_ = 1;
   std::uint64_t oldest_ = 0;
-  std::uint64_t uids_ = 0;
+  std::uint64_t thing_uids_ = 0;
   bool hidden_ = false;
   std::list<Watch> watches_;
-  http::Server server_;
+  bool holding_ = false;
+  std::chrono::milliseconds binding_timeout_{0};
+  std::vector<std::function<void()>> held_;
+  std::optional<http::Server> server_;
+  std::thread thread_;
 };
 
-// {"kind":"Status",...} as the API server writes it.
+// Returns {"kind":"Status",...} in the format of the API server.
 std::string status_json(int code, const std::string& reason, const std::string& message);
 
 }  // namespace tessera::kube

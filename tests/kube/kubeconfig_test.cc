@@ -41,13 +41,13 @@ contexts:
   context: {cluster: blue-cluster, user: blue-user, namespace: ml}
 )";
 
-std::string why(const Result<Kubeconfig>& result) {
+std::string error_text(const Result<Kubeconfig>& result) {
   return result ? "no error" : result.error().text();
 }
 
-TEST(Kubeconfig, TakesTheCurrentContextUnlessAnotherIsNamed) {
+TEST(Kubeconfig, UsesTheCurrentContextUnlessAnotherIsNamed) {
   const auto config = parse_kubeconfig(kTwoContexts, "/etc/k/config");
-  ASSERT_TRUE(config) << why(config);
+  ASSERT_TRUE(config) << error_text(config);
   const auto red = config->access();
   ASSERT_TRUE(red);
   EXPECT_EQ(red->cluster.server, "https://red.example:6443");
@@ -65,27 +65,28 @@ TEST(Kubeconfig, TakesTheCurrentContextUnlessAnotherIsNamed) {
   EXPECT_EQ(blue->namespace_name, "ml");
 }
 
-TEST(Kubeconfig, RelativePathsAreTakenFromTheDirectoryOfTheFile) {
+TEST(Kubeconfig, ResolvesRelativePathsFromTheDirectoryOfTheFile) {
   const auto config = parse_kubeconfig(kTwoContexts, "/etc/k/config");
   ASSERT_TRUE(config);
   EXPECT_EQ(config->clusters[0].certificate_authority.file, "/etc/k/pki/ca.crt");
 }
 
-TEST(Kubeconfig, NamesTheContextsThereAreWhenTheOneAskedForIsMissing) {
+TEST(Kubeconfig, ErrorListsTheExistingContexts) {
   const auto config = parse_kubeconfig(kTwoContexts, "f");
   const auto access = config->access("green");
   ASSERT_FALSE(access);
   EXPECT_EQ(access.error().code(), ErrorCode::kNotFound);
-  EXPECT_EQ(access.error().text(), R"(f: there is no context "green" (there are: "red" and "blue"))");
+  EXPECT_EQ(access.error().text(),
+            R"(f: context "green" does not exist (existing contexts: "red" and "blue"))");
 }
 
 TEST(Kubeconfig, AnEmptyFileIsAConfigurationWithoutContexts) {
   const auto config = parse_kubeconfig("", "f");
-  ASSERT_TRUE(config) << why(config);
+  ASSERT_TRUE(config) << error_text(config);
   EXPECT_THAT(config->access().error().text(), HasSubstr("current-context is not set"));
 }
 
-// What the one context there is uses.
+// A kubeconfig whose only context uses this user or cluster.
 std::string with_user(const char* user) {
   return fmt::format(
       "current-context: x\ncontexts: [{{name: x, context: {{cluster: c, user: a}}}}]\n"
@@ -106,7 +107,7 @@ struct BadCase {
 
 class BadKubeconfig : public ::testing::TestWithParam<BadCase> {};
 
-TEST_P(BadKubeconfig, IsRefusedWithFileFieldAndRemedyAndWithoutSecrets) {
+TEST_P(BadKubeconfig, ErrorNamesFileAndFieldWithoutSecrets) {
   auto config = parse_kubeconfig(GetParam().yaml, "f.yaml");
   std::string text = config ? "no error" : config.error().text();
   if (config) {
@@ -121,8 +122,8 @@ TEST_P(BadKubeconfig, IsRefusedWithFileFieldAndRemedyAndWithoutSecrets) {
 INSTANTIATE_TEST_SUITE_P(
     All, BadKubeconfig,
     ::testing::Values(
-        BadCase{"kind: Pod", "kind is \"Pod\", this is not a kubeconfig"},
-        BadCase{"users: {a: [S3CRET", "not YAML at line 1"}, BadCase{"[1, 2]", "is not a mapping"},
+        BadCase{"kind: Pod", "kind is \"Pod\", so it is not a kubeconfig"},
+        BadCase{"users: {a: [S3CRET", "invalid YAML at line 1"}, BadCase{"[1, 2]", "is not a mapping"},
         BadCase{"clusters: 3", "clusters is not a list"},
         BadCase{with_user("client-key-data: '!S3CRET!', client-certificate-data: YQ=="),
                 "users \"a\".client-key-data is not base64"},
@@ -131,7 +132,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "more than one of token, username and exec"},
         BadCase{with_user("auth-provider: {name: gcp}"), "use an exec plugin"},
         BadCase{with_user("token: {S3CRET: 1}"), "users \"a\".token is not text"},
-        BadCase{"users: [{name: a}, {name: a}]", "users \"a\" is there twice; rename one"},
+        BadCase{"users: [{name: a}, {name: a}]", "users \"a\" is defined twice; rename one"},
         BadCase{with_user("as-groups: [g]"), "as is missing"},
         BadCase{with_user("exec: {apiVersion: client.authentication.k8s.io/v1alpha1}"),
                 "use client.authentication.k8s.io/v1 or v1beta1"},
@@ -141,7 +142,7 @@ INSTANTIATE_TEST_SUITE_P(
                           "Always}"),
                 "without a terminal"},
         BadCase{"current-context: a\ncontexts: [{name: a, context: {cluster: c}}]",
-                "its cluster \"c\" does not exist (there are: none)"},
+                "its cluster \"c\" does not exist (existing clusters: none)"},
         BadCase{"current-context: a\ncontexts: [{name: a, context: [S3CRET]}]",
                 "contexts \"a\" is not a mapping"},
         BadCase{with_cluster(""), "cluster \"c\" has no server"},
@@ -150,11 +151,11 @@ INSTANTIATE_TEST_SUITE_P(
                 "its user \"u\" does not exist"},
         BadCase{
             with_cluster("server: 'https://x', insecure-skip-tls-verify: true, certificate-authority: ca"),
-            "has a certificate-authority and insecure-skip-tls-verify"},
+            "has both certificate-authority and insecure-skip-tls-verify"},
         BadCase{with_cluster("insecure-skip-tls-verify: maybe"), "write true or false"}));
 
-// Old entries that nobody uses any more lie in many a kubeconfig.
-TEST(Kubeconfig, AnEntryThatMakesNoSenseHarmsOnlyThoseWhoUseIt) {
+// Many kubeconfigs contain old entries that are no longer used.
+TEST(Kubeconfig, AnInvalidEntryIsAnErrorOnlyWhenItIsUsed) {
   const auto config = parse_kubeconfig(R"(
 current-context: good
 clusters:
@@ -174,7 +175,7 @@ contexts:
 - {name: list, context: [1]}
 )",
                                        "f");
-  ASSERT_TRUE(config) << why(config);
+  ASSERT_TRUE(config) << error_text(config);
   const auto good = config->access();
   ASSERT_TRUE(good) << good.error().text();
   EXPECT_EQ(good->user.token, "t");
@@ -184,7 +185,7 @@ contexts:
   EXPECT_THAT(config->access("list").error().text(), HasSubstr("f: contexts \"list\" is not a mapping"));
 }
 
-TEST(Kubeconfig, FirstFileToSetANameWinsAndLaterOnesAddNothingToIt) {
+TEST(Kubeconfig, TheFirstFileThatDefinesAnEntryTakesPrecedence) {
   const TemporaryDirectory dir;
   ASSERT_TRUE(write_file(dir / "a", "current-context: ''\nusers: [{name: u, user: {token: first}}]"));
   ASSERT_TRUE(write_file(dir / "b", R"(
@@ -194,7 +195,7 @@ clusters: [{name: c, cluster: {server: 'https://b', certificate-authority: ca.pe
 contexts: [{name: two, context: {cluster: c, user: u}}])"));
   ASSERT_TRUE(write_file(dir / "c", "current-context: three"));
   const auto config = load_kubeconfig({dir / "a", dir / "missing", dir / "b", dir / "c"});
-  ASSERT_TRUE(config) << why(config);
+  ASSERT_TRUE(config) << error_text(config);
   const auto access = config->access();
   ASSERT_TRUE(access) << access.error().text();
   EXPECT_EQ(access->context, "two");
@@ -203,16 +204,16 @@ contexts: [{name: two, context: {cluster: c, user: u}}])"));
   EXPECT_EQ(access->cluster.certificate_authority.file, dir / "ca.pem");
 }
 
-TEST(Kubeconfig, IsNotFoundWhenNoFileExists) {
+TEST(Kubeconfig, ReturnsNotFoundWhenNoFileExists) {
   const auto config = load_kubeconfig({"/nonexistent/a", "/nonexistent/b"});
   ASSERT_FALSE(config);
   EXPECT_EQ(config.error().code(), ErrorCode::kNotFound);
   EXPECT_EQ(
       config.error().text(),
-      "no kubeconfig: /nonexistent/a and /nonexistent/b are not there; set KUBECONFIG or give --kubeconfig");
+      "no kubeconfig: /nonexistent/a and /nonexistent/b do not exist; set KUBECONFIG or use --kubeconfig");
 }
 
-TEST(Kubeconfig, GivesTheExecExtensionOfAClusterAsJson) {
+TEST(Kubeconfig, ReturnsTheExecExtensionOfAClusterAsJson) {
   const auto config = parse_kubeconfig(R"(
 clusters:
 - name: c
@@ -223,7 +224,7 @@ clusters:
       extension: {audience: me, n: 3, on: true, quoted: "4", list: [a, null]}
 )",
                                        "f");
-  ASSERT_TRUE(config) << why(config);
+  ASSERT_TRUE(config) << error_text(config);
   EXPECT_EQ(config->clusters[0].exec_config_json,
             R"({"audience":"me","n":3,"on":true,"quoted":"4","list":["a",null]})");
 }
@@ -271,8 +272,8 @@ TEST_F(AccessTest, PrefersAKubeconfigOverTheServiceAccount) {
   EXPECT_EQ(access->context, "red");
 }
 
-// The names were once read out of the variable's value after that was gone.
-TEST_F(AccessTest, ReadsTheFilesThatKubeconfigNames) {
+// Regression test: the names were views into a string that had been destroyed.
+TEST_F(AccessTest, ReadsTheFilesOfTheKubeconfigVariable) {
   ASSERT_TRUE(write_file(dir_ / "first", "users: [{name: red-user, user: {token: first-token}}]"));
   ASSERT_TRUE(write_file(dir_ / "second", kTwoContexts));
   const std::string list = fmt::format("{}::{}:{}:", dir_ / "missing", dir_ / "first", dir_ / "second");
@@ -283,7 +284,7 @@ TEST_F(AccessTest, ReadsTheFilesThatKubeconfigNames) {
   EXPECT_EQ(access->cluster.certificate_authority.file, dir_ / "pki/ca.crt");
 }
 
-TEST_F(AccessTest, NeverAnswersWithTheServiceAccountWhenAContextWasNamed) {
+TEST_F(AccessTest, DoesNotUseTheServiceAccountIfAContextIsNamed) {
   auto options = options_with(
       {{"KUBERNETES_SERVICE_HOST", "10.0.0.1"}, {"KUBERNETES_SERVICE_PORT", "443"}, {"HOME", dir_ / "home"}},
       dir_ / "sa");
@@ -291,7 +292,7 @@ TEST_F(AccessTest, NeverAnswersWithTheServiceAccountWhenAContextWasNamed) {
   EXPECT_FALSE(find_access(options));
 }
 
-TEST_F(AccessTest, SaysWhyThereIsNoTokenInThePod) {
+TEST_F(AccessTest, ErrorExplainsAMissingServiceAccountToken) {
   std::filesystem::remove(dir_ / "sa/token");
   const auto access = in_cluster_access(options_with(
       {{"KUBERNETES_SERVICE_HOST", "10.0.0.1"}, {"KUBERNETES_SERVICE_PORT", "443"}}, dir_ / "sa"));
@@ -299,7 +300,7 @@ TEST_F(AccessTest, SaysWhyThereIsNoTokenInThePod) {
   EXPECT_THAT(access.error().text(), HasSubstr("automountServiceAccountToken"));
 }
 
-TEST(Base64, ReadsWhatBase64Prints) {
+TEST(Base64, DecodesTheOutputOfBase64) {
   EXPECT_EQ(*decode_base64("aGVsbG8gd29ybGQ="), "hello world");
   EXPECT_EQ(*decode_base64("aGVs\n bG8=\n"), "hello");
   EXPECT_EQ(*decode_base64(""), "");

@@ -9,19 +9,20 @@ namespace tessera::kube {
 namespace {
 
 using namespace std::chrono_literals;
-using Ask = LeaderElection::Ask;
+using Action = LeaderElection::Action;
 
-// The API server as far as a Lease goes.
+// An API server with one Lease.
 class LeaseServer {
  public:
   std::optional<LeaseRecord> lease;
 
-  // Carries out the step as the API server would, and tells the election unless the answer is to be lost.
-  void answer(LeaderElection& election, const LeaderElection::Step& step, bool lose_answer = false) {
+  // Performs the step like the API server and reports the outcome to the election, unless the
+  // response is lost.
+  void respond(LeaderElection& election, const LeaderElection::Step& step, bool lose_response = false) {
     const std::optional<bool> done = apply(step);
-    if (lose_answer) {
+    if (lose_response) {
       election.failed();
-    } else if (step.ask == Ask::kRead) {
+    } else if (step.action == Action::kRead) {
       lease ? election.found(*lease) : election.absent();
     } else if (!done) {
       election.absent();
@@ -32,16 +33,16 @@ class LeaseServer {
     }
   }
 
-  // nothing: not found; false: conflict.
+  // Returns nothing for "not found" and false for a conflict.
   std::optional<bool> apply(const LeaderElection::Step& step) {
-    if (step.ask == Ask::kRead) {
+    if (step.action == Action::kRead) {
       return true;
     }
-    if (step.ask == Ask::kUpdate && !lease) {
+    if (step.action == Action::kUpdate && !lease) {
       return std::nullopt;
     }
-    if (step.ask == Ask::kCreate ? lease.has_value()
-                                 : lease->resource_version != step.record.resource_version) {
+    if (step.action == Action::kCreate ? lease.has_value()
+                                       : lease->resource_version != step.record.resource_version) {
       return false;
     }
     lease = step.record;
@@ -61,7 +62,7 @@ class LeaderElectionTest : public ::testing::Test {
     EXPECT_TRUE(election);
     return *election;
   }
-  // One that always waits as long as it may: a fifth longer than its period.
+  // A candidate with maximum jitter: it always waits a fifth longer than its period.
   LeaderElection slow_candidate(const std::string& name, std::chrono::seconds period) {
     auto election = LeaderElection::create({.identity = name, .retry_period = period}, clock_,
                                            [] { return ~std::uint64_t{0}; });
@@ -69,12 +70,12 @@ class LeaderElectionTest : public ::testing::Test {
     return *election;
   }
 
-  // One step when it is due; what was asked.
-  Ask step(LeaderElection& election, bool lose_answer = false) {
+  // Performs one step, which must be due, and returns its action.
+  Action step(LeaderElection& election, bool lose_response = false) {
     EXPECT_LE(election.next_at(), clock_.now());
-    const auto asked = election.begin();
-    server_.answer(election, asked, lose_answer);
-    return asked.ask;
+    const auto begun = election.begin();
+    server_.respond(election, begun, lose_response);
+    return begun.action;
   }
 
   void settle(LeaderElection& election) {
@@ -83,7 +84,7 @@ class LeaderElectionTest : public ::testing::Test {
     }
   }
 
-  // The Lease as it stands, renewed now.
+  // Returns the current Lease, renewed now.
   LeaseRecord renewed_by(const std::string& name) {
     LeaseRecord record = *server_.lease;
     record.holder = name;
@@ -95,11 +96,11 @@ class LeaderElectionTest : public ::testing::Test {
   LeaseServer server_;
 };
 
-TEST_F(LeaderElectionTest, MakesTheLeaseWhenThereIsNone) {
+TEST_F(LeaderElectionTest, CreatesTheLeaseIfItDoesNotExist) {
   LeaderElection a = candidate("a");
   EXPECT_FALSE(a.leading());
-  EXPECT_EQ(step(a), Ask::kRead);
-  EXPECT_EQ(step(a), Ask::kCreate);
+  EXPECT_EQ(step(a), Action::kRead);
+  EXPECT_EQ(step(a), Action::kCreate);
   EXPECT_TRUE(a.leading());
   EXPECT_EQ(a.valid_until(), clock_.now() + 10s);
   EXPECT_EQ(server_.lease->holder, "a");
@@ -107,43 +108,44 @@ TEST_F(LeaderElectionTest, MakesTheLeaseWhenThereIsNone) {
   EXPECT_EQ(server_.lease->transitions, 0);
 }
 
-TEST_F(LeaderElectionTest, RenewsWithOneWriteAndKeepsTheTimeItWasAcquired) {
+TEST_F(LeaderElectionTest, RenewsWithOneWriteAndKeepsTheAcquireTime) {
   LeaderElection a = candidate("a");
   settle(a);
   const auto acquired = server_.lease->acquired;
   clock_.advance(2s);
-  EXPECT_EQ(step(a), Ask::kUpdate);
+  EXPECT_EQ(step(a), Action::kUpdate);
   EXPECT_EQ(server_.lease->acquired, acquired);
   EXPECT_GT(server_.lease->renewed, acquired);
   EXPECT_EQ(a.valid_until(), clock_.now() + 10s);
 }
 
-TEST_F(LeaderElectionTest, WaitsForTheWholeLeaseOfALeaderThatFellSilent) {
+TEST_F(LeaderElectionTest, WaitsForTheWholeLeaseOfASilentLeader) {
   LeaderElection a = candidate("a");
   settle(a);
   LeaderElection b = candidate("b");
   clock_.advance(7s);
-  EXPECT_EQ(step(b), Ask::kRead);
-  // b first saw the Lease now, and counts from here: it cannot know how old the renewal is.
+  EXPECT_EQ(step(b), Action::kRead);
+  // b sees the Lease for the first time. It must wait from now on, because it cannot know how old
+  // the renewal is.
   for (int waited = 2; waited < 15; waited += 2) {
     clock_.advance(2s);
-    EXPECT_EQ(step(b), Ask::kRead) << waited;
+    EXPECT_EQ(step(b), Action::kRead) << waited;
     EXPECT_FALSE(b.leading());
   }
   clock_.advance(2s);
   settle(b);
   EXPECT_TRUE(b.leading());
-  EXPECT_FALSE(a.leading()) << "a believed in its lease for 10 s";
+  EXPECT_FALSE(a.leading()) << "the lease of a was valid for 10 s";
   EXPECT_EQ(server_.lease->transitions, 1);
-  settle(a);  // refused
+  settle(a);  // conflict
   clock_.advance(2s);
   settle(a);
   EXPECT_EQ(a.holder(), "b");
 }
 
-// A candidate saw the last renewal up to a period late, and asked next up to a period after it could have
-// taken the Lease.
-TEST_F(LeaderElectionTest, TakesAFreeLeaseAtMostOnePeriodLateHoweverItsQuestionsFall) {
+// Regression test: a candidate saw the last renewal up to one period late, and then polled up to
+// one period after it could have taken over the Lease.
+TEST_F(LeaderElectionTest, TakesOverAFreeLeaseAtMostOnePeriodLate) {
   for (const std::chrono::milliseconds period : {1000ms, 2000ms}) {
     for (auto died_after = 0ms; died_after < 3s; died_after += 100ms) {
       server_.lease.reset();
@@ -152,7 +154,7 @@ TEST_F(LeaderElectionTest, TakesAFreeLeaseAtMostOnePeriodLateHoweverItsQuestions
       LeaderElection b = slow_candidate("b", std::chrono::floor<std::chrono::seconds>(period));
       settle(b);
       clock_.advance(died_after);
-      ASSERT_TRUE(server_.apply(LeaderElection::Step{.ask = Ask::kUpdate, .record = renewed_by("a")}));
+      ASSERT_TRUE(server_.apply(LeaderElection::Step{.action = Action::kUpdate, .record = renewed_by("a")}));
       const auto free_at = clock_.now() + 15s;
       while (!b.leading()) {
         clock_.advance(10ms);
@@ -165,7 +167,7 @@ TEST_F(LeaderElectionTest, TakesAFreeLeaseAtMostOnePeriodLateHoweverItsQuestions
   }
 }
 
-TEST_F(LeaderElectionTest, OfTwoWhoTakeAFreeLeaseInTheSameMomentOneLeadsAndNeitherHurries) {
+TEST_F(LeaderElectionTest, OfTwoSimultaneousTakeoversOneSucceedsAndTheOtherWaits) {
   LeaderElection a = candidate("a");
   settle(a);
   LeaderElection b = candidate("b");
@@ -180,7 +182,7 @@ TEST_F(LeaderElectionTest, OfTwoWhoTakeAFreeLeaseInTheSameMomentOneLeadsAndNeith
   }
   EXPECT_TRUE(b.leading());
   EXPECT_FALSE(c.leading());
-  EXPECT_GE(c.next_at(), clock_.now() + 2s) << "refused, it waits a whole period";
+  EXPECT_GE(c.next_at(), clock_.now() + 2s) << "after a conflict it must wait for a whole period";
 }
 
 TEST_F(LeaderElectionTest, DoesNotTakeOverAsLongAsTheLeaderRenews) {
@@ -196,18 +198,18 @@ TEST_F(LeaderElectionTest, DoesNotTakeOverAsLongAsTheLeaderRenews) {
   }
 }
 
-TEST_F(LeaderElectionTest, CountsItsLeaseFromWhenItSentTheRenewalNotFromTheAnswer) {
+TEST_F(LeaderElectionTest, TheLeaseIsValidFromWhenTheRenewalWasSent) {
   LeaderElection a = candidate("a");
   settle(a);
   clock_.advance(2s);
   const auto sent = clock_.now();
-  const auto asked = a.begin();
+  const auto begun = a.begin();
   clock_.advance(3s);
-  server_.answer(a, asked);
+  server_.respond(a, begun);
   EXPECT_EQ(a.valid_until(), sent + 10s);
 }
 
-TEST_F(LeaderElectionTest, LosesItWhenRenewalsFail) {
+TEST_F(LeaderElectionTest, LosesTheLeaseWhenRenewalsFail) {
   LeaderElection a = candidate("a");
   settle(a);
   const auto until = a.valid_until();
@@ -222,24 +224,24 @@ TEST_F(LeaderElectionTest, LosesItWhenRenewalsFail) {
   EXPECT_FALSE(a.leading());
 }
 
-TEST_F(LeaderElectionTest, GoesOnAfterARenewalWhoseAnswerWasLost) {
+TEST_F(LeaderElectionTest, ContinuesAfterALostResponseToARenewal) {
   LeaderElection a = candidate("a");
   settle(a);
   clock_.advance(2s);
-  step(a, /*lose_answer=*/true);
+  step(a, /*lose_response=*/true);
   clock_.advance(2s);
-  EXPECT_EQ(step(a), Ask::kRead);
-  EXPECT_EQ(step(a), Ask::kUpdate);
+  EXPECT_EQ(step(a), Action::kRead);
+  EXPECT_EQ(step(a), Action::kUpdate);
   EXPECT_TRUE(a.leading());
   EXPECT_EQ(a.valid_until(), clock_.now() + 10s);
 }
 
-TEST_F(LeaderElectionTest, StaysLeaderWhenSomebodyOnlyLabelsTheLease) {
+TEST_F(LeaderElectionTest, StaysLeaderWhenAnotherClientLabelsTheLease) {
   LeaderElection a = candidate("a");
   settle(a);
   server_.lease->resource_version = "77";
   clock_.advance(2s);
-  EXPECT_EQ(step(a), Ask::kUpdate);  // refused
+  EXPECT_EQ(step(a), Action::kUpdate);  // refused
   EXPECT_TRUE(a.leading());
   settle(a);
   EXPECT_TRUE(a.leading());
@@ -251,21 +253,21 @@ TEST_F(LeaderElectionTest, StopsAtOnceWhenTheLeaseWasDeleted) {
   settle(a);
   server_.lease.reset();
   clock_.advance(2s);
-  EXPECT_EQ(step(a), Ask::kUpdate);
+  EXPECT_EQ(step(a), Action::kUpdate);
   EXPECT_FALSE(a.leading());
-  EXPECT_EQ(step(a), Ask::kCreate);
+  EXPECT_EQ(step(a), Action::kCreate);
   EXPECT_TRUE(a.leading());
 }
 
-TEST_F(LeaderElectionTest, DoesNotTakeADeletedLeaseBeforeItsHolderMustHaveNoticed) {
+TEST_F(LeaderElectionTest, DoesNotRecreateADeletedLeaseBeforeItsHolderMustHaveNoticed) {
   LeaderElection a = candidate("a");
   LeaderElection b = candidate("b");
   settle(a);
   settle(b);
   server_.lease.reset();
   clock_.advance(2s);
-  EXPECT_EQ(step(b), Ask::kRead);
-  EXPECT_TRUE(a.leading()) << "it has not renewed since";
+  EXPECT_EQ(step(b), Action::kRead);
+  EXPECT_TRUE(a.leading()) << "it has not tried to renew since";
   settle(b);
   EXPECT_FALSE(b.leading());
   clock_.advance(15s);
@@ -274,8 +276,8 @@ TEST_F(LeaderElectionTest, DoesNotTakeADeletedLeaseBeforeItsHolderMustHaveNotice
   EXPECT_FALSE(a.leading());
 }
 
-// What it last saw of the Lease is old, and its holder has renewed it since.
-TEST_F(LeaderElectionTest, OneThatWasStoppedForLongDoesNotTakeADeletedLeaseAtOnce) {
+// The candidate last saw the Lease long ago, and the holder has renewed it since.
+TEST_F(LeaderElectionTest, ACandidateThatWasStoppedDoesNotRecreateADeletedLeaseAtOnce) {
   LeaderElection a = candidate("a");
   LeaderElection b = candidate("b");
   settle(a);
@@ -290,13 +292,13 @@ TEST_F(LeaderElectionTest, OneThatWasStoppedForLongDoesNotTakeADeletedLeaseAtOnc
   EXPECT_FALSE(b.leading());
 }
 
-TEST_F(LeaderElectionTest, HandsOverWithoutAWait) {
+TEST_F(LeaderElectionTest, HandsOverWithoutDelay) {
   LeaderElection a = candidate("a");
   LeaderElection b = candidate("b");
   settle(a);
   settle(b);
   a.resign();
-  EXPECT_FALSE(a.leading()) << "before the others can know";
+  EXPECT_FALSE(a.leading()) << "it must stop before the Lease is released";
   const auto release = a.release();
   ASSERT_TRUE(release);
   server_.apply(*release);
@@ -304,29 +306,29 @@ TEST_F(LeaderElectionTest, HandsOverWithoutAWait) {
   clock_.advance(2s);
   settle(b);
   EXPECT_TRUE(b.leading());
-  EXPECT_FALSE(a.release()) << "there is nothing left to hand over";
+  EXPECT_FALSE(a.release()) << "it no longer holds the Lease";
 }
 
-TEST_F(LeaderElectionTest, ARenewalThatWasOnItsWayIsHandedOverToo) {
+TEST_F(LeaderElectionTest, ReleasesTheLeaseAfterARenewalInFlight) {
   LeaderElection a = candidate("a");
   settle(a);
   clock_.advance(2s);
   const auto renewal = a.begin();
   a.resign();
-  server_.answer(a, renewal);
+  server_.respond(a, renewal);
   EXPECT_FALSE(a.leading());
   server_.apply(*a.release());
   EXPECT_EQ(server_.lease->holder, "");
 }
 
-TEST_F(LeaderElectionTest, APausedMachineDoesNotBelieveItsOldLease) {
+TEST_F(LeaderElectionTest, APausedMachineDoesNotKeepItsOldLease) {
   LeaderElection a = candidate("a");
   settle(a);
-  clock_.set_wall(clock_.wall() + 1h);  // the steady clock of a paused virtual machine stands still
+  clock_.set_wall(clock_.wall() + 1h);  // the steady clock of a paused virtual machine does not advance
   EXPECT_FALSE(a.leading());
 }
 
-TEST_F(LeaderElectionTest, RefusesTimesThatLeaveNoRoom) {
+TEST_F(LeaderElectionTest, RejectsInvalidTimes) {
   for (const auto& [duration, deadline, period] : {std::tuple{10s, 10s, 2s}, {15s, 2s, 2s}, {15s, 10s, 0s}}) {
     EXPECT_FALSE(LeaderElection::create(
         {.identity = "a", .duration = duration, .renew_deadline = deadline, .retry_period = period}, clock_,
@@ -335,14 +337,14 @@ TEST_F(LeaderElectionTest, RefusesTimesThatLeaveNoRoom) {
   EXPECT_FALSE(LeaderElection::create({.identity = ""}, clock_, default_random()));
 }
 
-// Three candidates, lost answers, long silences, a Lease that is deleted: at no moment do two lead, and what
-// a leader set off at the last moment ends (5 s later) before another can lead.
-TEST_F(LeaderElectionTest, NeverHasTwoLeadersWhateverHappens) {
+// Three candidates with lost responses and long pauses: two never lead at the same time, and a
+// request that a leader sent at the last moment ends (5 s later) before another process leads.
+TEST_F(LeaderElectionTest, NeverHasTwoLeaders) {
   std::mt19937_64 random(7);
   const auto chance = [&](unsigned percent) { return random() % 100 < percent; };
   std::vector<LeaderElection> all{candidate("a"), candidate("b"), candidate("c")};
   std::vector<Clock::Steady> silent_until(3, clock_.now());
-  std::vector<std::optional<LeaderElection::Step>> under_way(3);
+  std::vector<std::optional<LeaderElection::Step>> in_flight(3);
   std::vector<Clock::Steady> last_led(3, clock_.now() - 1h);
   int changes = 0;
   int leader = -1;
@@ -351,11 +353,11 @@ TEST_F(LeaderElectionTest, NeverHasTwoLeadersWhateverHappens) {
       if (clock_.now() < silent_until[c]) {
         continue;
       }
-      if (under_way[c]) {
-        server_.answer(all[c], *under_way[c], chance(20));
-        under_way[c].reset();
+      if (in_flight[c]) {
+        server_.respond(all[c], *in_flight[c], chance(20));
+        in_flight[c].reset();
       } else if (all[c].next_at() <= clock_.now()) {
-        under_way[c] = all[c].begin();
+        in_flight[c] = all[c].begin();
       }
       if (chance(1)) {
         silent_until[c] = clock_.now() + std::chrono::seconds(random() % 40);
@@ -374,10 +376,10 @@ TEST_F(LeaderElectionTest, NeverHasTwoLeadersWhateverHappens) {
     }
     clock_.advance(std::chrono::milliseconds(random() % 700));
   }
-  EXPECT_GT(changes, 50) << "the test must see hand-overs to mean anything";
+  EXPECT_GT(changes, 50) << "too few changes of the leader for a meaningful test";
 }
 
-TEST(LeaseRecord, ReadsAndWritesTheObject) {
+TEST(LeaseRecord, ParsesAndFormatsTheObject) {
   LeaseRecord record;
   record.holder = "pod \"x\"";
   record.duration = 15s;

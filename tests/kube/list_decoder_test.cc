@@ -25,7 +25,7 @@ TEST(ListDecoder, ReadsTheHeadBeforeTheItems) {
   EXPECT_THAT(read_so_far, ::testing::ElementsAre("c", "a"));
 }
 
-TEST(ListDecoder, RefusesWhatIsNotAList) {
+TEST(ListDecoder, RejectsInvalidLists) {
   ListDecoder decoder;
   RecordingSink sink;
   for (const char* text : {"", "{}", "[]", "nope", R"({"metadata":{"resourceVersion":"1"}})",

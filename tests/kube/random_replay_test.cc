@@ -1,5 +1,5 @@
-// The client's view against a fresh list, after thousands of random changes and cuts: see real_api_server.h
-// for how the API server is started.
+// Compares the reflector's view with a fresh list, after thousands of random changes and broken
+// connections. See real_api_server.h for how the API server is started.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -15,8 +15,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// One random change: of a node or a pod, made, altered or removed, from a small set of names so that the same
-// ones come again and again.
+// Creates, changes or deletes a random node or pod. The names are from a small set, so that they
+// are used repeatedly.
 Request random_change(std::mt19937_64& random) {
   const std::string node = fmt::format("n{}", random() % 20);
   const std::string pod = fmt::format("p{}", random() % 40);
@@ -49,14 +49,14 @@ Request random_change(std::mt19937_64& random) {
   return request;
 }
 
-// How long: the ordinary run makes 3,600 changes, one a second of an hour; `make soak` makes more.
+// Number of rounds of 300 changes. The default makes 3,600 changes; `make soak` makes more.
 int rounds() {
   const char* wanted = std::getenv("TESSERA_REPLAY_ROUNDS");
   return wanted == nullptr ? 12 : std::max(std::atoi(wanted), 4);
 }
 
-// Watches nodes and pods through a relay that breaks and hangs connections at any byte, while others change
-// them.
+// Watches nodes and pods through a relay that breaks or hangs connections at any byte, while
+// another client changes them.
 class RandomReplay : public Watching {
  protected:
   RandomReplay()
@@ -83,7 +83,7 @@ class RandomReplay : public Watching {
     return access;
   }
 
-  // Sends `count` random changes, 16 at a time, and waits for all answers.
+  // Sends `count` random changes, 16 at a time, and waits for all responses.
   void change(int count) {
     std::vector<Call> calls;
     std::size_t answers = 0;
@@ -97,7 +97,7 @@ class RandomReplay : public Watching {
     ASSERT_TRUE(wait([&] { return answers == calls.size(); }));
   }
 
-  // The server forgets all versions before now, on disk and in memory.
+  // Makes the server forget all earlier versions, on disk and in memory.
   void forget_history() {
     compact();
     cluster("restart kube-apiserver");
@@ -115,10 +115,11 @@ class RandomReplay : public Watching {
   std::uint64_t changes_ = 0;
 };
 
-// Thousands of random changes of nodes and pods, as many as a cluster sees in an hour, while connections
-// break or hang and the server is restarted without its history: whenever the network is well the sinks come
-// to show what a fresh list shows, and nothing is told twice or forgotten twice (VersionSink checks).
-TEST_F(RandomReplay, ShowsWhatAFreshListShows) {
+// Thousands of random changes, as many as in an hour of a real cluster, while connections break or
+// hang and the server restarts without its history. Whenever the network works, the sinks must
+// converge to a fresh list. VersionSink checks that no version is delivered twice and no object is
+// forgotten twice.
+TEST_F(RandomReplay, ConvergesToAFreshList) {
   for (int round = 0; round < rounds(); ++round) {
     relay_.break_after(round % 3 == 0 ? 10'000 : 100'000);
     change(300);

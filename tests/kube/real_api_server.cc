@@ -10,7 +10,7 @@ std::string RealApiServerTest::variable(const char* name) {
   const char* value = std::getenv(name);
   if (value == nullptr) {
     throw std::runtime_error(std::string(name) +
-                             " is not set: run this program by tests/kube/real-api-server.sh");
+                             " is not set: run this program with tests/kube/real-api-server.sh");
   }
   return value;
 }
@@ -46,7 +46,7 @@ void RealApiServerTest::cluster(const std::string& arguments) {
 
 void RealApiServerTest::compact() {
   const std::string etcd = variable("TESSERA_TEST_INSIDE") + " curl -sf http://127.0.0.1:2379/v3/";
-  // The revision comes back as text; etcd takes it as it is.
+  // etcd returns the revision as a string and accepts it as a string.
   const std::string command = fmt::format(
       R"sh(r=$({0}kv/range -d '{{"key":"AA=="}}' | sed -n 's/.*"revision":"\([0-9]*\)".*/\1/p') && [ "$r" ] && )sh"
       R"sh({0}kv/compaction -d "{{\"revision\":\"$r\",\"physical\":true}}" >/dev/null)sh",
@@ -98,7 +98,7 @@ void Watching::expect_equal(const std::string& path, const VersionSink& sink) {
       return;
     }
   }
-  ADD_FAILURE() << "the sink never came to show what " << path << " lists";
+  ADD_FAILURE() << "the sink never became equal to a list of " << path;
 }
 
 std::string node_body(const std::string& name) {
@@ -108,7 +108,7 @@ std::string node_body(const std::string& name) {
 std::string pod_body(const std::string& name, const std::string& node) {
   return fmt::format(
       R"({{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"{}","namespace":"default"}},"spec":{{)"
-      R"("schedulerName":"nobody","automountServiceAccountToken":false,"tolerations":[{{"operator":"Exists"}}],{})"
+      R"("schedulerName":"no-scheduler","automountServiceAccountToken":false,"tolerations":[{{"operator":"Exists"}}],{})"
       R"("containers":[{{"name":"main","image":"none"}}]}}}})",
       name, node.empty() ? "" : fmt::format(R"("nodeName":"{}",)", node));
 }

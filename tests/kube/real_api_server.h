@@ -1,7 +1,7 @@
 // tests/kube/real_api_server.h
 //
-// A real API server that tests may kill, restart and make forget: started by real-api-server.sh, which says
-// in the environment where it is.
+// Fixtures for a real API server that tests may kill, restart and compact. real-api-server.sh
+// starts it and passes its location in the environment.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@
 
 namespace tessera::kube {
 
-// Which objects there are, and in which version.
+// Records the version of each object.
 class VersionSink : public ObjectSink {
  public:
   struct Version {
@@ -39,12 +39,12 @@ class VersionSink : public ObjectSink {
     Version& version = versions[meta.namespace_name + "/" + meta.name];
     EXPECT_TRUE(version.uid.empty() || version.uid == meta.uid)
         << meta.name << " was replaced without forget()";
-    EXPECT_NE(version.number, meta.version) << meta.name << " was told twice";
+    EXPECT_NE(version.number, meta.version) << meta.name << " was delivered twice";
     version = {.uid = meta.uid, .number = meta.version};
     ++kept;
   }
   void forget(const ObjectMeta& meta) override {
-    EXPECT_EQ(versions.erase(meta.namespace_name + "/" + meta.name), 1U) << meta.name << " was never there";
+    EXPECT_EQ(versions.erase(meta.namespace_name + "/" + meta.name), 1U) << meta.name << " is unknown";
     ++forgotten;
   }
   void unreadable(const ObjectMeta& meta, const Error& error) override {
@@ -66,12 +66,12 @@ class RealApiServerTest : public ::testing::Test {
   static ClusterAccess access(const char* kubeconfig_variable = "TESSERA_TEST_KUBECONFIG");
   Client client(const ClusterAccess& to, ClientOptions options = {});
 
-  // "cluster kill kube-apiserver" and the like; the test fails when the command does.
+  // Runs a command such as "cluster kill kube-apiserver". The test fails if the command fails.
   static void cluster(const std::string& arguments);
-  // etcd forgets everything before now, and the API server its watch cache.
+  // Compacts etcd to the current revision.
   static void compact();
 
-  // What the API server lists, read page by page without a reflector.
+  // Lists the objects page by page, without a reflector.
   VersionSink::Versions fresh_list(const std::string& path);
   bool wait(const std::function<bool()>& condition, std::chrono::seconds at_most = std::chrono::seconds(60)) {
     return loop_.run_until(condition, at_most);
@@ -82,13 +82,13 @@ class RealApiServerTest : public ::testing::Test {
   Client client_;
 };
 
-// A reflector of nodes, and what it told.
+// A reflector of nodes, and its sink.
 class Watching : public RealApiServerTest {
  protected:
   Watching();
   void start() { start(client_); }
   void start(Client& client);
-  // Waits until the sink shows exactly what a list shows that is made now.
+  // Waits until the sink equals a fresh list.
   void expect_equal(const std::string& path, const VersionSink& sink);
 
   ReflectorOptions options_;
@@ -97,9 +97,10 @@ class Watching : public RealApiServerTest {
 };
 
 std::string node_body(const std::string& name);
-// A pod that is bound to `node`, or waits for a scheduler that does not exist when that is empty.
+// Returns a pod that is bound to `node`. If `node` is empty, it waits for a scheduler that does not
+// exist.
 std::string pod_body(const std::string& name, const std::string& node);
-// Removes a pod at once: nobody runs it, so nobody would confirm its end.
+// Deletes a pod without a grace period, because there is no kubelet to confirm its end.
 Request kill_pod_request(const std::string& name);
 
 }  // namespace tessera::kube

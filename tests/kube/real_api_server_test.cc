@@ -1,4 +1,4 @@
-// What only a real API server can tell: see real_api_server.h for how it is started.
+// Tests that need a real API server. See real_api_server.h for how it is started.
 #include "real_api_server.h"
 
 #include <fmt/core.h>
@@ -15,7 +15,7 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 
-TEST_F(Watching, SeesWhatIsMadeChangedAndDeleted) {
+TEST_F(Watching, SeesCreatedChangedAndDeletedObjects) {
   start();
   must(create_request(node_path(""), node_body("seen")));
   ASSERT_TRUE(wait([&] { return sink_.versions.contains("/seen"); }));
@@ -25,7 +25,7 @@ TEST_F(Watching, SeesWhatIsMadeChangedAndDeleted) {
   expect_equal("/api/v1/nodes", sink_);
 }
 
-TEST_F(Watching, ListsInPagesAsTheServerCutsThem) {
+TEST_F(Watching, ListsInPages) {
   for (int i = 0; i < 7; ++i) {
     must(create_request(node_path(""), node_body(fmt::format("page-{}", i))));
   }
@@ -38,7 +38,7 @@ TEST_F(Watching, ListsInPagesAsTheServerCutsThem) {
   }
 }
 
-TEST_F(Watching, GoesOnWhenTheServerIsKilledAndComesBack) {
+TEST_F(Watching, RecoversWhenTheServerIsKilledAndRestarted) {
   must(create_request(node_path(""), node_body("stays")));
   start();
   cluster("kill kube-apiserver");
@@ -55,12 +55,12 @@ TEST_F(Watching, GoesOnWhenTheServerIsKilledAndComesBack) {
   EXPECT_EQ(reflector_->problem(), std::nullopt);
 }
 
-TEST_F(Watching, TellsWhatVanishedWhenItsVersionWasCompactedAway) {
+TEST_F(Watching, ForgetsObjectsThatWereDeletedBeforeACompaction) {
   must(create_request(node_path(""), node_body("vanishes")));
   start();
   ASSERT_TRUE(sink_.versions.contains("/vanishes"));
-  // Our loop rests, so the reflector sees nothing of this. The second restart empties the server's watch
-  // cache.
+  // Our loop does not run, so the reflector sees none of this. The second restart empties the
+  // server's watch cache.
   http::EventLoop other_loop;
   auto admin = Client::create(other_loop, access(), {});
   ASSERT_TRUE(admin);
@@ -84,7 +84,7 @@ TEST_F(Watching, TellsWhatVanishedWhenItsVersionWasCompactedAway) {
   expect_equal("/api/v1/nodes", sink_);
 }
 
-TEST_F(RealApiServerTest, BindsWithAnnotationsInOneWriteAndRefusesASecond) {
+TEST_F(RealApiServerTest, BindsWithAnnotationsInOneWriteAndRejectsASecondBind) {
   must(create_request(node_path(""), node_body("bind-node")));
   must(create_request(pod_path("default", ""), pod_body("bind-me", "")));
   const auto read = [&] {
@@ -111,7 +111,7 @@ TEST_F(RealApiServerTest, BindsWithAnnotationsInOneWriteAndRefusesASecond) {
   must(delete_request(node_path("bind-node")));
 }
 
-TEST_F(RealApiServerTest, EvictsAndAPodDisruptionBudgetForbidsIt) {
+TEST_F(RealApiServerTest, EvictsUnlessAPodDisruptionBudgetForbidsIt) {
   must(create_request(node_path(""), node_body("evict-node")));
   std::string body = pod_body("evict-me", "evict-node");
   body.replace(body.find(R"("namespace":"default")"), 21,
@@ -122,7 +122,7 @@ TEST_F(RealApiServerTest, EvictsAndAPodDisruptionBudgetForbidsIt) {
   must(create_request("/apis/policy/v1/namespaces/default/poddisruptionbudgets",
                       R"({"apiVersion":"policy/v1","kind":"PodDisruptionBudget","metadata":{"name":"keep"},)"
                       R"("spec":{"minAvailable":1,"selector":{"matchLabels":{"app":"evict"}}}})"));
-  // The budget counts once its controller has seen it; until then a trial run would be allowed.
+  // The budget takes effect after its controller has seen it. Until then, a dry run is allowed.
   const auto try_eviction = [&] {
     Request trial = evict_request("default", "evict-me", "");
     trial.query = "dryRun=All";
@@ -157,10 +157,10 @@ TEST_F(RealApiServerTest, ReadsARotatedTokenWhenTheOldOneIsRefused) {
   EXPECT_EQ(refused.error().code(), ErrorCode::kDenied);
   ASSERT_TRUE(write_file(dir / "token", good));
   EXPECT_TRUE(wrong.fetch(get_request("/api/v1/namespaces/default")))
-      << "the fresh token is used at once after 401";
+      << "the new token must be used at once after 401";
 }
 
-TEST_F(RealApiServerTest, AnExpiredClientCertificateIsTold) {
+TEST_F(RealApiServerTest, AnExpiredClientCertificateIsDenied) {
   const TemporaryDirectory dir;
   const std::string pki = variable("TESSERA_TEST_PKI");
   const std::string command = fmt::format(
@@ -178,7 +178,7 @@ TEST_F(RealApiServerTest, AnExpiredClientCertificateIsTold) {
   EXPECT_EQ(reply.error().code(), ErrorCode::kDenied) << reply.error().text();
 }
 
-TEST_F(RealApiServerTest, AServerOfAnotherAuthorityIsNotSpokenTo) {
+TEST_F(RealApiServerTest, AServerOfAnotherAuthorityIsRejected) {
   const TemporaryDirectory dir;
   const std::string command = fmt::format(
       "cd {} && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 1 -keyout k -out "
@@ -194,9 +194,9 @@ TEST_F(RealApiServerTest, AServerOfAnotherAuthorityIsNotSpokenTo) {
   EXPECT_THAT(reply.error().text(), HasSubstr("certificate"));
   other.cluster.certificate_authority = {};
   EXPECT_EQ(client(other).fetch(get_request("/version")).error().code(), ErrorCode::kDenied)
-      << "the machine's own roots";
+      << "the system's root certificates must not accept it";
   other = access();
-  other.cluster.tls_server_name = "somebody.else";
+  other.cluster.tls_server_name = "another.server";
   EXPECT_EQ(client(other).fetch(get_request("/version")).error().code(), ErrorCode::kDenied);
 }
 
@@ -218,7 +218,7 @@ TEST_F(RealApiServerTest, OneOfTwoCandidatesLeadsAndHandsOver) {
   (*a)->hand_over([] {});
   EXPECT_FALSE((*a)->leading());
   ASSERT_TRUE(wait([&] { return (*b)->leading(); }, 10s))
-      << "sooner than the 15 s of a lease that is not handed over";
+      << "must be faster than the 15 s without a hand-over";
 }
 
 TEST_F(RealApiServerTest, EventsAreCountedInOneObject) {

@@ -1,5 +1,5 @@
-// Every fault of the proxy between our client and a real API server: see real_api_server.h for how that is
-// started.
+// Every fault of the fault proxy between our client and a real API server. See real_api_server.h
+// for how the server is started.
 #include <fmt/core.h>
 
 #include <optional>
@@ -34,7 +34,7 @@ class Faults : public Watching {
   }
   ~Faults() override { reflector_.reset(); }
 
-  // Through the proxy; `hits` is how often a fault hit it.
+  // Sends a request through the proxy. `hits` returns the number of injected faults.
   Result<Reply> send(Request request, std::size_t& hits) {
     const std::size_t before = proxy_->hits();
     auto reply = faulty_->fetch(std::move(request));
@@ -48,7 +48,7 @@ class Faults : public Watching {
   std::optional<Client> faulty_;
 };
 
-TEST_F(Faults, AReadIsRepeatedUntilItWorks) {
+TEST_F(Faults, RetriesAReadUntilItSucceeds) {
   for (const Fault& fault : {Fault{.kind = FaultKind::kAnswer, .times = 2, .status = 500},
                              Fault{.kind = FaultKind::kAnswer, .times = 2, .status = 429},
                              Fault{.kind = FaultKind::kCut, .times = 2, .reset = true},
@@ -63,7 +63,7 @@ TEST_F(Faults, AReadIsRepeatedUntilItWorks) {
   }
 }
 
-TEST_F(Faults, ADelayIsWaitedForUpToTheDeadline) {
+TEST_F(Faults, WaitsForADelayedResponseUpToTheDeadline) {
   std::size_t hits = 0;
   proxy_->inject({.kind = FaultKind::kDelay, .delay = 300ms});
   EXPECT_TRUE(send(get_request("/version"), hits));
@@ -78,7 +78,7 @@ TEST_F(Faults, ADelayIsWaitedForUpToTheDeadline) {
   EXPECT_LT(std::chrono::steady_clock::now() - began, 15s);
 }
 
-TEST_F(Faults, ABindThatMayHaveBeenDoneIsNotRepeatedAndSaidToBeUnknown) {
+TEST_F(Faults, DoesNotRetryABindThatMayHaveSucceeded) {
   must(create_request(node_path(""), node_body("fault-node")));
   for (const Fault& fault :
        {Fault{.kind = FaultKind::kAnswer, .status = 500}, Fault{.kind = FaultKind::kCut},
@@ -100,18 +100,18 @@ TEST_F(Faults, ABindThatMayHaveBeenDoneIsNotRepeatedAndSaidToBeUnknown) {
     const auto reply = send(std::move(*binding), hits);
     ASSERT_FALSE(reply) << static_cast<int>(fault.kind);
     EXPECT_EQ(reply.error().code(), ErrorCode::kTimeout) << reply.error().text();
-    EXPECT_EQ(hits, 1U) << "sent once";
+    EXPECT_EQ(hits, 1U) << "must be sent only once";
     const auto pod = *parse_json(must(get_request(pod_path("default", "fault-pod"))).body.text());
     const JsonReader spec = *JsonReader(pod, "").object("spec");
     const bool done = fault.kind == FaultKind::kLoseAnswer || fault.kind == FaultKind::kTruncate;
-    EXPECT_EQ(spec.has("nodeName"), done) << "both can be behind the same error: " << reply.error().text();
+    EXPECT_EQ(spec.has("nodeName"), done) << reply.error().text();
     must(kill_pod_request("fault-pod"));
     proxy_->clear();
   }
   must(delete_request(node_path("fault-node")));
 }
 
-TEST_F(Faults, ARefusalThatSaysNothingWasDoneIsRepeated) {
+TEST_F(Faults, RetriesIfTheServerCertainlyDidNotAct) {
   proxy_->inject(
       {.kind = FaultKind::kAnswer, .method = "POST", .status = 429, .headers = {{"Retry-After", "1"}}});
   std::size_t hits = 0;
@@ -119,21 +119,21 @@ TEST_F(Faults, ARefusalThatSaysNothingWasDoneIsRepeated) {
   const auto made = send(create_request(node_path(""), node_body("refused-once")), hits);
   ASSERT_TRUE(made) << made.error().text();
   EXPECT_EQ(hits, 1U);
-  EXPECT_GE(std::chrono::steady_clock::now() - began, 1s) << "as long as the server asked";
+  EXPECT_GE(std::chrono::steady_clock::now() - began, 1s) << "must wait for Retry-After";
   proxy_->inject({.kind = FaultKind::kAnswer, .method = "PATCH", .times = 2, .status = 409});
   const auto patched =
       send(patch_request(node_path("refused-once"), R"({"metadata":{"labels":{"a":"b"}}})"), hits);
-  EXPECT_TRUE(patched) << "a patch of plain values wins the race at last: " << patched.error().text();
+  EXPECT_TRUE(patched) << "a patch of plain values must be retried: " << patched.error().text();
   EXPECT_EQ(hits, 2U);
   proxy_->inject({.kind = FaultKind::kAnswer, .method = "POST", .times = -1, .status = 409});
   const auto again = send(create_request(node_path(""), node_body("refused-once")), hits);
   ASSERT_FALSE(again);
   EXPECT_EQ(again.error().code(), ErrorCode::kConflict);
-  EXPECT_EQ(hits, 1U) << "that it exists is a fact";
+  EXPECT_EQ(hits, 1U) << "409 for an existing object is permanent";
   must(delete_request(node_path("refused-once")));
 }
 
-// What happens to a watch, and whether the reflector has to list again because of it.
+// A fault of a watch, and whether the reflector must re-list because of it.
 struct WatchFault {
   const char* name;
   Fault fault;
@@ -142,7 +142,7 @@ struct WatchFault {
 
 class WatchFaults : public Faults, public ::testing::WithParamInterface<WatchFault> {};
 
-TEST_P(WatchFaults, LoseNothingAndTellNothingTwice) {
+TEST_P(WatchFaults, NoChangeIsLostOrDeliveredTwice) {
   Fault fault = GetParam().fault;
   fault.target_has = fault.target_has.empty() ? "watch=1" : fault.target_has;
   const auto times = static_cast<std::size_t>(fault.times);
@@ -156,7 +156,7 @@ TEST_P(WatchFaults, LoseNothingAndTellNothingTwice) {
   }
   must(create_request(node_path(""), node_body("watched-last")));
   expect_equal("/api/v1/nodes", sink_);
-  ASSERT_TRUE(wait([&] { return proxy_->hits() == times; }, 20s)) << "all faults came to pass";
+  ASSERT_TRUE(wait([&] { return proxy_->hits() == times; }, 20s)) << "not all faults were injected";
   expect_equal("/api/v1/nodes", sink_);
   EXPECT_EQ(reflector_->counts().lists > 1, GetParam().lists_again);
   must(delete_request(node_path("watched-last")));
@@ -178,7 +178,7 @@ INSTANTIATE_TEST_SUITE_P(
         WatchFault{"Status410", {.kind = FaultKind::kAnswer, .times = 3, .status = 410}, true}),
     [](const auto& entry) { return entry.param.name; });
 
-TEST_F(Faults, EventsThatComeTwiceAreToldOnce) {
+TEST_F(Faults, DuplicatedEventsAreDeliveredOnce) {
   proxy_->inject({.kind = FaultKind::kDuplicate, .target_has = "watch=1", .times = -1});
   start(*faulty_);
   for (int i = 0; i < 5; ++i) {
@@ -193,7 +193,7 @@ TEST_F(Faults, EventsThatComeTwiceAreToldOnce) {
   must(delete_request(node_path("twice-last")));
 }
 
-TEST_F(Faults, AListThatFailsOnAnyPageIsMadeAnew) {
+TEST_F(Faults, StartsTheListAgainIfAPageFails) {
   for (int i = 0; i < 7; ++i) {
     must(create_request(node_path(""), node_body(fmt::format("page-{}", i))));
   }
@@ -220,7 +220,7 @@ TEST_F(Faults, AListThatFailsOnAnyPageIsMadeAnew) {
   }
 }
 
-TEST_F(Faults, APulledCableIsNoticedAndMendedAndToldMeanwhile) {
+TEST_F(Faults, ReportsAndRecoversFromAPulledCable) {
   start(*faulty_);
   proxy_->freeze(true);
   must(create_request(node_path(""), node_body("behind-the-cable")));

@@ -1,6 +1,6 @@
 // tests/kube/recording_sink.h
 //
-// A sink that keeps what it is told and complains about anything that a sink must never be told.
+// A sink that records its calls and fails the test on calls that a Reflector must never make.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -31,14 +31,14 @@ class RecordingSink : public ObjectSink {
       return simdjson::SUCCESS;
     });
     TRY(object.judge(error));
-    return value_ == "unreadable" ? fail(ErrorCode::kInvalid, "the value makes no sense") : Status{};
+    return value_ == "unreadable" ? fail(ErrorCode::kInvalid, "the value is invalid") : Status{};
   }
 
   void keep(const ObjectMeta& meta) override {
     const auto found = things.find(meta.name);
     if (found != things.end()) {
       EXPECT_EQ(found->second.uid, meta.uid) << meta.name << " was replaced without forget()";
-      EXPECT_NE(found->second.version, meta.version) << meta.name << " was told twice";
+      EXPECT_NE(found->second.version, meta.version) << meta.name << " was delivered twice";
     }
     things[meta.name] = {.uid = meta.uid, .version = meta.version, .value = value_};
     log.push_back("+" + meta.name + "=" + value_);
@@ -46,7 +46,7 @@ class RecordingSink : public ObjectSink {
 
   void forget(const ObjectMeta& meta) override {
     const auto found = things.find(meta.name);
-    ASSERT_NE(found, things.end()) << meta.name << " was never there";
+    ASSERT_NE(found, things.end()) << meta.name << " is unknown";
     EXPECT_EQ(found->second.uid, meta.uid);
     things.erase(found);
     log.push_back("-" + meta.name);

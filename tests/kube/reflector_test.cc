@@ -24,7 +24,7 @@ class ReflectorTest : public ::testing::Test {
         client_(*Client::create(loop_, server_.access(),
                                 {.user_agent = "reflector-test", .backoff = {.first = 1ms, .cap = 5ms}})) {
     log::Options quiet;
-    quiet.level = log::Level::kError;  // faults by the thousand
+    quiet.level = log::Level::kError;  // the tests cause thousands of warnings
     EXPECT_TRUE(log::configure(quiet));
     options_.path = "/api/v1/things";
     options_.backoff = {.first = 1ms, .cap = 5ms};
@@ -35,7 +35,7 @@ class ReflectorTest : public ::testing::Test {
     reflector_->start();
   }
   bool wait(const std::function<bool()>& condition) { return loop_.run_until(condition, 20s); }
-  // The sink shows what the server has, and a watch is open.
+  // Waits until the sink equals the server's state and a watch is open.
   bool settled() {
     return wait([&] { return sink_.things == server_.things() && server_.watches() > 0; });
   }
@@ -61,15 +61,15 @@ class ReflectorTest : public ::testing::Test {
 TEST_F(ReflectorTest, ListsInPagesThenWatches) {
   options_.page_items = 3;
   for (int i = 0; i < 10; ++i) {
-    server_.set(fmt::format("t{}", i), "v");
+    server_.set_thing(fmt::format("t{}", i), "v");
   }
   start();
   ASSERT_TRUE(settled());
   EXPECT_EQ(sink_.syncs, 1);
   EXPECT_EQ(reflector_->objects(), 10U);
-  server_.set("t3", "w");
-  server_.remove("t4");
-  server_.set("new", "x");
+  server_.set_thing("t3", "w");
+  server_.remove_thing("t4");
+  server_.set_thing("new", "x");
   ASSERT_TRUE(settled());
   EXPECT_THAT(std::vector<std::string>(sink_.log.begin() + 10, sink_.log.end()),
               ElementsAre("+t3=w", "-t4", "+new=x"));
@@ -77,7 +77,7 @@ TEST_F(ReflectorTest, ListsInPagesThenWatches) {
   EXPECT_EQ(server_.seen[0].user_agent, "reflector-test");
 }
 
-TEST_F(ReflectorTest, AsksForBookmarksATimeoutAndItsSelectors) {
+TEST_F(ReflectorTest, RequestsBookmarksATimeoutAndItsSelectors) {
   options_.field_selector = "spec.nodeName=gpu-a";
   options_.label_selector = "a in (b,c)";
   start();
@@ -89,29 +89,29 @@ TEST_F(ReflectorTest, AsksForBookmarksATimeoutAndItsSelectors) {
   EXPECT_THAT(server_.seen[1].target, HasSubstr("fieldSelector=spec.nodeName%3Dgpu-a"));
 }
 
-TEST_F(ReflectorTest, ListsAnewWhenAskedAndTellsOnlyWhatIsNew) {
-  server_.set("a", "1");
-  server_.set("b", "1");
+TEST_F(ReflectorTest, ARelistDeliversOnlyChanges) {
+  server_.set_thing("a", "1");
+  server_.set_thing("b", "1");
   start();
   ASSERT_TRUE(settled());
   server_.stall();
-  server_.set("a", "2");
-  server_.remove("b");
+  server_.set_thing("a", "2");
+  server_.remove_thing("b");
   reflector_->relist();
   ASSERT_TRUE(wait([&] { return reflector_->counts().lists == 2; }));
   EXPECT_THAT(sink_.log, ElementsAre("+a=1", "+b=1", "+a=2", "-b"));
-  server_.set("c", "1");
+  server_.set_thing("c", "1");
   ASSERT_TRUE(settled());
   EXPECT_EQ(reflector_->counts().failures, 0U);
 }
 
-TEST_F(ReflectorTest, ResumesWhereItWasAfterTheConnectionBroke) {
-  server_.set("a", "1");
+TEST_F(ReflectorTest, ResumesTheWatchAfterABrokenConnection) {
+  server_.set_thing("a", "1");
   start();
   ASSERT_TRUE(settled());
   server_.cut_watches();
-  server_.set("a", "2");
-  server_.set("b", "1");
+  server_.set_thing("a", "2");
+  server_.set_thing("b", "1");
   ASSERT_TRUE(settled());
   EXPECT_THAT(sink_.log, ElementsAre("+a=1", "+a=2", "+b=1"));
   EXPECT_EQ(lists(), 1U);
@@ -119,51 +119,51 @@ TEST_F(ReflectorTest, ResumesWhereItWasAfterTheConnectionBroke) {
 }
 
 TEST_F(ReflectorTest, ResumesFromABookmark) {
-  server_.set("a", "1");
+  server_.set_thing("a", "1");
   start();
   ASSERT_TRUE(settled());
   server_.hide(true);
-  server_.set("elsewhere", "x");
-  server_.remove("elsewhere");
+  server_.set_thing("elsewhere", "x");
+  server_.remove_thing("elsewhere");
   server_.hide(false);
   server_.bookmark();
   ASSERT_TRUE(wait([&] { return reflector_->counts().bookmarks == 1; }));
   server_.compact();
   server_.cut_watches();
   ASSERT_TRUE(settled());
-  EXPECT_EQ(lists(), 1U) << "without the bookmark the version would be too old now";
+  EXPECT_EQ(lists(), 1U) << "without the bookmark the version would be too old";
 }
 
-TEST_F(ReflectorTest, TellsWhatVanishedDuringAGapAfter410) {
-  server_.set("a", "1");
-  server_.set("b", "1");
-  server_.set("c", "1");
+TEST_F(ReflectorTest, ForgetsObjectsThatWereDeletedDuringAGap) {
+  server_.set_thing("a", "1");
+  server_.set_thing("b", "1");
+  server_.set_thing("c", "1");
   start();
   ASSERT_TRUE(settled());
   server_.cut_watches();
-  server_.remove("a");
-  server_.remove("b");
-  server_.set("b", "made anew");
-  server_.set("d", "1");
+  server_.remove_thing("a");
+  server_.remove_thing("b");
+  server_.set_thing("b", "recreated");
+  server_.set_thing("d", "1");
   server_.compact();
   ASSERT_TRUE(settled());
   EXPECT_EQ(reflector_->counts().expired, 1U);
   EXPECT_EQ(sink_.syncs, 2);
   EXPECT_THAT(std::vector<std::string>(sink_.log.begin() + 3, sink_.log.end()),
-              ElementsAre("-b", "+b=made anew", "+d=1", "-a"))
-      << "c did not change and is not told again";
+              ElementsAre("-b", "+b=recreated", "+d=1", "-a"))
+      << "c did not change and must not be delivered again";
 }
 
-TEST_F(ReflectorTest, StartsTheListOverWhenItsContinueTokenIsTooOld) {
+TEST_F(ReflectorTest, StartsTheListAgainWhenItsContinueTokenIsTooOld) {
   options_.page_items = 2;
   for (int i = 0; i < 5; ++i) {
-    server_.set(fmt::format("t{}", i), "v");
+    server_.set_thing(fmt::format("t{}", i), "v");
   }
   bool compacted = false;
   server_.intercept = [&](const FakeApiServer::Seen& request) -> std::optional<http::Response> {
     if (!compacted && request.target.find("continue=") != std::string::npos) {
       compacted = true;
-      server_.set("t0", "changed meanwhile");
+      server_.set_thing("t0", "changed during the list");
       server_.compact();
     }
     return std::nullopt;
@@ -174,12 +174,12 @@ TEST_F(ReflectorTest, StartsTheListOverWhenItsContinueTokenIsTooOld) {
   EXPECT_EQ(sink_.syncs, 1);
 }
 
-// The next page is asked for before this one is read: when this one turns out to be broken, nothing of the
-// next may come into the list that is begun anew.
-TEST_F(ReflectorTest, APageThatIsBrokenBehindItsHeadEndsTheNextOneToo) {
+// The next page is requested before this one is parsed. If this one turns out to be invalid, no
+// item of the next page may get into the new list.
+TEST_F(ReflectorTest, AnInvalidPageCancelsTheNextPage) {
   options_.page_items = 2;
   for (int i = 0; i < 5; ++i) {
-    server_.set(fmt::format("t{}", i), "v");
+    server_.set_thing(fmt::format("t{}", i), "v");
   }
   int pages = 0;
   server_.intercept = [&](const FakeApiServer::Seen&) -> std::optional<http::Response> {
@@ -198,7 +198,7 @@ TEST_F(ReflectorTest, APageThatIsBrokenBehindItsHeadEndsTheNextOneToo) {
   EXPECT_THAT(sink_.log, ElementsAre("+t0=v", "+t1=v", "+t2=v", "+t3=v", "+t4=v"));
 }
 
-TEST_F(ReflectorTest, ListsAlsoWhereTheHeadOfAPageStandsBehindItsItems) {
+TEST_F(ReflectorTest, AcceptsAPageWithMetadataAfterItsItems) {
   options_.page_items = 1;
   int pages = 0;
   server_.intercept = [&](const FakeApiServer::Seen& request) -> std::optional<http::Response> {
@@ -217,20 +217,20 @@ TEST_F(ReflectorTest, ListsAlsoWhereTheHeadOfAPageStandsBehindItsItems) {
   EXPECT_EQ(pages, 2);
 }
 
-TEST_F(ReflectorTest, ListsAgainAfterAnErrorLine) {
-  server_.set("a", "1");
+TEST_F(ReflectorTest, RelistsAfterAnErrorEvent) {
+  server_.set_thing("a", "1");
   start();
   ASSERT_TRUE(settled());
   server_.hide(true);
-  server_.set("a", "2");
+  server_.set_thing("a", "2");
   server_.hide(false);
   server_.error_line(500, "InternalError");
   ASSERT_TRUE(settled());
   EXPECT_EQ(lists(), 2U);
 }
 
-TEST_F(ReflectorTest, HalfALineIsNotAnEvent) {
-  server_.set("a", "1");
+TEST_F(ReflectorTest, IgnoresATruncatedEvent) {
+  server_.set_thing("a", "1");
   start();
   ASSERT_TRUE(settled());
   server_.write_raw(R"({"type":"DELETED","object":{"metadata":{"name":"a","uid":"0000)");
@@ -239,13 +239,13 @@ TEST_F(ReflectorTest, HalfALineIsNotAnEvent) {
   EXPECT_THAT(sink_.log, ElementsAre("+a=1"));
 }
 
-TEST_F(ReflectorTest, GarbageEndsTheStreamAndIsMendedByAList) {
+TEST_F(ReflectorTest, RelistsAfterAnInvalidEvent) {
   for (const char* garbage : {"no json\n", "{\"type\":\"ADDED\"}\n", "{\"type\":\"PARTY\",\"object\":{}}\n",
                               "{\"type\":\"ADDED\",\"object\":{}}\n", "[]\n",
                               "{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"name\":\"x\",\"uid\":\"u\","
                               "\"resourceVersion\":\"x\"}}}\n"}) {
     const std::size_t before = lists();
-    server_.set("a", garbage[0] == '[' ? "1" : "2");
+    server_.set_thing("a", garbage[0] == '[' ? "1" : "2");
     start();
     ASSERT_TRUE(settled()) << garbage;
     server_.write_raw(garbage);
@@ -257,54 +257,54 @@ TEST_F(ReflectorTest, GarbageEndsTheStreamAndIsMendedByAList) {
   }
 }
 
-TEST_F(ReflectorTest, EventsThatComeTwiceAreAppliedOnce) {
+TEST_F(ReflectorTest, DuplicatedEventsAreDeliveredOnce) {
   start();
   ASSERT_TRUE(settled());
-  server_.set("a", "1");
-  server_.set("a", "2");
-  server_.remove("a");
+  server_.set_thing("a", "1");
+  server_.set_thing("a", "2");
+  server_.remove_thing("a");
   ASSERT_TRUE(settled());
   server_.repeat_lines(3);
-  server_.set("b", "1");
+  server_.set_thing("b", "1");
   ASSERT_TRUE(settled());
   EXPECT_THAT(sink_.log, ElementsAre("+a=1", "+a=2", "-a", "+b=1"))
-      << "the repeated ADDED must not bring a back";
+      << "the repeated ADDED must not restore a";
   EXPECT_EQ(reflector_->counts().repeated, 3U);
 }
 
-TEST_F(ReflectorTest, NoticesAConnectionThatDiedWithoutAWord) {
+TEST_F(ReflectorTest, DetectsASilentConnection) {
   options_.idle = 1s;
-  server_.set("a", "1");
+  server_.set_thing("a", "1");
   start();
   ASSERT_TRUE(settled());
   server_.stall();
-  server_.set("a", "2");
+  server_.set_thing("a", "2");
   ASSERT_TRUE(wait([&] { return sink_.things == server_.things(); }));
   EXPECT_EQ(lists(), 1U);
 }
 
-// A watch from a version that the restored server has not reached is open and silent, again and again.
-TEST_F(ReflectorTest, ListsAgainWhenTheServerWasRestoredFromABackup) {
+// Every watch from a version that the restored server has not reached is silent.
+TEST_F(ReflectorTest, RelistsWhenTheServerWasRestoredFromABackup) {
   options_.idle = 50ms;
   for (int i = 0; i < 20; ++i) {
-    server_.set("a", std::to_string(i));
+    server_.set_thing("a", std::to_string(i));
   }
-  server_.set("b", "made after the backup");
+  server_.set_thing("b", "created after the backup");
   start();
   ASSERT_TRUE(settled());
   server_.cut_watches();
   server_.restore_version(2);
-  server_.remove("b");
-  server_.set("a", "as it was");
+  server_.remove_thing("b");
+  server_.set_thing("a", "as it was");
   ASSERT_TRUE(wait([&] { return sink_.things == server_.things(); }));
   EXPECT_EQ(lists(), 2U);
 }
 
-TEST_F(ReflectorTest, GoesOnWhenTheServerEndsAWatchInOrder) {
+TEST_F(ReflectorTest, ContinuesWhenTheServerEndsAWatch) {
   start();
   ASSERT_TRUE(settled());
   for (int i = 0; i < 5; ++i) {
-    server_.set("a", std::to_string(i));
+    server_.set_thing("a", std::to_string(i));
     ASSERT_TRUE(settled());
     server_.end_watches();
   }
@@ -313,7 +313,7 @@ TEST_F(ReflectorTest, GoesOnWhenTheServerEndsAWatchInOrder) {
   EXPECT_EQ(reflector_->counts().failures, 0U);
 }
 
-TEST_F(ReflectorTest, WaitsAsLongAsTheServerAsksAndSaysWhatIsWrongMeanwhile) {
+TEST_F(ReflectorTest, WaitsForRetryAfterAndReportsTheError) {
   int refusals = 0;
   server_.intercept = [&](const FakeApiServer::Seen& request) -> std::optional<http::Response> {
     if (request.target.find("watch=1") != std::string::npos && ++refusals <= 1) {
@@ -327,27 +327,27 @@ TEST_F(ReflectorTest, WaitsAsLongAsTheServerAsksAndSaysWhatIsWrongMeanwhile) {
   start();
   ASSERT_TRUE(wait([&] { return reflector_->problem().has_value(); }));
   EXPECT_THAT(reflector_->problem()->text(), HasSubstr("slow down"));
-  server_.set("a", "1");
+  server_.set_thing("a", "1");
   ASSERT_TRUE(settled());
   EXPECT_GE(std::chrono::steady_clock::now() - began, 1s);
 }
 
 TEST_F(ReflectorTest, OneUnreadableObjectDoesNotStopTheOthers) {
-  server_.set("a", "1");
-  server_.set("b", "unreadable");
-  server_.set("c", "1");
+  server_.set_thing("a", "1");
+  server_.set_thing("b", "unreadable");
+  server_.set_thing("c", "1");
   start();
   ASSERT_TRUE(wait([&] { return sink_.syncs == 1 && server_.watches() > 0; }));
   EXPECT_THAT(sink_.log, ElementsAre("+a=1", "?b", "+c=1"));
-  server_.set("b", "mended");
+  server_.set_thing("b", "readable");
   ASSERT_TRUE(settled());
   EXPECT_EQ(reflector_->counts().unreadable, 1U);
 }
 
-TEST_F(ReflectorTest, AsksForSmallerPagesWhenAPageIsTooLarge) {
+TEST_F(ReflectorTest, RequestsSmallerPagesWhenAPageIsTooLarge) {
   options_.page_items = 64;
   for (int i = 0; i < 100; ++i) {
-    server_.set(fmt::format("t{}", i), "v");
+    server_.set_thing(fmt::format("t{}", i), "v");
   }
   server_.intercept = [&](const FakeApiServer::Seen& request) -> std::optional<http::Response> {
     if (request.target.find("limit=64") != std::string::npos) {
@@ -359,17 +359,17 @@ TEST_F(ReflectorTest, AsksForSmallerPagesWhenAPageIsTooLarge) {
   ASSERT_TRUE(settled());
 }
 
-TEST_F(ReflectorTest, StopMeansNothingIsToldAnyMore) {
-  server_.set("a", "1");
+TEST_F(ReflectorTest, TheSinkIsNotCalledAfterStop) {
+  server_.set_thing("a", "1");
   start();
   ASSERT_TRUE(settled());
   reflector_->stop();
-  server_.set("a", "2");
+  server_.set_thing("a", "2");
   loop_.run_until([] { return false; }, 20ms);
   EXPECT_THAT(sink_.log, ElementsAre("+a=1"));
 }
 
-// Stops its reflector when it has been told so many things.
+// Stops its reflector after `most` calls.
 class StoppingSink : public RecordingSink {
  public:
   void keep(const ObjectMeta& meta) override {
@@ -394,17 +394,18 @@ class StoppingSink : public RecordingSink {
 TEST_F(ReflectorTest, TheSinkItselfMayStopIt) {
   options_.page_items = 3;
   for (const char* name : {"a", "b", "c", "d"}) {
-    server_.set(name, "1");
+    server_.set_thing(name, "1");
   }
   for (const std::size_t most : {2U, 6U}) {
     StoppingSink sink;
     sink.most = most;
     sink.reflector = std::make_unique<Reflector>(client_, options_, sink);
     sink.reflector->start();
-    // The first stops in the middle of a page, the second in the middle of many events that come together.
+    // The first stops in the middle of a page, the second in the middle of events that arrive
+    // together.
     ASSERT_TRUE(wait([&] { return sink.log.size() == most || server_.watches() > 0; }));
     for (int i = 0; most > 4 && i < 8; ++i) {
-      server_.set("e", std::to_string(i));
+      server_.set_thing("e", std::to_string(i));
     }
     ASSERT_TRUE(wait([&] { return sink.log.size() == most; }));
     loop_.run_until([] { return false; }, 20ms);
@@ -414,7 +415,7 @@ TEST_F(ReflectorTest, TheSinkItselfMayStopIt) {
   }
 }
 
-TEST_F(ReflectorTest, DoesNotListAgainAndAgainWhenEveryWatchIsRefused) {
+TEST_F(ReflectorTest, BacksOffBetweenRelistsWhenEveryWatchIsRefused) {
   server_.intercept = [&](const FakeApiServer::Seen& request) -> std::optional<http::Response> {
     if (request.target.find("watch=1") != std::string::npos) {
       return http::Response{.status = 410, .body = status_json(410, "Expired", "too old")};
@@ -426,12 +427,14 @@ TEST_F(ReflectorTest, DoesNotListAgainAndAgainWhenEveryWatchIsRefused) {
   ASSERT_TRUE(wait([&] { return lists() == 4; }));
   const auto began = std::chrono::steady_clock::now();
   ASSERT_TRUE(wait([&] { return lists() == 6; }));
-  EXPECT_GE(std::chrono::steady_clock::now() - began, 100ms) << "the waits grow: 80 and 160 ms, or half";
+  EXPECT_GE(std::chrono::steady_clock::now() - began, 100ms)
+      << "the waits are 80 and 160 ms, or half of that";
 }
 
-// Random changes, cuts, repetitions, compactions, stalls and refusals: in the end, and whenever it is quiet,
-// the sink shows exactly what the server has, and RecordingSink saw nothing twice.
-TEST_F(ReflectorTest, ShowsTheServersStateAfterAnyMixOfFaults) {
+// Random changes, broken connections, repetitions, compactions, stalls and errors. Whenever it is
+// quiet, and at the end, the sink must equal the server's state. RecordingSink checks that nothing
+// is delivered twice.
+TEST_F(ReflectorTest, ConvergesAfterAnyMixOfFaults) {
   options_.page_items = 5;
   options_.idle = 30ms;
   std::mt19937_64 random(2026);
@@ -439,7 +442,7 @@ TEST_F(ReflectorTest, ShowsTheServersStateAfterAnyMixOfFaults) {
   server_.intercept = [&](const FakeApiServer::Seen&) -> std::optional<http::Response> {
     if (chance(10)) {
       const int code = std::vector{500, 503, 410, 429, 504}[random() % 5];
-      return http::Response{.status = code, .body = status_json(code, "Fault", "told by the test")};
+      return http::Response{.status = code, .body = status_json(code, "Fault", "injected by the test")};
     }
     return std::nullopt;
   };
@@ -448,7 +451,7 @@ TEST_F(ReflectorTest, ShowsTheServersStateAfterAnyMixOfFaults) {
   for (int round = 0; round < 400; ++round) {
     for (std::uint64_t i = random() % 8; i > 0; --i) {
       const std::string name = fmt::format("t{}", random() % 20);
-      chance(30) ? server_.remove(name) : server_.set(name, std::to_string(random() % 1000));
+      chance(30) ? server_.remove_thing(name) : server_.set_thing(name, std::to_string(random() % 1000));
     }
     switch (random() % 8) {
       case 0:
@@ -488,7 +491,7 @@ TEST_F(ReflectorTest, ShowsTheServersStateAfterAnyMixOfFaults) {
   EXPECT_GT(reflector_->counts().repeated, 5U);
 }
 
-TEST(ObjectTracker, AServerRestoredFromABackupIsBelieved) {
+TEST(ObjectTracker, AcceptsEarlierVersionsAfterAListOfARestoredServer) {
   ObjectTracker tracker;
   std::vector<std::string> gone;
   const ObjectTracker::Forget forget = [&](const ObjectMeta& meta) { gone.push_back(meta.name); };
@@ -505,7 +508,7 @@ TEST(ObjectTracker, AServerRestoredFromABackupIsBelieved) {
   EXPECT_THAT(gone, ::testing::IsEmpty());
 }
 
-TEST(CompactUid, PrintsBackWhatItWasMadeFrom) {
+TEST(CompactUid, ReturnsTheOriginalText) {
   for (const char* text :
        {"19cb2748-6ab8-4bf3-bd2a-617788b14b91", "00000000-0000-0000-0000-000000000000", "odd", "",
         "19CB2748-6AB8-4BF3-BD2A-617788B14B91", "19cb2748x6ab8-4bf3-bd2a-617788b14b91"}) {

@@ -14,7 +14,7 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 
-Attempt answered(int code, std::optional<std::chrono::seconds> retry_after = {}) {
+Attempt responded(int code, std::optional<std::chrono::seconds> retry_after = {}) {
   ApiStatus status;
   status.code = code;
   status.retry_after = retry_after;
@@ -22,7 +22,7 @@ Attempt answered(int code, std::optional<std::chrono::seconds> retry_after = {})
 }
 
 Attempt broken(ErrorCode code) {
-  return {.status = {}, .transport = Error(code, "no answer")};
+  return {.status = {}, .transport = Error(code, "no response")};
 }
 
 constexpr RetryRequest kRead{.repeat = Repeat::kSafe, .repeat_conflict = false};
@@ -47,40 +47,40 @@ TEST_P(RetryRules, Hold) {
 INSTANTIATE_TEST_SUITE_P(
     All, RetryRules,
     ::testing::Values(
-        Rule{"read_500", kRead, answered(500), true, ErrorCode::kUnavailable},
-        Rule{"read_504", kRead, answered(504), true, ErrorCode::kTimeout},
-        Rule{"read_404", kRead, answered(404), false, ErrorCode::kNotFound},
-        Rule{"read_400", kRead, answered(400), false, ErrorCode::kInvalid},
-        Rule{"read_403", kRead, answered(403), false, ErrorCode::kDenied},
-        Rule{"read_401", kRead, answered(401), true, ErrorCode::kDenied},
-        Rule{"read_410", kRead, answered(410), false, ErrorCode::kConflict},
-        Rule{"read_501", kRead, answered(501), false, ErrorCode::kUnavailable},
+        Rule{"read_500", kRead, responded(500), true, ErrorCode::kUnavailable},
+        Rule{"read_504", kRead, responded(504), true, ErrorCode::kTimeout},
+        Rule{"read_404", kRead, responded(404), false, ErrorCode::kNotFound},
+        Rule{"read_400", kRead, responded(400), false, ErrorCode::kInvalid},
+        Rule{"read_403", kRead, responded(403), false, ErrorCode::kDenied},
+        Rule{"read_401", kRead, responded(401), true, ErrorCode::kDenied},
+        Rule{"read_410", kRead, responded(410), false, ErrorCode::kConflict},
+        Rule{"read_501", kRead, responded(501), false, ErrorCode::kUnavailable},
         Rule{"read_lost", kRead, broken(ErrorCode::kTimeout), true, ErrorCode::kTimeout},
-        Rule{"bind_409", kBind, answered(409), false, ErrorCode::kConflict},
-        Rule{"bind_429", kBind, answered(429, 1s), true, ErrorCode::kUnavailable},
-        Rule{"bind_429_without_time", kBind, answered(429), true, ErrorCode::kUnavailable},
-        Rule{"bind_500_may_have_acted", kBind, answered(500), false, ErrorCode::kTimeout},
-        Rule{"bind_502_may_have_acted", kBind, answered(502), false, ErrorCode::kTimeout},
-        Rule{"bind_503_may_have_acted", kBind, answered(503), false, ErrorCode::kTimeout},
-        Rule{"bind_503_with_retry_after_did_not", kBind, answered(503, 1s), true, ErrorCode::kUnavailable},
-        Rule{"bind_504_may_have_acted", kBind, answered(504), false, ErrorCode::kTimeout},
+        Rule{"bind_409", kBind, responded(409), false, ErrorCode::kConflict},
+        Rule{"bind_429", kBind, responded(429, 1s), true, ErrorCode::kUnavailable},
+        Rule{"bind_429_without_time", kBind, responded(429), true, ErrorCode::kUnavailable},
+        Rule{"bind_500_may_have_acted", kBind, responded(500), false, ErrorCode::kTimeout},
+        Rule{"bind_502_may_have_acted", kBind, responded(502), false, ErrorCode::kTimeout},
+        Rule{"bind_503_may_have_acted", kBind, responded(503), false, ErrorCode::kTimeout},
+        Rule{"bind_503_with_retry_after_did_not", kBind, responded(503, 1s), true, ErrorCode::kUnavailable},
+        Rule{"bind_504_may_have_acted", kBind, responded(504), false, ErrorCode::kTimeout},
         Rule{"bind_reply_lost", kBind, broken(ErrorCode::kTimeout), false, ErrorCode::kTimeout},
         Rule{"bind_reply_garbled", kBind, broken(ErrorCode::kInvalid), false, ErrorCode::kTimeout},
         Rule{"bind_wrong_certificate", kBind, broken(ErrorCode::kDenied), false, ErrorCode::kDenied},
         Rule{"bind_never_sent", kBind, broken(ErrorCode::kUnavailable), true, ErrorCode::kUnavailable},
-        Rule{"patch_lost_race", RetryRequest{.repeat = Repeat::kSafe, .repeat_conflict = true}, answered(409),
-             true, ErrorCode::kConflict}),
+        Rule{"patch_lost_race", RetryRequest{.repeat = Repeat::kSafe, .repeat_conflict = true},
+             responded(409), true, ErrorCode::kConflict}),
     [](const auto& rule) { return std::string(rule.param.name); });
 
-TEST(Retry, WaitsAsLongAsTheServerAsks) {
-  EXPECT_EQ(judge(kRead, answered(429, 7s)).at_least, 7s);
+TEST(Retry, WaitsForRetryAfter) {
+  EXPECT_EQ(judge(kRead, responded(429, 7s)).at_least, 7s);
 }
 
-TEST(Retry, AsksForAFreshCredentialAfter401) {
-  EXPECT_TRUE(judge(kBind, answered(401)).refresh_credential);
+TEST(Retry, RefreshesTheCredentialAfter401) {
+  EXPECT_TRUE(judge(kBind, responded(401)).refresh_credential);
 }
 
-TEST(Retry, AnEvictionForbiddenByABudgetIsTheCallersBusiness) {
+TEST(Retry, DoesNotRetryAnEvictionThatABudgetForbids) {
   const ApiStatus status = status_of_response(
       429, R"({"kind":"Status","status":"Failure","message":"Cannot evict pod","reason":"TooManyRequests",
               "details":{"causes":[{"reason":"DisruptionBudget","message":"needs 2"}]},"code":429})",
@@ -88,10 +88,10 @@ TEST(Retry, AnEvictionForbiddenByABudgetIsTheCallersBusiness) {
   EXPECT_FALSE(judge(kBind, {.status = status, .transport = {}}).again);
 }
 
-TEST(ApiStatus, ReadsRealRefusals) {
+TEST(ApiStatus, ParsesCapturedErrorResponses) {
   const std::string folder = std::string(TESSERA_SHARED_DATA) + "/captures/v1.36.4-nodeCacheCapable-true/";
   if (!std::filesystem::exists(folder)) {
-    GTEST_SKIP() << "no captures at " << folder;
+    GTEST_SKIP() << "no captured responses in " << folder;
   }
   const auto read = [&](const char* name) { return *parse_status(*read_file(folder + name)); };
   EXPECT_EQ(read("err.conflict-patch.json").to_error().code(), ErrorCode::kConflict);
@@ -102,13 +102,13 @@ TEST(ApiStatus, ReadsRealRefusals) {
   EXPECT_THAT(read("err.double-bind.json").message, HasSubstr("already assigned to node"));
 }
 
-TEST(ApiStatus, KeepsTheFirstWordsOfAProxysPage) {
+TEST(ApiStatus, KeepsTheBeginningOfAProxysErrorPage) {
   const ApiStatus status = status_of_response(502, "<html>\r\n<b>Bad\x01Gateway</b>", "5");
   EXPECT_EQ(status.to_error().text(), "the API server answered 502: <html>  <b>Bad Gateway</b>");
   EXPECT_EQ(status.retry_after, 5s);
 }
 
-TEST(ApiStatus, RetryAfterIsReadAndBounded) {
+TEST(ApiStatus, LimitsRetryAfter) {
   EXPECT_EQ(parse_retry_after("12"), 12s);
   EXPECT_EQ(parse_retry_after("99999999"), 3600s);
   EXPECT_EQ(parse_retry_after("-1"), std::nullopt);
@@ -132,7 +132,7 @@ TEST(Backoff, DoublesUpToTheCapAndStaysWithinHalfOfIt) {
   EXPECT_EQ(backoff.next(), 100ms);
 }
 
-TEST(Backoff, SpreadsClientsThatFailTogether) {
+TEST(Backoff, SpreadsTheRetriesOfManyClients) {
   Random random = default_random();
   std::chrono::milliseconds least = 1h;
   std::chrono::milliseconds most = 0ms;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# scripts/lint-words finds a phrase, names the file, the line and what to write instead, and respects
-# exceptions, exempt lines and the maximum per tree.
+# scripts/lint-words finds a phrase, names the file, the line and what to write instead, and
+# respects exceptions, exempt lines and the maximum per tree.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 work=$(mktemp -d)

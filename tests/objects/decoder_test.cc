@@ -95,7 +95,7 @@ TEST(PodDecoder, ReadsTheFieldsThatTheLedgerNeeds) {
   ASSERT_TRUE(read) << read.error().text();
   EXPECT_EQ(meta.version, 42U);
   const alloc::PodSpec& pod = sink.pod;
-  EXPECT_EQ(pod.pod_namespace, "ml");
+  EXPECT_EQ(pod.namespace_name, "ml");
   EXPECT_EQ(pod.name, "train-7");
   EXPECT_EQ(pod.uid, "u1");
   EXPECT_EQ(pod.node_name, "gpu-a");
@@ -243,7 +243,7 @@ TEST(PodDecoder, KeepsNothingOfThePreviousPod) {
   PodSink sink;
   ASSERT_TRUE(decode_one(kPod, sink));
   ASSERT_TRUE(decode_one(R"({"metadata":{"name":"b","uid":"u2","resourceVersion":"43"}})", sink));
-  EXPECT_EQ(sink.pod.pod_namespace, "");
+  EXPECT_EQ(sink.pod.namespace_name, "");
   EXPECT_EQ(sink.pod.node_name, "");
   EXPECT_FALSE(sink.pod.deleting);
   EXPECT_TRUE(sink.pod.containers.empty());

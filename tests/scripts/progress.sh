@@ -9,7 +9,8 @@ passed=0 failed=0
 expect() { # what, wanted, got
   if [ "$2" = "$3" ]; then passed=$((passed + 1)); else failed=$((failed + 1)) && printf 'FAILED: %s\n  wanted: %s\n  got:    %s\n' "$@"; fi
 }
-# expect_lines WHAT REGEX FILE: at least two lines match: one could be printed before or after the step.
+# expect_lines WHAT REGEX FILE: at least two lines match: one could be printed before or after the
+# step.
 expect_lines() {
   local count
   count=$(grep -cE "$2" "$3" || true)

@@ -7,7 +7,7 @@
 namespace tessera::sim {
 namespace {
 
-// Everything of a result but how long it took.
+// A result without its duration.
 std::vector<std::vector<LoadPoint>> curves(const ExperimentResult& result) {
   std::vector<std::vector<LoadPoint>> all;
   for (const PolicyResult& policy : result.policies) {
@@ -32,23 +32,23 @@ TEST(Experiment, DependsOnSeedsAndNotOnThreads) {
 
 TEST(Experiment, CountsEveryPodAndEveryPercent) {
   const Trace trace = synthetic_trace(30, 1);
-  std::size_t told = 0;
+  std::size_t reported = 0;
   const auto result = run_experiment(
       trace, {.policies = {*find_policy("FirstFit"), *find_policy("fgd")}, .seeds = {7}, .load_milli = 1200},
-      [&told](std::size_t done, std::size_t all, const PolicyName&, std::uint64_t seed) {
-        told = std::max(told, done);
+      [&reported](std::size_t done, std::size_t all, const PolicyName&, std::uint64_t seed) {
+        reported = std::max(reported, done);
         EXPECT_EQ(all, 2U);
         EXPECT_EQ(seed, 7U);
       });
   ASSERT_TRUE(result);
-  EXPECT_EQ(told, 2U);
+  EXPECT_EQ(reported, 2U);
   const std::size_t pods = draw_scenario(trace, 7, 1200).pods.size();
   for (const PolicyResult& policy : result->policies) {
     const RunResult& run = policy.runs[0];
     EXPECT_EQ(run.placed + run.refused, pods);
     EXPECT_GT(run.refused, 0U);
     ASSERT_TRUE(run.first_refusal_percent);
-    // Before anything is refused all that was asked for is allocated.
+    // Until the first refusal everything that was requested is allocated.
     EXPECT_NEAR(run.at(20)->allocated_percent, 20, 1);
     EXPECT_LE(run.at(120)->allocated_percent, 100);
     EXPECT_FALSE(run.at(130));
@@ -56,18 +56,18 @@ TEST(Experiment, CountsEveryPodAndEveryPercent) {
   }
 }
 
-TEST(Experiment, FgdLearnsWhatItIsNotTold) {
+TEST(Experiment, FgdLearnsTypicalPods) {
   const Trace trace = synthetic_trace(100, 1);
   ExperimentOptions options{.policies = {*find_policy("fgd"), *find_policy("Random")}, .seeds = {42}};
-  options.tell_typical_pods = false;
+  options.typical_from_trace = false;
   const auto learned = run_experiment(trace, options);
   ASSERT_TRUE(learned);
   EXPECT_GT(learned->policies[0].mean_at(130)->allocated_percent,
             learned->policies[1].mean_at(130)->allocated_percent + 2);
 }
 
-// Jobs over eight GPUs are one pod in eighty here and an eighth of all that is asked for.
-TEST(Experiment, FgdKeepsRoomForLargeJobsThatAreRare) {
+// Jobs of eight GPUs are one pod in eighty here, but an eighth of all requests.
+TEST(Experiment, FgdKeepsRoomForRareLargeJobs) {
   const auto result =
       run_experiment(synthetic_trace(200, 1),
                      {.policies = {*find_policy("fgd"), *find_policy("FGD")}, .seeds = {42, 43, 44}});

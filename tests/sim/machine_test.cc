@@ -40,7 +40,7 @@ std::string error_of(std::string text, std::string_view from, std::string_view t
   return machine ? "" : machine.error().text();
 }
 
-TEST(Machine, AllBuiltInOnesAreWhole) {
+TEST(Machine, BuiltInMachinesAreComplete) {
   EXPECT_THAT(builtin_machines(),
               ElementsAre("b200", "dgx1v", "dgx2", "dgxa100", "hgxh100", "l40s", "mixed", "pcie2s"));
   for (const std::string& name : builtin_machines()) {
@@ -58,16 +58,17 @@ TEST(Machine, AllBuiltInOnesAreWhole) {
   }
 }
 
-TEST(Machine, Dgx1vHasNvlinksAndPciePathsOfTheRealOne) {
+TEST(Machine, Dgx1vHasTheNvlinksAndPciePathsOfTheRealMachine) {
   const Machine dgx1 = builtin("dgx1v");
-  EXPECT_EQ(topology::pair_sum(dgx1.topology, 0xff), 3'000);  // NVIDIA's score of the whole machine
+  EXPECT_EQ(topology::pair_sum(dgx1.topology, 0xff),
+            3'000);  // the score of the whole machine by NVIDIA's rules
   EXPECT_EQ(dgx1.topology.link(0, 3), (topology::Link{topology::PciePath::kPhb, 2, 2, false}));
   EXPECT_EQ(dgx1.topology.near_nics(7), 0b1000U);
   EXPECT_EQ(dgx1.gpus[4].pci_bus_id, "00000000:85:00.0");
   EXPECT_EQ(dgx1.memory_mib, 512U * 1024);
 }
 
-TEST(Machine, SwitchesLinkEveryPairAlike) {
+TEST(Machine, SwitchesLinkAllPairsEqually) {
   const Machine dgx2 = builtin("dgx2");
   EXPECT_EQ(dgx2.gpus.size(), 16U);
   EXPECT_EQ(dgx2.topology.link(0, 15), (topology::Link{topology::PciePath::kSys, 6, 2, true}));
@@ -84,7 +85,7 @@ TEST(Machine, MixedModelsKeepTheirMemory) {
   EXPECT_EQ(mixed.topology.link(1, 2).nvlinks, 0);
 }
 
-TEST(Machine, UuidsDifferByNodeMachineAndIndexAndStayTheSame) {
+TEST(Machine, UuidsDifferByNodeMachineAndIndexAndNeverChange) {
   const Machine one = builtin("dgx1v");
   std::set<std::string> seen;
   for (int node = 0; node < 1'000; ++node) {
@@ -99,7 +100,7 @@ TEST(Machine, UuidsDifferByNodeMachineAndIndexAndStayTheSame) {
               ::testing::MatchesRegex("GPU-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"));
 }
 
-TEST(Machine, InventoriesReadBack) {
+TEST(Machine, InventoriesCanBeParsedAgain) {
   for (const std::string& name : builtin_machines()) {
     const alloc::Inventory inventory = builtin(name).inventory("node-1", alloc::Unit::gib());
     const auto again = alloc::Inventory::parse(inventory.json());
@@ -109,20 +110,20 @@ TEST(Machine, InventoriesReadBack) {
   }
 }
 
-TEST(Machine, ReadsAFileWithTheMatrixBesideIt) {
+TEST(Machine, ReadsTheMatrixFromAFileNextToTheDescription) {
   const auto machine = load_machine(std::string(TESSERA_SOURCE_DIR) + "/sim/machines/dgx1v.yaml");
   ASSERT_TRUE(machine) << machine.error().text();
   EXPECT_EQ(machine->topology, builtin("dgx1v").topology);
 }
 
-TEST(Machine, SaysFileAndLineOfWhatIsWrong) {
+TEST(Machine, ErrorsNameFileAndLine) {
   const std::string text(kSmall);
   EXPECT_EQ(error_of(text, "cpus: 8", "cpus: many"),
             "box.yaml:5: cpus is not a whole number from 1 to 1048576");
   EXPECT_EQ(error_of(text, "cpus: 8", "cpu: 8"),
             "box.yaml:5: cpu is not a key of machine descriptions (sim/machines/README.md lists them)");
-  EXPECT_EQ(error_of(text, "cuda: \"12.4\"\n", ""), "box.yaml:1: lacks \"cuda\"");
-  EXPECT_EQ(error_of(text, "model: Tesla T4, ", ""), "box.yaml:8: gpus[0] lacks \"model\"");
+  EXPECT_EQ(error_of(text, "cuda: \"12.4\"\n", ""), "box.yaml:1: has no \"cuda\"");
+  EXPECT_EQ(error_of(text, "model: Tesla T4, ", ""), "box.yaml:8: gpus[0] has no \"model\"");
   EXPECT_EQ(error_of(text, "pcie: PIX", "pcie: PIXX"),
             "box.yaml:11: links.rules[0].pcie is \"PIXX\", not SYS, NODE, PHB, PXB, PIX or PSB");
   EXPECT_EQ(error_of(text, "{pcie: PIX}", "{nvlink: 2}"),
@@ -131,15 +132,16 @@ TEST(Machine, SaysFileAndLineOfWhatIsWrong) {
             "box.yaml:11: links.rules[0].groups[0] is \"0-2\", but the machine has 2 GPUs");
   EXPECT_EQ(error_of(text, "  rules:", "  topo: box.topo\n  rules:"),
             "box.yaml:10: links.topo cannot be read: no box.topo");
-  EXPECT_EQ(error_of(text, "  rules:", "  matrix: \"GPU0 GPU1\"\n  rules:"),
-            "box.yaml:10: links.matrix is no matrix: line 1, column 10: the header is not followed by rows "
-            "of GPUs");
+  EXPECT_EQ(
+      error_of(text, "  rules:", "  matrix: \"GPU0 GPU1\"\n  rules:"),
+      "box.yaml:10: links.matrix is not a matrix: line 1, column 10: the header is not followed by rows "
+      "of GPUs");
   EXPECT_EQ(error_of(text, "v: 1", "v: [1"), "box.yaml:2: not YAML: end of sequence flow not found");
   EXPECT_EQ(error_of(text, "v: 1", "v: 2"), "box.yaml:1: v is not a whole number from 1 to 1");
   EXPECT_EQ(error_of(text, "cpus: 8", "cpus: 8\ncpus: 9"), "box.yaml:6: cpus is given twice");
 }
 
-TEST(Machine, NamesTheBuiltInOnesWhenItKnowsNoSuch) {
+TEST(Machine, ListsTheBuiltInMachinesWhenTheNameIsUnknown) {
   EXPECT_EQ(load_machine("dgx9").error().text(),
             "there is no machine \"dgx9\"; built in are b200, dgx1v, dgx2, dgxa100, hgxh100, l40s, mixed and "
             "pcie2s; or give the path of a description (./my-box.yaml)");

@@ -1,5 +1,6 @@
-// The experiment of "Beware of Fragmentation" (Weng et al., USENIX ATC 2023) repeated on the traces it used,
-// where they are at hand: the policies of others reach what the paper's artifact reports, ours reach more.
+// Repeats the experiment of "Beware of Fragmentation" (Weng et al., USENIX ATC 2023) on its traces,
+// if they are available: the reference policies reach the results of the paper's artifact,
+// Tessera's exceed them.
 #include <gmock/gmock.h>
 
 #include <cstdlib>
@@ -19,7 +20,7 @@ class Openb : public testing::Test {
  protected:
   void SetUp() override {
     if (!std::filesystem::exists(openb("openb_node_list_gpu_node"))) {
-      GTEST_SKIP() << "the openb traces are not here (" << openb("openb_node_list_gpu_node")
+      GTEST_SKIP() << "the openb traces are missing (" << openb("openb_node_list_gpu_node")
                    << "); set TESSERA_SHARED_DATA to the folder that has openb/";
     }
   }
@@ -38,7 +39,7 @@ class Openb : public testing::Test {
   }
 };
 
-TEST_F(Openb, IsReadInFull) {
+TEST_F(Openb, IsReadCompletely) {
   const auto trace = read_trace(openb("openb_node_list_gpu_node"), openb("openb_pod_list_default"));
   ASSERT_TRUE(trace) << trace.error().text();
   EXPECT_EQ(trace->nodes.size(), 1213U);
@@ -48,8 +49,9 @@ TEST_F(Openb, IsReadInFull) {
   EXPECT_EQ(typical_kinds(trace->pods, kPaperTypicalPercent).size(), 35U);
 }
 
-// Three seeds here; all ten within 0.3 points are in the simulate benchmark. Single seeds stray by 0.8.
-TEST_F(Openb, OthersReachWhatTheArtifactReports) {
+// Three seeds; single seeds vary by 0.8 points. The simulate benchmark runs all ten and requires
+// 0.3 points.
+TEST_F(Openb, ReferencePoliciesReachTheResultsOfTheArtifact) {
   struct Reported {
     const char* policy;
     double at_100, at_130;
@@ -75,7 +77,7 @@ struct Bar {
 
 class OpenbBars : public Openb, public testing::WithParamInterface<Bar> {};
 
-// Scores of ours meet random ties, as behind kube-scheduler.
+// Ties between scores are broken randomly, as kube-scheduler does.
 TEST_P(OpenbBars, FgdReachesIt) {
   const ExperimentResult result = run(GetParam().workload, {"fgd"}, {42, 43, 44});
   EXPECT_GE(result.policies[0].mean_at(100)->allocated_percent, GetParam().at_100);

@@ -1,17 +1,19 @@
-// The policies of others on clusters small enough to work out by hand, and ours through the same door.
+// The reference policies on clusters that are small enough to compute by hand, and Tessera's on the
+// same ledger.
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 
-#include "sim/books.h"
 #include "sim/fragmentation.h"
 #include "sim/policy.h"
+#include "sim/simulated_cluster.h"
 
 namespace tessera::sim {
 namespace {
 
 using testing::HasSubstr;
 
-// A cluster whose pods are placed by hand first and by a policy then. Nodes stand in the given order.
+// A cluster with some pods on given GPUs, on which a policy chooses for the next pod. Keeps the
+// order of nodes.
 class Cluster {
  public:
   Cluster(std::vector<TraceNode> nodes, std::vector<TracePod> pods)
@@ -19,31 +21,32 @@ class Cluster {
     for (std::uint32_t i = 0; i < trace_.nodes.size(); ++i) {
       scenario_.nodes.push_back(i);
     }
-    books_ = std::make_unique<Books>(trace_, scenario_, shapes_);
+    simulated_ = std::make_unique<SimulatedCluster>(trace_, scenario_, shapes_);
   }
 
-  // Puts the trace's pod on these GPUs of the node.
+  // Allocates these GPUs of the node to a pod of the trace.
   Cluster& put(std::uint32_t pod, std::uint32_t node, alloc::GpuMask gpus) {
     const std::uint32_t shape = shapes_.of_pod[pod];
-    const Status placed = books_->place(shape, books_->choice(shape, books_->nodes()[node], gpus));
+    const Status placed =
+        simulated_->allocate(shape, simulated_->choice(shape, simulated_->nodes()[node], gpus));
     EXPECT_TRUE(placed) << placed.error().text();
     return *this;
   }
 
-  // "node:GPUs" of the trace's pod, or "none".
+  // The choice of the policy for a pod of the trace: "node:GPUs" or "none".
   std::string choose(std::string_view policy, std::uint32_t pod, std::uint64_t seed = 1) {
     Random random(seed);
-    const auto choice =
-        make_policy(find_policy(policy).value(), *books_, typical_kinds(trace_.pods, kPaperTypicalPercent))
-            ->choose(shapes_.of_pod[pod], random);
+    const auto choice = make_policy(find_policy(policy).value(), *simulated_,
+                                    typical_kinds(trace_.pods, kPaperTypicalPercent))
+                            ->choose(shapes_.of_pod[pod], random);
     if (!choice) {
       return "none";
     }
-    const std::string& name = books_->ledger().node_name(choice->node);
+    const std::string& name = simulated_->ledger().node_name(choice->node);
     return fmt::format("{}:{}", name.substr(6), topology::gpu_list(choice->share_gpus | choice->whole_gpus));
   }
 
-  [[nodiscard]] const Books& books() const { return *books_; }
+  [[nodiscard]] const SimulatedCluster& simulated() const { return *simulated_; }
   [[nodiscard]] std::vector<PodKind> kinds() const {
     return typical_kinds(trace_.pods, kPaperTypicalPercent);
   }
@@ -52,7 +55,7 @@ class Cluster {
   Trace trace_;
   Shapes shapes_;
   Scenario scenario_;
-  std::unique_ptr<Books> books_;
+  std::unique_ptr<SimulatedCluster> simulated_;
 };
 
 TraceNode node(const char* name, std::uint32_t gpus, std::int64_t cpus, const char* model = "T4") {
@@ -65,14 +68,14 @@ TracePod whole(std::uint32_t gpus, std::int64_t cpus = 1) {
   return {.name = "w", .cpu_milli = cpus * 1000, .memory_mib = 1, .gpus = gpus, .gpu_milli = 1000};
 }
 
-TEST(FirstFit, TakesTheFirstNodeThatFits) {
+TEST(FirstFit, ChoosesTheFirstNodeThatFits) {
   Cluster cluster({node("a", 1, 8), node("b", 2, 8)}, {share(400), whole(2), whole(1, 9)});
   EXPECT_EQ(cluster.choose("FirstFit", 0), "a:0");
   EXPECT_EQ(cluster.choose("FirstFit", 1), "b:0-1");
-  EXPECT_EQ(cluster.choose("FirstFit", 2), "none");  // CPU
+  EXPECT_EQ(cluster.choose("FirstFit", 2), "none");  // too little CPU
 }
 
-TEST(BestFit, TakesTheNodeWithLeastLeft) {
+TEST(BestFit, ChoosesTheNodeWithTheLeastLeft) {
   Cluster cluster({node("a", 2, 8), node("b", 2, 16)}, {whole(1)});
   // Left of 16 CPUs and 2 GPUs: a 7 and 1, so 1 - 7/32 - 1/4 = 53%; b 15 and 1, 28%.
   EXPECT_EQ(cluster.choose("BestFit", 0), "a:0");
@@ -80,20 +83,20 @@ TEST(BestFit, TakesTheNodeWithLeastLeft) {
   EXPECT_EQ(cluster.put(0, 1, 1).choose("BestFit", 0), "b:1");
 }
 
-TEST(DotProd, TakesTheNodeLeastAlike) {
+TEST(DotProd, ChoosesTheLeastSimilarNode) {
   Cluster cluster({node("a", 2, 16), node("b", 2, 8)}, {whole(1, 4)});
   // a: 1 - (1 * 1/4 + 1 * 1/2) / 2 = 62; b: 1 - (1/2 * 1/4 + 1 * 1/2) / 2 = 68.
   EXPECT_EQ(cluster.choose("DotProd", 0), "b:0");
 }
 
-TEST(GpuClustering, PutsPodsOfAClassTogether) {
+TEST(GpuClustering, KeepsPodsOfAClassTogether) {
   Cluster cluster({node("a", 4, 64), node("b", 4, 64), node("c", 4, 64)}, {share(300), whole(1), whole(2)});
   cluster.put(1, 1, 1).put(2, 2, 3);
-  EXPECT_EQ(cluster.choose("GpuClustering", 0), "a:0");    // no class before another class
-  EXPECT_EQ(cluster.choose("GpuClustering", 1), "b:1");    // its own class alone
+  EXPECT_EQ(cluster.choose("GpuClustering", 0), "a:0");    // an empty node before one with other classes
+  EXPECT_EQ(cluster.choose("GpuClustering", 1), "b:1");    // only its own class
   EXPECT_EQ(cluster.choose("GpuClustering", 2), "c:2-3");  // likewise
   cluster.put(0, 1, 2);
-  EXPECT_EQ(cluster.choose("GpuClustering", 0), "b:1");  // its class among others
+  EXPECT_EQ(cluster.choose("GpuClustering", 0), "b:1");  // its class together with others
 }
 
 TEST(GpuPacking, PrefersSharedGpusThenUsedNodes) {
@@ -106,26 +109,27 @@ TEST(GpuPacking, PrefersSharedGpusThenUsedNodes) {
   EXPECT_EQ(cluster.choose("GpuPacking", 2), "b:1");
 }
 
-TEST(Fragmentation, IsWhatTheTypicalPodCannotUse) {
-  // Half of the pods want a whole GPU and 4 CPUs, a quarter 300 thousandths, a quarter no GPU.
+TEST(Fragmentation, IsTheCapacityThatTypicalPodsCannotUse) {
+  // Half of the pods request a whole GPU and 4 CPUs, a quarter 300 thousandths, a quarter no GPU.
   Cluster cluster({node("a", 2, 8)},
                   {whole(1, 4), whole(1, 4), share(300, 1), {.name = "c", .cpu_milli = 2000}});
-  const Fragmentation measure(cluster.kinds(), cluster.books().ledger());
+  const Fragmentation measure(cluster.kinds(), cluster.simulated().ledger());
   const auto percent = [&](std::uint64_t sum) { return sum / measure.weight(); };
-  const alloc::NodeId id = cluster.books().nodes()[0];
-  // Empty: only the pod without GPUs cannot use the 2000.
-  EXPECT_EQ(percent(measure.of(cluster.books().ledger().view(id))), 2000 / 4);
-  // 800 of GPU 0 gone: 1200 left, 200 of that beyond whole pods and shares, everything beyond the CPU pod.
-  EXPECT_EQ(percent(measure.after(cluster.books().ledger().view(id), 1, 800, 0)), (200 * 3 + 1200) / 4);
-  // And 5 CPUs: no whole pod starts any more.
-  EXPECT_EQ(percent(measure.after(cluster.books().ledger().view(id), 1, 800, 5000)),
+  const alloc::NodeId id = cluster.simulated().nodes()[0];
+  // On the empty node, only the pod without GPUs cannot use the 2000.
+  EXPECT_EQ(percent(measure.of(cluster.simulated().ledger().view(id))), 2000 / 4);
+  // 800 of GPU 0 are allocated. Of the 1200 left, whole pods and shares cannot use 200, CPU pods
+  // none at all.
+  EXPECT_EQ(percent(measure.after(cluster.simulated().ledger().view(id), 1, 800, 0)), (200 * 3 + 1200) / 4);
+  // With 5 CPUs allocated, no whole pod can start any more.
+  EXPECT_EQ(percent(measure.after(cluster.simulated().ledger().view(id), 1, 800, 5000)),
             (1200 * 2 + 200 + 1200) / 4);
 }
 
 TEST(PaperFgd, KeepsGpusUsableForTypicalPods) {
   Cluster cluster({node("a", 2, 64), node("b", 2, 64)}, {whole(1), whole(1), whole(1), share(500)});
   cluster.put(3, 1, 2);
-  // GPU 1 of b is useless to whole pods already.
+  // Whole pods cannot use GPU 1 of b anyway.
   EXPECT_EQ(cluster.choose("FGD", 3), "b:1");
 }
 
@@ -133,14 +137,14 @@ TEST(PaperFgd, RespectsModels) {
   TracePod choosy = whole(1);
   choosy.models = {"V100"};
   Cluster cluster({node("a", 2, 64, "T4"), node("b", 2, 64, "V100")}, {whole(1), choosy});
-  // Both pods can use b, one of them a: the other takes a.
+  // Both kinds of pods can use b, only one can use a: that one gets a.
   EXPECT_EQ(cluster.choose("FGD", 0), "a:0");
   EXPECT_EQ(cluster.choose("FGD", 1), "b:0");
   EXPECT_EQ(cluster.choose("fgd", 0), "a:0");
   EXPECT_EQ(cluster.choose("fgd", 1), "b:0");
 }
 
-TEST(RandomPolicy, TakesEveryNodeAndGpuNowAndThen) {
+TEST(RandomPolicy, ChoosesEveryNodeAndGpuSometimes) {
   Cluster cluster({node("a", 2, 64), node("b", 1, 64), node("c", 1, 0)}, {share(500)});
   std::set<std::string> seen;
   for (std::uint64_t seed = 0; seed < 64; ++seed) {
@@ -149,7 +153,7 @@ TEST(RandomPolicy, TakesEveryNodeAndGpuNowAndThen) {
   EXPECT_EQ(seen, (std::set<std::string>{"a:0", "a:1", "b:0"}));
 }
 
-TEST(OurPolicies, GoThroughTheSameBooks) {
+TEST(TesseraPolicies, UseTheSameLedger) {
   Cluster cluster({node("a", 2, 64), node("b", 2, 64)}, {share(500), whole(2)});
   cluster.put(0, 1, 2);
   EXPECT_EQ(cluster.choose("binpack", 0), "b:1");
@@ -158,16 +162,16 @@ TEST(OurPolicies, GoThroughTheSameBooks) {
   EXPECT_EQ(cluster.choose("fgd", 1), "a:0-1");
 }
 
-TEST(Books, RefuseAChoiceThatDoesNotFit) {
+TEST(SimulatedCluster, RefusesAChoiceThatDoesNotFit) {
   Cluster cluster({node("a", 1, 64)}, {share(600)});
   cluster.put(0, 0, 1);
-  Books& books = const_cast<Books&>(cluster.books());
-  EXPECT_FALSE(books.place(0, books.choice(0, books.nodes()[0], 1)));
-  EXPECT_EQ(books.allocated_milli(), 600);
-  EXPECT_FALSE(books.fits(0, books.nodes()[0]));
+  SimulatedCluster& simulated = const_cast<SimulatedCluster&>(cluster.simulated());
+  EXPECT_FALSE(simulated.allocate(0, simulated.choice(0, simulated.nodes()[0], 1)));
+  EXPECT_EQ(simulated.allocated_milli(), 600);
+  EXPECT_FALSE(simulated.fits(0, simulated.nodes()[0]));
 }
 
-TEST(PolicyNames, TellOursFromThePapers) {
+TEST(PolicyNames, DistinguishTesserasFromThoseOfThePaper) {
   EXPECT_FALSE(find_policy("fgd")->reference);
   EXPECT_TRUE(find_policy("FGD")->reference);
   EXPECT_EQ(find_policy("bestfit")->name, "BestFit");

@@ -13,8 +13,8 @@ namespace {
 
 using testing::ElementsAre;
 
-TEST(Random, IsTheSameEverywhere) {
-  // Written down once: another machine or compiler must find the same.
+TEST(Random, IsEqualOnEveryMachine) {
+  // Known values: every machine and compiler must produce the same.
   Random random(42);
   EXPECT_EQ(random.next(), 1546998764402558742U);
   EXPECT_EQ(random.next(), 6990951692964543102U);
@@ -23,7 +23,7 @@ TEST(Random, IsTheSameEverywhere) {
   EXPECT_THAT(items, ElementsAre(7, 1, 3, 4, 5, 8, 2, 6));
 }
 
-TEST(Random, IsFair) {
+TEST(Random, IsUniform) {
   Random random(1);
   std::vector<int> counts(6);
   for (int i = 0; i < 60000; ++i) {
@@ -38,32 +38,32 @@ Trace four_gpus(std::vector<TracePod> pods) {
   return {.nodes = {{.name = "a", .gpus = 2}, {.name = "b", .gpus = 2}}, .pods = std::move(pods)};
 }
 
-std::int64_t demand(const Trace& trace, const Scenario& scenario) {
+std::int64_t requested(const Trace& trace, const Scenario& scenario) {
   std::int64_t sum = 0;
   for (const std::uint32_t pod : scenario.pods) {
-    sum += trace.pods[pod].gpu_demand_milli();
+    sum += trace.pods[pod].requested_gpu_milli();
   }
   return sum;
 }
 
-TEST(Scenario, AddsPodsUntilTheNextWouldBeTooMuch) {
+TEST(Scenario, AddsPodsUntilTheNextWouldExceedTheLoad) {
   const Trace trace = four_gpus({{.name = "p", .gpus = 1, .gpu_milli = 300}, {.name = "q"}});
   const Scenario scenario = draw_scenario(trace, 1, 1300);
   // 17 x 300 = 5100 of 5200; the next would be 5400.
-  EXPECT_EQ(demand(trace, scenario), 5100);
-  // The pods of the trace come first, each once.
+  EXPECT_EQ(requested(trace, scenario), 5100);
+  // The pods of the trace are first, each once.
   EXPECT_EQ(std::set(scenario.pods.begin(), scenario.pods.begin() + 2), (std::set<std::uint32_t>{0, 1}));
   EXPECT_EQ(std::set(scenario.nodes.begin(), scenario.nodes.end()), (std::set<std::uint32_t>{0, 1}));
 }
 
-TEST(Scenario, DropsPodsUntilTheyAskForNoMore) {
+TEST(Scenario, DropsPodsUntilTheLoadIsNotExceeded) {
   std::vector<TracePod> pods(20, {.gpus = 1, .gpu_milli = 1000});
   for (std::size_t i = 0; i < pods.size(); ++i) {
     pods[i].name = std::string(1, static_cast<char>('a' + i));
   }
   const Trace trace = four_gpus(pods);
   const Scenario scenario = draw_scenario(trace, 1, 1300);
-  EXPECT_EQ(demand(trace, scenario), 5000);
+  EXPECT_EQ(requested(trace, scenario), 5000);
   EXPECT_EQ(std::set(scenario.pods.begin(), scenario.pods.end()).size(), 5U);
 }
 
@@ -85,7 +85,7 @@ TEST(Scenario, DependsOnTheSeedAndNotOnTheOrderOfTheFile) {
   EXPECT_NE(once.pods, draw_scenario(trace, 6, 1300).pods);
 }
 
-TEST(TypicalKinds, MakeUpNinetyFivePercentMostFrequentFirst) {
+TEST(TypicalKinds, CoverNinetyFivePercentMostFrequentFirst) {
   std::vector<TracePod> pods;
   const auto add = [&](std::size_t count, const TracePod& pod) { pods.insert(pods.end(), count, pod); };
   add(60, {.cpu_milli = 1000, .memory_mib = 1, .gpus = 1, .gpu_milli = 500});
@@ -97,11 +97,11 @@ TEST(TypicalKinds, MakeUpNinetyFivePercentMostFrequentFirst) {
                           PodKind{.cpu_milli = 4000, .gpus = 0, .gpu_milli = 0, .models = {}, .count = 25}));
 }
 
-TEST(SyntheticTrace, AsksForAllItsGpusAndIsTheSameForASeed) {
+TEST(SyntheticTrace, RequestsAllItsGpusAndIsEqualForEqualSeeds) {
   const Trace trace = synthetic_trace(50, 9);
   EXPECT_EQ(trace.nodes.size(), 50U);
-  EXPECT_GE(trace.gpu_demand_milli(), trace.gpu_capacity_milli());
-  EXPECT_LT(trace.gpu_demand_milli(), trace.gpu_capacity_milli() + 8000);
+  EXPECT_GE(trace.requested_gpu_milli(), trace.gpu_capacity_milli());
+  EXPECT_LT(trace.requested_gpu_milli(), trace.gpu_capacity_milli() + 8000);
   EXPECT_EQ(trace.pods, synthetic_trace(50, 9).pods);
   EXPECT_NE(trace.pods, synthetic_trace(50, 10).pods);
 }

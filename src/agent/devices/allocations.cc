@@ -35,9 +35,12 @@ boost::json::object to_json(const Allocation& allocation, const Allocations::Key
   for (const auto& [resource, list] : allocation.ids) {
     ids[resource] = boost::json::array(list.begin(), list.end());
   }
-  boost::json::object json{
-      {"namespace", allocation.pod.pod_namespace}, {"pod", allocation.pod.name},  {"uid", allocation.pod_uid},
-      {"container", allocation.container},         {"grants", std::move(shares)}, {"ids", std::move(ids)}};
+  boost::json::object json{{"namespace", allocation.pod.namespace_name},
+                           {"pod", allocation.pod.name},
+                           {"uid", allocation.pod_uid},
+                           {"container", allocation.container},
+                           {"grants", std::move(shares)},
+                           {"ids", std::move(ids)}};
   if (!allocation.cdi_names.empty()) {
     boost::json::object names;
     for (const auto& [resource, name] : allocation.cdi_names) {
@@ -62,7 +65,7 @@ boost::json::object to_json(const Allocation& allocation, const Allocations::Key
 
 Result<Allocation> from_json(const JsonReader& json, const Allocations::Keys& keys) {
   Allocation allocation;
-  allocation.pod.pod_namespace = TRY(json.text("namespace"));
+  allocation.pod.namespace_name = TRY(json.text("namespace"));
   allocation.pod.name = TRY(json.text("pod"));
   allocation.pod_uid = TRY(json.text("uid"));
   allocation.container = TRY(json.text("container"));
@@ -245,7 +248,7 @@ std::vector<kube::ObjectReference> Allocations::holders_of(const std::string& de
       continue;
     }
     const PodName& pod = found->second.pod;
-    holders.push_back({.kind = "Pod", .namespace_name = pod.pod_namespace, .name = pod.name, .uid = uid});
+    holders.push_back({.kind = "Pod", .namespace_name = pod.namespace_name, .name = pod.name, .uid = uid});
   }
   return holders;
 }

@@ -16,8 +16,8 @@ boost::json::object entry_json(const ListedKind& kind, const ListedAllocation& l
     ids[resource] = boost::json::array(held.begin(), held.end());
   }
   boost::json::object one{
-      {"namespace", allocation.pod.pod_namespace}, {"pod", allocation.pod.name}, {"uid", allocation.pod_uid},
-      {"container", allocation.container},         {kind.key, listed.shares},    {"ids", std::move(ids)}};
+      {"namespace", allocation.pod.namespace_name}, {"pod", allocation.pod.name}, {"uid", allocation.pod_uid},
+      {"container", allocation.container},          {kind.key, listed.shares},    {"ids", std::move(ids)}};
   if (!allocation.start_block.empty()) {
     one["held"] = allocation.start_block;
   }
@@ -35,7 +35,7 @@ std::string allocations_json(boost::json::object about, const std::vector<Listed
   }
   std::ranges::stable_sort(all, {}, [](const auto& entry) {
     const Allocation& one = entry.second->allocation;
-    return std::tie(one.pod.pod_namespace, one.pod.name, one.pod_uid, one.container);
+    return std::tie(one.pod.namespace_name, one.pod.name, one.pod_uid, one.container);
   });
   boost::json::array list;
   for (const auto& [kind, allocation] : all) {

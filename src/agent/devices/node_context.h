@@ -31,7 +31,7 @@ struct NodeContext {
 
   // Records a warning Event about a pod.
   void warn_pod(const NodePod& pod, const std::string& reason, const std::string& message) const {
-    events.record(kube::EventNote::about_pod(pod.spec.pod_namespace, pod.spec.name, pod.spec.uid)
+    events.record(kube::EventNote::about_pod(pod.spec.namespace_name, pod.spec.name, pod.spec.uid)
                       .as_warning(reason, message));
   }
 };

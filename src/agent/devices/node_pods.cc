@@ -108,7 +108,7 @@ void NodePods::put(const alloc::PodSpec& pod, std::uint64_t version, bool from_w
   if (!alloc::occupies(pod) || !requests_devices(pod)) {
     remove(pod.uid);
     if (alloc::occupies(pod)) {
-      other_pods_[pod.uid] = pod.pod_namespace + "/" + pod.name;
+      other_pods_[pod.uid] = pod.namespace_name + "/" + pod.name;
     }
     return;
   }
@@ -138,7 +138,7 @@ const NodePod* NodePods::find(const std::string& uid) const {
 
 const NodePod* NodePods::find(const PodName& name) const {
   const auto found = std::ranges::find_if(pods_, [&](const auto& entry) {
-    return entry.second.spec.name == name.name && entry.second.spec.pod_namespace == name.pod_namespace;
+    return entry.second.spec.name == name.name && entry.second.spec.namespace_name == name.namespace_name;
   });
   return found == pods_.end() ? nullptr : &found->second;
 }

@@ -27,9 +27,9 @@ struct NodePod {
   std::uint64_t bound_at = 0;
   bool from_watch = true;  // false: fetched by the agent, and the watch has not delivered it yet
 
-  [[nodiscard]] PodName name() const { return {.pod_namespace = spec.pod_namespace, .name = spec.name}; }
+  [[nodiscard]] PodName name() const { return {.namespace_name = spec.namespace_name, .name = spec.name}; }
   // "ml/train-7"
-  [[nodiscard]] std::string text() const { return spec.pod_namespace + "/" + spec.name; }
+  [[nodiscard]] std::string text() const { return spec.namespace_name + "/" + spec.name; }
   // Whether one of its containers runs or has run, so that kubelet admitted it earlier. True also
   // while all of them wait after a crash.
   [[nodiscard]] bool started() const;

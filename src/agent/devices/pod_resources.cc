@@ -79,7 +79,7 @@ ErrorCode code_of(const grpc::Status& status) {
 
 PodDevices read_pod(const v1::PodResources& message) {
   PodDevices pod;
-  pod.pod = {.pod_namespace = message.namespace_(), .name = message.name()};
+  pod.pod = {.namespace_name = message.namespace_(), .name = message.name()};
   for (const v1::ContainerResources& container : message.containers()) {
     auto& resources = pod.containers[container.name()];
     for (const v1::ContainerDevices& devices : container.devices()) {
@@ -126,7 +126,7 @@ void KubeletPodResources::get(const PodName& pod, std::chrono::milliseconds dead
   auto call = std::make_shared<Call>();
   Call& made = *call;
   made.context.set_deadline(std::chrono::system_clock::now() + deadline);
-  made.request.set_pod_namespace(pod.pod_namespace);
+  made.request.set_pod_namespace(pod.namespace_name);
   made.request.set_pod_name(pod.name);
   const std::uint64_t number = impl_->begin(made.context);
   impl_->stub->async()->Get(

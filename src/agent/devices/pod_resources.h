@@ -26,7 +26,7 @@
 namespace tessera::agent {
 
 struct PodName {
-  std::string pod_namespace;
+  std::string namespace_name;
   std::string name;
 
   friend auto operator<=>(const PodName&, const PodName&) = default;

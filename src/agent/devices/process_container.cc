@@ -114,7 +114,7 @@ std::optional<ContainerName> name_of_container(const std::vector<const alloc::Po
   const auto by_id = std::ranges::find_if(all, [&](const alloc::ContainerSpec& one) {
     return !one.id.empty() && one.id == container.container_id;
   });
-  ContainerName name{.pod = {.pod_namespace = (*pod)->pod_namespace, .name = (*pod)->name},
+  ContainerName name{.pod = {.namespace_name = (*pod)->namespace_name, .name = (*pod)->name},
                      .pod_uid = (*pod)->uid,
                      .container = ""};
   if (by_id != all.end()) {

@@ -6,8 +6,8 @@
 #include <map>
 #include <optional>
 
-#include "alloc/legacy_record.h"
 #include "alloc/names.h"
+#include "alloc/original_record.h"
 #include "base/strings.h"
 
 namespace tessera::agent {
@@ -16,10 +16,10 @@ namespace {
 
 // The first GPU of the record that is not on this node; nothing when all are.
 std::optional<std::string> missing_gpu(const alloc::Record& record, const alloc::Inventory& inventory) {
-  for (const alloc::ContainerGrants& container : record.containers) {
-    for (const alloc::Grant& grant : container.grants) {
-      if (!inventory.find_uuid(grant.gpu)) {
-        return grant.gpu;
+  for (const alloc::ContainerShares& container : record.containers) {
+    for (const alloc::GpuShare& share : container.shares) {
+      if (!inventory.find_uuid(share.gpu)) {
+        return share.gpu;
       }
     }
   }
@@ -28,45 +28,44 @@ std::optional<std::string> missing_gpu(const alloc::Record& record, const alloc:
 
 // Replaces names such as "index-3" by UUIDs. Fails if there is no such GPU.
 Status name_by_uuid(alloc::Record& record, const alloc::Inventory& inventory) {
-  for (alloc::ContainerGrants& container : record.containers) {
-    for (alloc::Grant& grant : container.grants) {
-      const auto index = alloc::index_of_name(grant.gpu);
+  for (alloc::ContainerShares& container : record.containers) {
+    for (alloc::GpuShare& share : container.shares) {
+      const auto index = alloc::index_of_name(share.gpu);
       const auto found = index ? inventory.find_index(*index) : std::nullopt;
       if (!found) {
-        return fail(ErrorCode::kInvalid, fmt::format("names {}, and there is no such GPU here", grant.gpu));
+        return fail(ErrorCode::kInvalid, fmt::format("names {}, and there is no such GPU here", share.gpu));
       }
-      grant.gpu = inventory.gpus[*found].uuid;
+      share.gpu = inventory.gpus[*found].uuid;
     }
   }
   return {};
 }
 
-Result<alloc::Record> read_own(const std::string& text, const alloc::Demand& demand) {
+Result<alloc::Record> read_own(const std::string& text, const alloc::GpuRequest& request) {
   alloc::Record record = TRY(alloc::Record::parse(text));
-  TRY(alloc::claims_of(demand, record));
+  TRY(alloc::held_shares(request, record));
   return record;
 }
 
-Result<alloc::Record> read_legacy(const alloc::PodSpec& pod, const alloc::Demand& demand,
-                                  const alloc::Inventory& inventory) {
-  alloc::Record record = TRY(alloc::legacy_record(pod.annotations, demand));
-  TRY(alloc::claims_of(demand, record));
+Result<alloc::Record> read_original(const alloc::PodSpec& pod, const alloc::GpuRequest& request,
+                                    const alloc::Inventory& inventory) {
+  alloc::Record record = TRY(alloc::original_record(pod.annotations, request));
+  TRY(alloc::held_shares(request, record));
   TRY(with_context(name_by_uuid(record, inventory), "the annotation of an old scheduler"));
   return record;
 }
 
 // With one GPU there is nothing to decide.
-alloc::Record all_on(const std::string& uuid, const alloc::Demand& demand) {
+alloc::Record all_on(const std::string& uuid, const alloc::GpuRequest& request) {
   alloc::Record record;
-  for (const alloc::ContainerRequest& container : demand.containers) {
-    alloc::ContainerGrants grants{.container = container.name, .grants = {}};
+  for (const alloc::ContainerRequest& container : request.containers) {
+    alloc::ContainerShares own{.container = container.name, .shares = {}};
     if (container.whole > 0) {
-      grants.grants.push_back({.gpu = uuid, .whole = true});
+      own.shares.push_back({.gpu = uuid, .whole = true});
     } else {
-      grants.grants.push_back(
-          {.gpu = uuid, .units = container.units, .core_percent = container.core_percent});
+      own.shares.push_back({.gpu = uuid, .units = container.units, .core_percent = container.core_percent});
     }
-    record.containers.push_back(std::move(grants));
+    record.containers.push_back(std::move(own));
   }
   return record;
 }
@@ -80,14 +79,14 @@ struct Load {
 std::map<std::string, Load> loads_of(const std::vector<Holding>& neighbours) {
   std::map<std::string, Load> loads;
   for (const Holding& neighbour : neighbours) {
-    const auto claims = alloc::claims_of(neighbour.demand, neighbour.record);
-    if (!claims) {
+    const auto shares = alloc::held_shares(neighbour.request, neighbour.record);
+    if (!shares) {
       continue;
     }
-    for (const alloc::Claim& claim : *claims) {
-      Load& load = loads[claim.gpu];
-      load.units += claim.units;
-      load.whole = load.whole || claim.whole;
+    for (const alloc::GpuShare& share : *shares) {
+      Load& load = loads[share.gpu];
+      load.units += share.units;
+      load.whole = load.whole || share.whole;
       load.who = neighbour.pod;
     }
   }
@@ -96,11 +95,11 @@ std::map<std::string, Load> loads_of(const std::vector<Holding>& neighbours) {
 
 }  // namespace
 
-GpuDecision decide(const alloc::PodSpec& pod, const alloc::Demand& demand,
+GpuDecision decide(const alloc::PodSpec& pod, const alloc::GpuRequest& request,
                    const alloc::Inventory& inventory) {
   std::string broken;
   if (const std::string* text = alloc::find_text(pod.annotations, alloc::key::kAllocation)) {
-    Result<alloc::Record> record = read_own(*text, demand);
+    Result<alloc::Record> record = read_own(*text, request);
     if (record) {
       if (const auto missing = missing_gpu(*record, inventory)) {
         return {.verdict = Verdict::kLostGpu,
@@ -113,12 +112,12 @@ GpuDecision decide(const alloc::PodSpec& pod, const alloc::Demand& demand,
     }
     broken = fmt::format("annotation {}: {}", alloc::key::kAllocation, record.error().text());
   }
-  Result<alloc::Record> legacy = read_legacy(pod, demand, inventory);
-  if (legacy) {
-    return {.verdict = Verdict::kDecided, .record = *std::move(legacy)};
+  Result<alloc::Record> original = read_original(pod, request, inventory);
+  if (original) {
+    return {.verdict = Verdict::kDecided, .record = *std::move(original)};
   }
-  if (broken.empty() && legacy.error().code() != ErrorCode::kNotFound) {
-    broken = legacy.error().text();
+  if (broken.empty() && original.error().code() != ErrorCode::kNotFound) {
+    broken = original.error().text();
   }
   if (!broken.empty()) {
     return {.verdict = Verdict::kBroken,
@@ -127,7 +126,7 @@ GpuDecision decide(const alloc::PodSpec& pod, const alloc::Demand& demand,
                    "annotations of schedulers"};
   }
   if (inventory.gpus.size() == 1) {
-    return {.verdict = Verdict::kDecided, .record = all_on(inventory.gpus.front().uuid, demand)};
+    return {.verdict = Verdict::kDecided, .record = all_on(inventory.gpus.front().uuid, request)};
   }
   return {.verdict = Verdict::kUndecided,
           .why =
@@ -137,35 +136,35 @@ GpuDecision decide(const alloc::PodSpec& pod, const alloc::Demand& demand,
 
 std::string overcommitment(const Holding& pod, const std::vector<Holding>& neighbours,
                            const alloc::Inventory& inventory) {
-  const auto own = alloc::claims_of(pod.demand, pod.record);
+  const auto own = alloc::held_shares(pod.request, pod.record);
   if (!own) {
     return own.error().text();
   }
   const std::map<std::string, Load> before = loads_of(neighbours);
-  for (const alloc::Claim& claim : *own) {
-    const auto found = inventory.find_uuid(claim.gpu);
-    const auto load = before.find(claim.gpu);
+  for (const alloc::GpuShare& share : *own) {
+    const auto found = inventory.find_uuid(share.gpu);
+    const auto load = before.find(share.gpu);
     if (!found) {
       continue;
     }
     const alloc::Gpu& gpu = inventory.gpus[*found];
     const std::uint32_t units = inventory.units(*found);
-    if (claim.units > units) {
+    if (share.units > units) {
       return fmt::format(
           "GPU {} ({}) has {} units, and this pod's record claims {} of them; delete the pod so that it is "
           "placed anew",
-          gpu.index, gpu.uuid, units, claim.units);
+          gpu.index, gpu.uuid, units, share.units);
     }
     if (load == before.end()) {
       continue;
     }
-    const bool alone = claim.whole || load->second.whole;
-    if (alone || load->second.units + claim.units > units) {
+    const bool alone = share.whole || load->second.whole;
+    if (alone || load->second.units + share.units > units) {
       return fmt::format(
           "GPU {} ({}) is taken: {} of its {} units are held by {} and others, and this pod's record "
           "claims {}; it starts when they end",
           gpu.index, gpu.uuid, load->second.whole ? "all" : std::to_string(load->second.units), units,
-          load->second.who, claim.whole ? "all" : std::to_string(claim.units));
+          load->second.who, share.whole ? "all" : std::to_string(share.units));
     }
   }
   return {};

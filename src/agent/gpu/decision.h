@@ -34,12 +34,13 @@ struct GpuDecision {
 
 // Takes tessera.io/allocation if it is valid, else the annotations of the original schedulers,
 // else, if there is exactly one GPU, that one.
-GpuDecision decide(const alloc::PodSpec& pod, const alloc::Demand& demand, const alloc::Inventory& inventory);
+GpuDecision decide(const alloc::PodSpec& pod, const alloc::GpuRequest& request,
+                   const alloc::Inventory& inventory);
 
 // A pod of the node and what it has.
 struct Holding {
   std::string pod;  // "ml/train-7"
-  alloc::Demand demand{};
+  alloc::GpuRequest request{};
   alloc::Record record{};
 };
 

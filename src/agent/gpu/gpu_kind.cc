@@ -6,7 +6,7 @@
 #include <chrono>
 #include <utility>
 
-#include "alloc/legacy_record.h"
+#include "alloc/original_record.h"
 #include "alloc/request.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -93,13 +93,13 @@ std::optional<std::string> GpuKind::device_of(const std::string& id) const {
 }
 
 GpuDecision GpuKind::decision_of(const NodePod& pod) const {
-  const Result<alloc::Demand> demand = alloc::Demand::of_pod(pod.spec, node_.names);
-  if (!demand) {
+  const Result<alloc::GpuRequest> request = alloc::GpuRequest::of_pod(pod.spec, node_.names);
+  if (!request) {
     return {.verdict = Verdict::kBroken,
-            .why = demand.error().text() +
+            .why = request.error().text() +
                    "; no node can satisfy that: delete the pod and create it with a valid request"};
   }
-  return demand->any() ? tessera::agent::decide(pod.spec, *demand, inventory_) : GpuDecision{};
+  return request->any() ? tessera::agent::decide(pod.spec, *request, inventory_) : GpuDecision{};
 }
 
 Decision GpuKind::decide(const NodePod& pod, const std::string& container,
@@ -119,8 +119,8 @@ Decision GpuKind::decide(const NodePod& pod, const std::string& container,
 Decided GpuKind::decided_by(const NodePod& pod, const alloc::Record& record,
                             const std::string& container) const {
   const alloc::ResourceNames& names = node_.names;
-  const alloc::Demand demand = alloc::Demand::of_pod(pod.spec, names).value_or(alloc::Demand{});
-  const auto env = alloc::container_env(demand, record, inventory_.gpu_names(), container);
+  const alloc::GpuRequest request = alloc::GpuRequest::of_pod(pod.spec, names).value_or(alloc::GpuRequest{});
+  const auto env = alloc::container_env(request, record, inventory_.gpu_names(), container);
   Decided decided{.shares = shares_of(record, container), .env = {env.begin(), env.end()}};
   for (const DeviceShare& share : decided.shares) {
     if (share.whole) {
@@ -174,7 +174,7 @@ std::optional<Holding> GpuKind::holding_of(const NodePod& pod) const {
     return std::nullopt;
   }
   return Holding{.pod = pod.text(),
-                 .demand = alloc::Demand::of_pod(pod.spec, node_.names).value_or(alloc::Demand{}),
+                 .request = alloc::GpuRequest::of_pod(pod.spec, node_.names).value_or(alloc::GpuRequest{}),
                  .record = *std::move(record)};
 }
 
@@ -199,14 +199,14 @@ std::optional<StartBlock> GpuKind::block_start(const NodePod& pod) const {
 
 void GpuKind::before_start(const NodePod& pod, const std::string& container, Done<Status> done) {
   const std::optional<alloc::Record> actual = actual_record(pod);
-  const Result<alloc::Demand> demand = alloc::Demand::of_pod(pod.spec, node_.names);
-  if (!actual || !demand) {
+  const Result<alloc::GpuRequest> request = alloc::GpuRequest::of_pod(pod.spec, node_.names);
+  if (!actual || !request) {
     done({});
     return;
   }
   const auto now =
       std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::real().wall().time_since_epoch());
-  const Result<RecordRepair> repair = repair_of(pod.spec, *demand, *actual, inventory_, now.count());
+  const Result<RecordRepair> repair = repair_of(pod.spec, *request, *actual, inventory_, now.count());
   if (repair && repair->moves && !repair->annotations.empty()) {
     repair_and_start(pod, container, *repair, std::move(done));
     return;

@@ -80,7 +80,7 @@ void add_containers(Readings& readings, const gpu::DriverState& state, const std
     if (use.who.pod.name.empty() || !use.is_current()) {
       continue;
     }
-    Labels labels{{"namespace", use.who.pod.pod_namespace},
+    Labels labels{{"namespace", use.who.pod.namespace_name},
                   {"pod", use.who.pod.name},
                   {"container", use.who.container}};
     for (auto& label : labels_of(state.inventory, use.gpu)) {

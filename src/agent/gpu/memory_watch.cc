@@ -30,11 +30,11 @@ std::string container_text(const ContainerName& who) {
 
 // "ml/train-7"
 std::string pod_text(const ContainerName& who) {
-  return who.pod.pod_namespace + "/" + who.pod.name;
+  return who.pod.namespace_name + "/" + who.pod.name;
 }
 
 kube::EventNote about_pod_of(const ContainerName& who) {
-  return kube::EventNote::about_pod(who.pod.pod_namespace, who.pod.name, who.pod_uid);
+  return kube::EventNote::about_pod(who.pod.namespace_name, who.pod.name, who.pod_uid);
 }
 
 }  // namespace
@@ -99,7 +99,7 @@ void MemoryWatch::evict(const MemoryUse& use, const std::string& why) {
   if (evicted_.contains(uid) || evictions_.contains(uid)) {
     return;
   }
-  kube::Request request = kube::evict_request(use.who.pod.pod_namespace, use.who.pod.name, uid);
+  kube::Request request = kube::evict_request(use.who.pod.namespace_name, use.who.pod.name, uid);
   evictions_[uid] =
       node_.client.send(std::move(request), [this, use, uid, why](const Result<kube::Reply>& reply) {
         const kube::Call over = std::move(evictions_[uid]);

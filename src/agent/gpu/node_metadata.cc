@@ -238,7 +238,7 @@ Result<NodeMetadata> node_metadata(const alloc::Inventory& inventory, const GpuS
                                    const NodeMetadataOptions& options) {
   NodeMetadata metadata;
   if (options.legacy && inventory.gpus.size() <= kMostLegacyGpus) {
-    metadata.annotations = inventory.legacy_annotations();
+    metadata.annotations = inventory.original_annotations();
   }
   metadata.annotations[std::string(key::kInventory)] = inventory.json();
   if (options.labels) {

@@ -7,8 +7,8 @@
 #include <boost/json.hpp>
 #include <set>
 
-#include "alloc/legacy_record.h"
 #include "alloc/names.h"
+#include "alloc/original_record.h"
 #include "alloc/request.h"
 
 namespace tessera::agent {
@@ -20,36 +20,36 @@ constexpr std::array kDerived = {alloc::key::kMemIdx, alloc::key::kMemPod, alloc
                                  alloc::key::kWholeGroup, alloc::key::kWholeIdx};
 
 // The pod's own record, if it is valid.
-std::optional<alloc::Record> own_record(const alloc::PodSpec& pod, const alloc::Demand& demand) {
+std::optional<alloc::Record> own_record(const alloc::PodSpec& pod, const alloc::GpuRequest& request) {
   const std::string* text = alloc::find_text(pod.annotations, alloc::key::kAllocation);
   if (text == nullptr) {
     return std::nullopt;
   }
   Result<alloc::Record> record = alloc::Record::parse(*text);
-  return record && alloc::claims_of(demand, *record) ? std::optional(*std::move(record)) : std::nullopt;
+  return record && alloc::held_shares(request, *record) ? std::optional(*std::move(record)) : std::nullopt;
 }
 
 // Checks what the pod's annotations require; a mix-up with another pod must not violate it.
-Status check_wishes(const alloc::Request& request, const alloc::Record& record,
-                    const alloc::Inventory& inventory) {
+Status check_constraints(const alloc::Request& request, const alloc::Record& record,
+                         const alloc::Inventory& inventory) {
   std::set<std::string> shared;
-  for (const alloc::ContainerGrants& container : record.containers) {
-    for (const alloc::Grant& grant : container.grants) {
-      const auto found = inventory.find_uuid(grant.gpu);
+  for (const alloc::ContainerShares& container : record.containers) {
+    for (const alloc::GpuShare& share : container.shares) {
+      const auto found = inventory.find_uuid(share.gpu);
       if (!found) {
-        return fail(ErrorCode::kNotFound, fmt::format("GPU {} is not on this node", grant.gpu));
+        return fail(ErrorCode::kNotFound, fmt::format("GPU {} is not on this node", share.gpu));
       }
       const std::string& model = inventory.gpus[*found].model;
       const auto is_model = [&](const std::string& wanted) { return alloc::model_matches(model, wanted); };
       const auto names_it = [&](const std::vector<std::string>& list) {
-        return std::ranges::find(list, grant.gpu) != list.end();
+        return std::ranges::find(list, share.gpu) != list.end();
       };
       if ((!request.models.empty() && std::ranges::none_of(request.models, is_model)) ||
           (!request.uuids.empty() && !names_it(request.uuids)) || names_it(request.uuids_excluded)) {
-        return fail(ErrorCode::kInvalid, fmt::format("GPU {} is not one that the pod wants", grant.gpu));
+        return fail(ErrorCode::kInvalid, fmt::format("GPU {} is not one that the pod wants", share.gpu));
       }
-      if (!grant.whole) {
-        shared.insert(grant.gpu);
+      if (!share.whole) {
+        shared.insert(share.gpu);
       }
     }
   }
@@ -70,25 +70,25 @@ std::string RecordRepair::patch(const std::string& pod_uid) const {
       {"metadata", boost::json::object{{"uid", pod_uid}, {"annotations", std::move(changes)}}}});
 }
 
-std::vector<alloc::Grant> grants_of(const std::vector<DeviceShare>& shares) {
-  std::vector<alloc::Grant> grants;
+std::vector<alloc::GpuShare> record_shares(const std::vector<DeviceShare>& shares) {
+  std::vector<alloc::GpuShare> converted;
   for (const DeviceShare& share : shares) {
-    grants.push_back({.gpu = share.device,
-                      .units = share.units,
-                      .core_percent = share.core_percent,
-                      .whole = share.whole});
+    converted.push_back({.gpu = share.device,
+                         .units = share.units,
+                         .core_percent = share.core_percent,
+                         .whole = share.whole});
   }
-  return grants;
+  return converted;
 }
 
 std::vector<DeviceShare> shares_of(const alloc::Record& record, const std::string& container) {
   std::vector<DeviceShare> shares;
-  const alloc::ContainerGrants* found = record.find(container);
-  for (const alloc::Grant& grant : found == nullptr ? std::vector<alloc::Grant>() : found->grants) {
-    shares.push_back({.device = grant.gpu,
-                      .units = grant.units,
-                      .core_percent = grant.core_percent,
-                      .whole = grant.whole});
+  const alloc::ContainerShares* found = record.find(container);
+  for (const alloc::GpuShare& share : found == nullptr ? std::vector<alloc::GpuShare>() : found->shares) {
+    shares.push_back({.device = share.gpu,
+                      .units = share.units,
+                      .core_percent = share.core_percent,
+                      .whole = share.whole});
   }
   return shares;
 }
@@ -97,33 +97,32 @@ Result<alloc::Record> record_as_given(const alloc::PodSpec& pod, const alloc::Re
                                       const Allocations& allocations, const alloc::Inventory& inventory,
                                       const alloc::ResourceNames& names, bool can_update) {
   alloc::Record record = decided;
-  for (alloc::ContainerGrants& container : record.containers) {
+  for (alloc::ContainerShares& container : record.containers) {
     const Allocation* given = allocations.find(pod.uid, container.container);
     if (given == nullptr || (can_update && !given->cdi_names.empty()) ||
-        grants_of(given->shares) == container.grants) {
+        record_shares(given->shares) == container.shares) {
       continue;
     }
     if (given->shares.empty()) {
       return fail(ErrorCode::kUnavailable,
                   fmt::format("container {} was admitted without a GPU", container.container));
     }
-    container.grants = grants_of(given->shares);
+    container.shares = record_shares(given->shares);
   }
   if (record != decided) {
-    const alloc::Demand demand = TRY(alloc::Demand::of_pod(pod, names));
-    TRY(alloc::claims_of(demand, record));
     const alloc::Request request = TRY(alloc::Request::of_pod(pod, names));
-    TRY(check_wishes(request, record, inventory));
+    TRY(alloc::held_shares(request.gpus, record));
+    TRY(check_constraints(request, record, inventory));
   }
   return record;
 }
 
-Result<RecordRepair> repair_of(const alloc::PodSpec& pod, const alloc::Demand& demand,
+Result<RecordRepair> repair_of(const alloc::PodSpec& pod, const alloc::GpuRequest& request,
                                const alloc::Record& truth, const alloc::Inventory& inventory,
                                std::int64_t now_ns) {
   const alloc::Annotations expected = TRY(alloc::binding_annotations(
-      demand, truth, inventory.gpu_names(), {.assume_time_ns = now_ns, .has_agent = true}));
-  const std::optional<alloc::Record> own = own_record(pod, demand);
+      request, truth, inventory.gpu_names(), {.assume_time_ns = now_ns, .has_agent = true}));
+  const std::optional<alloc::Record> own = own_record(pod, request);
   const alloc::Annotations& said = pod.annotations;
   const auto differs = [&](std::string_view name) {
     const std::string* before = alloc::find_text(said, name);

@@ -25,7 +25,7 @@
 namespace tessera::agent {
 
 // Convert between the shares of the agent and those of a record.
-std::vector<alloc::Grant> grants_of(const std::vector<DeviceShare>& shares);
+std::vector<alloc::GpuShare> record_shares(const std::vector<DeviceShare>& shares);
 std::vector<DeviceShare> shares_of(const alloc::Record& record, const std::string& container);
 
 struct RecordRepair {
@@ -50,7 +50,7 @@ Result<alloc::Record> record_as_given(const alloc::PodSpec& pod, const alloc::Re
 
 // Returns what differs between the pod's annotations and `truth`. Fails if `truth` names a GPU that
 // is not here.
-Result<RecordRepair> repair_of(const alloc::PodSpec& pod, const alloc::Demand& demand,
+Result<RecordRepair> repair_of(const alloc::PodSpec& pod, const alloc::GpuRequest& request,
                                const alloc::Record& truth, const alloc::Inventory& inventory,
                                std::int64_t now_ns);
 

@@ -19,7 +19,7 @@ constexpr std::size_t kMaxPodBytes = 4U << 20U;
 
 void ApiRecordWriter::write(const NodePod& pod, const RecordRepair& repair, Done<Status> done) {
   kube::Request request =
-      kube::patch_request(kube::pod_path(pod.spec.pod_namespace, pod.spec.name), repair.patch(pod.spec.uid));
+      kube::patch_request(kube::pod_path(pod.spec.namespace_name, pod.spec.name), repair.patch(pod.spec.uid));
   request.deadline = kDeadline;
   request.max_response_bytes = kMaxPodBytes;
   request.what = fmt::format("record of pod {}", pod.text());

@@ -20,35 +20,35 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::size_t kMostPorts = 1000;
-constexpr auto kPatience = 3s;
+constexpr auto kTimeout = 3s;
 constexpr std::size_t kMostBytes = 256U << 20U;
 constexpr std::size_t kMostPods = 100'000;
 constexpr std::size_t kMostContainers = 100'000;
 
-// As the chart labels them; pods of manifests of one's own want the same labels to be found. The proxy to a
-// pod wants the number of a port; the container gives this name to it.
-struct Kind {
+// The chart sets these labels; other manifests must set them too for their pods to be found. The
+// API server's proxy needs a port number, which is looked up by the name of the container's port.
+struct PodLookup {
   std::string_view labels;
   std::string_view port_name;
-  std::int64_t usual_port;
+  std::int64_t default_port;
   const char* what;
 };
 
-const Kind& kind_of(Asked whom) {
-  static constexpr Kind kAgents{"app.kubernetes.io/name=tessera,app.kubernetes.io/component=agent", "metrics",
-                                39997, "list the agents' pods"};
-  static constexpr Kind kPlacers{kPlacerLabels, "health", 39998, "list the extenders' pods"};
-  return whom == Asked::kAgents ? kAgents : kPlacers;
+const PodLookup& lookup_of(PodKind kind) {
+  static constexpr PodLookup kAgents{"app.kubernetes.io/name=tessera,app.kubernetes.io/component=agent",
+                                     "metrics", 39997, "list the agents' pods"};
+  static constexpr PodLookup kPlacers{kPlacerLabels, "health", 39998, "list the extenders' pods"};
+  return kind == PodKind::kAgents ? kAgents : kPlacers;
 }
 
-struct OwnPod {
-  std::string pod_namespace;
+struct TesseraPod {
+  std::string namespace_name;
   std::string name;
   std::string node;
   std::int64_t port = 0;
 };
 
-Result<std::int64_t> port_of(const JsonReader& spec, const Kind& kind) {
+Result<std::int64_t> port_of(const JsonReader& spec, const PodLookup& kind) {
   for (const JsonReader& container : TRY(spec.array("containers", kMostPorts))) {
     if (!container.has("ports")) {
       continue;
@@ -59,24 +59,24 @@ Result<std::int64_t> port_of(const JsonReader& spec, const Kind& kind) {
       }
     }
   }
-  return kind.usual_port;
+  return kind.default_port;
 }
 
-Result<std::vector<OwnPod>> find_pods(kube::Client& client, const Kind& kind) {
+Result<std::vector<TesseraPod>> find_pods(kube::Client& client, const PodLookup& kind) {
   kube::Request request = kube::get_request(kube::pod_path("", ""));
   request.query = "labelSelector=" + kube::percent_encoded(kind.labels);
   request.deadline = 10s;
   request.what = kind.what;
   const kube::Reply reply = TRY(client.fetch(std::move(request)));
   const boost::json::value document = TRY(parse_json(reply.body.text(), kMostBytes));
-  std::vector<OwnPod> pods;
+  std::vector<TesseraPod> pods;
   const JsonReader list(document, "pods");
   for (const JsonReader& pod : TRY(list.array("items", kMostPods))) {
     const JsonReader meta = TRY(pod.object("metadata"));
     const JsonReader spec = TRY(pod.object("spec"));
     const JsonReader status = TRY(pod.object("status"));
     if (spec.has("nodeName") && status.has("phase") && TRY(status.text("phase")) == "Running") {
-      pods.push_back({.pod_namespace = TRY(meta.text("namespace")),
+      pods.push_back({.namespace_name = TRY(meta.text("namespace")),
                       .name = TRY(meta.text("name")),
                       .node = TRY(spec.text("nodeName")),
                       .port = TRY(port_of(spec, kind))});
@@ -92,7 +92,7 @@ struct Sample {
   double value = 0;
 };
 
-// What stands behind the opening brace up to the closing one, which is taken along.
+// Parses the labels after the opening brace. Removes them and the closing brace from `line`.
 bool read_labels(std::string_view& line, std::map<std::string, std::string>& labels) {
   while (!line.empty() && line.front() != '}') {
     const std::size_t equals = line.find("=\"");
@@ -152,26 +152,27 @@ constexpr double kMib = 1024.0 * 1024.0;
 
 }  // namespace
 
-Result<std::vector<AgentAnswer>> ask_pods(const ClusterOptions& options, Asked whom, std::string_view page) {
+Result<std::vector<AgentAnswer>> ask_pods(const ClusterOptions& options, PodKind kind,
+                                          std::string_view page) {
   std::vector<AgentAnswer> answers;
   if (!options.file.empty()) {
     return answers;
   }
   http::EventLoop loop;
   kube::Client client = TRY(connect(loop, options));
-  const std::vector<OwnPod> pods = TRY(find_pods(client, kind_of(whom)));
+  const std::vector<TesseraPod> pods = TRY(find_pods(client, lookup_of(kind)));
   std::vector<kube::Call> calls(pods.size());
   std::size_t open = pods.size();
-  for (const OwnPod& pod : pods) {
+  for (const TesseraPod& pod : pods) {
     answers.push_back({.node = pod.node,
                        .body = fail(ErrorCode::kTimeout, "no answer"),
-                       .pod = pod.pod_namespace + "/" + pod.name});
+                       .pod = pod.namespace_name + "/" + pod.name});
   }
   for (std::size_t i = 0; i < pods.size(); ++i) {
-    const OwnPod& pod = pods[i];
+    const TesseraPod& pod = pods[i];
     kube::Request request = kube::get_request(
-        fmt::format("{}:{}/proxy/{}", kube::pod_path(pod.pod_namespace, pod.name), pod.port, page));
-    request.deadline = kPatience;
+        fmt::format("{}:{}/proxy/{}", kube::pod_path(pod.namespace_name, pod.name), pod.port, page));
+    request.deadline = kTimeout;
     request.max_attempts = 1;
     calls[i] = client.send(std::move(request), [&, i](Result<kube::Reply> reply) {
       --open;
@@ -179,7 +180,7 @@ Result<std::vector<AgentAnswer>> ask_pods(const ClusterOptions& options, Asked w
                               : Result<std::string>(fail(std::move(reply).error()));
     });
   }
-  loop.run_until([&] { return open == 0; }, kPatience + 1s);
+  loop.run_until([&] { return open == 0; }, kTimeout + 1s);
   return answers;
 }
 
@@ -188,7 +189,7 @@ Result<std::string> ask_lease(const ClusterOptions& options, const std::string& 
   http::EventLoop loop;
   kube::Client client = TRY(connect(loop, options));
   kube::Request request = kube::get_request(kube::lease_path(namespace_name, name));
-  request.deadline = kPatience;
+  request.deadline = kTimeout;
   request.max_attempts = 1;
   const kube::Reply reply = TRY(client.fetch(std::move(request)));
   return std::string(reply.body.text());
@@ -213,9 +214,9 @@ void read_usage(std::string_view metrics, Usage& usage) {
 
 Usage ask_usage(const ClusterOptions& options) {
   Usage usage;
-  const auto answers = ask_pods(options, Asked::kAgents, "metrics");
+  const auto answers = ask_pods(options, PodKind::kAgents, "metrics");
   if (!answers) {
-    usage.problems.push_back("real use is not known: " + answers.error().text());
+    usage.problems.push_back("actual GPU usage is unknown: " + answers.error().text());
     return usage;
   }
   std::size_t silent = 0;
@@ -224,29 +225,29 @@ Usage ask_usage(const ClusterOptions& options) {
       read_usage(*answer.body, usage);
     } else if (++silent == 1) {
       usage.problems.push_back(
-          fmt::format("real use on node {} is not known: {}", answer.node, answer.body.error().text()));
+          fmt::format("actual GPU usage on node {} is unknown: {}", answer.node, answer.body.error().text()));
     }
   }
   if (silent > 1) {
-    usage.problems.push_back(fmt::format("nor on {} more nodes", silent - 1));
+    usage.problems.push_back(fmt::format("actual GPU usage on {} more nodes is unknown", silent - 1));
   }
   return usage;
 }
 
-Result<std::vector<GivenContainer>> parse_given(std::string_view text) {
+Result<std::vector<ContainerAllocation>> parse_allocations(std::string_view text) {
   const boost::json::value document = TRY(parse_json(text, kMostBytes));
-  std::vector<GivenContainer> all;
+  std::vector<ContainerAllocation> all;
   for (const JsonReader& entry : TRY(JsonReader(document, "").array("allocations", kMostContainers))) {
     const std::string name = TRY(entry.text("pod"));
-    GivenContainer one{.pod = name.empty() ? "" : TRY(entry.text("namespace")) + "/" + name,
-                       .uid = TRY(entry.text("uid")),
-                       .container = TRY(entry.text("container"))};
+    ContainerAllocation one{.pod = name.empty() ? "" : TRY(entry.text("namespace")) + "/" + name,
+                            .uid = TRY(entry.text("uid")),
+                            .container = TRY(entry.text("container"))};
     for (const JsonReader& gpu : TRY(entry.array("gpus", 64))) {
       one.gpus.push_back(TRY(gpu.text("uuid")));
     }
     std::ranges::sort(one.gpus);
     if (entry.has("held")) {
-      one.held = TRY(entry.text("held"));
+      one.start_block = TRY(entry.text("held"));
     }
     all.push_back(std::move(one));
   }

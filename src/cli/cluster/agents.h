@@ -1,8 +1,8 @@
 // cli/cluster/agents.h
 //
-// What Tessera's own pods know, asked through the API server's proxy to them: real use of the GPUs and what
-// kubelet was given (agents), and their versions. Beyond the right to list nodes and pods this wants `get` on
-// pods/proxy; where it is missing, or a pod does not answer, the rest of a command works without.
+// Reads from Tessera's own pods through the API server's proxy: actual GPU usage and allocations
+// (from the agents) and versions. This needs permission to `get` pods/proxy, in addition to list
+// nodes and pods. Without it, or if a pod does not answer, commands leave this part out.
 #pragma once
 
 #include <map>
@@ -16,54 +16,56 @@
 
 namespace tessera::cli {
 
-// What one pod answered, or why not.
+// The answer of one pod, or the error.
 struct AgentAnswer {
   std::string node;
   Result<std::string> body;
   std::string pod{};  // "namespace/name"
 };
 
-enum class Asked {
+enum class PodKind {
   kAgents,
   kPlacers,  // schedulers and extenders
 };
 
-// Asks each of them for a page ("metrics", "allocations", "version"), all at once, for a few seconds at most.
-// Empty where there are none (another way of installation, saved files).
-Result<std::vector<AgentAnswer>> ask_pods(const ClusterOptions& options, Asked whom, std::string_view page);
+// Requests a page ("metrics", "allocations", "version") from all pods of a kind in parallel, with a
+// timeout of a few seconds. Returns an empty list if there are none: the pods have no labels of the
+// chart, or the cluster is read from files.
+Result<std::vector<AgentAnswer>> ask_pods(const ClusterOptions& options, PodKind kind, std::string_view page);
 
-// The Lease by which those who decide agree who does. Wants `get` on leases there.
+// Reads the Lease for the leader election of schedulers and extenders. Needs permission to `get`
+// it.
 Result<std::string> ask_lease(const ClusterOptions& options, const std::string& namespace_name,
                               const std::string& name);
 
-struct GpuUsage {
+struct MeasuredUsage {
   double memory_mib = 0;
   double duty_percent = 0;
 };
 
-// What the agents have measured.
+// Usage as measured by the agents.
 struct Usage {
-  std::map<std::string, GpuUsage> gpus{};          // by UUID
+  std::map<std::string, MeasuredUsage> gpus{};     // by UUID
   std::map<std::string, double> pod_memory_mib{};  // by "namespace/name"
-  std::vector<std::string> problems{};             // who could not be asked, and why
+  std::vector<std::string> problems{};             // agents that did not answer, and why
   [[nodiscard]] bool any() const { return !gpus.empty(); }
 };
 
-// From the agents' metrics.
+// Reads the metrics of all agents.
 Usage ask_usage(const ClusterOptions& options);
-// Adds what one page of metrics says. Lines that are not ours, or not metrics, do not matter.
+// Adds the values of one page of metrics. Ignores other metrics and invalid lines.
 void read_usage(std::string_view metrics, Usage& usage);
 
-// One container as its agent served it.
-struct GivenContainer {
-  std::string pod;  // "namespace/name"; empty while the agent does not know whose it is
+// What an agent allocated to one container.
+struct ContainerAllocation {
+  std::string pod;  // "namespace/name"; empty while the agent does not know the pod
   std::string uid;
   std::string container;
   std::vector<std::string> gpus{};  // UUIDs, sorted
-  std::string held{};               // why it may not start; empty: it may
+  std::string start_block{};        // why it may not start yet; empty: it may
 };
 
-// From a page of allocations.
-Result<std::vector<GivenContainer>> parse_given(std::string_view text);
+// Parses the page "allocations" of an agent.
+Result<std::vector<ContainerAllocation>> parse_allocations(std::string_view text);
 
 }  // namespace tessera::cli

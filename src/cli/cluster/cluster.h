@@ -1,7 +1,7 @@
 // cli/cluster/cluster.h
 //
-// The nodes and GPU pods of a cluster, read once: from its API server or from files. The one way in which all
-// commands that look at a cluster get at it. Needs no more than the right to list nodes and pods.
+// The nodes and GPU pods of a cluster, read once from its API server or from files. All commands
+// that look at a cluster use it. Needs only permission to list nodes and pods.
 //
 //   const Cluster cluster = TRY(read_cluster(options, {}));
 #pragma once
@@ -25,52 +25,54 @@ class App;
 
 namespace tessera::cli {
 
-// Where the cluster is, as the user wrote it.
+// Where the cluster is, from the user's options.
 struct ClusterOptions {
   std::string file{};        // a directory with nodes.json and pods.json; instead of a cluster
   std::string kubeconfig{};  // empty: $KUBECONFIG, ~/.kube/config, or the pod's own account
   std::string context{};
   std::string namespace_name{};  // empty: see the command
   bool all_namespaces = false;
-  // Names of the cluster's resources; empty: as Tessera's own pods say, else the usual ones.
+  // Resource names of the cluster; empty: read from Tessera's pods, or the defaults.
   std::string resource_prefix{};
   std::string resource_whole{};
 };
 
-// The options that every such command has: --file, --kubeconfig, --context, --resource-prefix,
-// --resource-whole.
+// Adds the options of every command that reads a cluster: --file, --kubeconfig, --context,
+// --resource-prefix, --resource-whole.
 void add_cluster_options(CLI::App& command, ClusterOptions& options);
-// And those that are about pods: --namespace, --all-namespaces. `what` says what a namespace does here.
+// Adds the options that select pods: --namespace, --all-namespaces. `what` is the help of
+// --namespace.
 void add_namespace_options(CLI::App& command, ClusterOptions& options, const std::string& what);
 
-// Those of commands that tell what the books say: --unit, --output.
+// Adds the options of commands that report the state of the ledger: --unit, --output.
 void add_report_options(CLI::App& command, std::string& unit, std::string& output);
 
-// What of it is wanted.
+// Which part of the cluster to read.
 struct ClusterQuery {
-  std::string node{};            // only this one and its pods
-  std::string namespace_name{};  // only pods of this one
-  // Which pods to keep; those that ask for GPUs if empty.
+  std::string node{};            // only this node and its pods
+  std::string namespace_name{};  // only pods of this namespace
+  // Which pods to keep; empty: those that request GPUs.
   std::function<bool(const alloc::PodSpec&)> want_pod{};
-  bool details = false;  // Cluster::details and Cluster::placers as well
+  bool details = false;  // also fill Cluster::details and Cluster::placers
 };
 
-// What the extender was told, as far as it is known here.
+// The extender's settings, as far as Tessera's pods or the user's options state them.
 struct ClusterSettings {
   alloc::ResourceNames::Config resources{};
-  // Where a pod does not name its own. Unset: nobody said; the extender's defaults are likely.
+  // The policies for pods that do not name one. Unset: unknown; probably the extender's defaults.
   std::optional<alloc::Policy> share_policy{};
   std::optional<alloc::Policy> whole_policy{};
 };
 
-// A pod of Tessera that decides: a scheduler with the extender beside it, or an extender behind a Service.
+// A pod of Tessera that assigns GPUs: a scheduler with the extender in the same pod, or an extender
+// behind a Service.
 struct PlacerPod {
-  std::string pod_namespace;
+  std::string namespace_name;
   std::string name;
-  bool is_scheduler = false;     // else an extender that the cluster's own kube-scheduler calls
-  std::string scheduler_name{};  // what pods name to get there, if it is a scheduler
+  bool is_scheduler = false;     // false: an extender that the cluster's own kube-scheduler calls
+  std::string scheduler_name{};  // the schedulerName that it serves, if it is a scheduler
   bool ready = false;
-  bool leads = false;  // has the label of the leader; only extenders do
+  bool leads = false;  // has the leader label; only extenders use it
   ClusterSettings settings{};
 };
 
@@ -85,7 +87,7 @@ struct Cluster {
   alloc::ResourceNames names{};  // of `settings`
 };
 
-// Fails when the cluster cannot be asked. An object that makes no sense is left out and told in `warnings`.
+// Fails if the cluster cannot be read. An invalid object is left out and reported in `warnings`.
 Result<Cluster> read_cluster(const ClusterOptions& options, const ClusterQuery& query);
 
 }  // namespace tessera::cli

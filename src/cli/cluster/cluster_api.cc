@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::size_t kPageItems = 500;
 
-// Lists a collection once, page by page. `selector` is a part of the query, already encoded. Adds the
-// number of pages received to `pages`.
+// Lists a collection once, page by page. `selector` is a part of the query, already encoded. Adds
+// the number of pages received to `pages`.
 Status list_pages(kube::Client& client, const std::string& path, const std::string& selector,
                   kube::ObjectSink& sink, std::size_t& pages) {
   kube::ListDecoder decoder;
@@ -44,8 +44,8 @@ Status list_pages(kube::Client& client, const std::string& path, const std::stri
   return {};
 }
 
-// Lists a whole collection. The server drops the version that the pages belong to after a few minutes,
-// so a list that was interrupted between pages is read again from the start, once.
+// Lists a whole collection. The server drops the version that the pages belong to after a few
+// minutes, so a list that was interrupted between pages is read again from the start, once.
 Status list_all(kube::Client& client, const std::string& path, const std::string& fields,
                 kube::ObjectSink& sink, const std::function<void()>& clear) {
   const std::string selector = fields.empty() ? "" : "fieldSelector=" + kube::percent_encoded(fields);

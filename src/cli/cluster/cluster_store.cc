@@ -12,7 +12,8 @@ namespace tessera::cli {
 
 namespace {
 
-// Objects that were written by hand, or cleaned for saving, may lack what an API server always gives them.
+// Objects that were written by hand, or edited after saving, may lack fields that an API server
+// always sets.
 void add_missing(kube::ObjectMeta& meta) {
   if (meta.uid.empty()) {
     meta.uid = meta.namespace_name + "/" + meta.name;
@@ -20,9 +21,9 @@ void add_missing(kube::ObjectMeta& meta) {
   meta.version = std::max<std::uint64_t>(meta.version, 1);
 }
 
-// The API server lists pods by the text "namespace/name".
+// The API server lists pods in the order of the text "namespace/name".
 std::string list_key(const alloc::PodSpec& pod) {
-  return pod.pod_namespace + "/" + pod.name;
+  return pod.namespace_name + "/" + pod.name;
 }
 
 void sort(Cluster& cluster) {
@@ -35,7 +36,7 @@ void sort(Cluster& cluster) {
   });
   std::ranges::sort(cluster.warnings);
   std::ranges::sort(cluster.placers, {},
-                    [](const PlacerPod& pod) { return std::pair(pod.pod_namespace, pod.name); });
+                    [](const PlacerPod& pod) { return std::pair(pod.namespace_name, pod.name); });
 }
 
 std::string text_of(const std::map<std::string, std::string, std::less<>>& map, std::string_view key) {
@@ -48,7 +49,7 @@ std::optional<alloc::Policy> policy_of(const std::string& text) {
   return policy ? std::optional(*policy) : std::nullopt;
 }
 
-ClusterSettings told_settings(const objects::PodDetails& placer) {
+ClusterSettings settings_of_pod(const objects::PodDetails& placer) {
   ClusterSettings settings;
   if (std::string prefix = text_of(placer.annotations, alloc::key::kResourcePrefix); !prefix.empty()) {
     settings.resources.prefix = std::move(prefix);
@@ -59,20 +60,20 @@ ClusterSettings told_settings(const objects::PodDetails& placer) {
   return settings;
 }
 
-// As the chart labels them.
+// Recognizes the pod by the labels that the chart sets.
 std::optional<PlacerPod> as_placer(const alloc::PodSpec& pod, const objects::PodDetails& details) {
   const std::string component = text_of(details.labels, "app.kubernetes.io/component");
   if (text_of(details.labels, "app.kubernetes.io/name") != "tessera" ||
       (component != "scheduler" && component != "extender")) {
     return std::nullopt;
   }
-  return PlacerPod{.pod_namespace = pod.pod_namespace,
+  return PlacerPod{.namespace_name = pod.namespace_name,
                    .name = pod.name,
                    .is_scheduler = component == "scheduler",
                    .scheduler_name = text_of(details.annotations, alloc::key::kSchedulerName),
                    .ready = details.ready && !pod.deleting,
                    .leads = text_of(details.labels, alloc::key::kLeader) == "true",
-                   .settings = told_settings(details)};
+                   .settings = settings_of_pod(details)};
 }
 
 }  // namespace
@@ -189,7 +190,7 @@ void ClusterStore::NodeSink::forget(const kube::ObjectMeta& meta) {
 
 void ClusterStore::NodeSink::unreadable(const kube::ObjectMeta& meta, const Error& error) {
   forget(meta);
-  faults[meta.uid] = fmt::format("node {} is left out: {}", meta.name, error.text());
+  faults[meta.uid] = fmt::format("node {} is ignored: {}", meta.name, error.text());
 }
 
 Status ClusterStore::PodSink::decode(kube::ObjectJson& object, kube::ObjectMeta& meta) {
@@ -242,7 +243,7 @@ void ClusterStore::PodSink::forget(const kube::ObjectMeta& meta) {
 void ClusterStore::PodSink::unreadable(const kube::ObjectMeta& meta, const Error& error) {
   forget(meta);
   ++store_.version_;
-  faults[meta.uid] = fmt::format("pod {}/{} is left out: {}", meta.namespace_name, meta.name, error.text());
+  faults[meta.uid] = fmt::format("pod {}/{} is ignored: {}", meta.namespace_name, meta.name, error.text());
 }
 
 }  // namespace tessera::cli

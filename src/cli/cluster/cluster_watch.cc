@@ -24,8 +24,8 @@ namespace tessera::cli {
 
 namespace {
 
-// The alternate screen of the terminal, so that the previous content reappears at the end; without a
-// cursor, and without wrapping, so that a long line takes only one row.
+// The alternate screen of the terminal, so that the previous content reappears at the end; without
+// a cursor, and without wrapping, so that a long line takes only one row.
 constexpr std::string_view kEnterScreen = "\x1b[?1049h\x1b[?25l\x1b[?7l";
 constexpr std::string_view kLeaveScreen = "\x1b[?7h\x1b[?25h\x1b[?1049l";
 
@@ -147,7 +147,8 @@ Status watch_api(const ClusterOptions& options, const ClusterQuery& query, const
   pods.start();
   std::optional<Screen> screen;
   std::optional<std::uint64_t> shown;
-  // After the first sync the reflectors recover by themselves. Before it, an error ends the command.
+  // After the first sync the reflectors recover by themselves. Before it, an error ends the
+  // command.
   const auto failed = [&] {
     return (!nodes.synced() && nodes.problem()) || (!pods.synced() && pods.problem());
   };
@@ -167,7 +168,8 @@ Status watch_api(const ClusterOptions& options, const ClusterQuery& query, const
       }
       screen->show(std::move(frame));
     }
-    // Check for signals ten times a second. Changes wait for the interval, the first frame does not.
+    // Check for signals ten times a second. Changes wait for the interval, the first frame does
+    // not.
     const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(synced ? watch.interval_s : 0);
     do {
       loop.run_until([&] { return failed() || (!screen && nodes.synced() && pods.synced()); },

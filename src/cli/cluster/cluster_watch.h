@@ -28,19 +28,19 @@ struct Frame {
 
 using MakeFrame = std::function<Result<Frame>(Cluster, const Terminal&)>;
 
-// Runs until Ctrl-C, SIGTERM or until the reader closes the output, then returns 0. Returns 1 if the
-// cluster cannot be read at all.
+// Runs until Ctrl-C, SIGTERM or until the reader closes the output, then returns 0. Returns 1 if
+// the cluster cannot be read at all.
 //
-// On a terminal, each frame replaces the previous one and is cut to the screen's size; the last frame
-// stays. Elsewhere, frames are separated by an empty line.
+// On a terminal, each frame replaces the previous one and is cut to the screen's size; the last
+// frame stays. Elsewhere, frames are separated by an empty line.
 //
 // A cluster is read with API watches, not by listing it repeatedly. Saved files are read again when
 // they have changed.
 int watch_cluster(const ClusterOptions& options, const ClusterQuery& query, const WatchOptions& watch,
                   const MakeFrame& make_frame, std::ostream& out, std::ostream& err);
 
-// Returns `text` with the escape sequences that draw it over the current screen. Keeps at most `rows`
-// lines (0: all).
+// Returns `text` with the escape sequences that draw it over the current screen. Keeps at most
+// `rows` lines (0: all).
 std::string redrawn(const std::string& text, unsigned rows);
 
 }  // namespace tessera::cli

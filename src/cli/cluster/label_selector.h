@@ -17,8 +17,8 @@ class LabelSelector {
   // Matches everything.
   LabelSelector() = default;
 
-  // Parses requirements separated by commas: key, !key, key=value (also ==), key!=value, key in (a,b),
-  // key notin (a,b). The error names the invalid requirement.
+  // Parses requirements separated by commas: key, !key, key=value (also ==), key!=value, key in
+  // (a,b), key notin (a,b). The error names the invalid requirement.
   static Result<LabelSelector> parse(std::string_view text);
 
   // Returns whether `labels` meet all requirements.

@@ -17,7 +17,8 @@ bool is_space(char c) {
   return c == ' ' || c == '\n' || c == '\t' || c == '\r';
 }
 
-// Scans the text byte by byte. Tracks only strings, brackets and the fields of the outermost object.
+// Scans the text byte by byte. Tracks only strings, brackets and the fields of the outermost
+// object.
 class PageCutter {
  public:
   PageCutter(const PageLimits& limits, const std::function<Status(json::PaddedView)>& page)

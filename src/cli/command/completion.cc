@@ -73,8 +73,8 @@ void add_command(const CLI::App& command, const std::string& path, Tables& table
   tables.words += fmt::format("    \"{}\") offers=\"{}\" ;;\n", path, fmt::join(words, " "));
 }
 
-// The script also runs in zsh under bashcompinit. So it avoids the variables `path` and `words`, which
-// are special in zsh, and uses arithmetic expansion for array offsets.
+// The script also runs in zsh under bashcompinit. So it avoids the variables `path` and `words`,
+// which are special in zsh, and uses arithmetic expansion for array offsets.
 std::string script(const CLI::App& app, std::string_view function) {
   Tables tables;
   add_command(app, "tessera", tables);

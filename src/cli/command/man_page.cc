@@ -12,8 +12,8 @@ namespace tessera::cli {
 
 namespace {
 
-// Escapes what troff would interpret: backslashes, hyphens (so that options can be copied), and dots
-// and quotes at the start of a line.
+// Escapes what troff would interpret: backslashes, hyphens (so that options can be copied), and
+// dots and quotes at the start of a line.
 std::string plain(std::string_view text) {
   std::string out;
   bool line_begins = true;

@@ -37,8 +37,8 @@ Attachment find_attachment(const Cluster& cluster) {
     found.second_scheduler = placer.scheduler_name.empty() ? kDefaultName : placer.scheduler_name;
     found.names.insert(found.second_scheduler);
   }
-  // A record is weak evidence. Agents write one for pods that another scheduler placed where only one
-  // choice was possible, and records written before `attach` was changed stay on their pods.
+  // A record is weak evidence. Agents write one for pods that another scheduler placed where only
+  // one choice was possible, and records written before `attach` was changed stay on their pods.
   if (stated && !found.own_scheduler) {
     return found;
   }

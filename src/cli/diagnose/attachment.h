@@ -1,7 +1,8 @@
 // cli/diagnose/attachment.h
 //
-// Finds the schedulerNames whose pods reach Tessera. Tessera's own pods state which name they serve.
-// If they do not, a record on a pod suggests that the scheduler which bound it called the extender.
+// Finds the schedulerNames whose pods reach Tessera. Tessera's own pods state which name they
+// serve. If they do not, a record on a pod suggests that the scheduler which bound it called the
+// extender.
 #pragma once
 
 #include <set>
@@ -14,8 +15,8 @@ namespace tessera::cli {
 
 struct Attachment {
   std::set<std::string, std::less<>> names{};  // schedulerNames whose pods reach Tessera
-  // The cluster's own kube-scheduler calls the extender through a Service. Only its configuration says
-  // which of its profiles do, so `names` may be incomplete.
+  // The cluster's own kube-scheduler calls the extender through a Service. Only its configuration
+  // says which of its profiles do, so `names` may be incomplete.
   bool own_scheduler = false;
   // Name of Tessera's scheduler, used in advice; empty if there is none.
   std::string second_scheduler{};

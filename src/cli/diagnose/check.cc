@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "base/strings.h"
-#include "cli/cluster/cluster_books.h"
+#include "cli/cluster/cluster_ledger.h"
 #include "cli/diagnose/check_scheduler.h"
 #include "cli/output/json_print.h"
 #include "cli/output/table.h"
@@ -25,7 +25,7 @@ namespace {
 class Auditor {
  public:
   Auditor(const Cluster& cluster, alloc::Unit unit, const std::vector<std::string>& nodes)
-      : cluster_(cluster), books_(make_books(cluster, unit)), asked_(nodes.begin(), nodes.end()) {}
+      : cluster_(cluster), ledger_(make_ledger(cluster, unit)), selected_(nodes.begin(), nodes.end()) {}
 
   CheckReport report(const CheckAnswers& answers) {
     check_agents(answers.allocations);
@@ -46,7 +46,7 @@ class Auditor {
     for (const std::string& warning : cluster_.warnings) {
       add({.serious = true, .kind = "unreadable_object", .node = "", .pod = "", .text = warning});
     }
-    std::erase_if(report_.findings, [&](const Finding& finding) { return !is_asked(finding.node); });
+    std::erase_if(report_.findings, [&](const Finding& finding) { return !is_selected(finding.node); });
     std::ranges::sort(report_.findings, {}, [](const Finding& one) {
       return std::tuple(!one.serious, one.kind, one.node, one.pod, one.text);
     });
@@ -54,8 +54,8 @@ class Auditor {
   }
 
  private:
-  [[nodiscard]] bool is_asked(const std::string& node) const {
-    return asked_.empty() || asked_.contains(node);
+  [[nodiscard]] bool is_selected(const std::string& node) const {
+    return selected_.empty() || selected_.contains(node);
   }
   void add(Finding finding) { report_.findings.push_back(std::move(finding)); }
   void add_node_finding(const objects::NodeFacts& node, bool serious, std::string kind, std::string text) {
@@ -66,10 +66,10 @@ class Auditor {
          .text = fmt::format("node {}: {}", node.spec.name, text)});
   }
 
-  // What the books find wrong with records and inventories.
+  // Reports the contradictions that the ledger found in records and inventories.
   void check_records() {
     constexpr std::size_t kAll = 1'000'000;
-    for (alloc::Problem& problem : books_->problems(kAll)) {
+    for (alloc::Problem& problem : ledger_->problems(kAll)) {
       add({.serious = true,
            .kind = std::string(to_string(problem.kind)),
            .node = std::move(problem.node),
@@ -78,82 +78,81 @@ class Auditor {
     }
   }
 
-  // What kubelet was given, as the agents that gave it remember. Those that do not tell are told together:
-  // mostly all have the same reason, a missing right.
+  // Compares the records with what the agents allocated to kubelet. Agents that did not answer
+  // share one finding per kind of error, because usually all have the same: a missing permission.
   void check_agents(const std::vector<AgentAnswer>& agents) {
-    std::map<ErrorCode, Silence> silent;
+    std::map<ErrorCode, SilentAgents> silent;
     for (const AgentAnswer& agent : agents) {
-      if (!is_asked(agent.node)) {
+      if (!is_selected(agent.node)) {
         continue;
       }
-      const auto given = agent.body ? parse_given(*agent.body)
-                                    : Result<std::vector<GivenContainer>>(fail(agent.body.error()));
-      if (!given) {
-        Silence& silence = silent[given.error().code()];
-        if (silence.nodes++ == 0) {
-          silence.node = agent.node;
-          silence.why = given.error().text();
+      const auto containers = agent.body ? parse_allocations(*agent.body)
+                                         : Result<std::vector<ContainerAllocation>>(fail(agent.body.error()));
+      if (!containers) {
+        SilentAgents& agents_of_code = silent[containers.error().code()];
+        if (agents_of_code.nodes++ == 0) {
+          agents_of_code.node = agent.node;
+          agents_of_code.error = containers.error().text();
         }
         continue;
       }
-      for (const GivenContainer& container : *given) {
-        check_given(agent.node, container);
+      for (const ContainerAllocation& container : *containers) {
+        check_allocation(agent.node, container);
       }
     }
-    for (const auto& [code, silence] : silent) {
+    for (const auto& [code, same_error] : silent) {
       add({.serious = false,
            .kind = "agent_silent",
-           .node = silence.node,
+           .node = same_error.node,
            .pod = "",
-           .text =
-               silence.nodes == 1
-                   ? fmt::format("node {}: its agent cannot be asked what it gave out: {}", silence.node,
-                                 silence.why)
-                   : fmt::format("node {} and {} more: their agents cannot be asked what they gave out: {}",
-                                 silence.node, silence.nodes - 1, silence.why)});
+           .text = same_error.nodes == 1
+                       ? fmt::format("node {}: cannot read the allocations of its agent: {}", same_error.node,
+                                     same_error.error)
+                       : fmt::format("node {} and {} more: cannot read the allocations of their agents: {}",
+                                     same_error.node, same_error.nodes - 1, same_error.error)});
     }
   }
 
-  void check_given(const std::string& node, const GivenContainer& given) {
-    if (!given.held.empty()) {
+  void check_allocation(const std::string& node, const ContainerAllocation& allocation) {
+    if (!allocation.start_block.empty()) {
       add({.serious = false,
            .kind = "held",
            .node = node,
-           .pod = given.pod,
-           .text = given.pod.empty()
-                       ? fmt::format("node {}: a container of a pod that is not known yet waits: {}", node,
-                                     given.held)
-                       : fmt::format("pod {}: container {} waits on node {}: {}", given.pod, given.container,
-                                     node, given.held)});
+           .pod = allocation.pod,
+           .text = allocation.pod.empty()
+                       ? fmt::format("node {}: a container whose pod is not known yet may not start: {}",
+                                     node, allocation.start_block)
+                       : fmt::format("pod {}: container {} on node {} may not start yet: {}", allocation.pod,
+                                     allocation.container, node, allocation.start_block)});
     }
-    // A pod that the list does not show has come or gone meanwhile.
-    const auto holding = books_->holding(given.uid);
+    // A pod that is not in the list was created or deleted in the meantime.
+    const auto holding = ledger_->holding(allocation.uid);
     if (!holding || !holding->decided) {
       return;
     }
-    for (const std::string& gpu : given.gpus) {
-      if (std::ranges::none_of(holding->parts, [&](const auto& part) { return part.gpu == gpu; })) {
+    for (const std::string& gpu : allocation.gpus) {
+      if (std::ranges::none_of(holding->shares, [&](const auto& held) { return held.share.gpu == gpu; })) {
         add({.serious = true,
              .kind = "given_elsewhere",
              .node = node,
-             .pod = given.pod,
+             .pod = allocation.pod,
              .text =
-                 fmt::format("pod {}: container {} was given {}, which its record does not name; delete the "
-                             "pod, so that it is placed anew",
-                             given.pod, given.container, gpu)});
+                 fmt::format("pod {}: container {} was allocated {}, which its record does not name; delete "
+                             "the pod so that it is scheduled again",
+                             allocation.pod, allocation.container, gpu)});
       }
     }
   }
 
   void check_node(const objects::NodeFacts& node) {
-    const auto id = books_->find_node(node.spec.name);
-    const std::size_t gpus = id ? books_->gpus(*id).size() : 0;
+    const auto id = ledger_->find_node(node.spec.name);
+    const std::size_t gpus = id ? ledger_->gpus(*id).size() : 0;
     if (gpus == 0) {
       check_node_without_gpus(node, id);
       return;
     }
-    const auto holdings = books_->holdings(*id);
-    if (is_asked(node.spec.name)) {
+    const auto holdings = ledger_->holdings(*id);
+    if (is_selected(node.spec.name)) {
       ++report_.nodes;
       report_.gpus += gpus;
       report_.pods += holdings.size();
@@ -162,36 +161,36 @@ class Auditor {
     check_health(node, *id, holdings);
     if (node.spec.inventory.empty()) {
       add_node_finding(node, false, "old_plugin",
-                       "has the old device plugin: only shares of one GPU, and no health, are known here; "
-                       "tessera-agent can take its place");
+                       "runs the original device plugin, which serves only shares of one GPU and reports no "
+                       "health; replace it with tessera-agent");
     }
   }
 
   void check_node_without_gpus(const objects::NodeFacts& node, std::optional<alloc::NodeId> id) {
-    const bool readable = !id || books_->states().fence(*id) != alloc::Fence::kUnreadable;
+    const bool readable = !id || ledger_->states().fence(*id) != alloc::Fence::kUnreadable;
     const auto label = node.labels.find("gpushare");
     if (readable && label != node.labels.end() && label->second == "true") {
-      add_node_finding(node, true, "no_agent",
-                       "is labelled gpushare=true but has no GPUs that anybody told of; see the logs of "
-                       "tessera-agent there, or take the label away");
+      add_node_finding(
+          node, true, "no_agent",
+          "is labelled gpushare=true but publishes no GPUs; see the logs of tessera-agent there, "
+          "or remove the label");
     }
   }
 
-  // Kubelet knows of GPUs through the device plugin, the scheduler through the inventory.
+  // kubelet gets the GPUs from the device plugin, the scheduler gets them from the inventory.
   void check_kubelet(const objects::NodeFacts& node, alloc::NodeId id) {
-    const alloc::NodeView view = books_->view(id);
+    const alloc::NodeView view = ledger_->view(id);
     const auto promised = static_cast<std::int64_t>(view.total_units);
-    // The books take this for a plugin that is just starting.
+    // The ledger takes this for a plugin that is just starting.
     if (!node.spec.inventory.empty() && node.spec.gpu_memory_units == 0 && promised > 0) {
-      add_node_finding(
-          node, true, "capacity_differs",
-          fmt::format("{} is 0 but its inventory says {} on {} GPUs; restart tessera-agent there",
-                      books_->options().names.memory(), promised, view.size()));
+      add_node_finding(node, true, "capacity_differs",
+                       fmt::format("{} is 0 but its inventory has {} on {} GPUs; restart tessera-agent there",
+                                   ledger_->options().names.memory(), promised, view.size()));
     }
     if (node.spec.gpu_memory_units > 0 && node.allocatable_units == 0) {
       add_node_finding(
           node, true, "nothing_allocatable",
-          "kubelet gives out no GPU memory: its device plugin is gone or all GPUs are unhealthy");
+          "kubelet offers no GPU memory: the device plugin is not running or all GPUs are unhealthy");
     }
     if (!node.ready) {
       add_node_finding(node, false, "not_ready", "is not ready");
@@ -200,22 +199,22 @@ class Auditor {
 
   void check_health(const objects::NodeFacts& node, alloc::NodeId id,
                     const std::vector<alloc::PodHolding>& holdings) {
-    for (unsigned slot = 0; slot < books_->gpus(id).size(); ++slot) {
-      const std::string_view unhealthy = books_->unhealthy(id, slot);
+    for (unsigned slot = 0; slot < ledger_->gpus(id).size(); ++slot) {
+      const std::string_view unhealthy = ledger_->unhealthy(id, slot);
       if (unhealthy.empty()) {
         continue;
       }
       std::vector<std::string> pods;
       for (const alloc::PodHolding& holding : holdings) {
-        if (std::ranges::any_of(holding.parts,
-                                [&](const auto& part) { return part.slot == static_cast<int>(slot); })) {
+        if (std::ranges::any_of(holding.shares,
+                                [&](const auto& held) { return held.slot == static_cast<int>(slot); })) {
           pods.push_back(holding.pod.text());
         }
       }
       add_node_finding(
           node, !pods.empty(), "unhealthy",
-          fmt::format("GPU {} is unhealthy: {}{}", books_->gpus(id)[slot].index, unhealthy,
-                      pods.empty() ? std::string() : fmt::format("; on it: {}", fmt::join(pods, ", "))));
+          fmt::format("GPU {} is unhealthy: {}{}", ledger_->gpus(id)[slot].index, unhealthy,
+                      pods.empty() ? std::string() : fmt::format("; used by {}", fmt::join(pods, ", "))));
     }
   }
 
@@ -226,28 +225,28 @@ class Auditor {
     }
     for (const alloc::PodSpec& pod : cluster_.pods) {
       if (!pod.node_name.empty() && alloc::occupies(pod) && !names.contains(pod.node_name)) {
-        const std::string name = pod.pod_namespace + "/" + pod.name;
+        const std::string name = pod.namespace_name + "/" + pod.name;
         add({.serious = true,
              .kind = "orphan",
              .node = pod.node_name,
              .pod = name,
              .text = fmt::format("pod {} is on node {}, which does not exist; delete it with: kubectl delete "
                                  "pod {} -n {} --force",
-                                 name, pod.node_name, pod.name, pod.pod_namespace)});
+                                 name, pod.node_name, pod.name, pod.namespace_name)});
       }
     }
   }
 
-  // Agents that do not answer, for one kind of reason.
-  struct Silence {
-    std::string node;  // the first
-    std::string why;   // in its case
+  // Agents that did not answer because of one kind of error.
+  struct SilentAgents {
+    std::string node;   // of the first agent
+    std::string error;  // of the first agent
     std::size_t nodes = 0;
   };
 
   const Cluster& cluster_;
-  std::unique_ptr<alloc::Ledger> books_;
-  std::set<std::string, std::less<>> asked_;
+  std::unique_ptr<alloc::Ledger> ledger_;
+  std::set<std::string, std::less<>> selected_;  // nodes; empty: all
   CheckReport report_;
 };
 
@@ -267,7 +266,7 @@ std::string check_text(const CheckReport& report, const Terminal& terminal) {
     }
     text += "\n" + table.text(terminal) + "\n";
   }
-  return text + (report.findings.empty() ? "All agrees.\n"
+  return text + (report.findings.empty() ? "No problems found.\n"
                                          : counted(serious, "error") + ", " + counted(minor, "note") + "\n");
 }
 
@@ -286,9 +285,9 @@ boost::json::value check_json(const CheckReport& report) {
                              {"findings", std::move(findings)}};
 }
 
-// Versions are asked for only where somebody answers at all: each question may take seconds to fail.
-CheckAnswers ask(const ClusterOptions& options, const Cluster& cluster,
-                 std::vector<AgentAnswer> allocations) {
+// Reads the versions only if some agent answered, because each failing request may take seconds.
+CheckAnswers read_answers(const ClusterOptions& options, const Cluster& cluster,
+                          std::vector<AgentAnswer> allocations) {
   CheckAnswers answers;
   const auto lease = lease_of(cluster);
   if (lease && options.file.empty()) {
@@ -300,9 +299,9 @@ CheckAnswers ask(const ClusterOptions& options, const Cluster& cluster,
       std::ranges::any_of(answers.allocations, [](const AgentAnswer& one) { return one.body.has_value(); });
   if (reachable) {
     answers.agent_versions =
-        ask_pods(options, Asked::kAgents, "version").value_or(std::vector<AgentAnswer>());
+        ask_pods(options, PodKind::kAgents, "version").value_or(std::vector<AgentAnswer>());
     answers.placer_versions =
-        ask_pods(options, Asked::kPlacers, "version").value_or(std::vector<AgentAnswer>());
+        ask_pods(options, PodKind::kPlacers, "version").value_or(std::vector<AgentAnswer>());
   }
   return answers;
 }
@@ -322,7 +321,7 @@ Result<CheckReport> checked(const CheckOptions& options) {
   }
   return check_cluster(
       cluster, unit,
-      ask(options.cluster, cluster, TRY(ask_pods(options.cluster, Asked::kAgents, "allocations"))),
+      read_answers(options.cluster, cluster, TRY(ask_pods(options.cluster, PodKind::kAgents, "allocations"))),
       options.nodes);
 }
 

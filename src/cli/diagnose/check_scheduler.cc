@@ -49,15 +49,15 @@ class SchedulerAuditor {
   std::vector<Finding> findings() {
     sort_pods();
     check_placers();
-    for (const auto& [name, pods] : past_us_) {
-      tell_past_us(name, pods);
+    for (const auto& [name, pods] : bypassed_) {
+      report_bypassed(name, pods);
     }
-    for (const auto& [name, pods] : unseen_) {
-      tell_unseen(name, pods);
+    for (const auto& [name, pods] : unattempted_) {
+      report_unattempted(name, pods);
     }
     for (const auto& [name, pods] : elsewhere_) {
       add(true, "other_scheduler",
-          fmt::format("{} {} for the scheduler {}, which does not ask Tessera; {}", pods_text(pods),
+          fmt::format("{} {} for the scheduler {}, which does not call Tessera; {}", pods_text(pods),
                       pods.size() == 1 ? "waits" : "wait", name, advice(pods.size())));
     }
     return std::move(findings_);
@@ -71,12 +71,12 @@ class SchedulerAuditor {
 
   [[nodiscard]] std::string advice(std::size_t pods) const {
     return attachment_.second_scheduler.empty()
-               ? "give its kube-scheduler the extender's stanza (docs/install.md)"
+               ? "add the extender to the configuration of its kube-scheduler (docs/install.md)"
                : fmt::format("create {} again with schedulerName: {}", pods == 1 ? "it" : "them",
                              attachment_.second_scheduler);
   }
 
-  // GPU pods by what is odd about their way to a node.
+  // Groups GPU pods by what is wrong with their scheduling.
   void sort_pods() {
     for (const alloc::PodSpec& pod : cluster_.pods) {
       const auto found = cluster_.details.find(pod.uid);
@@ -85,10 +85,10 @@ class SchedulerAuditor {
         continue;
       }
       const objects::PodDetails& details = found->second;
-      const std::string name = pod.pod_namespace + "/" + pod.name;
+      const std::string name = pod.namespace_name + "/" + pod.name;
       if (!pod.node_name.empty()) {
         if (!has_record(pod) && agent_nodes_.contains(pod.node_name)) {
-          past_us_[details.scheduler_name].push_back(name);
+          bypassed_[details.scheduler_name].push_back(name);
         }
         continue;
       }
@@ -97,7 +97,7 @@ class SchedulerAuditor {
       }
       ++waiting_;
       if (!details.scheduling_attempted && is_late(details)) {
-        unseen_[details.scheduler_name].push_back(name);
+        unattempted_[details.scheduler_name].push_back(name);
       } else if (attachment_.excludes(details.scheduler_name)) {
         elsewhere_[details.scheduler_name].push_back(name);
       }
@@ -116,8 +116,7 @@ class SchedulerAuditor {
     if (cluster_.placers.empty()) {
       add(waiting_ > 0, "no_scheduler",
           "no scheduler or extender of Tessera runs in the cluster (label app.kubernetes.io/name=tessera), "
-          "so "
-          "nobody decides which GPU a pod gets; install the chart with one, unless yours runs elsewhere");
+          "so pods get no GPUs; install one with the chart, unless yours runs outside the cluster");
       return;
     }
     const auto ready = std::ranges::count(cluster_.placers, true, &PlacerPod::ready);
@@ -125,35 +124,36 @@ class SchedulerAuditor {
     if (ready == 0) {
       add(true, "scheduler_down",
           fmt::format(
-              "no pod that decides is ready ({} there), so GPU pods wait; see: kubectl -n {} describe pod {}",
-              cluster_.placers.size(), first.pod_namespace, first.name));
+              "0 of {} scheduler or extender pods of Tessera are ready, so GPU pods stay pending; see: "
+              "kubectl -n {} describe pod {}",
+              cluster_.placers.size(), first.namespace_name, first.name));
       return;
     }
     const auto leaders = std::ranges::count_if(
         cluster_.placers, [](const PlacerPod& placer) { return placer.ready && placer.leads; });
     if (!first.is_scheduler && leaders != 1) {
       add(true, "no_leader",
-          fmt::format("{} extenders lead, not 1, and kube-scheduler's calls go to the one that does; see the "
-                      "Lease tessera-extender in namespace {} and the extenders' logs",
-                      leaders, first.pod_namespace));
+          fmt::format("{} extenders are leaders instead of 1, and kube-scheduler calls only the leader; see "
+                      "the Lease tessera-extender in namespace {} and the extenders' logs",
+                      leaders, first.namespace_name));
     }
   }
 
-  void tell_past_us(const std::string& name, const std::vector<std::string>& pods) {
+  void report_bypassed(const std::string& name, const std::vector<std::string>& pods) {
     const bool ours = name == attachment_.second_scheduler;
     add(true, "not_wired",
-        fmt::format("scheduler {} (or who set nodeName) put {} on nodes without asking Tessera; {}", name,
-                    pods_text(pods),
-                    ours ? "its configuration lacks the extender's stanza" : advice(pods.size())));
+        fmt::format("scheduler {} (or a client that set nodeName) placed {} without calling Tessera; {}",
+                    name, pods_text(pods),
+                    ours ? "its configuration lacks the extender" : advice(pods.size())));
   }
 
-  void tell_unseen(const std::string& name, const std::vector<std::string>& pods) {
+  void report_unattempted(const std::string& name, const std::vector<std::string>& pods) {
     const bool ours = attachment_.names.contains(name);
     add(true, "unserved",
-        fmt::format("{} {} the scheduler {}, and no scheduler has looked at {}; {}", pods_text(pods),
+        fmt::format("{} {} the scheduler {}, but no scheduler has tried to place {}; {}", pods_text(pods),
                     pods.size() == 1 ? "names" : "name", name, pods.size() == 1 ? "it" : "them",
                     ours ? "see the logs of that scheduler"
-                         : fmt::format("nobody serves that name: {}", advice(pods.size()))));
+                         : fmt::format("no scheduler has that name: {}", advice(pods.size()))));
   }
 
   const Cluster& cluster_;
@@ -161,9 +161,9 @@ class SchedulerAuditor {
   Attachment attachment_;
   std::set<std::string, std::less<>> agent_nodes_;
   std::size_t waiting_ = 0;
-  ByScheduler past_us_;    // on a node with an agent, and nobody asked us
-  ByScheduler unseen_;     // wait, and no scheduler has looked at them
-  ByScheduler elsewhere_;  // wait for one that will not ask us
+  ByScheduler bypassed_;     // bound to a node with an agent without a call to Tessera
+  ByScheduler unattempted_;  // pending, and no scheduler has tried to place them
+  ByScheduler elsewhere_;    // pending, for a scheduler that does not call Tessera
   std::vector<Finding> findings_;
 };
 
@@ -178,39 +178,41 @@ std::optional<std::pair<std::string, std::string>> lease_of(const Cluster& clust
     return std::nullopt;
   }
   const PlacerPod& first = cluster.placers.front();
-  // As the chart names them.
-  return std::pair(first.pod_namespace, first.is_scheduler ? find_attachment(cluster).second_scheduler
-                                                           : std::string("tessera-extender"));
+  // The names that the chart uses.
+  return std::pair(first.namespace_name, first.is_scheduler ? find_attachment(cluster).second_scheduler
+                                                            : std::string("tessera-extender"));
 }
 
 std::optional<Finding> check_lease(const CheckAnswers& answers) {
-  const auto nobody = [&](std::string_view what) {
+  const auto no_leader = [&](std::string_view what) {
     return Finding{
         .serious = true,
         .kind = "no_leader",
         .node = "",
         .pod = "",
-        .text = fmt::format("the Lease {} {}, so nobody decides; see the logs of the pods that should",
+        .text = fmt::format("the Lease {} {}, so there is no leader and GPU pods stay pending; see the logs "
+                            "of Tessera's scheduler or extender pods",
                             answers.lease, what)};
   };
   if (answers.lease.empty()) {
     return std::nullopt;
   }
   if (!answers.lease_body) {
-    return answers.lease_body.error().code() == ErrorCode::kNotFound ? std::optional(nobody("does not exist"))
-                                                                     : std::nullopt;
+    return answers.lease_body.error().code() == ErrorCode::kNotFound
+               ? std::optional(no_leader("does not exist"))
+               : std::nullopt;
   }
   const auto lease = kube::parse_lease(*answers.lease_body);
   if (!lease) {
     return std::nullopt;
   }
   if (lease->holder.empty()) {
-    return nobody("has no holder");
+    return no_leader("has no holder");
   }
-  // Clocks of machines differ by some seconds; an election takes less than two durations.
+  // Clocks of machines differ by a few seconds. An election takes less than two lease durations.
   const auto age = std::chrono::duration_cast<std::chrono::seconds>(answers.now - lease->renewed);
   return age > 4 * lease->duration
-             ? std::optional(nobody(fmt::format("was renewed {} s ago for the last time", age.count())))
+             ? std::optional(no_leader(fmt::format("was last renewed {} s ago", age.count())))
              : std::nullopt;
 }
 
@@ -220,33 +222,33 @@ std::vector<Finding> check_versions(const CheckAnswers& answers) {
     findings.push_back(
         {.serious = false, .kind = "version_skew", .node = node, .pod = "", .text = std::move(text)});
   };
-  // What decides is the measure; where it cannot be asked, this program is.
-  std::string measure(version());
+  // The reference is the version of a scheduler or extender, or of this program if none answered.
+  std::string reference(version());
   for (const AgentAnswer& placer : answers.placer_versions) {
     if (placer.body) {
-      measure = trim(*placer.body);
+      reference = trim(*placer.body);
     }
   }
   for (const AgentAnswer& placer : answers.placer_versions) {
-    if (placer.body && trim(*placer.body) != measure) {
+    if (placer.body && trim(*placer.body) != reference) {
       note("",
-           fmt::format("pod {} is of version {}, another one that decides of {}; finish the upgrade: helm "
-                       "upgrade",
-                       placer.pod, trim(*placer.body), measure));
+           fmt::format("pod {} has version {}, another scheduler or extender has {}; finish the upgrade with "
+                       "helm upgrade",
+                       placer.pod, trim(*placer.body), reference));
     }
   }
   for (const AgentAnswer& agent : answers.agent_versions) {
-    if (agent.body && trim(*agent.body) != measure) {
-      note(agent.node, fmt::format("node {}: its agent is of version {}, the extender of {}; finish the "
-                                   "upgrade: helm upgrade",
-                                   agent.node, trim(*agent.body), measure));
+    if (agent.body && trim(*agent.body) != reference) {
+      note(agent.node, fmt::format("node {}: its agent has version {}, the extender has {}; finish the "
+                                   "upgrade with helm upgrade",
+                                   agent.node, trim(*agent.body), reference));
     }
   }
-  if (measure != version()) {
+  if (reference != version()) {
     note("",
-         fmt::format("this program is of version {}, the extender of {}; where they disagree, believe the "
+         fmt::format("this program has version {}, the extender has {}; if their results differ, trust the "
                      "extender",
-                     version(), measure));
+                     version(), reference));
   }
   return findings;
 }

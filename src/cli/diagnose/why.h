@@ -1,7 +1,7 @@
 // cli/diagnose/why.h
 //
-// `tessera why POD`: why a pod waits. Rebuilds the books of the extender from what anybody may read and asks
-// the same code that it asks, node by node.
+// `tessera why POD`: explains why a pod is pending. Rebuilds the extender's ledger from the nodes
+// and pods of the cluster and evaluates each node with the same code as the extender.
 #pragma once
 
 #include <iosfwd>
@@ -17,44 +17,46 @@
 
 namespace tessera::cli {
 
-// As the user wrote them.
+// The options as text, the way the user wrote them.
 struct WhyOptions {
   ClusterOptions cluster{};
   std::string pod{};   // "train-7", "pod/train-7" or "ml/train-7"
-  std::string unit{};  // of the cluster; empty: as most of its agents count
+  std::string unit{};  // of the cluster; empty: the unit of most agents
   std::string output = "text";
 };
 
-// One node's verdict.
+// Why one node does not fit.
 struct WhyNode {
   std::string node;
   alloc::Explanation verdict;
-  std::string also;  // what else keeps the pod away: cordoned, not ready, a taint, another device plugin
+  std::string also;  // other reasons: cordoned, not ready, a taint, the pod's nodeSelector
 };
 
 struct WhyReport {
   std::string pod;     // "ml/train-7"
-  std::string needs;   // "8GiB on one GPU (binpack)"; empty when that is the problem
-  std::string answer;  // a sentence: the short answer
-  // What keeps the pod waiting whatever is free: its gates, a scheduler that does not ask Tessera, its end.
+  std::string needs;   // "8 GiB on one GPU (binpack)"; empty if the request is invalid
+  std::string answer;  // the answer in one or two sentences
+  // What keeps the pod pending no matter what is free: scheduling gates, a scheduler that does not
+  // call Tessera, a pending deletion.
   std::vector<std::string> obstacles;
-  std::vector<WhyNode> nodes;  // that have GPUs and cannot take it, the nearest first
+  std::vector<WhyNode> nodes;  // nodes with GPUs that do not fit, the nearest to fitting first
   std::size_t without_gpus = 0;
-  std::vector<std::string> fits;   // nodes that could take it now
-  std::string free;                // what is free in all
+  std::vector<std::string> fits;   // nodes that fit now
+  std::string free;                // what is free in total
   std::vector<std::string> hints;  // what to change
   alloc::Unit unit;
 };
 
-// `cluster` with its details. kNotFound when there is no such pod. `pod_namespace` is where a bare name is
-// looked for.
-Result<WhyReport> explain_pod(const Cluster& cluster, const std::string& pod_namespace,
+// Explains a pod of `cluster`, which must have been read with ClusterQuery::details. A bare pod
+// name is looked up in `namespace_name`. Returns kNotFound if the pod does not exist.
+Result<WhyReport> explain_pod(const Cluster& cluster, const std::string& namespace_name,
                               const std::string& pod, alloc::Unit unit);
 
 std::string why_text(const WhyReport& report, const Terminal& terminal);
 std::string why_json(const WhyReport& report, bool yaml);
 
-// 0 when the pod could be explained, whatever the answer; 1 with the reason on `err`.
+// Returns 0 if the pod could be explained, whatever the answer. Otherwise returns 1 and writes the
+// reason to `err`.
 int run_why(const WhyOptions& options, std::ostream& out, std::ostream& err, const Terminal& terminal);
 
 void add_why_command(CLI::App& app, Action& action);

@@ -4,6 +4,7 @@
 #include <boost/json.hpp>
 #include <map>
 
+#include "cli/cluster/cluster_ledger.h"
 #include "cli/diagnose/why.h"
 #include "cli/output/json_print.h"
 #include "cli/output/table.h"
@@ -20,11 +21,11 @@ constexpr std::size_t kMostRows = 20;
 std::string holder_text(const alloc::PodHolding& holding, alloc::Unit unit) {
   const std::string what = holding.whole > 0
                                ? fmt::format("{} GPU{}", holding.whole, holding.whole == 1 ? "" : "s")
-                               : unit.amount(holding.units);
+                               : amount_text(unit, holding.units);
   return fmt::format("{} ({})", holding.pod.text(), what);
 }
 
-std::string would_fit_when(const WhyNode& node, alloc::Unit unit) {
+std::string fits_when(const WhyNode& node, alloc::Unit unit) {
   std::string text;
   if (!node.verdict.blockers.empty()) {
     for (const alloc::PodHolding& holding : node.verdict.blockers) {
@@ -44,17 +45,17 @@ std::vector<Table::Cell> row_of(const WhyNode& node, alloc::Unit unit) {
   std::string lacking = "-";
   if (why.best_gpu) {
     best = fmt::format("GPU {}", *why.best_gpu);
-    free = unit.amount(why.free_units);
-    lacking = unit.amount(why.short_units);
+    free = amount_text(unit, why.free_units);
+    lacking = amount_text(unit, why.short_units);
   } else if (why.short_gpus > 0) {
     free = fmt::format("{} GPU{}", why.free_gpus, why.free_gpus == 1 ? "" : "s");
     lacking = fmt::format("{} GPU{}", why.short_gpus, why.short_gpus == 1 ? "" : "s");
   }
-  return {node.node, std::move(best), std::move(free), std::move(lacking), would_fit_when(node, unit)};
+  return {node.node, std::move(best), std::move(free), std::move(lacking), fits_when(node, unit)};
 }
 
-// Counts the reasons in the format of kube-scheduler: "9 no single GPU has 8GiB free, 3 free GPUs are
-// unhealthy".
+// Counts the reasons in the format of kube-scheduler: "9 no single GPU has 8GiB free, 3 free GPUs
+// are unhealthy".
 std::string grouped(const WhyReport& report) {
   std::map<std::string, std::size_t> counts;
   for (const WhyNode& node : report.nodes) {
@@ -75,14 +76,14 @@ std::string why_text(const WhyReport& report, const Terminal& terminal) {
     text += "But " + obstacle + ".\n";
   }
   if (!report.nodes.empty()) {
-    Table table({"NODE", "BEST GPU", "FREE", "SHORT BY", "WOULD FIT WHEN"});
+    Table table({"NODE", "BEST GPU", "FREE", "SHORT BY", "FITS WHEN"});
     for (std::size_t i = 0; i < report.nodes.size() && i < kMostRows; ++i) {
       table.add(row_of(report.nodes[i], report.unit));
     }
     text += "\n" + table.text(terminal);
     if (report.nodes.size() > kMostRows) {
-      text += fmt::format("... and {} more nodes (-o json has them all): {}\n",
-                          report.nodes.size() - kMostRows, grouped(report));
+      text += fmt::format("... and {} more nodes (-o json lists all): {}\n", report.nodes.size() - kMostRows,
+                          grouped(report));
     }
   }
   if (report.without_gpus > 0) {
@@ -93,7 +94,7 @@ std::string why_text(const WhyReport& report, const Terminal& terminal) {
     text += "\n" + report.free + "\n";
   }
   for (const std::string& hint : report.hints) {
-    text += "Try: " + hint + "\n";
+    text += hint + "\n";
   }
   return text;
 }

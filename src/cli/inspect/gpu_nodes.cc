@@ -8,7 +8,7 @@
 #include "alloc/request.h"
 #include "base/json_reader.h"
 #include "base/strings.h"
-#include "cli/cluster/cluster_books.h"
+#include "cli/cluster/cluster_ledger.h"
 #include "topology/link.h"
 
 namespace tessera::cli {
@@ -29,8 +29,8 @@ Links links_of(const alloc::NodeView& view) {
   return links;
 }
 
-// {"GPU_NV1_0_1":"Single NVLink",...}: the old topology plugin's annotation. Entries that make no sense are
-// left out, as nobody knows what they should mean.
+// Parses the annotation of the original topology plugin: {"GPU_NV1_0_1":"Single NVLink",...}.
+// Ignores invalid entries.
 Links links_of_annotation(std::string_view text, std::size_t gpus) {
   const auto document = parse_json(text);
   if (!document || !document->is_object()) {
@@ -53,31 +53,31 @@ Links links_of_annotation(std::string_view text, std::size_t gpus) {
   return links;
 }
 
-GpuNode make_node(const objects::NodeFacts& facts, const alloc::Ledger& books, alloc::NodeId id) {
+GpuNode make_node(const objects::NodeFacts& facts, const alloc::Ledger& ledger, alloc::NodeId id) {
   GpuNode node{.name = facts.spec.name,
                .address = facts.address.empty() ? "unknown" : facts.address,
-               .type = facts.node_type.empty() ? books.machine(id) : facts.node_type,
+               .type = facts.node_type.empty() ? ledger.machine(id) : facts.node_type,
                .gpus = {},
                .links = {}};
-  for (unsigned slot = 0; slot < books.gpus(id).size(); ++slot) {
-    const alloc::GpuFacts& gpu = books.gpus(id)[slot];
+  for (unsigned slot = 0; slot < ledger.gpus(id).size(); ++slot) {
+    const alloc::LedgerGpu& gpu = ledger.gpus(id)[slot];
     node.gpus.push_back({.index = gpu.index,
                          .uuid = gpu.uuid.text(),
-                         .model = books.model_name(gpu.model),
-                         .unhealthy = std::string(books.unhealthy(id, slot)),
+                         .model = ledger.model_name(gpu.model),
+                         .unhealthy = std::string(ledger.unhealthy(id, slot)),
                          .pods = {}});
   }
-  for (const alloc::PodHolding& holding : books.holdings(id)) {
-    for (const alloc::PodHolding::Part& part : holding.parts) {
-      if (part.slot >= 0) {
-        NodeGpu& gpu = node.gpus[static_cast<std::size_t>(part.slot)];
+  for (const alloc::PodHolding& holding : ledger.holdings(id)) {
+    for (const alloc::HeldShare& held : holding.shares) {
+      if (held.slot >= 0) {
+        NodeGpu& gpu = node.gpus[static_cast<std::size_t>(held.slot)];
         gpu.pods.push_back(holding.pod.text());
-        gpu.whole = gpu.whole || part.whole;
+        gpu.whole = gpu.whole || held.share.whole;
       }
     }
   }
   if (!facts.spec.inventory.empty()) {
-    node.links = links_of(books.view(id));
+    node.links = links_of(ledger.view(id));
   } else if (!facts.gpu_topology.empty()) {
     node.links = links_of_annotation(facts.gpu_topology, node.gpus.size());
   }
@@ -86,25 +86,25 @@ GpuNode make_node(const objects::NodeFacts& facts, const alloc::Ledger& books, a
 
 }  // namespace
 
-std::string_view to_string(GpuUse use) {
+std::string_view to_string(GpuState use) {
   switch (use) {
-    case GpuUse::kFree:
+    case GpuState::kFree:
       return "free";
-    case GpuUse::kShared:
+    case GpuState::kShared:
       return "shared";
-    case GpuUse::kWhole:
+    case GpuState::kWhole:
       return "whole";
-    case GpuUse::kUnhealthy:
+    case GpuState::kUnhealthy:
       break;
   }
   return "unhealthy";
 }
 
-GpuUse NodeGpu::use() const {
+GpuState NodeGpu::use() const {
   if (!unhealthy.empty()) {
-    return GpuUse::kUnhealthy;
+    return GpuState::kUnhealthy;
   }
-  return whole ? GpuUse::kWhole : pods.empty() ? GpuUse::kFree : GpuUse::kShared;
+  return whole ? GpuState::kWhole : pods.empty() ? GpuState::kFree : GpuState::kShared;
 }
 
 std::int64_t GpuNode::used() const {
@@ -112,29 +112,29 @@ std::int64_t GpuNode::used() const {
 }
 
 std::int64_t GpuNode::free() const {
-  return std::ranges::count_if(gpus, [](const NodeGpu& gpu) { return gpu.use() == GpuUse::kFree; });
+  return std::ranges::count_if(gpus, [](const NodeGpu& gpu) { return gpu.use() == GpuState::kFree; });
 }
 
 GpuNodes make_gpu_nodes(const Cluster& cluster) {
-  const auto books = make_books(cluster, common_unit(cluster));
-  // The old topology plugin counts its GPUs under the whole-GPU resource alone.
+  const auto ledger = make_ledger(cluster, common_unit(cluster));
+  // The original topology plugin publishes its GPUs only as the whole-GPU resource.
   for (const objects::NodeFacts& node : cluster.nodes) {
     if (node.spec.inventory.empty() && node.whole_gpus > node.spec.gpu_count) {
       alloc::NodeSpec spec = node.spec;
       spec.gpu_count = node.whole_gpus;
-      books->upsert_node(spec);
+      ledger->upsert_node(spec);
     }
   }
   GpuNodes all;
   all.policy =
       alloc::to_string(cluster.settings.whole_policy.value_or(alloc::Placer::Options{}.whole_policy));
   for (const objects::NodeFacts& facts : cluster.nodes) {
-    const auto id = books->find_node(facts.spec.name);
-    if (id && !books->gpus(*id).empty()) {
-      all.nodes.push_back(make_node(facts, *books, *id));
+    const auto id = ledger->find_node(facts.spec.name);
+    if (id && !ledger->gpus(*id).empty()) {
+      all.nodes.push_back(make_node(facts, *ledger, *id));
     }
   }
-  for (const alloc::Problem& problem : books->problems()) {
+  for (const alloc::Problem& problem : ledger->problems()) {
     if (problem.kind == alloc::ProblemKind::kUnreadableInventory ||
         problem.kind == alloc::ProblemKind::kUnreadableRecord ||
         problem.kind == alloc::ProblemKind::kLostGpu) {

@@ -1,7 +1,8 @@
 // cli/inspect/gpu_nodes.h
 //
-// GPUs as whole things, node by node: how many, who has them, how they are connected. What `inspect gpu`
-// shows in whatever form. Who has what is as the extender's books have it.
+// The data of `inspect gpu` for all output formats: the GPUs of each node, the pods that hold them
+// and the links between them. The pods of each GPU come from the same ledger that the extender
+// uses.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +14,18 @@
 
 namespace tessera::cli {
 
-enum class GpuUse { kFree, kShared, kWhole, kUnhealthy };
-std::string_view to_string(GpuUse use);
+enum class GpuState { kFree, kShared, kWhole, kUnhealthy };
+std::string_view to_string(GpuState use);
 
 struct NodeGpu {
   std::uint32_t index = 0;
   std::string uuid;
   std::string model;
-  std::string unhealthy;          // why; empty when it is well
+  std::string unhealthy;          // the reason; empty if healthy
   std::vector<std::string> pods;  // "namespace/name"
-  bool whole = false;             // one of them has it alone
+  bool whole = false;             // one pod holds the whole GPU
 
-  [[nodiscard]] GpuUse use() const;
+  [[nodiscard]] GpuState use() const;
 };
 
 struct GpuNode {
@@ -32,23 +33,23 @@ struct GpuNode {
   std::string address;
   std::string type;  // kind of machine; may be empty
   std::vector<NodeGpu> gpus{};
-  std::vector<std::vector<std::string>> links;  // "NV2", "SYS"; empty when nobody told; [i][i] is "X"
+  std::vector<std::vector<std::string>> links;  // "NV2", "SYS"; [i][i] is "X"; empty if unknown
 
-  // GPUs that some pod is on.
+  // Number of GPUs that pods hold, at least in part.
   [[nodiscard]] std::int64_t used() const;
   [[nodiscard]] std::int64_t free() const;
 };
 
 struct GpuNodes {
   std::vector<GpuNode> nodes;
-  std::string policy;                 // how whole GPUs are chosen where a pod does not say
+  std::string policy;                 // for whole GPUs of pods that do not name a policy
   std::vector<std::string> warnings;  // about Tessera's own annotations
 };
 
 // Nodes without GPUs are left out.
 GpuNodes make_gpu_nodes(const Cluster& cluster);
 
-// By "name", or most first by "all", "used" or "free"; equal ones by name.
+// Sorts by "name", or from high to low by "all", "used" or "free" and then by name.
 void sort_gpu_nodes(GpuNodes& nodes, std::string_view by);
 std::vector<std::string> gpu_sort_keys();
 

@@ -1,4 +1,5 @@
-// The layouts of the kubectl-inspect-gpu that Tessera replaces, its misspelling included; scripts read them.
+// The layouts of the original kubectl-inspect-gpu, including its misspelling, because scripts parse
+// them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,7 +27,8 @@ constexpr std::string_view kLegend =
     " PSB  = Connection traversing a single on-board PCIe switch\n"
     " NV#  = Connection traversing a bonded set of # NVLinks\n";
 
-// Up to ten GPUs as the original; beyond, its columns no longer stood below each other, these do.
+// Equals the original's matrix for up to ten GPUs. For more, the original's columns are misaligned;
+// these are aligned.
 std::string matrix(const GpuNode& node) {
   const auto label = [&](std::size_t i) { return fmt::format("GPU{}", node.gpus[i].index); };
   std::size_t widest = 4;
@@ -52,16 +54,16 @@ std::string row_of_gpus(const GpuNode& node, const Terminal& terminal) {
   std::string row;
   for (const NodeGpu& gpu : node.gpus) {
     switch (gpu.use()) {
-      case GpuUse::kFree:
+      case GpuState::kFree:
         row += terminal.bars ? "□" : ".";
         break;
-      case GpuUse::kShared:
+      case GpuState::kShared:
         row += terminal.bars ? "◧" : "s";
         break;
-      case GpuUse::kWhole:
+      case GpuState::kWhole:
         row += terminal.bars ? "■" : "W";
         break;
-      case GpuUse::kUnhealthy:
+      case GpuState::kUnhealthy:
         row += terminal.bars ? "×" : "x";
         break;
     }
@@ -115,7 +117,7 @@ std::string gpus_details(const GpuNodes& nodes) {
 std::string gpus_wide(const GpuNodes& nodes, const Terminal& terminal) {
   Table table({"NAME", "IPADDRESS", "TYPE", "MODEL", "GPUS", "USED", "FREE", "UNHEALTHY", "PODS"});
   for (const GpuNode& node : nodes.nodes) {
-    const auto ill = std::ranges::count(node.gpus, GpuUse::kUnhealthy, &NodeGpu::use);
+    const auto unhealthy = std::ranges::count(node.gpus, GpuState::kUnhealthy, &NodeGpu::use);
     table.add({node.name,
                node.address,
                node.type.empty() ? "-" : node.type,
@@ -123,7 +125,7 @@ std::string gpus_wide(const GpuNodes& nodes, const Terminal& terminal) {
                row_of_gpus(node, terminal),
                fmt::format("{}/{}", node.used(), node.gpus.size()),
                std::to_string(node.free()),
-               {std::to_string(ill), ill > 0 ? Colour::kRed : Colour::kNone},
+               {std::to_string(unhealthy), unhealthy > 0 ? Colour::kRed : Colour::kNone},
                holders_of(node)});
   }
   return table.text(terminal) + (terminal.bars ? "GPUS: □ free  ◧ shared  ■ whole  × unhealthy\n"

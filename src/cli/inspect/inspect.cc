@@ -6,7 +6,7 @@
 #include <ostream>
 #include <utility>
 
-#include "cli/cluster/cluster_books.h"
+#include "cli/cluster/cluster_ledger.h"
 #include "cli/cluster/cluster_watch.h"
 #include "cli/cluster/label_selector.h"
 #include "cli/inspect/inspect_json.h"
@@ -17,7 +17,7 @@ namespace tessera::cli {
 
 namespace {
 
-// The API server's own words, which the original passed on.
+// The message of the API server, which the original prints.
 Error no_such_node(const std::string& name) {
   return {ErrorCode::kNotFound, fmt::format("nodes \"{}\" not found", name)};
 }
@@ -50,10 +50,10 @@ std::string printed(const boost::json::value& value, const std::string& output) 
   return output == "yaml" ? yaml_text(value) : pretty_json(value);
 }
 
-// Everything that is wrong with the records; only told where the original's layout has not to be kept.
+// Returns all problems of the ledger. The formats that imitate the original do not show them.
 std::vector<std::string> all_problems(const Cluster& cluster) {
   std::vector<std::string> texts;
-  for (const alloc::Problem& problem : make_books(cluster, common_unit(cluster))->problems()) {
+  for (const alloc::Problem& problem : make_ledger(cluster, common_unit(cluster))->problems()) {
     texts.push_back(problem.text);
   }
   return texts;
@@ -94,18 +94,18 @@ Result<Frame> inspect_frame(const InspectOptions& options, Cluster cluster, cons
   TRY(keep_wanted_nodes(options, cluster));
   Frame frame;
   add(frame.warnings, cluster.warnings);
-  const bool tell_all = options.output != "text";
+  const bool show_problems = options.output != "text";
   if (options.kind == InspectKind::kShares) {
     Shares shares = make_shares(cluster);
     sort_shares(shares, options.sort_by);
     add(frame.warnings, shares.warnings);
-    add(frame.warnings, tell_all ? all_problems(cluster) : std::vector<std::string>());
+    add(frame.warnings, show_problems ? all_problems(cluster) : std::vector<std::string>());
     frame.text = shares_text(options, shares, terminal, frame.warnings);
   } else {
     GpuNodes nodes = make_gpu_nodes(cluster);
     sort_gpu_nodes(nodes, options.sort_by);
     add(frame.warnings, nodes.warnings);
-    add(frame.warnings, tell_all ? all_problems(cluster) : std::vector<std::string>());
+    add(frame.warnings, show_problems ? all_problems(cluster) : std::vector<std::string>());
     frame.text = gpus_text(options, nodes, terminal, frame.warnings);
   }
   return frame;

@@ -20,7 +20,7 @@ json::array pods_on(const ShareNode& node, std::int64_t index, const ShareGpu& g
   json::array pods;
   for (const std::size_t i : gpu.pods) {
     const SharePod& pod = node.pods[i];
-    json::object entry{{"namespace", pod.pod_namespace}, {"name", pod.name}, {"units", pod.units.at(index)}};
+    json::object entry{{"namespace", pod.namespace_name}, {"name", pod.name}, {"units", pod.units.at(index)}};
     if (pod.whole.contains(index)) {
       entry["whole"] = true;
     }
@@ -48,7 +48,7 @@ json::object share_node(const ShareNode& node) {
       entry["unhealthy"] = gpu.unhealthy;
     }
     if (index < 0 || index >= node.count) {
-      entry["missing"] = true;  // only pods speak of it
+      entry["missing"] = true;  // pods name this GPU, but the node does not have it
     }
     entry["pods"] = pods_on(node, index, gpu);
     gpus.push_back(std::move(entry));

@@ -8,7 +8,7 @@
 #include <unordered_map>
 
 #include "alloc/inventory.h"
-#include "alloc/legacy_record.h"
+#include "alloc/original_record.h"
 #include "alloc/record.h"
 #include "base/json_reader.h"
 #include "base/strings.h"
@@ -19,14 +19,14 @@ namespace {
 
 using Units = std::map<std::int64_t, std::int64_t>;
 
-// Go's idea of a number: a sign is allowed.
+// Parses an integer like Go's strconv, which accepts a leading plus sign.
 std::optional<std::int64_t> parse_go_int(std::string_view text) {
   const bool plus = text.starts_with('+') && text.size() > 1 && text[1] != '-';
   return parse_int(plus ? text.substr(1) : text);
 }
 
-// What the main containers ask for; the original knew no others.
-std::int64_t asked_units(const alloc::PodSpec& pod) {
+// Returns the units that the main containers request; the original ignores other containers.
+std::int64_t requested_units(const alloc::PodSpec& pod) {
   std::int64_t sum = 0;
   for (const alloc::ContainerSpec& container : pod.containers) {
     for (const auto& [resource, amount] : container.gpu_limits) {
@@ -38,7 +38,7 @@ std::int64_t asked_units(const alloc::PodSpec& pod) {
   return sum;
 }
 
-// {"<container>":{"<gpu>":units}}, believed as the original did: all of it or nothing.
+// Parses {"<container>":{"<gpu>":units}}. Like the original, it uses all of it or nothing.
 Units read_allocation(const alloc::Annotations& annotations) {
   const auto text = annotations.find(alloc::key::kMemAllocation);
   if (text == annotations.end()) {
@@ -67,24 +67,26 @@ Units read_allocation(const alloc::Annotations& annotations) {
   return units;
 }
 
-// What Tessera decided. Nothing when there is no record or it is not to be believed, then with a warning.
-std::optional<std::vector<alloc::Claim>> read_claims(const alloc::PodSpec& pod, const alloc::Demand& demand,
-                                                     std::vector<std::string>& warnings) {
+// Returns the GPU shares of Tessera's record. Returns nothing if there is no record, or if it is
+// invalid; then it adds a warning.
+std::optional<std::vector<alloc::GpuShare>> read_shares(const alloc::PodSpec& pod,
+                                                        const alloc::GpuRequest& request,
+                                                        std::vector<std::string>& warnings) {
   const std::string* text = alloc::find_text(pod.annotations, alloc::key::kAllocation);
   if (text == nullptr) {
     return std::nullopt;
   }
-  auto claims = alloc::Record::parse(*text).and_then(
-      [&](const alloc::Record& record) { return alloc::claims_of(demand, record); });
-  if (!claims) {
-    warnings.push_back(fmt::format("pod {}/{}: its record {} is not believed: {}", pod.pod_namespace,
-                                   pod.name, alloc::key::kAllocation, claims.error().text()));
+  auto shares = alloc::Record::parse(*text).and_then(
+      [&](const alloc::Record& record) { return alloc::held_shares(request, record); });
+  if (!shares) {
+    warnings.push_back(fmt::format("pod {}/{}: its record {} is invalid: {}", pod.namespace_name, pod.name,
+                                   alloc::key::kAllocation, shares.error().text()));
     return std::nullopt;
   }
-  return std::move(*claims);
+  return std::move(*shares);
 }
 
-// One node while its pods are put on it.
+// Builds one node: first its GPUs, then its pods.
 class NodeBuilder {
  public:
   NodeBuilder(const objects::NodeFacts& facts, const alloc::ResourceNames& names,
@@ -101,17 +103,17 @@ class NodeBuilder {
       node.gpus[i].total = node.total / node.count;
     }
     if (node.count > 0) {
-      // No GPU has as little as 1 GiB or as much as 1 TiB, so the number tells its unit. (The original took
-      // everything over 100 for MiB.)
+      // No GPU has less than 1 GiB or more than 1 TiB, so the number implies its unit. (The
+      // original assumes MiB for everything over 100.)
       node.unit = node.total / node.count < 1024 ? "GiB" : "MiB";
     }
   }
 
   void add_pod(const alloc::PodSpec& pod) {
-    SharePod share{.pod_namespace = pod.pod_namespace, .name = pod.name};
-    const auto demand = alloc::Demand::of_pod(pod, names_);
-    if (!demand || !decided(pod, *demand, share)) {
-      read_old(pod, share);
+    SharePod share{.namespace_name = pod.namespace_name, .name = pod.name};
+    const auto request = alloc::GpuRequest::of_pod(pod, names_);
+    if (!request || !decided(pod, *request, share)) {
+      read_original(pod, share);
     }
     if (share.units.empty()) {
       return;
@@ -137,8 +139,8 @@ class NodeBuilder {
     auto inventory = alloc::Inventory::parse(facts.spec.inventory);
     if (!inventory) {
       warnings_.push_back(
-          fmt::format("node {}: its inventory cannot be read, so its GPUs are taken for equal: {}", node.name,
-                      inventory.error().text()));
+          fmt::format("node {}: its inventory cannot be read, so its GPUs are assumed to be equal: {}",
+                      node.name, inventory.error().text()));
       return false;
     }
     node.unit = inventory->unit.text();
@@ -169,39 +171,39 @@ class NodeBuilder {
     return found == node.gpus.end() ? 0 : found->second.total;
   }
 
-  // By Tessera's record, or whole GPUs by the old topology scheduler's.
-  bool decided(const alloc::PodSpec& pod, const alloc::Demand& demand, SharePod& share) {
-    auto claims = read_claims(pod, demand, warnings_);
-    if (!claims && demand.whole > 0) {
-      if (const auto old = alloc::legacy_record(pod.annotations, demand)) {
-        if (auto theirs = alloc::claims_of(demand, *old)) {
-          claims = std::move(*theirs);
+  // Reads Tessera's record, or for whole GPUs the original topology scheduler's record.
+  bool decided(const alloc::PodSpec& pod, const alloc::GpuRequest& request, SharePod& shown) {
+    auto shares = read_shares(pod, request, warnings_);
+    if (!shares && request.whole > 0) {
+      if (const auto original = alloc::original_record(pod.annotations, request)) {
+        if (auto shares_of_original = alloc::held_shares(request, *original)) {
+          shares = std::move(*shares_of_original);
         }
       }
     }
-    if (!claims) {
+    if (!shares) {
       return false;
     }
-    for (const alloc::Claim& claim : *claims) {
-      const std::int64_t index = index_of(claim.gpu);
+    for (const alloc::GpuShare& share : *shares) {
+      const std::int64_t index = index_of(share.gpu);
       if (index == kPending) {
         warnings_.push_back(
             fmt::format("pod {}/{} has GPU {}, which node {} does not have; delete the pod so "
-                        "that it is placed again",
-                        pod.pod_namespace, pod.name, in_quotes(claim.gpu), node.name));
+                        "that it is scheduled again",
+                        pod.namespace_name, pod.name, in_quotes(share.gpu), node.name));
       }
-      if (claim.whole) {
-        share.whole.insert(index);
+      if (share.whole) {
+        shown.whole.insert(index);
       }
-      std::int64_t& units = share.units[index];
-      units = saturated_sum(units, claim.whole ? total_of(index) : std::int64_t{claim.units});
+      std::int64_t& units = shown.units[index];
+      units = saturated_sum(units, share.whole ? total_of(index) : std::int64_t{share.units});
     }
     return true;
   }
 
-  static void read_old(const alloc::PodSpec& pod, SharePod& share) {
-    const std::int64_t asked = asked_units(pod);
-    if (asked <= 0) {
+  static void read_original(const alloc::PodSpec& pod, SharePod& share) {
+    const std::int64_t requested = requested_units(pod);
+    if (requested <= 0) {
       return;
     }
     share.units = read_allocation(pod.annotations);
@@ -211,7 +213,7 @@ class NodeBuilder {
     }
     const auto idx = pod.annotations.find(alloc::key::kMemIdx);
     const auto index = idx == pod.annotations.end() ? std::nullopt : parse_go_int(idx->second);
-    share.units[index.value_or(kPending)] = asked;
+    share.units[index.value_or(kPending)] = requested;
   }
 
   std::vector<std::string>& warnings_;
@@ -237,7 +239,7 @@ void multiply(ShareNode& node, std::int64_t factor) {
   }
 }
 
-// Numbers of different units cannot stand in one column: MiB can express them all.
+// Converts all amounts to MiB if nodes use different units, so that they can share a column.
 void unify_units(Shares& shares) {
   bool mixed = false;
   for (const ShareNode& node : shares.nodes) {
@@ -251,8 +253,8 @@ void unify_units(Shares& shares) {
   }
   shares.unit = "MiB";
   shares.warnings.emplace_back(
-      "the nodes do not count GPU memory in one unit; all of it is shown in MiB. Give all device plugins the "
-      "same unit");
+      "the nodes count GPU memory in different units, so all amounts are shown in MiB; configure one unit "
+      "for all device plugins");
   for (ShareNode& node : shares.nodes) {
     if (const auto unit = alloc::Unit::parse(node.unit)) {
       multiply(node, unit->in_mib());

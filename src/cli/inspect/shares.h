@@ -1,10 +1,11 @@
 // cli/inspect/shares.h
 //
-// How GPU memory is shared out, node by node: what `inspect gpushare` shows in whatever form.
+// The data of `inspect gpushare` for all output formats: how the GPU memory of each node is
+// allocated.
 //
-// The numbers are those of the tool that Tessera replaces: allocatable of the node, limits of the pods, GPU
-// by the annotations of old schedulers. What it could not know is better known here: GPUs of different sizes
-// and the unit from Tessera's inventory, who is where from Tessera's records.
+// The numbers follow the original tool: the node's allocatable amount, the pods' limits, and the
+// GPU named by the annotations of the original schedulers. Tessera's inventory adds the size of
+// each GPU and the unit, and Tessera's records add the GPUs of each pod.
 #pragma once
 
 #include <cstdint>
@@ -18,59 +19,61 @@
 
 namespace tessera::cli {
 
-// Where a pod is when nobody decided, or nobody can tell: what the original called pending.
+// GPU index of pods whose GPU is undecided or unknown. The original calls this pending.
 inline constexpr std::int64_t kPending = -1;
 
 struct SharePod {
-  std::string pod_namespace;
+  std::string namespace_name;
   std::string name;
   std::map<std::int64_t, std::int64_t> units{};  // by GPU index
-  std::set<std::int64_t> whole{};                // GPUs that it holds alone
-  // By the second-generation annotation: the original then showed in each column what that says.
+  std::set<std::int64_t> whole{};                // indexes of GPUs that it holds whole
+  // `units` is from the second-generation annotation. Then the original shows nothing as pending.
   bool by_allocation = false;
 };
 
 struct ShareGpu {
   std::int64_t total = 0;
   std::int64_t used = 0;
-  std::vector<std::size_t> pods;  // in ShareNode::pods
+  std::vector<std::size_t> pods;  // positions in ShareNode::pods
   std::string uuid;
   std::string model;
-  std::string unhealthy;  // why; empty when it is well
+  std::string unhealthy;  // the reason; empty if healthy
 };
 
 struct ShareNode {
   std::string name;
-  std::string address;                    // "unknown" where there is none
-  std::string unit;                       // of its numbers: "GiB"; empty when nothing tells
-  std::int64_t count = 0;                 // GPUs, with indices from 0
-  std::int64_t total = 0;                 // units that kubelet gives out
-  std::map<std::int64_t, ShareGpu> gpus;  // by index; also those that pods name and the node does not have
+  std::string address;                    // "unknown" if there is none
+  std::string unit;                       // of its amounts: "GiB"; empty if unknown
+  std::int64_t count = 0;                 // number of GPUs, with indexes from 0
+  std::int64_t total = 0;                 // allocatable units
+  std::map<std::int64_t, ShareGpu> gpus;  // by index; includes GPUs that only pods name
   std::vector<SharePod> pods;
 
   [[nodiscard]] bool has_pending() const { return gpus.contains(kPending); }
-  // Of all GPUs that pods name.
+  // Sum over all GPUs, including those that only pods name.
   [[nodiscard]] std::int64_t used() const;
 };
 
 struct Shares {
   std::vector<ShareNode> nodes;
-  std::string unit;  // the one for all; empty when no node tells
-  // About Tessera's own annotations, which old tools know nothing of, and about units.
+  std::string unit;  // for all nodes; empty if unknown
+  // Warnings about Tessera's annotations and about units.
   std::vector<std::string> warnings;
 };
 
-// Nodes that share no GPU memory now are left out.
+// Leaves out nodes without allocatable GPU memory.
 Shares make_shares(const Cluster& cluster);
 
-// By "name", or most first by "allocated", "free", "total" or "percent"; equal ones by name.
+// Sorts by "name", or from high to low by "allocated", "free", "total" or "percent" and then by
+// name.
 void sort_shares(Shares& shares, std::string_view by);
 std::vector<std::string> share_sort_keys();
 
-// Amounts come from anybody's annotations: a sum stops at the ends of the type.
+// Adds without overflow: the result is clamped to the range of the type. Annotations may hold any
+// amount.
 std::int64_t saturated_sum(std::int64_t a, std::int64_t b);
 
-// Percent as the original counted: cut, not rounded.
+// Returns the percentage, truncated like the original's.
 std::int64_t percent_of(std::int64_t used, std::int64_t total);
 
 }  // namespace tessera::cli

@@ -1,5 +1,5 @@
-// The layouts of the kubectl-inspect-gpushare that Tessera replaces, byte for byte; scripts read them. Its
-// lines of dashes are as long as the first node's row, tabs counted as one character.
+// The layouts of the original kubectl-inspect-gpushare, byte for byte, because scripts parse them.
+// The lines of dashes are as long as the first node's row, with tabs counted as one character.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -48,7 +48,7 @@ std::string summary_row(const ShareNode& node, std::int64_t columns, bool pendin
   return row;
 }
 
-// GPUs by index, those that nobody can name last.
+// Returns the GPU indexes in ascending order, with pending and other negative indexes last.
 std::vector<std::int64_t> gpu_order(const ShareNode& node) {
   std::vector<std::int64_t> order;
   for (const auto& [index, gpu] : node.gpus) {
@@ -59,7 +59,7 @@ std::vector<std::int64_t> gpu_order(const ShareNode& node) {
 }
 
 std::string pod_row(const ShareNode& node, const SharePod& pod) {
-  std::string row = fmt::format("{}\t{}\t", pod.name, pod.pod_namespace);
+  std::string row = fmt::format("{}\t{}\t", pod.name, pod.namespace_name);
   const auto units_at = [&](std::int64_t index) {
     const auto found = pod.units.find(index);
     return found == pod.units.end() ? 0 : found->second;
@@ -68,7 +68,8 @@ std::string pod_row(const ShareNode& node, const SharePod& pod) {
     row += fmt::format("{}\t", units_at(i));
   }
   if (node.has_pending()) {
-    // The original counted one GPU more here, and showed under it also a pod whose annotation names that one.
+    // The original's column for pending also shows a pod whose annotation names the GPU one past
+    // the last.
     row +=
         fmt::format("{}\t", saturated_sum(units_at(node.count), pod.by_allocation ? 0 : units_at(kPending)));
   }

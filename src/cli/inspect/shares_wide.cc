@@ -1,4 +1,4 @@
-// `inspect gpushare -o wide`: one line a GPU, with who is on it.
+// `inspect gpushare -o wide`: one line per GPU, with its pods.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ std::string pods_on(const ShareNode& node, std::int64_t index, const ShareGpu& g
   std::string list;
   for (const std::size_t i : gpu.pods) {
     const SharePod& pod = node.pods[i];
-    list += fmt::format("{}{}/{} ({})", list.empty() ? "" : ", ", pod.pod_namespace, pod.name,
+    list += fmt::format("{}{}/{} ({})", list.empty() ? "" : ", ", pod.namespace_name, pod.name,
                         pod.whole.contains(index) ? "whole" : std::to_string(pod.units.at(index)));
   }
   return list.empty() ? "-" : list;
@@ -65,7 +65,7 @@ std::string shares_wide(const Shares& shares, const Terminal& terminal) {
   }
   Table table(std::move(header));
   std::int64_t gpus = 0;
-  std::int64_t ill = 0;
+  std::int64_t unhealthy = 0;
   std::int64_t used = 0;
   std::int64_t total = 0;
   for (const ShareNode& node : shares.nodes) {
@@ -75,7 +75,7 @@ std::string shares_wide(const Shares& shares, const Terminal& terminal) {
         add_gpu(table, node, index, terminal, first);
         first = false;
         gpus += index >= 0 && index < node.count ? 1 : 0;
-        ill += gpu.unhealthy.empty() ? 0 : 1;
+        unhealthy += gpu.unhealthy.empty() ? 0 : 1;
       }
     }
     if (node.has_pending()) {
@@ -85,8 +85,8 @@ std::string shares_wide(const Shares& shares, const Terminal& terminal) {
     total = saturated_sum(total, node.total);
   }
   return table.text(terminal) + fmt::format("{} nodes, {} GPUs, {} unhealthy: {} allocated ({}%)\n",
-                                            shares.nodes.size(), gpus, ill, amount(used, total, shares.unit),
-                                            percent_of(used, total));
+                                            shares.nodes.size(), gpus, unhealthy,
+                                            amount(used, total, shares.unit), percent_of(used, total));
 }
 
 }  // namespace tessera::cli

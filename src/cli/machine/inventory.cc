@@ -25,7 +25,8 @@ bool is_node_name(std::string_view name) {
          name.front() != '-' && name.front() != '.' && name.back() != '-' && name.back() != '.';
 }
 
-// Returns "gpu" for one node, and "gpu-000" to "gpu-999" for a thousand. The padding makes them sort.
+// Returns "gpu" for one node, and "gpu-000" to "gpu-999" for a thousand. The padding makes them
+// sort.
 std::string node_name(const std::string& name, unsigned number, unsigned count) {
   if (count == 1) {
     return name;

@@ -1,7 +1,7 @@
 // cli/machine/inventory.h
 //
-// `tessera inventory`: prints Node objects with the inventory that tessera-agent would publish for a
-// described machine, for test clusters whose nodes are simulated by kwok.
+// `tessera inventory`: prints Node objects with the inventory that tessera-agent would publish for
+// a described machine, for test clusters whose nodes are simulated by kwok.
 #pragma once
 
 #include <iosfwd>

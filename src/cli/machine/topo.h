@@ -1,7 +1,7 @@
 // cli/machine/topo.h
 //
-// `tessera topo`: shows how the GPUs of a machine or a node are connected, which are free, and which
-// GPUs a request would get.
+// `tessera topo`: shows how the GPUs of a machine or a node are connected, which are free, and
+// which GPUs a request would get.
 #pragma once
 
 #include <iosfwd>
@@ -38,7 +38,7 @@ struct TopoView {
   topology::Topology topology;
   std::vector<std::string> notes;
   topology::GpuMask taken = 0;
-  std::vector<std::string> uses;  // use of each GPU of a node: "8/32 GiB: ml/infer"; empty if unknown
+  std::vector<std::string> uses;  // use of each GPU: "8/32 GiB: ml/infer"; empty if unknown
 
   struct Choice {
     std::string policy;

@@ -1,6 +1,6 @@
-// The picture of `tessera topo -o svg`: GPUs on a circle, grouped by NUMA node. Links are chords whose
-// width shows their speed, NVSwitches are a hub. Chosen GPUs and their ring are highlighted, taken
-// GPUs are greyed out.
+// The picture of `tessera topo -o svg`: GPUs on a circle, grouped by NUMA node. Links are chords
+// whose width shows their speed, NVSwitches are a hub. Chosen GPUs and their ring are highlighted,
+// taken GPUs are greyed out.
 #include <fmt/core.h>
 #include <fmt/ostream.h>
 
@@ -56,8 +56,8 @@ std::string escaped(const std::string& text) {
   return out;
 }
 
-// NVLink is green, a path through PCIe switches blue, a longer path grey. Closer and wider links are
-// darker.
+// NVLink is green, a path through PCIe switches blue, a longer path grey. Closer and wider links
+// are darker.
 std::string_view colour_of(const Link& link, bool widest) {
   if (link.nvlinks > 0) {
     return widest ? "#2f7d32" : "#7cb87f";
@@ -101,8 +101,8 @@ class Picture {
   }
 
  private:
-  // Places the GPUs around the circle by NUMA node, with a gap between the nodes and the first GPU at
-  // the upper left.
+  // Places the GPUs around the circle by NUMA node, with a gap between the nodes and the first GPU
+  // at the upper left.
   void place_gpus() {
     for (unsigned gpu = 0; gpu < box_.size(); ++gpu) {
       numa_[box_.numa_node(gpu)].push_back(gpu);
@@ -167,7 +167,8 @@ class Picture {
     if (link.nvlinks > 0) {
       return !link.nvswitch;
     }
-    // On a large machine most pairs have the slowest kind of link; drawing it would hide the others.
+    // On a large machine most pairs have the slowest kind of link; drawing it would hide the
+    // others.
     const PciePath far = box_.size() > topology::kExactGpus ? PciePath::kNode : PciePath::kSys;
     return link.path > far && !hub_;
   }

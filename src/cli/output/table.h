@@ -1,7 +1,7 @@
 // cli/output/table.h
 //
-// A table for people: each column is as wide as its widest cell, with two spaces between columns and
-// no trailing spaces.
+// A table for people: each column is as wide as its widest cell, with two spaces between columns
+// and no trailing spaces.
 #pragma once
 
 #include <string>

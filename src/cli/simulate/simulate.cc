@@ -132,7 +132,7 @@ Result<Simulation> simulate(const SimulateOptions& options, const sim::Progress&
   experiment.policies = TRY(parse_policies(options.policies));
   experiment.seeds = TRY(parse_seeds(options.seeds));
   experiment.load_milli = TRY(parse_inflate(options.inflate));
-  experiment.tell_typical_pods = options.typical == "trace";
+  experiment.typical_from_trace = options.typical == "trace";
   experiment.threads = options.threads;
 
   Simulation simulation;
@@ -143,8 +143,8 @@ Result<Simulation> simulate(const SimulateOptions& options, const sim::Progress&
   simulation.nodes = trace.nodes.size();
   simulation.pods = trace.pods.size();
   simulation.gpus = trace.gpu_capacity_milli() / sim::kGpuMilli;
-  simulation.demand_percent =
-      100.0 * static_cast<double>(trace.gpu_demand_milli()) / static_cast<double>(trace.gpu_capacity_milli());
+  simulation.demand_percent = 100.0 * static_cast<double>(trace.requested_gpu_milli()) /
+                              static_cast<double>(trace.gpu_capacity_milli());
   simulation.result = TRY(sim::run_experiment(trace, experiment, progress));
   return simulation;
 }

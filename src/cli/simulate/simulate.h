@@ -1,7 +1,7 @@
 // cli/simulate/simulate.h
 //
-// `tessera simulate`: replays a workload under several policies and shows how much GPU capacity each
-// of them allocates.
+// `tessera simulate`: replays a workload under several policies and shows how much GPU capacity
+// each of them allocates.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,8 @@ struct Simulation {
   sim::ExperimentResult result;
 };
 
-// Parsers of option values. Each returns kInvalid, with the name of the option, for an invalid value.
+// Parsers of option values. Each returns kInvalid, with the name of the option, for an invalid
+// value.
 //
 // Parses "fgd,BestFit" or "all".
 Result<std::vector<sim::PolicyName>> parse_policies(std::string_view text);

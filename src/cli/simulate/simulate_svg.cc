@@ -1,5 +1,6 @@
-// The chart of `tessera simulate -o svg`: allocated and fragmented capacity over the offered load. Each
-// line is the mean of one policy's runs. Lines of Tessera's policies are thick, the others are thin.
+// The chart of `tessera simulate -o svg`: allocated and fragmented capacity over the offered load.
+// Each line is the mean of one policy's runs. Lines of Tessera's policies are thick, the others are
+// thin.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -91,8 +92,8 @@ double last_load(const std::vector<Line>& lines) {
   return last;
 }
 
-// Returns the load at which the chart starts. All lines are equal until policies refuse pods, so the
-// chart starts a little before the load at which half of the policies do.
+// Returns the load at which the chart starts. All lines are equal until policies refuse pods, so
+// the chart starts a little before the load at which half of the policies do.
 double first_differences(const std::vector<Line>& lines, double last) {
   std::vector<double> firsts;
   for (const Line& line : lines) {

@@ -56,8 +56,8 @@ Means means_of(const PolicyResult& policy) {
   return means;
 }
 
-// Returns "95.71 ±0.10": the mean and, with several runs, half the distance between the lowest and the
-// highest value.
+// Returns "95.71 ±0.10": the mean and, with several runs, half the distance between the lowest and
+// the highest value.
 std::string allocated_text(const PolicyResult& policy, int load) {
   const auto mean = policy.mean_at(load);
   if (!mean) {
@@ -193,7 +193,7 @@ void print_simulation_json(const Simulation& simulation, std::ostream& out) {
       simulation.gpus, simulation.pods, simulation.demand_percent);
   out << fmt::format("  \"inflate\": {:.3f},\n  \"typical\": \"{}\",\n  \"at\": [{}],\n  \"seeds\": [{}],\n",
                      static_cast<double>(options.load_milli) / 1000,
-                     options.tell_typical_pods ? "trace" : "recent", fmt::join(simulation.loads, ", "),
+                     options.typical_from_trace ? "trace" : "recent", fmt::join(simulation.loads, ", "),
                      fmt::join(options.seeds, ", "));
   out << "  \"policies\": [";
   for (std::size_t i = 0; i < simulation.result.policies.size(); ++i) {

@@ -9,7 +9,7 @@
 
 #include "alloc/inventory.h"
 #include "base/strings.h"
-#include "cli/cluster/cluster_books.h"
+#include "cli/cluster/cluster_ledger.h"
 #include "cli/cluster/cluster_watch.h"
 #include "cli/cluster/label_selector.h"
 #include "cli/output/json_print.h"
@@ -38,17 +38,18 @@ std::string status_of(const objects::NodeFacts& node) {
 }
 
 TopPod pod_of(const alloc::PodHolding& holding, const std::string& node,
-              std::span<const alloc::GpuFacts> gpus, const Usage& usage) {
-  TopPod pod{.pod_namespace = holding.pod.pod_namespace,
+              std::span<const alloc::LedgerGpu> gpus, const Usage& usage) {
+  TopPod pod{.namespace_name = holding.pod.namespace_name,
              .name = holding.pod.name,
              .node = node,
              .units = holding.units,
              .whole = holding.whole,
              .units_on = {},
-             .decided = !holding.parts.empty()};
-  for (const alloc::PodHolding::Part& part : holding.parts) {
-    if (part.slot >= 0) {
-      pod.units_on[gpus[static_cast<std::size_t>(part.slot)].index] += part.whole ? 0 : part.units;
+             .decided = !holding.shares.empty()};
+  for (const alloc::HeldShare& held : holding.shares) {
+    if (held.slot >= 0) {
+      pod.units_on[gpus[static_cast<std::size_t>(held.slot)].index] +=
+          held.share.whole ? 0 : held.share.units;
     }
   }
   if (const auto used = usage.pod_memory_mib.find(holding.pod.text()); used != usage.pod_memory_mib.end()) {
@@ -57,16 +58,16 @@ TopPod pod_of(const alloc::PodHolding& holding, const std::string& node,
   return pod;
 }
 
-void add_gpus(TopNode& node, const alloc::Ledger& books, alloc::NodeId id, const Usage& usage) {
-  const alloc::NodeView view = books.view(id);
+void add_gpus(TopNode& node, const alloc::Ledger& ledger, alloc::NodeId id, const Usage& usage) {
+  const alloc::NodeView view = ledger.view(id);
   for (unsigned slot = 0; slot < view.size(); ++slot) {
-    const alloc::GpuFacts& facts = books.gpus(id)[slot];
-    const alloc::GpuLoad load = books.states().gpu_load(id, slot);
+    const alloc::LedgerGpu& facts = ledger.gpus(id)[slot];
+    const alloc::GpuLoad load = ledger.states().gpu_load(id, slot);
     TopGpu gpu{
         .index = facts.index,
         .uuid = facts.uuid.text(),
-        .model = books.model_name(facts.model),
-        .unhealthy = std::string(books.unhealthy(id, slot)),
+        .model = ledger.model_name(facts.model),
+        .unhealthy = std::string(ledger.unhealthy(id, slot)),
         .total = view.total[slot],
         .allocated = load.whole > 0 ? std::max<std::uint64_t>(view.total[slot], load.units) : load.units,
         .whole = load.whole > 0,
@@ -78,7 +79,8 @@ void add_gpus(TopNode& node, const alloc::Ledger& books, alloc::NodeId id, const
   }
 }
 
-// In the node's own unit: memory of nodes that count differently cannot be added up, but can be shown.
+// Returns the node in its own unit. If it differs from the cluster's unit, the node gets a ledger
+// of its own.
 TopNode node_of(const objects::NodeFacts& facts, const Cluster& cluster, alloc::Unit unit,
                 const alloc::Ledger& common, const Usage& usage) {
   TopNode node;
@@ -98,17 +100,17 @@ TopNode node_of(const objects::NodeFacts& facts, const Cluster& cluster, alloc::
       alone.nodes = {facts};
       std::ranges::copy_if(cluster.pods, std::back_inserter(alone.pods),
                            [&](const alloc::PodSpec& pod) { return pod.node_name == node.name; });
-      own = make_books(alone, inventory->unit);
+      own = make_ledger(alone, inventory->unit);
       unit = inventory->unit;
     }
   }
   node.unit = unit.text();
   node.unit_mib = unit.in_mib();
-  const alloc::Ledger& books = own ? *own : common;
-  const alloc::NodeId id = *books.find_node(node.name);
-  add_gpus(node, books, id, usage);
-  for (const alloc::PodHolding& holding : books.holdings(id)) {
-    node.pods.push_back(pod_of(holding, node.name, books.gpus(id), usage));
+  const alloc::Ledger& ledger = own ? *own : common;
+  const alloc::NodeId id = *ledger.find_node(node.name);
+  add_gpus(node, ledger, id, usage);
+  for (const alloc::PodHolding& holding : ledger.holdings(id)) {
+    node.pods.push_back(pod_of(holding, node.name, ledger.gpus(id), usage));
   }
   return node;
 }
@@ -124,7 +126,7 @@ bool is_of_mode(const TopNode& node, const std::string& mode) {
   return mode == "share" ? node.shares : mode == "topology" ? linked : !node.shares || linked;
 }
 
-std::uint64_t asked(const TopPod& pod, bool whole) {
+std::uint64_t requested(const TopPod& pod, bool whole) {
   return whole ? pod.whole : pod.units;
 }
 
@@ -142,13 +144,13 @@ void sort_nodes(std::vector<TopNode>& nodes, const std::string& by) {
 }
 
 void sort_pods(std::vector<TopPod>& pods, const std::string& by) {
-  std::ranges::sort(pods, {}, [](const TopPod& pod) { return std::tie(pod.pod_namespace, pod.name); });
+  std::ranges::sort(pods, {}, [](const TopPod& pod) { return std::tie(pod.namespace_name, pod.name); });
   if (by != "name") {
     std::ranges::stable_sort(pods, [&](const TopPod& a, const TopPod& b) {
       if (by == "used") {
         return a.used_mib.value_or(-1) > b.used_mib.value_or(-1);
       }
-      return asked(a, by == "gpus") > asked(b, by == "gpus");
+      return requested(a, by == "gpus") > requested(b, by == "gpus");
     });
   }
 }
@@ -157,7 +159,7 @@ Status keep_named_nodes(const TopOptions& options, Cluster& cluster) {
   for (const std::string& name : options.names) {
     if (std::ranges::none_of(cluster.nodes,
                              [&](const objects::NodeFacts& node) { return node.spec.name == name; })) {
-      return fail(ErrorCode::kNotFound, fmt::format("there is no node {}", in_quotes(name)));
+      return fail(ErrorCode::kNotFound, fmt::format("node {} does not exist", in_quotes(name)));
     }
   }
   std::erase_if(cluster.nodes, [&](const objects::NodeFacts& node) {
@@ -166,20 +168,20 @@ Status keep_named_nodes(const TopOptions& options, Cluster& cluster) {
   return {};
 }
 
-// Of the pods, those that the user meant.
+// Returns the pods that the user's options select.
 Result<std::vector<TopPod>> wanted_pods(const TopOptions& options, const std::string& default_namespace,
                                         std::vector<TopPod> pods) {
-  const std::string& asked = options.cluster.namespace_name;
-  const std::string& space = asked.empty() ? default_namespace : asked;
+  const std::string& option = options.cluster.namespace_name;
+  const std::string& space = option.empty() ? default_namespace : option;
   if (!options.cluster.all_namespaces) {
-    std::erase_if(pods, [&](const TopPod& pod) { return pod.pod_namespace != space; });
+    std::erase_if(pods, [&](const TopPod& pod) { return pod.namespace_name != space; });
   }
   for (const std::string& name : options.names) {
     if (std::ranges::find(pods, name, &TopPod::name) == pods.end()) {
       return fail(ErrorCode::kNotFound,
                   options.cluster.all_namespaces
-                      ? fmt::format("no pod {} asks for GPUs", in_quotes(name))
-                      : fmt::format("no pod {} asks for GPUs in namespace {}; -A looks in all namespaces",
+                      ? fmt::format("no pod {} requests GPUs", in_quotes(name))
+                      : fmt::format("no pod {} in namespace {} requests GPUs; use -A for all namespaces",
                                     in_quotes(name), space));
     }
   }
@@ -194,8 +196,8 @@ json::object pod_json(const TopPod& pod) {
   for (const auto& [index, units] : pod.units_on) {
     gpus[std::to_string(index)] = units;
   }
-  json::object object{{"namespace", pod.pod_namespace}, {"name", pod.name},       {"node", pod.node},
-                      {"requestedUnits", pod.units},    {"wholeGpus", pod.whole}, {"decided", pod.decided},
+  json::object object{{"namespace", pod.namespace_name}, {"name", pod.name},       {"node", pod.node},
+                      {"requestedUnits", pod.units},     {"wholeGpus", pod.whole}, {"decided", pod.decided},
                       {"unitsByGpu", std::move(gpus)}};
   if (pod.used_mib) {
     object["usedMiB"] = *pod.used_mib;
@@ -279,7 +281,7 @@ Result<TopView> make_top(const TopOptions& options, Cluster cluster, const Usage
   std::erase_if(cluster.nodes,
                 [&](const objects::NodeFacts& node) { return !selector.matches(node.labels); });
   const alloc::Unit unit = common_unit(cluster);
-  const std::unique_ptr<alloc::Ledger> books = make_books(cluster, unit);
+  const std::unique_ptr<alloc::Ledger> ledger = make_ledger(cluster, unit);
   TopView view;
   view.usage = usage.any();
   view.warnings = cluster.warnings;
@@ -287,15 +289,15 @@ Result<TopView> make_top(const TopOptions& options, Cluster cluster, const Usage
     view.warnings.push_back(text);
   }
   for (const objects::NodeFacts& facts : cluster.nodes) {
-    TopNode node = node_of(facts, cluster, unit, *books, usage);
+    TopNode node = node_of(facts, cluster, unit, *ledger, usage);
     if (options.pods || is_of_mode(node, options.mode)) {
       view.nodes.push_back(std::move(node));
     }
   }
   for (const alloc::PodSpec& spec : cluster.pods) {
     if (spec.node_name.empty() && alloc::asks_for_gpus(spec)) {
-      const auto request = alloc::Demand::of_pod(spec, books->options().names);
-      view.waiting.push_back({.pod_namespace = spec.pod_namespace,
+      const auto request = alloc::GpuRequest::of_pod(spec, ledger->options().names);
+      view.waiting.push_back({.namespace_name = spec.namespace_name,
                               .name = spec.name,
                               .node = "",
                               .units = request ? request->units : 0,

@@ -1,7 +1,7 @@
 // cli/top/top.h
 //
-// `tessera top node|pod`: how much of the GPUs is given out and, where the agents' metrics can be reached,
-// how much is really used. In the manner of `arena top node`, whose modes it knows.
+// `tessera top node|pod`: how much of the GPUs is allocated and, if the agents' metrics can be
+// read, actually used. Supports the modes of `arena top node` and uses its column names.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@
 
 namespace tessera::cli {
 
-// As the user wrote them.
+// The options as text, the way the user wrote them.
 struct TopOptions {
   bool pods = false;  // top pod
   ClusterOptions cluster{};
@@ -31,7 +31,7 @@ struct TopOptions {
   std::string output = "text";  // wide, json, yaml
   std::string sort_by = "name";
   std::string selector{};  // of nodes
-  bool metrics = true;     // ask the agents what is really used
+  bool metrics = true;     // read actual usage from the agents
   bool watch = false;
   unsigned interval_s = 2;
 };
@@ -40,21 +40,21 @@ struct TopGpu {
   std::uint32_t index = 0;
   std::string uuid;
   std::string model;
-  std::string unhealthy;  // why; empty when it is well
+  std::string unhealthy;  // the reason; empty if healthy
   std::uint64_t total = 0;
-  std::uint64_t allocated = 0;  // units; all of them where it is held whole
+  std::uint64_t allocated = 0;  // units; all of them if one pod holds the whole GPU
   bool whole = false;
   std::uint32_t core_percent = 0;
-  std::optional<GpuUsage> usage{};
+  std::optional<MeasuredUsage> usage{};
 };
 
 struct TopPod {
-  std::string pod_namespace;
+  std::string namespace_name;
   std::string name;
-  std::string node;  // empty: it waits
+  std::string node;  // empty: pending
   std::uint64_t units = 0;
   std::uint64_t whole = 0;
-  std::map<std::uint32_t, std::uint64_t> units_on;  // by GPU index; 0 for one that is held whole
+  std::map<std::uint32_t, std::uint64_t> units_on;  // by GPU index; 0 for a whole GPU
   bool decided = false;
   std::optional<double> used_mib{};
 };
@@ -66,12 +66,12 @@ struct TopNode {
   std::string status;  // ready, notReady, ready,SchedulingDisabled
   std::string unit;    // "GiB"
   std::uint32_t unit_mib = 1024;
-  bool shares = false;  // kubelet gives out GPU memory here
+  bool shares = false;  // has allocatable GPU memory
   std::vector<TopGpu> gpus;
   std::vector<TopPod> pods;
   topology::Topology topology{};
 
-  // GPUs given out, a share counting as the part that it is.
+  // Returns the number of allocated GPUs. A share counts as its fraction of the GPU.
   [[nodiscard]] double allocated_gpus() const;
   [[nodiscard]] std::uint64_t allocated() const;
   [[nodiscard]] std::uint64_t total() const;
@@ -93,7 +93,7 @@ std::string top_json(const TopOptions& options, const TopView& view);
 
 std::vector<std::string> top_sort_keys(bool pods);
 
-// 0, or 1 with the reason on `err`.
+// Returns 0, or 1 and writes the reason to `err`.
 int run_top(const TopOptions& options, std::ostream& out, std::ostream& err, const Terminal& terminal);
 
 void add_top_command(CLI::App& app, Action& action);

@@ -1,4 +1,4 @@
-// `tessera top`: its options, for CLI11, and how it runs.
+// Registers the options of `tessera top` with CLI11 and runs it.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -19,7 +19,7 @@ namespace {
 ClusterQuery query_of(const TopOptions& options) {
   ClusterQuery query;
   if (options.pods) {
-    // The books need all pods of a node; which of them are shown is decided later.
+    // The ledger needs all pods of a node. make_top() selects the pods to show.
     return query;
   }
   query.node = options.names.size() == 1 ? options.names.front() : "";
@@ -41,7 +41,7 @@ void add_options(CLI::App& command, const std::shared_ptr<TopOptions>& options) 
   const bool pods = options->pods;
   command.add_option(pods ? "POD" : "NODE", options->names, pods ? "Only these pods" : "Only these nodes");
   if (!pods) {
-    command.add_flag("-d,--details", options->details, "Each node's pods and GPUs");
+    command.add_flag("-d,--details", options->details, "Show the pods and GPUs of each node");
     command
         .add_option_function<std::string>(
             "--gpu-mode,-m",
@@ -58,18 +58,22 @@ void add_options(CLI::App& command, const std::shared_ptr<TopOptions>& options) 
   command.add_option("--output,-o", options->output, "text, wide, json or yaml")
       ->check(CLI::IsMember({"text", "wide", "json", "yaml"}))
       ->capture_default_str();
-  command.add_option("--sort-by", options->sort_by, "Order; amounts most first")
+  command.add_option("--sort-by", options->sort_by, "Sort key; amounts sort from high to low")
       ->check(CLI::IsMember(top_sort_keys(pods)))
       ->capture_default_str();
   command.add_flag_callback(
-      "--no-metrics", [options] { options->metrics = false; }, "Do not ask the agents what is really used");
-  command.add_flag("--watch,-w,-r,--refresh", options->watch, "Go on and draw again when something changes");
-  command.add_option("--interval", options->interval_s, "With --watch: draw at most every so many seconds")
+      "--no-metrics", [options] { options->metrics = false; },
+      "Do not read the actual usage from the agents");
+  command.add_flag("--watch,-w,-r,--refresh", options->watch,
+                   "Keep running and redraw when something changes");
+  command
+      .add_option("--interval", options->interval_s, "With --watch: redraw at most once in this many seconds")
       ->check(CLI::Range(1, 3600))
       ->capture_default_str();
   add_cluster_options(command, options->cluster);
   if (pods) {
-    add_namespace_options(command, options->cluster, "Only pods of this namespace; else of the context's");
+    add_namespace_options(command, options->cluster,
+                          "Only pods of this namespace (default: the namespace of the kubeconfig context)");
   }
 }
 
@@ -100,7 +104,8 @@ int run_top(const TopOptions& options, std::ostream& out, std::ostream& err, con
 }
 
 void add_top_command(CLI::App& app, Action& action) {
-  CLI::App* command = app.add_subcommand("top", "Show how much of the GPUs is given out: top node, top pod");
+  CLI::App* command =
+      app.add_subcommand("top", "Show how much of the GPUs is allocated and used: top node, top pod");
   command->require_subcommand(1);
   command->footer(
       "Examples:\n"
@@ -111,7 +116,8 @@ void add_top_command(CLI::App& app, Action& action) {
     auto options = std::make_shared<TopOptions>();
     options->pods = pods;
     CLI::App* one = command->add_subcommand(
-        pods ? "pod" : "node", pods ? "Pods that ask for GPUs, and what they hold" : "Nodes and their GPUs");
+        pods ? "pod" : "node",
+        pods ? "Show pods that request GPUs, and the GPUs they hold" : "Show nodes and their GPUs");
     one->alias(pods ? "pods" : "nodes");
     add_options(*one, options);
     one->footer(pods ? "Examples:\n"

@@ -1,4 +1,4 @@
-// The screens of `tessera top`. Column names and closing lines are those that users of `arena top` know.
+// The text output of `tessera top`. Column names and closing lines are those of `arena top`.
 #include <fmt/core.h>
 #include <fmt/ostream.h>
 
@@ -22,7 +22,7 @@ std::string number(double value) {
   return rounded == std::floor(rounded) ? fmt::format("{:.0f}", rounded) : fmt::format("{:.1f}", rounded);
 }
 
-// Units as GiB, which is what people compare cards by.
+// Converts units to GiB, the usual unit for the memory of a GPU.
 double gib(std::uint64_t units, const TopNode& node) {
   return static_cast<double>(units) * node.unit_mib / 1024;
 }
@@ -75,7 +75,7 @@ std::string places_of(const TopPod& pod, const TopNode& node) {
   return text.empty() ? (pod.decided ? "GPU lost" : "undecided") : text;
 }
 
-std::string asked_of(const TopPod& pod, const TopNode& node) {
+std::string requested_of(const TopPod& pod, const TopNode& node) {
   std::string text;
   if (pod.units > 0) {
     text = fmt::format("{:.1f}GiB", gib(pod.units, node));
@@ -97,9 +97,9 @@ void pods_details(const TopNode& node, bool usage, const Terminal& terminal, std
   }
   Table table(std::move(header));
   for (const TopPod& pod : node.pods) {
-    std::vector<Table::Cell> row{pod.pod_namespace,
+    std::vector<Table::Cell> row{pod.namespace_name,
                                  pod.name,
-                                 asked_of(pod, node),
+                                 requested_of(pod, node),
                                  {places_of(pod, node), pod.decided ? Colour::kNone : Colour::kYellow}};
     if (usage) {
       row.emplace_back(used_memory(pod.used_mib));
@@ -190,16 +190,16 @@ std::string cluster_summary(const TopOptions& options, const TopView& view) {
 
 std::string top_nodes_text(const TopOptions& options, const TopView& view, const Terminal& terminal) {
   if (view.nodes.empty()) {
-    return options.mode.empty() ? "No node has GPUs.\n" : "No node is of this mode.\n";
+    return options.mode.empty() ? "No node has GPUs.\n" : "No node has this mode.\n";
   }
   if (options.details) {
     return details(options, view, terminal) + (options.mode == "none" ? "" : cluster_summary(options, view));
   }
   const bool gpus = options.mode != "none";
   const bool memories = options.mode.empty() || options.mode == "share";
-  bool ill = false;
+  bool unhealthy = false;
   for (const TopNode& node : view.nodes) {
-    ill = ill || node.unhealthy() > 0;
+    unhealthy = unhealthy || node.unhealthy() > 0;
   }
   std::vector<Table::Cell> header{"NAME", "IPADDRESS", "ROLE", "STATUS"};
   if (gpus) {
@@ -215,7 +215,7 @@ std::string top_nodes_text(const TopOptions& options, const TopView& view, const
     header.emplace_back("GPU_MEMORY(Used)");
     header.emplace_back("DUTY_CYCLE");
   }
-  if (ill) {
+  if (unhealthy) {
     header.emplace_back("UNHEALTHY");
   }
   Table table(std::move(header));
@@ -237,7 +237,7 @@ std::string top_nodes_text(const TopOptions& options, const TopView& view, const
       row.emplace_back(used_of(node));
       row.emplace_back(duty_of(node));
     }
-    if (ill) {
+    if (unhealthy) {
       row.emplace_back(std::to_string(node.unhealthy()), node.unhealthy() > 0 ? Colour::kRed : Colour::kNone);
     }
     table.add(std::move(row));
@@ -247,7 +247,7 @@ std::string top_nodes_text(const TopOptions& options, const TopView& view, const
 
 std::string top_pods_text(const TopView& view, const Terminal& terminal) {
   if (view.waiting.empty()) {
-    return "No pod asks for GPUs.\n";
+    return "No pod requests GPUs.\n";
   }
   std::vector<Table::Cell> header{"NAMESPACE", "NAME", "NODE", "GPU(Requested)", "GPU(Allocated)"};
   if (view.usage) {
@@ -263,13 +263,13 @@ std::string top_pods_text(const TopView& view, const Terminal& terminal) {
     if (pod.node.empty() && !view.nodes.empty()) {
       unknown.unit_mib = view.nodes.front().unit_mib;
     }
-    const bool waits = pod.node.empty();
-    std::vector<Table::Cell> row{
-        pod.pod_namespace,
-        pod.name,
-        waits ? "-" : pod.node,
-        asked_of(pod, *node),
-        {waits ? "waits" : places_of(pod, *node), waits || !pod.decided ? Colour::kYellow : Colour::kNone}};
+    const bool pending = pod.node.empty();
+    std::vector<Table::Cell> row{pod.namespace_name,
+                                 pod.name,
+                                 pending ? "-" : pod.node,
+                                 requested_of(pod, *node),
+                                 {pending ? "pending" : places_of(pod, *node),
+                                  pending || !pod.decided ? Colour::kYellow : Colour::kNone}};
     if (view.usage) {
       row.emplace_back(used_memory(pod.used_mib));
     }

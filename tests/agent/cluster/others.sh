@@ -54,7 +54,7 @@ wait_for 10 "the inventory names nvidia.com/gpu" also_is nvidia.com/gpu
 wait_for 10 "an Event reports NVIDIA's plugin and says what to do" told node-a OtherDevicePlugin "--resource-whole nvidia.com/gpu"
 expect "Tessera still offers all shares" "$all" "$(listed aliyun.com/gpu-mem)"
 share fenced 3 | create
-fenced() { kubectl get pod fenced -o json | jq -e '.status.conditions[]? | select(.message // "" | contains("another device plugin gives out the same GPUs"))' >/dev/null; }
+fenced() { kubectl get pod fenced -o json | jq -e '.status.conditions[]? | select(.message // "" | contains("another device plugin allocates the same GPUs"))' >/dev/null; }
 wait_for 20 "the extender places no pod on the node, with that reason" fenced
 
 # NVIDIA's plugin allocates a GPU to a pod.

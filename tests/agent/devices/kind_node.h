@@ -71,7 +71,7 @@ class KindNode : private PodResources,
   void admit(const alloc::PodSpec& pod) {
     run([&] {
       PodDevices& shown = admitted[pod.name];
-      shown.pod = {.pod_namespace = pod.pod_namespace, .name = pod.name};
+      shown.pod = {.namespace_name = pod.namespace_name, .name = pod.name};
       shown.containers[pod.containers.front().name];
       pods.put(pod, ++version_, true);
     });
@@ -144,7 +144,7 @@ class KindNode : private PodResources,
 // A pod with one container that requests `amount` of a resource that is not a GPU.
 inline alloc::PodSpec pod_with(const std::string& name, const std::string& resource, int amount) {
   alloc::PodSpec pod;
-  pod.pod_namespace = "ml";
+  pod.namespace_name = "ml";
   pod.name = name;
   pod.uid = "uid-" + name;
   pod.node_name = "gpu-a";

@@ -11,7 +11,7 @@ namespace {
 // A pod whose container requests 3 units of GPU memory.
 alloc::PodSpec pod_named(const std::string& name) {
   alloc::PodSpec pod;
-  pod.pod_namespace = "ml";
+  pod.namespace_name = "ml";
   pod.name = name;
   pod.uid = "uid-" + name;
   pod.containers.resize(1);

@@ -137,7 +137,7 @@ TEST_F(ForeignWatchTest, LooksAgainUntilTheHolderIsKnown) {
   watch.look_again(two_gpus(), registered);
   EXPECT_TRUE(watch.use().held.empty());
   alloc::PodSpec pod;
-  pod.pod_namespace = "ml";
+  pod.namespace_name = "ml";
   pod.name = "legacy";
   pod.uid = "77aa";
   pod.containers.resize(1);
@@ -148,7 +148,7 @@ TEST_F(ForeignWatchTest, LooksAgainUntilTheHolderIsKnown) {
   // Now it has a valid record, so it is in our own ledger.
   pod.containers[0].gpu_limits = {{alloc::GpuResource::kMemory, Quantity::units(2)}};
   alloc::Record record;
-  record.containers = {{.container = "cuda", .grants = {{.gpu = "GPU-ce120724", .units = 2}}}};
+  record.containers = {{.container = "cuda", .shares = {{.gpu = "GPU-ce120724", .units = 2}}}};
   pod.annotations[std::string(alloc::key::kAllocation)] = record.json();
   node.pods.put(pod, 2, true);
   EXPECT_TRUE(watch.look_again(two_gpus(), registered));

@@ -163,7 +163,7 @@ TEST_F(MemoryWatchTest, ReportsAPodThatRequestsNothingOnTheNode) {
 
 TEST_F(MemoryWatchTest, NamesThePodThatRequestsNothing) {
   alloc::PodSpec notebook;
-  notebook.pod_namespace = "ml";
+  notebook.namespace_name = "ml";
   notebook.name = "notebook";
   notebook.uid = "u-";
   node_.pods.put(notebook, 1, true);

@@ -48,7 +48,7 @@ inline std::string uuid(unsigned gpu) {
 // Builds a pod: Pod("a").main("c", 3).on("c", {{1, 3}}).
 struct Pod {
   explicit Pod(const std::string& name) {
-    spec.pod_namespace = "ml";
+    spec.namespace_name = "ml";
     spec.name = name;
     spec.uid = "uid-" + name;
     spec.node_name = "gpu-a";
@@ -74,11 +74,11 @@ struct Pod {
   }
   // What the extender decided: GPU index -> units; 0 units is the whole GPU.
   Pod& on(const std::string& name, const std::vector<std::pair<unsigned, unsigned>>& where) {
-    alloc::ContainerGrants grants{.container = name, .grants = {}};
+    alloc::ContainerShares own{.container = name, .shares = {}};
     for (const auto& [gpu, units] : where) {
-      grants.grants.push_back({.gpu = uuid(gpu), .units = units, .whole = units == 0});
+      own.shares.push_back({.gpu = uuid(gpu), .units = units, .whole = units == 0});
     }
-    record.containers.push_back(grants);
+    record.containers.push_back(own);
     spec.annotations[std::string(alloc::key::kAllocation)] = record.json();
     return *this;
   }
@@ -185,7 +185,7 @@ class Node : private PodResources,
   void bind_unseen(const Pod& pod) { unseen.emplace_back(pod.spec, ++version_); }
   void end(const Pod& pod) {
     pods->remove(pod.spec.uid);
-    known_.erase(PodName{pod.spec.pod_namespace, pod.spec.name});
+    known_.erase(PodName{pod.spec.namespace_name, pod.spec.name});
     for (auto& [key, ids] : std::exchange(used_, {})) {
       if (!key.starts_with(pod.spec.uid + "/")) {
         used_[key] = ids;
@@ -196,8 +196,8 @@ class Node : private PodResources,
   // kubelet admits the pod. Returns the environment of each container, or the error that failed the
   // pod.
   Result<std::map<std::string, Env>> admit(const Pod& pod) {
-    PodDevices& shown = known_[{pod.spec.pod_namespace, pod.spec.name}];
-    shown.pod = {.pod_namespace = pod.spec.pod_namespace, .name = pod.spec.name};
+    PodDevices& shown = known_[{pod.spec.namespace_name, pod.spec.name}];
+    shown.pod = {.namespace_name = pod.spec.namespace_name, .name = pod.spec.name};
     for (const auto& container : pod.spec.containers) {
       if (container.kind != alloc::ContainerKind::kInit) {
         shown.containers[container.name];
@@ -223,7 +223,7 @@ class Node : private PodResources,
           std::erase_if(reusable[name],
                         [&](const std::string& id) { return std::ranges::find(ids, id) != ids.end(); });
           // In kubelet's answers only after the admission.
-          admitted_.emplace_back(PodName{pod.spec.pod_namespace, pod.spec.name}, container.name, name, ids);
+          admitted_.emplace_back(PodName{pod.spec.namespace_name, pod.spec.name}, container.name, name, ids);
         }
       }
     }

@@ -20,7 +20,7 @@ std::string recorded(const Node& node, const Pod& pod) {
   const auto text = known->spec.annotations.find(alloc::key::kAllocation);
   return text == known->spec.annotations.end()
              ? ""
-             : alloc::Record::parse(text->second).value().containers.front().grants.front().gpu;
+             : alloc::Record::parse(text->second).value().containers.front().shares.front().gpu;
 }
 
 TEST(RecordRepair, RepairsTheRecordOfAPodThatGotWhatWasMeantForAnother) {

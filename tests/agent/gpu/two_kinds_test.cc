@@ -48,7 +48,7 @@ class TwoKinds : public testing::Test {
     alloc::PodSpec pod = pod_with(name, kThing, 1);
     pod.containers[0].gpu_limits = {{alloc::GpuResource::kMemory, Quantity::units(2)}};
     alloc::Record record;
-    record.containers = {{.container = "main", .grants = {{.gpu = "GPU-1", .units = 2}}}};
+    record.containers = {{.container = "main", .shares = {{.gpu = "GPU-1", .units = 2}}}};
     pod.annotations[std::string(alloc::key::kAllocation)] = record.json();
     return pod;
   }

@@ -89,7 +89,7 @@ TEST(ContainerOfProcess, ReadsTheGivenProcFileSystem) {
 
 alloc::PodSpec pod_with(std::vector<std::pair<std::string, std::string>> containers) {
   alloc::PodSpec pod;
-  pod.pod_namespace = "ml";
+  pod.namespace_name = "ml";
   pod.name = "train-7";
   pod.uid = kUid;
   for (auto& [name, id] : containers) {

@@ -37,7 +37,7 @@ class UsageWatchTest : public ::testing::Test {
     state->ready = true;
     state->inventory = v100s(1);
     watch_.set_state(state);
-    pod_.pod_namespace = "ml";
+    pod_.namespace_name = "ml";
     pod_.name = "train-7";
     pod_.uid = kWatchedUid;
     pod_.containers.resize(2);

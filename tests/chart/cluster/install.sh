@@ -81,7 +81,7 @@ bind_forged() {
 }
 expect_match "deny: a record in a foreign Binding is rejected" 'denied.*tessera.io/allocation' "$(bind_forged)"
 tessera() { KUBECONFIG=$(cluster kubeconfig) "$TESSERA" "$@" 2>&1 || true; }
-expect_match "tessera why reports a scheduler that does not call Tessera" 'its schedulerName is nobody, which does not ask Tessera: create it again with tessera-scheduler' "$(tessera why bound)"
+expect_match "tessera why reports a scheduler that does not call Tessera" 'its schedulerName is nobody, which does not call Tessera: create it again with tessera-scheduler' "$(tessera why bound)"
 expect_match "tessera check reports that scheduler as well" 'pod default/bound .*the scheduler nobody' "$(tessera check)"
 # The pods from before the upgrade may release the Lease only now.
 schedulers_are_well() { [[ -z $(tessera check | grep -E 'no_scheduler|scheduler_down|not_wired|no_leader') ]]; }

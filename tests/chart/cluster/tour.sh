@@ -20,9 +20,9 @@ lines() { grep -c -- "$1" <<<"$tour" || true; }
 expect "three pods share one GPU" 1 "$(sed -n 's/.*binpack-.*GiB of \(GPU [0-9]*\)$/\1/p' <<<"$tour" | sort -u | wc -l)"
 expect "all three pods have 3 GiB" 3 "$(lines 'binpack-.*3 GiB of GPU')"
 expect_match "a job trains on two GPUs" 'training on GPU-[0-9a-f-]+,GPU-[0-9a-f-]+' "$tour"
-expect_match "tessera why explains why a pod waits" 'too-large needs 100GiB on one GPU .binpack.. No node has it now' "$tour"
+expect_match "tessera why explains why a pod waits" 'too-large needs 100 GiB on one GPU .binpack.. No node fits now' "$tour"
 expect_match "the tour shows an unhealthy GPU" 'GPU 5 is unhealthy: GPU is lost' "$tour"
-expect "at the end, tessera check finds nothing" "All agrees." "$(tail -n 1 <<<"$tour")"
+expect "at the end, tessera check finds nothing" "No problems found." "$(tail -n 1 <<<"$tour")"
 
 # seen: prints the containers that have other GPUs than their record says.
 seen() { kubectl get pods -o json | jq -r '.items[] | select(.status.phase == "Running") | .metadata.name as $pod | .metadata.annotations["tessera.io/allocation"] | fromjson |
@@ -75,8 +75,8 @@ expect "the API server rejected no call of the agents" "" "$(forbidden_calls app
 before=$(kubectl get pods -o json | jq -c '[.items[] | [.metadata.name, .metadata.uid, .status.phase]]')
 check "helm upgrade replaces the agents by agents with strategy cdi" helm upgrade tessera "$CHART" -n "$RELEASE_SPACE" --reset-then-reuse-values --set agent.strategy=cdi
 check "the rollout finishes" in_space rollout status daemonset/tessera-agent --timeout=90s
-all_agrees() { [[ $(KUBECONFIG=$(cluster kubeconfig) "$TESSERA" check 2>&1) == *"All agrees." ]]; }
-wait_for 20 "the new agents know all allocations" all_agrees
+no_problems() { [[ $(KUBECONFIG=$(cluster kubeconfig) "$TESSERA" check 2>&1) == *"No problems found." ]]; }
+wait_for 20 "the new agents know all allocations" no_problems
 gpu_pod after '{"aliyun.com/gpu-mem": "5"}' | kubectl create -f - >/dev/null
 wait_for 30 "a new pod runs" pod_is after Running
 minor=$(kubectl get pod after -o 'jsonpath={.metadata.annotations.ALIYUN_COM_GPU_MEM_IDX}')

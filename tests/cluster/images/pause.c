@@ -1,4 +1,5 @@
-// The process that holds a pod's namespaces: reaps what is left to it, and ends when told to.
+// The process that keeps a pod's namespaces open: reaps orphaned processes and exits on SIGTERM or
+// SIGINT.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>

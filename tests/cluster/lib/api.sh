@@ -1,5 +1,6 @@
 # shellcheck shell=bash
-# For tests that run on a cluster: bring-up, waiting, checks, and blame. Sourced by a test script:
+# For tests that run on a cluster: start, wait, check, and find the cause of a failure. A test
+# script sources it:
 #
 #   source "$(dirname "$0")/../lib/api.sh"
 #   cluster_require_or_skip
@@ -9,8 +10,9 @@
 #   expect "its log" "hello" "$(kubectl logs my-pod)"
 #   finish
 #
-# A check that fails does not end the script; `finish` prints "N passed, N failed" and gives the exit code. The first
-# failure finds the part to blame and prints the end of its log. The cluster goes when the script ends, however.
+# A failed check does not end the script; `finish` prints "N passed, N failed" and sets the exit
+# code. After the first failure the library looks for a dead part and prints the end of its log. The
+# cluster is removed when the script ends for any reason.
 
 api_directory=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=load.sh
@@ -23,8 +25,9 @@ FAILED=0
 BLAMED=
 TEST_NAME=$(basename "$0" .sh)
 
-# cluster_require_or_skip [PROGRAM...]: ends the test with 77 ("skipped") and one line that says why, where no cluster
-# can run; with TESSERA_REQUIRE_CLUSTER=1, as in CI, that is a failure.
+# cluster_require_or_skip [PROGRAM...]: if no cluster can run on this machine, prints the reason on
+# one line and exits with 77 ("skipped"). With TESSERA_REQUIRE_CLUSTER=1, as in CI, that is a
+# failure.
 cluster_require_or_skip() {
   local problem missing
   problem=$(host_problem)
@@ -48,7 +51,7 @@ cluster_require_or_skip() {
   remove_orphans
 }
 
-# remove_orphans: clusters of tests that were killed before they could clean up.
+# remove_orphans: removes clusters of tests that were killed before they could clean up.
 remove_orphans() {
   local name pid start
   for name in $(cluster_names); do
@@ -60,7 +63,8 @@ remove_orphans() {
 cluster() { "$CLUSTER_DIR/cluster" --name "$CLUSTER" "$@"; }
 kubectl() { cluster kubectl "$@"; }
 
-# cluster_start [--as SUFFIX] UP-ARGUMENTS...: a cluster named after the test, so that tests can run side by side.
+# cluster_start [--as SUFFIX] UP-ARGUMENTS...: starts a cluster named after the test, so that tests
+# can run in parallel.
 cluster_start() {
   local suffix=
   if [[ ${1:-} == --as ]]; then suffix=-$2 && shift 2; fi
@@ -122,14 +126,15 @@ expect_match() {
   if [[ $3 =~ $2 ]]; then pass "$1"; else fail "$1" "wanted a match of: $2"$'\n'"got: $3"; fi
 }
 
-# wait_for SECONDS WHAT COMMAND...: a check that may take a while: passes when the command succeeds in time. Like
-# every check it records a failure and lets the script go on. Fails at once, by name, when a part of the cluster dies.
+# wait_for SECONDS WHAT COMMAND...: a check that passes if the command succeeds within SECONDS. Like
+# every check it records a failure and lets the script go on. If a part of the cluster dies, it
+# fails at once and names the part.
 wait_for() { try_wait_for "$@" || true; }
 
-# wait_or_finish SECONDS WHAT COMMAND...: the same for a condition without which the rest of the test means nothing.
+# wait_or_finish SECONDS WHAT COMMAND...: the same, but a failure ends the test.
 wait_or_finish() { try_wait_for "$@" || finish; }
 
-# try_wait_for SECONDS WHAT COMMAND...: the same for scripts that act on the outcome: returns 1 after a failure.
+# try_wait_for SECONDS WHAT COMMAND...: the same, but returns 1 after a failure.
 try_wait_for() {
   local seconds=$1 what=$2 begin out
   shift 2

@@ -1,13 +1,13 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034,SC2154 # the library is loaded as a whole: names set here are read there
-# Certificates, tokens and kubeconfigs of one cluster, made anew at each `up`. Sourced.
+# Certificates, tokens and kubeconfigs of one cluster; every `up` creates new ones. Sourced.
 
 API_IP=10.77.0.1
 API_PORT=6443
 SERVICE_IP=10.96.0.1
 DNS_IP=10.96.0.10
 
-# openssl_quiet ARGS...: openssl reports progress on stderr even when all is well.
+# openssl_quiet ARGS...: hides the output unless openssl fails; it reports progress on stderr.
 openssl_quiet() {
   local out
   out=$(openssl "$@" 2>&1) || die "openssl $1 failed: $out"
@@ -23,7 +23,8 @@ issue() {
   rm "$pki/$1.csr"
 }
 
-# One server certificate serves the API server and both kubelets, under every name they are called by.
+# One server certificate for the API server and both kubelets, with every name and address they
+# have.
 make_certificates() {
   local pki=$S/pki
   mkdir -p "$pki"
@@ -37,7 +38,7 @@ extendedKeyUsage=serverAuth"
   openssl_quiet ec -in "$pki/sa.key" -pubout -out "$pki/sa.pub"
 }
 
-# add_user TOKENNAME USER [GROUP]: the API server reads the list once, at its start.
+# add_user TOKENNAME USER [GROUP]: must run before the API server starts, which reads the list once.
 add_user() {
   local token
   token=$(openssl rand -hex 16)
@@ -45,7 +46,7 @@ add_user() {
   printf '%s,%s,%s%s\n' "$token" "$2" "$1" "${3:+,$3}" >>"$S/pki/tokens.csv"
 }
 
-# write_kubeconfig FILE SERVER USERFIELDS: everything inline, so that the file can be copied anywhere.
+# write_kubeconfig FILE SERVER USERFIELDS: with all data inline, so that the file can be copied.
 write_kubeconfig() {
   cat >"$1.new" <<EOF
 apiVersion: v1
@@ -73,7 +74,7 @@ user_by_certificate() {
     "$(base64 -w0 "$S/pki/$1.crt")" "$(base64 -w0 "$S/pki/$1.key")"
 }
 
-# make_users: a token and a kubeconfig below kube/ for each component, and the administrator's two.
+# make_users: a token and a kubeconfig in kube/ for each component, and two for the administrator.
 make_users() {
   local node inside=https://$API_IP:$API_PORT user
   mkdir -p "$S/kube"
@@ -93,7 +94,7 @@ make_users() {
   write_kubeconfig "$S/kube/admin" "$inside" "$(user_by_certificate admin)"
 }
 
-# make_outside_kubeconfigs PORT: for ordinary shells, through the api-bridge on the loopback.
+# make_outside_kubeconfigs PORT: for programs outside, through the api-bridge on the loopback.
 make_outside_kubeconfigs() {
   write_kubeconfig "$S/kubeconfig" "https://127.0.0.1:$1" "$(user_by_certificate admin)"
   write_kubeconfig "$S/kubeconfig-token" "https://127.0.0.1:$1" "$(user_by_token admin-token)"

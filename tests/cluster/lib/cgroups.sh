@@ -2,16 +2,17 @@
 # shellcheck disable=SC2034,SC2154 # the library is loaded as a whole: names set here are read there
 # The cluster's own cgroup. Sourced.
 #
-# Each cluster is one cgroup "tessera.NAME" in every hierarchy the kernel has (v1, hybrid or v2), and a
-# cgroup namespace makes it look like the root: kubelet, containerd and runc then create /kubepods and the
-# rest inside it without knowing. It is also the truth about which processes belong to the cluster, also
-# when the state directory is lost: whoever is in it, is of it.
+# Each cluster is one cgroup "tessera.NAME" in every hierarchy of the kernel (v1, hybrid or v2). A
+# cgroup namespace makes it look like the root, so kubelet, containerd and runc create /kubepods and
+# other cgroups inside it. The processes in this cgroup are exactly those of the cluster, even if
+# the state directory is lost.
 
 CGROUP_MOUNT=/sys/fs/cgroup
 
 cgroup_v2() { [[ -e $CGROUP_MOUNT/cgroup.controllers ]]; }
 
-# cgroup_hierarchies: prints "CONTROLLERS DIRECTORY" for each mounted v1 hierarchy, or for the one of v2.
+# cgroup_hierarchies: prints "CONTROLLERS DIRECTORY" for each mounted v1 hierarchy, or for the one
+# of v2.
 cgroup_hierarchies() {
   local controllers dir
   if cgroup_v2; then
@@ -25,7 +26,7 @@ cgroup_hierarchies() {
   done </proc/self/cgroup
 }
 
-# cgroup_problem: says why cgroups cannot be used here; silent when they can.
+# cgroup_problem: prints why cgroups cannot be used here, or nothing if they can.
 cgroup_problem() {
   local need have
   have=" $(cgroup_hierarchies | cut -d' ' -f1 | tr ',\n' '  ') "
@@ -39,25 +40,26 @@ cgroup_problem() {
   [[ -w $CGROUP_MOUNT ]] || say "$CGROUP_MOUNT is read-only"
 }
 
-# cgroup_make DIRECTORY: an inner cgroup that passes its controllers on.
+# cgroup_make DIRECTORY: creates a cgroup that passes its controllers on to its children.
 cgroup_make() {
   local dir=$1 parent=${1%/*} controllers file
   mkdir -p "$dir"
   if cgroup_v2; then
     controllers=$(<"$parent/cgroup.controllers")
-    # One by one: a single controller that cannot be passed on would otherwise spoil the others.
+    # One by one, because one controller that cannot be passed on would make all of them fail.
     for file in $controllers; do
       echo "+$file" >"$parent/cgroup.subtree_control" 2>/dev/null || true
     done
   elif [[ -e $dir/cpuset.cpus ]]; then
-    # v1 cpusets start empty, and nothing can run in an empty one.
+    # v1 cpusets start empty, and no process can run in an empty one.
     for file in cpuset.cpus cpuset.mems; do
       [[ -n $(<"$dir/$file") ]] || cat "$parent/$file" >"$dir/$file"
     done
   fi
 }
 
-# cgroup_not_passed_on: the controllers that v2's root keeps from its children, which cgroup_make would change.
+# cgroup_not_passed_on: prints the controllers that v2's root does not pass on to its children yet;
+# cgroup_make changes that.
 cgroup_not_passed_on() {
   local controller passed
   cgroup_v2 || return 0
@@ -67,7 +69,7 @@ cgroup_not_passed_on() {
   done
 }
 
-# cgroup_no_longer_pass_on CONTROLLER...: undoes that. What somebody else has come to use stays.
+# cgroup_no_longer_pass_on CONTROLLER...: undoes that, except for controllers that are in use.
 cgroup_no_longer_pass_on() {
   local controller
   cgroup_v2 || return 0
@@ -76,9 +78,9 @@ cgroup_no_longer_pass_on() {
   done
 }
 
-# cgroup_enter PATH: makes the cgroup tessera.PATH and moves this shell into it. A cluster uses two: its own,
-# entered when the cgroup namespace is made, which thereby becomes the root inside, and "parts" below it,
-# because v2 allows no process beside child cgroups.
+# cgroup_enter PATH: creates the cgroup tessera.PATH and moves this shell into it. A cluster uses
+# two: its own, which is the current one when the cgroup namespace is created and so becomes the
+# root inside, and "parts" below it, because v2 allows no processes in a cgroup that has children.
 cgroup_enter() {
   local dir
   while read -r _ dir; do
@@ -87,9 +89,9 @@ cgroup_enter() {
   done < <(cgroup_hierarchies)
 }
 
-# cgroup_mount_private: inside the new mount and cgroup namespaces, shows the cluster's cgroup as the root.
-# All older cgroup mounts must go first, also those of chroots elsewhere on the machine: runc searches the list of
-# mounts and takes the first that fits, hidden or not.
+# cgroup_mount_private: inside the new mount and cgroup namespaces, mounts the cluster's cgroup as
+# the root. First removes all other cgroup mounts, also those of chroots elsewhere on the machine:
+# runc searches the list of mounts and takes the first match, even if it is hidden.
 cgroup_mount_private() {
   local controllers name list
   mapfile -t list < <(cgroup_hierarchies)
@@ -111,14 +113,14 @@ cgroup_mount_private() {
     mkdir "$CGROUP_MOUNT/$name"
     mount -t cgroup -o "$controllers" cgroup "$CGROUP_MOUNT/$name"
     if [[ $name == *,* ]]; then
-      # Programs look for "cpu" where the kernel mounted "cpu,cpuacct".
+      # Programs look for "cpu" if the kernel has mounted "cpu,cpuacct".
       local part
       for part in ${name//,/ }; do ln -s "$name" "$CGROUP_MOUNT/$part"; done
     fi
   done
 }
 
-# cgroup_make_root NAME: a cgroup for one node's kubelet, below the cluster's.
+# cgroup_make_root NAME: creates a cgroup for one node's kubelet, below that of the cluster.
 cgroup_make_root() {
   local dir
   while read -r _ dir; do
@@ -126,7 +128,7 @@ cgroup_make_root() {
   done < <(cgroup_hierarchies)
 }
 
-# cgroup_directories NAME: every directory of the cluster's cgroup, deepest first.
+# cgroup_directories NAME: prints every directory of the cluster's cgroup, deepest first.
 cgroup_directories() {
   local dir
   while read -r _ dir; do
@@ -135,7 +137,7 @@ cgroup_directories() {
   return 0
 }
 
-# cgroup_pids NAME: the host's pids of everything in the cluster.
+# cgroup_pids NAME: prints the pids, as the host sees them, of all processes of the cluster.
 cgroup_pids() {
   local dir
   cgroup_directories "$1" | while read -r dir; do
@@ -143,8 +145,8 @@ cgroup_pids() {
   done | sort -nu
 }
 
-# cgroup_remove NAME: kills what is left inside and removes the cgroup. Several rounds: a killed process
-# needs a moment to leave, and one may have been forked while we looked.
+# cgroup_remove NAME: kills all processes inside and removes the cgroup. Needs several rounds,
+# because a killed process takes a moment to end, and a process may fork during a round.
 cgroup_remove() {
   local deadline=$((SECONDS + 10)) dir left
   local -a pids
@@ -164,7 +166,7 @@ cgroup_remove() {
   done
 }
 
-# cgroup_clusters: the names of all clusters that have a cgroup.
+# cgroup_clusters: prints the names of all clusters that have a cgroup.
 cgroup_clusters() {
   local dir
   while read -r _ dir; do

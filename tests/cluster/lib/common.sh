@@ -1,19 +1,19 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034 # names set here are read by the scripts that source this
-# Words and places shared by every script of the test cluster. Sourced, never run.
+# Functions and paths that all scripts of the test cluster use. Sourced.
 
 CLUSTER_DIR=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin # root's shells do not always have them
+PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin # not always in root's PATH
 TESSERA_CACHE=${TESSERA_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/tessera}
 
-# Clusters live below this directory, one folder each. Not below /run or /var/lib/kubelet: the cluster's
-# nodes have private ones of these, and would not see their own state.
+# Every cluster has a directory below this one. It must not be below /run or /var/lib/kubelet,
+# because the nodes have private versions of these and would not see their own state.
 STATE_ROOT=${TESSERA_STATE:-/tmp/tessera-$EUID}
 
 say() { printf '%s\n' "$*"; }
 warn() { printf '%s\n' "$*" >&2; }
 
-# die MESSAGE: an error names the thing, what is wrong with it and what to do.
+# die MESSAGE: the message names the thing, what is wrong with it and what to do.
 die() {
   warn "${0##*/}: $*"
   exit 1
@@ -21,24 +21,24 @@ die() {
 
 now_ms() { local t=${EPOCHREALTIME/[.,]/}; printf '%s' "${t%???}"; }
 
-# seconds_since MS: elapsed time with one decimal.
+# seconds_since MS: prints the elapsed time in seconds, with one decimal.
 seconds_since() {
   local ms=$(($(now_ms) - $1))
   printf '%d.%d' $((ms / 1000)) $((ms % 1000 / 100))
 }
 
-# The clock tick at which a process started: with its pid it names one process for ever, whereas a pid
-# alone may have been given to somebody else by now.
+# process_start PID: prints the clock tick at which the process started. Together with the pid it
+# identifies a process; a pid alone may have been reused.
 process_start() {
   local line
   read -r line 2>/dev/null <"/proc/$1/stat" || return 1
-  line=${line##*) } # the program's name may hold spaces
+  line=${line##*) } # the name of the program may contain spaces
   # shellcheck disable=SC2086
   set -- $line
   printf '%s' "${20}"
 }
 
-# same_process PID START: is that very process still there (and not a zombie)?
+# same_process PID START: whether that process still exists and is not a zombie.
 same_process() {
   local line
   [[ -n $1 && -n $2 ]] || return 1
@@ -49,7 +49,7 @@ same_process() {
   [[ ${21} == "$1" && $2 != Z ]]
 }
 
-# valid_cluster_name NAME: it becomes a directory, a cgroup and part of socket paths.
+# valid_cluster_name NAME: a name becomes a directory, a cgroup and part of socket paths.
 valid_cluster_name() { [[ $1 =~ ^[a-z0-9]([-a-z0-9]{0,30}[a-z0-9])?$ ]]; }
 
 # use_cluster NAME: sets CLUSTER and S (its state directory).

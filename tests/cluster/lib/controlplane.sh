@@ -1,7 +1,8 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034,SC2154 # the library is loaded as a whole: names set here are read there
-# etcd, the API server, controller manager, scheduler and the bridge to the loopback outside: how each is
-# started. Sourced by the driver; every run_* function ends in exec, so that the part's pid is the program's.
+# Starts etcd, the API server, the controller manager, the scheduler and the bridge to the loopback
+# outside. Sourced. Every run_* function ends in exec, so that the pid of the part is that of the
+# program.
 
 run_etcd() {
   exec etcd --name t --data-dir "$S/etcd" --unsafe-no-fsync --log-level warn \
@@ -26,9 +27,10 @@ run_kube_apiserver() {
 
 run_kube_controller_manager() {
   local kubeconfig=$S/kube/kube-controller-manager grace=40s
-  # Thousands of simulated nodes renew their leases rarely (see kwok.sh); the default would call them dead.
+  # Simulated nodes renew their leases rarely (see kwok.sh); with the default they would be
+  # NotReady.
   ((SIM_NODES == 0)) || grace=${SIM_GRACE_SECONDS}s
-  # The default of 20 requests a second makes the first ServiceAccount wait for seconds.
+  # With the default of 20 requests a second, the first ServiceAccount would take seconds to appear.
   exec kube-controller-manager --kubeconfig="$kubeconfig" --authentication-kubeconfig="$kubeconfig" \
     --kube-api-qps=500 --kube-api-burst=1000 \
     --authorization-kubeconfig="$kubeconfig" --bind-address=127.0.0.1 --cert-dir="$S/tmp/kcm" \
@@ -44,9 +46,10 @@ run_kube_scheduler() {
     --authentication-kubeconfig="$kubeconfig" --authorization-kubeconfig="$kubeconfig"
 }
 
-# scheduler_config FILE KUBECONFIG: the configuration to run with: FILE ("" for the plain default), with
-# clientConnection.kubeconfig filled in where it names none or kubeadm's (which ready-made files do; there is none here, and one
-# of the machine is another cluster's), and without leader election unless it says so.
+# scheduler_config FILE KUBECONFIG: prints the configuration to run with: that of FILE ("" for the
+# default) with two changes. clientConnection.kubeconfig is set to KUBECONFIG if it is missing or is
+# kubeadm's path, which ready-made files contain and which on this machine could only belong to
+# another cluster. Leader election is off unless FILE configures it.
 scheduler_config() {
   local text
   if [[ -z $1 ]]; then
@@ -89,12 +92,12 @@ scheduler_config() {
     }' <<<"$text"
 }
 
-# run_api_bridge: lends the API server a port on the loopback of the network namespace outside (fd 9), so that
-# any ordinary program can reach it. Two halves, because a socket file can be opened across network
-# namespaces and a TCP connection cannot. They end together, and with the cluster.
+# run_api_bridge: makes the API server available on a loopback port of the network namespace outside
+# (fd 9), for programs outside of the cluster. It has two halves, because a Unix socket can be
+# opened from another network namespace and a TCP port cannot. If one half ends, so does the other.
 run_api_bridge() {
   local socket=$S/api.sock port
-  port=$(cat "$S/api-port" 2>/dev/null || echo 0) # a restarted bridge must keep its port
+  port=$(cat "$S/api-port" 2>/dev/null || echo 0) # a restarted bridge must use the same port
   rm -f "$socket"
   setpriv --pdeathsig KILL -- socat "UNIX-LISTEN:$socket,fork,mode=600" "TCP:$API_IP:$API_PORT" 9<&- &
   setpriv --pdeathsig KILL -- nsenter --net=/proc/self/fd/9 -- socat -d -d \
@@ -102,7 +105,7 @@ run_api_bridge() {
   wait -n
 }
 
-# api_bridge_port: read from what socat says when it listens.
+# api_bridge_port: prints the port, from the log of socat.
 api_bridge_port() {
   local line
   line=$(grep -m1 'listening on' "$S/parts/api-bridge/log" 2>/dev/null) || return 1

@@ -1,20 +1,20 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034,SC2154 # the library is loaded as a whole: names set here are read there
-# `cluster down`: nothing stays, whatever state the cluster was in. Sourced by the command.
+# `cluster down`: removes everything, whatever state the cluster is in. Sourced.
 
-# remove_cluster: works on a running cluster, a dead one, half of one, and none at all.
+# remove_cluster: works if the cluster runs, is dead, is incomplete or does not exist.
 remove_cluster() {
   local pid
   if pid=$(driver_pid); then
     kill -KILL "$pid"
-    # The kernel lets go of a pid namespace's first process only after all others are gone.
+    # The first process of a pid namespace disappears only after all other processes in it.
     local deadline=$((SECONDS + 20))
     while driver_pid >/dev/null; do
       ((SECONDS < deadline)) || die "the driver of cluster \"$CLUSTER\" (pid $pid) cannot be killed"
       sleep 0.02
     done
   fi
-  cgroup_remove "$CLUSTER" || die "cluster \"$CLUSTER\" could not be ended completely"
+  cgroup_remove "$CLUSTER" || die "cluster \"$CLUSTER\" could not be removed completely"
   host_restore
   rm -rf "$S"
 }
@@ -41,14 +41,14 @@ cluster_down() {
   fi
   mkdir -p "$STATE_ROOT"
   exec 8>"$STATE_ROOT/.$CLUSTER.lock"
-  flock -w 60 8 || die "another command is changing cluster \"$CLUSTER\" just now"
+  flock -w 60 8 || die "another command is changing cluster \"$CLUSTER\"; try again when it has ended"
   remove_cluster
   rm -f "$STATE_ROOT/.$CLUSTER.lock"
   rmdir "$STATE_ROOT" 2>/dev/null || true
   say "cluster \"$CLUSTER\" is gone"
 }
 
-# cluster_names: those with a state directory here.
+# cluster_names: prints the clusters that have a state directory.
 cluster_names() {
   local dir
   for dir in "$STATE_ROOT"/*/; do

@@ -1,8 +1,9 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034,SC2154 # the library is loaded as a whole: names set here are read there
-# Is every part alive and answering, and if not, which one and what did it say last? Sourced.
+# Finds parts that are dead or do not answer, and shows the end of their logs. Sourced.
 
-# probe PART: asks the part itself, from inside, within two seconds. Parts without a question count as well.
+# probe PART: whether the part answers a health check within two seconds. Parts without a health
+# check count as healthy.
 probe() {
   local node=node-a
   local -a get=(curl -fsk --max-time 2 -o /dev/null)
@@ -21,8 +22,8 @@ probe() {
   esac >/dev/null 2>&1
 }
 
-# report_dead: names each dead part and shows the end of its log; fails when there was one to report.
-# Parts in CLUSTER_EXPECT_DEAD were killed on purpose by the test that runs, and are left out.
+# report_dead: names each dead part and shows the end of its log. Returns 1 if there is one. Leaves
+# out the parts in CLUSTER_EXPECT_DEAD, which the running test killed on purpose.
 report_dead() {
   local part found=0
   if ! driver_pid >/dev/null; then
@@ -39,8 +40,8 @@ report_dead() {
   return "$found"
 }
 
-# diagnose: after something went wrong, finds the part to blame. Dead ones first; when all live, those that do
-# not answer; when all answer, nodes that are not Ready.
+# diagnose: looks for the cause of a failure: dead parts, otherwise parts that do not answer,
+# otherwise nodes that are not Ready.
 diagnose() {
   local part node silent=0
   report_dead || return 0
@@ -63,8 +64,8 @@ diagnose() {
   ((silent == 1)) || say "cluster $CLUSTER: all parts run and answer"
 }
 
-# wait_until SECONDS WHAT COMMAND...: until the command succeeds. A part that dies ends the wait at once: the
-# message then names it, instead of a time-out that names nobody.
+# wait_until SECONDS WHAT COMMAND...: waits until the command succeeds. Returns 1 after SECONDS, or
+# as soon as a part dies; the message then names that part.
 wait_until() {
   local deadline=$((SECONDS + $1)) what=$2
   shift 2

@@ -1,14 +1,14 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034,SC2154 # the library is loaded as a whole: names set here are read there
-# What the cluster needs from the machine, and the little it leaves on it while it runs. Sourced.
+# What a cluster needs from the machine, and what it changes on the machine while it runs. Sourced.
 
-# Shared by all clusters of the machine, whatever their state directory.
+# Shared by all clusters of the machine, independent of their state directories.
 HOST_RECORD=/run/tessera-clusters
 
 NEEDED_COMMANDS="awk base64 busybox conntrack curl flock gcc ip iptables jq mount mountpoint nsenter openssl ps runc setpriv
 setsid sha256sum socat tar umount unshare"
 
-# cni_directory: Debian has the plugins in /usr/lib/cni, others in /opt/cni/bin.
+# cni_directory: prints where the CNI plugins are: /usr/lib/cni on Debian, /opt/cni/bin elsewhere.
 cni_directory() {
   local dir
   for dir in /usr/lib/cni /opt/cni/bin; do
@@ -20,11 +20,11 @@ cni_directory() {
   return 1
 }
 
-# host_problem: one line that says why no cluster can run on this machine; silent when one can.
+# host_problem: prints one line with the reason why no cluster can run on this machine, or nothing.
 host_problem() {
   local command problem
   if ((EUID != 0)); then
-    say "not root: namespaces and cgroups of a cluster need it"
+    say "not root: a cluster needs root for its namespaces and cgroups"
     return
   fi
   local -a missing=()
@@ -45,7 +45,7 @@ host_problem() {
     return
   fi
   if ! mountpoint -q /; then
-    say "/ is no mount point, so runc cannot work: in a chroot, bind-mount its directory onto itself first"
+    say "/ is not a mount point, which runc needs: in a chroot, bind-mount its directory onto itself first"
     return
   fi
   if ! problem=$(unshare --mount --pid --net --cgroup --fork -- true 2>&1); then
@@ -53,14 +53,14 @@ host_problem() {
   fi
 }
 
-# needed_programs: what `up` starts for the present settings.
+# needed_programs: prints what `up` starts with the current settings.
 needed_programs() {
   say kube-apiserver kube-controller-manager kube-scheduler kubectl etcd
   ((NODES == 0)) || say kubelet kube-proxy containerd containerd-shim-runc-v2 ctr
   ((SIM_NODES == 0)) || say kwok
 }
 
-# with_host_lock COMMAND...: one cluster at a time changes what all of them share.
+# with_host_lock COMMAND...: only one cluster at a time may change what all of them share.
 with_host_lock() {
   (
     flock 6
@@ -68,18 +68,20 @@ with_host_lock() {
   ) 6</run
 }
 
-# host_prepare / host_restore: directories that exist on the machine only to be covered by the nodes' mounts, and what
-# v2's root cgroup passes on. The last cluster removes what the first one made. (Nothing else of the machine changes: kubelet's
-# sysctls are covered too, see namespace.sh.)
+# host_prepare, host_restore: create and remove the directories that nodes cover with their mounts,
+# and change which controllers v2's root cgroup passes on. The first cluster makes these changes and
+# the last one undoes them. Nothing else on the machine changes; for kubelet's sysctls see
+# namespace.sh.
 host_prepare() { with_host_lock make_mount_points; }
 host_restore() { with_host_lock remove_mount_points; }
 
 make_mount_points() {
   local point dir
   mkdir -p "$HOST_RECORD"
-  # First the note, then the deed: a crash in between must not leave anything nobody remembers.
+  # Every change is recorded before it is made, so that it can be undone after a crash.
   cgroup_not_passed_on >>"$HOST_RECORD/controllers"
-  # The cluster's cgroup says "somebody needs these": it must exist before another cluster's `down` looks.
+  # `down` of another cluster keeps the directories as long as a cluster has a cgroup, so ours must
+  # exist before the lock is released.
   while read -r _ dir; do
     cgroup_make "$dir/tessera.$CLUSTER"
   done < <(cgroup_hierarchies)

@@ -1,12 +1,14 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034,SC2154 # the library is loaded as a whole: names set here are read there
-# Container images made on this machine: busybox and pause for every cluster, and any folder by request. Sourced.
+# Builds container images on this machine: busybox and pause for every cluster, and any folder.
+# Sourced.
 
 BUSYBOX_IMAGE=tessera.local/busybox:1
 PAUSE_IMAGE=tessera.local/pause:1
 
-# make_image NAME[,NAME...] ROOT OUT [ENTRYPOINT...]: an image archive (as `docker save` writes) whose only layer is the
-# folder ROOT. The same input gives the same bytes. IMAGE_ENV="A=b C=d" goes into its environment.
+# make_image NAME[,NAME...] ROOT OUT [ENTRYPOINT...]: writes an image archive in the format of
+# `docker save`, whose only layer is the folder ROOT. Equal input gives equal bytes. IMAGE_ENV="A=b
+# C=d" is added to its environment.
 make_image() {
   local name=$1 root=$2 out=$3 work layer
   shift 3
@@ -33,7 +35,8 @@ image_architecture() {
   esac
 }
 
-# base_images: prints the archives of busybox and pause, one a line, made at first use and kept in the cache.
+# base_images: prints the archives of busybox and pause, one per line; builds them at first use and
+# keeps them in the cache.
 base_images() {
   local hash out work program
   hash=$({
@@ -54,16 +57,16 @@ base_images() {
     chmod 1777 "$work/busybox/tmp"
     echo 'root:x:0:0:root:/root:/bin/sh' >"$work/busybox/etc/passwd"
     echo 'root:x:0:' >"$work/busybox/etc/group"
-    # Under the name that manifests for people use, too: deploy/examples run unchanged, without a registry.
+    # Also under the name that deploy/examples use, so that these run unchanged without a registry.
     make_image "$BUSYBOX_IMAGE,busybox:1" "$work/busybox" "$work/out/busybox.tar"
-    mv -T "$work/out" "$out" 2>/dev/null || [[ -d $out ]] # somebody else may have been faster
+    mv -T "$work/out" "$out" 2>/dev/null || [[ -d $out ]] # another cluster may have been faster
     rm -rf "$work"
   fi
   printf '%s\n' "$out/pause.tar" "$out/busybox.tar"
 }
 
-# import_images NODE FILE...: into the node's containerd. The path is opened outside, because the node may have
-# something else mounted there.
+# import_images NODE FILE...: loads archives into the node's containerd. The file is opened outside,
+# because the node may have another file at the same path.
 import_images() {
   local node=$1 file out
   shift

@@ -1,16 +1,18 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034,SC2154 # the library is loaded as a whole: names set here are read there
-# Simulated nodes: real Node objects whose kubelet is played by kwok. Sourced.
+# Simulated nodes: real Node objects; kwok acts as their kubelet. Sourced.
 #
-# Machines with GPUs come from `tessera inventory`. To simulate still others, create other Node objects: anything with
-# the annotation kwok.x-k8s.io/node=fake is taken over, and the capacity it was created with is kept.
+# `tessera inventory` describes machines with GPUs. To simulate other machines, create other Node
+# objects: kwok handles every Node with the annotation kwok.x-k8s.io/node=fake and keeps the
+# capacity it was created with.
 
-# A thousand nodes that renew their leases every 10 s, as kubelets do, would keep two cores busy with nothing
-# else. They renew every SIM_LEASE_SECONDS / 4, and the controller manager is told to be that patient.
+# A thousand nodes that renew their leases every 10 s, as kubelets do, would use two cores
+# completely. They renew every SIM_LEASE_SECONDS / 4, and the controller manager gets a longer grace
+# period.
 SIM_LEASE_SECONDS=240
 SIM_GRACE_SECONDS=300
 
-# sim_node_manifests COUNT: one JSON List of Node objects, sim-0001 and up, SIM_MACHINE each.
+# sim_node_manifests COUNT: prints a JSON List of Nodes sim-0001 and up; each is a SIM_MACHINE.
 sim_node_manifests() {
   if [[ -n ${SIM_MACHINE:-} ]]; then
     gpu_node_manifests sim "$1" "$SIM_MACHINE"
@@ -28,8 +30,9 @@ sim_node_manifests() {
       status: {capacity: $has, allocatable: $has}}]}'
 }
 
-# gpu_node_manifests PREFIX COUNT MACHINE: nodes PREFIX-0001 and up as tessera-agent would have made them; MACHINE is
-# built into `tessera inventory` or the path of a description.
+# gpu_node_manifests PREFIX COUNT MACHINE: prints Nodes PREFIX-0001 and up as tessera-agent would
+# have labelled and annotated them. MACHINE is a name that `tessera inventory` knows, or the path of
+# a description.
 gpu_node_manifests() {
   "$(tessera_program)" inventory --machine "$3" --name "$1" --count "$2" -o json | jq -c --arg prefix "$1" '
     def name: tostring | $prefix + "-" + ("0000" + .)[-([length, 4] | max):];
@@ -39,7 +42,7 @@ gpu_node_manifests() {
       .metadata.labels["tessera.test/simulated"] = "true"]}'
 }
 
-# tessera_program: the command-line program of this checkout, or TESSERA.
+# tessera_program: prints the path of the program tessera: TESSERA, or that of this checkout.
 tessera_program() {
   local root program
   root=$(cd "$CLUSTER_DIR/../.." && pwd)
@@ -49,14 +52,14 @@ tessera_program() {
   die "--sim-machine needs the program tessera; \"make build\" builds it, or set TESSERA to its path"
 }
 
-# sim_machine_known: refuses a machine that "tessera inventory" does not know.
+# sim_machine_known: ends the script if "tessera inventory" does not know SIM_MACHINE.
 sim_machine_known() {
   local program problem
   program=$(tessera_program) || exit 1
   problem=$("$program" inventory --machine "$SIM_MACHINE" 2>&1 >/dev/null) || die "--sim-machine $SIM_MACHINE: $problem"
 }
 
-# kwok has no behaviour of its own; these stages are all of it.
+# kwok_stages: prints the whole behaviour of kwok; it has no other.
 kwok_stages() {
   cat <<'EOF'
 apiVersion: kwok.x-k8s.io/v1alpha1
@@ -104,7 +107,7 @@ spec:
 ---
 apiVersion: kwok.x-k8s.io/v1alpha1
 kind: Stage
-metadata: {name: pod-goes}
+metadata: {name: pod-is-deleted}
 spec:
   resourceRef: {apiGroup: v1, kind: Pod}
   selector:
@@ -123,8 +126,8 @@ run_kwok() {
     --node-lease-duration-seconds="$SIM_LEASE_SECONDS" --server-address=127.0.0.1:10247
 }
 
-# create_nodes FILE: creates the Node objects of a JSON List. Four at a time, because kubectl limits itself to 50
-# requests a second.
+# create_nodes FILE: creates the Node objects of a JSON List. Runs four kubectl at a time, because
+# each limits itself to 50 requests a second.
 create_nodes() {
   local file pid
   local -a pids=()
@@ -138,7 +141,7 @@ create_nodes() {
   done
 }
 
-# sim_nodes_ready: how many simulated nodes are Ready.
+# sim_nodes_ready: prints how many simulated nodes are Ready.
 sim_nodes_ready() {
   admin_kubectl get nodes -l tessera.test/simulated=true --no-headers --request-timeout=20s 2>/dev/null | awk '$2 == "Ready"' | wc -l
 }

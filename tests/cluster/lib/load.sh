@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034,SC2154 # the library is loaded as a whole: names set here are read there
-# Loads the whole library. Sourced by the scripts that deal with a cluster, inside and outside of it.
+# Loads the whole library. Scripts inside and outside of a cluster source it.
 
 library=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=../../../scripts/progress.sh
@@ -31,14 +31,14 @@ source "$library/parts.sh"
 source "$library/health.sh"
 unset library
 
-# load_cluster_settings: what `up` decided, for scripts that run inside the cluster.
+# load_cluster_settings: loads the settings that `up` wrote, for scripts inside the cluster.
 load_cluster_settings() {
-  S=${TESSERA_CLUSTER_STATE:?is set by the driver; this script is not for direct use}
+  S=${TESSERA_CLUSTER_STATE:?is not set: only the driver may start this script}
   # shellcheck source=/dev/null
   source "$S/settings"
 }
 
-# cluster_settings: the counterpart, as `up` writes them down.
+# cluster_settings: prints the settings in the form that load_cluster_settings reads.
 cluster_settings() {
   local name
   for name in CLUSTER K8S NODES SIM_NODES SIM_MACHINE SCHEDULER_CONFIG KUBELET_CONFIG ADMISSION_CONFIG CNI_BIN; do

@@ -2,10 +2,11 @@
 # shellcheck disable=SC2034,SC2154 # the library is loaded as a whole: names set here are read there
 # Real nodes: their namespaces, network, containerd, kubelet and kube-proxy. Sourced.
 #
-# A node is a mount namespace (kubelet's device-plugin directory and containerd's sockets have fixed paths,
-# so each node needs a /var/lib/kubelet and a /run of its own) and, but for node-a, a network namespace.
-# node-a shares the network of the control plane, as the one machine of a small cluster does: what the
-# scheduler calls on 127.0.0.1 or through a Service is reachable there.
+# A node has its own mount namespace, because the paths of kubelet's device-plugin directory and of
+# containerd's sockets are fixed: each node needs its own /var/lib/kubelet and /run. node-b also has
+# its own network namespace. node-a shares the network of the control plane, like the only machine
+# of a small cluster, so that the scheduler reaches programs there on 127.0.0.1 or through a
+# Service.
 
 all_nodes() {
   case $NODES in
@@ -25,15 +26,15 @@ node_index() {
 node_ip() { printf '10.77.0.%d' "$(node_index "$1")"; }
 node_pods() { printf '10.88.%d.0/24' "$(node_index "$1")"; }
 
-# A node's home in the state directory.
+# node_dir NODE: prints its directory in the state directory.
 node_dir() { printf '%s/%s' "$S" "$1"; }
 
-# Places on the machine that a node covers by mounts of its own. They must exist to be covered; host.sh makes
-# and removes them.
+# Directories of the machine that a node covers with its own mounts. They must exist; host.sh
+# creates and removes them.
 NODE_MOUNT_POINTS="/var/lib/kubelet /var/lib/cni /var/log/pods /var/log/containers"
 
-# run_node NODE: sets the node's namespaces up and holds them open. Ends in exec of a sleeper that is the
-# node's part in the list of parts.
+# run_node NODE: sets up the node's namespaces and keeps them open: ends in exec of a process that
+# sleeps and that represents the node in the list of parts.
 run_node() {
   if [[ $1 == node-a ]]; then
     exec unshare --mount --propagation private -- "$CLUSTER_DIR/lib/node-namespace" "$1"
@@ -41,10 +42,11 @@ run_node() {
   exec unshare --mount --net --uts --propagation private -- "$CLUSTER_DIR/lib/node-namespace" "$1"
 }
 
-# node_holder NODE: the pid (inside) whose namespaces are the node's.
+# node_holder NODE: prints the pid, as the cluster sees it, of the process that keeps the
+# namespaces.
 node_holder() { cat "$S/parts/$1/pid"; }
 
-# in_node NODE COMMAND...: replaces this shell by the command inside the node.
+# in_node NODE COMMAND...: replaces this shell by the command, inside the node.
 in_node() {
   local node=$1
   shift
@@ -59,14 +61,14 @@ node_mounts() {
     mkdir -p "$dir$point"
     mount --bind "$dir$point" "$point"
   done
-  # Names must resolve without a DNS server: kubelet would wait 20 s for one when it registers.
+  # Names must resolve without a DNS server, or kubelet would wait 20 s for one when it registers.
   mkdir -p /run/lock /run/netns
   bind_file "$S/hosts" /etc/hosts
   bind_file "$S/resolv.conf" /etc/resolv.conf
-  mount --make-rshared / # what pods mount with "Bidirectional" must be seen by the node
+  mount --make-rshared / # the node must see what pods mount with "Bidirectional"
 }
 
-# bind_file FILE TARGET: TARGET may be a link into the /run that was just covered.
+# bind_file FILE TARGET: TARGET may be a link into /run, which node_mounts has just replaced.
 bind_file() {
   local target
   target=$(readlink -m "$2")
@@ -77,7 +79,7 @@ bind_file() {
   [[ ! -e $target ]] || mount --bind "$1" "$target"
 }
 
-# node_network NODE: node-b joins the cluster's bridge by a veth whose far end the driver has put there.
+# node_network NODE: connects node-b to the bridge of the cluster through a veth pair.
 node_network() {
   echo 1 >/proc/sys/net/ipv4/ip_forward
   [[ $1 != node-a ]] || return 0
@@ -102,8 +104,8 @@ run_containerd() {
   in_node "$1" containerd --config "$dir/containerd.toml"
 }
 
-# restrict_oom_score_adj: where root may not lower it (CAP_SYS_RESOURCE is missing in many containers), every
-# pod's sandbox would die otherwise.
+# restrict_oom_score_adj: without it no pod sandbox starts where root may not lower oom_score_adj,
+# which is so in many containers, because they lack CAP_SYS_RESOURCE.
 node_containerd_config() {
   cat <<EOF
 version = 3

@@ -1,10 +1,10 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034,SC2154 # the library is loaded as a whole: names set here are read there
-# The parts of a cluster by name: which there are, how to start and stop them, and who is dead. Sourced.
+# The parts of a cluster: their names, how to start and stop them, and which are dead. Sourced.
 #
-# Parts of a node carry its name: kubelet-node-a. "kubelet" alone means node-a's.
+# Names of parts of a node end in its name: kubelet-node-a. "kubelet" is short for kubelet-node-a.
 
-# all_parts: in the order in which they start.
+# all_parts: prints all parts in the order in which they start.
 all_parts() {
   local node
   say etcd
@@ -18,7 +18,7 @@ all_parts() {
   ((SIM_NODES == 0)) || say kwok
 }
 
-# part_named NAME: the full name, or an error that lists the choices.
+# part_named NAME: prints the full name. Ends the script with a list of the parts if there is none.
 part_named() {
   local part
   for part in $(all_parts); do
@@ -30,7 +30,7 @@ part_named() {
   die "cluster \"$CLUSTER\" has no part \"$1\"; it has: $(all_parts | tr '\n' ' ')"
 }
 
-# run_part PART: becomes the part. Called in the driver's child only.
+# run_part PART: replaces this shell by the part. Only keep() of the driver calls it.
 run_part() {
   case $1 in
     etcd) run_etcd ;;
@@ -47,10 +47,11 @@ run_part() {
   esac
 }
 
-# tell_driver VERB PART [ARGUMENT]: opened for both directions, so that a dead driver cannot make us wait.
-tell_driver() { printf '%s\n' "$*" 1<>"$S/control"; }
+# send_to_driver VERB PART [ARGUMENT]: opens the fifo for reading and writing, because opening it
+# only for writing would block if the driver is dead.
+send_to_driver() { printf '%s\n' "$*" 1<>"$S/control"; }
 
-# part_state PART: running, dead or absent.
+# part_state PART: prints running, dead or absent.
 part_state() {
   local dir=$S/parts/$1
   if [[ -e $dir/exit ]]; then
@@ -62,7 +63,7 @@ part_state() {
   fi
 }
 
-# await_part PART STATE SECONDS: fails when the state does not come.
+# await_part PART STATE SECONDS: returns 1 if the part does not reach the state in time.
 await_part() {
   local deadline=$((SECONDS + $3))
   until [[ $(part_state "$1") == "$2" ]]; do
@@ -72,21 +73,21 @@ await_part() {
 }
 
 start_part() {
-  tell_driver start "$1"
-  await_part "$1" running 10 || [[ $(part_state "$1") == dead ]] || die "$1 was not started; see $S/driver/log"
+  send_to_driver start "$1"
+  await_part "$1" running 10 || [[ $(part_state "$1") == dead ]] || die "$1 did not start; see $S/driver/log"
 }
 
-# stop_part PART [SIGNAL]: waits for the end; TERM becomes KILL after a while.
+# stop_part PART [SIGNAL]: waits until the part has ended; sends KILL after 8 s.
 stop_part() {
   [[ $(part_state "$1") == running ]] || return 0
-  tell_driver signal "$1" "${2:-TERM}"
+  send_to_driver signal "$1" "${2:-TERM}"
   if ! await_part "$1" dead 8; then
-    tell_driver signal "$1" KILL
+    send_to_driver signal "$1" KILL
     await_part "$1" dead 5 || die "$1 does not end; see $S/driver/log"
   fi
 }
 
-# dead_parts: parts that were started and have ended.
+# dead_parts: prints the parts that were started and have ended.
 dead_parts() {
   local part
   for part in $(all_parts); do
@@ -94,7 +95,7 @@ dead_parts() {
   done
 }
 
-# how_ended PART: "exited with 1" or "killed by signal 9".
+# how_ended PART: prints "exited with 1" or "killed by signal 9".
 how_ended() {
   local code
   code=$(<"$S/parts/$1/exit")
@@ -105,7 +106,7 @@ how_ended() {
   fi
 }
 
-# tail_of PART LINES: the end of its log, marked so that it cannot be taken for anything else.
+# tail_of PART LINES: prints the end of its log between two lines that mark it.
 tail_of() {
   say "--- last $2 lines of the log of $1 ($S/parts/$1/log):"
   tail -n "$2" "$S/parts/$1/log" 2>/dev/null | cut -c1-400

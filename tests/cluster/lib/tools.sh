@@ -1,19 +1,20 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034 # names set here are read by the scripts that source this
-# Which programs the cluster is made of, at which versions, and where they are once built. Sourced.
+# The programs of the cluster, their versions, and where they are after the build. Sourced.
 #
-# Every program has a folder of its own in the cache, named after everything that decides its bytes:
-# version, the module's go.mod and go.sum, build flags, compiler. A changed pin is a new folder; old ones
-# are never touched, so a running cluster keeps its programs.
+# Every program has its own folder in the cache, named after everything that determines the result:
+# version, the module's go.mod and go.sum, build flags, compiler. A changed version is built into a
+# new folder. Old folders are never changed, so a running cluster keeps its programs.
 
 TOOLS_DIR=$CLUSTER_DIR/tools
-GO_TOOLCHAIN=go1.26.8    # what everything is compiled with; Go itself fetches it where another Go is installed
-GO_OLDEST=1.21           # the first Go that can do so
+GO_TOOLCHAIN=go1.26.8    # compiles everything; an installed Go of another version fetches it
+GO_OLDEST=1.21           # the first version that can do so
 K8S_DEFAULT=1.36
 K8S_CHOICES="1.36 1.33"
 
-# Seconds each program takes on 2 cores with empty caches, in this order (the first of a module pays for
-# what its siblings share). Only for the estimate of the time left.
+# Seconds that each program takes on 2 cores with empty caches, in this order: the first program of
+# a module takes longer, because it compiles what the others share. Used only to estimate the time
+# left.
 declare -A BUILD_SECONDS=(
   [kube-apiserver]=345 [kube-controller-manager]=75 [kube-scheduler]=7 [kubelet]=26 [kubectl]=29
   [kube-proxy]=15 [etcd]=36 [containerd]=45 [containerd-shim-runc-v2]=10 [ctr]=10 [helm]=100 [kwok]=150
@@ -21,7 +22,7 @@ declare -A BUILD_SECONDS=(
 KUBERNETES_PROGRAMS="kube-apiserver kube-controller-manager kube-scheduler kubelet kubectl kube-proxy"
 ALL_PROGRAMS="$KUBERNETES_PROGRAMS etcd containerd containerd-shim-runc-v2 ctr helm kwok"
 
-# tool_module PROGRAM: the folder below tools/ whose go.mod pins it. Kubernetes comes in several versions.
+# tool_module PROGRAM: prints the folder in tools/ whose go.mod pins it. Kubernetes has several.
 tool_module() {
   case $1 in
     kube*) printf 'kubernetes-%s' "${K8S:-$K8S_DEFAULT}" ;;
@@ -30,7 +31,7 @@ tool_module() {
   esac
 }
 
-# tool_package PROGRAM: the Go package that holds its main().
+# tool_package PROGRAM: prints the Go package that contains its main().
 tool_package() {
   case $1 in
     kube*) printf 'k8s.io/kubernetes/cmd/%s' "$1" ;;
@@ -38,11 +39,11 @@ tool_package() {
     etcd) printf go.etcd.io/etcd/server/v3 ;;
     helm) printf helm.sh/helm/v4/cmd/helm ;;
     kwok) printf sigs.k8s.io/kwok/cmd/kwok ;;
-    *) die "$1: not a program of the test cluster; there are: $ALL_PROGRAMS" ;;
+    *) die "$1 is not a program of the test cluster; it has: $ALL_PROGRAMS" ;;
   esac
 }
 
-# tool_version PROGRAM: read from the one `require` line we wrote ourselves.
+# tool_version PROGRAM: prints the version, from the one `require` line in go.mod without a block.
 tool_version() {
   local mod line
   mod=$TOOLS_DIR/$(tool_module "$1")/go.mod
@@ -53,10 +54,11 @@ tool_version() {
       return
     fi
   done <"$mod"
-  die "$mod: no line \"require MODULE VERSION\" of its own"
+  die "$mod: has no line \"require MODULE VERSION\""
 }
 
-# tool_ldflags PROGRAM: programs must report their version, or Helm and kubectl judge the cluster wrongly.
+# tool_ldflags PROGRAM: Kubernetes programs must report their version, because Helm and kubectl
+# check it.
 tool_ldflags() {
   local version minor x=k8s.io/component-base/version
   case $1 in
@@ -72,14 +74,14 @@ tool_ldflags() {
 
 declare -A TOOL_HOME_OF # filled by learn_tools
 
-# learn_tools: works all folders out once, for scripts that ask often.
+# learn_tools: computes all folders once, for scripts that use them often.
 learn_tools() {
   local program
   TOOL_HOME_OF=()
   for program in $ALL_PROGRAMS; do TOOL_HOME_OF[$program]=$(tool_home "$program"); done
 }
 
-# tool_home PROGRAM: the folder in the cache that holds exactly this build of it.
+# tool_home PROGRAM: prints the folder in the cache for exactly this build of it.
 tool_home() {
   local version hash module
   if [[ -n ${TOOL_HOME_OF[$1]:-} ]]; then
@@ -99,7 +101,7 @@ tool_path() { printf '%s/%s' "$(tool_home "$1")" "$1"; }
 
 tool_built() { [[ -x $(tool_path "$1") ]]; }
 
-# missing_tools PROGRAM...: those that are not in the cache yet.
+# missing_tools PROGRAM...: prints those that are not in the cache yet.
 missing_tools() {
   local program
   for program; do
@@ -107,8 +109,8 @@ missing_tools() {
   done
 }
 
-# find_go: prints a usable `go`, or says what is wrong. $TESSERA_CACHE/go is where scripts/setup puts one
-# on machines that have none or an old one.
+# find_go: prints the path of a usable `go`. If there is none, reports why and returns 1.
+# scripts/setup installs one in $TESSERA_CACHE/go if the machine has none or an old one.
 find_go() {
   local go version major minor old=
   for go in "${TESSERA_GO:-}" "$TESSERA_CACHE/go/bin/go" "$(command -v go || true)" /usr/local/go/bin/go; do
@@ -130,7 +132,7 @@ find_go() {
   return 1
 }
 
-# programs_for PURPOSE: demo (no simulated nodes), test (everything).
+# programs_for PURPOSE: prints the programs for demo (no simulated nodes) or test (everything).
 programs_for() {
   local program
   for program in $ALL_PROGRAMS; do

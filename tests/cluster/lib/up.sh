@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034,SC2154 # the library is loaded as a whole: names set here are read there
-# `cluster up`: from nothing to a cluster that can run pods. Sourced by the command.
+# `cluster up`: starts a cluster that can run pods. Sourced.
 
 up_usage() {
   cat <<EOF
@@ -9,12 +9,12 @@ usage: cluster up [--name NAME] [--nodes 0|1|2] [--sim-nodes N [--sim-machine M]
 
   --nodes N             real nodes, node-a and node-b (default 1)
   --sim-nodes N         simulated nodes, sim-0001 and up (default 0)
-  --sim-machine M       what they are: a machine with GPUs that "tessera inventory" knows, for example dgx1v (default: none)
-  --scheduler-config F  a KubeSchedulerConfiguration; clientConnection.kubeconfig is filled in where it is missing or kubeadm's
-  --kubelet-config F    settings of a KubeletConfiguration that real nodes have beside the usual ones, for example
+  --sim-machine M       their machine, one that "tessera inventory" knows, for example dgx1v (default: no GPUs)
+  --scheduler-config F  a KubeSchedulerConfiguration; clientConnection.kubeconfig is set if it is missing or kubeadm's
+  --kubelet-config F    additional settings of a KubeletConfiguration for real nodes, for example
                         topologyManagerPolicy; read again when a kubelet is restarted
-  --admission-config F  an AdmissionConfiguration for the API server, for example limits that a cloud sets
-  --k8s V               Kubernetes version (default $K8S_DEFAULT); another one is built at first use, in about 8 minutes
+  --admission-config F  an AdmissionConfiguration for the API server, for example the limits of a cloud provider
+  --k8s V               Kubernetes version (default $K8S_DEFAULT); others are built at first use, in about 8 minutes
 EOF
 }
 
@@ -34,11 +34,11 @@ cluster_up() {
       *) die "up: unknown argument \"$1\"; see \"cluster up --help\"" ;;
     esac
   done
-  [[ $NODES =~ ^[012]$ ]] || die "--nodes $NODES: this machine can be 0, 1 or 2 real nodes; see --sim-nodes for more"
+  [[ $NODES =~ ^[012]$ ]] || die "--nodes $NODES: must be 0, 1 or 2; use --sim-nodes for more"
   [[ $SIM_NODES =~ ^[0-9]{1,5}$ ]] || die "--sim-nodes $SIM_NODES: must be a number"
   SIM_NODES=$((10#$SIM_NODES))
   [[ -z $SIM_MACHINE ]] || sim_machine_known
-  [[ " $K8S_CHOICES " == *" $K8S "* ]] || die "--k8s $K8S: there is $K8S_CHOICES"
+  [[ " $K8S_CHOICES " == *" $K8S "* ]] || die "--k8s $K8S: must be one of: $K8S_CHOICES"
   if [[ -n $SCHEDULER_CONFIG ]]; then
     [[ -r $SCHEDULER_CONFIG ]] || die "--scheduler-config $SCHEDULER_CONFIG: no such file"
     SCHEDULER_CONFIG=$(realpath "$SCHEDULER_CONFIG")
@@ -65,7 +65,7 @@ cluster_up() {
   up_summary "$begin"
 }
 
-# up_prepare: everything that can be refused is refused here, before anything exists.
+# up_prepare: checks everything that can be refused, before anything is created.
 up_prepare() {
   local problem
   problem=$(host_problem)
@@ -73,24 +73,24 @@ up_prepare() {
   CNI_BIN=$(cni_directory)
   [[ ! -L $STATE_ROOT ]] || die "$STATE_ROOT is a link; set TESSERA_STATE to a directory of your own"
   (umask 077 && mkdir -p "$STATE_ROOT")
-  [[ -O $STATE_ROOT ]] || die "$STATE_ROOT belongs to somebody else; set TESSERA_STATE to a directory of your own"
+  [[ -O $STATE_ROOT ]] || die "$STATE_ROOT belongs to another user; set TESSERA_STATE to a directory of your own"
   case $(realpath "$STATE_ROOT")/ in
-    /run/* | /var/run/* | /var/lib/kubelet/*) die "TESSERA_STATE=$STATE_ROOT: nodes cover this directory; choose another" ;;
+    /run/* | /var/run/* | /var/lib/kubelet/*) die "TESSERA_STATE=$STATE_ROOT: nodes mount their own files over this directory; choose another" ;;
   esac
   exec 8>"$STATE_ROOT/.$CLUSTER.lock"
-  flock -n 8 || die "another command is changing cluster \"$CLUSTER\" just now"
+  flock -n 8 || die "another command is changing cluster \"$CLUSTER\"; try again when it has ended"
   if driver_pid >/dev/null; then
     if [[ -e $S/complete ]]; then
       up_again
       exit 0
     fi
-    # Nobody else makes it: that one would have the lock.
-    say "cluster \"$CLUSTER\" was left half made; making it anew"
+    # We hold the lock, so no other `up` is still working on it.
+    say "cluster \"$CLUSTER\" is incomplete; starting it from scratch"
   fi
   if [[ ! -d $S && -n $(cgroup_pids "$CLUSTER") ]]; then
-    die "a cluster \"$CLUSTER\" runs with another TESSERA_STATE than $STATE_ROOT; choose another --name"
+    die "a cluster \"$CLUSTER\" already runs, with a TESSERA_STATE other than $STATE_ROOT; choose another --name"
   fi
-  remove_cluster # what a crash or Ctrl-C may have left
+  remove_cluster # a crash or Ctrl-C may have left parts of it
   local -a programs
   learn_tools
   mapfile -t programs < <(needed_programs | tr ' ' '\n')
@@ -99,28 +99,28 @@ up_prepare() {
   fi
 }
 
-# up_again: on a cluster that runs already, `up` has nothing to do, if it is the cluster that was asked for.
+# up_again: `up` of a cluster that already runs; an error if its settings are others.
 up_again() {
   local wanted
   wanted=$(cluster_settings)
   if [[ $wanted != "$(<"$S/settings")" ]]; then
-    die "cluster \"$CLUSTER\" is already up with other settings; \"cluster down --name $CLUSTER\" ends it, --name OTHER makes one beside it"
+    die "cluster \"$CLUSTER\" is already up with other settings; \"cluster down --name $CLUSTER\" removes it, --name OTHER starts another one"
   fi
   DRIVER=$(driver_pid)
   if ! report_dead >&2; then
-    die "cluster \"$CLUSTER\" is up but not whole; \"cluster down --name $CLUSTER\" ends it, \"cluster restart PART\" may mend it"
+    die "cluster \"$CLUSTER\" is up, but parts are dead; \"cluster restart PART\" starts a part again, \"cluster down --name $CLUSTER\" removes the cluster"
   fi
   say "cluster \"$CLUSTER\" is already up"
 }
 
 up_failed() {
-  warn "cluster \"$CLUSTER\" did not come up; logs are in $S until the next \"up\" or \"cluster down --name $CLUSTER\""
+  warn "cluster \"$CLUSTER\" did not start; logs are in $S until the next \"up\" or \"cluster down --name $CLUSTER\""
 }
 
 up_state_directory() {
   local program node
   mkdir -p "$S"/{bin,tmp,parts}
-  # A test that is killed cannot clean up; the next one sees by this that nobody will.
+  # A killed test cannot clean up. From this file the next test sees that the owner is dead.
   [[ -z ${TESSERA_OWNER:-} ]] || echo "$TESSERA_OWNER" >"$S/owner"
   cluster_settings >"$S/settings"
   for program in $ALL_PROGRAMS; do
@@ -179,8 +179,8 @@ up_nodes() {
   fi
 }
 
-# dns_service: pods are told that DNS is here. Nobody serves it, and kube-proxy refuses what has no endpoint, so lookups
-# fail at once instead of after a time-out.
+# dns_service: the DNS server that kubelet configures in pods. It has no endpoints, so kube-proxy
+# rejects its connections, and lookups fail at once instead of after a timeout.
 dns_service() {
   cat <<EOF
 apiVersion: v1
@@ -192,7 +192,7 @@ spec:
 EOF
 }
 
-# up_wait: usable means that a pod can be created, is scheduled, and reaches the API server.
+# up_wait: waits until a pod can be created, is scheduled, and reaches the API server.
 up_wait() {
   local node
   for node in $(all_nodes); do

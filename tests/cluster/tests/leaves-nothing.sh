@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# `down` leaves the machine as it was: after a normal life, after kill -9 of the driver or of its parent, after kill -9
-# of `up` half-way (with another `up` after it, too), and with a state directory that a reboot made stale.
+# `down` restores the machine: after a normal run, after kill -9 of the driver or its parent, after
+# kill -9 of an unfinished `up` (also if another `up` follows), and with a state directory from
+# before a reboot.
 set -euo pipefail
 # shellcheck source=../lib/api.sh
 source "$(dirname "$0")/../lib/api.sh"
@@ -13,14 +14,15 @@ STATE_ROOT=$TESSERA_STATE
 # Sysctls that change by themselves on any machine.
 VOLATILE='^(fs\.(dentry-state|file-nr|inode-nr|inode-state|aio-nr|quota\.)|kernel\.(ns_last_pid|random\.|pty\.nr|perf_event_max_sample_rate)|net\.netfilter\.nf_conntrack_count|dev\.cdrom)'
 
-# known_keys: of the lines "KEY = VALUE", those whose key was there before the first cluster. A module that the kernel
-# loaded meanwhile (connection tracking) brings its own.
+# known_keys: filters "KEY = VALUE" lines: keeps keys that existed before the first cluster. A
+# kernel module that was loaded since then (connection tracking) adds keys.
 known_keys() {
   if [[ -e $work/before ]]; then awk 'NR == FNR { known[$1]; next } $1 in known' "$work/before" -; else cat; fi
 }
 
-# snapshot: what of the machine a cluster could have touched. Other clusters that live at the same time show only as
-# cgroups and as the directories they share, so these are left out by name.
+# snapshot: prints everything on the machine that a cluster could have changed. Other clusters that
+# run at the same time are visible only as cgroups and shared directories, which are left out by
+# name.
 snapshot() {
   say "# mounts"
   cut -d' ' -f4- /proc/self/mountinfo | sort
@@ -46,7 +48,7 @@ snapshot() {
 
 other_clusters() { cgroup_clusters | grep -vxq "$CLUSTER"; }
 
-# descendants PID: all processes below it, with the time that makes the pid unique.
+# descendants PID: prints all processes below it, with the start time that makes a pid unique.
 descendants() {
   local pid
   ps -eo pid=,ppid= | awk -v root="$1" '
@@ -55,7 +57,7 @@ descendants() {
     while read -r pid; do say "$pid $(process_start "$pid")"; done
 }
 
-# survivors FILE: processes of the list that still exist.
+# survivors FILE: prints the processes of the list that still exist.
 survivors() {
   local pid start
   while read -r pid start; do
@@ -65,7 +67,7 @@ survivors() {
   return 0
 }
 
-# mentioned: processes anywhere whose command line names our state directory.
+# mentioned: prints all processes whose command line contains our state directory.
 mentioned() {
   local file line
   for file in /proc/[0-9]*/cmdline; do
@@ -101,7 +103,7 @@ done
 "$CLUSTER_DIR/cluster" --name "$CLUSTER" exec --node node-b -- sleep 1000 &
 disown
 descendants "$(<"$S/driver/launcher")" >"$work/processes"
-if (($(wc -l <"$work/processes") >= 25)); then pass "the cluster's processes were found"; else fail "too few processes: $(wc -l <"$work/processes")"; fi
+if (($(wc -l <"$work/processes") >= 25)); then pass "the cluster's processes were found"; else fail "the cluster's processes were found: only $(wc -l <"$work/processes")"; fi
 expect "the machine's sysctls do not change even while it runs" "" \
   "$(diff <(grep -E '^(kernel|vm)\.' "$work/before") <(snapshot | grep -E '^(kernel|vm)\.') || true)"
 cluster down >/dev/null
@@ -110,15 +112,15 @@ expect_nothing "after down" "$work/processes"
 start --nodes 1
 kill -KILL "$(driver_pid)"
 gone() { [[ -z $(survivors "$work/processes") ]]; }
-DRIVER='' # its death is what we want here: nobody is to blame
+DRIVER='' # it is killed on purpose, so there is nothing to diagnose
 deadline=$((SECONDS + 20))
 until gone || ((SECONDS > deadline)); do sleep 0.05; done
 expect "kill -9 of the driver alone ends every process" "" "$(survivors "$work/processes")"
 cluster down >/dev/null
 expect_nothing "after kill -9 of the driver and down" "$work/processes"
 
-# kill_up_half_way: when it has just started the API server. (Not through the function "cluster": that would be a
-# shell in between, and up itself would live on.)
+# kill_up_half_way: kills `up` right after it has started the API server. Does not use the function
+# "cluster", because then only the shell in between would be killed.
 kill_up_half_way() {
   local up
   "$CLUSTER_DIR/cluster" --name "$CLUSTER" up >/dev/null 2>&1 &
@@ -138,19 +140,21 @@ kill -KILL "$(<"$S/driver/launcher")"
 cluster down >/dev/null
 expect_nothing "after kill -9 of up half-way, then of the driver's parent, and down" "$work/processes"
 
-# As Ctrl-C leaves it: the driver lives and waits for more. (`make demo` goes on after that.)
+# The state after Ctrl-C: the driver still runs and waits for commands. `make demo` continues from
+# it.
 kill_up_half_way
 mv "$work/processes" "$work/half"
-check "up makes a whole cluster of what up left half-way" start --nodes 1
-expect "and nothing of the half is left" "" "$(survivors "$work/half")"
+check "up after an unfinished up starts a complete cluster" start --nodes 1
+expect "no process of the unfinished cluster is left" "" "$(survivors "$work/half")"
 cluster down >/dev/null
-expect_nothing "after that and down" "$work/processes"
+expect_nothing "after up, kill -9, up and down" "$work/processes"
 
-# After a reboot the pids in the state directory belong to others, for example to this test.
+# After a reboot the pids in the state directory belong to other processes, for example to this
+# test.
 mkdir -p "$S/driver"
 echo "$$ 1" >"$S/driver/pid"
 : >"$work/processes"
 cluster down >/dev/null
 expect_nothing "with a stale state directory" "$work/processes"
-expect "down is at ease where there is nothing" "there is no cluster \"$CLUSTER\"" "$(cluster down)"
+expect "down of a cluster that does not exist succeeds" "there is no cluster \"$CLUSTER\"" "$(cluster down)"
 finish

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Kills every part in turn while a test waits for something: status and the test's own output must name the part and
-# show the end of its log, at once and not after a time-out.
+# Kills every part in turn while a test waits. `status` and the output of the test must name the
+# part and show the end of its log, at once and not after a timeout.
 set -euo pipefail
 # shellcheck source=../lib/api.sh
 source "$(dirname "$0")/../lib/api.sh"
@@ -8,7 +8,7 @@ source "$(dirname "$0")/../lib/api.sh"
 cluster_require_or_skip kwok
 cluster_start --nodes 1 --sim-nodes 3
 
-# waiting_test: what a test prints that waits in vain; 60 s would be a time-out.
+# waiting_test: prints the output of a test that waits for up to 60 s.
 waiting_test() { (wait_for 60 "a condition that never holds" false) 2>&1; }
 
 # expect_named PART HOW OUTPUT
@@ -23,23 +23,23 @@ for part in $(all_parts); do
   cluster kill "$part"
   output=$(waiting_test)
   expect_named "$part" "killed by signal 9" "$output"
-  if ((SECONDS - begin < 15)); then pass "without waiting for a time-out"; else fail "$part took $((SECONDS - begin)) s"; fi
+  if ((SECONDS - begin < 15)); then pass "without waiting for the timeout"; else fail "$part took $((SECONDS - begin)) s"; fi
   if status=$(cluster status 2>&1); then fail "status fails while $part is dead" "$status"; fi
   expect_match "status names it" "$part +dead" "$status"
   cluster restart "$part"
-  wait_for 30 "$part is back" probe "$part"
+  wait_for 30 "$part answers again" probe "$part"
 done
-cluster_is_well() { cluster status >/dev/null 2>&1; }
-wait_for 30 "after all that the cluster is well" cluster_is_well
+cluster_is_healthy() { cluster status >/dev/null 2>&1; }
+wait_for 30 "the cluster is healthy after all restarts" cluster_is_healthy
 
-# Killed by anybody, not by our command.
+# Killed by another program than our command.
 cluster exec -- kill -KILL "$(<"$S/parts/kubelet-node-a/pid")"
 expect_named kubelet-node-a "killed by signal 9" "$(waiting_test)"
 cluster restart kubelet-node-a
 
-# One that runs but does not answer.
+# A part that runs but does not answer.
 cluster exec -- kill -STOP "$(<"$S/parts/kube-controller-manager/pid")"
-expect_match "a silent part is named" "kube-controller-manager runs but does not answer" "$(diagnose)"
+expect_match "a part that does not answer is named" "kube-controller-manager runs but does not answer" "$(diagnose)"
 
 kill -KILL "$(driver_pid)"
 expect_match "the death of the driver is named" "the driver is dead" "$(waiting_test)"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Two clusters at once, one with a scheduler configuration of its own: neither sees the other, and one goes without
-# harm to the other.
+# Two clusters at the same time, one with its own scheduler configuration: they are isolated from
+# each other, and removing one does not affect the other.
 set -euo pipefail
 # shellcheck source=../lib/api.sh
 source "$(dirname "$0")/../lib/api.sh"
@@ -24,14 +24,14 @@ wait_for 30 "the given scheduler configuration is used" pod_is here Running
 switch_cluster one
 kubectl run there --image="$BUSYBOX_IMAGE" -- sleep 1000 >/dev/null
 wait_for 30 "a pod runs in the other cluster" pod_is there Running
-expect "which has only its own pods" "pod/there" "$(kubectl get pods -o name)"
-expect "a second up of the same is at ease" "cluster \"$CLUSTER\" is already up" "$(cluster up)"
+expect "each cluster has only its own pods" "pod/there" "$(kubectl get pods -o name)"
+expect "a second up with the same settings succeeds" "cluster \"$CLUSTER\" is already up" "$(cluster up)"
 if refused=$(cluster up --nodes 2 2>&1); then fail "an up with other settings is refused"; fi
 expect_match "an up with other settings is refused" "already up with other settings" "$refused"
 
 cluster down >/dev/null
 switch_cluster two
-check "the one that stays is well" cluster status
+check "the other cluster is still healthy" cluster status
 expect "its pod still runs" "hello" "$(kubectl exec here -- echo hello)"
-expect "its nodes kept their directories" "kubelet.sock" "$(cluster exec -- ls /var/lib/kubelet/device-plugins | grep kubelet.sock)"
+expect "its nodes still have their directories" "kubelet.sock" "$(cluster exec -- ls /var/lib/kubelet/device-plugins | grep kubelet.sock)"
 finish

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Two real nodes: pods are scheduled, run, reach the API server through its Service and each other; logs, exec,
-# images and the kubeconfig for the outside work.
+# Two real nodes: pods are scheduled and run, and reach each other and the API server through its
+# Service. Logs, exec, images and the kubeconfig for programs outside work.
 set -euo pipefail
 # shellcheck source=../lib/api.sh
 source "$(dirname "$0")/../lib/api.sh"
@@ -8,7 +8,7 @@ source "$(dirname "$0")/../lib/api.sh"
 cluster_require_or_skip kubelet
 cluster_start --nodes 2
 
-# A pod with an ordinary request; kubectl comes from the machine, so that the pod can be a real API client.
+# pod_on NODE: a pod with kubectl of the machine, so that it can be an API client.
 pod_on() {
   cat <<EOF
 ---
@@ -31,7 +31,8 @@ spec:
 EOF
 }
 
-# other_page FROM TO: what the pod on FROM gets from the pod on TO. (wget -T crashes in Debian's busybox.)
+# other_page FROM TO: prints what the pod on FROM gets from the pod on TO. (wget -T crashes in
+# Debian's busybox, hence timeout.)
 other_page() {
   kubectl exec "on-$1" -- timeout 5 wget -qO- "http://$(kubectl get pod "on-$2" -o 'jsonpath={.status.podIP}'):8080/"
 }
@@ -41,7 +42,8 @@ for node in node-a node-b; do
   try_wait_for 30 "a pod runs on $node" pod_is "on-$node" Running || continue
   expect "its log can be read" "hello from $node" "$(kubectl logs "on-$node")"
   expect "a command runs in it" "$node" "$(kubectl exec "on-$node" -- env | sed -n s/^NODE=//p)"
-  # Without a kubeconfig kubectl uses the pod's ServiceAccount, the Service's address and the CA it was given.
+  # Without a kubeconfig, kubectl uses the ServiceAccount of the pod, its CA and the address of the
+  # Service.
   expect "it reaches the API server by its Service as its ServiceAccount" "system:serviceaccount:default:default" \
     "$(kubectl exec "on-$node" -- /tools/kubectl auth whoami -o 'jsonpath={.status.userInfo.username}')"
 done
@@ -67,20 +69,20 @@ outside_nodes() {
   KUBECONFIG=$(cluster kubeconfig "$@") "$program" get nodes --no-headers | awk '{print $1, $2}' | tr '\n' ' '
 }
 expect "the kubeconfig works outside" "node-a Ready node-b Ready " "$(outside_nodes)"
-expect "the one with a token too" "node-a Ready node-b Ready " "$(outside_nodes --token)"
-expect "exec enters the node that was asked for" "node-b" "$(cluster exec --node node-b -- hostname)"
+expect "the kubeconfig with a token works outside" "node-a Ready node-b Ready " "$(outside_nodes --token)"
+expect "exec enters the given node" "node-b" "$(cluster exec --node node-b -- hostname)"
 expect "each node has its own device-plugin directory" "$S/node-b/var/lib/kubelet/device-plugins/kubelet.sock" \
   "$(find "$S/node-b/var/lib/kubelet/device-plugins" -name kubelet.sock)"
 
-# A test that starts a program by exec ends it by killing what it started.
+# A test that starts a program with exec ends it by killing that exec.
 "$CLUSTER_DIR/cluster" --name "$CLUSTER" exec -- sleep 4711 &
 program=$!
 sleeps() { cluster exec -- pgrep -f '^sleep 4711$' >/dev/null; }
-wait_for 10 "a program runs by exec" sleeps
+wait_for 10 "a program started with exec runs" sleeps
 kill "$program"
 wait "$program" 2>/dev/null || true
-sleeps_no_more() { ! sleeps; }
-wait_for 10 "and ends with its exec" sleeps_no_more
+sleep_has_ended() { ! sleeps; }
+wait_for 10 "the program ends with its exec" sleep_has_ended
 
 image=$S/tmp/own.tar root=$S/tmp/own
 mkdir -p "$root"
@@ -89,7 +91,7 @@ cluster make-image tessera.local/own:1 "$root" "$image" /sh
 cluster load-image "$image"
 kubectl run own --image=tessera.local/own:1 --restart=Never --command -- /sh -c 'echo own image' >/dev/null
 wait_for 30 "a pod of a loaded image runs to its end" pod_is own Succeeded
-expect "and says what it should" "own image" "$(kubectl logs own)"
+expect "its log has the expected text" "own image" "$(kubectl logs own)"
 
 check "status finds nothing wrong" cluster status
 finish

@@ -36,9 +36,9 @@ fault() {
       ;;
     restart-apiserver) cluster restart kube-apiserver ;;
     pause-etcd)
-      tell_driver signal etcd STOP
+      send_to_driver signal etcd STOP
       sleep $((BIND_TIMEOUT + PAUSE)) # longer than a bind may take
-      tell_driver signal etcd CONT
+      send_to_driver signal etcd CONT
       ;;
     watch-cut) proxy POST cut ;;
     cut-everything) for _ in 1 2 3 4 5; do proxy POST reset && sleep 0.3; done ;;

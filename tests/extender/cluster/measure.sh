@@ -44,7 +44,7 @@ measure_binds() {
   extender_start --log-level warn
   wait_or_finish 20 "the extender is ready" extender_ready
   # Otherwise kwok would still be starting the pods of the previous round during a measurement.
-  tell_driver signal kwok STOP
+  send_to_driver signal kwok STOP
   for ((round = 1; round <= ROUNDS; round++)); do
     pods_lines "bare$round" "$count" '{"aliyun.com/gpu-mem": "2"}' none | load create >/dev/null
     bare+=("$(load bind --nodes 1000 | awk '{ print $(NF - 1) }')")
@@ -61,12 +61,12 @@ measure_binds() {
 # one_rate SET: creates 1,000 pods while the scheduler is stopped, continues it, and prints the pods
 # per second from the first to the last bind.
 one_rate() {
-  tell_driver signal kube-scheduler STOP
+  send_to_driver signal kube-scheduler STOP
   pods_lines "$1" 1000 '{"aliyun.com/gpu-mem": "2"}' | load create >/dev/null
   load bound --count 1000 --timeout 60 >"$S/tmp/bound" &
   local watch=$!
   wait_until 10 "the watch" grep -q watching "$S/tmp/bound"
-  tell_driver signal kube-scheduler CONT
+  send_to_driver signal kube-scheduler CONT
   wait "$watch"
   awk '/^bound/ { print $(NF - 1) }' "$S/tmp/bound"
 }
@@ -170,7 +170,7 @@ measure_size() {
      spec: {nodeName: $node.name, containers: [{name: "main", image: "none", resources: {limits: {"aliyun.com/gpu-mem": "2"}}}]}}' |
     load create --at-once 32
   # Otherwise kwok would still be starting 40,000 pods during the measurement, which takes minutes.
-  tell_driver signal kwok STOP
+  send_to_driver signal kwok STOP
   local nodes begin took lists
   nodes=$(kubectl get nodes -o name | wc -l)
   sleep 5

@@ -59,7 +59,7 @@ jq -c '.items[0] | .metadata.name = "twice-0001" | .metadata.labels["kubernetes.
   {apiVersion: "v1", kind: "List", items: [.]}' "$S/tmp/gpu-nodes.json" >"$S/tmp/twice-node.json"
 create_nodes "$S/tmp/twice-node.json"
 pods_json twice 1 '{"aliyun.com/gpu-mem": "1"}' | jq -c '.items[].spec.nodeSelector = {"kubernetes.io/hostname": "twice-0001"}' | kubectl create -f - >/dev/null
-twice_refused() { kubectl get pod twice-0001 -o 'jsonpath={.status.conditions[0].message}' | grep -q '1 another device plugin gives out the same GPUs'; }
+twice_refused() { kubectl get pod twice-0001 -o 'jsonpath={.status.conditions[0].message}' | grep -q '1 another device plugin allocates the same GPUs'; }
 wait_for 20 "a pod does not get GPUs that another device plugin serves, and has the reason" twice_refused
 twice_reported() { kubectl get events --field-selector involvedObject.name=twice-0001,reason=OtherDevicePlugin -o name | grep -q .; }
 wait_for 20 "the node has an Event about it" twice_reported

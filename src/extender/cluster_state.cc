@@ -1,23 +1,23 @@
-#include "extender/books.h"
+#include "extender/cluster_state.h"
 
 #include <algorithm>
 #include <utility>
 
 namespace tessera::extender {
 
-Books::Books(Options options)
+ClusterState::ClusterState(Options options)
     : ledger_(std::move(options.ledger)),
       placer_options_(std::move(options.placer)),
       placer_(std::make_unique<alloc::Placer>(ledger_, placer_options_)) {}
 
-WaitingPod Books::waiting_pod(const alloc::PodSpec& pod) const {
-  return {.key = {.pod_namespace = pod.pod_namespace, .name = pod.name, .uid = pod.uid},
+WaitingPod ClusterState::waiting_pod(const alloc::PodSpec& pod) const {
+  return {.key = {.namespace_name = pod.namespace_name, .name = pod.name, .uid = pod.uid},
           .asks_for_gpus = alloc::asks_for_gpus(pod),
           .request = alloc::Request::of_pod(pod, names()),
           .record_keys = alloc::record_keys(pod.annotations)};
 }
 
-void Books::keep_pod(const alloc::PodSpec& pod) {
+void ClusterState::keep_pod(const alloc::PodSpec& pod) {
   if (!alloc::names_gpus(pod)) {
     ledger_.upsert_pod(pod);
     return;
@@ -36,37 +36,37 @@ void Books::keep_pod(const alloc::PodSpec& pod) {
     }
   }
   if (!alloc::occupies(pod) || !pod.node_name.empty()) {
-    wait_no_more(uid);
+    stop_waiting(uid);
   }
   if (pod.priority != 0 && !pod.node_name.empty()) {
     priorities_.insert_or_assign(uid, pod.priority);
   }
 }
 
-void Books::wait(const std::string& uid, WaitingPod pod) {
-  wait_no_more(uid);
+void ClusterState::wait(const std::string& uid, WaitingPod pod) {
+  stop_waiting(uid);
   waiting_for_gpus_ += pod.asks_for_gpus ? 1 : 0;
   waiting_.emplace(uid, std::move(pod));
 }
 
-void Books::wait_no_more(std::string_view uid) {
+void ClusterState::stop_waiting(std::string_view uid) {
   if (const auto found = waiting_.find(uid); found != waiting_.end()) {
     waiting_for_gpus_ -= found->second.asks_for_gpus ? 1 : 0;
     waiting_.erase(found);
   }
 }
 
-void Books::forget_pod(std::string_view uid) {
+void ClusterState::forget_pod(std::string_view uid) {
   ledger_.remove_pod(uid);
-  wait_no_more(uid);
+  stop_waiting(uid);
   if (const auto found = priorities_.find(uid); found != priorities_.end()) {
     priorities_.erase(found);
   }
   budgets_.forget_labels(uid);
 }
 
-void Books::keep_labels(const alloc::PodSpec& pod, std::span<const objects::LabelHash> labels) {
-  // Only of those who can be victims.
+void ClusterState::keep_labels(const alloc::PodSpec& pod, std::span<const objects::LabelHash> labels) {
+  // Only bound GPU pods can be victims of a preemption.
   if (pod.node_name.empty() || !alloc::names_gpus(pod) || !alloc::occupies(pod)) {
     budgets_.forget_labels(pod.uid);
   } else {
@@ -74,25 +74,25 @@ void Books::keep_labels(const alloc::PodSpec& pod, std::span<const objects::Labe
   }
 }
 
-const WaitingPod* Books::find_waiting(std::string_view uid) const {
+const WaitingPod* ClusterState::find_waiting(std::string_view uid) const {
   const auto found = waiting_.find(uid);
   return found == waiting_.end() ? nullptr : &found->second;
 }
 
-std::int64_t Books::priority(std::string_view uid) const {
+std::int64_t ClusterState::priority(std::string_view uid) const {
   const auto found = priorities_.find(uid);
   return found == priorities_.end() ? 0 : found->second;
 }
 
-void Books::keep_node(const alloc::NodeSpec& node) {
+void ClusterState::keep_node(const alloc::NodeSpec& node) {
   if (!node.inventory.empty() || node.gpu_count == 0) {
     old_nodes_.erase(node.name);
     put_node(node);
     return;
   }
   alloc::NodeSpec& old = old_nodes_.insert_or_assign(node.name, node).first->second;
-  if (const auto ill = unhealthy_.find(node.name); ill != unhealthy_.end()) {
-    old.unhealthy_gpus = ill->second;
+  if (const auto listed = unhealthy_.find(node.name); listed != unhealthy_.end()) {
+    old.unhealthy_gpus = listed->second;
   }
   put_node(old);
   if (old_nodes_.size() == 1 && on_old_nodes_) {
@@ -100,7 +100,7 @@ void Books::keep_node(const alloc::NodeSpec& node) {
   }
 }
 
-void Books::keep_unhealthy(const std::string& node, std::string gpus) {
+void ClusterState::keep_unhealthy(const std::string& node, std::string gpus) {
   const auto old = old_nodes_.find(node);
   if (old != old_nodes_.end() && old->second.unhealthy_gpus != gpus) {
     old->second.unhealthy_gpus = gpus;
@@ -113,13 +113,13 @@ void Books::keep_unhealthy(const std::string& node, std::string gpus) {
   }
 }
 
-void Books::put_node(const alloc::NodeSpec& node) {
+void ClusterState::put_node(const alloc::NodeSpec& node) {
   ledger_.upsert_node(node);
   const alloc::NodeId id = *ledger_.find_node(node.name);
   index_.put(node.name, id);
 }
 
-void Books::forget_node(std::string_view name) {
+void ClusterState::forget_node(std::string_view name) {
   index_.erase(name);
   ledger_.remove_node(name);
   if (const auto found = old_nodes_.find(name); found != old_nodes_.end()) {
@@ -127,13 +127,13 @@ void Books::forget_node(std::string_view name) {
   }
 }
 
-void Books::learn_typical_pods() {
+void ClusterState::learn_typical_pods() {
   if (placer_options_.typical.empty() && std::exchange(recent_changed_, false)) {
     placer_->set_typical(recent_.typical());
   }
 }
 
-void Books::set_policies(alloc::Placer::Options options) {
+void ClusterState::set_policies(alloc::Placer::Options options) {
   placer_options_ = std::move(options);
   ++policy_changes_;
   placer_ = std::make_unique<alloc::Placer>(ledger_, placer_options_);

@@ -1,4 +1,6 @@
-// Collects Events for tests.
+// tests/extender/collected_events.h
+//
+// Collects Events instead of sending them.
 #pragma once
 
 #include <vector>
@@ -7,7 +9,7 @@
 
 namespace tessera::extender {
 
-class FakeEvents final : public kube::EventSink {
+class CollectedEvents final : public kube::EventSink {
  public:
   bool record(const kube::EventNote& note) override {
     notes.push_back(note);

@@ -1,4 +1,4 @@
-#include "cli/cluster/cluster_books.h"
+#include "cli/cluster/cluster_ledger.h"
 
 #include <map>
 
@@ -29,15 +29,21 @@ alloc::Unit common_unit(const Cluster& cluster) {
   return common;
 }
 
-std::unique_ptr<alloc::Ledger> make_books(const Cluster& cluster, alloc::Unit unit) {
-  auto books = std::make_unique<alloc::Ledger>(alloc::Ledger::Options{.unit = unit, .names = cluster.names});
+std::unique_ptr<alloc::Ledger> make_ledger(const Cluster& cluster, alloc::Unit unit) {
+  auto ledger = std::make_unique<alloc::Ledger>(alloc::Ledger::Options{.unit = unit, .names = cluster.names});
   for (const objects::NodeFacts& node : cluster.nodes) {
-    books->upsert_node(node.spec);
+    ledger->upsert_node(node.spec);
   }
   for (const alloc::PodSpec& pod : cluster.pods) {
-    books->upsert_pod(pod);
+    ledger->upsert_pod(pod);
   }
-  return books;
+  return ledger;
+}
+
+std::string amount_text(alloc::Unit unit, std::uint64_t units) {
+  constexpr std::size_t kSuffix = 3;  // "GiB" or "MiB"
+  std::string text = unit.amount(units);
+  return text.insert(text.size() - kSuffix, " ");
 }
 
 }  // namespace tessera::cli

@@ -31,33 +31,34 @@ Result<std::uint32_t> limit(const ContainerSpec& container, GpuResource resource
 Result<ContainerRequest> request_of(const ContainerSpec& container, const ResourceNames& names) {
   constexpr std::uint32_t kMostGpus = 64;
   ContainerRequest request{.name = container.name, .kind = container.kind};
-  request.units = TRY(limit(container, GpuResource::kMemory, names, Demand::kMostUnits));
+  request.units = TRY(limit(container, GpuResource::kMemory, names, GpuRequest::kMostUnits));
   request.core_percent = TRY(limit(container, GpuResource::kCorePercent, names, 100 * kMostGpus));
   request.whole = TRY(limit(container, GpuResource::kWhole, names, kMostGpus));
   const std::uint32_t counted_gpus = TRY(limit(container, GpuResource::kCount, names, kMostGpus));
   if (request.whole > 0 && counted_gpus > 0) {
     return fail(ErrorCode::kInvalid,
-                fmt::format("container {} asks for both {} and {}, two names of one thing; keep {}",
+                fmt::format("container {} requests both {} and {}, two names of one resource; keep {}",
                             in_quotes(container.name), names.whole(), names.count(), names.whole()));
   }
   request.whole += counted_gpus;
   if (request.core_percent > 0 && request.units == 0) {
     return fail(ErrorCode::kInvalid,
-                fmt::format("container {} asks for {} without {}; a compute share needs memory beside it",
+                fmt::format("container {} requests {} without {}; a compute share also needs memory",
                             in_quotes(container.name), names.core_percent(), names.memory()));
   }
   return request;
 }
 
-// A request of kubelet's range; what is negative counts as nothing, as it does for Kubernetes.
+// Clamps a CPU or memory request so that sums do not overflow. Negative requests count as 0, as in
+// Kubernetes.
 std::int64_t sane(std::int64_t amount) {
   return std::clamp<std::int64_t>(amount, 0, std::numeric_limits<std::int64_t>::max() / 65536);
 }
 
 }  // namespace
 
-Result<Demand> Demand::of_pod(const PodSpec& pod, const ResourceNames& names) {
-  Demand demand;
+Result<GpuRequest> GpuRequest::of_pod(const PodSpec& pod, const ResourceNames& names) {
+  GpuRequest all;
   std::int32_t mains = 0;
   std::int32_t sidecars = 0;
   for (const ContainerSpec& container : pod.containers) {
@@ -73,22 +74,22 @@ Result<Demand> Demand::of_pod(const PodSpec& pod, const ResourceNames& names) {
     }
     ContainerRequest request = TRY(request_of(container, names));
     if (request.units > 0 || request.whole > 0) {
-      demand.containers.push_back(std::move(request));
-      demand.legacy_positions.push_back(position);
+      all.containers.push_back(std::move(request));
+      all.original_positions.push_back(position);
     }
   }
-  if (demand.containers.size() > kMostContainers) {
-    return fail(ErrorCode::kInvalid, fmt::format("{} containers ask for GPUs; at most {} can",
-                                                 demand.containers.size(), kMostContainers));
+  if (all.containers.size() > kMostContainers) {
+    return fail(ErrorCode::kInvalid, fmt::format("{} containers request GPUs; at most {} are allowed",
+                                                 all.containers.size(), kMostContainers));
   }
   const auto count_gpus = [&](auto member) {
     return static_cast<std::uint64_t>(
-        counted(demand.containers, [member](const auto& c) { return std::int64_t{c.*member}; }));
+        counted(all.containers, [member](const auto& c) { return std::int64_t{c.*member}; }));
   };
-  demand.units = count_gpus(&ContainerRequest::units);
-  demand.core_percent = count_gpus(&ContainerRequest::core_percent);
-  demand.whole = count_gpus(&ContainerRequest::whole);
-  return demand;
+  all.units = count_gpus(&ContainerRequest::units);
+  all.core_percent = count_gpus(&ContainerRequest::core_percent);
+  all.whole = count_gpus(&ContainerRequest::whole);
+  return all;
 }
 
 NodeUse NodeUse::of_pod(const PodSpec& pod) {
@@ -98,24 +99,24 @@ NodeUse NodeUse::of_pod(const PodSpec& pod) {
                           sane(pod.overhead_memory_bytes)};
 }
 
-std::vector<std::vector<std::uint32_t>> Demand::split_whole() const {
+std::vector<std::vector<std::uint32_t>> GpuRequest::split_whole() const {
   std::vector<std::vector<std::uint32_t>> split(containers.size());
-  const auto give = [&split](std::size_t container, std::uint32_t first, std::uint32_t count) {
+  const auto assign = [&split](std::size_t container, std::uint32_t first, std::uint32_t count) {
     for (std::uint32_t i = 0; i < count; ++i) {
       split[container].push_back(first + i);
     }
   };
-  std::uint32_t sidecars = 0;  // have the first ones, and started so far
+  std::uint32_t sidecars = 0;  // GPUs of the sidecars so far; they have the first GPUs
   for (std::size_t i = 0; i < containers.size(); ++i) {
     if (containers[i].kind != ContainerKind::kMain) {
-      give(i, sidecars, containers[i].whole);
+      assign(i, sidecars, containers[i].whole);
       sidecars += containers[i].kind == ContainerKind::kSidecar ? containers[i].whole : 0;
     }
   }
   std::uint32_t next = sidecars;
   for (std::size_t i = 0; i < containers.size(); ++i) {
     if (containers[i].kind == ContainerKind::kMain) {
-      give(i, next, containers[i].whole);
+      assign(i, next, containers[i].whole);
       next += containers[i].whole;
     }
   }

@@ -1,10 +1,10 @@
-// extender/books.h
+// extender/cluster_state.h
 //
-// The ledger with what the extender knows beside it: what unbound pods want and who is more important than
-// whom.
+// The ledger, and what else the extender knows of the cluster: requests of unbound pods,
+// priorities, disruption budgets.
 //
-// Fed by watches (watch_sinks.h) and by binds, asked by kube-scheduler's calls; all of it on the event loop's
-// thread.
+// Watches (watch_sinks.h) and binds update it, and calls of kube-scheduler read it. On the event
+// loop's thread.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "alloc/ledger.h"
-#include "alloc/legacy_record.h"
+#include "alloc/original_record.h"
 #include "alloc/placer.h"
 #include "alloc/pod.h"
 #include "alloc/request.h"
@@ -30,51 +30,54 @@
 
 namespace tessera::extender {
 
-// An unbound pod that asks for GPUs.
+// An unbound pod with GPU limits.
 struct WaitingPod {
   alloc::PodKey key;
-  bool asks_for_gpus = false;  // not with limits of 0 alone
-  // Why its wishes make no sense, if they do not.
+  bool asks_for_gpus = false;  // false if all its limits are 0
+  // Or why the request is invalid.
   Result<alloc::Request> request;
-  // What it was created with, though nobody had decided about it.
+  // Records that the pod was created with, although no scheduler has decided about it.
   alloc::RecordKeys record_keys = 0;
 };
 
-class Books {
+class ClusterState {
  public:
   struct Options {
     alloc::Ledger::Options ledger;
     alloc::Placer::Options placer;
   };
 
-  explicit Books(Options options);
-  Books(const Books&) = delete;
-  Books& operator=(const Books&) = delete;
+  explicit ClusterState(Options options);
+  ClusterState(const ClusterState&) = delete;
+  ClusterState& operator=(const ClusterState&) = delete;
 
-  // Facts, in any order.
+  // Update the state. Facts may arrive in any order.
   void keep_pod(const alloc::PodSpec& pod);
   void forget_pod(std::string_view uid);
   void keep_node(const alloc::NodeSpec& node);
   void forget_node(std::string_view name);
-  // What ConfigMap unhealthy-gpu-NODE lists; empty for nothing. Counts only on nodes without an agent.
+  // Sets the GPUs that ConfigMap unhealthy-gpu-NODE lists; "" for none. Used only for nodes without
+  // an agent.
   void keep_unhealthy(const std::string& node, std::string gpus);
 
-  // What a pod asks for, whoever tells it.
+  // Returns the request of a pod.
   [[nodiscard]] WaitingPod waiting_pod(const alloc::PodSpec& pod) const;
-  // Null when no watch has shown it, or when it is bound.
+  // Returns null if the watch has not shown the pod, or if it is bound.
   [[nodiscard]] const WaitingPod* find_waiting(std::string_view uid) const;
-  // 0 for a pod without GPUs: nobody asks about those.
+  // Returns 0 for a pod without GPUs; their priorities are not kept.
   [[nodiscard]] std::int64_t priority(std::string_view uid) const;
 
-  // Called when there is a node whose GPUs the plugin before us gives out, and none was there before.
+  // Sets a function to call when the first node with the device plugin of the original appears.
   void on_old_nodes(std::function<void()> call) { on_old_nodes_ = std::move(call); }
-  // Those that want GPUs: a limit of 0 is none, though such a pod has to be bound as well.
+  // Number of unbound pods that request GPUs. Pods with a limit of 0 do not count, although they
+  // must be bound as well.
   [[nodiscard]] std::size_t waiting_pods() const { return waiting_for_gpus_; }
 
-  // The nodes that exist, by name.
+  // The existing nodes by name.
   [[nodiscard]] const NodeIndex& node_index() const { return index_; }
 
-  // Kept beside keep_pod(), which tells nothing of labels: Binder's looks at single pods have none.
+  // Sets the labels of a pod. Separate from keep_pod(), because pods that Binder fetches have no
+  // label hashes.
   void keep_labels(const alloc::PodSpec& pod, std::span<const objects::LabelHash> labels);
   [[nodiscard]] Budgets& budgets() { return budgets_; }
   [[nodiscard]] const Budgets& budgets() const { return budgets_; }
@@ -85,13 +88,14 @@ class Books {
   [[nodiscard]] const alloc::ResourceNames& names() const { return ledger_.options().names; }
   [[nodiscard]] alloc::Unit unit() const { return ledger_.options().unit; }
 
-  // What `fgd` keeps room for when the configuration names nothing: the pods of late. Works only when some
-  // came since the last call, and then the placer works everything out anew: not for every pod.
+  // Makes recent pods the typical ones for `fgd`, unless the configuration names typical pods. Does
+  // nothing if there was no new pod since the last call. Otherwise the placer computes all its
+  // scores again, so do not call it for every pod.
   void learn_typical_pods();
 
-  // Other policies from now on; the books stay.
+  // Replaces the policies. The ledger stays as it is.
   void set_policies(alloc::Placer::Options options);
-  // How often that happened.
+  // Number of calls of set_policies().
   [[nodiscard]] std::uint64_t policy_changes() const { return policy_changes_; }
   [[nodiscard]] const alloc::Placer::Options& policies() const { return placer_options_; }
 
@@ -105,16 +109,16 @@ class Books {
 
   void put_node(const alloc::NodeSpec& node);
   void wait(const std::string& uid, WaitingPod pod);
-  void wait_no_more(std::string_view uid);
+  void stop_waiting(std::string_view uid);
 
   alloc::Ledger ledger_;
   NodeIndex index_;
   alloc::Placer::Options placer_options_;
   std::unique_ptr<alloc::Placer> placer_;
   ByText<WaitingPod> waiting_;         // by UID
-  std::size_t waiting_for_gpus_ = 0;   // of these
-  ByText<std::int64_t> priorities_;    // by UID, of bound GPU pods, where not 0
-  ByText<alloc::NodeSpec> old_nodes_;  // by name: have to be put again when what is ill there changes
+  std::size_t waiting_for_gpus_ = 0;   // of waiting_
+  ByText<std::int64_t> priorities_;    // of bound GPU pods by UID, if not 0
+  ByText<alloc::NodeSpec> old_nodes_;  // by name; put again when their list changes
   ByText<std::string> unhealthy_;      // by node name
   std::function<void()> on_old_nodes_;
   Budgets budgets_;

@@ -1,4 +1,4 @@
-#include "sim/books.h"
+#include "sim/simulated_cluster.h"
 
 #include <fmt/core.h>
 
@@ -13,10 +13,10 @@ namespace {
 
 constexpr std::int64_t kBytesPerMib = std::int64_t{1} << 20U;
 
-alloc::NodeSpec node_spec(const TraceNode& node, std::size_t place) {
+alloc::NodeSpec node_spec(const TraceNode& node, std::size_t position) {
   alloc::NodeSpec spec;
-  // A name that is new in each scenario, because policies may order nodes by it.
-  spec.name = fmt::format("{:05}-{}", place, node.name);
+  // The name differs from scenario to scenario, because policies may order nodes by name.
+  spec.name = fmt::format("{:05}-{}", position, node.name);
   spec.cpu_milli = node.cpu_milli;
   spec.memory_bytes = node.memory_mib * kBytesPerMib;
   alloc::Inventory inventory;
@@ -24,7 +24,7 @@ alloc::NodeSpec node_spec(const TraceNode& node, std::size_t place) {
   inventory.topology = topology::Topology(node.gpus);
   for (std::uint32_t i = 0; i < node.gpus; ++i) {
     alloc::Gpu gpu;
-    gpu.uuid = fmt::format("GPU-{}-{}", place, i);
+    gpu.uuid = fmt::format("GPU-{}-{}", position, i);
     gpu.index = i;
     gpu.model = node.model;
     gpu.memory_mib = static_cast<std::uint32_t>(kGpuMilli);
@@ -81,11 +81,11 @@ std::vector<std::uint8_t> allowed_models(const alloc::Ledger& ledger,
   return allowed;
 }
 
-Books::Books(const Trace& trace, const Scenario& scenario, const Shapes& shapes)
+SimulatedCluster::SimulatedCluster(const Trace& trace, const Scenario& scenario, const Shapes& shapes)
     : shapes_(shapes), ledger_({.unit = alloc::Unit::mib(), .names = {}}) {
-  for (std::size_t place = 0; place < scenario.nodes.size(); ++place) {
-    const TraceNode& node = trace.nodes[scenario.nodes[place]];
-    const alloc::NodeSpec spec = node_spec(node, place);
+  for (std::size_t position = 0; position < scenario.nodes.size(); ++position) {
+    const TraceNode& node = trace.nodes[scenario.nodes[position]];
+    const alloc::NodeSpec spec = node_spec(node, position);
     ledger_.upsert_node(spec);
     nodes_.push_back(*ledger_.find_node(spec.name));
     capacity_milli_ += node.gpus * kGpuMilli;
@@ -96,12 +96,12 @@ Books::Books(const Trace& trace, const Scenario& scenario, const Shapes& shapes)
   }
 }
 
-bool Books::allows(std::uint32_t shape, alloc::ModelId model) const {
+bool SimulatedCluster::allows(std::uint32_t shape, alloc::ModelId model) const {
   const std::vector<std::uint8_t>& allowed = models_allowed_[shape];
   return allowed.empty() || allowed[model] != 0;
 }
 
-bool Books::fits(std::uint32_t shape, alloc::NodeId node) const {
+bool SimulatedCluster::fits(std::uint32_t shape, alloc::NodeId node) const {
   const PodShape& wanted = shapes_.all[shape];
   const alloc::NodeStates& states = ledger_.states();
   if (states.cpu_left(node) < wanted.cpu_milli || states.memory_left(node) < wanted.memory_bytes) {
@@ -118,28 +118,32 @@ bool Books::fits(std::uint32_t shape, alloc::NodeId node) const {
   return found >= wanted.gpus;
 }
 
-alloc::Choice Books::choice(std::uint32_t shape, alloc::NodeId node, alloc::GpuMask gpus) const {
+alloc::Choice SimulatedCluster::choice(std::uint32_t shape, alloc::NodeId node, alloc::GpuMask gpus) const {
   const PodShape& wanted = shapes_.all[shape];
   alloc::Choice choice;
   choice.node = node;
   choice.layout_version = ledger_.states().layout_version(node);
   (wanted.is_share() ? choice.share_gpus : choice.whole_gpus) = gpus;
+  if (gpus == 0) {
+    return choice;
+  }
+  alloc::ContainerShares& main = choice.record.containers.emplace_back();
+  main.container = requests_[shape].gpus.containers.front().name;
   for (const unsigned slot : topology::GpuIndices(gpus)) {
-    choice.grants.push_back({.container = 0,
-                             .slot = static_cast<std::uint8_t>(slot),
-                             .whole = !wanted.is_share(),
-                             .units = wanted.is_share() ? wanted.gpu_milli : 0});
+    main.shares.push_back({.gpu = ledger_.gpus(node)[slot].uuid.text(),
+                           .units = wanted.is_share() ? wanted.gpu_milli : 0,
+                           .whole = !wanted.is_share()});
   }
   return choice;
 }
 
-Status Books::place(std::uint32_t shape, const alloc::Choice& choice) {
+Status SimulatedCluster::allocate(std::uint32_t shape, const alloc::Choice& choice) {
   const std::string name = fmt::format("pod-{}", placed_);
   alloc::Hold hold =
-      TRY(ledger_.reserve({.pod_namespace = "trace", .name = name, .uid = name}, requests_[shape], choice));
+      TRY(ledger_.reserve({.namespace_name = "trace", .name = name, .uid = name}, requests_[shape], choice));
   hold.commit();
   ++placed_;
-  allocated_milli_ += shapes_.all[shape].gpu_demand_milli();
+  allocated_milli_ += shapes_.all[shape].requested_gpu_milli();
   return {};
 }
 

@@ -1,28 +1,31 @@
-#include "alloc/score_memory.h"
+#include "alloc/score_cache.h"
 
 #include <algorithm>
 
 namespace tessera::alloc {
 
-std::span<ScoreMemory::Known> ScoreMemory::column(const Query& query) {
+std::span<ScoreCache::Entry> ScoreCache::column(const Query& query) {
   const Request& request = *query.request;
   const auto found = std::ranges::find_if(columns_, [&](const Column& column) {
-    return column.shape == request.shape && column.share_policy == query.share_policy &&
-           column.whole_policy == query.whole_policy && column.beyond_old_plugin == query.beyond_old_plugin &&
-           column.models == request.models && column.uuids == request.uuids &&
-           column.uuids_excluded == request.uuids_excluded;
+    return column.shape == request.shape && column.parts == query.parts &&
+           column.init_parts == query.init_parts && column.share_policy == query.share_policy &&
+           column.whole_policy == query.whole_policy &&
+           column.beyond_original_plugin == query.beyond_original_plugin && column.models == request.models &&
+           column.uuids == request.uuids && column.uuids_excluded == request.uuids_excluded;
   });
   const std::size_t nodes = ledger_->states().size();
   if (found != columns_.end()) {
     columns_.splice(columns_.begin(), columns_, found);
   } else {
-    while (!columns_.empty() && (columns_.size() + 1) * nodes * sizeof(Known) > kMostBytes) {
+    while (!columns_.empty() && (columns_.size() + 1) * nodes * sizeof(Entry) > kMostBytes) {
       columns_.pop_back();
     }
     columns_.push_front({.shape = request.shape,
+                         .parts = query.parts,
+                         .init_parts = query.init_parts,
                          .share_policy = query.share_policy,
                          .whole_policy = query.whole_policy,
-                         .beyond_old_plugin = query.beyond_old_plugin,
+                         .beyond_original_plugin = query.beyond_original_plugin,
                          .models = request.models,
                          .uuids = request.uuids,
                          .uuids_excluded = request.uuids_excluded,
@@ -32,7 +35,7 @@ std::span<ScoreMemory::Known> ScoreMemory::column(const Query& query) {
   return columns_.front().by_node;
 }
 
-void ScoreMemory::forget(Policy share_policy) {
+void ScoreCache::forget(Policy share_policy) {
   std::erase_if(columns_, [&](const Column& column) { return column.share_policy == share_policy; });
 }
 

@@ -1,11 +1,10 @@
-// sim/books.h
+// sim/simulated_cluster.h
 //
-// The cluster of a trace in the ledger that the extender also uses: GPUs of 1,000 units, one for each
-// thousandth, and nobody else's books beside it.
+// The cluster of a trace in a ledger, the same class that the extender uses. A GPU has 1,000 units.
 //
-//   Books books(trace, kinds, scenario);
-//   const std::optional<alloc::Choice> choice = policy.choose(books, shape);
-//   books.place(*choice, shape);
+//   SimulatedCluster cluster(trace, scenario, shapes);
+//   const std::optional<alloc::Choice> choice = policy.choose(shape, random);
+//   TRY(cluster.allocate(shape, *choice));
 #pragma once
 
 #include <cstdint>
@@ -21,7 +20,7 @@
 
 namespace tessera::sim {
 
-// Pods that are placed alike: same amounts, same models.
+// What pods request: pods of equal shape get equal choices.
 struct PodShape {
   std::int64_t cpu_milli = 0;
   std::int64_t memory_bytes = 0;
@@ -30,44 +29,44 @@ struct PodShape {
   std::vector<std::string> models{};
 
   [[nodiscard]] bool is_share() const { return gpus > 0 && gpu_milli < kGpuMilli; }
-  [[nodiscard]] std::int64_t gpu_demand_milli() const { return std::int64_t{gpus} * gpu_milli; }
+  [[nodiscard]] std::int64_t requested_gpu_milli() const { return std::int64_t{gpus} * gpu_milli; }
   [[nodiscard]] alloc::Request request() const;
 
   friend auto operator<=>(const PodShape&, const PodShape&) = default;
 };
 
-// All shapes of a trace, worked out once for all runs.
+// All shapes of a trace, computed once for all runs.
 struct Shapes {
   std::vector<PodShape> all;
-  std::vector<std::uint32_t> of_pod;  // by place in Trace::pods
+  std::vector<std::uint32_t> of_pod;  // by position in Trace::pods
 
   explicit Shapes(const std::vector<TracePod>& pods);
 };
 
-class Books {
+class SimulatedCluster {
  public:
-  // The empty cluster, its nodes in the order of the scenario.
-  Books(const Trace& trace, const Scenario& scenario, const Shapes& shapes);
+  // Creates the empty cluster with the nodes in the order of the scenario.
+  SimulatedCluster(const Trace& trace, const Scenario& scenario, const Shapes& shapes);
 
   [[nodiscard]] const alloc::Ledger& ledger() const { return ledger_; }
-  // In the order in which nodes are tried.
+  // The nodes in the order in which they are tried.
   [[nodiscard]] std::span<const alloc::NodeId> nodes() const { return nodes_; }
 
   [[nodiscard]] std::size_t shape_count() const { return shapes_.all.size(); }
   [[nodiscard]] const PodShape& shape(std::uint32_t shape) const { return shapes_.all[shape]; }
   [[nodiscard]] const alloc::Request& request(std::uint32_t shape) const { return requests_[shape]; }
-  // Whether GPUs of this model will do.
+  // Whether the shape may use GPUs of this model.
   [[nodiscard]] bool allows(std::uint32_t shape, alloc::ModelId model) const;
-  // Whether CPU, memory and GPUs suffice now.
+  // Whether a pod of this shape fits now: CPU, memory and GPUs.
   [[nodiscard]] bool fits(std::uint32_t shape, alloc::NodeId node) const;
 
-  // The decision to give these GPUs of a node to a pod of this shape.
+  // Makes a choice of these GPUs of a node for a pod of this shape.
   [[nodiscard]] alloc::Choice choice(std::uint32_t shape, alloc::NodeId node, alloc::GpuMask gpus) const;
-  // Writes it down. Fails only when the choice was wrong, and then nothing is written.
-  Status place(std::uint32_t shape, const alloc::Choice& choice);
+  // Writes a choice into the ledger. Fails, and changes nothing, if the choice does not fit.
+  Status allocate(std::uint32_t shape, const alloc::Choice& choice);
 
   [[nodiscard]] std::int64_t capacity_milli() const { return capacity_milli_; }
-  // Of all GPUs, given to pods.
+  // Allocated thousandths of all GPUs.
   [[nodiscard]] std::int64_t allocated_milli() const { return allocated_milli_; }
 
  private:
@@ -81,7 +80,7 @@ class Books {
   std::uint64_t placed_ = 0;
 };
 
-// Which models of the ledger are among `wanted`, by id; empty when any will do.
+// Returns which models of the ledger are in `wanted`, by id; empty if any model is allowed.
 std::vector<std::uint8_t> allowed_models(const alloc::Ledger& ledger, const std::vector<std::string>& wanted);
 
 }  // namespace tessera::sim

@@ -1,0 +1,48 @@
+// alloc/original_record.h
+//
+// Records in the annotations and variables of the original systems: reads theirs, and writes
+// Tessera's for tools that know only those.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "alloc/gpu_name.h"
+#include "alloc/pod.h"
+#include "alloc/record.h"
+#include "alloc/request.h"
+#include "base/result.h"
+
+namespace tessera::alloc {
+
+// Reads the annotations of the original schedulers; GPUs are named by index ("index-3"). Shares are
+// in scheduler.framework.gpushare.allocation or ALIYUN_COM_GPU_MEM_IDX, whole GPUs in
+// ALIYUN_COM_GPU_GROUP or ALIYUN_COM_GPU_IDX. Fails with kNotFound if there are none, with kInvalid
+// if they differ from the request.
+Result<Record> original_record(const Annotations& annotations, const GpuRequest& request);
+
+struct BindingFacts {
+  std::int64_t assume_time_ns = 0;  // since 1970; the original plugins serve pods in this order
+  bool has_agent = true;  // false: the original plugin runs on the node and looks for ASSIGNED "false"
+};
+
+// Returns all annotations of a Binding: tessera.io/allocation on nodes with an agent, and the
+// original ones derived from the record. Fails if the record differs from the request or names a
+// GPU that is not in `gpus`.
+Result<Annotations> binding_annotations(const GpuRequest& request, const Record& record,
+                                        std::span<const GpuName> gpus, const BindingFacts& facts);
+
+// Returns which annotations of key::kRecord a pod has, one bit for each.
+using RecordKeys = std::uint8_t;
+RecordKeys record_keys(const Annotations& annotations);
+// Adds empty values to a Binding for the record annotations that the pod had before it was
+// scheduled and that the Binding would not overwrite. Otherwise readers would take them for valid.
+void empty_stale_records(RecordKeys carried, Annotations& binding);
+
+// Returns the variables of one container: NVIDIA_VISIBLE_DEVICES and, if it shares GPUs, the four
+// of the original plugin. A container that is not in the record, or whose GPU is missing, sees no
+// GPU ("void").
+Annotations container_env(const GpuRequest& request, const Record& record, std::span<const GpuName> gpus,
+                          std::string_view container);
+
+}  // namespace tessera::alloc

@@ -1,0 +1,59 @@
+// alloc/score_cache.h
+//
+// Caches scores. Most requests repeat an earlier shape, and most nodes have not changed since. An
+// entry is valid until its node changes.
+//
+//   ScoreCache::Entry& entry = cache.column(query)[raw(node)];
+//   if (entry.version != states.version(node)) { ... compute the score, and set the version ... }
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "alloc/choice.h"
+#include "alloc/ledger.h"
+#include "alloc/query.h"
+
+namespace tessera::alloc {
+
+class ScoreCache {
+ public:
+  struct Entry {
+    std::uint64_t version = 0;  // of the node when it was scored; versions start at 1
+    Score score = kDoesNotFit;
+  };
+
+  // Refers to the ledger, which must live longer.
+  explicit ScoreCache(const Ledger& ledger) : ledger_(&ledger) {}
+
+  // Returns the entries of requests like this one, by NodeId. The least recently used columns are
+  // dropped when the cache is full. Valid until the next call.
+  std::span<Entry> column(const Query& query);
+
+  // Drops all scores of this policy.
+  void forget(Policy share_policy);
+
+ private:
+  static constexpr std::size_t kMostBytes = 8U << 20U;  // of all columns together
+
+  struct Column {
+    Shape shape;
+    std::vector<Part> parts;
+    std::vector<Part> init_parts;
+    Policy share_policy{};
+    Policy whole_policy{};
+    bool beyond_original_plugin = false;
+    std::vector<std::string> models;
+    std::vector<std::string> uuids;
+    std::vector<std::string> uuids_excluded;
+    std::vector<Entry> by_node;
+  };
+
+  const Ledger* ledger_;
+  std::list<Column> columns_;  // most recently used first
+};
+
+}  // namespace tessera::alloc

@@ -1,0 +1,23 @@
+// cli/cluster/cluster_ledger.h
+//
+// Rebuilds the extender's ledger from the nodes and pods of a cluster.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "alloc/ledger.h"
+#include "cli/cluster/cluster.h"
+
+namespace tessera::cli {
+
+// Returns the memory unit of most inventories, the larger one in case of a tie; GiB without any.
+alloc::Unit common_unit(const Cluster& cluster);
+
+std::unique_ptr<alloc::Ledger> make_ledger(const Cluster& cluster, alloc::Unit unit);
+
+// Returns an amount of memory as the screens show it: "8 GiB", "768 MiB".
+std::string amount_text(alloc::Unit unit, std::uint64_t units);
+
+}  // namespace tessera::cli

@@ -1,0 +1,83 @@
+// extender/leadership.h
+//
+// Decides whether this replica may bind pods.
+//
+// Behind a Service, replicas elect a leader with a Lease of their own, and the leader's pod gets
+// the label that the Service selects. A sidecar leads while the kube-scheduler of its pod does;
+// without `schedulerLease`, it always leads. In both cases the pods must have been listed since the
+// replica started to lead (freshness.h).
+//
+// On the event loop's thread.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "extender/config.h"
+#include "extender/freshness.h"
+#include "extender/leader_label.h"
+#include "extender/scheduler_lease.h"
+#include "kube/client.h"
+#include "kube/leader_elector.h"
+#include "kube/reflector.h"
+
+namespace tessera::extender {
+
+// The permission that the binder needs before it writes. An interface, so that tests can decide.
+class BindPermission {
+ public:
+  virtual ~BindPermission() = default;
+
+  // Returns how long this replica may write binds from now on. 0 or less: not at all.
+  virtual std::chrono::milliseconds time_left() = 0;
+  // Returns whether the replica may not bind yet, but will be able to in a moment.
+  [[nodiscard]] virtual bool starts_soon() const = 0;
+};
+
+class Leadership final : public BindPermission {
+ public:
+  // `client`, `config` and `pods` (the watch on pods) must outlive this object.
+  Leadership(kube::Client& client, const Config& config, OwnPod own_pod, kube::Reflector& pods);
+
+  // Prepares the election. Returns kInvalid if POD_NAME is needed and not set.
+  Status prepare();
+  void start();
+  // Sets the leader label again, in case another client removed it. Call it now and then.
+  void refresh_label();
+  // Releases the Lease, then calls `done`. No write may be in flight.
+  void release(const std::function<void()>& done);
+
+  std::chrono::milliseconds time_left() override;
+  [[nodiscard]] bool starts_soon() const override;
+
+  // Returns whether this replica leads. It may still have to list the pods before it binds.
+  [[nodiscard]] bool leads() const { return lead_time_left().count() > 0; }
+  // Returns whether this replica leads and has listed the pods since it does.
+  [[nodiscard]] bool may_bind() const { return leads() && !freshness_.in_doubt(); }
+  // Returns whether this replica takes part in an election and another one leads.
+  [[nodiscard]] bool follows() const { return elector_ != nullptr && !elector_->leading(); }
+  // Returns why it is not known who leads; "" if it is known.
+  [[nodiscard]] std::string not_known() const;
+  // Returns the watch on the scheduler's Lease, or null.
+  [[nodiscard]] const kube::Reflector* lease_watch() const;
+
+ private:
+  Status prepare_sidecar();
+  Status prepare_replica();
+  // The longest time that a write of this extender may take.
+  [[nodiscard]] std::chrono::milliseconds write_time() const;
+  [[nodiscard]] std::chrono::milliseconds lead_time_left() const;
+
+  kube::Client& client_;
+  const Config& config_;
+  const OwnPod own_pod_;
+  Freshness freshness_;
+  LeaderLabel label_;
+  std::unique_ptr<kube::LeaderElector> elector_;     // null for a sidecar
+  std::unique_ptr<SchedulerLease> scheduler_lease_;  // only for a sidecar with `schedulerLease`
+};
+
+}  // namespace tessera::extender

@@ -1,0 +1,57 @@
+// extender/rank_cache.h
+//
+// The rank of every node for a request, kept for the last few requests. Pods often come in sets of
+// equal ones, and between two of them few nodes change. The scores come from alloc::Placer, which
+// caches them by node; ranks are computed again only when a score has changed. One thread.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <vector>
+
+#include "alloc/ledger.h"
+#include "alloc/placer.h"
+#include "alloc/request.h"
+#include "extender/ranks.h"
+
+namespace tessera::extender {
+
+class RankCache {
+ public:
+  struct NodeRanks {
+    // By NodeId: 0 where the pod does not fit, 1 for the worst node where it fits, more for better
+    // ones. Equally good nodes have equal ranks.
+    std::span<const std::uint32_t> ranks;
+    std::uint32_t best = 0;
+  };
+  // Ranks all nodes of the ledger. Valid until the next call.
+  NodeRanks ranks_of(const alloc::Ledger& ledger, alloc::Placer& placer, const alloc::Request& request);
+
+  // Call when the placer was replaced.
+  void clear() { entries_.clear(); }
+
+ private:
+  static constexpr std::size_t kMostRequests = 8;
+
+  struct Entry {
+    alloc::Request request;
+    std::uint64_t last_version = 0;  // NodeStates::last_version() when the scores were read
+    // By NodeId.
+    std::vector<alloc::Score> scores;
+    std::vector<std::uint32_t> ranks;
+    std::uint32_t best = 0;
+  };
+
+  // Moves the entry of the request to the front, or adds one.
+  Entry& entry_of(const alloc::Request& request);
+  // Reads the scores again if a node may have changed. Returns whether the ranks are out of date.
+  bool refresh(const alloc::Ledger& ledger, alloc::Placer& placer, Entry& entry);
+
+  std::deque<Entry> entries_;  // most recently used first
+  std::vector<alloc::NodeId> nodes_;
+  std::vector<alloc::Score> scores_;
+  Ranks ranks_;
+};
+
+}  // namespace tessera::extender
