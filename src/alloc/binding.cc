@@ -162,8 +162,8 @@ Annotations container_env(const GpuRequest& request, const Record& record, std::
     set(env, key::kMemIdx, join(indices));
     set(env, key::kMemPod, std::to_string(request.units));
     set(env, key::kMemContainer, std::to_string(units));
-    // The sum over several GPUs: CONTAINER / DEV stays the fraction of each GPU that the container
-    // has.
+    // DEV is the sum over the container's GPUs, like CONTAINER, so that CONTAINER / DEV is still
+    // the container's fraction of a GPU.
     set(env, key::kMemDev, std::to_string(gpu_units));
   }
   return env;

@@ -17,14 +17,14 @@ inline constexpr Score kDoesNotFit = -1;
 
 struct Choice {
   NodeId node{};
-  std::uint32_t layout_version = 0;  // of the node when the choice was made; slots are valid for it only
+  std::uint32_t layout_version = 0;  // NodeStates::layout_version of the slots in the masks below
   Score score = kDoesNotFit;
   GpuMask share_gpus = 0;
   GpuMask whole_gpus = 0;
-  std::uint32_t ring_mbps = 0;        // bandwidth of the ring over the whole GPUs, if there are several
+  std::uint32_t ring_mbps = 0;        // bandwidth of the ring over the whole GPUs; 0 for fewer than two
   std::uint32_t ideal_ring_mbps = 0;  // the best ring of that many GPUs on the idle machine
-  // What each container gets, in the order of the request. The shares of one container are ordered
-  // by slot.
+  // The GPU shares of each container, in the order of the request. The shares of one container are
+  // ordered by slot.
   Record record;
 
   friend bool operator==(const Choice&, const Choice&) = default;

@@ -56,8 +56,8 @@ std::string when_text(const std::vector<PodHolding>& blockers, Unit unit) {
   return fmt::format("; it would fit when {} {}", join_words(names), names.size() == 1 ? "ends" : "end");
 }
 
-// Returns the pods on a GPU that must end so that `missing` more units are free there: the pod that
-// holds it whole; else the smallest pod that is large enough alone; else the largest pods. Empty if
+// Returns pods whose end frees `missing` more units on a GPU: the pod that holds the GPU whole;
+// else the smallest pod that frees enough alone; else the largest pods. Returns an empty list if
 // all pods together do not free enough.
 std::vector<PodHolding> blockers_on(std::vector<PodHolding> holdings, unsigned slot, std::uint64_t missing) {
   std::erase_if(holdings, [slot](const auto& holding) { return !is_on(holding, slot); });
@@ -203,8 +203,8 @@ class Explainer {
     return wanted > elsewhere ? wanted - elsewhere : 0;
   }
 
-  // Returns the blockers on all GPUs that have too little free; empty if on one of them no pod
-  // could free enough.
+  // Returns the blockers on those of `slots` that have too little free memory. Returns an empty
+  // list if the pods on one of these GPUs cannot free enough.
   [[nodiscard]] std::vector<PodHolding> blockers_of_share(const std::vector<unsigned>& slots) const {
     std::vector<PodHolding> all;
     for (const unsigned slot : slots) {
@@ -230,9 +230,9 @@ class Explainer {
     return placer_.fits_without(request_, view_.id, uids);
   }
 
-  // Returns pods whose end makes the whole request fit: `likely` if that suffices. Otherwise starts
-  // with all pods of the node and spares one after the other, the smallest first, while the request
-  // still fits.
+  // Returns pods whose end makes the whole request fit. Returns `likely` if those suffice.
+  // Otherwise starts with all pods of the node and drops each pod that is not needed, the smallest
+  // first.
   [[nodiscard]] std::vector<PodHolding> ending(std::vector<PodHolding> likely) const {
     if (!likely.empty() && fits_without(likely)) {
       return likely;

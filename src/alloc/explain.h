@@ -18,19 +18,19 @@ namespace tessera::alloc {
 struct Explanation {
   Reason reason = Reason::kFits;
   std::string phrase;  // as sent to kube-scheduler
-  // For a request of shares: the index of the GPU with the most free memory (of several GPUs the
-  // last that is needed), how much is free there and how much is missing. Unset if memory is not
-  // what is missing.
+  // For a request of shares of N GPUs: the NVML index of the best GPU that has too little free (the
+  // N-th best of the node), its free units, and the units that it lacks. Unset if the reason is not
+  // a lack of free memory or compute.
   std::optional<std::uint32_t> best_gpu;
   std::uint64_t free_units = 0;
   std::uint64_t short_units = 0;
   // For a request of whole GPUs: how many are free, and how many are missing.
   unsigned free_gpus = 0;
   unsigned short_gpus = 0;
-  // The request would fit when all of these pods have ended. A small set, not always the smallest.
-  // Empty if it would not fit even without any pods.
+  // The request would fit if all of these pods ended. A small set, but not always the smallest.
+  // Empty if the request would not fit even on the node without pods.
   std::vector<PodHolding> blockers;
-  // All of the above in one or two sentences.
+  // All of the above as one phrase for people.
   std::string text;
 };
 

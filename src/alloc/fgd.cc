@@ -14,7 +14,7 @@ using topology::kMaxGpus;
 
 constexpr std::uint64_t kGpu = std::uint64_t{1000} << 16U;  // one GPU in 2^-16 thousandths
 constexpr std::uint64_t kShares = std::uint64_t{1} << 16U;  // sum of the shares of all typical pods
-// Upper limit of scarcity: one suitable GPU among 4,096.
+// Upper limit of scarcity: 1 of 4,096 GPUs suits the pod.
 constexpr std::uint64_t kMostScarce = 4096;
 // Gains within 1/40 GPU count as equal.
 constexpr std::int64_t kStep = static_cast<std::int64_t>(kGpu / 40 * kShares);
@@ -33,7 +33,7 @@ std::uint64_t per_unit(std::uint32_t total) {
 
 }  // namespace
 
-// A node on which pods are tried: what is free, and how much of each size fits.
+// A copy of a node on which pods are tried: its free capacity, and how much of each size fits.
 class Fgd::State {
  public:
   State(const Fgd& fgd, const FgdNode& node)
@@ -96,7 +96,7 @@ class Fgd::State {
   }
 
  private:
-  // Returns the capacity that many typical pods of this kind could use.
+  // Returns the capacity that as many typical pods of this kind as fit could use together.
   [[nodiscard]] std::uint64_t usable(const Typical& typical, std::uint64_t cpu) const {
     const Room room = room_for(typical);
     if (room.gpus < typical.gpus) {

@@ -10,8 +10,8 @@
 //
 //   whole pods  Counts how many typical pods fit on the node together, not every GPU that has room
 //               for one.
-//   CPU         A GPU for which no CPU would be left does not count, so stranded GPUs are avoided
-//               early.
+//   CPU         Free GPU capacity counts only as far as enough CPU is left to use it. So the policy
+//               avoids early that GPUs are stranded without CPU.
 //   scarcity    A typical pod that few GPUs of the cluster can serve weighs more on those GPUs.
 //   levels      Gains are compared in steps of 1/40 GPU. Within a step nodes have a fixed order, so
 //               pods fill node after node, as with first-fit. Random ties would spread them.
@@ -32,8 +32,8 @@
 
 namespace tessera::alloc {
 
-// A kind of pod that is expected again. Pods without GPUs are not listed, because they cannot use
-// any GPU.
+// A kind of pod that is expected to arrive again. Pods without GPUs are not listed, because they
+// use no GPU capacity.
 struct TypicalPod {
   std::uint32_t units = 0;  // on each of its GPUs; 0: whole GPUs
   std::uint16_t gpus = 0;
@@ -48,7 +48,7 @@ struct TypicalPod {
 // topology::kMaxGpus.
 struct FgdNode {
   std::span<const std::uint32_t> total;  // units of each GPU
-  std::span<const std::uint32_t> free;   // units that a share could take now; 0 if the GPU takes no shares
+  std::span<const std::uint32_t> free;   // units that shares can take; 0 if held whole or unhealthy
   std::span<const std::uint16_t> model;
   topology::GpuMask whole_free = 0;  // can be taken whole
   std::int64_t cpu_milli_left = 0;
@@ -64,8 +64,8 @@ class Fgd {
   explicit Fgd(std::span<const TypicalPod> typical);
 
   // Computes how scarce the GPUs for each typical pod are. `empty_nodes` are all nodes as if no pod
-  // ran there. Before the first call, and for a pod that no node can serve, nothing counts as
-  // scarce.
+  // ran there. A typical pod that no node can serve gets no extra weight; before the first call,
+  // none does.
   void weigh(std::span<const FgdNode> empty_nodes);
 
   struct Choice {
@@ -75,9 +75,9 @@ class Fgd {
     friend bool operator==(const Choice&, const Choice&) = default;
   };
 
-  // Returns the best `gpus` different GPUs of `may` for `units` on each; of equally good GPUs those
-  // with the least free memory, then those with the lowest slots. Returns nullopt if they do not
-  // fit. Does not check CPU.
+  // Chooses `gpus` different GPUs from the allowed GPUs `may`, with `units` on each. Among equally
+  // good GPUs prefers the least free memory, then the lowest slot. Returns nullopt if fewer GPUs
+  // have room. Does not check CPU.
   [[nodiscard]] std::optional<Choice> choose_share(const FgdNode& node, topology::GpuMask may,
                                                    std::uint32_t units, unsigned gpus,
                                                    std::int64_t cpu_milli) const;
@@ -96,8 +96,8 @@ class Fgd {
   };
   // How much of one size fits on a node.
   struct Room {
-    std::uint32_t gpus = 0;    // that have room for one
-    std::uint32_t copies = 0;  // on all GPUs together
+    std::uint32_t gpus = 0;    // GPUs with room for at least one copy
+    std::uint32_t copies = 0;  // copies that fit on all GPUs together
     std::uint64_t usable = 0;  // capacity that the copies take, in 2^-16 thousandths of a GPU
   };
   struct Typical {
@@ -115,7 +115,7 @@ class Fgd {
   [[nodiscard]] static std::int32_t level_between(std::int64_t before, std::int64_t after);
 
   std::vector<Size> sizes_;
-  std::vector<Typical> typical_;  // by CPU: pods that need more CPU than a node has come last
+  std::vector<Typical> typical_;  // by ascending CPU, so that fragmentation() can stop early
   std::vector<std::vector<std::uint8_t>> model_sets_;  // by model id: whether it may be used
   std::uint64_t total_weight_ = 0;
 };

@@ -21,11 +21,11 @@ class FgdPolicy {
 
   void set_typical(std::vector<TypicalRequest> typical);
 
-  // Takes over changes of the ledger's nodes and of the typical pods. Call it before the functions
-  // below. Returns whether their results may differ from earlier ones.
+  // Adapts the policy to the ledger's current nodes and to the current typical pods. Call it before
+  // the functions below. Returns whether their results may differ from earlier results.
   bool refresh();
 
-  // Returns the best GPUs of `may` for one part, nullopt if it does not fit.
+  // Returns the best of the allowed GPUs `may` for one part, nullopt if the part does not fit.
   [[nodiscard]] std::optional<Fgd::Choice> choose_share(const NodeView& view, GpuMask may,
                                                         const SharePart& share, std::int64_t cpu_milli) const;
   // Returns the level of taking these GPUs whole.

@@ -1,4 +1,4 @@
-// Finds the nodes where a request fits, and the reasons of the others.
+// Finds the nodes where a request fits, and the reasons why it does not fit on the others.
 #include <algorithm>
 #include <array>
 #include <span>
@@ -11,7 +11,7 @@ namespace tessera::alloc {
 
 namespace {
 
-// The reason that a fence stands for; it does not depend on the request.
+// Returns the reason that corresponds to a fence; it does not depend on the request.
 Reason reason_of(Fence fence) {
   switch (fence) {
     case Fence::kOpen:
@@ -153,7 +153,8 @@ Reason Placer::why_not_plain(const Query& query, NodeId node) const {
                                             : Reason::kNoGpuWithEnoughFree;
 }
 
-// For a node with unhealthy GPUs.
+// Finds the reason for a plain request on a node with unhealthy GPUs, where the columns of
+// NodeStates do not suffice.
 Reason Placer::why_not_free(const Query& query, NodeId node) const {
   const NodeView view = ledger_->states().view(node);
   return why_not_gpus(query, view, allowed(query, view));
@@ -193,7 +194,7 @@ Reason Placer::why_not_gpus(const Query& query, const NodeView& view, GpuMask ma
   const Shape& shape = query.request->shape;
   unsigned large_enough = 0;
   unsigned healthy = 0;
-  unsigned healthy_and_large_enough = 0;  // free if all pods were evicted
+  unsigned healthy_and_large_enough = 0;  // would have room if all pods were evicted
   unsigned free_enough = 0;
   unsigned whole = 0;
   for (const unsigned slot : topology::GpuIndices(may)) {
@@ -227,7 +228,7 @@ Reason Placer::why_not_gpus(const Query& query, const NodeView& view, GpuMask ma
   if (shape.whole > whole) {
     return Reason::kTooFewWholeGpus;
   }
-  // Enough for the shares and enough for the whole GPUs, but not for both.
+  // The GPUs suffice for the shares alone and for the whole GPUs alone, but not for both.
   return shape.whole > 0 && !query.request->has_several_parts() ? Reason::kTooFewWholeGpus
                                                                 : Reason::kContainersDoNotFit;
 }

@@ -10,7 +10,8 @@ namespace tessera::alloc {
 
 namespace {
 
-// The amount of one resource in a container's limits, 0 when it is absent.
+// Returns the amount of one resource in a container's limits, 0 if it is absent. Fails if the
+// amount is not a whole number from 0 to `most`.
 Result<std::uint32_t> limit(const ContainerSpec& container, GpuResource resource, const ResourceNames& names,
                             std::uint32_t most) {
   for (const auto& [which, quantity] : container.gpu_limits) {

@@ -69,8 +69,8 @@ Result<Inventory> from_capacity(const NodeSpec& node, Unit cluster_unit) {
   return inventory;
 }
 
-// The numeric link classes of the first topology design: the path classes of NVML, then the number
-// of NVLinks, at most six. Larger is better.
+// Returns the link class of the first topology design: the PCIe path class, or for NVLinks the
+// class of the nearest path plus the number of NVLinks, at most six. Larger is better.
 int gsoc_link_number(const topology::Link& link) {
   constexpr int kSixNvlinks = 12;
   if (link.nvlinks > 0) {

@@ -49,7 +49,7 @@ struct Inventory {
 
   Unit unit;
   std::string driver;
-  std::string machine;             // machine type: key of the tables of policy `static`; may be empty
+  std::string machine;             // machine type, a key of the tables of `static`; may be empty
   bool mps = false;                // the node can enforce compute shares
   bool subtract_reserved = false;  // share only the memory that the driver does not reserve
   bool original_plugin = false;    // no agent here: estimated from the node's capacity
@@ -74,7 +74,7 @@ struct Inventory {
   [[nodiscard]] std::optional<std::size_t> find_uuid(std::string_view uuid) const;
   [[nodiscard]] std::optional<std::size_t> find_index(std::uint32_t index) const;
 
-  // For printing records.
+  // Returns the names of all GPUs, for the annotations of the original systems.
   [[nodiscard]] std::vector<GpuName> gpu_names() const;
 
   // Returns the indices of unhealthy GPUs, "1,3": key `gpus` of ConfigMap unhealthy-gpu-<node>,

@@ -2,9 +2,9 @@
 //
 // Who holds what on every GPU of the cluster.
 //
-// The ledger is a pure function of its nodes, bound pods and holds: calls in any order that end
-// with the same set end with the same ledger (tested by ledger_property_test). It does no I/O and
-// has no clock. One thread owns it; it has no locks. Placer (placer.h) makes the decisions.
+// The state of the ledger depends only on the current nodes, bound pods and holds, not on the order
+// of the calls that added them (tested by ledger_property_test). The ledger does no I/O, has no
+// clock and no locks; one thread owns it. It makes no decisions: Placer (placer.h) does.
 //
 //   Ledger ledger({.unit = Unit::gib()});
 //   ledger.upsert_node(node);                             // from watches, in any order
@@ -83,7 +83,7 @@ class [[nodiscard]] Hold {
   std::uint32_t generation_ = 0;
 };
 
-// The properties of a GPU that NodeView does not have.
+// The identity of a GPU. Its size, load and health are in NodeView.
 struct LedgerGpu {
   GpuUuid uuid;
   std::uint32_t index = 0;
@@ -92,7 +92,7 @@ struct LedgerGpu {
   friend bool operator==(const LedgerGpu&, const LedgerGpu&) = default;
 };
 
-// A GPU share that a pod holds, and where on its node the GPU is.
+// A GPU share that a pod holds, and the slot of the GPU on the pod's node.
 struct HeldShare {
   static constexpr std::int8_t kNotOnNode = -1;
 
@@ -104,10 +104,10 @@ struct HeldShare {
 struct PodHolding {
   PodKey pod;
   NodeId node{};
-  bool bound = false;       // false: a hold, or committed but not shown by the watch yet
-  bool decided = false;     // its record was valid
-  std::uint64_t units = 0;  // requested, as Kubernetes counts
-  std::uint64_t whole = 0;
+  bool bound = false;       // true: the watch has shown the bound pod; false: only a hold so far
+  bool decided = false;     // true: `shares` are from a valid record or a hold
+  std::uint64_t units = 0;  // requested in total, as Kubernetes counts
+  std::uint64_t whole = 0;  // requested whole GPUs
   NodeUse node_use;
   std::vector<HeldShare> shares;  // empty if undecided on a node with several GPUs
 };
@@ -115,7 +115,7 @@ struct PodHolding {
 class Ledger {
  public:
   struct Options {
-    Unit unit;  // of the cluster; nodes with a different unit are fenced
+    Unit unit;  // unit of the cluster; a node with a different unit is fenced
     ResourceNames names;
   };
 
@@ -123,12 +123,14 @@ class Ledger {
   Ledger(const Ledger&) = delete;
   Ledger& operator=(const Ledger&) = delete;
 
-  // Nodes and pods from the watches, in any order; repeated calls are allowed. A node whose
-  // inventory cannot be read is fenced and reported in problems(); its pods are kept.
+  // Add, replace or remove a node or pod, as the watches report it. Nodes and pods may arrive in
+  // any order and repeatedly. A node whose inventory cannot be read is fenced and reported in
+  // problems(); its pods are kept.
   void upsert_node(const NodeSpec& node);
   void remove_node(std::string_view name);
-  // Pods that are not bound, and pods whose containers have stopped, hold nothing. A pod on an
-  // unknown node is kept until that node appears.
+  // A pod that is not bound, or whose containers have stopped, holds nothing. An upsert of an
+  // unbound pod leaves its hold unchanged. A pod on an unknown node is kept until that node
+  // appears.
   void upsert_pod(const PodSpec& pod);
   void remove_pod(std::string_view uid);
 
@@ -136,16 +138,17 @@ class Ledger {
   // changed since the choice was made, or if the pod already holds GPUs; then choose again.
   [[nodiscard]] Result<Hold> reserve(const PodKey& pod, const Request& request, const Choice& choice);
 
-  // A node has an id as long as it exists or a pod names it.
+  // Returns the id of a node. A node has an id while it exists or a pod is bound to it.
   [[nodiscard]] std::optional<NodeId> find_node(std::string_view name) const;
   [[nodiscard]] const std::string& node_name(NodeId id) const { return nodes_[raw(id)].name; }
   // Returns all nodes that exist, sorted by name.
   [[nodiscard]] std::vector<NodeId> nodes_by_name() const;
-  // Returns the same nodes unsorted; valid until a node is added or removed.
+  // Returns the nodes that exist, in no particular order. Valid until a node is added or removed.
   [[nodiscard]] std::span<const NodeId> nodes() const { return present_; }
 
   [[nodiscard]] const NodeStates& states() const { return states_; }
-  // Changes when a node is added, removed or gets different GPUs; not when health or load changes.
+  // Changes when a node is added, removed, fenced or reopened, or when its GPUs or its CPU or
+  // memory capacity change. Does not change with health or load.
   [[nodiscard]] std::uint64_t inventory_version() const { return inventory_version_; }
   // An arbitrary order of nodes that never changes (stable_order).
   [[nodiscard]] std::uint32_t node_order(NodeId id) const { return nodes_[raw(id)].order; }
@@ -162,16 +165,17 @@ class Ledger {
   [[nodiscard]] const std::string& model_name(ModelId id) const { return models_[id]; }
   [[nodiscard]] std::size_t model_count() const { return models_.size(); }
 
-  // Returns the pods that hold GPUs of a node, sorted by namespace and name. Of pods without GPUs
-  // the ledger knows only the UID and the CPU and memory requests.
+  // Returns the pods that hold GPUs of a node, sorted by namespace and name.
   [[nodiscard]] std::vector<PodHolding> holdings(NodeId id) const;
+  // Returns what one pod holds. For a pod without GPUs only the UID, the node, and the CPU and
+  // memory requests are set.
   [[nodiscard]] std::optional<PodHolding> holding(std::string_view uid) const;
   [[nodiscard]] std::size_t pod_count() const { return by_uid_.size(); }
 
   // Returns the current problems, at most `most` of each kind, in an order that depends only on
   // their content.
   [[nodiscard]] std::vector<Problem> problems(std::size_t most = 100) const;
-  // Return how many pods or nodes have such a problem now, and how often one has appeared.
+  // Return how many pods or nodes have this problem now, and how often it has appeared so far.
   [[nodiscard]] std::size_t problem_count(ProblemKind kind) const;
   [[nodiscard]] std::uint64_t problem_total(ProblemKind kind) const;
 
@@ -180,7 +184,12 @@ class Ledger {
  private:
   friend class Hold;
   using PodId = std::uint32_t;
-  enum class PodState : std::uint8_t { kUnused, kReserved, kAssumed, kBound };
+  enum class PodState : std::uint8_t {
+    kUnused,    // a free entry of pods_
+    kReserved,  // has a Hold
+    kAssumed,   // its Hold was committed, but the watch has not shown the bind yet
+    kBound,     // the watch has shown the bind
+  };
 
   struct Pod {
     PodKey key;
@@ -188,24 +197,24 @@ class Ledger {
     std::uint32_t position = 0;  // in Node::pods
     std::uint32_t generation = 0;
     PodState state = PodState::kUnused;
-    bool from_index = false;  // the shares name GPUs by index: an original record
-    bool decided = false;     // the shares are valid
-    bool alone = false;       // undecided on a node with one GPU: holds all it requests there
+    bool from_index = false;   // the shares name GPUs by index: an original record
+    bool decided = false;      // the shares are valid
+    bool on_only_gpu = false;  // undecided, but its node has one GPU: holds all it requests there
     std::uint32_t units = 0;
     std::uint32_t core_percent = 0;
     std::uint32_t whole = 0;
     NodeUse node_use;
     std::vector<HeldShare> shares;
-    std::optional<ProblemKind> record_problem;  // of the record, on any node
-    std::optional<ProblemKind> problem;         // of the pod on its node
+    std::optional<ProblemKind> record_problem;  // problem of the record, whatever the node
+    std::optional<ProblemKind> problem;         // record_problem, or a problem with the node's GPUs
   };
 
-  static inline const std::string kNoKind;
+  static inline const std::string kUnknownMachine;
 
   struct Node {
     std::string name;
-    const std::string* machine = &kNoKind;  // both point into kinds_
-    const std::string* instance_type = &kNoKind;
+    const std::string* machine = &kUnknownMachine;  // both point into machine_types_
+    const std::string* instance_type = &kUnknownMachine;
     std::vector<LedgerGpu> gpus;
     std::vector<PodId> pods;
     std::uint32_t present_at = 0;  // position in present_
@@ -215,7 +224,7 @@ class Ledger {
     std::optional<ProblemKind> problem;  // of the node itself
   };
 
-  // Find nodes by name without a second copy of the name.
+  // Let by_name_ find a node by name without storing a second copy of the name.
   struct NameHash {
     using is_transparent = void;
     const Ledger* ledger;
@@ -252,7 +261,7 @@ class Ledger {
   void check_capacity(NodeId id, const NodeSpec& spec);
   void check_overcommitment(NodeId id);
   ModelId model_id(std::string_view name);
-  const std::string* kind(const std::string& name);
+  const std::string* machine_type(const std::string& name);
   void use_topology(const topology::Topology& topology, NodeStates::Layout& layout);
   void drop_topology(const topology::SetTables* tables);
 
@@ -277,14 +286,14 @@ class Ledger {
   NodeStates states_;
 
   std::deque<Node> nodes_;  // by NodeId
-  // Problem texts of nodes, and of GPUs by slot. Few nodes have any.
+  // Texts by NodeId; unhealthy_ has one per slot. Maps, because few nodes have any.
   std::unordered_map<std::uint32_t, std::string> fence_texts_;
   std::unordered_map<std::uint32_t, std::vector<std::string>> unhealthy_;
   std::unordered_map<std::uint32_t, std::string> second_plugins_;
   std::unordered_map<std::uint32_t, std::string> capacity_texts_;
   boost::unordered_flat_set<NodeId, NameHash, SameName> by_name_{0, NameHash{this}, SameName{this}};
   std::vector<NodeId> present_;
-  std::set<std::string> kinds_;  // machine types; few, so they are never removed
+  std::set<std::string> machine_types_;  // few, so they are never removed
   std::vector<std::string> models_;
   std::unordered_map<std::string, ModelId> model_ids_;
   std::unordered_map<topology::Topology, TopologyUse, topology::TopologyHash> topologies_;

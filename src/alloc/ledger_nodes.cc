@@ -98,10 +98,10 @@ void Ledger::upsert_node(const NodeSpec& spec) {
     return;
   }
   if (machine(id) != inventory->machine || instance_type(id) != spec.machine) {
-    nodes_[raw(id)].machine = kind(inventory->machine);
-    nodes_[raw(id)].instance_type = kind(spec.machine);
-    states_.set_capacity(id, spec.cpu_milli,
-                         spec.memory_bytes);  // a new version, because `static` may choose differently now
+    nodes_[raw(id)].machine = machine_type(inventory->machine);
+    nodes_[raw(id)].instance_type = machine_type(spec.machine);
+    // Gives the node a new version, because `static` may choose differently now.
+    states_.set_capacity(id, spec.cpu_milli, spec.memory_bytes);
   }
   apply_inventory(id, spec, *inventory);
   check_capacity(id, spec);
@@ -116,8 +116,8 @@ void Ledger::remove_node(std::string_view name) {
   second_plugins_.erase(raw(*id));
   check_capacity(*id, {});
   states_.set_capacity(*id, 0, 0);
-  nodes_[raw(*id)].machine = &kNoKind;
-  nodes_[raw(*id)].instance_type = &kNoKind;
+  nodes_[raw(*id)].machine = &kUnknownMachine;
+  nodes_[raw(*id)].instance_type = &kUnknownMachine;
   fence(*id, Fence::kAbsent, "");
   set_present(*id, false);
   forget_if_unused(*id);
@@ -157,7 +157,8 @@ void Ledger::apply_inventory(NodeId id, const NodeSpec& spec, const Inventory& i
   }
 }
 
-// For a node that has GPUs and the unit of the cluster.
+// Opens a node that has GPUs and the unit of the cluster, unless its inventory is missing or a
+// second plugin allocates its GPUs; then fences it.
 void Ledger::open_or_fence(NodeId id) {
   if (lost_its_inventory(id)) {
     fence(id, Fence::kUnreadable, std::string(kInventoryGone));
@@ -168,9 +169,10 @@ void Ledger::open_or_fence(NodeId id) {
   }
 }
 
-// An inventory is estimated from the capacity only on nodes of the original plugin. A pod whose
-// record names GPUs by UUID was placed with an inventory that is missing now. Until it is back, or
-// the pod has ended, it is unknown which GPUs of the node are free.
+// Returns whether the node had an inventory that is missing now. Such a node looks like one of the
+// original plugin, whose inventory is estimated from the capacity, but a pod's record names GPUs by
+// UUID. Until the inventory is back or the pod has ended, the ledger cannot know which GPUs are
+// free.
 bool Ledger::lost_its_inventory(NodeId id) const {
   return states_.original_plugin(id) && std::ranges::any_of(nodes_[raw(id)].pods, [this](PodId pod) {
            return !pods_[pod].from_index && std::ranges::any_of(pods_[pod].shares, [](const HeldShare& held) {
@@ -232,8 +234,8 @@ void Ledger::set_unhealthy(NodeId id, const Inventory& inventory) {
   }
 }
 
-// If the GPUs have not changed, slots stay valid: a heartbeat of the node must not turn choices
-// into conflicts.
+// Does nothing if the GPUs have not changed, so that slots stay valid: a mere heartbeat of the node
+// must not make reserve() return kConflict.
 void Ledger::set_gpus(NodeId id, std::vector<LedgerGpu> gpus, NodeStates::Layout layout) {
   Node& node = nodes_[raw(id)];
   const NodeView view = states_.view(id);
@@ -282,7 +284,8 @@ void Ledger::fence(NodeId id, Fence why, std::string text) {
     ++problem_totals_[static_cast<std::size_t>(*problem)];  // same kind, but a different text
   }
   set_node_problem(node, problem);
-  // Whether a missing GPU of a pod is a problem depends on the fence.
+  // The fence decides whether a GPU that a pod holds but the node lacks is a problem, so check all
+  // pods again.
   if (fence_changes) {
     for (const PodId pod : node.pods) {
       unsettle(pods_[pod]);
@@ -322,8 +325,8 @@ void Ledger::check_overcommitment(NodeId id) {
   }
 }
 
-const std::string* Ledger::kind(const std::string& name) {
-  return &*kinds_.insert(name).first;
+const std::string* Ledger::machine_type(const std::string& name) {
+  return &*machine_types_.insert(name).first;
 }
 
 ModelId Ledger::model_id(std::string_view name) {
@@ -332,7 +335,7 @@ ModelId Ledger::model_id(std::string_view name) {
   if (found != model_ids_.end()) {
     return found->second;
   }
-  // No cluster has this many models. All further ones become one model without a name.
+  // No real cluster has this many models. Beyond the limit, all models share one id without a name.
   const bool room = models_.size() < kMostModels;
   if (room || models_.size() == kMostModels) {
     models_.emplace_back(room ? name : "");

@@ -33,8 +33,8 @@ Ledger::PodId Ledger::add_pod(const PodKey& key) {
   return id;
 }
 
-// The generation outlives the pod, so that an old hold does not take the next pod with this id for
-// its own.
+// Keeps and increments the generation, so that a stale Hold does not act on the next pod with this
+// id.
 void Ledger::drop_pod(PodId id) {
   Pod& pod = pods_[id];
   detach(id);
@@ -48,11 +48,11 @@ void Ledger::drop_pod(PodId id) {
 
 void Ledger::upsert_pod(const PodSpec& spec) {
   if (spec.uid.empty()) {
-    return;  // did not come from an API server
+    return;  // a pod from an API server always has a UID
   }
   const auto found = by_uid_.find(spec.uid);
-  // For an unbound pod with a hold, the watch has not shown the bind yet: keep the hold.
   const bool over = !occupies(spec);
+  // If an unbound pod has a hold, the watch has not shown its bind yet: keep the hold.
   if (spec.node_name.empty() && !over) {
     return;
   }
@@ -85,15 +85,15 @@ void Ledger::remove_pod(std::string_view uid) {
 }
 
 void Ledger::record_fault(PodId id, ProblemKind kind, std::string text) {
-  // The first fault is that of the preferred record.
+  // Keep the first fault: it is from the record that is preferred (see read_record).
   if (!pods_[id].record_problem) {
     pods_[id].record_problem = kind;
     record_faults_[id] = std::move(text);
   }
 }
 
-// Reads what does not depend on the node: tessera.io/allocation if it is valid, else the original
-// record.
+// Reads the request and the record, which do not depend on the node. Uses tessera.io/allocation if
+// it is valid, else the original record.
 void Ledger::read_record(PodId id, const PodSpec& spec) {
   Pod& pod = pods_[id];
   pod.shares.clear();
@@ -174,7 +174,7 @@ void Ledger::detach(PodId id) {
   forget_if_unused(node);
 }
 
-// Finds the slots of the pod's GPUs on its node, and the problem of the pod there.
+// Sets the slots of the pod's GPUs on its node, `decided`, `on_only_gpu` and `problem`.
 void Ledger::resolve(Pod& pod) const {
   const Node& node = nodes_[raw(pod.node)];
   const Fence fence = states_.fence(pod.node);
@@ -190,7 +190,7 @@ void Ledger::resolve(Pod& pod) const {
     complete = complete && held.slot != HeldShare::kNotOnNode;
   }
   pod.decided = asks && !pod.shares.empty() && (complete || !pod.from_index || !node_known);
-  pod.alone = asks && !pod.decided && node.gpus.size() == 1;
+  pod.on_only_gpu = asks && !pod.decided && node.gpus.size() == 1;
   pod.problem = pod.record_problem;
   if (!asks || pod.problem || !node_known) {
     return;
@@ -199,7 +199,7 @@ void Ledger::resolve(Pod& pod) const {
     pod.problem = ProblemKind::kUnknownIndex;
   } else if (!complete) {
     pod.problem = ProblemKind::kLostGpu;
-  } else if (!pod.decided && !pod.alone) {
+  } else if (!pod.decided && !pod.on_only_gpu) {
     pod.problem = ProblemKind::kUndecided;
   }
 }
@@ -207,7 +207,7 @@ void Ledger::resolve(Pod& pod) const {
 void Ledger::settle(Pod& pod) {
   const auto before = pod.problem;
   resolve(pod);
-  if (pod.alone) {
+  if (pod.on_only_gpu) {
     states_.load(pod.node, 0, pod.units, pod.core_percent, pod.whole > 0);
   } else if (pod.decided) {
     for (const HeldShare& held : pod.shares) {
@@ -224,7 +224,7 @@ void Ledger::settle(Pod& pod) {
 }
 
 void Ledger::unsettle(Pod& pod) {
-  if (pod.alone) {
+  if (pod.on_only_gpu) {
     states_.unload(pod.node, 0, pod.units, pod.core_percent, pod.whole > 0);
   } else if (pod.decided) {
     for (const HeldShare& held : pod.shares) {

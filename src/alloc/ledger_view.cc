@@ -44,7 +44,7 @@ PodHolding Ledger::holding_of(const Pod& pod) const {
   holding.units = pod.units;
   holding.whole = pod.whole;
   holding.node_use = pod.node_use;
-  if (pod.alone) {
+  if (pod.on_only_gpu) {
     holding.shares.push_back({.share = {.gpu = nodes_[raw(pod.node)].gpus.front().uuid.text(),
                                         .units = pod.units,
                                         .core_percent = pod.core_percent,

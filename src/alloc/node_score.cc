@@ -37,8 +37,8 @@ std::uint64_t connection(const Query& query, const NodeView& view, const GpuChoi
   }
 }
 
-// Memory of the chosen whole GPUs, per GPU. Small GPUs are better, because shares can use large
-// ones better.
+// Returns the mean memory of the chosen whole GPUs, in GiB. Less is better: large GPUs are left for
+// shares, which can use their memory.
 std::uint64_t gib_taken(const NodeView& view, const GpuChoice& choice, Unit unit) {
   std::uint64_t units = 0;
   for (const unsigned slot : topology::GpuIndices(choice.whole_gpus)) {
@@ -89,8 +89,8 @@ Score spread_score(const NodeView& view, const GpuChoice& choice) {
       .score();
 }
 
-// For a pod without GPUs, which only the simulator scores: prefers the fullest node by GPUs and
-// CPUs.
+// Scores nodes for a pod without GPUs, which happens only in the simulator. Prefers the node with
+// the least free GPU memory and CPU.
 Score gpuless_score(const NodeView& view) {
   const auto cpu = permille(static_cast<std::uint64_t>(view.cpu_milli_left),
                             static_cast<std::uint64_t>(view.cpu_milli_total));

@@ -3,9 +3,9 @@
 // The score of a choice on one node, comparable with those of other nodes.
 //
 // A score is a list of criteria packed into one integer, the most important first and each with a
-// fixed number of bits, so comparing two scores compares criterion by criterion. The last criteria
-// say how full the node is: of otherwise equal choices the one on the fuller node is better. Then
-// it costs nothing that kube-scheduler picks randomly between equal scores.
+// fixed number of bits, so comparing two scores compares criterion by criterion. kube-scheduler
+// picks randomly between nodes with equal scores. The last criteria therefore prefer the fuller
+// node (`spread`: the emptier one), so that nodes with equal scores are equally good.
 #pragma once
 
 #include <algorithm>
@@ -32,7 +32,7 @@ class Criteria {
     return least(limit - std::min(value, limit), bits);
   }
 
-  // Returns the score; larger is better. Criteria that were not added count as met.
+  // Returns the score; larger is better. Bits without a criterion count as the best value.
   [[nodiscard]] Score score() const { return static_cast<Score>(kAll - (packed_ << (kBits - used_))); }
 
  private:

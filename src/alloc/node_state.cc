@@ -54,7 +54,7 @@ NodeId NodeStates::add() {
 
 void NodeStates::remove(NodeId id) {
   Row& row = rows_[raw(id)];
-  give_range(row.first, row.gpus);
+  return_range(row.first, row.gpus);
   const std::uint32_t layout_version = row.layout_version;
   row = Row{};
   row.layout_version = layout_version + 1;
@@ -80,7 +80,7 @@ std::uint32_t NodeStates::take_range(unsigned gpus) {
   return first;
 }
 
-void NodeStates::give_range(std::uint32_t first, unsigned gpus) {
+void NodeStates::return_range(std::uint32_t first, unsigned gpus) {
   if (gpus > 0) {
     free_ranges_[gpus].push_back(first);
   }
@@ -90,7 +90,7 @@ void NodeStates::set_layout(NodeId id, Layout layout) {
   Row& row = rows_[raw(id)];
   const auto gpus = static_cast<unsigned>(layout.total.size());
   if (row.gpus != gpus) {
-    give_range(row.first, row.gpus);
+    return_range(row.first, row.gpus);
     row.first = gpus == 0 ? 0 : take_range(gpus);
     row.gpus = static_cast<std::uint8_t>(gpus);
   }

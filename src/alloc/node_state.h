@@ -32,7 +32,7 @@ inline constexpr ModelId kSeveralModels = 0xFFFF;  // not a model id
 // Why a whole node takes no GPU pods.
 enum class Fence : std::uint8_t {
   kOpen,
-  kAbsent,        // only pods have named it so far
+  kAbsent,        // the node does not exist; the ledger knows it only from pods bound to it
   kNoGpus,        // nothing to allocate
   kUnreadable,    // its inventory cannot be read
   kUnitDiffers,   // its unit of GPU memory differs from the cluster's
@@ -45,7 +45,7 @@ struct NodeView {
   NodeId id{};
   std::uint64_t version = 0;                 // changes whenever anything below changes
   std::span<const std::uint32_t> total;      // units of each GPU
-  std::span<const std::uint32_t> free;       // units that shares can take; 0 if held whole or unhealthy
+  std::span<const std::uint32_t> free;       // free units for shares; 0 if held whole or unhealthy
   std::span<const std::uint16_t> core_free;  // percent of compute not allocated yet
   std::span<const ModelId> model;
   GpuMask whole_free = 0;  // healthy and unused: a whole-GPU pod can take it
@@ -68,8 +68,8 @@ struct NodeView {
 // What pods hold of one GPU.
 struct GpuLoad {
   std::uint64_t units = 0;         // held by shares; more than the GPU has if overcommitted
-  std::uint32_t core_percent = 0;  // held by shares, likewise
-  std::uint32_t whole = 0;         // pods that hold it whole; more than 1 is overcommitted
+  std::uint32_t core_percent = 0;  // held by shares; more than 100 if overcommitted
+  std::uint32_t whole = 0;         // number of pods that hold it whole; over 1 if overcommitted
 };
 
 // What is left of a GPU under a load.
@@ -117,31 +117,31 @@ class NodeStates {
   }
   [[nodiscard]] bool original_plugin(NodeId id) const { return rows_[raw(id)].original_plugin; }
   [[nodiscard]] GpuLoad gpu_load(NodeId id, unsigned slot) const;
-  // Returns the GPUs whose load is more than they have.
+  // Returns the GPUs whose load exceeds their capacity.
   [[nodiscard]] GpuMask overcommitted(NodeId id) const;
   // NodeView::version without making a view.
   [[nodiscard]] std::uint64_t version(NodeId id) const { return versions_[raw(id)]; }
   // The largest version of any node: while it does not change, no node has changed.
   [[nodiscard]] std::uint64_t last_version() const { return last_version_; }
-  // Changes whenever a slot may stand for a different GPU.
+  // Changes whenever a slot may refer to a different GPU.
   [[nodiscard]] std::uint32_t layout_version(NodeId id) const { return rows_[raw(id)].layout_version; }
 
   // One more than the largest id that was ever used.
   [[nodiscard]] std::size_t size() const { return rows_.size(); }
 
-  // What filter needs, one memory access each. 0 on a node that is fenced.
-  // Most units that a share can get on one GPU.
+  // The values below are all that filter() needs for plain requests, and cost one memory access
+  // each. The most units that a share can get on one GPU; 0 if the node is fenced.
   [[nodiscard]] std::uint32_t largest_free(NodeId id) const { return largest_free_[raw(id)]; }
-  // GPUs that can be taken whole.
+  // The number of GPUs that can be taken whole; 0 if the node is fenced.
   [[nodiscard]] unsigned whole_free(NodeId id) const { return whole_free_count_[raw(id)]; }
-  // The model of all its GPUs; kSeveralModels if they differ or there are none.
+  // The model of all GPUs of the node; kSeveralModels if they differ or there are no GPUs.
   [[nodiscard]] ModelId only_model(NodeId id) const { return only_model_[raw(id)]; }
   // Units of the largest GPU, whatever its load.
   [[nodiscard]] std::uint32_t largest_total(NodeId id) const { return largest_total_[raw(id)]; }
   // CPU and memory not requested yet; never negative.
   [[nodiscard]] std::int64_t cpu_left(NodeId id) const { return cpu_left_[raw(id)]; }
   [[nodiscard]] std::int64_t memory_left(NodeId id) const { return memory_left_[raw(id)]; }
-  // Requested by the pods of the node; may exceed what it has.
+  // The sum of the requests of the node's pods; may exceed the capacity of the node.
   [[nodiscard]] NodeUse used(NodeId id) const {
     return {.cpu_milli = rows_[raw(id)].cpu_used, .memory_bytes = rows_[raw(id)].memory_used};
   }
@@ -168,8 +168,9 @@ class NodeStates {
   };
 
   std::uint32_t take_range(unsigned gpus);
-  void give_range(std::uint32_t first, unsigned gpus);
-  // Recompute what is derived from the loads: of one GPU, of the whole node.
+  void return_range(std::uint32_t first, unsigned gpus);
+  // Recompute the columns that are derived from the loads: of one GPU, of the whole node, and of
+  // its CPU and memory.
   void refresh_gpu(Row& row, unsigned slot);
   void refresh(NodeId id);
   void refresh_capacity(NodeId id);

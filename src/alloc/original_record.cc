@@ -75,8 +75,8 @@ Result<UnitsByIndex> read_v2_container(const JsonReader& json) {
   return by_index;
 }
 
-// Second generation: {"<container>":{"<gpu>":units}}. It does not contain init containers and
-// compute shares. If there is only one GPU, they can only be on that one.
+// Second generation: {"<container>":{"<gpu>":units}}. It lists neither init containers nor compute
+// shares. If it names only one GPU, an unlisted container must be on that GPU.
 Status read_v2(const Annotations& annotations, const GpuRequest& request, Record& record) {
   const std::string* text = find_text(annotations, key::kMemAllocation);
   if (text == nullptr) {

@@ -1,7 +1,8 @@
 // alloc/original_record.h
 //
-// Records in the annotations and variables of the original systems: reads theirs, and writes
-// Tessera's for tools that know only those.
+// Converts records from and to the annotations and container variables of the original systems.
+// Reads the records that those systems wrote, and writes Tessera's records in their format for
+// tools that know only that format.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +24,8 @@ Result<Record> original_record(const Annotations& annotations, const GpuRequest&
 
 struct BindingFacts {
   std::int64_t assume_time_ns = 0;  // since 1970; the original plugins serve pods in this order
-  bool has_agent = true;  // false: the original plugin runs on the node and looks for ASSIGNED "false"
+  // False: the node runs the original plugin, which serves only pods with ASSIGNED "false".
+  bool has_agent = true;
 };
 
 // Returns all annotations of a Binding: tessera.io/allocation on nodes with an agent, and the
@@ -35,8 +37,9 @@ Result<Annotations> binding_annotations(const GpuRequest& request, const Record&
 // Returns which annotations of key::kRecord a pod has, one bit for each.
 using RecordKeys = std::uint8_t;
 RecordKeys record_keys(const Annotations& annotations);
-// Adds empty values to a Binding for the record annotations that the pod had before it was
-// scheduled and that the Binding would not overwrite. Otherwise readers would take them for valid.
+// Adds an empty value to the Binding for each record annotation that the pod had before it was
+// scheduled (`carried`) and that the Binding does not overwrite. Otherwise readers would mistake
+// the stale annotation for a valid record.
 void empty_stale_records(RecordKeys carried, Annotations& binding);
 
 // Returns the variables of one container: NVIDIA_VISIBLE_DEVICES and, if it shares GPUs, the four

@@ -78,9 +78,9 @@ bool is_among(const std::vector<GpuUuid>& uuids, const LedgerGpu& gpu) {
   return std::ranges::binary_search(uuids, gpu.uuid);
 }
 
-// The original plugin is called for one container and finds its pod by the total of the pod's main
-// containers. So it finds the pod only if the amounts are equal: if a single main container shares
-// GPUs.
+// Returns whether exactly one container, a main container, shares GPUs. The original plugin can
+// serve only such pods: kubelet calls it with the units of one container, and it looks for a pod
+// whose main containers request that total.
 bool one_container_shares(const GpuRequest& request) {
   unsigned sharing = 0;
   bool all_main = true;

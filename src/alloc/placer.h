@@ -36,16 +36,16 @@ struct GpuChoice;
 class Placer {
  public:
   struct Options {
-    // For pods that name no policy. `fgd` also ranks the nodes for whole-GPU pods, after the ring
-    // bandwidth.
+    // The policies of pods that name none. With `fgd` as share policy, nodes for whole-GPU pods are
+    // ranked by ring bandwidth first and by `fgd` second.
     Policy share_policy = Policy::kBinpack;
     Policy whole_policy = Policy::kRing;
-    // Tables of `static`; machines that are not in them use `ring`.
+    // Tables of `static`. Machine types that they do not list use `ring`.
     std::shared_ptr<const topology::StaticSets> static_sets{};
     // The pods that `fgd` keeps room for. Without any, all choices are equally good to it.
     std::vector<TypicalRequest> typical{};
-    // Also compare CPU and memory. Not needed in the extender, because kube-scheduler has compared
-    // them.
+    // Also check that CPU and memory suffice. The extender does not need it, because kube-scheduler
+    // has already checked them.
     bool check_cpu_and_memory = false;
   };
 
@@ -75,13 +75,14 @@ class Placer {
     return choose_best(request, ledger_->nodes());
   }
 
+  // Does the same as filter(), for one node.
   [[nodiscard]] Reason reason(const Request& request, NodeId node);
   // Returns the GPUs of a node, free or not, that the pod's annotations allow.
   [[nodiscard]] GpuMask allowed(const Request& request, NodeId node);
 
   // Returns whether the request would fit if the pods `uids` were gone; UIDs that the ledger does
-  // not know, or that hold nothing on this node, are ignored. With `check_cpu_and_memory` also
-  // compares CPU and memory, whatever Options says.
+  // not know, or that hold nothing on this node, are ignored. With `check_cpu_and_memory`, also
+  // checks CPU and memory, even if Options does not ask for it.
   [[nodiscard]] bool fits_without(const Request& request, NodeId node, std::span<const std::string_view> uids,
                                   bool check_cpu_and_memory = false);
 
@@ -113,7 +114,7 @@ class Placer {
   [[nodiscard]] Reason why_not_free(const Query& query, NodeId node) const;
   [[nodiscard]] Reason why_not_gpus(const Query& query, const NodeView& view, GpuMask may) const;
   [[nodiscard]] Choice choice_of(const Query& query, const NodeView& view, const GpuChoice& choice);
-  // A container's shares, whose GPUs are named later.
+  // A container's shares by slot; GpuShare::gpu is set later.
   using SharesBySlot = std::map<unsigned, GpuShare>;
   static void add_shares(const Query& query, const GpuChoice& choice, std::span<SharesBySlot> shares);
   void add_whole(const Query& query, const NodeView& view, GpuMask set, std::span<SharesBySlot> shares);

@@ -88,7 +88,7 @@ void Placer::add_shares(const Query& query, const GpuChoice& found, std::span<Sh
   }
 }
 
-// Divides the set so that each container's GPUs are again well connected.
+// Divides the set among the containers so that the GPUs of each container are also well connected.
 void Placer::add_whole(const Query& query, const NodeView& view, GpuMask set,
                        std::span<SharesBySlot> shares) {
   const GpuRequest& request = query.request->gpus;

@@ -25,8 +25,8 @@ bool occupies(const PodSpec& pod) {
   if (pod.phase == PodPhase::kSucceeded || pod.phase == PodPhase::kFailed) {
     return false;
   }
-  // Without a deletionTimestamp kubelet restarts what has terminated, and keeps its devices until
-  // then.
+  // Without a deletionTimestamp, kubelet may restart terminated containers, and keeps their devices
+  // allocated.
   if (!pod.deleting) {
     return true;
   }

@@ -29,7 +29,8 @@ struct ContainerSpec {
   // An earlier run of it has ended, whatever `state` is now. Set only if the decoder is asked for
   // it.
   bool ran_before = false;
-  std::string id{};  // from its status, without the runtime's name; set only if the decoder is asked for it
+  // From its status, without the runtime's name. Set only if the decoder is asked for it.
+  std::string id{};
   // The limits that ResourceNames::find knows.
   std::vector<std::pair<GpuResource, Quantity>> gpu_limits;
   // Other limits by resource, only those that the decoder is asked for.
@@ -64,23 +65,23 @@ struct PodSpec {
 };
 
 // Returns the value of an annotation; null if it is absent or empty. A Binding cannot remove an
-// annotation, so the extender empties those that must not count.
+// annotation, so the extender sets annotations that no longer apply to "".
 const std::string* find_text(const Annotations& annotations, std::string_view name);
 
 // Returns whether a GPU resource is in the limits of the pod. kube-scheduler calls the extender for
 // every such pod and lets it bind the pod, also with a limit of 0.
 bool names_gpus(const PodSpec& pod);
 
-// Returns whether a GPU limit is greater than 0. Charts write 0 for "none".
+// Returns whether a GPU limit is greater than 0. Helm charts often write 0 for "no GPU".
 bool asks_for_gpus(const PodSpec& pod);
 
-// Returns whether the pod still occupies what it requests: until its containers have stopped. After
-// the deletionTimestamp is set, processes may run for the whole grace period.
+// Returns whether the pod still occupies what it requests, which is true until its containers have
+// stopped. A pod with a deletionTimestamp may keep running for its whole grace period.
 bool occupies(const PodSpec& pod);
 
-// Returns what Kubernetes counts for a pod if `amount(container)` is the request of each: main
-// containers and sidecars run together; init containers run one at a time with the sidecars that
-// were started before them.
+// Returns the request of a whole pod, as Kubernetes counts it; `amount(container)` is the request
+// of one container. The result is the larger of two: all main containers and sidecars together, and
+// the largest init container together with the sidecars that start before it.
 template <class Container, class Amount>
 std::int64_t counted(const std::vector<Container>& containers, Amount amount) {
   std::int64_t staying = 0;  // main containers and sidecars

@@ -16,11 +16,12 @@
 
 namespace tessera::alloc {
 
-// Containers that share the same `share.gpus` GPUs.
+// The smallest thing that is placed: one or more containers that share the same `share.gpus` GPUs.
 struct Part {
   SharePart share;
   ContainerKind kind = ContainerKind::kMain;
-  std::int16_t container = -1;  // in GpuRequest::containers; -1: all of them that share GPUs
+  // Position in GpuRequest::containers; -1: all containers that share GPUs.
+  std::int16_t container = -1;
 
   friend bool operator==(const Part&, const Part&) = default;
 };
@@ -36,12 +37,13 @@ struct Query {
   const Request* request = nullptr;
   Policy share_policy{};
   Policy whole_policy{};
-  // `parts` run together; the largest is first. `init_parts` is used only with per-container
-  // placement: sidecars and init containers in the order of the pod.
+  // `parts` are placed together, the largest first. `init_parts` is used only with per-container
+  // placement and lists sidecars and init containers in the order of the pod.
   std::vector<Part> parts;
   std::vector<Part> init_parts;
-  // One share, or whole GPUs, with no constraint except the model. If the model matches, the
-  // columns of NodeStates answer filter.
+  // The request is one share of one GPU (plain_share) or only whole GPUs (plain_whole), without
+  // constraints except the model. filter() then needs only the columns of NodeStates, no NodeView,
+  // on nodes whose GPUs all have one model.
   bool plain_share = false;
   bool plain_whole = false;
   bool beyond_original_plugin = false;  // more than one share of one GPU for one main container
@@ -54,14 +56,15 @@ struct Query {
 // The GPUs of one node that a policy chose, and what their score depends on. Reused for node after
 // node, so it is not cleared.
 struct GpuChoice {
-  std::array<GpuMask, 2 * GpuRequest::kMostContainers> part_gpus;  // by Query::parts, then Query::init_parts
+  // First for each of Query::parts, then for each of Query::init_parts.
+  std::array<GpuMask, 2 * GpuRequest::kMostContainers> part_gpus;
   GpuMask share_gpus = 0;
   GpuMask whole_gpus = 0;
   topology::SetChoice set;       // of whole_gpus
   unsigned opened = 0;           // wholly free GPUs that would become shared
-  std::uint32_t damage = 0;      // what that costs requests of several GPUs: group_damage()
+  std::uint32_t damage = 0;      // what `opened` costs requests of several GPUs: group_damage()
   std::uint64_t leftover = 0;    // units that stay free on the chosen GPUs
-  std::uint32_t least_free = 0;  // the least that was free on any of them before
+  std::uint32_t least_free = 0;  // smallest number of free units on a chosen GPU before the choice
   std::int32_t level = 0;        // level of `fgd`
 };
 

@@ -40,11 +40,13 @@ inline constexpr std::size_t kReasons = 18;
 // "no single GPU has 8GiB free".
 std::string phrase(Reason reason, const Request& request, Unit unit, const ResourceNames& names);
 
-// Returns whether evicting pods could help. If not, the node is no candidate for preemption.
+// Returns whether the pod might fit after other pods are evicted. If not, the node is no candidate
+// for preemption.
 bool eviction_may_help(Reason reason);
 
-// Returns whether the reason may disappear without a change of the hardware, for example because
-// the watch of kube-scheduler shows a node, or its new inventory, a moment before ours.
+// Returns whether the reason may be temporary: the hardware stays the same, but the extender may
+// soon learn more about the node. For example, kube-scheduler's watch may show a new node or
+// inventory a moment before the extender's watch does.
 bool may_pass(Reason reason);
 
 }  // namespace tessera::alloc

@@ -54,8 +54,8 @@ struct Record {
 };
 
 // Returns what a pod holds under `record`: for each GPU, the most that its containers use at one
-// time. Fails with the difference unless the record allocates exactly what every container
-// requests. Does not check that the GPUs exist: the ledger knows the node.
+// time. Fails if the record does not allocate exactly what every container requests; the error
+// names the difference. Does not check that the GPUs exist, because only the ledger knows the node.
 Result<std::vector<GpuShare>> held_shares(const GpuRequest& request, const Record& record);
 
 // Convert between an index and the name of a GPU whose UUID is unknown: 3 and "index-3".

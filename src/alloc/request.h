@@ -34,13 +34,14 @@ enum class Placement : std::uint8_t {
   kPerContainer,  // the GPU of each container is chosen separately
 };
 
-// What one container requests. Amounts are totals; each of Request::split GPUs has an equal part.
+// The GPU request of one container. `units` and `core_percent` are totals, which are divided
+// equally over Request::split GPUs.
 struct ContainerRequest {
   std::string name;
   ContainerKind kind = ContainerKind::kMain;
   std::uint32_t units = 0;         // of GPU memory
   std::uint32_t core_percent = 0;  // of compute, in addition to memory
-  std::uint32_t whole = 0;         // GPUs
+  std::uint32_t whole = 0;         // number of whole GPUs
 
   friend bool operator==(const ContainerRequest&, const ContainerRequest&) = default;
 };
@@ -79,8 +80,8 @@ struct GpuRequest {
   [[nodiscard]] bool any() const { return !containers.empty(); }
 
   // Returns which of the pod's `whole` GPUs (0, 1, ...) each container gets, in the order of
-  // `containers`. Containers that run together get different GPUs; init containers use GPUs that
-  // others get after them.
+  // `containers`. Containers that run together get different GPUs. Init containers use GPUs that
+  // other containers get later.
   [[nodiscard]] std::vector<std::vector<std::uint32_t>> split_whole() const;
 
   friend bool operator==(const GpuRequest&, const GpuRequest&) = default;
@@ -99,7 +100,7 @@ struct SharePart {
 // cache key. For a pod with several parts, `share` is only the largest of them.
 struct Shape {
   SharePart share;          // gpus == 0: no share
-  std::uint16_t whole = 0;  // GPUs
+  std::uint16_t whole = 0;  // number of whole GPUs
   NodeUse node;
 
   friend bool operator==(const Shape&, const Shape&) = default;
@@ -109,7 +110,7 @@ struct Request {
   GpuRequest gpus;
   Shape shape;
   Placement placement = Placement::kOneGpu;
-  std::uint16_t split = 1;  // GPUs that each container's memory is spread over
+  std::uint16_t split = 1;  // number of GPUs over which each container's memory is divided
 
   // Unset: the default of the cluster.
   std::optional<Policy> share_policy;

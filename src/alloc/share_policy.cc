@@ -38,9 +38,10 @@ GpuMask least_missed(const NodeView& view, const Room& room, GpuMask may, std::u
   return best;
 }
 
-// Returns the best GPU of `may`, or 0: the smallest of (opens it, how it fits, opens it, slot),
-// packed into one number each. Which GPUs fit is unpredictable, and mispredicted branches would
-// cost more than everything else.
+// Returns the best GPU of `may`, or 0 if none fits. Packs the criteria of each GPU into one number
+// and takes the smallest. The criteria, most important first: whether it is wholly free (only with
+// opens_last); free memory (for spread inverted); wholly free; slot. The loop has no branches:
+// which GPUs fit is unpredictable, and mispredicted branches would take most of the time.
 GpuMask best_slot(const NodeView& view, const Room& room, GpuMask may, const SharePart& share,
                   GpuOrder order) {
   const std::uint32_t* free = room.free.data();
@@ -98,9 +99,9 @@ struct Trial {
   }
 };
 
-// Places the parts one after the other, each on its best GPU first, and backtracks when a later one
-// does not fit. Bin packing is NP-hard, so the number of steps is limited; a longer search might
-// still find a solution.
+// Places the parts one after the other. Tries the best GPU of each part first, and backtracks when
+// a later part does not fit. Bin packing is NP-hard, so the number of steps is limited, and the
+// search may miss a solution.
 class PartSearch {
  public:
   PartSearch(const Query& query, const NodeView& view, GpuMask may, GpuOrder order, GpuChoice& choice)
@@ -139,7 +140,7 @@ class PartSearch {
 };
 
 // Init containers run before the main containers, together with the sidecars that were started
-// before them. Each gets the GPU where it adds least to what the pod holds anyway.
+// before them. Each gets the GPU where it adds least to what the pod already holds.
 bool choose_init(const Query& query, const NodeView& view, GpuMask may, GpuChoice& choice) {
   std::array<std::uint32_t, topology::kMaxGpus> held{};      // what the pod holds at its peak
   std::array<std::uint32_t, topology::kMaxGpus> sidecars{};  // what the running sidecars hold of it
@@ -153,7 +154,7 @@ bool choose_init(const Query& query, const NodeView& view, GpuMask may, GpuChoic
     const Part& part = query.init_parts[i];
     GpuMask& slots = choice.part_gpus[query.parts.size() + i];
     if (part.kind == ContainerKind::kSidecar) {
-      // A sidecar: it has its GPUs from the parts, and runs from here on.
+      // A sidecar is also in query.parts, so its GPUs are already chosen. It runs from here on.
       for (std::size_t p = 0; p < query.parts.size(); ++p) {
         if (query.parts[p].container == part.container) {
           slots = choice.part_gpus[p];

@@ -2,8 +2,8 @@
 //
 // Chooses the GPUs of a node for shares: the policies `binpack` and `spread`. Pure functions.
 //
-//   binpack  prefers GPUs that are already shared, and of those the one with the least free memory;
-//            of wholly free GPUs the one whose loss costs well-connected groups least
+//   binpack  prefers the shared GPU with the least free memory; if no shared GPU fits, the smallest
+//            wholly free GPU; of equal ones the one whose loss costs well-connected groups least
 //   spread   prefers the GPU with the most free memory
 #pragma once
 
@@ -11,8 +11,8 @@
 
 namespace tessera::alloc {
 
-// Chooses GPUs of `may` for all parts of the query; returns false if they do not fit. With
-// `keep_whole_free` wholly free GPUs are used last under either policy, because the pod also
+// Chooses from the allowed GPUs `may` for all parts of the query; returns false if they do not fit.
+// With `keep_whole_free` wholly free GPUs are used last under either policy, because the pod also
 // requests whole GPUs.
 bool choose_shares(const Query& query, const NodeView& view, GpuMask may, bool keep_whole_free,
                    GpuChoice& choice);

@@ -15,7 +15,7 @@ void RequestHistogram::add(const Request& request) {
                  .cpu_milli = shape.node.cpu_milli,
                  .models = request.models}];
   ++total_;
-  if (total_ >= kMemory || counts_.size() > kMostShapes) {
+  if (total_ >= kHalveAt || counts_.size() > kMostShapes) {
     halve();
   }
 }

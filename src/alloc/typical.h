@@ -20,14 +20,14 @@ struct TypicalRequest {
   friend bool operator==(const TypicalRequest&, const TypicalRequest&) = default;
 };
 
-// Counts recent requests: when it has counted kMemory, it halves all counts.
+// Counts requests, recent ones more: when the counts add up to kHalveAt, it halves all of them.
 //
 //   RequestHistogram recent;
 //   recent.add(request);                   // once for each new pod
 //   placer.set_typical(recent.typical());  // not too often: it invalidates the scores of `fgd`
 class RequestHistogram {
  public:
-  static constexpr std::uint64_t kMemory = 20'000;
+  static constexpr std::uint64_t kHalveAt = 20'000;
   static constexpr std::size_t kMostShapes = 4'096;
 
   void add(const Request& request);

@@ -17,9 +17,9 @@
 
 namespace tessera::alloc {
 
-// The names under which the tables of `static` may list a machine: first the one from its agent,
-// then the cloud's instance type. Agents read theirs from the firmware, where all machines of a
-// cloud can have the same.
+// The names under which the tables of `static` may list a machine: `own` is from its agent and is
+// tried first. The agent reads it from the firmware, where all machines of a cloud may have the
+// same name; then only the cloud's instance type distinguishes them.
 struct MachineNames {
   std::string_view own;
   std::string_view instance_type;
@@ -30,8 +30,8 @@ class WholeSets {
   explicit WholeSets(std::shared_ptr<const topology::StaticSets> static_sets)
       : static_sets_(std::move(static_sets)) {}
 
-  // Returns the best `count` GPUs of `free`; of equally good sets one without GPUs of `spare`.
-  // Returns nullopt if there are too few.
+  // Returns the best `count` GPUs of `free`. Among equally good sets prefers one without the GPUs
+  // in `spare`. Returns nullopt if there are too few GPUs.
   std::optional<topology::SetChoice> choose(const NodeView& view, const MachineNames& machine, Policy policy,
                                             GpuMask free, unsigned count, GpuMask spare);
 

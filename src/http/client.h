@@ -7,12 +7,12 @@
 //   Call call = client.send({.target = "/api/v1/nodes"},
 //                           [](Result<ClientResponse> response) { ... });
 //
-// Error codes. They show whether a request that changes something may have been processed:
-//   kUnavailable  the server did not receive the whole request (no connection, or it broke before
-//                 the request was sent), or the request changes nothing (GET, HEAD)
-//   kTimeout      a timeout expired, or the connection broke after the request was sent: the server
-//                 may or may not have processed it
-//   kDenied       the server's certificate was rejected, or a proxy refused the connection
+// Error codes. They show whether the server may have processed the request:
+//   kUnavailable  it did not: no connection, or the connection broke or a timeout expired before
+//                 the request was sent. Also a broken connection of a request that changes nothing
+//                 (GET, HEAD, OPTIONS)
+//   kTimeout      unknown: a timeout expired or the connection broke after the request was sent
+//   kDenied       the server's certificate was rejected, or a proxy responded 403 or 407
 //   kUnsupported  the server responded with a redirect; redirects are never followed
 //   kExhausted    the response is larger than allowed
 //   kInvalid      the request cannot be sent, or the response is not HTTP
@@ -55,8 +55,7 @@ struct ClientTimeouts {
 
 using HeaderFields = std::vector<std::pair<std::string, std::string>>;
 
-// Every field has a default, so a caller sets only the fields it needs: {.url = "https://...", .tls
-// = tls}.
+// Every field has a default; a caller sets only those it needs: {.url = "https://...", .tls = tls}.
 struct ClientOptions {
   // "https://host:port", optionally with a path that is prepended to every target.
   std::string url = {};
@@ -80,8 +79,8 @@ struct ClientRequest {
   std::string target = "/";
   HeaderFields headers = {};
   std::string body = {};  // sent with Content-Length if not empty, or if the method is POST, PUT or PATCH
-  // Processing the request twice has the same effect as once. This is not implied by PUT or DELETE:
-  // the second one may hit an object that another client created in between.
+  // Processing the request twice has the same effect as once. PUT and DELETE do not imply this: the
+  // second one may change an object that another client created in between.
   bool may_repeat = false;
   // Overrides the timeouts of the client.
   std::optional<ClientTimeouts> timeouts = {};
@@ -104,7 +103,8 @@ struct ClientResponse : ResponseHead {
 // A sink's decision whether to receive more data.
 enum class Flow {
   kContinue,
-  // No data until Call::resume(); TCP slows the server down. Of the timeouts only `whole` applies.
+  // Stop reading until Call::resume(). TCP then slows the server down. While a stream is paused,
+  // only the timeout `whole` applies.
   kPause,
 };
 

@@ -43,7 +43,7 @@ struct Call::Impl {
   ClientRequest request;
   ClientTimeouts timeouts;
   bool streaming = false;
-  bool may_call_back = false;  // send() has returned, or callbacks cannot run before it has
+  bool may_call_back = false;  // false: send() or stream() is still running on the loop's thread
   StreamSink sink;
   Client::OnResponse on_response;
   Client::OnEnd on_end;
@@ -52,7 +52,7 @@ struct Call::Impl {
   bool safe = false;        // GET, HEAD or OPTIONS: it does not matter whether the server processed it
   bool repeatable = false;  // may be sent twice
   bool sent = false;        // the last byte was written
-  bool sent_on_stale_connection = false;  // sent completely on an earlier connection, which broke
+  bool sent_on_stale_connection = false;  // the first attempt was sent, then its connection broke
   bool response_started = false;          // a byte of the response has arrived
   bool abandoned = false;                 // the handle was destroyed: no more callbacks
   bool paused = false;
@@ -61,8 +61,8 @@ struct Call::Impl {
 
   // Set when the request has to stop early. Every wait checks it when it resumes.
   std::optional<Error> interrupted;
-  std::function<void()> abort;  // ends the current wait
-  SteadyTimer gate;             // a paused stream or a request without a connection waits on it
+  std::function<void()> abort;  // ends the current wait for the network
+  SteadyTimer gate;             // never expires; cancelled to continue after a pause or a full pool
   SteadyTime whole_at = SteadyTime::max();
   const char* stage = "connecting";
   std::chrono::milliseconds stage_limit{0};
@@ -72,6 +72,7 @@ struct Call::Impl {
   // Zero means no limit of its own. `what` describes the stage in error messages.
   void start_stage(std::chrono::milliseconds limit, const char* what,
                    SteadyTime from = std::chrono::steady_clock::now());
+  // Makes the request end with `error`, wherever it waits.
   void interrupt(Error error);
   // Return the error for a broken connection and for an expired timeout.
   [[nodiscard]] Error connection_error(std::string text) const;
@@ -91,12 +92,13 @@ struct Client::Impl : std::enable_shared_from_this<Client::Impl> {
   std::string fields;                                 // serialized headers of every request
   std::list<std::unique_ptr<ClientConnection>> idle;  // oldest first
   std::size_t open = 0;                               // connections that are idle, in use or connecting
-  std::deque<SteadyTimer*> waiting;                   // requests without a connection
-  std::size_t reserved = 0;                           // connections for waiting requests that were woken
+  std::deque<SteadyTimer*> waiting;                   // gates of requests without a connection
+  std::size_t reserved = 0;                           // woken requests that have not resumed yet
   Watchdog reaper;
   bool closed = false;  // the Client was destroyed: no connection is kept
 
-  // A new request must not take a connection that is reserved for a waiting one.
+  // Returns whether a request has to wait: every connection is in use or reserved for a woken
+  // request.
   [[nodiscard]] bool all_in_use() const {
     const std::size_t to_open = options.max_connections - std::min(open, options.max_connections);
     return idle.size() + to_open <= reserved;
@@ -104,12 +106,16 @@ struct Client::Impl : std::enable_shared_from_this<Client::Impl> {
   [[nodiscard]] Executor executor() const { return loop.impl().io.get_executor(); }
 
   // client.cc: the connection pool.
+  // Returns the most recently used idle connection that still works; null if there is none.
   std::unique_ptr<ClientConnection> take_idle();
   void return_to_pool(std::unique_ptr<ClientConnection> connection);
+  // Closes a connection and makes room for another one. Null: connecting failed.
   void drop(std::unique_ptr<ClientConnection> connection);
+  // Closes the connections that have been idle for keep_idle.
   void close_expired();
   // Closes the connections that have been idle since `before` or longer.
   void close_idle(SteadyTime before = SteadyTime::max());
+  // Wakes the request that has waited longest for a connection.
   void wake_one();
 
   // client_connect.cc
@@ -125,7 +131,8 @@ struct Client::Impl : std::enable_shared_from_this<Client::Impl> {
   Task<Status> wait_for_connection(Call::Impl& call);
   // client_head.cc: returns the serialized head, or kInvalid if the request has an invalid part.
   [[nodiscard]] Result<std::string> request_head(const ClientRequest& request) const;
-  // `began` is the current time.
+  // Sends the request and reads the response. `began` is the time of the call, which the caller has
+  // just read. Sets `reusable` if the connection can carry another request.
   Task<Status> exchange(Call::Impl& call, ClientConnection& connection, SteadyTime began, bool& reusable);
 };
 

@@ -13,8 +13,8 @@
 //   loop.run_until([&] { return done; }, 30s);       // CLI: on this thread
 //
 // The loop must outlive its servers, clients and timers. Creating a loop makes the process ignore
-// SIGPIPE, unless it has a handler: writing to a closed connection returns an error instead of
-// ending the process.
+// SIGPIPE, unless the program has installed a handler for it. Writing to a closed connection then
+// returns an error instead of ending the process.
 #pragma once
 
 #include <chrono>
@@ -24,8 +24,9 @@
 
 namespace tessera::http {
 
-// A scheduled call. After it is destroyed or cancelled on the loop's thread, the task does not run;
-// on another thread, the task may already be running. Empty when default-constructed.
+// A scheduled call. Destroying or cancelling it on the loop's thread guarantees that the task does
+// not run any more. If another thread does so, the task may already be running. Empty when
+// default-constructed.
 class Timer {
  public:
   Timer() = default;
@@ -62,7 +63,7 @@ class EventLoop {
   // returned true. Calls `done` after every event.
   bool run_until(const std::function<bool()>& done, std::chrono::nanoseconds at_most);
 
-  // Like run_until(), but returns nothing at once if another thread runs the loop.
+  // Like run_until(), but if another thread runs the loop, returns nullopt at once.
   std::optional<bool> try_run_until(const std::function<bool()>& done, std::chrono::nanoseconds at_most);
 
   // Makes run() return soon. Pending tasks stay queued for the next run(). Any thread.
@@ -71,17 +72,19 @@ class EventLoop {
   // Runs `task` on the loop later. Tasks run in the order they were posted. Any thread.
   void post(std::function<void()> task);
 
-  // Runs `task` and waits for it: on the calling thread if that is the loop's thread or no thread
-  // runs the loop, otherwise on the loop. Any thread, except one that the loop waits for.
+  // Runs `task` and waits until it is done. Runs it on the calling thread if that is the loop's
+  // thread or no thread runs the loop, otherwise on the loop's thread. Any thread; deadlocks if a
+  // task on the loop waits for the calling thread.
   void call(const std::function<void()>& task);
 
   // Runs `task` on the loop after `delay`. Any thread.
   [[nodiscard]] Timer after(std::chrono::nanoseconds delay, std::function<void()> task);
 
-  // Returns whether the caller is on the loop's thread, inside run() or run_until().
+  // Returns whether the caller is on the loop's thread: inside run(), run_until(), or a task of
+  // call().
   [[nodiscard]] bool here() const;
 
-  // Returns whether any thread is inside run() or run_until().
+  // Returns whether any thread is currently the loop's thread.
   [[nodiscard]] bool running() const;
 
   // Private to src/http; defined in event_loop_impl.h.
@@ -89,7 +92,8 @@ class EventLoop {
   [[nodiscard]] Impl& impl() { return *impl_; }
 
  private:
-  // Requires that the calling thread owns the loop.
+  // Does the work of run_until(). The calling thread must own the loop, and no longer does
+  // afterwards.
   bool serve_until(const std::function<bool()>& done, std::chrono::nanoseconds at_most);
 
   std::unique_ptr<Impl> impl_;

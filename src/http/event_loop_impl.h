@@ -23,21 +23,24 @@ struct EventLoop::Impl {
   asio::executor_work_guard<Executor> work;
   std::shared_ptr<Deadlines> deadlines;
 
-  // The thread that owns the loop: in run(), in run_until(), or in call() while no thread runs the
-  // loop.
+  // The loop's thread: the one inside run() or run_until(), or inside call() while no thread runs
+  // the loop.
   std::mutex mutex;
   std::atomic<std::thread::id> owner{};  // written under the mutex
   std::condition_variable free;          // signalled when there is no owner
+  // Makes the calling thread the owner. Waits until there is no other.
   void claim();
+  // Runs the waiting calls, then gives up ownership.
   void release();
 
   // Number of host name look-ups in the C library, which cannot be cancelled. The loop's thread
   // only.
   int lookups = 0;
 
-  // Calls from other threads that wait for their task to run.
+  // Calls of EventLoop::call() on other threads, which wait for their task to run.
   struct Waiting;
   std::deque<Waiting*> waiting;
+  // Runs the tasks of all waiting calls. Releases `lock` while a task runs.
   void finish_waiting(std::unique_lock<std::mutex>& lock);
 };
 

@@ -2,10 +2,10 @@
 //
 // Parses a sequence of HTTP/1.x messages. The only user of Boost.Beast's parser.
 //
-// It does no I/O, so the fuzzer drives the same code as the sockets. The caller passes bytes in
-// order and must pass bytes that were not consumed again, followed by more. Pieces of the body go
-// to a BodySink as views into the caller's bytes: a caller that reads a body directly into its
-// final place need not copy.
+// It does no I/O, so the fuzzer tests the same code that the sockets use. The caller passes bytes
+// in order. If feed() does not consume all of them, the caller passes the rest once more, followed
+// by new bytes. A BodySink receives pieces of the body as views into the caller's bytes, so a
+// caller that reads a body directly into its final place need not copy.
 #pragma once
 
 #include <cstddef>

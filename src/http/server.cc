@@ -43,9 +43,9 @@ std::shared_ptr<ServerConnection> lock(const Impl& impl) {
   }
 }
 
-// Runs `what` on the loop with the connection of a Reply or a ReplyStream. The task owns `impl`,
-// because its last reference may hold the last one to the connection, which must be destroyed on
-// the loop.
+// Runs `what` on the loop with the connection of a Reply or a ReplyStream. The posted task owns
+// `impl`: a Reply may own the last reference to the connection, which must be destroyed on the
+// loop.
 template <class Impl, class What>
 void on_connection(std::shared_ptr<Impl> impl, What what) {
   EventLoop& loop = impl->loop;
@@ -325,7 +325,7 @@ void Server::drain(std::chrono::milliseconds deadline, std::function<void()> don
     impl->draining = true;
     impl->drained = done;
     close_quietly(impl->acceptor);
-    const auto connections = impl->connections;  // a copy: drain() may remove one
+    const auto connections = impl->connections;  // a copy, because drain() may remove a connection
     for (const auto& connection : connections) {
       connection->drain();
     }

@@ -17,8 +17,8 @@
 //   - The sizes of heads and bodies, the number of connections and the time for each step are
 //     limited. A peer that exceeds a limit gets 400, 408, 413, 431, 501 or 505, and its connection
 //     is closed. A peer that does not read its response is disconnected.
-//   - When all connections are in use, the one that has been idle longest is closed to make room.
-//     If none is idle, the new connection gets 503.
+//   - When max_connections are open, the one that has been idle longest is closed to make room. If
+//     none is idle, the new connection gets 503 and is closed (with TLS: only closed).
 //   - Bodies are read into reused buffers with simdjson's padding.
 //
 // The handler runs on the loop's thread and must not block. The request and its body stay valid
@@ -49,7 +49,7 @@ struct Access {
   std::string_view method;
   int status = 0;
   std::uint64_t bytes_in = 0;        // size of the request body
-  std::uint64_t bytes_out = 0;       // size of the response, head and body
+  std::uint64_t bytes_out = 0;       // size of head and body; of a stream only the body
   std::chrono::nanoseconds took{0};  // from the end of the request's head to the end of the response
 };
 
@@ -59,20 +59,21 @@ struct ServerOptions {
   std::optional<ServerTls> tls = {};
   std::size_t max_head_bytes = 16U << 10U;
   std::uint64_t max_body_bytes = 16U << 20U;
-  // Limit for all request bodies in memory together.
+  // Limit for all request bodies in memory together. A request that would exceed it gets 503.
   std::uint64_t max_bodies_bytes = 64U << 20U;
   std::size_t max_connections = 1024;
-  std::chrono::milliseconds head_timeout{10'000};  // from the first byte to the end of the head; also for TLS
+  // From the first byte to the end of the head. Also limits the TLS handshake.
+  std::chrono::milliseconds head_timeout{10'000};
   std::chrono::milliseconds body_timeout{30'000};
   std::chrono::milliseconds write_timeout{30'000};
-  // Longer than the 90 s of Go's client, so that the client closes idle connections. Otherwise it
-  // would sometimes send a request while we close the connection.
+  // Go's HTTP client closes idle connections after 90 s. The server must wait longer: if it closed
+  // first, it could lose a request that the client sends at that moment.
   std::chrono::milliseconds idle_timeout{120'000};
   // A reader of a streamed response with more unsent bytes than this is disconnected.
   std::size_t max_stream_backlog = 8U << 20U;
   std::function<void(const Access&)> on_access = {};
   // If it returns true, the connection is closed after the current response. Behind a load
-  // balancer, peers then reconnect to the replica that it chooses now.
+  // balancer, the peer then reconnects and may reach another replica.
   std::function<bool()> close_after_response = {};
 };
 
@@ -81,9 +82,9 @@ struct ServerStats {
   std::uint64_t in_flight = 0;    // requests that wait for the handler's reply
   // Totals since the start:
   std::uint64_t accepted = 0;
-  std::uint64_t refused_full = 0;
-  std::uint64_t bad_requests = 0;  // rejected by the server itself with 4xx or 5xx
-  std::uint64_t timeouts = 0;
+  std::uint64_t refused_full = 0;  // connections refused because max_connections were open
+  std::uint64_t bad_requests = 0;  // rejected before the handler ran, with 4xx or 5xx
+  std::uint64_t timeouts = 0;      // expired timeouts, without idle_timeout
   std::uint64_t tls_failures = 0;
 };
 
@@ -123,8 +124,8 @@ class Request {
   std::string route_;
 };
 
-// A response that is written in pieces, such as a watch or an event stream. May be used on any
-// thread, one at a time. Destroying it without end() breaks the connection, so that the peer can
+// A response that is written in pieces, such as a watch or an event stream. Any thread may use it,
+// but only one at a time. Destroying it without end() breaks the connection, so that the peer can
 // detect that the response is incomplete.
 class [[nodiscard]] ReplyStream {
  public:
@@ -198,8 +199,8 @@ class Server {
   // Returns the current counters. Any thread.
   [[nodiscard]] ServerStats stats() const;
 
-  // Stops accepting, ends idle connections and streams, waits for open replies, and closes the
-  // remaining connections at the deadline. Then calls `done` on the loop. Any thread.
+  // Stops accepting, closes idle connections, completes streams, and waits for handlers to reply.
+  // Closes the remaining connections after `deadline`. Then calls `done` on the loop. Any thread.
   void drain(std::chrono::milliseconds deadline, std::function<void()> done);
 
   struct Impl;  // private to src/http; defined in server_impl.h

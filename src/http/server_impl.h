@@ -63,7 +63,12 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection>, 
   void drain();
 
  private:
-  enum class Got { kRequest, kNothing, kRejected };
+  // The result of a step of reading a request.
+  enum class Got {
+    kRequest,   // no error: the request is complete, or more of it has to be read
+    kNothing,   // the connection ended
+    kRejected,  // the request is invalid; response_ is the error response
+  };
 
   bool on_body(std::string_view piece) override;
   void on_timeout();
@@ -73,16 +78,20 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection>, 
   Task<Got> consume(Io got);
   Task<Got> on_head();
   Got reject(int status, std::string_view text);
-  // Reserves `bytes` of the server's memory for bodies. Returns false if the limit would be
-  // exceeded.
+  // Sets this connection's part of the server's memory for bodies to `bytes`. Returns false if all
+  // connections together would exceed max_bodies_bytes.
   bool reserve(std::uint64_t bytes);
+  // Like reserve(), for the body so far and the next read.
   bool reserve_next_step();
   [[nodiscard]] std::uint64_t next_step() const;
   Got reject_for_memory();
   Task<bool> dispatch();
+  // Write the response. Return false if the connection must be closed at once.
   Task<bool> write_response();
   Task<bool> write_stream();
+  // Reads during a streamed response, only to detect that the peer closes the connection.
   Task<void> watch_for_close();
+  // Waits for the peer to close the connection, up to a limit.
   Task<void> linger();
   void report_access(std::uint64_t bytes_out);
   void build_head(const Response& response, bool chunked);
@@ -95,7 +104,7 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection>, 
   json::PaddedBuffer body_;     // borrowed from the server
   std::uint64_t reserved_ = 0;  // bytes reserved for body_
   Request request_;
-  SteadyTime head_at_{};
+  SteadyTime head_at_{};  // end of the request's head
   SteadyTime idle_since_{};
   SteadyTimer gate_;  // serve() waits on it for the response or more pieces of it
   Response response_;
@@ -150,6 +159,7 @@ struct Server::Impl : std::enable_shared_from_this<Server::Impl> {
   std::time_t date_second_ = 0;
 };
 
+// Returns the reason phrase of a status: "Not Found" for 404.
 std::string_view status_text(int status);
 
 }  // namespace tessera::http

@@ -18,7 +18,7 @@ constexpr std::chrono::seconds kLingerTime{2};
 constexpr std::size_t kLingerBytes = 4U << 20U;
 constexpr std::size_t kLingerRead = 4U << 10U;
 // Largest response body whose memory is kept for reuse.
-constexpr std::size_t kSpareAnswerBytes = 1U << 20U;
+constexpr std::size_t kSpareResponseBytes = 1U << 20U;
 
 }  // namespace
 
@@ -88,8 +88,8 @@ Task<bool> ServerConnection::write_response() {
   if (reply_stream_ != nullptr) {
     co_return co_await write_stream();
   }
-  // Bytes that arrive before our response are a pipelined request; a readable socket may also be at
-  // its end.
+  // Bytes that arrive before our response are a pipelined request. A socket is also readable if the
+  // peer closed it. In both cases the connection cannot be kept.
   keep_alive_ = keep_alive_ && !server_->draining && in_.empty() && !stream_.readable();
   keep_alive_ =
       keep_alive_ && !(server_->options.close_after_response && server_->options.close_after_response());
@@ -101,15 +101,15 @@ Task<bool> ServerConnection::write_response() {
     co_return false;
   }
   report_access(written.bytes);
-  if (response_.body.capacity() <= kSpareAnswerBytes) {
+  if (response_.body.capacity() <= kSpareResponseBytes) {
     spare_ = std::move(response_.body);
   }
   response_.body.clear();
   co_return true;
 }
 
-// The connection is closed after the response: to detect that the peer closes it, we read and
-// discard whatever the peer sends.
+// Writes the pieces as they arrive. The connection cannot be reused: watch_for_close() discards
+// whatever the peer sends during the response, which may include the next request.
 Task<bool> ServerConnection::write_stream() {
   keep_alive_ = false;
   const bool chunked = reader_.head().version == 11;

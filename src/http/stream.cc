@@ -150,8 +150,8 @@ Task<error_code> Stream::tls_handshake(int (*step)(ssl_st*)) {
   }
 }
 
-// Waits until the socket is ready as OpenSSL requested. Returns an error if there is nothing to
-// wait for.
+// Waits until the socket is readable or writable if `ssl_error` asks for that. Otherwise returns
+// the error that ended the TLS connection.
 Task<error_code> Stream::tls_wait(int ssl_error) {
   if (ssl_error == SSL_ERROR_WANT_READ || ssl_error == SSL_ERROR_WANT_WRITE) {
     const auto what = ssl_error == SSL_ERROR_WANT_READ ? Socket::wait_read : Socket::wait_write;

@@ -40,10 +40,10 @@ class Stream {
 
   // Reads the available bytes, at least one.
   Task<Io> read_some(std::span<char> room);
-  // Writes everything, `head` first. `bytes` is the plain text that the kernel accepted before an
-  // error.
+  // Writes `head`, then `body`. After an error, Io::bytes is the number of bytes (before
+  // encryption) that were written until then.
   Task<Io> write(std::string_view head, std::string_view body = {});
-  // Announces the end of our data. The peer can still read what was sent.
+  // Tells the peer that no more data follows. The peer still receives the data that was written.
   Task<void> shut_down();
 
   // Ends pending reads and writes with operation_aborted. May be called more than once.

@@ -56,6 +56,7 @@ int no_password(char* /*buffer*/, int /*size*/, int /*writing*/, void* /*data*/)
   return -1;
 }
 
+// Makes the context trust the certificates of `authorities`.
 Status trust(SSL_CTX* context, const Pem& authorities) {
   const Bio bio = bio_of(authorities.text);
   X509_STORE* store = SSL_CTX_get_cert_store(context);
@@ -74,6 +75,7 @@ Status trust(SSL_CTX* context, const Pem& authorities) {
   return {};
 }
 
+// Sets the certificate chain and the key that the context presents to peers.
 Status identify(SSL_CTX* context, const TlsIdentity& identity) {
   const Pem chain = TRY(load(identity.certificate_pem, identity.certificate_file, "certificate"));
   const Bio bio = bio_of(chain.text);
@@ -126,8 +128,8 @@ Result<TlsContext> new_context(const SSL_METHOD* method) {
     return fail(ErrorCode::kInternal, "OpenSSL cannot create a TLS context");
   }
   SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
-  // Free the buffers of idle connections. Allow a write to continue from another address after a
-  // wait.
+  // Free the buffers of idle connections. Allow partial writes, and a retry of a write from another
+  // memory address.
   SSL_CTX_set_mode(context.get(), SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
                                       SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   // Read all available data with one read(2); otherwise each record costs two.
@@ -215,7 +217,7 @@ RotatingTls::RotatingTls(TlsContext context, Make make, std::vector<std::string>
     : context_(std::move(context)), make_(std::move(make)), files_(std::move(files)) {}
 
 Result<RotatingTls> RotatingTls::create(Make make, std::vector<std::string> files) {
-  // Taken before reading, so that a change in between is detected next time.
+  // Stamp the files before make() reads them, so that current() detects a change in between.
   std::string stamps = stamp(files);
   TlsContext context = TRY(make());
   RotatingTls tls(std::move(context), std::move(make), std::move(files));
@@ -251,8 +253,8 @@ TlsContext RotatingTls::current() {
     error_.clear();
     log::info("reloaded changed TLS files", {{"first_file", files_.front()}});
   } else if (std::string error = fresh.error().text(); error != error_) {
-    // Retried for each connection: the cause may be fixed (permissions, for example) without a
-    // change of the files.
+    // stamps_ stays as it is, so each new connection tries again: the cause (permissions, for
+    // example) may be fixed without a change of the files.
     error_ = std::move(error);
     log::warn("changed TLS files cannot be used; keeping the previous ones", {{"error", error_}});
   }

@@ -18,10 +18,10 @@ namespace tessera::http {
 
 using TlsContext = std::shared_ptr<ssl_ctx_st>;
 
-// Locations of the root certificates that a client trusts if no authority is configured. Our
-// OpenSSL was built by Debian and looks in Debian's location (`usual`). If that does not exist, the
-// first existing file of `elsewhere` is used. SSL_CERT_FILE and SSL_CERT_DIR take precedence over
-// both.
+// Locations of the root certificates that a client trusts if no authority is configured. OpenSSL is
+// linked statically and looks in the location of the system it was built on (`usual`). If that does
+// not exist, the first existing file of `elsewhere` (other distributions) is used. SSL_CERT_FILE
+// and SSL_CERT_DIR take precedence over both.
 struct SystemRoots {
   std::vector<std::string> usual;
   std::vector<std::string> elsewhere;
@@ -54,8 +54,8 @@ class RotatingTls {
   TlsContext context_;
   Make make_;
   std::vector<std::string> files_;
-  std::string stamps_;  // inode, size and time of every file of the context
-  std::string error_;   // why the current files cannot be used
+  std::string stamps_;  // inode, size and time of every file when context_ was created
+  std::string error_;   // the last logged reason why changed files cannot be used
 };
 
 }  // namespace tessera::http

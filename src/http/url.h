@@ -43,9 +43,10 @@ struct ProxySettings {
 };
 
 // Returns the proxy for `target`, or nothing. NO_PROXY is a comma-separated list of "*", host
-// names, addresses and CIDR ranges, each with an optional ":port". A host name also matches its
-// subdomains; with a leading dot it matches only subdomains. Loopback never uses a proxy. Returns
-// kInvalid if the proxy URL cannot be parsed, kUnsupported if it is not a plain http proxy.
+// names, addresses and CIDR ranges. Names and addresses may have a ":port". A host name also
+// matches its subdomains; with a leading dot it matches only them. A loopback target needs no
+// proxy. Returns kInvalid if the proxy URL cannot be parsed, kUnsupported if it is not a plain http
+// proxy.
 Result<std::optional<Url>> proxy_for(const Url& target, const ProxySettings& settings);
 
 }  // namespace tessera::http

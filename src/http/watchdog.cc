@@ -28,7 +28,7 @@ void Deadlines::expire() {
     watchdog.off();
     const std::function<void()> on_expired = watchdog.on_expired_;
     on_expired();
-    // The callback may have destroyed or moved any watchdog, so start over.
+    // The callback may have destroyed, armed or disarmed any watchdog, so start over.
     next = SteadyTime::max();
     i = 0;
   }

@@ -1,10 +1,10 @@
 // http/watchdog.h
 //
-// Timeouts that are moved often and expire rarely. Private to the .cc files of this folder.
+// Timeouts that are set often and expire rarely. Private to the .cc files of this folder.
 //
-// Each request moves several deadlines, so moving one must be cheap. All watchdogs of a loop share
-// one timer, armed for the earliest deadline or sooner. If it fires too early, it checks which
-// watchdogs are due and is armed again.
+// Each request sets several deadlines, so setting one must be cheap. All watchdogs of a loop share
+// one timer, which fires at the earliest deadline or before. When it fires, the watchdogs that are
+// due expire, and the timer is armed for the next deadline.
 #pragma once
 
 #include <functional>
@@ -33,6 +33,7 @@ class Deadlines {
   std::vector<Watchdog*> watchdogs_;
 };
 
+// One deadline, which can be set, moved and turned off.
 class Watchdog {
  public:
   // `on_expired` runs on the loop once the deadline has passed, but never after off() or the
@@ -44,6 +45,7 @@ class Watchdog {
   Watchdog& operator=(const Watchdog&) = delete;
   ~Watchdog() { off(); }
 
+  // Sets or moves the deadline.
   void set(SteadyTime at) {
     at_ = at;
     if (index_ == kOff) {

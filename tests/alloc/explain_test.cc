@@ -212,7 +212,7 @@ TEST(RequestHistogram, ForgetsOldRequests) {
     recent.add(request_of(whole_pod("old", 8)));
   }
   const Request now = request_of(share_pod("new", 4));
-  for (std::uint64_t i = 0; i < 10 * RequestHistogram::kMemory; ++i) {
+  for (std::uint64_t i = 0; i < 10 * RequestHistogram::kHalveAt; ++i) {
     recent.add(now);
   }
   ASSERT_EQ(recent.typical().size(), 1U);

@@ -4,7 +4,7 @@
 //
 //   SavedCluster cluster;
 //   cluster.plain_node("gpu-a", {.units = 32, .gpus = 2});
-//   cluster.pod("ml", "train", "gpu-a", {.units = 8, .annotations = {{"ALIYUN_COM_GPU_MEM_IDX", "1"}}});
+//   cluster.pod("ml", "train", "gpu-a", {.units = 8, .annotations = record(share_record(...))});
 //   read_cluster({.file = cluster.write()}, {});
 #pragma once
 

@@ -60,7 +60,7 @@ TEST_P(TraceFaults, NameLineAndColumn) {
 INSTANTIATE_TEST_SUITE_P(
     All, TraceFaults,
     testing::Values(
-        Fault{"", "is empty; its first line should name the columns"},
+        Fault{"", "is empty; its first line must name the columns"},
         Fault{"name,cpu_milli\n", "line 1: there is no column memory_mib"},
         Fault{"name;cpu_milli\n", "line 1: there is no column name; columns are separated by commas"},
         Fault{"\x1f\x8b\x08", "is compressed; unpack it with gunzip first"},

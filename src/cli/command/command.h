@@ -6,7 +6,7 @@
 //
 //   void add_topo_command(CLI::App& app, Action& action) {
 //     auto options = std::make_shared<TopoOptions>();
-//     CLI::App* command = app.add_subcommand("topo", "Show how the GPUs of a machine are connected");
+//     CLI::App* command = app.add_subcommand("topo", "Show how GPUs are connected");
 //     command->add_option("--file", options->file, "...");
 //     command->callback([&action, options] {
 //       action = [options] { return run_topo(*options, std::cout, std::cerr); };

@@ -14,7 +14,7 @@ namespace tessera::cli {
 namespace {
 
 std::string policy_help() {
-  std::string help = "Policies (fgd is Tessera's, FGD is the one of the paper):\n";
+  std::string help = "Policies (fgd is Tessera's, FGD is the paper's):\n";
   for (const sim::PolicyName& policy : sim::policy_names()) {
     const std::string name(policy.name);
     help += "  " + name + std::string(16 - name.size(), ' ') + std::string(policy.about) + "\n";
