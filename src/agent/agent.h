@@ -1,14 +1,14 @@
 // agent/agent.h
 //
-// All parts of a running agent, put together: driver, pods of the node, device plugins, books, HTTP.
+// A running agent: the driver, the pods of the node, the device plugins, allocations and HTTP.
 //
 //   auto agent = TRY(Agent::create(loop, config, access));
 //   loop.post([&] { agent->start(); });
 //   ... another thread: loop.run() ...
-//   agent->leave();                  // this thread: kubelet sees us go
+//   agent->leave();                  // this thread: unregisters from kubelet
 //   loop.stop();
 //
-// Built before the loop runs; everything else on its thread unless told otherwise.
+// Built before the loop runs; everything else on the loop's thread unless stated otherwise.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,8 @@ namespace tessera::agent {
 
 class Agent {
  public:
-  // `loop` must live longer. kInvalid or kUnavailable when an address or the access cannot be used.
+  // `loop` must outlive it. Fails with kInvalid or kUnavailable if an address or the access cannot
+  // be used.
   static Result<std::unique_ptr<Agent>> create(http::EventLoop& loop, Config config,
                                                kube::ClusterAccess access);
   Agent(const Agent&) = delete;
@@ -33,18 +34,19 @@ class Agent {
   ~Agent();
 
   void start();
-  // Not the loop's thread, while the loop runs: answers what kubelet has asked and ends the plugins.
+  // Unregisters from kubelet after the calls in flight are answered. Not on the loop's thread, and
+  // while the loop runs.
   void leave();
 
-  // Where HTTP is served; for tests that let the system choose.
+  // The port of the HTTP server; for tests that let the system choose.
   [[nodiscard]] std::uint16_t port() const;
   // What is missing until pods can be served; empty when nothing is.
   [[nodiscard]] std::string not_ready() const;
 
  private:
-  struct Parts;
-  explicit Agent(std::unique_ptr<Parts> parts);
-  std::unique_ptr<Parts> parts_;
+  struct Impl;
+  explicit Agent(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
 };
 
 // The program: parses the command line, runs until a signal ends it, and returns the exit code.

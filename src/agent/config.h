@@ -23,7 +23,7 @@
 
 namespace tessera::agent {
 
-// How containers get access to their GPUs (grant_strategy.h).
+// How containers get access to their GPUs (delivery_strategy.h).
 enum class StrategyKind { kEnv, kDevices, kCdi };
 
 // Directories. Some have two paths, one as the host (kubelet, the container runtime) sees it and

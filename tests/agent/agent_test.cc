@@ -1,5 +1,5 @@
-// The whole agent on a simulated machine under a kubelet that only asks; the API server is away, as it may be
-// when a node starts.
+// The whole agent on a simulated machine with a fake kubelet and, in most tests, without an API
+// server, as when a node starts.
 #include "agent/agent.h"
 
 #include <gmock/gmock.h>
@@ -18,7 +18,7 @@
 
 #include "../gpu/sim_machine.h"
 #include "agent/devices/allocations.h"
-#include "agent/gpu/gpu_ids.h"
+#include "agent/gpu/gpu_devices.h"
 #include "agent/gpu/gpu_kind.h"
 #include "alloc/names.h"
 #include "base/fd.h"
@@ -32,13 +32,13 @@ namespace {
 using gpu::SimMachine;
 using testing::HasSubstr;
 
-// Of 8 GPUs with 32 GiB.
+// The shares of 8 GPUs with 32 GiB.
 constexpr std::size_t kShares = 256;
 
 class RunningAgent {
  public:
-  // `node`: what the API server says of the node; empty: there is no API server. It lists `pods` after
-  // `pods_after`; never when that is 0.
+  // `node`: the Node object of the API server; empty: there is no API server. It lists `pods` after
+  // `pods_after`; never if that is 0.
   RunningAgent(const SimMachine& machine, const std::string& kubelet_dir, const std::string& state_dir,
                const std::string& node = "", std::chrono::milliseconds pods_after = {},
                const std::string& pods = "", const std::function<void(Config&)>& change = {}) {
@@ -56,7 +56,7 @@ class RunningAgent {
       change(config);
     }
     kube::ClusterAccess access;
-    access.cluster.server = "http://127.0.0.1:1";  // nobody
+    access.cluster.server = "http://127.0.0.1:1";  // no server
     if (!node.empty()) {
       api_.emplace(http::Server::create(
                        loop_, {},
@@ -102,7 +102,7 @@ class RunningAgent {
     return missing;
   }
 
-  // What Prometheus reads.
+  // The body of /metrics.
   std::string metrics() {
     const Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_in address{};
@@ -121,7 +121,7 @@ class RunningAgent {
     }
     return answer;
   }
-  bool comes_to_say(const std::string& line) {
+  bool metrics_contain(const std::string& line) {
     const auto begun = std::chrono::steady_clock::now();
     while (metrics().find(line) == std::string::npos) {
       if (std::chrono::steady_clock::now() - begun > gpu::kPatience) {
@@ -131,7 +131,7 @@ class RunningAgent {
     return true;
   }
 
-  // The Events that came to be written; those until one has this text, or for a long time.
+  // Waits for an Event with this text, and returns all Events.
   std::string events_with(const std::string& text) {
     const auto begun = std::chrono::steady_clock::now();
     std::string all;
@@ -173,7 +173,7 @@ class AgentTest : public testing::Test {
   }
   [[nodiscard]] std::string plugin_dir() const { return root / "device-plugins"; }
   [[nodiscard]] std::string state_dir() const { return root / "state"; }
-  // What kubelet's checkpoint says of container c of a pod.
+  // The entry of container c of a pod in kubelet's checkpoint.
   void kubelet_gave(const std::string& resource, const std::vector<std::string>& device_ids,
                     const std::string& uid = "77aa") const {
     const boost::json::array list(device_ids.begin(), device_ids.end());
@@ -191,7 +191,7 @@ class AgentTest : public testing::Test {
   SimMachine machine{"dgx1v"};
 };
 
-TEST_F(AgentTest, TellsKubeletItsGpusAlsoWithoutAnApiServer) {
+TEST_F(AgentTest, RegistersItsGpusWithoutAnApiServer) {
   FakeKubelet kubelet(plugin_dir());
   RunningAgent agent(machine, root.path(), state_dir());
   const auto list = kubelet.wait_for_devices(all_shares);
@@ -199,7 +199,7 @@ TEST_F(AgentTest, TellsKubeletItsGpusAlsoWithoutAnApiServer) {
   EXPECT_TRUE(
       std::ranges::all_of(list, [](const Device& one) { return one.healthy && one.numa.size() == 1; }));
   EXPECT_GE(kubelet.wait_for_registrations(3), 3) << "gpu-mem, gpu and gpu-count";
-  // kubelet knows a moment before we do.
+  // kubelet knows it a moment before the plugin does.
   const auto begun = std::chrono::steady_clock::now();
   std::string missing = agent.not_ready();
   while (missing.starts_with("aliyun.com") && std::chrono::steady_clock::now() - begun < gpu::kPatience) {
@@ -208,15 +208,15 @@ TEST_F(AgentTest, TellsKubeletItsGpusAlsoWithoutAnApiServer) {
   EXPECT_THAT(missing, testing::HasSubstr("pods are still being listed"));
 }
 
-// kubelet asks at once, and then it must be known which pods there are.
-TEST_F(AgentTest, IsKnownToKubeletWhenItKnowsThePodsOfItsNode) {
+// kubelet calls at once, and then the pods must be known.
+TEST_F(AgentTest, RegistersWhenItKnowsThePodsOfItsNode) {
   FakeKubelet kubelet(plugin_dir());
   const RunningAgent agent(machine, root.path(), state_dir(), "{}", std::chrono::milliseconds(150));
   ASSERT_GE(kubelet.wait_for_registrations(1), 1);
   EXPECT_TRUE(agent.pods_listed);
 }
 
-TEST_F(AgentTest, MarksAllSharesOfAGpuWhileItIsIll) {
+TEST_F(AgentTest, MarksAllSharesOfAnUnhealthyGpu) {
   FakeKubelet kubelet(plugin_dir());
   const RunningAgent agent(machine, root.path(), state_dir());
   ASSERT_EQ(kubelet.wait_for_devices(unhealthy(0)).size(), kShares);
@@ -230,7 +230,7 @@ TEST_F(AgentTest, MarksAllSharesOfAGpuWhileItIsIll) {
   EXPECT_EQ(kubelet.wait_for_devices(unhealthy(0)).size(), kShares);
 }
 
-TEST_F(AgentTest, KeepsItsIdsWhenTheDriverCountsAnewAfterARestart) {
+TEST_F(AgentTest, KeepsItsIdsWhenTheDriverRenumbersAfterARestart) {
   FakeKubelet kubelet(plugin_dir());
   std::set<std::string> before;
   {
@@ -245,8 +245,8 @@ TEST_F(AgentTest, KeepsItsIdsWhenTheDriverCountsAnewAfterARestart) {
   EXPECT_EQ(ids(kubelet.wait_for_devices(all_shares)), before);
 }
 
-// A driver that does not come up after a reboot: what is known from before stays listed, and none is usable.
-TEST_F(AgentTest, ListsWhatItKnewWhenTheDriverIsAway) {
+// A driver that fails after a reboot: the known GPUs stay listed as unhealthy.
+TEST_F(AgentTest, ListsTheKnownGpusWhenTheDriverFails) {
   FakeKubelet kubelet(plugin_dir());
   {
     const RunningAgent agent(machine, root.path(), state_dir());
@@ -257,9 +257,9 @@ TEST_F(AgentTest, ListsWhatItKnewWhenTheDriverIsAway) {
   EXPECT_EQ(kubelet.wait_for_devices(unhealthy(kShares)).size(), kShares);
 }
 
-// A cloud's installer, or the container that carries the driver, may need minutes longer than we do; and the
-// next version of the driver has another file.
-TEST_F(AgentTest, FindsADriverThatIsInstalledBelowTheDriverRootWhileItRuns) {
+// A cloud's installer, or the driver container, may start minutes after the agent; and the next
+// version of the driver has another file name.
+TEST_F(AgentTest, FindsADriverThatIsInstalledWhileItRuns) {
   std::filesystem::rename(machine.path("usr"), machine.path("later"));
   FakeKubelet kubelet(plugin_dir());
   RunningAgent agent(machine, root.path(), state_dir(), "", {}, "", [&](Config& config) {
@@ -274,8 +274,8 @@ TEST_F(AgentTest, FindsADriverThatIsInstalledBelowTheDriverRootWhileItRuns) {
   EXPECT_EQ(kubelet.wait_for_devices(unhealthy(0)).size(), kShares);
 }
 
-// One that hangs from the start says nothing; the devices are known to kubelet all the same.
-TEST_F(AgentTest, ListsWhatItKnewWhenTheDriverHangs) {
+// A driver that hangs from the start reports nothing; kubelet gets the devices anyway.
+TEST_F(AgentTest, ListsTheKnownGpusWhenTheDriverHangs) {
   FakeKubelet kubelet(plugin_dir());
   {
     const RunningAgent agent(machine, root.path(), state_dir());
@@ -286,12 +286,12 @@ TEST_F(AgentTest, ListsWhatItKnewWhenTheDriverHangs) {
     const RunningAgent agent(machine, root.path(), state_dir());
     EXPECT_EQ(kubelet.wait_for_devices(unhealthy(kShares)).size(), kShares);
     machine.control("");
-    EXPECT_EQ(kubelet.wait_for_devices(unhealthy(0)).size(), kShares) << "it has come back";
+    EXPECT_EQ(kubelet.wait_for_devices(unhealthy(0)).size(), kShares) << "the driver answers again";
   }
 }
 
-// The same in a container whose state directory was not kept.
-TEST_F(AgentTest, ListsWhatTheNodeKnewWhenItsOwnFileIsGoneToo) {
+// The same in a container that lost its state directory.
+TEST_F(AgentTest, ListsTheGpusOfTheNodeAnnotationWhenItsOwnFileIsGone) {
   FakeKubelet kubelet(plugin_dir());
   {
     const RunningAgent agent(machine, root.path(), state_dir());
@@ -307,7 +307,7 @@ TEST_F(AgentTest, ListsWhatTheNodeKnewWhenItsOwnFileIsGoneToo) {
   EXPECT_EQ(kubelet.wait_for_devices(unhealthy(kShares)).size(), kShares);
 }
 
-TEST_F(AgentTest, CallsAGpuUnhealthyThatAnotherPluginGaveToAPod) {
+TEST_F(AgentTest, MarksAGpuThatAnotherPluginAllocatedAsUnhealthy) {
   FakeKubelet kubelet(plugin_dir());
   kubelet_gave("nvidia.com/gpu", {machine.uuid(3)});
   RunningAgent agent(
@@ -315,13 +315,14 @@ TEST_F(AgentTest, CallsAGpuUnhealthyThatAnotherPluginGaveToAPod) {
       R"({"metadata":{"name":"x","namespace":"ml","uid":"77aa","resourceVersion":"5"},)"
       R"("spec":{"nodeName":"gpu-a","containers":[{"name":"c"}]},"status":{"phase":"Running"}})");
   EXPECT_EQ(kubelet.wait_for_devices(unhealthy(kShares / 8)).size(), kShares);
-  EXPECT_TRUE(agent.comes_to_say("tessera_gpu_healthy{gpu=\"3\",")) << agent.metrics();
+  EXPECT_TRUE(agent.metrics_contain("tessera_gpu_healthy{gpu=\"3\",")) << agent.metrics();
   EXPECT_THAT(agent.metrics(), testing::ContainsRegex("tessera_gpu_healthy.gpu=.3.[^\n]* 0\n"));
   EXPECT_THAT(agent.metrics(), testing::ContainsRegex("tessera_gpu_healthy.gpu=.2.[^\n]* 1\n"));
 }
 
-// The list of pods says who holds it; until then the node's inventory stays as the process before left it.
-TEST_F(AgentTest, ToldTheSchedulerThatAGpuOfAnotherPluginsPodIsFreeUntilThePodsWereListed) {
+// The holder is known only with the list of pods; until then the node's inventory stays as the
+// earlier process left it.
+TEST_F(AgentTest, PublishedAGpuOfAnotherPluginAsFreeUntilThePodsWereListed) {
   FakeKubelet kubelet(plugin_dir());
   kubelet_gave("nvidia.com/gpu", {machine.uuid(3)});
   RunningAgent agent(
@@ -338,9 +339,9 @@ TEST_F(AgentTest, ToldTheSchedulerThatAGpuOfAnotherPluginsPodIsFreeUntilThePodsW
   EXPECT_EQ(agent.node_writes_before_pods, 0);
 }
 
-// Nothing of ours tells what the pod has but kubelet and its record, and the pods are listed long before the
-// driver answers.
-TEST_F(AgentTest, TookARunningPodForOneThatWasGivenNothingBeforeTheDriverAnswered) {
+// Only kubelet and the record know what the pod has, and the pods are listed long before the driver
+// answers.
+TEST_F(AgentTest, TookARunningPodForOneWithoutGpusBeforeTheDriverAnswered) {
   machine.control("slow: {nvmlDeviceGetCount_v2: 600}");
   FakeKubelet kubelet(plugin_dir());
   GpuIds ids;
@@ -356,17 +357,17 @@ TEST_F(AgentTest, TookARunningPodForOneThatWasGivenNothingBeforeTheDriverAnswere
           R"({"aliyun.com/gpu-mem":"2"}}}]},"status":{"phase":"Running"}})");
   ASSERT_EQ(kubelet.wait_for_devices(unhealthy(0)).size(), kShares);
   const auto kept = [&] {
-    Allocations book(GpuKind::keys());
+    Allocations saved(GpuKind::keys());
     const auto text = read_file(state_dir() + "/allocations.json");
-    return text && book.parse(*text) ? book.all() : std::vector<Allocation>();
+    return text && saved.parse(*text) ? saved.all() : std::vector<Allocation>();
   };
   const auto begun = std::chrono::steady_clock::now();
   while (kept().empty() && std::chrono::steady_clock::now() - begun < gpu::kPatience) {
     std::this_thread::yield();
   }
   ASSERT_EQ(kept().size(), 1U);
-  EXPECT_EQ(kept().front().held, "");
-  EXPECT_THAT(kept().front().shares, testing::ElementsAre(Share{.device = uuid, .units = 2}));
+  EXPECT_EQ(kept().front().start_block, "");
+  EXPECT_THAT(kept().front().shares, testing::ElementsAre(DeviceShare{.device = uuid, .units = 2}));
 }
 
 TEST_F(AgentTest, DoesNotCountWhatIsSwitchedOffAsUnsettled) {
@@ -374,14 +375,14 @@ TEST_F(AgentTest, DoesNotCountWhatIsSwitchedOffAsUnsettled) {
     config.node_condition = false;
     config.unhealthy_config_map = false;
   });
-  ASSERT_TRUE(agent.comes_to_say("tessera_agent_object_synced{object=\"inventory\"}"));
+  ASSERT_TRUE(agent.metrics_contain("tessera_agent_object_synced{object=\"inventory\"}"));
   const std::string text = agent.metrics();
   EXPECT_THAT(text, testing::Not(HasSubstr("object=\"condition\"")));
   EXPECT_THAT(text, testing::Not(HasSubstr("object=\"config_map\"")));
 }
 
-// NVIDIA's plugin gave GPU 3 to one pod; the other uses GPU 2, and nobody gave it that.
-TEST_F(AgentTest, APodWithAGpuOfAnotherPluginWasToldAsUsingItUnasked) {
+// NVIDIA's plugin allocated GPU 3 to one pod; the other pod uses GPU 2 without an allocation.
+TEST_F(AgentTest, APodWithAGpuOfAnotherPluginWasReportedAsUsingItUnrequested) {
   FakeKubelet kubelet(plugin_dir());
   const std::string theirs = "77aa77aa-0000-4000-8000-000000000000";
   const std::string thief = "77bb77bb-0000-4000-8000-000000000000";
@@ -411,18 +412,18 @@ TEST_F(AgentTest, APodWithAGpuOfAnotherPluginWasToldAsUsingItUnasked) {
 }
 
 // 8 GPUs of 32 GiB in MiB are 262,144 devices.
-TEST_F(AgentTest, NobodyWasToldThatAListIsTooLongForKubelet) {
+TEST_F(AgentTest, AListThatIsTooLongForKubeletWasNotReported) {
   FakeKubelet kubelet(plugin_dir());
   RunningAgent agent(machine, root.path(), state_dir(), R"({"metadata":{"name":"n"}})",
                      std::chrono::milliseconds(1), "",
                      [](Config& config) { config.unit = alloc::Unit::mib(); });
   EXPECT_THAT(agent.events_with("DeviceListTooLong"),
               testing::AllOf(HasSubstr("aliyun.com/gpu-mem is not offered"), HasSubstr("--unit 256MiB")));
-  EXPECT_GE(kubelet.wait_for_registrations(2), 2) << "whole GPUs are";
+  EXPECT_GE(kubelet.wait_for_registrations(2), 2) << "whole GPUs are registered";
   EXPECT_EQ(kubelet.served_by("aliyun.com/gpu-mem"), "");
 }
 
-TEST_F(AgentTest, LeavesNothingWithKubeletWhenItEnds) {
+TEST_F(AgentTest, UnregistersWhenItEnds) {
   FakeKubelet kubelet(plugin_dir());
   {
     const RunningAgent agent(machine, root.path(), state_dir());

@@ -105,7 +105,7 @@ TEST(AgentConfig, NamesFileLineAndColumnOfAMistake) {
   };
   for (const Case& one :
        {Case{"unit: GiB\nstrategy: magic", "f.yaml:2:11: strategy"}, Case{"stratgy: env", "stratgy"},
-        Case{"memory: {policy: kill}", "there are ignore, report and evict"},
+        Case{"memory: {policy: kill}", "use ignore, report or evict"},
         Case{"memory: {grace: soon}", "memory.grace"}, Case{"sampleEvery: 10ms", "at least 1s"},
         Case{"paths: {cdiDir: relative}", "not an absolute path"},
         Case{"resources: {prefix: ''}", "resources.prefix"},

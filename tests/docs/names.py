@@ -74,7 +74,7 @@ class Names:
     @cached_property
     def annotations(self) -> set[str]:
         keys = self.text("src/alloc/names.h").split("namespace key")[1]
-        labels = re.findall(r'"((?:nvidia\.com|tessera\.io|aliyun\.accelerator)/[a-z._-]+)"', self.text("src/agent/**/node_labels.cc"))
+        labels = re.findall(r'"((?:nvidia\.com|tessera\.io|aliyun\.accelerator)/[a-z._-]+)"', self.text("src/agent/**/node_metadata.cc"))
         others = re.findall(r'"(tessera\.io/[a-z-]+)"', self.text("src/extender/**/*.cc", "src/cli/**/*.cc", "src/objects/*.cc"))
         return set(re.findall(r'"([A-Za-z][A-Za-z_./-]+)"', keys)) | set(labels) | set(others)
 

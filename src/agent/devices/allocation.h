@@ -1,7 +1,7 @@
 // agent/devices/allocation.h
 //
-// What one container of this node was given of one kind of device: for /allocations, metrics and whoever maps
-// processes to pods. A value; the ledger that keep it are in allocations.h.
+// What one container of this node got of one kind of device: for /allocations, for metrics, and to
+// map processes to pods. A value; allocations.h keeps the values of a node.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,14 @@
 
 namespace tessera::agent {
 
-// What a container has of one device: all of it, or so many units.
-struct Share {
-  std::string device;              // by the name that lasts: the UUID of a GPU
+// What a container has of one device: all of it, or some units.
+struct DeviceShare {
+  std::string device;              // the permanent name: the UUID of a GPU
   std::uint32_t units = 0;         // 0 for a whole device
-  std::uint32_t core_percent = 0;  // of its time, where that is divided
+  std::uint32_t core_percent = 0;  // of its compute time, where that is divided
   bool whole = false;
 
-  friend bool operator==(const Share&, const Share&) = default;
+  friend bool operator==(const DeviceShare&, const DeviceShare&) = default;
 };
 
 // Resource -> IDs of it, sorted.
@@ -31,37 +31,39 @@ struct Allocation {
   PodName pod;
   std::string pod_uid;  // see is_unknown_pod()
   std::string container;
-  // What it sees of which device. Empty when it was given nothing.
-  std::vector<Share> shares{};
-  // The IDs that kubelet took for it. They are of the same devices as `shares` unless kubelet chose on its
-  // own (it reuses the IDs of init containers at random).
+  // What it sees. Empty when it got nothing.
+  std::vector<DeviceShare> shares{};
+  // The IDs that kubelet took for it. They are of the same devices as `shares` unless kubelet chose
+  // them itself (it reuses the IDs of init containers at random).
   IdsByResource ids{};
-  // Resource -> the CDI name that kubelet was handed with these IDs, where the strategy has such. It stays
-  // with them for the life of the pod, whoever was taken to be asking when it was made.
+  // Resource -> the CDI name that kubelet got with these IDs, where the strategy uses CDI. kubelet
+  // keeps the name for the life of the pod, even if the agent took another container to be the one
+  // that asked.
   std::map<std::string, std::string> cdi_names{};
-  // Edits::fixed of what it was handed, where kubelet keeps it.
+  // Edits::fixed of what it got, where kubelet keeps it for the life of the pod.
   std::string fixed{};
-  // What could not be prepared when it was admitted, and is missing for the life of the pod; empty when
-  // nothing is.
+  // What could not be prepared at its admission and is missing for the life of the pod; empty:
+  // nothing.
   std::string fault{};
-  // kubelet has not said that it was this container that asked: another one may have it.
+  // kubelet has not confirmed that this container asked: another one may have the IDs.
   bool guessed = false;
-  // Why it is not allowed to start at the moment; empty when it is.
-  std::string held{};
+  // Why it may not start at the moment; empty when it may.
+  std::string start_block{};
 
   friend bool operator==(const Allocation&, const Allocation&) = default;
 };
 
-// Whose IDs these are was not known when kubelet asked: they stand under a name that no pod has.
+// Begins the UID of allocations whose pod was not known when kubelet asked. No pod has such a UID.
 inline constexpr std::string_view kUnknownPod = "?";
 inline bool is_unknown_pod(const std::string& pod_uid) {
   return pod_uid.starts_with(kUnknownPod);
 }
+// In place of the pod's UID in the CDI name of an unknown pod. No pod has such a UID.
+inline constexpr std::string_view kUnknownCdiPod = "unknown";
 
 std::string unknown_uid(const std::string& resource, const std::vector<std::string>& ids);
 
-// What `from` was handed for one resource, as that of the container which really has the IDs.
-Allocation handed_on(const Allocation& from, const std::string& resource, const PodName& pod,
-                     const std::string& pod_uid, const std::string& container);
+// Returns what `from` got for one resource as the allocation of `to`, which really has the IDs.
+Allocation moved_to(const ContainerName& to, const Allocation& from, const std::string& resource);
 
 }  // namespace tessera::agent

@@ -19,7 +19,7 @@ constexpr std::int64_t kMostUnits = 1U << 24U;
 
 boost::json::object to_json(const Allocation& allocation, const Allocations::Keys& keys) {
   boost::json::array shares;
-  for (const Share& share : allocation.shares) {
+  for (const DeviceShare& share : allocation.shares) {
     boost::json::object entry{{keys.device, share.device}};
     if (share.whole) {
       entry["whole"] = true;
@@ -35,9 +35,12 @@ boost::json::object to_json(const Allocation& allocation, const Allocations::Key
   for (const auto& [resource, list] : allocation.ids) {
     ids[resource] = boost::json::array(list.begin(), list.end());
   }
-  boost::json::object json{
-      {"namespace", allocation.pod.namespace_name}, {"pod", allocation.pod.name},  {"uid", allocation.pod_uid},
-      {"container", allocation.container},         {"grants", std::move(shares)}, {"ids", std::move(ids)}};
+  boost::json::object json{{"namespace", allocation.pod.namespace_name},
+                           {"pod", allocation.pod.name},
+                           {"uid", allocation.pod_uid},
+                           {"container", allocation.container},
+                           {"grants", std::move(shares)},
+                           {"ids", std::move(ids)}};
   if (!allocation.cdi_names.empty()) {
     boost::json::object names;
     for (const auto& [resource, name] : allocation.cdi_names) {
@@ -51,8 +54,8 @@ boost::json::object to_json(const Allocation& allocation, const Allocations::Key
   if (!allocation.fault.empty()) {
     json["fault"] = allocation.fault;
   }
-  if (!allocation.held.empty()) {
-    json["held"] = allocation.held;
+  if (!allocation.start_block.empty()) {
+    json["held"] = allocation.start_block;
   }
   if (allocation.guessed) {
     json["guessed"] = true;
@@ -66,7 +69,7 @@ Result<Allocation> from_json(const JsonReader& json, const Allocations::Keys& ke
   allocation.pod.name = TRY(json.text("pod"));
   allocation.pod_uid = TRY(json.text("uid"));
   allocation.container = TRY(json.text("container"));
-  allocation.held = TRY(json.text_or("held", ""));
+  allocation.start_block = TRY(json.text_or("held", ""));
   allocation.fixed = TRY(json.text_or("fixed", ""));
   allocation.fault = TRY(json.text_or("fault", ""));
   allocation.guessed = TRY(json.boolean_or("guessed", false));
@@ -77,7 +80,7 @@ Result<Allocation> from_json(const JsonReader& json, const Allocations::Keys& ke
     }
   }
   for (const JsonReader& entry : TRY(json.array("grants", kMostShares))) {
-    Share share;
+    DeviceShare share;
     share.device = TRY(entry.text(keys.device));
     share.whole = TRY(entry.boolean_or("whole", false));
     share.units = static_cast<std::uint32_t>(TRY(entry.integer_or(keys.units, 0, kMostUnits, 0)));
@@ -101,18 +104,17 @@ std::string unknown_uid(const std::string& resource, const std::vector<std::stri
   return fmt::format("{}{}/{}", kUnknownPod, resource, ids.empty() ? "" : ids.front());
 }
 
-Allocation handed_on(const Allocation& from, const std::string& resource, const PodName& pod,
-                     const std::string& pod_uid, const std::string& container) {
-  Allocation to{.pod = pod, .pod_uid = pod_uid, .container = container, .shares = from.shares};
-  to.fixed = from.fixed;
-  to.fault = from.fault;
+Allocation moved_to(const ContainerName& to, const Allocation& from, const std::string& resource) {
+  Allocation moved{.pod = to.pod, .pod_uid = to.pod_uid, .container = to.container, .shares = from.shares};
+  moved.fixed = from.fixed;
+  moved.fault = from.fault;
   if (const auto ids = from.ids.find(resource); ids != from.ids.end()) {
-    to.ids.insert(*ids);
+    moved.ids.insert(*ids);
   }
   if (const auto name = from.cdi_names.find(resource); name != from.cdi_names.end()) {
-    to.cdi_names.insert(*name);
+    moved.cdi_names.insert(*name);
   }
-  return to;
+  return moved;
 }
 
 Status Allocations::parse(std::string_view text) {
@@ -140,7 +142,7 @@ std::string Allocations::json() const {
   return boost::json::serialize(boost::json::object{{"v", 1}, {"allocations", std::move(list)}}) + "\n";
 }
 
-void Allocations::give(const Allocation& allocation) {
+void Allocations::record(const Allocation& allocation) {
   Allocation& kept = pods_[allocation.pod_uid][allocation.container];
   auto ids = std::move(kept.ids);
   auto cdi_names = std::move(kept.cdi_names);
@@ -155,14 +157,14 @@ void Allocations::give(const Allocation& allocation) {
   changed_ = true;
 }
 
-void Allocations::hold(const std::string& pod_uid, const std::string& container, std::string why) {
+void Allocations::set_start_block(const std::string& pod_uid, const std::string& container, std::string why) {
   const auto pod = pods_.find(pod_uid);
   if (pod == pods_.end()) {
     return;
   }
   const auto found = pod->second.find(container);
-  if (found != pod->second.end() && found->second.held != why) {
-    found->second.held = std::move(why);
+  if (found != pod->second.end() && found->second.start_block != why) {
+    found->second.start_block = std::move(why);
     changed_ = true;
   }
 }
@@ -220,17 +222,35 @@ bool Allocations::has_cdi_name(const std::string& name) const {
   });
 }
 
-void Allocations::each_id(const std::string& resource,
-                          const std::function<void(const Allocation&, const std::string&)>& visit) const {
+std::vector<Allocations::HeldId> Allocations::held_ids(const std::string& resource) const {
+  std::vector<HeldId> held;
   for (const auto& [uid, containers] : pods_) {
     for (const auto& [name, allocation] : containers) {
-      if (const auto held = allocation.ids.find(resource); held != allocation.ids.end()) {
-        for (const std::string& id : held->second) {
-          visit(allocation, id);
+      if (const auto ids = allocation.ids.find(resource); ids != allocation.ids.end()) {
+        for (const std::string& id : ids->second) {
+          held.push_back({.allocation = &allocation, .id = &id});
         }
       }
     }
   }
+  return held;
+}
+
+std::vector<kube::ObjectReference> Allocations::holders_of(const std::string& device) const {
+  std::vector<kube::ObjectReference> holders;
+  for (const auto& [uid, containers] : pods_) {
+    const auto has_device = [&](const auto& entry) {
+      const std::vector<DeviceShare>& shares = entry.second.shares;
+      return std::ranges::find(shares, device, &DeviceShare::device) != shares.end();
+    };
+    const auto found = std::ranges::find_if(containers, has_device);
+    if (is_unknown_pod(uid) || found == containers.end()) {
+      continue;
+    }
+    const PodName& pod = found->second.pod;
+    holders.push_back({.kind = "Pod", .namespace_name = pod.namespace_name, .name = pod.name, .uid = uid});
+  }
+  return holders;
 }
 
 std::vector<Allocation> Allocations::all() const {

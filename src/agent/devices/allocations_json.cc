@@ -9,20 +9,17 @@ namespace tessera::agent {
 
 namespace {
 
-boost::json::object entry_json(const ListedKind& kind, const Allocation& allocation) {
-  boost::json::array shares;
-  for (const Share& share : allocation.shares) {
-    shares.push_back(kind.share_json(share));
-  }
+boost::json::object entry_json(const ListedKind& kind, const ListedAllocation& listed) {
+  const Allocation& allocation = listed.allocation;
   boost::json::object ids;
   for (const auto& [resource, held] : allocation.ids) {
     ids[resource] = boost::json::array(held.begin(), held.end());
   }
   boost::json::object one{
-      {"namespace", allocation.pod.namespace_name}, {"pod", allocation.pod.name},  {"uid", allocation.pod_uid},
-      {"container", allocation.container},         {kind.key, std::move(shares)}, {"ids", std::move(ids)}};
-  if (!allocation.held.empty()) {
-    one["held"] = allocation.held;
+      {"namespace", allocation.pod.namespace_name}, {"pod", allocation.pod.name}, {"uid", allocation.pod_uid},
+      {"container", allocation.container},          {kind.key, listed.shares},    {"ids", std::move(ids)}};
+  if (!allocation.start_block.empty()) {
+    one["held"] = allocation.start_block;
   }
   return one;
 }
@@ -30,14 +27,14 @@ boost::json::object entry_json(const ListedKind& kind, const Allocation& allocat
 }  // namespace
 
 std::string allocations_json(boost::json::object about, const std::vector<ListedKind>& kinds) {
-  std::vector<std::pair<const ListedKind*, const Allocation*>> all;
+  std::vector<std::pair<const ListedKind*, const ListedAllocation*>> all;
   for (const ListedKind& kind : kinds) {
-    for (const Allocation& allocation : kind.allocations) {
+    for (const ListedAllocation& allocation : kind.allocations) {
       all.emplace_back(&kind, &allocation);
     }
   }
   std::ranges::stable_sort(all, {}, [](const auto& entry) {
-    const Allocation& one = *entry.second;
+    const Allocation& one = entry.second->allocation;
     return std::tie(one.pod.namespace_name, one.pod.name, one.pod_uid, one.container);
   });
   boost::json::array list;

@@ -1,6 +1,6 @@
 // agent/devices/allocations_json.h
 //
-// What /allocations answers: who holds what on this node, for audits. Pure.
+// The body of /allocations: which container has what on this node, for audits. Pure.
 //
 //   {"node":"gpu-a","unit":"GiB","allocations":[
 //     {"namespace":"ml","pod":"train-7","uid":"5b0c...","container":"main",
@@ -8,8 +8,8 @@
 //      "ids":{"aliyun.com/gpu-mem":["2-0","2-1"]},"held":"why it may not start"}]}
 #pragma once
 
+#include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -17,14 +17,19 @@
 
 namespace tessera::agent {
 
-// What was given of one kind of device.
-struct ListedKind {
-  std::string key;  // "gpus"
-  std::vector<Allocation> allocations;
-  std::function<boost::json::object(const Share&)> share_json;
+// An allocation and its shares as JSON.
+struct ListedAllocation {
+  Allocation allocation;
+  boost::json::array shares;
 };
 
-// In the order of namespace, pod and container. `about`: what is said of the node before the list.
+// The allocations of one kind of device.
+struct ListedKind {
+  std::string key;  // "gpus"
+  std::vector<ListedAllocation> allocations;
+};
+
+// Sorted by namespace, pod and container. `about`: fields of the node that come before the list.
 std::string allocations_json(boost::json::object about, const std::vector<ListedKind>& kinds);
 
 }  // namespace tessera::agent

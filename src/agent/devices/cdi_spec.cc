@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view kSuffixOfSpec = ".json";
 
-// UIDs and names of containers have nothing else.
+// UIDs and container names contain no other characters.
 bool is_plain(std::string_view text) {
   return !text.empty() && text.size() <= 128 && text.front() != '-' && text.back() != '-' &&
          std::ranges::all_of(text, [](char c) {
@@ -64,7 +64,7 @@ std::string CdiKind::spec(const std::string& device, const Edits& edits) const {
     env.emplace_back(fmt::format("{}={}", name, value));
   }
   boost::json::object changes{{"env", std::move(env)}};
-  // An empty list is not valid everywhere.
+  // Some runtimes reject an empty list.
   if (!edits.nodes.empty()) {
     boost::json::array nodes;
     for (const DeviceNode& node : edits.nodes) {

@@ -12,15 +12,15 @@ namespace tessera::agent {
 
 namespace fs = std::filesystem;
 
-// The names of a container. Those that come from outside, as our own file of what was given, become parts of
-// paths.
+// The CDI names of a container. Names from outside, such as the state file, are checked because
+// they become parts of paths.
 Result<std::vector<std::string>> CdiStrategy::devices_of(const ContainerEdits& container) const {
   if (container.cdi_names.empty()) {
     return std::vector{TRY(cdi_device_name(container.pod_uid, container.container))};
   }
   for (const std::string& name : container.cdi_names) {
     if (!kind_.device_of_file(kind_.file_name(name))) {
-      return fail(ErrorCode::kInvalid, fmt::format("\"{}\" is no CDI device name", name));
+      return fail(ErrorCode::kInvalid, fmt::format("\"{}\" is not a CDI device name", name));
     }
   }
   return container.cdi_names;
@@ -35,7 +35,7 @@ Status CdiStrategy::write(const std::string& device, const ContainerEdits& conta
   edits.env.insert(container.env.begin(), container.env.end());
   const std::string document = kind_.spec(device, edits);
   const std::string path = path_of(device);
-  // Most starts find the file as it should be; a write would make the runtime read all files anew.
+  // Most starts find the file as it should be; a write would make the runtime read all files again.
   if (const auto now = read_file(path); now && *now == document) {
     return {};
   }
@@ -44,13 +44,13 @@ Status CdiStrategy::write(const std::string& device, const ContainerEdits& conta
   return write_file(path, document);
 }
 
-Status CdiStrategy::add(const ContainerEdits& container, Grant& grant) {
+Status CdiStrategy::add(const ContainerEdits& container, ContainerResponse& response) {
   const std::vector<std::string> devices = TRY(devices_of(container));
-  // The name first: whatever fails now can be mended before the container starts.
+  // The name first: whatever fails now can be repaired before the container starts.
   for (const std::string& device : devices) {
     const std::string name = kind_.qualified_name(device);
-    if (std::ranges::find(grant.cdi_devices, name) == grant.cdi_devices.end()) {
-      grant.cdi_devices.push_back(name);
+    if (std::ranges::find(response.cdi_devices, name) == response.cdi_devices.end()) {
+      response.cdi_devices.push_back(name);
     }
     TRY(write(device, container));
   }
@@ -77,7 +77,7 @@ void CdiStrategy::keep_only(const Needed& needed) {
   for (const fs::path& file : files) {
     fs::remove(file, error);
     if (error) {
-      log::warn("CDI file not removed", {{"file", file.string()}, {"why", error.message()}});
+      log::warn("CDI file not removed", {{"file", file.string()}, {"error", error.message()}});
     }
   }
 }

@@ -1,33 +1,35 @@
 // agent/devices/cdi_strategy.h
 //
-// Strategy `cdi`: the container gets one CDI device name of its own, and a file that the agent writes says
-// what it stands for: device nodes, files and variables (cdi_spec.h).
+// Strategy `cdi`: the container gets one CDI device name of its own. The agent writes a file that
+// says what the name stands for: device nodes, files and variables (cdi_spec.h).
 //
-// What it protects against: all that `devices` does, and more: the variables in the file win over the pod's
-// own env, and the file can still be changed before each start of the container, so that a decision that came
-// late, another device or an updated driver need no new pod.
+// Protection: the same as with `devices`, and more: the variables in the file override the pod's
+// own env. The file can still be changed before each start of the container, so a late decision,
+// another device or a driver update need no new pod.
 //
-// A file is written in one step, and goes when the container that was given its name has gone: mostly that of
-// the pod whose UID it carries, but kubelet's questions name no pod, and the guess may have been wrong.
+// A file is written atomically and removed when the container that has its name is gone. That is
+// usually a container of the pod whose UID the name carries; but kubelet's calls name no pod, and
+// the guess may have been wrong.
 #pragma once
 
 #include <string>
 #include <utility>
 
 #include "agent/devices/cdi_spec.h"
-#include "agent/devices/grant_strategy.h"
+#include "agent/devices/delivery_strategy.h"
 
 namespace tessera::agent {
 
-class CdiStrategy final : public GrantStrategy {
+class CdiStrategy final : public DeliveryStrategy {
  public:
-  // `directory`: one that the container runtime reads, /var/run/cdi by default; made when it is missing.
+  // `directory`: read by the container runtime, by default /var/run/cdi; created when it is
+  // missing.
   CdiStrategy(std::string directory, CdiKind kind)
       : directory_(std::move(directory)), kind_(std::move(kind)) {}
 
-  Status add(const ContainerEdits& container, Grant& grant) override;
+  Status add(const ContainerEdits& container, ContainerResponse& response) override;
   Status before_start(const ContainerEdits& container) override;
-  [[nodiscard]] bool can_mend() const override { return true; }
+  [[nodiscard]] bool can_update() const override { return true; }
   void keep_only(const Needed& needed) override;
 
  private:

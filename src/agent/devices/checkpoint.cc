@@ -41,11 +41,11 @@ Result<Checkpoint> Checkpoint::parse(std::string_view json) {
   if (data.has("PodDeviceEntries")) {
     for (const JsonReader& entry : TRY(data.array("PodDeviceEntries", kMostEntries))) {
       const JsonReader ids = TRY(entry.object("DeviceIDs"));
-      checkpoint.given.push_back({.pod_uid = TRY(entry.text("PodUID")),
-                                  .container = TRY(entry.text("ContainerName")),
-                                  .resource = TRY(entry.text("ResourceName")),
-                                  .ids = TRY(ids_by_numa(ids)),
-                                  .response = entry.has("AllocResp") ? TRY(entry.text("AllocResp")) : ""});
+      checkpoint.entries.push_back({.pod_uid = TRY(entry.text("PodUID")),
+                                    .container = TRY(entry.text("ContainerName")),
+                                    .resource = TRY(entry.text("ResourceName")),
+                                    .ids = TRY(ids_by_numa(ids)),
+                                    .response = entry.has("AllocResp") ? TRY(entry.text("AllocResp")) : ""});
     }
   }
   if (data.has("RegisteredDevices")) {
@@ -63,43 +63,43 @@ Result<Checkpoint> Checkpoint::read(const std::string& plugin_dir) {
   return with_context(parse(text), path);
 }
 
-Result<Grant> CheckpointEntry::handed() const {
+Result<ContainerResponse> CheckpointEntry::decode_response() const {
   v1beta1::ContainerAllocateResponse message;
   if (response.empty() || !message.ParseFromString(TRY(kube::decode_base64(response)))) {
-    return fail(ErrorCode::kInvalid, "kubelet's file does not tell what container " + container +
-                                         " of the pod with UID " + pod_uid + " was handed");
+    return fail(ErrorCode::kInvalid, "kubelet's checkpoint has no valid AllocResp for container " +
+                                         container + " of the pod with UID " + pod_uid);
   }
-  Grant grant;
-  grant.env = {message.envs().begin(), message.envs().end()};
-  grant.annotations = {message.annotations().begin(), message.annotations().end()};
+  ContainerResponse decoded;
+  decoded.env = {message.envs().begin(), message.envs().end()};
+  decoded.annotations = {message.annotations().begin(), message.annotations().end()};
   for (const v1beta1::Mount& mount : message.mounts()) {
-    grant.mounts.push_back({.container_path = mount.container_path(),
-                            .host_path = mount.host_path(),
-                            .read_only = mount.read_only()});
+    decoded.mounts.push_back({.container_path = mount.container_path(),
+                              .host_path = mount.host_path(),
+                              .read_only = mount.read_only()});
   }
   for (const v1beta1::DeviceSpec& node : message.devices()) {
-    grant.nodes.push_back({.container_path = node.container_path(),
-                           .host_path = node.host_path(),
-                           .permissions = node.permissions()});
+    decoded.nodes.push_back({.container_path = node.container_path(),
+                             .host_path = node.host_path(),
+                             .permissions = node.permissions()});
   }
   for (const v1beta1::CDIDevice& device : message.cdi_devices()) {
-    grant.cdi_devices.push_back(device.name());
+    decoded.cdi_devices.push_back(device.name());
   }
-  return grant;
+  return decoded;
 }
 
 const CheckpointEntry* Checkpoint::find(const std::string& pod_uid, const std::string& container,
                                         const std::string& resource) const {
-  const auto found = std::ranges::find_if(given, [&](const CheckpointEntry& entry) {
+  const auto found = std::ranges::find_if(entries, [&](const CheckpointEntry& entry) {
     return entry.pod_uid == pod_uid && entry.container == container && entry.resource == resource;
   });
-  return found == given.end() ? nullptr : &*found;
+  return found == entries.end() ? nullptr : &*found;
 }
 
 std::vector<const CheckpointEntry*> Checkpoint::holders(const std::string& resource,
                                                         const std::vector<std::string>& ids) const {
   std::vector<const CheckpointEntry*> found;
-  for (const CheckpointEntry& entry : given) {
+  for (const CheckpointEntry& entry : entries) {
     if (entry.resource == resource && entry.ids == ids) {
       found.push_back(&entry);
     }

@@ -1,17 +1,19 @@
 // agent/devices/checkpoint.h
 //
-// kubelet's own file of which devices it gave to which container, device-plugins/kubelet_internal_checkpoint.
-// It says what podresources does not: UIDs, init containers, and all of it also on kubelets without Get and
-// in the first second after kubelet started. kubelet writes it before a container starts.
+// kubelet's own file of which devices it allocated to which container,
+// device-plugins/kubelet_internal_checkpoint. It holds what podresources does not report: UIDs and
+// init containers. It is also available on kubelets without Get and in the first second after
+// kubelet started. kubelet writes it before a container starts.
 //
-// The format is kubelet's business, though it has been the same since 1.20: what cannot be read tells
-// nothing, and nothing rests on it alone. Entries of pods that have ended stay until kubelet next writes.
+// The format is internal to kubelet, though it has not changed since 1.20. A file that cannot be
+// read is treated as missing, and nothing relies on the file alone. Entries of pods that have ended
+// stay until kubelet writes the file again.
 #pragma once
 
 #include <map>
-#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "agent/devices/device.h"
@@ -24,10 +26,10 @@ struct CheckpointEntry {
   std::string container;
   std::string resource;
   std::vector<std::string> ids;  // sorted
-  std::string response{};        // the plugin's answer to Allocate: base64 of the message
+  std::string response{};        // the plugin's answer to Allocate: the message in base64
 
-  // What the container was handed with these IDs, and has for the life of its pod.
-  [[nodiscard]] Result<Grant> handed() const;
+  // Decodes `response`: what the container got with these IDs and keeps for the life of its pod.
+  [[nodiscard]] Result<ContainerResponse> decode_response() const;
 
   friend bool operator==(const CheckpointEntry&, const CheckpointEntry&) = default;
 };
@@ -36,21 +38,37 @@ struct Checkpoint {
   static constexpr const char* kFile = "kubelet_internal_checkpoint";
   static constexpr std::size_t kMaxBytes = 64U << 20U;
 
-  std::vector<CheckpointEntry> given;
-  // Resource -> IDs that its plugin told kubelet; of plugins that are gone, too.
+  std::vector<CheckpointEntry> entries;
+  // Resource -> IDs that its plugin listed. Includes plugins that are gone.
   std::map<std::string, std::vector<std::string>> registered;
 
   static Result<Checkpoint> parse(std::string_view json);
-  // kNotFound while kubelet has given nothing to anybody.
+  // kNotFound until kubelet has allocated a device for the first time.
   static Result<Checkpoint> read(const std::string& plugin_dir);
 
-  // Who has exactly these IDs (sorted) of a resource: several containers of a pod that use them in turn, or
-  // pods that have ended.
+  // The containers that have exactly these IDs (sorted) of a resource. There can be several:
+  // containers of a pod that use them in turn, or pods that have ended.
   [[nodiscard]] std::vector<const CheckpointEntry*> holders(const std::string& resource,
                                                             const std::vector<std::string>& ids) const;
-  // What a container has of a resource; null when that is not told.
+  // What a container has of a resource; null when the file has no entry for it.
   [[nodiscard]] const CheckpointEntry* find(const std::string& pod_uid, const std::string& container,
                                             const std::string& resource) const;
+};
+
+// Reads the current checkpoint. On the event loop's thread.
+class CheckpointReader {
+ public:
+  virtual ~CheckpointReader() = default;
+  [[nodiscard]] virtual Result<Checkpoint> read() const = 0;
+};
+
+class CheckpointFile final : public CheckpointReader {
+ public:
+  explicit CheckpointFile(std::string plugin_dir) : plugin_dir_(std::move(plugin_dir)) {}
+  [[nodiscard]] Result<Checkpoint> read() const override { return Checkpoint::read(plugin_dir_); }
+
+ private:
+  const std::string plugin_dir_;
 };
 
 }  // namespace tessera::agent

@@ -1,6 +1,6 @@
 // agent/devices/device.h
 //
-// A device as kubelet counts it, and what a container gets so that it can use one.
+// A device as kubelet counts it, and what a container gets so that it can use one. Values.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +10,20 @@
 
 namespace tessera::agent {
 
-// One schedulable piece, as kubelet counts it: a whole device or a share of one.
+// One schedulable unit, as kubelet counts it: a whole device or a share of one.
 struct Device {
   std::string id;  // short, stable for the life of the device
   bool healthy = true;
-  std::vector<std::int64_t> numa{};  // NUMA nodes it is near; empty: not told
+  std::vector<std::int64_t> numa{};  // NUMA nodes it is near; empty: not known
 
   friend bool operator==(const Device&, const Device&) = default;
 };
 
-// All of one resource.
+// The devices of one resource.
 struct ResourceList {
   std::string resource;  // "aliyun.com/gpu-mem"
   std::vector<Device> devices;
-  bool has_vanished = false;  // some are of devices that have gone, listed for as long as they are held
+  bool has_vanished = false;  // includes IDs of devices that are gone, listed while a container holds them
 
   friend bool operator==(const ResourceList&, const ResourceList&) = default;
 };
@@ -42,18 +42,18 @@ struct DeviceNode {
 
 using Env = std::map<std::string, std::string>;
 
-// What is changed in a container so that it reaches its devices, by whatever means (grant_strategy.h).
+// The changes to a container that let it reach its devices. A DeliveryStrategy applies them.
 struct Edits {
   Env env{};
   std::vector<MountPoint> mounts{};
   std::vector<DeviceNode> nodes{};
-  // What of this must still be true when the container starts, in words: paths that could be another device's
-  // by then. Empty: nothing.
+  // The paths that must still belong to the same devices when the container starts, as text; empty:
+  // none.
   std::string fixed{};
 };
 
-// What kubelet is handed for a container.
-struct Grant {
+// kubelet's ContainerAllocateResponse: what Allocate returns for one container.
+struct ContainerResponse {
   Env env{};
   std::vector<MountPoint> mounts{};
   std::vector<DeviceNode> nodes{};

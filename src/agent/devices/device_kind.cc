@@ -2,26 +2,30 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
+#include <set>
 
 namespace tessera::agent {
 
-Result<Decided> DeviceKind::as_given(const NodePod& /*pod*/, const std::string& container,
-                                     const Decided& decided, const Allocation* given) const {
+Result<Decided> DeviceKind::accept_given(const NodePod& /*pod*/, const std::string& container,
+                                         const Decided& decided, const Allocation* given) const {
   if (given == nullptr || given->shares == decided.shares) {
     return decided;
   }
   return fail(ErrorCode::kUnavailable,
               given->shares.empty()
-                  ? fmt::format("container {} was admitted without a {}", container, words().one)
-                  : fmt::format("container {} has others", container));
+                  ? fmt::format("container {} was admitted without a {}", container, info_.one)
+                  : fmt::format("container {} has other {}", container, info_.many));
 }
 
-std::optional<std::vector<Share>> DeviceKind::seen(const Env& handed,
-                                                   const std::vector<Share>& /*decided*/) const {
-  const Env none = env_of_none();
-  const bool nothing = !none.empty() && std::ranges::includes(handed, none);
-  return nothing ? std::optional(std::vector<Share>()) : std::nullopt;
+bool add_unlisted(const std::vector<std::string>& ids, std::vector<Device>& list) {
+  std::set<std::string> missing(ids.begin(), ids.end());
+  for (const Device& device : list) {
+    missing.erase(device.id);
+  }
+  for (const std::string& id : missing) {
+    list.push_back({.id = id, .healthy = false});
+  }
+  return !missing.empty();
 }
 
 }  // namespace tessera::agent

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "agent/devices/directory_watch.h"
-#include "agent/devices/measured_answers.h"
 #include "agent/devices/plugin_server.h"
 #include "agent/devices/registrar.h"
 #include "agent/devices/rival_sockets.h"
@@ -22,18 +21,18 @@ namespace tessera::agent {
 namespace {
 
 constexpr const char* kKubeletSocket = "kubelet.sock";
-constexpr auto kWatchWithin = std::chrono::seconds(10);  // a kubelet that accepted us watches us
-constexpr auto kLasting = std::chrono::seconds(30);      // a registration that held so long was no accident
-// When an older instance of ours ends, kubelet drops us, and that alone brings us back: only when it has not
-// done so for this long was the other one the one it had.
+constexpr auto kWatchWithin = std::chrono::seconds(10);  // kubelet watches a plugin that it accepted
+constexpr auto kLasting = std::chrono::seconds(30);  // a registration that lasted this long counts as stable
+// When an older instance of the agent ends, kubelet drops us too, and we register again because of
+// that. Only if kubelet has not dropped us after this long was the other instance the one it used.
 constexpr auto kSettle = std::chrono::milliseconds(500);
-// A stranger that comes and goes may have nothing to do with our resource, and registering anew leaves
-// kubelet without us for a moment.
+// Another plugin that ends may have nothing to do with our resource, and registering again leaves
+// kubelet without a plugin for a moment.
 constexpr auto kStrangerFirst = std::chrono::seconds(5);
 constexpr auto kStrangerLast = std::chrono::minutes(10);
 
-// Tells one socket from another that took its name; 0 when there is none. The time tells a number that was
-// used again.
+// Identifies a socket, also if another one takes its name; 0 when there is none. The time is
+// included because inode numbers are reused.
 std::uint64_t identity_of(const std::string& path) {
   struct stat status{};
   if (::stat(path.c_str(), &status) != 0 || !S_ISSOCK(status.st_mode)) {
@@ -44,25 +43,15 @@ std::uint64_t identity_of(const std::string& path) {
   return (status.st_ino * 0x9E3779B97F4A7C15ULL) ^ time;
 }
 
-MeasuredAnswers::OnCall on_call(const DevicePluginOptions& options) {
-  if (!options.on_call) {
-    return nullptr;
-  }
-  return [tell = options.on_call, resource = options.resource](std::string_view call, bool well,
-                                                               std::chrono::nanoseconds took) {
-    tell(call, resource, well, took);
-  };
-}
-
 }  // namespace
 
-// The thread that keeps us registered. Each round looks at what is there and does the next thing that is
-// missing; all that happens elsewhere only wakes it.
-class DevicePlugin::Core {
+// The thread that keeps the plugin registered. Each round checks the state and takes the next step;
+// events elsewhere only wake it.
+class DevicePlugin::Impl {
  public:
-  Core(DevicePluginOptions options, KubeletAnswers& answers, std::vector<Device> devices)
+  Impl(DevicePluginOptions options, KubeletAnswers& answers, std::vector<Device> devices)
       : options_(std::move(options)),
-        measured_(answers, on_call(options_)),
+        answers_(answers),
         kubelet_socket_(options_.directory + "/" + kKubeletSocket),
         watch_(options_.directory),
         registrar_(kubelet_socket_),
@@ -70,7 +59,7 @@ class DevicePlugin::Core {
         rivals_(options_.directory, options_.resource),
         thread_([this] { run(); }) {}
 
-  ~Core() {
+  ~Impl() {
     stopping_ = true;
     registrar_.stop();
     watch_.wake();
@@ -112,8 +101,9 @@ class DevicePlugin::Core {
     std::uint64_t tried = 0;  // which kubelet.sock
     while (!stopping_) {
       const std::uint64_t kubelet = identity_of(kubelet_socket_);
-      // Nobody has failed at a new kubelet yet. Its socket is there a moment before it listens, so the first
-      // try may well be refused; a pause that grew while there was none would cost it all pods of its start.
+      // A new kubelet is tried without the pause of the old one. Its socket exists a moment before
+      // it listens, so the first try may be refused; a long pause then would make all pods fail
+      // that kubelet starts with.
       if (kubelet != std::exchange(tried, kubelet)) {
         pause = options_.first_retry;
       }
@@ -137,12 +127,12 @@ class DevicePlugin::Core {
     }
   }
 
-  // Brings us one step nearer to being registered; nothing to do when we are.
+  // Takes the next step towards being registered; does nothing when the plugin is registered.
   Status round(std::uint64_t identity) {
     if (identity == 0) {
       registered_with_ = 0;
       return fail(ErrorCode::kUnavailable,
-                  fmt::format("kubelet is not there: no socket {}", kubelet_socket_));
+                  fmt::format("kubelet is not running: no socket {}", kubelet_socket_));
     }
     TRY(serve());
     const auto now = Clock::real().now();
@@ -152,17 +142,18 @@ class DevicePlugin::Core {
         if (!usurped(now)) {
           return {};
         }
-        log::warn("another plugin has ended that kubelet may have had instead of us: registering anew",
+        log::warn("another plugin of this resource has ended; registering again",
                   {{"resource", options_.resource}});
         TRY(serve_anew());
       } else if (now < not_before_) {
-        return fail(ErrorCode::kUnavailable, "kubelet has dropped us; registering again in a moment");
+        return fail(ErrorCode::kUnavailable,
+                    "kubelet has dropped this plugin; registering again in a moment");
       }
     }
     dropped_ = false;
     TRY(registrar_.register_plugin(socket_name_, options_.resource, options_.register_within,
                                    [this] { return socket_is_there(); }));
-    // Two instances that take the resource from each other get slower at it.
+    // Two instances that take the resource from each other slow down.
     quick_drops_ = now - registered_at_ < kLasting ? std::min(quick_drops_ + 1, 16U) : 0;
     registered_at_ = Clock::real().now();
     not_before_ = registered_at_ + std::min(options_.first_retry * (1U << quick_drops_), options_.last_retry);
@@ -185,7 +176,7 @@ class DevicePlugin::Core {
     usurper_ = std::max(usurper_, gone);
   }
 
-  // Whether kubelet has nobody for the resource although it still watches us, as far as we can tell.
+  // Whether kubelet probably has no plugin for the resource although it still watches us.
   bool usurped(Clock::Steady now) {
     if (usurper_ == RivalSockets::Gone::kNone || now < suspected_at_ + kSettle || now < not_before_) {
       return false;
@@ -206,8 +197,8 @@ class DevicePlugin::Core {
     return identity_of(options_.directory + "/" + socket_name_) == socket_identity_;
   }
 
-  // A server whose socket can be found. kubelet removes sockets when it starts; a socket that is gone cannot
-  // be dialled, so a new server takes its place under a new name.
+  // Makes sure that there is a server whose socket exists. kubelet removes sockets when it starts;
+  // a removed socket cannot be dialled, so a new server replaces it under a new name.
   Status serve() {
     {
       const std::lock_guard lock(mutex_);
@@ -226,12 +217,12 @@ class DevicePlugin::Core {
       old = std::move(server_);
       devices = devices_;
     }
-    old.reset();  // ends its streams, outside the lock: they tell us
+    old.reset();  // ends its streams, outside the lock: their end calls back
     streams_ = 0;
     registered_with_ = 0;
     const std::string name = new_socket_name(options_.resource);
     const std::string path = options_.directory + "/" + name;
-    auto server = TRY(PluginServer::start(path, measured_, devices,
+    auto server = TRY(PluginServer::start(path, answers_, devices,
                                           {.stream_opened =
                                                [this] {
                                                  ++streams_;
@@ -244,7 +235,7 @@ class DevicePlugin::Core {
                                                  watch_.wake();
                                                }}));
     const std::lock_guard lock(mutex_);
-    // The list may have changed meanwhile.
+    // The list may have changed in the meantime.
     TRY(server->set_devices(devices_));
     server_ = std::move(server);
     socket_name_ = name;
@@ -253,7 +244,7 @@ class DevicePlugin::Core {
   }
 
   const DevicePluginOptions options_;
-  MeasuredAnswers measured_;
+  KubeletAnswers& answers_;
   const std::string kubelet_socket_;
   DirectoryWatch watch_;
   Registrar registrar_;
@@ -266,7 +257,7 @@ class DevicePlugin::Core {
   std::atomic<int> streams_ = 0;       // kubelets that watch
   std::atomic<bool> dropped_ = false;  // a stream ended since we registered
   std::atomic<bool> stopping_ = false;
-  // Of the thread alone.
+  // Used by the thread only.
   std::string socket_name_;
   std::uint64_t socket_identity_ = 0;
   std::uint64_t registered_with_ = 0;  // which kubelet.sock
@@ -284,20 +275,20 @@ class DevicePlugin::Core {
 };
 
 DevicePlugin::DevicePlugin(DevicePluginOptions options, KubeletAnswers& answers, std::vector<Device> devices)
-    : core_(std::make_unique<Core>(std::move(options), answers, std::move(devices))) {}
+    : impl_(std::make_unique<Impl>(std::move(options), answers, std::move(devices))) {}
 
 DevicePlugin::~DevicePlugin() = default;
 
 Status DevicePlugin::set_devices(std::vector<Device> devices) {
-  return core_->set_devices(std::move(devices));
+  return impl_->set_devices(std::move(devices));
 }
 
 std::vector<Device> DevicePlugin::devices() const {
-  return core_->devices();
+  return impl_->devices();
 }
 
 DevicePluginStatus DevicePlugin::status() const {
-  return core_->status();
+  return impl_->status();
 }
 
 }  // namespace tessera::agent

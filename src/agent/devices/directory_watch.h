@@ -1,6 +1,6 @@
 // agent/devices/directory_watch.h
 //
-// Sleeps until something appears in or leaves a directory, somebody wakes it, or time is up.
+// Waits until an entry of a directory appears or goes, until it is woken, or until time is up.
 #pragma once
 
 #include <chrono>
@@ -12,13 +12,13 @@ namespace tessera::agent {
 
 class DirectoryWatch {
  public:
-  // Where the kernel gives no watch (they are few for each user), wait() looks more often instead.
+  // If the kernel has no watch left (their number per user is limited), wait() polls instead.
   explicit DirectoryWatch(std::string directory);
 
-  // One thread. Returns early on any change; the directory may not exist yet, or be made anew.
+  // One thread. Returns early on any change. The directory may not exist yet, or be recreated.
   void wait(std::chrono::milliseconds at_most);
 
-  // Any thread: the wait that is under way, or the next, ends at once.
+  // Any thread. Ends the current wait, or the next one, at once.
   void wake() const;
 
  private:

@@ -2,95 +2,203 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <boost/json.hpp>
+
+#include "base/json_reader.h"
 #include "base/log.h"
 #include "kube/request.h"
 
 namespace tessera::agent {
 
-HealthReporter::HealthReporter(kube::Client& client, HealthReporterOptions options, Tell tell,
-                               Holders holders, std::vector<NodeDevice> before)
-    : options_(std::move(options)),
-      tell_(std::move(tell)),
-      holders_(std::move(holders)),
-      told_(std::move(before)),
-      condition_keeper_(
-          client,
-          {.path = kube::node_path(options_.node),
-           .what = fmt::format("condition {} of node {}", options_.words.condition, options_.node),
+namespace {
+
+constexpr std::size_t kMostMessageBytes = 900;
+
+const NodeDevice* find_device(const std::vector<NodeDevice>& devices, const std::string& id) {
+  const auto found = std::ranges::find(devices, id, &NodeDevice::id);
+  return found == devices.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+std::string cut_message(std::string text) {
+  if (text.size() > kMostMessageBytes) {
+    text.resize(kMostMessageBytes);
+    text += "...";
+  }
+  return text;
+}
+
+std::vector<HealthChange> health_changes(const std::vector<NodeDevice>& before,
+                                         const std::vector<NodeDevice>& after) {
+  using Kind = HealthChange::Kind;
+  std::vector<HealthChange> changes;
+  for (const NodeDevice& device : before) {
+    if (find_device(after, device.id) == nullptr) {
+      changes.push_back({.kind = Kind::kGone, .device = device});
+    }
+  }
+  for (const NodeDevice& device : after) {
+    const NodeDevice* known = find_device(before, device.id);
+    const std::string was = known == nullptr ? "" : known->unhealthy;
+    if (known == nullptr && !before.empty()) {
+      changes.push_back({.kind = Kind::kAppeared, .device = device});
+    }
+    if (was == device.unhealthy) {
+      continue;
+    }
+    const Kind kind = was.empty()                ? Kind::kUnhealthy
+                      : device.unhealthy.empty() ? Kind::kRecovered
+                                                 : Kind::kOtherReason;
+    changes.push_back({.kind = kind, .device = device});
+  }
+  return changes;
+}
+
+NodeCondition condition_of(const KindInfo& info, const std::vector<NodeDevice>& devices,
+                           const std::vector<std::string>& unlisted) {
+  if (devices.empty() && unlisted.empty()) {
+    return {.healthy = false, .reason = info.none_there, .message = fmt::format("there is no {}", info.one)};
+  }
+  std::string unhealthy;
+  for (const std::string& problem : unlisted) {
+    unhealthy += "; " + problem;
+  }
+  for (const NodeDevice& device : devices) {
+    if (!device.unhealthy.empty()) {
+      unhealthy += fmt::format("; {}: {}", device.description, device.unhealthy);
+    }
+  }
+  if (unhealthy.empty()) {
+    return {.healthy = true,
+            .reason = info.all_healthy,
+            .message = fmt::format("{} {}", devices.size(), info.many)};
+  }
+  const auto count =
+      std::ranges::count_if(devices, [](const NodeDevice& device) { return !device.unhealthy.empty(); });
+  return {.healthy = false,
+          .reason = info.some_unhealthy,
+          .message = cut_message(fmt::format("{} of {} {} must not be used{}",
+                                             static_cast<std::size_t>(count) + unlisted.size(),
+                                             devices.size() + unlisted.size(), info.many, unhealthy))};
+}
+
+Result<std::optional<std::string>> condition_patch(const boost::json::value& node, const std::string& type,
+                                                   const NodeCondition& condition, Clock::Wall now) {
+  const std::string status = condition.healthy ? "True" : "False";
+  const std::string time = rfc3339_seconds(now);
+  boost::json::object wanted{{"type", type},
+                             {"status", status},
+                             {"reason", condition.reason},
+                             {"message", condition.message},
+                             {"lastHeartbeatTime", time}};
+  bool same_status = false;
+  const JsonReader root(node, "node");
+  if (root.has("status")) {
+    const JsonReader inside = TRY(root.object("status"));
+    const auto conditions =
+        inside.has("conditions") ? TRY(inside.array("conditions", 1'000)) : std::vector<JsonReader>{};
+    for (const JsonReader& one : conditions) {
+      if (one.text_or("type", "").value_or("") != type) {
+        continue;
+      }
+      same_status = one.text_or("status", "").value_or("") == status;
+      if (same_status && one.text_or("reason", "").value_or("") == condition.reason &&
+          one.text_or("message", "").value_or("") == condition.message) {
+        return std::nullopt;
+      }
+    }
+  }
+  if (!same_status) {
+    wanted["lastTransitionTime"] = time;
+  }
+  boost::json::array conditions;
+  conditions.push_back(std::move(wanted));
+  return boost::json::serialize(
+      boost::json::object{{"status", boost::json::object{{"conditions", std::move(conditions)}}}});
+}
+
+HealthReporter::HealthReporter(const NodeContext& node, const Allocations& allocations,
+                               HealthReporterOptions options, std::vector<NodeDevice> before)
+    : node_(node),
+      allocations_(allocations),
+      options_(std::move(options)),
+      reported_(std::move(before)),
+      condition_reconciler_(
+          node.client,
+          {.path = kube::node_path(node.node),
+           .what = fmt::format("condition {} of node {}", options_.info.condition, node.node),
            .look_again = options_.look_again,
            .backoff = options_.backoff},
-          [this, &client](const boost::json::value* node) { return mend(node, client.clock().wall()); }) {}
+          [this](const boost::json::value* object) { return reconcile(object); }) {}
 
-Result<std::optional<kube::Request>> HealthReporter::mend(const boost::json::value* node,
-                                                          Clock::Wall now) const {
-  if (node == nullptr) {
-    return fail(ErrorCode::kNotFound, fmt::format("node {} does not exist", options_.node));
+Result<std::optional<kube::Request>> HealthReporter::reconcile(const boost::json::value* object) const {
+  if (object == nullptr) {
+    return fail(ErrorCode::kNotFound, fmt::format("node {} does not exist", node_.node));
   }
-  const auto patch =
-      TRY(condition_patch(*node, options_.words.condition, condition_.value_or(NodeCondition{}), now));
+  const auto patch = TRY(condition_patch(*object, options_.info.condition,
+                                         condition_.value_or(NodeCondition{}), node_.client.clock().wall()));
   if (!patch) {
     return std::nullopt;
   }
-  return kube::patch_request(kube::node_path(options_.node) + "/status", *patch,
+  return kube::patch_request(kube::node_path(node_.node) + "/status", *patch,
                              kube::PatchKind::kStrategicMerge);
 }
 
-void HealthReporter::tell_node(bool warning, const std::string& reason, const std::string& message) {
-  // kubelet and kubectl know Events of a node under its name.
-  tell_({.about = {.kind = "Node", .name = options_.node, .uid = options_.node},
-         .warning = warning,
-         .reason = reason,
-         .message = message});
-}
-
-void HealthReporter::tell_changes(const std::vector<NodeDevice>& devices) {
-  for (const HealthChange& change : health_changes(told_, devices)) {
-    tell_change(change);
+void HealthReporter::report_changes(const std::vector<NodeDevice>& devices) {
+  for (const HealthChange& change : health_changes(reported_, devices)) {
+    report_change(change);
   }
-  told_ = devices;
+  reported_ = devices;
 }
 
-void HealthReporter::tell_change(const HealthChange& change) {
-  const KindWords& words = options_.words;
+void HealthReporter::report_change(const HealthChange& change) {
+  const KindInfo& info = options_.info;
   const NodeDevice& device = change.device;
   const std::string& what = device.description;
+  const auto about_node = [this] { return kube::EventNote::about_node(node_.node); };
   switch (change.kind) {
-    case HealthChange::Kind::kFellIll:
+    case HealthChange::Kind::kUnhealthy:
     case HealthChange::Kind::kOtherReason:
-      tell_node(true, words.unhealthy,
-                fmt::format("{} is offered to no new pod: {}", what, device.unhealthy));
-      tell_holders(device, fmt::format("{} of node {}, which this pod has, is unhealthy: {}. Delete the "
+      node_.events.record(about_node().as_warning(
+          info.unhealthy, fmt::format("{} is offered to no new pod: {}", what, device.unhealthy)));
+      warn_holders(device, fmt::format("{} of node {}, which this pod has, is unhealthy: {}. Delete the "
                                        "pod to have it placed on another one",
-                                       what, options_.node, device.unhealthy));
+                                       what, node_.node, device.unhealthy));
       break;
     case HealthChange::Kind::kRecovered:
-      tell_node(false, words.healthy, fmt::format("{} is well and offered to pods again", what));
+      node_.events.record(
+          about_node().as_normal(info.healthy, fmt::format("{} is healthy and offered to pods again", what)));
       break;
     case HealthChange::Kind::kGone:
-      log::warn(fmt::format("{} is gone", words.one), {{"device", device.name}});
-      tell_node(true, words.gone, fmt::format("{} is no longer in this machine", what));
-      tell_holders(device, fmt::format("{}, which this pod has, is no longer in node {}. Delete the pod "
+      log::warn("device is gone", {{"device", device.name}});
+      node_.events.record(
+          about_node().as_warning(info.gone, fmt::format("{} is no longer in this machine", what)));
+      warn_holders(device, fmt::format("{}, which this pod has, is no longer in node {}. Delete the pod "
                                        "to have it placed on another one",
-                                       what, options_.node));
+                                       what, node_.node));
       break;
     case HealthChange::Kind::kAppeared:
-      log::info(fmt::format("{} is new", words.one), {{"device", device.name}});
-      tell_node(false, words.appeared, fmt::format("{} is new in this machine", what));
+      log::info("device appeared", {{"device", device.name}});
+      node_.events.record(
+          about_node().as_normal(info.appeared, fmt::format("{} is new in this machine", what)));
       break;
   }
 }
 
-void HealthReporter::tell_holders(const NodeDevice& device, const std::string& message) {
-  for (const kube::ObjectReference& pod : holders_(device.id)) {
-    tell_({.about = pod, .warning = true, .reason = options_.words.unhealthy, .message = message});
+void HealthReporter::warn_holders(const NodeDevice& device, const std::string& message) {
+  for (const kube::ObjectReference& pod : allocations_.holders_of(device.id)) {
+    node_.events.record(kube::EventNote::about_pod(pod.namespace_name, pod.name, pod.uid)
+                            .as_warning(options_.info.unhealthy, message));
   }
 }
 
-// At the first time also what an earlier process left is put right.
+// The first call also reconciles what an earlier process left.
 void HealthReporter::set_condition(NodeCondition condition) {
   if (options_.condition && condition_ != condition) {
     condition_ = std::move(condition);
-    condition_keeper_.wake();
+    condition_reconciler_.wake();
   }
 }
 

@@ -25,7 +25,7 @@ std::string below(std::string_view root, std::string_view path) {
   return std::string(root) + std::string(path);
 }
 
-// Puts the parts of `path` before those that are left to walk.
+// Puts the components of `path` in front of those that are left to walk.
 void prepend(std::deque<std::string>& left, const std::string& path) {
   const auto parts = split(path, '/');
   for (const std::string_view part : std::views::reverse(parts)) {

@@ -1,7 +1,7 @@
 // agent/devices/host_root.h
 //
-// A directory of the host that we see under another name: what lies there is looked up here, and told to
-// kubelet under the host's name.
+// A directory of the host that this process sees under another path. Files are looked up under our
+// path and reported to kubelet under the host's path.
 //
 //   HostRoot driver{.host = "/run/nvidia/driver", .here = "/driver-root"};
 //   driver.real_path("/usr/lib/libcuda.so.1");      // "/usr/lib/libcuda.so.550.54.15"
@@ -19,15 +19,17 @@ struct HostRoot {
   std::string host = "/";
   std::string here = "/";
 
-  // Where `path`, which begins with a slash and counts from the root, lies for the host and for us.
+  // The path on the host, and for this process, of `path`, which begins with a slash and counts
+  // from the root.
   [[nodiscard]] std::string on_host(std::string_view path) const;
   [[nodiscard]] std::string local(std::string_view path) const;
 
-  // `path` with all symbolic links followed as if the root were "/": the links of a driver that is installed
-  // for another root lead to the right files, and none leads out of it. Nothing when it leads nowhere.
+  // `path` with all symbolic links followed as if the root were "/". So the links of a driver that
+  // is installed for another root lead to the right files, and no link leads out of the root.
+  // Nothing if the path does not exist.
   [[nodiscard]] std::optional<std::string> real_path(std::string_view path) const;
 
-  // Names in a directory, sorted; none when it is no directory.
+  // The names in a directory, sorted; none if it is not a directory.
   [[nodiscard]] std::vector<std::string> list(std::string_view directory) const;
 };
 

@@ -15,9 +15,8 @@ bool comes_before(const std::string& a, const std::string& b) {
 
 class Choice {
  public:
-  Choice(const Preference& preference, const DeviceOfId& device_of,
-         const std::function<bool(const std::string&)>& is_held)
-      : size_(preference.size), device_of_(device_of) {
+  Choice(const Preference& preference, const DeviceKind& kind, const std::set<std::string>& held)
+      : size_(preference.size), kind_(kind) {
     for (const std::string& id : preference.must_include) {
       take(id);
     }
@@ -25,7 +24,7 @@ class Choice {
     std::ranges::sort(available, comes_before);
     for (std::string& id : available) {
       if (!taken_.contains(id)) {
-        auto& group = (is_held(id) ? held_ : free_)[group_of(id)];
+        auto& group = (held.contains(id) ? held_ : free_)[group_of(id)];
         group.push_back(std::move(id));
       }
     }
@@ -36,13 +35,13 @@ class Choice {
   void take_of(const std::string& device, std::size_t count) {
     const auto missing = [&] { return count - std::min(count, taken_by_device_[device]); };
     take_from(free_[device], missing());
-    // Nothing else of it is to be had: that kubelet offers them says more than our books, which hear of the
-    // end of a pod later than kubelet.
+    // No other ID of it is available. kubelet offers these, so their pod has ended: kubelet knows
+    // that before the agent does.
     take_from(held_[device], missing());
   }
 
-  // From the devices that have most: the others are the ones that pods are being packed on, whose own IDs
-  // would be missing there.
+  // Takes from the devices with most free IDs. Pods are being packed on the others and need their
+  // IDs.
   void fill() {
     while (open() > 0) {
       const auto most =
@@ -60,7 +59,7 @@ class Choice {
   [[nodiscard]] std::vector<std::string> chosen() && { return std::move(chosen_); }
 
  private:
-  [[nodiscard]] std::string group_of(const std::string& id) const { return device_of_(id).value_or(""); }
+  [[nodiscard]] std::string group_of(const std::string& id) const { return kind_.device_of(id).value_or(""); }
 
   void take(const std::string& id) {
     if (taken_.insert(id).second) {
@@ -78,7 +77,7 @@ class Choice {
   }
 
   std::size_t size_;
-  const DeviceOfId& device_of_;
+  const DeviceKind& kind_;
   std::vector<std::string> chosen_;
   std::set<std::string> taken_;
   std::map<std::string, std::size_t> taken_by_device_;
@@ -88,10 +87,9 @@ class Choice {
 
 }  // namespace
 
-std::vector<std::string> choose_ids(const Preference& preference, const Wanted& wanted,
-                                    const DeviceOfId& device_of,
-                                    const std::function<bool(const std::string&)>& is_held) {
-  Choice choice(preference, device_of, is_held);
+std::vector<std::string> choose_ids(const Preference& preference, const WantedIds& wanted,
+                                    const DeviceKind& kind, const std::set<std::string>& held) {
+  Choice choice(preference, kind, held);
   for (const auto& [device, count] : wanted) {
     choice.take_of(device, count);
   }

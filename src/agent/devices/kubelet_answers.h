@@ -1,14 +1,14 @@
 // agent/devices/kubelet_answers.h
 //
-// What kubelet's device-plugin API asks about one resource. Everything else about kubelet (registration,
-// sockets, streams) stands in device_plugin.h; who asks, and what they get, in allocator.h.
+// kubelet's calls to a device plugin of one resource. Registration, sockets and streams are in
+// device_plugin.h; Plugins (plugins.h) answers the calls.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "agent/devices/device.h"
+#include "agent/devices/loop_gate.h"
 #include "base/result.h"
 
 namespace tessera::agent {
@@ -16,24 +16,26 @@ namespace tessera::agent {
 struct Preference {
   std::vector<std::string> available;
   std::vector<std::string> must_include;
-  std::size_t size = 0;  // with must_include
+  std::size_t size = 0;  // including must_include
 };
 
-// The three questions. They come on threads of gRPC: hand them to the thread that knows, and call `done` from
-// there, once, at any time, from any thread. kubelet asks prefer() and allocate() one at a time and stands
-// still meanwhile; pre_start() comes for many containers at once and is given up by kubelet after 30 s.
+// The calls come on gRPC threads. `done` may be called later and from any thread. kubelet makes one
+// call of prefer() or allocate() at a time and admits no other pod until it is answered;
+// pre_start() calls for several containers overlap, and kubelet gives up on each after 30 s.
 class KubeletAnswers {
  public:
   virtual ~KubeletAnswers() = default;
 
-  // Which of the available IDs kubelet should take. A hint: kubelet ignores what it does not like.
-  virtual void prefer(Preference preference, std::function<void(std::vector<std::string>)> done) = 0;
+  // Which of the available IDs kubelet should take. Only a hint: kubelet ignores IDs that it did
+  // not offer.
+  virtual void prefer(Preference preference, Done<std::vector<std::string>> done) = 0;
 
   // What the container with these IDs gets. An error is final for the pod.
-  virtual void allocate(std::vector<std::string> ids, std::function<void(Result<Grant>)> done) = 0;
+  virtual void allocate(std::vector<std::string> ids, Done<Result<ContainerResponse>> done) = 0;
 
-  // A container with these IDs is about to start. An error is shown to the user, and kubelet asks again.
-  virtual void pre_start(std::vector<std::string> ids, std::function<void(Status)> done) = 0;
+  // A container with these IDs is about to start. kubelet shows an error to the user and asks
+  // again.
+  virtual void pre_start(std::vector<std::string> ids, Done<Status> done) = 0;
 };
 
 }  // namespace tessera::agent

@@ -43,8 +43,8 @@ void LateFile::run() {
     lock.lock();
     const std::string problem = written ? "" : written.error().text();
     if (problem != problem_ && !problem.empty()) {
-      log::error("cannot keep the record of what was given; a restart rebuilds it from kubelet",
-                 {{"why", problem}});
+      log::error("cannot write the state file; a restart rebuilds it from kubelet",
+                 {{"file", path_}, {"error", problem}});
     }
     problem_ = problem;
   }

@@ -1,8 +1,8 @@
 // agent/devices/late_file.h
 //
-// A file that is written by a thread of its own, so that nobody waits for a disk: kubelet stands still while
-// we answer it, and a flush to a busy disk takes long. Of several contents that come close together only the
-// last is written. The destructor writes what is left.
+// A file that is written by its own thread, so that no caller waits for a disk: kubelet waits while
+// the agent answers it, and a flush to a busy disk takes long. Of several contents set in quick
+// succession only the last is written. The destructor writes what is left.
 #pragma once
 
 #include <condition_variable>
@@ -15,7 +15,7 @@ namespace tessera::agent {
 
 class LateFile {
  public:
-  // The directory must exist. An empty path writes nothing.
+  // The directory must exist. With an empty path nothing is written.
   explicit LateFile(std::string path);
   ~LateFile();
   LateFile(const LateFile&) = delete;
@@ -23,7 +23,7 @@ class LateFile {
 
   // Any thread.
   void set(std::string contents);
-  // Why the last contents could not be written; empty when they were, or are still on the way.
+  // Why the last contents could not be written; empty when they were, or are not written yet.
   [[nodiscard]] std::string problem() const;
 
  private:

@@ -1,11 +1,11 @@
 // agent/devices/loop_gate.h
 //
-// A way onto an event loop for callbacks that may come at any time, also when what they are for has gone:
-// then they are dropped.
+// Brings callbacks from other threads onto an event loop. After close() they are dropped, so a
+// callback may arrive after the object it belongs to is gone.
 //
 //   LoopGate gate(loop);
-//   resources.get(pod, 100ms, gate.wrap<Result<PodDevices>>([this](Result<PodDevices> pod) { ... }));
-//   gate.close();                            // on the loop's thread: nothing comes through any more
+//   resources.get(pod, 100ms, gate.wrap<Result<PodDevices>>([this](auto pod) { ... }));
+//   gate.close();                            // on the loop's thread: no callback runs after this
 #pragma once
 
 #include <functional>
@@ -17,34 +17,38 @@
 
 namespace tessera::agent {
 
+// Receives the result of an asynchronous call. Called exactly once.
+template <class Result>
+using Done = std::function<void(Result)>;
+
 class LoopGate {
  public:
-  explicit LoopGate(http::EventLoop& loop) : core_(std::make_shared<Core>()) { core_->loop = &loop; }
+  explicit LoopGate(http::EventLoop& loop) : impl_(std::make_shared<Impl>()) { impl_->loop = &loop; }
   LoopGate(const LoopGate&) = delete;
   LoopGate& operator=(const LoopGate&) = delete;
   ~LoopGate() { close(); }
 
-  // A function for any thread that hands its argument to `task` on the loop.
+  // Returns a function that any thread may call. It passes its argument to `task` on the loop.
   template <class Argument>
-  [[nodiscard]] std::function<void(Argument)> wrap(std::function<void(Argument)> task) const {
-    return [core = core_,
-            task = std::make_shared<std::function<void(Argument)>>(std::move(task))](Argument argument) {
-      core->post([core, task, argument = std::make_shared<Argument>(std::move(argument))] {
-        if (core->is_open()) {
+  [[nodiscard]] Done<Argument> wrap(Done<Argument> task) const {
+    return [impl = impl_, task = std::make_shared<Done<Argument>>(std::move(task))](Argument argument) {
+      impl->post([impl, task, argument = std::make_shared<Argument>(std::move(argument))] {
+        if (impl->is_open()) {
           (*task)(std::move(*argument));
         }
       });
     };
   }
 
-  void close() const { core_->close(); }
+  void close() const { impl_->close(); }
 
  private:
-  struct Core {
+  struct Impl {
     std::mutex mutex;
     http::EventLoop* loop = nullptr;
 
-    void post(std::function<void()> task) {
+    template <class Task>
+    void post(Task task) {
       const std::lock_guard lock(mutex);
       if (loop != nullptr) {
         loop->post(std::move(task));
@@ -60,7 +64,7 @@ class LoopGate {
     }
   };
 
-  std::shared_ptr<Core> core_;
+  std::shared_ptr<Impl> impl_;
 };
 
 }  // namespace tessera::agent

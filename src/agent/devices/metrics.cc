@@ -10,7 +10,7 @@ namespace tessera::agent {
 
 namespace {
 
-// Up to kubelet's patience with a container that waits for its start.
+// Up to 30 s, after which kubelet gives up on a container start.
 const prometheus::Histogram::BucketBoundaries kSeconds{0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025,
                                                        0.05,   0.1,    0.25,  0.5,    1,     5,    30};
 
@@ -20,17 +20,17 @@ double seconds(std::chrono::nanoseconds time) {
 
 }  // namespace
 
-struct Metrics::Inside {
+struct Metrics::Impl {
   prometheus::Registry registry;
   prometheus::Family<prometheus::Histogram>& kubelet_seconds =
       prometheus::BuildHistogram()
           .Name("tessera_agent_kubelet_call_duration_seconds")
-          .Help("From a question of kubelet to its answer, by call and resource")
+          .Help("Time from a call of kubelet to its answer, by call and resource")
           .Register(registry);
   prometheus::Family<prometheus::Counter>& kubelet_calls =
       prometheus::BuildCounter()
           .Name("tessera_agent_kubelet_calls_total")
-          .Help("Questions of kubelet by call, resource and result: ok or error")
+          .Help("Calls of kubelet by call, resource and result: ok or error")
           .Register(registry);
   daemon::RequestMetrics requests{
       registry,
@@ -38,23 +38,23 @@ struct Metrics::Inside {
       kSeconds};
 };
 
-Metrics::Metrics() : inside_(std::make_unique<Inside>()) {}
+Metrics::Metrics() : impl_(std::make_unique<Impl>()) {}
 Metrics::~Metrics() = default;
 
 void Metrics::answered(const http::Access& access) {
-  inside_->requests.count(access);
+  impl_->requests.count(access);
 }
 
-void Metrics::kubelet_asked(std::string_view call, const std::string& resource, bool well,
+void Metrics::kubelet_asked(std::string_view call, const std::string& resource, bool ok,
                             std::chrono::nanoseconds took) {
   const std::string name(call);
-  inside_->kubelet_seconds.Add({{"call", name}, {"resource", resource}}, kSeconds).Observe(seconds(took));
-  inside_->kubelet_calls.Add({{"call", name}, {"resource", resource}, {"result", well ? "ok" : "error"}})
+  impl_->kubelet_seconds.Add({{"call", name}, {"resource", resource}}, kSeconds).Observe(seconds(took));
+  impl_->kubelet_calls.Add({{"call", name}, {"resource", resource}, {"result", ok ? "ok" : "error"}})
       .Increment();
 }
 
 std::string Metrics::text(const std::vector<daemon::Reading>& readings) const {
-  return daemon::metrics_text(inside_->registry, readings);
+  return daemon::metrics_text(impl_->registry, readings);
 }
 
 }  // namespace tessera::agent

@@ -1,7 +1,8 @@
 // agent/devices/metrics.h
 //
-// What Prometheus sees of the agent. Calls are counted here as they happen; what the ledger, the driver and
-// the last sample know is read when somebody asks (readings.h). docs/reference.md lists every name. Any thread.
+// The agent's Prometheus metrics. Calls are counted here as they happen; the state of the driver,
+// the allocations and the last sample is read when /metrics is requested (readings.h).
+// docs/reference.md lists every name. Any thread.
 #pragma once
 
 #include <chrono>
@@ -23,17 +24,17 @@ class Metrics {
   ~Metrics();
 
   void answered(const http::Access& access);
-  // A question of kubelet: "prefer", "allocate" or "pre_start", for a resource; whether we gave what it
-  // asked for.
-  void kubelet_asked(std::string_view call, const std::string& resource, bool well,
+  // Counts a call of kubelet: "prefer", "allocate" or "pre_start", for a resource. `ok`: the answer
+  // was not an error.
+  void kubelet_asked(std::string_view call, const std::string& resource, bool ok,
                      std::chrono::nanoseconds took);
 
-  // All of it in the text format; readings of the same name must stand together.
+  // Everything in the Prometheus text format. Readings of the same name must be adjacent.
   [[nodiscard]] std::string text(const std::vector<daemon::Reading>& readings) const;
 
  private:
-  struct Inside;
-  std::unique_ptr<Inside> inside_;
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace tessera::agent

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "agent/devices/allocations.h"
 #include "base/log.h"
 #include "objects/pod_decoder.h"
 
@@ -13,10 +14,31 @@ bool NodePod::started() const {
   });
 }
 
-NodePods::NodePods(const alloc::ResourceNames& names, Events events, std::vector<std::string> others)
-    : names_(&names), others_served_(std::move(others)), events_(std::move(events)) {}
+NodePods::NodePods(const alloc::ResourceNames& names, std::vector<std::string> other_resources)
+    : names_(&names), other_resources_(std::move(other_resources)) {}
 
-std::int64_t NodePods::asked(const alloc::ContainerSpec& container, std::string_view resource) const {
+void NodePods::add_resource(const std::string& resource) {
+  if (!names_->find(resource) && std::ranges::find(other_resources_, resource) == other_resources_.end()) {
+    other_resources_.push_back(resource);
+  }
+}
+
+bool NodePods::admission_begun(const std::string& pod_uid) const {
+  return std::ranges::any_of(allocations_,
+                             [&](const Allocations* allocations) { return allocations->has_pod(pod_uid); });
+}
+
+// A listener may remove itself or others while it is called.
+template <class Call>
+void NodePods::notify(Call call) const {
+  for (PodListener* listener : std::vector(listeners_)) {
+    if (std::ranges::find(listeners_, listener) != listeners_.end()) {
+      call(*listener);
+    }
+  }
+}
+
+std::int64_t NodePods::requested(const alloc::ContainerSpec& container, std::string_view resource) const {
   const auto amount = [](const auto& limits, const auto& name) -> std::int64_t {
     const auto found = std::ranges::find_if(limits, [&](const auto& limit) { return limit.first == name; });
     return found == limits.end() ? 0 : found->second.rounded_up();
@@ -25,7 +47,7 @@ std::int64_t NodePods::asked(const alloc::ContainerSpec& container, std::string_
   return gpu ? amount(container.gpu_limits, *gpu) : amount(container.other_limits, resource);
 }
 
-bool NodePods::asks(const alloc::PodSpec& pod) const {
+bool NodePods::requests_devices(const alloc::PodSpec& pod) {
   const auto any = [](const auto& limits) {
     return std::ranges::any_of(limits, [](const auto& limit) { return limit.second.rounded_up() > 0; });
   };
@@ -36,7 +58,7 @@ bool NodePods::asks(const alloc::PodSpec& pod) const {
 
 Status NodePods::decode(kube::ObjectJson& object, kube::ObjectMeta& meta) {
   return objects::decode_pod(object, *names_, meta, decoded_,
-                             {.container_ids = true, .ran_before = true, .resources = &others_served_});
+                             {.container_ids = true, .ran_before = true, .resources = &other_resources_});
 }
 
 void NodePods::keep(const kube::ObjectMeta& meta) {
@@ -44,17 +66,17 @@ void NodePods::keep(const kube::ObjectMeta& meta) {
 }
 
 void NodePods::forget(const kube::ObjectMeta& meta) {
-  told_ = std::max(told_, meta.version);
+  newest_ = std::max(newest_, meta.version);
   remove(meta.uid);
 }
 
-// What was known of it stays: its containers may be running.
+// The last version that could be read stays: its containers may be running.
 void NodePods::unreadable(const kube::ObjectMeta& meta, const Error& error) {
-  log::warn("pod unreadable", {{"pod", meta.namespace_name + "/" + meta.name}, {"why", error}});
+  log::warn("pod cannot be decoded", {{"pod", meta.namespace_name + "/" + meta.name}, {"error", error}});
 }
 
 void NodePods::synced() {
-  // A pod that we fetched ourselves and that ended during a gap of the watch is never told of.
+  // The watch never reports the end of a pod that was fetched and ended during a gap of the watch.
   std::vector<std::string> vanished;
   for (const auto& [uid, pod] : pods_) {
     if (!pod.from_watch) {
@@ -65,11 +87,10 @@ void NodePods::synced() {
     remove(uid);
   }
   synced_ = true;
-  told_ = 0;  // a list is in no order, and a server that was restored from a backup counts from an earlier
-              // version
-  if (events_.synced) {
-    events_.synced();
-  }
+  // A list is in no order, and a server that was restored from a backup counts from an earlier
+  // version.
+  newest_ = 0;
+  notify([](PodListener& listener) { listener.pods_synced(); });
 }
 
 void NodePods::put(const alloc::PodSpec& pod, std::uint64_t version, bool from_watch) {
@@ -78,16 +99,16 @@ void NodePods::put(const alloc::PodSpec& pod, std::uint64_t version, bool from_w
     if (versions_[pod.uid] >= version) {
       return;
     }
-  } else if (!from_watch && synced_ && version <= told_) {
+  } else if (!from_watch && synced_ && version <= newest_) {
     return;
   }
   if (from_watch) {
-    told_ = std::max(told_, version);
+    newest_ = std::max(newest_, version);
   }
-  if (!alloc::occupies(pod) || !asks(pod)) {
+  if (!alloc::occupies(pod) || !requests_devices(pod)) {
     remove(pod.uid);
     if (alloc::occupies(pod)) {
-      others_[pod.uid] = pod.namespace_name + "/" + pod.name;
+      other_pods_[pod.uid] = pod.namespace_name + "/" + pod.name;
     }
     return;
   }
@@ -99,18 +120,14 @@ void NodePods::put(const alloc::PodSpec& pod, std::uint64_t version, bool from_w
     kept.from_watch = from_watch;
   }
   versions_[pod.uid] = version;
-  if (events_.changed) {
-    events_.changed(kept);
-  }
+  notify([&](PodListener& listener) { listener.pod_changed(kept); });
 }
 
 void NodePods::remove(const std::string& uid) {
-  others_.erase(uid);
+  other_pods_.erase(uid);
   if (pods_.erase(uid) > 0) {
     versions_.erase(uid);
-    if (events_.ended) {
-      events_.ended(uid);
-    }
+    notify([&](PodListener& listener) { listener.pod_removed(uid); });
   }
 }
 
@@ -130,8 +147,8 @@ std::string NodePods::name_of_any(const std::string& uid) const {
   if (const NodePod* pod = find(uid)) {
     return pod->text();
   }
-  const auto found = others_.find(uid);
-  return found == others_.end() ? "" : found->second;
+  const auto found = other_pods_.find(uid);
+  return found == other_pods_.end() ? "" : found->second;
 }
 
 std::vector<const NodePod*> NodePods::in_bind_order() const {

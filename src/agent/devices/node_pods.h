@@ -1,13 +1,13 @@
 // agent/devices/node_pods.h
 //
-// The pods of this node that ask for devices of ours, as the API server tells them. kubelet's questions name
-// no pod; the one that asks is always among these, and mostly the next in the order in which they were bound.
+// The pods of this node that request devices of ours, as the API server reports them. kubelet's
+// device-plugin calls name no pod; the pod that a call is for is always among these, and usually
+// the next in bind order.
 //
-// A sink of a Reflector whose selector is spec.nodeName; on the event loop's thread.
+// A sink of a Reflector whose selector is spec.nodeName. On the event loop's thread.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -22,70 +22,93 @@ namespace tessera::agent {
 
 struct NodePod {
   alloc::PodSpec spec;
-  // The version in which it was first seen here. Nobody writes to a pod between its bind and its admission,
-  // so this is the order in which kubelet admits.
+  // The resource version in which it was first seen here. No component writes to a pod between its
+  // bind and its admission, so this is the order in which kubelet admits.
   std::uint64_t bound_at = 0;
-  bool from_watch = true;  // false: fetched by us, and the watch has not brought it yet
+  bool from_watch = true;  // false: fetched by the agent, and the watch has not delivered it yet
 
   [[nodiscard]] PodName name() const { return {.namespace_name = spec.namespace_name, .name = spec.name}; }
   // "ml/train-7"
   [[nodiscard]] std::string text() const { return spec.namespace_name + "/" + spec.name; }
-  // Whether one of its containers has run, or runs: it was admitted long ago. Also while all of them wait
-  // because they crash.
+  // Whether one of its containers runs or has run, so that kubelet admitted it earlier. True also
+  // while all of them wait after a crash.
   [[nodiscard]] bool started() const;
 };
 
+// Hears of changes of NodePods. All calls come on the event loop's thread.
+class PodListener {
+ public:
+  virtual ~PodListener() = default;
+
+  virtual void pod_changed(const NodePod& /*pod*/) {}          // new, or a newer version
+  virtual void pod_removed(const std::string& /*pod_uid*/) {}  // its containers have stopped, or it is gone
+  virtual void pods_synced() {}                                // a list is complete
+};
+
+class Allocations;
+
 class NodePods final : public kube::ObjectSink {
  public:
-  struct Events {
-    std::function<void(const NodePod&)> changed{};        // new, or another version
-    std::function<void(const std::string& uid)> ended{};  // its containers have stopped, or it is gone
-    std::function<void()> synced{};                       // all have been brought
-  };
+  // `names` must outlive it. `other_resources`: served resources that are not GPUs.
+  explicit NodePods(const alloc::ResourceNames& names, std::vector<std::string> other_resources = {});
 
-  // `names` must live longer. `others`: resources that are served beside those of GPUs.
-  NodePods(const alloc::ResourceNames& names, Events events, std::vector<std::string> others = {});
+  // Listeners are called in the order in which they were added.
+  void add_listener(PodListener& listener) { listeners_.push_back(&listener); }
+  void remove_listener(PodListener& listener) { std::erase(listeners_, &listener); }
 
-  // What a Reflector brings.
+  // Adds a served resource that is not a GPU. Pods that arrive from now on are read with it.
+  // kubelet admits no pod for a resource that it does not know, so earlier pods cannot have it.
+  void add_resource(const std::string& resource);
+
+  // The allocations of one kind of device; see admission_begun().
+  void add_allocations(const Allocations& allocations) { allocations_.push_back(&allocations); }
+  void remove_allocations(const Allocations& allocations) { std::erase(allocations_, &allocations); }
+  // Whether kubelet has begun to admit the pod: a container of it has a device of any kind.
+  [[nodiscard]] bool admission_begun(const std::string& pod_uid) const;
+
+  // Called by the Reflector.
   Status decode(kube::ObjectJson& object, kube::ObjectMeta& meta) override;
   void keep(const kube::ObjectMeta& meta) override;
   void forget(const kube::ObjectMeta& meta) override;
   void unreadable(const kube::ObjectMeta& meta, const Error& error) override;
   void synced() override;
 
-  // A pod as it was at `version`. An older version than the one known changes nothing. One that we fetched
-  // and that is older than what the watch has told of the node has ended since, unless it is known: the watch
-  // tells in order.
+  // Adds or updates a pod as it was at `version`. A version older than the known one changes
+  // nothing. An unknown pod that was fetched and is older than the newest watch event has ended
+  // since and is ignored: the watch delivers in order.
   void put(const alloc::PodSpec& pod, std::uint64_t version, bool from_watch);
-  // What decode() read last.
+  // put() of the pod that decode() read last.
   void put_decoded(std::uint64_t version, bool from_watch) { put(decoded_, version, from_watch); }
   void remove(const std::string& uid);
 
-  // How many of a resource a container asks for.
-  [[nodiscard]] std::int64_t asked(const alloc::ContainerSpec& container, std::string_view resource) const;
+  // The amount of a resource that a container requests.
+  [[nodiscard]] std::int64_t requested(const alloc::ContainerSpec& container,
+                                       std::string_view resource) const;
 
-  // Null when it is not here, asks for nothing of ours, or has ended.
+  // Null when the pod is not on this node, requests nothing of ours, or has ended.
   [[nodiscard]] const NodePod* find(const std::string& uid) const;
   [[nodiscard]] const NodePod* find(const PodName& name) const;
-  // In the order in which they were bound.
   [[nodiscard]] std::vector<const NodePod*> in_bind_order() const;
-  // The name of any pod of this node that has not ended, also of one that asks for nothing of ours; empty
-  // when there is none.
+  // The name ("ml/train-7") of any pod of this node that has not ended, including pods that request
+  // nothing of ours; empty when there is none.
   [[nodiscard]] std::string name_of_any(const std::string& uid) const;
   [[nodiscard]] bool is_synced() const { return synced_; }
   [[nodiscard]] std::size_t size() const { return pods_.size(); }
 
  private:
-  [[nodiscard]] bool asks(const alloc::PodSpec& pod) const;
+  [[nodiscard]] static bool requests_devices(const alloc::PodSpec& pod);
+  template <class Call>
+  void notify(Call call) const;
 
   const alloc::ResourceNames* names_;
-  const std::vector<std::string> others_served_;
-  Events events_;
+  std::vector<std::string> other_resources_;
+  std::vector<PodListener*> listeners_;
+  std::vector<const Allocations*> allocations_;
   alloc::PodSpec decoded_;
   std::map<std::string, NodePod, std::less<>> pods_;  // by UID
   std::map<std::string, std::uint64_t, std::less<>> versions_;
-  std::map<std::string, std::string, std::less<>> others_;  // names by UID of pods that ask for nothing
-  std::uint64_t told_ = 0;  // the newest version that the watch has brought since the last list
+  std::map<std::string, std::string, std::less<>> other_pods_;  // names by UID: pods that request nothing
+  std::uint64_t newest_ = 0;  // the newest version that the watch has delivered since the last list
   bool synced_ = false;
 };
 

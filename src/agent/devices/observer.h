@@ -1,8 +1,8 @@
 // agent/devices/observer.h
 //
-// What people and machines can ask the agent over HTTP.
+// The agent's HTTP routes.
 //
-// On the event loop's thread, but for metrics().
+// On the event loop's thread, except metrics().
 #pragma once
 
 #include <functional>
@@ -17,10 +17,10 @@ namespace tessera::agent {
 
 class Observer {
  public:
-  // What others know, asked for when it is needed.
+  // Called when a route needs them.
   struct Sources {
     std::function<std::string()> not_ready{};    // what is missing until pods can be served; empty: nothing
-    std::function<void(Readings&)> readings{};   // adds all that is not counted here
+    std::function<void(Readings&)> readings{};   // adds all readings that are not in metrics()
     std::function<std::string()> allocations{};  // the body of /allocations (allocations_json.h)
   };
 

@@ -37,8 +37,9 @@ std::shared_ptr<const Response> to_message(const std::vector<Device>& devices) {
   return message;
 }
 
-// An illness must always reach kubelet, so there has to be room for the longer word at every device.
-std::size_t bytes_when_ill(const Response& message) {
+// "Unhealthy" must always reach kubelet, so there has to be room for the longer word at every
+// device.
+std::size_t bytes_when_unhealthy(const Response& message) {
   using google::protobuf::io::CodedOutputStream;
   std::size_t bytes = 0;
   for (const v1beta1::Device& device : message.devices()) {
@@ -49,7 +50,7 @@ std::size_t bytes_when_ill(const Response& message) {
 }
 
 Result<std::size_t> check_size(const Response& message) {
-  const std::size_t bytes = bytes_when_ill(message);
+  const std::size_t bytes = bytes_when_unhealthy(message);
   if (bytes > PluginServer::kMaxListBytes) {
     return fail(ErrorCode::kExhausted,
                 fmt::format("the list of {} devices has {} bytes, and kubelet takes {}: use a larger unit "
@@ -75,22 +76,22 @@ grpc::Status to_grpc(const Error& error) {
   }
 }
 
-void fill(const Grant& grant, v1beta1::ContainerAllocateResponse& response) {
-  response.mutable_envs()->insert(grant.env.begin(), grant.env.end());
-  response.mutable_annotations()->insert(grant.annotations.begin(), grant.annotations.end());
-  for (const MountPoint& mount : grant.mounts) {
+void encode(const ContainerResponse& from, v1beta1::ContainerAllocateResponse& response) {
+  response.mutable_envs()->insert(from.env.begin(), from.env.end());
+  response.mutable_annotations()->insert(from.annotations.begin(), from.annotations.end());
+  for (const MountPoint& mount : from.mounts) {
     v1beta1::Mount* entry = response.add_mounts();
     entry->set_container_path(mount.container_path);
     entry->set_host_path(mount.host_path);
     entry->set_read_only(mount.read_only);
   }
-  for (const DeviceNode& node : grant.nodes) {
+  for (const DeviceNode& node : from.nodes) {
     v1beta1::DeviceSpec* entry = response.add_devices();
     entry->set_container_path(node.container_path);
     entry->set_host_path(node.host_path);
     entry->set_permissions(node.permissions);
   }
-  for (const std::string& name : grant.cdi_devices) {
+  for (const std::string& name : from.cdi_devices) {
     response.add_cdi_devices()->set_name(name);
   }
 }
@@ -100,8 +101,8 @@ std::vector<std::string> to_vector(const Repeated& ids) {
   return {ids.begin(), ids.end()};
 }
 
-// One kubelet that watches the list. Writes one message at a time, always the newest; lives until gRPC says
-// that it is done.
+// A stream to a kubelet that watches the list. Writes one message at a time, always the newest;
+// lives until gRPC reports that it is done.
 class Stream final : public grpc::ServerWriteReactor<Response> {
  public:
   explicit Stream(std::function<void(Stream*)> done) : done_(std::move(done)) {}
@@ -130,14 +131,14 @@ class Stream final : public grpc::ServerWriteReactor<Response> {
     go_on();
   }
   void OnDone() override {
-    // It destroys us.
+    // This destroys the stream.
     const auto done = std::move(done_);
     done(this);
   }
 
  private:
-  // The next step, outside the lock: gRPC may call back from within. Nothing is begun while a write is under
-  // way, so the end waits for it too.
+  // Takes the next step, outside the lock: gRPC may call back before it returns. Nothing starts
+  // while a write is in flight, so the end waits for it too.
   void go_on() {
     std::unique_lock lock(mutex_);
     if (writing_ != nullptr || finished_) {
@@ -160,16 +161,16 @@ class Stream final : public grpc::ServerWriteReactor<Response> {
   std::mutex mutex_;
   std::shared_ptr<const Response> writing_;
   std::shared_ptr<const Response> next_;
-  bool ended_ = false;     // kubelet has gone
-  bool finished_ = false;  // and gRPC knows that we know
+  bool ended_ = false;     // kubelet is gone
+  bool finished_ = false;  // Finish() was called
 };
 
-// Longer than the longest that an answer takes, which is when the API server has to be asked.
+// Longer than the longest answer, which includes a request to the API server.
 constexpr std::chrono::milliseconds kAnswersWithin{600};
-// For an answer that has been given to gRPC.
+// For an answer that has been passed to gRPC.
 constexpr std::chrono::milliseconds kOnItsWay{50};
 
-// The questions of kubelet on whose answers a pod's admission hangs. Any thread.
+// kubelet's calls that a pod's admission waits for. Any thread.
 class OwedAnswers {
  public:
   void begin() {
@@ -182,7 +183,7 @@ class OwedAnswers {
     last_ = std::chrono::steady_clock::now();
     changed_.notify_all();
   }
-  // Waits until none is left. Whether the last one was just given.
+  // Waits until none is left. Returns whether the last one was answered just now.
   bool settle() {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, kAnswersWithin, [this] { return count_ == 0; });
@@ -219,7 +220,7 @@ class Service final : public v1beta1::DevicePlugin::CallbackService {
     return reactor;
   }
 
-  // Waits for the answers that are owed; whether one was given a moment ago.
+  // Waits for the open answers. Returns whether one was sent a moment ago.
   bool settle() { return owed_->settle(); }
 
   grpc::ServerWriteReactor<Response>* ListAndWatch(grpc::CallbackServerContext* /*context*/,
@@ -241,7 +242,7 @@ class Service final : public v1beta1::DevicePlugin::CallbackService {
                                                    const v1beta1::PreferredAllocationRequest* request,
                                                    v1beta1::PreferredAllocationResponse* response) override {
     grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-    // kubelet sends one. An answer that is empty is ignored by it, an error would be the end of the pod.
+    // kubelet sends one request. It ignores an empty answer; an error would fail the pod for good.
     if (request->container_requests_size() != 1) {
       reactor->Finish(grpc::Status::OK);
       return reactor;
@@ -275,11 +276,11 @@ class Service final : public v1beta1::DevicePlugin::CallbackService {
     }
     owed_->begin();
     answers_->allocate(to_vector(request->container_requests(0).devices_ids()),
-                       [reactor, response, owed = owed_](const Result<Grant>& grant) {
-                         if (grant) {
-                           fill(*grant, *response->add_container_responses());
+                       [reactor, response, owed = owed_](const Result<ContainerResponse>& answer) {
+                         if (answer) {
+                           encode(*answer, *response->add_container_responses());
                          }
-                         reactor->Finish(grant ? grpc::Status::OK : to_grpc(grant.error()));
+                         reactor->Finish(answer ? grpc::Status::OK : to_grpc(answer.error()));
                          owed->end();
                        });
     return reactor;
@@ -308,7 +309,7 @@ class Service final : public v1beta1::DevicePlugin::CallbackService {
 
   KubeletAnswers* answers_;
   const PluginServer::Events events_;
-  // An answer may be the last thing that happens here, and outlive us by a moment.
+  // An answer may be the last thing that happens here, and outlive this object by a moment.
   const std::shared_ptr<OwedAnswers> owed_ = std::make_shared<OwedAnswers>();
   std::mutex mutex_;
   std::shared_ptr<const Response> devices_;
@@ -324,8 +325,8 @@ class GrpcPluginServer final : public PluginServer {
     if (server_ == nullptr) {
       return;
     }
-    // Shutdown cancels what is under way at its deadline, and kubelet fails a pod for good when that hits the
-    // question for its devices. Streams never end by themselves, so nothing else is worth a wait.
+    // Shutdown cancels calls in flight at its deadline, and kubelet fails a pod for good if that
+    // hits its Allocate. Streams never end by themselves, so only these calls are waited for.
     const bool answered_just_now = service_.settle();
     server_->Shutdown(std::chrono::system_clock::now() +
                       (answered_just_now ? kOnItsWay : std::chrono::milliseconds(0)));

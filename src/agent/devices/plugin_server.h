@@ -5,8 +5,8 @@
 //   auto server = TRY(PluginServer::start(path, answers, {.stream_ended = ...}));
 //   TRY(server->set_devices(devices));      // to every kubelet that watches, now and later
 //
-// Any thread. `answers` must outlive the server, and so must every question it has not answered yet: the
-// destructor ends the streams and waits for the answers.
+// Any thread. `answers` must outlive the server, and so must every question it has not answered
+// yet: the destructor ends the streams and waits for the answers.
 #pragma once
 
 #include <functional>
@@ -34,12 +34,14 @@ class PluginServer {
                                                      const std::vector<Device>& devices, Events events);
   virtual ~PluginServer() = default;
 
-  // Replaces the list. Fails with kExhausted, and keeps the old one, when kubelet could not take it.
+  // Replaces the list. Fails with kExhausted, and keeps the old one, when kubelet could not take
+  // it.
   virtual Status set_devices(std::vector<Device> devices) = 0;
 };
 
-// How large the list is on the wire when all devices are ill, which takes more letters: a list that fits does
-// so whatever becomes of its devices. Fails when kubelet could not take it, and says what to do.
+// Returns the size of the list on the wire with all devices unhealthy, which is the longer word: a
+// list that fits now still fits when devices become unhealthy. Fails if the list is too long for
+// kubelet, and says what to do.
 Result<std::size_t> check_list_size(const std::vector<Device>& devices);
 
 }  // namespace tessera::agent

@@ -9,41 +9,19 @@
 #include <utility>
 
 #include "agent/devices/plugin_server.h"
+#include "agent/devices/readings.h"
 #include "base/log.h"
 
 namespace tessera::agent {
 
 namespace {
 
-// What kubelet asks on threads of gRPC, handed to the loop.
-class AnswersOnLoop final : public KubeletAnswers {
- public:
-  AnswersOnLoop(http::EventLoop& loop, Allocator& allocator, std::string resource)
-      : loop_(loop), allocator_(allocator), resource_(std::move(resource)) {}
+// kubelet calls as soon as it knows a resource, and only the list of pods tells which container it
+// means. Without it, kubelet takes IDs of any device and keeps them. Not longer, because until it
+// knows the resource kubelet rejects its pods for good.
+constexpr std::chrono::milliseconds kPodsWithin{350};
 
-  void prefer(Preference preference, std::function<void(std::vector<std::string>)> done) override {
-    loop_.post([this, preference = std::move(preference), done = std::move(done)]() mutable {
-      allocator_.prefer(resource_, std::move(preference), std::move(done));
-    });
-  }
-  void allocate(std::vector<std::string> ids, std::function<void(Result<Grant>)> done) override {
-    loop_.post([this, ids = std::move(ids), done = std::move(done)]() mutable {
-      allocator_.allocate(resource_, std::move(ids), std::move(done));
-    });
-  }
-  void pre_start(std::vector<std::string> ids, std::function<void(Status)> done) override {
-    loop_.post([this, ids = std::move(ids), done = std::move(done)]() mutable {
-      allocator_.pre_start(resource_, std::move(ids), std::move(done));
-    });
-  }
-
- private:
-  http::EventLoop& loop_;
-  Allocator& allocator_;
-  const std::string resource_;
-};
-
-// Of a list that is too long, what kubelet knows already.
+// The devices of `list` that kubelet already knows.
 std::vector<Device> known_of(const std::vector<Device>& list, const std::vector<Device>& known) {
   std::set<std::string_view> ids;
   for (const Device& device : known) {
@@ -55,33 +33,175 @@ std::vector<Device> known_of(const std::vector<Device>& list, const std::vector<
   return both;
 }
 
+bool is_ok(const std::vector<std::string>& /*preferred*/) {
+  return true;
+}
+template <class T>
+bool is_ok(const Result<T>& answer) {
+  return answer.has_value();
+}
+
 }  // namespace
 
-struct Plugins::Plugin {
-  Plugin(http::EventLoop& loop, Allocator& allocator, std::string resource)
-      : name(std::move(resource)), answers(loop, allocator, name) {}
+std::vector<ResourceList> lists_with_held(DeviceKind& kind, const Allocations& allocations) {
+  std::vector<ResourceList> lists = kind.lists();
+  for (ResourceList& list : lists) {
+    std::vector<std::string> held;
+    for (const Allocations::HeldId& id : allocations.held_ids(list.resource)) {
+      if (kind.device_of(*id.id)) {
+        held.push_back(*id.id);
+      }
+    }
+    list.has_vanished = add_unlisted(held, list.devices) || list.has_vanished;
+  }
+  return lists;
+}
 
-  void told(const std::vector<Device>& list) {
-    devices = list.size();
-    healthy = static_cast<std::size_t>(std::ranges::count_if(list, &Device::healthy));
-    log::info("devices", {{"resource", name}, {"all", devices}, {"healthy", healthy}});
+// One resource: brings kubelet's calls from gRPC threads to the loop, and sends kubelet the list.
+class Plugins::ResourcePlugin final : private KubeletAnswers {
+ public:
+  ResourcePlugin(Plugins& plugins, std::string resource) : plugins_(plugins), name_(std::move(resource)) {}
+
+  // Sends the list, or registers with it. Returns what to report about it; empty when there is no
+  // news.
+  std::string offer(const std::vector<Device>& list);
+  [[nodiscard]] Resource state() const;
+  [[nodiscard]] const std::string& name() const { return name_; }
+
+ private:
+  void prefer(Preference preference, Done<std::vector<std::string>> done) override {
+    plugins_.context_.node.loop.post(
+        [this, preference = std::move(preference), done = timed("prefer", std::move(done))]() mutable {
+          plugins_.admission_.prefer(name_, std::move(preference), std::move(done));
+        });
+  }
+  void allocate(std::vector<std::string> ids, Done<Result<ContainerResponse>> done) override {
+    plugins_.context_.node.loop.post(
+        [this, ids = std::move(ids), done = timed("allocate", std::move(done))]() mutable {
+          plugins_.admission_.allocate(name_, std::move(ids), std::move(done));
+        });
+  }
+  void pre_start(std::vector<std::string> ids, Done<Status> done) override {
+    plugins_.context_.node.loop.post(
+        [this, ids = std::move(ids), done = timed("pre_start", std::move(done))]() mutable {
+          plugins_.start_gate_.pre_start(name_, std::move(ids), std::move(done));
+        });
   }
 
-  std::string name;
-  std::size_t devices = 0;  // that kubelet was told of
-  std::size_t healthy = 0;
-  std::string problem;
-  AnswersOnLoop answers;
-  std::optional<DevicePlugin> plugin;  // there with the first list that fits; last: it asks
+  // Counts the call when it is answered.
+  template <class Answer>
+  Done<Answer> timed(const char* call, Done<Answer> done) const {
+    Metrics* metrics = plugins_.options_.metrics;
+    if (metrics == nullptr) {
+      return done;
+    }
+    return [metrics, call, resource = name_, began = Clock::real().now(),
+            done = std::move(done)](Answer answer) {
+      metrics->kubelet_asked(call, resource, is_ok(answer), Clock::real().now() - began);
+      done(std::move(answer));
+    };
+  }
+
+  void sent(const std::vector<Device>& list) {
+    devices_ = list.size();
+    healthy_ = static_cast<std::size_t>(std::ranges::count_if(list, &Device::healthy));
+    log::info("device list changed", {{"resource", name_}, {"devices", devices_}, {"healthy", healthy_}});
+  }
+
+  Plugins& plugins_;
+  const std::string name_;
+  std::size_t devices_ = 0;  // in the list that kubelet has
+  std::size_t healthy_ = 0;
+  std::string problem_;
+  std::optional<DevicePlugin> plugin_;  // created with the first list that fits; last: it calls the above
 };
 
-Plugins::Plugins(http::EventLoop& loop, Allocator& allocator, std::string one, DevicePluginOptions options)
-    : loop_(loop), allocator_(allocator), one_(std::move(one)), options_(std::move(options)) {}
+std::string Plugins::ResourcePlugin::offer(const std::vector<Device>& list) {
+  const Result<std::size_t> fits = check_list_size(list);
+  const std::string before = std::exchange(problem_, fits ? "" : fits.error().text());
+  if (plugin_) {
+    const std::vector<Device> offered = fits ? list : known_of(list, plugin_->devices());
+    if (const Status set = plugin_->set_devices(offered)) {
+      sent(offered);
+    } else {
+      problem_ = set.error().text();
+    }
+  } else if (fits) {
+    DevicePluginOptions options = plugins_.options_.plugin;
+    options.resource = name_;
+    KubeletAnswers& answers = *this;
+    plugin_.emplace(std::move(options), answers, list);
+    sent(list);
+  }
+  if (problem_.empty() || problem_ == before) {
+    return "";
+  }
+  log::error("device list not sent", {{"resource", name_}, {"error", problem_}});
+  return plugin_ ? fmt::format("of {} only the {} devices that kubelet knew before are offered: {}", name_,
+                               devices_, problem_)
+                 : fmt::format("{} is not offered: {}", name_, problem_);
+}
 
-Plugins::~Plugins() = default;
+Plugins::Resource Plugins::ResourcePlugin::state() const {
+  return {.name = name_,
+          .status = plugin_ ? plugin_->status() : DevicePluginStatus{},
+          .devices = devices_,
+          .healthy = healthy_,
+          .problem = problem_};
+}
+
+Plugins::Plugins(const KindContext& context, PluginsOptions options)
+    : context_(context),
+      options_(std::move(options)),
+      recovery_(context),
+      admission_(context, recovery_),
+      start_gate_(context, recovery_) {
+  context_.store.add_listener(*this);
+}
+
+Plugins::~Plugins() {
+  context_.store.remove_listener(*this);
+}
+
+void Plugins::start() {
+  pods_wait_ = context_.node.loop.after(kPodsWithin, [this] {
+    if (devices_known_) {
+      publish();
+    }
+  });
+}
 
 void Plugins::publish() {
-  std::vector<ResourceList> lists = allocator_.lists();
+  const bool pods_known = context_.node.pods.is_synced();
+  if (!std::exchange(devices_known_, true) && pods_known) {
+    recover();
+  }
+  if (pods_known || !pods_wait_.pending()) {
+    send_lists();
+  }
+}
+
+void Plugins::pods_synced() {
+  if (devices_known_) {
+    recover();
+    publish();
+  }
+}
+
+void Plugins::recover() {
+  recovery_.recover();
+  admission_.lookup().retry_waiting();
+}
+
+// IDs of devices that are gone are listed only while a container holds them.
+void Plugins::allocations_changed() {
+  if (published_ && std::ranges::any_of(*published_, &ResourceList::has_vanished)) {
+    publish();
+  }
+}
+
+void Plugins::send_lists() {
+  std::vector<ResourceList> lists = lists_with_held(context_.kind, context_.allocations());
   if (published_ == lists) {
     return;
   }
@@ -91,81 +211,72 @@ void Plugins::publish() {
     if (left_) {
       return;
     }
-    if (plugins_.empty()) {
-      for (const ResourceList& list : lists) {
-        plugins_.push_back(std::make_unique<Plugin>(loop_, allocator_, list.resource));
-      }
-    }
-    for (std::size_t i = 0; i < plugins_.size(); ++i) {
-      news.push_back(offer(*plugins_[i], lists[i].devices));
+    const auto gone = std::stable_partition(plugins_.begin(), plugins_.end(), [&](const auto& plugin) {
+      return std::ranges::find(lists, plugin->name(), &ResourceList::resource) != lists.end();
+    });
+    std::for_each(gone, plugins_.end(), [this](auto& plugin) { retire(std::move(plugin)); });
+    plugins_.erase(gone, plugins_.end());
+    for (const ResourceList& list : lists) {
+      news.push_back(plugin_of(list.resource).offer(list.devices));
     }
   }
   published_ = std::move(lists);
   for (const std::string& what : news) {
-    if (!what.empty() && options_.on_too_long) {
-      options_.on_too_long(what);
+    if (!what.empty()) {
+      context_.node.events.record(
+          kube::EventNote::about_node(context_.node.node).as_warning("DeviceListTooLong", what));
     }
   }
 }
 
-std::string Plugins::offer(Plugin& plugin, const std::vector<Device>& list) {
-  const Result<std::size_t> fits = check_list_size(list);
-  const std::string before = std::exchange(plugin.problem, fits ? "" : fits.error().text());
-  if (plugin.plugin) {
-    const std::vector<Device> offered = fits ? list : known_of(list, plugin.plugin->devices());
-    const Status sent = plugin.plugin->set_devices(offered);
-    if (sent) {
-      plugin.told(offered);
-    } else {
-      plugin.problem = sent.error().text();
-    }
-  } else if (fits) {
-    DevicePluginOptions options = options_;
-    options.resource = plugin.name;
-    plugin.plugin.emplace(std::move(options), plugin.answers, list);
-    plugin.told(list);
+// The plugin of a resource; a new one for a resource that the kind did not have before.
+Plugins::ResourcePlugin& Plugins::plugin_of(const std::string& resource) {
+  const auto found =
+      std::ranges::find_if(plugins_, [&](const auto& plugin) { return plugin->name() == resource; });
+  if (found != plugins_.end()) {
+    return **found;
   }
-  if (plugin.problem.empty() || plugin.problem == before) {
-    return "";
-  }
-  log::error("kubelet cannot be told the devices", {{"resource", plugin.name}, {"why", plugin.problem}});
-  return plugin.plugin ? fmt::format("of {} only the {} devices that kubelet knew before are offered: {}",
-                                     plugin.name, plugin.devices, plugin.problem)
-                       : fmt::format("{} is not offered: {}", plugin.name, plugin.problem);
+  context_.node.pods.add_resource(resource);
+  return *plugins_.emplace_back(std::make_unique<ResourcePlugin>(*this, resource));
 }
 
-bool Plugins::lists_vanished() const {
-  return published_ && std::ranges::any_of(*published_, &ResourceList::has_vanished);
+// Unregisters a resource on another thread: a device plugin ends only when all its calls are
+// answered, and this thread answers them.
+void Plugins::retire(std::unique_ptr<ResourcePlugin> plugin) {
+  log::info("resource unregistered", {{"resource", plugin->name()}});
+  std::erase_if(retiring_, [](const std::future<void>& done) {
+    return done.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  });
+  retiring_.push_back(
+      std::async(std::launch::async, [retired = std::move(plugin)]() mutable { retired.reset(); }));
 }
 
 void Plugins::leave() {
-  std::vector<std::unique_ptr<Plugin>> leaving;
+  std::vector<std::unique_ptr<ResourcePlugin>> leaving;
+  std::vector<std::future<void>> retiring;
   {
     const std::lock_guard lock(mutex_);
     left_ = true;
-    leaving = std::move(plugins_);
-    plugins_.clear();
+    leaving = std::exchange(plugins_, {});
+    retiring = std::exchange(retiring_, {});
   }
   leaving.clear();
+  retiring.clear();  // waits
 }
 
 std::vector<Plugins::Resource> Plugins::resources() const {
   const std::lock_guard lock(mutex_);
   std::vector<Resource> all;
   for (const auto& plugin : plugins_) {
-    all.push_back({.name = plugin->name,
-                   .status = plugin->plugin ? plugin->plugin->status() : DevicePluginStatus{},
-                   .devices = plugin->devices,
-                   .healthy = plugin->healthy,
-                   .problem = plugin->problem});
+    all.push_back(plugin->state());
   }
   return all;
 }
 
 std::string Plugins::not_ready() const {
   const std::vector<Resource> all = resources();
-  if (all.empty()) {
-    return fmt::format("no {} has been found yet", one_);
+  if (all.empty() && !(published_ && published_->empty())) {
+    return fmt::format("no {} has been found yet", context_.kind.info().one);
   }
   for (const Resource& resource : all) {
     if (!resource.problem.empty()) {
@@ -178,6 +289,12 @@ std::string Plugins::not_ready() const {
     }
   }
   return "";
+}
+
+void Plugins::add_readings(Readings& readings) const {
+  readings.add_resources(resources());
+  readings.add_admissions(admission_.counts(), admission_.lookup().counts());
+  readings.add_starts(start_gate_.counts());
 }
 
 }  // namespace tessera::agent

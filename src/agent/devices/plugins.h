@@ -1,41 +1,60 @@
 // agent/devices/plugins.h
 //
-// The resources of one kind of device as kubelet knows them (of GPUs: gpu-mem, gpu and gpu-count), one device
-// plugin each, all answered by one allocator.
+// Serves one kind of device to kubelet: one device plugin for each of its resources (for GPUs:
+// gpu-mem, gpu and gpu-count), answered by Admission and StartGate.
 //
-// Each is registered with its first list that kubelet can take: an empty one would tell it that the devices
-// of running pods do not exist. A list that is too long later leaves the devices that are known, with the
-// health that they have now; people are told once, and each new list is a new try.
+//   AllocationStore store(node, GpuKind::keys(), state_dir + "/allocations.json");
+//   Plugins plugins({.node = node, .kind = gpus, .strategy = strategy, .store = store}, options);
+//   plugins.start();
+//   plugins.publish();               // at every change of the devices or of the kind's resources
+//   plugins.pods_synced();           // from a PodListener, when the kind is up to date
 //
-// On the event loop's thread, but for leave().
+// A resource is registered with its first list that kubelet can take: an empty list would say that
+// the devices of running pods do not exist. If a later list is too long, kubelet keeps the devices
+// that it knows, with their current health; an Event reports it once, and each new list is tried
+// again. A resource that the kind no longer has is unregistered.
+//
+// On the event loop's thread, except leave().
 #pragma once
 
+#include <future>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "agent/devices/allocator.h"
+#include "agent/devices/admission.h"
+#include "agent/devices/allocation_recovery.h"
 #include "agent/devices/device_plugin.h"
+#include "agent/devices/kind_context.h"
+#include "agent/devices/metrics.h"
+#include "agent/devices/start_gate.h"
 
 namespace tessera::agent {
 
-class Plugins {
+class Readings;
+
+struct PluginsOptions {
+  DevicePluginOptions plugin{};  // without the resource
+  Metrics* metrics = nullptr;    // counts and times kubelet's calls; must outlive the plugins
+};
+
+class Plugins final : private AllocationListener {
  public:
-  // `loop` and `allocator` must live longer. `one`: what people call a device, "GPU".
-  Plugins(http::EventLoop& loop, Allocator& allocator, std::string one, DevicePluginOptions options);
-  ~Plugins();
+  Plugins(const KindContext& context, PluginsOptions options);
+  ~Plugins() override;
   Plugins(const Plugins&) = delete;
   Plugins& operator=(const Plugins&) = delete;
 
-  // Sends kubelet the lists of now, if they changed. The first that it can take registers.
+  // From now on the first publish() waits a little for the pods of the node.
+  void start();
+  // Sends kubelet the current lists, if they changed, and registers and unregisters resources.
   void publish();
-
-  // Whether the lists have IDs of devices that have gone: they go with who holds them.
-  [[nodiscard]] bool lists_vanished() const;
-
-  // Not the loop's thread, while the loop runs: kubelet sees us go, and what it has asked is answered first.
+  // All pods of the node are known: recovers allocations, then publishes.
+  void pods_synced();
+  // Unregisters everything after the calls in flight are answered. Not on the loop's thread, and
+  // while the loop runs.
   void leave();
 
   struct Resource {
@@ -43,26 +62,40 @@ class Plugins {
     DevicePluginStatus status;
     std::size_t devices = 0;
     std::size_t healthy = 0;
-    std::string problem;  // why kubelet could not be told the list; empty when it was
+    std::string problem;  // why kubelet could not get the list; empty when it did
   };
   [[nodiscard]] std::vector<Resource> resources() const;
-  // What is missing until kubelet knows all of them; empty when it does.
+  // What is missing until kubelet knows all resources; empty when it does.
   [[nodiscard]] std::string not_ready() const;
+  // Resources, and how kubelet's calls were answered.
+  void add_readings(Readings& readings) const;
 
  private:
-  struct Plugin;
+  class ResourcePlugin;
 
-  // What people are to be told of it; empty when there is no news.
-  std::string offer(Plugin& plugin, const std::vector<Device>& list);
+  void allocations_changed() override;
+  void recover();
+  void send_lists();
+  void retire(std::unique_ptr<ResourcePlugin> plugin);
+  [[nodiscard]] ResourcePlugin& plugin_of(const std::string& resource);
 
-  http::EventLoop& loop_;
-  Allocator& allocator_;
-  const std::string one_;
-  const DevicePluginOptions options_;
+  const KindContext context_;
+  const PluginsOptions options_;
+  AllocationRecovery recovery_;
+  Admission admission_;
+  StartGate start_gate_;
+  bool devices_known_ = false;
+  http::Timer pods_wait_;  // while it runs, the first list waits for the pods
   std::optional<std::vector<ResourceList>> published_;
-  mutable std::mutex mutex_;  // plugins_: leave() takes them away on another thread
-  std::vector<std::unique_ptr<Plugin>> plugins_;
+  mutable std::mutex mutex_;  // plugins_, retiring_: leave() takes them away on another thread
+  std::vector<std::unique_ptr<ResourcePlugin>> plugins_;
+  std::vector<std::future<void>> retiring_;
   bool left_ = false;
 };
+
+// The current lists of a kind for kubelet. IDs that containers hold stay listed, as unhealthy, when
+// their device is gone: kubelet does not count an ID that vanished and would allocate its place to
+// others.
+std::vector<ResourceList> lists_with_held(DeviceKind& kind, const Allocations& allocations);
 
 }  // namespace tessera::agent

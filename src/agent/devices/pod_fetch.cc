@@ -10,44 +10,44 @@ namespace tessera::agent {
 
 namespace {
 
-// kubelet stands still meanwhile.
+// kubelet admits no other pod while it waits for this.
 constexpr std::chrono::milliseconds kDeadline{400};
 
 }  // namespace
 
-PodFetch::PodFetch(kube::Client& client, NodePods& pods, const std::string& node)
+ApiPodFetch::ApiPodFetch(kube::Client& client, NodePods& pods, const std::string& node)
     : client_(client),
       pods_(pods),
       query_("limit=500&fieldSelector=" +
              kube::percent_encoded(fmt::format("spec.nodeName={},status.phase=Pending", node))) {}
 
-void PodFetch::fetch(std::function<void(Status)> done) {
+void ApiPodFetch::fetch(Done<Status> done) {
   waiting_.push_back(std::move(done));
-  if (asked_.empty()) {
+  if (in_flight_.empty()) {
     send();
   }
 }
 
-void PodFetch::send() {
-  asked_ = std::exchange(waiting_, {});
+void ApiPodFetch::send() {
+  in_flight_ = std::exchange(waiting_, {});
   kube::Request request = kube::get_request(kube::pod_path("", ""));
   request.query = query_;
   request.deadline = kDeadline;
   request.what = "pods of this node";
-  call_ = client_.send(std::move(request), [this](Result<kube::Reply> reply) { came(std::move(reply)); });
+  call_ = client_.send(std::move(request), [this](Result<kube::Reply> reply) { answered(std::move(reply)); });
 }
 
-void PodFetch::came(Result<kube::Reply> reply) {
+void ApiPodFetch::answered(Result<kube::Reply> reply) {
   const Status status = reply ? read(*reply) : fail(reply.error());
-  for (const auto& done : std::exchange(asked_, {})) {
+  for (const auto& done : std::exchange(in_flight_, {})) {
     done(status);
   }
-  if (!waiting_.empty() && asked_.empty()) {
+  if (!waiting_.empty() && in_flight_.empty()) {
     send();
   }
 }
 
-Status PodFetch::read(kube::Reply& reply) {
+Status ApiPodFetch::read(kube::Reply& reply) {
   TRY(decoder_.decode(reply.body.view(), pods_, [this](const kube::ObjectMeta& meta, const Status& decoded) {
     if (decoded) {
       pods_.put_decoded(meta.version, false);

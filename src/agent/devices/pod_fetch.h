@@ -1,13 +1,13 @@
 // agent/devices/pod_fetch.h
 //
-// Asks the API server for the pods of this node that have not started, when kubelet asks about one that the
-// watch has not brought yet. On the event loop's thread.
+// Fetches the pending pods of this node from the API server, for the case that kubelet asks about a
+// pod that the watch has not delivered yet. On the event loop's thread.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
+#include "agent/devices/loop_gate.h"
 #include "agent/devices/node_pods.h"
 #include "kube/client.h"
 #include "kube/list_decoder.h"
@@ -16,24 +16,32 @@ namespace tessera::agent {
 
 class PodFetch {
  public:
-  // Both must live longer.
-  PodFetch(kube::Client& client, NodePods& pods, const std::string& node);
+  virtual ~PodFetch() = default;
 
-  // What exists is in the book when `done` comes. Who asks while an answer is on its way gets the next one:
-  // the one under way may be of before.
-  void fetch(std::function<void(Status)> done);
+  // When `done` is called with success, all pending pods of this node are in NodePods.
+  virtual void fetch(Done<Status> done) = 0;
+};
+
+class ApiPodFetch final : public PodFetch {
+ public:
+  // `client` and `pods` must outlive it.
+  ApiPodFetch(kube::Client& client, NodePods& pods, const std::string& node);
+
+  // A caller that arrives while a request is in flight waits for the next response, because the
+  // current one may predate its question.
+  void fetch(Done<Status> done) override;
 
  private:
   void send();
-  void came(Result<kube::Reply> reply);
+  void answered(Result<kube::Reply> reply);
   Status read(kube::Reply& reply);
 
   kube::Client& client_;
   NodePods& pods_;
   const std::string query_;
   kube::ListDecoder decoder_;
-  std::vector<std::function<void(Status)>> waiting_;
-  std::vector<std::function<void(Status)>> asked_;  // those that the request under way is for
+  std::vector<Done<Status>> waiting_;
+  std::vector<Done<Status>> in_flight_;  // the callers that the current request is for
   kube::Call call_;
 };
 

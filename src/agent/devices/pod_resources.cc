@@ -13,10 +13,11 @@
 
 namespace tessera::agent {
 
-// The channel must not end on a thread of gRPC: the last channel or server of a process ends gRPC's own
-// threads and waits for them, and one that waits for itself frees what it still uses. A call holds the
-// channel, too, so each is destroyed before it counts as ended, and the channel waits for all of them.
-struct PodResources::Core {
+// The channel must not be destroyed on a gRPC thread: destroying the last channel or server of a
+// process ends gRPC's own threads and waits for them, and a thread that waits for itself frees
+// memory that it still uses. A call holds the channel too, so each call is destroyed before it
+// counts as ended, and the destructor waits for all of them.
+struct KubeletPodResources::Impl {
   std::string socket;
   std::unique_ptr<v1::PodResourcesLister::Stub> stub;
 
@@ -32,8 +33,8 @@ struct PodResources::Core {
     cancellable[++next] = &context;
     return next;
   }
-  template <class Call>
-  void end(std::uint64_t number, std::shared_ptr<Call>& call) {
+  template <class CallInFlight>
+  void end(std::uint64_t number, std::shared_ptr<CallInFlight>& call) {
     {
       const std::lock_guard lock(mutex);
       cancellable.erase(number);
@@ -54,7 +55,7 @@ struct PodResources::Core {
 
 namespace {
 
-// kubelet has codes for few of its errors, so its words must do.
+// kubelet uses status codes for few of its errors, so the message text has to be matched.
 ErrorCode code_of(const grpc::Status& status) {
   const std::string& text = status.error_message();
   switch (status.error_code()) {
@@ -92,81 +93,53 @@ PodDevices read_pod(const v1::PodResources& message) {
   return pod;
 }
 
-// A call on its way: alive until its answer has come.
-template <class Request, class Response>
+// A call in flight. Lives until its answer has arrived.
 struct Call {
   grpc::ClientContext context;
-  Request request;
-  Response response;
+  v1::GetPodResourcesRequest request;
+  v1::GetPodResourcesResponse response;
 };
-
-template <class Response, class T, class Read>
-void answer(const grpc::Status& status, const std::string& socket, const Response& response,
-            const std::function<void(Result<T>)>& done, Read read) {
-  if (status.ok()) {
-    done(read(response));
-  } else {
-    done(fail(code_of(status), fmt::format("kubelet ({}): {}", socket, status.error_message())));
-  }
-}
 
 }  // namespace
 
-PodResources::PodResources(std::string socket) : core_(std::make_unique<Core>()) {
-  // After a restart of kubelet the next call must not wait out gRPC's usual backoff of up to two minutes.
+KubeletPodResources::KubeletPodResources(std::string socket) : impl_(std::make_unique<Impl>()) {
+  // After a restart of kubelet the next call must not wait for gRPC's default backoff of up to two
+  // minutes.
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 20);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 20);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 200);
-  // A node with many shares has a long list.
+  // A pod with many shares has many IDs.
   arguments.SetMaxReceiveMessageSize(64 << 20);
-  core_->socket = std::move(socket);
-  core_->stub = v1::PodResourcesLister::NewStub(
-      grpc::CreateCustomChannel("unix:" + core_->socket, grpc::InsecureChannelCredentials(), arguments));
+  impl_->socket = std::move(socket);
+  impl_->stub = v1::PodResourcesLister::NewStub(
+      grpc::CreateCustomChannel("unix:" + impl_->socket, grpc::InsecureChannelCredentials(), arguments));
 }
 
-PodResources::~PodResources() {
-  core_->end_all();
+KubeletPodResources::~KubeletPodResources() {
+  impl_->end_all();
 }
 
-void PodResources::get(const PodName& pod, Milliseconds deadline, Done<PodDevices> done) {
-  using GetCall = Call<v1::GetPodResourcesRequest, v1::GetPodResourcesResponse>;
-  auto call = std::make_shared<GetCall>();
-  GetCall& made = *call;
+void KubeletPodResources::get(const PodName& pod, std::chrono::milliseconds deadline,
+                              Done<Result<PodDevices>> done) {
+  auto call = std::make_shared<Call>();
+  Call& made = *call;
   made.context.set_deadline(std::chrono::system_clock::now() + deadline);
   made.request.set_pod_namespace(pod.namespace_name);
   made.request.set_pod_name(pod.name);
-  const std::uint64_t number = core_->begin(made.context);
-  core_->stub->async()->Get(&made.context, &made.request, &made.response,
-                            [core = core_.get(), number, call = std::move(call),
-                             done = std::move(done)](const grpc::Status& status) mutable {
-                              answer<v1::GetPodResourcesResponse, PodDevices>(
-                                  status, core->socket, call->response, done,
-                                  [](const auto& response) { return read_pod(response.pod_resources()); });
-                              core->end(number, call);
-                            });
-}
-
-void PodResources::list(Milliseconds deadline, Done<std::vector<PodDevices>> done) {
-  using ListCall = Call<v1::ListPodResourcesRequest, v1::ListPodResourcesResponse>;
-  auto call = std::make_shared<ListCall>();
-  ListCall& made = *call;
-  made.context.set_deadline(std::chrono::system_clock::now() + deadline);
-  const std::uint64_t number = core_->begin(made.context);
-  core_->stub->async()->List(&made.context, &made.request, &made.response,
-                             [core = core_.get(), number, call = std::move(call),
-                              done = std::move(done)](const grpc::Status& status) mutable {
-                               answer<v1::ListPodResourcesResponse, std::vector<PodDevices>>(
-                                   status, core->socket, call->response, done, [](const auto& response) {
-                                     std::vector<PodDevices> pods;
-                                     for (const auto& pod : response.pod_resources()) {
-                                       pods.push_back(read_pod(pod));
-                                     }
-                                     return pods;
-                                   });
-                               core->end(number, call);
-                             });
+  const std::uint64_t number = impl_->begin(made.context);
+  impl_->stub->async()->Get(
+      &made.context, &made.request, &made.response,
+      [impl = impl_.get(), number, call = std::move(call),
+       done = std::move(done)](const grpc::Status& status) mutable {
+        if (status.ok()) {
+          done(read_pod(call->response.pod_resources()));
+        } else {
+          done(fail(code_of(status), fmt::format("kubelet ({}): {}", impl->socket, status.error_message())));
+        }
+        impl->end(number, call);
+      });
 }
 
 }  // namespace tessera::agent

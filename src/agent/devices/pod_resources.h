@@ -1,23 +1,26 @@
 // agent/devices/pod_resources.h
 //
-// Asks kubelet which device IDs it gave to which container.
+// Asks kubelet which device IDs it allocated to which container.
 //
-//   PodResources resources("/var/lib/kubelet/pod-resources/kubelet.sock");
+//   KubeletPodResources resources("/var/lib/kubelet/pod-resources/kubelet.sock");
 //   resources.get({"ml", "train-7"}, 100ms, [](Result<PodDevices> pod) { ... });
 //
-// While kubelet asks for preferred IDs or an allocation, get() answers for the pod that is being admitted
-// (its containers, still without IDs) and for those before it, not for those that wait: that is how we learn
-// whom we serve. Never call list() then: kubelet would forget the IDs that it is just handing out and give
-// them twice. For about a second after kubelet started it knows no pod at all and says so as if it were true.
+// While kubelet asks for preferred IDs or an allocation, get() answers for the pod that is being
+// admitted (its containers, still without IDs) and for pods admitted before it, but not for pods
+// that still wait. This is how the agent learns which pod a call is for.
+//
+// The API's List is not used: called during an admission, it makes kubelet forget the IDs that it
+// is just allocating, and kubelet allocates them twice. For about a second after its start kubelet
+// knows no pod and reports none.
 #pragma once
 
 #include <chrono>
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "agent/devices/loop_gate.h"
 #include "base/result.h"
 
 namespace tessera::agent {
@@ -29,10 +32,19 @@ struct PodName {
   friend auto operator<=>(const PodName&, const PodName&) = default;
 };
 
+// A container of a pod.
+struct ContainerName {
+  PodName pod;
+  std::string pod_uid;
+  std::string container;
+
+  friend auto operator<=>(const ContainerName&, const ContainerName&) = default;
+};
+
 struct PodDevices {
   PodName pod;
-  // container -> resource -> IDs, sorted. A container without devices is there with none. Init containers
-  // that have ended are not.
+  // container -> resource -> IDs, sorted. A container without devices has an empty entry. Init
+  // containers that have ended are not included.
   std::map<std::string, std::map<std::string, std::vector<std::string>>> containers;
 
   friend bool operator==(const PodDevices&, const PodDevices&) = default;
@@ -40,27 +52,30 @@ struct PodDevices {
 
 class PodResources {
  public:
-  using Milliseconds = std::chrono::milliseconds;
-  template <class T>
-  using Done = std::function<void(Result<T>)>;
+  virtual ~PodResources() = default;
 
-  explicit PodResources(std::string socket);
-  // Gives up what is on its way and waits until every `done` has come. Not on a thread of gRPC.
-  ~PodResources();
-  PodResources(const PodResources&) = delete;
-  PodResources& operator=(const PodResources&) = delete;
-
-  // Any thread. `done` comes once, on a thread of gRPC; it must not wait. Errors:
+  // Any thread. `done` is called once, on any thread; it must not block. Errors:
   //   kNotFound      kubelet does not know the pod (yet, or any more)
-  //   kUnsupported   this kubelet has no Get (before 1.34 it is switched off)
-  //   kExhausted     more than 100 calls a second
+  //   kUnsupported   this kubelet has no Get (before 1.34 it is off by default)
+  //   kExhausted     more than 100 calls in a second
   //   kTimeout, kUnavailable
-  void get(const PodName& pod, Milliseconds deadline, Done<PodDevices> done);
-  void list(Milliseconds deadline, Done<std::vector<PodDevices>> done);
+  virtual void get(const PodName& pod, std::chrono::milliseconds deadline, Done<Result<PodDevices>> done) = 0;
+};
+
+// Calls kubelet over its podresources socket. `done` runs on a gRPC thread.
+class KubeletPodResources final : public PodResources {
+ public:
+  explicit KubeletPodResources(std::string socket);
+  // Cancels the calls in flight and waits until every `done` has run. Not on a gRPC thread.
+  ~KubeletPodResources() override;
+  KubeletPodResources(const KubeletPodResources&) = delete;
+  KubeletPodResources& operator=(const KubeletPodResources&) = delete;
+
+  void get(const PodName& pod, std::chrono::milliseconds deadline, Done<Result<PodDevices>> done) override;
 
  private:
-  struct Core;
-  std::unique_ptr<Core> core_;
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace tessera::agent

@@ -19,8 +19,8 @@ bool is_hex(std::string_view text) {
   });
 }
 
-// "1b4e28ba-2fa1-11d2-883f-0016d3cca427"; systemd's names have "_" for "-". Pods from files of the node have
-// 32 digits without dashes.
+// "1b4e28ba-2fa1-11d2-883f-0016d3cca427"; systemd uses "_" for "-". Static pods have 32 digits
+// without dashes.
 std::optional<std::string> pod_uid(std::string_view text) {
   std::string uid(text);
   std::ranges::replace(uid, '_', '-');
@@ -51,7 +51,7 @@ std::string container_of_segment(std::string_view segment) {
     segment.remove_suffix(std::string_view(".scope").size());
   }
   if (segment.starts_with("crio-conmon-")) {
-    return "";  // CRI-O's watcher beside the container
+    return "";  // CRI-O's monitor of the container
   }
   if (const std::size_t dash = segment.rfind('-'); dash != std::string_view::npos) {
     segment.remove_prefix(dash + 1);
@@ -62,7 +62,7 @@ std::string container_of_segment(std::string_view segment) {
 std::optional<ContainerRef> container_of_path(std::string_view path) {
   const auto segments = split(path, '/');
   for (std::size_t i = 0; i < segments.size(); ++i) {
-    // containerd told to use systemd's names without systemd: slice, prefix and ID in one.
+    // containerd configured for systemd's names without systemd: slice, prefix and ID in one.
     const auto parts = split(segments[i], ':');
     if (parts.size() == 3) {
       if (auto uid = pod_of_segment(parts[0])) {
@@ -90,7 +90,7 @@ std::optional<ContainerRef> container_of_cgroup(std::string_view text) {
       continue;
     }
     auto here = container_of_path(line.substr(second + 1));
-    // Not every controller of version 1 goes as deep as the container.
+    // Not every controller of version 1 has a group for each container.
     if (here && (!found || found->container_id.empty())) {
       found = std::move(here);
     }

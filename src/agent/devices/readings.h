@@ -1,7 +1,7 @@
 // agent/devices/readings.h
 //
-// What the agent knows as metrics, of any kind of device: resources, answers to kubelet, writes to the API
-// server. docs/reference.md lists every name. Pure.
+// Metrics of any kind of device: resources, answers to kubelet, writes to the API server.
+// docs/reference.md lists every name. Pure.
 //
 //   Readings all;
 //   all.add_resources(plugins.resources());
@@ -13,24 +13,23 @@
 #include <utility>
 #include <vector>
 
-#include "agent/devices/allocator.h"
-#include "agent/devices/asker.h"
-#include "agent/devices/object_keeper.h"
+#include "agent/devices/admission.h"
+#include "agent/devices/container_lookup.h"
+#include "agent/devices/object_reconciler.h"
 #include "agent/devices/plugins.h"
+#include "agent/devices/start_gate.h"
 #include "daemon/readings.h"
-#include "kube/event_aggregator.h"
 
 namespace tessera::agent {
 
 class Readings : public daemon::Readings {
  public:
-  // How kubelet's questions were answered, and how it was known which pod asked.
-  void add_answers(const Allocator::Counts& answers, const AskerSearch::Counts& searches);
+  // How Allocate was answered, and how the container was found.
+  void add_admissions(const AdmissionCounts& admissions, const LookupCounts& lookups);
+  void add_starts(const StartCounts& starts);
   void add_resources(const std::vector<Plugins::Resource>& resources);
-  // What is kept in the API server: {"inventory", state}, ...
-  void add_objects(const std::vector<std::pair<std::string, ObjectKeeper::State>>& objects);
-  void add_events(const kube::EventAggregator::Counts& events);
-  void add_server(const http::ServerStats& stats);
+  // Objects that the agent writes to the API server: {"inventory", state}, ...
+  void add_objects(const std::vector<std::pair<std::string, ObjectReconciler::State>>& objects);
 };
 
 }  // namespace tessera::agent

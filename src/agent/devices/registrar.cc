@@ -17,15 +17,15 @@ constexpr std::chrono::milliseconds kLook{50};
 
 }  // namespace
 
-struct Registrar::Core {
+struct Registrar::Impl {
   std::string socket;
   std::mutex mutex;
   grpc::ClientContext* running = nullptr;
   bool stopped = false;
 };
 
-Registrar::Registrar(std::string kubelet_socket) : core_(std::make_unique<Core>()) {
-  core_->socket = std::move(kubelet_socket);
+Registrar::Registrar(std::string kubelet_socket) : impl_(std::make_unique<Impl>()) {
+  impl_->socket = std::move(kubelet_socket);
 }
 
 Registrar::~Registrar() = default;
@@ -33,20 +33,20 @@ Registrar::~Registrar() = default;
 Status Registrar::register_plugin(const std::string& endpoint, const std::string& resource,
                                   std::chrono::milliseconds deadline,
                                   const std::function<bool()>& still_there) {
-  // A channel of its own for each attempt: a shared one would wait out the backoff of the one before.
+  // Each attempt has its own channel: a shared one would wait for the backoff of the last attempt.
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   const auto channel =
-      grpc::CreateCustomChannel("unix:" + core_->socket, grpc::InsecureChannelCredentials(), arguments);
+      grpc::CreateCustomChannel("unix:" + impl_->socket, grpc::InsecureChannelCredentials(), arguments);
   const auto stub = v1beta1::Registration::NewStub(channel);
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + deadline);
   {
-    const std::lock_guard lock(core_->mutex);
-    if (core_->stopped) {
-      return fail(ErrorCode::kCancelled, "registration with kubelet was given up");
+    const std::lock_guard lock(impl_->mutex);
+    if (impl_->stopped) {
+      return fail(ErrorCode::kCancelled, "registration with kubelet was cancelled");
     }
-    core_->running = &context;
+    impl_->running = &context;
   }
   v1beta1::RegisterRequest request;
   request.set_version("v1beta1");
@@ -55,7 +55,7 @@ Status Registrar::register_plugin(const std::string& endpoint, const std::string
   request.mutable_options()->set_pre_start_required(true);
   request.mutable_options()->set_get_preferred_allocation_available(true);
   v1beta1::Empty response;
-  // Shared: who sets it is not done with it yet when we have seen it.
+  // Shared, because set_value() may still be running when get() returns.
   const auto answered = std::make_shared<std::promise<grpc::Status>>();
   std::future<grpc::Status> answer = answered->get_future();
   stub->async()->Register(&context, &request, &response,
@@ -69,27 +69,27 @@ Status Registrar::register_plugin(const std::string& endpoint, const std::string
   }
   const grpc::Status status = answer.get();
   {
-    const std::lock_guard lock(core_->mutex);
-    core_->running = nullptr;
-    if (core_->stopped) {
-      return fail(ErrorCode::kCancelled, "registration with kubelet was given up");
+    const std::lock_guard lock(impl_->mutex);
+    impl_->running = nullptr;
+    if (impl_->stopped) {
+      return fail(ErrorCode::kCancelled, "registration with kubelet was cancelled");
     }
   }
   if (removed && !status.ok()) {
     return fail(ErrorCode::kUnavailable, fmt::format("kubelet has removed our socket {}", endpoint));
   }
   if (!status.ok()) {
-    return fail(ErrorCode::kUnavailable, fmt::format("kubelet ({}) does not take {}: {}", core_->socket,
+    return fail(ErrorCode::kUnavailable, fmt::format("kubelet ({}) does not accept {}: {}", impl_->socket,
                                                      resource, status.error_message()));
   }
   return {};
 }
 
 void Registrar::stop() {
-  const std::lock_guard lock(core_->mutex);
-  core_->stopped = true;
-  if (core_->running != nullptr) {
-    core_->running->TryCancel();
+  const std::lock_guard lock(impl_->mutex);
+  impl_->stopped = true;
+  if (impl_->running != nullptr) {
+    impl_->running->TryCancel();
   }
 }
 

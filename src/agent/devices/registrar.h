@@ -1,6 +1,6 @@
 // agent/devices/registrar.h
 //
-// Tells kubelet about a device plugin that is already being served.
+// Registers a device plugin, which must already be served, with kubelet.
 #pragma once
 
 #include <chrono>
@@ -19,19 +19,20 @@ class Registrar {
   Registrar(const Registrar&) = delete;
   Registrar& operator=(const Registrar&) = delete;
 
-  // One attempt. kubelet dials `endpoint` (the name of a socket beside its own) and asks for its options
-  // before it answers, so the server must be up. A kubelet that just starts may remove the socket after we
-  // looked and would then dial for 10 s: `still_there` is asked meanwhile, and the attempt given up with
-  // kUnavailable when it says no.
+  // Makes one attempt. kubelet dials `endpoint` (the name of a socket in its own directory) and
+  // asks for its options before it answers, so the server must be up. A kubelet that just starts
+  // may remove the socket after the caller has checked it, and would then dial for 10 s. So
+  // `still_there` is called in the meantime; if it returns false, the attempt fails with
+  // kUnavailable.
   Status register_plugin(const std::string& endpoint, const std::string& resource,
                          std::chrono::milliseconds deadline, const std::function<bool()>& still_there);
 
-  // Any thread: the attempt that is under way, and every later one, fails with kCancelled.
+  // Any thread. The current attempt and every later one fail with kCancelled.
   void stop();
 
  private:
-  struct Core;
-  std::unique_ptr<Core> core_;
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace tessera::agent

@@ -25,7 +25,7 @@ constexpr std::string_view kKubelet = "kubelet.sock";
 constexpr std::string_view kOurs = "tessera-";
 constexpr std::size_t kDigits = 8;
 constexpr std::size_t kReadable = 24;
-// A socket is there a moment before its server listens.
+// A socket exists a moment before its server listens.
 constexpr std::chrono::seconds kListensWithin{1};
 // Between the end of a stream and that of its server's socket.
 constexpr std::chrono::milliseconds kSameEnd{500};
@@ -39,15 +39,15 @@ std::uint32_t number_of(std::string_view text) {
   return hash;
 }
 
-// The last part of the name is for people and cut short: a socket's path has 107 bytes. The number tells
-// aliyun.com/gpu from nvidia.com/gpu.
+// The last part of the resource name is for people and cut short: the path of a socket has at most
+// 107 bytes. The hash tells aliyun.com/gpu from nvidia.com/gpu.
 std::string prefix_of(const std::string& resource) {
   const auto slash = resource.rfind('/');
   const std::string last = resource.substr(slash == std::string::npos ? 0 : slash + 1);
   return fmt::format("{}{}-{:08x}-", kOurs, last.substr(0, kReadable), number_of(resource));
 }
 
-// Only a plain "no" counts: a server that is busy, or that we may not ask, lives.
+// Only a refused connection counts: a server that is busy, or that we may not connect to, lives.
 bool refuses(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -74,14 +74,14 @@ std::string new_socket_name(const std::string& resource) {
 RivalSockets::RivalSockets(std::string directory, const std::string& resource)
     : directory_(std::move(directory)), prefix_(prefix_of(resource)) {}
 
-// What follows the prefix must be the number of one instance.
+// The prefix must be followed by the number of an instance.
 bool RivalSockets::is_sibling(const std::string& name) const {
   return name.starts_with(prefix_) && name.size() == prefix_.size() + kDigits + kSuffix.size() &&
          name.find_first_not_of("0123456789abcdef", prefix_.size()) == prefix_.size() + kDigits;
 }
 
-// Of those that never listened while we looked: one that was here before we registered was left behind by
-// somebody, one that came since may have registered and died between two looks.
+// A socket that never listened while we looked: if it existed before we registered, a dead process
+// left it behind; if it is newer, its plugin may have registered and died between two looks.
 bool RivalSockets::dies(const std::string& name, Rival& rival, Clock::Steady registered_at) const {
   if (rival.dead || !refuses(directory_ + "/" + name)) {
     rival.listens = !rival.dead;
@@ -115,8 +115,9 @@ RivalSockets::Gone RivalSockets::look(const std::string& own, Clock::Steady regi
       ++rival;
       continue;
     }
-    // Strangers register once, when their socket is new; ours do again whenever kubelet drops them. But one
-    // of ours that was here before and goes right after we registered is the one whose end made us do so.
+    // Other plugins register once, when their socket is new; instances of the agent register again
+    // whenever kubelet drops them. But an older instance that ends right after we registered is the
+    // one whose end made us register.
     const bool counts =
         !rival->second.dead && (rival->second.seen > registered_at ||
                                 (rival->second.sibling && Clock::real().now() - registered_at > kSameEnd));

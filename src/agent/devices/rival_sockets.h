@@ -1,14 +1,14 @@
 // agent/devices/rival_sockets.h
 //
-// The sockets of other plugins that may serve the same resource: a second instance of ours during an update,
-// or a plugin of somebody else under our name.
+// The sockets of other plugins that may serve the same resource: a second instance of the agent
+// during an update, or another plugin under the same resource name.
 //
 //   RivalSockets rivals(directory, "aliyun.com/gpu-mem");
 //   if (rivals.look(own_socket, registered_at) != RivalSockets::Gone::kNone) { ... }
 //
-// kubelet (up to 1.36) keeps only the plugin that registered last. When that one ends, the resource has
-// nobody, although the stream of an older one is still open: all that the older one can see is a socket that
-// goes.
+// kubelet (up to 1.36) keeps only the plugin that registered last. When that one ends, the resource
+// has no plugin, although the stream of an older one is still open. All that the older one can see
+// is that a socket is gone.
 //
 // One thread owns it.
 #pragma once
@@ -25,20 +25,20 @@ class RivalSockets {
  public:
   enum class Gone : std::uint8_t {
     kNone,
-    kStranger,  // a plugin came and went, of which resource is not known
-    kSibling,   // another instance of ours, of this resource
+    kStranger,  // of another plugin, for an unknown resource
+    kSibling,   // of another instance of the agent, for this resource
   };
 
   RivalSockets(std::string directory, const std::string& resource);
 
-  // Whether one has gone since the last look that may have been what kubelet had for the resource since
-  // `registered_at`. A socket that nobody listens at any more (its process was killed) has gone, too. Names
-  // that are `own` are not looked at.
+  // Returns whether a socket is gone since the last look that may have belonged to the plugin that
+  // kubelet had for the resource since `registered_at`. A socket without a listener (its process
+  // was killed) counts as gone. The socket named `own` is ignored.
   Gone look(const std::string& own, Clock::Steady registered_at);
 
  private:
   struct Rival {
-    Clock::Steady seen;  // for the first time
+    Clock::Steady seen;  // the first time
     bool sibling = false;
     bool listens = false;
     bool dead = false;
@@ -52,8 +52,9 @@ class RivalSockets {
   std::map<std::string, Rival> rivals_;
 };
 
-// "tessera-gpu-mem-NNNNNNNN-3f9a01c2.sock" for aliyun.com/gpu-mem: NNNNNNNN stands for the whole name of the
-// resource, the rest for this instance. At most 54 bytes, however long the resource's name is.
+// "tessera-gpu-mem-NNNNNNNN-3f9a01c2.sock" for aliyun.com/gpu-mem: NNNNNNNN is a hash of the full
+// resource name, the rest identifies this instance. At most 54 bytes, however long the resource
+// name is.
 std::string new_socket_name(const std::string& resource);
 
 }  // namespace tessera::agent

@@ -2,38 +2,40 @@
 
 #include <fmt/core.h>
 
+#include <cstdint>
+#include <map>
 #include <optional>
 
-#include "alloc/original_record.h"
 #include "alloc/names.h"
+#include "alloc/original_record.h"
 #include "base/strings.h"
 
 namespace tessera::agent {
 
 namespace {
 
-// The first GPU of the record that is not here; nothing when all are.
+// The first GPU of the record that is not on this node; nothing when all are.
 std::optional<std::string> missing_gpu(const alloc::Record& record, const alloc::Inventory& inventory) {
   for (const alloc::ContainerShares& container : record.containers) {
-    for (const alloc::GpuShare& grant : container.shares) {
-      if (!inventory.find_uuid(grant.gpu)) {
-        return grant.gpu;
+    for (const alloc::GpuShare& share : container.shares) {
+      if (!inventory.find_uuid(share.gpu)) {
+        return share.gpu;
       }
     }
   }
   return std::nullopt;
 }
 
-// "index-3" becomes a UUID. Fails when there is no such GPU.
+// Replaces names such as "index-3" by UUIDs. Fails if there is no such GPU.
 Status name_by_uuid(alloc::Record& record, const alloc::Inventory& inventory) {
   for (alloc::ContainerShares& container : record.containers) {
-    for (alloc::GpuShare& grant : container.shares) {
-      const auto index = alloc::index_of_name(grant.gpu);
+    for (alloc::GpuShare& share : container.shares) {
+      const auto index = alloc::index_of_name(share.gpu);
       const auto found = index ? inventory.find_index(*index) : std::nullopt;
       if (!found) {
-        return fail(ErrorCode::kInvalid, fmt::format("names {}, and there is no such GPU here", grant.gpu));
+        return fail(ErrorCode::kInvalid, fmt::format("names {}, and there is no such GPU here", share.gpu));
       }
-      grant.gpu = inventory.gpus[*found].uuid;
+      share.gpu = inventory.gpus[*found].uuid;
     }
   }
   return {};
@@ -45,8 +47,8 @@ Result<alloc::Record> read_own(const std::string& text, const alloc::GpuRequest&
   return record;
 }
 
-Result<alloc::Record> read_legacy(const alloc::PodSpec& pod, const alloc::GpuRequest& request,
-                                  const alloc::Inventory& inventory) {
+Result<alloc::Record> read_original(const alloc::PodSpec& pod, const alloc::GpuRequest& request,
+                                    const alloc::Inventory& inventory) {
   alloc::Record record = TRY(alloc::original_record(pod.annotations, request));
   TRY(alloc::held_shares(request, record));
   TRY(with_context(name_by_uuid(record, inventory), "the annotation of an old scheduler"));
@@ -57,16 +59,38 @@ Result<alloc::Record> read_legacy(const alloc::PodSpec& pod, const alloc::GpuReq
 alloc::Record all_on(const std::string& uuid, const alloc::GpuRequest& request) {
   alloc::Record record;
   for (const alloc::ContainerRequest& container : request.containers) {
-    alloc::ContainerShares grants{.container = container.name, .shares = {}};
+    alloc::ContainerShares own{.container = container.name, .shares = {}};
     if (container.whole > 0) {
-      grants.shares.push_back({.gpu = uuid, .whole = true});
+      own.shares.push_back({.gpu = uuid, .whole = true});
     } else {
-      grants.shares.push_back(
-          {.gpu = uuid, .units = container.units, .core_percent = container.core_percent});
+      own.shares.push_back({.gpu = uuid, .units = container.units, .core_percent = container.core_percent});
     }
-    record.containers.push_back(std::move(grants));
+    record.containers.push_back(std::move(own));
   }
   return record;
+}
+
+struct Load {
+  std::uint64_t units = 0;
+  bool whole = false;
+  std::string who;
+};
+
+std::map<std::string, Load> loads_of(const std::vector<Holding>& neighbours) {
+  std::map<std::string, Load> loads;
+  for (const Holding& neighbour : neighbours) {
+    const auto shares = alloc::held_shares(neighbour.request, neighbour.record);
+    if (!shares) {
+      continue;
+    }
+    for (const alloc::GpuShare& share : *shares) {
+      Load& load = loads[share.gpu];
+      load.units += share.units;
+      load.whole = load.whole || share.whole;
+      load.who = neighbour.pod;
+    }
+  }
+  return loads;
 }
 
 }  // namespace
@@ -88,12 +112,12 @@ GpuDecision decide(const alloc::PodSpec& pod, const alloc::GpuRequest& request,
     }
     broken = fmt::format("annotation {}: {}", alloc::key::kAllocation, record.error().text());
   }
-  Result<alloc::Record> legacy = read_legacy(pod, request, inventory);
-  if (legacy) {
-    return {.verdict = Verdict::kDecided, .record = *std::move(legacy)};
+  Result<alloc::Record> original = read_original(pod, request, inventory);
+  if (original) {
+    return {.verdict = Verdict::kDecided, .record = *std::move(original)};
   }
-  if (broken.empty() && legacy.error().code() != ErrorCode::kNotFound) {
-    broken = legacy.error().text();
+  if (broken.empty() && original.error().code() != ErrorCode::kNotFound) {
+    broken = original.error().text();
   }
   if (!broken.empty()) {
     return {.verdict = Verdict::kBroken,
@@ -108,6 +132,42 @@ GpuDecision decide(const alloc::PodSpec& pod, const alloc::GpuRequest& request,
           .why =
               "asks for GPUs, but no scheduler that knows them has placed it; set spec.schedulerName to "
               "Tessera's scheduler (or install the policy of the chart that does) and create it again"};
+}
+
+std::string overcommitment(const Holding& pod, const std::vector<Holding>& neighbours,
+                           const alloc::Inventory& inventory) {
+  const auto own = alloc::held_shares(pod.request, pod.record);
+  if (!own) {
+    return own.error().text();
+  }
+  const std::map<std::string, Load> before = loads_of(neighbours);
+  for (const alloc::GpuShare& share : *own) {
+    const auto found = inventory.find_uuid(share.gpu);
+    const auto load = before.find(share.gpu);
+    if (!found) {
+      continue;
+    }
+    const alloc::Gpu& gpu = inventory.gpus[*found];
+    const std::uint32_t units = inventory.units(*found);
+    if (share.units > units) {
+      return fmt::format(
+          "GPU {} ({}) has {} units, and this pod's record claims {} of them; delete the pod so that it is "
+          "placed anew",
+          gpu.index, gpu.uuid, units, share.units);
+    }
+    if (load == before.end()) {
+      continue;
+    }
+    const bool alone = share.whole || load->second.whole;
+    if (alone || load->second.units + share.units > units) {
+      return fmt::format(
+          "GPU {} ({}) is taken: {} of its {} units are held by {} and others, and this pod's record "
+          "claims {}; it starts when they end",
+          gpu.index, gpu.uuid, load->second.whole ? "all" : std::to_string(load->second.units), units,
+          load->second.who, share.whole ? "all" : std::to_string(share.units));
+    }
+  }
+  return {};
 }
 
 }  // namespace tessera::agent

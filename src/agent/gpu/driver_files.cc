@@ -5,11 +5,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <set>
 #include <utility>
+
+#include "alloc/names.h"
 
 namespace tessera::agent {
 
@@ -25,7 +28,7 @@ constexpr std::string_view kMultiarch = "x86_64-linux-gnu";
 
 constexpr std::string_view kOwnDirectory = "/usr/local/nvidia/lib64";
 
-// Without ".so" and what follows.
+// Names without ".so" and what follows.
 constexpr std::array<std::string_view, 19> kLibraries{"libcuda",
                                                       "libcudadebugger",
                                                       "libnvidia-ml",
@@ -52,7 +55,7 @@ constexpr std::array<std::string_view, 4> kPrograms{"nvidia-smi", "nvidia-debugd
 constexpr std::array<std::string_view, 4> kSharedNodes{"nvidiactl", "nvidia-uvm", "nvidia-uvm-tools",
                                                        "nvidia-modeset"};
 
-// In the order in which they count: the first directory that has a name wins.
+// In order of precedence: the first directory that has a name wins.
 std::vector<std::string> library_directories() {
   const std::string multiarch(kMultiarch);
   return {"/usr/lib/" + multiarch,
@@ -70,7 +73,7 @@ std::vector<std::string> library_directories() {
 constexpr std::array<std::string_view, 6> kProgramDirectories{
     "/usr/bin", "/usr/sbin", "/bin", "/usr/local/bin", "/usr/local/nvidia/bin", "/opt/bin"};
 
-// "libcuda.so.550.54" -> "libcuda"; empty for what is no shared library.
+// "libcuda.so.550.54" -> "libcuda"; empty for a file that is not a shared library.
 std::string_view library_stem(std::string_view name) {
   const std::size_t so = name.find(".so");
   if (so == std::string_view::npos || (name.size() > so + 3 && name[so + 3] != '.')) {
@@ -79,7 +82,7 @@ std::string_view library_stem(std::string_view name) {
   return name.substr(0, so);
 }
 
-// A 32-bit library of the same name, or a linker script, is of no use.
+// False for a 32-bit library of the same name and for a linker script.
 bool is_our_elf(const std::string& path) {
   std::array<char, EI_NIDENT + 4> head{};
   std::ifstream file(path, std::ios::binary);
@@ -99,7 +102,7 @@ class Finder {
       targets_ = {std::string(kOwnDirectory)};
       files_.library_path = kOwnDirectory;
     } else {
-      // Debian's and Ubuntu's linker looks in the first, that of Red Hat and its kin in the second.
+      // The linker of Debian and Ubuntu looks in the first, that of Red Hat in the second.
       targets_ = {"/usr/lib/" + std::string(kMultiarch), "/usr/lib64"};
     }
   }
@@ -141,7 +144,7 @@ class Finder {
     seen_.insert(name);
     found_library_ = true;
     files_.has_cuda = files_.has_cuda || library_stem(name) == "libcuda";
-    // Links cannot be given to a container, so every name is mounted from the file behind it.
+    // Links cannot be mounted into a container, so every name is mounted from the file behind it.
     for (const std::string& target : targets_) {
       mount(*real, fmt::format("{}/{}", target, name));
     }
@@ -168,6 +171,37 @@ DeviceNode node_named(const HostRoot& dev, const std::string& name) {
 bool exists(const std::string& path) {
   std::error_code error;
   return std::filesystem::exists(path, error);
+}
+
+std::string visible_devices(const std::vector<alloc::Gpu>& gpus) {
+  std::string list;
+  for (const alloc::Gpu& gpu : gpus) {
+    list += (list.empty() ? "" : ",") + gpu.uuid;
+  }
+  return list.empty() ? "void" : list;
+}
+
+// The device nodes of the GPUs, and the files whose names contain the version of the driver. Not
+// all files: an additional library does no harm to a container that was admitted without it.
+std::string what_is_fixed(const Edits& edits) {
+  std::string list;
+  const auto put = [&](const std::string& path) { list += (list.empty() ? "" : ", ") + path; };
+  for (const DeviceNode& node : edits.nodes) {
+    constexpr std::string_view kGpu = "/dev/nvidia";
+    if (node.container_path.starts_with(kGpu) && node.container_path.size() > kGpu.size() &&
+        std::isdigit(static_cast<unsigned char>(node.container_path[kGpu.size()])) != 0) {
+      put(node.host_path);
+    }
+  }
+  std::set<std::string> files;
+  for (const MountPoint& mount : edits.mounts) {
+    if (mount.container_path.ends_with("/libcuda.so.1") ||
+        mount.container_path.ends_with("/libnvidia-ml.so.1")) {
+      files.insert(mount.host_path);
+    }
+  }
+  std::ranges::for_each(files, put);
+  return list;
 }
 
 }  // namespace
@@ -239,15 +273,30 @@ Result<const DriverFiles*> DriverFilesCache::get() {
   if (!found_ || !found_->has_cuda || !std::ranges::all_of(found_->local_paths, exists)) {
     found_.reset();
     found_ = TRY(find_driver_files(options_));
-    if (const bool missed = !found_->has_cuda;
-        missed && !std::exchange(missed_cuda_, missed) && options_.warn) {
-      options_.warn(
-          fmt::format("no libcuda.so among the driver's libraries below {}: programs in containers cannot "
-                      "compute; install the driver's compute libraries",
-                      options_.driver.host));
+    if (!found_->has_cuda && !std::exchange(missed_cuda_, true)) {
+      warning_ = fmt::format(
+          "no libcuda.so among the driver's libraries below {}: programs in containers cannot "
+          "compute; install the driver's compute libraries",
+          options_.driver.host);
     }
   }
   return &*found_;
+}
+
+Result<Edits> gpu_edits(DriverFilesCache& files, const std::vector<alloc::Gpu>& gpus) {
+  Edits edits;
+  edits.env[std::string(alloc::key::kVisibleDevices)] = visible_devices(gpus);
+  if (gpus.empty()) {
+    return edits;
+  }
+  edits.nodes = TRY(device_nodes(files.options().dev, gpus));
+  const DriverFiles* driver = TRY(files.get());
+  edits.mounts = driver->mounts;
+  if (!driver->library_path.empty()) {
+    edits.env["LD_LIBRARY_PATH"] = driver->library_path;
+  }
+  edits.fixed = what_is_fixed(edits);
+  return edits;
 }
 
 }  // namespace tessera::agent

@@ -1,22 +1,25 @@
 // agent/gpu/driver_files.h
 //
-// Which files of NVIDIA's driver a container needs, and where they are: for nodes without NVIDIA's container
-// runtime. Found below a driver root, which is "/" on a machine with an installed driver,
-// /run/nvidia/driver with NVIDIA's driver container, /home/kubernetes/bin/nvidia on a cloud.
+// The files of NVIDIA's driver that a container needs and where they are, for nodes without
+// NVIDIA's container runtime. They are found below a driver root, which is "/" on a machine with an
+// installed driver, /run/nvidia/driver with NVIDIA's driver container, and
+// /home/kubernetes/bin/nvidia on some clouds.
 //
-// Libraries of compute, utility and video are given, those of graphics are not. They are mounted
-//   - where the image's dynamic linker looks by itself (default): no variable is needed, and an image that
-//     sets LD_LIBRARY_PATH keeps its own; or
-//   - in /usr/local/nvidia/lib64, with LD_LIBRARY_PATH: nothing of the image is covered, but the variable
-//     replaces the image's (a pod's own env wins over both).
+// Libraries for compute, utility and video are mounted, those for graphics are not. They are
+// mounted
+//   - where the image's dynamic linker looks by itself (default): no variable is needed, and an
+//     image that sets LD_LIBRARY_PATH keeps its own; or
+//   - in /usr/local/nvidia/lib64, with LD_LIBRARY_PATH: nothing of the image is covered, but the
+//     variable replaces the image's (a pod's own env overrides both).
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
-#include "agent/devices/device_kind.h"
+#include "agent/devices/device.h"
 #include "agent/devices/host_root.h"
 #include "alloc/inventory.h"
 #include "base/result.h"
@@ -32,8 +35,6 @@ struct DriverFilesOptions {
   HostRoot driver{};
   HostRoot dev{.host = "/dev", .here = "/dev"};
   LibraryPlace place = LibraryPlace::kLinkerDirectories;
-  // Hears what is missing without being fatal, once.
-  std::function<void(const std::string& what)> warn{};
 };
 
 // What every container with a GPU gets.
@@ -50,24 +51,32 @@ Result<DriverFiles> find_driver_files(const DriverFilesOptions& options);
 // Where a library of the driver is for us, links followed; nothing when it is not there.
 std::optional<std::string> find_driver_library(const HostRoot& driver, const std::string& name);
 
-// The device nodes through which a container reaches these GPUs: those that all share (nvidiactl, nvidia-uvm
-// and so on, as far as they exist) and one for each. Fails with the node that is missing and how to make it.
-// None for no GPU.
+// The device nodes through which a container reaches these GPUs: those that all share (nvidiactl,
+// nvidia-uvm and so on, as far as they exist) and one for each. Fails with the node that is missing
+// and how to make it. None for no GPU.
 Result<std::vector<DeviceNode>> device_nodes(const HostRoot& dev, const std::vector<alloc::Gpu>& gpus);
 
-// Keeps what was found until a file of it is gone: the driver was updated. Without libcuda it looks anew each
-// time: the driver may be being installed.
+// Keeps what was found until one of the files is gone: then the driver was updated. Without libcuda
+// it searches each time, because the driver may be in the middle of its installation.
 class DriverFilesCache {
  public:
   explicit DriverFilesCache(DriverFilesOptions options) : options_(std::move(options)) {}
 
   Result<const DriverFiles*> get();
+  // Returns what is missing without being fatal, once.
+  std::optional<std::string> take_warning() { return std::exchange(warning_, std::nullopt); }
   [[nodiscard]] const DriverFilesOptions& options() const { return options_; }
 
  private:
   const DriverFilesOptions options_;
   std::optional<DriverFiles> found_;
-  bool missed_cuda_ = false;  // and said so
+  bool missed_cuda_ = false;
+  std::optional<std::string> warning_;
 };
+
+// Returns the changes that let a container reach these GPUs and no others: device nodes, the files
+// of the driver, NVIDIA_VISIBLE_DEVICES. Without GPUs, NVIDIA_VISIBLE_DEVICES hides them all. Fails
+// with what is missing of the driver and how to get it.
+Result<Edits> gpu_edits(DriverFilesCache& files, const std::vector<alloc::Gpu>& gpus);
 
 }  // namespace tessera::agent

@@ -4,14 +4,14 @@
 
 #include <algorithm>
 
-#include "agent/gpu/gpu_ids.h"
+#include "agent/gpu/gpu_devices.h"
 
 namespace tessera::agent {
 
 namespace {
 
-// The GPU whose UUID an ID begins with: NVIDIA's plugin uses the UUID, with "::2" for replicas; the original
-// of gpushare "<uuid>-_-12".
+// The GPU whose UUID an ID begins with: NVIDIA's plugin uses the UUID, with "::2" for replicas; the
+// original of gpushare "<uuid>-_-12".
 const alloc::Gpu* gpu_of(const alloc::Inventory& inventory, const std::string& id) {
   const auto found = std::ranges::find_if(inventory.gpus, [&](const alloc::Gpu& gpu) {
     return !gpu.uuid.empty() && id.starts_with(gpu.uuid) &&
@@ -21,8 +21,8 @@ const alloc::Gpu* gpu_of(const alloc::Inventory& inventory, const std::string& i
   return found == inventory.gpus.end() ? nullptr : &*found;
 }
 
-// The original of gpushare lets kubelet take any of its IDs, of as many GPUs as it likes. Which one a pod has
-// is in its annotations, and then the ledger counts it; without, it was given none.
+// The original of gpushare lets kubelet take any of its IDs, of any number of GPUs. The GPU of a
+// pod is in its annotations, and then it is in our ledger; without annotations the pod has no GPU.
 bool names_no_gpu(const std::string& id) {
   return id.find("-_-") != std::string::npos;
 }
@@ -42,7 +42,7 @@ ForeignUse find_foreign_use(const Checkpoint& checkpoint, const alloc::Inventory
       use.usurped.push_back(resource);
     }
   }
-  for (const CheckpointEntry& entry : checkpoint.given) {
+  for (const CheckpointEntry& entry : checkpoint.entries) {
     const bool under_our_name = names.find(entry.resource).has_value();
     for (const std::string& id : entry.ids) {
       const bool tells = !GpuIds::is_ours(id) && !(under_our_name && names_no_gpu(id));
@@ -63,7 +63,7 @@ ForeignUse find_foreign_use(const Checkpoint& checkpoint, const alloc::Inventory
 
 std::vector<ForeignHolder> foreign_holders(const Checkpoint& checkpoint, const alloc::Inventory& inventory) {
   std::vector<ForeignHolder> holders;
-  for (const CheckpointEntry& entry : checkpoint.given) {
+  for (const CheckpointEntry& entry : checkpoint.entries) {
     for (const std::string& id : entry.ids) {
       const alloc::Gpu* gpu = GpuIds::is_ours(id) ? nullptr : gpu_of(inventory, id);
       if (gpu != nullptr) {

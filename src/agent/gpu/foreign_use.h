@@ -1,7 +1,7 @@
 // agent/gpu/foreign_use.h
 //
-// GPUs of this node that somebody else gives out: NVIDIA's device plugin, or one that was here before us.
-// Told by kubelet's checkpoint. Pure.
+// GPUs of this node that another device plugin allocates: NVIDIA's, or one that was here before.
+// Found in kubelet's checkpoint. Pure.
 #pragma once
 
 #include <functional>
@@ -19,18 +19,19 @@ namespace tessera::agent {
 struct ForeignUse {
   // Resources of other plugins whose devices are GPUs of this node.
   std::vector<std::string> resources;
-  // Resources of ours that kubelet has from another plugin: IDs in another form than ours are registered.
+  // Resources of ours that another plugin serves: kubelet has IDs in another form than ours.
   std::vector<std::string> usurped;
-  // GPUs that a pod has through another plugin, by UUID, and how: not to be given to anybody else.
+  // GPUs that a pod has through another plugin, by UUID, and how. They must not be allocated.
   std::map<std::string, std::string> held;
-  // Somebody has a GPU whose pod is not known: it has ended, or it is so new that the watch has not told.
+  // A pod that is not known has a GPU: it has ended, or it is so new that the watch has not
+  // reported it.
   bool unclear = false;
 
   friend bool operator==(const ForeignUse&, const ForeignUse&) = default;
 };
 
-// The name of a pod that lives and is not in our own books; empty for one that is, nothing for one that is
-// not known.
+// The name of a pod that has no valid record of ours; empty for a pod that has one; nothing for a
+// pod that is not known.
 using NameOfHolder = std::function<std::optional<std::string>(const std::string& pod_uid)>;
 
 ForeignUse find_foreign_use(const Checkpoint& checkpoint, const alloc::Inventory& inventory,
@@ -47,7 +48,8 @@ struct ForeignHolder {
 
 std::vector<ForeignHolder> foreign_holders(const Checkpoint& checkpoint, const alloc::Inventory& inventory);
 
-// The inventory as others should see it: GPUs held elsewhere are not to be used, and who else gives them out.
+// The inventory to publish: GPUs held through another plugin are unhealthy, and the other plugins
+// are named.
 alloc::Inventory without_foreign(const alloc::Inventory& inventory, const ForeignUse& foreign);
 
 }  // namespace tessera::agent

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "agent/devices/checkpoint.h"
+#include "base/log.h"
 
 namespace tessera::agent {
 
@@ -21,84 +22,100 @@ std::pair<std::uint64_t, std::int64_t> stamp_of(const std::string& path) {
 
 }  // namespace
 
-ForeignWatch::ForeignWatch(std::string plugin_dir, const alloc::ResourceNames& names, Edges edges,
+ForeignWatch::ForeignWatch(const NodeContext& node, const GpuKind& kind, const std::string& plugin_dir,
                            std::chrono::milliseconds usurped_for)
-    : plugin_dir_(std::move(plugin_dir)),
-      names_(names),
-      edges_(std::move(edges)),
+    : node_(node),
+      kind_(kind),
+      checkpoint_path_(plugin_dir + "/" + Checkpoint::kFile),
       usurped_for_(usurped_for) {}
 
-// Those of which the file has said so for a while.
-std::vector<std::string> ForeignWatch::for_long(const std::vector<std::string>& usurped) {
+std::optional<std::string> ForeignWatch::name_of_holder(const std::string& pod_uid) const {
+  const NodePod* pod = node_.pods.find(pod_uid);
+  // A pod with a valid record is in our own ledger, also if the original plugin admitted it.
+  if (pod != nullptr && kind_.decision_of(*pod).verdict == Verdict::kDecided) {
+    return "";
+  }
+  std::string name = node_.pods.name_of_any(pod_uid);
+  return name.empty() ? std::nullopt : std::optional(std::move(name));
+}
+
+// The resources for which the file has named another plugin for a while.
+std::vector<std::string> ForeignWatch::lasting(const std::vector<std::string>& usurped,
+                                               const Registered& registered) {
   const auto now = Clock::real().now();
   std::map<std::string, Clock::Steady> since;
-  std::vector<std::string> lasting;
+  std::vector<std::string> found;
   for (const std::string& resource : usurped) {
-    if (!edges_.registered(resource)) {
+    if (!registered.contains(resource)) {
       continue;
     }
     const auto before = usurped_since_.find(resource);
     since[resource] = before == usurped_since_.end() ? now : before->second;
     if (now - since[resource] >= usurped_for_) {
-      lasting.push_back(resource);
+      found.push_back(resource);
     }
   }
   usurped_since_ = std::move(since);
-  return lasting;
+  return found;
 }
 
-bool ForeignWatch::look(const alloc::Inventory& inventory) {
-  const Result<Checkpoint> checkpoint = Checkpoint::read(plugin_dir_);
+bool ForeignWatch::look(const alloc::Inventory& inventory, const Registered& registered) {
+  const Result<Checkpoint> checkpoint = node_.checkpoints.read();
   if (!checkpoint) {
     return false;
   }
-  ForeignUse now = find_foreign_use(*checkpoint, inventory, names_, edges_.holder);
-  // While we are not registered we may be soon, and then the file may be new.
-  usurper_looked_for_ = !now.usurped.empty();
-  now.usurped = for_long(now.usurped);
+  ForeignUse now = find_foreign_use(*checkpoint, inventory, node_.names,
+                                    [this](const std::string& uid) { return name_of_holder(uid); });
+  // A resource of ours that is not registered yet may be soon, and then the file may be new.
+  other_plugin_suspected_ = !now.usurped.empty();
+  now.usurped = lasting(now.usurped, registered);
   if (now == use_) {
     return false;
   }
-  tell_what_is_new(now);
+  report_news(now);
   use_ = std::move(now);
   return true;
 }
 
-bool ForeignWatch::look_again(const alloc::Inventory& inventory) {
-  const auto stamp = stamp_of(plugin_dir_ + "/" + Checkpoint::kFile);
-  // Pods come to be known and end without a word in the file.
-  if (stamp == stamp_ && use_.held.empty() && !use_.unclear && !usurper_looked_for_) {
+bool ForeignWatch::look_again(const alloc::Inventory& inventory, const Registered& registered) {
+  const auto stamp = stamp_of(checkpoint_path_);
+  // Pods become known and end without a change of the file.
+  if (stamp == stamp_ && use_.held.empty() && !use_.unclear && !other_plugin_suspected_) {
     return false;
   }
   stamp_ = stamp;
-  return look(inventory);
+  return look(inventory, registered);
 }
 
-void ForeignWatch::tell_what_is_new(const ForeignUse& now) const {
+void ForeignWatch::report_news(const ForeignUse& now) const {
   for (const std::string& resource : now.resources) {
     if (std::ranges::find(use_.resources, resource) == use_.resources.end()) {
-      edges_.tell(
-          "OtherDevicePlugin",
-          fmt::format("another device plugin serves the GPUs of this node as {}: pods that ask for it and "
-                      "pods of Tessera may meet on one GPU; remove that plugin, or start tessera-agent "
-                      "with --resource-whole {}",
-                      resource, resource));
+      warn_node("OtherDevicePlugin",
+                fmt::format("another device plugin serves the GPUs of this node as {}: pods that ask for it "
+                            "and pods of Tessera may meet on one GPU; remove that plugin, or start "
+                            "tessera-agent with --resource-whole {}",
+                            resource, resource));
     }
   }
   for (const std::string& resource : now.usurped) {
     if (std::ranges::find(use_.usurped, resource) == use_.usurped.end()) {
-      edges_.tell("OtherDevicePlugin",
-                  fmt::format("another device plugin serves {} on this node, and kubelet takes the one that "
-                              "registered last: pods get GPUs that Tessera did not choose; remove one of "
-                              "the two",
-                              resource));
+      warn_node("OtherDevicePlugin",
+                fmt::format("another device plugin serves {} on this node, and kubelet takes the one that "
+                            "registered last: pods get GPUs that Tessera did not choose; remove one of "
+                            "the two",
+                            resource));
     }
   }
   for (const auto& [uuid, why] : now.held) {
     if (!use_.held.contains(uuid)) {
-      edges_.tell("GpuHeldElsewhere", fmt::format("GPU {} is not offered: {}", uuid, why));
+      warn_node("GpuHeldElsewhere", fmt::format("GPU {} is not offered: {}", uuid, why));
     }
   }
+}
+
+void ForeignWatch::warn_node(const std::string& reason, const std::string& message) const {
+  log::warn("another device plugin", {{"reason", reason}, {"message", message}});
+  node_.events.record(kube::EventNote::about_node(node_.node).as_warning(reason, message));
 }
 
 }  // namespace tessera::agent

@@ -3,14 +3,37 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <boost/json.hpp>
 #include <utility>
 
-#include "agent/gpu/gpu_text.h"
-#include "agent/gpu/unhealthy_config_map.h"
+#include "agent/gpu/gpu_devices.h"
+#include "base/json_reader.h"
 #include "base/log.h"
-#include "kube/request.h"
 
 namespace tessera::agent {
+
+namespace {
+
+constexpr const char* kManagedBy = "app.kubernetes.io/managed-by";
+constexpr const char* kOurselves = "tessera-agent";
+
+bool is_ours(const JsonReader& object) {
+  const auto metadata = object.object("metadata");
+  const auto labels = metadata ? metadata->object("labels") : metadata;
+  return labels && labels->text_or(kManagedBy, "").value_or("") == kOurselves;
+}
+
+std::string text_below(const JsonReader& object, std::string_view map, std::string_view name) {
+  const auto inside = object.object(map);
+  return inside ? inside->text_or(name, "").value_or("") : "";
+}
+
+// The ConfigMap by which the original extenders learn which GPUs must not be used.
+std::string config_map_name(const std::string& node) {
+  return "unhealthy-gpu-" + node;
+}
+
+}  // namespace
 
 NodeCondition gpus_condition(const gpu::DriverState& state, const std::string& hang) {
   if (!hang.empty()) {
@@ -20,86 +43,123 @@ NodeCondition gpus_condition(const gpu::DriverState& state, const std::string& h
     return {.healthy = false, .reason = "DriverNotReady", .message = cut_message(state.problem)};
   }
   if (state.inventory.gpus.empty() && state.problems.empty()) {
-    return {.healthy = false, .reason = gpu_words().none_there, .message = "the driver lists no GPU"};
+    return {.healthy = false, .reason = gpu_info().none_there, .message = "the driver lists no GPU"};
   }
-  return condition_of(gpu_words(), node_devices(state.inventory), state.problems);
+  return condition_of(gpu_info(), node_devices(state.inventory), state.problems);
 }
 
-GpuHealth::GpuHealth(kube::Client& client, GpuHealthOptions options, HealthReporter::Tell tell,
-                     HealthReporter::Holders holders, const alloc::Inventory& before)
-    : options_(std::move(options)),
-      reporter_(client,
-                {.node = options_.node,
-                 .words = gpu_words(),
+GpuHealthReporter::GpuHealthReporter(const NodeContext& node, const Allocations& allocations,
+                                     GpuHealthReporterOptions options, const alloc::Inventory& before)
+    : node_(node),
+      options_(std::move(options)),
+      reporter_(node, allocations,
+                {.info = gpu_info(),
                  .condition = options_.condition,
                  .look_again = options_.look_again,
                  .backoff = options_.backoff},
-                std::move(tell), std::move(holders), node_devices(before)),
-      config_map_keeper_(
-          client,
-          {.path =
-               kube::config_map_path(options_.config_map_namespace, unhealthy_config_map_name(options_.node)),
-           .what = fmt::format("ConfigMap {}/{}", options_.config_map_namespace,
-                               unhealthy_config_map_name(options_.node)),
+                node_devices(before)),
+      config_map_reconciler_(
+          node.client,
+          {.path = kube::config_map_path(options_.config_map_namespace, config_map_name(node.node)),
+           .what = fmt::format("ConfigMap {}/{}", options_.config_map_namespace, config_map_name(node.node)),
            .look_again = options_.look_again,
            .backoff = options_.backoff},
-          [this](const boost::json::value* object) {
-            return mend_config_map(object, options_.config_map_namespace, options_.node, indices_);
-          }) {}
+          [this](const boost::json::value* object) { return config_map_change(object); }) {}
 
-void GpuHealth::set_before(const alloc::Inventory& before) {
+void GpuHealthReporter::set_before(const alloc::Inventory& before) {
   reporter_.set_before(node_devices(before));
 }
 
-void GpuHealth::report(const gpu::DriverState& state) {
+void GpuHealthReporter::report(const gpu::DriverState& state) {
+  const auto about_node = [this] { return kube::EventNote::about_node(node_.node); };
   if (state.problem != driver_problem_) {
     driver_problem_ = state.problem;
-    if (!state.ready) {
-      reporter_.tell_node(true, "GpuDriverNotReady", state.problem);
-    } else {
-      reporter_.tell_node(false, "GpuDriverReady", "the NVIDIA driver answers again");
-    }
+    node_.events.record(state.ready
+                            ? about_node().as_normal("GpuDriverReady", "the NVIDIA driver answers again")
+                            : about_node().as_warning("GpuDriverNotReady", state.problem));
   }
-  // While the driver is away every GPU is ill for that one reason, which has been told.
+  // Without the driver every GPU is unhealthy for that one reason, which has been reported above.
   if (state.ready) {
-    reporter_.tell_changes(node_devices(state.inventory));
+    reporter_.report_changes(node_devices(state.inventory));
     for (const std::string& problem : state.problems) {
       if (std::ranges::find(state_.problems, problem) == state_.problems.end()) {
-        reporter_.tell_node(true, gpu_words().unhealthy, problem);
+        node_.events.record(about_node().as_warning(gpu_info().unhealthy, problem));
       }
     }
   }
   state_ = state;
-  // At the first time also what an earlier process left is put right.
+  // The first report also reconciles what an earlier process left.
   const bool first = !std::exchange(began_, true);
   reporter_.set_condition(gpus_condition(state_, hang_));
   set_indices(state.inventory.unhealthy_list(), first);
 }
 
-void GpuHealth::set_hang(const Status& trouble) {
-  // How long it has been hanging changes from look to look and is no news.
+void GpuHealthReporter::set_hang(const Status& trouble) {
+  // The text says how long the call has been hanging, which changes each time and is no news.
   const bool hangs = !trouble && trouble.error().code() == ErrorCode::kTimeout;
   if (hangs == !hang_.empty()) {
     return;
   }
   hang_ = hangs ? trouble.error().text() : "";
+  auto about_node = kube::EventNote::about_node(node_.node);
   if (hangs) {
-    log::error("driver hangs", {{"what", hang_}});
-    reporter_.tell_node(true, "GpuDriverHangs", hang_ + "; GPUs stay as they were last seen");
+    log::error("driver call hangs", {{"error", hang_}});
+    node_.events.record(
+        std::move(about_node).as_warning("GpuDriverHangs", hang_ + "; GPUs stay as they were last seen"));
   } else {
     log::info("driver answers again");
-    reporter_.tell_node(false, "GpuDriverReady", "the NVIDIA driver answers again");
+    node_.events.record(std::move(about_node).as_normal("GpuDriverReady", "the NVIDIA driver answers again"));
   }
   if (began_) {
     reporter_.set_condition(gpus_condition(state_, hang_));
   }
 }
 
-void GpuHealth::set_indices(const std::string& indices, bool first) {
+void GpuHealthReporter::set_indices(const std::string& indices, bool first) {
   if (options_.config_map && (first || indices != indices_)) {
     indices_ = indices;
-    config_map_keeper_.wake();
+    config_map_reconciler_.wake();
   }
+}
+
+// What to do about the ConfigMap unhealthy-gpu-<node> (null: there is none). It exists only while a
+// GPU is unhealthy: the original extenders take an empty list for GPU 0. One that another client
+// created is left alone.
+Result<std::optional<kube::Request>> GpuHealthReporter::config_map_change(
+    const boost::json::value* config_map) const {
+  const std::string& namespace_name = options_.config_map_namespace;
+  const std::string name = config_map_name(node_.node);
+  const std::string path = kube::config_map_path(namespace_name, name);
+  const boost::json::object data{{"gpus", indices_}};
+  if (config_map == nullptr) {
+    if (indices_.empty()) {
+      return std::nullopt;
+    }
+    const boost::json::object made{
+        {"apiVersion", "v1"},
+        {"kind", "ConfigMap"},
+        {"metadata", {{"name", name}, {"namespace", namespace_name}, {"labels", {{kManagedBy, kOurselves}}}}},
+        {"data", data}};
+    return kube::create_request(kube::config_map_path(namespace_name, ""), boost::json::serialize(made));
+  }
+  const JsonReader root(*config_map, name);
+  if (!is_ours(root)) {
+    if (indices_.empty() || text_below(root, "data", "gpus") == indices_) {
+      return std::nullopt;
+    }
+    return fail(
+        ErrorCode::kConflict,
+        fmt::format("ConfigMap {}/{} was not made by {}; it is left as it is, so old extenders do not "
+                    "learn that GPU {} must not be used. Delete it to let the agent write it",
+                    namespace_name, name, kOurselves, indices_));
+  }
+  if (indices_.empty()) {
+    return kube::delete_request(path, text_below(root, "metadata", "uid"));
+  }
+  if (text_below(root, "data", "gpus") == indices_) {
+    return std::nullopt;
+  }
+  return kube::patch_request(path, boost::json::serialize(boost::json::object{{"data", data}}));
 }
 
 }  // namespace tessera::agent

@@ -1,70 +1,78 @@
 // agent/gpu/gpu_health.h
 //
-// Tells the cluster how the GPUs of this node are: what health_reporter.h does for any device, and beside it
-// what the driver has to say, and the ConfigMap that old extenders read. What others changed is put right
-// within a minute.
+// Reports the health of this node's GPUs to the cluster: what HealthReporter does for any device,
+// the state of the driver, and the ConfigMap that the original extenders read. What other clients
+// change is reconciled within a minute.
 //
-//   GpuHealth health(client, {.node = "gpu-a"}, tell, holders, known);
+//   GpuHealthReporter health(node, allocations, {}, known);
 //   health.report(*driver.state());             // at every change
-//   health.set_hang(driver.trouble());          // every second or so
+//   health.set_hang(driver.trouble());          // about every second
 //
 // On the event loop's thread.
 #pragma once
 
+#include <boost/json/value.hpp>
 #include <chrono>
+#include <optional>
 #include <string>
 
 #include "agent/devices/health_reporter.h"
-#include "agent/devices/object_keeper.h"
+#include "agent/devices/object_reconciler.h"
 #include "alloc/inventory.h"
 #include "gpu/driver_state.h"
-#include "kube/client.h"
+#include "kube/request.h"
 
 namespace tessera::agent {
 
-struct GpuHealthOptions {
-  std::string node;
+struct GpuHealthReporterOptions {
   bool condition = true;
   bool config_map = true;
   std::string config_map_namespace = "kube-system";  // where the original looks
   std::chrono::milliseconds look_again{60'000};
-  kube::BackoffOptions backoff = ObjectKeeperOptions{}.backoff;
+  kube::BackoffOptions backoff = ObjectReconcilerOptions{}.backoff;
 };
 
-// The condition GPUsHealthy. `hang`: the driver call that does not answer, in words; empty when none does.
+// The condition GPUsHealthy. `hang`: the driver call that does not return, as text; empty when
+// there is none.
 NodeCondition gpus_condition(const gpu::DriverState& state, const std::string& hang);
 
-class GpuHealth {
+class GpuHealthReporter {
  public:
-  // `before`: what the process before this one published; empty when that is not known. `client` must outlive
-  // it.
-  GpuHealth(kube::Client& client, GpuHealthOptions options, HealthReporter::Tell tell,
-            HealthReporter::Holders holders, const alloc::Inventory& before);
-  GpuHealth(const GpuHealth&) = delete;
-  GpuHealth& operator=(const GpuHealth&) = delete;
+  // `allocations` tells the pods that use a GPU. `before`: what an earlier process published; empty
+  // when that is not known. `node` and `allocations` must outlive it.
+  GpuHealthReporter(const NodeContext& node, const Allocations& allocations, GpuHealthReporterOptions options,
+                    const alloc::Inventory& before);
+  GpuHealthReporter(const GpuHealthReporter&) = delete;
+  GpuHealthReporter& operator=(const GpuHealthReporter&) = delete;
 
-  // `before` was found only now. Before the first report.
+  // Sets `before` later. Call it before the first report.
   void set_before(const alloc::Inventory& before);
 
   void report(const gpu::DriverState& state);
-  // Whether a driver call hangs: gpu::Driver::trouble() with kTimeout. Other errors are in the state.
+  // Takes gpu::Driver::trouble(): kTimeout means that a driver call hangs. Other errors are in the
+  // state.
   void set_hang(const Status& trouble);
 
   // The condition and the ConfigMap: whether they are written, and if not, why.
-  [[nodiscard]] const ObjectKeeper::State& condition_state() const { return reporter_.condition_state(); }
-  [[nodiscard]] const ObjectKeeper::State& config_map_state() const { return config_map_keeper_.state(); }
+  [[nodiscard]] const ObjectReconciler::State& condition_state() const { return reporter_.condition_state(); }
+  [[nodiscard]] const ObjectReconciler::State& config_map_state() const {
+    return config_map_reconciler_.state();
+  }
 
  private:
   void set_indices(const std::string& indices, bool first);
+  [[nodiscard]] Result<std::optional<kube::Request>> config_map_change(
+      const boost::json::value* config_map) const;
 
-  const GpuHealthOptions options_;
+  const NodeContext& node_;
+  const GpuHealthReporterOptions options_;
   HealthReporter reporter_;
   std::string driver_problem_;
   std::string hang_;
   gpu::DriverState state_;
-  std::string indices_;
+  std::string indices_;  // of the unhealthy GPUs: "1,3"
   bool began_ = false;
-  ObjectKeeper config_map_keeper_;
+  ObjectReconciler config_map_reconciler_;
 };
 
 }  // namespace tessera::agent

@@ -6,22 +6,16 @@
 #include <chrono>
 #include <utility>
 
-#include "agent/devices/allocator.h"
-#include "agent/gpu/gpu_edits.h"
-#include "agent/gpu/gpu_lists.h"
-#include "agent/gpu/gpu_text.h"
-#include "agent/gpu/overcommitment.h"
 #include "alloc/original_record.h"
 #include "alloc/request.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/strings.h"
 
 namespace tessera::agent {
 
 namespace {
 
-Hold hold_by(const GpuDecision& decision) {
+StartBlock block_by(const GpuDecision& decision) {
   switch (decision.verdict) {
     case Verdict::kUndecided:
       return {.reason = "GpuUndecided", .why = decision.why, .counted_as = "undecided"};
@@ -34,26 +28,34 @@ Hold hold_by(const GpuDecision& decision) {
   return {.reason = "InvalidGpuRecord", .why = decision.why, .counted_as = "broken_record"};
 }
 
-bool asks_for_gpu(const alloc::PodSpec& pod) {
-  return std::ranges::any_of(
-      pod.containers, [](const alloc::ContainerSpec& container) { return !container.gpu_limits.empty(); });
-}
-
 }  // namespace
 
-GpuKind::GpuKind(http::EventLoop& loop, const alloc::ResourceNames& names, const NodePods& pods,
-                 const Allocations& book, Options options, Edges edges)
-    : names_(names),
-      pods_(pods),
-      book_(book),
-      mends_(options.mends),
+std::vector<const alloc::PodSpec*> gpu_pods(const NodePods& pods) {
+  std::vector<const alloc::PodSpec*> specs;
+  for (const NodePod* pod : pods.in_bind_order()) {
+    const bool requests_gpus = std::ranges::any_of(
+        pod->spec.containers,
+        [](const alloc::ContainerSpec& container) { return !container.gpu_limits.empty(); });
+    if (requests_gpus) {
+      specs.push_back(&pod->spec);
+    }
+  }
+  return specs;
+}
+
+GpuKind::GpuKind(const NodeContext& node, const Allocations& allocations, RecordWriter& writer,
+                 Options options)
+    : DeviceKind(gpu_info(), {node.names.memory(), node.names.whole(), node.names.count()}),
+      node_(node),
+      allocations_(allocations),
+      writer_(writer),
+      can_update_(options.can_update),
       files_(std::move(options.files)),
-      edges_(std::move(edges)),
-      gate_(loop) {}
+      gate_(node.loop) {}
 
 void GpuKind::set_inventory(const alloc::Inventory& inventory) {
   inventory_ = inventory;
-  // Tags are given in the order of UUIDs, so that they do not depend on how the driver counts.
+  // Tags are assigned in the order of UUIDs, so that they do not depend on the driver's numbering.
   std::vector<std::string> uuids;
   for (const alloc::Gpu& gpu : inventory.gpus) {
     uuids.push_back(gpu.uuid);
@@ -64,29 +66,22 @@ void GpuKind::set_inventory(const alloc::Inventory& inventory) {
   }
 }
 
-const KindWords& GpuKind::words() const {
-  return gpu_words();
-}
-
-std::vector<std::string> GpuKind::resources() const {
-  return {names_.memory(), names_.whole(), names_.count()};
-}
-
 std::vector<ResourceList> GpuKind::lists() {
+  const alloc::ResourceNames& names = node_.names;
   GpuLists lists = make_lists(inventory_, ids_);
-  // Both names stand for the same GPUs: one that is held by either counts in both.
+  // gpu and gpu-count name the same GPUs: a GPU held under either name is listed under both.
   std::vector<std::string> held;
-  for (const std::string& resource : {names_.whole(), names_.count()}) {
-    book_.each_id(resource, [&](const Allocation&, const std::string& id) {
-      if (GpuIds::is_ours(id)) {
-        held.push_back(id);
+  for (const std::string& resource : {names.whole(), names.count()}) {
+    for (const Allocations::HeldId& id : allocations_.held_ids(resource)) {
+      if (GpuIds::is_ours(*id.id)) {
+        held.push_back(*id.id);
       }
-    });
+    }
   }
   const bool vanished = add_unlisted(held, lists.whole);
-  return {{.resource = names_.memory(), .devices = std::move(lists.shares)},
-          {.resource = names_.whole(), .devices = lists.whole, .has_vanished = vanished},
-          {.resource = names_.count(), .devices = lists.whole, .has_vanished = vanished}};
+  return {{.resource = names.memory(), .devices = std::move(lists.shares)},
+          {.resource = names.whole(), .devices = lists.whole, .has_vanished = vanished},
+          {.resource = names.count(), .devices = lists.whole, .has_vanished = vanished}};
 }
 
 std::vector<NodeDevice> GpuKind::devices() const {
@@ -94,37 +89,17 @@ std::vector<NodeDevice> GpuKind::devices() const {
 }
 
 std::optional<std::string> GpuKind::device_of(const std::string& id) const {
-  return ids_.gpu_of(id);
-}
-
-bool GpuKind::is_ours(const std::string& id) const {
-  return GpuIds::is_ours(id);
-}
-
-std::vector<const alloc::PodSpec*> GpuKind::pods() const {
-  std::vector<const alloc::PodSpec*> specs;
-  for (const NodePod* pod : pods_.in_bind_order()) {
-    if (asks_for_gpu(pod->spec)) {
-      specs.push_back(&pod->spec);
-    }
-  }
-  return specs;
+  return GpuIds::is_ours(id) ? std::optional(ids_.gpu_of(id).value_or("")) : std::nullopt;
 }
 
 GpuDecision GpuKind::decision_of(const NodePod& pod) const {
-  const Result<alloc::GpuRequest> request = alloc::GpuRequest::of_pod(pod.spec, names_);
+  const Result<alloc::GpuRequest> request = alloc::GpuRequest::of_pod(pod.spec, node_.names);
   if (!request) {
     return {.verdict = Verdict::kBroken,
-            .why = request.error().text() + "; nobody can give that: delete the pod and create it right"};
+            .why = request.error().text() +
+                   "; no node can satisfy that: delete the pod and create it with a valid request"};
   }
   return request->any() ? tessera::agent::decide(pod.spec, *request, inventory_) : GpuDecision{};
-}
-
-Decided GpuKind::decided_by(const NodePod& pod, const alloc::Record& record,
-                            const std::string& container) const {
-  const alloc::GpuRequest request = alloc::GpuRequest::of_pod(pod.spec, names_).value_or(alloc::GpuRequest{});
-  const auto env = alloc::container_env(request, record, inventory_.gpu_names(), container);
-  return {.shares = shares_of(record, container), .env = {env.begin(), env.end()}};
 }
 
 Decision GpuKind::decide(const NodePod& pod, const std::string& container,
@@ -135,97 +110,82 @@ Decision GpuKind::decide(const NodePod& pod, const std::string& container,
                 .why = fmt::format("nothing was decided for container {}", container)};
   }
   if (decision.verdict != Verdict::kDecided) {
-    return tl::unexpected(hold_by(decision));
+    return tl::unexpected(block_by(decision));
   }
   return decided_by(pod, decision.record, container);
 }
 
-Env GpuKind::env_of_none() const {
-  return {{std::string(alloc::key::kVisibleDevices), "void"}};
+// What a record gives to a container.
+Decided GpuKind::decided_by(const NodePod& pod, const alloc::Record& record,
+                            const std::string& container) const {
+  const alloc::ResourceNames& names = node_.names;
+  const alloc::GpuRequest request = alloc::GpuRequest::of_pod(pod.spec, names).value_or(alloc::GpuRequest{});
+  const auto env = alloc::container_env(request, record, inventory_.gpu_names(), container);
+  Decided decided{.shares = shares_of(record, container), .env = {env.begin(), env.end()}};
+  for (const DeviceShare& share : decided.shares) {
+    if (share.whole) {
+      decided.wanted[names.whole()].emplace_back(share.device, 1);
+      decided.wanted[names.count()].emplace_back(share.device, 1);
+    } else {
+      decided.wanted[names.memory()].emplace_back(share.device, share.units);
+    }
+  }
+  return decided;
 }
 
-// Other words than ours, as an index, are of a plugin that was here before us. Where a container of several
-// GPUs sees others than decided, how much of which it has is not told: then it has what nobody decided.
-std::optional<std::vector<Share>> GpuKind::seen(const Env& handed, const std::vector<Share>& decided) const {
-  const auto found = handed.find(std::string(alloc::key::kVisibleDevices));
-  if (found == handed.end() || !found->second.starts_with("GPU-")) {
-    return DeviceKind::seen(handed, decided);
-  }
-  const std::vector<std::string_view> uuids = split(found->second, ',');
-  const bool same = uuids.size() == decided.size() && std::ranges::all_of(decided, [&](const Share& share) {
-                      return std::ranges::find(uuids, share.device) != uuids.end();
-                    });
-  if (same || decided.empty()) {
-    return decided;
-  }
-  if (uuids.size() != 1 || decided.size() != 1) {
-    return std::vector<Share>();
-  }
-  Share other = decided.front();
-  other.device = uuids.front();
-  return std::vector{other};
-}
-
-Result<Edits> GpuKind::edits(const std::vector<Share>& shares) {
+Result<Edits> GpuKind::edits(const std::vector<DeviceShare>& shares) {
   std::vector<alloc::Gpu> gpus;
   for (const alloc::Gpu& gpu : inventory_.gpus) {
-    if (std::ranges::find(shares, gpu.uuid, &Share::device) != shares.end()) {
+    if (std::ranges::find(shares, gpu.uuid, &DeviceShare::device) != shares.end()) {
       gpus.push_back(gpu);
     }
   }
-  return gpu_edits(files_, gpus);
+  Result<Edits> edits = gpu_edits(files_, gpus);
+  if (const std::optional<std::string> warning = files_.take_warning()) {
+    log::warn("the driver is incomplete", {{"error", *warning}});
+    node_.events.record(kube::EventNote::about_node(node_.node).as_warning("GpuDriverIncomplete", *warning));
+  }
+  return edits;
 }
 
-Wanted GpuKind::wanted(const NodePod& pod, const std::string& container, const std::string& resource) const {
-  Wanted wanted;
-  const GpuDecision decision = decision_of(pod);
-  if (decision.verdict != Verdict::kDecided) {
-    return wanted;
-  }
-  const bool shares = resource == names_.memory();
-  for (const Share& share : shares_of(decision.record, container)) {
-    if (share.whole != shares) {
-      wanted.emplace_back(share.device, share.whole ? 1 : share.units);
-    }
-  }
-  return wanted;
-}
-
-// The record is put right to what the pod has, if that is what it asked for.
-Result<Decided> GpuKind::as_given(const NodePod& pod, const std::string& container,
-                                  const Decided& /*decided*/, const Allocation* /*given*/) const {
-  const alloc::Record record =
-      TRY(record_as_given(pod.spec, decision_of(pod).record, book_, inventory_, names_, mends_));
+// The record is repaired to what the pod has, if that is what it requests.
+Result<Decided> GpuKind::accept_given(const NodePod& pod, const std::string& container,
+                                      const Decided& /*decided*/, const Allocation* /*given*/) const {
+  const alloc::Record record = TRY(
+      record_as_given(pod.spec, decision_of(pod).record, allocations_, inventory_, node_.names, can_update_));
   return decided_by(pod, record, container);
 }
 
-// By its record, or, where kubelet keeps what was given at admission, by that.
-std::optional<alloc::Record> GpuKind::truth_of(const NodePod& pod) const {
+// What the containers of a pod have: what its record says, or, where kubelet keeps what they got at
+// their admission, that. Nothing while that is not decided.
+std::optional<alloc::Record> GpuKind::actual_record(const NodePod& pod) const {
   const GpuDecision decision = decision_of(pod);
   if (decision.verdict != Verdict::kDecided) {
     return std::nullopt;
   }
-  Result<alloc::Record> given = record_as_given(pod.spec, decision.record, book_, inventory_, names_, mends_);
+  Result<alloc::Record> given =
+      record_as_given(pod.spec, decision.record, allocations_, inventory_, node_.names, can_update_);
   return given ? *std::move(given) : decision.record;
 }
 
-std::optional<Hold> GpuKind::objection(const NodePod& pod, const std::vector<Share>& /*shares*/) const {
-  // Only pods that have not begun are held for it: one that runs was there first.
-  if (pod.started()) {
+std::optional<Holding> GpuKind::holding_of(const NodePod& pod) const {
+  std::optional<alloc::Record> record = actual_record(pod);
+  if (!record) {
     return std::nullopt;
   }
-  const auto holding_of = [this](const NodePod& one) -> std::optional<Holding> {
-    std::optional<alloc::Record> record = truth_of(one);
-    if (!record) {
-      return std::nullopt;
-    }
-    return Holding{.pod = one.text(),
-                   .request = alloc::GpuRequest::of_pod(one.spec, names_).value_or(alloc::GpuRequest{}),
-                   .record = *std::move(record)};
-  };
-  const std::optional<Holding> own = holding_of(pod);
+  return Holding{.pod = pod.text(),
+                 .request = alloc::GpuRequest::of_pod(pod.spec, node_.names).value_or(alloc::GpuRequest{}),
+                 .record = *std::move(record)};
+}
+
+std::optional<StartBlock> GpuKind::block_start(const NodePod& pod) const {
+  // Only a pod that has not started waits for others: one that runs was there first.
+  const std::optional<Holding> own = pod.started() ? std::nullopt : holding_of(pod);
+  if (!own) {
+    return std::nullopt;
+  }
   std::vector<Holding> neighbours;
-  for (const NodePod* other : pods_.in_bind_order()) {
+  for (const NodePod* other : node_.pods.in_bind_order()) {
     if (other->spec.uid == pod.spec.uid || (other->bound_at >= pod.bound_at && !other->started())) {
       continue;
     }
@@ -233,49 +193,48 @@ std::optional<Hold> GpuKind::objection(const NodePod& pod, const std::vector<Sha
       neighbours.push_back(*std::move(theirs));
     }
   }
-  const std::string why = own ? overcommitment(*own, neighbours, inventory_) : "";
-  return why.empty() ? std::nullopt : std::optional(Hold{.reason = "GpuOvercommitted", .why = why});
+  const std::string why = overcommitment(*own, neighbours, inventory_);
+  return why.empty() ? std::nullopt : std::optional(StartBlock{.reason = "GpuOvercommitted", .why = why});
 }
 
-void GpuKind::before_start(const NodePod& pod, const std::string& container,
-                           std::function<void(Status)> done) {
-  const std::optional<alloc::Record> truth = truth_of(pod);
-  const Result<alloc::GpuRequest> request = alloc::GpuRequest::of_pod(pod.spec, names_);
-  if (!truth || !request || !edges_.repair) {
+void GpuKind::before_start(const NodePod& pod, const std::string& container, Done<Status> done) {
+  const std::optional<alloc::Record> actual = actual_record(pod);
+  const Result<alloc::GpuRequest> request = alloc::GpuRequest::of_pod(pod.spec, node_.names);
+  if (!actual || !request) {
     done({});
     return;
   }
   const auto now =
       std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::real().wall().time_since_epoch());
-  const Result<RecordRepair> repair = repair_of(pod.spec, *request, *truth, inventory_, now.count());
+  const Result<RecordRepair> repair = repair_of(pod.spec, *request, *actual, inventory_, now.count());
   if (repair && repair->moves && !repair->annotations.empty()) {
     repair_and_start(pod, container, *repair, std::move(done));
     return;
   }
   if (repair && !repair->annotations.empty()) {
-    // The ledger is right without it, so nobody waits.
-    edges_.repair(pod, *repair, [](const Status&) {});
+    // The extender's ledger is right without this write, so the container does not wait for it.
+    writer_.write(pod, *repair, [](const Status&) {});
   }
   done({});
 }
 
-// The pod has other GPUs than its record says, and the record is what the ledger is made of: it is written
-// first.
+// The pod has other GPUs than its record says, and the extender's ledger is built from records. So
+// the record is written before the container starts.
 void GpuKind::repair_and_start(const NodePod& pod, const std::string& container, const RecordRepair& repair,
-                               std::function<void(Status)> done) {
-  log::warn("record differs from what was given", {{"pod", pod.text()}, {"container", container}});
-  edges_.repair(
+                               Done<Status> done) {
+  log::warn("the record differs from the allocation", {{"pod", pod.text()}, {"container", container}});
+  writer_.write(
       pod, repair, gate_.wrap<Status>([this, pod, container, done = std::move(done)](const Status& written) {
         if (!written) {
-          done(fail(ErrorCode::kUnavailable, fmt::format("pod {}: its record must be put right first: {}",
+          done(fail(ErrorCode::kUnavailable, fmt::format("pod {}: its record must be repaired first: {}",
                                                          pod.text(), written.error().text())));
           return;
         }
         ++counts_.repaired;
-        edges_.tell(pod, "GpuRecordRepaired",
-                    fmt::format("container {} was admitted with other GPUs than decided; the record of the "
-                                "pod was put right to what it has",
-                                container));
+        node_.warn_pod(pod, "GpuRecordRepaired",
+                       fmt::format("container {} was admitted with other GPUs than decided; the pod's record "
+                                   "now names the GPUs that it has",
+                                   container));
         done({});
       }));
 }

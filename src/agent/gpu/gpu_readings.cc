@@ -45,24 +45,23 @@ void add_gpus(Readings& readings, const gpu::DriverState& state, const UsageSamp
                    labels_of(gpu));
     readings.gauge("tessera_gpu_memory_total_bytes", "Memory of the GPU", gpu.memory_mib * kMib,
                    labels_of(gpu));
-    readings.gauge("tessera_gpu_memory_reserved_bytes", "Memory that the driver keeps",
+    readings.gauge("tessera_gpu_memory_reserved_bytes", "Memory reserved by the driver",
                    gpu.reserved_mib * kMib, labels_of(gpu));
-    readings.gauge("tessera_gpu_memory_allocated_bytes",
-                   "Memory that pods were given; all of it for whole GPUs",
+    readings.gauge("tessera_gpu_memory_allocated_bytes", "Memory allocated to pods; all of it for whole GPUs",
                    static_cast<double>(allocated_bytes(uses, gpu.uuid, std::uint64_t{gpu.memory_mib} << 20U)),
                    labels_of(gpu));
   }
-  for (const GpuUse& use : sample.gpus) {
+  for (const SampledGpu& use : sample.gpus) {
     const Labels labels = labels_of(state.inventory, use.uuid);
     if (!use.usage) {
       continue;
     }
-    readings.gauge("tessera_gpu_memory_used_bytes", "Memory that processes use",
+    readings.gauge("tessera_gpu_memory_used_bytes", "Memory used by processes",
                    static_cast<double>(use.usage->memory.used), labels);
     readings.gauge("tessera_gpu_memory_outside_pods_bytes", "Memory used by processes that belong to no pod",
                    static_cast<double>(use.outside_bytes), labels);
     if (use.usage->busy_percent) {
-      readings.gauge("tessera_gpu_utilization_ratio", "Part of the time in which the GPU was busy",
+      readings.gauge("tessera_gpu_utilization_ratio", "Fraction of time in which the GPU was busy",
                      *use.usage->busy_percent / 100.0, labels);
     }
   }
@@ -70,16 +69,15 @@ void add_gpus(Readings& readings, const gpu::DriverState& state, const UsageSamp
     Labels labels = labels_of(state.inventory, xid.uuid);
     labels.emplace_back("xid", std::to_string(xid.xid));
     labels.emplace_back("class", to_string(xid.taken_as));
-    readings.counter("tessera_gpu_xids_total",
-                     "Errors that the driver reported, by number and how they are taken", xid.count,
-                     std::move(labels));
+    readings.counter("tessera_gpu_xids_total", "XID errors that the driver reported, by number and class",
+                     xid.count, std::move(labels));
   }
 }
 
 void add_containers(Readings& readings, const gpu::DriverState& state, const std::vector<MemoryUse>& uses,
                     const MemoryWatch& watch) {
   for (const MemoryUse& use : uses) {
-    if (use.who.pod.name.empty() || !use.is_of_now()) {
+    if (use.who.pod.name.empty() || !use.is_current()) {
       continue;
     }
     Labels labels{{"namespace", use.who.pod.namespace_name},
@@ -91,54 +89,54 @@ void add_containers(Readings& readings, const gpu::DriverState& state, const std
     const auto found = state.inventory.find_uuid(use.gpu);
     const double all = found ? state.inventory.gpus[*found].memory_mib * kMib : 0;
     if (!use.who.container.empty()) {
-      readings.gauge("tessera_container_gpu_memory_allocated_bytes",
-                     "GPU memory that the container was given",
+      readings.gauge("tessera_container_gpu_memory_allocated_bytes", "GPU memory allocated to the container",
                      use.allowed_bytes ? static_cast<double>(*use.allowed_bytes) : all, labels);
     }
-    readings.gauge("tessera_container_gpu_memory_used_bytes", "GPU memory that the container's processes use",
+    readings.gauge("tessera_container_gpu_memory_used_bytes", "GPU memory used by the container's processes",
                    static_cast<double>(use.used_bytes), labels);
     if (use.busy_percent) {
       readings.gauge("tessera_container_gpu_utilization_ratio",
-                     "Part of the time in which the container kept the GPU busy", *use.busy_percent / 100.0,
+                     "Fraction of time in which the container kept the GPU busy", *use.busy_percent / 100.0,
                      labels);
     }
     readings.gauge("tessera_container_gpu_processes", "Processes of the container on the GPU", use.processes,
                    labels);
-    readings.gauge("tessera_container_gpu_memory_exceeded", "1 while it uses more than it was given",
+    readings.gauge("tessera_container_gpu_memory_exceeded",
+                   "1 while the container uses more than was allocated to it",
                    watch.judge().is_over(use) ? 1 : 0, labels);
   }
   readings.counter("tessera_agent_memory_exceeded_total",
-                   "Times that a container was found to use more than it asked for", watch.counts().over);
-  readings.counter("tessera_agent_memory_evictions_total", "Evictions of such pods, by what became of them",
+                   "Times that a container was found to use more than it requested", watch.counts().over);
+  readings.counter("tessera_agent_memory_evictions_total", "Evictions of such pods by result",
                    watch.counts().evicted, {{"result", "evicted"}});
-  readings.counter("tessera_agent_memory_evictions_total", "Evictions of such pods, by what became of them",
+  readings.counter("tessera_agent_memory_evictions_total", "Evictions of such pods by result",
                    watch.counts().refused, {{"result", "refused"}});
 }
 
 void add_driver(Readings& readings, const gpu::DriverState& state, const gpu::CallMonitor::Counts& calls,
                 bool hangs, std::optional<std::chrono::nanoseconds> sample_age) {
-  readings.gauge("tessera_agent_driver_ready", "1 when the NVIDIA driver answers",
+  readings.gauge("tessera_agent_driver_ready", "1 if the NVIDIA driver answers",
                  state.ready && !hangs ? 1 : 0);
   readings.gauge("tessera_agent_driver_hung", "1 while a driver call does not return", hangs ? 1 : 0);
-  readings.counter("tessera_agent_driver_calls_total", "Calls that the driver answered", calls.calls);
-  readings.counter("tessera_agent_driver_failures_total", "Of these, those answered with an error",
+  readings.counter("tessera_agent_driver_calls_total", "Driver calls that returned", calls.calls);
+  readings.counter("tessera_agent_driver_failures_total", "Driver calls that returned an error",
                    calls.failures);
-  readings.gauge("tessera_agent_gpus_missing", "GPUs that were here and are not any more",
+  readings.gauge("tessera_agent_gpus_missing", "GPUs that were in this machine and are gone",
                  static_cast<double>(state.gone.size()));
   if (sample_age) {
-    readings.gauge("tessera_agent_sample_age_seconds", "Since the driver last told who uses what",
+    readings.gauge("tessera_agent_sample_age_seconds", "Seconds since the last usage sample of the driver",
                    std::chrono::duration<double>(*sample_age).count());
   }
 }
 
 void add_gpu_answers(Readings& readings, const GpuKind::Counts& counts) {
-  // There from the beginning, so that rates can be told.
+  // Present from the start, so that rates can be computed.
   for (const char* result : {"undecided", "broken_record", "lost_gpu"}) {
-    readings.counter("tessera_agent_containers_total", "Containers by what Allocate gave them", 0,
+    readings.counter("tessera_agent_containers_total", "Containers by the result of Allocate", 0,
                      {{"result", result}});
   }
-  readings.counter("tessera_agent_records_repaired_total", "Pods whose record said other than kubelet gave",
-                   counts.repaired);
+  readings.counter("tessera_agent_records_repaired_total",
+                   "Pods whose record was repaired to what kubelet allocated", counts.repaired);
 }
 
 }  // namespace tessera::agent

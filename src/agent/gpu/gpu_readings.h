@@ -17,15 +17,15 @@
 
 namespace tessera::agent {
 
-// Memory, use, health and errors of each GPU. `uses` gives what is allocated.
+// Memory, use, health and errors of each GPU. `uses` contains what is allocated.
 void add_gpus(Readings& readings, const gpu::DriverState& state, const UsageSample& sample,
               const std::vector<MemoryUse>& uses);
-// What each container has and uses of each of its GPUs.
+// Allocation and use of each container on each of its GPUs.
 void add_containers(Readings& readings, const gpu::DriverState& state, const std::vector<MemoryUse>& uses,
                     const MemoryWatch& watch);
 void add_driver(Readings& readings, const gpu::DriverState& state, const gpu::CallMonitor::Counts& calls,
                 bool hangs, std::optional<std::chrono::nanoseconds> sample_age);
-// How kubelet's questions were answered, beside what is counted for any kind.
+// How kubelet's calls were answered, in addition to what is counted for any kind.
 void add_gpu_answers(Readings& readings, const GpuKind::Counts& counts);
 
 }  // namespace tessera::agent

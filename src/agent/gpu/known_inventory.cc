@@ -24,7 +24,8 @@ alloc::Inventory read_known_inventory(const std::string& path) {
   }
   Result<alloc::Inventory> inventory = alloc::Inventory::parse(*text);
   if (!inventory) {
-    log::warn("the inventory of an earlier run cannot be read", {{"file", path}, {"why", inventory.error()}});
+    log::warn("the inventory of an earlier run cannot be read",
+              {{"file", path}, {"error", inventory.error()}});
     return {};
   }
   return *std::move(inventory);
@@ -46,8 +47,7 @@ Result<alloc::Inventory> inventory_of_node(std::string_view node_json) {
   return alloc::Inventory::parse(text);
 }
 
-void KnownInventory::fetch(std::chrono::milliseconds at_most,
-                           std::function<void(Result<alloc::Inventory>)> done) {
+void KnownInventory::fetch(std::chrono::milliseconds at_most, Done<Result<alloc::Inventory>> done) {
   kube::Request request = kube::get_request(kube::node_path(node_));
   request.deadline = at_most;
   request.max_attempts = 1;
@@ -60,7 +60,7 @@ void KnownInventory::fetch(std::chrono::milliseconds at_most,
     }
     Result<alloc::Inventory> inventory = reply ? inventory_of_node(reply->body.text()) : fail(reply.error());
     if (!inventory && inventory.error().code() != ErrorCode::kNotFound) {
-      log::warn("the inventory on the node cannot be read", {{"why", inventory.error()}});
+      log::warn("the inventory on the node cannot be read", {{"error", inventory.error()}});
     }
     done(inventory ? *std::move(inventory) : alloc::Inventory());
   });

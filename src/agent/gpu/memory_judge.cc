@@ -20,7 +20,7 @@ Result<MemoryPolicy> parse_memory_policy(std::string_view text) {
     return MemoryPolicy::kEvict;
   }
   return fail(ErrorCode::kInvalid,
-              fmt::format("{} is no memory policy; there are ignore, report and evict", in_quotes(text)));
+              fmt::format("{} is not a memory policy; use ignore, report or evict", in_quotes(text)));
 }
 
 bool MemoryJudge::exceeds(const MemoryUse& use) const {
@@ -56,14 +56,14 @@ std::vector<MemoryVerdict> MemoryJudge::judge(const std::vector<MemoryUse>& uses
       found->second.over = false;
       if (now - found->second.last_over >= rules_.grace) {
         cases_.erase(found);
-        // Who asked for nothing has no limit to be back within, and no pod that could be told.
+        // A pod that requests nothing has no limit, and no pod to report to is known.
         if (!stranger) {
           verdicts.push_back({.kind = Kind::kBack, .use = use});
         }
       }
     }
   }
-  // A container that is gone, or has nothing on that GPU any more.
+  // The container is gone, or uses nothing on that GPU any more.
   std::erase_if(cases_, [&](const auto& entry) { return !seen.contains(entry.first); });
   return verdicts;
 }

@@ -1,11 +1,12 @@
 // agent/gpu/memory_judge.h
 //
-// Decides what to do about containers that use more GPU memory than they asked for. Pure: time and use are
-// handed in.
+// Decides what to do about containers that use more GPU memory than they requested. Pure: time and
+// use are arguments.
 //
-// One that is over its limit is told at once, and told again only after it was back below for the grace time.
-// Where the policy is to evict, it is evicted when it has been over for the grace time without a break. A
-// process of a pod that asks for no GPU at all is told and never evicted: it may be a driver's daemon.
+// A container over its limit is reported at once, and reported again only after it was below for
+// the grace time. With the policy to evict, it is evicted when it has been over for the whole grace
+// time. A process of a pod that requests no GPU is reported and never evicted: it may be a daemon
+// of the driver.
 #pragma once
 
 #include <chrono>
@@ -30,17 +31,17 @@ Result<MemoryPolicy> parse_memory_policy(std::string_view text);
 struct MemoryRules {
   MemoryPolicy policy = MemoryPolicy::kReport;
   std::chrono::milliseconds grace{30'000};
-  // Above what was asked for. The driver counts some hundred MiB for each process that an application does
-  // not see as its own.
+  // Tolerated above the request. For each process the driver counts a few hundred MiB that the
+  // application does not see as its own.
   std::uint64_t slack_bytes = 0;
 };
 
 struct MemoryVerdict {
   enum class Kind {
     kOver,      // has just been found over its limit
-    kStranger,  // the same, by a pod that asks for no GPU
+    kStranger,  // the same, by a pod that requests no GPU
     kBack,      // has been below for the grace time
-    kEvict,     // has been over for the grace time; told again until it is gone
+    kEvict,     // has been over for the grace time; repeated until it is gone
   };
   Kind kind = Kind::kOver;
   MemoryUse use;
@@ -52,7 +53,7 @@ class MemoryJudge {
 
   std::vector<MemoryVerdict> judge(const std::vector<MemoryUse>& uses, Clock::Steady now);
 
-  // Over their limit at the last look.
+  // The number of containers over their limit at the last look.
   [[nodiscard]] std::size_t over() const;
   [[nodiscard]] bool is_over(const MemoryUse& use) const;
 

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "agent/gpu/gpu_text.h"
+#include "agent/gpu/gpu_devices.h"
 #include "base/log.h"
 #include "kube/request.h"
 
@@ -28,19 +28,22 @@ std::string container_text(const ContainerName& who) {
   return who.container.empty() ? "a container" : "container " + who.container;
 }
 
+// "ml/train-7"
+std::string pod_text(const ContainerName& who) {
+  return who.pod.namespace_name + "/" + who.pod.name;
+}
+
+kube::EventNote about_pod_of(const ContainerName& who) {
+  return kube::EventNote::about_pod(who.pod.namespace_name, who.pod.name, who.pod_uid);
+}
+
 }  // namespace
 
-MemoryWatch::MemoryWatch(kube::Client& client, std::string node, MemoryRules rules, Tell tell,
-                         NameOfPod name_of_pod)
-    : client_(client),
-      node_(std::move(node)),
-      rules_(rules),
-      tell_(std::move(tell)),
-      name_of_pod_(std::move(name_of_pod)),
-      judge_(rules) {}
+MemoryWatch::MemoryWatch(const NodeContext& node, MemoryRules rules)
+    : node_(node), rules_(rules), judge_(rules) {}
 
 void MemoryWatch::look_at(const std::vector<MemoryUse>& uses, const alloc::Inventory& inventory) {
-  for (const MemoryVerdict& verdict : judge_.judge(uses, client_.clock().now())) {
+  for (const MemoryVerdict& verdict : judge_.judge(uses, node_.client.clock().now())) {
     carry_out(verdict, gpu_text(inventory, verdict.use.gpu));
   }
   std::set<std::string> alive;
@@ -60,35 +63,35 @@ void MemoryWatch::carry_out(const MemoryVerdict& verdict, const std::string& gpu
   switch (verdict.kind) {
     case MemoryVerdict::Kind::kOver:
       ++counts_.over;
-      tell_pod(
-          use, true, "GpuMemoryExceeded",
+      warn_pod(
+          use, "GpuMemoryExceeded",
           fmt::format("{}; {}. Other pods on that GPU can run out of memory. Ask for more, or use less{}",
                       used, asked, rules_.policy == MemoryPolicy::kEvict ? ": the pod will be evicted" : ""));
       break;
     case MemoryVerdict::Kind::kStranger:
       ++counts_.over;
-      tell_of_stranger(use, gpu);
+      report_unrequested(use, gpu);
       break;
-    case MemoryVerdict::Kind::kBack:
-      tell_pod(use, false, "GpuMemoryWithinLimit", fmt::format("{} again", used));
+    case MemoryVerdict::Kind::kBack: {
+      const std::string message = fmt::format("{} again", used);
+      log::info("GPU memory is within the limit again", {{"pod", pod_text(use.who)}, {"use", message}});
+      node_.events.record(about_pod_of(use.who).as_normal("GpuMemoryWithinLimit", message));
       break;
+    }
     case MemoryVerdict::Kind::kEvict:
       evict(use, fmt::format("{}; {}", used, asked));
       break;
   }
 }
 
-void MemoryWatch::tell_of_stranger(const MemoryUse& use, const std::string& gpu) {
-  const std::string name = name_of_pod_ ? name_of_pod_(use.who.pod_uid) : "";
-  // A pod from a file of the node has another UID in its cgroup than the API server knows.
+void MemoryWatch::report_unrequested(const MemoryUse& use, const std::string& gpu) {
+  const std::string name = node_.pods.name_of_any(use.who.pod_uid);
+  // The UID in the cgroup of a static pod differs from the one that the API server knows.
   const std::string who = name.empty() ? fmt::format("a pod that asks for no GPU (UID {})", use.who.pod_uid)
                                        : fmt::format("pod {}, which asks for no GPU,", name);
   const std::string message = fmt::format("{} uses {} of {}", who, amount(use.used_bytes), gpu);
-  log::warn("UnrequestedGpuUse", {{"node", node_}, {"what", message}});
-  tell_({.about = {.kind = "Node", .name = node_, .uid = node_},
-         .warning = true,
-         .reason = "UnrequestedGpuUse",
-         .message = message});
+  log::warn("UnrequestedGpuUse", {{"use", message}});
+  node_.events.record(kube::EventNote::about_node(node_.node).as_warning("UnrequestedGpuUse", message));
 }
 
 void MemoryWatch::evict(const MemoryUse& use, const std::string& why) {
@@ -97,36 +100,25 @@ void MemoryWatch::evict(const MemoryUse& use, const std::string& why) {
     return;
   }
   kube::Request request = kube::evict_request(use.who.pod.namespace_name, use.who.pod.name, uid);
-  evictions_[uid] = client_.send(std::move(request), [this, use, uid, why](const Result<kube::Reply>& reply) {
-    const kube::Call over = std::move(evictions_[uid]);
-    evictions_.erase(uid);
-    if (reply || reply.error().code() == ErrorCode::kNotFound) {
-      evicted_.insert(uid);
-      ++counts_.evicted;
-      tell_pod(use, true, "GpuMemoryEvicted", "Evicted: " + why);
-      return;
-    }
-    ++counts_.refused;
-    tell_pod(use, true, "GpuMemoryEvictionRefused",
-             fmt::format("Not evicted ({}), tried again: {}", reply.error().message(), why));
-  });
+  evictions_[uid] =
+      node_.client.send(std::move(request), [this, use, uid, why](const Result<kube::Reply>& reply) {
+        const kube::Call over = std::move(evictions_[uid]);
+        evictions_.erase(uid);
+        if (reply || reply.error().code() == ErrorCode::kNotFound) {
+          evicted_.insert(uid);
+          ++counts_.evicted;
+          warn_pod(use, "GpuMemoryEvicted", "Evicted: " + why);
+          return;
+        }
+        ++counts_.refused;
+        warn_pod(use, "GpuMemoryEvictionRefused",
+                 fmt::format("Not evicted ({}), tried again: {}", reply.error().message(), why));
+      });
 }
 
-void MemoryWatch::tell_pod(const MemoryUse& use, bool warning, const std::string& reason,
-                           const std::string& message) {
-  const std::string pod = use.who.pod.namespace_name + "/" + use.who.pod.name;
-  if (warning) {
-    log::warn(reason, {{"pod", pod}, {"what", message}});
-  } else {
-    log::info(reason, {{"pod", pod}, {"what", message}});
-  }
-  tell_({.about = {.kind = "Pod",
-                   .namespace_name = use.who.pod.namespace_name,
-                   .name = use.who.pod.name,
-                   .uid = use.who.pod_uid},
-         .warning = warning,
-         .reason = reason,
-         .message = message});
+void MemoryWatch::warn_pod(const MemoryUse& use, const std::string& reason, const std::string& message) {
+  log::warn(reason, {{"pod", pod_text(use.who)}, {"use", message}});
+  node_.events.record(about_pod_of(use.who).as_warning(reason, message));
 }
 
 }  // namespace tessera::agent

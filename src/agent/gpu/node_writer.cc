@@ -4,7 +4,6 @@
 
 #include <utility>
 
-#include "base/json_reader.h"
 #include "base/log.h"
 #include "kube/request.h"
 
@@ -13,39 +12,36 @@ namespace tessera::agent {
 NodeWriter::NodeWriter(kube::Client& client, const std::string& node, NodeWriterOptions options)
     : node_(node),
       options_(options),
-      keeper_(client,
-              {.path = kube::node_path(node),
-               .what = fmt::format("inventory of node {}", node),
-               .look_again = options.look_again,
-               .backoff = options.backoff},
-              [this](const boost::json::value* object) { return mend(object); }) {}
+      reconciler_(client,
+                  {.path = kube::node_path(node),
+                   .what = fmt::format("inventory of node {}", node),
+                   .look_again = options.look_again,
+                   .backoff = options.backoff},
+                  [this](const boost::json::value* object) { return reconcile(object); }) {}
 
 void NodeWriter::publish(const alloc::Inventory& inventory, const GpuSoftware& software) {
   Result<NodeMetadata> metadata = node_metadata(inventory, software, options_.metadata);
   if (!metadata) {
-    log::error("inventory cannot be published", {{"node", node_}, {"why", metadata.error()}});
+    log::error("inventory cannot be published", {{"node", node_}, {"error", metadata.error()}});
     return;
   }
   if (wanted_ == *metadata) {
     return;
   }
   wanted_ = *std::move(metadata);
-  keeper_.wake();
+  reconciler_.wake();
 }
 
-Result<std::optional<kube::Request>> NodeWriter::mend(const boost::json::value* node) {
+Result<std::optional<kube::Request>> NodeWriter::reconcile(const boost::json::value* node) {
   if (node == nullptr) {
     return fail(ErrorCode::kNotFound,
                 fmt::format("node {} does not exist in the API server; is --node-name right?", node_));
-  }
-  if (const auto metadata = JsonReader(*node, "node").object("metadata")) {
-    node_uid_ = metadata->text_or("uid", "").value_or("");
   }
   const std::optional<std::string> patch = TRY(metadata_patch(*node, *wanted_, label_values_));
   if (!patch) {
     return std::nullopt;
   }
-  log::info("inventory", {{"node", node_}, {"bytes", patch->size()}});
+  log::info("inventory changed", {{"node", node_}, {"bytes", patch->size()}});
   kube::Request request = kube::patch_request_at_version(kube::node_path(node_), *patch);
   return std::optional(std::move(request));
 }

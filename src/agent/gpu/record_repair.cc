@@ -7,8 +7,8 @@
 #include <boost/json.hpp>
 #include <set>
 
-#include "alloc/original_record.h"
 #include "alloc/names.h"
+#include "alloc/original_record.h"
 #include "alloc/request.h"
 
 namespace tessera::agent {
@@ -19,7 +19,7 @@ namespace {
 constexpr std::array kDerived = {alloc::key::kMemIdx, alloc::key::kMemPod, alloc::key::kMemAllocation,
                                  alloc::key::kWholeGroup, alloc::key::kWholeIdx};
 
-// The pod's own record, if it can be believed.
+// The pod's own record, if it is valid.
 std::optional<alloc::Record> own_record(const alloc::PodSpec& pod, const alloc::GpuRequest& request) {
   const std::string* text = alloc::find_text(pod.annotations, alloc::key::kAllocation);
   if (text == nullptr) {
@@ -29,27 +29,27 @@ std::optional<alloc::Record> own_record(const alloc::PodSpec& pod, const alloc::
   return record && alloc::held_shares(request, *record) ? std::optional(*std::move(record)) : std::nullopt;
 }
 
-// What the pod's annotations wish for, which an exchange with another pod may not break.
+// Checks what the pod's annotations require; a mix-up with another pod must not violate it.
 Status check_constraints(const alloc::Request& request, const alloc::Record& record,
-                    const alloc::Inventory& inventory) {
+                         const alloc::Inventory& inventory) {
   std::set<std::string> shared;
   for (const alloc::ContainerShares& container : record.containers) {
-    for (const alloc::GpuShare& grant : container.shares) {
-      const auto found = inventory.find_uuid(grant.gpu);
+    for (const alloc::GpuShare& share : container.shares) {
+      const auto found = inventory.find_uuid(share.gpu);
       if (!found) {
-        return fail(ErrorCode::kNotFound, fmt::format("GPU {} is not on this node", grant.gpu));
+        return fail(ErrorCode::kNotFound, fmt::format("GPU {} is not on this node", share.gpu));
       }
       const std::string& model = inventory.gpus[*found].model;
       const auto is_model = [&](const std::string& wanted) { return alloc::model_matches(model, wanted); };
       const auto names_it = [&](const std::vector<std::string>& list) {
-        return std::ranges::find(list, grant.gpu) != list.end();
+        return std::ranges::find(list, share.gpu) != list.end();
       };
       if ((!request.models.empty() && std::ranges::none_of(request.models, is_model)) ||
           (!request.uuids.empty() && !names_it(request.uuids)) || names_it(request.uuids_excluded)) {
-        return fail(ErrorCode::kInvalid, fmt::format("GPU {} is not one that the pod wants", grant.gpu));
+        return fail(ErrorCode::kInvalid, fmt::format("GPU {} is not one that the pod wants", share.gpu));
       }
-      if (!grant.whole) {
-        shared.insert(grant.gpu);
+      if (!share.whole) {
+        shared.insert(share.gpu);
       }
     }
   }
@@ -70,44 +70,44 @@ std::string RecordRepair::patch(const std::string& pod_uid) const {
       {"metadata", boost::json::object{{"uid", pod_uid}, {"annotations", std::move(changes)}}}});
 }
 
-std::vector<alloc::GpuShare> grants_of(const std::vector<Share>& shares) {
-  std::vector<alloc::GpuShare> grants;
-  for (const Share& share : shares) {
-    grants.push_back({.gpu = share.device,
+std::vector<alloc::GpuShare> record_shares(const std::vector<DeviceShare>& shares) {
+  std::vector<alloc::GpuShare> converted;
+  for (const DeviceShare& share : shares) {
+    converted.push_back({.gpu = share.device,
+                         .units = share.units,
+                         .core_percent = share.core_percent,
+                         .whole = share.whole});
+  }
+  return converted;
+}
+
+std::vector<DeviceShare> shares_of(const alloc::Record& record, const std::string& container) {
+  std::vector<DeviceShare> shares;
+  const alloc::ContainerShares* found = record.find(container);
+  for (const alloc::GpuShare& share : found == nullptr ? std::vector<alloc::GpuShare>() : found->shares) {
+    shares.push_back({.device = share.gpu,
                       .units = share.units,
                       .core_percent = share.core_percent,
                       .whole = share.whole});
-  }
-  return grants;
-}
-
-std::vector<Share> shares_of(const alloc::Record& record, const std::string& container) {
-  std::vector<Share> shares;
-  const alloc::ContainerShares* found = record.find(container);
-  for (const alloc::GpuShare& grant : found == nullptr ? std::vector<alloc::GpuShare>() : found->shares) {
-    shares.push_back({.device = grant.gpu,
-                      .units = grant.units,
-                      .core_percent = grant.core_percent,
-                      .whole = grant.whole});
   }
   return shares;
 }
 
 Result<alloc::Record> record_as_given(const alloc::PodSpec& pod, const alloc::Record& decided,
                                       const Allocations& allocations, const alloc::Inventory& inventory,
-                                      const alloc::ResourceNames& names, bool mends) {
+                                      const alloc::ResourceNames& names, bool can_update) {
   alloc::Record record = decided;
   for (alloc::ContainerShares& container : record.containers) {
     const Allocation* given = allocations.find(pod.uid, container.container);
-    if (given == nullptr || (mends && !given->cdi_names.empty()) ||
-        grants_of(given->shares) == container.shares) {
+    if (given == nullptr || (can_update && !given->cdi_names.empty()) ||
+        record_shares(given->shares) == container.shares) {
       continue;
     }
     if (given->shares.empty()) {
       return fail(ErrorCode::kUnavailable,
                   fmt::format("container {} was admitted without a GPU", container.container));
     }
-    container.shares = grants_of(given->shares);
+    container.shares = record_shares(given->shares);
   }
   if (record != decided) {
     const alloc::Request request = TRY(alloc::Request::of_pod(pod, names));
@@ -131,7 +131,7 @@ Result<RecordRepair> repair_of(const alloc::PodSpec& pod, const alloc::GpuReques
   };
   RecordRepair repair;
   repair.moves = own && *own != truth;
-  // What an old scheduler wrote has been believed; it stays in its own words.
+  // The annotations of an original scheduler were accepted; they stay as they are.
   if (own) {
     for (const std::string_view name : kDerived) {
       if (differs(name)) {

@@ -1,11 +1,12 @@
 // agent/gpu/record_repair.h
 //
-// What has to be written to a pod so that its annotations say what its containers have. Pure.
+// What has to be written to a pod so that its annotations describe what its containers have. Pure.
 //
-// The extender writes all of them with the Binding, so that there is mostly nothing to do. There is when
-// kubelet's answers were given to another pod than was meant (a kubelet without podresources Get), when the
-// pod was placed by an old scheduler, which knows GPUs by index and waits for ASSIGNED to become "true", when
-// there was only one GPU and nobody decided, and when the driver has counted its GPUs anew since.
+// The extender writes all annotations with the Binding, so there is usually nothing to do. A repair
+// is needed if a container got what was meant for another pod (a kubelet without podresources Get),
+// if an original scheduler placed the pod (it knows GPUs by index and waits for ASSIGNED to become
+// "true"), if there is only one GPU and no scheduler decided, and if the driver has renumbered its
+// GPUs since.
 #pragma once
 
 #include <cstdint>
@@ -23,29 +24,32 @@
 
 namespace tessera::agent {
 
-// What a container has, in the words of the record, and the other way round.
-std::vector<alloc::GpuShare> grants_of(const std::vector<Share>& shares);
-std::vector<Share> shares_of(const alloc::Record& record, const std::string& container);
+// Convert between the shares of the agent and those of a record.
+std::vector<alloc::GpuShare> record_shares(const std::vector<DeviceShare>& shares);
+std::vector<DeviceShare> shares_of(const alloc::Record& record, const std::string& container);
 
 struct RecordRepair {
-  // Annotations to set; without a value: to remove. Empty when all is right.
+  // Annotations to set, or to remove if there is no value. Empty when nothing has to change.
   std::map<std::string, std::optional<std::string>> annotations{};
-  // The pod has other GPUs than its record says. The ledger of the extender are wrong until this is written,
-  // so the container waits for it.
+  // The pod has other GPUs than its record says. The extender's ledger is wrong until this is
+  // written, so the container waits for it.
   bool moves = false;
 
-  // The body of a merge patch. It names the UID, so that no other pod of that name is written to.
+  // The body of a merge patch. It contains the UID, so that it does not apply to another pod of
+  // that name.
   [[nodiscard]] std::string patch(const std::string& pod_uid) const;
 };
 
-// `decided` with what the containers were really given in its place, but for those whose CDI name will stand
-// for what is decided (`mends`: GrantStrategy::can_mend). Fails, and says why, when that is
-// nothing, is not what they asked for, or is what the pod's own annotations rule out.
+// Returns `decided` with what the containers really got in its place, except for containers whose
+// CDI name will stand for what is decided (`can_update`: DeliveryStrategy::can_update). Fails, and
+// says why, if a container got nothing, or not what it requests, or something that the pod's own
+// annotations rule out.
 Result<alloc::Record> record_as_given(const alloc::PodSpec& pod, const alloc::Record& decided,
                                       const Allocations& allocations, const alloc::Inventory& inventory,
-                                      const alloc::ResourceNames& names, bool mends);
+                                      const alloc::ResourceNames& names, bool can_update);
 
-// What differs between the pod's annotations and `truth`. Fails when `truth` names a GPU that is not here.
+// Returns what differs between the pod's annotations and `truth`. Fails if `truth` names a GPU that
+// is not here.
 Result<RecordRepair> repair_of(const alloc::PodSpec& pod, const alloc::GpuRequest& request,
                                const alloc::Record& truth, const alloc::Inventory& inventory,
                                std::int64_t now_ns);

@@ -11,13 +11,13 @@ namespace tessera::agent {
 
 namespace {
 
-// kubelet gives PreStartContainer 30 s, and asks again after an error.
+// kubelet waits 30 s for PreStartContainer, and calls again after an error.
 constexpr std::chrono::milliseconds kDeadline{5'000};
 constexpr std::size_t kMaxPodBytes = 4U << 20U;
 
 }  // namespace
 
-void RecordWriter::write(const NodePod& pod, const RecordRepair& repair, Done done) {
+void ApiRecordWriter::write(const NodePod& pod, const RecordRepair& repair, Done<Status> done) {
   kube::Request request =
       kube::patch_request(kube::pod_path(pod.spec.namespace_name, pod.spec.name), repair.patch(pod.spec.uid));
   request.deadline = kDeadline;
@@ -27,10 +27,11 @@ void RecordWriter::write(const NodePod& pod, const RecordRepair& repair, Done do
   writing.waiting.push_back(std::move(done));
   writing.call =
       client_.send(std::move(request), [this, uid = pod.spec.uid, name = pod.text()](
-                                           const Result<kube::Reply>& reply) { came(uid, name, reply); });
+                                           const Result<kube::Reply>& reply) { answered(uid, name, reply); });
 }
 
-void RecordWriter::came(const std::string& uid, const std::string& pod, const Result<kube::Reply>& reply) {
+void ApiRecordWriter::answered(const std::string& uid, const std::string& pod,
+                               const Result<kube::Reply>& reply) {
   const auto found = writing_.find(uid);
   if (found == writing_.end()) {
     return;
@@ -41,10 +42,10 @@ void RecordWriter::came(const std::string& uid, const std::string& pod, const Re
   if (reply) {
     log::info("record repaired", {{"pod", pod}});
   } else {
-    log::warn("record not repaired", {{"pod", pod}, {"why", reply.error()}});
+    log::warn("record not repaired", {{"pod", pod}, {"error", reply.error()}});
   }
   const Status status = reply ? Status() : Status(fail(reply.error()));
-  for (const Done& done : writing.waiting) {
+  for (const Done<Status>& done : writing.waiting) {
     done(status);
   }
 }

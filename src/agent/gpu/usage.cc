@@ -5,21 +5,22 @@
 #include <set>
 #include <utility>
 
-#include "agent/gpu/gpu_ids.h"
+#include "agent/gpu/gpu_devices.h"
 
 namespace tessera::agent {
 
 namespace {
 
-// Processes take turns on a GPU; where they run at once (MPS) their parts can add up to more than all of it.
+// Processes take turns on a GPU. If they run at the same time (MPS), their percentages can add up
+// to more than 100.
 void add(std::optional<std::uint32_t>& sum, std::optional<std::uint32_t> percent) {
   if (percent) {
     sum = std::min(sum.value_or(0) + *percent, 100U);
   }
 }
 
-// A container that asks for GPUs and of which there is no record was admitted by the plugin before us. One
-// whose name is not known yet, of a pod that does ask, may be such a one.
+// A container that requests GPUs and has no allocation was admitted by an earlier plugin. A
+// container whose name is not known yet, of a pod that requests GPUs, may be such a container.
 bool asks_for_gpus(const std::vector<const alloc::PodSpec*>& pods, const ContainerName& who) {
   const auto pod =
       std::ranges::find_if(pods, [&](const alloc::PodSpec* one) { return one->uid == who.pod_uid; });
@@ -31,7 +32,7 @@ bool asks_for_gpus(const std::vector<const alloc::PodSpec*>& pods, const Contain
   return container == all.end() || !container->gpu_limits.empty();
 }
 
-// Which of its pod's containers it is.
+// Sets the position of the container in its pod.
 void place(MemoryUse& use, const std::vector<const alloc::PodSpec*>& pods) {
   const auto pod =
       std::ranges::find_if(pods, [&](const alloc::PodSpec* one) { return one->uid == use.who.pod_uid; });
@@ -49,7 +50,8 @@ void place(MemoryUse& use, const std::vector<const alloc::PodSpec*>& pods) {
                 container->state == alloc::ContainerState::kTerminated;
 }
 
-// Not a container that another plugin served under our resource's name: it has a GPU and no record of ours.
+// False for a container that another plugin served under our resource name: it has a GPU and no
+// shares of ours.
 bool is_judged(const Allocation& allocation) {
   return !allocation.shares.empty() || std::ranges::any_of(allocation.ids, [](const auto& entry) {
     return std::ranges::any_of(entry.second, GpuIds::is_ours);
@@ -62,7 +64,7 @@ UsageSample summarize(const std::vector<gpu::GpuLook>& looks, const ContainerOfP
   UsageSample sample;
   std::map<std::pair<ContainerRef, std::string>, ContainerUse> containers;
   for (const gpu::GpuLook& look : looks) {
-    GpuUse gpu{.uuid = look.uuid};
+    SampledGpu gpu{.uuid = look.uuid};
     if (look.usage) {
       gpu.usage = *look.usage;
     }
@@ -106,7 +108,7 @@ std::vector<MemoryUse> memory_uses(const UsageSample& sample, const std::vector<
     if (is_judged(allocation)) {
       recorded.insert(who);
     }
-    for (const Share& share : allocation.shares) {
+    for (const DeviceShare& share : allocation.shares) {
       MemoryUse& use = use_of(who, share.device);
       if (share.whole) {
         use.allowed_bytes.reset();
@@ -121,7 +123,7 @@ std::vector<MemoryUse> memory_uses(const UsageSample& sample, const std::vector<
     MemoryUse& use = use_of(who, used.gpu);
     const bool unrecorded = !recorded.contains(who);
     if (unrecorded && (asks_for_gpus(pods, who) || (given_elsewhere && given_elsewhere(who, used.gpu)))) {
-      use.allowed_bytes.reset();  // nothing to judge by
+      use.allowed_bytes.reset();  // no limit is known
     }
     use.used_bytes += used.bytes;
     use.processes += used.processes;

@@ -1,60 +1,91 @@
 #include "agent/gpu/usage_watch.h"
 
 #include <algorithm>
-#include <utility>
 
+#include "agent/gpu/gpu_kind.h"
 #include "agent/gpu/gpu_readings.h"
 
 namespace tessera::agent {
 
-UsageWatch::UsageWatch(http::EventLoop& loop, kube::Client& client, UsageWatchOptions options,
-                       MemoryWatch::Tell tell, Sources sources)
+namespace {
+
+constexpr std::chrono::milliseconds kSoon{1'000};
+
+}  // namespace
+
+UsageSampler::UsageSampler(http::EventLoop& loop, UsageSamplerOptions options, Look look, OnSample on_sample)
     : loop_(loop),
       options_(std::move(options)),
-      sources_(std::move(sources)),
-      memory_watch_(client, options_.node, options_.memory, std::move(tell), options_.name_of_pod) {}
+      look_(std::move(look)),
+      on_sample_(std::move(on_sample)),
+      gate_(loop) {}
+
+void UsageSampler::start() {
+  ask();
+}
+
+void UsageSampler::ask() {
+  look_(gate_.wrap<std::vector<gpu::GpuLook>>(
+      [this](const std::vector<gpu::GpuLook>& looks) { answered(looks); }));
+}
+
+void UsageSampler::answered(const std::vector<gpu::GpuLook>& looks) {
+  latest_ =
+      summarize(looks, [this](std::uint32_t pid) { return container_of_process(options_.proc_root, pid); });
+  at_ = options_.clock->now();
+  // A driver that was just opened knows no GPU yet.
+  const auto wait = looks.empty() ? std::min(options_.every, kSoon) : options_.every;
+  timer_ = loop_.after(wait, [this] { ask(); });
+  on_sample_(latest_);
+}
+
+std::optional<std::chrono::nanoseconds> UsageSampler::age() const {
+  return at_ ? std::optional<std::chrono::nanoseconds>(options_.clock->now() - *at_) : std::nullopt;
+}
+
+UsageWatch::UsageWatch(const NodeContext& node, const Allocations& allocations, UsageWatchOptions options)
+    : node_(node),
+      allocations_(allocations),
+      options_(std::move(options)),
+      memory_watch_(node, options_.memory) {}
 
 void UsageWatch::start(UsageSampler::Look look) {
-  sampler_.emplace(loop_, options_.sampler, std::move(look),
+  sampler_.emplace(node_.loop, options_.sampler, std::move(look),
                    [this](const UsageSample& sample) { sampled(sample); });
   sampler_->start();
 }
 
-std::vector<ForeignHolder> UsageWatch::holders_elsewhere(const alloc::Inventory& inventory) const {
-  const Result<Checkpoint> checkpoint =
-      options_.checkpoint ? options_.checkpoint() : fail(ErrorCode::kNotFound, "");
-  return checkpoint ? foreign_holders(*checkpoint, inventory) : std::vector<ForeignHolder>{};
-}
-
 std::vector<MemoryUse> UsageWatch::uses(const UsageSample& sample, const alloc::Inventory& inventory) const {
-  // kubelet writes its file before a container starts: who uses a GPU stands in it. Read at most once, and on
-  // most nodes never.
+  // kubelet writes its checkpoint before a container starts, so it names every container that uses
+  // a GPU through another plugin. It is read at most once, and on most nodes never.
   std::optional<std::vector<ForeignHolder>> holders;
   const auto given_elsewhere = [&](const ContainerName& who, const std::string& gpu) {
     if (!holders) {
-      holders = holders_elsewhere(inventory);
+      const Result<Checkpoint> checkpoint = node_.checkpoints.read();
+      holders = checkpoint ? foreign_holders(*checkpoint, inventory) : std::vector<ForeignHolder>{};
     }
     return std::ranges::any_of(*holders, [&](const ForeignHolder& holder) {
       return holder.pod_uid == who.pod_uid && holder.gpu == gpu &&
              (who.container.empty() || holder.container == who.container);
     });
   };
-  return memory_uses(sample, sources_.allocations(), sources_.pods(), inventory.unit, given_elsewhere);
+  return memory_uses(sample, allocations_.all(), gpu_pods(node_.pods), inventory.unit, given_elsewhere);
 }
 
 void UsageWatch::sampled(const UsageSample& sample) {
-  if (const auto state = sources_.state(); state && options_.pods_known()) {
-    memory_watch_.look_at(uses(sample, state->inventory), state->inventory);
+  // Before all pods are listed, every pod looks as if it requested nothing.
+  if (state_ && node_.pods.is_synced()) {
+    memory_watch_.look_at(uses(sample, state_->inventory), state_->inventory);
   }
 }
 
 void UsageWatch::add_readings(Readings& readings) const {
-  if (const auto state = sources_.state()) {
+  if (state_) {
     const UsageSample none;
     const UsageSample& sample = sampler_ ? sampler_->latest() : none;
-    const std::vector<MemoryUse> now = uses(sample, state->inventory);
-    add_gpus(readings, *state, sample, now);
-    add_containers(readings, *state, now, memory_watch_);
+    const std::vector<MemoryUse> now = uses(sample, state_->inventory);
+    add_gpus(readings, *state_, sample, now);
+    add_containers(readings, *state_, now, memory_watch_);
   }
 }
 

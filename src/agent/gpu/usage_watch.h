@@ -1,8 +1,13 @@
 // agent/gpu/usage_watch.h
 //
-// Who uses what of the GPUs (sampled), and who takes more than it asked for.
+// Samples which containers use how much of which GPU, and finds those that use more than they
+// requested.
 //
-// On the event loop's thread.
+//   UsageWatch usage(node, store.allocations(), {.sampler = {.proc_root = "/host/proc"}});
+//   usage.set_state(driver_state);              // at every change
+//   usage.start([&](auto done) { driver.look_around(std::move(done)); });
+//
+// On the event loop's thread; destroy it there or after the loop has stopped.
 #pragma once
 
 #include <chrono>
@@ -10,62 +15,91 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "agent/devices/allocation.h"
-#include "agent/devices/checkpoint.h"
+#include "agent/devices/allocations.h"
+#include "agent/devices/loop_gate.h"
+#include "agent/devices/node_context.h"
 #include "agent/devices/readings.h"
 #include "agent/gpu/foreign_use.h"
 #include "agent/gpu/memory_watch.h"
-#include "agent/gpu/usage_sampler.h"
+#include "agent/gpu/usage.h"
+#include "base/clock.h"
 #include "gpu/driver_state.h"
-#include "kube/client.h"
+#include "http/event_loop.h"
 
 namespace tessera::agent {
 
+struct UsageSamplerOptions {
+  std::chrono::milliseconds every{10'000};
+  std::string proc_root = "/proc";
+  const Clock* clock = &Clock::real();
+};
+
+// Asks the driver every few seconds who uses what, without waiting for it. A driver that hangs is
+// not asked again: the last sample stays, and its age grows.
+class UsageSampler {
+ public:
+  // gpu::Driver::look_around; calls back once, on any thread.
+  using Look = std::function<void(std::function<void(std::vector<gpu::GpuLook>)>)>;
+  using OnSample = std::function<void(const UsageSample&)>;
+
+  UsageSampler(http::EventLoop& loop, UsageSamplerOptions options, Look look, OnSample on_sample);
+  UsageSampler(const UsageSampler&) = delete;
+  UsageSampler& operator=(const UsageSampler&) = delete;
+
+  void start();
+
+  [[nodiscard]] const UsageSample& latest() const { return latest_; }
+  // The time since the last sample; nothing before the first.
+  [[nodiscard]] std::optional<std::chrono::nanoseconds> age() const;
+
+ private:
+  void ask();
+  void answered(const std::vector<gpu::GpuLook>& looks);
+
+  http::EventLoop& loop_;
+  const UsageSamplerOptions options_;
+  Look look_;
+  OnSample on_sample_;
+  UsageSample latest_;
+  std::optional<Clock::Steady> at_;
+  http::Timer timer_;
+  LoopGate gate_;
+};
+
 struct UsageWatchOptions {
-  std::string node;
   MemoryRules memory{};
   UsageSamplerOptions sampler{};
-  // Whether all pods of the node have been told: before, every pod looks as if it asked for nothing.
-  std::function<bool()> pods_known = [] { return true; };
-  // Of pods that ask us for nothing: their names, and what kubelet gave them of other plugins.
-  MemoryWatch::NameOfPod name_of_pod{};
-  std::function<Result<Checkpoint>()> checkpoint{};
 };
 
 class UsageWatch {
  public:
-  // What others know, asked for when it is needed.
-  struct Sources {
-    std::function<std::shared_ptr<const gpu::DriverState>()> state{};  // null before the first
-    std::function<std::vector<Allocation>()> allocations{};            // of GPUs
-    std::function<std::vector<const alloc::PodSpec*>()> pods{};        // of this node, that ask for GPUs
-  };
-
-  // `loop` and `client` must live longer.
-  UsageWatch(http::EventLoop& loop, kube::Client& client, UsageWatchOptions options, MemoryWatch::Tell tell,
-             Sources sources);
+  // `allocations`: those of GPUs. `node` and `allocations` must outlive it.
+  UsageWatch(const NodeContext& node, const Allocations& allocations, UsageWatchOptions options);
   UsageWatch(const UsageWatch&) = delete;
   UsageWatch& operator=(const UsageWatch&) = delete;
 
-  // Begins to ask the driver.
+  // Sets the current GPUs.
+  void set_state(std::shared_ptr<const gpu::DriverState> state) { state_ = std::move(state); }
+  // Begins to sample.
   void start(UsageSampler::Look look);
 
-  // Of GPUs and of containers that use them; none before the driver has said anything.
+  // Metrics of GPUs and of the containers that use them; none before set_state().
   void add_readings(Readings& readings) const;
-  // Since the last sample; nothing before the first.
+  // The time since the last sample; nothing before the first.
   [[nodiscard]] std::optional<std::chrono::nanoseconds> sample_age() const;
 
  private:
   [[nodiscard]] std::vector<MemoryUse> uses(const UsageSample& sample,
                                             const alloc::Inventory& inventory) const;
-  [[nodiscard]] std::vector<ForeignHolder> holders_elsewhere(const alloc::Inventory& inventory) const;
   void sampled(const UsageSample& sample);
 
-  http::EventLoop& loop_;
+  const NodeContext& node_;
+  const Allocations& allocations_;
   const UsageWatchOptions options_;
-  const Sources sources_;
+  std::shared_ptr<const gpu::DriverState> state_;  // null before the first
   MemoryWatch memory_watch_;
   std::optional<UsageSampler> sampler_;
 };

@@ -1,13 +1,14 @@
-// A device plugin of somebody else, for tests under a real kubelet: NVIDIA's, or the one of gpushare that
-// Tessera replaces.
+// A device plugin of another vendor, for tests with a real kubelet: NVIDIA's, or that of
+// gpushare that Tessera replaces.
 //
 //   other_plugin nvidia.com/gpu nvidia-gpu.sock IDS
 //   other_plugin aliyun.com/gpu-mem aliyungpushare.sock IDS ENV
 //
-// IDS is a file with one device ID a line, all healthy. A container gets the lines of the file ENV, as it is
-// when kubelet asks, as its environment; without one, NVIDIA_VISIBLE_DEVICES with the GPUs of its IDs. Asks
-// for none of kubelet's options, as these two: no preferred IDs, no call before a container starts. It is not
-// made of the agent's own classes, whose sockets an agent would take for another agent's.
+// IDS is a file with one device ID a line, all healthy. A container gets the lines of the file ENV,
+// as it is when kubelet asks, as its environment; without one, NVIDIA_VISIBLE_DEVICES with the GPUs
+// of its IDs. Asks for none of kubelet's options, as these two: no preferred IDs, no call before a
+// container starts. It is not made of the agent's own classes, whose sockets an agent would take
+// for another agent's.
 #include <fmt/core.h>
 #include <grpcpp/grpcpp.h>
 #include <poll.h>

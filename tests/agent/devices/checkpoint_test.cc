@@ -12,19 +12,19 @@ namespace {
 
 using testing::ElementsAre;
 
-TEST(Checkpoint, TellsWhoHasWhat) {
+TEST(Checkpoint, ReadsWhichContainerHasWhichIds) {
   const auto checkpoint = Checkpoint::parse(kCheckpointFile);
   ASSERT_TRUE(checkpoint) << checkpoint.error().text();
-  ASSERT_EQ(checkpoint->given.size(), 2U);
-  EXPECT_THAT(checkpoint->given[0].ids, ElementsAre("ce120724-2", "ce120724-3", "ce120724-9"));
-  const auto holders = checkpoint->holders("aliyun.com/gpu-mem", checkpoint->given[0].ids);
+  ASSERT_EQ(checkpoint->entries.size(), 2U);
+  EXPECT_THAT(checkpoint->entries[0].ids, ElementsAre("ce120724-2", "ce120724-3", "ce120724-9"));
+  const auto holders = checkpoint->holders("aliyun.com/gpu-mem", checkpoint->entries[0].ids);
   ASSERT_EQ(holders.size(), 1U);
   EXPECT_EQ(holders[0]->pod_uid, "b2b4");
-  EXPECT_TRUE(checkpoint->holders("aliyun.com/gpu", checkpoint->given[0].ids).empty());
+  EXPECT_TRUE(checkpoint->holders("aliyun.com/gpu", checkpoint->entries[0].ids).empty());
   EXPECT_TRUE(checkpoint->holders("aliyun.com/gpu-mem", {"ce120724-2"}).empty());
 }
 
-TEST(Checkpoint, TellsWhatAContainerWasHanded) {
+TEST(Checkpoint, DecodesTheResponseOfAContainer) {
   v1beta1::ContainerAllocateResponse response;
   (*response.mutable_envs())["NVIDIA_VISIBLE_DEVICES"] = "void";
   response.add_devices()->set_host_path("/dev/nvidia3");
@@ -32,9 +32,9 @@ TEST(Checkpoint, TellsWhatAContainerWasHanded) {
   auto checkpoint = Checkpoint::parse(kCheckpointFile);
   ASSERT_TRUE(checkpoint);
   CheckpointEntry entry = *checkpoint->find("b2b4", "main", "aliyun.com/gpu-mem");
-  EXPECT_FALSE(entry.handed()) << "cut off";
+  EXPECT_FALSE(entry.decode_response()) << "cut off";
   entry.response = kube::encode_base64(response.SerializeAsString());
-  const auto handed = entry.handed();
+  const auto handed = entry.decode_response();
   ASSERT_TRUE(handed) << handed.error().text();
   EXPECT_THAT(handed->env, ElementsAre(std::pair("NVIDIA_VISIBLE_DEVICES", "void")));
   ASSERT_EQ(handed->nodes.size(), 1U);
@@ -42,12 +42,12 @@ TEST(Checkpoint, TellsWhatAContainerWasHanded) {
   EXPECT_THAT(handed->cdi_devices, ElementsAre("tessera.io/gpu=b2b4_main"));
   for (const char* text : {"", "?", "AAAA"}) {
     entry.response = text;
-    EXPECT_FALSE(entry.handed()) << text;
+    EXPECT_FALSE(entry.decode_response()) << text;
   }
   EXPECT_EQ(checkpoint->find("b2b4", "other", "aliyun.com/gpu-mem"), nullptr);
 }
 
-TEST(Checkpoint, TellsNothingWhenItCannotBeRead) {
+TEST(Checkpoint, FailsWhenItCannotBeRead) {
   for (
       const char* text :
       {"", "{}", R"({"Data":[]})", R"({"Data":{"PodDeviceEntries":[{"PodUID":1}]}})",

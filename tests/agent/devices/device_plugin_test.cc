@@ -39,8 +39,8 @@ bool eventually(const std::function<bool()>& good) {
   return good();
 }
 
-// Prefers the IDs that come last, takes as long as it is told to, gives an environment that names them, and
-// holds containers back on demand.
+// Prefers the last IDs, waits as long as the test wants, returns an environment that names the IDs,
+// and blocks containers on demand.
 class Kind final : public KubeletAnswers {
  public:
   void prefer(Preference preference, std::function<void(std::vector<std::string>)> done) override {
@@ -48,17 +48,17 @@ class Kind final : public KubeletAnswers {
     preference.available.resize(std::min(preference.available.size(), preference.size));
     done(preference.available);
   }
-  void allocate(std::vector<std::string> ids, std::function<void(Result<Grant>)> done) override {
+  void allocate(std::vector<std::string> ids, std::function<void(Result<ContainerResponse>)> done) override {
     if (ids.front() == "bad") {
       done(fail(ErrorCode::kExhausted, "GPU 3 is full; ask for less"));
       return;
     }
-    Grant grant;
+    ContainerResponse grant;
     grant.env["DEVICES"] = ids.front();
     grant.mounts.push_back({.container_path = "/in", .host_path = "/out", .read_only = true});
     grant.nodes.push_back({.container_path = "/dev/a", .host_path = "/dev/b", .permissions = "rw"});
     grant.cdi_devices.emplace_back("tessera.io/gpu=a");
-    // From another thread, as an agent would.
+    // On another thread, like the agent.
     std::thread([grant, wait = slow, done = std::move(done)] {
       std::this_thread::sleep_for(wait);
       done(grant);
@@ -73,7 +73,7 @@ class Kind final : public KubeletAnswers {
   std::atomic<int> asked = 0;
 };
 
-// Listens at a socket; the file stays when it is gone, as that of a process which was killed.
+// Listens on a socket. Its file stays, like that of a process that was killed.
 class Listener {
  public:
   explicit Listener(const std::string& path) : fd_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -128,18 +128,18 @@ TEST_F(Plugin, RegistersAndSendsItsDevices) {
   EXPECT_EQ(kubelet.wait_for_devices(has_two), two_devices());
   EXPECT_THAT(kubelet.last_endpoint(), testing::StartsWith("tessera-gpu-mem-"));
 
-  // A change reaches kubelet through the stream that is open.
+  // A change reaches kubelet through the open stream.
   ASSERT_TRUE(plugin.set_devices({{.id = "0-1", .healthy = false}}));
   const auto changed = kubelet.wait_for_devices([](const auto& devices) { return devices.size() == 1; });
   ASSERT_EQ(changed.size(), 1U);
   EXPECT_FALSE(changed[0].healthy);
   EXPECT_EQ(kubelet.wait_for_registrations(1), 1);
-  // kubelet knows a moment before we do.
+  // kubelet knows it a moment before the plugin does.
   EXPECT_TRUE(eventually([&] { return plugin.status().registrations == 1; }));
   EXPECT_TRUE(plugin.status().registered);
 }
 
-TEST_F(Plugin, WaitsForAKubeletThatComesLater) {
+TEST_F(Plugin, WaitsForAKubeletThatStartsLater) {
   std::filesystem::remove_all(directory);
   DevicePlugin plugin(options(), kind);
   ASSERT_TRUE(plugin.set_devices(two_devices()));
@@ -154,7 +154,7 @@ TEST_F(Plugin, SaysWhyItIsNotRegistered) {
   EXPECT_TRUE(eventually([&] { return !plugin.status().problem.empty(); }));
   EXPECT_FALSE(plugin.status().registered);
   EXPECT_THAT(plugin.status().problem,
-              HasSubstr("kubelet is not there: no socket " + directory + "/kubelet.sock"));
+              HasSubstr("kubelet is not running: no socket " + directory + "/kubelet.sock"));
 }
 
 TEST_F(Plugin, RegistersAgainWhenKubeletRestarts) {
@@ -169,13 +169,13 @@ TEST_F(Plugin, RegistersAgainWhenKubeletRestarts) {
   for (int restart = 0; restart < 3; ++restart) {
     FakeKubelet kubelet(directory);  // wipes the directory first
     ASSERT_EQ(kubelet.wait_for_devices(has_two), two_devices()) << restart;
-    EXPECT_NE(kubelet.last_endpoint(), first) << "a name that was used before may be refused";
+    EXPECT_NE(kubelet.last_endpoint(), first) << "kubelet may refuse a name that was used before";
   }
   EXPECT_EQ(sockets(), 1U);
 }
 
-// By the news of the directory, not by looking: pods that a starting kubelet meets without us are refused for
-// good, after less than a second.
+// Through the watch of the directory, not by polling: pods that a starting kubelet meets without
+// the plugin fail for good, after less than a second.
 TEST_F(Plugin, RegistersAtOnceWhenTheSocketOfKubeletAppears) {
   DevicePluginOptions lazy = options();
   lazy.look_every = 60s;
@@ -183,12 +183,11 @@ TEST_F(Plugin, RegistersAtOnceWhenTheSocketOfKubeletAppears) {
   ASSERT_TRUE(plugin.set_devices(two_devices()));
   for (int start = 0; start < 3; ++start) {
     FakeKubelet kubelet(directory);
-    ASSERT_EQ(kubelet.wait_for_registrations(1), 1)
-        << start << ": would come with the next look, in a minute";
+    ASSERT_EQ(kubelet.wait_for_registrations(1), 1) << start << ": the next poll would be in a minute";
   }
 }
 
-TEST_F(Plugin, TriesAgainWhenKubeletSaysAlreadyConnected) {
+TEST_F(Plugin, RetriesWhenKubeletSaysAlreadyConnected) {
   FakeKubelet kubelet(directory);
   kubelet.refuse(3, "device plugin already connected");
   DevicePlugin plugin(options(), kind);
@@ -196,8 +195,9 @@ TEST_F(Plugin, TriesAgainWhenKubeletSaysAlreadyConnected) {
   EXPECT_EQ(kubelet.wait_for_devices(has_two), two_devices());
 }
 
-// A socket that is bound but not yet listened at refuses; so does one of a kubelet that has just died.
-TEST_F(Plugin, DoesNotLetANewKubeletWaitForTheFailuresAtTheOldOne) {
+// A socket that is bound but has no listener yet refuses connections; so does that of a kubelet
+// that has just died.
+TEST_F(Plugin, RetriesANewKubeletWithoutThePauseOfTheOldOne) {
   DevicePluginOptions patient = options();
   patient.first_retry = 10ms;
   patient.last_retry = patient.look_every = 60s;
@@ -205,16 +205,16 @@ TEST_F(Plugin, DoesNotLetANewKubeletWaitForTheFailuresAtTheOldOne) {
   old_one.refuse(1'000'000, "not now");
   DevicePlugin plugin(patient, kind);
   ASSERT_TRUE(plugin.set_devices(two_devices()));
-  ASSERT_TRUE(eventually([&] { return old_one.refused() >= 8; })) << "the next try would be in seconds";
+  ASSERT_TRUE(eventually([&] { return old_one.refused() >= 8; })) << "the next try would be seconds later";
   FakeKubelet new_one(directory);
   new_one.refuse(4, "not yet");
-  EXPECT_EQ(new_one.wait_for_registrations(1), 1) << "would come after 5, 10, 20 s more";
+  EXPECT_EQ(new_one.wait_for_registrations(1), 1) << "would be 5, 10 or 20 s later";
   EXPECT_EQ(new_one.refused(), 4);
 }
 
-// Seen with a real kubelet: its start removes our socket while we register, and then it dials for 10 s, in
-// which every pod that comes is refused for good.
-TEST_F(Plugin, DoesNotWaitForAKubeletThatDialsASocketItRemoved) {
+// Seen with a real kubelet: its start removes the socket during the registration, and then it dials
+// for 10 s, in which every new pod fails for good.
+TEST_F(Plugin, DoesNotWaitForAKubeletThatDialsARemovedSocket) {
   FakeKubelet kubelet(directory);
   kubelet.remove_socket_at_next_registration();
   DevicePlugin plugin(options(), kind);
@@ -232,7 +232,7 @@ TEST_F(Plugin, RegistersAgainWhenKubeletDropsItsStream) {
   EXPECT_GE(kubelet.wait_for_registrations(2), 2);
 }
 
-TEST_F(Plugin, TwoInstancesLiveSideBySideDuringAnUpdate) {
+TEST_F(Plugin, TwoInstancesCoexistDuringAnUpdate) {
   FakeKubelet kubelet(directory);
   auto old_one = std::make_unique<DevicePlugin>(options(), kind);
   ASSERT_EQ(kubelet.wait_for_registrations(1), 1);
@@ -248,9 +248,9 @@ TEST_F(Plugin, TwoInstancesLiveSideBySideDuringAnUpdate) {
   EXPECT_TRUE(kubelet.allocate({"0-1"}, answer).ok());
 }
 
-// An update that is rolled back: kubelet had only the new one, and does not even end the stream of the old
-// one.
-TEST_F(Plugin, RegistersAgainWhenAnInstanceEndsThatRegisteredLater) {
+// An update that is rolled back: kubelet had only the new instance, and does not even end the
+// stream of the old one.
+TEST_F(Plugin, RegistersAgainWhenALaterInstanceEnds) {
   FakeKubelet kubelet(directory);
   const DevicePlugin old_one(options(), kind);
   ASSERT_TRUE(eventually([&] { return old_one.status().registered; }));
@@ -265,8 +265,8 @@ TEST_F(Plugin, RegistersAgainWhenAnInstanceEndsThatRegisteredLater) {
   EXPECT_EQ(sockets(), 1U);
 }
 
-// A plugin of somebody else under our name, that came after us and is removed.
-TEST_F(Plugin, RegistersAgainWhenAStrangerEndsThatCameLater) {
+// Another plugin registered the same resource later and is removed.
+TEST_F(Plugin, RegistersAgainWhenALaterPluginOfAnotherOwnerEnds) {
   FakeKubelet kubelet(directory);
   const DevicePlugin plugin(options(), kind);
   ASSERT_TRUE(eventually([&] { return plugin.status().registered; }));
@@ -279,8 +279,8 @@ TEST_F(Plugin, RegistersAgainWhenAStrangerEndsThatCameLater) {
   EXPECT_TRUE(eventually([&] { return plugin.status().registrations == 2; }));
 }
 
-// Killed: the socket is still there, and nobody listens at it.
-TEST_F(Plugin, RegistersAgainWhenAnInstanceIsKilledThatRegisteredLater) {
+// The socket of a killed process still exists, without a listener.
+TEST_F(Plugin, RegistersAgainWhenALaterInstanceIsKilled) {
   FakeKubelet kubelet(directory);
   const DevicePlugin plugin(options(), kind);
   ASSERT_TRUE(eventually([&] { return plugin.status().registered; }));
@@ -294,7 +294,7 @@ TEST_F(Plugin, RegistersAgainWhenAnInstanceIsKilledThatRegisteredLater) {
   EXPECT_TRUE(std::filesystem::exists(left_behind));
 }
 
-TEST_F(Plugin, LeavesSocketsOfOtherResourcesAndOldRemainsAlone) {
+TEST_F(Plugin, IgnoresSocketsOfOtherResourcesAndOldLeftovers) {
   RivalSockets rivals(directory, "aliyun.com/gpu");
   const auto since = Clock::real().now() - 1h;
   const std::string own = new_socket_name("aliyun.com/gpu");
@@ -308,7 +308,7 @@ TEST_F(Plugin, LeavesSocketsOfOtherResourcesAndOldRemainsAlone) {
     remove(name);
     EXPECT_EQ(rivals.look(own, since), RivalSockets::Gone::kNone) << name;
   }
-  // Here before we registered: a stranger cannot have registered since.
+  // A socket from before the registration: its plugin cannot have registered since.
   touch("nvidia-gpu.sock");
   EXPECT_EQ(rivals.look(own, since), RivalSockets::Gone::kNone);
   remove("nvidia-gpu.sock");
@@ -317,7 +317,7 @@ TEST_F(Plugin, LeavesSocketsOfOtherResourcesAndOldRemainsAlone) {
   EXPECT_EQ(rivals.look(own, since), RivalSockets::Gone::kNone);
   remove("nvidia-gpu.sock");
   EXPECT_EQ(rivals.look(own, since), RivalSockets::Gone::kStranger);
-  // Of one that was killed before we came only the socket is left.
+  // Only the socket is left of a process that was killed before.
   touch(killed);
   EXPECT_EQ(rivals.look(own, since), RivalSockets::Gone::kNone);
   EXPECT_TRUE(eventually([&] {
@@ -328,11 +328,11 @@ TEST_F(Plugin, LeavesSocketsOfOtherResourcesAndOldRemainsAlone) {
   EXPECT_EQ(rivals.look(own, since), RivalSockets::Gone::kNone);
 }
 
-// A path of a socket has 107 bytes, the name of a resource up to 63 behind its slash.
-TEST_F(Plugin, HasASocketForTheLongestNameOfAResource) {
+// The path of a socket has at most 107 bytes, the name of a resource up to 63 after its slash.
+TEST_F(Plugin, HasASocketNameForTheLongestResourceName) {
   const std::string longest = "example.com/" + std::string(63, 'r');
   EXPECT_LE(("/var/lib/kubelet/device-plugins/" + new_socket_name(longest)).size(), 107U);
-  EXPECT_NE(new_socket_name(longest), new_socket_name(longest)) << "two instances need one each";
+  EXPECT_NE(new_socket_name(longest), new_socket_name(longest)) << "each instance needs its own";
 }
 
 TEST_F(Plugin, LeavesNoSocketBehind) {
@@ -345,8 +345,8 @@ TEST_F(Plugin, LeavesNoSocketBehind) {
   EXPECT_EQ(sockets(), 0U);
 }
 
-// kubelet fails a pod for good when the question for its devices is cut off.
-TEST_F(Plugin, GivesTheAnswerThatItOwesBeforeItLeaves) {
+// kubelet fails a pod for good if its Allocate is cut off.
+TEST_F(Plugin, AnswersOpenCallsBeforeItLeaves) {
   FakeKubelet kubelet(directory);
   auto plugin = std::make_unique<DevicePlugin>(options(), kind);
   ASSERT_EQ(kubelet.wait_for_registrations(1), 1);
@@ -362,7 +362,7 @@ TEST_F(Plugin, GivesTheAnswerThatItOwesBeforeItLeaves) {
   EXPECT_EQ(answer.envs().at("DEVICES"), "0-7");
 }
 
-TEST_F(Plugin, HandsKubeletsQuestionsToTheKind) {
+TEST_F(Plugin, PassesKubeletsCallsOn) {
   FakeKubelet kubelet(directory);
   DevicePlugin plugin(options(), kind);
   ASSERT_EQ(kubelet.wait_for_registrations(1), 1);
@@ -388,7 +388,7 @@ TEST_F(Plugin, HandsKubeletsQuestionsToTheKind) {
   EXPECT_EQ(kubelet.pre_start({"wait"}).error_message(), "MPS is starting; wait");
 }
 
-TEST_F(Plugin, RefusesAListThatKubeletCouldNotTake) {
+TEST_F(Plugin, RejectsAListThatIsTooLongForKubelet) {
   FakeKubelet kubelet(directory);
   DevicePlugin plugin(options(), kind);
   ASSERT_TRUE(plugin.set_devices(two_devices()));
@@ -402,7 +402,7 @@ TEST_F(Plugin, RefusesAListThatKubeletCouldNotTake) {
   EXPECT_THAT(status.error().text(), HasSubstr("larger unit"));
   EXPECT_EQ(kubelet.wait_for_devices(has_two), two_devices());
 
-  // 8 GPUs of 192 GiB in units of 256 MiB fit well.
+  // 8 GPUs of 192 GiB in units of 256 MiB fit easily.
   std::vector<Device> shares;
   for (int i = 0; i < 8 * 768; ++i) {
     shares.push_back({.id = "0-" + std::to_string(i), .healthy = true, .numa = {1}});
@@ -413,7 +413,7 @@ TEST_F(Plugin, RefusesAListThatKubeletCouldNotTake) {
 }
 
 // "Unhealthy" has two letters more than "Healthy".
-TEST_F(Plugin, AListThatFittedWasTooLongWhenItsDevicesFellIll) {
+TEST_F(Plugin, AListThatFittedWasTooLongWhenItsDevicesBecameUnhealthy) {
   DevicePlugin plugin(options(), kind);
   constexpr std::size_t kBytesOfOne = 23;  // on the wire, while it is healthy
   for (const std::size_t count :

@@ -145,7 +145,7 @@ kube::Client FakeCluster::client() {
 }
 
 void FakeCluster::run_until(const std::function<bool()>& done) {
-  EXPECT_TRUE(loop_.run_until(done, std::chrono::seconds(20))) << "what was waited for did not come";
+  EXPECT_TRUE(loop_.run_until(done, std::chrono::seconds(20))) << "the condition did not become true";
 }
 
 void FakeCluster::run_for(std::chrono::milliseconds time) {

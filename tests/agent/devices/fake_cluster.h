@@ -1,5 +1,5 @@
-// As much of an API server as the agent writes to: objects by path, merge patches, creation, deletion, and
-// every refusal a test wants. Runs on the test's own loop.
+// The part of an API server that the agent writes to: objects by path, merge patches, creation,
+// deletion, and errors on demand. Runs on the test's own loop.
 //
 //   FakeCluster cluster;
 //   cluster.put("/api/v1/nodes/gpu-a", R"({"metadata":{"name":"gpu-a"}})");
@@ -27,14 +27,15 @@ class FakeCluster {
  public:
   FakeCluster();
 
-  // The object gets a resourceVersion, and a UID where it has none.
+  // Adds a resourceVersion, and a UID if the object has none.
   void put(const std::string& path, const std::string& json);
   void remove(const std::string& path) { objects_.erase(path); }
   // Null when there is none.
   [[nodiscard]] const boost::json::object* find(const std::string& path) const;
-  // A text below metadata: text("/api/v1/nodes/gpu-a", "labels", "gpushare"); "-" when it is not there.
+  // A text below metadata: text("/api/v1/nodes/gpu-a", "labels", "gpushare"); "-" when it is not
+  // there.
   [[nodiscard]] std::string text(const std::string& path, const char* map, std::string_view name) const;
-  // What somebody else writes: a merge patch.
+  // A merge patch by another client.
   void change(const std::string& path, const std::string& patch);
 
   struct Seen {
@@ -50,17 +51,17 @@ class FakeCluster {
   // Messages of the Events that were created, in order: "Warning GpuUnhealthy Node/gpu-a: ...".
   [[nodiscard]] std::vector<std::string> events() const;
 
-  // Called before a request is served; an answer takes its place.
+  // Called before a request is served; a result replaces the response.
   std::function<std::optional<http::Response>(const Seen&)> intercept;
-  // A refusal for `intercept`.
+  // An error for `intercept`.
   static http::Response refusal(int status, const std::string& reason);
 
   // Retries quickly.
   [[nodiscard]] kube::Client client();
   http::EventLoop& loop() { return loop_; }
-  // Serves until `done`; a test failure when that takes too long.
+  // Serves until `done`; the test fails if that takes too long.
   void run_until(const std::function<bool()>& done);
-  // Serves for a while in which nothing is expected to happen.
+  // Serves for a while; nothing is expected to happen.
   void run_for(std::chrono::milliseconds time);
 
  private:

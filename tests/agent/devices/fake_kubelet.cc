@@ -87,7 +87,7 @@ grpc::Status FakeKubelet::Register(grpc::ServerContext* /*context*/, const v1bet
   plugin->channel = grpc::CreateCustomChannel("unix:" + directory_ + "/" + request->endpoint(),
                                               grpc::InsecureChannelCredentials(), arguments);
   plugin->stub = v1beta1::DevicePlugin::NewStub(plugin->channel);
-  // Before it answers, as the real one.
+  // Before it answers, like the real kubelet.
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
   v1beta1::DevicePluginOptions options;

@@ -1,6 +1,6 @@
-// kubelet's half of the device-plugin API, as far as a plugin can see it: takes registrations on
-// kubelet.sock, dials back before it answers, watches the list, asks. As those up to 1.36 it keeps only the
-// plugin that registered last, and drops that one when the stream of any plugin of the resource ends.
+// kubelet's side of the device-plugin API: accepts registrations on kubelet.sock, dials back before
+// it answers, watches the list, and makes calls. Like kubelet up to 1.36 it keeps only the plugin
+// that registered last, and drops that one when the stream of any plugin of the resource ends.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -21,7 +21,7 @@ namespace tessera::agent {
 
 class FakeKubelet final : public v1beta1::Registration::Service {
  public:
-  // Starts as kubelet does: removes every socket in the directory, then listens.
+  // Starts like kubelet: removes every socket in the directory, then listens.
   explicit FakeKubelet(std::string directory);
   ~FakeKubelet() override;
 
@@ -32,18 +32,18 @@ class FakeKubelet final : public v1beta1::Registration::Service {
   // The next plugin that registers finds its socket gone: kubelet's start removed it just then.
   void remove_socket_at_next_registration();
 
-  // Waits for a list that is good, of any resource; gives the newest when none is.
+  // Waits for a list of any resource that is `good`; returns the newest list if none is.
   std::vector<Device> wait_for_devices(const std::function<bool(const std::vector<Device>&)>& good);
-  // As if no list had come yet.
+  // Forgets the lists received so far.
   void forget_lists();
-  // Waits for so many registrations in all.
+  // Waits for this many registrations in total.
   int wait_for_registrations(int count);
-  // The socket of the plugin that it has for a resource; empty when it has none.
+  // The socket of the current plugin of a resource; empty when there is none.
   std::string served_by(const std::string& resource);
-  // How many plugins it watches at the moment.
+  // The number of plugins it watches now.
   int watching();
 
-  // Ends the stream to the plugin that registered last, without a word.
+  // Ends the stream to the plugin that registered last, without an error.
   void drop();
 
   // From now on drop() and the calls below are for the plugin that registered this resource last.

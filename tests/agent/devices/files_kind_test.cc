@@ -1,4 +1,5 @@
-// Any kind of device is served by the parts of src/agent/devices alone: here one that nothing else knows.
+// The classes of src/agent/devices serve any kind of device: here one that the rest of the agent
+// does not know.
 #include "files_kind.h"
 
 #include <gmock/gmock.h>
@@ -8,7 +9,7 @@
 #include <filesystem>
 
 #include "agent/devices/cdi_strategy.h"
-#include "agent/devices/device_strategy.h"
+#include "agent/devices/delivery_strategy.h"
 #include "agent/devices/health_reporter.h"
 #include "kind_node.h"
 
@@ -24,39 +25,37 @@ using testing::StartsWith;
 
 constexpr const char* kThing = FilesKind::kResource;
 
-// The agent's side of it, as long as it runs.
+constexpr const char* kGadget = FilesKind::kGadget;
+
+// The agent's side, while it runs.
 class Things {
  public:
-  Things(KindNode& node, GrantStrategy& strategy) : node_(node), kind(node.root / "dev") {
-    served.emplace(node.cluster.loop(), node.pods, book_, strategy, kind, node.edges(),
-                   ServedKind::Options{.file = node.root / "things.json",
-                                       .plugins = {.directory = node.root / "device-plugins"}});
-    health.emplace(
-        node.client, HealthReporterOptions{.node = "gpu-a", .words = kind.words()},
-        [this](const kube::EventNote& note) {
-          node_.told.push_back(note.reason + " " + note.about.kind + "/" + note.about.name + ": " +
-                               note.message);
-        },
-        [this](const std::string& device) { return served->holders_of(device); });
-    node_.run([this] { node_.books = {&book_}; });
-    node_.serve(*served);
+  Things(KindNode& node, DeliveryStrategy& strategy) : node_(node), kind(node.root / "dev") {
+    node_.run([&] {
+      store.emplace(node.context, Allocations::Keys{}, node.root / "things.json");
+      plugins.emplace(KindContext{.node = node.context, .kind = kind, .strategy = strategy, .store = *store},
+                      PluginsOptions{.plugin = {.directory = node.root / "device-plugins"}});
+      health.emplace(node.context, store->allocations(), HealthReporterOptions{.info = kind.info()});
+    });
+    node_.serve(*plugins);
     look();
   }
   ~Things() {
-    node_.leave(*served);
+    node_.leave(*plugins);
     node_.run([this] {
       health.reset();
-      served.reset();
+      plugins.reset();
+      store.reset();
     });
   }
   Things(const Things&) = delete;
   Things& operator=(const Things&) = delete;
 
-  // As the agent does when something may have changed.
+  // Looks for changes, like the agent.
   void look() {
     node_.run([this] {
       kind.look();
-      served->publish();
+      plugins->publish();
       health->report(kind.devices());
     });
   }
@@ -64,7 +63,7 @@ class Things {
   std::vector<std::string> holders_of(const std::string& device) const {
     std::vector<std::string> names;
     node_.run([&] {
-      for (const kube::ObjectReference& pod : served->holders_of(device)) {
+      for (const kube::ObjectReference& pod : store->allocations().holders_of(device)) {
         names.push_back(pod.name);
       }
     });
@@ -73,11 +72,11 @@ class Things {
 
  private:
   KindNode& node_;
-  Allocations book_{{}};
 
  public:
   FilesKind kind;
-  std::optional<ServedKind> served;
+  std::optional<AllocationStore> store;
+  std::optional<Plugins> plugins;
   std::optional<HealthReporter> health;
 };
 
@@ -93,12 +92,12 @@ class FilesKindTest : public testing::Test {
 
   std::string metrics(const Things& things) {
     Readings readings;
-    node.run([&] { things.served->add_readings(readings); });
+    node.run([&] { things.plugins->add_readings(readings); });
     return Metrics().text(readings.take());
   }
-  std::vector<std::string> told() {
+  std::vector<std::string> events() {
     std::vector<std::string> all;
-    node.run([&] { all = node.told; });
+    node.run([&] { all = node.recorded; });
     return all;
   }
   std::string condition() {
@@ -123,7 +122,7 @@ TEST_F(FilesKindTest, IsRegisteredAndListedWithItsNumaNodes) {
                                 Device{.id = "thing2", .numa = {2}}));
 }
 
-TEST_F(FilesKindTest, IsGivenToThePodThatAsksAsDeviceNodes) {
+TEST_F(FilesKindTest, IsAllocatedAsDeviceNodesToThePodThatRequestsIt) {
   const Things things(node, devices);
   node.run([&] { node.pods.put(pod_with("queued", kThing, 2), 50, true); });
   node.admit(pod_with("a", kThing, 2));  // kubelet does not know the one before it yet
@@ -137,12 +136,13 @@ TEST_F(FilesKindTest, IsGivenToThePodThatAsksAsDeviceNodes) {
   EXPECT_EQ(answer.devices(1).host_path(), "/dev/thing2");
   EXPECT_THAT(things.holders_of("thing2"), ElementsAre("a"));
   EXPECT_EQ(node.pre_start(kThing, {"thing0", "thing2"}), "");
-  EXPECT_THAT(metrics(things), AllOf(HasSubstr("tessera_agent_container_lookups_total{result=\"confirmed\"} 1\n"),
-                                     HasSubstr("tessera_agent_containers_total{result=\"allocated\"} 1\n"),
-                                     HasSubstr("tessera_agent_starts_total{result=\"started\"} 1\n")));
+  EXPECT_THAT(metrics(things),
+              AllOf(HasSubstr("tessera_agent_container_lookups_total{result=\"confirmed\"} 1\n"),
+                    HasSubstr("tessera_agent_containers_total{result=\"allocated\"} 1\n"),
+                    HasSubstr("tessera_agent_starts_total{result=\"started\"} 1\n")));
 }
 
-TEST_F(FilesKindTest, IsGivenByCdiUnderANameAndInAFileOfItsOwn) {
+TEST_F(FilesKindTest, IsDeliveredByCdiWithItsOwnNameAndFile) {
   const Things things(node, cdi);
   node.admit(pod_with("a", kThing, 1));
   const auto answer = node.allocate(kThing, {"thing1"});
@@ -155,7 +155,7 @@ TEST_F(FilesKindTest, IsGivenByCdiUnderANameAndInAFileOfItsOwn) {
   EXPECT_FALSE(std::filesystem::exists(file));
 }
 
-TEST_F(FilesKindTest, IsToldToBeIllAndHeldUntilItIsWell) {
+TEST_F(FilesKindTest, BlocksAContainerUntilItsDeviceIsHealthyAgain) {
   Things things(node, devices);
   node.admit(pod_with("a", kThing, 1));
   node.allocate(kThing, {"thing1"});
@@ -163,8 +163,8 @@ TEST_F(FilesKindTest, IsToldToBeIllAndHeldUntilItIsWell) {
   things.look();
   const auto list = node.kubelet.wait_for_devices([](const auto& all) { return !all[1].healthy; });
   EXPECT_FALSE(list[1].healthy);
-  EXPECT_THAT(told(), ElementsAre(StartsWith("ThingUnhealthy Node/gpu-a: thing1 is offered to no new pod"),
-                                  StartsWith("ThingUnhealthy Pod/a: thing1 of node gpu-a")));
+  EXPECT_THAT(events(), ElementsAre(StartsWith("ThingUnhealthy Node/gpu-a: thing1 is offered to no new pod"),
+                                    StartsWith("ThingUnhealthy Pod/a: thing1 of node gpu-a")));
   EXPECT_TRUE(node.comes_true([&] { return things.health->condition_state().settled; }));
   EXPECT_THAT(condition(), AllOf(HasSubstr("ThingsHealthy"), HasSubstr("1 of 3 things must not be used")));
   EXPECT_THAT(metrics(things),
@@ -173,11 +173,11 @@ TEST_F(FilesKindTest, IsToldToBeIllAndHeldUntilItIsWell) {
               AllOf(HasSubstr("pod ml/a"), HasSubstr("plug it in again")));
   make("thing1");
   things.look();
-  EXPECT_THAT(told(), Contains(StartsWith("ThingHealthy Node/gpu-a: thing1 is well")));
+  EXPECT_THAT(events(), Contains(StartsWith("ThingHealthy Node/gpu-a: thing1 is healthy and offered")));
   EXPECT_EQ(node.pre_start(kThing, {"thing1"}), "");
 }
 
-TEST_F(FilesKindTest, KnowsAfterARestartWhatItGave) {
+TEST_F(FilesKindTest, KnowsItsAllocationsAfterARestart) {
   node.admit(pod_with("a", kThing, 1));
   {
     const Things things(node, devices);
@@ -188,12 +188,13 @@ TEST_F(FilesKindTest, KnowsAfterARestartWhatItGave) {
   EXPECT_THAT(things.holders_of("thing1"), ElementsAre("a"));
   const auto list =
       node.kubelet.wait_for_devices([](const auto& all) { return all.size() == 3 && !all.back().healthy; });
-  EXPECT_EQ(list.back(), (Device{.id = "thing1", .healthy = false})) << "it is held, so it stays";
+  EXPECT_EQ(list.back(), (Device{.id = "thing1", .healthy = false}))
+      << "a container holds it, so it stays listed";
   node.end("uid-a");
   EXPECT_THAT(things.holders_of("thing1"), IsEmpty());
 }
 
-TEST_F(FilesKindTest, AContainerThatWasAdmittedWithoutItsNodeNeedsANewPod) {
+TEST_F(FilesKindTest, AContainerAdmittedWithoutItsDeviceNodeNeedsANewPod) {
   Things things(node, devices);
   node.admit(pod_with("a", kThing, 1));
   remove("thing1");
@@ -201,6 +202,39 @@ TEST_F(FilesKindTest, AContainerThatWasAdmittedWithoutItsNodeNeedsANewPod) {
   make("thing1");
   EXPECT_THAT(node.pre_start(kThing, {"thing1"}),
               AllOf(HasSubstr("/dev/thing1 does not exist"), HasSubstr("delete the pod")));
+}
+
+// FPGA images, SR-IOV pools and a reloaded configuration change the resources of a kind.
+TEST_F(FilesKindTest, RegistersAndUnregistersResourcesAtRunTime) {
+  Things things(node, devices);
+  EXPECT_EQ(node.kubelet.served_by(kGadget), "");
+  make("gadget0");
+  things.look();
+  EXPECT_TRUE(node.comes_true([&] { return things.plugins->not_ready().empty(); }));
+  EXPECT_FALSE(node.kubelet.served_by(kGadget).empty());
+  node.admit(pod_with("a", kGadget, 1));
+  const auto answer = node.allocate(kGadget, {"gadget0"});
+  ASSERT_EQ(answer.devices_size(), 1);
+  EXPECT_EQ(answer.devices(0).host_path(), "/dev/gadget0");
+  EXPECT_EQ(node.pre_start(kGadget, {"gadget0"}), "");
+  const std::string socket = node.root / "device-plugins/" + node.kubelet.served_by(kGadget);
+  ASSERT_TRUE(std::filesystem::exists(socket));
+
+  remove("gadget0");
+  things.look();
+  EXPECT_TRUE(node.comes_true([&] { return !std::filesystem::exists(socket); })) << "its plugin has left";
+  node.run([&] {
+    ASSERT_EQ(things.plugins->resources().size(), 1U);
+    EXPECT_EQ(things.plugins->resources().front().name, kThing);
+    EXPECT_EQ(things.plugins->not_ready(), "");
+  });
+  node.admit(pod_with("b", kThing, 1));
+  EXPECT_EQ(node.allocate(kThing, {"thing0"}).devices_size(), 1) << "the others are served as before";
+
+  make("gadget0");
+  things.look();
+  EXPECT_TRUE(node.comes_true([&] { return things.plugins->not_ready().empty(); }));
+  EXPECT_EQ(node.pre_start(kGadget, {"gadget0"}), "") << "the pod keeps its device";
 }
 
 }  // namespace

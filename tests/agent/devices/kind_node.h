@@ -1,5 +1,6 @@
-// A node for tests of whole kinds of devices: a kubelet that asks over its sockets, an API server that takes
-// what it is told, and pods. The loop runs on a thread of its own; what stands here is for the test's.
+// A node for tests of whole kinds of devices: a kubelet that calls over its sockets, an API server
+// that accepts every write, and pods. The loop runs on its own thread; the methods here are for the
+// test's thread.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,35 +14,34 @@
 
 #include "../../base/temporary_directory.h"
 #include "agent/devices/metrics.h"
-#include "agent/devices/served_kind.h"
+#include "agent/devices/node_context.h"
+#include "agent/devices/plugins.h"
+#include "agent/devices/readings.h"
 #include "base/file.h"
 #include "fake_cluster.h"
 #include "fake_kubelet.h"
 
 namespace tessera::agent {
 
-class KindNode {
+class KindNode : private PodResources,
+                 private PodFetch,
+                 private CheckpointReader,
+                 private kube::EventSink,
+                 private PodListener {
  public:
-  // `others`: resources that are none of GPUs.
-  explicit KindNode(std::vector<std::string> others)
-      : pods(names,
-             {.changed = [this](const NodePod&) { each(&ServedKind::pod_changed); },
-              .ended =
-                  [this](const std::string& uid) {
-                    for (ServedKind* kind : kinds_) {
-                      kind->pod_ended(uid);
-                    }
-                  },
-              .synced = [this] { each(&ServedKind::pods_synced); }},
-             std::move(others)) {
+  // `others`: resources that are not GPUs.
+  explicit KindNode(std::vector<std::string> others) : pods(names, std::move(others)) {
+    pods.add_listener(*this);
     std::filesystem::create_directories(root / "dev");
     cluster.put("/api/v1/nodes/gpu-a", R"({"metadata":{"name":"gpu-a"}})");
     thread_ = std::thread([this] { cluster.loop().run(); });
   }
-  ~KindNode() {
+  ~KindNode() override {
     cluster.loop().stop();
     thread_.join();
   }
+  KindNode(const KindNode&) = delete;
+  KindNode& operator=(const KindNode&) = delete;
 
   // On the loop.
   void run(const std::function<void()>& task) { cluster.loop().call(task); }
@@ -54,40 +54,17 @@ class KindNode {
     return is_true;
   }
 
-  void serve(ServedKind& kind) {
+  // Serves a kind until leave().
+  void serve(Plugins& plugins) {
     run([&] {
-      kinds_.push_back(&kind);
-      kind.publish();
+      served_.push_back(&plugins);
+      plugins.publish();
     });
-    EXPECT_TRUE(comes_true([&] { return kind.plugins().not_ready().empty(); }));
+    EXPECT_TRUE(comes_true([&] { return plugins.not_ready().empty(); }));
   }
-  void leave(ServedKind& kind) {
-    kind.leave();
-    run([&] { std::erase(kinds_, &kind); });
-  }
-
-  [[nodiscard]] Allocator::Edges edges() {
-    return {.get =
-                [this](const PodName& pod, std::chrono::milliseconds, PodResources::Done<PodDevices> done) {
-                  const auto found = admitted.find(pod.name);
-                  if (!has_get) {
-                    done(fail(ErrorCode::kUnsupported, "no Get"));
-                    return;
-                  }
-                  done(found == admitted.end() ? Result<PodDevices>(fail(ErrorCode::kNotFound, "no such pod"))
-                                               : found->second);
-                },
-            .fetch = [](const std::function<void(Status)>& done) { done({}); },
-            .checkpoint = [] { return Result<Checkpoint>(fail(ErrorCode::kNotFound, "no file")); },
-            .tell =
-                [this](const NodePod& pod, const std::string& reason, const std::string& message) {
-                  told.push_back(reason + " " + pod.text() + ": " + message);
-                },
-            .begun =
-                [this](const std::string& uid) {
-                  return std::ranges::any_of(books,
-                                             [&](const Allocations* book) { return book->knows(uid); });
-                }};
+  void leave(Plugins& plugins) {
+    plugins.leave();
+    run([&] { std::erase(served_, &plugins); });
   }
 
   // A pod is bound, and kubelet begins to admit it.
@@ -121,25 +98,50 @@ class KindNode {
   alloc::ResourceNames names;
   NodePods pods;
   FakeKubelet kubelet{root / "device-plugins"};
-  // Of the loop.
+  const NodeContext context{.node = "gpu-a",
+                            .loop = cluster.loop(),
+                            .client = client,
+                            .events = *this,
+                            .pods = pods,
+                            .pod_resources = *this,
+                            .pod_fetch = *this,
+                            .checkpoints = *this,
+                            .names = names};
+  // Only on the loop.
   std::map<std::string, PodDevices> admitted;  // pods that kubelet knows, by name
-  std::vector<std::string> told;               // Events on pods and on the node
-  std::vector<const Allocations*> books;       // for kinds that serve the same pods
+  std::vector<std::string> recorded;           // Events: "ThingGone Node/gpu-a: ..."
   bool has_get = true;
 
  private:
-  void each(void (ServedKind::*what)()) {
-    for (ServedKind* kind : kinds_) {
-      (kind->*what)();
+  void get(const PodName& pod, std::chrono::milliseconds /*deadline*/,
+           Done<Result<PodDevices>> done) override {
+    const auto found = admitted.find(pod.name);
+    if (!has_get) {
+      done(fail(ErrorCode::kUnsupported, "no Get"));
+    } else if (found == admitted.end()) {
+      done(fail(ErrorCode::kNotFound, "no such pod"));
+    } else {
+      done(found->second);
+    }
+  }
+  void fetch(Done<Status> done) override { done({}); }
+  [[nodiscard]] Result<Checkpoint> read() const override { return fail(ErrorCode::kNotFound, "no file"); }
+  bool record(const kube::EventNote& note) override {
+    recorded.push_back(note.reason + " " + note.about.kind + "/" + note.about.name + ": " + note.message);
+    return true;
+  }
+  void pods_synced() override {
+    for (Plugins* plugins : served_) {
+      plugins->pods_synced();
     }
   }
 
-  std::vector<ServedKind*> kinds_;
+  std::vector<Plugins*> served_;
   std::uint64_t version_ = 100;
   std::thread thread_;
 };
 
-// A pod with one container, which asks for so many of a resource that is none of GPUs.
+// A pod with one container that requests `amount` of a resource that is not a GPU.
 inline alloc::PodSpec pod_with(const std::string& name, const std::string& resource, int amount) {
   alloc::PodSpec pod;
   pod.namespace_name = "ml";

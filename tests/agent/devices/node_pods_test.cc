@@ -1,12 +1,14 @@
-// The book of this node's pods.
+// The pods of this node.
 #include "agent/devices/node_pods.h"
 
 #include <gtest/gtest.h>
 
+#include "agent/devices/allocations.h"
+
 namespace tessera::agent {
 namespace {
 
-// A pod whose container asks for 3 units of GPU memory.
+// A pod whose container requests 3 units of GPU memory.
 alloc::PodSpec pod_named(const std::string& name) {
   alloc::PodSpec pod;
   pod.namespace_name = "ml";
@@ -22,11 +24,11 @@ class NodePodsTest : public testing::Test {
   bool has(const alloc::PodSpec& pod) const { return pods.find(pod.uid) != nullptr; }
 
   alloc::ResourceNames names;
-  NodePods pods{names, {}};
+  NodePods pods{names};
 };
 
-// We fetch, the watch tells the end of a pod, and then our answer is read: it is of before.
-TEST_F(NodePodsTest, DoesNotBringAPodBackThatTheWatchSaidHasEnded) {
+// The watch reports the end of a pod while a fetch is in flight, so the fetched version is older.
+TEST_F(NodePodsTest, IgnoresAFetchedPodThatTheWatchHasReportedAsEnded) {
   alloc::PodSpec failed = pod_named("failed");
   const alloc::PodSpec deleted = pod_named("deleted");
   pods.put(failed, 101, true);
@@ -45,7 +47,7 @@ TEST_F(NodePodsTest, DoesNotBringAPodBackThatTheWatchSaidHasEnded) {
   EXPECT_FALSE(has(deleted));
 }
 
-TEST_F(NodePodsTest, TakesAFetchedPodThatTheWatchHasNotToldYet) {
+TEST_F(NodePodsTest, AcceptsAFetchedPodThatTheWatchHasNotDelivered) {
   const alloc::PodSpec before = pod_named("before");
   const alloc::PodSpec late = pod_named("late");
   pods.put(before, 101, true);
@@ -57,7 +59,7 @@ TEST_F(NodePodsTest, TakesAFetchedPodThatTheWatchHasNotToldYet) {
   EXPECT_TRUE(has(late));
 }
 
-// All of its containers wait, as those of a pod that is new.
+// All of its containers wait, like those of a new pod.
 TEST_F(NodePodsTest, APodThatCrashesWasTakenForOneThatNeverStarted) {
   NodePod pod{.spec = pod_named("a")};
   EXPECT_FALSE(pod.started());
@@ -65,19 +67,66 @@ TEST_F(NodePodsTest, APodThatCrashesWasTakenForOneThatNeverStarted) {
   EXPECT_TRUE(pod.started());
 }
 
-TEST_F(NodePodsTest, HoldsPodsThatAskForAnyResourceThatIsServed) {
-  NodePods book{names, {}, {"example.com/thing"}};
+TEST_F(NodePodsTest, KeepsPodsThatRequestAnyServedResource) {
+  NodePods served{names, {"example.com/thing"}};
   alloc::PodSpec pod = pod_named("a");
   pod.containers[0].gpu_limits.clear();
-  book.put(pod, 101, true);
-  EXPECT_EQ(book.find(pod.uid), nullptr);
-  EXPECT_EQ(book.name_of_any(pod.uid), "ml/a");
+  served.put(pod, 101, true);
+  EXPECT_EQ(served.find(pod.uid), nullptr);
+  EXPECT_EQ(served.name_of_any(pod.uid), "ml/a");
   pod.containers[0].other_limits = {{"example.com/thing", Quantity::units(2)}};
-  book.put(pod, 102, true);
-  ASSERT_NE(book.find(pod.uid), nullptr);
-  EXPECT_EQ(book.asked(pod.containers[0], "example.com/thing"), 2);
-  EXPECT_EQ(book.asked(pod.containers[0], "aliyun.com/gpu-mem"), 0);
-  EXPECT_EQ(book.asked(pod_named("b").containers[0], "aliyun.com/gpu-mem"), 3);
+  served.put(pod, 102, true);
+  ASSERT_NE(served.find(pod.uid), nullptr);
+  EXPECT_EQ(served.requested(pod.containers[0], "example.com/thing"), 2);
+  EXPECT_EQ(served.requested(pod.containers[0], "aliyun.com/gpu-mem"), 0);
+  EXPECT_EQ(served.requested(pod_named("b").containers[0], "aliyun.com/gpu-mem"), 3);
+}
+
+TEST_F(NodePodsTest, ReadsPodsWithAResourceThatWasAddedLater) {
+  pods.add_resource("example.com/gadget");
+  pods.add_resource("example.com/gadget");
+  alloc::PodSpec pod = pod_named("a");
+  pod.containers[0].gpu_limits.clear();
+  pod.containers[0].other_limits = {{"example.com/gadget", Quantity::units(1)}};
+  pods.put(pod, 101, true);
+  EXPECT_TRUE(has(pod));
+}
+
+class Listener final : public PodListener {
+ public:
+  void pod_changed(const NodePod& pod) override { heard.push_back("changed " + pod.text()); }
+  void pod_removed(const std::string& pod_uid) override { heard.push_back("removed " + pod_uid); }
+  void pods_synced() override { heard.emplace_back("synced"); }
+
+  std::vector<std::string> heard;
+};
+
+TEST_F(NodePodsTest, NotifiesListenersUntilTheyAreRemoved) {
+  Listener first;
+  Listener second;
+  pods.add_listener(first);
+  pods.add_listener(second);
+  const alloc::PodSpec pod = pod_named("a");
+  pods.put(pod, 101, true);
+  pods.synced();
+  pods.remove_listener(second);
+  pods.remove(pod.uid);
+  pods.remove(pod.uid);
+  EXPECT_EQ(first.heard, (std::vector<std::string>{"changed ml/a", "synced", "removed uid-a"}));
+  EXPECT_EQ(second.heard, (std::vector<std::string>{"changed ml/a", "synced"}));
+}
+
+// Another kind of device may have been allocated to the pod first.
+TEST_F(NodePodsTest, KnowsFromAnyKindThatKubeletHasBegunToAdmitAPod) {
+  Allocations gpus({});
+  Allocations things({});
+  pods.add_allocations(gpus);
+  pods.add_allocations(things);
+  EXPECT_FALSE(pods.admission_begun("uid-a"));
+  things.record({.pod = {"ml", "a"}, .pod_uid = "uid-a", .container = "main"});
+  EXPECT_TRUE(pods.admission_begun("uid-a"));
+  pods.remove_allocations(things);
+  EXPECT_FALSE(pods.admission_begun("uid-a"));
 }
 
 }  // namespace

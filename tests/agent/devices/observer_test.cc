@@ -4,15 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "agent/devices/measured_answers.h"
 #include "http/client.h"
 #include "http/event_loop.h"
 
 namespace tessera::agent {
 namespace {
 
-using namespace std::chrono_literals;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 class ObserverTest : public ::testing::Test {
@@ -52,39 +49,6 @@ TEST_F(ObserverTest, ServesProbesMetricsAndAllocations) {
   EXPECT_EQ(get("/version").status, 200);
   EXPECT_EQ(get("/nothing").status, 404);
   EXPECT_EQ(get("/metrics", "POST").status, 405);
-}
-
-class Slow final : public KubeletAnswers {
- public:
-  void prefer(Preference preference, std::function<void(std::vector<std::string>)> done) override {
-    done(std::move(preference.available));
-  }
-  void allocate(std::vector<std::string> /*ids*/, std::function<void(Result<Grant>)> done) override {
-    done(fail(ErrorCode::kExhausted, "no"));
-  }
-  void pre_start(std::vector<std::string> /*ids*/, std::function<void(Status)> done) override {
-    later = std::move(done);
-  }
-  std::function<void(Status)> later;
-};
-
-TEST(MeasuredAnswers, CountsAnAnswerWhenItIsGivenAndPassesItOn) {
-  Slow slow;
-  std::vector<std::string> calls;
-  MeasuredAnswers answers(slow, [&](std::string_view call, bool well, std::chrono::nanoseconds took) {
-    EXPECT_GE(took, 0ns);
-    calls.push_back(std::string(call) + (well ? " ok" : " error"));
-  });
-  std::vector<std::string> preferred;
-  answers.prefer({.available = {"a"}, .must_include = {}, .size = 1}, [&](auto ids) { preferred = ids; });
-  answers.allocate({"a"}, [&](const Result<Grant>& grant) { EXPECT_FALSE(grant); });
-  bool started = false;
-  answers.pre_start({"a"}, [&](const Status& status) { started = status.has_value(); });
-  EXPECT_THAT(preferred, ElementsAre("a"));
-  EXPECT_THAT(calls, ElementsAre("prefer ok", "allocate error"));
-  slow.later({});
-  EXPECT_TRUE(started);
-  EXPECT_EQ(calls.back(), "pre_start ok");
 }
 
 }  // namespace

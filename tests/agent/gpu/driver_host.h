@@ -21,7 +21,7 @@ inline constexpr std::uint16_t kMachine = EM_X86_64;
 inline const std::string kMultiarch = "/usr/lib/x86_64-linux-gnu";
 #endif
 
-// A host with a driver, seen by the agent under another name.
+// A host with a driver, which the agent sees under another path.
 class DriverHost {
  public:
   DriverHost() {

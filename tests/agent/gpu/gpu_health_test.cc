@@ -3,8 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "../devices/fake_cluster.h"
-#include "agent/gpu/gpu_text.h"
+#include "../devices/fake_node.h"
+#include "agent/gpu/gpu_devices.h"
+#include "agent/gpu/gpu_kind.h"
 #include "gpu_node.h"
 #include "kube/event_recorder.h"
 
@@ -28,13 +29,13 @@ gpu::DriverState state_of(alloc::Inventory inventory) {
   return state;
 }
 
-alloc::Inventory with_ill(unsigned gpus, std::size_t which, const std::string& reason) {
+alloc::Inventory with_unhealthy(unsigned gpus, std::size_t which, const std::string& reason) {
   alloc::Inventory inventory = v100s(gpus);
   inventory.gpus[which].unhealthy = reason;
   return inventory;
 }
 
-TEST(HealthChanges, TellWhatBecameOfEachGpu) {
+TEST(HealthChanges, DescribeWhatHappenedToEachGpu) {
   using Kind = HealthChange::Kind;
   const auto kinds = [](const alloc::Inventory& before, const alloc::Inventory& after) {
     std::vector<Kind> all;
@@ -45,10 +46,11 @@ TEST(HealthChanges, TellWhatBecameOfEachGpu) {
   };
   EXPECT_THAT(kinds(v100s(2), v100s(2)), IsEmpty());
   EXPECT_THAT(kinds({}, v100s(2)), IsEmpty());
-  EXPECT_THAT(kinds({}, with_ill(2, 1, "XID 79")), ElementsAre(Kind::kFellIll));
-  EXPECT_THAT(kinds(v100s(2), with_ill(2, 1, "XID 79")), ElementsAre(Kind::kFellIll));
-  EXPECT_THAT(kinds(with_ill(2, 1, "XID 79"), with_ill(2, 1, "lost")), ElementsAre(Kind::kOtherReason));
-  EXPECT_THAT(kinds(with_ill(2, 1, "XID 79"), v100s(2)), ElementsAre(Kind::kRecovered));
+  EXPECT_THAT(kinds({}, with_unhealthy(2, 1, "XID 79")), ElementsAre(Kind::kUnhealthy));
+  EXPECT_THAT(kinds(v100s(2), with_unhealthy(2, 1, "XID 79")), ElementsAre(Kind::kUnhealthy));
+  EXPECT_THAT(kinds(with_unhealthy(2, 1, "XID 79"), with_unhealthy(2, 1, "lost")),
+              ElementsAre(Kind::kOtherReason));
+  EXPECT_THAT(kinds(with_unhealthy(2, 1, "XID 79"), v100s(2)), ElementsAre(Kind::kRecovered));
   EXPECT_THAT(kinds(v100s(2), v100s(1)), ElementsAre(Kind::kGone));
   EXPECT_THAT(kinds(v100s(1), v100s(2)), ElementsAre(Kind::kAppeared));
 }
@@ -56,7 +58,7 @@ TEST(HealthChanges, TellWhatBecameOfEachGpu) {
 TEST(GpusCondition, SaysWhatIsWrongInOneLine) {
   EXPECT_EQ(gpus_condition(state_of(v100s(8)), ""),
             (NodeCondition{.healthy = true, .reason = "AllGPUsHealthy", .message = "8 GPUs"}));
-  EXPECT_EQ(gpus_condition(state_of(with_ill(8, 3, "XID 79")), ""),
+  EXPECT_EQ(gpus_condition(state_of(with_unhealthy(8, 3, "XID 79")), ""),
             (NodeCondition{
                 .healthy = false,
                 .reason = "GPUUnhealthy",
@@ -75,11 +77,11 @@ TEST(GpusCondition, SaysWhatIsWrongInOneLine) {
 }
 
 TEST(GpusCondition, KeepsItsMessageShortOnLargeMachines) {
-  alloc::Inventory all_ill = v100s(16);
-  for (alloc::Gpu& gpu : all_ill.gpus) {
+  alloc::Inventory all_unhealthy = v100s(16);
+  for (alloc::Gpu& gpu : all_unhealthy.gpus) {
     gpu.unhealthy = std::string(400, 'x');
   }
-  EXPECT_LT(gpus_condition(state_of(all_ill), "").message.size(), 1024U);
+  EXPECT_LT(gpus_condition(state_of(all_unhealthy), "").message.size(), 1024U);
 }
 
 class GpuHealthTest : public ::testing::Test {
@@ -90,23 +92,10 @@ class GpuHealthTest : public ::testing::Test {
         R"({"metadata":{"name":"gpu-a"},"status":{"conditions":[{"type":"Ready","status":"True"}]}})");
   }
 
-  GpuHealth reporter(const alloc::Inventory& before = {}) {
-    return {client_,
-            {.node = "gpu-a", .look_again = 20s, .backoff = {.first = 1ms, .cap = 5ms}},
-            [this](const kube::EventNote& note) {
-              events_.push_back((note.warning ? "! " : "") + note.reason + " " + note.about.kind + "/" +
-                                note.about.name + " " + note.message);
-            },
-            [this](const std::string& uuid) {
-              return uuid == held_ ? std::vector<kube::ObjectReference>{{.kind = "Pod",
-                                                                         .namespace_name = "ml",
-                                                                         .name = "train-7",
-                                                                         .uid = "u"}}
-                                   : std::vector<kube::ObjectReference>{};
-            },
-            before};
+  GpuHealthReporter reporter(const alloc::Inventory& before = {}) {
+    return {node_.context, allocations_, {.look_again = 20s, .backoff = {.first = 1ms, .cap = 5ms}}, before};
   }
-  void settle(const GpuHealth& reporter) {
+  void settle(const GpuHealthReporter& reporter) {
     cluster_.run_until(
         [&] { return reporter.condition_state().settled && reporter.config_map_state().settled; });
   }
@@ -119,32 +108,34 @@ class GpuHealthTest : public ::testing::Test {
     return {};
   }
 
-  FakeCluster cluster_;
-  kube::Client client_ = cluster_.client();
-  std::vector<std::string> events_;
-  std::string held_;
+  FakeNode node_;
+  FakeCluster& cluster_ = node_.cluster;
+  Allocations allocations_{GpuKind::keys()};
 };
 
-TEST_F(GpuHealthTest, SetsTheConditionBesideOthersAndMakesNoConfigMapForAHealthyNode) {
-  GpuHealth health = reporter();
+TEST_F(GpuHealthTest, SetsTheConditionNextToOthersAndCreatesNoConfigMapForAHealthyNode) {
+  GpuHealthReporter health = reporter();
   health.report(state_of(v100s(2)));
   settle(health);
   EXPECT_EQ(condition().at("status"), "True");
   EXPECT_EQ(cluster_.find(kSickNode)->at("status").at("conditions").as_array().size(), 2U);
   EXPECT_EQ(cluster_.find(kSickMap), nullptr);
-  EXPECT_THAT(events_, IsEmpty());
+  EXPECT_THAT(node_.events(), IsEmpty());
   EXPECT_EQ(cluster_.writes(), 1U);
 }
 
-TEST_F(GpuHealthTest, TellsAnIllGpuToNodePodsConditionAndOldExtenders) {
-  GpuHealth health = reporter();
+TEST_F(GpuHealthTest, ReportsAnUnhealthyGpuToNodePodsConditionAndOriginalExtenders) {
+  GpuHealthReporter health = reporter();
   health.report(state_of(v100s(4)));
-  held_ = "GPU-3";
-  alloc::Inventory ill = with_ill(4, 3, "XID 79 (the GPU has fallen off the bus)");
-  ill.gpus[1].unhealthy = "GPU is lost";
-  health.report(state_of(ill));
+  allocations_.record({.pod = {"ml", "train-7"},
+                       .pod_uid = "u",
+                       .container = "main",
+                       .shares = {{.device = "GPU-3", .units = 3}}});
+  alloc::Inventory unhealthy = with_unhealthy(4, 3, "XID 79 (the GPU has fallen off the bus)");
+  unhealthy.gpus[1].unhealthy = "GPU is lost";
+  health.report(state_of(unhealthy));
   settle(health);
-  EXPECT_THAT(events_,
+  EXPECT_THAT(node_.events(),
               ElementsAre(AllOf(StartsWith("! GpuUnhealthy Node/gpu-a GPU 1 "), HasSubstr("GPU is lost")),
                           AllOf(StartsWith("! GpuUnhealthy Node/gpu-a GPU 3 "), HasSubstr("XID 79")),
                           AllOf(StartsWith("! GpuUnhealthy Pod/train-7 GPU 3 "), HasSubstr("node gpu-a"),
@@ -153,26 +144,27 @@ TEST_F(GpuHealthTest, TellsAnIllGpuToNodePodsConditionAndOldExtenders) {
   EXPECT_EQ(cluster_.find(kSickMap)->at("data").at("gpus"), "1,3");
 }
 
-// Old extenders take an entry that is no number for GPU 0, and an empty text has one such entry.
-TEST_F(GpuHealthTest, RemovesTheConfigMapWhenAllAreWellAgain) {
-  GpuHealth health = reporter();
-  health.report(state_of(with_ill(2, 0, "XID 48")));
+// The original extenders read an entry that is not a number as GPU 0, and an empty text has one
+// such entry.
+TEST_F(GpuHealthTest, RemovesTheConfigMapWhenAllAreHealthyAgain) {
+  GpuHealthReporter health = reporter();
+  health.report(state_of(with_unhealthy(2, 0, "XID 48")));
   settle(health);
   ASSERT_NE(cluster_.find(kSickMap), nullptr);
   health.report(state_of(v100s(2)));
   settle(health);
   EXPECT_EQ(cluster_.find(kSickMap), nullptr);
   EXPECT_EQ(condition().at("status"), "True");
-  EXPECT_THAT(events_.back(), StartsWith("GpuHealthy Node/gpu-a GPU 0 "));
+  EXPECT_THAT(node_.events().back(), StartsWith("GpuHealthy Node/gpu-a GPU 0 "));
 }
 
 TEST_F(GpuHealthTest, KeepsTheTimeOfTheTransitionWhenOnlyTheReasonChanges) {
-  GpuHealth health = reporter();
-  health.report(state_of(with_ill(2, 0, "XID 48")));
+  GpuHealthReporter health = reporter();
+  health.report(state_of(with_unhealthy(2, 0, "XID 48")));
   settle(health);
   cluster_.change(kSickNode, R"({"status":{"conditions":[{"type":"GPUsHealthy","status":"False","reason":"x",
                                                       "lastTransitionTime":"2020-01-01T00:00:00Z"}]}})");
-  health.report(state_of(with_ill(2, 0, "GPU is lost")));
+  health.report(state_of(with_unhealthy(2, 0, "GPU is lost")));
   settle(health);
   EXPECT_THAT(std::string(condition().at("message").as_string()), HasSubstr("GPU is lost"));
   EXPECT_EQ(condition().at("lastTransitionTime"), "2020-01-01T00:00:00Z");
@@ -181,22 +173,22 @@ TEST_F(GpuHealthTest, KeepsTheTimeOfTheTransitionWhenOnlyTheReasonChanges) {
   EXPECT_NE(condition().at("lastTransitionTime"), "2020-01-01T00:00:00Z");
 }
 
-TEST_F(GpuHealthTest, IsQuietAfterARestartWhenNothingChangedMeanwhile) {
-  const alloc::Inventory ill = with_ill(2, 0, "XID 48");
-  GpuHealth first = reporter();
-  first.report(state_of(ill));
+TEST_F(GpuHealthTest, IsSilentAfterARestartIfNothingChanged) {
+  const alloc::Inventory unhealthy = with_unhealthy(2, 0, "XID 48");
+  GpuHealthReporter first = reporter();
+  first.report(state_of(unhealthy));
   settle(first);
-  events_.clear();
+  node_.notes.clear();
   const std::size_t writes = cluster_.writes();
-  GpuHealth second = reporter(ill);
-  second.report(state_of(ill));
+  GpuHealthReporter second = reporter(unhealthy);
+  second.report(state_of(unhealthy));
   settle(second);
-  EXPECT_THAT(events_, IsEmpty());
+  EXPECT_THAT(node_.events(), IsEmpty());
   EXPECT_EQ(cluster_.writes(), writes);
 }
 
-TEST_F(GpuHealthTest, TellsOneReasonWhileTheDriverIsAwayAndNotOnceForEachGpu) {
-  GpuHealth health = reporter();
+TEST_F(GpuHealthTest, ReportsAFailedDriverOnceAndNotForEachGpu) {
+  GpuHealthReporter health = reporter();
   health.report(state_of(v100s(8)));
   gpu::DriverState away;
   away.problem = "the NVIDIA driver is not loaded; load it";
@@ -206,18 +198,18 @@ TEST_F(GpuHealthTest, TellsOneReasonWhileTheDriverIsAwayAndNotOnceForEachGpu) {
   }
   health.report(away);
   settle(health);
-  EXPECT_THAT(events_,
+  EXPECT_THAT(node_.events(),
               ElementsAre(StartsWith("! GpuDriverNotReady Node/gpu-a the NVIDIA driver is not loaded")));
   EXPECT_EQ(condition().at("reason"), "DriverNotReady");
   EXPECT_EQ(cluster_.find(kSickMap)->at("data").at("gpus"), "0,1,2,3,4,5,6,7");
   health.report(state_of(v100s(8)));
   settle(health);
-  EXPECT_THAT(events_.back(), StartsWith("GpuDriverReady"));
-  EXPECT_EQ(events_.size(), 2U);
+  EXPECT_THAT(node_.events().back(), StartsWith("GpuDriverReady"));
+  EXPECT_EQ(node_.notes.size(), 2U);
 }
 
-TEST_F(GpuHealthTest, TellsAHangingDriverOnceHoweverOftenItIsAsked) {
-  GpuHealth health = reporter();
+TEST_F(GpuHealthTest, ReportsAHangingDriverOnce) {
+  GpuHealthReporter health = reporter();
   health.report(state_of(v100s(1)));
   for (int seconds = 5; seconds < 9; ++seconds) {
     health.set_hang(
@@ -225,31 +217,29 @@ TEST_F(GpuHealthTest, TellsAHangingDriverOnceHoweverOftenItIsAsked) {
   }
   settle(health);
   EXPECT_EQ(condition().at("reason"), "DriverHangs");
-  EXPECT_EQ(events_.size(), 1U);
+  EXPECT_EQ(node_.notes.size(), 1U);
   health.set_hang({});
   settle(health);
   EXPECT_EQ(condition().at("status"), "True");
 }
 
-TEST_F(GpuHealthTest, LeavesAConfigMapOfSomebodyElseAlone) {
+TEST_F(GpuHealthTest, LeavesAConfigMapOfAnotherOwnerAlone) {
   cluster_.put(kSickMap, R"({"metadata":{"name":"unhealthy-gpu-gpu-a"},"data":{"gpus":"5"}})");
-  GpuHealth health = reporter();
+  GpuHealthReporter health = reporter();
   health.report(state_of(v100s(2)));
   settle(health);
   EXPECT_EQ(cluster_.find(kSickMap)->at("data").at("gpus"), "5");
-  health.report(state_of(with_ill(2, 1, "XID 48")));
+  health.report(state_of(with_unhealthy(2, 1, "XID 48")));
   cluster_.run_until([&] { return !health.config_map_state().problem.empty(); });
   EXPECT_THAT(health.config_map_state().problem,
               HasSubstr("kube-system/unhealthy-gpu-gpu-a was not made by"));
   EXPECT_EQ(cluster_.find(kSickMap)->at("data").at("gpus"), "5");
 }
 
-TEST_F(GpuHealthTest, PutsRightWhatOthersChanged) {
-  GpuHealth health(
-      client_, {.node = "gpu-a", .look_again = 20ms, .backoff = {.first = 1ms, .cap = 5ms}},
-      [](const kube::EventNote&) {}, [](const std::string&) { return std::vector<kube::ObjectReference>{}; },
-      {});
-  health.report(state_of(with_ill(2, 1, "XID 48")));
+TEST_F(GpuHealthTest, ReconcilesWhatOthersChanged) {
+  GpuHealthReporter health(node_.context, allocations_,
+                           {.look_again = 20ms, .backoff = {.first = 1ms, .cap = 5ms}}, {});
+  health.report(state_of(with_unhealthy(2, 1, "XID 48")));
   settle(health);
   cluster_.change(kSickNode, R"({"status":{"conditions":[{"type":"GPUsHealthy","status":"True"}]}})");
   cluster_.change(kSickMap, R"({"data":{"gpus":"7"}})");
@@ -258,18 +248,24 @@ TEST_F(GpuHealthTest, PutsRightWhatOthersChanged) {
   });
 }
 
-TEST(GpuHealthOptions, ConditionAndConfigMapWerePutRightOnlyAfterFiveMinutes) {
-  EXPECT_LE(GpuHealthOptions{}.look_again, 60s);
+TEST(GpuHealthReporterOptions, ConditionAndConfigMapWereReconciledOnlyAfterFiveMinutes) {
+  EXPECT_LE(GpuHealthReporterOptions{}.look_again, 60s);
   EXPECT_LE(HealthReporterOptions{}.look_again, 60s);
 }
 
-TEST_F(GpuHealthTest, ReachesTheApiServerAsEvents) {
+TEST_F(GpuHealthTest, WritesEventsToTheApiServer) {
   kube::EventRecorder recorder(
-      client_, {.aggregator = {.component = "tessera-agent", .instance = "gpu-a"}, .pace = 1ms});
-  GpuHealth health(
-      client_, {.node = "gpu-a", .condition = false, .config_map = false},
-      [&](const kube::EventNote& note) { recorder.record(note); },
-      [](const std::string&) { return std::vector<kube::ObjectReference>{}; }, v100s(2));
+      node_.client, {.aggregator = {.component = "tessera-agent", .instance = "gpu-a"}, .pace = 1ms});
+  const NodeContext context{.node = "gpu-a",
+                            .loop = cluster_.loop(),
+                            .client = node_.client,
+                            .events = recorder,
+                            .pods = node_.pods,
+                            .pod_resources = node_.context.pod_resources,
+                            .pod_fetch = node_.context.pod_fetch,
+                            .checkpoints = node_.context.checkpoints,
+                            .names = node_.names};
+  GpuHealthReporter health(context, allocations_, {.condition = false, .config_map = false}, v100s(2));
   health.report(state_of(v100s(1)));
   cluster_.run_until([&] { return recorder.idle(); });
   EXPECT_THAT(cluster_.events(), ElementsAre(StartsWith("Warning GpuGone Node/gpu-a: GPU 1 ")));

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "../devices/fake_cluster.h"
+#include "../devices/fake_node.h"
 #include "gpu_node.h"
 
 namespace tessera::agent {
@@ -39,7 +39,7 @@ class MemoryJudgeTest : public ::testing::Test {
   }
 };
 
-TEST_F(MemoryJudgeTest, IsContentWithThoseWhoKeepToWhatTheyAskedFor) {
+TEST_F(MemoryJudgeTest, AcceptsContainersWithinTheirRequest) {
   MemoryJudge rules({.policy = MemoryPolicy::kEvict, .grace = 30s, .slack_bytes = kGib});
   EXPECT_THAT(judge(rules, use_of(3 * kGib, 3 * kGib), 0s), IsEmpty());
   EXPECT_THAT(judge(rules, use_of(4 * kGib, 3 * kGib), 10s), IsEmpty());       // within the slack
@@ -47,7 +47,7 @@ TEST_F(MemoryJudgeTest, IsContentWithThoseWhoKeepToWhatTheyAskedFor) {
   EXPECT_EQ(rules.over(), 0U);
 }
 
-TEST_F(MemoryJudgeTest, TellsOnceAndNeverEvictsByDefault) {
+TEST_F(MemoryJudgeTest, ReportsOnceAndNeverEvictsByDefault) {
   MemoryJudge rules({});
   EXPECT_THAT(judge(rules, use_of(4 * kGib, 3 * kGib), 0s), ElementsAre(Kind::kOver));
   EXPECT_THAT(judge(rules, use_of(5 * kGib, 3 * kGib), 10s), IsEmpty());
@@ -56,7 +56,7 @@ TEST_F(MemoryJudgeTest, TellsOnceAndNeverEvictsByDefault) {
   EXPECT_TRUE(rules.is_over(use_of(5 * kGib, 3 * kGib)));
 }
 
-TEST_F(MemoryJudgeTest, EvictsAfterTheGraceTimeAndAsksUntilItIsGone) {
+TEST_F(MemoryJudgeTest, EvictsAfterTheGraceTimeUntilItIsGone) {
   MemoryJudge rules({.policy = MemoryPolicy::kEvict, .grace = 30s});
   EXPECT_THAT(judge(rules, use_of(4 * kGib, 3 * kGib), 0s), ElementsAre(Kind::kOver));
   EXPECT_THAT(judge(rules, use_of(4 * kGib, 3 * kGib), 29s), IsEmpty());
@@ -64,31 +64,31 @@ TEST_F(MemoryJudgeTest, EvictsAfterTheGraceTimeAndAsksUntilItIsGone) {
   EXPECT_THAT(judge(rules, use_of(4 * kGib, 3 * kGib), 40s), ElementsAre(Kind::kEvict));
 }
 
-TEST_F(MemoryJudgeTest, ForgivesWhoGoesBackInTime) {
+TEST_F(MemoryJudgeTest, DoesNotEvictAContainerThatGoesBackInTime) {
   MemoryJudge rules({.policy = MemoryPolicy::kEvict, .grace = 30s});
   EXPECT_THAT(judge(rules, use_of(4 * kGib, 3 * kGib), 0s), ElementsAre(Kind::kOver));
   EXPECT_THAT(judge(rules, use_of(2 * kGib, 3 * kGib), 20s), IsEmpty());
-  // Over again: the clock starts anew, and it is no news.
+  // Over again: the grace time starts again, without another report.
   EXPECT_THAT(judge(rules, use_of(4 * kGib, 3 * kGib), 25s), IsEmpty());
   EXPECT_THAT(judge(rules, use_of(4 * kGib, 3 * kGib), 45s), IsEmpty());
   EXPECT_THAT(judge(rules, use_of(4 * kGib, 3 * kGib), 55s), ElementsAre(Kind::kEvict));
 }
 
-TEST_F(MemoryJudgeTest, TellsAgainAfterALongTimeBelow) {
+TEST_F(MemoryJudgeTest, ReportsAgainAfterALongTimeBelow) {
   MemoryJudge rules({.grace = 30s});
   EXPECT_THAT(judge(rules, use_of(4 * kGib, 3 * kGib), 0s), ElementsAre(Kind::kOver));
   EXPECT_THAT(judge(rules, use_of(1 * kGib, 3 * kGib), 30s), ElementsAre(Kind::kBack));
   EXPECT_THAT(judge(rules, use_of(4 * kGib, 3 * kGib), 40s), ElementsAre(Kind::kOver));
 }
 
-TEST_F(MemoryJudgeTest, NeverEvictsWhoAskedForNoGpuAtAll) {
+TEST_F(MemoryJudgeTest, NeverEvictsAPodThatRequestsNoGpu) {
   MemoryJudge rules({.policy = MemoryPolicy::kEvict, .grace = 30s});
   EXPECT_THAT(judge(rules, use_of(kGib, 0, ""), 0s), ElementsAre(Kind::kStranger));
   EXPECT_THAT(judge(rules, use_of(kGib, 0, ""), 100s), IsEmpty());
-  EXPECT_THAT(judge(rules, use_of(0, 0, ""), 200s), IsEmpty()) << "nobody to tell that it is back";
+  EXPECT_THAT(judge(rules, use_of(0, 0, ""), 200s), IsEmpty()) << "there is no pod to report to";
 }
 
-TEST_F(MemoryJudgeTest, LooksAtNothingWhereItIsSwitchedOff) {
+TEST_F(MemoryJudgeTest, DoesNothingWhenItIsSwitchedOff) {
   MemoryJudge rules({.policy = parse_memory_policy("ignore").value()});
   EXPECT_THAT(judge(rules, use_of(4 * kGib, 3 * kGib), 0s), IsEmpty());
   EXPECT_EQ(parse_memory_policy("evict").value(), MemoryPolicy::kEvict);
@@ -106,25 +106,23 @@ class MemoryWatchTest : public ::testing::Test {
  protected:
   void look(std::uint64_t used) { watch_.look_at({use_of(used, 3 * kGib)}, v100s(1)); }
   std::size_t evictions() const { return cluster_.count("POST"); }
+  std::string last_event() const { return node_.events().back(); }
 
-  FakeCluster cluster_;
-  kube::Client client_ = cluster_.client();
-  std::vector<std::string> events_;
-  MemoryWatch watch_{
-      client_, "gpu-a", {.policy = MemoryPolicy::kEvict, .grace = 0ms}, [this](const kube::EventNote& note) {
-        events_.push_back(note.reason + " " + note.about.kind + "/" + note.about.name + " " + note.message);
-      }};
+  FakeNode node_;
+  FakeCluster& cluster_ = node_.cluster;
+  MemoryWatch watch_{node_.context, {.policy = MemoryPolicy::kEvict, .grace = 0ms}};
 };
 
-TEST_F(MemoryWatchTest, TellsThePodWhatItUsesAndWhatItAskedFor) {
+TEST_F(MemoryWatchTest, ReportsOnThePodWhatItUsesAndWhatItRequested) {
   look(5 * kGib + kGib / 5);
-  EXPECT_THAT(events_, ElementsAre(AllOf(
-                           StartsWith("GpuMemoryExceeded Pod/train-7 container main uses 5.2GiB of GPU 0 "),
-                           HasSubstr("it asked for 3.0GiB"), HasSubstr("will be evicted"))));
+  EXPECT_THAT(
+      node_.events(),
+      ElementsAre(AllOf(StartsWith("! GpuMemoryExceeded Pod/train-7 container main uses 5.2GiB of GPU 0 "),
+                        HasSubstr("it asked for 3.0GiB"), HasSubstr("will be evicted"))));
   EXPECT_EQ(watch_.counts().over, 1U);
 }
 
-TEST_F(MemoryWatchTest, EvictsThatVeryPodThroughTheApi) {
+TEST_F(MemoryWatchTest, EvictsThePodByItsUidThroughTheApi) {
   look(5 * kGib);
   look(5 * kGib);
   look(5 * kGib);  // under way: not asked twice
@@ -134,10 +132,10 @@ TEST_F(MemoryWatchTest, EvictsThatVeryPodThroughTheApi) {
   ASSERT_EQ(evictions(), 1U);
   EXPECT_EQ(cluster_.seen[0].path, "/api/v1/namespaces/ml/pods/train-7/eviction");
   EXPECT_THAT(cluster_.seen[0].body, HasSubstr(R"("uid":"u-train-7")"));
-  EXPECT_THAT(events_.back(), StartsWith("GpuMemoryEvicted Pod/train-7 Evicted: "));
+  EXPECT_THAT(last_event(), StartsWith("! GpuMemoryEvicted Pod/train-7 Evicted: "));
 }
 
-TEST_F(MemoryWatchTest, TriesAgainWhenADisruptionBudgetForbidsIt) {
+TEST_F(MemoryWatchTest, RetriesWhenADisruptionBudgetForbidsIt) {
   bool forbid = true;
   cluster_.intercept = [&](const FakeCluster::Seen&) -> std::optional<http::Response> {
     return forbid ? std::optional<http::Response>(
@@ -150,26 +148,28 @@ TEST_F(MemoryWatchTest, TriesAgainWhenADisruptionBudgetForbidsIt) {
   look(5 * kGib);
   look(5 * kGib);
   cluster_.run_until([&] { return watch_.counts().refused == 1; });
-  EXPECT_THAT(events_.back(), AllOf(StartsWith("GpuMemoryEvictionRefused"), HasSubstr("Cannot evict pod")));
+  EXPECT_THAT(last_event(), AllOf(StartsWith("! GpuMemoryEvictionRefused"), HasSubstr("Cannot evict pod")));
   forbid = false;
   look(5 * kGib);
   cluster_.run_until([&] { return watch_.counts().evicted == 1; });
 }
 
-TEST_F(MemoryWatchTest, TellsTheNodeOfAPodThatAsksForNothing) {
+TEST_F(MemoryWatchTest, ReportsAPodThatRequestsNothingOnTheNode) {
   watch_.look_at({use_of(kGib, 0, "")}, v100s(1));
-  EXPECT_THAT(
-      events_,
-      ElementsAre(StartsWith("UnrequestedGpuUse Node/gpu-a a pod that asks for no GPU (UID u-) uses 1.0GiB")));
+  EXPECT_THAT(node_.events(),
+              ElementsAre(StartsWith(
+                  "! UnrequestedGpuUse Node/gpu-a a pod that asks for no GPU (UID u-) uses 1.0GiB")));
 }
 
-TEST_F(MemoryWatchTest, NamesThePodThatAsksForNothing) {
-  MemoryWatch watch(
-      client_, "gpu-a", {}, [this](const kube::EventNote& note) { events_.push_back(note.message); },
-      [](const std::string& uid) { return uid == "u-" ? std::string("ml/notebook") : ""; });
-  watch.look_at({use_of(kGib, 0, "")}, v100s(1));
-  EXPECT_THAT(events_,
-              ElementsAre(StartsWith("pod ml/notebook, which asks for no GPU, uses 1.0GiB of GPU 0 ")));
+TEST_F(MemoryWatchTest, NamesThePodThatRequestsNothing) {
+  alloc::PodSpec notebook;
+  notebook.namespace_name = "ml";
+  notebook.name = "notebook";
+  notebook.uid = "u-";
+  node_.pods.put(notebook, 1, true);
+  watch_.look_at({use_of(kGib, 0, "")}, v100s(1));
+  EXPECT_THAT(node_.notes.front().message,
+              StartsWith("pod ml/notebook, which asks for no GPU, uses 1.0GiB of GPU 0 "));
 }
 
 }  // namespace

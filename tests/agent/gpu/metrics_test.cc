@@ -5,10 +5,10 @@
 
 #include <boost/json.hpp>
 
-#include "../devices/fake_cluster.h"
+#include "../devices/fake_node.h"
 #include "agent/devices/allocations_json.h"
 #include "agent/devices/readings.h"
-#include "agent/gpu/gpu_json.h"
+#include "agent/gpu/gpu_devices.h"
 #include "agent/gpu/gpu_readings.h"
 #include "base/strings.h"
 #include "gpu_node.h"
@@ -63,7 +63,7 @@ class MetricsTest : public ::testing::Test {
   std::vector<MemoryUse> uses_;
 };
 
-TEST_F(MetricsTest, TellEachGpu) {
+TEST_F(MetricsTest, DescribeEachGpu) {
   add_gpus(readings_, state_, sample_, uses_);
   const auto all = lines();
   EXPECT_THAT(all,
@@ -80,10 +80,9 @@ TEST_F(MetricsTest, TellEachGpu) {
   EXPECT_THAT(all, Not(Contains(HasSubstr(R"(memory_used_bytes{gpu="1")"))));  // it does not answer
 }
 
-TEST_F(MetricsTest, TellEachContainerAndNoUids) {
-  FakeCluster cluster;
-  kube::Client client = cluster.client();
-  MemoryWatch watch(client, "gpu-a", {}, [](const kube::EventNote&) {});
+TEST_F(MetricsTest, DescribeEachContainerWithoutUids) {
+  const FakeNode node;
+  MemoryWatch watch(node.context, {});
   watch.look_at(uses_, state_.inventory);
   add_containers(readings_, state_, uses_, watch);
   const auto all = lines();
@@ -101,10 +100,9 @@ TEST_F(MetricsTest, TellEachContainerAndNoUids) {
   EXPECT_THAT(all, Not(Contains(HasSubstr("\"w\""))));
 }
 
-TEST_F(MetricsTest, AnInitContainerThatWasThroughKeptItsGauges) {
-  FakeCluster cluster;
-  kube::Client client = cluster.client();
-  const MemoryWatch watch(client, "gpu-a", {}, [](const kube::EventNote&) {});
+TEST_F(MetricsTest, AnInitContainerThatHadEndedKeptItsGauges) {
+  const FakeNode node;
+  const MemoryWatch watch(node.context, {});
   uses_[1].kind = alloc::ContainerKind::kInit;
   uses_[1].through = true;
   add_containers(readings_, state_, uses_, watch);
@@ -113,21 +111,21 @@ TEST_F(MetricsTest, AnInitContainerThatWasThroughKeptItsGauges) {
   EXPECT_THAT(all, Not(Contains(HasSubstr(R"(pod="big")"))));
   EXPECT_THAT(all, Contains(HasSubstr(R"(pod="train-7")")));
   EXPECT_THAT(all, Contains(R"(tessera_gpu_memory_allocated_bytes{gpu="1",uuid="GPU-1"} 34359738368)"))
-      << "Kubernetes keeps it for the pod as long as it lives";
+      << "Kubernetes reserves it for the life of the pod";
 }
 
-TEST_F(MetricsTest, TellDriverPluginsWritesAndCalls) {
+TEST_F(MetricsTest, DescribeDriverPluginsWritesAndCalls) {
   add_driver(readings_, state_, {.calls = 10, .failures = 1}, true, 1500ms);
   readings_.add_resources({{.name = "aliyun.com/gpu",
                             .status = {.registered = true, .registrations = 3, .problem = ""},
                             .devices = 8,
                             .healthy = 7,
                             .problem = ""}});
-  readings_.add_answers({.given = 7, .nothing = {{"undecided", 2}}, .held = 2},
-                        {.confirmed = 6, .guessed = 1});
+  readings_.add_admissions({.allocated = 7, .blocked = {{"undecided", 2}}}, {.confirmed = 6, .guessed = 1});
+  readings_.add_starts({.started = 0, .blocked = 2});
   add_gpu_answers(readings_, {.repaired = 4});
   readings_.add_objects({{"inventory", {.settled = true, .problem = "", .writes = 4}}});
-  readings_.add_events({.silenced = 1, .dropped_full = 1, .failed = 5});
+  readings_.add_events("tessera_agent_events_dropped_total", {.silenced = 1, .dropped_full = 1, .failed = 5});
   metrics_.kubelet_asked("allocate", "aliyun.com/gpu", true, 2ms);
   metrics_.kubelet_asked("allocate", "aliyun.com/gpu", false, 2ms);
   http::Access access;
@@ -173,19 +171,22 @@ TEST_F(MetricsTest, NameEachFamilyOnce) {
   EXPECT_EQ(std::ranges::adjacent_find(helps), helps.end());
 }
 
-TEST(AllocationsJson, TellsWhoHoldsWhatInAStableOrder) {
-  const std::vector<Allocation> given{
-      {.pod = {"ml", "train-7"},
-       .pod_uid = "u",
-       .container = "main",
-       .shares = {{.device = "GPU-1", .units = 3}, {.device = "GPU-9", .whole = true}},
-       .ids = {{"aliyun.com/gpu-mem", {"1-0", "1-1", "1-2"}}}},
-      {.pod = {"a", "b"}, .pod_uid = "v", .container = "c", .held = "no GPU was decided for it"}};
-  const std::string listed =
-      allocations_json({{"node", "gpu-a"}, {"unit", "GiB"}},
-                       {{.key = "gpus", .allocations = given, .share_json = [](const Share& share) {
-                           return gpu_json(v100s(2), share);
-                         }}});
+TEST(AllocationsJson, ListsAllocationsInAStableOrder) {
+  const Allocation train{.pod = {"ml", "train-7"},
+                         .pod_uid = "u",
+                         .container = "main",
+                         .shares = {{.device = "GPU-1", .units = 3}, {.device = "GPU-9", .whole = true}},
+                         .ids = {{"aliyun.com/gpu-mem", {"1-0", "1-1", "1-2"}}}};
+  const Allocation blocked{
+      .pod = {"a", "b"}, .pod_uid = "v", .container = "c", .start_block = "no GPU was decided for it"};
+  boost::json::array shares;
+  for (const DeviceShare& share : train.shares) {
+    shares.push_back(gpu_json(v100s(2), share));
+  }
+  const std::string listed = allocations_json(
+      {{"node", "gpu-a"}, {"unit", "GiB"}},
+      {{.key = "gpus",
+        .allocations = {{.allocation = train, .shares = shares}, {.allocation = blocked, .shares = {}}}}});
   EXPECT_EQ(boost::json::parse(listed), boost::json::parse(R"({
     "node":"gpu-a","unit":"GiB","allocations":[
       {"namespace":"a","pod":"b","uid":"v","container":"c","gpus":[],"ids":{},"held":"no GPU was decided for it"},

@@ -1,6 +1,6 @@
-// A node for tests of the allocator: pods as the API server would tell them, and kubelet's device manager as
-// facts tell it (one question at a time, the IDs of init containers used again at random, Get that knows
-// admitted pods only).
+// A node for tests of admission, start and recovery: pods as the API server would report them, and
+// a model of kubelet's device manager (one call at a time, IDs of init containers reused at random,
+// a Get that knows only admitted pods).
 #pragma once
 
 #include <fmt/core.h>
@@ -14,7 +14,10 @@
 #include <string>
 #include <vector>
 
-#include "agent/devices/allocator.h"
+#include "agent/devices/admission.h"
+#include "agent/devices/allocation_recovery.h"
+#include "agent/devices/plugins.h"
+#include "agent/devices/start_gate.h"
 #include "agent/gpu/gpu_kind.h"
 #include "alloc/record.h"
 #include "http/event_loop.h"
@@ -42,7 +45,7 @@ inline std::string uuid(unsigned gpu) {
   return gpus(gpu + 1).gpus[gpu].uuid;
 }
 
-// A pod that is put together in words: Pod("a").main("c", 3).on("c", {{1, 3}}).
+// Builds a pod: Pod("a").main("c", 3).on("c", {{1, 3}}).
 struct Pod {
   explicit Pod(const std::string& name) {
     spec.namespace_name = "ml";
@@ -71,11 +74,11 @@ struct Pod {
   }
   // What the extender decided: GPU index -> units; 0 units is the whole GPU.
   Pod& on(const std::string& name, const std::vector<std::pair<unsigned, unsigned>>& where) {
-    alloc::ContainerShares grants{.container = name, .shares = {}};
+    alloc::ContainerShares own{.container = name, .shares = {}};
     for (const auto& [gpu, units] : where) {
-      grants.shares.push_back({.gpu = uuid(gpu), .units = units, .whole = units == 0});
+      own.shares.push_back({.gpu = uuid(gpu), .units = units, .whole = units == 0});
     }
-    record.containers.push_back(grants);
+    record.containers.push_back(own);
     spec.annotations[std::string(alloc::key::kAllocation)] = record.json();
     return *this;
   }
@@ -95,81 +98,70 @@ inline Pod share(const std::string& name, unsigned units, unsigned gpu) {
   return Pod(name).main("main", static_cast<int>(units)).on("main", {{gpu, units}});
 }
 
-class Node {
+// The agent's classes between a fake kubelet (podresources, checkpoint) and a fake API server
+// (pods, Events, records).
+class Node : private PodResources,
+             private PodFetch,
+             private CheckpointReader,
+             private RecordWriter,
+             private kube::EventSink,
+             private PodListener,
+             private AllocationListener {
  public:
   using Env = std::map<std::string, std::string>;
 
-  explicit Node(const alloc::Inventory& inventory, GrantStrategy* strategy = nullptr)
+  explicit Node(const alloc::Inventory& inventory, DeliveryStrategy* strategy = nullptr)
       : strategy_(strategy == nullptr ? &env_ : strategy) {
     restart_agent();
     set_inventory(inventory);
   }
+  ~Node() override { stop_agent(); }
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
 
   static constexpr const char* kNoRecord = R"({"v":1,"allocations":[]})";
 
-  // The agent starts anew with what it wrote before (or without), with another strategy if that is given.
-  void restart_agent(const std::string& state = kNoRecord, GrantStrategy* strategy = nullptr) {
+  // The agent restarts with what it saved before (or without it), and with another strategy if that
+  // is given.
+  void restart_agent(const std::string& state = kNoRecord, DeliveryStrategy* strategy = nullptr) {
     strategy_ = strategy == nullptr ? strategy_ : strategy;
-    allocator.reset();
-    kind.reset();
-    pods = std::make_unique<NodePods>(
-        names, NodePods::Events{.changed = [this](const NodePod&) { allocator->pod_changed(); },
-                                .ended = [this](const std::string& uid) { allocator->pod_ended(uid); },
-                                .synced = [this] { allocator->pods_synced(); }});
-    allocations = Allocations(GpuKind::keys());
-    EXPECT_TRUE(allocations.parse(state));
-    kind = std::make_unique<GpuKind>(
-        loop, names, *pods, allocations, GpuKind::Options{.files = files_, .mends = strategy_->can_mend()},
-        GpuKind::Edges{.repair =
-                           [this](const NodePod& pod, const RecordRepair& repair,
-                                  std::function<void(const Status&)> done) {
-                             loop.post([this, spec = pod.spec, repair, done = std::move(done)] {
-                               done(write(spec, repair));
-                             });
-                           },
-                       .tell = [this](const NodePod& pod, const std::string& reason,
-                                      const std::string&) { told.insert(pod.spec.name + " " + reason); }});
+    stop_agent();
+    pods = std::make_unique<NodePods>(names);
+    pods->add_listener(*this);
+    context_.emplace(NodeContext{.node = "gpu-a",
+                                 .loop = loop,
+                                 .client = client_,
+                                 .events = *this,
+                                 .pods = *pods,
+                                 .pod_resources = *this,
+                                 .pod_fetch = *this,
+                                 .checkpoints = *this,
+                                 .names = names});
+    store_ = std::make_unique<AllocationStore>(*context_, GpuKind::keys(), "");
+    store_->add_listener(*this);
+    EXPECT_TRUE(allocations().parse(state));
+    RecordWriter& writer = *this;
+    kind =
+        std::make_unique<GpuKind>(*context_, allocations(), writer,
+                                  GpuKind::Options{.files = files_, .can_update = strategy_->can_update()});
     kind->set_inventory(inventory_);
-    allocator = std::make_unique<Allocator>(
-        loop, *pods, allocations, *strategy_, *kind,
-        Allocator::Edges{.get = [this](const PodName& pod, std::chrono::milliseconds,
-                                       PodResources::Done<PodDevices> done) { get(pod, std::move(done)); },
-                         .fetch =
-                             [this](std::function<void(Status)> done) {
-                               loop.post([this, done = std::move(done)] {
-                                 ++fetches;
-                                 if (api_away) {
-                                   done(fail(ErrorCode::kUnavailable, "no API server"));
-                                   return;
-                                 }
-                                 for (const auto& [pod, version] : unseen) {
-                                   pods->put(pod, version, false);
-                                 }
-                                 done({});
-                               });
-                             },
-                         .checkpoint = [this]() -> Result<Checkpoint> {
-                           if (!has_checkpoint) {
-                             return fail(ErrorCode::kNotFound, "no checkpoint");
-                           }
-                           return checkpoint();
-                         },
-                         .tell = [this](const NodePod& pod, const std::string& reason,
-                                        const std::string&) { told.insert(pod.spec.name + " " + reason); },
-                         .changed = [this] { saved = allocations.json(); }});
+    const KindContext served{.node = *context_, .kind = *kind, .strategy = *strategy_, .store = *store_};
+    recovery_ = std::make_unique<AllocationRecovery>(served);
+    admission = std::make_unique<Admission>(served, *recovery_);
+    start_gate = std::make_unique<StartGate>(served, *recovery_);
   }
 
   void set_inventory(const alloc::Inventory& inventory) {
     inventory_ = inventory;
     kind->set_inventory(inventory);
-    for (const ResourceList& list : allocator->lists()) {
+    for (const ResourceList& list : lists()) {
       devices_[list.resource] = healthy(list.devices);
     }
   }
 
-  // The same, and it is told of all pods of the node.
+  // The same, and the API server lists all pods of the node.
   void restart_agent_among(const std::vector<Pod>& bound, const std::string& state = kNoRecord,
-                           GrantStrategy* strategy = nullptr) {
+                           DeliveryStrategy* strategy = nullptr) {
     restart_agent(state, strategy);
     for (const Pod& pod : bound) {
       bind(pod);
@@ -177,8 +169,8 @@ class Node {
     pods->synced();
     settle();
   }
-  // Two pods that are bound in this order are admitted in the other one; where kubelet has no Get, they are
-  // mixed up.
+  // Binds two pods and admits them in the opposite order, without Get, so that the agent mixes them
+  // up.
   void admit_swapped(const Pod& first, const Pod& second) {
     has_get = false;
     bind(first);
@@ -187,9 +179,9 @@ class Node {
     ASSERT_TRUE(admit(first));
   }
 
-  // Bound, and the watch has told it.
+  // Binds a pod, and the watch delivers it.
   void bind(const Pod& pod) { pods->put(pod.spec, ++version_, true); }
-  // Bound, but the watch is late.
+  // Binds a pod, but the watch is late.
   void bind_unseen(const Pod& pod) { unseen.emplace_back(pod.spec, ++version_); }
   void end(const Pod& pod) {
     pods->remove(pod.spec.uid);
@@ -201,7 +193,8 @@ class Node {
     }
   }
 
-  // kubelet admits: everything each container gets, or the error that ended the pod.
+  // kubelet admits the pod. Returns the environment of each container, or the error that failed the
+  // pod.
   Result<std::map<std::string, Env>> admit(const Pod& pod) {
     PodDevices& shown = known_[{pod.spec.namespace_name, pod.spec.name}];
     shown.pod = {.namespace_name = pod.spec.namespace_name, .name = pod.spec.name};
@@ -216,10 +209,10 @@ class Node {
       for (const auto& [resource, amount] : container.gpu_limits) {
         const std::string& name = names.name(resource);
         auto ids = TRY(pick(resource, static_cast<std::size_t>(amount.rounded_up()), reusable[name]));
-        const Grant grant = TRY(ask_allocate(resource, ids));
-        envs[container.name].insert(grant.env.begin(), grant.env.end());
-        responses_[pod.spec.uid + "/" + container.name + "/" + name] = response_text(grant);
-        for (const std::string& device : grant.cdi_devices) {
+        const ContainerResponse response = TRY(ask_allocate(resource, ids));
+        envs[container.name].insert(response.env.begin(), response.env.end());
+        responses_[pod.spec.uid + "/" + container.name + "/" + name] = response_text(response);
+        for (const std::string& device : response.cdi_devices) {
           cdi_names[pod.spec.name + "/" + container.name] = device.substr(device.find('=') + 1);
         }
         used_[pod.spec.uid + "/" + container.name + "/" + name] = {ids.begin(), ids.end()};
@@ -229,7 +222,7 @@ class Node {
         } else {
           std::erase_if(reusable[name],
                         [&](const std::string& id) { return std::ranges::find(ids, id) != ids.end(); });
-          // In kubelet's answer only when the admission is through.
+          // In kubelet's answers only after the admission.
           admitted_.emplace_back(PodName{pod.spec.namespace_name, pod.spec.name}, container.name, name, ids);
         }
       }
@@ -247,12 +240,12 @@ class Node {
   }
   Status pre_start_ids(const std::vector<std::string>& ids, GpuResource resource = GpuResource::kMemory) {
     std::optional<Status> status;
-    allocator->pre_start(names.name(resource), ids, [&](Status answer) { status = std::move(answer); });
+    start_gate->pre_start(names.name(resource), ids, [&](Status answer) { status = std::move(answer); });
     EXPECT_TRUE(loop.run_until([&] { return status.has_value(); }, 20s));
     return status.value_or(fail(ErrorCode::kTimeout, "no answer"));
   }
 
-  // GPUs that the IDs of a container are of, as kubelet shows them.
+  // The GPUs of the IDs that kubelet took for a container.
   std::set<std::string> gpus_by_ids(const Pod& pod, const std::string& container,
                                     GpuResource resource = GpuResource::kMemory) {
     std::set<std::string> found;
@@ -268,7 +261,7 @@ class Node {
   std::set<std::string>& used(const Pod& pod, const std::string& container) {
     return used_[pod.spec.uid + "/" + container + "/" + names.memory()];
   }
-  // kubelet offers shares of these GPUs only.
+  // kubelet offers only shares of these GPUs.
   void offer_only(const std::set<unsigned>& which) {
     std::set<std::string> tags;
     for (const unsigned gpu : which) {
@@ -277,22 +270,22 @@ class Node {
     std::erase_if(devices_[names.memory()],
                   [&](const std::string& id) { return !tags.contains(id.substr(0, id.find('-'))); });
   }
-  // What kubelet wrote down of who has what.
+  // kubelet's checkpoint.
   [[nodiscard]] Checkpoint checkpoint() const {
     Checkpoint file;
     for (const auto& [key, ids] : used_) {
       const auto uid = key.substr(0, key.find('/'));
       const auto rest = key.substr(uid.size() + 1);
       const auto container = rest.substr(0, rest.find('/'));
-      file.given.push_back({.pod_uid = uid,
-                            .container = container,
-                            .resource = rest.substr(container.size() + 1),
-                            .ids = {ids.begin(), ids.end()},
-                            .response = responses_.contains(key) ? responses_.at(key) : ""});
+      file.entries.push_back({.pod_uid = uid,
+                              .container = container,
+                              .resource = rest.substr(container.size() + 1),
+                              .ids = {ids.begin(), ids.end()},
+                              .response = responses_.contains(key) ? responses_.at(key) : ""});
     }
     return file;
   }
-  // kubelet has just started: it knows no pod for a moment. Or it lost its checkpoint.
+  // kubelet knows no pod: it has just started, or lost its checkpoint.
   void forget_known() { known_.clear(); }
   void settle() {
     bool done = false;
@@ -300,14 +293,18 @@ class Node {
     loop.run_until([&] { return done; }, 20s);
   }
 
+  // The current lists for kubelet.
+  std::vector<ResourceList> lists() { return lists_with_held(*kind, allocations()); }
+  Allocations& allocations() { return store_->allocations(); }
+
   alloc::ResourceNames names;
   http::EventLoop loop;
   std::unique_ptr<NodePods> pods;
-  Allocations allocations{GpuKind::keys()};
   std::unique_ptr<GpuKind> kind;
-  std::unique_ptr<Allocator> allocator;
+  std::unique_ptr<Admission> admission;
+  std::unique_ptr<StartGate> start_gate;
   std::vector<std::pair<alloc::PodSpec, std::uint64_t>> unseen;
-  std::set<std::string> told;
+  std::set<std::string> recorded;                // Events: "a GpuLost"
   std::map<std::string, std::string> cdi_names;  // "a/main" -> what kubelet keeps for the container
   std::string saved;
   bool has_get = true;
@@ -316,22 +313,22 @@ class Node {
   std::map<std::string, RecordRepair> repairs;  // by name of the pod, the last of each
   bool prefers = true;                          // kubelet asks for preferred IDs
   int gets_left = 1'000'000;
-  int gets_late = 0;  // so many are not answered in time
+  int gets_late = 0;  // number of Gets that time out
   int gets = 0;
   int fetches = 0;
 
  private:
-  // As kubelet keeps a plugin's answer.
-  static std::string response_text(const Grant& grant) {
-    v1beta1::ContainerAllocateResponse response;
-    response.mutable_envs()->insert(grant.env.begin(), grant.env.end());
-    for (const DeviceNode& node : grant.nodes) {
-      response.add_devices()->set_host_path(node.host_path);
+  // A plugin's response as kubelet's checkpoint keeps it.
+  static std::string response_text(const ContainerResponse& response) {
+    v1beta1::ContainerAllocateResponse message;
+    message.mutable_envs()->insert(response.env.begin(), response.env.end());
+    for (const DeviceNode& node : response.nodes) {
+      message.add_devices()->set_host_path(node.host_path);
     }
-    for (const std::string& name : grant.cdi_devices) {
-      response.add_cdi_devices()->set_name(name);
+    for (const std::string& name : response.cdi_devices) {
+      message.add_cdi_devices()->set_name(name);
     }
-    return kube::encode_base64(response.SerializeAsString());
+    return kube::encode_base64(message.SerializeAsString());
   }
 
   static std::set<std::string> healthy(const std::vector<Device>& devices) {
@@ -344,8 +341,34 @@ class Node {
     return ids;
   }
 
-  // The API server takes a patch, and the watch tells it.
-  Status write(alloc::PodSpec pod, const RecordRepair& repair) {
+  void stop_agent() {
+    start_gate.reset();
+    admission.reset();
+    recovery_.reset();
+    kind.reset();
+    store_.reset();
+    context_.reset();
+    pods.reset();
+  }
+
+  // PodListener, AllocationListener
+  void pods_synced() override {
+    recovery_->recover();
+    admission->lookup().retry_waiting();
+  }
+  void allocations_changed() override { saved = allocations().json(); }
+
+  // kube::EventSink
+  bool record(const kube::EventNote& note) override {
+    recorded.insert(note.about.name + " " + note.reason);
+    return true;
+  }
+
+  // RecordWriter: the API server takes a patch, and the watch reports it.
+  void write(const NodePod& pod, const RecordRepair& repair, Done<Status> done) override {
+    loop.post([this, spec = pod.spec, repair, done = std::move(done)] { done(patch(spec, repair)); });
+  }
+  Status patch(alloc::PodSpec pod, const RecordRepair& repair) {
     if (api_away) {
       return fail(ErrorCode::kUnavailable, "no API server");
     }
@@ -360,7 +383,32 @@ class Node {
     return {};
   }
 
-  void get(const PodName& pod, PodResources::Done<PodDevices> done) {
+  // PodFetch
+  void fetch(Done<Status> done) override {
+    loop.post([this, done = std::move(done)] {
+      ++fetches;
+      if (api_away) {
+        done(fail(ErrorCode::kUnavailable, "no API server"));
+        return;
+      }
+      for (const auto& [pod, version] : unseen) {
+        pods->put(pod, version, false);
+      }
+      done({});
+    });
+  }
+
+  // CheckpointReader
+  [[nodiscard]] Result<Checkpoint> read() const override {
+    if (!has_checkpoint) {
+      return fail(ErrorCode::kNotFound, "no checkpoint");
+    }
+    return checkpoint();
+  }
+
+  // PodResources
+  void get(const PodName& pod, std::chrono::milliseconds /*deadline*/,
+           Done<Result<PodDevices>> done) override {
     ++gets;
     Result<PodDevices> answer = fail(ErrorCode::kNotFound, "pod not found");
     if (!has_get) {
@@ -369,7 +417,7 @@ class Node {
       --gets_late;
       answer = fail(ErrorCode::kTimeout, "Deadline Exceeded");
     } else if (gets_left-- <= 0) {
-      gets_left = 1;  // the bucket fills while one waits
+      gets_left = 1;  // the bucket fills during the pause
       answer = fail(ErrorCode::kExhausted, "rejected by rate limit");
     } else if (const auto found = known_.find(pod); found != known_.end()) {
       answer = found->second;
@@ -377,7 +425,8 @@ class Node {
     done(std::move(answer));
   }
 
-  // As kubelet does: reuse what init containers had, ask only when something is left to choose.
+  // Chooses IDs like kubelet: reuses those of init containers, and asks for a preference only if
+  // there is a choice.
   Result<std::vector<std::string>> pick(GpuResource resource, std::size_t size,
                                         std::vector<std::string> reusable) {
     std::ranges::shuffle(reusable, random_);
@@ -399,7 +448,7 @@ class Node {
     std::vector<std::string> chosen = reusable;
     if (prefers) {
       std::optional<std::vector<std::string>> answer;
-      allocator->prefer(
+      admission->prefer(
           names.name(resource),
           {.available = {available.begin(), available.end()}, .must_include = reusable, .size = size},
           [&](std::vector<std::string> ids) { answer = std::move(ids); });
@@ -415,17 +464,28 @@ class Node {
     return chosen;
   }
 
-  Result<Grant> ask_allocate(GpuResource resource, const std::vector<std::string>& ids) {
-    std::optional<Result<Grant>> answer;
-    allocator->allocate(names.name(resource), ids, [&](Result<Grant> grant) { answer = std::move(grant); });
+  Result<ContainerResponse> ask_allocate(GpuResource resource, const std::vector<std::string>& ids) {
+    std::optional<Result<ContainerResponse>> answer;
+    admission->allocate(names.name(resource), ids,
+                        [&](Result<ContainerResponse> response) { answer = std::move(response); });
     EXPECT_TRUE(loop.run_until([&] { return answer.has_value(); }, 20s));
     settle();
     return answer.value_or(fail(ErrorCode::kTimeout, "no answer"));
   }
 
+  static kube::Client unused_client(http::EventLoop& loop) {
+    kube::ClusterAccess access;
+    access.cluster.server = "http://127.0.0.1:1";
+    return kube::Client::create(loop, access, {}).value();
+  }
+
+  kube::Client client_ = unused_client(loop);
+  std::optional<NodeContext> context_;
+  std::unique_ptr<AllocationStore> store_;
+  std::unique_ptr<AllocationRecovery> recovery_;
   EnvStrategy env_;
   DriverFilesOptions files_;
-  GrantStrategy* strategy_;
+  DeliveryStrategy* strategy_;
   alloc::Inventory inventory_;
   std::uint64_t version_ = 100;
   std::map<std::string, std::set<std::string>> devices_;  // by resource

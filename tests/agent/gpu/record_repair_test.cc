@@ -1,4 +1,4 @@
-// What the agent writes to pods whose annotations do not say what they have.
+// Repairs of pods whose annotations differ from what they have.
 #include "agent/gpu/record_repair.h"
 
 #include <gmock/gmock.h>
@@ -20,10 +20,10 @@ std::string recorded(const Node& node, const Pod& pod) {
   const auto text = known->spec.annotations.find(alloc::key::kAllocation);
   return text == known->spec.annotations.end()
              ? ""
-             : alloc::Record::parse(text->second).value().containers.front().grants.front().gpu;
+             : alloc::Record::parse(text->second).value().containers.front().shares.front().gpu;
 }
 
-TEST(RecordRepair, PutsTheRecordOfAPodRightThatGotWhatWasMeantForAnother) {
+TEST(RecordRepair, RepairsTheRecordOfAPodThatGotWhatWasMeantForAnother) {
   Node node(gpus(4));
   node.has_get = false;
   const Pod rejected = share("rejected", 3, 2);  // bound first, but kubelet refuses it for another reason
@@ -31,18 +31,18 @@ TEST(RecordRepair, PutsTheRecordOfAPodRightThatGotWhatWasMeantForAnother) {
   served.spec.annotations["ALIYUN_COM_GPU_MEM_IDX"] = "1";
   node.bind(rejected);
   node.bind(served);
-  EXPECT_EQ(sees(node.admit(served)), uuid(2)) << "bind order is all there is to go by";
+  EXPECT_EQ(sees(node.admit(served)), uuid(2)) << "only the bind order is known";
   EXPECT_TRUE(node.pre_start(served, "main"));
   EXPECT_EQ(recorded(node, served), uuid(2)) << "that is what it has";
   EXPECT_EQ(node.repairs["served"].annotations["ALIYUN_COM_GPU_MEM_IDX"], "2");
   EXPECT_TRUE(node.repairs["served"].moves);
-  EXPECT_THAT(node.told, Contains("served GpuRecordRepaired"));
-  EXPECT_EQ(node.allocations.find("uid-rejected", "main"), nullptr);
-  EXPECT_EQ(node.allocations.find("uid-served", "main")->shares.front().device, uuid(2));
+  EXPECT_THAT(node.recorded, Contains("served GpuRecordRepaired"));
+  EXPECT_EQ(node.allocations().find("uid-rejected", "main"), nullptr);
+  EXPECT_EQ(node.allocations().find("uid-served", "main")->shares.front().device, uuid(2));
   EXPECT_EQ(node.kind->counts().repaired, 1U);
 }
 
-// kubelet did not answer in time, so the guess was wrong; the next question tells.
+// kubelet did not answer in time, so the guess was wrong; the next call reveals it.
 TEST(RecordRepair, LearnsThatAPodGotWhatWasMeantForAnother) {
   Node node(gpus(4));
   const Pod first = share("first", 3, 2);
@@ -60,8 +60,8 @@ TEST(RecordRepair, LearnsThatAPodGotWhatWasMeantForAnother) {
   EXPECT_EQ(node.kind->counts().repaired, 1U);
 }
 
-// kubelet rejects a pod before it asks for its GPUs, and those of the next are taken for its own.
-TEST(RecordRepair, KnowsWhatAPodSeesThoughTheOneItWasTakenForHasEnded) {
+// kubelet rejects a pod before it asks for its GPUs, and the next pod is mistaken for it.
+TEST(RecordRepair, KnowsWhatAPodSeesAfterThePodItWasMistakenForHasEnded) {
   for (const bool restarts : {false, true}) {
     Node node(gpus(4));
     node.has_get = false;
@@ -78,15 +78,15 @@ TEST(RecordRepair, KnowsWhatAPodSeesThoughTheOneItWasTakenForHasEnded) {
       node.end(rejected);
     }
     EXPECT_TRUE(node.pre_start(served, "main"));
-    EXPECT_EQ(node.allocations.find("uid-served", "main")->shares.front().device, uuid(2)) << restarts;
-    EXPECT_THAT(node.told, Contains("served GpuRecordRepaired")) << restarts;
-    EXPECT_EQ(node.allocations.size(), 1U) << restarts;
+    EXPECT_EQ(node.allocations().find("uid-served", "main")->shares.front().device, uuid(2)) << restarts;
+    EXPECT_THAT(node.recorded, Contains("served GpuRecordRepaired")) << restarts;
+    EXPECT_EQ(node.allocations().size(), 1U) << restarts;
     node.end(served);
-    EXPECT_EQ(node.allocations.size(), 0U) << restarts;
+    EXPECT_EQ(node.allocations().size(), 0U) << restarts;
   }
 }
 
-TEST(RecordRepair, DoesNotStartAPodBeforeItsRecordIsPutRight) {
+TEST(RecordRepair, DoesNotStartAPodBeforeItsRecordIsRepaired) {
   Node node(gpus(4));
   node.has_get = false;
   const Pod rejected = share("rejected", 3, 2);
@@ -96,9 +96,9 @@ TEST(RecordRepair, DoesNotStartAPodBeforeItsRecordIsPutRight) {
   ASSERT_EQ(sees(node.admit(served)), uuid(2));
   node.api_away = true;
   const Status held = node.pre_start(served, "main");
-  ASSERT_FALSE(held) << "the ledger says that it is on another GPU";
+  ASSERT_FALSE(held) << "the extender's ledger has it on another GPU";
   EXPECT_THAT(held.error().text(), HasSubstr("ml/served"));
-  EXPECT_THAT(node.told, testing::Not(Contains("served GpuRecordRepaired"))) << "nothing is written yet";
+  EXPECT_THAT(node.recorded, testing::Not(Contains("served GpuRecordRepaired"))) << "nothing is written yet";
   EXPECT_EQ(node.kind->counts().repaired, 0U);
   EXPECT_THAT(held.error().text(), HasSubstr("no API server"));
   EXPECT_EQ(recorded(node, served), uuid(1));
@@ -107,7 +107,7 @@ TEST(RecordRepair, DoesNotStartAPodBeforeItsRecordIsPutRight) {
   EXPECT_EQ(recorded(node, served), uuid(2));
 }
 
-TEST(RecordRepair, HoldsAPodThatGotWhatItMayNotHave) {
+TEST(RecordRepair, BlocksAPodThatGotWhatItMayNotHave) {
   Node node(gpus(4));
   node.has_get = false;
   const Pod rejected = share("rejected", 3, 2);
@@ -120,12 +120,12 @@ TEST(RecordRepair, HoldsAPodThatGotWhatItMayNotHave) {
   ASSERT_FALSE(held) << "it must not start on a GPU that it does not want";
   EXPECT_THAT(held.error().text(), HasSubstr("ml/choosy"));
   EXPECT_THAT(held.error().text(), HasSubstr("delete the pod"));
-  EXPECT_THAT(node.told, Contains("choosy GpuAllocationMismatch"));
+  EXPECT_THAT(node.recorded, Contains("choosy GpuAllocationMismatch"));
   EXPECT_EQ(recorded(node, choosy), uuid(1));
 }
 
-// Three that fill their GPUs and were mixed up in a ring: each has what the next one was to have.
-TEST(RecordRepair, PutsTheRecordsOfAllRightThatWereMixedUp) {
+// Three pods that fill their GPUs were mixed up in a ring: each has what was meant for the next.
+TEST(RecordRepair, RepairsTheRecordsOfAllPodsThatWereMixedUp) {
   Node node(gpus(4));
   node.has_get = false;
   const Pod a = share("a", 16, 0);
@@ -144,13 +144,13 @@ TEST(RecordRepair, PutsTheRecordsOfAllRightThatWereMixedUp) {
   EXPECT_EQ(recorded(node, b), uuid(2));
   EXPECT_EQ(recorded(node, c), uuid(0));
   for (const Pod& pod : {a, b, c}) {
-    EXPECT_EQ(node.allocations.find(pod.spec.uid, "main")->shares.front().device, recorded(node, pod));
+    EXPECT_EQ(node.allocations().find(pod.spec.uid, "main")->shares.front().device, recorded(node, pod));
   }
 }
 
-// Old schedulers know GPUs by index, which is another GPU after the driver has counted anew, and wait for
-// ASSIGNED.
-TEST(RecordRepair, WritesARecordForAPodThatAnOldSchedulerPlaced) {
+// The original schedulers know GPUs by index, which is another GPU after the driver has renumbered
+// them, and wait for ASSIGNED.
+TEST(RecordRepair, WritesARecordForAPodThatAnOriginalSchedulerPlaced) {
   Node node(gpus(4));
   Pod pod = Pod("old").main("main", 3);
   pod.spec.annotations["ALIYUN_COM_GPU_MEM_IDX"] = "2";
@@ -167,7 +167,7 @@ TEST(RecordRepair, WritesARecordForAPodThatAnOldSchedulerPlaced) {
   EXPECT_FALSE(node.repairs["old"].moves);
 }
 
-TEST(RecordRepair, DoesNotWaitForARecordThatOnlySaysMore) {
+TEST(RecordRepair, DoesNotWaitForARecordThatOnlyAddsDetail) {
   Node node(gpus(1));
   const Pod pod = Pod("a").main("main", 3);
   node.bind(pod);
@@ -175,12 +175,12 @@ TEST(RecordRepair, DoesNotWaitForARecordThatOnlySaysMore) {
   node.api_away = true;
   EXPECT_TRUE(node.pre_start(pod, "main"));
   node.api_away = false;
-  EXPECT_TRUE(node.pre_start(pod, "main")) << "as after a restart of the container";
+  EXPECT_TRUE(node.pre_start(pod, "main")) << "like after a restart of the container";
   node.settle();
-  EXPECT_EQ(recorded(node, pod), uuid(0)) << "a second GPU that comes later does not make it undecided";
+  EXPECT_EQ(recorded(node, pod), uuid(0)) << "a second GPU that is added later does not make it undecided";
 }
 
-TEST(RecordRepair, PutsIndicesRightWhenTheDriverHasCountedAnew) {
+TEST(RecordRepair, RepairsIndicesWhenTheDriverHasRenumberedItsGpus) {
   Node node(gpus(4));
   Pod pod = share("a", 3, 2);
   pod.spec.annotations["ALIYUN_COM_GPU_MEM_IDX"] = "2";
@@ -188,12 +188,12 @@ TEST(RecordRepair, PutsIndicesRightWhenTheDriverHasCountedAnew) {
   ASSERT_TRUE(node.admit(pod));
   ASSERT_TRUE(node.pre_start(pod, "main"));
   node.settle();
-  EXPECT_TRUE(node.repairs.empty()) << "nothing is written while all is right";
-  alloc::Inventory anew = gpus(4);
-  std::swap(anew.gpus[2], anew.gpus[3]);
-  anew.gpus[2].index = 2;
-  anew.gpus[3].index = 3;
-  node.set_inventory(anew);
+  EXPECT_TRUE(node.repairs.empty()) << "nothing is written while nothing differs";
+  alloc::Inventory renumbered = gpus(4);
+  std::swap(renumbered.gpus[2], renumbered.gpus[3]);
+  renumbered.gpus[2].index = 2;
+  renumbered.gpus[3].index = 3;
+  node.set_inventory(renumbered);
   EXPECT_TRUE(node.pre_start(pod, "main"));
   node.settle();
   EXPECT_EQ(node.repairs["a"].annotations,
@@ -211,12 +211,12 @@ class Writer : public testing::Test {
 
   FakeCluster cluster;
   kube::Client client = cluster.client();
-  RecordWriter writer{client};
+  ApiRecordWriter writer{client};
   NodePod pod;
   RecordRepair repair;
 };
 
-TEST_F(Writer, ChangesTheAnnotationsOfThatPodAlone) {
+TEST_F(Writer, ChangesTheAnnotationsOfThatPodOnly) {
   std::optional<Status> written;
   writer.write(pod, repair, [&](const Status& status) { written = status; });
   cluster.run_until([&] { return written.has_value(); });
@@ -228,16 +228,16 @@ TEST_F(Writer, ChangesTheAnnotationsOfThatPodAlone) {
   EXPECT_EQ(writer.counts().written, 1U);
 }
 
-TEST_F(Writer, TellsEveryoneWhoWaitsWhatBecameOfIt) {
+TEST_F(Writer, ReportsTheResultToEveryCaller) {
   cluster.intercept = [](const FakeCluster::Seen&) { return FakeCluster::refusal(403, "Forbidden"); };
-  int told = 0;
+  int reported = 0;
   for (int i = 0; i < 2; ++i) {
     writer.write(pod, repair, [&](const Status& status) {
       EXPECT_FALSE(status);
-      ++told;
+      ++reported;
     });
   }
-  cluster.run_until([&] { return told == 2; });
+  cluster.run_until([&] { return reported == 2; });
   EXPECT_EQ(writer.counts().failed, 1U);
 }
 

@@ -8,9 +8,9 @@
 #include "../../base/temporary_directory.h"
 #include "agent/devices/cdi_spec.h"
 #include "agent/devices/cdi_strategy.h"
-#include "agent/devices/device_strategy.h"
-#include "agent/gpu/gpu_edits.h"
-#include "agent/gpu/gpu_text.h"
+#include "agent/devices/delivery_strategy.h"
+#include "agent/gpu/driver_files.h"
+#include "agent/gpu/gpu_devices.h"
 #include "base/file.h"
 #include "driver_host.h"
 #include "gpu_node.h"
@@ -28,7 +28,7 @@ using ::testing::Not;
 using ::testing::Pair;
 using ::testing::UnorderedElementsAre;
 
-// A container that is to see these GPUs.
+// A container with these GPUs.
 ContainerEdits container_with(const DriverHost& host, const std::vector<alloc::Gpu>& gpus) {
   DriverFilesCache files(host.options());
   return {.pod_uid = "5b0c-1", .container = "main", .edits = gpu_edits(files, gpus)};
@@ -53,7 +53,7 @@ TEST(HostRoot, FollowsLinksAsIfItWereTheRoot) {
   EXPECT_EQ(host.root().real_path("/opt/cuda"), kMultiarch + "/libcuda.so.550.54.15");
 }
 
-TEST(HostRoot, IsNotLeftByAnyLink) {
+TEST(HostRoot, NoLinkLeadsOutOfTheRoot) {
   const DriverHost host;
   host.link("/opt/up", "../../../../../../../../usr/bin/nvidia-smi");
   host.link("/opt/round", "/opt/round");
@@ -64,7 +64,7 @@ TEST(HostRoot, IsNotLeftByAnyLink) {
   EXPECT_EQ(HostRoot{}.on_host("/usr"), "/usr");
 }
 
-TEST(DriverFiles, AreMountedUnderEveryNameWhereBothKindsOfLinkersLook) {
+TEST(DriverFiles, AreMountedUnderEveryNameWhereLinkersLook) {
   const DriverHost host;
   const auto files = find_driver_files(host.options());
   ASSERT_TRUE(files) << files.error().text();
@@ -82,7 +82,7 @@ TEST(DriverFiles, AreMountedUnderEveryNameWhereBothKindsOfLinkersLook) {
   EXPECT_EQ(files->library_path, "");
 }
 
-TEST(DriverFiles, GoToADirectoryOfTheirOwnWithLibraryPath) {
+TEST(DriverFiles, AreMountedInTheirOwnDirectoryWithLibraryPath) {
   const DriverHost host;
   DriverFilesOptions options = host.options();
   options.place = parse_library_place("env").value();
@@ -94,7 +94,7 @@ TEST(DriverFiles, GoToADirectoryOfTheirOwnWithLibraryPath) {
   EXPECT_FALSE(parse_library_place("both"));
 }
 
-TEST(DriverFiles, LeaveOutOtherArchitecturesGraphicsAndWhatIsNoLibrary) {
+TEST(DriverFiles, OmitOtherArchitecturesGraphicsAndOtherFiles) {
   const DriverHost host;
   host.library("/usr/lib/libnvidia-opencl.so.1", ELFCLASS32);
   host.library(kMultiarch + "/libGLX_nvidia.so.0");
@@ -105,7 +105,7 @@ TEST(DriverFiles, LeaveOutOtherArchitecturesGraphicsAndWhatIsNoLibrary) {
   EXPECT_EQ(files->mounts.size(), 9U);
 }
 
-TEST(DriverFiles, SayWhereTheyWereLookedForWhenThereAreNone) {
+TEST(DriverFiles, ReportWhereTheyWereSearchedWhenThereAreNone) {
   const TemporaryDirectory empty;
   const auto files = find_driver_files({.driver = {.host = "/run/nvidia/driver", .here = empty.path()}});
   ASSERT_FALSE(files);
@@ -119,7 +119,7 @@ TEST(DriverFiles, ASingleLibraryIsFoundThroughItsLinks) {
   EXPECT_EQ(find_driver_library(host.root(), "libnvidia-nscq.so.1"), std::nullopt);
 }
 
-TEST(DriverFiles, AreLookedForAgainAfterADriverUpdate) {
+TEST(DriverFiles, AreSearchedAgainAfterADriverUpdate) {
   const DriverHost host;
   DriverFilesCache cache(host.options());
   ASSERT_TRUE(cache.get());
@@ -133,26 +133,25 @@ TEST(DriverFiles, AreLookedForAgainAfterADriverUpdate) {
               Contains(Pair("/usr/lib64/libcuda.so.1", HasSubstr("libcuda.so.560.1"))));
 }
 
-// A look in the middle of an installation finds half a driver.
-TEST(DriverFiles, AreLookedForAgainWhileThereIsNoLibcuda) {
+// A search during an installation finds half a driver.
+TEST(DriverFiles, AreSearchedAgainWhileThereIsNoLibcuda) {
   const DriverHost host;
   host.remove(kMultiarch + "/libcuda.so.550.54.15");
   host.remove(kMultiarch + "/libcuda.so.1");
-  std::vector<std::string> warnings;
-  DriverFilesOptions options = host.options();
-  options.warn = [&](const std::string& what) { warnings.push_back(what); };
-  DriverFilesCache cache(std::move(options));
+  DriverFilesCache cache(host.options());
   ASSERT_TRUE(cache.get());
+  const std::optional<std::string> warning = cache.take_warning();
+  ASSERT_TRUE(warning);
+  EXPECT_THAT(*warning, testing::HasSubstr("install the driver's compute libraries"));
   EXPECT_FALSE((*cache.get())->has_cuda);
-  ASSERT_EQ(warnings.size(), 1U) << "it is said, and not with each container";
-  EXPECT_THAT(warnings.front(), testing::HasSubstr("install the driver's compute libraries"));
+  EXPECT_FALSE(cache.take_warning()) << "reported once, not with each container";
   host.library(kMultiarch + "/libcuda.so.1");
   const auto files = cache.get();
   ASSERT_TRUE(files);
   EXPECT_THAT(by_container_path((*files)->mounts), Contains(Pair("/usr/lib64/libcuda.so.1", testing::_)));
 }
 
-TEST(DeviceNodes, AreTheSharedOnesThatExistAndThoseOfTheGpus) {
+TEST(DeviceNodes, AreTheSharedNodesThatExistAndThoseOfTheGpus) {
   const DriverHost host;
   std::vector<alloc::Gpu> gpus = v100s(2).gpus;
   gpus.erase(gpus.begin());
@@ -174,7 +173,7 @@ TEST(DeviceNodes, FollowTheMinorNumberAndNotTheIndex) {
   EXPECT_EQ(device_nodes(host.options().dev, gpus)->back().host_path, "/dev/nvidia1");
 }
 
-TEST(DeviceNodes, AreNamedWhenTheyAreMissingOrNotKnown) {
+TEST(DeviceNodes, AreNamedInTheErrorWhenTheyAreMissingOrUnknown) {
   const DriverHost host;
   std::vector<alloc::Gpu> gpus = v100s(1).gpus;
   gpus[0].minor = 5;
@@ -184,38 +183,38 @@ TEST(DeviceNodes, AreNamedWhenTheyAreMissingOrNotKnown) {
   EXPECT_THAT(device_nodes(host.options().dev, gpus).error().text(), HasSubstr("minor number"));
 }
 
-TEST(DeviceStrategy, GivesNodesAndLibrariesAndNoOtherGpu) {
+TEST(DeviceStrategy, DeliversNodesAndLibrariesAndNoOtherGpu) {
   const DriverHost host;
   DeviceStrategy strategy("GPUs");
-  Grant grant;
-  grant.env["NVIDIA_VISIBLE_DEVICES"] = "GPU-0";
-  ASSERT_TRUE(strategy.add(container_with(host, 1), grant));
-  ASSERT_EQ(grant.nodes.size(), 3U);
-  EXPECT_EQ(grant.nodes.back().host_path, "/dev/nvidia0");
-  EXPECT_EQ(grant.mounts.size(), 9U);
-  EXPECT_EQ(grant.env.size(), 1U);
+  ContainerResponse response;
+  response.env["NVIDIA_VISIBLE_DEVICES"] = "GPU-0";
+  ASSERT_TRUE(strategy.add(container_with(host, 1), response));
+  ASSERT_EQ(response.nodes.size(), 3U);
+  EXPECT_EQ(response.nodes.back().host_path, "/dev/nvidia0");
+  EXPECT_EQ(response.mounts.size(), 9U);
+  EXPECT_EQ(response.env.size(), 1U);
   EXPECT_TRUE(strategy.before_start(container_with(host, 1)));
-  EXPECT_FALSE(strategy.can_mend());
+  EXPECT_FALSE(strategy.can_update());
 }
 
-TEST(DeviceStrategy, GivesNothingToAContainerThatMustSeeNoGpu) {
+TEST(DeviceStrategy, DeliversNothingToAContainerWithoutGpus) {
   const DriverHost host;
   DeviceStrategy strategy("GPUs");
-  Grant grant;
-  ASSERT_TRUE(strategy.add(container_with(host, 0), grant));
-  EXPECT_THAT(grant.nodes, IsEmpty());
-  EXPECT_THAT(grant.mounts, IsEmpty());
+  ContainerResponse response;
+  ASSERT_TRUE(strategy.add(container_with(host, 0), response));
+  EXPECT_THAT(response.nodes, IsEmpty());
+  EXPECT_THAT(response.mounts, IsEmpty());
 }
 
-// What is kept of a container of one GPU from its admission on.
+// What kubelet keeps of a container with one GPU.
 std::string fixed_at_admission(const DriverHost& host, DeviceStrategy& strategy) {
-  Grant grant;
+  ContainerResponse response;
   const ContainerEdits container = container_with(host, 1);
-  EXPECT_TRUE(strategy.add(container, grant));
+  EXPECT_TRUE(strategy.add(container, response));
   return strategy.fixed(*container.edits);
 }
 
-TEST(DeviceStrategy, HoldsAContainerWhoseNodeIsAnotherGpusByNow) {
+TEST(DeviceStrategy, BlocksAContainerWhoseDeviceNodeBelongsToAnotherGpuNow) {
   const DriverHost host;
   DeviceStrategy strategy("GPUs");
   std::vector<alloc::Gpu> gpus = v100s(1).gpus;
@@ -230,14 +229,14 @@ TEST(DeviceStrategy, HoldsAContainerWhoseNodeIsAnotherGpusByNow) {
               AllOf(HasSubstr("/dev/nvidia0"), HasSubstr("/dev/nvidia1"), HasSubstr("delete the pod")));
 }
 
-TEST(DeviceStrategy, HoldsAContainerWhoseDriverFilesAreThoseOfAnUpdateByNow) {
+TEST(DeviceStrategy, BlocksAContainerWhoseDriverFilesWereUpdated) {
   const DriverHost host;
   DeviceStrategy strategy("GPUs");
   const std::string fixed = fixed_at_admission(host, strategy);
   host.library(kMultiarch + "/libnvidia-cfg.so.550.54.15");
   ContainerEdits container = container_with(host, 1);
   container.fixed = fixed;
-  EXPECT_TRUE(strategy.before_start(container)) << "a file more does no harm";
+  EXPECT_TRUE(strategy.before_start(container)) << "an additional file does no harm";
   host.remove(kMultiarch + "/libcuda.so.550.54.15");
   host.remove(kMultiarch + "/libcuda.so.1");
   host.library(kMultiarch + "/libcuda.so.560.1");
@@ -248,16 +247,16 @@ TEST(DeviceStrategy, HoldsAContainerWhoseDriverFilesAreThoseOfAnUpdateByNow) {
   EXPECT_THAT(held.error().text(), HasSubstr("libcuda.so.560.1"));
 }
 
-TEST(DeviceStrategy, HoldsAContainerWhoseDriverHasGone) {
+TEST(DeviceStrategy, BlocksAContainerWhoseDriverIsGone) {
   const DriverHost host;
   DeviceStrategy strategy("GPUs");
-  Grant grant;
-  ASSERT_TRUE(strategy.add(container_with(host, 1), grant));
+  ContainerResponse response;
+  ASSERT_TRUE(strategy.add(container_with(host, 1), response));
   host.remove("/dev/nvidia0");
   EXPECT_FALSE(strategy.before_start(container_with(host, 1)));
-  const std::size_t before = grant.nodes.size();
-  EXPECT_FALSE(strategy.add(container_with(host, 1), grant));
-  EXPECT_EQ(grant.nodes.size(), before);
+  const std::size_t before = response.nodes.size();
+  EXPECT_FALSE(strategy.add(container_with(host, 1), response));
+  EXPECT_EQ(response.nodes.size(), before);
 }
 
 TEST(CdiSpec, IsADocumentOfVersion06WithOneDevice) {
@@ -277,14 +276,14 @@ TEST(CdiSpec, IsADocumentOfVersion06WithOneDevice) {
   EXPECT_EQ(gpu_cdi_kind().qualified_name(device), "tessera.io/gpu=5b0c-1_main");
 }
 
-TEST(CdiSpec, TakesNoNamesThatCouldLeaveItsDirectory) {
+TEST(CdiSpec, RejectsNamesThatCouldLeaveItsDirectory) {
   EXPECT_FALSE(cdi_device_name("../../etc/x", "main"));
   EXPECT_FALSE(cdi_device_name("5b0c-1", "a/b"));
   EXPECT_FALSE(cdi_device_name("5b0c_1", "main"));
   EXPECT_FALSE(cdi_device_name("", "main"));
 }
 
-TEST(CdiSpec, KnowsItsOwnFilesAndNoOthers) {
+TEST(CdiSpec, RecognizesItsOwnFilesOnly) {
   const CdiKind gpus = gpu_cdi_kind();
   EXPECT_EQ(gpus.file_name("5b0c-1_main"), "tessera-5b0c-1_main.json");
   EXPECT_EQ(gpus.device_of_file("tessera-5b0c-1_main.json"), "5b0c-1_main");
@@ -294,7 +293,7 @@ TEST(CdiSpec, KnowsItsOwnFilesAndNoOthers) {
   EXPECT_EQ(gpus.device_of_file("tessera-_.json"), std::nullopt);
 }
 
-TEST(CdiSpec, NoKindTakesTheFilesOfAnotherForItsOwn) {
+TEST(CdiSpec, NoKindMistakesTheFilesOfAnother) {
   const std::vector<CdiKind> kinds{gpu_cdi_kind(), CdiKind::of("thing"), CdiKind::of("thing2")};
   for (const CdiKind& one : kinds) {
     for (const CdiKind& other : kinds) {
@@ -327,12 +326,12 @@ class CdiStrategyTest : public ::testing::Test {
     container.env = {{"NVIDIA_VISIBLE_DEVICES", "void"}, {"ALIYUN_COM_GPU_MEM_CONTAINER", "3"}};
     return container;
   }
-  Grant added(const ContainerEdits& container) {
-    Grant grant;
-    grant.env = container.env;
-    const Status status = strategy_.add(container, grant);
+  ContainerResponse added(const ContainerEdits& container) {
+    ContainerResponse response;
+    response.env = container.env;
+    const Status status = strategy_.add(container, response);
     EXPECT_TRUE(status) << status.error().text();
-    return grant;
+    return response;
   }
 
   DriverHost host_;
@@ -340,29 +339,29 @@ class CdiStrategyTest : public ::testing::Test {
   CdiStrategy strategy_{directory_.path() + "/run/cdi", gpu_cdi_kind()};
 };
 
-TEST_F(CdiStrategyTest, GivesOneNameAndWritesWhatItStandsFor) {
-  const Grant grant = added(container_with(2));
-  EXPECT_THAT(grant.cdi_devices, ElementsAre("tessera.io/gpu=5b0c-1_main"));
-  EXPECT_THAT(grant.nodes, IsEmpty());
-  EXPECT_THAT(grant.mounts, IsEmpty());
+TEST_F(CdiStrategyTest, AssignsOneNameAndWritesItsFile) {
+  const ContainerResponse response = added(container_with(2));
+  EXPECT_THAT(response.cdi_devices, ElementsAre("tessera.io/gpu=5b0c-1_main"));
+  EXPECT_THAT(response.nodes, IsEmpty());
+  EXPECT_THAT(response.mounts, IsEmpty());
   EXPECT_EQ(edits().at("deviceNodes").as_array().size(), 4U);
   const boost::json::array env{"ALIYUN_COM_GPU_MEM_CONTAINER=3", "NVIDIA_VISIBLE_DEVICES=GPU-0,GPU-1"};
   EXPECT_EQ(edits().at("env").as_array(), env);
 }
 
 TEST_F(CdiStrategyTest, AnswersTheSameForEachResourceOfAContainer) {
-  Grant grant = added(container_with(1));
-  ASSERT_TRUE(strategy_.add(container_with(1), grant));
-  EXPECT_EQ(grant.cdi_devices.size(), 1U);
+  ContainerResponse response = added(container_with(1));
+  ASSERT_TRUE(strategy_.add(container_with(1), response));
+  EXPECT_EQ(response.cdi_devices.size(), 1U);
 }
 
-TEST_F(CdiStrategyTest, GivesAContainerWithoutGpusANameThatStandsForNone) {
+TEST_F(CdiStrategyTest, AssignsANameWithoutGpusToAContainerWithoutGpus) {
   EXPECT_EQ(added(container_with(0)).cdi_devices.size(), 1U);
   EXPECT_FALSE(edits().contains("deviceNodes"));
   EXPECT_EQ(edits().at("env").as_array().back(), "NVIDIA_VISIBLE_DEVICES=void");
 }
 
-TEST_F(CdiStrategyTest, MendsBeforeTheStartWhatWasNotKnownWhenThePodCame) {
+TEST_F(CdiStrategyTest, UpdatesBeforeTheStartWhatWasUnknownAtAdmission) {
   added(container_with(0));
   ContainerEdits decided = container_with(2);
   decided.env = {{"ALIYUN_COM_GPU_MEM_CONTAINER", "5"}};
@@ -370,17 +369,17 @@ TEST_F(CdiStrategyTest, MendsBeforeTheStartWhatWasNotKnownWhenThePodCame) {
   EXPECT_EQ(edits().at("deviceNodes").as_array().size(), 4U);
   const boost::json::array env{"ALIYUN_COM_GPU_MEM_CONTAINER=5", "NVIDIA_VISIBLE_DEVICES=GPU-0,GPU-1"};
   EXPECT_EQ(edits().at("env").as_array(), env);
-  EXPECT_TRUE(strategy_.can_mend());
+  EXPECT_TRUE(strategy_.can_update());
 }
 
-TEST_F(CdiStrategyTest, WritesTheFileAnewWhenTheMachineWasRebooted) {
+TEST_F(CdiStrategyTest, WritesTheFileAgainAfterAReboot) {
   added(container_with(1));
   fs::remove_all(directory());
   ASSERT_TRUE(strategy_.before_start(container_with(1)));
   EXPECT_EQ(edits().at("env").as_array().back(), "NVIDIA_VISIBLE_DEVICES=GPU-0");
 }
 
-TEST_F(CdiStrategyTest, DoesNotTouchAFileThatIsRight) {
+TEST_F(CdiStrategyTest, DoesNotRewriteAFileThatIsUpToDate) {
   added(container_with(1));
   const fs::path file = fs::path(directory()) / "tessera-5b0c-1_main.json";
   const auto long_ago = fs::last_write_time(file) - std::chrono::hours(1);
@@ -389,7 +388,7 @@ TEST_F(CdiStrategyTest, DoesNotTouchAFileThatIsRight) {
   EXPECT_EQ(fs::last_write_time(file), long_ago);
 }
 
-TEST_F(CdiStrategyTest, RemovesTheFilesOfPodsThatHaveGoneAndNoOthers) {
+TEST_F(CdiStrategyTest, RemovesOnlyTheFilesOfPodsThatAreGone) {
   added(container_with(1));
   ContainerEdits other = container_with(1);
   other.pod_uid = "77aa-2";
@@ -405,7 +404,7 @@ TEST_F(CdiStrategyTest, RemovesTheFilesOfPodsThatHaveGoneAndNoOthers) {
   EXPECT_THAT(files(), ElementsAre("nvidia.yaml", "tessera-77aa-2_sidecar.json"));
 }
 
-TEST_F(CdiStrategyTest, WritesUnderTheNamesThatAContainerWasGiven) {
+TEST_F(CdiStrategyTest, WritesTheFilesOfAllNamesOfAContainer) {
   ContainerEdits container = container_with(1);
   container.cdi_names = {"77aa-2_main"};
   EXPECT_THAT(added(container).cdi_devices, ElementsAre("tessera.io/gpu=77aa-2_main"));
@@ -416,11 +415,11 @@ TEST_F(CdiStrategyTest, WritesUnderTheNamesThatAContainerWasGiven) {
   EXPECT_FALSE(strategy_.before_start(container));
 }
 
-TEST_F(CdiStrategyTest, GivesTheNameEvenWhenTheDriverIsNotThereYet) {
+TEST_F(CdiStrategyTest, AssignsTheNameEvenIfTheDriverIsMissing) {
   host_.remove("/dev/nvidia0");
-  Grant grant;
-  EXPECT_FALSE(strategy_.add(container_with(1), grant));
-  EXPECT_EQ(grant.cdi_devices.size(), 1U);
+  ContainerResponse response;
+  EXPECT_FALSE(strategy_.add(container_with(1), response));
+  EXPECT_EQ(response.cdi_devices.size(), 1U);
   host_.file("/dev/nvidia0", "");
   EXPECT_TRUE(strategy_.before_start(container_with(1)));
 }

@@ -1,12 +1,12 @@
-// GPUs and another kind of device in one pod: neither takes what is the other's.
+// GPUs and another kind of device in one pod do not interfere.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "../devices/files_kind.h"
 #include "../devices/kind_node.h"
 #include "agent/devices/cdi_strategy.h"
+#include "agent/gpu/gpu_devices.h"
 #include "agent/gpu/gpu_kind.h"
-#include "agent/gpu/gpu_text.h"
 #include "alloc/record.h"
 #include "driver_host.h"
 #include "gpu_node.h"
@@ -21,6 +21,10 @@ using testing::UnorderedElementsAre;
 constexpr const char* kMemory = "aliyun.com/gpu-mem";
 constexpr const char* kThing = FilesKind::kResource;
 
+class NoWrites final : public RecordWriter {
+  void write(const NodePod& /*pod*/, const RecordRepair& /*repair*/, Done<Status> done) override { done({}); }
+};
+
 class TwoKinds : public testing::Test {
  protected:
   TwoKinds() {
@@ -28,7 +32,6 @@ class TwoKinds : public testing::Test {
     EXPECT_TRUE(write_file(node.root / "dev/thing1", ""));
     things.look();
     gpus.set_inventory(v100s(2));
-    node.books = {&gpu_book, &thing_book};
     node.serve(*served_gpus);
     node.serve(*served_things);
   }
@@ -45,7 +48,7 @@ class TwoKinds : public testing::Test {
     alloc::PodSpec pod = pod_with(name, kThing, 1);
     pod.containers[0].gpu_limits = {{alloc::GpuResource::kMemory, Quantity::units(2)}};
     alloc::Record record;
-    record.containers = {{.container = "main", .grants = {{.gpu = "GPU-1", .units = 2}}}};
+    record.containers = {{.container = "main", .shares = {{.gpu = "GPU-1", .units = 2}}}};
     pod.annotations[std::string(alloc::key::kAllocation)] = record.json();
     return pod;
   }
@@ -77,31 +80,19 @@ class TwoKinds : public testing::Test {
   KindNode node{{kThing}};
   CdiStrategy gpu_cdi{node.root / "cdi", gpu_cdi_kind()};
   CdiStrategy thing_cdi{node.root / "cdi", CdiKind::of("thing")};
-  Allocations gpu_book{GpuKind::keys()};
-  Allocations thing_book{{}};
-  GpuKind gpus{
-      node.cluster.loop(), node.names, node.pods, gpu_book, {.files = host.options(), .mends = true}, {}};
+  AllocationStore gpu_store{node.context, GpuKind::keys(), node.root / "allocations.json"};
+  AllocationStore thing_store{node.context, {}, node.root / "things.json"};
+  NoWrites writer;
+  GpuKind gpus{node.context, gpu_store.allocations(), writer, {.files = host.options(), .can_update = true}};
   FilesKind things{node.root / "dev"};
-  std::optional<ServedKind> served_gpus{
+  const PluginsOptions options{.plugin = {.directory = node.root / "device-plugins"}};
+  std::optional<Plugins> served_gpus{
+      std::in_place, KindContext{.node = node.context, .kind = gpus, .strategy = gpu_cdi, .store = gpu_store},
+      options};
+  std::optional<Plugins> served_things{
       std::in_place,
-      node.cluster.loop(),
-      node.pods,
-      gpu_book,
-      gpu_cdi,
-      gpus,
-      node.edges(),
-      ServedKind::Options{.file = node.root / "allocations.json",
-                          .plugins = {.directory = node.root / "device-plugins"}}};
-  std::optional<ServedKind> served_things{
-      std::in_place,
-      node.cluster.loop(),
-      node.pods,
-      thing_book,
-      thing_cdi,
-      things,
-      node.edges(),
-      ServedKind::Options{.file = node.root / "things.json",
-                          .plugins = {.directory = node.root / "device-plugins"}}};
+      KindContext{.node = node.context, .kind = things, .strategy = thing_cdi, .store = thing_store},
+      options};
 };
 
 TEST_F(TwoKinds, AreServedToOneContainerEachInItsOwnWay) {
@@ -117,39 +108,40 @@ TEST_F(TwoKinds, AreServedToOneContainerEachInItsOwnWay) {
   EXPECT_EQ(node.pre_start(kMemory, shares), "");
   EXPECT_EQ(node.pre_start(kThing, {"thing0"}), "");
   node.run([&] {
-    EXPECT_THAT(gpu_book.find("uid-a", "main")->shares, ElementsAre(Share{.device = "GPU-1", .units = 2}));
-    EXPECT_THAT(thing_book.find("uid-a", "main")->shares,
-                ElementsAre(Share{.device = "thing0", .whole = true}));
+    EXPECT_THAT(gpu_store.allocations().find("uid-a", "main")->shares,
+                ElementsAre(DeviceShare{.device = "GPU-1", .units = 2}));
+    EXPECT_THAT(thing_store.allocations().find("uid-a", "main")->shares,
+                ElementsAre(DeviceShare{.device = "thing0", .whole = true}));
   });
   node.end("uid-a");
   EXPECT_TRUE(cdi_files().empty());
 }
 
-TEST_F(TwoKinds, OneIsHeldWhileTheOtherIsFine) {
+TEST_F(TwoKinds, OneIsBlockedWhileTheOtherIsHealthy) {
   node.admit(pod_with_both("a"));
   const std::vector<std::string> shares = preferred(kMemory, 2);
   node.allocate(kMemory, shares);
   node.allocate(kThing, {"thing1"});
-  alloc::Inventory ill = v100s(2);
-  ill.gpus[1].unhealthy = "XID 79";
-  node.run([&] { gpus.set_inventory(ill); });
+  alloc::Inventory unhealthy = v100s(2);
+  unhealthy.gpus[1].unhealthy = "XID 79";
+  node.run([&] { gpus.set_inventory(unhealthy); });
   EXPECT_THAT(node.pre_start(kMemory, shares), HasSubstr("XID 79"));
   EXPECT_EQ(node.pre_start(kThing, {"thing1"}), "");
 }
 
-// A pod that asks for another kind only: GPUs know nothing of it.
-TEST_F(TwoKinds, DoNotSeePodsThatAskForTheOtherOnly) {
+// The pod requests only the other kind.
+TEST_F(TwoKinds, DoNotSeePodsThatRequestOnlyTheOther) {
   node.admit(pod_with("b", kThing, 1));
   node.allocate(kThing, {"thing1"});
   node.run([&] {
-    EXPECT_TRUE(gpus.pods().empty());
-    EXPECT_EQ(gpu_book.size(), 0U);
+    EXPECT_TRUE(gpu_pods(node.pods).empty());
+    EXPECT_EQ(gpu_store.allocations().size(), 0U);
     EXPECT_EQ(gpus.decision_of(*node.pods.find(std::string("uid-b"))).verdict, Verdict::kUndecided);
   });
 }
 
-// Where kubelet has no Get: which pod it has begun with is known from either kind.
-TEST_F(TwoKinds, TellEachOtherWhichPodKubeletHasBegunWith) {
+// kubelet has no Get; an allocation of either kind shows which pod it admits.
+TEST_F(TwoKinds, ShareWhichPodKubeletHasBegunToAdmit) {
   alloc::PodSpec first = pod_with_both("first");
   first.containers[0].other_limits.clear();
   node.admit(first);
@@ -158,12 +150,12 @@ TEST_F(TwoKinds, TellEachOtherWhichPodKubeletHasBegunWith) {
   node.allocate(kThing, {"thing1"});
   node.allocate(kMemory, preferred(kMemory, 2));
   node.run([&] {
-    EXPECT_NE(gpu_book.find("uid-second", "main"), nullptr);
-    EXPECT_EQ(gpu_book.find("uid-first", "main"), nullptr);
+    EXPECT_NE(gpu_store.allocations().find("uid-second", "main"), nullptr);
+    EXPECT_EQ(gpu_store.allocations().find("uid-first", "main"), nullptr);
   });
 }
 
-TEST_F(TwoKinds, AreCountedTogetherAndListedApart) {
+TEST_F(TwoKinds, AreCountedTogetherAndListedSeparately) {
   node.admit(pod_with_both("a"));
   node.allocate(kMemory, preferred(kMemory, 2));
   node.allocate(kThing, {"thing1"});

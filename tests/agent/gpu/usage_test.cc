@@ -7,7 +7,8 @@
 #include <filesystem>
 
 #include "../../base/temporary_directory.h"
-#include "agent/gpu/usage_sampler.h"
+#include "agent/gpu/gpu_devices.h"
+#include "agent/gpu/usage_watch.h"
 #include "base/file.h"
 #include "gpu_node.h"
 
@@ -23,10 +24,11 @@ constexpr const char* kUidLow = "1b4e28ba_2fa1_11d2_883f_0016d3cca427";
 const std::string kId(64, 'c');
 constexpr std::uint64_t kGib = 1U << 30U;
 
-TEST(ContainerOfCgroup, UnderstandsWhatRuntimesAndDriversMake) {
+TEST(ContainerOfCgroup, UnderstandsAllRuntimesAndDrivers) {
   const std::string slice = fmt::format("kubepods-burstable-pod{}.slice", kUidLow);
   const std::vector<std::string> texts{
-      // version 2: containerd, Docker and CRI-O with systemd; cgroupfs; a pod with guaranteed resources
+      // version 2: containerd, Docker and CRI-O with systemd; cgroupfs; a pod with guaranteed
+      // resources
       fmt::format("0::/kubepods.slice/kubepods-burstable.slice/{}/cri-containerd-{}.scope\n", slice, kId),
       fmt::format("0::/kubepods.slice/kubepods-burstable.slice/{}/docker-{}.scope\n", slice, kId),
       fmt::format("0::/kubepods.slice/kubepods-burstable.slice/{}/crio-{}.scope/container\n", slice, kId),
@@ -38,7 +40,7 @@ TEST(ContainerOfCgroup, UnderstandsWhatRuntimesAndDriversMake) {
                   kUid, kId),
       fmt::format("11:devices:/kubepods.slice/kubepods-burstable.slice/{}/cri-containerd-{}.scope\n", slice,
                   kId),
-      // a controller that goes only as deep as the pod comes first
+      // first a controller that has a group only for the pod
       fmt::format("12:pids:/kubepods/burstable/pod{0}\n11:devices:/kubepods/burstable/pod{0}/{1}\n", kUid,
                   kId),
       // a cgroup namespace of our own; kind; containerd with systemd's names but without systemd
@@ -58,7 +60,7 @@ TEST(ContainerOfCgroup, UnderstandsWhatRuntimesAndDriversMake) {
   }
 }
 
-TEST(ContainerOfCgroup, KnowsProcessesOfNoPod) {
+TEST(ContainerOfCgroup, RecognizesProcessesOutsideOfPods) {
   for (const char* text : {"", "0::/\n", "0::/user.slice/user-0.slice/session-1.scope\n",
                            "0::/system.slice/sshd.service\n", "0::/machine.slice/podman-123.scope\n",
                            "12:memory:/podium/x\n", "nonsense", "::", "0::/kubepods.slice\n",
@@ -68,16 +70,16 @@ TEST(ContainerOfCgroup, KnowsProcessesOfNoPod) {
   }
 }
 
-TEST(ContainerOfCgroup, TellsThePodOfAProcessBesideItsContainers) {
+TEST(ContainerOfCgroup, FindsThePodOfAProcessOutsideItsContainers) {
   const auto watcher = container_of_cgroup(
       fmt::format("0::/kubepods.slice/kubepods-pod{}.slice/crio-conmon-{}.scope\n", kUidLow, kId));
   EXPECT_EQ(watcher, (ContainerRef{.pod_uid = kUid, .container_id = ""}));
-  // A pod from a file of the node.
+  // A static pod.
   const auto fixed = container_of_cgroup(fmt::format("0::/kubepods/pod{}/{}\n", std::string(32, 'a'), kId));
   EXPECT_EQ(fixed->pod_uid, std::string(32, 'a'));
 }
 
-TEST(ContainerOfProcess, ReadsTheProcFileSystemItIsGiven) {
+TEST(ContainerOfProcess, ReadsTheGivenProcFileSystem) {
   const TemporaryDirectory proc;
   std::filesystem::create_directory(proc / "4711");
   ASSERT_TRUE(write_file(proc / "4711/cgroup", fmt::format("0::/kubepods/pod{}/{}\n", kUid, kId)));
@@ -98,10 +100,10 @@ alloc::PodSpec pod_with(std::vector<std::pair<std::string, std::string>> contain
   return pod;
 }
 
-TEST(NameOfContainer, GoesByTheIdOrByBeingTheOnlyOne) {
+TEST(NameOfContainer, IsFoundByIdOrAsTheOnlyContainer) {
   const alloc::PodSpec two = pod_with({{"main", "aa"}, {"side", kId}});
   EXPECT_EQ(name_of_container({&two}, {kUid, kId})->container, "side");
-  EXPECT_EQ(name_of_container({&two}, {kUid, "not-told-yet"})->container, "");
+  EXPECT_EQ(name_of_container({&two}, {kUid, "not-reported-yet"})->container, "");
   const alloc::PodSpec one = pod_with({{"main", ""}});
   EXPECT_EQ(name_of_container({&one}, {kUid, kId})->container, "main");
   EXPECT_EQ(name_of_container({&one}, {"other", kId}), std::nullopt);
@@ -112,7 +114,7 @@ gpu::GpuLook look_at(const std::string& uuid, std::vector<gpu::GpuProcess> proce
   return {.uuid = uuid, .usage = usage, .processes = std::move(processes)};
 }
 
-TEST(Summarize, BringsProcessesTogetherByContainerAndGpu) {
+TEST(Summarize, GroupsProcessesByContainerAndGpu) {
   const auto sample = summarize({look_at("GPU-0", {{1, 2 * kGib, 30}, {2, 3 * kGib, 20}, {3, 1 * kGib}}),
                                  look_at("GPU-1", {{1, 4 * kGib}, {4, std::nullopt}})},
                                 [](std::uint32_t pid) -> std::optional<ContainerRef> {
@@ -130,7 +132,7 @@ TEST(Summarize, BringsProcessesTogetherByContainerAndGpu) {
   EXPECT_EQ(sample.gpus[1].usage->busy_percent, 40U);
 }
 
-TEST(Summarize, GoesOnWhenOneGpuDoesNotAnswer) {
+TEST(Summarize, ContinuesWhenOneGpuDoesNotAnswer) {
   gpu::GpuLook lost{.uuid = "GPU-0",
                     .usage = fail(ErrorCode::kUnavailable, "lost"),
                     .processes = fail(ErrorCode::kUnavailable, "lost")};
@@ -139,7 +141,7 @@ TEST(Summarize, GoesOnWhenOneGpuDoesNotAnswer) {
   EXPECT_TRUE(sample.gpus[1].usage);
 }
 
-TEST(MemoryUses, HoldWhatIsUsedAgainstWhatWasGiven) {
+TEST(MemoryUses, CompareUseWithAllocations) {
   alloc::PodSpec pod = pod_with({{"main", "m"}, {"side", "s"}, {"old", "o"}, {"plain", "p"}});
   for (const std::size_t asking : {0U, 1U, 2U}) {
     pod.containers[asking].gpu_limits.emplace_back(alloc::GpuResource::kMemory, Quantity::units(1));
@@ -171,16 +173,16 @@ TEST(MemoryUses, HoldWhatIsUsedAgainstWhatWasGiven) {
   EXPECT_EQ(find("main", "GPU-0").allowed_bytes, 3 * kGib);
   EXPECT_EQ(find("main", "GPU-0").used_bytes, 2 * kGib);
   EXPECT_EQ(find("main", "GPU-1").allowed_bytes, std::nullopt);
-  EXPECT_EQ(find("side", "GPU-1").allowed_bytes, 0U);           // was not given that GPU
-  EXPECT_EQ(find("", "GPU-0").allowed_bytes, std::nullopt);     // kubelet has not told its ID yet
+  EXPECT_EQ(find("side", "GPU-1").allowed_bytes, 0U);           // has no share of that GPU
+  EXPECT_EQ(find("", "GPU-0").allowed_bytes, std::nullopt);     // kubelet has not reported its ID yet
   EXPECT_EQ(find("old", "GPU-0").allowed_bytes, std::nullopt);  // admitted by the plugin before us
   EXPECT_EQ(find("plain", "GPU-0").allowed_bytes, 0U);          // asks for nothing
   EXPECT_EQ(find("", "GPU-0", "stranger").allowed_bytes, 0U);   // asks for no GPU
   EXPECT_EQ(find("", "GPU-0", "stranger").who.pod.name, "");
 }
 
-// NVIDIA's plugin served nvidia.com/gpu before us and gave IDs of its own: what its containers may use is not
-// known.
+// NVIDIA's plugin served nvidia.com/gpu before, with its own IDs: what its containers may use is
+// not known.
 TEST(MemoryUses, DidNotJudgeContainersThatAnotherPluginServedUnderOurName) {
   alloc::PodSpec pod = pod_with({{"theirs", "t"}, {"ours", "o"}});
   for (alloc::ContainerSpec& container : pod.containers) {
@@ -199,12 +201,12 @@ TEST(MemoryUses, DidNotJudgeContainersThatAnotherPluginServedUnderOurName) {
   const auto uses = memory_uses(sample, given, {&pod}, alloc::Unit::gib());
   ASSERT_EQ(uses.size(), 2U);
   EXPECT_EQ(uses[0].who.container, "ours");
-  EXPECT_EQ(uses[0].allowed_bytes, 0U) << "held back: it was given nothing";
+  EXPECT_EQ(uses[0].allowed_bytes, 0U) << "blocked: it got nothing";
   EXPECT_EQ(uses[1].allowed_bytes, std::nullopt);
 }
 
-// Kubernetes and the ledger of the extender count the larger of the two.
-TEST(AllocatedBytes, InitContainersWereCountedOnTopOfThoseThatRunAfterThem) {
+// Kubernetes and the extender's ledger count the larger of the two.
+TEST(AllocatedBytes, InitContainersWereAddedToTheContainersThatRunAfterThem) {
   alloc::PodSpec pod = pod_with({{"fetch", "f"}, {"proxy", "p"}, {"main", "m"}, {"side", "s"}});
   pod.containers[0].kind = alloc::ContainerKind::kInit;
   pod.containers[1].kind = alloc::ContainerKind::kSidecar;
@@ -222,32 +224,32 @@ TEST(AllocatedBytes, InitContainersWereCountedOnTopOfThoseThatRunAfterThem) {
   EXPECT_EQ(allocated({given("fetch", 8), given("proxy", 1), given("main", 3)}), 8U) << "starts before it";
   Allocation other = given("main", 6);
   other.pod_uid = "other";
-  EXPECT_EQ(allocated({given("fetch", 8), given("main", 3), other}), 14U) << "another pod comes on top";
+  EXPECT_EQ(allocated({given("fetch", 8), given("main", 3), other}), 14U) << "another pod adds to it";
   other.shares[0] = {.device = "GPU-0", .whole = true};
-  EXPECT_EQ(allocated({given("fetch", 8), other}), 32U) << "never more than there is";
+  EXPECT_EQ(allocated({given("fetch", 8), other}), 32U) << "at most the whole GPU";
   other.shares[0].device = "GPU-1";
   EXPECT_EQ(allocated({given("fetch", 8), other}), 8U);
 }
 
-TEST(MemoryUses, TellWhichInitContainersAreThrough) {
+TEST(MemoryUses, MarkInitContainersThatHaveEnded) {
   alloc::PodSpec pod = pod_with({{"fetch", "f"}, {"main", "m"}});
   pod.containers[0].kind = alloc::ContainerKind::kInit;
   const std::vector<Allocation> given{{.pod = {"ml", "train-7"},
                                        .pod_uid = kUid,
                                        .container = "fetch",
                                        .shares = {{.device = "GPU-0", .units = 3}}}};
-  const auto is_of_now = [&](const UsageSample& sample) {
-    return memory_uses(sample, given, {&pod}, alloc::Unit::gib()).at(0).is_of_now();
+  const auto is_current = [&](const UsageSample& sample) {
+    return memory_uses(sample, given, {&pod}, alloc::Unit::gib()).at(0).is_current();
   };
-  EXPECT_TRUE(is_of_now({})) << "it has not begun";
+  EXPECT_TRUE(is_current({})) << "it has not started";
   pod.containers[0].state = alloc::ContainerState::kTerminated;
-  EXPECT_FALSE(is_of_now({}));
+  EXPECT_FALSE(is_current({}));
   UsageSample sample;
   sample.containers = {{{kUid, "f"}, "GPU-0", kGib, 1}};
-  EXPECT_TRUE(is_of_now(sample)) << "the driver knows better";
+  EXPECT_TRUE(is_current(sample)) << "it still has a process";
 }
 
-TEST(UsageSampler, AsksAgainAndAgainButNeverTwiceAtOnce) {
+TEST(UsageSampler, AsksRepeatedlyButNeverTwiceAtOnce) {
   http::EventLoop loop;
   const TemporaryDirectory proc;
   std::vector<std::function<void(std::vector<gpu::GpuLook>)>> asked;
@@ -266,7 +268,7 @@ TEST(UsageSampler, AsksAgainAndAgainButNeverTwiceAtOnce) {
   EXPECT_TRUE(sampler.age());
 }
 
-TEST(UsageSampler, MayGoWhileTheDriverIsStillThinking) {
+TEST(UsageSampler, CanBeDestroyedWhileTheDriverIsBusy) {
   http::EventLoop loop;
   std::function<void(std::vector<gpu::GpuLook>)> answer;
   {

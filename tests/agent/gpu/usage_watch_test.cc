@@ -6,8 +6,9 @@
 #include <filesystem>
 
 #include "../../base/temporary_directory.h"
-#include "../devices/fake_cluster.h"
+#include "../devices/fake_node.h"
 #include "agent/devices/metrics.h"
+#include "agent/gpu/gpu_kind.h"
 #include "base/file.h"
 #include "gpu_node.h"
 
@@ -35,7 +36,7 @@ class UsageWatchTest : public ::testing::Test {
     auto state = std::make_shared<gpu::DriverState>();
     state->ready = true;
     state->inventory = v100s(1);
-    state_ = state;
+    watch_.set_state(state);
     pod_.namespace_name = "ml";
     pod_.name = "train-7";
     pod_.uid = kWatchedUid;
@@ -43,11 +44,30 @@ class UsageWatchTest : public ::testing::Test {
     pod_.containers[0].name = "main";
     pod_.containers[0].id = kWatchedId;
     pod_.containers[1].name = "side";
-    given_ = {{.pod = {"ml", "train-7"},
-               .pod_uid = kWatchedUid,
-               .container = "main",
-               .shares = {{.device = "GPU-0", .units = 3}},
-               .ids = {{"aliyun.com/gpu-mem", {"0-0", "0-1", "0-2"}}}}};
+    pod_.containers[1].gpu_limits = {{alloc::GpuResource::kMemory, Quantity::units(3)}};
+  }
+
+  // The pod requests GPU memory, and this container has 3 units of it.
+  void allocate_to(const std::string& container) {
+    node_.pods.put(pod_, 1, true);
+    node_.pods.synced();
+    allocations_.record({.pod = {"ml", "train-7"},
+                         .pod_uid = kWatchedUid,
+                         .container = container,
+                         .shares = {{.device = "GPU-0", .units = 3}},
+                         .ids = {{"aliyun.com/gpu-mem", {"0-0", "0-1", "0-2"}}}});
+  }
+  // The pod requests no GPU.
+  void request_nothing() {
+    pod_.name = "legacy";
+    pod_.containers[1].gpu_limits.clear();
+    node_.pods.put(pod_, 1, true);
+    node_.pods.synced();
+  }
+  // Another plugin gave a GPU to a container of the pod.
+  void give_elsewhere(const std::string& container, const std::string& gpu) {
+    node_.checkpoint.entries = {
+        {.pod_uid = kWatchedUid, .container = container, .resource = "nvidia.com/gpu", .ids = {gpu}}};
   }
 
   std::string metrics() {
@@ -63,39 +83,23 @@ class UsageWatchTest : public ::testing::Test {
              .usage = usage,
              .processes = std::vector<gpu::GpuProcess>{{4711, 4 * kWatchedGib, 40}}}});
     });
-    cluster_.run_until([&] { return watch_.sample_age().has_value(); });
+    node_.cluster.run_until([&] { return watch_.sample_age().has_value(); });
   }
-  FakeCluster cluster_;
-  kube::Client client_ = cluster_.client();
+
   TemporaryDirectory proc_;
-  std::shared_ptr<const gpu::DriverState> state_;
   alloc::PodSpec pod_;
-  std::vector<Allocation> given_;
-  Checkpoint checkpoint_;
-  bool asks_ = true;  // for a GPU of ours
-  bool pods_known_ = true;
-  std::vector<std::string> events_;
-  UsageWatch watch_{
-      cluster_.loop(),
-      client_,
-      {.node = "gpu-a",
-       .sampler = {.every = 10s, .proc_root = proc_.path()},
-       .pods_known = [this] { return pods_known_; },
-       .name_of_pod = [](const std::string&) { return std::string("ml/legacy"); },
-       .checkpoint = [this]() -> Result<Checkpoint> { return checkpoint_; }},
-      [this](const kube::EventNote& note) { events_.push_back(note.reason + " " + note.message); },
-      {.state = [this] { return state_; },
-       .allocations = [this] { return given_; },
-       .pods =
-           [this] {
-             return asks_ ? std::vector<const alloc::PodSpec*>{&pod_} : std::vector<const alloc::PodSpec*>{};
-           }}};
+  FakeNode node_;
+  Allocations allocations_{GpuKind::keys()};
+  UsageWatch watch_{node_.context, allocations_, {.sampler = {.every = 10s, .proc_root = proc_.path()}}};
 };
 
-TEST_F(UsageWatchTest, SeesThroughProcessAndCgroupWhichContainerTakesMoreThanItsShare) {
+TEST_F(UsageWatchTest, FindsThroughProcessAndCgroupTheContainerThatUsesMoreThanItsShare) {
+  allocate_to("main");
   sample();
-  EXPECT_THAT(events_, ElementsAre(AllOf(StartsWith("GpuMemoryExceeded container main uses 4.0GiB of GPU 0"),
-                                         HasSubstr("asked for 3.0GiB"))));
+  EXPECT_THAT(
+      node_.events(),
+      ElementsAre(AllOf(StartsWith("! GpuMemoryExceeded Pod/train-7 container main uses 4.0GiB of GPU 0"),
+                        HasSubstr("asked for 3.0GiB"))));
   const std::string labels = R"({namespace="ml",pod="train-7",container="main",gpu="0",uuid="GPU-0"} )";
   const std::string text = metrics();
   EXPECT_THAT(text, HasSubstr("tessera_container_gpu_memory_used_bytes" + labels + "4294967296\n"));
@@ -104,52 +108,45 @@ TEST_F(UsageWatchTest, SeesThroughProcessAndCgroupWhichContainerTakesMoreThanIts
   EXPECT_TRUE(watch_.sample_age());
 }
 
-TEST_F(UsageWatchTest, NamesThePodThatUsesAGpuUnasked) {
-  asks_ = false;
-  given_.clear();
+TEST_F(UsageWatchTest, NamesThePodThatUsesAGpuItDidNotRequest) {
+  request_nothing();
   sample();
-  EXPECT_THAT(events_,
-              ElementsAre(StartsWith("UnrequestedGpuUse pod ml/legacy, which asks for no GPU, uses 4.0")));
+  EXPECT_THAT(node_.events(),
+              ElementsAre(StartsWith(
+                  "! UnrequestedGpuUse Node/gpu-a pod ml/legacy, which asks for no GPU, uses 4.0")));
 }
 
-TEST_F(UsageWatchTest, APodThatHadItsGpuThroughAnotherPluginWasToldAsUsingItUnasked) {
-  asks_ = false;
-  given_.clear();
-  checkpoint_.given = {
-      {.pod_uid = kWatchedUid, .container = "cuda", .resource = "nvidia.com/gpu", .ids = {"GPU-0"}}};
+TEST_F(UsageWatchTest, APodWithAGpuOfAnotherPluginWasReportedAsUsingItUnrequested) {
+  request_nothing();
+  give_elsewhere("cuda", "GPU-0");
   sample();
-  EXPECT_THAT(events_, IsEmpty());
+  EXPECT_THAT(node_.events(), IsEmpty());
   EXPECT_THAT(metrics(), HasSubstr("tessera_agent_memory_exceeded_total 0\n"));
 }
 
 // One container has a share from us, the other a GPU from NVIDIA's plugin.
-TEST_F(UsageWatchTest, AContainerWithAGpuOfAnotherPluginWasJudgedBesideOneOfOurs) {
-  given_[0].container = "side";
-  checkpoint_.given = {
-      {.pod_uid = kWatchedUid, .container = "main", .resource = "nvidia.com/gpu", .ids = {"GPU-0"}}};
+TEST_F(UsageWatchTest, AContainerWithAGpuOfAnotherPluginWasJudgedNextToOneOfOurs) {
+  allocate_to("side");
+  give_elsewhere("main", "GPU-0");
   sample();
-  EXPECT_THAT(events_, IsEmpty());
+  EXPECT_THAT(node_.events(), IsEmpty());
 }
 
-TEST_F(UsageWatchTest, APodWithAnotherGpuFromAnotherPluginUsesThisOneUnasked) {
-  asks_ = false;
-  given_.clear();
-  checkpoint_.given = {
-      {.pod_uid = kWatchedUid, .container = "cuda", .resource = "nvidia.com/gpu", .ids = {"GPU-7"}}};
+TEST_F(UsageWatchTest, APodWithAnotherGpuOfAnotherPluginUsesThisOneUnrequested) {
+  request_nothing();
+  give_elsewhere("cuda", "GPU-7");
   sample();
-  EXPECT_THAT(events_, ElementsAre(StartsWith("UnrequestedGpuUse")));
+  EXPECT_THAT(node_.events(), ElementsAre(StartsWith("! UnrequestedGpuUse")));
 }
 
-// The API server is away when the agent starts.
-TEST_F(UsageWatchTest, TookEveryPodForOneThatAsksForNoGpuBeforeThePodsWereListed) {
-  asks_ = false;
-  pods_known_ = false;
+// The API server does not answer when the agent starts.
+TEST_F(UsageWatchTest, TookEveryPodForOneThatRequestsNoGpuBeforeThePodsWereListed) {
   sample();
-  EXPECT_THAT(events_, IsEmpty());
+  EXPECT_THAT(node_.events(), IsEmpty());
 }
 
-TEST_F(UsageWatchTest, AnswersBeforeTheDriverHasSaidAnything) {
-  state_ = nullptr;
+TEST_F(UsageWatchTest, AnswersBeforeTheDriverHasReportedAnything) {
+  watch_.set_state(nullptr);
   EXPECT_THAT(metrics(), testing::Not(HasSubstr("tessera_gpu")));
   EXPECT_FALSE(watch_.sample_age());
 }

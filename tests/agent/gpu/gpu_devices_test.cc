@@ -1,16 +1,17 @@
-#include "agent/gpu/gpu_ids.h"
+#include "agent/gpu/gpu_devices.h"
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "agent/devices/plugin_server.h"
-#include "agent/gpu/gpu_lists.h"
 
 namespace tessera::agent {
 namespace {
 
 constexpr const char* kUuid = "GPU-5d3c1b2a-81b9-344c-83b7-8333973b21f6";
 
-TEST(GpuIds, NamesAShareAfterTheUuidAPersonSees) {
+TEST(GpuIds, NamesAShareAfterItsUuid) {
   GpuIds ids;
   EXPECT_EQ(ids.share(kUuid, 12), "5d3c1b2a-12");
   EXPECT_EQ(ids.whole(kUuid), "5d3c1b2a");
@@ -18,7 +19,7 @@ TEST(GpuIds, NamesAShareAfterTheUuidAPersonSees) {
   EXPECT_EQ(ids.gpu_of("5d3c1b2a"), kUuid);
 }
 
-TEST(GpuIds, KeepsTwoGpusApartWhoseUuidsBeginAlike) {
+TEST(GpuIds, DistinguishesGpusWhoseUuidsBeginAlike) {
   const std::string other = "GPU-5d3c1b2a-0000-0000-0000-000000000000";
   GpuIds ids;
   const std::string tag = ids.tag(kUuid);
@@ -39,7 +40,7 @@ TEST(GpuIds, HasANameForEveryUuid) {
   }
 }
 
-TEST(GpuIds, KnowsIdsOfOtherPlugins) {
+TEST(GpuIds, RecognizesIdsOfOtherPlugins) {
   const GpuIds ids;
   for (const char* id : {kUuid, "GPU-5d3c1b2a-81b9-344c-83b7-8333973b21f6-_-3", "", "0", "nvidia0",
                          "5d3c1b2a-", "5d3c1b2a-x", "5D3C1B2A-1"}) {
@@ -49,7 +50,7 @@ TEST(GpuIds, KnowsIdsOfOtherPlugins) {
   EXPECT_FALSE(ids.gpu_of("ffffffff-1")) << "a GPU that was never here";
 }
 
-TEST(GpuLists, TellsNumaNodesAndMarksAllSharesOfAnIllGpu) {
+TEST(GpuLists, ContainsNumaNodesAndMarksAllSharesOfAnUnhealthyGpu) {
   alloc::Inventory inventory;
   inventory.gpus = {
       {.uuid = kUuid, .index = 0, .model = "T4", .memory_mib = 2048},
@@ -69,7 +70,7 @@ TEST(GpuLists, TellsNumaNodesAndMarksAllSharesOfAnIllGpu) {
   EXPECT_EQ(lists.shares, shares);
 }
 
-TEST(GpuLists, DoesNotChangeWhenTheDriverCountsItsGpusAnew) {
+TEST(GpuLists, DoesNotChangeWhenTheDriverRenumbersItsGpus) {
   alloc::Inventory inventory;
   inventory.gpus = {{.uuid = kUuid, .index = 0, .model = "T4", .memory_mib = 2048},
                     {.uuid = "GPU-71aa0000", .index = 1, .model = "T4", .memory_mib = 2048}};

@@ -1,4 +1,4 @@
-// Kubelet's questions against what was decided: whoever asks gets what is theirs.
+// Admission and start of containers: each container gets what was decided for it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-TEST(Allocator, GivesTheDecidedGpuAndSteersKubeletToItsIds) {
+TEST(Admission, AllocatesTheDecidedGpuAndPrefersItsIds) {
   Node node(gpus(4));
   const Pod pod = share("a", 3, 2);
   node.bind(pod);
@@ -26,23 +26,23 @@ TEST(Allocator, GivesTheDecidedGpuAndSteersKubeletToItsIds) {
   EXPECT_EQ(envs->at("main").at("ALIYUN_COM_GPU_MEM_DEV"), "16");
   EXPECT_THAT(node.gpus_by_ids(pod, "main"), ElementsAre(uuid(2)));
   EXPECT_TRUE(node.pre_start(pod, "main"));
-  EXPECT_EQ(node.allocator->counts().other_ids, 0U);
+  EXPECT_EQ(node.admission->counts().mismatched_ids, 0U);
   EXPECT_EQ(node.fetches, 0);
 }
 
-TEST(Allocator, TellsTwoQueuedPodsOfEqualSizeApart) {
+TEST(Admission, DistinguishesTwoQueuedPodsOfEqualSize) {
   Node node(gpus(4));
   const Pod first = share("first", 3, 2);
   const Pod second = share("second", 3, 1);
   node.bind(first);
   node.bind(second);
-  // kubelet takes them in the other order, as after its own restart.
+  // kubelet admits them in the other order, as after its own restart.
   EXPECT_EQ(sees(node.admit(second)), uuid(1));
   EXPECT_EQ(sees(node.admit(first)), uuid(2));
-  EXPECT_EQ(node.allocator->search().counts().confirmed, 2U);
+  EXPECT_EQ(node.admission->lookup().counts().confirmed, 2U);
 }
 
-TEST(Allocator, AsksKubeletOnceWhenBindOrderIsRight) {
+TEST(Admission, AsksKubeletOnceIfTheBindOrderIsRight) {
   Node node(gpus(4));
   std::vector<Pod> pods;
   for (unsigned i = 0; i < 20; ++i) {
@@ -55,7 +55,7 @@ TEST(Allocator, AsksKubeletOnceWhenBindOrderIsRight) {
   EXPECT_EQ(node.gets, 20);
 }
 
-TEST(Allocator, AsksTheApiServerWhenTheWatchIsLate) {
+TEST(Admission, AsksTheApiServerWhenTheWatchIsLate) {
   Node node(gpus(4));
   const Pod queued = share("queued", 3, 1);
   const Pod late = share("late", 3, 3);
@@ -66,7 +66,7 @@ TEST(Allocator, AsksTheApiServerWhenTheWatchIsLate) {
   EXPECT_EQ(sees(node.admit(queued)), uuid(1));
 }
 
-TEST(Allocator, AsksKubeletOnceForEachPodThatTheApiServerBrought) {
+TEST(Admission, AsksKubeletOnceForEachFetchedPod) {
   Node node(gpus(4));
   std::vector<Pod> pods;
   for (unsigned i = 0; i < 6; ++i) {
@@ -74,11 +74,12 @@ TEST(Allocator, AsksKubeletOnceForEachPodThatTheApiServerBrought) {
     node.bind_unseen(pods.back());
   }
   EXPECT_EQ(sees(node.admit(pods[5])), uuid(1));
-  EXPECT_EQ(node.gets, 6) << "kubelet answers so many a second and no more";
+  EXPECT_EQ(node.gets, 6) << "kubelet limits the rate";
 }
 
-// A pod has ended, kubelet gives its IDs to the next, and the API server tells of the next first.
-TEST(Allocator, TakesTheIdsOfTheDecidedGpuThoughItsLastPodSeemsToHoldThem) {
+// A pod has ended, kubelet allocates its IDs to the next, and the API server reports the next
+// first.
+TEST(Admission, PrefersTheIdsOfTheDecidedGpuThoughItsLastPodSeemsToHoldThem) {
   Node node(gpus(2));
   Pod before = share("before", 16, 0);
   node.bind(before);
@@ -94,7 +95,7 @@ TEST(Allocator, TakesTheIdsOfTheDecidedGpuThoughItsLastPodSeemsToHoldThem) {
   EXPECT_TRUE(node.pre_start(next, "main"));
 }
 
-TEST(Allocator, WaitsForTheWatchWhenTheApiServerIsAway) {
+TEST(Admission, WaitsForTheWatchWhenTheApiServerDoesNotAnswer) {
   Node node(gpus(4));
   const Pod late = share("late", 3, 3);
   node.api_away = true;
@@ -102,26 +103,26 @@ TEST(Allocator, WaitsForTheWatchWhenTheApiServerIsAway) {
   EXPECT_EQ(sees(node.admit(late)), uuid(3));
 }
 
-TEST(Allocator, HoldsAPodThatItNeverHeardOf) {
+TEST(Admission, BlocksAnUnknownPod) {
   Node node(gpus(4));
   const Pod stranger = share("stranger", 3, 3);
   node.api_away = true;
   const auto begun = std::chrono::steady_clock::now();
   EXPECT_EQ(sees(node.admit(stranger)), "void");
   EXPECT_LT(std::chrono::steady_clock::now() - begun,
-            5s);  // two questions of at most 500 ms, on a busy machine
+            5s);  // two calls of at most 500 ms each, on a busy machine
   const Status unknown = node.pre_start(stranger, "main");
   ASSERT_FALSE(unknown);
   EXPECT_THAT(unknown.error().text(), HasSubstr("not known yet"));
-  // Now the API server is back. The environment cannot be changed any more, so a new pod is needed.
+  // The API server is back. The environment cannot be changed any more, so a new pod is needed.
   node.bind(stranger);
   const Status known = node.pre_start(stranger, "main");
   ASSERT_FALSE(known);
   EXPECT_THAT(known.error().text(), HasSubstr("delete the pod"));
-  EXPECT_EQ(node.allocator->counts().unknown_pod, 1U);
+  EXPECT_EQ(node.admission->counts().unknown_pod, 1U);
 }
 
-TEST(Allocator, ServesInBindOrderWhereKubeletHasNoGet) {
+TEST(Admission, ServesInBindOrderIfKubeletHasNoGet) {
   Node node(gpus(4));
   node.has_get = false;
   const Pod first = share("first", 3, 2);
@@ -134,11 +135,11 @@ TEST(Allocator, ServesInBindOrderWhereKubeletHasNoGet) {
   EXPECT_EQ(sees(node.admit(second)), uuid(1));
   EXPECT_EQ(sees(node.admit(other_size)), uuid(0));
   EXPECT_TRUE(node.pre_start(first, "main"));
-  EXPECT_EQ(node.allocator->search().counts().guessed, 3U);
-  EXPECT_FALSE(node.allocator->search().has_get());
+  EXPECT_EQ(node.admission->lookup().counts().guessed, 3U);
+  EXPECT_FALSE(node.admission->lookup().has_get());
 }
 
-TEST(Allocator, WaitsOutTheRateLimitOfGet) {
+TEST(Admission, RetriesAfterTheRateLimitOfGet) {
   Node node(gpus(4));
   node.gets_left = 2;
   std::vector<Pod> pods;
@@ -149,7 +150,7 @@ TEST(Allocator, WaitsOutTheRateLimitOfGet) {
   EXPECT_EQ(sees(node.admit(pods[5])), uuid(1));
 }
 
-TEST(Allocator, AsksAKubeletAgainThatDidNotAnswerInTime) {
+TEST(Admission, RetriesAGetThatTimedOut) {
   Node node(gpus(4));
   node.gets_late = 2;
   const Pod queued = share("queued", 3, 2);
@@ -159,7 +160,7 @@ TEST(Allocator, AsksAKubeletAgainThatDidNotAnswerInTime) {
   EXPECT_EQ(sees(node.admit(next)), uuid(1));
 }
 
-TEST(Allocator, GivesEachContainerItsOwnShare) {
+TEST(Admission, AllocatesToEachContainerItsOwnShare) {
   Node node(gpus(4));
   const Pod pod = Pod("a").main("x", 4).main("none", 0).main("y", 3).on("x", {{1, 4}}).on("y", {{3, 3}});
   node.bind(pod);
@@ -172,7 +173,7 @@ TEST(Allocator, GivesEachContainerItsOwnShare) {
   EXPECT_THAT(node.gpus_by_ids(pod, "y"), ElementsAre(uuid(3)));
 }
 
-TEST(Allocator, GivesAShareOverSeveralGpus) {
+TEST(Admission, AllocatesAShareOfSeveralGpus) {
   Node node(gpus(4));
   const Pod pod = Pod("a").main("main", 6).on("main", {{1, 3}, {2, 3}});
   node.bind(pod);
@@ -180,13 +181,13 @@ TEST(Allocator, GivesAShareOverSeveralGpus) {
   EXPECT_THAT(node.gpus_by_ids(pod, "main"), ElementsAre(uuid(1), uuid(2)));
 }
 
-TEST(Allocator, GivesWholeGpusAndSharesToOneContainerInOneEnvironment) {
+TEST(Admission, AllocatesWholeGpusAndSharesToOneContainerInOneEnvironment) {
   Node node(gpus(4));
   Pod pod = Pod("a").main("main", 2);
   pod.spec.containers[0].gpu_limits.emplace_back(GpuResource::kWhole, Quantity::units(2));
   pod.on("main", {{0, 2}, {1, 0}, {3, 0}});
   node.bind(pod);
-  // The two answers carry the same keys, and kubelet takes those of either: they must agree.
+  // Both responses have the same keys, and kubelet takes either: they must agree.
   const auto envs = node.admit(pod);
   EXPECT_EQ(sees(envs), uuid(0) + "," + uuid(1) + "," + uuid(3));
   EXPECT_THAT(node.gpus_by_ids(pod, "main", GpuResource::kWhole), ElementsAre(uuid(1), uuid(3)));
@@ -195,9 +196,9 @@ TEST(Allocator, GivesWholeGpusAndSharesToOneContainerInOneEnvironment) {
   EXPECT_TRUE(node.pre_start(pod, "main"));
 }
 
-TEST(Allocator, GivesByDecisionWhereKubeletUsesIdsOfInitContainersAgain) {
+TEST(Admission, FollowsTheDecisionWhenKubeletReusesIdsOfInitContainers) {
   Node node(gpus(4));
-  // The init container is spread over two GPUs; kubelet hands its IDs on at random.
+  // The init container has two GPUs; kubelet reuses its IDs at random.
   const Pod pod = Pod("a")
                       .init("prepare", 8)
                       .main("x", 3)
@@ -215,32 +216,33 @@ TEST(Allocator, GivesByDecisionWhereKubeletUsesIdsOfInitContainersAgain) {
   }
 }
 
-TEST(Allocator, GivesByDecisionWhateverIdsKubeletTook) {
+TEST(Admission, FollowsTheDecisionWhateverIdsKubeletTook) {
   Node node(gpus(4));
   node.prefers = false;
   const Pod pod = share("a", 3, 2);
   node.bind(pod);
   EXPECT_EQ(sees(node.admit(pod)), uuid(2));
   EXPECT_THAT(node.gpus_by_ids(pod, "main"), Not(Contains(uuid(2))));
-  EXPECT_EQ(node.allocator->counts().other_ids, 1U);
+  EXPECT_EQ(node.admission->counts().mismatched_ids, 1U);
   EXPECT_TRUE(node.pre_start(pod, "main"));
 }
 
-// kubelet's Topology Manager may align a container to NUMA nodes and then offers IDs of those alone, whatever
-// was decided. The decision wins: the pod runs, on its own GPU, and the IDs are counted as others.
-TEST(Allocator, GivesTheDecidedGpuWhereTopologyManagerOffersOnlyOthers) {
+// kubelet's Topology Manager may align a container to NUMA nodes and then offers only IDs of those,
+// whatever was decided. The decision wins: the pod runs on its own GPU, and the IDs are counted as
+// mismatched.
+TEST(Admission, AllocatesTheDecidedGpuIfTopologyManagerOffersOnlyOthers) {
   Node node(gpus(4));
   const Pod pod = share("a", 3, 3);
   node.bind(pod);
   node.offer_only({0, 1});
   EXPECT_EQ(sees(node.admit(pod)), uuid(3));
   EXPECT_THAT(node.gpus_by_ids(pod, "main"), Not(Contains(uuid(3))));
-  EXPECT_EQ(node.allocator->counts().other_ids, 1U);
+  EXPECT_EQ(node.admission->counts().mismatched_ids, 1U);
   EXPECT_TRUE(node.pre_start(pod, "main"));
 }
 
-// kubelet stands still meanwhile.
-TEST(Allocator, PrefersGpusOf16AtOnceHoweverManyAreAskedFor) {
+// kubelet admits no other pod in the meantime.
+TEST(Admission, PrefersGpusOf16QuicklyHoweverManyAreRequested) {
   for (int count = 1; count <= 16; ++count) {
     Node node(gpus(16));
     Pod pod = Pod("a").whole("main", count);
@@ -259,7 +261,7 @@ TEST(Allocator, PrefersGpusOf16AtOnceHoweverManyAreAskedFor) {
   }
 }
 
-TEST(Allocator, HoldsAnUndecidedPodSoftlyAndSaysWhatToDo) {
+TEST(Admission, BlocksAnUndecidedPodAndSaysWhatToDo) {
   Node node(gpus(2));
   const Pod pod = Pod("a").main("main", 3);
   node.bind(pod);
@@ -268,12 +270,12 @@ TEST(Allocator, HoldsAnUndecidedPodSoftlyAndSaysWhatToDo) {
   ASSERT_FALSE(held);
   EXPECT_THAT(held.error().text(), HasSubstr("ml/a"));
   EXPECT_THAT(held.error().text(), HasSubstr("schedulerName"));
-  EXPECT_THAT(node.told, Contains("a GpuUndecided"));
-  EXPECT_THAT(node.allocations.find("uid-a", "main")->held, HasSubstr("schedulerName"));
+  EXPECT_THAT(node.recorded, Contains("a GpuUndecided"));
+  EXPECT_THAT(node.allocations().find("uid-a", "main")->start_block, HasSubstr("schedulerName"));
 }
 
-// Else the last pods that are packed on a GPU would be given IDs of another.
-TEST(Allocator, TakesTheIdsOfUndecidedPodsWhereThereIsMostToSpare) {
+// Otherwise the last pods packed on a GPU would get IDs of another.
+TEST(Admission, PrefersIdsOfTheGpuWithMostFreeForUndecidedPods) {
   Node node(gpus(2));
   const Pod packed = share("packed", 10, 0);
   const Pod undecided = Pod("undecided").main("main", 3);
@@ -286,7 +288,7 @@ TEST(Allocator, TakesTheIdsOfUndecidedPodsWhereThereIsMostToSpare) {
   EXPECT_THAT(node.gpus_by_ids(last, "main"), ElementsAre(uuid(0)));
 }
 
-TEST(Allocator, ServesAnUndecidedPodWhereThereIsOneGpu) {
+TEST(Admission, ServesAnUndecidedPodIfThereIsOneGpu) {
   Node node(gpus(1));
   const Pod pod = Pod("a").main("main", 3);
   const Pod whole = Pod("b").whole("main", 1);
@@ -298,7 +300,7 @@ TEST(Allocator, ServesAnUndecidedPodWhereThereIsOneGpu) {
   EXPECT_EQ(sees(node.admit(whole)), uuid(0));
 }
 
-TEST(Allocator, DoesNotBelieveAForgedRecord) {
+TEST(Admission, RejectsAForgedRecord) {
   Node node(gpus(4));
   const Pod greedy = Pod("greedy").main("main", 1).on("main", {{1, 16}});
   const Pod elsewhere = share("elsewhere", 3, 9);
@@ -308,11 +310,11 @@ TEST(Allocator, DoesNotBelieveAForgedRecord) {
   EXPECT_EQ(sees(node.admit(elsewhere)), "void");
   EXPECT_FALSE(node.pre_start(greedy, "main"));
   EXPECT_FALSE(node.pre_start(elsewhere, "main"));
-  EXPECT_THAT(node.told, Contains("greedy InvalidGpuRecord"));
-  EXPECT_THAT(node.told, Contains("elsewhere GpuLost"));
+  EXPECT_THAT(node.recorded, Contains("greedy InvalidGpuRecord"));
+  EXPECT_THAT(node.recorded, Contains("elsewhere GpuLost"));
 }
 
-TEST(Allocator, HoldsAPodThatAsksForWhatNobodyCanGive) {
+TEST(Admission, BlocksAPodWithAnInvalidRequest) {
   Node node(gpus(4));
   Pod pod = Pod("both").whole("main", 1);
   pod.spec.containers[0].gpu_limits.emplace_back(GpuResource::kCount, Quantity::units(1));
@@ -322,32 +324,32 @@ TEST(Allocator, HoldsAPodThatAsksForWhatNobodyCanGive) {
   const Status held = node.pre_start(pod, "main", GpuResource::kWhole);
   ASSERT_FALSE(held);
   EXPECT_THAT(held.error().text(), HasSubstr("ml/both"));
-  EXPECT_THAT(held.error().text(), HasSubstr("create it right"));
-  EXPECT_THAT(node.told, Contains("both InvalidGpuRecord"));
-  EXPECT_EQ(node.allocator->counts().unknown_pod, 0U);
+  EXPECT_THAT(held.error().text(), HasSubstr("with a valid request"));
+  EXPECT_THAT(node.recorded, Contains("both InvalidGpuRecord"));
+  EXPECT_EQ(node.admission->counts().unknown_pod, 0U);
   node.end(pod);
-  EXPECT_EQ(node.allocations.size(), 0U);
+  EXPECT_EQ(node.allocations().size(), 0U);
 }
 
-// It was gone before anybody knew it.
-TEST(Allocator, ForgetsAPodThatItNeverKnew) {
+// It ended before the agent knew it.
+TEST(Admission, ForgetsAnUnknownPodThatHasEnded) {
   Node node(gpus(2));
   const Pod stranger = share("stranger", 8, 0);
   const Pod other = share("other", 3, 1);
   node.api_away = true;
   ASSERT_EQ(sees(node.admit(stranger)), "void");
   node.settle();
-  ASSERT_EQ(node.allocations.size(), 1U);
+  ASSERT_EQ(node.allocations().size(), 1U);
   node.restart_agent(node.saved);
   node.pods->synced();
-  EXPECT_EQ(node.allocations.size(), 1U) << "kubelet still says that it is there";
+  EXPECT_EQ(node.allocations().size(), 1U) << "it is still in kubelet's checkpoint";
   node.end(stranger);
   node.bind(other);
   node.end(other);
-  EXPECT_EQ(node.allocations.size(), 0U);
+  EXPECT_EQ(node.allocations().size(), 0U);
 }
 
-TEST(Allocator, HoldsAPodWhoseRecordTakesWhatOthersHave) {
+TEST(Admission, BlocksAPodWhoseRecordTakesWhatOthersHave) {
   Node node(gpus(4));
   Pod before = share("before", 10, 1);
   const Pod forged = share("forged", 10, 1);
@@ -363,7 +365,7 @@ TEST(Allocator, HoldsAPodWhoseRecordTakesWhatOthersHave) {
   EXPECT_TRUE(node.pre_start(forged, "main")) << "it may start when there is room";
 }
 
-TEST(Allocator, HoldsAPodWhoseRecordClaimsMoreThanItsGpuHas) {
+TEST(Admission, BlocksAPodWhoseRecordClaimsMoreThanItsGpuHas) {
   Node node(gpus(2));
   const Pod pod = share("a", 17, 1);  // of 16
   node.bind(pod);
@@ -371,10 +373,10 @@ TEST(Allocator, HoldsAPodWhoseRecordClaimsMoreThanItsGpuHas) {
   const Status held = node.pre_start(pod, "main");
   ASSERT_FALSE(held);
   EXPECT_THAT(held.error().text(), HasSubstr("has 16 units, and this pod's record claims 17"));
-  EXPECT_THAT(node.told, Contains("a GpuOvercommitted"));
+  EXPECT_THAT(node.recorded, Contains("a GpuOvercommitted"));
 }
 
-TEST(Allocator, DoesNotBelieveAnIndexThatIsNotThere) {
+TEST(Admission, RejectsAnIndexThatDoesNotExist) {
   for (const unsigned count : {1U, 4U}) {
     Node node(gpus(count));
     Pod pod = Pod("old").main("main", 2);
@@ -383,11 +385,11 @@ TEST(Allocator, DoesNotBelieveAnIndexThatIsNotThere) {
     node.bind(pod);
     EXPECT_EQ(sees(node.admit(pod)), "void") << count;
     EXPECT_FALSE(node.pre_start(pod, "main"));
-    EXPECT_THAT(node.told, Contains("old InvalidGpuRecord")) << count;
+    EXPECT_THAT(node.recorded, Contains("old InvalidGpuRecord")) << count;
   }
 }
 
-TEST(Allocator, ReadsWhatOldSchedulersWrote) {
+TEST(Admission, ReadsTheAnnotationsOfTheOriginalSchedulers) {
   Node node(gpus(4));
   Pod pod = Pod("old").main("main", 3);
   pod.spec.annotations["ALIYUN_COM_GPU_MEM_IDX"] = "2";
@@ -396,14 +398,14 @@ TEST(Allocator, ReadsWhatOldSchedulersWrote) {
   EXPECT_EQ(sees(node.admit(pod)), uuid(2));
 }
 
-TEST(Allocator, HoldsAContainerWhileItsGpuIsIll) {
+TEST(Admission, BlocksAContainerWhileItsGpuIsUnhealthy) {
   Node node(gpus(4));
   const Pod pod = share("a", 3, 2);
   node.bind(pod);
   ASSERT_EQ(sees(node.admit(pod)), uuid(2));
-  alloc::Inventory ill = gpus(4);
-  ill.gpus[2].unhealthy = "XID 79";
-  node.set_inventory(ill);
+  alloc::Inventory unhealthy = gpus(4);
+  unhealthy.gpus[2].unhealthy = "XID 79";
+  node.set_inventory(unhealthy);
   const Status held = node.pre_start(pod, "main");
   ASSERT_FALSE(held);
   EXPECT_THAT(held.error().text(), HasSubstr("GPU 2"));
@@ -412,30 +414,30 @@ TEST(Allocator, HoldsAContainerWhileItsGpuIsIll) {
   EXPECT_TRUE(node.pre_start(pod, "main"));
 }
 
-TEST(Allocator, KnowsAfterARestartWhatItGave) {
+TEST(Admission, KnowsItsAllocationsAfterARestart) {
   Node node(gpus(4));
   const Pod pod = share("a", 3, 2);
   node.bind(pod);
   ASSERT_TRUE(node.admit(pod));
-  const auto before = node.allocations.all();
+  const auto before = node.allocations().all();
   ASSERT_EQ(before.size(), 1U);
   node.restart_agent(node.saved);
-  // Before the pods are known again, and before kubelet knows any.
-  EXPECT_EQ(node.allocations.all(), before);
+  // Before the pods are listed, and before kubelet knows any.
+  EXPECT_EQ(node.allocations().all(), before);
   node.bind(pod);
   node.pods->synced();
   node.forget_known();
   EXPECT_TRUE(node.pre_start(pod, "main"));
-  EXPECT_EQ(node.allocations.all(), before);
+  EXPECT_EQ(node.allocations().all(), before);
 }
 
-TEST(Allocator, LearnsFromTheCheckpointWhatItGaveAlsoToInitContainers) {
+TEST(Admission, RecoversAllocationsFromTheCheckpointIncludingInitContainers) {
   Node node(gpus(4));
   node.has_get = false;
   const Pod pod = Pod("a").init("prepare", 2).main("main", 3).on("prepare", {{2, 2}}).on("main", {{2, 3}});
   node.bind(pod);
   ASSERT_TRUE(node.admit(pod));
-  auto before = node.allocations.all();
+  auto before = node.allocations().all();
   ASSERT_EQ(before.size(), 2U);
   for (Allocation& allocation : before) {
     allocation.guessed = false;  // the file says whose they are
@@ -443,31 +445,31 @@ TEST(Allocator, LearnsFromTheCheckpointWhatItGaveAlsoToInitContainers) {
   node.restart_agent();
   node.bind(pod);
   node.pods->synced();
-  EXPECT_EQ(node.allocations.all(), before);
+  EXPECT_EQ(node.allocations().all(), before);
 }
 
-TEST(Allocator, LearnsFromKubeletWhatItGaveWhenTheRecordIsLost) {
+TEST(Admission, RecoversAllocationsFromKubeletWhenTheStateFileIsLost) {
   Node node(gpus(4));
   node.has_checkpoint = false;
   const Pod running = share("running", 3, 2);
   const Pod next = share("next", 3, 1);
   node.bind(running);
   ASSERT_TRUE(node.admit(running));
-  const auto before = node.allocations.all();
+  const auto before = node.allocations().all();
   node.restart_agent();
   node.bind(running);
   node.bind(next);
-  // Admission comes before the rebuild is through: the pod that has its IDs is not taken for the one that
-  // asks.
+  // An admission during the recovery: a pod that has its IDs is not taken for the one that kubelet
+  // admits.
   EXPECT_EQ(sees(node.admit(next)), uuid(1));
   node.pods->synced();
   node.settle();
-  EXPECT_THAT(node.allocations.all(), Contains(before[0]));
+  EXPECT_THAT(node.allocations().all(), Contains(before[0]));
   EXPECT_TRUE(node.pre_start(running, "main"));
 }
 
-// It was written down nowhere else that the container sees no GPU.
-TEST(Allocator, LearnsFromKubeletThatAContainerWasGivenNothing) {
+// Only kubelet knew that the container sees no GPU.
+TEST(Admission, RecoversThatAContainerGotNothing) {
   Node node(gpus(4));
   Pod pod = Pod("a").main("main", 3);
   node.bind(pod);
@@ -476,33 +478,33 @@ TEST(Allocator, LearnsFromKubeletThatAContainerWasGivenNothing) {
   const Status held = node.pre_start(pod, "main");
   ASSERT_FALSE(held) << "it would run without a GPU";
   EXPECT_THAT(held.error().text(), HasSubstr("admitted with no GPU"));
-  EXPECT_THAT(node.allocations.find("uid-a", "main")->shares, IsEmpty());
+  EXPECT_THAT(node.allocations().find("uid-a", "main")->shares, IsEmpty());
 }
 
-// Two equal pods in another order than they were bound in, on a kubelet without Get.
-TEST(Allocator, LearnsFromKubeletThatAContainerSeesTheGpuOfAnother) {
+// kubelet has no Get and admits two equal pods in another order than they were bound in.
+TEST(Admission, RecoversThatAContainerSeesTheGpuOfAnother) {
   Node node(gpus(4));
   const Pod first = share("first", 3, 2);
   const Pod second = share("second", 3, 1);
   node.admit_swapped(first, second);
   node.restart_agent_among({first, second});
   EXPECT_TRUE(node.pre_start(second, "main"));
-  EXPECT_EQ(node.allocations.find("uid-second", "main")->shares.front().device, uuid(2));
+  EXPECT_EQ(node.allocations().find("uid-second", "main")->shares.front().device, uuid(2));
   EXPECT_TRUE(node.repairs.at("second").moves) << "its record has to say so";
 }
 
-TEST(Allocator, ForgetsPodsThatEndedWhileItWasAway) {
+TEST(Admission, ForgetsPodsThatEndedWhileTheAgentWasDown) {
   Node node(gpus(4));
   const Pod pod = share("a", 3, 2);
   node.bind(pod);
   ASSERT_TRUE(node.admit(pod));
   node.restart_agent(node.saved);
-  ASSERT_EQ(node.allocations.size(), 1U);
+  ASSERT_EQ(node.allocations().size(), 1U);
   node.pods->synced();
-  EXPECT_EQ(node.allocations.size(), 0U);
+  EXPECT_EQ(node.allocations().size(), 0U);
 }
 
-TEST(Allocator, ServesAPodAgainWhenKubeletLostItsCheckpoint) {
+TEST(Admission, ServesAPodAgainWhenKubeletLostItsCheckpoint) {
   Node node(gpus(4));
   const Pod pod = share("a", 3, 2);
   node.bind(pod);
@@ -512,8 +514,8 @@ TEST(Allocator, ServesAPodAgainWhenKubeletLostItsCheckpoint) {
   EXPECT_EQ(sees(node.admit(pod)), uuid(2));
 }
 
-// One that has run is not looked for when kubelet asks; what it is handed now is not what it had.
-TEST(Allocator, HoldsAPodThatRanAndWasAdmittedAgainUnknownWhenKubeletLostItsCheckpoint) {
+// A pod that has run is no candidate for an admission; what it gets now is not what it had.
+TEST(Admission, BlocksAPodThatRanAndWasReadmittedAsUnknown) {
   Node node(gpus(4));
   Pod pod = share("a", 3, 2);
   node.bind(pod);
@@ -527,33 +529,33 @@ TEST(Allocator, HoldsAPodThatRanAndWasAdmittedAgainUnknownWhenKubeletLostItsChec
   ASSERT_EQ(sees(node.admit(pod)), "void");
   node.bind(pod.state(alloc::ContainerState::kNotStarted));
   EXPECT_FALSE(node.pre_start(pod, "main")) << "it would run without a GPU";
-  EXPECT_THAT(node.allocations.find("uid-a", "main")->shares, IsEmpty());
+  EXPECT_THAT(node.allocations().find("uid-a", "main")->shares, IsEmpty());
 }
 
-TEST(Allocator, LetsPodsOfTheOldPluginStartAgain) {
+TEST(Admission, LetsPodsOfTheOriginalPluginRestart) {
   Node node(gpus(4));
   EXPECT_TRUE(node.pre_start_ids({uuid(1) + "-_-0", uuid(1) + "-_-1"}));
   EXPECT_TRUE(node.pre_start_ids({uuid(1)}, GpuResource::kWhole));
 }
 
-TEST(Allocator, KeepsHeldIdsInTheListWhenTheirGpuHasGone) {
+TEST(Admission, KeepsHeldIdsListedWhenTheirGpuIsGone) {
   Node node(gpus(2));
   const Pod pod = share("a", 3, 1);
   node.bind(pod);
   ASSERT_TRUE(node.admit(pod));
   node.set_inventory(gpus(1));
-  const std::vector<Device> shares = node.allocator->lists().front().devices;
-  // Of a GPU that went before the agent started nothing else tells that a list has to be made anew when its
-  // pod ends.
-  EXPECT_TRUE(node.allocator->lists().front().has_vanished);
+  const std::vector<Device> shares = node.lists().front().devices;
+  // For a GPU that was gone before the agent started, nothing else says that the list must be
+  // updated when its pod ends.
+  EXPECT_TRUE(node.lists().front().has_vanished);
   EXPECT_EQ(shares.size(), 16U + 3U);
   EXPECT_EQ(std::ranges::count_if(shares, [](const Device& one) { return !one.healthy; }), 3);
   node.end(pod);
-  EXPECT_EQ(node.allocator->lists().front().devices.size(), 16U);
-  EXPECT_FALSE(node.allocator->lists().front().has_vanished);
+  EXPECT_EQ(node.lists().front().devices.size(), 16U);
+  EXPECT_FALSE(node.lists().front().has_vanished);
 }
 
-TEST(Allocator, DoesNotPreferIdsThatKubeletForgotItGave) {
+TEST(Admission, DoesNotPreferIdsThatKubeletForgot) {
   Node node(gpus(1));
   const Pod first = share("first", 4, 0);
   const Pod second = share("second", 4, 0);
@@ -561,7 +563,7 @@ TEST(Allocator, DoesNotPreferIdsThatKubeletForgotItGave) {
   node.bind(second);
   ASSERT_TRUE(node.admit(first));
   const auto held = node.used(first, "main");
-  // Somebody called podresources List at the wrong moment: kubelet offers them again.
+  // Another client called podresources List during the admission: kubelet offers the IDs again.
   node.used(first, "main").clear();
   ASSERT_TRUE(node.admit(second));
   for (const std::string& id : node.used(second, "main")) {

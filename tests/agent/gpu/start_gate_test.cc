@@ -1,4 +1,5 @@
-// What a container finds when it starts: strategies that can still change it, and those that cannot.
+// What a container sees when it starts, with strategies that can still change it and with those
+// that cannot.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,17 +13,17 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// Keeps a file for each name, as cdi does; or gives for good, as devices does.
-class Recording final : public GrantStrategy {
+// Keeps a file for each name, like cdi; or delivers once and for all, like devices.
+class Recording final : public DeliveryStrategy {
  public:
-  explicit Recording(bool mends = true) : mends_(mends) {}
+  explicit Recording(bool can_update = true) : can_update_(can_update) {}
 
   [[nodiscard]] bool brings_devices() const override { return false; }
-  Status add(const ContainerEdits& container, Grant& grant) override {
+  Status add(const ContainerEdits& container, ContainerResponse& response) override {
     handed_out_ = gpus_of(container);
     for (const std::string& name : container.cdi_names) {
-      if (mends_) {
-        grant.cdi_devices.push_back("tessera.io/gpu=" + name);
+      if (can_update_) {
+        response.cdi_devices.push_back("tessera.io/gpu=" + name);
         files[name] = gpus_of(container);
       }
     }
@@ -30,16 +31,16 @@ class Recording final : public GrantStrategy {
   }
   Status before_start(const ContainerEdits& container) override {
     started.push_back(container.container);
-    told_fixed = container.fixed;
+    fixed_at_start = container.fixed;
     for (const std::string& name : container.cdi_names) {
       files[name] = gpus_of(container);
     }
     return failure.empty() ? Status() : Status(fail(ErrorCode::kUnavailable, failure));
   }
   [[nodiscard]] std::string fixed(const Edits& /*edits*/) const override {
-    return mends_ ? "" : "a grant for " + handed_out_;
+    return can_update_ ? "" : "devices of " + handed_out_;
   }
-  [[nodiscard]] bool can_mend() const override { return mends_; }
+  [[nodiscard]] bool can_update() const override { return can_update_; }
   void keep_only(const Needed& needed) override {
     std::erase_if(files, [&](const auto& entry) {
       return !needed(entry.first.substr(0, entry.first.find('_')), entry.first);
@@ -47,7 +48,7 @@ class Recording final : public GrantStrategy {
   }
 
   std::string failure;
-  std::string told_fixed;
+  std::string fixed_at_start;
   std::vector<std::string> started;          // containers
   std::map<std::string, std::string> files;  // name -> GPUs
 
@@ -55,13 +56,13 @@ class Recording final : public GrantStrategy {
   static std::string gpus_of(const ContainerEdits& container) {
     return container.env.at("NVIDIA_VISIBLE_DEVICES");
   }
-  const bool mends_;
+  const bool can_update_;
   std::string handed_out_;
 };
 
-class Mending : public testing::Test {
+class StartGateTest : public testing::Test {
  protected:
-  // What the runtime finds under the name that kubelet keeps for the container.
+  // What the container runtime finds under the CDI name that kubelet keeps for the container.
   std::string finds(const Pod& pod, const std::string& container = "main") {
     const auto file = strategy.files.find(node.cdi_names[pod.spec.name + "/" + container]);
     return file == strategy.files.end() ? "unresolvable" : file->second;
@@ -71,7 +72,7 @@ class Mending : public testing::Test {
   Node node{gpus(4), &strategy};
 };
 
-TEST_F(Mending, GivesTheGpuOfADecisionThatCameLate) {
+TEST_F(StartGateTest, DeliversTheGpuOfALateDecision) {
   Pod pod = Pod("a").main("main", 3);
   node.bind(pod);
   ASSERT_EQ(sees(node.admit(pod)), "void");
@@ -80,12 +81,12 @@ TEST_F(Mending, GivesTheGpuOfADecisionThatCameLate) {
   node.bind(pod);  // a new version, with a record
   EXPECT_TRUE(node.pre_start(pod, "main"));
   EXPECT_EQ(finds(pod), uuid(3));
-  EXPECT_EQ(node.allocations.find("uid-a", "main")->shares.front().device, uuid(3));
+  EXPECT_EQ(node.allocations().find("uid-a", "main")->shares.front().device, uuid(3));
   node.end(pod);
   EXPECT_THAT(strategy.files, IsEmpty());
 }
 
-TEST_F(Mending, KnowsTheNameThatAContainerWasGivenWhenItsOwnRecordIsLost) {
+TEST_F(StartGateTest, RecoversTheCdiNameOfAContainerWhenTheStateFileIsLost) {
   const Pod first = share("first", 3, 2);
   const Pod second = share("second", 3, 1);
   node.admit_swapped(first, second);
@@ -97,9 +98,9 @@ TEST_F(Mending, KnowsTheNameThatAContainerWasGivenWhenItsOwnRecordIsLost) {
   EXPECT_EQ(finds(first), uuid(2));
 }
 
-// Under the strategy before it got variables and no name: a file under a name that kubelet was never handed
-// changes nothing.
-TEST_F(Mending, DoesNotMendWhatWasAdmittedBeforeNamesWereGiven) {
+// It was admitted under another strategy, with variables and without a name. A file under a name
+// that kubelet does not have changes nothing.
+TEST_F(StartGateTest, DoesNotUpdateAContainerAdmittedWithoutACdiName) {
   Recording for_good(false);
   node.restart_agent(Node::kNoRecord, &for_good);
   Pod pod = Pod("a").main("main", 3);
@@ -114,11 +115,11 @@ TEST_F(Mending, DoesNotMendWhatWasAdmittedBeforeNamesWereGiven) {
   }
 }
 
-TEST_F(Mending, HoldsAContainerWhoseDevicesAreNotPrepared) {
+TEST_F(StartGateTest, BlocksAContainerWhoseDevicesAreNotPrepared) {
   strategy.failure = "no libcuda.so.1 below /run/nvidia/driver";
   const Pod pod = share("a", 3, 2);
   node.bind(pod);
-  EXPECT_TRUE(node.admit(pod)) << "an error of Allocate would be final";
+  EXPECT_TRUE(node.admit(pod)) << "an error in Allocate would be final";
   const Status held = node.pre_start(pod, "main");
   ASSERT_FALSE(held);
   EXPECT_THAT(held.error().text(), HasSubstr("libcuda"));
@@ -126,9 +127,9 @@ TEST_F(Mending, HoldsAContainerWhoseDevicesAreNotPrepared) {
   EXPECT_TRUE(node.pre_start(pod, "main"));
 }
 
-// A kubelet without Get, and equal pods in another order than they were bound in: each container has a name
-// that was made for the other.
-TEST_F(Mending, WritesUnderTheNameThatTheContainerWasGiven) {
+// kubelet has no Get and admits equal pods in another order than they were bound in: each container
+// has a name that was meant for the other.
+TEST_F(StartGateTest, WritesTheFileOfTheCdiNameThatTheContainerHas) {
   const Pod first = share("first", 3, 2);
   const Pod second = share("second", 3, 1);
   node.admit_swapped(first, second);
@@ -138,7 +139,7 @@ TEST_F(Mending, WritesUnderTheNameThatTheContainerWasGiven) {
   EXPECT_EQ(finds(second), uuid(1));
   EXPECT_EQ(finds(first), uuid(2));
   node.end(first);
-  EXPECT_EQ(finds(second), uuid(1)) << "a container that restarts needs it, whosever UID it carries";
+  EXPECT_EQ(finds(second), uuid(1)) << "a container that restarts needs it, though it carries another UID";
   node.settle();
   node.restart_agent(node.saved);
   node.bind(second);
@@ -149,7 +150,7 @@ TEST_F(Mending, WritesUnderTheNameThatTheContainerWasGiven) {
   EXPECT_THAT(strategy.files, IsEmpty());
 }
 
-TEST_F(Mending, KeepsTheNameOfAPodThatHasEndedWhereAnotherWasGivenIt) {
+TEST_F(StartGateTest, KeepsTheNameOfAnEndedPodIfAnotherContainerHasIt) {
   node.has_get = false;
   const Pod rejected = share("rejected", 3, 2);
   const Pod served = share("served", 3, 1);
@@ -161,13 +162,13 @@ TEST_F(Mending, KeepsTheNameOfAPodThatHasEndedWhereAnotherWasGivenIt) {
   EXPECT_EQ(finds(served), uuid(1));
 }
 
-TEST_F(Mending, GivesNoNameTwice) {
+TEST_F(StartGateTest, AssignsNoCdiNameTwice) {
   const Pod first = share("first", 3, 2);
   const Pod second = share("second", 3, 1);
   node.bind(first);
   node.bind(second);
   node.has_get = false;
-  ASSERT_TRUE(node.admit(second));  // taken for the first, whose name it is given
+  ASSERT_TRUE(node.admit(second));  // mistaken for the first, whose name it gets
   node.has_get = true;
   ASSERT_TRUE(node.admit(first));
   EXPECT_NE(node.cdi_names["first/main"], node.cdi_names["second/main"]);
@@ -177,7 +178,7 @@ TEST_F(Mending, GivesNoNameTwice) {
   EXPECT_EQ(finds(first), uuid(2));
 }
 
-TEST_F(Mending, GivesAPodItsGpuThatWasNotKnownWhenItWasAdmitted) {
+TEST_F(StartGateTest, DeliversTheGpuToAPodThatWasUnknownAtItsAdmission) {
   const Pod stranger = share("stranger", 3, 3);
   node.api_away = true;
   ASSERT_EQ(sees(node.admit(stranger)), "void");
@@ -189,8 +190,8 @@ TEST_F(Mending, GivesAPodItsGpuThatWasNotKnownWhenItWasAdmitted) {
   EXPECT_THAT(strategy.files, IsEmpty());
 }
 
-// The init container and the other one have the same IDs, one after the other.
-TEST_F(Mending, TakesTheFirstContainerOfThePodThatDoesNotRunForTheOneThatStarts) {
+// The init container and the main container use the same IDs in turn.
+TEST_F(StartGateTest, TakesTheFirstContainerThatDoesNotRunForTheOneThatStarts) {
   Pod pod = Pod("a").init("z", 3).main("a", 3).on("z", {{1, 3}}).on("a", {{1, 3}});
   node.bind(pod);
   ASSERT_TRUE(node.admit(pod));
@@ -204,7 +205,7 @@ TEST_F(Mending, TakesTheFirstContainerOfThePodThatDoesNotRunForTheOneThatStarts)
   EXPECT_EQ(strategy.started.front(), "a");
 }
 
-TEST_F(Mending, MakesAContainerReadyBeforeItIsToldThatTheInitContainerEnded) {
+TEST_F(StartGateTest, PreparesAContainerBeforeTheEndOfItsInitContainerIsReported) {
   const Pod pod = Pod("a").init("z", 3).main("a", 3).on("z", {{1, 3}}).on("a", {{1, 3}});
   node.bind(pod);
   ASSERT_TRUE(node.admit(pod));
@@ -213,9 +214,9 @@ TEST_F(Mending, MakesAContainerReadyBeforeItIsToldThatTheInitContainerEnded) {
   EXPECT_EQ(finds(pod, "a"), uuid(1));
 }
 
-// The agent lists the pods anew, and the one that crashes has the newer version: kubelet writes its status
-// again and again.
-TEST_F(Mending, APodThatWasThereFirstWasHeldAsOvercommittedWhenItCrashed) {
+// After a re-list the pod that crashes has the newer version: kubelet updates its status
+// repeatedly.
+TEST_F(StartGateTest, APodThatWasThereFirstWasBlockedAsOvercommittedWhenItCrashed) {
   Pod first = share("first", 10, 1);
   const Pod forged = share("forged", 10, 1);
   node.bind(first);
@@ -231,8 +232,8 @@ TEST_F(Mending, APodThatWasThereFirstWasHeldAsOvercommittedWhenItCrashed) {
   EXPECT_FALSE(node.pre_start(forged, "main")) << "it never started";
 }
 
-// kubelet keeps what it was handed, without the files of the driver, whoever asks later.
-TEST(GivenForGood, HoldsAContainerWithoutDevicesAlsoAfterARestartOfTheAgent) {
+// kubelet keeps the response without the files of the driver for the life of the pod.
+TEST(FixedDelivery, BlocksAContainerWithoutDevicesAlsoAfterARestartOfTheAgent) {
   Recording strategy(false);
   strategy.failure = "no libcuda.so.1 below /run/nvidia/driver";
   Node node(gpus(4), &strategy);
@@ -247,10 +248,10 @@ TEST(GivenForGood, HoldsAContainerWithoutDevicesAlsoAfterARestartOfTheAgent) {
   ASSERT_FALSE(held) << "it would start without a GPU";
   EXPECT_THAT(held.error().text(), HasSubstr("libcuda"));
   EXPECT_THAT(held.error().text(), HasSubstr("delete the pod"));
-  EXPECT_THAT(node.told, Contains("a GpuSetupFailed"));
+  EXPECT_THAT(node.recorded, Contains("a GpuSetupFailed"));
 }
 
-TEST(GivenForGood, TellsTheStrategyAfterARestartWhatItHandedOut) {
+TEST(FixedDelivery, PassesTheFixedPathsToTheStrategyAfterARestart) {
   Recording strategy(false);
   Node node(gpus(4), &strategy);
   const Pod pod = share("a", 3, 2);
@@ -259,11 +260,11 @@ TEST(GivenForGood, TellsTheStrategyAfterARestartWhatItHandedOut) {
   node.restart_agent(node.saved);
   node.bind(pod);
   ASSERT_TRUE(node.pre_start(pod, "main"));
-  EXPECT_EQ(strategy.told_fixed, "a grant for " + uuid(2));
+  EXPECT_EQ(strategy.fixed_at_start, "devices of " + uuid(2));
 }
 
-// A pod was taken for another with all its containers, and kubelet says so later.
-TEST(GivenForGood, LearnsForEachContainerWhatItWasGivenInstead) {
+// A pod was mistaken for another with all its containers, and kubelet reveals it later.
+TEST(FixedDelivery, RecoversForEachContainerWhatItGotInstead) {
   Node node(gpus(4));
   const auto two = [](const std::string& name, unsigned gpu) {
     return Pod(name).main("x", 3).main("y", 3).on("x", {{gpu, 3}}).on("y", {{gpu, 3}});
@@ -279,7 +280,7 @@ TEST(GivenForGood, LearnsForEachContainerWhatItWasGivenInstead) {
   node.has_get = true;
   ASSERT_TRUE(node.admit(first));
   for (const char* container : {"x", "y"}) {
-    EXPECT_EQ(node.allocations.find("uid-second", container)->shares.front().device, uuid(2)) << container;
+    EXPECT_EQ(node.allocations().find("uid-second", container)->shares.front().device, uuid(2)) << container;
   }
 }
 

@@ -1,4 +1,4 @@
-#include "agent/devices/object_keeper.h"
+#include "agent/devices/object_reconciler.h"
 
 #include <utility>
 
@@ -10,43 +10,43 @@ namespace tessera::agent {
 
 namespace {
 
-// A Node lists its images; 100 of them have some 30 KiB.
+// A Node lists its images; 100 of them take about 30 KiB.
 constexpr std::size_t kMaxObjectBytes = 4U << 20U;
 
 }  // namespace
 
-ObjectKeeper::ObjectKeeper(kube::Client& client, ObjectKeeperOptions options, Mend mend)
+ObjectReconciler::ObjectReconciler(kube::Client& client, ObjectReconcilerOptions options, Change change)
     : client_(client),
       options_(std::move(options)),
-      mend_(std::move(mend)),
+      change_(std::move(change)),
       random_(client.random()),
       backoff_(options_.backoff, client.random()) {}
 
-void ObjectKeeper::wake() {
+void ObjectReconciler::wake() {
   state_.settled = false;
   if (call_.active()) {
     stale_ = true;
     return;
   }
-  // An API server that is away is not asked more often because more has happened here.
+  // An API server that fails is not called more often because more has changed here.
   if (backoff_.failures() == 0 || !timer_.pending()) {
     read();
   }
 }
 
-void ObjectKeeper::read() {
+void ObjectReconciler::read() {
   stale_ = false;
   timer_.cancel();
   kube::Request request = kube::get_request(options_.path);
   request.what = options_.what;
   request.max_response_bytes = kMaxObjectBytes;
-  call_ = client_.send(std::move(request), [this](const Result<kube::Reply>& reply) { judge(reply); });
+  call_ = client_.send(std::move(request), [this](const Result<kube::Reply>& reply) { read_done(reply); });
 }
 
-void ObjectKeeper::judge(const Result<kube::Reply>& reply) {
+void ObjectReconciler::read_done(const Result<kube::Reply>& reply) {
   if (!reply) {
     if (reply.error().code() == ErrorCode::kNotFound) {
-      mend(nullptr);
+      reconcile(nullptr);
     } else {
       give_up_for_now(reply.error());
     }
@@ -57,11 +57,11 @@ void ObjectKeeper::judge(const Result<kube::Reply>& reply) {
     give_up_for_now(Error(object.error()).context(options_.what));
     return;
   }
-  mend(&*object);
+  reconcile(&*object);
 }
 
-void ObjectKeeper::mend(const boost::json::value* object) {
-  Result<std::optional<kube::Request>> change = mend_(object);
+void ObjectReconciler::reconcile(const boost::json::value* object) {
+  Result<std::optional<kube::Request>> change = change_(object);
   if (!change) {
     give_up_for_now(change.error());
   } else if (*change) {
@@ -71,11 +71,11 @@ void ObjectKeeper::mend(const boost::json::value* object) {
   }
 }
 
-void ObjectKeeper::write(kube::Request request) {
+void ObjectReconciler::write(kube::Request request) {
   call_ = client_.send(std::move(request), [this](const Result<kube::Reply>& reply) { written(reply); });
 }
 
-void ObjectKeeper::written(const Result<kube::Reply>& reply) {
+void ObjectReconciler::written(const Result<kube::Reply>& reply) {
   if (reply) {
     ++state_.writes;
     settle();
@@ -90,13 +90,13 @@ void ObjectKeeper::written(const Result<kube::Reply>& reply) {
   give_up_for_now(reply.error());
 }
 
-void ObjectKeeper::settle() {
+void ObjectReconciler::settle() {
   if (stale_) {
     read();
     return;
   }
   if (!state_.problem.empty()) {
-    log::info("written again", {{"what", options_.what}});
+    log::info("object reconciled again", {{"object", options_.what}});
   }
   state_.settled = true;
   state_.problem.clear();
@@ -105,17 +105,17 @@ void ObjectKeeper::settle() {
   again_after(options_.look_again - std::chrono::milliseconds(kube::below(random_, span / 4 + 1)));
 }
 
-void ObjectKeeper::give_up_for_now(const Error& why) {
+void ObjectReconciler::give_up_for_now(const Error& why) {
   ++state_.failures;
   std::string text = why.text();
   if (text != state_.problem) {
-    log::warn("not written; tried again", {{"what", options_.what}, {"why", text}});
+    log::warn("object not reconciled; retrying", {{"object", options_.what}, {"error", text}});
     state_.problem = std::move(text);
   }
   again_after(backoff_.next());
 }
 
-void ObjectKeeper::again_after(std::chrono::milliseconds wait) {
+void ObjectReconciler::again_after(std::chrono::milliseconds wait) {
   timer_ = client_.loop().after(wait, [this] { read(); });
 }
 

@@ -1,0 +1,344 @@
+#include "agent/devices/start_gate.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <ranges>
+#include <set>
+#include <utility>
+
+#include "base/log.h"
+
+namespace tessera::agent {
+
+namespace {
+
+constexpr std::chrono::milliseconds kGetDeadline{2'000};
+constexpr std::chrono::milliseconds kBusyPause{30};
+constexpr int kTries = 100;  // 3 s while kubelet is busy
+
+bool holds(const PodDevices& devices, const std::string& container, const std::string& resource,
+           const std::vector<std::string>& ids) {
+  const auto found = devices.containers.find(container);
+  if (found == devices.containers.end()) {
+    return false;
+  }
+  const auto held = found->second.find(resource);
+  return held != found->second.end() && held->second == ids;
+}
+
+}  // namespace
+
+struct StartGate::Start {
+  std::string resource;
+  std::vector<std::string> ids;  // sorted
+  Done<Status> done;
+  std::vector<std::string> to_ask;  // UIDs of pods that may hold the IDs, the next one last
+  int tries = 0;
+  http::Timer pause;
+
+  // Whether to ask a kubelet again that answered with its rate limit.
+  bool try_again(const Result<PodDevices>& answer) {
+    return !answer && answer.error().code() == ErrorCode::kExhausted && ++tries < kTries;
+  }
+};
+
+StartGate::StartGate(const KindContext& context, AllocationRecovery& recovery)
+    : context_(context), allocations_(context.allocations()), recovery_(recovery), gate_(context.node.loop) {}
+
+void StartGate::pre_start(const std::string& resource, std::vector<std::string> ids, Done<Status> done) {
+  std::ranges::sort(ids);
+  // A pod that another plugin admitted under this resource name restarts as it was.
+  if (!context_.are_ours(ids)) {
+    done({});
+    return;
+  }
+  auto start = std::make_shared<Start>();
+  start->resource = resource;
+  start->ids = std::move(ids);
+  start->done = std::move(done);
+  identify(start);
+}
+
+void StartGate::identify(const std::shared_ptr<Start>& start) {
+  if (const Allocation* allocation = starting_allocation(*start)) {
+    const ContainerName expected{
+        .pod = allocation->pod, .pod_uid = allocation->pod_uid, .container = allocation->container};
+    context_.node.pod_resources.get(
+        expected.pod, kGetDeadline,
+        gate_.wrap<Result<PodDevices>>([this, start, expected](const Result<PodDevices>& answer) {
+          verified(start, expected, answer);
+        }));
+    return;
+  }
+  if (const auto holder = holder_by_checkpoint(*start, "", "")) {
+    PodDevices devices;
+    devices.containers[holder->container][start->resource] = start->ids;
+    recovery_.learn(*holder->pod, devices);
+    check(start, *holder->pod, holder->container);
+    return;
+  }
+  for (const NodePod* pod : context_.node.pods.in_bind_order()) {
+    start->to_ask.push_back(pod->spec.uid);
+  }
+  std::ranges::reverse(start->to_ask);  // the oldest is asked first, from the back
+  ask_next_pod(start);
+}
+
+// The allocation with the IDs; null when there is none. kubelet reuses the IDs of init containers,
+// so several containers of a pod may have them: the one that starts is the first that does not run.
+const Allocation* StartGate::starting_allocation(const Start& start) const {
+  const Allocation* best = nullptr;
+  std::pair<bool, std::ptrdiff_t> best_rank;  // whether it runs; its position in the pod
+  for (const Allocation* allocation : allocations_.with_ids(start.resource, start.ids)) {
+    const NodePod* pod = context_.node.pods.find(allocation->pod_uid);
+    if (pod == nullptr) {
+      continue;
+    }
+    const auto spec =
+        std::ranges::find(pod->spec.containers, allocation->container, &alloc::ContainerSpec::name);
+    const bool runs =
+        spec == pod->spec.containers.end() || spec->state == alloc::ContainerState::kRunning ||
+        (spec->kind == alloc::ContainerKind::kInit && spec->state == alloc::ContainerState::kTerminated);
+    const std::pair rank{runs, spec - pod->spec.containers.begin()};
+    if (best == nullptr || rank < best_rank) {
+      best = allocation;
+      best_rank = rank;
+    }
+  }
+  return best;
+}
+
+// kubelet has said what the expected pod holds.
+void StartGate::verified(const std::shared_ptr<Start>& start, const ContainerName& expected,
+                         const Result<PodDevices>& answer) {
+  const NodePod* pod = context_.node.pods.find(expected.pod_uid);
+  if (pod == nullptr) {
+    reply(start, fail(ErrorCode::kUnavailable, "the pod has ended"));
+    return;
+  }
+  if (start->try_again(answer)) {
+    start->pause = context_.node.loop.after(kBusyPause, [this, start] { identify(start); });
+    return;
+  }
+  if (answer && holds(*answer, expected.container, start->resource, start->ids)) {
+    check(start, *pod, expected.container);
+    return;
+  }
+  // Init containers are not in kubelet's answer, a kubelet that has just started knows no pod, and
+  // an old one has no Get. So a missing answer does not contradict our record; the checkpoint
+  // decides.
+  const auto holder = holder_by_checkpoint(*start, expected.pod_uid, expected.container);
+  if (!holder || holder->pod == pod) {
+    check(start, *pod, holder ? holder->container : expected.container);
+    return;
+  }
+  log::warn("another container starts than the one that was served",
+            {{"pod", holder->pod->text()}, {"container", holder->container}, {"served", pod->text()}});
+  recovery_.reassign();
+  check(start, *holder->pod, holder->container);
+}
+
+// The known pod and container that have the IDs by kubelet's checkpoint; of several, the likely
+// one.
+std::optional<StartGate::Holder> StartGate::holder_by_checkpoint(const Start& start,
+                                                                 const std::string& likely_uid,
+                                                                 const std::string& likely_container) const {
+  const Result<Checkpoint> checkpoint = context_.node.checkpoints.read();
+  std::optional<Holder> found;
+  if (!checkpoint) {
+    return found;
+  }
+  for (const CheckpointEntry* entry : checkpoint->holders(start.resource, start.ids)) {
+    const NodePod* pod = context_.node.pods.find(entry->pod_uid);
+    if (pod == nullptr) {
+      continue;
+    }
+    found = Holder{.pod = pod, .container = entry->container};
+    if (entry->pod_uid == likely_uid && entry->container == likely_container) {
+      break;
+    }
+  }
+  return found;
+}
+
+// The IDs are ours but have no allocation: the pod was unknown when kubelet admitted it, or the
+// state file was lost. Asks kubelet about one pod after the other.
+void StartGate::ask_next_pod(const std::shared_ptr<Start>& start) {
+  const NodePod* pod = nullptr;
+  while (!start->to_ask.empty() && (pod = context_.node.pods.find(start->to_ask.back())) == nullptr) {
+    start->to_ask.pop_back();
+  }
+  if (pod == nullptr) {
+    reply(start, fail(ErrorCode::kUnavailable,
+                      fmt::format("the pod of these {} devices is not known yet; waiting for the API server "
+                                  "to list the pods of this node",
+                                  context_.kind.info().one)));
+    return;
+  }
+  context_.node.pod_resources.get(
+      pod->name(), kGetDeadline,
+      gate_.wrap<Result<PodDevices>>([this, start, uid = pod->spec.uid](const Result<PodDevices>& answer) {
+        if (start->try_again(answer)) {
+          start->pause = context_.node.loop.after(kBusyPause, [this, start] { ask_next_pod(start); });
+          return;
+        }
+        start->to_ask.pop_back();
+        const NodePod* known = context_.node.pods.find(uid);
+        if (answer && known != nullptr) {
+          for (const auto& [container, resources] : answer->containers) {
+            if (holds(*answer, container, start->resource, start->ids)) {
+              recovery_.learn(*known, *answer);
+              check(start, *known, container);
+              return;
+            }
+          }
+        }
+        ask_next_pod(start);
+      }));
+}
+
+// The container is known: checks whether anything blocks it, and lets the kind do its last step.
+void StartGate::check(const std::shared_ptr<Start>& start, const NodePod& pod, const std::string& container) {
+  const ContainerName key{.pod = pod.name(), .pod_uid = pod.spec.uid, .container = container};
+  allocations_.confirm(key.pod_uid, container);
+  const Allocation* given = allocations_.find(key.pod_uid, container);
+  const IdsByResource ids = given == nullptr ? IdsByResource{{start->resource, start->ids}} : given->ids;
+  if (const std::optional<StartBlock> block = find_block(pod, container, ids)) {
+    context_.node.warn_pod(pod, block->reason, block->why);
+    finish(start, key, fail(ErrorCode::kUnavailable, fmt::format("pod {}: {}", pod.text(), block->why)));
+    return;
+  }
+  // kubelet gives up after 30 s and calls again; the second call waits for the same thing.
+  context_.kind.before_start(pod, container, gate_.wrap<Status>([this, start, key](Status status) {
+    finish(start, key, std::move(status));
+  }));
+}
+
+std::optional<StartBlock> StartGate::find_block(const NodePod& pod, const std::string& container,
+                                                const IdsByResource& ids) {
+  const KindInfo& info = context_.kind.info();
+  const Decision decided = decide(pod, container, ids);
+  if (!decided) {
+    return decided.error();
+  }
+  const Allocation* given = allocations_.find(pod.spec.uid, container);
+  if (given != nullptr && can_update(given) && given->shares != decided->shares) {
+    Allocation updated = *given;
+    updated.shares = decided->shares;
+    updated.start_block.clear();
+    allocations_.record(updated);
+  }
+  if (std::optional<StartBlock> unhealthy = unhealthy_block(decided->shares)) {
+    return unhealthy;
+  }
+  if (std::optional<StartBlock> block = context_.kind.block_start(pod)) {
+    return block;
+  }
+  if (given != nullptr && !given->fault.empty()) {
+    return StartBlock{
+        .reason = info.setup_failed,
+        .why = fmt::format("{}; when that is repaired, delete the pod so that it is admitted again",
+                           given->fault)};
+  }
+  if (const Status prepared = prepare(pod, container, *decided); !prepared) {
+    return StartBlock{.reason = info.setup_failed, .why = prepared.error().text()};
+  }
+  prepare_others(pod, container);
+  return std::nullopt;
+}
+
+// What the container got at its admission and what is decided now may differ: the guess was wrong,
+// the watch was late, or the decision was changed since. If what the container sees can still be
+// changed, the decision wins. If not, the container keeps what it has, provided that the kind
+// accepts it.
+Decision StartGate::decide(const NodePod& pod, const std::string& container, const IdsByResource& ids) const {
+  Decision decided = context_.kind.decide(pod, container, ids);
+  const Allocation* given = allocations_.find(pod.spec.uid, container);
+  if (!decided || can_update(given)) {
+    return decided;
+  }
+  const Result<Decided> accepted = context_.kind.accept_given(pod, container, *decided, given);
+  if (accepted) {
+    return *accepted;
+  }
+  const KindInfo& info = context_.kind.info();
+  return tl::unexpected(StartBlock{
+      .reason = info.mismatch,
+      .why = fmt::format(
+          "container {} was admitted with {}, but other {} are decided for it now ({}); kubelet "
+          "keeps what the pod was admitted with, so delete the pod and let it be created again",
+          container,
+          given == nullptr || given->shares.empty() ? "no " + info.one : given->shares.front().device,
+          info.many, accepted.error().text())});
+}
+
+// Whether what the container sees can still be changed. That depends on whether it got a CDI name
+// at its admission, not on whether it would get one now.
+bool StartGate::can_update(const Allocation* given) const {
+  return context_.strategy.can_update() && (given == nullptr || !given->cdi_names.empty());
+}
+
+std::optional<StartBlock> StartGate::unhealthy_block(const std::vector<DeviceShare>& shares) const {
+  const std::vector<NodeDevice> devices = context_.kind.devices();
+  for (const DeviceShare& share : shares) {
+    const auto found = std::ranges::find(devices, share.device, &NodeDevice::id);
+    if (found != devices.end() && !found->unhealthy.empty()) {
+      const KindInfo& info = context_.kind.info();
+      return StartBlock{
+          .reason = info.unhealthy,
+          .why = fmt::format("{} is unhealthy ({}); the container starts when it is healthy again, "
+                             "or delete the pod so that another {} is chosen",
+                             found->name, found->unhealthy, info.one)};
+    }
+  }
+  return std::nullopt;
+}
+
+Status StartGate::prepare(const NodePod& pod, const std::string& container, const Decided& decided) {
+  ContainerEdits edits{.pod_uid = pod.spec.uid, .container = container, .env = decided.env};
+  edits.edits = context_.edits(decided.shares);
+  if (const Allocation* given = allocations_.find(pod.spec.uid, container)) {
+    const auto names = std::views::values(given->cdi_names);
+    const std::set<std::string> different(names.begin(), names.end());
+    edits.cdi_names.assign(different.begin(), different.end());
+    edits.fixed = given->fixed;
+  }
+  return context_.strategy.before_start(edits);
+}
+
+// Prepares the other containers with the same IDs too: an init container ends and the next one
+// starts with its IDs before the API server reports the end, so it may be wrong which of them
+// starts.
+void StartGate::prepare_others(const NodePod& pod, const std::string& container) {
+  const Allocation* given = allocations_.find(pod.spec.uid, container);
+  if (given == nullptr || !context_.strategy.can_update()) {
+    return;
+  }
+  for (const auto& [resource, ids] : given->ids) {
+    for (const Allocation* other : allocations_.with_ids(resource, ids)) {
+      if (other->pod_uid != pod.spec.uid || other->container == container) {
+        continue;
+      }
+      const Decision decided = context_.kind.decide(pod, other->container, other->ids);
+      const Status prepared = decided ? prepare(pod, other->container, *decided) : Status();
+      if (!prepared) {
+        log::warn("container not prepared",
+                  {{"pod", pod.text()}, {"container", other->container}, {"error", prepared.error()}});
+      }
+    }
+  }
+}
+
+void StartGate::finish(const std::shared_ptr<Start>& start, const ContainerName& container, Status status) {
+  allocations_.set_start_block(container.pod_uid, container.container, status ? "" : status.error().text());
+  context_.store.changed();
+  reply(start, std::move(status));
+}
+
+void StartGate::reply(const std::shared_ptr<Start>& start, Status status) {
+  ++(status ? counts_.started : counts_.blocked);
+  start->done(std::move(status));
+}
+
+}  // namespace tessera::agent

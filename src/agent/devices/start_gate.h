@@ -1,0 +1,80 @@
+// agent/devices/start_gate.h
+//
+// Answers PreStartContainer for one kind of device: may a container start now, with the devices
+// that were decided for it?
+//
+//   StartGate gate(context, recovery);
+//   gate.pre_start("aliyun.com/gpu-mem", ids, [](Status may_start) { ... });
+//
+// An error here is not final. kubelet shows it to the user and asks again, after about a second and
+// then every ten.
+//
+// On the event loop's thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/devices/allocation_recovery.h"
+#include "agent/devices/kind_context.h"
+#include "agent/devices/loop_gate.h"
+
+namespace tessera::agent {
+
+struct StartCounts {
+  std::uint64_t started = 0;
+  std::uint64_t blocked = 0;  // PreStartContainer returned an error
+};
+
+class StartGate {
+ public:
+  // `recovery` must outlive it.
+  StartGate(const KindContext& context, AllocationRecovery& recovery);
+  StartGate(const StartGate&) = delete;
+  StartGate& operator=(const StartGate&) = delete;
+
+  // `done` is called once, on the loop.
+  void pre_start(const std::string& resource, std::vector<std::string> ids, Done<Status> done);
+
+  [[nodiscard]] const StartCounts& counts() const { return counts_; }
+
+ private:
+  struct Start;  // a container that waits for permission to start
+  struct Holder {
+    const NodePod* pod;
+    std::string container;
+  };
+
+  // Which container is it?
+  void identify(const std::shared_ptr<Start>& start);
+  [[nodiscard]] const Allocation* starting_allocation(const Start& start) const;
+  void verified(const std::shared_ptr<Start>& start, const ContainerName& expected,
+                const Result<PodDevices>& answer);
+  [[nodiscard]] std::optional<Holder> holder_by_checkpoint(const Start& start, const std::string& likely_uid,
+                                                           const std::string& likely_container) const;
+  void ask_next_pod(const std::shared_ptr<Start>& start);
+
+  // May it start?
+  void check(const std::shared_ptr<Start>& start, const NodePod& pod, const std::string& container);
+  [[nodiscard]] std::optional<StartBlock> find_block(const NodePod& pod, const std::string& container,
+                                                     const IdsByResource& ids);
+  [[nodiscard]] Decision decide(const NodePod& pod, const std::string& container,
+                                const IdsByResource& ids) const;
+  [[nodiscard]] bool can_update(const Allocation* given) const;
+  [[nodiscard]] std::optional<StartBlock> unhealthy_block(const std::vector<DeviceShare>& shares) const;
+  Status prepare(const NodePod& pod, const std::string& container, const Decided& decided);
+  void prepare_others(const NodePod& pod, const std::string& container);
+  void finish(const std::shared_ptr<Start>& start, const ContainerName& container, Status status);
+  void reply(const std::shared_ptr<Start>& start, Status status);
+
+  const KindContext context_;
+  Allocations& allocations_;
+  AllocationRecovery& recovery_;
+  LoopGate gate_;
+  StartCounts counts_;
+};
+
+}  // namespace tessera::agent
