@@ -67,8 +67,8 @@ class Reflector {
   ~Reflector();
 
   void start();
-  // Starts a re-list; counts().lists grows when it is complete. For callers that must know the current
-  // state now, because a silent watch may be idle or dead. Do not call it inside the sink.
+  // Starts a re-list; counts().lists grows when it is complete. For callers that must know the
+  // current state now, because a silent watch may be idle or dead. Do not call it inside the sink.
   void relist();
   // Stops permanently. The sink is not called again, even if it called this itself.
   void stop();
