@@ -128,7 +128,7 @@ struct Agent::Impl {
   kube::Reflector pod_watch;
   Observer observer;
   std::optional<http::Server> server;
-  bool said_ready = false;
+  bool logged_ready = false;
   http::Timer check_timer;
   Clock::Steady began{};
   NodeGpus gpus;  // last: it calls the others
@@ -165,7 +165,7 @@ Agent::Impl::Impl(http::EventLoop& loop_, Config config_, kube::Client client_)
 // Periodic work, once a second.
 void Agent::Impl::check() {
   gpus.check();
-  if (const bool ready = not_ready().empty(); ready && !std::exchange(said_ready, ready)) {
+  if (const bool ready = not_ready().empty(); ready && !std::exchange(logged_ready, ready)) {
     log::info("ready",
               {{"took_ms",
                 std::chrono::duration_cast<std::chrono::milliseconds>(Clock::real().now() - began).count()}});
@@ -190,7 +190,7 @@ Status Agent::Impl::serve() {
   options.port = config.port;
   options.max_body_bytes = 64U << 10U;
   options.max_connections = 64;
-  options.on_access = [this](const http::Access& access) { observer.metrics().answered(access); };
+  options.on_access = [this](const http::Access& access) { observer.metrics().count_request(access); };
   server.emplace(
       TRY(http::Server::create(loop, std::move(options), [this](http::Request& request, http::Reply reply) {
         observer.handle(request, std::move(reply));

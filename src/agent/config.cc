@@ -46,11 +46,11 @@ Status read_paths(const Setting& setting, Paths& paths) {
 }
 
 Status read_memory(const Setting& setting, MemoryRules& rules) {
-  constexpr std::int64_t kMostSlack = std::int64_t{1} << 40U;
+  constexpr std::int64_t kMaxSlack = std::int64_t{1} << 40U;
   return setting.mapping(
       {{"policy", parsed_into(rules.policy, parse_memory_policy)},
        {"grace", into(rules.grace, [](const Setting& one) { return one.duration(); })},
-       {"slack", into(rules.slack_bytes, [](const Setting& one) { return one.bytes(kMostSlack, 0); })}});
+       {"slack", into(rules.slack_bytes, [](const Setting& one) { return one.bytes(kMaxSlack, 0); })}});
 }
 
 Status read_all(const Setting& root, Config& config) {

@@ -127,8 +127,8 @@ ContainerResponse Admission::allocate_to_pod(const NodePod& pod, const FoundCont
   } else {
     ++counts_.blocked[decision.error().counted_as];
     response.env = context_.kind.info().no_device_env();
-    allocation.start_block = decision.error().why;
-    context_.node.warn_pod(pod, decision.error().reason, decision.error().why);
+    allocation.start_block = decision.error().message;
+    context_.node.warn_pod(pod, decision.error().reason, decision.error().message);
   }
   deliver({.pod_uid = pod.spec.uid, .container = container}, resource, response, allocation);
   log::info("allocated", {{"pod", pod.text()},

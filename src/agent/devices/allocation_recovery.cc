@@ -48,7 +48,7 @@ void AllocationRecovery::recover() {
       to_learn_.push_back(pod->spec.uid);
     }
   }
-  context_.strategy.keep_only([&](const std::string& pod_uid, const std::string& name) {
+  context_.strategy.remove_unneeded([&](const std::string& pod_uid, const std::string& name) {
     return pods.find(pod_uid) != nullptr || allocations_.has_cdi_name(name);
   });
   context_.store.changed();
@@ -147,7 +147,7 @@ void AllocationRecovery::learn(const NodePod& pod, const PodDevices& devices, co
           }
         }
       }
-      learned.start_block = decision ? "" : decision.error().why;
+      learned.start_block = decision ? "" : decision.error().message;
       allocations_.record(learned);
     }
   }
@@ -316,7 +316,7 @@ void AllocationRecovery::pod_removed(const std::string& uid) {
   }
   forget_ended(uid);
   forget_ended_unknown();
-  context_.strategy.keep_only([&](const std::string& pod_uid, const std::string& name) {
+  context_.strategy.remove_unneeded([&](const std::string& pod_uid, const std::string& name) {
     return (pod_uid != uid && pod_uid != kUnknownCdiPod && !cdi_names.contains(name)) ||
            allocations_.has_cdi_name(name);
   });

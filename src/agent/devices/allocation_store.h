@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "agent/devices/allocations.h"
-#include "agent/devices/late_file.h"
+#include "agent/devices/async_file.h"
 #include "agent/devices/loop_gate.h"
 #include "agent/devices/node_context.h"
 
@@ -53,7 +53,7 @@ class AllocationStore {
   NodePods& pods_;
   const std::string path_;
   Allocations allocations_;
-  LateFile file_;
+  AsyncFile file_;
   std::vector<AllocationListener*> listeners_;
   bool save_posted_ = false;
   LoopGate gate_;

@@ -64,7 +64,7 @@ Status CdiStrategy::before_start(const ContainerEdits& container) {
   return {};
 }
 
-void CdiStrategy::keep_only(const Needed& needed) {
+void CdiStrategy::remove_unneeded(const Needed& needed) {
   std::error_code error;
   std::vector<fs::path> files;
   for (fs::directory_iterator entry(directory_, error); !error && entry != fs::directory_iterator();

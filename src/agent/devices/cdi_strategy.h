@@ -30,7 +30,7 @@ class CdiStrategy final : public DeliveryStrategy {
   Status add(const ContainerEdits& container, ContainerResponse& response) override;
   Status before_start(const ContainerEdits& container) override;
   [[nodiscard]] bool can_update() const override { return true; }
-  void keep_only(const Needed& needed) override;
+  void remove_unneeded(const Needed& needed) override;
 
  private:
   [[nodiscard]] Result<std::vector<std::string>> devices_of(const ContainerEdits& container) const;

@@ -44,7 +44,7 @@ class DeliveryStrategy {
   virtual ~DeliveryStrategy() = default;
 
   // Whether it delivers device nodes and files, so that it needs ContainerEdits::edits.
-  [[nodiscard]] virtual bool brings_devices() const { return true; }
+  [[nodiscard]] virtual bool delivers_devices() const { return true; }
 
   // Adds to what the container gets. Called for each resource of the container; the same arguments
   // give the same result. An error does not fail the pod (that would be final): before_start()
@@ -68,13 +68,13 @@ class DeliveryStrategy {
   // Removes everything kept for containers that will not start again: all that is not `needed`,
   // judged by the pod UID in its CDI name, and by the name.
   using Needed = std::function<bool(const std::string& pod_uid, const std::string& cdi_name)>;
-  virtual void keep_only(const Needed& /*needed*/) {}
+  virtual void remove_unneeded(const Needed& /*needed*/) {}
 };
 
 // Strategy `env`: the container runtime does the rest.
 class EnvStrategy final : public DeliveryStrategy {
  public:
-  [[nodiscard]] bool brings_devices() const override { return false; }
+  [[nodiscard]] bool delivers_devices() const override { return false; }
   Status add(const ContainerEdits& /*container*/, ContainerResponse& /*response*/) override { return {}; }
   Status before_start(const ContainerEdits& /*container*/) override { return {}; }
   [[nodiscard]] bool can_update() const override { return false; }

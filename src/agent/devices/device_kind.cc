@@ -6,7 +6,7 @@
 
 namespace tessera::agent {
 
-Result<Decided> DeviceKind::accept_given(const NodePod& /*pod*/, const std::string& container,
+Result<Decided> DeviceKind::accept_allocated(const NodePod& /*pod*/, const std::string& container,
                                          const Decided& decided, const Allocation* given) const {
   if (given == nullptr || given->shares == decided.shares) {
     return decided;

@@ -44,7 +44,7 @@ struct KindInfo {
   std::string condition;       // "GPUsHealthy"
   std::string all_healthy;     // "AllGPUsHealthy"
   std::string some_unhealthy;  // "GPUUnhealthy"
-  std::string none_there;      // "NoGPUs"
+  std::string no_devices;      // "NoGPUs"
   // The variable that lists the devices a container may use ("NVIDIA_VISIBLE_DEVICES"), its value
   // for "no device" ("void"), and how the name of a device begins ("GPU-"). Empty: this kind has no
   // such variable.
@@ -82,7 +82,7 @@ struct Decided {
 // Why a container gets nothing, or may not start yet.
 struct StartBlock {
   std::string reason;        // of an Event
-  std::string why;           // what is wrong and what to do, without the pod's name
+  std::string message;       // what is wrong and what to do, without the pod's name
   std::string counted_as{};  // the result in tessera_agent_containers_total, when it is admitted
 };
 
@@ -119,7 +119,7 @@ class DeviceKind {
   // (DeliveryStrategy::can_update). Returns what the container has, if that is as good as what is
   // `decided` now; else fails and says why it is not. `given` is null when it is not known what the
   // container has.
-  [[nodiscard]] virtual Result<Decided> accept_given(const NodePod& pod, const std::string& container,
+  [[nodiscard]] virtual Result<Decided> accept_allocated(const NodePod& pod, const std::string& container,
                                                      const Decided& decided, const Allocation* given) const;
   // Returns why a container must wait although its devices are healthy.
   [[nodiscard]] virtual std::optional<StartBlock> block_start(const NodePod& /*pod*/) const {

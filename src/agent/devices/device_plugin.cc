@@ -28,8 +28,8 @@ constexpr auto kLasting = std::chrono::seconds(30);  // a registration that last
 constexpr auto kSettle = std::chrono::milliseconds(500);
 // Another plugin that ends may have nothing to do with our resource, and registering again leaves
 // kubelet without a plugin for a moment.
-constexpr auto kStrangerFirst = std::chrono::seconds(5);
-constexpr auto kStrangerLast = std::chrono::minutes(10);
+constexpr auto kOtherPluginFirstPause = std::chrono::seconds(5);
+constexpr auto kOtherPluginLastPause = std::chrono::minutes(10);
 
 // Identifies a socket, also if another one takes its name; 0 when there is none. The time is
 // included because inode numbers are reused.
@@ -118,8 +118,8 @@ class DevicePlugin::Impl {
       if (done || kubelet == 0) {
         pause = options_.first_retry;
         // A new kubelet.sock ends this wait.
-        watch_.wait(usurper_ == RivalSockets::Gone::kNone ? options_.look_every
-                                                          : std::min(options_.look_every, kSettle));
+        watch_.wait(ended_rival_ == RivalSockets::Gone::kNone ? options_.check_every
+                                                          : std::min(options_.check_every, kSettle));
       } else {
         watch_.wait(pause);
         pause = std::min(pause * 2, options_.last_retry);
@@ -136,15 +136,15 @@ class DevicePlugin::Impl {
     }
     TRY(serve());
     const auto now = Clock::real().now();
-    look_at_rivals(identity == registered_with_, now);
+    check_rivals(identity == registered_with_, now);
     if (identity == registered_with_) {
       if (streams_ > 0 || (!dropped_ && now < watched_by_)) {
-        if (!usurped(now)) {
+        if (!lost_to_rival(now)) {
           return {};
         }
         log::warn("another plugin of this resource has ended; registering again",
                   {{"resource", options_.resource}});
-        TRY(serve_anew());
+        TRY(restart_server());
       } else if (now < not_before_) {
         return fail(ErrorCode::kUnavailable,
                     "kubelet has dropped this plugin; registering again in a moment");
@@ -152,48 +152,48 @@ class DevicePlugin::Impl {
     }
     dropped_ = false;
     TRY(registrar_.register_plugin(socket_name_, options_.resource, options_.register_within,
-                                   [this] { return socket_is_there(); }));
+                                   [this] { return socket_exists(); }));
     // Two instances that take the resource from each other slow down.
     quick_drops_ = now - registered_at_ < kLasting ? std::min(quick_drops_ + 1, 16U) : 0;
     registered_at_ = Clock::real().now();
     not_before_ = registered_at_ + std::min(options_.first_retry * (1U << quick_drops_), options_.last_retry);
     watched_by_ = registered_at_ + kWatchWithin;
     registered_with_ = identity;
-    usurper_ = RivalSockets::Gone::kNone;
+    ended_rival_ = RivalSockets::Gone::kNone;
     const std::lock_guard lock(mutex_);
     ++status_.registrations;
     log::info("registered with kubelet", {{"resource", options_.resource}, {"socket", socket_name_}});
     return {};
   }
 
-  void look_at_rivals(bool is_registered, Clock::Steady now) {
+  void check_rivals(bool is_registered, Clock::Steady now) {
     const RivalSockets::Gone gone =
         rivals_.look(socket_name_, is_registered ? registered_at_ : Clock::Steady::max());
     if (gone == RivalSockets::Gone::kNone || !is_registered) {
       return;
     }
-    suspected_at_ = usurper_ == RivalSockets::Gone::kNone ? now : suspected_at_;
-    usurper_ = std::max(usurper_, gone);
+    suspected_at_ = ended_rival_ == RivalSockets::Gone::kNone ? now : suspected_at_;
+    ended_rival_ = std::max(ended_rival_, gone);
   }
 
   // Whether kubelet probably has no plugin for the resource although it still watches us.
-  bool usurped(Clock::Steady now) {
-    if (usurper_ == RivalSockets::Gone::kNone || now < suspected_at_ + kSettle || now < not_before_) {
+  bool lost_to_rival(Clock::Steady now) {
+    if (ended_rival_ == RivalSockets::Gone::kNone || now < suspected_at_ + kSettle || now < not_before_) {
       return false;
     }
-    if (usurper_ == RivalSockets::Gone::kStranger) {
-      if (now < strangers_not_before_) {
+    if (ended_rival_ == RivalSockets::Gone::kOtherPlugin) {
+      if (now < other_plugin_not_before_) {
         return false;
       }
-      const bool often = now < strangers_not_before_ + 2 * stranger_pause_;
-      stranger_pause_ = often ? std::min<Clock::Steady::duration>(stranger_pause_ * 2, kStrangerLast)
-                              : Clock::Steady::duration(kStrangerFirst);
-      strangers_not_before_ = now + stranger_pause_;
+      const bool often = now < other_plugin_not_before_ + 2 * other_plugin_pause_;
+      other_plugin_pause_ = often ? std::min<Clock::Steady::duration>(other_plugin_pause_ * 2, kOtherPluginLastPause)
+                              : Clock::Steady::duration(kOtherPluginFirstPause);
+      other_plugin_not_before_ = now + other_plugin_pause_;
     }
     return true;
   }
 
-  [[nodiscard]] bool socket_is_there() const {
+  [[nodiscard]] bool socket_exists() const {
     return identity_of(options_.directory + "/" + socket_name_) == socket_identity_;
   }
 
@@ -202,14 +202,14 @@ class DevicePlugin::Impl {
   Status serve() {
     {
       const std::lock_guard lock(mutex_);
-      if (server_ != nullptr && socket_is_there()) {
+      if (server_ != nullptr && socket_exists()) {
         return {};
       }
     }
-    return serve_anew();
+    return restart_server();
   }
 
-  Status serve_anew() {
+  Status restart_server() {
     std::unique_ptr<PluginServer> old;
     std::vector<Device> devices;
     {
@@ -266,10 +266,10 @@ class DevicePlugin::Impl {
   Clock::Steady not_before_{};  // the next registration with the same kubelet
   unsigned quick_drops_ = 0;
   RivalSockets rivals_;
-  RivalSockets::Gone usurper_ = RivalSockets::Gone::kNone;  // since we registered
+  RivalSockets::Gone ended_rival_ = RivalSockets::Gone::kNone;  // since we registered
   Clock::Steady suspected_at_{};
-  Clock::Steady strangers_not_before_{};
-  Clock::Steady::duration stranger_pause_ = kStrangerFirst;
+  Clock::Steady other_plugin_not_before_{};
+  Clock::Steady::duration other_plugin_pause_ = kOtherPluginFirstPause;
 
   std::thread thread_;  // last: it uses all of the above
 };

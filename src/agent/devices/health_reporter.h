@@ -64,7 +64,7 @@ Result<std::optional<std::string>> condition_patch(const boost::json::value& nod
 struct HealthReporterOptions {
   KindInfo info;
   bool condition = true;
-  std::chrono::milliseconds look_again{60'000};
+  std::chrono::milliseconds recheck_every{60'000};
   kube::BackoffOptions backoff = ObjectReconcilerOptions{}.backoff;
 };
 

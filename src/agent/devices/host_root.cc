@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kMostLinks = 40;  // as the kernel
+constexpr int kMaxLinks = 40;  // as the kernel
 
 std::string below(std::string_view root, std::string_view path) {
   while (!root.empty() && root.back() == '/') {
@@ -69,7 +69,7 @@ std::optional<std::string> HostRoot::real_path(std::string_view path) const {
       continue;
     }
     const fs::path target = fs::read_symlink(local(next), error);
-    if (error || ++links > kMostLinks) {
+    if (error || ++links > kMaxLinks) {
       return std::nullopt;
     }
     if (target.is_absolute()) {

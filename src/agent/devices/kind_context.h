@@ -27,7 +27,7 @@ struct KindContext {
   // What a container needs to reach its shares. Empty where the strategy delivers no devices
   // itself.
   [[nodiscard]] Result<Edits> edits(const std::vector<DeviceShare>& shares) const {
-    return strategy.brings_devices() ? kind.edits(shares) : Edits();
+    return strategy.delivers_devices() ? kind.edits(shares) : Edits();
   }
   // Whether the IDs have the form of this kind. Other IDs belong to a plugin that served the
   // resource before.

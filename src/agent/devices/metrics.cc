@@ -41,11 +41,11 @@ struct Metrics::Impl {
 Metrics::Metrics() : impl_(std::make_unique<Impl>()) {}
 Metrics::~Metrics() = default;
 
-void Metrics::answered(const http::Access& access) {
+void Metrics::count_request(const http::Access& access) {
   impl_->requests.count(access);
 }
 
-void Metrics::kubelet_asked(std::string_view call, const std::string& resource, bool ok,
+void Metrics::count_kubelet_call(std::string_view call, const std::string& resource, bool ok,
                             std::chrono::nanoseconds took) {
   const std::string name(call);
   impl_->kubelet_seconds.Add({{"call", name}, {"resource", resource}}, kSeconds).Observe(seconds(took));

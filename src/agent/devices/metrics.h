@@ -23,10 +23,10 @@ class Metrics {
   Metrics& operator=(const Metrics&) = delete;
   ~Metrics();
 
-  void answered(const http::Access& access);
+  void count_request(const http::Access& access);
   // Counts a call of kubelet: "prefer", "allocate" or "pre_start", for a resource. `ok`: the answer
   // was not an error.
-  void kubelet_asked(std::string_view call, const std::string& resource, bool ok,
+  void count_kubelet_call(std::string_view call, const std::string& resource, bool ok,
                      std::chrono::nanoseconds took);
 
   // Everything in the Prometheus text format. Readings of the same name must be adjacent.

@@ -101,8 +101,8 @@ void ObjectReconciler::settle() {
   state_.settled = true;
   state_.problem.clear();
   backoff_.reset();
-  const auto span = static_cast<std::uint64_t>(options_.look_again.count());
-  again_after(options_.look_again - std::chrono::milliseconds(kube::below(random_, span / 4 + 1)));
+  const auto span = static_cast<std::uint64_t>(options_.recheck_every.count());
+  again_after(options_.recheck_every - std::chrono::milliseconds(kube::below(random_, span / 4 + 1)));
 }
 
 void ObjectReconciler::give_up_for_now(const Error& why) {

@@ -32,7 +32,7 @@ struct ObjectReconcilerOptions {
 
   std::string path;                 // of the object: "/api/v1/nodes/gpu-a"
   std::string what;                 // for logs and errors: "inventory of node gpu-a"
-  Milliseconds look_again{60'000};  // in the desired state; shortened at random by up to a quarter
+  Milliseconds recheck_every{60'000};  // in the desired state; shortened at random by up to a quarter
   kube::BackoffOptions backoff{.first = Milliseconds(500), .cap = Milliseconds(30'000)};
 };
 

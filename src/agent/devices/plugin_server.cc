@@ -171,7 +171,7 @@ constexpr std::chrono::milliseconds kAnswersWithin{600};
 constexpr std::chrono::milliseconds kOnItsWay{50};
 
 // kubelet's calls that a pod's admission waits for. Any thread.
-class OwedAnswers {
+class PendingAnswers {
  public:
   void begin() {
     const std::lock_guard lock(mutex_);
@@ -221,7 +221,7 @@ class Service final : public v1beta1::DevicePlugin::CallbackService {
   }
 
   // Waits for the open answers. Returns whether one was sent a moment ago.
-  bool settle() { return owed_->settle(); }
+  bool settle() { return pending_->settle(); }
 
   grpc::ServerWriteReactor<Response>* ListAndWatch(grpc::CallbackServerContext* /*context*/,
                                                    const v1beta1::Empty* /*request*/) override {
@@ -251,15 +251,15 @@ class Service final : public v1beta1::DevicePlugin::CallbackService {
     Preference preference{.available = to_vector(asked.available_deviceids()),
                           .must_include = to_vector(asked.must_include_deviceids()),
                           .size = static_cast<std::size_t>(std::max(asked.allocation_size(), 0))};
-    owed_->begin();
+    pending_->begin();
     answers_->prefer(std::move(preference),
-                     [reactor, response, owed = owed_](const std::vector<std::string>& ids) {
+                     [reactor, response, pending = pending_](const std::vector<std::string>& ids) {
                        auto* answer = response->add_container_responses();
                        for (const std::string& id : ids) {
                          answer->add_deviceids(id);
                        }
                        reactor->Finish(grpc::Status::OK);
-                       owed->end();
+                       pending->end();
                      });
     return reactor;
   }
@@ -274,14 +274,14 @@ class Service final : public v1beta1::DevicePlugin::CallbackService {
                                    request->container_requests_size())});
       return reactor;
     }
-    owed_->begin();
+    pending_->begin();
     answers_->allocate(to_vector(request->container_requests(0).devices_ids()),
-                       [reactor, response, owed = owed_](const Result<ContainerResponse>& answer) {
+                       [reactor, response, pending = pending_](const Result<ContainerResponse>& answer) {
                          if (answer) {
                            encode(*answer, *response->add_container_responses());
                          }
                          reactor->Finish(answer ? grpc::Status::OK : to_grpc(answer.error()));
-                         owed->end();
+                         pending->end();
                        });
     return reactor;
   }
@@ -310,7 +310,7 @@ class Service final : public v1beta1::DevicePlugin::CallbackService {
   KubeletAnswers* answers_;
   const PluginServer::Events events_;
   // An answer may be the last thing that happens here, and outlive this object by a moment.
-  const std::shared_ptr<OwedAnswers> owed_ = std::make_shared<OwedAnswers>();
+  const std::shared_ptr<PendingAnswers> pending_ = std::make_shared<PendingAnswers>();
   std::mutex mutex_;
   std::shared_ptr<const Response> devices_;
   std::list<std::unique_ptr<Stream>> streams_;

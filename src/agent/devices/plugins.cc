@@ -22,7 +22,7 @@ namespace {
 constexpr std::chrono::milliseconds kPodsWithin{350};
 
 // The devices of `list` that kubelet already knows.
-std::vector<Device> known_of(const std::vector<Device>& list, const std::vector<Device>& known) {
+std::vector<Device> known_devices(const std::vector<Device>& list, const std::vector<Device>& known) {
   std::set<std::string_view> ids;
   for (const Device& device : known) {
     ids.insert(device.id);
@@ -97,7 +97,7 @@ class Plugins::ResourcePlugin final : private KubeletAnswers {
     }
     return [metrics, call, resource = name_, began = Clock::real().now(),
             done = std::move(done)](Answer answer) {
-      metrics->kubelet_asked(call, resource, is_ok(answer), Clock::real().now() - began);
+      metrics->count_kubelet_call(call, resource, is_ok(answer), Clock::real().now() - began);
       done(std::move(answer));
     };
   }
@@ -120,7 +120,7 @@ std::string Plugins::ResourcePlugin::offer(const std::vector<Device>& list) {
   const Result<std::size_t> fits = check_list_size(list);
   const std::string before = std::exchange(problem_, fits ? "" : fits.error().text());
   if (plugin_) {
-    const std::vector<Device> offered = fits ? list : known_of(list, plugin_->devices());
+    const std::vector<Device> offered = fits ? list : known_devices(list, plugin_->devices());
     if (const Status set = plugin_->set_devices(offered)) {
       sent(offered);
     } else {

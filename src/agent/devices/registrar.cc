@@ -32,7 +32,7 @@ Registrar::~Registrar() = default;
 
 Status Registrar::register_plugin(const std::string& endpoint, const std::string& resource,
                                   std::chrono::milliseconds deadline,
-                                  const std::function<bool()>& still_there) {
+                                  const std::function<bool()>& socket_exists) {
   // Each attempt has its own channel: a shared one would wait for the backoff of the last attempt.
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
@@ -62,7 +62,7 @@ Status Registrar::register_plugin(const std::string& endpoint, const std::string
                           [answered](const grpc::Status& status) { answered->set_value(status); });
   bool removed = false;
   while (answer.wait_for(kLook) != std::future_status::ready) {
-    if (!removed && !still_there()) {
+    if (!removed && !socket_exists()) {
       removed = true;
       context.TryCancel();
     }

@@ -22,10 +22,10 @@ class Registrar {
   // Makes one attempt. kubelet dials `endpoint` (the name of a socket in its own directory) and
   // asks for its options before it answers, so the server must be up. A kubelet that just starts
   // may remove the socket after the caller has checked it, and would then dial for 10 s. So
-  // `still_there` is called in the meantime; if it returns false, the attempt fails with
+  // `socket_exists` is called in the meantime; if it returns false, the attempt fails with
   // kUnavailable.
   Status register_plugin(const std::string& endpoint, const std::string& resource,
-                         std::chrono::milliseconds deadline, const std::function<bool()>& still_there);
+                         std::chrono::milliseconds deadline, const std::function<bool()>& socket_exists);
 
   // Any thread. The current attempt and every later one fail with kCancelled.
   void stop();

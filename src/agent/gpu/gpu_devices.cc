@@ -108,7 +108,7 @@ const KindInfo& gpu_info() {
                              .condition = "GPUsHealthy",
                              .all_healthy = "AllGPUsHealthy",
                              .some_unhealthy = "GPUUnhealthy",
-                             .none_there = "NoGPUs",
+                             .no_devices = "NoGPUs",
                              .visible_variable = std::string(alloc::key::kVisibleDevices),
                              .visible_none = "void",
                              .device_prefix = "GPU-"};

@@ -43,7 +43,7 @@ NodeCondition gpus_condition(const gpu::DriverState& state, const std::string& h
     return {.healthy = false, .reason = "DriverNotReady", .message = cut_message(state.problem)};
   }
   if (state.inventory.gpus.empty() && state.problems.empty()) {
-    return {.healthy = false, .reason = gpu_info().none_there, .message = "the driver lists no GPU"};
+    return {.healthy = false, .reason = gpu_info().no_devices, .message = "the driver lists no GPU"};
   }
   return condition_of(gpu_info(), node_devices(state.inventory), state.problems);
 }
@@ -55,14 +55,14 @@ GpuHealthReporter::GpuHealthReporter(const NodeContext& node, const Allocations&
       reporter_(node, allocations,
                 {.info = gpu_info(),
                  .condition = options_.condition,
-                 .look_again = options_.look_again,
+                 .recheck_every = options_.recheck_every,
                  .backoff = options_.backoff},
                 node_devices(before)),
       config_map_reconciler_(
           node.client,
           {.path = kube::config_map_path(options_.config_map_namespace, config_map_name(node.node)),
            .what = fmt::format("ConfigMap {}/{}", options_.config_map_namespace, config_map_name(node.node)),
-           .look_again = options_.look_again,
+           .recheck_every = options_.recheck_every,
            .backoff = options_.backoff},
           [this](const boost::json::value* object) { return config_map_change(object); }) {}
 
@@ -94,13 +94,13 @@ void GpuHealthReporter::report(const gpu::DriverState& state) {
   set_indices(state.inventory.unhealthy_list(), first);
 }
 
-void GpuHealthReporter::set_hang(const Status& trouble) {
+void GpuHealthReporter::set_hang(const Status& problem) {
   // The text says how long the call has been hanging, which changes each time and is no news.
-  const bool hangs = !trouble && trouble.error().code() == ErrorCode::kTimeout;
+  const bool hangs = !problem && problem.error().code() == ErrorCode::kTimeout;
   if (hangs == !hang_.empty()) {
     return;
   }
-  hang_ = hangs ? trouble.error().text() : "";
+  hang_ = hangs ? problem.error().text() : "";
   auto about_node = kube::EventNote::about_node(node_.node);
   if (hangs) {
     log::error("driver call hangs", {{"error", hang_}});

@@ -6,7 +6,7 @@
 //
 //   GpuHealthReporter health(node, allocations, {}, known);
 //   health.report(*driver.state());             // at every change
-//   health.set_hang(driver.trouble());          // about every second
+//   health.set_hang(driver.problem());          // about every second
 //
 // On the event loop's thread.
 #pragma once
@@ -28,7 +28,7 @@ struct GpuHealthReporterOptions {
   bool condition = true;
   bool config_map = true;
   std::string config_map_namespace = "kube-system";  // where the original looks
-  std::chrono::milliseconds look_again{60'000};
+  std::chrono::milliseconds recheck_every{60'000};
   kube::BackoffOptions backoff = ObjectReconcilerOptions{}.backoff;
 };
 
@@ -49,9 +49,9 @@ class GpuHealthReporter {
   void set_before(const alloc::Inventory& before);
 
   void report(const gpu::DriverState& state);
-  // Takes gpu::Driver::trouble(): kTimeout means that a driver call hangs. Other errors are in the
+  // Takes gpu::Driver::problem(): kTimeout means that a driver call hangs. Other errors are in the
   // state.
-  void set_hang(const Status& trouble);
+  void set_hang(const Status& problem);
 
   // The condition and the ConfigMap: whether they are written, and if not, why.
   [[nodiscard]] const ObjectReconciler::State& condition_state() const { return reporter_.condition_state(); }

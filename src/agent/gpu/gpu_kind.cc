@@ -18,14 +18,14 @@ namespace {
 StartBlock block_by(const GpuDecision& decision) {
   switch (decision.verdict) {
     case Verdict::kUndecided:
-      return {.reason = "GpuUndecided", .why = decision.why, .counted_as = "undecided"};
+      return {.reason = "GpuUndecided", .message = decision.why, .counted_as = "undecided"};
     case Verdict::kLostGpu:
-      return {.reason = "GpuLost", .why = decision.why, .counted_as = "lost_gpu"};
+      return {.reason = "GpuLost", .message = decision.why, .counted_as = "lost_gpu"};
     case Verdict::kDecided:
     case Verdict::kBroken:
       break;
   }
-  return {.reason = "InvalidGpuRecord", .why = decision.why, .counted_as = "broken_record"};
+  return {.reason = "InvalidGpuRecord", .message = decision.why, .counted_as = "broken_record"};
 }
 
 }  // namespace
@@ -149,7 +149,7 @@ Result<Edits> GpuKind::edits(const std::vector<DeviceShare>& shares) {
 }
 
 // The record is repaired to what the pod has, if that is what it requests.
-Result<Decided> GpuKind::accept_given(const NodePod& pod, const std::string& container,
+Result<Decided> GpuKind::accept_allocated(const NodePod& pod, const std::string& container,
                                       const Decided& /*decided*/, const Allocation* /*given*/) const {
   const alloc::Record record = TRY(
       record_as_given(pod.spec, decision_of(pod).record, allocations_, inventory_, node_.names, can_update_));
@@ -194,7 +194,7 @@ std::optional<StartBlock> GpuKind::block_start(const NodePod& pod) const {
     }
   }
   const std::string why = overcommitment(*own, neighbours, inventory_);
-  return why.empty() ? std::nullopt : std::optional(StartBlock{.reason = "GpuOvercommitted", .why = why});
+  return why.empty() ? std::nullopt : std::optional(StartBlock{.reason = "GpuOvercommitted", .message = why});
 }
 
 void GpuKind::before_start(const NodePod& pod, const std::string& container, Done<Status> done) {

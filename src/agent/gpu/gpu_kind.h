@@ -58,7 +58,7 @@ class GpuKind final : public DeviceKind {
   [[nodiscard]] Decision decide(const NodePod& pod, const std::string& container,
                                 const IdsByResource& ids) const override;
   Result<Edits> edits(const std::vector<DeviceShare>& shares) override;
-  [[nodiscard]] Result<Decided> accept_given(const NodePod& pod, const std::string& container,
+  [[nodiscard]] Result<Decided> accept_allocated(const NodePod& pod, const std::string& container,
                                              const Decided& decided, const Allocation* given) const override;
   [[nodiscard]] std::optional<StartBlock> block_start(const NodePod& pod) const override;
   void before_start(const NodePod& pod, const std::string& container, Done<Status> done) override;

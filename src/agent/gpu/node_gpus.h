@@ -19,7 +19,7 @@
 
 #include "agent/devices/allocation_store.h"
 #include "agent/devices/allocations_json.h"
-#include "agent/devices/late_file.h"
+#include "agent/devices/async_file.h"
 #include "agent/devices/loop_gate.h"
 #include "agent/devices/node_context.h"
 #include "agent/devices/object_reconciler.h"
@@ -80,7 +80,7 @@ class NodeGpus final : private PodListener, private AllocationListener {
   void open_driver();
   void stop_waiting_for_driver();
   [[nodiscard]] bool driver_answered() const;
-  [[nodiscard]] Status driver_trouble() const;
+  [[nodiscard]] Status driver_problem() const;
   void driver_changed(const std::shared_ptr<const gpu::DriverState>& state);
   void update_shown();
   void publish();
@@ -89,7 +89,7 @@ class NodeGpus final : private PodListener, private AllocationListener {
   const NodeContext& node_;
   const NodeGpusOptions options_;
   LoopGate gate_;
-  LateFile inventory_file_;
+  AsyncFile inventory_file_;
   alloc::Inventory known_;  // what an earlier process saw
   KnownInventory known_inventory_;
   std::unique_ptr<DeliveryStrategy> strategy_;

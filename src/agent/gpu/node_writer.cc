@@ -15,7 +15,7 @@ NodeWriter::NodeWriter(kube::Client& client, const std::string& node, NodeWriter
       reconciler_(client,
                   {.path = kube::node_path(node),
                    .what = fmt::format("inventory of node {}", node),
-                   .look_again = options.look_again,
+                   .recheck_every = options.recheck_every,
                    .backoff = options.backoff},
                   [this](const boost::json::value* object) { return reconcile(object); }) {}
 

@@ -20,7 +20,7 @@ namespace tessera::agent {
 
 struct NodeWriterOptions {
   NodeMetadataOptions metadata{};
-  std::chrono::milliseconds look_again{60'000};
+  std::chrono::milliseconds recheck_every{60'000};
   kube::BackoffOptions backoff = ObjectReconcilerOptions{}.backoff;
 };
 

@@ -1,4 +1,4 @@
-// agent/devices/late_file.h
+// agent/devices/async_file.h
 //
 // A file that is written by its own thread, so that no caller waits for a disk: kubelet waits while
 // the agent answers it, and a flush to a busy disk takes long. Of several contents set in quick
@@ -13,13 +13,13 @@
 
 namespace tessera::agent {
 
-class LateFile {
+class AsyncFile {
  public:
   // The directory must exist. With an empty path nothing is written.
-  explicit LateFile(std::string path);
-  ~LateFile();
-  LateFile(const LateFile&) = delete;
-  LateFile& operator=(const LateFile&) = delete;
+  explicit AsyncFile(std::string path);
+  ~AsyncFile();
+  AsyncFile(const AsyncFile&) = delete;
+  AsyncFile& operator=(const AsyncFile&) = delete;
 
   // Any thread.
   void set(std::string contents);
