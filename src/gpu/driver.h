@@ -12,7 +12,7 @@
 // One thread, the driver thread, makes all calls into NVML. It opens the library (and retries until
 // that succeeds), probes every GPU about once a second, waits for driver events in between, and
 // publishes a new state when something changes. A hung call blocks only that thread: state() still
-// answers from memory, other calls fail at their deadline with the name of the hung call, trouble()
+// answers from memory, other calls fail at their deadline with the name of the hung call, problem()
 // reports it, and work continues when the call returns.
 #pragma once
 
@@ -57,7 +57,7 @@ struct DriverOptions {
   // up to reopen_at_most.
   Milliseconds reopen_every{30'000};
   Milliseconds reopen_at_most{600'000};
-  Milliseconds hung_after{5'000};  // trouble() reports a call that takes longer
+  Milliseconds hung_after{5'000};  // problem() reports a call that takes longer
 };
 
 // Memory and utilization of a GPU.
@@ -66,8 +66,8 @@ struct GpuUsage {
   std::optional<std::uint32_t> busy_percent;  // empty if the driver does not report it
 };
 
-// The usage and the processes of one GPU, read together by look_around().
-struct GpuLook {
+// The usage and the processes of one GPU, read together by sample().
+struct GpuSample {
   std::string uuid;
   Result<GpuUsage> usage;
   Result<std::vector<GpuProcess>> processes;
@@ -85,7 +85,7 @@ class Driver {
   Driver& operator=(const Driver&) = delete;
 
   // Sets DriverOptions::known later. Has no effect after the driver has listed its GPUs.
-  void remember(const alloc::Inventory& known);
+  void set_known(const alloc::Inventory& known);
 
   // Returns the current state without waiting for the driver. Before the first answer of the
   // driver, the state is not ready and lists the known GPUs. Call it from any thread.
@@ -101,7 +101,7 @@ class Driver {
 
   // Returns kUnavailable if the driver is not ready and kTimeout if a call hangs. Poll it, because
   // on_change is not called for a hung call.
-  [[nodiscard]] Status trouble() const;
+  [[nodiscard]] Status problem() const;
   // The number of completed driver calls and of those that failed.
   [[nodiscard]] CallMonitor::Counts calls() const;
 
@@ -113,7 +113,7 @@ class Driver {
   // Reads usage and processes of all GPUs without blocking the caller. Calls `done` once on the
   // driver thread, or never if a call hangs forever or the Driver is destroyed first. `done` must
   // not block.
-  void look_around(std::function<void(std::vector<GpuLook>)> done);
+  void sample(std::function<void(std::vector<GpuSample>)> done);
 
  private:
   struct Impl;

@@ -16,7 +16,7 @@ namespace tessera::gpu {
 struct XidCount {
   std::string uuid;
   std::uint64_t xid = 0;
-  XidClass taken_as = XidClass::kIgnored;
+  XidClass severity = XidClass::kIgnored;
   std::uint64_t count = 0;
 
   friend bool operator==(const XidCount&, const XidCount&) = default;

@@ -31,7 +31,7 @@ void HealthTracker::on_uncorrectable_memory_error(Clock::Steady now) {
   mark_unhealthy(std::string(kMemoryError), XidClass::kFatal, now);
 }
 
-void HealthTracker::remember(const std::string& reason, Clock::Steady now) {
+void HealthTracker::restore(const std::string& reason, Clock::Steady now) {
   if (reason.starts_with(kMemoryError)) {
     on_uncorrectable_memory_error(now);
     return;

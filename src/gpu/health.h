@@ -51,7 +51,7 @@ class HealthTracker {
 
   // Restores the health after a restart from the reason() of the previous process. If the reason
   // was an event, it counts as if it had occurred now.
-  void remember(const std::string& reason, Clock::Steady now);
+  void restore(const std::string& reason, Clock::Steady now);
 
   void on_probe(const Probe& probe, Clock::Steady now);
 

@@ -29,24 +29,24 @@ Session::Session(DriverOptions options, CallMonitor& monitor, Publish publish)
       publish_(std::move(publish)),
       sysfs_(options_.sysfs_root),
       pace_(options_.reopen_every, options_.reopen_at_most, options_.retry) {
-  set_known(options_.known);
+  restore_known(options_.known);
 }
 
 // Restores the health of each GPU too: a GPU that was unhealthy before a restart stays unhealthy
 // until HealthTracker considers it recovered.
-void Session::set_known(const alloc::Inventory& known) {
+void Session::restore_known(const alloc::Inventory& known) {
   discovery_.inventory = known;
   discovery_.inventory.unit = options_.discovery.unit;
   discovery_.details.assign(known.gpus.size(), {});
   for (const alloc::Gpu& gpu : known.gpus) {
     ever_.emplace(gpu.uuid, gpu);
-    health_of(gpu.uuid).remember(gpu.unhealthy, now_steady());
+    health_of(gpu.uuid).restore(gpu.unhealthy, now_steady());
   }
 }
 
-void Session::remember(const alloc::Inventory& known) {
+void Session::set_known(const alloc::Inventory& known) {
   if (discovery_.inventory.gpus.empty() && !nvml_) {
-    set_known(known);
+    restore_known(known);
     publish();
   }
 }
@@ -337,12 +337,12 @@ Result<GpuUsage> Session::usage(const std::string& uuid) {
   return usage;
 }
 
-std::vector<GpuLook> Session::look_around() {
-  std::vector<GpuLook> looks;
+std::vector<GpuSample> Session::sample() {
+  std::vector<GpuSample> samples;
   for (const alloc::Gpu& gpu : discovery_.inventory.gpus) {
-    looks.push_back({.uuid = gpu.uuid, .usage = usage(gpu.uuid), .processes = processes(gpu.uuid)});
+    samples.push_back({.uuid = gpu.uuid, .usage = usage(gpu.uuid), .processes = processes(gpu.uuid)});
   }
-  return looks;
+  return samples;
 }
 
 }  // namespace tessera::gpu

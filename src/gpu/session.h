@@ -38,14 +38,14 @@ class Session {
   Milliseconds step();
 
   // Sets DriverOptions::known later. Has no effect if a GPU is known or the driver is ready.
-  void remember(const alloc::Inventory& known);
+  void set_known(const alloc::Inventory& known);
 
   Result<std::vector<GpuProcess>> processes(const std::string& uuid);
   Result<GpuUsage> usage(const std::string& uuid);
-  std::vector<GpuLook> look_around();
+  std::vector<GpuSample> sample();
 
  private:
-  void set_known(const alloc::Inventory& known);
+  void restore_known(const alloc::Inventory& known);
   // Opens the library and discovers all GPUs. On failure sets problem_; step() retries later.
   void open();
   void close();
@@ -63,7 +63,7 @@ class Session {
   Milliseconds wait_for_events(Clock::Steady now);
   bool read_events(abi::EventSet set, Milliseconds wait);
   void on_event(const abi::EventData& event);
-  void count_xid(const std::string& uuid, std::uint64_t xid, XidClass taken_as);
+  void count_xid(const std::string& uuid, std::uint64_t xid, XidClass severity);
   // Logs the changes and publishes the current state, if it differs from the last one.
   void publish();
   [[nodiscard]] DriverState current_state() const;

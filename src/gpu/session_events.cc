@@ -101,8 +101,8 @@ void Session::on_event(const abi::EventData& event) {
   const std::string& uuid =
       discovery_.inventory.gpus[static_cast<std::size_t>(details - discovery_.details.begin())].uuid;
   if ((event.type & abi::kEventXid) != 0) {
-    const XidClass taken_as = health_of(uuid).on_xid(event.data, now);
-    count_xid(uuid, event.data, taken_as);
+    const XidClass severity = health_of(uuid).on_xid(event.data, now);
+    count_xid(uuid, event.data, severity);
     if (event.data == kNvlinkXid) {
       next_links_ = now;
     }
@@ -116,17 +116,17 @@ void Session::on_event(const abi::EventData& event) {
   }
 }
 
-void Session::count_xid(const std::string& uuid, std::uint64_t xid, XidClass taken_as) {
+void Session::count_xid(const std::string& uuid, std::uint64_t xid, XidClass severity) {
   // Bounded, in case a broken driver reports random numbers.
   constexpr std::size_t kMaxKinds = 4096;
   if (xids_.size() < kMaxKinds || xids_.contains({uuid, xid})) {
     XidCount& count = xids_[{uuid, xid}];
-    count = {.uuid = uuid, .xid = xid, .taken_as = taken_as, .count = count.count + 1};
+    count = {.uuid = uuid, .xid = xid, .severity = severity, .count = count.count + 1};
   }
   log::info("XID reported", {{"gpu", uuid},
                              {"xid", xid},
                              {"description", describe_xid(xid)},
-                             {"ignored", taken_as == XidClass::kIgnored}});
+                             {"ignored", severity == XidClass::kIgnored}});
 }
 
 }  // namespace tessera::gpu

@@ -20,8 +20,8 @@ Labels labels_of(const alloc::Inventory& inventory, const std::string& uuid) {
   return found ? labels_of(inventory.gpus[*found]) : Labels{{"gpu", ""}, {"uuid", uuid}};
 }
 
-std::string_view to_string(gpu::XidClass taken_as) {
-  switch (taken_as) {
+std::string_view to_string(gpu::XidClass severity) {
+  switch (severity) {
     case gpu::XidClass::kIgnored:
       return "ignored";
     case gpu::XidClass::kRecoverable:
@@ -68,7 +68,7 @@ void add_gpus(Readings& readings, const gpu::DriverState& state, const UsageSamp
   for (const gpu::XidCount& xid : state.xids) {
     Labels labels = labels_of(state.inventory, xid.uuid);
     labels.emplace_back("xid", std::to_string(xid.xid));
-    labels.emplace_back("class", to_string(xid.taken_as));
+    labels.emplace_back("class", to_string(xid.severity));
     readings.counter("tessera_gpu_xids_total", "XID errors that the driver reported, by number and class",
                      xid.count, std::move(labels));
   }

@@ -78,7 +78,7 @@ void NodeGpus::recover_known() {
     if (driver_ == nullptr) {
       open_driver();
     } else if (useful) {
-      driver_->remember(known_);
+      driver_->set_known(known_);
       if (!driver_answered() && !grace_.pending()) {
         stop_waiting_for_driver();
       }
@@ -100,7 +100,7 @@ void NodeGpus::open_driver() {
       [this](const std::shared_ptr<const gpu::DriverState>& state) { driver_changed(state); });
   log::info("opening the driver", {{"known_gpus", options.known.gpus.size()}});
   driver_ = std::make_unique<gpu::Driver>(std::move(options));
-  usage_.start([this](auto done) { driver_->look_around(std::move(done)); });
+  usage_.start([this](auto done) { driver_->sample(std::move(done)); });
 }
 
 // A driver that hangs from the start reports nothing at all. kubelet must know the devices that
@@ -117,8 +117,8 @@ bool NodeGpus::driver_answered() const {
   return driver_state_ != nullptr && driver_state_->version > 0;
 }
 
-Status NodeGpus::driver_trouble() const {
-  return driver_ ? driver_->trouble()
+Status NodeGpus::driver_problem() const {
+  return driver_ ? driver_->problem()
                  : fail(ErrorCode::kUnavailable, "asking the API server which GPUs this node had");
 }
 
@@ -197,7 +197,7 @@ void NodeGpus::pods_synced() {
 }
 
 void NodeGpus::check() {
-  health_.set_hang(driver_trouble());
+  health_.set_hang(driver_problem());
   if (serving_ && node_.pods.is_synced() && foreign_.look_again(driver_state_->inventory, registered())) {
     publish();
   }
@@ -214,8 +214,8 @@ ForeignWatch::Registered NodeGpus::registered() const {
 }
 
 std::string NodeGpus::not_ready() const {
-  if (const Status trouble = driver_trouble(); !trouble) {
-    return trouble.error().text();
+  if (const Status problem = driver_problem(); !problem) {
+    return problem.error().text();
   }
   return plugins_.not_ready();
 }
@@ -234,10 +234,10 @@ std::vector<std::pair<std::string, ObjectReconciler::State>> NodeGpus::objects()
 
 void NodeGpus::add_readings(Readings& readings) const {
   usage_.add_readings(readings);
-  const Status trouble = driver_trouble();
+  const Status problem = driver_problem();
   add_driver(readings, driver_state_ ? *driver_state_ : gpu::DriverState{},
              driver_ ? driver_->calls() : gpu::CallMonitor::Counts{},
-             !trouble && trouble.error().code() == ErrorCode::kTimeout, usage_.sample_age());
+             !problem && problem.error().code() == ErrorCode::kTimeout, usage_.sample_age());
   plugins_.add_readings(readings);
   add_gpu_answers(readings, kind_.counts());
 }

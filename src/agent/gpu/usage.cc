@@ -60,24 +60,25 @@ bool is_judged(const Allocation& allocation) {
 
 }  // namespace
 
-UsageSample summarize(const std::vector<gpu::GpuLook>& looks, const ContainerOfProcess& container_of) {
+UsageSample summarize(const std::vector<gpu::GpuSample>& gpus, const ContainerOfProcess& container_of) {
   UsageSample sample;
   std::map<std::pair<ContainerRef, std::string>, ContainerUse> containers;
-  for (const gpu::GpuLook& look : looks) {
-    SampledGpu gpu{.uuid = look.uuid};
-    if (look.usage) {
-      gpu.usage = *look.usage;
+  for (const gpu::GpuSample& sampled : gpus) {
+    SampledGpu gpu{.uuid = sampled.uuid};
+    if (sampled.usage) {
+      gpu.usage = *sampled.usage;
     }
-    for (const gpu::GpuProcess& process : look.processes ? *look.processes : std::vector<gpu::GpuProcess>{}) {
+    for (const gpu::GpuProcess& process :
+         sampled.processes ? *sampled.processes : std::vector<gpu::GpuProcess>{}) {
       const std::uint64_t bytes = process.used_bytes.value_or(0);
       const auto container = container_of(process.pid);
       if (!container) {
         gpu.outside_bytes += bytes;
         continue;
       }
-      ContainerUse& use = containers[{*container, look.uuid}];
+      ContainerUse& use = containers[{*container, sampled.uuid}];
       use.container = *container;
-      use.gpu = look.uuid;
+      use.gpu = sampled.uuid;
       use.bytes += bytes;
       ++use.processes;
       add(use.busy_percent, process.busy_percent);

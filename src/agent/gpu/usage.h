@@ -39,7 +39,7 @@ struct UsageSample {
 
 using ContainerOfProcess = std::function<std::optional<ContainerRef>(std::uint32_t pid)>;
 
-UsageSample summarize(const std::vector<gpu::GpuLook>& looks, const ContainerOfProcess& container_of);
+UsageSample summarize(const std::vector<gpu::GpuSample>& gpus, const ContainerOfProcess& container_of);
 
 // What a container has and uses of one GPU.
 struct MemoryUse {

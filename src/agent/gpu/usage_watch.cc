@@ -13,10 +13,11 @@ constexpr std::chrono::milliseconds kSoon{1'000};
 
 }  // namespace
 
-UsageSampler::UsageSampler(http::EventLoop& loop, UsageSamplerOptions options, Look look, OnSample on_sample)
+UsageSampler::UsageSampler(http::EventLoop& loop, UsageSamplerOptions options, SampleGpus sample_gpus,
+                           OnSample on_sample)
     : loop_(loop),
       options_(std::move(options)),
-      look_(std::move(look)),
+      sample_gpus_(std::move(sample_gpus)),
       on_sample_(std::move(on_sample)),
       gate_(loop) {}
 
@@ -25,16 +26,16 @@ void UsageSampler::start() {
 }
 
 void UsageSampler::ask() {
-  look_(gate_.wrap<std::vector<gpu::GpuLook>>(
-      [this](const std::vector<gpu::GpuLook>& looks) { answered(looks); }));
+  sample_gpus_(gate_.wrap<std::vector<gpu::GpuSample>>(
+      [this](const std::vector<gpu::GpuSample>& samples) { answered(samples); }));
 }
 
-void UsageSampler::answered(const std::vector<gpu::GpuLook>& looks) {
+void UsageSampler::answered(const std::vector<gpu::GpuSample>& samples) {
   latest_ =
-      summarize(looks, [this](std::uint32_t pid) { return container_of_process(options_.proc_root, pid); });
+      summarize(samples, [this](std::uint32_t pid) { return container_of_process(options_.proc_root, pid); });
   at_ = options_.clock->now();
   // A driver that was just opened knows no GPU yet.
-  const auto wait = looks.empty() ? std::min(options_.every, kSoon) : options_.every;
+  const auto wait = samples.empty() ? std::min(options_.every, kSoon) : options_.every;
   timer_ = loop_.after(wait, [this] { ask(); });
   on_sample_(latest_);
 }
@@ -49,8 +50,8 @@ UsageWatch::UsageWatch(const NodeContext& node, const Allocations& allocations, 
       options_(std::move(options)),
       memory_watch_(node, options_.memory) {}
 
-void UsageWatch::start(UsageSampler::Look look) {
-  sampler_.emplace(node_.loop, options_.sampler, std::move(look),
+void UsageWatch::start(UsageSampler::SampleGpus sample_gpus) {
+  sampler_.emplace(node_.loop, options_.sampler, std::move(sample_gpus),
                    [this](const UsageSample& sample) { sampled(sample); });
   sampler_->start();
 }

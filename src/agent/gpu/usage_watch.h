@@ -5,7 +5,7 @@
 //
 //   UsageWatch usage(node, store.allocations(), {.sampler = {.proc_root = "/host/proc"}});
 //   usage.set_state(driver_state);              // at every change
-//   usage.start([&](auto done) { driver.look_around(std::move(done)); });
+//   usage.start([&](auto done) { driver.sample(std::move(done)); });
 //
 // On the event loop's thread; destroy it there or after the loop has stopped.
 #pragma once
@@ -41,11 +41,12 @@ struct UsageSamplerOptions {
 // not asked again: the last sample stays, and its age grows.
 class UsageSampler {
  public:
-  // gpu::Driver::look_around; calls back once, on any thread.
-  using Look = std::function<void(std::function<void(std::vector<gpu::GpuLook>)>)>;
+  // gpu::Driver::sample; calls back once, on any thread.
+  using SampleGpus = std::function<void(std::function<void(std::vector<gpu::GpuSample>)>)>;
   using OnSample = std::function<void(const UsageSample&)>;
 
-  UsageSampler(http::EventLoop& loop, UsageSamplerOptions options, Look look, OnSample on_sample);
+  UsageSampler(http::EventLoop& loop, UsageSamplerOptions options, SampleGpus sample_gpus,
+               OnSample on_sample);
   UsageSampler(const UsageSampler&) = delete;
   UsageSampler& operator=(const UsageSampler&) = delete;
 
@@ -57,11 +58,11 @@ class UsageSampler {
 
  private:
   void ask();
-  void answered(const std::vector<gpu::GpuLook>& looks);
+  void answered(const std::vector<gpu::GpuSample>& samples);
 
   http::EventLoop& loop_;
   const UsageSamplerOptions options_;
-  Look look_;
+  SampleGpus sample_gpus_;
   OnSample on_sample_;
   UsageSample latest_;
   std::optional<Clock::Steady> at_;
@@ -84,7 +85,7 @@ class UsageWatch {
   // Sets the current GPUs.
   void set_state(std::shared_ptr<const gpu::DriverState> state) { state_ = std::move(state); }
   // Begins to sample.
-  void start(UsageSampler::Look look);
+  void start(UsageSampler::SampleGpus sample_gpus);
 
   // Metrics of GPUs and of the containers that use them; none before set_state().
   void add_readings(Readings& readings) const;
