@@ -84,7 +84,7 @@ Status read_all(const Setting& root, Config& config) {
   });
 }
 
-// Removes trailing slashes: "/x/" and "/x" are the same directory.
+// "/x/" and "/x" are the same directory; the rest of the agent expects "/x".
 void remove_trailing_slashes(std::string& path) {
   while (path.size() > 1 && path.ends_with('/')) {
     path.pop_back();

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kMaxContainers = 100'000;
 constexpr std::size_t kMaxIds = 300'000;
-constexpr std::size_t kMaxShares = 64;  // of different devices, in one container
+constexpr std::size_t kMaxShares = 64;  // per container, each of a different device
 constexpr std::int64_t kMaxUnits = 1U << 24U;
 
 boost::json::object to_json(const Allocation& allocation, const Allocations::Keys& keys) {
@@ -157,14 +157,15 @@ void Allocations::record(const Allocation& allocation) {
   changed_ = true;
 }
 
-void Allocations::set_start_block(const std::string& pod_uid, const std::string& container, std::string why) {
+void Allocations::set_start_block(const std::string& pod_uid, const std::string& container,
+                                  std::string message) {
   const auto pod = pods_.find(pod_uid);
   if (pod == pods_.end()) {
     return;
   }
   const auto found = pod->second.find(container);
-  if (found != pod->second.end() && found->second.start_block != why) {
-    found->second.start_block = std::move(why);
+  if (found != pod->second.end() && found->second.start_block != message) {
+    found->second.start_block = std::move(message);
     changed_ = true;
   }
 }

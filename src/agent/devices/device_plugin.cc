@@ -119,7 +119,7 @@ class DevicePlugin::Impl {
         pause = options_.first_retry;
         // A new kubelet.sock ends this wait.
         watch_.wait(ended_rival_ == RivalSockets::Gone::kNone ? options_.check_every
-                                                          : std::min(options_.check_every, kSettle));
+                                                              : std::min(options_.check_every, kSettle));
       } else {
         watch_.wait(pause);
         pause = std::min(pause * 2, options_.last_retry);
@@ -186,8 +186,9 @@ class DevicePlugin::Impl {
         return false;
       }
       const bool often = now < other_plugin_not_before_ + 2 * other_plugin_pause_;
-      other_plugin_pause_ = often ? std::min<Clock::Steady::duration>(other_plugin_pause_ * 2, kOtherPluginLastPause)
-                              : Clock::Steady::duration(kOtherPluginFirstPause);
+      other_plugin_pause_ =
+          often ? std::min<Clock::Steady::duration>(other_plugin_pause_ * 2, kOtherPluginLastPause)
+                : Clock::Steady::duration(kOtherPluginFirstPause);
       other_plugin_not_before_ = now + other_plugin_pause_;
     }
     return true;

@@ -37,7 +37,7 @@ struct DevicePluginOptions {
   std::string directory = "/var/lib/kubelet/device-plugins";
   Milliseconds first_retry{50};  // doubled at each failure
   Milliseconds last_retry{5'000};
-  Milliseconds check_every{2'000};        // check that kubelet's socket and ours are still the same
+  Milliseconds check_every{2'000};       // check that kubelet's socket and ours are still the same
   Milliseconds register_within{15'000};  // during Register kubelet dials back, for up to 10 s
 };
 

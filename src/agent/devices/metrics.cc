@@ -46,7 +46,7 @@ void Metrics::count_request(const http::Access& access) {
 }
 
 void Metrics::count_kubelet_call(std::string_view call, const std::string& resource, bool ok,
-                            std::chrono::nanoseconds took) {
+                                 std::chrono::nanoseconds took) {
   const std::string name(call);
   impl_->kubelet_seconds.Add({{"call", name}, {"resource", resource}}, kSeconds).Observe(seconds(took));
   impl_->kubelet_calls.Add({{"call", name}, {"resource", resource}, {"result", ok ? "ok" : "error"}})

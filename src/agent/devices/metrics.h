@@ -27,7 +27,7 @@ class Metrics {
   // Counts a call of kubelet: "prefer", "allocate" or "pre_start", for a resource. `ok`: the answer
   // was not an error.
   void count_kubelet_call(std::string_view call, const std::string& resource, bool ok,
-                     std::chrono::nanoseconds took);
+                          std::chrono::nanoseconds took);
 
   // Everything in the Prometheus text format. Readings of the same name must be adjacent.
   [[nodiscard]] std::string text(const std::vector<daemon::Reading>& readings) const;

@@ -30,8 +30,8 @@ namespace tessera::agent {
 struct ObjectReconcilerOptions {
   using Milliseconds = std::chrono::milliseconds;
 
-  std::string path;                 // of the object: "/api/v1/nodes/gpu-a"
-  std::string what;                 // for logs and errors: "inventory of node gpu-a"
+  std::string path;                    // of the object: "/api/v1/nodes/gpu-a"
+  std::string what;                    // for logs and errors: "inventory of node gpu-a"
   Milliseconds recheck_every{60'000};  // in the desired state; shortened at random by up to a quarter
   kube::BackoffOptions backoff{.first = Milliseconds(500), .cap = Milliseconds(30'000)};
 };

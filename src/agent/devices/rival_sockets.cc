@@ -118,15 +118,18 @@ RivalSockets::Gone RivalSockets::look(const std::string& own, Clock::Steady regi
     // Other plugins register once, when their socket is new; instances of the agent register again
     // whenever kubelet drops them. But an older instance that ends right after we registered is the
     // one whose end made us register.
-    const bool counts =
-        !rival->second.dead && (rival->second.seen > registered_at ||
-                                (rival->second.other_instance && Clock::real().now() - registered_at > kSameEnd));
-    gone = counts ? std::max(gone, rival->second.other_instance ? Gone::kOtherInstance : Gone::kOtherPlugin) : gone;
+    const bool counts = !rival->second.dead &&
+                        (rival->second.seen > registered_at ||
+                         (rival->second.other_instance && Clock::real().now() - registered_at > kSameEnd));
+    gone = counts ? std::max(gone, rival->second.other_instance ? Gone::kOtherInstance : Gone::kOtherPlugin)
+                  : gone;
     rival = rivals_.erase(rival);
   }
   for (const std::string& name : there) {
-    Rival& rival = rivals_.try_emplace(name, Rival{.seen = Clock::real().now(), .other_instance = is_other_instance(name)})
-                       .first->second;
+    Rival& rival =
+        rivals_
+            .try_emplace(name, Rival{.seen = Clock::real().now(), .other_instance = is_other_instance(name)})
+            .first->second;
     if (rival.other_instance && dies(name, rival, registered_at)) {
       gone = Gone::kOtherInstance;
     }

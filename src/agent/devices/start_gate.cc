@@ -239,7 +239,7 @@ std::optional<StartBlock> StartGate::find_block(const NodePod& pod, const std::s
     return StartBlock{
         .reason = info.setup_failed,
         .message = fmt::format("{}; when that is repaired, delete the pod so that it is admitted again",
-                           given->fault)};
+                               given->fault)};
   }
   if (const Status prepared = prepare(pod, container, *decided); !prepared) {
     return StartBlock{.reason = info.setup_failed, .message = prepared.error().text()};
@@ -288,8 +288,8 @@ std::optional<StartBlock> StartGate::unhealthy_block(const std::vector<DeviceSha
       return StartBlock{
           .reason = info.unhealthy,
           .message = fmt::format("{} is unhealthy ({}); the container starts when it is healthy again, "
-                             "or delete the pod so that another {} is chosen",
-                             found->name, found->unhealthy, info.one)};
+                                 "or delete the pod so that another {} is chosen",
+                                 found->name, found->unhealthy, info.one)};
     }
   }
   return std::nullopt;
