@@ -73,10 +73,10 @@ alloc::Record all_on(const std::string& uuid, const alloc::GpuRequest& request) 
 struct Load {
   std::uint64_t units = 0;
   bool whole = false;
-  std::string who;
+  std::string pod;  // one of those that hold it
 };
 
-std::map<std::string, Load> loads_of(const std::vector<Holding>& neighbours) {
+std::map<std::string, Load> loads_by_gpu(const std::vector<Holding>& neighbours) {
   std::map<std::string, Load> loads;
   for (const Holding& neighbour : neighbours) {
     const auto shares = alloc::held_shares(neighbour.request, neighbour.record);
@@ -87,7 +87,7 @@ std::map<std::string, Load> loads_of(const std::vector<Holding>& neighbours) {
       Load& load = loads[share.gpu];
       load.units += share.units;
       load.whole = load.whole || share.whole;
-      load.who = neighbour.pod;
+      load.pod = neighbour.pod;
     }
   }
   return loads;
@@ -97,39 +97,39 @@ std::map<std::string, Load> loads_of(const std::vector<Holding>& neighbours) {
 
 GpuDecision decide(const alloc::PodSpec& pod, const alloc::GpuRequest& request,
                    const alloc::Inventory& inventory) {
-  std::string broken;
+  std::string invalid;
   if (const std::string* text = alloc::find_text(pod.annotations, alloc::key::kAllocation)) {
     Result<alloc::Record> record = read_own(*text, request);
     if (record) {
       if (const auto missing = missing_gpu(*record, inventory)) {
         return {.verdict = Verdict::kLostGpu,
                 .record = *std::move(record),
-                .why = fmt::format("GPU {} was decided for it and is not on this node; delete the pod so "
-                                   "that another GPU is chosen",
-                                   in_quotes(*missing))};
+                .message = fmt::format("GPU {} was decided for it and is not on this node; delete the pod so "
+                                       "that another GPU is chosen",
+                                       in_quotes(*missing))};
       }
       return {.verdict = Verdict::kDecided, .record = *std::move(record)};
     }
-    broken = fmt::format("annotation {}: {}", alloc::key::kAllocation, record.error().text());
+    invalid = fmt::format("annotation {}: {}", alloc::key::kAllocation, record.error().text());
   }
   Result<alloc::Record> original = read_original(pod, request, inventory);
   if (original) {
     return {.verdict = Verdict::kDecided, .record = *std::move(original)};
   }
-  if (broken.empty() && original.error().code() != ErrorCode::kNotFound) {
-    broken = original.error().text();
+  if (invalid.empty() && original.error().code() != ErrorCode::kNotFound) {
+    invalid = original.error().text();
   }
-  if (!broken.empty()) {
-    return {.verdict = Verdict::kBroken,
-            .why = broken +
-                   "; such a record is not believed: delete the pod and create it without "
-                   "annotations of schedulers"};
+  if (!invalid.empty()) {
+    return {.verdict = Verdict::kInvalid,
+            .message = invalid +
+                       "; such a record is not believed: delete the pod and create it without "
+                       "annotations of schedulers"};
   }
   if (inventory.gpus.size() == 1) {
     return {.verdict = Verdict::kDecided, .record = all_on(inventory.gpus.front().uuid, request)};
   }
   return {.verdict = Verdict::kUndecided,
-          .why =
+          .message =
               "asks for GPUs, but no scheduler that knows them has placed it; set spec.schedulerName to "
               "Tessera's scheduler (or install the policy of the chart that does) and create it again"};
 }
@@ -140,7 +140,7 @@ std::string overcommitment(const Holding& pod, const std::vector<Holding>& neigh
   if (!own) {
     return own.error().text();
   }
-  const std::map<std::string, Load> before = loads_of(neighbours);
+  const std::map<std::string, Load> before = loads_by_gpu(neighbours);
   for (const alloc::GpuShare& share : *own) {
     const auto found = inventory.find_uuid(share.gpu);
     const auto load = before.find(share.gpu);
@@ -164,7 +164,7 @@ std::string overcommitment(const Holding& pod, const std::vector<Holding>& neigh
           "GPU {} ({}) is taken: {} of its {} units are held by {} and others, and this pod's record "
           "claims {}; it starts when they end",
           gpu.index, gpu.uuid, load->second.whole ? "all" : std::to_string(load->second.units), units,
-          load->second.who, share.whole ? "all" : std::to_string(share.units));
+          load->second.pod, share.whole ? "all" : std::to_string(share.units));
     }
   }
   return {};

@@ -20,7 +20,7 @@ namespace tessera::agent {
 enum class Verdict : std::uint8_t {
   kDecided,    // `record` holds what each container gets
   kUndecided,  // there is no record, and more than one GPU to choose from
-  kBroken,     // the record is invalid
+  kInvalid,    // the record is invalid
   kLostGpu,    // the record was valid once: the GPU is not here any more
 };
 
@@ -29,7 +29,7 @@ struct GpuDecision {
   // GPUs by UUID; empty unless the verdict is kDecided or kLostGpu.
   alloc::Record record{};
   // What is wrong and what to do, without the pod's name; empty when decided.
-  std::string why{};
+  std::string message{};
 };
 
 // Takes tessera.io/allocation if it is valid, else the annotations of the original schedulers,

@@ -183,7 +183,7 @@ std::string visible_devices(const std::vector<alloc::Gpu>& gpus) {
 
 // The device nodes of the GPUs, and the files whose names contain the version of the driver. Not
 // all files: an additional library does no harm to a container that was admitted without it.
-std::string what_is_fixed(const Edits& edits) {
+std::string fixed_parts(const Edits& edits) {
   std::string list;
   const auto put = [&](const std::string& path) { list += (list.empty() ? "" : ", ") + path; };
   for (const DeviceNode& node : edits.nodes) {
@@ -295,7 +295,7 @@ Result<Edits> gpu_edits(DriverFilesCache& files, const std::vector<alloc::Gpu>& 
   if (!driver->library_path.empty()) {
     edits.env["LD_LIBRARY_PATH"] = driver->library_path;
   }
-  edits.fixed = what_is_fixed(edits);
+  edits.fixed = fixed_parts(edits);
   return edits;
 }
 

@@ -39,7 +39,7 @@ ForeignUse find_foreign_use(const Checkpoint& checkpoint, const alloc::Inventory
       use.resources.push_back(resource);
     }
     if (names.find(resource) && !std::ranges::all_of(ids, GpuIds::is_ours)) {
-      use.usurped.push_back(resource);
+      use.overridden.push_back(resource);
     }
   }
   for (const CheckpointEntry& entry : checkpoint.entries) {
@@ -51,7 +51,7 @@ ForeignUse find_foreign_use(const Checkpoint& checkpoint, const alloc::Inventory
         continue;
       }
       const std::optional<std::string> holder = name_of_holder(entry.pod_uid);
-      use.unclear = use.unclear || !holder;
+      use.has_unknown_pod = use.has_unknown_pod || !holder;
       if (holder && !holder->empty()) {
         use.held[gpu->uuid] =
             fmt::format("pod {} has it through {} of another device plugin", *holder, entry.resource);
@@ -77,7 +77,7 @@ std::vector<ForeignHolder> foreign_holders(const Checkpoint& checkpoint, const a
 alloc::Inventory without_foreign(const alloc::Inventory& inventory, const ForeignUse& foreign) {
   alloc::Inventory ours = inventory;
   ours.also_served_as = foreign.resources;
-  ours.also_served_as.insert(ours.also_served_as.end(), foreign.usurped.begin(), foreign.usurped.end());
+  ours.also_served_as.insert(ours.also_served_as.end(), foreign.overridden.begin(), foreign.overridden.end());
   ours.also_served_as.resize(std::min(ours.also_served_as.size(), alloc::Inventory::kMaxResources));
   for (alloc::Gpu& gpu : ours.gpus) {
     const auto held = foreign.held.find(gpu.uuid);

@@ -20,12 +20,12 @@ struct ForeignUse {
   // Resources of other plugins whose devices are GPUs of this node.
   std::vector<std::string> resources;
   // Resources of ours that another plugin serves: kubelet has IDs in another form than ours.
-  std::vector<std::string> usurped;
+  std::vector<std::string> overridden;
   // GPUs that a pod has through another plugin, by UUID, and how. They must not be allocated.
   std::map<std::string, std::string> held;
   // A pod that is not known has a GPU: it has ended, or it is so new that the watch has not
   // reported it.
-  bool unclear = false;
+  bool has_unknown_pod = false;
 
   friend bool operator==(const ForeignUse&, const ForeignUse&) = default;
 };

@@ -4,7 +4,7 @@
 // reports it once in an Event on the node.
 //
 //   ForeignWatch foreign(node, kind, plugin_dir);
-//   if (foreign.look(inventory, plugins)) { publish(without_foreign(inventory, foreign.use())); }
+//   if (foreign.update(inventory, plugins)) { publish(without_foreign(inventory, foreign.use())); }
 //
 // On the event loop's thread.
 #pragma once
@@ -32,33 +32,33 @@ class ForeignWatch {
   // describes the plugin that was here last.
   using Registered = std::set<std::string>;
 
-  // kubelet writes its file a moment after a registration; `usurped_for` is how long it must name
+  // kubelet writes its file a moment after a registration; `override_delay` is how long it must name
   // another plugin for a resource of ours before that counts. `node` and `kind` must outlive it.
   ForeignWatch(const NodeContext& node, const GpuKind& kind, const std::string& plugin_dir,
-               std::chrono::milliseconds usurped_for = std::chrono::seconds(5));
+               std::chrono::milliseconds override_delay = std::chrono::seconds(5));
 
   // Reads kubelet's checkpoint. Returns true when use() has changed.
-  bool look(const alloc::Inventory& inventory, const Registered& registered);
+  bool update(const alloc::Inventory& inventory, const Registered& registered);
   // look(), if there may be something new.
-  bool look_again(const alloc::Inventory& inventory, const Registered& registered);
+  bool update_if_changed(const alloc::Inventory& inventory, const Registered& registered);
 
   [[nodiscard]] const ForeignUse& use() const { return use_; }
 
  private:
   [[nodiscard]] std::optional<std::string> name_of_holder(const std::string& pod_uid) const;
-  [[nodiscard]] std::vector<std::string> lasting(const std::vector<std::string>& usurped,
-                                                 const Registered& registered);
-  void report_news(const ForeignUse& now) const;
-  void warn_node(const std::string& reason, const std::string& message) const;
+  [[nodiscard]] std::vector<std::string> lasting_overrides(const std::vector<std::string>& overridden,
+                                                           const Registered& registered);
+  void report_changes(const ForeignUse& now) const;
+  void warn_about_node(const std::string& reason, const std::string& message) const;
 
   const NodeContext& node_;
   const GpuKind& kind_;
   const std::string checkpoint_path_;
-  const std::chrono::milliseconds usurped_for_;
+  const std::chrono::milliseconds override_delay_;
   ForeignUse use_;
-  bool other_plugin_suspected_ = false;
-  std::map<std::string, Clock::Steady> usurped_since_;  // by resource
-  std::pair<std::uint64_t, std::int64_t> stamp_;        // changes when kubelet replaces its file
+  bool override_suspected_ = false;
+  std::map<std::string, Clock::Steady> overridden_since_;  // by resource
+  std::pair<std::uint64_t, std::int64_t> stamp_;           // changes when kubelet replaces its file
 };
 
 }  // namespace tessera::agent

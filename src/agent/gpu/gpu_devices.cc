@@ -27,7 +27,7 @@ std::uint32_t hash_of(std::string_view text) {
 }
 
 // The digits that a person recognises, if the UUID has the usual form.
-std::string first_choice(std::string_view uuid) {
+std::string preferred_tag(std::string_view uuid) {
   const std::size_t dash = uuid.find('-');
   const std::string_view digits =
       dash == std::string_view::npos ? std::string_view() : uuid.substr(dash + 1, kTagLength);
@@ -54,7 +54,7 @@ const std::string& GpuIds::tag(std::string_view uuid) {
   if (const auto known = tags_.find(uuid); known != tags_.end()) {
     return known->second;
   }
-  std::string tag = first_choice(uuid);
+  std::string tag = preferred_tag(uuid);
   for (int attempt = 0; uuids_.contains(tag); ++attempt) {
     tag = fmt::format("{:08x}", hash_of(fmt::format("{}#{}", uuid, attempt)));
   }

@@ -15,12 +15,12 @@ namespace tessera::agent {
 namespace {
 
 constexpr const char* kManagedBy = "app.kubernetes.io/managed-by";
-constexpr const char* kOurselves = "tessera-agent";
+constexpr const char* kAgentName = "tessera-agent";
 
 bool is_ours(const JsonReader& object) {
   const auto metadata = object.object("metadata");
   const auto labels = metadata ? metadata->object("labels") : metadata;
-  return labels && labels->text_or(kManagedBy, "").value_or("") == kOurselves;
+  return labels && labels->text_or(kManagedBy, "").value_or("") == kAgentName;
 }
 
 std::string text_below(const JsonReader& object, std::string_view map, std::string_view name) {
@@ -89,9 +89,9 @@ void GpuHealthReporter::report(const gpu::DriverState& state) {
   }
   state_ = state;
   // The first report also reconciles what an earlier process left.
-  const bool first = !std::exchange(began_, true);
+  const bool first = !std::exchange(reported_, true);
   reporter_.set_condition(gpus_condition(state_, hang_));
-  set_indices(state.inventory.unhealthy_list(), first);
+  set_unhealthy_indices(state.inventory.unhealthy_list(), first);
 }
 
 void GpuHealthReporter::set_hang(const Status& problem) {
@@ -110,14 +110,14 @@ void GpuHealthReporter::set_hang(const Status& problem) {
     log::info("driver answers again");
     node_.events.record(std::move(about_node).as_normal("GpuDriverReady", "the NVIDIA driver answers again"));
   }
-  if (began_) {
+  if (reported_) {
     reporter_.set_condition(gpus_condition(state_, hang_));
   }
 }
 
-void GpuHealthReporter::set_indices(const std::string& indices, bool first) {
-  if (options_.config_map && (first || indices != indices_)) {
-    indices_ = indices;
+void GpuHealthReporter::set_unhealthy_indices(const std::string& indices, bool first) {
+  if (options_.config_map && (first || indices != unhealthy_indices_)) {
+    unhealthy_indices_ = indices;
     config_map_reconciler_.wake();
   }
 }
@@ -130,33 +130,33 @@ Result<std::optional<kube::Request>> GpuHealthReporter::config_map_change(
   const std::string& namespace_name = options_.config_map_namespace;
   const std::string name = config_map_name(node_.node);
   const std::string path = kube::config_map_path(namespace_name, name);
-  const boost::json::object data{{"gpus", indices_}};
+  const boost::json::object data{{"gpus", unhealthy_indices_}};
   if (config_map == nullptr) {
-    if (indices_.empty()) {
+    if (unhealthy_indices_.empty()) {
       return std::nullopt;
     }
     const boost::json::object made{
         {"apiVersion", "v1"},
         {"kind", "ConfigMap"},
-        {"metadata", {{"name", name}, {"namespace", namespace_name}, {"labels", {{kManagedBy, kOurselves}}}}},
+        {"metadata", {{"name", name}, {"namespace", namespace_name}, {"labels", {{kManagedBy, kAgentName}}}}},
         {"data", data}};
     return kube::create_request(kube::config_map_path(namespace_name, ""), boost::json::serialize(made));
   }
   const JsonReader root(*config_map, name);
   if (!is_ours(root)) {
-    if (indices_.empty() || text_below(root, "data", "gpus") == indices_) {
+    if (unhealthy_indices_.empty() || text_below(root, "data", "gpus") == unhealthy_indices_) {
       return std::nullopt;
     }
     return fail(
         ErrorCode::kConflict,
         fmt::format("ConfigMap {}/{} was not made by {}; it is left as it is, so old extenders do not "
                     "learn that GPU {} must not be used. Delete it to let the agent write it",
-                    namespace_name, name, kOurselves, indices_));
+                    namespace_name, name, kAgentName, unhealthy_indices_));
   }
-  if (indices_.empty()) {
+  if (unhealthy_indices_.empty()) {
     return kube::delete_request(path, text_below(root, "metadata", "uid"));
   }
-  if (text_below(root, "data", "gpus") == indices_) {
+  if (text_below(root, "data", "gpus") == unhealthy_indices_) {
     return std::nullopt;
   }
   return kube::patch_request(path, boost::json::serialize(boost::json::object{{"data", data}}));

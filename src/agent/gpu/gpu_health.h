@@ -60,7 +60,7 @@ class GpuHealthReporter {
   }
 
  private:
-  void set_indices(const std::string& indices, bool first);
+  void set_unhealthy_indices(const std::string& indices, bool first);
   [[nodiscard]] Result<std::optional<kube::Request>> config_map_change(
       const boost::json::value* config_map) const;
 
@@ -70,8 +70,8 @@ class GpuHealthReporter {
   std::string driver_problem_;
   std::string hang_;
   gpu::DriverState state_;
-  std::string indices_;  // of the unhealthy GPUs: "1,3"
-  bool began_ = false;
+  std::string unhealthy_indices_;  // of the unhealthy GPUs: "1,3"
+  bool reported_ = false;
   ObjectReconciler config_map_reconciler_;
 };
 

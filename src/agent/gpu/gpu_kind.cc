@@ -18,14 +18,14 @@ namespace {
 StartBlock block_by(const GpuDecision& decision) {
   switch (decision.verdict) {
     case Verdict::kUndecided:
-      return {.reason = "GpuUndecided", .message = decision.why, .counted_as = "undecided"};
+      return {.reason = "GpuUndecided", .message = decision.message, .counted_as = "undecided"};
     case Verdict::kLostGpu:
-      return {.reason = "GpuLost", .message = decision.why, .counted_as = "lost_gpu"};
+      return {.reason = "GpuLost", .message = decision.message, .counted_as = "lost_gpu"};
     case Verdict::kDecided:
-    case Verdict::kBroken:
+    case Verdict::kInvalid:
       break;
   }
-  return {.reason = "InvalidGpuRecord", .message = decision.why, .counted_as = "broken_record"};
+  return {.reason = "InvalidGpuRecord", .message = decision.message, .counted_as = "broken_record"};
 }
 
 }  // namespace
@@ -95,9 +95,9 @@ std::optional<std::string> GpuKind::device_of(const std::string& id) const {
 GpuDecision GpuKind::decision_of(const NodePod& pod) const {
   const Result<alloc::GpuRequest> request = alloc::GpuRequest::of_pod(pod.spec, node_.names);
   if (!request) {
-    return {.verdict = Verdict::kBroken,
-            .why = request.error().text() +
-                   "; no node can satisfy that: delete the pod and create it with a valid request"};
+    return {.verdict = Verdict::kInvalid,
+            .message = request.error().text() +
+                       "; no node can satisfy that: delete the pod and create it with a valid request"};
   }
   return request->any() ? tessera::agent::decide(pod.spec, *request, inventory_) : GpuDecision{};
 }
@@ -106,8 +106,8 @@ Decision GpuKind::decide(const NodePod& pod, const std::string& container,
                          const IdsByResource& /*ids*/) const {
   GpuDecision decision = decision_of(pod);
   if (decision.verdict == Verdict::kDecided && decision.record.find(container) == nullptr) {
-    decision = {.verdict = Verdict::kBroken,
-                .why = fmt::format("nothing was decided for container {}", container)};
+    decision = {.verdict = Verdict::kInvalid,
+                .message = fmt::format("nothing was decided for container {}", container)};
   }
   if (decision.verdict != Verdict::kDecided) {
     return tl::unexpected(block_by(decision));
@@ -150,9 +150,9 @@ Result<Edits> GpuKind::edits(const std::vector<DeviceShare>& shares) {
 
 // The record is repaired to what the pod has, if that is what it requests.
 Result<Decided> GpuKind::accept_allocated(const NodePod& pod, const std::string& container,
-                                      const Decided& /*decided*/, const Allocation* /*given*/) const {
-  const alloc::Record record = TRY(
-      record_as_given(pod.spec, decision_of(pod).record, allocations_, inventory_, node_.names, can_update_));
+                                          const Decided& /*decided*/, const Allocation* /*given*/) const {
+  const alloc::Record record = TRY(record_as_allocated(pod.spec, decision_of(pod).record, allocations_,
+                                                       inventory_, node_.names, can_update_));
   return decided_by(pod, record, container);
 }
 
@@ -164,7 +164,7 @@ std::optional<alloc::Record> GpuKind::actual_record(const NodePod& pod) const {
     return std::nullopt;
   }
   Result<alloc::Record> given =
-      record_as_given(pod.spec, decision.record, allocations_, inventory_, node_.names, can_update_);
+      record_as_allocated(pod.spec, decision.record, allocations_, inventory_, node_.names, can_update_);
   return given ? *std::move(given) : decision.record;
 }
 
@@ -207,7 +207,7 @@ void GpuKind::before_start(const NodePod& pod, const std::string& container, Don
   const auto now =
       std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::real().wall().time_since_epoch());
   const Result<RecordRepair> repair = repair_of(pod.spec, *request, *actual, inventory_, now.count());
-  if (repair && repair->moves && !repair->annotations.empty()) {
+  if (repair && repair->changes_gpus && !repair->annotations.empty()) {
     repair_and_start(pod, container, *repair, std::move(done));
     return;
   }

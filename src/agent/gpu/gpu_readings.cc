@@ -129,7 +129,7 @@ void add_driver(Readings& readings, const gpu::DriverState& state, const gpu::Ca
   }
 }
 
-void add_gpu_answers(Readings& readings, const GpuKind::Counts& counts) {
+void add_gpu_counts(Readings& readings, const GpuKind::Counts& counts) {
   // Present from the start, so that rates can be computed.
   for (const char* result : {"undecided", "broken_record", "lost_gpu"}) {
     readings.counter("tessera_agent_containers_total", "Containers by the result of Allocate", 0,

@@ -26,6 +26,6 @@ void add_containers(Readings& readings, const gpu::DriverState& state, const std
 void add_driver(Readings& readings, const gpu::DriverState& state, const gpu::CallMonitor::Counts& calls,
                 bool hangs, std::optional<std::chrono::nanoseconds> sample_age);
 // How kubelet's calls were answered, in addition to what is counted for any kind.
-void add_gpu_answers(Readings& readings, const GpuKind::Counts& counts);
+void add_gpu_counts(Readings& readings, const GpuKind::Counts& counts);
 
 }  // namespace tessera::agent

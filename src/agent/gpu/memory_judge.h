@@ -38,10 +38,10 @@ struct MemoryRules {
 
 struct MemoryVerdict {
   enum class Kind {
-    kOver,      // has just been found over its limit
-    kStranger,  // the same, by a pod that requests no GPU
-    kBack,      // has been below for the grace time
-    kEvict,     // has been over for the grace time; repeated until it is gone
+    kOver,         // has just been found over its limit
+    kUnrequested,  // the same, by a pod that requests no GPU
+    kWithinLimit,  // has been below for the grace time
+    kEvict,        // has been over for the grace time; repeated until it is gone
   };
   Kind kind = Kind::kOver;
   MemoryUse use;

@@ -42,7 +42,7 @@ kube::EventNote about_pod_of(const ContainerName& who) {
 MemoryWatch::MemoryWatch(const NodeContext& node, MemoryRules rules)
     : node_(node), rules_(rules), judge_(rules) {}
 
-void MemoryWatch::look_at(const std::vector<MemoryUse>& uses, const alloc::Inventory& inventory) {
+void MemoryWatch::check(const std::vector<MemoryUse>& uses, const alloc::Inventory& inventory) {
   for (const MemoryVerdict& verdict : judge_.judge(uses, node_.client.clock().now())) {
     carry_out(verdict, gpu_text(inventory, verdict.use.gpu));
   }
@@ -68,11 +68,11 @@ void MemoryWatch::carry_out(const MemoryVerdict& verdict, const std::string& gpu
           fmt::format("{}; {}. Other pods on that GPU can run out of memory. Ask for more, or use less{}",
                       used, asked, rules_.policy == MemoryPolicy::kEvict ? ": the pod will be evicted" : ""));
       break;
-    case MemoryVerdict::Kind::kStranger:
+    case MemoryVerdict::Kind::kUnrequested:
       ++counts_.over;
       report_unrequested(use, gpu);
       break;
-    case MemoryVerdict::Kind::kBack: {
+    case MemoryVerdict::Kind::kWithinLimit: {
       const std::string message = fmt::format("{} again", used);
       log::info("GPU memory is within the limit again", {{"pod", pod_text(use.who)}, {"use", message}});
       node_.events.record(about_pod_of(use.who).as_normal("GpuMemoryWithinLimit", message));

@@ -33,7 +33,7 @@ class MemoryWatch {
   MemoryWatch& operator=(const MemoryWatch&) = delete;
 
   // Judges what containers use now. Call it with every sample. `inventory` names the GPUs.
-  void look_at(const std::vector<MemoryUse>& uses, const alloc::Inventory& inventory);
+  void check(const std::vector<MemoryUse>& uses, const alloc::Inventory& inventory);
 
   [[nodiscard]] const Counts& counts() const { return counts_; }
   [[nodiscard]] const MemoryJudge& judge() const { return judge_; }

@@ -16,8 +16,8 @@ namespace {
 constexpr std::chrono::seconds kDriverGrace{3};
 // If the state file is gone, the start waits this long for the API server's answer about what an
 // earlier process published.
-constexpr std::chrono::milliseconds kKnownWithin{300};
-constexpr std::chrono::seconds kKnownAgain{5};
+constexpr std::chrono::milliseconds kKnownTimeout{300};
+constexpr std::chrono::seconds kKnownRetry{5};
 
 std::string file_in(const std::string& state_dir, const char* name) {
   return state_dir.empty() ? "" : state_dir + "/" + name;
@@ -56,7 +56,7 @@ NodeGpus::~NodeGpus() {
 }
 
 void NodeGpus::start() {
-  grace_ = node_.loop.after(kDriverGrace, [this] { stop_waiting_for_driver(); });
+  grace_timer_ = node_.loop.after(kDriverGrace, [this] { stop_waiting_for_driver(); });
   plugins_.start();
   if (known_.gpus.empty()) {
     recover_known();
@@ -68,7 +68,7 @@ void NodeGpus::start() {
 // The state file is gone: asks the API server which GPUs an earlier process published on the Node.
 // Asked again only while the driver does not answer: then there is no other source.
 void NodeGpus::recover_known() {
-  known_inventory_.fetch(kKnownWithin, [this](Result<alloc::Inventory> found) {
+  known_inventory_.fetch(kKnownTimeout, [this](Result<alloc::Inventory> found) {
     const bool useful = found && !found->gpus.empty() && !driver_was_ready_;
     if (useful) {
       log::info("recovered the GPUs from the node's annotation", {{"gpus", found->gpus.size()}});
@@ -79,12 +79,12 @@ void NodeGpus::recover_known() {
       open_driver();
     } else if (useful) {
       driver_->set_known(known_);
-      if (!driver_answered() && !grace_.pending()) {
+      if (!driver_answered() && !grace_timer_.pending()) {
         stop_waiting_for_driver();
       }
     }
     if (!found && !driver_was_ready_) {
-      recover_ = node_.loop.after(kKnownAgain, [this] {
+      recovery_timer_ = node_.loop.after(kKnownRetry, [this] {
         if (!driver_was_ready_) {
           recover_known();
         }
@@ -124,7 +124,7 @@ Status NodeGpus::driver_problem() const {
 
 void NodeGpus::driver_changed(const std::shared_ptr<const gpu::DriverState>& state) {
   driver_state_ = state;
-  update_shown();
+  update_published_state();
   driver_was_ready_ = driver_was_ready_ || state->ready;
   if (state->problem != last_driver_problem_) {
     last_driver_problem_ = state->problem;
@@ -134,17 +134,17 @@ void NodeGpus::driver_changed(const std::shared_ptr<const gpu::DriverState>& sta
       log::error("the driver fails", {{"error", state->problem}});
     }
   }
-  if (!driver_was_ready_ && grace_.pending()) {
+  if (!driver_was_ready_ && grace_timer_.pending()) {
     return;
   }
   // Without a GPU that was ever seen there is nothing to serve or to publish.
   if (state->inventory.gpus.empty() && state->gone.empty() && !state->ready) {
     return;
   }
-  grace_.cancel();
+  grace_timer_.cancel();
   serving_ = true;
   kind_.set_inventory(state->inventory);  // decisions of pods are checked against it
-  foreign_.look(state->inventory, registered());
+  foreign_.update(state->inventory, registered());
   publish();
   // While the driver fails, every GPU has that as its reason; saving it would lose the reason it
   // had before.
@@ -154,25 +154,25 @@ void NodeGpus::driver_changed(const std::shared_ptr<const gpu::DriverState>& sta
 }
 
 // Computes the state that the cluster sees from the driver's state and the use by other plugins.
-void NodeGpus::update_shown() {
-  gpu::DriverState shown = *driver_state_;
-  shown.inventory = without_foreign(shown.inventory, foreign_.use());
-  shown_state_ = std::make_shared<const gpu::DriverState>(std::move(shown));
-  usage_.set_state(shown_state_);
+void NodeGpus::update_published_state() {
+  gpu::DriverState published = *driver_state_;
+  published.inventory = without_foreign(published.inventory, foreign_.use());
+  published_state_ = std::make_shared<const gpu::DriverState>(std::move(published));
+  usage_.set_state(published_state_);
 }
 
 // Publishes the current GPUs to kubelet, to the Node and in health reports.
 void NodeGpus::publish() {
-  update_shown();
-  kind_.set_inventory(shown_state_->inventory);
+  update_published_state();
+  kind_.set_inventory(published_state_->inventory);
   plugins_.publish();
   // Which pod has a GPU through another plugin is known only with the pods. Before that the GPU
   // would look free, and a waiting pod would get it.
-  if (foreign_.use().unclear && !node_.pods.is_synced()) {
+  if (foreign_.use().has_unknown_pod && !node_.pods.is_synced()) {
     return;
   }
-  node_writer_.publish(shown_state_->inventory, {driver_state_->compute, driver_state_->cuda});
-  health_.report(*shown_state_);
+  node_writer_.publish(published_state_->inventory, {driver_state_->compute, driver_state_->cuda});
+  health_.report(*published_state_);
 }
 
 // IDs of GPUs that are gone are listed as soon as a container turns out to hold them.
@@ -186,9 +186,9 @@ void NodeGpus::pods_synced() {
   // First which GPUs other plugins hold, so that kubelet is never offered one that a pod has
   // through another plugin.
   if (serving_) {
-    foreign_.look(driver_state_->inventory, registered());
-    update_shown();
-    kind_.set_inventory(shown_state_->inventory);
+    foreign_.update(driver_state_->inventory, registered());
+    update_published_state();
+    kind_.set_inventory(published_state_->inventory);
   }
   plugins_.pods_synced();
   if (serving_) {
@@ -198,7 +198,8 @@ void NodeGpus::pods_synced() {
 
 void NodeGpus::check() {
   health_.set_hang(driver_problem());
-  if (serving_ && node_.pods.is_synced() && foreign_.look_again(driver_state_->inventory, registered())) {
+  if (serving_ && node_.pods.is_synced() &&
+      foreign_.update_if_changed(driver_state_->inventory, registered())) {
     publish();
   }
 }
@@ -239,15 +240,15 @@ void NodeGpus::add_readings(Readings& readings) const {
              driver_ ? driver_->calls() : gpu::CallMonitor::Counts{},
              !problem && problem.error().code() == ErrorCode::kTimeout, usage_.sample_age());
   plugins_.add_readings(readings);
-  add_gpu_answers(readings, kind_.counts());
+  add_gpu_counts(readings, kind_.counts());
 }
 
 std::string NodeGpus::unit() const {
-  return (shown_state_ ? shown_state_->inventory : alloc::Inventory{}).unit.text();
+  return (published_state_ ? published_state_->inventory : alloc::Inventory{}).unit.text();
 }
 
 ListedKind NodeGpus::listed() const {
-  const alloc::Inventory inventory = shown_state_ ? shown_state_->inventory : alloc::Inventory{};
+  const alloc::Inventory inventory = published_state_ ? published_state_->inventory : alloc::Inventory{};
   ListedKind kind{.key = "gpus", .allocations = {}};
   for (const Allocation& allocation : store_.allocations().all()) {
     boost::json::array shares;

@@ -82,7 +82,7 @@ class NodeGpus final : private PodListener, private AllocationListener {
   [[nodiscard]] bool driver_answered() const;
   [[nodiscard]] Status driver_problem() const;
   void driver_changed(const std::shared_ptr<const gpu::DriverState>& state);
-  void update_shown();
+  void update_published_state();
   void publish();
   [[nodiscard]] ForeignWatch::Registered registered() const;
 
@@ -102,12 +102,12 @@ class NodeGpus final : private PodListener, private AllocationListener {
   NodeWriter node_writer_;
   GpuHealthReporter health_;
   std::shared_ptr<const gpu::DriverState> driver_state_;
-  std::shared_ptr<const gpu::DriverState> shown_state_;  // without GPUs that other plugins hold
+  std::shared_ptr<const gpu::DriverState> published_state_;  // without GPUs that other plugins hold
   bool driver_was_ready_ = false;
   bool serving_ = false;  // there are GPUs to publish
   std::string last_driver_problem_;
-  http::Timer grace_;
-  http::Timer recover_;
+  http::Timer grace_timer_;
+  http::Timer recovery_timer_;
   std::unique_ptr<gpu::Driver> driver_;  // last: it calls the others
 };
 

@@ -237,7 +237,7 @@ alloc::Annotations node_labels(const alloc::Inventory& inventory, const GpuSoftw
 Result<NodeMetadata> node_metadata(const alloc::Inventory& inventory, const GpuSoftware& software,
                                    const NodeMetadataOptions& options) {
   NodeMetadata metadata;
-  if (options.legacy && inventory.gpus.size() <= kMostLegacyGpus) {
+  if (options.original_annotations && inventory.gpus.size() <= kMaxOriginalGpus) {
     metadata.annotations = inventory.original_annotations();
   }
   metadata.annotations[std::string(key::kInventory)] = inventory.json();

@@ -60,12 +60,12 @@ struct NodeMetadata {
 
 struct NodeMetadataOptions {
   bool labels = true;
-  bool legacy = true;  // GPU_TOPOLOGY, GSOC_DEV_<i>_<j>
+  bool original_annotations = true;  // GPU_TOPOLOGY, GSOC_DEV_<i>_<j>
 };
 
 // Machines with more GPUs get no legacy annotations: their size grows with the square, and the
 // tools that read them never supported such machines.
-inline constexpr std::size_t kMostLegacyGpus = 16;
+inline constexpr std::size_t kMaxOriginalGpus = 16;
 
 // Fails if the annotations are too large for the API server.
 Result<NodeMetadata> node_metadata(const alloc::Inventory& inventory, const GpuSoftware& software,

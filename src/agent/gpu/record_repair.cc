@@ -93,9 +93,9 @@ std::vector<DeviceShare> shares_of(const alloc::Record& record, const std::strin
   return shares;
 }
 
-Result<alloc::Record> record_as_given(const alloc::PodSpec& pod, const alloc::Record& decided,
-                                      const Allocations& allocations, const alloc::Inventory& inventory,
-                                      const alloc::ResourceNames& names, bool can_update) {
+Result<alloc::Record> record_as_allocated(const alloc::PodSpec& pod, const alloc::Record& decided,
+                                          const Allocations& allocations, const alloc::Inventory& inventory,
+                                          const alloc::ResourceNames& names, bool can_update) {
   alloc::Record record = decided;
   for (alloc::ContainerShares& container : record.containers) {
     const Allocation* given = allocations.find(pod.uid, container.container);
@@ -130,7 +130,7 @@ Result<RecordRepair> repair_of(const alloc::PodSpec& pod, const alloc::GpuReques
     return before != nullptr && (right == expected.end() || *before != right->second);
   };
   RecordRepair repair;
-  repair.moves = own && *own != truth;
+  repair.changes_gpus = own && *own != truth;
   // The annotations of an original scheduler were accepted; they stay as they are.
   if (own) {
     for (const std::string_view name : kDerived) {

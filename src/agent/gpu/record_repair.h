@@ -33,7 +33,7 @@ struct RecordRepair {
   std::map<std::string, std::optional<std::string>> annotations{};
   // The pod has other GPUs than its record says. The extender's ledger is wrong until this is
   // written, so the container waits for it.
-  bool moves = false;
+  bool changes_gpus = false;
 
   // The body of a merge patch. It contains the UID, so that it does not apply to another pod of
   // that name.
@@ -44,9 +44,9 @@ struct RecordRepair {
 // CDI name will stand for what is decided (`can_update`: DeliveryStrategy::can_update). Fails, and
 // says why, if a container got nothing, or not what it requests, or something that the pod's own
 // annotations rule out.
-Result<alloc::Record> record_as_given(const alloc::PodSpec& pod, const alloc::Record& decided,
-                                      const Allocations& allocations, const alloc::Inventory& inventory,
-                                      const alloc::ResourceNames& names, bool can_update);
+Result<alloc::Record> record_as_allocated(const alloc::PodSpec& pod, const alloc::Record& decided,
+                                          const Allocations& allocations, const alloc::Inventory& inventory,
+                                          const alloc::ResourceNames& names, bool can_update);
 
 // Returns what differs between the pod's annotations and `truth`. Fails if `truth` names a GPU that
 // is not here.

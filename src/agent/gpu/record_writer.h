@@ -51,7 +51,7 @@ class ApiRecordWriter final : public RecordWriter {
     std::vector<Done<Status>> waiting;
   };
 
-  void answered(const std::string& uid, const std::string& pod, const Result<kube::Reply>& reply);
+  void on_reply(const std::string& uid, const std::string& pod, const Result<kube::Reply>& reply);
 
   kube::Client& client_;
   std::map<std::string, Writing, std::less<>> writing_;  // by UID

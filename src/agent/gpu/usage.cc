@@ -21,7 +21,7 @@ void add(std::optional<std::uint32_t>& sum, std::optional<std::uint32_t> percent
 
 // A container that requests GPUs and has no allocation was admitted by an earlier plugin. A
 // container whose name is not known yet, of a pod that requests GPUs, may be such a container.
-bool asks_for_gpus(const std::vector<const alloc::PodSpec*>& pods, const ContainerName& who) {
+bool may_request_gpus(const std::vector<const alloc::PodSpec*>& pods, const ContainerName& who) {
   const auto pod =
       std::ranges::find_if(pods, [&](const alloc::PodSpec* one) { return one->uid == who.pod_uid; });
   if (pod == pods.end()) {
@@ -33,7 +33,7 @@ bool asks_for_gpus(const std::vector<const alloc::PodSpec*>& pods, const Contain
 }
 
 // Sets the position of the container in its pod.
-void place(MemoryUse& use, const std::vector<const alloc::PodSpec*>& pods) {
+void set_position(MemoryUse& use, const std::vector<const alloc::PodSpec*>& pods) {
   const auto pod =
       std::ranges::find_if(pods, [&](const alloc::PodSpec* one) { return one->uid == use.who.pod_uid; });
   if (pod == pods.end()) {
@@ -46,13 +46,13 @@ void place(MemoryUse& use, const std::vector<const alloc::PodSpec*>& pods) {
   }
   use.kind = container->kind;
   use.position = static_cast<std::uint32_t>(container - all.begin());
-  use.through = container->kind == alloc::ContainerKind::kInit &&
-                container->state == alloc::ContainerState::kTerminated;
+  use.finished = container->kind == alloc::ContainerKind::kInit &&
+                 container->state == alloc::ContainerState::kTerminated;
 }
 
 // False for a container that another plugin served under our resource name: it has a GPU and no
 // shares of ours.
-bool is_judged(const Allocation& allocation) {
+bool has_our_allocation(const Allocation& allocation) {
   return !allocation.shares.empty() || std::ranges::any_of(allocation.ids, [](const auto& entry) {
     return std::ranges::any_of(entry.second, GpuIds::is_ours);
   });
@@ -93,7 +93,7 @@ UsageSample summarize(const std::vector<gpu::GpuSample>& gpus, const ContainerOf
 
 std::vector<MemoryUse> memory_uses(const UsageSample& sample, const std::vector<Allocation>& allocations,
                                    const std::vector<const alloc::PodSpec*>& pods, alloc::Unit unit,
-                                   const GivenElsewhere& given_elsewhere) {
+                                   const AllocatedElsewhere& allocated_elsewhere) {
   constexpr std::uint64_t kMib = 1U << 20U;
   std::map<std::pair<ContainerName, std::string>, MemoryUse> uses;
   std::set<ContainerName> recorded;
@@ -106,7 +106,7 @@ std::vector<MemoryUse> memory_uses(const UsageSample& sample, const std::vector<
   for (const Allocation& allocation : allocations) {
     const ContainerName who{
         .pod = allocation.pod, .pod_uid = allocation.pod_uid, .container = allocation.container};
-    if (is_judged(allocation)) {
+    if (has_our_allocation(allocation)) {
       recorded.insert(who);
     }
     for (const DeviceShare& share : allocation.shares) {
@@ -123,7 +123,8 @@ std::vector<MemoryUse> memory_uses(const UsageSample& sample, const std::vector<
     const ContainerName who = name_of_container(pods, used.container).value_or(unknown);
     MemoryUse& use = use_of(who, used.gpu);
     const bool unrecorded = !recorded.contains(who);
-    if (unrecorded && (asks_for_gpus(pods, who) || (given_elsewhere && given_elsewhere(who, used.gpu)))) {
+    if (unrecorded &&
+        (may_request_gpus(pods, who) || (allocated_elsewhere && allocated_elsewhere(who, used.gpu)))) {
       use.allowed_bytes.reset();  // no limit is known
     }
     use.used_bytes += used.bytes;
@@ -133,7 +134,7 @@ std::vector<MemoryUse> memory_uses(const UsageSample& sample, const std::vector<
   std::vector<MemoryUse> all;
   all.reserve(uses.size());
   for (auto& [key, use] : uses) {
-    place(use, pods);
+    set_position(use, pods);
     all.push_back(std::move(use));
   }
   return all;

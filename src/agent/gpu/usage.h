@@ -52,10 +52,10 @@ struct MemoryUse {
   // Of the container, where its pod is known.
   alloc::ContainerKind kind = alloc::ContainerKind::kMain;
   std::uint32_t position = 0;  // in the order of the pod
-  bool through = false;        // an init container that has ended
+  bool finished = false;       // an init container that has ended
 
   // False for an init container that has ended and has no process.
-  [[nodiscard]] bool is_current() const { return !through || processes > 0; }
+  [[nodiscard]] bool is_current() const { return !finished || processes > 0; }
 };
 
 // What pods hold of one GPU, added up as Kubernetes does: an init container does not add to the
@@ -64,12 +64,12 @@ std::uint64_t allocated_bytes(const std::vector<MemoryUse>& uses, const std::str
 
 // Whether another device plugin allocated the GPU to the container; to any container of its pod if
 // its name is not known.
-using GivenElsewhere = std::function<bool(const ContainerName& who, const std::string& gpu)>;
+using AllocatedElsewhere = std::function<bool(const ContainerName& who, const std::string& gpu)>;
 
-// Returns one entry for each pair of container and GPU that is allocated or used. `given_elsewhere`
+// Returns one entry for each pair of container and GPU that is allocated or used. `allocated_elsewhere`
 // is asked only about containers that use a GPU without an allocation of ours.
 std::vector<MemoryUse> memory_uses(const UsageSample& sample, const std::vector<Allocation>& allocations,
                                    const std::vector<const alloc::PodSpec*>& pods, alloc::Unit unit,
-                                   const GivenElsewhere& given_elsewhere = {});
+                                   const AllocatedElsewhere& allocated_elsewhere = {});
 
 }  // namespace tessera::agent

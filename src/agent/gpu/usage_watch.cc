@@ -9,7 +9,7 @@ namespace tessera::agent {
 
 namespace {
 
-constexpr std::chrono::milliseconds kSoon{1'000};
+constexpr std::chrono::milliseconds kEmptyRetry{1'000};
 
 }  // namespace
 
@@ -22,26 +22,27 @@ UsageSampler::UsageSampler(http::EventLoop& loop, UsageSamplerOptions options, S
       gate_(loop) {}
 
 void UsageSampler::start() {
-  ask();
+  request_sample();
 }
 
-void UsageSampler::ask() {
+void UsageSampler::request_sample() {
   sample_gpus_(gate_.wrap<std::vector<gpu::GpuSample>>(
-      [this](const std::vector<gpu::GpuSample>& samples) { answered(samples); }));
+      [this](const std::vector<gpu::GpuSample>& samples) { on_samples(samples); }));
 }
 
-void UsageSampler::answered(const std::vector<gpu::GpuSample>& samples) {
+void UsageSampler::on_samples(const std::vector<gpu::GpuSample>& samples) {
   latest_ =
       summarize(samples, [this](std::uint32_t pid) { return container_of_process(options_.proc_root, pid); });
-  at_ = options_.clock->now();
+  sampled_at_ = options_.clock->now();
   // A driver that was just opened knows no GPU yet.
-  const auto wait = samples.empty() ? std::min(options_.every, kSoon) : options_.every;
-  timer_ = loop_.after(wait, [this] { ask(); });
+  const auto wait = samples.empty() ? std::min(options_.every, kEmptyRetry) : options_.every;
+  timer_ = loop_.after(wait, [this] { request_sample(); });
   on_sample_(latest_);
 }
 
 std::optional<std::chrono::nanoseconds> UsageSampler::age() const {
-  return at_ ? std::optional<std::chrono::nanoseconds>(options_.clock->now() - *at_) : std::nullopt;
+  return sampled_at_ ? std::optional<std::chrono::nanoseconds>(options_.clock->now() - *sampled_at_)
+                     : std::nullopt;
 }
 
 UsageWatch::UsageWatch(const NodeContext& node, const Allocations& allocations, UsageWatchOptions options)
@@ -60,7 +61,7 @@ std::vector<MemoryUse> UsageWatch::uses(const UsageSample& sample, const alloc::
   // kubelet writes its checkpoint before a container starts, so it names every container that uses
   // a GPU through another plugin. It is read at most once, and on most nodes never.
   std::optional<std::vector<ForeignHolder>> holders;
-  const auto given_elsewhere = [&](const ContainerName& who, const std::string& gpu) {
+  const auto allocated_elsewhere = [&](const ContainerName& who, const std::string& gpu) {
     if (!holders) {
       const Result<Checkpoint> checkpoint = node_.checkpoints.read();
       holders = checkpoint ? foreign_holders(*checkpoint, inventory) : std::vector<ForeignHolder>{};
@@ -70,13 +71,13 @@ std::vector<MemoryUse> UsageWatch::uses(const UsageSample& sample, const alloc::
              (who.container.empty() || holder.container == who.container);
     });
   };
-  return memory_uses(sample, allocations_.all(), gpu_pods(node_.pods), inventory.unit, given_elsewhere);
+  return memory_uses(sample, allocations_.all(), gpu_pods(node_.pods), inventory.unit, allocated_elsewhere);
 }
 
 void UsageWatch::sampled(const UsageSample& sample) {
   // Before all pods are listed, every pod looks as if it requested nothing.
   if (state_ && node_.pods.is_synced()) {
-    memory_watch_.look_at(uses(sample, state_->inventory), state_->inventory);
+    memory_watch_.check(uses(sample, state_->inventory), state_->inventory);
   }
 }
 

@@ -57,15 +57,15 @@ class UsageSampler {
   [[nodiscard]] std::optional<std::chrono::nanoseconds> age() const;
 
  private:
-  void ask();
-  void answered(const std::vector<gpu::GpuSample>& samples);
+  void request_sample();
+  void on_samples(const std::vector<gpu::GpuSample>& samples);
 
   http::EventLoop& loop_;
   const UsageSamplerOptions options_;
   SampleGpus sample_gpus_;
   OnSample on_sample_;
   UsageSample latest_;
-  std::optional<Clock::Steady> at_;
+  std::optional<Clock::Steady> sampled_at_;
   http::Timer timer_;
   LoopGate gate_;
 };

@@ -154,7 +154,7 @@ TEST_F(NodeWriterTest, RemovesWhatAnUnpluggedGpuLeft) {
 TEST_F(NodeWriterTest, RemovesAfterARestartWhatTheEarlierProcessWrote) {
   publish(v100s(3));
   settle();
-  NodeWriter next(client_, "gpu-a", {.metadata = {.labels = false, .legacy = false}});
+  NodeWriter next(client_, "gpu-a", {.metadata = {.labels = false, .original_annotations = false}});
   next.publish(v100s(3), {});
   cluster_.run_until([&] { return next.state().settled; });
   EXPECT_EQ(label("nvidia.com/gpu.count"), "-");
