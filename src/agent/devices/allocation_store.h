@@ -6,7 +6,7 @@
 //   store.allocations().record(allocation);
 //   store.changed();                // saves the file a moment later
 //
-// Use it on the event loop's thread.
+// All calls are made on the event loop's thread.
 #pragma once
 
 #include <string>

@@ -12,7 +12,7 @@
 //   allocations.record({.pod = pod, .pod_uid = uid, .container = "main", .shares = shares});
 //   if (allocations.take_changed()) { file.set(allocations.json()); }
 //
-// Use it on the event loop's thread.
+// All calls are made on the event loop's thread.
 #pragma once
 
 #include <map>

@@ -43,7 +43,7 @@ void AsyncFile::run() {
     lock.lock();
     const std::string problem = written ? "" : written.error().text();
     if (problem != problem_ && !problem.empty()) {
-      log::error("cannot write the state file; a restart rebuilds it from kubelet",
+      log::error("cannot write the state file; after a restart the agent rebuilds its state from kubelet",
                  {{"file", path_}, {"error", problem}});
     }
     problem_ = problem;

@@ -1,8 +1,8 @@
 // agent/devices/async_file.h
 //
-// A file that is written by its own thread, so that no caller waits for a disk: kubelet waits while
-// the agent answers it, and a flush to a busy disk takes long. Of several contents set in quick
-// succession only the last is written. The destructor writes what is left.
+// A file that a thread of its own writes, so that no caller waits for the disk: kubelet waits for
+// the agent's answers, and a flush to a busy disk takes long. If the contents are set several times
+// in quick succession, only the last ones are written. The destructor writes pending contents.
 #pragma once
 
 #include <condition_variable>
@@ -15,15 +15,15 @@ namespace tessera::agent {
 
 class AsyncFile {
  public:
-  // The directory must exist. With an empty path nothing is written.
+  // The directory of `path` must exist. If `path` is empty, nothing is written.
   explicit AsyncFile(std::string path);
   ~AsyncFile();
   AsyncFile(const AsyncFile&) = delete;
   AsyncFile& operator=(const AsyncFile&) = delete;
 
-  // Any thread.
+  // Writes `contents` soon. Call it from any thread.
   void set(std::string contents);
-  // Why the last contents could not be written; empty when they were, or are not written yet.
+  // Returns why the last write failed; empty if it succeeded or nothing has been written yet.
   [[nodiscard]] std::string problem() const;
 
  private:

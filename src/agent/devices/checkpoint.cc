@@ -21,7 +21,7 @@ Status add_ids(const JsonReader& list, std::vector<std::string>& ids) {
   return {};
 }
 
-// {"0": ["id", ...], "-1": [...]}: by NUMA node.
+// Returns the sorted IDs in {"0": ["id", ...], "-1": [...]}, where the keys are NUMA nodes.
 Result<std::vector<std::string>> ids_by_numa(const JsonReader& json) {
   std::vector<std::string> ids;
   for (const auto& [node, list] : TRY(json.as_object(4096))) {

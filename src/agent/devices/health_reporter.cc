@@ -162,7 +162,7 @@ void HealthReporter::report_change(const HealthChange& change) {
     case HealthChange::Kind::kUnhealthy:
     case HealthChange::Kind::kOtherReason:
       node_.events.record(about_node().as_warning(
-          info.unhealthy, fmt::format("{} is offered to no new pod: {}", what, device.unhealthy)));
+          info.unhealthy, fmt::format("{} is not offered to new pods: {}", what, device.unhealthy)));
       warn_holders(device, fmt::format("{} of node {}, which this pod has, is unhealthy: {}. Delete the "
                                        "pod to have it placed on another one",
                                        what, node_.node, device.unhealthy));
@@ -194,7 +194,7 @@ void HealthReporter::warn_holders(const NodeDevice& device, const std::string& m
   }
 }
 
-// The first call also reconciles what an earlier process left.
+// The first call also reconciles the condition that an earlier process wrote.
 void HealthReporter::set_condition(NodeCondition condition) {
   if (options_.condition && condition_ != condition) {
     condition_ = std::move(condition);

@@ -11,7 +11,7 @@
 // growing pauses; after a lost race (409, or an object that was created or deleted in the meantime)
 // it is read again. One request at a time.
 //
-// On the event loop's thread; destroy it there.
+// All calls are made on the event loop's thread; destroy it there.
 #pragma once
 
 #include <boost/json/value.hpp>

@@ -2,7 +2,7 @@
 //
 // The agent's HTTP routes.
 //
-// On the event loop's thread, except metrics().
+// All calls are made on the event loop's thread, except metrics().
 #pragma once
 
 #include <functional>

@@ -14,7 +14,7 @@
 // that it knows, with their current health; an Event reports it once, and each new list is tried
 // again. A resource that the kind no longer has is unregistered.
 //
-// On the event loop's thread, except leave().
+// All calls are made on the event loop's thread, except leave().
 #pragma once
 
 #include <future>
