@@ -14,7 +14,7 @@ namespace tessera::agent {
 
 namespace {
 
-// The first GPU of the record that is not on this node; nothing when all are.
+// Returns the first GPU of the record that is not on this node; nullopt if all are.
 std::optional<std::string> missing_gpu(const alloc::Record& record, const alloc::Inventory& inventory) {
   for (const alloc::ContainerShares& container : record.containers) {
     for (const alloc::GpuShare& share : container.shares) {
@@ -33,7 +33,7 @@ Status name_by_uuid(alloc::Record& record, const alloc::Inventory& inventory) {
       const auto index = alloc::index_of_name(share.gpu);
       const auto found = index ? inventory.find_index(*index) : std::nullopt;
       if (!found) {
-        return fail(ErrorCode::kInvalid, fmt::format("names {}, and there is no such GPU here", share.gpu));
+        return fail(ErrorCode::kInvalid, fmt::format("names {}, but this node has no such GPU", share.gpu));
       }
       share.gpu = inventory.gpus[*found].uuid;
     }
@@ -51,11 +51,11 @@ Result<alloc::Record> read_original(const alloc::PodSpec& pod, const alloc::GpuR
                                     const alloc::Inventory& inventory) {
   alloc::Record record = TRY(alloc::original_record(pod.annotations, request));
   TRY(alloc::held_shares(request, record));
-  TRY(with_context(name_by_uuid(record, inventory), "the annotation of an old scheduler"));
+  TRY(with_context(name_by_uuid(record, inventory), "annotation of the original scheduler"));
   return record;
 }
 
-// With one GPU there is nothing to decide.
+// Allocates everything on the only GPU of the node.
 alloc::Record all_on(const std::string& uuid, const alloc::GpuRequest& request) {
   alloc::Record record;
   for (const alloc::ContainerRequest& container : request.containers) {
@@ -102,11 +102,12 @@ GpuDecision decide(const alloc::PodSpec& pod, const alloc::GpuRequest& request,
     Result<alloc::Record> record = read_own(*text, request);
     if (record) {
       if (const auto missing = missing_gpu(*record, inventory)) {
-        return {.verdict = Verdict::kLostGpu,
-                .record = *std::move(record),
-                .message = fmt::format("GPU {} was decided for it and is not on this node; delete the pod so "
-                                       "that another GPU is chosen",
-                                       in_quotes(*missing))};
+        return {
+            .verdict = Verdict::kLostGpu,
+            .record = *std::move(record),
+            .message = fmt::format("its record names GPU {}, which is not on this node; delete the pod so "
+                                   "that another GPU is chosen",
+                                   in_quotes(*missing))};
       }
       return {.verdict = Verdict::kDecided, .record = *std::move(record)};
     }
@@ -120,18 +121,17 @@ GpuDecision decide(const alloc::PodSpec& pod, const alloc::GpuRequest& request,
     invalid = original.error().text();
   }
   if (!invalid.empty()) {
-    return {.verdict = Verdict::kInvalid,
-            .message = invalid +
-                       "; such a record is not believed: delete the pod and create it without "
-                       "annotations of schedulers"};
+    return {
+        .verdict = Verdict::kInvalid,
+        .message = invalid + "; delete the pod and create it without the annotations that schedulers write"};
   }
   if (inventory.gpus.size() == 1) {
     return {.verdict = Verdict::kDecided, .record = all_on(inventory.gpus.front().uuid, request)};
   }
   return {.verdict = Verdict::kUndecided,
           .message =
-              "asks for GPUs, but no scheduler that knows them has placed it; set spec.schedulerName to "
-              "Tessera's scheduler (or install the policy of the chart that does) and create it again"};
+              "requests GPUs, but the scheduler that placed it did not choose any; set spec.schedulerName "
+              "to Tessera's scheduler (or install the chart's policy that sets it) and create it again"};
 }
 
 std::string overcommitment(const Holding& pod, const std::vector<Holding>& neighbours,
@@ -151,8 +151,8 @@ std::string overcommitment(const Holding& pod, const std::vector<Holding>& neigh
     const std::uint32_t units = inventory.units(*found);
     if (share.units > units) {
       return fmt::format(
-          "GPU {} ({}) has {} units, and this pod's record claims {} of them; delete the pod so that it is "
-          "placed anew",
+          "GPU {} ({}) has {} units, but this pod's record allocates {}; delete the pod so that it is "
+          "scheduled again",
           gpu.index, gpu.uuid, units, share.units);
     }
     if (load == before.end()) {
@@ -161,10 +161,11 @@ std::string overcommitment(const Holding& pod, const std::vector<Holding>& neigh
     const bool alone = share.whole || load->second.whole;
     if (alone || load->second.units + share.units > units) {
       return fmt::format(
-          "GPU {} ({}) is taken: {} of its {} units are held by {} and others, and this pod's record "
-          "claims {}; it starts when they end",
-          gpu.index, gpu.uuid, load->second.whole ? "all" : std::to_string(load->second.units), units,
-          load->second.pod, share.whole ? "all" : std::to_string(share.units));
+          "GPU {} ({}) is taken: pod {} and others hold {} of its {} units, and this pod's record "
+          "allocates {}; it starts when they end",
+          gpu.index, gpu.uuid, load->second.pod,
+          load->second.whole ? "all" : std::to_string(load->second.units), units,
+          share.whole ? "all" : std::to_string(share.units));
     }
   }
   return {};

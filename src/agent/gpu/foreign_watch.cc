@@ -12,6 +12,7 @@ namespace tessera::agent {
 
 namespace {
 
+// Returns the inode and the modification time.
 std::pair<std::uint64_t, std::int64_t> stamp_of(const std::string& path) {
   struct stat status{};
   if (::stat(path.c_str(), &status) != 0) {
@@ -31,7 +32,7 @@ ForeignWatch::ForeignWatch(const NodeContext& node, const GpuKind& kind, const s
 
 std::optional<std::string> ForeignWatch::name_of_holder(const std::string& pod_uid) const {
   const NodePod* pod = node_.pods.find(pod_uid);
-  // A pod with a valid record is in our own ledger, also if the original plugin admitted it.
+  // A pod with a valid record is in our ledger, even if the original plugin admitted it.
   if (pod != nullptr && kind_.decision_of(*pod).verdict == Verdict::kDecided) {
     return "";
   }
@@ -39,7 +40,8 @@ std::optional<std::string> ForeignWatch::name_of_holder(const std::string& pod_u
   return name.empty() ? std::nullopt : std::optional(std::move(name));
 }
 
-// The resources for which the file has named another plugin for a while.
+// Returns the registered resources for which the checkpoint has named another plugin for at least
+// override_delay_.
 std::vector<std::string> ForeignWatch::lasting_overrides(const std::vector<std::string>& overridden,
                                                          const Registered& registered) {
   const auto now = Clock::real().now();
@@ -66,7 +68,7 @@ bool ForeignWatch::update(const alloc::Inventory& inventory, const Registered& r
   }
   ForeignUse now = find_foreign_use(*checkpoint, inventory, node_.names,
                                     [this](const std::string& uid) { return name_of_holder(uid); });
-  // A resource of ours that is not registered yet may be soon, and then the file may be new.
+  // Keep checking: a resource that is not registered yet may be registered soon.
   override_suspected_ = !now.overridden.empty();
   now.overridden = lasting_overrides(now.overridden, registered);
   if (now == use_) {
@@ -79,7 +81,7 @@ bool ForeignWatch::update(const alloc::Inventory& inventory, const Registered& r
 
 bool ForeignWatch::update_if_changed(const alloc::Inventory& inventory, const Registered& registered) {
   const auto stamp = stamp_of(checkpoint_path_);
-  // Pods become known and end without a change of the file.
+  // The result can also change without a new checkpoint, when a pod becomes known or ends.
   if (stamp == stamp_ && use_.held.empty() && !use_.has_unknown_pod && !override_suspected_) {
     return false;
   }
@@ -92,9 +94,9 @@ void ForeignWatch::report_changes(const ForeignUse& now) const {
     if (std::ranges::find(use_.resources, resource) == use_.resources.end()) {
       warn_about_node(
           "OtherDevicePlugin",
-          fmt::format("another device plugin serves the GPUs of this node as {}: pods that ask for it "
-                      "and pods of Tessera may meet on one GPU; remove that plugin, or start "
-                      "tessera-agent with --resource-whole {}",
+          fmt::format("another device plugin serves the GPUs of this node as {}: its pods and Tessera's "
+                      "pods may get the same GPU; remove that plugin, or start tessera-agent with "
+                      "--resource-whole {}",
                       resource, resource));
     }
   }
@@ -102,9 +104,9 @@ void ForeignWatch::report_changes(const ForeignUse& now) const {
     if (std::ranges::find(use_.overridden, resource) == use_.overridden.end()) {
       warn_about_node(
           "OtherDevicePlugin",
-          fmt::format("another device plugin serves {} on this node, and kubelet takes the one that "
-                      "registered last: pods get GPUs that Tessera did not choose; remove one of "
-                      "the two",
+          fmt::format("another device plugin serves {} on this node, and kubelet uses the one that "
+                      "registered last, so pods get GPUs that Tessera did not choose; remove one of "
+                      "the two plugins",
                       resource));
     }
   }
@@ -116,7 +118,7 @@ void ForeignWatch::report_changes(const ForeignUse& now) const {
 }
 
 void ForeignWatch::warn_about_node(const std::string& reason, const std::string& message) const {
-  log::warn("another device plugin", {{"reason", reason}, {"message", message}});
+  log::warn("another device plugin found", {{"reason", reason}, {"message", message}});
   node_.events.record(kube::EventNote::about_node(node_.node).as_warning(reason, message));
 }
 

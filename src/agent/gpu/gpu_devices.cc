@@ -17,7 +17,7 @@ bool is_hex(std::string_view text) {
   return std::ranges::all_of(text, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
 }
 
-// FNV-1a: the same in every process.
+// FNV-1a. Unlike std::hash, it has the same result in every process.
 std::uint32_t hash_of(std::string_view text) {
   std::uint32_t hash = 2166136261U;
   for (const char c : text) {
@@ -26,7 +26,8 @@ std::uint32_t hash_of(std::string_view text) {
   return hash;
 }
 
-// The digits that a person recognises, if the UUID has the usual form.
+// Returns the first digits of the UUID, so that people recognize the GPU. Returns a hash if the UUID
+// does not have the usual form.
 std::string preferred_tag(std::string_view uuid) {
   const std::size_t dash = uuid.find('-');
   const std::string_view digits =

@@ -107,7 +107,7 @@ Decision GpuKind::decide(const NodePod& pod, const std::string& container,
   GpuDecision decision = decision_of(pod);
   if (decision.verdict == Verdict::kDecided && decision.record.find(container) == nullptr) {
     decision = {.verdict = Verdict::kInvalid,
-                .message = fmt::format("nothing was decided for container {}", container)};
+                .message = fmt::format("the record has no entry for container {}", container)};
   }
   if (decision.verdict != Verdict::kDecided) {
     return tl::unexpected(block_by(decision));
