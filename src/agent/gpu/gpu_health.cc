@@ -23,12 +23,13 @@ bool is_ours(const JsonReader& object) {
   return labels && labels->text_or(kManagedBy, "").value_or("") == kAgentName;
 }
 
+// Returns the string at `map`.`name`; "" if there is none.
 std::string text_below(const JsonReader& object, std::string_view map, std::string_view name) {
   const auto inside = object.object(map);
   return inside ? inside->text_or(name, "").value_or("") : "";
 }
 
-// The ConfigMap by which the original extenders learn which GPUs must not be used.
+// Returns the name of the ConfigMap in which the original extenders find unhealthy GPUs.
 std::string config_map_name(const std::string& node) {
   return "unhealthy-gpu-" + node;
 }
@@ -78,7 +79,7 @@ void GpuHealthReporter::report(const gpu::DriverState& state) {
                             ? about_node().as_normal("GpuDriverReady", "the NVIDIA driver answers again")
                             : about_node().as_warning("GpuDriverNotReady", state.problem));
   }
-  // Without the driver every GPU is unhealthy for that one reason, which has been reported above.
+  // While the driver fails, that is the reason of every unhealthy GPU. It has been reported above.
   if (state.ready) {
     reporter_.report_changes(node_devices(state.inventory));
     for (const std::string& problem : state.problems) {
@@ -88,14 +89,14 @@ void GpuHealthReporter::report(const gpu::DriverState& state) {
     }
   }
   state_ = state;
-  // The first report also reconciles what an earlier process left.
+  // The first report also reconciles the ConfigMap of an earlier process.
   const bool first = !std::exchange(reported_, true);
   reporter_.set_condition(gpus_condition(state_, hang_));
   set_unhealthy_indices(state.inventory.unhealthy_list(), first);
 }
 
 void GpuHealthReporter::set_hang(const Status& problem) {
-  // The text says how long the call has been hanging, which changes each time and is no news.
+  // Compares only whether a call hangs. The text also says for how long, which always changes.
   const bool hangs = !problem && problem.error().code() == ErrorCode::kTimeout;
   if (hangs == !hang_.empty()) {
     return;
@@ -105,7 +106,7 @@ void GpuHealthReporter::set_hang(const Status& problem) {
   if (hangs) {
     log::error("driver call hangs", {{"error", hang_}});
     node_.events.record(
-        std::move(about_node).as_warning("GpuDriverHangs", hang_ + "; GPUs stay as they were last seen"));
+        std::move(about_node).as_warning("GpuDriverHangs", hang_ + "; GPUs keep their last known state"));
   } else {
     log::info("driver answers again");
     node_.events.record(std::move(about_node).as_normal("GpuDriverReady", "the NVIDIA driver answers again"));
@@ -122,9 +123,9 @@ void GpuHealthReporter::set_unhealthy_indices(const std::string& indices, bool f
   }
 }
 
-// What to do about the ConfigMap unhealthy-gpu-<node> (null: there is none). It exists only while a
-// GPU is unhealthy: the original extenders take an empty list for GPU 0. One that another client
-// created is left alone.
+// Returns the request that reconciles ConfigMap unhealthy-gpu-<node>; nullopt if it is up to date.
+// `config_map` is null if it does not exist. It exists only while a GPU is unhealthy, because the
+// original extenders read an empty list as GPU 0. A ConfigMap of another client is not changed.
 Result<std::optional<kube::Request>> GpuHealthReporter::config_map_change(
     const boost::json::value* config_map) const {
   const std::string& namespace_name = options_.config_map_namespace;
@@ -149,8 +150,8 @@ Result<std::optional<kube::Request>> GpuHealthReporter::config_map_change(
     }
     return fail(
         ErrorCode::kConflict,
-        fmt::format("ConfigMap {}/{} was not made by {}; it is left as it is, so old extenders do not "
-                    "learn that GPU {} must not be used. Delete it to let the agent write it",
+        fmt::format("ConfigMap {}/{} was not created by {} and is not changed, so the original extenders "
+                    "do not see that GPU {} is unhealthy; delete it so that the agent can write it",
                     namespace_name, name, kAgentName, unhealthy_indices_));
   }
   if (unhealthy_indices_.empty()) {

@@ -56,14 +56,14 @@ std::vector<MemoryVerdict> MemoryJudge::judge(const std::vector<MemoryUse>& uses
       found->second.over = false;
       if (now - found->second.last_over >= rules_.grace) {
         cases_.erase(found);
-        // A pod that requests nothing has no limit, and no pod to report to is known.
+        // A pod that requests no GPU has no limit to be within, and its name is unknown.
         if (!unrequested) {
           verdicts.push_back({.kind = Kind::kWithinLimit, .use = use});
         }
       }
     }
   }
-  // The container is gone, or uses nothing on that GPU any more.
+  // Forget containers that are gone or no longer use that GPU.
   std::erase_if(cases_, [&](const auto& entry) { return !seen.contains(entry.first); });
   return verdicts;
 }
