@@ -135,7 +135,7 @@ void add_driver(Readings& readings, const gpu::DriverState& state, const gpu::Ca
 void add_gpu_counts(Readings& readings, const GpuKind::Counts& counts) {
   // Add them with 0 from the start, so that Prometheus can compute rates.
   for (const char* result : {"undecided", "broken_record", "lost_gpu"}) {
-    readings.counter("tessera_agent_containers_total", "Containers by the result of Allocate", 0,
+    readings.counter("tessera_agent_containers_total", "Containers, by result of Allocate", 0,
                      {{"result", result}});
   }
   readings.counter("tessera_agent_records_repaired_total",
