@@ -3,7 +3,8 @@
 // Reads which GPUs a scheduler chose for a pod of this node, and checks that choice. Pure.
 //
 // A record is text in an annotation, which every client that may write pods can set. It is valid
-// only if it allocates to every container exactly what the container requests, on GPUs of this node.
+// only if it allocates to every container exactly what the container requests, on GPUs of this
+// node.
 #pragma once
 
 #include <cstdint>
@@ -45,8 +46,8 @@ struct Holding {
 };
 
 // Checks that the pod fits next to the pods that already hold shares of its GPUs. A record that
-// allocates what other pods hold was written without knowledge of them. Returns the problem and what
-// to do about it; empty if the pod fits.
+// allocates what other pods hold was written without knowledge of them. Returns the problem and
+// what to do about it; empty if the pod fits.
 std::string overcommitment(const Holding& pod, const std::vector<Holding>& neighbours,
                            const alloc::Inventory& inventory);
 

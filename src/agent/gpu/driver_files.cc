@@ -82,8 +82,8 @@ std::string_view library_stem(std::string_view name) {
   return name.substr(0, so);
 }
 
-// Returns whether the file is a 64-bit library for this CPU. A 32-bit library may have the same name,
-// and so may a linker script.
+// Returns whether the file is a 64-bit library for this CPU. A 32-bit library may have the same
+// name, and so may a linker script.
 bool is_our_elf(const std::string& path) {
   std::array<char, EI_NIDENT + 4> head{};
   std::ifstream file(path, std::ios::binary);

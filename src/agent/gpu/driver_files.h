@@ -44,7 +44,8 @@ struct DriverFiles {
   bool has_cuda = false;                 // libcuda was found
 };
 
-// Fails with kNotFound if there is no driver library at all. The error names the directory searched.
+// Fails with kNotFound if there is no driver library at all. The error names the directory
+// searched.
 Result<DriverFiles> find_driver_files(const DriverFilesOptions& options);
 
 // Returns the path of a driver library as this process sees it, with links resolved; nullopt if
@@ -52,8 +53,8 @@ Result<DriverFiles> find_driver_files(const DriverFilesOptions& options);
 std::optional<std::string> find_driver_library(const HostRoot& driver, const std::string& name);
 
 // Returns the device nodes that give a container access to these GPUs: the shared ones that exist
-// (nvidiactl, nvidia-uvm and so on) and one per GPU. Returns none for no GPUs. Fails if the node of a
-// GPU is missing; the error says how to create it.
+// (nvidiactl, nvidia-uvm and so on) and one per GPU. Returns none for no GPUs. Fails if the node of
+// a GPU is missing; the error says how to create it.
 Result<std::vector<DeviceNode>> device_nodes(const HostRoot& dev, const std::vector<alloc::Gpu>& gpus);
 
 // Caches the driver files. Searches again if one of them no longer exists, because the driver was
@@ -74,9 +75,9 @@ class DriverFilesCache {
   std::optional<std::string> warning_;
 };
 
-// Returns the changes that give a container access to these GPUs and no others: device nodes, driver
-// files and NVIDIA_VISIBLE_DEVICES. Without GPUs, NVIDIA_VISIBLE_DEVICES hides all of them. The error
-// says which part of the driver is missing and how to get it.
+// Returns the changes that give a container access to these GPUs and no others: device nodes,
+// driver files and NVIDIA_VISIBLE_DEVICES. Without GPUs, NVIDIA_VISIBLE_DEVICES hides all of them.
+// The error says which part of the driver is missing and how to get it.
 Result<Edits> gpu_edits(DriverFilesCache& files, const std::vector<alloc::Gpu>& gpus);
 
 }  // namespace tessera::agent

@@ -10,8 +10,8 @@ namespace tessera::agent {
 
 namespace {
 
-// Returns the GPU whose UUID the ID begins with, or null. NVIDIA's plugin uses the UUID, followed by
-// "::2" for replicas; gpushare's plugin uses "<uuid>-_-12".
+// Returns the GPU whose UUID the ID begins with, or null. NVIDIA's plugin uses the UUID, followed
+// by "::2" for replicas; gpushare's plugin uses "<uuid>-_-12".
 const alloc::Gpu* gpu_of(const alloc::Inventory& inventory, const std::string& id) {
   const auto found = std::ranges::find_if(inventory.gpus, [&](const alloc::Gpu& gpu) {
     return !gpu.uuid.empty() && id.starts_with(gpu.uuid) &&
@@ -21,9 +21,9 @@ const alloc::Gpu* gpu_of(const alloc::Inventory& inventory, const std::string& i
   return found == inventory.gpus.end() ? nullptr : &*found;
 }
 
-// With gpushare's plugin, kubelet may take any IDs, from any number of GPUs; the IDs do not say which
-// GPU the pod has. The pod's annotations do, and then the GPU is in our ledger. Without annotations
-// the pod has no GPU.
+// With gpushare's plugin, kubelet may take any IDs, from any number of GPUs; the IDs do not say
+// which GPU the pod has. The pod's annotations do, and then the GPU is in our ledger. Without
+// annotations the pod has no GPU.
 bool names_no_gpu(const std::string& id) {
   return id.find("-_-") != std::string::npos;
 }

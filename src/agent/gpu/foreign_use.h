@@ -30,8 +30,8 @@ struct ForeignUse {
   friend bool operator==(const ForeignUse&, const ForeignUse&) = default;
 };
 
-// Returns the name of a pod without a valid record; "" for a pod with one, and nullopt for an unknown
-// pod.
+// Returns the name of a pod without a valid record; "" for a pod with one, and nullopt for an
+// unknown pod.
 using NameOfHolder = std::function<std::optional<std::string>(const std::string& pod_uid)>;
 
 ForeignUse find_foreign_use(const Checkpoint& checkpoint, const alloc::Inventory& inventory,
@@ -48,8 +48,8 @@ struct ForeignHolder {
 
 std::vector<ForeignHolder> foreign_holders(const Checkpoint& checkpoint, const alloc::Inventory& inventory);
 
-// Returns the inventory to publish. GPUs that are held through another plugin are unhealthy in it, and
-// `also_served_as` lists the resources of other plugins.
+// Returns the inventory to publish. GPUs that are held through another plugin are unhealthy in it,
+// and `also_served_as` lists the resources of other plugins.
 alloc::Inventory without_foreign(const alloc::Inventory& inventory, const ForeignUse& foreign);
 
 }  // namespace tessera::agent

@@ -32,9 +32,9 @@ class ForeignWatch {
   // describes the plugin that served it last.
   using Registered = std::set<std::string>;
 
-  // kubelet writes its checkpoint a moment after a registration. So another plugin counts only if the
-  // checkpoint has named it for one of our resources for at least `override_delay`. `node` and `kind`
-  // must outlive it.
+  // kubelet writes its checkpoint a moment after a registration. So another plugin counts only if
+  // the checkpoint has named it for one of our resources for at least `override_delay`. `node` and
+  // `kind` must outlive it.
   ForeignWatch(const NodeContext& node, const GpuKind& kind, const std::string& plugin_dir,
                std::chrono::milliseconds override_delay = std::chrono::seconds(5));
 

@@ -26,8 +26,8 @@ std::uint32_t hash_of(std::string_view text) {
   return hash;
 }
 
-// Returns the first digits of the UUID, so that people recognize the GPU. Returns a hash if the UUID
-// does not have the usual form.
+// Returns the first digits of the UUID, so that people recognize the GPU. Returns a hash if the
+// UUID does not have the usual form.
 std::string preferred_tag(std::string_view uuid) {
   const std::size_t dash = uuid.find('-');
   const std::string_view digits =

@@ -2,11 +2,11 @@
 //
 // Represents GPUs as devices: IDs and lists for kubelet, names for messages, JSON for /allocations.
 //
-// The ID "5d3c1b2a-12" is share 12 of the GPU whose UUID begins with GPU-5d3c1b2a; "5d3c1b2a" is that
-// GPU as a whole. kubelet writes IDs into its checkpoint and into the status of pods, so an ID must
-// mean the same GPU after a restart and after the driver has renumbered its GPUs. IDs are short
-// because every list contains all of them (kubelet accepts 4 MiB), and every pod object contains
-// those that the pod holds.
+// The ID "5d3c1b2a-12" is share 12 of the GPU whose UUID begins with GPU-5d3c1b2a; "5d3c1b2a" is
+// that GPU as a whole. kubelet writes IDs into its checkpoint and into the status of pods, so an ID
+// must mean the same GPU after a restart and after the driver has renumbered its GPUs. IDs are
+// short because every list contains all of them (kubelet accepts 4 MiB), and every pod object
+// contains those that the pod holds.
 #pragma once
 
 #include <boost/json/object.hpp>
@@ -27,15 +27,16 @@ namespace tessera::agent {
 
 class GpuIds {
  public:
-  // Returns the tag of a GPU, and assigns one in the first call for this GPU. The tag depends on the
-  // UUID alone. Only if another GPU already has that tag, it is a hash of the UUID and a counter.
+  // Returns the tag of a GPU, and assigns one in the first call for this GPU. The tag depends on
+  // the UUID alone. Only if another GPU already has that tag, it is a hash of the UUID and a
+  // counter.
   const std::string& tag(std::string_view uuid);
 
   [[nodiscard]] std::string share(std::string_view uuid, std::uint32_t number);
   [[nodiscard]] std::string whole(std::string_view uuid) { return tag(uuid); }
 
-  // Returns the UUID of the GPU that an ID belongs to; nullopt if the ID is from another plugin or its
-  // GPU is unknown.
+  // Returns the UUID of the GPU that an ID belongs to; nullopt if the ID is from another plugin or
+  // its GPU is unknown.
   [[nodiscard]] std::optional<std::string> gpu_of(std::string_view id) const;
 
   // Returns whether an ID has our form. IDs of other device plugins do not: NVIDIA's IDs are whole
@@ -59,8 +60,8 @@ struct GpuLists {
 GpuLists make_lists(const alloc::Inventory& inventory, GpuIds& ids);
 
 const KindInfo& gpu_info();
-// Returns the CDI kind tessera.io/gpu. Its file names are older than the scheme that the other kinds
-// use, and differ from it.
+// Returns the CDI kind tessera.io/gpu. Its file names are older than the scheme that the other
+// kinds use, and differ from it.
 CdiKind gpu_cdi_kind();
 
 // Returns "GPU 3 (GPU-5d3c...)".

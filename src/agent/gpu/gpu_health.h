@@ -1,8 +1,8 @@
 // agent/gpu/gpu_health.h
 //
 // Reports the health of this node's GPUs to the cluster: the Events and the Node condition that
-// HealthReporter writes for any device, the state of the driver, and the ConfigMap that the original
-// extenders read. Changes by other clients are reverted within a minute.
+// HealthReporter writes for any device, the state of the driver, and the ConfigMap that the
+// original extenders read. Changes by other clients are reverted within a minute.
 //
 //   GpuHealthReporter health(node, allocations, {}, known);
 //   health.report(*driver.state());             // on every change
@@ -32,14 +32,14 @@ struct GpuHealthReporterOptions {
   kube::BackoffOptions backoff = ObjectReconcilerOptions{}.backoff;
 };
 
-// Returns the condition GPUsHealthy. `hang` describes the driver call that does not return; empty if
-// no call hangs.
+// Returns the condition GPUsHealthy. `hang` describes the driver call that does not return; empty
+// if no call hangs.
 NodeCondition gpus_condition(const gpu::DriverState& state, const std::string& hang);
 
 class GpuHealthReporter {
  public:
-  // `allocations` contains the pods that use a GPU. `before` is the inventory that an earlier process
-  // published; empty if that is unknown. `node` and `allocations` must outlive it.
+  // `allocations` contains the pods that use a GPU. `before` is the inventory that an earlier
+  // process published; empty if that is unknown. `node` and `allocations` must outlive it.
   GpuHealthReporter(const NodeContext& node, const Allocations& allocations, GpuHealthReporterOptions options,
                     const alloc::Inventory& before);
   GpuHealthReporter(const GpuHealthReporter&) = delete;
@@ -49,8 +49,8 @@ class GpuHealthReporter {
   void set_before(const alloc::Inventory& before);
 
   void report(const gpu::DriverState& state);
-  // Handles gpu::Driver::problem(). Only kTimeout, a driver call that hangs, counts: other errors are
-  // in the state.
+  // Handles gpu::Driver::problem(). Only kTimeout, a driver call that hangs, counts: other errors
+  // are in the state.
   void set_hang(const Status& problem);
 
   // Whether the condition and the ConfigMap are up to date, and if not, why.

@@ -159,7 +159,8 @@ Result<Decided> GpuKind::accept_allocated(const NodePod& pod, const std::string&
 }
 
 // Returns which GPUs the containers of a pod really have. That is the pod's record, except for
-// containers that keep what they were admitted with. Returns nullopt if the pod has no valid record.
+// containers that keep what they were admitted with. Returns nullopt if the pod has no valid
+// record.
 std::optional<alloc::Record> GpuKind::actual_record(const NodePod& pod) const {
   const GpuDecision decision = decision_of(pod);
   if (decision.verdict != Verdict::kDecided) {
@@ -220,8 +221,8 @@ void GpuKind::before_start(const NodePod& pod, const std::string& container, Don
   done({});
 }
 
-// Writes the record before the container starts, because the extender builds its ledger from records
-// and this record names GPUs that the pod does not have.
+// Writes the record before the container starts, because the extender builds its ledger from
+// records and this record names GPUs that the pod does not have.
 void GpuKind::repair_and_start(const NodePod& pod, const std::string& container, const RecordRepair& repair,
                                Done<Status> done) {
   log::warn("record differs from the allocation", {{"pod", pod.text()}, {"container", container}});

@@ -21,7 +21,8 @@
 
 namespace tessera::agent {
 
-// Reads a file with Inventory::json(). Returns an empty inventory if the file is missing or invalid.
+// Reads a file with Inventory::json(). Returns an empty inventory if the file is missing or
+// invalid.
 alloc::Inventory read_known_inventory(const std::string& path);
 
 // Returns the inventory in a Node object; kNotFound if it has none.
@@ -34,8 +35,8 @@ class KnownInventory {
   KnownInventory(const KnownInventory&) = delete;
   KnownInventory& operator=(const KnownInventory&) = delete;
 
-  // Sends one request to the API server. Calls `done` within `at_most`: with an empty inventory if the
-  // Node has none, with kUnavailable or kTimeout if the API server does not answer.
+  // Sends one request to the API server. Calls `done` within `at_most`: with an empty inventory if
+  // the Node has none, with kUnavailable or kTimeout if the API server does not answer.
   void fetch(std::chrono::milliseconds at_most, Done<Result<alloc::Inventory>> done);
 
  private:

@@ -1,12 +1,12 @@
 // agent/gpu/memory_judge.h
 //
-// Decides what to do about containers that use more GPU memory than they requested. Pure: the caller
-// passes time and use.
+// Decides what to do about containers that use more GPU memory than they requested. Pure: the
+// caller passes time and use.
 //
 // A container over its limit is reported immediately, and again only after it was within the limit
-// for the grace time. With policy `evict`, its pod is evicted when it has been over the limit for the
-// whole grace time. A pod that requests no GPU is reported but never evicted, because it may be a
-// daemon of the driver.
+// for the grace time. With policy `evict`, its pod is evicted when it has been over the limit for
+// the whole grace time. A pod that requests no GPU is reported but never evicted, because it may be
+// a daemon of the driver.
 #pragma once
 
 #include <chrono>
@@ -31,8 +31,8 @@ Result<MemoryPolicy> parse_memory_policy(std::string_view text);
 struct MemoryRules {
   MemoryPolicy policy = MemoryPolicy::kReport;
   std::chrono::milliseconds grace{30'000};
-  // Tolerance above the request. The driver counts a few hundred MiB per process that the application
-  // did not allocate itself.
+  // Tolerance above the request. The driver counts a few hundred MiB per process that the
+  // application did not allocate itself.
   std::uint64_t slack_bytes = 0;
 };
 

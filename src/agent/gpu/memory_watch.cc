@@ -87,7 +87,8 @@ void MemoryWatch::carry_out(const MemoryVerdict& verdict, const std::string& gpu
 
 void MemoryWatch::report_unrequested(const MemoryUse& use, const std::string& gpu) {
   const std::string name = node_.pods.name_of_any(use.who.pod_uid);
-  // The name is unknown for a static pod: the UID in its cgroup differs from that in the API server.
+  // The name is unknown for a static pod: the UID in its cgroup differs from that in the API
+  // server.
   const std::string who = name.empty() ? fmt::format("a pod that requests no GPU (UID {})", use.who.pod_uid)
                                        : fmt::format("pod {}, which requests no GPU,", name);
   const std::string message = fmt::format("{} uses {} of {}", who, amount(use.used_bytes), gpu);

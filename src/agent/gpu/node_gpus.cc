@@ -11,11 +11,11 @@ namespace tessera::agent {
 
 namespace {
 
-// GPUs known from before the restart do not count as unhealthy until the driver has had time to
-// answer.
+// The driver gets this long to answer before the GPUs known from an earlier process are published
+// as unhealthy.
 constexpr std::chrono::seconds kDriverGrace{3};
-// If the state file is gone, the start waits this long for the API server's answer about what an
-// earlier process published.
+// If there is no state file, the start waits this long for the inventory that an earlier process
+// published on the Node.
 constexpr std::chrono::milliseconds kKnownTimeout{300};
 constexpr std::chrono::seconds kKnownRetry{5};
 
@@ -50,7 +50,7 @@ NodeGpus::NodeGpus(const NodeContext& node, std::unique_ptr<DeliveryStrategy> st
 NodeGpus::~NodeGpus() {
   node_.pods.remove_listener(*this);
   store_.remove_listener(*this);
-  // A callback of the driver that is still in flight must not reach a half-destroyed object.
+  // A callback of the driver that is still in flight must not run on a half-destroyed object.
   gate_.close();
   driver_.reset();
 }
@@ -65,13 +65,13 @@ void NodeGpus::start() {
   }
 }
 
-// The state file is gone: asks the API server which GPUs an earlier process published on the Node.
-// Asked again only while the driver does not answer: then there is no other source.
+// Gets the inventory that an earlier process published on the Node, because there is no state file.
+// Retries only while the driver is not ready, because there is no other source then.
 void NodeGpus::recover_known() {
   known_inventory_.fetch(kKnownTimeout, [this](Result<alloc::Inventory> found) {
     const bool useful = found && !found->gpus.empty() && !driver_was_ready_;
     if (useful) {
-      log::info("recovered the GPUs from the node's annotation", {{"gpus", found->gpus.size()}});
+      log::info("GPUs recovered from the Node", {{"gpus", found->gpus.size()}});
       known_ = std::move(*found);
       health_.set_before(known_);
     }
@@ -103,8 +103,8 @@ void NodeGpus::open_driver() {
   usage_.start([this](auto done) { driver_->sample(std::move(done)); });
 }
 
-// A driver that hangs from the start reports nothing at all. kubelet must know the devices that
-// were here anyway, and containers and people need the reason.
+// Publishes the known GPUs if the driver hangs from the start and so never reports a state. kubelet
+// must know the devices that running containers hold, and the operator needs the reason.
 void NodeGpus::stop_waiting_for_driver() {
   if (driver_answered()) {
     driver_changed(driver_state_);
@@ -119,7 +119,8 @@ bool NodeGpus::driver_answered() const {
 
 Status NodeGpus::driver_problem() const {
   return driver_ ? driver_->problem()
-                 : fail(ErrorCode::kUnavailable, "asking the API server which GPUs this node had");
+                 : fail(ErrorCode::kUnavailable,
+                        "waiting for the API server to return the last known GPUs of this node");
 }
 
 void NodeGpus::driver_changed(const std::shared_ptr<const gpu::DriverState>& state) {
@@ -129,31 +130,31 @@ void NodeGpus::driver_changed(const std::shared_ptr<const gpu::DriverState>& sta
   if (state->problem != last_driver_problem_) {
     last_driver_problem_ = state->problem;
     if (state->problem.empty()) {
-      log::info("the driver answers", {{"gpus", state->inventory.gpus.size()}});
+      log::info("driver ready", {{"gpus", state->inventory.gpus.size()}});
     } else {
-      log::error("the driver fails", {{"error", state->problem}});
+      log::error("driver not ready", {{"error", state->problem}});
     }
   }
   if (!driver_was_ready_ && grace_timer_.pending()) {
     return;
   }
-  // Without a GPU that was ever seen there is nothing to serve or to publish.
+  // If no GPU has ever been seen, there is nothing to serve or to publish.
   if (state->inventory.gpus.empty() && state->gone.empty() && !state->ready) {
     return;
   }
   grace_timer_.cancel();
   serving_ = true;
-  kind_.set_inventory(state->inventory);  // decisions of pods are checked against it
+  kind_.set_inventory(state->inventory);  // foreign_ checks the records of pods against it
   foreign_.update(state->inventory, registered());
   publish();
-  // While the driver fails, every GPU has that as its reason; saving it would lose the reason it
-  // had before.
+  // While the driver is not ready, that is the reason of every GPU. Saving it would overwrite the
+  // GPU's own reason.
   if (state->ready) {
     inventory_file_.set(state->inventory.json());
   }
 }
 
-// Computes the state that the cluster sees from the driver's state and the use by other plugins.
+// Computes the state to publish from the driver's state and the GPUs that other plugins allocate.
 void NodeGpus::update_published_state() {
   gpu::DriverState published = *driver_state_;
   published.inventory = without_foreign(published.inventory, foreign_.use());
@@ -166,8 +167,8 @@ void NodeGpus::publish() {
   update_published_state();
   kind_.set_inventory(published_state_->inventory);
   plugins_.publish();
-  // Which pod has a GPU through another plugin is known only with the pods. Before that the GPU
-  // would look free, and a waiting pod would get it.
+  // Which pods hold a GPU through another plugin is unknown until the pods are listed. Until then
+  // the GPU would look free, and the scheduler would allocate it to a waiting pod.
   if (foreign_.use().has_unknown_pod && !node_.pods.is_synced()) {
     return;
   }
@@ -175,7 +176,7 @@ void NodeGpus::publish() {
   health_.report(*published_state_);
 }
 
-// IDs of GPUs that are gone are listed as soon as a container turns out to hold them.
+// Lists the IDs of missing GPUs as soon as a container turns out to hold them.
 void NodeGpus::allocations_changed() {
   if (serving_ && !driver_state_->gone.empty()) {
     plugins_.publish();
@@ -183,8 +184,7 @@ void NodeGpus::allocations_changed() {
 }
 
 void NodeGpus::pods_synced() {
-  // First which GPUs other plugins hold, so that kubelet is never offered one that a pod has
-  // through another plugin.
+  // First find the GPUs that pods hold through other plugins, so that kubelet is never offered one.
   if (serving_) {
     foreign_.update(driver_state_->inventory, registered());
     update_published_state();
@@ -221,7 +221,7 @@ std::string NodeGpus::not_ready() const {
   return plugins_.not_ready();
 }
 
-// An object that is switched off is left out: it would never be settled.
+// An object that is switched off is left out, because it would never become up to date.
 std::vector<std::pair<std::string, ObjectReconciler::State>> NodeGpus::objects() const {
   std::vector<std::pair<std::string, ObjectReconciler::State>> objects{{"inventory", node_writer_.state()}};
   if (options_.health.condition) {

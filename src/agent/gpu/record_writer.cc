@@ -11,7 +11,7 @@ namespace tessera::agent {
 
 namespace {
 
-// kubelet waits 30 s for PreStartContainer, and calls again after an error.
+// Shorter than the 30 s that kubelet waits for PreStartContainer. kubelet retries after an error.
 constexpr std::chrono::milliseconds kDeadline{5'000};
 constexpr std::size_t kMaxPodBytes = 4U << 20U;
 

@@ -11,16 +11,17 @@ namespace tessera::agent {
 
 namespace {
 
-// Processes take turns on a GPU. If they run at the same time (MPS), their percentages can add up
-// to more than 100.
+// Adds a percentage, up to 100. Processes usually take turns on a GPU, but with MPS they run at the
+// same time, and their sum can exceed 100.
 void add(std::optional<std::uint32_t>& sum, std::optional<std::uint32_t> percent) {
   if (percent) {
     sum = std::min(sum.value_or(0) + *percent, 100U);
   }
 }
 
-// A container that requests GPUs and has no allocation was admitted by an earlier plugin. A
-// container whose name is not known yet, of a pod that requests GPUs, may be such a container.
+// Returns whether the container requests GPUs. Also returns true if the pod requests GPUs and the
+// name of the container is unknown. A container that requests GPUs and has no allocation was
+// admitted by an earlier plugin.
 bool may_request_gpus(const std::vector<const alloc::PodSpec*>& pods, const ContainerName& who) {
   const auto pod =
       std::ranges::find_if(pods, [&](const alloc::PodSpec* one) { return one->uid == who.pod_uid; });
@@ -32,7 +33,7 @@ bool may_request_gpus(const std::vector<const alloc::PodSpec*>& pods, const Cont
   return container == all.end() || !container->gpu_limits.empty();
 }
 
-// Sets the position of the container in its pod.
+// Sets the facts about the container in its pod.
 void set_position(MemoryUse& use, const std::vector<const alloc::PodSpec*>& pods) {
   const auto pod =
       std::ranges::find_if(pods, [&](const alloc::PodSpec* one) { return one->uid == use.who.pod_uid; });
@@ -50,8 +51,8 @@ void set_position(MemoryUse& use, const std::vector<const alloc::PodSpec*>& pods
                  container->state == alloc::ContainerState::kTerminated;
 }
 
-// False for a container that another plugin served under our resource name: it has a GPU and no
-// shares of ours.
+// Returns false for a container that another plugin served under our resource name. Such a
+// container has a GPU, but neither shares nor IDs of ours.
 bool has_our_allocation(const Allocation& allocation) {
   return !allocation.shares.empty() || std::ranges::any_of(allocation.ids, [](const auto& entry) {
     return std::ranges::any_of(entry.second, GpuIds::is_ours);
@@ -125,7 +126,7 @@ std::vector<MemoryUse> memory_uses(const UsageSample& sample, const std::vector<
     const bool unrecorded = !recorded.contains(who);
     if (unrecorded &&
         (may_request_gpus(pods, who) || (allocated_elsewhere && allocated_elsewhere(who, used.gpu)))) {
-      use.allowed_bytes.reset();  // no limit is known
+      use.allowed_bytes.reset();  // its limit is unknown
     }
     use.used_bytes += used.bytes;
     use.processes += used.processes;

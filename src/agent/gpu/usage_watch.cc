@@ -9,6 +9,7 @@ namespace tessera::agent {
 
 namespace {
 
+// The time to the next sample after one without GPUs.
 constexpr std::chrono::milliseconds kEmptyRetry{1'000};
 
 }  // namespace
@@ -34,7 +35,7 @@ void UsageSampler::on_samples(const std::vector<gpu::GpuSample>& samples) {
   latest_ =
       summarize(samples, [this](std::uint32_t pid) { return container_of_process(options_.proc_root, pid); });
   sampled_at_ = options_.clock->now();
-  // A driver that was just opened knows no GPU yet.
+  // A driver that was just opened has not listed its GPUs yet.
   const auto wait = samples.empty() ? std::min(options_.every, kEmptyRetry) : options_.every;
   timer_ = loop_.after(wait, [this] { request_sample(); });
   on_sample_(latest_);
@@ -58,8 +59,9 @@ void UsageWatch::start(UsageSampler::SampleGpus sample_gpus) {
 }
 
 std::vector<MemoryUse> UsageWatch::uses(const UsageSample& sample, const alloc::Inventory& inventory) const {
-  // kubelet writes its checkpoint before a container starts, so it names every container that uses
-  // a GPU through another plugin. It is read at most once, and on most nodes never.
+  // kubelet writes its checkpoint before a container starts, so the checkpoint names every
+  // container that uses a GPU through another plugin. Read it at most once per sample; most nodes
+  // never need it.
   std::optional<std::vector<ForeignHolder>> holders;
   const auto allocated_elsewhere = [&](const ContainerName& who, const std::string& gpu) {
     if (!holders) {
@@ -75,7 +77,7 @@ std::vector<MemoryUse> UsageWatch::uses(const UsageSample& sample, const alloc::
 }
 
 void UsageWatch::sampled(const UsageSample& sample) {
-  // Before all pods are listed, every pod looks as if it requested nothing.
+  // Before all pods are listed, every container looks as if it requested no GPU.
   if (state_ && node_.pods.is_synced()) {
     memory_watch_.check(uses(sample, state_->inventory), state_->inventory);
   }
