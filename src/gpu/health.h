@@ -5,8 +5,8 @@
 //
 // A GPU becomes unhealthy immediately: by an XID that is not ignored, an uncorrectable memory
 // error, a failed row remapping, a recovery action that the driver requests, or because it does not
-// answer. It becomes healthy again when it answers, the driver requests no recovery action, and one
-// of these is true:
+// answer. It becomes healthy again when it answers, the driver requests no recovery action, and at
+// least one of these is true:
 //   - the driver can report recovery actions (field 230, drivers of 2025 and later), and `settle`
 //     has passed since the last event, so that repeated errors do not make the GPU flap;
 //   - the driver cannot report them, and no event occurred for `quiet` (recoverable errors) or

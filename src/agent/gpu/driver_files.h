@@ -6,10 +6,10 @@
 //
 // Libraries for compute, utility and video are mounted; libraries for graphics are not. There are
 // two places for them:
-//   - the directories that the image's dynamic linker searches (default). No variable is needed, and
-//     an image that sets LD_LIBRARY_PATH keeps its value.
-//   - /usr/local/nvidia/lib64, with LD_LIBRARY_PATH. No file of the image is hidden, but the image's
-//     own LD_LIBRARY_PATH is replaced. A pod's own env overrides both.
+//   - the directories that the image's dynamic linker searches (default). No variable is
+//     needed, and an image that sets LD_LIBRARY_PATH keeps its value.
+//   - /usr/local/nvidia/lib64, with LD_LIBRARY_PATH. No file of the image is hidden, but the
+//     image's own LD_LIBRARY_PATH is replaced. A pod's own env overrides both.
 #pragma once
 
 #include <optional>
