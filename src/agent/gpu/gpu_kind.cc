@@ -98,7 +98,7 @@ GpuDecision GpuKind::decision_of(const NodePod& pod) const {
   if (!request) {
     return {.verdict = Verdict::kInvalid,
             .message = request.error().text() +
-                       "; no node can satisfy this request: delete the pod and create it with a valid one"};
+                       "; no node can satisfy it: delete the pod and create it with a valid request"};
   }
   return request->any() ? tessera::agent::decide(pod.spec, *request, inventory_) : GpuDecision{};
 }
