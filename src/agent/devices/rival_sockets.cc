@@ -27,11 +27,11 @@ constexpr std::size_t kDigits = 8;
 constexpr std::size_t kReadable = 24;
 // A socket exists a moment before its server listens.
 constexpr std::chrono::seconds kListensWithin{1};
-// Between the end of a stream and that of its server's socket.
+// Time between the end of a stream and the removal of its socket.
 constexpr std::chrono::milliseconds kSameEnd{500};
 
 // FNV-1a: the same in every process.
-std::uint32_t number_of(std::string_view text) {
+std::uint32_t hash_of(std::string_view text) {
   std::uint32_t hash = 2166136261U;
   for (const char c : text) {
     hash = (hash ^ static_cast<unsigned char>(c)) * 16777619U;
@@ -39,15 +39,17 @@ std::uint32_t number_of(std::string_view text) {
   return hash;
 }
 
-// The last part of the resource name is for people and cut short: the path of a socket has at most
-// 107 bytes. The hash tells aliyun.com/gpu from nvidia.com/gpu.
+// The last part of the resource name makes the socket name readable. It is cut short, because the
+// path of a socket has at most 107 bytes. The hash distinguishes aliyun.com/gpu from
+// nvidia.com/gpu.
 std::string prefix_of(const std::string& resource) {
   const auto slash = resource.rfind('/');
   const std::string last = resource.substr(slash == std::string::npos ? 0 : slash + 1);
-  return fmt::format("{}{}-{:08x}-", kOurs, last.substr(0, kReadable), number_of(resource));
+  return fmt::format("{}{}-{:08x}-", kOurs, last.substr(0, kReadable), hash_of(resource));
 }
 
-// Only a refused connection counts: a server that is busy, or that we may not connect to, lives.
+// Returns whether no process listens on the socket. Only a refused connection counts: a server that
+// is busy, or that denies access, is alive.
 bool refuses(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -74,15 +76,17 @@ std::string new_socket_name(const std::string& resource) {
 RivalSockets::RivalSockets(std::string directory, const std::string& resource)
     : directory_(std::move(directory)), prefix_(prefix_of(resource)) {}
 
-// The prefix must be followed by the number of an instance.
+// An instance number must follow the prefix.
 bool RivalSockets::is_other_instance(const std::string& name) const {
   return name.starts_with(prefix_) && name.size() == prefix_.size() + kDigits + kSuffix.size() &&
          name.find_first_not_of("0123456789abcdef", prefix_.size()) == prefix_.size() + kDigits;
 }
 
-// A socket that never listened while we looked: if it existed before we registered, a dead process
-// left it behind; if it is newer, its plugin may have registered and died between two looks.
-bool RivalSockets::dies(const std::string& name, Rival& rival, Clock::Steady registered_at) const {
+// Returns whether the server of a socket has died and may have registered the resource after
+// `registered_at`. If the socket never had a listener while it was watched, its age decides: an
+// older one was left behind by a dead process; the plugin of a newer one may have registered and
+// died between two looks.
+bool RivalSockets::found_dead(const std::string& name, Rival& rival, Clock::Steady registered_at) const {
   if (rival.dead || !refuses(directory_ + "/" + name)) {
     rival.listens = !rival.dead;
     return false;
@@ -96,9 +100,9 @@ bool RivalSockets::dies(const std::string& name, Rival& rival, Clock::Steady reg
 
 RivalSockets::Gone RivalSockets::look(const std::string& own, Clock::Steady registered_at) {
   std::set<std::string> there;
-  std::error_code trouble;
-  std::filesystem::directory_iterator at(directory_, trouble);
-  for (; !trouble && at != std::filesystem::directory_iterator(); at.increment(trouble)) {
+  std::error_code error;
+  std::filesystem::directory_iterator at(directory_, error);
+  for (; !error && at != std::filesystem::directory_iterator(); at.increment(error)) {
     std::error_code ignored;
     std::string name = at->path().filename().string();
     if (name.ends_with(kSuffix) && name != kKubelet && name != own && at->is_socket(ignored) &&
@@ -107,7 +111,7 @@ RivalSockets::Gone RivalSockets::look(const std::string& own, Clock::Steady regi
     }
   }
   Gone gone = Gone::kNone;
-  if (trouble) {
+  if (error) {
     return gone;
   }
   for (auto rival = rivals_.begin(); rival != rivals_.end();) {
@@ -115,9 +119,9 @@ RivalSockets::Gone RivalSockets::look(const std::string& own, Clock::Steady regi
       ++rival;
       continue;
     }
-    // Other plugins register once, when their socket is new; instances of the agent register again
-    // whenever kubelet drops them. But an older instance that ends right after we registered is the
-    // one whose end made us register.
+    // Other plugins register once, when their socket is new. Instances of the agent register again
+    // whenever kubelet drops them. But if an older instance ends right after this plugin
+    // registered, its end was the reason for the registration.
     const bool counts = !rival->second.dead &&
                         (rival->second.seen > registered_at ||
                          (rival->second.other_instance && Clock::real().now() - registered_at > kSameEnd));
@@ -130,7 +134,7 @@ RivalSockets::Gone RivalSockets::look(const std::string& own, Clock::Steady regi
         rivals_
             .try_emplace(name, Rival{.seen = Clock::real().now(), .other_instance = is_other_instance(name)})
             .first->second;
-    if (rival.other_instance && dies(name, rival, registered_at)) {
+    if (rival.other_instance && found_dead(name, rival, registered_at)) {
       gone = Gone::kOtherInstance;
     }
   }

@@ -1,16 +1,16 @@
 // agent/devices/rival_sockets.h
 //
-// The sockets of other plugins that may serve the same resource: a second instance of the agent
-// during an update, or another plugin under the same resource name.
+// Watches the sockets of other plugins that may serve the same resource: a second instance of the
+// agent during an update, or another plugin with the same resource name.
 //
 //   RivalSockets rivals(directory, "aliyun.com/gpu-mem");
 //   if (rivals.look(own_socket, registered_at) != RivalSockets::Gone::kNone) { ... }
 //
-// kubelet (up to 1.36) keeps only the plugin that registered last. When that one ends, the resource
-// has no plugin, although the stream of an older one is still open. All that the older one can see
-// is that a socket is gone.
+// kubelet (up to 1.36) keeps only the plugin that registered last. When that plugin ends, the
+// resource has no plugin, although the stream of an older one is still open. The only sign that the
+// older one can see is that a socket is gone.
 //
-// One thread owns it.
+// Use it from one thread.
 #pragma once
 
 #include <cstdint>
@@ -31,30 +31,30 @@ class RivalSockets {
 
   RivalSockets(std::string directory, const std::string& resource);
 
-  // Returns whether a socket is gone since the last look that may have belonged to the plugin that
-  // kubelet had for the resource since `registered_at`. A socket without a listener (its process
-  // was killed) counts as gone. The socket named `own` is ignored.
+  // Returns whether a plugin has ended since the last look that may have registered the resource
+  // after `registered_at`, the time of the caller's own registration. A socket without a listener
+  // (its process was killed) counts as gone. Ignores the socket named `own`.
   Gone look(const std::string& own, Clock::Steady registered_at);
 
  private:
   struct Rival {
-    Clock::Steady seen;  // the first time
+    Clock::Steady seen;  // when the socket was first seen
     bool other_instance = false;
     bool listens = false;
     bool dead = false;
   };
 
   [[nodiscard]] bool is_other_instance(const std::string& name) const;
-  bool dies(const std::string& name, Rival& rival, Clock::Steady registered_at) const;
+  bool found_dead(const std::string& name, Rival& rival, Clock::Steady registered_at) const;
 
   const std::string directory_;
-  const std::string prefix_;  // of sockets of this resource
+  const std::string prefix_;  // socket names of this resource begin with it
   std::map<std::string, Rival> rivals_;
 };
 
-// "tessera-gpu-mem-NNNNNNNN-3f9a01c2.sock" for aliyun.com/gpu-mem: NNNNNNNN is a hash of the full
-// resource name, the rest identifies this instance. At most 54 bytes, however long the resource
-// name is.
+// Returns a new socket name, for aliyun.com/gpu-mem "tessera-gpu-mem-NNNNNNNN-3f9a01c2.sock":
+// NNNNNNNN is a hash of the full resource name, the next part identifies this instance. Has at most
+// 54 bytes, even for a long resource name.
 std::string new_socket_name(const std::string& resource);
 
 }  // namespace tessera::agent

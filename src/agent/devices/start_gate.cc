@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kGetDeadline{2'000};
 constexpr std::chrono::milliseconds kBusyPause{30};
-constexpr int kTries = 100;  // 3 s while kubelet is busy
+constexpr int kMaxTries = 100;  // 3 s with kBusyPause
 
 bool holds(const PodDevices& devices, const std::string& container, const std::string& resource,
            const std::vector<std::string>& ids) {
@@ -37,9 +37,9 @@ struct StartGate::Start {
   int tries = 0;
   http::Timer pause;
 
-  // Whether to ask a kubelet again that answered with its rate limit.
+  // Returns whether to repeat the Get because kubelet has reached its rate limit.
   bool try_again(const Result<PodDevices>& answer) {
-    return !answer && answer.error().code() == ErrorCode::kExhausted && ++tries < kTries;
+    return !answer && answer.error().code() == ErrorCode::kExhausted && ++tries < kMaxTries;
   }
 };
 
@@ -48,7 +48,7 @@ StartGate::StartGate(const KindContext& context, AllocationRecovery& recovery)
 
 void StartGate::pre_start(const std::string& resource, std::vector<std::string> ids, Done<Status> done) {
   std::ranges::sort(ids);
-  // A pod that another plugin admitted under this resource name restarts as it was.
+  // The pod was admitted by another plugin for this resource. It restarts unchanged.
   if (!context_.are_ours(ids)) {
     done({});
     return;
@@ -81,12 +81,13 @@ void StartGate::identify(const std::shared_ptr<Start>& start) {
   for (const NodePod* pod : context_.node.pods.in_bind_order()) {
     start->to_ask.push_back(pod->spec.uid);
   }
-  std::ranges::reverse(start->to_ask);  // the oldest is asked first, from the back
+  std::ranges::reverse(start->to_ask);  // ask_next_pod() takes the oldest pod from the back
   ask_next_pod(start);
 }
 
-// The allocation with the IDs; null when there is none. kubelet reuses the IDs of init containers,
-// so several containers of a pod may have them: the one that starts is the first that does not run.
+// Returns the allocation of the container that starts; null if there is none. Several containers of
+// a pod may have the same IDs, because kubelet reuses those of init containers. The one that starts
+// is the first that is not running.
 const Allocation* StartGate::starting_allocation(const Start& start) const {
   const Allocation* best = nullptr;
   std::pair<bool, std::ptrdiff_t> best_rank;  // whether it runs; its position in the pod
@@ -109,7 +110,7 @@ const Allocation* StartGate::starting_allocation(const Start& start) const {
   return best;
 }
 
-// kubelet has said what the expected pod holds.
+// Handles kubelet's report of the devices of the expected pod.
 void StartGate::verified(const std::shared_ptr<Start>& start, const ContainerName& expected,
                          const Result<PodDevices>& answer) {
   const NodePod* pod = context_.node.pods.find(expected.pod_uid);
@@ -125,22 +126,21 @@ void StartGate::verified(const std::shared_ptr<Start>& start, const ContainerNam
     check(start, *pod, expected.container);
     return;
   }
-  // Init containers are not in kubelet's answer, a kubelet that has just started knows no pod, and
-  // an old one has no Get. So a missing answer does not contradict our record; the checkpoint
-  // decides.
+  // Missing IDs do not prove that the allocation is wrong: kubelet does not report init containers,
+  // knows no pod right after its start, and has no Get in older versions. The checkpoint decides.
   const auto holder = holder_by_checkpoint(*start, expected.pod_uid, expected.container);
   if (!holder || holder->pod == pod) {
     check(start, *pod, holder ? holder->container : expected.container);
     return;
   }
-  log::warn("another container starts than the one that was served",
-            {{"pod", holder->pod->text()}, {"container", holder->container}, {"served", pod->text()}});
+  log::warn("the devices were allocated to the wrong pod; reassigning them",
+            {{"pod", holder->pod->text()}, {"container", holder->container}, {"allocated_to", pod->text()}});
   recovery_.reassign();
   check(start, *holder->pod, holder->container);
 }
 
-// The known pod and container that have the IDs by kubelet's checkpoint; of several, the likely
-// one.
+// Returns the known pod and container that have the IDs according to kubelet's checkpoint. Prefers
+// the likely one if there are several.
 std::optional<StartGate::Holder> StartGate::holder_by_checkpoint(const Start& start,
                                                                  const std::string& likely_uid,
                                                                  const std::string& likely_container) const {
@@ -162,18 +162,19 @@ std::optional<StartGate::Holder> StartGate::holder_by_checkpoint(const Start& st
   return found;
 }
 
-// The IDs are ours but have no allocation: the pod was unknown when kubelet admitted it, or the
-// state file was lost. Asks kubelet about one pod after the other.
+// Called if the IDs belong to this kind but have no allocation: the pod was unknown when kubelet
+// admitted it, or the state file was lost. Asks kubelet about one pod after the other.
 void StartGate::ask_next_pod(const std::shared_ptr<Start>& start) {
   const NodePod* pod = nullptr;
   while (!start->to_ask.empty() && (pod = context_.node.pods.find(start->to_ask.back())) == nullptr) {
     start->to_ask.pop_back();
   }
   if (pod == nullptr) {
-    reply(start, fail(ErrorCode::kUnavailable,
-                      fmt::format("the pod of these {} devices is not known yet; waiting for the API server "
-                                  "to list the pods of this node",
-                                  context_.kind.info().one)));
+    reply(start,
+          fail(ErrorCode::kUnavailable,
+               fmt::format("the pod that has these {} devices is not known yet; waiting for the API server "
+                           "to list the pods of this node",
+                           context_.kind.info().one)));
     return;
   }
   context_.node.pod_resources.get(
@@ -198,18 +199,21 @@ void StartGate::ask_next_pod(const std::shared_ptr<Start>& start) {
       }));
 }
 
-// The container is known: checks whether anything blocks it, and lets the kind do its last step.
+// Answers the call for a known container: checks whether anything blocks its start, and then calls
+// DeviceKind::before_start().
 void StartGate::check(const std::shared_ptr<Start>& start, const NodePod& pod, const std::string& container) {
   const ContainerName key{.pod = pod.name(), .pod_uid = pod.spec.uid, .container = container};
   allocations_.confirm(key.pod_uid, container);
-  const Allocation* given = allocations_.find(key.pod_uid, container);
-  const IdsByResource ids = given == nullptr ? IdsByResource{{start->resource, start->ids}} : given->ids;
+  const Allocation* allocation = allocations_.find(key.pod_uid, container);
+  const IdsByResource ids =
+      allocation == nullptr ? IdsByResource{{start->resource, start->ids}} : allocation->ids;
   if (const std::optional<StartBlock> block = find_block(pod, container, ids)) {
     context_.node.warn_pod(pod, block->reason, block->message);
     finish(start, key, fail(ErrorCode::kUnavailable, fmt::format("pod {}: {}", pod.text(), block->message)));
     return;
   }
-  // kubelet gives up after 30 s and calls again; the second call waits for the same thing.
+  // If this takes more than 30 s, kubelet gives up and calls again. That call waits for the same
+  // result.
   context_.kind.before_start(pod, container, gate_.wrap<Status>([this, start, key](Status status) {
     finish(start, key, std::move(status));
   }));
@@ -222,9 +226,9 @@ std::optional<StartBlock> StartGate::find_block(const NodePod& pod, const std::s
   if (!decided) {
     return decided.error();
   }
-  const Allocation* given = allocations_.find(pod.spec.uid, container);
-  if (given != nullptr && can_update(given) && given->shares != decided->shares) {
-    Allocation updated = *given;
+  const Allocation* allocation = allocations_.find(pod.spec.uid, container);
+  if (allocation != nullptr && can_update(allocation) && allocation->shares != decided->shares) {
+    Allocation updated = *allocation;
     updated.shares = decided->shares;
     updated.start_block.clear();
     allocations_.record(updated);
@@ -235,11 +239,11 @@ std::optional<StartBlock> StartGate::find_block(const NodePod& pod, const std::s
   if (std::optional<StartBlock> block = context_.kind.block_start(pod)) {
     return block;
   }
-  if (given != nullptr && !given->fault.empty()) {
+  if (allocation != nullptr && !allocation->fault.empty()) {
     return StartBlock{
         .reason = info.setup_failed,
         .message = fmt::format("{}; when that is repaired, delete the pod so that it is admitted again",
-                               given->fault)};
+                               allocation->fault)};
   }
   if (const Status prepared = prepare(pod, container, *decided); !prepared) {
     return StartBlock{.reason = info.setup_failed, .message = prepared.error().text()};
@@ -248,35 +252,36 @@ std::optional<StartBlock> StartGate::find_block(const NodePod& pod, const std::s
   return std::nullopt;
 }
 
-// What the container got at its admission and what is decided now may differ: the guess was wrong,
-// the watch was late, or the decision was changed since. If what the container sees can still be
-// changed, the decision wins. If not, the container keeps what it has, provided that the kind
-// accepts it.
+// Returns the devices with which the container may start. The devices that it was admitted with may
+// differ from those decided now: the lookup guessed wrong, the watch was late, or the decision has
+// changed since. If the container can still be updated, the decision wins. Otherwise it keeps the
+// devices that it has, provided that the kind accepts them.
 Decision StartGate::decide(const NodePod& pod, const std::string& container, const IdsByResource& ids) const {
   Decision decided = context_.kind.decide(pod, container, ids);
-  const Allocation* given = allocations_.find(pod.spec.uid, container);
-  if (!decided || can_update(given)) {
+  const Allocation* allocation = allocations_.find(pod.spec.uid, container);
+  if (!decided || can_update(allocation)) {
     return decided;
   }
-  const Result<Decided> accepted = context_.kind.accept_allocated(pod, container, *decided, given);
+  const Result<Decided> accepted = context_.kind.accept_allocated(pod, container, *decided, allocation);
   if (accepted) {
     return *accepted;
   }
   const KindInfo& info = context_.kind.info();
   return tl::unexpected(StartBlock{
       .reason = info.mismatch,
-      .message = fmt::format(
-          "container {} was admitted with {}, but other {} are decided for it now ({}); kubelet "
-          "keeps what the pod was admitted with, so delete the pod and let it be created again",
-          container,
-          given == nullptr || given->shares.empty() ? "no " + info.one : given->shares.front().device,
-          info.many, accepted.error().text())});
+      .message =
+          fmt::format("container {} was admitted with {}, but other {} are decided for it now ({}); kubelet "
+                      "keeps what the pod was admitted with, so delete the pod and let it be created again",
+                      container,
+                      allocation == nullptr || allocation->shares.empty() ? "no " + info.one
+                                                                          : allocation->shares.front().device,
+                      info.many, accepted.error().text())});
 }
 
-// Whether what the container sees can still be changed. That depends on whether it got a CDI name
-// at its admission, not on whether it would get one now.
-bool StartGate::can_update(const Allocation* given) const {
-  return context_.strategy.can_update() && (given == nullptr || !given->cdi_names.empty());
+// Returns whether the devices that the container sees can still be changed. That requires a CDI
+// name from its admission, whatever strategy is used now.
+bool StartGate::can_update(const Allocation* allocation) const {
+  return context_.strategy.can_update() && (allocation == nullptr || !allocation->cdi_names.empty());
 }
 
 std::optional<StartBlock> StartGate::unhealthy_block(const std::vector<DeviceShare>& shares) const {
@@ -298,24 +303,24 @@ std::optional<StartBlock> StartGate::unhealthy_block(const std::vector<DeviceSha
 Status StartGate::prepare(const NodePod& pod, const std::string& container, const Decided& decided) {
   ContainerEdits edits{.pod_uid = pod.spec.uid, .container = container, .env = decided.env};
   edits.edits = context_.edits(decided.shares);
-  if (const Allocation* given = allocations_.find(pod.spec.uid, container)) {
-    const auto names = std::views::values(given->cdi_names);
+  if (const Allocation* allocation = allocations_.find(pod.spec.uid, container)) {
+    const auto names = std::views::values(allocation->cdi_names);
     const std::set<std::string> different(names.begin(), names.end());
     edits.cdi_names.assign(different.begin(), different.end());
-    edits.fixed = given->fixed;
+    edits.fixed = allocation->fixed;
   }
   return context_.strategy.before_start(edits);
 }
 
-// Prepares the other containers with the same IDs too: an init container ends and the next one
-// starts with its IDs before the API server reports the end, so it may be wrong which of them
-// starts.
+// Prepares the other containers of the pod with the same IDs too. When an init container ends, the
+// next one starts with its IDs before the API server reports the end, so another one of them may be
+// the one that starts.
 void StartGate::prepare_others(const NodePod& pod, const std::string& container) {
-  const Allocation* given = allocations_.find(pod.spec.uid, container);
-  if (given == nullptr || !context_.strategy.can_update()) {
+  const Allocation* allocation = allocations_.find(pod.spec.uid, container);
+  if (allocation == nullptr || !context_.strategy.can_update()) {
     return;
   }
-  for (const auto& [resource, ids] : given->ids) {
+  for (const auto& [resource, ids] : allocation->ids) {
     for (const Allocation* other : allocations_.with_ids(resource, ids)) {
       if (other->pod_uid != pod.spec.uid || other->container == container) {
         continue;
@@ -323,7 +328,7 @@ void StartGate::prepare_others(const NodePod& pod, const std::string& container)
       const Decision decided = context_.kind.decide(pod, other->container, other->ids);
       const Status prepared = decided ? prepare(pod, other->container, *decided) : Status();
       if (!prepared) {
-        log::warn("container not prepared",
+        log::warn("cannot prepare a container that shares its IDs",
                   {{"pod", pod.text()}, {"container", other->container}, {"error", prepared.error()}});
       }
     }

@@ -1,13 +1,13 @@
 // agent/devices/start_gate.h
 //
-// Answers PreStartContainer for one kind of device: may a container start now, with the devices
-// that were decided for it?
+// Answers PreStartContainer for one kind of device: decides whether a container may start now, with
+// the devices decided for it.
 //
 //   StartGate gate(context, recovery);
 //   gate.pre_start("aliyun.com/gpu-mem", ids, [](Status may_start) { ... });
 //
-// An error here is not final. kubelet shows it to the user and asks again, after about a second and
-// then every ten.
+// An error is not final: kubelet shows it to the user and calls again, first after about a second
+// and later every ten seconds.
 //
 // All calls are made on the event loop's thread.
 #pragma once
@@ -31,24 +31,25 @@ struct StartCounts {
 
 class StartGate {
  public:
-  // `recovery` must outlive it.
+  // `recovery` must outlive this object.
   StartGate(const KindContext& context, AllocationRecovery& recovery);
   StartGate(const StartGate&) = delete;
   StartGate& operator=(const StartGate&) = delete;
 
-  // `done` is called once, on the loop.
+  // Answers PreStartContainer for the container that has `ids`. Calls `done` once, on the loop,
+  // with the reason if the container may not start.
   void pre_start(const std::string& resource, std::vector<std::string> ids, Done<Status> done);
 
   [[nodiscard]] const StartCounts& counts() const { return counts_; }
 
  private:
-  struct Start;  // a container that waits for permission to start
+  struct Start;  // a PreStartContainer call that is not answered yet
   struct Holder {
     const NodePod* pod;
     std::string container;
   };
 
-  // Which container is it?
+  // Find the container that has the IDs.
   void identify(const std::shared_ptr<Start>& start);
   [[nodiscard]] const Allocation* starting_allocation(const Start& start) const;
   void verified(const std::shared_ptr<Start>& start, const ContainerName& expected,
@@ -57,13 +58,13 @@ class StartGate {
                                                            const std::string& likely_container) const;
   void ask_next_pod(const std::shared_ptr<Start>& start);
 
-  // May it start?
+  // Decide whether the container may start.
   void check(const std::shared_ptr<Start>& start, const NodePod& pod, const std::string& container);
   [[nodiscard]] std::optional<StartBlock> find_block(const NodePod& pod, const std::string& container,
                                                      const IdsByResource& ids);
   [[nodiscard]] Decision decide(const NodePod& pod, const std::string& container,
                                 const IdsByResource& ids) const;
-  [[nodiscard]] bool can_update(const Allocation* given) const;
+  [[nodiscard]] bool can_update(const Allocation* allocation) const;
   [[nodiscard]] std::optional<StartBlock> unhealthy_block(const std::vector<DeviceShare>& shares) const;
   Status prepare(const NodePod& pod, const std::string& container, const Decided& decided);
   void prepare_others(const NodePod& pod, const std::string& container);
