@@ -92,8 +92,8 @@ Status read_settings(std::string_view yaml, const std::string& name, const YamlS
 using SettingPlaces = std::map<std::string, std::string, std::less<>>;
 // Adds the places of the settings in a document. Replaces those from earlier documents.
 void note_places(std::string_view yaml, const std::string& name, SettingPlaces& places);
-// If the text of `error` starts with the path of a setting and a colon, returns it with the place
-// of that setting prepended. Otherwise returns `error`.
+// If the text of `error` starts with the path of a setting and a colon, returns it with the
+// setting's place prepended. Otherwise returns `error`.
 Error with_place(const Error& error, const SettingPlaces& places);
 
 // Returns the YAML document that a flag is equivalent to: ("policies: {{shared: {}}}", "fgd") ->

@@ -76,8 +76,8 @@ class ArgsReader {
   ArgsReader(const ArgsReader&) = delete;
   ArgsReader& operator=(const ArgsReader&) = delete;
 
-  // Parse the body of one call. Return kInvalid if the body is not JSON, lacks a field or has one
-  // of the wrong type.
+  // Parse the body of one call. Return kInvalid if the body is not JSON, lacks a field, or has a
+  // field with the wrong type.
   //
   // kube-scheduler writes the node names at the end of the body. node_args() parses them separately
   // from the rest, because a JSON parser would touch each name several times.

@@ -21,8 +21,8 @@ constexpr const char* kSchedulerName = "tessera-scheduler";
 // The file of kubeadm, on the host and in the static pod.
 constexpr const char* kKubeadmKubeconfig = "/etc/kubernetes/scheduler.conf";
 
-// Returns an entry of managedResources. If `ignored` is false, kube-scheduler itself drops nodes
-// whose kubelet reports too little of the resource, so that fewer nodes reach the extender. The
+// Returns an entry of managedResources. If `ignored` is false, kube-scheduler drops a node if
+// its kubelet reports too little of the resource, so that fewer nodes reach the extender. The
 // compute share must be ignored, because kubelet does not report it and all nodes would be dropped.
 YAML::Node managed(const std::string& name, bool ignored) {
   YAML::Node node;

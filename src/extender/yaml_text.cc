@@ -31,8 +31,8 @@ class YamlWriter {
     int anchor = 0;      // its number, once it has been written
   };
 
-  // Only Node::is() can tell whether two nodes are the same. Compare only nodes with the same
-  // position in the source. Nodes that were not parsed all have the same position, but there are
+  // Only Node::is() compares the identity of two nodes. Compare only nodes with the same position
+  // in the source. Nodes that were not parsed all have the same position, but there are
   // few of them.
   Seen* find(const YAML::Node& node) {
     for (Seen& seen : seen_[node.Mark().pos]) {

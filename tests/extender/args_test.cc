@@ -75,7 +75,7 @@ TEST_F(Args, ReadsTheSameNamesAtAnyPositionInTheBody) {
   }
 }
 
-// Annotations of a pod may contain any text, also one that looks like the end of a body.
+// Annotations of a pod may contain any text, even text that looks like the end of a body.
 TEST_F(Args, IgnoresNamesInsideOfStrings) {
   const auto args = reader_.node_args(body(
       R"({"NodeNames":["a"],"Pod":{"metadata":{"name":"p","uid":"u","annotations":{"x":",\"NodeNames\":[\"evil\"]}"}}}})"));
@@ -113,7 +113,7 @@ TEST_F(Args, AcceptsAnEmptyListOfNames) {
   EXPECT_EQ((*args)->size(), 0U);
 }
 
-TEST_F(Args, RejectsBodiesThatAreNotRequestsOfAScheduler) {
+TEST_F(Args, RejectsBodiesThatAreNotCallsOfKubeScheduler) {
   for (
       const char* text :
       {"",
@@ -140,8 +140,8 @@ TEST_F(Args, RejectsBodiesThatAreNotRequestsOfAScheduler) {
   }
 }
 
-// Found by the fuzzer: the convenience function of simdjson throws here, and nothing would catch
-// it.
+// Found by the fuzzer: simdjson's own check for null throws here, and nothing would catch the
+// exception.
 TEST_F(Args, RejectsValuesThatOnlyBeginLikeNull) {
   for (const char* rest :
        {R"(,"Nodes":nu1l,"NodeNames":["a",}})", R"(,"Nodes":nu1l})", R"(,"NodeNames":nul})"}) {

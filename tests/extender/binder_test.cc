@@ -154,7 +154,7 @@ class BinderTest : public ::testing::Test {
   int gets_ = 0;
 };
 
-TEST_F(BinderTest, BindsWithOneWriteThatCarriesEverything) {
+TEST_F(BinderTest, BindsWithOneWriteThatContainsNodeAndRecord) {
   bind();
   ASSERT_TRUE(answered(1));
   EXPECT_EQ(answers_[0], "");
@@ -199,7 +199,7 @@ TEST_F(BinderTest, FreesTheGpuOfABoundPodThatTheWatchNeverShowed) {
   ASSERT_TRUE(answered(1));
   EXPECT_EQ(free_units("gpu-a"), 56U);
   binder_->check_unseen();
-  EXPECT_EQ(gets_, 0) << "the watch still has time to show the pod";
+  EXPECT_EQ(gets_, 0) << "the pod is not overdue yet";
   std::this_thread::sleep_for(60ms);
   binder_->check_unseen();
   ASSERT_TRUE(loop_.run_until([&] { return gets_ == 1; }, 10s));
@@ -374,8 +374,8 @@ TEST_F(BinderTest, BindsNothingWhileItDoesNotLead) {
   EXPECT_EQ(free_units("gpu-a"), 64U);
 }
 
-// kube-scheduler would retry only seconds later.
-TEST_F(BinderTest, DelaysABindThatArrivesJustBeforeItMayAct) {
+// If the bind failed, kube-scheduler would retry only seconds later.
+TEST_F(BinderTest, DelaysABindThatArrivesJustBeforeItMayBind) {
   permission_.left = 0ms;
   permission_.soon = true;
   bind();
@@ -387,11 +387,11 @@ TEST_F(BinderTest, DelaysABindThatArrivesJustBeforeItMayAct) {
   EXPECT_EQ(binder_->counts().not_leading, 0U);
 }
 
-TEST_F(BinderTest, RejectsADelayedBindIfItMayNotActInTime) {
+TEST_F(BinderTest, RejectsADelayedBindIfItMayNotBindInTime) {
   permission_.left = 0ms;
   permission_.soon = true;
   bind();
-  ASSERT_TRUE(answered(1)) << "within early_for";
+  ASSERT_TRUE(answered(1)) << "the bind must be answered within early_for";
   bind();
   permission_.soon = false;
   ASSERT_TRUE(answered(2));
@@ -425,7 +425,7 @@ TEST_F(BinderTest, CallsBackWhenWritesEndEvenIfTheirOutcomeIsUnknown) {
   ASSERT_TRUE(loop_.run_until([&] { return !lost_.empty(); }, 10s));
   EXPECT_FALSE(over) << "the write is in flight";
   ASSERT_TRUE(loop_.run_until([&] { return over; }, 10s));
-  EXPECT_EQ(binder_->in_flight(), 1U) << "GETs find out the outcome";
+  EXPECT_EQ(binder_->in_flight(), 1U) << "the outcome is not known yet";
 }
 
 TEST_F(BinderTest, AnswersTheCallerAndKeepsTheGpuWhileTheApiServerIsSilent) {
@@ -438,7 +438,7 @@ TEST_F(BinderTest, AnswersTheCallerAndKeepsTheGpuWhileTheApiServerIsSilent) {
   EXPECT_THAT(answers_[0], HasSubstr("stay reserved"));
   EXPECT_EQ(free_units("gpu-a"), 56U);
   EXPECT_EQ(binder_->in_flight(), 1U);
-  // kube-scheduler retries, and must not wait longer than the first time.
+  // When kube-scheduler retries, it must not wait longer than the first time.
   bind();
   ASSERT_TRUE(answered(2));
   EXPECT_THAT(answers_[1], HasSubstr("stay reserved"));

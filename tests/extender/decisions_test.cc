@@ -144,10 +144,10 @@ TEST_F(DecisionsTest, FilterBestReturnsTheNodesThatPrioritizeRanksFirst) {
   EXPECT_THAT(filter_best(pod, {"big", "small", "unknown"}), ElementsAre("small"));
   EXPECT_EQ(summary_.fit, 2U);
   EXPECT_EQ(summary_.unresolvable, 1U);
-  EXPECT_THAT(filter_best(pod, {"big"}), ElementsAre("big")) << "the best node of the request";
+  EXPECT_THAT(filter_best(pod, {"big"}), ElementsAre("big")) << "it is the only node of the request";
 }
 
-TEST_F(DecisionsTest, FilterBestKeepsANodeThatOtherScoresCouldLiftToTheTop) {
+TEST_F(DecisionsTest, FilterBestKeepsANodeThatPluginScoresCouldMakeTheBest) {
   bound("a", "small", 0, 4);
   const alloc::PodSpec pod = pod_of("p", {container("main", 4)});
   EXPECT_THAT(filter_best(pod, {"big", "small"}, /*step=*/121), ElementsAre("small"));
@@ -453,7 +453,7 @@ TEST_F(DecisionsTest, PreemptEvictsTheMostRecentOfEqualPods) {
   EXPECT_EQ(uids(nodes.at("small")), std::vector<std::string>{"uid-b"});
 }
 
-TEST_F(DecisionsTest, PreemptChoosesVictimsItselfIfOnlyTheTotalWouldSuffice) {
+TEST_F(DecisionsTest, PreemptChoosesVictimsItselfIfThePodFitsOnlyByTotalResources) {
   bound("a", "small", 0, 4, 50);
   bound("b", "small", 1, 4, 20);
   bound("c", "small", 1, 1, 500);
@@ -478,7 +478,7 @@ TEST_F(DecisionsTest, PreemptSparesPodsThatABudgetProtects) {
   for (const std::vector<std::string>& named : {std::vector<std::string>{"b", "a"}, {}}) {
     const auto nodes = preempt(pod, {victims("small", named)});
     EXPECT_EQ(uids(nodes.at("small")), std::vector<std::string>{"uid-b"})
-        << "although its priority is higher";
+        << "the unprotected pod is evicted, although its priority is higher";
     EXPECT_EQ(nodes.at("small").at("NumPDBViolations").as_int64(), 0);
   }
   budget("web", 1);
@@ -572,7 +572,7 @@ TEST_F(DecisionsTest, SkipsGpusThatTheOriginalListsAsUnhealthy) {
   state_.forget_node("old");
   state_.keep_unhealthy("big", "0,1");
   EXPECT_FALSE(filter(pod_of("p", {container("main", 16)}), {"big"}).at("NodeNames").as_array().empty())
-      << "the inventory of the agent counts";
+      << "with an agent, only its inventory counts";
 }
 
 TEST_F(DecisionsTest, PreemptDoesNotChangeTheLedger) {

@@ -68,7 +68,8 @@ TEST_F(FreshnessTest, DoesNotTrustAFirstListInProgress) {
     return std::ranges::count_if(
         server_.seen, [](const auto& request) { return request.target.find("watch=") == std::string::npos; });
   };
-  // The list shows the state before the doubt, and its response is in flight when the doubt arises.
+  // The response of the first list is in flight when a new list is required, and shows an older
+  // state.
   const auto before = lists();
   first.start();
   ASSERT_TRUE(wait([&] { return lists() == before + 1; }));
@@ -82,7 +83,7 @@ TEST_F(FreshnessTest, DoesNotTrustAFirstListInProgress) {
   EXPECT_EQ(sink.things, server_.things());
 }
 
-TEST_F(FreshnessTest, WaitsForAListThatStartedAfterTheDoubt) {
+TEST_F(FreshnessTest, WaitsForAListThatStartedAfterTheLastRequireList) {
   freshness_.require_list("one");
   const auto lists = reflector_.counts().lists;
   freshness_.require_list("two");

@@ -68,8 +68,8 @@ TEST_F(ProblemNewsTest, DoesNotReportAShortCapacityMismatch) {
   EXPECT_THAT(reported(30s), ElementsAre(ProblemKind::kCapacityDiffers)) << "the amount changed";
 }
 
-// kubelet keeps their shares, as unhealthy devices, until the pods end. Restarting the agent would
-// not help.
+// kubelet counts the shares of a removed GPU, as unhealthy devices, until the pods that hold them
+// end. Restarting the agent would not help, so the mismatch is not reported.
 TEST_F(ProblemNewsTest, DoesNotReportACapacityMismatchWhilePodsHoldARemovedGpu) {
   ledger_.upsert_pod(alloc::testing::bound_share("p", 4, "a", 7));
   keep(36, {});

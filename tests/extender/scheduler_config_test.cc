@@ -29,7 +29,7 @@ Config behind_a_service() {
 }
 
 // With --config, kube-scheduler ignores its flag --kubeconfig, and a static pod has no service
-// account. So kube-scheduler did not start.
+// account. Without a kubeconfig in the file, kube-scheduler did not start.
 TEST(SchedulerConfig, NamesTheKubeconfigOfTheClustersOwnScheduler) {
   const auto kubeconfig = [](const std::string& yaml) {
     const YAML::Node client = YAML::Load(yaml)["clientConnection"];

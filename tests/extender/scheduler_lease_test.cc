@@ -114,7 +114,7 @@ TEST_F(SchedulerLeaseTest, LeadsForTwoThirdsOfTheLeaseAfterARenewal) {
   EXPECT_LE(made_->time_left(), 10s);
 }
 
-// A pod that was stopped and continues sees an old renewal only now.
+// After a pod was stopped and continues, its watch may show a renewal that is long past.
 TEST_F(SchedulerLeaseTest, DoesNotLeadAfterAnOldRenewal) {
   renewed_before_ = 11s;
   holders_ = {"own-7_a"};

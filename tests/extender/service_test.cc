@@ -238,7 +238,7 @@ TEST_F(ServiceTest, InspectShowsTheProblemsOfANode) {
   EXPECT_TRUE(json("GET", "/gpushare-scheduler/inspect/gpu-a").at("problems").as_array().empty());
 }
 
-// Among 4,800 other nodes, the 200 with GPUs could not be found.
+// If inspect listed all nodes, users could not find 200 nodes with GPUs among 4,800 others.
 TEST_F(ServiceTest, InspectListsNodesWithGpusAndNodesExcludedForAReason) {
   alloc::NodeSpec without;
   without.name = "cpu-a";
@@ -260,7 +260,7 @@ TEST_F(ServiceTest, InspectListsNodesWithGpusAndNodesExcludedForAReason) {
             "it has no GPUs that Tessera knows of");
 }
 
-// Defect E8 of the original: it crashed.
+// Defect E8 of the original: it crashed on an unknown node.
 TEST_F(ServiceTest, InspectReportsAnUnknownNode) {
   EXPECT_EQ(json("GET", "/gpushare-scheduler/inspect/unknown").at("error").as_string(),
             "node unknown is not known to Tessera");
