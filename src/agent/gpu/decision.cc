@@ -55,7 +55,7 @@ Result<alloc::Record> read_original(const alloc::PodSpec& pod, const alloc::GpuR
   return record;
 }
 
-// Allocates everything on the only GPU of the node.
+// Returns a record that allocates the whole request on one GPU, the only one of the node.
 alloc::Record all_on(const std::string& uuid, const alloc::GpuRequest& request) {
   alloc::Record record;
   for (const alloc::ContainerRequest& container : request.containers) {

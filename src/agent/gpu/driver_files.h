@@ -58,7 +58,7 @@ std::optional<std::string> find_driver_library(const HostRoot& driver, const std
 Result<std::vector<DeviceNode>> device_nodes(const HostRoot& dev, const std::vector<alloc::Gpu>& gpus);
 
 // Caches the driver files. Searches again if one of them no longer exists, because the driver was
-// updated, or if libcuda was not found, because the driver may still be being installed.
+// updated, or if libcuda was not found, because the driver may not be fully installed yet.
 class DriverFilesCache {
  public:
   explicit DriverFilesCache(DriverFilesOptions options) : options_(std::move(options)) {}

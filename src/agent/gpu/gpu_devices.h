@@ -27,9 +27,9 @@ namespace tessera::agent {
 
 class GpuIds {
  public:
-  // Returns the tag of a GPU, and assigns one in the first call for this GPU. The tag depends on
-  // the UUID alone. Only if another GPU already has that tag, it is a hash of the UUID and a
-  // counter.
+  // Returns the tag of a GPU. Assigns it in the first call for this GPU and never changes it. The
+  // tag depends on the UUID alone, unless another GPU already has the same tag: then it is a hash
+  // of the UUID and a counter.
   const std::string& tag(std::string_view uuid);
 
   [[nodiscard]] std::string share(std::string_view uuid, std::uint32_t number);
