@@ -39,8 +39,8 @@ struct ObjectReconcilerOptions {
 class ObjectReconciler {
  public:
   // Returns the request that brings the object to the desired state; nullopt if the object is in
-  // that state. The argument is null if the object does not exist. An error (for example, the object
-  // has another owner) is logged, and the object is checked again later.
+  // that state. The argument is null if the object does not exist. An error (for example, the
+  // object has another owner) is logged, and the object is checked again later.
   using Change = std::function<Result<std::optional<kube::Request>>(const boost::json::value*)>;
 
   struct State {

@@ -152,7 +152,7 @@ Result<Edits> GpuKind::edits(const std::vector<DeviceShare>& shares) {
 // Accepts other GPUs than the record says if they satisfy the pod's request. before_start() then
 // repairs the record.
 Result<Decided> GpuKind::accept_allocated(const NodePod& pod, const std::string& container,
-                                          const Decided& /*decided*/, const Allocation* /*given*/) const {
+                                          const Decided& /*decided*/, const Allocation* /*allocated*/) const {
   const alloc::Record record = TRY(record_as_allocated(pod.spec, decision_of(pod).record, allocations_,
                                                        inventory_, node_.names, can_update_));
   return decided_by(pod, record, container);

@@ -62,7 +62,7 @@ class GpuKind final : public DeviceKind {
   Result<Edits> edits(const std::vector<DeviceShare>& shares) override;
   [[nodiscard]] Result<Decided> accept_allocated(const NodePod& pod, const std::string& container,
                                                  const Decided& decided,
-                                                 const Allocation* given) const override;
+                                                 const Allocation* allocated) const override;
   [[nodiscard]] std::optional<StartBlock> block_start(const NodePod& pod) const override;
   void before_start(const NodePod& pod, const std::string& container, Done<Status> done) override;
 
