@@ -1,6 +1,6 @@
 // alloc/ledger.h
 //
-// Who holds what on every GPU of the cluster.
+// The ledger of the cluster: which pod holds what on every GPU.
 //
 // The state of the ledger depends only on the current nodes, bound pods and holds, not on the order
 // of the calls that added them (tested by ledger_property_test). The ledger does no I/O, has no
@@ -100,7 +100,7 @@ struct HeldShare {
   std::int8_t slot = kNotOnNode;
 };
 
-// What one pod holds of a node.
+// The part of a node that one pod holds.
 struct PodHolding {
   PodKey pod;
   NodeId node{};

@@ -65,14 +65,14 @@ struct NodeView {
   [[nodiscard]] unsigned size() const { return static_cast<unsigned>(total.size()); }
 };
 
-// What pods hold of one GPU.
+// The part of one GPU that pods hold.
 struct GpuLoad {
   std::uint64_t units = 0;         // held by shares; more than the GPU has if overcommitted
   std::uint32_t core_percent = 0;  // held by shares; more than 100 if overcommitted
   std::uint32_t whole = 0;         // number of pods that hold it whole; over 1 if overcommitted
 };
 
-// What is left of a GPU under a load.
+// The free part of a GPU under a load.
 struct GpuRoom {
   std::uint32_t free = 0;
   std::uint16_t core_free = 0;

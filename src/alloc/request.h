@@ -1,6 +1,6 @@
 // alloc/request.h
 //
-// What a pod requests of GPUs: its limits, labels and annotations, parsed and checked in one place.
+// The GPU request of a pod: its limits, labels and annotations, parsed and checked in one place.
 //
 //   const Request request = TRY(Request::of_pod(pod, names));
 //   request.shape            // what must be free on one node, as Kubernetes counts containers
@@ -96,8 +96,8 @@ struct SharePart {
   friend bool operator==(const SharePart&, const SharePart&) = default;
 };
 
-// What must be free on one node. Internal: requests of equal shape get equal scores, so it is a
-// cache key. For a pod with several parts, `share` is only the largest of them.
+// The amounts that must be free on one node. Internal: requests of equal shape get equal scores,
+// so it is a cache key. For a pod with several parts, `share` is only the largest of them.
 struct Shape {
   SharePart share;          // gpus == 0: no share
   std::uint16_t whole = 0;  // number of whole GPUs

@@ -23,7 +23,7 @@ struct GpuOrder {
   bool opens_last = false;  // use wholly free GPUs only if no other fits
 };
 
-// Of wholly free GPUs with equal memory, returns the one whose loss costs well-connected groups
+// Returns, among wholly free GPUs with equal memory, the one whose loss costs well-connected groups
 // least.
 GpuMask least_missed(const NodeView& view, const Room& room, GpuMask may, std::uint32_t free) {
   GpuMask best = 0;

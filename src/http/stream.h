@@ -43,7 +43,7 @@ class Stream {
   // Writes `head`, then `body`. After an error, Io::bytes is the number of bytes (before
   // encryption) that were written until then.
   Task<Io> write(std::string_view head, std::string_view body = {});
-  // Tells the peer that no more data follows. The peer still receives the data that was written.
+  // Signals to the peer that no more data follows. The peer still receives the data that was written.
   Task<void> shut_down();
 
   // Ends pending reads and writes with operation_aborted. May be called more than once.

@@ -18,7 +18,7 @@
 
 namespace tessera::kube {
 
-// What a request presents to the API server. Requests share it (CredentialPtr). Never log it.
+// The credential that a request presents to the API server. Requests share it (CredentialPtr). Never log it.
 struct Credential {
   std::string authorization;       // value of the Authorization header; "" for none
   std::string client_certificate;  // PEM; "" for none

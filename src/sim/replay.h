@@ -40,7 +40,7 @@ struct RunResult {
   [[nodiscard]] std::optional<LoadPoint> at(int load_percent) const;
 };
 
-// What all runs of an experiment share.
+// The inputs that all runs of an experiment share.
 struct Setting {
   const Trace& trace;
   const Shapes& shapes;

@@ -20,7 +20,7 @@
 
 namespace tessera::sim {
 
-// What pods request: pods of equal shape get equal choices.
+// The request of a pod. Pods of equal shape get equal choices.
 struct PodShape {
   std::int64_t cpu_milli = 0;
   std::int64_t memory_bytes = 0;

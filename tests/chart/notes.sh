@@ -20,12 +20,12 @@ notes() { # values...
   the ConfigMap/notes .data.text
 }
 lacks() { if [[ $3 =~ $2 ]]; then fail "$1" "$3"; else pass; fi; }
-told='schedulerName: tessera-scheduler'
+asks_for='schedulerName: tessera-scheduler'
 
 expect_match "from 1.36 on, the notes say that manifests stay unchanged" 'your manifests stay as they are' "$(notes)"
-lacks "from 1.36 on, the notes do not ask for schedulerName" "$told" "$(notes)"
-expect_match "before 1.36, the notes ask for schedulerName" "comes with Kubernetes 1.36; this is v1.33.4.*$told" "$(KUBE_VERSION=v1.33.4 notes)"
-expect_match "without the policy, the notes ask for schedulerName" "because schedulerNamePolicy.enabled is false.*$told" "$(notes --set schedulerNamePolicy.enabled=false)"
+lacks "from 1.36 on, the notes do not ask for schedulerName" "$asks_for" "$(notes)"
+expect_match "before 1.36, the notes ask for schedulerName" "comes with Kubernetes 1.36; this is v1.33.4.*$asks_for" "$(KUBE_VERSION=v1.33.4 notes)"
+expect_match "without the policy, the notes ask for schedulerName" "because schedulerNamePolicy.enabled is false.*$asks_for" "$(notes --set schedulerNamePolicy.enabled=false)"
 lacks "without the policy, the notes do not blame the API server" 'This API server cannot' "$(notes --set schedulerNamePolicy.enabled=false)"
 expect_match "the notes show an upgrade command that keeps values" 'helm upgrade tessera CHART -n tessera-system --reset-then-reuse-values --set recordPolicy.action=deny' "$(notes)"
 

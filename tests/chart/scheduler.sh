@@ -56,13 +56,13 @@ read_by_extender() { # what, ConfigMap
   extender_config "$2"
   if out=$("$extender" --config "$WORK/extender.yaml" --check-config 2>&1); then pass; else fail "$1" "$out"; fi
 }
-# told DEPLOYMENT: the annotations from which the tessera program reads the cluster's settings.
-told() { the "$1" '.spec.template.metadata.annotations | [.["tessera.io/resource-prefix", "tessera.io/resource-whole", "tessera.io/policy-shared", "tessera.io/policy-whole"]] | join(" ")'; }
+# settings_of DEPLOYMENT: the annotations from which the tessera program reads the cluster's settings.
+settings_of() { the "$1" '.spec.template.metadata.annotations | [.["tessera.io/resource-prefix", "tessera.io/resource-whole", "tessera.io/policy-shared", "tessera.io/policy-whole"]] | join(" ")'; }
 render
-expect "annotations of the scheduler pods have resource names and policies" "aliyun.com aliyun.com/gpu binpack ring" "$(told Deployment/tessera-scheduler)"
+expect "annotations of the scheduler pods have resource names and policies" "aliyun.com aliyun.com/gpu binpack ring" "$(settings_of Deployment/tessera-scheduler)"
 SCHEDULER_REPOSITORY='' render --set attach=cluster-scheduler --set resourceNames.prefix=example.com --set resourceNames.whole=nvidia.com/gpu \
   --set policies.shared=spread --set policies.whole=best_effort
-expect "behind a Service, the extender pods have these annotations" "example.com nvidia.com/gpu spread best_effort" "$(told Deployment/tessera-extender)"
+expect "behind a Service, the extender pods have these annotations" "example.com nvidia.com/gpu spread best_effort" "$(settings_of Deployment/tessera-extender)"
 
 if [[ -x $extender ]]; then
   render

@@ -1,4 +1,4 @@
-// What the original kubectl-inspect-gpushare computes from the annotations that Tessera writes.
+// Checks what the original kubectl-inspect-gpushare computes from the annotations of Tessera.
 // That program cannot be run here, so OriginalInspect below repeats its computation. It does not
 // know Tessera's records and inventories. Tessera's own code chooses the GPUs and writes the
 // annotations, as in the extender, and the test compares the result of OriginalInspect with these

@@ -36,8 +36,8 @@ struct WhyReport {
   std::string pod;     // "ml/train-7"
   std::string needs;   // "8 GiB on one GPU (binpack)"; empty if the request is invalid
   std::string answer;  // the answer in one or two sentences
-  // What keeps the pod pending no matter what is free: scheduling gates, a scheduler that does not
-  // call Tessera, a pending deletion.
+  // Reasons why the pod stays pending no matter what is free: scheduling gates, a scheduler that
+  // does not call Tessera, a pending deletion.
   std::vector<std::string> obstacles;
   std::vector<WhyNode> nodes;  // nodes with GPUs that do not fit, the nearest to fitting first
   std::size_t without_gpus = 0;

@@ -29,7 +29,7 @@ struct TopoOptions {
   std::string output = "text";
 };
 
-// What the command shows, independent of the output format.
+// The result of the command, independent of the output format.
 struct TopoView {
   std::string title;
   std::string machine_type;   // first key of static tables; empty for a file

@@ -1,6 +1,6 @@
 // cli/output/terminal.h
 //
-// What the output device can display: colours, bars and its height.
+// The abilities of the output device: colours, bars and its height.
 #pragma once
 
 #include <cstdint>

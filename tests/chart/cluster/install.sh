@@ -74,15 +74,15 @@ done
 inventory() { kubectl annotate node sim-0001 tessera.io/inventory='{}' --overwrite 2>&1 || true; }
 expect_match "deny: a forged inventory is rejected" 'denied.*tessera.io/inventory' "$(inventory)"
 bind_forged() {
-  gpu_pod bound '{"aliyun.com/gpu-mem": "1"}' | jq -c '.spec.schedulerName = "nobody"' | kubectl create -f - >/dev/null
+  gpu_pod bound '{"aliyun.com/gpu-mem": "1"}' | jq -c '.spec.schedulerName = "other-scheduler"' | kubectl create -f - >/dev/null
   jq -cn '{apiVersion: "v1", kind: "Binding", metadata: {name: "bound", annotations: {"tessera.io/allocation": "{}"}},
     target: {apiVersion: "v1", kind: "Node", name: "sim-0001"}}' |
     kubectl create --raw /api/v1/namespaces/default/pods/bound/binding -f - 2>&1 || true
 }
 expect_match "deny: a record in a foreign Binding is rejected" 'denied.*tessera.io/allocation' "$(bind_forged)"
 tessera() { KUBECONFIG=$(cluster kubeconfig) "$TESSERA" "$@" 2>&1 || true; }
-expect_match "tessera why reports a scheduler that does not call Tessera" 'its schedulerName is nobody, which does not call Tessera: create it again with tessera-scheduler' "$(tessera why bound)"
-expect_match "tessera check reports that scheduler as well" 'pod default/bound .*the scheduler nobody' "$(tessera check)"
+expect_match "tessera why reports a scheduler that does not call Tessera" 'its schedulerName is other-scheduler, which does not call Tessera: create it again with tessera-scheduler' "$(tessera why bound)"
+expect_match "tessera check reports that scheduler as well" 'pod default/bound .*the scheduler other-scheduler' "$(tessera check)"
 # The pods from before the upgrade may release the Lease only now.
 schedulers_are_well() { [[ -z $(tessera check | grep -E 'no_scheduler|scheduler_down|not_wired|no_leader') ]]; }
 try_wait_for 30 "tessera check has no other finding about schedulers" schedulers_are_well || tessera check

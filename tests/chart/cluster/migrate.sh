@@ -70,10 +70,10 @@ check "gpushare's extender is deleted" page 'delete deployment/gpushare-schd-ext
 plain_scheduler
 cluster restart kube-scheduler
 kubectl delete deployment late --cascade=foreground --wait=true >/dev/null
-gpu_pod beside '{"aliyun.com/gpu-mem": "8"}' | kubectl create -f - >/dev/null
-wait_for 30 "a new pod runs on the node with gpushare's plugin" pod_is beside Running
+gpu_pod second '{"aliyun.com/gpu-mem": "8"}' | kubectl create -f - >/dev/null
+wait_for 30 "a new pod runs on the node with gpushare's plugin" pod_is second Running
 legacy() { kubectl get pod "$1" -o json | jq -r --arg key "ALIYUN_COM_GPU_MEM_$2" '.metadata.annotations[$key]'; }
-expect "it is on the free GPU, with the annotations that gpushare's plugin needs" "1 8 false" "$(legacy beside IDX) $(legacy beside POD) $(legacy beside ASSIGNED)"
+expect "it is on the free GPU, with the annotations that gpushare's plugin needs" "1 8 false" "$(legacy second IDX) $(legacy second POD) $(legacy second ASSIGNED)"
 gpu_pod more '{"aliyun.com/gpu-mem": "9"}' | kubectl create -f - >/dev/null
 waits() { kubectl get pod more -o 'jsonpath={.status.conditions[0].message}' | grep -q 'no single GPU has 9GiB free'; }
 wait_for 20 "9 GiB on one GPU are not free, and the pod waits with that reason" waits
@@ -81,11 +81,11 @@ shows() { KUBECONFIG=$(cluster kubeconfig) "$TESSERA" inspect gpushare | awk '$1
 expect "tessera inspect counts both pods" "10/16 8/16" "$(shows)"
 
 check "the policy is set to deny, with an exception for gpushare's plugin" chart upgrade --reset-then-reuse-values --set recordPolicy.action=deny --wait --timeout 90s
-assign() { kubectl annotate pod beside "ALIYUN_COM_GPU_MEM_ASSIGNED=${2:-true}" --overwrite --as="$1" ${3:+"$3"} 2>&1 || true; }
+assign() { kubectl annotate pod second "ALIYUN_COM_GPU_MEM_ASSIGNED=${2:-true}" --overwrite --as="$1" ${3:+"$3"} 2>&1 || true; }
 kubectl create clusterrole old-plugin --verb=get,patch --resource=pods >/dev/null
-kubectl create clusterrolebinding old-plugin --clusterrole=old-plugin --user="$OLD_PLUGIN" --user=somebody >/dev/null
+kubectl create clusterrolebinding old-plugin --clusterrole=old-plugin --user="$OLD_PLUGIN" --user=another-user >/dev/null
 refused_to() { assign "$1" "$2" --dry-run=server | grep -q denied; } # the API server takes a moment to learn of a changed policy
-wait_for 10 "another user cannot change the annotation ASSIGNED" refused_to somebody true
+wait_for 10 "another user cannot change the annotation ASSIGNED" refused_to another-user true
 expect_match "gpushare's plugin can change it" annotated "$(assign "$OLD_PLUGIN")"
 
 # Step 3: the node gets its agent, which publishes the inventory.
@@ -94,9 +94,9 @@ kubectl create clusterrole writes-nodes --verb=get,patch --resource=nodes >/dev/
 kubectl create clusterrolebinding writes-nodes --clusterrole=writes-nodes --user="$OLD_PLUGIN" >/dev/null
 kubectl annotate node old-a "tessera.io/inventory=$inventory" --as="$OLD_PLUGIN" >/dev/null
 expect "step 3: the pods hold the same GPUs" "10/16 8/16" "$(shows)"
-expect "step 3: the pods kept running without a restart" "Running Running 0 0" "$(kubectl get pods before beside -o 'jsonpath={.items[*].status.phase} {.items[*].status.containerStatuses[0].restartCount}')"
+expect "step 3: the pods kept running without a restart" "Running Running 0 0" "$(kubectl get pods before second -o 'jsonpath={.items[*].status.phase} {.items[*].status.containerStatuses[0].restartCount}')"
 problems() { KUBECONFIG=$(cluster kubeconfig) "$TESSERA" check 2>&1 || true; }
-expect "step 3: tessera check has no finding about them" "" "$(problems | grep -E 'before|beside' || true)"
+expect "step 3: tessera check has no finding about them" "" "$(problems | grep -E 'before|second' || true)"
 kubectl delete pod before --grace-period=0 --force >/dev/null 2>&1
 wait_for 30 "when gpushare's pod ends, the waiting pod runs" pod_is more Running
 expect "it is on GPU 0" 0 "$(legacy more IDX)"
