@@ -94,10 +94,9 @@ Result<GpuShare> share_on(const GpuRequest& request, const Record& record, const
     });
   };
   GpuShare share{.gpu = gpu};
-  share.units = static_cast<std::uint32_t>(most([](const GpuShare& share) { return share.units; }));
-  share.core_percent =
-      static_cast<std::uint32_t>(most([](const GpuShare& share) { return share.core_percent; }));
-  const std::int64_t whole = most([](const GpuShare& share) { return share.whole ? 1 : 0; });
+  share.units = static_cast<std::uint32_t>(most([](const GpuShare& one) { return one.units; }));
+  share.core_percent = static_cast<std::uint32_t>(most([](const GpuShare& one) { return one.core_percent; }));
+  const std::int64_t whole = most([](const GpuShare& one) { return one.whole ? 1 : 0; });
   share.whole = whole > 0;
   if (whole > 1) {
     return fail(disagrees(fmt::format("GPU {} is allocated whole to two containers", in_quotes(gpu))));
