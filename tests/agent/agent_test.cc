@@ -1,5 +1,5 @@
-// The whole agent on a simulated machine with a fake kubelet and, in most tests, without an API
-// server, as when a node starts.
+// Tests the whole agent on a simulated machine with a fake kubelet. Most tests have no API server,
+// as when a node starts.
 #include "agent/agent.h"
 
 #include <gmock/gmock.h>
@@ -32,13 +32,13 @@ namespace {
 using gpu::SimMachine;
 using testing::HasSubstr;
 
-// The shares of 8 GPUs with 32 GiB.
+// Number of shares of 8 GPUs with 32 GiB.
 constexpr std::size_t kShares = 256;
 
 class RunningAgent {
  public:
-  // `node`: the Node object of the API server; empty: there is no API server. It lists `pods` after
-  // `pods_after`; never if that is 0.
+  // `node` is the Node object of the API server. If it is empty, there is no API server. The server
+  // lists `pods` after `pods_after`, or never if that is 0.
   RunningAgent(const SimMachine& machine, const std::string& kubelet_dir, const std::string& state_dir,
                const std::string& node = "", std::chrono::milliseconds pods_after = {},
                const std::string& pods = "", const std::function<void(Config&)>& change = {}) {
@@ -102,7 +102,7 @@ class RunningAgent {
     return missing;
   }
 
-  // The body of /metrics.
+  // Returns the response of /metrics.
   std::string metrics() {
     const Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_in address{};
@@ -131,7 +131,7 @@ class RunningAgent {
     return true;
   }
 
-  // Waits for an Event with this text, and returns all Events.
+  // Waits for an Event that contains `text`. Returns all Events.
   std::string events_with(const std::string& text) {
     const auto begun = std::chrono::steady_clock::now();
     std::string all;
@@ -173,9 +173,9 @@ class AgentTest : public testing::Test {
   }
   [[nodiscard]] std::string plugin_dir() const { return root / "device-plugins"; }
   [[nodiscard]] std::string state_dir() const { return root / "state"; }
-  // The entry of container c of a pod in kubelet's checkpoint.
-  void kubelet_gave(const std::string& resource, const std::vector<std::string>& device_ids,
-                    const std::string& uid = "77aa") const {
+  // Writes a checkpoint in which container c of a pod holds these device IDs.
+  void write_checkpoint(const std::string& resource, const std::vector<std::string>& device_ids,
+                        const std::string& uid = "77aa") const {
     const boost::json::array list(device_ids.begin(), device_ids.end());
     const boost::json::object entry{{"PodUID", uid},
                                     {"ContainerName", "c"},
@@ -199,7 +199,7 @@ TEST_F(AgentTest, RegistersItsGpusWithoutAnApiServer) {
   EXPECT_TRUE(
       std::ranges::all_of(list, [](const Device& one) { return one.healthy && one.numa.size() == 1; }));
   EXPECT_GE(kubelet.wait_for_registrations(3), 3) << "gpu-mem, gpu and gpu-count";
-  // kubelet knows it a moment before the plugin does.
+  // kubelet completes the registration a moment before the plugin does.
   const auto begun = std::chrono::steady_clock::now();
   std::string missing = agent.not_ready();
   while (missing.starts_with("aliyun.com") && std::chrono::steady_clock::now() - begun < gpu::kPatience) {
@@ -208,7 +208,7 @@ TEST_F(AgentTest, RegistersItsGpusWithoutAnApiServer) {
   EXPECT_THAT(missing, testing::HasSubstr("pods are still being listed"));
 }
 
-// kubelet calls at once, and then the pods must be known.
+// kubelet may call right after the registration, and the agent must know the pods by then.
 TEST_F(AgentTest, RegistersWhenItKnowsThePodsOfItsNode) {
   FakeKubelet kubelet(plugin_dir());
   const RunningAgent agent(machine, root.path(), state_dir(), "{}", std::chrono::milliseconds(150));
@@ -245,7 +245,7 @@ TEST_F(AgentTest, KeepsItsIdsWhenTheDriverRenumbersAfterARestart) {
   EXPECT_EQ(ids(kubelet.wait_for_devices(all_shares)), before);
 }
 
-// A driver that fails after a reboot: the known GPUs stay listed as unhealthy.
+// If the driver fails after a reboot, the known GPUs stay listed as unhealthy.
 TEST_F(AgentTest, ListsTheKnownGpusWhenTheDriverFails) {
   FakeKubelet kubelet(plugin_dir());
   {
@@ -257,8 +257,8 @@ TEST_F(AgentTest, ListsTheKnownGpusWhenTheDriverFails) {
   EXPECT_EQ(kubelet.wait_for_devices(unhealthy(kShares)).size(), kShares);
 }
 
-// A cloud's installer, or the driver container, may start minutes after the agent; and the next
-// version of the driver has another file name.
+// The installer of a cloud provider or a driver container may start minutes after the agent. The
+// library of another driver version has another file name.
 TEST_F(AgentTest, FindsADriverThatIsInstalledWhileItRuns) {
   std::filesystem::rename(machine.path("usr"), machine.path("later"));
   FakeKubelet kubelet(plugin_dir());
@@ -274,7 +274,7 @@ TEST_F(AgentTest, FindsADriverThatIsInstalledWhileItRuns) {
   EXPECT_EQ(kubelet.wait_for_devices(unhealthy(0)).size(), kShares);
 }
 
-// A driver that hangs from the start reports nothing; kubelet gets the devices anyway.
+// A driver that hangs from the start reports no GPUs. kubelet still gets the device list.
 TEST_F(AgentTest, ListsTheKnownGpusWhenTheDriverHangs) {
   FakeKubelet kubelet(plugin_dir());
   {
@@ -286,11 +286,11 @@ TEST_F(AgentTest, ListsTheKnownGpusWhenTheDriverHangs) {
     const RunningAgent agent(machine, root.path(), state_dir());
     EXPECT_EQ(kubelet.wait_for_devices(unhealthy(kShares)).size(), kShares);
     machine.control("");
-    EXPECT_EQ(kubelet.wait_for_devices(unhealthy(0)).size(), kShares) << "the driver answers again";
+    EXPECT_EQ(kubelet.wait_for_devices(unhealthy(0)).size(), kShares) << "after the driver has recovered";
   }
 }
 
-// The same in a container that lost its state directory.
+// The same if the state directory was lost.
 TEST_F(AgentTest, ListsTheGpusOfTheNodeAnnotationWhenItsOwnFileIsGone) {
   FakeKubelet kubelet(plugin_dir());
   {
@@ -309,7 +309,7 @@ TEST_F(AgentTest, ListsTheGpusOfTheNodeAnnotationWhenItsOwnFileIsGone) {
 
 TEST_F(AgentTest, MarksAGpuThatAnotherPluginAllocatedAsUnhealthy) {
   FakeKubelet kubelet(plugin_dir());
-  kubelet_gave("nvidia.com/gpu", {machine.uuid(3)});
+  write_checkpoint("nvidia.com/gpu", {machine.uuid(3)});
   RunningAgent agent(
       machine, root.path(), state_dir(), R"({"metadata":{"name":"n"}})", std::chrono::milliseconds(1),
       R"({"metadata":{"name":"x","namespace":"ml","uid":"77aa","resourceVersion":"5"},)"
@@ -320,11 +320,11 @@ TEST_F(AgentTest, MarksAGpuThatAnotherPluginAllocatedAsUnhealthy) {
   EXPECT_THAT(agent.metrics(), testing::ContainsRegex("tessera_gpu_healthy.gpu=.2.[^\n]* 1\n"));
 }
 
-// The holder is known only with the list of pods; until then the node's inventory stays as the
-// earlier process left it.
-TEST_F(AgentTest, PublishedAGpuOfAnotherPluginAsFreeUntilThePodsWereListed) {
+// The agent learns from the pod list which pod holds the GPU. Until then it must not change the
+// inventory that the previous process wrote.
+TEST_F(AgentTest, DoesNotPublishTheInventoryBeforeThePodsAreListed) {
   FakeKubelet kubelet(plugin_dir());
-  kubelet_gave("nvidia.com/gpu", {machine.uuid(3)});
+  write_checkpoint("nvidia.com/gpu", {machine.uuid(3)});
   RunningAgent agent(
       machine, root.path(), state_dir(), R"({"metadata":{"name":"n","resourceVersion":"3"}})",
       std::chrono::milliseconds(700),
@@ -339,14 +339,14 @@ TEST_F(AgentTest, PublishedAGpuOfAnotherPluginAsFreeUntilThePodsWereListed) {
   EXPECT_EQ(agent.node_writes_before_pods, 0);
 }
 
-// Only kubelet and the record know what the pod has, and the pods are listed long before the driver
-// answers.
-TEST_F(AgentTest, TookARunningPodForOneWithoutGpusBeforeTheDriverAnswered) {
+// The agent must recover the allocation from kubelet's checkpoint and the record, although the pods
+// are listed long before the driver answers.
+TEST_F(AgentTest, RecoversTheAllocationOfARunningPodIfTheDriverAnswersLate) {
   machine.control("slow: {nvmlDeviceGetCount_v2: 600}");
   FakeKubelet kubelet(plugin_dir());
   GpuIds ids;
   const std::string uuid = machine.uuid(3);
-  kubelet_gave("aliyun.com/gpu-mem", {ids.share(uuid, 0), ids.share(uuid, 1)});
+  write_checkpoint("aliyun.com/gpu-mem", {ids.share(uuid, 0), ids.share(uuid, 1)});
   RunningAgent agent(
       machine, root.path(), state_dir(), R"({"metadata":{"name":"n"}})", std::chrono::milliseconds(1),
       R"({"metadata":{"name":"x","namespace":"ml","uid":"77aa","resourceVersion":"5",)"
@@ -370,7 +370,7 @@ TEST_F(AgentTest, TookARunningPodForOneWithoutGpusBeforeTheDriverAnswered) {
   EXPECT_THAT(kept().front().shares, testing::ElementsAre(DeviceShare{.device = uuid, .units = 2}));
 }
 
-TEST_F(AgentTest, DoesNotCountWhatIsSwitchedOffAsUnsettled) {
+TEST_F(AgentTest, HasNoSyncMetricForObjectsThatAreSwitchedOff) {
   RunningAgent agent(machine, root.path(), state_dir(), "", {}, "", [](Config& config) {
     config.node_condition = false;
     config.unhealthy_config_map = false;
@@ -381,12 +381,12 @@ TEST_F(AgentTest, DoesNotCountWhatIsSwitchedOffAsUnsettled) {
   EXPECT_THAT(text, testing::Not(HasSubstr("object=\"config_map\"")));
 }
 
-// NVIDIA's plugin allocated GPU 3 to one pod; the other pod uses GPU 2 without an allocation.
-TEST_F(AgentTest, APodWithAGpuOfAnotherPluginWasReportedAsUsingItUnrequested) {
+// NVIDIA's plugin allocated GPU 3 to one pod. The other pod uses GPU 2 without an allocation.
+TEST_F(AgentTest, DoesNotReportAPodThatUsesAGpuOfAnotherPlugin) {
   FakeKubelet kubelet(plugin_dir());
   const std::string theirs = "77aa77aa-0000-4000-8000-000000000000";
   const std::string thief = "77bb77bb-0000-4000-8000-000000000000";
-  kubelet_gave("nvidia.com/gpu", {machine.uuid(3)}, theirs);
+  write_checkpoint("nvidia.com/gpu", {machine.uuid(3)}, theirs);
   for (const auto& [pid, uid] : {std::pair("41", theirs), std::pair("42", thief)}) {
     const std::string process = root / "proc/" + pid;
     std::filesystem::create_directories(process);
@@ -407,19 +407,19 @@ TEST_F(AgentTest, APodWithAGpuOfAnotherPluginWasReportedAsUsingItUnrequested) {
                        config.sample_every = std::chrono::milliseconds(20);
                      });
   EXPECT_THAT(agent.events_with("UnrequestedGpuUse"),
-              HasSubstr("pod ml/thief, which asks for no GPU, uses 1.0GiB of GPU 2"));
+              HasSubstr("pod ml/thief, which requests no GPU, uses 1.0GiB of GPU 2"));
   EXPECT_THAT(agent.metrics(), HasSubstr("\ntessera_agent_memory_exceeded_total 1\n"));
 }
 
 // 8 GPUs of 32 GiB in MiB are 262,144 devices.
-TEST_F(AgentTest, AListThatIsTooLongForKubeletWasNotReported) {
+TEST_F(AgentTest, ReportsAListThatIsTooLongForKubelet) {
   FakeKubelet kubelet(plugin_dir());
   RunningAgent agent(machine, root.path(), state_dir(), R"({"metadata":{"name":"n"}})",
                      std::chrono::milliseconds(1), "",
                      [](Config& config) { config.unit = alloc::Unit::mib(); });
   EXPECT_THAT(agent.events_with("DeviceListTooLong"),
               testing::AllOf(HasSubstr("aliyun.com/gpu-mem is not offered"), HasSubstr("--unit 256MiB")));
-  EXPECT_GE(kubelet.wait_for_registrations(2), 2) << "whole GPUs are registered";
+  EXPECT_GE(kubelet.wait_for_registrations(2), 2) << "whole GPUs are registered anyway";
   EXPECT_EQ(kubelet.served_by("aliyun.com/gpu-mem"), "");
 }
 

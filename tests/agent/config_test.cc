@@ -35,7 +35,7 @@ std::optional<Config> from_flags(std::vector<const char*> arguments) {
                                                    : std::nullopt;
 }
 
-TEST(AgentConfig, AnEmptyFileIsWhatTheDocumentationSays) {
+TEST(AgentConfig, HasTheDocumentedDefaults) {
   const auto config = from_yaml("");
   ASSERT_TRUE(config) << config.error().text();
   EXPECT_EQ(config->address, "0.0.0.0");
@@ -158,15 +158,15 @@ TEST(AgentConfig, NamesLineAndColumnOfMistakesThatValidationFinds) {
               ::testing::StartsWith("tessera-agent: --sample-every: sampleEvery: must be at least 1s"));
 }
 
-// What flags.cc writes for each flag must be a setting that config.cc reads.
-TEST(AgentConfig, NoSlackCanBeSaid) {
+TEST(AgentConfig, AcceptsZeroMemorySlack) {
   const auto config = from_flags({"--memory-slack", "0"});
   ASSERT_TRUE(config);
   EXPECT_EQ(config->memory.slack_bytes, 0U);
   EXPECT_FALSE(from_yaml("memory: {slack: -1}"));
 }
 
-TEST(AgentConfig, EveryFlagIsUnderstood) {
+// flags.cc turns each flag into a setting, which config.cc must be able to read.
+TEST(AgentConfig, AcceptsEveryFlag) {
   const auto config = from_flags({"--node-name",
                                   "n",
                                   "--kubeconfig",

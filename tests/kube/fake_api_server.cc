@@ -238,6 +238,15 @@ void FakeApiServer::put(const std::string& path, object object) {
   loop_.call([&] { store(parse_path(path).value(), std::move(object)); });
 }
 
+void FakeApiServer::change(const std::string& path, const object& merge_patch) {
+  loop_.call([&] {
+    const Place place = parse_path(path).value();
+    if (find(place) == nullptr || patch(place, merge_patch, /*strategic=*/false).status != 200) {
+      throw std::invalid_argument("cannot patch " + path);
+    }
+  });
+}
+
 void FakeApiServer::remove(const std::string& path) {
   loop_.call([&] { erase(parse_path(path).value()); });
 }

@@ -49,6 +49,8 @@ class FakeApiServer {
   // Creates or replaces an object. Sets its name, namespace and resourceVersion. An object without
   // a UID gets "uid-NAME", or "uid-NAME-2" and so on if it was deleted and is created again.
   void put(const std::string& path, boost::json::object object);
+  // Applies a JSON merge patch to an existing object, as another client would.
+  void change(const std::string& path, const boost::json::object& merge_patch);
   void remove(const std::string& path);
   // Returns null if there is no such object.
   [[nodiscard]] boost::json::value get(const std::string& path);

@@ -8,8 +8,8 @@ namespace {
 
 using testing::ElementsAre;
 
-// The format since the first release: a new version must find the pods of an old one.
-constexpr const char* kFileOfGpus =
+// The file format since the first release. A new version must read the files of older ones.
+constexpr const char* kGpuFile =
     R"({"v":1,"allocations":[{"namespace":"ml","pod":"a","uid":"uid-a","container":"main",)"
     R"("grants":[{"gpu":"GPU-1","mem":3,"core":10},{"gpu":"GPU-2","whole":true}],)"
     R"("ids":{"aliyun.com/gpu-mem":["5d3c1b2a-0","5d3c1b2a-1"]},"cdi":{"aliyun.com/gpu-mem":"uid-a_main"},)"
@@ -18,7 +18,7 @@ constexpr const char* kFileOfGpus =
 
 TEST(Allocations, KeepTheFileFormat) {
   Allocations allocations({.device = "gpu", .units = "mem"});
-  const Status read = allocations.parse(kFileOfGpus);
+  const Status read = allocations.parse(kGpuFile);
   ASSERT_TRUE(read) << read.error().text();
   const Allocation* given = allocations.find("uid-a", "main");
   ASSERT_NE(given, nullptr);
@@ -27,12 +27,12 @@ TEST(Allocations, KeepTheFileFormat) {
   EXPECT_EQ(given->cdi_names.at("aliyun.com/gpu-mem"), "uid-a_main");
   EXPECT_EQ(given->start_block, "its GPU is unhealthy");
   EXPECT_TRUE(given->guessed);
-  EXPECT_EQ(allocations.json(), kFileOfGpus);
+  EXPECT_EQ(allocations.json(), kGpuFile);
 }
 
 TEST(Allocations, RejectTheFileOfAnotherKind) {
   Allocations things({});
-  EXPECT_FALSE(things.parse(kFileOfGpus));
+  EXPECT_FALSE(things.parse(kGpuFile));
   EXPECT_EQ(things.size(), 0U);
 }
 

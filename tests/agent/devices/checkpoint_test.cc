@@ -32,7 +32,7 @@ TEST(Checkpoint, DecodesTheResponseOfAContainer) {
   auto checkpoint = Checkpoint::parse(kCheckpointFile);
   ASSERT_TRUE(checkpoint);
   CheckpointEntry entry = *checkpoint->find("b2b4", "main", "aliyun.com/gpu-mem");
-  EXPECT_FALSE(entry.decode_response()) << "cut off";
+  EXPECT_FALSE(entry.decode_response()) << "the response is truncated";
   entry.response = kube::encode_base64(response.SerializeAsString());
   const auto handed = entry.decode_response();
   ASSERT_TRUE(handed) << handed.error().text();

@@ -1,9 +1,9 @@
-// kubelet's file of what it gave to whom, for tests.
+// A sample of kubelet's checkpoint, the file that says which container holds which device IDs.
 #pragma once
 
 namespace tessera::agent {
 
-// As kubelet 1.36 writes it, shortened.
+// Written by kubelet 1.36, shortened.
 inline constexpr const char* kCheckpointFile = R"({"Data":{"PodDeviceEntries":[
   {"PodUID":"b2b4","ContainerName":"main","ResourceName":"aliyun.com/gpu-mem",
    "DeviceIDs":{"0":["ce120724-3","ce120724-2"],"1":["ce120724-9"]},"AllocResp":"ChoK"},

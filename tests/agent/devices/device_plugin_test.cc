@@ -39,8 +39,8 @@ bool eventually(const std::function<bool()>& good) {
   return good();
 }
 
-// Prefers the last IDs, waits as long as the test wants, returns an environment that names the IDs,
-// and blocks containers on demand.
+// Prefers the last IDs. Allocate returns an environment with the IDs, after a delay that the test
+// sets. The test can also block container starts.
 class Kind final : public KubeletAnswers {
  public:
   void prefer(Preference preference, std::function<void(std::vector<std::string>)> done) override {
@@ -53,15 +53,15 @@ class Kind final : public KubeletAnswers {
       done(fail(ErrorCode::kExhausted, "GPU 3 is full; ask for less"));
       return;
     }
-    ContainerResponse grant;
-    grant.env["DEVICES"] = ids.front();
-    grant.mounts.push_back({.container_path = "/in", .host_path = "/out", .read_only = true});
-    grant.nodes.push_back({.container_path = "/dev/a", .host_path = "/dev/b", .permissions = "rw"});
-    grant.cdi_devices.emplace_back("tessera.io/gpu=a");
-    // On another thread, like the agent.
-    std::thread([grant, wait = slow, done = std::move(done)] {
+    ContainerResponse response;
+    response.env["DEVICES"] = ids.front();
+    response.mounts.push_back({.container_path = "/in", .host_path = "/out", .read_only = true});
+    response.nodes.push_back({.container_path = "/dev/a", .host_path = "/dev/b", .permissions = "rw"});
+    response.cdi_devices.emplace_back("tessera.io/gpu=a");
+    // Answers on another thread, like the agent.
+    std::thread([response, wait = slow, done = std::move(done)] {
       std::this_thread::sleep_for(wait);
-      done(grant);
+      done(response);
     }).detach();
     ++asked;
   }
@@ -73,7 +73,7 @@ class Kind final : public KubeletAnswers {
   std::atomic<int> asked = 0;
 };
 
-// Listens on a socket. Its file stays, like that of a process that was killed.
+// Listens on a socket. Does not remove the file of the socket, like a process that was killed.
 class Listener {
  public:
   explicit Listener(const std::string& path) : fd_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -134,7 +134,7 @@ TEST_F(Plugin, RegistersAndSendsItsDevices) {
   ASSERT_EQ(changed.size(), 1U);
   EXPECT_FALSE(changed[0].healthy);
   EXPECT_EQ(kubelet.wait_for_registrations(1), 1);
-  // kubelet knows it a moment before the plugin does.
+  // kubelet completes the registration a moment before the plugin does.
   EXPECT_TRUE(eventually([&] { return plugin.status().registrations == 1; }));
   EXPECT_TRUE(plugin.status().registered);
 }
@@ -167,15 +167,15 @@ TEST_F(Plugin, RegistersAgainWhenKubeletRestarts) {
     first = kubelet.last_endpoint();
   }
   for (int restart = 0; restart < 3; ++restart) {
-    FakeKubelet kubelet(directory);  // wipes the directory first
+    FakeKubelet kubelet(directory);  // removes all sockets first
     ASSERT_EQ(kubelet.wait_for_devices(has_two), two_devices()) << restart;
-    EXPECT_NE(kubelet.last_endpoint(), first) << "kubelet may refuse a name that was used before";
+    EXPECT_NE(kubelet.last_endpoint(), first) << "kubelet may reject a socket name that was used before";
   }
   EXPECT_EQ(sockets(), 1U);
 }
 
-// Through the watch of the directory, not by polling: pods that a starting kubelet meets without
-// the plugin fail for good, after less than a second.
+// The plugin must watch the directory instead of polling: kubelet starts to admit pods in less than
+// a second, and pods that it admits without the plugin fail permanently.
 TEST_F(Plugin, RegistersAtOnceWhenTheSocketOfKubeletAppears) {
   DevicePluginOptions lazy = options();
   lazy.check_every = 60s;
@@ -195,8 +195,8 @@ TEST_F(Plugin, RetriesWhenKubeletSaysAlreadyConnected) {
   EXPECT_EQ(kubelet.wait_for_devices(has_two), two_devices());
 }
 
-// A socket that is bound but has no listener yet refuses connections; so does that of a kubelet
-// that has just died.
+// Connections are refused by a socket that is bound but has no listener yet, and by the socket of a
+// kubelet that has just died.
 TEST_F(Plugin, RetriesANewKubeletWithoutThePauseOfTheOldOne) {
   DevicePluginOptions patient = options();
   patient.first_retry = 10ms;
@@ -205,15 +205,17 @@ TEST_F(Plugin, RetriesANewKubeletWithoutThePauseOfTheOldOne) {
   old_one.refuse(1'000'000, "not now");
   DevicePlugin plugin(patient, kind);
   ASSERT_TRUE(plugin.set_devices(two_devices()));
-  ASSERT_TRUE(eventually([&] { return old_one.refused() >= 8; })) << "the next try would be seconds later";
+  ASSERT_TRUE(eventually([&] { return old_one.refused() >= 8; }))
+      << "by now the plugin waits several seconds between tries";
   FakeKubelet new_one(directory);
   new_one.refuse(4, "not yet");
-  EXPECT_EQ(new_one.wait_for_registrations(1), 1) << "would be 5, 10 or 20 s later";
+  EXPECT_EQ(new_one.wait_for_registrations(1), 1)
+      << "with the old delay, the next try would be 5, 10 or 20 s later";
   EXPECT_EQ(new_one.refused(), 4);
 }
 
-// Seen with a real kubelet: its start removes the socket during the registration, and then it dials
-// for 10 s, in which every new pod fails for good.
+// Observed with a real kubelet: while it starts, it removes the socket during the registration and
+// then dials it for 10 s. Every new pod fails permanently in that time.
 TEST_F(Plugin, DoesNotWaitForAKubeletThatDialsARemovedSocket) {
   FakeKubelet kubelet(directory);
   kubelet.remove_socket_at_next_registration();
@@ -248,8 +250,8 @@ TEST_F(Plugin, TwoInstancesCoexistDuringAnUpdate) {
   EXPECT_TRUE(kubelet.allocate({"0-1"}, answer).ok());
 }
 
-// An update that is rolled back: kubelet had only the new instance, and does not even end the
-// stream of the old one.
+// An update is rolled back. kubelet had only the new instance, and did not end the stream of the
+// old one.
 TEST_F(Plugin, RegistersAgainWhenALaterInstanceEnds) {
   FakeKubelet kubelet(directory);
   const DevicePlugin old_one(options(), kind);
@@ -273,7 +275,7 @@ TEST_F(Plugin, RegistersAgainWhenALaterPluginOfAnotherOwnerEnds) {
   const std::string socket = directory + "/aliyungpushare.sock";
   const Listener stranger(socket);
   const Listener other_instance(directory + "/" + new_socket_name(resource));
-  other_instance.wait_for_caller();  // who looked there has seen both
+  other_instance.wait_for_caller();  // the plugin has now seen both sockets
   EXPECT_EQ(plugin.status().registrations, 1U);
   std::filesystem::remove(socket);
   EXPECT_TRUE(eventually([&] { return plugin.status().registrations == 2; }));
@@ -308,7 +310,7 @@ TEST_F(Plugin, IgnoresSocketsOfOtherResourcesAndOldLeftovers) {
     remove(name);
     EXPECT_EQ(rivals.look(own, since), RivalSockets::Gone::kNone) << name;
   }
-  // A socket from before the registration: its plugin cannot have registered since.
+  // This socket is older than the registration, so its plugin cannot have registered later.
   touch("nvidia-gpu.sock");
   EXPECT_EQ(rivals.look(own, since), RivalSockets::Gone::kNone);
   remove("nvidia-gpu.sock");
@@ -317,7 +319,7 @@ TEST_F(Plugin, IgnoresSocketsOfOtherResourcesAndOldLeftovers) {
   EXPECT_EQ(rivals.look(own, since), RivalSockets::Gone::kNone);
   remove("nvidia-gpu.sock");
   EXPECT_EQ(rivals.look(own, since), RivalSockets::Gone::kOtherPlugin);
-  // Only the socket is left of a process that was killed before.
+  // A process that was killed earlier left only its socket.
   touch(killed);
   EXPECT_EQ(rivals.look(own, since), RivalSockets::Gone::kNone);
   EXPECT_TRUE(eventually([&] {
@@ -328,11 +330,11 @@ TEST_F(Plugin, IgnoresSocketsOfOtherResourcesAndOldLeftovers) {
   EXPECT_EQ(rivals.look(own, since), RivalSockets::Gone::kNone);
 }
 
-// The path of a socket has at most 107 bytes, the name of a resource up to 63 after its slash.
+// A socket path has at most 107 bytes. A resource name has up to 63 bytes after its slash.
 TEST_F(Plugin, HasASocketNameForTheLongestResourceName) {
   const std::string longest = "example.com/" + std::string(63, 'r');
   EXPECT_LE(("/var/lib/kubelet/device-plugins/" + new_socket_name(longest)).size(), 107U);
-  EXPECT_NE(new_socket_name(longest), new_socket_name(longest)) << "each instance needs its own";
+  EXPECT_NE(new_socket_name(longest), new_socket_name(longest)) << "each instance needs its own socket";
 }
 
 TEST_F(Plugin, LeavesNoSocketBehind) {
@@ -345,7 +347,7 @@ TEST_F(Plugin, LeavesNoSocketBehind) {
   EXPECT_EQ(sockets(), 0U);
 }
 
-// kubelet fails a pod for good if its Allocate is cut off.
+// A pod fails permanently if its Allocate call is aborted.
 TEST_F(Plugin, AnswersOpenCallsBeforeItLeaves) {
   FakeKubelet kubelet(directory);
   auto plugin = std::make_unique<DevicePlugin>(options(), kind);
@@ -357,12 +359,12 @@ TEST_F(Plugin, AnswersOpenCallsBeforeItLeaves) {
     std::this_thread::yield();
   }
   plugin.reset();
-  const grpc::Status given = status.get();
-  EXPECT_TRUE(given.ok()) << given.error_message();
+  const grpc::Status result = status.get();
+  EXPECT_TRUE(result.ok()) << result.error_message();
   EXPECT_EQ(answer.envs().at("DEVICES"), "0-7");
 }
 
-TEST_F(Plugin, PassesKubeletsCallsOn) {
+TEST_F(Plugin, ForwardsTheCallsOfKubelet) {
   FakeKubelet kubelet(directory);
   DevicePlugin plugin(options(), kind);
   ASSERT_EQ(kubelet.wait_for_registrations(1), 1);
@@ -412,12 +414,12 @@ TEST_F(Plugin, RejectsAListThatIsTooLongForKubelet) {
   EXPECT_LT(check_list_size(shares).value(), 200'000U);
 }
 
-// "Unhealthy" has two letters more than "Healthy".
-TEST_F(Plugin, AListThatFittedWasTooLongWhenItsDevicesBecameUnhealthy) {
+// "Unhealthy" is two letters longer than "Healthy", so the same devices need more bytes.
+TEST_F(Plugin, AcceptsOnlyAListThatFitsWithAllDevicesUnhealthy) {
   DevicePlugin plugin(options(), kind);
-  constexpr std::size_t kBytesOfOne = 23;  // on the wire, while it is healthy
+  constexpr std::size_t kBytesPerDevice = 23;  // on the wire, while the device is healthy
   for (const std::size_t count :
-       {PluginServer::kMaxListBytes / kBytesOfOne, PluginServer::kMaxListBytes / (kBytesOfOne + 2)}) {
+       {PluginServer::kMaxListBytes / kBytesPerDevice, PluginServer::kMaxListBytes / (kBytesPerDevice + 2)}) {
     std::vector<Device> list;
     for (std::size_t i = 0; i < count; ++i) {
       list.push_back({.id = std::to_string(1'000'000'000 + i)});
@@ -428,7 +430,7 @@ TEST_F(Plugin, AListThatFittedWasTooLongWhenItsDevicesBecameUnhealthy) {
     }
     EXPECT_EQ(plugin.set_devices(list).has_value(), taken) << count;
   }
-  EXPECT_EQ(plugin.devices().size(), PluginServer::kMaxListBytes / (kBytesOfOne + 2));
+  EXPECT_EQ(plugin.devices().size(), PluginServer::kMaxListBytes / (kBytesPerDevice + 2));
 }
 
 }  // namespace

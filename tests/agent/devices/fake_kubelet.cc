@@ -8,7 +8,7 @@
 namespace tessera::agent {
 
 namespace {
-constexpr auto kKubeletsPatience = std::chrono::seconds(20);
+constexpr auto kTimeout = std::chrono::seconds(20);
 }  // namespace
 
 struct FakeKubelet::Plugin {
@@ -55,10 +55,10 @@ void FakeKubelet::remove_socket_at_next_registration() {
   remove_socket_ = true;
 }
 
-void FakeKubelet::refuse(int times, std::string why) {
+void FakeKubelet::refuse(int times, std::string reason) {
   const std::lock_guard lock(mutex_);
   refusals_ = times;
-  refusal_ = std::move(why);
+  refusal_ = std::move(reason);
 }
 
 int FakeKubelet::refused() {
@@ -87,18 +87,18 @@ grpc::Status FakeKubelet::Register(grpc::ServerContext* /*context*/, const v1bet
   plugin->channel = grpc::CreateCustomChannel("unix:" + directory_ + "/" + request->endpoint(),
                                               grpc::InsecureChannelCredentials(), arguments);
   plugin->stub = v1beta1::DevicePlugin::NewStub(plugin->channel);
-  // Before it answers, like the real kubelet.
+  // The real kubelet also calls the plugin before it answers Register.
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
   v1beta1::DevicePluginOptions options;
-  context.set_wait_for_ready(true);  // it dials for up to 10 s
+  context.set_wait_for_ready(true);  // kubelet dials for up to 10 s
   const grpc::Status status = plugin->stub->GetDevicePluginOptions(&context, {}, &options);
   if (!status.ok() || !options.pre_start_required() || !options.get_preferred_allocation_available()) {
     return {grpc::StatusCode::UNKNOWN, "cannot ask the plugin for its options: " + status.error_message()};
   }
   const std::lock_guard lock(mutex_);
   ++registrations_;
-  by_resource_.erase(plugin->resource);  // until it tells its own
+  by_resource_.erase(plugin->resource);  // until the new plugin sends its list
   plugins_.push_back(plugin);
   registered_[plugin->resource] = plugin;
   watchers_.emplace_back([this, plugin] { watch(plugin); });
@@ -141,7 +141,7 @@ std::vector<Device> FakeKubelet::wait_for_devices(
     const std::function<bool(const std::vector<Device>&)>& good) {
   std::unique_lock lock(mutex_);
   const std::vector<Device>* found = nullptr;
-  changed_.wait_for(lock, kKubeletsPatience, [&] {
+  changed_.wait_for(lock, kTimeout, [&] {
     for (const auto& [resource, devices] : by_resource_) {
       found = good(devices) ? &devices : found;
     }
@@ -158,7 +158,7 @@ void FakeKubelet::forget_lists() {
 
 int FakeKubelet::wait_for_registrations(int count) {
   std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, kKubeletsPatience, [&] { return registrations_ >= count; });
+  changed_.wait_for(lock, kTimeout, [&] { return registrations_ >= count; });
   return registrations_;
 }
 

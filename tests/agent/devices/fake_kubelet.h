@@ -1,6 +1,9 @@
-// kubelet's side of the device-plugin API: accepts registrations on kubelet.sock, dials back before
-// it answers, watches the list, and makes calls. Like kubelet up to 1.36 it keeps only the plugin
-// that registered last, and drops that one when the stream of any plugin of the resource ends.
+// The kubelet side of the device-plugin API: accepts registrations on kubelet.sock, connects to the
+// plugin before it answers, watches the device list, and calls the plugin. Like kubelet up to 1.36,
+// it keeps only the last registered plugin of a resource, and drops it when the stream of any
+// plugin of that resource ends.
+//
+// All functions may be called on any thread. Functions that wait give up after 20 s.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -21,35 +24,37 @@ namespace tessera::agent {
 
 class FakeKubelet final : public v1beta1::Registration::Service {
  public:
-  // Starts like kubelet: removes every socket in the directory, then listens.
+  // Removes every socket in the directory and then listens, like kubelet.
   explicit FakeKubelet(std::string directory);
   ~FakeKubelet() override;
 
-  // The next registrations are refused with this text.
-  void refuse(int times, std::string why);
+  // Rejects the next `times` registrations with the message `reason`.
+  void refuse(int times, std::string reason);
+  // Returns the number of rejected registrations.
   int refused();
 
-  // The next plugin that registers finds its socket gone: kubelet's start removed it just then.
+  // Removes the socket of the next plugin that registers, as a starting kubelet may do.
   void remove_socket_at_next_registration();
 
-  // Waits for a list of any resource that is `good`; returns the newest list if none is.
+  // Waits until `good` accepts the list of any resource. Returns that list, or the newest one after
+  // a timeout.
   std::vector<Device> wait_for_devices(const std::function<bool(const std::vector<Device>&)>& good);
   // Forgets the lists received so far.
   void forget_lists();
-  // Waits for this many registrations in total.
+  // Waits until there were `count` registrations. Returns their number.
   int wait_for_registrations(int count);
-  // The socket of the current plugin of a resource; empty when there is none.
+  // Returns the socket of the current plugin of a resource, or an empty text if it has none.
   std::string served_by(const std::string& resource);
-  // The number of plugins it watches now.
+  // Returns the number of open ListAndWatch streams.
   int watching();
 
   // Ends the stream to the plugin that registered last, without an error.
   void drop();
 
-  // From now on drop() and the calls below are for the plugin that registered this resource last.
+  // Makes drop() and the calls below use the last registered plugin of this resource.
   void use(const std::string& resource);
 
-  // Calls to the plugin that registered last.
+  // Call the last registered plugin.
   grpc::Status prefer(const std::vector<std::string>& available, int size, std::vector<std::string>& answer);
   grpc::Status allocate(const std::vector<std::string>& ids, v1beta1::ContainerAllocateResponse& answer);
   grpc::Status pre_start(const std::vector<std::string>& ids);
@@ -73,7 +78,7 @@ class FakeKubelet final : public v1beta1::Registration::Service {
   std::vector<std::thread> watchers_;
   std::vector<Device> devices_;
   std::map<std::string, std::vector<Device>> by_resource_;
-  std::string used_;  // resource; empty: any
+  std::string used_;  // the resource of use(); empty for any
   bool remove_socket_ = false;
   int registrations_ = 0;
   int watching_ = 0;

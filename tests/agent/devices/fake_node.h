@@ -1,5 +1,5 @@
 // A node for tests of single classes of the agent: a NodeContext with a fake API server, pods,
-// collected Events and a checkpoint. Runs on the test's own loop.
+// recorded Events and a checkpoint. Runs on the event loop of its TestCluster.
 //
 //   FakeNode node;
 //   MemoryWatch watch(node.context, {});
@@ -11,16 +11,18 @@
 #include <vector>
 
 #include "agent/devices/node_context.h"
-#include "fake_cluster.h"
+#include "test_cluster.h"
 
 namespace tessera::agent {
 
 class FakeNode : private PodResources, private PodFetch, private CheckpointReader, private kube::EventSink {
  public:
-  // `plugin_dir`: where kubelet's checkpoint is; empty: `checkpoint` takes its place.
+  // `plugin_dir` is the directory of kubelet's checkpoint. If it is empty, the member `checkpoint`
+  // is used instead.
   explicit FakeNode(std::string plugin_dir = "") : plugin_dir_(std::move(plugin_dir)) {}
 
-  // The Events in order: "! GpuGone Node/gpu-a message"; only warnings begin with "!".
+  // Returns the Events in order, such as "! GpuGone Node/gpu-a message". Only warnings start with
+  // "!".
   [[nodiscard]] std::vector<std::string> events() const {
     std::vector<std::string> texts;
     for (const kube::EventNote& note : notes) {
@@ -30,7 +32,7 @@ class FakeNode : private PodResources, private PodFetch, private CheckpointReade
     return texts;
   }
 
-  FakeCluster cluster;
+  TestCluster cluster;
   kube::Client client = cluster.client();
   alloc::ResourceNames names;
   NodePods pods{names};

@@ -1,7 +1,7 @@
-// A minimal kind of device: the device files thing0, thing1, ... of a directory, each allocated as
-// a whole as example.com/thing, and gadget0, gadget1, ... as example.com/gadget. A file that is
-// gone is unhealthy until it is back. The resource example.com/gadget exists only while there is a
-// gadget.
+// A minimal kind of device for tests. Its devices are files of a directory: thing0, thing1, ... are
+// allocated as example.com/thing, and gadget0, gadget1, ... as example.com/gadget. A thing whose
+// file is missing is unhealthy until the file exists again. The resource example.com/gadget exists
+// only while there is a gadget.
 #pragma once
 
 #include <fmt/core.h>
@@ -20,7 +20,7 @@ class FilesKind : public DeviceKind {
   static constexpr const char* kResource = "example.com/thing";
   static constexpr const char* kGadget = "example.com/gadget";
 
-  // `dev` as the agent sees it; the host knows it as /dev.
+  // `dev` is the path in the agent's container. Its path on the host is /dev.
   explicit FilesKind(const std::string& dev)
       : DeviceKind({.one = "thing",
                     .many = "things",
@@ -39,7 +39,7 @@ class FilesKind : public DeviceKind {
     look();
   }
 
-  // Finds the current devices.
+  // Searches the directory for devices.
   void look() {
     for (auto& [name, unhealthy] : things_) {
       unhealthy = fmt::format("/dev/{} is gone; plug it in again", name);
@@ -78,7 +78,7 @@ class FilesKind : public DeviceKind {
     return id.starts_with("thing") || id.starts_with("gadget") ? std::optional(id) : std::nullopt;
   }
 
-  // kubelet alone decides.
+  // Every choice of kubelet is accepted.
   [[nodiscard]] Decision decide(const NodePod& /*pod*/, const std::string& /*container*/,
                                 const IdsByResource& ids) const override {
     Decided decided;
@@ -104,7 +104,7 @@ class FilesKind : public DeviceKind {
 
  private:
   const HostRoot dev_;
-  std::map<std::string, std::string> things_;  // by name: why it must not be used
+  std::map<std::string, std::string> things_;  // by name: why it is unhealthy, or empty
   std::vector<std::string> gadgets_;
 };
 

@@ -1,6 +1,6 @@
-// A node for tests of whole kinds of devices: a kubelet that calls over its sockets, an API server
-// that accepts every write, and pods. The loop runs on its own thread; the methods here are for the
-// test's thread.
+// A node for tests of whole device kinds: a fake kubelet that calls the plugins over their sockets,
+// a fake API server, and pods. The event loop runs on its own thread. The methods are for the
+// thread of the test.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,8 +18,8 @@
 #include "agent/devices/plugins.h"
 #include "agent/devices/readings.h"
 #include "base/file.h"
-#include "fake_cluster.h"
 #include "fake_kubelet.h"
+#include "test_cluster.h"
 
 namespace tessera::agent {
 
@@ -29,7 +29,7 @@ class KindNode : private PodResources,
                  private kube::EventSink,
                  private PodListener {
  public:
-  // `others`: resources that are not GPUs.
+  // `others` are the resources that are not GPUs.
   explicit KindNode(std::vector<std::string> others) : pods(names, std::move(others)) {
     pods.add_listener(*this);
     std::filesystem::create_directories(root / "dev");
@@ -43,9 +43,10 @@ class KindNode : private PodResources,
   KindNode(const KindNode&) = delete;
   KindNode& operator=(const KindNode&) = delete;
 
-  // On the loop.
+  // Runs `task` on the event loop.
   void run(const std::function<void()>& task) { cluster.loop().call(task); }
-  bool comes_true(const std::function<bool()>& condition) {
+  // Returns whether `condition` becomes true on the event loop within 20 s.
+  bool becomes_true(const std::function<bool()>& condition) {
     const auto begun = std::chrono::steady_clock::now();
     bool is_true = false;
     while (!is_true && std::chrono::steady_clock::now() - begun < std::chrono::seconds(20)) {
@@ -54,20 +55,20 @@ class KindNode : private PodResources,
     return is_true;
   }
 
-  // Serves a kind until leave().
+  // Registers the plugins of a kind. Call leave() before they are destroyed.
   void serve(Plugins& plugins) {
     run([&] {
       served_.push_back(&plugins);
       plugins.publish();
     });
-    EXPECT_TRUE(comes_true([&] { return plugins.not_ready().empty(); }));
+    EXPECT_TRUE(becomes_true([&] { return plugins.not_ready().empty(); }));
   }
   void leave(Plugins& plugins) {
     plugins.leave();
     run([&] { std::erase(served_, &plugins); });
   }
 
-  // A pod is bound, and kubelet begins to admit it.
+  // Binds a pod and makes kubelet begin to admit it.
   void admit(const alloc::PodSpec& pod) {
     run([&] {
       PodDevices& shown = admitted[pod.name];
@@ -93,7 +94,7 @@ class KindNode : private PodResources,
   }
 
   TemporaryDirectory root;
-  FakeCluster cluster;
+  TestCluster cluster;
   kube::Client client = cluster.client();
   alloc::ResourceNames names;
   NodePods pods;
@@ -107,7 +108,7 @@ class KindNode : private PodResources,
                             .pod_fetch = *this,
                             .checkpoints = *this,
                             .names = names};
-  // Only on the loop.
+  // Used only on the event loop.
   std::map<std::string, PodDevices> admitted;  // pods that kubelet knows, by name
   std::vector<std::string> recorded;           // Events: "ThingGone Node/gpu-a: ..."
   bool has_get = true;

@@ -1,4 +1,3 @@
-// The pods of this node.
 #include "agent/devices/node_pods.h"
 
 #include <gtest/gtest.h>
@@ -52,15 +51,15 @@ TEST_F(NodePodsTest, AcceptsAFetchedPodThatTheWatchHasNotDelivered) {
   const alloc::PodSpec late = pod_named("late");
   pods.put(before, 101, true);
   pods.put(late, 100, false);
-  EXPECT_TRUE(has(late)) << "a list is in no order";
+  EXPECT_TRUE(has(late)) << "a list has no defined order";
   pods.synced();
   EXPECT_FALSE(has(late));
   pods.put(late, 100, false);
   EXPECT_TRUE(has(late));
 }
 
-// All of its containers wait, like those of a new pod.
-TEST_F(NodePodsTest, APodThatCrashesWasTakenForOneThatNeverStarted) {
+// All containers of such a pod are waiting, like those of a new pod.
+TEST_F(NodePodsTest, DistinguishesACrashingPodFromOneThatNeverStarted) {
   NodePod pod{.spec = pod_named("a")};
   EXPECT_FALSE(pod.started());
   pod.spec.containers[0].ran_before = true;
@@ -116,7 +115,7 @@ TEST_F(NodePodsTest, NotifiesListenersUntilTheyAreRemoved) {
   EXPECT_EQ(second.heard, (std::vector<std::string>{"changed ml/a", "synced"}));
 }
 
-// Another kind of device may have been allocated to the pod first.
+// Devices of another kind may have been allocated to the pod first.
 TEST_F(NodePodsTest, KnowsFromAnyKindThatKubeletHasBegunToAdmitAPod) {
   Allocations gpus({});
   Allocations things({});

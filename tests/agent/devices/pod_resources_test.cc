@@ -20,7 +20,7 @@ using testing::HasSubstr;
 
 constexpr auto kPatience = 20s;
 
-// Answers like kubelet: an entry for each ID, errors as text.
+// Answers like kubelet: one entry per ID, and errors as text.
 class Lister final : public v1::PodResourcesLister::Service {
  public:
   explicit Lister(const std::string& socket) {
@@ -87,7 +87,7 @@ TEST_F(PodResourcesTest, DistinguishesWhyThereIsNoAnswer) {
   KubeletPodResources resources(socket);
   EXPECT_EQ(get(resources, "train").error().code(), ErrorCode::kUnavailable);
   const Lister kubelet(socket);
-  // The channel reconnects by itself soon after kubelet has started.
+  // The channel reconnects soon after kubelet has started.
   auto pod = get(resources, "train");
   const auto begun = std::chrono::steady_clock::now();
   while (!pod && std::chrono::steady_clock::now() - begun < kPatience) {
@@ -99,8 +99,8 @@ TEST_F(PodResourcesTest, DistinguishesWhyThereIsNoAnswer) {
   EXPECT_EQ(get(resources, "old-kubelet").error().code(), ErrorCode::kUnsupported);
 }
 
-// The channel was once destroyed on a gRPC thread, which then waited for itself: AddressSanitizer
-// saw a queue that was freed twice, and sometimes the program did not end.
+// If the channel is destroyed on a gRPC thread, that thread waits for itself. AddressSanitizer then
+// reported a queue that was freed twice, and the program sometimes did not end.
 TEST_F(PodResourcesTest, CanBeDestroyedWhileAnAnswerArrives) {
   const Lister kubelet(socket);
   for (int i = 0; i < 100; ++i) {

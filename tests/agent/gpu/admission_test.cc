@@ -1,4 +1,4 @@
-// Admission and start of containers: each container gets what was decided for it.
+// Tests the admission and start of containers: each one gets the GPUs of its pod's record.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -36,7 +36,7 @@ TEST(Admission, DistinguishesTwoQueuedPodsOfEqualSize) {
   const Pod second = share("second", 3, 1);
   node.bind(first);
   node.bind(second);
-  // kubelet admits them in the other order, as after its own restart.
+  // kubelet admits them in the opposite order, as it may do after a restart.
   EXPECT_EQ(sees(node.admit(second)), uuid(1));
   EXPECT_EQ(sees(node.admit(first)), uuid(2));
   EXPECT_EQ(node.admission->lookup().counts().confirmed, 2U);
@@ -74,12 +74,12 @@ TEST(Admission, AsksKubeletOnceForEachFetchedPod) {
     node.bind_unseen(pods.back());
   }
   EXPECT_EQ(sees(node.admit(pods[5])), uuid(1));
-  EXPECT_EQ(node.gets, 6) << "kubelet limits the rate";
+  EXPECT_EQ(node.gets, 6) << "one call per pod, because kubelet limits the rate";
 }
 
-// A pod has ended, kubelet allocates its IDs to the next, and the API server reports the next
-// first.
-TEST(Admission, PrefersTheIdsOfTheDecidedGpuThoughItsLastPodSeemsToHoldThem) {
+// A pod has ended, and kubelet allocates its IDs to the next one. The API server reports the new
+// pod before it reports the end of the old one.
+TEST(Admission, PrefersTheIdsOfTheDecidedGpuEvenIfAnEndedPodSeemsToHoldThem) {
   Node node(gpus(2));
   Pod before = share("before", 16, 0);
   node.bind(before);
@@ -110,11 +110,12 @@ TEST(Admission, BlocksAnUnknownPod) {
   const auto begun = std::chrono::steady_clock::now();
   EXPECT_EQ(sees(node.admit(stranger)), "void");
   EXPECT_LT(std::chrono::steady_clock::now() - begun,
-            5s);  // two calls of at most 500 ms each, on a busy machine
+            5s);  // two calls of at most 500 ms each, and a margin for busy machines
   const Status unknown = node.pre_start(stranger, "main");
   ASSERT_FALSE(unknown);
   EXPECT_THAT(unknown.error().text(), HasSubstr("not known yet"));
-  // The API server is back. The environment cannot be changed any more, so a new pod is needed.
+  // The API server is available again. The environment can no longer be changed, so a new pod is
+  // needed.
   node.bind(stranger);
   const Status known = node.pre_start(stranger, "main");
   ASSERT_FALSE(known);
@@ -187,7 +188,7 @@ TEST(Admission, AllocatesWholeGpusAndSharesToOneContainerInOneEnvironment) {
   pod.spec.containers[0].gpu_limits.emplace_back(GpuResource::kWhole, Quantity::units(2));
   pod.on("main", {{0, 2}, {1, 0}, {3, 0}});
   node.bind(pod);
-  // Both responses have the same keys, and kubelet takes either: they must agree.
+  // Both responses have the same keys, and kubelet uses either one, so they must agree.
   const auto envs = node.admit(pod);
   EXPECT_EQ(sees(envs), uuid(0) + "," + uuid(1) + "," + uuid(3));
   EXPECT_THAT(node.gpus_by_ids(pod, "main", GpuResource::kWhole), ElementsAre(uuid(1), uuid(3)));
@@ -198,7 +199,7 @@ TEST(Admission, AllocatesWholeGpusAndSharesToOneContainerInOneEnvironment) {
 
 TEST(Admission, FollowsTheDecisionWhenKubeletReusesIdsOfInitContainers) {
   Node node(gpus(4));
-  // The init container has two GPUs; kubelet reuses its IDs at random.
+  // The init container has two GPUs, and kubelet reuses its IDs at random.
   const Pod pod = Pod("a")
                       .init("prepare", 8)
                       .main("x", 3)
@@ -216,7 +217,7 @@ TEST(Admission, FollowsTheDecisionWhenKubeletReusesIdsOfInitContainers) {
   }
 }
 
-TEST(Admission, FollowsTheDecisionWhateverIdsKubeletTook) {
+TEST(Admission, FollowsTheDecisionWhicheverIdsKubeletPicked) {
   Node node(gpus(4));
   node.prefers = false;
   const Pod pod = share("a", 3, 2);
@@ -227,9 +228,9 @@ TEST(Admission, FollowsTheDecisionWhateverIdsKubeletTook) {
   EXPECT_TRUE(node.pre_start(pod, "main"));
 }
 
-// kubelet's Topology Manager may align a container to NUMA nodes and then offers only IDs of those,
-// whatever was decided. The decision wins: the pod runs on its own GPU, and the IDs are counted as
-// mismatched.
+// kubelet's Topology Manager may align a container to NUMA nodes. It then offers only IDs of these
+// nodes, even if the record names a GPU of another one. The pod still gets the GPU of its record,
+// and the IDs are counted as mismatched.
 TEST(Admission, AllocatesTheDecidedGpuIfTopologyManagerOffersOnlyOthers) {
   Node node(gpus(4));
   const Pod pod = share("a", 3, 3);
@@ -241,7 +242,7 @@ TEST(Admission, AllocatesTheDecidedGpuIfTopologyManagerOffersOnlyOthers) {
   EXPECT_TRUE(node.pre_start(pod, "main"));
 }
 
-// kubelet admits no other pod in the meantime.
+// kubelet admits no other pod during the call.
 TEST(Admission, PrefersGpusOf16QuicklyHoweverManyAreRequested) {
   for (int count = 1; count <= 16; ++count) {
     Node node(gpus(16));
@@ -266,16 +267,16 @@ TEST(Admission, BlocksAnUndecidedPodAndSaysWhatToDo) {
   const Pod pod = Pod("a").main("main", 3);
   node.bind(pod);
   EXPECT_EQ(sees(node.admit(pod)), "void");
-  const Status held = node.pre_start(pod, "main");
-  ASSERT_FALSE(held);
-  EXPECT_THAT(held.error().text(), HasSubstr("ml/a"));
-  EXPECT_THAT(held.error().text(), HasSubstr("schedulerName"));
+  const Status blocked = node.pre_start(pod, "main");
+  ASSERT_FALSE(blocked);
+  EXPECT_THAT(blocked.error().text(), HasSubstr("ml/a"));
+  EXPECT_THAT(blocked.error().text(), HasSubstr("schedulerName"));
   EXPECT_THAT(node.recorded, Contains("a GpuUndecided"));
   EXPECT_THAT(node.allocations().find("uid-a", "main")->start_block, HasSubstr("schedulerName"));
 }
 
-// Otherwise the last pods packed on a GPU would get IDs of another.
-TEST(Admission, PrefersIdsOfTheGpuWithMostFreeForUndecidedPods) {
+// Otherwise the last pods that are packed on a GPU would get IDs of another GPU.
+TEST(Admission, PrefersIdsOfTheGpuWithMostFreeMemoryForUndecidedPods) {
   Node node(gpus(2));
   const Pod packed = share("packed", 10, 0);
   const Pod undecided = Pod("undecided").main("main", 3);
@@ -321,17 +322,17 @@ TEST(Admission, BlocksAPodWithAnInvalidRequest) {
   pod.spec.node_name = "gpu-a";
   node.bind(pod);
   EXPECT_EQ(sees(node.admit(pod)), "void");
-  const Status held = node.pre_start(pod, "main", GpuResource::kWhole);
-  ASSERT_FALSE(held);
-  EXPECT_THAT(held.error().text(), HasSubstr("ml/both"));
-  EXPECT_THAT(held.error().text(), HasSubstr("with a valid request"));
+  const Status blocked = node.pre_start(pod, "main", GpuResource::kWhole);
+  ASSERT_FALSE(blocked);
+  EXPECT_THAT(blocked.error().text(), HasSubstr("ml/both"));
+  EXPECT_THAT(blocked.error().text(), HasSubstr("with a valid request"));
   EXPECT_THAT(node.recorded, Contains("both InvalidGpuRecord"));
   EXPECT_EQ(node.admission->counts().unknown_pod, 0U);
   node.end(pod);
   EXPECT_EQ(node.allocations().size(), 0U);
 }
 
-// It ended before the agent knew it.
+// The pod ended before the agent learned of it.
 TEST(Admission, ForgetsAnUnknownPodThatHasEnded) {
   Node node(gpus(2));
   const Pod stranger = share("stranger", 8, 0);
@@ -349,7 +350,7 @@ TEST(Admission, ForgetsAnUnknownPodThatHasEnded) {
   EXPECT_EQ(node.allocations().size(), 0U);
 }
 
-TEST(Admission, BlocksAPodWhoseRecordTakesWhatOthersHave) {
+TEST(Admission, BlocksAPodWhoseRecordClaimsTheSharesOfOthers) {
   Node node(gpus(4));
   Pod before = share("before", 10, 1);
   const Pod forged = share("forged", 10, 1);
@@ -358,11 +359,11 @@ TEST(Admission, BlocksAPodWhoseRecordTakesWhatOthersHave) {
   ASSERT_EQ(sees(node.admit(before)), uuid(1));
   EXPECT_TRUE(node.pre_start(before, "main"));
   ASSERT_TRUE(node.admit(forged));
-  const Status held = node.pre_start(forged, "main");
-  ASSERT_FALSE(held);
-  EXPECT_THAT(held.error().text(), HasSubstr("ml/before"));
+  const Status blocked = node.pre_start(forged, "main");
+  ASSERT_FALSE(blocked);
+  EXPECT_THAT(blocked.error().text(), HasSubstr("ml/before"));
   node.end(before);
-  EXPECT_TRUE(node.pre_start(forged, "main")) << "it may start when there is room";
+  EXPECT_TRUE(node.pre_start(forged, "main")) << "the pod may start when the GPU has room";
 }
 
 TEST(Admission, BlocksAPodWhoseRecordClaimsMoreThanItsGpuHas) {
@@ -370,9 +371,9 @@ TEST(Admission, BlocksAPodWhoseRecordClaimsMoreThanItsGpuHas) {
   const Pod pod = share("a", 17, 1);  // of 16
   node.bind(pod);
   ASSERT_TRUE(node.admit(pod));
-  const Status held = node.pre_start(pod, "main");
-  ASSERT_FALSE(held);
-  EXPECT_THAT(held.error().text(), HasSubstr("has 16 units, and this pod's record claims 17"));
+  const Status blocked = node.pre_start(pod, "main");
+  ASSERT_FALSE(blocked);
+  EXPECT_THAT(blocked.error().text(), HasSubstr("has 16 units, but this pod's record allocates 17"));
   EXPECT_THAT(node.recorded, Contains("a GpuOvercommitted"));
 }
 
@@ -406,10 +407,10 @@ TEST(Admission, BlocksAContainerWhileItsGpuIsUnhealthy) {
   alloc::Inventory unhealthy = gpus(4);
   unhealthy.gpus[2].unhealthy = "XID 79";
   node.set_inventory(unhealthy);
-  const Status held = node.pre_start(pod, "main");
-  ASSERT_FALSE(held);
-  EXPECT_THAT(held.error().text(), HasSubstr("GPU 2"));
-  EXPECT_THAT(held.error().text(), HasSubstr("XID 79"));
+  const Status blocked = node.pre_start(pod, "main");
+  ASSERT_FALSE(blocked);
+  EXPECT_THAT(blocked.error().text(), HasSubstr("GPU 2"));
+  EXPECT_THAT(blocked.error().text(), HasSubstr("XID 79"));
   node.set_inventory(gpus(4));
   EXPECT_TRUE(node.pre_start(pod, "main"));
 }
@@ -422,7 +423,7 @@ TEST(Admission, KnowsItsAllocationsAfterARestart) {
   const auto before = node.allocations().all();
   ASSERT_EQ(before.size(), 1U);
   node.restart_agent(node.saved);
-  // Before the pods are listed, and before kubelet knows any.
+  // The pods are not listed yet, and kubelet knows none.
   EXPECT_EQ(node.allocations().all(), before);
   node.bind(pod);
   node.pods->synced();
@@ -440,7 +441,7 @@ TEST(Admission, RecoversAllocationsFromTheCheckpointIncludingInitContainers) {
   auto before = node.allocations().all();
   ASSERT_EQ(before.size(), 2U);
   for (Allocation& allocation : before) {
-    allocation.guessed = false;  // the file says whose they are
+    allocation.guessed = false;  // the checkpoint names the pod
   }
   node.restart_agent();
   node.bind(pod);
@@ -459,8 +460,8 @@ TEST(Admission, RecoversAllocationsFromKubeletWhenTheStateFileIsLost) {
   node.restart_agent();
   node.bind(running);
   node.bind(next);
-  // An admission during the recovery: a pod that has its IDs is not taken for the one that kubelet
-  // admits.
+  // During the recovery, kubelet admits another pod. The agent must not confuse it with a pod that
+  // already has its IDs.
   EXPECT_EQ(sees(node.admit(next)), uuid(1));
   node.pods->synced();
   node.settle();
@@ -468,20 +469,20 @@ TEST(Admission, RecoversAllocationsFromKubeletWhenTheStateFileIsLost) {
   EXPECT_TRUE(node.pre_start(running, "main"));
 }
 
-// Only kubelet knew that the container sees no GPU.
-TEST(Admission, RecoversThatAContainerGotNothing) {
+// Only kubelet's checkpoint shows that the container sees no GPU.
+TEST(Admission, RecoversThatAContainerGotNoGpu) {
   Node node(gpus(4));
   Pod pod = Pod("a").main("main", 3);
   node.bind(pod);
   ASSERT_EQ(sees(node.admit(pod)), "void");
-  node.restart_agent_among({pod.on("main", {{2, 3}})});  // decided meanwhile
-  const Status held = node.pre_start(pod, "main");
-  ASSERT_FALSE(held) << "it would run without a GPU";
-  EXPECT_THAT(held.error().text(), HasSubstr("admitted with no GPU"));
+  node.restart_agent_among({pod.on("main", {{2, 3}})});  // the record was written in the meantime
+  const Status blocked = node.pre_start(pod, "main");
+  ASSERT_FALSE(blocked) << "the container would run without a GPU";
+  EXPECT_THAT(blocked.error().text(), HasSubstr("admitted with no GPU"));
   EXPECT_THAT(node.allocations().find("uid-a", "main")->shares, IsEmpty());
 }
 
-// kubelet has no Get and admits two equal pods in another order than they were bound in.
+// kubelet has no Get and does not admit two pods of equal size in the order they were bound.
 TEST(Admission, RecoversThatAContainerSeesTheGpuOfAnother) {
   Node node(gpus(4));
   const Pod first = share("first", 3, 2);
@@ -490,7 +491,7 @@ TEST(Admission, RecoversThatAContainerSeesTheGpuOfAnother) {
   node.restart_agent_among({first, second});
   EXPECT_TRUE(node.pre_start(second, "main"));
   EXPECT_EQ(node.allocations().find("uid-second", "main")->shares.front().device, uuid(2));
-  EXPECT_TRUE(node.repairs.at("second").moves) << "its record has to say so";
+  EXPECT_TRUE(node.repairs.at("second").changes_gpus) << "its record must name the GPU that it sees";
 }
 
 TEST(Admission, ForgetsPodsThatEndedWhileTheAgentWasDown) {
@@ -514,7 +515,8 @@ TEST(Admission, ServesAPodAgainWhenKubeletLostItsCheckpoint) {
   EXPECT_EQ(sees(node.admit(pod)), uuid(2));
 }
 
-// A pod that has run is no candidate for an admission; what it gets now is not what it had.
+// The agent does not expect kubelet to admit a pod that has already run, so the pod does not get
+// its GPU back.
 TEST(Admission, BlocksAPodThatRanAndWasReadmittedAsUnknown) {
   Node node(gpus(4));
   Pod pod = share("a", 3, 2);
@@ -528,7 +530,7 @@ TEST(Admission, BlocksAPodThatRanAndWasReadmittedAsUnknown) {
   node.offer_only({0});
   ASSERT_EQ(sees(node.admit(pod)), "void");
   node.bind(pod.state(alloc::ContainerState::kNotStarted));
-  EXPECT_FALSE(node.pre_start(pod, "main")) << "it would run without a GPU";
+  EXPECT_FALSE(node.pre_start(pod, "main")) << "the container would run without a GPU";
   EXPECT_THAT(node.allocations().find("uid-a", "main")->shares, IsEmpty());
 }
 
@@ -545,8 +547,8 @@ TEST(Admission, KeepsHeldIdsListedWhenTheirGpuIsGone) {
   ASSERT_TRUE(node.admit(pod));
   node.set_inventory(gpus(1));
   const std::vector<Device> shares = node.lists().front().devices;
-  // For a GPU that was gone before the agent started, nothing else says that the list must be
-  // updated when its pod ends.
+  // The GPU was removed before the agent started. The agent must still update the list when the pod
+  // ends.
   EXPECT_TRUE(node.lists().front().has_vanished);
   EXPECT_EQ(shares.size(), 16U + 3U);
   EXPECT_EQ(std::ranges::count_if(shares, [](const Device& one) { return !one.healthy; }), 3);
@@ -562,12 +564,12 @@ TEST(Admission, DoesNotPreferIdsThatKubeletForgot) {
   node.bind(first);
   node.bind(second);
   ASSERT_TRUE(node.admit(first));
-  const auto held = node.used(first, "main");
-  // Another client called podresources List during the admission: kubelet offers the IDs again.
+  const auto forgotten = node.used(first, "main");
+  // Another client called podresources List during the admission, so kubelet offers the IDs again.
   node.used(first, "main").clear();
   ASSERT_TRUE(node.admit(second));
   for (const std::string& id : node.used(second, "main")) {
-    EXPECT_FALSE(held.contains(id)) << id;
+    EXPECT_FALSE(forgotten.contains(id)) << id;
   }
 }
 

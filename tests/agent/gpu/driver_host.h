@@ -1,4 +1,4 @@
-// A host with NVIDIA's driver, for tests.
+// A directory tree of a host with NVIDIA's driver, for tests.
 #pragma once
 
 #include <elf.h>
@@ -21,7 +21,7 @@ inline constexpr std::uint16_t kMachine = EM_X86_64;
 inline const std::string kMultiarch = "/usr/lib/x86_64-linux-gnu";
 #endif
 
-// A host with a driver, which the agent sees under another path.
+// The tree is below a temporary directory, as the agent sees a host through a mount.
 class DriverHost {
  public:
   DriverHost() {

@@ -1,4 +1,4 @@
-// GPUs that another device plugin allocates.
+// Tests how the agent detects GPUs that another device plugin allocated.
 #include "agent/gpu/foreign_watch.h"
 
 #include <gmock/gmock.h>
@@ -45,7 +45,7 @@ TEST(ForeignUse, IgnoresPodsThatHaveEnded) {
       find_foreign_use(checkpoint, two_gpus(), {}, [](const std::string&) { return std::string(); });
   EXPECT_TRUE(use.held.empty());
   EXPECT_THAT(without_foreign(two_gpus(), use).also_served_as, ElementsAre("nvidia.com/gpu"))
-      << "it may allocate GPUs at any time";
+      << "the plugin may allocate GPUs at any time";
 }
 
 TEST(ForeignUse, FindsGpusThatAnotherPluginAllocatedUnderOurResourceName) {
@@ -58,8 +58,8 @@ TEST(ForeignUse, FindsGpusThatAnotherPluginAllocatedUnderOurResourceName) {
   EXPECT_TRUE(use.held.contains("GPU-71aa0000-1"));
 }
 
-// Pods that an earlier plugin admitted stay in kubelet's file when the plugin is gone.
-TEST(ForeignUse, DoesNotTakePodsOfAnEarlierPluginForAPluginThatRuns) {
+// Pods that an earlier plugin admitted stay in kubelet's checkpoint after the plugin was removed.
+TEST(ForeignUse, DoesNotInferARunningPluginFromPodsOfAnEarlierOne) {
   Checkpoint checkpoint;
   checkpoint.entries.push_back({.pod_uid = "77aa",
                                 .container = "c",
@@ -82,8 +82,8 @@ TEST(ForeignHolders, AreTheContainersThatHaveAGpuThroughAnotherPlugin) {
               ElementsAre(ForeignHolder{.pod_uid = "77aa", .container = "cuda", .gpu = "GPU-ce120724"}));
 }
 
-// kubelet takes any IDs of the original: 20 IDs may belong to all GPUs of a node.
-TEST(ForeignUse, APodThatTheOriginalPluginCouldNotServeTookEveryGpuOutOfUse) {
+// kubelet picks any IDs of the original plugin, so the 20 IDs of a pod may belong to all GPUs.
+TEST(ForeignUse, KeepsGpusInUseDespiteAPodThatTheOriginalPluginCouldNotServe) {
   Checkpoint checkpoint;
   checkpoint.entries.push_back({.pod_uid = "77aa",
                                 .container = "c",
@@ -114,7 +114,7 @@ class ForeignWatchTest : public testing::Test {
   GpuKind kind{node.context, allocations, writer, {}};
 };
 
-// kubelet's file names the earlier plugin until kubelet has our list.
+// kubelet's checkpoint has the IDs of the earlier plugin until kubelet receives our list.
 TEST_F(ForeignWatchTest, ReportsAPluginThatServesOurResourceOnceWeAreRegistered) {
   write_checkpoint(R"({"Data":{"PodDeviceEntries":null,"RegisteredDevices":)"
                    R"({"aliyun.com/gpu-mem":["GPU-71aa0000-1-_-0"]}}})");
@@ -129,7 +129,7 @@ TEST_F(ForeignWatchTest, ReportsAPluginThatServesOurResourceOnceWeAreRegistered)
   EXPECT_THAT(node.events().front(), HasSubstr("remove one"));
 }
 
-// kubelet writes its file before the API server reports the pod, and not again afterwards.
+// kubelet writes its checkpoint once, before the API server reports the pod.
 TEST_F(ForeignWatchTest, LooksAgainUntilTheHolderIsKnown) {
   write_checkpoint(kCheckpointFile);
   ForeignWatch watch(node.context, kind, directory.path());
@@ -145,7 +145,7 @@ TEST_F(ForeignWatchTest, LooksAgainUntilTheHolderIsKnown) {
   node.pods.put(pod, 1, true);
   EXPECT_TRUE(watch.update_if_changed(two_gpus(), registered));
   EXPECT_THAT(watch.use().held.at("GPU-71aa0000-1"), HasSubstr("pod ml/legacy"));
-  // Now it has a valid record, so it is in our own ledger.
+  // The pod now has a valid record, so the ledger counts it.
   pod.containers[0].gpu_limits = {{alloc::GpuResource::kMemory, Quantity::units(2)}};
   alloc::Record record;
   record.containers = {{.container = "cuda", .shares = {{.gpu = "GPU-ce120724", .units = 2}}}};

@@ -29,7 +29,7 @@ TEST(GpuIds, DistinguishesGpusWhoseUuidsBeginAlike) {
   EXPECT_EQ(ids.gpu_of(tag + "-1"), kUuid);
   GpuIds again;
   (void)again.tag(kUuid);
-  EXPECT_EQ(again.tag(other), other_tag) << "the same after a restart";
+  EXPECT_EQ(again.tag(other), other_tag) << "tags must not change after a restart";
 }
 
 TEST(GpuIds, HasANameForEveryUuid) {
@@ -47,7 +47,7 @@ TEST(GpuIds, RecognizesIdsOfOtherPlugins) {
     EXPECT_FALSE(GpuIds::is_ours(id)) << id;
     EXPECT_FALSE(ids.gpu_of(id)) << id;
   }
-  EXPECT_FALSE(ids.gpu_of("ffffffff-1")) << "a GPU that was never here";
+  EXPECT_FALSE(ids.gpu_of("ffffffff-1")) << "this GPU was never on the node";
 }
 
 TEST(GpuLists, ContainsNumaNodesAndMarksAllSharesOfAnUnhealthyGpu) {

@@ -19,8 +19,8 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
-constexpr const char* kSickNode = "/api/v1/nodes/gpu-a";
-constexpr const char* kSickMap = "/api/v1/namespaces/kube-system/configmaps/unhealthy-gpu-gpu-a";
+constexpr const char* kNodePath = "/api/v1/nodes/gpu-a";
+constexpr const char* kConfigMapPath = "/api/v1/namespaces/kube-system/configmaps/unhealthy-gpu-gpu-a";
 
 gpu::DriverState state_of(alloc::Inventory inventory) {
   gpu::DriverState state;
@@ -88,19 +88,20 @@ class GpuHealthTest : public ::testing::Test {
  protected:
   GpuHealthTest() {
     cluster_.put(
-        kSickNode,
+        kNodePath,
         R"({"metadata":{"name":"gpu-a"},"status":{"conditions":[{"type":"Ready","status":"True"}]}})");
   }
 
   GpuHealthReporter reporter(const alloc::Inventory& before = {}) {
-    return {node_.context, allocations_, {.recheck_every = 20s, .backoff = {.first = 1ms, .cap = 5ms}}, before};
+    return {
+        node_.context, allocations_, {.recheck_every = 20s, .backoff = {.first = 1ms, .cap = 5ms}}, before};
   }
   void settle(const GpuHealthReporter& reporter) {
     cluster_.run_until(
         [&] { return reporter.condition_state().settled && reporter.config_map_state().settled; });
   }
   boost::json::object condition() {
-    const boost::json::value node = cluster_.get(kSickNode);
+    const boost::json::value node = cluster_.get(kNodePath);
     for (const auto& one : node.at("status").at("conditions").as_array()) {
       if (one.at("type") == "GPUsHealthy") {
         return one.as_object();
@@ -119,13 +120,13 @@ TEST_F(GpuHealthTest, SetsTheConditionNextToOthersAndCreatesNoConfigMapForAHealt
   health.report(state_of(v100s(2)));
   settle(health);
   EXPECT_EQ(condition().at("status"), "True");
-  EXPECT_EQ(cluster_.get(kSickNode).at("status").at("conditions").as_array().size(), 2U);
-  EXPECT_FALSE(cluster_.has(kSickMap));
+  EXPECT_EQ(cluster_.get(kNodePath).at("status").at("conditions").as_array().size(), 2U);
+  EXPECT_FALSE(cluster_.has(kConfigMapPath));
   EXPECT_THAT(node_.events(), IsEmpty());
   EXPECT_EQ(cluster_.writes(), 1U);
 }
 
-TEST_F(GpuHealthTest, ReportsAnUnhealthyGpuToNodePodsConditionAndOriginalExtenders) {
+TEST_F(GpuHealthTest, ReportsAnUnhealthyGpuInEventsConditionAndConfigMap) {
   GpuHealthReporter health = reporter();
   health.report(state_of(v100s(4)));
   allocations_.record({.pod = {"ml", "train-7"},
@@ -142,19 +143,19 @@ TEST_F(GpuHealthTest, ReportsAnUnhealthyGpuToNodePodsConditionAndOriginalExtende
                           AllOf(StartsWith("! GpuUnhealthy Pod/train-7 GPU 3 "), HasSubstr("node gpu-a"),
                                 HasSubstr("Delete the pod"))));
   EXPECT_EQ(condition().at("status"), "False");
-  EXPECT_EQ(cluster_.get(kSickMap).at("data").at("gpus"), "1,3");
+  EXPECT_EQ(cluster_.get(kConfigMapPath).at("data").at("gpus"), "1,3");
 }
 
-// The original extenders read an entry that is not a number as GPU 0, and an empty text has one
-// such entry.
+// The ConfigMap must not be empty: the original extenders read an entry that is not a number as GPU
+// 0, and an empty text is one such entry.
 TEST_F(GpuHealthTest, RemovesTheConfigMapWhenAllAreHealthyAgain) {
   GpuHealthReporter health = reporter();
   health.report(state_of(with_unhealthy(2, 0, "XID 48")));
   settle(health);
-  ASSERT_TRUE(cluster_.has(kSickMap));
+  ASSERT_TRUE(cluster_.has(kConfigMapPath));
   health.report(state_of(v100s(2)));
   settle(health);
-  EXPECT_FALSE(cluster_.has(kSickMap));
+  EXPECT_FALSE(cluster_.has(kConfigMapPath));
   EXPECT_EQ(condition().at("status"), "True");
   EXPECT_THAT(node_.events().back(), StartsWith("GpuHealthy Node/gpu-a GPU 0 "));
 }
@@ -163,7 +164,7 @@ TEST_F(GpuHealthTest, KeepsTheTimeOfTheTransitionWhenOnlyTheReasonChanges) {
   GpuHealthReporter health = reporter();
   health.report(state_of(with_unhealthy(2, 0, "XID 48")));
   settle(health);
-  cluster_.change(kSickNode, R"({"status":{"conditions":[{"type":"GPUsHealthy","status":"False","reason":"x",
+  cluster_.change(kNodePath, R"({"status":{"conditions":[{"type":"GPUsHealthy","status":"False","reason":"x",
                                                       "lastTransitionTime":"2020-01-01T00:00:00Z"}]}})");
   health.report(state_of(with_unhealthy(2, 0, "GPU is lost")));
   settle(health);
@@ -202,7 +203,7 @@ TEST_F(GpuHealthTest, ReportsAFailedDriverOnceAndNotForEachGpu) {
   EXPECT_THAT(node_.events(),
               ElementsAre(StartsWith("! GpuDriverNotReady Node/gpu-a the NVIDIA driver is not loaded")));
   EXPECT_EQ(condition().at("reason"), "DriverNotReady");
-  EXPECT_EQ(cluster_.get(kSickMap).at("data").at("gpus"), "0,1,2,3,4,5,6,7");
+  EXPECT_EQ(cluster_.get(kConfigMapPath).at("data").at("gpus"), "0,1,2,3,4,5,6,7");
   health.report(state_of(v100s(8)));
   settle(health);
   EXPECT_THAT(node_.events().back(), StartsWith("GpuDriverReady"));
@@ -225,31 +226,31 @@ TEST_F(GpuHealthTest, ReportsAHangingDriverOnce) {
 }
 
 TEST_F(GpuHealthTest, LeavesAConfigMapOfAnotherOwnerAlone) {
-  cluster_.put(kSickMap, R"({"metadata":{"name":"unhealthy-gpu-gpu-a"},"data":{"gpus":"5"}})");
+  cluster_.put(kConfigMapPath, R"({"metadata":{"name":"unhealthy-gpu-gpu-a"},"data":{"gpus":"5"}})");
   GpuHealthReporter health = reporter();
   health.report(state_of(v100s(2)));
   settle(health);
-  EXPECT_EQ(cluster_.get(kSickMap).at("data").at("gpus"), "5");
+  EXPECT_EQ(cluster_.get(kConfigMapPath).at("data").at("gpus"), "5");
   health.report(state_of(with_unhealthy(2, 1, "XID 48")));
   cluster_.run_until([&] { return !health.config_map_state().problem.empty(); });
   EXPECT_THAT(health.config_map_state().problem,
-              HasSubstr("kube-system/unhealthy-gpu-gpu-a was not made by"));
-  EXPECT_EQ(cluster_.get(kSickMap).at("data").at("gpus"), "5");
+              HasSubstr("kube-system/unhealthy-gpu-gpu-a was not created by"));
+  EXPECT_EQ(cluster_.get(kConfigMapPath).at("data").at("gpus"), "5");
 }
 
-TEST_F(GpuHealthTest, ReconcilesWhatOthersChanged) {
+TEST_F(GpuHealthTest, ReconcilesChangesByOtherClients) {
   GpuHealthReporter health(node_.context, allocations_,
                            {.recheck_every = 20ms, .backoff = {.first = 1ms, .cap = 5ms}}, {});
   health.report(state_of(with_unhealthy(2, 1, "XID 48")));
   settle(health);
-  cluster_.change(kSickNode, R"({"status":{"conditions":[{"type":"GPUsHealthy","status":"True"}]}})");
-  cluster_.change(kSickMap, R"({"data":{"gpus":"7"}})");
+  cluster_.change(kNodePath, R"({"status":{"conditions":[{"type":"GPUsHealthy","status":"True"}]}})");
+  cluster_.change(kConfigMapPath, R"({"data":{"gpus":"7"}})");
   cluster_.run_until([&] {
-    return condition().at("status") == "False" && cluster_.get(kSickMap).at("data").at("gpus") == "1";
+    return condition().at("status") == "False" && cluster_.get(kConfigMapPath).at("data").at("gpus") == "1";
   });
 }
 
-TEST(GpuHealthReporterOptions, ConditionAndConfigMapWereReconciledOnlyAfterFiveMinutes) {
+TEST(GpuHealthReporterOptions, ReconcileAtLeastOnceAMinute) {
   EXPECT_LE(GpuHealthReporterOptions{}.recheck_every, 60s);
   EXPECT_LE(HealthReporterOptions{}.recheck_every, 60s);
 }

@@ -1,4 +1,4 @@
-// A node's GPUs for tests.
+// Inventories for tests.
 #pragma once
 
 #include <fmt/core.h>
@@ -7,7 +7,7 @@
 
 namespace tessera::agent {
 
-// `count` V100s with 32 GiB: GPU-0, GPU-1 and so on.
+// Returns `count` V100 GPUs with 32 GiB and the UUIDs GPU-0, GPU-1 and so on.
 inline alloc::Inventory v100s(unsigned count) {
   alloc::Inventory inventory;
   inventory.driver = "550.54.15";

@@ -21,7 +21,7 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr std::uint64_t kGibibyte = 1U << 30U;
+constexpr std::uint64_t kGib = 1U << 30U;
 
 class MetricsTest : public ::testing::Test {
  protected:
@@ -30,13 +30,12 @@ class MetricsTest : public ::testing::Test {
     state_.inventory = v100s(2);
     state_.inventory.gpus[1].unhealthy = "XID 79";
     state_.xids = {{.uuid = "GPU-1", .xid = 79, .severity = gpu::XidClass::kFatal, .count = 2}};
-    gpu::GpuUsage usage{.memory = {.total = 32 * kGibibyte, .reserved = 0, .used = 9 * kGibibyte},
-                        .busy_percent = 40};
-    sample_.gpus = {{.uuid = "GPU-0", .usage = usage, .outside_bytes = kGibibyte}, {.uuid = "GPU-1"}};
+    gpu::GpuUsage usage{.memory = {.total = 32 * kGib, .reserved = 0, .used = 9 * kGib}, .busy_percent = 40};
+    sample_.gpus = {{.uuid = "GPU-0", .usage = usage, .outside_bytes = kGib}, {.uuid = "GPU-1"}};
     uses_ = {{.who = {.pod = {"ml", "train-7"}, .pod_uid = "u", .container = "main"},
               .gpu = "GPU-0",
-              .allowed_bytes = 3 * kGibibyte,
-              .used_bytes = 4 * kGibibyte,
+              .allowed_bytes = 3 * kGib,
+              .used_bytes = 4 * kGib,
               .processes = 2,
               .busy_percent = 35},
              {.who = {.pod = {"ml", "big"}, .pod_uid = "v", .container = "c"},
@@ -44,7 +43,7 @@ class MetricsTest : public ::testing::Test {
               .allowed_bytes = std::nullopt,
               .used_bytes = 0,
               .processes = 0},
-             {.who = {.pod = {}, .pod_uid = "w", .container = {}}, .gpu = "GPU-0", .used_bytes = kGibibyte}};
+             {.who = {.pod = {}, .pod_uid = "w", .container = {}}, .gpu = "GPU-0", .used_bytes = kGib}};
   }
 
   std::vector<std::string> lines() {
@@ -77,7 +76,7 @@ TEST_F(MetricsTest, DescribeEachGpu) {
   EXPECT_THAT(all, Contains(R"(tessera_gpu_memory_outside_pods_bytes{gpu="0",uuid="GPU-0"} 1073741824)"));
   EXPECT_THAT(all, Contains(R"(tessera_gpu_utilization_ratio{gpu="0",uuid="GPU-0"} 0.4)"));
   EXPECT_THAT(all, Contains(R"(tessera_gpu_xids_total{gpu="1",uuid="GPU-1",xid="79",class="fatal"} 2)"));
-  EXPECT_THAT(all, Not(Contains(HasSubstr(R"(memory_used_bytes{gpu="1")"))));  // it does not answer
+  EXPECT_THAT(all, Not(Contains(HasSubstr(R"(memory_used_bytes{gpu="1")"))));  // GPU 1 does not answer
 }
 
 TEST_F(MetricsTest, DescribeEachContainerWithoutUids) {
@@ -100,7 +99,7 @@ TEST_F(MetricsTest, DescribeEachContainerWithoutUids) {
   EXPECT_THAT(all, Not(Contains(HasSubstr("\"w\""))));
 }
 
-TEST_F(MetricsTest, AnInitContainerThatHadEndedKeptItsGauges) {
+TEST_F(MetricsTest, OmitInitContainersThatHaveEnded) {
   const FakeNode node;
   const MemoryWatch watch(node.context, {});
   uses_[1].kind = alloc::ContainerKind::kInit;
@@ -111,7 +110,7 @@ TEST_F(MetricsTest, AnInitContainerThatHadEndedKeptItsGauges) {
   EXPECT_THAT(all, Not(Contains(HasSubstr(R"(pod="big")"))));
   EXPECT_THAT(all, Contains(HasSubstr(R"(pod="train-7")")));
   EXPECT_THAT(all, Contains(R"(tessera_gpu_memory_allocated_bytes{gpu="1",uuid="GPU-1"} 34359738368)"))
-      << "Kubernetes reserves it for the life of the pod";
+      << "Kubernetes reserves the memory for the lifetime of the pod";
 }
 
 TEST_F(MetricsTest, DescribeDriverPluginsWritesAndCalls) {

@@ -1,6 +1,6 @@
-// A node for tests of admission, start and recovery: pods as the API server would report them, and
-// a model of kubelet's device manager (one call at a time, IDs of init containers reused at random,
-// a Get that knows only admitted pods).
+// A node for tests of admission, start and recovery: pods as the API server reports them, and a
+// model of kubelet's device manager. Like kubelet, the model makes one call at a time, reuses the
+// IDs of init containers at random, and has a podresources Get that knows only admitted pods.
 #pragma once
 
 #include <fmt/core.h>
@@ -72,7 +72,8 @@ struct Pod {
   Pod& whole(const std::string& name, int count) {
     return container(name, alloc::ContainerKind::kMain, GpuResource::kWhole, count);
   }
-  // What the extender decided: GPU index -> units; 0 units is the whole GPU.
+  // Adds GPUs to the record of a container, as pairs of GPU index and units. 0 units mean a whole
+  // GPU.
   Pod& on(const std::string& name, const std::vector<std::pair<unsigned, unsigned>>& where) {
     alloc::ContainerShares own{.container = name, .shares = {}};
     for (const auto& [gpu, units] : where) {
@@ -93,12 +94,12 @@ struct Pod {
   alloc::Record record;
 };
 
-// One GPU pod of `units` on one GPU, decided.
+// Returns a pod with `units` of one GPU and a record that names this GPU.
 inline Pod share(const std::string& name, unsigned units, unsigned gpu) {
   return Pod(name).main("main", static_cast<int>(units)).on("main", {{gpu, units}});
 }
 
-// The agent's classes between a fake kubelet (podresources, checkpoint) and a fake API server
+// Runs the agent's classes between a fake kubelet (podresources, checkpoint) and a fake API server
 // (pods, Events, records).
 class Node : private PodResources,
              private PodFetch,
@@ -119,11 +120,11 @@ class Node : private PodResources,
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
 
-  static constexpr const char* kNoRecord = R"({"v":1,"allocations":[]})";
+  static constexpr const char* kEmptyState = R"({"v":1,"allocations":[]})";
 
-  // The agent restarts with what it saved before (or without it), and with another strategy if that
-  // is given.
-  void restart_agent(const std::string& state = kNoRecord, DeliveryStrategy* strategy = nullptr) {
+  // Restarts the agent with a saved state (an empty one by default) and, if given, another
+  // strategy.
+  void restart_agent(const std::string& state = kEmptyState, DeliveryStrategy* strategy = nullptr) {
     strategy_ = strategy == nullptr ? strategy_ : strategy;
     stop_agent();
     pods = std::make_unique<NodePods>(names);
@@ -159,8 +160,8 @@ class Node : private PodResources,
     }
   }
 
-  // The same, and the API server lists all pods of the node.
-  void restart_agent_among(const std::vector<Pod>& bound, const std::string& state = kNoRecord,
+  // Restarts the agent, and the API server lists these pods of the node.
+  void restart_agent_among(const std::vector<Pod>& bound, const std::string& state = kEmptyState,
                            DeliveryStrategy* strategy = nullptr) {
     restart_agent(state, strategy);
     for (const Pod& pod : bound) {
@@ -169,8 +170,8 @@ class Node : private PodResources,
     pods->synced();
     settle();
   }
-  // Binds two pods and admits them in the opposite order, without Get, so that the agent mixes them
-  // up.
+  // Binds two pods and admits them in the opposite order without Get, so that the agent confuses
+  // them.
   void admit_swapped(const Pod& first, const Pod& second) {
     has_get = false;
     bind(first);
@@ -181,7 +182,7 @@ class Node : private PodResources,
 
   // Binds a pod, and the watch delivers it.
   void bind(const Pod& pod) { pods->put(pod.spec, ++version_, true); }
-  // Binds a pod, but the watch is late.
+  // Binds a pod that the watch has not delivered yet.
   void bind_unseen(const Pod& pod) { unseen.emplace_back(pod.spec, ++version_); }
   void end(const Pod& pod) {
     pods->remove(pod.spec.uid);
@@ -193,8 +194,8 @@ class Node : private PodResources,
     }
   }
 
-  // kubelet admits the pod. Returns the environment of each container, or the error that failed the
-  // pod.
+  // Makes kubelet admit the pod. Returns the environment of each container, or the error with which
+  // the pod failed.
   Result<std::map<std::string, Env>> admit(const Pod& pod) {
     PodDevices& shown = known_[{pod.spec.namespace_name, pod.spec.name}];
     shown.pod = {.namespace_name = pod.spec.namespace_name, .name = pod.spec.name};
@@ -222,7 +223,7 @@ class Node : private PodResources,
         } else {
           std::erase_if(reusable[name],
                         [&](const std::string& id) { return std::ranges::find(ids, id) != ids.end(); });
-          // In kubelet's answers only after the admission.
+          // kubelet's Get returns these IDs only after the admission.
           admitted_.emplace_back(PodName{pod.spec.namespace_name, pod.spec.name}, container.name, name, ids);
         }
       }
@@ -245,7 +246,7 @@ class Node : private PodResources,
     return status.value_or(fail(ErrorCode::kTimeout, "no answer"));
   }
 
-  // The GPUs of the IDs that kubelet took for a container.
+  // Returns the GPUs of the IDs that kubelet picked for a container.
   std::set<std::string> gpus_by_ids(const Pod& pod, const std::string& container,
                                     GpuResource resource = GpuResource::kMemory) {
     std::set<std::string> found;
@@ -261,7 +262,7 @@ class Node : private PodResources,
   std::set<std::string>& used(const Pod& pod, const std::string& container) {
     return used_[pod.spec.uid + "/" + container + "/" + names.memory()];
   }
-  // kubelet offers only shares of these GPUs.
+  // Makes kubelet offer only shares of these GPUs.
   void offer_only(const std::set<unsigned>& which) {
     std::set<std::string> tags;
     for (const unsigned gpu : which) {
@@ -270,7 +271,7 @@ class Node : private PodResources,
     std::erase_if(devices_[names.memory()],
                   [&](const std::string& id) { return !tags.contains(id.substr(0, id.find('-'))); });
   }
-  // kubelet's checkpoint.
+  // Returns kubelet's checkpoint.
   [[nodiscard]] Checkpoint checkpoint() const {
     Checkpoint file;
     for (const auto& [key, ids] : used_) {
@@ -285,7 +286,7 @@ class Node : private PodResources,
     }
     return file;
   }
-  // kubelet knows no pod: it has just started, or lost its checkpoint.
+  // Makes kubelet forget all pods, as if it had just started or lost its checkpoint.
   void forget_known() { known_.clear(); }
   void settle() {
     bool done = false;
@@ -293,7 +294,7 @@ class Node : private PodResources,
     loop.run_until([&] { return done; }, 20s);
   }
 
-  // The current lists for kubelet.
+  // Returns the current device lists for kubelet.
   std::vector<ResourceList> lists() { return lists_with_held(*kind, allocations()); }
   Allocations& allocations() { return store_->allocations(); }
 
@@ -305,20 +306,20 @@ class Node : private PodResources,
   std::unique_ptr<StartGate> start_gate;
   std::vector<std::pair<alloc::PodSpec, std::uint64_t>> unseen;
   std::set<std::string> recorded;                // Events: "a GpuLost"
-  std::map<std::string, std::string> cdi_names;  // "a/main" -> what kubelet keeps for the container
+  std::map<std::string, std::string> cdi_names;  // "a/main" -> the CDI name in kubelet's checkpoint
   std::string saved;
   bool has_get = true;
   bool has_checkpoint = true;
   bool api_away = false;
-  std::map<std::string, RecordRepair> repairs;  // by name of the pod, the last of each
-  bool prefers = true;                          // kubelet asks for preferred IDs
+  std::map<std::string, RecordRepair> repairs;  // the last repair, by pod name
+  bool prefers = true;                          // whether kubelet asks for preferred IDs
   int gets_left = 1'000'000;
   int gets_late = 0;  // number of Gets that time out
   int gets = 0;
   int fetches = 0;
 
  private:
-  // A plugin's response as kubelet's checkpoint keeps it.
+  // Returns a plugin's response in the format of kubelet's checkpoint.
   static std::string response_text(const ContainerResponse& response) {
     v1beta1::ContainerAllocateResponse message;
     message.mutable_envs()->insert(response.env.begin(), response.env.end());
@@ -364,7 +365,7 @@ class Node : private PodResources,
     return true;
   }
 
-  // RecordWriter: the API server takes a patch, and the watch reports it.
+  // RecordWriter: the API server applies the patch, and the watch delivers the new version.
   void write(const NodePod& pod, const RecordRepair& repair, Done<Status> done) override {
     loop.post([this, spec = pod.spec, repair, done = std::move(done)] { done(patch(spec, repair)); });
   }
@@ -425,7 +426,7 @@ class Node : private PodResources,
     done(std::move(answer));
   }
 
-  // Chooses IDs like kubelet: reuses those of init containers, and asks for a preference only if
+  // Picks IDs like kubelet: reuses those of init containers, and asks for preferred IDs only if
   // there is a choice.
   Result<std::vector<std::string>> pick(GpuResource resource, std::size_t size,
                                         std::vector<std::string> reusable) {
@@ -490,7 +491,7 @@ class Node : private PodResources,
   std::uint64_t version_ = 100;
   std::map<std::string, std::set<std::string>> devices_;  // by resource
   std::map<std::string, std::set<std::string>> used_;     // "uid/container/resource"
-  std::map<std::string, std::string> responses_;          // the same
+  std::map<std::string, std::string> responses_;          // by the same keys
   std::map<PodName, PodDevices> known_;
   std::vector<std::tuple<PodName, std::string, std::string, std::vector<std::string>>> admitted_;
   std::mt19937 random_{7};

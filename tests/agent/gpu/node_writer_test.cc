@@ -121,8 +121,8 @@ TEST_F(NodeWriterTest, WritesNothingWhileNothingChanges) {
   publish(v100s(2));
   settle();
   publish(v100s(2));
-  const std::size_t looked = cluster_.count("GET");
-  cluster_.run_until([&] { return cluster_.count("GET") >= looked + 3; });
+  const std::size_t reads = cluster_.count("GET");
+  cluster_.run_until([&] { return cluster_.count("GET") >= reads + 3; });
   EXPECT_EQ(cluster_.writes(), 1U);
 }
 
@@ -135,7 +135,7 @@ TEST_F(NodeWriterTest, WritesNothingAfterARestartIfTheNodeIsUpToDate) {
   EXPECT_EQ(cluster_.writes(), 1U);
 }
 
-TEST_F(NodeWriterTest, RemovesWhatAnUnpluggedGpuLeft) {
+TEST_F(NodeWriterTest, RemovesTheEntriesOfAnUnpluggedGpu) {
   publish(v100s(3));
   settle();
   publish(v100s(2));
@@ -151,7 +151,7 @@ TEST_F(NodeWriterTest, RemovesWhatAnUnpluggedGpuLeft) {
   EXPECT_EQ(label("gpushare"), "true");
 }
 
-TEST_F(NodeWriterTest, RemovesAfterARestartWhatTheEarlierProcessWrote) {
+TEST_F(NodeWriterTest, RemovesEntriesOfTheEarlierProcessAfterARestart) {
   publish(v100s(3));
   settle();
   NodeWriter next(client_, "gpu-a", {.metadata = {.labels = false, .original_annotations = false}});
@@ -162,7 +162,7 @@ TEST_F(NodeWriterTest, RemovesAfterARestartWhatTheEarlierProcessWrote) {
   EXPECT_EQ(annotation("GSOC_DEV_1_2"), "-");
 }
 
-TEST_F(NodeWriterTest, LeavesLabelsOfOthersAlone) {
+TEST_F(NodeWriterTest, DoesNotChangeLabelsOfOtherClients) {
   cluster_.change(kNode,
                   R"({"metadata":{"labels":{"nvidia.com/gpu.product":"Tesla-V100-SXM2-32GB-SHARED"}}})");
   publish(v100s(2));
@@ -206,7 +206,7 @@ TEST_F(NodeWriterTest, ReadsAgainWhenTheNodeChangedBetweenReadAndWrite) {
   });
   publish(v100s(2));
   settle();
-  EXPECT_EQ(label("nvidia.com/gpu.count"), "7");  // came first, so it is theirs
+  EXPECT_EQ(label("nvidia.com/gpu.count"), "7");  // the other client was first, so the label is its own
   EXPECT_EQ(label("nvidia.com/gpu.memory"), "32768");
   EXPECT_EQ(writer_.state().races, 1U);
 }
@@ -235,7 +235,8 @@ TEST_F(NodeWriterTest, RetriesUntilTheApiServerIsBackAndReportsWhy) {
   });
   publish(v100s(2));
   cluster_.run_until([&] { return writer_.state().failures >= 3; });
-  EXPECT_THAT(writer_.state().problem, AllOf(HasSubstr("inventory of node gpu-a"), HasSubstr("refused by the test")));
+  EXPECT_THAT(writer_.state().problem,
+              AllOf(HasSubstr("inventory of node gpu-a"), HasSubstr("refused by the test")));
   EXPECT_FALSE(writer_.state().settled);
   away = false;
   settle();

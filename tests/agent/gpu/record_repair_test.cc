@@ -1,10 +1,10 @@
-// Repairs of pods whose annotations differ from what they have.
+// Tests the repair of records that differ from the GPUs that a pod has.
 #include "agent/gpu/record_repair.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "../devices/fake_cluster.h"
+#include "../devices/test_cluster.h"
 #include "agent/gpu/record_writer.h"
 #include "node_model.h"
 
@@ -14,7 +14,7 @@ namespace {
 using testing::Contains;
 using testing::HasSubstr;
 
-// The GPU that a pod's own record names, as the API server has it now.
+// Returns the GPU in the pod's current record.
 std::string recorded(const Node& node, const Pod& pod) {
   const NodePod* known = node.pods->find(pod.spec.uid);
   const auto text = known->spec.annotations.find(alloc::key::kAllocation);
@@ -23,27 +23,27 @@ std::string recorded(const Node& node, const Pod& pod) {
              : alloc::Record::parse(text->second).value().containers.front().shares.front().gpu;
 }
 
-TEST(RecordRepair, RepairsTheRecordOfAPodThatGotWhatWasMeantForAnother) {
+TEST(RecordRepair, RepairsTheRecordOfAPodThatGotTheGpuOfAnother) {
   Node node(gpus(4));
   node.has_get = false;
-  const Pod rejected = share("rejected", 3, 2);  // bound first, but kubelet refuses it for another reason
+  const Pod rejected = share("rejected", 3, 2);  // bound first, but kubelet rejects it for another reason
   Pod served = share("served", 3, 1);
   served.spec.annotations["ALIYUN_COM_GPU_MEM_IDX"] = "1";
   node.bind(rejected);
   node.bind(served);
   EXPECT_EQ(sees(node.admit(served)), uuid(2)) << "only the bind order is known";
   EXPECT_TRUE(node.pre_start(served, "main"));
-  EXPECT_EQ(recorded(node, served), uuid(2)) << "that is what it has";
+  EXPECT_EQ(recorded(node, served), uuid(2)) << "the record must name the GPU that the pod has";
   EXPECT_EQ(node.repairs["served"].annotations["ALIYUN_COM_GPU_MEM_IDX"], "2");
-  EXPECT_TRUE(node.repairs["served"].moves);
+  EXPECT_TRUE(node.repairs["served"].changes_gpus);
   EXPECT_THAT(node.recorded, Contains("served GpuRecordRepaired"));
   EXPECT_EQ(node.allocations().find("uid-rejected", "main"), nullptr);
   EXPECT_EQ(node.allocations().find("uid-served", "main")->shares.front().device, uuid(2));
   EXPECT_EQ(node.kind->counts().repaired, 1U);
 }
 
-// kubelet did not answer in time, so the guess was wrong; the next call reveals it.
-TEST(RecordRepair, LearnsThatAPodGotWhatWasMeantForAnother) {
+// kubelet does not answer in time, and the agent guesses the wrong pod. The next call reveals it.
+TEST(RecordRepair, DetectsThatAPodGotTheGpuOfAnother) {
   Node node(gpus(4));
   const Pod first = share("first", 3, 2);
   const Pod second = share("second", 3, 1);
@@ -56,12 +56,12 @@ TEST(RecordRepair, LearnsThatAPodGotWhatWasMeantForAnother) {
   EXPECT_TRUE(node.pre_start(first, "main"));
   EXPECT_TRUE(node.pre_start(second, "main"));
   EXPECT_EQ(recorded(node, first), uuid(2));
-  EXPECT_EQ(recorded(node, second), uuid(2)) << "that is what it sees";
+  EXPECT_EQ(recorded(node, second), uuid(2)) << "the record must name the GPU that the pod sees";
   EXPECT_EQ(node.kind->counts().repaired, 1U);
 }
 
-// kubelet rejects a pod before it asks for its GPUs, and the next pod is mistaken for it.
-TEST(RecordRepair, KnowsWhatAPodSeesAfterThePodItWasMistakenForHasEnded) {
+// kubelet rejects a pod before it calls Allocate, and the agent confuses the next pod with it.
+TEST(RecordRepair, KnowsTheGpuOfAPodAfterThePodItWasConfusedWithHasEnded) {
   for (const bool restarts : {false, true}) {
     Node node(gpus(4));
     node.has_get = false;
@@ -69,7 +69,7 @@ TEST(RecordRepair, KnowsWhatAPodSeesAfterThePodItWasMistakenForHasEnded) {
     const Pod served = share("served", 3, 1);
     node.bind(rejected);
     node.bind(served);
-    ASSERT_EQ(sees(node.admit(served)), uuid(2)) << "the guess";
+    ASSERT_EQ(sees(node.admit(served)), uuid(2)) << "the agent guesses";
     if (restarts) {
       node.restart_agent(node.saved);
       node.bind(served);
@@ -95,19 +95,19 @@ TEST(RecordRepair, DoesNotStartAPodBeforeItsRecordIsRepaired) {
   node.bind(served);
   ASSERT_EQ(sees(node.admit(served)), uuid(2));
   node.api_away = true;
-  const Status held = node.pre_start(served, "main");
-  ASSERT_FALSE(held) << "the extender's ledger has it on another GPU";
-  EXPECT_THAT(held.error().text(), HasSubstr("ml/served"));
+  const Status blocked = node.pre_start(served, "main");
+  ASSERT_FALSE(blocked) << "the ledger still counts the pod on another GPU";
+  EXPECT_THAT(blocked.error().text(), HasSubstr("ml/served"));
   EXPECT_THAT(node.recorded, testing::Not(Contains("served GpuRecordRepaired"))) << "nothing is written yet";
   EXPECT_EQ(node.kind->counts().repaired, 0U);
-  EXPECT_THAT(held.error().text(), HasSubstr("no API server"));
+  EXPECT_THAT(blocked.error().text(), HasSubstr("no API server"));
   EXPECT_EQ(recorded(node, served), uuid(1));
   node.api_away = false;
   EXPECT_TRUE(node.pre_start(served, "main"));
   EXPECT_EQ(recorded(node, served), uuid(2));
 }
 
-TEST(RecordRepair, BlocksAPodThatGotWhatItMayNotHave) {
+TEST(RecordRepair, BlocksAPodThatGotAGpuItMayNotUse) {
   Node node(gpus(4));
   node.has_get = false;
   const Pod rejected = share("rejected", 3, 2);
@@ -116,16 +116,16 @@ TEST(RecordRepair, BlocksAPodThatGotWhatItMayNotHave) {
   node.bind(rejected);
   node.bind(choosy);
   ASSERT_EQ(sees(node.admit(choosy)), uuid(2));
-  const Status held = node.pre_start(choosy, "main");
-  ASSERT_FALSE(held) << "it must not start on a GPU that it does not want";
-  EXPECT_THAT(held.error().text(), HasSubstr("ml/choosy"));
-  EXPECT_THAT(held.error().text(), HasSubstr("delete the pod"));
+  const Status blocked = node.pre_start(choosy, "main");
+  ASSERT_FALSE(blocked) << "the pod requires another GPU";
+  EXPECT_THAT(blocked.error().text(), HasSubstr("ml/choosy"));
+  EXPECT_THAT(blocked.error().text(), HasSubstr("delete the pod"));
   EXPECT_THAT(node.recorded, Contains("choosy GpuAllocationMismatch"));
   EXPECT_EQ(recorded(node, choosy), uuid(1));
 }
 
-// Three pods that fill their GPUs were mixed up in a ring: each has what was meant for the next.
-TEST(RecordRepair, RepairsTheRecordsOfAllPodsThatWereMixedUp) {
+// Three pods fill their GPUs, and each got the GPU of the next one, in a ring.
+TEST(RecordRepair, RepairsTheRecordsOfAllPodsThatWereConfused) {
   Node node(gpus(4));
   node.has_get = false;
   const Pod a = share("a", 16, 0);
@@ -148,8 +148,8 @@ TEST(RecordRepair, RepairsTheRecordsOfAllPodsThatWereMixedUp) {
   }
 }
 
-// The original schedulers know GPUs by index, which is another GPU after the driver has renumbered
-// them, and wait for ASSIGNED.
+// The original schedulers wait for ASSIGNED, and name GPUs by index. After the driver has
+// renumbered its GPUs, the index means another GPU.
 TEST(RecordRepair, WritesARecordForAPodThatAnOriginalSchedulerPlaced) {
   Node node(gpus(4));
   Pod pod = Pod("old").main("main", 3);
@@ -163,8 +163,8 @@ TEST(RecordRepair, WritesARecordForAPodThatAnOriginalSchedulerPlaced) {
   const auto& written = node.repairs["old"].annotations;
   EXPECT_EQ(written.at("ALIYUN_COM_GPU_MEM_ASSIGNED"), "true");
   EXPECT_TRUE(written.contains("ALIYUN_COM_GPU_MEM_ASSUME_TIME"));
-  EXPECT_FALSE(written.contains("ALIYUN_COM_GPU_MEM_IDX")) << "that is right";
-  EXPECT_FALSE(node.repairs["old"].moves);
+  EXPECT_FALSE(written.contains("ALIYUN_COM_GPU_MEM_IDX")) << "the index is correct and is not written";
+  EXPECT_FALSE(node.repairs["old"].changes_gpus);
 }
 
 TEST(RecordRepair, DoesNotWaitForARecordThatOnlyAddsDetail) {
@@ -175,9 +175,9 @@ TEST(RecordRepair, DoesNotWaitForARecordThatOnlyAddsDetail) {
   node.api_away = true;
   EXPECT_TRUE(node.pre_start(pod, "main"));
   node.api_away = false;
-  EXPECT_TRUE(node.pre_start(pod, "main")) << "like after a restart of the container";
+  EXPECT_TRUE(node.pre_start(pod, "main")) << "as after a restart of the container";
   node.settle();
-  EXPECT_EQ(recorded(node, pod), uuid(0)) << "a second GPU that is added later does not make it undecided";
+  EXPECT_EQ(recorded(node, pod), uuid(0)) << "the record stays valid when a second GPU is added";
 }
 
 TEST(RecordRepair, RepairsIndicesWhenTheDriverHasRenumberedItsGpus) {
@@ -209,7 +209,7 @@ class Writer : public testing::Test {
   }
   static constexpr const char* kPath = "/api/v1/namespaces/ml/pods/a";
 
-  FakeCluster cluster;
+  TestCluster cluster;
   kube::Client client = cluster.client();
   ApiRecordWriter writer{client};
   NodePod pod;
@@ -224,12 +224,12 @@ TEST_F(Writer, ChangesTheAnnotationsOfThatPodOnly) {
   EXPECT_EQ(cluster.text(kPath, "annotations", "new"), "3");
   EXPECT_EQ(cluster.text(kPath, "annotations", "stale"), "-");
   EXPECT_EQ(cluster.text(kPath, "annotations", "x"), "1");
-  EXPECT_THAT(cluster.seen.back().body, HasSubstr(R"("uid":"uid-a")"));
+  EXPECT_THAT(cluster.seen().back().body, HasSubstr(R"("uid":"uid-a")"));
   EXPECT_EQ(writer.counts().written, 1U);
 }
 
 TEST_F(Writer, ReportsTheResultToEveryCaller) {
-  cluster.intercept = [](const FakeCluster::Seen&) { return FakeCluster::refusal(403, "Forbidden"); };
+  cluster.set_intercept([](const TestCluster::Seen&) { return TestCluster::refusal(403, "Forbidden"); });
   int reported = 0;
   for (int i = 0; i < 2; ++i) {
     writer.write(pod, repair, [&](const Status& status) {

@@ -1,5 +1,5 @@
-// What a container sees when it starts, with strategies that can still change it and with those
-// that cannot.
+// Tests which GPUs a container sees when it starts, with strategies that can update them after the
+// admission and with strategies that cannot.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,14 +13,15 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// Keeps a file for each name, like cdi; or delivers once and for all, like devices.
+// Keeps one file per CDI name, like the strategy cdi, or does not update after the admission, like
+// the strategy devices.
 class Recording final : public DeliveryStrategy {
  public:
   explicit Recording(bool can_update = true) : can_update_(can_update) {}
 
   [[nodiscard]] bool delivers_devices() const override { return false; }
   Status add(const ContainerEdits& container, ContainerResponse& response) override {
-    handed_out_ = gpus_of(container);
+    last_gpus_ = gpus_of(container);
     for (const std::string& name : container.cdi_names) {
       if (can_update_) {
         response.cdi_devices.push_back("tessera.io/gpu=" + name);
@@ -38,7 +39,7 @@ class Recording final : public DeliveryStrategy {
     return failure.empty() ? Status() : Status(fail(ErrorCode::kUnavailable, failure));
   }
   [[nodiscard]] std::string fixed(const Edits& /*edits*/) const override {
-    return can_update_ ? "" : "devices of " + handed_out_;
+    return can_update_ ? "" : "devices of " + last_gpus_;
   }
   [[nodiscard]] bool can_update() const override { return can_update_; }
   void remove_unneeded(const Needed& needed) override {
@@ -57,12 +58,12 @@ class Recording final : public DeliveryStrategy {
     return container.env.at("NVIDIA_VISIBLE_DEVICES");
   }
   const bool can_update_;
-  std::string handed_out_;
+  std::string last_gpus_;
 };
 
 class StartGateTest : public testing::Test {
  protected:
-  // What the container runtime finds under the CDI name that kubelet keeps for the container.
+  // Returns what the container runtime finds under the CDI name in kubelet's checkpoint.
   std::string finds(const Pod& pod, const std::string& container = "main") {
     const auto file = strategy.files.find(node.cdi_names[pod.spec.name + "/" + container]);
     return file == strategy.files.end() ? "unresolvable" : file->second;
@@ -98,20 +99,20 @@ TEST_F(StartGateTest, RecoversTheCdiNameOfAContainerWhenTheStateFileIsLost) {
   EXPECT_EQ(finds(first), uuid(2));
 }
 
-// It was admitted under another strategy, with variables and without a name. A file under a name
-// that kubelet does not have changes nothing.
+// The container was admitted under another strategy, with variables and without a CDI name. kubelet
+// would not use a file with a new name.
 TEST_F(StartGateTest, DoesNotUpdateAContainerAdmittedWithoutACdiName) {
-  Recording for_good(false);
-  node.restart_agent(Node::kNoRecord, &for_good);
+  Recording fixed(false);
+  node.restart_agent(Node::kEmptyState, &fixed);
   Pod pod = Pod("a").main("main", 3);
   node.bind(pod);
   ASSERT_EQ(sees(node.admit(pod)), "void");
-  for (const bool record_kept : {true, false}) {
+  for (const bool state_kept : {true, false}) {
     pod = Pod("a").main("main", 3).on("main", {{3, 3}});
-    node.restart_agent_among({pod}, record_kept ? node.saved : Node::kNoRecord, &strategy);
-    const Status held = node.pre_start(pod, "main");
-    ASSERT_FALSE(held) << record_kept;
-    EXPECT_THAT(held.error().text(), HasSubstr("delete the pod"));
+    node.restart_agent_among({pod}, state_kept ? node.saved : Node::kEmptyState, &strategy);
+    const Status blocked = node.pre_start(pod, "main");
+    ASSERT_FALSE(blocked) << state_kept;
+    EXPECT_THAT(blocked.error().text(), HasSubstr("delete the pod"));
   }
 }
 
@@ -119,16 +120,16 @@ TEST_F(StartGateTest, BlocksAContainerWhoseDevicesAreNotPrepared) {
   strategy.failure = "no libcuda.so.1 below /run/nvidia/driver";
   const Pod pod = share("a", 3, 2);
   node.bind(pod);
-  EXPECT_TRUE(node.admit(pod)) << "an error in Allocate would be final";
-  const Status held = node.pre_start(pod, "main");
-  ASSERT_FALSE(held);
-  EXPECT_THAT(held.error().text(), HasSubstr("libcuda"));
+  EXPECT_TRUE(node.admit(pod)) << "an error in Allocate would fail the pod permanently";
+  const Status blocked = node.pre_start(pod, "main");
+  ASSERT_FALSE(blocked);
+  EXPECT_THAT(blocked.error().text(), HasSubstr("libcuda"));
   strategy.failure.clear();
   EXPECT_TRUE(node.pre_start(pod, "main"));
 }
 
-// kubelet has no Get and admits equal pods in another order than they were bound in: each container
-// has a name that was meant for the other.
+// kubelet has no Get and does not admit two pods of equal size in the order they were bound, so
+// each container has the CDI name of the other.
 TEST_F(StartGateTest, WritesTheFileOfTheCdiNameThatTheContainerHas) {
   const Pod first = share("first", 3, 2);
   const Pod second = share("second", 3, 1);
@@ -139,7 +140,8 @@ TEST_F(StartGateTest, WritesTheFileOfTheCdiNameThatTheContainerHas) {
   EXPECT_EQ(finds(second), uuid(1));
   EXPECT_EQ(finds(first), uuid(2));
   node.end(first);
-  EXPECT_EQ(finds(second), uuid(1)) << "a container that restarts needs it, though it carries another UID";
+  EXPECT_EQ(finds(second), uuid(1))
+      << "a restarting container needs the file, although its name has another UID";
   node.settle();
   node.restart_agent(node.saved);
   node.bind(second);
@@ -168,7 +170,7 @@ TEST_F(StartGateTest, AssignsNoCdiNameTwice) {
   node.bind(first);
   node.bind(second);
   node.has_get = false;
-  ASSERT_TRUE(node.admit(second));  // mistaken for the first, whose name it gets
+  ASSERT_TRUE(node.admit(second));  // confused with the first, so it gets the name of the first
   node.has_get = true;
   ASSERT_TRUE(node.admit(first));
   EXPECT_NE(node.cdi_names["first/main"], node.cdi_names["second/main"]);
@@ -190,8 +192,8 @@ TEST_F(StartGateTest, DeliversTheGpuToAPodThatWasUnknownAtItsAdmission) {
   EXPECT_THAT(strategy.files, IsEmpty());
 }
 
-// The init container and the main container use the same IDs in turn.
-TEST_F(StartGateTest, TakesTheFirstContainerThatDoesNotRunForTheOneThatStarts) {
+// The init container and the main container use the same IDs, one after the other.
+TEST_F(StartGateTest, AssumesThatTheFirstContainerThatDoesNotRunStarts) {
   Pod pod = Pod("a").init("z", 3).main("a", 3).on("z", {{1, 3}}).on("a", {{1, 3}});
   node.bind(pod);
   ASSERT_TRUE(node.admit(pod));
@@ -214,9 +216,9 @@ TEST_F(StartGateTest, PreparesAContainerBeforeTheEndOfItsInitContainerIsReported
   EXPECT_EQ(finds(pod, "a"), uuid(1));
 }
 
-// After a re-list the pod that crashes has the newer version: kubelet updates its status
-// repeatedly.
-TEST_F(StartGateTest, APodThatWasThereFirstWasBlockedAsOvercommittedWhenItCrashed) {
+// kubelet updates the status of a crashing pod repeatedly, so the pod has the newer version after a
+// re-list.
+TEST_F(StartGateTest, DoesNotBlockAnOlderPodAsOvercommittedWhenItCrashes) {
   Pod first = share("first", 10, 1);
   const Pod forged = share("forged", 10, 1);
   node.bind(first);
@@ -224,15 +226,15 @@ TEST_F(StartGateTest, APodThatWasThereFirstWasBlockedAsOvercommittedWhenItCrashe
   EXPECT_TRUE(node.pre_start(first, "main"));
   node.bind(forged);
   ASSERT_TRUE(node.admit(forged));
-  first.spec.containers[0].ran_before = true;  // and waits in CrashLoopBackOff
+  first.spec.containers[0].ran_before = true;  // the container waits in CrashLoopBackOff
   node.restart_agent(node.saved);
   node.bind(forged);
   node.bind(first);
   EXPECT_TRUE(node.pre_start(first, "main"));
-  EXPECT_FALSE(node.pre_start(forged, "main")) << "it never started";
+  EXPECT_FALSE(node.pre_start(forged, "main")) << "this pod never started";
 }
 
-// kubelet keeps the response without the files of the driver for the life of the pod.
+// kubelet keeps the response without driver files for the lifetime of the pod.
 TEST(FixedDelivery, BlocksAContainerWithoutDevicesAlsoAfterARestartOfTheAgent) {
   Recording strategy(false);
   strategy.failure = "no libcuda.so.1 below /run/nvidia/driver";
@@ -244,10 +246,10 @@ TEST(FixedDelivery, BlocksAContainerWithoutDevicesAlsoAfterARestartOfTheAgent) {
   node.restart_agent(node.saved);
   node.bind(pod);
   node.pods->synced();
-  const Status held = node.pre_start(pod, "main");
-  ASSERT_FALSE(held) << "it would start without a GPU";
-  EXPECT_THAT(held.error().text(), HasSubstr("libcuda"));
-  EXPECT_THAT(held.error().text(), HasSubstr("delete the pod"));
+  const Status blocked = node.pre_start(pod, "main");
+  ASSERT_FALSE(blocked) << "the container would start without a GPU";
+  EXPECT_THAT(blocked.error().text(), HasSubstr("libcuda"));
+  EXPECT_THAT(blocked.error().text(), HasSubstr("delete the pod"));
   EXPECT_THAT(node.recorded, Contains("a GpuSetupFailed"));
 }
 
@@ -263,8 +265,8 @@ TEST(FixedDelivery, PassesTheFixedPathsToTheStrategyAfterARestart) {
   EXPECT_EQ(strategy.fixed_at_start, "devices of " + uuid(2));
 }
 
-// A pod was mistaken for another with all its containers, and kubelet reveals it later.
-TEST(FixedDelivery, RecoversForEachContainerWhatItGotInstead) {
+// All containers of a pod were confused with those of another pod, and kubelet reveals it later.
+TEST(FixedDelivery, RecoversTheActualGpuOfEachContainer) {
   Node node(gpus(4));
   const auto two = [](const std::string& name, unsigned gpu) {
     return Pod(name).main("x", 3).main("y", 3).on("x", {{gpu, 3}}).on("y", {{gpu, 3}});
@@ -274,9 +276,9 @@ TEST(FixedDelivery, RecoversForEachContainerWhatItGotInstead) {
   node.bind(first);
   node.bind(second);
   node.has_get = false;
-  const auto given = node.admit(second);
-  ASSERT_EQ(sees(given, "x"), uuid(2));
-  ASSERT_EQ(sees(given, "y"), uuid(2));
+  const auto envs = node.admit(second);
+  ASSERT_EQ(sees(envs, "x"), uuid(2));
+  ASSERT_EQ(sees(envs, "y"), uuid(2));
   node.has_get = true;
   ASSERT_TRUE(node.admit(first));
   for (const char* container : {"x", "y"}) {

@@ -28,7 +28,7 @@ using ::testing::Not;
 using ::testing::Pair;
 using ::testing::UnorderedElementsAre;
 
-// A container with these GPUs.
+// Returns a container with these GPUs.
 ContainerEdits container_with(const DriverHost& host, const std::vector<alloc::Gpu>& gpus) {
   DriverFilesCache files(host.options());
   return {.pod_uid = "5b0c-1", .container = "main", .edits = gpu_edits(files, gpus)};
@@ -133,7 +133,7 @@ TEST(DriverFiles, AreSearchedAgainAfterADriverUpdate) {
               Contains(Pair("/usr/lib64/libcuda.so.1", HasSubstr("libcuda.so.560.1"))));
 }
 
-// A search during an installation finds half a driver.
+// A search during the installation of a driver finds only some of its files.
 TEST(DriverFiles, AreSearchedAgainWhileThereIsNoLibcuda) {
   const DriverHost host;
   host.remove(kMultiarch + "/libcuda.so.550.54.15");
@@ -144,7 +144,7 @@ TEST(DriverFiles, AreSearchedAgainWhileThereIsNoLibcuda) {
   ASSERT_TRUE(warning);
   EXPECT_THAT(*warning, testing::HasSubstr("install the driver's compute libraries"));
   EXPECT_FALSE((*cache.get())->has_cuda);
-  EXPECT_FALSE(cache.take_warning()) << "reported once, not with each container";
+  EXPECT_FALSE(cache.take_warning()) << "the warning is reported once, not for each container";
   host.library(kMultiarch + "/libcuda.so.1");
   const auto files = cache.get();
   ASSERT_TRUE(files);
@@ -206,7 +206,7 @@ TEST(DeviceStrategy, DeliversNothingToAContainerWithoutGpus) {
   EXPECT_THAT(response.mounts, IsEmpty());
 }
 
-// What kubelet keeps of a container with one GPU.
+// Returns the response in kubelet's checkpoint for a container with one GPU.
 std::string fixed_at_admission(const DriverHost& host, DeviceStrategy& strategy) {
   ContainerResponse response;
   const ContainerEdits container = container_with(host, 1);
@@ -223,9 +223,9 @@ TEST(DeviceStrategy, BlocksAContainerWhoseDeviceNodeBelongsToAnotherGpuNow) {
   EXPECT_TRUE(strategy.before_start(container));
   gpus[0].minor = 1;
   container.edits = container_with(host, gpus).edits;
-  const Status held = strategy.before_start(container);
-  ASSERT_FALSE(held);
-  EXPECT_THAT(held.error().text(),
+  const Status blocked = strategy.before_start(container);
+  ASSERT_FALSE(blocked);
+  EXPECT_THAT(blocked.error().text(),
               AllOf(HasSubstr("/dev/nvidia0"), HasSubstr("/dev/nvidia1"), HasSubstr("delete the pod")));
 }
 
@@ -236,15 +236,15 @@ TEST(DeviceStrategy, BlocksAContainerWhoseDriverFilesWereUpdated) {
   host.library(kMultiarch + "/libnvidia-cfg.so.550.54.15");
   ContainerEdits container = container_with(host, 1);
   container.fixed = fixed;
-  EXPECT_TRUE(strategy.before_start(container)) << "an additional file does no harm";
+  EXPECT_TRUE(strategy.before_start(container)) << "an additional file does not matter";
   host.remove(kMultiarch + "/libcuda.so.550.54.15");
   host.remove(kMultiarch + "/libcuda.so.1");
   host.library(kMultiarch + "/libcuda.so.560.1");
   host.link(kMultiarch + "/libcuda.so.1", "libcuda.so.560.1");
   container.edits = container_with(host, 1).edits;
-  const Status held = strategy.before_start(container);
-  ASSERT_FALSE(held);
-  EXPECT_THAT(held.error().text(), HasSubstr("libcuda.so.560.1"));
+  const Status blocked = strategy.before_start(container);
+  ASSERT_FALSE(blocked);
+  EXPECT_THAT(blocked.error().text(), HasSubstr("libcuda.so.560.1"));
 }
 
 TEST(DeviceStrategy, BlocksAContainerWhoseDriverIsGone) {
@@ -361,7 +361,7 @@ TEST_F(CdiStrategyTest, AssignsANameWithoutGpusToAContainerWithoutGpus) {
   EXPECT_EQ(edits().at("env").as_array().back(), "NVIDIA_VISIBLE_DEVICES=void");
 }
 
-TEST_F(CdiStrategyTest, UpdatesBeforeTheStartWhatWasUnknownAtAdmission) {
+TEST_F(CdiStrategyTest, UpdatesTheFileBeforeTheStartIfTheGpuWasUnknownAtAdmission) {
   added(container_with(0));
   ContainerEdits decided = container_with(2);
   decided.env = {{"ALIYUN_COM_GPU_MEM_CONTAINER", "5"}};

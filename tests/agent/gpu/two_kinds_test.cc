@@ -1,4 +1,4 @@
-// GPUs and another kind of device in one pod do not interfere.
+// Tests that GPUs and another kind of device in one pod do not affect each other.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ using testing::HasSubstr;
 using testing::UnorderedElementsAre;
 
 constexpr const char* kMemory = "aliyun.com/gpu-mem";
-constexpr const char* kThing = FilesKind::kResource;
+constexpr const char* kThingResource = FilesKind::kResource;
 
 class NoWrites final : public RecordWriter {
   void write(const NodePod& /*pod*/, const RecordRepair& /*repair*/, Done<Status> done) override { done({}); }
@@ -45,7 +45,7 @@ class TwoKinds : public testing::Test {
   }
 
   static alloc::PodSpec pod_with_both(const std::string& name) {
-    alloc::PodSpec pod = pod_with(name, kThing, 1);
+    alloc::PodSpec pod = pod_with(name, kThingResource, 1);
     pod.containers[0].gpu_limits = {{alloc::GpuResource::kMemory, Quantity::units(2)}};
     alloc::Record record;
     record.containers = {{.container = "main", .shares = {{.gpu = "GPU-1", .units = 2}}}};
@@ -77,7 +77,7 @@ class TwoKinds : public testing::Test {
   }
 
   DriverHost host;
-  KindNode node{{kThing}};
+  KindNode node{{kThingResource}};
   CdiStrategy gpu_cdi{node.root / "cdi", gpu_cdi_kind()};
   CdiStrategy thing_cdi{node.root / "cdi", CdiKind::of("thing")};
   AllocationStore gpu_store{node.context, GpuKind::keys(), node.root / "allocations.json"};
@@ -99,14 +99,14 @@ TEST_F(TwoKinds, AreServedToOneContainerEachInItsOwnWay) {
   node.admit(pod_with_both("a"));
   const std::vector<std::string> shares = preferred(kMemory, 2);
   const auto of_gpus = node.allocate(kMemory, shares);
-  const auto of_things = node.allocate(kThing, preferred(kThing, 1));
+  const auto of_things = node.allocate(kThingResource, preferred(kThingResource, 1));
   EXPECT_EQ(of_gpus.envs().at("NVIDIA_VISIBLE_DEVICES"), "GPU-1");
   EXPECT_EQ(of_gpus.cdi_devices(0).name(), "tessera.io/gpu=uid-a_main");
   EXPECT_EQ(of_things.cdi_devices(0).name(), "tessera.io/thing=uid-a_main");
   EXPECT_TRUE(of_things.envs().empty());
   EXPECT_THAT(cdi_files(), UnorderedElementsAre("tessera-uid-a_main.json", "tessera.thing.uid-a_main.json"));
   EXPECT_EQ(node.pre_start(kMemory, shares), "");
-  EXPECT_EQ(node.pre_start(kThing, {"thing0"}), "");
+  EXPECT_EQ(node.pre_start(kThingResource, {"thing0"}), "");
   node.run([&] {
     EXPECT_THAT(gpu_store.allocations().find("uid-a", "main")->shares,
                 ElementsAre(DeviceShare{.device = "GPU-1", .units = 2}));
@@ -121,18 +121,18 @@ TEST_F(TwoKinds, OneIsBlockedWhileTheOtherIsHealthy) {
   node.admit(pod_with_both("a"));
   const std::vector<std::string> shares = preferred(kMemory, 2);
   node.allocate(kMemory, shares);
-  node.allocate(kThing, {"thing1"});
+  node.allocate(kThingResource, {"thing1"});
   alloc::Inventory unhealthy = v100s(2);
   unhealthy.gpus[1].unhealthy = "XID 79";
   node.run([&] { gpus.set_inventory(unhealthy); });
   EXPECT_THAT(node.pre_start(kMemory, shares), HasSubstr("XID 79"));
-  EXPECT_EQ(node.pre_start(kThing, {"thing1"}), "");
+  EXPECT_EQ(node.pre_start(kThingResource, {"thing1"}), "");
 }
 
 // The pod requests only the other kind.
 TEST_F(TwoKinds, DoNotSeePodsThatRequestOnlyTheOther) {
-  node.admit(pod_with("b", kThing, 1));
-  node.allocate(kThing, {"thing1"});
+  node.admit(pod_with("b", kThingResource, 1));
+  node.allocate(kThingResource, {"thing1"});
   node.run([&] {
     EXPECT_TRUE(gpu_pods(node.pods).empty());
     EXPECT_EQ(gpu_store.allocations().size(), 0U);
@@ -140,14 +140,14 @@ TEST_F(TwoKinds, DoNotSeePodsThatRequestOnlyTheOther) {
   });
 }
 
-// kubelet has no Get; an allocation of either kind shows which pod it admits.
+// kubelet has no Get. An allocation of either kind shows which pod it admits.
 TEST_F(TwoKinds, ShareWhichPodKubeletHasBegunToAdmit) {
   alloc::PodSpec first = pod_with_both("first");
   first.containers[0].other_limits.clear();
   node.admit(first);
   node.admit(pod_with_both("second"));
   node.run([&] { node.has_get = false; });
-  node.allocate(kThing, {"thing1"});
+  node.allocate(kThingResource, {"thing1"});
   node.allocate(kMemory, preferred(kMemory, 2));
   node.run([&] {
     EXPECT_NE(gpu_store.allocations().find("uid-second", "main"), nullptr);
@@ -158,7 +158,7 @@ TEST_F(TwoKinds, ShareWhichPodKubeletHasBegunToAdmit) {
 TEST_F(TwoKinds, AreCountedTogetherAndListedSeparately) {
   node.admit(pod_with_both("a"));
   node.allocate(kMemory, preferred(kMemory, 2));
-  node.allocate(kThing, {"thing1"});
+  node.allocate(kThingResource, {"thing1"});
   Readings readings;
   node.run([&] {
     served_gpus->add_readings(readings);

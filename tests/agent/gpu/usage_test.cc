@@ -50,7 +50,7 @@ TEST(ContainerOfCgroup, UnderstandsAllRuntimesAndDrivers) {
                   "cri-containerd-{1}.scope\n",
                   kUidLow, kId, std::string(64, 'e')),
       fmt::format("0::/system.slice/containerd.service/{}:cri-containerd:{}\n", slice, kId),
-      // systemd inside the container
+      // systemd runs inside the container
       fmt::format("0::/kubepods/burstable/pod{}/{}/init.scope\n", kUid, kId)};
   for (const std::string& text : texts) {
     const auto found = container_of_cgroup(text);
@@ -146,7 +146,7 @@ TEST(MemoryUses, CompareUseWithAllocations) {
   for (const std::size_t asking : {0U, 1U, 2U}) {
     pod.containers[asking].gpu_limits.emplace_back(alloc::GpuResource::kMemory, Quantity::units(1));
   }
-  const std::vector<Allocation> given{
+  const std::vector<Allocation> allocations{
       {.pod = {"ml", "train-7"},
        .pod_uid = kUid,
        .container = "main",
@@ -159,7 +159,7 @@ TEST(MemoryUses, CompareUseWithAllocations) {
   sample.containers = {{{kUid, "m"}, "GPU-0", 2 * kGib, 1}, {{kUid, "s"}, "GPU-1", kGib, 1},
                        {{kUid, "?"}, "GPU-0", kGib, 1},     {{kUid, "o"}, "GPU-0", kGib, 1},
                        {{kUid, "p"}, "GPU-0", kGib, 1},     {{"stranger", "x"}, "GPU-0", kGib, 1}};
-  const auto uses = memory_uses(sample, given, {&pod}, alloc::Unit::gib());
+  const auto uses = memory_uses(sample, allocations, {&pod}, alloc::Unit::gib());
   const auto find = [&](const std::string& container, const std::string& gpu, const std::string& uid = kUid) {
     for (const MemoryUse& use : uses) {
       if (use.who.container == container && use.gpu == gpu && use.who.pod_uid == uid) {
@@ -175,22 +175,22 @@ TEST(MemoryUses, CompareUseWithAllocations) {
   EXPECT_EQ(find("main", "GPU-1").allowed_bytes, std::nullopt);
   EXPECT_EQ(find("side", "GPU-1").allowed_bytes, 0U);           // has no share of that GPU
   EXPECT_EQ(find("", "GPU-0").allowed_bytes, std::nullopt);     // kubelet has not reported its ID yet
-  EXPECT_EQ(find("old", "GPU-0").allowed_bytes, std::nullopt);  // admitted by the plugin before us
-  EXPECT_EQ(find("plain", "GPU-0").allowed_bytes, 0U);          // asks for nothing
-  EXPECT_EQ(find("", "GPU-0", "stranger").allowed_bytes, 0U);   // asks for no GPU
+  EXPECT_EQ(find("old", "GPU-0").allowed_bytes, std::nullopt);  // admitted by an earlier plugin
+  EXPECT_EQ(find("plain", "GPU-0").allowed_bytes, 0U);          // requests nothing
+  EXPECT_EQ(find("", "GPU-0", "stranger").allowed_bytes, 0U);   // requests no GPU
   EXPECT_EQ(find("", "GPU-0", "stranger").who.pod.name, "");
 }
 
-// NVIDIA's plugin served nvidia.com/gpu before, with its own IDs: what its containers may use is
-// not known.
-TEST(MemoryUses, DidNotJudgeContainersThatAnotherPluginServedUnderOurName) {
+// NVIDIA's plugin served nvidia.com/gpu earlier, with its own IDs. The agent does not know what its
+// containers may use.
+TEST(MemoryUses, HaveNoLimitForContainersThatAnotherPluginServedUnderOurName) {
   alloc::PodSpec pod = pod_with({{"theirs", "t"}, {"ours", "o"}});
   for (alloc::ContainerSpec& container : pod.containers) {
     container.gpu_limits.emplace_back(alloc::GpuResource::kWhole, Quantity::units(1));
   }
   const std::string uuid = "GPU-5d3c0000-1111-2222-3333-444455556666";
   GpuIds ids;
-  const std::vector<Allocation> given{
+  const std::vector<Allocation> allocations{
       {.pod = {"ml", "train-7"}, .pod_uid = kUid, .container = "theirs", .ids = {{"nvidia.com/gpu", {uuid}}}},
       {.pod = {"ml", "train-7"},
        .pod_uid = kUid,
@@ -198,19 +198,19 @@ TEST(MemoryUses, DidNotJudgeContainersThatAnotherPluginServedUnderOurName) {
        .ids = {{"nvidia.com/gpu", {ids.whole(uuid)}}}}};
   UsageSample sample;
   sample.containers = {{{kUid, "t"}, uuid, kGib, 1}, {{kUid, "o"}, uuid, kGib, 1}};
-  const auto uses = memory_uses(sample, given, {&pod}, alloc::Unit::gib());
+  const auto uses = memory_uses(sample, allocations, {&pod}, alloc::Unit::gib());
   ASSERT_EQ(uses.size(), 2U);
   EXPECT_EQ(uses[0].who.container, "ours");
-  EXPECT_EQ(uses[0].allowed_bytes, 0U) << "blocked: it got nothing";
+  EXPECT_EQ(uses[0].allowed_bytes, 0U) << "the container is blocked and has no GPU";
   EXPECT_EQ(uses[1].allowed_bytes, std::nullopt);
 }
 
-// Kubernetes and the extender's ledger count the larger of the two.
-TEST(AllocatedBytes, InitContainersWereAddedToTheContainersThatRunAfterThem) {
+// Kubernetes and the ledger count the larger of the two.
+TEST(AllocatedBytes, AreTheLargerOfInitContainersAndContainers) {
   alloc::PodSpec pod = pod_with({{"fetch", "f"}, {"proxy", "p"}, {"main", "m"}, {"side", "s"}});
   pod.containers[0].kind = alloc::ContainerKind::kInit;
   pod.containers[1].kind = alloc::ContainerKind::kSidecar;
-  const auto given = [](const std::string& container, std::uint32_t units) {
+  const auto allocation = [](const std::string& container, std::uint32_t units) {
     return Allocation{.pod = {"ml", "train-7"},
                       .pod_uid = kUid,
                       .container = container,
@@ -219,27 +219,29 @@ TEST(AllocatedBytes, InitContainersWereAddedToTheContainersThatRunAfterThem) {
   const auto allocated = [&](const std::vector<Allocation>& all) {
     return allocated_bytes(memory_uses({}, all, {&pod}, alloc::Unit::gib()), "GPU-0", 32 * kGib) / kGib;
   };
-  EXPECT_EQ(allocated({given("fetch", 8), given("main", 3), given("side", 2)}), 8U);
-  EXPECT_EQ(allocated({given("fetch", 4), given("main", 3), given("side", 2)}), 5U);
-  EXPECT_EQ(allocated({given("fetch", 8), given("proxy", 1), given("main", 3)}), 8U) << "starts before it";
-  Allocation other = given("main", 6);
+  EXPECT_EQ(allocated({allocation("fetch", 8), allocation("main", 3), allocation("side", 2)}), 8U);
+  EXPECT_EQ(allocated({allocation("fetch", 4), allocation("main", 3), allocation("side", 2)}), 5U);
+  EXPECT_EQ(allocated({allocation("fetch", 8), allocation("proxy", 1), allocation("main", 3)}), 8U)
+      << "fetch ends before proxy starts";
+  Allocation other = allocation("main", 6);
   other.pod_uid = "other";
-  EXPECT_EQ(allocated({given("fetch", 8), given("main", 3), other}), 14U) << "another pod adds to it";
+  EXPECT_EQ(allocated({allocation("fetch", 8), allocation("main", 3), other}), 14U)
+      << "the shares of other pods are added";
   other.shares[0] = {.device = "GPU-0", .whole = true};
-  EXPECT_EQ(allocated({given("fetch", 8), other}), 32U) << "at most the whole GPU";
+  EXPECT_EQ(allocated({allocation("fetch", 8), other}), 32U) << "at most the whole GPU";
   other.shares[0].device = "GPU-1";
-  EXPECT_EQ(allocated({given("fetch", 8), other}), 8U);
+  EXPECT_EQ(allocated({allocation("fetch", 8), other}), 8U);
 }
 
 TEST(MemoryUses, MarkInitContainersThatHaveEnded) {
   alloc::PodSpec pod = pod_with({{"fetch", "f"}, {"main", "m"}});
   pod.containers[0].kind = alloc::ContainerKind::kInit;
-  const std::vector<Allocation> given{{.pod = {"ml", "train-7"},
-                                       .pod_uid = kUid,
-                                       .container = "fetch",
-                                       .shares = {{.device = "GPU-0", .units = 3}}}};
+  const std::vector<Allocation> allocations{{.pod = {"ml", "train-7"},
+                                             .pod_uid = kUid,
+                                             .container = "fetch",
+                                             .shares = {{.device = "GPU-0", .units = 3}}}};
   const auto is_current = [&](const UsageSample& sample) {
-    return memory_uses(sample, given, {&pod}, alloc::Unit::gib()).at(0).is_current();
+    return memory_uses(sample, allocations, {&pod}, alloc::Unit::gib()).at(0).is_current();
   };
   EXPECT_TRUE(is_current({})) << "it has not started";
   pod.containers[0].state = alloc::ContainerState::kTerminated;
@@ -260,7 +262,7 @@ TEST(UsageSampler, AsksRepeatedlyButNeverTwiceAtOnce) {
   sampler.start();
   EXPECT_EQ(sampler.age(), std::nullopt);
   loop.run_until([] { return false; }, 20ms);
-  ASSERT_EQ(asked.size(), 1U);  // the driver hangs: one question is enough
+  ASSERT_EQ(asked.size(), 1U);  // the driver hangs, so no second request is sent
   asked[0]({sample_of("GPU-0", {})});
   ASSERT_TRUE(loop.run_until([&] { return asked.size() == 2; }, 10s));
   EXPECT_EQ(samples, 1);

@@ -22,52 +22,51 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
-constexpr std::uint64_t kWatchedGib = 1U << 30U;
-const std::string kWatchedUid = "1b4e28ba-2fa1-11d2-883f-0016d3cca427";
-const std::string kWatchedId(64, 'c');
+constexpr std::uint64_t kGib = 1U << 30U;
+const std::string kPodUid = "1b4e28ba-2fa1-11d2-883f-0016d3cca427";
+const std::string kContainerId(64, 'c');
 
-// One pod with 3 GiB of GPU 0, whose process 4711 uses 4.
+// Has one pod with 3 GiB of GPU 0. Its process 4711 uses 4 GiB.
 class UsageWatchTest : public ::testing::Test {
  protected:
   UsageWatchTest() {
     std::filesystem::create_directory(proc_ / "4711");
-    EXPECT_TRUE(
-        write_file(proc_ / "4711/cgroup", "0::/kubepods/pod" + kWatchedUid + "/" + kWatchedId + "\n"));
+    EXPECT_TRUE(write_file(proc_ / "4711/cgroup", "0::/kubepods/pod" + kPodUid + "/" + kContainerId + "\n"));
     auto state = std::make_shared<gpu::DriverState>();
     state->ready = true;
     state->inventory = v100s(1);
     watch_.set_state(state);
     pod_.namespace_name = "ml";
     pod_.name = "train-7";
-    pod_.uid = kWatchedUid;
+    pod_.uid = kPodUid;
     pod_.containers.resize(2);
     pod_.containers[0].name = "main";
-    pod_.containers[0].id = kWatchedId;
+    pod_.containers[0].id = kContainerId;
     pod_.containers[1].name = "side";
     pod_.containers[1].gpu_limits = {{alloc::GpuResource::kMemory, Quantity::units(3)}};
   }
 
-  // The pod requests GPU memory, and this container has 3 units of it.
+  // Makes the pod request GPU memory and allocates 3 units to this container.
   void allocate_to(const std::string& container) {
     node_.pods.put(pod_, 1, true);
     node_.pods.synced();
     allocations_.record({.pod = {"ml", "train-7"},
-                         .pod_uid = kWatchedUid,
+                         .pod_uid = kPodUid,
                          .container = container,
                          .shares = {{.device = "GPU-0", .units = 3}},
                          .ids = {{"aliyun.com/gpu-mem", {"0-0", "0-1", "0-2"}}}});
   }
-  // The pod requests no GPU.
+  // Makes the pod request no GPU.
   void request_nothing() {
     pod_.name = "legacy";
     pod_.containers[1].gpu_limits.clear();
     node_.pods.put(pod_, 1, true);
     node_.pods.synced();
   }
-  // Another plugin gave a GPU to a container of the pod.
-  void give_elsewhere(const std::string& container, const std::string& gpu) {
+  // Makes another plugin allocate a GPU to a container of the pod.
+  void allocate_by_other_plugin(const std::string& container, const std::string& gpu) {
     node_.checkpoint.entries = {
-        {.pod_uid = kWatchedUid, .container = container, .resource = "nvidia.com/gpu", .ids = {gpu}}};
+        {.pod_uid = kPodUid, .container = container, .resource = "nvidia.com/gpu", .ids = {gpu}}};
   }
 
   std::string metrics() {
@@ -77,11 +76,11 @@ class UsageWatchTest : public ::testing::Test {
   }
   void sample() {
     watch_.start([](auto done) {
-      gpu::GpuUsage usage{.memory = {.total = 32 * kWatchedGib, .reserved = 0, .used = 4 * kWatchedGib},
+      gpu::GpuUsage usage{.memory = {.total = 32 * kGib, .reserved = 0, .used = 4 * kGib},
                           .busy_percent = 40};
       done({{.uuid = "GPU-0",
              .usage = usage,
-             .processes = std::vector<gpu::GpuProcess>{{4711, 4 * kWatchedGib, 40}}}});
+             .processes = std::vector<gpu::GpuProcess>{{4711, 4 * kGib, 40}}}});
     });
     node_.cluster.run_until([&] { return watch_.sample_age().has_value(); });
   }
@@ -99,7 +98,7 @@ TEST_F(UsageWatchTest, FindsThroughProcessAndCgroupTheContainerThatUsesMoreThanI
   EXPECT_THAT(
       node_.events(),
       ElementsAre(AllOf(StartsWith("! GpuMemoryExceeded Pod/train-7 container main uses 4.0GiB of GPU 0"),
-                        HasSubstr("asked for 3.0GiB"))));
+                        HasSubstr("requested 3.0GiB"))));
   const std::string labels = R"({namespace="ml",pod="train-7",container="main",gpu="0",uuid="GPU-0"} )";
   const std::string text = metrics();
   EXPECT_THAT(text, HasSubstr("tessera_container_gpu_memory_used_bytes" + labels + "4294967296\n"));
@@ -113,34 +112,34 @@ TEST_F(UsageWatchTest, NamesThePodThatUsesAGpuItDidNotRequest) {
   sample();
   EXPECT_THAT(node_.events(),
               ElementsAre(StartsWith(
-                  "! UnrequestedGpuUse Node/gpu-a pod ml/legacy, which asks for no GPU, uses 4.0")));
+                  "! UnrequestedGpuUse Node/gpu-a pod ml/legacy, which requests no GPU, uses 4.0")));
 }
 
-TEST_F(UsageWatchTest, APodWithAGpuOfAnotherPluginWasReportedAsUsingItUnrequested) {
+TEST_F(UsageWatchTest, DoesNotReportAPodThatUsesAGpuOfAnotherPlugin) {
   request_nothing();
-  give_elsewhere("cuda", "GPU-0");
+  allocate_by_other_plugin("cuda", "GPU-0");
   sample();
   EXPECT_THAT(node_.events(), IsEmpty());
   EXPECT_THAT(metrics(), HasSubstr("tessera_agent_memory_exceeded_total 0\n"));
 }
 
 // One container has a share from us, the other a GPU from NVIDIA's plugin.
-TEST_F(UsageWatchTest, AContainerWithAGpuOfAnotherPluginWasJudgedNextToOneOfOurs) {
+TEST_F(UsageWatchTest, DoesNotReportAContainerWithAGpuOfAnotherPluginNextToOneOfOurs) {
   allocate_to("side");
-  give_elsewhere("main", "GPU-0");
+  allocate_by_other_plugin("main", "GPU-0");
   sample();
   EXPECT_THAT(node_.events(), IsEmpty());
 }
 
-TEST_F(UsageWatchTest, APodWithAnotherGpuOfAnotherPluginUsesThisOneUnrequested) {
+TEST_F(UsageWatchTest, ReportsAPodThatUsesAnotherGpuThanTheOtherPluginAllocated) {
   request_nothing();
-  give_elsewhere("cuda", "GPU-7");
+  allocate_by_other_plugin("cuda", "GPU-7");
   sample();
   EXPECT_THAT(node_.events(), ElementsAre(StartsWith("! UnrequestedGpuUse")));
 }
 
 // The API server does not answer when the agent starts.
-TEST_F(UsageWatchTest, TookEveryPodForOneThatRequestsNoGpuBeforeThePodsWereListed) {
+TEST_F(UsageWatchTest, ReportsNoUnrequestedUseBeforeThePodsAreListed) {
   sample();
   EXPECT_THAT(node_.events(), IsEmpty());
 }
