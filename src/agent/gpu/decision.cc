@@ -122,7 +122,7 @@ GpuDecision decide(const alloc::PodSpec& pod, const alloc::GpuRequest& request,
   if (!broken.empty()) {
     return {.verdict = Verdict::kBroken,
             .why = broken +
-                   "; such a record is not believed: delete the pod and create it without "
+                   "; the agent does not follow an invalid record: delete the pod and create it without "
                    "annotations of schedulers"};
   }
   if (inventory.gpus.size() == 1) {
@@ -152,7 +152,7 @@ std::string overcommitment(const Holding& pod, const std::vector<Holding>& neigh
     if (share.units > units) {
       return fmt::format(
           "GPU {} ({}) has {} units, and this pod's record claims {} of them; delete the pod so that it is "
-          "placed anew",
+          "placed again",
           gpu.index, gpu.uuid, units, share.units);
     }
     if (load == before.end()) {

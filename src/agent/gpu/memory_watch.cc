@@ -59,7 +59,7 @@ void MemoryWatch::carry_out(const MemoryVerdict& verdict, const std::string& gpu
       fmt::format("{} uses {} of {}", container_text(use.who), amount(use.used_bytes), gpu);
   const std::uint64_t allowed = use.allowed_bytes.value_or(0);
   const std::string asked =
-      allowed == 0 ? "it was given nothing of it" : fmt::format("it asked for {}", amount(allowed));
+      allowed == 0 ? "it has no share of it" : fmt::format("it asked for {}", amount(allowed));
   switch (verdict.kind) {
     case MemoryVerdict::Kind::kOver:
       ++counts_.over;
