@@ -35,7 +35,7 @@ abi::Return put(T* target, V value) {
   return abi::kSuccess;
 }
 
-// Returns answer(driver) if there is a session.
+// Returns answer(driver) if there is a session; otherwise the error of SimDriver::enter().
 template <class Answer>
 abi::Return on_system(std::string_view function, Answer answer) {
   SimDriver& driver = SimDriver::instance();

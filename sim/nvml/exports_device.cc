@@ -32,7 +32,8 @@ abi::Return fill_pci(std::string_view function, abi::Device device, abi::PciInfo
   });
 }
 
-// Callers ask for the count first, then pass a large enough array.
+// Writes the processes into `infos`. Callers first pass an array that is too small to learn the
+// count, then a large enough one.
 template <class Info>
 abi::Return list_processes(std::string_view function, abi::Device device, unsigned* count, Info* infos,
                            bool mps) {
@@ -62,7 +63,7 @@ abi::Return list_processes(std::string_view function, abi::Device device, unsign
   });
 }
 
-// There are no processes of this kind.
+// Reports an empty list: the simulated driver has no processes of this kind.
 abi::Return no_processes(std::string_view function, abi::Device device, unsigned* count) {
   return on_gpu(function, device, [&](const SimGpu&) { return put(count, 0); });
 }

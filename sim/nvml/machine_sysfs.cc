@@ -145,7 +145,7 @@ void add_device(Tree& tree, const std::string& route, const std::string& address
   tree["bus/pci/devices/" + address] = {.link = true, .text = "../../../" + route};
 }
 
-// A card has the NUMA node of the GPUs near it.
+// Returns the files of a network card. The card gets the NUMA node of the GPUs near it.
 PciFiles nic_files(const topology::Topology& topology, const topology::Nic& nic) {
   PciFiles files{.vendor = "0x15b3", .pci_class = "0x020700", .cpus = {}};
   for (unsigned gpu = 0; gpu < topology.size(); ++gpu) {
@@ -206,7 +206,7 @@ Tree sysfs_tree(const sim::Machine& machine, const std::set<unsigned>& removed) 
   }
   add_switches(tree, topology, generation);
   tree["class/dmi/id/product_name"] = {.text = machine.name + "\n"};
-  // Exists even without GPUs.
+  // The driver's directory exists even without GPUs.
   tree["bus/pci/drivers/nvidia/module"] = {.text = ""};
   return tree;
 }

@@ -1,7 +1,8 @@
 // The simulated driver behind the C functions: a machine, its control file and the event listeners.
 //
-// Like the real driver it is a process-wide singleton and thread-safe. The first nvmlInit reads
-// which GPUs are plugged in and their order; every call reads everything else.
+// Like the real driver, it is a process-wide singleton and thread-safe. The first nvmlInit reads
+// from the control file which GPUs are plugged in, and their order. Every call reads the other
+// settings again, so that changes apply at once.
 #pragma once
 
 #include <array>
@@ -63,8 +64,8 @@ class SimDriver {
   abi::Return init(std::string_view function);
   abi::Return shutdown();
 
-  // Must be called at the start of every function. Applies the faults of the control file to the
-  // function and checks that there is a session.
+  // Applies the faults of the control file to the function, and checks that there is a session.
+  // Every exported function calls it first.
   abi::Return enter(std::string_view function, bool needs_session = true);
 
   [[nodiscard]] sim::Machine machine();

@@ -39,7 +39,7 @@ kube::EventRecorderOptions recorder_options(const std::string& node) {
   return options;
 }
 
-// The directory for files that survive a restart, created if necessary; empty when that fails.
+// Creates the directory for files that survive a restart. Returns its path, or "" if that fails.
 std::string usable_state_dir(const std::string& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
@@ -57,7 +57,8 @@ HostRoot driver_root(const Paths& paths) {
   return {.host = paths.driver_root, .here = paths.driver_here()};
 }
 
-// NVIDIA's library: as configured, else below the driver root, else found by the dynamic linker.
+// Returns the path of NVML: the configured one, else one below the driver root, else the bare name
+// for the dynamic linker.
 std::string find_nvml(const Paths& paths) {
   const std::string name(gpu::NvmlLibrary::kDefaultPath);
   return paths.nvml_library.empty() ? find_driver_library(driver_root(paths), name).value_or(name)
@@ -85,7 +86,7 @@ NodeGpusOptions gpu_options(const Config& config, Metrics& metrics) {
   options.plugins.metrics = &metrics;
   options.usage = {.memory = config.memory,
                    .sampler = {.every = config.sample_every, .proc_root = config.paths.proc_root}};
-  options.writer.metadata = {.labels = config.node_labels, .legacy = config.legacy_annotations};
+  options.writer.metadata = {.labels = config.node_labels, .original_annotations = config.legacy_annotations};
   options.health = {.condition = config.node_condition,
                     .config_map = config.unhealthy_config_map,
                     .config_map_namespace = config.unhealthy_config_map_namespace};
@@ -128,10 +129,10 @@ struct Agent::Impl {
   kube::Reflector pod_watch;
   Observer observer;
   std::optional<http::Server> server;
-  bool said_ready = false;
+  bool logged_ready = false;
   http::Timer check_timer;
   Clock::Steady began{};
-  NodeGpus gpus;  // last: it calls the others
+  NodeGpus gpus;  // last: it uses all members above
 };
 
 Agent::Impl::Impl(http::EventLoop& loop_, Config config_, kube::Client client_)
@@ -165,7 +166,7 @@ Agent::Impl::Impl(http::EventLoop& loop_, Config config_, kube::Client client_)
 // Periodic work, once a second.
 void Agent::Impl::check() {
   gpus.check();
-  if (const bool ready = not_ready().empty(); ready && !std::exchange(said_ready, ready)) {
+  if (const bool ready = not_ready().empty(); ready && !std::exchange(logged_ready, ready)) {
     log::info("ready",
               {{"took_ms",
                 std::chrono::duration_cast<std::chrono::milliseconds>(Clock::real().now() - began).count()}});
@@ -190,7 +191,7 @@ Status Agent::Impl::serve() {
   options.port = config.port;
   options.max_body_bytes = 64U << 10U;
   options.max_connections = 64;
-  options.on_access = [this](const http::Access& access) { observer.metrics().answered(access); };
+  options.on_access = [this](const http::Access& access) { observer.metrics().count_request(access); };
   server.emplace(
       TRY(http::Server::create(loop, std::move(options), [this](http::Request& request, http::Reply reply) {
         observer.handle(request, std::move(reply));
@@ -199,9 +200,10 @@ Status Agent::Impl::serve() {
 }
 
 void Agent::Impl::add_readings(Readings& readings) const {
-  readings.gauge("tessera_agent_ready", "1 if pods can be served", not_ready().empty() ? 1 : 0);
+  readings.gauge("tessera_agent_ready", "1 if the agent can serve pods", not_ready().empty() ? 1 : 0);
   gpus.add_readings(readings);
-  readings.gauge("tessera_agent_state_file_ok", "1 if the allocations are in a file that survives a restart",
+  readings.gauge("tessera_agent_state_file_ok",
+                 "1 if the allocations are saved in the state file, which survives a restart",
                  gpus.store().is_saved() ? 1 : 0);
   readings.add_objects(gpus.objects());
   readings.add_events("tessera_agent_events_dropped_total", recorder.counts());

@@ -1,6 +1,7 @@
 // agent/agent.h
 //
-// A running agent: the driver, the pods of the node, the device plugins, allocations and HTTP.
+// A running agent. It owns the GPU driver, the watch on the pods of the node, the device plugins,
+// the allocations and the HTTP server.
 //
 //   auto agent = TRY(Agent::create(loop, config, access));
 //   loop.post([&] { agent->start(); });
@@ -8,7 +9,8 @@
 //   agent->leave();                  // this thread: unregisters from kubelet
 //   loop.stop();
 //
-// Built before the loop runs; everything else on the loop's thread unless stated otherwise.
+// Create it before the loop runs. All other calls are made on the loop's thread unless stated
+// otherwise.
 #pragma once
 
 #include <cstdint>
@@ -24,23 +26,23 @@ namespace tessera::agent {
 
 class Agent {
  public:
-  // `loop` must outlive it. Fails with kInvalid or kUnavailable if an address or the access cannot
-  // be used.
+  // `loop` must outlive the agent. Fails with kInvalid or kUnavailable if the listen address or
+  // `access` cannot be used.
   static Result<std::unique_ptr<Agent>> create(http::EventLoop& loop, Config config,
                                                kube::ClusterAccess access);
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;
-  // When the loop no longer runs.
+  // Call it after the loop has stopped.
   ~Agent();
 
   void start();
-  // Unregisters from kubelet after the calls in flight are answered. Not on the loop's thread, and
-  // while the loop runs.
+  // Answers kubelet's calls in flight and then unregisters from kubelet. Call it from another
+  // thread while the loop still runs: the loop answers the calls.
   void leave();
 
-  // The port of the HTTP server; for tests that let the system choose.
+  // The port of the HTTP server, for tests that let the system choose it.
   [[nodiscard]] std::uint16_t port() const;
-  // What is missing until pods can be served; empty when nothing is.
+  // Returns why the agent cannot serve pods yet; empty if it is ready.
   [[nodiscard]] std::string not_ready() const;
 
  private:

@@ -46,11 +46,11 @@ Status read_paths(const Setting& setting, Paths& paths) {
 }
 
 Status read_memory(const Setting& setting, MemoryRules& rules) {
-  constexpr std::int64_t kMostSlack = std::int64_t{1} << 40U;
+  constexpr std::int64_t kMaxSlack = std::int64_t{1} << 40U;
   return setting.mapping(
       {{"policy", parsed_into(rules.policy, parse_memory_policy)},
        {"grace", into(rules.grace, [](const Setting& one) { return one.duration(); })},
-       {"slack", into(rules.slack_bytes, [](const Setting& one) { return one.bytes(kMostSlack, 0); })}});
+       {"slack", into(rules.slack_bytes, [](const Setting& one) { return one.bytes(kMaxSlack, 0); })}});
 }
 
 Status read_all(const Setting& root, Config& config) {
@@ -84,7 +84,7 @@ Status read_all(const Setting& root, Config& config) {
   });
 }
 
-// Removes trailing slashes: "/x/" and "/x" are the same directory.
+// "/x/" and "/x" are the same directory; the rest of the agent expects "/x".
 void remove_trailing_slashes(std::string& path) {
   while (path.size() > 1 && path.ends_with('/')) {
     path.pop_back();

@@ -1,10 +1,11 @@
 // agent/config.h
 //
-// The configuration of the agent. It comes from four sources; a later one overrides an earlier one:
+// The configuration of the agent. A later source overrides an earlier one:
 //
 //   defaults < environment (NODE_NAME, LOG_LEVEL) < YAML file (--config) < flags
 //
-// docs/reference.md lists every setting. A plain value, valid once complete() has accepted it.
+// docs/reference.md lists every setting. Config is a plain value; it is valid after complete() has
+// succeeded.
 #pragma once
 
 #include <chrono>
@@ -26,8 +27,9 @@ namespace tessera::agent {
 // How containers get access to their GPUs (delivery_strategy.h).
 enum class StrategyKind { kEnv, kDevices, kCdi };
 
-// Directories. Some have two paths, one as the host (kubelet, the container runtime) sees it and
-// one as this process sees it: in a container, the host's files are mounted elsewhere.
+// Files and directories. Some have two paths because the agent runs in a container, where the
+// host's files are mounted elsewhere: one as the host (kubelet, the container runtime) sees it, and
+// one as this process sees it.
 struct Paths {
   std::string nvml_library;       // empty: found below the driver root, else by the dynamic linker
   std::string driver_root = "/";  // as the host sees it
@@ -55,7 +57,7 @@ struct Paths {
 struct Config {
   std::string node_name;   // empty: the host name
   std::string kubeconfig;  // empty: $KUBECONFIG, ~/.kube/config, or the pod's service account
-  // Where health, metrics and /allocations are served.
+  // Listen address for health, metrics and /allocations.
   std::string address = "0.0.0.0";
   std::uint16_t port = 39997;
   log::Options log;
@@ -63,7 +65,7 @@ struct Config {
   alloc::Unit unit;
   bool subtract_driver_memory = false;
   alloc::ResourceNames::Config resources;
-  std::string machine;  // kind of machine; empty: as the machine reports it
+  std::string machine;  // kind of machine; empty: the one that the machine reports
   StrategyKind strategy = StrategyKind::kEnv;
   LibraryPlace driver_libraries = LibraryPlace::kLinkerDirectories;  // with strategy devices or cdi
   gpu::XidRules xids;
@@ -73,20 +75,20 @@ struct Config {
   bool unhealthy_config_map = true;  // for old extenders
   std::string unhealthy_config_map_namespace = "kube-system";
 
-  MemoryRules memory;                              // for containers over their request
+  MemoryRules memory;                              // for containers that use more than they request
   std::chrono::milliseconds sample_every{10'000};  // how often GPU use is sampled
 
   Paths paths;
 };
 
-// Reads NODE_NAME and LOG_LEVEL.
+// Sets `config` from NODE_NAME and LOG_LEVEL. Fails if the log level is invalid.
 Status apply_environment(const daemon::Environment& environment, Config& config);
 
-// Reads `yaml` over the current values of `config`. Errors begin with "NAME:LINE:COLUMN:".
+// Overrides `config` with the settings in `yaml`. Errors begin with "NAME:LINE:COLUMN:".
 Status apply_yaml(std::string_view yaml, const std::string& name, Config& config);
 
-// Validates the complete configuration and fills in what was left open. Errors begin with the
-// setting's path and a colon.
+// Validates the configuration and fills in missing values, such as the node name. Errors begin with
+// the setting's path and a colon.
 Status complete(Config& config);
 
 }  // namespace tessera::agent

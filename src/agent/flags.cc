@@ -14,13 +14,15 @@ namespace {
 constexpr daemon::ConfigFlag kFlags[] = {
     {"--node-name", "nodeName: {}",
      "Name of the Kubernetes node this agent runs on (default: $NODE_NAME, or the host's name)"},
-    {"--kubeconfig", "kubeconfig: {}", "How to reach the API server outside of a cluster"},
+    {"--kubeconfig", "kubeconfig: {}",
+     "Path of a kubeconfig, to reach the API server from outside a cluster"},
     {"--listen", "listen: {}", "ADDRESS:PORT for health, metrics and /allocations (default 0.0.0.0:39997)"},
     {"--log-level", "log: {{level: {}}}", "debug, info, warn, error or off"},
     {"--log-format", "log: {{format: {}}}", "text or json"},
-    {"--unit", "unit: {}", "What one unit of gpu-mem is: GiB, MiB, 256MiB ... (one for the whole cluster)"},
+    {"--unit", "unit: {}",
+     "Size of one unit of gpu-mem: GiB, MiB, 256MiB ... (the same in the whole cluster)"},
     {"--subtract-driver-memory", "subtractDriverMemory: {}",
-     "true: subtract the memory that the driver reserves before shares are made"},
+     "true: offer only the memory that the driver does not reserve"},
     {"--resource-prefix", "resources: {{prefix: {}}}", "Domain of the resources, instead of aliyun.com"},
     {"--resource-whole", "resources: {{whole: {}}}",
      "Name of the whole-GPU resource, for example nvidia.com/gpu"},
@@ -37,14 +39,14 @@ constexpr daemon::ConfigFlag kFlags[] = {
     {"--unhealthy-config-map-namespace", "unhealthyConfigMap: {{namespace: {}}}",
      "... namespace of that ConfigMap (default kube-system)"},
     {"--memory-policy", "memory: {{policy: {}}}",
-     "Containers that use more GPU memory than they asked for: ignore, report (default) or evict"},
+     "Containers that use more GPU memory than they request: ignore, report (default) or evict"},
     {"--memory-grace", "memory: {{grace: {}}}", "... evict after this time over the limit (default 30s)"},
     {"--memory-slack", "memory: {{slack: {}}}",
      "... tolerate this much over the limit (default 0, for example 512Mi)"},
     {"--sample-every", "sampleEvery: {}",
-     "How often the driver is asked which processes use the GPUs (default 10s)"},
+     "How often to ask the driver which processes use the GPUs (default 10s)"},
     {"--nvml-library", "paths: {{nvmlLibrary: {}}}",
-     "libnvidia-ml.so.1 (default: found below the driver root)"},
+     "Path of libnvidia-ml.so.1 (default: found below the driver root)"},
     {"--driver-root", "paths: {{driverRoot: {}}}",
      "Where the driver is installed, as the host sees it (default /)"},
     {"--driver-root-ctr-path", "paths: {{driverRootHere: {}}}",
@@ -54,7 +56,7 @@ constexpr daemon::ConfigFlag kFlags[] = {
     {"--sysfs-root", "paths: {{sysfsRoot: {}}}", "Where /sys is"},
     {"--proc-root", "paths: {{procRoot: {}}}", "Where the host's /proc is"},
     {"--kubelet-dir", "paths: {{kubeletDir: {}}}", "kubelet's directory (default /var/lib/kubelet)"},
-    {"--cdi-dir", "paths: {{cdiDir: {}}}", "Where CDI specs go (default /var/run/cdi)"},
+    {"--cdi-dir", "paths: {{cdiDir: {}}}", "Directory for CDI specs (default /var/run/cdi)"},
     {"--state-dir", "paths: {{stateDir: {}}}",
      "Directory for state that must survive a restart (default /var/lib/tessera)"},
 };
@@ -72,9 +74,10 @@ Result<Config> load(const daemon::ConfigFlags& flags, const daemon::Environment&
 
 std::variant<CommandLine, int> parse_command_line(int argc, const char* const* argv,
                                                   const daemon::Environment& environment) {
-  CLI::App app("Publishes the GPUs of this node to Kubernetes and gives containers the GPUs chosen for them.",
-               "tessera-agent");
-  daemon::ConfigFlags flags(app, kFlags, "docs/agent.md");
+  CLI::App app(
+      "Publishes the GPUs of this node to Kubernetes and assigns containers the GPUs chosen for them.",
+      "tessera-agent");
+  daemon::ConfigFlags flags(app, kFlags, "docs/reference.md");
   if (const std::optional<int> code = flags.parse(argc, argv)) {
     return *code;
   }

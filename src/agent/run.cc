@@ -1,4 +1,4 @@
-// The program around an Agent: command line, signals, threads.
+// The main program: parses the command line, then runs an Agent until a signal stops it.
 #include <fmt/core.h>
 #include <malloc.h>
 
@@ -34,8 +34,8 @@ Status serve(const Config& config) {
 }  // namespace
 
 int run(int argc, char** argv) {
-  // gRPC has many threads that allocate little. With an arena for each, the arenas would be most of
-  // the process's memory.
+  // gRPC has many threads that allocate little memory. With one malloc arena per thread, the arenas
+  // would take most of the process's memory.
   mallopt(M_ARENA_MAX, 2);
   const std::variant<CommandLine, int> parsed = parse_command_line(argc, argv, daemon::process_environment);
   if (const int* code = std::get_if<int>(&parsed)) {

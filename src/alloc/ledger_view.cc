@@ -110,7 +110,7 @@ std::string Ledger::problem_text(PodId id) const {
     }
   }
   return fmt::format(
-      "pod {} has {}, which node {} does not have; delete the pod so that it is scheduled again",
+      "pod {} holds GPU {}, which node {} does not have; delete the pod so that it is scheduled again",
       pod.key.text(), join_words(lost), node);
 }
 

@@ -17,7 +17,7 @@ std::optional<std::string> process_environment(const char* name) {
 ConfigFlags::ConfigFlags(CLI::App& app, std::span<const ConfigFlag> flags, const std::string& documentation)
     : app_(app), flags_(flags) {
   app.set_version_flag("--version", std::string(version()));
-  app.add_option("--config", file_, "YAML file; " + documentation + " explains every setting")
+  app.add_option("--config", file_, "YAML file; " + documentation + " lists every setting")
       ->option_text("FILE");
   for (const ConfigFlag& flag : flags) {
     values_.push_back(std::make_unique<std::string>());

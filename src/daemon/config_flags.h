@@ -5,13 +5,12 @@
 //
 //   constexpr ConfigFlag kFlags[] = {{"--unit", "unit: {}", "..."}};
 //   CLI::App app("...", "tessera-agent");
-//   ConfigFlags flags(app, kFlags, "docs/agent.md");
+//   ConfigFlags flags(app, kFlags, "docs/reference.md");
 //   if (const std::optional<int> code = flags.parse(argc, argv)) return *code;
 //   TRY(flags.load({.apply = [&](std::string_view yaml, const std::string& name) { ... },
 //                   .check = [&] { return check(config); }}));
 //
-// A flag is a setting of the file under another name: its value goes through the same reader and
-// the same checks.
+// A flag sets the same setting as the file. Its value is read and checked by the same code.
 #pragma once
 
 #include <functional>
@@ -42,8 +41,8 @@ struct ConfigFlag {
 
 class ConfigFlags {
  public:
-  // Adds the flags to `app`. `app` and `flags` must outlive this object; `app` is used by parse()
-  // only.
+  // Adds the flags to `app`. `documentation` is the page that --help names. `flags` must outlive
+  // this object; `app` must exist until parse() returns.
   ConfigFlags(CLI::App& app, std::span<const ConfigFlag> flags, const std::string& documentation);
   ConfigFlags(const ConfigFlags&) = delete;
   ConfigFlags& operator=(const ConfigFlags&) = delete;
@@ -55,13 +54,14 @@ class ConfigFlags {
   [[nodiscard]] bool check_only() const { return check_only_; }
 
   struct Readers {
-    // Reads a YAML document over the current configuration. `name` is for error messages.
+    // Overwrites the settings of the configuration that the YAML document contains. `name` is the
+    // file or flag that error messages name.
     std::function<Status(std::string_view yaml, const std::string& name)> apply;
-    // Validates the complete configuration. An error that starts with the path of a setting and a
-    // colon ("lease.duration: ...") gets the place of that setting in front of it.
+    // Validates the complete configuration. If an error starts with the path of a setting and a
+    // colon ("lease.duration: ..."), load() prepends the position of that setting in the file.
     std::function<Status()> check;
   };
-  // Reads the file, then the flags, then validates. May be called again, to reload. Errors begin
+  // Applies the file, then the flags, then validates. May be called again to reload. Errors begin
   // with "FILE:LINE:COLUMN:" or the name of a flag.
   Status load(const Readers& readers) const;
 

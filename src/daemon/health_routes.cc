@@ -16,7 +16,7 @@ bool is_get(const http::Request& request, http::Reply& reply) {
   if (request.method() == "GET" || request.method() == "HEAD") {
     return true;
   }
-  reply.send_error(405, "only GET is understood here");
+  reply.send_error(405, "use GET");
   return false;
 }
 

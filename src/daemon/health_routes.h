@@ -20,8 +20,8 @@ namespace tessera::daemon {
 class HealthRoutes {
  public:
   struct Sources {
-    std::function<std::string()> not_ready;  // what the daemon waits for; empty if ready
-    std::function<std::string()> metrics;    // the body of /metrics
+    std::function<std::string()> not_ready;  // returns what the daemon waits for; "" if it is ready
+    std::function<std::string()> metrics;    // returns the body of /metrics
   };
 
   explicit HealthRoutes(Sources sources) : sources_(std::move(sources)) {}

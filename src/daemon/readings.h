@@ -1,7 +1,7 @@
 // daemon/readings.h
 //
-// The values of a /metrics endpoint that a daemon looks up when it is asked, next to those that a
-// prometheus::Registry counts as they happen.
+// The metrics that a daemon reads from its parts when /metrics is requested. A prometheus::Registry
+// has those that are counted when something happens. metrics_text() writes both.
 //
 //   Readings readings;
 //   readings.gauge("tessera_agent_ready", "1 when pods can be served", 1);
@@ -43,11 +43,12 @@ class Readings {
   // Counters with the same name and labels are added up.
   void counter(std::string name, std::string help, std::uint64_t value, Labels labels = {});
 
-  // Connections of an HTTP server. `name` is the gauge of open connections
+  // Adds the connections of an HTTP server. `name` is the gauge of open connections
   // ("tessera_extender_connections"); the counters append _total, _refused_total,
   // _bad_requests_total, _timeouts_total and _tls_failures_total to it.
   void add_server(const std::string& name, const http::ServerStats& stats);
-  // Events that were not written, as the counter `name` ("tessera_extender_events_dropped_total").
+  // Adds the number of Events that were not written, as the counter `name`
+  // ("tessera_extender_events_dropped_total").
   void add_events(const std::string& name, const kube::EventAggregator::Counts& events);
 
   // Returns everything collected, sorted by name, and leaves this object empty.

@@ -19,7 +19,7 @@ struct RequestMetrics::Impl {
   prometheus::Family<prometheus::Histogram>& durations;
   prometheus::Family<prometheus::Counter>& requests;
   std::vector<double> bucket_seconds;
-  // Looking a metric up by its labels costs more than the rest of a request.
+  // Cached, because looking up a metric by its labels costs more than the rest of a request.
   std::map<std::string, Route, std::less<>> routes{};
 };
 

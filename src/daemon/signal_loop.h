@@ -27,11 +27,11 @@ class SignalLoop {
   static Result<SignalLoop> create(Reload reload);
 
   struct Hooks {
-    // On the event loop's thread, once.
+    // Called once, on the event loop's thread.
     std::function<void()> start;
-    // On this thread, after SIGTERM or SIGINT. Must make the event loop stop.
+    // Called after SIGTERM or SIGINT, on the thread of run(). Must make the event loop stop.
     std::function<void()> stop;
-    // On this thread, after SIGHUP.
+    // Called after SIGHUP, on the thread of run().
     std::function<void()> reload = {};
   };
   // Runs `loop` on a thread of its own. Returns when the loop has stopped.

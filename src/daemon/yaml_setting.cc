@@ -13,7 +13,8 @@ namespace tessera::daemon {
 
 namespace {
 
-// "f.yaml:3:10". A flag is a document of one line that its user never wrote, so its name is enough.
+// Returns "f.yaml:3:10". For a flag, returns only its name: users do not see the YAML document made
+// from it.
 std::string place(const std::string& name, const YAML::Mark& mark) {
   return name.starts_with("--") || mark.is_null()
              ? name

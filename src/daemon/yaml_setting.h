@@ -1,8 +1,8 @@
 // daemon/yaml_setting.h
 //
-// One value of a YAML configuration file, together with its path in the file ("log.level"). Readers
-// check that every key is known and set once, and report mistakes with file, line and column.
-// Includes yaml-cpp: for .cc files only.
+// One value of a YAML configuration file, together with its path in the file ("log.level"). The
+// functions check that every key is known and set once, and report mistakes with file, line and
+// column. Includes yaml-cpp, so include it only in .cc files.
 //
 //   return read_settings(yaml, "agent.yaml", [&](const YamlSetting& root) {
 //     return root.mapping({{"unit", parsed_into(config.unit, alloc::Unit::parse)},
@@ -68,7 +68,7 @@ YamlSetting::Reader into(Value& value, Read read) {
   };
 }
 
-// Returns a reader that parses the text with `parse`. Its error gets the place of the setting.
+// Returns a reader that parses the text with `parse`. Errors name file, line, column and setting.
 template <class Value, class Parse>
 YamlSetting::Reader parsed_into(Value& value, Parse parse) {
   return into(value, [parse](const YamlSetting& setting) -> Result<Value> {
@@ -83,20 +83,20 @@ YamlSetting::Reader boolean_into(bool& value);
 // The mapping {level: ..., format: ...}.
 YamlSetting::Reader log_into(log::Options& options);
 
-// Reads a whole document. `name` is the file, or the flag, that errors name. A syntax error has a
-// place, too.
+// Reads a whole document. `name` is the file or flag that error messages name. A syntax error names
+// line and column, too.
 Status read_settings(std::string_view yaml, const std::string& name, const YamlSetting::Reader& read);
 
 // The place of each setting, by its path: "policies.shared" -> "f.yaml:3:3". For errors that are
-// found only when everything has been read. note_places() adds the settings of a document; the last
-// document that sets a value determines its place.
+// found only after all documents have been read.
 using SettingPlaces = std::map<std::string, std::string, std::less<>>;
+// Adds the places of the settings in a document. Replaces those from earlier documents.
 void note_places(std::string_view yaml, const std::string& name, SettingPlaces& places);
-// Returns `error` with the place in front of it if its text starts with the path of a setting and a
-// colon.
+// If the text of `error` starts with the path of a setting and a colon, returns it with the place
+// of that setting prepended. Otherwise returns `error`.
 Error with_place(const Error& error, const SettingPlaces& places);
 
-// Returns the document that a flag stands for: ("policies: {{shared: {}}}", "fgd") ->
+// Returns the YAML document that a flag is equivalent to: ("policies: {{shared: {}}}", "fgd") ->
 // "policies: {shared: 'fgd'}".
 std::string flag_as_yaml(const char* form, const std::string& value);
 

@@ -24,10 +24,11 @@ using kube::JsonObject;
 using kube::JsonValue;
 using kube::ObjectJson;
 
-constexpr JsonError kRead = simdjson::SUCCESS;
+constexpr JsonError kSuccess = simdjson::SUCCESS;
 
-// In a smaller body the annotations of the pod cannot reach the limit.
-constexpr std::size_t kMayBeTooMuch = kube::kMaxAnnotationBytes / 2;
+// The annotations of the pod are counted only if the body has this size. In a smaller body they use
+// less than half of the limit, because JSON is never shorter than its content.
+constexpr std::size_t kMinBodyToCount = kube::kMaxAnnotationBytes / 2;
 
 // Go's decoder accepts keys in any letter case, and clients rely on that.
 bool is_key(std::string_view key, std::string_view lower) {
@@ -50,8 +51,8 @@ bool is_hex(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
 
-// Returns the decoded length of a JSON string. `at` is after its opening quote. simdjson has
-// checked that the closing quote exists, but not the escapes.
+// Returns the decoded length of the JSON string whose content starts at `at`. simdjson has checked
+// that the closing quote exists, but not the escapes.
 std::size_t bytes_of_text(const char* at) {
   const auto digit = [](char c) { return c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10; };
   std::size_t bytes = 0;
@@ -60,7 +61,7 @@ std::size_t bytes_of_text(const char* at) {
       ++bytes;
       ++at;
     } else if (at[1] == 'u' && is_hex(at[2]) && is_hex(at[3]) && is_hex(at[4]) && is_hex(at[5])) {
-      // Each half of a surrogate pair stands for two of four bytes.
+      // A surrogate pair is four bytes in UTF-8, so each half counts as two.
       const int high = digit(at[2]) * 16 + digit(at[3]);
       const bool is_half = high >= 0xd8 && high <= 0xdf;
       bytes += high == 0 && digit(at[4]) < 8 ? 1 : high < 8 || is_half ? 2 : 3;
@@ -73,36 +74,36 @@ std::size_t bytes_of_text(const char* at) {
   return bytes;
 }
 
-// Leaves the object at its start. Does not let simdjson decode strings, because its string buffer
-// has space for each string only once.
+// Adds the size of all annotations to `bytes`, and rewinds `pod` to its start. Does not let
+// simdjson decode the strings, because its string buffer has space for each string only once.
 JsonError count_annotations(JsonObject& pod, std::size_t& bytes) {
   const JsonError error = each_field(pod, [&](JsonKey part, JsonValue metadata) {
-    return part != "metadata" ? kRead : each_field(metadata, [&](JsonKey field, JsonValue annotations) {
+    return part != "metadata" ? kSuccess : each_field(metadata, [&](JsonKey field, JsonValue annotations) {
       JsonObject all;
-      // The decoder rejects annotations of the wrong type.
-      if (field != "annotations" || annotations.get_object().get(all) != kRead) {
-        return kRead;
+      // Ignore annotations of the wrong type here; decode_pod() rejects them.
+      if (field != "annotations" || annotations.get_object().get(all) != kSuccess) {
+        return kSuccess;
       }
       return each_field(all, [&](JsonKey key, JsonValue text) {
         const std::string_view token = text.raw_json_token();
         bytes += bytes_of_text(key.raw()) + (token.starts_with('"') ? bytes_of_text(token.data() + 1) : 0);
-        return kRead;
+        return kSuccess;
       });
     });
   });
   bool more = false;
-  return error != kRead ? error : pod.reset().get(more);
+  return error != kSuccess ? error : pod.reset().get(more);
 }
 
-// Counts the annotations if `annotation_bytes` is not null.
+// Decodes a pod. Adds the size of its annotations to `annotation_bytes`, if that is not null.
 Status read_pod_value(JsonValue value, const alloc::ResourceNames& names, alloc::PodSpec& pod,
                       std::size_t* annotation_bytes = nullptr) {
   JsonObject object;
-  if (const JsonError error = value.get_object().get(object); error != kRead) {
+  if (const JsonError error = value.get_object().get(object); error != kSuccess) {
     return fail(json_error(error).context("Pod"));
   }
   if (annotation_bytes != nullptr) {
-    if (const JsonError error = count_annotations(object, *annotation_bytes); error != kRead) {
+    if (const JsonError error = count_annotations(object, *annotation_bytes); error != kSuccess) {
       return fail(json_error(error).context("Pod"));
     }
   }
@@ -116,24 +117,24 @@ struct ArgsReader::Impl {
   simdjson::ondemand::parser simd;
   simdjson::ondemand::document document;
 
-  // Calls `visit(key, value)` for every field of the body. Keys are unescaped, in any letter case.
+  // Calls `visit(key, value)` for every field of the body. Compare keys with is_key().
   template <class Visit>
-  Status each_of_body(json::PaddedView body, Visit visit) {
+  Status each_field_of(json::PaddedView body, Visit visit) {
     const simdjson::padded_string_view text(body.data(), body.size(), body.size() + json::kPadding);
-    if (const JsonError error = simd.iterate(text).get(document); error != kRead) {
+    if (const JsonError error = simd.iterate(text).get(document); error != kSuccess) {
       return fail(json_error(error));
     }
     JsonObject root;
-    if (const JsonError error = document.get_object().get(root); error != kRead) {
+    if (const JsonError error = document.get_object().get(root); error != kSuccess) {
       return fail(json_error(error));
     }
     for (auto entry : root) {
       simdjson::ondemand::field field;
       std::string_view key;
-      if (const JsonError error = std::move(entry).get(field); error != kRead) {
+      if (const JsonError error = std::move(entry).get(field); error != kSuccess) {
         return fail(json_error(error));
       }
-      if (const JsonError error = field.unescaped_key().get(key); error != kRead) {
+      if (const JsonError error = field.unescaped_key().get(key); error != kSuccess) {
         return fail(json_error(error));
       }
       TRY(visit(key, field.value()));
@@ -151,8 +152,8 @@ ArgsReader::~ArgsReader() = default;
 
 namespace {
 
-Status of(JsonError error) {
-  return error == kRead ? Status{} : fail(json_error(error));
+Status to_status(JsonError error) {
+  return error == kSuccess ? Status{} : fail(json_error(error));
 }
 
 JsonError read_names(JsonValue value, std::vector<std::string_view>& names) {
@@ -164,43 +165,44 @@ JsonError read_nodes(JsonValue value, std::vector<std::string_view>& names,
                      std::vector<std::string_view>& objects) {
   return each_entry(value, [&](std::string_view key, JsonValue items) {
     if (!is_key(key, "items")) {
-      return kRead;
+      return kSuccess;
     }
     return each_element(items, [&](JsonValue item) -> JsonError {
       JsonObject object;
       std::string_view raw;
       bool more = false;
-      if (const JsonError error = item.get_object().get(object); error != kRead) {
+      if (const JsonError error = item.get_object().get(object); error != kSuccess) {
         return error;
       }
-      if (const JsonError error = object.raw_json().get(raw); error != kRead) {
+      if (const JsonError error = object.raw_json().get(raw); error != kSuccess) {
         return error;
       }
-      if (const JsonError error = object.reset().get(more); error != kRead) {
+      if (const JsonError error = object.reset().get(more); error != kSuccess) {
         return error;
       }
       std::string_view name;
       const JsonError error = each_field(object, [&](JsonKey part, JsonValue metadata) {
-        return part != "metadata" ? kRead : each_field(metadata, [&](JsonKey field, JsonValue text) {
-          return field == "name" ? text.get_string().get(name) : kRead;
+        return part != "metadata" ? kSuccess : each_field(metadata, [&](JsonKey field, JsonValue text) {
+          return field == "name" ? text.get_string().get(name) : kSuccess;
         });
       });
-      if (error != kRead || name.empty()) {
-        return error != kRead ? error : simdjson::NO_SUCH_FIELD;
+      if (error != kSuccess || name.empty()) {
+        return error != kSuccess ? error : simdjson::NO_SUCH_FIELD;
       }
       names.push_back(name);
       objects.push_back(trim(raw));
-      return kRead;
+      return kSuccess;
     });
   });
 }
 
 constexpr std::string_view kNamesKey = R"(,"NodeNames":[)";
 
-// Returns the position of the first name if the body ends with names.
+// Returns the position of the first name if the body ends with ,"NodeNames":[...]}.
 //
-// In valid JSON the key cannot be inside of a string, where its quotes would be escaped, and the
-// object that ends the body is the outermost one. NodeLists checks that only names follow.
+// In valid JSON, this key cannot be inside of a string, where its quotes would be escaped. The
+// brace at the end of the body closes the outermost object, so the key belongs to that object.
+// NodeLists checks that only names follow.
 std::optional<std::size_t> names_at_end(std::string_view body) {
   if (!body.ends_with("]}")) {
     return std::nullopt;
@@ -215,7 +217,8 @@ std::optional<std::size_t> names_at_end(std::string_view body) {
 
 }  // namespace
 
-// Leaves the rest of the body in rest_. Returns false if the body must be parsed as ordinary JSON.
+// Reads the names at the end of the body, and copies the rest of the body to rest_. Returns false
+// if the body does not end with names, or if a JSON parser must read them.
 bool ArgsReader::read_names_at_end(json::PaddedView body) {
   const std::optional<std::size_t> begin = names_at_end(body.text());
   if (!begin) {
@@ -238,13 +241,12 @@ bool ArgsReader::read_names_at_end(json::PaddedView body) {
 Status ArgsReader::read_fields(json::PaddedView body, bool& has_pod) {
   NodeArgs& args = node_args_;
   const bool nodes_known = args.nodes != nullptr;
-  return impl_->each_of_body(body, [&](std::string_view key, JsonValue value) -> Status {
+  return impl_->each_field_of(body, [&](std::string_view key, JsonValue value) -> Status {
     if (is_key(key, "pod")) {
       has_pod = true;
       args.annotation_bytes = 0;
-      // JSON is never shorter than its content, so hardly any body has to be checked.
       return read_pod_value(value, names_, args.pod,
-                            body.size() < kMayBeTooMuch ? nullptr : &args.annotation_bytes);
+                            body.size() < kMinBodyToCount ? nullptr : &args.annotation_bytes);
     }
     const bool by_name = is_key(key, "nodenames");
     if (nodes_known || (!by_name && !is_key(key, "nodes")) || kube::is_null(value)) {
@@ -253,7 +255,7 @@ Status ArgsReader::read_fields(json::PaddedView body, bool& has_pod) {
     args.names_only = by_name;
     args.objects.clear();
     node_names_.clear();
-    TRY(of(by_name ? read_names(value, node_names_) : read_nodes(value, node_names_, args.objects)));
+    TRY(to_status(by_name ? read_names(value, node_names_) : read_nodes(value, node_names_, args.objects)));
     args.nodes = lists_.write(node_names_, written_);
     args.text = written_.view();
     return {};
@@ -266,7 +268,7 @@ Result<const NodeArgs*> ArgsReader::node_args(json::PaddedView body) {
   args.nodes = nullptr;
   args.objects.clear();
   bool has_pod = false;
-  // Names at the end win over earlier ones, as for any repeated key.
+  // If the body has two lists of names, the last one counts, as for any repeated key.
   TRY(read_fields(read_names_at_end(body) ? rest_.view() : body, has_pod));
   if (!has_pod || args.nodes == nullptr) {
     return fail(ErrorCode::kInvalid,
@@ -277,13 +279,13 @@ Result<const NodeArgs*> ArgsReader::node_args(json::PaddedView body) {
 
 Result<BindArgs> ArgsReader::bind_args(json::PaddedView body) {
   BindArgs args;
-  TRY(impl_->each_of_body(body, [&](std::string_view key, JsonValue value) -> Status {
+  TRY(impl_->each_field_of(body, [&](std::string_view key, JsonValue value) -> Status {
     std::string* into = is_key(key, "podname")        ? &args.pod
                         : is_key(key, "podnamespace") ? &args.namespace_name
                         : is_key(key, "poduid")       ? &args.uid
                         : is_key(key, "node")         ? &args.node
                                                       : nullptr;
-    return into == nullptr ? Status{} : of(kube::read_text(value, *into));
+    return into == nullptr ? Status{} : to_status(kube::read_text(value, *into));
   }));
   for (const auto& [name, text] :
        {std::pair{"PodName", &args.pod}, std::pair{"PodNamespace", &args.namespace_name},
@@ -305,22 +307,22 @@ JsonError read_victims(JsonValue value, const alloc::ResourceNames& names, NodeV
       return part.get_int64().get(into.pdb_violations);
     }
     if (!is_key(key, "pods")) {
-      return kRead;
+      return kSuccess;
     }
     return each_element(part, [&](JsonValue pod) -> JsonError {
       JsonObject object;
       bool more = false;
       Victim victim;
-      if (const JsonError error = pod.get_object().get(object); error != kRead) {
+      if (const JsonError error = pod.get_object().get(object); error != kSuccess) {
         return error;
       }
       for (auto entry : object) {
         simdjson::ondemand::field field;
         std::string_view name;
-        if (const JsonError error = std::move(entry).get(field); error != kRead) {
+        if (const JsonError error = std::move(entry).get(field); error != kSuccess) {
           return error;
         }
-        if (const JsonError error = field.unescaped_key().get(name); error != kRead) {
+        if (const JsonError error = field.unescaped_key().get(name); error != kSuccess) {
           return error;
         }
         if (is_key(name, "uid")) {
@@ -330,7 +332,7 @@ JsonError read_victims(JsonValue value, const alloc::ResourceNames& names, NodeV
         }
         break;
       }
-      if (const JsonError error = object.reset().get(more); error != kRead) {
+      if (const JsonError error = object.reset().get(more); error != kSuccess) {
         return error;
       }
       alloc::PodSpec whole;
@@ -340,7 +342,7 @@ JsonError read_victims(JsonValue value, const alloc::ResourceNames& names, NodeV
         return kube::kStop;
       }
       into.pods.push_back({.uid = whole.uid, .has_priority = true, .priority = whole.priority});
-      return kRead;
+      return kSuccess;
     });
   });
 }
@@ -350,7 +352,7 @@ JsonError read_victims(JsonValue value, const alloc::ResourceNames& names, NodeV
 Result<PreemptArgs> ArgsReader::preempt_args(json::PaddedView body) {
   PreemptArgs args;
   bool has_pod = false;
-  TRY(impl_->each_of_body(body, [&](std::string_view key, JsonValue value) -> Status {
+  TRY(impl_->each_field_of(body, [&](std::string_view key, JsonValue value) -> Status {
     if (is_key(key, "pod")) {
       has_pod = true;
       return read_pod_value(value, names_, args.pod);
@@ -364,7 +366,7 @@ Result<PreemptArgs> ArgsReader::preempt_args(json::PaddedView body) {
       made.node = node;
       return read_victims(victims, names_, made, wrong);
     });
-    return wrong ? Status(fail(std::move(*wrong))) : of(error);
+    return wrong ? Status(fail(std::move(*wrong))) : to_status(error);
   }));
   if (!has_pod) {
     return fail(ErrorCode::kInvalid, "the body has no Pod");
@@ -374,11 +376,11 @@ Result<PreemptArgs> ArgsReader::preempt_args(json::PaddedView body) {
 
 Status ArgsReader::pod(json::PaddedView body, alloc::PodSpec& into) {
   const simdjson::padded_string_view text(body.data(), body.size(), body.size() + json::kPadding);
-  if (const JsonError error = impl_->simd.iterate(text).get(impl_->document); error != kRead) {
+  if (const JsonError error = impl_->simd.iterate(text).get(impl_->document); error != kSuccess) {
     return fail(json_error(error));
   }
   JsonObject root;
-  if (const JsonError error = impl_->document.get_object().get(root); error != kRead) {
+  if (const JsonError error = impl_->document.get_object().get(root); error != kSuccess) {
     return fail(json_error(error));
   }
   ObjectJson json(root);

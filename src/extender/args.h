@@ -1,10 +1,9 @@
 // extender/args.h
 //
-// Parses what kube-scheduler sends: the bodies of filter, prioritize, preempt and bind.
+// Parses the bodies that kube-scheduler sends to filter, prioritize, preempt and bind.
 //
-// Go writes the keys as ExtenderArgs names them and accepts them in any letter case; so does this.
-// Bodies are read in place. Views into them are valid as long as the body, and until the next call.
-// Not thread-safe.
+// Accepts keys in any letter case, as Go's JSON decoder does. Parses a body in place: views in the
+// result are valid until the body is destroyed or the reader is called again. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -24,19 +23,20 @@ namespace tessera::extender {
 // Arguments of filter and prioritize.
 struct NodeArgs {
   alloc::PodSpec pod;
-  // Size of all annotation keys and values of the pod. 0 if the body is too small for them to reach
-  // the limit.
+  // Size of all annotation keys and values of the pod. 0 if the body is so small that they cannot
+  // exceed the limit of Kubernetes; then they are not counted.
   std::size_t annotation_bytes = 0;
-  // Whether kube-scheduler sent node names (nodeCacheCapable: true) or whole objects.
+  // True if kube-scheduler sent node names (nodeCacheCapable: true), false if it sent Node objects.
   bool names_only = true;
-  // The names as in the JSON, "a","b", so that a response can copy them, followed by readable
-  // padding; and their nodes.
+  // The quoted names, "a","b", followed by readable padding. A response copies parts of this text.
   json::PaddedView text;
+  // The nodes of these names, in the same order.
   const NodeList* nodes = nullptr;
-  // The JSON of each node, if kube-scheduler sent objects.
+  // The JSON of each node. Empty if names_only.
   std::vector<std::string_view> objects;
 
   [[nodiscard]] std::size_t size() const { return nodes->size(); }
+  // Returns the quoted names lo..hi-1, with the commas between them.
   [[nodiscard]] std::string_view quoted(std::size_t lo, std::size_t hi) const {
     return nodes->quoted(text.text(), lo, hi);
   }
@@ -51,11 +51,12 @@ struct BindArgs {
 
 struct Victim {
   std::string uid;
-  // Set only if kube-scheduler sent whole pods. Otherwise the ledger has the priority.
+  // True if kube-scheduler sent whole pods. Otherwise use ClusterState::priority().
   bool has_priority = false;
   std::int64_t priority = 0;
 };
 
+// The pods that kube-scheduler proposes to evict from one node.
 struct NodeVictims {
   std::string node;
   std::vector<Victim> pods;  // may be empty
@@ -75,10 +76,11 @@ class ArgsReader {
   ArgsReader(const ArgsReader&) = delete;
   ArgsReader& operator=(const ArgsReader&) = delete;
 
-  // Return kInvalid if the body is not JSON, lacks a field or has one of the wrong type.
+  // Parse the body of one call. Return kInvalid if the body is not JSON, lacks a field or has one
+  // of the wrong type.
   //
-  // Names at the end of the body, where kube-scheduler writes them, are parsed separately from the
-  // rest, because a JSON parser would touch each of them several times.
+  // kube-scheduler writes the node names at the end of the body. node_args() parses them separately
+  // from the rest, because a JSON parser would touch each name several times.
   Result<const NodeArgs*> node_args(json::PaddedView body);
   Result<BindArgs> bind_args(json::PaddedView body);
   Result<PreemptArgs> preempt_args(json::PaddedView body);
@@ -98,7 +100,7 @@ class ArgsReader {
   NodeArgs node_args_;
   json::PaddedBuffer rest_;  // the body without its names
   std::vector<std::string_view> node_names_;
-  json::PaddedBuffer written_;  // their text, if the body's own could not be used
+  json::PaddedBuffer written_;  // node_names_ as quoted text, if the body has no such text
 };
 
 }  // namespace tessera::extender

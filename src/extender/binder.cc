@@ -18,11 +18,11 @@ struct Binder::Flight {
   Clock::Steady began{};
   std::vector<Done> callers;
   alloc::Hold hold;
-  std::string unsure;     // why the outcome is not known; empty if it is, or before the write
-  int unbound_looks = 0;  // GETs since then that showed the pod unbound
+  std::string unsure;       // why the outcome of the write is not known; else empty
+  int unbound_replies = 0;  // responses since then that showed the pod unbound
   kube::Call call;
-  http::Timer timer;
-  http::Timer answer_timer;  // answers the callers even if the outcome is not known
+  http::Timer timer;         // sends the next GET
+  http::Timer answer_timer;  // answers the callers if the outcome is still not known
 
   [[nodiscard]] std::string pod() const { return args.namespace_name + "/" + args.pod; }
   [[nodiscard]] kube::EventNote note() const {
@@ -32,10 +32,10 @@ struct Binder::Flight {
 
 namespace {
 
-// How often early binds are tried. They wait only for a moment, after another replica led.
+// Interval at which early binds are tried again. They wait only for a moment.
 constexpr std::chrono::milliseconds kEarlyRetry{20};
 
-// Returns "GPU 2 (GPU-5d3c...) 8GiB, GPU 3 (GPU-71aa...) whole".
+// Returns what the pod holds: "GPU 2 (GPU-5d3c...) 8GiB, GPU 3 (GPU-71aa...) whole".
 std::string describe(const alloc::PodHolding& holding, std::span<const alloc::LedgerGpu> gpus,
                      alloc::Unit unit) {
   std::string text;
@@ -65,7 +65,7 @@ Binder::Binder(const Context& context, BindPermission& permission, BinderOptions
       unseen_(client_, state_, reader_, {.overdue = options.unseen_for, .timeout = options.timeout}) {}
 
 Binder::~Binder() {
-  // Callbacks own their flight, and the flight its call: break the cycle.
+  // A callback owns its flight, and the flight owns the call with that callback. Break this cycle.
   for (auto& [uid, flight] : flights_) {
     flight->call = {};
     flight->timer.cancel();
@@ -149,7 +149,7 @@ void Binder::begin(const BindArgs& args, Done done) {
   }
 }
 
-// The scheduler's watch was faster than ours.
+// Fetches a pod that our watch has not shown yet, because kube-scheduler's watch was faster.
 void Binder::fetch_pod(const FlightPtr& flight) {
   kube::Request request = kube::get_request(kube::pod_path(flight->args.namespace_name, flight->args.pod));
   request.deadline = options_.timeout / 2;
@@ -193,7 +193,7 @@ void Binder::decide(const FlightPtr& flight, const WaitingPod& pod) {
     fail_bind(flight, request.error().text());
     return;
   }
-  // Ask now, not before: a process that was stopped in between may no longer lead.
+  // Get the time left only now: if the process was stopped since the call, it may no longer lead.
   const auto spent =
       std::chrono::duration_cast<std::chrono::milliseconds>(client_.clock().now() - flight->began);
   request->deadline = std::min(options_.timeout - spent, permission_.time_left());
@@ -242,7 +242,8 @@ Result<kube::Request> Binder::reserve(Flight& flight, const WaitingPod& pod) {
   const alloc::Choice choice = TRY(state_.placer().choose(request, *node));
   flight.hold = TRY(ledger.reserve(pod.key, request, choice));
 
-  // Plugins of the original serve pods in the order of this time, so it must be unique.
+  // Device plugins of the original serve pods in the order of their assume times, so each bind
+  // needs a unique one.
   const auto wall =
       std::chrono::duration_cast<std::chrono::nanoseconds>(client_.clock().wall().time_since_epoch());
   last_assume_time_ns_ = std::max<std::int64_t>(last_assume_time_ns_ + 1, wall.count());
@@ -269,10 +270,11 @@ void Binder::handle_write(const FlightPtr& flight, Result<kube::Reply> reply) {
       log::warn("response to a bind lost",
                 {{"pod", flight->pod()}, {"node", flight->args.node}, {"error", reply.error()}});
       [[fallthrough]];
-    // Bound already, perhaps by us; or being deleted; or another pod of that name.
+    // The pod is already bound, perhaps by an earlier write of ours, or it is being deleted, or
+    // another pod has its name now.
     case ErrorCode::kConflict:
       flight->unsure = reply.error().text();
-      flight->unbound_looks = reply.error().code() == ErrorCode::kConflict ? 1 : 0;
+      flight->unbound_replies = reply.error().code() == ErrorCode::kConflict ? 1 : 0;
       ask_outcome(flight);
       return;
     default:
@@ -310,9 +312,9 @@ void Binder::handle_outcome(const FlightPtr& flight, Result<kube::Reply> reply) 
     return;
   }
   if (pod.node_name.empty()) {
-    // The API server abandons a write when its time is over, but one that was just finishing may
-    // show only now. So the pod counts as unbound when it was seen so twice.
-    if (++flight->unbound_looks < 2) {
+    // The API server abandons a write at its deadline, but a write that was about to complete may
+    // become visible a moment later. So one GET is not enough. A conflict counts as the first one.
+    if (++flight->unbound_replies < 2) {
       ask_outcome_later(flight);
       return;
     }
@@ -320,7 +322,7 @@ void Binder::handle_outcome(const FlightPtr& flight, Result<kube::Reply> reply) 
     fail_bind(flight, flight->unsure);
     return;
   }
-  // From here on, the record of the pod counts, not our reservation.
+  // The pod is bound, so the record on the pod counts, not our reservation.
   state_.keep_pod(pod);
   unseen_.add(flight->args, /*by_get=*/true);
   if (pod.node_name == flight->args.node) {
@@ -335,8 +337,8 @@ void Binder::succeed(const FlightPtr& flight) {
   ++counts_.bound;
   flight->hold.commit();
   unseen_.add(flight->args, /*by_get=*/false);
-  // Report what the ledger has, not the choice: a pod that another client bound has a record of its
-  // own.
+  // Report the GPUs in the ledger, not our choice: if another client bound the pod, its record may
+  // name other GPUs.
   const std::optional<alloc::PodHolding> holding = state_.ledger().holding(flight->args.uid);
   const std::string gpus =
       holding ? describe(*holding, state_.ledger().gpus(holding->node), state_.unit()) : "its GPUs";

@@ -1,12 +1,14 @@
 // extender/binder.h
 //
-// Binds pods: reserve the GPUs in the ledger, ONE write to the API server, commit or release.
+// Binds pods: reserves the GPUs in the ledger, sends one write to the API server, then commits or
+// releases the reservation.
 //
-// These hold whatever fails and however often kube-scheduler asks:
-//   - The ledger reserves a GPU before the write and frees it only when it is certain that the pod
-//     is not bound. If the response was lost, GETs find out; until then the GPU stays reserved.
+// Guarantees, whatever fails and however often kube-scheduler calls:
+//   - The GPUs are reserved before the write and freed only when it is certain that the pod is not
+//     bound. If the response to the write is lost, the binder sends GETs until it knows the
+//     outcome, and the GPUs stay reserved until then.
 //   - A bind that is in flight or done is not started again. Another call for the same node gets
-//     the same result, a call for another node an error.
+//     the same result; a call for another node gets an error.
 //   - No write outlives the time for which this replica may bind (leadership.h).
 //
 // On the event loop's thread.
@@ -29,18 +31,19 @@
 namespace tessera::extender {
 
 struct BinderOptions {
-  // Limit for the write and everything before and after it. It must be less than the time between a
-  // scheduler losing its Lease and another one taking it (5 s by default), so that no bind is
-  // written after that.
+  // Deadline of the write, counted from the call. It must be less than the time between a scheduler
+  // losing its Lease and another one taking it (5 s by default), so that no bind is written after
+  // that. Each GET that determines an outcome may take this long, too.
   std::chrono::milliseconds timeout{4'000};
-  // How long kube-scheduler waits for a result while the outcome of the write is unknown.
+  // If the outcome of the write is still unknown after this time, kube-scheduler gets an error.
   std::chrono::milliseconds answer_within{8'000};
-  // Time between two GETs that find out the outcome.
+  // Interval of the GETs that determine the outcome of a write whose response was lost.
   std::chrono::milliseconds ask_again{500};
-  // Time after which the watch should have shown a bound pod.
+  // If the watch has not shown a bound pod after this time, the binder asks the API server.
   std::chrono::milliseconds unseen_for{30'000};
-  // How long a bind waits that arrives shortly before this replica may bind.
+  // Longest time that a bind waits if it arrives shortly before this replica may bind.
   std::chrono::milliseconds early_for{4'000};
+  // Limit of the binds in flight, and of those that wait because they arrived early.
   std::size_t most_at_once = 1024;
 };
 
@@ -49,15 +52,15 @@ struct BindCounts {
   std::uint64_t bound = 0;
   std::uint64_t repeated = 0;  // calls for a bind that is in flight or done
   std::uint64_t no_room = 0;   // the GPUs are no longer free
-  std::uint64_t refused = 0;   // certainly rejected by the API server
-  std::uint64_t unknown = 0;   // the response was lost
+  std::uint64_t refused = 0;   // not bound for another reason, usually rejected by the API server
+  std::uint64_t unknown = 0;   // the response was lost; counted again when the outcome is known
   std::uint64_t not_leading = 0;
   std::uint64_t invalid = 0;
 };
 
 class Binder {
  public:
-  // Gets "" if the pod is bound, else the reason, which kube-scheduler shows.
+  // Receives "" if the pod is bound, otherwise the reason. kube-scheduler shows it to users.
   using Done = std::function<void(const std::string& error)>;
 
   // The parts of `context` and `permission` must outlive this object.
@@ -66,16 +69,17 @@ class Binder {
   Binder& operator=(const Binder&) = delete;
   ~Binder();
 
-  // Binds the pod and calls `done` once, possibly before it returns. If this replica may bind in a
-  // moment, the bind waits for that: kube-scheduler would retry a rejected pod only after 1, 2, 4
-  // ... s.
+  // Binds the pod and calls `done` once, possibly before bind() returns. If this replica will be
+  // allowed to bind in a moment, the bind waits, because kube-scheduler would retry a rejected pod
+  // only after 1, 2, 4 ... s.
   void bind(const BindArgs& args, Done done);
 
-  // Calls `done` when no write is in flight, possibly before it returns. Call it when no more binds
-  // will be requested, before another replica may lead.
+  // Calls `done` when no write is in flight, possibly before after_writes() returns. Call it after
+  // the last bind() and before the Lease is released.
   void after_writes(std::function<void()> done);
 
-  // Asks about bound pods that no watch has shown (unseen_pods.h). Call it now and then.
+  // Asks the API server about bound pods that the watch has not shown (unseen_pods.h). Call it
+  // periodically.
   void check_unseen() { unseen_.check(); }
 
   [[nodiscard]] const BindCounts& counts() const { return counts_; }
@@ -83,8 +87,9 @@ class Binder {
   [[nodiscard]] std::size_t in_flight() const { return flights_.size(); }
 
  private:
-  struct Flight;
+  struct Flight;  // a bind whose outcome is not known yet
   using FlightPtr = std::shared_ptr<Flight>;
+  // A bind that arrived shortly before this replica may bind.
   struct Early {
     BindArgs args;
     Done done;

@@ -1,7 +1,7 @@
 // extender/block_writer.h
 //
-// Appends thousands of short texts to a string. It copies whole blocks of fixed size, and the next
-// text overwrites the surplus: a copy of known size is two instructions, one of variable size is a
+// Appends thousands of short texts to a string. It copies blocks of a fixed size, and the next text
+// overwrites the surplus: a copy of fixed size takes two instructions, a copy of variable size is a
 // function call.
 //
 //   BlockWriter writer(out);

@@ -27,7 +27,7 @@ void Budgets::keep_labels(std::string_view uid, std::span<const objects::LabelHa
     forget_labels(uid);
     return;
   }
-  Labels& kept = of_pod_[key_of(uid)];
+  Labels& kept = labels_[key_of(uid)];
   if (std::ranges::equal(std::span(kept.first.get(), kept.count), labels)) {
     return;
   }
@@ -36,13 +36,13 @@ void Budgets::keep_labels(std::string_view uid, std::span<const objects::LabelHa
 }
 
 void Budgets::forget_labels(std::string_view uid) {
-  of_pod_.erase(key_of(uid));
+  labels_.erase(key_of(uid));
 }
 
 Budgets::Covering Budgets::covering(const alloc::PodKey& pod) const {
   Covering all;
   std::span<const objects::LabelHash> labels;
-  if (const auto known = of_pod_.find(key_of(pod.uid)); known != of_pod_.end()) {
+  if (const auto known = labels_.find(key_of(pod.uid)); known != labels_.end()) {
     labels = {known->second.first.get(), known->second.count};
   }
   for (auto entry = budgets_.lower_bound({pod.namespace_name, ""});
@@ -55,12 +55,12 @@ Budgets::Covering Budgets::covering(const alloc::PodKey& pod) const {
 }
 
 std::size_t Budgets::violations(const std::vector<const Covering*>& pods) {
-  std::map<const objects::DisruptionBudget*, std::int64_t> ended;
+  std::map<const objects::DisruptionBudget*, std::int64_t> evictions;
   std::size_t count = 0;
   for (const Covering* const covering : pods) {
     bool violated = false;
     for (const objects::DisruptionBudget* const budget : *covering) {
-      violated = ++ended[budget] > budget->allowed || violated;
+      violated = ++evictions[budget] > budget->allowed || violated;
     }
     count += violated ? 1 : 0;
   }

@@ -1,7 +1,7 @@
 // extender/budgets.h
 //
-// The PodDisruptionBudgets of the cluster and the labels of GPU pods, which decide which budgets
-// cover a pod. Watches (watch_sinks.h) update it, preempt reads it. On the event loop's thread.
+// The PodDisruptionBudgets of the cluster, and the labels of GPU pods, by which budgets select
+// pods. Watches (watch_sinks.h) update it, preempt reads it. On the event loop's thread.
 #pragma once
 
 #include <boost/unordered/unordered_flat_map.hpp>
@@ -21,14 +21,15 @@ namespace tessera::extender {
 
 class Budgets {
  public:
-  // Update the budgets. Facts may arrive in any order.
+  // Store or remove a budget.
   void keep(std::string_view namespace_name, std::string_view name, objects::DisruptionBudget budget);
   void forget(std::string_view namespace_name, std::string_view name);
-  // All budgets have been listed once. Before that, it is unknown which pods they protect.
+  // Records that all budgets have been listed. Until then it is unknown which pods they protect.
   void set_known() { known_ = true; }
   [[nodiscard]] bool known() const { return known_; }
   [[nodiscard]] std::size_t size() const { return budgets_.size(); }
 
+  // Store or remove the labels of a pod.
   void keep_labels(std::string_view uid, std::span<const objects::LabelHash> labels);
   void forget_labels(std::string_view uid);
 
@@ -36,7 +37,8 @@ class Budgets {
   using Covering = std::vector<const objects::DisruptionBudget*>;
   [[nodiscard]] Covering covering(const alloc::PodKey& pod) const;
 
-  // Returns how many evictions violate a budget if these pods are evicted in this order.
+  // Returns how many evictions violate a budget if these pods are evicted in this order. Each
+  // element has the budgets that cover one pod.
   [[nodiscard]] static std::size_t violations(const std::vector<const Covering*>& pods);
 
  private:
@@ -48,8 +50,8 @@ class Budgets {
 
   // By namespace and name.
   std::map<std::pair<std::string, std::string>, objects::DisruptionBudget> budgets_;
-  // By the hash of the UID; only pods with labels.
-  boost::unordered_flat_map<std::uint64_t, Labels> of_pod_;
+  // By the hash of the pod's UID. Pods without labels have no entry.
+  boost::unordered_flat_map<std::uint64_t, Labels> labels_;
   bool known_ = false;
 };
 

@@ -32,24 +32,24 @@ void ClusterState::keep_pod(const alloc::PodSpec& pod) {
       recent_changed_ = true;
     }
     if (pod.node_name.empty()) {
-      wait(uid, std::move(waiting));
+      add_waiting(uid, std::move(waiting));
     }
   }
   if (!alloc::occupies(pod) || !pod.node_name.empty()) {
-    stop_waiting(uid);
+    remove_waiting(uid);
   }
   if (pod.priority != 0 && !pod.node_name.empty()) {
     priorities_.insert_or_assign(uid, pod.priority);
   }
 }
 
-void ClusterState::wait(const std::string& uid, WaitingPod pod) {
-  stop_waiting(uid);
+void ClusterState::add_waiting(const std::string& uid, WaitingPod pod) {
+  remove_waiting(uid);
   waiting_for_gpus_ += pod.asks_for_gpus ? 1 : 0;
   waiting_.emplace(uid, std::move(pod));
 }
 
-void ClusterState::stop_waiting(std::string_view uid) {
+void ClusterState::remove_waiting(std::string_view uid) {
   if (const auto found = waiting_.find(uid); found != waiting_.end()) {
     waiting_for_gpus_ -= found->second.asks_for_gpus ? 1 : 0;
     waiting_.erase(found);
@@ -58,7 +58,7 @@ void ClusterState::stop_waiting(std::string_view uid) {
 
 void ClusterState::forget_pod(std::string_view uid) {
   ledger_.remove_pod(uid);
-  stop_waiting(uid);
+  remove_waiting(uid);
   if (const auto found = priorities_.find(uid); found != priorities_.end()) {
     priorities_.erase(found);
   }
@@ -86,25 +86,25 @@ std::int64_t ClusterState::priority(std::string_view uid) const {
 
 void ClusterState::keep_node(const alloc::NodeSpec& node) {
   if (!node.inventory.empty() || node.gpu_count == 0) {
-    old_nodes_.erase(node.name);
+    original_nodes_.erase(node.name);
     put_node(node);
     return;
   }
-  alloc::NodeSpec& old = old_nodes_.insert_or_assign(node.name, node).first->second;
+  alloc::NodeSpec& stored = original_nodes_.insert_or_assign(node.name, node).first->second;
   if (const auto listed = unhealthy_.find(node.name); listed != unhealthy_.end()) {
-    old.unhealthy_gpus = listed->second;
+    stored.unhealthy_gpus = listed->second;
   }
-  put_node(old);
-  if (old_nodes_.size() == 1 && on_old_nodes_) {
-    on_old_nodes_();
+  put_node(stored);
+  if (original_nodes_.size() == 1 && on_original_nodes_) {
+    on_original_nodes_();
   }
 }
 
 void ClusterState::keep_unhealthy(const std::string& node, std::string gpus) {
-  const auto old = old_nodes_.find(node);
-  if (old != old_nodes_.end() && old->second.unhealthy_gpus != gpus) {
-    old->second.unhealthy_gpus = gpus;
-    put_node(old->second);
+  const auto stored = original_nodes_.find(node);
+  if (stored != original_nodes_.end() && stored->second.unhealthy_gpus != gpus) {
+    stored->second.unhealthy_gpus = gpus;
+    put_node(stored->second);
   }
   if (gpus.empty()) {
     unhealthy_.erase(node);
@@ -122,8 +122,8 @@ void ClusterState::put_node(const alloc::NodeSpec& node) {
 void ClusterState::forget_node(std::string_view name) {
   index_.erase(name);
   ledger_.remove_node(name);
-  if (const auto found = old_nodes_.find(name); found != old_nodes_.end()) {
-    old_nodes_.erase(found);
+  if (const auto found = original_nodes_.find(name); found != original_nodes_.end()) {
+    original_nodes_.erase(found);
   }
 }
 

@@ -1,9 +1,9 @@
 // extender/cluster_state.h
 //
-// The ledger, and what else the extender knows of the cluster: requests of unbound pods,
+// Everything that the extender knows about the cluster: the ledger, requests of unbound pods,
 // priorities, disruption budgets.
 //
-// Watches (watch_sinks.h) and binds update it, and calls of kube-scheduler read it. On the event
+// Watches (watch_sinks.h) and binds update it. Filter, prioritize and preempt read it. On the event
 // loop's thread.
 #pragma once
 
@@ -34,9 +34,10 @@ namespace tessera::extender {
 struct WaitingPod {
   alloc::PodKey key;
   bool asks_for_gpus = false;  // false if all its limits are 0
-  // Or why the request is invalid.
+  // The request, or why it is invalid.
   Result<alloc::Request> request;
-  // Records that the pod was created with, although no scheduler has decided about it.
+  // Annotations of an allocation record that the pod has although it is unbound, for example
+  // because it was created as a copy of another pod. The bind overwrites them.
   alloc::RecordKeys record_keys = 0;
 };
 
@@ -51,33 +52,34 @@ class ClusterState {
   ClusterState(const ClusterState&) = delete;
   ClusterState& operator=(const ClusterState&) = delete;
 
-  // Update the state. Facts may arrive in any order.
+  // Store or remove an object. Pods, nodes and lists may arrive in any order.
   void keep_pod(const alloc::PodSpec& pod);
   void forget_pod(std::string_view uid);
   void keep_node(const alloc::NodeSpec& node);
   void forget_node(std::string_view name);
-  // Sets the GPUs that ConfigMap unhealthy-gpu-NODE lists; "" for none. Used only for nodes without
-  // an agent.
+  // Stores the GPUs that ConfigMap unhealthy-gpu-NODE lists; "" for none. They count only on nodes
+  // with the device plugin of the original.
   void keep_unhealthy(const std::string& node, std::string gpus);
 
-  // Returns the request of a pod.
+  // Parses the request of a pod. Does not store it.
   [[nodiscard]] WaitingPod waiting_pod(const alloc::PodSpec& pod) const;
-  // Returns null if the watch has not shown the pod, or if it is bound.
+  // Returns an unbound GPU pod. Returns null if the watch has not shown the pod or if it is bound.
   [[nodiscard]] const WaitingPod* find_waiting(std::string_view uid) const;
-  // Returns 0 for a pod without GPUs; their priorities are not kept.
+  // Returns the priority of a bound GPU pod, and 0 for any other pod.
   [[nodiscard]] std::int64_t priority(std::string_view uid) const;
 
-  // Sets a function to call when the first node with the device plugin of the original appears.
-  void on_old_nodes(std::function<void()> call) { on_old_nodes_ = std::move(call); }
-  // Number of unbound pods that request GPUs. Pods with a limit of 0 do not count, although they
-  // must be bound as well.
+  // Sets a function to call when the first node with the device plugin of the original appears. It
+  // may be called more than once.
+  void on_original_nodes(std::function<void()> call) { on_original_nodes_ = std::move(call); }
+  // Number of unbound pods that request GPUs. Pods whose GPU limits are all 0 do not count.
+  // find_waiting() returns them, because kube-scheduler asks the extender to bind them, too.
   [[nodiscard]] std::size_t waiting_pods() const { return waiting_for_gpus_; }
 
-  // The existing nodes by name.
+  // The nodes that exist, by name.
   [[nodiscard]] const NodeIndex& node_index() const { return index_; }
 
-  // Sets the labels of a pod. Separate from keep_pod(), because pods that Binder fetches have no
-  // label hashes.
+  // Stores the labels of a pod. Separate from keep_pod(), because Binder calls that with pods whose
+  // labels it has not read.
   void keep_labels(const alloc::PodSpec& pod, std::span<const objects::LabelHash> labels);
   [[nodiscard]] Budgets& budgets() { return budgets_; }
   [[nodiscard]] const Budgets& budgets() const { return budgets_; }
@@ -88,9 +90,9 @@ class ClusterState {
   [[nodiscard]] const alloc::ResourceNames& names() const { return ledger_.options().names; }
   [[nodiscard]] alloc::Unit unit() const { return ledger_.options().unit; }
 
-  // Makes recent pods the typical ones for `fgd`, unless the configuration names typical pods. Does
-  // nothing if there was no new pod since the last call. Otherwise the placer computes all its
-  // scores again, so do not call it for every pod.
+  // Makes recent pods the typical pods of policy `fgd`, unless the configuration names typical
+  // pods. Does nothing if no new pod arrived since the last call. Otherwise the placer computes all
+  // its scores again, so do not call it for every pod.
   void learn_typical_pods();
 
   // Replaces the policies. The ledger stays as it is.
@@ -108,23 +110,24 @@ class ClusterState {
   using ByText = std::unordered_map<std::string, Value, TextHash, std::equal_to<>>;
 
   void put_node(const alloc::NodeSpec& node);
-  void wait(const std::string& uid, WaitingPod pod);
-  void stop_waiting(std::string_view uid);
+  void add_waiting(const std::string& uid, WaitingPod pod);
+  void remove_waiting(std::string_view uid);
 
   alloc::Ledger ledger_;
   NodeIndex index_;
   alloc::Placer::Options placer_options_;
   std::unique_ptr<alloc::Placer> placer_;
-  ByText<WaitingPod> waiting_;         // by UID
-  std::size_t waiting_for_gpus_ = 0;   // of waiting_
-  ByText<std::int64_t> priorities_;    // of bound GPU pods by UID, if not 0
-  ByText<alloc::NodeSpec> old_nodes_;  // by name; put again when their list changes
-  ByText<std::string> unhealthy_;      // by node name
-  std::function<void()> on_old_nodes_;
+  ByText<WaitingPod> waiting_;        // by UID
+  std::size_t waiting_for_gpus_ = 0;  // how many of waiting_ request GPUs
+  ByText<std::int64_t> priorities_;   // of bound GPU pods by UID, if not 0
+  // Nodes with the device plugin of the original, by name. keep_unhealthy() stores them again.
+  ByText<alloc::NodeSpec> original_nodes_;
+  ByText<std::string> unhealthy_;  // lists of the original's ConfigMaps, by node name
+  std::function<void()> on_original_nodes_;
   Budgets budgets_;
   std::uint64_t policy_changes_ = 0;
-  alloc::RequestHistogram recent_;
-  bool recent_changed_ = false;
+  alloc::RequestHistogram recent_;  // requests of recent pods
+  bool recent_changed_ = false;     // since learn_typical_pods()
 };
 
 }  // namespace tessera::extender

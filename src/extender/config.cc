@@ -13,11 +13,11 @@ void apply_environment(const daemon::Environment& environment, Config& config) {
     const std::optional<std::int64_t> number = parse_int(*port);
     if (number && *number > 0 && *number < 65536) {
       config.port = static_cast<std::uint16_t>(*number);
-      // PORT is set by the original's manifest, whose Service connects to the pod's address.
+      // The manifest of the original sets PORT, and its Service connects to the pod's address.
       config.address = "0.0.0.0";
     }
   }
-  // An invalid level is ignored, as the original does.
+  // Ignore an invalid level, as the original does.
   if (const auto level = environment("LOG_LEVEL")) {
     config.log.level = log::parse_level(*level).value_or(config.log.level);
   }
@@ -73,33 +73,34 @@ Status check(const Config& config) {
 
 std::vector<std::string> apply_reloadable(const Config& next, Config& running) {
   std::vector<std::string> need_restart;
-  const auto differs = [&](bool same, const char* name) {
+  const auto require_same = [&](bool same, const char* name) {
     if (!same) {
       need_restart.emplace_back(name);
     }
   };
-  differs(next.attach == running.attach, "attach");
-  differs(next.address == running.address && next.port == running.port, "listen");
-  differs(next.health_address == running.health_address && next.health_port == running.health_port, "health");
-  differs(next.tls_certificate == running.tls_certificate && next.tls_key == running.tls_key &&
-              next.tls_client_ca == running.tls_client_ca,
-          "tls");
-  differs(next.kubeconfig == running.kubeconfig, "kubeconfig");
-  differs(next.unit == running.unit, "unit");
-  differs(
+  require_same(next.attach == running.attach, "attach");
+  require_same(next.address == running.address && next.port == running.port, "listen");
+  require_same(next.health_address == running.health_address && next.health_port == running.health_port,
+               "health");
+  require_same(next.tls_certificate == running.tls_certificate && next.tls_key == running.tls_key &&
+                   next.tls_client_ca == running.tls_client_ca,
+               "tls");
+  require_same(next.kubeconfig == running.kubeconfig, "kubeconfig");
+  require_same(next.unit == running.unit, "unit");
+  require_same(
       next.resources.prefix == running.resources.prefix && next.resources.whole == running.resources.whole,
       "resources");
-  differs(next.lease_name == running.lease_name && next.lease_namespace == running.lease_namespace &&
-              next.lease_duration == running.lease_duration &&
-              next.renew_deadline == running.renew_deadline && next.retry_period == running.retry_period,
-          "lease");
-  differs(next.scheduler_lease_name == running.scheduler_lease_name &&
-              next.scheduler_lease_namespace == running.scheduler_lease_namespace,
-          "schedulerLease");
-  differs(next.bind_timeout == running.bind_timeout && next.binds_at_once == running.binds_at_once &&
-              next.max_body_bytes == running.max_body_bytes &&
-              next.max_connections == running.max_connections,
-          "limits");
+  require_same(next.lease_name == running.lease_name && next.lease_namespace == running.lease_namespace &&
+                   next.lease_duration == running.lease_duration &&
+                   next.renew_deadline == running.renew_deadline && next.retry_period == running.retry_period,
+               "lease");
+  require_same(next.scheduler_lease_name == running.scheduler_lease_name &&
+                   next.scheduler_lease_namespace == running.scheduler_lease_namespace,
+               "schedulerLease");
+  require_same(next.bind_timeout == running.bind_timeout && next.binds_at_once == running.binds_at_once &&
+                   next.max_body_bytes == running.max_body_bytes &&
+                   next.max_connections == running.max_connections,
+               "limits");
   running.share_policy = next.share_policy;
   running.whole_policy = next.whole_policy;
   running.static_sets = next.static_sets;

@@ -27,17 +27,17 @@ namespace tessera::extender {
 
 // How kube-scheduler reaches the extender.
 enum class Attach {
-  kSidecar,  // in one pod with a scheduler, whose leader election decides for both
-  kService,  // behind a Service: replicas elect a leader among themselves
+  kSidecar,  // in the pod of a kube-scheduler; leads while that kube-scheduler leads
+  kService,  // through a Service; the replicas elect a leader among themselves
 };
 
 // A kind of pod that is expected in the future, for the policy `fgd`.
 struct TypicalPodSpec {
-  std::uint32_t units = 0;  // of memory on each GPU; 0: whole GPUs
+  std::uint32_t units = 0;  // memory on each GPU; 0: whole GPUs
   std::uint16_t gpus = 1;
   std::int64_t cpu_milli = 0;
   std::vector<std::string> models;  // empty: any
-  std::uint64_t count = 1;
+  std::uint64_t count = 1;          // weight compared to the other typical pods
 
   friend bool operator==(const TypicalPodSpec&, const TypicalPodSpec&) = default;
 };
@@ -51,15 +51,15 @@ struct OwnPod {
 struct Config {
   Attach attach = Attach::kSidecar;
 
-  // Where kube-scheduler calls. Callers are not authenticated, so by default only the own pod can
-  // connect.
+  // Address for the calls of kube-scheduler. Callers are not authenticated, so by default only
+  // containers of the same pod can connect.
   std::string address = "127.0.0.1";
   std::uint16_t port = 39999;
-  // A separate port with only health, metrics and version, for kubelet and Prometheus. Port 0:
-  // none.
+  // A separate port that serves only health, metrics and version, for kubelet and Prometheus. Port
+  // 0: none.
   std::string health_address = "0.0.0.0";
   std::uint16_t health_port = 0;
-  // Serve HTTPS; with a client CA, only to clients whose certificate it has signed.
+  // Files for HTTPS. With a client CA, only clients with a certificate of that CA can connect.
   std::string tls_certificate;
   std::string tls_key;
   std::string tls_client_ca;
@@ -74,19 +74,19 @@ struct Config {
   alloc::Policy whole_policy = alloc::Policy::kRing;
   std::shared_ptr<const topology::StaticSets> static_sets;  // may be null
   std::vector<TypicalPodSpec> typical_pods;
-  // Difference between two ranks of prioritize. kube-scheduler multiplies our scores by ten, and
-  // all scores of its own plugins add up to at most 1,200 by default.
+  // Difference between the scores of two consecutive ranks in prioritize. kube-scheduler multiplies
+  // our scores by ten. Its own plugins add at most 1,200 by default, so 128 outweighs them.
   std::int64_t score_step = 128;
 
   std::string lease_name = "tessera-extender";
   std::string lease_namespace;  // empty: the namespace of the pod
   std::chrono::seconds lease_duration{15};
   std::chrono::seconds renew_deadline{10};
-  // The same as in the second scheduler. Another replica leads at most 1.2 retry periods after the
-  // Lease is free and then reads all pods; the sum must stay below 5 s.
+  // scheduler_config.cc uses the same value for a second scheduler. Another replica takes a free
+  // Lease within 1.2 retry periods and then lists all pods. Together that must take less than 5 s.
   std::chrono::seconds retry_period{1};
 
-  // The Lease of the kube-scheduler in the same pod as a sidecar. Both empty: not watched.
+  // The Lease of the kube-scheduler in the same pod, for a sidecar. Both empty: not watched.
   std::string scheduler_lease_namespace;
   std::string scheduler_lease_name;
 
@@ -101,8 +101,8 @@ struct Config {
 // KUBECONFIG.
 void apply_environment(const daemon::Environment& environment, Config& config);
 
-// Reads `yaml` over the current values of `config`. Errors begin with "NAME:LINE:COLUMN:". Paths in
-// it are relative to the working directory.
+// Overwrites the settings of `config` that `yaml` contains. Errors begin with "NAME:LINE:COLUMN:".
+// Relative paths in `yaml` are relative to the working directory.
 Status apply_yaml(std::string_view yaml, const std::string& name, Config& config);
 
 // Validates the complete configuration. Errors begin with the path of the setting and a colon.

@@ -16,13 +16,14 @@ namespace tessera::extender {
 
 namespace {
 
-// Space for the record that a Binding writes and that the agent may correct later: about 10 KiB for
-// the largest pods. The API server merges the annotations of a Binding into the pod without
-// checking their size, and rejects every later update of a pod with too many.
+// Space for the record that a bind writes and that the agent may correct later. It has about 10 KiB
+// for the largest pods. The API server merges the annotations of a Binding into the pod without
+// checking their size. If they are too large then, it rejects every later update of the pod.
 constexpr std::size_t kRecordBytes = 16U << 10U;
 
-// "tessera why" can explain more only if eviction may help.
-bool worth_asking(alloc::Reason reason) {
+// Returns whether the reason should name the command "tessera why". It can explain more only if
+// eviction may help.
+bool names_tessera_why(alloc::Reason reason) {
   return alloc::eviction_may_help(reason);
 }
 
@@ -30,8 +31,8 @@ bool is_unresolvable(std::size_t reason) {
   return !alloc::eviction_may_help(static_cast<alloc::Reason>(reason));
 }
 
-// Returns the first node from `i` on that does not fit. Usually most fit, so it checks eight at
-// once.
+// Returns the index of the first node from `i` on that does not fit. Most nodes usually fit, so it
+// checks eight at once.
 std::size_t end_of_fitting(std::span<const alloc::Reason> reasons, std::size_t i) {
   static_assert(static_cast<int>(alloc::Reason::kFits) == 0 && sizeof(alloc::Reason) == 1);
   std::uint64_t eight = 0;
@@ -48,7 +49,7 @@ std::size_t end_of_fitting(std::span<const alloc::Reason> reasons, std::size_t i
   return i;
 }
 
-// Returns the JSON of nodes lo..hi-1, with the text between them.
+// Returns the JSON of nodes lo..hi-1, with the commas between them.
 std::string_view objects_of(const NodeArgs& args, std::size_t lo, std::size_t hi) {
   const char* begin = args.objects[lo].data();
   const char* end = args.objects[hi - 1].data() + args.objects[hi - 1].size();
@@ -72,7 +73,7 @@ std::span<const alloc::NodeId> Decisions::known_of(const NodeList& list) {
 std::string Decisions::phrase_of(std::size_t reason, const WaitingPod& pod) const {
   const auto known = static_cast<alloc::Reason>(reason);
   std::string text = alloc::phrase(known, *pod.request, state_.unit(), state_.names());
-  if (worth_asking(known)) {
+  if (names_tessera_why(known)) {
     text += fmt::format(" (tessera why pod/{} -n {})", pod.key.name, pod.key.namespace_name);
   }
   return text;
@@ -120,7 +121,7 @@ Decisions::Counts Decisions::write_fitting(const NodeArgs& args, FilterSummary& 
 
 void Decisions::write_failed(const NodeArgs& args, const WaitingPod& pod, const Counts& counts,
                              bool unresolvable, std::string& out) const {
-  // The text after the name of a node, by reason. Empty for reasons that belong to the other list.
+  // The text after the name of a node, by reason. Empty for reasons that are not in this list.
   std::array<json::PaddedBuffer, alloc::kReasons> buffers;
   std::array<std::string_view, alloc::kReasons + 1> phrases;
   bool any = false;
@@ -166,16 +167,17 @@ void Decisions::keep_best(const alloc::Request& request, const NodeArgs& args, s
       best = std::max(best, ranks[raw(ids[i])]);
     }
   }
-  // A node further behind than this cannot win, whatever scores others give.
-  const auto reach = static_cast<std::uint32_t>(kMostOfOthers / std::max<std::int64_t>(step, 1));
+  // A node whose rank is below `least` cannot win, whatever kube-scheduler's plugins add.
+  const auto reach = static_cast<std::uint32_t>(kMaxPluginScore / std::max<std::int64_t>(step, 1));
   const std::uint32_t least = best - std::min(best, reach);
   std::size_t kept = 0;
+  // Keep nodes of the best rank first.
   for (const bool at_top : {true, false}) {
     for (std::size_t i = 0; i < ids.size(); ++i) {
       if (reasons_[i] != alloc::Reason::kFits || (ranks[raw(ids[i])] == best) != at_top) {
         continue;
       }
-      if (kept < kMostBest && ranks[raw(ids[i])] >= least) {
+      if (kept < kMaxBestNodes && ranks[raw(ids[i])] >= least) {
         ++kept;
       } else {
         reasons_[i] = static_cast<alloc::Reason>(kSurpassed);
@@ -184,7 +186,7 @@ void Decisions::keep_best(const alloc::Request& request, const NodeArgs& args, s
   }
 }
 
-Decisions::FilterSummary Decisions::filter(const NodeArgs& args, std::optional<std::int64_t> best_of_step,
+Decisions::FilterSummary Decisions::filter(const NodeArgs& args, std::optional<std::int64_t> best_step,
                                            std::string& out) {
   const WaitingPod pod = state_.waiting_pod(args.pod);
   if (!pod.request) {
@@ -199,15 +201,15 @@ Decisions::FilterSummary Decisions::filter(const NodeArgs& args, std::optional<s
         out);
   }
   judge(*pod.request, args);
-  if (best_of_step) {
-    keep_best(*pod.request, args, *best_of_step);
+  if (best_step) {
+    keep_best(*pod.request, args, *best_step);
   }
   FilterSummary summary;
   const Counts counts = write_fitting(args, summary, out);
   summary.fit += counts[kSurpassed];
   for (std::size_t reason = 0; reason < alloc::kReasons; ++reason) {
     (is_unresolvable(reason) ? summary.unresolvable : summary.failed) += counts[reason];
-    summary.may_pass += alloc::may_pass(static_cast<alloc::Reason>(reason)) ? counts[reason] : 0;
+    summary.may_fit_soon += alloc::may_pass(static_cast<alloc::Reason>(reason)) ? counts[reason] : 0;
   }
   write_failed(args, pod, counts, /*unresolvable=*/false, out);
   write_failed(args, pod, counts, /*unresolvable=*/true, out);
@@ -235,7 +237,6 @@ std::string Decisions::nearest_of(const alloc::Request& request, std::span<const
   return best ? alloc::explain(state_.ledger(), state_.placer(), request, *best).text : "";
 }
 
-// The pod itself is invalid, so no node and no eviction can help.
 Decisions::FilterSummary Decisions::reject_all(const NodeArgs& args, const std::string& reason,
                                                std::string& out) {
   std::string quoted = ":";
@@ -251,7 +252,7 @@ Decisions::FilterSummary Decisions::reject_all(const NodeArgs& args, const std::
   return {.fit = 0,
           .failed = 0,
           .unresolvable = args.size(),
-          .may_pass = 0,
+          .may_fit_soon = 0,
           .main_reason = reason,
           .nearest = ""};
 }

@@ -27,9 +27,11 @@ namespace tessera::extender {
 
 namespace {
 
+// Interval of the periodic work.
 constexpr std::chrono::seconds kRound{5};
 // Added to the bind timeout when the server drains, so that responses can still be sent.
 constexpr std::chrono::seconds kDrain{2};
+// Memory for request bodies in addition to one of the largest size.
 constexpr std::uint64_t kOtherBodies = 32U << 20U;
 constexpr std::uint64_t kHealthBody = 64U << 10U;
 // After a watch has failed for this long, the ledger is too old for decisions.
@@ -99,8 +101,8 @@ struct Extender::Impl {
              .after = [this](std::chrono::milliseconds delay,
                              std::function<void()> task) { return loop.after(delay, std::move(task)); }}) {
     service.set_score_step(config.score_step);
-    // The original's lists of unhealthy GPUs matter only while some node has its device plugin.
-    state.on_old_nodes([this] {
+    // The original's lists of unhealthy GPUs are not needed before a node has its device plugin.
+    state.on_original_nodes([this] {
       if (!std::exchange(watches_unhealthy, true)) {
         unhealthy.start();
       }
@@ -131,8 +133,8 @@ struct Extender::Impl {
   UnhealthySink unhealthy_sink;
   kube::Reflector nodes;
   kube::Reflector pods;
-  kube::Reflector budgets;    // optional: without budgets, preempt assumes the worst
-  kube::Reflector unhealthy;  // runs only while some node has the original's device plugin
+  kube::Reflector budgets;    // optional: while it fails, preempt assumes the most violations
+  kube::Reflector unhealthy;  // starts when a node has the original's device plugin
   bool watches_unhealthy = false;
   Leadership leadership;
   Binder binder;
@@ -165,8 +167,8 @@ Status Extender::Impl::serve() {
     options.tls->identity.key_file = config.tls_key;
     options.tls->client_ca_file = config.tls_client_ca;
   }
-  // A connection through the Service stays with its pod when that no longer leads. kube-scheduler
-  // would get "does not lead" from it until the connection is idle.
+  // A connection through the Service stays with its pod even if that pod no longer leads. If it
+  // stayed open, kube-scheduler would get "does not lead" from this pod until it is idle.
   options.close_after_response = [this] { return leadership.follows(); };
   server.emplace(
       TRY(http::Server::create(loop, std::move(options), [this](http::Request& request, http::Reply reply) {
@@ -174,7 +176,8 @@ Status Extender::Impl::serve() {
       })));
   if (config.health_port != 0) {
     http::ServerOptions health = server_options(config.health_address, config.health_port);
-    health.max_body_bytes = kHealthBody;  // open to all clients, and no route needs a body
+    // All clients can reach this port, and none of its routes needs a body.
+    health.max_body_bytes = kHealthBody;
     health_server.emplace(
         TRY(http::Server::create(loop, std::move(health), [this](http::Request& request, http::Reply reply) {
           service.handle_health(request, std::move(reply));
@@ -211,11 +214,11 @@ std::string Extender::Impl::not_ready() const {
                          watch->problem()->text());
     }
   }
-  // Without permission to read the Lease this extender can never bind, so it must report that.
+  // Without permission to read the Lease, this extender can never bind, so it is not ready.
   if (std::string missing = leadership.not_known(); !missing.empty()) {
     return missing;
   }
-  // Without permission to read the lists, the extender works without them.
+  // Without permission to read these lists, the extender ignores them.
   const bool lists_unhealthy = watches_unhealthy && !unhealthy.synced() && !unhealthy.problem();
   return lists_unhealthy ? "lists of unhealthy GPUs are still being read" : "";
 }
@@ -232,7 +235,7 @@ void Extender::Impl::log_ready() {
   }
 }
 
-// Periodic work.
+// Does the periodic work and schedules the next round.
 void Extender::Impl::run_round() {
   log_ready();
   state.learn_typical_pods();

@@ -22,8 +22,8 @@ namespace tessera::extender {
 
 class Extender {
  public:
-  // `loop` must outlive the extender. Returns kInvalid or kUnavailable if an address or the access
-  // to the API server cannot be used.
+  // `loop` must outlive the extender. Returns kInvalid or kUnavailable if the extender cannot
+  // listen on its address or cannot use `access`.
   static Result<std::unique_ptr<Extender>> create(http::EventLoop& loop, Config config,
                                                   kube::ClusterAccess access, OwnPod own_pod);
   Extender(const Extender&) = delete;
@@ -33,10 +33,10 @@ class Extender {
   void start();
   // Applies the settings that may change while the extender runs, and warns about the others.
   void reload(const Config& next);
-  // Answers the calls in flight, releases the Lease, then calls `done`.
+  // Answers the calls in flight, waits for the last write, releases the Lease, then calls `done`.
   void stop(std::function<void()> done);
 
-  // The port that kube-scheduler calls. For tests that let the system choose it.
+  // Returns the port that kube-scheduler calls. For tests that let the system choose it.
   [[nodiscard]] std::uint16_t port() const;
   [[nodiscard]] bool ready() const;
 

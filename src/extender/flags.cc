@@ -44,7 +44,7 @@ std::variant<CommandLine, int> parse_command_line(int argc, const char* const* a
       "Answers kube-scheduler: filters and scores nodes for GPU pods, and binds each pod to its GPUs.",
       "tessera-extender");
   CommandLine line;
-  const auto flags = std::make_shared<daemon::ConfigFlags>(app, kFlags, "docs/extender.md");
+  const auto flags = std::make_shared<daemon::ConfigFlags>(app, kFlags, "docs/reference.md");
   app.add_flag("--print-scheduler-config", line.print_scheduler_config,
                "Print a KubeSchedulerConfiguration that attaches kube-scheduler to this extender");
   app.add_option("--merge", line.merge, "... merged into this existing file")->option_text("FILE");

@@ -25,15 +25,15 @@ void Freshness::detect_pause() {
   const Clock::Steady now = clock_.now();
   const Clock::Wall wall = clock_.wall();
   if (now - last_beat_ > kLongestPause || wall - last_beat_wall_ > kLongestPause) {
-    doubt("the process was stopped for a while");
+    require_list("the process was stopped for a while");
   }
   last_beat_ = now;
   last_beat_wall_ = wall;
 }
 
-void Freshness::doubt(std::string_view reason) {
-  // A list in progress does not count, not even the first: it may have started before the event
-  // that raised the doubt.
+void Freshness::require_list(std::string_view reason) {
+  // A list in progress does not count, not even the first one: it may have started before the event
+  // that requires a list.
   log::info("listing pods again before the next bind", {{"reason", reason}});
   lists_wanted_ = pods_.counts().lists + 1;
   pods_.relist();
@@ -41,7 +41,7 @@ void Freshness::doubt(std::string_view reason) {
 
 bool Freshness::current() {
   detect_pause();
-  return !in_doubt();
+  return !awaits_list();
 }
 
 }  // namespace tessera::extender

@@ -1,11 +1,11 @@
 // extender/freshness.h
 //
-// Knows whether the ledger is current, so that the extender may allocate GPUs by it.
+// Decides whether the ledger is current enough to bind pods.
 //
-// A silent watch may be idle or dead. That does not matter to the replica that binds, because it
-// knows what it allocated itself. A replica that starts to bind, because it took the Lease or
-// because it was stopped for a while (SIGSTOP, a paused virtual machine), may not know what another
-// replica allocated meanwhile. It lists the pods again first.
+// A silent watch may be idle or dead. That does not matter to a replica that already binds, because
+// it knows what it allocated itself. A replica that takes the Lease, or that continues after it was
+// stopped (SIGSTOP, a paused virtual machine), may not know what another replica allocated
+// meanwhile. So it lists the pods again before its next bind.
 //
 // On the event loop's thread.
 #pragma once
@@ -32,21 +32,22 @@ class Freshness {
   Freshness& operator=(const Freshness&) = delete;
 
   void start();
-  // Requires a new list of the pods before the next bind. The list must start after this call; one
-  // in progress starts again.
-  void doubt(std::string_view reason);
+  // Lists the pods again. Binds are not allowed until that list is complete. A list in progress is
+  // started again, because it may show an older state. `reason` is logged.
+  void require_list(std::string_view reason);
   // Returns whether binds are allowed. Also detects a pause, so call it before every bind.
   [[nodiscard]] bool current();
-  [[nodiscard]] bool in_doubt() const { return pods_.counts().lists < lists_wanted_; }
+  // Returns whether a required list is not complete yet.
+  [[nodiscard]] bool awaits_list() const { return pods_.counts().lists < lists_wanted_; }
 
  private:
-  void beat();
+  void beat();  // calls detect_pause() periodically
   void detect_pause();
 
   http::EventLoop& loop_;
   const Clock& clock_;
   kube::Reflector& pods_;
-  std::uint64_t lists_wanted_ = 0;
+  std::uint64_t lists_wanted_ = 0;  // binds need this many complete lists
   // Both clocks are needed: the steady clock stands still while a virtual machine is paused.
   Clock::Steady last_beat_{};
   Clock::Wall last_beat_wall_{};

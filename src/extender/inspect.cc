@@ -15,6 +15,7 @@ namespace {
 using boost::json::array;
 using boost::json::object;
 
+// Returns the pods that hold a share of the GPU in `slot`, which has `gpu_units` of memory.
 array pods_on(const std::vector<alloc::PodHolding>& holdings, int slot, std::uint32_t gpu_units) {
   array pods;
   for (const alloc::PodHolding& holding : holdings) {
@@ -42,7 +43,7 @@ array pods_on(const std::vector<alloc::PodHolding>& holdings, int slot, std::uin
   return pods;
 }
 
-// Returns pods on the node whose GPUs are not known.
+// Returns the pods of the node that hold GPUs, but without a record of which.
 array undecided(const std::vector<alloc::PodHolding>& holdings) {
   array pods;
   for (const alloc::PodHolding& holding : holdings) {
@@ -87,6 +88,7 @@ object shares_of(const ClusterState& state, alloc::NodeId id) {
   return node;
 }
 
+// Returns the number of a link in the format of the original topology scheduler (see inspect.h).
 int link_number(const topology::Link& link) {
   if (link.nvlinks > 0) {
     return 6 + std::min<int>(link.nvlinks, 6);
@@ -114,7 +116,7 @@ object topology_of(const ClusterState& state, alloc::NodeId id) {
           {"type", state.ledger().machine(id)}};
 }
 
-// Most nodes of a large cluster have no GPUs; leave them out.
+// Returns false for nodes without GPUs, which are most nodes of a large cluster.
 bool worth_listing(const alloc::Ledger& ledger, alloc::NodeId id) {
   return ledger.view(id).size() > 0 ||
          (!ledger.fence_text(id).empty() && ledger.states().fence(id) != alloc::Fence::kNoGpus);

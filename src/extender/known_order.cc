@@ -20,7 +20,7 @@ std::size_t common_bytes(const char* a, const char* b, std::size_t most) {
     __builtin_memcpy(&left, a + at, sizeof(left));
     __builtin_memcpy(&right, b + at, sizeof(right));
     if (left != right) {
-      // Little-endian, as every supported platform.
+      // All supported platforms are little-endian.
       return std::min(most, at + static_cast<std::size_t>(std::countr_zero(left ^ right)) / 8);
     }
   }

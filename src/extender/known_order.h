@@ -2,9 +2,9 @@
 //
 // The order of node names in an earlier request, which makes similar requests faster to read.
 //
-// kube-scheduler's threads check nodes in runs and finish in any order. So the names of a request
-// are mostly those of the previous request, in pieces: a name is followed by the same names as
-// before. As long as the text matches the known one, one comparison of bytes replaces parsing,
+// kube-scheduler's threads each check a run of consecutive nodes and finish in any order. So the
+// names of a request are mostly runs of the previous request: a name is followed by the same names
+// as before. As long as the text matches the known text, one comparison of bytes replaces parsing,
 // hashing and looking up each name. Not thread-safe.
 #pragma once
 
@@ -33,14 +33,14 @@ class KnownOrder {
     std::size_t place = 0;  // index of its first name in this order
     std::size_t count = 0;
   };
-  // Returns the names that follow `node` in this order and with which `text` starts, byte for byte.
+  // Returns the longest run of names that follows `node` in this order and is the start of `text`.
   [[nodiscard]] Run run_after(alloc::NodeId node, json::PaddedView text) const;
 
  private:
   json::PaddedBuffer text_;
   std::vector<std::uint32_t> quotes_;
   std::vector<alloc::NodeId> ids_;
-  std::vector<std::uint32_t> next_;  // by NodeId: index of the next name; 0 for unknown nodes
+  std::vector<std::uint32_t> next_;  // by NodeId: index of the name after it; 0 for other nodes
 };
 
 }  // namespace tessera::extender

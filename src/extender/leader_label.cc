@@ -14,7 +14,7 @@ namespace tessera::extender {
 
 namespace {
 
-constexpr std::chrono::seconds kAgain{1};
+constexpr std::chrono::seconds kRetryAfter{1};
 
 std::string label_patch(bool leading) {
   return fmt::format(R"({{"metadata":{{"labels":{{"{}":{}}}}}}})", alloc::key::kLeader,
@@ -42,7 +42,7 @@ void LeaderLabel::set(bool leading) {
     return;
   }
   leading_ = leading;
-  again_.cancel();
+  retry_timer_.cancel();
   list_call_ = {};
   other_calls_.clear();
   write_own();
@@ -59,7 +59,7 @@ void LeaderLabel::write_own() {
                  {{"leading", leading_}, {"error", reply.error()}});
       // While the Service selects no pod, kube-scheduler reaches no extender. So retry until the
       // label is set or the state changes.
-      again_ = client_.loop().after(kAgain, [this] { write_own(); });
+      retry_timer_ = client_.loop().after(kRetryAfter, [this] { write_own(); });
     }
   });
 }

@@ -1,8 +1,8 @@
 // extender/leader_label.h
 //
-// Keeps the label by which the Service selects the leading pod. Exactly one pod should have it,
+// Maintains the label by which the Service selects the leading pod. Only one pod may have it,
 // because the Service spreads the calls of kube-scheduler over all pods with the label. A leader
-// that died cannot remove its own label, so the next leader does.
+// that died cannot remove its own label, so the next leader removes it.
 //
 // On the event loop's thread.
 #pragma once
@@ -28,7 +28,7 @@ class LeaderLabel {
   void set(bool leading);
 
  private:
-  void write_own();
+  void write_own();  // sets or removes the label of the own pod
   void list_others();
   void remove_from(const std::string& pod);
 
@@ -39,7 +39,7 @@ class LeaderLabel {
   kube::Call own_call_;
   kube::Call list_call_;
   std::vector<kube::Call> other_calls_;
-  http::Timer again_;
+  http::Timer retry_timer_;
 };
 
 }  // namespace tessera::extender

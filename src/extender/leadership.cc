@@ -35,7 +35,7 @@ Status Leadership::prepare_sidecar() {
                               .name = config_.scheduler_lease_name,
                               .own_pod = own_pod_.name,
                               .write_time = write_time()},
-      [this] { freshness_.doubt("the kube-scheduler in the same pod started to lead"); });
+      [this] { freshness_.require_list("the kube-scheduler in the same pod started to lead"); });
   return {};
 }
 
@@ -53,7 +53,8 @@ Status Leadership::prepare_replica() {
                     .retry_period = config_.retry_period}},
       [this](bool leading) {
         if (leading) {
-          freshness_.doubt("this replica started to lead, and another one may have bound pods until now");
+          freshness_.require_list(
+              "this replica started to lead, and another one may have bound pods until now");
         }
         label_.set(leading);
       }));
@@ -87,8 +88,9 @@ void Leadership::release(const std::function<void()>& done) {
 }
 
 std::chrono::milliseconds Leadership::write_time() const {
-  // Our own Lease is released only when our writes have ended. A scheduler releases its Lease at
-  // once, and the next extender waits for our writes: see SchedulerLease::begin_to_lead.
+  // A replica releases its own Lease only after its writes have ended. A kube-scheduler releases
+  // its Lease at once, so the next extender has to wait for our writes, and they must be short: see
+  // SchedulerLease::begin_to_lead().
   return config_.scheduler_lease_name.empty() ? config_.bind_timeout : config_.bind_timeout / 2;
 }
 
@@ -96,7 +98,8 @@ std::chrono::milliseconds Leadership::lead_time_left() const {
   if (elector_ != nullptr) {
     return std::min(write_time(), elector_->time_left());
   }
-  // A sidecar leads while its scheduler does. Without a Lease to watch, the caller is the leader.
+  // A sidecar leads while its scheduler leads. Without `schedulerLease`, any scheduler that calls
+  // is the leader.
   return scheduler_lease_ != nullptr ? std::min(write_time(), scheduler_lease_->time_left()) : write_time();
 }
 
@@ -105,7 +108,7 @@ std::chrono::milliseconds Leadership::time_left() {
 }
 
 bool Leadership::starts_soon() const {
-  return (scheduler_lease_ != nullptr && scheduler_lease_->waits()) || (freshness_.in_doubt() && leads());
+  return (scheduler_lease_ != nullptr && scheduler_lease_->waits()) || (freshness_.awaits_list() && leads());
 }
 
 std::string Leadership::not_known() const {

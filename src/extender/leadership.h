@@ -3,9 +3,9 @@
 // Decides whether this replica may bind pods.
 //
 // Behind a Service, replicas elect a leader with a Lease of their own, and the leader's pod gets
-// the label that the Service selects. A sidecar leads while the kube-scheduler of its pod does;
-// without `schedulerLease`, it always leads. In both cases the pods must have been listed since the
-// replica started to lead (freshness.h).
+// the label that the Service selects. A sidecar leads while the kube-scheduler of its pod leads;
+// without `schedulerLease`, it always leads. In both cases, a replica that starts to lead must list
+// the pods before it binds (freshness.h).
 //
 // On the event loop's thread.
 #pragma once
@@ -26,14 +26,15 @@
 
 namespace tessera::extender {
 
-// The permission that the binder needs before it writes. An interface, so that tests can decide.
+// The permission that the binder needs before it writes. An interface, so that tests can replace
+// it.
 class BindPermission {
  public:
   virtual ~BindPermission() = default;
 
   // Returns how long this replica may write binds from now on. 0 or less: not at all.
   virtual std::chrono::milliseconds time_left() = 0;
-  // Returns whether the replica may not bind yet, but will be able to in a moment.
+  // Returns whether this replica leads but cannot bind for another moment.
   [[nodiscard]] virtual bool starts_soon() const = 0;
 };
 
@@ -45,7 +46,7 @@ class Leadership final : public BindPermission {
   // Prepares the election. Returns kInvalid if POD_NAME is needed and not set.
   Status prepare();
   void start();
-  // Sets the leader label again, in case another client removed it. Call it now and then.
+  // Sets the leader label again, in case another client removed it. Call it periodically.
   void refresh_label();
   // Releases the Lease, then calls `done`. No write may be in flight.
   void release(const std::function<void()>& done);
@@ -55,8 +56,8 @@ class Leadership final : public BindPermission {
 
   // Returns whether this replica leads. It may still have to list the pods before it binds.
   [[nodiscard]] bool leads() const { return lead_time_left().count() > 0; }
-  // Returns whether this replica leads and has listed the pods since it does.
-  [[nodiscard]] bool may_bind() const { return leads() && !freshness_.in_doubt(); }
+  // Returns whether this replica leads and has listed the pods since it started to lead.
+  [[nodiscard]] bool may_bind() const { return leads() && !freshness_.awaits_list(); }
   // Returns whether this replica takes part in an election and another one leads.
   [[nodiscard]] bool follows() const { return elector_ != nullptr && !elector_->leading(); }
   // Returns why it is not known who leads; "" if it is known.
@@ -67,8 +68,9 @@ class Leadership final : public BindPermission {
  private:
   Status prepare_sidecar();
   Status prepare_replica();
-  // The longest time that a write of this extender may take.
+  // Returns the longest time that a write of this extender may take.
   [[nodiscard]] std::chrono::milliseconds write_time() const;
+  // Returns how long this replica leads if the Lease is not renewed, at most write_time().
   [[nodiscard]] std::chrono::milliseconds lead_time_left() const;
 
   kube::Client& client_;

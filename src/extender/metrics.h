@@ -1,8 +1,8 @@
 // extender/metrics.h
 //
-// The metrics that the extender counts as things happen. readings.h has those that are read from
-// the ledger and other parts when /metrics is called. docs/reference.md lists every name. On the
-// event loop's thread.
+// The metrics that the extender counts when something happens. readings.h has those that it reads
+// from the ledger and other parts when /metrics is requested. docs/reference.md lists every name.
+// On the event loop's thread.
 #pragma once
 
 #include <chrono>
@@ -23,13 +23,14 @@ class Metrics {
   ~Metrics();
 
   void count(const http::Access& access);
-  // Nodes that fit, that failed but may fit after preemption, and that failed for good.
+  // Counts the nodes of one filter call: those that fit, those that failed but may fit after
+  // preemption, and those where preemption cannot help.
   void count_filter(std::size_t fit, std::size_t failed, std::size_t unresolvable);
   void count_filter_retry();
   void count_invalid_request();
   void observe_bind_decision(std::chrono::nanoseconds took);
 
-  // Returns all of this and `readings` in the Prometheus text format.
+  // Returns these metrics and `readings` in the Prometheus text format.
   [[nodiscard]] std::string text(const std::vector<daemon::Reading>& readings) const;
 
  private:

@@ -35,8 +35,8 @@ std::uint64_t word_at(const char* text) {
   return word;
 }
 
-// Returns the last word of a name, of which only `size` bytes count, 1 to 8. Little-endian, as
-// every supported platform.
+// Returns the last word of a name: `size` bytes (1 to 8), then zeros. All supported platforms are
+// little-endian.
 std::uint64_t last_word_at(const char* text, std::size_t size) {
   return word_at(text) & ~std::uint64_t{0} >> (kWord - size) * 8;
 }
@@ -54,7 +54,7 @@ bool is_record_of(const std::uint64_t* record, std::string_view name) {
   return (difference | (last_word_at(text, left) ^ *record)) == 0;
 }
 
-// The name must be followed by json::kPadding readable bytes, as all names here.
+// `name` must be followed by json::kPadding readable bytes.
 std::uint32_t hash_of(std::string_view name) {
   constexpr std::uint64_t kOdd = 0x9E37'79B9'7F4A'7C15U;
   std::uint64_t hash = name.size();
@@ -76,7 +76,7 @@ std::string_view name_at(const char* text, std::span<const std::uint32_t> quotes
 
 }  // namespace
 
-// Returns the slot of the name, or the empty slot where it would go.
+// Returns the slot of the name, or the empty slot for it if the index does not have it.
 inline std::size_t NodeIndex::slot_of(std::string_view name, std::uint32_t hash) const {
   const Slot* table = table_.data();
   const std::uint64_t* words = words_.data();
@@ -176,7 +176,7 @@ void NodeIndex::erase(std::string_view name) {
   }
 }
 
-// Closes the gap, so that no lookup stops there too early.
+// Empties the slot and moves later entries back, so that no lookup stops at the gap too early.
 void NodeIndex::drop_slot(std::size_t slot) {
   const std::size_t mask = table_.size() - 1;
   for (std::size_t next = (slot + 1) & mask; table_[next].record != kEmpty; next = (next + 1) & mask) {

@@ -1,7 +1,7 @@
 // extender/node_index.h
 //
-// Maps the name of a node to its ID in the ledger. It is fast, because every call has thousands of
-// names.
+// Maps the name of a node to its ID in the ledger. Optimized for speed, because a call of
+// kube-scheduler contains thousands of names.
 //
 // A flat hash table points to consecutive records, each with ID and name. A lookup touches two
 // cache lines and allocates nothing. Not thread-safe.
@@ -27,16 +27,17 @@ class NodeIndex {
 
   // Returns kUnknownNode if there is no such name.
   [[nodiscard]] alloc::NodeId find(std::string_view name) const;
-  // The same for a name followed by json::kPadding readable bytes.
+  // Like find(), for a name that is followed by json::kPadding readable bytes.
   [[nodiscard]] alloc::NodeId find_padded(std::string_view name) const;
-  // The same for many names, each between two of the `quotes` of a text. Hashes all names, then
-  // prefetches, then compares, so that the waits for memory overlap. The text must be followed by
-  // json::kPadding readable bytes. Returns the number of unknown names.
+  // Like find(), for many names. Name i is between quotes 2i and 2i+1 of `text`, and ids[i] gets
+  // its ID. Hashes a batch of names, then prefetches, then compares, so that memory accesses
+  // overlap. `text` must be followed by json::kPadding readable bytes. Returns the number of
+  // unknown names.
   std::size_t find_all(const char* text, std::span<const std::uint32_t> quotes,
                        std::span<alloc::NodeId> ids) const;
 
   [[nodiscard]] std::size_t size() const { return count_; }
-  // Changes whenever a name is added, is removed or gets another ID.
+  // Increases whenever a name is added, is removed or gets another ID.
   [[nodiscard]] std::uint64_t generation() const { return generation_; }
 
  private:
@@ -55,7 +56,7 @@ class NodeIndex {
   std::vector<std::uint64_t> words_;
   std::vector<Slot> table_;  // open addressing; the size is a power of two; at most half full
   std::size_t count_ = 0;
-  std::size_t words_used_ = 0;  // the rest belonged to removed nodes
+  std::size_t words_used_ = 0;  // words of existing names; the rest belonged to removed ones
   std::uint64_t generation_ = 0;
 };
 

@@ -9,11 +9,12 @@ namespace tessera::extender {
 
 namespace {
 
-// Looking names up one by one costs twice as much as together. So parsing by runs is worthwhile
-// only if runs are at least this long on average. The first few runs decide.
+// Looking up names one at a time costs twice as much as in a batch. So reading runs is worthwhile
+// only if they are at least this long on average. The first kTrialRuns runs decide.
 constexpr std::size_t kMinNamesPerRun = 4;
 constexpr std::size_t kTrialRuns = 24;
-// An order that does not match is replaced only every kLearnEvery calls.
+// If a list does not consist of runs of the known order, it becomes the new order only if the order
+// is at least kLearnEvery calls old.
 constexpr std::uint64_t kLearnEvery = 16;
 
 }  // namespace
@@ -41,7 +42,7 @@ const NodeList* NodeLists::read(json::PaddedView text) {
 bool NodeLists::parse(json::PaddedView text, NodeList& list) {
   const bool order_valid = order_generation_ == index_.generation();
   if (order_valid && order_.size() > 0 && parse_runs(text, list)) {
-    // A longer list matches more of later requests, so learn it.
+    // Learn only a longer list, because it matches more of later requests.
     if (list.size() <= order_.size()) {
       return true;
     }
@@ -59,7 +60,7 @@ bool NodeLists::parse(json::PaddedView text, NodeList& list) {
   return true;
 }
 
-// Parses names in any order.
+// Finds all names, then looks them up together.
 bool NodeLists::parse_names(json::PaddedView text, NodeList& list) const {
   bool odd = false;
   const std::size_t quotes = find_quotes(text, list.quotes_, odd);
@@ -82,14 +83,14 @@ bool NodeLists::parse_names(json::PaddedView text, NodeList& list) const {
   return true;
 }
 
-// Parses runs of the known order. Returns false if the text does not consist of such runs, or of
-// something other than names.
+// Reads runs of the known order. Returns false if the runs are too short, or if the text is not a
+// list of names.
 bool NodeLists::parse_runs(json::PaddedView text, NodeList& list) const {
   list.ids_.clear();
   std::size_t runs = 0;
   std::size_t at = 0;
   while (true) {
-    // The first name of a run is looked up.
+    // Look up the first name of the run. The others are copied from the known order.
     const std::size_t end = end_of_name(text, at);
     if (end == 0 || (++runs >= kTrialRuns && list.size() < kMinNamesPerRun * runs)) {
       return false;
@@ -107,7 +108,7 @@ bool NodeLists::parse_runs(json::PaddedView text, NodeList& list) const {
     quotes[0] = static_cast<std::uint32_t>(at);
     quotes[1] = static_cast<std::uint32_t>(end);
     list.ids_.push_back(node);
-    // The offsets between the others are the same as in the known text.
+    // Relative to each other, the quotes of the others are as in the known text.
     const std::span<const std::uint32_t> known = order_.quotes().subspan(2 * run.place, 2 * run.count);
     const std::uint32_t moved = static_cast<std::uint32_t>(end) + 2 - (known.empty() ? 0 : known.front());
     for (std::size_t i = 0; i < known.size(); ++i) {

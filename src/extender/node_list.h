@@ -2,10 +2,12 @@
 //
 // The nodes of a request: thousands of quoted names, "a","b","c", and their IDs in the ledger.
 //
-// A list that equals one of the last few byte for byte is not parsed again, for example the list of
-// prioritize after a filter that all nodes passed. A list that consists of pieces of a known one is
-// read piece by piece (known_order.h). In any other list, all names are found first and then looked
-// up together. Not thread-safe.
+// NodeLists has three ways to read a list, fastest first:
+//   - A list that equals one of the last few, byte for byte, is not parsed again. Example: the list
+//     of prioritize after a filter that all nodes passed.
+//   - A list that consists of runs of a known list is read run by run (known_order.h).
+//   - In any other list, it finds all names first and then looks them up together.
+// Not thread-safe.
 #pragma once
 
 #include <array>
@@ -24,11 +26,12 @@ namespace tessera::extender {
 class NodeList {
  public:
   [[nodiscard]] std::size_t size() const { return ids_.size(); }
-  // In the order of the list. kUnknownNode for names that the index does not have.
+  // The IDs in the order of the list. kUnknownNode for names that the index does not have.
   [[nodiscard]] std::span<const alloc::NodeId> ids() const { return ids_; }
+  // Number of names that the index does not have.
   [[nodiscard]] std::size_t unknown() const { return unknown_; }
 
-  // Returns elements lo..hi-1 as they are in `text`, from which the list must have been read.
+  // Returns the part of `text` with names lo..hi-1. `text` must be the text of this list.
   [[nodiscard]] std::string_view quoted(std::string_view text, std::size_t lo, std::size_t hi) const {
     // Called for each of thousands of names, so there are no checks.
     const std::uint32_t* quotes = quotes_.data();
@@ -50,11 +53,12 @@ class NodeLists {
   // `index` must outlive this object.
   explicit NodeLists(const NodeIndex& index) : index_(index) {}
 
-  // Returns the list, valid until the next call. Returns null if the text is anything but quoted
-  // names separated by commas, or if a name has escapes or bytes outside of ASCII, which need
-  // decoding.
+  // Returns the list, valid until the next call. Returns null if the text is not a list of quoted
+  // names separated by commas, or if a name has escapes or non-ASCII bytes; then a JSON parser must
+  // read it.
   const NodeList* read(json::PaddedView text);
-  // Makes a list, and its text, of names that were parsed otherwise. Valid until the next call.
+  // Builds the list and its text from names that a JSON parser has read. The list is valid until
+  // the next call.
   const NodeList* write(std::span<const std::string_view> names, json::PaddedBuffer& text);
 
  private:
@@ -63,7 +67,7 @@ class NodeLists {
   struct Known {
     std::string text;
     std::uint64_t generation = 0;
-    std::uint64_t used = 0;  // number of the call
+    std::uint64_t used = 0;  // calls_ at the last use; 0 if this entry is empty
     NodeList list;
   };
 
@@ -74,7 +78,7 @@ class NodeLists {
   const NodeIndex& index_;
   KnownOrder order_;
   std::uint64_t order_generation_ = 0;
-  std::uint64_t order_learned_ = 0;  // number of the call
+  std::uint64_t order_learned_ = 0;  // calls_ when order_ was learned
   std::array<Known, kRemembered> known_;
   NodeList written_;
   std::uint64_t calls_ = 0;

@@ -1,5 +1,5 @@
-// Chooses victims of a preemption. kube-scheduler proposes pods by total resources; only the ledger
-// knows whether their GPUs suffice.
+// Chooses the victims of a preemption. kube-scheduler proposes pods by the total resources of a
+// node; only the ledger knows whether evicting them makes room on the right GPUs.
 #include <algorithm>
 #include <bit>
 #include <functional>
@@ -16,8 +16,7 @@ using topology::GpuMask;
 
 namespace {
 
-// Up to this many GPU pods, every subset is tried. Beyond that, pods are spared one by one, highest
-// priority first.
+// With up to this many GPU pods, all subsets are tried. With more, spare_one_by_one() decides.
 constexpr std::size_t kExactVictims = 8;
 
 // A proposed victim that holds GPUs of the node.
@@ -27,8 +26,10 @@ struct Holder {
   Budgets::Covering budgets{};
 };
 
-// Sorted by priority, highest first. Among equals, pods that were proposed first, which run longer.
+// Sorted by priority, highest first, then in the order of the proposal, which has pods that run
+// longer first.
 using Holders = std::vector<const Holder*>;
+// Returns whether the pod fits if these pods are evicted.
 using FitsWithout = std::function<bool(const Holders&)>;
 
 std::size_t violations(const Holders& gone) {
@@ -39,8 +40,9 @@ std::size_t violations(const Holders& gone) {
   return Budgets::violations(budgets);
 }
 
-// Prefers fewer violations of budgets, then fewer pods, then lower priorities (compared from the
-// highest down), then pods that were proposed later, which have run for a shorter time.
+// Returns whether evicting `a` is better than evicting `b`: fewer violations of budgets, then fewer
+// pods, then lower priorities (compared from the highest down), then pods that were proposed later,
+// which have run for a shorter time.
 bool better(const Holders& a, const Holders& b) {
   const std::size_t violated_a = violations(a);
   const std::size_t violated_b = violations(b);
@@ -58,10 +60,10 @@ bool better(const Holders& a, const Holders& b) {
   return std::ranges::lexicographical_compare(b, a);
 }
 
-// Evicting `all` must suffice.
+// Returns the best pods to evict among all subsets of `all`. Evicting `all` must suffice.
 Holders best_subset(const Holders& all, const FitsWithout& fits_without) {
   Holders best = all;
-  const bool budgets = violations(all) > 0;  // otherwise the smallest subset is best
+  const bool budgets = violations(all) > 0;  // if not, a larger subset cannot be better
   for (unsigned subset = 0; subset < 1U << all.size(); ++subset) {
     if (!budgets && static_cast<std::size_t>(std::popcount(subset)) > best.size()) {
       continue;
@@ -79,7 +81,8 @@ Holders best_subset(const Holders& all, const FitsWithout& fits_without) {
   return best;
 }
 
-// Spares pods that an exhausted budget protects first.
+// Returns `all` without the pods that need not be evicted. Tries to spare each pod once: first pods
+// that an exhausted budget protects, then by priority, highest first. Evicting `all` must suffice.
 Holders spare_one_by_one(const Holders& all, const FitsWithout& fits_without) {
   Holders best = all;
   Holders order = all;
@@ -94,7 +97,7 @@ Holders spare_one_by_one(const Holders& all, const FitsWithout& fits_without) {
   return best;
 }
 
-Holders fewest(const Holders& all, const FitsWithout& fits_without) {
+Holders least_harm(const Holders& all, const FitsWithout& fits_without) {
   return all.size() <= kExactVictims ? best_subset(all, fits_without) : spare_one_by_one(all, fits_without);
 }
 
@@ -112,9 +115,8 @@ bool wants_one_gpu(const alloc::Request& request) {
 
 }  // namespace
 
-// Called if kube-scheduler proposes no victim, because the pod fits by total resources, but not by
-// the ledger. Returns all pods with a lower priority on the node's GPUs. Only newer kube-schedulers
-// send such calls.
+// Used if kube-scheduler proposes no victim, because the pod fits by total resources but not on any
+// GPU. Only newer kube-schedulers send such calls.
 std::vector<Victim> Decisions::lower_priority_holders(alloc::NodeId node, std::int64_t priority) const {
   std::vector<Victim> all;
   for (const alloc::PodHolding& holding : state_.ledger().holdings(node)) {
@@ -135,8 +137,8 @@ std::optional<Decisions::NeededVictims> Decisions::needed_victims(const alloc::R
     return std::nullopt;
   }
   std::vector<Victim> all = proposed.pods.empty() ? lower_priority_holders(*node, priority) : proposed.pods;
-  // Pods without GPUs stay victims: kube-scheduler needs their ports, CPU or pod slots, and the
-  // ledger does not know better. The same for pods that the ledger does not have on this node.
+  // Pods without GPUs stay victims: kube-scheduler needs their ports, CPU or pod slots, which the
+  // ledger does not know. Pods that the ledger does not have on this node stay victims, too.
   std::vector<std::string_view> others;
   std::vector<Holder> holders;
   for (Victim& victim : all) {
@@ -180,15 +182,16 @@ std::optional<Decisions::NeededVictims> Decisions::needed_victims(const alloc::R
     }
     return NeededVictims{.pods = std::move(all), .pdb_violations = proposed.pdb_violations};
   }
-  Holders gone = fewest(all_holders, fits_without);
-  // Sparing one by one does not notice that one pod on this GPU suffices instead of ten on another.
+  Holders gone = least_harm(all_holders, fits_without);
+  // spare_one_by_one() may miss that one pod on this GPU suffices instead of ten on another. So try
+  // each GPU separately.
   if (all_holders.size() > kExactVictims && wants_one_gpu(request)) {
     for (unsigned slot = 0; slot < state_.ledger().states().gpus(*node); ++slot) {
       const Holders there = holders_on(topology::gpu_bit(slot));
       if (!fits_without(there)) {
         continue;
       }
-      if (Holders enough = fewest(there, fits_without); better(enough, gone)) {
+      if (Holders enough = least_harm(there, fits_without); better(enough, gone)) {
         gone = std::move(enough);
       }
     }

@@ -1,4 +1,4 @@
-// The scores of nodes, in the format of kube-scheduler.
+// Writes the scores of nodes in the format of kube-scheduler.
 #include <fmt/format.h>
 
 #include <string_view>
@@ -27,9 +27,9 @@ void Decisions::prioritize(const NodeArgs& args, std::int64_t step, std::string&
   if (pod.request) {
     node_ranks = ranks_of(*pod.request);
   }
-  // Returns ranks instead of scores: only the order of scores has a meaning, and their differences
-  // would outweigh everything else that kube-scheduler considers. 0 is for nodes that no longer
-  // fit.
+  // Send ranks instead of the placer's scores: only the order of those scores has a meaning, and
+  // their differences would outweigh everything else that kube-scheduler considers. Nodes that no
+  // longer fit get 0.
   if (step != tail_step_) {
     tail_step_ = step;
     tails_.clear();

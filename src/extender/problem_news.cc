@@ -3,8 +3,8 @@
 namespace tessera::extender {
 
 std::vector<alloc::Problem> ProblemNews::take(const alloc::Ledger& ledger, Clock::Steady now) {
-  // Totals and current counts together, because a problem that ends and comes back must be reported
-  // again.
+  // Compare totals and current counts: a problem that ended and returned has changed only the
+  // totals, one that only ended has changed only the counts.
   std::pair<std::uint64_t, std::uint64_t> seen;
   for (std::size_t kind = 0; kind < alloc::kProblemKinds; ++kind) {
     seen.first += ledger.problem_total(static_cast<alloc::ProblemKind>(kind));

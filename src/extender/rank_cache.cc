@@ -27,8 +27,8 @@ RankCache::Entry& RankCache::entry_of(const alloc::Request& request) {
 bool RankCache::refresh(const alloc::Ledger& ledger, alloc::Placer& placer, Entry& entry) {
   const alloc::NodeStates& states = ledger.states();
   // Scores of `fgd` also depend on the typical pods, which change without a new version.
-  const bool may_differ = placer.share_policy(entry.request) == alloc::Policy::kFgd;
-  if (!may_differ && entry.last_version == states.last_version() && entry.ranks.size() == states.size()) {
+  const bool is_fgd = placer.share_policy(entry.request) == alloc::Policy::kFgd;
+  if (!is_fgd && entry.last_version == states.last_version() && entry.ranks.size() == states.size()) {
     return false;
   }
   entry.last_version = states.last_version();
@@ -49,7 +49,8 @@ RankCache::NodeRanks RankCache::ranks_of(const alloc::Ledger& ledger, alloc::Pla
                                          const alloc::Request& request) {
   Entry& entry = entry_of(request);
   if (refresh(ledger, placer, entry)) {
-    // Rank 0 is for nodes where the pod does not fit, whether there are any or not.
+    // Add one score of kDoesNotFit, so that rank 0 means "does not fit" even if the pod fits on all
+    // nodes.
     entry.scores.push_back(alloc::kDoesNotFit);
     const std::span<const std::uint32_t> ranks = ranks_.of(entry.scores);
     entry.scores.pop_back();

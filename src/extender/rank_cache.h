@@ -1,8 +1,9 @@
 // extender/rank_cache.h
 //
-// The rank of every node for a request, kept for the last few requests. Pods often come in sets of
-// equal ones, and between two of them few nodes change. The scores come from alloc::Placer, which
-// caches them by node; ranks are computed again only when a score has changed. One thread.
+// The rank of every node for a request, cached for the last few requests. Pods often arrive in
+// groups with equal requests, and between two of them few nodes change. The scores come from
+// alloc::Placer, which caches them by node; ranks are computed again only when a score has changed.
+// Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +21,10 @@ namespace tessera::extender {
 class RankCache {
  public:
   struct NodeRanks {
-    // By NodeId: 0 where the pod does not fit, 1 for the worst node where it fits, more for better
-    // ones. Equally good nodes have equal ranks.
+    // By NodeId: 0 where the pod does not fit, 1 for the worst node where it fits, higher for
+    // better nodes. Nodes with equal scores have equal ranks.
     std::span<const std::uint32_t> ranks;
-    std::uint32_t best = 0;
+    std::uint32_t best = 0;  // the highest rank
   };
   // Ranks all nodes of the ledger. Valid until the next call.
   NodeRanks ranks_of(const alloc::Ledger& ledger, alloc::Placer& placer, const alloc::Request& request);

@@ -1,7 +1,7 @@
 // extender/readings.h
 //
-// Metrics that are read from the parts of the extender when /metrics is called. metrics.h has those
-// that are counted as things happen. docs/reference.md lists every name.
+// The metrics that the extender reads from its parts when /metrics is requested. metrics.h has
+// those that it counts when something happens. docs/reference.md lists every name.
 #pragma once
 
 #include <string>
@@ -13,10 +13,10 @@
 
 namespace tessera::extender {
 
-// Nodes, GPUs and pods, and what is wrong with them.
+// Adds the numbers of nodes, GPUs and pods, and of their problems by kind.
 void add_ledger_readings(const ClusterState& state, daemon::Readings& readings);
 void add_bind_readings(const Binder& binder, daemon::Readings& readings);
-// Failures of the watch on `resource` ("nodes").
+// Adds the failures of the watch on `resource` ("nodes").
 void add_watch_readings(const std::string& resource, const kube::Reflector& watch,
                         daemon::Readings& readings);
 

@@ -21,9 +21,9 @@ constexpr const char* kSchedulerName = "tessera-scheduler";
 // The file of kubeadm, on the host and in the static pod.
 constexpr const char* kKubeadmKubeconfig = "/etc/kubernetes/scheduler.conf";
 
-// kube-scheduler's own filters drop nodes whose kubelet reports too little of a resource, so that
-// only candidates reach the extender. kubelet does not know the compute share: without `ignored`,
-// kube-scheduler itself would reject every pod that requests one.
+// Returns an entry of managedResources. If `ignored` is false, kube-scheduler itself drops nodes
+// whose kubelet reports too little of the resource, so that fewer nodes reach the extender. The
+// compute share must be ignored, because kubelet does not report it and all nodes would be dropped.
 YAML::Node managed(const std::string& name, bool ignored) {
   YAML::Node node;
   node["name"] = name;
@@ -31,7 +31,7 @@ YAML::Node managed(const std::string& name, bool ignored) {
   return node;
 }
 
-// Makes a scalar, in quotes if it could be read as a number, a boolean or null.
+// Returns a scalar, with quotes if a parser could read it as a number, a boolean or null.
 YAML::Node quoted_if_needed(const std::string& text) {
   YAML::Node node(text);
   std::string lower = text;
@@ -59,9 +59,9 @@ bool is_ours(const YAML::Node& extender) {
          url.ends_with("/gpu-scheduler-extender");
 }
 
-// Returns whether kube-scheduler scores nodes with its default plugins and no other extender. Then
-// filter may return only the nodes that can win. Otherwise another extender may reject just these,
-// and other weights may favour a node that filter left out.
+// Returns whether kube-scheduler scores nodes with its default plugins and without another
+// extender. Only then may it call filter/best: another extender could reject all of the best nodes,
+// and other weights could favour a node that filter/best left out.
 bool scores_by_default(const YAML::Node& root) {
   for (const auto& extender : root["extenders"]) {
     if (!is_ours(extender)) {
@@ -76,6 +76,7 @@ bool scores_by_default(const YAML::Node& root) {
   return true;
 }
 
+// Returns our element of `extenders`.
 YAML::Node stanza(const Config& config, const std::string& url, bool only_best) {
   const alloc::ResourceNames names(config.resources);
   YAML::Node node;
@@ -99,6 +100,7 @@ YAML::Node stanza(const Config& config, const std::string& url, bool only_best) 
   return node;
 }
 
+// Returns kConflict if kube-scheduler would reject our extender next to `other`.
 Status check_other(const YAML::Node& other, const Config& config, const std::string& name) {
   if (!scalar(other["bindVerb"]).empty()) {
     return fail(
@@ -137,8 +139,8 @@ std::vector<std::string> make_remarks(const YAML::Node& root, const std::string&
     for (const auto& plugin : profile["pluginConfig"]) {
       if (scalar(plugin["name"]) == "NodeResourcesFit" && plugin["args"]["ignoredResources"]) {
         remarks.push_back(fmt::format(
-            "{}: kube-scheduler no longer uses ignoredResources of NodeResourcesFit in profile {}; "
-            "the resources that extenders let it ignore replace them",
+            "{}: kube-scheduler will not use ignoredResources of NodeResourcesFit in profile {}; it "
+            "replaces them with the resources that an extender marks as ignoredByScheduler",
             name, scalar(profile["schedulerName"])));
       }
     }
@@ -146,7 +148,8 @@ std::vector<std::string> make_remarks(const YAML::Node& root, const std::string&
   return remarks;
 }
 
-// Uses the defaults of Kubernetes for what the file does not set.
+// Returns NAMESPACE/NAME of the Lease that kube-scheduler takes. Uses the defaults of Kubernetes
+// for missing settings.
 std::string lease_of(const YAML::Node& election) {
   const auto or_else = [&](const char* key, const char* otherwise) {
     const std::string text = election ? scalar(election[key]) : "";
@@ -155,7 +158,8 @@ std::string lease_of(const YAML::Node& election) {
   return or_else("resourceNamespace", "kube-system") + "/" + or_else("resourceName", "kube-scheduler");
 }
 
-// An extender that watches a different Lease than its scheduler takes would bind nothing.
+// Returns a remark if the extender watches another Lease than its scheduler takes, because it would
+// bind nothing.
 std::optional<std::string> remark_on_lease(const Config& config, const YAML::Node& root,
                                            const std::string& name) {
   const std::string watched = config.scheduler_lease_namespace + "/" + config.scheduler_lease_name;
@@ -169,7 +173,8 @@ std::optional<std::string> remark_on_lease(const Config& config, const YAML::Nod
       name, taken, watched);
 }
 
-// With --config, kube-scheduler ignores its flag --kubeconfig, so the file must have it.
+// Sets the kubeconfig if the file has none. With --config, kube-scheduler ignores its flag
+// --kubeconfig. Returns a remark if a kubeconfig is needed and missing.
 std::optional<std::string> fill_in_kubeconfig(const Config& config, YAML::Node& root,
                                               const std::optional<std::string>& kubeconfig,
                                               const std::string& name) {
@@ -308,8 +313,8 @@ std::string scheduler_config(const Config& config, const std::string& url,
         quoted_if_needed(watched ? config.scheduler_lease_name : kSchedulerName);
     root["leaderElection"]["resourceNamespace"] =
         quoted_if_needed(watched ? config.scheduler_lease_namespace : "kube-system");
-    // Another pod checks the Lease after up to 2.2 retry periods. With the default of 2 s, that
-    // could be 5 s late.
+    // Another pod checks the Lease every 1 to 2.2 retry periods. With the default of 2 s, a
+    // takeover could take 5 s.
     root["leaderElection"]["retryPeriod"] = "1s";
     YAML::Node profile;
     profile["schedulerName"] = kSchedulerName;

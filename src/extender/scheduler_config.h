@@ -1,7 +1,7 @@
 // extender/scheduler_config.h
 //
-// Makes the KubeSchedulerConfiguration that attaches a kube-scheduler to this extender: a complete
-// one, or an existing one with the extender added. Pure.
+// Generates the KubeSchedulerConfiguration that attaches a kube-scheduler to this extender: a
+// complete file, or an existing file with the extender added. Pure functions.
 #pragma once
 
 #include <optional>
@@ -20,12 +20,12 @@ struct SchedulerConfig {
   std::vector<std::string> remarks;
 };
 
-// Returns the URL of the extender for the scheduler: the pod's loopback address for a sidecar, the
-// NodePort of the original for a Service.
+// Returns the URL at which kube-scheduler reaches the extender: the pod's loopback address for a
+// sidecar, the NodePort of the original for a Service.
 std::string default_url(const Config& config);
 
-// Normalizes a URL that a user wrote, with or without the path prefix and a slash at the end.
-// Returns kInvalid if it is not a URL.
+// Normalizes the URL of flag --url: removes the path prefix and the slash at the end, if any.
+// Returns kInvalid if `text` is not a URL.
 Result<std::string> extender_url(std::string_view text);
 
 // Returns a complete configuration for config.attach. `url` has no path prefix:
@@ -35,11 +35,12 @@ Result<std::string> extender_url(std::string_view text);
 std::string scheduler_config(const Config& config, const std::string& url,
                              const std::optional<std::string>& kubeconfig = std::nullopt);
 
-// Adds our extender to `existing`, or replaces an earlier one of ours. Everything else stays as it
-// is, except that comments are lost. Returns kInvalid if `existing` is not such a configuration,
-// and kConflict if another extender already binds pods or manages one of our resources, because
-// kube-scheduler allows only one. `kubeconfig` is used if `existing` names none; if both are
-// missing, a remark says so.
+// Adds our extender to `existing`, or replaces the entry of Tessera or of an original. The rest
+// keeps its content, but comments are lost. Sets percentageOfNodesToScore and the kubeconfig if
+// `existing` does not; if a needed kubeconfig is missing in both, adds a remark. `name` is the file
+// name for messages. Returns kInvalid if `existing` is not a KubeSchedulerConfiguration. Returns
+// kConflict if another extender already binds pods or manages one of our resources, because
+// kube-scheduler allows only one.
 Result<SchedulerConfig> merge_scheduler_config(const Config& config, const std::string& url,
                                                std::string_view existing, const std::string& name,
                                                const std::optional<std::string>& kubeconfig = std::nullopt);

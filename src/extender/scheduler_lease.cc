@@ -22,9 +22,9 @@ std::string identity_prefix(const std::string& pod) {
 
 constexpr std::chrono::seconds kMaxDuration{3600};
 
-// How long a renewed Lease allows its holder to act. By default a scheduler gives up after 10 of 15
-// seconds, and another one waits for all 15. Writes in progress at the end of this time have the
-// rest to finish.
+// Returns how long a renewed Lease allows its holder to act. By default, a scheduler stops leading
+// 10 s after its last renewal, and another scheduler takes the Lease after 15 s. Writes in progress
+// have the time between to finish.
 std::chrono::milliseconds window(std::chrono::seconds duration) {
   return std::chrono::milliseconds(duration) * 2 / 3;
 }
@@ -81,12 +81,13 @@ void SchedulerLease::keep(const kube::ObjectMeta& /*meta*/) {
   if (!is_own && !decoded_.holder.empty()) {
     others_write_until_ = now + window(decoded_.duration);
   } else if (holder_changed) {
-    // The Lease was released or taken, so no other scheduler asks for binds from now on. After a
-    // gap in the watch, the last known state may be older than the last write of others.
+    // The Lease was released, or our scheduler took it, so no other scheduler requests binds from
+    // now on. After a gap in the watch, others_write_until_ may be older than the last write of
+    // others, so do not use it.
     const Clock::Steady last_write = now + write_time_;
     others_write_until_ = watch_.listing() ? last_write : std::min(others_write_until_, last_write);
   }
-  // The Lease is renewed every few seconds; only a new holder matters.
+  // Ignore renewals; only a new holder matters here.
   if (holder_changed) {
     others_write_timer_.cancel();
     if (is_own) {
@@ -95,10 +96,10 @@ void SchedulerLease::keep(const kube::ObjectMeta& /*meta*/) {
   }
 }
 
-// The pods must be listed after the last write of another extender, so wait for it before on_lead_.
-// Waiting for all of bindTimeout would be simpler, but with the list it could take more than 5 s
-// from the release of the Lease. So an extender next to a scheduler uses only half of bindTimeout
-// for a write (Extender::Impl::write_time). That has mostly passed when the next scheduler, which
+// on_lead_ lists the pods. The list must start after the last write of another extender, so wait
+// for that write first. If a write could take all of bindTimeout, a takeover could take more than
+// 5 s from the release of the Lease, including the list. So a sidecar uses only half of bindTimeout
+// for a write (Leadership::write_time). Most of that time has passed when the next scheduler, which
 // checks every 1 to 2.2 s, takes the Lease.
 void SchedulerLease::begin_to_lead() {
   const auto wait = std::chrono::ceil<std::chrono::milliseconds>(others_write_until_ - clock_.now());

@@ -1,18 +1,19 @@
 // extender/scheduler_lease.h
 //
-// Knows whether the kube-scheduler in the same pod leads. The Lease is the only source;
-// kube-scheduler does not report it.
+// Watches the Lease of kube-scheduler, to know whether the kube-scheduler in the same pod (the own
+// scheduler) leads. kube-scheduler itself does not report that.
 //
-// When the scheduler starts to lead, it asks for binds, and the extender must first know what other
-// extenders bound. A kube-scheduler that shuts down releases its Lease at once, even while its
-// extender still writes, and the next scheduler may take it in the same moment. So this class first
-// waits until no such write can be in progress. No wait is needed if the Lease expired (no write
-// outlives it), or if the own scheduler held it before (the ledger has its writes).
+// Start: before the first bind for a new leader, its extender must know what other extenders bound.
+// A kube-scheduler that shuts down releases its Lease at once, even while its extender still
+// writes, and the next scheduler may take the Lease in the same moment. So this class waits until
+// no such write can be in progress, and then calls `on_lead`. No wait is needed if the Lease
+// expired (no write outlives it), or if the own scheduler held it before (the ledger has its
+// writes).
 //
-// If the scheduler has not renewed the Lease for a while, another one may take it and ask its own
-// extender. A pod that was stopped and continues may still ask for a bind that it decided before;
-// that bind must be refused. kube-scheduler and this extender are in one pod and share a clock, so
-// the time in the Lease is reliable.
+// End: if the own scheduler has not renewed the Lease for a while, another scheduler may take it. A
+// scheduler that was stopped (SIGSTOP) and continues may then still request a bind that it decided
+// earlier; the extender must reject it. Scheduler and extender of one pod share a clock, so the
+// renew time in the Lease is reliable.
 //
 // On the event loop's thread.
 #pragma once
@@ -35,23 +36,22 @@ class SchedulerLease final : public kube::ObjectSink {
     std::string namespace_name;
     std::string name;
     std::string own_pod;
-    // The longest time that a write of an extender can take.
+    // The longest time that a write of another extender can take.
     std::chrono::milliseconds write_time{0};
   };
   // How much later than this extender the previous one may learn that its Lease was released.
   static constexpr std::chrono::milliseconds kWatchDelay{250};
 
-  // `client` must outlive this object. Calls `on_lead` when a scheduler of the own pod has taken
-  // the Lease and no other extender can still be writing. Until `on_lead` returns, time_left() is
-  // 0.
+  // `client` must outlive this object. Calls `on_lead` when the own scheduler has taken the Lease
+  // and no other extender can still be writing.
   SchedulerLease(kube::Client& client, const Options& options, std::function<void()> on_lead);
 
   void start() { watch_.start(); }
 
-  // Returns how long the scheduler leads if it does not renew its Lease. 0 or less if it does not
-  // lead, or if that is not known yet.
+  // Returns how long the own scheduler leads if it does not renew its Lease. 0 or less if it does
+  // not lead, if the leader is not known yet, or before `on_lead` is called.
   [[nodiscard]] std::chrono::milliseconds time_left() const;
-  // Returns whether the scheduler leads and on_lead waits for writes of others.
+  // Returns whether the own scheduler has the Lease, but other extenders may still be writing.
   [[nodiscard]] bool waits() const { return others_write_timer_.pending(); }
   // Returns why it is not known who leads; "" if it is known.
   [[nodiscard]] std::string not_known() const;
@@ -76,15 +76,15 @@ class SchedulerLease final : public kube::ObjectSink {
   const Clock& clock_;
   const std::chrono::milliseconds write_time_;
   const std::string lease_;       // NAMESPACE/NAME
-  const std::string own_prefix_;  // of the holder's identity
+  const std::string own_prefix_;  // prefix of the own scheduler's identity
   std::function<void()> on_lead_;
   LeaseSpec decoded_;  // set by decode()
   std::string holder_;
   // Until when extenders of other pods may be writing. Unknown counts as forever.
   Clock::Steady others_write_until_ = Clock::Steady::max();
-  // Runs while the own scheduler leads and waits for others_write_until_.
+  // Pending while the own scheduler has the Lease and others_write_until_ is in the future.
   http::Timer others_write_timer_;
-  // Until when the own scheduler may act, by both clocks. In the past if it does not lead.
+  // Until when the own scheduler leads, by both clocks. In the past if it does not lead.
   Clock::Steady until_{};
   Clock::Wall until_wall_{};
   kube::Reflector watch_;

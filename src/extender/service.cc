@@ -21,7 +21,7 @@ std::optional<std::string_view> below(std::string_view path, std::string_view pr
   return path.substr(prefix.size() + 1);
 }
 
-// Returns the node of "inspect" ("") or "inspect/NODE", if the verb is one of them.
+// Returns NODE if the verb is "inspect/NODE", and "" (all nodes) if it is "inspect".
 std::optional<std::string_view> inspected_node(std::string_view verb) {
   if (verb == "inspect" || verb == "inspect/") {
     return "";
@@ -44,7 +44,7 @@ Service::Service(const Context& context, Binder& binder, Sources sources)
 
 void Service::handle_health(http::Request& request, http::Reply reply) {
   if (!health_.handle(request, reply)) {
-    reply.send_error(404, "there is nothing at this path");
+    reply.send_error(404, "unknown path");
   }
 }
 
@@ -90,14 +90,14 @@ void Service::handle_verb(std::string_view name, http::Request& request, http::R
     if (name == known.name) {
       request.set_route(known.route);
       if (request.method() != "POST") {
-        reply.send_error(405, "kube-scheduler sends this as POST");
+        reply.send_error(405, "use POST");
         return;
       }
       (this->*known.answer)(request, std::move(reply));
       return;
     }
   }
-  reply.send_error(404, "there are filter, filter/best, prioritize, sort, preempt, bind and inspect");
+  reply.send_error(404, "unknown verb; use filter, filter/best, prioritize, sort, preempt, bind or inspect");
 }
 
 Decisions::FilterSummary Service::decide(const NodeArgs& args, bool best, std::string& body) {
@@ -119,8 +119,8 @@ void Service::filter(http::Request& request, http::Reply reply, bool best) {
     return;
   }
   const Decisions::FilterSummary summary = decide(**args, best, body);
-  // A retry helps only if some node may fit soon; one that is too small stays too small.
-  if (summary.fit == 0 && summary.may_pass > 0 && retry_later(request, reply, best)) {
+  // A retry cannot help if all nodes fail for a permanent reason, such as GPUs that are too small.
+  if (summary.fit == 0 && summary.may_fit_soon > 0 && retry_later(request, reply, best)) {
     return;
   }
   answer_filter(**args, summary, std::move(body), std::move(reply));
@@ -205,8 +205,7 @@ void Service::preempt(http::Request& request, http::Reply reply) {
                                       {"useful_nodes", summary.kept},
                                       {"spared_pods", summary.spared}});
   } else {
-    // This response has no field for an error either. Evict no pod for a body that cannot be
-    // parsed.
+    // This response has no field for an error either. If the body cannot be parsed, evict no pod.
     report_invalid("preempt", request, args.error());
     body += R"({"NodeNameToMetaVictims":{}})";
   }
@@ -229,7 +228,7 @@ void Service::bind(http::Request& request, http::Reply reply) {
     send(reply, args.error().text());
     return;
   }
-  // std::function must be copyable; a Reply is not.
+  // The callback is a std::function, which must be copyable. A Reply is not.
   auto shared = std::make_shared<http::Reply>(std::move(reply));
   binder_.bind(*args, [send, shared](const std::string& error) { send(*shared, error); });
 }

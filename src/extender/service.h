@@ -1,7 +1,7 @@
 // extender/service.h
 //
-// The HTTP routes: parses a call of kube-scheduler, lets Decisions or Binder decide, and sends the
-// response. On the event loop's thread.
+// Serves the HTTP routes: parses a call of kube-scheduler, passes it to Decisions or Binder, and
+// sends the response. On the event loop's thread.
 #pragma once
 
 #include <chrono>
@@ -29,21 +29,22 @@ class Service {
     std::function<std::string()> not_ready;
     // Returns the metrics that Metrics does not count.
     std::function<std::vector<daemon::Reading>()> readings;
-    // Runs a task after a delay. If it is empty, filter never tries again.
+    // Runs a task after a delay. If this function is empty, filter never tries again.
     std::function<http::Timer(std::chrono::milliseconds, std::function<void()>)> after{};
   };
 
-  // kube-scheduler retries a pending pod as soon as it sees that another pod ended or that a node
-  // or its inventory changed. The extender's own watch may show that a moment later. If filter
-  // found no node then, the pod would wait for the next event, up to five minutes. So filter tries
-  // again after kRetryAfter before it rejects all nodes, at most once every kRetryInterval.
+  // kube-scheduler retries a pending pod as soon as its watch shows that another pod ended or that
+  // a node changed. The extender's own watch may show that a moment later. If filter rejected all
+  // nodes until then, the pod would wait for the next event, up to five minutes. So if some node
+  // may fit soon, filter decides again after kRetryAfter. It does so at most once every
+  // kRetryInterval.
   static constexpr std::chrono::milliseconds kRetryAfter{25};
   static constexpr std::chrono::milliseconds kRetryInterval{150};
 
   // The parts of `context` and `binder` must outlive this object.
   Service(const Context& context, Binder& binder, Sources sources);
 
-  // Sets the difference between two ranks of prioritize.
+  // Sets the difference between the scores of two consecutive ranks in prioritize.
   void set_score_step(std::int64_t step) { score_step_ = step; }
 
   // Serves all routes.
@@ -56,7 +57,8 @@ class Service {
   void filter(http::Request& request, http::Reply reply) { filter(request, std::move(reply), false); }
   void filter_best(http::Request& request, http::Reply reply) { filter(request, std::move(reply), true); }
   void filter(http::Request& request, http::Reply reply, bool best);
-  // Returns whether filter will try again later. Then it has taken `reply`.
+  // Schedules a second try of filter. Returns false, and leaves `reply` unused, if a second try is
+  // not possible now.
   bool retry_later(http::Request& request, http::Reply& reply, bool best);
   Decisions::FilterSummary decide(const NodeArgs& args, bool best, std::string& body);
   void answer_filter(const NodeArgs& args, const Decisions::FilterSummary& summary, std::string body,

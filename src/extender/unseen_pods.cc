@@ -40,7 +40,7 @@ void UnseenPods::check() {
   });
 }
 
-// Uses only the certain end of a pod from the response. The watch handles a pod that still exists.
+// Frees the GPUs if the pod has certainly ended. If it still exists, the watch will show its end.
 void UnseenPods::handle_response(const std::string& uid, Result<kube::Reply> reply) {
   alloc::PodSpec pod;
   const bool gone = !reply && reply.error().code() == ErrorCode::kNotFound;
@@ -51,7 +51,7 @@ void UnseenPods::handle_response(const std::string& uid, Result<kube::Reply> rep
     return;
   }
   if (gone || pod.uid != uid || !alloc::occupies(pod)) {
-    log::warn("pod ended without an event of the watch; its GPUs are free again", {{"uid", uid}});
+    log::warn("the watch missed the end of a pod; its GPUs are free again", {{"uid", uid}});
     state_.forget_pod(uid);
   }
   pods_.erase(uid);

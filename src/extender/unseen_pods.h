@@ -1,8 +1,8 @@
 // extender/unseen_pods.h
 //
-// Bound pods that the ledger knows only from responses to the binder, because the watch has not
-// shown them yet. A pod that was bound and deleted during a gap of the watch would hold its GPUs
-// forever, so this class asks the API server about it.
+// Bound pods that the ledger knows only from the binder, because the watch has not shown them yet.
+// If a pod was bound and deleted during a gap in the watch, the watch never shows its end, and the
+// pod would hold its GPUs forever. So this class asks the API server about such pods.
 //
 // On the event loop's thread.
 #pragma once
@@ -33,11 +33,11 @@ class UnseenPods {
   UnseenPods(const UnseenPods&) = delete;
   UnseenPods& operator=(const UnseenPods&) = delete;
 
-  // Remembers a pod that has just been bound. `by_get`: the ledger has what a GET returned, which
-  // may be older than what the watch has shown.
+  // Remembers a pod that has just been bound. `by_get` is true if the pod in the ledger comes from
+  // a GET, whose response may be older than what the watch has shown.
   void add(const BindArgs& pod, bool by_get);
-  // Asks about one overdue pod at a time, and removes pods that have ended from the ledger. Call it
-  // now and then.
+  // Asks the API server about overdue pods, one at a time, and removes those that have ended from
+  // the ledger. Call it periodically.
   void check();
 
  private:

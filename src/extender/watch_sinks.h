@@ -1,6 +1,6 @@
 // extender/watch_sinks.h
 //
-// Decode the objects of the watches and update the ClusterState. On the event loop's thread.
+// Sinks that decode the objects of a watch and update the ClusterState. On the event loop's thread.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 
 namespace tessera::extender {
 
-// The base of all sinks. An object that cannot be decoded changes nothing: if a malformed label
-// freed the GPUs of a running pod, they would be allocated twice.
+// The base of all sinks. An object that cannot be decoded is logged and changes nothing: if a
+// malformed label freed the GPUs of a running pod, they would be allocated twice.
 class StateSink : public kube::ObjectSink {
  public:
   // `state` must outlive this object. Calls `on_synced` after each complete list.

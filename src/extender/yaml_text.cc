@@ -9,7 +9,7 @@ namespace tessera::extender {
 
 namespace {
 
-// The tags that yaml-cpp gives to a quoted scalar and to anything else without a tag.
+// The tags that yaml-cpp assigns to a quoted scalar and to other nodes without a tag.
 constexpr const char* kQuoted = "!";
 constexpr const char* kUntagged = "?";
 
@@ -31,9 +31,9 @@ class YamlWriter {
     int anchor = 0;      // its number, once it has been written
   };
 
-  // Only Node::is() knows whether two nodes are the same. The position in the source narrows down
-  // the candidates. Nodes that were not parsed all have the same position, but there are few of
-  // them.
+  // Only Node::is() can tell whether two nodes are the same. Compare only nodes with the same
+  // position in the source. Nodes that were not parsed all have the same position, but there are
+  // few of them.
   Seen* find(const YAML::Node& node) {
     for (Seen& seen : seen_[node.Mark().pos]) {
       if (seen.node.is(node)) {

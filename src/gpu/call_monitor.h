@@ -1,7 +1,7 @@
 // gpu/call_monitor.h
 //
-// Records which driver call is in progress and since when. The driver thread writes, any thread
-// reads. This is how a call that never returns is detected and named.
+// Records which driver call is in progress and since when, so that other threads can detect a call
+// that never returns, and name it. The driver thread writes, any thread reads.
 #pragma once
 
 #include <chrono>
@@ -25,7 +25,7 @@ class CallMonitor {
     std::uint64_t failures = 0;  // calls that returned an error, except "not supported" and the like
   };
 
-  // One call at a time. `call` must be a string literal.
+  // Mark the begin and the end of a call. Calls do not nest. `call` must be a string literal.
   void begin(std::string_view call) {
     const std::lock_guard lock(mutex_);
     running_ = Running{.call = call, .since = Clock::real().now()};

@@ -1,6 +1,6 @@
 // gpu/call_thread.h
 //
-// A thread that makes all calls into a library that may hang, so that its callers do not hang.
+// A thread that makes all calls into a library that may hang, so that other threads do not hang.
 //
 //   CallThread thread(monitor, idle);
 //   Result<int> answer = thread.call<int>("count GPUs", 2s, [state] { return state->count(); });
@@ -10,8 +10,8 @@
 // (shared_ptr, values) and must not refer to the caller's stack. Work that has not started by the
 // deadline is skipped.
 //
-// Between calls the thread runs `idle`. It may block for a fraction of a second (waiting for events
-// of the library) and returns how long the thread may sleep afterwards.
+// Between calls the thread runs `idle`, which may block for a fraction of a second (to wait for
+// events of the library). `idle` returns how long the thread may sleep before it runs `idle` again.
 #pragma once
 
 #include <chrono>
@@ -32,8 +32,8 @@ class CallThread {
   // The work reports its current library call to `monitor`. `idle` runs on the thread and is
   // destroyed there, with its captures, when the thread ends.
   CallThread(std::shared_ptr<const CallMonitor> monitor, Idle idle);
-  // Waits one second for the current call. If it hangs longer, the thread is detached; the process
-  // may exit, but the library must not be unloaded.
+  // Waits one second for the current call. If the call hangs longer, detaches the thread. Then the
+  // process may exit, but the library must not be unloaded.
   ~CallThread();
   CallThread(const CallThread&) = delete;
   CallThread& operator=(const CallThread&) = delete;

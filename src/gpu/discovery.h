@@ -2,8 +2,9 @@
 //
 // Discovers the GPUs of this machine and builds the inventory. One bad GPU never hides the others:
 //
-//   lost, or does not answer   unhealthy if the GPU is in the earlier inventory, whose row is kept;
-//                              otherwise its UUID is unknown, and a problem names its index
+//   lost, or does not answer   if the earlier inventory has the GPU, its row is kept and marked
+//                              unhealthy; otherwise its UUID is unknown, and Discovery::problems
+//                              names its index
 //   MIG enabled                unhealthy: the memory belongs to the MIG instances
 //   NVLink fabric not ready    unhealthy until the fabric manager is done (Hopper and later)
 //
@@ -29,7 +30,7 @@ struct DiscoveryOptions {
 struct GpuDetails {
   abi::Device handle = nullptr;  // null: does not answer
   std::string compute;           // compute capability, "7.0"; empty if unknown
-  std::string unusable;          // why its configuration prevents use (MIG, fabric); else empty
+  std::string unusable;          // unusable_reason(): MIG or fabric; empty if the GPU can be used
 };
 
 struct Discovery {
@@ -42,8 +43,9 @@ struct Discovery {
   [[nodiscard]] abi::Device handle(std::string_view uuid) const;
 };
 
-// `before` is the last known inventory of this machine, from an earlier call or from the node's
-// annotation; empty if there is none. Fails only if the driver cannot count its GPUs.
+// Lists and reads all GPUs. `before` is the last known inventory of this machine, from an earlier
+// call or from the node's annotation; empty if there is none. Fails only if the driver cannot count
+// its GPUs.
 Result<Discovery> discover(Nvml& nvml, const Sysfs& sysfs, const DiscoveryOptions& options,
                            const alloc::Inventory& before);
 

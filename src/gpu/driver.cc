@@ -11,7 +11,8 @@ namespace tessera::gpu {
 
 namespace {
 
-// State that the driver thread and its callers share. A hung call keeps it alive after the Driver.
+// State that the driver thread and its callers share. It may outlive the Driver, because a hung
+// call still refers to it.
 struct Shared {
   CallMonitor monitor;
 
@@ -103,7 +104,7 @@ std::shared_ptr<const DriverState> Driver::wait_for(
   return impl_->shared->state;
 }
 
-Status Driver::trouble() const {
+Status Driver::problem() const {
   const auto running = impl_->shared->monitor.running();
   const auto now = Clock::real().now();
   if (running && now - running->since >= impl_->hung_after) {
@@ -120,7 +121,7 @@ CallMonitor::Counts Driver::calls() const {
   return impl_->shared->monitor.counts();
 }
 
-void Driver::remember(const alloc::Inventory& known) {
+void Driver::set_known(const alloc::Inventory& known) {
   {
     const std::lock_guard lock(impl_->shared->mutex);
     if (impl_->shared->state->version == 0) {
@@ -129,7 +130,7 @@ void Driver::remember(const alloc::Inventory& known) {
   }
   impl_->thread.post([session = impl_->session, known] {
     if (const auto alive = session.lock()) {
-      alive->remember(known);
+      alive->set_known(known);
     }
   });
 }
@@ -146,10 +147,10 @@ Result<GpuUsage> Driver::usage(const std::string& uuid, Milliseconds deadline) {
   });
 }
 
-void Driver::look_around(std::function<void(std::vector<GpuLook>)> done) {
+void Driver::sample(std::function<void(std::vector<GpuSample>)> done) {
   impl_->thread.post([session = impl_->session, done = std::move(done)] {
     if (const auto alive = session.lock()) {
-      done(alive->look_around());
+      done(alive->sample());
     }
   });
 }

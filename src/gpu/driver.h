@@ -12,7 +12,7 @@
 // One thread, the driver thread, makes all calls into NVML. It opens the library (and retries until
 // that succeeds), probes every GPU about once a second, waits for driver events in between, and
 // publishes a new state when something changes. A hung call blocks only that thread: state() still
-// answers from memory, other calls fail at their deadline with the name of the hung call, trouble()
+// answers from memory, other calls fail at their deadline with the name of the hung call, problem()
 // reports it, and work continues when the call returns.
 #pragma once
 
@@ -37,25 +37,27 @@ struct DriverOptions {
   using OnChange = std::function<void(std::shared_ptr<const DriverState>)>;
 
   // Returns the path of the library. Called on the driver thread before each session, because a
-  // driver may be installed or upgraded while we run.
+  // driver may be installed or upgraded while the process runs.
   std::function<std::string()> library = [] { return std::string(NvmlLibrary::kDefaultPath); };
   std::string sysfs_root = "/sys";
   DiscoveryOptions discovery{};
   HealthRules health{};
-  // The earlier inventory, for GPUs that do not answer. After a restart: the node's annotation.
+  // The last known inventory, for GPUs that do not answer. After a restart it is read from the
+  // node's annotation.
   alloc::Inventory known{};
   // Called on the driver thread. Must not block and must not call the driver.
   OnChange on_change{};
 
-  Milliseconds event_wait{250};      // longest wait for events, and thus the delay of other calls
-  Milliseconds probe_every{750};     // probes of all GPUs; results must be visible within a second
-  Milliseconds links_every{60'000};  // discovery of links and settings
-  Milliseconds retry{5'000};         // while the library or the driver is missing
-  // New sessions while a GPU does not answer, because some GPUs come back only in a new session.
-  // The interval doubles after each attempt without success, up to reopen_at_last.
+  Milliseconds event_wait{250};      // longest wait for events; delays other calls by as much
+  Milliseconds probe_every{750};     // interval of probes; results must be visible within a second
+  Milliseconds links_every{60'000};  // interval of discovery: GPUs, their links and settings
+  Milliseconds retry{5'000};         // interval of attempts while no driver or no GPU answers
+  // While a GPU does not answer, the session is closed and reopened at this interval, because some
+  // GPUs come back only in a new session. The interval doubles after each attempt without success,
+  // up to reopen_at_most.
   Milliseconds reopen_every{30'000};
-  Milliseconds reopen_at_last{600'000};
-  Milliseconds hung_after{5'000};  // trouble() reports a call that takes longer
+  Milliseconds reopen_at_most{600'000};
+  Milliseconds hung_after{5'000};  // problem() reports a call that takes longer
 };
 
 // Memory and utilization of a GPU.
@@ -64,8 +66,8 @@ struct GpuUsage {
   std::optional<std::uint32_t> busy_percent;  // empty if the driver does not report it
 };
 
-// Usage and processes of one GPU at one time.
-struct GpuLook {
+// The usage and the processes of one GPU, read together by sample().
+struct GpuSample {
   std::string uuid;
   Result<GpuUsage> usage;
   Result<std::vector<GpuProcess>> processes;
@@ -77,13 +79,13 @@ class Driver {
   static constexpr Milliseconds kDeadline{5'000};
 
   explicit Driver(DriverOptions options);
-  // No other thread may be in a call. on_change is not called after this.
+  // No other thread may be in a call of this object. on_change is not called after this.
   ~Driver();
   Driver(const Driver&) = delete;
   Driver& operator=(const Driver&) = delete;
 
   // Sets DriverOptions::known later. Has no effect after the driver has listed its GPUs.
-  void remember(const alloc::Inventory& known);
+  void set_known(const alloc::Inventory& known);
 
   // Returns the current state without waiting for the driver. Before the first answer of the
   // driver, the state is not ready and lists the known GPUs. Call it from any thread.
@@ -92,13 +94,14 @@ class Driver {
   // Waits until the driver is ready, for at most `at_most`. Returns the current state, ready or
   // not.
   std::shared_ptr<const DriverState> wait_ready(Milliseconds at_most) const;
-  // The same for any condition; for tests and start-up.
+  // Waits until `good` returns true for the current state, for at most `at_most`. Returns the
+  // current state.
   std::shared_ptr<const DriverState> wait_for(Milliseconds at_most,
                                               const std::function<bool(const DriverState&)>& good) const;
 
-  // Returns kUnavailable if the driver is not ready and kTimeout if a call hangs. For probes and
-  // Events. Poll it: on_change is not called for a hung call.
-  [[nodiscard]] Status trouble() const;
+  // Returns kUnavailable if the driver is not ready and kTimeout if a call hangs. Poll it, because
+  // on_change is not called for a hung call.
+  [[nodiscard]] Status problem() const;
   // The number of completed driver calls and of those that failed.
   [[nodiscard]] CallMonitor::Counts calls() const;
 
@@ -110,7 +113,7 @@ class Driver {
   // Reads usage and processes of all GPUs without blocking the caller. Calls `done` once on the
   // driver thread, or never if a call hangs forever or the Driver is destroyed first. `done` must
   // not block.
-  void look_around(std::function<void(std::vector<GpuLook>)> done);
+  void sample(std::function<void(std::vector<GpuSample>)> done);
 
  private:
   struct Impl;

@@ -16,7 +16,7 @@ namespace tessera::gpu {
 struct XidCount {
   std::string uuid;
   std::uint64_t xid = 0;
-  XidClass taken_as = XidClass::kIgnored;
+  XidClass severity = XidClass::kIgnored;
   std::uint64_t count = 0;
 
   friend bool operator==(const XidCount&, const XidCount&) = default;
@@ -25,7 +25,7 @@ struct XidCount {
 struct DriverState {
   std::uint64_t version = 0;  // increases with every change; 0 before the first answer of the driver
   bool ready = false;         // the driver is initialized and answers
-  std::string problem;        // why it is not ready and what to do; empty if it is ready
+  std::string problem;        // why the driver is not ready and what to do; empty if it is ready
 
   // The GPUs in the order of their NVML indices, unhealthy ones with their reason. While the driver
   // is not ready: the last known GPUs, all unhealthy because of `problem`.
@@ -33,8 +33,8 @@ struct DriverState {
   std::vector<std::string> compute;  // capability of each of inventory.gpus: "7.0", or empty
   std::string cuda;                  // "12.4", or empty
 
-  // GPUs that this process has seen, or that were in the initial inventory, but that the driver
-  // does not list any more. They are not in `inventory`, because another GPU may have their index
+  // GPUs that the driver does not list any more, but that this process has seen or that were in
+  // DriverOptions::known. They are not in `inventory`, because another GPU may have their index
   // now.
   std::vector<alloc::Gpu> gone;
 

@@ -31,7 +31,7 @@ void HealthTracker::on_uncorrectable_memory_error(Clock::Steady now) {
   mark_unhealthy(std::string(kMemoryError), XidClass::kFatal, now);
 }
 
-void HealthTracker::remember(const std::string& reason, Clock::Steady now) {
+void HealthTracker::restore(const std::string& reason, Clock::Steady now) {
   if (reason.starts_with(kMemoryError)) {
     on_uncorrectable_memory_error(now);
     return;
@@ -61,8 +61,8 @@ void HealthTracker::on_probe(const Probe& probe, Clock::Steady now) {
   const std::uint64_t errors = probe.uncorrected_ecc.value_or(errors_before);
   const bool counter_restarted = answers && errors < errors_before;
 
-  // Ignore errors from before the first probe: the driver has handled them, or it would request a
-  // recovery action.
+  // Ignore errors that occurred before the first probe. If they still mattered, the driver would
+  // request a recovery action.
   if (probed_ && errors > errors_before) {
     on_uncorrectable_memory_error(now);
   }
@@ -111,7 +111,7 @@ std::string describe_recovery_action(std::uint32_t action) {
     case abi::kRecoveryNodeReboot:
       return "a node reboot";
     case abi::kRecoveryDrainP2p:
-      return "draining of its peers";
+      return "draining of peer-to-peer traffic";
     case abi::kRecoveryDrainAndReset:
       return "draining and a GPU reset";
     case abi::kRecoveryImex:

@@ -5,8 +5,8 @@
 //
 // A GPU becomes unhealthy immediately: by an XID that is not ignored, an uncorrectable memory
 // error, a failed row remapping, a recovery action that the driver requests, or because it does not
-// answer. It becomes healthy again when it answers, the driver requests no recovery action, and one
-// of these is true:
+// answer. It becomes healthy again when it answers, the driver requests no recovery action, and at
+// least one of these is true:
 //   - the driver can report recovery actions (field 230, drivers of 2025 and later), and `settle`
 //     has passed since the last event, so that repeated errors do not make the GPU flap;
 //   - the driver cannot report them, and no event occurred for `quiet` (recoverable errors) or
@@ -51,7 +51,7 @@ class HealthTracker {
 
   // Restores the health after a restart from the reason() of the previous process. If the reason
   // was an event, it counts as if it had occurred now.
-  void remember(const std::string& reason, Clock::Steady now);
+  void restore(const std::string& reason, Clock::Steady now);
 
   void on_probe(const Probe& probe, Clock::Steady now);
 
@@ -68,7 +68,7 @@ class HealthTracker {
 
   const HealthRules* rules_;
   Probe last_;
-  bool lost_ = false;    // since it last answered
+  bool lost_ = false;    // a probe since the last answer reported the GPU as lost
   unsigned missed_ = 0;  // failed probes in a row
   bool probed_ = false;
   std::string cause_;  // the event that made it unhealthy; empty if there is none

@@ -39,9 +39,9 @@ PciePath pcie_path(Nvml& nvml, const LinkedGpu& a, const LinkedGpu& b) {
   return a.place.route.empty() || b.place.route.empty() ? PciePath::kUnknown : path_between(a.place, b.place);
 }
 
-// Returns the type of the remote end of an active link. Drivers before 470 do not report it; then
-// the remote PCI address decides: it is one of our GPUs, or a device with the PCI class of
-// NVSwitches.
+// Returns the type of the remote end of an active link. Drivers before 470 do not report it. Then
+// the remote PCI address decides: `is_a_gpu` if it belongs to a GPU of this node, else a switch if
+// the device there has the PCI class of NVSwitches.
 LinkEnd end_of(const NvlinkInfo& link, const Sysfs& sysfs, bool is_a_gpu) {
   if (link.end) {
     return *link.end;
@@ -57,8 +57,9 @@ std::uint8_t link_count(unsigned links) {
   return static_cast<std::uint8_t>(std::min(links, topology::kMaxNvlinks));
 }
 
-// Counts direct links at the end that reports fewer, because a link is up only if both ends report
-// it. Through switches, a pair has as many links as the GPU with fewer links to switches.
+// Returns the NVLinks of a pair. If the two GPUs report different numbers of direct links, the
+// smaller number counts, because a link is up only if both ends report it. Through switches, a pair
+// has as many links as the GPU with fewer links to switches.
 Link nvlinks_between(const std::vector<NvlinkEnds>& ends, const std::vector<LinkedGpu>& gpus, std::size_t a,
                      std::size_t b) {
   Link link;

@@ -31,9 +31,9 @@ namespace tessera::gpu {
 struct NvmlError {
   abi::Return code = abi::kUnknown;
   std::string_view call;  // a literal
-  std::string words;      // the library's error string
+  std::string words;      // the library's description of the error
 
-  // The driver or the GPU does not support the call.
+  // Returns whether the driver or the GPU does not support the call.
   [[nodiscard]] bool unsupported() const {
     return code == abi::kNotSupported || code == abi::kFunctionNotFound ||
            code == abi::kArgumentVersionMismatch;
@@ -62,7 +62,7 @@ struct PciAddress {
 struct GpuMemory {
   std::uint64_t total = 0;     // bytes
   std::uint64_t reserved = 0;  // used by the driver itself; 0 if the driver does not report it
-  std::uint64_t used = 0;      // used by processes; without `reserved` if that is known
+  std::uint64_t used = 0;      // used by processes; includes the reserved memory if `reserved` is 0
 };
 
 // A process that uses a GPU.

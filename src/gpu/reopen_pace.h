@@ -1,10 +1,10 @@
 // gpu/reopen_pace.h
 //
 // Decides when to reopen the driver session because a GPU does not answer. Some GPUs come back only
-// in a new session. But events of the other GPUs between two sessions are lost, so the attempts
-// become less frequent while a GPU stays dead. Pure. Not thread-safe.
+// in a new session. But events of the other GPUs are lost between two sessions, so the attempts
+// become less frequent while a GPU does not come back. Does no I/O. Not thread-safe.
 //
-//   if (pace.due(silent, false, now - opened)) { close(); open(); }
+//   if (pace.due(silent, /*all=*/false, now - opened)) { close(); open(); }
 #pragma once
 
 #include <algorithm>
@@ -19,16 +19,17 @@ class ReopenPace {
  public:
   using Milliseconds = std::chrono::milliseconds;
 
-  // `every` is the first interval. It doubles after each attempt without success, up to `at_last`.
+  // `every` is the first interval. It doubles after each attempt without success, up to `at_most`.
   // `when_all` is the interval while no GPU answers.
-  ReopenPace(Milliseconds every, Milliseconds at_last, Milliseconds when_all)
+  ReopenPace(Milliseconds every, Milliseconds at_most, Milliseconds when_all)
       : every_(every),
-        at_last_(std::max(every, at_last)),
+        at_most_(std::max(every, at_most)),
         when_all_(std::min(every, when_all)),
         pause_(every) {}
 
-  // Returns whether to reopen a session that has been open for `open_for`. `silent` lists what does
-  // not answer, always in the same order.
+  // Returns whether to reopen a session that has been open for `open_for`. `silent` names the GPUs
+  // that do not answer, always in the same order; a different list restarts with the first
+  // interval. `all` is true if no GPU answers.
   bool due(std::vector<std::string> silent, bool all, std::chrono::nanoseconds open_for) {
     if (silent != silent_) {
       silent_ = std::move(silent);
@@ -37,13 +38,13 @@ class ReopenPace {
     if (silent_.empty() || open_for < (all ? when_all_ : pause_)) {
       return false;
     }
-    pause_ = std::min(pause_ * 2, at_last_);
+    pause_ = std::min(pause_ * 2, at_most_);
     return true;
   }
 
  private:
   const Milliseconds every_;
-  const Milliseconds at_last_;
+  const Milliseconds at_most_;
   const Milliseconds when_all_;
   Milliseconds pause_;
   std::vector<std::string> silent_;

@@ -28,24 +28,25 @@ Session::Session(DriverOptions options, CallMonitor& monitor, Publish publish)
       monitor_(&monitor),
       publish_(std::move(publish)),
       sysfs_(options_.sysfs_root),
-      pace_(options_.reopen_every, options_.reopen_at_last, options_.retry) {
-  know(options_.known);
+      pace_(options_.reopen_every, options_.reopen_at_most, options_.retry) {
+  restore_known(options_.known);
 }
 
-// GPUs that were unhealthy before a restart stay unhealthy if the driver cannot report their state.
-void Session::know(const alloc::Inventory& known) {
+// Restores the health of each GPU too: a GPU that was unhealthy before a restart stays unhealthy
+// until HealthTracker considers it recovered.
+void Session::restore_known(const alloc::Inventory& known) {
   discovery_.inventory = known;
   discovery_.inventory.unit = options_.discovery.unit;
   discovery_.details.assign(known.gpus.size(), {});
   for (const alloc::Gpu& gpu : known.gpus) {
     ever_.emplace(gpu.uuid, gpu);
-    health_of(gpu.uuid).remember(gpu.unhealthy, now_steady());
+    health_of(gpu.uuid).restore(gpu.unhealthy, now_steady());
   }
 }
 
-void Session::remember(const alloc::Inventory& known) {
+void Session::set_known(const alloc::Inventory& known) {
   if (discovery_.inventory.gpus.empty() && !nvml_) {
-    know(known);
+    restore_known(known);
     publish();
   }
 }
@@ -227,8 +228,8 @@ Session::Milliseconds Session::wait_for_events(Clock::Steady now) {
     return pause;
   }
   if (!read_events(events_, pause)) {
-    // A lost GPU ends the wait, and probes find out which one. The pause prevents a busy loop if
-    // the event set always fails.
+    // The wait fails when a GPU is lost; probe all GPUs to find out which one. The pause prevents a
+    // busy loop if the wait fails every time.
     next_probe_ = now;
     return options_.event_wait;
   }
@@ -294,7 +295,7 @@ void Session::publish() {
   publish_(std::move(state));
 }
 
-Result<abi::Device> Session::answering(const std::string& uuid) const {
+Result<abi::Device> Session::handle_of(const std::string& uuid) const {
   if (!nvml_) {
     return fail(ErrorCode::kUnavailable, problem_);
   }
@@ -309,7 +310,7 @@ Result<abi::Device> Session::answering(const std::string& uuid) const {
 }
 
 Result<std::vector<GpuProcess>> Session::processes(const std::string& uuid) {
-  const abi::Device handle = TRY(answering(uuid));
+  const abi::Device handle = TRY(handle_of(uuid));
   auto processes = nvml_->processes(handle);
   if (!processes) {
     return fail(processes.error().error().context("processes of GPU " + uuid));
@@ -324,7 +325,7 @@ Result<std::vector<GpuProcess>> Session::processes(const std::string& uuid) {
 }
 
 Result<GpuUsage> Session::usage(const std::string& uuid) {
-  const abi::Device handle = TRY(answering(uuid));
+  const abi::Device handle = TRY(handle_of(uuid));
   const auto memory = nvml_->memory(handle);
   if (!memory) {
     return fail(memory.error().error().context("memory of GPU " + uuid));
@@ -336,12 +337,12 @@ Result<GpuUsage> Session::usage(const std::string& uuid) {
   return usage;
 }
 
-std::vector<GpuLook> Session::look_around() {
-  std::vector<GpuLook> looks;
+std::vector<GpuSample> Session::sample() {
+  std::vector<GpuSample> samples;
   for (const alloc::Gpu& gpu : discovery_.inventory.gpus) {
-    looks.push_back({.uuid = gpu.uuid, .usage = usage(gpu.uuid), .processes = processes(gpu.uuid)});
+    samples.push_back({.uuid = gpu.uuid, .usage = usage(gpu.uuid), .processes = processes(gpu.uuid)});
   }
-  return looks;
+  return samples;
 }
 
 }  // namespace tessera::gpu

@@ -37,15 +37,16 @@ class Session {
   // the thread may sleep before the next step.
   Milliseconds step();
 
-  // Sets DriverOptions::known later, if no GPU is known yet.
-  void remember(const alloc::Inventory& known);
+  // Sets DriverOptions::known later. Has no effect if a GPU is known or the driver is ready.
+  void set_known(const alloc::Inventory& known);
 
   Result<std::vector<GpuProcess>> processes(const std::string& uuid);
   Result<GpuUsage> usage(const std::string& uuid);
-  std::vector<GpuLook> look_around();
+  std::vector<GpuSample> sample();
 
  private:
-  void know(const alloc::Inventory& known);
+  void restore_known(const alloc::Inventory& known);
+  // Opens the library and discovers all GPUs. On failure sets problem_; step() retries later.
   void open();
   void close();
   void forget_handles();
@@ -53,6 +54,8 @@ class Session {
   void renew_events();
   void watch_events();
   bool register_all();
+  // Returns whether GPUs were plugged in or out, or a GPU that does not answer is due for a new
+  // session.
   [[nodiscard]] bool must_reopen(Clock::Steady now);
   void probe_all();
   void probe(std::size_t gpu, Clock::Steady now);
@@ -60,10 +63,12 @@ class Session {
   Milliseconds wait_for_events(Clock::Steady now);
   bool read_events(abi::EventSet set, Milliseconds wait);
   void on_event(const abi::EventData& event);
-  void count_xid(const std::string& uuid, std::uint64_t xid, XidClass taken_as);
+  void count_xid(const std::string& uuid, std::uint64_t xid, XidClass severity);
+  // Logs the changes and publishes the current state, if it differs from the last one.
   void publish();
   [[nodiscard]] DriverState current_state() const;
-  [[nodiscard]] Result<abi::Device> answering(const std::string& uuid) const;
+  // Returns the handle of a GPU, or why there is none.
+  [[nodiscard]] Result<abi::Device> handle_of(const std::string& uuid) const;
   HealthTracker& health_of(const std::string& uuid);
 
   const DriverOptions options_;
@@ -74,7 +79,7 @@ class Session {
   std::optional<Nvml> nvml_;  // set while the driver is ready
   std::string library_;       // path of the last library that was opened
   abi::EventSet events_ = nullptr;
-  std::vector<std::string> unwatched_;  // UUIDs of GPUs without event support
+  std::vector<std::string> unwatched_;  // UUIDs of GPUs whose events could not be registered
   std::string problem_ = "the NVIDIA driver has not been opened yet";
   Discovery discovery_;
   std::vector<std::string> pci_devices_;  // from sysfs, when this session began

@@ -12,15 +12,15 @@ namespace {
 constexpr std::uint64_t kWantedEvents = abi::kEventXid | abi::kEventDoubleBitEcc | abi::kEventMigConfig |
                                         abi::kEventFatalPoison | abi::kEventGpuUnavailable |
                                         abi::kEventRecoveryAction;
-// A failing GPU sends hundreds of events. Other work runs between two batches.
+// A failing GPU sends hundreds of events. They are handled in batches, with other work in between.
 constexpr int kEventsAtOnce = 64;
 constexpr std::uint64_t kNvlinkXid = 74;
 
 }  // namespace
 
-// Creates an event set for the current GPUs. Events since the last wait are still in the old set,
-// so the old set is read and freed last. An event that occurs while both sets exist may be counted
-// twice.
+// Replaces the event set by one for the current GPUs. Creates the new set first, then reads the
+// events that are still in the old set and frees it. An event that occurs while both sets exist may
+// be counted twice.
 void Session::renew_events() {
   const abi::EventSet before = std::exchange(events_, nullptr);
   watch_events();
@@ -33,8 +33,8 @@ void Session::renew_events() {
 // Creates an event set for all GPUs that support events.
 void Session::watch_events() {
   unwatched_.clear();
-  // If a registration fails with an unknown error, the set is unusable: start over without that
-  // GPU.
+  // If the registration of a GPU fails with an unknown error, the set becomes unusable. Then try
+  // again with a new set and without that GPU.
   for (std::size_t attempt = 0; attempt <= discovery_.inventory.gpus.size(); ++attempt) {
     const auto set = nvml_->create_event_set();
     if (!set) {
@@ -50,7 +50,8 @@ void Session::watch_events() {
   }
 }
 
-// Registers all GPUs. Returns false if the set became unusable.
+// Registers all GPUs that answer and are not in unwatched_ with events_. Returns false if the set
+// became unusable. Frees the set if no GPU supports events.
 bool Session::register_all() {
   bool any = false;
   for (std::size_t i = 0; i < discovery_.inventory.gpus.size(); ++i) {
@@ -100,8 +101,8 @@ void Session::on_event(const abi::EventData& event) {
   const std::string& uuid =
       discovery_.inventory.gpus[static_cast<std::size_t>(details - discovery_.details.begin())].uuid;
   if ((event.type & abi::kEventXid) != 0) {
-    const XidClass taken_as = health_of(uuid).on_xid(event.data, now);
-    count_xid(uuid, event.data, taken_as);
+    const XidClass severity = health_of(uuid).on_xid(event.data, now);
+    count_xid(uuid, event.data, severity);
     if (event.data == kNvlinkXid) {
       next_links_ = now;
     }
@@ -115,17 +116,17 @@ void Session::on_event(const abi::EventData& event) {
   }
 }
 
-void Session::count_xid(const std::string& uuid, std::uint64_t xid, XidClass taken_as) {
+void Session::count_xid(const std::string& uuid, std::uint64_t xid, XidClass severity) {
   // Bounded, in case a broken driver reports random numbers.
   constexpr std::size_t kMaxKinds = 4096;
   if (xids_.size() < kMaxKinds || xids_.contains({uuid, xid})) {
     XidCount& count = xids_[{uuid, xid}];
-    count = {.uuid = uuid, .xid = xid, .taken_as = taken_as, .count = count.count + 1};
+    count = {.uuid = uuid, .xid = xid, .severity = severity, .count = count.count + 1};
   }
   log::info("XID reported", {{"gpu", uuid},
                              {"xid", xid},
                              {"description", describe_xid(xid)},
-                             {"ignored", taken_as == XidClass::kIgnored}});
+                             {"ignored", severity == XidClass::kIgnored}});
 }
 
 }  // namespace tessera::gpu

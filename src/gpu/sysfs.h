@@ -38,8 +38,8 @@ class Sysfs {
   // Returns the RDMA devices (class/infiniband), ordered by number: mlx5_2 before mlx5_10.
   [[nodiscard]] std::vector<NicPlace> nics() const;
 
-  // Returns the PCI devices of NVIDIA's kernel driver, sorted. Changes if a GPU is plugged in or
-  // out.
+  // Returns the names of the PCI devices that NVIDIA's kernel driver has bound, sorted. The list
+  // changes when a GPU is plugged in or out.
   [[nodiscard]] std::vector<std::string> nvidia_devices() const;
 
   // Returns the product name of the machine (class/dmi); empty if unknown.

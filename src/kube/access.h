@@ -15,13 +15,14 @@ namespace tessera::kube {
 struct AccessOptions {
   std::string kubeconfig;  // --kubeconfig: this file only, and it must exist
   std::string context;     // --context
-  // Replaced by tests.
-  std::function<std::optional<std::string>(const char*)> environment;  // empty: the process's environment
+  // Tests replace the next two. An empty `environment` means the environment of the process.
+  std::function<std::optional<std::string>(const char*)> environment;
   std::string service_account = "/var/run/secrets/kubernetes.io/serviceaccount";
 };
 
-// For command-line tools: uses --kubeconfig, else the files in $KUBECONFIG, else ~/.kube/config. If
-// none of these exists inside a pod and no context is named, uses the pod's service account.
+// For command-line tools: uses --kubeconfig, else the files in $KUBECONFIG, else ~/.kube/config.
+// Inside a pod without any of these files, uses the pod's service account, unless options.context
+// is set.
 Result<ClusterAccess> find_access(const AccessOptions& options);
 
 // Uses the pod's service account: KUBERNETES_SERVICE_HOST and _PORT, the CA and the token. The

@@ -65,8 +65,8 @@ Status read_details(const JsonReader& details, ApiStatus& status) {
 }  // namespace
 
 Error ApiStatus::to_error() const {
-  std::string text = message.empty() ? fmt::format("the API server answered {}", code)
-                                     : fmt::format("the API server answered {}: {}", code, message);
+  std::string text = message.empty() ? fmt::format("the API server responded {}", code)
+                                     : fmt::format("the API server responded {}: {}", code, message);
   if (code == 401) {
     text += "; the token or client certificate is invalid or expired: log in again";
   }

@@ -31,8 +31,8 @@ struct ApiStatus {
 // the HTML of a proxy).
 Result<ApiStatus> parse_status(std::string_view json);
 
-// Returns the status of an error response with any body. `retry_after_header` may
-// be "".
+// Returns the status of an error response. The body need not be a Status object. Without a
+// Retry-After header, `retry_after_header` is "".
 ApiStatus status_of_response(int http_status, std::string_view body, std::string_view retry_after_header);
 
 // Parses the number of seconds in a Retry-After header and limits it to an hour. The API server

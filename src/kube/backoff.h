@@ -16,7 +16,7 @@ using Random = std::function<std::uint64_t()>;
 // Returns a generator with a random seed. Not for secrets. Not thread-safe.
 Random default_random();
 
-// Returns a uniformly distributed number of [0, bound), or 0 for a bound of 0.
+// Returns a uniformly distributed number in [0, bound), or 0 if `bound` is 0.
 std::uint64_t below(const Random& random, std::uint64_t bound);
 
 struct BackoffOptions {
@@ -28,8 +28,8 @@ class Backoff {
  public:
   Backoff(BackoffOptions options, Random random) : options_(options), random_(std::move(random)) {}
 
-  // Returns the next wait: between half and all of an interval that doubles with each call, up to
-  // the cap.
+  // Returns how long to wait before the next attempt: a random time between half an interval and
+  // the whole interval. The interval starts at `first` and doubles with each call, up to `cap`.
   std::chrono::milliseconds next();
 
   // Starts over, after a success.

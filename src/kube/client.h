@@ -63,11 +63,11 @@ class [[nodiscard]] Call {
   std::shared_ptr<Impl> impl_;
 };
 
-// How a stream ended: refused by the server, broken, or neither (the server closed it cleanly).
+// How a stream ended. If neither `refused` nor `broken` is set, the server closed it cleanly.
 struct StreamEnd {
-  std::optional<ApiStatus> refused;
-  std::optional<Error> broken;
-  bool opened = false;  // the server accepted the request (status 200)
+  std::optional<ApiStatus> refused;  // the server responded with an error
+  std::optional<Error> broken;       // no connection, or it broke
+  bool opened = false;               // the server accepted the request (status 200)
 };
 
 class Client {
@@ -96,9 +96,9 @@ class Client {
   // not be called on the loop's thread.
   Result<Reply> fetch(Request request);
 
-  // Sends a request with an endless response (a watch) and passes on its data as it arrives. Does
-  // not retry: the caller knows better how to resume. Treats the connection as broken after `idle`
-  // without data.
+  // Sends a request with an endless response (a watch) and passes its data to `on_data` as it
+  // arrives. Does not retry, because only the caller knows where to resume. Treats the connection
+  // as broken after `idle` without data.
   Call stream(Request request, std::chrono::milliseconds idle, OnData on_data, OnEnd on_end);
 
   [[nodiscard]] http::EventLoop& loop() const;

@@ -46,8 +46,8 @@ void Client::Impl::attempt(const CallPtr& call) {
   }
   if (!call->streaming && left(*call) <= std::chrono::milliseconds(0)) {
     give_up(call, call->maybe_done ? Error(ErrorCode::kTimeout,
-                                           "not retried: the deadline has passed; whether the earlier "
-                                           "attempt was done is unknown")
+                                           "not retried: the deadline has passed; whether the server "
+                                           "processed an earlier attempt is unknown")
                                    : Error(ErrorCode::kUnavailable, "not sent: the deadline has passed"));
     return;
   }

@@ -23,7 +23,7 @@ struct Call::Impl {
   std::optional<Backoff> backoff;  // set after the first failure
   Clock::Steady deadline{};
   int attempts = 0;
-  bool maybe_done = false;   // the server may have processed an earlier attempt
+  bool maybe_done = false;   // the server may have processed the request in an earlier attempt
   bool given_up = false;     // the final error has been posted to the loop
   bool refreshed = false;    // the credential was refreshed once
   CredentialPtr credential;  // sent with the current attempt
@@ -42,7 +42,9 @@ struct Call::Impl {
 
   std::atomic<bool> over = false;
 
+  // Aborts the request without a callback, because the Call was destroyed.
   void forget();
+  // Call the callback, at most once.
   void reply(Result<Reply> result);
   void end(StreamEnd result);
 };
@@ -55,6 +57,8 @@ struct Client::Impl : std::enable_shared_from_this<Impl> {
 
   using CallPtr = std::shared_ptr<Call::Impl>;
 
+  // Creates `transport` for the certificate of `credential`, unless it has that certificate
+  // already.
   Status connect_with(const Credential& credential);
 
   void start(const CallPtr& call);
@@ -67,11 +71,12 @@ struct Client::Impl : std::enable_shared_from_this<Impl> {
   void on_failure(const CallPtr& call, const Attempt& attempt);
   void stream_ended(const CallPtr& call, Status status);
   void give_up(const CallPtr& call, Error error);
+  // Returns the time until the deadline.
   [[nodiscard]] std::chrono::milliseconds left(const Call::Impl& call) const;
   http::ClientRequest http_request(Call::Impl& call) const;
 
-  // Runs the exec plugin on its own thread. All requests that need a credential wait for the same
-  // run.
+  // Adds the call to `waiting` and runs the exec plugin on its own thread, unless it already runs.
+  // All waiting requests use the credential of the same run.
   void wait_for_plugin(const CallPtr& call);
   void on_plugin_finished(const Result<CredentialPtr>& credential);
 
@@ -84,8 +89,8 @@ struct Client::Impl : std::enable_shared_from_this<Impl> {
   bool unencrypted = false;  // no TLS and not loopback, so credentials are not sent
   std::uint64_t certificate_generation = 0;
   std::uint64_t rejected_generation = 0;  // the last certificate that could not be used
-  std::vector<CallPtr> waiting;
-  std::thread plugin;
+  std::vector<CallPtr> waiting;           // for the exec plugin
+  std::thread plugin;                     // runs the exec plugin
 };
 
 }  // namespace tessera::kube

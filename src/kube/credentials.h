@@ -18,12 +18,13 @@
 
 namespace tessera::kube {
 
-// Shared by many requests at once instead of copied. Never logged.
+// What a request presents to the API server. Requests share it (CredentialPtr). Never log it.
 struct Credential {
   std::string authorization;       // value of the Authorization header; "" for none
   std::string client_certificate;  // PEM; "" for none
   std::string client_key;
-  // Incremented when the certificate or key changes: older connections have another identity.
+  // Incremented when the certificate or key changes, because connections that were opened before
+  // still have the old identity.
   std::uint64_t certificate_generation = 0;
 };
 using CredentialPtr = std::shared_ptr<const Credential>;
@@ -45,9 +46,9 @@ class Credentials {
   // may block.
   [[nodiscard]] bool blocks() const;
 
-  // Reports that the server responded 401 to `refused`. Unless the credential was refreshed since,
-  // files are re-read now and an exec plugin runs again in the next current(). Returns false if
-  // there is no newer credential, so that a retry is useless.
+  // Reports that the server responded 401 to `refused`. Unless a newer credential is already known,
+  // re-reads the files now, or lets the next current() run the exec plugin. Returns false if no
+  // newer credential can be expected, so that a retry is useless.
   bool refused(const Credential& refused);
 
  private:

@@ -59,9 +59,9 @@ void forget(Map& map, std::size_t limit, Old old) {
 
 }  // namespace
 
-EventNote EventNote::about_pod(std::string pod_namespace, std::string name, std::string uid) {
+EventNote EventNote::about_pod(std::string namespace_name, std::string name, std::string uid) {
   return {.about = {.kind = "Pod",
-                    .namespace_name = std::move(pod_namespace),
+                    .namespace_name = std::move(namespace_name),
                     .name = std::move(name),
                     .uid = std::move(uid)},
           .warning = false,
@@ -107,8 +107,8 @@ bool EventAggregator::allowed(const std::string& object) {
   return true;
 }
 
-// Counts the message and returns whether the number of similar ones is so high that they are
-// combined.
+// Counts the message. Returns whether there are too many different messages with this reason, so
+// that they share one Event.
 bool EventAggregator::combine(const std::string& object, const EventNote& note, bool is_known) {
   Similar& similar =
       similar_.try_emplace(similar_key(object, note), Similar{.messages = 0, .since = clock_.now()})

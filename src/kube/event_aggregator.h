@@ -1,7 +1,7 @@
 // kube/event_aggregator.h
 //
-// Decides which Kubernetes Events are written: equal Events are counted in one object, Events about
-// an object are rate-limited, and the queue is bounded. Does no I/O; event_recorder.h sends the
+// Decides which Kubernetes Events are written. Counts equal Events in one Event object, limits the
+// rate of Events about each object, and bounds the queue. Does no I/O; event_recorder.h sends the
 // requests.
 //
 //   aggregator.record({.about = pod, .warning = true, .reason = "GpuUnhealthy", .message = "..."});
@@ -21,7 +21,7 @@
 
 namespace tessera::kube {
 
-// The object of an Event (involvedObject).
+// The object that an Event is about (involvedObject).
 struct ObjectReference {
   std::string api_version = "v1";
   std::string kind{};
@@ -38,7 +38,8 @@ struct EventNote {
 
   // Start a note about an object; complete it with as_warning() or as_normal().
   static EventNote about_pod(std::string namespace_name, std::string name, std::string uid);
-  // The UID of a node in Events is its name: that is how kubelet writes them and kubectl finds them.
+  // The UID of a node in Events is its name: that is how kubelet writes them and kubectl finds
+  // them.
   static EventNote about_node(const std::string& name);
 
   [[nodiscard]] EventNote as_warning(std::string event_reason, std::string text) &&;
@@ -57,13 +58,13 @@ struct EventWrite {
 
 struct EventAggregatorOptions {
   std::string component;  // "tessera-extender"
-  std::string instance;   // the pod or machine that it runs on
+  std::string instance;   // the name of the pod or node that writes the Events
   std::size_t queue = 512;
   std::size_t remembered = 4096;  // limit for known Events, and for known objects
   // Equal Events within this time are counted together. After it, a new Event is created.
   std::chrono::seconds window{600};
-  // Beyond this number of different messages per object and reason in a window, Events are
-  // combined.
+  // After this number of different messages about one object with one reason within the window,
+  // further messages share one Event.
   int different_messages = 10;
   // Rate limit per object: `burst` Events at once, then one per `refill`.
   int burst = 25;
@@ -72,7 +73,11 @@ struct EventAggregatorOptions {
 
 class EventAggregator {
  public:
-  enum class Outcome { kDone, kGone, kFailed };
+  enum class Outcome {
+    kDone,
+    kGone,  // the Event to update no longer exists (404)
+    kFailed,
+  };
   struct Counts {
     std::uint64_t recorded = 0;      // calls of record()
     std::uint64_t counted = 0;       // of these, counted in a known Event
@@ -89,14 +94,15 @@ class EventAggregator {
   // Returns the next request to send, oldest first. An Event that was recorded several times while
   // it was queued needs only one request.
   std::optional<EventWrite> next();
-  // Reports the outcome of a request. After kGone (an update got 404, because Events expire after
-  // an hour) the Event is created again.
+  // Reports the outcome of a request. After kGone (API servers delete Events after an hour), next()
+  // creates the Event again.
   void done(const EventWrite& write, Outcome outcome);
 
   [[nodiscard]] std::size_t waiting() const { return queue_.size(); }
   [[nodiscard]] const Counts& counts() const { return counts_; }
 
  private:
+  // An Event that was recorded within the window.
   struct Known {
     EventNote note;
     std::string name;  // name of the Event object; "" until it is created
@@ -106,10 +112,12 @@ class EventAggregator {
     int count = 0;
     bool queued = false;
   };
+  // The rate limit of one object (a token bucket).
   struct Budget {
     double tokens;
     Clock::Steady at;
   };
+  // The number of different messages about one object with one reason.
   struct Similar {
     int messages = 0;
     Clock::Steady since;

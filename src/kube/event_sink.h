@@ -1,7 +1,7 @@
 // kube/event_sink.h
 //
-// Takes Kubernetes Events. The agent and the extender report through this interface; EventRecorder
-// (event_recorder.h) sends the Events to the API server, and tests collect them.
+// The interface for recording Kubernetes Events. The agent and the extender record Events through
+// it. EventRecorder (event_recorder.h) sends them to the API server; tests collect them.
 //
 //   events.record(EventNote::about_node("gpu-a").as_warning("GpuGone", "GPU 3 is no longer in ..."));
 #pragma once

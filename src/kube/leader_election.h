@@ -32,8 +32,8 @@ struct LeaderElectionOptions {
   std::string identity;
   std::chrono::seconds duration{15};
   std::chrono::seconds renew_deadline{10};
-  // Also the maximum delay after which a candidate sees the last renewal, which delays its
-  // takeover.
+  // How often the leader renews and a candidate reads the Lease. A candidate notices a renewal up
+  // to this much later, which delays a takeover by the same time.
   std::chrono::seconds retry_period{1};
 };
 
@@ -48,11 +48,12 @@ class LeaderElection {
   // Returns kInvalid unless retry_period < renew_deadline < duration.
   static Result<LeaderElection> create(LeaderElectionOptions options, const Clock& clock, Random random);
 
-  // When to call begin(), but not before the outcome of the last step was reported.
+  // Returns when to call begin().
   [[nodiscard]] Clock::Steady next_at() const { return next_at_; }
+  // Returns the next step. The outcome of the previous step must have been reported.
   Step begin();
 
-  // The outcome of a step.
+  // Report the outcome of a step. The comments name the actions that each one can follow.
   void found(LeaseRecord record);                     // kRead: the Lease exists
   void absent();                                      // kRead, kUpdate: the Lease does not exist
   void written(const std::string& resource_version);  // kCreate, kUpdate: success
@@ -62,7 +63,7 @@ class LeaderElection {
   // Returns whether this process leads now. Check it before each action of a leader.
   [[nodiscard]] bool leading() const;
   // Returns when leadership ends unless it is renewed; in the past if this process does not lead.
-  // Whatever a leader starts must end by then plus (duration - renew_deadline).
+  // Everything that a leader starts must end at most (duration - renew_deadline) after that.
   [[nodiscard]] Clock::Steady valid_until() const { return valid_until_; }
   // Returns the last known holder; "" if there is none.
   [[nodiscard]] const std::string& holder() const { return observed_.holder; }

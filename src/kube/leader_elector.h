@@ -32,8 +32,8 @@ struct LeaderElectorOptions {
 
 class LeaderElector {
  public:
-  // Called when leadership changes, also when the lease expires because the API server does not
-  // respond.
+  // Called when this process starts or stops leading. It also stops when the lease expires because
+  // the API server does not respond.
   using OnChange = std::function<void(bool leading)>;
 
   // `client` must outlive it. Returns kInvalid for invalid times or names.
@@ -44,7 +44,7 @@ class LeaderElector {
   ~LeaderElector() = default;
 
   void start();
-  // Stops leading now and releases the Lease. Calls `done` when that succeeded or failed.
+  // Stops leading now and releases the Lease. Then calls `done`, even if the release failed.
   void hand_over(std::function<void()> done);
 
   [[nodiscard]] bool leading() const { return election_.leading(); }
@@ -70,7 +70,7 @@ class LeaderElector {
   LeaderElection election_;
   OnChange on_change_;
   std::function<void()> on_released_;  // set during hand_over()
-  bool reported_ = false;
+  bool reported_ = false;              // the value last passed to on_change_
   Call call_;
   http::Timer timer_;
   http::Timer expiry_;  // fires when the lease expires, to report the loss without a response

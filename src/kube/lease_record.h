@@ -20,8 +20,9 @@ struct LeaseRecord {
   int transitions = 0;
   std::string resource_version;
 
-  // Returns whether the holder wrote nothing between the two records. A write restarts the wait of
-  // the other candidates.
+  // Returns whether both records are from the same write of the holder. After a new write, other
+  // candidates wait for the full duration again. Ignores the resourceVersion, because a change of a
+  // label is not a renewal.
   [[nodiscard]] bool same_write(const LeaseRecord& other) const {
     return holder == other.holder && duration == other.duration && renewed == other.renewed &&
            acquired == other.acquired && transitions == other.transitions;

@@ -43,7 +43,7 @@ bool is(JsonKey key, const char (&name)[Size]) {
   return std::memcmp(key.raw(), name, Size - 1) == 0 && key.raw()[Size - 1] == '"';
 }
 
-// A visitor returns this to stop the iteration for its own reason.
+// A visitor returns this to stop the iteration for a reason other than a simdjson error.
 inline constexpr JsonError kStop = simdjson::UNEXPECTED_ERROR;
 
 // Returns whether the document ends here.
@@ -57,8 +57,8 @@ class ObjectJson {
 
   JsonObject& object() { return object_; }
 
-  // Converts an error of simdjson, and remembers whether the text itself is malformed, so that
-  // nothing after this object can be parsed either.
+  // Converts an error of simdjson to a Status. If the text itself is malformed, broken() is true
+  // from then on: nothing after this object can be parsed either.
   Status judge(JsonError error) {
     if (error == simdjson::SUCCESS) {
       return {};
@@ -200,8 +200,8 @@ JsonError each_element(JsonValue value, Visit visit) {
 // Copies a string. null counts as "".
 JsonError read_text(JsonValue value, std::string& into);
 
-// Reads a field of `metadata` into `meta` if it is the name, namespace, uid or resourceVersion, and
-// sets `taken` accordingly.
+// Reads a field of `metadata` into `meta` if it is the name, namespace, uid or resourceVersion.
+// Sets `taken` to whether it is one of them.
 inline JsonError read_meta_field(JsonKey key, JsonValue& value, ObjectMeta& meta, bool& taken) {
   taken = true;
   if (is(key, "name")) {

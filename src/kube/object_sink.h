@@ -11,9 +11,9 @@
 //     ...
 //   };
 //
-// An object is parsed in one pass, before its version is known: decode() reads it into memory of
-// the sink (the same each time), and keep() follows only if the version is new. All calls run on
-// the loop's thread.
+// An object is parsed in one pass, before its version is known. So decode() only reads it into a
+// member of the sink (pod_ above), and keep() is called afterwards if the version is new. All calls
+// run on the loop's thread.
 #pragma once
 
 #include "base/result.h"

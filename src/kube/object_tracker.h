@@ -1,7 +1,7 @@
 // kube/object_tracker.h
 //
-// Remembers name, UID and version of each object, about 130 bytes, so that a Reflector neither
-// loses nor repeats a change. Does no I/O. Not thread-safe.
+// Remembers name, UID and version of each object (about 130 bytes each), so that a Reflector
+// neither loses nor repeats a change. Does no I/O. Not thread-safe.
 //
 // A watch sends events in the order of their versions, so an event that is not newer than the last
 // one is a repetition (after a resumed connection, or by a proxy) and is dropped. After a gap, a
@@ -32,7 +32,7 @@ class CompactUid {
 
  private:
   Uuid uuid_;
-  std::unique_ptr<std::string> odd_;
+  std::unique_ptr<std::string> odd_;  // a UID that is not a UUID
 };
 
 class ObjectTracker {
@@ -41,13 +41,13 @@ class ObjectTracker {
   enum class Verdict {
     kIgnore,   // this version is known already
     kKeep,     // new, or newer than the known version
-    kReplace,  // replaces another object of the same name, which was passed to `forget`; keep this one
+    kReplace,  // keep; `forget` was called for the deleted object that had the same name
     kForget,   // deleted
   };
   using Forget = std::function<void(const ObjectMeta&)>;
 
-  // For a list, call begin_list(), listed() for each item, then end_list(). An incomplete list may
-  // be followed by another begin_list().
+  // For a list, call begin_list(), listed() for each item, then end_list(). If the list fails
+  // before its end, start over with begin_list().
   void begin_list() { ++round_; }
   // Reserves memory for about this many objects.
   void expect(std::size_t objects) { known_.reserve(objects); }
@@ -71,7 +71,7 @@ class ObjectTracker {
         : uid(uid_text), version(version_number), round(list_round) {}
     CompactUid uid;
     std::uint64_t version;
-    std::uint32_t round;
+    std::uint32_t round;  // the last list that had this object
   };
   struct Hash {
     using is_transparent = void;
@@ -88,7 +88,7 @@ class ObjectTracker {
   Objects known_;  // by "namespace/name"
   std::string key_;
   std::uint64_t version_ = 0;
-  std::uint32_t round_ = 0;
+  std::uint32_t round_ = 0;  // the number of the current list
   std::uint64_t repeated_ = 0;
 };
 

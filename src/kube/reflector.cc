@@ -11,9 +11,9 @@ namespace tessera::kube {
 
 namespace {
 
-// One silent watch may be a dead connection. If the next one is silent too, it may wait for
-// versions that will not come, because the server was restored from a backup and continues from an
-// earlier version.
+// One silent watch may be a dead connection. If the next one is silent too, the server may have
+// been restored from a backup: it then continues from an earlier version and sends nothing until it
+// reaches the version of the watch.
 constexpr int kSuspiciousSilence = 2;  // times the idle limit
 
 // After a watch of at least this duration, an error is considered new, not a repetition of the last

@@ -38,9 +38,9 @@ struct ReflectorOptions {
   // The server ends a watch after a random time between this and twice this, so that clients do not
   // all reconnect at the same time.
   std::chrono::seconds watch_for{300};
-  // A watch without any data for this long is considered dead. API servers send a bookmark each
-  // minute. If the next watch is silent too, its version is considered invalid and the collection
-  // is re-listed.
+  // A watch is considered dead after this long without data, because API servers send a bookmark
+  // each minute. If the next watch is silent too, the Reflector assumes that the server does not
+  // know the version and re-lists the collection.
   std::chrono::milliseconds idle{90'000};
   BackoffOptions backoff{.first = std::chrono::milliseconds(200), .cap = std::chrono::milliseconds(30'000)};
   std::size_t max_line_bytes = 8U << 20U;
@@ -67,14 +67,14 @@ class Reflector {
   ~Reflector();
 
   void start();
-  // Starts a re-list; counts().lists grows when it is complete. For callers that must not rely on a
-  // watch that may have missed events. Do not call it inside the sink.
+  // Starts a re-list; counts().lists grows when it is complete. For callers that must know the
+  // current state now, because a silent watch may be idle or dead. Do not call it inside the sink.
   void relist();
   // Stops permanently. The sink is not called again, even if it called this itself.
   void stop();
 
-  // Returns whether the sink's current calls come from a list, so that earlier changes may have
-  // been skipped.
+  // Returns whether a list is in progress. Calls of the sink then come from the list, which may
+  // have skipped intermediate changes.
   [[nodiscard]] bool listing() const { return listing_; }
   // Returns whether the first list is complete.
   [[nodiscard]] bool synced() const { return counts_.lists > 0; }

@@ -79,8 +79,8 @@ Request evict_request(std::string_view namespace_name, std::string_view pod, std
 
 // Limit for the keys and values of all annotations of an object together.
 inline constexpr std::size_t kMaxAnnotationBytes = 256U << 10U;
-// Checks the rules of Kubernetes for annotations: qualified names, 256 KiB in total. Does not know
-// the existing annotations of the object.
+// Checks the rules of Kubernetes for annotations: qualified names, 256 KiB in total. The existing
+// annotations of the object are not included.
 Status check_annotations(const std::vector<std::pair<std::string, std::string>>& annotations);
 
 }  // namespace tessera::kube

@@ -61,7 +61,7 @@ Error final_error(const RetryRequest& request, const Attempt& attempt) {
   if (known || error.code() == ErrorCode::kTimeout) {
     return error;
   }
-  return Error(ErrorCode::kTimeout, error.text() + "; whether it was done is unknown");
+  return Error(ErrorCode::kTimeout, error.text() + "; whether the server processed it is unknown");
 }
 
 }  // namespace tessera::kube

@@ -34,8 +34,8 @@ struct Attempt {
 
 struct RetryRequest {
   Repeat repeat = Repeat::kIfNotActed;
-  // Retry 409. It may be a lost race, which a retry resolves (a patch without a resourceVersion),
-  // or a permanent fact (the pod is bound).
+  // Retry after 409. Set it if 409 means a lost race that a retry can win (a patch without a
+  // resourceVersion), not a permanent conflict (the pod is already bound).
   bool repeat_conflict = false;
 };
 

@@ -32,9 +32,8 @@ class WatchDecoder {
   WatchDecoder& operator=(WatchDecoder&&) noexcept;
   ~WatchDecoder();
 
-  // Returns the parsed line, valid until the next call. Calls only sink.decode(), for objects.
-  // Returns kInvalid if the line is not a watch event; the rest of the stream cannot be trusted
-  // then.
+  // Returns the parsed line, valid until the next call. Of the sink, calls only decode(). Returns
+  // kInvalid if the line is not a watch event; the caller must then end the watch.
   Result<const WatchLine*> decode(json::PaddedView line, ObjectSink& sink);
 
  private:

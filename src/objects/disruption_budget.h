@@ -1,6 +1,6 @@
 // objects/disruption_budget.h
 //
-// A PodDisruptionBudget: which pods it covers, and how many of them may be evicted at the moment.
+// A PodDisruptionBudget: which pods it covers, and how many of them may be evicted now.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,9 @@ struct DisruptionBudget {
     std::vector<std::uint32_t> labels{};  // LabelHash::label, one for each value
   };
 
-  std::vector<Term> selector{};  // a pod must meet all of them
-  // Without a selector the budget covers no pod; with an empty one, all pods of the namespace.
+  std::vector<Term> selector{};  // a covered pod meets all terms
+  // False if the budget has no selector: then it covers no pod. With an empty selector, it covers
+  // all pods of the namespace.
   bool selects = false;
   std::int64_t allowed = 0;  // status.disruptionsAllowed
   // Names of pods that are being evicted. status.disruptionsAllowed already accounts for them.

@@ -1,8 +1,8 @@
 // objects/label_hashes.h
 //
-// Labels of an object as two hashes of four bytes, one of the key and one of key and value. For
-// programs that keep many objects and only need to match selectors. Two different labels have the
-// same hash with a probability of one in four billion.
+// A label as two 32-bit hashes: one of the key, one of key and value. For programs that keep many
+// objects in memory and only need to match selectors. Two different labels have the same hash with
+// a probability of one in four billion.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // objects/node_facts.h
 //
-// A node as the command line shows it: the fields that the ledger needs, and those that people look
-// at.
+// A node as the command line shows it: the fields that the ledger needs, and those that only users
+// need.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct NodeFacts {
   std::string address{};  // the first InternalIP
   bool ready = false;
   bool cordoned = false;
-  // status.allocatable of the shared resources. The `inspect` of the originals counts in these.
+  // status.allocatable of the shared resources. The `inspect` commands of the originals show them.
   std::int64_t allocatable_units = 0;
   std::int64_t allocatable_count = 0;
   std::int64_t whole_gpus = 0;  // status.capacity of the whole-GPU resource

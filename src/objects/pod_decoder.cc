@@ -61,8 +61,8 @@ class PodReader {
   // Returns the first malformed amount, if any.
   [[nodiscard]] const Status& amounts() const { return amounts_.status(); }
 
-  // Puts the init containers first, as PodSpec has them; in the JSON they come last. Removes what
-  // is left of the previous pod.
+  // Moves the init containers to the front, where PodSpec has them; in the JSON they are after the
+  // others. Removes what is left of the previous pod.
   void finish() {
     pod_.containers.resize(containers_);
     drop_unseen(pod_.annotations, annotations_);
@@ -91,8 +91,8 @@ class PodReader {
     });
   }
 
-  // Consecutive pods mostly have the same keys, so entries of the previous pod are reused. finish()
-  // removes those that this pod does not have.
+  // Reuses the entries of the previous pod, because consecutive pods mostly have the same keys.
+  // finish() removes those that this pod does not have.
   using Seen = boost::container::small_vector<const std::string*, 12>;
   JsonError read_texts(JsonValue map, alloc::Annotations& into, Seen& seen, bool annotations) {
     return each_entry(map, [&](std::string_view key, JsonValue value) -> JsonError {
@@ -112,7 +112,7 @@ class PodReader {
       return read_text(value, entry->second);
     });
   }
-  // Used if the caller wants the hashes of all labels.
+  // Reads a label and adds its hash. Used if the caller asked for label hashes.
   JsonError read_label(std::string_view key, JsonValue value) {
     const JsonError error = read_text(value, label_value_);
     label_hashes_->push_back(hash_of_label(key, label_value_));

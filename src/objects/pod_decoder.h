@@ -22,7 +22,7 @@ struct PodExtras {
   // ContainerSpec::other_limits for these resources. Must stay valid during the call.
   const std::vector<std::string>* resources = nullptr;
   PodDetails* details = nullptr;  // replaced if not null
-  LabelHashes* labels = nullptr;  // replaced if not null; `details` has all labels, too
+  LabelHashes* labels = nullptr;  // replaced if not null; then `details` gets no labels
 };
 
 // Replaces `pod` and `meta` with what the object says, and reuses the memory of `pod`. Returns

@@ -1,8 +1,8 @@
 // objects/pod_details.h
 //
-// Fields of a pod that people want to see and the ledger does not need: which scheduler is
-// responsible for it and what keeps it from being scheduled. decode_pod() reads them on request
-// only, because programs that keep a whole cluster in memory do not need them.
+// Fields of a pod that users need and the ledger does not: which scheduler is responsible for the
+// pod, and what keeps it from being scheduled. decode_pod() reads them only on request, because the
+// daemons do not need them.
 #pragma once
 
 #include <map>
@@ -32,7 +32,8 @@ struct PodDetails {
   std::vector<Taint> tolerations{};
   bool scheduling_attempted = false;  // has the condition PodScheduled
   bool ready = false;
-  // Message of kubelet about each container that waits. Containers without a message are left out.
+  // kubelet's message about each waiting container, by container name. Containers without a message
+  // are left out.
   std::map<std::string, std::string, std::less<>> waiting{};
 };
 

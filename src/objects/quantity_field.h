@@ -1,7 +1,7 @@
 // objects/quantity_field.h
 //
 // Reads amounts of resources in API objects. They are usually strings, sometimes plain numbers.
-// Includes simdjson: for .cc files only.
+// Includes simdjson, so include it only in .cc files.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace tessera::objects {
 class QuantityFields {
  public:
   JsonError read(std::string_view name, JsonValue value, Quantity& into);
-  // Read in thousandths, or in whole units rounded up as Kubernetes does.
+  // Read the amount in thousandths, or in whole units, rounded up as Kubernetes does.
   JsonError read_milli(std::string_view name, JsonValue value, std::int64_t& into);
   JsonError read_whole(std::string_view name, JsonValue value, std::int64_t& into);
 

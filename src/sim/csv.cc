@@ -14,7 +14,8 @@ constexpr std::size_t kMostColumns = 256;
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr std::string_view kGzip = "\x1F\x8B";
 
-// The error for a header without a required column; often the file is not CSV at all.
+// Returns the error for a header without a required column. If the header has other separators than
+// commas, also says that.
 std::string missing_column(std::string_view name, const std::vector<std::string>& header) {
   const bool one_field = header.size() == 1 && header.front().find_first_of(";\t|") != std::string::npos;
   return fmt::format("line 1: there is no column {}{}", name,
@@ -96,7 +97,7 @@ Result<bool> CsvTable::take_record() {
   }
 }
 
-// Reads up to the comma, line feed or end that follows the field, without consuming that.
+// Reads one field. Does not consume the comma or line feed after it.
 Status CsvTable::take_field() {
   std::string& field = fields_.emplace_back();
   if (!rest_.starts_with('"')) {

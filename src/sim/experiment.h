@@ -16,7 +16,7 @@ struct ExperimentOptions {
   std::vector<PolicyName> policies;
   std::vector<std::uint64_t> seeds;
   std::int64_t load_milli = 1300;
-  bool typical_from_trace = true;  // typical pods of `fgd`; false: it learns them
+  bool typical_from_trace = true;  // `fgd` gets the trace's typical pods; false: it learns them
   unsigned threads = 0;            // 0: one per processor
 };
 

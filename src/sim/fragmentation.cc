@@ -55,7 +55,7 @@ std::uint64_t Fragmentation::sum(const alloc::NodeView& node, const Free& free,
   if (all == 0) {
     return 0;
   }
-  // For each size: how many GPUs have room for it, and how much is free on the others.
+  // For each size: the number of GPUs that have room for it, and the free capacity of all others.
   std::array<std::uint32_t, kMostSizes> roomy;  // only the first sizes_.size() are set
   std::array<std::uint64_t, kMostSizes> slivers;
   for (std::size_t size = 0; size < sizes_.size(); ++size) {

@@ -4,8 +4,8 @@
 // GPU capacity of a node that a typical pod cannot use, averaged over the typical pods. Pods
 // without GPUs are typical too and cannot use any GPU, so even an empty cluster is fragmented.
 //
-// All policies are measured with it, and the paper's policy FGD minimizes it. Tessera's policy
-// `fgd` uses a different measure (alloc/fgd.h).
+// The simulator measures all policies with it, and the paper's policy FGD minimizes it. Tessera's
+// policy `fgd` minimizes a different measure (alloc/fgd.h).
 #pragma once
 
 #include <array>
@@ -24,7 +24,8 @@ class Fragmentation {
 
   // Returns the fragmentation of a node, in thousandths of GPUs times weight().
   [[nodiscard]] std::uint64_t of(const alloc::NodeView& node) const;
-  // Returns the same after `milli` of each of `gpus` and `cpu_milli` were allocated.
+  // Returns the fragmentation of the node after an allocation of `milli` thousandths of each of
+  // `gpus`, and of `cpu_milli`.
   [[nodiscard]] std::uint64_t after(const alloc::NodeView& node, alloc::GpuMask gpus, std::uint32_t milli,
                                     std::int64_t cpu_milli) const;
 

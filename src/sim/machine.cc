@@ -84,11 +84,9 @@ Result<Machine> load_machine(const std::string& name_or_path) {
   if (const BuiltinFile* builtin = find_builtin(file)) {
     return parse_machine(builtin->text, file, read_builtin);
   }
-  return fail(
-      ErrorCode::kNotFound,
-      fmt::format(
-          "there is no machine {}; built in are {}; or give the path of a description (./my-box.yaml)",
-          in_quotes(name_or_path), join_words(builtin_machines())));
+  return fail(ErrorCode::kNotFound, fmt::format("there is no machine {}; the built-in machines are {}; or "
+                                                "use the path of a description (./my-box.yaml)",
+                                                in_quotes(name_or_path), join_words(builtin_machines())));
 }
 
 std::vector<std::string> builtin_machines() {

@@ -22,8 +22,8 @@ struct LinkRule {
 struct LinkRules {
   std::uint8_t nvlink_generation = 0;
   bool nvswitch = false;
-  std::vector<LinkRule>
-      rules;  // the first rule that matches a pair applies; NVLink and PCIe rules are independent
+  // For each pair, the first matching NVLink rule and the first matching PCIe rule apply.
+  std::vector<LinkRule> rules;
 };
 
 // Completes the links of `topology`: adds NVLinks to pairs that have neither NVLinks nor a path,

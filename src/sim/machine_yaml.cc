@@ -44,7 +44,7 @@ class Yaml {
         return fail(value.wrong("is not a key of machine descriptions (sim/machines/README.md lists them)"));
       }
       if (!seen.insert(key).second) {
-        return fail(value.wrong("is given twice"));
+        return fail(value.wrong("occurs twice"));
       }
     }
     return {};

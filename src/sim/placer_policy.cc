@@ -52,8 +52,8 @@ std::optional<alloc::Choice> PlacerPolicy::choose(std::uint32_t shape, Random& r
     }
     equal = scores_[i] == best ? equal + 1 : 1;
     best = scores_[i];
-    // The k-th of equal nodes replaces the current one with probability 1/k, so all are equally
-    // likely.
+    // The k-th of several equal nodes replaces the chosen one with probability 1/k, so all of them
+    // are equally likely to be chosen.
     where = random.below(equal) == 0 ? i : where;
   }
   if (best == alloc::kDoesNotFit) {
@@ -63,7 +63,8 @@ std::optional<alloc::Choice> PlacerPolicy::choose(std::uint32_t shape, Random& r
   return choice ? std::optional(std::move(*choice)) : std::nullopt;
 }
 
-// Often at first, then rarely, because new typical pods make the placer compute all scores again.
+// Counts the pod and updates the typical pods: often at first, later rarely, because the placer
+// must then compute all scores again.
 void PlacerPolicy::learn(std::uint32_t shape) {
   constexpr std::uint64_t kEvery = 500;
   seen_.add(cluster_.request(shape));

@@ -52,7 +52,7 @@ Result<PolicyName> find_policy(std::string_view name) {
   for (const PolicyName& one : all) {
     names.emplace_back(one.name);
   }
-  return fail(ErrorCode::kInvalid, fmt::format("there is no policy {}; use {}, with exactly these capitals",
+  return fail(ErrorCode::kInvalid, fmt::format("there is no policy {}; use {}; upper and lower case matter",
                                                in_quotes(name), join_words(names)));
 }
 

@@ -38,8 +38,8 @@ struct PolicyName {
 // Returns all policies, Tessera's first.
 const std::vector<PolicyName>& policy_names();
 
-// Finds a policy by name. The case matters only if two names differ in nothing else: `fgd` is
-// Tessera's, `FGD` that of the paper.
+// Finds a policy by name, ignoring case. Exception: `fgd` (Tessera's) and `FGD` (the paper's)
+// differ only in case, so their case must match.
 Result<PolicyName> find_policy(std::string_view name);
 
 // Makes a policy. It refers to the cluster, which must live longer. `kinds` are the typical pods.

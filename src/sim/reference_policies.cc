@@ -20,7 +20,8 @@ struct Candidate {
   GpuMask gpus = 0;
 };
 
-// The default GPUs: for each, the one with the least free capacity that fits.
+// Returns the GPUs that most policies choose: one after the other, the GPU with the least free
+// capacity that fits.
 GpuMask tightest_gpus(const SimulatedCluster& cluster, std::uint32_t shape, const NodeView& node) {
   const PodShape& wanted = cluster.shape(shape);
   GpuMask taken = 0;

@@ -35,8 +35,8 @@ struct RunResult {
   int last_load_percent = 0;                    // the load that the scenario was drawn for
   double seconds = 0;                           // of processor time
 
-  // Returns the point at this load, nullopt if the scenario does not reach it. If a large pod skips
-  // a load, and at the end, returns the point of the previous load.
+  // Returns the point at this load, nullopt if the scenario does not reach it. If there is no
+  // measurement at this load (a large pod can skip several percents), returns the previous point.
   [[nodiscard]] std::optional<LoadPoint> at(int load_percent) const;
 };
 

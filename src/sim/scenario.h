@@ -35,8 +35,9 @@ struct PodKind {
 
 // Typical pods in the paper: the most frequent kinds that together are this percentage of all pods.
 constexpr unsigned kPaperTypicalPercent = 95;
-// For `fgd`. Large jobs are rare but hold much. At 95%, a cluster of mostly small pods would know
-// no large job, and would break up the last free machines that those need.
+// The percentage for Tessera's `fgd`. Large jobs are rare but hold many GPUs. At 95%, the typical
+// pods of a cluster with mostly small pods would include no large job, and `fgd` would break up the
+// last free machines that large jobs need.
 constexpr unsigned kOurTypicalPercent = 99;
 
 // Returns the most frequent kinds that together are `percent` of all pods, most frequent first.

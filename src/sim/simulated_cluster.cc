@@ -15,7 +15,8 @@ constexpr std::int64_t kBytesPerMib = std::int64_t{1} << 20U;
 
 alloc::NodeSpec node_spec(const TraceNode& node, std::size_t position) {
   alloc::NodeSpec spec;
-  // The name differs from scenario to scenario, because policies may order nodes by name.
+  // Some policies derive an order of nodes from their names. With the position in the name, that
+  // order differs from scenario to scenario.
   spec.name = fmt::format("{:05}-{}", position, node.name);
   spec.cpu_milli = node.cpu_milli;
   spec.memory_bytes = node.memory_mib * kBytesPerMib;

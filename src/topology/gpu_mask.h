@@ -1,6 +1,7 @@
 // topology/gpu_mask.h
 //
-// A set of GPUs of one node: bit i is the GPU with index i.
+// A set of GPUs of one node: bit i is the GPU at position i of the node's topology. src/alloc calls
+// the position a slot. It differs from the NVML index if a GPU is missing.
 //
 //   for (unsigned gpu : GpuIndices(mask)) { ... }      // ascending
 //   gpu_list(0b1101)                                   // "0,2-3"

@@ -14,7 +14,7 @@ constexpr std::uint64_t kUnit = std::uint64_t{1} << 24U;
 constexpr unsigned kBitsPerGpu = 2;
 
 // Returns the value of each set if all of its GPUs are free.
-std::vector<std::uint64_t> counts_of_sets(unsigned gpus, std::span<const std::uint8_t> ring_level,
+std::vector<std::uint64_t> values_of_sets(unsigned gpus, std::span<const std::uint8_t> ring_level,
                                           std::span<const Mbps> levels) {
   std::vector<std::uint64_t> ideal(gpus + 1, 0);
   std::vector<std::uint64_t> sets_of_size(gpus + 1, 0);
@@ -42,7 +42,7 @@ std::vector<std::uint16_t> left_for_others(unsigned gpus, std::span<const std::u
   if (gpus > 16) {  // 15 sizes * 2^24 * 4^16 < 2^64
     std::abort();
   }
-  std::vector<std::uint64_t> sums = counts_of_sets(gpus, ring_level, levels);
+  std::vector<std::uint64_t> sums = values_of_sets(gpus, ring_level, levels);
   for (std::uint64_t& sum : sums) {
     sum <<= kBitsPerGpu * gpus;
   }

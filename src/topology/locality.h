@@ -14,15 +14,15 @@ class Locality {
  public:
   explicit Locality(const Topology& topology);
 
-  // Prefers fewer NUMA nodes, then more GPUs with a NIC below the same PCIe switches, because
-  // several GPUs use it to reach other nodes. A single GPU does not need a NIC, so there a GPU
-  // without a NIC is better. More is better.
+  // Returns the rank of a set; more is better. Prefers fewer NUMA nodes, then more GPUs with a NIC
+  // below the same PCIe switches, because jobs on several GPUs often also use other nodes. A job on
+  // a single GPU needs no NIC, so for one GPU the one without a NIC is better.
   [[nodiscard]] std::uint8_t of_set(GpuMask set) const;
 
-  // Counts the aligned blocks that are entirely in `free`, each with its size squared, as buddy
-  // allocation would keep them. Blocks are 2, 4, 8, ... GPUs of one NUMA node, whole NUMA nodes and
-  // the whole machine. The GPUs of a NUMA node are ordered by their NICs and indices, because these
-  // follow the PCIe switches.
+  // Returns the sum of the squared sizes of all aligned blocks that are entirely in `free`. Blocks
+  // are those of buddy allocation: 2, 4, 8, ... GPUs of one NUMA node, whole NUMA nodes and the
+  // whole machine. The GPUs of a NUMA node are ordered by NIC, then by index, because this order
+  // follows the PCIe switches.
   [[nodiscard]] std::uint16_t whole_blocks(GpuMask free) const;
 
  private:

@@ -7,9 +7,9 @@
 
 namespace tessera::topology {
 
-// Dynamic programming over the lowest GPU of a set, from the highest index down. When the best
-// totals of all sets of GPUs above b are known, the totals of the sets with lowest GPU b follow by
-// trying every part that contains b.
+// Dynamic programming over the lowest GPU b of a set, from the highest GPU down. Once the best
+// totals of all sets of GPUs above b are known, the total of a set with lowest GPU b is the maximum
+// over all parts that contain b.
 PartitionTable::PartitionTable(const SetTables& tables, unsigned count)
     : tables_(tables),
       count_(count),

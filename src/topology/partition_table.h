@@ -40,9 +40,10 @@ class PartitionTable {
 
   const SetTables& tables_;
   unsigned count_;
-  std::vector<std::int32_t> best_;         // by set of free GPUs
-  std::vector<std::uint16_t> first_part_;  // the part with the lowest GPU in its first best partition
-  std::vector<std::uint8_t> divisible_;    // whether it divides into full parts
+  // By set of free GPUs:
+  std::vector<std::int32_t> best_;         // best total
+  std::vector<std::uint16_t> first_part_;  // part with the lowest GPU in the first best partition
+  std::vector<std::uint8_t> divisible_;    // whether the set divides into full parts
 };
 
 }  // namespace tessera::topology

@@ -85,8 +85,9 @@ class RingFinder {
   std::vector<unsigned> path_;
 };
 
-// Reverses parts of the ring as long as that increases the total bandwidth and keeps every link at
-// `floor` or above. The first ring that is found is rarely the best with the same slowest link.
+// Improves a ring: reverses parts of it as long as that increases the total bandwidth and keeps
+// every link at `floor` or above. The first ring that RingFinder finds is rarely the fastest with
+// the same slowest link.
 void speed_up(std::vector<unsigned>& ring, std::span<const Mbps> mbps, unsigned gpus, Mbps floor) {
   const std::size_t size = ring.size();
   const auto link = [&](std::size_t a, std::size_t b) { return mbps[ring[a] * gpus + ring[b % size]]; };

@@ -6,8 +6,8 @@
 //   const SetQuery query{.free = 0b1111'0110, .count = 4};
 //   if (const auto choice = choose_ring(*tables, query)) { take(choice->gpus); }
 //
-// All of them return nothing if the query is impossible: the count is 0 or exceeds the free GPUs,
-// more GPUs are required than requested, or a required GPU is not free.
+// The choose functions return nullopt if the query is impossible: the count is 0 or exceeds the
+// number of free GPUs, more GPUs are required than requested, or a required GPU is not free.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct SetQuery {
   GpuMask free = 0;      // the candidates; bits beyond the topology's size are ignored
   unsigned count = 0;    // number of GPUs to choose
   GpuMask required = 0;  // GPUs that the set must contain
-  GpuMask shared = 0;    // GPUs to avoid if possible, because they are useful for memory shares
+  GpuMask shared = 0;    // GPUs to avoid if possible, because GPU shares can use them better
 };
 
 struct SetChoice {

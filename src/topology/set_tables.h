@@ -56,8 +56,8 @@ class SetTables {
   // more than kExactGpus GPUs, the best ring that a bounded search finds.
   [[nodiscard]] Mbps ring_mbps(GpuMask set) const;
 
-  // The GPUs of the set in the order of that ring, starting with the lowest. Empty for one GPU and
-  // if the bounded search does not find the ring again.
+  // The GPUs of the set in the order of a ring with that bottleneck, starting with the lowest GPU.
+  // Empty for one GPU and if the bounded search finds no such ring.
   [[nodiscard]] std::vector<unsigned> ring_order(GpuMask set) const;
 
   // The best ring of any set of `count` GPUs on the idle machine; 0 for a count below 2 or over
@@ -73,8 +73,8 @@ class SetTables {
   // than kExactGpus GPUs, the share of the total pair bandwidth that is between the free GPUs.
   [[nodiscard]] std::uint32_t left_for_others(GpuMask free) const;
 
-  // NVIDIA's partition optimum for sets of `count` GPUs; built by the first call, which may come
-  // from any thread. Only for exact() machines.
+  // NVIDIA's partition optimum for sets of `count` GPUs. The first call builds it; any thread may
+  // call. Only for exact() machines.
   [[nodiscard]] const PartitionTable& partitions(unsigned count) const;
 
  private:

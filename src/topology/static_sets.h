@@ -26,11 +26,11 @@ class StaticSets {
   // repeated or invalid indices.
   static Result<StaticSets> from_json(const JsonReader& reader);
 
-  // Returns the first listed set of `query.count` GPUs that is free. Otherwise returns the best
-  // part, by choose_ring, of a larger listed set that is entirely free; smaller sets come first.
-  // Returns kNotFound if the table has no entry for the machine type (the reason is the same for
-  // all nodes of a type), and kExhausted if no listed set is free. Neither is an error of the pod:
-  // the caller may try another policy or node.
+  // Returns the first listed set of `query.count` GPUs that is free. If there is none, takes the
+  // smallest larger listed set that is entirely free, and returns the best part of it
+  // (choose_ring). Returns kNotFound if the table has no entry for the machine type, and kExhausted
+  // if no listed set is free. Neither is an error of the pod: the caller may try another policy or
+  // node.
   [[nodiscard]] Result<SetChoice> choose(const SetTables& tables, std::string_view machine_type,
                                          const SetQuery& query) const;
 

@@ -86,14 +86,14 @@ TopoMatrix::TopoMatrix(unsigned gpu_total, std::vector<Nic> nic_columns)
 }
 
 void infer_nvlinks(Topology& topology) {
-  unsigned widest = 0;  // of one pair
+  unsigned widest = 0;  // most links of one pair
   for (unsigned a = 1; a < topology.size(); ++a) {
     for (unsigned b = 0; b < a; ++b) {
       widest = std::max<unsigned>(widest, topology.link(a, b).nvlinks);
     }
   }
   const unsigned limit = widest > kMaxLinksPerGpu ? kMaxNvlinks : kMaxLinksPerGpu;
-  unsigned most = 0;  // links one GPU has
+  unsigned most = 0;  // most links of one GPU
   for (unsigned gpu = 0; gpu < topology.size(); ++gpu) {
     const unsigned links = links_of(topology, gpu);
     most = std::max(most, links > limit ? widest : links);

@@ -260,8 +260,8 @@ class TopoReader {
     return {};
   }
 
-  // A blank column is not visible between spaces. In that case a range like 0-31 is taken as CPUs,
-  // and a single number as a NUMA node.
+  // Between spaces a blank column is not visible. So if there are fewer cells than columns, a range
+  // like 0-31 is taken as CPUs, and a single number as a NUMA node.
   [[nodiscard]] std::vector<Affinity> columns_of(const std::vector<TopoCell>& cells) const {
     std::vector<Affinity> left = affinities_;
     std::vector<Affinity> columns;

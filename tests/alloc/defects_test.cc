@@ -224,9 +224,9 @@ TEST_F(Defect, D7_ReplacedGpuIsNotMistakenForTheOldOne) {
   EXPECT_THAT(free_on("a"), ElementsAre(16, 16));
   ASSERT_THAT(problems(), ElementsAre(ProblemKind::kLostGpu));
   EXPECT_EQ(ledger.problems().front().uid, "uid-x");
-  EXPECT_EQ(
-      ledger.problems()[0].text,
-      "pod ml/x has \"GPU-a-0\", which node a does not have; delete the pod so that it is scheduled again");
+  EXPECT_EQ(ledger.problems()[0].text,
+            "pod ml/x holds GPU \"GPU-a-0\", which node a does not have; delete the pod so that it is "
+            "scheduled again");
   ledger.upsert_node(node_of("a", {16, 16}));
   EXPECT_THAT(free_on("a"), ElementsAre(13, 16)) << "the GPU is back";
 }

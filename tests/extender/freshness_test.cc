@@ -36,7 +36,7 @@ TEST_F(FreshnessTest, ListsAgainWhatASilentWatchMissed) {
   EXPECT_TRUE(freshness_.current());
   server_.stall();
   server_.set_thing("b", "1");
-  freshness_.doubt("test");
+  freshness_.require_list("test");
   EXPECT_FALSE(freshness_.current());
   ASSERT_TRUE(wait([&] { return freshness_.current(); }));
   EXPECT_EQ(sink_.things, server_.things());
@@ -75,7 +75,7 @@ TEST_F(FreshnessTest, DoesNotTrustAFirstListInProgress) {
   ASSERT_FALSE(first.synced());
   server_.hide(true);
   server_.set_thing("b", "1");
-  freshness.doubt("test");
+  freshness.require_list("test");
   EXPECT_FALSE(freshness.current());
   ASSERT_TRUE(wait([&] { return freshness.current(); }));
   EXPECT_EQ(lists(), before + 2);
@@ -83,9 +83,9 @@ TEST_F(FreshnessTest, DoesNotTrustAFirstListInProgress) {
 }
 
 TEST_F(FreshnessTest, WaitsForAListThatStartedAfterTheDoubt) {
-  freshness_.doubt("one");
+  freshness_.require_list("one");
   const auto lists = reflector_.counts().lists;
-  freshness_.doubt("two");
+  freshness_.require_list("two");
   ASSERT_TRUE(wait([&] { return freshness_.current(); }));
   EXPECT_EQ(reflector_.counts().lists, lists + 1);
 }

@@ -25,7 +25,7 @@ TEST(Driver, ReportsAMissingLibraryAndWhatToDo) {
   EXPECT_FALSE(state->ready);
   EXPECT_THAT(state->problem, HasSubstr("/nowhere/libnvidia-ml.so.1"));
   EXPECT_THAT(state->problem, HasSubstr("--nvml-library"));
-  EXPECT_EQ(driver.trouble().error().code(), ErrorCode::kUnavailable);
+  EXPECT_EQ(driver.problem().error().code(), ErrorCode::kUnavailable);
 }
 
 TEST(Driver, RejectsALibraryThatIsNotNvml) {
@@ -56,7 +56,7 @@ TEST(Driver, ReportsWhyInitFailsAndRecovers) {
 
     machine.control("");
     EXPECT_EQ(driver.wait_ready(kPatience)->inventory, machine.expected());
-    EXPECT_TRUE(driver.trouble());
+    EXPECT_TRUE(driver.problem());
   }
 }
 
@@ -65,18 +65,18 @@ TEST(Driver, AcceptsTheKnownInventoryLate) {
   machine.control("init: driver-not-loaded");
   Driver driver(machine.options());
   driver.wait_for(kPatience, [](const DriverState& now) { return now.version > 0; });
-  std::promise<std::size_t> looked;
-  driver.look_around([&](const std::vector<GpuLook>& looks) { looked.set_value(looks.size()); });
-  driver.remember(machine.expected());
+  std::promise<std::size_t> sampled;
+  driver.sample([&](const std::vector<GpuSample>& samples) { sampled.set_value(samples.size()); });
+  driver.set_known(machine.expected());
   const auto state =
       driver.wait_for(kPatience, [](const DriverState& now) { return !now.inventory.gpus.empty(); });
   EXPECT_EQ(state->inventory.unhealthy_list(), "0,1,2,3");
-  EXPECT_EQ(looked.get_future().wait_for(kPatience), std::future_status::ready)
+  EXPECT_EQ(sampled.get_future().wait_for(kPatience), std::future_status::ready)
       << "an earlier request is still answered";
   machine.control("");
   EXPECT_EQ(driver.wait_ready(kPatience)->inventory, machine.expected());
-  driver.remember({});
-  EXPECT_TRUE(driver.usage(machine.uuid(0)));  // runs after remember()
+  driver.set_known({});
+  EXPECT_TRUE(driver.usage(machine.uuid(0)));  // runs after set_known()
   EXPECT_EQ(driver.state()->inventory, machine.expected()) << "the GPUs listed by the driver must stay";
 }
 
@@ -107,7 +107,7 @@ TEST(Driver, FatalXidMakesAGpuUnhealthyUntilTheDriverRequestsNoRecovery) {
   EXPECT_EQ(state->inventory.unhealthy_list(), "1");
   ASSERT_EQ(state->xids.size(), 1U);
   EXPECT_EQ(state->xids[0].xid, 79U);
-  EXPECT_EQ(state->xids[0].taken_as, XidClass::kFatal);
+  EXPECT_EQ(state->xids[0].severity, XidClass::kFatal);
   EXPECT_GE(changes, 2);
 
   machine.control("events: [{gpu: 1, xid: 79}]");
@@ -143,7 +143,7 @@ TEST(Driver, IgnoresApplicationErrors) {
   EXPECT_EQ(state->inventory.unhealthy_list(), "");
   std::uint64_t seen = 0;
   for (const XidCount& count : state->xids) {
-    EXPECT_EQ(count.taken_as, XidClass::kIgnored);
+    EXPECT_EQ(count.severity, XidClass::kIgnored);
     seen += count.count;
   }
   EXPECT_EQ(seen, 4U);
@@ -173,7 +173,7 @@ TEST(Driver, DetectsThatAGpuIsLostAndComesBack) {
   EXPECT_THAT(reason(*state, machine.uuid(6)), HasSubstr("GPU is lost"));
   EXPECT_EQ(state->inventory.unhealthy_list(), "6");
   EXPECT_TRUE(state->ready);
-  EXPECT_TRUE(driver.trouble());
+  EXPECT_TRUE(driver.problem());
 
   machine.control("");
   state = driver.wait_for(kPatience, is_healthy(machine.uuid(6)));
@@ -216,13 +216,13 @@ TEST(Driver, NamesAHungCallAndDoesNotBlockOtherCallers) {
 
   machine.control("hang: [nvmlDeviceGetMemoryInfo_v2]");
   const auto begun = std::chrono::steady_clock::now();
-  Status trouble;
-  while (trouble && std::chrono::steady_clock::now() - begun < kPatience) {
-    trouble = driver.trouble();
+  Status problem;
+  while (problem && std::chrono::steady_clock::now() - begun < kPatience) {
+    problem = driver.problem();
   }
-  ASSERT_FALSE(trouble);
-  EXPECT_EQ(trouble.error().code(), ErrorCode::kTimeout);
-  EXPECT_THAT(trouble.error().text(),
+  ASSERT_FALSE(problem);
+  EXPECT_EQ(problem.error().code(), ErrorCode::kTimeout);
+  EXPECT_THAT(problem.error().text(),
               HasSubstr("driver call nvmlDeviceGetMemoryInfo_v2 has not answered for"));
 
   // A call returns at its deadline, and state() still answers from memory.
@@ -237,7 +237,7 @@ TEST(Driver, NamesAHungCallAndDoesNotBlockOtherCallers) {
   // It recovers when the call returns.
   machine.control("");
   EXPECT_TRUE(driver.processes(machine.uuid(0), kPatience));
-  EXPECT_TRUE(driver.trouble());
+  EXPECT_TRUE(driver.problem());
 }
 
 TEST(Driver, WaitsForASlowDriver) {
@@ -312,17 +312,17 @@ TEST(Driver, ReportsUsageOfAllGpusWithoutBlocking) {
   driver.wait_ready(kPatience);
   machine.control("gpus: {1: {processes: [{pid: 4711, memory_mib: 1500}]}, 2: {lost: true}}");
   driver.wait_for(kPatience, is_unhealthy(machine.uuid(2)));
-  std::promise<std::vector<GpuLook>> promise;
+  std::promise<std::vector<GpuSample>> promise;
   auto answer = promise.get_future();
-  driver.look_around([&](std::vector<GpuLook> looks) { promise.set_value(std::move(looks)); });
+  driver.sample([&](std::vector<GpuSample> samples) { promise.set_value(std::move(samples)); });
   ASSERT_EQ(answer.wait_for(kPatience), std::future_status::ready);
-  const std::vector<GpuLook> looks = answer.get();
-  ASSERT_EQ(looks.size(), machine.described().gpus.size());
-  EXPECT_EQ(looks[1].uuid, machine.uuid(1));
-  EXPECT_EQ(looks[1].processes.value().at(0).pid, 4711U);
-  EXPECT_EQ(looks[1].usage->memory.used, std::uint64_t{1500} << 20U);
-  EXPECT_FALSE(looks[2].usage);
-  EXPECT_TRUE(looks[3].usage);
+  const std::vector<GpuSample> samples = answer.get();
+  ASSERT_EQ(samples.size(), machine.described().gpus.size());
+  EXPECT_EQ(samples[1].uuid, machine.uuid(1));
+  EXPECT_EQ(samples[1].processes.value().at(0).pid, 4711U);
+  EXPECT_EQ(samples[1].usage->memory.used, std::uint64_t{1500} << 20U);
+  EXPECT_FALSE(samples[2].usage);
+  EXPECT_TRUE(samples[3].usage);
 }
 
 TEST(Driver, ListsManyProcesses) {

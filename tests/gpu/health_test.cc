@@ -139,7 +139,7 @@ TEST_F(Health, ASingleFailedProbeDoesNotCountAsReset) {
 TEST_F(Health, RestoresTheReasonAfterARestart) {
   gpu.on_xid(48, clock.now());
   HealthTracker later{rules};
-  later.remember(gpu.reason() + "; GPU is lost", clock.now());
+  later.restore(gpu.reason() + "; GPU is lost", clock.now());
   later.on_probe(old_driver(), clock.now());
   EXPECT_EQ(later.reason(), gpu.reason());
   clock.advance(299s);
@@ -150,12 +150,12 @@ TEST_F(Health, RestoresTheReasonAfterARestart) {
   EXPECT_TRUE(later.healthy());
 
   HealthTracker worn{rules};
-  worn.remember("uncorrectable memory error (ECC)", clock.now());
+  worn.restore("uncorrectable memory error (ECC)", clock.now());
   EXPECT_FALSE(worn.healthy());
   for (const char* reason :
        {"", "the NVIDIA driver is not loaded", "XID 13 (a fault of a program)", "XID x"}) {
     HealthTracker unaffected{rules};
-    unaffected.remember(reason, clock.now());
+    unaffected.restore(reason, clock.now());
     EXPECT_TRUE(unaffected.healthy()) << reason;
   }
 }

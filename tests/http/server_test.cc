@@ -42,7 +42,7 @@ TEST_F(ServerTest, RespondsAndKeepsTheConnection) {
   EXPECT_EQ(server_->stats().accepted, 1U);
 }
 
-TEST_F(ServerTest, ClosesConnectionsAfterTheResponseOnRequest) {
+TEST_F(ServerTest, ClosesTheConnectionIfCloseAfterResponseReturnsTrue) {
   std::atomic<bool> close = false;
   serve({.close_after_response = [&] { return close.load(); }});
   RawConnection peer = connect();

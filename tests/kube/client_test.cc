@@ -49,9 +49,9 @@ TEST_F(ClientTest, DoesNotRetryABindThatMayHaveSucceeded) {
   ASSERT_FALSE(reply);
   EXPECT_EQ(reply.error().code(), ErrorCode::kTimeout);
   EXPECT_EQ(server_.seen.size(), 1U);
-  EXPECT_EQ(
-      reply.error().text(),
-      "pod ml/p: bind to n: the API server answered 500: the test says no; whether it was done is unknown");
+  EXPECT_EQ(reply.error().text(),
+            "pod ml/p: bind to n: the API server responded 500: the test says no; whether the server "
+            "processed it is unknown");
 }
 
 // The deadline has passed already. The callback must run after send() has returned the Call, and

@@ -97,14 +97,14 @@ TEST(ApiStatus, ParsesCapturedErrorResponses) {
   EXPECT_EQ(read("err.conflict-patch.json").to_error().code(), ErrorCode::kConflict);
   EXPECT_EQ(read("err.forbidden.json").to_error().code(), ErrorCode::kDenied);
   EXPECT_EQ(read("err.notfound.json").to_error().text(),
-            "the API server answered 404: pods \"nope\" not found");
+            "the API server responded 404: pods \"nope\" not found");
   EXPECT_THAT(read("err.unauthorized.json").to_error().text(), HasSubstr("log in again"));
   EXPECT_THAT(read("err.double-bind.json").message, HasSubstr("already assigned to node"));
 }
 
 TEST(ApiStatus, KeepsTheBeginningOfAProxysErrorPage) {
   const ApiStatus status = status_of_response(502, "<html>\r\n<b>Bad\x01Gateway</b>", "5");
-  EXPECT_EQ(status.to_error().text(), "the API server answered 502: <html>  <b>Bad Gateway</b>");
+  EXPECT_EQ(status.to_error().text(), "the API server responded 502: <html>  <b>Bad Gateway</b>");
   EXPECT_EQ(status.retry_after, 5s);
 }
 

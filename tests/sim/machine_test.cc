@@ -138,13 +138,14 @@ TEST(Machine, ErrorsNameFileAndLine) {
       "of GPUs");
   EXPECT_EQ(error_of(text, "v: 1", "v: [1"), "box.yaml:2: not YAML: end of sequence flow not found");
   EXPECT_EQ(error_of(text, "v: 1", "v: 2"), "box.yaml:1: v is not a whole number from 1 to 1");
-  EXPECT_EQ(error_of(text, "cpus: 8", "cpus: 8\ncpus: 9"), "box.yaml:6: cpus is given twice");
+  EXPECT_EQ(error_of(text, "cpus: 8", "cpus: 8\ncpus: 9"), "box.yaml:6: cpus occurs twice");
 }
 
 TEST(Machine, ListsTheBuiltInMachinesWhenTheNameIsUnknown) {
   EXPECT_EQ(load_machine("dgx9").error().text(),
-            "there is no machine \"dgx9\"; built in are b200, dgx1v, dgx2, dgxa100, hgxh100, l40s, mixed and "
-            "pcie2s; or give the path of a description (./my-box.yaml)");
+            "there is no machine \"dgx9\"; the built-in machines are b200, dgx1v, dgx2, dgxa100, hgxh100, "
+            "l40s, mixed and "
+            "pcie2s; or use the path of a description (./my-box.yaml)");
 }
 
 }  // namespace

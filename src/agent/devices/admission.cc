@@ -13,10 +13,10 @@ namespace tessera::agent {
 
 namespace {
 
-// Between a preferred answer and the Allocate that follows it kubelet only writes its checkpoint.
+// Between GetPreferredAllocation and the Allocate that follows, kubelet only writes its checkpoint.
 constexpr std::chrono::seconds kSameCall{5};
 
-// In place of the container's name in the CDI name of an unknown pod.
+// Returns what replaces the container name in the CDI name of an unknown pod.
 std::string unknown_cdi_container(const std::string& resource, const std::vector<std::string>& ids) {
   std::string name = resource.substr(resource.find('/') + 1) + "-" + (ids.empty() ? "none" : ids.front());
   std::ranges::replace_if(name, [](unsigned char c) { return std::isalnum(c) == 0; }, '-');
@@ -48,8 +48,7 @@ void Admission::prefer(const std::string& resource, Preference preference,
 std::vector<std::string> Admission::preferred_ids(const LookupQuery& query, const Preference& preference,
                                                   const std::optional<FoundContainer>& found) {
   const NodePod* pod = found ? context_.node.pods.find(found->pod_uid) : nullptr;
-  // IDs of other pods. IDs of an unknown pod are not counted: that kubelet offers them shows that
-  // they are free.
+  // IDs of other pods. IDs of unknown pods do not count: they are free, since kubelet offers them.
   std::set<std::string> held;
   for (const Allocations::HeldId& id : context_.allocations().held_ids(query.resource)) {
     const std::string& uid = id.allocation->pod_uid;
@@ -65,7 +64,7 @@ std::vector<std::string> Admission::preferred_ids(const LookupQuery& query, cons
     }
     preferred_ = Preferred{.query = query, .container = *found, .at = Clock::real().now()};
   } else {
-    log::warn("no known pod fits kubelet's call; kubelet may take any IDs",
+    log::warn("no known pod matches GetPreferredAllocation; kubelet may take any IDs",
               {{"resource", query.resource}, {"ids", query.size}});
   }
   return choose_ids(preference, wanted, context_.kind, held);
@@ -73,7 +72,7 @@ std::vector<std::string> Admission::preferred_ids(const LookupQuery& query, cons
 
 void Admission::allocate(const std::string& resource, std::vector<std::string> ids,
                          Done<Result<ContainerResponse>> done) {
-  std::ranges::sort(ids);  // kubelet sends them in no order
+  std::ranges::sort(ids);  // kubelet sends them in random order
   const LookupQuery query{.resource = resource, .size = ids.size()};
   if (const std::optional<FoundContainer> same = take_preferred(query)) {
     allocate_to(same, resource, ids, done);
@@ -84,7 +83,7 @@ void Admission::allocate(const std::string& resource, std::vector<std::string> i
                    const std::optional<FoundContainer>& found) { allocate_to(found, resource, ids, done); });
 }
 
-// The container of the last preferred IDs, if this call is the one that follows them.
+// Returns the container of the last prefer() if this Allocate belongs to it.
 std::optional<FoundContainer> Admission::take_preferred(const LookupQuery& query) {
   if (!preferred_) {
     return std::nullopt;
@@ -127,8 +126,8 @@ ContainerResponse Admission::allocate_to_pod(const NodePod& pod, const FoundCont
   } else {
     ++counts_.blocked[decision.error().counted_as];
     response.env = context_.kind.info().no_device_env();
-    allocation.start_block = decision.error().why;
-    context_.node.warn_pod(pod, decision.error().reason, decision.error().why);
+    allocation.start_block = decision.error().message;
+    context_.node.warn_pod(pod, decision.error().reason, decision.error().message);
   }
   deliver({.pod_uid = pod.spec.uid, .container = container}, resource, response, allocation);
   log::info("allocated", {{"pod", pod.text()},
@@ -145,21 +144,21 @@ ContainerResponse Admission::allocate_to_pod(const NodePod& pod, const FoundCont
 ContainerResponse Admission::allocate_to_unknown(const std::string& resource,
                                                  const std::vector<std::string>& ids) {
   ++counts_.unknown_pod;
-  log::error("kubelet allocates for an unknown pod; it gets no device and may not start",
+  log::error("Allocate for an unknown pod; the container gets no device and may not start",
              {{"resource", resource}, {"ids", ids.size()}});
   Allocation allocation{.pod = {}, .pod_uid = unknown_uid(resource, ids), .container = ""};
   allocation.ids[resource] = ids;
-  allocation.start_block = "the pod was not known when kubelet admitted it";
+  allocation.start_block = "the agent did not know the pod when kubelet admitted it";
   ContainerResponse response;
   response.env = context_.kind.info().no_device_env();
-  // A CDI name that stands for nothing now can stand for the container's devices before it starts.
+  // The spec of this CDI name is empty now. StartGate fills it before the container starts.
   deliver({.pod_uid = std::string(kUnknownCdiPod), .container = unknown_cdi_container(resource, ids)},
           resource, response, allocation);
   recovery_.record_unknown(allocation);
   return response;
 }
 
-// Lets the strategy complete the response, and notes in the allocation what matters later.
+// Lets the strategy complete the response, and records in `allocation` what StartGate needs later.
 void Admission::deliver(ContainerEdits container, const std::string& resource, ContainerResponse& response,
                         Allocation& allocation) {
   container.env = response.env;
@@ -175,8 +174,8 @@ void Admission::deliver(ContainerEdits container, const std::string& resource, C
   }
 }
 
-// One name for all resources of a container. Another container may have this one's usual name, if
-// it was mistaken for this one; then a number is added.
+// Returns the CDI name of a container, the same for all its resources. If another container was
+// mistaken for this one and has its usual name, a number is appended.
 std::string Admission::free_cdi_name(const Allocation& allocation, const ContainerEdits& container) const {
   const Allocations& allocations = context_.allocations();
   const Allocation* before = allocations.find(allocation.pod_uid, allocation.container);

@@ -1,17 +1,17 @@
 // agent/devices/admission.h
 //
-// Answers kubelet's calls while it admits a pod, for one kind of device: GetPreferredAllocation
-// (which IDs to take) and Allocate (what the container gets).
+// Answers the calls that kubelet makes while it admits a pod, for one kind of device:
+// GetPreferredAllocation (which IDs to take) and Allocate (how to give the container its devices).
 //
 //   Admission admission(context, recovery);
 //   admission.allocate("aliyun.com/gpu-mem", ids, [](Result<ContainerResponse> response) { ... });
 //
-// ContainerLookup finds the container that kubelet means, DeviceKind decides what it gets,
-// DeliveryStrategy adds how it gets there, and Allocations records it. Allocate is never refused,
-// since a refusal is final for the pod: a container that cannot get its devices gets none, and
-// StartGate blocks its start, with the reason, until it can.
+// ContainerLookup finds the container that the call is for, DeviceKind decides which devices it
+// gets, DeliveryStrategy adds what the container needs to reach them, and Allocations records the
+// result. Allocate never fails, because an error is final for the pod. A container that cannot get
+// its devices gets none, and StartGate blocks its start, with the reason, until it can get them.
 //
-// On the event loop's thread.
+// All calls are made on the event loop's thread.
 #pragma once
 
 #include <cstdint>
@@ -29,21 +29,24 @@
 namespace tessera::agent {
 
 struct AdmissionCounts {
-  std::uint64_t allocated = 0;                     // containers that got what was decided
+  std::uint64_t allocated = 0;                     // containers that got the devices decided for them
   std::map<std::string, std::uint64_t> blocked{};  // got nothing, by StartBlock::counted_as
-  std::uint64_t unknown_pod = 0;                   // got nothing: no pod fits the call
-  std::uint64_t mismatched_ids = 0;                // kubelet took IDs of other devices than decided
+  std::uint64_t unknown_pod = 0;                   // got nothing, because no pod matches the call
+  std::uint64_t mismatched_ids = 0;                // kubelet took IDs of devices that were not decided
 };
 
 class Admission {
  public:
-  // `recovery` must outlive it.
+  // `recovery` must outlive this object.
   Admission(const KindContext& context, AllocationRecovery& recovery);
   Admission(const Admission&) = delete;
   Admission& operator=(const Admission&) = delete;
 
-  // `done` is called once, on the loop.
+  // Answers GetPreferredAllocation with the IDs that kubelet should take. Calls `done` once, on the
+  // loop.
   void prefer(const std::string& resource, Preference preference, Done<std::vector<std::string>> done);
+  // Answers Allocate for the container to which kubelet assigned `ids`. Calls `done` once, on the
+  // loop.
   void allocate(const std::string& resource, std::vector<std::string> ids,
                 Done<Result<ContainerResponse>> done);
 
@@ -52,7 +55,7 @@ class Admission {
   [[nodiscard]] const ContainerLookup& lookup() const { return lookup_; }
 
  private:
-  // The container of the last preferred IDs: the Allocate that follows is for the same one.
+  // The container of the last prefer(). The Allocate that follows is for the same container.
   struct Preferred {
     LookupQuery query;
     FoundContainer container;

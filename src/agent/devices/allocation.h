@@ -1,7 +1,7 @@
 // agent/devices/allocation.h
 //
-// What one container of this node got of one kind of device: for /allocations, for metrics, and to
-// map processes to pods. A value; allocations.h keeps the values of a node.
+// The devices of one kind that one container of this node has. Used for /allocations, for metrics
+// and to map processes to pods. A plain value; allocations.h stores those of a node.
 #pragma once
 
 #include <cstdint>
@@ -14,56 +14,57 @@
 
 namespace tessera::agent {
 
-// What a container has of one device: all of it, or some units.
+// The share of one device that a container has: the whole device or some units of it.
 struct DeviceShare {
-  std::string device;              // the permanent name: the UUID of a GPU
+  std::string device;              // permanent ID: the UUID of a GPU
   std::uint32_t units = 0;         // 0 for a whole device
-  std::uint32_t core_percent = 0;  // of its compute time, where that is divided
+  std::uint32_t core_percent = 0;  // percent of its compute time; 0 if that is not divided
   bool whole = false;
 
   friend bool operator==(const DeviceShare&, const DeviceShare&) = default;
 };
 
-// Resource -> IDs of it, sorted.
+// Resource -> sorted IDs.
 using IdsByResource = std::map<std::string, std::vector<std::string>>;
 
 struct Allocation {
   PodName pod;
   std::string pod_uid;  // see is_unknown_pod()
   std::string container;
-  // What it sees. Empty when it got nothing.
+  // The devices that the container sees. Empty if it got none.
   std::vector<DeviceShare> shares{};
-  // The IDs that kubelet took for it. They are of the same devices as `shares` unless kubelet chose
-  // them itself (it reuses the IDs of init containers at random).
+  // The IDs that kubelet took for the container. They belong to the devices in `shares`, unless
+  // kubelet chose them itself (it reuses the IDs of init containers at random).
   IdsByResource ids{};
-  // Resource -> the CDI name that kubelet got with these IDs, where the strategy uses CDI. kubelet
-  // keeps the name for the life of the pod, even if the agent took another container to be the one
-  // that asked.
+  // Resource -> the CDI name that Allocate returned, if the strategy uses CDI. kubelet keeps the
+  // name for the life of the pod, even if the agent mistook the container for another one.
   std::map<std::string, std::string> cdi_names{};
-  // Edits::fixed of what it got, where kubelet keeps it for the life of the pod.
+  // Edits::fixed at admission, if kubelet keeps the edits for the life of the pod.
   std::string fixed{};
-  // What could not be prepared at its admission and is missing for the life of the pod; empty:
-  // nothing.
+  // Why the setup failed at admission, if that cannot be repaired during the life of the pod.
+  // Empty: it did not fail.
   std::string fault{};
-  // kubelet has not confirmed that this container asked: another one may have the IDs.
+  // kubelet has not confirmed that the call was for this container; another one may have the IDs.
   bool guessed = false;
-  // Why it may not start at the moment; empty when it may.
+  // Why the container may not start yet; empty if it may.
   std::string start_block{};
 
   friend bool operator==(const Allocation&, const Allocation&) = default;
 };
 
-// Begins the UID of allocations whose pod was not known when kubelet asked. No pod has such a UID.
+// Prefix of the UID in allocations whose pod was unknown during Allocate. No real UID begins so.
 inline constexpr std::string_view kUnknownPod = "?";
 inline bool is_unknown_pod(const std::string& pod_uid) {
   return pod_uid.starts_with(kUnknownPod);
 }
-// In place of the pod's UID in the CDI name of an unknown pod. No pod has such a UID.
+// Replaces the pod UID in the CDI name of an unknown pod. No pod has such a UID.
 inline constexpr std::string_view kUnknownCdiPod = "unknown";
 
+// Returns the UID of an unknown pod that has these IDs.
 std::string unknown_uid(const std::string& resource, const std::vector<std::string>& ids);
 
-// Returns what `from` got for one resource as the allocation of `to`, which really has the IDs.
+// Returns the part of `from` for one resource as an allocation of `to`, the actual holder of the
+// IDs.
 Allocation moved_to(const ContainerName& to, const Allocation& from, const std::string& resource);
 
 }  // namespace tessera::agent

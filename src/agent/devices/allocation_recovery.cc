@@ -12,10 +12,10 @@ namespace tessera::agent {
 
 namespace {
 
-// kubelet writes its checkpoint when all resources of a container are allocated.
+// kubelet writes its checkpoint after it has allocated all resources of a container.
 constexpr std::chrono::seconds kCheckpointWithin{10};
 constexpr std::chrono::seconds kGetDeadline{2};
-// Begins all CDI names of the agent.
+// Prefix of all CDI names of the agent.
 constexpr std::string_view kCdiVendor = "tessera.io/";
 
 }  // namespace
@@ -48,7 +48,7 @@ void AllocationRecovery::recover() {
       to_learn_.push_back(pod->spec.uid);
     }
   }
-  context_.strategy.keep_only([&](const std::string& pod_uid, const std::string& name) {
+  context_.strategy.remove_unneeded([&](const std::string& pod_uid, const std::string& name) {
     return pods.find(pod_uid) != nullptr || allocations_.has_cdi_name(name);
   });
   context_.store.changed();
@@ -57,8 +57,8 @@ void AllocationRecovery::recover() {
   }
 }
 
-// Whether all containers of the pod that request something of this kind have an allocation. Init
-// containers do not count: kubelet does not report them.
+// Returns whether all containers of the pod that request this kind have an allocation. Init
+// containers are ignored, because kubelet does not report them.
 bool AllocationRecovery::is_known(const NodePod& pod) const {
   return std::ranges::all_of(pod.spec.containers, [&](const alloc::ContainerSpec& container) {
     const bool requests = std::ranges::any_of(context_.kind.resources(), [&](const std::string& resource) {
@@ -85,8 +85,8 @@ void AllocationRecovery::learn_from_checkpoint() {
   }
 }
 
-// Asks kubelet about one pod at a time: it allows 100 Gets a second, and an admission may need
-// them.
+// Asks kubelet about one pod at a time, because kubelet allows 100 Gets a second and an admission
+// may need some of them.
 void AllocationRecovery::learn_next() {
   const NodePod* pod = nullptr;
   while (pod == nullptr && !to_learn_.empty()) {
@@ -109,7 +109,7 @@ void AllocationRecovery::learn_next() {
 }
 
 void AllocationRecovery::learn(const NodePod& pod, const PodDevices& devices, const Checkpoint* checkpoint) {
-  std::optional<Checkpoint> read;  // read only if there is something to learn: kubelet may be waiting
+  std::optional<Checkpoint> read;  // read only when needed: kubelet may be waiting
   const auto entry_of = [&](const std::string& container, const std::string& resource) {
     if (checkpoint == nullptr && !read) {
       read = context_.node.checkpoints.read().value_or(Checkpoint{});
@@ -117,7 +117,7 @@ void AllocationRecovery::learn(const NodePod& pod, const PodDevices& devices, co
     return (checkpoint == nullptr ? *read : *checkpoint).find(pod.spec.uid, container, resource);
   };
   const std::vector<std::string>& ours = context_.kind.resources();
-  std::set<std::string> mistaken;  // UIDs; forgotten at the end, when all their allocations have been moved
+  std::set<std::string> mistaken;  // UIDs of pods to forget once their allocations have been moved
   for (const auto& [container, resources] : devices.containers) {
     const ContainerName key{.pod = pod.name(), .pod_uid = pod.spec.uid, .container = container};
     for (const auto& [resource, ids] : resources) {
@@ -125,8 +125,8 @@ void AllocationRecovery::learn(const NodePod& pod, const PodDevices& devices, co
         continue;
       }
       const Allocation* other = mistaken_for(pod, resource, ids);
-      // There is one thing to learn about a container that has an allocation: kubelet lost its
-      // checkpoint and admitted it again, and the pod was not known then.
+      // A container that has an allocation needs an update in one case only: kubelet lost its
+      // checkpoint and admitted the pod again while the agent did not know the pod.
       if (allocations_.has(pod.spec.uid, container, resource) &&
           (other == nullptr || !is_unknown_pod(other->pod_uid))) {
         continue;
@@ -147,7 +147,7 @@ void AllocationRecovery::learn(const NodePod& pod, const PodDevices& devices, co
           }
         }
       }
-      learned.start_block = decision ? "" : decision.error().why;
+      learned.start_block = decision ? "" : decision.error().message;
       allocations_.record(learned);
     }
   }
@@ -157,9 +157,9 @@ void AllocationRecovery::learn(const NodePod& pod, const PodDevices& devices, co
   context_.store.changed();
 }
 
-// The allocation that has these IDs although `pod` has them: of another pod that was mistaken for
-// this one, or of an unknown pod. The other pod must not have started: a pod that has started got
-// the IDs itself, and only its end has not been reported yet.
+// Returns the allocation of another pod or of an unknown pod that has the IDs which `pod` really
+// has. The agent took that pod for this one. A pod that has started does not count: it got the IDs
+// itself earlier, and the API server has not reported its end yet.
 const Allocation* AllocationRecovery::mistaken_for(const NodePod& pod, const std::string& resource,
                                                    const std::vector<std::string>& ids) const {
   for (const Allocation* allocation : allocations_.with_ids(resource, ids)) {
@@ -172,8 +172,8 @@ const Allocation* AllocationRecovery::mistaken_for(const NodePod& pod, const std
   return nullptr;
 }
 
-// Corrects a learned allocation by the response that kubelet keeps for the container: it may have
-// got something else than what is decided for it now.
+// Corrects a learned allocation from the Allocate response that kubelet keeps for the container:
+// the container may have been admitted with other devices than are decided for it now.
 void AllocationRecovery::apply_response(const ContainerResponse& response, const std::string& resource,
                                         Allocation& learned) const {
   for (const std::string& name : response.cdi_devices) {
@@ -181,7 +181,7 @@ void AllocationRecovery::apply_response(const ContainerResponse& response, const
       learned.cdi_names[resource] = name.substr(name.find('=') + 1);
     }
   }
-  // The spec file of a CDI name overrides the variables, and may have been updated since.
+  // The spec file of a CDI name overrides the variables and may have been updated since.
   if (!learned.cdi_names.empty()) {
     return;
   }
@@ -195,10 +195,11 @@ void AllocationRecovery::apply_response(const ContainerResponse& response, const
   }
 }
 
-// What a container sees by the variables it got at its admission, where `decided` are its shares
-// now; nothing when the variables do not say. A value in another form, such as an index, is from a
-// plugin that was here before. If a container with several devices sees others than decided, it is
-// unknown how much it has of which; then it counts as having none.
+// Returns the shares that a container sees according to the variables of its Allocate response;
+// nullopt if they do not say. A value in another form, such as an index, comes from another plugin
+// that served the resource before. `decided` are the shares decided now. If a container with
+// several devices sees other devices than decided, its share of each one is unknown, and the result
+// is empty.
 std::optional<std::vector<DeviceShare>> AllocationRecovery::visible_shares(
     const Env& env, const std::vector<DeviceShare>& decided) const {
   const KindInfo& info = context_.kind.info();
@@ -228,8 +229,8 @@ std::optional<std::vector<DeviceShare>> AllocationRecovery::visible_shares(
   return std::vector{other};
 }
 
-// The pods may have been mixed up in a ring, so all allocations are checked. What each container
-// really sees moves with its IDs. Wrong guesses happen where kubelet has no Get.
+// Checks all allocations, because several pods may have been mixed up in a cycle. The devices that
+// a container really sees move with its IDs. Wrong guesses happen with kubelets that have no Get.
 void AllocationRecovery::reassign() {
   const Result<Checkpoint> checkpoint = context_.node.checkpoints.read();
   if (!checkpoint) {
@@ -255,8 +256,8 @@ void AllocationRecovery::reassign() {
         continue;
       }
       wrong.insert(allocation.pod_uid);
-      // A container that got these IDs itself sees what it got then; the end of the other pod has
-      // not been reported yet.
+      // The holder may have an allocation of its own for these IDs. Then that one is right, and
+      // the API server has not reported the end of the other pod yet.
       const std::vector<const Allocation*> with_ids = allocations_.with_ids(resource, ids);
       if (std::ranges::none_of(with_ids, [&](const Allocation* own) {
             return own->pod_uid == holder->pod_uid && own->container == holder->container;
@@ -316,7 +317,7 @@ void AllocationRecovery::pod_removed(const std::string& uid) {
   }
   forget_ended(uid);
   forget_ended_unknown();
-  context_.strategy.keep_only([&](const std::string& pod_uid, const std::string& name) {
+  context_.strategy.remove_unneeded([&](const std::string& pod_uid, const std::string& name) {
     return (pod_uid != uid && pod_uid != kUnknownCdiPod && !cdi_names.contains(name)) ||
            allocations_.has_cdi_name(name);
   });
@@ -324,9 +325,9 @@ void AllocationRecovery::pod_removed(const std::string& uid) {
 }
 
 // Forgets the allocations of a pod that has ended. A guess that kubelet never confirmed is kept as
-// that of an unknown pod: kubelet may have rejected this pod before it asked the agent, and the
-// container that was really served may not have started yet. What that container sees is recorded
-// nowhere else.
+// the allocation of an unknown pod: kubelet may have rejected this pod before it called the agent,
+// and the container that the call was for may not have started yet. The devices which that
+// container sees are recorded nowhere else.
 void AllocationRecovery::forget_ended(const std::string& uid) {
   std::vector<Allocation> unclear;
   for (const Allocation& allocation : allocations_.all()) {
@@ -344,8 +345,8 @@ void AllocationRecovery::forget_ended(const std::string& uid) {
   }
 }
 
-// Forgets unknown pods whose IDs kubelet's checkpoint does not contain, except new ones: the
-// checkpoint may not have been written yet.
+// Forgets unknown pods whose IDs are not in kubelet's checkpoint. Recent ones are kept, because
+// kubelet may not have written its checkpoint yet.
 void AllocationRecovery::forget_ended_unknown() {
   const std::vector<Allocation> all = allocations_.all();
   if (std::ranges::none_of(all, is_unknown_pod, &Allocation::pod_uid)) {

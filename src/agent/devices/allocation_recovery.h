@@ -1,12 +1,12 @@
 // agent/devices/allocation_recovery.h
 //
-// Brings the allocations of one kind back in line with kubelet: after a restart, when the agent did
-// not know the pod that kubelet asked for or mistook it for another, and when pods end.
+// Corrects the allocations of one kind so that they agree with kubelet: after a restart, after an
+// Allocate for a pod that the agent did not know or mistook for another, and when pods end.
 //
 //   AllocationRecovery recovery(context);
-//   recovery.recover();             // when all pods of the node and the devices are known
+//   recovery.recover();             // once all pods of the node and the devices are known
 //
-// On the event loop's thread.
+// All calls are made on the event loop's thread.
 #pragma once
 
 #include <map>
@@ -27,28 +27,27 @@ class AllocationRecovery final : private PodListener {
   AllocationRecovery(const AllocationRecovery&) = delete;
   AllocationRecovery& operator=(const AllocationRecovery&) = delete;
 
-  // Call when all pods of the node are known and the kind knows its devices; before that, every
-  // decision would look as if its device were lost. Forgets the allocations of pods that have
-  // ended, takes over what kubelet's checkpoint says, and then asks kubelet about running pods
-  // without an allocation.
+  // Forgets the allocations of pods that have ended, adds the allocations in kubelet's checkpoint,
+  // and then asks kubelet about pods that still have none. Call it once all pods of the node are
+  // known and the kind knows its devices; before that, every decided device would look lost.
   void recover();
 
-  // Takes over what kubelet says that a pod holds, where there is no allocation yet. The container
-  // got what was decided (from an earlier process of the agent), or what was meant for another
-  // container, or nothing because its pod was not known. `checkpoint`: null reads it when it is
-  // needed.
+  // Adds the missing allocations of a pod from `devices`, kubelet's report. Such a container got
+  // one of three things: the devices decided for it, from an earlier process of the agent; the
+  // devices of a container that it was mistaken for; or none, because its pod was unknown. If
+  // `checkpoint` is null, it is read when needed.
   void learn(const NodePod& pod, const PodDevices& devices, const Checkpoint* checkpoint = nullptr);
 
-  // Moves allocations to the pods that have the IDs by kubelet's checkpoint. Called when a
-  // container starts with the IDs that another pod has by our record.
+  // Moves allocations to the pods that have their IDs according to kubelet's checkpoint. Called
+  // when a container starts with IDs that are allocated to another pod.
   void reassign();
 
-  // Forgets everything about a pod that kubelet admits again.
+  // Forgets the allocations of a pod that kubelet admits again.
   void forget_readmitted(const NodePod& pod);
 
-  // Records an allocation of a pod that is not known (is_unknown_pod).
+  // Records an allocation of an unknown pod (is_unknown_pod).
   void record_unknown(const Allocation& allocation);
-  // Forgets allocations of unknown pods that include one of the IDs: kubelet allocates the ID
+  // Forgets allocations of unknown pods that contain one of the IDs. kubelet allocates that ID
   // again, so it was free.
   void forget_unknown_with(const std::string& resource, const std::vector<std::string>& ids);
 
@@ -70,8 +69,9 @@ class AllocationRecovery final : private PodListener {
   const KindContext context_;
   Allocations& allocations_;
   LoopGate gate_;
-  std::map<std::string, Clock::Steady> unknown_since_;  // by UID, unknown pods that this process served
-  std::vector<std::string> to_learn_;                   // UIDs
+  // Unknown pods that this process recorded, by UID.
+  std::map<std::string, Clock::Steady> unknown_since_;
+  std::vector<std::string> to_learn_;  // UIDs of pods to ask kubelet about
   bool learning_ = false;
 };
 

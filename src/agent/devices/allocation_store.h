@@ -1,19 +1,19 @@
 // agent/devices/allocation_store.h
 //
-// The allocations of one kind of device, kept in a file that survives a restart.
+// Stores the allocations of one kind of device in a file that survives a restart.
 //
 //   AllocationStore store(node, GpuKind::keys(), state_dir + "/allocations.json");
 //   store.allocations().record(allocation);
 //   store.changed();                // saves the file a moment later
 //
-// On the event loop's thread.
+// All calls are made on the event loop's thread.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "agent/devices/allocations.h"
-#include "agent/devices/late_file.h"
+#include "agent/devices/async_file.h"
 #include "agent/devices/loop_gate.h"
 #include "agent/devices/node_context.h"
 
@@ -27,8 +27,9 @@ class AllocationListener {
 
 class AllocationStore {
  public:
-  // Reads the file. If it cannot be read, AllocationRecovery rebuilds the allocations from kubelet.
-  // An empty path keeps them in memory only. `node` must outlive it.
+  // Reads the file at `path`. If that fails, the store starts empty, and AllocationRecovery
+  // rebuilds the allocations from kubelet. With an empty path, allocations are kept in memory only.
+  // `node` must outlive the store.
   AllocationStore(const NodeContext& node, Allocations::Keys keys, const std::string& path);
   AllocationStore(const AllocationStore&) = delete;
   AllocationStore& operator=(const AllocationStore&) = delete;
@@ -37,14 +38,14 @@ class AllocationStore {
   [[nodiscard]] Allocations& allocations() { return allocations_; }
   [[nodiscard]] const Allocations& allocations() const { return allocations_; }
 
-  // Call after changes of allocations(). If anything changed, saves the file and calls the
-  // listeners; later, because kubelet may be waiting for the answer to the current call.
+  // Call it after you changed allocations(). Saves the file and calls the listeners if anything has
+  // changed. Both happen later on the loop, because kubelet may be waiting for the current call.
   void changed();
 
   void add_listener(AllocationListener& listener) { listeners_.push_back(&listener); }
   void remove_listener(AllocationListener& listener) { std::erase(listeners_, &listener); }
 
-  // Whether the allocations are in a file that survives a restart.
+  // Returns whether the store has a file and its last write succeeded.
   [[nodiscard]] bool is_saved() const { return !path_.empty() && file_.problem().empty(); }
 
  private:
@@ -53,7 +54,7 @@ class AllocationStore {
   NodePods& pods_;
   const std::string path_;
   Allocations allocations_;
-  LateFile file_;
+  AsyncFile file_;
   std::vector<AllocationListener*> listeners_;
   bool save_posted_ = false;
   LoopGate gate_;

@@ -12,10 +12,10 @@ namespace tessera::agent {
 
 namespace {
 
-constexpr std::size_t kMostContainers = 100'000;
-constexpr std::size_t kMostIds = 300'000;
-constexpr std::size_t kMostShares = 64;  // of different devices, in one container
-constexpr std::int64_t kMostUnits = 1U << 24U;
+constexpr std::size_t kMaxContainers = 100'000;
+constexpr std::size_t kMaxIds = 300'000;
+constexpr std::size_t kMaxShares = 64;  // per container, each of a different device
+constexpr std::int64_t kMaxUnits = 1U << 24U;
 
 boost::json::object to_json(const Allocation& allocation, const Allocations::Keys& keys) {
   boost::json::array shares;
@@ -79,18 +79,18 @@ Result<Allocation> from_json(const JsonReader& json, const Allocations::Keys& ke
       allocation.cdi_names[resource] = TRY(name.as_text());
     }
   }
-  for (const JsonReader& entry : TRY(json.array("grants", kMostShares))) {
+  for (const JsonReader& entry : TRY(json.array("grants", kMaxShares))) {
     DeviceShare share;
     share.device = TRY(entry.text(keys.device));
     share.whole = TRY(entry.boolean_or("whole", false));
-    share.units = static_cast<std::uint32_t>(TRY(entry.integer_or(keys.units, 0, kMostUnits, 0)));
+    share.units = static_cast<std::uint32_t>(TRY(entry.integer_or(keys.units, 0, kMaxUnits, 0)));
     share.core_percent = static_cast<std::uint32_t>(TRY(entry.integer_or("core", 0, 100, 0)));
     allocation.shares.push_back(std::move(share));
   }
   const JsonReader held_ids = TRY(json.object("ids"));
   for (const auto& [resource, list] : TRY(held_ids.as_object(16))) {
     auto& ids = allocation.ids[resource];
-    for (const JsonReader& id : TRY(list.as_array(kMostIds))) {
+    for (const JsonReader& id : TRY(list.as_array(kMaxIds))) {
       ids.push_back(TRY(id.as_text()));
     }
     std::ranges::sort(ids);
@@ -122,7 +122,7 @@ Status Allocations::parse(std::string_view text) {
   const JsonReader root(document, "allocations");
   TRY(root.integer("v", 1, 1));
   decltype(pods_) pods;
-  for (const JsonReader& entry : TRY(root.array("allocations", kMostContainers))) {
+  for (const JsonReader& entry : TRY(root.array("allocations", kMaxContainers))) {
     Allocation allocation = TRY(from_json(entry, keys_));
     auto& containers = pods[allocation.pod_uid];
     const std::string container = allocation.container;
@@ -157,14 +157,15 @@ void Allocations::record(const Allocation& allocation) {
   changed_ = true;
 }
 
-void Allocations::set_start_block(const std::string& pod_uid, const std::string& container, std::string why) {
+void Allocations::set_start_block(const std::string& pod_uid, const std::string& container,
+                                  std::string message) {
   const auto pod = pods_.find(pod_uid);
   if (pod == pods_.end()) {
     return;
   }
   const auto found = pod->second.find(container);
-  if (found != pod->second.end() && found->second.start_block != why) {
-    found->second.start_block = std::move(why);
+  if (found != pod->second.end() && found->second.start_block != message) {
+    found->second.start_block = std::move(message);
     changed_ = true;
   }
 }

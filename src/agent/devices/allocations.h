@@ -1,16 +1,18 @@
 // agent/devices/allocations.h
 //
-// The agent's own record of which container has which devices, for one kind of device. kubelet
-// reports this too (podresources), but not in the first second after it started, not for init
-// containers, and not which device a container really sees where kubelet chose the IDs itself. So
-// the agent keeps its own record, in a file that survives a restart (allocation_store.h).
+// All allocations of this node for one kind of device: which container has which devices.
+//
+// kubelet reports allocations too (podresources), but not during the first second after it started,
+// not for init containers, and not which device a container really sees when kubelet chose the IDs
+// itself. So the agent keeps its own allocations, in a file that survives a restart
+// (allocation_store.h).
 //
 //   Allocations allocations({.device = "gpu", .units = "mem"});
 //   TRY(allocations.parse(text_of_file));
 //   allocations.record({.pod = pod, .pod_uid = uid, .container = "main", .shares = shares});
 //   if (allocations.take_changed()) { file.set(allocations.json()); }
 //
-// On the event loop's thread.
+// All calls are made on the event loop's thread.
 #pragma once
 
 #include <map>
@@ -30,49 +32,51 @@ class Allocations {
  public:
   static constexpr std::size_t kMaxBytes = 32U << 20U;
 
-  // The keys of a share in the file: {"gpu": "GPU-5d3c...", "mem": 3} for GPUs.
+  // JSON keys of a share in the file. For GPUs: {"gpu": "GPU-5d3c...", "mem": 3}.
   struct Keys {
     std::string device = "device";
     std::string units = "units";
   };
   explicit Allocations(Keys keys) : keys_(std::move(keys)) {}
 
-  // Replaces everything by what json() of an earlier process returned. A text that cannot be parsed
-  // changes nothing: most of it can be recovered from kubelet and the pods' annotations.
+  // Replaces all allocations with those in `text`, the json() of an earlier process. Changes
+  // nothing if `text` is invalid: most allocations can be recovered from kubelet and the pods'
+  // annotations.
   Status parse(std::string_view text);
   [[nodiscard]] std::string json() const;
-  // Whether anything changed since the last call.
+  // Returns whether anything has changed since the last call.
   bool take_changed() { return std::exchange(changed_, false); }
 
-  // Records that a container has these IDs of a resource and sees `shares`. Called once for each
-  // resource of the container; the last shares and start block count.
+  // Records an allocation. Called once per resource of a container: IDs and CDI names are merged;
+  // shares and start block of the last call replace earlier ones.
   void record(const Allocation& allocation);
-  // Sets why the container may not start; empty when it may.
-  void set_start_block(const std::string& pod_uid, const std::string& container, std::string why);
-  // Records that the container is certainly the one that asked: it starts.
+  // Sets why the container may not start; empty if it may.
+  void set_start_block(const std::string& pod_uid, const std::string& container, std::string message);
+  // Clears Allocation::guessed: the container that starts with the IDs is known for certain.
   void confirm(const std::string& pod_uid, const std::string& container);
+  // Removes the allocations of a pod.
   void forget(const std::string& pod_uid);
 
-  // Whether a container of the pod has a device.
+  // Returns whether a container of the pod has an allocation.
   [[nodiscard]] bool has_pod(const std::string& pod_uid) const { return pods_.contains(pod_uid); }
-  // Null when the container has nothing.
+  // Returns null if the container has no allocation.
   [[nodiscard]] const Allocation* find(const std::string& pod_uid, const std::string& container) const;
-  // Whether the container has IDs of this resource.
+  // Returns whether the container has IDs of this resource.
   [[nodiscard]] bool has(const std::string& pod_uid, const std::string& container,
                          const std::string& resource) const;
-  // The allocations that have exactly these IDs (sorted) of a resource. Several containers of one
-  // pod may: kubelet reuses the IDs of init containers.
+  // Returns the allocations that have exactly these sorted IDs of a resource. Several containers of
+  // a pod may have the same IDs, because kubelet reuses those of init containers.
   [[nodiscard]] std::vector<const Allocation*> with_ids(const std::string& resource,
                                                         const std::vector<std::string>& ids) const;
-  // Whether a container has this CDI name.
+  // Returns whether a container has this CDI name.
   [[nodiscard]] bool has_cdi_name(const std::string& name) const;
-  // Every ID of a resource that a container has. The pointers are valid until the next change.
+  // An ID that a container has. The pointers are valid until the next change.
   struct HeldId {
     const Allocation* allocation;
     const std::string* id;
   };
   [[nodiscard]] std::vector<HeldId> held_ids(const std::string& resource) const;
-  // The known pods that have a share of this device.
+  // Returns the known pods that have a share of this device.
   [[nodiscard]] std::vector<kube::ObjectReference> holders_of(const std::string& device) const;
 
   [[nodiscard]] std::vector<Allocation> all() const;

@@ -1,6 +1,6 @@
 // agent/devices/allocations_json.h
 //
-// The body of /allocations: which container has what on this node, for audits. Pure.
+// Builds the body of /allocations, which lists the devices of each container of this node. Pure.
 //
 //   {"node":"gpu-a","unit":"GiB","allocations":[
 //     {"namespace":"ml","pod":"train-7","uid":"5b0c...","container":"main",
@@ -17,7 +17,7 @@
 
 namespace tessera::agent {
 
-// An allocation and its shares as JSON.
+// An allocation, with its shares as JSON in the format of the kind.
 struct ListedAllocation {
   Allocation allocation;
   boost::json::array shares;
@@ -29,7 +29,8 @@ struct ListedKind {
   std::vector<ListedAllocation> allocations;
 };
 
-// Sorted by namespace, pod and container. `about`: fields of the node that come before the list.
+// Returns the fields in `about` (the node's) followed by the allocations, sorted by namespace, pod
+// and container.
 std::string allocations_json(boost::json::object about, const std::vector<ListedKind>& kinds);
 
 }  // namespace tessera::agent

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view kSuffixOfSpec = ".json";
 
-// UIDs and container names contain no other characters.
+// Returns whether the text has the form of a pod UID or a container name.
 bool is_plain(std::string_view text) {
   return !text.empty() && text.size() <= 128 && text.front() != '-' && text.back() != '-' &&
          std::ranges::all_of(text, [](char c) {
@@ -46,9 +46,9 @@ std::optional<std::string> CdiKind::device_of_file(std::string_view file) const 
   }
   const std::string_view device =
       file.substr(file_prefix_.size(), file.size() - file_prefix_.size() - kSuffixOfSpec.size());
-  const std::size_t line = device.find('_');
-  if (line == std::string_view::npos || !is_plain(device.substr(0, line)) ||
-      !is_plain(device.substr(line + 1))) {
+  const std::size_t underscore = device.find('_');
+  if (underscore == std::string_view::npos || !is_plain(device.substr(0, underscore)) ||
+      !is_plain(device.substr(underscore + 1))) {
     return std::nullopt;
   }
   return std::string(device);

@@ -12,8 +12,8 @@ namespace tessera::agent {
 
 namespace fs = std::filesystem;
 
-// The CDI names of a container. Names from outside, such as the state file, are checked because
-// they become parts of paths.
+// Returns the CDI names of a container. Fails if a name, which may come from the state file, is
+// invalid: names become parts of paths.
 Result<std::vector<std::string>> CdiStrategy::devices_of(const ContainerEdits& container) const {
   if (container.cdi_names.empty()) {
     return std::vector{TRY(cdi_device_name(container.pod_uid, container.container))};
@@ -35,7 +35,7 @@ Status CdiStrategy::write(const std::string& device, const ContainerEdits& conta
   edits.env.insert(container.env.begin(), container.env.end());
   const std::string document = kind_.spec(device, edits);
   const std::string path = path_of(device);
-  // Most starts find the file as it should be; a write would make the runtime read all files again.
+  // At most starts the file is up to date. A write would make the runtime read all files again.
   if (const auto now = read_file(path); now && *now == document) {
     return {};
   }
@@ -46,7 +46,7 @@ Status CdiStrategy::write(const std::string& device, const ContainerEdits& conta
 
 Status CdiStrategy::add(const ContainerEdits& container, ContainerResponse& response) {
   const std::vector<std::string> devices = TRY(devices_of(container));
-  // The name first: whatever fails now can be repaired before the container starts.
+  // Add the name first: if the write fails, before_start() can still write the file.
   for (const std::string& device : devices) {
     const std::string name = kind_.qualified_name(device);
     if (std::ranges::find(response.cdi_devices, name) == response.cdi_devices.end()) {
@@ -64,7 +64,7 @@ Status CdiStrategy::before_start(const ContainerEdits& container) {
   return {};
 }
 
-void CdiStrategy::keep_only(const Needed& needed) {
+void CdiStrategy::remove_unneeded(const Needed& needed) {
   std::error_code error;
   std::vector<fs::path> files;
   for (fs::directory_iterator entry(directory_, error); !error && entry != fs::directory_iterator();
@@ -77,7 +77,7 @@ void CdiStrategy::keep_only(const Needed& needed) {
   for (const fs::path& file : files) {
     fs::remove(file, error);
     if (error) {
-      log::warn("CDI file not removed", {{"file", file.string()}, {"error", error.message()}});
+      log::warn("cannot remove CDI file", {{"file", file.string()}, {"error", error.message()}});
     }
   }
 }

@@ -1,15 +1,15 @@
 // agent/devices/cdi_strategy.h
 //
-// Strategy `cdi`: the container gets one CDI device name of its own. The agent writes a file that
-// says what the name stands for: device nodes, files and variables (cdi_spec.h).
+// Strategy `cdi`: each container gets a CDI device name of its own. The agent writes a spec file
+// that maps the name to device nodes, files and variables (cdi_spec.h).
 //
-// Protection: the same as with `devices`, and more: the variables in the file override the pod's
-// own env. The file can still be changed before each start of the container, so a late decision,
-// another device or a driver update need no new pod.
+// Protection: as with `devices`; in addition, the variables in the file override the pod's own env.
+// The file can still be changed before each start of the container, so a late decision, another
+// device or a driver update needs no new pod.
 //
-// A file is written atomically and removed when the container that has its name is gone. That is
-// usually a container of the pod whose UID the name carries; but kubelet's calls name no pod, and
-// the guess may have been wrong.
+// A file is written atomically and removed when the container that has its name is gone. That
+// container usually belongs to the pod whose UID is in the name, but not always: kubelet's calls
+// name no pod, and the agent's guess may have been wrong.
 #pragma once
 
 #include <string>
@@ -22,15 +22,15 @@ namespace tessera::agent {
 
 class CdiStrategy final : public DeliveryStrategy {
  public:
-  // `directory`: read by the container runtime, by default /var/run/cdi; created when it is
-  // missing.
+  // `directory` is where the container runtime reads CDI specs, by default /var/run/cdi. It is
+  // created if it is missing.
   CdiStrategy(std::string directory, CdiKind kind)
       : directory_(std::move(directory)), kind_(std::move(kind)) {}
 
   Status add(const ContainerEdits& container, ContainerResponse& response) override;
   Status before_start(const ContainerEdits& container) override;
   [[nodiscard]] bool can_update() const override { return true; }
-  void keep_only(const Needed& needed) override;
+  void remove_unneeded(const Needed& needed) override;
 
  private:
   [[nodiscard]] Result<std::vector<std::string>> devices_of(const ContainerEdits& container) const;

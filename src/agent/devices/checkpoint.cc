@@ -11,17 +11,17 @@ namespace tessera::agent {
 
 namespace {
 
-constexpr std::size_t kMostEntries = 100'000;
-constexpr std::size_t kMostIds = 1'000'000;
+constexpr std::size_t kMaxEntries = 100'000;
+constexpr std::size_t kMaxIds = 1'000'000;
 
 Status add_ids(const JsonReader& list, std::vector<std::string>& ids) {
-  for (const JsonReader& id : TRY(list.as_array(kMostIds))) {
+  for (const JsonReader& id : TRY(list.as_array(kMaxIds))) {
     ids.push_back(TRY(id.as_text()));
   }
   return {};
 }
 
-// {"0": ["id", ...], "-1": [...]}: by NUMA node.
+// Returns the sorted IDs in {"0": ["id", ...], "-1": [...]}, where the keys are NUMA nodes.
 Result<std::vector<std::string>> ids_by_numa(const JsonReader& json) {
   std::vector<std::string> ids;
   for (const auto& [node, list] : TRY(json.as_object(4096))) {
@@ -39,7 +39,7 @@ Result<Checkpoint> Checkpoint::parse(std::string_view json) {
   const JsonReader data = TRY(root.object("Data"));
   Checkpoint checkpoint;
   if (data.has("PodDeviceEntries")) {
-    for (const JsonReader& entry : TRY(data.array("PodDeviceEntries", kMostEntries))) {
+    for (const JsonReader& entry : TRY(data.array("PodDeviceEntries", kMaxEntries))) {
       const JsonReader ids = TRY(entry.object("DeviceIDs"));
       checkpoint.entries.push_back({.pod_uid = TRY(entry.text("PodUID")),
                                     .container = TRY(entry.text("ContainerName")),

@@ -9,8 +9,8 @@ namespace tessera::agent {
 
 namespace {
 
-// kubelet admits no other pod while it waits for the answer.
-constexpr std::chrono::milliseconds kAtMost{450};
+// Short, because kubelet admits no other pod while it waits for the answer.
+constexpr std::chrono::milliseconds kLookupDeadline{450};
 constexpr std::chrono::milliseconds kGetDeadline{200};
 constexpr std::chrono::milliseconds kPause{15};  // kubelet allows 100 Gets a second
 
@@ -26,10 +26,10 @@ struct ContainerLookup::Search {
   FoundDone done;
   http::Timer deadline;
   http::Timer pause;
-  std::set<std::string> excluded;  // UIDs of pods that kubelet does not admit now
+  std::set<std::string> excluded;  // UIDs of pods that kubelet is not admitting now
   bool asking = false;             // a Get is in flight
-  bool fetching = false;
-  bool fetched = false;
+  bool fetching = false;           // a request to the API server is in flight
+  bool fetched = false;            // ... and has succeeded
   bool over = false;
 };
 
@@ -50,7 +50,7 @@ void ContainerLookup::find(const LookupQuery& query, FoundDone done) {
   search->query = query;
   search->done = std::move(done);
   open_.push_back(search);
-  search->deadline = node_.loop.after(kAtMost, [this, search] { guess(search); });
+  search->deadline = node_.loop.after(kLookupDeadline, [this, search] { guess(search); });
   step(search);
 }
 
@@ -73,7 +73,8 @@ void ContainerLookup::retry_waiting() {
   }
 }
 
-// The pod that kubelet has begun to admit comes first, then the others in bind order.
+// Returns the most likely pod: the one that kubelet has begun to admit, else the first in bind
+// order.
 const NodePod* ContainerLookup::candidate(const Search& search) const {
   const NodePod* next = nullptr;
   for (const NodePod* pod : node_.pods.in_bind_order()) {
@@ -90,7 +91,8 @@ const NodePod* ContainerLookup::candidate(const Search& search) const {
   return next;
 }
 
-// A pod that has everything it requests, in case kubelet lost its checkpoint and admits it again.
+// Returns a pod that already has all its devices, in case kubelet lost its checkpoint and admits
+// the pod again.
 const NodePod* ContainerLookup::candidate_for_readmission(const Search& search) const {
   const LookupQuery& query = search.query;
   for (const NodePod* pod : node_.pods.in_bind_order()) {
@@ -133,7 +135,7 @@ void ContainerLookup::confirmed(const std::shared_ptr<Search>& search, const std
   }
   const NodePod* pod = node_.pods.find(uid);
   if (pod == nullptr) {
-    step(search);  // it has ended in the meantime
+    step(search);  // the pod has ended in the meantime
     return;
   }
   has_get_ = answer || answer.error().code() != ErrorCode::kUnsupported;
@@ -144,8 +146,8 @@ void ContainerLookup::confirmed(const std::shared_ptr<Search>& search, const std
   const std::string& resource = search->query.resource;
   std::string container = next_container(*pod, search->query);
   if (container.empty()) {
-    // A candidate for readmission: kubelet has no devices for a pod that has everything by our
-    // record.
+    // The pod is a candidate for readmission: all its devices are allocated. If kubelet reports
+    // none for it, kubelet admits it again.
     if (holds_nothing(*answer, resource) && !pod->started()) {
       log::warn("kubelet admits a pod again", {{"pod", pod->text()}});
       recovery_.forget_readmitted(*pod);
@@ -157,7 +159,7 @@ void ContainerLookup::confirmed(const std::shared_ptr<Search>& search, const std
   }
   const auto known = answer->containers.find(container);
   if (known != answer->containers.end() && known->second.contains(resource)) {
-    // The container has its devices already, and our record did not say so.
+    // The container already has its devices, but the agent has no allocation for it.
     recovery_.learn(*pod, *answer);
     if (next_container(*pod, search->query) == container) {
       search->excluded.insert(uid);
@@ -187,8 +189,8 @@ void ContainerLookup::step_after_error(const std::shared_ptr<Search>& search, co
   }
 }
 
-// No known pod fits: fetches pods from the API server, once, then considers pods that kubelet
-// admits again.
+// Called when no known pod matches. Fetches the pods from the API server once, then considers pods
+// that kubelet may be admitting again.
 void ContainerLookup::fetch_or_readmit(const std::shared_ptr<Search>& search) {
   if (!search->fetching && !search->fetched) {
     search->fetching = true;
@@ -196,7 +198,7 @@ void ContainerLookup::fetch_or_readmit(const std::shared_ptr<Search>& search) {
     node_.pod_fetch.fetch([this, search](const Status& status) {
       search->fetching = false;
       search->fetched = status.has_value();
-      // pod_changed() may have begun to ask kubelet about a pod in the answer.
+      // pod_changed() may already have asked kubelet about a fetched pod.
       if (status && !search->asking && !search->pause.pending()) {
         step(search);
       }

@@ -1,17 +1,17 @@
 // agent/devices/container_lookup.h
 //
-// Finds the container that kubelet asks for. kubelet's calls carry a resource and a number of IDs,
+// Finds the container that a kubelet call is for. The call contains a resource and a number of IDs,
 // but no name.
 //
-// kubelet admits one pod at a time, its containers in order, and podresources Get knows the pod
-// being admitted but not the pods that wait behind it. So the next pod in bind order is a guess,
-// and one Get confirms it. When no known pod fits, the watch is late (often by a few milliseconds),
-// and the API server is asked.
+// kubelet admits one pod at a time and its containers in order. podresources Get knows the pod that
+// is being admitted, but not the pods that wait behind it. So the lookup guesses the next pod in
+// bind order, and one Get confirms the guess. If no known pod matches, the watch is late (often by
+// a few milliseconds), and the lookup fetches the pods from the API server.
 //
-// Kubelets before 1.34 have no Get. There only the bind order is known, and PreStartContainer finds
-// mistakes.
+// Kubelets before 1.34 have no Get. With them the lookup relies on the bind order alone, and
+// PreStartContainer detects mistakes.
 //
-// On the event loop's thread.
+// All calls are made on the event loop's thread.
 #pragma once
 
 #include <chrono>
@@ -28,7 +28,7 @@
 
 namespace tessera::agent {
 
-// What kubelet's call says about the container.
+// The properties of the container that a kubelet call contains.
 struct LookupQuery {
   std::string resource;
   std::size_t size = 0;  // number of IDs that the container requests
@@ -37,38 +37,40 @@ struct LookupQuery {
 struct FoundContainer {
   std::string pod_uid;
   std::string container;
-  bool confirmed = false;  // by kubelet; else the best guess
+  bool confirmed = false;  // kubelet confirmed it; otherwise it is a guess
 };
 
 struct LookupCounts {
   std::uint64_t confirmed = 0;
-  std::uint64_t guessed = 0;  // kubelet could not be asked
-  std::uint64_t unknown = 0;  // no pod fits
-  std::uint64_t fetched = 0;  // the watch was late
+  std::uint64_t guessed = 0;  // without confirmation by kubelet
+  std::uint64_t unknown = 0;  // no pod matches
+  std::uint64_t fetched = 0;  // needed a fetch from the API server, because the watch was late
 };
 
 class ContainerLookup final : private PodListener {
  public:
   using FoundDone = Done<std::optional<FoundContainer>>;
 
-  // `recovery` must outlive it.
+  // `recovery` must outlive this object.
   ContainerLookup(const KindContext& context, AllocationRecovery& recovery);
   ~ContainerLookup() override;
   ContainerLookup(const ContainerLookup&) = delete;
   ContainerLookup& operator=(const ContainerLookup&) = delete;
 
-  // `done` is called within 450 ms, possibly before find() returns. Nothing: no pod fits.
+  // Calls `done` within 450 ms, possibly before find() returns. The result is nullopt if no pod
+  // matches.
   void find(const LookupQuery& query, FoundDone done);
 
-  // Looks again for containers whose pod was not known. Called by NodePods for each new pod, and to
-  // be called when AllocationRecovery has recovered allocations.
+  // Continues the searches that have not found a pod yet. Called for each pod that changes; also
+  // call it after AllocationRecovery has recovered allocations.
   void retry_waiting();
 
-  // The container of `pod` that kubelet asks for next with this query; empty when there is none.
+  // Returns the container of `pod` for which kubelet would make this call next; empty if there is
+  // none.
   [[nodiscard]] std::string next_container(const NodePod& pod, const LookupQuery& query) const;
 
   [[nodiscard]] const LookupCounts& counts() const { return counts_; }
-  // Whether this kubelet has Get (1.34 and later), judged by its last answer.
+  // Returns whether this kubelet has Get (1.34 and later), according to its last answer.
   [[nodiscard]] bool has_get() const { return has_get_; }
 
  private:

@@ -12,8 +12,8 @@ Status DeviceStrategy::add(const ContainerEdits& container, ContainerResponse& r
   return {};
 }
 
-// container.edits fails when a file is missing. Checked before each start because containerd
-// creates a directory in place of a missing file that is to be mounted.
+// container.edits is an error if a file is missing. This is checked before each start, because
+// containerd creates a directory in place of a missing file that it should mount.
 Status DeviceStrategy::before_start(const ContainerEdits& container) {
   const Edits now = TRY(container.edits);
   if (!container.fixed.empty() && container.fixed != now.fixed) {

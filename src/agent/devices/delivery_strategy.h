@@ -1,15 +1,17 @@
 // agent/devices/delivery_strategy.h
 //
-// How a container gets to see its devices. When a strategy is asked, it has been decided which
-// devices the container gets, and the variables that describe them are in the response. The
+// How a container gets access to its devices. Before a strategy is called, the devices of the
+// container have been decided, and the variables that describe them are in the response. The
 // strategy adds the rest:
 //
 //   env       nothing: a container runtime that knows the devices reads the variables (EnvStrategy)
-//   devices   device nodes and files, through kubelet alone (DeviceStrategy)
-//   cdi       one CDI name for this container; its spec file holds both (cdi_strategy.h)
+//   devices   device nodes and files, which kubelet passes to the runtime (DeviceStrategy)
+//   cdi       one CDI name per container, whose spec file has nodes, files and variables
+//             (cdi_strategy.h)
 //
-// One instance for each kind of device. All calls come on the event loop's thread; add() runs
-// during a kubelet call: no network, a few small files at most.
+// There is one instance per kind of device. All calls are made on the event loop's thread. add()
+// runs during a kubelet call, so it must not use the network and may access a few small files at
+// most.
 #pragma once
 
 #include <functional>
@@ -26,16 +28,16 @@ namespace tessera::agent {
 struct ContainerEdits {
   std::string pod_uid;
   std::string container;
-  // The variables that describe its devices.
+  // Variables that describe the devices.
   Env env{};
-  // What makes the devices reachable, or what is missing for that. Empty if the strategy does not
-  // bring_devices().
+  // The changes that give access to the devices, or an error that says what is missing. Empty if
+  // the strategy does not deliver devices.
   Result<Edits> edits{};
-  // For strategies with CDI names. In add(): the one name to hand out. In before_start(): all names
-  // that this container has; they may carry the UID of another pod that was taken to be the one
-  // that asked. Empty: the name made of the pod's UID and the container.
+  // For strategies with CDI names. In add(): the one name to return to kubelet. In before_start():
+  // all names that the container has; they may contain the UID of another pod that this one was
+  // mistaken for. If empty, the name consists of the pod's UID and the container.
   std::vector<std::string> cdi_names{};
-  // For before_start(): what fixed() returned for what the container got. Empty: not known.
+  // In before_start(): the result of fixed() at admission. Empty: unknown.
   std::string fixed{};
 };
 
@@ -43,57 +45,57 @@ class DeliveryStrategy {
  public:
   virtual ~DeliveryStrategy() = default;
 
-  // Whether it delivers device nodes and files, so that it needs ContainerEdits::edits.
-  [[nodiscard]] virtual bool brings_devices() const { return true; }
+  // Returns whether the strategy delivers device nodes and files and so needs
+  // ContainerEdits::edits.
+  [[nodiscard]] virtual bool delivers_devices() const { return true; }
 
-  // Adds to what the container gets. Called for each resource of the container; the same arguments
-  // give the same result. An error does not fail the pod (that would be final): before_start()
-  // blocks the container instead.
+  // Adds to `response` what the container needs to reach its devices. Called once per resource of
+  // the container; the same arguments give the same result. An error does not fail the pod, which
+  // would be final: before_start() blocks the container instead.
   virtual Status add(const ContainerEdits& container, ContainerResponse& response) = 0;
 
-  // Called before each start of the container. Makes sure that what add() prepared is in place, or
-  // prepares it for other devices than at add(). After an error, which the user sees, kubelet asks
-  // again.
+  // Called before each start of the container. Ensures that the result of add() is still in place
+  // and, if possible, updates it when the devices have changed since. kubelet shows an error to the
+  // user and calls again.
   virtual Status before_start(const ContainerEdits& container) = 0;
 
-  // The part of these edits that kubelet keeps for the life of the pod although the machine may
-  // change, as text. before_start() gets it and blocks a container for which it is no longer true.
-  // Empty: nothing.
+  // Returns, as text, the part of `edits` that kubelet keeps for the life of the pod although the
+  // machine may change. before_start() receives it and blocks the container if it is outdated.
+  // Empty if there is no such part.
   [[nodiscard]] virtual std::string fixed(const Edits& /*edits*/) const { return {}; }
 
-  // Whether before_start() can still change what a container sees. If not (kubelet keeps the
-  // environment of Allocate for the life of the pod), only a new pod helps.
+  // Returns whether before_start() can still change which devices a container sees. If not, a
+  // change needs a new pod, because kubelet keeps the Allocate response for the life of the pod.
   [[nodiscard]] virtual bool can_update() const = 0;
 
-  // Removes everything kept for containers that will not start again: all that is not `needed`,
-  // judged by the pod UID in its CDI name, and by the name.
+  // Removes the files of containers that will not start again: those for which `needed` returns
+  // false, given the CDI name and the pod UID in it.
   using Needed = std::function<bool(const std::string& pod_uid, const std::string& cdi_name)>;
-  virtual void keep_only(const Needed& /*needed*/) {}
+  virtual void remove_unneeded(const Needed& /*needed*/) {}
 };
 
-// Strategy `env`: the container runtime does the rest.
+// Strategy `env`: the container runtime reads the variables and adds the devices.
 class EnvStrategy final : public DeliveryStrategy {
  public:
-  [[nodiscard]] bool brings_devices() const override { return false; }
+  [[nodiscard]] bool delivers_devices() const override { return false; }
   Status add(const ContainerEdits& /*container*/, ContainerResponse& /*response*/) override { return {}; }
   Status before_start(const ContainerEdits& /*container*/) override { return {}; }
   [[nodiscard]] bool can_update() const override { return false; }
 };
 
-// Strategy `devices`: kubelet alone gives the container its device nodes and files. Needs neither a
-// container runtime that knows the devices nor CDI.
+// Strategy `devices`: kubelet passes the device nodes and files to any container runtime. The
+// runtime need not know the devices or support CDI.
 //
-// Protection: a container can open the device nodes that it got and no others, whatever its image
-// or its pod sets in a variable; a pod that requests nothing has none. (If a runtime that obeys
-// such variables, as NVIDIA's does, is the default runtime, it still obeys them: do not make it the
-// default.)
+// Protection: a container can open its own device nodes and no others, whatever variables its image
+// or its pod sets. A pod that requests no device has no device node. (A default runtime that obeys
+// such variables, as NVIDIA's does, would still obey them: do not make it the default.)
 //
 // The device nodes and files are fixed at the pod's admission. After a driver update the files may
-// have other names, and after a reboot a device node may belong to another device. A container that
-// would start with those is blocked and needs a new pod.
+// have other names, and after a reboot a device node may belong to another device. The agent then
+// blocks the start of the container, which needs a new pod.
 class DeviceStrategy final : public DeliveryStrategy {
  public:
-  // `many`: what people call the devices, "GPUs".
+  // `many` names the devices in messages: "GPUs".
   explicit DeviceStrategy(std::string many) : many_(std::move(many)) {}
 
   Status add(const ContainerEdits& container, ContainerResponse& response) override;

@@ -1,6 +1,7 @@
 // agent/devices/device.h
 //
-// A device as kubelet counts it, and what a container gets so that it can use one. Values.
+// Devices as kubelet counts them, and the changes to a container that give it access to devices.
+// Plain values.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +11,11 @@
 
 namespace tessera::agent {
 
-// One schedulable unit, as kubelet counts it: a whole device or a share of one.
+// One schedulable unit of a resource: a whole device or one unit of a shared device.
 struct Device {
   std::string id;  // short, stable for the life of the device
   bool healthy = true;
-  std::vector<std::int64_t> numa{};  // NUMA nodes it is near; empty: not known
+  std::vector<std::int64_t> numa{};  // NUMA nodes near the device; empty: unknown
 
   friend bool operator==(const Device&, const Device&) = default;
 };
@@ -23,7 +24,7 @@ struct Device {
 struct ResourceList {
   std::string resource;  // "aliyun.com/gpu-mem"
   std::vector<Device> devices;
-  bool has_vanished = false;  // includes IDs of devices that are gone, listed while a container holds them
+  bool has_vanished = false;  // lists IDs of missing devices, because containers still hold them
 
   friend bool operator==(const ResourceList&, const ResourceList&) = default;
 };
@@ -42,23 +43,23 @@ struct DeviceNode {
 
 using Env = std::map<std::string, std::string>;
 
-// The changes to a container that let it reach its devices. A DeliveryStrategy applies them.
+// The changes to a container that give it access to its devices. A DeliveryStrategy applies them.
 struct Edits {
   Env env{};
   std::vector<MountPoint> mounts{};
   std::vector<DeviceNode> nodes{};
-  // The paths that must still belong to the same devices when the container starts, as text; empty:
-  // none.
+  // Paths, as text, that must belong to the same devices at admission and at each start of the
+  // container. Empty: no such paths.
   std::string fixed{};
 };
 
-// kubelet's ContainerAllocateResponse: what Allocate returns for one container.
+// The response to Allocate for one container (kubelet's ContainerAllocateResponse).
 struct ContainerResponse {
   Env env{};
   std::vector<MountPoint> mounts{};
   std::vector<DeviceNode> nodes{};
   std::map<std::string, std::string> annotations{};
-  std::vector<std::string> cdi_devices{};  // qualified names
+  std::vector<std::string> cdi_devices{};  // qualified names, such as "tessera.io/gpu=..."
 };
 
 }  // namespace tessera::agent

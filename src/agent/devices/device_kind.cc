@@ -6,15 +6,15 @@
 
 namespace tessera::agent {
 
-Result<Decided> DeviceKind::accept_given(const NodePod& /*pod*/, const std::string& container,
-                                         const Decided& decided, const Allocation* given) const {
-  if (given == nullptr || given->shares == decided.shares) {
+Result<Decided> DeviceKind::accept_allocated(const NodePod& /*pod*/, const std::string& container,
+                                             const Decided& decided, const Allocation* allocated) const {
+  if (allocated == nullptr || allocated->shares == decided.shares) {
     return decided;
   }
   return fail(ErrorCode::kUnavailable,
-              given->shares.empty()
+              allocated->shares.empty()
                   ? fmt::format("container {} was admitted without a {}", container, info_.one)
-                  : fmt::format("container {} has other {}", container, info_.many));
+                  : fmt::format("container {} has different {}", container, info_.many));
 }
 
 bool add_unlisted(const std::vector<std::string>& ids, std::vector<Device>& list) {

@@ -21,18 +21,19 @@ namespace tessera::agent {
 namespace {
 
 constexpr const char* kKubeletSocket = "kubelet.sock";
-constexpr auto kWatchWithin = std::chrono::seconds(10);  // kubelet watches a plugin that it accepted
+constexpr auto kWatchWithin = std::chrono::seconds(10);  // kubelet opens the stream after Register
 constexpr auto kLasting = std::chrono::seconds(30);  // a registration that lasted this long counts as stable
-// When an older instance of the agent ends, kubelet drops us too, and we register again because of
-// that. Only if kubelet has not dropped us after this long was the other instance the one it used.
+// When an older instance of the agent ends, kubelet drops this plugin too, which then registers
+// again for that reason. If kubelet has not dropped this plugin after this time, it was using the
+// other instance.
 constexpr auto kSettle = std::chrono::milliseconds(500);
-// Another plugin that ends may have nothing to do with our resource, and registering again leaves
-// kubelet without a plugin for a moment.
-constexpr auto kStrangerFirst = std::chrono::seconds(5);
-constexpr auto kStrangerLast = std::chrono::minutes(10);
+// Pauses between registrations that are caused by the end of another plugin. That plugin may have
+// served another resource, and registering again leaves kubelet without a plugin for a moment.
+constexpr auto kOtherPluginFirstPause = std::chrono::seconds(5);
+constexpr auto kOtherPluginLastPause = std::chrono::minutes(10);
 
-// Identifies a socket, also if another one takes its name; 0 when there is none. The time is
-// included because inode numbers are reused.
+// Returns a number that identifies the socket at `path` even if another socket takes its name; 0 if
+// there is none. Includes the change time because inode numbers are reused.
 std::uint64_t identity_of(const std::string& path) {
   struct stat status{};
   if (::stat(path.c_str(), &status) != 0 || !S_ISSOCK(status.st_mode)) {
@@ -45,8 +46,8 @@ std::uint64_t identity_of(const std::string& path) {
 
 }  // namespace
 
-// The thread that keeps the plugin registered. Each round checks the state and takes the next step;
-// events elsewhere only wake it.
+// Runs the thread that keeps the plugin registered. Each round checks the state and takes the next
+// step. Events on other threads only wake it.
 class DevicePlugin::Impl {
  public:
   Impl(DevicePluginOptions options, KubeletAnswers& answers, std::vector<Device> devices)
@@ -98,12 +99,12 @@ class DevicePlugin::Impl {
  private:
   void run() {
     auto pause = options_.first_retry;
-    std::uint64_t tried = 0;  // which kubelet.sock
+    std::uint64_t tried = 0;  // identity of the last kubelet.sock
     while (!stopping_) {
       const std::uint64_t kubelet = identity_of(kubelet_socket_);
-      // A new kubelet is tried without the pause of the old one. Its socket exists a moment before
-      // it listens, so the first try may be refused; a long pause then would make all pods fail
-      // that kubelet starts with.
+      // Try a new kubelet without the pause that the old one caused. Its socket exists a moment
+      // before it listens, so the first attempt may be refused. After a long pause, all pods that
+      // kubelet admits at its start would fail.
       if (kubelet != std::exchange(tried, kubelet)) {
         pause = options_.first_retry;
       }
@@ -118,8 +119,8 @@ class DevicePlugin::Impl {
       if (done || kubelet == 0) {
         pause = options_.first_retry;
         // A new kubelet.sock ends this wait.
-        watch_.wait(usurper_ == RivalSockets::Gone::kNone ? options_.look_every
-                                                          : std::min(options_.look_every, kSettle));
+        watch_.wait(ended_rival_ == RivalSockets::Gone::kNone ? options_.check_every
+                                                              : std::min(options_.check_every, kSettle));
       } else {
         watch_.wait(pause);
         pause = std::min(pause * 2, options_.last_retry);
@@ -136,80 +137,80 @@ class DevicePlugin::Impl {
     }
     TRY(serve());
     const auto now = Clock::real().now();
-    look_at_rivals(identity == registered_with_, now);
+    check_rivals(identity == registered_with_, now);
     if (identity == registered_with_) {
       if (streams_ > 0 || (!dropped_ && now < watched_by_)) {
-        if (!usurped(now)) {
+        if (!lost_to_rival(now)) {
           return {};
         }
-        log::warn("another plugin of this resource has ended; registering again",
+        log::warn("another plugin may have taken the resource and has ended; registering again",
                   {{"resource", options_.resource}});
-        TRY(serve_anew());
+        TRY(restart_server());
       } else if (now < not_before_) {
-        return fail(ErrorCode::kUnavailable,
-                    "kubelet has dropped this plugin; registering again in a moment");
+        return fail(ErrorCode::kUnavailable, "kubelet has dropped this plugin; it registers again shortly");
       }
     }
     dropped_ = false;
     TRY(registrar_.register_plugin(socket_name_, options_.resource, options_.register_within,
-                                   [this] { return socket_is_there(); }));
-    // Two instances that take the resource from each other slow down.
+                                   [this] { return socket_exists(); }));
+    // Slow down if another instance keeps taking the resource.
     quick_drops_ = now - registered_at_ < kLasting ? std::min(quick_drops_ + 1, 16U) : 0;
     registered_at_ = Clock::real().now();
     not_before_ = registered_at_ + std::min(options_.first_retry * (1U << quick_drops_), options_.last_retry);
     watched_by_ = registered_at_ + kWatchWithin;
     registered_with_ = identity;
-    usurper_ = RivalSockets::Gone::kNone;
+    ended_rival_ = RivalSockets::Gone::kNone;
     const std::lock_guard lock(mutex_);
     ++status_.registrations;
     log::info("registered with kubelet", {{"resource", options_.resource}, {"socket", socket_name_}});
     return {};
   }
 
-  void look_at_rivals(bool is_registered, Clock::Steady now) {
+  void check_rivals(bool is_registered, Clock::Steady now) {
     const RivalSockets::Gone gone =
         rivals_.look(socket_name_, is_registered ? registered_at_ : Clock::Steady::max());
     if (gone == RivalSockets::Gone::kNone || !is_registered) {
       return;
     }
-    suspected_at_ = usurper_ == RivalSockets::Gone::kNone ? now : suspected_at_;
-    usurper_ = std::max(usurper_, gone);
+    suspected_at_ = ended_rival_ == RivalSockets::Gone::kNone ? now : suspected_at_;
+    ended_rival_ = std::max(ended_rival_, gone);
   }
 
-  // Whether kubelet probably has no plugin for the resource although it still watches us.
-  bool usurped(Clock::Steady now) {
-    if (usurper_ == RivalSockets::Gone::kNone || now < suspected_at_ + kSettle || now < not_before_) {
+  // Returns whether kubelet probably has no plugin for the resource although the stream is open.
+  bool lost_to_rival(Clock::Steady now) {
+    if (ended_rival_ == RivalSockets::Gone::kNone || now < suspected_at_ + kSettle || now < not_before_) {
       return false;
     }
-    if (usurper_ == RivalSockets::Gone::kStranger) {
-      if (now < strangers_not_before_) {
+    if (ended_rival_ == RivalSockets::Gone::kOtherPlugin) {
+      if (now < other_plugin_not_before_) {
         return false;
       }
-      const bool often = now < strangers_not_before_ + 2 * stranger_pause_;
-      stranger_pause_ = often ? std::min<Clock::Steady::duration>(stranger_pause_ * 2, kStrangerLast)
-                              : Clock::Steady::duration(kStrangerFirst);
-      strangers_not_before_ = now + stranger_pause_;
+      const bool often = now < other_plugin_not_before_ + 2 * other_plugin_pause_;
+      other_plugin_pause_ =
+          often ? std::min<Clock::Steady::duration>(other_plugin_pause_ * 2, kOtherPluginLastPause)
+                : Clock::Steady::duration(kOtherPluginFirstPause);
+      other_plugin_not_before_ = now + other_plugin_pause_;
     }
     return true;
   }
 
-  [[nodiscard]] bool socket_is_there() const {
+  [[nodiscard]] bool socket_exists() const {
     return identity_of(options_.directory + "/" + socket_name_) == socket_identity_;
   }
 
-  // Makes sure that there is a server whose socket exists. kubelet removes sockets when it starts;
-  // a removed socket cannot be dialled, so a new server replaces it under a new name.
+  // Ensures that a server runs and that its socket exists. kubelet removes sockets when it starts.
+  // A removed socket cannot be dialled, so a new server with a new socket name replaces it.
   Status serve() {
     {
       const std::lock_guard lock(mutex_);
-      if (server_ != nullptr && socket_is_there()) {
+      if (server_ != nullptr && socket_exists()) {
         return {};
       }
     }
-    return serve_anew();
+    return restart_server();
   }
 
-  Status serve_anew() {
+  Status restart_server() {
     std::unique_ptr<PluginServer> old;
     std::vector<Device> devices;
     {
@@ -217,7 +218,7 @@ class DevicePlugin::Impl {
       old = std::move(server_);
       devices = devices_;
     }
-    old.reset();  // ends its streams, outside the lock: their end calls back
+    old.reset();  // outside the lock, because it ends the streams, which calls stream_ended
     streams_ = 0;
     registered_with_ = 0;
     const std::string name = new_socket_name(options_.resource);
@@ -254,24 +255,24 @@ class DevicePlugin::Impl {
   std::vector<Device> devices_;
   DevicePluginStatus status_;
 
-  std::atomic<int> streams_ = 0;       // kubelets that watch
-  std::atomic<bool> dropped_ = false;  // a stream ended since we registered
+  std::atomic<int> streams_ = 0;       // open ListAndWatch streams
+  std::atomic<bool> dropped_ = false;  // a stream has ended since the last registration
   std::atomic<bool> stopping_ = false;
-  // Used by the thread only.
+  // The members below are used only by the thread.
   std::string socket_name_;
   std::uint64_t socket_identity_ = 0;
-  std::uint64_t registered_with_ = 0;  // which kubelet.sock
+  std::uint64_t registered_with_ = 0;  // identity of the kubelet.sock
   Clock::Steady registered_at_{};
-  Clock::Steady watched_by_{};  // kubelet should watch by then
-  Clock::Steady not_before_{};  // the next registration with the same kubelet
+  Clock::Steady watched_by_{};  // kubelet should have opened the stream by then
+  Clock::Steady not_before_{};  // earliest time for the next registration with the same kubelet
   unsigned quick_drops_ = 0;
   RivalSockets rivals_;
-  RivalSockets::Gone usurper_ = RivalSockets::Gone::kNone;  // since we registered
+  RivalSockets::Gone ended_rival_ = RivalSockets::Gone::kNone;  // since the last registration
   Clock::Steady suspected_at_{};
-  Clock::Steady strangers_not_before_{};
-  Clock::Steady::duration stranger_pause_ = kStrangerFirst;
+  Clock::Steady other_plugin_not_before_{};
+  Clock::Steady::duration other_plugin_pause_ = kOtherPluginFirstPause;
 
-  std::thread thread_;  // last: it uses all of the above
+  std::thread thread_;  // last: it uses all members above
 };
 
 DevicePlugin::DevicePlugin(DevicePluginOptions options, KubeletAnswers& answers, std::vector<Device> devices)

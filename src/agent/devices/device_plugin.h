@@ -1,22 +1,24 @@
 // agent/devices/device_plugin.h
 //
-// Serves one resource and keeps it registered with kubelet: registers again whenever kubelet has
-// forgotten it.
+// Serves one resource to kubelet and registers it again whenever kubelet has dropped it.
 //
 //   DevicePlugin plugin({.resource = "aliyun.com/gpu-mem", .directory = plugin_dir}, answers);
 //   TRY(plugin.set_devices(devices));
 //   plugin.status().registered
 //
-// When kubelet starts, it deletes the plugin's socket, and pods that wait for the resource fail for
-// good unless the plugin is back within about a second. So the directory is watched (inotify), and
-// a check every few seconds covers what the watch can miss. kubelet also drops the plugin when
-// another instance of it ends (a rolling update), without touching any file: then the stream ends
-// while the server lives, and the plugin registers again. When an instance ends that registered
-// later, kubelet has no plugin for the resource and does not even end the stream of the older one:
-// rival_sockets.h notices, and a new server registers.
+// kubelet drops a plugin in three ways:
 //
-// Every start uses a new socket name: kubelet 1.37 refuses the same name as "already connected",
-// and two instances would take it from each other.
+//   - When kubelet starts, it deletes the plugin's socket. Pods that wait for the resource fail for
+//     good unless the plugin is back within about a second. So the directory is watched (inotify),
+//     and a check every few seconds covers what the watch can miss.
+//   - When another instance of the plugin ends (a rolling update), kubelet ends the stream but
+//     touches no file. The plugin registers again.
+//   - When an instance ends that registered later, kubelet has no plugin for the resource, yet it
+//     leaves the stream of the older instance open. rival_sockets.h detects this, and the plugin
+//     registers with a new server.
+//
+// Every server uses a new socket name. kubelet 1.37 rejects a known name as "already connected",
+// and two instances would take the name from each other.
 #pragma once
 
 #include <chrono>
@@ -37,32 +39,32 @@ struct DevicePluginOptions {
   std::string directory = "/var/lib/kubelet/device-plugins";
   Milliseconds first_retry{50};  // doubled at each failure
   Milliseconds last_retry{5'000};
-  Milliseconds look_every{2'000};        // check that kubelet's socket and ours are still the same
-  Milliseconds register_within{15'000};  // during Register kubelet dials back, for up to 10 s
+  Milliseconds check_every{2'000};       // how often to check the two sockets
+  Milliseconds register_within{15'000};  // kubelet dials back during Register, for up to 10 s
 };
 
 struct DevicePluginStatus {
   bool registered = false;          // kubelet accepted the plugin and watches its list
   std::uint64_t registrations = 0;  // accepted since the start
-  std::string problem;              // why not registered; empty when it is
+  std::string problem;              // why it is not registered; empty if it is
 };
 
 class DevicePlugin {
  public:
-  // Starts at once with these devices; the list must fit (check_list_size). `answers` must outlive
-  // it.
+  // Starts to serve `devices` and to register. The list must not be too long (check_list_size).
+  // `answers` must outlive the plugin.
   DevicePlugin(DevicePluginOptions options, KubeletAnswers& answers, std::vector<Device> devices = {});
-  // Waits until the calls in flight are answered; kubelet sees the stream end, and the socket is
-  // removed.
+  // Waits until the calls in flight are answered, ends the stream to kubelet and removes the
+  // socket.
   ~DevicePlugin();
   DevicePlugin(const DevicePlugin&) = delete;
   DevicePlugin& operator=(const DevicePlugin&) = delete;
 
-  // Replaces the list; kubelet gets it at once. Fails with kExhausted, and keeps the old list, if
+  // Replaces the list and sends it to kubelet. Fails with kExhausted, and keeps the old list, if
   // the new one is too long for kubelet.
   Status set_devices(std::vector<Device> devices);
 
-  // The last list that fitted.
+  // Returns the last list that was accepted.
   [[nodiscard]] std::vector<Device> devices() const;
   [[nodiscard]] DevicePluginStatus status() const;
 

@@ -13,10 +13,10 @@ namespace tessera::agent {
 
 namespace {
 
-// The polling interval while there is no directory to watch, or no watch.
+// The polling interval while the directory is not watched.
 constexpr std::chrono::milliseconds kPoll{100};
 
-// Reads all pending events. Returns true if the watched directory itself is gone.
+// Reads all pending events. Returns whether the watched directory itself is gone.
 bool drain(int inotify) {
   alignas(inotify_event) std::array<char, 4096> buffer{};
   bool gone = false;
@@ -49,7 +49,7 @@ void DirectoryWatch::follow() {
 void DirectoryWatch::wait(std::chrono::milliseconds at_most) {
   if (!following_) {
     follow();
-    // The directory may have appeared with all its entries since the caller looked.
+    // The directory may have appeared, with all its files, since the caller last read it.
     at_most = following_ ? std::chrono::milliseconds(0) : std::min(at_most, kPoll);
   }
   std::array<pollfd, 2> fds{pollfd{.fd = inotify_.get(), .events = POLLIN, .revents = 0},

@@ -1,6 +1,7 @@
 // agent/devices/directory_watch.h
 //
-// Waits until an entry of a directory appears or goes, until it is woken, or until time is up.
+// Waits until a file appears in a directory or is removed, until wake() is called, or for a given
+// time.
 #pragma once
 
 #include <chrono>
@@ -12,13 +13,15 @@ namespace tessera::agent {
 
 class DirectoryWatch {
  public:
-  // If the kernel has no watch left (their number per user is limited), wait() polls instead.
+  // If inotify cannot watch the directory (it may be missing, and watches per user are limited),
+  // wait() polls instead.
   explicit DirectoryWatch(std::string directory);
 
-  // One thread. Returns early on any change. The directory may not exist yet, or be recreated.
+  // Waits for at most this long and returns early on any change. The directory may be missing or be
+  // recreated. Call it from one thread only.
   void wait(std::chrono::milliseconds at_most);
 
-  // Any thread. Ends the current wait, or the next one, at once.
+  // Ends the current wait() or, if there is none, the next one. Call it from any thread.
   void wake() const;
 
  private:

@@ -13,7 +13,7 @@ namespace tessera::agent {
 
 namespace {
 
-constexpr std::size_t kMostMessageBytes = 900;
+constexpr std::size_t kMaxMessageBytes = 900;
 
 const NodeDevice* find_device(const std::vector<NodeDevice>& devices, const std::string& id) {
   const auto found = std::ranges::find(devices, id, &NodeDevice::id);
@@ -23,8 +23,8 @@ const NodeDevice* find_device(const std::vector<NodeDevice>& devices, const std:
 }  // namespace
 
 std::string cut_message(std::string text) {
-  if (text.size() > kMostMessageBytes) {
-    text.resize(kMostMessageBytes);
+  if (text.size() > kMaxMessageBytes) {
+    text.resize(kMaxMessageBytes);
     text += "...";
   }
   return text;
@@ -59,7 +59,7 @@ std::vector<HealthChange> health_changes(const std::vector<NodeDevice>& before,
 NodeCondition condition_of(const KindInfo& info, const std::vector<NodeDevice>& devices,
                            const std::vector<std::string>& unlisted) {
   if (devices.empty() && unlisted.empty()) {
-    return {.healthy = false, .reason = info.none_there, .message = fmt::format("there is no {}", info.one)};
+    return {.healthy = false, .reason = info.no_devices, .message = fmt::format("there is no {}", info.one)};
   }
   std::string unhealthy;
   for (const std::string& problem : unlisted) {
@@ -129,7 +129,7 @@ HealthReporter::HealthReporter(const NodeContext& node, const Allocations& alloc
           node.client,
           {.path = kube::node_path(node.node),
            .what = fmt::format("condition {} of node {}", options_.info.condition, node.node),
-           .look_again = options_.look_again,
+           .recheck_every = options_.recheck_every,
            .backoff = options_.backoff},
           [this](const boost::json::value* object) { return reconcile(object); }) {}
 
@@ -162,7 +162,7 @@ void HealthReporter::report_change(const HealthChange& change) {
     case HealthChange::Kind::kUnhealthy:
     case HealthChange::Kind::kOtherReason:
       node_.events.record(about_node().as_warning(
-          info.unhealthy, fmt::format("{} is offered to no new pod: {}", what, device.unhealthy)));
+          info.unhealthy, fmt::format("{} is not offered to new pods: {}", what, device.unhealthy)));
       warn_holders(device, fmt::format("{} of node {}, which this pod has, is unhealthy: {}. Delete the "
                                        "pod to have it placed on another one",
                                        what, node_.node, device.unhealthy));
@@ -194,7 +194,7 @@ void HealthReporter::warn_holders(const NodeDevice& device, const std::string& m
   }
 }
 
-// The first call also reconciles what an earlier process left.
+// The first call also reconciles the condition that an earlier process wrote.
 void HealthReporter::set_condition(NodeCondition condition) {
   if (options_.condition && condition_ != condition) {
     condition_ = std::move(condition);

@@ -1,14 +1,14 @@
 // agent/devices/health_reporter.h
 //
-// Reports to the cluster when a device becomes unhealthy, recovers, appears or is gone: an Event on
-// the node and on each pod that uses the device, and a condition of the Node. Only changes are
-// reported, also across a restart of the agent if it is known what was reported before. A condition
-// that another client changed is reconciled within a minute.
+// Reports to the cluster that a device became unhealthy, recovered, appeared or is gone: with
+// Events on the node and on the pods that use the device, and with a condition of the Node. Reports
+// only changes, also across a restart of the agent if the earlier state is known. If another client
+// changes the condition, it is reconciled within a minute.
 //
 //   HealthReporter health(node, store.allocations(), {.info = kind.info()}, before);
-//   health.report(kind.devices());             // at every change
+//   health.report(kind.devices());             // after every change
 //
-// On the event loop's thread.
+// All calls are made on the event loop's thread.
 #pragma once
 
 #include <boost/json/value.hpp>
@@ -27,7 +27,7 @@
 
 namespace tessera::agent {
 
-// What happened to a device.
+// A change of a device that is reported.
 struct HealthChange {
   enum class Kind { kUnhealthy, kOtherReason, kRecovered, kGone, kAppeared };
   Kind kind = Kind::kUnhealthy;
@@ -36,8 +36,8 @@ struct HealthChange {
   friend bool operator==(const HealthChange&, const HealthChange&) = default;
 };
 
-// The changes from one state to the next, in the order of the devices. An empty `before` means the
-// first look: then no device counts as appeared. Pure.
+// Returns the changes from one state to the next, in the order of the devices. If `before` is
+// empty, this is the first report, and no device counts as appeared. Pure.
 std::vector<HealthChange> health_changes(const std::vector<NodeDevice>& before,
                                          const std::vector<NodeDevice>& after);
 
@@ -50,34 +50,35 @@ struct NodeCondition {
   friend bool operator==(const NodeCondition&, const NodeCondition&) = default;
 };
 
-// `unlisted`: problems of devices whose name is not known. Pure.
+// Returns the condition for these devices. `unlisted` are the problems of devices whose name is
+// unknown. Pure.
 NodeCondition condition_of(const KindInfo& info, const std::vector<NodeDevice>& devices,
                            const std::vector<std::string>& unlisted = {});
 // Cuts a text to the length of a condition's message.
 std::string cut_message(std::string text);
 
-// Returns the strategic merge patch for /status of `node` (an API object); nothing when the
-// condition is already there. Pure.
+// Returns the strategic merge patch for /status of `node`, an API object; nullopt if it already has
+// the condition. Pure.
 Result<std::optional<std::string>> condition_patch(const boost::json::value& node, const std::string& type,
                                                    const NodeCondition& condition, Clock::Wall now);
 
 struct HealthReporterOptions {
   KindInfo info;
   bool condition = true;
-  std::chrono::milliseconds look_again{60'000};
+  std::chrono::milliseconds recheck_every{60'000};
   kube::BackoffOptions backoff = ObjectReconcilerOptions{}.backoff;
 };
 
 class HealthReporter {
  public:
-  // `allocations` tells the pods that use a device. `before`: what an earlier process reported;
-  // empty when that is not known. `node` and `allocations` must outlive it.
+  // `allocations` contains the pods that use a device. `before` is the state that an earlier
+  // process reported; empty if that is unknown. `node` and `allocations` must outlive the reporter.
   HealthReporter(const NodeContext& node, const Allocations& allocations, HealthReporterOptions options,
                  std::vector<NodeDevice> before = {});
   HealthReporter(const HealthReporter&) = delete;
   HealthReporter& operator=(const HealthReporter&) = delete;
 
-  // Sets `before` later. Call it before the first report.
+  // Sets `before` after construction. Call it before the first report.
   void set_before(std::vector<NodeDevice> before) { reported_ = std::move(before); }
 
   void report(const std::vector<NodeDevice>& devices) {
@@ -85,11 +86,11 @@ class HealthReporter {
     set_condition(condition_of(options_.info, devices));
   }
 
-  // The two halves of report(), for a kind that knows more than its devices say.
+  // The two halves of report(), for a kind that builds the condition itself.
   void report_changes(const std::vector<NodeDevice>& devices);
   void set_condition(NodeCondition condition);
 
-  // Whether the condition is written, and if not, why.
+  // Returns whether the condition is written and, if not, why.
   [[nodiscard]] const ObjectReconciler::State& condition_state() const {
     return condition_reconciler_.state();
   }

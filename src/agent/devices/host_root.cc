@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kMostLinks = 40;  // as the kernel
+constexpr int kMaxLinks = 40;  // the same limit as in the kernel
 
 std::string below(std::string_view root, std::string_view path) {
   while (!root.empty() && root.back() == '/') {
@@ -25,7 +25,7 @@ std::string below(std::string_view root, std::string_view path) {
   return std::string(root) + std::string(path);
 }
 
-// Puts the components of `path` in front of those that are left to walk.
+// Adds the components of `path` before those that remain to be resolved.
 void prepend(std::deque<std::string>& left, const std::string& path) {
   const auto parts = split(path, '/');
   for (const std::string_view part : std::views::reverse(parts)) {
@@ -69,7 +69,7 @@ std::optional<std::string> HostRoot::real_path(std::string_view path) const {
       continue;
     }
     const fs::path target = fs::read_symlink(local(next), error);
-    if (error || ++links > kMostLinks) {
+    if (error || ++links > kMaxLinks) {
       return std::nullopt;
     }
     if (target.is_absolute()) {

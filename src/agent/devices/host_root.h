@@ -1,7 +1,7 @@
 // agent/devices/host_root.h
 //
-// A directory of the host that this process sees under another path. Files are looked up under our
-// path and reported to kubelet under the host's path.
+// A directory of the host that this process sees under another path. The agent finds files under
+// its own path and passes the host's path to kubelet.
 //
 //   HostRoot driver{.host = "/run/nvidia/driver", .here = "/driver-root"};
 //   driver.real_path("/usr/lib/libcuda.so.1");      // "/usr/lib/libcuda.so.550.54.15"
@@ -19,17 +19,17 @@ struct HostRoot {
   std::string host = "/";
   std::string here = "/";
 
-  // The path on the host, and for this process, of `path`, which begins with a slash and counts
-  // from the root.
+  // Returns the path of `path` on the host, or for this process. `path` is relative to the root but
+  // begins with a slash.
   [[nodiscard]] std::string on_host(std::string_view path) const;
   [[nodiscard]] std::string local(std::string_view path) const;
 
-  // `path` with all symbolic links followed as if the root were "/". So the links of a driver that
-  // is installed for another root lead to the right files, and no link leads out of the root.
-  // Nothing if the path does not exist.
+  // Resolves all symbolic links in `path` as if the root were "/". So the links of a driver that is
+  // installed in another root lead to the right files, and no link leads out of the root. Returns
+  // nullopt if the path does not exist.
   [[nodiscard]] std::optional<std::string> real_path(std::string_view path) const;
 
-  // The names in a directory, sorted; none if it is not a directory.
+  // Returns the sorted names in a directory; empty if it is not a directory.
   [[nodiscard]] std::vector<std::string> list(std::string_view directory) const;
 };
 

@@ -8,7 +8,7 @@ namespace tessera::agent {
 
 namespace {
 
-// Shorter ones first: 9 before 10.
+// Orders shorter IDs first: 9 before 10.
 bool comes_before(const std::string& a, const std::string& b) {
   return a.size() != b.size() ? a.size() < b.size() : a < b;
 }
@@ -35,13 +35,13 @@ class Choice {
   void take_of(const std::string& device, std::size_t count) {
     const auto missing = [&] { return count - std::min(count, taken_by_device_[device]); };
     take_from(free_[device], missing());
-    // No other ID of it is available. kubelet offers these, so their pod has ended: kubelet knows
-    // that before the agent does.
+    // The device has no free ID. kubelet offers the held ones, so their pod has ended: kubelet
+    // knows that before the agent does.
     take_from(held_[device], missing());
   }
 
-  // Takes from the devices with most free IDs. Pods are being packed on the others and need their
-  // IDs.
+  // Takes the missing IDs from the devices with the most free IDs. Pods that are packed on the
+  // other devices will need the IDs of those.
   void fill() {
     while (open() > 0) {
       const auto most =

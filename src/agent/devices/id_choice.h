@@ -1,7 +1,7 @@
 // agent/devices/id_choice.h
 //
-// Chooses the IDs that kubelet should take for a container, so that kubelet's own records name the
-// right device. Pure.
+// Chooses the IDs that kubelet should take for a container, so that kubelet's own records contain
+// the right device. Pure.
 #pragma once
 
 #include <set>
@@ -13,10 +13,10 @@
 
 namespace tessera::agent {
 
-// Returns preference.size IDs where that many are available, beginning with those that kubelet
-// insists on. What `wanted` leaves open, or what is not available there, comes from the devices
-// with most free IDs. IDs in `held` (containers have them; kubelet can forget that) are taken last:
-// those of a wanted device before those of another.
+// Returns preference.size IDs, or fewer if fewer are available. Takes IDs in this order: those that
+// kubelet must include, those of `wanted` devices, and those of the devices with the most free IDs.
+// IDs in `held`, which containers have although kubelet may have forgotten it, come last: first
+// those of wanted devices, then those of others.
 std::vector<std::string> choose_ids(const Preference& preference, const WantedIds& wanted,
                                     const DeviceKind& kind, const std::set<std::string>& held);
 

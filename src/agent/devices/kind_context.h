@@ -1,8 +1,7 @@
 // agent/devices/kind_context.h
 //
-// One kind of device as it is served on this node: the kind, how its devices reach containers, and
-// what is allocated. Shared by Admission, StartGate, AllocationRecovery and Plugins; copying it is
-// cheap.
+// One kind of device on this node, with its delivery strategy and its allocations. Admission,
+// StartGate, AllocationRecovery and Plugins share it; it is cheap to copy.
 #pragma once
 
 #include <algorithm>
@@ -24,13 +23,13 @@ struct KindContext {
 
   [[nodiscard]] Allocations& allocations() const { return store.allocations(); }
 
-  // What a container needs to reach its shares. Empty where the strategy delivers no devices
-  // itself.
+  // Returns the changes that give a container access to `shares`; empty if the strategy does not
+  // deliver devices.
   [[nodiscard]] Result<Edits> edits(const std::vector<DeviceShare>& shares) const {
-    return strategy.brings_devices() ? kind.edits(shares) : Edits();
+    return strategy.delivers_devices() ? kind.edits(shares) : Edits();
   }
-  // Whether the IDs have the form of this kind. Other IDs belong to a plugin that served the
-  // resource before.
+  // Returns whether the IDs have the form of this kind. Other IDs belong to another plugin that
+  // served the resource before.
   [[nodiscard]] bool are_ours(const std::vector<std::string>& ids) const {
     return std::ranges::any_of(ids, [this](const std::string& id) { return kind.device_of(id).has_value(); });
   }

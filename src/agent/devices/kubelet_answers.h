@@ -1,7 +1,7 @@
 // agent/devices/kubelet_answers.h
 //
-// kubelet's calls to a device plugin of one resource. Registration, sockets and streams are in
-// device_plugin.h; Plugins (plugins.h) answers the calls.
+// Interface that answers kubelet's calls to a device plugin of one resource. device_plugin.h
+// handles registration, sockets and streams; Plugins (plugins.h) implements this interface.
 #pragma once
 
 #include <string>
@@ -19,22 +19,22 @@ struct Preference {
   std::size_t size = 0;  // including must_include
 };
 
-// The calls come on gRPC threads. `done` may be called later and from any thread. kubelet makes one
-// call of prefer() or allocate() at a time and admits no other pod until it is answered;
-// pre_start() calls for several containers overlap, and kubelet gives up on each after 30 s.
+// Called on gRPC threads. `done` may be called later and from any thread. kubelet makes one
+// prefer() or allocate() call at a time and admits no other pod until it is answered. pre_start()
+// calls of several containers overlap; kubelet gives up on each after 30 s.
 class KubeletAnswers {
  public:
   virtual ~KubeletAnswers() = default;
 
-  // Which of the available IDs kubelet should take. Only a hint: kubelet ignores IDs that it did
-  // not offer.
+  // GetPreferredAllocation: chooses which of the available IDs kubelet should take. This is only a
+  // hint: kubelet ignores IDs that it did not offer.
   virtual void prefer(Preference preference, Done<std::vector<std::string>> done) = 0;
 
-  // What the container with these IDs gets. An error is final for the pod.
+  // Allocate: returns what the container with these IDs gets. An error is final for the pod.
   virtual void allocate(std::vector<std::string> ids, Done<Result<ContainerResponse>> done) = 0;
 
-  // A container with these IDs is about to start. kubelet shows an error to the user and asks
-  // again.
+  // PreStartContainer: the container with these IDs is about to start. kubelet shows an error to
+  // the user and calls again.
   virtual void pre_start(std::vector<std::string> ids, Done<Status> done) = 0;
 };
 

@@ -1,11 +1,11 @@
 // agent/devices/loop_gate.h
 //
-// Brings callbacks from other threads onto an event loop. After close() they are dropped, so a
-// callback may arrive after the object it belongs to is gone.
+// Moves callbacks from other threads to an event loop. After close() they are dropped, so a
+// callback may arrive after its object has been destroyed.
 //
 //   LoopGate gate(loop);
 //   resources.get(pod, 100ms, gate.wrap<Result<PodDevices>>([this](auto pod) { ... }));
-//   gate.close();                            // on the loop's thread: no callback runs after this
+//   gate.close();                            // on the loop's thread; no callback runs afterwards
 #pragma once
 
 #include <functional>
@@ -28,7 +28,7 @@ class LoopGate {
   LoopGate& operator=(const LoopGate&) = delete;
   ~LoopGate() { close(); }
 
-  // Returns a function that any thread may call. It passes its argument to `task` on the loop.
+  // Returns a function that any thread may call. It runs `task` with its argument on the loop.
   template <class Argument>
   [[nodiscard]] Done<Argument> wrap(Done<Argument> task) const {
     return [impl = impl_, task = std::make_shared<Done<Argument>>(std::move(task))](Argument argument) {

@@ -1,8 +1,8 @@
 // agent/devices/metrics.h
 //
-// The agent's Prometheus metrics. Calls are counted here as they happen; the state of the driver,
-// the allocations and the last sample is read when /metrics is requested (readings.h).
-// docs/reference.md lists every name. Any thread.
+// The agent's Prometheus metrics. This class counts calls as they happen. The state of the driver,
+// the allocations and the last sample are read when /metrics is requested (readings.h).
+// docs/reference.md lists every name. All calls may be made from any thread.
 #pragma once
 
 #include <chrono>
@@ -23,13 +23,14 @@ class Metrics {
   Metrics& operator=(const Metrics&) = delete;
   ~Metrics();
 
-  void answered(const http::Access& access);
-  // Counts a call of kubelet: "prefer", "allocate" or "pre_start", for a resource. `ok`: the answer
-  // was not an error.
-  void kubelet_asked(std::string_view call, const std::string& resource, bool ok,
-                     std::chrono::nanoseconds took);
+  // Counts a request to the HTTP server.
+  void count_request(const http::Access& access);
+  // Counts a call of kubelet for a resource. `call` is "prefer", "allocate" or "pre_start". `ok` is
+  // false if the answer was an error.
+  void count_kubelet_call(std::string_view call, const std::string& resource, bool ok,
+                          std::chrono::nanoseconds took);
 
-  // Everything in the Prometheus text format. Readings of the same name must be adjacent.
+  // Returns all metrics in the Prometheus text format. Readings of the same name must be adjacent.
   [[nodiscard]] std::string text(const std::vector<daemon::Reading>& readings) const;
 
  private:

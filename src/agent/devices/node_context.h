@@ -1,8 +1,7 @@
 // agent/devices/node_context.h
 //
-// Everything that the parts of the agent share on one node. Built once and passed by reference; all
-// that it refers to outlives the parts. Tests put fakes behind EventSink, PodResources, PodFetch
-// and CheckpointReader.
+// The objects that all parts of the agent share. Built once and passed by reference. The objects
+// outlive all parts. Tests use fakes of EventSink, PodResources, PodFetch and CheckpointReader.
 #pragma once
 
 #include <string>

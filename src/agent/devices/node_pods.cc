@@ -70,13 +70,14 @@ void NodePods::forget(const kube::ObjectMeta& meta) {
   remove(meta.uid);
 }
 
-// The last version that could be read stays: its containers may be running.
+// Keeps the last version that could be decoded, because its containers may be running.
 void NodePods::unreadable(const kube::ObjectMeta& meta, const Error& error) {
-  log::warn("pod cannot be decoded", {{"pod", meta.namespace_name + "/" + meta.name}, {"error", error}});
+  log::warn("cannot decode pod", {{"pod", meta.namespace_name + "/" + meta.name}, {"error", error}});
 }
 
 void NodePods::synced() {
-  // The watch never reports the end of a pod that was fetched and ended during a gap of the watch.
+  // A pod that was fetched may have ended while the watch was interrupted. The watch never reports
+  // the end of such a pod.
   std::vector<std::string> vanished;
   for (const auto& [uid, pod] : pods_) {
     if (!pod.from_watch) {
@@ -87,8 +88,8 @@ void NodePods::synced() {
     remove(uid);
   }
   synced_ = true;
-  // A list is in no order, and a server that was restored from a backup counts from an earlier
-  // version.
+  // A list is not ordered by version, and an API server that was restored from a backup continues
+  // from an earlier version.
   newest_ = 0;
   notify([](PodListener& listener) { listener.pods_synced(); });
 }

@@ -10,7 +10,7 @@ namespace tessera::agent {
 
 namespace {
 
-// A Node lists its images; 100 of them take about 30 KiB.
+// A Node contains the list of its images; 100 images take about 30 KiB.
 constexpr std::size_t kMaxObjectBytes = 4U << 20U;
 
 }  // namespace
@@ -28,7 +28,7 @@ void ObjectReconciler::wake() {
     stale_ = true;
     return;
   }
-  // An API server that fails is not called more often because more has changed here.
+  // While the API server fails, more changes must not cause more requests.
   if (backoff_.failures() == 0 || !timer_.pending()) {
     read();
   }
@@ -48,13 +48,13 @@ void ObjectReconciler::read_done(const Result<kube::Reply>& reply) {
     if (reply.error().code() == ErrorCode::kNotFound) {
       reconcile(nullptr);
     } else {
-      give_up_for_now(reply.error());
+      retry_after(reply.error());
     }
     return;
   }
   const auto object = parse_json(reply->body.text(), kMaxObjectBytes);
   if (!object) {
-    give_up_for_now(Error(object.error()).context(options_.what));
+    retry_after(Error(object.error()).context(options_.what));
     return;
   }
   reconcile(&*object);
@@ -63,7 +63,7 @@ void ObjectReconciler::read_done(const Result<kube::Reply>& reply) {
 void ObjectReconciler::reconcile(const boost::json::value* object) {
   Result<std::optional<kube::Request>> change = change_(object);
   if (!change) {
-    give_up_for_now(change.error());
+    retry_after(change.error());
   } else if (*change) {
     write(std::move(**change));
   } else {
@@ -87,7 +87,7 @@ void ObjectReconciler::written(const Result<kube::Reply>& reply) {
     again_after(backoff_.next());
     return;
   }
-  give_up_for_now(reply.error());
+  retry_after(reply.error());
 }
 
 void ObjectReconciler::settle() {
@@ -101,13 +101,13 @@ void ObjectReconciler::settle() {
   state_.settled = true;
   state_.problem.clear();
   backoff_.reset();
-  const auto span = static_cast<std::uint64_t>(options_.look_again.count());
-  again_after(options_.look_again - std::chrono::milliseconds(kube::below(random_, span / 4 + 1)));
+  const auto span = static_cast<std::uint64_t>(options_.recheck_every.count());
+  again_after(options_.recheck_every - std::chrono::milliseconds(kube::below(random_, span / 4 + 1)));
 }
 
-void ObjectReconciler::give_up_for_now(const Error& why) {
+void ObjectReconciler::retry_after(const Error& error) {
   ++state_.failures;
-  std::string text = why.text();
+  std::string text = error.text();
   if (text != state_.problem) {
     log::warn("object not reconciled; retrying", {{"object", options_.what}, {"error", text}});
     state_.problem = std::move(text);

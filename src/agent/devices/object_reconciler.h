@@ -1,17 +1,17 @@
 // agent/devices/object_reconciler.h
 //
-// Reconciles one object of the API server: reads it, asks what to change, writes that, and checks
-// it again from time to time, because other clients may change it too.
+// Reconciles one API object: reads it, lets a callback compute the change, writes the change, and
+// checks the object again from time to time, because other clients may change it too.
 //
 //   ObjectReconciler reconciler(client, {.path = kube::node_path("gpu-a"), .what = "inventory"},
 //                               [&](const boost::json::value* node) { return change_of(node); });
 //   reconciler.wake();          // the desired state has changed
 //
-// Nothing is written while the object is in the desired state. Failures are retried forever with
-// growing pauses; after a lost race (409, or an object that was created or deleted in the meantime)
-// it is read again. One request at a time.
+// Writes nothing while the object is in the desired state. Retries failures forever with growing
+// pauses. After a conflict (409, or an object that was created or deleted in the meantime) it reads
+// the object again. Sends one request at a time.
 //
-// On the event loop's thread; destroy it there.
+// All calls are made on the event loop's thread; destroy it there.
 #pragma once
 
 #include <boost/json/value.hpp>
@@ -30,33 +30,33 @@ namespace tessera::agent {
 struct ObjectReconcilerOptions {
   using Milliseconds = std::chrono::milliseconds;
 
-  std::string path;                 // of the object: "/api/v1/nodes/gpu-a"
-  std::string what;                 // for logs and errors: "inventory of node gpu-a"
-  Milliseconds look_again{60'000};  // in the desired state; shortened at random by up to a quarter
+  std::string path;                    // of the object: "/api/v1/nodes/gpu-a"
+  std::string what;                    // for logs and errors: "inventory of node gpu-a"
+  Milliseconds recheck_every{60'000};  // in the desired state; shortened at random by up to a quarter
   kube::BackoffOptions backoff{.first = Milliseconds(500), .cap = Milliseconds(30'000)};
 };
 
 class ObjectReconciler {
  public:
-  // Returns the write that brings the object (null: it does not exist) to the desired state;
-  // nothing when it is there. An error, for an object of another owner, is logged, and the object
-  // is checked again later.
+  // Returns the request that brings the object to the desired state; nullopt if the object is in
+  // that state. The argument is null if the object does not exist. An error, such as for an object
+  // of another owner, is logged, and the object is checked again later.
   using Change = std::function<Result<std::optional<kube::Request>>(const boost::json::value*)>;
 
   struct State {
     bool settled = false;        // the object is in the desired state
-    std::string problem;         // why not; empty when it is, or when nothing has been tried yet
-    std::uint64_t writes = 0;    // that succeeded
-    std::uint64_t failures = 0;  // requests that failed, without lost races
-    std::uint64_t races = 0;     // lost to other clients
+    std::string problem;         // why it is not settled; empty if it is, or before the first attempt
+    std::uint64_t writes = 0;    // writes that succeeded
+    std::uint64_t failures = 0;  // requests that failed, without conflicts
+    std::uint64_t races = 0;     // conflicts with other clients
   };
 
-  // Does nothing before the first wake(). `client` must outlive it.
+  // Does nothing before the first wake(). `client` must outlive this object.
   ObjectReconciler(kube::Client& client, ObjectReconcilerOptions options, Change change);
   ObjectReconciler(const ObjectReconciler&) = delete;
   ObjectReconciler& operator=(const ObjectReconciler&) = delete;
 
-  // The desired state has changed: checks the object soon.
+  // Checks the object soon. Call it after the desired state has changed.
   void wake();
 
   [[nodiscard]] const State& state() const { return state_; }
@@ -68,7 +68,7 @@ class ObjectReconciler {
   void write(kube::Request request);
   void written(const Result<kube::Reply>& reply);
   void settle();
-  void give_up_for_now(const Error& why);
+  void retry_after(const Error& error);
   void again_after(std::chrono::milliseconds wait);
 
   kube::Client& client_;

@@ -1,8 +1,8 @@
 // agent/devices/observer.h
 //
-// The agent's HTTP routes.
+// Serves the agent's HTTP routes.
 //
-// On the event loop's thread, except metrics().
+// All calls are made on the event loop's thread, except metrics().
 #pragma once
 
 #include <functional>
@@ -17,11 +17,14 @@ namespace tessera::agent {
 
 class Observer {
  public:
-  // Called when a route needs them.
+  // Called when a route needs the data.
   struct Sources {
-    std::function<std::string()> not_ready{};    // what is missing until pods can be served; empty: nothing
-    std::function<void(Readings&)> readings{};   // adds all readings that are not in metrics()
-    std::function<std::string()> allocations{};  // the body of /allocations (allocations_json.h)
+    // Returns why the agent cannot serve pods yet; empty if it is ready.
+    std::function<std::string()> not_ready{};
+    // Adds all readings that are not in metrics().
+    std::function<void(Readings&)> readings{};
+    // Returns the body of /allocations (allocations_json.h).
+    std::function<std::string()> allocations{};
   };
 
   explicit Observer(Sources sources);
@@ -30,10 +33,10 @@ class Observer {
 
   [[nodiscard]] Metrics& metrics() { return metrics_; }
 
-  // /healthz, /readyz, /metrics, /allocations and /version.
+  // Serves /healthz, /readyz, /metrics, /allocations and /version; answers other paths with 404.
   void handle(http::Request& request, http::Reply reply) const;
 
-  // The body of /metrics.
+  // Returns the body of /metrics.
   [[nodiscard]] std::string metrics_text() const;
 
  private:

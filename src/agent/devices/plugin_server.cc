@@ -37,8 +37,8 @@ std::shared_ptr<const Response> to_message(const std::vector<Device>& devices) {
   return message;
 }
 
-// "Unhealthy" must always reach kubelet, so there has to be room for the longer word at every
-// device.
+// kubelet must always be able to learn that devices are unhealthy, so the size counts the longer
+// word "Unhealthy" for every device.
 std::size_t bytes_when_unhealthy(const Response& message) {
   using google::protobuf::io::CodedOutputStream;
   std::size_t bytes = 0;
@@ -53,7 +53,7 @@ Result<std::size_t> check_size(const Response& message) {
   const std::size_t bytes = bytes_when_unhealthy(message);
   if (bytes > PluginServer::kMaxListBytes) {
     return fail(ErrorCode::kExhausted,
-                fmt::format("the list of {} devices has {} bytes, and kubelet takes {}: use a larger unit "
+                fmt::format("the list of {} devices has {} bytes, and kubelet accepts {}: use a larger unit "
                             "in the whole cluster (--unit 256MiB or GiB; with the chart, unit)",
                             message.devices_size(), bytes, PluginServer::kMaxListBytes));
   }
@@ -101,8 +101,8 @@ std::vector<std::string> to_vector(const Repeated& ids) {
   return {ids.begin(), ids.end()};
 }
 
-// A stream to a kubelet that watches the list. Writes one message at a time, always the newest;
-// lives until gRPC reports that it is done.
+// A ListAndWatch stream to kubelet. Writes one message at a time, always the newest. Lives until
+// gRPC calls OnDone().
 class Stream final : public grpc::ServerWriteReactor<Response> {
  public:
   explicit Stream(std::function<void(Stream*)> done) : done_(std::move(done)) {}
@@ -131,14 +131,14 @@ class Stream final : public grpc::ServerWriteReactor<Response> {
     go_on();
   }
   void OnDone() override {
-    // This destroys the stream.
+    // done() destroys this stream.
     const auto done = std::move(done_);
     done(this);
   }
 
  private:
-  // Takes the next step, outside the lock: gRPC may call back before it returns. Nothing starts
-  // while a write is in flight, so the end waits for it too.
+  // Takes the next step. Calls gRPC outside the lock, because it may call back before it returns.
+  // Does nothing while a write is in flight; so Finish() also waits for the write.
   void go_on() {
     std::unique_lock lock(mutex_);
     if (writing_ != nullptr || finished_) {
@@ -161,17 +161,17 @@ class Stream final : public grpc::ServerWriteReactor<Response> {
   std::mutex mutex_;
   std::shared_ptr<const Response> writing_;
   std::shared_ptr<const Response> next_;
-  bool ended_ = false;     // kubelet is gone
+  bool ended_ = false;     // kubelet has closed the stream
   bool finished_ = false;  // Finish() was called
 };
 
-// Longer than the longest answer, which includes a request to the API server.
-constexpr std::chrono::milliseconds kAnswersWithin{600};
-// For an answer that has been passed to gRPC.
-constexpr std::chrono::milliseconds kOnItsWay{50};
+// Longer than the slowest answer, which includes a request to the API server.
+constexpr std::chrono::milliseconds kAnswerTimeout{600};
+// Time for gRPC to send an answer.
+constexpr std::chrono::milliseconds kSendTime{50};
 
-// kubelet's calls that a pod's admission waits for. Any thread.
-class OwedAnswers {
+// Counts the unanswered calls that the admission of a pod waits for. Any thread may call it.
+class PendingAnswers {
  public:
   void begin() {
     const std::lock_guard lock(mutex_);
@@ -183,11 +183,11 @@ class OwedAnswers {
     last_ = std::chrono::steady_clock::now();
     changed_.notify_all();
   }
-  // Waits until none is left. Returns whether the last one was answered just now.
-  bool settle() {
+  // Waits until all calls are answered. Returns whether the last answer may still be in transit.
+  bool wait() {
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, kAnswersWithin, [this] { return count_ == 0; });
-    return last_ && std::chrono::steady_clock::now() - *last_ < kOnItsWay;
+    changed_.wait_for(lock, kAnswerTimeout, [this] { return count_ == 0; });
+    return last_ && std::chrono::steady_clock::now() - *last_ < kSendTime;
   }
 
  private:
@@ -220,8 +220,8 @@ class Service final : public v1beta1::DevicePlugin::CallbackService {
     return reactor;
   }
 
-  // Waits for the open answers. Returns whether one was sent a moment ago.
-  bool settle() { return owed_->settle(); }
+  // Waits until kubelet's calls are answered. Returns whether an answer may still be in transit.
+  bool wait_for_answers() { return pending_->wait(); }
 
   grpc::ServerWriteReactor<Response>* ListAndWatch(grpc::CallbackServerContext* /*context*/,
                                                    const v1beta1::Empty* /*request*/) override {
@@ -242,7 +242,8 @@ class Service final : public v1beta1::DevicePlugin::CallbackService {
                                                    const v1beta1::PreferredAllocationRequest* request,
                                                    v1beta1::PreferredAllocationResponse* response) override {
     grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-    // kubelet sends one request. It ignores an empty answer; an error would fail the pod for good.
+    // kubelet always sends one request. It ignores an empty answer, but an error is final for the
+    // pod.
     if (request->container_requests_size() != 1) {
       reactor->Finish(grpc::Status::OK);
       return reactor;
@@ -251,15 +252,15 @@ class Service final : public v1beta1::DevicePlugin::CallbackService {
     Preference preference{.available = to_vector(asked.available_deviceids()),
                           .must_include = to_vector(asked.must_include_deviceids()),
                           .size = static_cast<std::size_t>(std::max(asked.allocation_size(), 0))};
-    owed_->begin();
+    pending_->begin();
     answers_->prefer(std::move(preference),
-                     [reactor, response, owed = owed_](const std::vector<std::string>& ids) {
+                     [reactor, response, pending = pending_](const std::vector<std::string>& ids) {
                        auto* answer = response->add_container_responses();
                        for (const std::string& id : ids) {
                          answer->add_deviceids(id);
                        }
                        reactor->Finish(grpc::Status::OK);
-                       owed->end();
+                       pending->end();
                      });
     return reactor;
   }
@@ -270,18 +271,18 @@ class Service final : public v1beta1::DevicePlugin::CallbackService {
     grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
     if (request->container_requests_size() != 1) {
       reactor->Finish({grpc::StatusCode::INVALID_ARGUMENT,
-                       fmt::format("Allocate for {} containers at once; kubelet asks for one",
+                       fmt::format("Allocate has {} container requests; kubelet must send one",
                                    request->container_requests_size())});
       return reactor;
     }
-    owed_->begin();
+    pending_->begin();
     answers_->allocate(to_vector(request->container_requests(0).devices_ids()),
-                       [reactor, response, owed = owed_](const Result<ContainerResponse>& answer) {
+                       [reactor, response, pending = pending_](const Result<ContainerResponse>& answer) {
                          if (answer) {
                            encode(*answer, *response->add_container_responses());
                          }
                          reactor->Finish(answer ? grpc::Status::OK : to_grpc(answer.error()));
-                         owed->end();
+                         pending->end();
                        });
     return reactor;
   }
@@ -309,8 +310,8 @@ class Service final : public v1beta1::DevicePlugin::CallbackService {
 
   KubeletAnswers* answers_;
   const PluginServer::Events events_;
-  // An answer may be the last thing that happens here, and outlive this object by a moment.
-  const std::shared_ptr<OwedAnswers> owed_ = std::make_shared<OwedAnswers>();
+  // Shared, because an answer may arrive just after this object is destroyed.
+  const std::shared_ptr<PendingAnswers> pending_ = std::make_shared<PendingAnswers>();
   std::mutex mutex_;
   std::shared_ptr<const Response> devices_;
   std::list<std::unique_ptr<Stream>> streams_;
@@ -325,11 +326,11 @@ class GrpcPluginServer final : public PluginServer {
     if (server_ == nullptr) {
       return;
     }
-    // Shutdown cancels calls in flight at its deadline, and kubelet fails a pod for good if that
-    // hits its Allocate. Streams never end by themselves, so only these calls are waited for.
-    const bool answered_just_now = service_.settle();
+    // Shutdown cancels calls in flight at its deadline, and a cancelled Allocate is final for the
+    // pod. Streams never end by themselves, so wait for these calls only.
+    const bool in_transit = service_.wait_for_answers();
     server_->Shutdown(std::chrono::system_clock::now() +
-                      (answered_just_now ? kOnItsWay : std::chrono::milliseconds(0)));
+                      (in_transit ? kSendTime : std::chrono::milliseconds(0)));
     server_->Wait();
     ::unlink(socket_path_.c_str());
   }
@@ -342,9 +343,9 @@ class GrpcPluginServer final : public PluginServer {
     builder.RegisterService(&service_);
     server_ = builder.BuildAndStart();
     if (server_ == nullptr) {
-      return fail(ErrorCode::kUnavailable,
-                  fmt::format("cannot listen on {}: see that the directory is there and may be written to",
-                              socket_path));
+      return fail(
+          ErrorCode::kUnavailable,
+          fmt::format("cannot listen on {}: check that the directory exists and is writable", socket_path));
     }
     return {};
   }
@@ -369,7 +370,7 @@ Result<std::unique_ptr<PluginServer>> PluginServer::start(const std::string& soc
                                                           const std::vector<Device>& devices, Events events) {
   auto message = to_message(devices);
   TRY(check_size(*message));
-  // A Unix address has room for 107 bytes; gRPC would only say that it failed.
+  // A Unix socket address has room for 107 bytes. gRPC would fail without saying why.
   constexpr std::size_t kLongestPath = 107;
   if (socket_path.size() > kLongestPath) {
     return fail(ErrorCode::kInvalid, fmt::format("socket path {} is longer than {} bytes; use a shorter "

@@ -1,12 +1,12 @@
 // agent/devices/plugin_server.h
 //
-// kubelet's device-plugin API for one resource, served on one Unix socket.
+// Serves kubelet's device-plugin API for one resource on one Unix socket.
 //
-//   auto server = TRY(PluginServer::start(path, answers, {.stream_ended = ...}));
-//   TRY(server->set_devices(devices));      // to every kubelet that watches, now and later
+//   auto server = TRY(PluginServer::start(path, answers, devices, {.stream_ended = ...}));
+//   TRY(server->set_devices(changed));      // sent on all streams, current and future
 //
-// Any thread. `answers` must outlive the server, and so must every question it has not answered
-// yet: the destructor ends the streams and waits for the answers.
+// All calls may be made from any thread. `answers` must outlive the server. The destructor waits
+// for the answers to pending calls and ends the streams.
 #pragma once
 
 #include <functional>
@@ -21,27 +21,28 @@ namespace tessera::agent {
 
 class PluginServer {
  public:
-  // What kubelet's client takes in one message, less some room.
+  // kubelet's limit for one message (4 MiB), less a reserve.
   static constexpr std::size_t kMaxListBytes = (4U << 20U) - (16U << 10U);
 
   struct Events {
-    std::function<void()> stream_opened{};  // kubelet watches
-    std::function<void()> stream_ended{};   // kubelet has gone, or has dropped us
+    std::function<void()> stream_opened{};  // kubelet has opened ListAndWatch
+    std::function<void()> stream_ended{};   // kubelet has ended, or has dropped the plugin
   };
 
-  // Listens on `socket_path`, replacing what lies there.
+  // Listens on `socket_path`; replaces an existing file. Fails with kExhausted if the list is too
+  // long for kubelet, kInvalid if the path is too long, kUnavailable if it cannot listen.
   static Result<std::unique_ptr<PluginServer>> start(const std::string& socket_path, KubeletAnswers& answers,
                                                      const std::vector<Device>& devices, Events events);
   virtual ~PluginServer() = default;
 
-  // Replaces the list. Fails with kExhausted, and keeps the old one, when kubelet could not take
-  // it.
+  // Replaces the list. Fails with kExhausted, and keeps the old list, if the new one is too long
+  // for kubelet.
   virtual Status set_devices(std::vector<Device> devices) = 0;
 };
 
-// Returns the size of the list on the wire with all devices unhealthy, which is the longer word: a
-// list that fits now still fits when devices become unhealthy. Fails if the list is too long for
-// kubelet, and says what to do.
+// Returns the size in bytes of the list on the wire if all devices were unhealthy ("Unhealthy" is
+// the longer word), so that an accepted list stays short enough when devices become unhealthy.
+// Fails with kExhausted, and says what to do, if the list is too long for kubelet.
 Result<std::size_t> check_list_size(const std::vector<Device>& devices);
 
 }  // namespace tessera::agent

@@ -16,13 +16,14 @@ namespace tessera::agent {
 
 namespace {
 
-// kubelet calls as soon as it knows a resource, and only the list of pods tells which container it
-// means. Without it, kubelet takes IDs of any device and keeps them. Not longer, because until it
-// knows the resource kubelet rejects its pods for good.
+// How long the first list waits for the pods of the node. kubelet calls as soon as it knows a
+// resource, and the agent needs the pods to find the container of a call; without them, kubelet
+// takes IDs of any device and keeps them. The wait is short because kubelet rejects pods for good
+// until it knows the resource.
 constexpr std::chrono::milliseconds kPodsWithin{350};
 
-// The devices of `list` that kubelet already knows.
-std::vector<Device> known_of(const std::vector<Device>& list, const std::vector<Device>& known) {
+// Returns the devices of `list` that kubelet already knows.
+std::vector<Device> known_devices(const std::vector<Device>& list, const std::vector<Device>& known) {
   std::set<std::string_view> ids;
   for (const Device& device : known) {
     ids.insert(device.id);
@@ -57,13 +58,13 @@ std::vector<ResourceList> lists_with_held(DeviceKind& kind, const Allocations& a
   return lists;
 }
 
-// One resource: brings kubelet's calls from gRPC threads to the loop, and sends kubelet the list.
+// One resource. Passes kubelet's calls from gRPC threads to the loop, and sends kubelet the list.
 class Plugins::ResourcePlugin final : private KubeletAnswers {
  public:
   ResourcePlugin(Plugins& plugins, std::string resource) : plugins_(plugins), name_(std::move(resource)) {}
 
-  // Sends the list, or registers with it. Returns what to report about it; empty when there is no
-  // news.
+  // Sends the list, or registers with it. Returns a message to report if kubelet does not get the
+  // list for a new reason; else "".
   std::string offer(const std::vector<Device>& list);
   [[nodiscard]] Resource state() const;
   [[nodiscard]] const std::string& name() const { return name_; }
@@ -88,7 +89,7 @@ class Plugins::ResourcePlugin final : private KubeletAnswers {
         });
   }
 
-  // Counts the call when it is answered.
+  // Wraps `done` so that the call is counted when it is answered.
   template <class Answer>
   Done<Answer> timed(const char* call, Done<Answer> done) const {
     Metrics* metrics = plugins_.options_.metrics;
@@ -97,7 +98,7 @@ class Plugins::ResourcePlugin final : private KubeletAnswers {
     }
     return [metrics, call, resource = name_, began = Clock::real().now(),
             done = std::move(done)](Answer answer) {
-      metrics->kubelet_asked(call, resource, is_ok(answer), Clock::real().now() - began);
+      metrics->count_kubelet_call(call, resource, is_ok(answer), Clock::real().now() - began);
       done(std::move(answer));
     };
   }
@@ -120,7 +121,7 @@ std::string Plugins::ResourcePlugin::offer(const std::vector<Device>& list) {
   const Result<std::size_t> fits = check_list_size(list);
   const std::string before = std::exchange(problem_, fits ? "" : fits.error().text());
   if (plugin_) {
-    const std::vector<Device> offered = fits ? list : known_of(list, plugin_->devices());
+    const std::vector<Device> offered = fits ? list : known_devices(list, plugin_->devices());
     if (const Status set = plugin_->set_devices(offered)) {
       sent(offered);
     } else {
@@ -137,8 +138,8 @@ std::string Plugins::ResourcePlugin::offer(const std::vector<Device>& list) {
     return "";
   }
   log::error("device list not sent", {{"resource", name_}, {"error", problem_}});
-  return plugin_ ? fmt::format("of {} only the {} devices that kubelet knew before are offered: {}", name_,
-                               devices_, problem_)
+  return plugin_ ? fmt::format("only the {} devices of {} that kubelet already knew are offered: {}",
+                               devices_, name_, problem_)
                  : fmt::format("{} is not offered: {}", name_, problem_);
 }
 
@@ -193,7 +194,7 @@ void Plugins::recover() {
   admission_.lookup().retry_waiting();
 }
 
-// IDs of devices that are gone are listed only while a container holds them.
+// The IDs of a missing device are listed only while a container holds them.
 void Plugins::allocations_changed() {
   if (published_ && std::ranges::any_of(*published_, &ResourceList::has_vanished)) {
     publish();
@@ -229,7 +230,7 @@ void Plugins::send_lists() {
   }
 }
 
-// The plugin of a resource; a new one for a resource that the kind did not have before.
+// Returns the plugin of a resource; creates it for a new resource.
 Plugins::ResourcePlugin& Plugins::plugin_of(const std::string& resource) {
   const auto found =
       std::ranges::find_if(plugins_, [&](const auto& plugin) { return plugin->name() == resource; });
@@ -240,8 +241,8 @@ Plugins::ResourcePlugin& Plugins::plugin_of(const std::string& resource) {
   return *plugins_.emplace_back(std::make_unique<ResourcePlugin>(*this, resource));
 }
 
-// Unregisters a resource on another thread: a device plugin ends only when all its calls are
-// answered, and this thread answers them.
+// Unregisters a resource. Destroys the plugin on another thread, because the destructor waits until
+// all calls are answered, and this thread answers them.
 void Plugins::retire(std::unique_ptr<ResourcePlugin> plugin) {
   log::info("resource unregistered", {{"resource", plugin->name()}});
   std::erase_if(retiring_, [](const std::future<void>& done) {
@@ -261,7 +262,7 @@ void Plugins::leave() {
     retiring = std::exchange(retiring_, {});
   }
   leaving.clear();
-  retiring.clear();  // waits
+  retiring.clear();  // waits until these plugins have ended
 }
 
 std::vector<Plugins::Resource> Plugins::resources() const {
@@ -276,16 +277,16 @@ std::vector<Plugins::Resource> Plugins::resources() const {
 std::string Plugins::not_ready() const {
   const std::vector<Resource> all = resources();
   if (all.empty() && !(published_ && published_->empty())) {
-    return fmt::format("no {} has been found yet", context_.kind.info().one);
+    return fmt::format("no {} found yet", context_.kind.info().one);
   }
   for (const Resource& resource : all) {
     if (!resource.problem.empty()) {
       return fmt::format("{}: {}", resource.name, resource.problem);
     }
     if (!resource.status.registered) {
-      return fmt::format(
-          "{}: {}", resource.name,
-          resource.status.problem.empty() ? "kubelet does not watch its list yet" : resource.status.problem);
+      return fmt::format("{}: {}", resource.name,
+                         resource.status.problem.empty() ? "kubelet has not opened the device list yet"
+                                                         : resource.status.problem);
     }
   }
   return "";

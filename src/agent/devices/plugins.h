@@ -1,20 +1,20 @@
 // agent/devices/plugins.h
 //
-// Serves one kind of device to kubelet: one device plugin for each of its resources (for GPUs:
-// gpu-mem, gpu and gpu-count), answered by Admission and StartGate.
+// Serves one kind of device to kubelet with one device plugin per resource (for GPUs: gpu-mem, gpu
+// and gpu-count). Admission and StartGate answer the calls.
 //
 //   AllocationStore store(node, GpuKind::keys(), state_dir + "/allocations.json");
 //   Plugins plugins({.node = node, .kind = gpus, .strategy = strategy, .store = store}, options);
 //   plugins.start();
-//   plugins.publish();               // at every change of the devices or of the kind's resources
-//   plugins.pods_synced();           // from a PodListener, when the kind is up to date
+//   plugins.publish();               // after each change of the kind's devices or resources
+//   plugins.pods_synced();           // from a PodListener, once the kind is up to date
 //
-// A resource is registered with its first list that kubelet can take: an empty list would say that
-// the devices of running pods do not exist. If a later list is too long, kubelet keeps the devices
-// that it knows, with their current health; an Event reports it once, and each new list is tried
-// again. A resource that the kind no longer has is unregistered.
+// A resource is registered with the first list that kubelet accepts, not with an empty list: that
+// would mean that the devices of running pods do not exist. If a later list is too long, kubelet
+// keeps the devices that it knows, with their current health, and an Event reports it once; each
+// new list is tried again. A resource that the kind no longer has is unregistered.
 //
-// On the event loop's thread, except leave().
+// All calls are made on the event loop's thread, except leave().
 #pragma once
 
 #include <future>
@@ -37,7 +37,7 @@ class Readings;
 
 struct PluginsOptions {
   DevicePluginOptions plugin{};  // without the resource
-  Metrics* metrics = nullptr;    // counts and times kubelet's calls; must outlive the plugins
+  Metrics* metrics = nullptr;    // counts kubelet's calls; must outlive the plugins
 };
 
 class Plugins final : private AllocationListener {
@@ -47,14 +47,16 @@ class Plugins final : private AllocationListener {
   Plugins(const Plugins&) = delete;
   Plugins& operator=(const Plugins&) = delete;
 
-  // From now on the first publish() waits a little for the pods of the node.
+  // Starts a short wait for the pods of the node. The first list is sent after it, or earlier if
+  // the pods are known.
   void start();
-  // Sends kubelet the current lists, if they changed, and registers and unregisters resources.
+  // Sends kubelet the current device lists if they have changed. Registers new resources and
+  // unregisters removed ones.
   void publish();
-  // All pods of the node are known: recovers allocations, then publishes.
+  // Recovers allocations, then publishes. Call it when all pods of the node are known.
   void pods_synced();
-  // Unregisters everything after the calls in flight are answered. Not on the loop's thread, and
-  // while the loop runs.
+  // Waits for the calls in flight and unregisters all resources. Call it from another thread while
+  // the loop runs.
   void leave();
 
   struct Resource {
@@ -62,12 +64,12 @@ class Plugins final : private AllocationListener {
     DevicePluginStatus status;
     std::size_t devices = 0;
     std::size_t healthy = 0;
-    std::string problem;  // why kubelet could not get the list; empty when it did
+    std::string problem;  // why kubelet did not get the list; empty if it did
   };
   [[nodiscard]] std::vector<Resource> resources() const;
-  // What is missing until kubelet knows all resources; empty when it does.
+  // Returns why kubelet does not know all resources yet; empty if it does.
   [[nodiscard]] std::string not_ready() const;
-  // Resources, and how kubelet's calls were answered.
+  // Adds the metrics of the resources and of kubelet's calls.
   void add_readings(Readings& readings) const;
 
  private:
@@ -85,17 +87,17 @@ class Plugins final : private AllocationListener {
   Admission admission_;
   StartGate start_gate_;
   bool devices_known_ = false;
-  http::Timer pods_wait_;  // while it runs, the first list waits for the pods
+  http::Timer pods_wait_;  // while pending, the first list waits for the pods
   std::optional<std::vector<ResourceList>> published_;
-  mutable std::mutex mutex_;  // plugins_, retiring_: leave() takes them away on another thread
+  mutable std::mutex mutex_;  // guards the members below, which leave() changes on another thread
   std::vector<std::unique_ptr<ResourcePlugin>> plugins_;
   std::vector<std::future<void>> retiring_;
   bool left_ = false;
 };
 
-// The current lists of a kind for kubelet. IDs that containers hold stay listed, as unhealthy, when
-// their device is gone: kubelet does not count an ID that vanished and would allocate its place to
-// others.
+// Returns the current lists of a kind for kubelet. IDs that containers hold stay in the list, as
+// unhealthy, when their device is gone: kubelet does not count an ID that is not listed and would
+// allocate its capacity to others.
 std::vector<ResourceList> lists_with_held(DeviceKind& kind, const Allocations& allocations);
 
 }  // namespace tessera::agent

@@ -10,7 +10,7 @@ namespace tessera::agent {
 
 namespace {
 
-// kubelet admits no other pod while it waits for this.
+// Short, because kubelet admits no other pod while it waits for the answer.
 constexpr std::chrono::milliseconds kDeadline{400};
 
 }  // namespace

@@ -1,7 +1,7 @@
 // agent/devices/pod_fetch.h
 //
-// Fetches the pending pods of this node from the API server, for the case that kubelet asks about a
-// pod that the watch has not delivered yet. On the event loop's thread.
+// Fetches the pending pods of this node from the API server, in case kubelet makes a call for a pod
+// that the watch has not delivered yet. All calls are made on the event loop's thread.
 #pragma once
 
 #include <string>
@@ -18,13 +18,14 @@ class PodFetch {
  public:
   virtual ~PodFetch() = default;
 
-  // When `done` is called with success, all pending pods of this node are in NodePods.
+  // Adds all pending pods of this node to NodePods, then calls `done`. On failure, `done` receives
+  // the error.
   virtual void fetch(Done<Status> done) = 0;
 };
 
 class ApiPodFetch final : public PodFetch {
  public:
-  // `client` and `pods` must outlive it.
+  // `client` and `pods` must outlive this object.
   ApiPodFetch(kube::Client& client, NodePods& pods, const std::string& node);
 
   // A caller that arrives while a request is in flight waits for the next response, because the
@@ -41,7 +42,7 @@ class ApiPodFetch final : public PodFetch {
   const std::string query_;
   kube::ListDecoder decoder_;
   std::vector<Done<Status>> waiting_;
-  std::vector<Done<Status>> in_flight_;  // the callers that the current request is for
+  std::vector<Done<Status>> in_flight_;  // callers that the current request answers
   kube::Call call_;
 };
 

@@ -13,10 +13,10 @@
 
 namespace tessera::agent {
 
-// The channel must not be destroyed on a gRPC thread: destroying the last channel or server of a
-// process ends gRPC's own threads and waits for them, and a thread that waits for itself frees
-// memory that it still uses. A call holds the channel too, so each call is destroyed before it
-// counts as ended, and the destructor waits for all of them.
+// The channel must not be destroyed on a gRPC thread. Destroying the last channel or server of a
+// process stops gRPC's own threads and waits for them; a thread that waits for itself frees memory
+// that it still uses. Each call holds the channel too, so a call is destroyed before it counts as
+// ended, and the destructor waits for all calls.
 struct KubeletPodResources::Impl {
   std::string socket;
   std::unique_ptr<v1::PodResourcesLister::Stub> stub;
@@ -55,7 +55,7 @@ struct KubeletPodResources::Impl {
 
 namespace {
 
-// kubelet uses status codes for few of its errors, so the message text has to be matched.
+// kubelet sets a status code for few of its errors, so the message text is matched too.
 ErrorCode code_of(const grpc::Status& status) {
   const std::string& text = status.error_message();
   switch (status.error_code()) {
@@ -93,7 +93,7 @@ PodDevices read_pod(const v1::PodResources& message) {
   return pod;
 }
 
-// A call in flight. Lives until its answer has arrived.
+// A call in flight. Lives until the answer has arrived.
 struct Call {
   grpc::ClientContext context;
   v1::GetPodResourcesRequest request;
@@ -103,7 +103,7 @@ struct Call {
 }  // namespace
 
 KubeletPodResources::KubeletPodResources(std::string socket) : impl_(std::make_unique<Impl>()) {
-  // After a restart of kubelet the next call must not wait for gRPC's default backoff of up to two
+  // After a restart of kubelet, the next call must not wait for gRPC's default backoff of up to two
   // minutes.
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);

@@ -1,17 +1,17 @@
 // agent/devices/pod_resources.h
 //
-// Asks kubelet which device IDs it allocated to which container.
+// Client of kubelet's podresources API: which device IDs kubelet allocated to which container.
 //
 //   KubeletPodResources resources("/var/lib/kubelet/pod-resources/kubelet.sock");
 //   resources.get({"ml", "train-7"}, 100ms, [](Result<PodDevices> pod) { ... });
 //
-// While kubelet asks for preferred IDs or an allocation, get() answers for the pod that is being
-// admitted (its containers, still without IDs) and for pods admitted before it, but not for pods
-// that still wait. This is how the agent learns which pod a call is for.
+// During GetPreferredAllocation and Allocate, get() succeeds for the pod that is being admitted
+// (its containers, still without IDs) and for pods admitted earlier, but not for pods that still
+// wait. This is how the agent learns which pod a call is for.
 //
-// The API's List is not used: called during an admission, it makes kubelet forget the IDs that it
-// is just allocating, and kubelet allocates them twice. For about a second after its start kubelet
-// knows no pod and reports none.
+// The agent does not use the API's List: during an admission it makes kubelet forget the IDs that
+// it is allocating, and kubelet allocates them twice. For about a second after its start kubelet
+// knows no pod.
 #pragma once
 
 #include <chrono>
@@ -43,7 +43,7 @@ struct ContainerName {
 
 struct PodDevices {
   PodName pod;
-  // container -> resource -> IDs, sorted. A container without devices has an empty entry. Init
+  // Container -> resource -> sorted IDs. A container without devices has an empty entry. Init
   // containers that have ended are not included.
   std::map<std::string, std::map<std::string, std::vector<std::string>>> containers;
 
@@ -54,10 +54,11 @@ class PodResources {
  public:
   virtual ~PodResources() = default;
 
-  // Any thread. `done` is called once, on any thread; it must not block. Errors:
-  //   kNotFound      kubelet does not know the pod (yet, or any more)
-  //   kUnsupported   this kubelet has no Get (before 1.34 it is off by default)
-  //   kExhausted     more than 100 calls in a second
+  // Gets the devices of a pod. Call it from any thread. Calls `done` once, on any thread; `done`
+  // must not block. Errors:
+  //   kNotFound      kubelet does not know the pod yet, or no longer knows it
+  //   kUnsupported   kubelet has no Get (before 1.34 it is off by default)
+  //   kExhausted     more than 100 calls in one second
   //   kTimeout, kUnavailable
   virtual void get(const PodName& pod, std::chrono::milliseconds deadline, Done<Result<PodDevices>> done) = 0;
 };
@@ -66,7 +67,8 @@ class PodResources {
 class KubeletPodResources final : public PodResources {
  public:
   explicit KubeletPodResources(std::string socket);
-  // Cancels the calls in flight and waits until every `done` has run. Not on a gRPC thread.
+  // Cancels the calls in flight and waits until every `done` has run. Must not run on a gRPC
+  // thread.
   ~KubeletPodResources() override;
   KubeletPodResources(const KubeletPodResources&) = delete;
   KubeletPodResources& operator=(const KubeletPodResources&) = delete;

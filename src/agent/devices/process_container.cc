@@ -19,8 +19,8 @@ bool is_hex(std::string_view text) {
   });
 }
 
-// "1b4e28ba-2fa1-11d2-883f-0016d3cca427"; systemd uses "_" for "-". Static pods have 32 digits
-// without dashes.
+// Parses a UID such as "1b4e28ba-2fa1-11d2-883f-0016d3cca427". systemd uses "_" for "-". UIDs of
+// static pods have 32 digits without dashes.
 std::optional<std::string> pod_uid(std::string_view text) {
   std::string uid(text);
   std::ranges::replace(uid, '_', '-');
@@ -35,7 +35,7 @@ std::optional<std::string> pod_uid(std::string_view text) {
   return uid;
 }
 
-// "pod<UID>" or "...-pod<UID>.slice".
+// Parses "pod<UID>" or "...-pod<UID>.slice".
 std::optional<std::string> pod_of_segment(std::string_view segment) {
   if (segment.ends_with(".slice")) {
     segment.remove_suffix(std::string_view(".slice").size());
@@ -45,7 +45,7 @@ std::optional<std::string> pod_of_segment(std::string_view segment) {
   return segment.starts_with("pod") ? pod_uid(segment.substr(3)) : std::nullopt;
 }
 
-// "<ID>", "cri-containerd-<ID>.scope", "docker-<ID>.scope", "crio-<ID>".
+// Parses "<ID>", "cri-containerd-<ID>.scope", "docker-<ID>.scope" or "crio-<ID>".
 std::string container_of_segment(std::string_view segment) {
   if (segment.ends_with(".scope")) {
     segment.remove_suffix(std::string_view(".scope").size());
@@ -62,7 +62,7 @@ std::string container_of_segment(std::string_view segment) {
 std::optional<ContainerRef> container_of_path(std::string_view path) {
   const auto segments = split(path, '/');
   for (std::size_t i = 0; i < segments.size(); ++i) {
-    // containerd configured for systemd's names without systemd: slice, prefix and ID in one.
+    // If containerd uses systemd's names without systemd, one segment has slice, prefix and ID.
     const auto parts = split(segments[i], ':');
     if (parts.size() == 3) {
       if (auto uid = pod_of_segment(parts[0])) {
@@ -90,7 +90,7 @@ std::optional<ContainerRef> container_of_cgroup(std::string_view text) {
       continue;
     }
     auto here = container_of_path(line.substr(second + 1));
-    // Not every controller of version 1 has a group for each container.
+    // In version 1, not every controller has a group for each container.
     if (here && (!found || found->container_id.empty())) {
       found = std::move(here);
     }

@@ -1,17 +1,17 @@
 // agent/devices/process_container.h
 //
-// Finds the container of a process of the host by its cgroup. NVML reports processes, Kubernetes
-// knows containers.
+// Maps a process of the host to its container by its cgroup, because NVML reports processes and
+// Kubernetes knows containers.
 //
-// Reads the host's /proc, which may be mounted anywhere, read-only. Understands all forms that
-// kubelet and container runtimes create:
+// Reads the host's /proc, which may be mounted anywhere, also read-only. Supports all cgroup paths
+// that kubelet and container runtimes create:
 //   cgroupfs   /kubepods/burstable/pod<UID>/<ID>
 //   systemd    /kubepods.slice/kubepods-burstable.slice/
 //                kubepods-burstable-pod<UID>.slice/cri-containerd-<ID>.scope
 //   mixed      /system.slice/containerd.service/
 //                kubepods-burstable-pod<UID>.slice:cri-containerd:<ID>
-// below any directory, including relative ones (/../../...), which a cgroup namespace of the agent
-// shows.
+// below any directory, including relative ones (/../../...), which the agent sees if it has a
+// cgroup namespace of its own.
 #pragma once
 
 #include <cstdint>
@@ -27,19 +27,20 @@ namespace tessera::agent {
 
 struct ContainerRef {
   std::string pod_uid;
-  std::string container_id;  // empty: a process of the pod, but of no known container
+  std::string container_id;  // empty: the process belongs to the pod, but to no known container
 
   friend auto operator<=>(const ContainerRef&, const ContainerRef&) = default;
 };
 
-// Parses the text of /proc/<pid>/cgroup, version 1 or 2. Nothing for a process outside of pods.
+// Parses the text of /proc/<pid>/cgroup, version 1 or 2. Returns nullopt if the process is not in a
+// pod.
 std::optional<ContainerRef> container_of_cgroup(std::string_view text);
 
-// Reads a proc file system. Nothing also if the process has ended.
+// Does the same for a process in a proc file system. Returns nullopt also if the process has ended.
 std::optional<ContainerRef> container_of_process(const std::string& proc_root, std::uint32_t pid);
 
-// Finds a container by the ID in the pod's status, or, while kubelet has not written that yet, as
-// the only container of its pod. Nothing if the pod is not among `pods`.
+// Finds a container by the ID in the pod's status. Until kubelet has written the status, a pod with
+// one container matches too. Returns nullopt if the pod is not in `pods`.
 std::optional<ContainerName> name_of_container(const std::vector<const alloc::PodSpec*>& pods,
                                                const ContainerRef& container);
 

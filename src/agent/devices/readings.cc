@@ -4,7 +4,7 @@ namespace tessera::agent {
 
 void Readings::add_admissions(const AdmissionCounts& admissions, const LookupCounts& lookups) {
   const auto containers = [this](const std::string& result, std::uint64_t count) {
-    counter("tessera_agent_containers_total", "Containers by the result of Allocate", count,
+    counter("tessera_agent_containers_total", "Containers, by result of Allocate", count,
             {{"result", result}});
   };
   containers("allocated", admissions.allocated);
@@ -13,10 +13,11 @@ void Readings::add_admissions(const AdmissionCounts& admissions, const LookupCou
   }
   containers("unknown_pod", admissions.unknown_pod);
   counter("tessera_agent_mismatched_device_ids_total",
-          "Containers for which kubelet took IDs of other devices than decided", admissions.mismatched_ids);
+          "Containers for which kubelet took IDs of devices that were not decided for them",
+          admissions.mismatched_ids);
   const auto found = [this](const char* result, std::uint64_t count) {
-    counter("tessera_agent_container_lookups_total", "How the container of a kubelet call was found", count,
-            {{"result", result}});
+    counter("tessera_agent_container_lookups_total",
+            "Lookups of the container that a kubelet call is for, by result", count, {{"result", result}});
   };
   found("confirmed", lookups.confirmed);
   found("guessed", lookups.guessed);
@@ -26,7 +27,7 @@ void Readings::add_admissions(const AdmissionCounts& admissions, const LookupCou
 
 void Readings::add_starts(const StartCounts& starts) {
   const auto add = [this](const char* result, std::uint64_t count) {
-    counter("tessera_agent_starts_total", "Container starts by whether they were blocked", count,
+    counter("tessera_agent_starts_total", "PreStartContainer calls, by result (started or blocked)", count,
             {{"result", result}});
   };
   add("started", starts.started);
@@ -36,7 +37,7 @@ void Readings::add_starts(const StartCounts& starts) {
 void Readings::add_resources(const std::vector<Plugins::Resource>& resources) {
   for (const Plugins::Resource& resource : resources) {
     const Labels labels{{"resource", resource.name}};
-    gauge("tessera_agent_devices", "Devices in the list that kubelet has",
+    gauge("tessera_agent_devices", "Devices in the list that kubelet received",
           static_cast<double>(resource.devices), labels);
     gauge("tessera_agent_devices_healthy", "Healthy devices in that list",
           static_cast<double>(resource.healthy), labels);
@@ -50,10 +51,11 @@ void Readings::add_resources(const std::vector<Plugins::Resource>& resources) {
 void Readings::add_objects(const std::vector<std::pair<std::string, ObjectReconciler::State>>& objects) {
   for (const auto& [object, state] : objects) {
     const Labels labels{{"object", object}};
-    gauge("tessera_agent_object_synced", "1 when the object in the API server is as it should be",
-          state.settled ? 1 : 0, labels);
-    counter("tessera_agent_object_writes_total", "Writes done", state.writes, labels);
-    counter("tessera_agent_object_failures_total", "Reads and writes that failed", state.failures, labels);
+    gauge("tessera_agent_object_synced", "1 if the API object is in the desired state", state.settled ? 1 : 0,
+          labels);
+    counter("tessera_agent_object_writes_total", "Successful writes of the API object", state.writes, labels);
+    counter("tessera_agent_object_failures_total", "Failed reads and writes of the API object",
+            state.failures, labels);
   }
 }
 

@@ -1,6 +1,6 @@
 // agent/devices/readings.h
 //
-// Metrics of any kind of device: resources, answers to kubelet, writes to the API server.
+// Metrics that all kinds of devices have: resources, kubelet's calls, writes to the API server.
 // docs/reference.md lists every name. Pure.
 //
 //   Readings all;
@@ -24,11 +24,11 @@ namespace tessera::agent {
 
 class Readings : public daemon::Readings {
  public:
-  // How Allocate was answered, and how the container was found.
+  // Adds the results of Allocate and of the container lookups.
   void add_admissions(const AdmissionCounts& admissions, const LookupCounts& lookups);
   void add_starts(const StartCounts& starts);
   void add_resources(const std::vector<Plugins::Resource>& resources);
-  // Objects that the agent writes to the API server: {"inventory", state}, ...
+  // Adds the objects that the agent writes to the API server: {"inventory", state}, ...
   void add_objects(const std::vector<std::pair<std::string, ObjectReconciler::State>>& objects);
 };
 

@@ -13,7 +13,7 @@ namespace tessera::agent {
 
 namespace {
 
-constexpr std::chrono::milliseconds kLook{50};
+constexpr std::chrono::milliseconds kPollEvery{50};
 
 }  // namespace
 
@@ -32,8 +32,8 @@ Registrar::~Registrar() = default;
 
 Status Registrar::register_plugin(const std::string& endpoint, const std::string& resource,
                                   std::chrono::milliseconds deadline,
-                                  const std::function<bool()>& still_there) {
-  // Each attempt has its own channel: a shared one would wait for the backoff of the last attempt.
+                                  const std::function<bool()>& socket_exists) {
+  // Each attempt has its own channel. A shared one would wait for the backoff of the last attempt.
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   const auto channel =
@@ -61,8 +61,8 @@ Status Registrar::register_plugin(const std::string& endpoint, const std::string
   stub->async()->Register(&context, &request, &response,
                           [answered](const grpc::Status& status) { answered->set_value(status); });
   bool removed = false;
-  while (answer.wait_for(kLook) != std::future_status::ready) {
-    if (!removed && !still_there()) {
+  while (answer.wait_for(kPollEvery) != std::future_status::ready) {
+    if (!removed && !socket_exists()) {
       removed = true;
       context.TryCancel();
     }
@@ -76,11 +76,11 @@ Status Registrar::register_plugin(const std::string& endpoint, const std::string
     }
   }
   if (removed && !status.ok()) {
-    return fail(ErrorCode::kUnavailable, fmt::format("kubelet has removed our socket {}", endpoint));
+    return fail(ErrorCode::kUnavailable, fmt::format("kubelet has removed the plugin's socket {}", endpoint));
   }
   if (!status.ok()) {
-    return fail(ErrorCode::kUnavailable, fmt::format("kubelet ({}) does not accept {}: {}", impl_->socket,
-                                                     resource, status.error_message()));
+    return fail(ErrorCode::kUnavailable, fmt::format("kubelet ({}) rejected the registration of {}: {}",
+                                                     impl_->socket, resource, status.error_message()));
   }
   return {};
 }

@@ -1,6 +1,6 @@
 // agent/devices/registrar.h
 //
-// Registers a device plugin, which must already be served, with kubelet.
+// Registers a device plugin with kubelet. The plugin's server must already be listening.
 #pragma once
 
 #include <chrono>
@@ -19,15 +19,14 @@ class Registrar {
   Registrar(const Registrar&) = delete;
   Registrar& operator=(const Registrar&) = delete;
 
-  // Makes one attempt. kubelet dials `endpoint` (the name of a socket in its own directory) and
-  // asks for its options before it answers, so the server must be up. A kubelet that just starts
-  // may remove the socket after the caller has checked it, and would then dial for 10 s. So
-  // `still_there` is called in the meantime; if it returns false, the attempt fails with
-  // kUnavailable.
+  // Makes one attempt. kubelet dials `endpoint`, the name of a socket in its plugin directory, and
+  // asks for the plugin's options before it answers. A kubelet that is starting may remove the
+  // socket after the caller has checked it and would then dial for 10 s. So `socket_exists` is
+  // polled during the call; if it returns false, the attempt fails with kUnavailable.
   Status register_plugin(const std::string& endpoint, const std::string& resource,
-                         std::chrono::milliseconds deadline, const std::function<bool()>& still_there);
+                         std::chrono::milliseconds deadline, const std::function<bool()>& socket_exists);
 
-  // Any thread. The current attempt and every later one fail with kCancelled.
+  // Makes the current attempt and all later ones fail with kCancelled. Call it from any thread.
   void stop();
 
  private:

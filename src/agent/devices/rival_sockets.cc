@@ -75,7 +75,7 @@ RivalSockets::RivalSockets(std::string directory, const std::string& resource)
     : directory_(std::move(directory)), prefix_(prefix_of(resource)) {}
 
 // The prefix must be followed by the number of an instance.
-bool RivalSockets::is_sibling(const std::string& name) const {
+bool RivalSockets::is_other_instance(const std::string& name) const {
   return name.starts_with(prefix_) && name.size() == prefix_.size() + kDigits + kSuffix.size() &&
          name.find_first_not_of("0123456789abcdef", prefix_.size()) == prefix_.size() + kDigits;
 }
@@ -102,7 +102,7 @@ RivalSockets::Gone RivalSockets::look(const std::string& own, Clock::Steady regi
     std::error_code ignored;
     std::string name = at->path().filename().string();
     if (name.ends_with(kSuffix) && name != kKubelet && name != own && at->is_socket(ignored) &&
-        (!name.starts_with(kOurs) || is_sibling(name))) {
+        (!name.starts_with(kOurs) || is_other_instance(name))) {
       there.insert(std::move(name));
     }
   }
@@ -118,17 +118,20 @@ RivalSockets::Gone RivalSockets::look(const std::string& own, Clock::Steady regi
     // Other plugins register once, when their socket is new; instances of the agent register again
     // whenever kubelet drops them. But an older instance that ends right after we registered is the
     // one whose end made us register.
-    const bool counts =
-        !rival->second.dead && (rival->second.seen > registered_at ||
-                                (rival->second.sibling && Clock::real().now() - registered_at > kSameEnd));
-    gone = counts ? std::max(gone, rival->second.sibling ? Gone::kSibling : Gone::kStranger) : gone;
+    const bool counts = !rival->second.dead &&
+                        (rival->second.seen > registered_at ||
+                         (rival->second.other_instance && Clock::real().now() - registered_at > kSameEnd));
+    gone = counts ? std::max(gone, rival->second.other_instance ? Gone::kOtherInstance : Gone::kOtherPlugin)
+                  : gone;
     rival = rivals_.erase(rival);
   }
   for (const std::string& name : there) {
-    Rival& rival = rivals_.try_emplace(name, Rival{.seen = Clock::real().now(), .sibling = is_sibling(name)})
-                       .first->second;
-    if (rival.sibling && dies(name, rival, registered_at)) {
-      gone = Gone::kSibling;
+    Rival& rival =
+        rivals_
+            .try_emplace(name, Rival{.seen = Clock::real().now(), .other_instance = is_other_instance(name)})
+            .first->second;
+    if (rival.other_instance && dies(name, rival, registered_at)) {
+      gone = Gone::kOtherInstance;
     }
   }
   return gone;

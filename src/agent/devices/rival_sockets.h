@@ -25,8 +25,8 @@ class RivalSockets {
  public:
   enum class Gone : std::uint8_t {
     kNone,
-    kStranger,  // of another plugin, for an unknown resource
-    kSibling,   // of another instance of the agent, for this resource
+    kOtherPlugin,    // of another plugin, for an unknown resource
+    kOtherInstance,  // of another instance of the agent, for this resource
   };
 
   RivalSockets(std::string directory, const std::string& resource);
@@ -39,12 +39,12 @@ class RivalSockets {
  private:
   struct Rival {
     Clock::Steady seen;  // the first time
-    bool sibling = false;
+    bool other_instance = false;
     bool listens = false;
     bool dead = false;
   };
 
-  [[nodiscard]] bool is_sibling(const std::string& name) const;
+  [[nodiscard]] bool is_other_instance(const std::string& name) const;
   bool dies(const std::string& name, Rival& rival, Clock::Steady registered_at) const;
 
   const std::string directory_;

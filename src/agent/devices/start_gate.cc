@@ -205,8 +205,8 @@ void StartGate::check(const std::shared_ptr<Start>& start, const NodePod& pod, c
   const Allocation* given = allocations_.find(key.pod_uid, container);
   const IdsByResource ids = given == nullptr ? IdsByResource{{start->resource, start->ids}} : given->ids;
   if (const std::optional<StartBlock> block = find_block(pod, container, ids)) {
-    context_.node.warn_pod(pod, block->reason, block->why);
-    finish(start, key, fail(ErrorCode::kUnavailable, fmt::format("pod {}: {}", pod.text(), block->why)));
+    context_.node.warn_pod(pod, block->reason, block->message);
+    finish(start, key, fail(ErrorCode::kUnavailable, fmt::format("pod {}: {}", pod.text(), block->message)));
     return;
   }
   // kubelet gives up after 30 s and calls again; the second call waits for the same thing.
@@ -238,11 +238,11 @@ std::optional<StartBlock> StartGate::find_block(const NodePod& pod, const std::s
   if (given != nullptr && !given->fault.empty()) {
     return StartBlock{
         .reason = info.setup_failed,
-        .why = fmt::format("{}; when that is repaired, delete the pod so that it is admitted again",
-                           given->fault)};
+        .message = fmt::format("{}; when that is repaired, delete the pod so that it is admitted again",
+                               given->fault)};
   }
   if (const Status prepared = prepare(pod, container, *decided); !prepared) {
-    return StartBlock{.reason = info.setup_failed, .why = prepared.error().text()};
+    return StartBlock{.reason = info.setup_failed, .message = prepared.error().text()};
   }
   prepare_others(pod, container);
   return std::nullopt;
@@ -258,14 +258,14 @@ Decision StartGate::decide(const NodePod& pod, const std::string& container, con
   if (!decided || can_update(given)) {
     return decided;
   }
-  const Result<Decided> accepted = context_.kind.accept_given(pod, container, *decided, given);
+  const Result<Decided> accepted = context_.kind.accept_allocated(pod, container, *decided, given);
   if (accepted) {
     return *accepted;
   }
   const KindInfo& info = context_.kind.info();
   return tl::unexpected(StartBlock{
       .reason = info.mismatch,
-      .why = fmt::format(
+      .message = fmt::format(
           "container {} was admitted with {}, but other {} are decided for it now ({}); kubelet "
           "keeps what the pod was admitted with, so delete the pod and let it be created again",
           container,
@@ -287,9 +287,9 @@ std::optional<StartBlock> StartGate::unhealthy_block(const std::vector<DeviceSha
       const KindInfo& info = context_.kind.info();
       return StartBlock{
           .reason = info.unhealthy,
-          .why = fmt::format("{} is unhealthy ({}); the container starts when it is healthy again, "
-                             "or delete the pod so that another {} is chosen",
-                             found->name, found->unhealthy, info.one)};
+          .message = fmt::format("{} is unhealthy ({}); the container starts when it is healthy again, "
+                                 "or delete the pod so that another {} is chosen",
+                                 found->name, found->unhealthy, info.one)};
     }
   }
   return std::nullopt;

@@ -9,7 +9,7 @@
 // An error here is not final. kubelet shows it to the user and asks again, after about a second and
 // then every ten.
 //
-// On the event loop's thread.
+// All calls are made on the event loop's thread.
 #pragma once
 
 #include <cstdint>

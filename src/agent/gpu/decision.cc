@@ -14,7 +14,7 @@ namespace tessera::agent {
 
 namespace {
 
-// The first GPU of the record that is not on this node; nothing when all are.
+// Returns the first GPU of the record that is not on this node; nullopt if all are.
 std::optional<std::string> missing_gpu(const alloc::Record& record, const alloc::Inventory& inventory) {
   for (const alloc::ContainerShares& container : record.containers) {
     for (const alloc::GpuShare& share : container.shares) {
@@ -33,7 +33,7 @@ Status name_by_uuid(alloc::Record& record, const alloc::Inventory& inventory) {
       const auto index = alloc::index_of_name(share.gpu);
       const auto found = index ? inventory.find_index(*index) : std::nullopt;
       if (!found) {
-        return fail(ErrorCode::kInvalid, fmt::format("names {}, and there is no such GPU here", share.gpu));
+        return fail(ErrorCode::kInvalid, fmt::format("names {}, but this node has no such GPU", share.gpu));
       }
       share.gpu = inventory.gpus[*found].uuid;
     }
@@ -51,11 +51,11 @@ Result<alloc::Record> read_original(const alloc::PodSpec& pod, const alloc::GpuR
                                     const alloc::Inventory& inventory) {
   alloc::Record record = TRY(alloc::original_record(pod.annotations, request));
   TRY(alloc::held_shares(request, record));
-  TRY(with_context(name_by_uuid(record, inventory), "the annotation of an old scheduler"));
+  TRY(with_context(name_by_uuid(record, inventory), "annotation of the original scheduler"));
   return record;
 }
 
-// With one GPU there is nothing to decide.
+// Allocates everything on the only GPU of the node.
 alloc::Record all_on(const std::string& uuid, const alloc::GpuRequest& request) {
   alloc::Record record;
   for (const alloc::ContainerRequest& container : request.containers) {
@@ -73,10 +73,10 @@ alloc::Record all_on(const std::string& uuid, const alloc::GpuRequest& request) 
 struct Load {
   std::uint64_t units = 0;
   bool whole = false;
-  std::string who;
+  std::string pod;  // one of those that hold it
 };
 
-std::map<std::string, Load> loads_of(const std::vector<Holding>& neighbours) {
+std::map<std::string, Load> loads_by_gpu(const std::vector<Holding>& neighbours) {
   std::map<std::string, Load> loads;
   for (const Holding& neighbour : neighbours) {
     const auto shares = alloc::held_shares(neighbour.request, neighbour.record);
@@ -87,7 +87,7 @@ std::map<std::string, Load> loads_of(const std::vector<Holding>& neighbours) {
       Load& load = loads[share.gpu];
       load.units += share.units;
       load.whole = load.whole || share.whole;
-      load.who = neighbour.pod;
+      load.pod = neighbour.pod;
     }
   }
   return loads;
@@ -97,41 +97,41 @@ std::map<std::string, Load> loads_of(const std::vector<Holding>& neighbours) {
 
 GpuDecision decide(const alloc::PodSpec& pod, const alloc::GpuRequest& request,
                    const alloc::Inventory& inventory) {
-  std::string broken;
+  std::string invalid;
   if (const std::string* text = alloc::find_text(pod.annotations, alloc::key::kAllocation)) {
     Result<alloc::Record> record = read_own(*text, request);
     if (record) {
       if (const auto missing = missing_gpu(*record, inventory)) {
-        return {.verdict = Verdict::kLostGpu,
-                .record = *std::move(record),
-                .why = fmt::format("GPU {} was decided for it and is not on this node; delete the pod so "
+        return {
+            .verdict = Verdict::kLostGpu,
+            .record = *std::move(record),
+            .message = fmt::format("its record names GPU {}, which is not on this node; delete the pod so "
                                    "that another GPU is chosen",
                                    in_quotes(*missing))};
       }
       return {.verdict = Verdict::kDecided, .record = *std::move(record)};
     }
-    broken = fmt::format("annotation {}: {}", alloc::key::kAllocation, record.error().text());
+    invalid = fmt::format("annotation {}: {}", alloc::key::kAllocation, record.error().text());
   }
   Result<alloc::Record> original = read_original(pod, request, inventory);
   if (original) {
     return {.verdict = Verdict::kDecided, .record = *std::move(original)};
   }
-  if (broken.empty() && original.error().code() != ErrorCode::kNotFound) {
-    broken = original.error().text();
+  if (invalid.empty() && original.error().code() != ErrorCode::kNotFound) {
+    invalid = original.error().text();
   }
-  if (!broken.empty()) {
-    return {.verdict = Verdict::kBroken,
-            .why = broken +
-                   "; the agent does not follow an invalid record: delete the pod and create it without "
-                   "annotations of schedulers"};
+  if (!invalid.empty()) {
+    return {
+        .verdict = Verdict::kInvalid,
+        .message = invalid + "; delete the pod and create it without the annotations that schedulers write"};
   }
   if (inventory.gpus.size() == 1) {
     return {.verdict = Verdict::kDecided, .record = all_on(inventory.gpus.front().uuid, request)};
   }
   return {.verdict = Verdict::kUndecided,
-          .why =
-              "asks for GPUs, but no scheduler that knows them has placed it; set spec.schedulerName to "
-              "Tessera's scheduler (or install the policy of the chart that does) and create it again"};
+          .message =
+              "requests GPUs, but the scheduler that placed it did not choose any; set spec.schedulerName "
+              "to Tessera's scheduler (or install the chart's policy that sets it) and create it again"};
 }
 
 std::string overcommitment(const Holding& pod, const std::vector<Holding>& neighbours,
@@ -140,7 +140,7 @@ std::string overcommitment(const Holding& pod, const std::vector<Holding>& neigh
   if (!own) {
     return own.error().text();
   }
-  const std::map<std::string, Load> before = loads_of(neighbours);
+  const std::map<std::string, Load> before = loads_by_gpu(neighbours);
   for (const alloc::GpuShare& share : *own) {
     const auto found = inventory.find_uuid(share.gpu);
     const auto load = before.find(share.gpu);
@@ -151,8 +151,8 @@ std::string overcommitment(const Holding& pod, const std::vector<Holding>& neigh
     const std::uint32_t units = inventory.units(*found);
     if (share.units > units) {
       return fmt::format(
-          "GPU {} ({}) has {} units, and this pod's record claims {} of them; delete the pod so that it is "
-          "placed again",
+          "GPU {} ({}) has {} units, but this pod's record allocates {}; delete the pod so that it is "
+          "scheduled again",
           gpu.index, gpu.uuid, units, share.units);
     }
     if (load == before.end()) {
@@ -161,10 +161,11 @@ std::string overcommitment(const Holding& pod, const std::vector<Holding>& neigh
     const bool alone = share.whole || load->second.whole;
     if (alone || load->second.units + share.units > units) {
       return fmt::format(
-          "GPU {} ({}) is taken: {} of its {} units are held by {} and others, and this pod's record "
-          "claims {}; it starts when they end",
-          gpu.index, gpu.uuid, load->second.whole ? "all" : std::to_string(load->second.units), units,
-          load->second.who, share.whole ? "all" : std::to_string(share.units));
+          "GPU {} ({}) is taken: pod {} and others hold {} of its {} units, and this pod's record "
+          "allocates {}; it starts when they end",
+          gpu.index, gpu.uuid, load->second.pod,
+          load->second.whole ? "all" : std::to_string(load->second.units), units,
+          share.whole ? "all" : std::to_string(share.units));
     }
   }
   return {};

@@ -1,9 +1,10 @@
 // agent/gpu/decision.h
 //
-// What was decided for a pod of this node, and whether the decision is valid. Pure.
+// Reads which GPUs a scheduler chose for a pod of this node, and checks that choice. Pure.
 //
-// A record is text in an annotation, and any client that may write pods may have written it. It
-// counts only if it gives every container exactly what it requests, on GPUs of this node.
+// A record is text in an annotation, which every client that may write pods can set. It is valid
+// only if it allocates to every container exactly what the container requests, on GPUs of this
+// node.
 #pragma once
 
 #include <cstdint>
@@ -18,35 +19,35 @@
 namespace tessera::agent {
 
 enum class Verdict : std::uint8_t {
-  kDecided,    // `record` holds what each container gets
-  kUndecided,  // there is no record, and more than one GPU to choose from
-  kBroken,     // the record is invalid
-  kLostGpu,    // the record was valid once: the GPU is not here any more
+  kDecided,    // `record` has the GPU shares of each container
+  kUndecided,  // there is no record, and the node has more than one GPU
+  kInvalid,    // the record is invalid
+  kLostGpu,    // the record is valid except that it names a GPU which is not on this node
 };
 
 struct GpuDecision {
   Verdict verdict = Verdict::kUndecided;
   // GPUs by UUID; empty unless the verdict is kDecided or kLostGpu.
   alloc::Record record{};
-  // What is wrong and what to do, without the pod's name; empty when decided.
-  std::string why{};
+  // The problem and what to do about it, without the pod's name; empty if the verdict is kDecided.
+  std::string message{};
 };
 
-// Takes tessera.io/allocation if it is valid, else the annotations of the original schedulers,
-// else, if there is exactly one GPU, that one.
+// Uses tessera.io/allocation if it is valid, otherwise the annotations of the original schedulers.
+// Without either, a node with exactly one GPU allocates that one.
 GpuDecision decide(const alloc::PodSpec& pod, const alloc::GpuRequest& request,
                    const alloc::Inventory& inventory);
 
-// A pod of the node and what it has.
+// The GPU shares of one pod of the node.
 struct Holding {
   std::string pod;  // "ml/train-7"
   alloc::GpuRequest request{};
   alloc::Record record{};
 };
 
-// A record that allocates what other pods hold was not written by a scheduler that knew about them.
-// Returns who is in the way and what will help; empty when there is room for the pod next to its
-// neighbours.
+// Checks that the pod fits next to the pods that already hold shares of its GPUs. A record that
+// allocates what other pods hold was written without knowledge of them. Returns the problem and
+// what to do about it; empty if the pod fits.
 std::string overcommitment(const Holding& pod, const std::vector<Holding>& neighbours,
                            const alloc::Inventory& inventory);
 

@@ -28,7 +28,7 @@ constexpr std::string_view kMultiarch = "x86_64-linux-gnu";
 
 constexpr std::string_view kOwnDirectory = "/usr/local/nvidia/lib64";
 
-// Names without ".so" and what follows.
+// Library names up to ".so".
 constexpr std::array<std::string_view, 19> kLibraries{"libcuda",
                                                       "libcudadebugger",
                                                       "libnvidia-ml",
@@ -55,7 +55,7 @@ constexpr std::array<std::string_view, 4> kPrograms{"nvidia-smi", "nvidia-debugd
 constexpr std::array<std::string_view, 4> kSharedNodes{"nvidiactl", "nvidia-uvm", "nvidia-uvm-tools",
                                                        "nvidia-modeset"};
 
-// In order of precedence: the first directory that has a name wins.
+// Returns the directories to search. If several have a library of the same name, the first wins.
 std::vector<std::string> library_directories() {
   const std::string multiarch(kMultiarch);
   return {"/usr/lib/" + multiarch,
@@ -73,7 +73,7 @@ std::vector<std::string> library_directories() {
 constexpr std::array<std::string_view, 6> kProgramDirectories{
     "/usr/bin", "/usr/sbin", "/bin", "/usr/local/bin", "/usr/local/nvidia/bin", "/opt/bin"};
 
-// "libcuda.so.550.54" -> "libcuda"; empty for a file that is not a shared library.
+// Returns "libcuda" for "libcuda.so.550.54", and "" for a file that is not a shared library.
 std::string_view library_stem(std::string_view name) {
   const std::size_t so = name.find(".so");
   if (so == std::string_view::npos || (name.size() > so + 3 && name[so + 3] != '.')) {
@@ -82,14 +82,15 @@ std::string_view library_stem(std::string_view name) {
   return name.substr(0, so);
 }
 
-// False for a 32-bit library of the same name and for a linker script.
+// Returns whether the file is a 64-bit library for this CPU. A 32-bit library may have the same
+// name, and so may a linker script.
 bool is_our_elf(const std::string& path) {
   std::array<char, EI_NIDENT + 4> head{};
   std::ifstream file(path, std::ios::binary);
   if (!file.read(head.data(), head.size())) {
     return false;
   }
-  std::uint16_t machine = 0;  // behind e_ident and e_type
+  std::uint16_t machine = 0;  // follows e_ident and e_type
   std::memcpy(&machine, head.data() + EI_NIDENT + 2, sizeof machine);
   return std::memcmp(head.data(), ELFMAG, SELFMAG) == 0 && head[EI_CLASS] == ELFCLASS64 &&
          machine == kMachine;
@@ -102,7 +103,7 @@ class Finder {
       targets_ = {std::string(kOwnDirectory)};
       files_.library_path = kOwnDirectory;
     } else {
-      // The linker of Debian and Ubuntu looks in the first, that of Red Hat in the second.
+      // Debian's and Ubuntu's linkers search the first directory, Red Hat's the second.
       targets_ = {"/usr/lib/" + std::string(kMultiarch), "/usr/lib64"};
     }
   }
@@ -144,7 +145,7 @@ class Finder {
     seen_.insert(name);
     found_library_ = true;
     files_.has_cuda = files_.has_cuda || library_stem(name) == "libcuda";
-    // Links cannot be mounted into a container, so every name is mounted from the file behind it.
+    // A link cannot be mounted into a container, so the link's target is mounted under every name.
     for (const std::string& target : targets_) {
       mount(*real, fmt::format("{}/{}", target, name));
     }
@@ -181,9 +182,10 @@ std::string visible_devices(const std::vector<alloc::Gpu>& gpus) {
   return list.empty() ? "void" : list;
 }
 
-// The device nodes of the GPUs, and the files whose names contain the version of the driver. Not
-// all files: an additional library does no harm to a container that was admitted without it.
-std::string what_is_fixed(const Edits& edits) {
+// Returns Edits::fixed: the device nodes of the GPUs and the files whose names contain the driver
+// version. It omits the other files, because a container that was admitted before the driver got an
+// additional library works without it.
+std::string fixed_parts(const Edits& edits) {
   std::string list;
   const auto put = [&](const std::string& path) { list += (list.empty() ? "" : ", ") + path; };
   for (const DeviceNode& node : edits.nodes) {
@@ -214,7 +216,7 @@ Result<LibraryPlace> parse_library_place(std::string_view text) {
     return LibraryPlace::kLibraryPath;
   }
   return fail(ErrorCode::kInvalid,
-              fmt::format("driver libraries go to \"linker\" or \"env\", not to \"{}\"", text));
+              fmt::format("\"{}\" is not a place for driver libraries; use linker or env", text));
 }
 
 Result<DriverFiles> find_driver_files(const DriverFilesOptions& options) {
@@ -223,8 +225,8 @@ Result<DriverFiles> find_driver_files(const DriverFilesOptions& options) {
   if (!finder.found_library()) {
     return fail(
         ErrorCode::kNotFound,
-        fmt::format("no library of NVIDIA's driver for {} below {} (on the host {}); where the driver is "
-                    "kept elsewhere, set --driver-root",
+        fmt::format("no library of the NVIDIA driver for {} below {} (on the host {}); if the driver is "
+                    "elsewhere, set --driver-root",
                     kMultiarch, options.driver.here, options.driver.host));
   }
   finder.find_programs();
@@ -254,14 +256,14 @@ Result<std::vector<DeviceNode>> device_nodes(const HostRoot& dev, const std::vec
   for (const alloc::Gpu& gpu : gpus) {
     if (gpu.minor < 0) {
       return fail(ErrorCode::kUnsupported,
-                  fmt::format("GPU {}: the driver does not tell its minor number, so its device node is not "
-                              "known; use the strategy env",
+                  fmt::format("GPU {}: the driver does not report its minor number, so its device node is "
+                              "unknown; use strategy env",
                               gpu.uuid));
     }
     const std::string name = fmt::format("nvidia{}", gpu.minor);
     if (!exists(dev.local("/" + name))) {
       return fail(ErrorCode::kNotFound,
-                  fmt::format("GPU {}: {} does not exist; nvidia-smi on the host makes it", gpu.uuid,
+                  fmt::format("GPU {}: {} does not exist; run nvidia-smi on the host to create it", gpu.uuid,
                               dev.on_host("/" + name)));
     }
     nodes.push_back(node_named(dev, name));
@@ -275,8 +277,8 @@ Result<const DriverFiles*> DriverFilesCache::get() {
     found_ = TRY(find_driver_files(options_));
     if (!found_->has_cuda && !std::exchange(missed_cuda_, true)) {
       warning_ = fmt::format(
-          "no libcuda.so among the driver's libraries below {}: programs in containers cannot "
-          "compute; install the driver's compute libraries",
+          "no libcuda.so among the driver's libraries below {}: programs in containers cannot use "
+          "CUDA; install the driver's compute libraries",
           options_.driver.host);
     }
   }
@@ -295,7 +297,7 @@ Result<Edits> gpu_edits(DriverFilesCache& files, const std::vector<alloc::Gpu>& 
   if (!driver->library_path.empty()) {
     edits.env["LD_LIBRARY_PATH"] = driver->library_path;
   }
-  edits.fixed = what_is_fixed(edits);
+  edits.fixed = fixed_parts(edits);
   return edits;
 }
 

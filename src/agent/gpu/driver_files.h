@@ -1,16 +1,15 @@
 // agent/gpu/driver_files.h
 //
-// The files of NVIDIA's driver that a container needs and where they are, for nodes without
-// NVIDIA's container runtime. They are found below a driver root, which is "/" on a machine with an
-// installed driver, /run/nvidia/driver with NVIDIA's driver container, and
-// /home/kubernetes/bin/nvidia on some clouds.
+// Finds the files of the NVIDIA driver that a container needs, for nodes without NVIDIA's container
+// runtime. All of them are below the driver root: "/" on a machine with an installed driver,
+// /run/nvidia/driver with NVIDIA's driver container, /home/kubernetes/bin/nvidia on some clouds.
 //
-// Libraries for compute, utility and video are mounted, those for graphics are not. They are
-// mounted
-//   - where the image's dynamic linker looks by itself (default): no variable is needed, and an
-//     image that sets LD_LIBRARY_PATH keeps its own; or
-//   - in /usr/local/nvidia/lib64, with LD_LIBRARY_PATH: nothing of the image is covered, but the
-//     variable replaces the image's (a pod's own env overrides both).
+// Libraries for compute, utility and video are mounted; libraries for graphics are not. There are
+// two places for them:
+//   - the directories that the image's dynamic linker searches (default). No variable is
+//     needed, and an image that sets LD_LIBRARY_PATH keeps its value.
+//   - /usr/local/nvidia/lib64, with LD_LIBRARY_PATH. No file of the image is hidden, but the
+//     image's own LD_LIBRARY_PATH is replaced. A pod's own env overrides both.
 #pragma once
 
 #include <optional>
@@ -28,7 +27,7 @@ namespace tessera::agent {
 
 enum class LibraryPlace { kLinkerDirectories, kLibraryPath };
 
-// "linker" or "env".
+// Parses "linker" or "env".
 Result<LibraryPlace> parse_library_place(std::string_view text);
 
 struct DriverFilesOptions {
@@ -37,33 +36,35 @@ struct DriverFilesOptions {
   LibraryPlace place = LibraryPlace::kLinkerDirectories;
 };
 
-// What every container with a GPU gets.
+// The driver files that are mounted into every container with a GPU.
 struct DriverFiles {
   std::vector<MountPoint> mounts;
-  std::vector<std::string> local_paths;  // of the mounts, as we see them
-  std::string library_path;              // for LD_LIBRARY_PATH; empty when it is not needed
+  std::vector<std::string> local_paths;  // host paths of the mounts, as this process sees them
+  std::string library_path;              // value of LD_LIBRARY_PATH; empty: not set
   bool has_cuda = false;                 // libcuda was found
 };
 
-// Fails with kNotFound, and says where it looked, when there is no driver library at all.
+// Fails with kNotFound if there is no driver library at all. The error names the directory
+// searched.
 Result<DriverFiles> find_driver_files(const DriverFilesOptions& options);
 
-// Where a library of the driver is for us, links followed; nothing when it is not there.
+// Returns the path of a driver library as this process sees it, with links resolved; nullopt if
+// there is no such library.
 std::optional<std::string> find_driver_library(const HostRoot& driver, const std::string& name);
 
-// The device nodes through which a container reaches these GPUs: those that all share (nvidiactl,
-// nvidia-uvm and so on, as far as they exist) and one for each. Fails with the node that is missing
-// and how to make it. None for no GPU.
+// Returns the device nodes that give a container access to these GPUs: the shared ones that exist
+// (nvidiactl, nvidia-uvm and so on) and one per GPU. Returns none for no GPUs. Fails if the node of
+// a GPU is missing; the error says how to create it.
 Result<std::vector<DeviceNode>> device_nodes(const HostRoot& dev, const std::vector<alloc::Gpu>& gpus);
 
-// Keeps what was found until one of the files is gone: then the driver was updated. Without libcuda
-// it searches each time, because the driver may be in the middle of its installation.
+// Caches the driver files. Searches again if one of them no longer exists, because the driver was
+// updated, or if libcuda was not found, because the driver may still be being installed.
 class DriverFilesCache {
  public:
   explicit DriverFilesCache(DriverFilesOptions options) : options_(std::move(options)) {}
 
   Result<const DriverFiles*> get();
-  // Returns what is missing without being fatal, once.
+  // Returns a warning about missing files that are not required, once; nullopt afterwards.
   std::optional<std::string> take_warning() { return std::exchange(warning_, std::nullopt); }
   [[nodiscard]] const DriverFilesOptions& options() const { return options_; }
 
@@ -74,9 +75,9 @@ class DriverFilesCache {
   std::optional<std::string> warning_;
 };
 
-// Returns the changes that let a container reach these GPUs and no others: device nodes, the files
-// of the driver, NVIDIA_VISIBLE_DEVICES. Without GPUs, NVIDIA_VISIBLE_DEVICES hides them all. Fails
-// with what is missing of the driver and how to get it.
+// Returns the changes that give a container access to these GPUs and no others: device nodes,
+// driver files and NVIDIA_VISIBLE_DEVICES. Without GPUs, NVIDIA_VISIBLE_DEVICES hides all of them.
+// The error says which part of the driver is missing and how to get it.
 Result<Edits> gpu_edits(DriverFilesCache& files, const std::vector<alloc::Gpu>& gpus);
 
 }  // namespace tessera::agent

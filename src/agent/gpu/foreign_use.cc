@@ -10,8 +10,8 @@ namespace tessera::agent {
 
 namespace {
 
-// The GPU whose UUID an ID begins with: NVIDIA's plugin uses the UUID, with "::2" for replicas; the
-// original of gpushare "<uuid>-_-12".
+// Returns the GPU whose UUID the ID begins with, or null. NVIDIA's plugin uses the UUID, followed
+// by "::2" for replicas; gpushare's plugin uses "<uuid>-_-12".
 const alloc::Gpu* gpu_of(const alloc::Inventory& inventory, const std::string& id) {
   const auto found = std::ranges::find_if(inventory.gpus, [&](const alloc::Gpu& gpu) {
     return !gpu.uuid.empty() && id.starts_with(gpu.uuid) &&
@@ -21,8 +21,9 @@ const alloc::Gpu* gpu_of(const alloc::Inventory& inventory, const std::string& i
   return found == inventory.gpus.end() ? nullptr : &*found;
 }
 
-// The original of gpushare lets kubelet take any of its IDs, of any number of GPUs. The GPU of a
-// pod is in its annotations, and then it is in our ledger; without annotations the pod has no GPU.
+// With gpushare's plugin, kubelet may take any IDs, from any number of GPUs; the IDs do not say
+// which GPU the pod has. The pod's annotations do, and then the GPU is in our ledger. Without
+// annotations the pod has no GPU.
 bool names_no_gpu(const std::string& id) {
   return id.find("-_-") != std::string::npos;
 }
@@ -39,19 +40,19 @@ ForeignUse find_foreign_use(const Checkpoint& checkpoint, const alloc::Inventory
       use.resources.push_back(resource);
     }
     if (names.find(resource) && !std::ranges::all_of(ids, GpuIds::is_ours)) {
-      use.usurped.push_back(resource);
+      use.overridden.push_back(resource);
     }
   }
   for (const CheckpointEntry& entry : checkpoint.entries) {
     const bool under_our_name = names.find(entry.resource).has_value();
     for (const std::string& id : entry.ids) {
-      const bool tells = !GpuIds::is_ours(id) && !(under_our_name && names_no_gpu(id));
-      const alloc::Gpu* gpu = tells ? gpu_of(inventory, id) : nullptr;
+      const bool names_gpu = !GpuIds::is_ours(id) && !(under_our_name && names_no_gpu(id));
+      const alloc::Gpu* gpu = names_gpu ? gpu_of(inventory, id) : nullptr;
       if (gpu == nullptr || use.held.contains(gpu->uuid)) {
         continue;
       }
       const std::optional<std::string> holder = name_of_holder(entry.pod_uid);
-      use.unclear = use.unclear || !holder;
+      use.has_unknown_pod = use.has_unknown_pod || !holder;
       if (holder && !holder->empty()) {
         use.held[gpu->uuid] =
             fmt::format("pod {} has it through {} of another device plugin", *holder, entry.resource);
@@ -77,7 +78,7 @@ std::vector<ForeignHolder> foreign_holders(const Checkpoint& checkpoint, const a
 alloc::Inventory without_foreign(const alloc::Inventory& inventory, const ForeignUse& foreign) {
   alloc::Inventory ours = inventory;
   ours.also_served_as = foreign.resources;
-  ours.also_served_as.insert(ours.also_served_as.end(), foreign.usurped.begin(), foreign.usurped.end());
+  ours.also_served_as.insert(ours.also_served_as.end(), foreign.overridden.begin(), foreign.overridden.end());
   ours.also_served_as.resize(std::min(ours.also_served_as.size(), alloc::Inventory::kMaxResources));
   for (alloc::Gpu& gpu : ours.gpus) {
     const auto held = foreign.held.find(gpu.uuid);

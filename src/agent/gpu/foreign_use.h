@@ -1,7 +1,7 @@
 // agent/gpu/foreign_use.h
 //
-// GPUs of this node that another device plugin allocates: NVIDIA's, or one that was here before.
-// Found in kubelet's checkpoint. Pure.
+// Finds GPUs of this node that another device plugin allocates, in kubelet's checkpoint. The other
+// plugin may be NVIDIA's, or one that ran on this node before. Pure.
 #pragma once
 
 #include <functional>
@@ -19,25 +19,25 @@ namespace tessera::agent {
 struct ForeignUse {
   // Resources of other plugins whose devices are GPUs of this node.
   std::vector<std::string> resources;
-  // Resources of ours that another plugin serves: kubelet has IDs in another form than ours.
-  std::vector<std::string> usurped;
-  // GPUs that a pod has through another plugin, by UUID, and how. They must not be allocated.
+  // Our resources that another plugin serves: kubelet lists IDs that do not have our form.
+  std::vector<std::string> overridden;
+  // GPUs that a pod holds through another plugin: UUID -> which pod and resource. Tessera must not
+  // allocate them.
   std::map<std::string, std::string> held;
-  // A pod that is not known has a GPU: it has ended, or it is so new that the watch has not
-  // reported it.
-  bool unclear = false;
+  // An unknown pod has a GPU. Either the pod has ended, or the watch has not reported it yet.
+  bool has_unknown_pod = false;
 
   friend bool operator==(const ForeignUse&, const ForeignUse&) = default;
 };
 
-// The name of a pod that has no valid record of ours; empty for a pod that has one; nothing for a
-// pod that is not known.
+// Returns the name of a pod without a valid record; "" for a pod with one, and nullopt for an
+// unknown pod.
 using NameOfHolder = std::function<std::optional<std::string>(const std::string& pod_uid)>;
 
 ForeignUse find_foreign_use(const Checkpoint& checkpoint, const alloc::Inventory& inventory,
                             const alloc::ResourceNames& names, const NameOfHolder& name_of_holder);
 
-// A container that has a GPU through another plugin.
+// A container that holds a GPU through another plugin.
 struct ForeignHolder {
   std::string pod_uid;
   std::string container;
@@ -48,8 +48,8 @@ struct ForeignHolder {
 
 std::vector<ForeignHolder> foreign_holders(const Checkpoint& checkpoint, const alloc::Inventory& inventory);
 
-// The inventory to publish: GPUs held through another plugin are unhealthy, and the other plugins
-// are named.
+// Returns the inventory to publish. GPUs that are held through another plugin are unhealthy in it,
+// and `also_served_as` lists the resources of other plugins.
 alloc::Inventory without_foreign(const alloc::Inventory& inventory, const ForeignUse& foreign);
 
 }  // namespace tessera::agent

@@ -12,6 +12,7 @@ namespace tessera::agent {
 
 namespace {
 
+// Returns the inode and the modification time.
 std::pair<std::uint64_t, std::int64_t> stamp_of(const std::string& path) {
   struct stat status{};
   if (::stat(path.c_str(), &status) != 0) {
@@ -23,15 +24,15 @@ std::pair<std::uint64_t, std::int64_t> stamp_of(const std::string& path) {
 }  // namespace
 
 ForeignWatch::ForeignWatch(const NodeContext& node, const GpuKind& kind, const std::string& plugin_dir,
-                           std::chrono::milliseconds usurped_for)
+                           std::chrono::milliseconds override_delay)
     : node_(node),
       kind_(kind),
       checkpoint_path_(plugin_dir + "/" + Checkpoint::kFile),
-      usurped_for_(usurped_for) {}
+      override_delay_(override_delay) {}
 
 std::optional<std::string> ForeignWatch::name_of_holder(const std::string& pod_uid) const {
   const NodePod* pod = node_.pods.find(pod_uid);
-  // A pod with a valid record is in our own ledger, also if the original plugin admitted it.
+  // A pod with a valid record is in our ledger, even if the original plugin admitted it.
   if (pod != nullptr && kind_.decision_of(*pod).verdict == Verdict::kDecided) {
     return "";
   }
@@ -39,82 +40,85 @@ std::optional<std::string> ForeignWatch::name_of_holder(const std::string& pod_u
   return name.empty() ? std::nullopt : std::optional(std::move(name));
 }
 
-// The resources for which the file has named another plugin for a while.
-std::vector<std::string> ForeignWatch::lasting(const std::vector<std::string>& usurped,
-                                               const Registered& registered) {
+// Returns the registered resources for which the checkpoint has named another plugin for at least
+// override_delay_.
+std::vector<std::string> ForeignWatch::lasting_overrides(const std::vector<std::string>& overridden,
+                                                         const Registered& registered) {
   const auto now = Clock::real().now();
   std::map<std::string, Clock::Steady> since;
   std::vector<std::string> found;
-  for (const std::string& resource : usurped) {
+  for (const std::string& resource : overridden) {
     if (!registered.contains(resource)) {
       continue;
     }
-    const auto before = usurped_since_.find(resource);
-    since[resource] = before == usurped_since_.end() ? now : before->second;
-    if (now - since[resource] >= usurped_for_) {
+    const auto before = overridden_since_.find(resource);
+    since[resource] = before == overridden_since_.end() ? now : before->second;
+    if (now - since[resource] >= override_delay_) {
       found.push_back(resource);
     }
   }
-  usurped_since_ = std::move(since);
+  overridden_since_ = std::move(since);
   return found;
 }
 
-bool ForeignWatch::look(const alloc::Inventory& inventory, const Registered& registered) {
+bool ForeignWatch::update(const alloc::Inventory& inventory, const Registered& registered) {
   const Result<Checkpoint> checkpoint = node_.checkpoints.read();
   if (!checkpoint) {
     return false;
   }
   ForeignUse now = find_foreign_use(*checkpoint, inventory, node_.names,
                                     [this](const std::string& uid) { return name_of_holder(uid); });
-  // A resource of ours that is not registered yet may be soon, and then the file may be new.
-  other_plugin_suspected_ = !now.usurped.empty();
-  now.usurped = lasting(now.usurped, registered);
+  // Keep checking: a resource that is not registered yet may be registered soon.
+  override_suspected_ = !now.overridden.empty();
+  now.overridden = lasting_overrides(now.overridden, registered);
   if (now == use_) {
     return false;
   }
-  report_news(now);
+  report_changes(now);
   use_ = std::move(now);
   return true;
 }
 
-bool ForeignWatch::look_again(const alloc::Inventory& inventory, const Registered& registered) {
+bool ForeignWatch::update_if_changed(const alloc::Inventory& inventory, const Registered& registered) {
   const auto stamp = stamp_of(checkpoint_path_);
-  // Pods become known and end without a change of the file.
-  if (stamp == stamp_ && use_.held.empty() && !use_.unclear && !other_plugin_suspected_) {
+  // The result can also change without a new checkpoint, when a pod becomes known or ends.
+  if (stamp == stamp_ && use_.held.empty() && !use_.has_unknown_pod && !override_suspected_) {
     return false;
   }
   stamp_ = stamp;
-  return look(inventory, registered);
+  return update(inventory, registered);
 }
 
-void ForeignWatch::report_news(const ForeignUse& now) const {
+void ForeignWatch::report_changes(const ForeignUse& now) const {
   for (const std::string& resource : now.resources) {
     if (std::ranges::find(use_.resources, resource) == use_.resources.end()) {
-      warn_node("OtherDevicePlugin",
-                fmt::format("another device plugin serves the GPUs of this node as {}: pods that ask for it "
-                            "and pods of Tessera may meet on one GPU; remove that plugin, or start "
-                            "tessera-agent with --resource-whole {}",
-                            resource, resource));
+      warn_about_node(
+          "OtherDevicePlugin",
+          fmt::format("another device plugin serves the GPUs of this node as {}: its pods and Tessera's "
+                      "pods may get the same GPU; remove that plugin, or start tessera-agent with "
+                      "--resource-whole {}",
+                      resource, resource));
     }
   }
-  for (const std::string& resource : now.usurped) {
-    if (std::ranges::find(use_.usurped, resource) == use_.usurped.end()) {
-      warn_node("OtherDevicePlugin",
-                fmt::format("another device plugin serves {} on this node, and kubelet takes the one that "
-                            "registered last: pods get GPUs that Tessera did not choose; remove one of "
-                            "the two",
-                            resource));
+  for (const std::string& resource : now.overridden) {
+    if (std::ranges::find(use_.overridden, resource) == use_.overridden.end()) {
+      warn_about_node(
+          "OtherDevicePlugin",
+          fmt::format("another device plugin serves {} on this node, and kubelet uses the one that "
+                      "registered last, so pods get GPUs that Tessera did not choose; remove one of "
+                      "the two plugins",
+                      resource));
     }
   }
   for (const auto& [uuid, why] : now.held) {
     if (!use_.held.contains(uuid)) {
-      warn_node("GpuHeldElsewhere", fmt::format("GPU {} is not offered: {}", uuid, why));
+      warn_about_node("GpuHeldElsewhere", fmt::format("GPU {} is not offered: {}", uuid, why));
     }
   }
 }
 
-void ForeignWatch::warn_node(const std::string& reason, const std::string& message) const {
-  log::warn("another device plugin", {{"reason", reason}, {"message", message}});
+void ForeignWatch::warn_about_node(const std::string& reason, const std::string& message) const {
+  log::warn("another device plugin found", {{"reason", reason}, {"message", message}});
   node_.events.record(kube::EventNote::about_node(node_.node).as_warning(reason, message));
 }
 

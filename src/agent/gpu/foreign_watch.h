@@ -1,12 +1,12 @@
 // agent/gpu/foreign_watch.h
 //
-// Watches whether another device plugin serves the GPUs of this node, by kubelet's checkpoint, and
-// reports it once in an Event on the node.
+// Detects another device plugin that serves the GPUs of this node, and reports it once in an Event
+// on the node. Reads kubelet's checkpoint.
 //
 //   ForeignWatch foreign(node, kind, plugin_dir);
-//   if (foreign.look(inventory, plugins)) { publish(without_foreign(inventory, foreign.use())); }
+//   if (foreign.update(inventory, plugins)) { publish(without_foreign(inventory, foreign.use())); }
 //
-// On the event loop's thread.
+// Use it on the event loop's thread.
 #pragma once
 
 #include <chrono>
@@ -28,37 +28,38 @@ namespace tessera::agent {
 
 class ForeignWatch {
  public:
-  // Resources of ours that are registered with kubelet. For other resources kubelet's file
-  // describes the plugin that was here last.
+  // Our resources that are registered with kubelet. For any other resource, kubelet's checkpoint
+  // describes the plugin that served it last.
   using Registered = std::set<std::string>;
 
-  // kubelet writes its file a moment after a registration; `usurped_for` is how long it must name
-  // another plugin for a resource of ours before that counts. `node` and `kind` must outlive it.
+  // kubelet writes its checkpoint a moment after a registration. So another plugin counts only if
+  // the checkpoint has named it for one of our resources for at least `override_delay`. `node` and
+  // `kind` must outlive it.
   ForeignWatch(const NodeContext& node, const GpuKind& kind, const std::string& plugin_dir,
-               std::chrono::milliseconds usurped_for = std::chrono::seconds(5));
+               std::chrono::milliseconds override_delay = std::chrono::seconds(5));
 
-  // Reads kubelet's checkpoint. Returns true when use() has changed.
-  bool look(const alloc::Inventory& inventory, const Registered& registered);
-  // look(), if there may be something new.
-  bool look_again(const alloc::Inventory& inventory, const Registered& registered);
+  // Reads kubelet's checkpoint. Returns whether use() has changed.
+  bool update(const alloc::Inventory& inventory, const Registered& registered);
+  // Calls update() if its result may differ from the last one. Cheap otherwise.
+  bool update_if_changed(const alloc::Inventory& inventory, const Registered& registered);
 
   [[nodiscard]] const ForeignUse& use() const { return use_; }
 
  private:
   [[nodiscard]] std::optional<std::string> name_of_holder(const std::string& pod_uid) const;
-  [[nodiscard]] std::vector<std::string> lasting(const std::vector<std::string>& usurped,
-                                                 const Registered& registered);
-  void report_news(const ForeignUse& now) const;
-  void warn_node(const std::string& reason, const std::string& message) const;
+  [[nodiscard]] std::vector<std::string> lasting_overrides(const std::vector<std::string>& overridden,
+                                                           const Registered& registered);
+  void report_changes(const ForeignUse& now) const;
+  void warn_about_node(const std::string& reason, const std::string& message) const;
 
   const NodeContext& node_;
   const GpuKind& kind_;
   const std::string checkpoint_path_;
-  const std::chrono::milliseconds usurped_for_;
+  const std::chrono::milliseconds override_delay_;
   ForeignUse use_;
-  bool other_plugin_suspected_ = false;
-  std::map<std::string, Clock::Steady> usurped_since_;  // by resource
-  std::pair<std::uint64_t, std::int64_t> stamp_;        // changes when kubelet replaces its file
+  bool override_suspected_ = false;
+  std::map<std::string, Clock::Steady> overridden_since_;  // by resource
+  std::pair<std::uint64_t, std::int64_t> stamp_;           // changes when kubelet writes its checkpoint
 };
 
 }  // namespace tessera::agent

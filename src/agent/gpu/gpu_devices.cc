@@ -17,7 +17,7 @@ bool is_hex(std::string_view text) {
   return std::ranges::all_of(text, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
 }
 
-// FNV-1a: the same in every process.
+// FNV-1a. Unlike std::hash, it has the same result in every process.
 std::uint32_t hash_of(std::string_view text) {
   std::uint32_t hash = 2166136261U;
   for (const char c : text) {
@@ -26,8 +26,9 @@ std::uint32_t hash_of(std::string_view text) {
   return hash;
 }
 
-// The digits that a person recognises, if the UUID has the usual form.
-std::string first_choice(std::string_view uuid) {
+// Returns the first digits of the UUID, so that people recognize the GPU. Returns a hash if the
+// UUID does not have the usual form.
+std::string preferred_tag(std::string_view uuid) {
   const std::size_t dash = uuid.find('-');
   const std::string_view digits =
       dash == std::string_view::npos ? std::string_view() : uuid.substr(dash + 1, kTagLength);
@@ -54,7 +55,7 @@ const std::string& GpuIds::tag(std::string_view uuid) {
   if (const auto known = tags_.find(uuid); known != tags_.end()) {
     return known->second;
   }
-  std::string tag = first_choice(uuid);
+  std::string tag = preferred_tag(uuid);
   for (int attempt = 0; uuids_.contains(tag); ++attempt) {
     tag = fmt::format("{:08x}", hash_of(fmt::format("{}#{}", uuid, attempt)));
   }
@@ -108,7 +109,7 @@ const KindInfo& gpu_info() {
                              .condition = "GPUsHealthy",
                              .all_healthy = "AllGPUsHealthy",
                              .some_unhealthy = "GPUUnhealthy",
-                             .none_there = "NoGPUs",
+                             .no_devices = "NoGPUs",
                              .visible_variable = std::string(alloc::key::kVisibleDevices),
                              .visible_none = "void",
                              .device_prefix = "GPU-"};

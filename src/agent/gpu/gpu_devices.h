@@ -1,13 +1,12 @@
 // agent/gpu/gpu_devices.h
 //
-// GPUs as devices: their IDs and lists for kubelet, their names for people, and their JSON for
-// /allocations.
+// Represents GPUs as devices: IDs and lists for kubelet, names for messages, JSON for /allocations.
 //
-// kubelet's ID "5d3c1b2a-12" is share 12 of the GPU whose UUID begins with GPU-5d3c1b2a; "5d3c1b2a"
-// is that GPU as a whole. kubelet writes IDs into its checkpoint and into the status of pods, so an
-// ID must mean the same GPU after a restart and after the driver has renumbered its GPUs. IDs are
-// short because every ID is in every list (kubelet takes 4 MiB) and in the object of every pod that
-// holds it.
+// The ID "5d3c1b2a-12" is share 12 of the GPU whose UUID begins with GPU-5d3c1b2a; "5d3c1b2a" is
+// that GPU as a whole. kubelet writes IDs into its checkpoint and into the status of pods, so an ID
+// must mean the same GPU after a restart and after the driver has renumbered its GPUs. IDs are
+// short because every list contains all of them (kubelet accepts 4 MiB), and every pod object
+// contains those that the pod holds.
 #pragma once
 
 #include <boost/json/object.hpp>
@@ -28,18 +27,20 @@ namespace tessera::agent {
 
 class GpuIds {
  public:
-  // Returns the tag of a GPU, which it keeps from now on. The tag follows from the UUID alone,
-  // unless another GPU has the same one already: then from a hash of the UUID and a number.
+  // Returns the tag of a GPU, and assigns one in the first call for this GPU. The tag depends on
+  // the UUID alone. Only if another GPU already has that tag, it is a hash of the UUID and a
+  // counter.
   const std::string& tag(std::string_view uuid);
 
   [[nodiscard]] std::string share(std::string_view uuid, std::uint32_t number);
   [[nodiscard]] std::string whole(std::string_view uuid) { return tag(uuid); }
 
-  // The UUID of the GPU of an ID; nothing for an ID of another plugin, or of a GPU never seen here.
+  // Returns the UUID of the GPU that an ID belongs to; nullopt if the ID is from another plugin or
+  // its GPU is unknown.
   [[nodiscard]] std::optional<std::string> gpu_of(std::string_view id) const;
 
-  // Whether an ID has our form. IDs of other device plugins do not: NVIDIA's are whole UUIDs, those
-  // of the original are "GPU-<uuid>-_-12".
+  // Returns whether an ID has our form. IDs of other device plugins do not: NVIDIA's IDs are whole
+  // UUIDs, gpushare's are "GPU-<uuid>-_-12".
   static bool is_ours(std::string_view id);
 
  private:
@@ -47,8 +48,7 @@ class GpuIds {
   std::map<std::string, std::string, std::less<>> uuids_;  // by tag
 };
 
-// The GPUs of this node as kubelet counts them: shares for gpu-mem, whole ones for gpu and
-// gpu-count.
+// The device lists for kubelet: shares for gpu-mem, whole GPUs for gpu and gpu-count.
 struct GpuLists {
   std::vector<Device> shares;
   std::vector<Device> whole;
@@ -56,20 +56,22 @@ struct GpuLists {
   friend bool operator==(const GpuLists&, const GpuLists&) = default;
 };
 
-// All shares of an unhealthy GPU are unhealthy.
+// Returns the device lists of an inventory. All shares of an unhealthy GPU are unhealthy.
 GpuLists make_lists(const alloc::Inventory& inventory, GpuIds& ids);
 
 const KindInfo& gpu_info();
-// tessera.io/gpu. The file names are older than the other kinds and do not follow their scheme.
+// Returns the CDI kind tessera.io/gpu. Its file names are older than the scheme that the other
+// kinds use, and differ from it.
 CdiKind gpu_cdi_kind();
 
-// "GPU 3 (GPU-5d3c...)".
+// Returns "GPU 3 (GPU-5d3c...)".
 std::string name_of(const alloc::Gpu& gpu);
-// "GPU 3 (Tesla V100-SXM2-32GB, GPU-5d3c...)".
+// Returns "GPU 3 (Tesla V100-SXM2-32GB, GPU-5d3c...)".
 std::string describe(const alloc::Gpu& gpu);
 std::vector<NodeDevice> node_devices(const alloc::Inventory& inventory);
 
-// {"uuid":"GPU-5d3c...","index":2,"mem":8}. A GPU that is gone has no index.
+// Returns {"uuid":"GPU-5d3c...","index":2,"mem":8}. The index is missing if the GPU is not in the
+// inventory.
 boost::json::object gpu_json(const alloc::Inventory& inventory, const DeviceShare& share);
 
 }  // namespace tessera::agent

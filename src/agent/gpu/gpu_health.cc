@@ -15,20 +15,21 @@ namespace tessera::agent {
 namespace {
 
 constexpr const char* kManagedBy = "app.kubernetes.io/managed-by";
-constexpr const char* kOurselves = "tessera-agent";
+constexpr const char* kAgentName = "tessera-agent";
 
 bool is_ours(const JsonReader& object) {
   const auto metadata = object.object("metadata");
   const auto labels = metadata ? metadata->object("labels") : metadata;
-  return labels && labels->text_or(kManagedBy, "").value_or("") == kOurselves;
+  return labels && labels->text_or(kManagedBy, "").value_or("") == kAgentName;
 }
 
+// Returns the string at `map`.`name`; "" if there is none.
 std::string text_below(const JsonReader& object, std::string_view map, std::string_view name) {
   const auto inside = object.object(map);
   return inside ? inside->text_or(name, "").value_or("") : "";
 }
 
-// The ConfigMap by which the original extenders learn which GPUs must not be used.
+// Returns the name of the ConfigMap in which the original extenders find unhealthy GPUs.
 std::string config_map_name(const std::string& node) {
   return "unhealthy-gpu-" + node;
 }
@@ -43,7 +44,7 @@ NodeCondition gpus_condition(const gpu::DriverState& state, const std::string& h
     return {.healthy = false, .reason = "DriverNotReady", .message = cut_message(state.problem)};
   }
   if (state.inventory.gpus.empty() && state.problems.empty()) {
-    return {.healthy = false, .reason = gpu_info().none_there, .message = "the driver lists no GPU"};
+    return {.healthy = false, .reason = gpu_info().no_devices, .message = "the driver lists no GPU"};
   }
   return condition_of(gpu_info(), node_devices(state.inventory), state.problems);
 }
@@ -55,14 +56,14 @@ GpuHealthReporter::GpuHealthReporter(const NodeContext& node, const Allocations&
       reporter_(node, allocations,
                 {.info = gpu_info(),
                  .condition = options_.condition,
-                 .look_again = options_.look_again,
+                 .recheck_every = options_.recheck_every,
                  .backoff = options_.backoff},
                 node_devices(before)),
       config_map_reconciler_(
           node.client,
           {.path = kube::config_map_path(options_.config_map_namespace, config_map_name(node.node)),
            .what = fmt::format("ConfigMap {}/{}", options_.config_map_namespace, config_map_name(node.node)),
-           .look_again = options_.look_again,
+           .recheck_every = options_.recheck_every,
            .backoff = options_.backoff},
           [this](const boost::json::value* object) { return config_map_change(object); }) {}
 
@@ -78,7 +79,7 @@ void GpuHealthReporter::report(const gpu::DriverState& state) {
                             ? about_node().as_normal("GpuDriverReady", "the NVIDIA driver answers again")
                             : about_node().as_warning("GpuDriverNotReady", state.problem));
   }
-  // Without the driver every GPU is unhealthy for that one reason, which has been reported above.
+  // While the driver fails, that is the reason of every unhealthy GPU. It has been reported above.
   if (state.ready) {
     reporter_.report_changes(node_devices(state.inventory));
     for (const std::string& problem : state.problems) {
@@ -88,75 +89,75 @@ void GpuHealthReporter::report(const gpu::DriverState& state) {
     }
   }
   state_ = state;
-  // The first report also reconciles what an earlier process left.
-  const bool first = !std::exchange(began_, true);
+  // The first report also reconciles the ConfigMap of an earlier process.
+  const bool first = !std::exchange(reported_, true);
   reporter_.set_condition(gpus_condition(state_, hang_));
-  set_indices(state.inventory.unhealthy_list(), first);
+  set_unhealthy_indices(state.inventory.unhealthy_list(), first);
 }
 
-void GpuHealthReporter::set_hang(const Status& trouble) {
-  // The text says how long the call has been hanging, which changes each time and is no news.
-  const bool hangs = !trouble && trouble.error().code() == ErrorCode::kTimeout;
+void GpuHealthReporter::set_hang(const Status& problem) {
+  // Compares only whether a call hangs. The text also says for how long, which always changes.
+  const bool hangs = !problem && problem.error().code() == ErrorCode::kTimeout;
   if (hangs == !hang_.empty()) {
     return;
   }
-  hang_ = hangs ? trouble.error().text() : "";
+  hang_ = hangs ? problem.error().text() : "";
   auto about_node = kube::EventNote::about_node(node_.node);
   if (hangs) {
     log::error("driver call hangs", {{"error", hang_}});
     node_.events.record(
-        std::move(about_node).as_warning("GpuDriverHangs", hang_ + "; GPUs stay as they were last seen"));
+        std::move(about_node).as_warning("GpuDriverHangs", hang_ + "; GPUs keep their last known state"));
   } else {
     log::info("driver answers again");
     node_.events.record(std::move(about_node).as_normal("GpuDriverReady", "the NVIDIA driver answers again"));
   }
-  if (began_) {
+  if (reported_) {
     reporter_.set_condition(gpus_condition(state_, hang_));
   }
 }
 
-void GpuHealthReporter::set_indices(const std::string& indices, bool first) {
-  if (options_.config_map && (first || indices != indices_)) {
-    indices_ = indices;
+void GpuHealthReporter::set_unhealthy_indices(const std::string& indices, bool first) {
+  if (options_.config_map && (first || indices != unhealthy_indices_)) {
+    unhealthy_indices_ = indices;
     config_map_reconciler_.wake();
   }
 }
 
-// What to do about the ConfigMap unhealthy-gpu-<node> (null: there is none). It exists only while a
-// GPU is unhealthy: the original extenders take an empty list for GPU 0. One that another client
-// created is left alone.
+// Returns the request that reconciles ConfigMap unhealthy-gpu-<node>; nullopt if it is up to date.
+// `config_map` is null if it does not exist. It exists only while a GPU is unhealthy, because the
+// original extenders read an empty list as GPU 0. A ConfigMap of another client is not changed.
 Result<std::optional<kube::Request>> GpuHealthReporter::config_map_change(
     const boost::json::value* config_map) const {
   const std::string& namespace_name = options_.config_map_namespace;
   const std::string name = config_map_name(node_.node);
   const std::string path = kube::config_map_path(namespace_name, name);
-  const boost::json::object data{{"gpus", indices_}};
+  const boost::json::object data{{"gpus", unhealthy_indices_}};
   if (config_map == nullptr) {
-    if (indices_.empty()) {
+    if (unhealthy_indices_.empty()) {
       return std::nullopt;
     }
     const boost::json::object made{
         {"apiVersion", "v1"},
         {"kind", "ConfigMap"},
-        {"metadata", {{"name", name}, {"namespace", namespace_name}, {"labels", {{kManagedBy, kOurselves}}}}},
+        {"metadata", {{"name", name}, {"namespace", namespace_name}, {"labels", {{kManagedBy, kAgentName}}}}},
         {"data", data}};
     return kube::create_request(kube::config_map_path(namespace_name, ""), boost::json::serialize(made));
   }
   const JsonReader root(*config_map, name);
   if (!is_ours(root)) {
-    if (indices_.empty() || text_below(root, "data", "gpus") == indices_) {
+    if (unhealthy_indices_.empty() || text_below(root, "data", "gpus") == unhealthy_indices_) {
       return std::nullopt;
     }
     return fail(
         ErrorCode::kConflict,
-        fmt::format("ConfigMap {}/{} was not made by {}; it is left as it is, so old extenders do not "
-                    "learn that GPU {} must not be used. Delete it to let the agent write it",
-                    namespace_name, name, kOurselves, indices_));
+        fmt::format("ConfigMap {}/{} was not created by {} and is not changed, so the original extenders "
+                    "do not see that GPU {} is unhealthy; delete it so that the agent can write it",
+                    namespace_name, name, kAgentName, unhealthy_indices_));
   }
-  if (indices_.empty()) {
+  if (unhealthy_indices_.empty()) {
     return kube::delete_request(path, text_below(root, "metadata", "uid"));
   }
-  if (text_below(root, "data", "gpus") == indices_) {
+  if (text_below(root, "data", "gpus") == unhealthy_indices_) {
     return std::nullopt;
   }
   return kube::patch_request(path, boost::json::serialize(boost::json::object{{"data", data}}));

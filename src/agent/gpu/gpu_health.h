@@ -1,14 +1,14 @@
 // agent/gpu/gpu_health.h
 //
-// Reports the health of this node's GPUs to the cluster: what HealthReporter does for any device,
-// the state of the driver, and the ConfigMap that the original extenders read. What other clients
-// change is reconciled within a minute.
+// Reports the health of this node's GPUs to the cluster: the Events and the Node condition that
+// HealthReporter writes for any device, the state of the driver, and the ConfigMap that the
+// original extenders read. Changes by other clients are reverted within a minute.
 //
 //   GpuHealthReporter health(node, allocations, {}, known);
-//   health.report(*driver.state());             // at every change
-//   health.set_hang(driver.trouble());          // about every second
+//   health.report(*driver.state());             // on every change
+//   health.set_hang(driver.problem());          // about every second
 //
-// On the event loop's thread.
+// Use it on the event loop's thread.
 #pragma once
 
 #include <boost/json/value.hpp>
@@ -27,40 +27,40 @@ namespace tessera::agent {
 struct GpuHealthReporterOptions {
   bool condition = true;
   bool config_map = true;
-  std::string config_map_namespace = "kube-system";  // where the original looks
-  std::chrono::milliseconds look_again{60'000};
+  std::string config_map_namespace = "kube-system";  // where the original extenders expect it
+  std::chrono::milliseconds recheck_every{60'000};
   kube::BackoffOptions backoff = ObjectReconcilerOptions{}.backoff;
 };
 
-// The condition GPUsHealthy. `hang`: the driver call that does not return, as text; empty when
-// there is none.
+// Returns the condition GPUsHealthy. `hang` describes the driver call that does not return; empty
+// if no call hangs.
 NodeCondition gpus_condition(const gpu::DriverState& state, const std::string& hang);
 
 class GpuHealthReporter {
  public:
-  // `allocations` tells the pods that use a GPU. `before`: what an earlier process published; empty
-  // when that is not known. `node` and `allocations` must outlive it.
+  // `allocations` contains the pods that use a GPU. `before` is the inventory that an earlier
+  // process published; empty if that is unknown. `node` and `allocations` must outlive it.
   GpuHealthReporter(const NodeContext& node, const Allocations& allocations, GpuHealthReporterOptions options,
                     const alloc::Inventory& before);
   GpuHealthReporter(const GpuHealthReporter&) = delete;
   GpuHealthReporter& operator=(const GpuHealthReporter&) = delete;
 
-  // Sets `before` later. Call it before the first report.
+  // Sets `before` after construction. Call it before the first report().
   void set_before(const alloc::Inventory& before);
 
   void report(const gpu::DriverState& state);
-  // Takes gpu::Driver::trouble(): kTimeout means that a driver call hangs. Other errors are in the
-  // state.
-  void set_hang(const Status& trouble);
+  // Handles gpu::Driver::problem(). Only kTimeout, a driver call that hangs, counts: other errors
+  // are in the state.
+  void set_hang(const Status& problem);
 
-  // The condition and the ConfigMap: whether they are written, and if not, why.
+  // Whether the condition and the ConfigMap are up to date, and if not, why.
   [[nodiscard]] const ObjectReconciler::State& condition_state() const { return reporter_.condition_state(); }
   [[nodiscard]] const ObjectReconciler::State& config_map_state() const {
     return config_map_reconciler_.state();
   }
 
  private:
-  void set_indices(const std::string& indices, bool first);
+  void set_unhealthy_indices(const std::string& indices, bool first);
   [[nodiscard]] Result<std::optional<kube::Request>> config_map_change(
       const boost::json::value* config_map) const;
 
@@ -70,8 +70,8 @@ class GpuHealthReporter {
   std::string driver_problem_;
   std::string hang_;
   gpu::DriverState state_;
-  std::string indices_;  // of the unhealthy GPUs: "1,3"
-  bool began_ = false;
+  std::string unhealthy_indices_;  // "1,3"
+  bool reported_ = false;
   ObjectReconciler config_map_reconciler_;
 };
 

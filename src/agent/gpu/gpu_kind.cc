@@ -15,17 +15,18 @@ namespace tessera::agent {
 
 namespace {
 
+// Returns why the container may not start with this decision, which must not be kDecided.
 StartBlock block_by(const GpuDecision& decision) {
   switch (decision.verdict) {
     case Verdict::kUndecided:
-      return {.reason = "GpuUndecided", .why = decision.why, .counted_as = "undecided"};
+      return {.reason = "GpuUndecided", .message = decision.message, .counted_as = "undecided"};
     case Verdict::kLostGpu:
-      return {.reason = "GpuLost", .why = decision.why, .counted_as = "lost_gpu"};
+      return {.reason = "GpuLost", .message = decision.message, .counted_as = "lost_gpu"};
     case Verdict::kDecided:
-    case Verdict::kBroken:
+    case Verdict::kInvalid:
       break;
   }
-  return {.reason = "InvalidGpuRecord", .why = decision.why, .counted_as = "broken_record"};
+  return {.reason = "InvalidGpuRecord", .message = decision.message, .counted_as = "broken_record"};
 }
 
 }  // namespace
@@ -69,7 +70,7 @@ void GpuKind::set_inventory(const alloc::Inventory& inventory) {
 std::vector<ResourceList> GpuKind::lists() {
   const alloc::ResourceNames& names = node_.names;
   GpuLists lists = make_lists(inventory_, ids_);
-  // gpu and gpu-count name the same GPUs: a GPU held under either name is listed under both.
+  // gpu and gpu-count are the same GPUs, so a GPU that is held under one name is listed under both.
   std::vector<std::string> held;
   for (const std::string& resource : {names.whole(), names.count()}) {
     for (const Allocations::HeldId& id : allocations_.held_ids(resource)) {
@@ -95,9 +96,9 @@ std::optional<std::string> GpuKind::device_of(const std::string& id) const {
 GpuDecision GpuKind::decision_of(const NodePod& pod) const {
   const Result<alloc::GpuRequest> request = alloc::GpuRequest::of_pod(pod.spec, node_.names);
   if (!request) {
-    return {.verdict = Verdict::kBroken,
-            .why = request.error().text() +
-                   "; no node can satisfy that: delete the pod and create it with a valid request"};
+    return {.verdict = Verdict::kInvalid,
+            .message = request.error().text() +
+                       "; no node can satisfy this request: delete the pod and create it with a valid one"};
   }
   return request->any() ? tessera::agent::decide(pod.spec, *request, inventory_) : GpuDecision{};
 }
@@ -106,8 +107,8 @@ Decision GpuKind::decide(const NodePod& pod, const std::string& container,
                          const IdsByResource& /*ids*/) const {
   GpuDecision decision = decision_of(pod);
   if (decision.verdict == Verdict::kDecided && decision.record.find(container) == nullptr) {
-    decision = {.verdict = Verdict::kBroken,
-                .why = fmt::format("nothing was decided for container {}", container)};
+    decision = {.verdict = Verdict::kInvalid,
+                .message = fmt::format("the record has no entry for container {}", container)};
   }
   if (decision.verdict != Verdict::kDecided) {
     return tl::unexpected(block_by(decision));
@@ -115,7 +116,7 @@ Decision GpuKind::decide(const NodePod& pod, const std::string& container,
   return decided_by(pod, decision.record, container);
 }
 
-// What a record gives to a container.
+// Returns what `record` allocates to a container.
 Decided GpuKind::decided_by(const NodePod& pod, const alloc::Record& record,
                             const std::string& container) const {
   const alloc::ResourceNames& names = node_.names;
@@ -142,29 +143,31 @@ Result<Edits> GpuKind::edits(const std::vector<DeviceShare>& shares) {
   }
   Result<Edits> edits = gpu_edits(files_, gpus);
   if (const std::optional<std::string> warning = files_.take_warning()) {
-    log::warn("the driver is incomplete", {{"error", *warning}});
+    log::warn("driver incomplete", {{"error", *warning}});
     node_.events.record(kube::EventNote::about_node(node_.node).as_warning("GpuDriverIncomplete", *warning));
   }
   return edits;
 }
 
-// The record is repaired to what the pod has, if that is what it requests.
-Result<Decided> GpuKind::accept_given(const NodePod& pod, const std::string& container,
-                                      const Decided& /*decided*/, const Allocation* /*given*/) const {
-  const alloc::Record record = TRY(
-      record_as_given(pod.spec, decision_of(pod).record, allocations_, inventory_, node_.names, can_update_));
+// Accepts other GPUs than the record says if they satisfy the pod's request. before_start() then
+// repairs the record.
+Result<Decided> GpuKind::accept_allocated(const NodePod& pod, const std::string& container,
+                                          const Decided& /*decided*/, const Allocation* /*given*/) const {
+  const alloc::Record record = TRY(record_as_allocated(pod.spec, decision_of(pod).record, allocations_,
+                                                       inventory_, node_.names, can_update_));
   return decided_by(pod, record, container);
 }
 
-// What the containers of a pod have: what its record says, or, where kubelet keeps what they got at
-// their admission, that. Nothing while that is not decided.
+// Returns which GPUs the containers of a pod really have. That is the pod's record, except for
+// containers that keep what they were admitted with. Returns nullopt if the pod has no valid
+// record.
 std::optional<alloc::Record> GpuKind::actual_record(const NodePod& pod) const {
   const GpuDecision decision = decision_of(pod);
   if (decision.verdict != Verdict::kDecided) {
     return std::nullopt;
   }
   Result<alloc::Record> given =
-      record_as_given(pod.spec, decision.record, allocations_, inventory_, node_.names, can_update_);
+      record_as_allocated(pod.spec, decision.record, allocations_, inventory_, node_.names, can_update_);
   return given ? *std::move(given) : decision.record;
 }
 
@@ -179,7 +182,7 @@ std::optional<Holding> GpuKind::holding_of(const NodePod& pod) const {
 }
 
 std::optional<StartBlock> GpuKind::block_start(const NodePod& pod) const {
-  // Only a pod that has not started waits for others: one that runs was there first.
+  // A pod that has started holds its GPUs already. Only pods that have not started wait for others.
   const std::optional<Holding> own = pod.started() ? std::nullopt : holding_of(pod);
   if (!own) {
     return std::nullopt;
@@ -194,7 +197,7 @@ std::optional<StartBlock> GpuKind::block_start(const NodePod& pod) const {
     }
   }
   const std::string why = overcommitment(*own, neighbours, inventory_);
-  return why.empty() ? std::nullopt : std::optional(StartBlock{.reason = "GpuOvercommitted", .why = why});
+  return why.empty() ? std::nullopt : std::optional(StartBlock{.reason = "GpuOvercommitted", .message = why});
 }
 
 void GpuKind::before_start(const NodePod& pod, const std::string& container, Done<Status> done) {
@@ -207,33 +210,33 @@ void GpuKind::before_start(const NodePod& pod, const std::string& container, Don
   const auto now =
       std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::real().wall().time_since_epoch());
   const Result<RecordRepair> repair = repair_of(pod.spec, *request, *actual, inventory_, now.count());
-  if (repair && repair->moves && !repair->annotations.empty()) {
+  if (repair && repair->changes_gpus && !repair->annotations.empty()) {
     repair_and_start(pod, container, *repair, std::move(done));
     return;
   }
   if (repair && !repair->annotations.empty()) {
-    // The extender's ledger is right without this write, so the container does not wait for it.
+    // The extender's ledger is correct without this write, so the container does not wait for it.
     writer_.write(pod, *repair, [](const Status&) {});
   }
   done({});
 }
 
-// The pod has other GPUs than its record says, and the extender's ledger is built from records. So
-// the record is written before the container starts.
+// Writes the record before the container starts, because the extender builds its ledger from
+// records and this record names GPUs that the pod does not have.
 void GpuKind::repair_and_start(const NodePod& pod, const std::string& container, const RecordRepair& repair,
                                Done<Status> done) {
-  log::warn("the record differs from the allocation", {{"pod", pod.text()}, {"container", container}});
+  log::warn("record differs from the allocation", {{"pod", pod.text()}, {"container", container}});
   writer_.write(
       pod, repair, gate_.wrap<Status>([this, pod, container, done = std::move(done)](const Status& written) {
         if (!written) {
-          done(fail(ErrorCode::kUnavailable, fmt::format("pod {}: its record must be repaired first: {}",
+          done(fail(ErrorCode::kUnavailable, fmt::format("pod {}: the record could not be repaired: {}",
                                                          pod.text(), written.error().text())));
           return;
         }
         ++counts_.repaired;
         node_.warn_pod(pod, "GpuRecordRepaired",
-                       fmt::format("container {} was admitted with other GPUs than decided; the pod's record "
-                                   "now names the GPUs that it has",
+                       fmt::format("container {} was admitted with other GPUs than those in its record; the "
+                                   "record now names the GPUs that it has",
                                    container));
         done({});
       }));

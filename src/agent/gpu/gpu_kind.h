@@ -1,12 +1,14 @@
 // agent/gpu/gpu_kind.h
 //
-// GPUs as a kind of device: offered as shares of memory (gpu-mem) and as a whole (gpu, gpu-count).
+// GPUs as a kind of device. Serves them as shares of memory (gpu-mem) and as whole GPUs (gpu,
+// gpu-count).
 //
-// The extender decides, in the pod's annotations; the agent carries the decision out. A container
-// gets what was decided whatever IDs kubelet picked. If a container has other GPUs than its pod's
-// record says, the record is repaired before the container starts.
+// The extender chooses the GPUs and writes the choice into the pod's annotations. A container gets
+// these GPUs, whichever IDs kubelet took. If a container was admitted with other GPUs than its
+// pod's record says and cannot be changed any more, the record is repaired before the container
+// starts.
 //
-// On the event loop's thread.
+// Use it on the event loop's thread.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +29,7 @@
 
 namespace tessera::agent {
 
-// The pods of the node that request GPUs, in bind order.
+// Returns the pods of the node that request GPUs, in bind order.
 std::vector<const alloc::PodSpec*> gpu_pods(const NodePods& pods);
 
 class GpuKind final : public DeviceKind {
@@ -40,15 +42,15 @@ class GpuKind final : public DeviceKind {
     std::uint64_t repaired = 0;  // records that differed from what kubelet allocated
   };
 
-  // The keys of a share in the state file (allocations.h).
+  // Returns the JSON keys of a share in the state file (allocations.h).
   static Allocations::Keys keys() { return {.device = "gpu", .units = "mem"}; }
 
-  // `allocations`: those of GPUs. All must outlive it.
+  // `allocations` are those of GPUs. The arguments passed by reference must outlive it.
   GpuKind(const NodeContext& node, const Allocations& allocations, RecordWriter& writer, Options options);
 
   void set_inventory(const alloc::Inventory& inventory);
 
-  // What was decided for a pod; kUndecided for a pod that requests no GPU.
+  // Returns the decision for a pod; kUndecided if the pod requests no GPU.
   [[nodiscard]] GpuDecision decision_of(const NodePod& pod) const;
   [[nodiscard]] const Counts& counts() const { return counts_; }
 
@@ -58,8 +60,9 @@ class GpuKind final : public DeviceKind {
   [[nodiscard]] Decision decide(const NodePod& pod, const std::string& container,
                                 const IdsByResource& ids) const override;
   Result<Edits> edits(const std::vector<DeviceShare>& shares) override;
-  [[nodiscard]] Result<Decided> accept_given(const NodePod& pod, const std::string& container,
-                                             const Decided& decided, const Allocation* given) const override;
+  [[nodiscard]] Result<Decided> accept_allocated(const NodePod& pod, const std::string& container,
+                                                 const Decided& decided,
+                                                 const Allocation* given) const override;
   [[nodiscard]] std::optional<StartBlock> block_start(const NodePod& pod) const override;
   void before_start(const NodePod& pod, const std::string& container, Done<Status> done) override;
 

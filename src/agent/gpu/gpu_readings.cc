@@ -14,14 +14,14 @@ Labels labels_of(const alloc::Gpu& gpu) {
   return {{"gpu", std::to_string(gpu.index)}, {"uuid", gpu.uuid}};
 }
 
-// Of a GPU by its UUID; of one that is gone there is no index.
+// Returns the labels of the GPU with this UUID. The index is "" if the GPU is gone.
 Labels labels_of(const alloc::Inventory& inventory, const std::string& uuid) {
   const auto found = inventory.find_uuid(uuid);
   return found ? labels_of(inventory.gpus[*found]) : Labels{{"gpu", ""}, {"uuid", uuid}};
 }
 
-std::string_view to_string(gpu::XidClass taken_as) {
-  switch (taken_as) {
+std::string_view to_string(gpu::XidClass severity) {
+  switch (severity) {
     case gpu::XidClass::kIgnored:
       return "ignored";
     case gpu::XidClass::kRecoverable:
@@ -40,14 +40,15 @@ void add_gpus(Readings& readings, const gpu::DriverState& state, const UsageSamp
     Labels info = labels_of(gpu);
     info.emplace_back("model", gpu.model);
     info.emplace_back("pci", gpu.pci_bus_id);
-    readings.gauge("tessera_gpu_info", "A GPU of this node", 1, std::move(info));
-    readings.gauge("tessera_gpu_healthy", "1 when the GPU is offered to pods", gpu.healthy() ? 1 : 0,
-                   labels_of(gpu));
+    readings.gauge("tessera_gpu_info", "A GPU of this node; always 1", 1, std::move(info));
+    readings.gauge("tessera_gpu_healthy", "1 if the GPU is healthy and offered to pods",
+                   gpu.healthy() ? 1 : 0, labels_of(gpu));
     readings.gauge("tessera_gpu_memory_total_bytes", "Memory of the GPU", gpu.memory_mib * kMib,
                    labels_of(gpu));
     readings.gauge("tessera_gpu_memory_reserved_bytes", "Memory reserved by the driver",
                    gpu.reserved_mib * kMib, labels_of(gpu));
-    readings.gauge("tessera_gpu_memory_allocated_bytes", "Memory allocated to pods; all of it for whole GPUs",
+    readings.gauge("tessera_gpu_memory_allocated_bytes",
+                   "Memory allocated to pods; all memory if a pod has the whole GPU",
                    static_cast<double>(allocated_bytes(uses, gpu.uuid, std::uint64_t{gpu.memory_mib} << 20U)),
                    labels_of(gpu));
   }
@@ -61,14 +62,14 @@ void add_gpus(Readings& readings, const gpu::DriverState& state, const UsageSamp
     readings.gauge("tessera_gpu_memory_outside_pods_bytes", "Memory used by processes that belong to no pod",
                    static_cast<double>(use.outside_bytes), labels);
     if (use.usage->busy_percent) {
-      readings.gauge("tessera_gpu_utilization_ratio", "Fraction of time in which the GPU was busy",
+      readings.gauge("tessera_gpu_utilization_ratio", "Fraction of time that the GPU was busy",
                      *use.usage->busy_percent / 100.0, labels);
     }
   }
   for (const gpu::XidCount& xid : state.xids) {
     Labels labels = labels_of(state.inventory, xid.uuid);
     labels.emplace_back("xid", std::to_string(xid.xid));
-    labels.emplace_back("class", to_string(xid.taken_as));
+    labels.emplace_back("class", to_string(xid.severity));
     readings.counter("tessera_gpu_xids_total", "XID errors that the driver reported, by number and class",
                      xid.count, std::move(labels));
   }
@@ -96,21 +97,23 @@ void add_containers(Readings& readings, const gpu::DriverState& state, const std
                    static_cast<double>(use.used_bytes), labels);
     if (use.busy_percent) {
       readings.gauge("tessera_container_gpu_utilization_ratio",
-                     "Fraction of time in which the container kept the GPU busy", *use.busy_percent / 100.0,
+                     "Fraction of time that the container kept the GPU busy", *use.busy_percent / 100.0,
                      labels);
     }
     readings.gauge("tessera_container_gpu_processes", "Processes of the container on the GPU", use.processes,
                    labels);
     readings.gauge("tessera_container_gpu_memory_exceeded",
-                   "1 while the container uses more than was allocated to it",
+                   "1 while the container uses more GPU memory than allocated to it",
                    watch.judge().is_over(use) ? 1 : 0, labels);
   }
   readings.counter("tessera_agent_memory_exceeded_total",
-                   "Times that a container was found to use more than it requested", watch.counts().over);
-  readings.counter("tessera_agent_memory_evictions_total", "Evictions of such pods by result",
-                   watch.counts().evicted, {{"result", "evicted"}});
-  readings.counter("tessera_agent_memory_evictions_total", "Evictions of such pods by result",
-                   watch.counts().refused, {{"result", "refused"}});
+                   "Times that a container exceeded the GPU memory allocated to it", watch.counts().over);
+  readings.counter("tessera_agent_memory_evictions_total",
+                   "Evictions of pods over their GPU memory limit, by result", watch.counts().evicted,
+                   {{"result", "evicted"}});
+  readings.counter("tessera_agent_memory_evictions_total",
+                   "Evictions of pods over their GPU memory limit, by result", watch.counts().refused,
+                   {{"result", "refused"}});
 }
 
 void add_driver(Readings& readings, const gpu::DriverState& state, const gpu::CallMonitor::Counts& calls,
@@ -121,22 +124,22 @@ void add_driver(Readings& readings, const gpu::DriverState& state, const gpu::Ca
   readings.counter("tessera_agent_driver_calls_total", "Driver calls that returned", calls.calls);
   readings.counter("tessera_agent_driver_failures_total", "Driver calls that returned an error",
                    calls.failures);
-  readings.gauge("tessera_agent_gpus_missing", "GPUs that were in this machine and are gone",
+  readings.gauge("tessera_agent_gpus_missing", "GPUs that this node had earlier and that are missing now",
                  static_cast<double>(state.gone.size()));
   if (sample_age) {
-    readings.gauge("tessera_agent_sample_age_seconds", "Seconds since the last usage sample of the driver",
+    readings.gauge("tessera_agent_sample_age_seconds", "Seconds since the driver last reported GPU usage",
                    std::chrono::duration<double>(*sample_age).count());
   }
 }
 
-void add_gpu_answers(Readings& readings, const GpuKind::Counts& counts) {
-  // Present from the start, so that rates can be computed.
+void add_gpu_counts(Readings& readings, const GpuKind::Counts& counts) {
+  // Add them with 0 from the start, so that Prometheus can compute rates.
   for (const char* result : {"undecided", "broken_record", "lost_gpu"}) {
-    readings.counter("tessera_agent_containers_total", "Containers by the result of Allocate", 0,
+    readings.counter("tessera_agent_containers_total", "Containers, by result of Allocate", 0,
                      {{"result", result}});
   }
   readings.counter("tessera_agent_records_repaired_total",
-                   "Pods whose record was repaired to what kubelet allocated", counts.repaired);
+                   "Pod records corrected to match what kubelet allocated", counts.repaired);
 }
 
 }  // namespace tessera::agent

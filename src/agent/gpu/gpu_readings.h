@@ -1,7 +1,7 @@
 // agent/gpu/gpu_readings.h
 //
-// Metrics of the GPUs, of the containers that use them, and of the driver. docs/reference.md lists
-// every name. Pure functions.
+// The metrics of GPUs, of the containers that use them, and of the driver. docs/reference.md lists
+// all names. Pure functions.
 #pragma once
 
 #include <chrono>
@@ -17,15 +17,15 @@
 
 namespace tessera::agent {
 
-// Memory, use, health and errors of each GPU. `uses` contains what is allocated.
+// Adds memory, utilization, health and errors of each GPU. `uses` contains the allocations.
 void add_gpus(Readings& readings, const gpu::DriverState& state, const UsageSample& sample,
               const std::vector<MemoryUse>& uses);
-// Allocation and use of each container on each of its GPUs.
+// Adds allocation and use of each container on each of its GPUs.
 void add_containers(Readings& readings, const gpu::DriverState& state, const std::vector<MemoryUse>& uses,
                     const MemoryWatch& watch);
 void add_driver(Readings& readings, const gpu::DriverState& state, const gpu::CallMonitor::Counts& calls,
                 bool hangs, std::optional<std::chrono::nanoseconds> sample_age);
-// How kubelet's calls were answered, in addition to what is counted for any kind.
-void add_gpu_answers(Readings& readings, const GpuKind::Counts& counts);
+// Adds the results of kubelet's calls that only GPUs have. Plugins adds those of every kind.
+void add_gpu_counts(Readings& readings, const GpuKind::Counts& counts);
 
 }  // namespace tessera::agent

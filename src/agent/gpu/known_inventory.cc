@@ -24,8 +24,7 @@ alloc::Inventory read_known_inventory(const std::string& path) {
   }
   Result<alloc::Inventory> inventory = alloc::Inventory::parse(*text);
   if (!inventory) {
-    log::warn("the inventory of an earlier run cannot be read",
-              {{"file", path}, {"error", inventory.error()}});
+    log::warn("cannot read the inventory of an earlier run", {{"file", path}, {"error", inventory.error()}});
     return {};
   }
   return *std::move(inventory);
@@ -60,7 +59,7 @@ void KnownInventory::fetch(std::chrono::milliseconds at_most, Done<Result<alloc:
     }
     Result<alloc::Inventory> inventory = reply ? inventory_of_node(reply->body.text()) : fail(reply.error());
     if (!inventory && inventory.error().code() != ErrorCode::kNotFound) {
-      log::warn("the inventory on the node cannot be read", {{"error", inventory.error()}});
+      log::warn("cannot read the inventory on the Node", {{"error", inventory.error()}});
     }
     done(inventory ? *std::move(inventory) : alloc::Inventory());
   });

@@ -1,14 +1,13 @@
 // agent/gpu/known_inventory.h
 //
-// The GPUs that an earlier process saw on this node. GPUs that do not answer now stay listed, as
-// unhealthy, so that they do not vanish while pods have them. Read from the agent's own file, or,
-// if that is gone (a container whose state directory was not kept), from what was published on the
-// Node.
+// Restores the inventory that an earlier process saw on this node. GPUs that do not answer now stay
+// listed as unhealthy, so that they do not vanish while pods hold them. The inventory is in the
+// agent's state directory. If that was not kept, the one published on the Node is used.
 //
 //   KnownInventory known(client, "gpu-a");
 //   known.fetch(300ms, [](Result<alloc::Inventory> inventory) { ... });
 //
-// On the event loop's thread; destroy it there.
+// Use and destroy it on the event loop's thread.
 #pragma once
 
 #include <chrono>
@@ -22,10 +21,11 @@
 
 namespace tessera::agent {
 
-// Reads a file that Inventory::json() wrote; empty if there is none that can be read.
+// Reads a file with Inventory::json(). Returns an empty inventory if the file is missing or
+// invalid.
 alloc::Inventory read_known_inventory(const std::string& path);
 
-// The inventory in a Node object; kNotFound if it has none.
+// Returns the inventory in a Node object; kNotFound if it has none.
 Result<alloc::Inventory> inventory_of_node(std::string_view node_json);
 
 class KnownInventory {
@@ -35,8 +35,8 @@ class KnownInventory {
   KnownInventory(const KnownInventory&) = delete;
   KnownInventory& operator=(const KnownInventory&) = delete;
 
-  // Makes one request. `done` is called within `at_most`, with kUnavailable or kTimeout if the API
-  // server does not answer, and with an empty inventory if the Node has none.
+  // Sends one request to the API server. Calls `done` within `at_most`: with an empty inventory if
+  // the Node has none, with kUnavailable or kTimeout if the API server does not answer.
   void fetch(std::chrono::milliseconds at_most, Done<Result<alloc::Inventory>> done);
 
  private:

@@ -36,11 +36,11 @@ std::vector<MemoryVerdict> MemoryJudge::judge(const std::vector<MemoryUse>& uses
     const Key key{use.who, use.gpu};
     seen.insert(key);
     const auto found = cases_.find(key);
-    const bool stranger = use.who.pod.name.empty();
+    const bool unrequested = use.who.pod.name.empty();
     if (exceeds(use)) {
       if (found == cases_.end()) {
         cases_[key] = {.over_since = now, .last_over = now, .over = true};
-        verdicts.push_back({.kind = stranger ? Kind::kStranger : Kind::kOver, .use = use});
+        verdicts.push_back({.kind = unrequested ? Kind::kUnrequested : Kind::kOver, .use = use});
         continue;
       }
       Case& known = found->second;
@@ -49,21 +49,21 @@ std::vector<MemoryVerdict> MemoryJudge::judge(const std::vector<MemoryUse>& uses
       }
       known.over = true;
       known.last_over = now;
-      if (rules_.policy == MemoryPolicy::kEvict && !stranger && now - known.over_since >= rules_.grace) {
+      if (rules_.policy == MemoryPolicy::kEvict && !unrequested && now - known.over_since >= rules_.grace) {
         verdicts.push_back({.kind = Kind::kEvict, .use = use});
       }
     } else if (found != cases_.end()) {
       found->second.over = false;
       if (now - found->second.last_over >= rules_.grace) {
         cases_.erase(found);
-        // A pod that requests nothing has no limit, and no pod to report to is known.
-        if (!stranger) {
-          verdicts.push_back({.kind = Kind::kBack, .use = use});
+        // A pod that requests no GPU has no limit to be within, and its name is unknown.
+        if (!unrequested) {
+          verdicts.push_back({.kind = Kind::kWithinLimit, .use = use});
         }
       }
     }
   }
-  // The container is gone, or uses nothing on that GPU any more.
+  // Forget containers that are gone or no longer use that GPU.
   std::erase_if(cases_, [&](const auto& entry) { return !seen.contains(entry.first); });
   return verdicts;
 }

@@ -1,12 +1,12 @@
 // agent/gpu/memory_judge.h
 //
-// Decides what to do about containers that use more GPU memory than they requested. Pure: time and
-// use are arguments.
+// Decides what to do about containers that use more GPU memory than they requested. Pure: the
+// caller passes time and use.
 //
-// A container over its limit is reported at once, and reported again only after it was below for
-// the grace time. With the policy to evict, it is evicted when it has been over for the whole grace
-// time. A process of a pod that requests no GPU is reported and never evicted: it may be a daemon
-// of the driver.
+// A container over its limit is reported immediately, and again only after it was within the limit
+// for the grace time. With policy `evict`, its pod is evicted when it has been over the limit for
+// the whole grace time. A pod that requests no GPU is reported but never evicted, because it may be
+// a daemon of the driver.
 #pragma once
 
 #include <chrono>
@@ -25,23 +25,23 @@ namespace tessera::agent {
 
 enum class MemoryPolicy { kIgnore, kReport, kEvict };
 
-// "ignore", "report" or "evict".
+// Parses "ignore", "report" or "evict".
 Result<MemoryPolicy> parse_memory_policy(std::string_view text);
 
 struct MemoryRules {
   MemoryPolicy policy = MemoryPolicy::kReport;
   std::chrono::milliseconds grace{30'000};
-  // Tolerated above the request. For each process the driver counts a few hundred MiB that the
-  // application does not see as its own.
+  // Tolerance above the request. The driver counts a few hundred MiB per process that the
+  // application did not allocate itself.
   std::uint64_t slack_bytes = 0;
 };
 
 struct MemoryVerdict {
   enum class Kind {
-    kOver,      // has just been found over its limit
-    kStranger,  // the same, by a pod that requests no GPU
-    kBack,      // has been below for the grace time
-    kEvict,     // has been over for the grace time; repeated until it is gone
+    kOver,         // exceeds its limit since this sample
+    kUnrequested,  // the same, for a pod that requests no GPU
+    kWithinLimit,  // has been within its limit for the grace time
+    kEvict,        // has exceeded its limit for the grace time; repeated with every sample
   };
   Kind kind = Kind::kOver;
   MemoryUse use;
@@ -51,9 +51,10 @@ class MemoryJudge {
  public:
   explicit MemoryJudge(MemoryRules rules) : rules_(rules) {}
 
+  // Returns what to do after a sample. Call it with every sample.
   std::vector<MemoryVerdict> judge(const std::vector<MemoryUse>& uses, Clock::Steady now);
 
-  // The number of containers over their limit at the last look.
+  // The number of containers over their limit in the last sample.
   [[nodiscard]] std::size_t over() const;
   [[nodiscard]] bool is_over(const MemoryUse& use) const;
 
@@ -61,9 +62,9 @@ class MemoryJudge {
   struct Case {
     Clock::Steady over_since{};
     Clock::Steady last_over{};
-    bool over = false;  // at the last look
+    bool over = false;  // in the last sample
   };
-  using Key = std::pair<ContainerName, std::string>;  // and the GPU
+  using Key = std::pair<ContainerName, std::string>;  // container, GPU UUID
 
   [[nodiscard]] bool exceeds(const MemoryUse& use) const;
 

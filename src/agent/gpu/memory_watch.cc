@@ -12,7 +12,7 @@ namespace tessera::agent {
 
 namespace {
 
-// "5.2GiB".
+// Returns "5.2GiB".
 std::string amount(std::uint64_t bytes) {
   constexpr double kMib = 1U << 20U;
   const double mib = static_cast<double>(bytes) / kMib;
@@ -28,7 +28,7 @@ std::string container_text(const ContainerName& who) {
   return who.container.empty() ? "a container" : "container " + who.container;
 }
 
-// "ml/train-7"
+// Returns "ml/train-7".
 std::string pod_text(const ContainerName& who) {
   return who.pod.namespace_name + "/" + who.pod.name;
 }
@@ -42,7 +42,7 @@ kube::EventNote about_pod_of(const ContainerName& who) {
 MemoryWatch::MemoryWatch(const NodeContext& node, MemoryRules rules)
     : node_(node), rules_(rules), judge_(rules) {}
 
-void MemoryWatch::look_at(const std::vector<MemoryUse>& uses, const alloc::Inventory& inventory) {
+void MemoryWatch::check(const std::vector<MemoryUse>& uses, const alloc::Inventory& inventory) {
   for (const MemoryVerdict& verdict : judge_.judge(uses, node_.client.clock().now())) {
     carry_out(verdict, gpu_text(inventory, verdict.use.gpu));
   }
@@ -58,39 +58,41 @@ void MemoryWatch::carry_out(const MemoryVerdict& verdict, const std::string& gpu
   const std::string used =
       fmt::format("{} uses {} of {}", container_text(use.who), amount(use.used_bytes), gpu);
   const std::uint64_t allowed = use.allowed_bytes.value_or(0);
-  const std::string asked =
-      allowed == 0 ? "it has no share of it" : fmt::format("it asked for {}", amount(allowed));
+  const std::string requested =
+      allowed == 0 ? "that GPU is not allocated to it" : fmt::format("it requested {}", amount(allowed));
   switch (verdict.kind) {
     case MemoryVerdict::Kind::kOver:
       ++counts_.over;
       warn_pod(
           use, "GpuMemoryExceeded",
-          fmt::format("{}; {}. Other pods on that GPU can run out of memory. Ask for more, or use less{}",
-                      used, asked, rules_.policy == MemoryPolicy::kEvict ? ": the pod will be evicted" : ""));
+          fmt::format("{}; {}. Other pods on that GPU can run out of memory. Request more or use less{}",
+                      used, requested,
+                      rules_.policy == MemoryPolicy::kEvict ? ", otherwise the pod will be evicted" : ""));
       break;
-    case MemoryVerdict::Kind::kStranger:
+    case MemoryVerdict::Kind::kUnrequested:
       ++counts_.over;
       report_unrequested(use, gpu);
       break;
-    case MemoryVerdict::Kind::kBack: {
-      const std::string message = fmt::format("{} again", used);
-      log::info("GPU memory is within the limit again", {{"pod", pod_text(use.who)}, {"use", message}});
+    case MemoryVerdict::Kind::kWithinLimit: {
+      const std::string message = fmt::format("{}, which is within its limit again", used);
+      log::info("GPU memory within the limit again", {{"pod", pod_text(use.who)}, {"message", message}});
       node_.events.record(about_pod_of(use.who).as_normal("GpuMemoryWithinLimit", message));
       break;
     }
     case MemoryVerdict::Kind::kEvict:
-      evict(use, fmt::format("{}; {}", used, asked));
+      evict(use, fmt::format("{}; {}", used, requested));
       break;
   }
 }
 
 void MemoryWatch::report_unrequested(const MemoryUse& use, const std::string& gpu) {
   const std::string name = node_.pods.name_of_any(use.who.pod_uid);
-  // The UID in the cgroup of a static pod differs from the one that the API server knows.
-  const std::string who = name.empty() ? fmt::format("a pod that asks for no GPU (UID {})", use.who.pod_uid)
-                                       : fmt::format("pod {}, which asks for no GPU,", name);
+  // The name is unknown for a static pod: the UID in its cgroup differs from that in the API
+  // server.
+  const std::string who = name.empty() ? fmt::format("a pod that requests no GPU (UID {})", use.who.pod_uid)
+                                       : fmt::format("pod {}, which requests no GPU,", name);
   const std::string message = fmt::format("{} uses {} of {}", who, amount(use.used_bytes), gpu);
-  log::warn("UnrequestedGpuUse", {{"use", message}});
+  log::warn("GPU used without a request", {{"message", message}});
   node_.events.record(kube::EventNote::about_node(node_.node).as_warning("UnrequestedGpuUse", message));
 }
 
@@ -102,7 +104,7 @@ void MemoryWatch::evict(const MemoryUse& use, const std::string& why) {
   kube::Request request = kube::evict_request(use.who.pod.namespace_name, use.who.pod.name, uid);
   evictions_[uid] =
       node_.client.send(std::move(request), [this, use, uid, why](const Result<kube::Reply>& reply) {
-        const kube::Call over = std::move(evictions_[uid]);
+        const kube::Call finished = std::move(evictions_[uid]);  // destroyed after this callback
         evictions_.erase(uid);
         if (reply || reply.error().code() == ErrorCode::kNotFound) {
           evicted_.insert(uid);
@@ -112,12 +114,13 @@ void MemoryWatch::evict(const MemoryUse& use, const std::string& why) {
         }
         ++counts_.refused;
         warn_pod(use, "GpuMemoryEvictionRefused",
-                 fmt::format("Not evicted ({}), tried again: {}", reply.error().message(), why));
+                 fmt::format("Eviction failed and will be retried: {} ({})", reply.error().message(), why));
       });
 }
 
 void MemoryWatch::warn_pod(const MemoryUse& use, const std::string& reason, const std::string& message) {
-  log::warn(reason, {{"pod", pod_text(use.who)}, {"use", message}});
+  log::warn("GPU memory limit exceeded",
+            {{"reason", reason}, {"pod", pod_text(use.who)}, {"message", message}});
   node_.events.record(about_pod_of(use.who).as_warning(reason, message));
 }
 

@@ -1,9 +1,9 @@
 // agent/gpu/memory_watch.h
 //
-// Carries out what MemoryJudge decides: Events, and evictions through the API server, which
-// respects PodDisruptionBudgets. A refused eviction is tried again at the next sample.
+// Carries out the verdicts of MemoryJudge: records Events, and evicts pods through the API server,
+// which respects PodDisruptionBudgets. A refused eviction is retried with the next sample.
 //
-// On the event loop's thread.
+// Use it on the event loop's thread.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +22,9 @@ namespace tessera::agent {
 class MemoryWatch {
  public:
   struct Counts {
-    std::uint64_t over = 0;  // containers found over their limit
+    std::uint64_t over = 0;  // times that a container exceeded its limit
     std::uint64_t evicted = 0;
-    std::uint64_t refused = 0;  // evictions, by a PodDisruptionBudget or otherwise
+    std::uint64_t refused = 0;  // evictions refused by a PodDisruptionBudget or failed otherwise
   };
 
   // `node` must outlive it.
@@ -32,8 +32,9 @@ class MemoryWatch {
   MemoryWatch(const MemoryWatch&) = delete;
   MemoryWatch& operator=(const MemoryWatch&) = delete;
 
-  // Judges what containers use now. Call it with every sample. `inventory` names the GPUs.
-  void look_at(const std::vector<MemoryUse>& uses, const alloc::Inventory& inventory);
+  // Checks the current memory use of all containers. Call it with every sample. `inventory` has the
+  // names of the GPUs.
+  void check(const std::vector<MemoryUse>& uses, const alloc::Inventory& inventory);
 
   [[nodiscard]] const Counts& counts() const { return counts_; }
   [[nodiscard]] const MemoryJudge& judge() const { return judge_; }

@@ -11,13 +11,13 @@ namespace tessera::agent {
 
 namespace {
 
-// GPUs known from before the restart do not count as unhealthy until the driver has had time to
-// answer.
+// The driver gets this long to answer before the GPUs known from an earlier process are published
+// as unhealthy.
 constexpr std::chrono::seconds kDriverGrace{3};
-// If the state file is gone, the start waits this long for the API server's answer about what an
-// earlier process published.
-constexpr std::chrono::milliseconds kKnownWithin{300};
-constexpr std::chrono::seconds kKnownAgain{5};
+// If there is no state file, the start waits this long for the inventory that an earlier process
+// published on the Node.
+constexpr std::chrono::milliseconds kKnownTimeout{300};
+constexpr std::chrono::seconds kKnownRetry{5};
 
 std::string file_in(const std::string& state_dir, const char* name) {
   return state_dir.empty() ? "" : state_dir + "/" + name;
@@ -50,13 +50,13 @@ NodeGpus::NodeGpus(const NodeContext& node, std::unique_ptr<DeliveryStrategy> st
 NodeGpus::~NodeGpus() {
   node_.pods.remove_listener(*this);
   store_.remove_listener(*this);
-  // A callback of the driver that is still in flight must not reach a half-destroyed object.
+  // A callback of the driver that is still in flight must not run on a half-destroyed object.
   gate_.close();
   driver_.reset();
 }
 
 void NodeGpus::start() {
-  grace_ = node_.loop.after(kDriverGrace, [this] { stop_waiting_for_driver(); });
+  grace_timer_ = node_.loop.after(kDriverGrace, [this] { stop_waiting_for_driver(); });
   plugins_.start();
   if (known_.gpus.empty()) {
     recover_known();
@@ -65,26 +65,26 @@ void NodeGpus::start() {
   }
 }
 
-// The state file is gone: asks the API server which GPUs an earlier process published on the Node.
-// Asked again only while the driver does not answer: then there is no other source.
+// Gets the inventory that an earlier process published on the Node, because there is no state file.
+// Retries only while the driver is not ready, because there is no other source then.
 void NodeGpus::recover_known() {
-  known_inventory_.fetch(kKnownWithin, [this](Result<alloc::Inventory> found) {
+  known_inventory_.fetch(kKnownTimeout, [this](Result<alloc::Inventory> found) {
     const bool useful = found && !found->gpus.empty() && !driver_was_ready_;
     if (useful) {
-      log::info("recovered the GPUs from the node's annotation", {{"gpus", found->gpus.size()}});
+      log::info("GPUs recovered from the Node", {{"gpus", found->gpus.size()}});
       known_ = std::move(*found);
       health_.set_before(known_);
     }
     if (driver_ == nullptr) {
       open_driver();
     } else if (useful) {
-      driver_->remember(known_);
-      if (!driver_answered() && !grace_.pending()) {
+      driver_->set_known(known_);
+      if (!driver_answered() && !grace_timer_.pending()) {
         stop_waiting_for_driver();
       }
     }
     if (!found && !driver_was_ready_) {
-      recover_ = node_.loop.after(kKnownAgain, [this] {
+      recovery_timer_ = node_.loop.after(kKnownRetry, [this] {
         if (!driver_was_ready_) {
           recover_known();
         }
@@ -100,11 +100,11 @@ void NodeGpus::open_driver() {
       [this](const std::shared_ptr<const gpu::DriverState>& state) { driver_changed(state); });
   log::info("opening the driver", {{"known_gpus", options.known.gpus.size()}});
   driver_ = std::make_unique<gpu::Driver>(std::move(options));
-  usage_.start([this](auto done) { driver_->look_around(std::move(done)); });
+  usage_.start([this](auto done) { driver_->sample(std::move(done)); });
 }
 
-// A driver that hangs from the start reports nothing at all. kubelet must know the devices that
-// were here anyway, and containers and people need the reason.
+// Publishes the known GPUs if the driver hangs from the start and so never reports a state. kubelet
+// must know the devices that running containers hold, and the operator needs the reason.
 void NodeGpus::stop_waiting_for_driver() {
   if (driver_answered()) {
     driver_changed(driver_state_);
@@ -117,65 +117,66 @@ bool NodeGpus::driver_answered() const {
   return driver_state_ != nullptr && driver_state_->version > 0;
 }
 
-Status NodeGpus::driver_trouble() const {
-  return driver_ ? driver_->trouble()
-                 : fail(ErrorCode::kUnavailable, "asking the API server which GPUs this node had");
+Status NodeGpus::driver_problem() const {
+  return driver_ ? driver_->problem()
+                 : fail(ErrorCode::kUnavailable,
+                        "waiting for the API server to return the last known GPUs of this node");
 }
 
 void NodeGpus::driver_changed(const std::shared_ptr<const gpu::DriverState>& state) {
   driver_state_ = state;
-  update_shown();
+  update_published_state();
   driver_was_ready_ = driver_was_ready_ || state->ready;
   if (state->problem != last_driver_problem_) {
     last_driver_problem_ = state->problem;
     if (state->problem.empty()) {
-      log::info("the driver answers", {{"gpus", state->inventory.gpus.size()}});
+      log::info("driver ready", {{"gpus", state->inventory.gpus.size()}});
     } else {
-      log::error("the driver fails", {{"error", state->problem}});
+      log::error("driver not ready", {{"error", state->problem}});
     }
   }
-  if (!driver_was_ready_ && grace_.pending()) {
+  if (!driver_was_ready_ && grace_timer_.pending()) {
     return;
   }
-  // Without a GPU that was ever seen there is nothing to serve or to publish.
+  // If no GPU has ever been seen, there is nothing to serve or to publish.
   if (state->inventory.gpus.empty() && state->gone.empty() && !state->ready) {
     return;
   }
-  grace_.cancel();
+  grace_timer_.cancel();
   serving_ = true;
-  kind_.set_inventory(state->inventory);  // decisions of pods are checked against it
-  foreign_.look(state->inventory, registered());
+  kind_.set_inventory(state->inventory);  // foreign_ checks the records of pods against it
+  foreign_.update(state->inventory, registered());
   publish();
-  // While the driver fails, every GPU has that as its reason; saving it would lose the reason it
-  // had before.
+  // While the driver is not ready, that is the reason of every GPU. Saving it would overwrite the
+  // GPU's own reason.
   if (state->ready) {
     inventory_file_.set(state->inventory.json());
   }
 }
 
-// Computes the state that the cluster sees from the driver's state and the use by other plugins.
-void NodeGpus::update_shown() {
-  gpu::DriverState shown = *driver_state_;
-  shown.inventory = without_foreign(shown.inventory, foreign_.use());
-  shown_state_ = std::make_shared<const gpu::DriverState>(std::move(shown));
-  usage_.set_state(shown_state_);
+// Computes the state to publish from the driver's state and the GPUs that other plugins allocate.
+void NodeGpus::update_published_state() {
+  gpu::DriverState published = *driver_state_;
+  published.inventory = without_foreign(published.inventory, foreign_.use());
+  published_state_ = std::make_shared<const gpu::DriverState>(std::move(published));
+  usage_.set_state(published_state_);
 }
 
 // Publishes the current GPUs to kubelet, to the Node and in health reports.
 void NodeGpus::publish() {
-  update_shown();
-  kind_.set_inventory(shown_state_->inventory);
+  update_published_state();
+  kind_.set_inventory(published_state_->inventory);
   plugins_.publish();
-  // Which pod has a GPU through another plugin is known only with the pods. Before that the GPU
-  // would look free, and a waiting pod would get it.
-  if (foreign_.use().unclear && !node_.pods.is_synced()) {
+  // Which pods hold a GPU through another plugin is unknown until the pods are listed. Until then
+  // the GPU would look free, and the scheduler would allocate it to a waiting pod.
+  if (foreign_.use().has_unknown_pod && !node_.pods.is_synced()) {
     return;
   }
-  node_writer_.publish(shown_state_->inventory, {driver_state_->compute, driver_state_->cuda});
-  health_.report(*shown_state_);
+  node_writer_.publish(published_state_->inventory, {driver_state_->compute, driver_state_->cuda});
+  health_.report(*published_state_);
 }
 
-// IDs of GPUs that are gone are listed as soon as a container turns out to hold them.
+// Lists the IDs of missing GPUs as soon as a container turns out to hold them.
 void NodeGpus::allocations_changed() {
   if (serving_ && !driver_state_->gone.empty()) {
     plugins_.publish();
@@ -183,12 +184,11 @@ void NodeGpus::allocations_changed() {
 }
 
 void NodeGpus::pods_synced() {
-  // First which GPUs other plugins hold, so that kubelet is never offered one that a pod has
-  // through another plugin.
+  // First find the GPUs that pods hold through other plugins, so that kubelet is never offered one.
   if (serving_) {
-    foreign_.look(driver_state_->inventory, registered());
-    update_shown();
-    kind_.set_inventory(shown_state_->inventory);
+    foreign_.update(driver_state_->inventory, registered());
+    update_published_state();
+    kind_.set_inventory(published_state_->inventory);
   }
   plugins_.pods_synced();
   if (serving_) {
@@ -197,8 +197,9 @@ void NodeGpus::pods_synced() {
 }
 
 void NodeGpus::check() {
-  health_.set_hang(driver_trouble());
-  if (serving_ && node_.pods.is_synced() && foreign_.look_again(driver_state_->inventory, registered())) {
+  health_.set_hang(driver_problem());
+  if (serving_ && node_.pods.is_synced() &&
+      foreign_.update_if_changed(driver_state_->inventory, registered())) {
     publish();
   }
 }
@@ -214,13 +215,13 @@ ForeignWatch::Registered NodeGpus::registered() const {
 }
 
 std::string NodeGpus::not_ready() const {
-  if (const Status trouble = driver_trouble(); !trouble) {
-    return trouble.error().text();
+  if (const Status problem = driver_problem(); !problem) {
+    return problem.error().text();
   }
   return plugins_.not_ready();
 }
 
-// An object that is switched off is left out: it would never be settled.
+// An object that is switched off is left out, because it would never become up to date.
 std::vector<std::pair<std::string, ObjectReconciler::State>> NodeGpus::objects() const {
   std::vector<std::pair<std::string, ObjectReconciler::State>> objects{{"inventory", node_writer_.state()}};
   if (options_.health.condition) {
@@ -234,20 +235,20 @@ std::vector<std::pair<std::string, ObjectReconciler::State>> NodeGpus::objects()
 
 void NodeGpus::add_readings(Readings& readings) const {
   usage_.add_readings(readings);
-  const Status trouble = driver_trouble();
+  const Status problem = driver_problem();
   add_driver(readings, driver_state_ ? *driver_state_ : gpu::DriverState{},
              driver_ ? driver_->calls() : gpu::CallMonitor::Counts{},
-             !trouble && trouble.error().code() == ErrorCode::kTimeout, usage_.sample_age());
+             !problem && problem.error().code() == ErrorCode::kTimeout, usage_.sample_age());
   plugins_.add_readings(readings);
-  add_gpu_answers(readings, kind_.counts());
+  add_gpu_counts(readings, kind_.counts());
 }
 
 std::string NodeGpus::unit() const {
-  return (shown_state_ ? shown_state_->inventory : alloc::Inventory{}).unit.text();
+  return (published_state_ ? published_state_->inventory : alloc::Inventory{}).unit.text();
 }
 
 ListedKind NodeGpus::listed() const {
-  const alloc::Inventory inventory = shown_state_ ? shown_state_->inventory : alloc::Inventory{};
+  const alloc::Inventory inventory = published_state_ ? published_state_->inventory : alloc::Inventory{};
   ListedKind kind{.key = "gpus", .allocations = {}};
   for (const Allocation& allocation : store_.allocations().all()) {
     boost::json::array shares;

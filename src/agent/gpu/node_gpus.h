@@ -1,15 +1,15 @@
 // agent/gpu/node_gpus.h
 //
-// The GPUs of this node and everything the agent does for them: finds them through the driver,
-// serves them to kubelet, publishes them in the cluster, and watches who uses them.
+// The GPUs of this node and everything that the agent does with them: discovers them through the
+// driver, serves them to kubelet, publishes them in the cluster, and watches their use.
 //
 //   NodeGpus gpus(node, strategy, options);
 //   gpus.start();
-//   ... each second: gpus.check() ...
+//   ... every second: gpus.check() ...
 //   gpus.leave();                    // on another thread: unregisters from kubelet
 //
-// Built before the loop runs and destroyed when it no longer runs; everything else on the loop's
-// thread unless stated otherwise.
+// Create it before the loop runs, and destroy it after the loop has stopped. All other calls are
+// made on the loop's thread unless stated otherwise.
 #pragma once
 
 #include <memory>
@@ -19,7 +19,7 @@
 
 #include "agent/devices/allocation_store.h"
 #include "agent/devices/allocations_json.h"
-#include "agent/devices/late_file.h"
+#include "agent/devices/async_file.h"
 #include "agent/devices/loop_gate.h"
 #include "agent/devices/node_context.h"
 #include "agent/devices/object_reconciler.h"
@@ -37,8 +37,8 @@
 namespace tessera::agent {
 
 struct NodeGpusOptions {
-  std::string state_dir;        // for files that survive a restart; empty: there is none
-  gpu::DriverOptions driver{};  // without `known` and `on_change`
+  std::string state_dir;        // for files that survive a restart; empty: no such files
+  gpu::DriverOptions driver{};  // `known` and `on_change` are ignored
   DriverFilesOptions files{};
   PluginsOptions plugins{};
   UsageWatchOptions usage{};
@@ -55,20 +55,20 @@ class NodeGpus final : private PodListener, private AllocationListener {
   ~NodeGpus() override;
 
   void start();
-  // Unregisters from kubelet after the calls in flight are answered. Not on the loop's thread, and
-  // while the loop runs.
+  // Answers kubelet's calls in flight and then unregisters from kubelet. Call it from another
+  // thread while the loop still runs.
   void leave() { plugins_.leave(); }
   // Periodic work, about once a second.
   void check();
 
-  // What is missing until pods can be served; empty when nothing is.
+  // Returns why pods cannot be served yet; empty if they can.
   [[nodiscard]] std::string not_ready() const;
   [[nodiscard]] const AllocationStore& store() const { return store_; }
-  // All metrics of GPUs except those of objects().
+  // Adds all metrics of GPUs except those of objects().
   void add_readings(Readings& readings) const;
-  // The objects in the API server that are kept up to date, as far as they are switched on.
+  // The objects in the API server that this class reconciles, except those that are switched off.
   [[nodiscard]] std::vector<std::pair<std::string, ObjectReconciler::State>> objects() const;
-  // For /allocations: the unit of shares, and the allocations.
+  // The unit of shares and the allocations, for /allocations.
   [[nodiscard]] std::string unit() const;
   [[nodiscard]] ListedKind listed() const;
 
@@ -80,17 +80,17 @@ class NodeGpus final : private PodListener, private AllocationListener {
   void open_driver();
   void stop_waiting_for_driver();
   [[nodiscard]] bool driver_answered() const;
-  [[nodiscard]] Status driver_trouble() const;
+  [[nodiscard]] Status driver_problem() const;
   void driver_changed(const std::shared_ptr<const gpu::DriverState>& state);
-  void update_shown();
+  void update_published_state();
   void publish();
   [[nodiscard]] ForeignWatch::Registered registered() const;
 
   const NodeContext& node_;
   const NodeGpusOptions options_;
   LoopGate gate_;
-  LateFile inventory_file_;
-  alloc::Inventory known_;  // what an earlier process saw
+  AsyncFile inventory_file_;
+  alloc::Inventory known_;  // as an earlier process saw it
   KnownInventory known_inventory_;
   std::unique_ptr<DeliveryStrategy> strategy_;
   ApiRecordWriter record_writer_;
@@ -102,13 +102,14 @@ class NodeGpus final : private PodListener, private AllocationListener {
   NodeWriter node_writer_;
   GpuHealthReporter health_;
   std::shared_ptr<const gpu::DriverState> driver_state_;
-  std::shared_ptr<const gpu::DriverState> shown_state_;  // without GPUs that other plugins hold
+  std::shared_ptr<const gpu::DriverState>
+      published_state_;  // GPUs that other plugins hold are unhealthy in it
   bool driver_was_ready_ = false;
-  bool serving_ = false;  // there are GPUs to publish
+  bool serving_ = false;  // GPUs have been published
   std::string last_driver_problem_;
-  http::Timer grace_;
-  http::Timer recover_;
-  std::unique_ptr<gpu::Driver> driver_;  // last: it calls the others
+  http::Timer grace_timer_;
+  http::Timer recovery_timer_;
+  std::unique_ptr<gpu::Driver> driver_;  // last, because it calls the other members
 };
 
 }  // namespace tessera::agent

@@ -26,7 +26,7 @@ bool is_alphanumeric(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-// The position of the GPU that represents the node.
+// Returns the position of the GPU that the node is labelled with.
 std::size_t typical_gpu(const std::vector<alloc::Gpu>& gpus) {
   std::map<std::string_view, std::size_t> count;
   for (const alloc::Gpu& gpu : gpus) {
@@ -65,20 +65,21 @@ class Labels {
     }
   }
 
-  // "550.54.15" under its own name and in parts; `old` is a prefix that was in use before.
-  void add_version(const std::string& prefix, const std::string& old, std::string_view version,
-                   const std::string& last_part, const std::string& old_last_part) {
+  // Adds a version such as "550.54.15" as a whole and in parts. The parts are also added under the
+  // older names.
+  void add_version(const std::string& prefix, const std::string& older_prefix, std::string_view version,
+                   const std::string& last_part, const std::string& older_last_part) {
     if (version.empty()) {
       return;
     }
     add(prefix + ".full", version);
     const auto parts = split(version, '.');
     const std::array<std::pair<std::string, std::string>, 3> names{
-        {{"major", "major"}, {"minor", "minor"}, {last_part, old_last_part}}};
+        {{"major", "major"}, {"minor", "minor"}, {last_part, older_last_part}}};
     for (std::size_t i = 0; i < parts.size() && i < names.size(); ++i) {
       if (!names[i].first.empty()) {
         add(prefix + "." + names[i].first, parts[i]);
-        add(old + "." + names[i].second, parts[i]);
+        add(older_prefix + "." + names[i].second, parts[i]);
       }
     }
   }
@@ -103,7 +104,7 @@ void add_links(const alloc::Inventory& inventory, Labels& labels) {
   labels.add("tessera.io/gpu.nvswitch", best.nvswitch ? "true" : "false");
 }
 
-// "GSOC_DEV_0_3".
+// Returns whether the name has the form "GSOC_DEV_0_3".
 bool is_gsoc_link(std::string_view name) {
   if (!name.starts_with(key::kGsocLinkPrefix)) {
     return false;
@@ -128,7 +129,8 @@ Result<alloc::Annotations> texts(const JsonReader& metadata, std::string_view fi
   return all;
 }
 
-// The changes from `have` to `want`. Keys that are only in `have` are removed if they are `ours`.
+// Returns the merge patch from `have` to `want`. It removes keys that are only in `have` if they
+// are `ours`.
 template <class Ours>
 boost::json::object changes(const alloc::Annotations& have, const alloc::Annotations& want, Ours ours) {
   boost::json::object patch;
@@ -158,6 +160,7 @@ Names listed_labels(const alloc::Annotations& annotations) {
   return labels;
 }
 
+// Returns the `listed` labels that no other writer has changed. Adds their values to `known`.
 Names labels_still_ours(const alloc::Annotations& labels, const Names& listed, LabelValues& known) {
   Names ours;
   for (const std::string& name : listed) {
@@ -237,7 +240,7 @@ alloc::Annotations node_labels(const alloc::Inventory& inventory, const GpuSoftw
 Result<NodeMetadata> node_metadata(const alloc::Inventory& inventory, const GpuSoftware& software,
                                    const NodeMetadataOptions& options) {
   NodeMetadata metadata;
-  if (options.legacy && inventory.gpus.size() <= kMostLegacyGpus) {
+  if (options.original_annotations && inventory.gpus.size() <= kMaxOriginalGpus) {
     metadata.annotations = inventory.original_annotations();
   }
   metadata.annotations[std::string(key::kInventory)] = inventory.json();

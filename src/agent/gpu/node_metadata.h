@@ -1,15 +1,14 @@
 // agent/gpu/node_metadata.h
 //
-// The annotations and labels that the agent writes to its Node, and what has to be changed to get
-// there. Pure.
+// Computes the annotations and labels that the agent writes to its Node, and the patch that sets
+// them. Pure.
 //
-// Owner of a key: the annotations tessera.io/inventory, GPU_TOPOLOGY and GSOC_DEV_<i>_<j> are ours
-// by name (contract.md). Labels are shared with NVIDIA's feature discovery and others, so the
-// annotation tessera.io/labels lists the labels that we wrote. A label that exists but is not in
-// the list belongs to another writer and is left alone, whatever its value; so is one of ours whose
-// value another writer changed.
+// The agent owns the annotations tessera.io/inventory, GPU_TOPOLOGY and GSOC_DEV_<i>_<j>
+// (contract.md). Labels are shared with NVIDIA's GPU feature discovery and others, so the
+// annotation tessera.io/labels lists the labels that the agent wrote. The agent does not change a
+// label that is not in this list, nor a label in the list whose value another writer changed.
 //
-// Labels, under the names that people already select nodes by: those of NVIDIA's GPU feature
+// The labels have the names by which users already select nodes: those of NVIDIA's GPU feature
 // discovery, and those of Alibaba's clusters, where gpushare comes from:
 //
 //   nvidia.com/gpu.product=Tesla-V100-SXM2-32GB, gpu.count=8, gpu.memory=32768 (MiB),
@@ -20,9 +19,9 @@
 //   tessera.io/gpu.nvlink=NV2                     the best link between two GPUs; "none"
 //   tessera.io/gpu.nvswitch=true
 //
-// A node with several models is labelled with the most frequent one (if equal, the one with the
-// lowest index). nvidia.com/gpu.present is not set: it would make NVIDIA's own DaemonSets run here
-// and serve the same GPUs.
+// A node with several models is labelled with the most frequent one; if several are equally
+// frequent, with the one of the lowest index. nvidia.com/gpu.present is not set, because NVIDIA's
+// DaemonSets would then run here and serve the same GPUs.
 #pragma once
 
 #include <boost/json/value.hpp>
@@ -38,17 +37,17 @@
 
 namespace tessera::agent {
 
-// What the inventory does not contain.
+// Facts for labels that the inventory does not contain.
 struct GpuSoftware {
-  std::vector<std::string> compute{};  // capability of each of inventory.gpus: "7.0"; may be empty
-  std::string cuda{};                  // "12.4"; may be empty
+  std::vector<std::string> compute{};  // compute capability per GPU: "7.0"; empty: unknown
+  std::string cuda{};                  // "12.4"; empty: unknown
 };
 
-// None for a node without GPUs. Unknown values have no label.
+// Returns the labels of the node; none for a node without GPUs. Omits labels with unknown values.
 alloc::Annotations node_labels(const alloc::Inventory& inventory, const GpuSoftware& software);
 
-// Converts any text to a label value that Kubernetes accepts: white space becomes one dash, invalid
-// characters are removed, at most 63 characters. Empty when nothing is left.
+// Converts any text to a label value that Kubernetes accepts: replaces white space by one dash,
+// removes invalid characters, and cuts it to 63 characters. May return "".
 std::string label_value(std::string_view text);
 
 struct NodeMetadata {
@@ -60,25 +59,25 @@ struct NodeMetadata {
 
 struct NodeMetadataOptions {
   bool labels = true;
-  bool legacy = true;  // GPU_TOPOLOGY, GSOC_DEV_<i>_<j>
+  bool original_annotations = true;  // GPU_TOPOLOGY, GSOC_DEV_<i>_<j>
 };
 
-// Machines with more GPUs get no legacy annotations: their size grows with the square, and the
-// tools that read them never supported such machines.
-inline constexpr std::size_t kMostLegacyGpus = 16;
+// Nodes with more GPUs get no annotations of the original. Their size grows with the square of the
+// number of GPUs, and the tools that read them never supported such nodes.
+inline constexpr std::size_t kMaxOriginalGpus = 16;
 
 // Fails if the annotations are too large for the API server.
 Result<NodeMetadata> node_metadata(const alloc::Inventory& inventory, const GpuSoftware& software,
                                    const NodeMetadataOptions& options);
 
-// The values that our labels have had, as far as this process knows: seen as ours, or tried to
-// write. A label with any other value has been taken over by another writer.
+// The values of our labels that this process has read or tried to write. A label with any other
+// value belongs to another writer now.
 using LabelValues = std::map<std::string, std::set<std::string>, std::less<>>;
 
-// Returns the JSON merge patch that brings `node` (an API object) to the wanted state; nothing when
-// it is there. The patch carries the node's resourceVersion, so it fails if another client changed
-// the node in between. `known` is kept from call to call, empty at first. Fails if `node` is not a
-// Node.
+// Returns the JSON merge patch that brings the API object `node` to the wanted state; nullopt if
+// nothing has to change. The patch contains the resourceVersion, so the API server rejects it if
+// another client has changed the node since. Pass an empty `known` to the first call and the same
+// object to later ones. Fails if `node` is not a Node.
 Result<std::optional<std::string>> metadata_patch(const boost::json::value& node, const NodeMetadata& wanted,
                                                   LabelValues& known);
 

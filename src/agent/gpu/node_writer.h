@@ -1,12 +1,12 @@
 // agent/gpu/node_writer.h
 //
-// Reconciles the node's annotations and labels with its GPUs (node_metadata.h says which).
+// Reconciles the GPU annotations and labels of the Node (node_metadata.h lists them).
 //
 //   NodeWriter writer(client, "gpu-a", {});
-//   writer.publish(state->inventory, {state->compute, state->cuda});     // at every change
+//   writer.publish(state->inventory, {state->compute, state->cuda});     // on every change
 //
-// Written only on change; changes by other clients are reverted within a minute. On the event
-// loop's thread.
+// Writes only if something differs. Changes by other clients are reverted within a minute. Use it
+// on the event loop's thread.
 #pragma once
 
 #include <optional>
@@ -20,7 +20,7 @@ namespace tessera::agent {
 
 struct NodeWriterOptions {
   NodeMetadataOptions metadata{};
-  std::chrono::milliseconds look_again{60'000};
+  std::chrono::milliseconds recheck_every{60'000};
   kube::BackoffOptions backoff = ObjectReconcilerOptions{}.backoff;
 };
 
@@ -31,11 +31,11 @@ class NodeWriter {
   NodeWriter(const NodeWriter&) = delete;
   NodeWriter& operator=(const NodeWriter&) = delete;
 
-  // Sets the current GPUs. Do not call it before the driver or the node's own annotation named
-  // some: an empty inventory means that the node has no GPUs.
+  // Sets the current GPUs. An empty inventory means that the node has no GPUs, so call it only
+  // after the driver has answered or an earlier inventory was restored.
   void publish(const alloc::Inventory& inventory, const GpuSoftware& software);
 
-  // Whether all is written, and if not, why.
+  // Whether the Node is up to date, and if not, why.
   [[nodiscard]] const ObjectReconciler::State& state() const { return reconciler_.state(); }
 
  private:

@@ -15,11 +15,12 @@ namespace tessera::agent {
 
 namespace {
 
-// Those of the derived keys that are known of a pod (alloc::key::is_pod_annotation).
+// The annotations that follow from the record, as far as the agent reads them from a pod
+// (alloc::key::is_pod_annotation).
 constexpr std::array kDerived = {alloc::key::kMemIdx, alloc::key::kMemPod, alloc::key::kMemAllocation,
                                  alloc::key::kWholeGroup, alloc::key::kWholeIdx};
 
-// The pod's own record, if it is valid.
+// Returns the record in tessera.io/allocation, if it is valid.
 std::optional<alloc::Record> own_record(const alloc::PodSpec& pod, const alloc::GpuRequest& request) {
   const std::string* text = alloc::find_text(pod.annotations, alloc::key::kAllocation);
   if (text == nullptr) {
@@ -29,7 +30,8 @@ std::optional<alloc::Record> own_record(const alloc::PodSpec& pod, const alloc::
   return record && alloc::held_shares(request, *record) ? std::optional(*std::move(record)) : std::nullopt;
 }
 
-// Checks what the pod's annotations require; a mix-up with another pod must not violate it.
+// Checks that the GPUs of the record satisfy the pod's annotations. A pod that got the GPUs of
+// another one must not violate them.
 Status check_constraints(const alloc::Request& request, const alloc::Record& record,
                          const alloc::Inventory& inventory) {
   std::set<std::string> shared;
@@ -46,7 +48,7 @@ Status check_constraints(const alloc::Request& request, const alloc::Record& rec
       };
       if ((!request.models.empty() && std::ranges::none_of(request.models, is_model)) ||
           (!request.uuids.empty() && !names_it(request.uuids)) || names_it(request.uuids_excluded)) {
-        return fail(ErrorCode::kInvalid, fmt::format("GPU {} is not one that the pod wants", share.gpu));
+        return fail(ErrorCode::kInvalid, fmt::format("the pod's annotations do not allow GPU {}", share.gpu));
       }
       if (!share.whole) {
         shared.insert(share.gpu);
@@ -93,9 +95,9 @@ std::vector<DeviceShare> shares_of(const alloc::Record& record, const std::strin
   return shares;
 }
 
-Result<alloc::Record> record_as_given(const alloc::PodSpec& pod, const alloc::Record& decided,
-                                      const Allocations& allocations, const alloc::Inventory& inventory,
-                                      const alloc::ResourceNames& names, bool can_update) {
+Result<alloc::Record> record_as_allocated(const alloc::PodSpec& pod, const alloc::Record& decided,
+                                          const Allocations& allocations, const alloc::Inventory& inventory,
+                                          const alloc::ResourceNames& names, bool can_update) {
   alloc::Record record = decided;
   for (alloc::ContainerShares& container : record.containers) {
     const Allocation* given = allocations.find(pod.uid, container.container);
@@ -130,8 +132,8 @@ Result<RecordRepair> repair_of(const alloc::PodSpec& pod, const alloc::GpuReques
     return before != nullptr && (right == expected.end() || *before != right->second);
   };
   RecordRepair repair;
-  repair.moves = own && *own != truth;
-  // The annotations of an original scheduler were accepted; they stay as they are.
+  repair.changes_gpus = own && *own != truth;
+  // Without an own record, the annotations are from an original scheduler and stay unchanged.
   if (own) {
     for (const std::string_view name : kDerived) {
       if (differs(name)) {

@@ -11,7 +11,7 @@ namespace tessera::agent {
 
 namespace {
 
-// kubelet waits 30 s for PreStartContainer, and calls again after an error.
+// Shorter than the 30 s that kubelet waits for PreStartContainer. kubelet retries after an error.
 constexpr std::chrono::milliseconds kDeadline{5'000};
 constexpr std::size_t kMaxPodBytes = 4U << 20U;
 
@@ -27,10 +27,10 @@ void ApiRecordWriter::write(const NodePod& pod, const RecordRepair& repair, Done
   writing.waiting.push_back(std::move(done));
   writing.call =
       client_.send(std::move(request), [this, uid = pod.spec.uid, name = pod.text()](
-                                           const Result<kube::Reply>& reply) { answered(uid, name, reply); });
+                                           const Result<kube::Reply>& reply) { on_reply(uid, name, reply); });
 }
 
-void ApiRecordWriter::answered(const std::string& uid, const std::string& pod,
+void ApiRecordWriter::on_reply(const std::string& uid, const std::string& pod,
                                const Result<kube::Reply>& reply) {
   const auto found = writing_.find(uid);
   if (found == writing_.end()) {

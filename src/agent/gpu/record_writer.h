@@ -5,7 +5,7 @@
 //   ApiRecordWriter writer(client);
 //   writer.write(pod, repair, [](const Status& written) { ... });
 //
-// On the event loop's thread; destroy it there.
+// Use and destroy it on the event loop's thread.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ class RecordWriter {
  public:
   virtual ~RecordWriter() = default;
 
-  // `done` is called once, later.
+  // Writes the repair to the API server. Calls `done` once, after write() has returned.
   virtual void write(const NodePod& pod, const RecordRepair& repair, Done<Status> done) = 0;
 };
 
@@ -40,7 +40,8 @@ class ApiRecordWriter final : public RecordWriter {
   ApiRecordWriter(const ApiRecordWriter&) = delete;
   ApiRecordWriter& operator=(const ApiRecordWriter&) = delete;
 
-  // A caller that arrives while a write to the same pod is in flight waits for the later write.
+  // If a write to the same pod is in flight, the new write replaces it, and the callers of both get
+  // the result of the new one.
   void write(const NodePod& pod, const RecordRepair& repair, Done<Status> done) override;
 
   [[nodiscard]] const Counts& counts() const { return counts_; }
@@ -51,7 +52,7 @@ class ApiRecordWriter final : public RecordWriter {
     std::vector<Done<Status>> waiting;
   };
 
-  void answered(const std::string& uid, const std::string& pod, const Result<kube::Reply>& reply);
+  void on_reply(const std::string& uid, const std::string& pod, const Result<kube::Reply>& reply);
 
   kube::Client& client_;
   std::map<std::string, Writing, std::less<>> writing_;  // by UID

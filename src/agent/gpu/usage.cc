@@ -11,17 +11,18 @@ namespace tessera::agent {
 
 namespace {
 
-// Processes take turns on a GPU. If they run at the same time (MPS), their percentages can add up
-// to more than 100.
+// Adds a percentage, up to 100. Processes usually take turns on a GPU, but with MPS they run at the
+// same time, and their sum can exceed 100.
 void add(std::optional<std::uint32_t>& sum, std::optional<std::uint32_t> percent) {
   if (percent) {
     sum = std::min(sum.value_or(0) + *percent, 100U);
   }
 }
 
-// A container that requests GPUs and has no allocation was admitted by an earlier plugin. A
-// container whose name is not known yet, of a pod that requests GPUs, may be such a container.
-bool asks_for_gpus(const std::vector<const alloc::PodSpec*>& pods, const ContainerName& who) {
+// Returns whether the container requests GPUs. Also returns true if the pod requests GPUs and the
+// name of the container is unknown. A container that requests GPUs and has no allocation was
+// admitted by an earlier plugin.
+bool may_request_gpus(const std::vector<const alloc::PodSpec*>& pods, const ContainerName& who) {
   const auto pod =
       std::ranges::find_if(pods, [&](const alloc::PodSpec* one) { return one->uid == who.pod_uid; });
   if (pod == pods.end()) {
@@ -32,8 +33,8 @@ bool asks_for_gpus(const std::vector<const alloc::PodSpec*>& pods, const Contain
   return container == all.end() || !container->gpu_limits.empty();
 }
 
-// Sets the position of the container in its pod.
-void place(MemoryUse& use, const std::vector<const alloc::PodSpec*>& pods) {
+// Sets the facts about the container in its pod.
+void set_position(MemoryUse& use, const std::vector<const alloc::PodSpec*>& pods) {
   const auto pod =
       std::ranges::find_if(pods, [&](const alloc::PodSpec* one) { return one->uid == use.who.pod_uid; });
   if (pod == pods.end()) {
@@ -46,13 +47,13 @@ void place(MemoryUse& use, const std::vector<const alloc::PodSpec*>& pods) {
   }
   use.kind = container->kind;
   use.position = static_cast<std::uint32_t>(container - all.begin());
-  use.through = container->kind == alloc::ContainerKind::kInit &&
-                container->state == alloc::ContainerState::kTerminated;
+  use.finished = container->kind == alloc::ContainerKind::kInit &&
+                 container->state == alloc::ContainerState::kTerminated;
 }
 
-// False for a container that another plugin served under our resource name: it has a GPU and no
-// shares of ours.
-bool is_judged(const Allocation& allocation) {
+// Returns false for a container that another plugin served under our resource name. Such a
+// container has a GPU, but neither shares nor IDs of ours.
+bool has_our_allocation(const Allocation& allocation) {
   return !allocation.shares.empty() || std::ranges::any_of(allocation.ids, [](const auto& entry) {
     return std::ranges::any_of(entry.second, GpuIds::is_ours);
   });
@@ -60,24 +61,25 @@ bool is_judged(const Allocation& allocation) {
 
 }  // namespace
 
-UsageSample summarize(const std::vector<gpu::GpuLook>& looks, const ContainerOfProcess& container_of) {
+UsageSample summarize(const std::vector<gpu::GpuSample>& gpus, const ContainerOfProcess& container_of) {
   UsageSample sample;
   std::map<std::pair<ContainerRef, std::string>, ContainerUse> containers;
-  for (const gpu::GpuLook& look : looks) {
-    SampledGpu gpu{.uuid = look.uuid};
-    if (look.usage) {
-      gpu.usage = *look.usage;
+  for (const gpu::GpuSample& sampled : gpus) {
+    SampledGpu gpu{.uuid = sampled.uuid};
+    if (sampled.usage) {
+      gpu.usage = *sampled.usage;
     }
-    for (const gpu::GpuProcess& process : look.processes ? *look.processes : std::vector<gpu::GpuProcess>{}) {
+    for (const gpu::GpuProcess& process :
+         sampled.processes ? *sampled.processes : std::vector<gpu::GpuProcess>{}) {
       const std::uint64_t bytes = process.used_bytes.value_or(0);
       const auto container = container_of(process.pid);
       if (!container) {
         gpu.outside_bytes += bytes;
         continue;
       }
-      ContainerUse& use = containers[{*container, look.uuid}];
+      ContainerUse& use = containers[{*container, sampled.uuid}];
       use.container = *container;
-      use.gpu = look.uuid;
+      use.gpu = sampled.uuid;
       use.bytes += bytes;
       ++use.processes;
       add(use.busy_percent, process.busy_percent);
@@ -92,7 +94,7 @@ UsageSample summarize(const std::vector<gpu::GpuLook>& looks, const ContainerOfP
 
 std::vector<MemoryUse> memory_uses(const UsageSample& sample, const std::vector<Allocation>& allocations,
                                    const std::vector<const alloc::PodSpec*>& pods, alloc::Unit unit,
-                                   const GivenElsewhere& given_elsewhere) {
+                                   const AllocatedElsewhere& allocated_elsewhere) {
   constexpr std::uint64_t kMib = 1U << 20U;
   std::map<std::pair<ContainerName, std::string>, MemoryUse> uses;
   std::set<ContainerName> recorded;
@@ -105,7 +107,7 @@ std::vector<MemoryUse> memory_uses(const UsageSample& sample, const std::vector<
   for (const Allocation& allocation : allocations) {
     const ContainerName who{
         .pod = allocation.pod, .pod_uid = allocation.pod_uid, .container = allocation.container};
-    if (is_judged(allocation)) {
+    if (has_our_allocation(allocation)) {
       recorded.insert(who);
     }
     for (const DeviceShare& share : allocation.shares) {
@@ -122,8 +124,9 @@ std::vector<MemoryUse> memory_uses(const UsageSample& sample, const std::vector<
     const ContainerName who = name_of_container(pods, used.container).value_or(unknown);
     MemoryUse& use = use_of(who, used.gpu);
     const bool unrecorded = !recorded.contains(who);
-    if (unrecorded && (asks_for_gpus(pods, who) || (given_elsewhere && given_elsewhere(who, used.gpu)))) {
-      use.allowed_bytes.reset();  // no limit is known
+    if (unrecorded &&
+        (may_request_gpus(pods, who) || (allocated_elsewhere && allocated_elsewhere(who, used.gpu)))) {
+      use.allowed_bytes.reset();  // its limit is unknown
     }
     use.used_bytes += used.bytes;
     use.processes += used.processes;
@@ -132,7 +135,7 @@ std::vector<MemoryUse> memory_uses(const UsageSample& sample, const std::vector<
   std::vector<MemoryUse> all;
   all.reserve(uses.size());
   for (auto& [key, use] : uses) {
-    place(use, pods);
+    set_position(use, pods);
     all.push_back(std::move(use));
   }
   return all;

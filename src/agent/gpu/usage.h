@@ -1,7 +1,7 @@
 // agent/gpu/usage.h
 //
-// Which container uses how much of which GPU at a moment: the driver's processes, grouped by
-// container and compared with the containers' allocations. Pure; usage_watch.h asks the driver.
+// Computes how much of which GPU each container uses. Groups the processes on the GPUs by container
+// and compares them with the allocations. Pure; usage_watch.h reads the processes from the driver.
 #pragma once
 
 #include <cstdint>
@@ -19,57 +19,59 @@ namespace tessera::agent {
 
 struct SampledGpu {
   std::string uuid;
-  std::optional<gpu::GpuUsage> usage{};  // nothing: the GPU did not answer
-  std::uint64_t outside_bytes = 0;       // by processes of no pod
+  std::optional<gpu::GpuUsage> usage{};  // nullopt: the GPU did not answer
+  std::uint64_t outside_bytes = 0;       // used by processes that belong to no pod
 };
 
-// What a container uses of one GPU.
+// The use of one GPU by one container.
 struct ContainerUse {
   ContainerRef container;
   std::string gpu;          // UUID
-  std::uint64_t bytes = 0;  // of the processes whose memory the driver reports
+  std::uint64_t bytes = 0;  // of all processes whose memory the driver reports
   std::uint32_t processes = 0;
-  std::optional<std::uint32_t> busy_percent{};  // of the time; nothing if the driver does not report it
+  std::optional<std::uint32_t> busy_percent{};  // of the time; nullopt: not reported
 };
 
 struct UsageSample {
   std::vector<SampledGpu> gpus;
-  std::vector<ContainerUse> containers;  // by container, then GPU
+  std::vector<ContainerUse> containers;  // sorted by container, then GPU
 };
 
 using ContainerOfProcess = std::function<std::optional<ContainerRef>(std::uint32_t pid)>;
 
-UsageSample summarize(const std::vector<gpu::GpuLook>& looks, const ContainerOfProcess& container_of);
+// Groups the processes on the GPUs by container.
+UsageSample summarize(const std::vector<gpu::GpuSample>& gpus, const ContainerOfProcess& container_of);
 
-// What a container has and uses of one GPU.
+// The allocation and the use of one GPU by one container.
 struct MemoryUse {
-  ContainerName who;                               // without names if the pod requests no GPU
+  ContainerName who;                               // only the pod UID if the pod requests no GPU
   std::string gpu{};                               // UUID
-  std::optional<std::uint64_t> allowed_bytes = 0;  // nothing: all of it, or not known
+  std::optional<std::uint64_t> allowed_bytes = 0;  // nullopt: the whole GPU, or unknown
   std::uint64_t used_bytes = 0;
   std::uint32_t processes = 0;
   std::optional<std::uint32_t> busy_percent{};
-  // Of the container, where its pod is known.
+  // Facts about the container, if its pod is known.
   alloc::ContainerKind kind = alloc::ContainerKind::kMain;
-  std::uint32_t position = 0;  // in the order of the pod
-  bool through = false;        // an init container that has ended
+  std::uint32_t position = 0;  // among the containers of the pod
+  bool finished = false;       // an init container that has ended
 
-  // False for an init container that has ended and has no process.
-  [[nodiscard]] bool is_current() const { return !through || processes > 0; }
+  // Returns false for an init container that has ended and has no process.
+  [[nodiscard]] bool is_current() const { return !finished || processes > 0; }
 };
 
-// What pods hold of one GPU, added up as Kubernetes does: an init container does not add to the
-// containers that run after it. `all` if a container has the whole GPU, and at most that.
+// Returns the memory of one GPU that is allocated to pods. Adds containers up as Kubernetes does:
+// an init container does not add to the containers that run after it. `all` is the memory of the
+// GPU; the result is at most that, and exactly that if a container has the whole GPU.
 std::uint64_t allocated_bytes(const std::vector<MemoryUse>& uses, const std::string& gpu, std::uint64_t all);
 
-// Whether another device plugin allocated the GPU to the container; to any container of its pod if
-// its name is not known.
-using GivenElsewhere = std::function<bool(const ContainerName& who, const std::string& gpu)>;
+// Returns whether another device plugin allocated the GPU to the container. If the container's name
+// is unknown: to any container of its pod.
+using AllocatedElsewhere = std::function<bool(const ContainerName& who, const std::string& gpu)>;
 
-// Returns one entry for each pair of container and GPU that is allocated or used. `given_elsewhere`
-// is asked only about containers that use a GPU without an allocation of ours.
+// Returns one entry for each pair of container and GPU that is allocated or used. Calls
+// `allocated_elsewhere` only for containers that use a GPU without an allocation of ours.
 std::vector<MemoryUse> memory_uses(const UsageSample& sample, const std::vector<Allocation>& allocations,
                                    const std::vector<const alloc::PodSpec*>& pods, alloc::Unit unit,
-                                   const GivenElsewhere& given_elsewhere = {});
+                                   const AllocatedElsewhere& allocated_elsewhere = {});
 
 }  // namespace tessera::agent

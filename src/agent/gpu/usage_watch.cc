@@ -9,38 +9,41 @@ namespace tessera::agent {
 
 namespace {
 
-constexpr std::chrono::milliseconds kSoon{1'000};
+// The time to the next sample after one without GPUs.
+constexpr std::chrono::milliseconds kEmptyRetry{1'000};
 
 }  // namespace
 
-UsageSampler::UsageSampler(http::EventLoop& loop, UsageSamplerOptions options, Look look, OnSample on_sample)
+UsageSampler::UsageSampler(http::EventLoop& loop, UsageSamplerOptions options, SampleGpus sample_gpus,
+                           OnSample on_sample)
     : loop_(loop),
       options_(std::move(options)),
-      look_(std::move(look)),
+      sample_gpus_(std::move(sample_gpus)),
       on_sample_(std::move(on_sample)),
       gate_(loop) {}
 
 void UsageSampler::start() {
-  ask();
+  request_sample();
 }
 
-void UsageSampler::ask() {
-  look_(gate_.wrap<std::vector<gpu::GpuLook>>(
-      [this](const std::vector<gpu::GpuLook>& looks) { answered(looks); }));
+void UsageSampler::request_sample() {
+  sample_gpus_(gate_.wrap<std::vector<gpu::GpuSample>>(
+      [this](const std::vector<gpu::GpuSample>& samples) { on_samples(samples); }));
 }
 
-void UsageSampler::answered(const std::vector<gpu::GpuLook>& looks) {
+void UsageSampler::on_samples(const std::vector<gpu::GpuSample>& samples) {
   latest_ =
-      summarize(looks, [this](std::uint32_t pid) { return container_of_process(options_.proc_root, pid); });
-  at_ = options_.clock->now();
-  // A driver that was just opened knows no GPU yet.
-  const auto wait = looks.empty() ? std::min(options_.every, kSoon) : options_.every;
-  timer_ = loop_.after(wait, [this] { ask(); });
+      summarize(samples, [this](std::uint32_t pid) { return container_of_process(options_.proc_root, pid); });
+  sampled_at_ = options_.clock->now();
+  // A driver that was just opened has not listed its GPUs yet.
+  const auto wait = samples.empty() ? std::min(options_.every, kEmptyRetry) : options_.every;
+  timer_ = loop_.after(wait, [this] { request_sample(); });
   on_sample_(latest_);
 }
 
 std::optional<std::chrono::nanoseconds> UsageSampler::age() const {
-  return at_ ? std::optional<std::chrono::nanoseconds>(options_.clock->now() - *at_) : std::nullopt;
+  return sampled_at_ ? std::optional<std::chrono::nanoseconds>(options_.clock->now() - *sampled_at_)
+                     : std::nullopt;
 }
 
 UsageWatch::UsageWatch(const NodeContext& node, const Allocations& allocations, UsageWatchOptions options)
@@ -49,17 +52,18 @@ UsageWatch::UsageWatch(const NodeContext& node, const Allocations& allocations, 
       options_(std::move(options)),
       memory_watch_(node, options_.memory) {}
 
-void UsageWatch::start(UsageSampler::Look look) {
-  sampler_.emplace(node_.loop, options_.sampler, std::move(look),
+void UsageWatch::start(UsageSampler::SampleGpus sample_gpus) {
+  sampler_.emplace(node_.loop, options_.sampler, std::move(sample_gpus),
                    [this](const UsageSample& sample) { sampled(sample); });
   sampler_->start();
 }
 
 std::vector<MemoryUse> UsageWatch::uses(const UsageSample& sample, const alloc::Inventory& inventory) const {
-  // kubelet writes its checkpoint before a container starts, so it names every container that uses
-  // a GPU through another plugin. It is read at most once, and on most nodes never.
+  // kubelet writes its checkpoint before a container starts, so the checkpoint names every
+  // container that uses a GPU through another plugin. Read it at most once per sample; most nodes
+  // never need it.
   std::optional<std::vector<ForeignHolder>> holders;
-  const auto given_elsewhere = [&](const ContainerName& who, const std::string& gpu) {
+  const auto allocated_elsewhere = [&](const ContainerName& who, const std::string& gpu) {
     if (!holders) {
       const Result<Checkpoint> checkpoint = node_.checkpoints.read();
       holders = checkpoint ? foreign_holders(*checkpoint, inventory) : std::vector<ForeignHolder>{};
@@ -69,13 +73,13 @@ std::vector<MemoryUse> UsageWatch::uses(const UsageSample& sample, const alloc::
              (who.container.empty() || holder.container == who.container);
     });
   };
-  return memory_uses(sample, allocations_.all(), gpu_pods(node_.pods), inventory.unit, given_elsewhere);
+  return memory_uses(sample, allocations_.all(), gpu_pods(node_.pods), inventory.unit, allocated_elsewhere);
 }
 
 void UsageWatch::sampled(const UsageSample& sample) {
-  // Before all pods are listed, every pod looks as if it requested nothing.
+  // Before all pods are listed, every container looks as if it requested no GPU.
   if (state_ && node_.pods.is_synced()) {
-    memory_watch_.look_at(uses(sample, state_->inventory), state_->inventory);
+    memory_watch_.check(uses(sample, state_->inventory), state_->inventory);
   }
 }
 

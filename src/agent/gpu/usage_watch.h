@@ -1,13 +1,13 @@
 // agent/gpu/usage_watch.h
 //
-// Samples which containers use how much of which GPU, and finds those that use more than they
+// Samples how much of which GPU each container uses, and finds containers that use more than they
 // requested.
 //
 //   UsageWatch usage(node, store.allocations(), {.sampler = {.proc_root = "/host/proc"}});
-//   usage.set_state(driver_state);              // at every change
-//   usage.start([&](auto done) { driver.look_around(std::move(done)); });
+//   usage.set_state(driver_state);              // on every change
+//   usage.start([&](auto done) { driver.sample(std::move(done)); });
 //
-// On the event loop's thread; destroy it there or after the loop has stopped.
+// Use it on the event loop's thread. Destroy it there or after the loop has stopped.
 #pragma once
 
 #include <chrono>
@@ -37,34 +37,35 @@ struct UsageSamplerOptions {
   const Clock* clock = &Clock::real();
 };
 
-// Asks the driver every few seconds who uses what, without waiting for it. A driver that hangs is
-// not asked again: the last sample stays, and its age grows.
+// Reads usage and processes of all GPUs every few seconds, without blocking. If the driver hangs,
+// it sends no further request: the last sample stays, and its age grows.
 class UsageSampler {
  public:
-  // gpu::Driver::look_around; calls back once, on any thread.
-  using Look = std::function<void(std::function<void(std::vector<gpu::GpuLook>)>)>;
+  // gpu::Driver::sample. Calls back once, on any thread.
+  using SampleGpus = std::function<void(std::function<void(std::vector<gpu::GpuSample>)>)>;
   using OnSample = std::function<void(const UsageSample&)>;
 
-  UsageSampler(http::EventLoop& loop, UsageSamplerOptions options, Look look, OnSample on_sample);
+  UsageSampler(http::EventLoop& loop, UsageSamplerOptions options, SampleGpus sample_gpus,
+               OnSample on_sample);
   UsageSampler(const UsageSampler&) = delete;
   UsageSampler& operator=(const UsageSampler&) = delete;
 
   void start();
 
   [[nodiscard]] const UsageSample& latest() const { return latest_; }
-  // The time since the last sample; nothing before the first.
+  // Returns the time since the last sample; nullopt before the first.
   [[nodiscard]] std::optional<std::chrono::nanoseconds> age() const;
 
  private:
-  void ask();
-  void answered(const std::vector<gpu::GpuLook>& looks);
+  void request_sample();
+  void on_samples(const std::vector<gpu::GpuSample>& samples);
 
   http::EventLoop& loop_;
   const UsageSamplerOptions options_;
-  Look look_;
+  SampleGpus sample_gpus_;
   OnSample on_sample_;
   UsageSample latest_;
-  std::optional<Clock::Steady> at_;
+  std::optional<Clock::Steady> sampled_at_;
   http::Timer timer_;
   LoopGate gate_;
 };
@@ -76,19 +77,19 @@ struct UsageWatchOptions {
 
 class UsageWatch {
  public:
-  // `allocations`: those of GPUs. `node` and `allocations` must outlive it.
+  // `allocations` are those of GPUs. `node` and `allocations` must outlive it.
   UsageWatch(const NodeContext& node, const Allocations& allocations, UsageWatchOptions options);
   UsageWatch(const UsageWatch&) = delete;
   UsageWatch& operator=(const UsageWatch&) = delete;
 
   // Sets the current GPUs.
   void set_state(std::shared_ptr<const gpu::DriverState> state) { state_ = std::move(state); }
-  // Begins to sample.
-  void start(UsageSampler::Look look);
+  // Starts to sample.
+  void start(UsageSampler::SampleGpus sample_gpus);
 
-  // Metrics of GPUs and of the containers that use them; none before set_state().
+  // Adds the metrics of GPUs and of the containers that use them; none before set_state().
   void add_readings(Readings& readings) const;
-  // The time since the last sample; nothing before the first.
+  // Returns the time since the last sample; nullopt before the first.
   [[nodiscard]] std::optional<std::chrono::nanoseconds> sample_age() const;
 
  private:
@@ -99,7 +100,7 @@ class UsageWatch {
   const NodeContext& node_;
   const Allocations& allocations_;
   const UsageWatchOptions options_;
-  std::shared_ptr<const gpu::DriverState> state_;  // null before the first
+  std::shared_ptr<const gpu::DriverState> state_;  // null before set_state()
   MemoryWatch memory_watch_;
   std::optional<UsageSampler> sampler_;
 };

@@ -152,9 +152,8 @@ constexpr double kMib = 1024.0 * 1024.0;
 
 }  // namespace
 
-Result<std::vector<AgentAnswer>> ask_pods(const ClusterOptions& options, PodKind kind,
-                                          std::string_view page) {
-  std::vector<AgentAnswer> answers;
+Result<std::vector<PodAnswer>> ask_pods(const ClusterOptions& options, PodKind kind, std::string_view page) {
+  std::vector<PodAnswer> answers;
   if (!options.file.empty()) {
     return answers;
   }
@@ -220,7 +219,7 @@ Usage ask_usage(const ClusterOptions& options) {
     return usage;
   }
   std::size_t silent = 0;
-  for (const AgentAnswer& answer : *answers) {
+  for (const PodAnswer& answer : *answers) {
     if (answer.body) {
       read_usage(*answer.body, usage);
     } else if (++silent == 1) {

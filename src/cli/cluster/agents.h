@@ -1,8 +1,9 @@
 // cli/cluster/agents.h
 //
 // Reads from Tessera's own pods through the API server's proxy: actual GPU usage and allocations
-// (from the agents) and versions. This needs permission to `get` pods/proxy, in addition to list
-// nodes and pods. Without it, or if a pod does not answer, commands leave this part out.
+// (from the agents) and versions (from all pods). This needs permission to `get` pods/proxy, in
+// addition to permission to list nodes and pods. Without it, or if a pod does not respond, commands
+// omit this part.
 #pragma once
 
 #include <map>
@@ -16,8 +17,8 @@
 
 namespace tessera::cli {
 
-// The answer of one pod, or the error.
-struct AgentAnswer {
+// The response of one pod (an agent, scheduler or extender), or the error.
+struct PodAnswer {
   std::string node;
   Result<std::string> body;
   std::string pod{};  // "namespace/name"
@@ -29,18 +30,18 @@ enum class PodKind {
 };
 
 // Requests a page ("metrics", "allocations", "version") from all pods of a kind in parallel, with a
-// timeout of a few seconds. Returns an empty list if there are none: the pods have no labels of the
-// chart, or the cluster is read from files.
-Result<std::vector<AgentAnswer>> ask_pods(const ClusterOptions& options, PodKind kind, std::string_view page);
+// timeout of a few seconds. Returns an empty list if there are no such pods (they are found by the
+// labels that the chart sets), or if the cluster is read from files.
+Result<std::vector<PodAnswer>> ask_pods(const ClusterOptions& options, PodKind kind, std::string_view page);
 
-// Reads the Lease for the leader election of schedulers and extenders. Needs permission to `get`
-// it.
+// Returns the JSON of the Lease for the leader election of schedulers and extenders. Needs
+// permission to `get` it.
 Result<std::string> ask_lease(const ClusterOptions& options, const std::string& namespace_name,
                               const std::string& name);
 
 struct MeasuredUsage {
   double memory_mib = 0;
-  double duty_percent = 0;
+  double duty_percent = 0;  // share of the time in which the GPU was busy
 };
 
 // Usage as measured by the agents.
@@ -56,7 +57,7 @@ Usage ask_usage(const ClusterOptions& options);
 // Adds the values of one page of metrics. Ignores other metrics and invalid lines.
 void read_usage(std::string_view metrics, Usage& usage);
 
-// What an agent allocated to one container.
+// The GPUs that an agent allocated to one container.
 struct ContainerAllocation {
   std::string pod;  // "namespace/name"; empty while the agent does not know the pod
   std::string uid;

@@ -30,7 +30,7 @@ struct ClusterOptions {
   std::string file{};        // a directory with nodes.json and pods.json; instead of a cluster
   std::string kubeconfig{};  // empty: $KUBECONFIG, ~/.kube/config, or the pod's own account
   std::string context{};
-  std::string namespace_name{};  // empty: see the command
+  std::string namespace_name{};  // empty: all, or that of the context, depending on the command
   bool all_namespaces = false;
   // Resource names of the cluster; empty: read from Tessera's pods, or the defaults.
   std::string resource_prefix{};
@@ -84,7 +84,7 @@ struct Cluster {
   std::vector<PlacerPod> placers{};                                // by namespace and name
   std::string default_namespace = "default";
   ClusterSettings settings{};
-  alloc::ResourceNames names{};  // of `settings`
+  alloc::ResourceNames names{};  // made from settings.resources
 };
 
 // Fails if the cluster cannot be read. An invalid object is left out and reported in `warnings`.

@@ -94,7 +94,8 @@ Result<kube::Client> connect(http::EventLoop& loop, const ClusterOptions& option
 Result<ClusterSettings> ask_settings(kube::Client& client, const ClusterOptions& options) {
   ClusterStore own_pods(placers_only());
   std::size_t pages = 0;
-  // The server's cache is fresh enough: these pods are replaced when a setting changes.
+  // resourceVersion=0 allows a response from the server's cache. That is recent enough, because a
+  // changed setting replaces these pods.
   const Status done = list_pages(client, kube::pod_path("", ""),
                                  "resourceVersion=0&labelSelector=" + kube::percent_encoded(kPlacerLabels),
                                  own_pods.pods(), pages);

@@ -17,7 +17,7 @@ namespace tessera::cli {
 // Creates a client for the cluster that the options name.
 Result<kube::Client> connect(http::EventLoop& loop, const ClusterOptions& options);
 
-// Field selectors that make the server leave out objects which the store would drop anyway.
+// Return field selectors, so that the server does not send objects that ClusterStore would drop.
 std::string node_fields(const ClusterQuery& query);
 std::string pod_fields(const ClusterQuery& query);
 
@@ -25,9 +25,9 @@ std::string pod_fields(const ClusterQuery& query);
 // error to sink.unreadable().
 kube::ListDecoder::OnItem keep_or_report(kube::ObjectSink& sink);
 
-// Returns the resource names and policies of the cluster. They must be known before anything else
-// is read. They come from the user's options, or else from Tessera's own pods. If there are none,
-// or the user may not list them, the defaults apply.
+// Returns the resource names and policies of the cluster. They must be known before nodes and pods
+// can be decoded. They come from the user's options, or else from Tessera's own pods. If there are
+// no such pods, or the user may not list them, the defaults apply.
 Result<ClusterSettings> ask_settings(kube::Client& client, const ClusterOptions& options);
 
 // Lists nodes and pods into the store, page by page.

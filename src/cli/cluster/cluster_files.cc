@@ -37,7 +37,7 @@ Result<ClusterSettings> settings_in_files(const ClusterOptions& options) {
   const std::string path = options.file + "/pods.json";
   std::ifstream look(path, std::ios::binary);
   ClusterStore own_pods(placers_only());
-  // A pod that carries any settings carries the resource prefix.
+  // A pod with any settings also has the resource prefix.
   if (look && mentions(look, alloc::key::kResourcePrefix)) {
     std::ifstream in(path, std::ios::binary);
     TRY(with_context(read_list(in, own_pods.pods()), path));

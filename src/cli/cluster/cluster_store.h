@@ -85,7 +85,7 @@ class ClusterStore {
 
 // Returns a query that keeps only Cluster::placers.
 ClusterQuery placers_only();
-// Label selector for these pods. The chart sets these labels.
+// Label selector for the pods in Cluster::placers. The chart sets these labels.
 inline constexpr std::string_view kPlacerLabels =
     "app.kubernetes.io/name=tessera,app.kubernetes.io/component in (scheduler,extender)";
 

@@ -24,8 +24,8 @@ namespace tessera::cli {
 
 namespace {
 
-// The alternate screen of the terminal, so that the previous content reappears at the end; without
-// a cursor, and without wrapping, so that a long line takes only one row.
+// Switch to the alternate screen of the terminal and back, so that the previous content reappears
+// at the end. Also hide the cursor, and disable wrapping so that a long line takes only one row.
 constexpr std::string_view kEnterScreen = "\x1b[?1049h\x1b[?25l\x1b[?7l";
 constexpr std::string_view kLeaveScreen = "\x1b[?7h\x1b[?25h\x1b[?1049l";
 
@@ -168,8 +168,8 @@ Status watch_api(const ClusterOptions& options, const ClusterQuery& query, const
       }
       screen->show(std::move(frame));
     }
-    // Check for signals ten times a second. Changes wait for the interval, the first frame does
-    // not.
+    // Check for signals ten times a second. The first frame is drawn at once; later frames wait for
+    // the interval.
     const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(synced ? watch.interval_s : 0);
     do {
       loop.run_until([&] { return failed() || (!screen && nodes.synced() && pods.synced()); },

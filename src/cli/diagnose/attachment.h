@@ -15,10 +15,11 @@ namespace tessera::cli {
 
 struct Attachment {
   std::set<std::string, std::less<>> names{};  // schedulerNames whose pods reach Tessera
-  // The cluster's own kube-scheduler calls the extender through a Service. Only its configuration
-  // says which of its profiles do, so `names` may be incomplete.
+  // The cluster's own kube-scheduler calls the extender through a Service. Its schedulerNames are
+  // only in its configuration, which cannot be read here, so `names` may be incomplete.
   bool own_scheduler = false;
-  // Name of Tessera's scheduler, used in advice; empty if there is none.
+  // schedulerName of Tessera's own scheduler, which runs in addition to the cluster's; empty if
+  // there is none. Used in advice.
   std::string second_scheduler{};
 
   // Returns whether pods with this schedulerName certainly bypass Tessera.

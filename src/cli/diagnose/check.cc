@@ -78,11 +78,11 @@ class Auditor {
     }
   }
 
-  // Compares the records with what the agents allocated to kubelet. Agents that did not answer
-  // share one finding per kind of error, because usually all have the same: a missing permission.
-  void check_agents(const std::vector<AgentAnswer>& agents) {
+  // Compares the records with the agents' allocations. Agents that did not respond share one
+  // finding per kind of error, because usually all have the same one: a missing permission.
+  void check_agents(const std::vector<PodAnswer>& agents) {
     std::map<ErrorCode, SilentAgents> silent;
-    for (const AgentAnswer& agent : agents) {
+    for (const PodAnswer& agent : agents) {
       if (!is_selected(agent.node)) {
         continue;
       }
@@ -181,7 +181,7 @@ class Auditor {
   void check_kubelet(const objects::NodeFacts& node, alloc::NodeId id) {
     const alloc::NodeView view = ledger_->view(id);
     const auto promised = static_cast<std::int64_t>(view.total_units);
-    // The ledger takes this for a plugin that is just starting.
+    // The ledger does not report this, because a plugin that is just starting looks the same.
     if (!node.spec.inventory.empty() && node.spec.gpu_memory_units == 0 && promised > 0) {
       add_node_finding(node, true, "capacity_differs",
                        fmt::format("{} is 0 but its inventory has {} on {} GPUs; restart tessera-agent there",
@@ -287,7 +287,7 @@ boost::json::value check_json(const CheckReport& report) {
 
 // Reads the versions only if some agent answered, because each failing request may take seconds.
 CheckAnswers read_answers(const ClusterOptions& options, const Cluster& cluster,
-                          std::vector<AgentAnswer> allocations) {
+                          std::vector<PodAnswer> allocations) {
   CheckAnswers answers;
   const auto lease = lease_of(cluster);
   if (lease && options.file.empty()) {
@@ -296,12 +296,12 @@ CheckAnswers read_answers(const ClusterOptions& options, const Cluster& cluster,
   }
   answers.allocations = std::move(allocations);
   const bool reachable =
-      std::ranges::any_of(answers.allocations, [](const AgentAnswer& one) { return one.body.has_value(); });
+      std::ranges::any_of(answers.allocations, [](const PodAnswer& one) { return one.body.has_value(); });
   if (reachable) {
     answers.agent_versions =
-        ask_pods(options, PodKind::kAgents, "version").value_or(std::vector<AgentAnswer>());
+        ask_pods(options, PodKind::kAgents, "version").value_or(std::vector<PodAnswer>());
     answers.placer_versions =
-        ask_pods(options, PodKind::kPlacers, "version").value_or(std::vector<AgentAnswer>());
+        ask_pods(options, PodKind::kPlacers, "version").value_or(std::vector<PodAnswer>());
   }
   return answers;
 }

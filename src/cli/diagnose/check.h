@@ -34,17 +34,17 @@ struct Finding {
 };
 
 struct CheckReport {
-  std::size_t nodes = 0;  // with GPUs
+  std::size_t nodes = 0;  // nodes with GPUs
   std::size_t gpus = 0;
   std::size_t pods = 0;           // pods that hold GPUs
   std::vector<Finding> findings;  // serious findings first
 };
 
-// The answers of Tessera's own pods, as far as they could be reached.
+// The responses of Tessera's own pods. A pod that did not respond has an error.
 struct CheckAnswers {
-  std::vector<AgentAnswer> allocations{};
-  std::vector<AgentAnswer> agent_versions{};
-  std::vector<AgentAnswer> placer_versions{};
+  std::vector<PodAnswer> allocations{};
+  std::vector<PodAnswer> agent_versions{};
+  std::vector<PodAnswer> placer_versions{};
   std::string lease{};  // "namespace/name" of the Lease that was read; empty: none
   Result<std::string> lease_body = std::string();
   Clock::Wall now = Clock::real().wall();

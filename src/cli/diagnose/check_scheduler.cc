@@ -224,12 +224,12 @@ std::vector<Finding> check_versions(const CheckAnswers& answers) {
   };
   // The reference is the version of a scheduler or extender, or of this program if none answered.
   std::string reference(version());
-  for (const AgentAnswer& placer : answers.placer_versions) {
+  for (const PodAnswer& placer : answers.placer_versions) {
     if (placer.body) {
       reference = trim(*placer.body);
     }
   }
-  for (const AgentAnswer& placer : answers.placer_versions) {
+  for (const PodAnswer& placer : answers.placer_versions) {
     if (placer.body && trim(*placer.body) != reference) {
       note("",
            fmt::format("pod {} has version {}, another scheduler or extender has {}; finish the upgrade with "
@@ -237,7 +237,7 @@ std::vector<Finding> check_versions(const CheckAnswers& answers) {
                        placer.pod, trim(*placer.body), reference));
     }
   }
-  for (const AgentAnswer& agent : answers.agent_versions) {
+  for (const PodAnswer& agent : answers.agent_versions) {
     if (agent.body && trim(*agent.body) != reference) {
       note(agent.node, fmt::format("node {}: its agent has version {}, the extender has {}; finish the "
                                    "upgrade with helm upgrade",

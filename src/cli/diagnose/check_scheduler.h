@@ -24,7 +24,7 @@ std::vector<Finding> check_versions(const CheckAnswers& answers);
 // Returns {namespace, name} of the Lease that Tessera's schedulers or extenders use for leader
 // election, or nothing if there are none.
 std::optional<std::pair<std::string, std::string>> lease_of(const Cluster& cluster);
-// Returns nothing if the Lease is held, or may not be read.
+// Reports a Lease that does not exist or has no live holder. Returns nothing if it cannot be read.
 std::optional<Finding> check_lease(const CheckAnswers& answers);
 
 }  // namespace tessera::cli

@@ -42,7 +42,7 @@ struct GpuNode {
 
 struct GpuNodes {
   std::vector<GpuNode> nodes;
-  std::string policy;                 // for whole GPUs of pods that do not name a policy
+  std::string policy;                 // default policy for whole GPUs
   std::vector<std::string> warnings;  // about Tessera's own annotations
 };
 

@@ -67,8 +67,8 @@ Units read_allocation(const alloc::Annotations& annotations) {
   return units;
 }
 
-// Returns the GPU shares of Tessera's record. Returns nothing if there is no record, or if it is
-// invalid; then it adds a warning.
+// Returns the GPU shares of Tessera's record, or nothing if there is no record. For an invalid
+// record, adds a warning and returns nothing.
 std::optional<std::vector<alloc::GpuShare>> read_shares(const alloc::PodSpec& pod,
                                                         const alloc::GpuRequest& request,
                                                         std::vector<std::string>& warnings) {

@@ -27,7 +27,8 @@ struct SharePod {
   std::string name;
   std::map<std::int64_t, std::int64_t> units{};  // by GPU index
   std::set<std::int64_t> whole{};                // indexes of GPUs that it holds whole
-  // `units` is from the second-generation annotation. Then the original shows nothing as pending.
+  // `units` is from the original's second-generation annotation. The original's details then show
+  // no pending units for the pod.
   bool by_allocation = false;
 };
 
@@ -44,13 +45,13 @@ struct ShareNode {
   std::string name;
   std::string address;                    // "unknown" if there is none
   std::string unit;                       // of its amounts: "GiB"; empty if unknown
-  std::int64_t count = 0;                 // number of GPUs, with indexes from 0
+  std::int64_t count = 0;                 // number of GPUs; their indexes are 0 to count - 1
   std::int64_t total = 0;                 // allocatable units
-  std::map<std::int64_t, ShareGpu> gpus;  // by index; includes GPUs that only pods name
+  std::map<std::int64_t, ShareGpu> gpus;  // by index; also GPUs that pods name but the node lacks
   std::vector<SharePod> pods;
 
   [[nodiscard]] bool has_pending() const { return gpus.contains(kPending); }
-  // Sum over all GPUs, including those that only pods name.
+  // Returns the sum over all of `gpus`.
   [[nodiscard]] std::int64_t used() const;
 };
 

@@ -68,8 +68,7 @@ std::string pod_row(const ShareNode& node, const SharePod& pod) {
     row += fmt::format("{}\t", units_at(i));
   }
   if (node.has_pending()) {
-    // The original's column for pending also shows a pod whose annotation names the GPU one past
-    // the last.
+    // The original adds the units on GPU `count`, one past the last GPU, to its column for pending.
     row +=
         fmt::format("{}\t", saturated_sum(units_at(node.count), pod.by_allocation ? 0 : units_at(kPending)));
   }

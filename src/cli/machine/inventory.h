@@ -14,7 +14,7 @@ namespace tessera::cli {
 
 struct InventoryOptions {
   std::string machine{};  // a built-in machine or the path of a machine description
-  std::string name{};     // of the node, without the number; empty: the machine's name
+  std::string name{};     // of the node; with count > 1, a number is appended. Empty: the machine's
   unsigned count = 1;
   std::string unit = "GiB";
   std::string output = "yaml";  // or json

@@ -44,7 +44,7 @@ struct TopGpu {
   std::uint64_t total = 0;
   std::uint64_t allocated = 0;  // units; all of them if one pod holds the whole GPU
   bool whole = false;
-  std::uint32_t core_percent = 0;
+  std::uint32_t core_percent = 0;  // allocated compute
   std::optional<MeasuredUsage> usage{};
 };
 
@@ -53,9 +53,9 @@ struct TopPod {
   std::string name;
   std::string node;  // empty: pending
   std::uint64_t units = 0;
-  std::uint64_t whole = 0;
+  std::uint64_t whole = 0;                          // number of whole GPUs
   std::map<std::uint32_t, std::uint64_t> units_on;  // by GPU index; 0 for a whole GPU
-  bool decided = false;
+  bool decided = false;                             // the pod has a record of its GPUs
   std::optional<double> used_mib{};
 };
 

@@ -57,16 +57,16 @@ live() { kubectl get pods --field-selector status.phase=Running -o name | wc -l;
 all_live() { (($(live) == PODS)); }
 some_live() { (($(live) >= $1)); }
 nodes_in_use() { kubectl get pods -o json | jq -r '[.items[] | select(.status.phase == "Running").spec.nodeName] | unique | join(" ")'; }
-# books_agree: whether the pods' records and the extender's ledger say the same: which pod holds how
-# much of which GPU.
-books_agree() {
-  local held books
-  held=$(kubectl get pods -o json | jq -r '.items[] | select(.status.phase == "Running" or .status.phase == "Pending") |
+# ledger_agrees: whether the pods' records and the extender's ledger say the same: which pod holds
+# how much of which GPU.
+ledger_agrees() {
+  local records ledger
+  records=$(kubectl get pods -o json | jq -r '.items[] | select(.status.phase == "Running" or .status.phase == "Pending") |
     "\(.metadata.name) \(.spec.nodeName)" as $pod | .metadata.annotations["tessera.io/allocation"] // empty | fromjson |
     .containers[][] | "\($pod) \(.gpu) \(.mem)"' | sort)
-  books=$(ask "$EXTENDER_PORT" /gpushare-scheduler/inspect |
+  ledger=$(ask "$EXTENDER_PORT" /gpushare-scheduler/inspect |
     jq -r '.nodes[] | .name as $node | .devs[] | .uuid as $gpu | .pods[]? | "\(.name) \($node) \($gpu) \(.usedGPU)"' | sort)
-  [[ -n $held && $held == "$books" ]]
+  [[ -n $records && $records == "$ledger" ]]
 }
 # kubelet_dies NODE: kills kubelet without a chance to shut down, and starts it again.
 kubelet_dies() { cluster kill "kubelet-$1" >/dev/null && cluster start "kubelet-$1" >/dev/null; }
@@ -87,7 +87,7 @@ for ((round = 1; round <= ROUNDS; round++)); do
   wait_for 400 "round $round: all $PODS pods run" all_live
   expect "round $round: pods run on both nodes" "node-a node-b" "$(nodes_in_use)"
   check_agreement "round $round: records, containers and kubelets agree"
-  wait_for 15 "round $round: records and the extender's ledger agree" books_agree
+  wait_for 15 "round $round: records and the extender's ledger agree" ledger_agrees
   say "      kubelet rejected $(failed) pods while no agent was running"
   kubectl delete deployment "round$round" --wait=false >/dev/null
   kubectl delete pods --all --wait=false >/dev/null

@@ -43,7 +43,7 @@ wait_for 40 "four pods run" all_running 4
 before=$(listed aliyun.com/gpu-mem)
 replug '{}'
 wait_for 10 "kubelet receives the shares of an added GPU" listed_is 320
-say "      after $(told_kubelet_ms) ms"
+say "      after $(kubelet_delay_ms) ms"
 wait_for 10 "the node offers the shares of the added GPU" allocatable_is aliyun.com/gpu-mem 320
 wait_for 5 "the node offers the added GPU as a whole GPU" allocatable_is aliyun.com/gpu 8
 wait_for 10 "the inventory lists the added GPU" inventory_is '.gpus | length' 8
@@ -51,7 +51,7 @@ new=$(at 7)
 expect "kubelet keeps all previous device IDs and gets those of the added GPU" "$(for ((i = 0; i < 40; i++)); do echo "$(tag "$new")-$i"; done | sort)" \
   "$(comm -3 <(echo "$before") <(listed aliyun.com/gpu-mem) | sed 's/^\t//')"
 wait_for 10 "the label nvidia.com/gpu.count is 8" label_is nvidia.com/gpu.count 8
-wait_for 10 "an Event on the node names the added GPU" told node-a GpuAppeared "$new"
+wait_for 10 "an Event on the node names the added GPU" has_event node-a GpuAppeared "$new"
 expect "the annotations list the links of the added GPU" 28 "$(node '[.metadata.annotations | keys[] | select(startswith("GSOC_DEV_"))] | length')"
 pinned fresh 5 "$new" | create
 wait_for 20 "a pod with a share of the added GPU runs" pod_is fresh Running
@@ -62,20 +62,20 @@ check_agreement "records, containers and kubelet agree"
 all=$(listed aliyun.com/gpu-mem)
 replug '{removed: [2], order: [7, 6, 5, 4, 3, 1, 0]}'
 wait_for 10 "kubelet loses the shares of a removed GPU" listed_is 280
-say "      after $(told_kubelet_ms) ms"
+say "      after $(kubelet_delay_ms) ms"
 wait_for 10 "the node no longer offers the shares of the removed GPU" allocatable_is aliyun.com/gpu-mem 280
 wait_for 5 "the node no longer offers the removed GPU" allocatable_is aliyun.com/gpu 7
 expect "only the 6 shares that pods hold stay in the list, unhealthy" 286 "$(capacity aliyun.com/gpu-mem)"
 if [[ ${K8S:-} != 1.33 ]]; then
-  ill() { [[ $(kubectl get pod doomed -o json | jq -r '[.status.containerStatuses[0].allocatedResourcesStatus[]?.resources[].health] | unique | join(" ")') == Unhealthy ]]; }
-  wait_for 20 "the status of a pod on the removed GPU reports it as unhealthy" ill
+  reports_unhealthy() { [[ $(kubectl get pod doomed -o json | jq -r '[.status.containerStatuses[0].allocatedResourcesStatus[]?.resources[].health] | unique | join(" ")') == Unhealthy ]]; }
+  wait_for 20 "the status of a pod on the removed GPU reports it as unhealthy" reports_unhealthy
 fi
 expect "the device IDs of all other GPUs are unchanged" "$(grep -v "^$(tag "$leaves")-" <<<"$all")" "$(listed aliyun.com/gpu-mem)"
 wait_for 10 "the inventory has the new indices" index_is "$stays_on" 2
 expect "the inventory does not list the removed GPU" "7 false" "$(inventory "\"\\(.gpus | length) \\(any(.gpus[]; .uuid == \"$leaves\"))\"")"
 wait_for 10 "the label nvidia.com/gpu.count is 7 again" label_is nvidia.com/gpu.count 7
-wait_for 10 "an Event on the node reports the removed GPU" told node-a GpuGone "$leaves"
-wait_for 10 "an Event on the pod reports that its GPU was removed" told doomed GpuUnhealthy "$leaves"
+wait_for 10 "an Event on the node reports the removed GPU" has_event node-a GpuGone "$leaves"
+wait_for 10 "an Event on the pod reports that its GPU was removed" has_event doomed GpuUnhealthy "$leaves"
 expect "all pods keep running" "alone Running 0 brief Running 0 doomed Running 0 fresh Running 0 stays Running 0" "$(what_runs)"
 kill_container stays
 kill_container alone
@@ -86,7 +86,7 @@ new_index() { [[ $(kubectl get pod stays -o 'jsonpath={.metadata.annotations.ALI
 wait_for 10 "the pod's annotation for tools of gpushare has the new index" new_index
 wait_for 40 "a container with a whole GPU restarts" restarted alone 1
 expect "that container has the same whole GPU as before" "$whole_on" "$(sees alone)"
-wait_for 40 "a container whose GPU was removed does not start, and its status gives the reason" waits_saying doomed "GPU \"$leaves\" was decided for it and is not on this node"
+wait_for 40 "a container whose GPU was removed does not start, and its status gives the reason" waits_saying doomed "its record names GPU \"$leaves\", which is not on this node"
 pinned hopes 3 "$leaves" | create
 wait_for 20 "a new pod that requires the removed GPU is not placed" unschedulable hopes
 share other 7 | create
@@ -129,15 +129,15 @@ expect "the list has no other devices" "320 8" "$(capacity aliyun.com/gpu-mem) $
 wait_for 10 "the condition reports all GPUs as healthy" condition_is "True AllGPUsHealthy"
 control 'gpus: {5: {mig: true}}'
 wait_for 10 "kubelet stops offering a GPU when MIG is switched on" listed_is 280
-mig_on=$(told_kubelet_ms)
+mig_on=$(kubelet_delay_ms)
 say "      after $mig_on ms"
 wait_for 10 "the node no longer offers the shares of the MIG GPU" allocatable_is aliyun.com/gpu-mem 280
 expect "the capacity still includes the MIG GPU" "320 8" "$(capacity aliyun.com/gpu-mem) $(capacity aliyun.com/gpu)"
-mig_told() { inventory ".gpus[] | select(.uuid == \"$stays_on\").unhealthy" | grep -q "MIG is enabled"; }
-wait_for 10 "the inventory gives MIG as the reason" mig_told
+inventory_names_mig() { inventory ".gpus[] | select(.uuid == \"$stays_on\").unhealthy" | grep -q "MIG is enabled"; }
+wait_for 10 "the inventory gives MIG as the reason" inventory_names_mig
 wait_for 10 "the condition reports an unhealthy GPU" condition_is "False GPUUnhealthy"
-wait_for 10 "an Event on the node gives MIG as the reason" told node-a GpuUnhealthy "MIG is enabled"
-wait_for 10 "an Event on the pod that holds the GPU gives MIG as the reason" told stays GpuUnhealthy "MIG is enabled"
+wait_for 10 "an Event on the node gives MIG as the reason" has_event node-a GpuUnhealthy "MIG is enabled"
+wait_for 10 "an Event on the pod that holds the GPU gives MIG as the reason" has_event stays GpuUnhealthy "MIG is enabled"
 expect "that pod keeps running" "Running 1" "$(kubectl get pod stays -o 'jsonpath={.status.phase} {.status.containerStatuses[0].restartCount}')"
 pinned mig 3 "$stays_on" | create
 wait_for 20 "a new pod that requires the MIG GPU is not placed" unschedulable mig

@@ -103,9 +103,9 @@ inventory() { node ".metadata.annotations[\"tessera.io/inventory\"] | fromjson |
 inventory_is() { [[ $(inventory "$1") == "$2" ]]; }
 condition_is() { [[ $(node '.status.conditions[] | select(.type == "GPUsHealthy") | "\(.status) \(.reason)"') == "$1" ]]; }
 # events OBJECT REASON: prints the messages of these Events.
-# told OBJECT REASON [TEXT]: whether there is such an Event, with TEXT in its message.
+# has_event OBJECT REASON [TEXT]: whether there is such an Event, with TEXT in its message.
 events() { kubectl get events -A --field-selector "involvedObject.name=$1,reason=$2" -o 'jsonpath={range .items[*]}{.message}{"\n"}{end}'; }
-told() { events "$1" "$2" | grep -qF -- "${3:-}"; }
+has_event() { events "$1" "$2" | grep -qF -- "${3:-}"; }
 
 # control YAML: replaces the control file of the simulated driver of node-a, atomically.
 # replug YAML: the same, and updates /sys and /dev for GPUs that are added or removed.
@@ -126,9 +126,9 @@ restarted() { [[ $(kubectl get pod "$1" -o 'jsonpath={.status.containerStatuses[
 # waits_saying POD TEXT: whether the status says why the container does not start, with TEXT in it.
 waits_saying() { kubectl get pod "$1" -o 'jsonpath={.status.containerStatuses[0].state.waiting.message}' | grep -qF -- "$2"; }
 
-# bind_as_old NAME UNITS INDEX [DEV]: binds a pod as gpushare's extender does: the annotations name
-# the GPU by index, and ASSIGNED is "false" until the device plugin has served the pod.
-bind_as_old() {
+# bind_as_gpushare NAME UNITS INDEX [DEV]: binds a pod as gpushare's extender does: the annotations
+# name the GPU by index, and ASSIGNED is "false" until the device plugin has served the pod.
+bind_as_gpushare() {
   jq -cn --arg name "$1" --arg units "$2" --arg index "$3" --arg dev "${4:-32}" '{apiVersion: "v1", kind: "Binding",
     metadata: {name: $name, annotations: {ALIYUN_COM_GPU_MEM_IDX: $index, ALIYUN_COM_GPU_MEM_POD: $units, ALIYUN_COM_GPU_MEM_DEV: $dev,
       ALIYUN_COM_GPU_MEM_ASSIGNED: "false", ALIYUN_COM_GPU_MEM_ASSUME_TIME: "1"}},
@@ -159,8 +159,8 @@ listed() { checkpoint | jq -r --arg name "$1" '.Data.RegisteredDevices[$name] //
 listed_is() { (($(listed aliyun.com/gpu-mem | wc -l) == $1)); }
 # tag UUID: the prefix of the device IDs of this GPU.
 tag() { local uuid=${1#GPU-} && echo "${uuid:0:8}"; }
-# told_kubelet_ms: milliseconds from the last control() to kubelet's last write of its checkpoint.
-told_kubelet_ms() {
+# kubelet_delay_ms: milliseconds from the last control() to kubelet's last write of its checkpoint.
+kubelet_delay_ms() {
   local file=/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint
   echo "$( (in_cluster node-a stat -c %.9Y "$file") ) $(stat -c %.9Y "$GPUS/control.yaml")" | awk '{ printf "%d\n", ($1 - $2) * 1000 }'
 }
@@ -186,5 +186,5 @@ agree() { [[ -z $(disagreements) ]]; }
 check_agreement() {
   try_wait_for 20 "$1" agree && return
   disagreements | tee "$S/tmp/disagreements"
-  grep -hF -e "no pod that fits" -f <(sed 's/[ /].*//' "$S/tmp/disagreements" | sort -u) "$S"/agent-node-?.log | tail -n 30 || true
+  grep -hF -e "no known pod fits" -f <(sed 's/[ /].*//' "$S/tmp/disagreements" | sort -u) "$S"/agent-node-?.log | tail -n 30 || true
 }

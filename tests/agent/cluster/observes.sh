@@ -21,21 +21,21 @@ expect "a label has the number of GPUs" 8 "$(node '.metadata.labels["nvidia.com/
 expect "the inventory lists all GPUs" 8 "$(node '.metadata.annotations["tessera.io/inventory"] | fromjson | .gpus | length')"
 expect "the annotations for the topology scheduler list all links" 28 "$(node '[.metadata.annotations | keys[] | select(startswith("GSOC_DEV_"))] | length')"
 
-listed_ill() { [[ $(kubectl -n kube-system get configmap unhealthy-gpu-node-a -o 'jsonpath={.data.gpus}' 2>/dev/null) == "$1" ]]; }
+config_map_lists() { [[ $(kubectl -n kube-system get configmap unhealthy-gpu-node-a -o 'jsonpath={.data.gpus}' 2>/dev/null) == "$1" ]]; }
 wait_for 10 "the condition reports all GPUs as healthy" condition_is "True AllGPUsHealthy"
 # within_a_second WHAT COUNT: checks that kubelet knows COUNT healthy shares within a second after
 # control().
 within_a_second() {
   local took
   try_wait_for 10 "$1" listed_is "$2" || return 0
-  took=$(told_kubelet_ms)
+  took=$(kubelet_delay_ms)
   if ((took < 1000)); then pass "within one second ($took ms)"; else fail "within one second" "it took $took ms"; fi
 }
 control 'gpus: {7: {lost: true}}'
 within_a_second "kubelet loses the shares of a lost GPU" 224
 wait_for 10 "the condition reports the lost GPU" condition_is "False GPUUnhealthy"
-wait_for 10 "an Event on the node reports the lost GPU" told node-a GpuUnhealthy
-wait_for 10 "the ConfigMap for the extender of gpushare lists the lost GPU" listed_ill 7
+wait_for 10 "an Event on the node reports the lost GPU" has_event node-a GpuUnhealthy
+wait_for 10 "the ConfigMap for the extender of gpushare lists the lost GPU" config_map_lists 7
 control '{}'
 within_a_second "kubelet gets the shares back when the GPU answers again" 256
 wait_for 20 "the condition reports all GPUs as healthy again" condition_is "True AllGPUsHealthy"
@@ -48,14 +48,14 @@ control $'gpus: {3: {recovery_action: reset}}\nevents: [{gpu: 3, xid: 79}, {gpu:
 within_a_second "kubelet loses the shares of a GPU with a fatal XID" 224
 third=$(inventory '.gpus[] | select(.index == 3).uuid')
 expect "all shares of that GPU are unhealthy" "" "$(listed aliyun.com/gpu-mem | grep "^$(tag "$third")-" || true)"
-wait_for 10 "an Event on the node names the XID" told node-a GpuUnhealthy "XID 79"
+wait_for 10 "an Event on the node names the XID" has_event node-a GpuUnhealthy "XID 79"
 expect "an XID that a program caused does not make a GPU unhealthy" "$third" "$(inventory '.gpus[] | select(.unhealthy).uuid')"
 control 'events: [{gpu: 3, xid: 79}, {gpu: 4, xid: 13}]'
 wait_for 10 "kubelet gets the shares back when the driver requests no recovery" listed_is 256
-say "      after $(told_kubelet_ms) ms; the agent waits 2 s after the last XID"
-wait_for 10 "an Event reports that the GPU is healthy" told node-a GpuHealthy "$third"
+say "      after $(kubelet_delay_ms) ms; the agent waits 2 s after the last XID"
+wait_for 10 "an Event reports that the GPU is healthy" has_event node-a GpuHealthy "$third"
 expect "kubelet never received only some shares of a GPU" "224 256" \
-  "$(sed -n 's/.* devices resource=aliyun.com\/gpu-mem .*healthy=\([0-9]*\).*/\1/p' "$S/agent-node-a.log" | sort -u | xargs)"
+  "$(sed -n 's/.* device list changed resource=aliyun.com\/gpu-mem .*healthy=\([0-9]*\).*/\1/p' "$S/agent-node-a.log" | sort -u | xargs)"
 
 # The agent keeps labels that other clients set, and writes its own annotations again.
 kubectl label node node-a nvidia.com/gpu.product=theirs --overwrite >/dev/null
@@ -83,7 +83,7 @@ expect "a metric has the memory that container side uses" 1073741824 "$(metric t
 expect "a metric has the memory allocated to container main" 3221225472 "$(metric tessera_container_gpu_memory_allocated_bytes 'container="main"')"
 expect "a metric marks only container main as above its request" "1 0" "$(for c in main side; do metric tessera_container_gpu_memory_exceeded "container=\"$c\""; done | xargs)"
 expect "a metric has the share of time in which container main kept the GPU busy" 0.6 "$(metric tessera_container_gpu_utilization_ratio 'container="main"')"
-wait_for 10 "an Event on the pod reports the exceeded request" told greedy GpuMemoryExceeded
+wait_for 10 "an Event on the pod reports the exceeded request" has_event greedy GpuMemoryExceeded
 expect "the pod keeps running" Running "$(kubectl get pod greedy -o 'jsonpath={.status.phase}')"
 expect "/allocations lists both containers" "main side" \
   "$(ask "$AGENT_PORT" /allocations | jq -r '[.allocations[] | select(.pod == "greedy") | .container] | join(" ")')"
@@ -95,19 +95,19 @@ budget() { [[ $(kubectl get pdb keep -o 'jsonpath={.status.expectedPods} {.statu
 wait_for 20 "a disruption budget protects the pod" budget
 stop "$AGENT_PID"
 agent_start --sample-every 1s --memory-policy evict --memory-grace 2s
-wait_for 30 "an Event reports that the budget prevents the eviction" told greedy GpuMemoryEvictionRefused "disruption budget"
+wait_for 30 "an Event reports that the budget prevents the eviction" has_event greedy GpuMemoryEvictionRefused "disruption budget"
 expect "the protected pod keeps running" Running "$(kubectl get pod greedy -o 'jsonpath={.status.phase}')"
 kubectl delete pdb keep >/dev/null
 gone() { ! kubectl get pod greedy >/dev/null 2>&1; }
 wait_for 30 "without the budget, the pod that exceeds its request is evicted" gone
-wait_for 10 "an Event gives the reason of the eviction" told greedy GpuMemoryEvicted "uses 4.0GiB"
+wait_for 10 "an Event gives the reason of the eviction" has_event greedy GpuMemoryEvicted "uses 4.0GiB"
 
 # A driver call that does not return must not delay responses to kubelet.
 share calm 3 | create
 wait_for 30 "another pod runs" pod_is calm Running
 control 'hang: [nvmlDeviceGetMemoryInfo_v2, nvmlDeviceGetMemoryInfo]'
 wait_for 20 "the condition reports a hanging driver" condition_is "False DriverHangs"
-wait_for 10 "an Event names the driver call that hangs" told node-a GpuDriverHangs nvmlDeviceGetMemoryInfo
+wait_for 10 "an Event names the driver call that hangs" has_event node-a GpuDriverHangs nvmlDeviceGetMemoryInfo
 expect "the GPUs keep their last known state" 256 "$(listed aliyun.com/gpu-mem | wc -l)"
 share hung 3 | create
 wait_for 20 "a new pod is admitted while the driver hangs" pod_is hung Running
@@ -129,10 +129,10 @@ leave() {
 }
 leave "while the driver hangs"
 agent_start
-starts_ill() { [[ $(capacity aliyun.com/gpu-mem) == 256 && $(allocatable aliyun.com/gpu-mem) == 0 ]]; }
+all_unhealthy() { [[ $(capacity aliyun.com/gpu-mem) == 256 && $(allocatable aliyun.com/gpu-mem) == 0 ]]; }
 kubelet_knows() { [[ $( (in_cluster node-a ls /var/lib/kubelet/device-plugins) | grep -c '^tessera-') == 3 ]]; }
 wait_for 20 "an agent that starts while the driver hangs registers the known GPUs" kubelet_knows
-wait_for 20 "it reports all of them as unhealthy" starts_ill
+wait_for 20 "it reports all of them as unhealthy" all_unhealthy
 expect "running pods are not affected" "Running Running" "$(kubectl get pods calm hung -o 'jsonpath={.items[*].status.phase}')"
 control '{}'
 wait_for 20 "all shares are offered when the driver answers" allocatable_is aliyun.com/gpu-mem 256

@@ -1,14 +1,14 @@
-// A device plugin of another vendor, for tests with a real kubelet: NVIDIA's, or that of
-// gpushare that Tessera replaces.
+// Simulates the device plugin of NVIDIA or of gpushare, for tests with a real kubelet.
 //
 //   other_plugin nvidia.com/gpu nvidia-gpu.sock IDS
 //   other_plugin aliyun.com/gpu-mem aliyungpushare.sock IDS ENV
 //
-// IDS is a file with one device ID a line, all healthy. A container gets the lines of the file ENV,
-// as it is when kubelet asks, as its environment; without one, NVIDIA_VISIBLE_DEVICES with the GPUs
-// of its IDs. Asks for none of kubelet's options, as these two: no preferred IDs, no call before a
-// container starts. It is not made of the agent's own classes, whose sockets an agent would take
-// for another agent's.
+// IDS is a file with one device ID per line. All devices are healthy. Allocate returns
+// NVIDIA_VISIBLE_DEVICES with the GPUs of the requested IDs, and the variables in the file ENV,
+// which is read at each call. Like both plugins, it implements neither preferred IDs nor
+// PreStartContainer.
+//
+// It does not use the agent's classes: the agent would take its socket for that of another agent.
 #include <fmt/core.h>
 #include <grpcpp/grpcpp.h>
 #include <poll.h>

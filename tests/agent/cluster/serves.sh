@@ -36,8 +36,8 @@ expect "each container has its own share" "5 3 4" "$(for c in prepare one two; d
 expect "a pod with two whole GPUs sees two GPUs" 2 "$(sees several | tr ',' '\n' | sort -u | wc -l)"
 waits() { kubectl get pod undecided -o 'jsonpath={.status.containerStatuses[0].state.waiting.message}' | grep -q schedulerName; }
 wait_for 20 "a pod without a chosen GPU does not start, and its status says what to do" waits
-told() { kubectl get events --field-selector involvedObject.name=undecided,reason=GpuUndecided -o name | grep -q .; }
-wait_for 10 "an Event says it as well" told
+reports_undecided() { kubectl get events --field-selector involvedObject.name=undecided,reason=GpuUndecided -o name | grep -q .; }
+wait_for 10 "an Event says it as well" reports_undecided
 
 # The agent is killed. A container that ends in the meantime waits for the new agent, and then
 # starts with the same GPU.
@@ -67,8 +67,8 @@ check_agreement "records, containers and kubelet agree after a restart of kubele
 # A pod that gpushare's extender placed: the annotations name the GPU by index, and ASSIGNED is
 # "false" until the device plugin has served the pod.
 index=$(kubectl get pod r1 -o 'jsonpath={.metadata.annotations.ALIYUN_COM_GPU_MEM_IDX}')
-share old 3 '{"spec": {"schedulerName": "nobody"}}' | create
-bind_as_old old 3 "$index"
+share old 3 '{"spec": {"schedulerName": "none"}}' | create
+bind_as_gpushare old 3 "$index"
 wait_for 20 "a pod placed by gpushare's extender runs" pod_is old Running
 assigned() { [[ $(kubectl get pod old -o 'jsonpath={.metadata.annotations.ALIYUN_COM_GPU_MEM_ASSIGNED}') == true ]]; }
 wait_for 10 "its annotation ASSIGNED becomes true" assigned
@@ -91,7 +91,7 @@ stop "$EXTENDER_PID"
 extender_start --resource-whole nvidia.com/gpu
 agent_start --resource-whole nvidia.com/gpu
 wait_for 20 "the agent serves nvidia.com/gpu" allocatable_is nvidia.com/gpu 8
-whole renamed 2 nvidia.com/gpu | jq -c '.spec.schedulerName = "nobody"' | create
+whole renamed 2 nvidia.com/gpu | jq -c '.spec.schedulerName = "none"' | create
 bound=$(kubectl get pod renamed -o json | jq -c '{PodName: .metadata.name, PodNamespace: .metadata.namespace, PodUID: .metadata.uid, Node: "node-a"}' |
   (in_cluster_network curl -sS --max-time 12 -d @- "http://127.0.0.1:$EXTENDER_PORT/gpushare-scheduler/bind"))
 expect "the extender binds a pod that requests nvidia.com/gpu" '{"Error":""}' "$bound"

@@ -23,8 +23,8 @@ old_plugin_start() { other_plugin_start aliyun.com/gpu-mem aliyungpushare.sock "
 old_pod() {
   printf '%s\n' "NVIDIA_VISIBLE_DEVICES=$3" "ALIYUN_COM_GPU_MEM_IDX=$3" "ALIYUN_COM_GPU_MEM_POD=$2" \
     "ALIYUN_COM_GPU_MEM_CONTAINER=$2" ALIYUN_COM_GPU_MEM_DEV=32 >"$S/tmp/env"
-  share "$1" "$2" '{"spec": {"schedulerName": "nobody"}}' | create
-  bind_as_old "$1" "$2" "$3"
+  share "$1" "$2" '{"spec": {"schedulerName": "none"}}' | create
+  bind_as_gpushare "$1" "$2" "$3"
   wait_for 30 "pod $1 of gpushare's plugin runs" pod_is "$1" Running
   kubectl annotate --overwrite pod "$1" ALIYUN_COM_GPU_MEM_ASSIGNED=true "ALIYUN_COM_GPU_MEM_ASSUME_TIME=$(date +%s%N)" >/dev/null
 }

@@ -38,23 +38,23 @@ restart_kubelet() {
   wait_for 30 "kubelet with policy $1 has 256 shares" allocatable_is aliyun.com/gpu-mem 256
   wait_for 20 "the agent is ready again" agent_ready
 }
-# numa_told POD: a line like "ce120724 0" for each of its GPUs, from kubelet's checkpoint, which
+# reported_numa POD: a line like "ce120724 0" for each of its GPUs, from kubelet's checkpoint, which
 # groups the devices of a container by the NUMA node that the agent reported.
 uid() { kubectl get pod "$1" -o 'jsonpath={.metadata.uid}'; }
-numa_told() {
+reported_numa() {
   checkpoint | jq -r --arg uid "$(uid "$1")" '[.Data.PodDeviceEntries[] | select(.PodUID == $uid) | .DeviceIDs | to_entries[] |
     .key as $numa | .value[] | "\(split("-")[0]) \($numa)"] | unique[]'
 }
 # gpus_by_numa: the same for all GPUs of the machine. In a DGX-1, GPUs 0 to 3 are on NUMA node 0.
 inventory() { kubectl get node node-a -o json | jq -r ".metadata.annotations[\"tessera.io/inventory\"] | fromjson | .gpus[] | $1"; }
 gpus_by_numa() { inventory '"\(.uuid | ltrimstr("GPU-")[0:8]) \(if .index < 4 then 0 else 1 end)"'; }
-tells_truth() {
-  local told
-  told=$(numa_told "$1")
-  [[ -n $told && -z $(comm -23 <(sort <<<"$told") <(gpus_by_numa | sort)) ]]
+reports_right_numa() {
+  local reported
+  reported=$(reported_numa "$1")
+  [[ -n $reported && -z $(comm -23 <(sort <<<"$reported") <(gpus_by_numa | sort)) ]]
 }
-# sees_decided POD: whether the pod sees the GPUs of its record and no others.
-sees_decided() { [[ $(sees "$1" | tr , '\n' | sort) == "$(record "$1" | jq -r '.containers.main[].gpu' | sort)" ]]; }
+# sees_recorded POD: whether the pod sees the GPUs of its record and no others.
+sees_recorded() { [[ $(sees "$1" | tr , '\n' | sort) == "$(record "$1" | jq -r '.containers.main[].gpu' | sort)" ]]; }
 phase() { kubectl get pod "$1" -o 'jsonpath={.status.phase} {.status.reason}'; }
 refused() { [[ $(phase "$1") == "Failed TopologyAffinityError" ]]; }
 # other_ids: for how many containers kubelet picked device IDs of other GPUs than those of the
@@ -73,8 +73,8 @@ kubelet_numa() { checkpoint | jq -c '[.Data.PodDeviceEntries[]?.DeviceIDs | keys
 } | create
 for name in near pair quad; do
   wait_for 40 "best-effort: pod $name runs" pod_is "$name" Running
-  check "best-effort: $name sees the GPUs of its record" sees_decided "$name"
-  check "best-effort: $name has device IDs with the NUMA nodes of their GPUs" tells_truth "$name"
+  check "best-effort: $name sees the GPUs of its record" sees_recorded "$name"
+  check "best-effort: $name has device IDs with the NUMA nodes of their GPUs" reports_right_numa "$name"
 done
 kubectl delete pods --all --wait=false >/dev/null
 wait_for 30 "all pods are gone" no_pods
@@ -84,11 +84,11 @@ wait_for 30 "all pods are gone" no_pods
 before=$(other_ids)
 far | create
 wait_for 40 "best-effort: a pod for a GPU of the second NUMA node runs" pod_is far Running
-check "best-effort: the pod sees that GPU" sees_decided far
+check "best-effort: the pod sees that GPU" sees_recorded far
 expect "best-effort: kubelet picked device IDs of the first NUMA node for it" "[\"0\"] $((before + 1))" "$(kubelet_numa) $(other_ids)"
 whole most 7 | create
 wait_for 40 "best-effort: a pod with 7 whole GPUs of both NUMA nodes runs" pod_is most Running
-check "best-effort: it sees the GPUs of its record" sees_decided most
+check "best-effort: it sees the GPUs of its record" sees_recorded most
 kubectl delete pods --all --wait=false >/dev/null
 wait_for 30 "all pods are gone" no_pods
 
@@ -100,7 +100,7 @@ restart_kubelet single-numa-node
 } | create
 for name in near far one; do
   wait_for 40 "single-numa-node: pod $name runs" pod_is "$name" Running
-  check "single-numa-node: $name sees the GPUs of its record" sees_decided "$name"
+  check "single-numa-node: $name sees the GPUs of its record" sees_recorded "$name"
 done
 whole wide 5 | create
 wait_for 40 "single-numa-node: kubelet rejects a pod with more GPUs than a NUMA node has" refused wide

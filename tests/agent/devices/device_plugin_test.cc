@@ -101,7 +101,7 @@ class Plugin : public testing::Test {
             .directory = directory,
             .first_retry = 10ms,
             .last_retry = 50ms,
-            .look_every = 100ms};
+            .check_every = 100ms};
   }
   static std::vector<Device> two_devices() {
     return {{.id = "0-1", .healthy = true, .numa = {0}}, {.id = "0-2", .healthy = false}};
@@ -178,7 +178,7 @@ TEST_F(Plugin, RegistersAgainWhenKubeletRestarts) {
 // the plugin fail for good, after less than a second.
 TEST_F(Plugin, RegistersAtOnceWhenTheSocketOfKubeletAppears) {
   DevicePluginOptions lazy = options();
-  lazy.look_every = 60s;
+  lazy.check_every = 60s;
   DevicePlugin plugin(lazy, kind);
   ASSERT_TRUE(plugin.set_devices(two_devices()));
   for (int start = 0; start < 3; ++start) {
@@ -200,7 +200,7 @@ TEST_F(Plugin, RetriesWhenKubeletSaysAlreadyConnected) {
 TEST_F(Plugin, RetriesANewKubeletWithoutThePauseOfTheOldOne) {
   DevicePluginOptions patient = options();
   patient.first_retry = 10ms;
-  patient.last_retry = patient.look_every = 60s;
+  patient.last_retry = patient.check_every = 60s;
   FakeKubelet old_one(directory);
   old_one.refuse(1'000'000, "not now");
   DevicePlugin plugin(patient, kind);
@@ -272,8 +272,8 @@ TEST_F(Plugin, RegistersAgainWhenALaterPluginOfAnotherOwnerEnds) {
   ASSERT_TRUE(eventually([&] { return plugin.status().registered; }));
   const std::string socket = directory + "/aliyungpushare.sock";
   const Listener stranger(socket);
-  const Listener sibling(directory + "/" + new_socket_name(resource));
-  sibling.wait_for_caller();  // who looked there has seen both
+  const Listener other_instance(directory + "/" + new_socket_name(resource));
+  other_instance.wait_for_caller();  // who looked there has seen both
   EXPECT_EQ(plugin.status().registrations, 1U);
   std::filesystem::remove(socket);
   EXPECT_TRUE(eventually([&] { return plugin.status().registrations == 2; }));
@@ -316,7 +316,7 @@ TEST_F(Plugin, IgnoresSocketsOfOtherResourcesAndOldLeftovers) {
   touch("nvidia-gpu.sock");
   EXPECT_EQ(rivals.look(own, since), RivalSockets::Gone::kNone);
   remove("nvidia-gpu.sock");
-  EXPECT_EQ(rivals.look(own, since), RivalSockets::Gone::kStranger);
+  EXPECT_EQ(rivals.look(own, since), RivalSockets::Gone::kOtherPlugin);
   // Only the socket is left of a process that was killed before.
   touch(killed);
   EXPECT_EQ(rivals.look(own, since), RivalSockets::Gone::kNone);

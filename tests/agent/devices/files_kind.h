@@ -33,7 +33,7 @@ class FilesKind : public DeviceKind {
                     .condition = "ThingsHealthy",
                     .all_healthy = "AllThingsHealthy",
                     .some_unhealthy = "ThingUnhealthy",
-                    .none_there = "NoThings"},
+                    .no_devices = "NoThings"},
                    {kResource}),
         dev_{.host = "/dev", .here = dev} {
     look();

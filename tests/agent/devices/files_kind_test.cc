@@ -1,5 +1,5 @@
-// The classes of src/agent/devices serve any kind of device: here one that the rest of the agent
-// does not know.
+// Tests the classes of src/agent/devices with a kind of device that the rest of the agent does not
+// know.
 #include "files_kind.h"
 
 #include <gmock/gmock.h>
@@ -23,11 +23,10 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::StartsWith;
 
-constexpr const char* kThing = FilesKind::kResource;
+constexpr const char* kThingResource = FilesKind::kResource;
+constexpr const char* kGadgetResource = FilesKind::kGadget;
 
-constexpr const char* kGadget = FilesKind::kGadget;
-
-// The agent's side, while it runs.
+// Runs the agent's classes for this kind, from construction to destruction.
 class Things {
  public:
   Things(KindNode& node, DeliveryStrategy& strategy) : node_(node), kind(node.root / "dev") {
@@ -51,7 +50,7 @@ class Things {
   Things(const Things&) = delete;
   Things& operator=(const Things&) = delete;
 
-  // Looks for changes, like the agent.
+  // Searches for devices and reports changes, like the agent.
   void look() {
     node_.run([this] {
       kind.look();
@@ -59,7 +58,7 @@ class Things {
       health->report(kind.devices());
     });
   }
-  // Names of the pods that have a device.
+  // Returns the names of the pods that have a device.
   std::vector<std::string> holders_of(const std::string& device) const {
     std::vector<std::string> names;
     node_.run([&] {
@@ -103,20 +102,21 @@ class FilesKindTest : public testing::Test {
   std::string condition() {
     std::string text;
     node.run([&] {
-      const auto* status = node.cluster.find("/api/v1/nodes/gpu-a")->if_contains("status");
+      const boost::json::value found = node.cluster.get("/api/v1/nodes/gpu-a");
+      const boost::json::value* status = found.as_object().if_contains("status");
       text = status == nullptr ? "" : boost::json::serialize(*status);
     });
     return text;
   }
 
-  KindNode node{{kThing}};
+  KindNode node{{kThingResource}};
   DeviceStrategy devices{"things"};
   CdiStrategy cdi{node.root / "cdi", CdiKind::of("thing")};
 };
 
 TEST_F(FilesKindTest, IsRegisteredAndListedWithItsNumaNodes) {
   const Things things(node, devices);
-  EXPECT_FALSE(node.kubelet.served_by(kThing).empty());
+  EXPECT_FALSE(node.kubelet.served_by(kThingResource).empty());
   const auto list = node.kubelet.wait_for_devices([](const auto& all) { return all.size() == 3; });
   EXPECT_THAT(list, ElementsAre(Device{.id = "thing0", .numa = {0}}, Device{.id = "thing1", .numa = {1}},
                                 Device{.id = "thing2", .numa = {2}}));
@@ -124,18 +124,18 @@ TEST_F(FilesKindTest, IsRegisteredAndListedWithItsNumaNodes) {
 
 TEST_F(FilesKindTest, IsAllocatedAsDeviceNodesToThePodThatRequestsIt) {
   const Things things(node, devices);
-  node.run([&] { node.pods.put(pod_with("queued", kThing, 2), 50, true); });
-  node.admit(pod_with("a", kThing, 2));  // kubelet does not know the one before it yet
-  node.kubelet.use(kThing);
+  node.run([&] { node.pods.put(pod_with("queued", kThingResource, 2), 50, true); });
+  node.admit(pod_with("a", kThingResource, 2));  // kubelet has not begun to admit the queued pod
+  node.kubelet.use(kThingResource);
   std::vector<std::string> preferred;
   ASSERT_TRUE(node.kubelet.prefer({"thing0", "thing1", "thing2"}, 2, preferred).ok());
   EXPECT_EQ(preferred.size(), 2U);
-  const auto answer = node.allocate(kThing, {"thing2", "thing0"});  // kubelet has no order
+  const auto answer = node.allocate(kThingResource, {"thing2", "thing0"});  // kubelet sends IDs in any order
   ASSERT_EQ(answer.devices_size(), 2);
   EXPECT_EQ(answer.devices(1).container_path(), "/dev/thing2");
   EXPECT_EQ(answer.devices(1).host_path(), "/dev/thing2");
   EXPECT_THAT(things.holders_of("thing2"), ElementsAre("a"));
-  EXPECT_EQ(node.pre_start(kThing, {"thing0", "thing2"}), "");
+  EXPECT_EQ(node.pre_start(kThingResource, {"thing0", "thing2"}), "");
   EXPECT_THAT(metrics(things),
               AllOf(HasSubstr("tessera_agent_container_lookups_total{result=\"confirmed\"} 1\n"),
                     HasSubstr("tessera_agent_containers_total{result=\"allocated\"} 1\n"),
@@ -144,8 +144,8 @@ TEST_F(FilesKindTest, IsAllocatedAsDeviceNodesToThePodThatRequestsIt) {
 
 TEST_F(FilesKindTest, IsDeliveredByCdiWithItsOwnNameAndFile) {
   const Things things(node, cdi);
-  node.admit(pod_with("a", kThing, 1));
-  const auto answer = node.allocate(kThing, {"thing1"});
+  node.admit(pod_with("a", kThingResource, 1));
+  const auto answer = node.allocate(kThingResource, {"thing1"});
   ASSERT_EQ(answer.cdi_devices_size(), 1);
   EXPECT_EQ(answer.cdi_devices(0).name(), "tessera.io/thing=uid-a_main");
   const std::string file = node.root / "cdi/tessera.thing.uid-a_main.json";
@@ -157,31 +157,32 @@ TEST_F(FilesKindTest, IsDeliveredByCdiWithItsOwnNameAndFile) {
 
 TEST_F(FilesKindTest, BlocksAContainerUntilItsDeviceIsHealthyAgain) {
   Things things(node, devices);
-  node.admit(pod_with("a", kThing, 1));
-  node.allocate(kThing, {"thing1"});
+  node.admit(pod_with("a", kThingResource, 1));
+  node.allocate(kThingResource, {"thing1"});
   remove("thing1");
   things.look();
   const auto list = node.kubelet.wait_for_devices([](const auto& all) { return !all[1].healthy; });
   EXPECT_FALSE(list[1].healthy);
-  EXPECT_THAT(events(), ElementsAre(StartsWith("ThingUnhealthy Node/gpu-a: thing1 is offered to no new pod"),
-                                    StartsWith("ThingUnhealthy Pod/a: thing1 of node gpu-a")));
-  EXPECT_TRUE(node.comes_true([&] { return things.health->condition_state().settled; }));
+  EXPECT_THAT(events(),
+              ElementsAre(StartsWith("ThingUnhealthy Node/gpu-a: thing1 is not offered to new pods"),
+                          StartsWith("ThingUnhealthy Pod/a: thing1 of node gpu-a")));
+  EXPECT_TRUE(node.becomes_true([&] { return things.health->condition_state().settled; }));
   EXPECT_THAT(condition(), AllOf(HasSubstr("ThingsHealthy"), HasSubstr("1 of 3 things must not be used")));
   EXPECT_THAT(metrics(things),
               HasSubstr("tessera_agent_devices_healthy{resource=\"example.com/thing\"} 2\n"));
-  EXPECT_THAT(node.pre_start(kThing, {"thing1"}),
+  EXPECT_THAT(node.pre_start(kThingResource, {"thing1"}),
               AllOf(HasSubstr("pod ml/a"), HasSubstr("plug it in again")));
   make("thing1");
   things.look();
   EXPECT_THAT(events(), Contains(StartsWith("ThingHealthy Node/gpu-a: thing1 is healthy and offered")));
-  EXPECT_EQ(node.pre_start(kThing, {"thing1"}), "");
+  EXPECT_EQ(node.pre_start(kThingResource, {"thing1"}), "");
 }
 
 TEST_F(FilesKindTest, KnowsItsAllocationsAfterARestart) {
-  node.admit(pod_with("a", kThing, 1));
+  node.admit(pod_with("a", kThingResource, 1));
   {
     const Things things(node, devices);
-    node.allocate(kThing, {"thing1"});
+    node.allocate(kThingResource, {"thing1"});
   }
   remove("thing1");
   const Things things(node, devices);
@@ -196,45 +197,47 @@ TEST_F(FilesKindTest, KnowsItsAllocationsAfterARestart) {
 
 TEST_F(FilesKindTest, AContainerAdmittedWithoutItsDeviceNodeNeedsANewPod) {
   Things things(node, devices);
-  node.admit(pod_with("a", kThing, 1));
+  node.admit(pod_with("a", kThingResource, 1));
   remove("thing1");
-  EXPECT_EQ(node.allocate(kThing, {"thing1"}).devices_size(), 0);
+  EXPECT_EQ(node.allocate(kThingResource, {"thing1"}).devices_size(), 0);
   make("thing1");
-  EXPECT_THAT(node.pre_start(kThing, {"thing1"}),
+  EXPECT_THAT(node.pre_start(kThingResource, {"thing1"}),
               AllOf(HasSubstr("/dev/thing1 does not exist"), HasSubstr("delete the pod")));
 }
 
 // FPGA images, SR-IOV pools and a reloaded configuration change the resources of a kind.
 TEST_F(FilesKindTest, RegistersAndUnregistersResourcesAtRunTime) {
   Things things(node, devices);
-  EXPECT_EQ(node.kubelet.served_by(kGadget), "");
+  EXPECT_EQ(node.kubelet.served_by(kGadgetResource), "");
   make("gadget0");
   things.look();
-  EXPECT_TRUE(node.comes_true([&] { return things.plugins->not_ready().empty(); }));
-  EXPECT_FALSE(node.kubelet.served_by(kGadget).empty());
-  node.admit(pod_with("a", kGadget, 1));
-  const auto answer = node.allocate(kGadget, {"gadget0"});
+  EXPECT_TRUE(node.becomes_true([&] { return things.plugins->not_ready().empty(); }));
+  EXPECT_FALSE(node.kubelet.served_by(kGadgetResource).empty());
+  node.admit(pod_with("a", kGadgetResource, 1));
+  const auto answer = node.allocate(kGadgetResource, {"gadget0"});
   ASSERT_EQ(answer.devices_size(), 1);
   EXPECT_EQ(answer.devices(0).host_path(), "/dev/gadget0");
-  EXPECT_EQ(node.pre_start(kGadget, {"gadget0"}), "");
-  const std::string socket = node.root / "device-plugins/" + node.kubelet.served_by(kGadget);
+  EXPECT_EQ(node.pre_start(kGadgetResource, {"gadget0"}), "");
+  const std::string socket = node.root / "device-plugins/" + node.kubelet.served_by(kGadgetResource);
   ASSERT_TRUE(std::filesystem::exists(socket));
 
   remove("gadget0");
   things.look();
-  EXPECT_TRUE(node.comes_true([&] { return !std::filesystem::exists(socket); })) << "its plugin has left";
+  EXPECT_TRUE(node.becomes_true([&] { return !std::filesystem::exists(socket); }))
+      << "its plugin must be gone";
   node.run([&] {
     ASSERT_EQ(things.plugins->resources().size(), 1U);
-    EXPECT_EQ(things.plugins->resources().front().name, kThing);
+    EXPECT_EQ(things.plugins->resources().front().name, kThingResource);
     EXPECT_EQ(things.plugins->not_ready(), "");
   });
-  node.admit(pod_with("b", kThing, 1));
-  EXPECT_EQ(node.allocate(kThing, {"thing0"}).devices_size(), 1) << "the others are served as before";
+  node.admit(pod_with("b", kThingResource, 1));
+  EXPECT_EQ(node.allocate(kThingResource, {"thing0"}).devices_size(), 1)
+      << "other resources must not be affected";
 
   make("gadget0");
   things.look();
-  EXPECT_TRUE(node.comes_true([&] { return things.plugins->not_ready().empty(); }));
-  EXPECT_EQ(node.pre_start(kGadget, {"gadget0"}), "") << "the pod keeps its device";
+  EXPECT_TRUE(node.becomes_true([&] { return things.plugins->not_ready().empty(); }));
+  EXPECT_EQ(node.pre_start(kGadgetResource, {"gadget0"}), "") << "the pod keeps its device";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Lists of devices that are too long for kubelet, and the metrics of its calls.
+// Tests device lists that are too long for kubelet, and the metrics of its calls.
 #include "agent/devices/plugins.h"
 
 #include <gmock/gmock.h>
@@ -23,7 +23,7 @@ using testing::StartsWith;
 
 constexpr std::size_t kTooMany = 250'000;
 
-// Files, and any number of other things.
+// The devices of FilesKind and any number of further things.
 class CrowdKind final : public FilesKind {
  public:
   using FilesKind::FilesKind;
@@ -71,7 +71,7 @@ class PluginsTest : public testing::Test {
     });
   }
   bool becomes_ready() {
-    return node_.comes_true([&] { return plugins_->not_ready().empty(); });
+    return node_.becomes_true([&] { return plugins_->not_ready().empty(); });
   }
   std::string not_ready() {
     std::string missing;
@@ -96,16 +96,16 @@ class PluginsTest : public testing::Test {
       PluginsOptions{.plugin = {.directory = node_.root / "device-plugins"}, .metrics = &metrics_}};
 };
 
-// An empty list would say that the devices of running pods do not exist.
-TEST_F(PluginsTest, AFirstListThatWasTooLongWasRegisteredEmpty) {
+// With an empty list, kubelet would treat the devices of running pods as removed.
+TEST_F(PluginsTest, DoesNotRegisterAnEmptyListIfTheFirstListIsTooLong) {
   publish(kTooMany);
   EXPECT_THAT(
       events(),
       ElementsAre(AllOf(
           StartsWith("DeviceListTooLong Node/gpu-a: example.com/thing is not offered: the list of 250002"),
           HasSubstr("--unit 256MiB"))));
-  EXPECT_THAT(not_ready(), HasSubstr("kubelet takes"));
-  // A plugin that starts later is registered, and this one is not.
+  EXPECT_THAT(not_ready(), HasSubstr("kubelet accepts"));
+  // A plugin that starts later registers, and this one still does not.
   class Silent final : public KubeletAnswers {
     void prefer(Preference, Done<std::vector<std::string>>) override {}
     void allocate(std::vector<std::string>, Done<Result<ContainerResponse>>) override {}
@@ -114,7 +114,7 @@ TEST_F(PluginsTest, AFirstListThatWasTooLongWasRegisteredEmpty) {
   {
     const DevicePlugin other({.resource = "example.com/other", .directory = node_.root / "device-plugins"},
                              silent);
-    ASSERT_TRUE(node_.comes_true([&] { return other.status().registered; }));
+    ASSERT_TRUE(node_.becomes_true([&] { return other.status().registered; }));
     EXPECT_EQ(node_.kubelet.served_by(FilesKind::kResource), "");
   }
   publish(0);
@@ -123,7 +123,7 @@ TEST_F(PluginsTest, AFirstListThatWasTooLongWasRegisteredEmpty) {
   EXPECT_EQ(events().size(), 1U);
 }
 
-TEST_F(PluginsTest, ADeviceThatBecameUnhealthyWhileTheListWasTooLongStayedHealthyForKubelet) {
+TEST_F(PluginsTest, ReportsAnUnhealthyDeviceToKubeletWhileTheListIsTooLong) {
   publish(0);
   ASSERT_TRUE(becomes_ready());
   std::filesystem::remove(node_.root / "dev/thing1");
@@ -132,17 +132,15 @@ TEST_F(PluginsTest, ADeviceThatBecameUnhealthyWhileTheListWasTooLongStayedHealth
       node_.kubelet.wait_for_devices([](const auto& all) { return has_two(all) && !all[1].healthy; });
   EXPECT_THAT(list, ElementsAre(Device{.id = "thing0", .numa = {0}},
                                 Device{.id = "thing1", .healthy = false, .numa = {1}}));
-  EXPECT_THAT(
-      events(),
-      ElementsAre(StartsWith(
-          "DeviceListTooLong Node/gpu-a: of example.com/thing only the 2 devices that kubelet knew")));
-  EXPECT_THAT(not_ready(), HasSubstr("kubelet takes"));
+  EXPECT_THAT(events(), ElementsAre(StartsWith("DeviceListTooLong Node/gpu-a: only the 2 devices of "
+                                               "example.com/thing that kubelet already knew")));
+  EXPECT_THAT(not_ready(), HasSubstr("kubelet accepts"));
   make("thing1");
   publish(kTooMany);
   EXPECT_EQ(
       node_.kubelet.wait_for_devices([](const auto& all) { return has_two(all) && all[1].healthy; }).size(),
       2U);
-  EXPECT_EQ(events().size(), 1U) << "no news";
+  EXPECT_EQ(events().size(), 1U) << "the same problem is not reported twice";
   publish(1);
   EXPECT_EQ(node_.kubelet.wait_for_devices([](const auto& all) { return all.size() == 3; }).size(), 3U);
   EXPECT_TRUE(becomes_ready());
@@ -171,7 +169,7 @@ TEST_F(PluginsTest, CountsACallOfKubeletWhenItIsAnswered) {
     kind_.delays_start = true;
   });
   std::thread kubelet([&] { EXPECT_EQ(node_.pre_start(FilesKind::kResource, {"thing1"}), ""); });
-  ASSERT_TRUE(node_.comes_true([&] { return kind_.starting != nullptr; }));
+  ASSERT_TRUE(node_.becomes_true([&] { return kind_.starting != nullptr; }));
   EXPECT_THAT(metrics_.text({}), Not(HasSubstr(calls("pre_start", "ok"))));
   node_.run([&] { kind_.starting({}); });
   kubelet.join();

@@ -54,7 +54,7 @@ TEST(ForeignUse, FindsGpusThatAnotherPluginAllocatedUnderOurResourceName) {
   const ForeignUse use =
       find_foreign_use(checkpoint, two_gpus(), names, [](const std::string&) { return std::string("ml/x"); });
   EXPECT_TRUE(use.resources.empty());
-  EXPECT_THAT(use.usurped, ElementsAre("nvidia.com/gpu"));
+  EXPECT_THAT(use.overridden, ElementsAre("nvidia.com/gpu"));
   EXPECT_TRUE(use.held.contains("GPU-71aa0000-1"));
 }
 
@@ -67,9 +67,9 @@ TEST(ForeignUse, DoesNotTakePodsOfAnEarlierPluginForAPluginThatRuns) {
                                 .ids = {"GPU-71aa0000-1-_-0", "GPU-71aa0000-1-_-1"}});
   checkpoint.registered["aliyun.com/gpu-mem"] = {"ce120724-0", "ce120724-1"};
   const auto no_holder = [](const std::string&) { return std::string(); };
-  EXPECT_TRUE(find_foreign_use(checkpoint, two_gpus(), {}, no_holder).usurped.empty());
+  EXPECT_TRUE(find_foreign_use(checkpoint, two_gpus(), {}, no_holder).overridden.empty());
   checkpoint.registered["aliyun.com/gpu-mem"] = {"GPU-71aa0000-1-_-0", "GPU-71aa0000-1-_-1"};
-  EXPECT_THAT(find_foreign_use(checkpoint, two_gpus(), {}, no_holder).usurped,
+  EXPECT_THAT(find_foreign_use(checkpoint, two_gpus(), {}, no_holder).overridden,
               ElementsAre("aliyun.com/gpu-mem"));
 }
 
@@ -119,10 +119,10 @@ TEST_F(ForeignWatchTest, ReportsAPluginThatServesOurResourceOnceWeAreRegistered)
   write_checkpoint(R"({"Data":{"PodDeviceEntries":null,"RegisteredDevices":)"
                    R"({"aliyun.com/gpu-mem":["GPU-71aa0000-1-_-0"]}}})");
   ForeignWatch watch(node.context, kind, directory.path(), std::chrono::milliseconds(0));
-  EXPECT_FALSE(watch.look_again(two_gpus(), {}));
+  EXPECT_FALSE(watch.update_if_changed(two_gpus(), {}));
   EXPECT_TRUE(node.events().empty());
-  EXPECT_TRUE(watch.look_again(two_gpus(), {"aliyun.com/gpu-mem"}));
-  EXPECT_FALSE(watch.look_again(two_gpus(), {"aliyun.com/gpu-mem"})) << "reported once";
+  EXPECT_TRUE(watch.update_if_changed(two_gpus(), {"aliyun.com/gpu-mem"}));
+  EXPECT_FALSE(watch.update_if_changed(two_gpus(), {"aliyun.com/gpu-mem"})) << "reported once";
   ASSERT_EQ(node.events().size(), 1U);
   EXPECT_THAT(node.events().front(), StartsWith("! OtherDevicePlugin Node/gpu-a "));
   EXPECT_THAT(node.events().front(), HasSubstr("serves aliyun.com/gpu-mem on this node"));
@@ -134,7 +134,7 @@ TEST_F(ForeignWatchTest, LooksAgainUntilTheHolderIsKnown) {
   write_checkpoint(kCheckpointFile);
   ForeignWatch watch(node.context, kind, directory.path());
   const ForeignWatch::Registered registered{node.names.memory(), node.names.whole(), node.names.count()};
-  watch.look_again(two_gpus(), registered);
+  watch.update_if_changed(two_gpus(), registered);
   EXPECT_TRUE(watch.use().held.empty());
   alloc::PodSpec pod;
   pod.namespace_name = "ml";
@@ -143,7 +143,7 @@ TEST_F(ForeignWatchTest, LooksAgainUntilTheHolderIsKnown) {
   pod.containers.resize(1);
   pod.containers[0].name = "cuda";
   node.pods.put(pod, 1, true);
-  EXPECT_TRUE(watch.look_again(two_gpus(), registered));
+  EXPECT_TRUE(watch.update_if_changed(two_gpus(), registered));
   EXPECT_THAT(watch.use().held.at("GPU-71aa0000-1"), HasSubstr("pod ml/legacy"));
   // Now it has a valid record, so it is in our own ledger.
   pod.containers[0].gpu_limits = {{alloc::GpuResource::kMemory, Quantity::units(2)}};
@@ -151,8 +151,8 @@ TEST_F(ForeignWatchTest, LooksAgainUntilTheHolderIsKnown) {
   record.containers = {{.container = "cuda", .shares = {{.gpu = "GPU-ce120724", .units = 2}}}};
   pod.annotations[std::string(alloc::key::kAllocation)] = record.json();
   node.pods.put(pod, 2, true);
-  EXPECT_TRUE(watch.look_again(two_gpus(), registered));
-  EXPECT_FALSE(watch.look_again(two_gpus(), registered));
+  EXPECT_TRUE(watch.update_if_changed(two_gpus(), registered));
+  EXPECT_FALSE(watch.update_if_changed(two_gpus(), registered));
   EXPECT_THAT(node.events(),
               ElementsAre(StartsWith("! OtherDevicePlugin "), StartsWith("! GpuHeldElsewhere ")));
 }

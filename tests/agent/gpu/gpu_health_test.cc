@@ -93,14 +93,15 @@ class GpuHealthTest : public ::testing::Test {
   }
 
   GpuHealthReporter reporter(const alloc::Inventory& before = {}) {
-    return {node_.context, allocations_, {.look_again = 20s, .backoff = {.first = 1ms, .cap = 5ms}}, before};
+    return {node_.context, allocations_, {.recheck_every = 20s, .backoff = {.first = 1ms, .cap = 5ms}}, before};
   }
   void settle(const GpuHealthReporter& reporter) {
     cluster_.run_until(
         [&] { return reporter.condition_state().settled && reporter.config_map_state().settled; });
   }
   boost::json::object condition() {
-    for (const auto& one : cluster_.find(kSickNode)->at("status").at("conditions").as_array()) {
+    const boost::json::value node = cluster_.get(kSickNode);
+    for (const auto& one : node.at("status").at("conditions").as_array()) {
       if (one.at("type") == "GPUsHealthy") {
         return one.as_object();
       }
@@ -109,7 +110,7 @@ class GpuHealthTest : public ::testing::Test {
   }
 
   FakeNode node_;
-  FakeCluster& cluster_ = node_.cluster;
+  TestCluster& cluster_ = node_.cluster;
   Allocations allocations_{GpuKind::keys()};
 };
 
@@ -118,8 +119,8 @@ TEST_F(GpuHealthTest, SetsTheConditionNextToOthersAndCreatesNoConfigMapForAHealt
   health.report(state_of(v100s(2)));
   settle(health);
   EXPECT_EQ(condition().at("status"), "True");
-  EXPECT_EQ(cluster_.find(kSickNode)->at("status").at("conditions").as_array().size(), 2U);
-  EXPECT_EQ(cluster_.find(kSickMap), nullptr);
+  EXPECT_EQ(cluster_.get(kSickNode).at("status").at("conditions").as_array().size(), 2U);
+  EXPECT_FALSE(cluster_.has(kSickMap));
   EXPECT_THAT(node_.events(), IsEmpty());
   EXPECT_EQ(cluster_.writes(), 1U);
 }
@@ -141,7 +142,7 @@ TEST_F(GpuHealthTest, ReportsAnUnhealthyGpuToNodePodsConditionAndOriginalExtende
                           AllOf(StartsWith("! GpuUnhealthy Pod/train-7 GPU 3 "), HasSubstr("node gpu-a"),
                                 HasSubstr("Delete the pod"))));
   EXPECT_EQ(condition().at("status"), "False");
-  EXPECT_EQ(cluster_.find(kSickMap)->at("data").at("gpus"), "1,3");
+  EXPECT_EQ(cluster_.get(kSickMap).at("data").at("gpus"), "1,3");
 }
 
 // The original extenders read an entry that is not a number as GPU 0, and an empty text has one
@@ -150,10 +151,10 @@ TEST_F(GpuHealthTest, RemovesTheConfigMapWhenAllAreHealthyAgain) {
   GpuHealthReporter health = reporter();
   health.report(state_of(with_unhealthy(2, 0, "XID 48")));
   settle(health);
-  ASSERT_NE(cluster_.find(kSickMap), nullptr);
+  ASSERT_TRUE(cluster_.has(kSickMap));
   health.report(state_of(v100s(2)));
   settle(health);
-  EXPECT_EQ(cluster_.find(kSickMap), nullptr);
+  EXPECT_FALSE(cluster_.has(kSickMap));
   EXPECT_EQ(condition().at("status"), "True");
   EXPECT_THAT(node_.events().back(), StartsWith("GpuHealthy Node/gpu-a GPU 0 "));
 }
@@ -201,7 +202,7 @@ TEST_F(GpuHealthTest, ReportsAFailedDriverOnceAndNotForEachGpu) {
   EXPECT_THAT(node_.events(),
               ElementsAre(StartsWith("! GpuDriverNotReady Node/gpu-a the NVIDIA driver is not loaded")));
   EXPECT_EQ(condition().at("reason"), "DriverNotReady");
-  EXPECT_EQ(cluster_.find(kSickMap)->at("data").at("gpus"), "0,1,2,3,4,5,6,7");
+  EXPECT_EQ(cluster_.get(kSickMap).at("data").at("gpus"), "0,1,2,3,4,5,6,7");
   health.report(state_of(v100s(8)));
   settle(health);
   EXPECT_THAT(node_.events().back(), StartsWith("GpuDriverReady"));
@@ -228,29 +229,29 @@ TEST_F(GpuHealthTest, LeavesAConfigMapOfAnotherOwnerAlone) {
   GpuHealthReporter health = reporter();
   health.report(state_of(v100s(2)));
   settle(health);
-  EXPECT_EQ(cluster_.find(kSickMap)->at("data").at("gpus"), "5");
+  EXPECT_EQ(cluster_.get(kSickMap).at("data").at("gpus"), "5");
   health.report(state_of(with_unhealthy(2, 1, "XID 48")));
   cluster_.run_until([&] { return !health.config_map_state().problem.empty(); });
   EXPECT_THAT(health.config_map_state().problem,
               HasSubstr("kube-system/unhealthy-gpu-gpu-a was not made by"));
-  EXPECT_EQ(cluster_.find(kSickMap)->at("data").at("gpus"), "5");
+  EXPECT_EQ(cluster_.get(kSickMap).at("data").at("gpus"), "5");
 }
 
 TEST_F(GpuHealthTest, ReconcilesWhatOthersChanged) {
   GpuHealthReporter health(node_.context, allocations_,
-                           {.look_again = 20ms, .backoff = {.first = 1ms, .cap = 5ms}}, {});
+                           {.recheck_every = 20ms, .backoff = {.first = 1ms, .cap = 5ms}}, {});
   health.report(state_of(with_unhealthy(2, 1, "XID 48")));
   settle(health);
   cluster_.change(kSickNode, R"({"status":{"conditions":[{"type":"GPUsHealthy","status":"True"}]}})");
   cluster_.change(kSickMap, R"({"data":{"gpus":"7"}})");
   cluster_.run_until([&] {
-    return condition().at("status") == "False" && cluster_.find(kSickMap)->at("data").at("gpus") == "1";
+    return condition().at("status") == "False" && cluster_.get(kSickMap).at("data").at("gpus") == "1";
   });
 }
 
 TEST(GpuHealthReporterOptions, ConditionAndConfigMapWereReconciledOnlyAfterFiveMinutes) {
-  EXPECT_LE(GpuHealthReporterOptions{}.look_again, 60s);
-  EXPECT_LE(HealthReporterOptions{}.look_again, 60s);
+  EXPECT_LE(GpuHealthReporterOptions{}.recheck_every, 60s);
+  EXPECT_LE(HealthReporterOptions{}.recheck_every, 60s);
 }
 
 TEST_F(GpuHealthTest, WritesEventsToTheApiServer) {

@@ -29,7 +29,7 @@ class MetricsTest : public ::testing::Test {
     state_.ready = true;
     state_.inventory = v100s(2);
     state_.inventory.gpus[1].unhealthy = "XID 79";
-    state_.xids = {{.uuid = "GPU-1", .xid = 79, .taken_as = gpu::XidClass::kFatal, .count = 2}};
+    state_.xids = {{.uuid = "GPU-1", .xid = 79, .severity = gpu::XidClass::kFatal, .count = 2}};
     gpu::GpuUsage usage{.memory = {.total = 32 * kGibibyte, .reserved = 0, .used = 9 * kGibibyte},
                         .busy_percent = 40};
     sample_.gpus = {{.uuid = "GPU-0", .usage = usage, .outside_bytes = kGibibyte}, {.uuid = "GPU-1"}};
@@ -83,7 +83,7 @@ TEST_F(MetricsTest, DescribeEachGpu) {
 TEST_F(MetricsTest, DescribeEachContainerWithoutUids) {
   const FakeNode node;
   MemoryWatch watch(node.context, {});
-  watch.look_at(uses_, state_.inventory);
+  watch.check(uses_, state_.inventory);
   add_containers(readings_, state_, uses_, watch);
   const auto all = lines();
   const std::string labels = R"({namespace="ml",pod="train-7",container="main",gpu="0",uuid="GPU-0"} )";
@@ -104,7 +104,7 @@ TEST_F(MetricsTest, AnInitContainerThatHadEndedKeptItsGauges) {
   const FakeNode node;
   const MemoryWatch watch(node.context, {});
   uses_[1].kind = alloc::ContainerKind::kInit;
-  uses_[1].through = true;
+  uses_[1].finished = true;
   add_containers(readings_, state_, uses_, watch);
   add_gpus(readings_, state_, sample_, uses_);
   const auto all = lines();
@@ -123,15 +123,15 @@ TEST_F(MetricsTest, DescribeDriverPluginsWritesAndCalls) {
                             .problem = ""}});
   readings_.add_admissions({.allocated = 7, .blocked = {{"undecided", 2}}}, {.confirmed = 6, .guessed = 1});
   readings_.add_starts({.started = 0, .blocked = 2});
-  add_gpu_answers(readings_, {.repaired = 4});
+  add_gpu_counts(readings_, {.repaired = 4});
   readings_.add_objects({{"inventory", {.settled = true, .problem = "", .writes = 4}}});
   readings_.add_events("tessera_agent_events_dropped_total", {.silenced = 1, .dropped_full = 1, .failed = 5});
-  metrics_.kubelet_asked("allocate", "aliyun.com/gpu", true, 2ms);
-  metrics_.kubelet_asked("allocate", "aliyun.com/gpu", false, 2ms);
+  metrics_.count_kubelet_call("allocate", "aliyun.com/gpu", true, 2ms);
+  metrics_.count_kubelet_call("allocate", "aliyun.com/gpu", false, 2ms);
   http::Access access;
   access.route = "metrics";
   access.status = 200;
-  metrics_.answered(access);
+  metrics_.count_request(access);
   const auto all = lines();
   EXPECT_THAT(all, Contains("tessera_agent_driver_ready 0"));
   EXPECT_THAT(all, Contains("tessera_agent_driver_hung 1"));

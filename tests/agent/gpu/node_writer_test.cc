@@ -5,7 +5,7 @@
 
 #include <set>
 
-#include "../devices/fake_cluster.h"
+#include "../devices/test_cluster.h"
 #include "gpu_node.h"
 
 namespace tessera::agent {
@@ -99,9 +99,9 @@ class NodeWriterTest : public ::testing::Test {
   std::string annotation(std::string_view name) { return cluster_.text(kNode, "annotations", name); }
   std::string label(std::string_view name) { return cluster_.text(kNode, "labels", name); }
 
-  FakeCluster cluster_;
+  TestCluster cluster_;
   kube::Client client_ = cluster_.client();
-  const NodeWriterOptions options_{.look_again = 30ms, .backoff = {.first = 1ms, .cap = 5ms}};
+  const NodeWriterOptions options_{.recheck_every = 30ms, .backoff = {.first = 1ms, .cap = 5ms}};
   NodeWriter writer_{client_, "gpu-a", options_};
 };
 
@@ -154,7 +154,7 @@ TEST_F(NodeWriterTest, RemovesWhatAnUnpluggedGpuLeft) {
 TEST_F(NodeWriterTest, RemovesAfterARestartWhatTheEarlierProcessWrote) {
   publish(v100s(3));
   settle();
-  NodeWriter next(client_, "gpu-a", {.metadata = {.labels = false, .legacy = false}});
+  NodeWriter next(client_, "gpu-a", {.metadata = {.labels = false, .original_annotations = false}});
   next.publish(v100s(3), {});
   cluster_.run_until([&] { return next.state().settled; });
   EXPECT_EQ(label("nvidia.com/gpu.count"), "-");
@@ -198,12 +198,12 @@ TEST_F(NodeWriterTest, RestoresWhatAnotherClientDeleted) {
 
 TEST_F(NodeWriterTest, ReadsAgainWhenTheNodeChangedBetweenReadAndWrite) {
   bool raced = false;
-  cluster_.intercept = [&](const FakeCluster::Seen& request) -> std::optional<http::Response> {
+  cluster_.set_intercept([&](const TestCluster::Seen& request) -> std::optional<http::Response> {
     if (request.method == "PATCH" && !std::exchange(raced, true)) {
       cluster_.change(kNode, R"({"metadata":{"labels":{"nvidia.com/gpu.count":"7"}}})");
     }
     return std::nullopt;
-  };
+  });
   publish(v100s(2));
   settle();
   EXPECT_EQ(label("nvidia.com/gpu.count"), "7");  // came first, so it is theirs
@@ -217,12 +217,12 @@ TEST_F(NodeWriterTest, KeepsItsLabelsWhenAnUpdateLosesARace) {
   alloc::Inventory updated = v100s(2);
   updated.driver = "560.1.2";
   bool raced = false;
-  cluster_.intercept = [&](const FakeCluster::Seen& request) -> std::optional<http::Response> {
+  cluster_.set_intercept([&](const TestCluster::Seen& request) -> std::optional<http::Response> {
     if (request.method == "PATCH" && !std::exchange(raced, true)) {
-      return FakeCluster::refusal(409, "Conflict");
+      return TestCluster::refusal(409, "Conflict");
     }
     return std::nullopt;
-  };
+  });
   publish(updated);
   settle();
   EXPECT_EQ(label("nvidia.com/cuda.driver-version.full"), "560.1.2");
@@ -230,12 +230,12 @@ TEST_F(NodeWriterTest, KeepsItsLabelsWhenAnUpdateLosesARace) {
 
 TEST_F(NodeWriterTest, RetriesUntilTheApiServerIsBackAndReportsWhy) {
   bool away = true;
-  cluster_.intercept = [&](const FakeCluster::Seen&) -> std::optional<http::Response> {
-    return away ? std::optional(FakeCluster::refusal(403, "Forbidden")) : std::nullopt;
-  };
+  cluster_.set_intercept([&](const TestCluster::Seen&) -> std::optional<http::Response> {
+    return away ? std::optional(TestCluster::refusal(403, "Forbidden")) : std::nullopt;
+  });
   publish(v100s(2));
   cluster_.run_until([&] { return writer_.state().failures >= 3; });
-  EXPECT_THAT(writer_.state().problem, AllOf(HasSubstr("inventory of node gpu-a"), HasSubstr("says no")));
+  EXPECT_THAT(writer_.state().problem, AllOf(HasSubstr("inventory of node gpu-a"), HasSubstr("refused by the test")));
   EXPECT_FALSE(writer_.state().settled);
   away = false;
   settle();

@@ -18,7 +18,7 @@ class Recording final : public DeliveryStrategy {
  public:
   explicit Recording(bool can_update = true) : can_update_(can_update) {}
 
-  [[nodiscard]] bool brings_devices() const override { return false; }
+  [[nodiscard]] bool delivers_devices() const override { return false; }
   Status add(const ContainerEdits& container, ContainerResponse& response) override {
     handed_out_ = gpus_of(container);
     for (const std::string& name : container.cdi_names) {
@@ -41,7 +41,7 @@ class Recording final : public DeliveryStrategy {
     return can_update_ ? "" : "devices of " + handed_out_;
   }
   [[nodiscard]] bool can_update() const override { return can_update_; }
-  void keep_only(const Needed& needed) override {
+  void remove_unneeded(const Needed& needed) override {
     std::erase_if(files, [&](const auto& entry) {
       return !needed(entry.first.substr(0, entry.first.find('_')), entry.first);
     });

@@ -396,10 +396,10 @@ TEST_F(CdiStrategyTest, RemovesOnlyTheFilesOfPodsThatAreGone) {
   other.container = "sidecar";
   added(other);
   ASSERT_TRUE(write_file(directory() + "/nvidia.yaml", "theirs"));
-  strategy_.keep_only([](const std::string& pod, const std::string&) { return pod != "77aa-2"; });
+  strategy_.remove_unneeded([](const std::string& pod, const std::string&) { return pod != "77aa-2"; });
   EXPECT_THAT(files(), ElementsAre("nvidia.yaml", "tessera-5b0c-1_main.json"));
   added(other);
-  strategy_.keep_only(
+  strategy_.remove_unneeded(
       [](const std::string&, const std::string& device) { return device == "77aa-2_sidecar"; });
   EXPECT_THAT(files(), ElementsAre("nvidia.yaml", "tessera-77aa-2_sidecar.json"));
 }

@@ -109,14 +109,14 @@ TEST(NameOfContainer, IsFoundByIdOrAsTheOnlyContainer) {
   EXPECT_EQ(name_of_container({&one}, {"other", kId}), std::nullopt);
 }
 
-gpu::GpuLook look_at(const std::string& uuid, std::vector<gpu::GpuProcess> processes) {
+gpu::GpuSample sample_of(const std::string& uuid, std::vector<gpu::GpuProcess> processes) {
   gpu::GpuUsage usage{.memory = {.total = 32 * kGib, .reserved = 0, .used = 9 * kGib}, .busy_percent = 40};
   return {.uuid = uuid, .usage = usage, .processes = std::move(processes)};
 }
 
 TEST(Summarize, GroupsProcessesByContainerAndGpu) {
-  const auto sample = summarize({look_at("GPU-0", {{1, 2 * kGib, 30}, {2, 3 * kGib, 20}, {3, 1 * kGib}}),
-                                 look_at("GPU-1", {{1, 4 * kGib}, {4, std::nullopt}})},
+  const auto sample = summarize({sample_of("GPU-0", {{1, 2 * kGib, 30}, {2, 3 * kGib, 20}, {3, 1 * kGib}}),
+                                 sample_of("GPU-1", {{1, 4 * kGib}, {4, std::nullopt}})},
                                 [](std::uint32_t pid) -> std::optional<ContainerRef> {
                                   return pid == 3 ? std::nullopt : std::optional(ContainerRef{"pod", "c"});
                                 });
@@ -133,10 +133,10 @@ TEST(Summarize, GroupsProcessesByContainerAndGpu) {
 }
 
 TEST(Summarize, ContinuesWhenOneGpuDoesNotAnswer) {
-  gpu::GpuLook lost{.uuid = "GPU-0",
-                    .usage = fail(ErrorCode::kUnavailable, "lost"),
-                    .processes = fail(ErrorCode::kUnavailable, "lost")};
-  const auto sample = summarize({lost, look_at("GPU-1", {})}, [](std::uint32_t) { return std::nullopt; });
+  gpu::GpuSample lost{.uuid = "GPU-0",
+                      .usage = fail(ErrorCode::kUnavailable, "lost"),
+                      .processes = fail(ErrorCode::kUnavailable, "lost")};
+  const auto sample = summarize({lost, sample_of("GPU-1", {})}, [](std::uint32_t) { return std::nullopt; });
   EXPECT_FALSE(sample.gpus[0].usage);
   EXPECT_TRUE(sample.gpus[1].usage);
 }
@@ -252,7 +252,7 @@ TEST(MemoryUses, MarkInitContainersThatHaveEnded) {
 TEST(UsageSampler, AsksRepeatedlyButNeverTwiceAtOnce) {
   http::EventLoop loop;
   const TemporaryDirectory proc;
-  std::vector<std::function<void(std::vector<gpu::GpuLook>)>> asked;
+  std::vector<std::function<void(std::vector<gpu::GpuSample>)>> asked;
   int samples = 0;
   UsageSampler sampler(
       loop, {.every = 1ms, .proc_root = proc.path()}, [&](auto done) { asked.push_back(std::move(done)); },
@@ -261,7 +261,7 @@ TEST(UsageSampler, AsksRepeatedlyButNeverTwiceAtOnce) {
   EXPECT_EQ(sampler.age(), std::nullopt);
   loop.run_until([] { return false; }, 20ms);
   ASSERT_EQ(asked.size(), 1U);  // the driver hangs: one question is enough
-  asked[0]({look_at("GPU-0", {})});
+  asked[0]({sample_of("GPU-0", {})});
   ASSERT_TRUE(loop.run_until([&] { return asked.size() == 2; }, 10s));
   EXPECT_EQ(samples, 1);
   EXPECT_EQ(sampler.latest().gpus.size(), 1U);
@@ -270,7 +270,7 @@ TEST(UsageSampler, AsksRepeatedlyButNeverTwiceAtOnce) {
 
 TEST(UsageSampler, CanBeDestroyedWhileTheDriverIsBusy) {
   http::EventLoop loop;
-  std::function<void(std::vector<gpu::GpuLook>)> answer;
+  std::function<void(std::vector<gpu::GpuSample>)> answer;
   {
     UsageSampler sampler(
         loop, {}, [&](auto done) { answer = std::move(done); }, [](const UsageSample&) { FAIL(); });

@@ -1,13 +1,13 @@
-#include "agent/devices/late_file.h"
+#include "agent/devices/async_file.h"
 
 #include "base/file.h"
 #include "base/log.h"
 
 namespace tessera::agent {
 
-LateFile::LateFile(std::string path) : path_(std::move(path)), thread_([this] { run(); }) {}
+AsyncFile::AsyncFile(std::string path) : path_(std::move(path)), thread_([this] { run(); }) {}
 
-LateFile::~LateFile() {
+AsyncFile::~AsyncFile() {
   {
     const std::lock_guard lock(mutex_);
     ending_ = true;
@@ -16,7 +16,7 @@ LateFile::~LateFile() {
   thread_.join();
 }
 
-void LateFile::set(std::string contents) {
+void AsyncFile::set(std::string contents) {
   {
     const std::lock_guard lock(mutex_);
     next_ = std::move(contents);
@@ -24,12 +24,12 @@ void LateFile::set(std::string contents) {
   changed_.notify_all();
 }
 
-std::string LateFile::problem() const {
+std::string AsyncFile::problem() const {
   const std::lock_guard lock(mutex_);
   return problem_;
 }
 
-void LateFile::run() {
+void AsyncFile::run() {
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [this] { return next_.has_value() || ending_; });
@@ -43,7 +43,7 @@ void LateFile::run() {
     lock.lock();
     const std::string problem = written ? "" : written.error().text();
     if (problem != problem_ && !problem.empty()) {
-      log::error("cannot write the state file; a restart rebuilds it from kubelet",
+      log::error("cannot write the state file; after a restart the agent rebuilds its state from kubelet",
                  {{"file", path_}, {"error", problem}});
     }
     problem_ = problem;
