@@ -18,9 +18,10 @@ namespace tessera::alloc {
 struct Explanation {
   Reason reason = Reason::kFits;
   std::string phrase;  // as sent to kube-scheduler
-  // For a request of shares of N GPUs: the NVML index of the best GPU that has too little free (the
-  // N-th best of the node), its free units, and the units that it lacks. Unset if the reason is not
-  // a lack of free memory or compute.
+  // For a request of shares on N GPUs: the N-th best GPU of the node, which has too little free.
+  // GPUs with room rank first, the others by free memory. The fields are its NVML index, its free
+  // units, and the units that it lacks. Unset if the reason is not a lack of free memory or
+  // compute.
   std::optional<std::uint32_t> best_gpu;
   std::uint64_t free_units = 0;
   std::uint64_t short_units = 0;

@@ -129,8 +129,9 @@ class NodeStates {
   // One more than the largest id that was ever used.
   [[nodiscard]] std::size_t size() const { return rows_.size(); }
 
-  // The values below are all that filter() needs for plain requests, and cost one memory access
-  // each. The most units that a share can get on one GPU; 0 if the node is fenced.
+  // The values below are all that filter() needs for plain requests. Each costs one memory access.
+
+  // The most units that a share can get on one GPU; 0 if the node is fenced.
   [[nodiscard]] std::uint32_t largest_free(NodeId id) const { return largest_free_[raw(id)]; }
   // The number of GPUs that can be taken whole; 0 if the node is fenced.
   [[nodiscard]] unsigned whole_free(NodeId id) const { return whole_free_count_[raw(id)]; }

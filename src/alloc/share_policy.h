@@ -11,9 +11,9 @@
 
 namespace tessera::alloc {
 
-// Chooses from the allowed GPUs `may` for all parts of the query; returns false if they do not fit.
-// With `keep_whole_free` wholly free GPUs are used last under either policy, because the pod also
-// requests whole GPUs.
+// Chooses GPUs for all parts of the query from `may`, the allowed GPUs. Returns false if the parts
+// do not fit. If the pod also requests whole GPUs, set `keep_whole_free`: then `spread`, like
+// `binpack`, uses a wholly free GPU only if no other fits.
 bool choose_shares(const Query& query, const NodeView& view, GpuMask may, bool keep_whole_free,
                    GpuChoice& choice);
 

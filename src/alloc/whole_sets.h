@@ -17,9 +17,9 @@
 
 namespace tessera::alloc {
 
-// The names under which the tables of `static` may list a machine: `own` is from its agent and is
-// tried first. The agent reads it from the firmware, where all machines of a cloud may have the
-// same name; then only the cloud's instance type distinguishes them.
+// The two names under which the tables of the policy `static` may list a machine. `own` is what the
+// agent read from the firmware; it is tried first. In a cloud all machines may have the same name
+// in the firmware. Then only `instance_type`, the cloud's name, distinguishes them.
 struct MachineNames {
   std::string_view own;
   std::string_view instance_type;

@@ -21,9 +21,9 @@
 
 namespace tessera::topology {
 
-// Returns the value of each of the 2^n sets of free GPUs, from 0 to 65535 (all free); more is
-// better. The sums are exact and rounded once at the end, so that symmetric sets have exactly the
-// same value.
+// Returns the estimate for every possible set of free GPUs, indexed by the set's bit mask (2^gpus
+// entries). An estimate is from 0 to 65535 (all GPUs free); more is better. Sums are exact and
+// rounded once at the end, so that symmetric sets have exactly the same estimate.
 std::vector<std::uint16_t> left_for_others(unsigned gpus, std::span<const std::uint8_t> ring_level,
                                            std::span<const Mbps> levels);
 

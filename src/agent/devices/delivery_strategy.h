@@ -34,8 +34,9 @@ struct ContainerEdits {
   // the strategy does not deliver devices.
   Result<Edits> edits{};
   // For strategies with CDI names. In add(): the one name to return to kubelet. In before_start():
-  // all names that the container has; they may contain the UID of another pod that this one was
-  // mistaken for. If empty, the name consists of the pod's UID and the container.
+  // all names that the container got at admission. If admission mistook the pod for another one, a
+  // name contains the UID of that other pod. If empty, the name is made of `pod_uid` and
+  // `container`.
   std::vector<std::string> cdi_names{};
   // In before_start(): the result of fixed() at admission. Empty: unknown.
   std::string fixed{};
@@ -50,8 +51,8 @@ class DeliveryStrategy {
   [[nodiscard]] virtual bool delivers_devices() const { return true; }
 
   // Adds to `response` what the container needs to reach its devices. Called once per resource of
-  // the container; the same arguments give the same result. An error does not fail the pod, which
-  // would be final: before_start() blocks the container instead.
+  // the container; the same arguments give the same result. An error does not fail the pod, because
+  // a failed pod is never retried. Instead, before_start() blocks the container.
   virtual Status add(const ContainerEdits& container, ContainerResponse& response) = 0;
 
   // Called before each start of the container. Ensures that the result of add() is still in place

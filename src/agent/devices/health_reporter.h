@@ -2,8 +2,9 @@
 //
 // Reports to the cluster that a device became unhealthy, recovered, appeared or is gone: with
 // Events on the node and on the pods that use the device, and with a condition of the Node. Reports
-// only changes, also across a restart of the agent if the earlier state is known. If another client
-// changes the condition, it is reconciled within a minute.
+// only changes. After a restart of the agent, these are the changes since `before`, the state that
+// the earlier process reported. If another client changes the condition, it is reconciled within a
+// minute.
 //
 //   HealthReporter health(node, store.allocations(), {.info = kind.info()}, before);
 //   health.report(kind.devices());             // after every change

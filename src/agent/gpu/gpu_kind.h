@@ -5,8 +5,8 @@
 //
 // The extender chooses the GPUs and writes the choice into the pod's annotations. A container gets
 // these GPUs, whichever IDs kubelet took. If a container was admitted with other GPUs than its
-// pod's record says and cannot be changed any more, the record is repaired before the container
-// starts.
+// pod's record says, and its GPUs can no longer be changed, the record is repaired before the
+// container starts.
 //
 // Use it on the event loop's thread.
 #pragma once

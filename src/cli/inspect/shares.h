@@ -27,8 +27,8 @@ struct SharePod {
   std::string name;
   std::map<std::int64_t, std::int64_t> units{};  // by GPU index
   std::set<std::int64_t> whole{};                // indexes of GPUs that it holds whole
-  // `units` is from the original's second-generation annotation. The original's details then show
-  // no pending units for the pod.
+  // Whether `units` was read from the original's second-generation annotation. For such pods the
+  // original shows no pending units with `-d`, and so do we.
   bool by_allocation = false;
 };
 
