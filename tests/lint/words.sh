@@ -1,14 +1,8 @@
 #!/usr/bin/env bash
 # scripts/lint-words finds a phrase, names the file, the line and what to write instead, and
 # respects exceptions, exempt lines and the maximum per tree.
-set -euo pipefail
-cd "$(dirname "$0")/../.."
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-passed=0 failed=0
-expect() { # what, wanted, got
-  if [ "$2" = "$3" ]; then passed=$((passed + 1)); else failed=$((failed + 1)) && printf 'FAILED: %s\n  wanted: %s\n  got:    %s\n' "$@"; fi
-}
+# shellcheck source=tests/scripts/lib.sh
+. "$(dirname "$0")/../scripts/lib.sh"
 
 mkdir -p "$work"/{scripts,src,docs}
 cp scripts/lint-words "$work/scripts/"

@@ -1,14 +1,8 @@
 #!/usr/bin/env bash
 # Long steps of the scripts print a line of progress when their output goes to a file. Every step is
 # replaced by a slow fake, and lines are due every second instead of every 30.
-set -euo pipefail
-cd "$(dirname "$0")/../.."
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-passed=0 failed=0
-expect() { # what, wanted, got
-  if [ "$2" = "$3" ]; then passed=$((passed + 1)); else failed=$((failed + 1)) && printf 'FAILED: %s\n  wanted: %s\n  got:    %s\n' "$@"; fi
-}
+# shellcheck source=tests/scripts/lib.sh
+. "$(dirname "$0")/lib.sh"
 # expect_lines WHAT REGEX FILE: at least two lines match: one could be printed before or after the
 # step.
 expect_lines() {

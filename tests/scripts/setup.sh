@@ -1,13 +1,7 @@
 #!/usr/bin/env bash
 # scripts/setup on a machine whose apt is locked, broken, or has nothing to do. apt is a fake.
-set -euo pipefail
-cd "$(dirname "$0")/../.."
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-passed=0 failed=0
-expect() { # what, wanted, got
-  if [ "$2" = "$3" ]; then passed=$((passed + 1)); else failed=$((failed + 1)) && printf 'FAILED: %s\n  wanted: %s\n  got:    %s\n' "$@"; fi
-}
+# shellcheck source=tests/scripts/lib.sh
+. "$(dirname "$0")/lib.sh"
 
 mkdir -p "$work"/{scripts,bin}
 cp scripts/setup scripts/progress.sh "$work/scripts/"
