@@ -12,7 +12,7 @@ from pathlib import Path
 
 # CamelCase words in the agent and the extender that are no Events: fields of kube-scheduler, kubelet and the API.
 NOT_EVENTS = {
-    "AllocResp", "ConfigMap", "ContainerName", "DeviceIDs", "FailedAndUnresolvableNodes", "FailedNodes",
+    "AllocResp", "ConfigMap", "ContainerName", "DeviceIDs", "FailedAndUnresolvableNodes", "FailedNodes", "GiB",
     "KubeSchedulerConfiguration", "MiB", "NodeNameToMetaVictims", "NodeNames", "NodeResourcesFit", "NumPDBViolations", "PodDeviceEntries",
     "PodName", "PodNamespace", "PodUID", "RegisteredDevices", "ResourceName",
 }

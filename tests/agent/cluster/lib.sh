@@ -186,5 +186,5 @@ agree() { [[ -z $(disagreements) ]]; }
 check_agreement() {
   try_wait_for 20 "$1" agree && return
   disagreements | tee "$S/tmp/disagreements"
-  grep -hF -e "no known pod fits" -f <(sed 's/[ /].*//' "$S/tmp/disagreements" | sort -u) "$S"/agent-node-?.log | tail -n 30 || true
+  grep -hF -e "no known pod matches" -f <(sed 's/[ /].*//' "$S/tmp/disagreements" | sort -u) "$S"/agent-node-?.log | tail -n 30 || true
 }
