@@ -6,10 +6,15 @@
 //   Admission admission(context, recovery);
 //   admission.allocate("aliyun.com/gpu-mem", ids, [](Result<ContainerResponse> response) { ... });
 //
-// ContainerLookup finds the container that the call is for, DeviceKind decides which devices it
-// gets, DeliveryStrategy adds what the container needs to reach them, and Allocations records the
-// result. Allocate never fails, because an error is final for the pod. A container that cannot get
-// its devices gets none, and StartGate blocks its start, with the reason, until it can get them.
+// The work of one call is divided as follows:
+//   ContainerLookup    finds the container that the call is for
+//   DeviceKind         decides which devices the container gets
+//   DeliveryStrategy   adds what the container needs to reach them
+//   Allocations        records the result
+//
+// Allocate never returns an error, because kubelet would then fail the pod for good. A container
+// that cannot get its devices is admitted without any. StartGate then blocks its start, and reports
+// the reason, until the devices are available.
 //
 // All calls are made on the event loop's thread.
 #pragma once

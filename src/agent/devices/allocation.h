@@ -33,18 +33,21 @@ struct Allocation {
   std::string container;
   // The devices that the container sees. Empty if it got none.
   std::vector<DeviceShare> shares{};
-  // The IDs that kubelet took for the container. They belong to the devices in `shares`, unless
-  // kubelet chose them itself (it reuses the IDs of init containers at random).
+  // The IDs that kubelet took for the container. Usually they belong to the devices in `shares`.
+  // They do not if kubelet chose them itself: it reuses the IDs of init containers at random.
   IdsByResource ids{};
-  // Resource -> the CDI name that Allocate returned, if the strategy uses CDI. kubelet keeps the
-  // name for the life of the pod, even if the agent mistook the container for another one.
+  // Resource -> the CDI name that Allocate returned. Empty if the strategy does not use CDI.
+  // kubelet keeps the name for the life of the pod. If the agent mistook the container for another
+  // one, the name contains the other container.
   std::map<std::string, std::string> cdi_names{};
-  // Edits::fixed at admission, if kubelet keeps the edits for the life of the pod.
+  // The result of DeliveryStrategy::fixed() at admission. Empty if kubelet keeps nothing that can
+  // become outdated.
   std::string fixed{};
-  // Why the setup failed at admission, if that cannot be repaired during the life of the pod.
-  // Empty: it did not fail.
+  // Why the strategy could not add the devices at admission. Set only if the strategy cannot repair
+  // this later (DeliveryStrategy::can_update). Empty otherwise.
   std::string fault{};
-  // kubelet has not confirmed that the call was for this container; another one may have the IDs.
+  // True if kubelet has not confirmed that its call was for this container. Another container may
+  // have the IDs.
   bool guessed = false;
   // Why the container may not start yet; empty if it may.
   std::string start_block{};
@@ -60,11 +63,11 @@ inline bool is_unknown_pod(const std::string& pod_uid) {
 // Replaces the pod UID in the CDI name of an unknown pod. No pod has such a UID.
 inline constexpr std::string_view kUnknownCdiPod = "unknown";
 
-// Returns the UID of an unknown pod that has these IDs.
+// Returns the value of Allocation::pod_uid for an unknown pod that has these IDs.
 std::string unknown_uid(const std::string& resource, const std::vector<std::string>& ids);
 
-// Returns the part of `from` for one resource as an allocation of `to`, the actual holder of the
-// IDs.
+// Returns an allocation of the container `to` with everything that `from` has of one resource. Used
+// if kubelet gave these IDs to `to`.
 Allocation moved_to(const ContainerName& to, const Allocation& from, const std::string& resource);
 
 }  // namespace tessera::agent

@@ -27,15 +27,19 @@ class AllocationRecovery final : private PodListener {
   AllocationRecovery(const AllocationRecovery&) = delete;
   AllocationRecovery& operator=(const AllocationRecovery&) = delete;
 
-  // Forgets the allocations of pods that have ended, adds the allocations in kubelet's checkpoint,
-  // and then asks kubelet about pods that still have none. Call it once all pods of the node are
-  // known and the kind knows its devices; before that, every decided device would look lost.
+  // Makes the allocations agree with kubelet. Forgets those of pods that have ended, adds those in
+  // kubelet's checkpoint, and then asks kubelet about pods that still have none. Call it once all
+  // pods of the node are known and the kind knows its devices. If it ran earlier, every device of a
+  // running container would seem to be missing.
   void recover();
 
-  // Adds the missing allocations of a pod from `devices`, kubelet's report. Such a container got
-  // one of three things: the devices decided for it, from an earlier process of the agent; the
-  // devices of a container that it was mistaken for; or none, because its pod was unknown. If
-  // `checkpoint` is null, it is read when needed.
+  // Adds the missing allocations of a pod. `devices` is kubelet's report about the pod.
+  // `checkpoint` may be null; then it is read when needed.
+  //
+  // A container without an allocation got one of these:
+  //   - the devices decided for it, if an earlier process of the agent admitted it,
+  //   - the devices of another container, if it was mistaken for that one,
+  //   - no device, if its pod was unknown.
   void learn(const NodePod& pod, const PodDevices& devices, const Checkpoint* checkpoint = nullptr);
 
   // Moves allocations to the pods that have their IDs according to kubelet's checkpoint. Called
@@ -47,8 +51,8 @@ class AllocationRecovery final : private PodListener {
 
   // Records an allocation of an unknown pod (is_unknown_pod).
   void record_unknown(const Allocation& allocation);
-  // Forgets allocations of unknown pods that contain one of the IDs. kubelet allocates that ID
-  // again, so it was free.
+  // Forgets the allocations of unknown pods that have one of these IDs. Called when kubelet
+  // allocates the IDs again, which means that the unknown pod has ended.
   void forget_unknown_with(const std::string& resource, const std::vector<std::string>& ids);
 
  private:

@@ -2,10 +2,11 @@
 //
 // All allocations of this node for one kind of device: which container has which devices.
 //
-// kubelet reports allocations too (podresources), but not during the first second after it started,
-// not for init containers, and not which device a container really sees when kubelet chose the IDs
-// itself. So the agent keeps its own allocations, in a file that survives a restart
-// (allocation_store.h).
+// kubelet reports allocations too (podresources), but its reports have gaps:
+//   - It reports nothing during the first second after its start.
+//   - It does not report init containers.
+//   - It reports the IDs that it chose, which may belong to other devices than the container sees.
+// So the agent keeps its own allocations, in a file that survives a restart (allocation_store.h).
 //
 //   Allocations allocations({.device = "gpu", .units = "mem"});
 //   TRY(allocations.parse(text_of_file));
@@ -39,20 +40,20 @@ class Allocations {
   };
   explicit Allocations(Keys keys) : keys_(std::move(keys)) {}
 
-  // Replaces all allocations with those in `text`, the json() of an earlier process. Changes
-  // nothing if `text` is invalid: most allocations can be recovered from kubelet and the pods'
-  // annotations.
+  // Replaces all allocations with those in `text`, the json() of an earlier process. Fails and
+  // changes nothing if `text` is invalid. The caller can then recover most allocations from kubelet
+  // and from the pods' annotations.
   Status parse(std::string_view text);
   [[nodiscard]] std::string json() const;
   // Returns whether anything has changed since the last call.
   bool take_changed() { return std::exchange(changed_, false); }
 
-  // Records an allocation. Called once per resource of a container: IDs and CDI names are merged;
-  // shares and start block of the last call replace earlier ones.
+  // Records an allocation. Called once for each resource of a container. IDs and CDI names of the
+  // calls are merged. Shares and start block of the last call replace earlier ones.
   void record(const Allocation& allocation);
   // Sets why the container may not start; empty if it may.
   void set_start_block(const std::string& pod_uid, const std::string& container, std::string message);
-  // Clears Allocation::guessed: the container that starts with the IDs is known for certain.
+  // Clears Allocation::guessed. Called when it is certain which container has the IDs.
   void confirm(const std::string& pod_uid, const std::string& container);
   // Removes the allocations of a pod.
   void forget(const std::string& pod_uid);

@@ -1,8 +1,9 @@
 // agent/devices/async_file.h
 //
-// A file that a thread of its own writes, so that no caller waits for the disk: kubelet waits for
-// the agent's answers, and a flush to a busy disk takes long. If the contents are set several times
-// in quick succession, only the last ones are written. The destructor writes pending contents.
+// A file that is written by its own thread, so that no caller waits for the disk. kubelet waits for
+// the agent's answers, and a write to a busy disk can take long. If the contents are set several
+// times in quick succession, only the last ones are written. The destructor writes pending
+// contents.
 #pragma once
 
 #include <condition_variable>

@@ -3,13 +3,15 @@
 // Strategy `cdi`: each container gets a CDI device name of its own. The agent writes a spec file
 // that maps the name to device nodes, files and variables (cdi_spec.h).
 //
-// Protection: as with `devices`; in addition, the variables in the file override the pod's own env.
-// The file can still be changed before each start of the container, so a late decision, another
+// Protection: the same as with `devices` (delivery_strategy.h). In addition, the variables in the
+// file override those in the pod's own env.
+//
+// The agent can change the file before each start of the container. So a late decision, a change of
 // device or a driver update needs no new pod.
 //
-// A file is written atomically and removed when the container that has its name is gone. That
-// container usually belongs to the pod whose UID is in the name, but not always: kubelet's calls
-// name no pod, and the agent's guess may have been wrong.
+// A file is written atomically. It is removed when the container that has its CDI name is gone. The
+// name usually contains the UID of that container's pod. It contains another UID if the agent
+// mistook the pod for another one, because kubelet's calls name no pod.
 #pragma once
 
 #include <string>

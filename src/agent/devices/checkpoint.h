@@ -1,9 +1,12 @@
 // agent/devices/checkpoint.h
 //
 // Reads kubelet's checkpoint, device-plugins/kubelet_internal_checkpoint: the file in which kubelet
-// records which devices it allocated to which container. Unlike podresources it contains pod UIDs
-// and init containers, and it is available with kubelets that have no Get and during the first
-// second after kubelet started. kubelet writes it before a container starts.
+// records which devices it allocated to which container. kubelet writes it before a container
+// starts.
+//
+// The checkpoint has advantages over the podresources API. It contains pod UIDs and init
+// containers. It exists with kubelets that have no podresources Get. It can be read during the
+// first second after kubelet's start.
 //
 // The format is internal to kubelet, but it has not changed since 1.20. A file that cannot be read
 // is treated as missing, and no part of the agent relies on the file alone. Entries of pods that

@@ -34,9 +34,9 @@ struct ContainerEdits {
   // the strategy does not deliver devices.
   Result<Edits> edits{};
   // For strategies with CDI names. In add(): the one name to return to kubelet. In before_start():
-  // all names that the container got at admission. If admission mistook the pod for another one, a
-  // name contains the UID of that other pod. If empty, the name is made of `pod_uid` and
-  // `container`.
+  // all names that the container got at admission. A name contains the UID of another pod if
+  // admission mistook the pod for that one. If this list is empty, the strategy makes the name from
+  // `pod_uid` and `container`.
   std::vector<std::string> cdi_names{};
   // In before_start(): the result of fixed() at admission. Empty: unknown.
   std::string fixed{};
@@ -51,26 +51,28 @@ class DeliveryStrategy {
   [[nodiscard]] virtual bool delivers_devices() const { return true; }
 
   // Adds to `response` what the container needs to reach its devices. Called once per resource of
-  // the container; the same arguments give the same result. An error does not fail the pod, because
-  // a failed pod is never retried. Instead, before_start() blocks the container.
+  // the container. The same arguments give the same result. Returns an error if something is
+  // missing. The pod is admitted even so, because a failed pod is never retried. before_start()
+  // then blocks the container.
   virtual Status add(const ContainerEdits& container, ContainerResponse& response) = 0;
 
-  // Called before each start of the container. Ensures that the result of add() is still in place
-  // and, if possible, updates it when the devices have changed since. kubelet shows an error to the
-  // user and calls again.
+  // Called before each start of the container. Checks that the result of add() is still in place.
+  // If the devices have changed since, updates it if the strategy can. Returns an error if the
+  // container must not start: kubelet shows the error to the user and calls again.
   virtual Status before_start(const ContainerEdits& container) = 0;
 
-  // Returns, as text, the part of `edits` that kubelet keeps for the life of the pod although the
-  // machine may change. before_start() receives it and blocks the container if it is outdated.
-  // Empty if there is no such part.
+  // Returns, as text, the part of `edits` that kubelet keeps for the life of the pod and that may
+  // become outdated when the machine changes. Returns "" if there is no such part. before_start()
+  // receives the text in ContainerEdits::fixed, and blocks the container if the text no longer
+  // applies.
   [[nodiscard]] virtual std::string fixed(const Edits& /*edits*/) const { return {}; }
 
   // Returns whether before_start() can still change which devices a container sees. If not, a
   // change needs a new pod, because kubelet keeps the Allocate response for the life of the pod.
   [[nodiscard]] virtual bool can_update() const = 0;
 
-  // Removes the files of containers that will not start again: those for which `needed` returns
-  // false, given the CDI name and the pod UID in it.
+  // Removes the files of containers that will not start again. `needed` returns whether to keep the
+  // file of a CDI name. Its other argument is the pod UID in that name.
   using Needed = std::function<bool(const std::string& pod_uid, const std::string& cdi_name)>;
   virtual void remove_unneeded(const Needed& /*needed*/) {}
 };
@@ -88,12 +90,13 @@ class EnvStrategy final : public DeliveryStrategy {
 // runtime need not know the devices or support CDI.
 //
 // Protection: a container can open its own device nodes and no others, whatever variables its image
-// or its pod sets. A pod that requests no device has no device node. (A default runtime that obeys
-// such variables, as NVIDIA's does, would still obey them: do not make it the default.)
+// or its pod sets. A container of a pod that requests no device can open none. This does not hold
+// if the node's default runtime obeys such variables, as NVIDIA's does. Do not make it the default
+// runtime.
 //
 // The device nodes and files are fixed at the pod's admission. After a driver update the files may
-// have other names, and after a reboot a device node may belong to another device. The agent then
-// blocks the start of the container, which needs a new pod.
+// have other names. After a reboot a device node may belong to another device. In both cases the
+// agent blocks the start of the container, and the pod must be created again.
 class DeviceStrategy final : public DeliveryStrategy {
  public:
   // `many` names the devices in messages: "GPUs".

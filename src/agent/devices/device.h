@@ -48,8 +48,9 @@ struct Edits {
   Env env{};
   std::vector<MountPoint> mounts{};
   std::vector<DeviceNode> nodes{};
-  // Paths, as text, that must belong to the same devices at admission and at each start of the
-  // container. Empty: no such paths.
+  // The paths in `nodes` and `mounts` that may change when the driver is updated or the machine
+  // reboots, as text. If this text differs between admission and a start, the container has
+  // outdated paths. Empty: no path can change.
   std::string fixed{};
 };
 

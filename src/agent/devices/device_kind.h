@@ -14,9 +14,9 @@
 //   FilesKind files("/dev");
 //   Plugins plugins({.node = node, .kind = files, .strategy = strategy, .store = store}, options);
 //
-// All calls are made on the event loop's thread. kubelet waits during decide() and edits() and
-// admits no other pod, so they must not use the network or the driver and may read a few small
-// files at most.
+// All calls are made on the event loop's thread. During decide() and edits(), kubelet waits and
+// admits no other pod. So these two must not use the network or the driver, and may read a few
+// small files at most.
 #pragma once
 
 #include <map>
@@ -106,8 +106,9 @@ class DeviceKind {
   [[nodiscard]] virtual std::vector<ResourceList> lists() = 0;
   // Returns the current physical devices.
   [[nodiscard]] virtual std::vector<NodeDevice> devices() const = 0;
-  // Returns the device of an ID. Returns "" if the ID has the form of this kind but its device is
-  // unknown, and nullopt if the ID belongs to another plugin that served the resource before.
+  // Returns the physical device of an ID. Returns "" if the ID has the form of this kind but the
+  // device is unknown. Returns nullopt if the ID has another form: it is from another plugin that
+  // served the resource before.
   [[nodiscard]] virtual std::optional<std::string> device_of(const std::string& id) const = 0;
 
   // Decides which devices a container gets. Called for GetPreferredAllocation (with empty `ids`),
@@ -119,20 +120,20 @@ class DeviceKind {
   // strategies that deliver devices. The error says what is missing and how to get it.
   virtual Result<Edits> edits(const std::vector<DeviceShare>& shares) = 0;
 
-  // Called for containers that cannot be changed after admission (DeliveryStrategy::can_update).
-  // Returns the devices that the container was admitted with if they are as good as those `decided`
-  // now; otherwise fails with the reason. `allocated` is null if it is unknown what the container
-  // was admitted with.
+  // Decides whether a container may start with the devices that it was admitted with (`allocated`).
+  // Called if the strategy cannot change them (DeliveryStrategy::can_update). Returns those devices
+  // if they are as good as the ones `decided` now. Otherwise fails with the reason. `allocated` is
+  // null if they are unknown.
   [[nodiscard]] virtual Result<Decided> accept_allocated(const NodePod& pod, const std::string& container,
                                                          const Decided& decided,
                                                          const Allocation* allocated) const;
-  // Returns why a container of `pod` must wait although its devices are healthy; nullopt if it need
-  // not wait.
+  // Returns why a container of `pod` may not start yet although its devices are healthy. Returns
+  // nullopt if it may start.
   [[nodiscard]] virtual std::optional<StartBlock> block_start(const NodePod& /*pod*/) const {
     return std::nullopt;
   }
-  // Called last, when nothing else blocks the container. The container starts if `done` receives no
-  // error.
+  // Does the last work before a container starts. Called when nothing else blocks the container. If
+  // `done` receives an error, the container does not start.
   virtual void before_start(const NodePod& /*pod*/, const std::string& /*container*/, Done<Status> done) {
     done({});
   }

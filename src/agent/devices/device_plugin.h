@@ -8,17 +8,17 @@
 //
 // kubelet drops a plugin in three ways:
 //
-//   - When kubelet starts, it deletes the plugin's socket. Pods that wait for the resource fail for
-//     good unless the plugin is back within about a second. So the directory is watched (inotify),
-//     and a check every few seconds covers what the watch can miss.
+//   - When kubelet starts, it deletes the plugin's socket. If the plugin is not back within about a
+//     second, pods that wait for the resource fail for good. So the plugin watches the directory
+//     (inotify). It also checks its socket every few seconds, in case inotify missed an event.
 //   - When another instance of the plugin ends (a rolling update), kubelet ends the stream but
-//     touches no file. The plugin registers again.
-//   - When an instance ends that registered later, kubelet has no plugin for the resource, yet it
-//     leaves the stream of the older instance open. rival_sockets.h detects this, and the plugin
-//     registers with a new server.
+//     deletes no socket. The plugin registers again.
+//   - When an instance ends that registered later, kubelet has no plugin for the resource. It leaves
+//     the stream of the older instance open, so that instance sees no sign on the stream.
+//     rival_sockets.h detects this case, and the plugin registers with a new server.
 //
-// Every server uses a new socket name. kubelet 1.37 rejects a known name as "already connected",
-// and two instances would take the name from each other.
+// Every server uses a new socket name, for two reasons. kubelet 1.37 rejects a known name as
+// "already connected". And two instances with the same name would replace each other's socket.
 #pragma once
 
 #include <chrono>
