@@ -1,10 +1,11 @@
 // agent/devices/health_reporter.h
 //
-// Reports to the cluster that a device became unhealthy, recovered, appeared or is gone: with
-// Events on the node and on the pods that use the device, and with a condition of the Node. Reports
-// only changes. After a restart of the agent, these are the changes since `before`, the state that
-// the earlier process reported. If another client changes the condition, it is reconciled within a
-// minute.
+// Reports to the cluster that a device became unhealthy, recovered, appeared or is gone. Writes
+// Events on the node and on the pods that use the device, and a condition of the Node.
+//
+// Events are written only for changes. After a restart of the agent, a change is a difference from
+// `before`, the state that the earlier process reported. If another client changes the condition,
+// it is reconciled within a minute.
 //
 //   HealthReporter health(node, store.allocations(), {.info = kind.info()}, before);
 //   health.report(kind.devices());             // after every change
@@ -51,15 +52,15 @@ struct NodeCondition {
   friend bool operator==(const NodeCondition&, const NodeCondition&) = default;
 };
 
-// Returns the condition for these devices. `unlisted` are the problems of devices whose name is
-// unknown. Pure.
+// Returns the condition for these devices. `unlisted` has the problems of further devices, which
+// are not in `devices` because their names are unknown. Pure.
 NodeCondition condition_of(const KindInfo& info, const std::vector<NodeDevice>& devices,
                            const std::vector<std::string>& unlisted = {});
 // Cuts a text to the length of a condition's message.
 std::string cut_message(std::string text);
 
-// Returns the strategic merge patch for /status of `node`, an API object; nullopt if it already has
-// the condition. Pure.
+// Returns the strategic merge patch for /status of `node`, a Node object. Returns nullopt if the
+// node already has the condition. Pure.
 Result<std::optional<std::string>> condition_patch(const boost::json::value& node, const std::string& type,
                                                    const NodeCondition& condition, Clock::Wall now);
 

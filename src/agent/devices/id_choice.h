@@ -13,10 +13,13 @@
 
 namespace tessera::agent {
 
-// Returns preference.size IDs, or fewer if fewer are available. Takes IDs in this order: those that
-// kubelet must include, those of `wanted` devices, and those of the devices with the most free IDs.
-// IDs in `held`, which containers have although kubelet may have forgotten it, come last: first
-// those of wanted devices, then those of others.
+// Returns preference.size IDs, or fewer if fewer are available. Takes IDs in this order:
+//   1. those that kubelet must include
+//   2. free IDs of the `wanted` devices, then held IDs of these devices
+//   3. free IDs of other devices, beginning with the device that has the most
+//   4. held IDs of other devices
+// IDs in `held` are those of containers that the agent knows. kubelet offers such an ID if it knows
+// that the container has ended, or if it has forgotten the container.
 std::vector<std::string> choose_ids(const Preference& preference, const WantedIds& wanted,
                                     const DeviceKind& kind, const std::set<std::string>& held);
 

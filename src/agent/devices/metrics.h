@@ -1,8 +1,9 @@
 // agent/devices/metrics.h
 //
-// The agent's Prometheus metrics. This class counts calls as they happen. The state of the driver,
-// the allocations and the last sample are read when /metrics is requested (readings.h).
-// docs/reference.md lists every name. All calls may be made from any thread.
+// The agent's Prometheus metrics. This class counts events as they happen: HTTP requests and
+// kubelet's calls. The other metrics are readings, which are taken when /metrics is requested
+// (readings.h): the state of the driver, the allocations and the last sample. docs/reference.md
+// lists every name. All calls may be made from any thread.
 #pragma once
 
 #include <chrono>

@@ -1,8 +1,8 @@
 // agent/devices/node_pods.h
 //
 // The pods of this node that request devices which the agent serves, as the API server reports
-// them. kubelet's device-plugin calls name no pod. The pod that a call is for is always one of
-// these, usually the next in bind order.
+// them. kubelet's device-plugin calls name no pod, so the agent looks for the pod here. It is
+// usually the next one in bind order.
 //
 // Filled by a Reflector whose selector is spec.nodeName. All calls are made on the event loop's
 // thread.
@@ -60,8 +60,9 @@ class NodePods final : public kube::ObjectSink {
   void add_listener(PodListener& listener) { listeners_.push_back(&listener); }
   void remove_listener(PodListener& listener) { std::erase(listeners_, &listener); }
 
-  // Adds a served resource that is not a GPU. It is decoded in pods that arrive from now on.
-  // kubelet admits no pod with a resource that it does not know, so earlier pods cannot have it.
+  // Adds a served resource that is not a GPU. Its amounts are decoded in pods that arrive from now
+  // on. Earlier pods cannot have it, because kubelet admits no pod with a resource that it does not
+  // know.
   void add_resource(const std::string& resource);
 
   // Registers the allocations of one kind of device, for admission_begun().
@@ -78,9 +79,10 @@ class NodePods final : public kube::ObjectSink {
   void unreadable(const kube::ObjectMeta& meta, const Error& error) override;
   void synced() override;
 
-  // Adds or updates a pod as it was at `version`. Does nothing if the known version is newer. An
-  // unknown pod that was fetched (not `from_watch`) and is older than the newest watch event is
-  // ignored: the watch delivers in order, so the pod has ended since.
+  // Adds or updates a pod as it was at `version`. Does nothing if the known version is newer.
+  // `from_watch` is false for a pod that the agent fetched. A fetched pod is ignored if it is
+  // unknown and older than the newest watch event. The watch delivers in order, so such a pod has
+  // ended.
   void put(const alloc::PodSpec& pod, std::uint64_t version, bool from_watch);
   // Calls put() with the pod that decode() decoded last.
   void put_decoded(std::uint64_t version, bool from_watch) { put(decoded_, version, from_watch); }
@@ -90,12 +92,12 @@ class NodePods final : public kube::ObjectSink {
   [[nodiscard]] std::int64_t requested(const alloc::ContainerSpec& container,
                                        std::string_view resource) const;
 
-  // Return null if the pod is not on this node, requests no served device or has ended.
+  // Return the pod. Return null if it is not on this node, requests no served device or has ended.
   [[nodiscard]] const NodePod* find(const std::string& uid) const;
   [[nodiscard]] const NodePod* find(const PodName& name) const;
   [[nodiscard]] std::vector<const NodePod*> in_bind_order() const;
-  // Returns the name ("ml/train-7") of a pod of this node that has not ended, even if it requests
-  // no served device; empty if there is none.
+  // Returns the name ("ml/train-7") of a pod of this node, even if it requests no served device.
+  // Returns "" if there is no such pod or it has ended.
   [[nodiscard]] std::string name_of_any(const std::string& uid) const;
   [[nodiscard]] bool is_synced() const { return synced_; }
   [[nodiscard]] std::size_t size() const { return pods_.size(); }

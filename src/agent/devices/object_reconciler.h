@@ -38,9 +38,10 @@ struct ObjectReconcilerOptions {
 
 class ObjectReconciler {
  public:
-  // Returns the request that brings the object to the desired state; nullopt if the object is in
-  // that state. The argument is null if the object does not exist. An error (for example, the
-  // object has another owner) is logged, and the object is checked again later.
+  // Returns the request that brings the object to the desired state. Returns nullopt if the object
+  // is already in that state. The argument is the object, or null if it does not exist. An error
+  // means that the object cannot be changed, for example because it has another owner. The error is
+  // logged, and the object is checked again later.
   using Change = std::function<Result<std::optional<kube::Request>>(const boost::json::value*)>;
 
   struct State {

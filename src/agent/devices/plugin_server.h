@@ -40,9 +40,9 @@ class PluginServer {
   virtual Status set_devices(std::vector<Device> devices) = 0;
 };
 
-// Returns the size in bytes of the list on the wire if all devices were unhealthy ("Unhealthy" is
-// the longer word), so that an accepted list stays short enough when devices become unhealthy.
-// Fails with kExhausted, and says what to do, if the list is too long for kubelet.
+// Returns the size of the list on the wire, in bytes, as if all devices were unhealthy. "Unhealthy"
+// is longer than "Healthy", so an accepted list stays short enough when devices become unhealthy.
+// Fails with kExhausted if the list is too long for kubelet; the error says what to do.
 Result<std::size_t> check_list_size(const std::vector<Device>& devices);
 
 }  // namespace tessera::agent

@@ -9,10 +9,11 @@
 //   plugins.publish();               // after each change of the kind's devices or resources
 //   plugins.pods_synced();           // from a PodListener, once the kind is up to date
 //
-// A resource is registered with the first list that kubelet accepts, not with an empty list: that
-// would mean that the devices of running pods do not exist. If a later list is too long, kubelet
-// keeps the devices that it knows, with their current health, and an Event reports it once; each
-// new list is tried again. A resource that the kind no longer has is unregistered.
+// A resource is registered with its first list that is short enough for kubelet. Until then it is
+// not registered at all, because an empty list would mean that the devices of running pods do not
+// exist. If a later list is too long, kubelet keeps the devices that it knows, with their current
+// health. An Event reports this once, and the next list is tried again. A resource that the kind no
+// longer has is unregistered.
 //
 // All calls are made on the event loop's thread, except leave().
 #pragma once
@@ -47,8 +48,8 @@ class Plugins final : private AllocationListener {
   Plugins(const Plugins&) = delete;
   Plugins& operator=(const Plugins&) = delete;
 
-  // Starts a short wait for the pods of the node. The first list is sent after it, or earlier if
-  // the pods are known.
+  // Starts to serve. The first list waits until the pods of the node are known, but only for a
+  // short time.
   void start();
   // Sends kubelet the current device lists if they have changed. Registers new resources and
   // unregisters removed ones.
@@ -95,9 +96,9 @@ class Plugins final : private AllocationListener {
   bool left_ = false;
 };
 
-// Returns the current lists of a kind for kubelet. IDs that containers hold stay in the list, as
-// unhealthy, when their device is gone: kubelet does not count an ID that is not listed and would
-// allocate its capacity to others.
+// Returns the current lists of a kind for kubelet. If a device is gone, the IDs that containers
+// hold of it stay in the list, as unhealthy. Without them, kubelet would count these IDs as free
+// and allocate their capacity to other containers.
 std::vector<ResourceList> lists_with_held(DeviceKind& kind, const Allocations& allocations);
 
 }  // namespace tessera::agent

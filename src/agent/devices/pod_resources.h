@@ -5,13 +5,15 @@
 //   KubeletPodResources resources("/var/lib/kubelet/pod-resources/kubelet.sock");
 //   resources.get({"ml", "train-7"}, 100ms, [](Result<PodDevices> pod) { ... });
 //
-// During GetPreferredAllocation and Allocate, get() succeeds for the pod that is being admitted
-// (its containers, still without IDs) and for pods admitted earlier, but not for pods that still
-// wait. This is how the agent learns which pod a call is for.
+// During GetPreferredAllocation and Allocate, get() succeeds for the pod that is being admitted.
+// The containers of that pod have no IDs yet. get() also succeeds for pods that were admitted
+// earlier, but not for pods that still wait. So the agent can check whether a call is for a given
+// pod.
 //
-// The agent does not use the API's List: during an admission it makes kubelet forget the IDs that
-// it is allocating, and kubelet allocates them twice. For about a second after its start kubelet
-// knows no pod.
+// The agent does not use the API's List. A List during an admission makes kubelet forget the IDs
+// that it is allocating, so that kubelet allocates them twice.
+//
+// During the first second after its start, kubelet knows no pod.
 #pragma once
 
 #include <chrono>

@@ -1,17 +1,17 @@
 // agent/devices/process_container.h
 //
-// Maps a process of the host to its container by its cgroup, because NVML reports processes and
-// Kubernetes knows containers.
+// Maps a process of the host to its container, by the cgroup of the process. This is needed because
+// NVML reports processes and Kubernetes knows containers.
 //
-// Reads the host's /proc, which may be mounted anywhere, also read-only. Supports all cgroup paths
+// Reads the host's /proc, which may be mounted at any path and read-only. Supports all cgroup paths
 // that kubelet and container runtimes create:
 //   cgroupfs   /kubepods/burstable/pod<UID>/<ID>
 //   systemd    /kubepods.slice/kubepods-burstable.slice/
 //                kubepods-burstable-pod<UID>.slice/cri-containerd-<ID>.scope
 //   mixed      /system.slice/containerd.service/
 //                kubepods-burstable-pod<UID>.slice:cri-containerd:<ID>
-// below any directory, including relative ones (/../../...), which the agent sees if it has a
-// cgroup namespace of its own.
+// The paths may be below any directory. If the agent has a cgroup namespace of its own, it sees
+// relative paths (/../../...), which are supported too.
 #pragma once
 
 #include <cstdint>
@@ -36,11 +36,13 @@ struct ContainerRef {
 // pod.
 std::optional<ContainerRef> container_of_cgroup(std::string_view text);
 
-// Does the same for a process in a proc file system. Returns nullopt also if the process has ended.
+// Like container_of_cgroup(), for the process `pid` in the proc file system at `proc_root`. Returns
+// nullopt also if the process has ended.
 std::optional<ContainerRef> container_of_process(const std::string& proc_root, std::uint32_t pid);
 
-// Finds a container by the ID in the pod's status. Until kubelet has written the status, a pod with
-// one container matches too. Returns nullopt if the pod is not in `pods`.
+// Returns the name of a container. Finds it by the container ID in the status of its pod. If
+// kubelet has not written the status yet, the only container of a pod matches too. Returns nullopt
+// if the pod is not in `pods`.
 std::optional<ContainerName> name_of_container(const std::vector<const alloc::PodSpec*>& pods,
                                                const ContainerRef& container);
 

@@ -19,10 +19,12 @@ class Registrar {
   Registrar(const Registrar&) = delete;
   Registrar& operator=(const Registrar&) = delete;
 
-  // Makes one attempt. kubelet dials `endpoint`, the name of a socket in its plugin directory, and
-  // asks for the plugin's options before it answers. A kubelet that is starting may remove the
-  // socket after the caller has checked it and would then dial for 10 s. So `socket_exists` is
-  // polled during the call; if it returns false, the attempt fails with kUnavailable.
+  // Makes one attempt. kubelet connects to `endpoint`, the name of a socket in its plugin
+  // directory, and asks for the plugin's options before it answers.
+  //
+  // A kubelet that is starting may remove the socket after the caller has checked it. kubelet would
+  // then try to connect for 10 s. So `socket_exists` is polled during the call, and the attempt
+  // fails with kUnavailable as soon as it returns false.
   Status register_plugin(const std::string& endpoint, const std::string& resource,
                          std::chrono::milliseconds deadline, const std::function<bool()>& socket_exists);
 

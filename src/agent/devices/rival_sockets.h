@@ -7,8 +7,8 @@
 //   if (rivals.look(own_socket, registered_at) != RivalSockets::Gone::kNone) { ... }
 //
 // kubelet (up to 1.36) keeps only the plugin that registered last. When that plugin ends, the
-// resource has no plugin, although the stream of an older one is still open. The only sign that the
-// older one can see is that a socket is gone.
+// resource has no plugin. kubelet leaves the stream of an older plugin open even then. So the older
+// plugin can notice the end of the newer one only because its socket is gone.
 //
 // Use it from one thread.
 #pragma once
@@ -31,9 +31,9 @@ class RivalSockets {
 
   RivalSockets(std::string directory, const std::string& resource);
 
-  // Returns whether a plugin has ended since the last look that may have registered the resource
+  // Returns whether a plugin has ended since the last look and may have registered this resource
   // after `registered_at`, the time of the caller's own registration. A socket without a listener
-  // (its process was killed) counts as gone. Ignores the socket named `own`.
+  // counts as gone, because its process was killed. Ignores the socket named `own`.
   Gone look(const std::string& own, Clock::Steady registered_at);
 
  private:
@@ -52,9 +52,9 @@ class RivalSockets {
   std::map<std::string, Rival> rivals_;
 };
 
-// Returns a new socket name, for aliyun.com/gpu-mem "tessera-gpu-mem-NNNNNNNN-3f9a01c2.sock":
-// NNNNNNNN is a hash of the full resource name, the next part identifies this instance. Has at most
-// 54 bytes, even for a long resource name.
+// Returns a new socket name, for aliyun.com/gpu-mem "tessera-gpu-mem-NNNNNNNN-3f9a01c2.sock".
+// NNNNNNNN is a hash of the full resource name. The next part is random and identifies this
+// instance. The name has at most 54 bytes, even for a long resource name.
 std::string new_socket_name(const std::string& resource);
 
 }  // namespace tessera::agent
