@@ -1,6 +1,6 @@
 // base/clock.h
 //
-// Clock interface. Code that needs the time takes a Clock, so that tests can control it.
+// Clock interface. Code that needs the time takes a Clock, so that tests can control the time.
 #pragma once
 
 #include <chrono>

@@ -21,13 +21,13 @@ namespace tessera {
 enum class ErrorCode {
   kInvalid,      // the input is wrong; the same input will fail again
   kNotFound,     // the thing named does not exist
-  kConflict,     // another client changed it first; read again and retry
+  kConflict,     // another client changed the object first; read it again and retry
   kExhausted,    // the input is valid, but a limit or a capacity is exceeded
   kDenied,       // not allowed
   kUnavailable,  // the environment failed (network, file system, driver); a retry may succeed
   kTimeout,      // no response in time; the request may or may not have taken effect
   kCancelled,    // this process cancelled the operation
-  kUnsupported,  // this build or machine does not support it
+  kUnsupported,  // this build or machine does not support the operation
   kInternal,     // an invariant of our own code was violated
 };
 

@@ -11,8 +11,8 @@
 
 namespace tessera {
 
-// Returns the contents of the file; "-" means standard input. Returns kInvalid if the file is
-// larger than `max_bytes`. Works for /proc and /sys, where files report a size of 0.
+// Returns the contents of the file `path`, or of standard input if `path` is "-". Returns kInvalid
+// if the file is larger than `max_bytes`. Works for /proc and /sys, where files report a size of 0.
 Result<std::string> read_file(const std::string& path, std::size_t max_bytes = 64U << 20U);
 
 // Replaces the file atomically: readers see either the old or the new contents, also after a crash.

@@ -28,7 +28,7 @@ namespace tessera {
 // twice, the last value wins.
 Result<boost::json::value> parse_json(std::string_view text, std::size_t max_bytes = 1U << 20U);
 
-// One value and its path in the document. Refers to the document, which must outlive it.
+// One value and its path in the document. The document must outlive the JsonReader.
 class JsonReader {
  public:
   JsonReader(const boost::json::value& value, std::string path) : value_(&value), path_(std::move(path)) {}
@@ -41,7 +41,7 @@ class JsonReader {
   [[nodiscard]] Result<std::int64_t> integer(std::string_view key, std::int64_t min, std::int64_t max) const;
   [[nodiscard]] Result<std::vector<JsonReader>> array(std::string_view key, std::size_t max_size) const;
 
-  // The same for optional fields: return `otherwise` if the field is missing or null.
+  // Like the functions above, but return `otherwise` if the field is missing or null.
   [[nodiscard]] Result<std::string> text_or(std::string_view key, std::string_view otherwise) const;
   [[nodiscard]] Result<bool> boolean_or(std::string_view key, bool otherwise) const;
   [[nodiscard]] Result<std::int64_t> integer_or(std::string_view key, std::int64_t min, std::int64_t max,

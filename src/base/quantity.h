@@ -3,8 +3,8 @@
 // Kubernetes resource quantities ("1Gi", "500m", "1e3"), represented exactly.
 //
 // A quantity is an integer number of nanos (10^-9). Its absolute value is at most 2^63-1 units, the
-// range that the API server accepts. Finer or larger amounts are errors; they are never rounded or
-// clamped, because a silently changed amount of GPU memory could allocate the same memory twice.
+// range that the API server accepts. A finer or larger amount is an error. It is never rounded or
+// clamped, because a changed amount of GPU memory could allocate the same memory twice.
 #pragma once
 
 #include <compare>

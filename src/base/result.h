@@ -37,8 +37,8 @@ inline tl::unexpected<Error> fail(Error error) {
   return tl::unexpected<Error>(std::move(error));
 }
 
-// Prepends `what` to the error, if there is one. The caller builds `what` in both cases; on a hot
-// path, check has_value() first.
+// Prepends `what` to the error, if there is one. `what` is built even if there is no error. On a
+// hot path, check has_value() first.
 template <class T>
 [[nodiscard]] Result<T> with_context(Result<T> result, std::string what) {
   if (!result) {
@@ -47,7 +47,7 @@ template <class T>
   return result;
 }
 
-// The value of a TRY expression; void for a Status.
+// Returns the value of a successful Result, or nothing for a Status. Used by TRY.
 template <class T>
 T take_value(Result<T>&& result) {
   if constexpr (!std::is_void_v<T>) {

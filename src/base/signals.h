@@ -6,8 +6,9 @@
 //   ... start threads, poll signals.fd() in the event loop ...
 //   if (auto number = signals.read(); number == SIGHUP) reload();
 //
-// Create it at the start of main: threads inherit the signal mask, and a signal would still kill a
-// thread that was started earlier.
+// Create the SignalWatch at the start of main, before any thread starts. Threads inherit the signal
+// mask. A thread that was started earlier does not block the signals, so a signal could still end
+// the process.
 #pragma once
 
 #include <csignal>

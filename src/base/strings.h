@@ -14,8 +14,8 @@ namespace tessera {
 // Removes white space (space, tab, CR, LF) from both ends.
 std::string_view trim(std::string_view text);
 
-// Returns the parts between the separators: one for "", three for "a,,b". The views point into
-// `text`.
+// Returns the parts between the separators, including empty ones: {""} for "", {"a", "", "b"} for
+// "a,,b". The views point into `text`.
 std::vector<std::string_view> split(std::string_view text, char separator);
 
 // Splits at white space and drops empty words: " a  b" -> {"a", "b"}.

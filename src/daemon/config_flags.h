@@ -10,7 +10,8 @@
 //   TRY(flags.load({.apply = [&](std::string_view yaml, const std::string& name) { ... },
 //                   .check = [&] { return check(config); }}));
 //
-// A flag sets the same setting as the file. Its value is read and checked by the same code.
+// Every flag stands for a setting of the file. The same code reads and checks the value in both
+// cases, and the flag overrides the file.
 #pragma once
 
 #include <functional>
@@ -47,10 +48,12 @@ class ConfigFlags {
   ConfigFlags(const ConfigFlags&) = delete;
   ConfigFlags& operator=(const ConfigFlags&) = delete;
 
-  // Returns an exit code if the program must end: after --help or --version, or on a usage error,
-  // which it has printed.
+  // Parses the command line. Returns an exit code if the program must end: after --help or
+  // --version, or after a usage error. The text or the error has then been printed. Returns nullopt
+  // otherwise.
   std::optional<int> parse(int argc, const char* const* argv);
 
+  // Returns whether --check-config is on the command line.
   [[nodiscard]] bool check_only() const { return check_only_; }
 
   struct Readers {
@@ -61,8 +64,8 @@ class ConfigFlags {
     // colon ("lease.duration: ..."), load() prepends the position of that setting in the file.
     std::function<Status()> check;
   };
-  // Applies the file, then the flags, then validates. May be called again to reload. Errors begin
-  // with "FILE:LINE:COLUMN:" or the name of a flag.
+  // Applies the file, then the flags, then validates the configuration. May be called again to
+  // reload the file. Errors begin with "FILE:LINE:COLUMN:" or the name of a flag.
   Status load(const Readers& readers) const;
 
  private:

@@ -6,7 +6,7 @@
 //     reply.send_error(404, "...");
 //   }
 //
-// On the event loop's thread.
+// Use it only on the event loop's thread.
 #pragma once
 
 #include <functional>
@@ -34,7 +34,7 @@ class HealthRoutes {
   Sources sources_;
 };
 
-// Returns whether the request is a GET or HEAD, and answers it with 405 if it is not.
+// Returns true if the request is a GET or HEAD. Otherwise responds 405 and returns false.
 bool is_get(const http::Request& request, http::Reply& reply);
 
 }  // namespace tessera::daemon

@@ -1,7 +1,8 @@
 // daemon/readings.h
 //
-// The metrics that a daemon reads from its parts when /metrics is requested. A prometheus::Registry
-// has those that are counted when something happens. metrics_text() writes both.
+// Metrics whose values a daemon reads from its parts when /metrics is requested. The other metrics,
+// which are updated when something happens, are in a prometheus::Registry. metrics_text() prints
+// both.
 //
 //   Readings readings;
 //   readings.gauge("tessera_agent_ready", "1 when pods can be served", 1);
@@ -43,9 +44,9 @@ class Readings {
   // Counters with the same name and labels are added up.
   void counter(std::string name, std::string help, std::uint64_t value, Labels labels = {});
 
-  // Adds the connections of an HTTP server. `name` is the gauge of open connections
-  // ("tessera_extender_connections"); the counters append _total, _refused_total,
-  // _bad_requests_total, _timeouts_total and _tls_failures_total to it.
+  // Adds the metrics of an HTTP server. `name` is the name of the gauge of open connections
+  // ("tessera_extender_connections"). The names of the counters are `name` followed by _total,
+  // _refused_total, _bad_requests_total, _timeouts_total or _tls_failures_total.
   void add_server(const std::string& name, const http::ServerStats& stats);
   // Adds the number of Events that were not written, as the counter `name`
   // ("tessera_extender_events_dropped_total").

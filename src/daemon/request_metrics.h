@@ -8,7 +8,7 @@
 //                           {0.001, 0.01, 0.1});
 //   options.on_access = [&](const http::Access& access) { requests.count(access); };
 //
-// On the event loop's thread.
+// Use it only on the event loop's thread.
 #pragma once
 
 #include <memory>

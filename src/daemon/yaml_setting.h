@@ -40,17 +40,20 @@ class YamlSetting {
   [[nodiscard]] Result<std::string> text() const;
   [[nodiscard]] Result<bool> boolean() const;
   [[nodiscard]] Result<std::int64_t> number(std::int64_t min, std::int64_t max) const;
-  // "15s", "500ms", "2m".
+  // Accepts "15s", "500ms", "2m".
   [[nodiscard]] Result<std::chrono::milliseconds> duration() const;
+  // Like duration(), but accepts only whole seconds.
   [[nodiscard]] Result<std::chrono::seconds> seconds() const;
+  // Accepts a Kubernetes quantity: "16Mi", "1G".
   [[nodiscard]] Result<std::size_t> bytes(std::int64_t max, std::int64_t min = 1024) const;
-  // "0.0.0.0:39999", ":39999", "39999"; "[::1]:39999".
+  // Accepts "0.0.0.0:39999", ":39999", "39999" and "[::1]:39999".
   Status endpoint(std::string& address, std::uint16_t& port) const;
 
   using Reader = std::function<Status(const YamlSetting&)>;
   // Reads a mapping. An unknown key, or one that is set twice, is an error: a typing mistake must
   // not silently mean the default.
   Status mapping(std::initializer_list<std::pair<std::string_view, Reader>> readers) const;
+  // Calls `reader` for each element of a list.
   Status list(const Reader& reader) const;
 
  private:
@@ -59,7 +62,7 @@ class YamlSetting {
   std::string path_;
 };
 
-// Returns a reader that stores what `read` returns.
+// Returns a reader that stores the result of `read` in `value`.
 template <class Value, class Read>
 YamlSetting::Reader into(Value& value, Read read) {
   return [&value, read](const YamlSetting& setting) -> Status {
@@ -68,7 +71,8 @@ YamlSetting::Reader into(Value& value, Read read) {
   };
 }
 
-// Returns a reader that parses the text with `parse`. Errors name file, line, column and setting.
+// Returns a reader that parses the text with `parse` and stores the result in `value`. Errors name
+// file, line, column and setting.
 template <class Value, class Parse>
 YamlSetting::Reader parsed_into(Value& value, Parse parse) {
   return into(value, [parse](const YamlSetting& setting) -> Result<Value> {
@@ -80,7 +84,7 @@ YamlSetting::Reader parsed_into(Value& value, Parse parse) {
 
 YamlSetting::Reader text_into(std::string& value);
 YamlSetting::Reader boolean_into(bool& value);
-// The mapping {level: ..., format: ...}.
+// Returns a reader of the mapping {level: ..., format: ...}.
 YamlSetting::Reader log_into(log::Options& options);
 
 // Reads a whole document. `name` is the file or flag that error messages name. A syntax error names
@@ -92,8 +96,8 @@ Status read_settings(std::string_view yaml, const std::string& name, const YamlS
 using SettingPlaces = std::map<std::string, std::string, std::less<>>;
 // Adds the places of the settings in a document. Replaces those from earlier documents.
 void note_places(std::string_view yaml, const std::string& name, SettingPlaces& places);
-// If the text of `error` starts with the path of a setting and a colon, returns it with the
-// setting's place prepended. Otherwise returns `error`.
+// If the text of `error` starts with the path of a setting and a colon, returns `error` with the
+// place of the setting prepended. Otherwise returns `error` unchanged.
 Error with_place(const Error& error, const SettingPlaces& places);
 
 // Returns the YAML document that a flag is equivalent to: ("policies: {{shared: {}}}", "fgd") ->

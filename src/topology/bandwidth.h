@@ -1,7 +1,7 @@
 // topology/bandwidth.h
 //
-// Estimated bandwidth between GPUs, in MB/s per direction. The numbers are what collectives
-// achieve, which is less than the data sheets say.
+// Estimated bandwidth between GPUs, in MB/s per direction. The estimates are the bandwidths that
+// collectives achieve, which are below those of the data sheets.
 //
 // NVLink, per link and generation (NCCL's measured constants, src/graph/topo.h):
 //   1 Pascal 18,000   2 Volta 20,000   3 Ampere 20,000   4 Hopper 20,600   5 Blackwell 40,100
@@ -9,9 +9,10 @@
 //   PSB, PIX 1   PXB 11/12 (the uplink is shared)   PHB 5/6 (the host bridge costs a sixth)
 //   NODE 4/5     SYS as NODE, but at most the bandwidth between the sockets
 //
-// If a topology does not specify its PCIe generation, it is guessed from the NVLink generation:
-// 1-2 -> 3, 3 -> 4, 4 and later -> 5, no NVLink -> 4. If it does not specify the bandwidth between
-// sockets: PCIe 3 -> 6,000 (QPI), 4 -> 16,000 (EPYC), 5 -> 22,000 (Sapphire Rapids), 6 -> 40,000.
+// A PCIe generation that the topology does not specify is guessed from the NVLink generation: 1-2
+// -> 3, 3 -> 4, 4 and later -> 5, no NVLink -> 4. A socket bandwidth that the topology does not
+// specify is guessed from the PCIe generation: 3 -> 6,000 (QPI), 4 -> 16,000 (EPYC), 5 -> 22,000
+// (Sapphire Rapids), 6 -> 40,000.
 #pragma once
 
 #include <cstdint>
@@ -34,8 +35,8 @@ Mbps nvlink_mbps(unsigned generation);
 // path counts as SYS.
 Mbps pair_mbps(const Topology& topology, unsigned a, unsigned b);
 
-// Returns NVIDIA's score of a pair (go-gpuallocator): 100 per NVLink, for at most 18 NVLinks, plus
-// 10 (SYS) .. 60 (PSB) for the PCIe path, or 0 for an unknown path.
+// Returns NVIDIA's score of a pair (go-gpuallocator), the sum of two parts. The NVLinks score 100
+// each, for at most 18 of them. The PCIe path scores 10 (SYS) .. 60 (PSB), or 0 if it is unknown.
 std::int32_t pair_score(const Link& link);
 
 // Returns the sum of pair_score() over all pairs of a set.

@@ -1,7 +1,7 @@
 // topology/gpu_mask.h
 //
 // A set of GPUs of one node: bit i is the GPU at position i of the node's topology. src/alloc calls
-// the position a slot. It differs from the NVML index if a GPU is missing.
+// this position a slot. The position differs from the NVML index if a GPU is missing.
 //
 //   for (unsigned gpu : GpuIndices(mask)) { ... }      // ascending
 //   gpu_list(0b1101)                                   // "0,2-3"
@@ -39,7 +39,8 @@ constexpr unsigned lowest_gpu(GpuMask mask) {
   return static_cast<unsigned>(std::countr_zero(mask));
 }
 
-// Compares the ascending index lists of two sets lexicographically: {0,7} comes before {1,2}.
+// Returns whether `a` comes before `b` when the ascending index lists of the two sets are compared
+// lexicographically: {0,7} comes before {1,2}.
 constexpr bool comes_first(GpuMask a, GpuMask b) {
   const GpuMask differ = a ^ b;
   return differ != 0 && (a & differ & (~differ + 1)) != 0;

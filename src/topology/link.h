@@ -13,7 +13,7 @@ namespace tessera::topology {
 // The PCIe distance between two devices, in the terms of nvidia-smi. Larger values are nearer and
 // faster, so that comparison operators order by performance.
 enum class PciePath : std::uint8_t {
-  kUnknown,  // not known: `topo -m` shows either the NVLinks of a pair or its PCIe path
+  kUnknown,  // not known: for a pair with NVLinks, `topo -m` shows no PCIe path
   kSys,      // across CPU sockets (QPI, UPI, Infinity Fabric)
   kNode,     // across PCIe host bridges of one NUMA node
   kPhb,      // through one PCIe host bridge

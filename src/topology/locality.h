@@ -1,6 +1,7 @@
 // topology/locality.h
 //
-// Ranks sets of equal bandwidth: by NUMA nodes, by NICs, and by how they fragment the free GPUs.
+// Ranks sets of equal bandwidth by their NUMA nodes, by their NICs, and by how much they fragment
+// the free GPUs.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +15,10 @@ class Locality {
  public:
   explicit Locality(const Topology& topology);
 
-  // Returns the rank of a set; more is better. Prefers fewer NUMA nodes, then more GPUs with a NIC
-  // below the same PCIe switches, because jobs on several GPUs often also use other nodes. A job on
-  // a single GPU needs no NIC, so for one GPU the one without a NIC is better.
+  // Returns the rank of a set; more is better. Sets on fewer NUMA nodes rank first, then sets with
+  // more GPUs that have a NIC below the same PCIe switches. Jobs on several GPUs often also use
+  // other nodes and need the NICs. A job on a single GPU rarely needs a NIC, so among single GPUs
+  // those without a NIC rank first.
   [[nodiscard]] std::uint8_t of_set(GpuMask set) const;
 
   // Returns the sum of the squared sizes of all aligned blocks that are entirely in `free`. Blocks

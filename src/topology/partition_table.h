@@ -1,8 +1,11 @@
 // topology/partition_table.h
 //
-// Computes NVIDIA's partition optimum without enumerating partitions. 16 GPUs have two million
-// partitions into pairs but only 65,536 sets, so the table stores the best total of each set and
-// builds it up from smaller sets.
+// Computes NVIDIA's partition optimum without enumerating partitions. A partition divides the free
+// GPUs into sets of equal size. The optimum is the partition with the highest total of pair sums
+// (choose_best_effort() in set_search.h).
+//
+// Sixteen GPUs have two million partitions into pairs but only 65,536 sets. So the table stores the
+// best total of every set, computed from the totals of smaller sets.
 #pragma once
 
 #include <cstdint>
@@ -17,17 +20,19 @@ class SetTables;
 
 class PartitionTable {
  public:
-  // For sets of `count` GPUs, 1 <= count <= tables.size() <= kExactGpus. Refers to `tables`. Takes
-  // about 10 milliseconds and 448 KiB for 16 GPUs.
+  // Computes the table for sets of `count` GPUs. Requires 1 <= count <= tables.size() <=
+  // kExactGpus. `tables` must outlive this object. Takes about 10 milliseconds and 448 KiB for 16
+  // GPUs.
   PartitionTable(const SetTables& tables, unsigned count);
 
   // Returns the best total of pair sums over all partitions of `free` into sets of `count` GPUs and
   // at most one smaller set (the leftover).
   [[nodiscard]] std::int32_t best_total(GpuMask free) const { return best_[free]; }
 
-  // Returns the best full set of the first best partition that has a full set containing
-  // `required`. `free` must have at least `count` GPUs and contain `required`, which has at most
-  // `count` GPUs.
+  // Returns a full set of the optimum: the one that contains `required`, or the one with the
+  // highest pair sum if `required` is empty. The optimum is the first of the partitions with the
+  // highest total; partitions without a full set that contains `required` do not count. `free` must
+  // have at least `count` GPUs and contain `required`. `required` has at most `count` GPUs.
   [[nodiscard]] GpuMask choose(GpuMask free, GpuMask required) const;
 
  private:

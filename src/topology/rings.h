@@ -1,6 +1,7 @@
 // topology/rings.h
 //
-// Ring search: the bottleneck of the best Hamiltonian cycle through a set of GPUs.
+// Ring search. A ring is a Hamiltonian cycle through a set of GPUs. Its bottleneck is its slowest
+// link. The best ring of a set is the one with the fastest bottleneck.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +16,15 @@ namespace tessera::topology {
 // Returns the distinct off-diagonal values of an n x n bandwidth matrix, ascending.
 std::vector<Mbps> bandwidth_levels(std::span<const Mbps> mbps, unsigned gpus);
 
-// Returns, for each of the 2^n sets of GPUs, the index into `levels` of its best ring; 0 for sets
-// of fewer than two GPUs. Exact. Takes O(levels * 2^n * n) steps, n <= 16.
+// Returns, for each of the 2^n sets of GPUs, the bottleneck of its best ring as an index into
+// `levels`. `levels` is the result of bandwidth_levels(). The index is 0 for sets of fewer than two
+// GPUs. The result is exact. Takes O(levels * 2^n * n) steps; n is at most 16.
 std::vector<std::uint8_t> best_ring_levels(std::span<const Mbps> mbps, unsigned gpus,
                                            std::span<const Mbps> levels);
 
-// Returns the best ring through one set that a search of a few thousand steps per level finds. This
-// is a lower bound, and exact if links are uniform or the set is small. For machines that are too
-// large for a table.
+// Returns the bottleneck of the best ring through one set that a search of a few thousand steps per
+// level finds. The result is a lower bound. It is exact if the links are uniform or the set is
+// small. For machines that are too large for a table.
 Mbps bounded_ring(std::span<const Mbps> mbps, unsigned gpus, std::span<const Mbps> levels, GpuMask set);
 
 // Returns the GPUs of a set in the order of a ring whose slowest link has at least `floor`,

@@ -35,17 +35,21 @@ struct SetChoice {
   friend bool operator==(const SetChoice&, const SetChoice&) = default;
 };
 
-// The `ring` policy: chooses the set with the best ring. Ties are broken in this order: the most
-// value left for others, the fewest GPUs of `shared`, the fewest NUMA nodes, NICs nearby (for a
-// single GPU: no NIC nearby), the highest pair sum, the most aligned blocks left among the free
-// GPUs, the most aligned blocks in the set itself, the smallest mask. If all pairs are equal, as
-// with NVSwitches, locality and alignment decide.
+// The `ring` policy: chooses the set with the best ring. Ties are broken by these criteria, in
+// order:
+//   1. the most value left for others (left_for_others.h)
+//   2. the fewest GPUs of `shared`
+//   3. the fewest NUMA nodes, then NICs nearby (for a single GPU: no NIC nearby)
+//   4. the highest pair sum
+//   5. the most aligned blocks (locality.h) left among the free GPUs, then in the set itself
+//   6. the smallest mask
+// If all pairs are equal, as with NVSwitches, locality and alignment decide.
 std::optional<SetChoice> choose_ring(const SetTables& tables, const SetQuery& query);
 
-// The `best_effort` policy of NVIDIA: among all partitions of the free GPUs into sets of this size
-// (and one smaller set for the remainder), takes the partition with the highest sum of pair scores,
-// and from it the best full set that contains `required`. Ties are broken lexicographically by
-// index list, as NVIDIA's enumeration does for ascending indices.
+// The `best_effort` policy of NVIDIA. Considers all partitions of the free GPUs into sets of
+// query.count GPUs and one smaller set for the remainder. Takes the partition with the highest sum
+// of pair scores, and chooses its best full set that contains `required`. Ties are broken
+// lexicographically by index list, as NVIDIA's enumeration does for ascending indices.
 std::optional<SetChoice> choose_best_effort(const SetTables& tables, const SetQuery& query);
 
 // The `simple` policy: chooses the required GPUs and then the lowest indices.

@@ -11,11 +11,13 @@
 // GPUs, 960 KiB for 16. Larger machines have no table of sets; a bounded search answers their
 // queries.
 //
-// The score of a set is the bottleneck of its best ring: among all round trips through its GPUs,
-// the one whose slowest link is fastest. Collectives run on rings, and a ring is as fast as its
-// slowest link. The score counts one ring, not the sum over edge-disjoint rings: on machines with
-// direct NVLinks, further rings share the GPUs' copy engines and rank sets the same way; with
-// NVSwitches, one ring already fills all links.
+// The score of a set is the bottleneck of its best ring. A ring is a round trip through all GPUs of
+// the set, its bottleneck is its slowest link, and the best ring has the fastest bottleneck.
+// Collectives run on rings, and a ring is as fast as its slowest link.
+//
+// The score counts one ring, not the sum over edge-disjoint rings. On machines with direct NVLinks,
+// further rings share the copy engines of the GPUs and rank sets in the same way. With NVSwitches,
+// one ring already fills all links.
 #pragma once
 
 #include <array>
@@ -52,19 +54,20 @@ class SetTables {
 
   [[nodiscard]] Mbps pair_mbps(unsigned a, unsigned b) const { return mbps_[a * size() + b]; }
 
-  // The bottleneck of the best ring through the set; for two GPUs their link, for fewer 0. With
+  // The bottleneck of the best ring through the set: the link of two GPUs, and 0 for fewer. With
   // more than kExactGpus GPUs, the best ring that a bounded search finds.
   [[nodiscard]] Mbps ring_mbps(GpuMask set) const;
 
-  // The GPUs of the set in the order of a ring with that bottleneck, starting with the lowest GPU.
-  // Empty for one GPU and if the bounded search finds no such ring.
+  // The GPUs of the set in the order of a ring whose bottleneck is ring_mbps(set), starting with
+  // the lowest GPU. Empty for one GPU, and if the bounded search finds no such ring.
   [[nodiscard]] std::vector<unsigned> ring_order(GpuMask set) const;
 
   // The best ring of any set of `count` GPUs on the idle machine; 0 for a count below 2 or over
   // size().
   [[nodiscard]] Mbps ideal_mbps(unsigned count) const { return count < ideal_.size() ? ideal_[count] : 0; }
 
-  // NVIDIA's pair sum of a set; on exact() machines from the table.
+  // NVIDIA's pair sum of a set (bandwidth.h). It is read from a table on exact() machines and
+  // computed on others.
   [[nodiscard]] std::int32_t pair_sum(GpuMask set) const {
     return exact() ? pair_tens_[set] * 10 : topology::pair_sum(topology_, set);
   }
@@ -73,8 +76,8 @@ class SetTables {
   // than kExactGpus GPUs, the share of the total pair bandwidth that is between the free GPUs.
   [[nodiscard]] std::uint32_t left_for_others(GpuMask free) const;
 
-  // NVIDIA's partition optimum for sets of `count` GPUs. The first call builds it; any thread may
-  // call. Only for exact() machines.
+  // Returns the table of NVIDIA's partition optimum for sets of `count` GPUs. The first call for a
+  // count builds the table. Any thread may call this. Only for exact() machines.
   [[nodiscard]] const PartitionTable& partitions(unsigned count) const;
 
  private:
@@ -116,7 +119,8 @@ class SetTables {
   mutable std::array<LazyPartitions, kExactGpus + 1> partitions_;
 };
 
-// Shares one table between all users of equal topologies. Not thread-safe.
+// Shares one SetTables between all users of equal topologies. of() returns the existing one, or
+// creates it. Not thread-safe.
 class TablePool {
  public:
   std::shared_ptr<const SetTables> of(const Topology& topology);

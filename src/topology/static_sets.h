@@ -22,19 +22,20 @@ namespace tessera::topology {
 
 class StaticSets {
  public:
-  // Returns kInvalid, with the position, for a set whose length differs from its key, and for
-  // repeated or invalid indices.
+  // Reads the table. Returns kInvalid, with the position, for a set whose length differs from its
+  // key, and for repeated or invalid indices.
   static Result<StaticSets> from_json(const JsonReader& reader);
 
-  // Returns the first listed set of `query.count` GPUs that is free. If there is none, takes the
-  // smallest larger listed set that is entirely free, and returns the best part of it
-  // (choose_ring). Returns kNotFound if the table has no entry for the machine type, and kExhausted
-  // if no listed set is free. Neither is an error of the pod: the caller may try another policy or
-  // node.
+  // Returns the first listed set of `query.count` GPUs that is free and contains `query.required`.
+  // If there is none, takes the first such set of the next larger size that has one, and returns
+  // its best `query.count` GPUs (choose_ring). Returns kNotFound if the table has no entry for the
+  // machine type, and kExhausted if no listed set is free. Neither is an error of the pod: the
+  // caller may try another policy or node.
   [[nodiscard]] Result<SetChoice> choose(const SetTables& tables, std::string_view machine_type,
                                          const SetQuery& query) const;
 
-  // Returns which of two names of a machine is in the table; the first if both or neither are.
+  // Returns the name of a machine that is in the table. Returns `type` if both names or neither
+  // are.
   [[nodiscard]] std::string_view listed(std::string_view type, std::string_view other) const;
 
   [[nodiscard]] bool empty() const { return machines_.empty(); }

@@ -11,13 +11,13 @@
 // rows, lines that start with # or $.
 //
 // Information that the text does not contain is inferred by these rules:
-// - Missing rows are filled from the columns of the other rows. If neither side of a pair is known,
-//   the pair gets the link of all other pairs if those are equal (as with NVSwitches), and is
-//   unknown otherwise.
+// - Missing rows are filled from the columns of the other rows. A pair with no known side gets the
+//   link of the other pairs if all of those are equal, as with NVSwitches. Otherwise its link is
+//   unknown.
 // - If the two sides of a pair differ, the slower one is used.
-// - NVSwitch: a GPU has at most 18 NVLinks (36 if a pair has more than 18). If the links of a GPU
-//   to all its peers add up to more, they go through switches. A pair of two such GPUs is linked
-//   via NVSwitch.
+// - NVSwitch: a GPU is assumed to have at most 18 NVLinks, or 36 if any pair has more than 18. If
+//   the links of a GPU to all its peers add up to more than that, they go through switches. A pair
+//   of two such GPUs is linked via NVSwitch.
 // - NVLink generation, by the number of links of a GPU: up to 6 -> 2 (Volta), 12 -> 3 (Ampere),
 //   18 -> 4 (Hopper), more -> 5; four single links -> 1 (Pascal). In this format a B200 (NV18)
 //   looks like an H100; our JSON distinguishes them.
@@ -39,7 +39,8 @@ struct TopoText {
   std::vector<std::string> notes;  // missing or contradictory input, in words for the user
 };
 
-// Returns kInvalid with "line 5, column 12: ..." (both start at 1; columns are bytes).
+// Parses the text. Returns kInvalid with "line 5, column 12: ..." if it is malformed. Lines and
+// columns start at 1; columns are counted in bytes.
 Result<TopoText> parse_topo_text(std::string_view text);
 
 // Prints in the layout of nvidia-smi, including tabs. Parsing the text again gives the same

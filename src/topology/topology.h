@@ -65,7 +65,8 @@ class Topology {
   // Bit i is set if nics[i] is below the same PCIe switches as the GPU (PSB, PIX or PXB).
   [[nodiscard]] std::uint64_t near_nics(unsigned gpu) const;
 
-  // Bandwidth of the PCIe paths; 0 means unknown, then bandwidth.h guesses it from the links.
+  // Bandwidth of the PCIe paths. 0 means unknown: bandwidth.h then guesses the value from the
+  // links.
   std::uint8_t pcie_generation = 0;  // 3 .. 6
   std::uint32_t socket_mbps = 0;     // bandwidth between CPU sockets, MB/s
 
