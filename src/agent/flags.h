@@ -15,8 +15,8 @@ struct CommandLine {
   Config config;
 };
 
-// Returns the parsed command line with its configuration, or an exit code after --help, --version
-// or an error, which has been printed.
+// Returns the parsed command line with its configuration. After --help, --version or an error,
+// returns the exit code instead; the text or the error has been printed.
 std::variant<CommandLine, int> parse_command_line(int argc, const char* const* argv,
                                                   const daemon::Environment& environment);
 

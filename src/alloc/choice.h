@@ -10,8 +10,8 @@
 
 namespace tessera::alloc {
 
-// How good a choice is: larger is better, and only equally good choices have equal scores. Scores
-// are comparable only for one request under one policy.
+// How good a choice is; larger is better. Only equally good choices have equal scores. Compare only
+// scores of the same request under the same policy.
 using Score = std::int64_t;
 inline constexpr Score kDoesNotFit = -1;
 

@@ -18,18 +18,18 @@ namespace tessera::alloc {
 struct Explanation {
   Reason reason = Reason::kFits;
   std::string phrase;  // as sent to kube-scheduler
-  // For a request of shares on N GPUs: the N-th best GPU of the node, which has too little free.
-  // GPUs with room rank first, the others by free memory. The fields are its NVML index, its free
-  // units, and the units that it lacks. Unset if the reason is not a lack of free memory or
-  // compute.
+  // Set for a request of shares on N GPUs that lacks free memory or compute. The GPUs of the node
+  // are ranked: those with room first, then by free memory. best_gpu is the NVML index of the GPU
+  // with rank N, which is the first that prevents the fit. free_units are the units that this GPU
+  // has free, short_units those that it lacks.
   std::optional<std::uint32_t> best_gpu;
   std::uint64_t free_units = 0;
   std::uint64_t short_units = 0;
-  // For a request of whole GPUs: how many are free, and how many are missing.
+  // For a request of whole GPUs: how many GPUs are free, and how many more are needed.
   unsigned free_gpus = 0;
   unsigned short_gpus = 0;
-  // The request would fit if all of these pods ended. A small set, but not always the smallest.
-  // Empty if the request would not fit even on the node without pods.
+  // The request would fit if all of these pods ended. The list is short, but not always the
+  // shortest. It is empty if the request would not fit even without any pods on the node.
   std::vector<PodHolding> blockers;
   // All of the above as one phrase for people.
   std::string text;
@@ -43,7 +43,7 @@ struct FreeSummary {
   std::uint64_t gpus_with_room = 0;
   std::uint64_t whole_gpus = 0;
   std::uint32_t largest_units = 0;  // the largest share that would fit now
-  unsigned largest_whole = 0;       // most wholly free GPUs on one node
+  unsigned largest_whole = 0;       // the largest number of wholly free GPUs on one node
 };
 FreeSummary free_summary(const Ledger& ledger, std::span<const NodeId> nodes);
 inline FreeSummary free_summary(const Ledger& ledger) {

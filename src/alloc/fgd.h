@@ -11,10 +11,11 @@
 //   whole pods  Counts how many typical pods fit on the node together, not every GPU that has room
 //               for one.
 //   CPU         Free GPU capacity counts only as far as enough CPU is left to use it. So the policy
-//               avoids early that GPUs are stranded without CPU.
+//               keeps CPU free for the GPUs before a node runs out of it.
 //   scarcity    A typical pod that few GPUs of the cluster can serve weighs more on those GPUs.
-//   levels      Gains are compared in steps of 1/40 GPU. Within a step nodes have a fixed order, so
-//               pods fill node after node, as with first-fit. Random ties would spread them.
+//   levels      The reduction of fragmentation is compared in steps of 1/40 GPU, called levels.
+//               Nodes with the same level have a fixed order, so pods fill node after node, as with
+//               first-fit. A random order would spread the pods.
 //
 //   Fgd fgd(typical);
 //   fgd.weigh(empty_nodes);                              // again when nodes are added or removed
@@ -56,21 +57,22 @@ struct FgdNode {
 
 class Fgd {
  public:
-  // If there are more typical pods, only the most frequent count. A higher limit made the openb
-  // results worse, because many rare kinds blur what the frequent ones need.
+  // The largest number of typical pods; of more, only the most frequent count. A higher limit made
+  // the results on the openb traces (docs/simulate.md) worse, because many rare kinds blur what the
+  // frequent ones need.
   static constexpr std::size_t kMostTypical = 64;
 
   // Without typical pods all choices are equally good, and the order of the nodes decides.
   explicit Fgd(std::span<const TypicalPod> typical);
 
   // Computes how scarce the GPUs for each typical pod are. `empty_nodes` are all nodes as if no pod
-  // ran there. A typical pod that no node can serve gets no extra weight; before the first call,
-  // none does.
+  // ran there. A typical pod that no node can serve gets no extra weight. Before the first call, no
+  // typical pod has extra weight.
   void weigh(std::span<const FgdNode> empty_nodes);
 
   struct Choice {
     topology::GpuMask gpus = 0;
-    std::int32_t level = 0;  // larger is better
+    std::int32_t level = 0;  // reduction of fragmentation, in steps; larger is better
 
     friend bool operator==(const Choice&, const Choice&) = default;
   };

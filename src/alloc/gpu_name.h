@@ -1,6 +1,6 @@
 // alloc/gpu_name.h
 //
-// The names and size of a GPU: what the annotations of the original systems need.
+// The names and size of a GPU, as the annotations of the original systems need them.
 #pragma once
 
 #include <algorithm>

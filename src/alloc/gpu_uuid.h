@@ -1,8 +1,8 @@
 // alloc/gpu_uuid.h
 //
-// The UUID of a GPU, stored compactly because a cluster has tens of thousands. The driver's format,
-// "GPU-" and a lower-case UUID, takes 16 bytes. Any other name (a MIG device, "index-0" on a node
-// of the original plugin) is stored as text.
+// The UUID of a GPU, stored compactly because a cluster has tens of thousands of GPUs. The driver's
+// format, "GPU-" and a lower-case UUID, takes 16 bytes. Any other name (a MIG device, "index-0" on
+// a node of the original plugin) is stored as text.
 #pragma once
 
 #include <compare>
@@ -22,7 +22,7 @@ class GpuUuid {
 
   [[nodiscard]] std::string text() const;
 
-  // An arbitrary order that is the same in every process.
+  // Comparison defines an arbitrary order that is the same in every process.
   friend bool operator==(const GpuUuid& a, const GpuUuid& b) { return (a <=> b) == 0; }
   friend std::strong_ordering operator<=>(const GpuUuid& a, const GpuUuid& b);
 

@@ -1,8 +1,8 @@
 // alloc/inventory.h
 //
-// The GPUs of one node and the links between them. The agent publishes it as the Node annotation
-// tessera.io/inventory; the extender and the command line read it. A value; equal inventories print
-// equal text.
+// The GPUs of one node and the links between them. The agent publishes the inventory as the Node
+// annotation tessera.io/inventory. The extender and the command line read it. Equal inventories
+// print equal text.
 //
 //   {"v":1,"unit":"GiB","driver":"550.54.15","machine":"dgx1v",
 //    "gpus":[{"uuid":"GPU-5d3c...","index":0,"minor":0,"model":"Tesla V100-SXM2-32GB",
@@ -52,15 +52,15 @@ struct Inventory {
   std::string machine;             // machine type, a key of the tables of `static`; may be empty
   bool mps = false;                // the node can enforce compute shares
   bool subtract_reserved = false;  // share only the memory that the driver does not reserve
-  bool original_plugin = false;    // no agent here: estimated from the node's capacity
+  bool original_plugin = false;    // the node has no agent: estimated from its capacity
   // Resources under which another device plugin allocates the same GPUs.
   std::vector<std::string> also_served_as{};
   std::vector<Gpu> gpus;        // by ascending index
   topology::Topology topology;  // between gpus[i] and gpus[j]
 
-  // Reads the annotation of a node. A node without it runs the original plugin: its inventory is
-  // estimated from its capacity in `cluster_unit`, as equal GPUs with names "index-0" and so on. A
-  // node without GPUs has an empty inventory.
+  // Reads the annotation of a node. A node without the annotation runs the original plugin. Its
+  // inventory is estimated from its capacity in `cluster_unit`: GPUs of equal size, named
+  // "index-0", "index-1" and so on. A node without GPUs has an empty inventory.
   static Result<Inventory> of_node(const NodeSpec& node, Unit cluster_unit);
 
   // Parses the annotation; GPUs may be in any order. The error names the invalid field.
@@ -77,19 +77,19 @@ struct Inventory {
   // Returns the names of all GPUs, for the annotations of the original systems.
   [[nodiscard]] std::vector<GpuName> gpu_names() const;
 
-  // Returns the indices of unhealthy GPUs, "1,3": key `gpus` of ConfigMap unhealthy-gpu-<node>,
-  // which the original extender reads.
+  // Returns the indices of the unhealthy GPUs, "1,3". This is the value of key `gpus` in the
+  // ConfigMap unhealthy-gpu-<node>, which the original extender reads.
   [[nodiscard]] std::string unhealthy_list() const;
 
-  // Returns the node annotations of the original systems, GPU_TOPOLOGY and GSOC_DEV_<i>_<j> by
-  // index, for tools that read them.
+  // Returns the node annotations of the original systems, for tools that read them: GPU_TOPOLOGY
+  // and GSOC_DEV_<i>_<j>, where i and j are indices.
   [[nodiscard]] Annotations original_annotations() const;
 
   friend bool operator==(const Inventory&, const Inventory&) = default;
 };
 
-// Returns the indices in key `gpus` of a ConfigMap unhealthy-gpu-<node>, "1, 3". Ignores entries
-// that are not indices.
+// Parses the value of key `gpus` of a ConfigMap unhealthy-gpu-<node>, "1, 3", and returns the
+// indices. Ignores entries that are not indices.
 std::vector<std::uint32_t> unhealthy_indices(std::string_view list);
 
 }  // namespace tessera::alloc

@@ -56,9 +56,9 @@ struct PodKey {
   friend bool operator==(const PodKey&, const PodKey&) = default;
 };
 
-// A reservation of GPUs for a pod that is being bound. The destructor releases it, unless commit()
-// was called or the watch has shown the pod as bound in the meantime: then the pod's record has
-// replaced the hold. A hold must not outlive its ledger.
+// A reservation of GPUs for a pod that is being bound. The destructor releases the hold unless
+// commit() was called. Once the watch has shown the pod as bound, the pod's record replaces the
+// hold, and releasing the hold has no effect. A hold must not outlive its ledger.
 class [[nodiscard]] Hold {
  public:
   Hold() = default;
@@ -68,9 +68,9 @@ class [[nodiscard]] Hold {
   Hold& operator=(const Hold&) = delete;
   ~Hold() { release(); }
 
-  // Keeps the GPUs for the pod, which is bound now, until the watch shows its record.
+  // Reports that the pod was bound. The pod keeps the GPUs until the watch shows its record.
   void commit();
-  // Returns the GPUs to the free pool.
+  // Makes the GPUs free again.
   void release();
 
  private:
@@ -124,21 +124,22 @@ class Ledger {
   Ledger& operator=(const Ledger&) = delete;
 
   // Add, replace or remove a node or pod, as the watches report it. Nodes and pods may arrive in
-  // any order and repeatedly. A node whose inventory cannot be read is fenced and reported in
-  // problems(); its pods are kept.
+  // any order and repeatedly. A node whose inventory cannot be read is fenced: it takes no GPU
+  // pods, but its pods are kept. problems() reports it.
   void upsert_node(const NodeSpec& node);
   void remove_node(std::string_view name);
-  // A pod that is not bound, or whose containers have stopped, holds nothing. An upsert of an
-  // unbound pod leaves its hold unchanged. A pod on an unknown node is kept until that node
-  // appears.
+  // A pod that is not bound, or whose containers have stopped, holds nothing. Upserting an unbound
+  // pod does not change its hold. A pod on an unknown node is kept until that node appears.
   void upsert_pod(const PodSpec& pod);
   void remove_pod(std::string_view uid);
 
-  // Reserves the GPUs of `choice` for `pod`. Returns kConflict if they were taken or the node
-  // changed since the choice was made, or if the pod already holds GPUs; then choose again.
+  // Reserves the GPUs of `choice` for `pod`. Returns kConflict if the GPUs were taken or the node
+  // changed since the choice was made, and if the pod already holds GPUs. The caller must then
+  // choose again.
   [[nodiscard]] Result<Hold> reserve(const PodKey& pod, const Request& request, const Choice& choice);
 
-  // Returns the id of a node. A node has an id while it exists or a pod is bound to it.
+  // Returns the id of a node, or nullopt if it has none. A node has an id while it exists or a pod
+  // is bound to it.
   [[nodiscard]] std::optional<NodeId> find_node(std::string_view name) const;
   [[nodiscard]] const std::string& node_name(NodeId id) const { return nodes_[raw(id)].name; }
   // Returns all nodes that exist, sorted by name.
@@ -167,8 +168,8 @@ class Ledger {
 
   // Returns the pods that hold GPUs of a node, sorted by namespace and name.
   [[nodiscard]] std::vector<PodHolding> holdings(NodeId id) const;
-  // Returns what one pod holds. For a pod without GPUs only the UID, the node, and the CPU and
-  // memory requests are set.
+  // Returns what one pod holds, or nullopt if the ledger does not know the pod. For a pod without
+  // GPUs only the UID, the node, and the CPU and memory requests are set.
   [[nodiscard]] std::optional<PodHolding> holding(std::string_view uid) const;
   [[nodiscard]] std::size_t pod_count() const { return by_uid_.size(); }
 
@@ -205,7 +206,7 @@ class Ledger {
     std::uint32_t whole = 0;
     NodeUse node_use;
     std::vector<HeldShare> shares;
-    std::optional<ProblemKind> record_problem;  // problem of the record, whatever the node
+    std::optional<ProblemKind> record_problem;  // problem of the record itself, on any node
     std::optional<ProblemKind> problem;         // record_problem, or a problem with the node's GPUs
   };
 

@@ -31,14 +31,15 @@ class ResourceNames {
     std::string whole;
   };
 
-  // Checks that Kubernetes accepts these names and that all differ. kInvalid names the wrong
-  // setting.
+  // Checks that Kubernetes accepts these names and that all differ. Returns kInvalid with the name
+  // of the wrong setting.
   static Status check(const Config& config);
 
   ResourceNames() : ResourceNames(Config{}) {}
   explicit ResourceNames(const Config& config);
 
-  // Returns which GPU resource `name` is, nullopt if none. For decoders of container limits.
+  // Returns the GPU resource with this name, or nullopt if there is none. For decoders of container
+  // limits.
   [[nodiscard]] std::optional<GpuResource> find(std::string_view name) const;
 
   [[nodiscard]] const std::string& name(GpuResource resource) const;
@@ -69,8 +70,9 @@ inline constexpr std::string_view kInventory = "tessera.io/inventory";  // on no
 inline constexpr std::string_view kOwnLabels =
     "tessera.io/labels";  // on nodes: the labels that the agent wrote
 inline constexpr std::string_view kAllocation = "tessera.io/allocation";  // on pods
-// On Tessera's own pods: the label of the leading extender; annotations with the schedulerName that
-// pods must use, and with the resource names and policies of the cluster.
+// Keys on Tessera's own pods. kLeader is the label of the leading extender. The others are
+// annotations: the schedulerName that GPU pods must use, and the resource names and policies of the
+// cluster.
 inline constexpr std::string_view kLeader = "tessera.io/leader";
 inline constexpr std::string_view kSchedulerName = "tessera.io/scheduler-name";
 inline constexpr std::string_view kResourcePrefix = "tessera.io/resource-prefix";
@@ -81,8 +83,8 @@ inline constexpr std::string_view kWholePolicy = "tessera.io/policy-whole";
 // Annotations of the original systems: on nodes ...
 inline constexpr std::string_view kGpuTopology = "GPU_TOPOLOGY";
 inline constexpr std::string_view kGsocLinkPrefix = "GSOC_DEV_";  // then <i>_<j>
-// ... on pods that share a GPU, first and second generation; the first four are also container
-// variables ...
+// ... on pods that share a GPU. kMemAllocation is of the second generation, the others of the
+// first. The first four are also container variables ...
 inline constexpr std::string_view kMemIdx = "ALIYUN_COM_GPU_MEM_IDX";
 inline constexpr std::string_view kMemPod = "ALIYUN_COM_GPU_MEM_POD";
 inline constexpr std::string_view kMemDev = "ALIYUN_COM_GPU_MEM_DEV";

@@ -2,10 +2,10 @@
 //
 // The score of a choice on one node, comparable with those of other nodes.
 //
-// A score is a list of criteria packed into one integer, the most important first and each with a
-// fixed number of bits, so comparing two scores compares criterion by criterion. kube-scheduler
-// picks randomly between nodes with equal scores. The last criteria therefore prefer the fuller
-// node (`spread`: the emptier one), so that nodes with equal scores are equally good.
+// A score is a list of criteria packed into one integer. The most important criterion is in the
+// highest bits, and each has a fixed number of bits. So comparing two scores compares criterion by
+// criterion. kube-scheduler picks randomly between nodes with equal scores, so the last criteria
+// make scores differ: they prefer the fuller node, or with `spread` the emptier one.
 #pragma once
 
 #include <algorithm>
@@ -43,7 +43,8 @@ class Criteria {
   unsigned used_ = 0;
 };
 
-// `order` (Ledger::node_order) decides between nodes that are equally good to `fgd`.
+// Returns the score of `choice` on the node of `view`. `order` (Ledger::node_order) decides between
+// nodes that are equally good to `fgd`.
 Score node_score(const Query& query, const NodeView& view, const GpuChoice& choice, Unit unit,
                  std::uint32_t order);
 

@@ -1,7 +1,8 @@
 // alloc/node_state.h
 //
 // The free capacity of every node, stored as columns so that one check over all nodes is fast.
-// Nodes have ids instead of names. The ledger writes it; policies read it through NodeView.
+// Nodes have ids instead of names. The ledger writes the states; policies read them through
+// NodeView.
 #pragma once
 
 #include <algorithm>
@@ -119,9 +120,9 @@ class NodeStates {
   [[nodiscard]] GpuLoad gpu_load(NodeId id, unsigned slot) const;
   // Returns the GPUs whose load exceeds their capacity.
   [[nodiscard]] GpuMask overcommitted(NodeId id) const;
-  // NodeView::version without making a view.
+  // Returns NodeView::version without creating a view.
   [[nodiscard]] std::uint64_t version(NodeId id) const { return versions_[raw(id)]; }
-  // The largest version of any node: while it does not change, no node has changed.
+  // Returns the largest version of any node. While it does not change, no node has changed.
   [[nodiscard]] std::uint64_t last_version() const { return last_version_; }
   // Changes whenever a slot may refer to a different GPU.
   [[nodiscard]] std::uint32_t layout_version(NodeId id) const { return rows_[raw(id)].layout_version; }
@@ -170,8 +171,8 @@ class NodeStates {
 
   std::uint32_t take_range(unsigned gpus);
   void return_range(std::uint32_t first, unsigned gpus);
-  // Recompute the columns that are derived from the loads: of one GPU, of the whole node, and of
-  // its CPU and memory.
+  // Recompute the derived columns: refresh_gpu() those of one GPU, refresh() those of the node's
+  // GPUs, refresh_capacity() those of its CPU and memory.
   void refresh_gpu(Row& row, unsigned slot);
   void refresh(NodeId id);
   void refresh_capacity(NodeId id);

@@ -36,20 +36,21 @@ struct GpuChoice;
 class Placer {
  public:
   struct Options {
-    // The policies of pods that name none. With `fgd` as share policy, nodes for whole-GPU pods are
-    // ranked by ring bandwidth first and by `fgd` second.
+    // The policies for pods that do not name one. If share_policy is `fgd`, nodes for whole-GPU
+    // pods are ranked by ring bandwidth first and by `fgd` second.
     Policy share_policy = Policy::kBinpack;
     Policy whole_policy = Policy::kRing;
     // Tables of `static`. Machine types that they do not list use `ring`.
     std::shared_ptr<const topology::StaticSets> static_sets{};
-    // The pods that `fgd` keeps room for. Without any, all choices are equally good to it.
+    // The pods that `fgd` keeps room for. If the list is empty, all choices are equally good to
+    // `fgd`.
     std::vector<TypicalRequest> typical{};
-    // Also check that CPU and memory suffice. The extender does not need it, because kube-scheduler
-    // has already checked them.
+    // Also check that CPU and memory suffice. The extender does not set this, because
+    // kube-scheduler has already checked them.
     bool check_cpu_and_memory = false;
   };
 
-  // Refers to the ledger, which must live longer.
+  // The ledger must outlive the placer.
   explicit Placer(const Ledger& ledger);
   Placer(const Ledger& ledger, Options options);
   ~Placer();
@@ -68,8 +69,8 @@ class Placer {
   // does not fit.
   [[nodiscard]] Result<Choice> choose(const Request& request, NodeId node);
 
-  // Returns the best choice on `nodes`, or on all nodes of the ledger; of equally good nodes the
-  // first by name.
+  // Return the best choice on `nodes`, or on all nodes of the ledger. Of equally good nodes, the
+  // first by name is chosen. Return kExhausted if no node fits.
   [[nodiscard]] Result<Choice> choose_best(const Request& request, std::span<const NodeId> nodes);
   [[nodiscard]] Result<Choice> choose_best(const Request& request) {
     return choose_best(request, ledger_->nodes());
@@ -80,9 +81,9 @@ class Placer {
   // Returns the GPUs of a node, free or not, that the pod's annotations allow.
   [[nodiscard]] GpuMask allowed(const Request& request, NodeId node);
 
-  // Returns whether the request would fit if the pods `uids` were gone; UIDs that the ledger does
-  // not know, or that hold nothing on this node, are ignored. With `check_cpu_and_memory`, also
-  // checks CPU and memory, even if Options does not ask for it.
+  // Returns whether the request would fit if the pods `uids` were gone. UIDs that the ledger does
+  // not know, or that hold nothing on this node, are ignored. If `check_cpu_and_memory` is true,
+  // also checks CPU and memory, whatever Options::check_cpu_and_memory is.
   [[nodiscard]] bool fits_without(const Request& request, NodeId node, std::span<const std::string_view> uids,
                                   bool check_cpu_and_memory = false);
 

@@ -26,14 +26,15 @@ struct ContainerSpec {
   std::string name;
   ContainerKind kind = ContainerKind::kMain;
   ContainerState state = ContainerState::kNotStarted;
-  // An earlier run of it has ended, whatever `state` is now. Set only if the decoder is asked for
-  // it.
+  // An earlier run of the container has ended, whatever `state` is now. Set only if PodExtras
+  // requests it (objects/pod_decoder.h).
   bool ran_before = false;
-  // From its status, without the runtime's name. Set only if the decoder is asked for it.
+  // The container ID from the status, without the name of the runtime. Set only if PodExtras
+  // requests it.
   std::string id{};
   // The limits that ResourceNames::find knows.
   std::vector<std::pair<GpuResource, Quantity>> gpu_limits;
-  // Other limits by resource, only those that the decoder is asked for.
+  // Other limits by resource. Contains only the resources that PodExtras requests.
   std::vector<std::pair<std::string, Quantity>> other_limits{};
   std::int64_t cpu_milli = 0;     // requested
   std::int64_t memory_bytes = 0;  // requested
@@ -58,8 +59,8 @@ struct PodSpec {
   std::int64_t overhead_cpu_milli = 0;
   std::int64_t overhead_memory_bytes = 0;
 
-  // Only those that key::is_pod_annotation accepts, and ResourceNames::count() from labels and
-  // annotations.
+  // Only the annotations that key::is_pod_annotation accepts. In addition, ResourceNames::count()
+  // if it is an annotation, and in `labels` if it is a label.
   Annotations annotations;
   Annotations labels;
 };
@@ -79,9 +80,9 @@ bool asks_for_gpus(const PodSpec& pod);
 // stopped. A pod with a deletionTimestamp may keep running for its whole grace period.
 bool occupies(const PodSpec& pod);
 
-// Returns the request of a whole pod, as Kubernetes counts it; `amount(container)` is the request
-// of one container. The result is the larger of two: all main containers and sidecars together, and
-// the largest init container together with the sidecars that start before it.
+// Returns the request of a whole pod, as Kubernetes counts it. `amount(container)` is the request
+// of one container. The result is the larger of two sums: all main containers and sidecars
+// together, and the largest sum of an init container and the sidecars that start before it.
 template <class Container, class Amount>
 std::int64_t counted(const std::vector<Container>& containers, Amount amount) {
   std::int64_t staying = 0;  // main containers and sidecars

@@ -37,24 +37,24 @@ struct Query {
   const Request* request = nullptr;
   Policy share_policy{};
   Policy whole_policy{};
-  // `parts` are placed together, the largest first. `init_parts` is used only with per-container
-  // placement and lists sidecars and init containers in the order of the pod.
+  // `parts` are placed together, the largest first. `init_parts` lists sidecars and init containers
+  // in the order of the pod. It is used only with per-container placement.
   std::vector<Part> parts;
   std::vector<Part> init_parts;
-  // The request is one share of one GPU (plain_share) or only whole GPUs (plain_whole), without
-  // constraints except the model. filter() then needs only the columns of NodeStates, no NodeView,
-  // on nodes whose GPUs all have one model.
+  // plain_share: the request is one memory share of one GPU. plain_whole: the request is only whole
+  // GPUs. Both require that the model is the only constraint. On nodes whose GPUs all have one
+  // model, filter() then needs only the columns of NodeStates and no NodeView.
   bool plain_share = false;
   bool plain_whole = false;
-  bool beyond_original_plugin = false;  // more than one share of one GPU for one main container
+  bool beyond_original_plugin = false;  // true unless one main container wants one memory share
   // By ModelId; empty: all models.
   std::vector<std::uint8_t> model_allowed;
   std::vector<GpuUuid> uuids;
   std::vector<GpuUuid> uuids_excluded;
 };
 
-// The GPUs of one node that a policy chose, and what their score depends on. Reused for node after
-// node, so it is not cleared.
+// The GPUs of one node that a policy chose, and the values that their score depends on. One object
+// is reused for many nodes, so its fields are not cleared in between.
 struct GpuChoice {
   // First for each of Query::parts, then for each of Query::init_parts.
   std::array<GpuMask, 2 * GpuRequest::kMostContainers> part_gpus;

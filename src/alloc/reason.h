@@ -37,16 +37,16 @@ enum class Reason : std::uint8_t {
 };
 inline constexpr std::size_t kReasons = 18;
 
-// "no single GPU has 8GiB free".
+// Returns the phrase of a reason: "no single GPU has 8GiB free".
 std::string phrase(Reason reason, const Request& request, Unit unit, const ResourceNames& names);
 
-// Returns whether the pod might fit after other pods are evicted. If not, the node is no candidate
-// for preemption.
+// Returns whether the pod might fit after other pods are evicted. If it returns false, the node is
+// not a candidate for preemption.
 bool eviction_may_help(Reason reason);
 
-// Returns whether the reason may be temporary: the hardware stays the same, but the extender may
-// soon learn more about the node. For example, kube-scheduler's watch may show a new node or
-// inventory a moment before the extender's watch does.
+// Returns whether the reason may disappear without a change of hardware: after an eviction, or
+// because the extender learns more about the node. For example, kube-scheduler's watch may show a
+// new node or inventory a moment before the extender's watch does.
 bool may_pass(Reason reason);
 
 }  // namespace tessera::alloc

@@ -43,11 +43,11 @@ struct Record {
 
   std::vector<ContainerShares> containers;
 
-  // The error names the invalid field.
+  // Parses the annotation. The error names the invalid field.
   static Result<Record> parse(std::string_view json);
   [[nodiscard]] std::string json() const;
 
-  // Null if the container is not in the record.
+  // Returns the shares of a container, or null if it is not in the record.
   [[nodiscard]] const ContainerShares* find(std::string_view container) const;
 
   friend bool operator==(const Record&, const Record&) = default;

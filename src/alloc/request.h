@@ -73,8 +73,8 @@ struct GpuRequest {
   std::uint64_t core_percent = 0;
   std::uint64_t whole = 0;
 
-  // Fails on amounts that are negative, fractional or too large; the error names container and
-  // resource.
+  // Reads the limits of a pod. Fails on amounts that are negative, fractional or too large. The
+  // error names the container and the resource.
   static Result<GpuRequest> of_pod(const PodSpec& pod, const ResourceNames& names);
 
   [[nodiscard]] bool any() const { return !containers.empty(); }
@@ -96,8 +96,8 @@ struct SharePart {
   friend bool operator==(const SharePart&, const SharePart&) = default;
 };
 
-// The amounts that must be free on one node. Internal: requests of equal shape get equal scores,
-// so it is a cache key. For a pod with several parts, `share` is only the largest of them.
+// The amounts that must be free on one node. Part of the cache key of scores. If a pod has several
+// parts (Request::has_several_parts), `share` is only the largest of them.
 struct Shape {
   SharePart share;          // gpus == 0: no share
   std::uint16_t whole = 0;  // number of whole GPUs
@@ -112,7 +112,7 @@ struct Request {
   Placement placement = Placement::kOneGpu;
   std::uint16_t split = 1;  // number of GPUs over which each container's memory is divided
 
-  // Unset: the default of the cluster.
+  // If unset, the policy of the cluster applies.
   std::optional<Policy> share_policy;
   std::optional<Policy> whole_policy;
 
@@ -121,7 +121,8 @@ struct Request {
   std::vector<std::string> uuids;
   std::vector<std::string> uuids_excluded;
 
-  // Fails if a limit, label or annotation is invalid; the error names it and the allowed values.
+  // Reads the request of a pod. Fails if a limit, label or annotation is invalid. The error names
+  // it and the allowed values.
   static Result<Request> of_pod(const PodSpec& pod, const ResourceNames& names);
 
   // Returns a request without a pod, for one container with `share.gpus` shares and `whole` GPUs.

@@ -26,7 +26,7 @@ class ScoreCache {
     Score score = kDoesNotFit;
   };
 
-  // Refers to the ledger, which must live longer.
+  // The ledger must outlive this object.
   explicit ScoreCache(const Ledger& ledger) : ledger_(&ledger) {}
 
   // Returns the entries of requests like this one, by NodeId. The least recently used columns are

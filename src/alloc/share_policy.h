@@ -2,8 +2,9 @@
 //
 // Chooses the GPUs of a node for shares: the policies `binpack` and `spread`. Pure functions.
 //
-//   binpack  prefers the shared GPU with the least free memory; if no shared GPU fits, the smallest
-//            wholly free GPU; of equal ones the one whose loss costs well-connected groups least
+//   binpack  prefers the shared GPU with the least free memory. If no shared GPU fits, takes the
+//            smallest wholly free GPU. Of equally small GPUs, takes the one whose loss costs groups
+//            of well-connected GPUs least (group_damage).
 //   spread   prefers the GPU with the most free memory
 #pragma once
 
@@ -11,9 +12,9 @@
 
 namespace tessera::alloc {
 
-// Chooses GPUs for all parts of the query from `may`, the allowed GPUs. Returns false if the parts
-// do not fit. If the pod also requests whole GPUs, set `keep_whole_free`: then `spread`, like
-// `binpack`, uses a wholly free GPU only if no other fits.
+// Chooses GPUs for all parts of the query from `may`, the allowed GPUs, and writes them to
+// `choice`. Returns false if the parts do not fit. Set `keep_whole_free` if the pod also requests
+// whole GPUs. `spread` then uses a wholly free GPU only if no other fits, as `binpack` always does.
 bool choose_shares(const Query& query, const NodeView& view, GpuMask may, bool keep_whole_free,
                    GpuChoice& choice);
 

@@ -20,7 +20,8 @@ struct TypicalRequest {
   friend bool operator==(const TypicalRequest&, const TypicalRequest&) = default;
 };
 
-// Counts requests, recent ones more: when the counts add up to kHalveAt, it halves all of them.
+// Counts requests. Recent requests weigh more: when the counts add up to kHalveAt, all counts are
+// halved.
 //
 //   RequestHistogram recent;
 //   recent.add(request);                   // once for each new pod

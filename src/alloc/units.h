@@ -26,7 +26,8 @@ class Unit {
   static Unit gib() { return Unit(1024); }
   static Unit mib() { return Unit(1); }
 
-  // "GiB", "MiB", or a number in front of either: "256MiB", "2GiB". At most 1 TiB.
+  // Accepts "GiB", "MiB", or a number in front of either: "256MiB", "2GiB". The unit is at most 1
+  // TiB.
   static Result<Unit> parse(std::string_view text);
 
   [[nodiscard]] std::uint32_t in_mib() const { return mib_; }
@@ -34,7 +35,7 @@ class Unit {
   // Returns how many units fit into this much memory, rounded down.
   [[nodiscard]] std::uint32_t units_of_mib(std::int64_t mib) const;
 
-  // "GiB", "256MiB": parse() of it returns the same unit.
+  // Returns "GiB" or "256MiB". parse() of this text returns the same unit.
   [[nodiscard]] std::string text() const;
 
   // Returns the amount as text: "8GiB", "768MiB".

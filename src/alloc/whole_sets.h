@@ -17,9 +17,10 @@
 
 namespace tessera::alloc {
 
-// The two names under which the tables of the policy `static` may list a machine. `own` is what the
-// agent read from the firmware; it is tried first. In a cloud all machines may have the same name
-// in the firmware. Then only `instance_type`, the cloud's name, distinguishes them.
+// The two names under which the tables of the policy `static` may list a machine. `own` is the name
+// that the agent read from the firmware; it is tried first. `instance_type` is the name that the
+// cloud uses. In a cloud all machines may have the same name in the firmware, so that only
+// `instance_type` distinguishes them.
 struct MachineNames {
   std::string_view own;
   std::string_view instance_type;

@@ -23,14 +23,14 @@ namespace tessera::extender {
 // Arguments of filter and prioritize.
 struct NodeArgs {
   alloc::PodSpec pod;
-  // Size of all annotation keys and values of the pod. 0 if the body is so small that they cannot
-  // exceed the limit of Kubernetes; then they are not counted.
+  // Size of all annotation keys and values of the pod. In a small body they cannot exceed the limit
+  // of Kubernetes, so they are not counted and this is 0.
   std::size_t annotation_bytes = 0;
   // True if kube-scheduler sent node names (nodeCacheCapable: true), false if it sent Node objects.
   bool names_only = true;
-  // The quoted names, "a","b", followed by readable padding. A response copies parts of this text.
+  // The quoted names, "a","b", followed by readable padding. Responses copy parts of this text.
   json::PaddedView text;
-  // The nodes of these names, in the same order.
+  // The ID of each name in `text`, in the same order.
   const NodeList* nodes = nullptr;
   // The JSON of each node. Empty if names_only.
   std::vector<std::string_view> objects;
@@ -51,7 +51,8 @@ struct BindArgs {
 
 struct Victim {
   std::string uid;
-  // True if kube-scheduler sent whole pods. Otherwise use ClusterState::priority().
+  // True if `priority` is set, because kube-scheduler sent whole pods. If false, use
+  // ClusterState::priority().
   bool has_priority = false;
   std::int64_t priority = 0;
 };

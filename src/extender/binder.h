@@ -4,9 +4,9 @@
 // releases the reservation.
 //
 // Guarantees, whatever fails and however often kube-scheduler calls:
-//   - The GPUs are reserved before the write and freed only when it is certain that the pod is not
-//     bound. If the response to the write is lost, the binder sends GETs until it knows the
-//     outcome, and the GPUs stay reserved until then.
+//   - The GPUs are reserved before the write. They are freed only when it is certain that the pod
+//     is not bound. If the response to the write is lost, the binder sends GETs until it knows the
+//     outcome. The GPUs stay reserved until then.
 //   - A bind that is in flight or done is not started again. Another call for the same node gets
 //     the same result; a call for another node gets an error.
 //   - No write outlives the time for which this replica may bind (leadership.h).
@@ -31,9 +31,10 @@
 namespace tessera::extender {
 
 struct BinderOptions {
-  // Deadline of the write, counted from the call. It must be less than the time between a scheduler
-  // losing its Lease and another one taking it (5 s by default), so that no bind is written after
-  // that. Each GET that determines an outcome may take this long, too.
+  // Deadline of the write, counted from the call. When a scheduler loses its Lease, some time
+  // passes before another one takes it (5 s by default). The deadline must be shorter than that
+  // time, so that no bind is written afterwards. Each GET that determines an outcome has the same
+  // deadline.
   std::chrono::milliseconds timeout{4'000};
   // If the outcome of the write is still unknown after this time, kube-scheduler gets an error.
   std::chrono::milliseconds answer_within{8'000};
@@ -41,7 +42,7 @@ struct BinderOptions {
   std::chrono::milliseconds ask_again{500};
   // If the watch has not shown a bound pod after this time, the binder asks the API server.
   std::chrono::milliseconds unseen_for{30'000};
-  // Longest time that a bind waits if it arrives shortly before this replica may bind.
+  // A bind may arrive shortly before this replica may bind. It waits for that at most this long.
   std::chrono::milliseconds early_for{4'000};
   // Limit of the binds in flight, and of those that wait because they arrived early.
   std::size_t most_at_once = 1024;
@@ -60,7 +61,8 @@ struct BindCounts {
 
 class Binder {
  public:
-  // Receives "" if the pod is bound, otherwise the reason. kube-scheduler shows it to users.
+  // Receives "" if the pod is bound, otherwise the reason. kube-scheduler shows the reason to
+  // users.
   using Done = std::function<void(const std::string& error)>;
 
   // The parts of `context` and `permission` must outlive this object.
@@ -70,8 +72,8 @@ class Binder {
   ~Binder();
 
   // Binds the pod and calls `done` once, possibly before bind() returns. If this replica will be
-  // allowed to bind in a moment, the bind waits, because kube-scheduler would retry a rejected pod
-  // only after 1, 2, 4 ... s.
+  // allowed to bind in a moment, the bind waits for that. A rejected pod would wait longer:
+  // kube-scheduler retries it after 1, 2, 4 ... s.
   void bind(const BindArgs& args, Done done);
 
   // Calls `done` when no write is in flight, possibly before after_writes() returns. Call it after

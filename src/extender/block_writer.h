@@ -1,8 +1,8 @@
 // extender/block_writer.h
 //
-// Appends thousands of short texts to a string. It copies blocks of a fixed size, and the next text
-// overwrites the surplus: a copy of fixed size takes two instructions, a copy of variable size is a
-// function call.
+// Appends thousands of short texts to a string. Each text is copied in blocks of a fixed size, and
+// the next text overwrites the surplus. This is fast, because a copy of fixed size takes two
+// instructions, and a copy of variable size is a function call.
 //
 //   BlockWriter writer(out);
 //   writer.put(name);        // kBlock bytes after it must be readable
@@ -26,7 +26,7 @@ class BlockWriter {
   BlockWriter& operator=(const BlockWriter&) = delete;
   ~BlockWriter() { flush(); }
 
-  // kBlock bytes after `text` must be readable.
+  // Appends `text`. The kBlock bytes after `text` must be readable.
   [[gnu::always_inline]] void put(std::string_view text) {
     if (size_ + text.size() + kBlock > buffer_.size()) {
       flush();

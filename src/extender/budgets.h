@@ -1,7 +1,8 @@
 // extender/budgets.h
 //
-// The PodDisruptionBudgets of the cluster, and the labels of GPU pods, by which budgets select
-// pods. Watches (watch_sinks.h) update it, preempt reads it. On the event loop's thread.
+// The PodDisruptionBudgets of the cluster, and the labels of GPU pods. A budget selects its pods by
+// these labels. Watches (watch_sinks.h) update this object, and preempt reads it. On the event
+// loop's thread.
 #pragma once
 
 #include <boost/unordered/unordered_flat_map.hpp>
@@ -33,7 +34,7 @@ class Budgets {
   void keep_labels(std::string_view uid, std::span<const objects::LabelHash> labels);
   void forget_labels(std::string_view uid);
 
-  // Returns the budgets that cover the pod. Valid until the next update.
+  // Budgets that cover a pod. The pointers are valid until the next update.
   using Covering = std::vector<const objects::DisruptionBudget*>;
   [[nodiscard]] Covering covering(const alloc::PodKey& pod) const;
 

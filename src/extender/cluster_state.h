@@ -36,8 +36,8 @@ struct WaitingPod {
   bool asks_for_gpus = false;  // false if all its limits are 0
   // The request, or why it is invalid.
   Result<alloc::Request> request;
-  // Annotations of an allocation record that the pod has although it is unbound, for example
-  // because it was created as a copy of another pod. The bind overwrites them.
+  // The annotations of a record that the pod already has, although it is unbound. This happens if
+  // it was created as a copy of another pod. The bind overwrites them.
   alloc::RecordKeys record_keys = 0;
 };
 
@@ -57,8 +57,8 @@ class ClusterState {
   void forget_pod(std::string_view uid);
   void keep_node(const alloc::NodeSpec& node);
   void forget_node(std::string_view name);
-  // Stores the GPUs that ConfigMap unhealthy-gpu-NODE lists; "" for none. They count only on nodes
-  // with the device plugin of the original.
+  // Stores the GPUs that the ConfigMap unhealthy-gpu-NODE lists; "" for none. The list is used only
+  // for nodes that run the device plugin of the original.
   void keep_unhealthy(const std::string& node, std::string gpus);
 
   // Parses the request of a pod. Does not store it.
@@ -71,8 +71,9 @@ class ClusterState {
   // Sets a function to call when the first node with the device plugin of the original appears. It
   // may be called more than once.
   void on_original_nodes(std::function<void()> call) { on_original_nodes_ = std::move(call); }
-  // Number of unbound pods that request GPUs. Pods whose GPU limits are all 0 do not count.
-  // find_waiting() returns them, because kube-scheduler asks the extender to bind them, too.
+  // Returns the number of unbound pods that request GPUs. Pods whose GPU limits are all 0 are not
+  // counted. find_waiting() does return those, because kube-scheduler asks the extender to bind
+  // them, too.
   [[nodiscard]] std::size_t waiting_pods() const { return waiting_for_gpus_; }
 
   // The nodes that exist, by name.
@@ -90,9 +91,9 @@ class ClusterState {
   [[nodiscard]] const alloc::ResourceNames& names() const { return ledger_.options().names; }
   [[nodiscard]] alloc::Unit unit() const { return ledger_.options().unit; }
 
-  // Makes recent pods the typical pods of policy `fgd`, unless the configuration names typical
-  // pods. Does nothing if no new pod arrived since the last call. Otherwise the placer computes all
-  // its scores again, so do not call it for every pod.
+  // Lets the policy `fgd` expect pods like the recent ones (typical pods), unless the configuration
+  // names typical pods. Does nothing if no new pod arrived since the last call. Otherwise all
+  // scores are computed again, so do not call it for every pod.
   void learn_typical_pods();
 
   // Replaces the policies. The ledger stays as it is.
@@ -120,7 +121,8 @@ class ClusterState {
   ByText<WaitingPod> waiting_;        // by UID
   std::size_t waiting_for_gpus_ = 0;  // how many of waiting_ request GPUs
   ByText<std::int64_t> priorities_;   // of bound GPU pods by UID, if not 0
-  // Nodes with the device plugin of the original, by name. keep_unhealthy() stores them again.
+  // Nodes with the device plugin of the original, by name. keep_unhealthy() needs them to store
+  // such a node in the ledger again.
   ByText<alloc::NodeSpec> original_nodes_;
   ByText<std::string> unhealthy_;  // lists of the original's ConfigMaps, by node name
   std::function<void()> on_original_nodes_;

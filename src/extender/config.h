@@ -75,18 +75,21 @@ struct Config {
   std::shared_ptr<const topology::StaticSets> static_sets;  // may be null
   std::vector<TypicalPodSpec> typical_pods;
   // Difference between the scores of two consecutive ranks in prioritize. kube-scheduler multiplies
-  // our scores by ten. Its own plugins add at most 1,200 by default, so 128 outweighs them.
+  // our scores by ten, and its own plugins add at most 1,200 by default. So a step of 128 (1,280)
+  // outweighs them.
   std::int64_t score_step = 128;
 
   std::string lease_name = "tessera-extender";
   std::string lease_namespace;  // empty: the namespace of the pod
   std::chrono::seconds lease_duration{15};
   std::chrono::seconds renew_deadline{10};
-  // scheduler_config.cc uses the same value for a second scheduler. Another replica takes a free
-  // Lease within 1.2 retry periods and then lists all pods. Together that must take less than 5 s.
+  // How often a replica tries to take the Lease. scheduler_config.cc uses the same value for a
+  // second scheduler. Another replica takes a free Lease within 1.2 retry periods and then lists
+  // all pods. Together that must take less than 5 s.
   std::chrono::seconds retry_period{1};
 
-  // The Lease of the kube-scheduler in the same pod, for a sidecar. Both empty: not watched.
+  // For a sidecar: the Lease of the kube-scheduler in the same pod. Both empty: the Lease is not
+  // watched.
   std::string scheduler_lease_namespace;
   std::string scheduler_lease_name;
 
@@ -96,8 +99,8 @@ struct Config {
   std::size_t max_connections = 1280;
 };
 
-// Reads the environment variables of the original, PORT and LOG_LEVEL. Ignores a PORT that is not a
-// number, as the original does, and THREADNESS, which has no meaning here. kube/access.h reads
+// Reads PORT and LOG_LEVEL, the environment variables of the original. Like the original, ignores a
+// PORT that is not a number. THREADNESS has no meaning here and is ignored. kube/access.h reads
 // KUBECONFIG.
 void apply_environment(const daemon::Environment& environment, Config& config);
 

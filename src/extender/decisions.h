@@ -37,9 +37,9 @@ class Decisions {
   // Writes
   // {"Nodes":...,"NodeNames":...,"FailedNodes":{...},"FailedAndUnresolvableNodes":{...},"Error":""}
   FilterSummary filter(const NodeArgs& args, std::string& out) { return filter(args, std::nullopt, out); }
-  // Like filter(), but leaves out nodes that fit and cannot get the highest total score if the
-  // ranks of prioritize are `step` apart. Returns at most kMaxBestNodes, so that kube-scheduler has
-  // fewer nodes to score.
+  // Like filter(), but leaves out nodes that fit and cannot win. Such a node cannot get the highest
+  // total score if the ranks of prioritize are `step` apart. Returns at most kMaxBestNodes nodes.
+  // So kube-scheduler has fewer nodes to score.
   FilterSummary filter_best(const NodeArgs& args, std::int64_t step, std::string& out) {
     return filter(args, step, out);
   }
@@ -57,8 +57,9 @@ class Decisions {
   PreemptSummary preempt(const PreemptArgs& args, std::string& out);
 
  private:
-  // The most that kube-scheduler's own plugins can add to a node: their weights add up to 12, and
-  // each scores up to 100. Divided by 10, because kube-scheduler multiplies our scores by ten.
+  // The most that kube-scheduler's own plugins can add to a node, in units of our scores. Their
+  // weights add up to 12, and each scores up to 100. kube-scheduler multiplies our scores by ten,
+  // so 1,200 of theirs equal 120 of ours.
   static constexpr std::int64_t kMaxPluginScore = 120;
   // kube-scheduler itself considers this many nodes enough to choose from.
   static constexpr std::size_t kMaxBestNodes = 100;
@@ -100,10 +101,11 @@ class Decisions {
     std::vector<Victim> pods{};
     std::int64_t pdb_violations = 0;  // how many of them violate a PodDisruptionBudget
   };
-  // Returns the pods of the node to evict so that the pod fits: those with the fewest violations of
-  // PodDisruptionBudgets, then the fewest pods, then the lowest priorities. Returns all proposed
-  // victims if the pod needs none of their GPUs. Returns nothing if evicting all of them would not
-  // help, or if no eviction is needed.
+  // Returns the pods of the node to evict so that the pod fits. Prefers the fewest violations of
+  // PodDisruptionBudgets, then the fewest pods, then the lowest priorities. If the pod needs none
+  // of the GPUs of the proposed victims, returns all of them: kube-scheduler needs something else
+  // that they hold. Returns nullopt if evicting all of them would not help, or if none were
+  // proposed and none is needed.
   [[nodiscard]] std::optional<NeededVictims> needed_victims(const alloc::Request& request,
                                                             std::int64_t priority,
                                                             const NodeVictims& proposed);
@@ -121,8 +123,8 @@ class Decisions {
   std::uint64_t policy_changes_ = 0;  // of state_, when rank_cache_ was filled
 };
 
-// Write a response of filter or bind with this error; "" means that the bind succeeded.
-// kube-scheduler shows the text to users.
+// Write a response of filter or bind with this error, which kube-scheduler shows to users.
+// For a bind, "" means success.
 void write_filter_error(std::string_view text, std::string& out);
 void write_bind_result(std::string_view error, std::string& out);
 

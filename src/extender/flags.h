@@ -26,8 +26,8 @@ struct CommandLine {
   std::function<Result<Config>()> load;
 };
 
-// Returns the parsed command line, or an exit code after --help, --version or a usage error, which
-// has been printed.
+// Returns the parsed command line. After --help, --version or a usage error, returns the exit code
+// instead; the text or the error has been printed.
 std::variant<CommandLine, int> parse_command_line(int argc, const char* const* argv,
                                                   daemon::Environment environment);
 

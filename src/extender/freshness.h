@@ -2,10 +2,10 @@
 //
 // Decides whether the ledger is current enough to bind pods.
 //
-// A silent watch may be idle or dead. That does not matter to a replica that already binds, because
-// it knows what it allocated itself. A replica that takes the Lease, or that continues after it was
-// stopped (SIGSTOP, a paused virtual machine), may not know what another replica allocated
-// meanwhile. So it lists the pods again before its next bind.
+// A watch without events may be idle or dead. To a replica that already binds this does not matter,
+// because it knows what it allocated itself. In two cases another replica may have allocated GPUs
+// meanwhile: when this replica takes the Lease, and when it continues after it was stopped
+// (SIGSTOP, a paused virtual machine). Then it lists the pods again before its next bind.
 //
 // On the event loop's thread.
 #pragma once
@@ -32,8 +32,8 @@ class Freshness {
   Freshness& operator=(const Freshness&) = delete;
 
   void start();
-  // Lists the pods again. Binds are not allowed until that list is complete. A list in progress is
-  // started again, because it may show an older state. `reason` is logged.
+  // Lists the pods again. Binds are not allowed until that list is complete. If a list is in
+  // progress, it is started again, because its result may be too old. `reason` is logged.
   void require_list(std::string_view reason);
   // Returns whether binds are allowed. Also detects a pause, so call it before every bind.
   [[nodiscard]] bool current();

@@ -22,7 +22,7 @@ namespace tessera::extender {
 class UnseenPods {
  public:
   struct Options {
-    // Ask about a pod that the watch has not shown for this long.
+    // The API server is asked about a pod if the watch has not shown it after this time.
     std::chrono::milliseconds overdue{30'000};
     std::chrono::milliseconds timeout{4'000};  // for one request
   };

@@ -24,7 +24,7 @@ struct Device {
 struct ResourceList {
   std::string resource;  // "aliyun.com/gpu-mem"
   std::vector<Device> devices;
-  bool has_vanished = false;  // lists IDs of missing devices, because containers still hold them
+  bool has_vanished = false;  // has IDs of missing devices that containers still hold
 
   friend bool operator==(const ResourceList&, const ResourceList&) = default;
 };

@@ -2,9 +2,9 @@
 //
 // Reads which GPUs a scheduler chose for a pod of this node, and checks that choice. Pure.
 //
-// A record is text in an annotation, which every client that may write pods can set. It is valid
-// only if it allocates to every container exactly what the container requests, on GPUs of this
-// node.
+// The scheduler writes its choice into annotations of the pod (the record). Every client that may
+// write pods can set these annotations, so the record is checked. It is valid only if it allocates
+// to every container exactly what the container requests, on GPUs of this node.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +33,9 @@ struct GpuDecision {
   std::string message{};
 };
 
-// Uses tessera.io/allocation if it is valid, otherwise the annotations of the original schedulers.
-// Without either, a node with exactly one GPU allocates that one.
+// Returns the decision for a pod. Uses tessera.io/allocation if it is valid, otherwise the
+// annotations of the original schedulers. If the pod has neither and the node has exactly one GPU,
+// allocates that GPU.
 GpuDecision decide(const alloc::PodSpec& pod, const alloc::GpuRequest& request,
                    const alloc::Inventory& inventory);
 
@@ -45,9 +46,9 @@ struct Holding {
   alloc::Record record{};
 };
 
-// Checks that the pod fits next to the pods that already hold shares of its GPUs. A record that
-// allocates what other pods hold was written without knowledge of them. Returns the problem and
-// what to do about it; empty if the pod fits.
+// Checks that the GPUs of `pod` have room for it in addition to `neighbours`, the pods that already
+// hold shares of them. Returns the problem and what to do about it; empty if the pod fits. A pod
+// does not fit if its scheduler did not know the other pods.
 std::string overcommitment(const Holding& pod, const std::vector<Holding>& neighbours,
                            const alloc::Inventory& inventory);
 

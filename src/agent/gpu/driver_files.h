@@ -4,12 +4,12 @@
 // runtime. All of them are below the driver root: "/" on a machine with an installed driver,
 // /run/nvidia/driver with NVIDIA's driver container, /home/kubernetes/bin/nvidia on some clouds.
 //
-// Libraries for compute, utility and video are mounted; libraries for graphics are not. There are
-// two places for them:
-//   - the directories that the image's dynamic linker searches (default). No variable is
-//     needed, and an image that sets LD_LIBRARY_PATH keeps its value.
-//   - /usr/local/nvidia/lib64, with LD_LIBRARY_PATH. No file of the image is hidden, but the
-//     image's own LD_LIBRARY_PATH is replaced. A pod's own env overrides both.
+// Libraries for compute, utility and video are mounted; libraries for graphics are not. A setting
+// selects where they are mounted:
+//   - In the directories that the image's dynamic linker searches (default). No variable is set, so
+//     an image keeps its own LD_LIBRARY_PATH.
+//   - In /usr/local/nvidia/lib64. No file of the image is hidden. LD_LIBRARY_PATH is set to this
+//     directory and replaces the value of the image. A value in the pod's own env takes precedence.
 #pragma once
 
 #include <optional>
@@ -44,8 +44,8 @@ struct DriverFiles {
   bool has_cuda = false;                 // libcuda was found
 };
 
-// Fails with kNotFound if there is no driver library at all. The error names the directory
-// searched.
+// Searches the driver root for these files. Fails with kNotFound if it has no driver library at
+// all. The error names the directory searched.
 Result<DriverFiles> find_driver_files(const DriverFilesOptions& options);
 
 // Returns the path of a driver library as this process sees it, with links resolved; nullopt if
@@ -57,8 +57,9 @@ std::optional<std::string> find_driver_library(const HostRoot& driver, const std
 // a GPU is missing; the error says how to create it.
 Result<std::vector<DeviceNode>> device_nodes(const HostRoot& dev, const std::vector<alloc::Gpu>& gpus);
 
-// Caches the driver files. Searches again if one of them no longer exists, because the driver was
-// updated, or if libcuda was not found, because the driver may not be fully installed yet.
+// Caches the driver files. Searches again in two cases: one of the files no longer exists, because
+// the driver was updated; or libcuda was not found, because the driver may not be fully installed
+// yet.
 class DriverFilesCache {
  public:
   explicit DriverFilesCache(DriverFilesOptions options) : options_(std::move(options)) {}

@@ -19,19 +19,21 @@ namespace tessera::agent {
 struct ForeignUse {
   // Resources of other plugins whose devices are GPUs of this node.
   std::vector<std::string> resources;
-  // Our resources that another plugin serves: kubelet lists IDs that do not have our form.
+  // Our resources that another plugin serves. kubelet lists IDs for them that do not have our form.
   std::vector<std::string> overridden;
-  // GPUs that a pod holds through another plugin: UUID -> which pod and resource. Tessera must not
-  // allocate them.
+  // GPUs that a pod holds through another plugin, by UUID. The value says which pod and which
+  // resource. Tessera must not allocate these GPUs.
   std::map<std::string, std::string> held;
-  // An unknown pod has a GPU. Either the pod has ended, or the watch has not reported it yet.
+  // True if a pod that is not known has a GPU through another plugin. Either the pod has ended, or
+  // the watch has not reported it yet.
   bool has_unknown_pod = false;
 
   friend bool operator==(const ForeignUse&, const ForeignUse&) = default;
 };
 
-// Returns the name of a pod without a valid record; "" for a pod with one, and nullopt for an
-// unknown pod.
+// Returns the name of a pod of this node, to report it as the holder of a GPU. Returns "" if the
+// pod has a valid record, because Tessera's ledger then has it. Returns nullopt if the pod is
+// unknown.
 using NameOfHolder = std::function<std::optional<std::string>(const std::string& pod_uid)>;
 
 ForeignUse find_foreign_use(const Checkpoint& checkpoint, const alloc::Inventory& inventory,

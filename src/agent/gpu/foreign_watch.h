@@ -28,19 +28,20 @@ namespace tessera::agent {
 
 class ForeignWatch {
  public:
-  // Our resources that are registered with kubelet. For any other resource, kubelet's checkpoint
-  // describes the plugin that served it last.
+  // The resources of ours that are registered with kubelet now. For other resources, kubelet's
+  // checkpoint still describes the plugin that served them last.
   using Registered = std::set<std::string>;
 
-  // kubelet writes its checkpoint a moment after a registration. So another plugin counts only if
-  // the checkpoint has named it for one of our resources for at least `override_delay`. `node` and
-  // `kind` must outlive it.
+  // The checkpoint may name another plugin for one of our resources for a moment, because kubelet
+  // writes it only after a registration. So this counts only if it lasts for `override_delay`.
+  // `node` and `kind` must outlive this object.
   ForeignWatch(const NodeContext& node, const GpuKind& kind, const std::string& plugin_dir,
                std::chrono::milliseconds override_delay = std::chrono::seconds(5));
 
   // Reads kubelet's checkpoint. Returns whether use() has changed.
   bool update(const alloc::Inventory& inventory, const Registered& registered);
-  // Calls update() if its result may differ from the last one. Cheap otherwise.
+  // Like update(), but does nothing and returns false if the result cannot have changed. The result
+  // can change when kubelet writes its checkpoint, and when a pod becomes known or ends.
   bool update_if_changed(const alloc::Inventory& inventory, const Registered& registered);
 
   [[nodiscard]] const ForeignUse& use() const { return use_; }

@@ -2,11 +2,13 @@
 //
 // Represents GPUs as devices: IDs and lists for kubelet, names for messages, JSON for /allocations.
 //
-// The ID "5d3c1b2a-12" is share 12 of the GPU whose UUID begins with GPU-5d3c1b2a; "5d3c1b2a" is
-// that GPU as a whole. kubelet writes IDs into its checkpoint and into the status of pods, so an ID
-// must mean the same GPU after a restart and after the driver has renumbered its GPUs. IDs are
-// short because every list contains all of them (kubelet accepts 4 MiB), and every pod object
-// contains those that the pod holds.
+// The ID "5d3c1b2a-12" is share 12 of the GPU whose UUID begins with GPU-5d3c1b2a. The ID
+// "5d3c1b2a" is that GPU as a whole. The part from the UUID is the tag of the GPU.
+//
+// kubelet writes IDs into its checkpoint and into the status of pods. So an ID must mean the same
+// GPU after a restart, and after the driver has renumbered its GPUs. IDs are short because kubelet
+// accepts only 4 MiB for a list of all of them, and because every pod object contains those that
+// the pod holds.
 #pragma once
 
 #include <boost/json/object.hpp>
@@ -27,9 +29,9 @@ namespace tessera::agent {
 
 class GpuIds {
  public:
-  // Returns the tag of a GPU. Assigns it in the first call for this GPU and never changes it. The
-  // tag depends on the UUID alone, unless another GPU already has the same tag: then it is a hash
-  // of the UUID and a counter.
+  // Returns the tag of a GPU. It is usually the first digits of the UUID. It is a hash if the UUID
+  // has an unusual form or another GPU already has these digits. The first call for a GPU assigns
+  // its tag, which never changes afterwards.
   const std::string& tag(std::string_view uuid);
 
   [[nodiscard]] std::string share(std::string_view uuid, std::uint32_t number);
@@ -60,8 +62,8 @@ struct GpuLists {
 GpuLists make_lists(const alloc::Inventory& inventory, GpuIds& ids);
 
 const KindInfo& gpu_info();
-// Returns the CDI kind tessera.io/gpu. Its file names are older than the scheme that the other
-// kinds use, and differ from it.
+// Returns the CDI kind tessera.io/gpu. Its file prefix "tessera-" is older than the scheme of the
+// other kinds (CdiKind::of).
 CdiKind gpu_cdi_kind();
 
 // Returns "GPU 3 (GPU-5d3c...)".

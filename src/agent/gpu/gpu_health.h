@@ -1,8 +1,9 @@
 // agent/gpu/gpu_health.h
 //
-// Reports the health of this node's GPUs to the cluster: the Events and the Node condition that
-// HealthReporter writes for any device, the state of the driver, and the ConfigMap that the
-// original extenders read. Changes by other clients are reverted within a minute.
+// Reports the health of this node's GPUs to the cluster. HealthReporter writes the Events and the
+// Node condition, as for any device. This class adds the state of the driver, and the ConfigMap
+// that the original extenders read. If another client changes the condition or the ConfigMap, the
+// change is reverted within a minute.
 //
 //   GpuHealthReporter health(node, allocations, {}, known);
 //   health.report(*driver.state());             // on every change
@@ -39,7 +40,7 @@ NodeCondition gpus_condition(const gpu::DriverState& state, const std::string& h
 class GpuHealthReporter {
  public:
   // `allocations` contains the pods that use a GPU. `before` is the inventory that an earlier
-  // process published; empty if that is unknown. `node` and `allocations` must outlive it.
+  // process published; empty if that is unknown. `node` and `allocations` must outlive this object.
   GpuHealthReporter(const NodeContext& node, const Allocations& allocations, GpuHealthReporterOptions options,
                     const alloc::Inventory& before);
   GpuHealthReporter(const GpuHealthReporter&) = delete;
@@ -49,11 +50,11 @@ class GpuHealthReporter {
   void set_before(const alloc::Inventory& before);
 
   void report(const gpu::DriverState& state);
-  // Handles gpu::Driver::problem(). Only kTimeout, a driver call that hangs, counts: other errors
-  // are in the state.
+  // Handles the result of gpu::Driver::problem(). Only kTimeout counts: a driver call hangs. Other
+  // errors are in the state that report() gets.
   void set_hang(const Status& problem);
 
-  // Whether the condition and the ConfigMap are up to date, and if not, why.
+  // Return whether the condition and the ConfigMap are up to date and, if not, why.
   [[nodiscard]] const ObjectReconciler::State& condition_state() const { return reporter_.condition_state(); }
   [[nodiscard]] const ObjectReconciler::State& config_map_state() const {
     return config_map_reconciler_.state();

@@ -3,10 +3,11 @@
 // GPUs as a kind of device. Serves them as shares of memory (gpu-mem) and as whole GPUs (gpu,
 // gpu-count).
 //
-// The extender chooses the GPUs and writes the choice into the pod's annotations. A container gets
-// these GPUs, whichever IDs kubelet took. If a container was admitted with other GPUs than its
-// pod's record says, and its GPUs can no longer be changed, the record is repaired before the
-// container starts.
+// The extender chooses the GPUs and writes the choice into the pod's annotations (the record). A
+// container gets these GPUs, whichever IDs kubelet took.
+//
+// A container may have been admitted with other GPUs than the record says, and the strategy may not
+// be able to change that any more. Then the record is repaired before the container starts.
 //
 // Use it on the event loop's thread.
 #pragma once
@@ -45,7 +46,7 @@ class GpuKind final : public DeviceKind {
   // Returns the JSON keys of a share in the state file (allocations.h).
   static Allocations::Keys keys() { return {.device = "gpu", .units = "mem"}; }
 
-  // `allocations` are those of GPUs. The arguments passed by reference must outlive it.
+  // `allocations` are those of GPUs. All arguments that are references must outlive this object.
   GpuKind(const NodeContext& node, const Allocations& allocations, RecordWriter& writer, Options options);
 
   void set_inventory(const alloc::Inventory& inventory);

@@ -1,8 +1,10 @@
 // agent/gpu/known_inventory.h
 //
-// Restores the inventory that an earlier process saw on this node. GPUs that do not answer now stay
-// listed as unhealthy, so that they do not vanish while pods hold them. The inventory is in the
-// agent's state directory. If that was not kept, the one published on the Node is used.
+// Restores the inventory that an earlier process of the agent saw on this node. With it, a GPU that
+// does not answer now stays listed as unhealthy, instead of vanishing while pods hold it.
+//
+// The inventory is in the agent's state directory. If that directory was not kept, the inventory
+// that the agent published on the Node is used.
 //
 //   KnownInventory known(client, "gpu-a");
 //   known.fetch(300ms, [](Result<alloc::Inventory> inventory) { ... });
@@ -25,18 +27,19 @@ namespace tessera::agent {
 // invalid.
 alloc::Inventory read_known_inventory(const std::string& path);
 
-// Returns the inventory in a Node object; kNotFound if it has none.
+// Returns the inventory in a Node object. Fails with kNotFound if the Node has none.
 Result<alloc::Inventory> inventory_of_node(std::string_view node_json);
 
 class KnownInventory {
  public:
-  // `client` must outlive it.
+  // `client` must outlive this object.
   KnownInventory(kube::Client& client, std::string node) : client_(client), node_(std::move(node)) {}
   KnownInventory(const KnownInventory&) = delete;
   KnownInventory& operator=(const KnownInventory&) = delete;
 
-  // Sends one request to the API server. Calls `done` within `at_most`: with an empty inventory if
-  // the Node has none, with kUnavailable or kTimeout if the API server does not answer.
+  // Gets the inventory on the Node with one request to the API server. Calls `done` within
+  // `at_most`. The result is an empty inventory if the Node has none or an invalid one, and
+  // kUnavailable or kTimeout if the API server does not answer.
   void fetch(std::chrono::milliseconds at_most, Done<Result<alloc::Inventory>> done);
 
  private:

@@ -3,10 +3,10 @@
 // Decides what to do about containers that use more GPU memory than they requested. Pure: the
 // caller passes time and use.
 //
-// A container over its limit is reported immediately, and again only after it was within the limit
-// for the grace time. With policy `evict`, its pod is evicted when it has been over the limit for
-// the whole grace time. A pod that requests no GPU is reported but never evicted, because it may be
-// a daemon of the driver.
+// A container over its limit is reported immediately. It is reported again only if it was within
+// the limit for the grace time in between. With policy `evict`, the pod of a container is evicted
+// when the container has been over its limit for the whole grace time. A pod that requests no GPU
+// is reported but never evicted, because it may be a daemon of the driver.
 #pragma once
 
 #include <chrono>

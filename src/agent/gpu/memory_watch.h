@@ -27,7 +27,7 @@ class MemoryWatch {
     std::uint64_t refused = 0;  // evictions refused by a PodDisruptionBudget or failed otherwise
   };
 
-  // `node` must outlive it.
+  // `node` must outlive this object.
   MemoryWatch(const NodeContext& node, MemoryRules rules);
   MemoryWatch(const MemoryWatch&) = delete;
   MemoryWatch& operator=(const MemoryWatch&) = delete;

@@ -48,7 +48,7 @@ struct NodeGpusOptions {
 
 class NodeGpus final : private PodListener, private AllocationListener {
  public:
-  // `node` must outlive it.
+  // `node` must outlive this object.
   NodeGpus(const NodeContext& node, std::unique_ptr<DeliveryStrategy> strategy, NodeGpusOptions options);
   NodeGpus(const NodeGpus&) = delete;
   NodeGpus& operator=(const NodeGpus&) = delete;

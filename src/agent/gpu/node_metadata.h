@@ -4,9 +4,10 @@
 // them. Pure.
 //
 // The agent owns the annotations tessera.io/inventory, GPU_TOPOLOGY and GSOC_DEV_<i>_<j>
-// (contract.md). Labels are shared with NVIDIA's GPU feature discovery and others, so the
-// annotation tessera.io/labels lists the labels that the agent wrote. The agent does not change a
-// label that is not in this list, nor a label in the list whose value another writer changed.
+// (contract.md). Labels are shared with other writers, such as NVIDIA's GPU feature discovery. So
+// the annotation tessera.io/labels lists the labels that the agent wrote. The agent does not change
+// a label that is not in this list. It also does not change a listed label if another writer has
+// changed its value.
 //
 // The labels have the names by which users already select nodes: those of NVIDIA's GPU feature
 // discovery, and those of Alibaba's clusters, where gpushare comes from:
@@ -19,9 +20,9 @@
 //   tessera.io/gpu.nvlink=NV2                     the best link between two GPUs; "none"
 //   tessera.io/gpu.nvswitch=true
 //
-// A node with several models is labelled with the most frequent one; if several are equally
-// frequent, with the one of the lowest index. nvidia.com/gpu.present is not set, because NVIDIA's
-// DaemonSets would then run here and serve the same GPUs.
+// A node with several models is labelled with the most frequent one. If several models are equally
+// frequent, the GPU with the lowest index decides. nvidia.com/gpu.present is not set, because
+// NVIDIA's DaemonSets would then run here and serve the same GPUs.
 #pragma once
 
 #include <boost/json/value.hpp>
@@ -62,22 +63,22 @@ struct NodeMetadataOptions {
   bool original_annotations = true;  // GPU_TOPOLOGY, GSOC_DEV_<i>_<j>
 };
 
-// Nodes with more GPUs get no annotations of the original. Their size grows with the square of the
-// number of GPUs, and the tools that read them never supported such nodes.
+// Nodes with more GPUs than this get no annotations of the original. The size of these annotations
+// grows with the square of the number of GPUs. The tools that read them never supported such nodes.
 inline constexpr std::size_t kMaxOriginalGpus = 16;
 
 // Fails if the annotations are too large for the API server.
 Result<NodeMetadata> node_metadata(const alloc::Inventory& inventory, const GpuSoftware& software,
                                    const NodeMetadataOptions& options);
 
-// The values of our labels that this process has read or tried to write. A label with any other
-// value belongs to another writer now.
+// Label -> the values that this process has read or tried to write, for labels of ours. If a label
+// has any other value, another writer has taken it over.
 using LabelValues = std::map<std::string, std::set<std::string>, std::less<>>;
 
-// Returns the JSON merge patch that brings the API object `node` to the wanted state; nullopt if
-// nothing has to change. The patch contains the resourceVersion, so the API server rejects it if
-// another client has changed the node since. Pass an empty `known` to the first call and the same
-// object to later ones. Fails if `node` is not a Node.
+// Returns the JSON merge patch that brings the Node object `node` to the wanted state. Returns
+// nullopt if nothing has to change. Fails if `node` is not a Node. The patch contains the
+// resourceVersion, so the API server rejects it if another client has changed the node since. Pass
+// an empty `known` to the first call, and the same variable to later ones.
 Result<std::optional<std::string>> metadata_patch(const boost::json::value& node, const NodeMetadata& wanted,
                                                   LabelValues& known);
 

@@ -26,7 +26,7 @@ struct NodeWriterOptions {
 
 class NodeWriter {
  public:
-  // `client` must outlive it.
+  // `client` must outlive this object.
   NodeWriter(kube::Client& client, const std::string& node, NodeWriterOptions options);
   NodeWriter(const NodeWriter&) = delete;
   NodeWriter& operator=(const NodeWriter&) = delete;
@@ -35,7 +35,7 @@ class NodeWriter {
   // after the driver has answered or an earlier inventory was restored.
   void publish(const alloc::Inventory& inventory, const GpuSoftware& software);
 
-  // Whether the Node is up to date, and if not, why.
+  // Returns whether the Node is up to date and, if not, why.
   [[nodiscard]] const ObjectReconciler::State& state() const { return reconciler_.state(); }
 
  private:

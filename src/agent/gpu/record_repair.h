@@ -33,25 +33,26 @@ std::vector<DeviceShare> shares_of(const alloc::Record& record, const std::strin
 struct RecordRepair {
   // The annotations to set; those without a value are removed. Empty if nothing has to change.
   std::map<std::string, std::optional<std::string>> annotations{};
-  // The pod has other GPUs than its record says. The extender's ledger is wrong until the repair is
-  // written, so the container must not start before.
+  // True if the pod has other GPUs than its record says. The extender's ledger is then wrong until
+  // the repair is written, so the container must not start earlier.
   bool changes_gpus = false;
 
-  // Returns the body of a merge patch. It contains the UID, so that the API server rejects it for
-  // another pod of the same name.
+  // Returns the body of a merge patch. The patch contains the pod's UID, so the API server rejects
+  // it if the name now belongs to another pod.
   [[nodiscard]] std::string patch(const std::string& pod_uid) const;
 };
 
-// Returns `decided`, with the shares of each container replaced by those that it was admitted with.
-// Containers that can still be changed to what is decided keep their shares: those with a CDI name,
-// if `can_update` (DeliveryStrategy::can_update). Fails if a container was admitted without a GPU,
-// with other amounts than it requests, or with GPUs that the pod's annotations do not allow.
+// Returns the record that the pod should have: `decided`, but with the shares that each container
+// was admitted with. A container that can still be changed keeps the shares in `decided`. These are
+// the containers with a CDI name if `can_update` (DeliveryStrategy::can_update) is set. Fails if a
+// container was admitted without a GPU, with other amounts than it requests, or with GPUs that the
+// pod's annotations do not allow.
 Result<alloc::Record> record_as_allocated(const alloc::PodSpec& pod, const alloc::Record& decided,
                                           const Allocations& allocations, const alloc::Inventory& inventory,
                                           const alloc::ResourceNames& names, bool can_update);
 
-// Returns the changes from the pod's annotations to those of `truth`, the GPUs that it really has.
-// Fails if `truth` names a GPU that is not on this node.
+// Returns the changes that turn the pod's annotations into those for `truth`, the GPUs that the pod
+// really has. Fails if `truth` names a GPU that is not on this node.
 Result<RecordRepair> repair_of(const alloc::PodSpec& pod, const alloc::GpuRequest& request,
                                const alloc::Record& truth, const alloc::Inventory& inventory,
                                std::int64_t now_ns);

@@ -35,13 +35,13 @@ class ApiRecordWriter final : public RecordWriter {
     std::uint64_t failed = 0;
   };
 
-  // `client` must outlive it.
+  // `client` must outlive this object.
   explicit ApiRecordWriter(kube::Client& client) : client_(client) {}
   ApiRecordWriter(const ApiRecordWriter&) = delete;
   ApiRecordWriter& operator=(const ApiRecordWriter&) = delete;
 
-  // If a write to the same pod is in flight, the new write replaces it, and the callers of both get
-  // the result of the new one.
+  // Writes the repair. If a write to the same pod is in flight, the new one replaces it. The
+  // callers of both then get the result of the new one.
   void write(const NodePod& pod, const RecordRepair& repair, Done<Status> done) override;
 
   [[nodiscard]] const Counts& counts() const { return counts_; }

@@ -59,13 +59,13 @@ struct MemoryUse {
   [[nodiscard]] bool is_current() const { return !finished || processes > 0; }
 };
 
-// Returns the memory of one GPU that is allocated to pods. Adds containers up as Kubernetes does:
-// an init container does not add to the containers that run after it. `all` is the memory of the
-// GPU; the result is at most that, and exactly that if a container has the whole GPU.
+// Returns how many bytes of one GPU are allocated to pods. Adds the containers of a pod up as
+// Kubernetes does: an init container does not add to the containers that run after it. A container
+// with the whole GPU counts as `all`, the memory of the GPU. The result is at most `all`.
 std::uint64_t allocated_bytes(const std::vector<MemoryUse>& uses, const std::string& gpu, std::uint64_t all);
 
-// Returns whether another device plugin allocated the GPU to the container. If the container's name
-// is unknown: to any container of its pod.
+// Returns whether another device plugin allocated the GPU to the container. If the name of the
+// container is unknown, returns whether any container of its pod got the GPU that way.
 using AllocatedElsewhere = std::function<bool(const ContainerName& who, const std::string& gpu)>;
 
 // Returns one entry for each pair of container and GPU that is allocated or used. Calls

@@ -37,11 +37,11 @@ struct UsageSamplerOptions {
   const Clock* clock = &Clock::real();
 };
 
-// Reads usage and processes of all GPUs every few seconds, without blocking. If the driver hangs,
-// it sends no further request: the last sample stays, and its age grows.
+// Samples usage and processes of all GPUs every few seconds, without blocking. If the driver hangs,
+// the sampler sends no further request. The last sample then stays, and its age grows.
 class UsageSampler {
  public:
-  // gpu::Driver::sample. Calls back once, on any thread.
+  // The type of gpu::Driver::sample. The function calls its argument once, on any thread.
   using SampleGpus = std::function<void(std::function<void(std::vector<gpu::GpuSample>)>)>;
   using OnSample = std::function<void(const UsageSample&)>;
 
@@ -77,7 +77,7 @@ struct UsageWatchOptions {
 
 class UsageWatch {
  public:
-  // `allocations` are those of GPUs. `node` and `allocations` must outlive it.
+  // `allocations` are those of GPUs. `node` and `allocations` must outlive this object.
   UsageWatch(const NodeContext& node, const Allocations& allocations, UsageWatchOptions options);
   UsageWatch(const UsageWatch&) = delete;
   UsageWatch& operator=(const UsageWatch&) = delete;
