@@ -20,8 +20,8 @@ struct Explanation {
   std::string phrase;  // as sent to kube-scheduler
   // Set for a request of shares on N GPUs that lacks free memory or compute. The GPUs of the node
   // are ranked: those with room first, then by free memory. best_gpu is the NVML index of the GPU
-  // with rank N, which is the first that prevents the fit. free_units are the units that this GPU
-  // has free, short_units those that it lacks.
+  // with rank N, which has too little free. free_units are the units that this GPU has free,
+  // short_units those that it lacks.
   std::optional<std::uint32_t> best_gpu;
   std::uint64_t free_units = 0;
   std::uint64_t short_units = 0;

@@ -171,8 +171,8 @@ class NodeStates {
 
   std::uint32_t take_range(unsigned gpus);
   void return_range(std::uint32_t first, unsigned gpus);
-  // Recompute the derived columns: refresh_gpu() those of one GPU, refresh() those of the node's
-  // GPUs, refresh_capacity() those of its CPU and memory.
+  // Recompute the derived columns: refresh_gpu() those of one GPU, refresh() those of the node,
+  // refresh_capacity() those of its CPU and memory.
   void refresh_gpu(Row& row, unsigned slot);
   void refresh(NodeId id);
   void refresh_capacity(NodeId id);
