@@ -57,7 +57,8 @@ struct Control {
 
   [[nodiscard]] const GpuControl& gpu(unsigned position) const;
 
-  // `gpus` is the number of GPUs of the machine. Returns kInvalid with the line and the reason.
+  // Parses a control file for a machine with `gpus` GPUs. Returns kInvalid, with the line and the
+  // reason, if the file is invalid.
   static Result<Control> parse(std::string_view yaml, unsigned gpus);
 };
 

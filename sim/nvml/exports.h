@@ -1,5 +1,5 @@
-// Helpers of the exported functions. Each function passes its own name, so that the control file
-// can make it hang, slow or missing.
+// Helpers of the exported functions. Each exported function passes its own name to these helpers.
+// By that name, the control file can make the function hang, slow or missing.
 #pragma once
 
 #include <algorithm>
@@ -43,7 +43,7 @@ abi::Return on_system(std::string_view function, Answer answer) {
   return code == abi::kSuccess ? answer(driver) : code;
 }
 
-// Returns answer(gpu) if there is a session and the GPU is not lost.
+// Returns answer(gpu) if there is a session and the GPU is not lost; otherwise the error.
 template <class Answer>
 abi::Return on_gpu(std::string_view function, abi::Device device, Answer answer) {
   SimDriver& driver = SimDriver::instance();
@@ -57,7 +57,7 @@ abi::Return on_gpu(std::string_view function, abi::Device device, Answer answer)
   return gpu->control.lost ? abi::kGpuIsLost : answer(*gpu);
 }
 
-// Parses "00000000:06:00.0".
+// Returns the parts of a PCI address such as "00000000:06:00.0".
 abi::PciInfo pci_info(const std::string& bus_id);
 
 }  // namespace tessera::nvml_sim

@@ -24,7 +24,7 @@ using Tree = std::map<std::string, TreeEntry>;
 Tree sysfs_tree(const sim::Machine& machine, const std::set<unsigned>& removed);
 
 // Returns the PCI address that NVML reports for the remote end of link number `link` to an
-// NVSwitch: the address of a switch up to Ampere, a placeholder later.
+// NVSwitch. Up to Ampere, this is the address of a switch. Later generations report a placeholder.
 std::string switch_bus_id(unsigned nvlink_generation, unsigned link);
 
 }  // namespace tessera::nvml_sim

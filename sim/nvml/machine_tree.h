@@ -1,5 +1,5 @@
-// Creates a directory that looks like a machine with GPUs, for programs with options for these
-// paths:
+// Creates a directory that looks like a machine with GPUs. Programs find its parts through these
+// options:
 //
 //   DIR/sys                                          --sysfs-root
 //   DIR/dev/nvidia0 ...                              --dev-root; device nodes if mknod is allowed
@@ -27,12 +27,13 @@ struct TreeOptions {
   std::string library;  // the simulated library to copy; empty: copy none
 };
 
-// Creates the directory, or updates it from its control file: the GPUs in `removed` lose their
-// device nodes and their entries in sys. Keeps an existing control file.
+// Creates the directory. If it already exists, updates it from its control file: GPUs that the file
+// lists in `removed` lose their device nodes and their entries in sys. Keeps an existing control
+// file.
 Status make_machine(const TreeOptions& options);
 
-// Updates the files below `root` to match `tree`, entry by entry, so that readers never see it
-// empty.
+// Changes the files below `root` so that they match `tree`. Replaces them one by one, so that
+// readers never see an empty directory.
 Status write_tree(const Tree& tree, const std::string& root);
 
 // Creates the device nodes of the driver and of the plugged-in GPUs. Creates plain files if mknod

@@ -2,8 +2,8 @@
 //   TESSERA_SIM_MACHINE   a built-in machine, or the path of a description
 //   TESSERA_SIM_NODE      the node's name, from which the UUIDs are derived (default: node)
 //   TESSERA_SIM_CONTROL   the control file (default: none)
-// If TESSERA_SIM_MACHINE is not set, they are read from the file tessera-sim.yaml in the directory
-// of the library. Its paths are relative to that directory:
+// If TESSERA_SIM_MACHINE is not set, all settings are read from the file tessera-sim.yaml in the
+// directory of the library. Paths in the file are relative to that directory:
 //   machine: dgx1v
 //   node: gpu-a
 //   control: ../control.yaml

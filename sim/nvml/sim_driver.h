@@ -1,8 +1,8 @@
 // The simulated driver behind the C functions: a machine, its control file and the event listeners.
 //
 // Like the real driver, it is a process-wide singleton and thread-safe. The first nvmlInit reads
-// from the control file which GPUs are plugged in, and their order. Every call reads the other
-// settings again, so that changes apply at once.
+// which GPUs are plugged in, and their order, from the control file. Every call reads the other
+// settings of that file again, so that changes apply at once.
 #pragma once
 
 #include <array>

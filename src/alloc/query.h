@@ -46,8 +46,8 @@ struct Query {
   // model, filter() then needs only the columns of NodeStates and no NodeView.
   bool plain_share = false;
   bool plain_whole = false;
-  // The original plugin cannot serve the request. It serves only one memory share of one GPU, for one
-  // main container.
+  // The original plugin cannot serve the request. It serves only one memory share of one GPU, for
+  // one main container.
   bool beyond_original_plugin = false;
   // By ModelId; empty: all models.
   std::vector<std::uint8_t> model_allowed;

@@ -10,15 +10,16 @@
 
 namespace tessera::extender {
 
-// Returns
+// Returns the ledger in the format of the original gpushare extender:
 // {"nodes":[{"name","totalGPU","usedGPU","devs":[{"id","totalGPU","usedGPU","pods":[...]}]}],...}.
-// Amounts are units of memory. If `node` is empty, includes all nodes that have GPUs, or should
-// have them but are excluded ("fenced" says why). Reports an unknown node in "error".
+// Amounts are units of memory. If `node` is empty, the result has all nodes with GPUs. It also has
+// nodes that should have GPUs but receive no pods; their field "fenced" says why. If `node` is
+// unknown, the field "error" says so.
 std::string inspect_shares(const ClusterState& state, std::string_view node);
 
-// Returns {"nodes":[{"name","totalGPU","usedGPU","topology":[[int]],"type"}],"policy"}. Amounts are
-// GPUs, links are the numbers of the original topology scheduler (1 SYS .. 6 PSB, 7 .. 12 one to
-// six NVLinks).
+// Returns the ledger in the format of the original topology scheduler:
+// {"nodes":[{"name","totalGPU","usedGPU","topology":[[int]],"type"}],"policy"}.
+// Amounts are numbers of GPUs. A link is a number: 1 SYS .. 6 PSB, 7 .. 12 one to six NVLinks.
 std::string inspect_topology(const ClusterState& state, std::string_view node);
 
 }  // namespace tessera::extender

@@ -1,10 +1,10 @@
 // extender/known_order.h
 //
-// The order of node names in an earlier request, which makes similar requests faster to read.
+// The order of node names in an earlier request. It makes similar requests faster to read.
 //
-// kube-scheduler's threads each check a run of consecutive nodes and finish in any order. So the
-// names of a request are mostly runs of the previous request: a name is followed by the same names
-// as before. As long as the text matches the known text, one comparison of bytes replaces parsing,
+// kube-scheduler's threads each check a run of consecutive nodes and finish in any order. So a
+// request consists mostly of runs of the previous request: a name is followed by the same names as
+// before. While the text of a request matches such a run, one comparison of bytes replaces parsing,
 // hashing and looking up each name. Not thread-safe.
 #pragma once
 
@@ -33,7 +33,8 @@ class KnownOrder {
     std::size_t place = 0;  // index of its first name in this order
     std::size_t count = 0;
   };
-  // Returns the longest run of names that follows `node` in this order and is the start of `text`.
+  // Returns the longest run of names with which `text` begins and which follows `node` in this
+  // order.
   [[nodiscard]] Run run_after(alloc::NodeId node, json::PaddedView text) const;
 
  private:

@@ -2,10 +2,11 @@
 //
 // Decides whether this replica may bind pods.
 //
-// Behind a Service, replicas elect a leader with a Lease of their own, and the leader's pod gets
-// the label that the Service selects. A sidecar leads while the kube-scheduler of its pod leads;
-// without `schedulerLease`, it always leads. In both cases, a replica that starts to lead must list
-// the pods before it binds (freshness.h).
+// Behind a Service, the replicas elect a leader with a Lease of their own. The leader's pod gets
+// the label that the Service selects. A sidecar leads while the kube-scheduler of its pod leads.
+// Without the setting `schedulerLease`, a sidecar always leads.
+//
+// In all cases, a replica that starts to lead must list the pods before it binds (freshness.h).
 //
 // On the event loop's thread.
 #pragma once
@@ -70,7 +71,8 @@ class Leadership final : public BindPermission {
   Status prepare_replica();
   // Returns the longest time that a write of this extender may take.
   [[nodiscard]] std::chrono::milliseconds write_time() const;
-  // Returns how long this replica leads if the Lease is not renewed, at most write_time().
+  // Returns how long this replica still leads if the Lease is not renewed. Returns at most
+  // write_time().
   [[nodiscard]] std::chrono::milliseconds lead_time_left() const;
 
   kube::Client& client_;

@@ -30,9 +30,10 @@ class NodeIndex {
   // Like find(), for a name that is followed by json::kPadding readable bytes.
   [[nodiscard]] alloc::NodeId find_padded(std::string_view name) const;
   // Like find(), for many names. Name i is between quotes 2i and 2i+1 of `text`, and ids[i] gets
-  // its ID. Hashes a batch of names, then prefetches, then compares, so that memory accesses
-  // overlap. `text` must be followed by json::kPadding readable bytes. Returns the number of
-  // unknown names.
+  // its ID. Returns the number of unknown names. `text` must be followed by json::kPadding readable
+  // bytes.
+  //
+  // Hashes a batch of names, then prefetches, then compares, so that memory accesses overlap.
   std::size_t find_all(const char* text, std::span<const std::uint32_t> quotes,
                        std::span<alloc::NodeId> ids) const;
 

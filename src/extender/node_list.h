@@ -53,9 +53,9 @@ class NodeLists {
   // `index` must outlive this object.
   explicit NodeLists(const NodeIndex& index) : index_(index) {}
 
-  // Returns the list, valid until the next call. Returns null if the text is not a list of quoted
-  // names separated by commas, or if a name has escapes or non-ASCII bytes; then a JSON parser must
-  // read it.
+  // Returns the list, valid until the next call. Returns null if a JSON parser must read the text
+  // instead. That is the case if `text` is not a list of quoted names separated by commas, or if a
+  // name has escapes or non-ASCII bytes.
   const NodeList* read(json::PaddedView text);
   // Builds the list and its text from names that a JSON parser has read. The list is valid until
   // the next call.

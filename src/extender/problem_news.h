@@ -22,12 +22,13 @@ namespace tessera::extender {
 
 class ProblemNews {
  public:
-  // kubelet and the inventory may show a new amount of GPU memory about ten seconds apart. A
-  // mismatch that ends before this time is not reported.
+  // When the amount of GPU memory of a node changes, kubelet and the inventory may show the new
+  // amount about ten seconds apart. A mismatch that ends before this time is not reported.
   static constexpr std::chrono::seconds kCapacityMayDifferFor{30};
 
-  // Returns the problems to report now, and remembers them as reported. The ledger lists at most
-  // 100 of each kind; its counts include the rest. Cheap if nothing changed since the last call.
+  // Returns the problems to report now, and remembers them as reported. Of each kind, the ledger
+  // lists at most 100 problems, so further ones are only counted. Cheap if nothing changed since
+  // the last call.
   [[nodiscard]] std::vector<alloc::Problem> take(const alloc::Ledger& ledger, Clock::Steady now);
 
  private:

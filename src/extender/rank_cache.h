@@ -1,9 +1,9 @@
 // extender/rank_cache.h
 //
 // The rank of every node for a request, cached for the last few requests. Pods often arrive in
-// groups with equal requests, and between two of them few nodes change. The scores come from
-// alloc::Placer, which caches them by node; ranks are computed again only when a score has changed.
-// Not thread-safe.
+// groups with equal requests, and few nodes change between two of them. alloc::Placer computes and
+// caches the score of each node. The ranks are computed again only when a score has changed. Not
+// thread-safe.
 #pragma once
 
 #include <cstdint>

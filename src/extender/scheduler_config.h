@@ -30,17 +30,20 @@ Result<std::string> extender_url(std::string_view text);
 
 // Returns a complete configuration for config.attach. `url` has no path prefix:
 // "http://127.0.0.1:39999". `kubeconfig` is the file with which kube-scheduler reaches the API
-// server; empty for the service account of its pod. By default that is the file of kubeadm for a
-// Service and the service account for a sidecar.
+// server. If `kubeconfig` is "", kube-scheduler uses the service account of its pod. If it is
+// unset, the result names kubeadm's file for a Service, and uses the service account for a sidecar.
 std::string scheduler_config(const Config& config, const std::string& url,
                              const std::optional<std::string>& kubeconfig = std::nullopt);
 
-// Adds our extender to `existing`, or replaces the entry of Tessera or of an original. The rest
-// keeps its content, but comments are lost. Sets percentageOfNodesToScore and the kubeconfig if
-// `existing` does not; if a needed kubeconfig is missing in both, adds a remark. `name` is the file
-// name for messages. Returns kInvalid if `existing` is not a KubeSchedulerConfiguration. Returns
-// kConflict if another extender already binds pods or manages one of our resources, because
-// kube-scheduler allows only one.
+// Adds our extender to `existing`. Replaces an entry of Tessera or of an original. The rest keeps
+// its content, but comments are lost. `name` is the file name for messages.
+//
+// Sets percentageOfNodesToScore and the kubeconfig if `existing` does not set them. If neither the
+// caller nor `existing` names a kubeconfig that is needed, adds a remark.
+//
+// Returns kInvalid if `existing` is not a KubeSchedulerConfiguration. Returns kConflict if another
+// extender already binds pods or manages one of our resources, because kube-scheduler allows only
+// one.
 Result<SchedulerConfig> merge_scheduler_config(const Config& config, const std::string& url,
                                                std::string_view existing, const std::string& name,
                                                const std::optional<std::string>& kubeconfig = std::nullopt);

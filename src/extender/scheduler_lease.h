@@ -5,15 +5,15 @@
 //
 // Start: before the first bind for a new leader, its extender must know what other extenders bound.
 // A kube-scheduler that shuts down releases its Lease at once, even while its extender still
-// writes, and the next scheduler may take the Lease in the same moment. So this class waits until
-// no such write can be in progress, and then calls `on_lead`. No wait is needed if the Lease
-// expired (no write outlives it), or if the own scheduler held it before (the ledger has its
-// writes).
+// writes. The next scheduler may take the Lease in the same moment. So this class waits until no
+// such write can be in progress, and then calls `on_lead`. No wait is needed in two cases:
+//   - The Lease expired. No write outlives the Lease.
+//   - The own scheduler held the Lease before. The ledger has its writes.
 //
-// End: if the own scheduler has not renewed the Lease for a while, another scheduler may take it. A
-// scheduler that was stopped (SIGSTOP) and continues may then still request a bind that it decided
-// earlier; the extender must reject it. Scheduler and extender of one pod share a clock, so the
-// renew time in the Lease is reliable.
+// End: if the own scheduler has not renewed the Lease for a while, another scheduler may take it.
+// If the own scheduler was stopped (SIGSTOP) and continues, it may still request a bind that it
+// decided earlier. The extender must reject that bind. Scheduler and extender of one pod share a
+// clock, so the renew time in the Lease is reliable.
 //
 // On the event loop's thread.
 #pragma once
@@ -48,8 +48,8 @@ class SchedulerLease final : public kube::ObjectSink {
 
   void start() { watch_.start(); }
 
-  // Returns how long the own scheduler leads if it does not renew its Lease. 0 or less if it does
-  // not lead, if the leader is not known yet, or before `on_lead` is called.
+  // Returns how long the own scheduler still leads if it does not renew its Lease. Returns 0 or
+  // less if it does not lead, if the leader is not known yet, or before `on_lead` is called.
   [[nodiscard]] std::chrono::milliseconds time_left() const;
   // Returns whether the own scheduler has the Lease, but other extenders may still be writing.
   [[nodiscard]] bool waits() const { return others_write_timer_.pending(); }

@@ -34,9 +34,9 @@ class Service {
   };
 
   // kube-scheduler retries a pending pod as soon as its watch shows that another pod ended or that
-  // a node changed. The extender's own watch may show that a moment later. If filter rejected all
-  // nodes until then, the pod would wait for the next event, up to five minutes. So if some node
-  // may fit soon, filter decides again after kRetryAfter. It does so at most once every
+  // a node changed. The extender's own watch may show the change a moment later. If filter rejected
+  // all nodes before that, the pod would wait for the next event, up to five minutes. So if some
+  // node may fit soon, filter decides again after kRetryAfter. It does so at most once every
   // kRetryInterval.
   static constexpr std::chrono::milliseconds kRetryAfter{25};
   static constexpr std::chrono::milliseconds kRetryInterval{150};

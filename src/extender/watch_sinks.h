@@ -15,8 +15,8 @@
 
 namespace tessera::extender {
 
-// The base of all sinks. An object that cannot be decoded is logged and changes nothing: if a
-// malformed label freed the GPUs of a running pod, they would be allocated twice.
+// The base of all sinks. An object that cannot be decoded is logged and changes nothing. Otherwise
+// a malformed label would free the GPUs of a running pod, and they would be allocated twice.
 class StateSink : public kube::ObjectSink {
  public:
   // `state` must outlive this object. Calls `on_synced` after each complete list.

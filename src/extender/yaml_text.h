@@ -1,7 +1,8 @@
 // extender/yaml_text.h
 //
 // Writes a YAML tree as text that parses to the same tree. The emitter of yaml-cpp alone does not
-// guarantee that: it writes the string "true" without quotes, and a parser reads a boolean.
+// guarantee that. For example, it writes the string "true" without quotes, which parses as a
+// boolean.
 #pragma once
 
 #include <string>
@@ -14,8 +15,8 @@ class Node;
 
 namespace tessera::extender {
 
-// Returns the text of `root`. Scalars that were quoted or had several lines get double quotes,
-// aliases stay aliases (with numbers as names), keys keep their order, and comments are lost.
+// Returns the text of `root`. Scalars that were quoted or had several lines get double quotes.
+// Aliases stay aliases, with numbers as names. Keys keep their order, and comments are lost.
 // Returns kInvalid if a tag has characters that yaml-cpp can read but not write.
 Result<std::string> yaml_text(const YAML::Node& root);
 

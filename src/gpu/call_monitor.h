@@ -1,7 +1,7 @@
 // gpu/call_monitor.h
 //
-// Records which driver call is in progress and since when, so that other threads can detect a call
-// that never returns, and name it. The driver thread writes, any thread reads.
+// Records which driver call is in progress and since when. Other threads can then detect a call
+// that never returns, and report its name. The driver thread writes, any thread reads.
 #pragma once
 
 #include <chrono>

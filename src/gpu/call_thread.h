@@ -1,6 +1,7 @@
 // gpu/call_thread.h
 //
-// A thread that makes all calls into a library that may hang, so that other threads do not hang.
+// A thread that makes all calls into a library that may hang. Other threads wait for a result only
+// until a deadline.
 //
 //   CallThread thread(monitor, idle);
 //   Result<int> answer = thread.call<int>("count GPUs", 2s, [state] { return state->count(); });
@@ -29,11 +30,11 @@ class CallThread {
  public:
   using Idle = std::function<std::chrono::milliseconds()>;
 
-  // The work reports its current library call to `monitor`. `idle` runs on the thread and is
-  // destroyed there, with its captures, when the thread ends.
+  // `monitor` is where the work records its library calls; timeout errors name the recorded call.
+  // `idle` runs on the thread and is destroyed there, with its captures, when the thread ends.
   CallThread(std::shared_ptr<const CallMonitor> monitor, Idle idle);
-  // Waits one second for the current call. If the call hangs longer, detaches the thread. Then the
-  // process may exit, but the library must not be unloaded.
+  // Waits up to one second for the current call to return. If it does not return, detaches the
+  // thread. The process may then exit, but must not unload the library.
   ~CallThread();
   CallThread(const CallThread&) = delete;
   CallThread& operator=(const CallThread&) = delete;

@@ -9,11 +9,13 @@
 //   driver.state()->inventory;  // from memory: safe inside a kubelet call
 //   driver.processes(uuid);     // calls the driver, has a deadline
 //
-// One thread, the driver thread, makes all calls into NVML. It opens the library (and retries until
-// that succeeds), probes every GPU about once a second, waits for driver events in between, and
-// publishes a new state when something changes. A hung call blocks only that thread: state() still
-// answers from memory, other calls fail at their deadline with the name of the hung call, problem()
-// reports it, and work continues when the call returns.
+// One thread, the driver thread, makes all calls into NVML. It opens the library, and retries until
+// that succeeds. It probes every GPU about once a second and waits for driver events in between.
+// When something changes, it publishes a new state.
+//
+// A hung call blocks only the driver thread. state() still answers from memory. Other calls fail at
+// their deadline with the name of the hung call, and problem() reports the hung call. The driver
+// thread continues when the call returns.
 #pragma once
 
 #include <chrono>
@@ -42,14 +44,14 @@ struct DriverOptions {
   std::string sysfs_root = "/sys";
   DiscoveryOptions discovery{};
   HealthRules health{};
-  // The last known inventory, for GPUs that do not answer. After a restart it is read from the
-  // node's annotation.
+  // The last known inventory. It identifies GPUs that do not answer. The agent reads it from the
+  // node's annotation after a restart.
   alloc::Inventory known{};
   // Called on the driver thread. Must not block and must not call the driver.
   OnChange on_change{};
 
-  Milliseconds event_wait{250};      // longest wait for events; delays other calls by as much
-  Milliseconds probe_every{750};     // interval of probes; results must be visible within a second
+  Milliseconds event_wait{250};      // longest wait for events; may delay other calls as long
+  Milliseconds probe_every{750};     // interval of probes; changes must be visible within a second
   Milliseconds links_every{60'000};  // interval of discovery: GPUs, their links and settings
   Milliseconds retry{5'000};         // interval of attempts while no driver or no GPU answers
   // While a GPU does not answer, the session is closed and reopened at this interval, because some
@@ -79,12 +81,14 @@ class Driver {
   static constexpr Milliseconds kDeadline{5'000};
 
   explicit Driver(DriverOptions options);
-  // No other thread may be in a call of this object. on_change is not called after this.
+  // No other thread may be inside a member function. on_change is not called after the destructor
+  // returns.
   ~Driver();
   Driver(const Driver&) = delete;
   Driver& operator=(const Driver&) = delete;
 
-  // Sets DriverOptions::known later. Has no effect after the driver has listed its GPUs.
+  // Sets DriverOptions::known after construction. Has no effect after the driver has listed its
+  // GPUs.
   void set_known(const alloc::Inventory& known);
 
   // Returns the current state without waiting for the driver. Before the first answer of the
@@ -105,8 +109,8 @@ class Driver {
   // The number of completed driver calls and of those that failed.
   [[nodiscard]] CallMonitor::Counts calls() const;
 
-  // Return kNotFound for an unknown GPU, kUnavailable for a GPU that does not answer, and kTimeout
-  // after `deadline`.
+  // Return the processes or the usage of one GPU. Return kNotFound for an unknown GPU, kUnavailable
+  // for a GPU that does not answer, and kTimeout if the driver does not answer within `deadline`.
   Result<std::vector<GpuProcess>> processes(const std::string& uuid, Milliseconds deadline = kDeadline);
   Result<GpuUsage> usage(const std::string& uuid, Milliseconds deadline = kDeadline);
 

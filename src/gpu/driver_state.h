@@ -33,9 +33,9 @@ struct DriverState {
   std::vector<std::string> compute;  // capability of each of inventory.gpus: "7.0", or empty
   std::string cuda;                  // "12.4", or empty
 
-  // GPUs that the driver does not list any more, but that this process has seen or that were in
-  // DriverOptions::known. They are not in `inventory`, because another GPU may have their index
-  // now.
+  // GPUs that the driver no longer lists, but that this process has seen or that were in
+  // DriverOptions::known. `inventory` does not contain them, because another GPU may have their
+  // index now.
   std::vector<alloc::Gpu> gone;
 
   // GPUs that could not be listed, in words for the operator.

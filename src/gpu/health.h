@@ -49,14 +49,14 @@ class HealthTracker {
   XidClass on_xid(std::uint64_t xid, Clock::Steady now);
   void on_uncorrectable_memory_error(Clock::Steady now);
 
-  // Restores the health after a restart from the reason() of the previous process. If the reason
-  // was an event, it counts as if it had occurred now.
+  // Restores the health after a restart of the process. `reason` is the reason() of the previous
+  // process. If the reason was an event, the event counts as if it had occurred now.
   void restore(const std::string& reason, Clock::Steady now);
 
   void on_probe(const Probe& probe, Clock::Steady now);
 
-  // Returns why the GPU is unhealthy, or "" if it is healthy. Short, because it is part of the
-  // node's inventory.
+  // Returns why the GPU is unhealthy, or "" if it is healthy. The text is short, because it is part
+  // of the node's inventory.
   [[nodiscard]] std::string reason() const;
   [[nodiscard]] bool healthy() const { return reason().empty(); }
   // Returns whether the GPU answered the last probe.

@@ -1,8 +1,8 @@
 // gpu/nvml.h
 //
-// C++ wrapper of NVML: each call returns a value or the error of the library. If the driver or the
-// GPU is too old for a call, the NvmlError is unsupported(), and most callers treat the fact as
-// unknown.
+// C++ wrapper of NVML. Each call returns a value or the error of the library (NvmlError). If the
+// driver or the GPU is too old for a call, NvmlError::unsupported() is true, and most callers treat
+// the value as unknown.
 //
 // Use it from one thread only, because NVML has had thread-safety bugs. Handles are valid until
 // shutdown().
@@ -86,8 +86,8 @@ class Nvml {
   // `monitor` must outlive this object.
   Nvml(NvmlLibrary library, CallMonitor& monitor) : library_(std::move(library)), monitor_(&monitor) {}
 
-  // Returns an error with advice for the operator: driver not loaded, version mismatch, no
-  // permission.
+  // Initializes NVML. The error contains advice for the operator: driver not loaded, version
+  // mismatch, no permission.
   Status init();
   void shutdown();
 
@@ -106,11 +106,12 @@ class Nvml {
   NvmlResult<GpuMemory> memory(abi::Device gpu);
   NvmlResult<std::pair<int, int>> compute_capability(abi::Device gpu);
   NvmlResult<abi::Utilization> utilization(abi::Device gpu);
-  // The NUMA node of the GPU's own memory; unsupported if GPU memory is not a NUMA node.
+  // Returns the NUMA node of the GPU's own memory. Returns an unsupported() error if the GPU memory
+  // is not a NUMA node.
   NvmlResult<unsigned> memory_numa_node(abi::Device gpu);
 
   NvmlResult<int> common_ancestor(abi::Device a, abi::Device b);  // abi::TopologyLevel
-  // Returns kInvalidArgument after the last link.
+  // Returns the state of one NVLink. Returns kInvalidArgument if `link` is beyond the last link.
   NvmlResult<NvlinkInfo> nvlink(abi::Device gpu, unsigned link);
 
   NvmlResult<bool> mig_enabled(abi::Device gpu);
@@ -135,7 +136,7 @@ class Nvml {
   NvmlResult<abi::EventSet> create_event_set();
   // Registers the wanted event types that the GPU supports.
   NvmlStatus register_events(abi::Device gpu, std::uint64_t wanted, abi::EventSet set);
-  // Returns kTimeout if there is no event.
+  // Returns the next event, or kTimeout if there is none within `timeout_ms`.
   NvmlResult<abi::EventData> wait_for_event(abi::EventSet set, unsigned timeout_ms);
   void free_event_set(abi::EventSet set);
 

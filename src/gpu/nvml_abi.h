@@ -48,8 +48,8 @@ constexpr std::uint32_t struct_version(std::size_t bytes, std::uint32_t version)
   return static_cast<std::uint32_t>(bytes) | (version << 24U);
 }
 
-// Only `domain`, `bus` and `device` are the same in all versions of the call; older structs end
-// before bus_id.
+// Use only `domain`, `bus` and `device`: they are the same in all versions of the call. Older
+// versions of the struct end before bus_id.
 struct PciInfo {
   std::array<char, 16> bus_id_legacy;
   std::uint32_t domain;

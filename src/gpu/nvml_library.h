@@ -5,9 +5,9 @@
 //   const NvmlLibrary library = TRY(NvmlLibrary::open("libnvidia-ml.so.1"));
 //   library.functions().device_get_count(&count);
 //
-// Uses the newest version of each function that the library has. An optional function that is
-// missing is a null pointer and listed in missing(). If a function is missing that every driver
-// has, open() fails.
+// Uses the newest version of each function that the library has. An optional function that the
+// library lacks is a null pointer, and missing() lists it. open() fails if the library lacks a
+// function that every driver has.
 #pragma once
 
 #include <memory>
@@ -71,8 +71,9 @@ class NvmlLibrary {
  public:
   static constexpr std::string_view kDefaultPath = "libnvidia-ml.so.1";
 
-  // The dynamic loader searches for a plain name; a path is used as is. Returns kNotFound if there
-  // is no such library, and kUnsupported if it is not NVML or too old.
+  // Opens the library. The dynamic loader searches for a plain name; a path is used as is. Returns
+  // kNotFound if there is no such library, and kUnsupported if the library is not NVML or is too
+  // old.
   static Result<NvmlLibrary> open(const std::string& path);
 
   [[nodiscard]] const NvmlFunctions& functions() const { return functions_; }

@@ -1,8 +1,8 @@
 // gpu/reopen_pace.h
 //
 // Decides when to reopen the driver session because a GPU does not answer. Some GPUs come back only
-// in a new session. But events of the other GPUs are lost between two sessions, so the attempts
-// become less frequent while a GPU does not come back. Does no I/O. Not thread-safe.
+// in a new session. But events of the other GPUs are lost between two sessions. So the intervals
+// between attempts grow while a GPU does not come back. Does no I/O. Not thread-safe.
 //
 //   if (pace.due(silent, /*all=*/false, now - opened)) { close(); open(); }
 #pragma once
@@ -27,9 +27,9 @@ class ReopenPace {
         when_all_(std::min(every, when_all)),
         pause_(every) {}
 
-  // Returns whether to reopen a session that has been open for `open_for`. `silent` names the GPUs
-  // that do not answer, always in the same order; a different list restarts with the first
-  // interval. `all` is true if no GPU answers.
+  // Returns whether to reopen a session that has been open for `open_for`. `silent` lists the GPUs
+  // that do not answer, always in the same order. If the list differs from the previous call, the
+  // intervals start again with the first one. `all` is true if no GPU answers.
   bool due(std::vector<std::string> silent, bool all, std::chrono::nanoseconds open_for) {
     if (silent != silent_) {
       silent_ = std::move(silent);

@@ -37,7 +37,8 @@ class Session {
   // the thread may sleep before the next step.
   Milliseconds step();
 
-  // Sets DriverOptions::known later. Has no effect if a GPU is known or the driver is ready.
+  // Sets DriverOptions::known after construction. Has no effect if a GPU is already known or the
+  // driver is ready.
   void set_known(const alloc::Inventory& known);
 
   Result<std::vector<GpuProcess>> processes(const std::string& uuid);
@@ -64,7 +65,7 @@ class Session {
   bool read_events(abi::EventSet set, Milliseconds wait);
   void on_event(const abi::EventData& event);
   void count_xid(const std::string& uuid, std::uint64_t xid, XidClass severity);
-  // Logs the changes and publishes the current state, if it differs from the last one.
+  // If the current state differs from the published one, logs the changes and publishes it.
   void publish();
   [[nodiscard]] DriverState current_state() const;
   // Returns the handle of a GPU, or why there is none.

@@ -29,13 +29,13 @@ enum class XidClass { kIgnored, kRecoverable, kFatal };
 struct XidRules {
   std::set<std::uint64_t> ignored = {13, 31, 43, 45, 68, 109};
   std::set<std::uint64_t> recoverable = {63, 74, 92, 94, 154};
-  std::set<std::uint64_t> fatal;  // overrides both
+  std::set<std::uint64_t> fatal;  // takes precedence over both other lists
   bool ignore_all = false;        // ignore every XID that is not in `fatal` or `recoverable`
 
   [[nodiscard]] XidClass classify(std::uint64_t xid) const;
 
-  // Parses changes to the defaults: "ignored=62,74;fatal=94". `ignored=all` ignores every XID that
-  // is in no list. Returns kInvalid with the part that is wrong.
+  // Parses changes to the defaults: "ignored=62,74;fatal=94". "ignored=all" sets ignore_all.
+  // Returns kInvalid with the part that is wrong.
   static Result<XidRules> parse(std::string_view text);
 };
 

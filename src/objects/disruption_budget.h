@@ -24,9 +24,9 @@ struct DisruptionBudget {
     std::vector<std::uint32_t> labels{};  // LabelHash::label, one for each value
   };
 
-  std::vector<Term> selector{};  // a covered pod meets all terms
-  // False if the budget has no selector: then it covers no pod. With an empty selector, it covers
-  // all pods of the namespace.
+  std::vector<Term> selector{};  // a pod is covered if it meets all terms
+  // Whether the budget has a selector. A budget without a selector covers no pod. A budget with an
+  // empty selector covers all pods of the namespace.
   bool selects = false;
   std::int64_t allowed = 0;  // status.disruptionsAllowed
   // Names of pods that are being evicted. status.disruptionsAllowed already accounts for them.
@@ -37,8 +37,8 @@ struct DisruptionBudget {
   [[nodiscard]] bool covers(std::string_view pod, std::span<const LabelHash> labels) const;
 };
 
-// Replaces `budget` and `meta` with what the object says. Returns kInvalid as decode_pod() does,
-// and for an unknown operator of a selector.
+// Replaces `budget` and `meta` with what the object says. Returns kInvalid as decode_pod() does
+// (pod_decoder.h), and for an unknown operator in the selector.
 Status decode_disruption_budget(kube::ObjectJson& object, kube::ObjectMeta& meta, DisruptionBudget& budget);
 
 }  // namespace tessera::objects

@@ -1,8 +1,8 @@
 // objects/label_hashes.h
 //
 // A label as two 32-bit hashes: one of the key, one of key and value. For programs that keep many
-// objects in memory and only need to match selectors. Two different labels have the same hash with
-// a probability of one in four billion.
+// objects in memory and use labels only to match selectors. Two different labels have the same hash
+// with a probability of one in four billion.
 #pragma once
 
 #include <cstdint>

@@ -10,8 +10,8 @@
 
 namespace tessera::objects {
 
-// Replaces `node` and `meta` with what the object says. Leaves node.unhealthy_gpus as it is,
-// because a Node does not contain it. Returns kInvalid as decode_pod() does.
+// Replaces `node` and `meta` with what the object says. Does not change node.unhealthy_gpus, which
+// comes from a ConfigMap. Returns kInvalid as decode_pod() does (pod_decoder.h).
 Status decode_node(kube::ObjectJson& object, const alloc::ResourceNames& names, kube::ObjectMeta& meta,
                    alloc::NodeSpec& node);
 

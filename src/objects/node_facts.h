@@ -22,7 +22,8 @@ struct NodeFacts {
   std::string address{};  // the first InternalIP
   bool ready = false;
   bool cordoned = false;
-  // status.allocatable of the shared resources. The `inspect` commands of the originals show them.
+  // status.allocatable of gpu-mem and gpu-count. The `inspect` commands of the original systems
+  // show them.
   std::int64_t allocatable_units = 0;
   std::int64_t allocatable_count = 0;
   std::int64_t whole_gpus = 0;  // status.capacity of the whole-GPU resource

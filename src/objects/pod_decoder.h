@@ -19,15 +19,16 @@ namespace tessera::objects {
 struct PodExtras {
   bool container_ids = false;  // ContainerSpec::id
   bool ran_before = false;     // ContainerSpec::ran_before
-  // ContainerSpec::other_limits for these resources. Must stay valid during the call.
+  // The resources to read into ContainerSpec::other_limits. The list must stay valid during the
+  // call.
   const std::vector<std::string>* resources = nullptr;
   PodDetails* details = nullptr;  // replaced if not null
   LabelHashes* labels = nullptr;  // replaced if not null; then `details` gets no labels
 };
 
-// Replaces `pod` and `meta` with what the object says, and reuses the memory of `pod`. Returns
-// kInvalid, with `meta` filled as far as it was read, if a field has the wrong type or a quantity
-// is malformed.
+// Replaces the contents of `pod` and `meta` with those of the object, and reuses the memory of
+// `pod`. Returns kInvalid if a field has the wrong type or a quantity is malformed. `meta` then has
+// the fields that were read before the error.
 Status decode_pod(kube::ObjectJson& object, const alloc::ResourceNames& names, kube::ObjectMeta& meta,
                   alloc::PodSpec& pod, const PodExtras& extras = {});
 

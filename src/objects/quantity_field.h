@@ -18,7 +18,8 @@ namespace tessera::objects {
 class QuantityFields {
  public:
   JsonError read(std::string_view name, JsonValue value, Quantity& into);
-  // Read the amount in thousandths, or in whole units, rounded up as Kubernetes does.
+  // read_milli() reads an amount in thousandths, read_whole() in whole units. Both round up, as
+  // Kubernetes does.
   JsonError read_milli(std::string_view name, JsonValue value, std::int64_t& into);
   JsonError read_whole(std::string_view name, JsonValue value, std::int64_t& into);
 

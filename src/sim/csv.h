@@ -22,17 +22,18 @@ namespace tessera::sim {
 
 class CsvTable {
  public:
-  // Finds the columns by name; they may be in any order, and other columns are ignored.
-  // `optional_columns` may be missing; their numbers follow those of `columns`.
+  // Reads the header and finds the columns by name. They may be in any order; other columns are
+  // ignored. `optional_columns` may be missing from the table. Columns are numbered from 0: first
+  // `columns`, then `optional_columns`. Returns kInvalid if one of `columns` is missing.
   static Result<CsvTable> open(std::string_view text, const std::vector<std::string_view>& columns,
                                const std::vector<std::string_view>& optional_columns = {});
 
-  // Reads the next row that is not empty; returns false at the end. Fails if a row and the header
-  // differ in the number of fields.
+  // Reads the next row that is not empty. Returns false at the end of the table. Fails if the row
+  // does not have as many fields as the header.
   Result<bool> next();
 
-  // A field of the row; `column` is the position in the names given to open(). A missing optional
-  // column is empty.
+  // Returns a field of the current row. `column` is the number of the column (see open()). A field
+  // of a missing optional column is empty.
   [[nodiscard]] const std::string& text(std::size_t column) const;
   [[nodiscard]] Result<std::int64_t> integer(std::size_t column, std::int64_t min, std::int64_t max) const;
 

@@ -16,7 +16,7 @@ struct ExperimentOptions {
   std::vector<PolicyName> policies;
   std::vector<std::uint64_t> seeds;
   std::int64_t load_milli = 1300;
-  bool typical_from_trace = true;  // `fgd` gets the trace's typical pods; false: it learns them
+  bool typical_from_trace = true;  // false: `fgd` learns the typical pods itself
   unsigned threads = 0;            // 0: one per processor
 };
 
@@ -24,7 +24,7 @@ struct PolicyResult {
   PolicyName policy;
   std::vector<RunResult> runs;  // one for each seed
 
-  // Means over the runs that reached the load.
+  // Return means over the runs that reached the load.
   [[nodiscard]] std::optional<LoadPoint> mean_at(int load_percent) const;
   [[nodiscard]] std::vector<LoadPoint> mean_curve() const;
 };

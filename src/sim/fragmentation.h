@@ -4,8 +4,8 @@
 // GPU capacity of a node that a typical pod cannot use, averaged over the typical pods. Pods
 // without GPUs are typical too and cannot use any GPU, so even an empty cluster is fragmented.
 //
-// The simulator measures all policies with it, and the paper's policy FGD minimizes it. Tessera's
-// policy `fgd` minimizes a different measure (alloc/fgd.h).
+// The simulator measures the fragmentation of all policies. The policy FGD of the paper minimizes
+// it. Tessera's policy `fgd` minimizes a different measure (alloc/fgd.h).
 #pragma once
 
 #include <array>
@@ -22,7 +22,8 @@ class Fragmentation {
   // `kinds` come from typical_kinds(); models are looked up in the ledger.
   Fragmentation(const std::vector<PodKind>& kinds, const alloc::Ledger& ledger);
 
-  // Returns the fragmentation of a node, in thousandths of GPUs times weight().
+  // Returns the fragmentation of a node, summed over the typical pods, in thousandths of a GPU.
+  // Divide by weight() for the average.
   [[nodiscard]] std::uint64_t of(const alloc::NodeView& node) const;
   // Returns the fragmentation of the node after an allocation of `milli` thousandths of each of
   // `gpus`, and of `cpu_milli`.

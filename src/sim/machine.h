@@ -50,8 +50,9 @@ struct Machine {
   [[nodiscard]] alloc::Inventory inventory(std::string_view node, alloc::Unit unit) const;
 };
 
-// Parses a description. The machine is named after `file`; errors start with file and line
-// ("my-box.yaml:12: ..."). `read_beside` returns the text of the file that `links.topo` names.
+// Parses a description. The machine is named after `file`. Errors start with file and line
+// ("my-box.yaml:12: ..."). `read_beside` returns the text of the file that the setting `links.topo`
+// names.
 using ReadBeside = std::function<Result<std::string>(const std::string& file)>;
 Result<Machine> parse_machine(std::string_view yaml, const std::string& file, const ReadBeside& read_beside);
 

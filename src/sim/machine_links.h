@@ -26,12 +26,13 @@ struct LinkRules {
   std::vector<LinkRule> rules;
 };
 
-// Completes the links of `topology`: adds NVLinks to pairs that have neither NVLinks nor a path,
-// and PCIe paths that are unknown. A configured generation replaces an inferred one.
+// Completes the links of `topology`. NVLink rules apply only to pairs that have neither NVLinks nor
+// a PCIe path yet. PCIe rules apply only to pairs whose path is unknown. If nvlink_generation is
+// not 0, it replaces the generation of all NVLinks.
 void apply_rules(const LinkRules& rules, topology::Topology& topology);
 
-// A NIC of the description. GPUs that are not in `near` are NODE away if on the same NUMA node,
-// else SYS.
+// A NIC of the description. The path to a GPU that is not in `near` is NODE on the same NUMA node,
+// otherwise SYS.
 struct NicRule {
   std::string name;
   std::string device;

@@ -16,8 +16,8 @@ namespace tessera::sim {
 
 class PlacerPolicy : public PlacementPolicy {
  public:
-  // `kinds` are the typical pods for `fgd`. If there are none, it learns them from the pods that
-  // arrive.
+  // `kinds` are the typical pods for `fgd`. If `kinds` is empty, `fgd` learns the typical pods from
+  // the pods that arrive.
   PlacerPolicy(alloc::Policy policy, const SimulatedCluster& cluster, const std::vector<PodKind>& kinds);
 
   std::optional<alloc::Choice> choose(std::uint32_t shape, Random& random) override;

@@ -25,7 +25,8 @@ class PlacementPolicy {
   PlacementPolicy& operator=(const PlacementPolicy&) = delete;
   virtual ~PlacementPolicy() = default;
 
-  // Returns the choice for the next pod, nullopt if it does not fit. `random` breaks ties.
+  // Returns the choice for a pod of this shape, or nullopt if it does not fit. `random` breaks
+  // ties.
   virtual std::optional<alloc::Choice> choose(std::uint32_t shape, Random& random) = 0;
 };
 
@@ -42,7 +43,7 @@ const std::vector<PolicyName>& policy_names();
 // differ only in case, so their case must match.
 Result<PolicyName> find_policy(std::string_view name);
 
-// Makes a policy. It refers to the cluster, which must live longer. `kinds` are the typical pods.
+// Returns a new policy. The cluster must outlive it. `kinds` are the typical pods.
 std::unique_ptr<PlacementPolicy> make_policy(const PolicyName& name, const SimulatedCluster& cluster,
                                              const std::vector<PodKind>& kinds);
 

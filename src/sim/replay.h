@@ -17,9 +17,9 @@
 
 namespace tessera::sim {
 
-// The means of all measurements at one offered load, in whole percents.
+// The means of all measurements at one offered load. Loads are rounded to whole percents.
 struct LoadPoint {
-  int load_percent = 0;           // offered load: what all pods so far request, of all GPU capacity
+  int load_percent = 0;           // offered load: requests of all pods so far, of all GPU capacity
   double allocated_percent = 0;   // of all GPU capacity
   double fragmented_percent = 0;  // of all GPU capacity
 
@@ -35,8 +35,8 @@ struct RunResult {
   int last_load_percent = 0;                    // the load that the scenario was drawn for
   double seconds = 0;                           // of processor time
 
-  // Returns the point at this load, nullopt if the scenario does not reach it. If there is no
-  // measurement at this load (a large pod can skip several percents), returns the previous point.
+  // Returns the point at this load, or nullopt if the scenario does not reach the load. A large pod
+  // can skip several percents. If there is no measurement at this load, returns the previous point.
   [[nodiscard]] std::optional<LoadPoint> at(int load_percent) const;
 };
 
@@ -49,7 +49,8 @@ struct Setting {
   std::int64_t load_milli = 1300;  // what all pods request, in thousandths of all GPUs
 };
 
-// Fails only if a policy makes a choice that the ledger refuses, which is a bug.
+// Runs one policy on the scenario of `seed`. Fails only if the policy makes a choice that the
+// ledger refuses, which is a bug.
 Result<RunResult> replay(const Setting& setting, const PolicyName& policy, std::uint64_t seed);
 
 }  // namespace tessera::sim

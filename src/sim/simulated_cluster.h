@@ -1,6 +1,7 @@
 // sim/simulated_cluster.h
 //
-// The cluster of a trace in a ledger, the same class that the extender uses. A GPU has 1,000 units.
+// The cluster of a trace. Its state is an alloc::Ledger, the class that the extender uses. A GPU
+// has 1,000 units.
 //
 //   SimulatedCluster cluster(trace, scenario, shapes);
 //   const std::optional<alloc::Choice> choice = policy.choose(shape, random);

@@ -1,9 +1,9 @@
 // cli/cluster/agents.h
 //
-// Reads from Tessera's own pods through the API server's proxy: actual GPU usage and allocations
-// (from the agents) and versions (from all pods). This needs permission to `get` pods/proxy, in
-// addition to permission to list nodes and pods. Without it, or if a pod does not respond, commands
-// omit this part.
+// Reads from Tessera's own pods through the API server's proxy. Agents report actual GPU usage and
+// allocations; all pods report their versions. This needs permission to `get` pods/proxy, in
+// addition to permission to list nodes and pods. Without that permission, or if a pod does not
+// respond, commands omit this part.
 #pragma once
 
 #include <map>
@@ -30,8 +30,8 @@ enum class PodKind {
 };
 
 // Requests a page ("metrics", "allocations", "version") from all pods of a kind in parallel, with a
-// timeout of a few seconds. Returns an empty list if there are no such pods (they are found by the
-// labels that the chart sets), or if the cluster is read from files.
+// timeout of a few seconds. Finds the pods by the labels that the chart sets. Returns an empty list
+// if there are none, or if the cluster is read from files.
 Result<std::vector<PodAnswer>> ask_pods(const ClusterOptions& options, PodKind kind, std::string_view page);
 
 // Returns the JSON of the Lease for the leader election of schedulers and extenders. Needs
@@ -54,7 +54,7 @@ struct Usage {
 
 // Reads the metrics of all agents.
 Usage ask_usage(const ClusterOptions& options);
-// Adds the values of one page of metrics. Ignores other metrics and invalid lines.
+// Adds the values on one page of metrics to `usage`. Ignores other metrics and invalid lines.
 void read_usage(std::string_view metrics, Usage& usage);
 
 // The GPUs that an agent allocated to one container.

@@ -87,7 +87,8 @@ struct Cluster {
   alloc::ResourceNames names{};  // made from settings.resources
 };
 
-// Fails if the cluster cannot be read. An invalid object is left out and reported in `warnings`.
+// Reads the part of the cluster that `query` selects. Fails if the cluster cannot be read. An
+// invalid object is left out and reported in `warnings`.
 Result<Cluster> read_cluster(const ClusterOptions& options, const ClusterQuery& query);
 
 }  // namespace tessera::cli

@@ -28,8 +28,8 @@ struct Frame {
 
 using MakeFrame = std::function<Result<Frame>(Cluster, const Terminal&)>;
 
-// Runs until Ctrl-C, SIGTERM or until the reader closes the output, then returns 0. Returns 1 if
-// the cluster cannot be read at all.
+// Shows a frame after each change of the cluster. Returns 0 after Ctrl-C or SIGTERM, or when the
+// reader closes the output. Returns 1 if the cluster cannot be read at all.
 //
 // On a terminal, each frame replaces the previous one and is cut to the screen's size; the last
 // frame stays. Elsewhere, frames are separated by an empty line.

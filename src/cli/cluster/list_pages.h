@@ -18,9 +18,9 @@ struct PageLimits {
   std::size_t item_bytes = 16U << 20U;  // larger than any object of an API server
 };
 
-// Calls `page` with lists that together hold the items of the list in `in`, in order. Stops when
-// `page` fails. Checks the JSON between the items only as far as needed to find them, and does not
-// parse the items.
+// Splits the list in `in` into smaller lists and calls `page` with each of them, in order. Stops
+// when `page` fails, and returns its error. Does not parse the items. Checks the JSON between the
+// items only as far as needed to find them.
 //
 // Returns kInvalid if `in` is not a JSON object with an array `items`, or is truncated.
 Status each_page(std::istream& in, const PageLimits& limits,

@@ -10,8 +10,8 @@
 
 namespace tessera::cli {
 
-// CLI11 prints the option's name before the message. If the parser's message starts with the name,
-// the name is removed there.
+// Returns the check. CLI11 prints the option's name before the message. If the parser's message
+// starts with that name, the check removes it, so that it appears only once.
 template <class Parse>
 auto checked_by(Parse parse) {
   return [parse](const std::string& text) {

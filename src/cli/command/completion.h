@@ -11,10 +11,10 @@
 namespace tessera::cli {
 
 std::string bash_completion(const CLI::App& app);
-// The bash script with a header that runs it through zsh's bashcompinit.
+// Returns the script for zsh: the bash script, preceded by lines that load zsh's bashcompinit.
 std::string zsh_completion(const CLI::App& app);
 
-// Keeps a reference to `app`. Commands added after this call are completed as well.
+// Adds the command. Keeps a reference to `app`, so commands added later are completed as well.
 void add_completion_command(CLI::App& app, Action& action);
 
 }  // namespace tessera::cli

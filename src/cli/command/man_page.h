@@ -13,7 +13,8 @@ namespace tessera::cli {
 // Returns the page in the format of man(7).
 std::string man_page(const CLI::App& app);
 
-// Keeps a reference to `app`. Commands added after this call are part of the page as well.
+// Adds the command. Keeps a reference to `app`, so commands added later are part of the page as
+// well.
 void add_man_command(CLI::App& app, Action& action);
 
 }  // namespace tessera::cli

@@ -1,8 +1,8 @@
 // cli/diagnose/attachment.h
 //
 // Finds the schedulerNames whose pods reach Tessera. Tessera's own pods state which name they
-// serve. If they do not, a record on a pod suggests that the scheduler which bound it called the
-// extender.
+// serve. If they do not, the records of pods are used as evidence: a scheduler that bound a pod
+// with a record probably calls the extender.
 #pragma once
 
 #include <set>
@@ -15,8 +15,9 @@ namespace tessera::cli {
 
 struct Attachment {
   std::set<std::string, std::less<>> names{};  // schedulerNames whose pods reach Tessera
-  // The cluster's own kube-scheduler calls the extender through a Service. Its schedulerNames are
-  // only in its configuration, which cannot be read here, so `names` may be incomplete.
+  // True if the cluster's own kube-scheduler calls the extender through a Service. Its
+  // schedulerNames are only in its configuration, which cannot be read here. So `names` may be
+  // incomplete.
   bool own_scheduler = false;
   // schedulerName of Tessera's own scheduler, which runs in addition to the cluster's; empty if
   // there is none. Used in advice.
@@ -26,7 +27,7 @@ struct Attachment {
   [[nodiscard]] bool excludes(std::string_view scheduler_name) const;
 };
 
-// `cluster` must have been read with ClusterQuery::details.
+// Returns the attachment of `cluster`, which must have been read with ClusterQuery::details.
 Attachment find_attachment(const Cluster& cluster);
 
 // Returns whether the pod has any annotation that names its GPUs, valid or not.

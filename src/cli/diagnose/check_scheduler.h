@@ -15,8 +15,8 @@
 
 namespace tessera::cli {
 
-// `cluster` must have been read with ClusterQuery::details. A pod that was created less than 30 s
-// before `now` is not reported as waiting.
+// Returns the findings about schedulers. `cluster` must have been read with ClusterQuery::details.
+// A pod that was created less than 30 s before `now` is not reported as waiting.
 std::vector<Finding> check_schedulers(const Cluster& cluster, Clock::Wall now);
 
 std::vector<Finding> check_versions(const CheckAnswers& answers);
@@ -24,7 +24,8 @@ std::vector<Finding> check_versions(const CheckAnswers& answers);
 // Returns {namespace, name} of the Lease that Tessera's schedulers or extenders use for leader
 // election, or nothing if there are none.
 std::optional<std::pair<std::string, std::string>> lease_of(const Cluster& cluster);
-// Reports a Lease that does not exist or has no live holder. Returns nothing if it cannot be read.
+// Returns a finding if the Lease does not exist or has no live holder. Returns nothing if the Lease
+// is in order or could not be read.
 std::optional<Finding> check_lease(const CheckAnswers& answers);
 
 }  // namespace tessera::cli

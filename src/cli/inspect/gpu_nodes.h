@@ -46,7 +46,7 @@ struct GpuNodes {
   std::vector<std::string> warnings;  // about Tessera's own annotations
 };
 
-// Nodes without GPUs are left out.
+// Returns the data of all nodes with GPUs.
 GpuNodes make_gpu_nodes(const Cluster& cluster);
 
 // Sorts by "name", or from high to low by "all", "used" or "free" and then by name.

@@ -38,15 +38,15 @@ struct InspectOptions {
   unsigned interval_s = 2;
 };
 
-// Returns kNotFound, with the message of the original tools, if a node of the options does not
-// exist.
+// Returns the output for `cluster`. Returns kNotFound, with the message of the original tools, if a
+// node of the options does not exist.
 Result<Frame> inspect_frame(const InspectOptions& options, Cluster cluster, const Terminal& terminal);
 
 // Returns which part of the cluster must be read.
 ClusterQuery inspect_query(const InspectOptions& options);
 
-// Returns 0, or 1 and writes the reason to `err`. For a node that does not exist, it writes to
-// `out`, as the original does.
+// Runs the command and returns 0. On failure, returns 1 and writes the reason to `err`. If a node
+// does not exist, writes the reason to `out`, as the original does.
 int run_inspect(const InspectOptions& options, std::ostream& out, std::ostream& err,
                 const Terminal& terminal);
 

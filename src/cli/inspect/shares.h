@@ -27,8 +27,8 @@ struct SharePod {
   std::string name;
   std::map<std::int64_t, std::int64_t> units{};  // by GPU index
   std::set<std::int64_t> whole{};                // indexes of GPUs that it holds whole
-  // Whether `units` was read from the original's second-generation annotation. For such pods the
-  // original shows no pending units with `-d`, and so do we.
+  // True if `units` was read from the original's second-generation annotation. With `-d`, the
+  // original shows no pending units for such pods, and Tessera does the same.
   bool by_allocation = false;
 };
 
@@ -62,7 +62,7 @@ struct Shares {
   std::vector<std::string> warnings;
 };
 
-// Leaves out nodes without allocatable GPU memory.
+// Returns the data of all nodes that have allocatable GPU memory.
 Shares make_shares(const Cluster& cluster);
 
 // Sorts by "name", or from high to low by "allocated", "free", "total" or "percent" and then by

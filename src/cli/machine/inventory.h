@@ -23,7 +23,7 @@ struct InventoryOptions {
 // Returns kInvalid if `name` is not a valid node name.
 Status check_node_name(const std::string& name);
 
-// Returns 0, or 1 and writes the reason to `err`.
+// Prints the nodes and returns 0. On failure, returns 1 and writes the reason to `err`.
 int run_inventory(const InventoryOptions& options, std::ostream& out, std::ostream& err);
 
 void add_inventory_command(CLI::App& app, Action& action);

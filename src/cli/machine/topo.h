@@ -57,7 +57,7 @@ void print_topo_text(const TopoView& view, std::ostream& out);
 void print_topo_json(const TopoView& view, std::ostream& out);
 void print_topo_svg(const TopoView& view, std::ostream& out);
 
-// Returns 0, or 1 and writes the reason to `err`.
+// Runs the command and returns 0. On failure, returns 1 and writes the reason to `err`.
 int run_topo(const TopoOptions& options, std::ostream& out, std::ostream& err);
 
 // Returns GB/s with at most one decimal: "40", "9.6", "370.8".

@@ -8,7 +8,7 @@
 
 namespace tessera::cli {
 
-// Indents each level by four spaces and ends with a newline.
+// Returns `value` as text. Each level is indented by four spaces, and the text ends with a newline.
 std::string pretty_json(const boost::json::value& value);
 
 }  // namespace tessera::cli

@@ -9,9 +9,9 @@
 
 namespace tessera::cli {
 
-// A column is a run of consecutive lines that have a tab-terminated cell in that position. It is
-// `padding` spaces wider than its widest cell. Text after the last tab of a line belongs to no
-// column. Widths count UTF-8 characters.
+// Returns `text` with its cells padded. A column is a run of consecutive lines that have a
+// tab-terminated cell in the same position. It is `padding` spaces wider than its widest cell. Text
+// after the last tab of a line belongs to no column. Widths count UTF-8 characters.
 std::string tabbed_text(std::string_view text, std::size_t padding = 2);
 
 }  // namespace tessera::cli

@@ -8,7 +8,8 @@
 
 namespace tessera::cli {
 
-// Prints block style, indented by two spaces. Quotes strings that YAML could read as another type.
+// Returns `value` in block style, indented by two spaces. Quotes strings that YAML could read as
+// another type.
 std::string yaml_text(const boost::json::value& value);
 
 }  // namespace tessera::cli

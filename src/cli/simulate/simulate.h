@@ -61,8 +61,8 @@ void print_simulation_csv(const Simulation& simulation, std::ostream& out);
 void print_simulation_json(const Simulation& simulation, std::ostream& out);
 void print_simulation_svg(const Simulation& simulation, std::ostream& out);
 
-// Returns 0, or 1 and writes the reason to `err`. `progress_on_err`: `err` is a terminal, so show
-// progress there.
+// Runs the command and returns 0. On failure, returns 1 and writes the reason to `err`. Set
+// `progress_on_err` if `err` is a terminal; progress is then shown there.
 int run_simulate(const SimulateOptions& options, std::ostream& out, std::ostream& err, bool progress_on_err);
 
 void add_simulate_command(CLI::App& app, Action& action);

@@ -93,7 +93,7 @@ std::string top_json(const TopOptions& options, const TopView& view);
 
 std::vector<std::string> top_sort_keys(bool pods);
 
-// Returns 0, or 1 and writes the reason to `err`.
+// Runs the command and returns 0. On failure, returns 1 and writes the reason to `err`.
 int run_top(const TopOptions& options, std::ostream& out, std::ostream& err, const Terminal& terminal);
 
 void add_top_command(CLI::App& app, Action& action);
