@@ -1,8 +1,8 @@
 // extender/leader_label.h
 //
-// Maintains the label by which the Service selects the leading pod. Only one pod may have it,
-// because the Service spreads the calls of kube-scheduler over all pods with the label. A leader
-// that died cannot remove its own label, so the next leader removes it.
+// Maintains the label by which the Service selects the leading pod. The Service spreads the calls
+// of kube-scheduler over all pods with the label, so only one pod may have it. A leader that died
+// cannot remove its own label, so the next leader removes it.
 //
 // On the event loop's thread.
 #pragma once
@@ -24,7 +24,8 @@ class LeaderLabel {
   LeaderLabel& operator=(const LeaderLabel&) = delete;
 
   // If `leading`, sets the label on the own pod and removes it from all others in the namespace.
-  // Otherwise removes it from the own pod. Retries the write to the own pod until it succeeds.
+  // Otherwise, removes the label from the own pod. Retries the write to the own pod until it
+  // succeeds.
   void set(bool leading);
 
  private:

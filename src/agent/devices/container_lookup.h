@@ -4,9 +4,9 @@
 // but no name.
 //
 // kubelet admits one pod at a time and its containers in order. podresources Get knows the pod that
-// is being admitted, but not the pods that wait behind it. So the lookup guesses the next pod in
-// bind order, and one Get confirms the guess. If no known pod matches, the watch is late (often by
-// a few milliseconds), and the lookup fetches the pods from the API server.
+// is being admitted, but not the pods that wait behind it. So the lookup takes the next pod in bind
+// order as a guess, and one Get confirms it. If no known pod matches, the watch is late, often by a
+// few milliseconds. The lookup then fetches the pods from the API server.
 //
 // Kubelets before 1.34 have no Get. With them the lookup relies on the bind order alone, and
 // PreStartContainer detects mistakes.
@@ -57,8 +57,8 @@ class ContainerLookup final : private PodListener {
   ContainerLookup(const ContainerLookup&) = delete;
   ContainerLookup& operator=(const ContainerLookup&) = delete;
 
-  // Calls `done` within 450 ms, possibly before find() returns. The result is nullopt if no pod
-  // matches.
+  // Finds the container that a call is for. Calls `done` within 450 ms, possibly before find()
+  // returns. The result is nullopt if no pod matches.
   void find(const LookupQuery& query, FoundDone done);
 
   // Continues the searches that have not found a pod yet. Called for each pod that changes; also

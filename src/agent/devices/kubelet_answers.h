@@ -19,9 +19,10 @@ struct Preference {
   std::size_t size = 0;  // including must_include
 };
 
-// Called on gRPC threads. `done` may be called later and from any thread. kubelet makes one
-// prefer() or allocate() call at a time and admits no other pod until it is answered. pre_start()
-// calls of several containers overlap; kubelet gives up on each after 30 s.
+// Answers the calls. All functions are called on gRPC threads. They may call `done` later and from
+// any thread. kubelet makes one prefer() or allocate() call at a time, and admits no other pod
+// until that call is answered. pre_start() calls of several containers overlap. kubelet gives up on
+// each call after 30 s.
 class KubeletAnswers {
  public:
   virtual ~KubeletAnswers() = default;
@@ -33,8 +34,8 @@ class KubeletAnswers {
   // Allocate: returns what the container with these IDs gets. An error is final for the pod.
   virtual void allocate(std::vector<std::string> ids, Done<Result<ContainerResponse>> done) = 0;
 
-  // PreStartContainer: the container with these IDs is about to start. kubelet shows an error to
-  // the user and calls again.
+  // PreStartContainer: the container with these IDs is about to start. An error prevents the start:
+  // kubelet shows it to the user and calls again.
   virtual void pre_start(std::vector<std::string> ids, Done<Status> done) = 0;
 };
 

@@ -23,8 +23,8 @@ namespace tessera::agent {
 
 struct NodePod {
   alloc::PodSpec spec;
-  // The resource version in which the agent first saw the pod. No component writes to a pod between
-  // its bind and its admission, so kubelet admits pods in this order.
+  // The resource version in which the agent first saw the pod. kubelet admits pods in the order of
+  // this number, because no component writes to a pod between its bind and its admission.
   std::uint64_t bound_at = 0;
   bool from_watch = true;  // false: fetched by the agent, and the watch has not delivered it yet
 

@@ -7,9 +7,9 @@
 //                               [&](const boost::json::value* node) { return change_of(node); });
 //   reconciler.wake();          // the desired state has changed
 //
-// Writes nothing while the object is in the desired state. Retries failures forever with growing
-// pauses. After a conflict (409, or an object that was created or deleted in the meantime) it reads
-// the object again. Sends one request at a time.
+// Writes nothing while the object is in the desired state. Retries failures forever, with growing
+// pauses. Reads the object again after a conflict: a response 409, or an object that was created or
+// deleted in the meantime. Sends one request at a time.
 //
 // All calls are made on the event loop's thread; destroy it there.
 #pragma once

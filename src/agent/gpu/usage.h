@@ -69,7 +69,7 @@ std::uint64_t allocated_bytes(const std::vector<MemoryUse>& uses, const std::str
 using AllocatedElsewhere = std::function<bool(const ContainerName& who, const std::string& gpu)>;
 
 // Returns one entry for each pair of container and GPU that is allocated or used. Calls
-// `allocated_elsewhere` only for containers that use a GPU without an allocation of ours.
+// `allocated_elsewhere` only for containers that use a GPU which Tessera did not allocate to them.
 std::vector<MemoryUse> memory_uses(const UsageSample& sample, const std::vector<Allocation>& allocations,
                                    const std::vector<const alloc::PodSpec*>& pods, alloc::Unit unit,
                                    const AllocatedElsewhere& allocated_elsewhere = {});

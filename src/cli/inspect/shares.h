@@ -3,9 +3,9 @@
 // The data of `inspect gpushare` for all output formats: how the GPU memory of each node is
 // allocated.
 //
-// The numbers follow the original tool: the node's allocatable amount, the pods' limits, and the
-// GPU named by the annotations of the original schedulers. Tessera's inventory adds the size of
-// each GPU and the unit, and Tessera's records add the GPUs of each pod.
+// The numbers follow the original tool. They come from the node's allocatable amount, the pods'
+// limits, and the GPU that the annotations of the original schedulers name. Tessera's inventory
+// adds the size of each GPU and the unit. Tessera's records add the GPUs of each pod.
 #pragma once
 
 #include <cstdint>
