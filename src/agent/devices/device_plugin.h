@@ -13,8 +13,8 @@
 //     (inotify). It also checks its socket every few seconds, in case inotify missed an event.
 //   - When another instance of the plugin ends (a rolling update), kubelet ends the stream but
 //     deletes no socket. The plugin registers again.
-//   - When an instance ends that registered later, kubelet has no plugin for the resource. It leaves
-//     the stream of the older instance open, so that instance sees no sign on the stream.
+//   - When an instance ends that registered later, kubelet has no plugin for the resource. It
+//     leaves the stream of the older instance open, so that instance sees no sign on the stream.
 //     rival_sockets.h detects this case, and the plugin registers with a new server.
 //
 // Every server uses a new socket name, for two reasons. kubelet 1.37 rejects a known name as

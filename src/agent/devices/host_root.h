@@ -19,8 +19,8 @@ struct HostRoot {
   std::string host = "/";
   std::string here = "/";
 
-  // on_host() returns the path on the host, local() the path for this process. `path` is relative to
-  // the root, but begins with a slash.
+  // on_host() returns the path on the host, local() the path for this process. `path` is relative
+  // to the root, but begins with a slash.
   [[nodiscard]] std::string on_host(std::string_view path) const;
   [[nodiscard]] std::string local(std::string_view path) const;
 

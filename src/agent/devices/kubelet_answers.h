@@ -22,7 +22,7 @@ struct Preference {
 // Answers the calls. All functions are called on gRPC threads. They may call `done` later and from
 // any thread. kubelet makes one prefer() or allocate() call at a time, and admits no other pod
 // until that call is answered. pre_start() calls of several containers overlap. kubelet gives up on
-// each call after 30 s.
+// each of these after 30 s.
 class KubeletAnswers {
  public:
   virtual ~KubeletAnswers() = default;

@@ -55,8 +55,8 @@ struct CheckAnswers {
 CheckReport check_cluster(const Cluster& cluster, alloc::Unit unit, const CheckAnswers& answers = {},
                           const std::vector<std::string>& nodes = {});
 
-// run_check() returns 0 if there is no serious finding, kFoundProblems if there is one, and 1 if the
-// cluster could not be read.
+// run_check() returns 0 if there is no serious finding, kFoundProblems if there is one, and 1 if
+// the cluster could not be read.
 inline constexpr int kFoundProblems = 3;
 int run_check(const CheckOptions& options, std::ostream& out, std::ostream& err, const Terminal& terminal);
 
