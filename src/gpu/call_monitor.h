@@ -22,7 +22,7 @@ class CallMonitor {
   };
   struct Counts {
     std::uint64_t calls = 0;
-    std::uint64_t failures = 0;  // calls that returned an error, except "not supported" and the like
+    std::uint64_t failures = 0;  // errors, except harmless ones such as "not supported"
   };
 
   // Mark the begin and the end of a call. Calls do not nest. `call` must be a string literal.

@@ -23,7 +23,7 @@ struct XidCount {
 };
 
 struct DriverState {
-  std::uint64_t version = 0;  // increases with every change; 0 before the first answer of the driver
+  std::uint64_t version = 0;  // grows with every change; 0 before the first answer of the driver
   bool ready = false;         // the driver is initialized and answers
   std::string problem;        // why the driver is not ready and what to do; empty if it is ready
 

@@ -208,6 +208,7 @@ enum RecoveryAction : std::uint32_t {
 };
 
 enum EccError : int { kEccCorrected = 0, kEccUncorrected = 1 };
-enum EccCounter : int { kEccVolatile = 0, kEccAggregate = 1 };  // volatile: since the driver was loaded
+// Volatile counters start at 0 when the driver is loaded.
+enum EccCounter : int { kEccVolatile = 0, kEccAggregate = 1 };
 
 }  // namespace tessera::gpu::abi

@@ -16,8 +16,10 @@ struct ExperimentOptions {
   std::vector<PolicyName> policies;
   std::vector<std::uint64_t> seeds;
   std::int64_t load_milli = 1300;
-  bool typical_from_trace = true;  // false: `fgd` learns the typical pods itself
-  unsigned threads = 0;            // 0: one per processor
+  // Whether `fgd` gets the typical pods of the trace. If not, it learns them from the pods that
+  // arrive.
+  bool typical_from_trace = true;
+  unsigned threads = 0;  // 0: one per processor
 };
 
 struct PolicyResult {
