@@ -33,8 +33,8 @@ using Task = asio::awaitable<T, Executor>;
 // co_await operation(..., kAwait) returns (error, values...) and does not throw.
 inline constexpr asio::as_tuple_t<asio::use_awaitable_t<Executor>> kAwait{};
 
-// Close a socket, or only its sending side, and ignore errors. For sockets that are being
-// discarded.
+// Close a socket (close_quietly) or only its sending side (end_sending_quietly). Errors are
+// ignored, because the socket is being discarded.
 template <class AnySocket>
 void close_quietly(AnySocket& socket) {
   error_code ignored;

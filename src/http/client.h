@@ -8,10 +8,11 @@
 //                           [](Result<ClientResponse> response) { ... });
 //
 // Error codes. They show whether the server may have processed the request:
-//   kUnavailable  it did not: no connection, or the connection broke or a timeout expired before
-//                 the request was sent. Also a broken connection of a request that changes nothing
-//                 (GET, HEAD, OPTIONS)
-//   kTimeout      unknown: a timeout expired or the connection broke after the request was sent
+//   kUnavailable  the server did not process the request: there was no connection, or it broke or a
+//                 timeout expired before the request was sent. Also returned if a connection breaks
+//                 during a request that changes nothing (GET, HEAD, OPTIONS)
+//   kTimeout      the server may have processed the request: a timeout expired or the connection
+//                 broke after the request was sent
 //   kDenied       the server's certificate was rejected, or a proxy responded 403 or 407
 //   kUnsupported  the server responded with a redirect; redirects are never followed
 //   kExhausted    the response is larger than allowed
@@ -19,9 +20,10 @@
 //   kCancelled    cancel() was called
 // A response with any status (404, 409, 500) is a success, not an error.
 //
-// A request is retried once on a new connection if a keep-alive connection breaks before the first
-// byte of the response, and a retry is safe: the method changes nothing (GET, HEAD, OPTIONS), the
-// caller allows it (may_repeat), or the request was not sent completely.
+// A request is retried once, on a new connection, if a keep-alive connection breaks before the
+// first byte of the response and a retry is safe. A retry is safe if the method changes nothing
+// (GET, HEAD, OPTIONS), if the caller allows it (may_repeat), or if the request was not sent
+// completely.
 //
 // Any thread may send, cancel and resume. Callbacks run on the loop's thread, one at a time.
 #pragma once
@@ -48,7 +50,7 @@ namespace tessera::http {
 // Zero means no limit.
 struct ClientTimeouts {
   std::chrono::milliseconds connect{10'000};     // name look-up, TCP, proxy and TLS together
-  std::chrono::milliseconds first_byte{30'000};  // from the request to the first byte of the response
+  std::chrono::milliseconds first_byte{30'000};  // from the request to the first byte received
   std::chrono::milliseconds idle{30'000};        // between two bytes of the response
   std::chrono::milliseconds whole{60'000};       // from send() to the end of the response
 };
@@ -60,8 +62,8 @@ struct ClientOptions {
   // "https://host:port", optionally with a path that is prepended to every target.
   std::string url = {};
   ClientTls tls = {};
-  // Use this proxy ("http://user:password@host:port"); ProxySettings and proxy_for() read it from
-  // the environment. For https the proxy only forwards bytes (CONNECT).
+  // The proxy to use: "http://user:password@host:port". proxy_for() in url.h finds it in the
+  // environment. For https the proxy only forwards bytes (CONNECT).
   std::optional<Url> proxy = {};
   ClientTimeouts timeouts = {};
   std::string user_agent = "tessera";
@@ -78,9 +80,10 @@ struct ClientRequest {
   std::string method = "GET";
   std::string target = "/";
   HeaderFields headers = {};
-  std::string body = {};  // sent with Content-Length if not empty, or if the method is POST, PUT or PATCH
-  // Processing the request twice has the same effect as once. PUT and DELETE do not imply this: the
-  // second one may change an object that another client created in between.
+  // Sent with Content-Length if it is not empty, or if the method is POST, PUT or PATCH.
+  std::string body = {};
+  // Whether processing the request twice has the same effect as processing it once. PUT and DELETE
+  // do not imply this: the second one may change an object that another client created in between.
   bool may_repeat = false;
   // Overrides the timeouts of the client.
   std::optional<ClientTimeouts> timeouts = {};
@@ -103,8 +106,8 @@ struct ClientResponse : ResponseHead {
 // A sink's decision whether to receive more data.
 enum class Flow {
   kContinue,
-  // Stop reading until Call::resume(). TCP then slows the server down. While a stream is paused,
-  // only the timeout `whole` applies.
+  // Stop reading until Call::resume() is called. TCP then slows the server down. While a stream is
+  // paused, only the timeout `whole` applies.
   kPause,
 };
 
@@ -158,22 +161,22 @@ class Client {
   Client& operator=(Client&&) noexcept;
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
-  // Closes the idle connections. Requests in flight continue until their Call ends them.
+  // Closes the idle connections. Requests in flight continue; their Calls still control them.
   ~Client();
 
-  // Sends a request. `done` is called once, after send() has returned.
+  // Sends a request. `done` is called once with the response or an error, but never inside send().
   [[nodiscard]] Call send(ClientRequest request, OnResponse done);
 
-  // Sends a request whose response arrives in pieces. A stream has no `whole` and `idle` timeouts
-  // unless the request sets them.
+  // Sends a request and passes the response to `sink` in pieces. `done` is called once, after the
+  // last piece. A stream has no `whole` and `idle` timeouts unless the request sets them.
   [[nodiscard]] Call stream(ClientRequest request, StreamSink sink, OnEnd done);
 
   // Sends a request and waits for the response. Runs the loop itself if no other thread does, as in
   // a command-line program. Must not be called on the loop's thread.
   [[nodiscard]] Result<ClientResponse> fetch(ClientRequest request);
 
-  // Numbers of open (in use and idle) and of idle connections, for metrics and tests. The loop's
-  // thread only.
+  // Return the numbers of open connections (in use or idle) and of idle connections, for metrics
+  // and tests. Call them only on the loop's thread.
   [[nodiscard]] std::size_t open_connections() const;
   [[nodiscard]] std::size_t idle_connections() const;
 

@@ -43,15 +43,15 @@ struct Call::Impl {
   ClientRequest request;
   ClientTimeouts timeouts;
   bool streaming = false;
-  bool may_call_back = false;  // false: send() or stream() is still running on the loop's thread
+  bool may_call_back = false;  // send() or stream() no longer runs on the loop's thread
   StreamSink sink;
   Client::OnResponse on_response;
   Client::OnEnd on_end;
 
   ClientResponse response;
-  bool safe = false;        // GET, HEAD or OPTIONS: it does not matter whether the server processed it
-  bool repeatable = false;  // may be sent twice
-  bool sent = false;        // the last byte was written
+  bool safe = false;                      // GET, HEAD or OPTIONS: processing the request changes nothing
+  bool repeatable = false;                // may be sent twice
+  bool sent = false;                      // the last byte was written
   bool sent_on_stale_connection = false;  // the first attempt was sent, then its connection broke
   bool response_started = false;          // a byte of the response has arrived
   bool abandoned = false;                 // the handle was destroyed: no more callbacks
@@ -69,12 +69,14 @@ struct Call::Impl {
   Watchdog watchdog;
 
   // Starts a stage that may last until `limit` after `from`, but not longer than the whole request.
-  // Zero means no limit of its own. `what` describes the stage in error messages.
+  // If `limit` is zero, only the limit of the whole request applies. `what` describes the stage in
+  // error messages.
   void start_stage(std::chrono::milliseconds limit, const char* what,
                    SteadyTime from = std::chrono::steady_clock::now());
   // Makes the request end with `error`, wherever it waits.
   void interrupt(Error error);
-  // Return the error for a broken connection and for an expired timeout.
+  // Return the error for a broken connection (connection_error) or for an expired timeout
+  // (timeout_error).
   [[nodiscard]] Error connection_error(std::string text) const;
   [[nodiscard]] Error timeout_error() const;
   // Calls the callback, at most once.
@@ -91,7 +93,7 @@ struct Client::Impl : std::enable_shared_from_this<Client::Impl> {
   std::optional<RotatingTls> tls;
   std::string fields;                                 // serialized headers of every request
   std::list<std::unique_ptr<ClientConnection>> idle;  // oldest first
-  std::size_t open = 0;                               // connections that are idle, in use or connecting
+  std::size_t open = 0;                               // connections: idle, in use or connecting
   std::deque<SteadyTimer*> waiting;                   // gates of requests without a connection
   std::size_t reserved = 0;                           // woken requests that have not resumed yet
   Watchdog reaper;
@@ -109,7 +111,7 @@ struct Client::Impl : std::enable_shared_from_this<Client::Impl> {
   // Returns the most recently used idle connection that still works; null if there is none.
   std::unique_ptr<ClientConnection> take_idle();
   void return_to_pool(std::unique_ptr<ClientConnection> connection);
-  // Closes a connection and makes room for another one. Null: connecting failed.
+  // Closes a connection and makes room for another one. `connection` is null if connecting failed.
   void drop(std::unique_ptr<ClientConnection> connection);
   // Closes the connections that have been idle for keep_idle.
   void close_expired();

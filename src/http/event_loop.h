@@ -24,9 +24,9 @@
 
 namespace tessera::http {
 
-// A scheduled call. Destroying or cancelling it on the loop's thread guarantees that the task does
-// not run any more. If another thread does so, the task may already be running. Empty when
-// default-constructed.
+// A handle to a scheduled task. After it is destroyed or cancelled on the loop's thread, the task
+// does not run any more. If another thread destroys or cancels it, the task may already be running.
+// A default-constructed Timer has no task.
 class Timer {
  public:
   Timer() = default;
@@ -55,8 +55,8 @@ class EventLoop {
   // No thread may be inside run() when the loop is destroyed.
   ~EventLoop();
 
-  // Processes events until stop(). Returns at once if stop() was called before. May be called again
-  // after it returned. Only one thread can run the loop at a time.
+  // Processes events until stop() is called. Returns at once if stop() was called before run(). May
+  // be called again after it returned. Only one thread can run the loop at a time.
   void run();
 
   // Processes events until `done` returns true or `at_most` has passed. Returns whether `done`
@@ -72,8 +72,8 @@ class EventLoop {
   // Runs `task` on the loop later. Tasks run in the order they were posted. Any thread.
   void post(std::function<void()> task);
 
-  // Runs `task` and waits until it is done. Runs it on the calling thread if that is the loop's
-  // thread or no thread runs the loop, otherwise on the loop's thread. Any thread; deadlocks if a
+  // Runs `task` and waits until it is done. If another thread runs the loop, the task runs on that
+  // thread. Otherwise it runs on the calling thread. Any thread may call this. It deadlocks if a
   // task on the loop waits for the calling thread.
   void call(const std::function<void()>& task);
 
@@ -92,8 +92,8 @@ class EventLoop {
   [[nodiscard]] Impl& impl() { return *impl_; }
 
  private:
-  // Does the work of run_until(). The calling thread must own the loop, and no longer does
-  // afterwards.
+  // Does the work of run_until(). The calling thread must own the loop. It gives up the ownership
+  // before serve_until() returns.
   bool serve_until(const std::function<bool()>& done, std::chrono::nanoseconds at_most);
 
   std::unique_ptr<Impl> impl_;

@@ -4,8 +4,8 @@
 //
 // It does no I/O, so the fuzzer tests the same code that the sockets use. The caller passes bytes
 // in order. If feed() does not consume all of them, the caller passes the rest once more, followed
-// by new bytes. A BodySink receives pieces of the body as views into the caller's bytes, so a
-// caller that reads a body directly into its final place need not copy.
+// by new bytes. A BodySink receives pieces of the body as views into the caller's bytes. So a
+// caller that reads the body directly into its final place need not copy it.
 #pragma once
 
 #include <cstddef>
@@ -62,17 +62,17 @@ class MessageReader {
   // Sets the maximum body size, from the next message on.
   void set_body_limit(std::uint64_t bytes) { limits_.body_bytes = bytes; }
 
-  // Starts the next message. `head_only`: it has no body whatever its head says (a response to HEAD
-  // or CONNECT).
+  // Starts the next message. If `head_only` is true, the message has no body, whatever its head
+  // says (a response to HEAD or CONNECT).
   void start(bool head_only = false);
 
-  // Parses `bytes` and returns how many were consumed. Returns after the head, so that the caller
-  // can look at it before the body. If it returns 0 and the message is not done, it needs more
-  // bytes.
+  // Parses `bytes` and returns how many were consumed. Stops after the head, so that the caller can
+  // look at the head before the body. A result of 0 means that the reader needs more bytes, unless
+  // done() is true.
   tl::expected<std::size_t, MessageFault> feed(std::string_view bytes, BodySink& sink);
 
-  // Reports that the sender closed its side. Returns a fault unless the message may end this way,
-  // as a response without a length does.
+  // Tells the reader that the sender closed its side of the connection. Returns a fault unless this
+  // is a valid end of the message, as it is for a response without a length.
   tl::expected<void, MessageFault> end();
 
   [[nodiscard]] bool started() const;

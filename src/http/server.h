@@ -43,14 +43,15 @@
 
 namespace tessera::http {
 
-// A finished request, for metrics. The route is set by the handler; "other" if it sets none.
+// A finished request, for metrics. `route` is the route that the handler set, or "other" if it set
+// none.
 struct Access {
   std::string_view route;
   std::string_view method;
   int status = 0;
   std::uint64_t bytes_in = 0;        // size of the request body
-  std::uint64_t bytes_out = 0;       // size of head and body; of a stream only the body
-  std::chrono::nanoseconds took{0};  // from the end of the request's head to the end of the response
+  std::uint64_t bytes_out = 0;       // size of head and body; for a stream only of the body
+  std::chrono::nanoseconds took{0};  // from the end of the request head to the end of the response
 };
 
 struct ServerOptions {
@@ -62,7 +63,7 @@ struct ServerOptions {
   // Limit for all request bodies in memory together. A request that would exceed it gets 503.
   std::uint64_t max_bodies_bytes = 64U << 20U;
   std::size_t max_connections = 1024;
-  // From the first byte to the end of the head. Also limits the TLS handshake.
+  // Limits the time from the first byte to the end of the head. Also limits the TLS handshake.
   std::chrono::milliseconds head_timeout{10'000};
   std::chrono::milliseconds body_timeout{30'000};
   std::chrono::milliseconds write_timeout{30'000};
@@ -84,7 +85,7 @@ struct ServerStats {
   std::uint64_t accepted = 0;
   std::uint64_t refused_full = 0;  // connections refused because max_connections were open
   std::uint64_t bad_requests = 0;  // rejected before the handler ran, with 4xx or 5xx
-  std::uint64_t timeouts = 0;      // expired timeouts, without idle_timeout
+  std::uint64_t timeouts = 0;      // expired timeouts, except idle_timeout
   std::uint64_t tls_failures = 0;
 };
 
@@ -153,8 +154,8 @@ class [[nodiscard]] ReplyStream {
   std::shared_ptr<Impl> impl_;
 };
 
-// Sends the response to one request: once, now or later, from any thread. If it is destroyed
-// unused, the response is 500. The loop must outlive it; the server need not.
+// Sends the response to one request. Any thread may use it, now or later, but only once. If it is
+// destroyed unused, the server responds 500. The loop must outlive it; the server need not.
 class [[nodiscard]] Reply {
  public:
   Reply(Reply&&) noexcept = default;
@@ -199,8 +200,9 @@ class Server {
   // Returns the current counters. Any thread.
   [[nodiscard]] ServerStats stats() const;
 
-  // Stops accepting, closes idle connections, completes streams, and waits for handlers to reply.
-  // Closes the remaining connections after `deadline`. Then calls `done` on the loop. Any thread.
+  // Stops accepting connections, closes idle ones, completes streams, and waits for handlers to
+  // reply. Closes the remaining connections after `deadline`. Then calls `done` on the loop. Any
+  // thread may call this.
   void drain(std::chrono::milliseconds deadline, std::function<void()> done);
 
   struct Impl;  // private to src/http; defined in server_impl.h

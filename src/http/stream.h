@@ -31,25 +31,26 @@ class Stream {
   Stream& operator=(const Stream&) = delete;
   ~Stream();
 
-  // Performs the TLS handshake as a client with `peer`, a host name or an IP address. With
-  // `verify`, the peer's certificate must be trusted and valid for that name. The error says what
-  // is wrong with it.
+  // Performs the TLS handshake as a client with `peer`, a host name or an IP address. If `verify`
+  // is true, the peer's certificate must be trusted and valid for that name. The error says what is
+  // wrong with the certificate.
   Task<Status> start_tls(std::shared_ptr<ssl_ctx_st> context, std::string peer, bool verify);
   // Performs the TLS handshake as a server.
   Task<Status> accept_tls(std::shared_ptr<ssl_ctx_st> context);
 
-  // Reads the available bytes, at least one.
+  // Waits until at least one byte is available, and reads the available bytes into `room`.
   Task<Io> read_some(std::span<char> room);
   // Writes `head`, then `body`. After an error, Io::bytes is the number of bytes (before
   // encryption) that were written until then.
   Task<Io> write(std::string_view head, std::string_view body = {});
-  // Signals to the peer that no more data follows. The peer still receives the data that was written.
+  // Signals to the peer that no more data follows. The peer still receives the data that was
+  // written.
   Task<void> shut_down();
 
   // Ends pending reads and writes with operation_aborted. May be called more than once.
   void close();
-  // Like close(), and discards data that the kernel has not delivered yet: no part of an aborted
-  // request may reach the peer later.
+  // Like close(), but also discards data that the kernel has not delivered yet. No part of an
+  // aborted request may reach the peer later.
   void abort();
   [[nodiscard]] bool closed() const { return closed_; }
 

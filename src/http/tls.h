@@ -8,7 +8,8 @@
 namespace tessera::http {
 
 // A certificate chain and its private key in PEM, as text or as files. Text takes precedence. Files
-// that changed are re-read for the next connection. All empty: no certificate.
+// that changed are re-read for the next connection. If all fields are empty, there is no
+// certificate.
 struct TlsIdentity {
   std::string certificate_pem = {};
   std::string key_pem = {};
@@ -17,8 +18,8 @@ struct TlsIdentity {
 };
 
 struct ClientTls {
-  // Trusted certificate authorities, PEM. Text takes precedence over the file. Both empty: the
-  // system's.
+  // Trusted certificate authorities, PEM. Text takes precedence over the file. If both are empty,
+  // the system's authorities are trusted.
   std::string ca_pem = {};
   std::string ca_file = {};
   TlsIdentity identity = {};

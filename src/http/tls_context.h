@@ -29,7 +29,8 @@ struct SystemRoots {
   static SystemRoots of_linux();
 };
 
-// Create a context. Return kInvalid, naming the file, if a certificate or key cannot be used.
+// Create a context. Return kInvalid with the name of the file if a certificate or key cannot be
+// used.
 Result<TlsContext> make_client_context(const ClientTls& options,
                                        const SystemRoots& roots = SystemRoots::of_linux());
 Result<TlsContext> make_server_context(const ServerTls& options);

@@ -42,11 +42,13 @@ struct ProxySettings {
   static ProxySettings from_environment();
 };
 
-// Returns the proxy for `target`, or nothing. NO_PROXY is a comma-separated list of "*", host
-// names, addresses and CIDR ranges. Names and addresses may have a ":port". A host name also
-// matches its subdomains; with a leading dot it matches only them. A loopback target needs no
-// proxy. Returns kInvalid if the proxy URL cannot be parsed, kUnsupported if it is not a plain http
-// proxy.
+// Returns the proxy for `target`, or nullopt if the target is reached directly. That is the case
+// for loopback targets and for targets that match NO_PROXY. Returns kInvalid if the proxy URL
+// cannot be parsed, and kUnsupported if it is not a plain http proxy.
+//
+// NO_PROXY is a comma-separated list of "*", host names, addresses and CIDR ranges. Names and
+// addresses may have a ":port". A host name also matches its subdomains. A name with a leading dot
+// matches only the subdomains.
 Result<std::optional<Url>> proxy_for(const Url& target, const ProxySettings& settings);
 
 }  // namespace tessera::http

@@ -1,6 +1,7 @@
 // http/wait_for_response.h
 //
-// Blocks a thread until the event loop delivers a response. Both fetch() functions use it.
+// Blocks a thread until the event loop delivers a response. Used by the fetch() functions of
+// http::Client and kube::Client.
 #pragma once
 
 #include <chrono>
@@ -12,9 +13,9 @@
 
 namespace tessera::http {
 
-// Waits for `response`. Runs the loop on the calling thread if no other thread does, and takes over
-// if the thread that runs it stops. Must not be called on the loop's thread. Returns kCancelled if
-// the loop was stopped while this thread ran it.
+// Waits for `response` and returns it. Runs the loop on the calling thread while no other thread
+// runs it. Returns kCancelled if the loop is stopped while the calling thread runs it. Must not be
+// called on the loop's thread.
 template <class T>
 Result<T> wait_for_response(EventLoop& loop, std::future<Result<T>>& response) {
   const auto ready = [&] { return response.wait_for(std::chrono::seconds(0)) == std::future_status::ready; };

@@ -3,8 +3,9 @@
 // Timeouts that are set often and expire rarely. Private to the .cc files of this folder.
 //
 // Each request sets several deadlines, so setting one must be cheap. All watchdogs of a loop share
-// one timer, which fires at the earliest deadline or before. When it fires, the watchdogs that are
-// due expire, and the timer is armed for the next deadline.
+// one timer. Moving a deadline back does not touch the timer, so the timer may fire before the
+// earliest deadline. When the timer fires, the watchdogs that are due expire, and the timer is
+// armed for the next deadline.
 #pragma once
 
 #include <functional>
@@ -37,7 +38,7 @@ class Deadlines {
 class Watchdog {
  public:
   // `on_expired` runs on the loop once the deadline has passed, but never after off() or the
-  // destructor. May be constructed on any thread. set(), in() and off() must run on the loop's
+  // destructor. Any thread may construct a watchdog. set(), in() and off() must run on the loop's
   // thread, and so must the destructor of an armed watchdog.
   Watchdog(std::shared_ptr<Deadlines> deadlines, std::function<void()> on_expired)
       : deadlines_(std::move(deadlines)), on_expired_(std::move(on_expired)) {}

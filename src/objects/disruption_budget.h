@@ -32,8 +32,8 @@ struct DisruptionBudget {
   // Names of pods that are being evicted. status.disruptionsAllowed already accounts for them.
   std::vector<std::string> disrupted{};
 
-  // Returns whether the budget covers the pod with this name and these labels. Returns
-  // false for a pod in `disrupted`. The caller checks that the pod is in the budget's namespace.
+  // Returns whether the budget covers the pod with this name and these labels. Returns false for a
+  // pod in `disrupted`. The caller checks that the pod is in the budget's namespace.
   [[nodiscard]] bool covers(std::string_view pod, std::span<const LabelHash> labels) const;
 };
 
