@@ -20,13 +20,14 @@ struct AccessOptions {
   std::string service_account = "/var/run/secrets/kubernetes.io/serviceaccount";
 };
 
-// For command-line tools: uses --kubeconfig, else the files in $KUBECONFIG, else ~/.kube/config.
-// Inside a pod without any of these files, uses the pod's service account, unless options.context
-// is set.
+// Returns the access for a command-line tool: from --kubeconfig, else from the files in
+// $KUBECONFIG, else from ~/.kube/config. Inside a pod without any of these files, returns the
+// access of the pod's service account, unless options.context is set.
 Result<ClusterAccess> find_access(const AccessOptions& options);
 
-// Uses the pod's service account: KUBERNETES_SERVICE_HOST and _PORT, the CA and the token. The
-// token is returned as a file, because kubelet rotates it. Returns kNotFound outside a cluster.
+// Returns the access of the pod's service account: KUBERNETES_SERVICE_HOST and _PORT, the CA and
+// the token. The token is the path of a file, because kubelet rotates the token. Returns kNotFound
+// outside a cluster.
 Result<ClusterAccess> in_cluster_access(const AccessOptions& options);
 
 }  // namespace tessera::kube

@@ -25,9 +25,10 @@ struct ProgramOutput {
   std::string err;  // the last 4 KiB at most
 };
 
-// Runs a program with /dev/null as standard input, in its own process group. Kills the group and
-// returns kTimeout if the program does not end in time, or kInvalid if it prints more than 1 MiB.
-// Returns kNotFound if there is no such program. Blocks the calling thread; any thread may call it.
+// Runs a program with /dev/null as standard input, in its own process group. Returns kTimeout if
+// the program does not end in time, and kInvalid if it prints more than 1 MiB; the process group is
+// then killed. Returns kNotFound if there is no such program. Blocks the calling thread. Any thread
+// may call this.
 Result<ProgramOutput> run_program(const ProgramCall& call);
 
 }  // namespace tessera::kube

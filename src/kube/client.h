@@ -84,12 +84,12 @@ class Client {
   Client& operator=(Client&&) noexcept;
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
-  // Requests in flight continue until their Call ends them. Waits for a running exec plugin.
+  // Requests in flight continue; their Calls still control them. Waits for a running exec plugin.
   ~Client();
 
-  // Sends a request. Calls `done` once, after send() has returned. Errors are those of
-  // final_error(): kTimeout means that it is unknown whether the server processed the request.
-  // Every response with status 300 or higher is an error.
+  // Sends a request. Calls `done` once, after send() has returned. Every response with status 300
+  // or higher is an error. The error is that of final_error() (retry.h). kTimeout means that the
+  // server may have processed the request.
   Call send(Request request, OnReply done);
 
   // Sends a request and waits for the response. Runs the loop itself if no other thread does. Must

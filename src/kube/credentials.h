@@ -18,7 +18,8 @@
 
 namespace tessera::kube {
 
-// The credential that a request presents to the API server. Requests share it (CredentialPtr). Never log it.
+// The credential that a request presents to the API server. Several requests share one credential
+// (CredentialPtr). Never log it.
 struct Credential {
   std::string authorization;       // value of the Authorization header; "" for none
   std::string client_certificate;  // PEM; "" for none
@@ -37,18 +38,19 @@ class Credentials {
   // `clock` must outlive this. `run_plugin` replaces the exec plugin in tests.
   Credentials(ClusterAccess access, const Clock& clock, RunPlugin run_plugin = {});
 
-  // Returns the current credential. Re-reads token and certificate files after a minute (kubelet
-  // rotates tokens at 80% of their lifetime, so a minute is early enough). Runs the exec plugin if
-  // its last credential has expired, and blocks until it ends; see blocks().
+  // Returns the current credential. Re-reads token and certificate files that were read more than a
+  // minute ago. A minute is early enough, because kubelet rotates tokens at 80% of their lifetime.
+  // Runs the exec plugin if its last credential has expired, and blocks until the plugin ends; see
+  // blocks().
   Result<CredentialPtr> current();
 
   // Returns whether current() would have to run a program. If so, call current() on a thread that
   // may block.
   [[nodiscard]] bool blocks() const;
 
-  // Reports that the server responded 401 to `refused`. Unless a newer credential is already known,
-  // re-reads the files now, or lets the next current() run the exec plugin. Returns false if no
-  // newer credential can be expected, so that a retry is useless.
+  // Reports that the server responded 401 to `refused`. Returns whether a retry with current() is
+  // useful, because a different credential is known or expected. If `refused` is still the current
+  // credential, re-reads the files now, or makes the next current() run the exec plugin.
   bool refused(const Credential& refused);
 
  private:

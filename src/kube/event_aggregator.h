@@ -38,8 +38,8 @@ struct EventNote {
 
   // Start a note about an object; complete it with as_warning() or as_normal().
   static EventNote about_pod(std::string namespace_name, std::string name, std::string uid);
-  // The UID of a node in Events is its name: that is how kubelet writes them and kubectl finds
-  // them.
+  // In Events, the UID of a node is its name: kubelet writes Events about nodes this way, and
+  // kubectl finds them by it.
   static EventNote about_node(const std::string& name);
 
   [[nodiscard]] EventNote as_warning(std::string event_reason, std::string text) &&;
@@ -60,11 +60,11 @@ struct EventAggregatorOptions {
   std::string component;  // "tessera-extender"
   std::string instance;   // the name of the pod or node that writes the Events
   std::size_t queue = 512;
-  std::size_t remembered = 4096;  // limit for known Events, and for known objects
+  std::size_t remembered = 4096;  // the most Events, and the most objects, that are remembered
   // Equal Events within this time are counted together. After it, a new Event is created.
   std::chrono::seconds window{600};
-  // After this number of different messages about one object with one reason within the window,
-  // further messages share one Event.
+  // Limits the different messages about one object with one reason within the window. Further
+  // messages share one Event.
   int different_messages = 10;
   // Rate limit per object: `burst` Events at once, then one per `refill`.
   int burst = 25;

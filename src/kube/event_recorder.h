@@ -21,13 +21,14 @@ struct EventRecorderOptions {
 
 class EventRecorder final : public EventSink {
  public:
-  // `client` must outlive it. Destroy it on the loop's thread, or when the loop no longer runs.
+  // `client` must outlive the recorder. Destroy the recorder on the loop's thread, or when the loop
+  // no longer runs.
   EventRecorder(Client& client, EventRecorderOptions options);
   EventRecorder(const EventRecorder&) = delete;
   EventRecorder& operator=(const EventRecorder&) = delete;
   ~EventRecorder() override;
 
-  // Any thread. Returns false if the Event was dropped.
+  // Records an Event. Returns false if the Event was dropped. Any thread may call this.
   bool record(const EventNote& note) override;
   [[nodiscard]] EventAggregator::Counts counts() const;
   // Returns whether all recorded Events have been sent or dropped.

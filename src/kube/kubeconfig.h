@@ -5,8 +5,8 @@
 //   const Kubeconfig config = TRY(load_kubeconfig({"/root/.kube/config", "extra.yaml"}));
 //   const ClusterAccess access = TRY(config.access("staging"));     // "" for the current context
 //
-// Loading does not open certificates, run programs or resolve names; that happens when they are
-// needed. Errors name the file, the entry and the field, but never the content of a secret.
+// Loading does not open certificates, run programs or resolve names. That happens only when an
+// entry is used. Errors name the file, the entry and the field, but never the content of a secret.
 #pragma once
 
 #include <optional>
@@ -29,8 +29,9 @@ struct DataOrFile {
   [[nodiscard]] Result<std::string> read() const;
 };
 
-// An invalid cluster, user or context is kept together with its error (`unusable`), which is
-// returned only when it is used. Other entries of the file still work.
+// A cluster. An invalid entry (cluster, user or context) is kept together with its error
+// (`unusable`). access() returns that error only if it needs the entry, so other entries of the
+// file still work.
 struct KubeconfigCluster {
   std::string name;
   std::string file;  // the file that defines it, for messages
@@ -40,7 +41,7 @@ struct KubeconfigCluster {
   bool insecure_skip_tls_verify = false;
   DataOrFile certificate_authority;  // empty: the system's root certificates
   std::string proxy_url;
-  std::string exec_config_json;  // the client.authentication.k8s.io/exec extension, for exec plugins
+  std::string exec_config_json;  // extension client.authentication.k8s.io/exec, for exec plugins
 };
 
 struct ExecPlugin {
@@ -98,18 +99,18 @@ struct Kubeconfig {
   std::vector<User> users;
   std::vector<Context> contexts;
 
-  // Returns cluster and user of `context`, or of the current context for "". Returns kNotFound if
-  // the context, its cluster or its user does not exist (the message lists the existing ones),
-  // kInvalid if one of them is invalid.
+  // Returns the cluster and the user of `context`, or of the current context if `context` is "".
+  // Returns kNotFound if the context, its cluster or its user does not exist; the message lists the
+  // existing ones. Returns kInvalid if one of them is invalid.
   [[nodiscard]] Result<ClusterAccess> access(std::string_view context = "") const;
 };
 
 // Parses the text of one file. Relative paths are resolved from the directory of `file`.
 Result<Kubeconfig> parse_kubeconfig(std::string_view yaml, const std::string& file);
 
-// Merges the files in order. The first file that defines an entry or the current context takes
-// precedence; later files cannot add fields to the entry. Skips missing files; returns kNotFound if
-// none exists.
+// Merges the files in order. The first file that defines an entry, or the current context, takes
+// precedence. Later files cannot add fields to that entry. Missing files are skipped. Returns
+// kNotFound if no file exists.
 Result<Kubeconfig> load_kubeconfig(const std::vector<std::string>& files);
 
 }  // namespace tessera::kube

@@ -9,11 +9,13 @@
 //     ... send it, then call exactly one of found(), absent(), written(), conflicted(), failed()
 //   }
 //
-// There are never two leaders at once: a candidate takes over a Lease only after it has seen it
-// unchanged for the Lease's whole duration on its own clock, and a leader considers its Lease valid
-// only for renew_deadline (which is shorter) after it SENT the last successful renewal. Clocks of
-// different machines are never compared. The time between renew_deadline and duration is for
-// requests that the leader sent just before: the server must finish or abort a Binding within it.
+// There are never two leaders at once, for two reasons. A candidate takes over a Lease only after
+// the Lease has not changed for its whole duration, measured on the candidate's own clock. A leader
+// considers its Lease valid only for renew_deadline, which is shorter, after it SENT the last
+// successful renewal. Clocks of different machines are never compared.
+//
+// A leader may send a request just before renew_deadline. The server must finish or abort it before
+// another process can lead, that is within (duration - renew_deadline).
 #pragma once
 
 #include <chrono>
@@ -32,8 +34,8 @@ struct LeaderElectionOptions {
   std::string identity;
   std::chrono::seconds duration{15};
   std::chrono::seconds renew_deadline{10};
-  // How often the leader renews and a candidate reads the Lease. A candidate notices a renewal up
-  // to this much later, which delays a takeover by the same time.
+  // The interval at which the leader renews the Lease and a candidate reads it. A candidate notices
+  // a renewal up to this much later, which delays a takeover by the same time.
   std::chrono::seconds retry_period{1};
 };
 
@@ -57,13 +59,14 @@ class LeaderElection {
   void found(LeaseRecord record);                     // kRead: the Lease exists
   void absent();                                      // kRead, kUpdate: the Lease does not exist
   void written(const std::string& resource_version);  // kCreate, kUpdate: success
-  void conflicted();                                  // kCreate, kUpdate: another process wrote first
+  void conflicted();                                  // kCreate, kUpdate: another process was first
   void failed();                                      // no response, or one without a clear result
 
   // Returns whether this process leads now. Check it before each action of a leader.
   [[nodiscard]] bool leading() const;
-  // Returns when leadership ends unless it is renewed; in the past if this process does not lead.
-  // Everything that a leader starts must end at most (duration - renew_deadline) after that.
+  // Returns the time at which leadership ends unless the Lease is renewed. The time is in the past
+  // if this process does not lead. Everything that a leader starts must end at most (duration -
+  // renew_deadline) after this time.
   [[nodiscard]] Clock::Steady valid_until() const { return valid_until_; }
   // Returns the last known holder; "" if there is none.
   [[nodiscard]] const std::string& holder() const { return observed_.holder; }
@@ -71,9 +74,9 @@ class LeaderElection {
   // Stops leading at once, whatever responses still arrive. begin() makes this process a candidate
   // again.
   void resign();
-  // After resign(), and when no step is in flight: returns the step that releases the Lease, so
-  // that other candidates need not wait, or nothing if this process does not hold it. Its outcome
-  // need not be reported.
+  // Returns the step that releases the Lease, so that other candidates need not wait for it to
+  // expire. Returns nullopt if this process does not hold the Lease. Call it after resign(), when
+  // no step is in flight. The outcome of the step need not be reported.
   std::optional<Step> release();
 
  private:

@@ -32,11 +32,11 @@ struct LeaderElectorOptions {
 
 class LeaderElector {
  public:
-  // Called when this process starts or stops leading. It also stops when the lease expires because
-  // the API server does not respond.
+  // Called when this process starts or stops leading. The process also stops leading when the Lease
+  // expires because the API server does not respond.
   using OnChange = std::function<void(bool leading)>;
 
-  // `client` must outlive it. Returns kInvalid for invalid times or names.
+  // `client` must outlive the elector. Returns kInvalid for invalid times or names.
   static Result<std::unique_ptr<LeaderElector>> create(Client& client, LeaderElectorOptions options,
                                                        OnChange on_change);
   LeaderElector(const LeaderElector&) = delete;

@@ -32,12 +32,12 @@ struct LeaseRecord {
 // Parses a Lease. Missing fields are empty: a Lease created by kubectl may have no spec.
 Result<LeaseRecord> parse_lease(std::string_view json);
 
-// Returns a complete object, to be created.
+// Returns a complete Lease object as JSON, for a create request.
 std::string lease_to_create(std::string_view namespace_name, std::string_view name,
                             const LeaseRecord& record);
 
-// Returns a JSON merge patch, which fails with 409 unless the object is still at
-// record.resource_version. It keeps labels and annotations.
+// Returns a JSON merge patch that keeps labels and annotations. The API server responds 409 to it
+// unless the object is still at record.resource_version.
 std::string lease_to_patch(const LeaseRecord& record);
 
 }  // namespace tessera::kube

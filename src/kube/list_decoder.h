@@ -32,13 +32,14 @@ class ListDecoder {
   // Called for each item after the sink's decode(); `decoded` is its result.
   using OnItem = std::function<void(const ObjectMeta& meta, const Status& decoded)>;
 
-  // Called before any item, if the metadata of the list is before the items, as API servers write
-  // it. The caller can then request the next page while this one is parsed.
+  // Called with the metadata of the list before any item, so that the caller can request the next
+  // page while this one is parsed. Not called if the metadata follows the items, but API servers
+  // write the metadata first.
   using OnHead = std::function<void(const ListPage& head)>;
 
-  // Parses a page. Returns kInvalid if it is not JSON or not a list; `on_item` was then already
-  // called for the items before the error. An item that the sink cannot decode is not an error of
-  // the page, unless it has no name.
+  // Parses a page. Returns kInvalid if the page is not JSON or not a list. `on_item` was then
+  // already called for the items before the error. An item that the sink cannot decode is not an
+  // error of the page, unless the item has no name.
   Result<ListPage> decode(json::PaddedView page, ObjectSink& sink, const OnItem& on_item,
                           const OnHead& on_head = {});
 

@@ -36,7 +36,7 @@ using JsonObject = simdjson::ondemand::object;
 using JsonKey = simdjson::ondemand::raw_json_string;
 
 // Returns whether a field has this name, with one comparison of constant length. Reading beyond the
-// key is safe: it is followed by a quote, the rest of the document and the padding.
+// key is safe, because a quote, the rest of the document and the padding follow the key.
 template <std::size_t Size>
 bool is(JsonKey key, const char (&name)[Size]) {
   static_assert(Size <= simdjson::SIMDJSON_PADDING);
@@ -74,7 +74,7 @@ class ObjectJson {
   bool broken_ = false;
 };
 
-// Go writes null for empty values.
+// Returns whether the value is null, which Go writes for empty values.
 inline bool is_null(JsonValue& value) {
   bool null = false;
   return value.is_null().get(null) == simdjson::SUCCESS && null;

@@ -1,12 +1,12 @@
 // kube/object_tracker.h
 //
-// Remembers name, UID and version of each object (about 130 bytes each), so that a Reflector
-// neither loses nor repeats a change. Does no I/O. Not thread-safe.
+// Remembers the name, UID and version of each object, in about 130 bytes per object. With this a
+// Reflector neither loses nor repeats a change. Does no I/O. Not thread-safe.
 //
-// A watch sends events in the order of their versions, so an event that is not newer than the last
-// one is a repetition (after a resumed connection, or by a proxy) and is dropped. After a gap, a
-// new list is compared with the known objects: an object that is not in the list was deleted in
-// between.
+// A watch sends events in the order of their versions. So an event that is not newer than the last
+// one is a repetition and is dropped. Resumed connections and proxies cause repetitions. After a
+// gap, a new list is compared with the known objects: a known object that is not in the list was
+// deleted in between.
 #pragma once
 
 #include <boost/unordered/unordered_flat_map.hpp>

@@ -39,8 +39,8 @@ struct ReflectorOptions {
   // all reconnect at the same time.
   std::chrono::seconds watch_for{300};
   // A watch is considered dead after this long without data, because API servers send a bookmark
-  // each minute. If the next watch is silent too, the Reflector assumes that the server does not
-  // know the version and re-lists the collection.
+  // each minute. If watches stay silent for twice this long in total, the Reflector assumes that
+  // the server does not know the version, and re-lists the collection.
   std::chrono::milliseconds idle{90'000};
   BackoffOptions backoff{.first = std::chrono::milliseconds(200), .cap = std::chrono::milliseconds(30'000)};
   std::size_t max_line_bytes = 8U << 20U;
@@ -54,31 +54,32 @@ class Reflector {
     std::uint64_t events = 0;      // received events, without bookmarks
     std::uint64_t repeated = 0;    // of these, repetitions
     std::uint64_t bookmarks = 0;   // received bookmarks
-    std::uint64_t expired = 0;     // lists and watches whose version was too old, followed by a re-list
+    std::uint64_t expired = 0;     // lists and watches with a version that was too old
     std::uint64_t failures = 0;    // lists and watches that ended with an error
     std::uint64_t unreadable = 0;  // objects that the sink could not decode
     std::uint64_t wire_bytes = 0;  // received bytes of lists and watches
   };
 
-  // `client` and `sink` must outlive it.
+  // `client` and `sink` must outlive the Reflector.
   Reflector(Client& client, ReflectorOptions options, ObjectSink& sink);
   Reflector(const Reflector&) = delete;
   Reflector& operator=(const Reflector&) = delete;
   ~Reflector();
 
   void start();
-  // Starts a re-list; counts().lists grows when it is complete. For callers that must know the
-  // current state now, because a silent watch may be idle or dead. Do not call it inside the sink.
+  // Starts a re-list. counts().lists grows when the list is complete. For callers that need the
+  // current state now: a silent watch does not show whether it is idle or dead. Do not call this
+  // inside the sink.
   void relist();
   // Stops permanently. The sink is not called again, even if it called this itself.
   void stop();
 
-  // Returns whether a list is in progress. Calls of the sink then come from the list, which may
-  // have skipped intermediate changes.
+  // Returns whether a list is in progress. If the sink is called meanwhile, the object comes from
+  // the list, and intermediate changes may have been skipped.
   [[nodiscard]] bool listing() const { return listing_; }
   // Returns whether the first list is complete.
   [[nodiscard]] bool synced() const { return counts_.lists > 0; }
-  // Returns when the server last sent data. The sink's data is at most this old.
+  // Returns the time of the last complete list, watch event or bookmark.
   [[nodiscard]] Clock::Steady last_heard() const { return last_heard_; }
   // Returns the current error; nothing while lists and watches work.
   [[nodiscard]] const std::optional<Error>& problem() const { return problem_; }

@@ -26,7 +26,8 @@ struct Request {
   std::string body;
   std::string_view content_type = "application/json";  // must be a literal
   RetryRequest retry;
-  // Includes credentials, connection, all attempts and the waits between them.
+  // The limit for the whole request: credentials, connection, all attempts and the waits between
+  // them.
   std::chrono::milliseconds deadline{30'000};
   int max_attempts = 6;
   std::size_t max_response_bytes = 64U << 20U;
@@ -50,7 +51,7 @@ std::string lease_path(std::string_view namespace_name, std::string_view name);
 std::string percent_encoded(std::string_view text);
 
 Request get_request(std::string path);
-// Creates an object. Not retried if the object may have been created.
+// Creates an object. The request is not retried if the object may have been created.
 Request create_request(std::string collection_path, std::string body);
 // Deletes an object. With a UID, an object of the same name that was created later is not deleted.
 Request delete_request(std::string path, std::string_view uid = "");
@@ -70,8 +71,9 @@ struct Binding {
   std::vector<std::pair<std::string, std::string>> annotations;
 };
 
-// Binds a pod to a node. Returns kInvalid for annotations that are invalid on a pod: the binding
-// subresource does not check them, and a pod with an invalid annotation can never be updated again.
+// Binds a pod to a node. Returns kInvalid for annotations that are invalid on a pod. The API server
+// does not check annotations in a Binding, and a pod with an invalid annotation can never be
+// updated again.
 Result<Request> bind_request(const Binding& binding);
 
 // Evicts a pod. The API server responds 429 if a PodDisruptionBudget currently forbids it.
@@ -79,8 +81,8 @@ Request evict_request(std::string_view namespace_name, std::string_view pod, std
 
 // Limit for the keys and values of all annotations of an object together.
 inline constexpr std::size_t kMaxAnnotationBytes = 256U << 10U;
-// Checks the rules of Kubernetes for annotations: qualified names, 256 KiB in total. The existing
-// annotations of the object are not included.
+// Returns kInvalid if the annotations violate the rules of Kubernetes: qualified names, 256 KiB in
+// total. The existing annotations of the object are not counted.
 Status check_annotations(const std::vector<std::pair<std::string, std::string>>& annotations);
 
 }  // namespace tessera::kube

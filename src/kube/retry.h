@@ -3,8 +3,9 @@
 // Decides whether a failed request is retried, and which error the caller gets.
 //
 // Every rule depends on whether the server may have processed the request. A request that is safe
-// to repeat is retried. Any other (a Binding) is retried only if the server certainly did not act;
-// otherwise the caller gets kTimeout and has to read the object to find out.
+// to repeat is retried. Any other request, such as a Binding, is retried only if the server
+// certainly did not process it. Otherwise the caller gets kTimeout and has to read the object to
+// find out.
 #pragma once
 
 #include <chrono>

@@ -32,8 +32,9 @@ class WatchDecoder {
   WatchDecoder& operator=(WatchDecoder&&) noexcept;
   ~WatchDecoder();
 
-  // Returns the parsed line, valid until the next call. Of the sink, calls only decode(). Returns
-  // kInvalid if the line is not a watch event; the caller must then end the watch.
+  // Parses a line. Calls sink.decode() for the object, but no other function of the sink. The
+  // result is valid until the next call. Returns kInvalid if the line is not a watch event; the
+  // caller must then end the watch.
   Result<const WatchLine*> decode(json::PaddedView line, ObjectSink& sink);
 
  private:

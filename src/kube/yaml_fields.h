@@ -18,8 +18,8 @@ class YamlFields {
   // `where` is the prefix of error messages: "/root/.kube/config: users \"red\"".
   static Result<YamlFields> of(const YAML::Node& node, std::string where);
 
-  // Return the value of a field; an empty value if it is missing or null. Return kInvalid if it has
-  // another type.
+  // Return the value of a field, or an empty value if the field is missing or null. Return kInvalid
+  // if the field has another type.
   [[nodiscard]] Result<std::string> text(const char* key) const;
   [[nodiscard]] Result<bool> boolean(const char* key) const;
   [[nodiscard]] Result<std::vector<std::string>> texts(const char* key) const;
