@@ -21,7 +21,7 @@ struct Choice {
   Score score = kDoesNotFit;
   GpuMask share_gpus = 0;
   GpuMask whole_gpus = 0;
-  std::uint32_t ring_mbps = 0;        // bandwidth of the ring over the whole GPUs; 0 for fewer than two
+  std::uint32_t ring_mbps = 0;        // best ring over the whole GPUs, MB/s; 0 for fewer than two
   std::uint32_t ideal_ring_mbps = 0;  // the best ring of that many GPUs on the idle machine
   // The GPU shares of each container, in the order of the request. The shares of one container are
   // ordered by slot.

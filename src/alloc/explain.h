@@ -35,6 +35,7 @@ struct Explanation {
   std::string text;
 };
 
+// Explains why the request does not fit on the node. The reason is kFits if it does fit.
 Explanation explain(const Ledger& ledger, Placer& placer, const Request& request, NodeId node);
 
 // Free GPU capacity of the cluster, for the last line of `tessera why`.

@@ -21,8 +21,8 @@ struct LinkedGpu {
   unsigned nvlink_generation = 0;  // 0: no NVLinks
 };
 
-// Returns the NVLink generation of a compute capability: 6 (Pascal) -> 1 .. 10 (Blackwell) -> 5.
-// The link version that the driver reports is a different number.
+// Returns the NVLink generation of a compute capability: 6 (Pascal) -> 1 .. 10 (Blackwell) -> 5. Do
+// not use the link version that the driver reports: it is a different number.
 unsigned nvlink_generation(int compute_major);
 
 // The remote ends of the NVLinks of one GPU.
@@ -32,6 +32,7 @@ struct NvlinkEnds {
   unsigned down = 0;                 // inactive links
 };
 
+// Reads the NVLinks of gpus[gpu].
 NvlinkEnds read_nvlinks(Nvml& nvml, const Sysfs& sysfs, const std::vector<LinkedGpu>& gpus, std::size_t gpu);
 
 // Returns the topology, with GPUs in the order of `gpus`. Facts that cannot be read stay unknown.

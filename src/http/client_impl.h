@@ -49,7 +49,7 @@ struct Call::Impl {
   Client::OnEnd on_end;
 
   ClientResponse response;
-  bool safe = false;                      // GET, HEAD or OPTIONS: processing the request changes nothing
+  bool safe = false;                      // GET, HEAD or OPTIONS: the request changes nothing
   bool repeatable = false;                // may be sent twice
   bool sent = false;                      // the last byte was written
   bool sent_on_stale_connection = false;  // the first attempt was sent, then its connection broke

@@ -73,8 +73,9 @@ struct ServerOptions {
   // A reader of a streamed response with more unsent bytes than this is disconnected.
   std::size_t max_stream_backlog = 8U << 20U;
   std::function<void(const Access&)> on_access = {};
-  // If it returns true, the connection is closed after the current response. Behind a load
-  // balancer, the peer then reconnects and may reach another replica.
+  // If set, called for each response on a keep-alive connection. If it returns true, the connection
+  // is closed after the response. Behind a load balancer, the peer then reconnects and may reach
+  // another replica.
   std::function<bool()> close_after_response = {};
 };
 

@@ -87,8 +87,8 @@ class Client {
   // Requests in flight continue; their Calls still control them. Waits for a running exec plugin.
   ~Client();
 
-  // Sends a request. Calls `done` once, after send() has returned. Every response with status 300
-  // or higher is an error. The error is that of final_error() (retry.h). kTimeout means that the
+  // Sends a request. Calls `done` once, but never inside send(). Every response with status 300 or
+  // higher is an error. The error is that of final_error() (retry.h). kTimeout means that the
   // server may have processed the request.
   Call send(Request request, OnReply done);
 

@@ -3,7 +3,7 @@
 // The interface for recording Kubernetes Events. The agent and the extender record Events through
 // it. EventRecorder (event_recorder.h) sends them to the API server; tests collect them.
 //
-//   events.record(EventNote::about_node("gpu-a").as_warning("GpuGone", "GPU 3 is no longer in ..."));
+//   events.record(EventNote::about_node("gpu-a").as_warning("GpuGone", "GPU 3 is no longer ..."));
 #pragma once
 
 #include "kube/event_aggregator.h"

@@ -19,7 +19,8 @@
 
 namespace tessera::kube {
 
-// Inline data, or the absolute path of a file. Inline data takes precedence, as in kubectl.
+// Inline data, or the absolute path of a file. If both are set, the inline data is used, as in
+// kubectl.
 struct DataOrFile {
   std::string data;
   std::string file;

@@ -2,8 +2,9 @@
 //
 // The policies that Tessera is compared with, as in the artifact of "Beware of Fragmentation" (Weng
 // et al., USENIX ATC 2023). Scores are integers from 0 to 100, truncated. Of nodes with equal
-// scores, the first in a random but fixed order wins. Unless a policy says otherwise, whole GPUs
-// are those with the lowest index, and a share gets the GPU with the least free memory that fits.
+// scores, the first in a random but fixed order wins. Unless a policy says otherwise, it takes the
+// whole GPUs with the lowest indices. For a share it takes the GPU with the least free memory among
+// those that fit.
 #pragma once
 
 #include <memory>

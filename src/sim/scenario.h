@@ -15,7 +15,7 @@ namespace tessera::sim {
 
 struct Scenario {
   std::vector<std::uint32_t> pods;   // positions in Trace::pods, in the order of arrival
-  std::vector<std::uint32_t> nodes;  // positions in Trace::nodes, in the order in which nodes are tried
+  std::vector<std::uint32_t> nodes;  // positions in Trace::nodes, in the order of trying
 };
 
 // Sorts the pods by name and shuffles them. Then adds random pods of the trace, or removes random

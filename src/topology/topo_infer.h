@@ -10,7 +10,7 @@
 
 namespace tessera::topology {
 
-// The matrix as it was read: rows may be missing, the two sides of a pair may differ, and NVLinks
+// The matrix as it was read. Rows may be missing, the two sides of a pair may differ, and NVLinks
 // have no generation yet.
 struct TopoMatrix {
   TopoMatrix() = default;
@@ -30,6 +30,7 @@ struct TopoMatrix {
   std::vector<Nic> nics;
 };
 
+// Returns the completed topology, and notes about missing or contradictory input.
 TopoText infer_topology(TopoMatrix matrix);
 
 // Sets the NVLink generation and the NVSwitch flag of all NVLinks by the rules of topo_text.h. Also
