@@ -71,8 +71,8 @@ class MessageReader {
   // done() is true.
   tl::expected<std::size_t, MessageFault> feed(std::string_view bytes, BodySink& sink);
 
-  // Tells the reader that the sender closed its side of the connection. Returns a fault unless this
-  // is a valid end of the message, as it is for a response without a length.
+  // Ends the message because the sender closed its side of the connection. Returns a fault unless
+  // this is a valid end, as it is for a response without a length.
   tl::expected<void, MessageFault> end();
 
   [[nodiscard]] bool started() const;
