@@ -70,8 +70,15 @@ std::vector<std::string> library_directories() {
           "/opt/nvidia/lib64"};
 }
 
-constexpr std::array<std::string_view, 6> kProgramDirectories{
-    "/usr/bin", "/usr/sbin", "/bin", "/usr/local/bin", "/usr/local/nvidia/bin", "/opt/bin"};
+// /usr/lib/nvidia/current is Debian's. Its links in /usr/bin lead through /etc/alternatives, which
+// the agent's pod does not see.
+constexpr std::array<std::string_view, 7> kProgramDirectories{"/usr/bin",
+                                                              "/usr/sbin",
+                                                              "/bin",
+                                                              "/usr/local/bin",
+                                                              "/usr/local/nvidia/bin",
+                                                              "/opt/bin",
+                                                              "/usr/lib/nvidia/current"};
 
 // Returns "libcuda" for "libcuda.so.550.54", and "" for a file that is not a shared library.
 std::string_view library_stem(std::string_view name) {

@@ -105,6 +105,28 @@ TEST(DriverFiles, OmitOtherArchitecturesGraphicsAndOtherFiles) {
   EXPECT_EQ(files->mounts.size(), 9U);
 }
 
+// Debian links libraries and programs through /etc/alternatives. By default, the chart mounts only
+// /usr into the agent.
+TEST(DriverFiles, AreFoundOnDebianWithoutEtc) {
+  const DriverHost host;
+  for (const std::string& path : {kMultiarch + "/libcuda.so.1", kMultiarch + "/libcuda.so.550.54.15",
+                                  std::string("/usr/bin/nvidia-smi")}) {
+    host.remove(path);
+  }
+  host.link(kMultiarch + "/libcuda.so.1", "/etc/alternatives/glx--libcuda.so.1-x86_64-linux-gnu");
+  host.link("/usr/bin/nvidia-smi", "/etc/alternatives/nvidia--nvidia-smi");
+  const std::string cuda = kMultiarch + "/nvidia/current/libcuda.so.550.54.15";
+  host.library(cuda);
+  host.link(kMultiarch + "/nvidia/current/libcuda.so.1", "libcuda.so.550.54.15");
+  host.file("/usr/lib/nvidia/current/nvidia-smi", "program");
+  const auto files = find_driver_files(host.options());
+  ASSERT_TRUE(files) << files.error().text();
+  const auto mounts = by_container_path(files->mounts);
+  EXPECT_THAT(mounts, Contains(Pair(kMultiarch + "/libcuda.so.1", "/run/nvidia/driver" + cuda)));
+  EXPECT_THAT(mounts,
+              Contains(Pair("/usr/bin/nvidia-smi", "/run/nvidia/driver/usr/lib/nvidia/current/nvidia-smi")));
+}
+
 TEST(DriverFiles, ReportWhereTheyWereSearchedWhenThereAreNone) {
   const TemporaryDirectory empty;
   const auto files = find_driver_files({.driver = {.host = "/run/nvidia/driver", .here = empty.path()}});
