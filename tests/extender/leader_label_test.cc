@@ -14,7 +14,9 @@ using ::testing::UnorderedElementsAre;
 
 class LeaderLabelTest : public ::testing::Test {
  protected:
-  LeaderLabelTest() : server_(loop_), client_(*kube::Client::create(loop_, server_.access(), {})) {
+  LeaderLabelTest()
+      : server_(loop_),
+        client_(*kube::Client::create(loop_, server_.access(), {.user_agent = "tessera-extender/test"})) {
     server_.intercept = [this](const kube::FakeApiServer::Seen& seen) -> std::optional<http::Response> {
       if (seen.method == "PATCH") {
         patches_.push_back(seen.target.substr(0, seen.target.find('?')) + " " + seen.body);

@@ -1,12 +1,14 @@
 #include "fake_api_server.h"
 
 #include <fmt/core.h>
+#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <limits>
 #include <stdexcept>
 
 #include "base/strings.h"
+#include "written_keys.h"
 
 namespace tessera::kube {
 
@@ -556,6 +558,13 @@ http::Response FakeApiServer::process(const Seen& request, const Place& place) {
     http::Response response = success(200, *found);
     erase(place);
     return response;
+  }
+  const std::string foreign =
+      foreign_change({.user_agent = request.user_agent, .resource = place.resource, .body = body});
+  if (!foreign.empty()) {
+    ADD_FAILURE() << request.user_agent << " writes " << foreign << " (" << place.name
+                  << "), which is not in deploy/helm/tessera/files/keys.json";
+    return failure(403, "Forbidden", "denied request: " + foreign);
   }
   if (place.subresource == "binding") {
     return bind(place, body);

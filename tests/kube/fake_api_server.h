@@ -1,7 +1,9 @@
 // tests/kube/fake_api_server.h
 //
 // An API server for tests. It stores objects of any resource and supports list, watch, get, create,
-// patch, delete, bind and evict. Tests can inject the faults of real servers and networks.
+// patch, delete, bind and evict. Tests can inject the faults of real servers and networks. A test
+// fails if tessera-agent or tessera-extender writes a key that the chart's policies do not allow
+// (written_keys.h).
 //
 //   FakeApiServer server(loop);  // on the event loop of the test, or
 //   FakeApiServer server;        // on its own thread

@@ -74,7 +74,8 @@ http::Response TestCluster::refusal(int status, const std::string& reason) {
 kube::Client TestCluster::client() {
   auto created = kube::Client::create(
       loop_, api_.access(),
-      {.backoff = {.first = std::chrono::milliseconds(1), .cap = std::chrono::milliseconds(2)}});
+      {.user_agent = "tessera-agent/test",
+       .backoff = {.first = std::chrono::milliseconds(1), .cap = std::chrono::milliseconds(2)}});
   EXPECT_TRUE(created) << created.error().text();
   return *std::move(created);
 }
