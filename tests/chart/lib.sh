@@ -34,14 +34,23 @@ template() {
 # render ARGUMENTS...: renders the chart and writes every object as JSON, one per line, to
 # $WORK/objects.
 render() {
+  : >"$WORK/objects"
   template "$@" >"$WORK/rendered.yaml" 2>"$WORK/errors" || { fail "helm template $*" "$(<"$WORK/errors")" && return; }
   KUBECONFIG=/dev/null "$(tool_path kubectl)" patch --local -f "$WORK/rendered.yaml" --type=merge -p '{}' -o json | jq -c . >"$WORK/objects"
 }
 
-# the KIND/NAME FILTER: applies a jq filter to that object. Prints "" if there is no such object.
-the() { jq -rc --arg kind "${1%%/*}" --arg name "${1#*/}" "select(.kind == \$kind and .metadata.name == \$name) | $2" "$WORK/objects"; }
+# the KIND/NAME FILTER: applies a jq filter to that object. Prints "there is no KIND/NAME" if helm did
+# not render it.
+the() {
+  jq -nrc --arg kind "${1%%/*}" --arg name "${1#*/}" "
+    [inputs | select(.kind == \$kind and .metadata.name == \$name)] |
+    if . == [] then \"there is no \(\$kind)/\(\$name)\" else .[] | $2 end" "$WORK/objects"
+}
 # kinds KIND: prints the names of all objects of this kind.
-kinds() { jq -r --arg kind "$1" 'select(.kind == $kind) | .metadata.name' "$WORK/objects" | sort | tr '\n' ' '; }
+kinds() {
+  [[ -s $WORK/objects ]] || { echo "nothing was rendered" && return; }
+  jq -r --arg kind "$1" 'select(.kind == $kind) | .metadata.name' "$WORK/objects" | sort | tr '\n' ' '
+}
 
 pass() { PASSED=$((PASSED + 1)); }
 fail() {
@@ -58,6 +67,8 @@ refused() {
   shift 2
   if out=$(template "$@" 2>&1); then fail "$what" "it was rendered"; else expect_match "$what" "$regex" "$out"; fi
 }
+# shellcheck source=evidence.sh
+source "$CHART_ROOT/tests/chart/evidence.sh"
 finish() {
   say "$(basename "$0" .sh): $PASSED passed, $FAILED failed"
   ((FAILED == 0))
