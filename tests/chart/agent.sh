@@ -56,13 +56,21 @@ expect "the agent tolerates the taint of GPU nodes" nvidia.com/gpu "$(pod '.tole
 
 render --set agent.strategy=cdi
 expect "cdi: without NVIDIA's runtime, the agent is privileged" true "$(pod '.containers[0].securityContext.privileged')"
-expect "cdi: the agent also mounts the driver, /dev and the CDI directory" \
-  "/ /dev /proc /sys /var/lib/kubelet/device-plugins /var/lib/kubelet/pod-resources /var/lib/tessera /var/run/cdi" "$(paths)"
-expect "cdi: the driver is mounted read-only" true "$(pod '.containers[0].volumeMounts[] | select(.name == "driver").readOnly')"
+expect "cdi: the agent also mounts the driver's directory, /dev and the CDI directory, and not the whole host" \
+  "/dev /proc /sys /usr /var/lib/kubelet/device-plugins /var/lib/kubelet/pod-resources /var/lib/tessera /var/run/cdi" "$(paths)"
+driver() { pod '[.volumes[] | select(.name | startswith("driver"))] as $v | [.containers[0].volumeMounts[] | select(.name | startswith("driver")) |
+  .name as $n | ($v[] | select(.name == $n).hostPath | "\(.path) \(.type)") + " \(.mountPath) \(.readOnly)"] | join("; ")'; }
+expect "cdi: the driver is mounted read-only, below the directory that the agent searches" "/usr Directory /host/driver/usr true" "$(driver)"
+expect_match "cdi: the agent searches there" '--driver-root=/ --driver-root-ctr-path=/host/driver ' "$(args)"
+render --set agent.strategy=cdi --set 'agent.driverDirectories={/usr,/opt/nvidia}'
+expect "agent.driverDirectories are mounted instead" "/usr Directory /host/driver/usr true; /opt/nvidia Directory /host/driver/opt/nvidia true" "$(driver)"
+render --set agent.strategy=cdi --set agent.driverRoot=/run/nvidia/driver/ --set 'agent.driverDirectories={/usr}'
+expect "agent.driverDirectories are below agent.driverRoot" "/run/nvidia/driver/usr Directory /host/driver/usr true" "$(driver)"
+refused "a driver directory that leads out of the driver root is rejected" "'/agent/driverDirectories/0'" --set agent.strategy=cdi --set 'agent.driverDirectories={/../etc}'
 render --set agent.strategy=cdi --set agent.runtimeClassName=nvidia
 expect "cdi: under NVIDIA's runtime, the agent is not privileged" "null nvidia" "$(pod '"\(.containers[0].securityContext.privileged) \(.runtimeClassName)"')"
 render --set agent.strategy=devices --set agent.driverRoot=/run/nvidia/driver
-expect "devices: agent.driverRoot is mounted" /run/nvidia/driver "$(pod '.volumes[] | select(.name == "driver").hostPath.path')"
+expect "devices: agent.driverRoot is mounted" "/run/nvidia/driver Directory /host/driver true" "$(driver)"
 expect_match "devices: the agent gets the path of the driver on the host" '--driver-root=/run/nvidia/driver' "$(args)"
 render --set agent.strategy=devices --set agent.privileged=false
 expect "agent.privileged=false overrides the chart's choice" null "$(pod '.containers[0].securityContext.privileged')"

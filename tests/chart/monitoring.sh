@@ -5,10 +5,22 @@ set -euo pipefail
 # shellcheck source=lib.sh
 source "$(dirname "$0")/lib.sh"
 require_tools_or_skip
-all=(--set metrics.serviceMonitor.enabled=true --set metrics.prometheusRule.enabled=true --set metrics.grafanaDashboard.enabled=true --set networkPolicy.enabled=true)
+all=(--set metrics.serviceMonitor.enabled=true --set metrics.prometheusRule.enabled=true --set metrics.grafanaDashboard.enabled=true)
 
 render
-expect "by default, there are no monitoring objects and no network policies" "  " "$(kinds ServiceMonitor) $(kinds PrometheusRule) $(kinds NetworkPolicy)"
+expect "by default, there are no monitoring objects" " " "$(kinds ServiceMonitor) $(kinds PrometheusRule)"
+expect "by default, there is a network policy for the scheduler and one for the agent" "tessera-agent tessera-scheduler " "$(kinds NetworkPolicy)"
+expect "by default, only the metrics ports of the scheduler are open" '[{"ports":[{"port":39998,"protocol":"TCP"},{"port":10259,"protocol":"TCP"}]}]' "$(the NetworkPolicy/tessera-scheduler .spec.ingress)"
+expect "by default, only the metrics port of the agent is open" '[{"ports":[{"port":39997,"protocol":"TCP"}]}]' "$(the NetworkPolicy/tessera-agent .spec.ingress)"
+# Every open port is one that a container of the selected pods declares.
+declared() { jq -r 'select(.kind == "Deployment" or .kind == "DaemonSet") | .spec.template.spec.containers[].ports[].containerPort' "$WORK/objects" | sort; }
+opened() { jq -r 'select(.kind == "NetworkPolicy") | .spec.ingress[].ports[].port' "$WORK/objects" | sort; }
+expect "second scheduler: exactly the declared ports are open" "$(declared)" "$(opened)"
+render --set attach=cluster-scheduler
+expect "behind a Service: exactly the declared ports are open" "$(declared)" "$(opened)"
+expect "behind a Service: any kube-scheduler can reach the NodePort" null "$(the NetworkPolicy/tessera-extender '.spec.ingress[] | select(.ports[0].port == 12345).from')"
+render --set networkPolicy.enabled=false
+expect "networkPolicy.enabled=false removes the policies" "" "$(kinds NetworkPolicy)"
 
 render "${all[@]}" --set metrics.serviceMonitor.labels.release=prom
 expect "the ServiceMonitor has the label that Prometheus selects by" prom "$(the ServiceMonitor/tessera '.metadata.labels.release')"
@@ -22,9 +34,9 @@ expect "metrics of agents get a node label, metrics of containers keep their own
 # Each metric in an alert or on the dashboard must be one that a program exports.
 exported=$(grep -rhoE '"tessera_[a-z_]+"' "$CHART_ROOT/src" | tr -d '"' | sort -u)
 used() { grep -oE 'tessera_[a-z_]+' | sed -E 's/_(bucket|sum|count)$//' | sort -u; }
-unknown() { comm -23 <(used) <(echo "$exported"); }
-expect "alerts use only metrics that exist" "" "$(the PrometheusRule/tessera '.spec.groups[].rules[].expr' | unknown)"
-expect "the dashboard uses only metrics that exist" "" "$(the ConfigMap/tessera-dashboard '.data."tessera.json"' | jq -r '.panels[].targets[].expr' | unknown)"
+names_only_known "alerts use only metrics that exist" "$exported" "$(the PrometheusRule/tessera '.spec.groups[].rules[].expr' | used)"
+names_only_known "the dashboard uses only metrics that exist" "$exported" \
+  "$(the ConfigMap/tessera-dashboard '.data."tessera.json"' | jq -r '.panels[].targets[].expr' | used)"
 expect "every alert has a severity, a summary and a description" 0 \
   "$(the PrometheusRule/tessera '[.spec.groups[].rules[] | select((.labels.severity and .annotations.summary and .annotations.description) | not)] | length')"
 expect_match "Helm keeps the templates of Prometheus" '\{\{ \$labels.kind \}\}' "$(the PrometheusRule/tessera '.spec.groups[].rules[].annotations.summary')"
@@ -34,8 +46,6 @@ expect "no two panels of the dashboard overlap" 0 "$(the ConfigMap/tessera-dashb
   [range(length) as $i | range($i + 1; length) as $j | $p[$i] as $a | $p[$j] as $b |
    select($a.x < $b.x + $b.w and $b.x < $a.x + $a.w and $a.y < $b.y + $b.h and $b.y < $a.y + $a.h)] | length')"
 
-expect "there is a network policy for the scheduler and one for the agent" "tessera-agent tessera-scheduler " "$(kinds NetworkPolicy)"
-expect "only the metrics ports of the scheduler are open" '[39998,10259]' "$(the NetworkPolicy/tessera-scheduler '[.spec.ingress[].ports[].port]')"
 render "${all[@]}" --set attach=cluster-scheduler --set-json 'networkPolicy.schedulerCIDRs=["10.0.0.1/32"]' \
   --set-json 'networkPolicy.metricsFrom=[{"namespaceSelector":{"matchLabels":{"name":"monitoring"}}}]'
 expect_match "behind a Service: the alert names the Lease of the extender" 'the Lease tessera-extender in tessera-system' "$(not_one_leader)"

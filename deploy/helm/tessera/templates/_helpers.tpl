@@ -141,6 +141,20 @@ true
 {{- end -}}
 
 {{/*
+The directories of the driver on the host that the agent mounts. Never the whole host: a driver that is
+installed on the host is in /usr, and the root would contain the Secrets of all pods and the keys of
+kubelet.
+*/}}
+{{- define "tessera.driverDirectories" -}}
+{{- $root := clean .Values.agent.driverRoot -}}
+{{- $directories := list -}}
+{{- range .Values.agent.driverDirectories | default (ternary (list "/usr") (list "/") (eq $root "/")) -}}
+{{- $directories = append $directories (clean (printf "%s/%s" $root .)) -}}
+{{- end -}}
+{{- toJson $directories -}}
+{{- end -}}
+
+{{/*
 The URL that the kube-scheduler of the cluster calls: the NodePort on its own machine (like the
 original), or the address of the Service.
 */}}
