@@ -94,8 +94,6 @@ expect_match "agent.kubeletDir changes the mounted directories" '/var/lib/k0s/ku
 render
 verbs() { the "ClusterRole/tessera-agent" "[.rules[] | select(.resources | index(\"$1\")) | .verbs[]] | unique | join(\" \")"; }
 expect "the agent can read and patch pods, but not create or delete them" "get list patch watch" "$(verbs pods)"
-expect_match "a policy allows the agent to change only the records of pods" "variables.written.spec == variables.was.spec" \
-  "$(the ValidatingAdmissionPolicy/tessera-own-node '.spec.validations[2].expression')"
 expect "by default, the agent cannot evict pods" "" "$(verbs pods/eviction)"
 expect "the agent cannot read Secrets" "" "$(verbs secrets)"
 expect "no role of the chart has wildcards" "" "$(jq -c 'select(.kind == "ClusterRole" or .kind == "Role") | .rules[] | select((.verbs + .resources + .apiGroups) | index("*"))' "$WORK/objects")"
@@ -114,18 +112,40 @@ expect "Kubernetes 1.29 has no such policies" "" "$(kinds ValidatingAdmissionPol
 render --set agent.memory.policy=evict
 expect "with memory.policy=evict, the agent can evict pods" create "$(verbs pods/eviction)"
 
-# The policy for allocation records.
+# The policies are made from files/keys.json; cluster/privileges.sh shows what they reject.
 render
-expect "records: other writers only get a warning by default" '["Warn","Audit"]' "$(the ValidatingAdmissionPolicyBinding/tessera-records .spec.validationActions)"
-expect_match "records: only Tessera's accounts are exempt from the policy" "'system:serviceaccount:tessera-system:tessera-scheduler','system:serviceaccount:tessera-system:tessera-agent'\]" \
-  "$(the ValidatingAdmissionPolicy/tessera-records '.spec.matchConditions[0].expression')"
+keys() { jq -r "$1 | select(.value | index(\"$2\")).key | sub(\"\\\\*\$\"; \"\")" "$CHART/files/keys.json" | sort; }
+# quoted POLICY VARIABLE: prints the quoted words in an expression of the policy.
+quoted() { the "ValidatingAdmissionPolicy/$1" ".spec.variables[] | select(.name == \"$2\").expression" | grep -o "'[^']*'" | tr -d "'" | sort -u; }
+for writer in own-node:agent extender:extender; do
+  for map in Annotations Labels Conditions; do
+    expect "the policy ${writer%:*} allows exactly the ${map,,} of files/keys.json" \
+      "$(keys "(.nodes, .pods).${map,,} // {} | to_entries[]" "${writer#*:}")" "$(quoted "tessera-${writer%:*}" "foreign$map")"
+  done
+done
+expect "the table has keys" "GPUsHealthy tessera.io/allocation" "$(keys '.nodes.conditions | to_entries[]' agent) $(keys '.pods.annotations | to_entries[]' agent | grep tessera)"
+expect "records: the policy protects every annotation of files/keys.json" "$(jq -r '(.nodes, .pods).annotations | keys[] | sub("\\*$"; "")' "$CHART/files/keys.json" | sort)" "$(quoted tessera-records changed)"
+
+# scripts/clean-nodes removes what is in the table. The expression of its sed prints "KEY-".
+removes=$(sed -nE "s/.*sed -nE '(s\/\^\(tessera.*)'\).*/\1/p" "$CHART_ROOT/scripts/clean-nodes")
+on_nodes=$(jq -r '.nodes.annotations | keys[] | sub("\\*$"; "0_1")' "$CHART/files/keys.json")
+expect "clean-nodes removes every annotation of files/keys.json" "$on_nodes" "$(sed -nE "$removes" <<<"$on_nodes" | sed 's/-$//')"
+
+# The policy for records. install.sh and migrate.sh show what auto does in a cluster.
+exempt() { the ValidatingAdmissionPolicy/tessera-records '[.spec.matchConditions[].expression] | join(" ")'; }
+expect "records: if helm cannot see the cluster, other writers only get a warning" '["Warn","Audit"]' "$(the ValidatingAdmissionPolicyBinding/tessera-records .spec.validationActions)"
+expect_match "records: the agent is exempt from the policy" "in \['system:serviceaccount:tessera-system:tessera-agent'\]\)" "$(exempt)"
+expect_match "records: the extender is exempt only for Bindings and nodes" "== 'system:serviceaccount:tessera-system:tessera-scheduler' && \(request.resource.resource in \['nodes', 'bindings'\]" "$(exempt)"
 expect "records: the policy covers every way to change the annotations of a pod" "pods pods/status pods/ephemeralcontainers pods/resize" \
   "$(the ValidatingAdmissionPolicy/tessera-records '.spec.matchConstraints.resourceRules[0].resources | join(" ")')"
-render --set recordPolicy.action=deny --set-json 'recordPolicy.alsoAllowed=["system:serviceaccount:kube-system:gpushare-device-plugin"]'
-expect "records: with action=deny, other writers are rejected" '["Deny","Audit"]' "$(the ValidatingAdmissionPolicyBinding/tessera-records .spec.validationActions)"
-expect_match "records: alsoAllowed exempts gpushare's plugin during a migration" "gpushare-device-plugin" "$(the ValidatingAdmissionPolicy/tessera-records '.spec.matchConditions[0].expression')"
+for action in audit:Warn deny:Deny; do
+  render --set "recordPolicy.action=${action%:*}" --set-json 'recordPolicy.alsoAllowed=["system:serviceaccount:kube-system:gpushare-device-plugin"]'
+  expect "records: recordPolicy.action=${action%:*} overrides auto" "[\"${action#*:}\",\"Audit\"]" "$(the ValidatingAdmissionPolicyBinding/tessera-records .spec.validationActions)"
+done
+expect_match "records: alsoAllowed exempts gpushare's plugin during a migration" "gpushare-device-plugin" "$(exempt)"
 render --set recordPolicy.action=off
-expect "records: with action=off, there is no such policy" "tessera-own-node " "$(kinds ValidatingAdmissionPolicy)"
+expect "records: with action=off, there is no such policy" "tessera-extender tessera-own-node " "$(kinds ValidatingAdmissionPolicy)"
+refused "records: an unknown action is rejected" "'/recordPolicy/action'" --set recordPolicy.action=maybe
 
 render --set agent.enabled=false
 expect "with agent.enabled=false, no object of the agent is left" "" "$(jq -r '.metadata.name' "$WORK/objects" | grep agent || true)"

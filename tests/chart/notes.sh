@@ -19,7 +19,6 @@ notes() { # values...
   render "$@"
   the ConfigMap/notes .data.text
 }
-lacks() { if [[ $3 =~ $2 ]]; then fail "$1" "$3"; else pass; fi; }
 asks_for='schedulerName: tessera-scheduler'
 
 expect_match "from 1.36 on, the notes say that manifests stay unchanged" 'your manifests stay as they are' "$(notes)"
@@ -27,6 +26,13 @@ lacks "from 1.36 on, the notes do not ask for schedulerName" "$asks_for" "$(note
 expect_match "before 1.36, the notes ask for schedulerName" "comes with Kubernetes 1.36; this is v1.33.4.*$asks_for" "$(KUBE_VERSION=v1.33.4 notes)"
 expect_match "without the policy, the notes ask for schedulerName" "because schedulerNamePolicy.enabled is false.*$asks_for" "$(notes --set schedulerNamePolicy.enabled=false)"
 lacks "without the policy, the notes do not blame the API server" 'This API server cannot' "$(notes --set schedulerNamePolicy.enabled=false)"
+expect_match "auto without a cluster: the notes say why records are not protected" 'can still write .*recordPolicy.action is auto, and Helm cannot see the cluster.*The first helm upgrade that finds no such component denies' "$(notes)"
+expect_match "audit: the notes say that it was chosen" 'can still write .*recordPolicy.action is audit\).*When there are no more warnings' "$(notes --set recordPolicy.action=audit)"
+expect_match "deny: the notes name the way to allow another writer" 'Only Tessera can write .*recordPolicy.action is deny\).*recordPolicy.alsoAllowed' "$(notes --set recordPolicy.action=deny)"
+expect_match "off: the notes warn" 'WARNING: recordPolicy.action is off' "$(notes --set recordPolicy.action=off)"
+lacks "before 1.30, the notes do not claim that records are protected" 'Only Tessera can write|Clients other than Tessera' "$(KUBE_VERSION=v1.29.0 notes --set recordPolicy.action=deny)"
+expect_match "with a second scheduler, the notes say what the account of the extender can do" 'shares its account .tessera-scheduler. with the kube-scheduler.*to delete pods' "$(notes)"
+lacks "with cluster-scheduler, the extender has its own account" 'shares its account' "$(notes --set attach=cluster-scheduler)"
 expect_match "the notes show an upgrade command that keeps values" 'helm upgrade tessera CHART -n tessera-system --reset-then-reuse-values --set recordPolicy.action=deny' "$(notes)"
 
 expect_match "before 1.30, the notes warn about the permissions of the agents" 'can write every node and every pod and every ConfigMap in kube-system' "$(KUBE_VERSION=v1.29.0 notes)"

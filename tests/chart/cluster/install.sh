@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs, upgrades and uninstalls the chart with its default, a second scheduler, on a real
 # cluster. Manifests of users stay unchanged. Only Tessera can write records once the policy denies
-# it to others.
+# it to others, which is the default where no original system is installed.
 set -euo pipefail
 # shellcheck source=lib.sh
 source "$(dirname "$0")/lib.sh"
@@ -32,7 +32,7 @@ sed -i '/^networkPolicy:/,$d' "$older/values.yaml"
 echo 'gone: true' >>"$older/values.yaml"
 critical() { kubectl run critical --image="$BUSYBOX_IMAGE" --overrides='{"spec": {"priorityClassName": "system-cluster-critical"}}' --dry-run=server 2>&1 || true; }
 expect_match "critical pods need a quota in this cluster" 'insufficient quota to match these scopes' "$(critical)"
-notes=$(CHART=$older chart install --set agent.enabled=false --set criticalPodsQuota.enabled=true --wait --timeout 90s)
+notes=$(CHART=$older chart install --set agent.enabled=false --set criticalPodsQuota.enabled=true --set recordPolicy.action=audit --wait --timeout 90s)
 expect_match "helm install succeeds and prints the next steps" 'STATUS: deployed.*tessera-scheduler.*use it automatically; your manifests stay as they are' "$notes"
 
 gpu_pod shared '{"aliyun.com/gpu-mem": "3"}' | kubectl create -f - >/dev/null
@@ -52,7 +52,9 @@ expect "Tessera's kube-scheduler has the version of the cluster" "$SCHEDULER_IMA
 before=$(in_space get pods -o name | sort)
 with_old_defaults() { chart upgrade --reuse-values 2>&1 || true; }
 expect_match "helm upgrade with --reuse-values is rejected" "additional properties 'gone' not allowed" "$(with_old_defaults)"
-check "helm upgrade with --reset-then-reuse-values succeeds" chart upgrade --reset-then-reuse-values --set recordPolicy.action=deny --set policies.shared=spread --wait --timeout 90s
+notes=$(chart upgrade --reset-then-reuse-values --set recordPolicy.action=auto --set policies.shared=spread --wait --timeout 90s)
+expect_match "helm upgrade with --reset-then-reuse-values succeeds; auto denies, because there is no original system" \
+  'STATUS: deployed.*Only Tessera can write.*recordPolicy.action is auto, and the cluster has no component of an original system' "$notes"
 expect "values of the installation are kept" "" "$(in_space get daemonsets -o name)"
 check "the changed configuration creates new pods" test "$before" != "$(in_space get pods -o name | sort)"
 expect "an existing pod keeps running and keeps its record" 'Running [3]' \
@@ -84,15 +86,31 @@ tessera() { KUBECONFIG=$(cluster kubeconfig) "$TESSERA" "$@" 2>&1 || true; }
 expect_match "tessera why reports a scheduler that does not call Tessera" 'its schedulerName is other-scheduler, which does not call Tessera: create it again with tessera-scheduler' "$(tessera why bound)"
 expect_match "tessera check reports that scheduler as well" 'pod default/bound .*the scheduler other-scheduler' "$(tessera check)"
 # The pods from before the upgrade may release the Lease only now.
-schedulers_are_well() { [[ -z $(tessera check | grep -E 'no_scheduler|scheduler_down|not_wired|no_leader') ]]; }
+schedulers_are_well() {
+  local findings
+  findings=$(tessera check)
+  [[ $findings == *default/bound* && ! $findings =~ no_scheduler|scheduler_down|not_wired|no_leader ]]
+}
 try_wait_for 30 "tessera check has no other finding about schedulers" schedulers_are_well || tessera check
 check "other annotations can be written" kubectl annotate pod shared team=ml
 gpu_pod after '{"aliyun.com/gpu": "2"}' | kubectl create -f - >/dev/null
 wait_for 30 "Tessera can still write records: a pod with two whole GPUs runs" pod_is after Running
 expect "its record names two GPUs" 2 "$(record after | jq '[.containers.main[].gpu] | unique | length')"
-expect "the API server rejected no call of the scheduler or the extender" "" "$(forbidden_calls app.kubernetes.io/component=scheduler)"
-may() { kubectl auth can-i "$@" --as="system:serviceaccount:$RELEASE_SPACE:tessera-scheduler" 2>/dev/null || true; }
-expect "their account cannot patch nodes, read Secrets or do everything" "no no no" "$(may patch nodes) $(may get secrets -n kube-system) $(may '*' '*')"
+no_forbidden_calls "the API server rejected no call of the scheduler or the extender" app.kubernetes.io/component=scheduler
+expect "their account cannot replace nodes, read Secrets or do everything" "no no no" \
+  "$(may tessera-scheduler update nodes) $(may tessera-scheduler get secrets -n kube-system) $(may tessera-scheduler '*' '*')"
+expect "as security.md says, their account has the permissions of kube-scheduler" "yes yes" "$(may tessera-scheduler delete pods) $(may tessera-scheduler patch pods --subresource=status)"
+
+# auto never opens the records again: not for a workload of a tenant, not for one in kube-system.
+original() { kubectl -n "$1" create deployment gpushare-schd-extender --image="$BUSYBOX_IMAGE" --replicas=0 >/dev/null; }
+original default
+original kube-system
+expect_match "auto keeps deny when an original system appears" 'other writers were already denied before' "$(chart upgrade --reset-then-reuse-values)"
+expect_match "audit can be chosen" 'Clients other than Tessera can still write.*recordPolicy.action is audit' "$(chart upgrade --reset-then-reuse-values --set recordPolicy.action=audit)"
+expect_match "auto chooses audit while kube-system has an original extender" 'has a component of an original system .Deployment kube-system/gpushare-schd-extender.' \
+  "$(chart upgrade --reset-then-reuse-values --set recordPolicy.action=auto)"
+kubectl -n kube-system delete deployment gpushare-schd-extender >/dev/null
+expect_match "a Deployment of that name in another namespace does not count" 'Only Tessera can write' "$(chart upgrade --reset-then-reuse-values)"
 
 # As on Kubernetes before 1.36, without the policy that sets schedulerName.
 notes=$(chart upgrade --reset-then-reuse-values --set schedulerNamePolicy.enabled=false --wait --timeout 90s)
@@ -101,8 +119,7 @@ with_scheduler_name "$CHART_ROOT/deploy/examples/first.yaml" | kubectl create -f
 wait_for 30 "an example runs after the README's command" pod_is first Running
 expect "its record has its share" '[3]' "$(record first | jq -c '[.containers.main[].mem]')"
 
-check "helm uninstall succeeds" helm uninstall tessera -n "$RELEASE_SPACE" --wait --timeout 60s
-expect "no object of the chart is left" "" "$(ours_left)"
+uninstall_removes_all helm uninstall tessera -n "$RELEASE_SPACE" --wait --timeout 60s
 expect "all pods keep running" "Running Running" "$(kubectl get pods shared after -o 'jsonpath={.items[*].status.phase}')"
 rm -f "$limits"
 finish

@@ -7,6 +7,8 @@ CHART_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
 source "$CHART_ROOT/tests/cluster/lib/api.sh"
 # shellcheck source=../readme.sh
 source "$CHART_ROOT/tests/chart/readme.sh"
+# shellcheck source=../evidence.sh
+source "$CHART_ROOT/tests/chart/evidence.sh"
 CHART=$CHART_ROOT/deploy/helm/tessera
 RELEASE_SPACE=tessera-system
 SCHEDULER_IMAGE=tessera.local/kube-scheduler
@@ -68,14 +70,7 @@ gpu_pod() {
       {name: "main", image: $image, command: ["sleep", "3600"], resources: {limits: $limits}}]}}'
 }
 
+# may ACCOUNT VERB RESOURCE...: prints whether RBAC allows it to this account of the chart.
+may() { kubectl auth can-i "${@:2}" --as="system:serviceaccount:$RELEASE_SPACE:$1" 2>/dev/null || true; }
+
 record() { kubectl get pod "$1" -o 'jsonpath={.metadata.annotations.tessera\.io/allocation}'; }
-
-# forbidden_calls SELECTOR: the calls that the API server rejected, according to the logs of the
-# pods.
-forbidden_calls() { in_space logs -l "$1" --all-containers --prefix --tail=-1 2>&1 | grep -i 'forbidden\|cannot list\|cannot watch' || true; }
-
-# ours_left: prints all objects of the chart, of the kinds that it creates.
-ours_left() {
-  kubectl get -A -l app.kubernetes.io/instance=tessera -o name \
-    deployments,daemonsets,services,configmaps,secrets,serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings,poddisruptionbudgets,resourcequotas,networkpolicies,validatingadmissionpolicies,validatingadmissionpolicybindings,mutatingadmissionpolicies,mutatingadmissionpolicybindings
-}

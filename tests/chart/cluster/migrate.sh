@@ -57,15 +57,16 @@ wait_for 20 "a new GPU pod waits, because kube-scheduler cannot reach an extende
 kubectl run plain --image="$BUSYBOX_IMAGE" --restart=Never -- sleep 3600 >/dev/null
 wait_for 20 "a new pod without GPUs runs" pod_is plain Running
 
-check "step 2: the chart is installed without agents" chart install --set agent.enabled=false --wait --timeout 90s \
-  --set-json "recordPolicy.alsoAllowed=[\"$OLD_PLUGIN\"]"
+notes=$(chart install --set agent.enabled=false --wait --timeout 90s --set-json "recordPolicy.alsoAllowed=[\"$OLD_PLUGIN\"]")
+expect_match "step 2: the chart is installed without agents, and the notes say why records are not protected yet" \
+  'STATUS: deployed.*can still write.*still has a component of an original system .Deployment kube-system/gpushare-schd-extender.' "$notes"
 expect "the waiting pod still has the default scheduler and no node" default-scheduler: "$(late .spec.schedulerName):$(late .spec.nodeName)"
 waiting=$(page 'kubectl get pods -A --field-selector')
 expect_match "the command of the page lists the waiting pod" "$(late .metadata.name)" "$waiting"
 kubectl delete pod "$(late .metadata.name)" >/dev/null
 late_runs() { [[ $(late .status.phase) == Running ]]; }
 wait_for 30 "after its deletion, its controller creates a pod that Tessera places" late_runs
-expect "the list is empty" "" "$(page 'kubectl get pods -A --field-selector' 2>/dev/null)"
+nothing_in "the list is empty" page 'kubectl get pods -A --field-selector'
 check "gpushare's extender is deleted" page 'delete deployment/gpushare-schd-extender'
 plain_scheduler
 cluster restart kube-scheduler
@@ -80,6 +81,7 @@ wait_for 20 "9 GiB on one GPU are not free, and the pod waits with that reason" 
 shows() { KUBECONFIG=$(cluster kubeconfig) "$TESSERA" inspect gpushare | awk '$1 == "old-a" {print $3, $4}'; }
 expect "tessera inspect counts both pods" "10/16 8/16" "$(shows)"
 
+expect_match "without gpushare's extender, its plugin on a node still counts" 'can still write.*the device plugin of node old-a' "$(chart upgrade --reset-then-reuse-values)"
 check "the policy is set to deny, with an exception for gpushare's plugin" chart upgrade --reset-then-reuse-values --set recordPolicy.action=deny --wait --timeout 90s
 assign() { kubectl annotate pod second "ALIYUN_COM_GPU_MEM_ASSIGNED=${2:-true}" --overwrite --as="$1" ${3:+"$3"} 2>&1 || true; }
 kubectl create clusterrole old-plugin --verb=get,patch --resource=pods >/dev/null
@@ -96,13 +98,15 @@ kubectl annotate node old-a "tessera.io/inventory=$inventory" --as="$OLD_PLUGIN"
 expect "step 3: the pods hold the same GPUs" "10/16 8/16" "$(shows)"
 expect "step 3: the pods kept running without a restart" "Running Running 0 0" "$(kubectl get pods before second -o 'jsonpath={.items[*].status.phase} {.items[*].status.containerStatuses[0].restartCount}')"
 problems() { KUBECONFIG=$(cluster kubeconfig) "$TESSERA" check 2>&1 || true; }
-expect "step 3: tessera check has no finding about them" "" "$(problems | grep -E 'before|second' || true)"
+lacks "step 3: tessera check has no finding about them" 'before|second' "$(problems)"
 kubectl delete pod before --grace-period=0 --force >/dev/null 2>&1
 wait_for 30 "when gpushare's pod ends, the waiting pod runs" pod_is more Running
 expect "it is on GPU 0" 0 "$(legacy more IDX)"
 
 # Step 4 of the page.
-check "step 4: the exception is removed" chart upgrade --reset-values --set agent.enabled=false --set recordPolicy.action=deny --wait --timeout 90s
+check "step 4: audit, as with a migration that kept the default" chart upgrade --reset-then-reuse-values --set recordPolicy.action=audit
+expect_match "step 4: the exception is removed, and auto denies, because nothing of gpushare is left" \
+  'Only Tessera can write.*the cluster has no component of an original system' "$(chart upgrade --reset-values --set agent.enabled=false --wait --timeout 90s)"
 wait_for 10 "gpushare's plugin can no longer write records" refused_to "$OLD_PLUGIN" false
 rm -f "$config"
 finish

@@ -19,7 +19,7 @@ run_kube_apiserver() {
     --client-ca-file="$pki/ca.crt" --token-auth-file="$pki/tokens.csv" \
     --service-account-issuer=https://kubernetes.default.svc \
     --service-account-key-file="$pki/sa.pub" --service-account-signing-key-file="$pki/sa.key" \
-    --authorization-mode=Node,RBAC --allow-privileged=true --cert-dir="$S/tmp" \
+    --authorization-mode=Node,RBAC --enable-admission-plugins=NodeRestriction --allow-privileged=true --cert-dir="$S/tmp" \
     --kubelet-certificate-authority="$pki/ca.crt" --kubelet-preferred-address-types=InternalIP \
     --kubelet-client-certificate="$pki/apiserver-kubelet-client.crt" \
     --kubelet-client-key="$pki/apiserver-kubelet-client.key" ${ADMISSION_CONFIG:+--admission-control-config-file="$ADMISSION_CONFIG"}

@@ -21,6 +21,13 @@
 {{ include "tessera.name" . }}-agent
 {{- end -}}
 
+{{- define "tessera.placerUser" -}}
+system:serviceaccount:{{ .Release.Namespace }}:{{ include "tessera.placerName" . }}
+{{- end -}}
+{{- define "tessera.agentUser" -}}
+system:serviceaccount:{{ .Release.Namespace }}:{{ include "tessera.agentName" . }}
+{{- end -}}
+
 {{/* Selectors are immutable, so these labels must never change. */}}
 {{- define "tessera.placerSelector" -}}
 app.kubernetes.io/name: tessera
@@ -127,6 +134,60 @@ admissionregistration.k8s.io/v1beta1
 {{- end -}}
 {{- define "tessera.hasValidating" -}}
 {{- if semverCompare ">=1.30.0-0" .Capabilities.KubeVersion.Version }}true{{ end -}}
+{{- end -}}
+
+{{/*
+A component of an original system in the cluster; empty if there is none or if Helm cannot see the
+cluster. Only objects that tenants cannot write count: workloads in kube-system, and the capacity that
+kubelet reports for a device plugin of any name. A node with Tessera's agent has an inventory.
+*/}}
+{{- define "tessera.original" -}}
+{{- $found := "" -}}
+{{- range $kind := list "Deployment" "DaemonSet" -}}
+{{- range (lookup "apps/v1" $kind "kube-system" "").items -}}
+{{- if and (regexMatch "gpushare|gpu-?topology" .metadata.name) (ne (dig "metadata" "labels" "app.kubernetes.io/name" "" .) "tessera") -}}
+{{- $found = printf "%s kube-system/%s" $kind .metadata.name -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if not $found -}}
+{{- range $node := (lookup "v1" "Node" "" "").items -}}
+{{- range $resource := list "gpu-mem" "gpu" "gpu-count" -}}
+{{- $amount := dig "status" "capacity" (printf "aliyun.com/%s" $resource) "0" $node -}}
+{{- if and (ne (toString $amount) "0") (not (dig "metadata" "annotations" "tessera.io/inventory" "" $node)) -}}
+{{- $found = printf "the device plugin of node %s" $node.metadata.name -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- $found -}}
+{{- end -}}
+
+{{/*
+What the policy for records does, and why: "deny: REASON". Once `auto` has chosen deny, it stays: an
+upgrade does not open the records again because a component of the originals appears.
+*/}}
+{{- define "tessera.recordDecision" -}}
+{{- if not (include "tessera.hasValidating" .) -}}
+off: Kubernetes {{ .Capabilities.KubeVersion.Version }} has no ValidatingAdmissionPolicy
+{{- else if ne .Values.recordPolicy.action "auto" -}}
+{{ .Values.recordPolicy.action }}: recordPolicy.action is {{ .Values.recordPolicy.action }}
+{{- else if not (lookup "v1" "Namespace" "" "kube-system") -}}
+audit: recordPolicy.action is auto, and Helm cannot see the cluster
+{{- else -}}
+{{- $binding := lookup "admissionregistration.k8s.io/v1" "ValidatingAdmissionPolicyBinding" "" (printf "%s-records" (include "tessera.name" .)) -}}
+{{- $original := include "tessera.original" . -}}
+{{- if has "Deny" (dig "spec" "validationActions" list $binding) -}}
+deny: recordPolicy.action is auto, and other writers were already denied before
+{{- else if $original -}}
+audit: recordPolicy.action is auto, and the cluster still has a component of an original system ({{ $original }})
+{{- else -}}
+deny: recordPolicy.action is auto, and the cluster has no component of an original system (gpushare, GPU topology scheduler)
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- define "tessera.recordAction" -}}
+{{ include "tessera.recordDecision" . | splitList ": " | first }}
 {{- end -}}
 
 {{/* Whether the agent runs privileged, which it needs to call the driver without the NVIDIA runtime. */}}
