@@ -4,12 +4,14 @@
 
 #include <boost/json.hpp>
 #include <filesystem>
+#include <future>
 #include <optional>
 #include <utility>
 
 #include "agent/devices/allocations_json.h"
 #include "agent/devices/cdi_strategy.h"
 #include "agent/devices/delivery_strategy.h"
+#include "agent/devices/drain.h"
 #include "agent/devices/node_context.h"
 #include "agent/devices/node_pods.h"
 #include "agent/devices/observer.h"
@@ -126,6 +128,7 @@ struct Agent::Impl {
   ApiPodFetch pod_fetch;
   const CheckpointFile checkpoints;
   const NodeContext node;
+  Drain drain;
   kube::Reflector pod_watch;
   Observer observer;
   std::optional<http::Server> server;
@@ -154,6 +157,7 @@ Agent::Impl::Impl(http::EventLoop& loop_, Config config_, kube::Client client_)
            .pod_fetch = pod_fetch,
            .checkpoints = checkpoints,
            .names = names},
+      drain(node),
       pod_watch(client,
                 {.path = kube::pod_path("", ""),
                  .field_selector = fmt::format("spec.nodeName={}", config.node_name)},
@@ -170,6 +174,9 @@ void Agent::Impl::check() {
     log::info("ready",
               {{"took_ms",
                 std::chrono::duration_cast<std::chrono::milliseconds>(Clock::real().now() - began).count()}});
+  }
+  if (drain.check(not_ready().empty(), gpus.alone())) {
+    gpus.store().save_again();
   }
   check_timer = loop.after(kCheckEvery, [this] { check(); });
 }
@@ -245,6 +252,20 @@ void Agent::start() {
   impl.gpus.start();
   impl.pod_watch.start();
   impl.check();
+}
+
+void Agent::drain() {
+  if (impl_->config.drain_timeout.count() == 0) {
+    return;
+  }
+  std::promise<void> drained;
+  impl_->loop.post([this, &drained] {
+    if (!impl_->gpus.alone()) {
+      impl_->gpus.store().stop_saving();
+    }
+    impl_->drain.begin(impl_->config.drain_timeout, [&drained] { drained.set_value(); });
+  });
+  drained.get_future().wait();
 }
 
 void Agent::leave() {

@@ -6,6 +6,7 @@
 //   auto agent = TRY(Agent::create(loop, config, access));
 //   loop.post([&] { agent->start(); });
 //   ... another thread: loop.run() ...
+//   agent->drain();                  // this thread: lets the scheduler stop binding pods here
 //   agent->leave();                  // this thread: unregisters from kubelet
 //   loop.stop();
 //
@@ -36,6 +37,9 @@ class Agent {
   ~Agent();
 
   void start();
+  // Waits until no more pods are bound to this node and kubelet has admitted those that are, but not
+  // longer than `drainTimeout`. Call it before leave(), from another thread while the loop runs.
+  void drain();
   // Answers kubelet's calls in flight and then unregisters from kubelet. Call it from another
   // thread while the loop still runs: the loop answers the calls.
   void leave();

@@ -80,6 +80,7 @@ Status read_all(const Setting& root, Config& config) {
        }},
       {"memory", [&](const Setting& one) { return read_memory(one, config.memory); }},
       {"sampleEvery", into(config.sample_every, [](const Setting& one) { return one.duration(); })},
+      {"drainTimeout", into(config.drain_timeout, [](const Setting& one) { return one.duration(); })},
       {"paths", [&](const Setting& one) { return read_paths(one, config.paths); }},
   });
 }

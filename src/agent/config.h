@@ -78,6 +78,10 @@ struct Config {
   MemoryRules memory;                              // for containers that use more than they request
   std::chrono::milliseconds sample_every{10'000};  // how often GPU use is sampled
 
+  // How long the agent waits, before it ends, for the extender to stop binding pods to the node. 0:
+  // not at all.
+  std::chrono::milliseconds drain_timeout{10'000};
+
   Paths paths;
 };
 

@@ -45,6 +45,8 @@ constexpr daemon::ConfigFlag kFlags[] = {
      "... tolerate this much over the limit (default 0, for example 512Mi)"},
     {"--sample-every", "sampleEvery: {}",
      "How often to ask the driver which processes use the GPUs (default 10s)"},
+    {"--drain-timeout", "drainTimeout: {}",
+     "How long to wait at the end until no more pods are bound to the node; 0s: not at all (default 10s)"},
     {"--nvml-library", "paths: {{nvmlLibrary: {}}}",
      "Path of libnvidia-ml.so.1 (default: found below the driver root)"},
     {"--driver-root", "paths: {{driverRoot: {}}}",

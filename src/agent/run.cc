@@ -25,6 +25,7 @@ Status serve(const Config& config) {
   signals.run(loop, {.start = [&agent] { agent->start(); },
                      .stop =
                          [&] {
+                           agent->drain();
                            agent->leave();
                            loop.stop();
                          }});

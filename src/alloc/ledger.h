@@ -128,6 +128,9 @@ class Ledger {
   // pods, but its pods are kept. problems() reports it.
   void upsert_node(const NodeSpec& node);
   void remove_node(std::string_view name);
+  // Fences or opens a node whose agent is known to run or not to run. Does nothing if the node does
+  // not exist. upsert_node() keeps this state; remove_node() resets it.
+  void set_agent_down(std::string_view node, bool down);
   // A pod that is not bound, or whose containers have stopped, holds nothing. Upserting an unbound
   // pod does not change its hold. A pod on an unknown node is kept until that node appears.
   void upsert_pod(const PodSpec& pod);
@@ -222,6 +225,8 @@ class Ledger {
     std::uint32_t order = 0;       // stable_order(name)
     bool present = false;
     bool overcommitted = false;
+    bool draining = false;               // the agent has announced that it ends
+    bool agent_down = false;             // see set_agent_down()
     std::optional<ProblemKind> problem;  // of the node itself
   };
 

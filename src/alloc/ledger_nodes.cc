@@ -32,6 +32,12 @@ std::string second_plugin_text(const NodeSpec& spec, const Inventory& inventory)
   return "";
 }
 
+// kubelet rejects a GPU pod for good while no agent is registered, so such a node takes none.
+constexpr std::string_view kDraining =
+    "its agent has stopped or is restarting (annotation tessera.io/draining); check that tessera-agent runs "
+    "there";
+constexpr std::string_view kAgentDown = "its agent is not ready; check the tessera-agent pod there";
+
 }  // namespace
 
 NodeId Ledger::node_id(std::string_view name) {
@@ -118,9 +124,22 @@ void Ledger::remove_node(std::string_view name) {
   states_.set_capacity(*id, 0, 0);
   nodes_[raw(*id)].machine = &kUnknownMachine;
   nodes_[raw(*id)].instance_type = &kUnknownMachine;
+  nodes_[raw(*id)].draining = false;
+  nodes_[raw(*id)].agent_down = false;
   fence(*id, Fence::kAbsent, "");
   set_present(*id, false);
   forget_if_unused(*id);
+}
+
+void Ledger::set_agent_down(std::string_view name, bool down) {
+  const auto id = find_node(name);
+  if (!id || !nodes_[raw(*id)].present) {
+    return;
+  }
+  nodes_[raw(*id)].agent_down = down;
+  if (const Fence now = states_.fence(*id); now == Fence::kOpen || now == Fence::kAgentAway) {
+    open_or_fence(*id);
+  }
 }
 
 void Ledger::apply_inventory(NodeId id, const NodeSpec& spec, const Inventory& inventory) {
@@ -144,6 +163,8 @@ void Ledger::apply_inventory(NodeId id, const NodeSpec& spec, const Inventory& i
   } else {
     second_plugins_[raw(id)] = std::move(text);
   }
+  // Without an inventory, the node has no agent of Tessera.
+  nodes_[raw(id)].draining = !spec.draining.empty() && !spec.inventory.empty();
 
   if (inventory.gpus.empty()) {
     fence(id, Fence::kNoGpus, "it has no GPUs that Tessera knows of");
@@ -157,13 +178,15 @@ void Ledger::apply_inventory(NodeId id, const NodeSpec& spec, const Inventory& i
   }
 }
 
-// Opens a node that has GPUs and the unit of the cluster, unless its inventory is missing or a
-// second plugin allocates its GPUs; then fences it.
+// Opens a node that has GPUs and the unit of the cluster. Fences it instead if its inventory is
+// missing, a second plugin allocates its GPUs, or its agent serves no pods.
 void Ledger::open_or_fence(NodeId id) {
   if (lost_its_inventory(id)) {
     fence(id, Fence::kUnreadable, std::string(kInventoryGone));
   } else if (const auto second = second_plugins_.find(raw(id)); second != second_plugins_.end()) {
     fence(id, Fence::kSecondPlugin, second->second);
+  } else if (const Node& node = nodes_[raw(id)]; node.draining || node.agent_down) {
+    fence(id, Fence::kAgentAway, std::string(node.draining ? kDraining : kAgentDown));
   } else {
     fence(id, Fence::kOpen, "");
   }

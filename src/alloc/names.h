@@ -67,6 +67,10 @@ inline constexpr std::string_view kGpuUuidsExclude = "tessera.io/gpu-uuids-exclu
 
 // Annotations that Tessera writes.
 inline constexpr std::string_view kInventory = "tessera.io/inventory";  // on nodes
+// On nodes. The agent sets kDraining before it ends, to a value that identifies its process. The
+// extender sets kDrainingSeen to the same value when it no longer binds pods to the node.
+inline constexpr std::string_view kDraining = "tessera.io/draining";
+inline constexpr std::string_view kDrainingSeen = "tessera.io/draining-seen";
 inline constexpr std::string_view kOwnLabels =
     "tessera.io/labels";  // on nodes: the labels that the agent wrote
 inline constexpr std::string_view kAllocation = "tessera.io/allocation";  // on pods

@@ -11,6 +11,9 @@ namespace tessera::alloc {
 struct NodeSpec {
   std::string name;
   std::string inventory;  // annotation tessera.io/inventory; empty if absent
+  // Annotations tessera.io/draining and tessera.io/draining-seen; empty if absent.
+  std::string draining{};
+  std::string draining_seen{};
   // status.capacity of gpu-mem and gpu-count; 0 if absent. If the annotation is absent, the
   // inventory is estimated from them.
   std::int64_t gpu_memory_units = 0;

@@ -38,6 +38,7 @@ enum class Fence : std::uint8_t {
   kUnreadable,    // its inventory cannot be read
   kUnitDiffers,   // its unit of GPU memory differs from the cluster's
   kSecondPlugin,  // another device plugin allocates the same GPUs, so no GPU can be reserved
+  kAgentAway,     // its agent is about to end or is not ready, so kubelet would reject the pod
 };
 
 // One node as a policy sees it. Spans and masks are by slot: the position of a GPU in its inventory

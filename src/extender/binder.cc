@@ -213,6 +213,10 @@ void Binder::decide(const FlightPtr& flight, const WaitingPod& pod) {
   });
 }
 
+bool Binder::binds_to(std::string_view node) const {
+  return std::ranges::any_of(flights_, [&](const auto& entry) { return entry.second->args.node == node; });
+}
+
 void Binder::after_writes(std::function<void()> done) {
   if (writes_ == 0) {
     done();

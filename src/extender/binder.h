@@ -85,6 +85,8 @@ class Binder {
   void check_unseen() { unseen_.check(); }
 
   [[nodiscard]] const BindCounts& counts() const { return counts_; }
+  // Returns whether the outcome of a bind to this node is not known yet.
+  [[nodiscard]] bool binds_to(std::string_view node) const;
   // Number of binds whose outcome is not known yet.
   [[nodiscard]] std::size_t in_flight() const { return flights_.size(); }
 

@@ -117,11 +117,29 @@ void ClusterState::put_node(const alloc::NodeSpec& node) {
   ledger_.upsert_node(node);
   const alloc::NodeId id = *ledger_.find_node(node.name);
   index_.put(node.name, id);
+  ledger_.set_agent_down(node.name, agents_down_.contains(node.name));
+  if (node.draining.empty() || node.draining == node.draining_seen) {
+    draining_.erase(node.name);
+  } else {
+    draining_.insert_or_assign(node.name, node.draining);
+  }
+}
+
+void ClusterState::keep_agent(const std::string& node, bool down) {
+  if (down) {
+    agents_down_.insert(node);
+  } else {
+    agents_down_.erase(node);
+  }
+  ledger_.set_agent_down(node, down);
 }
 
 void ClusterState::forget_node(std::string_view name) {
   index_.erase(name);
   ledger_.remove_node(name);
+  if (const auto found = draining_.find(name); found != draining_.end()) {
+    draining_.erase(found);
+  }
   if (const auto found = original_nodes_.find(name); found != original_nodes_.end()) {
     original_nodes_.erase(found);
   }

@@ -9,12 +9,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -60,6 +62,13 @@ class ClusterState {
   // Stores the GPUs that the ConfigMap unhealthy-gpu-NODE lists; "" for none. The list is used only
   // for nodes that run the device plugin of the original.
   void keep_unhealthy(const std::string& node, std::string gpus);
+
+  // Stores whether the agent of a node is down. A node may be reported before it is known.
+  void keep_agent(const std::string& node, bool down);
+
+  // The nodes whose agent ends and waits for the extender's acknowledgement: the name and the value of
+  // tessera.io/draining.
+  [[nodiscard]] const std::map<std::string, std::string, std::less<>>& draining() const { return draining_; }
 
   // Parses the request of a pod. Does not store it.
   [[nodiscard]] WaitingPod waiting_pod(const alloc::PodSpec& pod) const;
@@ -124,7 +133,9 @@ class ClusterState {
   // Nodes with the device plugin of the original, by name. keep_unhealthy() needs them to store
   // such a node in the ledger again.
   ByText<alloc::NodeSpec> original_nodes_;
-  ByText<std::string> unhealthy_;  // lists of the original's ConfigMaps, by node name
+  ByText<std::string> unhealthy_;                // lists of the original's ConfigMaps, by node name
+  std::unordered_set<std::string> agents_down_;  // nodes whose agent is down
+  std::map<std::string, std::string, std::less<>> draining_;
   std::function<void()> on_original_nodes_;
   Budgets budgets_;
   std::uint64_t policy_changes_ = 0;

@@ -97,6 +97,7 @@ std::vector<std::string> apply_reloadable(const Config& next, Config& running) {
   require_same(next.scheduler_lease_name == running.scheduler_lease_name &&
                    next.scheduler_lease_namespace == running.scheduler_lease_namespace,
                "schedulerLease");
+  require_same(next.agent_selector == running.agent_selector, "agentSelector");
   require_same(next.bind_timeout == running.bind_timeout && next.binds_at_once == running.binds_at_once &&
                    next.max_body_bytes == running.max_body_bytes &&
                    next.max_connections == running.max_connections,

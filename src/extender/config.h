@@ -93,6 +93,9 @@ struct Config {
   std::string scheduler_lease_namespace;
   std::string scheduler_lease_name;
 
+  // Labels of the agents' pods, in the namespace of this pod. Empty: the agents are not watched.
+  std::string agent_selector;
+
   std::chrono::milliseconds bind_timeout{4'000};
   std::size_t binds_at_once = 1024;
   std::size_t max_body_bytes = 64U << 20U;

@@ -149,6 +149,7 @@ Status read_all(const Setting& root, Config& config) {
                                {"retryPeriod", into(config.retry_period, seconds)}});
        }},
       {"schedulerLease", section(read_scheduler_lease)},
+      {"agentSelector", text_into(config.agent_selector)},
       {"limits",
        [&](const Setting& limits) {
          return limits.mapping(

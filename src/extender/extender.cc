@@ -8,9 +8,11 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "base/version.h"
+#include "extender/agent_watch.h"
 #include "extender/binder.h"
 #include "extender/cluster_state.h"
 #include "extender/context.h"
+#include "extender/drain_ack.h"
 #include "extender/leadership.h"
 #include "extender/metrics.h"
 #include "extender/problem_news.h"
@@ -92,8 +94,10 @@ struct Extender::Impl {
         pods(client, {.path = kube::pod_path("", "")}, pod_sink),
         budgets(client, {.path = kube::disruption_budgets_path()}, budget_sink),
         unhealthy(client, {.path = kube::config_map_path(kUnhealthyNamespace, "")}, unhealthy_sink),
+        agents(context, {.namespace_name = own_pod.namespace_name, .selector = config.agent_selector}),
         leadership(client, config, std::move(own_pod), pods),
         binder(context, leadership, {.timeout = config.bind_timeout, .most_at_once = config.binds_at_once}),
+        drain_acks(context, binder, [this] { return leadership.may_bind() && not_ready().empty(); }),
         service(
             context, binder,
             {.not_ready = [this] { return not_ready(); },
@@ -136,8 +140,10 @@ struct Extender::Impl {
   kube::Reflector budgets;    // optional: while it fails, preempt assumes the most violations
   kube::Reflector unhealthy;  // starts when a node has the original's device plugin
   bool watches_unhealthy = false;
+  AgentWatch agents;  // starts if config.agent_selector is set
   Leadership leadership;
   Binder binder;
+  DrainAck drain_acks;
   Service service;
   std::optional<http::Server> server;
   std::optional<http::Server> health_server;
@@ -279,6 +285,9 @@ std::vector<daemon::Reading> Extender::Impl::readings() const {
   if (watches_unhealthy) {
     add_watch_readings("unhealthy_gpus", unhealthy, all);
   }
+  if (!config.agent_selector.empty()) {
+    add_watch_readings("agents", agents.reflector(), all);
+  }
   if (leadership.lease_watch() != nullptr) {
     add_watch_readings("scheduler_lease", *leadership.lease_watch(), all);
   }
@@ -312,6 +321,10 @@ void Extender::start() {
   impl.pods.start();
   impl.budgets.start();
   impl.leadership.start();
+  if (!impl.config.agent_selector.empty()) {
+    impl.agents.start();
+  }
+  impl.drain_acks.start();
   impl.run_round();
 }
 

@@ -25,6 +25,9 @@ constexpr daemon::ConfigFlag kFlags[] = {
     {"--resource-whole", "resources: {{whole: {}}}", "Name of the whole-GPU resource"},
     {"--lease-namespace", "lease: {{namespace: {}}}", "Namespace of the Lease (with --attach service)"},
     {"--lease-name", "lease: {{name: {}}}", "Name of the Lease"},
+    {"--agent-selector", "agentSelector: {}",
+     "Labels of the tessera-agent pods in the extender's namespace, to stop placing pods on a node whose "
+     "agent is not ready"},
 };
 
 Result<Config> load(const daemon::ConfigFlags& flags, const daemon::Environment& environment) {

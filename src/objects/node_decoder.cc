@@ -1,5 +1,7 @@
 #include "objects/node_decoder.h"
 
+#include <algorithm>
+
 #include "objects/object_fields.h"
 #include "objects/quantity_field.h"
 
@@ -10,6 +12,7 @@ namespace {
 using simdjson::SUCCESS;
 
 constexpr std::string_view kNvidiaGpu = "nvidia.com/gpu";
+constexpr std::size_t kMaxDraining = 128;
 constexpr std::string_view kInstanceType = "node.kubernetes.io/instance-type";
 
 class NodeReader {
@@ -32,15 +35,19 @@ class NodeReader {
   JsonError read_metadata(JsonValue metadata) {
     return each_meta_field(metadata, meta_, [&](JsonKey key, JsonValue value) -> JsonError {
       if (is(key, "annotations")) {
-        return read_one(value, alloc::key::kInventory, node_.inventory);
+        return each_entry(value, [&](std::string_view name, JsonValue text) {
+          return name == alloc::key::kInventory      ? read_text(text, node_.inventory)
+                 : name == alloc::key::kDraining     ? read_text(text, node_.draining)
+                 : name == alloc::key::kDrainingSeen ? read_text(text, node_.draining_seen)
+                                                     : SUCCESS;
+        });
       }
-      return is(key, "labels") ? read_one(value, kInstanceType, node_.machine) : SUCCESS;
-    });
-  }
-
-  static JsonError read_one(JsonValue map, std::string_view wanted, std::string& into) {
-    return each_entry(map, [&](std::string_view key, JsonValue value) {
-      return key == wanted ? read_text(value, into) : SUCCESS;
+      if (is(key, "labels")) {
+        return each_entry(value, [&](std::string_view name, JsonValue text) {
+          return name == kInstanceType ? read_text(text, node_.machine) : SUCCESS;
+        });
+      }
+      return SUCCESS;
     });
   }
 
@@ -81,6 +88,8 @@ Status decode_node(ObjectJson& object, const alloc::ResourceNames& names, Object
                    alloc::NodeSpec& node) {
   node.inventory.clear();
   node.machine.clear();
+  node.draining.clear();
+  node.draining_seen.clear();
   node.gpu_memory_units = 0;
   node.gpu_count = 0;
   node.nvidia_gpus = 0;
@@ -89,6 +98,9 @@ Status decode_node(ObjectJson& object, const alloc::ResourceNames& names, Object
   NodeReader reader(names, meta, node);
   const JsonError error = reader.read(object.object());
   node.name = meta.name;
+  // The agent writes a short text. A longer one is not its own, and is not kept.
+  node.draining.resize(std::min(node.draining.size(), kMaxDraining));
+  node.draining_seen.resize(std::min(node.draining_seen.size(), kMaxDraining));
   TRY(object.judge(error));
   return reader.amounts();
 }

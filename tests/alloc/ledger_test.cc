@@ -103,6 +103,56 @@ TEST(Ledger, FencesANodeWhoseGpusAnotherPluginAllocates) {
   EXPECT_TRUE(ledger.problems().empty());
 }
 
+// kubelet rejects a GPU pod for good while no agent is registered.
+TEST(Ledger, FencesANodeWhoseAgentEndsOrIsDown) {
+  Ledger ledger;
+  NodeSpec node = node_of("a", {16, 16});
+  node.draining = "2026-11-18T00:20:00Z 5c1f09aa";
+  ledger.upsert_node(node);
+  ledger.upsert_pod(bound_share("p", 4, "a", 0));
+  const NodeId a = ledger.find_node("a").value();
+  EXPECT_EQ(ledger.states().fence(a), Fence::kAgentAway);
+  EXPECT_THAT(std::string(ledger.fence_text(a)), ::testing::HasSubstr("tessera.io/draining"));
+  EXPECT_EQ(ledger.states().largest_free(a), 0U);
+  EXPECT_EQ(ledger.states().gpu_load(a, 0).units, 4U) << "pods keep their GPUs";
+  EXPECT_TRUE(ledger.problems().empty()) << "a restart of the agent is no contradiction";
+
+  node.draining.clear();
+  ledger.upsert_node(node);
+  EXPECT_EQ(ledger.states().fence(a), Fence::kOpen);
+
+  ledger.set_agent_down("a", true);
+  EXPECT_EQ(ledger.states().fence(a), Fence::kAgentAway);
+  ledger.upsert_node(node);
+  EXPECT_EQ(ledger.states().fence(a), Fence::kAgentAway) << "a heartbeat of the node does not open it";
+  ledger.set_agent_down("a", false);
+  EXPECT_EQ(ledger.states().fence(a), Fence::kOpen);
+
+  ledger.set_agent_down("b", true);  // not known yet
+  EXPECT_FALSE(ledger.find_node("b"));
+}
+
+TEST(Ledger, KeepsTheGraverFenceOfANodeWhoseAgentIsDown) {
+  Ledger ledger;
+  Inventory inventory = inventory_of("a", {16});
+  inventory.also_served_as = {"example.com/gpu"};
+  ledger.upsert_node(node_with("a", inventory));
+  ledger.set_agent_down("a", true);
+  const NodeId a = ledger.find_node("a").value();
+  EXPECT_EQ(ledger.states().fence(a), Fence::kSecondPlugin);
+  ledger.upsert_node(node_of("a", {16}));
+  EXPECT_EQ(ledger.states().fence(a), Fence::kAgentAway);
+}
+
+// A node without an inventory runs the plugin of the original, which knows nothing of the annotation.
+TEST(Ledger, IgnoresTheAnnotationOnANodeWithoutAnAgent) {
+  Ledger ledger;
+  NodeSpec node = original_node("a", 32, 2);
+  node.draining = "x";
+  ledger.upsert_node(node);
+  EXPECT_EQ(ledger.states().fence(ledger.find_node("a").value()), Fence::kOpen);
+}
+
 TEST(Ledger, RemembersASecondPluginWhileTheInventoryIsMissing) {
   Ledger ledger;
   NodeSpec old = original_node("a", 32, 2);

@@ -259,6 +259,80 @@ TEST_F(ExtenderTest, RecordsAnEventOnANodeWithAnotherDevicePlugin) {
   EXPECT_TRUE(eventually([&] { return has_event("OtherDevicePlugin", "gpu-b"); }));
 }
 
+TEST_F(ExtenderTest, AcknowledgesTheEndOfAnAgentAfterItsLastBindToTheNode) {
+  pod("p", 8);
+  pod("q", 8);
+  Replica replica(cluster_, {}, "one");
+  ASSERT_TRUE(eventually([&] { return replica.ready(); }));
+  const auto seen = [&]() -> std::string {
+    const boost::json::value node = cluster_.get("/api/v1/nodes/gpu-a");
+    const auto* value =
+        node.at("metadata").at("annotations").as_object().if_contains("tessera.io/draining-seen");
+    return value == nullptr ? "" : std::string(value->as_string());
+  };
+  const auto announce = [&](boost::json::value value) {
+    cluster_.change("/api/v1/nodes/gpu-a",
+                    {{"metadata", {{"annotations", {{"tessera.io/draining", std::move(value)}}}}}});
+  };
+
+  cluster_.hold_bindings();
+  replica.begin_bind("p", "gpu-a");
+  ASSERT_TRUE(eventually([&] { return cluster_.held_bindings() == 1; }));
+  announce("today 1");
+  EXPECT_TRUE(eventually(
+      [&] { return replica.verb("filter", args("q", 8)).at("NodeNames").as_array().size() == 1; }));
+  std::this_thread::sleep_for(400ms);
+  EXPECT_EQ(seen(), "") << "a bind to the node is in flight";
+  cluster_.release_bindings();
+  EXPECT_TRUE(eventually([&] { return seen() == "today 1"; }));
+  EXPECT_EQ(node_of("p"), "gpu-a");
+
+  EXPECT_THAT(replica.bind("q", "gpu-a"), HasSubstr("agent"));
+  EXPECT_EQ(node_of("q"), "");
+  announce(nullptr);
+  EXPECT_TRUE(eventually([&] { return replica.bind("q", "gpu-a").empty(); }));
+}
+
+TEST_F(ExtenderTest, OnlyTheLeaderAcknowledgesTheEndOfAnAgent) {
+  cluster_.put(kLease, {{"spec",
+                         {{"holderIdentity", "another-replica"},
+                          {"leaseDurationSeconds", 3600},
+                          {"acquireTime", rfc3339_micros(Clock::real().wall())},
+                          {"renewTime", rfc3339_micros(Clock::real().wall())}}}});
+  Replica replica(cluster_, behind_a_service(), "one");
+  ASSERT_TRUE(eventually([&] { return replica.ready(); }));
+  cluster_.change("/api/v1/nodes/gpu-a", {{"metadata", {{"annotations", {{"tessera.io/draining", "x"}}}}}});
+  std::this_thread::sleep_for(500ms);
+  EXPECT_THAT(boost::json::serialize(cluster_.get("/api/v1/nodes/gpu-a")),
+              ::testing::Not(HasSubstr("tessera.io/draining-seen")));
+}
+
+TEST_F(ExtenderTest, PlacesNoPodsOnANodeWhoseAgentIsNotReady) {
+  const auto agent = [&](const char* name, const char* node, bool ready) {
+    cluster_.put(fmt::format("/api/v1/namespaces/gpu/pods/{}", name),
+                 {{"metadata", {{"labels", {{"component", "agent"}}}}},
+                  {"spec", {{"nodeName", node}}},
+                  {"status", {{"containerStatuses", {{{"name", "agent"}, {"ready", ready}}}}}}});
+  };
+  agent("agent-a", "gpu-a", true);
+  agent("agent-b", "gpu-b", true);
+  Config config;
+  config.agent_selector = "component=agent";
+  Replica replica(cluster_, config, "one");
+  ASSERT_TRUE(eventually([&] { return replica.ready(); }));
+  const auto fits = [&] { return replica.verb("filter", args("p", 8)).at("NodeNames").as_array().size(); };
+  EXPECT_TRUE(eventually([&] { return fits() == 2; }));
+  agent("agent-a", "gpu-a", false);
+  EXPECT_TRUE(eventually([&] { return fits() == 1; }));
+  EXPECT_THAT(boost::json::serialize(replica.verb("filter", args("p", 8)).at("FailedNodes")),
+              HasSubstr("node's GPU agent is stopped or restarting"));
+  agent("agent-a2", "gpu-a", true);  // a rolling update
+  EXPECT_TRUE(eventually([&] { return fits() == 2; }));
+  cluster_.remove("/api/v1/namespaces/gpu/pods/agent-a2");
+  cluster_.remove("/api/v1/namespaces/gpu/pods/agent-a");
+  EXPECT_TRUE(eventually([&] { return fits() == 1; })) << "the node had an agent before";
+}
+
 TEST_F(ExtenderTest, OneOfTwoReplicasLeadsAndReleasesTheLeaseWhenItStops) {
   pod("p", 8);
   pod("q", 8);

@@ -36,7 +36,9 @@ void AllocationStore::save() {
   if (!allocations_.take_changed()) {
     return;
   }
-  file_.set(allocations_.json());
+  if (saves_) {
+    file_.set(allocations_.json());
+  }
   for (AllocationListener* listener : listeners_) {
     listener->allocations_changed();
   }

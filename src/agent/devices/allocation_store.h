@@ -42,6 +42,11 @@ class AllocationStore {
   // changed. Both happen later on the loop, because kubelet may be waiting for the current call.
   void changed();
 
+  // During an update, two agents with the same file run for a moment. The one that ends stops saving
+  // to it; the one that stays saves all its allocations again.
+  void stop_saving() { saves_ = false; }
+  void save_again() { file_.set(allocations_.json()); }
+
   void add_listener(AllocationListener& listener) { listeners_.push_back(&listener); }
   void remove_listener(AllocationListener& listener) { std::erase(listeners_, &listener); }
 
@@ -57,6 +62,7 @@ class AllocationStore {
   AsyncFile file_;
   std::vector<AllocationListener*> listeners_;
   bool save_posted_ = false;
+  bool saves_ = true;
   LoopGate gate_;
 };
 

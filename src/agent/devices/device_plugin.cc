@@ -169,6 +169,10 @@ class DevicePlugin::Impl {
   void check_rivals(bool is_registered, Clock::Steady now) {
     const RivalSockets::Gone gone =
         rivals_.look(socket_name_, is_registered ? registered_at_ : Clock::Steady::max());
+    {
+      const std::lock_guard lock(mutex_);
+      status_.alone = !rivals_.other_instance_listens();
+    }
     if (gone == RivalSockets::Gone::kNone || !is_registered) {
       return;
     }

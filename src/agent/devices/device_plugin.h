@@ -45,6 +45,7 @@ struct DevicePluginOptions {
 
 struct DevicePluginStatus {
   bool registered = false;          // kubelet accepted the plugin and watches its list
+  bool alone = true;                // no other instance of the agent serves the resource
   std::uint64_t registrations = 0;  // accepted since the start
   std::string problem;              // why it is not registered; empty if it is
 };

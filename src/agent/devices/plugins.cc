@@ -292,6 +292,10 @@ std::string Plugins::not_ready() const {
   return "";
 }
 
+bool Plugins::alone() const {
+  return std::ranges::all_of(resources(), [](const Resource& resource) { return resource.status.alone; });
+}
+
 void Plugins::add_readings(Readings& readings) const {
   readings.add_resources(resources());
   readings.add_admissions(admission_.counts(), admission_.lookup().counts());

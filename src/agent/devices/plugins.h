@@ -70,6 +70,8 @@ class Plugins final : private AllocationListener {
   [[nodiscard]] std::vector<Resource> resources() const;
   // Returns why kubelet does not know all resources yet; empty if it does.
   [[nodiscard]] std::string not_ready() const;
+  // Returns whether no other instance of the agent serves one of the resources.
+  [[nodiscard]] bool alone() const;
   // Adds the metrics of the resources and of kubelet's calls.
   void add_readings(Readings& readings) const;
 

@@ -98,6 +98,11 @@ bool RivalSockets::found_dead(const std::string& name, Rival& rival, Clock::Stea
   return rival.listens || rival.seen > registered_at;
 }
 
+bool RivalSockets::other_instance_listens() const {
+  return std::ranges::any_of(
+      rivals_, [](const auto& entry) { return entry.second.other_instance && !entry.second.dead; });
+}
+
 RivalSockets::Gone RivalSockets::look(const std::string& own, Clock::Steady registered_at) {
   std::set<std::string> there;
   std::error_code error;

@@ -35,6 +35,8 @@ class RivalSockets {
   // after `registered_at`, the time of the caller's own registration. A socket without a listener
   // counts as gone, because its process was killed. Ignores the socket named `own`.
   Gone look(const std::string& own, Clock::Steady registered_at);
+  // Returns whether another instance of the agent listened for this resource at the last look.
+  [[nodiscard]] bool other_instance_listens() const;
 
  private:
   struct Rival {

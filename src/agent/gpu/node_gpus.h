@@ -58,11 +58,14 @@ class NodeGpus final : private PodListener, private AllocationListener {
   // Answers kubelet's calls in flight and then unregisters from kubelet. Call it from another
   // thread while the loop still runs.
   void leave() { plugins_.leave(); }
+  // Returns whether no other instance of the agent serves the GPUs of this node.
+  [[nodiscard]] bool alone() const { return plugins_.alone(); }
   // Periodic work, about once a second.
   void check();
 
   // Returns why pods cannot be served yet; empty if they can.
   [[nodiscard]] std::string not_ready() const;
+  [[nodiscard]] AllocationStore& store() { return store_; }
   [[nodiscard]] const AllocationStore& store() const { return store_; }
   // Adds all metrics of GPUs except those of objects().
   void add_readings(Readings& readings) const;
