@@ -51,6 +51,7 @@ struct PodSpec {
   std::string node_name;  // empty while it is not bound
   PodPhase phase = PodPhase::kPending;
   bool deleting = false;  // has a deletionTimestamp
+  bool rejected = false;  // kubelet could not get its devices: status.reason UnexpectedAdmissionError
   std::int64_t priority = 0;
 
   // First spec.initContainers, then spec.containers, each in the order of the pod.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/log.h"
+
 namespace tessera::extender {
 
 ClusterState::ClusterState(Options options)
@@ -23,6 +25,11 @@ void ClusterState::keep_pod(const alloc::PodSpec& pod) {
     return;
   }
   const std::string& uid = pod.uid;
+  if (pod.rejected && ledger_.holding(uid)) {
+    ++pods_lost_;
+    log::warn("kubelet rejected a pod because it got no devices for it",
+              {{"pod", pod.namespace_name + "/" + pod.name}, {"node", pod.node_name}});
+  }
   const bool is_new = !waiting_.contains(uid) && !ledger_.holding(uid);
   ledger_.upsert_pod(pod);
   if (alloc::occupies(pod) && (is_new || pod.node_name.empty())) {

@@ -85,6 +85,10 @@ class ClusterState {
   // them, too.
   [[nodiscard]] std::size_t waiting_pods() const { return waiting_for_gpus_; }
 
+  // Returns the number of bound GPU pods that kubelet has rejected since the start, usually because
+  // no agent was registered.
+  [[nodiscard]] std::uint64_t pods_lost() const { return pods_lost_; }
+
   // The nodes that exist, by name.
   [[nodiscard]] const NodeIndex& node_index() const { return index_; }
 
@@ -139,6 +143,7 @@ class ClusterState {
   std::function<void()> on_original_nodes_;
   Budgets budgets_;
   std::uint64_t policy_changes_ = 0;
+  std::uint64_t pods_lost_ = 0;
   alloc::RequestHistogram recent_;  // requests of recent pods
   bool recent_changed_ = false;     // since learn_typical_pods()
 };

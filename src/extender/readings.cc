@@ -11,12 +11,14 @@ void add_ledger_readings(const ClusterState& state, daemon::Readings& readings) 
   double total = 0;
   double free = 0;
   double whole_free = 0;
+  double away = 0;
   for (const alloc::NodeId id : ledger.nodes()) {
     const alloc::NodeView view = ledger.view(id);
     gpus += view.size();
     total += static_cast<double>(view.total_units);
     free += static_cast<double>(view.free_units);
     whole_free += ledger.states().whole_free(id);
+    away += ledger.states().fence(id) == alloc::Fence::kAgentAway ? 1 : 0;
   }
   readings.gauge("tessera_extender_nodes", "Nodes with GPUs", static_cast<double>(ledger.nodes().size()));
   readings.gauge("tessera_extender_gpus", "GPUs of all nodes", gpus);
@@ -41,6 +43,10 @@ void add_ledger_readings(const ClusterState& state, daemon::Readings& readings) 
   readings.gauge("tessera_extender_other_plugin_nodes",
                  "Nodes excluded because another device plugin runs there",
                  count_of(alloc::ProblemKind::kSecondPlugin));
+  readings.gauge("tessera_extender_agent_away_nodes",
+                 "Nodes excluded because their agent ends, restarts or is not ready", away);
+  readings.counter("tessera_extender_pods_lost_total",
+                   "Bound GPU pods that kubelet rejected with UnexpectedAdmissionError", state.pods_lost());
 }
 
 void add_bind_readings(const Binder& binder, daemon::Readings& readings) {

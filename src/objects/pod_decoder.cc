@@ -233,6 +233,12 @@ class PodReader {
         pod_.phase = phase_of(phase);
         return error;
       }
+      if (is(key, "reason")) {
+        std::string_view reason;
+        const JsonError error = read_view(value, reason);
+        pod_.rejected = reason == "UnexpectedAdmissionError";
+        return error;
+      }
       if (is(key, "containerStatuses") || is(key, "initContainerStatuses")) {
         return read_states(value);
       }
@@ -364,6 +370,7 @@ class PodReader {
 void clear(PodSpec& pod) {
   pod.node_name.clear();
   pod.phase = PodPhase::kPending;
+  pod.rejected = false;
   pod.deleting = false;
   pod.priority = 0;
   pod.overhead_cpu_milli = 0;

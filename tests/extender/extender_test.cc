@@ -293,6 +293,22 @@ TEST_F(ExtenderTest, AcknowledgesTheEndOfAnAgentAfterItsLastBindToTheNode) {
   EXPECT_TRUE(eventually([&] { return replica.bind("q", "gpu-a").empty(); }));
 }
 
+TEST_F(ExtenderTest, CountsPodsThatKubeletRejects) {
+  pod("p", 8);
+  Replica replica(cluster_, {}, "one");
+  ASSERT_TRUE(eventually([&] { return replica.ready(); }));
+  ASSERT_EQ(replica.bind("p", "gpu-a"), "");
+  EXPECT_THAT(replica.call("GET", "/metrics"), HasSubstr("tessera_extender_pods_lost_total 0\n"));
+  for (const char* message : {"first", "second"}) {
+    cluster_.change(
+        "/api/v1/namespaces/ml/pods/p",
+        {{"status", {{"phase", "Failed"}, {"reason", "UnexpectedAdmissionError"}, {"message", message}}}});
+  }
+  EXPECT_TRUE(eventually([&] {
+    return replica.call("GET", "/metrics").find("tessera_extender_pods_lost_total 1\n") != std::string::npos;
+  }));
+}
+
 TEST_F(ExtenderTest, OnlyTheLeaderAcknowledgesTheEndOfAnAgent) {
   cluster_.put(kLease, {{"spec",
                          {{"holderIdentity", "another-replica"},
