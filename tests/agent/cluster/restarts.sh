@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# Planned restarts of the agent lose no pod. Pods without a controller are created all the time,
+# while the agent is stopped and started again, and replaced with surge. kubelet would reject a pod
+# for good if it was admitted while no agent is registered. RESTARTS sets the number of restarts of
+# each kind (default 3).
+set -euo pipefail
+# shellcheck source=lib.sh
+source "$(dirname "$0")/lib.sh"
+RESTARTS=${RESTARTS:-3}
+
+agent_cluster_start
+extender_start
+agent_start
+wait_or_finish 20 "the agent is ready" agent_ready
+wait_for 10 "the node has 256 shares" allocatable_is aliyun.com/gpu-mem 256
+
+# Creates a pod every 100 ms or so, until the file $S/enough exists or 150 pods were created.
+create_pods() {
+  local i
+  for ((i = 0; i < 150; i++)); do
+    [[ ! -e $S/enough ]] || return 0
+    share "steady$i" 1 | create
+    sleep 0.1
+  done
+}
+create_pods &
+creator=$!
+
+draining() { node '.metadata.annotations["tessera.io/draining"] // ""'; }
+open() { [[ -z $(draining) ]]; }
+pods() { kubectl get pods -o name | wc -l; }
+some_pods() { (($(pods) >= $1)); }
+
+for ((i = 1; i <= RESTARTS; i++)); do
+  before=$(pods)
+  wait_for 60 "restart $i: pods are created" some_pods $((before + 3))
+  begun=$SECONDS
+  stop "$AGENT_PID"
+  check "restart $i: the agent ended before its time limit" test $((SECONDS - begun)) -lt 9
+  check "restart $i: the end is announced on the node" test -n "$(draining)"
+  sleep 1
+  agent_start
+  wait_for 30 "restart $i: the next agent opens the node" open
+done
+check "the extender acknowledged every end" test "$(grep -c 'its agent may end' "$S/extender.log")" -ge "$RESTARTS"
+
+LISTEN=39996
+for ((i = 1; i <= RESTARTS; i++)); do
+  old=$AGENT_PID
+  agent_start
+  wait_for 30 "update $i: the next agent is ready while the old one runs" reaches "$LISTEN" /readyz
+  stop "$old"
+  wait_for 30 "update $i: the next agent opens the node after the old one has ended" open
+  LISTEN=$((LISTEN - 1))
+done
+
+touch "$S/enough"
+wait "$creator"
+expect "kubelet rejected no pod" "" "$(kubectl get pods --field-selector status.phase=Failed -o 'jsonpath={range .items[*]}{.metadata.name} {.status.reason}{"\n"}{end}')"
+created=$(pods)
+wait_for 60 "all $created pods run" all_running "$created"
+check_agreement "records, containers and kubelet agree"
+lost() { ask "$EXTENDER_PORT" /metrics | awk '$1 == "tessera_extender_pods_lost_total" { print $2 }'; }
+expect "the extender counted no lost pod" 0 "$(lost)"
+say "      $created pods were created during $((2 * RESTARTS)) planned restarts"
+
+# Without an agent, the node takes no pods, and the reason says so.
+stop "$AGENT_PID"
+share late 1 | create
+waits_for_agent() { kubectl get pod late -o 'jsonpath={.status.conditions[0].message}' | grep -qF "node's GPU agent is stopped or restarting"; }
+wait_for 20 "a pod waits while no agent runs" waits_for_agent
+agent_start
+wait_for 40 "it runs when an agent is back" pod_is late Running
+stop "$AGENT_PID"
+stop "$EXTENDER_PID"
+finish
