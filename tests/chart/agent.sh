@@ -29,6 +29,15 @@ takes "amounts at the other end" --set agent.sampleEvery=9999s --set agent.memor
 takes "cdi" --set agent.strategy=cdi --set agent.driverRoot=/run/nvidia/driver --set agent.subtractDriverMemory=true --set-json 'agent.xids="ignored=62;fatal=94"'
 takes "devices, with other resource names and another unit" --set agent.strategy=devices --set unit=256MiB --set resourceNames.prefix=example.com --set resourceNames.whole=nvidia.com/gpu
 
+# Restarts: the next agent runs before the old one ends, and the extender watches the agents.
+render
+expect "the next agent of a node starts before the old one ends" "1 0" "$(the $agent '.spec.updateStrategy.rollingUpdate | "\(.maxSurge) \(.maxUnavailable)"')"
+expect "the extender selects the agents by the labels of the DaemonSet" \
+  "$(the $agent '.spec.selector.matchLabels | to_entries | map("\(.key)=\(.value)") | sort | join(",")')" \
+  "$(the ConfigMap/tessera-scheduler '.data["extender.yaml"]' | sed -n 's/^agentSelector: "\(.*\)"$/\1/p' | tr , '\n' | sort | paste -sd ,)"
+render --set agent.enabled=false
+expect "without agents, the extender watches none" "" "$(the ConfigMap/tessera-scheduler '.data["extender.yaml"]' | grep agentSelector || true)"
+
 # Values that the agent would reject at its start must already be rejected by helm.
 refused "a sampling interval below one second is rejected" "'/agent/sampleEvery'" --set agent.sampleEvery=500ms
 refused "a grace period in hours is rejected" "'/agent/memory/grace'" --set agent.memory.grace=1h
