@@ -340,7 +340,7 @@ TEST_F(ExtenderTest, PlacesNoPodsOnANodeWhoseAgentIsNotReady) {
   EXPECT_TRUE(eventually([&] { return fits() == 2; }));
   agent("agent-a", "gpu-a", false);
   EXPECT_TRUE(eventually([&] { return fits() == 1; }));
-  EXPECT_THAT(boost::json::serialize(replica.verb("filter", args("p", 8)).at("FailedNodes")),
+  EXPECT_THAT(boost::json::serialize(replica.verb("filter", args("p", 8)).at("FailedAndUnresolvableNodes")),
               HasSubstr("node's GPU agent is stopped or restarting"));
   agent("agent-a2", "gpu-a", true);  // a rolling update
   EXPECT_TRUE(eventually([&] { return fits() == 2; }));
