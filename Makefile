@@ -36,7 +36,7 @@ fuzz: ## Fuzz every parser (FUZZ_SECONDS=30 each)
 	@scripts/setup test-tools
 	@scripts/fuzz
 
-soak: ## Run long fault campaigns on a real cluster (SOAK_ROUNDS=3)
+soak: ## Run fault campaigns on real clusters (CAMPAIGN=extender|agent|attacks|all, SOAK_MINUTES=10; docs/reliability.md)
 	@scripts/setup test
 	@scripts/soak
 

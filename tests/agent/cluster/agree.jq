@@ -1,8 +1,12 @@
-# Prints one line for each disagreement (see disagreements in lib.sh).
+# Prints one line for each disagreement (see disagreements in lib.sh). Fails if there is nothing to
+# compare.
 def tag: ltrimstr("GPU-")[0:8];
 def counted: group_by(.) | map({(.[0]): length}) | add // {};
 
 [$pods[0].items[] | select(.status.phase == "Running" and .metadata.annotations["tessera.io/allocation"])] as $running |
+(if $running == [] then error("no running pod has a record") else . end) |
+(if ($checkpoint | length) != $nodes then error("\($checkpoint | length) checkpoints of \($nodes) kubelets") else . end) |
+($seen | add) as $seen |
 [$running[].metadata.uid] as $uids |
 [$checkpoint[] | (.Data.PodDeviceEntries // [])[] | select(.PodUID | IN($uids[])) |
  {uid: .PodUID, container: .ContainerName, resource: .ResourceName, ids: [.DeviceIDs[][]]}] as $allocated |
@@ -13,8 +17,8 @@ def ids($uid; $container; $suffix):
   (.metadata.annotations["tessera.io/allocation"] | fromjson | .containers | to_entries[]) |
   .key as $container | .value as $record_shares | "\($name)/\($container)" as $who |
   ([$record_shares[].gpu] | sort) as $recorded |
-  (if ($seen[0][$who] | split(",") | sort) != $recorded then
-     "\($who) sees \($seen[0][$who]), its record has \($recorded | join(","))" else empty end),
+  (if ($seen[$who] | split(",") | sort) != $recorded then
+     "\($who) sees \($seen[$who]), its record has \($recorded | join(","))" else empty end),
   # kubelet reuses the IDs of init containers at random, so pods with init containers are skipped.
   (if ($pod.spec.initContainers // []) | length == 0 then
     ([$record_shares[] | select(.whole | not) | {(.gpu | tag): .mem}] | add // {}) as $shares |

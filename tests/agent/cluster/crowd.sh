@@ -1,21 +1,27 @@
 #!/usr/bin/env bash
-# Creates 50 pods of equal size at once on 8 GPUs of two nodes, while kubelets and agents are killed
-# and restarted at random. At the end, every container's environment, its device IDs, its
-# annotations and the extender's ledger must agree. Runs ROUNDS rounds (one in CI, ten in make
-# soak).
+# Creates 50 pods of equal size on 8 GPUs of two nodes, while kubelets and agents are killed and
+# restarted in an order that SEED sets, each while eight of the pods are placed. At the end, every
+# container's environment, its device IDs, its annotations and the extender's ledger must agree.
+#
+#   crowd.sh [--long]    the long version, for make soak, has more faults and kinds of faults
 #
 # kubelet rejects a pod that is bound while no agent runs, as with any device plugin, and the
 # controller of the pod creates another one. The pods therefore belong to a Deployment, and the test
-# checks only the pods that run at the end.
+# checks the pods that run at the end. The long version also checks that a planned restart of an
+# agent loses no pod.
 set -euo pipefail
 # shellcheck source=lib.sh
 source "$(dirname "$0")/lib.sh"
 # shellcheck disable=SC2034 # parts that this test ends on purpose
 CLUSTER_EXPECT_DEAD="kubelet-node-a kubelet-node-b"
-ROUNDS=${ROUNDS:-1}
-PODS=${PODS:-50}
+ROUNDS=${ROUNDS:-1} FAULTS=3 PODS=50
+KINDS=(restart-kubelet kill-agent restart-agent-and-kubelet kill-kubelet)
+if [[ ${1:-} == --long ]]; then
+  FAULTS=5 POLICY=spread # both nodes get pods during every fault
+  KINDS+=(restart-agent update-agent kill-extender kill-container)
+fi
 RANDOM=${SEED:-7}
-declare -A agents
+declare -A agents ports=([node-a]=$AGENT_PORT [node-b]=$AGENT_PORT)
 
 machine=$(mktemp --suffix .yaml)
 cat >"$machine" <<'YAML'
@@ -38,21 +44,23 @@ YAML
 # shellcheck disable=SC2034 # for agent_cluster_start
 MACHINE=$machine NODES=2
 agent_cluster_start
-extender_start
-start_agent() { agent_start_on "$1" && agents[$1]=$AGENT_PID; }
+extender_start --policy-shared "${POLICY:-binpack}"
+start_agent() { LISTEN=${ports[$1]} agent_start_on "$1" && agents[$1]=$AGENT_PID; }
 for node in node-a node-b; do
   start_agent "$node"
   wait_or_finish 20 "the agent of $node is ready" agent_ready_on "$node"
   wait_for 10 "$node has 128 shares" allocatable_is aliyun.com/gpu-mem 128 "$node"
 done
 
+# deployment NAME COUNT
 deployment() {
-  jq -cn --arg name "$1" --argjson count "$PODS" --argjson pod "$(share x 4)" '
+  jq -cn --arg name "$1" --argjson count "$2" --argjson pod "$(share x 4)" '
     {apiVersion: "apps/v1", kind: "Deployment", metadata: {name: $name},
      spec: {replicas: $count, selector: {matchLabels: {set: $name}},
             template: {metadata: {labels: {set: $name}}, spec: $pod.spec}}}'
 }
-failed() { kubectl get pods --field-selector status.phase=Failed -o name | wc -l; }
+# lost: prints how many pods kubelet has rejected because no agent served it at that moment.
+lost() { kubectl get pods -o json | jq -n 'input | [.items[] | select(.status.reason == "UnexpectedAdmissionError")] | length'; }
 live() { kubectl get pods --field-selector status.phase=Running -o name | wc -l; }
 all_live() { (($(live) == PODS)); }
 some_live() { (($(live) >= $1)); }
@@ -68,27 +76,71 @@ ledger_agrees() {
     jq -r '.nodes[] | .name as $node | .devs[] | .uuid as $gpu | .pods[]? | "\(.name) \($node) \($gpu) \(.usedGPU)"' | sort)
   [[ -n $records && $records == "$ledger" ]]
 }
-# kubelet_dies NODE: kills kubelet without a chance to shut down, and starts it again.
-kubelet_dies() { cluster kill "kubelet-$1" >/dev/null && cluster start "kubelet-$1" >/dev/null; }
+serves() { agent_ready_on "$1" "${ports[$1]}" && allocatable_is aliyun.com/gpu-mem 128 "$1" && reaches "$EXTENDER_PORT" /readyz; }
+
+# fault KIND NODE: causes the fault. restart-agent and update-agent are planned restarts.
+fault() {
+  local old pod
+  case $1 in
+    restart-kubelet) cluster restart "kubelet-$2" >/dev/null ;;
+    kill-kubelet) cluster kill "kubelet-$2" >/dev/null && cluster start "kubelet-$2" >/dev/null ;;
+    kill-agent) stop "${agents[$2]}" KILL && start_agent "$2" ;;
+    restart-agent) stop "${agents[$2]}" TERM && start_agent "$2" ;;
+    restart-agent-and-kubelet) stop "${agents[$2]}" TERM && cluster restart "kubelet-$2" >/dev/null && start_agent "$2" ;;
+    update-agent) # the new agent starts before the old one ends, as in a rolling update with surge
+      old=${agents[$2]}
+      ports[$2]=$((ports[$2] == AGENT_PORT ? AGENT_PORT - 10 : AGENT_PORT))
+      start_agent "$2"
+      wait_for 20 "the new agent of $2 is ready" agent_ready_on "$2" "${ports[$2]}"
+      stop "$old" TERM
+      ;;
+    kill-extender) stop "$EXTENDER_PID" KILL && extender_start --policy-shared "${POLICY:-binpack}" ;;
+    kill-container)
+      pod=$(kubectl get pods --field-selector "status.phase=Running,spec.nodeName=$2" -o 'jsonpath={.items[0].metadata.name}')
+      kill_container "$pod" "$2"
+      wait_for 60 "a killed container on $2 runs again" restarted_since "$pod"
+      ;;
+  esac
+}
+restarted_since() { [[ $(kubectl get pod "$1" -o 'jsonpath={.status.containerStatuses[0].restartCount} {.status.containerStatuses[0].ready}') =~ ^[1-9][0-9]*\ true$ ]]; }
+
+# disturb KIND NODE: causes the fault, waits until the node serves pods again, and counts the pods
+# that were lost meanwhile.
+disturb() {
+  local before begin now
+  before=$(lost)
+  begin=$(now_ms)
+  fault "$1" "$2"
+  count_fault "$1"
+  # A kubelet that finds many old containers needs a minute until it listens to device plugins.
+  try_wait_for 180 "$1 on $2: the node serves pods again" serves "$2" && count_recovery "$1" $(($(now_ms) - begin))
+  now=$(lost)
+  count_lost "$1" $((now - before))
+  ((now == before)) || say "      kubelet rejected $((now - before)) pods"
+  if [[ $1 == restart-agent || $1 == update-agent ]]; then
+    if ((now == before)); then pass "$1 on $2: no pod is lost"; else
+      fail "$1 on $2: no pod is lost" "kubelet rejected $((now - before)) pods"
+      violation "$1: a planned restart lost $((now - before)) pods"
+    fi
+  fi
+}
 
 for ((round = 1; round <= ROUNDS; round++)); do
-  deployment "round$round" | create
-  for part in 1 2 3; do
-    wait_for 120 "round $round: $((part * 8)) pods run" some_live $((part * 8))
+  wanted=$((PODS - 8 * FAULTS))
+  deployment "round$round" "$wanted" | create
+  for ((part = 1; part <= FAULTS; part++)); do
+    wait_for 120 "round $round: half of $wanted pods run" some_live $((wanted / 2))
     node="node-a"
     ((RANDOM % 2)) || node="node-b"
-    case $((RANDOM % 4)) in
-      0) say "      kubelet of $node restarts" && cluster restart "kubelet-$node" >/dev/null ;;
-      1) say "      the agent of $node is killed and started again" && stop "${agents[$node]}" KILL && start_agent "$node" ;;
-      2) say "      kubelet and agent of $node restart" && stop "${agents[$node]}" TERM && cluster restart "kubelet-$node" >/dev/null && start_agent "$node" ;;
-      3) say "      kubelet of $node is killed and started again" && kubelet_dies "$node" ;;
-    esac
+    wanted=$((wanted + 8))
+    kubectl scale deployment "round$round" --replicas="$wanted" >/dev/null
+    disturb "${KINDS[RANDOM % ${#KINDS[@]}]}" "$node"
   done
   wait_for 400 "round $round: all $PODS pods run" all_live
   expect "round $round: pods run on both nodes" "node-a node-b" "$(nodes_in_use)"
   check_agreement "round $round: records, containers and kubelets agree"
-  wait_for 15 "round $round: records and the extender's ledger agree" ledger_agrees
-  say "      kubelet rejected $(failed) pods while no agent was running"
+  try_wait_for 15 "round $round: records and the extender's ledger agree" ledger_agrees || violation "round $round: records and ledger"
+  count_pods "$(kubectl get pods -o name | wc -l)"
   kubectl delete deployment "round$round" --wait=false >/dev/null
   kubectl delete pods --all --wait=false >/dev/null
   wait_for 120 "round $round: all pods are gone" no_pods
@@ -97,7 +149,7 @@ for node in node-a node-b; do
   say "      memory of the agent of $node: $(awk '/VmRSS/ { print $2, $3 }' "/proc/$(pgrep -P "${agents[$node]}")/status")"
 done
 say "      response times to Allocate calls of kubelet on node-a since its agent last started, in seconds:"
-ask "$AGENT_PORT" /metrics | grep '^tessera_agent_kubelet_call_duration_seconds_bucket.*call="allocate".*gpu-mem"' | sed 's/^.*le=/      le=/' || true
+ask "${ports[node-a]}" /metrics | grep '^tessera_agent_kubelet_call_duration_seconds_bucket.*call="allocate".*gpu-mem"' | sed 's/^.*le=/      le=/' || true
 stop "${agents[node-a]}"
 stop "${agents[node-b]}"
 stop "$EXTENDER_PID"

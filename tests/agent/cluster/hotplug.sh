@@ -41,6 +41,7 @@ wait_for 40 "four pods run" all_running 4
 
 # A GPU is added.
 before=$(listed aliyun.com/gpu-mem)
+count_fault add-gpu
 replug '{}'
 wait_for 10 "kubelet receives the shares of an added GPU" listed_is 320
 say "      after $(kubelet_delay_ms) ms"
@@ -60,6 +61,7 @@ check_agreement "records, containers and kubelet agree"
 
 # A GPU is removed while a pod has a share of it, and the driver numbers the other GPUs in reverse.
 all=$(listed aliyun.com/gpu-mem)
+count_fault remove-gpu
 replug '{removed: [2], order: [7, 6, 5, 4, 3, 1, 0]}'
 wait_for 10 "kubelet loses the shares of a removed GPU" listed_is 280
 say "      after $(kubelet_delay_ms) ms"
@@ -113,6 +115,7 @@ check_agreement "records, containers and kubelet agree"
 
 # Two GPUs are removed. A pod holds one of them as a whole. The pods of the other one end while it
 # is missing.
+count_fault remove-gpu
 replug 'removed: [2, 3]'
 wait_for 10 "two GPUs are removed" capacity_is aliyun.com/gpu-mem 247
 wait_for 10 "the removed GPU that a pod holds as a whole stays in the list" capacity_is aliyun.com/gpu 7
@@ -127,6 +130,7 @@ expect "the list has no other devices" "320 8" "$(capacity aliyun.com/gpu-mem) $
 
 # MIG is switched on. The memory of the GPU then belongs to its MIG instances.
 wait_for 10 "the condition reports all GPUs as healthy" condition_is "True AllGPUsHealthy"
+count_fault switch-to-mig
 control 'gpus: {5: {mig: true}}'
 wait_for 10 "kubelet stops offering a GPU when MIG is switched on" listed_is 280
 mig_on=$(kubelet_delay_ms)
@@ -147,7 +151,7 @@ wait_for 10 "the condition reports all GPUs as healthy again" condition_is "True
 wait_for 30 "the pod that requires this GPU runs" pod_is mig Running
 expect "the pod sees this GPU" "$stays_on" "$(sees mig)"
 check_agreement "records, containers and kubelet agree"
-expect "kubelet rejected no pod" "" "$(kubectl get pods --field-selector status.phase=Failed -o name)"
+check "kubelet rejected no pod" prints_nothing rejected_pods
 
 stop "$AGENT_PID"
 stop "$EXTENDER_PID"

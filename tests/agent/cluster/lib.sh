@@ -55,7 +55,8 @@ agent_start_on() {
 }
 agent_start() { agent_start_on node-a "$@"; }
 agent_ready() { reaches "$AGENT_PORT" /readyz; }
-agent_ready_on() { (in_cluster "$1" curl -fsS --max-time 5 "http://127.0.0.1:$AGENT_PORT/readyz") >/dev/null 2>&1; }
+# agent_ready_on NODE [PORT]
+agent_ready_on() { (in_cluster "$1" curl -fsS --max-time 5 "http://127.0.0.1:${2:-$AGENT_PORT}/readyz") >/dev/null 2>&1; }
 # stop PID [SIGNAL]: sends SIGNAL (default TERM) to the program behind AGENT_PID, EXTENDER_PID or
 # OTHER_PID, and waits for its end.
 stop() {
@@ -77,7 +78,12 @@ pod() {
      spec: {terminationGracePeriodSeconds: 0, initContainers: [$containers[] | select(.init) | container],
             containers: [$containers[] | select(.init | not) | container]}} * $more'
 }
-create() { kubectl create -f - >/dev/null; }
+create() {
+  local objects
+  objects=$(cat)
+  count_pods "$(grep -c '^{"apiVersion":"v1","kind":"Pod"' <<<"$objects" || true)"
+  kubectl create -f - >/dev/null <<<"$objects"
+}
 # share NAME UNITS [POD-JSON]: prints a pod with a share of a GPU.
 # whole NAME COUNT [RESOURCE]: prints a pod with whole GPUs.
 share() { pod "$1" "[{\"name\":\"main\",\"limits\":{\"aliyun.com/gpu-mem\":\"$2\"}}]" "${3:-{\}}"; }
@@ -85,11 +91,16 @@ whole() { pod "$1" "[{\"name\":\"main\",\"limits\":{\"${3:-aliyun.com/gpu}\":\"$
 
 running() { kubectl get pods --no-headers 2>/dev/null | awk '$3 == "Running"' | wc -l; }
 all_running() { (($(running) == $1)); }
-no_pods() { [[ -z $(kubectl get pods -o name) ]]; }
+no_pods() { prints_nothing kubectl get pods -o name; }
+# rejected_pods: prints the pods that kubelet did not admit, and other failed pods.
+rejected_pods() { kubectl get pods --field-selector status.phase=Failed -o name; }
 record() { kubectl get pod "$1" -o 'jsonpath={.metadata.annotations.tessera\.io/allocation}'; }
 # sees POD [CONTAINER] [VARIABLE]: the value of VARIABLE (default NVIDIA_VISIBLE_DEVICES) in the
-# container's log.
-sees() { kubectl logs "$1" ${2:+-c "$2"} | sed -n "s/^${3:-NVIDIA_VISIBLE_DEVICES}=//p"; }
+# container's log. Fails if it is not there.
+sees() {
+  kubectl logs "$1" ${2:+-c "$2"} | awk -v name="${3:-NVIDIA_VISIBLE_DEVICES}=" \
+    'index($0, name) == 1 { print substr($0, length(name) + 1); found = 1 } END { exit !found }'
+}
 # allocatable RESOURCE [NODE], allocatable_is RESOURCE COUNT [NODE]
 allocatable() { kubectl get node "${2:-node-a}" -o json | jq -r --arg name "$1" '.status.allocatable[$name]'; }
 allocatable_is() { [[ $(allocatable "$1" "${3:-node-a}") == "$2" ]]; }
@@ -112,11 +123,11 @@ has_event() { events "$1" "$2" | grep -qF -- "${3:-}"; }
 control() { echo "$1" >"$GPUS/control.next" && mv "$GPUS/control.next" "$GPUS/control.yaml"; }
 replug() { control "$1" && "$BIN/tessera-sim-machine" --dir "$GPUS" >/dev/null; }
 
-# kill_container POD: kills the process of the pod's first container. kubelet restarts it.
+# kill_container POD [NODE]: kills the process of the pod's first container. kubelet restarts it.
 kill_container() {
   local id
   id=$(kubectl get pod "$1" -o 'jsonpath={.status.containerStatuses[0].containerID}')
-  (in_cluster node-a ctr -n k8s.io task kill -s KILL "${id#containerd://}") 2>/dev/null
+  (in_cluster "${2:-node-a}" ctr -n k8s.io task kill -s KILL "${id#containerd://}") 2>/dev/null
 }
 
 # restarts POD: how often the pod's first container was restarted.
@@ -155,7 +166,9 @@ checkpoint() { (in_cluster "${1:-node-a}" cat /var/lib/kubelet/device-plugins/ku
 # listed RESOURCE: the healthy device IDs that kubelet knows. kubelet writes its checkpoint whenever
 # it receives a list.
 # listed_is COUNT: whether kubelet knows this many healthy shares.
-listed() { checkpoint | jq -r --arg name "$1" '.Data.RegisteredDevices[$name] // [] | .[]' | sort; }
+listed() { checkpoint | jq -rn --arg name "$1" 'input | .Data.RegisteredDevices[$name] // [] | .[]' | sort; }
+# listed_with RESOURCE TEXT: prints those that contain TEXT.
+listed_with() { listed "$1" | awk -v text="$2" 'index($0, text)'; }
 listed_is() { (($(listed aliyun.com/gpu-mem | wc -l) == $1)); }
 # tag UUID: the prefix of the device IDs of this GPU.
 tag() { local uuid=${1#GPU-} && echo "${uuid:0:8}"; }
@@ -167,24 +180,33 @@ kubelet_delay_ms() {
 
 # disagreements: for every running pod with a record, prints what differs between three sources: the
 # record, the environment of its containers, and the device IDs in kubelet's checkpoint (which start
-# like the UUID of their GPU). Also prints device IDs that two pods hold.
+# like the UUID of their GPU). Also prints device IDs that two pods hold. Fails if it cannot compare
+# them.
 disagreements() {
-  local seen=$S/tmp/seen name container node
-  mkdir -p "$S/tmp"
-  kubectl get pods -o json >"$S/tmp/pods.json"
+  local at=$S/tmp/agree name container sees node
+  mkdir -p "$at"
+  rm -f "$at"/*
+  kubectl get pods -o json >"$at/pods.json" || { echo "cannot read the pods" && return 1; }
   jq -r '.items[] | select(.status.phase == "Running" and .metadata.annotations["tessera.io/allocation"]) |
     .metadata.name as $pod | .metadata.annotations["tessera.io/allocation"] | fromjson | .containers | keys[] | "\($pod) \(.)"' \
-    "$S/tmp/pods.json" | while read -r name container; do
-    jq -cn --arg key "$name/$container" --arg sees "$(sees "$name" "$container")" '{($key): $sees}'
-  done | jq -cs 'add // {}' >"$seen"
-  for node in $(all_nodes); do checkpoint "$node"; done >"$S/tmp/checkpoint.json"
-  jq -rn --slurpfile pods "$S/tmp/pods.json" --slurpfile seen "$seen" --slurpfile checkpoint "$S/tmp/checkpoint.json" -f "$root/tests/agent/cluster/agree.jq"
+    "$at/pods.json" >"$at/containers" || { echo "cannot read the records of the pods" && return 1; }
+  : >"$at/seen.json"
+  while read -r name container; do
+    sees=$(sees "$name" "$container") || { echo "cannot read the environment of $name/$container" && return 1; }
+    jq -cn --arg key "$name/$container" --arg sees "$sees" '{($key): $sees}' >>"$at/seen.json" || return 1
+  done <"$at/containers"
+  for node in $(all_nodes); do
+    checkpoint "$node" >>"$at/checkpoint.json" || { echo "cannot read the checkpoint of kubelet on $node" && return 1; }
+  done
+  jq -rn --slurpfile pods "$at/pods.json" --slurpfile seen "$at/seen.json" --slurpfile checkpoint "$at/checkpoint.json" \
+    --argjson nodes "$(all_nodes | wc -w)" -f "$root/tests/agent/cluster/agree.jq" ||
+    { echo "agree.jq cannot compare records, containers and checkpoints" && return 1; }
 }
-agree() { [[ -z $(disagreements) ]]; }
 # check_agreement WHAT: checks that there are no disagreements. If there are, prints them and the
 # lines of the agents' logs about these pods.
 check_agreement() {
-  try_wait_for 20 "$1" agree && return
-  disagreements | tee "$S/tmp/disagreements"
+  try_wait_for 20 "$1" prints_nothing disagreements && return
+  violation "$1"
+  disagreements >"$S/tmp/disagreements" || true
   grep -hF -e "no known pod matches" -f <(sed 's/[ /].*//' "$S/tmp/disagreements" | sort -u) "$S"/agent-node-?.log | tail -n 30 || true
 }

@@ -39,15 +39,15 @@ wait_for 10 "the ConfigMap for the extender of gpushare lists the lost GPU" conf
 control '{}'
 within_a_second "kubelet gets the shares back when the GPU answers again" 256
 wait_for 20 "the condition reports all GPUs as healthy again" condition_is "True AllGPUsHealthy"
-no_list() { ! kubectl -n kube-system get configmap unhealthy-gpu-node-a >/dev/null 2>&1; }
-wait_for 10 "the ConfigMap is deleted" no_list
+wait_for 10 "the ConfigMap is deleted" is_gone configmap unhealthy-gpu-node-a kube-system
 
 # After a fatal XID, all shares of that GPU are unhealthy and no others, until the driver no longer
 # requests a reset. An XID that a program caused (13) has no effect.
 control $'gpus: {3: {recovery_action: reset}}\nevents: [{gpu: 3, xid: 79}, {gpu: 4, xid: 13}]'
 within_a_second "kubelet loses the shares of a GPU with a fatal XID" 224
 third=$(inventory '.gpus[] | select(.index == 3).uuid')
-expect "all shares of that GPU are unhealthy" "" "$(listed aliyun.com/gpu-mem | grep "^$(tag "$third")-" || true)"
+expect_match "one GPU has index 3" '^GPU-' "$third"
+check "all shares of that GPU are unhealthy" prints_nothing listed_with aliyun.com/gpu-mem "$(tag "$third")-"
 wait_for 10 "an Event on the node names the XID" has_event node-a GpuUnhealthy "XID 79"
 expect "an XID that a program caused does not make a GPU unhealthy" "$third" "$(inventory '.gpus[] | select(.unhealthy).uuid')"
 control 'events: [{gpu: 3, xid: 79}, {gpu: 4, xid: 13}]'
@@ -98,8 +98,7 @@ agent_start --sample-every 1s --memory-policy evict --memory-grace 2s
 wait_for 30 "an Event reports that the budget prevents the eviction" has_event greedy GpuMemoryEvictionRefused "disruption budget"
 expect "the protected pod keeps running" Running "$(kubectl get pod greedy -o 'jsonpath={.status.phase}')"
 kubectl delete pdb keep >/dev/null
-gone() { ! kubectl get pod greedy >/dev/null 2>&1; }
-wait_for 30 "without the budget, the pod that exceeds its request is evicted" gone
+wait_for 30 "without the budget, the pod that exceeds its request is evicted" is_gone pod greedy
 wait_for 10 "an Event gives the reason of the eviction" has_event greedy GpuMemoryEvicted "uses 4.0GiB"
 
 # A driver call that does not return must not delay responses to kubelet.
@@ -114,9 +113,12 @@ wait_for 20 "a new pod is admitted while the driver hangs" pod_is hung Running
 expect "the new pod sees its GPU" "$(record hung | jq -r '.containers.main[0].gpu')" "$(sees hung)"
 kill_container calm
 wait_for 20 "a container restarts while the driver hangs" restarted calm 1
-slow() { ask "$AGENT_PORT" /metrics | awk '/^tessera_agent_kubelet_call_duration_seconds_bucket/ && /le="0.5"/ { n -= $2 } /^tessera_agent_kubelet_call_duration_seconds_count/ { n += $2 } END { print n + 0 }'; }
+slow() { ask "$AGENT_PORT" /metrics | awk '/^tessera_agent_kubelet_call_duration_seconds_bucket/ && /le="0.5"/ { n -= $2 } /^tessera_agent_kubelet_call_duration_seconds_count/ { n += $2; found = 1 } END { if (found) print n }'; }
 expect "no response to kubelet took more than half a second" 0 "$(slow)"
 
+# sockets: prints how many sockets of the agent are in kubelet's directory, and fails if kubelet's
+# own is not there.
+sockets() { (in_cluster node-a ls /var/lib/kubelet/device-plugins) | awk '/^tessera-/ { n++ } $0 == "kubelet.sock" { found = 1 } END { if (found) print n + 0 }'; }
 # leave WHEN: checks that the agent exits with 0 after SIGTERM and removes its sockets. Prints how
 # long that took.
 leave() {
@@ -124,13 +126,13 @@ leave() {
   begin=$(now_ms)
   pkill -TERM -P "$AGENT_PID"
   wait "$AGENT_PID" || code=$?
-  expect "$1: after SIGTERM, the agent exits with 0 and removes its sockets" "0 0" "$code $( (in_cluster node-a ls /var/lib/kubelet/device-plugins) | grep -c '^tessera-' || true)"
+  expect "$1: after SIGTERM, the agent exits with 0 and removes its sockets" "0 0" "$code $(sockets)"
   say "      after $(seconds_since "$begin") s"
 }
 leave "while the driver hangs"
 agent_start
 all_unhealthy() { [[ $(capacity aliyun.com/gpu-mem) == 256 && $(allocatable aliyun.com/gpu-mem) == 0 ]]; }
-kubelet_knows() { [[ $( (in_cluster node-a ls /var/lib/kubelet/device-plugins) | grep -c '^tessera-') == 3 ]]; }
+kubelet_knows() { [[ $(sockets) == 3 ]]; }
 wait_for 20 "an agent that starts while the driver hangs registers the known GPUs" kubelet_knows
 wait_for 20 "it reports all of them as unhealthy" all_unhealthy
 expect "running pods are not affected" "Running Running" "$(kubectl get pods calm hung -o 'jsonpath={.items[*].status.phase}')"

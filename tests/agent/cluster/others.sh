@@ -122,7 +122,7 @@ bound last "$taken" 5
 wait_for 30 "a pod of Tessera with a share of that GPU runs" pod_is last Running
 check_agreement "records, containers and kubelet agree"
 expect "the first pod keeps running to the end" "Running 1" "$(kubectl get pod ours -o 'jsonpath={.status.phase}') $(restarts ours)"
-expect "kubelet rejected no pod" "" "$(kubectl get pods --field-selector status.phase=Failed -o name)"
+check "kubelet rejected no pod" prints_nothing rejected_pods
 
 stop "$AGENT_PID"
 stop "$EXTENDER_PID"

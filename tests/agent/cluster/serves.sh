@@ -42,6 +42,7 @@ wait_for 10 "an Event says it as well" reports_undecided
 # The agent is killed. A container that ends in the meantime waits for the new agent, and then
 # starts with the same GPU.
 before=$(sees shared)
+count_fault kill-agent
 stop "$AGENT_PID" KILL
 kill_container shared
 agent_start
@@ -55,6 +56,7 @@ check_agreement "records, containers and kubelet agree after a restart of the ag
 expect "the restarted container sees the same GPU as before" "$before" "$(sees shared)"
 
 # kubelet restarts, and pods are bound at the same time.
+count_fault restart-kubelet
 cluster restart kubelet-node-a >/dev/null
 { share r1 4; share r2 4; share r3 4; whole r4 1; } | create
 # A kubelet that starts admits pods in its own order. Without podresources Get, the agent may
@@ -76,6 +78,7 @@ expect "its record names the GPU by UUID" "$(record r1 | jq -r '.containers.main
 check_agreement "records, containers and kubelet agree with that pod"
 
 # When a GPU is lost, all its shares are unhealthy and no others. Then it recovers.
+count_fault lose-gpu
 echo 'gpus: {7: {lost: true}}' >"$GPUS/control.yaml"
 wait_for 10 "a lost GPU makes its 32 shares unavailable" allocatable_is aliyun.com/gpu-mem 224
 wait_for 5 "the lost GPU is not offered as a whole GPU" allocatable_is aliyun.com/gpu 7

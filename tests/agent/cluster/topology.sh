@@ -51,7 +51,7 @@ gpus_by_numa() { inventory '"\(.uuid | ltrimstr("GPU-")[0:8]) \(if .index < 4 th
 reports_right_numa() {
   local reported
   reported=$(reported_numa "$1")
-  [[ -n $reported && -z $(comm -23 <(sort <<<"$reported") <(gpus_by_numa | sort)) ]]
+  [[ -n $reported ]] && prints_nothing comm -23 <(sort <<<"$reported") <(gpus_by_numa | sort)
 }
 # sees_recorded POD: whether the pod sees the GPUs of its record and no others.
 sees_recorded() { [[ $(sees "$1" | tr , '\n' | sort) == "$(record "$1" | jq -r '.containers.main[].gpu' | sort)" ]]; }

@@ -19,6 +19,8 @@ api_directory=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source "$api_directory/load.sh"
 # shellcheck source=down.sh
 source "$api_directory/down.sh"
+# shellcheck source=tally.sh
+source "$api_directory/tally.sh"
 
 PASSED=0
 FAILED=0
@@ -116,9 +118,20 @@ check() {
   if out=$("$@" 2>&1); then pass "$what"; else fail "$what" "$out"; fi
 }
 
-# expect WHAT WANTED GOT
+# expect WHAT WANTED GOT: not for "finds nothing", because a command that fails prints nothing
+# either; that is: check WHAT prints_nothing COMMAND...
 expect() {
   if [[ $2 == "$3" ]]; then pass "$1"; else fail "$1" "wanted: $2"$'\n'"got:    $3"; fi
+}
+
+# prints_nothing COMMAND...: whether the command succeeds and prints nothing. For commands that
+# print problems: one that cannot read its input fails, and has not found "no problems".
+prints_nothing() {
+  local out code=0
+  out=$("$@") || code=$?
+  [[ -z $out ]] || say "$out"
+  ((code == 0)) || say "\"$*\" failed with exit code $code"
+  [[ $code == 0 && -z $out ]]
 }
 
 # expect_match WHAT REGEX GOT
@@ -144,16 +157,20 @@ try_wait_for() {
     pass "$what ($(seconds_since "$begin") s)"
   else
     BLAMED=1 # wait_until has named the part
-    fail "$what" "$out"
+    fail "$what" "$(awk '!seen[$0]++' <<<"$out")" # every attempt may have printed the same
     return 1
   fi
 }
+
+# is_gone KIND NAME [NAMESPACE]: whether the API server reports that there is no such object.
+is_gone() { prints_nothing kubectl -n "${3:-default}" get "$1" "$2" --ignore-not-found -o name; }
 
 # pod_is POD PHASE
 pod_is() { [[ $(kubectl get pod "$1" -o 'jsonpath={.status.phase}' 2>/dev/null) == "$2" ]]; }
 
 finish() {
   say "$TEST_NAME: $PASSED passed, $FAILED failed"
+  write_result || fail "the result is written to $TESSERA_RESULT"
   ((FAILED == 0)) || exit 1
   exit 0
 }

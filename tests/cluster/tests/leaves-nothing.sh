@@ -60,6 +60,7 @@ descendants() {
 # survivors FILE: prints the processes of the list that still exist.
 survivors() {
   local pid start
+  [[ -r $1 ]] || return 1
   while read -r pid start; do
     [[ -n $start ]] || continue
     same_process "$pid" "$start" && say "$pid $(tr '\0' ' ' <"/proc/$pid/cmdline" | cut -c1-80)"
@@ -78,9 +79,9 @@ mentioned() {
 
 # expect_nothing WHEN PROCESSES
 expect_nothing() {
-  expect "$1: every process is gone" "" "$(survivors "$2")$(mentioned)"
-  expect "$1: mounts, links, iptables, sysctls, cgroups and directories are as before" "" \
-    "$(diff "$work/before" <(snapshot) || true)"
+  check "$1: every process is gone" prints_nothing survivors "$2"
+  check "$1: no process mentions the state directory" prints_nothing mentioned
+  check "$1: mounts, links, iptables, sysctls, cgroups and directories are as before" prints_nothing diff "$work/before" <(snapshot)
 }
 
 start() {
@@ -104,18 +105,18 @@ done
 disown
 descendants "$(<"$S/driver/launcher")" >"$work/processes"
 if (($(wc -l <"$work/processes") >= 25)); then pass "the cluster's processes were found"; else fail "the cluster's processes were found: only $(wc -l <"$work/processes")"; fi
-expect "the machine's sysctls do not change even while it runs" "" \
-  "$(diff <(grep -E '^(kernel|vm)\.' "$work/before") <(snapshot | grep -E '^(kernel|vm)\.') || true)"
+check "the machine's sysctls do not change even while it runs" prints_nothing \
+  diff <(grep -E '^(kernel|vm)\.' "$work/before") <(snapshot | grep -E '^(kernel|vm)\.')
 cluster down >/dev/null
 expect_nothing "after down" "$work/processes"
 
 start --nodes 1
 kill -KILL "$(driver_pid)"
-gone() { [[ -z $(survivors "$work/processes") ]]; }
+gone() { prints_nothing survivors "$work/processes" >/dev/null; }
 DRIVER='' # it is killed on purpose, so there is nothing to diagnose
 deadline=$((SECONDS + 20))
 until gone || ((SECONDS > deadline)); do sleep 0.05; done
-expect "kill -9 of the driver alone ends every process" "" "$(survivors "$work/processes")"
+check "kill -9 of the driver alone ends every process" prints_nothing survivors "$work/processes"
 cluster down >/dev/null
 expect_nothing "after kill -9 of the driver and down" "$work/processes"
 
@@ -145,7 +146,7 @@ expect_nothing "after kill -9 of up half-way, then of the driver's parent, and d
 kill_up_half_way
 mv "$work/processes" "$work/half"
 check "up after an unfinished up starts a complete cluster" start --nodes 1
-expect "no process of the unfinished cluster is left" "" "$(survivors "$work/half")"
+check "no process of the unfinished cluster is left" prints_nothing survivors "$work/half"
 cluster down >/dev/null
 expect_nothing "after up, kill -9, up and down" "$work/processes"
 

@@ -15,7 +15,7 @@ kubectl create deployment many --image=none --replicas=50 >/dev/null
 rolled_out() { kubectl rollout status deployment/many --timeout=1s >/dev/null 2>&1; }
 wait_for 60 "50 pods run on them" rolled_out
 kubectl delete deployment many >/dev/null
-no_pods() { [[ -z $(kubectl get pods -o name) ]]; }
+no_pods() { prints_nothing kubectl get pods -o name; }
 wait_for 60 "pods disappear when they are deleted" no_pods
 cluster down >/dev/null
 

@@ -50,8 +50,8 @@ done
 expect "node-a's pod reaches node-b's" "page of node-b" "$(other_page node-a node-b)"
 expect "node-b's pod reaches node-a's" "page of node-a" "$(other_page node-b node-a)"
 
-expect "no warning about any pod" "" \
-  "$(kubectl get events --field-selector type=Warning,involvedObject.kind=Pod -o 'jsonpath={range .items[*]}{.message}{"\n"}{end}')"
+check "no warning about any pod" prints_nothing \
+  kubectl get events --field-selector type=Warning,involvedObject.kind=Pod -o 'jsonpath={range .items[*]}{.message}{"\n"}{end}'
 expect_match "there is no DNS, and lookups fail at once" "real[[:space:]]+0m [0-3]\." \
   "$(kubectl exec on-node-a -- time ping -c1 page.default.svc.cluster.local 2>&1 || true)"
 

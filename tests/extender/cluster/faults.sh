@@ -1,18 +1,19 @@
 #!/usr/bin/env bash
 # Kills the extender, restarts the API server, pauses etcd, and lets the fault proxy cut, reject,
 # delay or lose the calls of the extender, each while pods fill the cluster completely. After each
-# fault, ledger and cluster agree and no GPU is allocated twice. SOAK_FAULTS selects faults. The
-# long version is for make soak.
+# fault, ledger and cluster agree and no GPU is allocated twice. FAULTS selects faults. The long
+# version is for make soak.
 #
 #   faults.sh [--short]
 set -euo pipefail
 # shellcheck source=lib.sh
 source "$(dirname "$0")/lib.sh"
-ROUNDS=${SOAK_ROUNDS:-3}
-FAULTS="kill-extender restart-apiserver pause-etcd cut-everything freeze refuse bind-lost bind-cut bind-refused bind-throttled
-  bind-late bind-and-get-lost events-refused events-late watch-half watch-twice watch-ends watch-expired list-truncated"
 if [[ ${1:-} == --short ]]; then
-  ROUNDS=1 FAULTS="restart-apiserver pause-etcd watch-cut bind-and-get-lost"
+  FAULTS=${FAULTS:-restart-apiserver pause-etcd watch-cut bind-and-get-lost} PER_LOAD=1
+else
+  FAULTS=${FAULTS:-$(shuffled kill-extender restart-apiserver pause-etcd watch-cut cut-everything freeze refuse \
+    bind-lost bind-cut bind-refused bind-throttled bind-late bind-and-get-lost events-refused events-late \
+    watch-half watch-twice watch-ends watch-expired list-truncated)} PER_LOAD=4
 fi
 [[ -x $PROXY ]] || { say "$TEST_NAME: skipped: $PROXY is not built" && exit 77; }
 export CLUSTER_EXPECT_DEAD="kube-apiserver kube-scheduler kube-controller-manager kwok"
@@ -28,6 +29,7 @@ wait_or_finish 20 "the extender is ready" extender_ready
 expired='"status":410,"body":"{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"status\":\"Failure\",\"reason\":\"Expired\",\"code\":410}"'
 # fault NAME: causes the fault while pods are being scheduled.
 fault() {
+  disturbed=$(seen_faulty)
   case $1 in
     kill-extender)
       kill -KILL "$EXTENDER_PID"
@@ -76,20 +78,23 @@ fault() {
   esac
 }
 
-for ((round = 1; round <= ROUNDS; round++)); do
-  for what in ${SOAK_FAULTS:-$FAULTS}; do
-    before=$(seen_faulty)
-    # The prefix keeps the names of pods from matching the request paths of a fault.
-    under_load "in-$what-$round" fault "$what"
-    wait_for 60 "$what: the extender is ready" extender_ready
-    case $what in
-      bind-* | events-* | watch-half | watch-twice | watch-ends | watch-expired | list-truncated)
-        hit=$(($(seen_faulty) - before))
-        check "$what: the proxy disturbed calls ($hit)" test "$hit" -ge 1
-        ;;
-    esac
-    proxy DELETE faults
-  done
+has_disturbed() { local seen && seen=$(seen_faulty) && ((seen > disturbed)); }
+after_fault() {
+  wait_for 60 "$1: the extender is ready" extender_ready
+  case $1 in
+    bind-* | events-* | watch-half | watch-twice | watch-ends | watch-expired | list-truncated)
+      # The proxy notes a call when it ends. Only a cut ends a watch that repeats objects.
+      [[ $1 != watch-twice ]] || proxy POST cut
+      wait_for 30 "$1: the proxy disturbed calls" has_disturbed
+      ;;
+  esac
+  proxy DELETE faults
+}
+
+read -ra faults <<<"$(xargs <<<"$FAULTS")"
+for ((i = 0; i < ${#faults[@]}; i += PER_LOAD)); do
+  # Names of pods must not match the request paths of a fault.
+  under_load "load-$i" fault "${faults[@]:i:PER_LOAD}"
 done
 kill "$EXTENDER_PID"
 wait "$EXTENDER_PID" || true

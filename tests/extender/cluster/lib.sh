@@ -4,7 +4,8 @@
 # nodes. Sourced.
 #
 # Scripts that disturb a cluster under load have a long version (make soak) and a short one for
-# every test run (--short). Only these numbers differ.
+# every test run (--short). These numbers and the number of faults differ. SEED sets the order of
+# the faults in the long version.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
 # shellcheck source=../../cluster/lib/api.sh
@@ -18,7 +19,7 @@ PORT=39999
 # Exactly PODS pods fit on GPU_NODES nodes. LEASE, RENEW and RETRY are the duration, renew deadline
 # and retry period of a Lease. A bind may take BIND_TIMEOUT seconds. A process that is paused past a
 # bind or a Lease stays paused for PAUSE more seconds.
-GPU_NODES=25 LEASE=15 RENEW=10 RETRY=1 BIND_TIMEOUT=4 PAUSE=2
+GPU_NODES=10 LEASE=15 RENEW=10 RETRY=1 BIND_TIMEOUT=4 PAUSE=2
 if [[ ${1:-} == --short ]]; then
   GPU_NODES=5 LEASE=4 RENEW=2 RETRY=1 BIND_TIMEOUT=1 PAUSE=1
 fi
@@ -109,7 +110,7 @@ proxy_start() {
 proxy() { (in_cluster_network curl -fsS --max-time 5 -X "$1" "$PROXY_CONTROL/$2" -d "${3:-}") >/dev/null; }
 inject() { proxy POST faults "$1"; }
 # seen_faulty: prints how many calls the proxy has disturbed.
-seen_faulty() { (in_cluster_network curl -fsS --max-time 5 "$PROXY_CONTROL/seen") | grep -c '"faulty":true' || true; }
+seen_faulty() { (in_cluster_network curl -fsS --max-time 5 "$PROXY_CONTROL/seen") | awk '/"faulty":true/ { n++ } END { print n + 0 }'; }
 
 # ask PATH [PORT]: sends a GET to the extender.
 ask() { (in_cluster_network curl -fsS --max-time 5 "http://127.0.0.1:${2:-$PORT}$1"); }
@@ -119,13 +120,17 @@ send() {
 }
 extender_ready() { ask /readyz "${1:-$PORT}" >/dev/null 2>&1; }
 
-# metric NAME-WITH-LABELS [PORT]
-metric() { ask /metrics "${2:-$PORT}" | awk -v name="$1" 'index($0, name " ") == 1 { print $NF }'; }
+# metric NAME-WITH-LABELS [PORT]: fails if there is no such metric.
+metric() { ask /metrics "${2:-$PORT}" | awk -v name="$1" 'index($0, name " ") == 1 { print $NF; found = 1 } END { exit !found }'; }
 
 # failed_binds: prints how many binds of this extender failed and had to be retried.
 failed_binds() {
-  for result in no_room refused unknown; do metric "tessera_extender_binds_total{result=\"$result\"}"; done |
-    awk '{ sum += $1 } END { print sum + 0 }'
+  local result count sum=0
+  for result in no_room refused unknown; do
+    count=$(metric "tessera_extender_binds_total{result=\"$result\"}") || return 1
+    sum=$((sum + count))
+  done
+  echo "$sum"
 }
 
 # pods_json NAME COUNT LIMITS-JSON [FIRST]: prints a List of pods with one container, NAME-0001 (or
@@ -145,6 +150,7 @@ pods_json() {
 create_in_background() {
   local file=$S/tmp/$1-${4:-1}.json
   pods_json "$@" >"$file"
+  count_pods "$2"
   (
     until kubectl create -f "$file" >/dev/null 2>&1 || kubectl get -f "$file" >/dev/null 2>&1; do
       sleep 1
@@ -156,26 +162,51 @@ create_in_background() {
 # running SET: prints how many pods of a set run.
 running() { kubectl get pods -l "set=$1" --no-headers 2>/dev/null | awk '$3 == "Running"' | wc -l; }
 all_running() { (($(running "$1") == $2)); }
-no_pods() { [[ -z $(kubectl get pods -o name) ]]; }
+no_pods() { prints_nothing kubectl get pods -o name; }
 some_running() { (($(running "$1") >= $2)); }
-none_left() { [[ -z $(kubectl get pods -l "set=$1" -o name) ]]; }
+none_left() { prints_nothing kubectl get pods -l "set=$1" -o name; }
 
-# under_load NAME COMMAND...: fills the cluster with pods until it is exactly full, and runs the
-# command meanwhile, when some pods run and half of them do not exist yet. Afterwards ledger and
-# cluster must agree, and once all pods are deleted the ledger must be empty.
+# shuffled WORD...: prints the words in an order that depends only on SEED.
+shuffled() {
+  local -a words=("$@")
+  local i j swap
+  RANDOM=${SEED:-1}
+  for ((i = ${#words[@]} - 1; i > 0; i--)); do
+    j=$((RANDOM % (i + 1))) swap=${words[i]}
+    words[i]=${words[j]} words[j]=$swap
+  done
+  echo "${words[@]}"
+}
+
+# under_load NAME COMMAND FAULT...: fills the cluster with pods until it is exactly full. Meanwhile
+# calls `COMMAND FAULT` for each fault, when some pods of a part run and half of the part does not
+# exist yet. After each fault all pods must run, and ledger and cluster must agree. Calls
+# `after_fault FAULT` if the script has such a function. In the end, the ledger must be that of a
+# new extender, and once all pods are deleted it must be empty.
 under_load() {
-  local name=$1 half=$((PODS / 2)) limits='{"aliyun.com/gpu-mem": "2"}'
+  local name=$1 command=$2 limits='{"aliyun.com/gpu-mem": "2"}' fault part made=0 left begin
   local -a creations
-  shift
-  create_in_background "$name" "$half" "$limits"
-  creations=("$CREATION_PID")
-  wait_for 120 "$name: the first pods run" some_running "$name" $((PODS / 10))
-  create_in_background "$name" $((PODS - half)) "$limits" $((half + 1))
-  creations+=("$CREATION_PID")
-  "$@"
-  wait "${creations[@]}"
-  wait_for 300 "$name: all $PODS pods run" all_running "$name" "$PODS"
-  PORT=$(answering_port) check_ledger "$name: annotations, ledger and inventory agree"
+  shift 2
+  left=$#
+  for fault; do
+    part=$(((PODS - made) / left / 2)) left=$((left - 1))
+    create_in_background "$name" "$part" "$limits" $((made + 1))
+    creations=("$CREATION_PID")
+    wait_for 120 "$name, $fault: the first pods run" some_running "$name" $((made + part / 5))
+    made=$((made + part))
+    ((left > 0)) || part=$((PODS - made))
+    create_in_background "$name" "$part" "$limits" $((made + 1))
+    creations+=("$CREATION_PID")
+    made=$((made + part))
+    begin=$(now_ms)
+    "$command" "$fault"
+    count_fault "$fault"
+    wait "${creations[@]}"
+    try_wait_for 300 "$name, $fault: all $made pods run" all_running "$name" "$made" && count_recovery "$fault" $(($(now_ms) - begin))
+    PORT=$(answering_port) check_ledger "$name, $fault: annotations, ledger and inventory agree"
+    ! declare -F after_fault >/dev/null || after_fault "$fault"
+  done
+  PORT=$(answering_port) check_rebuild "$name: a new extender builds the same ledger"
   kubectl delete pods -l "set=$name" --wait=false >/dev/null
   wait_for 120 "$name: all pods are deleted" none_left "$name"
   PORT=$(answering_port) check_ledger "$name: the ledger is empty again"
@@ -201,19 +232,52 @@ expect_hand_over() {
   check "$1: it leads within 5 s after the Lease is free, and not before ($took ms)" test "$took" -ge 0 -a "$took" -le 5000
 }
 
-# ledger_problems: prints differences between ledger, pods and inventories, if there are any.
+# ledger_problems: prints differences between ledger, pods and inventories, if there are any. Fails
+# if it cannot compare them.
 ledger_problems() {
   local at=$S/tmp/ledger
   mkdir -p "$at"
+  rm -f "$at"/*
   if ! { kubectl get nodes -o json >"$at/nodes.json" && kubectl get pods -A -o json >"$at/pods.json" &&
     ask /gpushare-scheduler/inspect >"$at/inspect.json"; }; then
     echo "cannot read nodes, pods or the ledger"
-    return
+    return 1
   fi
-  jq -rn --slurpfile nodes "$at/nodes.json" --slurpfile pods "$at/pods.json" --slurpfile inspect "$at/inspect.json" \
-    -f "$root/tests/extender/cluster/ledger.jq" | jq -r '.[]' | head -n 20
+  if ! jq -rn --slurpfile nodes "$at/nodes.json" --slurpfile pods "$at/pods.json" --slurpfile inspect "$at/inspect.json" \
+    -f "$root/tests/extender/cluster/ledger.jq" >"$at/problems"; then
+    echo "ledger.jq cannot compare nodes, pods and the ledger"
+    return 1
+  fi
+  head -n 20 "$at/problems"
 }
-ledger_is_consistent() { [[ -z $(ledger_problems) ]]; }
 
 # check_ledger WHAT: checks that they agree. Retries for a while: the cluster may still change.
-check_ledger() { try_wait_for 15 "$1" ledger_is_consistent || ledger_problems; }
+check_ledger() { try_wait_for 15 "$1" prints_nothing ledger_problems || violation "$1"; }
+
+# rebuild_problems PORT: prints differences between the ledger of the extender and that of another
+# one on PORT, which built it from lists.
+rebuild_problems() {
+  local at=$S/tmp/rebuild port
+  mkdir -p "$at"
+  for port in "$PORT" "$1"; do
+    if ! ask /gpushare-scheduler/inspect "$port" | jq -Sn 'input | [.nodes[] | {name, devs: [.devs[] | {uuid, usedGPU,
+      pods: ([.pods[] | {namespace, name, usedGPU}] | sort)}]}] | sort | if . == [] then error("no nodes") else .[] end' >"$at/$port"; then
+      echo "cannot read the ledger on port $port"
+      return 1
+    fi
+  done
+  diff "$at/$PORT" "$at/$1" >"$at/differences" || (($? == 1)) || return 1
+  head -n 20 "$at/differences"
+}
+
+# check_rebuild WHAT: starts another extender for a moment and compares its ledger.
+check_rebuild() {
+  local port=39990 pid
+  token_kubeconfig rebuild "https://$API_IP:$API_PORT" "$S/pki/ca.crt"
+  (KUBECONFIG=$S/kube/rebuild in_cluster_network setpriv --pdeathsig KILL -- "$EXTENDER" --listen "127.0.0.1:$port" >"$S/rebuild.log" 2>&1) &
+  pid=$!
+  wait_for 20 "$1: it is ready" extender_ready "$port"
+  try_wait_for 10 "$1" prints_nothing rebuild_problems "$port" || violation "$1"
+  kill "$pid" 2>/dev/null || true
+  wait "$pid" 2>/dev/null || true
+}

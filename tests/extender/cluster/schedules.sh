@@ -75,7 +75,7 @@ create_nodes "$S/tmp/old-node.json"
 old_body=$(jq -cn '{Pod: {metadata: {name: "p", namespace: "default", uid: "u"}, spec: {containers: [{name: "main",
   resources: {limits: {"aliyun.com/gpu-mem": "16"}}}]}}, Nodes: null, NodeNames: ["old-0001"]}')
 fits_old() { [[ $(send filter "$old_body" | jq -c .NodeNames) == '["old-0001"]' ]]; }
-full_old() { ! fits_old; }
+full_old() { [[ $(send filter "$old_body" | jq -c '.NodeNames // []') == '[]' ]]; }
 # A node that the extender does not know yet fits nothing either, so look for the reason.
 unhealthy_old() { send filter "$old_body" | jq -e '(.FailedNodes + .FailedAndUnresolvableNodes)["old-0001"] // "" | contains("unhealthy")' >/dev/null; }
 wait_for 20 "a node with the original plugin does not fit while all its GPUs are on the list" unhealthy_old

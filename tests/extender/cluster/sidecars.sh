@@ -55,28 +55,31 @@ trouble() {
   other=$(other_of "$leads")
   free=$(now_ms)
   case $1 in
-    killed) kill_pair "$leads" ;;
-    stopped) signal_pair STOP "$leads" ;;
-    ended) signal_pair TERM "$leads" ;;
+    pair-killed) kill_pair "$leads" ;;
+    pair-stopped) signal_pair STOP "$leads" ;;
+    pair-ended) signal_pair TERM "$leads" ;;
   esac
   # A scheduler that shuts down releases its Lease.
-  [[ $1 == ended ]] || free=$(lease_free_at kube-system tessera-scheduler)
+  [[ $1 == pair-ended ]] || free=$(lease_free_at kube-system tessera-scheduler)
   expect_hand_over "$1" "${PORTS[$other]}" "$free"
-  if [[ $1 == stopped ]]; then
+  if [[ $1 == pair-stopped ]]; then
     sleep "$PAUSE"
     signal_pair CONT "$leads"
   fi
   victim=$leads
 }
-troubles="killed stopped ended"
-[[ ${1:-} != --short ]] || troubles="stopped ended"
-for what in $troubles; do
-  under_load "$what" trouble "$what"
+after_fault() {
   # A scheduler that has lost its Lease exits by itself. Kubernetes would restart its pod.
   kill_pair "$victim"
   pair_start "$victim"
-  wait_for 30 "$what: both pairs are ready again" extender_ready "${PORTS[$victim]}"
-done
+  wait_for 30 "$1: both pairs are ready again" extender_ready "${PORTS[$victim]}"
+}
+if [[ ${1:-} == --short ]]; then
+  for what in pair-stopped pair-ended; do under_load "$what" trouble "$what"; done
+else
+  # shellcheck disable=SC2046 # words
+  under_load all trouble $(shuffled pair-killed pair-stopped pair-ended)
+fi
 for pair in pair-a pair-b; do
   kill_pair "$pair"
 done
