@@ -32,10 +32,11 @@ enum class Reason : std::uint8_t {
   kTooFewGpusWithEnoughFree,
   kTooFewWholeGpus,
   kContainersDoNotFit,  // each container fits alone, but not all together
+  kSearchEnded,         // the search for GPUs of several containers reached its limit
   kTooLittleCpu,
   kTooLittleMemory,
 };
-inline constexpr std::size_t kReasons = 18;
+inline constexpr std::size_t kReasons = 19;
 
 // Returns the phrase of a reason: "no single GPU has 8GiB free".
 std::string phrase(Reason reason, const Request& request, Unit unit, const ResourceNames& names);

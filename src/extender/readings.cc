@@ -11,12 +11,14 @@ void add_ledger_readings(const ClusterState& state, daemon::Readings& readings) 
   double total = 0;
   double free = 0;
   double whole_free = 0;
+  double approximate = 0;
   for (const alloc::NodeId id : ledger.nodes()) {
     const alloc::NodeView view = ledger.view(id);
     gpus += view.size();
     total += static_cast<double>(view.total_units);
     free += static_cast<double>(view.free_units);
     whole_free += ledger.states().whole_free(id);
+    approximate += view.tables != nullptr && !view.tables->exact() ? 1 : 0;
   }
   readings.gauge("tessera_extender_nodes", "Nodes with GPUs", static_cast<double>(ledger.nodes().size()));
   readings.gauge("tessera_extender_gpus", "GPUs of all nodes", gpus);
@@ -24,6 +26,11 @@ void add_ledger_readings(const ClusterState& state, daemon::Readings& readings) 
   readings.gauge("tessera_extender_memory_units", "GPU memory of all nodes, in units", total);
   readings.gauge("tessera_extender_memory_units_free", "GPU memory that shares can still get, in units",
                  free);
+  readings.gauge("tessera_extender_approximate_nodes",
+                 "Nodes with too many GPUs for an exact search of the best set", approximate);
+  readings.counter("tessera_extender_delayed_inventories_total",
+                   "Inventories applied late because the GPU topology of their node changed too often",
+                   state.delayed_changes());
   readings.gauge("tessera_extender_pods", "Pods that hold GPUs", static_cast<double>(ledger.pod_count()));
   readings.gauge("tessera_extender_waiting_pods", "Unbound pods that request GPUs",
                  static_cast<double>(state.waiting_pods()));
