@@ -227,7 +227,7 @@ class Explainer {
     for (const PodHolding& pod : pods) {
       uids.push_back(pod.pod.uid);
     }
-    return placer_.fits_without(request_, view_.id, uids);
+    return placer_.fits_without(request_, view_.id, uids, budget_);
   }
 
   // Returns pods whose end makes the whole request fit. Returns `likely` if those suffice.
@@ -262,6 +262,7 @@ class Explainer {
   NodeView view_;
   GpuMask may_;
   std::vector<PodHolding> holdings_;
+  mutable SearchBudget budget_;
 };
 
 std::string unhealthy_text(const Ledger& ledger, const NodeView& view) {

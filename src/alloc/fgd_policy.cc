@@ -25,10 +25,9 @@ std::vector<TypicalPod> pods_of(const std::vector<TypicalRequest>& typical, cons
     pod.gpus = shape.whole > 0 ? shape.whole : shape.share.gpus;
     pod.cpu_milli = shape.node.cpu_milli;
     pod.count = request.count;
-    for (std::size_t id = 0; !request.models.empty() && id < ledger.model_count(); ++id) {
-      const std::string& model = ledger.model_name(static_cast<ModelId>(id));
-      if (std::ranges::any_of(request.models,
-                              [&](const auto& wanted) { return model_matches(model, wanted); })) {
+    const std::vector<std::uint8_t> allowed = ledger.models_matching(request.models);
+    for (std::size_t id = 0; id < allowed.size(); ++id) {
+      if (allowed[id] != 0) {
         pod.models.push_back(static_cast<ModelId>(id));
       }
     }

@@ -55,7 +55,8 @@ Reason Placer::why_not_model(const Query& query, NodeId node) const {
 }
 
 void Placer::filter(const Request& request, std::span<const NodeId> nodes, std::span<Reason> reasons) {
-  const Query query = prepare(request);
+  SearchBudget budget;
+  const Query query = prepare(request, budget);
   const NodeStates& states = ledger_->states();
   const bool plain = (query.plain_share || query.plain_whole) && !options_.check_cpu_and_memory;
   if (plain && query.model_allowed.empty()) {
@@ -82,12 +83,13 @@ Reason Placer::reason(const Request& request, NodeId node) {
 }
 
 GpuMask Placer::allowed(const Request& request, NodeId node) {
-  return allowed(prepare(request), ledger_->view(node));
+  SearchBudget budget;
+  return allowed(prepare(request, budget), ledger_->view(node));
 }
 
 bool Placer::fits_without(const Request& request, NodeId node, std::span<const std::string_view> uids,
-                          bool check_cpu_and_memory) {
-  const Query query = prepare(request);
+                          SearchBudget& budget, bool check_cpu_and_memory) {
+  const Query query = prepare(request, budget);
   const NodeStates& states = ledger_->states();
   NodeView view = ledger_->view(node);
   std::array<GpuLoad, topology::kMaxGpus> loads;
@@ -231,8 +233,10 @@ Reason Placer::why_not_gpus(const Query& query, const NodeView& view, GpuMask ma
     return Reason::kTooFewWholeGpus;
   }
   // The GPUs suffice for the shares alone and for the whole GPUs alone, but not for both.
-  return shape.whole > 0 && !query.request->has_several_parts() ? Reason::kTooFewWholeGpus
-                                                                : Reason::kContainersDoNotFit;
+  if (shape.whole > 0 && !query.request->has_several_parts()) {
+    return Reason::kTooFewWholeGpus;
+  }
+  return query.budget->ended() ? Reason::kSearchEnded : Reason::kContainersDoNotFit;
 }
 
 }  // namespace tessera::alloc

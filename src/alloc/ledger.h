@@ -21,7 +21,6 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -126,7 +125,12 @@ class Ledger {
   // Add, replace or remove a node or pod, as the watches report it. Nodes and pods may arrive in
   // any order and repeatedly. A node whose inventory cannot be read is fenced: it takes no GPU
   // pods, but its pods are kept. problems() reports it.
-  void upsert_node(const NodeSpec& node);
+  //
+  // The tables for the topology of a machine with more than kQuickGpus GPUs take milliseconds. With
+  // kRefuse, a node with such a topology that no other node has changes nothing; returns false.
+  enum class NewTables : std::uint8_t { kBuild, kRefuse };
+  static constexpr unsigned kQuickGpus = 8;
+  bool upsert_node(const NodeSpec& node, NewTables tables = NewTables::kBuild);
   void remove_node(std::string_view name);
   // Fences or opens a node whose agent is known to run or not to run. Does nothing if the node does
   // not exist. upsert_node() keeps this state; remove_node() resets it.
@@ -161,13 +165,20 @@ class Ledger {
   // Returns why a GPU must not be used; empty if it is healthy.
   [[nodiscard]] std::string_view unhealthy(NodeId id, unsigned slot) const;
   [[nodiscard]] std::vector<GpuName> gpu_names(NodeId id) const;
-  [[nodiscard]] const std::string& machine(NodeId id) const { return *nodes_[raw(id)].machine; }
+  [[nodiscard]] const std::string& machine(NodeId id) const { return nodes_[raw(id)].machine; }
   // The cloud's instance type. Equal to machine() if the agent does not know the machine type.
-  [[nodiscard]] const std::string& instance_type(NodeId id) const { return *nodes_[raw(id)].instance_type; }
+  [[nodiscard]] const std::string& instance_type(NodeId id) const { return nodes_[raw(id)].instance_type; }
   // Returns why the node is fenced, as text; empty if it is not.
   [[nodiscard]] std::string_view fence_text(NodeId id) const;
-  [[nodiscard]] const std::string& model_name(ModelId id) const { return models_[id]; }
+  // The name of a model; "" if no GPU has it any more.
+  [[nodiscard]] const std::string& model_name(ModelId id) const { return models_[id].name; }
+  // One more than the largest id of a model. Ids of models that no GPU has any more are used again.
   [[nodiscard]] std::size_t model_count() const { return models_.size(); }
+  // Returns for each ModelId whether the model matches one of `wanted` (model_matches). Empty if
+  // `wanted` is empty.
+  [[nodiscard]] std::vector<std::uint8_t> models_matching(std::span<const std::string> wanted) const;
+  // How often upsert_node() built tables for more than kQuickGpus GPUs.
+  [[nodiscard]] std::uint64_t large_tables_built() const { return large_tables_built_; }
 
   // Returns the pods that hold GPUs of a node, sorted by namespace and name.
   [[nodiscard]] std::vector<PodHolding> holdings(NodeId id) const;
@@ -213,12 +224,16 @@ class Ledger {
     std::optional<ProblemKind> problem;         // record_problem, or a problem with the node's GPUs
   };
 
-  static inline const std::string kUnknownMachine;
+  struct Model {
+    std::string name;
+    std::string words;
+    std::uint32_t gpus = 0;  // how many GPUs have it; 0: a free entry of models_
+  };
 
   struct Node {
     std::string name;
-    const std::string* machine = &kUnknownMachine;  // both point into machine_types_
-    const std::string* instance_type = &kUnknownMachine;
+    std::string machine;
+    std::string instance_type;
     std::vector<LedgerGpu> gpus;
     std::vector<PodId> pods;
     std::uint32_t present_at = 0;  // position in present_
@@ -266,8 +281,9 @@ class Ledger {
   void open_or_fence(NodeId id);
   void check_capacity(NodeId id, const NodeSpec& spec);
   void check_overcommitment(NodeId id);
-  ModelId model_id(std::string_view name);
-  const std::string* machine_type(const std::string& name);
+  // use_model() counts one more GPU with this model; drop_models() counts these GPUs no longer.
+  ModelId use_model(const std::string& name);
+  void drop_models(std::span<const LedgerGpu> gpus);
   void use_topology(const topology::Topology& topology, NodeStates::Layout& layout);
   void drop_topology(const topology::SetTables* tables);
 
@@ -299,11 +315,12 @@ class Ledger {
   std::unordered_map<std::uint32_t, std::string> capacity_texts_;
   boost::unordered_flat_set<NodeId, NameHash, SameName> by_name_{0, NameHash{this}, SameName{this}};
   std::vector<NodeId> present_;
-  std::set<std::string> machine_types_;  // few, so they are never removed
-  std::vector<std::string> models_;
+  std::vector<Model> models_;  // by ModelId
+  std::vector<ModelId> unused_models_;
   std::unordered_map<std::string, ModelId> model_ids_;
   std::unordered_map<topology::Topology, TopologyUse, topology::TopologyHash> topologies_;
   std::uint32_t next_topology_ = 0;
+  std::uint64_t large_tables_built_ = 0;
   std::uint64_t inventory_version_ = 1;
 
   std::deque<Pod> pods_;

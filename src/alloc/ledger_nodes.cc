@@ -87,7 +87,12 @@ void Ledger::forget_if_unused(NodeId id) {
   node = Node{};
 }
 
-void Ledger::upsert_node(const NodeSpec& spec) {
+bool Ledger::upsert_node(const NodeSpec& spec, NewTables tables) {
+  const auto inventory = Inventory::of_node(spec, options_.unit);
+  if (tables == NewTables::kRefuse && inventory && inventory->topology.size() > kQuickGpus &&
+      !topologies_.contains(inventory->topology)) {
+    return false;
+  }
   const NodeId id = node_id(spec.name);
   set_present(id, true);
   const NodeView before = states_.view(id);
@@ -95,22 +100,22 @@ void Ledger::upsert_node(const NodeSpec& spec) {
     states_.set_capacity(id, spec.cpu_milli, spec.memory_bytes);
     ++inventory_version_;
   }
-  const auto inventory = Inventory::of_node(spec, options_.unit);
   if (!inventory) {
     clear_gpus(id);
     second_plugins_.erase(raw(id));
     fence(id, Fence::kUnreadable, inventory.error().text());
     check_capacity(id, spec);
-    return;
+    return true;
   }
   if (machine(id) != inventory->machine || instance_type(id) != spec.machine) {
-    nodes_[raw(id)].machine = machine_type(inventory->machine);
-    nodes_[raw(id)].instance_type = machine_type(spec.machine);
+    nodes_[raw(id)].machine = inventory->machine;
+    nodes_[raw(id)].instance_type = spec.machine;
     // Gives the node a new version, because `static` may choose differently now.
     states_.set_capacity(id, spec.cpu_milli, spec.memory_bytes);
   }
   apply_inventory(id, spec, *inventory);
   check_capacity(id, spec);
+  return true;
 }
 
 void Ledger::remove_node(std::string_view name) {
@@ -122,8 +127,8 @@ void Ledger::remove_node(std::string_view name) {
   second_plugins_.erase(raw(*id));
   check_capacity(*id, {});
   states_.set_capacity(*id, 0, 0);
-  nodes_[raw(*id)].machine = &kUnknownMachine;
-  nodes_[raw(*id)].instance_type = &kUnknownMachine;
+  nodes_[raw(*id)].machine.clear();
+  nodes_[raw(*id)].instance_type.clear();
   nodes_[raw(*id)].draining = false;
   nodes_[raw(*id)].agent_down = false;
   fence(*id, Fence::kAbsent, "");
@@ -148,7 +153,7 @@ void Ledger::apply_inventory(NodeId id, const NodeSpec& spec, const Inventory& i
   gpus.reserve(inventory.gpus.size());
   for (std::size_t i = 0; i < inventory.gpus.size(); ++i) {
     const Gpu& gpu = inventory.gpus[i];
-    gpus.push_back({.uuid = GpuUuid(gpu.uuid), .index = gpu.index, .model = model_id(gpu.model)});
+    gpus.push_back({.uuid = GpuUuid(gpu.uuid), .index = gpu.index, .model = use_model(gpu.model)});
     layout.total.push_back(inventory.units(i));
     layout.model.push_back(gpus.back().model);
     layout.healthy |= gpu.healthy() ? topology::gpu_bit(static_cast<unsigned>(i)) : 0;
@@ -268,6 +273,7 @@ void Ledger::set_gpus(NodeId id, std::vector<LedgerGpu> gpus, NodeStates::Layout
                     view.original_plugin == layout.original_plugin;
   if (same) {
     drop_topology(layout.tables.get());
+    drop_models(gpus);
     return;
   }
   if (!std::ranges::equal(view.total, layout.total) || !std::ranges::equal(view.model, layout.model)) {
@@ -277,9 +283,10 @@ void Ledger::set_gpus(NodeId id, std::vector<LedgerGpu> gpus, NodeStates::Layout
   for (const PodId pod : node.pods) {
     unsettle(pods_[pod]);
   }
-  node.gpus = std::move(gpus);
+  node.gpus.swap(gpus);
   states_.set_layout(id, std::move(layout));
   drop_topology(before);
+  drop_models(gpus);
   for (const PodId pod : node.pods) {
     settle(pods_[pod]);
   }
@@ -348,26 +355,38 @@ void Ledger::check_overcommitment(NodeId id) {
   }
 }
 
-const std::string* Ledger::machine_type(const std::string& name) {
-  return &*machine_types_.insert(name).first;
+// No real cluster has this many models. Beyond the limit, all models share one id without a name.
+constexpr ModelId kNamelessModel = kSeveralModels - 1;
+
+ModelId Ledger::use_model(const std::string& name) {
+  const auto [known, is_new] = model_ids_.try_emplace(name);
+  if (is_new && !unused_models_.empty()) {
+    known->second = unused_models_.back();
+    unused_models_.pop_back();
+  } else if (is_new) {
+    known->second = static_cast<ModelId>(std::min<std::size_t>(models_.size(), kNamelessModel));
+    models_.resize(std::max<std::size_t>(models_.size(), known->second + std::size_t{1}));
+  }
+  const ModelId id = known->second;
+  if (id == kNamelessModel) {
+    model_ids_.erase(known);
+  } else if (is_new) {
+    models_[id].name = name;
+    models_[id].words = model_words(name);
+  }
+  ++models_[id].gpus;
+  return id;
 }
 
-ModelId Ledger::model_id(std::string_view name) {
-  constexpr std::size_t kMostModels = kSeveralModels - 1;
-  const auto found = model_ids_.find(std::string(name));
-  if (found != model_ids_.end()) {
-    return found->second;
+void Ledger::drop_models(std::span<const LedgerGpu> gpus) {
+  for (const LedgerGpu& gpu : gpus) {
+    Model& model = models_[gpu.model];
+    if (--model.gpus == 0 && gpu.model != kNamelessModel) {
+      model_ids_.erase(model.name);
+      model = Model{};
+      unused_models_.push_back(gpu.model);
+    }
   }
-  // No real cluster has this many models. Beyond the limit, all models share one id without a name.
-  const bool room = models_.size() < kMostModels;
-  if (room || models_.size() == kMostModels) {
-    models_.emplace_back(room ? name : "");
-  }
-  const auto id = static_cast<ModelId>(models_.size() - 1);
-  if (room) {
-    model_ids_.emplace(name, id);
-  }
-  return id;
 }
 
 void Ledger::use_topology(const topology::Topology& topology, NodeStates::Layout& layout) {
@@ -375,6 +394,7 @@ void Ledger::use_topology(const topology::Topology& topology, NodeStates::Layout
   if (use.users == 0) {
     use.tables = std::make_shared<const topology::SetTables>(topology);
     use.id = next_topology_++;
+    large_tables_built_ += topology.size() > kQuickGpus ? 1 : 0;
   }
   ++use.users;
   layout.tables = use.tables;

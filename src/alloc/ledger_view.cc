@@ -25,6 +25,17 @@ std::string_view Ledger::fence_text(NodeId id) const {
   return found == fence_texts_.end() ? std::string_view() : found->second;
 }
 
+std::vector<std::uint8_t> Ledger::models_matching(std::span<const std::string> wanted) const {
+  std::vector<std::uint8_t> matching(wanted.empty() ? 0 : models_.size(), 0);
+  for (const std::string& name : wanted) {
+    const std::string words = model_words(name);
+    for (std::size_t id = 0; id < matching.size(); ++id) {
+      matching[id] |= words_match(models_[id].words, words) ? 1 : 0;
+    }
+  }
+  return matching;
+}
+
 std::vector<GpuName> Ledger::gpu_names(NodeId id) const {
   std::vector<GpuName> names;
   const NodeView view = states_.view(id);

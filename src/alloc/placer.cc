@@ -107,9 +107,10 @@ GpuMask larger_than_needed(const NodeView& view, GpuMask free) {
 
 }  // namespace
 
-Query Placer::prepare(const Request& request) {
+Query Placer::prepare(const Request& request, SearchBudget& budget) {
   Query query;
   query.request = &request;
+  query.budget = &budget;
   query.share_policy = share_policy(request);
   query.whole_policy = whole_policy(request);
   if (query.share_policy == Policy::kFgd && fgd_.refresh()) {
@@ -123,14 +124,7 @@ Query Placer::prepare(const Request& request) {
   query.plain_whole = plain && request.shape.whole > 0 && request.gpus.units == 0;
   query.beyond_original_plugin = request.shape.whole > 0 || !one_container_shares(request.gpus) ||
                                  request.shape.share.gpus > 1 || request.gpus.core_percent > 0;
-  if (!request.models.empty()) {
-    query.model_allowed.resize(ledger_->model_count());
-    for (std::size_t id = 0; id < query.model_allowed.size(); ++id) {
-      const std::string& model = ledger_->model_name(static_cast<ModelId>(id));
-      query.model_allowed[id] = std::ranges::any_of(
-          request.models, [&](const auto& wanted) { return model_matches(model, wanted); });
-    }
-  }
+  query.model_allowed = ledger_->models_matching(request.models);
   query.uuids = sorted(request.uuids);
   query.uuids_excluded = sorted(request.uuids_excluded);
   return query;
@@ -213,6 +207,7 @@ bool Placer::fits(const Query& query, const NodeView& view) {
 bool Placer::choose_gpus(const Query& query, const NodeView& view, GpuChoice& choice) {
   choice.share_gpus = 0;
   choice.whole_gpus = 0;
+  query.budget->begin();
   if (!may_serve(query, view)) {
     return false;
   }

@@ -24,6 +24,7 @@
 #include "alloc/reason.h"
 #include "alloc/request.h"
 #include "alloc/score_cache.h"
+#include "alloc/search_budget.h"
 #include "alloc/typical.h"
 #include "alloc/whole_sets.h"
 #include "topology/static_sets.h"
@@ -83,9 +84,10 @@ class Placer {
 
   // Returns whether the request would fit if the pods `uids` were gone. UIDs that the ledger does
   // not know, or that hold nothing on this node, are ignored. If `check_cpu_and_memory` is true,
-  // also checks CPU and memory, whatever Options::check_cpu_and_memory is.
+  // also checks CPU and memory, whatever Options::check_cpu_and_memory is. A caller that asks many
+  // such questions passes one budget for all of them. If it ends, the answer is "no".
   [[nodiscard]] bool fits_without(const Request& request, NodeId node, std::span<const std::string_view> uids,
-                                  bool check_cpu_and_memory = false);
+                                  SearchBudget& budget, bool check_cpu_and_memory = false);
 
   // Replaces Options::typical.
   void set_typical(std::vector<TypicalRequest> typical) { fgd_.set_typical(std::move(typical)); }
@@ -94,7 +96,7 @@ class Placer {
   [[nodiscard]] Policy whole_policy(const Request& request) const;
 
  private:
-  [[nodiscard]] Query prepare(const Request& request);
+  [[nodiscard]] Query prepare(const Request& request, SearchBudget& budget);
   [[nodiscard]] GpuMask allowed(const Query& query, const NodeView& view) const;
   // Checks everything except free GPUs: fence, plugin, MPS, and CPU and memory if enabled.
   [[nodiscard]] bool may_serve(const Query& query, const NodeView& view) const;

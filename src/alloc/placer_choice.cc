@@ -8,7 +8,8 @@
 namespace tessera::alloc {
 
 Result<Choice> Placer::choose(const Request& request, NodeId node) {
-  const Query query = prepare(request);
+  SearchBudget budget;
+  const Query query = prepare(request, budget);
   const NodeView view = ledger_->view(node);
   GpuChoice found;
   if (!choose_gpus(query, view, found)) {

@@ -25,7 +25,8 @@ Score Placer::compute_score(const Query& query, NodeId node, GpuChoice& choice) 
 }
 
 void Placer::score(const Request& request, std::span<const NodeId> nodes, std::span<Score> scores) {
-  const Query query = prepare(request);
+  SearchBudget budget;
+  const Query query = prepare(request, budget);
   GpuChoice found;
   const NodeStates& states = ledger_->states();
   const std::span<ScoreCache::Entry> column = cache_.column(query);
@@ -33,7 +34,10 @@ void Placer::score(const Request& request, std::span<const NodeId> nodes, std::s
     ScoreCache::Entry& entry = column[raw(nodes[i])];
     const std::uint64_t version = states.version(nodes[i]);
     if (entry.version != version) {
-      entry = {.version = version, .score = compute_score(query, nodes[i], found)};
+      budget.begin();
+      const Score score = compute_score(query, nodes[i], found);
+      // A search that ended early may find more in the next call, which has a new budget.
+      entry = {.version = budget.ended() ? 0 : version, .score = score};
     }
     scores[i] = entry.score;
   }

@@ -12,6 +12,7 @@
 #include "alloc/gpu_uuid.h"
 #include "alloc/node_state.h"
 #include "alloc/request.h"
+#include "alloc/search_budget.h"
 #include "topology/set_search.h"
 
 namespace tessera::alloc {
@@ -35,6 +36,7 @@ inline SharePart part_of(const ContainerRequest& container, std::uint16_t split)
 
 struct Query {
   const Request* request = nullptr;
+  SearchBudget* budget = nullptr;  // of the call; never null
   Policy share_policy{};
   Policy whole_policy{};
   // `parts` are placed together, the largest first. `init_parts` lists sidecars and init containers

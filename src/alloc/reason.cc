@@ -58,6 +58,9 @@ std::string phrase(Reason reason, const Request& request, Unit unit, const Resou
                               : fmt::format("fewer than {} GPUs are wholly free", shape.whole);
     case Reason::kContainersDoNotFit:
       return "the containers do not all fit on the free GPUs";
+    case Reason::kSearchEnded:
+      return fmt::format("the pod has too many GPU containers to find a GPU for each ({}: per-container)",
+                         key::kPlacement);
     case Reason::kTooLittleCpu:
       return "too little CPU";
     case Reason::kTooLittleMemory:

@@ -33,6 +33,7 @@ enum class Reason : std::uint8_t {
   kTooFewGpusWithEnoughFree,
   kTooFewWholeGpus,
   kContainersDoNotFit,  // each container fits alone, but not all together
+  kSearchEnded,         // the search for GPUs of several containers reached its limit
   kTooLittleCpu,
   kTooLittleMemory,
 };

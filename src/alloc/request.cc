@@ -16,37 +16,27 @@ namespace {
 constexpr std::array<std::string_view, 7> kPolicyNames = {"binpack", "spread",      "fgd", "simple",
                                                           "static",  "best_effort", "ring"};
 
-// The words of a model in lower case, separated by spaces: " nvidia a100 sxm4 80gb ".
-std::string words_of(std::string_view model) {
-  std::string words = " ";
-  for (const char c : model) {
-    const bool separates = c == ' ' || c == '-' || c == '_' || c == '\t';
-    const char lower = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-    if (!separates) {
-      words.push_back(lower);
-    } else if (words.back() != ' ') {
-      words.push_back(' ');
-    }
-  }
-  if (words.back() != ' ') {
-    words.push_back(' ');
-  }
-  return words;
-}
-
 const std::string* find(const Annotations& annotations, std::string_view name) {
   const auto found = annotations.find(name);
   return found == annotations.end() ? nullptr : &found->second;
 }
 
+Status check_length(std::string_view text, std::string_view annotation) {
+  if (text.size() > Request::kMostListBytes) {
+    return fail(ErrorCode::kInvalid, fmt::format("annotation {} has {} bytes; at most {} are allowed",
+                                                 annotation, text.size(), Request::kMostListBytes));
+  }
+  return {};
+}
+
 // Returns the names that an annotation lists, without duplicates; empty if it is absent.
 Result<std::vector<std::string>> name_list(const PodSpec& pod, std::string_view name) {
-  constexpr std::size_t kMostNames = 256;
   std::vector<std::string> names;
   const std::string* text = find(pod.annotations, name);
   if (text == nullptr) {
     return names;
   }
+  TRY(check_length(*text, name));
   std::set<std::string_view> seen;
   for (const std::string_view part : split(*text, ',')) {
     const std::string_view entry = trim(part);
@@ -58,9 +48,9 @@ Result<std::vector<std::string>> name_list(const PodSpec& pod, std::string_view 
       names.emplace_back(entry);
     }
   }
-  if (names.size() > kMostNames) {
+  if (names.size() > Request::kMostNames) {
     return fail(ErrorCode::kInvalid, fmt::format("annotation {} lists {} names; at most {} are allowed", name,
-                                                 names.size(), kMostNames));
+                                                 names.size(), Request::kMostNames));
   }
   std::ranges::sort(names);
   return names;
@@ -116,6 +106,7 @@ Status read_policy(const PodSpec& pod, Request& request) {
   if (text == nullptr) {
     return {};
   }
+  TRY(check_length(*text, key::kPolicy));
   // A pod with shares and whole GPUs may name one policy of each kind.
   for (const std::string_view part : split(*text, ',')) {
     const Policy policy =
@@ -233,9 +224,39 @@ bool Request::has_several_parts() const {
              1;
 }
 
+std::size_t Request::list_bytes() const {
+  std::size_t bytes = 0;
+  for (const auto* list : {&models, &uuids, &uuids_excluded}) {
+    for (const std::string& name : *list) {
+      bytes += sizeof(std::string) + name.size();
+    }
+  }
+  return bytes;
+}
+
+std::string model_words(std::string_view name) {
+  std::string words = " ";
+  for (const char c : name) {
+    const bool separates = c == ' ' || c == '-' || c == '_' || c == '\t';
+    const char lower = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    if (!separates) {
+      words.push_back(lower);
+    } else if (words.back() != ' ') {
+      words.push_back(' ');
+    }
+  }
+  if (words.back() != ' ') {
+    words.push_back(' ');
+  }
+  return words;
+}
+
+bool words_match(std::string_view words_of_model, std::string_view wanted_words) {
+  return wanted_words.size() > 1 && words_of_model.find(wanted_words) != std::string_view::npos;
+}
+
 bool model_matches(std::string_view model, std::string_view wanted) {
-  const std::string words = words_of(wanted);
-  return words.size() > 1 && words_of(model).find(words) != std::string::npos;
+  return words_match(model_words(model), model_words(wanted));
 }
 
 }  // namespace tessera::alloc

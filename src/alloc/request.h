@@ -107,6 +107,11 @@ struct Shape {
 };
 
 struct Request {
+  // The limits of an annotation that lists models or UUIDs. Requests of many pods are kept, so one
+  // pod must not need much memory.
+  static constexpr std::size_t kMostListBytes = 4096;  // 99 UUIDs
+  static constexpr std::size_t kMostNames = 128;
+
   GpuRequest gpus;
   Shape shape;
   Placement placement = Placement::kOneGpu;
@@ -128,6 +133,8 @@ struct Request {
   // Returns a request without a pod, for one container with `share.gpus` shares and `whole` GPUs.
   static Request of_shape(const Shape& shape);
 
+  // Returns the bytes of the names in its lists, with the memory to keep them.
+  [[nodiscard]] std::size_t list_bytes() const;
   // Whether several containers share GPUs and their GPUs are chosen separately.
   [[nodiscard]] bool has_several_parts() const;
   // Whether only certain models or UUIDs are allowed.
@@ -141,5 +148,9 @@ struct Request {
 // Returns whether `model` contains the words of `wanted` in sequence, ignoring case. Space, '-' and
 // '_' separate words: "A100" matches "NVIDIA A100-SXM4-80GB", "A10" does not.
 bool model_matches(std::string_view model, std::string_view wanted);
+// Do the same in two steps, for many comparisons of the same names. model_words() returns the words
+// in lower case, separated by spaces: " nvidia a100 sxm4 80gb ".
+std::string model_words(std::string_view name);
+bool words_match(std::string_view words_of_model, std::string_view wanted_words);
 
 }  // namespace tessera::alloc

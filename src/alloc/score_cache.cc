@@ -17,7 +17,8 @@ std::span<ScoreCache::Entry> ScoreCache::column(const Query& query) {
   if (found != columns_.end()) {
     columns_.splice(columns_.begin(), columns_, found);
   } else {
-    while (!columns_.empty() && (columns_.size() + 1) * nodes * sizeof(Entry) > kMostBytes) {
+    const std::size_t more = request.list_bytes() + nodes * sizeof(Entry);
+    while (!columns_.empty() && (columns_.size() >= kMostColumns || bytes() + more > kMostBytes)) {
       columns_.pop_back();
     }
     columns_.push_front({.shape = request.shape,
@@ -29,10 +30,19 @@ std::span<ScoreCache::Entry> ScoreCache::column(const Query& query) {
                          .models = request.models,
                          .uuids = request.uuids,
                          .uuids_excluded = request.uuids_excluded,
+                         .list_bytes = request.list_bytes(),
                          .by_node = {}});
   }
   columns_.front().by_node.resize(nodes);
   return columns_.front().by_node;
+}
+
+std::size_t ScoreCache::bytes() const {
+  std::size_t sum = 0;
+  for (const Column& column : columns_) {
+    sum += column.list_bytes + column.by_node.size() * sizeof(Entry);
+  }
+  return sum;
 }
 
 void ScoreCache::forget(Policy share_policy) {

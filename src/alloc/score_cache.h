@@ -36,9 +36,14 @@ class ScoreCache {
   // Drops all scores of this policy.
   void forget(Policy share_policy);
 
- private:
-  static constexpr std::size_t kMostBytes = 8U << 20U;  // of all columns together
+  // All columns together have at most this many bytes. A request is looked up by comparing it with
+  // every column, so their number is limited as well.
+  static constexpr std::size_t kMostBytes = 8U << 20U;
+  static constexpr std::size_t kMostColumns = 256;
+  [[nodiscard]] std::size_t columns() const { return columns_.size(); }
+  [[nodiscard]] std::size_t bytes() const;
 
+ private:
   struct Column {
     Shape shape;
     std::vector<Part> parts;
@@ -49,6 +54,7 @@ class ScoreCache {
     std::vector<std::string> models;
     std::vector<std::string> uuids;
     std::vector<std::string> uuids_excluded;
+    std::size_t list_bytes = 0;  // of the three lists above
     std::vector<Entry> by_node;
   };
 

@@ -97,46 +97,110 @@ struct Trial {
     }
     untouched &= ~slots;
   }
+  // Reverts take(). `before` is what `untouched` was before it.
+  void give_back(GpuMask slots, const SharePart& share, GpuMask before) {
+    for (const unsigned slot : topology::GpuIndices(slots)) {
+      free[slot] += share.units;
+      core[slot] = static_cast<std::uint16_t>(core[slot] + share.core_percent);
+    }
+    untouched = before;
+  }
 };
 
-// Places the parts one after the other. Tries the best GPU of each part first, and backtracks when
-// a later part does not fit. Bin packing is NP-hard, so the number of steps is limited, and the
-// search may miss a solution.
+// Places the parts one after the other, the largest first. Tries the best GPU of each part first,
+// and backtracks when a later part does not fit. Bin packing is NP-hard, so the number of steps is
+// limited, and the search may miss a solution; Query::budget then says so.
 class PartSearch {
  public:
   PartSearch(const Query& query, const NodeView& view, GpuMask may, GpuOrder order, GpuChoice& choice)
-      : query_(query), view_(view), may_(may), order_(order), choice_(choice) {}
+      : query_(query), view_(view), may_(may), order_(order), choice_(choice), trial_(view) {}
 
-  bool run(const Trial& trial, std::size_t part) {
+  bool run() { return may_suffice(0) && place(0, 0); }
+
+ private:
+  // Places `part` and all later parts. Skips `failed`: GPUs that failed for the previous part, while
+  // everything before that one was placed as it is now.
+  bool place(std::size_t part, GpuMask failed) {
     if (part == query_.parts.size()) {
       return true;
     }
+    if (tried_all_once() && !may_suffice(part)) {
+      return false;
+    }
     const SharePart& share = query_.parts[part].share;
-    GpuMask tried = 0;
-    while (budget_ > 0) {
-      --budget_;
-      const GpuMask slots = best_slots(view_, trial.room(), may_ & ~tried, share, order_);
-      if (slots == 0) {
+    // If this part equals the previous one, exchanging the GPUs of the two makes no difference.
+    const bool repeats = part > 0 && share.gpus == 1 && query_.parts[part - 1].share == share;
+    GpuMask tried = repeats ? failed : 0;
+    while (true) {
+      const GpuMask slots = best_slots(view_, trial_.room(), may_ & ~tried, share, order_);
+      if (slots == 0 || !take_step()) {
         return false;
       }
-      Trial next = trial;
-      next.take(slots, share);
+      const GpuMask untouched = trial_.untouched;
+      trial_.take(slots, share);
       choice_.part_gpus[part] = slots;
-      if (run(next, part + 1)) {
+      if (place(part + 1, tried)) {
         return true;
       }
-      tried |= slots & (~slots + 1);
+      trial_.give_back(slots, share, untouched);
+      tried |= share.gpus == 1 ? equal_to(topology::lowest_gpu(slots)) : slots & (~slots + 1);
     }
-    return false;
   }
 
- private:
+  [[nodiscard]] bool tried_all_once() const { return steps_ > query_.parts.size(); }
+
+  bool take_step() {
+    ++steps_;
+    if (!tried_all_once()) {
+      return true;
+    }
+    if (steps_ > SearchBudget::kStepsPerNode) {
+      query_.budget->end();
+      return false;
+    }
+    return query_.budget->take();
+  }
+
+  // Returns the GPUs that have as much free as this one: if one fails for a part, all do.
+  [[nodiscard]] GpuMask equal_to(unsigned slot) const {
+    GpuMask equal = 0;
+    for (const unsigned other : topology::GpuIndices(may_)) {
+      const bool same = trial_.free[other] == trial_.free[slot] && trial_.core[other] == trial_.core[slot];
+      equal |= same ? topology::gpu_bit(other) : 0;
+    }
+    return equal;
+  }
+
+  // Counts how often each size fits on the GPUs. If the parts from `first` on that are at least as
+  // large are more, they cannot all fit.
+  [[nodiscard]] bool may_suffice(std::size_t first) const {
+    std::uint64_t wanted = 0;
+    for (std::size_t i = first; i < query_.parts.size(); ++i) {
+      const SharePart& share = query_.parts[i].share;
+      wanted += share.gpus;
+      const bool last_of_size =
+          i + 1 == query_.parts.size() || query_.parts[i + 1].share.units != share.units;
+      if (!last_of_size) {
+        continue;
+      }
+      std::uint64_t times = 0;
+      for (const unsigned slot : topology::GpuIndices(may_)) {
+        times += trial_.free[slot] / share.units;
+      }
+      if (times < wanted) {
+        return false;
+      }
+    }
+    return true;
+  }
+
   const Query& query_;
   const NodeView& view_;
   GpuMask may_;
   GpuOrder order_;
   GpuChoice& choice_;
-  int budget_ = 2000;
+  Trial trial_;
+  std::size_t steps_ = 0;
 };
 
 // Init containers run before the main containers, together with the sidecars that were started
@@ -235,7 +299,7 @@ bool choose_shares(const Query& query, const NodeView& view, GpuMask may, bool k
     if (choice.part_gpus[0] == 0) {
       return false;
     }
-  } else if (!PartSearch(query, view, may, order, choice).run(Trial(view), 0)) {
+  } else if (!PartSearch(query, view, may, order, choice).run()) {
     return false;
   }
   if (!query.init_parts.empty() && !choose_init(query, view, may, choice)) {

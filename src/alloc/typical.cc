@@ -6,7 +6,11 @@ namespace tessera::alloc {
 
 void RequestHistogram::add(const Request& request) {
   const Shape& shape = request.shape;
-  if (shape.share.gpus == 0 && shape.whole == 0) {
+  std::size_t model_bytes = 0;
+  for (const std::string& model : request.models) {
+    model_bytes += sizeof(std::string) + model.size();
+  }
+  if ((shape.share.gpus == 0 && shape.whole == 0) || model_bytes > kMostModelBytes) {
     return;
   }
   ++counts_[Kind{.units = shape.share.units,
@@ -30,24 +34,30 @@ void RequestHistogram::halve() {
 }
 
 std::vector<TypicalRequest> RequestHistogram::typical() const {
-  std::vector<TypicalRequest> all;
-  for (const auto& [kind, count] : counts_) {
-    TypicalRequest one;
+  using Entry = std::map<Kind, std::uint64_t>::const_pointer;
+  std::vector<Entry> by_count;
+  for (const auto& entry : counts_) {
+    by_count.push_back(&entry);
+  }
+  std::ranges::sort(by_count, [](Entry a, Entry b) {
+    return a->second != b->second ? a->second > b->second : a->first < b->first;
+  });
+  std::vector<TypicalRequest> typical;
+  std::uint64_t covered = 0;
+  for (const Entry entry : by_count) {
+    if (covered * 100 >= total_ * 99 || typical.size() == kMostTypical) {
+      break;
+    }
+    const auto& [kind, count] = *entry;
+    TypicalRequest& one = typical.emplace_back();
     one.shape.share = {.units = kind.units, .core_percent = 0, .gpus = kind.gpus};
     one.shape.whole = kind.whole;
     one.shape.node.cpu_milli = kind.cpu_milli;
     one.models = kind.models;
     one.count = count;
-    const auto behind = std::ranges::upper_bound(all, count, std::greater<>(), &TypicalRequest::count);
-    all.insert(behind, std::move(one));
+    covered += count;
   }
-  std::uint64_t covered = 0;
-  std::size_t kept = 0;
-  while (kept < all.size() && covered * 100 < total_ * 99) {
-    covered += all[kept++].count;
-  }
-  all.resize(kept);
-  return all;
+  return typical;
 }
 
 }  // namespace tessera::alloc

@@ -30,11 +30,16 @@ class RequestHistogram {
  public:
   static constexpr std::uint64_t kHalveAt = 20'000;
   static constexpr std::size_t kMostShapes = 4'096;
+  // A request whose list of models is longer is not counted.
+  static constexpr std::size_t kMostModelBytes = 512;
+  static constexpr std::size_t kMostTypical = 1'024;
 
   void add(const Request& request);
+  // The number of different requests that are counted.
+  [[nodiscard]] std::size_t shapes() const { return counts_.size(); }
 
   // Returns the most frequent requests that together cover 99% of the pods with GPUs, most frequent
-  // first.
+  // first; at most kMostTypical.
   [[nodiscard]] std::vector<TypicalRequest> typical() const;
 
  private:
@@ -50,6 +55,7 @@ class RequestHistogram {
 
   void halve();
 
+  // Ordered, so that equally frequent requests are listed in an order that does not depend on time.
   std::map<Kind, std::uint64_t> counts_;
   std::uint64_t total_ = 0;
 };

@@ -41,7 +41,10 @@ Error JsonReader::wrong(std::string_view reason) const {
 }
 
 std::string JsonReader::path_of(std::string_view key) const {
-  return path_.empty() ? std::string(key) : fmt::format("{}.{}", path_, key);
+  // A key may come from outside, and errors are kept.
+  constexpr std::size_t kMostKeyBytes = 80;
+  const std::string name = key.size() > kMostKeyBytes ? in_quotes(key, kMostKeyBytes) : std::string(key);
+  return path_.empty() ? name : fmt::format("{}.{}", path_, name);
 }
 
 const json::value* JsonReader::find(std::string_view key) const {

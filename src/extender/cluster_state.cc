@@ -53,12 +53,21 @@ void ClusterState::keep_pod(const alloc::PodSpec& pod) {
 void ClusterState::add_waiting(const std::string& uid, WaitingPod pod) {
   remove_waiting(uid);
   waiting_for_gpus_ += pod.asks_for_gpus ? 1 : 0;
+  const std::size_t bytes = pod.request ? pod.request->list_bytes() : 0;
+  if (bytes > 0 && list_bytes_ + bytes > kMostListBytes) {
+    pod.request = fail(ErrorCode::kExhausted, "the request is not stored");
+    pod.has_request = false;
+  } else {
+    list_bytes_ += bytes;
+  }
   waiting_.emplace(uid, std::move(pod));
 }
 
 void ClusterState::remove_waiting(std::string_view uid) {
   if (const auto found = waiting_.find(uid); found != waiting_.end()) {
-    waiting_for_gpus_ -= found->second.asks_for_gpus ? 1 : 0;
+    const WaitingPod& pod = found->second;
+    waiting_for_gpus_ -= pod.asks_for_gpus ? 1 : 0;
+    list_bytes_ -= pod.request ? pod.request->list_bytes() : 0;
     waiting_.erase(found);
   }
 }
@@ -83,7 +92,7 @@ void ClusterState::keep_labels(const alloc::PodSpec& pod, std::span<const object
 
 const WaitingPod* ClusterState::find_waiting(std::string_view uid) const {
   const auto found = waiting_.find(uid);
-  return found == waiting_.end() ? nullptr : &found->second;
+  return found == waiting_.end() || !found->second.has_request ? nullptr : &found->second;
 }
 
 std::int64_t ClusterState::priority(std::string_view uid) const {
@@ -121,9 +130,18 @@ void ClusterState::keep_unhealthy(const std::string& node, std::string gpus) {
 }
 
 void ClusterState::put_node(const alloc::NodeSpec& node) {
-  ledger_.upsert_node(node);
-  const alloc::NodeId id = *ledger_.find_node(node.name);
-  index_.put(node.name, id);
+  using Tables = alloc::Ledger::NewTables;
+  const std::uint64_t built = ledger_.large_tables_built();
+  if (!ledger_.upsert_node(node, got_tables_.contains(node.name) ? Tables::kRefuse : Tables::kBuild)) {
+    delayed_.insert_or_assign(node.name, node);
+    ++delayed_changes_;
+    return;
+  }
+  delayed_.erase(node.name);
+  if (ledger_.large_tables_built() != built) {
+    got_tables_.insert(node.name);
+  }
+  index_.put(node.name, *ledger_.find_node(node.name));
   ledger_.set_agent_down(node.name, agents_down_.contains(node.name));
   if (node.draining.empty() || node.draining == node.draining_seen) {
     draining_.erase(node.name);
@@ -141,6 +159,16 @@ void ClusterState::keep_agent(const std::string& node, bool down) {
   ledger_.set_agent_down(node, down);
 }
 
+std::vector<std::string> ClusterState::end_round() {
+  got_tables_.clear();
+  std::vector<std::string> names;
+  for (const auto& [name, node] : std::exchange(delayed_, {})) {
+    names.push_back(name);
+    put_node(node);
+  }
+  return names;
+}
+
 void ClusterState::forget_node(std::string_view name) {
   index_.erase(name);
   ledger_.remove_node(name);
@@ -149,6 +177,9 @@ void ClusterState::forget_node(std::string_view name) {
   }
   if (const auto found = original_nodes_.find(name); found != original_nodes_.end()) {
     original_nodes_.erase(found);
+  }
+  if (const auto found = delayed_.find(name); found != delayed_.end()) {
+    delayed_.erase(found);
   }
 }
 

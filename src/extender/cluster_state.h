@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -41,6 +42,8 @@ struct WaitingPod {
   // The annotations of a record that the pod already has, although it is unbound. This happens if
   // it was created as a copy of another pod. The bind overwrites them.
   alloc::RecordKeys record_keys = 0;
+  // False if the request was too long to be stored.
+  bool has_request = true;
 };
 
 class ClusterState {
@@ -55,6 +58,9 @@ class ClusterState {
   ClusterState& operator=(const ClusterState&) = delete;
 
   // Store or remove an object. Pods, nodes and lists may arrive in any order.
+  //
+  // The search tables for a new topology of many GPUs take milliseconds. A node gets such tables
+  // once per round; if its topology changes again, the node is stored at the end of the round.
   void keep_pod(const alloc::PodSpec& pod);
   void forget_pod(std::string_view uid);
   void keep_node(const alloc::NodeSpec& node);
@@ -70,9 +76,15 @@ class ClusterState {
   // tessera.io/draining.
   [[nodiscard]] const std::map<std::string, std::string, std::less<>>& draining() const { return draining_; }
 
+  // Ends a round (see keep_node). Call it periodically. Returns the nodes that had to wait for it.
+  std::vector<std::string> end_round();
+  // How many changes of nodes had to wait for the end of a round so far.
+  [[nodiscard]] std::uint64_t delayed_changes() const { return delayed_changes_; }
+
   // Parses the request of a pod. Does not store it.
   [[nodiscard]] WaitingPod waiting_pod(const alloc::PodSpec& pod) const;
-  // Returns an unbound GPU pod. Returns null if the watch has not shown the pod or if it is bound.
+  // Returns an unbound GPU pod. Returns null if the watch has not shown the pod, if it is bound, or
+  // if its request was too long to be kept. The caller then fetches the pod.
   [[nodiscard]] const WaitingPod* find_waiting(std::string_view uid) const;
   // Returns the priority of a bound GPU pod, and 0 for any other pod.
   [[nodiscard]] std::int64_t priority(std::string_view uid) const;
@@ -123,6 +135,10 @@ class ClusterState {
   template <class Value>
   using ByText = std::unordered_map<std::string, Value, TextHash, std::equal_to<>>;
 
+  // The lists of models and UUIDs in all stored requests have at most this many bytes together. A
+  // request without lists is always stored.
+  static constexpr std::size_t kMostListBytes = 16U << 20U;
+
   void put_node(const alloc::NodeSpec& node);
   void add_waiting(const std::string& uid, WaitingPod pod);
   void remove_waiting(std::string_view uid);
@@ -133,6 +149,7 @@ class ClusterState {
   std::unique_ptr<alloc::Placer> placer_;
   ByText<WaitingPod> waiting_;        // by UID
   std::size_t waiting_for_gpus_ = 0;  // how many of waiting_ request GPUs
+  std::size_t list_bytes_ = 0;        // of the requests in waiting_
   ByText<std::int64_t> priorities_;   // of bound GPU pods by UID, if not 0
   // Nodes with the device plugin of the original, by name. keep_unhealthy() needs them to store
   // such a node in the ledger again.
@@ -141,6 +158,9 @@ class ClusterState {
   std::unordered_set<std::string> agents_down_;  // nodes whose agent is down
   std::map<std::string, std::string, std::less<>> draining_;
   std::function<void()> on_original_nodes_;
+  std::set<std::string, std::less<>> got_tables_;                // nodes, in this round
+  std::map<std::string, alloc::NodeSpec, std::less<>> delayed_;  // nodes that wait for the next one
+  std::uint64_t delayed_changes_ = 0;
   Budgets budgets_;
   std::uint64_t policy_changes_ = 0;
   std::uint64_t pods_lost_ = 0;

@@ -207,6 +207,7 @@ Decisions::FilterSummary Decisions::filter(const NodeArgs& args, std::optional<s
   FilterSummary summary;
   const Counts counts = write_fitting(args, summary, out);
   summary.fit += counts[kSurpassed];
+  summary.search_ended = counts[static_cast<std::size_t>(alloc::Reason::kSearchEnded)] > 0;
   for (std::size_t reason = 0; reason < alloc::kReasons; ++reason) {
     (is_unresolvable(reason) ? summary.unresolvable : summary.failed) += counts[reason];
     summary.may_fit_soon += alloc::may_pass(static_cast<alloc::Reason>(reason)) ? counts[reason] : 0;
@@ -253,6 +254,7 @@ Decisions::FilterSummary Decisions::reject_all(const NodeArgs& args, const std::
           .failed = 0,
           .unresolvable = args.size(),
           .may_fit_soon = 0,
+          .invalid_request = true,
           .main_reason = reason,
           .nearest = ""};
 }

@@ -29,6 +29,8 @@ class Decisions {
     std::size_t failed = 0;        // eviction may help
     std::size_t unresolvable = 0;  // eviction cannot help
     std::size_t may_fit_soon = 0;  // of the two above: may fit once our watch catches up
+    bool invalid_request = false;  // the pod itself is refused
+    bool search_ended = false;     // a search reached its limit (alloc::Reason::kSearchEnded)
     // If no node fits: the most frequent reason.
     std::string main_reason;
     // If no node fits: what the nearest node lacks. Empty if eviction cannot help on any node.
@@ -52,6 +54,9 @@ class Decisions {
     std::size_t proposed = 0;  // nodes in the call
     std::size_t kept = 0;      // nodes in the response, where eviction helps
     std::size_t spared = 0;    // proposed pods that need not be evicted
+    // The search for GPUs of several containers reached its limit. Nodes where it was not certain
+    // that eviction helps are left out.
+    bool search_ended = false;
   };
   // Writes {"NodeNameToMetaVictims":{...}}.
   PreemptSummary preempt(const PreemptArgs& args, std::string& out);
@@ -108,7 +113,8 @@ class Decisions {
   // proposed and none is needed.
   [[nodiscard]] std::optional<NeededVictims> needed_victims(const alloc::Request& request,
                                                             std::int64_t priority,
-                                                            const NodeVictims& proposed);
+                                                            const NodeVictims& proposed,
+                                                            alloc::SearchBudget& budget);
   // Returns the bound pods of the node with a lower priority, highest priority first.
   [[nodiscard]] std::vector<Victim> lower_priority_holders(alloc::NodeId node, std::int64_t priority) const;
 

@@ -245,6 +245,10 @@ void Extender::Impl::log_ready() {
 void Extender::Impl::run_round() {
   log_ready();
   state.learn_typical_pods();
+  for (const std::string& node : state.end_round()) {
+    log::warn("the node's GPU topology changes too often; its latest inventory was applied late",
+              {{"node", node}});
+  }
   binder.check_unseen();
   if (++rounds % kLabelRounds == 0) {
     leadership.refresh_label();

@@ -109,11 +109,15 @@ object topology_of(const ClusterState& state, alloc::NodeId id) {
     }
     rows.push_back(std::move(row));
   }
-  return {{"name", state.ledger().node_name(id)},
-          {"totalGPU", view.size()},
-          {"usedGPU", used},
-          {"topology", std::move(rows)},
-          {"type", state.ledger().machine(id)}};
+  object node{{"name", state.ledger().node_name(id)},
+              {"totalGPU", view.size()},
+              {"usedGPU", used},
+              {"topology", std::move(rows)},
+              {"type", state.ledger().machine(id)}};
+  if (view.tables != nullptr && !view.tables->exact()) {
+    node["exact"] = false;  // the best set of GPUs is found by a bounded search
+  }
+  return node;
 }
 
 // Returns false for nodes without GPUs, which are most nodes of a large cluster.

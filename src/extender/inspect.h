@@ -19,7 +19,8 @@ std::string inspect_shares(const ClusterState& state, std::string_view node);
 
 // Returns the ledger in the format of the original topology scheduler:
 // {"nodes":[{"name","totalGPU","usedGPU","topology":[[int]],"type"}],"policy"}.
-// Amounts are numbers of GPUs. A link is a number: 1 SYS .. 6 PSB, 7 .. 12 one to six NVLinks.
+// Amounts are numbers of GPUs. A link is a number: 1 SYS .. 6 PSB, 7 .. 12 one to six NVLinks. A
+// node with too many GPUs for an exact search of the best set has "exact":false.
 std::string inspect_topology(const ClusterState& state, std::string_view node);
 
 }  // namespace tessera::extender

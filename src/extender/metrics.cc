@@ -47,6 +47,18 @@ struct Metrics::Impl {
                                               .Help("Requests whose body could not be parsed")
                                               .Register(registry)
                                               .Add({});
+  prometheus::Counter& refused_pods =
+      prometheus::BuildCounter()
+          .Name("tessera_extender_refused_pods_total")
+          .Help("Filter calls for pods that no node can take because their limits or annotations are invalid")
+          .Register(registry)
+          .Add({});
+  prometheus::Counter& ended_searches =
+      prometheus::BuildCounter()
+          .Name("tessera_extender_ended_searches_total")
+          .Help("Calls whose search for GPUs of several containers reached its limit")
+          .Register(registry)
+          .Add({});
   prometheus::Histogram& bind_decisions = prometheus::BuildHistogram()
                                               .Name("tessera_extender_bind_decision_seconds")
                                               .Help("Time from a bind call to its write to the API server")
@@ -73,6 +85,14 @@ void Metrics::count_filter_retry() {
 
 void Metrics::count_invalid_request() {
   impl_->invalid_requests.Increment();
+}
+
+void Metrics::count_refused_pod() {
+  impl_->refused_pods.Increment();
+}
+
+void Metrics::count_ended_search() {
+  impl_->ended_searches.Increment();
 }
 
 void Metrics::observe_bind_decision(std::chrono::nanoseconds took) {

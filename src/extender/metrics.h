@@ -28,6 +28,10 @@ class Metrics {
   void count_filter(std::size_t fit, std::size_t failed, std::size_t unresolvable);
   void count_filter_retry();
   void count_invalid_request();
+  // Counts a filter call for a pod whose limits or annotations are invalid.
+  void count_refused_pod();
+  // Counts a call whose search for GPUs of several containers reached its limit.
+  void count_ended_search();
   void observe_bind_decision(std::chrono::nanoseconds took);
 
   // Returns these metrics and `readings` in the Prometheus text format.

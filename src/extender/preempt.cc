@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "alloc/placer.h"
+#include "alloc/search_budget.h"
 #include "extender/budgets.h"
 #include "extender/decisions.h"
 #include "json/escape.h"
@@ -131,7 +132,8 @@ std::vector<Victim> Decisions::lower_priority_holders(alloc::NodeId node, std::i
 
 std::optional<Decisions::NeededVictims> Decisions::needed_victims(const alloc::Request& request,
                                                                   std::int64_t priority,
-                                                                  const NodeVictims& proposed) {
+                                                                  const NodeVictims& proposed,
+                                                                  alloc::SearchBudget& budget) {
   const std::optional<alloc::NodeId> node = state_.ledger().find_node(proposed.node);
   if (!node) {
     return std::nullopt;
@@ -155,7 +157,7 @@ std::optional<Decisions::NeededVictims> Decisions::needed_victims(const alloc::R
     for (const Holder* holder : gone) {
       uids.push_back(holder->victim->uid);
     }
-    return state_.placer().fits_without(request, *node, uids, /*check_cpu_and_memory=*/true);
+    return state_.placer().fits_without(request, *node, uids, budget, /*check_cpu_and_memory=*/true);
   };
   const auto holders_on = [&](GpuMask gpus) {
     Holders there;
@@ -224,12 +226,14 @@ std::optional<Decisions::NeededVictims> Decisions::needed_victims(const alloc::R
 Decisions::PreemptSummary Decisions::preempt(const PreemptArgs& args, std::string& out) {
   const WaitingPod pod = state_.waiting_pod(args.pod);
   PreemptSummary summary{.proposed = args.nodes.size()};
+  alloc::SearchBudget budget;
   out += R"({"NodeNameToMetaVictims":{)";
   for (const NodeVictims& proposed : args.nodes) {
     if (!pod.request) {
       break;
     }
-    const std::optional<NeededVictims> needed = needed_victims(*pod.request, args.pod.priority, proposed);
+    const std::optional<NeededVictims> needed =
+        needed_victims(*pod.request, args.pod.priority, proposed, budget);
     // kube-scheduler treats a node without victims as an error.
     if (!needed || needed->pods.empty()) {
       continue;
@@ -249,6 +253,7 @@ Decisions::PreemptSummary Decisions::preempt(const PreemptArgs& args, std::strin
     out += '}';
   }
   out += "}}";
+  summary.search_ended = budget.ever_ended();
   return summary;
 }
 

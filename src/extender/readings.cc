@@ -12,6 +12,7 @@ void add_ledger_readings(const ClusterState& state, daemon::Readings& readings) 
   double free = 0;
   double whole_free = 0;
   double away = 0;
+  double approximate = 0;
   for (const alloc::NodeId id : ledger.nodes()) {
     const alloc::NodeView view = ledger.view(id);
     gpus += view.size();
@@ -19,6 +20,7 @@ void add_ledger_readings(const ClusterState& state, daemon::Readings& readings) 
     free += static_cast<double>(view.free_units);
     whole_free += ledger.states().whole_free(id);
     away += ledger.states().fence(id) == alloc::Fence::kAgentAway ? 1 : 0;
+    approximate += view.tables != nullptr && !view.tables->exact() ? 1 : 0;
   }
   readings.gauge("tessera_extender_nodes", "Nodes with GPUs", static_cast<double>(ledger.nodes().size()));
   readings.gauge("tessera_extender_gpus", "GPUs of all nodes", gpus);
@@ -26,6 +28,11 @@ void add_ledger_readings(const ClusterState& state, daemon::Readings& readings) 
   readings.gauge("tessera_extender_memory_units", "GPU memory of all nodes, in units", total);
   readings.gauge("tessera_extender_memory_units_free", "GPU memory that shares can still get, in units",
                  free);
+  readings.gauge("tessera_extender_approximate_nodes",
+                 "Nodes with too many GPUs for an exact search of the best set", approximate);
+  readings.counter("tessera_extender_delayed_inventories_total",
+                   "Inventories applied late because the GPU topology of their node changed too often",
+                   state.delayed_changes());
   readings.gauge("tessera_extender_pods", "Pods that hold GPUs", static_cast<double>(ledger.pod_count()));
   readings.gauge("tessera_extender_waiting_pods", "Unbound pods that request GPUs",
                  static_cast<double>(state.waiting_pods()));

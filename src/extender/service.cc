@@ -152,6 +152,12 @@ bool Service::retry_later(http::Request& request, http::Reply& reply, bool best)
 void Service::answer_filter(const NodeArgs& args, const Decisions::FilterSummary& summary, std::string body,
                             http::Reply reply) {
   metrics_.count_filter(summary.fit, summary.failed, summary.unresolvable);
+  if (summary.invalid_request) {
+    metrics_.count_refused_pod();
+  }
+  if (summary.search_ended) {
+    metrics_.count_ended_search();
+  }
   const std::size_t nodes = args.size();
   if (summary.fit == 0 && nodes > 0) {
     record_unschedulable(args.pod, summary, nodes);
@@ -200,6 +206,9 @@ void Service::preempt(http::Request& request, http::Reply reply) {
   }
   if (const Result<PreemptArgs> args = reader_.preempt_args(request.body())) {
     const Decisions::PreemptSummary summary = decisions_.preempt(*args, body);
+    if (summary.search_ended) {
+      metrics_.count_ended_search();
+    }
     log::info("preemption answered", {{"pod", args->pod.namespace_name + "/" + args->pod.name},
                                       {"proposed_nodes", summary.proposed},
                                       {"useful_nodes", summary.kept},

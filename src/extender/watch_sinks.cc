@@ -1,5 +1,7 @@
 #include "extender/watch_sinks.h"
 
+#include <fmt/core.h>
+
 #include <utility>
 
 #include "base/log.h"
@@ -50,7 +52,7 @@ void BudgetSink::forget(const kube::ObjectMeta& meta) {
 
 Status UnhealthySink::decode(kube::ObjectJson& object, kube::ObjectMeta& meta) {
   gpus_.clear();
-  return object.judge(kube::each_field(object.object(), [&](kube::JsonKey key, kube::JsonValue value) {
+  TRY(object.judge(kube::each_field(object.object(), [&](kube::JsonKey key, kube::JsonValue value) {
     if (kube::is(key, "metadata")) {
       return kube::read_meta(value, meta);
     }
@@ -60,7 +62,14 @@ Status UnhealthySink::decode(kube::ObjectJson& object, kube::ObjectMeta& meta) {
       });
     }
     return simdjson::SUCCESS;
-  }));
+  })));
+  // The list is kept. 64 GPUs need a few hundred bytes.
+  constexpr std::size_t kMostBytes = 4096;
+  if (gpus_.size() > kMostBytes) {
+    return fail(ErrorCode::kInvalid, fmt::format("its list of GPUs has {} bytes; at most {} are allowed",
+                                                 gpus_.size(), kMostBytes));
+  }
+  return {};
 }
 
 void UnhealthySink::keep(const kube::ObjectMeta& meta) {

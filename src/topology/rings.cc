@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cstdlib>
+#include <limits>
 
 namespace tessera::topology {
 
@@ -24,12 +25,14 @@ Neighbours neighbours_at(std::span<const Mbps> mbps, unsigned gpus, GpuMask set,
   return neighbours;
 }
 
+constexpr unsigned kStepsPerLevel = 4'000;
+
 // Finds a ring through `set` by depth-first search. Tries the neighbour with the fewest
-// continuations first, and gives up after a fixed number of steps.
+// continuations first, and gives up when the budget is used up.
 class RingFinder {
  public:
-  RingFinder(const Neighbours& neighbours, GpuMask set)
-      : neighbours_(neighbours), start_(lowest_gpu(set)), set_(set) {}
+  RingFinder(const Neighbours& neighbours, GpuMask set, StepBudget& budget)
+      : neighbours_(neighbours), start_(lowest_gpu(set)), set_(set), budget_(budget) {}
 
   bool find() { return visit(start_, set_ & ~gpu_bit(start_)); }
 
@@ -50,12 +53,11 @@ class RingFinder {
     if (rest == 0) {
       return (neighbours_[at] & gpu_bit(start_)) != 0;
     }
-    if (steps_ == 0) {
+    if (!budget_.take(1)) {
       return false;
     }
-    --steps_;
     GpuMask untried = neighbours_[at] & rest;
-    while (untried != 0) {
+    while (untried != 0 && budget_.left() > 0) {
       const unsigned next = fewest_continuations(untried, rest);
       untried &= ~gpu_bit(next);
       if (visit(next, rest & ~gpu_bit(next))) {
@@ -81,7 +83,7 @@ class RingFinder {
   const Neighbours& neighbours_;
   unsigned start_;
   GpuMask set_;
-  unsigned steps_ = 4'000;
+  StepBudget& budget_;
   std::vector<unsigned> path_;
 };
 
@@ -91,8 +93,9 @@ class RingFinder {
 void speed_up(std::vector<unsigned>& ring, std::span<const Mbps> mbps, unsigned gpus, Mbps floor) {
   const std::size_t size = ring.size();
   const auto link = [&](std::size_t a, std::size_t b) { return mbps[ring[a] * gpus + ring[b % size]]; };
+  constexpr int kMostPasses = 64;  // of a forged topology; a real one needs a few
   bool better = true;
-  while (better) {
+  for (int pass = 0; better && pass < kMostPasses; ++pass) {
     better = false;
     for (std::size_t first = 1; first + 1 < size; ++first) {
       for (std::size_t last = first + 1; last < size; ++last) {
@@ -126,44 +129,88 @@ std::vector<Mbps> bandwidth_levels(std::span<const Mbps> mbps, unsigned gpus) {
 
 std::vector<std::uint8_t> best_ring_levels(std::span<const Mbps> mbps, unsigned gpus,
                                            std::span<const Mbps> levels) {
-  if (gpus > 16 || levels.size() > 255) {
+  constexpr std::size_t kMostGpus = 16;
+  if (gpus > kMostGpus || levels.size() > 254) {
     std::abort();
   }
   const std::size_t sets = std::size_t{1} << gpus;
   std::vector<std::uint8_t> best(sets, 0);
-  // ends[s] is the set of GPUs where a path can end that starts at the lowest GPU of s, visits all
-  // of s and uses only links of at least the current level. Any cycle through s can be cut at its
-  // lowest GPU, so this finds all cycles.
-  std::vector<std::uint16_t> ends(sets, 0);
-  for (std::size_t level = 1; level < levels.size(); ++level) {
-    const Neighbours neighbours = neighbours_at(mbps, gpus, first_gpus(gpus), levels[level]);
-    for (std::uint32_t set = 1; set < sets; ++set) {
-      const std::uint32_t start = set & (~set + 1);
-      std::uint32_t reached = set == start ? start : 0;
-      for (std::uint32_t rest = set ^ start; rest != 0; rest &= rest - 1) {
-        const std::uint32_t end = rest & (~rest + 1);
-        if ((ends[set ^ end] & neighbours[static_cast<unsigned>(std::countr_zero(end))]) != 0) {
-          reached |= end;
-        }
+  if (levels.size() < 2) {
+    return best;  // all links are equal
+  }
+  // One number per GPU: a level plus one, so that 0 can mean "none".
+  using Row = std::array<std::uint8_t, kMostGpus>;
+  std::array<Row, kMostGpus> links{};
+  for (unsigned a = 0; a < gpus; ++a) {
+    for (unsigned b = 0; b < gpus; ++b) {
+      if (a != b) {
+        const auto level = std::ranges::lower_bound(levels, mbps[a * gpus + b]) - levels.begin();
+        links[a][b] = static_cast<std::uint8_t>(level + 1);
       }
-      ends[set] = static_cast<std::uint16_t>(reached);
-      // For two GPUs, the link in both directions counts as a ring.
-      if (set != start && (reached & neighbours[static_cast<unsigned>(std::countr_zero(start))]) != 0) {
-        best[set] = static_cast<std::uint8_t>(level);
+    }
+  }
+  // paths[s][e] is the best bottleneck of a path that starts at the lowest GPU of s, visits all of s
+  // and ends at e. Any cycle through s can be cut at its lowest GPU, so this finds all cycles.
+  std::vector<Row> paths(sets, Row{});
+  for (unsigned gpu = 0; gpu < gpus; ++gpu) {
+    paths[std::size_t{1} << gpu][gpu] = std::numeric_limits<std::uint8_t>::max();
+  }
+  for (std::uint32_t set = 1; set < sets; ++set) {
+    const Row& ends = paths[set];
+    Row next{};  // by GPU: the best bottleneck after one more link
+    for (const unsigned end : GpuIndices(set)) {
+      for (std::size_t gpu = 0; gpu < kMostGpus; ++gpu) {
+        const std::uint8_t through = ends[end] < links[end][gpu] ? ends[end] : links[end][gpu];
+        next[gpu] = next[gpu] < through ? through : next[gpu];
       }
+    }
+    // The link back to the start closes the ring. For two GPUs, it is the same link again.
+    const unsigned start = lowest_gpu(set);
+    best[set] = gpu_count(set) < 2 ? 0 : static_cast<std::uint8_t>(next[start] - 1);
+    for (const unsigned gpu : GpuIndices(first_gpus(gpus) & ~first_gpus(start) & ~GpuMask{set})) {
+      paths[set | (1U << gpu)][gpu] = next[gpu];
     }
   }
   return best;
 }
 
-Mbps bounded_ring(std::span<const Mbps> mbps, unsigned gpus, std::span<const Mbps> levels, GpuMask set) {
-  if (gpu_count(set) < 2) {
+namespace {
+
+// Returns the fastest level that a ring through `set` can have: a ring uses two links of each GPU.
+std::size_t highest_level(std::span<const Mbps> mbps, unsigned gpus, std::span<const Mbps> levels,
+                          GpuMask set) {
+  Mbps least = levels.back();
+  for (const unsigned a : GpuIndices(set)) {
+    Mbps best = 0;
+    Mbps second = 0;
+    for (const unsigned b : GpuIndices(set & ~gpu_bit(a))) {
+      const Mbps link = mbps[a * gpus + b];
+      second = std::max(second, std::min(best, link));
+      best = std::max(best, link);
+    }
+    least = std::min(least, gpu_count(set) == 2 ? best : second);
+  }
+  return static_cast<std::size_t>(std::ranges::lower_bound(levels, least) - levels.begin());
+}
+
+}  // namespace
+
+Mbps bounded_ring(std::span<const Mbps> mbps, unsigned gpus, std::span<const Mbps> levels, GpuMask set,
+                  StepBudget& budget) {
+  const unsigned size = gpu_count(set);
+  if (size < 2) {
     return 0;
   }
-  for (std::size_t level = levels.size(); level-- > 1;) {
-    const Neighbours neighbours = neighbours_at(mbps, gpus, set, levels[level]);
-    if (RingFinder(neighbours, set).find()) {
-      return levels[level];
+  if (levels.size() > 1 && budget.take(size)) {
+    for (std::size_t level = highest_level(mbps, gpus, levels, set); level > 0 && budget.take(size);
+         --level) {
+      const Neighbours neighbours = neighbours_at(mbps, gpus, set, levels[level]);
+      StepBudget steps(std::min(kStepsPerLevel, budget.left()));
+      const bool found = RingFinder(neighbours, set, steps).find();
+      budget.take(std::min(kStepsPerLevel, budget.left()) - steps.left());
+      if (found) {
+        return levels[level];
+      }
     }
   }
   return levels.front();  // every pair has at least the lowest level
@@ -174,7 +221,8 @@ std::vector<unsigned> find_ring(std::span<const Mbps> mbps, unsigned gpus, GpuMa
     return {};
   }
   const Neighbours neighbours = neighbours_at(mbps, gpus, set, floor);
-  RingFinder finder(neighbours, set);
+  StepBudget budget(kStepsPerLevel);
+  RingFinder finder(neighbours, set, budget);
   if (!finder.find()) {
     return {};
   }

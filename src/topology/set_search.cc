@@ -80,8 +80,9 @@ std::optional<SetChoice> choose_ring(const SetTables& tables, const SetQuery& qu
     return std::nullopt;
   }
   const SetQuery clipped = within(tables, query);
-  return describe_choice(tables, query,
-                         tables.exact() ? RingScan::run(tables, clipped) : wide_ring(tables, clipped));
+  StepBudget budget(kWideSteps);
+  return describe_choice(
+      tables, query, tables.exact() ? RingScan::run(tables, clipped) : wide_ring(tables, clipped, budget));
 }
 
 std::optional<SetChoice> choose_best_effort(const SetTables& tables, const SetQuery& query) {

@@ -6,7 +6,6 @@
 #include "topology/left_for_others.h"
 #include "topology/locality.h"
 #include "topology/partition_table.h"
-#include "topology/rings.h"
 #include "topology/wide_search.h"
 
 namespace tessera::topology {
@@ -18,7 +17,8 @@ SetTables::SetTables(Topology topology) : topology_(std::move(topology)) {
     build_pair_sums();
     build_merits();
   } else {
-    ideal_ = wide_ideals(*this);
+    StepBudget budget(kWideSteps);
+    ideal_ = wide_ideals(*this, budget);
   }
 }
 
@@ -26,9 +26,13 @@ SetTables::~SetTables() = default;
 
 void SetTables::build_pairs() {
   mbps_.assign(std::size_t{size()} * size(), 0);
+  // Guess what is not specified once, not once per pair: the guess looks at all links.
+  Topology specified = topology_;
+  specified.pcie_generation = static_cast<std::uint8_t>(pcie_generation(topology_));
+  specified.socket_mbps = socket_mbps(topology_);
   for (unsigned a = 1; a < size(); ++a) {
     for (unsigned b = 0; b < a; ++b) {
-      mbps_[a * size() + b] = mbps_[b * size() + a] = topology::pair_mbps(topology_, a, b);
+      mbps_[a * size() + b] = mbps_[b * size() + a] = topology::pair_mbps(specified, a, b);
     }
   }
   levels_ = bandwidth_levels(mbps_, size());
@@ -83,10 +87,15 @@ void SetTables::build_merits() {
 }
 
 Mbps SetTables::ring_mbps(GpuMask set) const {
+  StepBudget budget(kWideSteps);
+  return ring_mbps(set, budget);
+}
+
+Mbps SetTables::ring_mbps(GpuMask set, StepBudget& budget) const {
   if (gpu_count(set) < 2) {
     return 0;
   }
-  return exact() ? levels_[ring_level_[set]] : bounded_ring(mbps_, size(), levels_, set);
+  return exact() ? levels_[ring_level_[set]] : bounded_ring(mbps_, size(), levels_, set, budget);
 }
 
 std::vector<unsigned> SetTables::ring_order(GpuMask set) const {

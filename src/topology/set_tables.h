@@ -9,7 +9,10 @@
 //
 // Up to kExactGpus GPUs there is an entry for each of the 2^n sets, 15 bytes each: 4 KiB for 8
 // GPUs, 960 KiB for 16. Larger machines have no table of sets; a bounded search answers their
-// queries.
+// queries, and SetChoice::exact is false.
+//
+// The links come from the node, so the time for them is limited: the exact tables take the same
+// number of steps for any links, and a bounded search has a StepBudget.
 //
 // The score of a set is the bottleneck of its best ring. A ring is a round trip through all GPUs of
 // the set, its bottleneck is its slowest link, and the best ring has the fastest bottleneck.
@@ -28,6 +31,7 @@
 #include <vector>
 
 #include "topology/bandwidth.h"
+#include "topology/rings.h"
 #include "topology/topology.h"
 
 namespace tessera::topology {
@@ -39,7 +43,7 @@ class PartitionTable;
 
 class SetTables {
  public:
-  // Takes 0.03 ms for 8 GPUs and 6 to 20 ms for 16 GPUs, depending on how irregular the links are
+  // Takes 0.03 ms for 8 GPUs, and a few milliseconds for 16 GPUs and more, whatever the links are
   // (topology_bench.cc).
   explicit SetTables(Topology topology);
   ~SetTables();
@@ -57,13 +61,15 @@ class SetTables {
   // The bottleneck of the best ring through the set: the link of two GPUs, and 0 for fewer. With
   // more than kExactGpus GPUs, the best ring that a bounded search finds.
   [[nodiscard]] Mbps ring_mbps(GpuMask set) const;
+  // Does the same. A bounded search takes its steps from `budget`; a table needs none.
+  [[nodiscard]] Mbps ring_mbps(GpuMask set, StepBudget& budget) const;
 
   // The GPUs of the set in the order of a ring whose bottleneck is ring_mbps(set), starting with
   // the lowest GPU. Empty for one GPU, and if the bounded search finds no such ring.
   [[nodiscard]] std::vector<unsigned> ring_order(GpuMask set) const;
 
   // The best ring of any set of `count` GPUs on the idle machine; 0 for a count below 2 or over
-  // size().
+  // size(). With more than kExactGpus GPUs, the best ring that a bounded search finds.
   [[nodiscard]] Mbps ideal_mbps(unsigned count) const { return count < ideal_.size() ? ideal_[count] : 0; }
 
   // NVIDIA's pair sum of a set (bandwidth.h). It is read from a table on exact() machines and

@@ -1,6 +1,7 @@
 #include "topology/wide_search.h"
 
 #include <algorithm>
+#include <array>
 #include <tuple>
 
 #include "topology/locality.h"
@@ -19,31 +20,54 @@ std::int64_t mbps_between(const SetTables& tables, unsigned gpu, GpuMask others)
   return sum;
 }
 
-// Returns the candidate with the most bandwidth to `set`. Ties go to the NUMA node of the set, then
-// to the lower index.
-unsigned best_addition(const SetTables& tables, GpuMask set, GpuMask candidates) {
-  const std::int32_t home = tables.topology().numa_node(lowest_gpu(set));
-  unsigned best = lowest_gpu(candidates);
-  std::pair<std::int64_t, bool> most{-1, false};
-  for (const unsigned gpu : GpuIndices(candidates)) {
-    const std::pair<std::int64_t, bool> gain{mbps_between(tables, gpu, set),
-                                             tables.topology().numa_node(gpu) == home};
-    if (gain > most) {
-      most = gain;
-      best = gpu;
+// A set that grows: each time by the candidate with the most bandwidth to it. Ties go to the NUMA
+// node of the set, then to the lower index.
+class Growth {
+ public:
+  Growth(const SetTables& tables, GpuMask set, GpuMask candidates)
+      : tables_(tables), candidates_(candidates) {
+    for (const unsigned gpu : GpuIndices(set)) {
+      add(gpu);
     }
   }
-  return best;
-}
+
+  [[nodiscard]] GpuMask set() const { return set_; }
+
+  void add_best() {
+    const std::int32_t home = tables_.topology().numa_node(lowest_gpu(set_));
+    unsigned best = lowest_gpu(candidates_);
+    std::pair<std::int64_t, bool> most{-1, false};
+    for (const unsigned gpu : GpuIndices(candidates_)) {
+      const std::pair<std::int64_t, bool> gain{mbps_to_set_[gpu], tables_.topology().numa_node(gpu) == home};
+      if (gain > most) {
+        most = gain;
+        best = gpu;
+      }
+    }
+    add(best);
+  }
+
+ private:
+  void add(unsigned gpu) {
+    set_ |= gpu_bit(gpu);
+    candidates_ &= ~gpu_bit(gpu);
+    for (const unsigned other : GpuIndices(candidates_)) {
+      mbps_to_set_[other] += tables_.pair_mbps(gpu, other);
+    }
+  }
+
+  const SetTables& tables_;
+  GpuMask set_ = 0;
+  GpuMask candidates_;
+  std::array<std::int64_t, kMaxGpus> mbps_to_set_{};
+};
 
 GpuMask grow(const SetTables& tables, GpuMask set, GpuMask candidates, unsigned count) {
-  candidates &= ~set;
-  while (gpu_count(set) < count) {
-    const unsigned gpu = best_addition(tables, set, candidates);
-    set |= gpu_bit(gpu);
-    candidates &= ~gpu_bit(gpu);
+  Growth growth(tables, set, candidates);
+  while (gpu_count(growth.set()) < count) {
+    growth.add_best();
   }
-  return set;
+  return growth.set();
 }
 
 // Returns the initial sets: the required GPUs or, without any, each free GPU.
@@ -72,14 +96,15 @@ std::int64_t cut(const SetTables& tables, GpuMask set, GpuMask rest) {
 // GPUs approximates the value left for others.
 class Ranking {
  public:
-  Ranking(const SetTables& tables, const SetQuery& query)
-      : tables_(tables), query_(query), locality_(tables.topology()) {}
+  Ranking(const SetTables& tables, const SetQuery& query, StepBudget& budget)
+      : tables_(tables), query_(query), locality_(tables.topology()), budget_(budget) {}
 
   using Rank = std::tuple<Mbps, std::int64_t, int, int, std::int32_t, int, int, GpuMask>;
 
   [[nodiscard]] Rank rank(GpuMask set) const {
     const GpuMask rest = query_.free & ~set;
-    return {tables_.ring_mbps(set),
+    budget_.take(2 * gpu_count(set));  // for the criteria after the ring
+    return {tables_.ring_mbps(set, budget_),
             -cut(tables_, set, rest),
             -static_cast<int>(gpu_count(set & query_.shared)),
             locality_.of_set(set),
@@ -93,18 +118,18 @@ class Ranking {
   const SetTables& tables_;
   const SetQuery& query_;
   Locality locality_;
+  StepBudget& budget_;
 };
 
-// Exchanges one GPU at a time for a better one, until no exchange helps or the step limit is
-// reached.
-GpuMask exchange(const Ranking& ranking, const SetQuery& query, GpuMask set) {
+// Exchanges one GPU at a time for a better one, until no exchange helps or a limit is reached.
+GpuMask exchange(const Ranking& ranking, const SetQuery& query, const StepBudget& budget, GpuMask set) {
   auto rank = ranking.rank(set);
   unsigned steps = kMaxExchanges;
   for (bool better = true; better;) {
     better = false;
     for (const unsigned out : GpuIndices(set & ~query.required)) {
       for (const unsigned in : GpuIndices(query.free & ~set)) {
-        if (steps-- == 0) {
+        if (steps-- == 0 || budget.left() == 0) {
           return set;
         }
         const GpuMask other = (set & ~gpu_bit(out)) | gpu_bit(in);
@@ -123,8 +148,8 @@ GpuMask exchange(const Ranking& ranking, const SetQuery& query, GpuMask set) {
 
 }  // namespace
 
-GpuMask wide_ring(const SetTables& tables, const SetQuery& query) {
-  const Ranking ranking(tables, query);
+GpuMask wide_ring(const SetTables& tables, const SetQuery& query, StepBudget& budget) {
+  const Ranking ranking(tables, query, budget);
   GpuMask best = 0;
   Ranking::Rank best_rank;
   for (const GpuMask seed : seeds(query)) {
@@ -135,7 +160,7 @@ GpuMask wide_ring(const SetTables& tables, const SetQuery& query) {
       best_rank = rank;
     }
   }
-  return exchange(ranking, query, best);
+  return exchange(ranking, query, budget, best);
 }
 
 GpuMask wide_best_effort(const SetTables& tables, const SetQuery& query) {
@@ -153,13 +178,17 @@ GpuMask wide_best_effort(const SetTables& tables, const SetQuery& query) {
   return best;
 }
 
-std::vector<Mbps> wide_ideals(const SetTables& tables) {
+std::vector<Mbps> wide_ideals(const SetTables& tables, StepBudget& budget) {
   std::vector<Mbps> ideals(tables.size() + 1, 0);
-  for (const unsigned seed : GpuIndices(tables.topology().all())) {
-    GpuMask set = gpu_bit(seed);
+  const GpuMask all = tables.topology().all();
+  for (const unsigned seed : GpuIndices(all)) {
+    if (seed > 0 && budget.left() == 0) {
+      break;
+    }
+    Growth growth(tables, gpu_bit(seed), all);
     for (unsigned count = 2; count <= tables.size(); ++count) {
-      set = grow(tables, set, tables.topology().all(), count);
-      ideals[count] = std::max(ideals[count], tables.ring_mbps(set));
+      growth.add_best();
+      ideals[count] = std::max(ideals[count], tables.ring_mbps(growth.set(), budget));
     }
   }
   return ideals;

@@ -46,7 +46,8 @@ bool fits_when_they_end(Ledger& ledger, Placer& placer, const PodSpec& pod, cons
   for (const PodHolding& blocker : explanation.blockers) {
     uids.push_back(blocker.pod.uid);
   }
-  return placer.fits_without(request_of(pod), ledger.find_node("a").value(), uids);
+  SearchBudget budget;
+  return placer.fits_without(request_of(pod), ledger.find_node("a").value(), uids, budget);
 }
 
 TEST_F(ExplainTest, ForSeveralGpusNamesTheLastOneThatIsNeeded) {

@@ -315,5 +315,56 @@ TEST(Ledger, NamesEveryPodWithAProblem) {
   EXPECT_THAT(pods, ::testing::UnorderedElementsAre("ml/undecided", "ml/wrong"));
 }
 
+// A node could publish new names for ever.
+TEST(Ledger, ForgetsModelsThatNoGpuHas) {
+  Ledger ledger;
+  ledger.upsert_node(node_of("steady", {32}));
+  for (int i = 0; i < 1'000; ++i) {
+    Inventory inventory = inventory_of("a", {16, 16});
+    inventory.machine = fmt::format("machine {}", i);
+    inventory.gpus[0].model = fmt::format("model {}", i);
+    inventory.gpus[1].model = fmt::format("other model {}", i);
+    ledger.upsert_node(node_with("a", inventory));
+    ledger.upsert_node(node_with("a", inventory));
+    ASSERT_LE(ledger.model_count(), 5U);
+  }
+  const NodeId a = ledger.find_node("a").value();
+  EXPECT_EQ(ledger.model_name(ledger.gpus(a)[0].model), "model 999");
+  EXPECT_EQ(ledger.model_name(ledger.gpus(a)[1].model), "other model 999");
+  EXPECT_EQ(ledger.machine(a), "machine 999");
+  EXPECT_EQ(ledger.model_name(ledger.gpus(ledger.find_node("steady").value())[0].model),
+            "NVIDIA A100-SXM4-80GB");
+  Placer placer(ledger);
+  PodSpec pod = share_pod("p", 3);
+  pod.annotations[std::string(key::kGpuModel)] = "model 998";
+  EXPECT_EQ(placer.reason(request_of(pod), a), Reason::kNoSuchModel);
+  pod.annotations[std::string(key::kGpuModel)] = "other-model-999";
+  EXPECT_EQ(placer.reason(request_of(pod), a), Reason::kFits);
+  ledger.remove_node("a");
+  const std::vector<std::string> any{"model"};
+  EXPECT_THAT(ledger.models_matching(any), ::testing::Each(0));
+}
+
+TEST(Ledger, RefusesOnlyNewTopologiesOfManyGpus) {
+  Ledger ledger;
+  using Tables = Ledger::NewTables;
+  const auto linked = [](const std::string& node, unsigned gpus, std::uint8_t nvlinks) {
+    Inventory inventory = inventory_of(node, std::vector<std::uint32_t>(gpus, 32));
+    inventory.topology.set_link(0, 1,
+                                {.path = topology::PciePath::kPix, .nvlinks = nvlinks, .generation = 3});
+    return node_with(node, inventory);
+  };
+  EXPECT_TRUE(ledger.upsert_node(linked("a", 12, 1), Tables::kBuild));
+  EXPECT_EQ(ledger.large_tables_built(), 1U);
+  EXPECT_TRUE(ledger.upsert_node(linked("b", 12, 1), Tables::kRefuse)) << "node a has the same topology";
+  EXPECT_TRUE(ledger.upsert_node(linked("c", 8, 2), Tables::kRefuse)) << "small tables are always built";
+  EXPECT_FALSE(ledger.upsert_node(linked("b", 12, 2), Tables::kRefuse));
+  EXPECT_FALSE(ledger.upsert_node(linked("d", 12, 2), Tables::kRefuse));
+  EXPECT_FALSE(ledger.find_node("d"));
+  const NodeView b = ledger.view(ledger.find_node("b").value());
+  EXPECT_EQ(b.tables->topology().link(0, 1).nvlinks, 1) << "it is unchanged";
+  EXPECT_EQ(ledger.large_tables_built(), 1U);
+}
+
 }  // namespace
 }  // namespace tessera::alloc::testing

@@ -6,6 +6,9 @@
 #include <algorithm>
 #include <functional>
 
+#include "alloc/query.h"
+#include "alloc/score_cache.h"
+#include "alloc/search_budget.h"
 #include "base/json_reader.h"
 #include "cluster.h"
 
@@ -168,6 +171,78 @@ TEST_F(PlacerTest, BacktracksToFindAPacking) {
                          key::kPlacement, "per-container"),
                     "a"),
             "the containers do not all fit on the free GPUs");
+}
+
+// Returns a pod with a container of each size, placed separately.
+PodSpec separate(const std::vector<std::int64_t>& sizes) {
+  std::vector<ContainerSpec> containers;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    containers.push_back(container(fmt::format("c{}", i), sizes[i]));
+  }
+  PodSpec pod = pod_of("p", std::move(containers));
+  pod.annotations[std::string(key::kPlacement)] = "per-container";
+  return pod;
+}
+
+// No packing exists, because each GPU has an odd number of units and all sizes are even. Counting
+// does not show it.
+NodeSpec odd_node(const std::string& name) {
+  return node_of(name, {21, 23, 25, 27, 29, 31, 33, 35});
+}
+PodSpec even_pod() {
+  return separate(
+      {18, 16, 16, 14, 14, 12, 12, 12, 10, 10, 10, 8, 8, 8, 6, 6, 6, 4, 4, 4, 4, 4, 2, 2, 2, 2, 2, 2});
+}
+
+TEST_F(PlacerTest, TriesEqualGpusAndEqualContainersOnce) {
+  // Sixteen containers of 13 need two on each GPU. Then 6 are left on each, and 7 do not fit.
+  ledger.upsert_node(node_of("a", std::vector<std::uint32_t>(8, 32)));
+  std::vector<std::int64_t> sizes(16, 13);
+  sizes.push_back(7);
+  sizes.push_back(7);
+  SearchBudget budget;
+  const NodeId a = ledger.find_node("a").value();
+  EXPECT_FALSE(placer.fits_without(request_of(separate(sizes)), a, {}, budget));
+  EXPECT_FALSE(budget.ever_ended()) << "the search is complete";
+  EXPECT_GT(budget.left(), SearchBudget::kSteps - 1'000) << "all orders would take millions";
+  sizes.resize(16);
+  sizes.push_back(6);
+  EXPECT_TRUE(placer.fits_without(request_of(separate(sizes)), a, {}, budget));
+}
+
+TEST_F(PlacerTest, CountsBeforeItSearches) {
+  // 17 containers of 16, but each of 8 GPUs has room for two. The total would suffice.
+  ledger.upsert_node(node_of("a", std::vector<std::uint32_t>(8, 40)));
+  SearchBudget budget;
+  EXPECT_FALSE(placer.fits_without(request_of(separate(std::vector<std::int64_t>(17, 16))),
+                                   ledger.find_node("a").value(), {}, budget));
+  EXPECT_EQ(budget.left(), SearchBudget::kSteps);
+  EXPECT_FALSE(budget.ever_ended());
+}
+
+TEST_F(PlacerTest, SaysThatASearchEndedAtItsLimit) {
+  ledger.upsert_node(odd_node("a"));
+  EXPECT_EQ(
+      refusal(even_pod(), "a"),
+      "the pod has too many GPU containers to find a GPU for each (tessera.io/placement: per-container)");
+  EXPECT_FALSE(eviction_may_help(placer.reason(request_of(even_pod()), ledger.find_node("a").value())))
+      << "no pod is evicted on a guess";
+}
+
+TEST_F(PlacerTest, SearchesAllNodesOfACallWithOneBudget) {
+  for (int i = 0; i < 30; ++i) {
+    ledger.upsert_node(odd_node(fmt::format("n{}", i)));
+  }
+  ledger.upsert_node(node_of("roomy", std::vector<std::uint32_t>(8, 80)));
+  const Request request = request_of(even_pod());
+  SearchBudget budget;
+  for (const NodeId node : ledger.nodes_by_name()) {
+    // "roomy" is the last node. Nothing is left, but its first try succeeds.
+    EXPECT_EQ(placer.fits_without(request, node, {}, budget), ledger.node_name(node) == "roomy");
+  }
+  EXPECT_EQ(budget.left(), 0U);
+  EXPECT_TRUE(budget.ever_ended());
+  EXPECT_EQ(place(request), "roomy:0-2/");
 }
 
 TEST_F(PlacerTest, InitContainersUseGpusThatOthersGetAfterThem) {
@@ -428,6 +503,25 @@ TEST_F(PlacerTest, EvictionCannotHelpIfTooFewGpusAreLargeEnough) {
   EXPECT_FALSE(eviction_may_help(placer.reason(request_of(pod), ledger.find_node("a").value())));
 }
 
+// A tenant chooses the words of its requests, so the cache of scores must not grow with them.
+TEST(ScoreCacheTest, HasALimitedSizeForAnyRequests) {
+  Ledger ledger;
+  ledger.upsert_node(node_of("a", {16, 16}));
+  ScoreCache cache(ledger);
+  Placer placer(ledger);
+  for (int i = 0; i < 3'000; ++i) {
+    PodSpec pod = share_pod("p", 1 + i % 16);
+    pod.annotations[std::string(key::kGpuModel)] = fmt::format("{}-{}", std::string(4'000, 'a'), i);
+    const Request request = request_of(pod);
+    Query query;
+    query.request = &request;
+    static_cast<void>(cache.column(query));
+    ASSERT_LE(cache.columns(), ScoreCache::kMostColumns);
+    ASSERT_LE(cache.bytes(), ScoreCache::kMostBytes);
+  }
+  EXPECT_EQ(cache.columns(), ScoreCache::kMostColumns);
+}
+
 TEST_F(PlacerTest, SaysWhetherEvictionWouldHelp) {
   ledger.upsert_node(node_of("a", {16, 16}));
   ledger.upsert_pod(bound_whole("whole", "a", {0}));
@@ -435,7 +529,8 @@ TEST_F(PlacerTest, SaysWhetherEvictionWouldHelp) {
   ledger.upsert_pod(bound_share("large", 10, "a", 1));
   const NodeId a = ledger.find_node("a").value();
   const auto helps = [&](const PodSpec& pod, const std::vector<std::string_view>& uids) {
-    return placer.fits_without(request_of(pod), a, uids);
+    SearchBudget budget;
+    return placer.fits_without(request_of(pod), a, uids, budget);
   };
   EXPECT_FALSE(helps(share_pod("p", 12), {}));
   EXPECT_FALSE(helps(share_pod("p", 12), {"uid-small"}));
@@ -454,8 +549,9 @@ TEST_F(PlacerTest, FitsWithoutCountsEveryPodOnceAndIgnoresUnknownOnes) {
   const std::vector<Problem> problems = ledger.problems();
   const NodeId a = ledger.find_node("a").value();
   const std::vector<std::string_view> all{"uid-p", "uid-q", "uid-q", "uid-lost", "uid-unknown"};
-  EXPECT_TRUE(placer.fits_without(request_of(whole_pod("n", 2)), a, all));
-  EXPECT_FALSE(placer.fits_without(request_of(whole_pod("n", 2)), a, std::span(all).subspan(1)));
+  SearchBudget budget;
+  EXPECT_TRUE(placer.fits_without(request_of(whole_pod("n", 2)), a, all, budget));
+  EXPECT_FALSE(placer.fits_without(request_of(whole_pod("n", 2)), a, std::span(all).subspan(1), budget));
   EXPECT_EQ(ledger.view(a).whole_free, 0U) << "the ledger did not change";
   EXPECT_EQ(ledger.problems(), problems);
 }
@@ -476,9 +572,10 @@ TEST_F(PlacerTest, FitsWithoutComparesCpuAndMemoryWhenAsked) {
   const NodeId a = ledger.find_node("a").value();
   const std::vector<std::string_view> both{"uid-first", "uid-second"};
   const auto one = std::span(both).first(1);
-  EXPECT_TRUE(placer.fits_without(request_of(pod), a, one));
-  EXPECT_FALSE(placer.fits_without(request_of(pod), a, one, true)) << "1 CPU would be free";
-  EXPECT_TRUE(placer.fits_without(request_of(pod), a, both, true));
+  SearchBudget budget;
+  EXPECT_TRUE(placer.fits_without(request_of(pod), a, one, budget));
+  EXPECT_FALSE(placer.fits_without(request_of(pod), a, one, budget, true)) << "1 CPU would be free";
+  EXPECT_TRUE(placer.fits_without(request_of(pod), a, both, budget, true));
 }
 
 TEST_F(PlacerTest, FilterAndChoiceAgreeForEveryKindOfRequest) {

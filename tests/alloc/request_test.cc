@@ -3,6 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <functional>
+
+#include "alloc/record.h"
+#include "alloc/typical.h"
 #include "cluster.h"
 
 namespace tessera::alloc::testing {
@@ -157,6 +162,60 @@ TEST(Request, AcceptsRenamedResources) {
   EXPECT_EQ(names.find("example.com/gpu-core.percentage"), GpuResource::kCorePercent);
   EXPECT_EQ(names.find("aliyun.com/gpu-mem"), std::nullopt);
   EXPECT_EQ(names.find("cpu"), std::nullopt);
+}
+
+// The extender keeps the requests of many pods. A long list must not fill its memory.
+TEST(Request, RefusesListsThatAreTooLong) {
+  for (const std::string_view name : {key::kGpuModel, key::kGpuUuids, key::kGpuUuidsExclude, key::kPolicy}) {
+    PodSpec pod = share_pod("p", 3);
+    pod.annotations[std::string(name)] = std::string(196'000, 'a');
+    const auto request = Request::of_pod(pod, ResourceNames());
+    ASSERT_FALSE(request);
+    EXPECT_EQ(request.error().text(),
+              fmt::format("annotation {} has 196000 bytes; at most 4096 are allowed", name));
+  }
+  PodSpec pod = share_pod("p", 3);
+  pod.annotations[std::string(key::kGpuModel)] = std::string(4096, 'a');
+  EXPECT_TRUE(Request::of_pod(pod, ResourceNames()));
+  std::string names;
+  for (int i = 0; i < 129; ++i) {
+    names += fmt::format("{}GPU-{}", i == 0 ? "" : ",", i);
+  }
+  pod.annotations[std::string(key::kGpuModel)] = names;
+  EXPECT_EQ(Request::of_pod(pod, ResourceNames()).error().text(),
+            "annotation tessera.io/gpu-model lists 129 names; at most 128 are allowed");
+}
+
+// An error is kept as long as its pod.
+TEST(Record, ShortensLongKeysInErrors) {
+  const auto record =
+      Record::parse(fmt::format(R"({{"v":1,"containers":{{"{}":7}}}})", std::string(60'000, 'x')));
+  ASSERT_FALSE(record);
+  EXPECT_LT(record.error().text().size(), 300U);
+}
+
+TEST(RequestHistogram, CountsNoRequestWithLongLists) {
+  RequestHistogram recent;
+  Request request = request_of(share_pod("p", 3));
+  request.models = {std::string(400, 'a')};
+  recent.add(request);
+  EXPECT_EQ(recent.shapes(), 1U);
+  request.models = {std::string(600, 'a')};
+  recent.add(request);
+  EXPECT_EQ(recent.shapes(), 1U);
+}
+
+TEST(RequestHistogram, KeepsABoundedNumberOfShapes) {
+  RequestHistogram recent;
+  for (std::uint32_t i = 1; i < 3 * RequestHistogram::kMostShapes; ++i) {
+    for (int again = 0; again < 3; ++again) {
+      recent.add(request_of(share_pod("p", i)));
+    }
+    ASSERT_LE(recent.shapes(), RequestHistogram::kMostShapes + 16);
+  }
+  const std::vector<TypicalRequest> typical = recent.typical();
+  EXPECT_LE(typical.size(), RequestHistogram::kMostTypical);
+  EXPECT_TRUE(std::ranges::is_sorted(typical, std::greater<>(), &TypicalRequest::count));
 }
 
 TEST(Request, MatchesModelsByWords) {

@@ -1,7 +1,8 @@
 // Measures how long it takes to choose GPUs, per policy and machine, and to build the tables.
 //
 // Counters of a search: `p99_us` over random free sets and counts, and `vs_simple`, the mean time
-// as a multiple of the `simple` policy in the same run.
+// as a multiple of the `simple` policy in the same run. Counter of building tables: `vs_dgx2`, the
+// time as a multiple of that for a DGX-2 in the same run. It must stay near 1 for forged links.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -29,6 +30,10 @@ Topology machine(std::int64_t kind) {
       return nvswitch_box(16, 6, 2);
     case 2:
       return pcie_tree(16);
+    case 4:
+      return forged(16);
+    case 5:
+      return forged(64);
     default: {
       Topology odd(16);
       std::mt19937 random(1);
@@ -44,7 +49,8 @@ Topology machine(std::int64_t kind) {
 }
 
 const char* machine_name(std::int64_t kind) {
-  static constexpr std::array<const char*, 4> kNames = {"dgx1v", "dgx2", "pcie16", "irregular16"};
+  static constexpr std::array<const char*, 6> kNames = {"dgx1v",       "dgx2",     "pcie16",
+                                                        "irregular16", "forged16", "forged64"};
   return kNames.at(static_cast<std::size_t>(kind));
 }
 
@@ -94,20 +100,32 @@ void choose_any_size(benchmark::State& state, Chooser choose) {
   state.counters["vs_simple"] = mean_us(tables, queries, choose) / mean_us(tables, queries, choose_simple);
   state.SetLabel(machine_name(state.range(0)));
 }
-BENCHMARK_CAPTURE(choose_any_size, ring, choose_ring)->DenseRange(0, 3);
+BENCHMARK_CAPTURE(choose_any_size, ring, choose_ring)->DenseRange(0, 4);
 BENCHMARK_CAPTURE(choose_any_size, best_effort, choose_best_effort)->DenseRange(0, 3);
 BENCHMARK_CAPTURE(choose_any_size, simple, choose_simple)->DenseRange(0, 3);
 
 // The one-time cost of a new machine type.
 void build_tables(benchmark::State& state) {
   const Topology box = machine(state.range(0));
-  for (auto _ : state) {
-    const SetTables tables(box);
+  const Topology dgx2 = machine(1);
+  double took_us = 0;
+  double dgx2_us = 0;
+  const auto build = [](const Topology& topology) {
+    const double begin = now_us();
+    const SetTables tables(topology);
     benchmark::DoNotOptimize(tables.ring_mbps(3));
+    return now_us() - begin;
+  };
+  for (auto _ : state) {
+    took_us += build(box);
+    state.PauseTiming();
+    dgx2_us += build(dgx2);
+    state.ResumeTiming();
   }
+  state.counters["vs_dgx2"] = took_us / dgx2_us;
   state.SetLabel(machine_name(state.range(0)));
 }
-BENCHMARK(build_tables)->DenseRange(0, 3)->Unit(benchmark::kMillisecond);
+BENCHMARK(build_tables)->DenseRange(0, 5)->Unit(benchmark::kMillisecond);
 
 // The cost of the first best_effort request of a size on 16 GPUs.
 void build_partitions(benchmark::State& state) {
@@ -119,13 +137,14 @@ void build_partitions(benchmark::State& state) {
 }
 BENCHMARK(build_partitions)->Arg(2)->Arg(4)->Arg(8)->Arg(12)->Unit(benchmark::kMillisecond);
 
-void wide(benchmark::State& state) {
-  const SetTables tables(pcie_tree(64));
+void wide(benchmark::State& state, const Topology& box) {
+  const SetTables tables(box);
   for (auto _ : state) {
-    benchmark::DoNotOptimize(choose_ring(tables, {.free = tables.topology().all(), .count = 8}));
+    benchmark::DoNotOptimize(choose_ring(tables, {.free = tables.topology().all(), .count = 24}));
   }
 }
-BENCHMARK(wide)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(wide, pcie64, pcie_tree(64))->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(wide, forged64, forged(64))->Unit(benchmark::kMillisecond);
 
 // The DGX-1V job stream. The counters compare ring bandwidth and PCIe hops with best_effort.
 void dgx1_stream(benchmark::State& state) {

@@ -575,6 +575,31 @@ TEST_F(DecisionsTest, SkipsGpusThatTheOriginalListsAsUnhealthy) {
       << "with an agent, only its inventory counts";
 }
 
+// All sizes are even and each GPU has an odd number of units, so that no packing exists. The search
+// cannot show that within its limit.
+TEST_F(DecisionsTest, PreemptEvictsNothingIfTheSearchEndsAtItsLimit) {
+  std::vector<alloc::ContainerSpec> containers;
+  for (const int size :
+       {18, 16, 16, 14, 14, 12, 12, 12, 10, 10, 10, 8, 8, 8, 6, 6, 6, 4, 4, 4, 4, 4, 2, 2, 2, 2, 2, 2}) {
+    containers.push_back(container(fmt::format("c{}", containers.size()), size));
+  }
+  alloc::PodSpec pod = pod_of("p", std::move(containers));
+  pod.annotations["tessera.io/placement"] = "per-container";
+  PreemptArgs made{.pod = pod, .nodes = {}};
+  for (int i = 0; i < 20; ++i) {
+    const std::string name = fmt::format("odd{}", i);
+    node(name, {21, 23, 25, 27, 29, 31, 33, 35});
+    bound(fmt::format("v{}", i), name, 0, 2);
+    made.nodes.push_back(victims(name, {fmt::format("v{}", i)}));
+  }
+  std::string out;
+  const Decisions::PreemptSummary summary = decisions_.preempt(made, out);
+  EXPECT_EQ(out, R"({"NodeNameToMetaVictims":{}})");
+  EXPECT_TRUE(summary.search_ended);
+  filter(pod, {"odd0"});
+  EXPECT_TRUE(summary_.search_ended);
+}
+
 TEST_F(DecisionsTest, PreemptDoesNotChangeTheLedger) {
   bound("a", "small", 0, 8);
   preempt(pod_of("p", {container("main", 8)}), {victims("small", {"a"})});

@@ -120,6 +120,19 @@ TEST_F(ServiceTest, FilterTriesAgainBeforeItRejectsAllNodes) {
   EXPECT_TRUE(events_.notes.empty());
 }
 
+TEST_F(ServiceTest, CountsPodsThatItRefusesAndNamesTheLimit) {
+  std::string body = filter_body(8);
+  body.insert(body.find("\"name\":\"p\""),
+              fmt::format(R"("annotations":{{"tessera.io/gpu-uuids":"{}"}},)", std::string(5'000, 'x')));
+  const boost::json::value answer = json("POST", "/gpushare-scheduler/filter", body);
+  EXPECT_EQ(answer.at("FailedAndUnresolvableNodes").at("gpu-a").as_string(),
+            "annotation tessera.io/gpu-uuids has 5000 bytes; at most 4096 are allowed");
+  const std::string metrics(call("GET", "/metrics").body.text());
+  EXPECT_THAT(metrics, HasSubstr("tessera_extender_refused_pods_total 1\n"));
+  EXPECT_THAT(metrics, HasSubstr("tessera_extender_ended_searches_total 0\n"));
+  EXPECT_THAT(events_.notes.at(0).message, HasSubstr("at most 4096 are allowed"));
+}
+
 // kube-scheduler may see a new node, a new inventory or recovered GPUs before the extender does.
 TEST_F(ServiceTest, FilterTriesAgainForNodesThatMayFitSoon) {
   const alloc::NodeSpec good = alloc::testing::node_of("gpu-a", {32, 32});

@@ -4,7 +4,10 @@
 #pragma once
 
 #include <array>
+#include <map>
+#include <vector>
 
+#include "topology/bandwidth.h"
 #include "topology/topology.h"
 
 namespace tessera::topology {
@@ -29,6 +32,38 @@ inline void two_sockets(Topology& box) {
   for (unsigned gpu = 0; gpu < box.size(); ++gpu) {
     box.place(gpu).numa = *IndexList::parse(gpu < box.size() / 2 ? "0" : "1");
   }
+}
+
+// A forged machine with 120 different bandwidths: up to 16 GPUs, every pair has another one. The
+// fast links are between a small and a large half, so that no ring of all GPUs can use only them.
+inline Topology forged(unsigned gpus) {
+  std::map<Mbps, Link> links;
+  for (const unsigned generation : {1U, 3U, 4U, 5U}) {
+    for (unsigned count = 1; count <= kMaxNvlinks; ++count) {
+      links.try_emplace(count * nvlink_mbps(generation), nvlink(count, generation, PciePath::kNode));
+    }
+  }
+  std::vector<Link> slow;  // 57
+  std::vector<Link> fast;  // 63
+  for (const auto& [mbps, link] : links) {
+    if (slow.size() < 57) {
+      slow.push_back(link);
+    } else if (fast.size() < 63) {
+      fast.push_back(link);
+    }
+  }
+  Topology box(gpus);
+  const unsigned half = gpus * 7 / 16;
+  std::size_t within = 0;
+  std::size_t across = 0;
+  for (unsigned a = 0; a < gpus; ++a) {
+    for (unsigned b = 0; b < a; ++b) {
+      const bool is_fast = (a < half) != (b < half);
+      box.set_link(a, b, is_fast ? fast[across++ * 37 % 63] : slow[within++ * 37 % 57]);
+    }
+  }
+  two_sockets(box);
+  return box;
 }
 
 // 8 V100 in a hybrid cube mesh.

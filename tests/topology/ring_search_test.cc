@@ -58,6 +58,7 @@ std::vector<Topology> small_machines() {
     }
   }
   machines.push_back(odd);
+  machines.push_back(forged(7));
   machines.emplace_back(1);
   return machines;
 }
@@ -182,6 +183,23 @@ TEST(RingSearch, MatchesThePlainSearchForEveryFreeSetAndCount) {
       }
     }
   }
+}
+
+// The number of steps must not grow with the number of bandwidths, and the result stays exact.
+TEST(RingSearch, IsExactWith120BandwidthsOn16Gpus) {
+  const Topology box = forged(16);
+  const SetTables tables(box);
+  std::set<Mbps> bandwidths;
+  for (GpuMask set = 0; set <= box.all(); ++set) {
+    if (gpu_count(set) == 2) {
+      bandwidths.insert(tables.ring_mbps(set));
+    }
+    if (gpu_count(set) <= 5) {
+      ASSERT_EQ(tables.ring_mbps(set), ring_by_permutation(box, set)) << gpu_list(set);
+    }
+  }
+  EXPECT_EQ(bandwidths.size(), 120U);
+  EXPECT_TRUE(choose_ring(tables, {.free = box.all(), .count = 8})->exact);
 }
 
 TEST(RingSearch, MatchesThePlainSearchWithRequiredAndSharedGpus) {

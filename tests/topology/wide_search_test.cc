@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "machines.h"
 
 namespace tessera::topology {
@@ -79,6 +81,45 @@ TEST(WideSearch, AgreesWithTheExactSearchOnTheBestRing) {
       EXPECT_EQ(one.has_value(), two.has_value());
       EXPECT_EQ(one ? one->ring_mbps : 0, two ? two->ring_mbps : 0) << count << " of " << gpu_list(free);
     }
+  }
+}
+
+// A node can publish links for which the search would take minutes.
+TEST(WideSearch, UsesNoMoreStepsThanItsBudgetOnForgedLinks) {
+  const SetTables tables(forged(64));
+  const SetQuery query{.free = tables.topology().all(), .count = 24};
+  for (const unsigned steps : {0U, 100U, 10'000U, kWideSteps}) {
+    StepBudget budget(steps);
+    const GpuMask set = wide_ring(tables, query, budget);
+    EXPECT_EQ(gpu_count(set), 24U);
+    EXPECT_EQ(budget.left(), 0U) << "the search would take more than " << steps << " steps";
+  }
+  StepBudget budget(kWideSteps);
+  const std::vector<Mbps> ideals = wide_ideals(tables, budget);
+  EXPECT_EQ(budget.left(), 0U);
+  EXPECT_EQ(ideals.size(), 65U);
+  EXPECT_GE(*std::ranges::min_element(ideals.begin() + 2, ideals.end()), 18'000U);
+}
+
+TEST(WideSearch, FindsALowerBoundOfTheRingWhenTheBudgetEnds) {
+  const SetTables tables(forged(64));
+  const GpuMask set = first_gpus(40);
+  StepBudget none(0);
+  StepBudget enough(10 * kWideSteps);
+  const Mbps slowest = tables.ring_mbps(set, none);
+  const Mbps found = tables.ring_mbps(set, enough);
+  EXPECT_GT(slowest, 0U);
+  EXPECT_LE(slowest, found);
+  EXPECT_GT(enough.left(), 0U) << "a level has a limit of its own";
+}
+
+// The machines that exist are regular. Their queries end before the budget does.
+TEST(WideSearch, HasStepsLeftOnRegularMachines) {
+  for (const Topology& box : {nvswitch_box(64, 18, 5), pcie_tree(24), groups_of_four(32)}) {
+    const SetTables tables(box);
+    StepBudget budget(kWideSteps);
+    static_cast<void>(wide_ring(tables, {.free = box.all(), .count = 8}, budget));
+    EXPECT_GT(budget.left(), 0U) << box.size();
   }
 }
 
