@@ -318,6 +318,7 @@ class PodExplainer {
          "the inventory cannot be read; run tessera-agent there in the extender's version");
     hint(Reason::kUnitDiffers, "the memory unit differs; run tessera-agent there with the cluster's --unit");
     hint(Reason::kSecondPlugin, "two device plugins allocate the same GPUs; remove one of them");
+    hint(Reason::kUnreadablePod, "a pod there cannot be read; delete it");
     hint(Reason::kOriginalPlugin,
          "the original device plugin serves only a share of one GPU; replace it with tessera-agent");
     hint(Reason::kNoMps, "MPS is not available; request only GPU memory");
