@@ -27,9 +27,11 @@ Reason reason_of(Fence fence) {
     case Fence::kSecondPlugin:
       return Reason::kSecondPlugin;
     case Fence::kAgentAway:
+      return Reason::kAgentAway;
+    case Fence::kUnreadablePod:
       break;
   }
-  return Reason::kAgentAway;
+  return Reason::kUnreadablePod;
 }
 
 }  // namespace

@@ -138,6 +138,9 @@ class Ledger {
   // A pod that is not bound, or whose containers have stopped, holds nothing. Upserting an unbound
   // pod does not change its hold. A pod on an unknown node is kept until that node appears.
   void upsert_pod(const PodSpec& pod);
+  // Adds a bound pod that cannot be read; `why` says why not. If the pod is known, it keeps what it
+  // holds. Otherwise its node is fenced until the pod can be read or is removed.
+  void upsert_unreadable_pod(const PodKey& pod, std::string_view node, std::string why);
   void remove_pod(std::string_view uid);
 
   // Reserves the GPUs of `choice` for `pod`. Returns kConflict if the GPUs were taken or the node
@@ -277,6 +280,8 @@ class Ledger {
   void set_unhealthy(NodeId id, const Inventory& inventory);
   void set_node_problem(Node& node, std::optional<ProblemKind> problem);
   [[nodiscard]] bool lost_its_inventory(NodeId id) const;
+  // Returns a pod on the node that cannot be read, or nothing.
+  [[nodiscard]] std::optional<PodId> unreadable_pod(NodeId id) const;
   void check_inventory(NodeId id);
   void open_or_fence(NodeId id);
   void check_capacity(NodeId id, const NodeSpec& spec);

@@ -184,12 +184,15 @@ void Ledger::apply_inventory(NodeId id, const NodeSpec& spec, const Inventory& i
 }
 
 // Opens a node that has GPUs and the unit of the cluster. Fences it instead if its inventory is
-// missing, a second plugin allocates its GPUs, or its agent serves no pods.
+// missing, a second plugin allocates its GPUs, one of its pods cannot be read, or its agent serves
+// no pods.
 void Ledger::open_or_fence(NodeId id) {
   if (lost_its_inventory(id)) {
     fence(id, Fence::kUnreadable, std::string(kInventoryGone));
   } else if (const auto second = second_plugins_.find(raw(id)); second != second_plugins_.end()) {
     fence(id, Fence::kSecondPlugin, second->second);
+  } else if (const auto pod = unreadable_pod(id)) {
+    fence(id, Fence::kUnreadablePod, problem_text(*pod));
   } else if (const Node& node = nodes_[raw(id)]; node.draining || node.agent_down) {
     fence(id, Fence::kAgentAway, std::string(node.draining ? kDraining : kAgentDown));
   } else {
@@ -209,8 +212,23 @@ bool Ledger::lost_its_inventory(NodeId id) const {
          });
 }
 
+std::optional<Ledger::PodId> Ledger::unreadable_pod(NodeId id) const {
+  if (problem_count(ProblemKind::kUnreadablePod) == 0) {
+    return std::nullopt;
+  }
+  const std::vector<PodId>& pods = nodes_[raw(id)].pods;
+  const auto found = std::ranges::find_if(
+      pods, [this](PodId pod) { return pods_[pod].record_problem == ProblemKind::kUnreadablePod; });
+  return found == pods.end() ? std::nullopt : std::optional(*found);
+}
+
 void Ledger::check_inventory(NodeId id) {
   const Fence now = states_.fence(id);
+  if ((now == Fence::kOpen || now == Fence::kUnreadablePod) &&
+      unreadable_pod(id).has_value() != (now == Fence::kUnreadablePod)) {
+    open_or_fence(id);
+    return;
+  }
   if (!states_.original_plugin(id) ||
       (now != Fence::kOpen && now != Fence::kUnreadable && now != Fence::kSecondPlugin)) {
     return;

@@ -78,6 +78,16 @@ void Ledger::upsert_pod(const PodSpec& spec) {
   attach(id, node_id(spec.node_name));
 }
 
+void Ledger::upsert_unreadable_pod(const PodKey& pod, std::string_view node, std::string why) {
+  if (pod.uid.empty() || node.empty() || by_uid_.contains(pod.uid)) {
+    return;
+  }
+  const PodId id = add_pod(pod);
+  pods_[id].state = PodState::kBound;
+  record_fault(id, ProblemKind::kUnreadablePod, std::move(why));
+  attach(id, node_id(node));
+}
+
 void Ledger::remove_pod(std::string_view uid) {
   if (const auto found = by_uid_.find(uid); found != by_uid_.end()) {
     drop_pod(found->second);

@@ -106,6 +106,10 @@ std::string Ledger::problem_text(PodId id) const {
       return fmt::format(
           "pod {} on node {}: its record is invalid: {}; delete the pod so that it is scheduled again",
           pod.key.text(), node, fault->second);
+    case ProblemKind::kUnreadablePod:
+      return fmt::format(
+          "pod {} on node {} cannot be read: {}; the node takes no more GPU pods until it is deleted",
+          pod.key.text(), node, fault->second);
     case ProblemKind::kUnknownIndex:
     case ProblemKind::kLostGpu:
       break;

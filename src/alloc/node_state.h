@@ -33,12 +33,13 @@ inline constexpr ModelId kSeveralModels = 0xFFFF;  // not a model id
 // Why a whole node takes no GPU pods.
 enum class Fence : std::uint8_t {
   kOpen,
-  kAbsent,        // the node does not exist; the ledger knows it only from pods bound to it
-  kNoGpus,        // nothing to allocate
-  kUnreadable,    // its inventory cannot be read
-  kUnitDiffers,   // its unit of GPU memory differs from the cluster's
-  kSecondPlugin,  // another device plugin allocates the same GPUs, so no GPU can be reserved
-  kAgentAway,     // its agent is about to end or is not ready, so kubelet would reject the pod
+  kAbsent,         // the node does not exist; the ledger knows it only from pods bound to it
+  kNoGpus,         // nothing to allocate
+  kUnreadable,     // its inventory cannot be read
+  kUnitDiffers,    // its unit of GPU memory differs from the cluster's
+  kSecondPlugin,   // another device plugin allocates the same GPUs, so no GPU can be reserved
+  kUnreadablePod,  // a pod on it cannot be read, so it is not known which GPUs are free
+  kAgentAway,      // its agent is about to end or is not ready, so kubelet would reject the pod
 };
 
 // One node as a policy sees it. Spans and masks are by slot: the position of a GPU in its inventory

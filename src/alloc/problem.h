@@ -22,8 +22,9 @@ enum class ProblemKind : std::uint8_t {
   kUnitDiffers,          // node: its unit of GPU memory differs from the cluster's
   kSecondPlugin,         // node: another device plugin allocates the same GPUs
   kCapacityDiffers,      // node: the GPU memory that kubelet reports differs from the inventory
+  kUnreadablePod,        // pod: it cannot be read, and what it holds is not known
 };
-inline constexpr std::size_t kProblemKinds = 11;
+inline constexpr std::size_t kProblemKinds = 12;
 
 // "invalid_request", ...: for metric labels.
 std::string_view to_string(ProblemKind kind);

@@ -34,6 +34,8 @@ std::string phrase(Reason reason, const Request& request, Unit unit, const Resou
       return "another device plugin allocates the same GPUs";
     case Reason::kAgentAway:
       return "node's GPU agent is stopped or restarting";
+    case Reason::kUnreadablePod:
+      return "a pod on the node cannot be read";
     case Reason::kOriginalPlugin:
       return "node runs the original device plugin, which serves only one container's share of one GPU";
     case Reason::kNoMps:
@@ -91,6 +93,7 @@ bool may_pass(Reason reason) {
     case Reason::kUnitDiffers:
     case Reason::kSecondPlugin:
     case Reason::kAgentAway:
+    case Reason::kUnreadablePod:
     case Reason::kOriginalPlugin:
     case Reason::kNoMps:
     case Reason::kUnhealthy:

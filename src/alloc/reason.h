@@ -23,6 +23,7 @@ enum class Reason : std::uint8_t {
   kUnitDiffers,
   kSecondPlugin,    // another device plugin allocates the same GPUs
   kAgentAway,       // the node's agent does not serve pods now
+  kUnreadablePod,   // it is not known what a pod on the node holds
   kOriginalPlugin,  // the original plugin on the node cannot serve the request
   kNoMps,
   kNoSuchModel,   // no GPU is allowed by the pod's annotations
@@ -37,7 +38,7 @@ enum class Reason : std::uint8_t {
   kTooLittleCpu,
   kTooLittleMemory,
 };
-inline constexpr std::size_t kReasons = 19;
+inline constexpr std::size_t kReasons = 20;
 
 // Returns the phrase of a reason: "no single GPU has 8GiB free".
 std::string phrase(Reason reason, const Request& request, Unit unit, const ResourceNames& names);

@@ -15,6 +15,7 @@
 #include "cli/inspect/inspect.h"
 #include "cli/machine/inventory.h"
 #include "cli/machine/topo.h"
+#include "cli/output/safe_output.h"
 #include "cli/simulate/simulate.h"
 #include "cli/top/top.h"
 
@@ -30,6 +31,8 @@ bool is_command(const CLI::App& app, const std::string& name) {
 }  // namespace
 
 int run(int argc, char** argv) {
+  const SafeOutput safe_out(std::cout);
+  const SafeOutput safe_err(std::cerr);
   if (argc > 0 && is_inspect_plugin(argv[0])) {
     return run_inspect_plugin(argc, argv);
   }

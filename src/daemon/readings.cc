@@ -33,7 +33,8 @@ void Readings::counter(std::string name, std::string help, std::uint64_t value, 
 void Readings::add_server(const std::string& name, const http::ServerStats& stats) {
   gauge(name, "Open connections", static_cast<double>(stats.connections));
   counter(name + "_total", "Accepted connections", stats.accepted);
-  counter(name + "_refused_total", "Connections closed because the limit was reached", stats.refused_full);
+  counter(name + "_refused_total", "Connections refused because all others were busy", stats.refused_full);
+  counter(name + "_evicted_total", "Connections closed to make room for others", stats.evicted);
   counter(name + "_bad_requests_total", "Requests that the HTTP server itself rejected", stats.bad_requests);
   counter(name + "_timeouts_total", "Connections closed because the peer took too long to send or to read",
           stats.timeouts);

@@ -38,6 +38,13 @@ void PodSink::forget(const kube::ObjectMeta& meta) {
   state_.forget_pod(meta.uid);
 }
 
+void PodSink::unreadable(const kube::ObjectMeta& meta, const Error& error) {
+  StateSink::unreadable(meta, error);
+  state_.ledger().upsert_unreadable_pod(
+      {.namespace_name = meta.namespace_name, .name = meta.name, .uid = meta.uid}, meta.node_name,
+      error.text());
+}
+
 Status BudgetSink::decode(kube::ObjectJson& object, kube::ObjectMeta& meta) {
   return objects::decode_disruption_budget(object, meta, budget_);
 }

@@ -22,7 +22,7 @@ class StateSink : public kube::ObjectSink {
   // `state` must outlive this object. Calls `on_synced` after each complete list.
   StateSink(ClusterState& state, std::function<void()> on_synced);
 
-  void unreadable(const kube::ObjectMeta& meta, const Error& error) final;
+  void unreadable(const kube::ObjectMeta& meta, const Error& error) override;
   void synced() final { on_synced_(); }
 
  protected:
@@ -39,6 +39,8 @@ class PodSink final : public StateSink {
   Status decode(kube::ObjectJson& object, kube::ObjectMeta& meta) override;
   void keep(const kube::ObjectMeta& meta) override;
   void forget(const kube::ObjectMeta& meta) override;
+  // The pod keeps the GPUs that it is known to hold. If they are not known, its node is fenced.
+  void unreadable(const kube::ObjectMeta& meta, const Error& error) override;
 
  private:
   alloc::PodSpec pod_;

@@ -6,6 +6,7 @@
 #include <array>
 #include <boost/asio/co_spawn.hpp>
 #include <ctime>
+#include <tuple>
 
 #include "http/server_impl.h"
 #include "json/escape.h"
@@ -16,6 +17,8 @@ namespace {
 // Limits for body buffers that are kept for reuse.
 constexpr std::size_t kSpareBodies = 4;
 constexpr std::size_t kSpareBodyBytes = 8U << 20U;
+// The part of max_connections that one peer address cannot have: an eighth.
+constexpr std::size_t kReserved = 8;
 // When out of file descriptors, retrying at once would keep the CPU busy.
 constexpr std::chrono::milliseconds kAcceptPause{50};
 
@@ -200,38 +203,75 @@ Task<void> Server::Impl::accept() {
   }
 }
 
+bool Server::Impl::make_room(const asio::ip::address& peer) {
+  const auto own = by_peer.find(peer);
+  const bool own_only =
+      own != by_peer.end() && own->second >= options.max_connections - options.max_connections / kReserved;
+  return (!own_only && connections.size() < options.max_connections) ||
+         evict([&](const ServerConnection& one) { return !own_only || one.address() == peer; });
+}
+
+void Server::Impl::make_room_for_response(std::uint64_t bytes) {
+  while (responses_bytes > 0 && responses_bytes + bytes > options.max_responses_bytes &&
+         evict([](const ServerConnection& one) { return one.unsent() > 0; })) {
+  }
+}
+
+bool Server::Impl::evict(const std::function<bool(const ServerConnection&)>& may_close) {
+  using Rank = std::tuple<ServerConnection::Worth, std::size_t, SteadyTime>;
+  std::optional<Rank> lowest;
+  std::shared_ptr<ServerConnection> victim;
+  for (const auto& connection : connections) {
+    const ServerConnection::Worth worth = connection->worth();
+    if (worth == ServerConnection::Worth::kBusy || !may_close(*connection)) {
+      continue;
+    }
+    const std::size_t others = connections.size() - by_peer[connection->address()];
+    const Rank rank{worth, others, connection->since()};
+    if (!lowest || rank < *lowest) {
+      lowest = rank;
+      victim = connection;
+    }
+  }
+  if (victim == nullptr) {
+    return false;
+  }
+  ++counters.evicted;
+  victim->close();
+  remove(victim);
+  return true;
+}
+
 void Server::Impl::add_connection(Socket socket) {
   ++counters.accepted;
-  if (connections.size() >= options.max_connections) {
-    std::shared_ptr<ServerConnection> oldest;
-    for (const auto& connection : connections) {
-      if (connection->idle() && (oldest == nullptr || connection->idle_since() < oldest->idle_since())) {
-        oldest = connection;
-      }
+  error_code ignored;
+  if (!make_room(socket.remote_endpoint(ignored).address())) {
+    ++counters.refused_full;
+    constexpr std::string_view full =
+        "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+    ignored = socket.non_blocking(true, ignored);
+    if (!tls) {
+      socket.send(asio::const_buffer(full.data(), full.size()), 0, ignored);
     }
-    if (oldest == nullptr) {
-      ++counters.refused_full;
-      constexpr std::string_view full =
-          "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
-      error_code ignored;
-      ignored = socket.non_blocking(true, ignored);
-      if (!tls) {
-        socket.send(asio::const_buffer(full.data(), full.size()), 0, ignored);
-      }
-      end_sending_quietly(socket);
-      return;
-    }
-    oldest->close();
-    remove(oldest);
+    end_sending_quietly(socket);
+    return;
   }
   auto connection = std::make_shared<ServerConnection>(shared_from_this(), std::move(socket));
   connections.insert(connection);
+  ++by_peer[connection->address()];
   counters.connections = connections.size();
   asio::co_spawn(executor(), connection->serve(), rethrow);
 }
 
 void Server::Impl::remove(const std::shared_ptr<ServerConnection>& connection) {
-  connections.erase(connection);
+  if (connections.erase(connection) == 0) {
+    return;  // it was closed to make room
+  }
+  const auto peer = by_peer.find(connection->address());
+  if (--peer->second == 0) {
+    by_peer.erase(peer);
+  }
+  connection->set_unsent(0);
   counters.connections = connections.size();
   if (draining && connections.empty() && drained) {
     drain_watchdog.off();
@@ -315,6 +355,7 @@ ServerStats Server::stats() const {
           .in_flight = now.in_flight,
           .accepted = now.accepted,
           .refused_full = now.refused_full,
+          .evicted = now.evicted,
           .bad_requests = now.bad_requests,
           .timeouts = now.timeouts,
           .tls_failures = now.tls_failures};

@@ -17,8 +17,15 @@
 //   - The sizes of heads and bodies, the number of connections and the time for each step are
 //     limited. A peer that exceeds a limit gets 400, 408, 413, 431, 501 or 505, and its connection
 //     is closed. A peer that does not read its response is disconnected.
-//   - When max_connections are open, the one that has been idle longest is closed to make room. If
-//     none is idle, the new connection gets 503 and is closed (with TLS: only closed).
+//   - When max_connections are open, a new connection replaces another one, so that a health probe
+//     always gets an answer. Connections that have not completed a request are closed first, then
+//     those whose requests were answered. Among these, the peer address with the most connections
+//     loses its oldest one.
+//   - One peer address gets at most 7/8 of max_connections. Beyond that it replaces its own.
+//   - Responses that peers do not read are limited in the same way: if they need more than
+//     max_responses_bytes, connections with such a response are closed.
+//   - A connection whose request is in the handler is never replaced. If there is no other, the new
+//     connection gets 503 and is closed (with TLS: only closed).
 //   - Bodies are read into reused buffers with simdjson's padding.
 //
 // The handler runs on the loop's thread and must not block. The request and its body stay valid
@@ -62,9 +69,13 @@ struct ServerOptions {
   std::uint64_t max_body_bytes = 16U << 20U;
   // Limit for all request bodies in memory together. A request that would exceed it gets 503.
   std::uint64_t max_bodies_bytes = 64U << 20U;
+  // Limit for all response bodies that are being written together.
+  std::uint64_t max_responses_bytes = 64U << 20U;
   std::size_t max_connections = 1024;
-  // Limits the time from the first byte to the end of the head. Also limits the TLS handshake.
-  std::chrono::milliseconds head_timeout{10'000};
+  // Limits the time from the first byte to the end of the head. Also limits the TLS handshake. Not
+  // the wait for the first byte: Go's HTTP client opens spare connections, and does not repeat a
+  // request if an unused one is closed.
+  std::chrono::milliseconds head_timeout{5'000};
   std::chrono::milliseconds body_timeout{30'000};
   std::chrono::milliseconds write_timeout{30'000};
   // Go's HTTP client closes idle connections after 90 s. The server must wait longer: if it closed
@@ -84,7 +95,8 @@ struct ServerStats {
   std::uint64_t in_flight = 0;    // requests that wait for the handler's reply
   // Totals since the start:
   std::uint64_t accepted = 0;
-  std::uint64_t refused_full = 0;  // connections refused because max_connections were open
+  std::uint64_t refused_full = 0;  // connections refused because all others were busy
+  std::uint64_t evicted = 0;       // connections closed to make room for others
   std::uint64_t bad_requests = 0;  // rejected before the handler ran, with 4xx or 5xx
   std::uint64_t timeouts = 0;      // expired timeouts, except idle_timeout
   std::uint64_t tls_failures = 0;

@@ -25,10 +25,12 @@ ServerConnection::ServerConnection(std::shared_ptr<Server::Impl> server, Socket 
       watchdog_(server_->loop.impl().deadlines, [this] { on_timeout(); }),
       reader_(MessageKind::kRequest,
               {.head_bytes = server_->options.max_head_bytes, .body_bytes = server_->options.max_body_bytes}),
+      since_(std::chrono::steady_clock::now()),
       gate_(server_->executor()) {
   error_code error;
   const tcp::endpoint peer = stream_.socket().remote_endpoint(error);
   if (!error) {
+    address_ = peer.address();
     request_.peer_ = fmt::format("{}:{}", peer.address().to_string(), peer.port());
   }
 }
@@ -118,14 +120,14 @@ Task<ServerConnection::Got> ServerConnection::read_request() {
   direct_ = false;
   request_.route_.clear();
   idle_ = true;
-  idle_since_ = std::chrono::steady_clock::now();
-  watchdog_.set(idle_since_ + server_->options.idle_timeout);
+  since_ = std::chrono::steady_clock::now();
+  watchdog_.set(since_ + server_->options.idle_timeout);
   while (!reader_.done()) {
     const Io got = co_await read_more();
     if (idle_ && !got.error) {
       idle_ = false;
       timed_out_ = false;  // the idle timeout may have expired at the same moment
-      head_at_ = std::chrono::steady_clock::now();
+      head_at_ = since_ = std::chrono::steady_clock::now();
       watchdog_.set(head_at_ + server_->options.head_timeout);
     }
     const Got now = co_await consume(got);
@@ -263,12 +265,16 @@ Task<bool> ServerConnection::dispatch() {
     co_return false;
   }
   ++server_->counters.in_flight;
+  in_handler_ = true;
   server_->handler(request_, Reply(std::make_shared<Reply::Impl>(server_->loop, shared_from_this())));
   while (!responded_ && !stream_.closed()) {
     gate_.expires_at(SteadyTime::max());
     co_await gate_.async_wait(kAwait);
   }
   --server_->counters.in_flight;
+  in_handler_ = false;
+  established_ = true;
+  since_ = std::chrono::steady_clock::now();
   co_return responded_ && !stream_.closed();
 }
 

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <boost/asio/basic_socket_acceptor.hpp>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -56,8 +57,21 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection>, 
   void end_stream(bool complete);
   std::string recycled();
 
-  [[nodiscard]] bool idle() const { return idle_; }
-  [[nodiscard]] SteadyTime idle_since() const { return idle_since_; }
+  // How much is lost if the connection is closed to make room, in ascending order.
+  enum class Worth {
+    kHalfOpen,     // no request was completed yet, or the last response was sent
+    kEstablished,  // a request was answered, and more may follow
+    kBusy,         // a request is in the handler
+  };
+  [[nodiscard]] Worth worth() const {
+    return in_handler_ ? Worth::kBusy : established_ ? Worth::kEstablished : Worth::kHalfOpen;
+  }
+  // The start of the current step: waiting for a request, reading it, or writing the response.
+  [[nodiscard]] SteadyTime since() const { return since_; }
+  [[nodiscard]] const asio::ip::address& address() const { return address_; }
+  // Size of the response body that is being written.
+  [[nodiscard]] std::uint64_t unsent() const { return unsent_; }
+  void set_unsent(std::uint64_t bytes);
   void close();
   // Closes the connection: now if it is idle, otherwise after the response.
   void drain();
@@ -103,9 +117,11 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection>, 
   json::PaddedBuffer in_;       // bytes read and not yet consumed
   json::PaddedBuffer body_;     // borrowed from the server
   std::uint64_t reserved_ = 0;  // bytes reserved for body_
+  std::uint64_t unsent_ = 0;
+  asio::ip::address address_;  // of the peer
   Request request_;
   SteadyTime head_at_{};  // end of the request's head
-  SteadyTime idle_since_{};
+  SteadyTime since_;
   SteadyTimer gate_;  // serve() waits on it for the response or more pieces of it
   Response response_;
   std::string head_;
@@ -116,6 +132,8 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection>, 
   bool reply_stream_ended_ = false;
   bool reply_stream_complete_ = false;
   bool idle_ = false;
+  bool in_handler_ = false;
+  bool established_ = false;  // a request was completed, and the connection is not ending
   bool reading_ = false;
   bool direct_ = false;      // the body is read directly into body_
   bool timed_out_ = false;   // the watchdog expired
@@ -132,21 +150,31 @@ struct Server::Impl : std::enable_shared_from_this<Server::Impl> {
   asio::basic_socket_acceptor<tcp, Executor> acceptor;
   std::uint16_t port = 0;
   std::set<std::shared_ptr<ServerConnection>> connections;
+  std::map<asio::ip::address, std::size_t> by_peer;  // number of connections
   std::vector<json::PaddedBuffer> spare_bodies;
-  std::uint64_t bodies_bytes = 0;  // reserved by connections
+  std::uint64_t bodies_bytes = 0;     // reserved by connections
+  std::uint64_t responses_bytes = 0;  // unsent() of all connections
   bool draining = false;
   std::function<void()> drained;
   Watchdog drain_watchdog;
 
   struct Counters {
-    std::atomic<std::uint64_t> connections, in_flight, accepted, refused_full, bad_requests, timeouts,
-        tls_failures;
+    std::atomic<std::uint64_t> connections, in_flight, accepted, refused_full, evicted, bad_requests,
+        timeouts, tls_failures;
   } counters{};
 
   [[nodiscard]] Executor executor() const { return loop.impl().io.get_executor(); }
   Status listen();
   Task<void> accept();
   void add_connection(Socket socket);
+  // Closes a connection to make room for one from `peer`, if necessary. Returns false if there is
+  // no room.
+  bool make_room(const asio::ip::address& peer);
+  // Closes connections whose peers do not read, if necessary, before `bytes` more are written.
+  void make_room_for_response(std::uint64_t bytes);
+  // Closes the connection that is worth least of those that `may_close` accepts. Returns false if
+  // there is none.
+  bool evict(const std::function<bool(const ServerConnection&)>& may_close);
   void close_all();
   void remove(const std::shared_ptr<ServerConnection>& connection);
   json::PaddedBuffer take_body_buffer();

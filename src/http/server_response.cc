@@ -96,7 +96,10 @@ Task<bool> ServerConnection::write_response() {
   build_head(response_, false);
   watchdog_.in(server_->options.write_timeout);
   const bool no_body = reader_.head_done() && reader_.head().method == "HEAD";
+  server_->make_room_for_response(response_.body.size());
+  set_unsent(response_.body.size());
   const Io written = co_await stream_.write(head_, no_body ? std::string_view() : response_.body);
+  set_unsent(0);
   if (written.error) {
     co_return false;
   }
@@ -106,6 +109,11 @@ Task<bool> ServerConnection::write_response() {
   }
   response_.body.clear();
   co_return true;
+}
+
+void ServerConnection::set_unsent(std::uint64_t bytes) {
+  server_->responses_bytes += bytes - unsent_;
+  unsent_ = bytes;
 }
 
 // Writes the pieces as they arrive. The connection cannot be reused: watch_for_close() discards
@@ -173,6 +181,7 @@ Task<void> ServerConnection::watch_for_close() {
 }
 
 Task<void> ServerConnection::linger() {
+  established_ = false;
   watchdog_.in(kLingerTime);
   co_await stream_.shut_down();
   if (reply_stream_ != nullptr) {

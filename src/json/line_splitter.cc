@@ -1,7 +1,5 @@
 #include "json/line_splitter.h"
 
-#include <fmt/core.h>
-
 #include <cstring>
 
 namespace tessera::json {
@@ -16,38 +14,39 @@ PaddedView without_carriage_return(PaddedView line) {
 
 }  // namespace
 
-Status LineSplitter::feed(PaddedView piece, const OnLine& on_line) {
-  const auto too_long = [this] {
-    return fail(ErrorCode::kExhausted,
-                fmt::format("a line of the stream is longer than {} bytes", max_line_bytes_));
-  };
+Status LineSplitter::feed(PaddedView piece, const OnLine& on_line, const OnPart& on_part) {
   std::size_t start = 0;
   while (start < piece.size()) {
     const std::size_t left = piece.size() - start;
     const void* found = std::memchr(piece.data() + start, '\n', left);
-    if (found == nullptr) {
-      if (left > max_line_bytes_ - carried_.size()) {
-        return too_long();
-      }
-      carried_.append(piece.text().substr(start));
+    const bool last = found != nullptr;
+    const std::size_t length =
+        last ? static_cast<std::size_t>(static_cast<const char*>(found) - (piece.data() + start)) : left;
+    PaddedView line = piece.part(start, length);
+    start += length + 1;
+    if (!in_parts_ && length > max_line_bytes_ - carried_.size()) {
+      in_parts_ = true;
+      const Status status = on_part(carried_.text(), false);
+      carried_.clear_and_trim(max_kept_bytes);
+      TRY(status);
+    }
+    if (in_parts_) {
+      in_parts_ = !last;
+      TRY(on_part(line.text(), last));
+      continue;
+    }
+    if (!last) {
+      carried_.append(line.text());
       return {};
     }
-    const auto length = static_cast<std::size_t>(static_cast<const char*>(found) - (piece.data() + start));
-    if (length > max_line_bytes_ - carried_.size()) {
-      return too_long();
-    }
-    PaddedView line = piece.part(start, length);
     if (!carried_.empty()) {
       carried_.append(line.text());
       line = carried_.view();
     }
     line = without_carriage_return(line);
-    Status status = line.empty() ? Status{} : on_line(line);
-    carried_.clear();
-    if (!status) {
-      return status;
-    }
-    start += length + 1;
+    const Status status = line.empty() ? Status{} : on_line(line);
+    carried_.clear_and_trim(max_kept_bytes);
+    TRY(status);
   }
   return {};
 }

@@ -6,11 +6,13 @@
 // line is followed by simdjson's padding and is valid during the callback. Not thread-safe.
 //
 //   LineSplitter lines(8 << 20);
-//   Status status = lines.feed(piece, [&](PaddedView line) { apply(line); return Status{}; });
+//   Status status = lines.feed(piece, [&](PaddedView line) { apply(line); return Status{}; },
+//                              [&](std::string_view part, bool last) { ... return Status{}; });
 #pragma once
 
 #include <cstddef>
 #include <functional>
+#include <string_view>
 
 #include "base/result.h"
 #include "json/padded_buffer.h"
@@ -21,26 +23,33 @@ class LineSplitter {
  public:
   using OnLine = std::function<Status(PaddedView line)>;
 
-  // Lines longer than `max_line_bytes` are errors, so that a stream cannot exhaust the memory.
+  using OnPart = std::function<Status(std::string_view part, bool last)>;
+
+  // Lines longer than `max_line_bytes` are not kept, so that a stream cannot exhaust the memory.
   explicit LineSplitter(std::size_t max_line_bytes) : max_line_bytes_(max_line_bytes) {}
 
   // Calls `on_line` for each non-empty line that ends in this piece, without its "\n" or "\r\n".
-  // Returns the first error of `on_line`, or kExhausted for a line that is too long. After an error
-  // the rest of the piece is lost, and the caller must reopen the stream.
-  Status feed(PaddedView piece, const OnLine& on_line);
+  // Passes a line that is too long to `on_part` instead, in parts as they arrive; `last` is true
+  // for the part before the "\n". Returns the first error of a callback. After an error the rest of
+  // the piece is lost, and the caller must reopen the stream.
+  Status feed(PaddedView piece, const OnLine& on_line, const OnPart& on_part);
 
-  // The number of bytes of the incomplete last line. More than 0 at the end of the stream means
-  // that the stream was cut off.
-  [[nodiscard]] std::size_t pending() const { return carried_.size(); }
+  // Returns whether the last line is incomplete. At the end of the stream this means that the
+  // stream was cut off.
+  [[nodiscard]] bool pending() const { return in_parts_ || !carried_.empty(); }
 
   // Discards the incomplete line before the next stream.
-  void reset() { carried_.clear_and_trim(max_kept_bytes); }
+  void reset() {
+    carried_.clear_and_trim(max_kept_bytes);
+    in_parts_ = false;
+  }
 
  private:
   static constexpr std::size_t max_kept_bytes = 256U << 10U;
 
   std::size_t max_line_bytes_;
   PaddedBuffer carried_;
+  bool in_parts_ = false;  // the current line is too long
 };
 
 }  // namespace tessera::json

@@ -50,6 +50,7 @@ ListDecoder::~ListDecoder() = default;
 
 Result<ListPage> ListDecoder::decode(json::PaddedView text, ObjectSink& sink, const OnItem& on_item,
                                      const OnHead& on_head) {
+  fit_parser(impl_->json, text.size());
   simdjson::ondemand::document document;
   JsonObject root;
   JsonError error = impl_->json.iterate(text.data(), text.size(), text.size() + json::kPadding).get(document);

@@ -51,6 +51,15 @@ inline bool at_end(simdjson::ondemand::document& document) {
   return document.current_location().error() == simdjson::OUT_OF_BOUNDS;
 }
 
+// Frees the memory of a parser that has parsed a much larger document than the next one. A parser
+// may need several times the size of its largest document, and keeps that memory.
+inline void fit_parser(simdjson::ondemand::parser& parser, std::size_t next_bytes) {
+  constexpr std::size_t kKeptBytes = 1U << 20U;
+  if (parser.capacity() > kKeptBytes && next_bytes < parser.capacity() / 4) {
+    parser = simdjson::ondemand::parser();
+  }
+}
+
 class ObjectJson {
  public:
   explicit ObjectJson(JsonObject object) : object_(object) {}

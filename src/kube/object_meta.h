@@ -15,6 +15,8 @@ struct ObjectMeta {
   // The resourceVersion: a decimal number that grows with each write. Documented since Kubernetes
   // 1.35; older API servers behave the same.
   std::uint64_t version = 0;
+  // spec.nodeName of a pod. Set only if the object was too large to be decoded.
+  std::string node_name{};
 
   // Keeps the memory of the strings for the next object.
   void clear() {
@@ -22,6 +24,7 @@ struct ObjectMeta {
     name.clear();
     uid.clear();
     version = 0;
+    node_name.clear();
   }
 };
 

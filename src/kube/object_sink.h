@@ -39,7 +39,8 @@ class ObjectSink {
   virtual void forget(const ObjectMeta& meta) = 0;
 
   // decode() failed for a new version of this object, so the kept version is out of date. Called
-  // once per version, instead of keep().
+  // once per version, instead of keep(). Also called for an object that is too large to be decoded;
+  // the error is then kExhausted.
   virtual void unreadable(const ObjectMeta& meta, const Error& error) = 0;
 
   // A list is complete: the sink has received all existing objects. Called after the first list and

@@ -3,9 +3,12 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <charconv>
 #include <utility>
+#include <vector>
 
 #include "base/log.h"
+#include "kube/object_json.h"
 
 namespace tessera::kube {
 
@@ -28,6 +31,33 @@ constexpr std::chrono::minutes kMaxRetryAfter{1};
 // version.
 constexpr std::size_t kMaxPageItems = 10'000;
 
+// The size that pages should have. Larger pages are faster to list, but need more memory.
+constexpr std::size_t kPageBytes = 4U << 20U;
+
+// Returns the fields that identify an object, which is the value of the field `under`, and the
+// fields `others`.
+std::vector<std::string> identity_fields(const std::string& under, std::vector<std::string> others) {
+  for (const char* field : {"name", "namespace", "uid", "resourceVersion"}) {
+    others.push_back(under + ".metadata." + field);
+  }
+  others.push_back(under + ".spec.nodeName");
+  return others;
+}
+
+std::uint64_t version_of(std::string_view text) {
+  std::uint64_t version = 0;
+  std::from_chars(text.data(), text.data() + text.size(), version);
+  return version;
+}
+
+ObjectMeta identity(const json::FieldScanner& scanner, const std::string& under) {
+  return {.namespace_name = std::string(scanner.text(under + ".metadata.namespace")),
+          .name = std::string(scanner.text(under + ".metadata.name")),
+          .uid = std::string(scanner.text(under + ".metadata.uid")),
+          .version = version_of(scanner.text(under + ".metadata.resourceVersion")),
+          .node_name = std::string(scanner.text(under + ".spec.nodeName"))};
+}
+
 std::int64_t milliseconds(Clock::Steady::duration span) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(span).count();
 }
@@ -38,14 +68,16 @@ Reflector::Reflector(Client& client, ReflectorOptions options, ObjectSink& sink)
     : client_(client),
       options_(std::move(options)),
       sink_(sink),
-      lines_(options_.max_line_bytes),
+      lines_(options_.max_object_bytes),
       backoff_(options_.backoff, client.random()),
       forget_([this](const ObjectMeta& meta) {
         if (running_) {
           sink_.forget(meta);
         }
       }),
-      page_items_(options_.page_items) {}
+      page_items_(options_.page_items),
+      page_fits_(options_.page_items),
+      asked_items_(options_.page_items) {}
 
 Reflector::~Reflector() {
   stop();
@@ -133,26 +165,36 @@ void Reflector::list() {
   request_page();
 }
 
-void Reflector::request_page() {
+Request Reflector::page_request(std::size_t items) const {
   Request request = get_request(options_.path);
-  request.query = fmt::format("limit={}{}", page_items_, selectors());
+  request.query = fmt::format("limit={}{}", items, selectors());
   if (!continue_token_.empty()) {
     request.query += "&continue=" + percent_encoded(continue_token_);
   }
   request.deadline = options_.page_deadline;
+  return request;
+}
+
+void Reflector::request_page() {
+  asked_items_ = std::clamp<std::size_t>(page_fits_, 1, page_items_);
+  Request request = page_request(asked_items_);
+  request.max_response_bytes = options_.max_object_bytes;
   request.buffer = std::move(next_page_);
   call_ = client_.send(std::move(request), [this](Result<Reply> reply) { on_page(std::move(reply)); });
 }
 
 void Reflector::on_page(Result<Reply> reply) {
   if (!reply) {
-    list_failed(reply.error());
+    page_failed(reply.error());
     return;
   }
   next_page_ = std::exchange(page_, std::move(reply->body));
-  next_page_.clear();
+  next_page_.clear_and_trim(kPageBytes);
   counts_.wire_bytes += page_.size();
-  // Request the next page early, so that the server prepares it while this one is parsed.
+  const std::size_t object_bytes = page_.size() / asked_items_ + 1;
+  page_fits_ = std::clamp<std::size_t>(kPageBytes / object_bytes, 1, asked_items_ * 2);
+  // Request the next page early, so that the server prepares it while this one is parsed, unless
+  // two of these would need much memory.
   bool asked = false;
   auto page = list_decoder_.decode(
       page_.view(), sink_,
@@ -163,7 +205,7 @@ void Reflector::on_page(Result<Reply> reply) {
       },
       [this, &asked](const ListPage& head) {
         continue_token_ = head.continue_token;
-        asked = running_ && !continue_token_.empty();
+        asked = running_ && !continue_token_.empty() && page_.size() <= kPageBytes;
         if (asked) {
           request_page();
         }
@@ -193,11 +235,63 @@ void Reflector::on_page(Result<Reply> reply) {
   list_complete();
 }
 
+void Reflector::page_failed(const Error& error) {
+  if (error.code() != ErrorCode::kExhausted) {
+    list_failed(error);
+  } else if (asked_items_ > 1) {
+    page_fits_ = asked_items_ / 2;
+    request_page();
+  } else {
+    skip_object();
+  }
+}
+
+void Reflector::skip_object() {
+  oversized_.emplace(identity_fields("items", {"metadata.resourceVersion", "metadata.continue"}));
+  call_ = client_.stream(
+      page_request(1), options_.page_deadline,
+      [this](json::PaddedView piece) {
+        counts_.wire_bytes += piece.size();
+        oversized_->feed(piece.text());
+      },
+      [this](const StreamEnd& end) { object_skipped(end); });
+}
+
+void Reflector::object_skipped(const StreamEnd& end) {
+  const json::FieldScanner page = *std::exchange(oversized_, std::nullopt);
+  const std::uint64_t version = version_of(page.text("metadata.resourceVersion"));
+  const ObjectMeta meta = identity(page, "items");
+  Status read = page.complete() && version != 0 && page.count("items.metadata.uid") == 1
+                    ? check_meta(meta)
+                    : fail(ErrorCode::kInvalid, "the response is not a list of one object");
+  if (end.refused || end.broken || !read) {
+    list_failed(end.refused ? end.refused->to_error() : end.broken ? *end.broken : read.error());
+    return;
+  }
+  list_version_ = list_version_ == 0 ? version : list_version_;
+  last_heard_ = client_.clock().now();
+  apply(tracker_.listed(meta, forget_), meta, fail(too_large()));
+  continue_token_ = page.text("metadata.continue");
+  if (!running_) {
+    return;
+  }
+  if (continue_token_.empty()) {
+    list_complete();
+  } else {
+    request_page();
+  }
+}
+
+Error Reflector::too_large() const {
+  return {ErrorCode::kExhausted, fmt::format("it is larger than {} bytes", options_.max_object_bytes)};
+}
+
 void Reflector::list_complete() {
   tracker_.end_list(list_version_, forget_);
   listing_ = false;
   page_.clear_and_trim(0);
   next_page_.clear_and_trim(0);
+  list_decoder_ = ListDecoder();
   page_items_ = options_.page_items;
   ++counts_.lists;
   log::info("listed", {{"path", options_.path},
@@ -221,8 +315,6 @@ void Reflector::list_failed(const Error& error) {
     // 410: the list took longer than the server keeps its version. Fewer, larger pages are faster.
     ++counts_.expired;
     page_items_ = std::min(page_items_ * 2, std::max(options_.page_items, kMaxPageItems));
-  } else if (error.code() == ErrorCode::kExhausted) {
-    page_items_ = std::max<std::size_t>(page_items_ / 2, 1);
   }
   failed(error);
   after(backoff_.next(), Then::kList);
@@ -234,6 +326,7 @@ void Reflector::watch() {
   began_ = client_.clock().now();
   received_any_ = false;
   lines_.reset();
+  oversized_.reset();
   ++counts_.watches;
   const auto shortest = static_cast<std::uint64_t>(std::max<std::int64_t>(options_.watch_for.count(), 1));
   Request request = get_request(options_.path);
@@ -247,7 +340,9 @@ void Reflector::watch() {
 
 void Reflector::on_data(json::PaddedView piece) {
   counts_.wire_bytes += piece.size();
-  const Status read = lines_.feed(piece, [this](json::PaddedView line) { return on_line(line); });
+  const Status read = lines_.feed(
+      piece, [this](json::PaddedView line) { return on_line(line); },
+      [this](std::string_view part, bool last) { return on_part(part, last); });
   if (!read && call_.active()) {
     // The line is not a valid event, so the rest of this stream cannot be trusted.
     end_watch(Then::kList, read.error(), std::chrono::milliseconds(0));
@@ -264,14 +359,40 @@ Status Reflector::on_line(json::PaddedView text) {
     end_watch(Then::kList, line.error.to_error(), line.error.retry_after.value_or(std::chrono::seconds(0)));
     return fail(ErrorCode::kConflict, "the watch ended with an ERROR line");
   }
+  on_event(line.type, line.meta, line.decoded);
+  return {};
+}
+
+Status Reflector::on_part(std::string_view part, bool last) {
+  if (!running_) {
+    return fail(ErrorCode::kCancelled, "stopped");
+  }
+  if (!oversized_) {
+    oversized_.emplace(identity_fields("object", {"type"}));
+  }
+  oversized_->feed(part);
+  if (!last) {
+    return {};
+  }
+  const json::FieldScanner line = *std::exchange(oversized_, std::nullopt);
+  const auto type = watch_type(line.text("type"));
+  if (!line.complete() || !type) {
+    return fail(too_large().context("invalid watch event"));
+  }
+  const ObjectMeta meta = identity(line, "object");
+  TRY(check_meta(meta));
+  on_event(*type, meta, fail(too_large()));
+  return {};
+}
+
+void Reflector::on_event(WatchType type, const ObjectMeta& meta, const Status& decoded) {
   received_any_ = true;
   silence_ = {};
   backoff_.reset();
   heard();
-  ++(line.type == WatchType::kBookmark ? counts_.bookmarks : counts_.events);
-  apply(tracker_.event(line.type, line.meta, forget_), line.meta, line.decoded);
+  ++(type == WatchType::kBookmark ? counts_.bookmarks : counts_.events);
+  apply(tracker_.event(type, meta, forget_), meta, decoded);
   counts_.repeated = tracker_.repeated();
-  return {};
 }
 
 void Reflector::watch_ended(StreamEnd end) {
@@ -296,7 +417,7 @@ void Reflector::watch_ended(StreamEnd end) {
     end_watch(Then::kWatch, *end.broken, std::chrono::milliseconds(0));
     return;
   }
-  if (lines_.pending() > 0) {
+  if (lines_.pending()) {
     end_watch(Then::kWatch, Error(ErrorCode::kUnavailable, "the watch ended in the middle of an event"),
               std::chrono::milliseconds(0));
     return;

@@ -10,6 +10,10 @@
 // receives forget() for an object that was deleted while there was no connection. Intermediate
 // versions during a gap may be skipped.
 //
+// Memory is bounded by max_object_bytes, whatever the objects are. Pages become smaller when
+// objects are large. An object that is too large is passed to unreadable() with its identity, and
+// neither the list nor the watch ends because of it.
+//
 // Use it only on the loop's thread. It may be constructed and started on any thread before the loop
 // runs, and destroyed after the loop ended. Do not destroy it inside the sink.
 #pragma once
@@ -19,7 +23,9 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
+#include "json/field_scanner.h"
 #include "json/line_splitter.h"
 #include "kube/client.h"
 #include "kube/list_decoder.h"
@@ -33,7 +39,7 @@ struct ReflectorOptions {
   std::string path{};            // path of the collection: "/api/v1/nodes"
   std::string field_selector{};  // "spec.nodeName=gpu-a"
   std::string label_selector{};
-  std::size_t page_items = 500;
+  std::size_t page_items = 500;  // at most; fewer if the objects are large
   std::chrono::milliseconds page_deadline{60'000};
   // The server ends a watch after a random time between this and twice this, so that clients do not
   // all reconnect at the same time.
@@ -43,7 +49,9 @@ struct ReflectorOptions {
   // the server does not know the version, and re-lists the collection.
   std::chrono::milliseconds idle{90'000};
   BackoffOptions backoff{.first = std::chrono::milliseconds(200), .cap = std::chrono::milliseconds(30'000)};
-  std::size_t max_line_bytes = 8U << 20U;
+  // Limit for a page, a line of a watch, and so for an object. etcd stores at most 1.5 MiB for an
+  // object by default, and JSON escapes some of its bytes with 6.
+  std::size_t max_object_bytes = 10U << 20U;
 };
 
 class Reflector {
@@ -93,12 +101,21 @@ class Reflector {
   void list();
   void request_page();
   void on_page(Result<Reply> reply);
+  void page_failed(const Error& error);
+  // Reads a page with one object that is too large, without keeping it.
+  void skip_object();
+  void object_skipped(const StreamEnd& end);
+  // Returns the query for the next page with at most `items` objects.
+  [[nodiscard]] Request page_request(std::size_t items) const;
   void list_complete();
   void list_failed(const Error& error);
 
   void watch();
   void on_data(json::PaddedView piece);
   Status on_line(json::PaddedView line);
+  // Reads a line that is too large.
+  Status on_part(std::string_view part, bool last);
+  void on_event(WatchType type, const ObjectMeta& meta, const Status& decoded);
   void watch_ended(StreamEnd end);
   void end_watch(Then then, const Error& error, std::chrono::milliseconds at_least);
 
@@ -107,6 +124,7 @@ class Reflector {
   void failed(const Error& error);
   void heard();
   [[nodiscard]] std::string selectors() const;
+  [[nodiscard]] Error too_large() const;
 
   Client& client_;
   const ReflectorOptions options_;
@@ -126,10 +144,13 @@ class Reflector {
   json::PaddedBuffer next_page_;  // memory for the next page
   std::string continue_token_;
   std::uint64_t list_version_ = 0;
-  std::size_t page_items_;
-  Clock::Steady began_{};              // start of the current list or watch
-  bool received_any_ = false;          // the current watch has received an event or a bookmark
-  Clock::Steady::duration silence_{};  // total time of consecutive watches without data
+  std::size_t page_items_;                       // limit for the number of objects on a page
+  std::size_t page_fits_;                        // how many objects are expected to fit on a page
+  std::size_t asked_items_;                      // limit of the page that was requested last
+  std::optional<json::FieldScanner> oversized_;  // reads an object that is too large
+  Clock::Steady began_{};                        // start of the current list or watch
+  bool received_any_ = false;                    // the current watch has received an event or a bookmark
+  Clock::Steady::duration silence_{};            // total time of consecutive watches without data
   std::optional<Error> problem_;
   Clock::Steady last_heard_{};
   Counts counts_;

@@ -1,15 +1,11 @@
 #include "kube/watch_decoder.h"
 
-#include <optional>
-
 #include "base/strings.h"
 #include "kube/object_json.h"
 
 namespace tessera::kube {
 
-namespace {
-
-std::optional<WatchType> type_of(std::string_view name) {
+std::optional<WatchType> watch_type(std::string_view name) {
   if (name == "ADDED") {
     return WatchType::kAdded;
   }
@@ -24,6 +20,8 @@ std::optional<WatchType> type_of(std::string_view name) {
   }
   return name == "ERROR" ? std::optional(WatchType::kError) : std::nullopt;
 }
+
+namespace {
 
 Error not_an_event(const std::string& reason) {
   return {ErrorCode::kInvalid, "invalid watch event: " + reason};
@@ -74,6 +72,7 @@ Result<const WatchLine*> WatchDecoder::decode(json::PaddedView text, ObjectSink&
   WatchLine& line = impl_->line;
   line.meta.clear();
   line.decoded = {};
+  fit_parser(impl_->json, text.size());
   simdjson::ondemand::document document;
   JsonObject root;
   TRY(judge(impl_->json.iterate(text.data(), text.size(), text.size() + json::kPadding).get(document)));
@@ -86,7 +85,7 @@ Result<const WatchLine*> WatchDecoder::decode(json::PaddedView text, ObjectSink&
     if (is(key, "type")) {
       std::string_view name;
       const JsonError bad = read_view(value, name);
-      type = type_of(name);
+      type = watch_type(name);
       return bad;
     }
     if (is(key, "object") && type) {

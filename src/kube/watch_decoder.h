@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string_view>
 
 #include "base/result.h"
 #include "json/padded_buffer.h"
@@ -14,6 +16,9 @@
 namespace tessera::kube {
 
 enum class WatchType { kAdded, kModified, kDeleted, kBookmark, kError };
+
+// Returns the type with this name ("ADDED"), or nothing.
+std::optional<WatchType> watch_type(std::string_view name);
 
 struct WatchLine {
   WatchType type = WatchType::kBookmark;

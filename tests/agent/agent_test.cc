@@ -64,6 +64,7 @@ class RunningAgent {
                          if (request.path() == "/api/v1/nodes/" + std::string(SimMachine::kNode)) {
                            if (request.method() == "PATCH") {
                              ++(pods_listed ? node_writes : node_writes_before_pods);
+                             last_node_write_ = request.body().text();
                            }
                            reply.send({.body = node});
                          } else if (request.path() == "/api/v1/pods" &&
@@ -142,6 +143,17 @@ class RunningAgent {
     return all;
   }
 
+  // Waits until the last write to the Node contains `text`, or does not. Returns false on a timeout.
+  bool node_write_contains(const std::string& text, bool wanted = true) {
+    const auto begun = std::chrono::steady_clock::now();
+    std::string last;
+    do {
+      loop_.call([&] { last = last_node_write_; });
+    } while ((last.empty() || (last.find(text) != std::string::npos) != wanted) &&
+             std::chrono::steady_clock::now() - begun < gpu::kPatience);
+    return !last.empty() && (last.find(text) != std::string::npos) == wanted;
+  }
+
   std::atomic<bool> pods_listed = false;
   std::atomic<int> node_writes_before_pods = 0;
   std::atomic<int> node_writes = 0;
@@ -150,6 +162,7 @@ class RunningAgent {
   http::EventLoop loop_;
   http::Timer listing_;
   std::string events_;
+  std::string last_node_write_;
   std::optional<http::Server> api_;
   std::unique_ptr<Agent> agent_;
   std::thread thread_;
@@ -290,7 +303,24 @@ TEST_F(AgentTest, ListsTheKnownGpusWhenTheDriverHangs) {
   }
 }
 
-// The same if the state directory was lost.
+// The scheduler must not choose GPUs whose health is not known. kubelet would refuse pods that are
+// already bound, so it keeps the devices.
+TEST_F(AgentTest, PublishesGpusAsUnhealthyToTheSchedulerWhileTheDriverHangs) {
+  FakeKubelet kubelet(plugin_dir());
+  RunningAgent agent(machine, root.path(), state_dir(), R"({"metadata":{"name":"n"}})",
+                     std::chrono::milliseconds(1));
+  ASSERT_EQ(kubelet.wait_for_devices(unhealthy(0)).size(), kShares);
+  ASSERT_TRUE(agent.node_write_contains("has not answered", false));
+  machine.control("hang: [nvmlDeviceGetMemoryInfo_v2, nvmlDeviceGetMemoryInfo]");
+  EXPECT_TRUE(agent.node_write_contains("has not answered"));
+  EXPECT_EQ(kubelet.wait_for_devices(unhealthy(0)).size(), kShares);
+  machine.control("");
+  EXPECT_TRUE(agent.node_write_contains("has not answered", false)) << "after the call has returned";
+  EXPECT_EQ(kubelet.wait_for_devices(unhealthy(0)).size(), kShares);
+}
+
+// kubelet gets the device list of a driver that does not answer, also if the state directory was
+// lost.
 TEST_F(AgentTest, ListsTheGpusOfTheNodeAnnotationWhenItsOwnFileIsGone) {
   FakeKubelet kubelet(plugin_dir());
   {

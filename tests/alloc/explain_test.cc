@@ -170,8 +170,8 @@ TEST_F(ExplainTest, PhrasesContainNoNumbersOfNodes) {
 TEST(Reason, MayPassIfTheNextInventoryOfTheNodeCanChangeIt) {
   for (const Reason reason :
        {Reason::kUnknownNode, Reason::kNoGpus, Reason::kInventoryUnreadable, Reason::kUnitDiffers,
-        Reason::kSecondPlugin, Reason::kAgentAway, Reason::kOriginalPlugin, Reason::kNoMps,
-        Reason::kUnhealthy, Reason::kNoGpuWithEnoughFree, Reason::kTooFewWholeGpus}) {
+        Reason::kSecondPlugin, Reason::kAgentAway, Reason::kUnreadablePod, Reason::kOriginalPlugin,
+        Reason::kNoMps, Reason::kUnhealthy, Reason::kNoGpuWithEnoughFree, Reason::kTooFewWholeGpus}) {
     EXPECT_TRUE(may_pass(reason)) << static_cast<int>(reason);
   }
   for (const Reason reason :

@@ -166,6 +166,51 @@ TEST(Ledger, RemembersASecondPluginWhileTheInventoryIsMissing) {
   EXPECT_EQ(ledger.states().fence(a), Fence::kSecondPlugin);
 }
 
+// Its GPUs would look free otherwise.
+TEST(Ledger, FencesTheNodeOfAPodThatCannotBeRead) {
+  Ledger ledger;
+  ledger.upsert_node(node_of("a", {16, 16}));
+  ledger.upsert_node(node_of("b", {16, 16}));
+  const PodSpec pod = bound_share("p", 4, "a", 1);
+  const NodeId a = ledger.find_node("a").value();
+  ledger.upsert_unreadable_pod(key_of(pod), "a", "too large");
+  ledger.upsert_unreadable_pod(key_of(pod), "a", "too large");
+  EXPECT_EQ(ledger.states().fence(a), Fence::kUnreadablePod);
+  EXPECT_EQ(ledger.states().largest_free(a), 0U);
+  EXPECT_EQ(ledger.states().fence(ledger.find_node("b").value()), Fence::kOpen);
+  const std::string text =
+      "pod ml/p on node a cannot be read: too large; the node takes no more GPU pods until it is deleted";
+  EXPECT_EQ(ledger.fence_text(a), text);
+  ASSERT_EQ(ledger.problems().size(), 1U);
+  EXPECT_EQ(ledger.problems()[0].text, text);
+
+  // Also when the node changes, and when the pod arrives first.
+  ledger.upsert_node(node_of("a", {16, 16, 16}));
+  EXPECT_EQ(ledger.states().fence(a), Fence::kUnreadablePod);
+  ledger.upsert_unreadable_pod({.namespace_name = "ml", .name = "q", .uid = "uid-q"}, "c", "too large");
+  ledger.upsert_node(node_of("c", {16}));
+  EXPECT_EQ(ledger.states().fence(ledger.find_node("c").value()), Fence::kUnreadablePod);
+
+  // Opens when the pod can be read, or is gone.
+  ledger.upsert_pod(pod);
+  EXPECT_EQ(ledger.states().fence(a), Fence::kOpen);
+  EXPECT_THAT(free_on(ledger, "a"), ElementsAre(16, 12, 16));
+  ledger.remove_pod("uid-q");
+  EXPECT_EQ(ledger.states().fence(ledger.find_node("c").value()), Fence::kOpen);
+  EXPECT_TRUE(ledger.problems().empty());
+}
+
+TEST(Ledger, APodThatCannotBeReadAnyMoreKeepsWhatItHolds) {
+  Ledger ledger;
+  ledger.upsert_node(node_of("a", {16, 16}));
+  const PodSpec pod = bound_share("p", 4, "a", 1);
+  ledger.upsert_pod(pod);
+  ledger.upsert_unreadable_pod(key_of(pod), "a", "too large");
+  EXPECT_EQ(ledger.states().fence(ledger.find_node("a").value()), Fence::kOpen);
+  EXPECT_THAT(free_on(ledger, "a"), ElementsAre(16, 12));
+  EXPECT_TRUE(ledger.problems().empty());
+}
+
 TEST(Ledger, ReportsThatKubeletAndInventoryDiffer) {
   Ledger ledger;
   NodeSpec node = node_of("a", {16, 16});

@@ -6,6 +6,8 @@
 #include <boost/json.hpp>
 
 #include "../alloc/cluster.h"
+#include "extender/watch_sinks.h"
+#include "kube/object_meta.h"
 
 namespace tessera::extender {
 namespace {
@@ -283,6 +285,19 @@ TEST_F(DecisionsTest, ExcludesANodeWithAnotherDevicePlugin) {
                 .at("both")
                 .as_string(),
             "another device plugin allocates the same GPUs");
+}
+
+// A pod of more than max_object_bytes, whose claims the extender has never read.
+TEST_F(DecisionsTest, ExcludesANodeWithAPodThatCannotBeRead) {
+  PodSink pods(state_, [] {});
+  const kube::ObjectMeta huge{
+      .namespace_name = "ml", .name = "huge", .uid = "uid-huge", .version = 7, .node_name = "big"};
+  pods.unreadable(huge, Error(ErrorCode::kExhausted, "it is larger than 10 bytes"));
+  const boost::json::object reply = filter(pod_of("p", {container("main", 8)}), {"big", "small"});
+  EXPECT_EQ(reply.at("FailedAndUnresolvableNodes").at("big").as_string(), "a pod on the node cannot be read");
+  EXPECT_EQ(reply.at("NodeNames").as_array().size(), 1U);
+  pods.forget(huge);
+  EXPECT_EQ(filter(pod_of("p", {container("main", 8)}), {"big"}).at("NodeNames").as_array().size(), 1U);
 }
 
 TEST_F(DecisionsTest, DoesNotCountAPodWithALimitOfZeroAsWaiting) {

@@ -29,10 +29,15 @@ void set_timeouts(int fd) {
 
 }  // namespace
 
-RawConnection RawConnection::to(std::uint16_t port) {
+RawConnection RawConnection::to(std::uint16_t port, const char* source) {
   Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   set_timeouts(fd.get());
   const sockaddr_in address = loopback(port);
+  sockaddr_in from = loopback(0);
+  if (::inet_pton(AF_INET, source, &from.sin_addr) != 1 ||
+      ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&from), sizeof from) != 0) {
+    ADD_FAILURE() << "bind to " << source << ": " << std::strerror(errno);
+  }
   if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     ADD_FAILURE() << "connect to port " << port << ": " << std::strerror(errno);
   }

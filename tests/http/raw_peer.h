@@ -18,8 +18,8 @@ namespace tessera::http {
 class RawConnection {
  public:
   explicit RawConnection(Fd fd) : fd_(std::move(fd)) {}
-  // Connects to a server on 127.0.0.1.
-  static RawConnection to(std::uint16_t port);
+  // Connects to a server on 127.0.0.1. `source` is an address of the loopback interface.
+  static RawConnection to(std::uint16_t port, const char* source = "127.0.0.1");
 
   // Returns false if the peer closed the connection.
   bool send(std::string_view bytes);

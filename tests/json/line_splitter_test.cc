@@ -17,20 +17,28 @@ class LineSplitterTest : public ::testing::Test {
  protected:
   Status feed(std::string_view piece) {
     PaddedBuffer buffer(piece);
-    return splitter_.feed(buffer.view(), [this](PaddedView line) {
-      lines_.emplace_back(line.text());
-      return Status{};
-    });
+    return splitter_.feed(
+        buffer.view(),
+        [this](PaddedView line) {
+          lines_.emplace_back(line.text());
+          return Status{};
+        },
+        [this](std::string_view part, bool last) {
+          parts_ += part;
+          parts_ += last ? "|" : "";
+          return Status{};
+        });
   }
 
   LineSplitter splitter_{100};
   std::vector<std::string> lines_;
+  std::string parts_;  // of lines that are too long
 };
 
 TEST_F(LineSplitterTest, ReportsCompleteLines) {
   ASSERT_TRUE(feed("one\ntwo\r\n\n\r\nthree"));
   EXPECT_THAT(lines_, ElementsAre("one", "two"));
-  EXPECT_EQ(splitter_.pending(), 5U);
+  EXPECT_TRUE(splitter_.pending());
 }
 
 TEST_F(LineSplitterTest, JoinsALineThatSpansPieces) {
@@ -42,15 +50,31 @@ TEST_F(LineSplitterTest, JoinsALineThatSpansPieces) {
   ASSERT_TRUE(feed("o\r"));
   ASSERT_TRUE(feed("\n"));
   EXPECT_THAT(lines_, ElementsAre("one", "two"));
-  EXPECT_EQ(splitter_.pending(), 0U);
+  EXPECT_FALSE(splitter_.pending());
 }
 
-TEST_F(LineSplitterTest, RejectsALineThatIsTooLong) {
-  EXPECT_TRUE(feed(std::string(100, 'x') + "\n"));
-  EXPECT_EQ(feed(std::string(101, 'x') + "\n").error().code(), ErrorCode::kExhausted);
+TEST_F(LineSplitterTest, PassesOnALineThatIsTooLongInParts) {
+  ASSERT_TRUE(feed(std::string(100, 'x') + "\n"));
+  ASSERT_TRUE(feed(std::string(101, 'y') + "\nshort\n"));
+  EXPECT_EQ(parts_, std::string(101, 'y') + "|");
+  parts_.clear();
+  ASSERT_TRUE(feed(std::string(60, 'z')));
+  EXPECT_EQ(parts_, "");
+  ASSERT_TRUE(feed(std::string(60, 'z')));
+  EXPECT_EQ(parts_, std::string(120, 'z'));
+  EXPECT_TRUE(splitter_.pending());
+  ASSERT_TRUE(feed("end\nlast\n"));
+  EXPECT_EQ(parts_, std::string(120, 'z') + "end|");
+  EXPECT_FALSE(splitter_.pending());
+  EXPECT_THAT(lines_, ElementsAre(std::string(100, 'x'), "short", "last"));
+}
+
+TEST_F(LineSplitterTest, ResetDiscardsALineThatIsTooLong) {
+  ASSERT_TRUE(feed(std::string(101, 'x')));
   splitter_.reset();
-  EXPECT_TRUE(feed(std::string(60, 'x')));
-  EXPECT_EQ(feed(std::string(60, 'x')).error().code(), ErrorCode::kExhausted);
+  EXPECT_FALSE(splitter_.pending());
+  ASSERT_TRUE(feed("fresh\n"));
+  EXPECT_THAT(lines_, ElementsAre("fresh"));
 }
 
 TEST_F(LineSplitterTest, ResetDiscardsTheIncompleteLine) {
@@ -63,13 +87,16 @@ TEST_F(LineSplitterTest, ResetDiscardsTheIncompleteLine) {
 TEST_F(LineSplitterTest, StopsAtTheFirstErrorOfTheCallback) {
   int seen = 0;
   PaddedBuffer buffer("a\nb\nc\n");
-  const Status status = splitter_.feed(buffer.view(), [&](PaddedView line) -> Status {
-    ++seen;
-    if (line.text() == "b") {
-      return fail(ErrorCode::kInvalid, "b");
-    }
-    return {};
-  });
+  const Status status = splitter_.feed(
+      buffer.view(),
+      [&](PaddedView line) -> Status {
+        ++seen;
+        if (line.text() == "b") {
+          return fail(ErrorCode::kInvalid, "b");
+        }
+        return {};
+      },
+      nullptr);
   EXPECT_EQ(status.error().message(), "b");
   EXPECT_EQ(seen, 2);
 }

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -40,21 +41,26 @@ class RecordingSink : public ObjectSink {
       EXPECT_EQ(found->second.uid, meta.uid) << meta.name << " was replaced without forget()";
       EXPECT_NE(found->second.version, meta.version) << meta.name << " was delivered twice";
     }
+    unread_.erase(meta.name);
     things[meta.name] = {.uid = meta.uid, .version = meta.version, .value = value_};
     log.push_back("+" + meta.name + "=" + value_);
   }
 
   void forget(const ObjectMeta& meta) override {
+    log.push_back("-" + meta.name);
+    if (unread_.erase(meta.name) > 0) {
+      return;
+    }
     const auto found = things.find(meta.name);
     ASSERT_NE(found, things.end()) << meta.name << " is unknown";
     EXPECT_EQ(found->second.uid, meta.uid);
     things.erase(found);
-    log.push_back("-" + meta.name);
   }
 
   void unreadable(const ObjectMeta& meta, const Error& /*error*/) override {
     things.erase(meta.name);
-    log.push_back("?" + meta.name);
+    unread_.insert(meta.name);
+    log.push_back("?" + meta.name + (meta.node_name.empty() ? "" : "@" + meta.node_name));
   }
 
   void synced() override { ++syncs; }
@@ -65,6 +71,7 @@ class RecordingSink : public ObjectSink {
 
  private:
   std::string value_;
+  std::set<std::string> unread_;  // names of objects that could not be read
 };
 
 }  // namespace tessera::kube

@@ -14,8 +14,10 @@ namespace tessera::kube {
 namespace {
 
 using namespace std::chrono_literals;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Le;
 
 class ReflectorTest : public ::testing::Test {
  protected:
@@ -357,6 +359,86 @@ TEST_F(ReflectorTest, RequestsSmallerPagesWhenAPageIsTooLarge) {
   };
   start();
   ASSERT_TRUE(settled());
+}
+
+// A tenant can write an object whose JSON is larger than any sensible limit, because the server
+// writes six bytes for "<".
+TEST_F(ReflectorTest, AnObjectThatIsTooLargeEndsNeitherTheListNorTheWatch) {
+  options_.max_object_bytes = 64U << 10U;
+  const auto put_large = [&](char fill) {
+    server_.put("/api/v1/things/large",
+                {{"spec", {{"value", std::string(200U << 10U, fill)}, {"nodeName", "gpu-a"}}}});
+  };
+  for (int i = 0; i < 30; ++i) {
+    server_.set_thing(fmt::format("t{:02}", i), "v");
+  }
+  put_large('x');
+  start();
+  ASSERT_TRUE(wait([&] { return sink_.syncs == 1 && server_.watches() > 0; }));
+  EXPECT_EQ(sink_.things.size(), 30U);
+  EXPECT_THAT(sink_.log, Contains("?large@gpu-a"));
+  EXPECT_EQ(reflector_->counts().unreadable, 1U);
+
+  sink_.log.clear();
+  put_large('y');
+  server_.set_thing("t00", "changed");
+  ASSERT_TRUE(wait([&] { return sink_.log.size() >= 2; }));
+  EXPECT_THAT(sink_.log, ElementsAre("?large@gpu-a", "+t00=changed"));
+
+  sink_.log.clear();
+  server_.put("/api/v1/things/large", {{"spec", {{"value", "small"}}}});
+  put_large('z');
+  server_.remove_thing("large");
+  ASSERT_TRUE(wait([&] { return sink_.log.size() >= 3; }));
+  EXPECT_THAT(sink_.log, ElementsAre("+large=small", "?large@gpu-a", "-large"));
+  ASSERT_TRUE(settled());
+  EXPECT_EQ(reflector_->counts().lists, 1U);
+  EXPECT_EQ(reflector_->counts().watches, 1U);
+  EXPECT_EQ(reflector_->counts().failures, 0U);
+}
+
+TEST_F(ReflectorTest, SeveralObjectsThatAreTooLargeMayBeTheWholeList) {
+  options_.max_object_bytes = 64U << 10U;
+  for (const char* name : {"a", "b", "c"}) {
+    server_.set_thing(name, std::string(100U << 10U, 'x'));
+  }
+  start();
+  ASSERT_TRUE(wait([&] { return sink_.syncs == 1 && server_.watches() > 0; }));
+  EXPECT_THAT(sink_.log, ElementsAre("?a", "?b", "?c"));
+  EXPECT_EQ(reflector_->counts().failures, 0U);
+  server_.set_thing("b", "small");
+  ASSERT_TRUE(wait([&] { return sink_.things.size() == 1; }));
+}
+
+TEST_F(ReflectorTest, RelistsAfterAnEventThatIsTooLargeAndHasNoIdentity) {
+  options_.max_object_bytes = 1000;
+  server_.set_thing("a", "1");
+  start();
+  ASSERT_TRUE(settled());
+  server_.write_raw("{\"type\":\"MODIFIED\",\"object\":{\"x\":\"" + std::string(2000, 'x') + "\"}}\n");
+  ASSERT_TRUE(wait([&] { return reflector_->counts().lists == 2; }));
+}
+
+TEST_F(ReflectorTest, PagesBecomeSmallerAndLargerWithTheObjects) {
+  options_.max_object_bytes = 8U << 20U;
+  for (int i = 0; i < 60; ++i) {
+    server_.set_thing(fmt::format("large{:02}", i), std::string(300U << 10U, 'x'));
+  }
+  for (int i = 0; i < 600; ++i) {
+    server_.set_thing(fmt::format("small{:03}", i), "v");
+  }
+  start();
+  ASSERT_TRUE(settled());
+  EXPECT_EQ(reflector_->counts().lists, 1U);
+  EXPECT_EQ(reflector_->counts().failures, 0U);
+  std::vector<int> limits;
+  for (const auto& request : server_.seen) {
+    if (const std::size_t at = request.target.find("limit="); at != std::string::npos) {
+      limits.push_back(std::stoi(request.target.substr(at + 6)));
+    }
+  }
+  EXPECT_THAT(limits, Contains(Le(15))) << "no small page for large objects";
+  EXPECT_GE(limits.back(), 100) << "no larger pages for small objects";
 }
 
 TEST_F(ReflectorTest, TheSinkIsNotCalledAfterStop) {

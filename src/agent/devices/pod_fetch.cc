@@ -12,6 +12,7 @@ namespace {
 
 // Short, because kubelet admits no other pod while it waits for the answer.
 constexpr std::chrono::milliseconds kDeadline{400};
+constexpr std::size_t kMaxBytes = 16U << 20U;
 
 }  // namespace
 
@@ -33,6 +34,7 @@ void ApiPodFetch::send() {
   kube::Request request = kube::get_request(kube::pod_path("", ""));
   request.query = query_;
   request.deadline = kDeadline;
+  request.max_response_bytes = kMaxBytes;
   request.what = "pods of this node";
   call_ = client_.send(std::move(request), [this](Result<kube::Reply> reply) { answered(std::move(reply)); });
 }

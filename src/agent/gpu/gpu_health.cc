@@ -49,6 +49,15 @@ NodeCondition gpus_condition(const gpu::DriverState& state, const std::string& h
   return condition_of(gpu_info(), node_devices(state.inventory), state.problems);
 }
 
+alloc::Inventory during_hang(alloc::Inventory inventory, const std::string& hang) {
+  for (alloc::Gpu& gpu : inventory.gpus) {
+    if (gpu.healthy()) {
+      gpu.unhealthy = hang;
+    }
+  }
+  return inventory;
+}
+
 GpuHealthReporter::GpuHealthReporter(const NodeContext& node, const Allocations& allocations,
                                      GpuHealthReporterOptions options, const alloc::Inventory& before)
     : node_(node),
@@ -92,28 +101,31 @@ void GpuHealthReporter::report(const gpu::DriverState& state) {
   // The first report also reconciles the ConfigMap of an earlier process.
   const bool first = !std::exchange(reported_, true);
   reporter_.set_condition(gpus_condition(state_, hang_));
-  set_unhealthy_indices(state.inventory.unhealthy_list(), first);
+  set_unhealthy_indices(during_hang(state.inventory, hang_).unhealthy_list(), first);
 }
 
-void GpuHealthReporter::set_hang(const Status& problem) {
+bool GpuHealthReporter::set_hang(const Status& problem) {
   // Compares only whether a call hangs. The text also says for how long, which always changes.
   const bool hangs = !problem && problem.error().code() == ErrorCode::kTimeout;
   if (hangs == !hang_.empty()) {
-    return;
+    return false;
   }
   hang_ = hangs ? problem.error().text() : "";
   auto about_node = kube::EventNote::about_node(node_.node);
   if (hangs) {
     log::error("driver call hangs", {{"error", hang_}});
     node_.events.record(
-        std::move(about_node).as_warning("GpuDriverHangs", hang_ + "; GPUs keep their last known state"));
+        std::move(about_node)
+            .as_warning("GpuDriverHangs", hang_ + "; no new pods are placed on this node until it answers"));
   } else {
     log::info("driver answers again");
     node_.events.record(std::move(about_node).as_normal("GpuDriverReady", "the NVIDIA driver answers again"));
   }
   if (reported_) {
     reporter_.set_condition(gpus_condition(state_, hang_));
+    set_unhealthy_indices(during_hang(state_.inventory, hang_).unhealthy_list(), /*first=*/false);
   }
+  return true;
 }
 
 void GpuHealthReporter::set_unhealthy_indices(const std::string& indices, bool first) {

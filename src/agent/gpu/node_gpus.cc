@@ -172,7 +172,10 @@ void NodeGpus::publish() {
   if (foreign_.use().has_unknown_pod && !node_.pods.is_synced()) {
     return;
   }
-  node_writer_.publish(published_state_->inventory, {driver_state_->compute, driver_state_->cuda});
+  // It is not known whether the GPUs work while the driver hangs, so the scheduler must not choose
+  // them. For kubelet they stay healthy: it would refuse pods that are already bound, for good.
+  node_writer_.publish(during_hang(published_state_->inventory, health_.hang()),
+                       {driver_state_->compute, driver_state_->cuda});
   health_.report(*published_state_);
 }
 
@@ -197,9 +200,10 @@ void NodeGpus::pods_synced() {
 }
 
 void NodeGpus::check() {
-  health_.set_hang(driver_problem());
-  if (serving_ && node_.pods.is_synced() &&
-      foreign_.update_if_changed(driver_state_->inventory, registered())) {
+  const bool hang_changed = health_.set_hang(driver_problem());
+  const bool foreign_changed = serving_ && node_.pods.is_synced() &&
+                               foreign_.update_if_changed(driver_state_->inventory, registered());
+  if (serving_ && (hang_changed || foreign_changed)) {
     publish();
   }
 }

@@ -23,9 +23,10 @@ Status list_pages(kube::Client& client, const std::string& path, const std::stri
   kube::ListDecoder decoder;
   json::PaddedBuffer buffer;
   std::string token;
-  do {
+  std::size_t page_items = kPageItems;
+  while (true) {
     kube::Request request = kube::get_request(path);
-    request.query = fmt::format("limit={}", kPageItems);
+    request.query = fmt::format("limit={}", page_items);
     if (!selector.empty()) {
       request.query += "&" + selector;
     }
@@ -34,14 +35,23 @@ Status list_pages(kube::Client& client, const std::string& path, const std::stri
     }
     request.what = "list " + path;
     request.buffer = std::move(buffer);
-    kube::Reply reply = TRY(client.fetch(std::move(request)));
+    Result<kube::Reply> reply = client.fetch(std::move(request));
+    if (!reply) {
+      if (reply.error().code() != ErrorCode::kExhausted || page_items == 1) {
+        return fail(reply.error());
+      }
+      page_items /= 2;  // the objects are large
+      continue;
+    }
     kube::ListPage page =
-        TRY(with_context(decoder.decode(reply.body.view(), sink, keep_or_report(sink)), "list " + path));
+        TRY(with_context(decoder.decode(reply->body.view(), sink, keep_or_report(sink)), "list " + path));
     ++pages;
     token = std::move(page.continue_token);
-    buffer = std::move(reply.body);
-  } while (!token.empty());
-  return {};
+    if (token.empty()) {
+      return {};
+    }
+    buffer = std::move(reply->body);
+  }
 }
 
 // Lists a whole collection. The server drops the version that the pages belong to after a few

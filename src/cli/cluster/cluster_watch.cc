@@ -16,6 +16,7 @@
 #include "base/strings.h"
 #include "cli/cluster/cluster_api.h"
 #include "cli/cluster/cluster_store.h"
+#include "cli/output/safe_output.h"
 #include "http/event_loop.h"
 #include "kube/reflector.h"
 #include "kube/request.h"
@@ -34,7 +35,8 @@ class Screen {
  public:
   Screen(std::ostream& out, std::ostream& err, int fd) : out_(out), err_(err), fd_(fd) {
     if (Terminal::of(fd_).is_terminal) {
-      out_ << kEnterScreen << std::flush;
+      write_control(out_, kEnterScreen);
+      out_ << std::flush;
       entered_ = true;
     }
   }
@@ -42,7 +44,8 @@ class Screen {
   Screen& operator=(const Screen&) = delete;
   ~Screen() {
     if (entered_) {
-      out_ << kLeaveScreen << last_.text << std::flush;
+      write_control(out_, kLeaveScreen);
+      out_ << last_.text << std::flush;
     }
     for (const std::string& warning : last_.warnings) {
       err_ << "warning: " << warning << "\n";
@@ -60,7 +63,8 @@ class Screen {
   // Draws the last frame again, because the terminal may have been resized.
   void draw() {
     if (entered_) {
-      out_ << redrawn(last_.text, Terminal::of(fd_).rows) << std::flush;
+      write_control(out_, redrawn(printable_lines(last_.text), Terminal::of(fd_).rows));
+      out_ << std::flush;
     }
   }
 

@@ -2,12 +2,17 @@
 
 #include <algorithm>
 
+#include "cli/output/safe_output.h"
+
 namespace tessera::cli {
 
 std::size_t display_width(std::string_view text) {
   return static_cast<std::size_t>(
       std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
 }
+
+Table::Cell::Cell(std::string_view cell_text, Colour cell_colour)
+    : text(printable(cell_text)), colour(cell_colour) {}
 
 std::string Table::text(const Terminal& terminal) const {
   std::vector<std::size_t> widths;

@@ -1,10 +1,11 @@
 // cli/output/table.h
 //
 // A table for people: each column is as wide as its widest cell, with two spaces between columns
-// and no trailing spaces.
+// and no trailing spaces. Control characters in cells are escaped.
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/output/terminal.h"
@@ -17,10 +18,12 @@ class Table {
     std::string text;
     Colour colour = Colour::kNone;
 
-    Cell(std::string cell_text,
-         Colour cell_colour = Colour::kNone)  // NOLINT: implicit, so that rows are lists of strings
-        : text(std::move(cell_text)), colour(cell_colour) {}
-    Cell(const char* cell_text) : text(cell_text) {}  // NOLINT
+    // Implicit, so that rows are lists of strings.
+    Cell(std::string_view cell_text, Colour cell_colour = Colour::kNone);   // NOLINT
+    Cell(const std::string& cell_text, Colour cell_colour = Colour::kNone)  // NOLINT
+        : Cell(std::string_view(cell_text), cell_colour) {}
+    Cell(const char* cell_text, Colour cell_colour = Colour::kNone)  // NOLINT
+        : Cell(std::string_view(cell_text), cell_colour) {}
   };
 
   explicit Table(std::vector<Cell> header) { add(std::move(header)); }

@@ -11,6 +11,7 @@ namespace tessera::cli {
 namespace {
 
 constexpr std::int64_t kBarCells = 16;
+constexpr std::string_view kNoColour = "\x1b[0m";
 
 std::string_view variable(const char* name) {
   const char* value = std::getenv(name);
@@ -66,7 +67,16 @@ std::string coloured(std::string_view text, Colour colour, const Terminal& termi
   if (!terminal.colours || colour == Colour::kNone || text.empty()) {
     return std::string(text);
   }
-  return std::string(code_of(colour)).append(text).append("\x1b[0m");
+  return std::string(code_of(colour)).append(text).append(kNoColour);
+}
+
+std::size_t colour_sequence(std::string_view text) {
+  for (const Colour colour : {Colour::kGreen, Colour::kYellow, Colour::kRed, Colour::kDim}) {
+    if (text.starts_with(code_of(colour))) {
+      return code_of(colour).size();
+    }
+  }
+  return text.starts_with(kNoColour) ? kNoColour.size() : 0;
 }
 
 std::string bar(std::int64_t used, std::int64_t total, const Terminal& terminal) {

@@ -24,6 +24,9 @@ enum class Colour { kNone, kGreen, kYellow, kRed, kDim };
 // Returns `text` in the colour, or unchanged if `terminal` has no colours.
 std::string coloured(std::string_view text, Colour colour, const Terminal& terminal);
 
+// Returns the length of the sequence of coloured() at the start of `text`; 0 if there is none.
+std::size_t colour_sequence(std::string_view text);
+
 // Returns a bar like "████████░░░░░░░░" that shows how much of `total` is used. Returns "" if
 // `terminal` has no bars.
 std::string bar(std::int64_t used, std::int64_t total, const Terminal& terminal);

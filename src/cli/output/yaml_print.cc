@@ -5,6 +5,8 @@
 #include <boost/json.hpp>
 #include <string_view>
 
+#include "cli/output/safe_output.h"
+
 namespace tessera::cli {
 
 namespace json = boost::json;
@@ -31,9 +33,7 @@ std::string scalar(std::string_view text) {
   if (is_plain(text)) {
     return std::string(text);
   }
-  const bool printable =
-      std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) >= 0x20 && c != 0x7f; });
-  if (!printable) {
+  if (printable(text) != text) {
     return json::serialize(json::string(text.data(), text.size()));  // YAML accepts JSON's escapes
   }
   std::string quoted = "'";

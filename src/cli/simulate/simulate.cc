@@ -6,6 +6,7 @@
 #include <ostream>
 
 #include "base/strings.h"
+#include "cli/output/safe_output.h"
 #include "sim/synthetic.h"
 
 namespace tessera::cli {
@@ -154,8 +155,9 @@ int run_simulate(const SimulateOptions& options, std::ostream& out, std::ostream
   if (progress_on_err) {
     progress = [&err](std::size_t done, std::size_t all, const sim::PolicyName& policy, std::uint64_t seed) {
       // One line that is overwritten by each update and erased at the end.
-      err << fmt::format("\r\x1b[K{}/{} runs, last {} with seed {}", done, all, policy.name, seed)
-          << (done == all ? "\r\x1b[K" : "") << std::flush;
+      write_control(err, fmt::format("\r\x1b[K{}/{} runs, last {} with seed {}{}", done, all, policy.name,
+                                     seed, done == all ? "\r\x1b[K" : ""));
+      err << std::flush;
     };
   }
   const auto simulation = simulate(options, progress);

@@ -105,14 +105,18 @@ wait_for 10 "an Event gives the reason of the eviction" has_event greedy GpuMemo
 share calm 3 | create
 wait_for 30 "another pod runs" pod_is calm Running
 control 'hang: [nvmlDeviceGetMemoryInfo_v2, nvmlDeviceGetMemoryInfo]'
+share hung 3 | create
 wait_for 20 "the condition reports a hanging driver" condition_is "False DriverHangs"
 wait_for 10 "an Event names the driver call that hangs" has_event node-a GpuDriverHangs nvmlDeviceGetMemoryInfo
-expect "the GPUs keep their last known state" 256 "$(listed aliyun.com/gpu-mem | wc -l)"
-share hung 3 | create
-wait_for 20 "a new pod is admitted while the driver hangs" pod_is hung Running
+expect "the GPUs keep their last known state for kubelet" 256 "$(listed aliyun.com/gpu-mem | wc -l)"
+wait_for 20 "a pod that was bound before is admitted while the driver hangs" pod_is hung Running
 expect "the new pod sees its GPU" "$(record hung | jq -r '.containers.main[0].gpu')" "$(sees hung)"
 kill_container calm
 wait_for 20 "a container restarts while the driver hangs" restarted calm 1
+share late 3 | create
+late_waits() { kubectl get pod late -o json | jq -e '.status.conditions[]? | select(.message // "" | contains("free GPUs are unhealthy"))' >/dev/null; }
+wait_for 20 "no new pod is placed on the node while the driver hangs" late_waits
+kubectl delete pod late >/dev/null
 slow() { ask "$AGENT_PORT" /metrics | awk '/^tessera_agent_kubelet_call_duration_seconds_bucket/ && /le="0.5"/ { n -= $2 } /^tessera_agent_kubelet_call_duration_seconds_count/ { n += $2; found = 1 } END { if (found) print n }'; }
 expect "no response to kubelet took more than half a second" 0 "$(slow)"
 

@@ -219,10 +219,22 @@ TEST_F(GpuHealthTest, ReportsAHangingDriverOnce) {
   }
   settle(health);
   EXPECT_EQ(condition().at("reason"), "DriverHangs");
+  EXPECT_EQ(cluster_.get(kConfigMapPath).at("data").at("gpus"), "0");
   EXPECT_EQ(node_.notes.size(), 1U);
-  health.set_hang({});
+  EXPECT_FALSE(health.set_hang(fail(ErrorCode::kTimeout, "driver call x has not answered for 9 s")));
+  EXPECT_EQ(health.hang(), "driver call x has not answered for 5 s")
+      << "the inventory must not keep changing";
+  EXPECT_TRUE(health.set_hang({}));
   settle(health);
   EXPECT_EQ(condition().at("status"), "True");
+  EXPECT_FALSE(cluster_.has(kConfigMapPath));
+}
+
+TEST(DuringHang, KeepsTheReasonOfAGpuThatWasUnhealthyBefore) {
+  const alloc::Inventory inventory = during_hang(with_unhealthy(2, 1, "XID 79"), "the call hangs");
+  EXPECT_EQ(inventory.gpus[0].unhealthy, "the call hangs");
+  EXPECT_EQ(inventory.gpus[1].unhealthy, "XID 79");
+  EXPECT_EQ(during_hang(v100s(2), ""), v100s(2));
 }
 
 TEST_F(GpuHealthTest, LeavesAConfigMapOfAnotherOwnerAlone) {
