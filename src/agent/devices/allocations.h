@@ -24,6 +24,7 @@
 
 #include "agent/devices/allocation.h"
 #include "agent/devices/pod_resources.h"
+#include "alloc/pod.h"
 #include "base/result.h"
 #include "kube/event_aggregator.h"
 
@@ -53,6 +54,8 @@ class Allocations {
   void record(const Allocation& allocation);
   // Sets why the container may not start; empty if it may.
   void set_start_block(const std::string& pod_uid, const std::string& container, std::string message);
+  // Sets Allocation::started. Does nothing if the container has no allocation.
+  void set_started(const std::string& pod_uid, const std::string& container, bool started);
   // Clears Allocation::guessed. Called when it is certain which container has the IDs.
   void confirm(const std::string& pod_uid, const std::string& container);
   // Removes the allocations of a pod.
@@ -60,6 +63,9 @@ class Allocations {
 
   // Returns whether a container of the pod has an allocation.
   [[nodiscard]] bool has_pod(const std::string& pod_uid) const { return pods_.contains(pod_uid); }
+  // Returns whether a container of the pod has started with devices of this kind: StartGate allowed
+  // it, or the pod's status says so. Containers without devices do not count.
+  [[nodiscard]] bool has_started(const alloc::PodSpec& pod) const;
   // Returns null if the container has no allocation.
   [[nodiscard]] const Allocation* find(const std::string& pod_uid, const std::string& container) const;
   // Returns whether the container has IDs of this resource.
@@ -84,6 +90,8 @@ class Allocations {
   [[nodiscard]] std::size_t size() const;
 
  private:
+  [[nodiscard]] Allocation* find_mutable(const std::string& pod_uid, const std::string& container);
+
   Keys keys_;
   bool changed_ = false;
   std::map<std::string, std::map<std::string, Allocation, std::less<>>, std::less<>> pods_;  // UID, container

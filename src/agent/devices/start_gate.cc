@@ -214,9 +214,16 @@ void StartGate::check(const std::shared_ptr<Start>& start, const NodePod& pod, c
   }
   // If this takes more than 30 s, kubelet gives up and calls again. That call waits for the same
   // result.
-  context_.kind.before_start(pod, container, gate_.wrap<Status>([this, start, key](Status status) {
-    finish(start, key, std::move(status));
-  }));
+  const bool started_before = allocation != nullptr && allocation->started;
+  context_.kind.before_start(pod, container,
+                             gate_.wrap<Status>([this, start, key, started_before](const Status& status) {
+                               if (!status && !started_before) {
+                                 allocations_.set_started(key.pod_uid, key.container, false);
+                               }
+                               finish(start, key, status);
+                             }));
+  // Other containers that start in the meantime must not get the same devices.
+  allocations_.set_started(key.pod_uid, container, true);
 }
 
 std::optional<StartBlock> StartGate::find_block(const NodePod& pod, const std::string& container,
@@ -226,13 +233,8 @@ std::optional<StartBlock> StartGate::find_block(const NodePod& pod, const std::s
   if (!decided) {
     return decided.error();
   }
+  update_allocations(pod);
   const Allocation* allocation = allocations_.find(pod.spec.uid, container);
-  if (allocation != nullptr && can_update(allocation) && allocation->shares != decided->shares) {
-    Allocation updated = *allocation;
-    updated.shares = decided->shares;
-    updated.start_block.clear();
-    allocations_.record(updated);
-  }
   if (std::optional<StartBlock> unhealthy = unhealthy_block(decided->shares)) {
     return unhealthy;
   }
@@ -250,6 +252,24 @@ std::optional<StartBlock> StartGate::find_block(const NodePod& pod, const std::s
   }
   prepare_others(pod, container);
   return std::nullopt;
+}
+
+// Makes the allocations of containers that can still be updated follow the current decision. Does
+// this for all containers of the pod, because its first start makes the allocations permanent.
+void StartGate::update_allocations(const NodePod& pod) {
+  for (const alloc::ContainerSpec& container : pod.spec.containers) {
+    const Allocation* allocation = allocations_.find(pod.spec.uid, container.name);
+    if (allocation == nullptr || !can_update(allocation)) {
+      continue;
+    }
+    const Decision decided = context_.kind.decide(pod, container.name, allocation->ids);
+    if (decided && decided->shares != allocation->shares) {
+      Allocation updated = *allocation;
+      updated.shares = decided->shares;
+      updated.start_block.clear();
+      allocations_.record(updated);
+    }
+  }
 }
 
 // Returns the devices with which the container may start. The devices that it was admitted with may
@@ -335,10 +355,11 @@ void StartGate::prepare_others(const NodePod& pod, const std::string& container)
   }
 }
 
-void StartGate::finish(const std::shared_ptr<Start>& start, const ContainerName& container, Status status) {
+void StartGate::finish(const std::shared_ptr<Start>& start, const ContainerName& container,
+                       const Status& status) {
   allocations_.set_start_block(container.pod_uid, container.container, status ? "" : status.error().text());
   context_.store.changed();
-  reply(start, std::move(status));
+  reply(start, status);
 }
 
 void StartGate::reply(const std::shared_ptr<Start>& start, Status status) {

@@ -62,13 +62,14 @@ class StartGate {
   void check(const std::shared_ptr<Start>& start, const NodePod& pod, const std::string& container);
   [[nodiscard]] std::optional<StartBlock> find_block(const NodePod& pod, const std::string& container,
                                                      const IdsByResource& ids);
+  void update_allocations(const NodePod& pod);
   [[nodiscard]] Decision decide(const NodePod& pod, const std::string& container,
                                 const IdsByResource& ids) const;
   [[nodiscard]] bool can_update(const Allocation* allocation) const;
   [[nodiscard]] std::optional<StartBlock> unhealthy_block(const std::vector<DeviceShare>& shares) const;
   Status prepare(const NodePod& pod, const std::string& container, const Decided& decided);
   void prepare_others(const NodePod& pod, const std::string& container);
-  void finish(const std::shared_ptr<Start>& start, const ContainerName& container, Status status);
+  void finish(const std::shared_ptr<Start>& start, const ContainerName& container, const Status& status);
   void reply(const std::shared_ptr<Start>& start, Status status);
 
   const KindContext context_;

@@ -9,6 +9,9 @@
 // A container may have been admitted with other GPUs than the record says, and the strategy may not
 // be able to change that any more. Then the record is repaired before the container starts.
 //
+// Once a container of the pod has started, its pod keeps the GPUs that it was allocated. A record
+// that changes later is not read any more, and is repaired (record_guard.h).
+//
 // Use it on the event loop's thread.
 #pragma once
 
@@ -51,9 +54,14 @@ class GpuKind final : public DeviceKind {
 
   void set_inventory(const alloc::Inventory& inventory);
 
-  // Returns the decision for a pod; kUndecided if the pod requests no GPU.
+  // Returns the decision for a pod: what it was allocated if it has started, else what its record
+  // says. kUndecided if the pod requests no GPU.
   [[nodiscard]] GpuDecision decision_of(const NodePod& pod) const;
   [[nodiscard]] const Counts& counts() const { return counts_; }
+
+  // Writes the annotations of a started pod again if they differ from what it was allocated. Then
+  // returns true and later calls `done` with the result of the write.
+  bool repair_started(const NodePod& pod, Done<Status> done);
 
   [[nodiscard]] std::vector<ResourceList> lists() override;
   [[nodiscard]] std::vector<NodeDevice> devices() const override;
@@ -72,6 +80,10 @@ class GpuKind final : public DeviceKind {
                                    const std::string& container) const;
   [[nodiscard]] std::optional<alloc::Record> actual_record(const NodePod& pod) const;
   [[nodiscard]] std::optional<Holding> holding_of(const NodePod& pod) const;
+  [[nodiscard]] bool was_admitted_here(const NodePod& pod) const;
+  [[nodiscard]] bool keeps_allocated(const NodePod& pod, const alloc::Record& record) const;
+  [[nodiscard]] std::vector<Holding> neighbours_of(const NodePod& pod) const;
+  [[nodiscard]] Result<RecordRepair> find_repair(const NodePod& pod) const;
   void repair_and_start(const NodePod& pod, const std::string& container, const RecordRepair& repair,
                         Done<Status> done);
 

@@ -38,6 +38,7 @@ NodeGpus::NodeGpus(const NodeContext& node, std::unique_ptr<DeliveryStrategy> st
       store_(node, GpuKind::keys(), file_in(options_.state_dir, "allocations.json")),
       kind_(node, store_.allocations(), record_writer_,
             {.files = options_.files, .can_update = strategy_->can_update()}),
+      record_guard_(node, kind_),
       plugins_({.node = node, .kind = kind_, .strategy = *strategy_, .store = store_}, options_.plugins),
       foreign_(node, kind_, options_.plugins.plugin.directory),
       usage_(node, store_.allocations(), options_.usage),
@@ -166,6 +167,7 @@ void NodeGpus::update_published_state() {
 void NodeGpus::publish() {
   update_published_state();
   kind_.set_inventory(published_state_->inventory);
+  record_guard_.check_all();
   plugins_.publish();
   // Which pods hold a GPU through another plugin is unknown until the pods are listed. Until then
   // the GPU would look free, and the scheduler would allocate it to a waiting pod.
@@ -176,8 +178,9 @@ void NodeGpus::publish() {
   health_.report(*published_state_);
 }
 
-// Lists the IDs of missing GPUs as soon as a container turns out to hold them.
 void NodeGpus::allocations_changed() {
+  record_guard_.check_all();
+  // List the IDs of missing GPUs as soon as a container turns out to hold them.
   if (serving_ && !driver_state_->gone.empty()) {
     plugins_.publish();
   }

@@ -30,6 +30,7 @@
 #include "agent/gpu/gpu_kind.h"
 #include "agent/gpu/known_inventory.h"
 #include "agent/gpu/node_writer.h"
+#include "agent/gpu/record_guard.h"
 #include "agent/gpu/record_writer.h"
 #include "agent/gpu/usage_watch.h"
 #include "gpu/driver.h"
@@ -96,6 +97,7 @@ class NodeGpus final : private PodListener, private AllocationListener {
   ApiRecordWriter record_writer_;
   AllocationStore store_;
   GpuKind kind_;
+  RecordGuard record_guard_;
   Plugins plugins_;
   ForeignWatch foreign_;
   UsageWatch usage_;

@@ -297,6 +297,7 @@ class Node : private PodResources,
   // Returns the current device lists for kubelet.
   std::vector<ResourceList> lists() { return lists_with_held(*kind, allocations()); }
   Allocations& allocations() { return store_->allocations(); }
+  const NodeContext& context() { return *context_; }
 
   alloc::ResourceNames names;
   http::EventLoop loop;
