@@ -71,6 +71,10 @@ void StartGate::identify(const std::shared_ptr<Start>& start) {
         }));
     return;
   }
+  if (const Allocation* allocation = unlisted_allocation(*start)) {
+    check_unlisted(start, *allocation);
+    return;
+  }
   if (const auto holder = holder_by_checkpoint(*start, "", "")) {
     PodDevices devices;
     devices.containers[holder->container][start->resource] = start->ids;
@@ -108,6 +112,23 @@ const Allocation* StartGate::starting_allocation(const Start& start) const {
     }
   }
   return best;
+}
+
+// Returns the allocation of a container that restarts before the API server has listed the pods of
+// the node; null if there is none. The allocation is from the state file, and kubelet's checkpoint
+// says that the container still has the IDs.
+const Allocation* StartGate::unlisted_allocation(const Start& start) const {
+  const std::vector<const Allocation*> with_ids = allocations_.with_ids(start.resource, start.ids);
+  if (context_.node.pods.is_synced() || with_ids.empty()) {
+    return nullptr;
+  }
+  const Result<Checkpoint> checkpoint = context_.node.checkpoints.read();
+  const auto found = std::ranges::find_if(with_ids, [&](const Allocation* allocation) {
+    const CheckpointEntry* entry =
+        checkpoint ? checkpoint->find(allocation->pod_uid, allocation->container, start.resource) : nullptr;
+    return allocation->started && entry != nullptr && entry->ids == start.ids;
+  });
+  return found == with_ids.end() ? nullptr : *found;
 }
 
 // Handles kubelet's report of the devices of the expected pod.
@@ -224,6 +245,34 @@ void StartGate::check(const std::shared_ptr<Start>& start, const NodePod& pod, c
                              }));
   // Other containers that start in the meantime must not get the same devices.
   allocations_.set_started(key.pod_uid, container, true);
+}
+
+// Answers the call for a container that has started before and whose pod is not listed yet. The
+// container keeps its devices, so only they are checked.
+void StartGate::check_unlisted(const std::shared_ptr<Start>& start, const Allocation& allocation) {
+  const ContainerName key{
+      .pod = allocation.pod, .pod_uid = allocation.pod_uid, .container = allocation.container};
+  const std::vector<NodeDevice> devices = context_.kind.devices();
+  std::string why = allocation.fault;
+  for (const DeviceShare& share : allocation.shares) {
+    if (std::ranges::find(devices, share.device, &NodeDevice::id) == devices.end()) {
+      why = fmt::format("{} {} is not on this node", context_.kind.info().one, share.device);
+    }
+  }
+  if (const auto unhealthy = unhealthy_block(allocation.shares)) {
+    why = unhealthy->message;
+  }
+  // A strategy that can update has prepared the container at its last start.
+  if (why.empty() && !context_.strategy.can_update()) {
+    const Status prepared = context_.strategy.before_start({.pod_uid = key.pod_uid,
+                                                            .container = key.container,
+                                                            .edits = context_.edits(allocation.shares),
+                                                            .fixed = allocation.fixed});
+    why = prepared ? "" : prepared.error().text();
+  }
+  const std::string pod = key.pod.namespace_name + "/" + key.pod.name;
+  finish(start, key,
+         why.empty() ? Status() : fail(ErrorCode::kUnavailable, fmt::format("pod {}: {}", pod, why)));
 }
 
 std::optional<StartBlock> StartGate::find_block(const NodePod& pod, const std::string& container,

@@ -52,6 +52,7 @@ class StartGate {
   // Find the container that has the IDs.
   void identify(const std::shared_ptr<Start>& start);
   [[nodiscard]] const Allocation* starting_allocation(const Start& start) const;
+  [[nodiscard]] const Allocation* unlisted_allocation(const Start& start) const;
   void verified(const std::shared_ptr<Start>& start, const ContainerName& expected,
                 const Result<PodDevices>& answer);
   [[nodiscard]] std::optional<Holder> holder_by_checkpoint(const Start& start, const std::string& likely_uid,
@@ -60,6 +61,7 @@ class StartGate {
 
   // Decide whether the container may start.
   void check(const std::shared_ptr<Start>& start, const NodePod& pod, const std::string& container);
+  void check_unlisted(const std::shared_ptr<Start>& start, const Allocation& allocation);
   [[nodiscard]] std::optional<StartBlock> find_block(const NodePod& pod, const std::string& container,
                                                      const IdsByResource& ids);
   void update_allocations(const NodePod& pod);

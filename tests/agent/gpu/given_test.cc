@@ -172,6 +172,37 @@ TEST(GivenGpus, CountsAPodThatIsNotListedYet) {
   EXPECT_TRUE(node.pre_start(second, "main"));
 }
 
+// The API server is down, the agent restarts, and a container crashes.
+TEST(GivenGpus, ACrashedContainerRestartsBeforeTheApiServerHasListedItsPod) {
+  Node node(gpus(4));
+  const Pod pod = share("a", 3, 1);
+  const Pod waiting = share("waiting", 3, 2);
+  for (const Pod& each : {pod, waiting}) {
+    node.bind(each);
+    ASSERT_TRUE(node.admit(each));
+  }
+  ASSERT_TRUE(node.pre_start(pod, "main"));
+  node.settle();
+  node.api_away = true;
+  node.restart_agent(node.saved);
+  const Status restarted = node.pre_start(pod, "main");
+  EXPECT_TRUE(restarted) << restarted.error().text();
+  EXPECT_FALSE(node.pre_start(waiting, "main")) << "it has never started, so its record must be read";
+
+  alloc::Inventory unhealthy = gpus(4);
+  unhealthy.gpus[1].unhealthy = "XID 79";
+  node.set_inventory(unhealthy);
+  EXPECT_THAT(node.pre_start(pod, "main").error().text(), HasSubstr("XID 79"));
+  node.set_inventory(gpus(1));
+  EXPECT_THAT(node.pre_start(pod, "main").error().text(), HasSubstr(uuid(1) + " is not on this node"));
+  node.set_inventory(gpus(4));
+  node.has_checkpoint = false;
+  EXPECT_FALSE(node.pre_start(pod, "main")) << "kubelet may have assigned the IDs to another pod";
+  node.has_checkpoint = true;
+  node.pods->synced();
+  EXPECT_FALSE(node.pre_start(pod, "main")) << "the pod has ended";
+}
+
 TEST(GivenGpus, APodWhoseRecordCannotBeWrittenHasNotStarted) {
   Node node(gpus(4));
   node.has_get = false;
