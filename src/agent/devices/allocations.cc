@@ -16,6 +16,7 @@ constexpr std::size_t kMaxContainers = 100'000;
 constexpr std::size_t kMaxIds = 300'000;
 constexpr std::size_t kMaxShares = 64;  // per container, each of a different device
 constexpr std::int64_t kMaxUnits = 1U << 24U;
+constexpr std::ptrdiff_t kMaxEnded = 256;
 
 boost::json::object to_json(const Allocation& allocation, const Allocations::Keys& keys) {
   boost::json::array shares;
@@ -187,7 +188,20 @@ void Allocations::confirm(const std::string& pod_uid, const std::string& contain
 }
 
 void Allocations::forget(const std::string& pod_uid) {
-  changed_ = pods_.erase(pod_uid) > 0 || changed_;
+  const auto pod = pods_.find(pod_uid);
+  if (pod == pods_.end()) {
+    return;
+  }
+  for (auto& [name, allocation] : pod->second) {
+    if (allocation.started && !allocation.shares.empty()) {
+      ended_.push_back({.allocation = std::move(allocation), .at = Clock::real().now()});
+    }
+  }
+  if (std::ssize(ended_) > kMaxEnded) {
+    ended_.erase(ended_.begin(), ended_.end() - kMaxEnded);
+  }
+  pods_.erase(pod);
+  changed_ = true;
 }
 
 bool Allocations::has_started(const alloc::PodSpec& pod) const {

@@ -25,6 +25,7 @@
 #include "agent/devices/allocation.h"
 #include "agent/devices/pod_resources.h"
 #include "alloc/pod.h"
+#include "base/clock.h"
 #include "base/result.h"
 #include "kube/event_aggregator.h"
 
@@ -58,8 +59,16 @@ class Allocations {
   void set_started(const std::string& pod_uid, const std::string& container, bool started);
   // Clears Allocation::guessed. Called when it is certain which container has the IDs.
   void confirm(const std::string& pod_uid, const std::string& container);
-  // Removes the allocations of a pod.
+  // Removes the allocations of a pod. Those of containers that have started move to ended().
   void forget(const std::string& pod_uid);
+
+  // An allocation of a pod that has ended. The container may have processes that still run.
+  struct Ended {
+    Allocation allocation;
+    Clock::Steady at;
+  };
+  // Returns the most recent ones, the oldest first. They are not saved.
+  [[nodiscard]] std::vector<Ended>& ended() { return ended_; }
 
   // Returns whether a container of the pod has an allocation.
   [[nodiscard]] bool has_pod(const std::string& pod_uid) const { return pods_.contains(pod_uid); }
@@ -94,6 +103,7 @@ class Allocations {
 
   Keys keys_;
   bool changed_ = false;
+  std::vector<Ended> ended_;
   std::map<std::string, std::map<std::string, Allocation, std::less<>>, std::less<>> pods_;  // UID, container
 };
 

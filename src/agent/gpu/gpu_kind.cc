@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <utility>
 
 #include "alloc/original_record.h"
@@ -51,6 +52,7 @@ GpuKind::GpuKind(const NodeContext& node, const Allocations& allocations, Record
       allocations_(allocations),
       writer_(writer),
       can_update_(options.can_update),
+      leftovers_(options.leftovers),
       files_(std::move(options.files)),
       gate_(node.loop) {}
 
@@ -250,12 +252,58 @@ Result<RecordRepair> GpuKind::find_repair(const NodePod& pod) const {
 }
 
 void GpuKind::before_start(const NodePod& pod, const std::string& container, const Done<Status>& done) {
+  const bool is_first_start = !allocations_.has_started(pod.spec);
+  const std::optional<Holding> own = holding_of(pod);
+  std::vector<Holding> others =
+      is_first_start && leftovers_ != nullptr ? leftovers_->candidates() : std::vector<Holding>();
+  if (others.empty() || !own) {
+    write_record(pod, container, is_first_start, done);
+    return;
+  }
+  std::ranges::move(neighbours_of(pod), std::back_inserter(others));
+  // Ask the driver only if a process of a deleted pod could be in the way.
+  if (overcommitment(*own, others, inventory_).empty()) {
+    write_record(pod, container, is_first_start, done);
+    return;
+  }
+  leftovers_->find([this, pod, own = *own, container, done](const Result<std::vector<Leftover>>& found) {
+    if (!found) {
+      done(fail(found.error()));
+    } else if (const auto block = leftover_block(pod, own, *found)) {
+      node_.warn_pod(pod, block->reason, block->message);
+      done(fail(ErrorCode::kUnavailable, fmt::format("pod {}: {}", pod.text(), block->message)));
+    } else {
+      write_record(pod, container, true, done);
+    }
+  });
+}
+
+// Returns why the pod may not start while the processes in `found` run.
+std::optional<StartBlock> GpuKind::leftover_block(const NodePod& pod, const Holding& own,
+                                                  const std::vector<Leftover>& found) const {
+  std::vector<Holding> others = neighbours_of(pod);
+  for (const Leftover& leftover : found) {
+    others.push_back(leftover.holding);
+    if (!overcommitment(own, others, inventory_).empty()) {
+      return StartBlock{
+          .reason = "GpuStillInUse",
+          .message = fmt::format("process {} of pod {}, which was deleted, still uses the GPU; the container "
+                                 "starts when that process has ended, so end it on the node if it does not",
+                                 leftover.pid, leftover.holding.pod)};
+    }
+  }
+  return std::nullopt;
+}
+
+// Makes the record name the GPUs that the pod has.
+void GpuKind::write_record(const NodePod& pod, const std::string& container, bool is_first_start,
+                           const Done<Status>& done) {
   const Result<RecordRepair> repair = find_repair(pod);
   if (!repair || repair->annotations.empty()) {
     done({});
     return;
   }
-  if (repair->changes_gpus && !allocations_.has_started(pod.spec)) {
+  if (repair->changes_gpus && is_first_start) {
     repair_and_start(pod, container, *repair, done);
     return;
   }

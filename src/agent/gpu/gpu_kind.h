@@ -27,6 +27,7 @@
 #include "agent/gpu/decision.h"
 #include "agent/gpu/driver_files.h"
 #include "agent/gpu/gpu_devices.h"
+#include "agent/gpu/leftovers.h"
 #include "agent/gpu/record_repair.h"
 #include "agent/gpu/record_writer.h"
 #include "alloc/inventory.h"
@@ -40,7 +41,8 @@ class GpuKind final : public DeviceKind {
  public:
   struct Options {
     DriverFilesOptions files{};
-    bool can_update = false;  // DeliveryStrategy::can_update
+    bool can_update = false;         // DeliveryStrategy::can_update
+    Leftovers* leftovers = nullptr;  // null: processes of deleted pods are ignored
   };
   struct Counts {
     std::uint64_t repaired = 0;  // records that differed from what kubelet allocated
@@ -84,6 +86,10 @@ class GpuKind final : public DeviceKind {
   [[nodiscard]] bool keeps_allocated(const NodePod& pod, const alloc::Record& record) const;
   [[nodiscard]] std::vector<Holding> neighbours_of(const NodePod& pod) const;
   [[nodiscard]] Result<RecordRepair> find_repair(const NodePod& pod) const;
+  [[nodiscard]] std::optional<StartBlock> leftover_block(const NodePod& pod, const Holding& own,
+                                                         const std::vector<Leftover>& found) const;
+  void write_record(const NodePod& pod, const std::string& container, bool is_first_start,
+                    const Done<Status>& done);
   void repair_and_start(const NodePod& pod, const std::string& container, const RecordRepair& repair,
                         Done<Status> done);
 
@@ -91,6 +97,7 @@ class GpuKind final : public DeviceKind {
   const Allocations& allocations_;
   RecordWriter& writer_;
   const bool can_update_;
+  Leftovers* const leftovers_;
   DriverFilesCache files_;
   LoopGate gate_;
   GpuIds ids_;

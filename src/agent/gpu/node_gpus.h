@@ -96,6 +96,7 @@ class NodeGpus final : private PodListener, private AllocationListener {
   std::unique_ptr<DeliveryStrategy> strategy_;
   ApiRecordWriter record_writer_;
   AllocationStore store_;
+  Leftovers leftovers_;
   GpuKind kind_;
   RecordGuard record_guard_;
   Plugins plugins_;
