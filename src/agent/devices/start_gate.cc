@@ -228,7 +228,14 @@ void StartGate::check(const std::shared_ptr<Start>& start, const NodePod& pod, c
   const Allocation* allocation = allocations_.find(key.pod_uid, container);
   const IdsByResource ids =
       allocation == nullptr ? IdsByResource{{start->resource, start->ids}} : allocation->ids;
-  if (const std::optional<StartBlock> block = find_block(pod, container, ids)) {
+  if (std::optional<StartBlock> block = find_block(pod, container, ids)) {
+    if (is_static_pod(*start)) {
+      block->message = fmt::format(
+          "is a static pod, which kubelet admits before the API server knows it, so no {} can be chosen for "
+          "it; remove its manifest from the node and create it through the API server, for example as a "
+          "DaemonSet with a nodeSelector",
+          context_.kind.info().one);
+    }
     context_.node.warn_pod(pod, block->reason, block->message);
     finish(start, key, fail(ErrorCode::kUnavailable, fmt::format("pod {}: {}", pod.text(), block->message)));
     return;
@@ -245,6 +252,17 @@ void StartGate::check(const std::shared_ptr<Start>& start, const NodePod& pod, c
                              }));
   // Other containers that start in the meantime must not get the same devices.
   allocations_.set_started(key.pod_uid, container, true);
+}
+
+// Returns whether the IDs belong to a static pod. kubelet knows such a pod by the 32 digits of a hash
+// of its manifest. Its mirror in the API server has another UID.
+bool StartGate::is_static_pod(const Start& start) const {
+  const Result<Checkpoint> checkpoint = context_.node.checkpoints.read();
+  return checkpoint && std::ranges::any_of(checkpoint->holders(start.resource, start.ids),
+                                           [](const CheckpointEntry* entry) {
+                                             return entry->pod_uid.size() == 32 &&
+                                                    entry->pod_uid.find('-') == std::string::npos;
+                                           });
 }
 
 // Answers the call for a container that has started before and whose pod is not listed yet. The

@@ -61,6 +61,7 @@ class StartGate {
 
   // Decide whether the container may start.
   void check(const std::shared_ptr<Start>& start, const NodePod& pod, const std::string& container);
+  [[nodiscard]] bool is_static_pod(const Start& start) const;
   void check_unlisted(const std::shared_ptr<Start>& start, const Allocation& allocation);
   [[nodiscard]] std::optional<StartBlock> find_block(const NodePod& pod, const std::string& container,
                                                      const IdsByResource& ids);
