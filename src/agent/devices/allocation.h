@@ -49,6 +49,9 @@ struct Allocation {
   // True if kubelet has not confirmed that its call was for this container. Another container may
   // have the IDs.
   bool guessed = false;
+  // True once StartGate has allowed a start. From then on the container keeps `shares`, whatever
+  // the pod's annotations say.
+  bool started = false;
   // Why the container may not start yet; empty if it may.
   std::string start_block{};
 

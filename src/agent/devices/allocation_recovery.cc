@@ -253,6 +253,7 @@ void AllocationRecovery::reassign() {
             {.pod = allocation.pod, .pod_uid = allocation.pod_uid, .container = allocation.container},
             allocation, resource));
         stay.back().guessed = allocation.guessed && !is_right;
+        stay.back().started = allocation.started;
         continue;
       }
       wrong.insert(allocation.pod_uid);

@@ -16,6 +16,7 @@ constexpr std::size_t kMaxContainers = 100'000;
 constexpr std::size_t kMaxIds = 300'000;
 constexpr std::size_t kMaxShares = 64;  // per container, each of a different device
 constexpr std::int64_t kMaxUnits = 1U << 24U;
+constexpr std::ptrdiff_t kMaxEnded = 256;
 
 boost::json::object to_json(const Allocation& allocation, const Allocations::Keys& keys) {
   boost::json::array shares;
@@ -60,6 +61,9 @@ boost::json::object to_json(const Allocation& allocation, const Allocations::Key
   if (allocation.guessed) {
     json["guessed"] = true;
   }
+  if (allocation.started) {
+    json["started"] = true;
+  }
   return json;
 }
 
@@ -73,6 +77,7 @@ Result<Allocation> from_json(const JsonReader& json, const Allocations::Keys& ke
   allocation.fixed = TRY(json.text_or("fixed", ""));
   allocation.fault = TRY(json.text_or("fault", ""));
   allocation.guessed = TRY(json.boolean_or("guessed", false));
+  allocation.started = TRY(json.boolean_or("started", false));
   if (json.has("cdi")) {
     const JsonReader names = TRY(json.object("cdi"));
     for (const auto& [resource, name] : TRY(names.as_object(16))) {
@@ -147,8 +152,10 @@ void Allocations::record(const Allocation& allocation) {
   auto ids = std::move(kept.ids);
   auto cdi_names = std::move(kept.cdi_names);
   const bool guessed = kept.guessed || allocation.guessed;
+  const bool started = kept.started || allocation.started;
   kept = allocation;
   kept.guessed = guessed;
+  kept.started = started;
   for (auto& [resource, list] : kept.ids) {
     std::ranges::sort(list);
   }
@@ -159,30 +166,51 @@ void Allocations::record(const Allocation& allocation) {
 
 void Allocations::set_start_block(const std::string& pod_uid, const std::string& container,
                                   std::string message) {
-  const auto pod = pods_.find(pod_uid);
-  if (pod == pods_.end()) {
-    return;
+  Allocation* found = find_mutable(pod_uid, container);
+  if (found != nullptr && found->start_block != message) {
+    found->start_block = std::move(message);
+    changed_ = true;
   }
-  const auto found = pod->second.find(container);
-  if (found != pod->second.end() && found->second.start_block != message) {
-    found->second.start_block = std::move(message);
+}
+
+void Allocations::set_started(const std::string& pod_uid, const std::string& container, bool started) {
+  Allocation* found = find_mutable(pod_uid, container);
+  if (found != nullptr && std::exchange(found->started, started) != started) {
     changed_ = true;
   }
 }
 
 void Allocations::confirm(const std::string& pod_uid, const std::string& container) {
-  const auto pod = pods_.find(pod_uid);
-  if (pod == pods_.end()) {
-    return;
-  }
-  const auto found = pod->second.find(container);
-  if (found != pod->second.end() && std::exchange(found->second.guessed, false)) {
+  Allocation* found = find_mutable(pod_uid, container);
+  if (found != nullptr && std::exchange(found->guessed, false)) {
     changed_ = true;
   }
 }
 
 void Allocations::forget(const std::string& pod_uid) {
-  changed_ = pods_.erase(pod_uid) > 0 || changed_;
+  const auto pod = pods_.find(pod_uid);
+  if (pod == pods_.end()) {
+    return;
+  }
+  for (auto& [name, allocation] : pod->second) {
+    if (allocation.started && !allocation.shares.empty()) {
+      ended_.push_back({.allocation = std::move(allocation), .at = Clock::real().now()});
+    }
+  }
+  if (std::ssize(ended_) > kMaxEnded) {
+    ended_.erase(ended_.begin(), ended_.end() - kMaxEnded);
+  }
+  pods_.erase(pod);
+  changed_ = true;
+}
+
+bool Allocations::has_started(const alloc::PodSpec& pod) const {
+  return std::ranges::any_of(pod.containers, [&](const alloc::ContainerSpec& container) {
+    const Allocation* allocation = find(pod.uid, container.name);
+    return allocation != nullptr && !allocation->shares.empty() &&
+           (allocation->started || container.ran_before ||
+            container.state != alloc::ContainerState::kNotStarted);
+  });
 }
 
 const Allocation* Allocations::find(const std::string& pod_uid, const std::string& container) const {
@@ -192,6 +220,10 @@ const Allocation* Allocations::find(const std::string& pod_uid, const std::strin
   }
   const auto found = pod->second.find(container);
   return found == pod->second.end() ? nullptr : &found->second;
+}
+
+Allocation* Allocations::find_mutable(const std::string& pod_uid, const std::string& container) {
+  return const_cast<Allocation*>(find(pod_uid, container));
 }
 
 bool Allocations::has(const std::string& pod_uid, const std::string& container,

@@ -24,6 +24,8 @@
 
 #include "agent/devices/allocation.h"
 #include "agent/devices/pod_resources.h"
+#include "alloc/pod.h"
+#include "base/clock.h"
 #include "base/result.h"
 #include "kube/event_aggregator.h"
 
@@ -53,13 +55,26 @@ class Allocations {
   void record(const Allocation& allocation);
   // Sets why the container may not start; empty if it may.
   void set_start_block(const std::string& pod_uid, const std::string& container, std::string message);
+  // Sets Allocation::started. Does nothing if the container has no allocation.
+  void set_started(const std::string& pod_uid, const std::string& container, bool started);
   // Clears Allocation::guessed. Called when it is certain which container has the IDs.
   void confirm(const std::string& pod_uid, const std::string& container);
-  // Removes the allocations of a pod.
+  // Removes the allocations of a pod. Those of containers that have started move to ended().
   void forget(const std::string& pod_uid);
+
+  // An allocation of a pod that has ended. The container may have processes that still run.
+  struct Ended {
+    Allocation allocation;
+    Clock::Steady at;
+  };
+  // Returns the most recent ones, the oldest first. They are not saved.
+  [[nodiscard]] std::vector<Ended>& ended() { return ended_; }
 
   // Returns whether a container of the pod has an allocation.
   [[nodiscard]] bool has_pod(const std::string& pod_uid) const { return pods_.contains(pod_uid); }
+  // Returns whether a container of the pod has started with devices of this kind: StartGate allowed
+  // it, or the pod's status says so. Containers without devices do not count.
+  [[nodiscard]] bool has_started(const alloc::PodSpec& pod) const;
   // Returns null if the container has no allocation.
   [[nodiscard]] const Allocation* find(const std::string& pod_uid, const std::string& container) const;
   // Returns whether the container has IDs of this resource.
@@ -84,8 +99,11 @@ class Allocations {
   [[nodiscard]] std::size_t size() const;
 
  private:
+  [[nodiscard]] Allocation* find_mutable(const std::string& pod_uid, const std::string& container);
+
   Keys keys_;
   bool changed_ = false;
+  std::vector<Ended> ended_;
   std::map<std::string, std::map<std::string, Allocation, std::less<>>, std::less<>> pods_;  // UID, container
 };
 

@@ -6,8 +6,8 @@
 // Protection: the same as with `devices` (delivery_strategy.h). In addition, the variables in the
 // file override those in the pod's own env.
 //
-// The agent can change the file before each start of the container. So a late decision, a change of
-// device or a driver update needs no new pod.
+// The agent can change the file before each start of the container. So a late decision or a driver
+// update needs no new pod. A container that has started keeps its devices.
 //
 // A file is written atomically. It is removed when the container that has its CDI name is gone. The
 // name usually contains the UID of that container's pod. It contains another UID if the agent

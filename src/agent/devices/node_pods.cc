@@ -14,6 +14,18 @@ bool NodePod::started() const {
   });
 }
 
+namespace {
+
+bool same_record(const alloc::Annotations& one, const alloc::Annotations& other) {
+  return std::ranges::all_of(alloc::key::kRecord, [&](std::string_view name) {
+    const std::string* text = alloc::find_text(one, name);
+    const std::string* other_text = alloc::find_text(other, name);
+    return text == nullptr ? other_text == nullptr : other_text != nullptr && *text == *other_text;
+  });
+}
+
+}  // namespace
+
 NodePods::NodePods(const alloc::ResourceNames& names, std::vector<std::string> other_resources)
     : names_(&names), other_resources_(std::move(other_resources)) {}
 
@@ -115,6 +127,9 @@ void NodePods::put(const alloc::PodSpec& pod, std::uint64_t version, bool from_w
   }
   const auto [entry, is_new] = pods_.try_emplace(pod.uid);
   NodePod& kept = entry->second;
+  if (is_new || !same_record(kept.spec.annotations, pod.annotations)) {
+    kept.recorded_at = version;
+  }
   kept.spec = pod;
   if (is_new) {
     kept.bound_at = version;

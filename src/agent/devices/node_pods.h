@@ -26,6 +26,8 @@ struct NodePod {
   // The resource version in which the agent first saw the pod. kubelet admits pods in the order of
   // this number, because no component writes to a pod between its bind and its admission.
   std::uint64_t bound_at = 0;
+  // The resource version in which the agent first saw the pod's current record annotations.
+  std::uint64_t recorded_at = 0;
   bool from_watch = true;  // false: fetched by the agent, and the watch has not delivered it yet
 
   [[nodiscard]] PodName name() const { return {.namespace_name = spec.namespace_name, .name = spec.name}; }

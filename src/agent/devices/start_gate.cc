@@ -71,6 +71,10 @@ void StartGate::identify(const std::shared_ptr<Start>& start) {
         }));
     return;
   }
+  if (const Allocation* allocation = unlisted_allocation(*start)) {
+    check_unlisted(start, *allocation);
+    return;
+  }
   if (const auto holder = holder_by_checkpoint(*start, "", "")) {
     PodDevices devices;
     devices.containers[holder->container][start->resource] = start->ids;
@@ -108,6 +112,23 @@ const Allocation* StartGate::starting_allocation(const Start& start) const {
     }
   }
   return best;
+}
+
+// Returns the allocation of a container that restarts before the API server has listed the pods of
+// the node; null if there is none. The allocation is from the state file, and kubelet's checkpoint
+// says that the container still has the IDs.
+const Allocation* StartGate::unlisted_allocation(const Start& start) const {
+  const std::vector<const Allocation*> with_ids = allocations_.with_ids(start.resource, start.ids);
+  if (context_.node.pods.is_synced() || with_ids.empty()) {
+    return nullptr;
+  }
+  const Result<Checkpoint> checkpoint = context_.node.checkpoints.read();
+  const auto found = std::ranges::find_if(with_ids, [&](const Allocation* allocation) {
+    const CheckpointEntry* entry =
+        checkpoint ? checkpoint->find(allocation->pod_uid, allocation->container, start.resource) : nullptr;
+    return allocation->started && entry != nullptr && entry->ids == start.ids;
+  });
+  return found == with_ids.end() ? nullptr : *found;
 }
 
 // Handles kubelet's report of the devices of the expected pod.
@@ -207,16 +228,69 @@ void StartGate::check(const std::shared_ptr<Start>& start, const NodePod& pod, c
   const Allocation* allocation = allocations_.find(key.pod_uid, container);
   const IdsByResource ids =
       allocation == nullptr ? IdsByResource{{start->resource, start->ids}} : allocation->ids;
-  if (const std::optional<StartBlock> block = find_block(pod, container, ids)) {
+  if (std::optional<StartBlock> block = find_block(pod, container, ids)) {
+    if (is_static_pod(*start)) {
+      block->message = fmt::format(
+          "is a static pod, which kubelet admits before the API server knows it, so no {} can be chosen for "
+          "it; remove its manifest from the node and create it through the API server, for example as a "
+          "DaemonSet with a nodeSelector",
+          context_.kind.info().one);
+    }
     context_.node.warn_pod(pod, block->reason, block->message);
     finish(start, key, fail(ErrorCode::kUnavailable, fmt::format("pod {}: {}", pod.text(), block->message)));
     return;
   }
   // If this takes more than 30 s, kubelet gives up and calls again. That call waits for the same
   // result.
-  context_.kind.before_start(pod, container, gate_.wrap<Status>([this, start, key](Status status) {
-    finish(start, key, std::move(status));
-  }));
+  const bool started_before = allocation != nullptr && allocation->started;
+  context_.kind.before_start(pod, container,
+                             gate_.wrap<Status>([this, start, key, started_before](const Status& status) {
+                               if (!status && !started_before) {
+                                 allocations_.set_started(key.pod_uid, key.container, false);
+                               }
+                               finish(start, key, status);
+                             }));
+  // Other containers that start in the meantime must not get the same devices.
+  allocations_.set_started(key.pod_uid, container, true);
+}
+
+// Returns whether the IDs belong to a static pod. kubelet knows such a pod by the 32 digits of a hash
+// of its manifest. Its mirror in the API server has another UID.
+bool StartGate::is_static_pod(const Start& start) const {
+  const Result<Checkpoint> checkpoint = context_.node.checkpoints.read();
+  return checkpoint && std::ranges::any_of(checkpoint->holders(start.resource, start.ids),
+                                           [](const CheckpointEntry* entry) {
+                                             return entry->pod_uid.size() == 32 &&
+                                                    entry->pod_uid.find('-') == std::string::npos;
+                                           });
+}
+
+// Answers the call for a container that has started before and whose pod is not listed yet. The
+// container keeps its devices, so only they are checked.
+void StartGate::check_unlisted(const std::shared_ptr<Start>& start, const Allocation& allocation) {
+  const ContainerName key{
+      .pod = allocation.pod, .pod_uid = allocation.pod_uid, .container = allocation.container};
+  const std::vector<NodeDevice> devices = context_.kind.devices();
+  std::string why = allocation.fault;
+  for (const DeviceShare& share : allocation.shares) {
+    if (std::ranges::find(devices, share.device, &NodeDevice::id) == devices.end()) {
+      why = fmt::format("{} {} is not on this node", context_.kind.info().one, share.device);
+    }
+  }
+  if (const auto unhealthy = unhealthy_block(allocation.shares)) {
+    why = unhealthy->message;
+  }
+  // A strategy that can update has prepared the container at its last start.
+  if (why.empty() && !context_.strategy.can_update()) {
+    const Status prepared = context_.strategy.before_start({.pod_uid = key.pod_uid,
+                                                            .container = key.container,
+                                                            .edits = context_.edits(allocation.shares),
+                                                            .fixed = allocation.fixed});
+    why = prepared ? "" : prepared.error().text();
+  }
+  const std::string pod = key.pod.namespace_name + "/" + key.pod.name;
+  finish(start, key,
+         why.empty() ? Status() : fail(ErrorCode::kUnavailable, fmt::format("pod {}: {}", pod, why)));
 }
 
 std::optional<StartBlock> StartGate::find_block(const NodePod& pod, const std::string& container,
@@ -226,13 +300,8 @@ std::optional<StartBlock> StartGate::find_block(const NodePod& pod, const std::s
   if (!decided) {
     return decided.error();
   }
+  update_allocations(pod);
   const Allocation* allocation = allocations_.find(pod.spec.uid, container);
-  if (allocation != nullptr && can_update(allocation) && allocation->shares != decided->shares) {
-    Allocation updated = *allocation;
-    updated.shares = decided->shares;
-    updated.start_block.clear();
-    allocations_.record(updated);
-  }
   if (std::optional<StartBlock> unhealthy = unhealthy_block(decided->shares)) {
     return unhealthy;
   }
@@ -250,6 +319,24 @@ std::optional<StartBlock> StartGate::find_block(const NodePod& pod, const std::s
   }
   prepare_others(pod, container);
   return std::nullopt;
+}
+
+// Makes the allocations of containers that can still be updated follow the current decision. Does
+// this for all containers of the pod, because its first start makes the allocations permanent.
+void StartGate::update_allocations(const NodePod& pod) {
+  for (const alloc::ContainerSpec& container : pod.spec.containers) {
+    const Allocation* allocation = allocations_.find(pod.spec.uid, container.name);
+    if (allocation == nullptr || !can_update(allocation)) {
+      continue;
+    }
+    const Decision decided = context_.kind.decide(pod, container.name, allocation->ids);
+    if (decided && decided->shares != allocation->shares) {
+      Allocation updated = *allocation;
+      updated.shares = decided->shares;
+      updated.start_block.clear();
+      allocations_.record(updated);
+    }
+  }
 }
 
 // Returns the devices with which the container may start. The devices that it was admitted with may
@@ -335,10 +422,11 @@ void StartGate::prepare_others(const NodePod& pod, const std::string& container)
   }
 }
 
-void StartGate::finish(const std::shared_ptr<Start>& start, const ContainerName& container, Status status) {
+void StartGate::finish(const std::shared_ptr<Start>& start, const ContainerName& container,
+                       const Status& status) {
   allocations_.set_start_block(container.pod_uid, container.container, status ? "" : status.error().text());
   context_.store.changed();
-  reply(start, std::move(status));
+  reply(start, status);
 }
 
 void StartGate::reply(const std::shared_ptr<Start>& start, Status status) {

@@ -52,6 +52,7 @@ class StartGate {
   // Find the container that has the IDs.
   void identify(const std::shared_ptr<Start>& start);
   [[nodiscard]] const Allocation* starting_allocation(const Start& start) const;
+  [[nodiscard]] const Allocation* unlisted_allocation(const Start& start) const;
   void verified(const std::shared_ptr<Start>& start, const ContainerName& expected,
                 const Result<PodDevices>& answer);
   [[nodiscard]] std::optional<Holder> holder_by_checkpoint(const Start& start, const std::string& likely_uid,
@@ -60,15 +61,18 @@ class StartGate {
 
   // Decide whether the container may start.
   void check(const std::shared_ptr<Start>& start, const NodePod& pod, const std::string& container);
+  [[nodiscard]] bool is_static_pod(const Start& start) const;
+  void check_unlisted(const std::shared_ptr<Start>& start, const Allocation& allocation);
   [[nodiscard]] std::optional<StartBlock> find_block(const NodePod& pod, const std::string& container,
                                                      const IdsByResource& ids);
+  void update_allocations(const NodePod& pod);
   [[nodiscard]] Decision decide(const NodePod& pod, const std::string& container,
                                 const IdsByResource& ids) const;
   [[nodiscard]] bool can_update(const Allocation* allocation) const;
   [[nodiscard]] std::optional<StartBlock> unhealthy_block(const std::vector<DeviceShare>& shares) const;
   Status prepare(const NodePod& pod, const std::string& container, const Decided& decided);
   void prepare_others(const NodePod& pod, const std::string& container);
-  void finish(const std::shared_ptr<Start>& start, const ContainerName& container, Status status);
+  void finish(const std::shared_ptr<Start>& start, const ContainerName& container, const Status& status);
   void reply(const std::shared_ptr<Start>& start, Status status);
 
   const KindContext context_;

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -79,15 +80,18 @@ struct Load {
 std::map<std::string, Load> loads_by_gpu(const std::vector<Holding>& neighbours) {
   std::map<std::string, Load> loads;
   for (const Holding& neighbour : neighbours) {
-    const auto shares = alloc::held_shares(neighbour.request, neighbour.record);
-    if (!shares) {
-      continue;
-    }
-    for (const alloc::GpuShare& share : *shares) {
+    const auto add = [&](const alloc::GpuShare& share) {
       Load& load = loads[share.gpu];
       load.units += share.units;
       load.whole = load.whole || share.whole;
       load.pod = neighbour.pod;
+    };
+    if (const auto shares = alloc::held_shares(neighbour.request, neighbour.record)) {
+      std::ranges::for_each(*shares, add);
+      continue;
+    }
+    for (const alloc::ContainerShares& container : neighbour.record.containers) {
+      std::ranges::for_each(container.shares, add);
     }
   }
   return loads;
@@ -95,21 +99,25 @@ std::map<std::string, Load> loads_by_gpu(const std::vector<Holding>& neighbours)
 
 }  // namespace
 
+GpuDecision decide_by(alloc::Record record, const alloc::Inventory& inventory) {
+  const auto missing = missing_gpu(record, inventory);
+  if (!missing) {
+    return {.verdict = Verdict::kDecided, .record = std::move(record)};
+  }
+  return {.verdict = Verdict::kLostGpu,
+          .record = std::move(record),
+          .message = fmt::format("its record names GPU {}, which is not on this node; delete the pod so "
+                                 "that another GPU is chosen",
+                                 in_quotes(*missing))};
+}
+
 GpuDecision decide(const alloc::PodSpec& pod, const alloc::GpuRequest& request,
                    const alloc::Inventory& inventory) {
   std::string invalid;
   if (const std::string* text = alloc::find_text(pod.annotations, alloc::key::kAllocation)) {
     Result<alloc::Record> record = read_own(*text, request);
     if (record) {
-      if (const auto missing = missing_gpu(*record, inventory)) {
-        return {
-            .verdict = Verdict::kLostGpu,
-            .record = *std::move(record),
-            .message = fmt::format("its record names GPU {}, which is not on this node; delete the pod so "
-                                   "that another GPU is chosen",
-                                   in_quotes(*missing))};
-      }
-      return {.verdict = Verdict::kDecided, .record = *std::move(record)};
+      return decide_by(*std::move(record), inventory);
     }
     invalid = fmt::format("annotation {}: {}", alloc::key::kAllocation, record.error().text());
   }

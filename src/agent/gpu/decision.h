@@ -39,9 +39,14 @@ struct GpuDecision {
 GpuDecision decide(const alloc::PodSpec& pod, const alloc::GpuRequest& request,
                    const alloc::Inventory& inventory);
 
+// Returns the decision for a pod whose record is `record`: kDecided, or kLostGpu if the record names
+// a GPU that is not on this node.
+GpuDecision decide_by(alloc::Record record, const alloc::Inventory& inventory);
+
 // The GPU shares of one pod of the node.
 struct Holding {
   std::string pod;  // "ml/train-7"
+  // Empty if it is unknown. Then the shares of all containers in `record` are added up.
   alloc::GpuRequest request{};
   alloc::Record record{};
 };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <utility>
 
 #include "alloc/original_record.h"
@@ -51,6 +52,7 @@ GpuKind::GpuKind(const NodeContext& node, const Allocations& allocations, Record
       allocations_(allocations),
       writer_(writer),
       can_update_(options.can_update),
+      leftovers_(options.leftovers),
       files_(std::move(options.files)),
       gate_(node.loop) {}
 
@@ -100,7 +102,14 @@ GpuDecision GpuKind::decision_of(const NodePod& pod) const {
             .message = request.error().text() +
                        "; no node can satisfy it: delete the pod and create it with a valid request"};
   }
-  return request->any() ? tessera::agent::decide(pod.spec, *request, inventory_) : GpuDecision{};
+  if (!request->any()) {
+    return {};
+  }
+  GpuDecision decision = tessera::agent::decide(pod.spec, *request, inventory_);
+  if (!allocations_.has_started(pod.spec)) {
+    return decision;
+  }
+  return decide_by(given_record(pod.spec, *request, decision.record, allocations_), inventory_);
 }
 
 Decision GpuKind::decide(const NodePod& pod, const std::string& container,
@@ -159,11 +168,13 @@ Result<Decided> GpuKind::accept_allocated(const NodePod& pod, const std::string&
 }
 
 // Returns which GPUs the containers of a pod really have. That is the pod's record, except for
-// containers that keep what they were admitted with. Returns nullopt if the pod has no valid
-// record.
+// containers that keep what they were admitted with. Returns nullopt if the pod has not started
+// and has no valid record.
 std::optional<alloc::Record> GpuKind::actual_record(const NodePod& pod) const {
   const GpuDecision decision = decision_of(pod);
-  if (decision.verdict != Verdict::kDecided) {
+  // A started pod keeps its other GPUs when one of them is lost.
+  const bool keeps_rest = decision.verdict == Verdict::kLostGpu && allocations_.has_started(pod.spec);
+  if (decision.verdict != Verdict::kDecided && !keeps_rest) {
     return std::nullopt;
   }
   Result<alloc::Record> given =
@@ -181,44 +192,159 @@ std::optional<Holding> GpuKind::holding_of(const NodePod& pod) const {
                  .record = *std::move(record)};
 }
 
-std::optional<StartBlock> GpuKind::block_start(const NodePod& pod) const {
-  // A pod that has started holds its GPUs already. Only pods that have not started wait for others.
-  const std::optional<Holding> own = pod.started() ? std::nullopt : holding_of(pod);
-  if (!own) {
-    return std::nullopt;
-  }
+// Returns whether the pod has started and `record` is what its containers were allocated.
+bool GpuKind::keeps_allocated(const NodePod& pod, const alloc::Record& record) const {
+  return allocations_.has_started(pod.spec) &&
+         std::ranges::all_of(record.containers, [&](const alloc::ContainerShares& container) {
+           const Allocation* given = allocations_.find(pod.spec.uid, container.container);
+           return given != nullptr && record_shares(given->shares) == container.shares;
+         });
+}
+
+// Returns the pods that hold their GPUs before `pod` does: those that have started, and those whose
+// record is older.
+std::vector<Holding> GpuKind::neighbours_of(const NodePod& pod) const {
   std::vector<Holding> neighbours;
   for (const NodePod* other : node_.pods.in_bind_order()) {
-    if (other->spec.uid == pod.spec.uid || (other->bound_at >= pod.bound_at && !other->started())) {
+    const bool is_later = other->recorded_at >= pod.recorded_at && !allocations_.has_started(other->spec);
+    if (other->spec.uid == pod.spec.uid || is_later) {
       continue;
     }
     if (std::optional<Holding> theirs = holding_of(*other)) {
       neighbours.push_back(*std::move(theirs));
     }
   }
-  const std::string why = overcommitment(*own, neighbours, inventory_);
+  // After a restart of the agent, pods may run that the API server has not listed yet.
+  for (const Allocation& allocation : allocations_.all()) {
+    if (allocation.started && node_.pods.find(allocation.pod_uid) == nullptr) {
+      alloc::ContainerShares given{.container = allocation.container,
+                                   .shares = record_shares(allocation.shares)};
+      neighbours.push_back({.pod = allocation.pod.namespace_name + "/" + allocation.pod.name,
+                            .record = {.containers = {std::move(given)}}});
+    }
+  }
+  return neighbours;
+}
+
+std::optional<StartBlock> GpuKind::block_start(const NodePod& pod) const {
+  const std::optional<Holding> own = holding_of(pod);
+  // A pod that keeps its GPUs does not wait for others.
+  if (!own || keeps_allocated(pod, own->record)) {
+    return std::nullopt;
+  }
+  const std::string why = overcommitment(*own, neighbours_of(pod), inventory_);
   return why.empty() ? std::nullopt : std::optional(StartBlock{.reason = "GpuOvercommitted", .message = why});
 }
 
-void GpuKind::before_start(const NodePod& pod, const std::string& container, const Done<Status>& done) {
-  const std::optional<alloc::Record> actual = actual_record(pod);
-  const Result<alloc::GpuRequest> request = alloc::GpuRequest::of_pod(pod.spec, node_.names);
-  if (!actual || !request) {
-    done({});
-    return;
+// Returns the changes that make the annotations of the pod name the GPUs that it has. Returns
+// kNotFound if these are unknown.
+Result<RecordRepair> GpuKind::find_repair(const NodePod& pod) const {
+  std::optional<alloc::Record> actual = actual_record(pod);
+  const alloc::GpuRequest request = TRY(alloc::GpuRequest::of_pod(pod.spec, node_.names));
+  if (!actual) {
+    return fail(ErrorCode::kNotFound, "the GPUs of the pod are unknown");
   }
   const auto now =
       std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::real().wall().time_since_epoch());
-  const Result<RecordRepair> repair = repair_of(pod.spec, *request, *actual, inventory_, now.count());
-  if (repair && repair->changes_gpus && !repair->annotations.empty()) {
+  return repair_of(
+      pod.spec, request, inventory_,
+      {.truth = *std::move(actual), .started = allocations_.has_started(pod.spec), .now_ns = now.count()});
+}
+
+void GpuKind::before_start(const NodePod& pod, const std::string& container, const Done<Status>& done) {
+  const bool is_first_start = !allocations_.has_started(pod.spec);
+  const std::optional<Holding> own = holding_of(pod);
+  std::vector<Holding> others =
+      is_first_start && leftovers_ != nullptr ? leftovers_->candidates() : std::vector<Holding>();
+  if (others.empty() || !own) {
+    write_record(pod, container, is_first_start, done);
+    return;
+  }
+  std::ranges::move(neighbours_of(pod), std::back_inserter(others));
+  // Ask the driver only if a process of a deleted pod could be in the way.
+  if (overcommitment(*own, others, inventory_).empty()) {
+    write_record(pod, container, is_first_start, done);
+    return;
+  }
+  leftovers_->find([this, pod, own = *own, container, done](const Result<std::vector<Leftover>>& found) {
+    if (!found) {
+      done(fail(found.error()));
+    } else if (const auto block = leftover_block(pod, own, *found)) {
+      node_.warn_pod(pod, block->reason, block->message);
+      done(fail(ErrorCode::kUnavailable, fmt::format("pod {}: {}", pod.text(), block->message)));
+    } else {
+      write_record(pod, container, true, done);
+    }
+  });
+}
+
+// Returns why the pod may not start while the processes in `found` run.
+std::optional<StartBlock> GpuKind::leftover_block(const NodePod& pod, const Holding& own,
+                                                  const std::vector<Leftover>& found) const {
+  std::vector<Holding> others = neighbours_of(pod);
+  for (const Leftover& leftover : found) {
+    others.push_back(leftover.holding);
+    if (!overcommitment(own, others, inventory_).empty()) {
+      return StartBlock{
+          .reason = "GpuStillInUse",
+          .message = fmt::format("process {} of pod {}, which was deleted, still uses the GPU; the container "
+                                 "starts when that process has ended, so end it on the node if it does not",
+                                 leftover.pid, leftover.holding.pod)};
+    }
+  }
+  return std::nullopt;
+}
+
+// Makes the record name the GPUs that the pod has.
+void GpuKind::write_record(const NodePod& pod, const std::string& container, bool is_first_start,
+                           const Done<Status>& done) {
+  const Result<RecordRepair> repair = find_repair(pod);
+  if (!repair || repair->annotations.empty()) {
+    done({});
+    return;
+  }
+  if (repair->changes_gpus && is_first_start) {
     repair_and_start(pod, container, *repair, done);
     return;
   }
-  if (repair && !repair->annotations.empty()) {
-    // The extender's ledger is correct without this write, so the container does not wait for it.
-    writer_.write(pod, *repair, [](const Status&) {});
-  }
+  // The extender's ledger is correct without this write, so the container does not wait for it. If
+  // the write fails, RecordGuard repeats it.
+  writer_.write(pod, *repair, [](const Status&) {});
   done({});
+}
+
+// Returns whether Tessera's agent admitted the pod. Other pods got their GPUs from an original
+// plugin that ran here before, and keep its annotations.
+bool GpuKind::was_admitted_here(const NodePod& pod) const {
+  return std::ranges::any_of(pod.spec.containers, [&](const alloc::ContainerSpec& container) {
+    const Allocation* allocation = allocations_.find(pod.spec.uid, container.name);
+    return allocation != nullptr && std::ranges::any_of(allocation->ids, [](const auto& entry) {
+             return std::ranges::any_of(entry.second, GpuIds::is_ours);
+           });
+  });
+}
+
+bool GpuKind::repair_started(const NodePod& pod, Done<Status> done) {
+  if (!allocations_.has_started(pod.spec) || !was_admitted_here(pod)) {
+    return false;
+  }
+  const Result<RecordRepair> repair = find_repair(pod);
+  if (!repair || repair->annotations.empty()) {
+    return false;
+  }
+  const bool changes_record = repair->annotations.contains(std::string(alloc::key::kAllocation));
+  writer_.write(
+      pod, *repair,
+      gate_.wrap<Status>([this, pod, changes_record, done = std::move(done)](const Status& written) {
+        if (written && changes_record) {
+          ++counts_.repaired;
+          node_.warn_pod(pod, "GpuRecordRepaired",
+                         "the record of this running pod did not name the GPUs that its containers "
+                         "have; the agent has written it again");
+        }
+        done(written);
+      }));
+  return true;
 }
 
 // Writes the record before the container starts, because the extender builds its ledger from

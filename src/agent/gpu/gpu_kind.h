@@ -9,6 +9,9 @@
 // A container may have been admitted with other GPUs than the record says, and the strategy may not
 // be able to change that any more. Then the record is repaired before the container starts.
 //
+// Once a container of the pod has started, its pod keeps the GPUs that it was allocated. A record
+// that changes later is not read any more, and is repaired (record_guard.h).
+//
 // Use it on the event loop's thread.
 #pragma once
 
@@ -24,6 +27,7 @@
 #include "agent/gpu/decision.h"
 #include "agent/gpu/driver_files.h"
 #include "agent/gpu/gpu_devices.h"
+#include "agent/gpu/leftovers.h"
 #include "agent/gpu/record_repair.h"
 #include "agent/gpu/record_writer.h"
 #include "alloc/inventory.h"
@@ -37,7 +41,8 @@ class GpuKind final : public DeviceKind {
  public:
   struct Options {
     DriverFilesOptions files{};
-    bool can_update = false;  // DeliveryStrategy::can_update
+    bool can_update = false;         // DeliveryStrategy::can_update
+    Leftovers* leftovers = nullptr;  // null: processes of deleted pods are ignored
   };
   struct Counts {
     std::uint64_t repaired = 0;  // records that differed from what kubelet allocated
@@ -51,9 +56,14 @@ class GpuKind final : public DeviceKind {
 
   void set_inventory(const alloc::Inventory& inventory);
 
-  // Returns the decision for a pod; kUndecided if the pod requests no GPU.
+  // Returns the decision for a pod: what it was allocated if it has started, else what its record
+  // says. kUndecided if the pod requests no GPU.
   [[nodiscard]] GpuDecision decision_of(const NodePod& pod) const;
   [[nodiscard]] const Counts& counts() const { return counts_; }
+
+  // Writes the annotations of a started pod again if they differ from what it was allocated. Then
+  // returns true and later calls `done` with the result of the write.
+  bool repair_started(const NodePod& pod, Done<Status> done);
 
   [[nodiscard]] std::vector<ResourceList> lists() override;
   [[nodiscard]] std::vector<NodeDevice> devices() const override;
@@ -72,6 +82,14 @@ class GpuKind final : public DeviceKind {
                                    const std::string& container) const;
   [[nodiscard]] std::optional<alloc::Record> actual_record(const NodePod& pod) const;
   [[nodiscard]] std::optional<Holding> holding_of(const NodePod& pod) const;
+  [[nodiscard]] bool was_admitted_here(const NodePod& pod) const;
+  [[nodiscard]] bool keeps_allocated(const NodePod& pod, const alloc::Record& record) const;
+  [[nodiscard]] std::vector<Holding> neighbours_of(const NodePod& pod) const;
+  [[nodiscard]] Result<RecordRepair> find_repair(const NodePod& pod) const;
+  [[nodiscard]] std::optional<StartBlock> leftover_block(const NodePod& pod, const Holding& own,
+                                                         const std::vector<Leftover>& found) const;
+  void write_record(const NodePod& pod, const std::string& container, bool is_first_start,
+                    const Done<Status>& done);
   void repair_and_start(const NodePod& pod, const std::string& container, const RecordRepair& repair,
                         Done<Status> done);
 
@@ -79,6 +97,7 @@ class GpuKind final : public DeviceKind {
   const Allocations& allocations_;
   RecordWriter& writer_;
   const bool can_update_;
+  Leftovers* const leftovers_;
   DriverFilesCache files_;
   LoopGate gate_;
   GpuIds ids_;

@@ -139,7 +139,7 @@ void add_gpu_counts(Readings& readings, const GpuKind::Counts& counts) {
                      {{"result", result}});
   }
   readings.counter("tessera_agent_records_repaired_total",
-                   "Pod records corrected to match what kubelet allocated", counts.repaired);
+                   "Pod records corrected to match what the containers have", counts.repaired);
 }
 
 }  // namespace tessera::agent

@@ -36,8 +36,10 @@ NodeGpus::NodeGpus(const NodeContext& node, std::unique_ptr<DeliveryStrategy> st
       strategy_(std::move(strategy)),
       record_writer_(node.client),
       store_(node, GpuKind::keys(), file_in(options_.state_dir, "allocations.json")),
+      leftovers_(node.loop, store_.allocations(), {.proc_root = options_.usage.sampler.proc_root}),
       kind_(node, store_.allocations(), record_writer_,
-            {.files = options_.files, .can_update = strategy_->can_update()}),
+            {.files = options_.files, .can_update = strategy_->can_update(), .leftovers = &leftovers_}),
+      record_guard_(node, kind_),
       plugins_({.node = node, .kind = kind_, .strategy = *strategy_, .store = store_}, options_.plugins),
       foreign_(node, kind_, options_.plugins.plugin.directory),
       usage_(node, store_.allocations(), options_.usage),
@@ -100,7 +102,9 @@ void NodeGpus::open_driver() {
       [this](const std::shared_ptr<const gpu::DriverState>& state) { driver_changed(state); });
   log::info("opening the driver", {{"known_gpus", options.known.gpus.size()}});
   driver_ = std::make_unique<gpu::Driver>(std::move(options));
-  usage_.start([this](auto done) { driver_->sample(std::move(done)); });
+  const auto sample = [this](auto done) { driver_->sample(std::move(done)); };
+  usage_.start(sample);
+  leftovers_.set_sampler(sample);
 }
 
 // Publishes the known GPUs if the driver hangs from the start and so never reports a state. kubelet
@@ -166,6 +170,7 @@ void NodeGpus::update_published_state() {
 void NodeGpus::publish() {
   update_published_state();
   kind_.set_inventory(published_state_->inventory);
+  record_guard_.check_all();
   plugins_.publish();
   // Which pods hold a GPU through another plugin is unknown until the pods are listed. Until then
   // the GPU would look free, and the scheduler would allocate it to a waiting pod.
@@ -179,8 +184,9 @@ void NodeGpus::publish() {
   health_.report(*published_state_);
 }
 
-// Lists the IDs of missing GPUs as soon as a container turns out to hold them.
 void NodeGpus::allocations_changed() {
+  record_guard_.check_all();
+  // List the IDs of missing GPUs as soon as a container turns out to hold them.
   if (serving_ && !driver_state_->gone.empty()) {
     plugins_.publish();
   }

@@ -30,6 +30,7 @@
 #include "agent/gpu/gpu_kind.h"
 #include "agent/gpu/known_inventory.h"
 #include "agent/gpu/node_writer.h"
+#include "agent/gpu/record_guard.h"
 #include "agent/gpu/record_writer.h"
 #include "agent/gpu/usage_watch.h"
 #include "gpu/driver.h"
@@ -98,7 +99,9 @@ class NodeGpus final : private PodListener, private AllocationListener {
   std::unique_ptr<DeliveryStrategy> strategy_;
   ApiRecordWriter record_writer_;
   AllocationStore store_;
+  Leftovers leftovers_;
   GpuKind kind_;
+  RecordGuard record_guard_;
   Plugins plugins_;
   ForeignWatch foreign_;
   UsageWatch usage_;

@@ -119,34 +119,51 @@ Result<alloc::Record> record_as_allocated(const alloc::PodSpec& pod, const alloc
   return record;
 }
 
+alloc::Record given_record(const alloc::PodSpec& pod, const alloc::GpuRequest& request,
+                           const alloc::Record& decided, const Allocations& allocations) {
+  alloc::Record record = decided;
+  if (record.containers.empty()) {
+    for (const alloc::ContainerRequest& container : request.containers) {
+      record.containers.push_back({.container = container.name, .shares = {}});
+    }
+  }
+  for (alloc::ContainerShares& container : record.containers) {
+    const Allocation* given = allocations.find(pod.uid, container.container);
+    if (given != nullptr && !given->shares.empty()) {
+      container.shares = record_shares(given->shares);
+    }
+  }
+  std::erase_if(record.containers,
+                [](const alloc::ContainerShares& container) { return container.shares.empty(); });
+  return record;
+}
+
 Result<RecordRepair> repair_of(const alloc::PodSpec& pod, const alloc::GpuRequest& request,
-                               const alloc::Record& truth, const alloc::Inventory& inventory,
-                               std::int64_t now_ns) {
+                               const alloc::Inventory& inventory, const RepairFacts& facts) {
   const alloc::Annotations expected = TRY(alloc::binding_annotations(
-      request, truth, inventory.gpu_names(), {.assume_time_ns = now_ns, .has_agent = true}));
+      request, facts.truth, inventory.gpu_names(), {.assume_time_ns = facts.now_ns, .has_agent = true}));
   const std::optional<alloc::Record> own = own_record(pod, request);
   const alloc::Annotations& said = pod.annotations;
-  const auto differs = [&](std::string_view name) {
-    const std::string* before = alloc::find_text(said, name);
-    const auto right = expected.find(name);
-    return before != nullptr && (right == expected.end() || *before != right->second);
-  };
   RecordRepair repair;
-  repair.changes_gpus = own && *own != truth;
+  repair.changes_gpus = own && *own != facts.truth;
+  bool is_incomplete = !own;
   // Without an own record, the annotations are from an original scheduler and stay unchanged.
-  if (own) {
+  if (own || facts.started) {
     for (const std::string_view name : kDerived) {
-      if (differs(name)) {
-        const auto right = expected.find(name);
+      const std::string* before = alloc::find_text(said, name);
+      const auto right = expected.find(name);
+      if (before == nullptr) {
+        is_incomplete = is_incomplete || (facts.started && right != expected.end());
+      } else if (right == expected.end() || *before != right->second) {
         repair.annotations[std::string(name)] =
             right == expected.end() ? std::nullopt : std::optional(right->second);
       }
     }
   }
-  if (own != truth) {
-    repair.annotations[std::string(alloc::key::kAllocation)] = truth.json();
+  if (own != facts.truth) {
+    repair.annotations[std::string(alloc::key::kAllocation)] = facts.truth.json();
   }
-  if (!own) {
+  if (is_incomplete) {
     for (const auto& [name, value] : expected) {
       if (alloc::find_text(said, name) == nullptr) {
         repair.annotations[name] = value;

@@ -7,8 +7,9 @@
 //   - a container got what was meant for another pod (kubelet without podresources Get),
 //   - an original scheduler placed the pod: it names GPUs by index and waits for ASSIGNED to become
 //     "true",
-//   - the node has one GPU and no scheduler made a choice, or
-//   - the driver has renumbered its GPUs since.
+//   - the node has one GPU and no scheduler made a choice,
+//   - the driver has renumbered its GPUs since, or
+//   - another client has removed or changed the annotations since the pod started.
 #pragma once
 
 #include <cstdint>
@@ -51,10 +52,24 @@ Result<alloc::Record> record_as_allocated(const alloc::PodSpec& pod, const alloc
                                           const Allocations& allocations, const alloc::Inventory& inventory,
                                           const alloc::ResourceNames& names, bool can_update);
 
-// Returns the changes that turn the pod's annotations into those for `truth`, the GPUs that the pod
-// really has. Fails if `truth` names a GPU that is not on this node.
+// Returns the GPUs that the containers of a started pod were allocated, whatever its annotations say
+// now. A container without an allocation gets its shares in `decided`; it is left out if it has none
+// there. The order of the containers is that of `decided`.
+alloc::Record given_record(const alloc::PodSpec& pod, const alloc::GpuRequest& request,
+                           const alloc::Record& decided, const Allocations& allocations);
+
+// The facts about a pod that decide which annotations it should have.
+struct RepairFacts {
+  alloc::Record truth;   // the GPUs that the pod really has
+  bool started = false;  // a container has started with them
+  std::int64_t now_ns = 0;
+};
+
+// Returns the changes that turn the pod's annotations into those for `facts.truth`. Before the pod
+// has started, annotations of an original scheduler stay unchanged, and missing ones are not added
+// to a valid record. Fails if the truth names a GPU
+// that is not on this node, or differs from the request.
 Result<RecordRepair> repair_of(const alloc::PodSpec& pod, const alloc::GpuRequest& request,
-                               const alloc::Record& truth, const alloc::Inventory& inventory,
-                               std::int64_t now_ns);
+                               const alloc::Inventory& inventory, const RepairFacts& facts);
 
 }  // namespace tessera::agent

@@ -13,7 +13,7 @@ constexpr const char* kGpuFile =
     R"({"v":1,"allocations":[{"namespace":"ml","pod":"a","uid":"uid-a","container":"main",)"
     R"("grants":[{"gpu":"GPU-1","mem":3,"core":10},{"gpu":"GPU-2","whole":true}],)"
     R"("ids":{"aliyun.com/gpu-mem":["5d3c1b2a-0","5d3c1b2a-1"]},"cdi":{"aliyun.com/gpu-mem":"uid-a_main"},)"
-    R"("fixed":"/dev/nvidia0","fault":"no libcuda","held":"its GPU is unhealthy","guessed":true}]})"
+    R"("fixed":"/dev/nvidia0","fault":"no libcuda","held":"its GPU is unhealthy","guessed":true,"started":true}]})"
     "\n";
 
 TEST(Allocations, KeepTheFileFormat) {
@@ -27,6 +27,7 @@ TEST(Allocations, KeepTheFileFormat) {
   EXPECT_EQ(given->cdi_names.at("aliyun.com/gpu-mem"), "uid-a_main");
   EXPECT_EQ(given->start_block, "its GPU is unhealthy");
   EXPECT_TRUE(given->guessed);
+  EXPECT_TRUE(given->started);
   EXPECT_EQ(allocations.json(), kGpuFile);
 }
 

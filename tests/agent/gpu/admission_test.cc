@@ -276,6 +276,23 @@ TEST(Admission, BlocksAnUndecidedPodAndSaysWhatToDo) {
 }
 
 // Otherwise the last pods that are packed on a GPU would get IDs of another GPU.
+// kubelet creates the mirror pod in the API server after it has admitted the static pod, with
+// another UID.
+TEST(Admission, SaysThatAStaticPodCannotHaveAGpu) {
+  for (const unsigned count : {1U, 4U}) {
+    Node node(gpus(count));
+    Pod file = Pod("web-gpu-a").main("main", 3);
+    file.spec.uid = "0cc175b9c0f1b6a831c399e269772661";
+    const Pod mirror = Pod("web-gpu-a").main("main", 3);
+    ASSERT_EQ(sees(node.admit(file)), "void") << count;
+    node.bind(mirror);
+    const Status blocked = node.pre_start(file, "main");
+    ASSERT_FALSE(blocked) << count;
+    EXPECT_THAT(blocked.error().text(),
+                testing::AllOf(HasSubstr("is a static pod"), HasSubstr("as a DaemonSet")));
+  }
+}
+
 TEST(Admission, PrefersIdsOfTheGpuWithMostFreeMemoryForUndecidedPods) {
   Node node(gpus(2));
   const Pod packed = share("packed", 10, 0);
@@ -420,7 +437,7 @@ TEST(Admission, KnowsItsAllocationsAfterARestart) {
   const Pod pod = share("a", 3, 2);
   node.bind(pod);
   ASSERT_TRUE(node.admit(pod));
-  const auto before = node.allocations().all();
+  auto before = node.allocations().all();
   ASSERT_EQ(before.size(), 1U);
   node.restart_agent(node.saved);
   // The pods are not listed yet, and kubelet knows none.
@@ -429,6 +446,7 @@ TEST(Admission, KnowsItsAllocationsAfterARestart) {
   node.pods->synced();
   node.forget_known();
   EXPECT_TRUE(node.pre_start(pod, "main"));
+  before.front().started = true;
   EXPECT_EQ(node.allocations().all(), before);
 }
 

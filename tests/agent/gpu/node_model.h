@@ -14,11 +14,13 @@
 #include <string>
 #include <vector>
 
+#include "../../base/temporary_directory.h"
 #include "agent/devices/admission.h"
 #include "agent/devices/allocation_recovery.h"
 #include "agent/devices/plugins.h"
 #include "agent/devices/start_gate.h"
 #include "agent/gpu/gpu_kind.h"
+#include "agent/gpu/leftovers.h"
 #include "alloc/record.h"
 #include "http/event_loop.h"
 #include "kube/base64.h"
@@ -142,9 +144,18 @@ class Node : private PodResources,
     store_->add_listener(*this);
     EXPECT_TRUE(allocations().parse(state));
     RecordWriter& writer = *this;
-    kind =
-        std::make_unique<GpuKind>(*context_, allocations(), writer,
-                                  GpuKind::Options{.files = files_, .can_update = strategy_->can_update()});
+    leftovers_ =
+        std::make_unique<Leftovers>(loop, allocations(), LeftoversOptions{proc_root.path(), driver_deadline});
+    leftovers_->set_sampler([this](const auto& done) {
+      ++samples;
+      if (!driver_hangs) {
+        done(processes);
+      }
+    });
+    kind = std::make_unique<GpuKind>(
+        *context_, allocations(), writer,
+        GpuKind::Options{
+            .files = files_, .can_update = strategy_->can_update(), .leftovers = leftovers_.get()});
     kind->set_inventory(inventory_);
     const KindContext served{.node = *context_, .kind = *kind, .strategy = *strategy_, .store = *store_};
     recovery_ = std::make_unique<AllocationRecovery>(served);
@@ -297,6 +308,7 @@ class Node : private PodResources,
   // Returns the current device lists for kubelet.
   std::vector<ResourceList> lists() { return lists_with_held(*kind, allocations()); }
   Allocations& allocations() { return store_->allocations(); }
+  const NodeContext& context() { return *context_; }
 
   alloc::ResourceNames names;
   http::EventLoop loop;
@@ -313,6 +325,11 @@ class Node : private PodResources,
   bool api_away = false;
   std::map<std::string, RecordRepair> repairs;  // the last repair, by pod name
   bool prefers = true;                          // whether kubelet asks for preferred IDs
+  TemporaryDirectory proc_root;
+  std::vector<gpu::GpuSample> processes;  // on the GPUs
+  bool driver_hangs = false;
+  std::chrono::milliseconds driver_deadline{10};
+  int samples = 0;  // how often the driver was asked for processes
   int gets_left = 1'000'000;
   int gets_late = 0;  // number of Gets that time out
   int gets = 0;
@@ -347,6 +364,7 @@ class Node : private PodResources,
     admission.reset();
     recovery_.reset();
     kind.reset();
+    leftovers_.reset();
     store_.reset();
     context_.reset();
     pods.reset();
@@ -483,6 +501,7 @@ class Node : private PodResources,
   kube::Client client_ = unused_client(loop);
   std::optional<NodeContext> context_;
   std::unique_ptr<AllocationStore> store_;
+  std::unique_ptr<Leftovers> leftovers_;
   std::unique_ptr<AllocationRecovery> recovery_;
   EnvStrategy env_;
   DriverFilesOptions files_;

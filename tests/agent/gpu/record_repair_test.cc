@@ -184,6 +184,7 @@ TEST(RecordRepair, RepairsIndicesWhenTheDriverHasRenumberedItsGpus) {
   Node node(gpus(4));
   Pod pod = share("a", 3, 2);
   pod.spec.annotations["ALIYUN_COM_GPU_MEM_IDX"] = "2";
+  pod.spec.annotations["ALIYUN_COM_GPU_MEM_POD"] = "3";
   node.bind(pod);
   ASSERT_TRUE(node.admit(pod));
   ASSERT_TRUE(node.pre_start(pod, "main"));

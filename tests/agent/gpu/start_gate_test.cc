@@ -234,6 +234,63 @@ TEST_F(StartGateTest, DoesNotBlockAnOlderPodAsOvercommittedWhenItCrashes) {
   EXPECT_FALSE(node.pre_start(forged, "main")) << "this pod never started";
 }
 
+// A tenant rewrites the record of a pod that has started, and then lets its container crash.
+TEST_F(StartGateTest, DoesNotMoveAStartedPodToTheGpuOfARewrittenRecord) {
+  for (const bool restarts : {false, true}) {
+    const Pod victim = share("victim", 16, 2);
+    node.bind(victim);
+    ASSERT_TRUE(node.admit(victim));
+    ASSERT_TRUE(node.pre_start(victim, "main"));
+    Pod pod = share("a", 3, 1);
+    node.bind(pod);
+    ASSERT_TRUE(node.admit(pod));
+    ASSERT_TRUE(node.pre_start(pod, "main"));
+    for (const unsigned other : {2U, 3U}) {
+      pod.spec.annotations = share("", 3, other).spec.annotations;
+      pod.spec.containers[0].ran_before = true;
+      if (restarts) {
+        node.settle();
+        node.restart_agent_among({victim, pod}, node.saved);
+      } else {
+        node.bind(pod);
+      }
+      EXPECT_TRUE(node.pre_start(pod, "main"));
+      EXPECT_EQ(finds(pod), uuid(1)) << other;
+    }
+    node.end(victim);
+    node.end(pod);
+  }
+}
+
+// Two containers with CDI names. The record changes after the first of them has started.
+TEST_F(StartGateTest, AllContainersKeepTheGpuThatWasDecidedAtTheFirstStart) {
+  Pod pod = Pod("a").main("x", 3).main("y", 3);
+  node.bind(pod);
+  ASSERT_EQ(sees(node.admit(pod), "y"), "void");
+  pod.on("x", {{1, 3}}).on("y", {{1, 3}});
+  node.bind(pod);
+  ASSERT_TRUE(node.pre_start(pod, "x"));
+  pod.record.containers.clear();
+  pod.on("x", {{2, 3}}).on("y", {{2, 3}});
+  node.bind(pod);
+  ASSERT_TRUE(node.pre_start(pod, "y"));
+  EXPECT_EQ(finds(pod, "y"), uuid(1));
+}
+
+// The record of a pod that was bound first is rewritten before the pod has started.
+TEST_F(StartGateTest, ARewrittenRecordComesAfterTheRecordsOfOtherPods) {
+  Pod early = share("early", 3, 1);
+  node.bind(early);
+  ASSERT_TRUE(node.admit(early));
+  const Pod victim = share("victim", 16, 2);
+  node.bind(victim);
+  ASSERT_TRUE(node.admit(victim));
+  early.spec.annotations = share("", 3, 2).spec.annotations;
+  node.bind(early);
+  EXPECT_FALSE(node.pre_start(early, "main"));
+  EXPECT_TRUE(node.pre_start(victim, "main"));
+}
+
 // kubelet keeps the response without driver files for the lifetime of the pod.
 TEST(FixedDelivery, BlocksAContainerWithoutDevicesAlsoAfterARestartOfTheAgent) {
   Recording strategy(false);
