@@ -25,9 +25,11 @@ Reason reason_of(Fence fence) {
     case Fence::kUnitDiffers:
       return Reason::kUnitDiffers;
     case Fence::kSecondPlugin:
+      return Reason::kSecondPlugin;
+    case Fence::kUnrecordedPod:
       break;
   }
-  return Reason::kSecondPlugin;
+  return Reason::kUnrecordedPod;
 }
 
 }  // namespace

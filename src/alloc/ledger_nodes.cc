@@ -157,13 +157,15 @@ void Ledger::apply_inventory(NodeId id, const NodeSpec& spec, const Inventory& i
   }
 }
 
-// Opens a node that has GPUs and the unit of the cluster, unless its inventory is missing or a
-// second plugin allocates its GPUs; then fences it.
+// Opens a node that has GPUs and the unit of the cluster, unless its inventory is missing, a second
+// plugin allocates its GPUs, or a pod there has unknown GPUs; then fences it.
 void Ledger::open_or_fence(NodeId id) {
   if (lost_its_inventory(id)) {
     fence(id, Fence::kUnreadable, std::string(kInventoryGone));
   } else if (const auto second = second_plugins_.find(raw(id)); second != second_plugins_.end()) {
     fence(id, Fence::kSecondPlugin, second->second);
+  } else if (const Node& node = nodes_[raw(id)]; node.unrecorded > 0) {
+    fence(id, Fence::kUnrecordedPod, unrecorded_text(node));
   } else {
     fence(id, Fence::kOpen, "");
   }
@@ -175,21 +177,52 @@ void Ledger::open_or_fence(NodeId id) {
 // free.
 bool Ledger::lost_its_inventory(NodeId id) const {
   return states_.original_plugin(id) && std::ranges::any_of(nodes_[raw(id)].pods, [this](PodId pod) {
-           return !pods_[pod].from_index && std::ranges::any_of(pods_[pod].shares, [](const HeldShare& held) {
-             return held.slot == HeldShare::kNotOnNode;
-           });
+           const auto lost = [](const HeldShare& held) {
+             return held.slot == HeldShare::kNotOnNode && !index_of_name(held.share.gpu);
+           };
+           return std::ranges::any_of(pods_[pod].shares, lost) || std::ranges::any_of(pods_[pod].kept, lost);
          });
 }
 
-void Ledger::check_inventory(NodeId id) {
-  const Fence now = states_.fence(id);
-  if (!states_.original_plugin(id) ||
-      (now != Fence::kOpen && now != Fence::kUnreadable && now != Fence::kSecondPlugin)) {
-    return;
+// Names the first of the pods with unknown GPUs.
+std::string Ledger::unrecorded_text(const Node& node) const {
+  std::string first;
+  for (const PodId pod : node.pods) {
+    if (const std::string name = pods_[pod].key.text();
+        pods_[pod].unrecorded && (first.empty() || name < first)) {
+      first = name;
+    }
   }
-  if (lost_its_inventory(id) != (now == Fence::kUnreadable)) {
-    open_or_fence(id);
+  const bool one = node.unrecorded == 1;
+  return fmt::format(
+      "pod {}{} started but {} no valid record, so it is not known which GPUs are free; tessera-agent there "
+      "repairs the record, else delete the pod",
+      first, one ? " has" : fmt::format(" and {} more have", node.unrecorded - 1), one ? "has" : "have");
+}
+
+// Checks the reasons for a fence that depend on the pods of the node.
+void Ledger::check_fence(NodeId id) {
+  const bool original_plugin = states_.original_plugin(id);
+  switch (states_.fence(id)) {
+    case Fence::kAbsent:
+    case Fence::kNoGpus:
+    case Fence::kUnitDiffers:
+      return;
+    case Fence::kUnreadable:
+      if (!original_plugin) {
+        return;  // the inventory is there, but damaged
+      }
+      break;
+    case Fence::kOpen:
+      if (!original_plugin && nodes_[raw(id)].unrecorded == 0) {
+        return;
+      }
+      break;
+    case Fence::kSecondPlugin:
+    case Fence::kUnrecordedPod:
+      break;
   }
+  open_or_fence(id);
 }
 
 // kubelet knows the GPU memory from the device plugin, the ledger from the inventory. They may
@@ -276,10 +309,11 @@ void Ledger::fence(NodeId id, Fence why, std::string text) {
   } else {
     fence_texts_[raw(id)] = std::move(text);
   }
-  const auto problem = why == Fence::kUnreadable     ? std::optional(ProblemKind::kUnreadableInventory)
-                       : why == Fence::kUnitDiffers  ? std::optional(ProblemKind::kUnitDiffers)
-                       : why == Fence::kSecondPlugin ? std::optional(ProblemKind::kSecondPlugin)
-                                                     : std::nullopt;
+  const auto problem = why == Fence::kUnreadable      ? std::optional(ProblemKind::kUnreadableInventory)
+                       : why == Fence::kUnitDiffers   ? std::optional(ProblemKind::kUnitDiffers)
+                       : why == Fence::kSecondPlugin  ? std::optional(ProblemKind::kSecondPlugin)
+                       : why == Fence::kUnrecordedPod ? std::optional(ProblemKind::kUnrecordedPod)
+                                                      : std::nullopt;
   if (problem && node.problem == problem && text_changes) {
     ++problem_totals_[static_cast<std::size_t>(*problem)];  // same kind, but a different text
   }

@@ -38,6 +38,7 @@ enum class Fence : std::uint8_t {
   kUnreadable,    // its inventory cannot be read
   kUnitDiffers,   // its unit of GPU memory differs from the cluster's
   kSecondPlugin,  // another device plugin allocates the same GPUs, so no GPU can be reserved
+  kUnrecordedPod,  // a pod has started there, and it is not known which GPUs it has
 };
 
 // One node as a policy sees it. Spans and masks are by slot: the position of a GPU in its inventory

@@ -32,6 +32,8 @@ std::string phrase(Reason reason, const Request& request, Unit unit, const Resou
       return fmt::format("node does not use the cluster's GPU memory unit ({})", unit.text());
     case Reason::kSecondPlugin:
       return "another device plugin allocates the same GPUs";
+    case Reason::kUnrecordedPod:
+      return "a running pod has no valid GPU record (run tessera check)";
     case Reason::kOriginalPlugin:
       return "node runs the original device plugin, which serves only one container's share of one GPU";
     case Reason::kNoMps:
@@ -85,6 +87,7 @@ bool may_pass(Reason reason) {
     case Reason::kInventoryUnreadable:
     case Reason::kUnitDiffers:
     case Reason::kSecondPlugin:
+    case Reason::kUnrecordedPod:
     case Reason::kOriginalPlugin:
     case Reason::kNoMps:
     case Reason::kUnhealthy:

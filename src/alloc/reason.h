@@ -22,6 +22,7 @@ enum class Reason : std::uint8_t {
   kInventoryUnreadable,
   kUnitDiffers,
   kSecondPlugin,    // another device plugin allocates the same GPUs
+  kUnrecordedPod,   // a pod has started there, and it is not known which GPUs it has
   kOriginalPlugin,  // the original plugin on the node cannot serve the request
   kNoMps,
   kNoSuchModel,   // no GPU is allowed by the pod's annotations
@@ -35,7 +36,7 @@ enum class Reason : std::uint8_t {
   kTooLittleCpu,
   kTooLittleMemory,
 };
-inline constexpr std::size_t kReasons = 18;
+inline constexpr std::size_t kReasons = 19;
 
 // Returns the phrase of a reason: "no single GPU has 8GiB free".
 std::string phrase(Reason reason, const Request& request, Unit unit, const ResourceNames& names);

@@ -53,7 +53,7 @@ class ClusterState {
   ClusterState& operator=(const ClusterState&) = delete;
 
   // Store or remove an object. Pods, nodes and lists may arrive in any order.
-  void keep_pod(const alloc::PodSpec& pod);
+  void keep_pod(const alloc::PodSpec& pod, alloc::PodSource source = alloc::PodSource::kWatch);
   void forget_pod(std::string_view uid);
   void keep_node(const alloc::NodeSpec& node);
   void forget_node(std::string_view name);

@@ -134,9 +134,8 @@ class DeviceKind {
   }
   // Does the last work before a container starts. Called when nothing else blocks the container. If
   // `done` receives an error, the container does not start.
-  virtual void before_start(const NodePod& /*pod*/, const std::string& /*container*/,
-                            const Done<Status>& done) {
-    done({});
+  virtual void before_start(const NodePod& /*pod*/, const std::string& /*container*/, Done<Status> done) {
+    std::move(done)({});
   }
 
  protected:

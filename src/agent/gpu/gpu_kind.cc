@@ -200,7 +200,7 @@ std::optional<StartBlock> GpuKind::block_start(const NodePod& pod) const {
   return why.empty() ? std::nullopt : std::optional(StartBlock{.reason = "GpuOvercommitted", .message = why});
 }
 
-void GpuKind::before_start(const NodePod& pod, const std::string& container, const Done<Status>& done) {
+void GpuKind::before_start(const NodePod& pod, const std::string& container, Done<Status> done) {
   const std::optional<alloc::Record> actual = actual_record(pod);
   const Result<alloc::GpuRequest> request = alloc::GpuRequest::of_pod(pod.spec, node_.names);
   if (!actual || !request) {
@@ -211,7 +211,7 @@ void GpuKind::before_start(const NodePod& pod, const std::string& container, con
       std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::real().wall().time_since_epoch());
   const Result<RecordRepair> repair = repair_of(pod.spec, *request, *actual, inventory_, now.count());
   if (repair && repair->changes_gpus && !repair->annotations.empty()) {
-    repair_and_start(pod, container, *repair, done);
+    repair_and_start(pod, container, *repair, std::move(done));
     return;
   }
   if (repair && !repair->annotations.empty()) {

@@ -65,7 +65,7 @@ class GpuKind final : public DeviceKind {
                                                  const Decided& decided,
                                                  const Allocation* allocated) const override;
   [[nodiscard]] std::optional<StartBlock> block_start(const NodePod& pod) const override;
-  void before_start(const NodePod& pod, const std::string& container, const Done<Status>& done) override;
+  void before_start(const NodePod& pod, const std::string& container, Done<Status> done) override;
 
  private:
   [[nodiscard]] Decided decided_by(const NodePod& pod, const alloc::Record& record,

@@ -318,6 +318,8 @@ class PodExplainer {
          "the inventory cannot be read; run tessera-agent there in the extender's version");
     hint(Reason::kUnitDiffers, "the memory unit differs; run tessera-agent there with the cluster's --unit");
     hint(Reason::kSecondPlugin, "two device plugins allocate the same GPUs; remove one of them");
+    hint(Reason::kUnrecordedPod,
+         "a running pod has no valid GPU record; see tessera check, and the logs of tessera-agent there");
     hint(Reason::kOriginalPlugin,
          "the original device plugin serves only a share of one GPU; replace it with tessera-agent");
     hint(Reason::kNoMps, "MPS is not available; request only GPU memory");

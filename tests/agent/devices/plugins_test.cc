@@ -36,10 +36,9 @@ class CrowdKind final : public FilesKind {
     return all;
   }
 
-  void before_start(const NodePod& /*pod*/, const std::string& /*container*/,
-                    const Done<Status>& done) override {
+  void before_start(const NodePod& /*pod*/, const std::string& /*container*/, Done<Status> done) override {
     if (delays_start) {
-      starting = done;
+      starting = std::move(done);
     } else {
       done({});
     }
