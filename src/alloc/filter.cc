@@ -29,9 +29,11 @@ Reason reason_of(Fence fence) {
     case Fence::kAgentAway:
       return Reason::kAgentAway;
     case Fence::kUnreadablePod:
+      return Reason::kUnreadablePod;
+    case Fence::kUnrecordedPod:
       break;
   }
-  return Reason::kUnreadablePod;
+  return Reason::kUnrecordedPod;
 }
 
 }  // namespace

@@ -89,7 +89,6 @@ Result<Hold> Ledger::reserve(const PodKey& key, const Request& request, const Ch
   const PodId id = add_pod(key);
   Pod& pod = pods_[id];
   pod.state = PodState::kReserved;
-  pod.from_index = view.original_plugin;
   pod.units = static_cast<std::uint32_t>(request.gpus.units);
   pod.core_percent = static_cast<std::uint32_t>(request.gpus.core_percent);
   pod.whole = static_cast<std::uint32_t>(request.gpus.whole);

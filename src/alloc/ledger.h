@@ -6,6 +6,21 @@
 // of the calls that added them (tested by ledger_property_test). The ledger does no I/O, has no
 // clock and no locks; one thread owns it. It makes no decisions: Placer (placer.h) does.
 //
+// There is one exception. A running container keeps the GPUs that it was given, but everybody who
+// can edit its pod can change the record. So the ledger remembers what it has seen:
+//   - A record that is removed or made invalid after the bind frees nothing. The pod keeps the
+//     shares of its last valid record until it ends.
+//   - Before a GPU container of the pod has started, a different valid record replaces the shares,
+//     because the agent corrects a record until the start.
+//   - After the start, the ledger cannot know whether the agent or another client replaced the
+//     record. It counts, of each GPU, the larger of what the new record and the first one say,
+//     until the two agree again.
+//   - If a pod has started and the ledger never saw a valid record of it, the node is fenced
+//     (Fence::kUnrecordedPod) until the agent has repaired the record or the pod has ended.
+// So a rebuild from a list counts at least as much of started pods as the ledger before it, or
+// fences the node. The exception is a started pod whose record currently names other GPUs than it
+// has: a rebuild believes that record until the agent has repaired it.
+//
 //   Ledger ledger({.unit = Unit::gib()});
 //   ledger.upsert_node(node);                             // from watches, in any order
 //   ledger.upsert_pod(pod);
@@ -103,13 +118,16 @@ struct HeldShare {
 struct PodHolding {
   PodKey pod;
   NodeId node{};
-  bool bound = false;       // true: the watch has shown the bound pod; false: only a hold so far
-  bool decided = false;     // true: `shares` are from a valid record or a hold
+  bool bound = false;       // true: the watch has shown the bound pod; false: only a hold or a GET
+  bool decided = false;     // true: `shares` are from a valid record, now or earlier, or a hold
   std::uint64_t units = 0;  // requested in total, as Kubernetes counts
   std::uint64_t whole = 0;  // requested whole GPUs
   NodeUse node_use;
   std::vector<HeldShare> shares;  // empty if undecided on a node with several GPUs
 };
+
+// How the caller learned about a pod. Only the watch shows all changes in order.
+enum class PodSource : std::uint8_t { kWatch, kGet };
 
 class Ledger {
  public:
@@ -135,9 +153,10 @@ class Ledger {
   // Fences or opens a node whose agent is known to run or not to run. Does nothing if the node does
   // not exist. upsert_node() keeps this state; remove_node() resets it.
   void set_agent_down(std::string_view node, bool down);
-  // A pod that is not bound, or whose containers have stopped, holds nothing. Upserting an unbound
-  // pod does not change its hold. A pod on an unknown node is kept until that node appears.
-  void upsert_pod(const PodSpec& pod);
+  // A pod that is not bound, or that has ended (occupies() in pod.h), holds nothing. Upserting an
+  // unbound pod does not change its hold. A pod on an unknown node is kept until that node appears.
+  // A pod from a GET does not replace what the watch has shown, because it may be older.
+  void upsert_pod(const PodSpec& pod, PodSource source = PodSource::kWatch);
   // Adds a bound pod that cannot be read; `why` says why not. If the pod is known, it keeps what it
   // holds. Otherwise its node is fenced until the pod can be read or is removed.
   void upsert_unreadable_pod(const PodKey& pod, std::string_view node, std::string why);
@@ -205,7 +224,7 @@ class Ledger {
   enum class PodState : std::uint8_t {
     kUnused,    // a free entry of pods_
     kReserved,  // has a Hold
-    kAssumed,   // its Hold was committed, but the watch has not shown the bind yet
+    kAssumed,   // its Hold was committed, or a GET showed the bind; the watch has not shown it yet
     kBound,     // the watch has shown the bind
   };
 
@@ -215,14 +234,18 @@ class Ledger {
     std::uint32_t position = 0;  // in Node::pods
     std::uint32_t generation = 0;
     PodState state = PodState::kUnused;
-    bool from_index = false;   // the shares name GPUs by index: an original record
+    bool started = false;      // has_started(), now or in an earlier update
     bool decided = false;      // the shares are valid
     bool on_only_gpu = false;  // undecided, but its node has one GPU: holds all it requests there
+    bool unrecorded = false;   // has started, and which GPUs of its node it has is not known
     std::uint32_t units = 0;
     std::uint32_t core_percent = 0;
     std::uint32_t whole = 0;
     NodeUse node_use;
-    std::vector<HeldShare> shares;
+    std::vector<HeldShare> shares;  // of its last valid record
+    // The shares of the first record, if the record was replaced after the pod had started. Then
+    // the pod holds the larger of both. Usually empty.
+    std::vector<HeldShare> kept;
     std::optional<ProblemKind> record_problem;  // problem of the record itself, on any node
     std::optional<ProblemKind> problem;         // record_problem, or a problem with the node's GPUs
   };
@@ -241,6 +264,7 @@ class Ledger {
     std::vector<PodId> pods;
     std::uint32_t present_at = 0;  // position in present_
     std::uint32_t order = 0;       // stable_order(name)
+    std::uint32_t unrecorded = 0;  // number of pods with Pod::unrecorded
     bool present = false;
     bool overcommitted = false;
     bool draining = false;               // the agent has announced that it ends
@@ -282,7 +306,8 @@ class Ledger {
   [[nodiscard]] bool lost_its_inventory(NodeId id) const;
   // Returns a pod on the node that cannot be read, or nothing.
   [[nodiscard]] std::optional<PodId> unreadable_pod(NodeId id) const;
-  void check_inventory(NodeId id);
+  [[nodiscard]] std::string unrecorded_text(const Node& node) const;
+  void check_fence(NodeId id);
   void open_or_fence(NodeId id);
   void check_capacity(NodeId id, const NodeSpec& spec);
   void check_overcommitment(NodeId id);
@@ -295,16 +320,24 @@ class Ledger {
   // Pods.
   PodId add_pod(const PodKey& key);
   void read_record(PodId id, const PodSpec& spec);
+  std::vector<HeldShare> recorded_shares(PodId id, const PodSpec& spec, const GpuRequest& request);
   void record_fault(PodId id, ProblemKind kind, std::string text);
+  // attach() adds the pod to a node and checks the node. detach() removes it; the caller then calls
+  // attach() for the same node, or left().
   void attach(PodId id, NodeId node);
   void detach(PodId id);
+  void left(NodeId id);
   void drop_pod(PodId id);
   // settle() finds the pod's GPUs on its node and adds its load; unsettle() removes the load.
   void settle(Pod& pod);
-  void unsettle(Pod& pod);
+  void unsettle(const Pod& pod);
   void resolve(Pod& pod) const;
+  template <class Visit>
+  void each_load(const Pod& pod, Visit visit) const;
+  [[nodiscard]] static std::vector<HeldShare> counted_shares(const Pod& pod);
   [[nodiscard]] PodHolding holding_of(const Pod& pod) const;
   [[nodiscard]] std::string problem_text(PodId id) const;
+  [[nodiscard]] std::vector<std::string> held_list(const Pod& pod) const;
   [[nodiscard]] std::string overcommitted_list(NodeId id) const;
   void commit(PodId id, std::uint32_t generation);
   void release(PodId id, std::uint32_t generation);
@@ -332,7 +365,7 @@ class Ledger {
   std::vector<PodId> unused_pods_;
   std::unordered_map<std::string_view, PodId> by_uid_;
 
-  // Error texts of invalid records. Few pods have one.
+  // Error texts of invalid records; for kChangedRecord, what happened to it. Few pods have one.
   std::unordered_map<PodId, std::string> record_faults_;
   std::array<std::size_t, kProblemKinds> problem_counts_{};
   std::array<std::uint64_t, kProblemKinds> problem_totals_{};

@@ -184,8 +184,8 @@ void Ledger::apply_inventory(NodeId id, const NodeSpec& spec, const Inventory& i
 }
 
 // Opens a node that has GPUs and the unit of the cluster. Fences it instead if its inventory is
-// missing, a second plugin allocates its GPUs, one of its pods cannot be read, or its agent serves
-// no pods.
+// missing, a second plugin allocates its GPUs, the GPUs of one of its pods are unknown, or its agent
+// serves no pods.
 void Ledger::open_or_fence(NodeId id) {
   if (lost_its_inventory(id)) {
     fence(id, Fence::kUnreadable, std::string(kInventoryGone));
@@ -193,7 +193,9 @@ void Ledger::open_or_fence(NodeId id) {
     fence(id, Fence::kSecondPlugin, second->second);
   } else if (const auto pod = unreadable_pod(id)) {
     fence(id, Fence::kUnreadablePod, problem_text(*pod));
-  } else if (const Node& node = nodes_[raw(id)]; node.draining || node.agent_down) {
+  } else if (const Node& node = nodes_[raw(id)]; node.unrecorded > 0) {
+    fence(id, Fence::kUnrecordedPod, unrecorded_text(node));
+  } else if (node.draining || node.agent_down) {
     fence(id, Fence::kAgentAway, std::string(node.draining ? kDraining : kAgentDown));
   } else {
     fence(id, Fence::kOpen, "");
@@ -206,9 +208,10 @@ void Ledger::open_or_fence(NodeId id) {
 // free.
 bool Ledger::lost_its_inventory(NodeId id) const {
   return states_.original_plugin(id) && std::ranges::any_of(nodes_[raw(id)].pods, [this](PodId pod) {
-           return !pods_[pod].from_index && std::ranges::any_of(pods_[pod].shares, [](const HeldShare& held) {
-             return held.slot == HeldShare::kNotOnNode;
-           });
+           const auto lost = [](const HeldShare& held) {
+             return held.slot == HeldShare::kNotOnNode && !index_of_name(held.share.gpu);
+           };
+           return std::ranges::any_of(pods_[pod].shares, lost) || std::ranges::any_of(pods_[pod].kept, lost);
          });
 }
 
@@ -222,20 +225,47 @@ std::optional<Ledger::PodId> Ledger::unreadable_pod(NodeId id) const {
   return found == pods.end() ? std::nullopt : std::optional(*found);
 }
 
-void Ledger::check_inventory(NodeId id) {
-  const Fence now = states_.fence(id);
-  if ((now == Fence::kOpen || now == Fence::kUnreadablePod) &&
-      unreadable_pod(id).has_value() != (now == Fence::kUnreadablePod)) {
-    open_or_fence(id);
-    return;
+// Names the first of the pods with unknown GPUs.
+std::string Ledger::unrecorded_text(const Node& node) const {
+  std::string first;
+  for (const PodId pod : node.pods) {
+    if (const std::string name = pods_[pod].key.text();
+        pods_[pod].unrecorded && (first.empty() || name < first)) {
+      first = name;
+    }
   }
-  if (!states_.original_plugin(id) ||
-      (now != Fence::kOpen && now != Fence::kUnreadable && now != Fence::kSecondPlugin)) {
-    return;
+  const bool one = node.unrecorded == 1;
+  return fmt::format(
+      "pod {}{} started but {} no valid record, so it is not known which GPUs are free; tessera-agent there "
+      "repairs the record, else delete the pod",
+      first, one ? " has" : fmt::format(" and {} more have", node.unrecorded - 1), one ? "has" : "have");
+}
+
+// Checks the reasons for a fence that depend on the pods of the node.
+void Ledger::check_fence(NodeId id) {
+  const bool original_plugin = states_.original_plugin(id);
+  switch (states_.fence(id)) {
+    case Fence::kAbsent:
+    case Fence::kNoGpus:
+    case Fence::kUnitDiffers:
+      return;
+    case Fence::kUnreadable:
+      if (!original_plugin) {
+        return;  // the inventory is there, but damaged
+      }
+      break;
+    case Fence::kOpen:
+      if (!original_plugin && nodes_[raw(id)].unrecorded == 0 && !unreadable_pod(id)) {
+        return;
+      }
+      break;
+    case Fence::kSecondPlugin:
+    case Fence::kUnreadablePod:
+    case Fence::kUnrecordedPod:
+    case Fence::kAgentAway:
+      break;
   }
-  if (lost_its_inventory(id) != (now == Fence::kUnreadable)) {
-    open_or_fence(id);
-  }
+  open_or_fence(id);
 }
 
 // kubelet knows the GPU memory from the device plugin, the ledger from the inventory. They may
@@ -324,10 +354,11 @@ void Ledger::fence(NodeId id, Fence why, std::string text) {
   } else {
     fence_texts_[raw(id)] = std::move(text);
   }
-  const auto problem = why == Fence::kUnreadable     ? std::optional(ProblemKind::kUnreadableInventory)
-                       : why == Fence::kUnitDiffers  ? std::optional(ProblemKind::kUnitDiffers)
-                       : why == Fence::kSecondPlugin ? std::optional(ProblemKind::kSecondPlugin)
-                                                     : std::nullopt;
+  const auto problem = why == Fence::kUnreadable      ? std::optional(ProblemKind::kUnreadableInventory)
+                       : why == Fence::kUnitDiffers   ? std::optional(ProblemKind::kUnitDiffers)
+                       : why == Fence::kSecondPlugin  ? std::optional(ProblemKind::kSecondPlugin)
+                       : why == Fence::kUnrecordedPod ? std::optional(ProblemKind::kUnrecordedPod)
+                                                      : std::nullopt;
   if (problem && node.problem == problem && text_changes) {
     ++problem_totals_[static_cast<std::size_t>(*problem)];  // same kind, but a different text
   }

@@ -17,6 +17,36 @@ std::uint32_t to_u32(Number value) {
       std::min<std::uint64_t>(value, std::numeric_limits<std::uint32_t>::max()));
 }
 
+// Returns whether the shares are from an original record, which names GPUs by index.
+bool by_index(const std::vector<HeldShare>& shares) {
+  return !shares.empty() && index_of_name(shares.front().share.gpu);
+}
+
+bool all_on_node(const std::vector<HeldShare>& shares) {
+  return std::ranges::none_of(shares,
+                              [](const HeldShare& held) { return held.slot == HeldShare::kNotOnNode; });
+}
+
+bool same_record(const std::vector<HeldShare>& a, const std::vector<HeldShare>& b) {
+  return std::ranges::equal(a, b, {}, &HeldShare::share, &HeldShare::share);
+}
+
+// Returns whether two records, one of which may name GPUs by index, mean the same GPUs.
+bool same_gpus(const std::vector<HeldShare>& a, const std::vector<HeldShare>& b) {
+  const auto same = [](const HeldShare& x, const HeldShare& y) {
+    return x.slot == y.slot && x.share.units == y.share.units &&
+           x.share.core_percent == y.share.core_percent && x.share.whole == y.share.whole;
+  };
+  return all_on_node(a) && std::ranges::is_permutation(a, b, same);
+}
+
+// Makes `share` the larger of both.
+void enlarge(GpuShare& share, const GpuShare& other) {
+  share.whole = share.whole || other.whole;
+  share.units = share.whole ? 0 : std::max(share.units, other.units);
+  share.core_percent = share.whole ? 0 : std::max(share.core_percent, other.core_percent);
+}
+
 }  // namespace
 
 Ledger::PodId Ledger::add_pod(const PodKey& key) {
@@ -38,6 +68,7 @@ Ledger::PodId Ledger::add_pod(const PodKey& key) {
 void Ledger::drop_pod(PodId id) {
   Pod& pod = pods_[id];
   detach(id);
+  left(pod.node);
   by_uid_.erase(pod.key.uid);
   record_faults_.erase(id);
   const std::uint32_t generation = pod.generation;
@@ -46,30 +77,48 @@ void Ledger::drop_pod(PodId id) {
   unused_pods_.push_back(id);
 }
 
-void Ledger::upsert_pod(const PodSpec& spec) {
+void Ledger::upsert_pod(const PodSpec& spec, PodSource source) {
   if (spec.uid.empty()) {
     return;  // a pod from an API server always has a UID
   }
   const auto found = by_uid_.find(spec.uid);
-  const bool over = !occupies(spec);
-  // If an unbound pod has a hold, the watch has not shown its bind yet: keep the hold.
-  if (spec.node_name.empty() && !over) {
+  const bool shown_bound = found != by_uid_.end() && pods_[found->second].state == PodState::kBound;
+  if (!occupies(spec)) {
+    remove_pod(spec.uid);
     return;
   }
-  if (over) {
-    remove_pod(spec.uid);
+  if (source == PodSource::kGet && shown_bound) {
+    return;  // the response may be older than what the watch has shown
+  }
+  if (spec.node_name.empty()) {
+    // If the watch has shown the bind, the API server was restored from a backup since. If it has
+    // not, the pod may have a hold: keep it.
+    if (shown_bound) {
+      drop_pod(found->second);
+    }
     return;
   }
   PodId id = 0;
   if (found != by_uid_.end()) {
     id = found->second;
+    Pod& before = pods_[id];
     detach(id);
-    ++pods_[id].generation;
+    const bool moved = node_name(before.node) != spec.node_name;
+    if (moved) {
+      left(before.node);
+    }
+    // Another client may have bound a pod that has only a hold.
+    if (moved || before.state == PodState::kReserved) {
+      before.shares.clear();
+      before.kept.clear();
+      before.started = false;
+    }
+    ++before.generation;
   } else {
     id = add_pod({.namespace_name = {}, .name = {}, .uid = spec.uid});
   }
   Pod& pod = pods_[id];
-  pod.state = PodState::kBound;
+  pod.state = source == PodSource::kWatch ? PodState::kBound : PodState::kAssumed;
   read_record(id, spec);
   // Most pods have no GPUs and count only with their CPU and memory, so their names are not stored.
   const bool needs_name = pod.units > 0 || pod.whole > 0 || pod.record_problem;
@@ -102,15 +151,14 @@ void Ledger::record_fault(PodId id, ProblemKind kind, std::string text) {
   }
 }
 
-// Reads the request and the record, which do not depend on the node. Uses tessera.io/allocation if
-// it is valid, else the original record.
+// Reads the request and the record, which do not depend on the node. See ledger.h for what happens
+// to the shares of the record before.
 void Ledger::read_record(PodId id, const PodSpec& spec) {
   Pod& pod = pods_[id];
-  pod.shares.clear();
-  pod.from_index = false;
   pod.record_problem.reset();
   record_faults_.erase(id);
 
+  pod.started = pod.started || has_started(spec);
   pod.node_use = NodeUse::of_pod(spec);
   const auto request = GpuRequest::of_pod(spec, options_.names);
   if (!request) {
@@ -125,38 +173,60 @@ void Ledger::read_record(PodId id, const PodSpec& spec) {
     return;
   }
 
-  const auto keep = [&pod](std::vector<GpuShare> shares) {
-    pod.shares.reserve(shares.size());
-    for (GpuShare& share : shares) {
-      pod.shares.push_back({.share = std::move(share)});
+  std::vector<HeldShare> recorded = recorded_shares(id, spec, *request);
+  if (recorded.empty()) {
+    if (!pod.shares.empty()) {
+      record_faults_[id] = pod.record_problem ? "made invalid" : "removed";
+      pod.record_problem = ProblemKind::kChangedRecord;
     }
+    return;
+  }
+  if (pod.started && !pod.shares.empty()) {
+    if (pod.kept.empty()) {
+      pod.kept = std::move(pod.shares);
+    }
+    if (same_record(pod.kept, recorded)) {
+      pod.kept.clear();
+    }
+  }
+  pod.shares = std::move(recorded);
+}
+
+// Returns the shares of tessera.io/allocation if it is valid, else those of the original record.
+// Returns no shares if neither is valid.
+std::vector<HeldShare> Ledger::recorded_shares(PodId id, const PodSpec& spec, const GpuRequest& request) {
+  const auto held = [](std::vector<GpuShare> shares) {
+    std::vector<HeldShare> all;
+    all.reserve(shares.size());
+    for (GpuShare& share : shares) {
+      all.push_back({.share = std::move(share)});
+    }
+    return all;
   };
   if (const std::string* text = find_text(spec.annotations, key::kAllocation)) {
     const auto record = Record::parse(*text);
     if (!record) {
       record_fault(id, ProblemKind::kUnreadableRecord, record.error().text());
-    } else if (auto shares = held_shares(*request, *record)) {
-      keep(std::move(*shares));
-      return;
+    } else if (auto shares = held_shares(request, *record)) {
+      return held(std::move(*shares));
     } else {
       record_fault(id, ProblemKind::kWrongRecord,
                    fmt::format("{}: {}", key::kAllocation, shares.error().text()));
     }
   }
-  const auto original = original_record(spec.annotations, *request);
+  const auto original = original_record(spec.annotations, request);
   if (!original) {
     if (original.error().code() != ErrorCode::kNotFound) {
       record_fault(id, ProblemKind::kWrongRecord, original.error().text());
     }
-    return;
+    return {};
   }
-  auto shares = held_shares(*request, *original);
+  auto shares = held_shares(request, *original);
   if (!shares) {
     record_fault(id, ProblemKind::kWrongRecord, shares.error().text());
-    return;
+    return {};
   }
-  pod.from_index = true;
-  keep(std::move(*shares));
+  return held(std::move(*shares));
 }
 
 void Ledger::attach(PodId id, NodeId node) {
@@ -167,45 +237,64 @@ void Ledger::attach(PodId id, NodeId node) {
   states_.use_node(node, pod.node_use.cpu_milli, pod.node_use.memory_bytes);
   settle(pod);
   check_overcommitment(node);
-  check_inventory(node);
+  check_fence(node);
 }
 
 void Ledger::detach(PodId id) {
   Pod& pod = pods_[id];
-  const NodeId node = pod.node;
   unsettle(pod);
-  states_.leave_node(node, pod.node_use.cpu_milli, pod.node_use.memory_bytes);
-  std::vector<PodId>& list = nodes_[raw(node)].pods;
+  states_.leave_node(pod.node, pod.node_use.cpu_milli, pod.node_use.memory_bytes);
+  std::vector<PodId>& list = nodes_[raw(pod.node)].pods;
   list[pod.position] = list.back();
   pods_[list[pod.position]].position = pod.position;
   list.pop_back();
-  check_overcommitment(node);
-  check_inventory(node);
-  forget_if_unused(node);
 }
 
-// Sets the slots of the pod's GPUs on its node, `decided`, `on_only_gpu` and `problem`.
+// Checks a node that a pod has left.
+void Ledger::left(NodeId id) {
+  check_overcommitment(id);
+  check_fence(id);
+  forget_if_unused(id);
+}
+
+// Sets the slots of the pod's GPUs on its node, `decided`, `on_only_gpu`, `unrecorded` and
+// `problem`.
 void Ledger::resolve(Pod& pod) const {
   const Node& node = nodes_[raw(pod.node)];
   const Fence fence = states_.fence(pod.node);
   const bool asks = pod.units > 0 || pod.whole > 0;
   const bool node_known = fence != Fence::kAbsent && fence != Fence::kUnreadable;
-  bool complete = true;
-  for (HeldShare& held : pod.shares) {
-    const auto index = pod.from_index ? index_of_name(held.share.gpu) : std::nullopt;
-    const auto found = index ? std::ranges::find(node.gpus, *index, &LedgerGpu::index)
-                             : std::ranges::find(node.gpus, GpuUuid(held.share.gpu), &LedgerGpu::uuid);
-    held.slot = found == node.gpus.end() ? HeldShare::kNotOnNode
-                                         : static_cast<std::int8_t>(found - node.gpus.begin());
-    complete = complete && held.slot != HeldShare::kNotOnNode;
+  for (std::vector<HeldShare>* shares : {&pod.shares, &pod.kept}) {
+    for (HeldShare& held : *shares) {
+      const auto index = index_of_name(held.share.gpu);
+      const auto found = index ? std::ranges::find(node.gpus, *index, &LedgerGpu::index)
+                               : std::ranges::find(node.gpus, GpuUuid(held.share.gpu), &LedgerGpu::uuid);
+      held.slot = found == node.gpus.end() ? HeldShare::kNotOnNode
+                                           : static_cast<std::int8_t>(found - node.gpus.begin());
+    }
   }
-  pod.decided = asks && !pod.shares.empty() && (complete || !pod.from_index || !node_known);
+  if (!pod.kept.empty() && same_gpus(pod.shares, pod.kept)) {
+    // One of them is an original record. Keep the other: the driver may renumber its GPUs.
+    if (by_index(pod.shares)) {
+      std::swap(pod.shares, pod.kept);
+    }
+    pod.kept.clear();
+  }
+  const bool complete = all_on_node(pod.shares);
+  const bool unknown_index = !complete && by_index(pod.shares);
+  const bool known = (!pod.shares.empty() && !unknown_index) || !pod.kept.empty();
+  pod.decided = asks && (known || (unknown_index && !node_known));
   pod.on_only_gpu = asks && !pod.decided && node.gpus.size() == 1;
+  // Does not depend on the fence, because the fence depends on it.
+  pod.unrecorded = pod.started && !known && node.gpus.size() > 1 &&
+                   (asks || pod.record_problem == ProblemKind::kInvalidRequest);
   pod.problem = pod.record_problem;
   if (!asks || pod.problem || !node_known) {
     return;
   }
-  if (pod.from_index && !complete) {
+  if (!pod.kept.empty()) {
+    pod.problem = ProblemKind::kChangedRecord;
+  } else if (unknown_index) {
     pod.problem = ProblemKind::kUnknownIndex;
   } else if (!complete) {
     pod.problem = ProblemKind::kLostGpu;
@@ -214,36 +303,65 @@ void Ledger::resolve(Pod& pod) const {
   }
 }
 
+// Returns the shares that a decided pod holds: of each GPU, the larger of `shares` and `kept`.
+std::vector<HeldShare> Ledger::counted_shares(const Pod& pod) {
+  std::vector<HeldShare> all = pod.shares;
+  for (const HeldShare& kept : pod.kept) {
+    const auto same = std::ranges::find_if(all, [&](const HeldShare& held) {
+      return held.slot == kept.slot &&
+             (held.slot != HeldShare::kNotOnNode || held.share.gpu == kept.share.gpu);
+    });
+    if (same == all.end()) {
+      all.push_back(kept);
+    } else {
+      enlarge(same->share, kept.share);
+    }
+  }
+  return all;
+}
+
+// Calls visit(slot, units, core_percent, whole) for each GPU of the node that the pod loads.
+template <class Visit>
+void Ledger::each_load(const Pod& pod, Visit visit) const {
+  if (pod.on_only_gpu) {
+    visit(0U, pod.units, pod.core_percent, pod.whole > 0);
+    return;
+  }
+  if (!pod.decided) {
+    return;
+  }
+  const auto visit_all = [&](const std::vector<HeldShare>& shares) {
+    for (const HeldShare& held : shares) {
+      if (held.slot != HeldShare::kNotOnNode) {
+        visit(static_cast<unsigned>(held.slot), held.share.units, held.share.core_percent, held.share.whole);
+      }
+    }
+  };
+  if (pod.kept.empty()) {
+    visit_all(pod.shares);
+  } else {
+    visit_all(counted_shares(pod));
+  }
+}
+
 void Ledger::settle(Pod& pod) {
   const auto before = pod.problem;
   resolve(pod);
-  if (pod.on_only_gpu) {
-    states_.load(pod.node, 0, pod.units, pod.core_percent, pod.whole > 0);
-  } else if (pod.decided) {
-    for (const HeldShare& held : pod.shares) {
-      if (held.slot != HeldShare::kNotOnNode) {
-        states_.load(pod.node, static_cast<unsigned>(held.slot), held.share.units, held.share.core_percent,
-                     held.share.whole);
-      }
-    }
-  }
+  each_load(pod, [&](unsigned slot, std::uint32_t units, std::uint32_t core_percent, bool whole) {
+    states_.load(pod.node, slot, units, core_percent, whole);
+  });
+  nodes_[raw(pod.node)].unrecorded += pod.unrecorded ? 1 : 0;
   if (pod.problem) {
     ++problem_counts_[static_cast<std::size_t>(*pod.problem)];
     problem_totals_[static_cast<std::size_t>(*pod.problem)] += pod.problem == before ? 0 : 1;
   }
 }
 
-void Ledger::unsettle(Pod& pod) {
-  if (pod.on_only_gpu) {
-    states_.unload(pod.node, 0, pod.units, pod.core_percent, pod.whole > 0);
-  } else if (pod.decided) {
-    for (const HeldShare& held : pod.shares) {
-      if (held.slot != HeldShare::kNotOnNode) {
-        states_.unload(pod.node, static_cast<unsigned>(held.slot), held.share.units, held.share.core_percent,
-                       held.share.whole);
-      }
-    }
-  }
+void Ledger::unsettle(const Pod& pod) {
+  each_load(pod, [&](unsigned slot, std::uint32_t units, std::uint32_t core_percent, bool whole) {
+    states_.unload(pod.node, slot, units, core_percent, whole);
+  });
+  nodes_[raw(pod.node)].unrecorded -= pod.unrecorded ? 1 : 0;
   if (pod.problem) {
     --problem_counts_[static_cast<std::size_t>(*pod.problem)];
   }

@@ -62,7 +62,7 @@ PodHolding Ledger::holding_of(const Pod& pod) const {
                                         .whole = pod.whole > 0},
                               .slot = 0});
   } else if (pod.decided) {
-    holding.shares = pod.shares;
+    holding.shares = counted_shares(pod);
   }
   return holding;
 }
@@ -110,10 +110,22 @@ std::string Ledger::problem_text(PodId id) const {
       return fmt::format(
           "pod {} on node {} cannot be read: {}; the node takes no more GPU pods until it is deleted",
           pod.key.text(), node, fault->second);
+    case ProblemKind::kChangedRecord:
+      return fmt::format(
+          "pod {} on node {}: its record was {} although the pod has its GPUs; Tessera still counts GPU {} "
+          "for it; if tessera-agent there does not repair the record, delete the pod",
+          pod.key.text(), node, fault == record_faults_.end() ? "replaced" : fault->second,
+          join_words(held_list(pod)));
     case ProblemKind::kUnknownIndex:
     case ProblemKind::kLostGpu:
       break;
     default:
+      if (pod.unrecorded) {
+        return fmt::format(
+            "pod {} runs on node {} without a record of its GPUs; if tessera-agent there does not write it "
+            "again, delete the pod",
+            pod.key.text(), node);
+      }
       return fmt::format(
           "pod {} runs on node {} without a GPU allocation; set its schedulerName to Tessera's scheduler",
           pod.key.text(), node);
@@ -127,6 +139,21 @@ std::string Ledger::problem_text(PodId id) const {
   return fmt::format(
       "pod {} holds GPU {}, which node {} does not have; delete the pod so that it is scheduled again",
       pod.key.text(), join_words(lost), node);
+}
+
+// Returns the GPUs that a pod holds, in order: their indices, or their UUIDs if the node does not
+// have them.
+std::vector<std::string> Ledger::held_list(const Pod& pod) const {
+  std::vector<HeldShare> held = counted_shares(pod);
+  std::ranges::sort(held, {}, [](const HeldShare& one) { return std::tie(one.slot, one.share.gpu); });
+  std::vector<std::string> names;
+  for (const HeldShare& one : held) {
+    const std::vector<LedgerGpu>& gpus = nodes_[raw(pod.node)].gpus;
+    names.push_back(one.slot == HeldShare::kNotOnNode
+                        ? in_quotes(one.share.gpu)
+                        : std::to_string(gpus[static_cast<std::size_t>(one.slot)].index));
+  }
+  return names;
 }
 
 std::vector<Problem> Ledger::problems(std::size_t most) const {

@@ -39,6 +39,7 @@ enum class Fence : std::uint8_t {
   kUnitDiffers,    // its unit of GPU memory differs from the cluster's
   kSecondPlugin,   // another device plugin allocates the same GPUs, so no GPU can be reserved
   kUnreadablePod,  // a pod on it cannot be read, so it is not known which GPUs are free
+  kUnrecordedPod,  // a pod has started there, and it is not known which GPUs it has
   kAgentAway,      // its agent is about to end or is not ready, so kubelet would reject the pod
 };
 

@@ -14,27 +14,27 @@ bool names_gpus(const PodSpec& pod) {
                              [](const ContainerSpec& container) { return !container.gpu_limits.empty(); });
 }
 
+namespace {
+
+bool asks(const ContainerSpec& container) {
+  return std::ranges::any_of(container.gpu_limits,
+                             [](const auto& limit) { return limit.second != Quantity(); });
+}
+
+}  // namespace
+
 bool asks_for_gpus(const PodSpec& pod) {
-  const auto asks = [](const auto& limit) { return limit.second != Quantity(); };
-  return std::ranges::any_of(pod.containers, [&](const ContainerSpec& container) {
-    return std::ranges::any_of(container.gpu_limits, asks);
+  return std::ranges::any_of(pod.containers, asks);
+}
+
+bool has_started(const PodSpec& pod) {
+  return std::ranges::any_of(pod.containers, [](const ContainerSpec& container) {
+    return asks(container) && (container.state != ContainerState::kNotStarted || container.ran_before);
   });
 }
 
 bool occupies(const PodSpec& pod) {
-  if (pod.phase == PodPhase::kSucceeded || pod.phase == PodPhase::kFailed) {
-    return false;
-  }
-  // Without a deletionTimestamp, kubelet may restart terminated containers, and keeps their devices
-  // allocated.
-  if (!pod.deleting) {
-    return true;
-  }
-  const auto may_still_run = [](const ContainerSpec& container) {
-    return container.kind == ContainerKind::kInit ? container.state == ContainerState::kRunning
-                                                  : container.state != ContainerState::kTerminated;
-  };
-  return pod.containers.empty() || std::ranges::any_of(pod.containers, may_still_run);
+  return pod.phase != PodPhase::kSucceeded && pod.phase != PodPhase::kFailed;
 }
 
 }  // namespace tessera::alloc

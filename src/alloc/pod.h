@@ -26,8 +26,7 @@ struct ContainerSpec {
   std::string name;
   ContainerKind kind = ContainerKind::kMain;
   ContainerState state = ContainerState::kNotStarted;
-  // An earlier run of the container has ended, whatever `state` is now. Set only if PodExtras
-  // requests it (objects/pod_decoder.h).
+  // An earlier run of the container has ended, whatever `state` is now.
   bool ran_before = false;
   // The container ID from the status, without the name of the runtime. Set only if PodExtras
   // requests it.
@@ -77,8 +76,15 @@ bool names_gpus(const PodSpec& pod);
 // Returns whether a GPU limit is greater than 0. Helm charts often write 0 for "no GPU".
 bool asks_for_gpus(const PodSpec& pod);
 
-// Returns whether the pod still occupies what it requests, which is true until its containers have
-// stopped. A pod with a deletionTimestamp may keep running for its whole grace period.
+// Returns whether a container that requests GPUs has started, now or earlier. Containers without
+// GPUs do not count, because they got nothing from the agent.
+bool has_started(const PodSpec& pod);
+
+// Returns whether the pod still occupies what it requests. It does until its phase is Succeeded or
+// Failed, or until the API server has removed it. The states of containers do not count, not even
+// after a deletionTimestamp: a kubelet that cannot reach the API server does not know about the
+// deletion and restarts a container that it has reported as terminated. kubelet reports a final
+// phase, and removes the pod, only after all containers have stopped for good.
 bool occupies(const PodSpec& pod);
 
 // Returns the request of a whole pod, as Kubernetes counts it. `amount(container)` is the request

@@ -36,6 +36,8 @@ std::string phrase(Reason reason, const Request& request, Unit unit, const Resou
       return "node's GPU agent is stopped or restarting";
     case Reason::kUnreadablePod:
       return "a pod on the node cannot be read";
+    case Reason::kUnrecordedPod:
+      return "a running pod has no valid GPU record (run tessera check)";
     case Reason::kOriginalPlugin:
       return "node runs the original device plugin, which serves only one container's share of one GPU";
     case Reason::kNoMps:
@@ -94,6 +96,7 @@ bool may_pass(Reason reason) {
     case Reason::kSecondPlugin:
     case Reason::kAgentAway:
     case Reason::kUnreadablePod:
+    case Reason::kUnrecordedPod:
     case Reason::kOriginalPlugin:
     case Reason::kNoMps:
     case Reason::kUnhealthy:

@@ -24,6 +24,7 @@ enum class Reason : std::uint8_t {
   kSecondPlugin,    // another device plugin allocates the same GPUs
   kAgentAway,       // the node's agent does not serve pods now
   kUnreadablePod,   // it is not known what a pod on the node holds
+  kUnrecordedPod,   // a pod has started there, and it is not known which GPUs it has
   kOriginalPlugin,  // the original plugin on the node cannot serve the request
   kNoMps,
   kNoSuchModel,   // no GPU is allowed by the pod's annotations
@@ -38,7 +39,7 @@ enum class Reason : std::uint8_t {
   kTooLittleCpu,
   kTooLittleMemory,
 };
-inline constexpr std::size_t kReasons = 21;
+inline constexpr std::size_t kReasons = 22;
 
 // Returns the phrase of a reason: "no single GPU has 8GiB free".
 std::string phrase(Reason reason, const Request& request, Unit unit, const ResourceNames& names);

@@ -17,6 +17,7 @@ struct Binder::Flight {
   BindArgs args;
   Clock::Steady began{};
   std::vector<Done> callers;
+  bool repeated = false;  // the ledger already had the pod as bound
   alloc::Hold hold;
   std::string unsure;       // why the outcome of the write is not known; else empty
   int unbound_replies = 0;  // responses since then that showed the pod unbound
@@ -124,14 +125,6 @@ void Binder::begin(const BindArgs& args, Done done) {
     }
     return;
   }
-  if (const std::optional<alloc::PodHolding> holding = state_.ledger().holding(args.uid)) {
-    ++counts_.repeated;
-    const std::string& node = state_.ledger().node_name(holding->node);
-    done(node == args.node
-             ? ""
-             : fmt::format("pod {}/{} is already bound to node {}", args.namespace_name, args.pod, node));
-    return;
-  }
   if (flights_.size() >= options_.most_at_once) {
     ++counts_.refused;
     done(fmt::format("{} binds are already in flight; try again", flights_.size()));
@@ -141,15 +134,18 @@ void Binder::begin(const BindArgs& args, Done done) {
   flight->args = args;
   flight->began = client_.clock().now();
   flight->callers.push_back(std::move(done));
+  flight->repeated = state_.ledger().holding(args.uid).has_value();
+  counts_.repeated += flight->repeated ? 1 : 0;
   flights_.emplace(args.uid, flight);
-  if (const WaitingPod* pod = state_.find_waiting(args.uid)) {
+  if (const WaitingPod* pod = state_.find_waiting(args.uid); pod != nullptr && !flight->repeated) {
     decide(flight, *pod);
   } else {
     fetch_pod(flight);
   }
 }
 
-// Fetches a pod that our watch has not shown yet, because kube-scheduler's watch was faster.
+// Fetches a pod that our watch has not shown yet, because kube-scheduler's watch was faster, or that
+// is bound according to the ledger.
 void Binder::fetch_pod(const FlightPtr& flight) {
   kube::Request request = kube::get_request(kube::pod_path(flight->args.namespace_name, flight->args.pod));
   request.deadline = options_.timeout / 2;
@@ -159,6 +155,10 @@ void Binder::fetch_pod(const FlightPtr& flight) {
 }
 
 void Binder::handle_pod(const FlightPtr& flight, Result<kube::Reply> reply) {
+  if (flight->repeated) {
+    handle_repeated(flight, std::move(reply));
+    return;
+  }
   if (!reply) {
     ++counts_.refused;
     fail_bind(flight, reply.error().text());
@@ -172,17 +172,41 @@ void Binder::handle_pod(const FlightPtr& flight, Result<kube::Reply> reply) {
     ++counts_.refused;
     fail_bind(flight, fmt::format("another pod has its name now (UID {})", pod.uid));
   } else if (!pod.node_name.empty()) {
-    state_.keep_pod(pod);
-    unseen_.add(flight->args, /*by_get=*/true);
+    state_.keep_pod(pod, alloc::PodSource::kGet);
     if (pod.node_name == flight->args.node) {
       succeed(flight);
     } else {
+      unseen_.add(flight->args);
       ++counts_.refused;
       fail_bind(flight, "it is already bound to node " + pod.node_name);
     }
   } else {
     decide(flight, state_.waiting_pod(pod));
   }
+}
+
+// kube-scheduler asks only for pods that it sees unbound. Usually its watch is late, or the response
+// to its first call was lost. But after a restore of etcd, a pod that was bound after the backup is
+// unbound again.
+void Binder::handle_repeated(const FlightPtr& flight, Result<kube::Reply> reply) {
+  alloc::PodSpec pod;
+  const Status read = reply ? reader_.pod(reply->body.view(), pod) : Status(fail(reply.error()));
+  if (read && pod.uid == flight->args.uid && pod.node_name.empty()) {
+    log::warn("a bound pod is not bound any more; binding it again", {{"pod", flight->pod()}});
+    state_.ledger().remove_pod(pod.uid);
+    decide(flight, state_.waiting_pod(pod));
+    return;
+  }
+  std::string error;
+  if (!read) {
+    error = fmt::format("cannot find out whether pod {} is bound: {}", flight->pod(), read.error().text());
+  } else if (pod.uid != flight->args.uid) {
+    error = fmt::format("another pod has the name of pod {} now (UID {})", flight->pod(), pod.uid);
+  } else if (pod.node_name != flight->args.node) {
+    error = fmt::format("pod {} is already bound to node {}", flight->pod(), pod.node_name);
+  }
+  answer(*flight, error);
+  end(flight);
 }
 
 void Binder::decide(const FlightPtr& flight, const WaitingPod& pod) {
@@ -327,11 +351,11 @@ void Binder::handle_outcome(const FlightPtr& flight, Result<kube::Reply> reply) 
     return;
   }
   // The pod is bound, so the record on the pod counts, not our reservation.
-  state_.keep_pod(pod);
-  unseen_.add(flight->args, /*by_get=*/true);
+  state_.keep_pod(pod, alloc::PodSource::kGet);
   if (pod.node_name == flight->args.node) {
     succeed(flight);
   } else {
+    unseen_.add(flight->args);
     ++counts_.refused;
     fail_bind(flight, "another client bound it to node " + pod.node_name);
   }
@@ -340,7 +364,7 @@ void Binder::handle_outcome(const FlightPtr& flight, Result<kube::Reply> reply) 
 void Binder::succeed(const FlightPtr& flight) {
   ++counts_.bound;
   flight->hold.commit();
-  unseen_.add(flight->args, /*by_get=*/false);
+  unseen_.add(flight->args);
   // Report the GPUs in the ledger, not our choice: if another client bound the pod, its record may
   // name other GPUs.
   const std::optional<alloc::PodHolding> holding = state_.ledger().holding(flight->args.uid);

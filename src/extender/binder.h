@@ -8,7 +8,8 @@
 //     is not bound. If the response to the write is lost, the binder sends GETs until it knows the
 //     outcome. The GPUs stay reserved until then.
 //   - A bind that is in flight or done is not started again. Another call for the same node gets
-//     the same result; a call for another node gets an error.
+//     the same result; a call for another node gets an error. If a bind is done, the binder asks
+//     the API server first: after a restore from a backup the pod is not bound, and is bound again.
 //   - No write outlives the time for which this replica may bind (leadership.h).
 //
 // On the event loop's thread.
@@ -105,6 +106,7 @@ class Binder {
   void begin(const BindArgs& args, Done done);
   void fetch_pod(const FlightPtr& flight);
   void handle_pod(const FlightPtr& flight, Result<kube::Reply> reply);
+  void handle_repeated(const FlightPtr& flight, Result<kube::Reply> reply);
   void decide(const FlightPtr& flight, const WaitingPod& pod);
   Result<kube::Request> reserve(Flight& flight, const WaitingPod& pod);
   void handle_write(const FlightPtr& flight, Result<kube::Reply> reply);

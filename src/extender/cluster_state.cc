@@ -19,9 +19,9 @@ WaitingPod ClusterState::waiting_pod(const alloc::PodSpec& pod) const {
           .record_keys = alloc::record_keys(pod.annotations)};
 }
 
-void ClusterState::keep_pod(const alloc::PodSpec& pod) {
+void ClusterState::keep_pod(const alloc::PodSpec& pod, alloc::PodSource source) {
   if (!alloc::names_gpus(pod)) {
-    ledger_.upsert_pod(pod);
+    ledger_.upsert_pod(pod, source);
     return;
   }
   const std::string& uid = pod.uid;
@@ -31,7 +31,7 @@ void ClusterState::keep_pod(const alloc::PodSpec& pod) {
               {{"pod", pod.namespace_name + "/" + pod.name}, {"node", pod.node_name}});
   }
   const bool is_new = !waiting_.contains(uid) && !ledger_.holding(uid);
-  ledger_.upsert_pod(pod);
+  ledger_.upsert_pod(pod, source);
   if (alloc::occupies(pod) && (is_new || pod.node_name.empty())) {
     WaitingPod waiting = waiting_pod(pod);
     if (is_new && waiting.request) {

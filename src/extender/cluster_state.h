@@ -61,7 +61,7 @@ class ClusterState {
   //
   // The search tables for a new topology of many GPUs take milliseconds. A node gets such tables
   // once per round; if its topology changes again, the node is stored at the end of the round.
-  void keep_pod(const alloc::PodSpec& pod);
+  void keep_pod(const alloc::PodSpec& pod, alloc::PodSource source = alloc::PodSource::kWatch);
   void forget_pod(std::string_view uid);
   void keep_node(const alloc::NodeSpec& node);
   void forget_node(std::string_view name);

@@ -68,9 +68,11 @@ Status SchedulerLease::decode(kube::ObjectJson& object, kube::ObjectMeta& meta) 
   return object.judge(error);
 }
 
-void SchedulerLease::keep(const kube::ObjectMeta& /*meta*/) {
+void SchedulerLease::keep(const kube::ObjectMeta& meta) {
   const bool is_own = decoded_.holder.starts_with(own_prefix_);
   const bool holder_changed = std::exchange(holder_, decoded_.holder) != decoded_.holder;
+  const std::string uid_before = std::exchange(uid_, meta.uid);
+  const bool recreated = !uid_before.empty() && uid_before != uid_;
   const Clock::Steady now = clock_.now();
   until_ = {};
   until_wall_ = {};
@@ -82,9 +84,10 @@ void SchedulerLease::keep(const kube::ObjectMeta& /*meta*/) {
     others_write_until_ = now + window(decoded_.duration);
   } else if (holder_changed) {
     // The Lease was released, or our scheduler took it, so no other scheduler requests binds from
-    // now on. After a gap in the watch, others_write_until_ may be older than the last write of
+    // now on. The holder of a deleted Lease does not know that, and requests binds until its time
+    // ends. After a gap in the watch, others_write_until_ may be older than the last write of
     // others, so do not use it.
-    const Clock::Steady last_write = now + write_time_;
+    const Clock::Steady last_write = now + (recreated ? window(decoded_.duration) : write_time_);
     others_write_until_ = watch_.listing() ? last_write : std::min(others_write_until_, last_write);
   }
   // Ignore renewals; only a new holder matters here.

@@ -9,6 +9,9 @@
 // such write can be in progress, and then calls `on_lead`. No wait is needed in two cases:
 //   - The Lease expired. No write outlives the Lease.
 //   - The own scheduler held the Lease before. The ledger has its writes.
+// If a client deletes the Lease, another scheduler may create it at once, but the previous holder
+// keeps leading until it could not renew for a while, and the watch of its extender may be late. So
+// this class then waits for the whole time that the last renewal gave the previous holder.
 //
 // End: if the own scheduler has not renewed the Lease for a while, another scheduler may take it.
 // If the own scheduler was stopped (SIGSTOP) and continues, it may still request a bind that it
@@ -80,6 +83,7 @@ class SchedulerLease final : public kube::ObjectSink {
   std::function<void()> on_lead_;
   LeaseSpec decoded_;  // set by decode()
   std::string holder_;
+  std::string uid_;  // of the last Lease that was seen
   // Until when extenders of other pods may be writing. Unknown counts as forever.
   Clock::Steady others_write_until_ = Clock::Steady::max();
   // Pending while the own scheduler has the Lease and others_write_until_ is in the future.

@@ -9,13 +9,11 @@
 
 namespace tessera::extender {
 
-void UnseenPods::add(const BindArgs& pod, bool by_get) {
+void UnseenPods::add(const BindArgs& pod) {
   const std::optional<alloc::PodHolding> holding = state_.ledger().holding(pod.uid);
-  if (holding && (by_get || !holding->bound)) {
-    pods_.try_emplace(pod.uid, Pod{.namespace_name = pod.namespace_name,
-                                   .name = pod.pod,
-                                   .since = client_.clock().now(),
-                                   .by_get = by_get});
+  if (holding && !holding->bound) {
+    pods_.try_emplace(
+        pod.uid, Pod{.namespace_name = pod.namespace_name, .name = pod.pod, .since = client_.clock().now()});
   }
 }
 
@@ -25,7 +23,7 @@ void UnseenPods::check() {
   }
   std::erase_if(pods_, [this](const auto& entry) {
     const std::optional<alloc::PodHolding> holding = state_.ledger().holding(entry.first);
-    return !holding || (holding->bound && !entry.second.by_get);
+    return !holding || holding->bound;
   });
   const Clock::Steady long_ago = client_.clock().now() - options_.overdue;
   const auto due =
@@ -40,7 +38,8 @@ void UnseenPods::check() {
   });
 }
 
-// Frees the GPUs if the pod has certainly ended. If it still exists, the watch will show its end.
+// Frees the GPUs if the pod has certainly ended, or if it is not bound although its bind succeeded,
+// as after a restore of the API server from a backup. Otherwise the watch will show its end.
 void UnseenPods::handle_response(const std::string& uid, Result<kube::Reply> reply) {
   alloc::PodSpec pod;
   const bool gone = !reply && reply.error().code() == ErrorCode::kNotFound;
@@ -53,6 +52,9 @@ void UnseenPods::handle_response(const std::string& uid, Result<kube::Reply> rep
   if (gone || pod.uid != uid || !alloc::occupies(pod)) {
     log::warn("the watch missed the end of a pod; its GPUs are free again", {{"uid", uid}});
     state_.forget_pod(uid);
+  } else if (pod.node_name.empty()) {
+    log::warn("a bound pod is not bound any more; its GPUs are free again", {{"uid", uid}});
+    state_.ledger().remove_pod(uid);
   }
   pods_.erase(uid);
   call_ = {};

@@ -33,11 +33,10 @@ class UnseenPods {
   UnseenPods(const UnseenPods&) = delete;
   UnseenPods& operator=(const UnseenPods&) = delete;
 
-  // Remembers a pod that has just been bound. `by_get` is true if the binder learned from a GET
-  // that the pod is bound. The response to a GET may be older than what the watch has shown.
-  void add(const BindArgs& pod, bool by_get);
-  // Asks the API server about overdue pods, one at a time, and removes those that have ended from
-  // the ledger. Call it periodically.
+  // Remembers a pod that has just been bound, unless the watch has shown it.
+  void add(const BindArgs& pod);
+  // Asks the API server about overdue pods, one at a time, and removes those that have ended or are
+  // not bound from the ledger. Call it periodically.
   void check();
 
  private:
@@ -45,7 +44,6 @@ class UnseenPods {
     std::string namespace_name;
     std::string name;
     Clock::Steady since{};
-    bool by_get = false;
   };
 
   void handle_response(const std::string& uid, Result<kube::Reply> reply);

@@ -35,7 +35,6 @@ class PodReader {
         meta_(meta),
         pod_(pod),
         container_ids_(extras.container_ids),
-        want_ran_before_(extras.ran_before),
         resources_(extras.resources),
         label_hashes_(extras.labels) {
     if (extras.details != nullptr) {
@@ -271,10 +270,10 @@ class PodReader {
         if (container_ids_ && is(key, "containerID")) {
           return read_id(value, status.id);
         }
-        if (want_ran_before_ && is(key, "restartCount")) {
+        if (is(key, "restartCount")) {
           return read_restarts(value, status.ran_before);
         }
-        if (want_ran_before_ && is(key, "lastState")) {
+        if (is(key, "lastState")) {
           return read_last_state(value, status.ran_before);
         }
         return is(key, "state") ? read_state(value, status.state, message) : SUCCESS;
@@ -353,7 +352,6 @@ class PodReader {
   ObjectMeta& meta_;
   PodSpec& pod_;
   const bool container_ids_;
-  const bool want_ran_before_;
   const std::vector<std::string>* const resources_;
   LabelHashes* const label_hashes_;
   std::optional<PodDetailsReader> details_;  // set if the caller wants details

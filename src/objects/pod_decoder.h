@@ -18,7 +18,6 @@ namespace tessera::objects {
 // Optional parts of a pod. By default none is read.
 struct PodExtras {
   bool container_ids = false;  // ContainerSpec::id
-  bool ran_before = false;     // ContainerSpec::ran_before
   // The resources to read into ContainerSpec::other_limits. The list must stay valid during the
   // call.
   const std::vector<std::string>* resources = nullptr;

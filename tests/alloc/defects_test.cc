@@ -94,6 +94,9 @@ TEST_F(Defect, E5_MemoryIsNotAllocatedAgainWhileAContainerRuns) {
   EXPECT_THAT(free_on("a"), ElementsAre(4));
   pod.containers[0].state = ContainerState::kTerminated;
   ledger.upsert_pod(pod);
+  EXPECT_THAT(free_on("a"), ElementsAre(4)) << "a kubelet without the API server may start it again";
+  pod.phase = PodPhase::kFailed;
+  ledger.upsert_pod(pod);
   EXPECT_THAT(free_on("a"), ElementsAre(16));
 }
 

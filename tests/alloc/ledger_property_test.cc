@@ -73,15 +73,21 @@ std::string dump(const Ledger& ledger) {
   return text + fmt::format("pods={}\n", ledger.pod_count());
 }
 
+// What clients other than the agent do to the records of started pods.
+enum class Tampering { kNone, kRemove, kRemoveOrReplace };
+
 // Random nodes and pods, valid and invalid.
 class World {
  public:
-  explicit World(unsigned seed) : dice(seed) {}
+  World(unsigned seed, Tampering tampering) : dice(seed), tampering_(tampering) {}
 
   NodeSpec node() {
     const std::string name = "n" + std::to_string(dice.below(4));
     if (dice.one_in(8)) {
-      NodeSpec original = original_node(name, std::int64_t{16} * (1 + dice.below(3)), 1 + dice.below(3));
+      // If the only GPU of a node loses its inventory, a rebuild counts a pod without a record on it,
+      // and opens the node. The ledger before knows the UUID that the pod has, and fences the node.
+      const unsigned fewest = tampering_ == Tampering::kNone ? 1 : 2;
+      NodeSpec original = original_node(name, std::int64_t{16} * (1 + dice.below(3)), fewest + dice.below(3));
       original.nvidia_gpus = dice.one_in(4) ? 1 : 0;
       return original;
     }
@@ -108,20 +114,100 @@ class World {
     return spec;
   }
 
+  // Creates a pod, or lets something happen to one. A pod keeps its UID and its limits.
   PodSpec pod() {
     const std::string name = "p" + std::to_string(dice.below(12));
-    const std::string at = "n" + std::to_string(dice.below(4));
-    const auto units = static_cast<std::uint32_t>(1 + dice.below(12));
-    PodSpec spec = dice.one_in(3) ? bound_whole(name, at, {dice.below(3), 3})
-                                  : bound_share(name, units, at, dice.below(4));
-    if (dice.one_in(4)) {
-      spec.containers[0].gpu_limits[0].second =
-          Quantity::units(1 + dice.below(4));  // differs from the record
+    const auto found = pods_.find(name);
+    if (found == pods_.end() || dice.one_in(6)) {
+      return pods_.insert_or_assign(name, new_pod(name)).first->second.spec;
     }
+    Pod& pod = found->second;
+    PodSpec& spec = pod.spec;
+    if (spec.node_name.empty()) {
+      spec.node_name = "n" + std::to_string(dice.below(4));
+      set_record(pod);
+      return spec;
+    }
+    const bool started = has_started(spec);
+    switch (dice.below(6)) {
+      case 0:  // the agent repairs the record; until the start, it may also correct it
+        if (started) {
+          spec.annotations = pod.record;
+        } else {
+          set_record(pod);
+        }
+        break;
+      case 1:
+      case 2:
+        if (started) {
+          tamper(pod);
+        }
+        break;
+      case 3:
+        spec.phase = dice.one_in(3) ? PodPhase::kSucceeded : spec.phase;
+        spec.deleting = true;
+        break;
+      case 4:
+        if (dice.one_in(6)) {  // the API server is restored from a backup
+          spec.node_name.clear();
+          spec.annotations.clear();
+          spec.containers[0].ran_before = false;
+          spec.containers[0].state = ContainerState::kNotStarted;
+        }
+        break;
+      default:
+        spec.containers[0].ran_before = started;
+        spec.containers[0].state = dice.one_in(3) ? ContainerState::kTerminated : ContainerState::kRunning;
+    }
+    return spec;
+  }
+  // Ends a pod, and returns its UID.
+  std::string end_pod() {
+    const std::string name = "p" + std::to_string(dice.below(12));
+    const auto found = pods_.find(name);
+    const std::string uid = found == pods_.end() ? "" : found->second.spec.uid;
+    pods_.erase(name);
+    return uid;
+  }
+  // Returns every pod after the agent has repaired its record.
+  [[nodiscard]] std::vector<PodSpec> repaired() const {
+    std::vector<PodSpec> all;
+    for (const auto& [name, pod] : pods_) {
+      all.push_back(pod.spec);
+      all.back().annotations = pod.spec.node_name.empty() ? Annotations() : pod.record;
+    }
+    return all;
+  }
+
+  Dice dice;
+
+ private:
+  struct Pod {
+    PodSpec spec;
+    Annotations record;  // of what the pod was given
+    bool valid = false;  // `record` has a valid tessera.io/allocation
+  };
+
+  Pod new_pod(const std::string& name) {
+    Pod pod;
+    PodSpec& spec = pod.spec;
+    spec = dice.one_in(3) ? whole_pod(name, 2) : share_pod(name, 1 + dice.below(12));
+    spec.uid = fmt::format("uid-{}", ++created_);
+    spec.phase = PodPhase::kRunning;
+    spec.containers[0].cpu_milli = std::int64_t{100} * dice.below(30);
+    if (dice.one_in(10)) {
+      return pod;  // not bound yet
+    }
+    spec.node_name = "n" + std::to_string(dice.below(4));
+    set_record(pod);
+    const Annotations right = spec.annotations;
     if (dice.one_in(4)) {
       spec.annotations.clear();
       spec.annotations["ALIYUN_COM_GPU_MEM_IDX"] = std::to_string(dice.below(4));
-      spec.annotations["ALIYUN_COM_GPU_MEM_POD"] = std::to_string(units);
+      spec.annotations["ALIYUN_COM_GPU_MEM_POD"] = spec.containers[0].gpu_limits[0].second.text();
+    }
+    if (dice.one_in(8)) {  // more than the limits
+      spec.annotations = bound_share("p", 20, spec.node_name, dice.below(4)).annotations;
     }
     if (dice.one_in(8)) {
       spec.annotations.clear();
@@ -129,29 +215,46 @@ class World {
     if (dice.one_in(8)) {
       spec.annotations["tessera.io/allocation"] = "broken";
     }
-    spec.containers[0].cpu_milli = std::int64_t{100} * dice.below(30);
-    spec.phase = dice.one_in(6) ? PodPhase::kSucceeded : PodPhase::kRunning;
-    spec.deleting = dice.one_in(6);
-    spec.containers[0].state = dice.one_in(2) ? ContainerState::kTerminated : ContainerState::kRunning;
-    if (dice.one_in(10)) {
-      spec.node_name.clear();
-    }
-    return spec;
+    pod.record = spec.annotations;
+    pod.valid = pod.record == right;
+    return pod;
   }
 
-  Dice dice;
+  // Returns a valid record for random GPUs of the pod's node.
+  Annotations random_record(const PodSpec& spec) {
+    const auto& [resource, amount] = spec.containers[0].gpu_limits[0];
+    return resource == GpuResource::kWhole ? bound_whole("p", spec.node_name, {dice.below(3), 3}).annotations
+                                           : bound_share("p", static_cast<std::uint32_t>(amount.rounded_up()),
+                                                         spec.node_name, dice.below(4))
+                                                 .annotations;
+  }
+  void set_record(Pod& pod) {
+    pod.record = random_record(pod.spec);
+    pod.spec.annotations = pod.record;
+    pod.valid = true;
+  }
+  void tamper(Pod& pod) {
+    if (tampering_ == Tampering::kNone) {
+      return;
+    }
+    const bool replace = tampering_ == Tampering::kRemoveOrReplace && pod.valid && dice.one_in(2);
+    pod.spec.annotations = replace ? random_record(pod.spec) : Annotations();
+    if (dice.one_in(4)) {
+      pod.spec.annotations["tessera.io/allocation"] = "broken";
+    }
+  }
+
+  const Tampering tampering_;
+  std::map<std::string, Pod> pods_;  // by name
+  unsigned created_ = 0;
 };
 
-TEST(LedgerProperty, AnyOrderOfEventsEndsInTheSameLedgerAsARebuild) {
-  for (unsigned seed = 0; seed < kHistories; ++seed) {
-    World world(seed);
-    Ledger ledger;
-    std::map<std::string, NodeSpec> nodes;
-    std::map<std::string, PodSpec> pods;  // by uid
+// A ledger after a random history, and what a list would show then.
+struct History {
+  History(unsigned seed, Tampering tampering) : world(seed, tampering) {
     const unsigned events = 1 + world.dice.below(120);
     for (unsigned i = 0; i < events; ++i) {
       const NodeSpec node = world.node();
-      const PodSpec pod = world.pod();
       switch (world.dice.below(6)) {
         case 0:
         case 1:
@@ -162,19 +265,33 @@ TEST(LedgerProperty, AnyOrderOfEventsEndsInTheSameLedgerAsARebuild) {
           ledger.remove_node(node.name);
           nodes.erase(node.name);
           break;
-        case 3:
-          ledger.remove_pod(pod.uid);
-          pods.erase(pod.uid);
+        case 3: {
+          const std::string uid = world.end_pod();
+          ledger.remove_pod(uid);
+          pods.erase(uid);
           break;
+        }
         default:
-          // A bound pod never becomes unbound again.
-          if (pod.node_name.empty() && pods.contains(pod.uid)) {
-            break;
-          }
-          ledger.upsert_pod(pod);
-          pods[pod.uid] = pod;
+          keep(world.pod());
       }
     }
+  }
+
+  void keep(const PodSpec& pod) {
+    // Another pod of this name may have ended.
+    std::erase_if(pods, [&](const auto& known) {
+      const bool ended = known.second.name == pod.name && known.first != pod.uid;
+      if (ended) {
+        ledger.remove_pod(known.first);
+      }
+      return ended;
+    });
+    ledger.upsert_pod(pod);
+    pods[pod.uid] = pod;
+  }
+
+  // Builds a ledger from the list, in random order.
+  void rebuild(Ledger& rebuilt) {
     std::vector<std::string> order;
     for (const auto& [name, node] : nodes) {
       order.push_back("node " + name);
@@ -183,7 +300,6 @@ TEST(LedgerProperty, AnyOrderOfEventsEndsInTheSameLedgerAsARebuild) {
       order.push_back("pod " + uid);
     }
     world.dice.shuffle(order);
-    Ledger rebuilt;
     for (const std::string& item : order) {
       if (item.starts_with("node ")) {
         rebuilt.upsert_node(nodes.at(item.substr(5)));
@@ -191,6 +307,20 @@ TEST(LedgerProperty, AnyOrderOfEventsEndsInTheSameLedgerAsARebuild) {
         rebuilt.upsert_pod(pods.at(item.substr(4)));
       }
     }
+  }
+
+  World world;
+  Ledger ledger;
+  std::map<std::string, NodeSpec> nodes;
+  std::map<std::string, PodSpec> pods;  // by UID
+};
+
+TEST(LedgerProperty, AnyOrderOfEventsEndsInTheSameLedgerAsARebuild) {
+  for (unsigned seed = 0; seed < kHistories; ++seed) {
+    History history(seed, Tampering::kNone);
+    const Ledger& ledger = history.ledger;
+    Ledger rebuilt;
+    history.rebuild(rebuilt);
     ASSERT_EQ(dump(ledger), dump(rebuilt)) << "seed " << seed;
     // Equal ledgers give equal choices.
     Placer placer(ledger);
@@ -207,6 +337,69 @@ TEST(LedgerProperty, AnyOrderOfEventsEndsInTheSameLedgerAsARebuild) {
       }
     }
   }
+}
+
+// Returns the nodes where `rebuilt` offers something that `ledger` does not.
+std::string offered_only_by(const Ledger& rebuilt, const Ledger& ledger) {
+  std::string text;
+  for (const NodeId id : rebuilt.nodes_by_name()) {
+    const NodeId same = ledger.find_node(rebuilt.node_name(id)).value();
+    if (rebuilt.states().fence(id) != Fence::kOpen) {
+      continue;
+    }
+    bool less = ledger.states().fence(same) == Fence::kOpen;
+    const NodeView view = rebuilt.view(id);
+    const NodeView before = ledger.view(same);
+    for (unsigned slot = 0; slot < view.size(); ++slot) {
+      less = less && view.free[slot] <= before.free[slot] && view.core_free[slot] <= before.core_free[slot];
+    }
+    less = less && (view.whole_free & ~before.whole_free) == 0;
+    text += less ? "" : rebuilt.node_name(id) + " ";
+  }
+  return text;
+}
+
+// Records of started pods are removed or made invalid. A rebuild then knows less, so it must be
+// more cautious.
+TEST(LedgerProperty, RebuildNeverOffersMoreThanTheLedgerBefore) {
+  unsigned fenced = 0;
+  for (unsigned seed = 0; seed < kHistories; ++seed) {
+    History history(seed, Tampering::kRemove);
+    Ledger rebuilt;
+    history.rebuild(rebuilt);
+    ASSERT_EQ(offered_only_by(rebuilt, history.ledger), "") << "seed " << seed << "\n"
+                                                            << dump(history.ledger) << "\n"
+                                                            << dump(rebuilt);
+    fenced += rebuilt.problem_count(ProblemKind::kUnrecordedPod) >
+                      history.ledger.problem_count(ProblemKind::kUnrecordedPod)
+                  ? 1
+                  : 0;
+  }
+  EXPECT_GT(fenced, 0U) << "the histories should contain pods whose record was removed";
+}
+
+TEST(LedgerProperty, StartedPodsKeepTheirGpusAndRepairsRestoreTheLedger) {
+  unsigned changed = 0;
+  for (unsigned seed = 0; seed < kHistories; ++seed) {
+    History history(seed, Tampering::kRemoveOrReplace);
+    changed += history.ledger.problem_count(ProblemKind::kChangedRecord) > 0 ? 1 : 0;
+    const std::vector<PodSpec> repaired = history.world.repaired();
+    Ledger untouched;
+    for (const auto& [name, node] : history.nodes) {
+      untouched.upsert_node(node);
+    }
+    for (const PodSpec& pod : repaired) {
+      untouched.upsert_pod(pod);
+    }
+    ASSERT_EQ(offered_only_by(history.ledger, untouched), "") << "seed " << seed << "\n"
+                                                              << dump(history.ledger) << "\n"
+                                                              << dump(untouched);
+    for (const PodSpec& pod : repaired) {
+      history.keep(pod);
+    }
+    ASSERT_EQ(dump(history.ledger), dump(untouched)) << "seed " << seed;
+  }
+  EXPECT_GT(changed, 0U);
 }
 
 // An independent count of what pods hold, compared with the ledger.

@@ -227,19 +227,45 @@ TEST(Request, MatchesModelsByWords) {
   EXPECT_FALSE(model_matches("NVIDIA A100-SXM4-80GB", "-"));
 }
 
-TEST(Pod, OccupiesItsGpusUntilItsContainersHaveStopped) {
+TEST(Pod, OccupiesItsGpusUntilItsPhaseIsFinal) {
   PodSpec pod = share_pod("p", 3);
-  pod.phase = PodPhase::kRunning;
-  pod.containers[0].state = ContainerState::kRunning;
-  EXPECT_TRUE(occupies(pod));
-  pod.deleting = true;
-  EXPECT_TRUE(occupies(pod)) << "it may run for its whole grace period";
-  pod.containers[0].state = ContainerState::kTerminated;
-  EXPECT_FALSE(occupies(pod));
-  pod.deleting = false;
-  EXPECT_TRUE(occupies(pod)) << "kubelet will restart it";
-  pod.phase = PodPhase::kFailed;
-  EXPECT_FALSE(occupies(pod));
+  for (const PodPhase phase : {PodPhase::kPending, PodPhase::kRunning, PodPhase::kUnknown}) {
+    pod.phase = phase;
+    for (const ContainerState state :
+         {ContainerState::kNotStarted, ContainerState::kRunning, ContainerState::kTerminated}) {
+      pod.containers[0].state = state;
+      for (const bool deleting : {false, true}) {
+        pod.deleting = deleting;
+        EXPECT_TRUE(occupies(pod)) << "kubelet may restart the container";
+      }
+    }
+  }
+  for (const PodPhase phase : {PodPhase::kSucceeded, PodPhase::kFailed}) {
+    pod.phase = phase;
+    EXPECT_FALSE(occupies(pod));
+  }
+}
+
+TEST(Pod, HasStartedIfAContainerWithAGpuHasRun) {
+  PodSpec pod = pod_of("p", {container("init", 0, 0, ContainerKind::kInit),
+                             container("sidecar", 1, 0, ContainerKind::kSidecar), container("web", 0),
+                             container("zero", 0), container("main", 3)});
+  pod.containers[3].gpu_limits.emplace_back(GpuResource::kMemory, Quantity());
+  for (const unsigned without_gpu : {0, 2, 3}) {
+    pod.containers[without_gpu].state = ContainerState::kRunning;
+    pod.containers[without_gpu].ran_before = true;
+  }
+  EXPECT_FALSE(has_started(pod));
+  for (const unsigned with_gpu : {1, 4}) {
+    PodSpec one = pod;
+    one.containers[with_gpu].state = ContainerState::kRunning;
+    EXPECT_TRUE(has_started(one));
+    one.containers[with_gpu].state = ContainerState::kTerminated;
+    EXPECT_TRUE(has_started(one));
+    one.containers[with_gpu].state = ContainerState::kNotStarted;
+    one.containers[with_gpu].ran_before = true;
+    EXPECT_TRUE(has_started(one)) << "it waits to be restarted";
+  }
 }
 
 }  // namespace

@@ -242,6 +242,55 @@ TEST_F(BinderTest, BindsOnceForTwoCallsAndAnswersBoth) {
   EXPECT_EQ(free_units("gpu-a"), 56U);
 }
 
+// kube-scheduler asks to bind a pod only if it sees the pod unbound. After a restore of etcd from a
+// backup, it is right, and the ledger is not.
+TEST_F(BinderTest, BindsAgainAPodThatIsUnboundAfterARestore) {
+  bind();
+  ASSERT_TRUE(answered(1));
+  bound_to_.clear();
+  annotations_.clear();
+  bind();
+  ASSERT_TRUE(answered(2));
+  EXPECT_THAT(answers_, ::testing::Each(IsEmpty()));
+  EXPECT_EQ(posts_.size(), 2U);
+  EXPECT_EQ(bound_to_, "gpu-a");
+  EXPECT_EQ(free_units("gpu-a"), 56U);
+}
+
+TEST_F(BinderTest, BindsAPodThatIsUnboundAfterARestoreToAnotherNode) {
+  alloc::PodSpec shown = pod_;
+  shown.node_name = "gpu-a";
+  state_.keep_pod(shown);
+  bind("gpu-b");
+  ASSERT_TRUE(answered(1));
+  EXPECT_EQ(answers_[0], "");
+  EXPECT_EQ(bound_to_, "gpu-b");
+  EXPECT_EQ(free_units("gpu-a"), 64U);
+  EXPECT_EQ(free_units("gpu-b"), 24U);
+}
+
+TEST_F(BinderTest, DoesNotSayThatAPodIsBoundWhileTheApiServerCannotBeAsked) {
+  bind();
+  ASSERT_TRUE(answered(1));
+  exists_ = false;
+  bind();
+  ASSERT_TRUE(answered(2));
+  EXPECT_THAT(answers_[1], HasSubstr("not found"));
+  EXPECT_EQ(free_units("gpu-a"), 56U);
+  EXPECT_EQ(binder_->counts().repeated, 1U);
+  EXPECT_EQ(events_.notes.size(), 1U) << "only GpuAssigned";
+}
+
+TEST_F(BinderTest, FreesTheGpuOfAPodThatIsUnboundAfterARestore) {
+  bind();
+  ASSERT_TRUE(answered(1));
+  bound_to_.clear();
+  std::this_thread::sleep_for(60ms);
+  binder_->check_unseen();
+  EXPECT_TRUE(loop_.run_until([&] { return free_units("gpu-a") == 64U; }, 10s));
+  EXPECT_NE(state_.find_waiting("uid-p"), nullptr);
+}
+
 TEST_F(BinderTest, RejectsABindToAnotherNodeDuringABind) {
   bind("gpu-a");
   bind("gpu-b");

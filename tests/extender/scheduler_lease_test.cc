@@ -18,6 +18,7 @@ class SchedulerLeaseTest : public ::testing::Test {
       targets_.push_back(seen.target);
       if (seen.target.find("watch=") == std::string::npos) {
         reported_at_ = std::chrono::steady_clock::now();
+        listed_at_ = reported_at_;
         return http::Response{.body = fmt::format(R"({{"metadata":{{"resourceVersion":"{}"}},"items":[{}]}})",
                                                   next_ + 1, lease(next_ + 1, listed_))};
       }
@@ -33,6 +34,11 @@ class SchedulerLeaseTest : public ::testing::Test {
         return http::Response{.status = 410, .body = kube::status_json(410, "Expired", "too old")};
       }
       reported_at_ = std::chrono::steady_clock::now();
+      if (holder == kDeletion) {
+        const std::string deleted = lease(next_ + 1, "other_1");
+        uid_ = "another";
+        return http::Response{.body = fmt::format("{{\"type\":\"DELETED\",\"object\":{}}}\n", deleted)};
+      }
       return http::Response{
           .body = fmt::format("{{\"type\":\"MODIFIED\",\"object\":{}}}\n", lease(next_ + 1, holder))};
     };
@@ -40,9 +46,9 @@ class SchedulerLeaseTest : public ::testing::Test {
 
   [[nodiscard]] std::string lease(std::size_t version, const std::string& holder) const {
     return fmt::format(
-        R"({{"metadata":{{"name":"tessera-scheduler","namespace":"gpu","uid":"u","resourceVersion":"{}"}},)"
+        R"({{"metadata":{{"name":"tessera-scheduler","namespace":"gpu","uid":"{}","resourceVersion":"{}"}},)"
         R"("spec":{{"holderIdentity":"{}","leaseDurationSeconds":{},"renewTime":"{}"}}}})",
-        version, holder, duration_.count(), rfc3339_micros(Clock::real().wall() - renewed_before_));
+        uid_, version, holder, duration_.count(), rfc3339_micros(Clock::real().wall() - renewed_before_));
   }
   bool wait(const std::function<bool()>& condition) { return loop_.run_until(condition, 20s); }
   // The listed Lease was last renewed so long ago that its holder may no longer act.
@@ -69,11 +75,13 @@ class SchedulerLeaseTest : public ::testing::Test {
   }
 
   static constexpr const char* kGap = "(the watch is too old; everything is listed again)";
+  static constexpr const char* kDeletion = "(the Lease is deleted)";
 
   http::EventLoop loop_;
   kube::FakeApiServer server_;
   kube::Client client_;
   std::vector<std::string> targets_;
+  std::string uid_ = "u";
   std::string listed_ = "other_1";
   std::vector<std::string> holders_;
   std::size_t next_ = 0;
@@ -81,6 +89,7 @@ class SchedulerLeaseTest : public ::testing::Test {
   std::chrono::seconds duration_{15};
   std::chrono::seconds renewed_before_{0};
   std::chrono::steady_clock::time_point reported_at_{};  // when the last holder was reported
+  std::chrono::steady_clock::time_point listed_at_{};
   std::chrono::steady_clock::time_point begun_at_{};
   int begun_ = 0;
   std::optional<SchedulerLease> made_;
@@ -165,6 +174,36 @@ TEST_F(SchedulerLeaseTest, WaitsForTheLastWriteOfAHolderThatReleasedTheLease) {
   ASSERT_TRUE(wait([&] { return begun_ == 1; }));
   EXPECT_GE(begun_at_ - given_back, 500ms);
   EXPECT_GT(made_->time_left(), 0ms);
+}
+
+// kube-scheduler does not stop when its Lease is deleted. It stops when it could not renew the Lease
+// for 2/3 of its duration, and the watch of the extender in its pod may be late.
+TEST_F(SchedulerLeaseTest, WaitsForTheWholeTimeOfAHolderWhoseLeaseWasDeleted) {
+  duration_ = 3s;
+  holders_ = {kDeletion, "own-7_a", "own-7_a"};
+  start(100ms);
+  ASSERT_TRUE(wait([&] { return next_ == 3 || begun_ > 0; }));
+  EXPECT_LE(made_->time_left(), 0ms);
+  ASSERT_TRUE(wait([&] { return begun_ == 1; }));
+  EXPECT_GE(begun_at_ - listed_at_, 2s);
+}
+
+TEST_F(SchedulerLeaseTest, WaitsIfTheLeaseWasDeletedDuringAGapInTheWatch) {
+  duration_ = 3s;
+  holders_ = {kGap};
+  start(100ms);
+  ASSERT_TRUE(wait([&] { return !targets_.empty() && made_->not_known().empty(); }));
+  uid_ = "another";
+  listed_ = "own-7_a";
+  ASSERT_TRUE(wait([&] { return begun_ == 1; }));
+  EXPECT_GE(begun_at_ - listed_at_, 2s);
+}
+
+TEST_F(SchedulerLeaseTest, DoesNotWaitIfItsOwnLeaseWasDeleted) {
+  let_it_run_out();
+  holders_ = {"own-7_a", kDeletion, "own-7_a"};
+  start(1h);
+  EXPECT_TRUE(wait([&] { return begun_ == 2; }));
 }
 
 TEST_F(SchedulerLeaseTest, DoesNotWaitAfterAnExpiredLease) {

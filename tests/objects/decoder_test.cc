@@ -145,13 +145,7 @@ TEST(PodDecoder, ReadsContainerIdsOnRequest) {
 
 // While kubelet waits to restart a crashed container, its state is "waiting", as if it had never
 // run.
-TEST(PodDecoder, KnowsWhetherAContainerRanBeforeOnRequest) {
-  class RanBeforeSink final : public PodSink {
-   public:
-    Status decode(ObjectJson& object, ObjectMeta& meta) override {
-      return decode_pod(object, names, meta, pod, {.ran_before = true});
-    }
-  };
+TEST(PodDecoder, KnowsWhetherAContainerRanBefore) {
   constexpr const char* kCrashing =
       R"({"metadata":{"name":"a","namespace":"b","uid":"u","resourceVersion":"1"},
     "spec":{"containers":[{"name":"counted"},{"name":"ended"},{"name":"new"},{"name":"silent"}]},
@@ -161,16 +155,13 @@ TEST(PodDecoder, KnowsWhetherAContainerRanBeforeOnRequest) {
        "lastState":{"terminated":{"exitCode":1}},"restartCount":0},
       {"name":"new","state":{"waiting":{"reason":"ContainerCreating"}},"lastState":{},"restartCount":0},
       {"name":"silent","lastState":null,"restartCount":null}]}})";
-  RanBeforeSink with;
-  ASSERT_TRUE(decode_one(kCrashing, with));
+  PodSink sink;
+  ASSERT_TRUE(decode_one(kCrashing, sink));
   const auto ran = [](bool before) { return Field(&alloc::ContainerSpec::ran_before, before); };
-  EXPECT_THAT(with.pod.containers, ElementsAre(ran(true), ran(true), ran(false), ran(false)));
-  EXPECT_EQ(with.pod.containers[0].state, ContainerState::kNotStarted) << "the state itself does not change";
-  ASSERT_TRUE(decode_one(kPod, with));
-  EXPECT_FALSE(with.pod.containers.back().ran_before) << "must not keep the value of the previous pod";
-  PodSink without;
-  ASSERT_TRUE(decode_one(kCrashing, without));
-  EXPECT_FALSE(without.pod.containers[0].ran_before);
+  EXPECT_THAT(sink.pod.containers, ElementsAre(ran(true), ran(true), ran(false), ran(false)));
+  EXPECT_EQ(sink.pod.containers[0].state, ContainerState::kNotStarted) << "the state itself does not change";
+  ASSERT_TRUE(decode_one(kPod, sink));
+  EXPECT_FALSE(sink.pod.containers.back().ran_before) << "must not keep the value of the previous pod";
 }
 
 TEST(PodDecoder, ReadsLimitsOfOtherResourcesOnRequest) {

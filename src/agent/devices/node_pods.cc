@@ -70,7 +70,7 @@ bool NodePods::requests_devices(const alloc::PodSpec& pod) {
 
 Status NodePods::decode(kube::ObjectJson& object, kube::ObjectMeta& meta) {
   return objects::decode_pod(object, *names_, meta, decoded_,
-                             {.container_ids = true, .ran_before = true, .resources = &other_resources_});
+                             {.container_ids = true, .resources = &other_resources_});
 }
 
 void NodePods::keep(const kube::ObjectMeta& meta) {

@@ -320,6 +320,8 @@ class PodExplainer {
     hint(Reason::kSecondPlugin, "two device plugins allocate the same GPUs; remove one of them");
     hint(Reason::kAgentAway, "the agent does not run; check the tessera-agent pod there");
     hint(Reason::kUnreadablePod, "a pod there cannot be read; delete it");
+    hint(Reason::kUnrecordedPod,
+         "a running pod has no valid GPU record; see tessera check, and the logs of tessera-agent there");
     hint(Reason::kOriginalPlugin,
          "the original device plugin serves only a share of one GPU; replace it with tessera-agent");
     hint(Reason::kNoMps, "MPS is not available; request only GPU memory");
