@@ -27,9 +27,9 @@ namespace tessera::agent {
 // How containers get access to their GPUs (delivery_strategy.h).
 enum class StrategyKind { kEnv, kDevices, kCdi };
 
-// Files and directories. Some have two paths because the agent runs in a container, where the
-// host's files are mounted elsewhere: one as the host (kubelet, the container runtime) sees it, and
-// one as this process sees it.
+// Files and directories. The agent runs in a container, where a directory of the host may be
+// mounted at another path. Such a directory has two settings: its path on the host, for kubelet and
+// the container runtime, and its path in this process (`..._here`).
 struct Paths {
   std::string nvml_library;       // empty: found below the driver root, else by the dynamic linker
   std::string driver_root = "/";  // as the host sees it

@@ -1,7 +1,8 @@
 // agent/devices/allocation.h
 //
 // The devices of one kind that one container of this node has. Used for /allocations, for metrics
-// and to map processes to pods. A plain value; allocations.h stores those of a node.
+// and to map processes to pods. A plain value. The class Allocations (allocations.h) stores all
+// allocations of a node.
 #pragma once
 
 #include <cstdint>
@@ -33,18 +34,19 @@ struct Allocation {
   std::string container;
   // The devices that the container sees. Empty if it got none.
   std::vector<DeviceShare> shares{};
-  // The IDs that kubelet took for the container. Usually they belong to the devices in `shares`.
-  // They do not if kubelet chose them itself: it reuses the IDs of init containers at random.
+  // The IDs that kubelet took for the container. Usually these IDs belong to the devices in
+  // `shares`. But kubelet does not always ask which IDs to take: it reuses the IDs of init
+  // containers at random. Then they may belong to other devices.
   IdsByResource ids{};
   // Resource -> the CDI name that Allocate returned. Empty if the strategy does not use CDI.
-  // kubelet keeps the name for the life of the pod. If the agent mistook the container for another
-  // one, the name contains the other container.
+  // kubelet keeps the name for the life of the pod. If the agent mistook this container for another
+  // one during Allocate, the name contains the pod UID and the name of the other container.
   std::map<std::string, std::string> cdi_names{};
   // The result of DeliveryStrategy::fixed() at admission. Empty if kubelet keeps nothing that can
   // become outdated.
   std::string fixed{};
-  // Why the strategy could not add the devices at admission. Set only if the strategy cannot repair
-  // this later (DeliveryStrategy::can_update). Empty otherwise.
+  // Why the strategy could not add the devices at admission. Set only if the strategy cannot add
+  // them later either (DeliveryStrategy::can_update returns false). Empty otherwise.
   std::string fault{};
   // True if kubelet has not confirmed that its call was for this container. Another container may
   // have the IDs.
@@ -66,8 +68,9 @@ inline constexpr std::string_view kUnknownCdiPod = "unknown";
 // Returns the value of Allocation::pod_uid for an unknown pod that has these IDs.
 std::string unknown_uid(const std::string& resource, const std::vector<std::string>& ids);
 
-// Returns an allocation of the container `to` with everything that `from` has of one resource. Used
-// if kubelet gave these IDs to `to`.
+// Returns a new allocation for the container `to`: the shares of `from`, and its IDs and CDI name
+// for `resource`. Used if `from` was recorded for the wrong container and kubelet assigned its IDs
+// to `to`.
 Allocation moved_to(const ContainerName& to, const Allocation& from, const std::string& resource);
 
 }  // namespace tessera::agent

@@ -29,8 +29,8 @@ struct ListedKind {
   std::vector<ListedAllocation> allocations;
 };
 
-// Returns the fields in `about` (the node's) followed by the allocations, sorted by namespace, pod
-// and container.
+// Returns a JSON object: the fields in `about`, which describe the node, followed by the
+// allocations, sorted by namespace, pod and container.
 std::string allocations_json(boost::json::object about, const std::vector<ListedKind>& kinds);
 
 }  // namespace tessera::agent

@@ -7,8 +7,8 @@
 //   GPUs       tessera.io/gpu=<pod UID>_<container>        tessera-<pod UID>_<container>.json
 //   others     tessera.io/NAME=<pod UID>_<container>       tessera.NAME.<pod UID>_<container>.json
 //
-// The runtime applies the variables of the spec last, so they override those of the image, of
-// Allocate and of the pod.
+// The runtime applies the variables of the spec last, so they override the variables of the image,
+// of the Allocate response and of the pod.
 #pragma once
 
 #include <optional>
@@ -43,8 +43,8 @@ class CdiKind {
   std::string file_prefix_;
 };
 
-// Returns the name of a container's device within its kind. Fails if `pod_uid` or `container` is
-// not valid in a file name, because both may come from outside the agent.
+// Returns the name of a container's device within its kind. Both arguments may come from outside
+// the agent. Fails with kInvalid if one of them is not valid in a file name.
 Result<std::string> cdi_device_name(const std::string& pod_uid, const std::string& container);
 // Returns the pod UID in the name of a device.
 std::string pod_of_cdi_device(std::string_view device);

@@ -5,7 +5,7 @@
 //
 // Events are written only for changes. After a restart of the agent, a change is a difference from
 // `before`, the state that the earlier process reported. If another client changes the condition,
-// it is reconciled within a minute.
+// the reporter restores it within a minute.
 //
 //   HealthReporter health(node, store.allocations(), {.info = kind.info()}, before);
 //   health.report(kind.devices());             // after every change
@@ -60,7 +60,7 @@ NodeCondition condition_of(const KindInfo& info, const std::vector<NodeDevice>& 
 std::string cut_message(std::string text);
 
 // Returns the strategic merge patch for /status of `node`, a Node object. Returns nullopt if the
-// node already has the condition. Pure.
+// node already has the condition. Fails if the status in `node` is malformed. Pure.
 Result<std::optional<std::string>> condition_patch(const boost::json::value& node, const std::string& type,
                                                    const NodeCondition& condition, Clock::Wall now);
 

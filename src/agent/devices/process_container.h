@@ -40,9 +40,9 @@ std::optional<ContainerRef> container_of_cgroup(std::string_view text);
 // nullopt also if the process has ended.
 std::optional<ContainerRef> container_of_process(const std::string& proc_root, std::uint32_t pid);
 
-// Returns the name of a container. Finds it by the container ID in the status of its pod. If
-// kubelet has not written the status yet, the only container of a pod matches too. Returns nullopt
-// if the pod is not in `pods`.
+// Returns the name of a container. Finds it by the container ID in the status of its pod. If no
+// status has the ID yet and the pod has only one container, returns that one. If the pod has
+// several, the result names only the pod. Returns nullopt if the pod is not in `pods`.
 std::optional<ContainerName> name_of_container(const std::vector<const alloc::PodSpec*>& pods,
                                                const ContainerRef& container);
 

@@ -6,9 +6,9 @@
 //   RivalSockets rivals(directory, "aliyun.com/gpu-mem");
 //   if (rivals.look(own_socket, registered_at) != RivalSockets::Gone::kNone) { ... }
 //
-// kubelet (up to 1.36) keeps only the plugin that registered last. When that plugin ends, the
-// resource has no plugin. kubelet leaves the stream of an older plugin open even then. So the older
-// plugin can notice the end of the newer one only because its socket is gone.
+// kubelet (up to 1.36) uses only the plugin that registered last. When that plugin ends, the
+// resource has no plugin, but kubelet leaves the stream of an older plugin open. So the older
+// plugin can notice the end of the newer plugin only by the missing socket of the newer plugin.
 //
 // Use it from one thread.
 #pragma once
@@ -31,9 +31,10 @@ class RivalSockets {
 
   RivalSockets(std::string directory, const std::string& resource);
 
-  // Returns whether a plugin has ended since the last look and may have registered this resource
-  // after `registered_at`, the time of the caller's own registration. A socket without a listener
-  // counts as gone, because its process was killed. Ignores the socket named `own`.
+  // Looks for a plugin that has ended since the last look and that may have registered this
+  // resource after `registered_at`, the time of the caller's own registration. Returns its kind, or
+  // kNone. A socket on which no process listens counts as ended, because its process was killed.
+  // Ignores the socket named `own`.
   Gone look(const std::string& own, Clock::Steady registered_at);
 
  private:

@@ -47,8 +47,8 @@ struct Holding {
 };
 
 // Checks that the GPUs of `pod` have room for it in addition to `neighbours`, the pods that already
-// hold shares of them. Returns the problem and what to do about it; empty if the pod fits. A pod
-// does not fit if its scheduler did not know the other pods.
+// hold shares of these GPUs. Returns the problem and what to do about it; empty if the pod fits. A
+// GPU can be overcommitted if two schedulers that do not know each other's pods use the node.
 std::string overcommitment(const Holding& pod, const std::vector<Holding>& neighbours,
                            const alloc::Inventory& inventory);
 

@@ -53,8 +53,8 @@ Result<DriverFiles> find_driver_files(const DriverFilesOptions& options);
 std::optional<std::string> find_driver_library(const HostRoot& driver, const std::string& name);
 
 // Returns the device nodes that give a container access to these GPUs: the shared ones that exist
-// (nvidiactl, nvidia-uvm and so on) and one per GPU. Returns none for no GPUs. Fails if the node of
-// a GPU is missing; the error says how to create it.
+// (nvidiactl, nvidia-uvm and so on) and one per GPU. If `gpus` is empty, returns no device nodes.
+// Fails if the device node of a GPU is missing; the error says how to create it.
 Result<std::vector<DeviceNode>> device_nodes(const HostRoot& dev, const std::vector<alloc::Gpu>& gpus);
 
 // Caches the driver files. Searches again in two cases: one of the files no longer exists, because
@@ -77,8 +77,9 @@ class DriverFilesCache {
 };
 
 // Returns the changes that give a container access to these GPUs and no others: device nodes,
-// driver files and NVIDIA_VISIBLE_DEVICES. Without GPUs, NVIDIA_VISIBLE_DEVICES hides all of them.
-// The error says which part of the driver is missing and how to get it.
+// driver files and NVIDIA_VISIBLE_DEVICES. If `gpus` is empty, only NVIDIA_VISIBLE_DEVICES is set,
+// to a value that hides all GPUs. The error says which part of the driver is missing and how to get
+// it.
 Result<Edits> gpu_edits(DriverFilesCache& files, const std::vector<alloc::Gpu>& gpus);
 
 }  // namespace tessera::agent

@@ -50,8 +50,9 @@ class GpuHealthReporter {
   void set_before(const alloc::Inventory& before);
 
   void report(const gpu::DriverState& state);
-  // Handles the result of gpu::Driver::problem(). Only kTimeout counts: a driver call hangs. Other
-  // errors are in the state that report() gets.
+  // Handles the result of gpu::Driver::problem(). kTimeout means that a driver call hangs, and is
+  // shown in the condition. Other errors are ignored here, because the state that report() gets
+  // contains them.
   void set_hang(const Status& problem);
 
   // Return whether the condition and the ConfigMap are up to date and, if not, why.

@@ -6,8 +6,8 @@
 // The extender chooses the GPUs and writes the choice into the pod's annotations (the record). A
 // container gets these GPUs, whichever IDs kubelet took.
 //
-// A container may have been admitted with other GPUs than the record says, and the strategy may not
-// be able to change that any more. Then the record is repaired before the container starts.
+// A container may have been admitted with other GPUs than the record says. If the delivery strategy
+// cannot change the container's GPUs any more, the record is repaired before the container starts.
 //
 // Use it on the event loop's thread.
 #pragma once
