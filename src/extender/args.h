@@ -23,8 +23,8 @@ namespace tessera::extender {
 // Arguments of filter and prioritize.
 struct NodeArgs {
   alloc::PodSpec pod;
-  // Size of all annotation keys and values of the pod. In a small body they cannot exceed the limit
-  // of Kubernetes, so they are not counted and this is 0.
+  // Size of all annotation keys and values of the pod. 0 for a small body: there the annotations
+  // cannot exceed the limit of Kubernetes, so they are not measured.
   std::size_t annotation_bytes = 0;
   // True if kube-scheduler sent node names (nodeCacheCapable: true), false if it sent Node objects.
   bool names_only = true;
@@ -51,7 +51,7 @@ struct BindArgs {
 
 struct Victim {
   std::string uid;
-  // True if `priority` is set, because kube-scheduler sent whole pods. If false, use
+  // True if kube-scheduler sent whole pods, so that `priority` is set. If false, use
   // ClusterState::priority().
   bool has_priority = false;
   std::int64_t priority = 0;

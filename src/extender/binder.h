@@ -32,9 +32,9 @@ namespace tessera::extender {
 
 struct BinderOptions {
   // Deadline of the write, counted from the call. When a scheduler loses its Lease, some time
-  // passes before another one takes it (5 s by default). The deadline must be shorter than that
-  // time, so that no bind is written afterwards. Each GET that determines an outcome has the same
-  // deadline.
+  // passes before another scheduler takes it (5 s by default). The deadline must be shorter than
+  // that time, so that no write ends after another scheduler leads. Each GET that determines an
+  // outcome has the same deadline.
   std::chrono::milliseconds timeout{4'000};
   // If the outcome of the write is still unknown after this time, kube-scheduler gets an error.
   std::chrono::milliseconds answer_within{8'000};

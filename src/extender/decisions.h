@@ -37,15 +37,15 @@ class Decisions {
   // Writes
   // {"Nodes":...,"NodeNames":...,"FailedNodes":{...},"FailedAndUnresolvableNodes":{...},"Error":""}
   FilterSummary filter(const NodeArgs& args, std::string& out) { return filter(args, std::nullopt, out); }
-  // Like filter(), but leaves out nodes that fit and cannot win. Such a node cannot get the highest
-  // total score if the ranks of prioritize are `step` apart. Returns at most kMaxBestNodes nodes.
-  // So kube-scheduler has fewer nodes to score.
+  // Like filter(), but writes only the fitting nodes that can still get the highest total score in
+  // kube-scheduler, at most kMaxBestNodes of them. So kube-scheduler has fewer nodes to score.
+  // `step` is the difference between the scores of two consecutive ranks in prioritize.
   FilterSummary filter_best(const NodeArgs& args, std::int64_t step, std::string& out) {
     return filter(args, step, out);
   }
 
   // Writes [{"Host":...,"Score":...}]. A score is the node's rank under the policy times `step`;
-  // the best node has the highest.
+  // the best node has the highest score.
   void prioritize(const NodeArgs& args, std::int64_t step, std::string& out);
 
   struct PreemptSummary {
@@ -101,11 +101,13 @@ class Decisions {
     std::vector<Victim> pods{};
     std::int64_t pdb_violations = 0;  // how many of them violate a PodDisruptionBudget
   };
-  // Returns the pods of the node to evict so that the pod fits. Prefers the fewest violations of
-  // PodDisruptionBudgets, then the fewest pods, then the lowest priorities. If the pod needs none
-  // of the GPUs of the proposed victims, returns all of them: kube-scheduler needs something else
-  // that they hold. Returns nullopt if evicting all of them would not help, or if none were
-  // proposed and none is needed.
+  // Returns which of the victims that kube-scheduler proposes on a node must be evicted so that the
+  // pod fits. If it proposes none, considers all GPU pods of lower priority there. Prefers the
+  // fewest violations of PodDisruptionBudgets, then the fewest pods, then the lowest priorities.
+  //
+  // If the pod needs no GPU of the proposed victims, returns all proposed victims, because
+  // kube-scheduler needs something else that they hold. Returns nullopt if the pod does not fit
+  // even without all victims, or if no victim was proposed and none is needed.
   [[nodiscard]] std::optional<NeededVictims> needed_victims(const alloc::Request& request,
                                                             std::int64_t priority,
                                                             const NodeVictims& proposed);

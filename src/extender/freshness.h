@@ -2,10 +2,11 @@
 //
 // Decides whether the ledger is current enough to bind pods.
 //
-// A watch without events may be idle or dead. To a replica that already binds this does not matter,
-// because it knows what it allocated itself. In two cases another replica may have allocated GPUs
-// meanwhile: when this replica takes the Lease, and when it continues after it was stopped
-// (SIGSTOP, a paused virtual machine). Then it lists the pods again before its next bind.
+// A watch without events may be idle or dead. While this replica is the only one that binds, a dead
+// watch does no harm: the ledger has everything that the replica allocated itself. In two cases
+// another replica may have allocated GPUs that the ledger does not have: when this replica takes
+// the Lease, and when it continues after it was stopped (SIGSTOP, a paused virtual machine). In
+// these cases this replica lists the pods again before its next bind.
 //
 // On the event loop's thread.
 #pragma once

@@ -33,8 +33,8 @@ class KnownOrder {
     std::size_t place = 0;  // index of its first name in this order
     std::size_t count = 0;
   };
-  // Returns the longest run of names with which `text` begins and which follows `node` in this
-  // order.
+  // Returns the longest run of names that follows `node` in this order and with which `text`
+  // begins.
   [[nodiscard]] Run run_after(alloc::NodeId node, json::PaddedView text) const;
 
  private:

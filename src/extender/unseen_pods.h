@@ -36,7 +36,7 @@ class UnseenPods {
   // Remembers a pod that has just been bound. `by_get` is true if the binder learned from a GET
   // that the pod is bound. The response to a GET may be older than what the watch has shown.
   void add(const BindArgs& pod, bool by_get);
-  // Asks the API server about overdue pods, one at a time, and removes those that have ended from
+  // Asks the API server about overdue pods, one at a time. Removes the pods that have ended from
   // the ledger. Call it periodically.
   void check();
 

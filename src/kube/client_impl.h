@@ -57,8 +57,8 @@ struct Client::Impl : std::enable_shared_from_this<Impl> {
 
   using CallPtr = std::shared_ptr<Call::Impl>;
 
-  // Creates `transport` for the certificate of `credential`, unless it has that certificate
-  // already.
+  // Creates `transport` for the certificate of `credential`. Does nothing if the current
+  // `transport` already uses that certificate.
   Status connect_with(const Credential& credential);
 
   void start(const CallPtr& call);

@@ -38,8 +38,8 @@ struct EventNote {
 
   // Start a note about an object; complete it with as_warning() or as_normal().
   static EventNote about_pod(std::string namespace_name, std::string name, std::string uid);
-  // In Events, the UID of a node is its name: kubelet writes Events about nodes this way, and
-  // kubectl finds them by it.
+  // Starts a note about a node. Sets the UID to the name of the node, as kubelet does in its Events
+  // about nodes, because kubectl finds the Events of a node by this value.
   static EventNote about_node(const std::string& name);
 
   [[nodiscard]] EventNote as_warning(std::string event_reason, std::string text) &&;
@@ -63,8 +63,8 @@ struct EventAggregatorOptions {
   std::size_t remembered = 4096;  // the most Events, and the most objects, that are remembered
   // Equal Events within this time are counted together. After it, a new Event is created.
   std::chrono::seconds window{600};
-  // Limits the different messages about one object with one reason within the window. Further
-  // messages share one Event.
+  // How many different messages about one object with one reason get their own Event within the
+  // window. All further messages share one Event.
   int different_messages = 10;
   // Rate limit per object: `burst` Events at once, then one per `refill`.
   int burst = 25;

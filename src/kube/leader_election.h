@@ -14,8 +14,8 @@
 // considers its Lease valid only for renew_deadline, which is shorter, after it SENT the last
 // successful renewal. Clocks of different machines are never compared.
 //
-// A leader may send a request just before renew_deadline. The server must finish or abort it before
-// another process can lead, that is within (duration - renew_deadline).
+// A leader may send a request just before renew_deadline. The server must finish or abort that
+// request before another process can lead, that is within (duration - renew_deadline).
 #pragma once
 
 #include <chrono>

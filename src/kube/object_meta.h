@@ -12,8 +12,8 @@ struct ObjectMeta {
   std::string namespace_name;  // "" for cluster-scoped objects
   std::string name;
   std::string uid;
-  // The resourceVersion: a decimal number that grows with each write. Documented since Kubernetes
-  // 1.35; older API servers behave the same.
+  // The resourceVersion: a decimal number that grows with each write. Kubernetes documents this
+  // since 1.35; older API servers behave the same.
   std::uint64_t version = 0;
 
   // Keeps the memory of the strings for the next object.

@@ -1,14 +1,14 @@
 // kube/reflector.h
 //
-// Keeps a sink in sync with a collection of the API server: lists it in pages, then watches it, and
-// recovers from every error.
+// Keeps a sink in sync with a collection of the API server: lists the collection in pages, then
+// watches it, and recovers from every error.
 //
 //   Reflector pods(client, {.path = pod_path("", "")}, sink);
 //   pods.start();                       // calls sink.synced() after the first list
 //
-// Guarantees: the sink receives the latest version of each object, and no version twice. It
-// receives forget() for an object that was deleted while there was no connection. Intermediate
-// versions during a gap may be skipped.
+// Guarantees: the sink receives the latest version of each object, and no version twice. For an
+// object that was deleted while there was no connection, forget() of the sink is called. Versions
+// that were replaced by newer ones during such a gap may be skipped.
 //
 // Use it only on the loop's thread. It may be constructed and started on any thread before the loop
 // runs, and destroyed after the loop ended. Do not destroy it inside the sink.
@@ -38,9 +38,11 @@ struct ReflectorOptions {
   // The server ends a watch after a random time between this and twice this, so that clients do not
   // all reconnect at the same time.
   std::chrono::seconds watch_for{300};
-  // A watch is considered dead after this long without data, because API servers send a bookmark
-  // each minute. If watches stay silent for twice this long in total, the Reflector assumes that
-  // the server does not know the version, and re-lists the collection.
+  // API servers send a bookmark each minute. So a watch without data for this long is considered
+  // dead, and the Reflector starts a new watch at the last known resourceVersion. If watches
+  // receive nothing for twice this long in total, the server may have been restored from a backup.
+  // It then has older versions than this one, and sends nothing until it reaches this version. So
+  // the Reflector re-lists the collection.
   std::chrono::milliseconds idle{90'000};
   BackoffOptions backoff{.first = std::chrono::milliseconds(200), .cap = std::chrono::milliseconds(30'000)};
   std::size_t max_line_bytes = 8U << 20U;
@@ -68,10 +70,10 @@ class Reflector {
 
   void start();
   // Starts a re-list. counts().lists grows when the list is complete. For callers that need the
-  // current state now: a silent watch does not show whether it is idle or dead. Do not call this
-  // inside the sink.
+  // current state now and cannot rely on a watch without events, which may be idle or dead. The
+  // sink must not call this.
   void relist();
-  // Stops permanently. The sink is not called again, even if it called this itself.
+  // Stops permanently. The sink is not called again. The sink may call this.
   void stop();
 
   // Returns whether a list is in progress. If the sink is called meanwhile, the object comes from
