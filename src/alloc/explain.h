@@ -18,10 +18,10 @@ namespace tessera::alloc {
 struct Explanation {
   Reason reason = Reason::kFits;
   std::string phrase;  // as sent to kube-scheduler
-  // Set for a request of shares on N GPUs that lacks free memory or compute. The GPUs of the node
-  // are ranked: those with room first, then by free memory. best_gpu is the NVML index of the GPU
-  // with rank N, which has too little free. free_units are the units that this GPU has free,
-  // short_units those that it lacks.
+  // Set if the request is for shares on N GPUs and the node lacks free memory or compute for it.
+  // The GPUs of the node are ranked: first the GPUs with enough room, then the others by free
+  // memory. best_gpu is the NVML index of the GPU with rank N, which has too little room.
+  // free_units are the units that are free on this GPU, short_units the units that it lacks.
   std::optional<std::uint32_t> best_gpu;
   std::uint64_t free_units = 0;
   std::uint64_t short_units = 0;

@@ -12,7 +12,8 @@
 //               for one.
 //   CPU         Free GPU capacity counts only as far as enough CPU is left to use it. So the policy
 //               keeps CPU free for the GPUs before a node runs out of it.
-//   scarcity    A typical pod that few GPUs of the cluster can serve weighs more on those GPUs.
+//   scarcity    A typical pod has a higher weight if few GPUs of the cluster can serve it. So the
+//               policy keeps these GPUs usable for it.
 //   levels      The reduction of fragmentation is compared in steps of 1/40 GPU, called levels.
 //               Nodes with the same level have a fixed order, so pods fill node after node, as with
 //               first-fit. A random order would spread the pods.
@@ -57,17 +58,18 @@ struct FgdNode {
 
 class Fgd {
  public:
-  // The largest number of typical pods; of more, only the most frequent count. A higher limit made
-  // the results on the openb traces (docs/simulate.md) worse, because many rare kinds blur what the
-  // frequent ones need.
+  // The largest number of typical pods. If there are more, only the most frequent ones are used. A
+  // higher limit made the results on the openb traces (docs/simulate.md) worse, because many rare
+  // kinds blur what the frequent ones need.
   static constexpr std::size_t kMostTypical = 64;
 
   // Without typical pods all choices are equally good, and the order of the nodes decides.
   explicit Fgd(std::span<const TypicalPod> typical);
 
-  // Computes how scarce the GPUs for each typical pod are. `empty_nodes` are all nodes as if no pod
-  // ran there. A typical pod that no node can serve gets no extra weight. Before the first call, no
-  // typical pod has extra weight.
+  // Sets the weight of each typical pod. The weight is the pod's share of all pods, multiplied by
+  // its scarcity: the number of all GPUs divided by the number of GPUs that can serve the pod.
+  // `empty_nodes` are all nodes as if no pod ran there. If no node can serve a typical pod, its
+  // weight is its share alone. The same holds for all typical pods before the first call.
   void weigh(std::span<const FgdNode> empty_nodes);
 
   struct Choice {

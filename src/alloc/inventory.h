@@ -58,9 +58,10 @@ struct Inventory {
   std::vector<Gpu> gpus;        // by ascending index
   topology::Topology topology;  // between gpus[i] and gpus[j]
 
-  // Reads the annotation of a node. A node without the annotation runs the original plugin. Its
-  // inventory is estimated from its capacity in `cluster_unit`: GPUs of equal size, named
-  // "index-0", "index-1" and so on. A node without GPUs has an empty inventory.
+  // Reads the annotation of a node. Fails if the annotation is invalid. A node with GPUs but
+  // without the annotation runs the original plugin. Its inventory is estimated from its capacity
+  // in `cluster_unit`: GPUs of equal size, named "index-0", "index-1" and so on. A node without
+  // GPUs has an empty inventory.
   static Result<Inventory> of_node(const NodeSpec& node, Unit cluster_unit);
 
   // Parses the annotation; GPUs may be in any order. The error names the invalid field.

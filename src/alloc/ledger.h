@@ -134,7 +134,7 @@ class Ledger {
   void remove_pod(std::string_view uid);
 
   // Reserves the GPUs of `choice` for `pod`. Returns kConflict if the GPUs were taken or the node
-  // changed since the choice was made, and if the pod already holds GPUs. The caller must then
+  // changed since the choice was made, or if the pod already holds GPUs. The caller must then
   // choose again.
   [[nodiscard]] Result<Hold> reserve(const PodKey& pod, const Request& request, const Choice& choice);
 

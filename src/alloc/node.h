@@ -11,8 +11,8 @@ namespace tessera::alloc {
 struct NodeSpec {
   std::string name;
   std::string inventory;  // annotation tessera.io/inventory; empty if absent
-  // status.capacity of gpu-mem and gpu-count; 0 if absent. If the annotation is absent, the
-  // inventory is estimated from them.
+  // status.capacity of gpu-mem and gpu-count; 0 if absent. If the node has no inventory annotation,
+  // the inventory is estimated from these amounts.
   std::int64_t gpu_memory_units = 0;
   std::int64_t gpu_count = 0;
   // status.capacity of nvidia.com/gpu: the number of GPUs that another device plugin allocates. 0

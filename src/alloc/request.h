@@ -64,8 +64,9 @@ struct GpuRequest {
 
   // The containers that request GPUs, in the order of the pod.
   std::vector<ContainerRequest> containers;
-  // The number that the second-generation annotation uses for each container: main containers are
-  // numbered first, then sidecars. -1 for init containers.
+  // For each container, its number in the second-generation annotation of the original
+  // (key::kMemAllocation): main containers are numbered first, then sidecars. -1 for init
+  // containers.
   std::vector<std::int32_t> original_positions;
 
   // Totals, as Kubernetes counts them.
@@ -122,7 +123,7 @@ struct Request {
   std::vector<std::string> uuids_excluded;
 
   // Reads the request of a pod. Fails if a limit, label or annotation is invalid. The error names
-  // it and the allowed values.
+  // the invalid one and the allowed values.
   static Result<Request> of_pod(const PodSpec& pod, const ResourceNames& names);
 
   // Returns a request without a pod, for one container with `share.gpus` shares and `whole` GPUs.

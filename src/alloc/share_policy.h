@@ -3,8 +3,8 @@
 // Chooses the GPUs of a node for shares: the policies `binpack` and `spread`. Pure functions.
 //
 //   binpack  prefers the shared GPU with the least free memory. If no shared GPU fits, takes the
-//            smallest wholly free GPU. Of equally small GPUs, takes the one whose loss costs groups
-//            of well-connected GPUs least (group_damage).
+//            smallest wholly free GPU. Of equally small GPUs, takes the one that does the least
+//            damage to groups of well-connected GPUs (group_damage).
 //   spread   prefers the GPU with the most free memory
 #pragma once
 

@@ -2,9 +2,9 @@
 //
 // Discovers the GPUs of this machine and builds the inventory. One bad GPU never hides the others:
 //
-//   lost, or does not answer   a GPU of the earlier inventory is kept and marked unhealthy; of any
-//                              other GPU the UUID is unknown, so Discovery::problems names its
-//                              index
+//   lost, or does not answer   if the GPU is in the earlier inventory, it is kept and marked
+//                              unhealthy; otherwise its UUID is unknown, and Discovery::problems
+//                              names its index
 //   MIG enabled                unhealthy: the memory belongs to the MIG instances
 //   NVLink fabric not ready    unhealthy until the fabric manager is done (Hopper and later)
 //

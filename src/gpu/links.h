@@ -22,7 +22,7 @@ struct LinkedGpu {
 };
 
 // Returns the NVLink generation of a compute capability: 6 (Pascal) -> 1 .. 10 (Blackwell) -> 5. Do
-// not use the link version that the driver reports: it is a different number.
+// not use the link version that the driver reports instead: it is not the generation.
 unsigned nvlink_generation(int compute_major);
 
 // The remote ends of the NVLinks of one GPU.

@@ -73,8 +73,8 @@ class EventLoop {
   void post(std::function<void()> task);
 
   // Runs `task` and waits until it is done. If another thread runs the loop, the task runs on that
-  // thread. Otherwise it runs on the calling thread. Any thread may call this. It deadlocks if a
-  // task on the loop waits for the calling thread.
+  // thread. Otherwise it runs on the calling thread. Any thread may call this. call() deadlocks if
+  // a task on the loop waits for the calling thread.
   void call(const std::function<void()>& task);
 
   // Runs `task` on the loop after `delay`. Any thread.
@@ -92,8 +92,8 @@ class EventLoop {
   [[nodiscard]] Impl& impl() { return *impl_; }
 
  private:
-  // Does the work of run_until(). The calling thread must own the loop. It gives up the ownership
-  // before serve_until() returns.
+  // Does the work of run_until(). The calling thread must own the loop. serve_until() gives up the
+  // ownership before it returns.
   bool serve_until(const std::function<bool()>& done, std::chrono::nanoseconds at_most);
 
   std::unique_ptr<Impl> impl_;

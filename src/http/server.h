@@ -172,7 +172,7 @@ class [[nodiscard]] Reply {
   ReplyStream stream(Response response);
 
   // Returns an empty string with the memory of an earlier response, to build a large body without
-  // allocation. The loop's thread only.
+  // allocation. Call it only on the loop's thread.
   [[nodiscard]] std::string recycled();
 
  private:

@@ -35,8 +35,8 @@ Mbps nvlink_mbps(unsigned generation);
 // path counts as SYS.
 Mbps pair_mbps(const Topology& topology, unsigned a, unsigned b);
 
-// Returns NVIDIA's score of a pair (go-gpuallocator), the sum of two parts. The NVLinks score 100
-// each, for at most 18 of them. The PCIe path scores 10 (SYS) .. 60 (PSB), or 0 if it is unknown.
+// Returns NVIDIA's score of a pair (go-gpuallocator), the sum of two parts. Each NVLink scores 100;
+// at most 18 NVLinks count. The PCIe path scores 10 (SYS) .. 60 (PSB), or 0 if it is unknown.
 std::int32_t pair_score(const Link& link);
 
 // Returns the sum of pair_score() over all pairs of a set.

@@ -22,9 +22,9 @@ std::vector<Mbps> bandwidth_levels(std::span<const Mbps> mbps, unsigned gpus);
 std::vector<std::uint8_t> best_ring_levels(std::span<const Mbps> mbps, unsigned gpus,
                                            std::span<const Mbps> levels);
 
-// Returns the bottleneck of the best ring through one set that a search of a few thousand steps per
-// level finds. The result is a lower bound. It is exact if the links are uniform or the set is
-// small. For machines that are too large for a table.
+// Searches for the best ring through one set, with at most a few thousand steps per level. Returns
+// the bottleneck of the best ring found, which is a lower bound. It is exact if the links are
+// uniform or the set is small. Used for machines that are too large for a table of all sets.
 Mbps bounded_ring(std::span<const Mbps> mbps, unsigned gpus, std::span<const Mbps> levels, GpuMask set);
 
 // Returns the GPUs of a set in the order of a ring whose slowest link has at least `floor`,

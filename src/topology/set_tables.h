@@ -54,8 +54,9 @@ class SetTables {
 
   [[nodiscard]] Mbps pair_mbps(unsigned a, unsigned b) const { return mbps_[a * size() + b]; }
 
-  // The bottleneck of the best ring through the set: the link of two GPUs, and 0 for fewer. With
-  // more than kExactGpus GPUs, the best ring that a bounded search finds.
+  // The bottleneck of the best ring through the set. For two GPUs, this is the bandwidth of their
+  // link; for fewer GPUs it is 0. On machines with more than kExactGpus GPUs, it is the bottleneck
+  // of the best ring that a bounded search finds.
   [[nodiscard]] Mbps ring_mbps(GpuMask set) const;
 
   // The GPUs of the set in the order of a ring whose bottleneck is ring_mbps(set), starting with
@@ -72,8 +73,9 @@ class SetTables {
     return exact() ? pair_tens_[set] * 10 : topology::pair_sum(topology_, set);
   }
 
-  // The value of the free GPUs for later requests, 0 .. 65535 (see left_for_others.h). With more
-  // than kExactGpus GPUs, the share of the total pair bandwidth that is between the free GPUs.
+  // The value of the free GPUs for later requests, 0 .. 65535 (see left_for_others.h). On machines
+  // with more than kExactGpus GPUs, the value is the share of the total pair bandwidth that is
+  // between free GPUs.
   [[nodiscard]] std::uint32_t left_for_others(GpuMask free) const;
 
   // Returns the table of NVIDIA's partition optimum for sets of `count` GPUs. The first call for a
@@ -119,8 +121,8 @@ class SetTables {
   mutable std::array<LazyPartitions, kExactGpus + 1> partitions_;
 };
 
-// Shares one SetTables between all users of equal topologies. of() returns the existing one, or
-// creates it. Not thread-safe.
+// Shares one SetTables between all users of equal topologies. of() returns the existing tables, or
+// creates them. Not thread-safe.
 class TablePool {
  public:
   std::shared_ptr<const SetTables> of(const Topology& topology);

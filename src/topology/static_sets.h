@@ -34,8 +34,8 @@ class StaticSets {
   [[nodiscard]] Result<SetChoice> choose(const SetTables& tables, std::string_view machine_type,
                                          const SetQuery& query) const;
 
-  // Returns the name of a machine that is in the table. Returns `type` if both names or neither
-  // are.
+  // A machine may have two names, `type` and `other`. Returns the name that the table lists.
+  // Returns `type` if the table lists both names or neither.
   [[nodiscard]] std::string_view listed(std::string_view type, std::string_view other) const;
 
   [[nodiscard]] bool empty() const { return machines_.empty(); }

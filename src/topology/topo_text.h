@@ -16,8 +16,8 @@
 //   unknown.
 // - If the two sides of a pair differ, the slower one is used.
 // - NVSwitch: a GPU is assumed to have at most 18 NVLinks, or 36 if any pair has more than 18. If
-//   the links of a GPU to all its peers add up to more than that, they go through switches. A pair
-//   of two such GPUs is linked via NVSwitch.
+//   the links of a GPU to all its peers add up to more than that, they must go through switches. A
+//   pair of two such GPUs is linked via NVSwitch.
 // - NVLink generation, by the number of links of a GPU: up to 6 -> 2 (Volta), 12 -> 3 (Ampere),
 //   18 -> 4 (Hopper), more -> 5; four single links -> 1 (Pascal). In this format a B200 (NV18)
 //   looks like an H100; our JSON distinguishes them.

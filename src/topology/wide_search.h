@@ -2,8 +2,8 @@
 //
 // Set search on machines with more than kExactGpus GPUs, which have too many sets to try them all.
 // The search grows a set from every free GPU and each time adds the GPU with the most bandwidth to
-// the set. It then improves the best set by exchanging one GPU at a time. It is deterministic,
-// because a number of steps limits it, not a time.
+// the set. The search then improves the best set by exchanging one GPU at a time. The search is
+// limited by a number of steps and not by time, so its result is always the same.
 #pragma once
 
 #include "topology/set_search.h"

@@ -30,12 +30,13 @@ enum class PodKind {
 };
 
 // Requests a page ("metrics", "allocations", "version") from all pods of a kind in parallel, with a
-// timeout of a few seconds. Finds the pods by the labels that the chart sets. Returns an empty list
-// if there are none, or if the cluster is read from files.
+// timeout of a few seconds. Finds the pods by the labels that the chart sets. A pod that does not
+// answer has an error in its entry. Returns an empty list if there are no such pods, or if the
+// cluster is read from files. Fails if the pods cannot be listed.
 Result<std::vector<PodAnswer>> ask_pods(const ClusterOptions& options, PodKind kind, std::string_view page);
 
 // Returns the JSON of the Lease for the leader election of schedulers and extenders. Needs
-// permission to `get` it.
+// permission to `get` the Lease.
 Result<std::string> ask_lease(const ClusterOptions& options, const std::string& namespace_name,
                               const std::string& name);
 

@@ -19,8 +19,8 @@ struct PageLimits {
 };
 
 // Splits the list in `in` into smaller lists and calls `page` with each of them, in order. Stops
-// when `page` fails, and returns its error. Does not parse the items. Checks the JSON between the
-// items only as far as needed to find them.
+// when `page` fails, and returns the error of `page`. Does not parse the items. Checks the JSON
+// between the items only as far as needed to find them.
 //
 // Returns kInvalid if `in` is not a JSON object with an array `items`, or is truncated.
 Status each_page(std::istream& in, const PageLimits& limits,

@@ -1,7 +1,8 @@
 // cli/machine/inventory.h
 //
-// `tessera inventory`: prints Node objects with the inventory that tessera-agent would publish for
-// a described machine, for test clusters whose nodes are simulated by kwok.
+// `tessera inventory`: prints Node objects for test clusters whose nodes are simulated by kwok. The
+// input is a machine description (sim/machines). Each Node has the inventory that tessera-agent
+// would publish on such a machine.
 #pragma once
 
 #include <iosfwd>
