@@ -66,10 +66,10 @@ class Fgd {
   // Without typical pods all choices are equally good, and the order of the nodes decides.
   explicit Fgd(std::span<const TypicalPod> typical);
 
-  // Sets the weight of each typical pod. The weight is the pod's share of all pods, multiplied by
-  // its scarcity: the number of all GPUs divided by the number of GPUs that can serve the pod.
-  // `empty_nodes` are all nodes as if no pod ran there. If no node can serve a typical pod, its
-  // weight is its share alone. The same holds for all typical pods before the first call.
+  // Sets the weight of each typical pod: its frequency among the typical pods, multiplied by its
+  // scarcity. The scarcity is the number of all GPUs divided by the number of GPUs that can serve
+  // the pod. It is 1 if no GPU can serve the pod, and for all pods before the first call.
+  // `empty_nodes` are all nodes as if no pod ran there.
   void weigh(std::span<const FgdNode> empty_nodes);
 
   struct Choice {

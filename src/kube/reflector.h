@@ -40,9 +40,9 @@ struct ReflectorOptions {
   std::chrono::seconds watch_for{300};
   // API servers send a bookmark each minute. So a watch without data for this long is considered
   // dead, and the Reflector starts a new watch at the last known resourceVersion. If watches
-  // receive nothing for twice this long in total, the server may have been restored from a backup.
-  // It then has older versions than this one, and sends nothing until it reaches this version. So
-  // the Reflector re-lists the collection.
+  // receive nothing for twice this long in total, the Reflector re-lists the collection: the server
+  // may have been restored from a backup. Such a server counts its versions from an older one, and
+  // sends nothing until it has passed the resourceVersion of the watch.
   std::chrono::milliseconds idle{90'000};
   BackoffOptions backoff{.first = std::chrono::milliseconds(200), .cap = std::chrono::milliseconds(30'000)};
   std::size_t max_line_bytes = 8U << 20U;

@@ -57,7 +57,7 @@ struct Allocation {
   friend bool operator==(const Allocation&, const Allocation&) = default;
 };
 
-// Prefix of the UID in allocations whose pod was unknown during Allocate. No real UID begins so.
+// Prefix of the UID in allocations whose pod was unknown during Allocate. No real UID has it.
 inline constexpr std::string_view kUnknownPod = "?";
 inline bool is_unknown_pod(const std::string& pod_uid) {
   return pod_uid.starts_with(kUnknownPod);

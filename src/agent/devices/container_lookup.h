@@ -29,7 +29,7 @@
 
 namespace tessera::agent {
 
-// The properties of the container that a kubelet call contains.
+// What a kubelet call says about the container that it is for.
 struct LookupQuery {
   std::string resource;
   std::size_t size = 0;  // number of IDs that the container requests

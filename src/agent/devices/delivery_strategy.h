@@ -4,7 +4,8 @@
 // container have been decided, and the response to kubelet contains the variables that describe
 // them. The strategy adds the rest:
 //
-//   env       nothing: a container runtime that knows the devices reads the variables (EnvStrategy)
+//   env       nothing: the container runtime reads the variables and adds the devices, as NVIDIA's
+//             runtime does for GPUs (EnvStrategy)
 //   devices   device nodes and files, which kubelet passes to the runtime (DeviceStrategy)
 //   cdi       one CDI name per container, whose spec file has nodes, files and variables
 //             (cdi_strategy.h)

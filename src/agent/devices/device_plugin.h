@@ -16,8 +16,8 @@
 //     then ends the stream of this instance, but deletes no socket. The plugin sees the end of its
 //     stream and registers again.
 //   - An instance that registered AFTER this one ends: kubelet then has no plugin for the resource,
-//     but leaves the stream of this instance open. So the stream does not show it. rival_sockets.h
-//     detects this case, and the plugin registers again with a new server.
+//     but leaves the stream of this instance open. So the plugin cannot see this case on its
+//     stream. rival_sockets.h detects it, and the plugin registers again with a new server.
 //
 // Every server uses a new socket name, for two reasons. kubelet 1.37 rejects a socket name that it
 // knows already ("already connected"). Two instances with the same socket name would replace each

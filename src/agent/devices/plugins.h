@@ -11,9 +11,9 @@
 //
 // A resource is registered with its first list that is short enough for kubelet. Until then it is
 // not registered at all, because an empty list would mean that the devices of running pods do not
-// exist. If a later list is too long, the agent sends kubelet only those of its devices that
-// kubelet already knows, with their current health. An Event reports this once. The next list is
-// tried in full again. A resource that the kind no longer has is unregistered.
+// exist. If a later list is too long, the agent sends only the devices in it that kubelet already
+// knows, with their current health. An Event reports this once. The next list is tried in full
+// again. A resource that the kind no longer has is unregistered.
 //
 // All calls are made on the event loop's thread, except leave().
 #pragma once
