@@ -29,7 +29,7 @@
 
 namespace tessera::agent {
 
-// What a kubelet call says about the container that it is for.
+// The facts in a kubelet call about the container that the call is for.
 struct LookupQuery {
   std::string resource;
   std::size_t size = 0;  // number of IDs that the container requests
