@@ -37,8 +37,9 @@ class Decisions {
   // Writes
   // {"Nodes":...,"NodeNames":...,"FailedNodes":{...},"FailedAndUnresolvableNodes":{...},"Error":""}
   FilterSummary filter(const NodeArgs& args, std::string& out) { return filter(args, std::nullopt, out); }
-  // Like filter(), but writes only the fitting nodes that can still get the highest total score in
-  // kube-scheduler, at most kMaxBestNodes of them. So kube-scheduler has fewer nodes to score.
+  // Like filter(), but writes only the fitting nodes that can have the highest score after
+  // kube-scheduler has added the scores of its own plugins, at most kMaxBestNodes of them. So
+  // kube-scheduler has fewer nodes to score.
   // `step` is the difference between the scores of two consecutive ranks in prioritize.
   FilterSummary filter_best(const NodeArgs& args, std::int64_t step, std::string& out) {
     return filter(args, step, out);

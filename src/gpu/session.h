@@ -55,8 +55,8 @@ class Session {
   void renew_events();
   void watch_events();
   bool register_all();
-  // Returns whether GPUs were plugged in or out, or a GPU that does not answer is due for a new
-  // session.
+  // Returns true if the session must be reopened: GPUs were plugged in or out, or a GPU does not
+  // answer and the pause until the next attempt (gpu/reopen_pace.h) is over.
   [[nodiscard]] bool must_reopen(Clock::Steady now);
   void probe_all();
   void probe(std::size_t gpu, Clock::Steady now);

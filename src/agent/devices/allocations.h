@@ -66,9 +66,9 @@ class Allocations {
   // Returns whether the container has IDs of this resource.
   [[nodiscard]] bool has(const std::string& pod_uid, const std::string& container,
                          const std::string& resource) const;
-  // Returns the allocations that have exactly these sorted IDs of a resource. Several containers of
-  // a pod may have the same IDs, because kubelet reuses the IDs of init containers for later
-  // containers.
+  // Returns the allocations whose IDs of `resource` are exactly `ids`, which must be sorted. Several
+  // containers of a pod may have the same IDs, because kubelet reuses the IDs of init containers for
+  // later containers.
   [[nodiscard]] std::vector<const Allocation*> with_ids(const std::string& resource,
                                                         const std::vector<std::string>& ids) const;
   // Returns whether a container has this CDI name.
