@@ -22,8 +22,8 @@ namespace tessera::topology {
 
 class StaticSets {
  public:
-  // Reads the table. Returns kInvalid, with the position, for a set whose length differs from its
-  // key, and for repeated or invalid indices.
+  // Reads the table. Returns kInvalid, with the position, for a set whose length differs from the
+  // number that it is listed under, and for repeated or invalid indices.
   static Result<StaticSets> from_json(const JsonReader& reader);
 
   // Returns the first listed set of `query.count` GPUs that is free and contains `query.required`.

@@ -42,14 +42,15 @@ struct Allocation {
   // kubelet keeps the name for the life of the pod. If the agent mistook this container for another
   // one during Allocate, the name contains the pod UID and the name of the other container.
   std::map<std::string, std::string> cdi_names{};
-  // The result of DeliveryStrategy::fixed() at admission. Empty if kubelet keeps nothing that can
-  // become outdated.
+  // The part of the Allocate response that kubelet keeps for the life of the pod and that may
+  // become outdated, for example after a driver update. It is the result of
+  // DeliveryStrategy::fixed() at admission. Empty if there is no such part or it is unknown.
   std::string fixed{};
   // Why the strategy could not add the devices at admission. Set only if the strategy cannot add
   // them later either (DeliveryStrategy::can_update returns false). Empty otherwise.
   std::string fault{};
-  // True if kubelet has not confirmed that its call was for this container. Another container may
-  // have the IDs.
+  // True if kubelet has not confirmed that its Allocate call was for this container. Another
+  // container may have the IDs.
   bool guessed = false;
   // Why the container may not start yet; empty if it may.
   std::string start_block{};

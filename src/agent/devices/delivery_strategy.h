@@ -39,7 +39,8 @@ struct ContainerEdits {
   // another one at admission, such a name contains the UID of the other pod. If this list is empty,
   // the strategy makes the name from `pod_uid` and `container`.
   std::vector<std::string> cdi_names{};
-  // In before_start(): the result of fixed() at admission. Empty: unknown.
+  // In before_start(): the result of fixed() at admission. Empty if it is unknown or there was
+  // none.
   std::string fixed{};
 };
 

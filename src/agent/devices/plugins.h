@@ -96,9 +96,9 @@ class Plugins final : private AllocationListener {
   bool left_ = false;
 };
 
-// Returns the current lists of a kind for kubelet. If a device is gone, those of its IDs that
-// containers hold stay in the list, marked as unhealthy. If they were not in the list, kubelet
-// would count them as free and allocate their capacity to other containers.
+// Returns the devices of one kind as kubelet gets them, one list per resource. If a device is gone,
+// those of its IDs that containers hold stay in the list, marked as unhealthy. If they were not in
+// the list, kubelet would count them as free and allocate their capacity to other containers.
 std::vector<ResourceList> lists_with_held(DeviceKind& kind, const Allocations& allocations);
 
 }  // namespace tessera::agent
