@@ -124,7 +124,8 @@ class ClusterState {
   // Nodes with the device plugin of the original, by name. keep_unhealthy() needs them to store
   // such a node in the ledger again.
   ByText<alloc::NodeSpec> original_nodes_;
-  ByText<std::string> unhealthy_;  // lists of the original's ConfigMaps, by node name
+  // Node name -> the list of unhealthy GPUs in the original's ConfigMap of the node.
+  ByText<std::string> unhealthy_;
   std::function<void()> on_original_nodes_;
   Budgets budgets_;
   std::uint64_t policy_changes_ = 0;

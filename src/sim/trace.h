@@ -1,7 +1,7 @@
 // sim/trace.h
 //
-// A cluster and its pods, in the format of the Alibaba openb traces. GPUs and CPUs are counted in
-// thousandths.
+// A cluster and its pods, in the format of the Alibaba openb traces. Columns that end in _milli
+// are in thousandths: a pod with num_gpu 1 and gpu_milli 460 requests 46% of one GPU.
 //
 //   sn,cpu_milli,memory_mib,gpu,model
 //   openb-node-0000,64000,262144,2,P100

@@ -3,11 +3,17 @@
 // Estimated bandwidth between GPUs, in MB/s per direction. The estimates are the bandwidths that
 // collectives achieve, which are below those of the data sheets.
 //
-// NVLink, per link and generation (NCCL's measured constants, src/graph/topo.h):
-//   1 Pascal 18,000   2 Volta 20,000   3 Ampere 20,000   4 Hopper 20,600   5 Blackwell 40,100
-// PCIe x16 per generation: 3 12,000   4 24,000   5 48,000   6 96,000, times
-//   PSB, PIX 1   PXB 11/12 (the uplink is shared)   PHB 5/6 (the host bridge costs a sixth)
-//   NODE 4/5     SYS as NODE, but at most the bandwidth between the sockets
+// NVLink, per link, by generation (NCCL's measured constants, src/graph/topo.h):
+//   1 (Pascal) -> 18,000   2 (Volta) -> 20,000   3 (Ampere) -> 20,000   4 (Hopper) -> 20,600
+//   5 (Blackwell) -> 40,100
+// PCIe x16, by generation:
+//   3 -> 12,000   4 -> 24,000   5 -> 48,000   6 -> 96,000
+// The PCIe bandwidth is multiplied by a factor for the path between the two GPUs:
+//   PSB, PIX -> 1
+//   PXB -> 11/12 (the uplink is shared)
+//   PHB -> 5/6 (the host bridge costs a sixth)
+//   NODE -> 4/5
+//   SYS -> 4/5, but the result is at most the bandwidth between the sockets
 //
 // A PCIe generation that the topology does not specify is guessed from the NVLink generation: 1-2
 // -> 3, 3 -> 4, 4 and later -> 5, no NVLink -> 4. A socket bandwidth that the topology does not
