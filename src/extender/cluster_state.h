@@ -57,19 +57,20 @@ class ClusterState {
   void forget_pod(std::string_view uid);
   void keep_node(const alloc::NodeSpec& node);
   void forget_node(std::string_view name);
-  // Stores the GPUs that the ConfigMap unhealthy-gpu-NODE lists; "" for none. The list is used only
-  // for nodes that run the device plugin of the original.
+  // Stores the indices of the unhealthy GPUs that the ConfigMap unhealthy-gpu-NODE lists: "1,3", or
+  // "" for none. The list is used only for nodes that run the device plugin of the original.
   void keep_unhealthy(const std::string& node, std::string gpus);
 
   // Parses the request of a pod. Does not store it.
   [[nodiscard]] WaitingPod waiting_pod(const alloc::PodSpec& pod) const;
-  // Returns an unbound GPU pod. Returns null if the watch has not shown the pod or if it is bound.
+  // Returns an unbound GPU pod. Returns null if the pod is bound, or if the watch has not shown the
+  // pod.
   [[nodiscard]] const WaitingPod* find_waiting(std::string_view uid) const;
   // Returns the priority of a bound GPU pod, and 0 for any other pod.
   [[nodiscard]] std::int64_t priority(std::string_view uid) const;
 
-  // Sets a function to call when the first node with the device plugin of the original appears. The
-  // function may be called more than once.
+  // Sets a function to call when the first node with the device plugin of the original appears.
+  // While there is only one such node, the function is called again at each change of the node.
   void on_original_nodes(std::function<void()> call) { on_original_nodes_ = std::move(call); }
   // Returns the number of unbound pods that request GPUs. Pods whose GPU limits are all 0 are not
   // counted. find_waiting() returns such pods, because kube-scheduler asks the extender to bind
@@ -120,7 +121,7 @@ class ClusterState {
   std::unique_ptr<alloc::Placer> placer_;
   ByText<WaitingPod> waiting_;        // by UID
   std::size_t waiting_for_gpus_ = 0;  // how many of waiting_ request GPUs
-  ByText<std::int64_t> priorities_;   // of bound GPU pods by UID, if not 0
+  ByText<std::int64_t> priorities_;   // by UID; bound GPU pods whose priority is not 0
   // Nodes with the device plugin of the original, by name. keep_unhealthy() needs them to store
   // such a node in the ledger again.
   ByText<alloc::NodeSpec> original_nodes_;
@@ -130,7 +131,7 @@ class ClusterState {
   Budgets budgets_;
   std::uint64_t policy_changes_ = 0;
   alloc::RequestHistogram recent_;  // requests of recent pods
-  bool recent_changed_ = false;     // since learn_typical_pods()
+  bool recent_changed_ = false;     // recent_ changed since learn_typical_pods()
 };
 
 }  // namespace tessera::extender

@@ -59,7 +59,8 @@ struct Config {
   // 0: none.
   std::string health_address = "0.0.0.0";
   std::uint16_t health_port = 0;
-  // Files for HTTPS. With a client CA, only clients with a certificate of that CA can connect.
+  // Files for HTTPS. If they are empty, the extender serves plain HTTP. With a client CA, only
+  // clients with a certificate of that CA can connect.
   std::string tls_certificate;
   std::string tls_key;
   std::string tls_client_ca;
@@ -83,10 +84,10 @@ struct Config {
   std::string lease_namespace;  // empty: the namespace of the pod
   std::chrono::seconds lease_duration{15};
   std::chrono::seconds renew_deadline{10};
-  // How often a replica tries to take the Lease. (scheduler_config.cc sets the same period, 1 s,
-  // for a second scheduler.) When the leader ends, another replica takes the Lease within 1.2 retry
-  // periods and then lists all pods. Binding must be possible again within 5 s, so the period is
-  // short.
+  // How often a replica tries to take the Lease. When the leader ends, another replica takes the
+  // Lease within 1.2 retry periods and then lists all pods. The period is short, because binding
+  // must be possible again within 5 s. For a sidecar, scheduler_config.cc sets the same period for
+  // the Lease of kube-scheduler.
   std::chrono::seconds retry_period{1};
 
   // For a sidecar: the Lease of the kube-scheduler in the same pod. Both empty: the Lease is not

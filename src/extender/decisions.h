@@ -26,12 +26,13 @@ class Decisions {
   // Numbers of nodes.
   struct FilterSummary {
     std::size_t fit = 0;           // includes nodes that filter_best() leaves out
-    std::size_t failed = 0;        // eviction may help
-    std::size_t unresolvable = 0;  // eviction cannot help
-    std::size_t may_fit_soon = 0;  // of the two above: may fit once our watch catches up
+    std::size_t failed = 0;        // do not fit, but may fit after an eviction
+    std::size_t unresolvable = 0;  // do not fit, and eviction cannot help
+    std::size_t may_fit_soon = 0;  // part of the two above: may fit once our watch catches up
     // If no node fits: the most frequent reason.
     std::string main_reason;
-    // If no node fits: what the nearest node lacks. Empty if eviction cannot help on any node.
+    // If no node fits: what is missing on the node that is nearest to fitting. Empty if eviction
+    // cannot help on any node.
     std::string nearest;
   };
   // Writes
@@ -69,7 +70,8 @@ class Decisions {
   static constexpr std::size_t kSurpassed = alloc::kReasons;
   using Counts = std::array<std::size_t, alloc::kReasons + 1>;  // by reason
 
-  // The text between two node names in the response of prioritize. It has the score of the first:
+  // The text between two node names in the response of prioritize. It has the score of the first
+  // of these two nodes:
   // ,"Score":256},{"Host":
   struct Tail {
     std::array<char, 64> text{};  // longer than needed, because BlockWriter reads past the end
@@ -80,7 +82,7 @@ class Decisions {
   // `best_step` is the step of filter_best(); empty for filter().
   FilterSummary filter(const NodeArgs& args, std::optional<std::int64_t> best_step, std::string& out);
   [[nodiscard]] RankCache::NodeRanks ranks_of(const alloc::Request& request);
-  // Changes the reason of nodes that fit and that filter_best() leaves out to kSurpassed.
+  // Sets the reason to kSurpassed for each node that fits but that filter_best() leaves out.
   void keep_best(const alloc::Request& request, const NodeArgs& args, std::int64_t step);
   // Returns the nodes of the list that the ledger knows, in the order of the list.
   [[nodiscard]] std::span<const alloc::NodeId> known_of(const NodeList& list);
@@ -112,7 +114,8 @@ class Decisions {
   [[nodiscard]] std::optional<NeededVictims> needed_victims(const alloc::Request& request,
                                                             std::int64_t priority,
                                                             const NodeVictims& proposed);
-  // Returns the bound pods of the node with a lower priority, highest priority first.
+  // Returns the bound GPU pods on the node whose priority is below `priority`, highest priority
+  // first.
   [[nodiscard]] std::vector<Victim> lower_priority_holders(alloc::NodeId node, std::int64_t priority) const;
 
   ClusterState& state_;
@@ -123,7 +126,7 @@ class Decisions {
   RankCache rank_cache_;
   std::vector<Tail> tails_;           // by rank
   std::int64_t tail_step_ = 0;        // the step of tails_
-  std::uint64_t policy_changes_ = 0;  // of state_, when rank_cache_ was filled
+  std::uint64_t policy_changes_ = 0;  // state_.policy_changes() when rank_cache_ was filled
 };
 
 // Write a response of filter or bind with this error, which kube-scheduler shows to users.

@@ -48,7 +48,7 @@ class Freshness {
   http::EventLoop& loop_;
   const Clock& clock_;
   kube::Reflector& pods_;
-  std::uint64_t lists_wanted_ = 0;  // binds need this many complete lists
+  std::uint64_t lists_wanted_ = 0;  // binds wait until pods_ has completed this many lists
   // Both clocks are needed: the steady clock stands still while a virtual machine is paused.
   Clock::Steady last_beat_{};
   Clock::Wall last_beat_wall_{};

@@ -34,14 +34,14 @@ class KnownOrder {
     std::size_t count = 0;
   };
   // Returns the longest run of names that follows `node` in this order and with which `text`
-  // begins.
+  // begins. The count is 0 if there is none.
   [[nodiscard]] Run run_after(alloc::NodeId node, json::PaddedView text) const;
 
  private:
   json::PaddedBuffer text_;
   std::vector<std::uint32_t> quotes_;
   std::vector<alloc::NodeId> ids_;
-  std::vector<std::uint32_t> next_;  // by NodeId: index of the name after it; 0 for other nodes
+  std::vector<std::uint32_t> next_;  // by NodeId: index of the next name; 0: not in this order
 };
 
 }  // namespace tessera::extender

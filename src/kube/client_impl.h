@@ -88,7 +88,7 @@ struct Client::Impl : std::enable_shared_from_this<Impl> {
   std::optional<http::Client> transport;
   bool unencrypted = false;  // no TLS and not loopback, so credentials are not sent
   std::uint64_t certificate_generation = 0;
-  std::uint64_t rejected_generation = 0;  // the last certificate that could not be used
+  std::uint64_t rejected_generation = 0;  // generation of the last certificate that was unusable
   std::vector<CallPtr> waiting;           // for the exec plugin
   std::thread plugin;                     // runs the exec plugin
 };

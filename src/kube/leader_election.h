@@ -60,7 +60,7 @@ class LeaderElection {
   void absent();                                      // kRead, kUpdate: the Lease does not exist
   void written(const std::string& resource_version);  // kCreate, kUpdate: success
   void conflicted();                                  // kCreate, kUpdate: another process was first
-  void failed();                                      // no response, or one without a clear result
+  void failed();                                      // any action: no response, or an unclear one
 
   // Returns whether this process leads now. Check it before each action of a leader.
   [[nodiscard]] bool leading() const;

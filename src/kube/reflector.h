@@ -41,8 +41,8 @@ struct ReflectorOptions {
   // API servers send a bookmark each minute. So a watch without data for this long is considered
   // dead, and the Reflector starts a new watch at the last known resourceVersion. If watches
   // receive nothing for twice this long in total, the Reflector re-lists the collection: the server
-  // may have been restored from a backup. Such a server counts its versions from an older one, and
-  // sends nothing until it has passed the resourceVersion of the watch.
+  // may have been restored from a backup. The resourceVersion of such a server is older than that
+  // of the watch, and the server sends nothing until it has caught up.
   std::chrono::milliseconds idle{90'000};
   BackoffOptions backoff{.first = std::chrono::milliseconds(200), .cap = std::chrono::milliseconds(30'000)};
   std::size_t max_line_bytes = 8U << 20U;
@@ -54,9 +54,9 @@ class Reflector {
     std::uint64_t lists = 0;       // completed lists
     std::uint64_t watches = 0;     // started watches
     std::uint64_t events = 0;      // received events, without bookmarks
-    std::uint64_t repeated = 0;    // of these, repetitions
+    std::uint64_t repeated = 0;    // of these events, repetitions of known versions
     std::uint64_t bookmarks = 0;   // received bookmarks
-    std::uint64_t expired = 0;     // lists and watches with a version that was too old
+    std::uint64_t expired = 0;     // lists and watches whose resourceVersion was too old
     std::uint64_t failures = 0;    // lists and watches that ended with an error
     std::uint64_t unreadable = 0;  // objects that the sink could not decode
     std::uint64_t wire_bytes = 0;  // received bytes of lists and watches
