@@ -65,17 +65,19 @@ struct Config {
   alloc::Unit unit;
   bool subtract_driver_memory = false;
   alloc::ResourceNames::Config resources;
-  std::string machine;  // kind of machine; empty: the one that the machine reports
+  std::string machine;  // machine type; empty: the product name that sysfs reports
   StrategyKind strategy = StrategyKind::kEnv;
-  LibraryPlace driver_libraries = LibraryPlace::kLinkerDirectories;  // with strategy devices or cdi
+  LibraryPlace driver_libraries = LibraryPlace::kLinkerDirectories;  // not used by kEnv
   gpu::XidRules xids;
   bool node_labels = true;
   bool legacy_annotations = true;
   bool node_condition = true;
-  bool unhealthy_config_map = true;  // for old extenders
+  // Whether to write the ConfigMap that lists unhealthy GPUs. The original extenders read it.
+  bool unhealthy_config_map = true;
   std::string unhealthy_config_map_namespace = "kube-system";
 
-  MemoryRules memory;                              // for containers that use more than they request
+  // Rules for containers that use more GPU memory than they request.
+  MemoryRules memory;
   std::chrono::milliseconds sample_every{10'000};  // how often GPU use is sampled
 
   Paths paths;
@@ -84,7 +86,8 @@ struct Config {
 // Sets `config` from NODE_NAME and LOG_LEVEL. Fails if the log level is invalid.
 Status apply_environment(const daemon::Environment& environment, Config& config);
 
-// Overrides `config` with the settings in `yaml`. Errors begin with "NAME:LINE:COLUMN:".
+// Overrides `config` with the settings in `yaml`. Errors begin with "NAME:LINE:COLUMN:", where NAME
+// is `name`, the file that contains `yaml`.
 Status apply_yaml(std::string_view yaml, const std::string& name, Config& config);
 
 // Validates the configuration and fills in missing values, such as the node name. Errors begin with

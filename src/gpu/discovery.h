@@ -30,12 +30,12 @@ struct DiscoveryOptions {
 struct GpuDetails {
   abi::Device handle = nullptr;  // null: does not answer
   std::string compute;           // compute capability, "7.0"; empty if unknown
-  std::string unusable;          // unusable_reason(): MIG or fabric; empty if the GPU can be used
+  std::string unusable;          // why MIG or the fabric prevents its use; empty if nothing does
 };
 
 struct Discovery {
   alloc::Inventory inventory;         // `unhealthy` is from discovery only, not from HealthTracker
-  std::vector<GpuDetails> details;    // of each of inventory.gpus
+  std::vector<GpuDetails> details;    // one per GPU, in the order of inventory.gpus
   std::string cuda;                   // "12.4"; empty if unknown
   std::vector<std::string> problems;  // GPUs that could not be listed, in words for the operator
 

@@ -21,13 +21,17 @@ struct LinkedGpu {
   unsigned nvlink_generation = 0;  // 0: no NVLinks
 };
 
-// Returns the NVLink generation of a compute capability: 6 (Pascal) -> 1 .. 10 (Blackwell) -> 5. Do
-// not use the link version that the driver reports instead: it is not the generation.
+// Returns the NVLink generation of GPUs with this major compute capability:
+//
+//   capability   below 6       6 (Pascal)   7   8   9   10 (Blackwell) and later
+//   generation   0: no NVLink  1            2   3   4   5
+//
+// The link version that the driver reports is another number. Do not use it instead.
 unsigned nvlink_generation(int compute_major);
 
 // The remote ends of the NVLinks of one GPU.
 struct NvlinkEnds {
-  std::vector<std::uint8_t> to_gpu;  // active links to each of `gpus`
+  std::vector<std::uint8_t> to_gpu;  // active links to each GPU, in the order of the GPUs passed
   unsigned to_switch = 0;            // active links to NVSwitches
   unsigned down = 0;                 // inactive links
 };

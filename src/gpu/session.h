@@ -83,7 +83,7 @@ class Session {
   std::vector<std::string> unwatched_;  // UUIDs of GPUs whose events could not be registered
   std::string problem_ = "the NVIDIA driver has not been opened yet";
   Discovery discovery_;
-  std::vector<std::string> pci_devices_;  // from sysfs, when this session began
+  std::vector<std::string> pci_devices_;  // Sysfs::nvidia_devices() when this session began
   std::map<std::string, HealthTracker, std::less<>> health_;
   std::map<std::string, alloc::Gpu, std::less<>> ever_;  // every GPU seen, by UUID
   std::map<std::pair<std::string, std::uint64_t>, XidCount> xids_;

@@ -33,7 +33,7 @@ class LineSplitter {
   // that the stream was cut off.
   [[nodiscard]] std::size_t pending() const { return carried_.size(); }
 
-  // Discards the incomplete line before the next stream.
+  // Discards the incomplete last line. Call it before the next stream.
   void reset() { carried_.clear_and_trim(max_kept_bytes); }
 
  private:

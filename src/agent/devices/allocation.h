@@ -17,20 +17,20 @@ namespace tessera::agent {
 
 // The share of one device that a container has: the whole device or some units of it.
 struct DeviceShare {
-  std::string device;              // permanent ID: the UUID of a GPU
+  std::string device;              // permanent ID of the device; for a GPU its UUID
   std::uint32_t units = 0;         // 0 for a whole device
-  std::uint32_t core_percent = 0;  // percent of its compute time; 0 if that is not divided
+  std::uint32_t core_percent = 0;  // percent of the device's compute; 0: none requested
   bool whole = false;
 
   friend bool operator==(const DeviceShare&, const DeviceShare&) = default;
 };
 
-// Resource -> sorted IDs.
+// Resource -> the sorted device IDs of that resource, as kubelet counts devices (Device::id).
 using IdsByResource = std::map<std::string, std::vector<std::string>>;
 
 struct Allocation {
   PodName pod;
-  std::string pod_uid;  // see is_unknown_pod()
+  std::string pod_uid;  // begins with "?" if the pod was unknown during Allocate
   std::string container;
   // The devices that the container sees. Empty if it got none.
   std::vector<DeviceShare> shares{};
@@ -43,8 +43,8 @@ struct Allocation {
   // one during Allocate, the name contains the pod UID and the name of the other container.
   std::map<std::string, std::string> cdi_names{};
   // The part of the Allocate response that kubelet keeps for the life of the pod and that may
-  // become outdated, for example after a driver update. It is the result of
-  // DeliveryStrategy::fixed() at admission. Empty if there is no such part or it is unknown.
+  // become outdated, for example after a driver update: the paths of device nodes and files, as
+  // text (DeliveryStrategy::fixed). Empty if there is no such part or it is unknown.
   std::string fixed{};
   // Why the strategy could not add the devices at admission. Set only if the strategy cannot add
   // them later either (DeliveryStrategy::can_update returns false). Empty otherwise.
@@ -69,9 +69,9 @@ inline constexpr std::string_view kUnknownCdiPod = "unknown";
 // Returns the value of Allocation::pod_uid for an unknown pod that has these IDs.
 std::string unknown_uid(const std::string& resource, const std::vector<std::string>& ids);
 
-// Returns a new allocation for the container `to`: the shares of `from`, and its IDs and CDI name
-// for `resource`. Used if `from` was recorded for the wrong container and kubelet assigned its IDs
-// to `to`.
+// Returns a new allocation for the container `to`. It has the shares of `from`, and the IDs and the
+// CDI name that `from` has for `resource`. Used if `from` was recorded for the wrong container:
+// kubelet assigned the IDs to `to`.
 Allocation moved_to(const ContainerName& to, const Allocation& from, const std::string& resource);
 
 }  // namespace tessera::agent

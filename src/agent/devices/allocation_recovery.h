@@ -48,7 +48,8 @@ class AllocationRecovery final : private PodListener {
   // with IDs that the agent recorded for another pod.
   void reassign();
 
-  // Forgets the allocations of a pod that kubelet admits again.
+  // Forgets the allocations of a pod that kubelet admits a second time. kubelet then allocates new
+  // IDs to the containers of the pod.
   void forget_readmitted(const NodePod& pod);
 
   // Records an allocation of an unknown pod (is_unknown_pod).
@@ -75,7 +76,7 @@ class AllocationRecovery final : private PodListener {
   const KindContext context_;
   Allocations& allocations_;
   LoopGate gate_;
-  // Unknown pods that this process recorded, by UID.
+  // Allocation::pod_uid of an unknown pod -> when this process recorded the allocation.
   std::map<std::string, Clock::Steady> unknown_since_;
   std::vector<std::string> to_learn_;  // UIDs of pods to ask kubelet about
   bool learning_ = false;

@@ -61,7 +61,7 @@ class Allocations {
 
   // Returns whether a container of the pod has an allocation.
   [[nodiscard]] bool has_pod(const std::string& pod_uid) const { return pods_.contains(pod_uid); }
-  // Returns null if the container has no allocation.
+  // Returns the allocation of a container; null if it has none.
   [[nodiscard]] const Allocation* find(const std::string& pod_uid, const std::string& container) const;
   // Returns whether the container has IDs of this resource.
   [[nodiscard]] bool has(const std::string& pod_uid, const std::string& container,
@@ -73,13 +73,15 @@ class Allocations {
                                                         const std::vector<std::string>& ids) const;
   // Returns whether a container has this CDI name.
   [[nodiscard]] bool has_cdi_name(const std::string& name) const;
-  // An ID that a container has. The pointers are valid until the next change.
+  // An ID that kubelet allocated to a container, and the allocation of that container. The pointers
+  // are valid until the next change of this object.
   struct HeldId {
     const Allocation* allocation;
     const std::string* id;
   };
+  // Returns the IDs of `resource` that containers have.
   [[nodiscard]] std::vector<HeldId> held_ids(const std::string& resource) const;
-  // Returns the known pods that have a share of this device.
+  // Returns the pods that have a share of this device, except unknown pods (is_unknown_pod).
   [[nodiscard]] std::vector<kube::ObjectReference> holders_of(const std::string& device) const;
 
   [[nodiscard]] std::vector<Allocation> all() const;
@@ -88,7 +90,8 @@ class Allocations {
  private:
   Keys keys_;
   bool changed_ = false;
-  std::map<std::string, std::map<std::string, Allocation, std::less<>>, std::less<>> pods_;  // UID, container
+  // By pod UID, then by container.
+  std::map<std::string, std::map<std::string, Allocation, std::less<>>, std::less<>> pods_;
 };
 
 }  // namespace tessera::agent

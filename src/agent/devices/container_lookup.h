@@ -41,11 +41,12 @@ struct FoundContainer {
   bool confirmed = false;  // kubelet confirmed it; otherwise it is a guess
 };
 
+// Numbers of lookups. Each finished lookup is counted in one of the first three.
 struct LookupCounts {
-  std::uint64_t confirmed = 0;
-  std::uint64_t guessed = 0;  // without confirmation by kubelet
-  std::uint64_t unknown = 0;  // no pod matches
-  std::uint64_t fetched = 0;  // needed a fetch from the API server, because the watch was late
+  std::uint64_t confirmed = 0;  // kubelet confirmed the container
+  std::uint64_t guessed = 0;    // kubelet did not confirm the container
+  std::uint64_t unknown = 0;    // no pod matches
+  std::uint64_t fetched = 0;    // no known pod matched, so pods were fetched from the API server
 };
 
 class ContainerLookup final : private PodListener {

@@ -39,8 +39,8 @@ struct ContainerEdits {
   // another one at admission, such a name contains the UID of the other pod. If this list is empty,
   // the strategy makes the name from `pod_uid` and `container`.
   std::vector<std::string> cdi_names{};
-  // In before_start(): the result of fixed() at admission. Empty if it is unknown or there was
-  // none.
+  // In before_start(): the paths that kubelet has kept since the pod's admission and that may be
+  // outdated now, as text (DeliveryStrategy::fixed). Empty if there are none or they are unknown.
   std::string fixed{};
 };
 

@@ -34,7 +34,7 @@
 
 namespace tessera::agent {
 
-// The names of a kind in the cluster.
+// The names of a kind of device in messages, Events, the Node condition and variables.
 struct KindInfo {
   std::string one;   // "GPU"
   std::string many;  // "GPUs"
@@ -73,14 +73,15 @@ struct NodeDevice {
   friend bool operator==(const NodeDevice&, const NodeDevice&) = default;
 };
 
-// The number of IDs to take from each device.
+// Pairs of a device (NodeDevice::id) and the number of IDs to take from it.
 using WantedIds = std::vector<std::pair<std::string, std::size_t>>;
 
 // The devices decided for a container.
 struct Decided {
   std::vector<DeviceShare> shares{};  // empty: no device
   Env env{};                          // variables that describe the shares, set by every strategy
-  // By resource, the IDs that kubelet should take. For a resource without an entry it may take any.
+  // Resource -> how many IDs kubelet should take from which device. For a resource without an
+  // entry, kubelet may take any IDs.
   std::map<std::string, WantedIds> wanted{};
 };
 
@@ -152,7 +153,8 @@ class DeviceKind {
   std::vector<std::string> resources_;
 };
 
-// Adds the IDs that `list` lacks, as unhealthy devices. Returns whether it added any.
+// Adds those of `ids` that are not in `list` to `list`, as unhealthy devices. Returns true if it
+// added any.
 bool add_unlisted(const std::vector<std::string>& ids, std::vector<Device>& list);
 
 }  // namespace tessera::agent

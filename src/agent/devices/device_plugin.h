@@ -40,15 +40,20 @@ struct DevicePluginOptions {
 
   std::string resource{};  // "aliyun.com/gpu-mem"
   std::string directory = "/var/lib/kubelet/device-plugins";
-  Milliseconds first_retry{50};  // doubled at each failure
+  // The pause after a failed registration: first_retry, then doubled at each failure up to
+  // last_retry.
+  Milliseconds first_retry{50};
   Milliseconds last_retry{5'000};
-  Milliseconds check_every{2'000};       // how often to check the two sockets
-  Milliseconds register_within{15'000};  // kubelet dials back during Register, for up to 10 s
+  // How often to check kubelet's socket, the plugin's own socket and those of other plugins.
+  Milliseconds check_every{2'000};
+  // The deadline of one Register call. kubelet connects to the plugin before it answers, which may
+  // take up to 10 s.
+  Milliseconds register_within{15'000};
 };
 
 struct DevicePluginStatus {
   bool registered = false;          // kubelet accepted the plugin and watches its list
-  std::uint64_t registrations = 0;  // accepted since the start
+  std::uint64_t registrations = 0;  // that kubelet accepted, since the start
   std::string problem;              // why it is not registered; empty if it is
 };
 

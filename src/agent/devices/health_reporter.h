@@ -29,7 +29,8 @@
 
 namespace tessera::agent {
 
-// A change of a device that is reported.
+// A change of a device, which Events report. kOtherReason: the device stays unhealthy, and the
+// reason is another one than before.
 struct HealthChange {
   enum class Kind { kUnhealthy, kOtherReason, kRecovered, kGone, kAppeared };
   Kind kind = Kind::kUnhealthy;
@@ -56,7 +57,7 @@ struct NodeCondition {
 // are not in `devices` because their names are unknown. Pure.
 NodeCondition condition_of(const KindInfo& info, const std::vector<NodeDevice>& devices,
                            const std::vector<std::string>& unlisted = {});
-// Cuts a text to the length of a condition's message.
+// Cuts a text to the maximum length of NodeCondition::message.
 std::string cut_message(std::string text);
 
 // Returns the strategic merge patch for /status of `node`, a Node object. Returns nullopt if the

@@ -66,7 +66,8 @@ class NodePods final : public kube::ObjectSink {
   // unregistered resource.
   void add_resource(const std::string& resource);
 
-  // Registers the allocations of one kind of device, for admission_begun().
+  // Registers the allocations of one kind of device. admission_begun() searches all that are
+  // registered.
   void add_allocations(const Allocations& allocations) { allocations_.push_back(&allocations); }
   void remove_allocations(const Allocations& allocations) { std::erase(allocations_, &allocations); }
   // Returns whether kubelet has begun to admit the pod: one of its containers has a device of any

@@ -37,7 +37,7 @@ namespace tessera::agent {
 class Readings;
 
 struct PluginsOptions {
-  DevicePluginOptions plugin{};  // without the resource
+  DevicePluginOptions plugin{};  // for each resource; the field `resource` is ignored
   Metrics* metrics = nullptr;    // counts kubelet's calls; must outlive the plugins
 };
 
@@ -68,7 +68,7 @@ class Plugins final : private AllocationListener {
     std::string problem;  // why kubelet did not get the list; empty if it did
   };
   [[nodiscard]] std::vector<Resource> resources() const;
-  // Returns why kubelet does not know all resources yet; empty if it does.
+  // Returns why kubelet has not accepted all resources yet; empty if it has.
   [[nodiscard]] std::string not_ready() const;
   // Adds the metrics of the resources and of kubelet's calls.
   void add_readings(Readings& readings) const;

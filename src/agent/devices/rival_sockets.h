@@ -23,18 +23,20 @@ namespace tessera::agent {
 
 class RivalSockets {
  public:
+  // The plugin whose socket is gone.
   enum class Gone : std::uint8_t {
-    kNone,
-    kOtherPlugin,    // of another plugin, for an unknown resource
-    kOtherInstance,  // of another instance of the agent, for this resource
+    kNone,           // no socket is gone
+    kOtherPlugin,    // a plugin that is not Tessera's; its resource is unknown
+    kOtherInstance,  // another instance of the agent; its plugin served this resource
   };
 
   RivalSockets(std::string directory, const std::string& resource);
 
-  // Looks for a plugin that has ended since the last look and that may have registered this
-  // resource after `registered_at`, the time of the caller's own registration. Returns its kind, or
-  // kNone. A socket on which no process listens counts as ended, because its process was killed.
-  // Ignores the socket named `own`.
+  // Looks for a plugin that has ended since the last call and that may have registered this
+  // resource after `registered_at`, the time of the caller's own registration. Returns kNone if
+  // there is no such plugin. A plugin has ended if its socket is gone. An instance of the agent has
+  // also ended if no process listens on its socket, because the process was killed. Ignores the
+  // socket named `own`.
   Gone look(const std::string& own, Clock::Steady registered_at);
 
  private:
@@ -54,8 +56,8 @@ class RivalSockets {
 };
 
 // Returns a new socket name, for aliyun.com/gpu-mem "tessera-gpu-mem-NNNNNNNN-3f9a01c2.sock".
-// NNNNNNNN is a hash of the full resource name. The next part is random and identifies this
-// instance. The name has at most 54 bytes, even for a long resource name.
+// NNNNNNNN is a hash of the full resource name. The next part is random, so every call returns
+// another name. The name has at most 55 bytes, even for a long resource name.
 std::string new_socket_name(const std::string& resource);
 
 }  // namespace tessera::agent

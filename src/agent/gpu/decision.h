@@ -27,7 +27,8 @@ enum class Verdict : std::uint8_t {
 
 struct GpuDecision {
   Verdict verdict = Verdict::kUndecided;
-  // GPUs by UUID; empty unless the verdict is kDecided or kLostGpu.
+  // The GPU shares of each container, with UUIDs as names of the GPUs. Empty unless the verdict is
+  // kDecided or kLostGpu.
   alloc::Record record{};
   // The problem and what to do about it, without the pod's name; empty if the verdict is kDecided.
   std::string message{};

@@ -27,7 +27,7 @@ namespace tessera::agent {
 
 enum class LibraryPlace { kLinkerDirectories, kLibraryPath };
 
-// Parses "linker" or "env".
+// Parses "linker" (kLinkerDirectories) or "env" (kLibraryPath). Fails with kInvalid for other text.
 Result<LibraryPlace> parse_library_place(std::string_view text);
 
 struct DriverFilesOptions {
@@ -44,8 +44,8 @@ struct DriverFiles {
   bool has_cuda = false;                 // libcuda was found
 };
 
-// Searches the driver root for these files. Fails with kNotFound if it has no driver library at
-// all. The error names the directory searched.
+// Searches the driver root for the files that containers need. Fails with kNotFound if there is no
+// driver library at all. The error names the directory searched.
 Result<DriverFiles> find_driver_files(const DriverFilesOptions& options);
 
 // Returns the path of a driver library as this process sees it, with links resolved; nullopt if
@@ -64,8 +64,10 @@ class DriverFilesCache {
  public:
   explicit DriverFilesCache(DriverFilesOptions options) : options_(std::move(options)) {}
 
+  // Returns the driver files. Fails as find_driver_files() does. The pointer is valid until the
+  // next call.
   Result<const DriverFiles*> get();
-  // Returns a warning about missing files that are not required, once; nullopt afterwards.
+  // Returns the warning that a search did not find libcuda. Returns it once; nullopt otherwise.
   std::optional<std::string> take_warning() { return std::exchange(warning_, std::nullopt); }
   [[nodiscard]] const DriverFilesOptions& options() const { return options_; }
 

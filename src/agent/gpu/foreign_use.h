@@ -19,8 +19,8 @@ namespace tessera::agent {
 struct ForeignUse {
   // Resources of other plugins whose devices are GPUs of this node.
   std::vector<std::string> resources;
-  // Resources of ours that another plugin serves as well. For such a resource, kubelet's checkpoint
-  // lists IDs that do not have our form.
+  // Tessera's resources that another plugin serves as well. For such a resource, kubelet's
+  // checkpoint lists IDs that do not have the form of Tessera's IDs.
   std::vector<std::string> overridden;
   // GPUs that a pod holds through another plugin, by UUID. The value says which pod and which
   // resource. Tessera must not allocate these GPUs.

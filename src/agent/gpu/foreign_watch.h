@@ -28,8 +28,9 @@ namespace tessera::agent {
 
 class ForeignWatch {
  public:
-  // The resources of ours that are registered with kubelet now. For other resources, kubelet's
-  // checkpoint still describes the plugin that served them last.
+  // Those of Tessera's resources that are registered with kubelet now. If one of Tessera's
+  // resources is not registered, kubelet's checkpoint still describes the plugin that served it
+  // last.
   using Registered = std::set<std::string>;
 
   // kubelet writes its checkpoint a moment after a registration. Until then, the checkpoint may

@@ -37,10 +37,13 @@ class GpuKind final : public DeviceKind {
  public:
   struct Options {
     DriverFilesOptions files{};
-    bool can_update = false;  // DeliveryStrategy::can_update
+    // Whether the strategy can still change the GPUs of an admitted container
+    // (DeliveryStrategy::can_update).
+    bool can_update = false;
   };
   struct Counts {
-    std::uint64_t repaired = 0;  // records that differed from what kubelet allocated
+    // Records that named other GPUs than the pod has, and were corrected.
+    std::uint64_t repaired = 0;
   };
 
   // Returns the JSON keys of a share in the state file (allocations.h).
