@@ -40,11 +40,11 @@ Explanation explain(const Ledger& ledger, Placer& placer, const Request& request
 
 // Free GPU capacity of the cluster, for the last line of `tessera why`.
 struct FreeSummary {
-  std::uint64_t units = 0;
-  std::uint64_t gpus_with_room = 0;
-  std::uint64_t whole_gpus = 0;
-  std::uint32_t largest_units = 0;  // the largest share that would fit now
-  unsigned largest_whole = 0;       // the largest number of wholly free GPUs on one node
+  std::uint64_t units = 0;           // free units of memory on all GPUs together
+  std::uint64_t gpus_with_room = 0;  // number of GPUs with at least one free unit
+  std::uint64_t whole_gpus = 0;      // number of wholly free GPUs
+  std::uint32_t largest_units = 0;   // units of the largest share that would fit now
+  unsigned largest_whole = 0;        // the largest number of wholly free GPUs on one node
 };
 FreeSummary free_summary(const Ledger& ledger, std::span<const NodeId> nodes);
 inline FreeSummary free_summary(const Ledger& ledger) {

@@ -29,7 +29,7 @@ class FgdPolicy {
   // nullopt if the part does not fit.
   [[nodiscard]] std::optional<Fgd::Choice> choose_share(const NodeView& view, GpuMask may,
                                                         const SharePart& share, std::int64_t cpu_milli) const;
-  // Returns the level (fgd.h) of taking these GPUs whole.
+  // Returns the level (fgd.h) that results if a pod takes the GPUs `taken` whole.
   [[nodiscard]] std::int32_t level_of_whole(const NodeView& view, GpuMask taken,
                                             std::int64_t cpu_milli) const;
   // Returns the level of a choice with several parts.

@@ -176,7 +176,8 @@ class Ledger {
   // Returns the current problems, at most `most` of each kind, in an order that depends only on
   // their content.
   [[nodiscard]] std::vector<Problem> problems(std::size_t most = 100) const;
-  // Return how many pods or nodes have this problem now, and how often it has appeared so far.
+  // problem_count() returns how many pods or nodes have this problem now. problem_total() returns
+  // how often the problem has appeared so far.
   [[nodiscard]] std::size_t problem_count(ProblemKind kind) const;
   [[nodiscard]] std::uint64_t problem_total(ProblemKind kind) const;
 
@@ -206,7 +207,7 @@ class Ledger {
     std::uint32_t whole = 0;
     NodeUse node_use;
     std::vector<HeldShare> shares;
-    std::optional<ProblemKind> record_problem;  // problem of the record itself, on any node
+    std::optional<ProblemKind> record_problem;  // of the record itself, whatever the node has
     std::optional<ProblemKind> problem;         // record_problem, or a problem with the node's GPUs
   };
 

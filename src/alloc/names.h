@@ -45,7 +45,8 @@ class ResourceNames {
   [[nodiscard]] const std::string& name(GpuResource resource) const;
   [[nodiscard]] const std::string& memory() const { return memory_; }
   [[nodiscard]] const std::string& whole() const { return whole_; }
-  // Also the pod label or annotation that splits gpu-mem over several GPUs.
+  // The name of kCount. It is also the key of the pod label or annotation that splits gpu-mem over
+  // several GPUs.
   [[nodiscard]] const std::string& count() const { return count_; }
   [[nodiscard]] const std::string& core_percent() const { return core_; }
 

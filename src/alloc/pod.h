@@ -32,7 +32,7 @@ struct ContainerSpec {
   // The container ID from the status, without the name of the runtime. Set only if PodExtras
   // requests it.
   std::string id{};
-  // The limits that ResourceNames::find knows.
+  // The limits for GPU resources, that is, those that ResourceNames::find() finds.
   std::vector<std::pair<GpuResource, Quantity>> gpu_limits;
   // Other limits by resource. Contains only the resources that PodExtras requests.
   std::vector<std::pair<std::string, Quantity>> other_limits{};

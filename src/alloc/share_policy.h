@@ -21,7 +21,9 @@ bool choose_shares(const Query& query, const NodeView& view, GpuMask may, bool k
 // Returns whether enough GPUs of `may` have room for one part.
 bool has_room(const NodeView& view, GpuMask may, const SharePart& share);
 
-// Returns how much well-connected groups lose when these free GPUs become shared, 0 .. 65535.
+// Returns how much value for later requests (topology/left_for_others.h) the wholly free GPUs of
+// the node lose when the GPUs `opened` become shared: 0 (nothing) .. 65535. Returns 0 on machines
+// with more than topology::kExactGpus GPUs.
 std::uint32_t group_damage(const NodeView& view, GpuMask opened);
 
 }  // namespace tessera::alloc

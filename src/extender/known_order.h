@@ -25,7 +25,7 @@ class KnownOrder {
              std::span<const alloc::NodeId> ids);
 
   [[nodiscard]] std::size_t size() const { return ids_.size(); }
-  // As passed to learn().
+  // Return the quotes and the IDs that were passed to learn().
   [[nodiscard]] std::span<const std::uint32_t> quotes() const { return quotes_; }
   [[nodiscard]] std::span<const alloc::NodeId> ids() const { return ids_; }
 

@@ -25,8 +25,8 @@ struct MachineGpu {
   std::string model;
   std::uint32_t memory_mib = 0;
   std::uint32_t reserved_mib = 0;
-  std::string compute;       // capability, "7.0"
-  std::int32_t minor = 0;    // of /dev/nvidiaN
+  std::string compute;       // compute capability: "7.0"
+  std::int32_t minor = 0;    // N of /dev/nvidiaN
   std::string pci_bus_id{};  // "00000000:06:00.0", as NVML prints it
 };
 

@@ -39,7 +39,7 @@ struct TracePod {
   std::int64_t cpu_milli = 0;
   std::int64_t memory_mib = 0;
   std::uint32_t gpus = 0;             // 0: requests none
-  std::uint32_t gpu_milli = 0;        // of each; 1000: whole
+  std::uint32_t gpu_milli = 0;        // thousandths of each GPU; 1000: the whole GPU
   std::vector<std::string> models{};  // allowed models, sorted; empty: any
 
   // The total over all its GPUs.

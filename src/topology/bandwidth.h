@@ -15,10 +15,14 @@
 //   NODE -> 4/5
 //   SYS -> 4/5, but the result is at most the bandwidth between the sockets
 //
-// A PCIe generation that the topology does not specify is guessed from the NVLink generation: 1-2
-// -> 3, 3 -> 4, 4 and later -> 5, no NVLink -> 4. A socket bandwidth that the topology does not
-// specify is guessed from the PCIe generation: 3 -> 6,000 (QPI), 4 -> 16,000 (EPYC), 5 -> 22,000
-// (Sapphire Rapids), 6 -> 40,000.
+// If the topology does not specify the PCIe generation, it is guessed from the newest NVLink
+// generation of the node:
+//   NVLink 1 or 2 -> PCIe 3
+//   NVLink 3, or no NVLink -> PCIe 4
+//   NVLink 4 or later -> PCIe 5
+// If the topology does not specify the bandwidth between the sockets, it is guessed from the PCIe
+// generation:
+//   3 -> 6,000 (QPI)   4 -> 16,000 (EPYC)   5 -> 22,000 (Sapphire Rapids)   6 -> 40,000
 #pragma once
 
 #include <cstdint>

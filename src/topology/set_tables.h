@@ -63,8 +63,8 @@ class SetTables {
   // the lowest GPU. Empty for one GPU, and if the bounded search finds no such ring.
   [[nodiscard]] std::vector<unsigned> ring_order(GpuMask set) const;
 
-  // The best ring of any set of `count` GPUs on the idle machine; 0 for a count below 2 or over
-  // size().
+  // The bottleneck of the best ring of any set of `count` GPUs on the idle machine. 0 if the count
+  // is below 2 or over size().
   [[nodiscard]] Mbps ideal_mbps(unsigned count) const { return count < ideal_.size() ? ideal_[count] : 0; }
 
   // NVIDIA's pair sum of a set (bandwidth.h). It is read from a table on exact() machines and
@@ -107,7 +107,7 @@ class SetTables {
   Topology topology_;
   std::vector<Mbps> mbps_;    // size() x size()
   std::vector<Mbps> levels_;  // distinct pair bandwidths, ascending
-  std::vector<Mbps> ideal_;   // by count
+  std::vector<Mbps> ideal_;   // results of ideal_mbps(), by count
 
   std::vector<std::uint8_t> ring_level_;         // by set: index into levels_
   std::vector<std::uint16_t> pair_tens_;         // by set

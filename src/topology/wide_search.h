@@ -16,7 +16,8 @@ namespace tessera::topology {
 GpuMask wide_ring(const SetTables& tables, const SetQuery& query);
 GpuMask wide_best_effort(const SetTables& tables, const SetQuery& query);
 
-// Returns, for each count, the best ring among the sets grown from every GPU of the idle machine.
+// Returns for each count (the index of the vector) the bandwidth of the best ring among the sets
+// that the search grows from every GPU of the idle machine.
 std::vector<Mbps> wide_ideals(const SetTables& tables);
 
 }  // namespace tessera::topology

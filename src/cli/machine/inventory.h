@@ -15,7 +15,7 @@ namespace tessera::cli {
 
 struct InventoryOptions {
   std::string machine{};  // a built-in machine or the path of a machine description
-  std::string name{};     // of the node; with count > 1, a number is appended. Empty: the machine's
+  std::string name{};     // node name, plus a number if count > 1; empty: the name of the machine
   unsigned count = 1;
   std::string unit = "GiB";
   std::string output = "yaml";  // or json
