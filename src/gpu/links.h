@@ -31,12 +31,12 @@ unsigned nvlink_generation(int compute_major);
 
 // The remote ends of the NVLinks of one GPU.
 struct NvlinkEnds {
-  std::vector<std::uint8_t> to_gpu;  // active links to each GPU, in the order of the GPUs passed
+  std::vector<std::uint8_t> to_gpu;  // active links to gpus[i], the argument of read_nvlinks()
   unsigned to_switch = 0;            // active links to NVSwitches
   unsigned down = 0;                 // inactive links
 };
 
-// Reads the NVLinks of gpus[gpu].
+// Reads the NVLinks of gpus[gpu]. All numbers are 0 if that GPU does not answer.
 NvlinkEnds read_nvlinks(Nvml& nvml, const Sysfs& sysfs, const std::vector<LinkedGpu>& gpus, std::size_t gpu);
 
 // Returns the topology, with GPUs in the order of `gpus`. Facts that cannot be read stay unknown.

@@ -198,7 +198,7 @@ class Server {
   ~Server();
 
   [[nodiscard]] std::uint16_t port() const;
-  // Returns the current counters. Any thread.
+  // Returns the current counters. Any thread may call this.
   [[nodiscard]] ServerStats stats() const;
 
   // Stops accepting connections, closes idle ones, completes streams, and waits for handlers to

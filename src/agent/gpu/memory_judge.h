@@ -42,7 +42,7 @@ struct MemoryVerdict {
     kOver,         // the container exceeds its limit since this sample
     kUnrequested,  // like kOver, but the pod requests no GPU
     kWithinLimit,  // after kOver, the container has been within its limit for the grace time
-    kEvict,        // the container has exceeded its limit for the grace time; repeated at each sample
+    kEvict,        // the container has exceeded its limit for the whole grace time
   };
   Kind kind = Kind::kOver;
   MemoryUse use;
@@ -52,7 +52,8 @@ class MemoryJudge {
  public:
   explicit MemoryJudge(MemoryRules rules) : rules_(rules) {}
 
-  // Returns what to do after a sample. Call it with every sample.
+  // Returns what to do after a sample. Call it with every sample. kEvict is returned again with
+  // every sample until the container is within its limit.
   std::vector<MemoryVerdict> judge(const std::vector<MemoryUse>& uses, Clock::Steady now);
 
   // The number of containers over their limit in the last sample.

@@ -5,10 +5,10 @@
 // The extender writes all annotations with the Binding, so usually nothing has to change. A repair
 // is needed if
 //   - a container got what was meant for another pod (kubelet without podresources Get),
-//   - an original scheduler placed the pod: it names GPUs by index and waits for ASSIGNED to become
-//     "true",
+//   - an original scheduler placed the pod: it names GPUs by index, and waits for the annotation
+//     ALIYUN_COM_GPU_MEM_ASSIGNED or ALIYUN_COM_GPU_ASSIGNED to become "true",
 //   - the node has one GPU and no scheduler made a choice, or
-//   - the driver has renumbered its GPUs since.
+//   - the driver has renumbered its GPUs since the annotations were written.
 #pragma once
 
 #include <cstdint>
