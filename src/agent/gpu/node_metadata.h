@@ -71,8 +71,9 @@ inline constexpr std::size_t kMaxOriginalGpus = 16;
 Result<NodeMetadata> node_metadata(const alloc::Inventory& inventory, const GpuSoftware& software,
                                    const NodeMetadataOptions& options);
 
-// Label -> the values that this process has read or tried to write. Contains only labels that the
-// agent wrote. If such a label has any other value, another writer has taken it over.
+// For each label of the agent, the values by which the agent recognizes the label as its own: the
+// value that this process found first, and every value that it has tried to write since. If the
+// label has any other value, another writer has taken it over.
 using LabelValues = std::map<std::string, std::set<std::string>, std::less<>>;
 
 // Returns the JSON merge patch that brings the Node object `node` to the wanted state. Returns
