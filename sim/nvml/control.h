@@ -31,7 +31,7 @@ struct GpuControl {
   std::uint64_t ecc = 0;                             // number of uncorrected errors
   bool remap_failed = false;                         // a row could not be remapped
   std::uint32_t recovery_action = 0;                 // gpu::abi::RecoveryAction
-  std::uint8_t fabric = gpu::abi::kFabricCompleted;  // if the machine has a fabric
+  std::uint8_t fabric = gpu::abi::kFabricCompleted;  // registration state, if the GPU has a fabric
   std::set<unsigned> nvlinks_down;                   // link numbers
   unsigned busy_percent = 0;
   std::vector<SimProcess> processes;

@@ -43,7 +43,8 @@ abi::Return on_system(std::string_view function, Answer answer) {
   return code == abi::kSuccess ? answer(driver) : code;
 }
 
-// Returns answer(gpu) if there is a session and the GPU is not lost; otherwise the error.
+// Returns answer(gpu) if there is a session and the GPU is not lost. Otherwise returns the error:
+// that of SimDriver::enter(), kInvalidArgument for an unknown device, or kGpuIsLost.
 template <class Answer>
 abi::Return on_gpu(std::string_view function, abi::Device device, Answer answer) {
   SimDriver& driver = SimDriver::instance();

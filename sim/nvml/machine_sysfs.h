@@ -1,5 +1,6 @@
-// Builds the part of /sys that a described machine would have: PCI devices with their switches,
-// network cards and the product name. machine_tree.h writes it to disk.
+// Builds the part of /sys that the machine in a description (sim/machines) would have: PCI devices
+// with their switches, network cards and the product name. machine_tree.h writes these files to
+// disk.
 #pragma once
 
 #include <map>

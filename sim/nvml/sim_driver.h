@@ -65,7 +65,8 @@ class SimDriver {
   abi::Return shutdown();
 
   // Applies the faults of the control file to the function, and checks that there is a session.
-  // Every exported function calls it first.
+  // Returns kSuccess, or the error that the function must return. Every exported function calls
+  // enter() first.
   abi::Return enter(std::string_view function, bool needs_session = true);
 
   [[nodiscard]] sim::Machine machine();
@@ -83,7 +84,7 @@ class SimDriver {
 
  private:
   struct Listener {
-    std::map<unsigned, std::uint64_t> masks;  // by position
+    std::map<unsigned, std::uint64_t> masks;  // event types, by position of the GPU
     std::vector<SimEvent> seen;
     std::deque<SimEvent> pending;
   };

@@ -27,8 +27,8 @@ namespace tessera::agent {
 
 class Agent {
  public:
-  // `loop` must outlive the agent. Fails with kInvalid or kUnavailable if the listen address or
-  // `access` cannot be used.
+  // `loop` must outlive the agent. Fails if the credentials in `access` cannot be used, with
+  // kInvalid if the listen address is invalid, and with kUnavailable if the port is taken.
   static Result<std::unique_ptr<Agent>> create(http::EventLoop& loop, Config config,
                                                kube::ClusterAccess access);
   Agent(const Agent&) = delete;

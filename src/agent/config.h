@@ -27,9 +27,9 @@ namespace tessera::agent {
 // How containers get access to their GPUs (delivery_strategy.h).
 enum class StrategyKind { kEnv, kDevices, kCdi };
 
-// Files and directories. Some have two paths because the agent runs in a container, where the
-// host's files are mounted elsewhere: one as the host (kubelet, the container runtime) sees it, and
-// one as this process sees it.
+// Files and directories. The agent runs in a container, where a directory of the host may be
+// mounted at another path. Such a directory has two settings: its path on the host, for kubelet and
+// the container runtime, and its path in this process (`..._here`).
 struct Paths {
   std::string nvml_library;       // empty: found below the driver root, else by the dynamic linker
   std::string driver_root = "/";  // as the host sees it
@@ -65,17 +65,19 @@ struct Config {
   alloc::Unit unit;
   bool subtract_driver_memory = false;
   alloc::ResourceNames::Config resources;
-  std::string machine;  // kind of machine; empty: the one that the machine reports
+  std::string machine;  // machine type; empty: the product name that sysfs reports
   StrategyKind strategy = StrategyKind::kEnv;
-  LibraryPlace driver_libraries = LibraryPlace::kLinkerDirectories;  // with strategy devices or cdi
+  LibraryPlace driver_libraries = LibraryPlace::kLinkerDirectories;  // not used by kEnv
   gpu::XidRules xids;
   bool node_labels = true;
   bool legacy_annotations = true;
   bool node_condition = true;
-  bool unhealthy_config_map = true;  // for old extenders
+  // Whether to write the ConfigMap that lists unhealthy GPUs. The original extenders read it.
+  bool unhealthy_config_map = true;
   std::string unhealthy_config_map_namespace = "kube-system";
 
-  MemoryRules memory;                              // for containers that use more than they request
+  // Rules for containers that use more GPU memory than they request.
+  MemoryRules memory;
   std::chrono::milliseconds sample_every{10'000};  // how often GPU use is sampled
 
   // How long the agent waits, before it ends, for the extender to stop binding pods to the node. 0:
@@ -88,7 +90,8 @@ struct Config {
 // Sets `config` from NODE_NAME and LOG_LEVEL. Fails if the log level is invalid.
 Status apply_environment(const daemon::Environment& environment, Config& config);
 
-// Overrides `config` with the settings in `yaml`. Errors begin with "NAME:LINE:COLUMN:".
+// Overrides `config` with the settings in `yaml`. Errors begin with "NAME:LINE:COLUMN:", where NAME
+// is `name`, the file that contains `yaml`.
 Status apply_yaml(std::string_view yaml, const std::string& name, Config& config);
 
 // Validates the configuration and fills in missing values, such as the node name. Errors begin with

@@ -21,8 +21,8 @@ struct Choice {
   Score score = kDoesNotFit;
   GpuMask share_gpus = 0;
   GpuMask whole_gpus = 0;
-  std::uint32_t ring_mbps = 0;        // best ring over the whole GPUs, MB/s; 0 for fewer than two
-  std::uint32_t ideal_ring_mbps = 0;  // the best ring of that many GPUs on the idle machine
+  std::uint32_t ring_mbps = 0;        // best ring over whole_gpus, MB/s; 0 for fewer than two GPUs
+  std::uint32_t ideal_ring_mbps = 0;  // best ring of as many GPUs on the idle machine, MB/s
   // The GPU shares of each container, in the order of the request. The shares of one container are
   // ordered by slot.
   Record record;

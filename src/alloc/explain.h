@@ -18,10 +18,10 @@ namespace tessera::alloc {
 struct Explanation {
   Reason reason = Reason::kFits;
   std::string phrase;  // as sent to kube-scheduler
-  // Set for a request of shares on N GPUs that lacks free memory or compute. The GPUs of the node
-  // are ranked: those with room first, then by free memory. best_gpu is the NVML index of the GPU
-  // with rank N, which has too little free. free_units are the units that this GPU has free,
-  // short_units those that it lacks.
+  // Set if the request is for shares on N GPUs and the node lacks free memory or compute for it.
+  // The GPUs of the node are ranked: first the GPUs with enough room, then the others by free
+  // memory. best_gpu is the NVML index of the GPU with rank N, which has too little room.
+  // free_units are the units that are free on this GPU, short_units the units that it lacks.
   std::optional<std::uint32_t> best_gpu;
   std::uint64_t free_units = 0;
   std::uint64_t short_units = 0;
@@ -40,11 +40,11 @@ Explanation explain(const Ledger& ledger, Placer& placer, const Request& request
 
 // Free GPU capacity of the cluster, for the last line of `tessera why`.
 struct FreeSummary {
-  std::uint64_t units = 0;
-  std::uint64_t gpus_with_room = 0;
-  std::uint64_t whole_gpus = 0;
-  std::uint32_t largest_units = 0;  // the largest share that would fit now
-  unsigned largest_whole = 0;       // the largest number of wholly free GPUs on one node
+  std::uint64_t units = 0;           // free units of memory on all GPUs together
+  std::uint64_t gpus_with_room = 0;  // number of GPUs with at least one free unit
+  std::uint64_t whole_gpus = 0;      // number of wholly free GPUs
+  std::uint32_t largest_units = 0;   // units of the largest share that would fit now
+  unsigned largest_whole = 0;        // the largest number of wholly free GPUs on one node
 };
 FreeSummary free_summary(const Ledger& ledger, std::span<const NodeId> nodes);
 inline FreeSummary free_summary(const Ledger& ledger) {

@@ -8,11 +8,12 @@
 // chooses the GPUs that reduce fragmentation most. It differs from the paper in four ways;
 // docs/simulate.md has the effect of each:
 //
-//   whole pods  Counts how many typical pods fit on the node together, not every GPU that has room
-//               for one.
-//   CPU         Free GPU capacity counts only as far as enough CPU is left to use it. So the policy
-//               keeps CPU free for the GPUs before a node runs out of it.
-//   scarcity    A typical pod that few GPUs of the cluster can serve weighs more on those GPUs.
+//   whole pods  Free GPU capacity counts as usable only as far as whole typical pods fit into it.
+//               In the paper, all free capacity of a GPU counts if one typical pod fits there.
+//   CPU         Free GPU capacity counts only as far as the node has enough free CPU to use it. So
+//               the policy keeps CPU free for the GPUs before the node runs out of CPU.
+//   scarcity    A typical pod has a higher weight if few GPUs of the cluster can serve it. So the
+//               policy keeps these GPUs usable for it.
 //   levels      The reduction of fragmentation is compared in steps of 1/40 GPU, called levels.
 //               Nodes with the same level have a fixed order, so pods fill node after node, as with
 //               first-fit. A random order would spread the pods.
@@ -57,17 +58,18 @@ struct FgdNode {
 
 class Fgd {
  public:
-  // The largest number of typical pods; of more, only the most frequent count. A higher limit made
-  // the results on the openb traces (docs/simulate.md) worse, because many rare kinds blur what the
-  // frequent ones need.
+  // The largest number of typical pods. If there are more, only the most frequent ones are used. A
+  // higher limit made the results on the openb traces (docs/simulate.md) worse, because many rare
+  // kinds blur what the frequent ones need.
   static constexpr std::size_t kMostTypical = 64;
 
   // Without typical pods all choices are equally good, and the order of the nodes decides.
   explicit Fgd(std::span<const TypicalPod> typical);
 
-  // Computes how scarce the GPUs for each typical pod are. `empty_nodes` are all nodes as if no pod
-  // ran there. A typical pod that no node can serve gets no extra weight. Before the first call, no
-  // typical pod has extra weight.
+  // Sets the weight of each typical pod: its frequency among the typical pods, multiplied by its
+  // scarcity. The scarcity is the number of all GPUs divided by the number of GPUs that can serve
+  // the pod. The scarcity is at most 4,096. It is 1 if no GPU can serve the pod. Before the first
+  // call, it is 1 for all pods. `empty_nodes` are all nodes as if no pod ran there.
   void weigh(std::span<const FgdNode> empty_nodes);
 
   struct Choice {
@@ -84,7 +86,8 @@ class Fgd {
                                                    std::uint32_t units, unsigned gpus,
                                                    std::int64_t cpu_milli) const;
 
-  // Returns the level of taking these GPUs whole; `taken` is 0 for a pod without GPUs.
+  // Returns the level that results if a pod takes the GPUs `taken` whole; `taken` is 0 for a pod
+  // without GPUs.
   [[nodiscard]] std::int32_t level_of_whole(const FgdNode& node, topology::GpuMask taken,
                                             std::int64_t cpu_milli) const;
 
@@ -96,7 +99,7 @@ class Fgd {
   struct Size {
     std::uint32_t units = 0;  // 0: whole
   };
-  // How much of one size fits on a node.
+  // How many GPU shares of one size fit on a node. Each of them is called a copy.
   struct Room {
     std::uint32_t gpus = 0;    // GPUs with room for at least one copy
     std::uint32_t copies = 0;  // copies that fit on all GPUs together

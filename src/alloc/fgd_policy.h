@@ -25,11 +25,11 @@ class FgdPolicy {
   // the functions below. Returns whether their results may differ from earlier results.
   bool refresh();
 
-  // Returns the best GPUs for one part, chosen from the allowed GPUs `may`. Returns nullopt if the
-  // part does not fit.
+  // Returns the best GPUs for one part of the request, chosen from the allowed GPUs `may`. Returns
+  // nullopt if the part does not fit.
   [[nodiscard]] std::optional<Fgd::Choice> choose_share(const NodeView& view, GpuMask may,
                                                         const SharePart& share, std::int64_t cpu_milli) const;
-  // Returns the level (fgd.h) of taking these GPUs whole.
+  // Returns the level (fgd.h) that results if a pod takes the GPUs `taken` whole.
   [[nodiscard]] std::int32_t level_of_whole(const NodeView& view, GpuMask taken,
                                             std::int64_t cpu_milli) const;
   // Returns the level of a choice with several parts.

@@ -42,10 +42,11 @@ struct Gpu {
 
 struct Inventory {
   static constexpr std::size_t kMaxGpus = topology::kMaxGpus;
-  static constexpr std::size_t kMaxResources = 16;  // of other device plugins
+  static constexpr std::size_t kMaxResources = 16;  // limit for also_served_as
   static constexpr std::size_t kMaxResourceName =
       317;  // Kubernetes: 253 for the domain, '/', 63 for the name
-  static constexpr std::size_t kMaxBytes = 128U << 10U;  // 64 GPUs with all their links
+  // Limit for the JSON. Enough for 64 GPUs with all their links.
+  static constexpr std::size_t kMaxBytes = 128U << 10U;
 
   Unit unit;
   std::string driver;
@@ -56,11 +57,12 @@ struct Inventory {
   // Resources under which another device plugin allocates the same GPUs.
   std::vector<std::string> also_served_as{};
   std::vector<Gpu> gpus;        // by ascending index
-  topology::Topology topology;  // between gpus[i] and gpus[j]
+  topology::Topology topology;  // link(i, j) is between gpus[i] and gpus[j]
 
-  // Reads the annotation of a node. A node without the annotation runs the original plugin. Its
-  // inventory is estimated from its capacity in `cluster_unit`: GPUs of equal size, named
-  // "index-0", "index-1" and so on. A node without GPUs has an empty inventory.
+  // Reads the annotation of a node. Fails if the annotation is invalid. A node with GPUs but
+  // without the annotation runs the original plugin. Its inventory is estimated from its capacity
+  // in `cluster_unit`: GPUs of equal size, named "index-0", "index-1" and so on. A node without
+  // GPUs has an empty inventory.
   static Result<Inventory> of_node(const NodeSpec& node, Unit cluster_unit);
 
   // Parses the annotation; GPUs may be in any order. The error names the invalid field.
@@ -70,7 +72,7 @@ struct Inventory {
   // Returns the units of gpus[i] that can be shared, rounded down.
   [[nodiscard]] std::uint32_t units(std::size_t i) const;
 
-  // Return the position in `gpus`, nullopt if the node has no such GPU.
+  // Return the position of the GPU in `gpus`, or nullopt if the node does not have the GPU.
   [[nodiscard]] std::optional<std::size_t> find_uuid(std::string_view uuid) const;
   [[nodiscard]] std::optional<std::size_t> find_index(std::uint32_t index) const;
 

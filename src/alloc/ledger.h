@@ -163,7 +163,7 @@ class Ledger {
   void remove_pod(std::string_view uid);
 
   // Reserves the GPUs of `choice` for `pod`. Returns kConflict if the GPUs were taken or the node
-  // changed since the choice was made, and if the pod already holds GPUs. The caller must then
+  // changed since the choice was made, or if the pod already holds GPUs. The caller must then
   // choose again.
   [[nodiscard]] Result<Hold> reserve(const PodKey& pod, const Request& request, const Choice& choice);
 
@@ -212,7 +212,8 @@ class Ledger {
   // Returns the current problems, at most `most` of each kind, in an order that depends only on
   // their content.
   [[nodiscard]] std::vector<Problem> problems(std::size_t most = 100) const;
-  // Return how many pods or nodes have this problem now, and how often it has appeared so far.
+  // problem_count() returns how many pods or nodes have this problem now. problem_total() returns
+  // how often the problem has appeared so far.
   [[nodiscard]] std::size_t problem_count(ProblemKind kind) const;
   [[nodiscard]] std::uint64_t problem_total(ProblemKind kind) const;
 

@@ -45,7 +45,8 @@ class ResourceNames {
   [[nodiscard]] const std::string& name(GpuResource resource) const;
   [[nodiscard]] const std::string& memory() const { return memory_; }
   [[nodiscard]] const std::string& whole() const { return whole_; }
-  // Also the pod label or annotation that splits gpu-mem over several GPUs.
+  // The name of kCount. It is also the key of the pod label or annotation that splits gpu-mem over
+  // several GPUs.
   [[nodiscard]] const std::string& count() const { return count_; }
   [[nodiscard]] const std::string& core_percent() const { return core_; }
 
@@ -84,11 +85,12 @@ inline constexpr std::string_view kResourceWhole = "tessera.io/resource-whole";
 inline constexpr std::string_view kSharedPolicy = "tessera.io/policy-shared";
 inline constexpr std::string_view kWholePolicy = "tessera.io/policy-whole";
 
-// Annotations of the original systems: on nodes ...
+// Annotations of the original systems on nodes.
 inline constexpr std::string_view kGpuTopology = "GPU_TOPOLOGY";
 inline constexpr std::string_view kGsocLinkPrefix = "GSOC_DEV_";  // then <i>_<j>
-// ... on pods that share a GPU. kMemAllocation is of the second generation, the others of the
-// first. The first four are also container variables ...
+// Annotations of the original systems on pods that share a GPU. The second generation of gpushare
+// writes kMemAllocation, the first generation the others. The first four are also variables in the
+// container.
 inline constexpr std::string_view kMemIdx = "ALIYUN_COM_GPU_MEM_IDX";
 inline constexpr std::string_view kMemPod = "ALIYUN_COM_GPU_MEM_POD";
 inline constexpr std::string_view kMemDev = "ALIYUN_COM_GPU_MEM_DEV";
@@ -96,7 +98,7 @@ inline constexpr std::string_view kMemContainer = "ALIYUN_COM_GPU_MEM_CONTAINER"
 inline constexpr std::string_view kMemAssigned = "ALIYUN_COM_GPU_MEM_ASSIGNED";
 inline constexpr std::string_view kMemAssumeTime = "ALIYUN_COM_GPU_MEM_ASSUME_TIME";
 inline constexpr std::string_view kMemAllocation = "scheduler.framework.gpushare.allocation";
-// ... and on pods with whole GPUs.
+// Annotations of the original systems on pods with whole GPUs.
 inline constexpr std::string_view kWholeGroup = "ALIYUN_COM_GPU_GROUP";
 inline constexpr std::string_view kWholeIdx = "ALIYUN_COM_GPU_IDX";
 inline constexpr std::string_view kWholeCountPod = "ALIYUN_COM_GPU_COUNT_POD";

@@ -1,6 +1,6 @@
 // alloc/node_score.h
 //
-// The score of a choice on one node, comparable with those of other nodes.
+// The score of a choice on one node. It can be compared with the scores of choices on other nodes.
 //
 // A score is a list of criteria packed into one integer. The most important criterion is in the
 // highest bits, and each has a fixed number of bits. So comparing two scores compares criterion by

@@ -84,7 +84,7 @@ struct GpuRoom {
 };
 GpuRoom room_on(std::uint32_t total, bool healthy, const GpuLoad& load);
 
-// The columns. Amounts are exact; free amounts are never negative.
+// The states of all nodes, stored as columns. Amounts are exact; free amounts are never negative.
 class NodeStates {
  public:
   // The GPUs of a node without any load.

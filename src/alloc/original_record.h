@@ -23,7 +23,7 @@ namespace tessera::alloc {
 Result<Record> original_record(const Annotations& annotations, const GpuRequest& request);
 
 struct BindingFacts {
-  std::int64_t assume_time_ns = 0;  // since 1970; the original plugins serve pods by this time
+  std::int64_t assume_time_ns = 0;  // since 1970; the original plugins serve pods in this order
   // Whether tessera-agent runs on the node. If not, the node runs the original plugin, which serves
   // only pods whose ..._ASSIGNED annotation is "false".
   bool has_agent = true;

@@ -77,7 +77,7 @@ class Placer {
     return choose_best(request, ledger_->nodes());
   }
 
-  // Does the same as filter(), for one node.
+  // Returns why the request does not fit on the node, or kFits.
   [[nodiscard]] Reason reason(const Request& request, NodeId node);
   // Returns the GPUs of a node, free or not, that the pod's annotations allow.
   [[nodiscard]] GpuMask allowed(const Request& request, NodeId node);
@@ -110,7 +110,7 @@ class Placer {
   [[nodiscard]] Score score_of(const Query& query, const NodeView& view, const GpuChoice& choice) const;
   Score compute_score(const Query& query, NodeId node, GpuChoice& choice);
   [[nodiscard]] Reason why_not(const Query& query, NodeId node) const;
-  // For Query::plain_share and plain_whole; do not check CPU and memory.
+  // Only for queries with plain_share or plain_whole. These functions ignore CPU and memory.
   [[nodiscard]] Reason reason_plain(const Query& query, NodeId node) const;
   [[nodiscard]] Reason why_not_plain(const Query& query, NodeId node) const;
   [[nodiscard]] Reason why_not_model(const Query& query, NodeId node) const;

@@ -31,7 +31,7 @@ struct ContainerSpec {
   // The container ID from the status, without the name of the runtime. Set only if PodExtras
   // requests it.
   std::string id{};
-  // The limits that ResourceNames::find knows.
+  // The limits for GPU resources, that is, those that ResourceNames::find() finds.
   std::vector<std::pair<GpuResource, Quantity>> gpu_limits;
   // Other limits by resource. Contains only the resources that PodExtras requests.
   std::vector<std::pair<std::string, Quantity>> other_limits{};
@@ -59,8 +59,8 @@ struct PodSpec {
   std::int64_t overhead_cpu_milli = 0;
   std::int64_t overhead_memory_bytes = 0;
 
-  // Only the annotations that key::is_pod_annotation accepts. In addition, ResourceNames::count()
-  // if it is an annotation, and in `labels` if it is a label.
+  // `annotations` has only the annotations that key::is_pod_annotation accepts. The key
+  // ResourceNames::count() is kept as well: in `annotations` or in `labels`, as it is on the pod.
   Annotations annotations;
   Annotations labels;
 };
@@ -70,7 +70,7 @@ struct PodSpec {
 const std::string* find_text(const Annotations& annotations, std::string_view name);
 
 // Returns whether a GPU resource is in the limits of the pod. kube-scheduler calls the extender for
-// every such pod and lets it bind the pod, also with a limit of 0.
+// every such pod and lets the extender bind the pod, even if the limit is 0.
 bool names_gpus(const PodSpec& pod);
 
 // Returns whether a GPU limit is greater than 0. Helm charts often write 0 for "no GPU".

@@ -17,7 +17,7 @@ namespace tessera::alloc {
 
 enum class Reason : std::uint8_t {
   kFits,
-  kUnknownNode,  // the watch has not shown it yet
+  kUnknownNode,  // the watch has not shown the node yet
   kNoGpus,       // no GPUs to allocate
   kInventoryUnreadable,
   kUnitDiffers,
@@ -27,7 +27,7 @@ enum class Reason : std::uint8_t {
   kUnrecordedPod,   // a pod has started there, and it is not known which GPUs it has
   kOriginalPlugin,  // the original plugin on the node cannot serve the request
   kNoMps,
-  kNoSuchModel,   // no GPU is allowed by the pod's annotations
+  kNoSuchModel,   // the pod's annotations allow no GPU of the node
   kGpusTooSmall,  // too few GPUs have that much memory, free or not
   kTooFewGpus,
   kUnhealthy,  // the healthy GPUs would not suffice even without any pods

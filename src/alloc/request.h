@@ -59,13 +59,16 @@ struct NodeUse {
 // The GPU limits of a pod's containers, which cannot change after the pod was created. Records are
 // checked against it.
 struct GpuRequest {
-  static constexpr std::uint32_t kMostUnits = 1U << 24U;  // of one container: 16 TiB in MiB
-  static constexpr std::size_t kMostContainers = 64;      // that request GPUs
+  // The most units of one container: 16 TiB if a unit is 1 MiB.
+  static constexpr std::uint32_t kMostUnits = 1U << 24U;
+  // The most containers of a pod that may request GPUs.
+  static constexpr std::size_t kMostContainers = 64;
 
   // The containers that request GPUs, in the order of the pod.
   std::vector<ContainerRequest> containers;
-  // The number that the second-generation annotation uses for each container: main containers are
-  // numbered first, then sidecars. -1 for init containers.
+  // For each container, its number in the second-generation annotation of the original
+  // (key::kMemAllocation): main containers are numbered first, then sidecars. -1 for init
+  // containers.
   std::vector<std::int32_t> original_positions;
 
   // Totals, as Kubernetes counts them.
@@ -127,10 +130,11 @@ struct Request {
   std::vector<std::string> uuids_excluded;
 
   // Reads the request of a pod. Fails if a limit, label or annotation is invalid. The error names
-  // it and the allowed values.
+  // the invalid one and the allowed values.
   static Result<Request> of_pod(const PodSpec& pod, const ResourceNames& names);
 
-  // Returns a request without a pod, for one container with `share.gpus` shares and `whole` GPUs.
+  // Returns a request that does not come from a pod. It has one container, which requests
+  // `shape.share` and `shape.whole` whole GPUs.
   static Request of_shape(const Shape& shape);
 
   // Returns the bytes of the names in its lists, with the memory to keep them.

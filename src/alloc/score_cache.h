@@ -29,8 +29,9 @@ class ScoreCache {
   // The ledger must outlive this object.
   explicit ScoreCache(const Ledger& ledger) : ledger_(&ledger) {}
 
-  // Returns the entries of requests like this one, by NodeId. The least recently used columns are
-  // dropped when the cache is full. Valid until the next call.
+  // Returns one entry per node, by NodeId, for all requests with the same shape, constraints and
+  // policies as `query`. When the cache is full, drops the columns that were not used for the
+  // longest time. Valid until the next call.
   std::span<Entry> column(const Query& query);
 
   // Drops all scores of this policy.

@@ -3,8 +3,8 @@
 // Chooses the GPUs of a node for shares: the policies `binpack` and `spread`. Pure functions.
 //
 //   binpack  prefers the shared GPU with the least free memory. If no shared GPU fits, takes the
-//            smallest wholly free GPU. Of equally small GPUs, takes the one whose loss costs groups
-//            of well-connected GPUs least (group_damage).
+//            smallest wholly free GPU. Of equally small GPUs, takes the one that does the least
+//            damage to groups of well-connected GPUs (group_damage).
 //   spread   prefers the GPU with the most free memory
 #pragma once
 
@@ -21,7 +21,9 @@ bool choose_shares(const Query& query, const NodeView& view, GpuMask may, bool k
 // Returns whether enough GPUs of `may` have room for one part.
 bool has_room(const NodeView& view, GpuMask may, const SharePart& share);
 
-// Returns how much well-connected groups lose when these free GPUs become shared, 0 .. 65535.
+// Returns how much value for later requests (topology/left_for_others.h) the wholly free GPUs of
+// the node lose when the GPUs `opened` become shared: 0 (nothing) .. 65535. Returns 0 on machines
+// with more than topology::kExactGpus GPUs.
 std::uint32_t group_damage(const NodeView& view, GpuMask opened);
 
 }  // namespace tessera::alloc

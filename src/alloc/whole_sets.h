@@ -31,8 +31,9 @@ class WholeSets {
   explicit WholeSets(std::shared_ptr<const topology::StaticSets> static_sets)
       : static_sets_(std::move(static_sets)) {}
 
-  // Returns the best `count` GPUs of `free`. Among equally good sets prefers one without the GPUs
-  // in `spare`. Returns nullopt if there are too few GPUs.
+  // Returns the best `count` GPUs of `free`. Among equally good sets prefers the one with the
+  // fewest GPUs in `spare`, which are the GPUs to keep for shares. Returns nullopt if there are too
+  // few GPUs.
   std::optional<topology::SetChoice> choose(const NodeView& view, const MachineNames& machine, Policy policy,
                                             GpuMask free, unsigned count, GpuMask spare);
 

@@ -33,15 +33,16 @@ class JsonReader {
  public:
   JsonReader(const boost::json::value& value, std::string path) : value_(&value), path_(std::move(path)) {}
 
-  // Return the field `key` of this object, or kInvalid if it is missing, null or of another type.
+  // Return the field `key` of this object. Return kInvalid if the field is missing, null or of
+  // another type, if a number is not in [min, max], or if an array has more than `max_size`
+  // elements.
   [[nodiscard]] Result<JsonReader> object(std::string_view key) const;
   [[nodiscard]] Result<std::string> text(std::string_view key) const;
   [[nodiscard]] Result<bool> boolean(std::string_view key) const;
-  // A whole number in [min, max].
   [[nodiscard]] Result<std::int64_t> integer(std::string_view key, std::int64_t min, std::int64_t max) const;
   [[nodiscard]] Result<std::vector<JsonReader>> array(std::string_view key, std::size_t max_size) const;
 
-  // Like the functions above, but return `otherwise` if the field is missing or null.
+  // Like text(), boolean() and integer(), but return `otherwise` if the field is missing or null.
   [[nodiscard]] Result<std::string> text_or(std::string_view key, std::string_view otherwise) const;
   [[nodiscard]] Result<bool> boolean_or(std::string_view key, bool otherwise) const;
   [[nodiscard]] Result<std::int64_t> integer_or(std::string_view key, std::int64_t min, std::int64_t max,

@@ -30,13 +30,15 @@ class App;
 
 namespace tessera::daemon {
 
-// Returns the value of an environment variable, if it is set.
+// Returns the value of an environment variable; nullopt if it is not set.
 using Environment = std::function<std::optional<std::string>(const char*)>;
 std::optional<std::string> process_environment(const char* name);
 
 struct ConfigFlag {
   const char* name;
-  const char* yaml;  // the setting, with {} for the value: "policies: {{shared: {}}}"
+  // The YAML of the setting, as a format for fmt: {} is the value, and a brace is written twice:
+  // "policies: {{shared: {}}}".
+  const char* yaml;
   const char* help;
 };
 
@@ -57,8 +59,8 @@ class ConfigFlags {
   [[nodiscard]] bool check_only() const { return check_only_; }
 
   struct Readers {
-    // Overwrites the settings of the configuration that the YAML document contains. `name` is the
-    // file or flag that error messages name.
+    // Reads a YAML document into the configuration. Settings that the document does not contain
+    // keep their values. `name` is the file or flag that error messages name.
     std::function<Status(std::string_view yaml, const std::string& name)> apply;
     // Validates the complete configuration. If an error starts with the path of a setting and a
     // colon ("lease.duration: ..."), load() prepends the position of that setting in the file.

@@ -1,6 +1,6 @@
 // daemon/request_metrics.h
 //
-// Counts the HTTP requests of a daemon by route and status.
+// Counts the HTTP requests of a daemon by route and status, and measures their durations.
 //
 //   RequestMetrics requests(registry,
 //                           {.durations = "tessera_agent_request_duration_seconds",
@@ -26,8 +26,8 @@ namespace tessera::daemon {
 class RequestMetrics {
  public:
   struct Names {
-    std::string durations;
-    std::string requests;
+    std::string durations;  // of the histogram of durations in seconds, by route
+    std::string requests;   // of the counter of requests, by route and status
   };
 
   // `registry` must outlive this object. `bucket_seconds` are the upper bounds of the histogram's

@@ -37,6 +37,8 @@ class YamlSetting {
   // Returns the error "agent.yaml:3:10: log.level: ERROR".
   [[nodiscard]] Error wrong(const Error& error) const;
 
+  // The following functions return the value of this setting. They fail with wrong() if the value
+  // has another form or is out of range.
   [[nodiscard]] Result<std::string> text() const;
   [[nodiscard]] Result<bool> boolean() const;
   [[nodiscard]] Result<std::int64_t> number(std::int64_t min, std::int64_t max) const;
@@ -46,7 +48,8 @@ class YamlSetting {
   [[nodiscard]] Result<std::chrono::seconds> seconds() const;
   // Accepts a Kubernetes quantity: "16Mi", "1G".
   [[nodiscard]] Result<std::size_t> bytes(std::int64_t max, std::int64_t min = 1024) const;
-  // Accepts "0.0.0.0:39999", ":39999", "39999" and "[::1]:39999".
+  // Accepts "0.0.0.0:39999", ":39999", "39999" and "[::1]:39999". ":39999" sets `address` to
+  // "0.0.0.0"; "39999" leaves `address` unchanged.
   Status endpoint(std::string& address, std::uint16_t& port) const;
 
   using Reader = std::function<Status(const YamlSetting&)>;

@@ -23,12 +23,14 @@ namespace tessera::extender {
 // Arguments of filter and prioritize.
 struct NodeArgs {
   alloc::PodSpec pod;
-  // Size of all annotation keys and values of the pod. In a small body they cannot exceed the limit
-  // of Kubernetes, so they are not counted and this is 0.
+  // Total size of the pod's annotation keys and values, in bytes. If the body is small, the
+  // annotations cannot reach the limit of Kubernetes (256 KiB). They are then not measured, and the
+  // value is 0.
   std::size_t annotation_bytes = 0;
   // True if kube-scheduler sent node names (nodeCacheCapable: true), false if it sent Node objects.
   bool names_only = true;
-  // The quoted names, "a","b", followed by readable padding. Responses copy parts of this text.
+  // The quoted names of the nodes, "a","b", followed by readable padding. Responses copy parts of
+  // this text.
   json::PaddedView text;
   // The ID of each name in `text`, in the same order.
   const NodeList* nodes = nullptr;
@@ -51,7 +53,7 @@ struct BindArgs {
 
 struct Victim {
   std::string uid;
-  // True if `priority` is set, because kube-scheduler sent whole pods. If false, use
+  // True if kube-scheduler sent whole pods, so that `priority` is set. If false, use
   // ClusterState::priority().
   bool has_priority = false;
   std::int64_t priority = 0;
@@ -99,7 +101,7 @@ class ArgsReader {
   alloc::ResourceNames names_;
   NodeLists lists_;
   NodeArgs node_args_;
-  json::PaddedBuffer rest_;  // the body without its names
+  json::PaddedBuffer rest_;  // the body without the node names
   std::vector<std::string_view> node_names_;
   json::PaddedBuffer written_;  // node_names_ as quoted text, if the body has no such text
 };

@@ -33,19 +33,21 @@ namespace tessera::extender {
 
 struct BinderOptions {
   // Deadline of the write, counted from the call. When a scheduler loses its Lease, some time
-  // passes before another one takes it (5 s by default). The deadline must be shorter than that
-  // time, so that no bind is written afterwards. Each GET that determines an outcome has the same
-  // deadline.
+  // passes before another scheduler takes it (5 s by default). The deadline must be shorter than
+  // that time, so that no write ends after another scheduler leads. Each GET that determines an
+  // outcome has the same deadline.
   std::chrono::milliseconds timeout{4'000};
-  // If the outcome of the write is still unknown after this time, kube-scheduler gets an error.
+  // If the outcome is still unknown this long after the write was sent, kube-scheduler gets an
+  // error.
   std::chrono::milliseconds answer_within{8'000};
   // Interval of the GETs that determine the outcome of a write whose response was lost.
   std::chrono::milliseconds ask_again{500};
   // If the watch has not shown a bound pod after this time, the binder asks the API server.
   std::chrono::milliseconds unseen_for{30'000};
-  // A bind may arrive shortly before this replica may bind. It waits for that at most this long.
+  // If a bind call arrives shortly before this replica is allowed to bind, the call waits for the
+  // permission. This is the longest wait.
   std::chrono::milliseconds early_for{4'000};
-  // Limit of the binds in flight, and of those that wait because they arrived early.
+  // The most binds in flight. Also the most bind calls that wait because they arrived early.
   std::size_t most_at_once = 1024;
 };
 
@@ -73,8 +75,8 @@ class Binder {
   ~Binder();
 
   // Binds the pod and calls `done` once, possibly before bind() returns. If this replica will be
-  // allowed to bind in a moment, the bind waits for that. A rejected pod would wait longer:
-  // kube-scheduler retries it after 1, 2, 4 ... s.
+  // allowed to bind in a moment, the bind waits for the permission, because a rejected pod would
+  // wait longer: kube-scheduler retries it after 1, 2, 4 ... s.
   void bind(const BindArgs& args, Done done);
 
   // Calls `done` when no write is in flight, possibly before after_writes() returns. Call it after
@@ -131,7 +133,7 @@ class Binder {
   std::unordered_map<std::string, FlightPtr> flights_;  // by UID
   std::vector<Early> early_;
   http::Timer early_timer_;
-  std::size_t writes_ = 0;  // in flight
+  std::size_t writes_ = 0;  // number of writes in flight
   std::function<void()> after_writes_;
   std::int64_t last_assume_time_ns_ = 0;
 };

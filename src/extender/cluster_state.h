@@ -39,8 +39,8 @@ struct WaitingPod {
   bool asks_for_gpus = false;  // false if all its limits are 0
   // The request, or why it is invalid.
   Result<alloc::Request> request;
-  // The annotations of a record that the pod already has, although it is unbound. This happens if
-  // it was created as a copy of another pod. The bind overwrites them.
+  // Which annotations of a record the pod already has, although it is unbound. A pod has such
+  // annotations if it was created as a copy of another pod. The bind overwrites them.
   alloc::RecordKeys record_keys = 0;
   // False if the request was too long to be stored.
   bool has_request = true;
@@ -65,8 +65,8 @@ class ClusterState {
   void forget_pod(std::string_view uid);
   void keep_node(const alloc::NodeSpec& node);
   void forget_node(std::string_view name);
-  // Stores the GPUs that the ConfigMap unhealthy-gpu-NODE lists; "" for none. The list is used only
-  // for nodes that run the device plugin of the original.
+  // Stores the indices of the unhealthy GPUs that the ConfigMap unhealthy-gpu-NODE lists: "1,3", or
+  // "" for none. The list is used only for nodes that run the device plugin of the original.
   void keep_unhealthy(const std::string& node, std::string gpus);
 
   // Stores whether the agent of a node is down. A node may be reported before it is known.
@@ -89,11 +89,11 @@ class ClusterState {
   // Returns the priority of a bound GPU pod, and 0 for any other pod.
   [[nodiscard]] std::int64_t priority(std::string_view uid) const;
 
-  // Sets a function to call when the first node with the device plugin of the original appears. It
-  // may be called more than once.
+  // Sets a function to call when the first node with the device plugin of the original appears.
+  // While there is only one such node, the function is called again at each change of the node.
   void on_original_nodes(std::function<void()> call) { on_original_nodes_ = std::move(call); }
   // Returns the number of unbound pods that request GPUs. Pods whose GPU limits are all 0 are not
-  // counted. find_waiting() does return those, because kube-scheduler asks the extender to bind
+  // counted. find_waiting() returns such pods, because kube-scheduler asks the extender to bind
   // them, too.
   [[nodiscard]] std::size_t waiting_pods() const { return waiting_for_gpus_; }
 
@@ -104,8 +104,8 @@ class ClusterState {
   // The nodes that exist, by name.
   [[nodiscard]] const NodeIndex& node_index() const { return index_; }
 
-  // Stores the labels of a pod. Separate from keep_pod(), because Binder calls that with pods whose
-  // labels it has not read.
+  // Stores the labels of a pod. Separate from keep_pod(), because Binder calls keep_pod() with pods
+  // whose labels it has not read.
   void keep_labels(const alloc::PodSpec& pod, std::span<const objects::LabelHash> labels);
   [[nodiscard]] Budgets& budgets() { return budgets_; }
   [[nodiscard]] const Budgets& budgets() const { return budgets_; }
@@ -116,9 +116,9 @@ class ClusterState {
   [[nodiscard]] const alloc::ResourceNames& names() const { return ledger_.options().names; }
   [[nodiscard]] alloc::Unit unit() const { return ledger_.options().unit; }
 
-  // Lets the policy `fgd` expect pods like the recent ones (typical pods), unless the configuration
-  // names typical pods. Does nothing if no new pod arrived since the last call. Otherwise all
-  // scores are computed again, so do not call it for every pod.
+  // The policy `fgd` keeps room for typical pods. If the configuration does not name typical pods,
+  // this function sets them to the requests of recent pods. Does nothing if no new pod arrived
+  // since the last call. Otherwise all scores are computed again, so do not call it for every pod.
   void learn_typical_pods();
 
   // Replaces the policies. The ledger stays as it is.
@@ -165,7 +165,7 @@ class ClusterState {
   std::uint64_t policy_changes_ = 0;
   std::uint64_t pods_lost_ = 0;
   alloc::RequestHistogram recent_;  // requests of recent pods
-  bool recent_changed_ = false;     // since learn_typical_pods()
+  bool recent_changed_ = false;     // recent_ changed since learn_typical_pods()
 };
 
 }  // namespace tessera::extender

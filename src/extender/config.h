@@ -59,7 +59,8 @@ struct Config {
   // 0: none.
   std::string health_address = "0.0.0.0";
   std::uint16_t health_port = 0;
-  // Files for HTTPS. With a client CA, only clients with a certificate of that CA can connect.
+  // Files for HTTPS. If they are empty, the extender serves plain HTTP. With a client CA, only
+  // clients with a certificate of that CA can connect.
   std::string tls_certificate;
   std::string tls_key;
   std::string tls_client_ca;
@@ -75,17 +76,18 @@ struct Config {
   std::shared_ptr<const topology::StaticSets> static_sets;  // may be null
   std::vector<TypicalPodSpec> typical_pods;
   // Difference between the scores of two consecutive ranks in prioritize. kube-scheduler multiplies
-  // our scores by ten, and its own plugins add at most 1,200 by default. So a step of 128 (1,280)
-  // outweighs them.
+  // our scores by ten, and its own plugins add at most 1,200 by default. A step of 128 becomes
+  // 1,280, so it outweighs these plugins.
   std::int64_t score_step = 128;
 
   std::string lease_name = "tessera-extender";
   std::string lease_namespace;  // empty: the namespace of the pod
   std::chrono::seconds lease_duration{15};
   std::chrono::seconds renew_deadline{10};
-  // How often a replica tries to take the Lease. scheduler_config.cc uses the same value for a
-  // second scheduler. Another replica takes a free Lease within 1.2 retry periods and then lists
-  // all pods. Together that must take less than 5 s.
+  // How often a replica tries to take the Lease. When the leader ends, another replica takes the
+  // Lease within 1.2 retry periods and then lists all pods. The period is short, because binding
+  // must be possible again within 5 s. For a sidecar, scheduler_config.cc sets the same period for
+  // the Lease of kube-scheduler.
   std::chrono::seconds retry_period{1};
 
   // For a sidecar: the Lease of the kube-scheduler in the same pod. Both empty: the Lease is not

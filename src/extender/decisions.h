@@ -33,21 +33,23 @@ class Decisions {
     bool search_ended = false;     // a search reached its limit (alloc::Reason::kSearchEnded)
     // If no node fits: the most frequent reason.
     std::string main_reason;
-    // If no node fits: what the nearest node lacks. Empty if eviction cannot help on any node.
+    // If no node fits: what is missing on the node that is nearest to fitting. Empty if eviction
+    // cannot help on any node.
     std::string nearest;
   };
   // Writes
   // {"Nodes":...,"NodeNames":...,"FailedNodes":{...},"FailedAndUnresolvableNodes":{...},"Error":""}
   FilterSummary filter(const NodeArgs& args, std::string& out) { return filter(args, std::nullopt, out); }
-  // Like filter(), but leaves out nodes that fit and cannot win. Such a node cannot get the highest
-  // total score if the ranks of prioritize are `step` apart. Returns at most kMaxBestNodes nodes.
-  // So kube-scheduler has fewer nodes to score.
+  // Like filter(), but writes only the fitting nodes that can have the highest score after
+  // kube-scheduler has added the scores of its own plugins, at most kMaxBestNodes of them. So
+  // kube-scheduler has fewer nodes to score.
+  // `step` is the difference between the scores of two consecutive ranks in prioritize.
   FilterSummary filter_best(const NodeArgs& args, std::int64_t step, std::string& out) {
     return filter(args, step, out);
   }
 
   // Writes [{"Host":...,"Score":...}]. A score is the node's rank under the policy times `step`;
-  // the best node has the highest.
+  // the best node has the highest score.
   void prioritize(const NodeArgs& args, std::int64_t step, std::string& out);
 
   struct PreemptSummary {
@@ -73,7 +75,8 @@ class Decisions {
   static constexpr std::size_t kSurpassed = alloc::kReasons;
   using Counts = std::array<std::size_t, alloc::kReasons + 1>;  // by reason
 
-  // The text between two node names in the response of prioritize. It has the score of the first:
+  // The text between two node names in the response of prioritize. It has the score of the first
+  // of these two nodes:
   // ,"Score":256},{"Host":
   struct Tail {
     std::array<char, 64> text{};  // longer than needed, because BlockWriter reads past the end
@@ -84,7 +87,7 @@ class Decisions {
   // `best_step` is the step of filter_best(); empty for filter().
   FilterSummary filter(const NodeArgs& args, std::optional<std::int64_t> best_step, std::string& out);
   [[nodiscard]] RankCache::NodeRanks ranks_of(const alloc::Request& request);
-  // Changes the reason of nodes that fit and that filter_best() leaves out to kSurpassed.
+  // Sets the reason to kSurpassed for each node that fits but that filter_best() leaves out.
   void keep_best(const alloc::Request& request, const NodeArgs& args, std::int64_t step);
   // Returns the nodes of the list that the ledger knows, in the order of the list.
   [[nodiscard]] std::span<const alloc::NodeId> known_of(const NodeList& list);
@@ -106,11 +109,13 @@ class Decisions {
     std::vector<Victim> pods{};
     std::int64_t pdb_violations = 0;  // how many of them violate a PodDisruptionBudget
   };
-  // Returns the pods of the node to evict so that the pod fits. Prefers the fewest violations of
-  // PodDisruptionBudgets, then the fewest pods, then the lowest priorities. If the pod needs none
-  // of the GPUs of the proposed victims, returns all of them: kube-scheduler needs something else
-  // that they hold. Returns nullopt if evicting all of them would not help, or if none were
-  // proposed and none is needed.
+  // Returns which of the victims that kube-scheduler proposes on a node must be evicted so that the
+  // pod fits. If it proposes none, considers all GPU pods of lower priority there. Prefers the
+  // fewest violations of PodDisruptionBudgets, then the fewest pods, then the lowest priorities.
+  //
+  // If the pod needs no GPU of the proposed victims, returns all proposed victims, because
+  // kube-scheduler needs something else that they hold. Returns nullopt if the pod does not fit
+  // even without all victims, or if no victim was proposed and none is needed.
   [[nodiscard]] std::optional<NeededVictims> needed_victims(const alloc::Request& request,
                                                             std::int64_t priority,
                                                             const NodeVictims& proposed,
@@ -126,7 +131,7 @@ class Decisions {
   RankCache rank_cache_;
   std::vector<Tail> tails_;           // by rank
   std::int64_t tail_step_ = 0;        // the step of tails_
-  std::uint64_t policy_changes_ = 0;  // of state_, when rank_cache_ was filled
+  std::uint64_t policy_changes_ = 0;  // state_.policy_changes() when rank_cache_ was filled
 };
 
 // Write a response of filter or bind with this error, which kube-scheduler shows to users.

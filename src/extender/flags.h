@@ -22,7 +22,8 @@ struct CommandLine {
   std::string merge;        // the file that --print-scheduler-config merges into; empty: none
   std::string url;          // overrides default_url()
   std::optional<std::string> scheduler_kubeconfig;
-  // Reads environment, file and flags. Called again after SIGHUP.
+  // Reads the configuration from environment, file and flags. Called at the start, and again after
+  // each SIGHUP.
   std::function<Result<Config>()> load;
 };
 

@@ -2,10 +2,11 @@
 //
 // Decides whether the ledger is current enough to bind pods.
 //
-// A watch without events may be idle or dead. To a replica that already binds this does not matter,
-// because it knows what it allocated itself. In two cases another replica may have allocated GPUs
-// meanwhile: when this replica takes the Lease, and when it continues after it was stopped
-// (SIGSTOP, a paused virtual machine). Then it lists the pods again before its next bind.
+// A watch without events may be idle or dead. While this replica is the only one that binds, a dead
+// watch does no harm: the ledger has everything that the replica allocated itself. In two cases
+// another replica may have allocated GPUs that the ledger does not have: when this replica takes
+// the Lease, and when it continues after it was stopped (SIGSTOP, a paused virtual machine). In
+// these cases this replica lists the pods again before its next bind.
 //
 // On the event loop's thread.
 #pragma once
@@ -47,7 +48,7 @@ class Freshness {
   http::EventLoop& loop_;
   const Clock& clock_;
   kube::Reflector& pods_;
-  std::uint64_t lists_wanted_ = 0;  // binds need this many complete lists
+  std::uint64_t lists_wanted_ = 0;  // binds wait until pods_ has completed this many lists
   // Both clocks are needed: the steady clock stands still while a virtual machine is paused.
   Clock::Steady last_beat_{};
   Clock::Wall last_beat_wall_{};

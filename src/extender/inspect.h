@@ -14,7 +14,7 @@ namespace tessera::extender {
 // {"nodes":[{"name","totalGPU","usedGPU","devs":[{"id","totalGPU","usedGPU","pods":[...]}]}],...}.
 // Amounts are units of memory. If `node` is empty, the result has all nodes with GPUs. It also has
 // nodes that should have GPUs but receive no pods; their field "fenced" says why. If `node` is
-// unknown, the field "error" says so.
+// unknown, the result has a field "error" with a message.
 std::string inspect_shares(const ClusterState& state, std::string_view node);
 
 // Returns the ledger in the format of the original topology scheduler:

@@ -25,7 +25,7 @@ class KnownOrder {
              std::span<const alloc::NodeId> ids);
 
   [[nodiscard]] std::size_t size() const { return ids_.size(); }
-  // As passed to learn().
+  // Return the quotes and the IDs that were passed to learn().
   [[nodiscard]] std::span<const std::uint32_t> quotes() const { return quotes_; }
   [[nodiscard]] std::span<const alloc::NodeId> ids() const { return ids_; }
 
@@ -33,15 +33,15 @@ class KnownOrder {
     std::size_t place = 0;  // index of its first name in this order
     std::size_t count = 0;
   };
-  // Returns the longest run of names with which `text` begins and which follows `node` in this
-  // order.
+  // Returns the longest run of names that follows `node` in this order and with which `text`
+  // begins. The count is 0 if there is none.
   [[nodiscard]] Run run_after(alloc::NodeId node, json::PaddedView text) const;
 
  private:
   json::PaddedBuffer text_;
   std::vector<std::uint32_t> quotes_;
   std::vector<alloc::NodeId> ids_;
-  std::vector<std::uint32_t> next_;  // by NodeId: index of the name after it; 0 for other nodes
+  std::vector<std::uint32_t> next_;  // by NodeId: index of the next name; 0: not in this order
 };
 
 }  // namespace tessera::extender

@@ -35,7 +35,8 @@ class BindPermission {
 
   // Returns how long this replica may write binds from now on. 0 or less: not at all.
   virtual std::chrono::milliseconds time_left() = 0;
-  // Returns whether this replica leads but cannot bind for another moment.
+  // Returns true if this replica leads, is not allowed to bind yet, and will be allowed in a
+  // moment.
   [[nodiscard]] virtual bool starts_soon() const = 0;
 };
 
@@ -61,9 +62,10 @@ class Leadership final : public BindPermission {
   [[nodiscard]] bool may_bind() const { return leads() && !freshness_.awaits_list(); }
   // Returns whether this replica takes part in an election and another one leads.
   [[nodiscard]] bool follows() const { return elector_ != nullptr && !elector_->leading(); }
-  // Returns why it is not known who leads; "" if it is known.
+  // For a sidecar that has not read the Lease of kube-scheduler yet, returns the reason. Otherwise
+  // returns "".
   [[nodiscard]] std::string not_known() const;
-  // Returns the watch on the scheduler's Lease, or null.
+  // Returns the watch on the Lease of kube-scheduler, or null if that Lease is not watched.
   [[nodiscard]] const kube::Reflector* lease_watch() const;
 
  private:

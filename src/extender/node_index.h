@@ -57,7 +57,7 @@ class NodeIndex {
   std::vector<std::uint64_t> words_;
   std::vector<Slot> table_;  // open addressing; the size is a power of two; at most half full
   std::size_t count_ = 0;
-  std::size_t words_used_ = 0;  // words of existing names; the rest belonged to removed ones
+  std::size_t words_used_ = 0;  // words of existing names; the others are of removed names
   std::uint64_t generation_ = 0;
 };
 

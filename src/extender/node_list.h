@@ -6,7 +6,7 @@
 //   - A list that equals one of the last few, byte for byte, is not parsed again. Example: the list
 //     of prioritize after a filter that all nodes passed.
 //   - A list that consists of runs of a known list is read run by run (known_order.h).
-//   - In any other list, it finds all names first and then looks them up together.
+//   - In any other list, NodeLists finds all names first and then looks them up together.
 // Not thread-safe.
 #pragma once
 

@@ -32,8 +32,8 @@ class ProblemNews {
   [[nodiscard]] std::vector<alloc::Problem> take(const alloc::Ledger& ledger, Clock::Steady now);
 
  private:
-  std::pair<std::uint64_t, std::uint64_t> seen_;  // sums of the ledger's totals and counts
-  std::set<std::string> reported_;                // texts
+  std::pair<std::uint64_t, std::uint64_t> seen_;  // sums of problem_total() and problem_count()
+  std::set<std::string> reported_;                // texts of reported problems
   // Texts of capacity mismatches that are not reported yet, and when each was first seen.
   std::map<std::string, Clock::Steady> recent_;
 };

@@ -1,7 +1,7 @@
 // extender/readings.h
 //
-// The metrics that the extender reads from its parts when /metrics is requested. metrics.h has
-// those that it counts when something happens. docs/reference.md lists every name.
+// The metrics that the extender reads from its parts when /metrics is requested. metrics.h has the
+// metrics that it counts when something happens. docs/reference.md lists every name.
 #pragma once
 
 #include <string>

@@ -38,12 +38,12 @@ std::string scheduler_config(const Config& config, const std::string& url,
 // Adds our extender to `existing`. Replaces an entry of Tessera or of an original. The rest keeps
 // its content, but comments are lost. `name` is the file name for messages.
 //
-// Sets percentageOfNodesToScore and the kubeconfig if `existing` does not set them. If neither the
-// caller nor `existing` names a kubeconfig that is needed, adds a remark.
+// Sets percentageOfNodesToScore and the kubeconfig if `existing` does not set them. If a kubeconfig
+// is needed and neither the caller nor `existing` names one, adds a remark to the result.
 //
 // Returns kInvalid if `existing` is not a KubeSchedulerConfiguration. Returns kConflict if another
 // extender already binds pods or manages one of our resources, because kube-scheduler allows only
-// one.
+// one such extender.
 Result<SchedulerConfig> merge_scheduler_config(const Config& config, const std::string& url,
                                                std::string_view existing, const std::string& name,
                                                const std::optional<std::string>& kubeconfig = std::nullopt);

@@ -42,7 +42,8 @@ class SchedulerLease final : public kube::ObjectSink {
     // The longest time that a write of another extender can take.
     std::chrono::milliseconds write_time{0};
   };
-  // How much later than this extender the previous one may learn that its Lease was released.
+  // The extender of the previous leader may notice the release of the Lease later than this
+  // extender, by at most this time.
   static constexpr std::chrono::milliseconds kWatchDelay{250};
 
   // `client` must outlive this object. Calls `on_lead` when the own scheduler has taken the Lease
@@ -54,9 +55,9 @@ class SchedulerLease final : public kube::ObjectSink {
   // Returns how long the own scheduler still leads if it does not renew its Lease. Returns 0 or
   // less if it does not lead, if the leader is not known yet, or before `on_lead` is called.
   [[nodiscard]] std::chrono::milliseconds time_left() const;
-  // Returns whether the own scheduler has the Lease, but other extenders may still be writing.
+  // Returns true if the own scheduler has the Lease, but other extenders may still be writing.
   [[nodiscard]] bool waits() const { return others_write_timer_.pending(); }
-  // Returns why it is not known who leads; "" if it is known.
+  // If the Lease has not been read yet, returns the reason. Otherwise returns "".
   [[nodiscard]] std::string not_known() const;
   [[nodiscard]] const kube::Reflector& watch() const { return watch_; }
 
@@ -88,7 +89,8 @@ class SchedulerLease final : public kube::ObjectSink {
   Clock::Steady others_write_until_ = Clock::Steady::max();
   // Pending while the own scheduler has the Lease and others_write_until_ is in the future.
   http::Timer others_write_timer_;
-  // Until when the own scheduler leads, by both clocks. In the past if it does not lead.
+  // The time until which the own scheduler leads, by both clocks. In the past if the own scheduler
+  // does not lead.
   Clock::Steady until_{};
   Clock::Wall until_wall_{};
   kube::Reflector watch_;

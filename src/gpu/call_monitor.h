@@ -25,7 +25,7 @@ class CallMonitor {
     std::uint64_t failures = 0;  // errors, except harmless ones such as "not supported"
   };
 
-  // Mark the begin and the end of a call. Calls do not nest. `call` must be a string literal.
+  // Mark the start and the end of a call. Calls do not nest. `call` must be a string literal.
   void begin(std::string_view call) {
     const std::lock_guard lock(mutex_);
     running_ = Running{.call = call, .since = Clock::real().now()};

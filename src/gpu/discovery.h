@@ -2,9 +2,9 @@
 //
 // Discovers the GPUs of this machine and builds the inventory. One bad GPU never hides the others:
 //
-//   lost, or does not answer   a GPU of the earlier inventory is kept and marked unhealthy; of any
-//                              other GPU the UUID is unknown, so Discovery::problems names its
-//                              index
+//   lost, or does not answer   if the GPU is in the earlier inventory, it is kept and marked
+//                              unhealthy; otherwise its UUID is unknown, and Discovery::problems
+//                              names its index
 //   MIG enabled                unhealthy: the memory belongs to the MIG instances
 //   NVLink fabric not ready    unhealthy until the fabric manager is done (Hopper and later)
 //
@@ -30,12 +30,12 @@ struct DiscoveryOptions {
 struct GpuDetails {
   abi::Device handle = nullptr;  // null: does not answer
   std::string compute;           // compute capability, "7.0"; empty if unknown
-  std::string unusable;          // unusable_reason(): MIG or fabric; empty if the GPU can be used
+  std::string unusable;          // why MIG or the fabric prevents its use; empty if nothing does
 };
 
 struct Discovery {
   alloc::Inventory inventory;         // `unhealthy` is from discovery only, not from HealthTracker
-  std::vector<GpuDetails> details;    // of each of inventory.gpus
+  std::vector<GpuDetails> details;    // one per GPU, in the order of inventory.gpus
   std::string cuda;                   // "12.4"; empty if unknown
   std::vector<std::string> problems;  // GPUs that could not be listed, in words for the operator
 

@@ -44,8 +44,8 @@ struct DriverOptions {
   std::string sysfs_root = "/sys";
   DiscoveryOptions discovery{};
   HealthRules health{};
-  // The last known inventory. It identifies GPUs that do not answer. The agent reads it from the
-  // node's annotation after a restart.
+  // The last known inventory of this node. It identifies GPUs that do not answer. After a restart,
+  // the agent restores it from its state directory or from the Node's annotation.
   alloc::Inventory known{};
   // Called on the driver thread. Must not block and must not call the driver.
   OnChange on_change{};

@@ -43,7 +43,7 @@ struct DriverState {
   // NVML functions that this driver lacks. Not an error, but some facts are unknown.
   std::vector<std::string> missing_functions;
 
-  std::vector<XidCount> xids;  // by UUID, then number
+  std::vector<XidCount> xids;  // sorted by UUID, then XID
 
   friend bool operator==(const DriverState&, const DriverState&) = default;
 };

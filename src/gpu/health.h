@@ -27,9 +27,12 @@ namespace tessera::gpu {
 
 struct HealthRules {
   XidRules xids;
-  std::chrono::milliseconds settle{2'000};         // if the driver reports recovery actions
-  std::chrono::milliseconds quiet{30'000};         // if not: after a recoverable error
-  std::chrono::milliseconds quiet_fatal{300'000};  // if not: after a fatal error
+  // How long no event must occur before an unhealthy GPU becomes healthy again: `settle` if the
+  // driver reports recovery actions, otherwise `quiet` after a recoverable error and `quiet_fatal`
+  // after a fatal one.
+  std::chrono::milliseconds settle{2'000};
+  std::chrono::milliseconds quiet{30'000};
+  std::chrono::milliseconds quiet_fatal{300'000};
 };
 
 // The result of one probe of a GPU.

@@ -21,18 +21,22 @@ struct LinkedGpu {
   unsigned nvlink_generation = 0;  // 0: no NVLinks
 };
 
-// Returns the NVLink generation of a compute capability: 6 (Pascal) -> 1 .. 10 (Blackwell) -> 5. Do
-// not use the link version that the driver reports: it is a different number.
+// Returns the NVLink generation of GPUs with this major compute capability:
+//
+//   capability   below 6       6 (Pascal)   7   8   9   10 (Blackwell) and later
+//   generation   0: no NVLink  1            2   3   4   5
+//
+// The link version that the driver reports is another number. Do not use it instead.
 unsigned nvlink_generation(int compute_major);
 
 // The remote ends of the NVLinks of one GPU.
 struct NvlinkEnds {
-  std::vector<std::uint8_t> to_gpu;  // active links to each of `gpus`
+  std::vector<std::uint8_t> to_gpu;  // active links to gpus[i], the argument of read_nvlinks()
   unsigned to_switch = 0;            // active links to NVSwitches
   unsigned down = 0;                 // inactive links
 };
 
-// Reads the NVLinks of gpus[gpu].
+// Reads the NVLinks of gpus[gpu]. All numbers are 0 if that GPU does not answer.
 NvlinkEnds read_nvlinks(Nvml& nvml, const Sysfs& sysfs, const std::vector<LinkedGpu>& gpus, std::size_t gpu);
 
 // Returns the topology, with GPUs in the order of `gpus`. Facts that cannot be read stay unknown.

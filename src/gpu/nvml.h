@@ -30,7 +30,7 @@ namespace tessera::gpu {
 
 struct NvmlError {
   abi::Return code = abi::kUnknown;
-  std::string_view call;  // a literal
+  std::string_view call;  // name of the NVML function, a string literal
   std::string words;      // the library's description of the error
 
   // Returns whether the driver or the GPU does not support the call.
@@ -77,8 +77,10 @@ enum class LinkEnd { kGpu, kSwitch, kOther };
 
 struct NvlinkInfo {
   bool active = false;
-  std::optional<LinkEnd> end;        // empty: the driver does not report it
-  std::optional<PciAddress> remote;  // for a switch often the placeholder FFFFFFFF:FF:FF.0
+  // Type and PCI address of the other end. Empty if the link is not active or the driver does not
+  // report them. The address of a switch is often the placeholder FFFFFFFF:FF:FF.0.
+  std::optional<LinkEnd> end;
+  std::optional<PciAddress> remote;
 };
 
 class Nvml {

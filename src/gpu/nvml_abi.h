@@ -87,14 +87,14 @@ static_assert(sizeof(Utilization) == 8);
 inline constexpr std::uint64_t kMemoryNotAvailable = ~std::uint64_t{0};
 inline constexpr std::uint32_t kNoInstance = 0xFFFFFFFFU;
 
-// For the unversioned call.
+// A process, as nvmlDeviceGetComputeRunningProcesses returns it.
 struct ProcessInfoV1 {
   std::uint32_t pid;
   std::uint64_t used_memory;
 };
 static_assert(sizeof(ProcessInfoV1) == 16);
 
-// For the _v2 and _v3 calls.
+// A process, as the _v2 and _v3 versions of nvmlDeviceGet...RunningProcesses return it.
 struct ProcessInfo {
   std::uint32_t pid;
   std::uint64_t used_memory;  // bytes, or kMemoryNotAvailable

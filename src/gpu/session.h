@@ -55,8 +55,8 @@ class Session {
   void renew_events();
   void watch_events();
   bool register_all();
-  // Returns whether GPUs were plugged in or out, or a GPU that does not answer is due for a new
-  // session.
+  // Returns true if the session must be reopened: GPUs were plugged in or out, or a GPU does not
+  // answer and the pause until the next attempt (gpu/reopen_pace.h) is over.
   [[nodiscard]] bool must_reopen(Clock::Steady now);
   void probe_all();
   void probe(std::size_t gpu, Clock::Steady now);
@@ -83,7 +83,7 @@ class Session {
   std::vector<std::string> unwatched_;  // UUIDs of GPUs whose events could not be registered
   std::string problem_ = "the NVIDIA driver has not been opened yet";
   Discovery discovery_;
-  std::vector<std::string> pci_devices_;  // from sysfs, when this session began
+  std::vector<std::string> pci_devices_;  // Sysfs::nvidia_devices() when this session began
   std::map<std::string, HealthTracker, std::less<>> health_;
   std::map<std::string, alloc::Gpu, std::less<>> ever_;  // every GPU seen, by UUID
   std::map<std::pair<std::string, std::uint64_t>, XidCount> xids_;

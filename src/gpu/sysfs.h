@@ -13,12 +13,13 @@
 
 namespace tessera::gpu {
 
+// The place of a PCI device in the machine.
 struct PciPlace {
   // From the root complex to the device: {"pci0000:00", "0000:00:02.0", "0000:06:00.0"}. Empty if
   // there is no such device.
   std::vector<std::string> route;
-  std::int32_t numa = -1;
-  topology::IndexList cpus;
+  std::int32_t numa = -1;            // NUMA node; -1: unknown
+  topology::IndexList cpus;          // CPUs near the device
   std::uint8_t pcie_generation = 0;  // of the device or its slot, whichever is slower; 0 if unknown
   std::uint32_t pci_class = 0;       // 0x030200: a 3D controller; 0x068000: an NVSwitch
 };

@@ -2,7 +2,7 @@
 //
 // Classifies XIDs, the error numbers of NVIDIA's driver. Pure.
 //
-//   ignored       an application error (a bad pointer); the GPU keeps working for all others
+//   ignored       an application error (a bad pointer); the GPU still works for other applications
 //   recoverable   the GPU gets no new pods until it is healthy again
 //   fatal         the GPU must be reset or replaced; also every XID that is in no list
 //

@@ -82,8 +82,9 @@ struct ClientRequest {
   HeaderFields headers = {};
   // Sent with Content-Length if it is not empty, or if the method is POST, PUT or PATCH.
   std::string body = {};
-  // Whether processing the request twice has the same effect as processing it once. PUT and DELETE
-  // do not imply this: the second one may change an object that another client created in between.
+  // Whether processing the request twice has the same effect as processing it once. This is not
+  // always true for PUT and DELETE: the second request may change an object that another client
+  // created in between.
   bool may_repeat = false;
   // Overrides the timeouts of the client.
   std::optional<ClientTimeouts> timeouts = {};

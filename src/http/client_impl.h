@@ -62,7 +62,9 @@ struct Call::Impl {
   // Set when the request has to stop early. Every wait checks it when it resumes.
   std::optional<Error> interrupted;
   std::function<void()> abort;  // ends the current wait for the network
-  SteadyTimer gate;             // never expires; cancelled to continue after a pause or a full pool
+  // The request waits on this timer while it is paused or while all connections are in use. The
+  // timer never expires. Cancelling it lets the request continue.
+  SteadyTimer gate;
   SteadyTime whole_at = SteadyTime::max();
   const char* stage = "connecting";
   std::chrono::milliseconds stage_limit{0};
@@ -133,8 +135,8 @@ struct Client::Impl : std::enable_shared_from_this<Client::Impl> {
   Task<Status> wait_for_connection(Call::Impl& call);
   // client_head.cc: returns the serialized head, or kInvalid if the request has an invalid part.
   [[nodiscard]] Result<std::string> request_head(const ClientRequest& request) const;
-  // Sends the request and reads the response. `began` is the time of the call, which the caller has
-  // just read. Sets `reusable` if the connection can carry another request.
+  // Sends the request and reads the response. `began` is the current time, which the caller has
+  // just read. Sets `reusable` to true if the connection can carry another request.
   Task<Status> exchange(Call::Impl& call, ClientConnection& connection, SteadyTime began, bool& reusable);
 };
 

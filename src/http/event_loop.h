@@ -66,18 +66,20 @@ class EventLoop {
   // Like run_until(), but if another thread runs the loop, returns nullopt at once.
   std::optional<bool> try_run_until(const std::function<bool()>& done, std::chrono::nanoseconds at_most);
 
-  // Makes run() return soon. Pending tasks stay queued for the next run(). Any thread.
+  // Makes run() return soon. Pending tasks stay queued for the next run(). Any thread may call
+  // this.
   void stop();
 
-  // Runs `task` on the loop later. Tasks run in the order they were posted. Any thread.
+  // Runs `task` on the loop later. Tasks run in the order they were posted. Any thread may call
+  // this.
   void post(std::function<void()> task);
 
   // Runs `task` and waits until it is done. If another thread runs the loop, the task runs on that
-  // thread. Otherwise it runs on the calling thread. Any thread may call this. It deadlocks if a
-  // task on the loop waits for the calling thread.
+  // thread. Otherwise it runs on the calling thread. Any thread may call this. call() deadlocks if
+  // a task on the loop waits for the calling thread.
   void call(const std::function<void()>& task);
 
-  // Runs `task` on the loop after `delay`. Any thread.
+  // Runs `task` on the loop after `delay`. Any thread may call this.
   [[nodiscard]] Timer after(std::chrono::nanoseconds delay, std::function<void()> task);
 
   // Returns whether the caller is on the loop's thread: inside run(), run_until(), or a task of
@@ -92,8 +94,8 @@ class EventLoop {
   [[nodiscard]] Impl& impl() { return *impl_; }
 
  private:
-  // Does the work of run_until(). The calling thread must own the loop. It gives up the ownership
-  // before serve_until() returns.
+  // Does the work of run_until(). The calling thread must own the loop. serve_until() gives up the
+  // ownership before it returns.
   bool serve_until(const std::function<bool()>& done, std::chrono::nanoseconds at_most);
 
   std::unique_ptr<Impl> impl_;

@@ -23,8 +23,8 @@ struct EventLoop::Impl {
   asio::executor_work_guard<Executor> work;
   std::shared_ptr<Deadlines> deadlines;
 
-  // The loop's thread: the one inside run() or run_until(), or inside call() while no thread runs
-  // the loop.
+  // `owner` is the loop's thread: the thread inside run() or run_until(). While no thread runs the
+  // loop, it is the thread inside call().
   std::mutex mutex;
   std::atomic<std::thread::id> owner{};  // written under the mutex
   std::condition_variable free;          // signalled when there is no owner
@@ -33,8 +33,8 @@ struct EventLoop::Impl {
   // Runs the waiting calls, then gives up ownership.
   void release();
 
-  // Number of host name look-ups in the C library, which cannot be cancelled. The loop's thread
-  // only.
+  // Number of host name look-ups in progress in the C library. They cannot be cancelled. Used only
+  // on the loop's thread.
   int lookups = 0;
 
   // Calls of EventLoop::call() on other threads, which wait for their task to run.

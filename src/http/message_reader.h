@@ -28,7 +28,7 @@ struct MessageLimits {
 };
 
 struct MessageHead {
-  int version = 11;    // 10 or 11
+  int version = 11;    // 10: HTTP/1.0; 11: HTTP/1.1
   std::string method;  // requests
   std::string target;  // requests
   int status = 0;      // responses

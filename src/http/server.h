@@ -184,7 +184,7 @@ class [[nodiscard]] Reply {
   ReplyStream stream(Response response);
 
   // Returns an empty string with the memory of an earlier response, to build a large body without
-  // allocation. The loop's thread only.
+  // allocation. Call it only on the loop's thread.
   [[nodiscard]] std::string recycled();
 
  private:
@@ -210,7 +210,7 @@ class Server {
   ~Server();
 
   [[nodiscard]] std::uint16_t port() const;
-  // Returns the current counters. Any thread.
+  // Returns the current counters. Any thread may call this.
   [[nodiscard]] ServerStats stats() const;
 
   // Stops accepting connections, closes idle ones, completes streams, and waits for handlers to

@@ -27,8 +27,8 @@ class ServerConnection;
 struct Reply::Impl {
   Impl(EventLoop& owner, std::shared_ptr<ServerConnection> peer) : loop(owner), connection(std::move(peer)) {}
   EventLoop& loop;
-  // Keeps the connection object alive after the peer closed it: the handler may still read the
-  // request.
+  // Keeps the connection object alive after the peer has closed the connection, because the handler
+  // may still read the request.
   std::shared_ptr<ServerConnection> connection;
 };
 

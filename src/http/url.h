@@ -42,9 +42,9 @@ struct ProxySettings {
   static ProxySettings from_environment();
 };
 
-// Returns the proxy for `target`, or nullopt if the target is reached directly. That is the case
-// for loopback targets and for targets that match NO_PROXY. Returns kInvalid if the proxy URL
-// cannot be parsed, and kUnsupported if it is not a plain http proxy.
+// Returns the proxy for `target`. Returns nullopt if the target is reached directly: no proxy is
+// set for its scheme, it is a loopback address, or it matches NO_PROXY. Returns kInvalid if the
+// proxy URL cannot be parsed, and kUnsupported if it is not a plain http proxy.
 //
 // NO_PROXY is a comma-separated list of "*", host names, addresses and CIDR ranges. Names and
 // addresses may have a ":port". A host name also matches its subdomains. A name with a leading dot

@@ -3,9 +3,9 @@
 // Timeouts that are set often and expire rarely. Private to the .cc files of this folder.
 //
 // Each request sets several deadlines, so setting one must be cheap. All watchdogs of a loop share
-// one timer. Moving a deadline back does not touch the timer, so the timer may fire before the
-// earliest deadline. When the timer fires, the watchdogs that are due expire, and the timer is
-// armed for the next deadline.
+// one timer. Moving a deadline to a later time does not touch the timer, so the timer may fire
+// before the earliest deadline. When the timer fires, the watchdogs that are due expire, and the
+// timer is armed for the next deadline.
 #pragma once
 
 #include <functional>

@@ -19,7 +19,7 @@ namespace tessera::json {
 // escaped, and each byte that is not valid UTF-8 becomes U+FFFD.
 void append_quoted(std::string& out, std::string_view text);
 
-// The same without the quotes.
+// Appends `text` like append_quoted(), but without the quotes around it.
 void append_escaped(std::string& out, std::string_view text);
 
 void append_number(std::string& out, std::int64_t value);

@@ -2,9 +2,9 @@
 //
 // Buffers that simdjson can parse in place.
 //
-// simdjson loads whole vectors and therefore reads past the end of the text. Every view from here
-// is followed by kPadding readable bytes, which saves a copy of each body. Buffers are meant to be
-// reused: clear() keeps the memory, so reading a body allocates nothing in steady state.
+// simdjson loads whole vectors and therefore reads past the end of the text. The text of every
+// PaddedView is followed by kPadding readable bytes, so simdjson can parse a body without a copy.
+// Reuse the buffers: clear() keeps the memory, so reading a body allocates nothing in steady state.
 //
 //   PaddedBuffer body;
 //   std::span<char> room = body.prepare(64 * 1024);

@@ -20,8 +20,8 @@ struct AccessOptions {
   std::string service_account = "/var/run/secrets/kubernetes.io/serviceaccount";
 };
 
-// Returns the access for a command-line tool: from --kubeconfig, else from the files in
-// $KUBECONFIG, else from ~/.kube/config. Inside a pod without any of these files, returns the
+// Returns the access for a command-line tool: from --kubeconfig, otherwise from the files in
+// $KUBECONFIG, otherwise from ~/.kube/config. Inside a pod without any of these files, returns the
 // access of the pod's service account, unless options.context is set.
 Result<ClusterAccess> find_access(const AccessOptions& options);
 

@@ -31,12 +31,12 @@ struct ApiStatus {
 // the HTML of a proxy).
 Result<ApiStatus> parse_status(std::string_view json);
 
-// Returns the status of an error response. The body need not be a Status object. Without a
-// Retry-After header, `retry_after_header` is "".
+// Returns the status of an error response. The body need not be a Status object. Pass "" as
+// `retry_after_header` if the response has no Retry-After header.
 ApiStatus status_of_response(int http_status, std::string_view body, std::string_view retry_after_header);
 
-// Parses the number of seconds in a Retry-After header and limits it to an hour. The API server
-// does not use the form with a date.
+// Parses the number of seconds in a Retry-After header and limits it to an hour. Returns nullopt
+// for other text, including a date. The API server does not send dates.
 std::optional<std::chrono::seconds> parse_retry_after(std::string_view header);
 
 }  // namespace tessera::kube

@@ -66,7 +66,7 @@ class [[nodiscard]] Call {
 // How a stream ended. If neither `refused` nor `broken` is set, the server closed it cleanly.
 struct StreamEnd {
   std::optional<ApiStatus> refused;  // the server responded with an error
-  std::optional<Error> broken;       // no connection, or it broke
+  std::optional<Error> broken;       // no connection, or the connection broke
   bool opened = false;               // the server accepted the request (status 200)
 };
 
@@ -87,9 +87,9 @@ class Client {
   // Requests in flight continue; their Calls still control them. Waits for a running exec plugin.
   ~Client();
 
-  // Sends a request. Calls `done` once, but never inside send(). Every response with status 300 or
-  // higher is an error. The error is that of final_error() (retry.h). kTimeout means that the
-  // server may have processed the request.
+  // Sends a request. Calls `done` once, but never inside send(). Passes an error to `done` if no
+  // attempt succeeds; a response with status 300 or higher is a failure. The error code kTimeout
+  // means that the server may have processed the request (retry.h).
   Call send(Request request, OnReply done);
 
   // Sends a request and waits for the response. Runs the loop itself if no other thread does. Must
@@ -103,7 +103,8 @@ class Client {
 
   [[nodiscard]] http::EventLoop& loop() const;
   [[nodiscard]] const Clock& clock() const;
-  // Returns the namespace of the context or of the pod.
+  // Returns the namespace of the kubeconfig's context, or inside a cluster the namespace of the own
+  // pod.
   [[nodiscard]] const std::string& default_namespace() const;
   [[nodiscard]] const std::string& server() const;
   // Returns random numbers for backoff. The loop's thread only.

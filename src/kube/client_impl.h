@@ -57,8 +57,8 @@ struct Client::Impl : std::enable_shared_from_this<Impl> {
 
   using CallPtr = std::shared_ptr<Call::Impl>;
 
-  // Creates `transport` for the certificate of `credential`, unless it has that certificate
-  // already.
+  // Creates `transport` for the certificate of `credential`. Does nothing if the current
+  // `transport` already uses that certificate.
   Status connect_with(const Credential& credential);
 
   void start(const CallPtr& call);
@@ -88,7 +88,7 @@ struct Client::Impl : std::enable_shared_from_this<Impl> {
   std::optional<http::Client> transport;
   bool unencrypted = false;  // no TLS and not loopback, so credentials are not sent
   std::uint64_t certificate_generation = 0;
-  std::uint64_t rejected_generation = 0;  // the last certificate that could not be used
+  std::uint64_t rejected_generation = 0;  // generation of the last certificate that was unusable
   std::vector<CallPtr> waiting;           // for the exec plugin
   std::thread plugin;                     // runs the exec plugin
 };

@@ -38,8 +38,8 @@ struct EventNote {
 
   // Start a note about an object; complete it with as_warning() or as_normal().
   static EventNote about_pod(std::string namespace_name, std::string name, std::string uid);
-  // In Events, the UID of a node is its name: kubelet writes Events about nodes this way, and
-  // kubectl finds them by it.
+  // Starts a note about a node. Sets the UID to the name of the node, as kubelet does in its Events
+  // about nodes, because kubectl finds the Events of a node by this value.
   static EventNote about_node(const std::string& name);
 
   [[nodiscard]] EventNote as_warning(std::string event_reason, std::string text) &&;
@@ -61,10 +61,11 @@ struct EventAggregatorOptions {
   std::string instance;   // the name of the pod or node that writes the Events
   std::size_t queue = 512;
   std::size_t remembered = 4096;  // the most Events, and the most objects, that are remembered
-  // Equal Events within this time are counted together. After it, a new Event is created.
+  // An Event that equals an earlier one is counted in the same Event object, if at most this time
+  // has passed since the last repetition. Otherwise a new Event object is created.
   std::chrono::seconds window{600};
-  // Limits the different messages about one object with one reason within the window. Further
-  // messages share one Event.
+  // How many different messages with the same reason about the same object get their own Event
+  // within the window. All further messages share one Event.
   int different_messages = 10;
   // Rate limit per object: `burst` Events at once, then one per `refill`.
   int burst = 25;
@@ -80,9 +81,9 @@ class EventAggregator {
   };
   struct Counts {
     std::uint64_t recorded = 0;      // calls of record()
-    std::uint64_t counted = 0;       // of these, counted in a known Event
-    std::uint64_t silenced = 0;      // dropped by the rate limit of the object
-    std::uint64_t dropped_full = 0;  // dropped because the queue was full
+    std::uint64_t counted = 0;       // of these, repetitions that only raised the count of an Event
+    std::uint64_t silenced = 0;      // calls that were dropped by the rate limit of the object
+    std::uint64_t dropped_full = 0;  // calls that were dropped because the queue was full
     std::uint64_t failed = 0;        // writes that failed
   };
 

@@ -17,9 +17,9 @@ namespace tessera::kube {
 // printed.
 struct ExecCredential {
   std::string token;
-  std::string client_certificate;  // PEM
-  std::string client_key;          // PEM
-  std::optional<Clock::Wall> expires;
+  std::string client_certificate;      // PEM
+  std::string client_key;              // PEM
+  std::optional<Clock::Wall> expires;  // nullopt: valid until the server refuses it
 };
 
 // Parses a plugin's standard output. Error messages name the field, but never its content.

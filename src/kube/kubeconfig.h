@@ -42,12 +42,12 @@ struct KubeconfigCluster {
   bool insecure_skip_tls_verify = false;
   DataOrFile certificate_authority;  // empty: the system's root certificates
   std::string proxy_url;
-  std::string exec_config_json;  // extension client.authentication.k8s.io/exec, for exec plugins
+  std::string exec_config_json;  // the extension client.authentication.k8s.io/exec, as JSON
 };
 
 struct ExecPlugin {
   std::string api_version;
-  std::string command;  // absolute if the kubeconfig has a slash in it, otherwise searched in PATH
+  std::string command;  // an absolute path, or a name without a slash, which is searched in PATH
   std::vector<std::string> args;
   std::vector<std::pair<std::string, std::string>> env;
   std::string install_hint;

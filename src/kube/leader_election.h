@@ -14,8 +14,8 @@
 // considers its Lease valid only for renew_deadline, which is shorter, after it SENT the last
 // successful renewal. Clocks of different machines are never compared.
 //
-// A leader may send a request just before renew_deadline. The server must finish or abort it before
-// another process can lead, that is within (duration - renew_deadline).
+// A leader may send a request just before renew_deadline. The server must finish or abort that
+// request before another process can lead, that is within (duration - renew_deadline).
 #pragma once
 
 #include <chrono>
@@ -60,7 +60,7 @@ class LeaderElection {
   void absent();                                      // kRead, kUpdate: the Lease does not exist
   void written(const std::string& resource_version);  // kCreate, kUpdate: success
   void conflicted();                                  // kCreate, kUpdate: another process was first
-  void failed();                                      // no response, or one without a clear result
+  void failed();                                      // any action: no response, or an unclear one
 
   // Returns whether this process leads now. Check it before each action of a leader.
   [[nodiscard]] bool leading() const;

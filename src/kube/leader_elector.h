@@ -73,7 +73,7 @@ class LeaderElector {
   bool reported_ = false;              // the value last passed to on_change_
   Call call_;
   http::Timer timer_;
-  http::Timer expiry_;  // fires when the lease expires, to report the loss without a response
+  http::Timer expiry_;  // fires when the Lease expires, even if the API server does not respond
 };
 
 }  // namespace tessera::kube

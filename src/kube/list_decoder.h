@@ -19,7 +19,7 @@ struct ListPage {
   std::uint64_t version = 0;   // resourceVersion of the list
   std::string continue_token;  // "" on the last page
   std::size_t items = 0;
-  std::size_t remaining = 0;  // items on the following pages, if the server knows
+  std::size_t remaining = 0;  // items on the following pages; 0 if the server does not say
 };
 
 class ListDecoder {

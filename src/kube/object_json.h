@@ -210,7 +210,7 @@ JsonError each_element(JsonValue value, Visit visit) {
 JsonError read_text(JsonValue value, std::string& into);
 
 // Reads a field of `metadata` into `meta` if it is the name, namespace, uid or resourceVersion.
-// Sets `taken` to whether it is one of them.
+// Sets `taken` to true if the field is one of these four, otherwise to false.
 inline JsonError read_meta_field(JsonKey key, JsonValue& value, ObjectMeta& meta, bool& taken) {
   taken = true;
   if (is(key, "name")) {

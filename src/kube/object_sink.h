@@ -32,10 +32,11 @@ class ObjectSink {
   // error if the JSON is well-formed but the object is invalid; unreadable() is then called.
   virtual Status decode(ObjectJson& object, ObjectMeta& meta) = 0;
 
-  // The object of the last decode() is new, or a new version of the object with that UID.
+  // Called if the object of the last decode() is new, or is a new version of a known object.
   virtual void keep(const ObjectMeta& meta) = 0;
 
-  // The object was deleted, or no longer matches the selector. `meta` has its last version.
+  // Called if the object was deleted, or no longer matches the selector. `meta` identifies the
+  // object by its name and UID.
   virtual void forget(const ObjectMeta& meta) = 0;
 
   // decode() failed for a new version of this object, so the kept version is out of date. Called
@@ -43,8 +44,8 @@ class ObjectSink {
   // the error is then kExhausted.
   virtual void unreadable(const ObjectMeta& meta, const Error& error) = 0;
 
-  // A list is complete: the sink has received all existing objects. Called after the first list and
-  // after each re-list.
+  // Called when a list is complete, that is, after the first list and after each re-list. The sink
+  // has then received all existing objects.
   virtual void synced() {}
 };
 

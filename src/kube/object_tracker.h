@@ -52,8 +52,9 @@ class ObjectTracker {
   // Reserves memory for about this many objects.
   void expect(std::size_t objects) { known_.reserve(objects); }
   Verdict listed(const ObjectMeta& meta, const Forget& forget);
-  // Completes a list: passes known objects that were not listed to `forget`. Later events must be
-  // newer than `version`.
+  // Completes a list: passes known objects that were not listed to `forget`. `version` is the
+  // resourceVersion of the list. Later ADDED and MODIFIED events that are not newer than `version`
+  // are ignored.
   void end_list(std::uint64_t version, const Forget& forget);
 
   // Processes an event of a watch. kBookmark only updates the version.

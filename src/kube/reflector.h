@@ -1,14 +1,14 @@
 // kube/reflector.h
 //
-// Keeps a sink in sync with a collection of the API server: lists it in pages, then watches it, and
-// recovers from every error.
+// Keeps a sink in sync with a collection of the API server: lists the collection in pages, then
+// watches it, and recovers from every error.
 //
 //   Reflector pods(client, {.path = pod_path("", "")}, sink);
 //   pods.start();                       // calls sink.synced() after the first list
 //
-// Guarantees: the sink receives the latest version of each object, and no version twice. It
-// receives forget() for an object that was deleted while there was no connection. Intermediate
-// versions during a gap may be skipped.
+// Guarantees: the sink receives the latest version of each object, and no version twice. For an
+// object that was deleted while there was no connection, forget() of the sink is called. Versions
+// that were replaced by newer ones during such a gap may be skipped.
 //
 // Memory is bounded by max_object_bytes, whatever the objects are. Pages become smaller when
 // objects are large. An object that is too large is passed to unreadable() with its identity, and
@@ -44,9 +44,11 @@ struct ReflectorOptions {
   // The server ends a watch after a random time between this and twice this, so that clients do not
   // all reconnect at the same time.
   std::chrono::seconds watch_for{300};
-  // A watch is considered dead after this long without data, because API servers send a bookmark
-  // each minute. If watches stay silent for twice this long in total, the Reflector assumes that
-  // the server does not know the version, and re-lists the collection.
+  // API servers send a bookmark each minute. So a watch without data for this long is considered
+  // dead, and the Reflector starts a new watch at the last known resourceVersion. If watches
+  // receive nothing for twice this long in total, the Reflector re-lists the collection: the server
+  // may have been restored from a backup. The resourceVersion of such a server is older than that
+  // of the watch, and the server sends nothing until it has caught up.
   std::chrono::milliseconds idle{90'000};
   BackoffOptions backoff{.first = std::chrono::milliseconds(200), .cap = std::chrono::milliseconds(30'000)};
   // Limit for a page, a line of a watch, and so for an object. etcd stores at most 1.5 MiB for an
@@ -60,9 +62,9 @@ class Reflector {
     std::uint64_t lists = 0;       // completed lists
     std::uint64_t watches = 0;     // started watches
     std::uint64_t events = 0;      // received events, without bookmarks
-    std::uint64_t repeated = 0;    // of these, repetitions
+    std::uint64_t repeated = 0;    // of these events, repetitions of known versions
     std::uint64_t bookmarks = 0;   // received bookmarks
-    std::uint64_t expired = 0;     // lists and watches with a version that was too old
+    std::uint64_t expired = 0;     // lists and watches whose resourceVersion was too old
     std::uint64_t failures = 0;    // lists and watches that ended with an error
     std::uint64_t unreadable = 0;  // objects that the sink could not decode
     std::uint64_t wire_bytes = 0;  // received bytes of lists and watches
@@ -76,10 +78,10 @@ class Reflector {
 
   void start();
   // Starts a re-list. counts().lists grows when the list is complete. For callers that need the
-  // current state now: a silent watch does not show whether it is idle or dead. Do not call this
-  // inside the sink.
+  // current state now and cannot rely on a watch without events, which may be idle or dead. The
+  // sink must not call this.
   void relist();
-  // Stops permanently. The sink is not called again, even if it called this itself.
+  // Stops permanently. The sink is not called again. The sink may call this.
   void stop();
 
   // Returns whether a list is in progress. If the sink is called meanwhile, the object comes from

@@ -57,8 +57,9 @@ Request create_request(std::string collection_path, std::string body);
 Request delete_request(std::string path, std::string_view uid = "");
 
 enum class PatchKind { kJsonMerge, kStrategicMerge };
-// Patches an object. A patch of plain values is idempotent and retried. Use
-// patch_request_at_version() for a patch with a resourceVersion, which is not retried.
+// Patches an object. The request is retried, because a patch that only sets values is idempotent.
+// For a patch that contains a resourceVersion, use patch_request_at_version(); that request is not
+// retried.
 Request patch_request(std::string path, std::string body, PatchKind kind = PatchKind::kJsonMerge);
 Request patch_request_at_version(std::string path, std::string body, PatchKind kind = PatchKind::kJsonMerge);
 

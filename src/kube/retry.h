@@ -54,7 +54,8 @@ RetryVerdict judge(const RetryRequest& request, const Attempt& attempt);
 // Returns whether the server certainly did not process the request.
 bool certainly_not_done(const Attempt& attempt);
 
-// Returns the error for the caller after the last attempt.
+// Returns the error for the caller after the last attempt: the error of that attempt. If the
+// request is not safe to repeat and the server may have processed it, the code is kTimeout.
 Error final_error(const RetryRequest& request, const Attempt& attempt);
 
 }  // namespace tessera::kube

@@ -39,7 +39,8 @@ class YamlFields {
   std::string where_;
 };
 
-// Converts the node to JSON. Returns kInvalid if it is too deep or too large for an extension.
+// Converts the node to JSON, for an extension of a kubeconfig. Returns kInvalid if the node is
+// nested too deeply or is too large.
 Result<std::string> yaml_to_json(const YAML::Node& node, const std::string& where);
 
 }  // namespace tessera::kube

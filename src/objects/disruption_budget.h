@@ -37,8 +37,9 @@ struct DisruptionBudget {
   [[nodiscard]] bool covers(std::string_view pod, std::span<const LabelHash> labels) const;
 };
 
-// Replaces `budget` and `meta` with what the object says. Returns kInvalid as decode_pod() does
-// (pod_decoder.h), and for an unknown operator in the selector.
+// Replaces `budget` and `meta` with what the object says. Returns kInvalid if a field has the wrong
+// type, or if the selector has an unknown operator. `meta` then has the fields that were read
+// before the error.
 Status decode_disruption_budget(kube::ObjectJson& object, kube::ObjectMeta& meta, DisruptionBudget& budget);
 
 }  // namespace tessera::objects

@@ -11,7 +11,8 @@
 namespace tessera::objects {
 
 // Replaces `node` and `meta` with what the object says. Does not change node.unhealthy_gpus, which
-// comes from a ConfigMap. Returns kInvalid as decode_pod() does (pod_decoder.h).
+// comes from a ConfigMap. Returns kInvalid if a field has the wrong type or a quantity is
+// malformed. `meta` then has the fields that were read before the error.
 Status decode_node(kube::ObjectJson& object, const alloc::ResourceNames& names, kube::ObjectMeta& meta,
                    alloc::NodeSpec& node);
 

@@ -34,7 +34,8 @@ struct NodeFacts {
   std::vector<objects::Taint> taints{};
 };
 
-// Replaces `node` and `meta` with what the object says. Returns kInvalid as decode_node() does.
+// Replaces `node` and `meta` with what the object says. Returns kInvalid if a field has the wrong
+// type or a quantity is malformed. `meta` then has the fields that were read before the error.
 Status decode_node_facts(kube::ObjectJson& object, const alloc::ResourceNames& names, kube::ObjectMeta& meta,
                          NodeFacts& node);
 

@@ -17,6 +17,8 @@ namespace tessera::objects {
 // object's metadata is always read. status() returns the first such error.
 class QuantityFields {
  public:
+  // Reads the amount of resource `name`. Keeps `into` unchanged if the amount is malformed. The
+  // result is an error only if the JSON itself is malformed.
   JsonError read(std::string_view name, JsonValue value, Quantity& into);
   // read_milli() reads an amount in thousandths, read_whole() in whole units. Both round up, as
   // Kubernetes does.

@@ -49,11 +49,11 @@ class CsvTable {
   Status take_field();
 
   std::string_view rest_;
-  std::size_t line_ = 1;      // of the start of rest_
-  std::size_t row_line_ = 1;  // of the start of the row
+  std::size_t line_ = 1;      // line number of the start of rest_
+  std::size_t row_line_ = 1;  // line number of the start of the row
   std::vector<std::string> fields_;
   std::vector<std::string> header_;
-  std::vector<std::optional<std::size_t>> columns_;  // position in fields_
+  std::vector<std::optional<std::size_t>> columns_;  // by column number: position in fields_
 };
 
 }  // namespace tessera::sim

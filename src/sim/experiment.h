@@ -15,8 +15,8 @@ namespace tessera::sim {
 struct ExperimentOptions {
   std::vector<PolicyName> policies;
   std::vector<std::uint64_t> seeds;
-  std::int64_t load_milli = 1300;
-  // Whether `fgd` gets the typical pods of the trace. If not, it learns them from the pods that
+  std::int64_t load_milli = 1300;  // requests of all pods, in thousandths of all GPUs (1300: 130%)
+  // True: `fgd` gets the typical pods of the trace. False: `fgd` learns them from the pods that
   // arrive.
   bool typical_from_trace = true;
   unsigned threads = 0;  // 0: one per processor
@@ -26,7 +26,8 @@ struct PolicyResult {
   PolicyName policy;
   std::vector<RunResult> runs;  // one for each seed
 
-  // Return means over the runs that reached the load.
+  // Return means over the runs that reached the load. mean_at() returns nullopt if no run reached
+  // it.
   [[nodiscard]] std::optional<LoadPoint> mean_at(int load_percent) const;
   [[nodiscard]] std::vector<LoadPoint> mean_curve() const;
 };

@@ -25,8 +25,8 @@ class Fragmentation {
   // Returns the fragmentation of a node, summed over the typical pods, in thousandths of a GPU.
   // Divide by weight() for the average.
   [[nodiscard]] std::uint64_t of(const alloc::NodeView& node) const;
-  // Returns the fragmentation of the node after an allocation of `milli` thousandths of each of
-  // `gpus`, and of `cpu_milli`.
+  // Returns what of() would return after a pod has taken `milli` thousandths of each GPU in `gpus`
+  // and `cpu_milli` of CPU.
   [[nodiscard]] std::uint64_t after(const alloc::NodeView& node, alloc::GpuMask gpus, std::uint32_t milli,
                                     std::int64_t cpu_milli) const;
 

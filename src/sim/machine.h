@@ -25,8 +25,8 @@ struct MachineGpu {
   std::string model;
   std::uint32_t memory_mib = 0;
   std::uint32_t reserved_mib = 0;
-  std::string compute;       // capability, "7.0"
-  std::int32_t minor = 0;    // of /dev/nvidiaN
+  std::string compute;       // compute capability: "7.0"
+  std::int32_t minor = 0;    // N of /dev/nvidiaN
   std::string pci_bus_id{};  // "00000000:06:00.0", as NVML prints it
 };
 
@@ -42,8 +42,8 @@ struct Machine {
   std::vector<MachineGpu> gpus;  // by NVML index
   topology::Topology topology;
 
-  // Returns the UUID of a GPU of a node: equal in every process, different for every node, machine
-  // and index.
+  // Returns the UUID of GPU number `gpu` of a node. The same arguments give the same UUID in every
+  // process. Different nodes, machines and numbers give different UUIDs.
   [[nodiscard]] std::string gpu_uuid(std::string_view node, std::size_t gpu) const;
 
   // Returns the inventory that tessera-agent would publish for a node of this type.

@@ -14,8 +14,8 @@ namespace tessera::sim {
 
 // One line of links.rules: every pair of GPUs inside a group has this link.
 struct LinkRule {
-  std::uint8_t nvlinks = 0;                                // either NVLinks
-  topology::PciePath path = topology::PciePath::kUnknown;  // or a PCIe path
+  std::uint8_t nvlinks = 0;                                // number of NVLinks; 0 in a PCIe rule
+  topology::PciePath path = topology::PciePath::kUnknown;  // kUnknown in an NVLink rule
   std::vector<topology::GpuMask> groups;
 };
 

@@ -1,7 +1,7 @@
 // sim/policy.h
 //
-// A policy in a replay: one of Tessera's, through the Placer that the extender also uses, or one of
-// the policies that Tessera is compared with.
+// A policy in a replay: one of Tessera's policies, run by the Placer that the extender also uses,
+// or one of the policies that Tessera is compared with.
 #pragma once
 
 #include <memory>
@@ -25,8 +25,8 @@ class PlacementPolicy {
   PlacementPolicy& operator=(const PlacementPolicy&) = delete;
   virtual ~PlacementPolicy() = default;
 
-  // Returns the choice for a pod of this shape, or nullopt if it does not fit. `random` breaks
-  // ties.
+  // Returns the choice for a pod of this shape, or nullopt if the pod does not fit on any node.
+  // `random` breaks ties.
   virtual std::optional<alloc::Choice> choose(std::uint32_t shape, Random& random) = 0;
 };
 

@@ -19,7 +19,7 @@ namespace tessera::sim {
 
 // The means of all measurements at one offered load. Loads are rounded to whole percents.
 struct LoadPoint {
-  int load_percent = 0;           // offered load: requests of all pods so far, of all GPU capacity
+  int load_percent = 0;           // offered load: requests so far, in percent of all GPU capacity
   double allocated_percent = 0;   // of all GPU capacity
   double fragmented_percent = 0;  // of all GPU capacity
 
@@ -46,7 +46,7 @@ struct Setting {
   const Shapes& shapes;
   std::vector<PodKind> kinds;      // for measuring fragmentation
   std::vector<PodKind> fgd_kinds;  // typical pods for `fgd`; empty: it learns them
-  std::int64_t load_milli = 1300;  // what all pods request, in thousandths of all GPUs
+  std::int64_t load_milli = 1300;  // requests of all pods, in thousandths of all GPUs (1300: 130%)
 };
 
 // Runs one policy on the scenario of `seed`. Fails only if the policy makes a choice that the

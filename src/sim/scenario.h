@@ -22,7 +22,7 @@ struct Scenario {
 // pods, until all together request `load_milli` thousandths of all GPUs.
 Scenario draw_scenario(const Trace& trace, std::uint64_t seed, std::int64_t load_milli);
 
-// A kind of pod. Memory is not part of it, because it never runs short in these traces.
+// A kind of pod. Memory is left out, because the nodes of these traces always have enough memory.
 struct PodKind {
   std::int64_t cpu_milli = 0;
   std::uint32_t gpus = 0;

@@ -58,16 +58,16 @@ class SimulatedCluster {
   [[nodiscard]] const alloc::Request& request(std::uint32_t shape) const { return requests_[shape]; }
   // Whether the shape may use GPUs of this model.
   [[nodiscard]] bool allows(std::uint32_t shape, alloc::ModelId model) const;
-  // Whether a pod of this shape fits now: CPU, memory and GPUs.
+  // Returns whether the node has enough free CPU, memory and GPUs now for a pod of this shape.
   [[nodiscard]] bool fits(std::uint32_t shape, alloc::NodeId node) const;
 
-  // Makes a choice of these GPUs of a node for a pod of this shape.
+  // Returns a choice that gives the GPUs `gpus` of the node to a pod of this shape.
   [[nodiscard]] alloc::Choice choice(std::uint32_t shape, alloc::NodeId node, alloc::GpuMask gpus) const;
   // Writes a choice into the ledger. Fails, and changes nothing, if the choice does not fit.
   Status allocate(std::uint32_t shape, const alloc::Choice& choice);
 
   [[nodiscard]] std::int64_t capacity_milli() const { return capacity_milli_; }
-  // Allocated thousandths of all GPUs.
+  // The allocated GPU capacity, in thousandths of one GPU.
   [[nodiscard]] std::int64_t allocated_milli() const { return allocated_milli_; }
 
  private:

@@ -1,7 +1,7 @@
 // sim/trace.h
 //
-// A cluster and its pods, in the format of the Alibaba openb traces. GPUs and CPUs are counted in
-// thousandths.
+// A cluster and its pods, in the format of the Alibaba openb traces. Columns that end in _milli
+// are in thousandths: a pod with num_gpu 1 and gpu_milli 460 requests 46% of one GPU.
 //
 //   sn,cpu_milli,memory_mib,gpu,model
 //   openb-node-0000,64000,262144,2,P100
@@ -39,7 +39,7 @@ struct TracePod {
   std::int64_t cpu_milli = 0;
   std::int64_t memory_mib = 0;
   std::uint32_t gpus = 0;             // 0: requests none
-  std::uint32_t gpu_milli = 0;        // of each; 1000: whole
+  std::uint32_t gpu_milli = 0;        // thousandths of each GPU; 1000: the whole GPU
   std::vector<std::string> models{};  // allowed models, sorted; empty: any
 
   // The total over all its GPUs.

@@ -2,11 +2,11 @@
 //
 // Estimates how useful the remaining free GPUs are for later requests.
 //
-// The estimate assumes that all request sizes are equally likely, and that a later request gets any
-// set of its size. Every set of two or more GPUs has a value: its ring bandwidth, relative to the
-// best ring of its size, divided by the number of sets of that size. A GPU that is busy now may be
-// free by then, so each busy GPU of a set only divides the value of the set by four. The estimate
-// is the sum of the values of all sets.
+// The estimate assumes that all request sizes are equally likely, and that a later request gets
+// each set of its size with the same probability. Every set of two or more GPUs has a value: its
+// ring bandwidth, relative to the best ring of its size, divided by the number of sets of that
+// size. A GPU that is busy now may be free by then, so each busy GPU of a set only divides the
+// value of the set by four. The estimate is the sum of the values of all sets.
 //
 // In the DGX-1V job stream of tests/topology/dgx1_stream_test.cc this estimate beats two simpler
 // ones (total bandwidth between free GPUs, best remaining ring of each size). It is within 0.5

@@ -58,8 +58,9 @@ class SetTables {
 
   [[nodiscard]] Mbps pair_mbps(unsigned a, unsigned b) const { return mbps_[a * size() + b]; }
 
-  // The bottleneck of the best ring through the set: the link of two GPUs, and 0 for fewer. With
-  // more than kExactGpus GPUs, the best ring that a bounded search finds.
+  // The bottleneck of the best ring through the set. For two GPUs, this is the bandwidth of their
+  // link; for fewer GPUs it is 0. On machines with more than kExactGpus GPUs, it is the bottleneck
+  // of the best ring that a bounded search finds.
   [[nodiscard]] Mbps ring_mbps(GpuMask set) const;
   // Does the same. A bounded search takes its steps from `budget`; a table needs none.
   [[nodiscard]] Mbps ring_mbps(GpuMask set, StepBudget& budget) const;
@@ -78,8 +79,9 @@ class SetTables {
     return exact() ? pair_tens_[set] * 10 : topology::pair_sum(topology_, set);
   }
 
-  // The value of the free GPUs for later requests, 0 .. 65535 (see left_for_others.h). With more
-  // than kExactGpus GPUs, the share of the total pair bandwidth that is between the free GPUs.
+  // The value of the free GPUs for later requests, 0 .. 65535 (see left_for_others.h). On machines
+  // with more than kExactGpus GPUs, the value is the share of the total pair bandwidth that is
+  // between free GPUs.
   [[nodiscard]] std::uint32_t left_for_others(GpuMask free) const;
 
   // Returns the table of NVIDIA's partition optimum for sets of `count` GPUs. The first call for a
@@ -111,7 +113,7 @@ class SetTables {
   Topology topology_;
   std::vector<Mbps> mbps_;    // size() x size()
   std::vector<Mbps> levels_;  // distinct pair bandwidths, ascending
-  std::vector<Mbps> ideal_;   // by count
+  std::vector<Mbps> ideal_;   // results of ideal_mbps(), by count
 
   std::vector<std::uint8_t> ring_level_;         // by set: index into levels_
   std::vector<std::uint16_t> pair_tens_;         // by set
@@ -125,8 +127,8 @@ class SetTables {
   mutable std::array<LazyPartitions, kExactGpus + 1> partitions_;
 };
 
-// Shares one SetTables between all users of equal topologies. of() returns the existing one, or
-// creates it. Not thread-safe.
+// Shares one SetTables between all users of equal topologies. of() returns the existing tables, or
+// creates them. Not thread-safe.
 class TablePool {
  public:
   std::shared_ptr<const SetTables> of(const Topology& topology);

@@ -22,8 +22,8 @@ namespace tessera::topology {
 
 class StaticSets {
  public:
-  // Reads the table. Returns kInvalid, with the position, for a set whose length differs from its
-  // key, and for repeated or invalid indices.
+  // Reads the table. Returns kInvalid, with the position, for a set whose length differs from the
+  // number that it is listed under, and for repeated or invalid indices.
   static Result<StaticSets> from_json(const JsonReader& reader);
 
   // Returns the first listed set of `query.count` GPUs that is free and contains `query.required`.
@@ -34,8 +34,8 @@ class StaticSets {
   [[nodiscard]] Result<SetChoice> choose(const SetTables& tables, std::string_view machine_type,
                                          const SetQuery& query) const;
 
-  // Returns the name of a machine that is in the table. Returns `type` if both names or neither
-  // are.
+  // A machine may have two names, `type` and `other`. Returns the name that the table lists.
+  // Returns `type` if the table lists both names or neither.
   [[nodiscard]] std::string_view listed(std::string_view type, std::string_view other) const;
 
   [[nodiscard]] bool empty() const { return machines_.empty(); }

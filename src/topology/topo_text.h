@@ -16,11 +16,16 @@
 //   unknown.
 // - If the two sides of a pair differ, the slower one is used.
 // - NVSwitch: a GPU is assumed to have at most 18 NVLinks, or 36 if any pair has more than 18. If
-//   the links of a GPU to all its peers add up to more than that, they go through switches. A pair
-//   of two such GPUs is linked via NVSwitch.
-// - NVLink generation, by the number of links of a GPU: up to 6 -> 2 (Volta), 12 -> 3 (Ampere),
-//   18 -> 4 (Hopper), more -> 5; four single links -> 1 (Pascal). In this format a B200 (NV18)
-//   looks like an H100; our JSON distinguishes them.
+//   the links of a GPU to all its peers add up to more than that, they must go through switches. A
+//   pair of two such GPUs is linked via NVSwitch.
+// - NVLink generation, by the number of NVLinks of the GPU that has the most. With NVSwitches, the
+//   number that the text shows for one pair is used:
+//     4, with at most one NVLink per pair -> generation 1 (Pascal)
+//     any other number up to 6 -> generation 2 (Volta)
+//     7 to 12 -> generation 3 (Ampere)
+//     13 to 18 -> generation 4 (Hopper)
+//     more -> generation 5 (Blackwell)
+//   A B200 also has 18 NVLinks, so it is taken for an H100. Our JSON distinguishes them.
 // - Without a NUMA column, GPUs with equal CPU lists share a NUMA node, numbered in order of
 //   appearance.
 #pragma once

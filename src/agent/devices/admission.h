@@ -33,11 +33,16 @@
 
 namespace tessera::agent {
 
+// Numbers of Allocate calls, by result.
 struct AdmissionCounts {
-  std::uint64_t allocated = 0;                     // containers that got the devices decided for them
-  std::map<std::string, std::uint64_t> blocked{};  // got nothing, by StartBlock::counted_as
-  std::uint64_t unknown_pod = 0;                   // got nothing, because no pod matches the call
-  std::uint64_t mismatched_ids = 0;                // kubelet took IDs of devices that were not decided
+  // The container got the devices decided for it.
+  std::uint64_t allocated = 0;
+  // The container got no devices, because a StartBlock was returned. By StartBlock::counted_as.
+  std::map<std::string, std::uint64_t> blocked{};
+  // The container got no devices, because no known pod matches the call.
+  std::uint64_t unknown_pod = 0;
+  // Those of `allocated` in which kubelet took IDs of other devices than the decided ones.
+  std::uint64_t mismatched_ids = 0;
 };
 
 class Admission {

@@ -1,7 +1,8 @@
 // agent/devices/allocation.h
 //
 // The devices of one kind that one container of this node has. Used for /allocations, for metrics
-// and to map processes to pods. A plain value; allocations.h stores those of a node.
+// and to map processes to pods. A plain value. The class Allocations (allocations.h) stores all
+// allocations of a node.
 #pragma once
 
 #include <cstdint>
@@ -16,38 +17,40 @@ namespace tessera::agent {
 
 // The share of one device that a container has: the whole device or some units of it.
 struct DeviceShare {
-  std::string device;              // permanent ID: the UUID of a GPU
+  std::string device;              // permanent ID of the device; for a GPU its UUID
   std::uint32_t units = 0;         // 0 for a whole device
-  std::uint32_t core_percent = 0;  // percent of its compute time; 0 if that is not divided
+  std::uint32_t core_percent = 0;  // percent of the device's compute; 0: none requested
   bool whole = false;
 
   friend bool operator==(const DeviceShare&, const DeviceShare&) = default;
 };
 
-// Resource -> sorted IDs.
+// Resource -> the sorted device IDs of that resource, as kubelet counts devices (Device::id).
 using IdsByResource = std::map<std::string, std::vector<std::string>>;
 
 struct Allocation {
   PodName pod;
-  std::string pod_uid;  // see is_unknown_pod()
+  std::string pod_uid;  // begins with "?" if the pod was unknown during Allocate
   std::string container;
   // The devices that the container sees. Empty if it got none.
   std::vector<DeviceShare> shares{};
-  // The IDs that kubelet took for the container. Usually they belong to the devices in `shares`.
-  // They do not if kubelet chose them itself: it reuses the IDs of init containers at random.
+  // The IDs that kubelet took for the container. Usually these IDs belong to the devices in
+  // `shares`. But kubelet does not always ask which IDs to take: it reuses the IDs of init
+  // containers at random. Then they may belong to other devices.
   IdsByResource ids{};
   // Resource -> the CDI name that Allocate returned. Empty if the strategy does not use CDI.
-  // kubelet keeps the name for the life of the pod. If the agent mistook the container for another
-  // one, the name contains the other container.
+  // kubelet keeps the name for the life of the pod. If the agent mistook this container for another
+  // one during Allocate, the name contains the pod UID and the name of the other container.
   std::map<std::string, std::string> cdi_names{};
-  // The result of DeliveryStrategy::fixed() at admission. Empty if kubelet keeps nothing that can
-  // become outdated.
+  // The part of the Allocate response that kubelet keeps for the life of the pod and that may
+  // become outdated, for example after a driver update: the paths of device nodes and files, as
+  // text (DeliveryStrategy::fixed). Empty if there is no such part or it is unknown.
   std::string fixed{};
-  // Why the strategy could not add the devices at admission. Set only if the strategy cannot repair
-  // this later (DeliveryStrategy::can_update). Empty otherwise.
+  // Why the strategy could not add the devices at admission. Set only if the strategy cannot add
+  // them later either (DeliveryStrategy::can_update returns false). Empty otherwise.
   std::string fault{};
-  // True if kubelet has not confirmed that its call was for this container. Another container may
-  // have the IDs.
+  // True if kubelet has not confirmed that its Allocate call was for this container. Another
+  // container may have the IDs.
   bool guessed = false;
   // True once StartGate has allowed a start. From then on the container keeps `shares`, whatever
   // the pod's annotations say.
@@ -58,7 +61,7 @@ struct Allocation {
   friend bool operator==(const Allocation&, const Allocation&) = default;
 };
 
-// Prefix of the UID in allocations whose pod was unknown during Allocate. No real UID begins so.
+// Prefix of the UID in allocations whose pod was unknown during Allocate. No real UID has it.
 inline constexpr std::string_view kUnknownPod = "?";
 inline bool is_unknown_pod(const std::string& pod_uid) {
   return pod_uid.starts_with(kUnknownPod);
@@ -69,8 +72,9 @@ inline constexpr std::string_view kUnknownCdiPod = "unknown";
 // Returns the value of Allocation::pod_uid for an unknown pod that has these IDs.
 std::string unknown_uid(const std::string& resource, const std::vector<std::string>& ids);
 
-// Returns an allocation of the container `to` with everything that `from` has of one resource. Used
-// if kubelet gave these IDs to `to`.
+// Returns a new allocation for the container `to`. It has the shares of `from`, and the IDs and the
+// CDI name that `from` has for `resource`. Used if `from` was recorded for the wrong container:
+// kubelet assigned the IDs to `to`.
 Allocation moved_to(const ContainerName& to, const Allocation& from, const std::string& resource);
 
 }  // namespace tessera::agent

@@ -1,7 +1,8 @@
 // agent/devices/allocation_recovery.h
 //
-// Corrects the allocations of one kind so that they agree with kubelet: after a restart, after an
-// Allocate for a pod that the agent did not know or mistook for another, and when pods end.
+// Corrects the allocations of one kind of device so that they agree with kubelet. This is needed
+// after a restart of the agent, when pods end, and after an Allocate for a pod that the agent did
+// not know or mistook for another pod.
 //
 //   AllocationRecovery recovery(context);
 //   recovery.recover();             // once all pods of the node and the devices are known
@@ -27,26 +28,28 @@ class AllocationRecovery final : private PodListener {
   AllocationRecovery(const AllocationRecovery&) = delete;
   AllocationRecovery& operator=(const AllocationRecovery&) = delete;
 
-  // Makes the allocations agree with kubelet. Forgets those of pods that have ended, adds those in
-  // kubelet's checkpoint, and then asks kubelet about pods that still have none. Call it once all
-  // pods of the node are known and the kind knows its devices. If it ran earlier, every device of a
-  // running container would seem to be missing.
+  // Makes the allocations agree with kubelet. Forgets the allocations of pods that have ended, adds
+  // the missing allocations that are in kubelet's checkpoint, and then asks kubelet about pods that
+  // still have no allocation. Call it only when all pods of the node are known and the kind knows
+  // its devices. Before that, every device of a running container would seem to be missing.
   void recover();
 
-  // Adds the missing allocations of a pod. `devices` is kubelet's report about the pod.
-  // `checkpoint` may be null; then it is read when needed.
+  // Adds the missing allocations of a pod. `devices` is kubelet's report about the pod. If
+  // `checkpoint` is null, the checkpoint is read from kubelet's file when needed.
   //
-  // A container without an allocation got one of these:
+  // A container whose allocation is missing has one of these:
   //   - the devices decided for it, if an earlier process of the agent admitted it,
-  //   - the devices of another container, if it was mistaken for that one,
+  //   - the devices of another container, if the agent mistook the container for that one,
   //   - no device, if its pod was unknown.
   void learn(const NodePod& pod, const PodDevices& devices, const Checkpoint* checkpoint = nullptr);
 
-  // Moves allocations to the pods that have their IDs according to kubelet's checkpoint. Called
-  // when a container starts with IDs that are allocated to another pod.
+  // Compares all allocations with kubelet's checkpoint. If the checkpoint assigns the IDs of an
+  // allocation to another pod, moves the allocation to that pod. Called when a container starts
+  // with IDs that the agent recorded for another pod.
   void reassign();
 
-  // Forgets the allocations of a pod that kubelet admits again.
+  // Forgets the allocations of a pod that kubelet admits a second time. kubelet then allocates new
+  // IDs to the containers of the pod.
   void forget_readmitted(const NodePod& pod);
 
   // Records an allocation of an unknown pod (is_unknown_pod).
@@ -73,7 +76,7 @@ class AllocationRecovery final : private PodListener {
   const KindContext context_;
   Allocations& allocations_;
   LoopGate gate_;
-  // Unknown pods that this process recorded, by UID.
+  // Allocation::pod_uid of an unknown pod -> when this process recorded the allocation.
   std::map<std::string, Clock::Steady> unknown_since_;
   std::vector<std::string> to_learn_;  // UIDs of pods to ask kubelet about
   bool learning_ = false;

@@ -50,8 +50,9 @@ class Allocations {
   // Returns whether anything has changed since the last call.
   bool take_changed() { return std::exchange(changed_, false); }
 
-  // Records an allocation. Called once for each resource of a container. IDs and CDI names of the
-  // calls are merged. Shares and start block of the last call replace earlier ones.
+  // Records an allocation. Called once for each resource of a container. The IDs and CDI names of
+  // these calls are merged. The other fields are those of the last call, except that `guessed`
+  // stays true once it is set.
   void record(const Allocation& allocation);
   // Sets why the container may not start; empty if it may.
   void set_start_block(const std::string& pod_uid, const std::string& container, std::string message);
@@ -80,19 +81,22 @@ class Allocations {
   // Returns whether the container has IDs of this resource.
   [[nodiscard]] bool has(const std::string& pod_uid, const std::string& container,
                          const std::string& resource) const;
-  // Returns the allocations that have exactly these sorted IDs of a resource. Several containers of
-  // a pod may have the same IDs, because kubelet reuses those of init containers.
+  // Returns the allocations whose IDs of `resource` are exactly `ids`, which must be sorted. Several
+  // containers of a pod may have the same IDs, because kubelet reuses the IDs of init containers for
+  // later containers.
   [[nodiscard]] std::vector<const Allocation*> with_ids(const std::string& resource,
                                                         const std::vector<std::string>& ids) const;
   // Returns whether a container has this CDI name.
   [[nodiscard]] bool has_cdi_name(const std::string& name) const;
-  // An ID that a container has. The pointers are valid until the next change.
+  // An ID that kubelet allocated to a container, and the allocation of that container. The pointers
+  // are valid until the next change of this object.
   struct HeldId {
     const Allocation* allocation;
     const std::string* id;
   };
+  // Returns the IDs of `resource` that containers have.
   [[nodiscard]] std::vector<HeldId> held_ids(const std::string& resource) const;
-  // Returns the known pods that have a share of this device.
+  // Returns the pods that have a share of this device, except unknown pods (is_unknown_pod).
   [[nodiscard]] std::vector<kube::ObjectReference> holders_of(const std::string& device) const;
 
   [[nodiscard]] std::vector<Allocation> all() const;

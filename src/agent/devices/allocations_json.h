@@ -4,8 +4,9 @@
 //
 //   {"node":"gpu-a","unit":"GiB","allocations":[
 //     {"namespace":"ml","pod":"train-7","uid":"5b0c...","container":"main",
-//      "gpus":[{"uuid":"GPU-5d3c...","index":2,"mem":8}],
-//      "ids":{"aliyun.com/gpu-mem":["2-0","2-1"]},"held":"why it may not start"}]}
+//      "gpus":[{"uuid":"GPU-5d3c1b2a-...","index":2,"mem":2}],
+//      "ids":{"aliyun.com/gpu-mem":["5d3c1b2a-0","5d3c1b2a-1"]},
+//      "held":"why the container may not start yet"}]}
 #pragma once
 
 #include <boost/json/array.hpp>
@@ -17,7 +18,7 @@
 
 namespace tessera::agent {
 
-// An allocation, with its shares as JSON in the format of the kind.
+// An allocation, and its shares as JSON. Each kind of device has its own format of shares.
 struct ListedAllocation {
   Allocation allocation;
   boost::json::array shares;
@@ -25,12 +26,12 @@ struct ListedAllocation {
 
 // The allocations of one kind of device.
 struct ListedKind {
-  std::string key;  // "gpus"
+  std::string key;  // of the list of shares in the JSON: "gpus"
   std::vector<ListedAllocation> allocations;
 };
 
-// Returns the fields in `about` (the node's) followed by the allocations, sorted by namespace, pod
-// and container.
+// Returns a JSON object: the fields in `about`, which describe the node, followed by the
+// allocations, sorted by namespace, pod and container.
 std::string allocations_json(boost::json::object about, const std::vector<ListedKind>& kinds);
 
 }  // namespace tessera::agent

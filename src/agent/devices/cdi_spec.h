@@ -7,8 +7,8 @@
 //   GPUs       tessera.io/gpu=<pod UID>_<container>        tessera-<pod UID>_<container>.json
 //   others     tessera.io/NAME=<pod UID>_<container>       tessera.NAME.<pod UID>_<container>.json
 //
-// The runtime applies the variables of the spec last, so they override those of the image, of
-// Allocate and of the pod.
+// The runtime applies the variables of the spec last, so they override the variables of the image,
+// of the Allocate response and of the pod.
 #pragma once
 
 #include <optional>
@@ -30,12 +30,13 @@ class CdiKind {
       : name_(std::move(name)), file_prefix_(std::move(file_prefix)) {}
 
   [[nodiscard]] const std::string& name() const { return name_; }
+  // In the functions below, `device` is the result of cdi_device_name().
   [[nodiscard]] std::string qualified_name(const std::string& device) const;
   [[nodiscard]] std::string file_name(const std::string& device) const;
   // Returns the device name in a file name; nullopt if the file does not belong to this kind.
   [[nodiscard]] std::optional<std::string> device_of_file(std::string_view file) const;
 
-  // Returns the spec as JSON, CDI version 0.6.0.
+  // Returns the spec that maps the name of `device` to `edits`, as JSON of CDI version 0.6.0.
   [[nodiscard]] std::string spec(const std::string& device, const Edits& edits) const;
 
  private:
@@ -43,10 +44,11 @@ class CdiKind {
   std::string file_prefix_;
 };
 
-// Returns the name of a container's device within its kind. Fails if `pod_uid` or `container` is
-// not valid in a file name, because both may come from outside the agent.
+// Returns the name of a container's CDI device without the kind: "<pod UID>_<container>". Both
+// arguments may come from outside the agent. Fails with kInvalid if one of them is not valid in a
+// file name.
 Result<std::string> cdi_device_name(const std::string& pod_uid, const std::string& container);
-// Returns the pod UID in the name of a device.
+// Returns the pod UID in such a name: the part before "_".
 std::string pod_of_cdi_device(std::string_view device);
 
 }  // namespace tessera::agent

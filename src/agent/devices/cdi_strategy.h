@@ -9,9 +9,9 @@
 // The agent can change the file before each start of the container. So a late decision or a driver
 // update needs no new pod. A container that has started keeps its devices.
 //
-// A file is written atomically. It is removed when the container that has its CDI name is gone. The
-// name usually contains the UID of that container's pod. It contains another UID if the agent
-// mistook the pod for another one, because kubelet's calls name no pod.
+// A file is written atomically, and removed when the container with its CDI name is gone. The CDI
+// name usually contains the UID of that container's pod. But kubelet's calls name no pod, so the
+// agent may mistake the pod for another one. The CDI name then contains the UID of the other pod.
 #pragma once
 
 #include <string>
@@ -24,8 +24,8 @@ namespace tessera::agent {
 
 class CdiStrategy final : public DeliveryStrategy {
  public:
-  // `directory` is where the container runtime reads CDI specs, by default /var/run/cdi. It is
-  // created if it is missing.
+  // `directory` is where the container runtime reads CDI specs, usually /var/run/cdi. The strategy
+  // creates the directory if it is missing.
   CdiStrategy(std::string directory, CdiKind kind)
       : directory_(std::move(directory)), kind_(std::move(kind)) {}
 

@@ -42,7 +42,7 @@ struct Checkpoint {
   static constexpr std::size_t kMaxBytes = 64U << 20U;
 
   std::vector<CheckpointEntry> entries;
-  // Resource -> IDs that its plugin listed, including plugins that are gone.
+  // Resource -> the IDs that its plugin listed. Includes resources whose plugin is gone.
   std::map<std::string, std::vector<std::string>> registered;
 
   static Result<Checkpoint> parse(std::string_view json);

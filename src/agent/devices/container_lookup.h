@@ -1,15 +1,16 @@
 // agent/devices/container_lookup.h
 //
 // Finds the container that a kubelet call is for. The call contains a resource and a number of IDs,
-// but no name.
+// but no pod or container name.
 //
-// kubelet admits one pod at a time and its containers in order. podresources Get knows the pod that
-// is being admitted, but not the pods that wait behind it. So the lookup takes the next pod in bind
-// order as a guess, and one Get confirms it. If no known pod matches, the watch is late, often by a
-// few milliseconds. The lookup then fetches the pods from the API server.
+// kubelet admits one pod at a time, and the containers of a pod in order. kubelet's podresources
+// Get succeeds for the pod that is being admitted, but not for pods that still wait. So the lookup
+// takes the next pod in bind order as a guess, and confirms the guess with one Get. If no known pod
+// matches, the watch has probably not delivered the pod yet. The lookup then fetches the pods from
+// the API server.
 //
-// Kubelets before 1.34 have no Get. With them the lookup relies on the bind order alone, and
-// PreStartContainer detects mistakes.
+// In kubelets before 1.34, Get is off by default. Without Get, the lookup relies on the bind order
+// alone. A wrong guess is detected when kubelet calls PreStartContainer.
 //
 // All calls are made on the event loop's thread.
 #pragma once
@@ -28,7 +29,7 @@
 
 namespace tessera::agent {
 
-// The properties of the container that a kubelet call contains.
+// The facts in a kubelet call about the container that the call is for.
 struct LookupQuery {
   std::string resource;
   std::size_t size = 0;  // number of IDs that the container requests
@@ -40,11 +41,12 @@ struct FoundContainer {
   bool confirmed = false;  // kubelet confirmed it; otherwise it is a guess
 };
 
+// Numbers of lookups. Each finished lookup is counted in one of the first three.
 struct LookupCounts {
-  std::uint64_t confirmed = 0;
-  std::uint64_t guessed = 0;  // without confirmation by kubelet
-  std::uint64_t unknown = 0;  // no pod matches
-  std::uint64_t fetched = 0;  // needed a fetch from the API server, because the watch was late
+  std::uint64_t confirmed = 0;  // kubelet confirmed the container
+  std::uint64_t guessed = 0;    // kubelet did not confirm the container
+  std::uint64_t unknown = 0;    // no pod matches
+  std::uint64_t fetched = 0;    // no known pod matched, so pods were fetched from the API server
 };
 
 class ContainerLookup final : private PodListener {
@@ -58,11 +60,12 @@ class ContainerLookup final : private PodListener {
   ContainerLookup& operator=(const ContainerLookup&) = delete;
 
   // Finds the container that a call is for. Calls `done` within 450 ms, possibly before find()
-  // returns. The result is nullopt if no pod matches.
+  // returns. If kubelet has not confirmed a pod by then, the result is the most likely container,
+  // with `confirmed` false. The result is nullopt if no pod matches.
   void find(const LookupQuery& query, FoundDone done);
 
-  // Continues the searches that have not found a pod yet. Called for each pod that changes; also
-  // call it after AllocationRecovery has recovered allocations.
+  // Continues the searches that have not found a pod yet. The lookup calls this for each pod that
+  // changes. Other callers call it after AllocationRecovery has recovered allocations.
   void retry_waiting();
 
   // Returns the container of `pod` for which kubelet would make this call next; empty if there is

@@ -24,7 +24,8 @@ struct Device {
 struct ResourceList {
   std::string resource;  // "aliyun.com/gpu-mem"
   std::vector<Device> devices;
-  bool has_vanished = false;  // has IDs of missing devices that containers still hold
+  // True if `devices` has IDs of devices that are gone. They stay while containers hold them.
+  bool has_vanished = false;
 
   friend bool operator==(const ResourceList&, const ResourceList&) = default;
 };

@@ -34,7 +34,7 @@
 
 namespace tessera::agent {
 
-// The names of a kind in the cluster.
+// The names of a kind of device in messages, Events, the Node condition and variables.
 struct KindInfo {
   std::string one;   // "GPU"
   std::string many;  // "GPUs"
@@ -51,8 +51,8 @@ struct KindInfo {
   std::string some_unhealthy;  // "GPUUnhealthy"
   std::string no_devices;      // "NoGPUs"
   // The variable that lists the devices of a container ("NVIDIA_VISIBLE_DEVICES"), its value for
-  // "no device" ("void"), and the prefix of a device name ("GPU-"). Empty if this kind has no such
-  // variable.
+  // "no device" ("void"), and the prefix of a device name ("GPU-"). All three are empty if this
+  // kind has no such variable.
   std::string visible_variable{};
   std::string visible_none{};
   std::string device_prefix{};
@@ -73,14 +73,15 @@ struct NodeDevice {
   friend bool operator==(const NodeDevice&, const NodeDevice&) = default;
 };
 
-// The number of IDs to take from each device.
+// Pairs of a device (NodeDevice::id) and the number of IDs to take from it.
 using WantedIds = std::vector<std::pair<std::string, std::size_t>>;
 
 // The devices decided for a container.
 struct Decided {
   std::vector<DeviceShare> shares{};  // empty: no device
   Env env{};                          // variables that describe the shares, set by every strategy
-  // By resource, the IDs that kubelet should take. For a resource without an entry it may take any.
+  // Resource -> how many IDs kubelet should take from which device. For a resource without an
+  // entry, kubelet may take any IDs.
   std::map<std::string, WantedIds> wanted{};
 };
 
@@ -106,24 +107,25 @@ class DeviceKind {
   [[nodiscard]] virtual std::vector<ResourceList> lists() = 0;
   // Returns the current physical devices.
   [[nodiscard]] virtual std::vector<NodeDevice> devices() const = 0;
-  // Returns the physical device of an ID. Returns "" if the ID has the form of this kind but the
-  // device is unknown. Returns nullopt if the ID has another form: it is from another plugin that
-  // served the resource before.
+  // Returns the physical device (NodeDevice::id) that an ID in kubelet's list belongs to. Returns
+  // "" if the ID has the form of this kind but the device is unknown. Returns nullopt if the ID has
+  // another form. Such an ID is from another plugin that served the resource before.
   [[nodiscard]] virtual std::optional<std::string> device_of(const std::string& id) const = 0;
 
-  // Decides which devices a container gets. Called for GetPreferredAllocation (with empty `ids`),
-  // at admission for each resource of the container, and before each start. `ids` may contain
-  // resources of other kinds.
+  // Decides which devices a container gets. Returns a StartBlock if it cannot get them now. Called
+  // for GetPreferredAllocation (with empty `ids`), at admission for each resource of the container,
+  // and before each start. `ids` may contain resources of other kinds.
   [[nodiscard]] virtual Decision decide(const NodePod& pod, const std::string& container,
                                         const IdsByResource& ids) const = 0;
   // Returns the device nodes, files and variables that give access to `shares`. Called only for
   // strategies that deliver devices. The error says what is missing and how to get it.
   virtual Result<Edits> edits(const std::vector<DeviceShare>& shares) = 0;
 
-  // Decides whether a container may start with the devices that it was admitted with (`allocated`).
-  // Called if the strategy cannot change them (DeliveryStrategy::can_update). Returns those devices
-  // if they are as good as the ones `decided` now. Otherwise fails with the reason. `allocated` is
-  // null if they are unknown.
+  // Decides whether a container may start with the devices that it was admitted with (`allocated`;
+  // null if unknown). Called if the strategy can no longer change these devices
+  // (DeliveryStrategy::can_update). `decided` is the current decision, which may name other
+  // devices. Returns the devices with which the container may start. Fails with the reason if it
+  // must not start.
   [[nodiscard]] virtual Result<Decided> accept_allocated(const NodePod& pod, const std::string& container,
                                                          const Decided& decided,
                                                          const Allocation* allocated) const;
@@ -143,8 +145,8 @@ class DeviceKind {
   DeviceKind(KindInfo info, std::vector<std::string> resources)
       : info_(std::move(info)), resources_(std::move(resources)) {}
 
-  // Changes the set of resources. The next Plugins::publish() registers the new ones and
-  // unregisters those that were removed.
+  // Changes the set of resources. The next Plugins::publish() registers the new resources and
+  // unregisters the removed ones.
   void set_resources(std::vector<std::string> resources) { resources_ = std::move(resources); }
 
  private:
@@ -152,7 +154,8 @@ class DeviceKind {
   std::vector<std::string> resources_;
 };
 
-// Adds the IDs that `list` lacks, as unhealthy devices. Returns whether it added any.
+// Adds those of `ids` that are not in `list` to `list`, as unhealthy devices. Returns true if it
+// added any.
 bool add_unlisted(const std::vector<std::string>& ids, std::vector<Device>& list);
 
 }  // namespace tessera::agent

@@ -1,24 +1,27 @@
 // agent/devices/device_plugin.h
 //
-// Serves one resource to kubelet and registers it again whenever kubelet has dropped it.
+// Serves one resource to kubelet. Registers again whenever kubelet has dropped the plugin.
 //
 //   DevicePlugin plugin({.resource = "aliyun.com/gpu-mem", .directory = plugin_dir}, answers);
 //   TRY(plugin.set_devices(devices));
 //   plugin.status().registered
 //
-// kubelet drops a plugin in three ways:
+// kubelet drops a plugin in three cases:
 //
-//   - When kubelet starts, it deletes the plugin's socket. If the plugin is not back within about a
-//     second, pods that wait for the resource fail for good. So the plugin watches the directory
-//     (inotify). It also checks its socket every few seconds, in case inotify missed an event.
-//   - When another instance of the plugin ends (a rolling update), kubelet ends the stream but
-//     deletes no socket. The plugin registers again.
-//   - When an instance ends that registered later, kubelet has no plugin for the resource. It
-//     leaves the stream of the older instance open, so that instance sees no sign on the stream.
-//     rival_sockets.h detects this case, and the plugin registers with a new server.
+//   - kubelet restarts: it deletes the plugin's socket. If the plugin has not registered again
+//     within about a second, pods that wait for the resource fail for good. So the plugin watches
+//     the directory of the sockets (inotify). It also checks its socket every few seconds, in case
+//     inotify missed an event.
+//   - An instance that registered BEFORE this one ends, for example in a rolling update: kubelet
+//     then ends the stream of this instance, but deletes no socket. The plugin sees the end of its
+//     stream and registers again.
+//   - An instance that registered AFTER this one ends: kubelet then has no plugin for the resource,
+//     but leaves the stream of this instance open. So the plugin cannot see this case on its
+//     stream. rival_sockets.h detects it, and the plugin registers again with a new server.
 //
-// Every server uses a new socket name, for two reasons. kubelet 1.37 rejects a known name as
-// "already connected". And two instances with the same name would replace each other's socket.
+// Every server uses a new socket name, for two reasons. kubelet 1.37 rejects a socket name that it
+// knows already ("already connected"). Two instances with the same socket name would replace each
+// other's socket.
 #pragma once
 
 #include <chrono>
@@ -37,10 +40,15 @@ struct DevicePluginOptions {
 
   std::string resource{};  // "aliyun.com/gpu-mem"
   std::string directory = "/var/lib/kubelet/device-plugins";
-  Milliseconds first_retry{50};  // doubled at each failure
+  // The pause after a failed registration: first_retry, then doubled at each failure up to
+  // last_retry.
+  Milliseconds first_retry{50};
   Milliseconds last_retry{5'000};
-  Milliseconds check_every{2'000};       // how often to check the two sockets
-  Milliseconds register_within{15'000};  // kubelet dials back during Register, for up to 10 s
+  // How often to check kubelet's socket, the plugin's own socket and those of other plugins.
+  Milliseconds check_every{2'000};
+  // The deadline of one Register call. kubelet connects to the plugin before it answers, which may
+  // take up to 10 s.
+  Milliseconds register_within{15'000};
 };
 
 struct DevicePluginStatus {
@@ -61,8 +69,8 @@ class DevicePlugin {
   DevicePlugin(const DevicePlugin&) = delete;
   DevicePlugin& operator=(const DevicePlugin&) = delete;
 
-  // Replaces the list and sends it to kubelet. Fails with kExhausted, and keeps the old list, if
-  // the new one is too long for kubelet.
+  // Replaces the list and sends it to kubelet. If the new list is too long for kubelet, fails with
+  // kExhausted and keeps the old list.
   Status set_devices(std::vector<Device> devices);
 
   // Returns the last list that was accepted.

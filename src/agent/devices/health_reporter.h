@@ -5,7 +5,7 @@
 //
 // Events are written only for changes. After a restart of the agent, a change is a difference from
 // `before`, the state that the earlier process reported. If another client changes the condition,
-// it is reconciled within a minute.
+// the reporter restores it within a minute.
 //
 //   HealthReporter health(node, store.allocations(), {.info = kind.info()}, before);
 //   health.report(kind.devices());             // after every change
@@ -29,7 +29,8 @@
 
 namespace tessera::agent {
 
-// A change of a device that is reported.
+// A change of a device, which Events report. kOtherReason: the device stays unhealthy, and the
+// reason is another one than before.
 struct HealthChange {
   enum class Kind { kUnhealthy, kOtherReason, kRecovered, kGone, kAppeared };
   Kind kind = Kind::kUnhealthy;
@@ -56,11 +57,11 @@ struct NodeCondition {
 // are not in `devices` because their names are unknown. Pure.
 NodeCondition condition_of(const KindInfo& info, const std::vector<NodeDevice>& devices,
                            const std::vector<std::string>& unlisted = {});
-// Cuts a text to the length of a condition's message.
+// Cuts a text to the maximum length of NodeCondition::message.
 std::string cut_message(std::string text);
 
 // Returns the strategic merge patch for /status of `node`, a Node object. Returns nullopt if the
-// node already has the condition. Pure.
+// node already has the condition. Fails if the status in `node` is malformed. Pure.
 Result<std::optional<std::string>> condition_patch(const boost::json::value& node, const std::string& type,
                                                    const NodeCondition& condition, Clock::Wall now);
 

@@ -24,9 +24,9 @@ struct HostRoot {
   [[nodiscard]] std::string on_host(std::string_view path) const;
   [[nodiscard]] std::string local(std::string_view path) const;
 
-  // Resolves all symbolic links in `path` as if the root were "/". A link of a driver that is
-  // installed in another root then leads to the right file, and no link leads out of the root.
-  // Returns nullopt if the path does not exist.
+  // Resolves all symbolic links in `path` as if the root were "/". So links within a driver that is
+  // installed below this root lead to the right files, and no link leads out of the root. Returns
+  // nullopt if the path does not exist.
   [[nodiscard]] std::optional<std::string> real_path(std::string_view path) const;
 
   // Returns the sorted names in a directory; empty if it is not a directory.

@@ -1,7 +1,7 @@
 // agent/devices/id_choice.h
 //
-// Chooses the IDs that kubelet should take for a container, so that kubelet's own records contain
-// the right device. Pure.
+// Chooses the IDs that kubelet should take for a container, so that the IDs in kubelet's own
+// records belong to the devices that the container gets. Pure.
 #pragma once
 
 #include <set>
@@ -18,8 +18,9 @@ namespace tessera::agent {
 //   2. free IDs of the `wanted` devices, then held IDs of these devices
 //   3. free IDs of other devices, beginning with the device that has the most
 //   4. held IDs of other devices
-// IDs in `held` are those of containers that the agent knows. kubelet offers such an ID if it knows
-// that the container has ended, or if it has forgotten the container.
+// `held` contains the IDs that the agent has recorded for containers of other pods. kubelet offers
+// such an ID only if it has seen the end of that container before the agent did, or if it has
+// forgotten the container.
 std::vector<std::string> choose_ids(const Preference& preference, const WantedIds& wanted,
                                     const DeviceKind& kind, const std::set<std::string>& held);
 

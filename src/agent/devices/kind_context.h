@@ -28,8 +28,8 @@ struct KindContext {
   [[nodiscard]] Result<Edits> edits(const std::vector<DeviceShare>& shares) const {
     return strategy.delivers_devices() ? kind.edits(shares) : Edits();
   }
-  // Returns whether the IDs have the form of this kind. Other IDs belong to another plugin that
-  // served the resource before.
+  // Returns true if at least one of the IDs has the form of this kind. If none has it, the IDs are
+  // from another plugin that served the resource before.
   [[nodiscard]] bool are_ours(const std::vector<std::string>& ids) const {
     return std::ranges::any_of(ids, [this](const std::string& id) { return kind.device_of(id).has_value(); });
   }

@@ -28,7 +28,8 @@ class LoopGate {
   LoopGate& operator=(const LoopGate&) = delete;
   ~LoopGate() { close(); }
 
-  // Returns a function that any thread may call. It runs `task` with its argument on the loop.
+  // Returns a function that any thread may call. The function passes its argument to `task`, which
+  // runs on the loop. After close(), the function does nothing.
   template <class Argument>
   [[nodiscard]] Done<Argument> wrap(Done<Argument> task) const {
     return [impl = impl_, task = std::make_shared<Done<Argument>>(std::move(task))](Argument argument) {

@@ -2,8 +2,9 @@
 //
 // The agent's Prometheus metrics. This class counts events as they happen: HTTP requests and
 // kubelet's calls. The other metrics are readings, which are taken when /metrics is requested
-// (readings.h): the state of the driver, the allocations and the last sample. docs/reference.md
-// lists every name. All calls may be made from any thread.
+// (readings.h): the state of the driver, the allocations and the last sample of GPU use.
+// docs/reference.md lists every name. Call count_request() only on the event loop's thread, the
+// other functions from any thread.
 #pragma once
 
 #include <chrono>

@@ -23,8 +23,9 @@ namespace tessera::agent {
 
 struct NodePod {
   alloc::PodSpec spec;
-  // The resource version in which the agent first saw the pod. kubelet admits pods in the order of
-  // this number, because no component writes to a pod between its bind and its admission.
+  // The resource version at which the agent first saw the pod on this node. kubelet admits pods in
+  // the order of this number, because no component writes to a pod between its bind and its
+  // admission.
   std::uint64_t bound_at = 0;
   // The resource version in which the agent first saw the pod's current record annotations.
   std::uint64_t recorded_at = 0;
@@ -63,11 +64,12 @@ class NodePods final : public kube::ObjectSink {
   void remove_listener(PodListener& listener) { std::erase(listeners_, &listener); }
 
   // Adds a served resource that is not a GPU. Its amounts are decoded in pods that arrive from now
-  // on. Earlier pods cannot have it, because kubelet admits no pod with a resource that it does not
-  // know.
+  // on. Pods that arrived earlier cannot hold it, because kubelet admits no pod that requests an
+  // unregistered resource.
   void add_resource(const std::string& resource);
 
-  // Registers the allocations of one kind of device, for admission_begun().
+  // Registers the allocations of one kind of device. admission_begun() searches all that are
+  // registered.
   void add_allocations(const Allocations& allocations) { allocations_.push_back(&allocations); }
   void remove_allocations(const Allocations& allocations) { std::erase(allocations_, &allocations); }
   // Returns whether kubelet has begun to admit the pod: one of its containers has a device of any
@@ -82,9 +84,9 @@ class NodePods final : public kube::ObjectSink {
   void synced() override;
 
   // Adds or updates a pod as it was at `version`. Does nothing if the known version is newer.
-  // `from_watch` is false for a pod that the agent fetched. A fetched pod is ignored if it is
-  // unknown and older than the newest watch event. The watch delivers in order, so such a pod has
-  // ended.
+  // `from_watch` is false for a pod that the agent fetched. A fetched pod is ignored if it is not
+  // known and its version is older than the newest watch event. The watch delivers in order, so it
+  // has already delivered such a pod and its end.
   void put(const alloc::PodSpec& pod, std::uint64_t version, bool from_watch);
   // Calls put() with the pod that decode() decoded last.
   void put_decoded(std::uint64_t version, bool from_watch) { put(decoded_, version, from_watch); }

@@ -30,9 +30,11 @@ namespace tessera::agent {
 struct ObjectReconcilerOptions {
   using Milliseconds = std::chrono::milliseconds;
 
-  std::string path;                    // of the object: "/api/v1/nodes/gpu-a"
-  std::string what;                    // for logs and errors: "inventory of node gpu-a"
-  Milliseconds recheck_every{60'000};  // in the desired state; shortened at random by up to a quarter
+  std::string path;  // of the object: "/api/v1/nodes/gpu-a"
+  std::string what;  // for logs and errors: "inventory of node gpu-a"
+  // How often to check an object that is in the desired state. Each interval is shortened at random
+  // by up to a quarter.
+  Milliseconds recheck_every{60'000};
   kube::BackoffOptions backoff{.first = Milliseconds(500), .cap = Milliseconds(30'000)};
 };
 
@@ -48,7 +50,7 @@ class ObjectReconciler {
     bool settled = false;        // the object is in the desired state
     std::string problem;         // why it is not settled; empty if it is, or before the first attempt
     std::uint64_t writes = 0;    // writes that succeeded
-    std::uint64_t failures = 0;  // requests that failed, without conflicts
+    std::uint64_t failures = 0;  // failed requests, not counting conflicts
     std::uint64_t races = 0;     // conflicts with other clients
   };
 

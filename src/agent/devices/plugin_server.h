@@ -29,14 +29,14 @@ class PluginServer {
     std::function<void()> stream_ended{};   // kubelet has ended, or has dropped the plugin
   };
 
-  // Listens on `socket_path`; replaces an existing file. Fails with kExhausted if the list is too
-  // long for kubelet, kInvalid if the path is too long, kUnavailable if it cannot listen.
+  // Listens on `socket_path`; replaces an existing file. Fails with kExhausted if the device list
+  // is too long for kubelet, kInvalid if the path is too long, kUnavailable if it cannot listen.
   static Result<std::unique_ptr<PluginServer>> start(const std::string& socket_path, KubeletAnswers& answers,
                                                      const std::vector<Device>& devices, Events events);
   virtual ~PluginServer() = default;
 
-  // Replaces the list. Fails with kExhausted, and keeps the old list, if the new one is too long
-  // for kubelet.
+  // Replaces the device list. If the new list is too long for kubelet, fails with kExhausted and
+  // keeps the old list.
   virtual Status set_devices(std::vector<Device> devices) = 0;
 };
 

@@ -1,7 +1,7 @@
 // agent/devices/plugins.h
 //
 // Serves one kind of device to kubelet with one device plugin per resource (for GPUs: gpu-mem, gpu
-// and gpu-count). Admission and StartGate answer the calls.
+// and gpu-count). Admission and StartGate answer kubelet's calls.
 //
 //   AllocationStore store(node, GpuKind::keys(), state_dir + "/allocations.json");
 //   Plugins plugins({.node = node, .kind = gpus, .strategy = strategy, .store = store}, options);
@@ -11,9 +11,9 @@
 //
 // A resource is registered with its first list that is short enough for kubelet. Until then it is
 // not registered at all, because an empty list would mean that the devices of running pods do not
-// exist. If a later list is too long, kubelet keeps the devices that it knows, with their current
-// health. An Event reports this once, and the next list is tried again. A resource that the kind no
-// longer has is unregistered.
+// exist. If a later list is too long, the agent sends only the devices in it that kubelet already
+// knows, with their current health. An Event reports this once. The next list is tried in full
+// again. A resource that the kind no longer has is unregistered.
 //
 // All calls are made on the event loop's thread, except leave().
 #pragma once
@@ -37,7 +37,7 @@ namespace tessera::agent {
 class Readings;
 
 struct PluginsOptions {
-  DevicePluginOptions plugin{};  // without the resource
+  DevicePluginOptions plugin{};  // for each resource; the field `resource` is ignored
   Metrics* metrics = nullptr;    // counts kubelet's calls; must outlive the plugins
 };
 
@@ -48,8 +48,8 @@ class Plugins final : private AllocationListener {
   Plugins(const Plugins&) = delete;
   Plugins& operator=(const Plugins&) = delete;
 
-  // Starts to serve. The first list waits until the pods of the node are known, but only for a
-  // short time.
+  // Starts to serve. The first device list is sent as soon as the pods of the node are known. If
+  // that takes longer than 350 ms, the list is sent without waiting for them.
   void start();
   // Sends kubelet the current device lists if they have changed. Registers new resources and
   // unregisters removed ones.
@@ -68,7 +68,7 @@ class Plugins final : private AllocationListener {
     std::string problem;  // why kubelet did not get the list; empty if it did
   };
   [[nodiscard]] std::vector<Resource> resources() const;
-  // Returns why kubelet does not know all resources yet; empty if it does.
+  // Returns why kubelet has not accepted all resources yet; empty if it has.
   [[nodiscard]] std::string not_ready() const;
   // Returns whether no other instance of the agent serves one of the resources.
   [[nodiscard]] bool alone() const;
@@ -98,9 +98,9 @@ class Plugins final : private AllocationListener {
   bool left_ = false;
 };
 
-// Returns the current lists of a kind for kubelet. If a device is gone, the IDs that containers
-// hold of it stay in the list, as unhealthy. Without them, kubelet would count these IDs as free
-// and allocate their capacity to other containers.
+// Returns the devices of one kind as kubelet gets them, one list per resource. If a device is gone,
+// those of its IDs that containers hold stay in the list, marked as unhealthy. If they were not in
+// the list, kubelet would count them as free and allocate their capacity to other containers.
 std::vector<ResourceList> lists_with_held(DeviceKind& kind, const Allocations& allocations);
 
 }  // namespace tessera::agent

@@ -1,7 +1,7 @@
 // agent/devices/pod_fetch.h
 //
-// Fetches the pending pods of this node from the API server, in case kubelet makes a call for a pod
-// that the watch has not delivered yet. All calls are made on the event loop's thread.
+// Fetches the pending pods of this node from the API server. Used when kubelet makes a call for a
+// pod that the watch has not delivered yet. All calls are made on the event loop's thread.
 #pragma once
 
 #include <string>

@@ -40,9 +40,10 @@ std::optional<ContainerRef> container_of_cgroup(std::string_view text);
 // nullopt also if the process has ended.
 std::optional<ContainerRef> container_of_process(const std::string& proc_root, std::uint32_t pid);
 
-// Returns the name of a container. Finds it by the container ID in the status of its pod. If
-// kubelet has not written the status yet, the only container of a pod matches too. Returns nullopt
-// if the pod is not in `pods`.
+// Returns the name of a container. The pod is the one in `pods` with the UID; nullopt if there is
+// none. The container is the one that has the container ID in the pod's status. The status may not
+// have the ID yet. Then the result is the pod's only container. If the pod has several containers,
+// ContainerName::container is empty.
 std::optional<ContainerName> name_of_container(const std::vector<const alloc::PodSpec*>& pods,
                                                const ContainerRef& container);
 

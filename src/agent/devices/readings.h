@@ -28,7 +28,8 @@ class Readings : public daemon::Readings {
   void add_admissions(const AdmissionCounts& admissions, const LookupCounts& lookups);
   void add_starts(const StartCounts& starts);
   void add_resources(const std::vector<Plugins::Resource>& resources);
-  // Adds the objects that the agent writes to the API server: {"inventory", state}, ...
+  // Adds the states of the objects that the agent writes to the API server, by the name of the
+  // object: {"inventory", state}, ...
   void add_objects(const std::vector<std::pair<std::string, ObjectReconciler::State>>& objects);
 };
 

@@ -19,12 +19,13 @@ class Registrar {
   Registrar(const Registrar&) = delete;
   Registrar& operator=(const Registrar&) = delete;
 
-  // Makes one attempt. kubelet connects to `endpoint`, the name of a socket in its plugin
-  // directory, and asks for the plugin's options before it answers.
+  // Makes one attempt to register the plugin. `endpoint` is the name of its socket in kubelet's
+  // plugin directory. Before kubelet answers, it connects to this socket and asks for the plugin's
+  // options.
   //
-  // A kubelet that is starting may remove the socket after the caller has checked it. kubelet would
-  // then try to connect for 10 s. So `socket_exists` is polled during the call, and the attempt
-  // fails with kUnavailable as soon as it returns false.
+  // A kubelet that is starting may remove the socket after the caller has checked the socket.
+  // kubelet would then try to connect for 10 s. So `socket_exists` is polled during the call, and
+  // the attempt fails with kUnavailable as soon as `socket_exists` returns false.
   Status register_plugin(const std::string& endpoint, const std::string& resource,
                          std::chrono::milliseconds deadline, const std::function<bool()>& socket_exists);
 

@@ -6,9 +6,9 @@
 //   RivalSockets rivals(directory, "aliyun.com/gpu-mem");
 //   if (rivals.look(own_socket, registered_at) != RivalSockets::Gone::kNone) { ... }
 //
-// kubelet (up to 1.36) keeps only the plugin that registered last. When that plugin ends, the
-// resource has no plugin. kubelet leaves the stream of an older plugin open even then. So the older
-// plugin can notice the end of the newer one only because its socket is gone.
+// kubelet (up to 1.36) uses only the plugin that registered last. When that plugin ends, the
+// resource has no plugin, but kubelet leaves the stream of an older plugin open. So the older
+// plugin can notice the end of the newer plugin only by the missing socket of the newer plugin.
 //
 // Use it from one thread.
 #pragma once
@@ -23,17 +23,20 @@ namespace tessera::agent {
 
 class RivalSockets {
  public:
+  // The plugin whose socket is gone.
   enum class Gone : std::uint8_t {
-    kNone,
-    kOtherPlugin,    // of another plugin, for an unknown resource
-    kOtherInstance,  // of another instance of the agent, for this resource
+    kNone,           // no socket is gone
+    kOtherPlugin,    // a plugin that is not Tessera's; its resource is unknown
+    kOtherInstance,  // another instance of the agent; its plugin served this resource
   };
 
   RivalSockets(std::string directory, const std::string& resource);
 
-  // Returns whether a plugin has ended since the last look and may have registered this resource
-  // after `registered_at`, the time of the caller's own registration. A socket without a listener
-  // counts as gone, because its process was killed. Ignores the socket named `own`.
+  // Looks for a plugin that has ended since the last call and that may have registered this
+  // resource after `registered_at`, the time of the caller's own registration. Returns kNone if
+  // there is no such plugin. A plugin has ended if its socket is gone. An instance of the agent has
+  // also ended if no process listens on its socket, because the process was killed. Ignores the
+  // socket named `own`.
   Gone look(const std::string& own, Clock::Steady registered_at);
   // Returns whether another instance of the agent listened for this resource at the last look.
   [[nodiscard]] bool other_instance_listens() const;
@@ -55,8 +58,8 @@ class RivalSockets {
 };
 
 // Returns a new socket name, for aliyun.com/gpu-mem "tessera-gpu-mem-NNNNNNNN-3f9a01c2.sock".
-// NNNNNNNN is a hash of the full resource name. The next part is random and identifies this
-// instance. The name has at most 54 bytes, even for a long resource name.
+// NNNNNNNN is a hash of the full resource name. The next part is random, so every call returns
+// another name. The name has at most 55 bytes, even for a long resource name.
 std::string new_socket_name(const std::string& resource);
 
 }  // namespace tessera::agent

@@ -27,7 +27,8 @@ enum class Verdict : std::uint8_t {
 
 struct GpuDecision {
   Verdict verdict = Verdict::kUndecided;
-  // GPUs by UUID; empty unless the verdict is kDecided or kLostGpu.
+  // The GPU shares of each container, with UUIDs as names of the GPUs. Empty unless the verdict is
+  // kDecided or kLostGpu.
   alloc::Record record{};
   // The problem and what to do about it, without the pod's name; empty if the verdict is kDecided.
   std::string message{};
@@ -52,8 +53,8 @@ struct Holding {
 };
 
 // Checks that the GPUs of `pod` have room for it in addition to `neighbours`, the pods that already
-// hold shares of them. Returns the problem and what to do about it; empty if the pod fits. A pod
-// does not fit if its scheduler did not know the other pods.
+// hold shares of these GPUs. Returns the problem and what to do about it; empty if the pod fits. A
+// GPU can be overcommitted if two schedulers that do not know each other's pods use the node.
 std::string overcommitment(const Holding& pod, const std::vector<Holding>& neighbours,
                            const alloc::Inventory& inventory);
 

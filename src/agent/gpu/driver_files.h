@@ -27,7 +27,7 @@ namespace tessera::agent {
 
 enum class LibraryPlace { kLinkerDirectories, kLibraryPath };
 
-// Parses "linker" or "env".
+// Parses "linker" (kLinkerDirectories) or "env" (kLibraryPath). Fails with kInvalid for other text.
 Result<LibraryPlace> parse_library_place(std::string_view text);
 
 struct DriverFilesOptions {
@@ -44,8 +44,8 @@ struct DriverFiles {
   bool has_cuda = false;                 // libcuda was found
 };
 
-// Searches the driver root for these files. Fails with kNotFound if it has no driver library at
-// all. The error names the directory searched.
+// Searches the driver root for the files that containers need. Fails with kNotFound if there is no
+// driver library at all. The error names the directory searched.
 Result<DriverFiles> find_driver_files(const DriverFilesOptions& options);
 
 // Returns the path of a driver library as this process sees it, with links resolved; nullopt if
@@ -53,8 +53,8 @@ Result<DriverFiles> find_driver_files(const DriverFilesOptions& options);
 std::optional<std::string> find_driver_library(const HostRoot& driver, const std::string& name);
 
 // Returns the device nodes that give a container access to these GPUs: the shared ones that exist
-// (nvidiactl, nvidia-uvm and so on) and one per GPU. Returns none for no GPUs. Fails if the node of
-// a GPU is missing; the error says how to create it.
+// (nvidiactl, nvidia-uvm and so on) and one per GPU. If `gpus` is empty, returns no device nodes.
+// Fails if the device node of a GPU is missing; the error says how to create it.
 Result<std::vector<DeviceNode>> device_nodes(const HostRoot& dev, const std::vector<alloc::Gpu>& gpus);
 
 // Caches the driver files. Searches again in two cases: one of the files no longer exists, because
@@ -64,8 +64,10 @@ class DriverFilesCache {
  public:
   explicit DriverFilesCache(DriverFilesOptions options) : options_(std::move(options)) {}
 
+  // Returns the driver files. Fails as find_driver_files() does. The pointer is valid until the
+  // next call.
   Result<const DriverFiles*> get();
-  // Returns a warning about missing files that are not required, once; nullopt afterwards.
+  // Returns the warning that a search did not find libcuda. Returns it once; nullopt otherwise.
   std::optional<std::string> take_warning() { return std::exchange(warning_, std::nullopt); }
   [[nodiscard]] const DriverFilesOptions& options() const { return options_; }
 
@@ -77,8 +79,9 @@ class DriverFilesCache {
 };
 
 // Returns the changes that give a container access to these GPUs and no others: device nodes,
-// driver files and NVIDIA_VISIBLE_DEVICES. Without GPUs, NVIDIA_VISIBLE_DEVICES hides all of them.
-// The error says which part of the driver is missing and how to get it.
+// driver files and NVIDIA_VISIBLE_DEVICES. If `gpus` is empty, only NVIDIA_VISIBLE_DEVICES is set,
+// to a value that hides all GPUs. The error says which part of the driver is missing and how to get
+// it.
 Result<Edits> gpu_edits(DriverFilesCache& files, const std::vector<alloc::Gpu>& gpus);
 
 }  // namespace tessera::agent

@@ -19,7 +19,8 @@ namespace tessera::agent {
 struct ForeignUse {
   // Resources of other plugins whose devices are GPUs of this node.
   std::vector<std::string> resources;
-  // Our resources that another plugin serves. kubelet lists IDs for them that do not have our form.
+  // Tessera's resources that another plugin serves as well. For such a resource, kubelet's
+  // checkpoint lists IDs that do not have the form of Tessera's IDs.
   std::vector<std::string> overridden;
   // GPUs that a pod holds through another plugin, by UUID. The value says which pod and which
   // resource. Tessera must not allocate these GPUs.
@@ -31,9 +32,9 @@ struct ForeignUse {
   friend bool operator==(const ForeignUse&, const ForeignUse&) = default;
 };
 
-// Returns the name of a pod of this node, to report it as the holder of a GPU. Returns "" if the
-// pod has a valid record, because Tessera's ledger then has it. Returns nullopt if the pod is
-// unknown.
+// Returns the name of a pod of this node, to report the pod as the holder of a GPU. Returns "" if
+// the pod has a valid record: the extender's ledger already counts the GPUs of such a pod. Returns
+// nullopt if the pod is unknown.
 using NameOfHolder = std::function<std::optional<std::string>(const std::string& pod_uid)>;
 
 ForeignUse find_foreign_use(const Checkpoint& checkpoint, const alloc::Inventory& inventory,

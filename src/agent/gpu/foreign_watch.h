@@ -28,20 +28,22 @@ namespace tessera::agent {
 
 class ForeignWatch {
  public:
-  // The resources of ours that are registered with kubelet now. For other resources, kubelet's
-  // checkpoint still describes the plugin that served them last.
+  // Those of Tessera's resources that are registered with kubelet now. If one of Tessera's
+  // resources is not registered, kubelet's checkpoint still describes the plugin that served it
+  // last.
   using Registered = std::set<std::string>;
 
-  // The checkpoint may name another plugin for one of our resources for a moment, because kubelet
-  // writes it only after a registration. So this counts only if it lasts for `override_delay`.
-  // `node` and `kind` must outlive this object.
+  // kubelet writes its checkpoint a moment after a registration. Until then, the checkpoint may
+  // still describe another plugin that served one of our resources before. So another plugin counts
+  // only if the checkpoint describes it for at least `override_delay`. `node` and `kind` must
+  // outlive this object.
   ForeignWatch(const NodeContext& node, const GpuKind& kind, const std::string& plugin_dir,
                std::chrono::milliseconds override_delay = std::chrono::seconds(5));
 
   // Reads kubelet's checkpoint. Returns whether use() has changed.
   bool update(const alloc::Inventory& inventory, const Registered& registered);
-  // Like update(), but does nothing and returns false if the result cannot have changed. The result
-  // can change when kubelet writes its checkpoint, and when a pod becomes known or ends.
+  // Like update(), but does nothing and returns false if use() cannot have changed. use() can
+  // change when kubelet writes its checkpoint, and when a pod becomes known or ends.
   bool update_if_changed(const alloc::Inventory& inventory, const Registered& registered);
 
   [[nodiscard]] const ForeignUse& use() const { return use_; }

@@ -6,9 +6,9 @@
 // "5d3c1b2a" is that GPU as a whole. The part from the UUID is the tag of the GPU.
 //
 // kubelet writes IDs into its checkpoint and into the status of pods. So an ID must mean the same
-// GPU after a restart, and after the driver has renumbered its GPUs. IDs are short because kubelet
-// accepts only 4 MiB for a list of all of them, and because every pod object contains those that
-// the pod holds.
+// GPU after a restart, and after the driver has renumbered its GPUs. IDs are short for two reasons.
+// kubelet accepts a device list of at most 4 MiB. And every pod object contains the IDs that the
+// pod holds.
 #pragma once
 
 #include <boost/json/object.hpp>
@@ -62,8 +62,8 @@ struct GpuLists {
 GpuLists make_lists(const alloc::Inventory& inventory, GpuIds& ids);
 
 const KindInfo& gpu_info();
-// Returns the CDI kind tessera.io/gpu. Its file prefix "tessera-" is older than the scheme of the
-// other kinds (CdiKind::of).
+// Returns the CDI kind tessera.io/gpu. Its file prefix "tessera-" does not follow the scheme of the
+// other kinds (CdiKind::of), because it is older than that scheme.
 CdiKind gpu_cdi_kind();
 
 // Returns "GPU 3 (GPU-5d3c...)".

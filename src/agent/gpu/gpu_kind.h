@@ -6,8 +6,8 @@
 // The extender chooses the GPUs and writes the choice into the pod's annotations (the record). A
 // container gets these GPUs, whichever IDs kubelet took.
 //
-// A container may have been admitted with other GPUs than the record says, and the strategy may not
-// be able to change that any more. Then the record is repaired before the container starts.
+// A container may have been admitted with other GPUs than the record says. If the delivery strategy
+// cannot change the container's GPUs any more, the record is repaired before the container starts.
 //
 // Once a container of the pod has started, its pod keeps the GPUs that it was allocated. A record
 // that changes later is not read any more, and is repaired (record_guard.h).
@@ -45,7 +45,8 @@ class GpuKind final : public DeviceKind {
     Leftovers* leftovers = nullptr;  // null: processes of deleted pods are ignored
   };
   struct Counts {
-    std::uint64_t repaired = 0;  // records that differed from what kubelet allocated
+    // Records that named other GPUs than the pod has, and were corrected.
+    std::uint64_t repaired = 0;
   };
 
   // Returns the JSON keys of a share in the state file (allocations.h).

@@ -23,11 +23,12 @@
 
 namespace tessera::agent {
 
-// Reads a file with Inventory::json(). Returns an empty inventory if the file is missing or
-// invalid.
+// Reads the inventory that an earlier process saved in the file `path`. Returns an empty inventory
+// if the file is missing or invalid.
 alloc::Inventory read_known_inventory(const std::string& path);
 
-// Returns the inventory in a Node object. Fails with kNotFound if the Node has none.
+// Returns the inventory in the annotation of a Node object. Fails with kNotFound if the Node has no
+// such annotation, and with kInvalid if the annotation or the object is invalid.
 Result<alloc::Inventory> inventory_of_node(std::string_view node_json);
 
 class KnownInventory {

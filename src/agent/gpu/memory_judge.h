@@ -1,7 +1,8 @@
 // agent/gpu/memory_judge.h
 //
 // Decides what to do about containers that use more GPU memory than they requested. Pure: the
-// caller passes time and use.
+// caller passes time and use. The limit of a container on a GPU is the memory that it requested
+// there, plus a tolerance (MemoryRules::slack_bytes).
 //
 // A container over its limit is reported immediately. It is reported again only if it was within
 // the limit for the grace time in between. With policy `evict`, the pod of a container is evicted
@@ -38,10 +39,10 @@ struct MemoryRules {
 
 struct MemoryVerdict {
   enum class Kind {
-    kOver,         // exceeds its limit since this sample
-    kUnrequested,  // the same, for a pod that requests no GPU
-    kWithinLimit,  // has been within its limit for the grace time
-    kEvict,        // has exceeded its limit for the grace time; repeated with every sample
+    kOver,         // the container exceeds its limit since this sample
+    kUnrequested,  // like kOver, but the pod requests no GPU
+    kWithinLimit,  // after kOver, the container has been within its limit for the grace time
+    kEvict,        // the container has exceeded its limit for the whole grace time
   };
   Kind kind = Kind::kOver;
   MemoryUse use;
@@ -51,11 +52,13 @@ class MemoryJudge {
  public:
   explicit MemoryJudge(MemoryRules rules) : rules_(rules) {}
 
-  // Returns what to do after a sample. Call it with every sample.
+  // Returns what to do after a sample. Call it with every sample. kEvict is returned again with
+  // every sample until the container is within its limit.
   std::vector<MemoryVerdict> judge(const std::vector<MemoryUse>& uses, Clock::Steady now);
 
   // The number of containers over their limit in the last sample.
   [[nodiscard]] std::size_t over() const;
+  // Returns whether the container exceeded its limit on this GPU in the last sample.
   [[nodiscard]] bool is_over(const MemoryUse& use) const;
 
  private:

@@ -17,7 +17,7 @@
 //   nvidia.com/cuda.driver-version.full=550.54.15 (.major .minor .revision),
 //     cuda.runtime-version.full=12.4
 //   aliyun.accelerator/nvidia_name, nvidia_count, nvidia_mem=32768MiB
-//   tessera.io/gpu.nvlink=NV2                     the best link between two GPUs; "none"
+//   tessera.io/gpu.nvlink=NV2                     the best NVLink of two GPUs, or "none"
 //   tessera.io/gpu.nvswitch=true
 //
 // A node with several models is labelled with the most frequent one. If several models are equally
@@ -38,7 +38,7 @@
 
 namespace tessera::agent {
 
-// Facts for labels that the inventory does not contain.
+// Facts that the labels need and the inventory does not contain.
 struct GpuSoftware {
   std::vector<std::string> compute{};  // compute capability per GPU: "7.0"; empty: unknown
   std::string cuda{};                  // "12.4"; empty: unknown
@@ -71,8 +71,9 @@ inline constexpr std::size_t kMaxOriginalGpus = 16;
 Result<NodeMetadata> node_metadata(const alloc::Inventory& inventory, const GpuSoftware& software,
                                    const NodeMetadataOptions& options);
 
-// Label -> the values that this process has read or tried to write, for labels of ours. If a label
-// has any other value, another writer has taken it over.
+// For each label of the agent, the values by which the agent recognizes the label as its own: the
+// value that this process found first, and every value that it has tried to write since. If the
+// label has any other value, another writer has taken it over.
 using LabelValues = std::map<std::string, std::set<std::string>, std::less<>>;
 
 // Returns the JSON merge patch that brings the Node object `node` to the wanted state. Returns

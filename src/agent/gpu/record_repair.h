@@ -44,10 +44,10 @@ struct RecordRepair {
 };
 
 // Returns the record that the pod should have: `decided`, but with the shares that each container
-// was admitted with. A container that can still be changed keeps the shares in `decided`. These are
-// the containers with a CDI name if `can_update` (DeliveryStrategy::can_update) is set. Fails if a
-// container was admitted without a GPU, with other amounts than it requests, or with GPUs that the
-// pod's annotations do not allow.
+// was admitted with. If `can_update` (DeliveryStrategy::can_update) is true, the agent can still
+// change the GPUs of a container with a CDI name. Such a container keeps the shares in `decided`.
+// Fails if any other container was admitted without a GPU, with other amounts than it requests, or
+// with GPUs that the pod's annotations do not allow.
 Result<alloc::Record> record_as_allocated(const alloc::PodSpec& pod, const alloc::Record& decided,
                                           const Allocations& allocations, const alloc::Inventory& inventory,
                                           const alloc::ResourceNames& names, bool can_update);

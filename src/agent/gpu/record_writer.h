@@ -40,8 +40,8 @@ class ApiRecordWriter final : public RecordWriter {
   ApiRecordWriter(const ApiRecordWriter&) = delete;
   ApiRecordWriter& operator=(const ApiRecordWriter&) = delete;
 
-  // Writes the repair. If a write to the same pod is in flight, the new one replaces it. The
-  // callers of both then get the result of the new one.
+  // Writes the repair. If a write to the same pod is in flight, the new write replaces it. Both
+  // callers then get the result of the new write.
   void write(const NodePod& pod, const RecordRepair& repair, Done<Status> done) override;
 
   [[nodiscard]] const Counts& counts() const { return counts_; }

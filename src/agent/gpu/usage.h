@@ -17,6 +17,7 @@
 
 namespace tessera::agent {
 
+// The use of one GPU by all its processes.
 struct SampledGpu {
   std::string uuid;
   std::optional<gpu::GpuUsage> usage{};  // nullopt: the GPU did not answer
@@ -27,7 +28,7 @@ struct SampledGpu {
 struct ContainerUse {
   ContainerRef container;
   std::string gpu;          // UUID
-  std::uint64_t bytes = 0;  // of all processes whose memory the driver reports
+  std::uint64_t bytes = 0;  // used by those processes whose memory the driver reports
   std::uint32_t processes = 0;
   std::optional<std::uint32_t> busy_percent{};  // of the time; nullopt: not reported
 };

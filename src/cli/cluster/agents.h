@@ -29,13 +29,15 @@ enum class PodKind {
   kPlacers,  // schedulers and extenders
 };
 
-// Requests a page ("metrics", "allocations", "version") from all pods of a kind in parallel, with a
-// timeout of a few seconds. Finds the pods by the labels that the chart sets. Returns an empty list
-// if there are none, or if the cluster is read from files.
+// Requests a page ("metrics", "allocations", "version") from all pods of kind `kind` in parallel,
+// with a timeout of a few seconds. Finds the pods by the labels that the chart sets. Returns one
+// entry for each pod; the entry of a pod that does not answer has the error. Returns an empty list
+// if there are no pods of this kind, or if the cluster is read from files. Fails if the pods cannot
+// be listed.
 Result<std::vector<PodAnswer>> ask_pods(const ClusterOptions& options, PodKind kind, std::string_view page);
 
 // Returns the JSON of the Lease for the leader election of schedulers and extenders. Needs
-// permission to `get` it.
+// permission to `get` the Lease.
 Result<std::string> ask_lease(const ClusterOptions& options, const std::string& namespace_name,
                               const std::string& name);
 
@@ -54,7 +56,8 @@ struct Usage {
 
 // Reads the metrics of all agents.
 Usage ask_usage(const ClusterOptions& options);
-// Adds the values on one page of metrics to `usage`. Ignores other metrics and invalid lines.
+// Adds the GPU usage in `metrics`, the page of one agent, to `usage`. Ignores metrics that are not
+// about GPU usage, and invalid lines.
 void read_usage(std::string_view metrics, Usage& usage);
 
 // The GPUs that an agent allocated to one container.
@@ -63,7 +66,7 @@ struct ContainerAllocation {
   std::string uid;
   std::string container;
   std::vector<std::string> gpus{};  // UUIDs, sorted
-  std::string start_block{};        // why it may not start yet; empty: it may
+  std::string start_block{};        // why the container may not start yet; empty if it may start
 };
 
 // Parses the page "allocations" of an agent.

@@ -49,11 +49,11 @@ void add_report_options(CLI::App& command, std::string& unit, std::string& outpu
 
 // Which part of the cluster to read.
 struct ClusterQuery {
-  std::string node{};            // only this node and its pods
-  std::string namespace_name{};  // only pods of this namespace
+  std::string node{};            // read only this node and its pods; empty: all nodes
+  std::string namespace_name{};  // read only pods of this namespace; empty: all namespaces
   // Which pods to keep; empty: those that request GPUs.
   std::function<bool(const alloc::PodSpec&)> want_pod{};
-  bool details = false;  // also fill Cluster::details and Cluster::placers
+  bool details = false;  // true: also fill Cluster::details and Cluster::placers
 };
 
 // The extender's settings, as far as Tessera's pods or the user's options state them.
@@ -72,7 +72,7 @@ struct PlacerPod {
   bool is_scheduler = false;     // false: an extender that the cluster's own kube-scheduler calls
   std::string scheduler_name{};  // the schedulerName that it serves, if it is a scheduler
   bool ready = false;
-  bool leads = false;  // has the leader label; only extenders use it
+  bool leads = false;  // the pod has the leader label, which only extenders use
   ClusterSettings settings{};
 };
 

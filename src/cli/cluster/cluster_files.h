@@ -12,7 +12,9 @@
 
 namespace tessera::cli {
 
-// Reads the settings like ask_settings() of cluster_api.h, but from pods.json.
+// Returns the resource names and policies of the cluster. They come from the user's options, or
+// else from Tessera's own pods in pods.json. If there are no such pods, the defaults apply. Fails
+// if pods.json is invalid.
 Result<ClusterSettings> settings_in_files(const ClusterOptions& options);
 
 // Reads a saved list of any size into `sink`.

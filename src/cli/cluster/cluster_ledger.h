@@ -12,8 +12,8 @@
 
 namespace tessera::cli {
 
-// Returns the memory unit that most inventories use; the larger one in case of a tie, and GiB if
-// there is no inventory.
+// Returns the memory unit that most inventories use. If two units are equally frequent, returns the
+// larger one. Returns GiB if there is no inventory.
 alloc::Unit common_unit(const Cluster& cluster);
 
 std::unique_ptr<alloc::Ledger> make_ledger(const Cluster& cluster, alloc::Unit unit);

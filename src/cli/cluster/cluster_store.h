@@ -89,8 +89,8 @@ ClusterQuery placers_only();
 inline constexpr std::string_view kPlacerLabels =
     "app.kubernetes.io/name=tessera,app.kubernetes.io/component in (scheduler,extender)";
 
-// Returns the settings of the user's options, or else those of the placers of `cluster`. Prefers a
-// placer that is ready.
+// Returns the settings in the user's options. Settings that the user did not give are those of one
+// of Tessera's scheduler or extender pods (Cluster::placers), if possible a pod that is ready.
 ClusterSettings settings_of(const ClusterOptions& options, const Cluster& cluster);
 
 }  // namespace tessera::cli

@@ -15,14 +15,15 @@ namespace tessera::cli {
 
 struct PageLimits {
   std::size_t page_bytes = 1U << 20U;   // a page ends after the item that reaches this size
-  std::size_t item_bytes = 16U << 20U;  // larger than any object of an API server
+  std::size_t item_bytes = 16U << 20U;  // limit for one item; no object of an API server is larger
 };
 
 // Splits the list in `in` into smaller lists and calls `page` with each of them, in order. Stops
-// when `page` fails, and returns its error. Does not parse the items. Checks the JSON between the
-// items only as far as needed to find them.
+// when `page` fails, and returns the error of `page`. Does not parse the items. Checks the JSON
+// between the items only as far as needed to find them.
 //
-// Returns kInvalid if `in` is not a JSON object with an array `items`, or is truncated.
+// Returns kInvalid if `in` is truncated, is not a JSON object with an array `items`, or has an item
+// over limits.item_bytes.
 Status each_page(std::istream& in, const PageLimits& limits,
                  const std::function<Status(json::PaddedView)>& page);
 

@@ -11,7 +11,8 @@
 namespace tessera::cli {
 
 // Returns the check. CLI11 prints the option's name before the message. If the parser's message
-// starts with that name, the check removes it, so that it appears only once.
+// also starts with that name, the check removes it from the message, so that the name appears only
+// once.
 template <class Parse>
 auto checked_by(Parse parse) {
   return [parse](const std::string& text) {

@@ -1,8 +1,9 @@
 // cli/command/command.h
 //
-// How a subcommand registers with the `tessera` program: one function that describes its options to
-// CLI11 and stores the action to run if the user chose it. The work itself is in a separate
-// function that does not depend on CLI11, so that tests can call it directly.
+// How a subcommand registers with the `tessera` program: one function that describes the
+// subcommand's options to CLI11. If the user chooses the subcommand, CLI11 calls its callback,
+// which stores the action to run. The work itself is in a separate function that does not depend on
+// CLI11, so that tests can call it directly.
 //
 //   void add_topo_command(CLI::App& app, Action& action) {
 //     auto options = std::make_shared<TopoOptions>();

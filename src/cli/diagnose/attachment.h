@@ -1,8 +1,8 @@
 // cli/diagnose/attachment.h
 //
-// Finds the schedulerNames whose pods reach Tessera. Tessera's own pods state which name they
-// serve. If they do not, the records of pods are used as evidence: a scheduler that bound a pod
-// with a record probably calls the extender.
+// Finds the schedulerNames of the schedulers that call Tessera's extender. Tessera's own pods state
+// which name they serve. If they do not, the records of pods are used as evidence: a scheduler that
+// bound a pod with a record probably calls the extender.
 #pragma once
 
 #include <set>

@@ -42,8 +42,8 @@ struct WhyReport {
   std::vector<WhyNode> nodes;  // nodes with GPUs that do not fit, the nearest to fitting first
   std::size_t without_gpus = 0;
   std::vector<std::string> fits;   // nodes that fit now
-  std::string free;                // what is free in total
-  std::vector<std::string> hints;  // what to change
+  std::string free;                // the free GPU capacity of the whole cluster, in words
+  std::vector<std::string> hints;  // advice: what to change so that the pod can fit
   alloc::Unit unit;
 };
 

@@ -33,7 +33,8 @@ struct GpuNode {
   std::string address;
   std::string type;  // kind of machine; may be empty
   std::vector<NodeGpu> gpus{};
-  std::vector<std::vector<std::string>> links;  // "NV2", "SYS"; [i][i] is "X"; empty if unknown
+  // links[i][j] is the link between two GPUs: "NV2", "SYS". links[i][i] is "X". Empty if unknown.
+  std::vector<std::vector<std::string>> links;
 
   // Number of GPUs that pods hold, at least in part.
   [[nodiscard]] std::int64_t used() const;

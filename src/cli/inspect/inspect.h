@@ -45,8 +45,9 @@ Result<Frame> inspect_frame(const InspectOptions& options, Cluster cluster, cons
 // Returns which part of the cluster must be read.
 ClusterQuery inspect_query(const InspectOptions& options);
 
-// Runs the command and returns 0. On failure, returns 1 and writes the reason to `err`. If a node
-// does not exist, writes the reason to `out`, as the original does.
+// Runs the command. Returns 0 on success, and 1 on failure. The reason of a failure goes to `err`,
+// with one exception: if a requested node does not exist, the reason goes to `out`, as in the
+// original.
 int run_inspect(const InspectOptions& options, std::ostream& out, std::ostream& err,
                 const Terminal& terminal);
 

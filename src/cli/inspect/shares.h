@@ -25,7 +25,7 @@ inline constexpr std::int64_t kPending = -1;
 struct SharePod {
   std::string namespace_name;
   std::string name;
-  std::map<std::int64_t, std::int64_t> units{};  // by GPU index
+  std::map<std::int64_t, std::int64_t> units{};  // units of memory by GPU index
   std::set<std::int64_t> whole{};                // indexes of GPUs that it holds whole
   // True if `units` was read from the original's second-generation annotation. With `-d`, the
   // original shows no pending units for such pods, and Tessera does the same.
@@ -33,8 +33,8 @@ struct SharePod {
 };
 
 struct ShareGpu {
-  std::int64_t total = 0;
-  std::int64_t used = 0;
+  std::int64_t total = 0;         // units of memory
+  std::int64_t used = 0;          // units of memory that pods hold
   std::vector<std::size_t> pods;  // positions in ShareNode::pods
   std::string uuid;
   std::string model;
@@ -57,7 +57,7 @@ struct ShareNode {
 
 struct Shares {
   std::vector<ShareNode> nodes;
-  std::string unit;  // for all nodes; empty if unknown
+  std::string unit;  // common unit of all nodes, "MiB" if their units differ; empty if unknown
   // Warnings about Tessera's annotations and about units.
   std::vector<std::string> warnings;
 };
@@ -74,7 +74,7 @@ std::vector<std::string> share_sort_keys();
 // amount.
 std::int64_t saturated_sum(std::int64_t a, std::int64_t b);
 
-// Returns the percentage, truncated like the original's.
+// Returns `used` in percent of `total`, truncated to an integer as in the original.
 std::int64_t percent_of(std::int64_t used, std::int64_t total);
 
 }  // namespace tessera::cli

@@ -1,7 +1,8 @@
 // cli/machine/inventory.h
 //
-// `tessera inventory`: prints Node objects with the inventory that tessera-agent would publish for
-// a described machine, for test clusters whose nodes are simulated by kwok.
+// `tessera inventory`: prints Node objects for test clusters whose nodes are simulated by kwok. The
+// input is a machine description (sim/machines). Each Node has the inventory that tessera-agent
+// would publish on such a machine.
 #pragma once
 
 #include <iosfwd>
@@ -14,7 +15,7 @@ namespace tessera::cli {
 
 struct InventoryOptions {
   std::string machine{};  // a built-in machine or the path of a machine description
-  std::string name{};     // of the node; with count > 1, a number is appended. Empty: the machine's
+  std::string name{};     // node name, plus a number if count > 1; empty: the name of the machine
   unsigned count = 1;
   std::string unit = "GiB";
   std::string output = "yaml";  // or json

@@ -32,8 +32,8 @@ struct TopoOptions {
 // The result of the command, independent of the output format.
 struct TopoView {
   std::string title;
-  std::string machine_type;   // first key of static tables; empty for a file
-  std::string instance_type;  // second key of static tables; empty unless it is a node
+  std::string machine_type;   // looked up first in static tables; empty for a file
+  std::string instance_type;  // looked up second; set only for a node of the cluster
   std::string policy;         // the cluster's policy for whole GPUs; empty if unknown
   topology::Topology topology;
   std::vector<std::string> notes;

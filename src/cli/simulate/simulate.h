@@ -37,7 +37,7 @@ struct Simulation {
   std::size_t nodes = 0;
   std::size_t pods = 0;
   std::int64_t gpus = 0;
-  double demand_percent = 0;  // GPUs that the pods request, in percent of all, before --inflate
+  double demand_percent = 0;  // GPUs that the pods request before --inflate, in percent of all GPUs
   std::vector<int> loads;     // the percentages of --at
   sim::ExperimentResult result;
 };

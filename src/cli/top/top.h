@@ -30,7 +30,7 @@ struct TopOptions {
   std::string mode{};           // "", none, exclusive, topology, share
   std::string output = "text";  // wide, json, yaml
   std::string sort_by = "name";
-  std::string selector{};  // of nodes
+  std::string selector{};  // label selector of nodes; empty: all nodes
   bool metrics = true;     // read actual usage from the agents
   bool watch = false;
   unsigned interval_s = 2;
@@ -54,7 +54,7 @@ struct TopPod {
   std::string node;  // empty: pending
   std::uint64_t units = 0;
   std::uint64_t whole = 0;                          // number of whole GPUs
-  std::map<std::uint32_t, std::uint64_t> units_on;  // by GPU index; 0 for a whole GPU
+  std::map<std::uint32_t, std::uint64_t> units_on;  // units by GPU index; 0 for a whole GPU
   bool decided = false;                             // the pod has a record of its GPUs
   std::optional<double> used_mib{};
 };
