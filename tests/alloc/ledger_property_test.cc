@@ -73,7 +73,7 @@ std::string dump(const Ledger& ledger) {
   return text + fmt::format("pods={}\n", ledger.pod_count());
 }
 
-// What clients other than the agent do to the records of started pods.
+// How clients other than the agent change the records of started pods.
 enum class Tampering { kNone, kRemove, kRemoveOrReplace };
 
 // Random nodes and pods, valid and invalid.

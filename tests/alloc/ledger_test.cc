@@ -432,221 +432,221 @@ TEST(Ledger, RefusesOnlyNewTopologiesOfManyGpus) {
   const NodeView b = ledger.view(ledger.find_node("b").value());
   EXPECT_EQ(b.tables->topology().link(0, 1).nvlinks, 1) << "it is unchanged";
   EXPECT_EQ(ledger.large_tables_built(), 1U);
-  // What a pod was given stays counted, whatever its annotations say later.
-  class StartedPod : public ::testing::Test {
-   protected:
-    StartedPod() { ledger.upsert_node(node_of("a", {16, 16, 16})); }
+}
 
-    static PodSpec started(PodSpec pod) {
-      pod.containers[0].state = ContainerState::kRunning;
-      return pod;
-    }
-    static PodSpec without_record(PodSpec pod) {
-      pod.annotations.clear();
-      return pod;
-    }
-    [[nodiscard]] NodeId node() const { return ledger.find_node("a").value(); }
-    [[nodiscard]] Fence fence() const { return ledger.states().fence(node()); }
-    [[nodiscard]] std::string only_problem() const {
-      const std::vector<Problem> problems = ledger.problems();
-      return problems.size() == 1 ? problems[0].text : fmt::format("{} problems", problems.size());
-    }
+// A pod's GPUs stay counted, whatever its annotations say later.
+class StartedPod : public ::testing::Test {
+ protected:
+  StartedPod() { ledger.upsert_node(node_of("a", {16, 16, 16})); }
 
-    Ledger ledger;
+  static PodSpec started(PodSpec pod) {
+    pod.containers[0].state = ContainerState::kRunning;
+    return pod;
+  }
+  static PodSpec without_record(PodSpec pod) {
+    pod.annotations.clear();
+    return pod;
+  }
+  [[nodiscard]] NodeId node() const { return ledger.find_node("a").value(); }
+  [[nodiscard]] Fence fence() const { return ledger.states().fence(node()); }
+  [[nodiscard]] std::string only_problem() const {
+    const std::vector<Problem> problems = ledger.problems();
+    return problems.size() == 1 ? problems[0].text : fmt::format("{} problems", problems.size());
+  }
+
+  Ledger ledger;
+};
+
+TEST_F(StartedPod, KeepsItsGpuWhenItsRecordIsRemoved) {
+  const PodSpec pod = started(bound_whole("p", "a", {1}));
+  ledger.upsert_pod(pod);
+  ledger.upsert_pod(without_record(pod));
+  EXPECT_THAT(free_on(ledger, "a"), ElementsAre(16, 0, 16));
+  EXPECT_EQ(fence(), Fence::kOpen);
+  EXPECT_EQ(only_problem(),
+            "pod ml/p on node a: its record was removed although the pod has its GPUs; Tessera still counts "
+            "GPU 1 for it; if tessera-agent there does not repair the record, delete the pod");
+  ledger.upsert_pod(pod);
+  EXPECT_TRUE(ledger.problems().empty()) << "the agent repaired the record";
+  EXPECT_THAT(free_on(ledger, "a"), ElementsAre(16, 0, 16));
+  ledger.upsert_pod(without_record(pod));
+  ledger.remove_pod(pod.uid);
+  EXPECT_THAT(free_on(ledger, "a"), ElementsAre(16, 16, 16));
+}
+
+TEST_F(StartedPod, KeepsItsGpuWhenItsRecordIsMadeInvalid) {
+  PodSpec pod = started(bound_share("p", 4, "a", 1));
+  ledger.upsert_pod(pod);
+  for (const std::string text :
+       {"", "broken", R"({"v":1,"containers":{"main":[{"gpu":"GPU-a-0","mem":1}]}})"}) {
+    pod.annotations[std::string(key::kAllocation)] = text;
+    ledger.upsert_pod(pod);
+    EXPECT_THAT(free_on(ledger, "a"), ElementsAre(16, 12, 16)) << text;
+  }
+  EXPECT_THAT(only_problem(), ::testing::HasSubstr("its record was made invalid although"));
+}
+
+// The container itself can remove the record before kubelet reports that it has started.
+TEST_F(StartedPod, KeepsItsGpuWhenItsRecordIsRemovedBeforeKubeletReportsTheStart) {
+  const PodSpec pod = bound_share("p", 4, "a", 1);
+  ledger.upsert_pod(pod);
+  ledger.upsert_pod(without_record(pod));
+  EXPECT_THAT(free_on(ledger, "a"), ElementsAre(16, 12, 16));
+  ledger.upsert_pod(started(without_record(pod)));
+  EXPECT_THAT(free_on(ledger, "a"), ElementsAre(16, 12, 16));
+  EXPECT_EQ(fence(), Fence::kOpen);
+}
+
+TEST_F(StartedPod, KeepsTheGpuOfAHoldWhenTheRecordIsRemovedBeforeTheWatchShowsIt) {
+  Placer placer(ledger);
+  const PodSpec pod = share_pod("p", 4);
+  const Choice choice = placer.choose_best(request_of(pod)).value();
+  ledger.reserve(key_of(pod), request_of(pod), choice).value().commit();
+  PodSpec shown = after_bind(ledger, pod, choice);
+  ledger.upsert_pod(started(without_record(shown)));
+  EXPECT_EQ(ledger.view(node()).free_units, 44U);
+  EXPECT_EQ(fence(), Fence::kOpen);
+}
+
+// The ledger cannot know who replaced the record: the agent repairs it to what the pod was given,
+// a tenant writes anything. While the two differ, both are counted.
+TEST_F(StartedPod, CountsTheGpusOfBothRecordsAfterARewrite) {
+  const PodSpec pod = started(bound_share("p", 4, "a", 0));
+  ledger.upsert_pod(pod);
+  ledger.upsert_pod(started(bound_share("p", 4, "a", 1)));
+  EXPECT_THAT(free_on(ledger, "a"), ElementsAre(12, 12, 16));
+  EXPECT_EQ(only_problem(),
+            "pod ml/p on node a: its record was replaced although the pod has its GPUs; Tessera still counts "
+            "GPU 0 and 1 for it; if tessera-agent there does not repair the record, delete the pod");
+  ledger.upsert_pod(started(bound_share("p", 4, "a", 2)));
+  EXPECT_THAT(free_on(ledger, "a"), ElementsAre(12, 16, 12)) << "not the sum of all rewrites";
+  ledger.upsert_pod(without_record(pod));
+  EXPECT_THAT(free_on(ledger, "a"), ElementsAre(12, 16, 12));
+  ledger.upsert_pod(pod);
+  EXPECT_THAT(free_on(ledger, "a"), ElementsAre(12, 16, 16)) << "repaired";
+  EXPECT_TRUE(ledger.problems().empty());
+}
+
+TEST_F(StartedPod, CountsAGpuOfBothRecordsOnce) {
+  PodSpec pod = started(pod_of("p", {container("main", 4), container("big", 0, 1)}));
+  const auto with = [&](unsigned share, unsigned whole) {
+    PodSpec one = bound(pod, "a", {});
+    one.annotations[std::string(key::kAllocation)] =
+        Record{{{"main", {{.gpu = uuid_of("a", share), .units = 4}}},
+                {"big", {{.gpu = uuid_of("a", whole), .whole = true}}}}}
+            .json();
+    return one;
   };
+  ledger.upsert_pod(with(0, 1));
+  ledger.upsert_pod(with(1, 0));
+  EXPECT_THAT(free_on(ledger, "a"), ElementsAre(0, 0, 16));
+  EXPECT_EQ(ledger.problem_count(ProblemKind::kOvercommitted), 0U);
+  ledger.remove_pod(pod.uid);
+  EXPECT_THAT(free_on(ledger, "a"), ElementsAre(16, 16, 16));
+}
 
-  TEST_F(StartedPod, KeepsItsGpuWhenItsRecordIsRemoved) {
-    const PodSpec pod = started(bound_whole("p", "a", {1}));
-    ledger.upsert_pod(pod);
-    ledger.upsert_pod(without_record(pod));
-    EXPECT_THAT(free_on(ledger, "a"), ElementsAre(16, 0, 16));
-    EXPECT_EQ(fence(), Fence::kOpen);
-    EXPECT_EQ(
-        only_problem(),
-        "pod ml/p on node a: its record was removed although the pod has its GPUs; Tessera still counts "
-        "GPU 1 for it; if tessera-agent there does not repair the record, delete the pod");
-    ledger.upsert_pod(pod);
-    EXPECT_TRUE(ledger.problems().empty()) << "the agent repaired the record";
-    EXPECT_THAT(free_on(ledger, "a"), ElementsAre(16, 0, 16));
-    ledger.upsert_pod(without_record(pod));
-    ledger.remove_pod(pod.uid);
-    EXPECT_THAT(free_on(ledger, "a"), ElementsAre(16, 16, 16));
-  }
+// The agent may correct a record until the first GPU container starts.
+TEST_F(StartedPod, BelievesANewRecordUntilAGpuContainerHasStarted) {
+  PodSpec pod = pod_of("p", {container("wait", 0, 0, ContainerKind::kInit), container("main", 4)});
+  pod.containers[0].state = ContainerState::kTerminated;
+  ledger.upsert_pod(bound(pod, "a", {{.gpu = uuid_of("a", 0), .units = 4}}));
+  ledger.upsert_pod(bound(pod, "a", {{.gpu = uuid_of("a", 1), .units = 4}}));
+  EXPECT_THAT(free_on(ledger, "a"), ElementsAre(16, 12, 16)) << "the init container uses no GPU";
+  pod.containers[1].ran_before = true;  // waits in CrashLoopBackOff
+  ledger.upsert_pod(bound(pod, "a", {{.gpu = uuid_of("a", 1), .units = 4}}));
+  ledger.upsert_pod(bound(pod, "a", {{.gpu = uuid_of("a", 2), .units = 4}}));
+  EXPECT_THAT(free_on(ledger, "a"), ElementsAre(16, 12, 12));
+}
 
-  TEST_F(StartedPod, KeepsItsGpuWhenItsRecordIsMadeInvalid) {
-    PodSpec pod = started(bound_share("p", 4, "a", 1));
-    ledger.upsert_pod(pod);
-    for (const std::string text :
-         {"", "broken", R"({"v":1,"containers":{"main":[{"gpu":"GPU-a-0","mem":1}]}})"}) {
-      pod.annotations[std::string(key::kAllocation)] = text;
-      ledger.upsert_pod(pod);
-      EXPECT_THAT(free_on(ledger, "a"), ElementsAre(16, 12, 16)) << text;
-    }
-    EXPECT_THAT(only_problem(), ::testing::HasSubstr("its record was made invalid although"));
-  }
+// The agent adds tessera.io/allocation to pods that an original scheduler placed.
+TEST_F(StartedPod, CountsAnOriginalRecordAndItsTranslationOnce) {
+  PodSpec pod = started(share_pod("p", 4));
+  pod.node_name = "a";
+  pod.annotations["ALIYUN_COM_GPU_MEM_IDX"] = "1";
+  pod.annotations["ALIYUN_COM_GPU_MEM_POD"] = "4";
+  ledger.upsert_pod(pod);
+  EXPECT_THAT(free_on(ledger, "a"), ElementsAre(16, 12, 16));
+  ledger.upsert_pod(started(bound_share("p", 4, "a", 1)));
+  EXPECT_THAT(free_on(ledger, "a"), ElementsAre(16, 12, 16));
+  EXPECT_TRUE(ledger.problems().empty());
+  // From now on the UUID counts: a new driver may number the GPUs differently.
+  Inventory inventory = inventory_of("a", {16, 16, 16});
+  std::swap(inventory.gpus[0].index, inventory.gpus[1].index);
+  ledger.upsert_node(node_with("a", inventory));
+  ledger.upsert_pod(started(bound_share("p", 4, "a", 1)));
+  EXPECT_EQ(ledger.view(node()).free_units, 44U);
+  EXPECT_TRUE(ledger.problems().empty());
+}
 
-  // The container itself can remove the record before kubelet reports that it has started.
-  TEST_F(StartedPod, KeepsItsGpuWhenItsRecordIsRemovedBeforeKubeletReportsTheStart) {
-    const PodSpec pod = bound_share("p", 4, "a", 1);
-    ledger.upsert_pod(pod);
-    ledger.upsert_pod(without_record(pod));
-    EXPECT_THAT(free_on(ledger, "a"), ElementsAre(16, 12, 16));
-    ledger.upsert_pod(started(without_record(pod)));
-    EXPECT_THAT(free_on(ledger, "a"), ElementsAre(16, 12, 16));
-    EXPECT_EQ(fence(), Fence::kOpen);
-  }
+// After a restart of the extender. Only the running container knows which GPU it has.
+TEST_F(StartedPod, FencesTheNodeIfItsGpusAreUnknown) {
+  const PodSpec pod = started(bound_whole("p", "a", {1}));
+  const PodSpec other = started(bound_whole("o", "a", {2}));
+  ledger.upsert_pod(without_record(pod));
+  ledger.upsert_pod(without_record(pod));  // a heartbeat
+  EXPECT_EQ(fence(), Fence::kUnrecordedPod);
+  EXPECT_EQ(ledger.states().largest_free(node()), 0U);
+  EXPECT_EQ(ledger.states().whole_free(node()), 0U);
+  EXPECT_EQ(ledger.fence_text(node()),
+            "pod ml/p has started but has no valid record, so it is not known which GPUs are free; "
+            "tessera-agent there repairs the record, else delete the pod");
+  EXPECT_EQ(ledger.problem_count(ProblemKind::kUnrecordedPod), 1U);
+  EXPECT_EQ(ledger.problem_total(ProblemKind::kUnrecordedPod), 1U);
+  Placer placer(ledger);
+  const Request request = request_of(share_pod("q", 1));
+  EXPECT_EQ(placer.reason(request, node()), Reason::kUnrecordedPod);
+  EXPECT_EQ(phrase(Reason::kUnrecordedPod, request, Unit::gib(), ResourceNames()),
+            "a running pod has no valid GPU record (run tessera check)");
 
-  TEST_F(StartedPod, KeepsTheGpuOfAHoldWhenTheRecordIsRemovedBeforeTheWatchShowsIt) {
-    Placer placer(ledger);
-    const PodSpec pod = share_pod("p", 4);
-    const Choice choice = placer.choose_best(request_of(pod)).value();
-    ledger.reserve(key_of(pod), request_of(pod), choice).value().commit();
-    PodSpec shown = after_bind(ledger, pod, choice);
-    ledger.upsert_pod(started(without_record(shown)));
-    EXPECT_EQ(ledger.view(node()).free_units, 44U);
-    EXPECT_EQ(fence(), Fence::kOpen);
-  }
+  PodSpec broken = other;
+  broken.annotations[std::string(key::kAllocation)] = "broken";
+  ledger.upsert_pod(broken);
+  EXPECT_THAT(std::string(ledger.fence_text(node())),
+              ::testing::HasSubstr("pod ml/o and 1 more have started but have no valid record"));
 
-  // The ledger cannot know who replaced the record: the agent repairs it to what the pod was given,
-  // a tenant writes anything. While the two differ, both are counted.
-  TEST_F(StartedPod, CountsTheGpusOfBothRecordsAfterARewrite) {
-    const PodSpec pod = started(bound_share("p", 4, "a", 0));
-    ledger.upsert_pod(pod);
-    ledger.upsert_pod(started(bound_share("p", 4, "a", 1)));
-    EXPECT_THAT(free_on(ledger, "a"), ElementsAre(12, 12, 16));
-    EXPECT_EQ(
-        only_problem(),
-        "pod ml/p on node a: its record was replaced although the pod has its GPUs; Tessera still counts "
-        "GPU 0 and 1 for it; if tessera-agent there does not repair the record, delete the pod");
-    ledger.upsert_pod(started(bound_share("p", 4, "a", 2)));
-    EXPECT_THAT(free_on(ledger, "a"), ElementsAre(12, 16, 12)) << "not the sum of all rewrites";
-    ledger.upsert_pod(without_record(pod));
-    EXPECT_THAT(free_on(ledger, "a"), ElementsAre(12, 16, 12));
-    ledger.upsert_pod(pod);
-    EXPECT_THAT(free_on(ledger, "a"), ElementsAre(12, 16, 16)) << "repaired";
-    EXPECT_TRUE(ledger.problems().empty());
-  }
+  ledger.upsert_pod(pod);
+  EXPECT_EQ(fence(), Fence::kUnrecordedPod);
+  ledger.upsert_pod(other);
+  EXPECT_EQ(fence(), Fence::kOpen) << "the agent has repaired both records";
+  EXPECT_THAT(free_on(ledger, "a"), ElementsAre(16, 0, 0));
+  EXPECT_TRUE(ledger.problems().empty());
 
-  TEST_F(StartedPod, CountsAGpuOfBothRecordsOnce) {
-    PodSpec pod = started(pod_of("p", {container("main", 4), container("big", 0, 1)}));
-    const auto with = [&](unsigned share, unsigned whole) {
-      PodSpec one = bound(pod, "a", {});
-      one.annotations[std::string(key::kAllocation)] =
-          Record{{{"main", {{.gpu = uuid_of("a", share), .units = 4}}},
-                  {"big", {{.gpu = uuid_of("a", whole), .whole = true}}}}}
-              .json();
-      return one;
-    };
-    ledger.upsert_pod(with(0, 1));
-    ledger.upsert_pod(with(1, 0));
-    EXPECT_THAT(free_on(ledger, "a"), ElementsAre(0, 0, 16));
-    EXPECT_EQ(ledger.problem_count(ProblemKind::kOvercommitted), 0U);
-    ledger.remove_pod(pod.uid);
-    EXPECT_THAT(free_on(ledger, "a"), ElementsAre(16, 16, 16));
-  }
+  ledger.remove_pod(pod.uid);
+  ledger.upsert_pod(without_record(pod));
+  ASSERT_EQ(fence(), Fence::kUnrecordedPod);
+  ledger.remove_pod(pod.uid);
+  EXPECT_EQ(fence(), Fence::kOpen) << "the pod has ended";
+}
 
-  // The agent may correct a record until the first GPU container starts.
-  TEST_F(StartedPod, BelievesANewRecordUntilAGpuContainerHasStarted) {
-    PodSpec pod = pod_of("p", {container("wait", 0, 0, ContainerKind::kInit), container("main", 4)});
-    pod.containers[0].state = ContainerState::kTerminated;
-    ledger.upsert_pod(bound(pod, "a", {{.gpu = uuid_of("a", 0), .units = 4}}));
-    ledger.upsert_pod(bound(pod, "a", {{.gpu = uuid_of("a", 1), .units = 4}}));
-    EXPECT_THAT(free_on(ledger, "a"), ElementsAre(16, 12, 16)) << "the init container uses no GPU";
-    pod.containers[1].ran_before = true;  // waits in CrashLoopBackOff
-    ledger.upsert_pod(bound(pod, "a", {{.gpu = uuid_of("a", 1), .units = 4}}));
-    ledger.upsert_pod(bound(pod, "a", {{.gpu = uuid_of("a", 2), .units = 4}}));
-    EXPECT_THAT(free_on(ledger, "a"), ElementsAre(16, 12, 12));
-  }
+// The agent holds such a pod. Otherwise every stray pod would fence a node.
+TEST_F(StartedPod, DoesNotFenceTheNodeForAPodThatHasNotStarted) {
+  ledger.upsert_pod(without_record(bound_whole("p", "a", {1})));
+  EXPECT_EQ(fence(), Fence::kOpen);
+  PodSpec cpu_only = started(pod_of("web", {container("main", 0)}));
+  cpu_only.node_name = "a";
+  ledger.upsert_pod(cpu_only);
+  EXPECT_EQ(fence(), Fence::kOpen);
+}
 
-  // The agent adds tessera.io/allocation to pods that an original scheduler placed.
-  TEST_F(StartedPod, CountsAnOriginalRecordAndItsTranslationOnce) {
-    PodSpec pod = started(share_pod("p", 4));
-    pod.node_name = "a";
-    pod.annotations["ALIYUN_COM_GPU_MEM_IDX"] = "1";
-    pod.annotations["ALIYUN_COM_GPU_MEM_POD"] = "4";
-    ledger.upsert_pod(pod);
-    EXPECT_THAT(free_on(ledger, "a"), ElementsAre(16, 12, 16));
-    ledger.upsert_pod(started(bound_share("p", 4, "a", 1)));
-    EXPECT_THAT(free_on(ledger, "a"), ElementsAre(16, 12, 16));
-    EXPECT_TRUE(ledger.problems().empty());
-    // From now on the UUID counts: a new driver may number the GPUs differently.
-    Inventory inventory = inventory_of("a", {16, 16, 16});
-    std::swap(inventory.gpus[0].index, inventory.gpus[1].index);
-    ledger.upsert_node(node_with("a", inventory));
-    ledger.upsert_pod(started(bound_share("p", 4, "a", 1)));
-    EXPECT_EQ(ledger.view(node()).free_units, 44U);
-    EXPECT_TRUE(ledger.problems().empty());
-  }
+TEST_F(StartedPod, CountsOnTheOnlyGpuWithoutARecord) {
+  ledger.upsert_node(node_of("a", {16}));
+  ledger.upsert_pod(without_record(started(bound_share("p", 4, "a", 0))));
+  EXPECT_EQ(fence(), Fence::kOpen);
+  EXPECT_THAT(free_on(ledger, "a"), ElementsAre(12));
+  ledger.upsert_node(node_of("a", {16, 16}));
+  EXPECT_EQ(fence(), Fence::kUnrecordedPod) << "it may have either GPU";
+  ledger.upsert_node(node_of("a", {16}));
+  EXPECT_EQ(fence(), Fence::kOpen);
+}
 
-  // After a restart of the extender. Only the running container knows which GPU it has.
-  TEST_F(StartedPod, FencesTheNodeIfItsGpusAreUnknown) {
-    const PodSpec pod = started(bound_whole("p", "a", {1}));
-    const PodSpec other = started(bound_whole("o", "a", {2}));
-    ledger.upsert_pod(without_record(pod));
-    ledger.upsert_pod(without_record(pod));  // a heartbeat
-    EXPECT_EQ(fence(), Fence::kUnrecordedPod);
-    EXPECT_EQ(ledger.states().largest_free(node()), 0U);
-    EXPECT_EQ(ledger.states().whole_free(node()), 0U);
-    EXPECT_EQ(ledger.fence_text(node()),
-              "pod ml/p has started but has no valid record, so it is not known which GPUs are free; "
-              "tessera-agent there repairs the record, else delete the pod");
-    EXPECT_EQ(ledger.problem_count(ProblemKind::kUnrecordedPod), 1U);
-    EXPECT_EQ(ledger.problem_total(ProblemKind::kUnrecordedPod), 1U);
-    Placer placer(ledger);
-    const Request request = request_of(share_pod("q", 1));
-    EXPECT_EQ(placer.reason(request, node()), Reason::kUnrecordedPod);
-    EXPECT_EQ(phrase(Reason::kUnrecordedPod, request, Unit::gib(), ResourceNames()),
-              "a running pod has no valid GPU record (run tessera check)");
-
-    PodSpec broken = other;
-    broken.annotations[std::string(key::kAllocation)] = "broken";
-    ledger.upsert_pod(broken);
-    EXPECT_THAT(std::string(ledger.fence_text(node())),
-                ::testing::HasSubstr("pod ml/o and 1 more have started but have no valid record"));
-
-    ledger.upsert_pod(pod);
-    EXPECT_EQ(fence(), Fence::kUnrecordedPod);
-    ledger.upsert_pod(other);
-    EXPECT_EQ(fence(), Fence::kOpen) << "the agent has repaired both records";
-    EXPECT_THAT(free_on(ledger, "a"), ElementsAre(16, 0, 0));
-    EXPECT_TRUE(ledger.problems().empty());
-
-    ledger.remove_pod(pod.uid);
-    ledger.upsert_pod(without_record(pod));
-    ASSERT_EQ(fence(), Fence::kUnrecordedPod);
-    ledger.remove_pod(pod.uid);
-    EXPECT_EQ(fence(), Fence::kOpen) << "the pod has ended";
-  }
-
-  // The agent holds such a pod. Otherwise every stray pod would fence a node.
-  TEST_F(StartedPod, DoesNotFenceTheNodeForAPodThatHasNotStarted) {
-    ledger.upsert_pod(without_record(bound_whole("p", "a", {1})));
-    EXPECT_EQ(fence(), Fence::kOpen);
-    PodSpec cpu_only = started(pod_of("web", {container("main", 0)}));
-    cpu_only.node_name = "a";
-    ledger.upsert_pod(cpu_only);
-    EXPECT_EQ(fence(), Fence::kOpen);
-  }
-
-  TEST_F(StartedPod, CountsOnTheOnlyGpuWithoutARecord) {
-    ledger.upsert_node(node_of("a", {16}));
-    ledger.upsert_pod(without_record(started(bound_share("p", 4, "a", 0))));
-    EXPECT_EQ(fence(), Fence::kOpen);
-    EXPECT_THAT(free_on(ledger, "a"), ElementsAre(12));
-    ledger.upsert_node(node_of("a", {16, 16}));
-    EXPECT_EQ(fence(), Fence::kUnrecordedPod) << "it may have either GPU";
-    ledger.upsert_node(node_of("a", {16}));
-    EXPECT_EQ(fence(), Fence::kOpen);
-  }
-
-  TEST_F(StartedPod, FencesTheNodeIfAnOriginalRecordNamesNoGpuOfIt) {
-    PodSpec pod = started(share_pod("p", 4));
-    pod.node_name = "a";
-    pod.annotations["ALIYUN_COM_GPU_MEM_IDX"] = "7";
-    pod.annotations["ALIYUN_COM_GPU_MEM_POD"] = "4";
-    ledger.upsert_pod(pod);
-    EXPECT_EQ(fence(), Fence::kUnrecordedPod);
-  }
+TEST_F(StartedPod, FencesTheNodeIfAnOriginalRecordNamesNoGpuOfIt) {
+  PodSpec pod = started(share_pod("p", 4));
+  pod.node_name = "a";
+  pod.annotations["ALIYUN_COM_GPU_MEM_IDX"] = "7";
+  pod.annotations["ALIYUN_COM_GPU_MEM_POD"] = "4";
+  ledger.upsert_pod(pod);
+  EXPECT_EQ(fence(), Fence::kUnrecordedPod);
+}
 
 }  // namespace
 }  // namespace tessera::alloc::testing

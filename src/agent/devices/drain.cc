@@ -60,7 +60,8 @@ void Drain::begin(std::chrono::milliseconds at_most, std::function<void()> done)
 }
 
 void Drain::announce() {
-  kube::Request request = kube::patch_request(kube::node_path(node_.node), patch_of(boost::json::value(value_)));
+  kube::Request request =
+      kube::patch_request(kube::node_path(node_.node), patch_of(boost::json::value(value_)));
   request.deadline = kRequest;
   call_ = node_.client.send(std::move(request), [this](const Result<kube::Reply>& reply) {
     if (!reply) {

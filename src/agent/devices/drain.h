@@ -11,7 +11,7 @@
 // to the node and writes the same value to tessera.io/draining-seen. After that, begin() waits until
 // kubelet has admitted the pods that are already bound.
 //
-// The next agent removes both annotations when it serves pods. In a rolling update it runs beside
+// The next agent removes both annotations when it serves pods. In a rolling update it runs next to
 // the old one. When the old one ends, kubelet drops both, and the new one registers again. So it
 // removes the annotations only after the old one has ended.
 //
