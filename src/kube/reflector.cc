@@ -229,6 +229,7 @@ void Reflector::on_page(Result<Reply> reply) {
   }
   continue_token_ = std::move(page->continue_token);
   if (!continue_token_.empty()) {
+    page_.clear_and_trim(kPageBytes);
     request_page();
     return;
   }

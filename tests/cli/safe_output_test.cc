@@ -120,7 +120,7 @@ TEST(SafeOutput, NoCommandPassesOnControlCharacters) {
       EXPECT_FALSE(error) << words[0] << ": " << outcome.out;
     }
   }
-  const std::string shown = run_in_pipe("tessera", {"top", "node", "--file", file}).out;
+  const std::string shown = run_in_pipe("tessera", {"inspect", "-o", "wide", "--file", file}).out;
   EXPECT_TRUE(has(shown, R"(T4\u001b]0;pwned)")) << shown;
 }
 

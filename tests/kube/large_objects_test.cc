@@ -28,8 +28,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t kObjects = 30;
-constexpr std::size_t kEvents = 10;
+constexpr std::size_t kObjects = 15;
+constexpr std::size_t kEvents = 4;
 
 // Returns an object of about `mib` MiB of JSON. etcd stores a sixth of it.
 std::string large_object(std::size_t number, std::size_t version, std::size_t mib) {
@@ -60,7 +60,7 @@ void serve(http::Request& request, http::Reply reply, std::vector<http::ReplyStr
   if (target.find("watch=1") != std::string::npos) {
     open.push_back(reply.stream({}));
     for (std::size_t i = 0; i < kEvents; ++i) {
-      open.back().write(R"({"type":"MODIFIED","object":)" + large_object(i, 200 + i, i == 5 ? 11 : 9) +
+      open.back().write(R"({"type":"MODIFIED","object":)" + large_object(i, 200 + i, i == 2 ? 11 : 9) +
                         "}\n");
     }
     return;
@@ -69,8 +69,8 @@ void serve(http::Request& request, http::Reply reply, std::vector<http::ReplyStr
   const std::size_t last = std::min(first + number("limit"), kObjects);
   std::string body = fmt::format(R"({{"metadata":{{"resourceVersion":"100","continue":"{}"}},"items":[)",
                                  last < kObjects ? std::to_string(last) : "");
-  // A page of more than 8 objects need not be complete: no client reads it to the end.
-  for (std::size_t i = first; i < std::min(last, first + 8); ++i) {
+  // A page of more than 2 objects need not be complete: no client reads it to the end.
+  for (std::size_t i = first; i < std::min(last, first + 2); ++i) {
     body += (i == first ? "" : ",") + large_object(i, 1 + i, 9);
   }
   reply.send({.body = body + "]}"});

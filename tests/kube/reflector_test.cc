@@ -388,7 +388,7 @@ TEST_F(ReflectorTest, AnObjectThatIsTooLargeEndsNeitherTheListNorTheWatch) {
   sink_.log.clear();
   server_.put("/api/v1/things/large", {{"spec", {{"value", "small"}}}});
   put_large('z');
-  server_.remove_thing("large");
+  server_.remove("/api/v1/things/large");
   ASSERT_TRUE(wait([&] { return sink_.log.size() >= 3; }));
   EXPECT_THAT(sink_.log, ElementsAre("+large=small", "?large@gpu-a", "-large"));
   ASSERT_TRUE(settled());
