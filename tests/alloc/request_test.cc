@@ -251,12 +251,12 @@ TEST(Pod, HasStartedIfAContainerWithAGpuHasRun) {
                              container("sidecar", 1, 0, ContainerKind::kSidecar), container("web", 0),
                              container("zero", 0), container("main", 3)});
   pod.containers[3].gpu_limits.emplace_back(GpuResource::kMemory, Quantity());
-  for (const unsigned without_gpu : {0, 2, 3}) {
+  for (const unsigned without_gpu : {0U, 2U, 3U}) {
     pod.containers[without_gpu].state = ContainerState::kRunning;
     pod.containers[without_gpu].ran_before = true;
   }
   EXPECT_FALSE(has_started(pod));
-  for (const unsigned with_gpu : {1, 4}) {
+  for (const unsigned with_gpu : {1U, 4U}) {
     PodSpec one = pod;
     one.containers[with_gpu].state = ContainerState::kRunning;
     EXPECT_TRUE(has_started(one));
