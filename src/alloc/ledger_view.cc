@@ -30,7 +30,9 @@ std::vector<std::uint8_t> Ledger::models_matching(std::span<const std::string> w
   for (const std::string& name : wanted) {
     const std::string words = model_words(name);
     for (std::size_t id = 0; id < matching.size(); ++id) {
-      matching[id] |= words_match(models_[id].words, words) ? 1 : 0;
+      if (words_match(models_[id].words, words)) {
+        matching[id] = 1;
+      }
     }
   }
   return matching;
