@@ -29,7 +29,7 @@ std::string node_name(int i) {
   return fmt::format("gpu-node-{:05}.example", i);
 }
 
-extender::ClusterState& state() {
+extender::ClusterState& big_cluster() {
   static auto* filled = [] {
     auto* made = new extender::ClusterState({});
     for (int i = 0; i < kNodes; ++i) {
@@ -90,7 +90,7 @@ std::vector<json::PaddedBuffer> bodies_for(const char* limits, Order order) {
 template <class Answer>
 void replay(benchmark::State& state, Answer answer) {
   const auto order = static_cast<Order>(state.range(1));
-  extender::ArgsReader reader{alloc::ResourceNames(), state().node_index()};
+  extender::ArgsReader reader{alloc::ResourceNames(), big_cluster().node_index()};
   std::vector<json::PaddedBuffer> bodies = bodies_for(kLimits[state.range(0)], order);
   std::string out;
   std::size_t next = 0;
@@ -107,13 +107,13 @@ void Parse(benchmark::State& state) {
 BENCHMARK(Parse)->ArgsProduct({{0}, {kSame, kRuns, kShuffled}})->Unit(benchmark::kMicrosecond);
 
 void Filter(benchmark::State& state) {
-  extender::Decisions decisions(state());
+  extender::Decisions decisions(big_cluster());
   replay(state, [&](const extender::NodeArgs& args, std::string& out) { decisions.filter(args, out); });
 }
 BENCHMARK(Filter)->ArgsProduct({{0, 1, 2}, {kSame, kRuns, kShuffled}})->Unit(benchmark::kMicrosecond);
 
 void Prioritize(benchmark::State& state) {
-  extender::Decisions decisions(state());
+  extender::Decisions decisions(big_cluster());
   replay(state,
          [&](const extender::NodeArgs& args, std::string& out) { decisions.prioritize(args, 128, out); });
 }
@@ -140,7 +140,7 @@ void FilterUnderAttack(benchmark::State& state) {
   for (const std::string& name : names) {
     list += fmt::format("{}\"{}\"", list.empty() ? "" : ",", name);
   }
-  const json::PaddedBuffer text(list);
+  json::PaddedBuffer text(list);
   extender::NodeLists lists(cluster.node_index());
   extender::NodeArgs ordinary;
   ordinary.pod = alloc::testing::share_pod("ordinary", 8);
