@@ -169,6 +169,20 @@ class World {
     pods_.erase(name);
     return uid;
   }
+  // Starts every second bound pod and changes its record. Returns these pods, before and after the
+  // change.
+  std::vector<PodSpec> tampered() {
+    std::vector<PodSpec> all;
+    for (auto& [name, pod] : pods_) {
+      if (tampering_ != Tampering::kNone && !pod.spec.node_name.empty() && dice.one_in(2)) {
+        pod.spec.containers[0].state = ContainerState::kRunning;
+        all.push_back(pod.spec);
+        tamper(pod);
+        all.push_back(pod.spec);
+      }
+    }
+    return all;
+  }
   // Returns every pod after the agent has repaired its record.
   [[nodiscard]] std::vector<PodSpec> repaired() const {
     std::vector<PodSpec> all;
@@ -274,6 +288,9 @@ struct History {
         default:
           keep(world.pod());
       }
+    }
+    for (const PodSpec& pod : world.tampered()) {
+      keep(pod);
     }
   }
 
