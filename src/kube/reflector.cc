@@ -192,7 +192,8 @@ void Reflector::on_page(Result<Reply> reply) {
   next_page_.clear_and_trim(kPageBytes);
   counts_.wire_bytes += page_.size();
   const std::size_t object_bytes = page_.size() / asked_items_ + 1;
-  page_fits_ = std::clamp<std::size_t>(kPageBytes / object_bytes, 1, asked_items_ * 2);
+  const std::size_t aim = std::min(kPageBytes, options_.max_object_bytes / 2);
+  page_fits_ = std::clamp<std::size_t>(aim / object_bytes, 1, asked_items_ * 2);
   // Request the next page early, so that the server prepares it while this one is parsed, unless
   // two of these would need much memory.
   bool asked = false;

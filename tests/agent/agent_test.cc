@@ -307,7 +307,7 @@ TEST_F(AgentTest, ListsTheKnownGpusWhenTheDriverHangs) {
 // already bound, so it keeps the devices.
 TEST_F(AgentTest, PublishesGpusAsUnhealthyToTheSchedulerWhileTheDriverHangs) {
   FakeKubelet kubelet(plugin_dir());
-  RunningAgent agent(machine, root.path(), state_dir(), R"({"metadata":{"name":"n"}})",
+  RunningAgent agent(machine, root.path(), state_dir(), R"({"metadata":{"name":"n","resourceVersion":"3"}})",
                      std::chrono::milliseconds(1));
   ASSERT_EQ(kubelet.wait_for_devices(unhealthy(0)).size(), kShares);
   ASSERT_TRUE(agent.node_write_contains("has not answered", false));

@@ -95,7 +95,8 @@ class KindNode : private PodResources,
 
   TemporaryDirectory root;
   TestCluster cluster;
-  kube::Client client = cluster.client();
+  // FilesKind writes a condition that is not in the table of Tessera's keys.
+  kube::Client client = cluster.client("things-agent/test");
   alloc::ResourceNames names;
   NodePods pods;
   FakeKubelet kubelet{root / "device-plugins"};

@@ -71,10 +71,10 @@ http::Response TestCluster::refusal(int status, const std::string& reason) {
   return {.status = status, .body = kube::status_json(status, reason, "refused by the test")};
 }
 
-kube::Client TestCluster::client() {
+kube::Client TestCluster::client(std::string user_agent) {
   auto created = kube::Client::create(
       loop_, api_.access(),
-      {.user_agent = "tessera-agent/test",
+      {.user_agent = std::move(user_agent),
        .backoff = {.first = std::chrono::milliseconds(1), .cap = std::chrono::milliseconds(2)}});
   EXPECT_TRUE(created) << created.error().text();
   return *std::move(created);

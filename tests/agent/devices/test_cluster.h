@@ -58,8 +58,9 @@ class TestCluster {
   // Returns an error for `intercept`, with the message "refused by the test".
   [[nodiscard]] static http::Response refusal(int status, const std::string& reason);
 
-  // Returns a client that retries quickly.
-  [[nodiscard]] kube::Client client();
+  // Returns a client that retries quickly. A test fails if the client of tessera-agent writes a key
+  // that is not the agent's (written_keys.h).
+  [[nodiscard]] kube::Client client(std::string user_agent = "tessera-agent/test");
   [[nodiscard]] http::EventLoop& loop() { return loop_; }
   // Runs the loop until `done` returns true. The test fails if that takes too long.
   void run_until(const std::function<bool()>& done);

@@ -7,13 +7,14 @@
 # Other pods must not notice: they are placed, filter takes at most 5 ms (99% of the calls), kubelet
 # has no reason to restart the extender, and its memory stays below the limit of the chart.
 #
-#   hostile.sh [--full]          40 pods and 64 connections; with --full (make soak) 1,000 of each
+#   hostile.sh [--full]          40 pods, and as many connections as the extender accepts, 64; with
+#                                --full (make soak) 1,000 pods and 1,100 connections of 1,024
 #   ATTACKS=pods hostile.sh      only some of: inventories pods connections
 set -euo pipefail
 # shellcheck source=lib.sh
 source "$(dirname "$0")/lib.sh"
-HOSTILE_PODS=40 CONNECTIONS=64
-[[ ${1:-} != --full ]] || HOSTILE_PODS=1000 CONNECTIONS=1000
+HOSTILE_PODS=40 CONNECTIONS=64 ACCEPTED=64
+[[ ${1:-} != --full ]] || HOSTILE_PODS=1000 CONNECTIONS=1100 ACCEPTED=1024
 ATTACKS=${ATTACKS:-inventories pods connections}
 attacks_with() { [[ " $ATTACKS " == *" $1 "* ]]; }
 HEALTH_PORT=39998
@@ -35,7 +36,8 @@ jq -c --rawfile forged "$S/tmp/forged" '.items[0] | .metadata.name = "forged-000
   "$S/tmp/gpu-nodes.json" >"$S/tmp/forged.json"
 ! attacks_with inventories || create_nodes "$S/tmp/forged.json"
 
-extender_start --health "127.0.0.1:$HEALTH_PORT"
+echo "limits: {connections: $ACCEPTED}" >"$S/extender.yaml"
+extender_start --config "$S/extender.yaml" --health "127.0.0.1:$HEALTH_PORT"
 # In a cluster, attackers and the API server run on other machines than the extender.
 renice -n -5 -p "$EXTENDER_PID" >/dev/null
 healthy() { ask /healthz "$HEALTH_PORT" >/dev/null 2>&1; }
