@@ -204,9 +204,10 @@ TEST(RecordRepair, RepairsIndicesWhenTheDriverHasRenumberedItsGpus) {
 class Writer : public testing::Test {
  protected:
   Writer() {
-    cluster.put(kPath, R"({"metadata":{"name":"a","uid":"uid-a","annotations":{"x":"1","stale":"2"}}})");
+    cluster.put(
+        kPath, R"({"metadata":{"name":"a","uid":"uid-a","annotations":{"x":"1","ALIYUN_COM_GPU_IDX":"2"}}})");
     pod.spec = Pod("a").spec;
-    repair.annotations = {{"new", "3"}, {"stale", std::nullopt}};
+    repair.annotations = {{"ALIYUN_COM_GPU_GROUP", "3"}, {"ALIYUN_COM_GPU_IDX", std::nullopt}};
   }
   static constexpr const char* kPath = "/api/v1/namespaces/ml/pods/a";
 
@@ -222,8 +223,8 @@ TEST_F(Writer, ChangesTheAnnotationsOfThatPodOnly) {
   writer.write(pod, repair, [&](const Status& status) { written = status; });
   cluster.run_until([&] { return written.has_value(); });
   EXPECT_TRUE(*written);
-  EXPECT_EQ(cluster.text(kPath, "annotations", "new"), "3");
-  EXPECT_EQ(cluster.text(kPath, "annotations", "stale"), "-");
+  EXPECT_EQ(cluster.text(kPath, "annotations", "ALIYUN_COM_GPU_GROUP"), "3");
+  EXPECT_EQ(cluster.text(kPath, "annotations", "ALIYUN_COM_GPU_IDX"), "-");
   EXPECT_EQ(cluster.text(kPath, "annotations", "x"), "1");
   EXPECT_THAT(cluster.seen().back().body, HasSubstr(R"("uid":"uid-a")"));
   EXPECT_EQ(writer.counts().written, 1U);
