@@ -111,7 +111,7 @@ bool Placer::fits_without(const Request& request, NodeId node, std::span<const s
     used.memory_bytes -= victim->node_use.memory_bytes;
     for (const HeldShare& held : victim->shares) {
       if (held.slot >= 0) {
-        GpuLoad& load = loads[static_cast<std::size_t>(held.slot)];
+        GpuLoad& load = loads[static_cast<std::uint8_t>(held.slot)];
         load.units -= held.share.units;
         load.core_percent -= held.share.core_percent;
         load.whole -= held.share.whole ? 1 : 0;
