@@ -148,7 +148,7 @@ grpc::Status BenchPodResources::Get(grpc::ServerContext* /*context*/,
   }
   v1::PodResources& pod = *response->mutable_pod_resources();
   pod.set_name(name);
-  pod.set_namespace_(request->namespace_name());
+  pod.set_namespace_(request->pod_namespace());
   pod.add_containers()->set_name("main");
   return grpc::Status::OK;
 }
