@@ -94,13 +94,29 @@ class Bench {
   }
 
   [[nodiscard]] std::vector<std::string> command() const {
-    return {agent_,           "--node-name",        kBenchNode,
-            "--listen",       "127.0.0.1:0",        "--unit",
-            "256MiB",         "--log-level",        "error",
-            "--kubeconfig",   root_ / "kubeconfig", "--kubelet-dir",
-            root_.path(),     "--state-dir",        root_ / "state",
-            "--driver-root",  machine_.path(),      "--sysfs-root",
-            machine_ / "sys", "--dev-root",         machine_ / "dev"};
+    return {agent_,
+            "--node-name",
+            kBenchNode,
+            "--drain-timeout",
+            "0s",
+            "--listen",
+            "127.0.0.1:0",
+            "--unit",
+            "256MiB",
+            "--log-level",
+            "error",
+            "--kubeconfig",
+            root_ / "kubeconfig",
+            "--kubelet-dir",
+            root_.path(),
+            "--state-dir",
+            root_ / "state",
+            "--driver-root",
+            machine_.path(),
+            "--sysfs-root",
+            machine_ / "sys",
+            "--dev-root",
+            machine_ / "dev"};
   }
 
   void wait_for_list() {
