@@ -207,6 +207,8 @@ class Ledger {
   // Returns what one pod holds, or nullopt if the ledger does not know the pod. For a pod without
   // GPUs only the UID, the node, and the CPU and memory requests are set.
   [[nodiscard]] std::optional<PodHolding> holding(std::string_view uid) const;
+  // Describes what a pod holds: "GPU 2 (GPU-5d3c...) 8GiB, GPU 3 (GPU-71aa...) whole".
+  [[nodiscard]] std::string holding_text(const PodHolding& holding) const;
   [[nodiscard]] std::size_t pod_count() const { return by_uid_.size(); }
 
   // Returns the current problems, at most `most` of each kind, in an order that depends only on

@@ -158,6 +158,22 @@ std::vector<std::string> Ledger::held_list(const Pod& pod) const {
   return names;
 }
 
+std::string Ledger::holding_text(const PodHolding& holding) const {
+  std::string text;
+  for (const HeldShare& held : holding.shares) {
+    text += text.empty() ? "" : ", ";
+    text += held.slot == HeldShare::kNotOnNode
+                ? fmt::format("{} (not on the node)", held.share.gpu)
+                : fmt::format("GPU {} ({})", gpus(holding.node)[static_cast<std::size_t>(held.slot)].index,
+                              held.share.gpu);
+    text += " " + (held.share.whole ? "whole" : options_.unit.amount(held.share.units));
+  }
+  if (!text.empty()) {
+    return text;
+  }
+  return holding.units > 0 || holding.whole > 0 ? "GPUs that no record names" : "no GPU";
+}
+
 std::vector<Problem> Ledger::problems(std::size_t most) const {
   std::vector<Problem> all;
   for (const NodeId id : present_) {

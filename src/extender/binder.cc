@@ -36,23 +36,6 @@ namespace {
 // Interval at which early binds are tried again. They wait only for a moment.
 constexpr std::chrono::milliseconds kEarlyRetry{20};
 
-// Returns what the pod holds: "GPU 2 (GPU-5d3c...) 8GiB, GPU 3 (GPU-71aa...) whole".
-std::string describe(const alloc::PodHolding& holding, std::span<const alloc::LedgerGpu> gpus,
-                     alloc::Unit unit) {
-  std::string text;
-  for (const alloc::HeldShare& held : holding.shares) {
-    text += text.empty() ? "" : ", ";
-    text += held.slot < 0
-                ? fmt::format("{} (not on the node)", held.share.gpu)
-                : fmt::format("GPU {} ({})", gpus[static_cast<std::size_t>(held.slot)].index, held.share.gpu);
-    text += " " + (held.share.whole ? "whole" : unit.amount(held.share.units));
-  }
-  if (!text.empty()) {
-    return text;
-  }
-  return holding.units > 0 || holding.whole > 0 ? "GPUs that no record names" : "no GPU";
-}
-
 }  // namespace
 
 Binder::Binder(const Context& context, BindPermission& permission, BinderOptions options)
@@ -368,8 +351,7 @@ void Binder::succeed(const FlightPtr& flight) {
   // Report the GPUs in the ledger, not our choice: if another client bound the pod, its record may
   // name other GPUs.
   const std::optional<alloc::PodHolding> holding = state_.ledger().holding(flight->args.uid);
-  const std::string gpus =
-      holding ? describe(*holding, state_.ledger().gpus(holding->node), state_.unit()) : "its GPUs";
+  const std::string gpus = holding ? state_.ledger().holding_text(*holding) : "its GPUs";
   const auto took = std::chrono::duration<double, std::milli>(client_.clock().now() - flight->began).count();
   log::info("bound", {{"pod", flight->pod()},
                       {"node", flight->args.node},

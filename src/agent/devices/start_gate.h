@@ -43,13 +43,23 @@ class StartGate {
   [[nodiscard]] const StartCounts& counts() const { return counts_; }
 
  private:
-  struct Start;  // a PreStartContainer call that is not answered yet
+  // A PreStartContainer call that is not answered yet.
+  struct Start {
+    std::string resource;
+    std::vector<std::string> ids;  // sorted
+    Done<Status> done;
+    std::vector<std::string> to_ask;  // UIDs of pods that may hold the IDs, the next one last
+    int tries = 0;
+    http::Timer pause;
+
+    bool try_again(const Result<PodDevices>& answer);
+  };
   struct Holder {
     const NodePod* pod;
     std::string container;
   };
 
-  // Find the container that has the IDs.
+  // Find the container that has the IDs (start_gate_identify.cc).
   void identify(const std::shared_ptr<Start>& start);
   [[nodiscard]] const Allocation* starting_allocation(const Start& start) const;
   [[nodiscard]] const Allocation* unlisted_allocation(const Start& start) const;
