@@ -55,13 +55,17 @@ Result<std::int64_t> YamlSetting::number(std::int64_t min, std::int64_t max) con
   return *parsed;
 }
 
-Result<std::chrono::milliseconds> YamlSetting::duration() const {
+Result<std::chrono::milliseconds> YamlSetting::duration(std::chrono::milliseconds max) const {
   const std::string value = TRY(text());
   const std::size_t digits = std::min(value.find_first_not_of("0123456789"), value.size());
   const std::optional<std::int64_t> amount = parse_int(std::string_view(value).substr(0, digits));
   const std::string_view suffix = std::string_view(value).substr(digits);
-  const std::int64_t scale = suffix == "ms" ? 1 : suffix == "s" ? 1000 : suffix == "m" ? 60'000 : 0;
-  if (!amount || scale == 0 || *amount > 86'400'000 / scale) {
+  const std::int64_t scale = suffix == "ms"  ? 1
+                             : suffix == "s" ? 1000
+                             : suffix == "m" ? 60'000
+                             : suffix == "h" ? 3'600'000
+                                             : 0;
+  if (!amount || scale == 0 || *amount > max.count() / scale) {
     return fail(wrong(fmt::format("is {}, not a duration like \"4s\" or \"500ms\"", in_quotes(value))));
   }
   return std::chrono::milliseconds(*amount * scale);

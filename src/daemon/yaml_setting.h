@@ -42,8 +42,9 @@ class YamlSetting {
   [[nodiscard]] Result<std::string> text() const;
   [[nodiscard]] Result<bool> boolean() const;
   [[nodiscard]] Result<std::int64_t> number(std::int64_t min, std::int64_t max) const;
-  // Accepts "15s", "500ms", "2m".
-  [[nodiscard]] Result<std::chrono::milliseconds> duration() const;
+  // Accepts "15s", "500ms", "2m", "36h".
+  [[nodiscard]] Result<std::chrono::milliseconds> duration(
+      std::chrono::milliseconds max = std::chrono::hours(24)) const;
   // Like duration(), but accepts only whole seconds.
   [[nodiscard]] Result<std::chrono::seconds> seconds() const;
   // Accepts a Kubernetes quantity: "16Mi", "1G".

@@ -349,6 +349,12 @@ std::uint16_t Server::port() const {
   return impl_->port;
 }
 
+Status Server::set_tls(const ServerTls& tls) {
+  RotatingTls next = TRY(RotatingTls::for_server(tls));
+  impl_->tls = std::move(next);
+  return {};
+}
+
 ServerStats Server::stats() const {
   const Impl::Counters& now = impl_->counters;
   return {.connections = now.connections,

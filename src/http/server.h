@@ -213,6 +213,11 @@ class Server {
   // Returns the current counters. Any thread may call this.
   [[nodiscard]] ServerStats stats() const;
 
+  // Uses this certificate for new connections; open connections stay. Returns kInvalid, and keeps
+  // the previous certificate, if `tls` cannot be used. Call it on the loop's thread, and only for a
+  // server that was created with TLS.
+  Status set_tls(const ServerTls& tls);
+
   // Stops accepting connections, closes idle ones, completes streams, and waits for handlers to
   // reply. Closes the remaining connections after `deadline`. Then calls `done` on the loop. Any
   // thread may call this.

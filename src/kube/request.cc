@@ -83,6 +83,12 @@ std::string disruption_budgets_path() {
 std::string lease_path(std::string_view namespace_name, std::string_view name) {
   return resource_path("/apis/coordination.k8s.io/v1", namespace_name, "leases", name);
 }
+std::string secret_path(std::string_view namespace_name, std::string_view name) {
+  return resource_path("/api/v1", namespace_name, "secrets", name);
+}
+std::string mutating_webhook_path(std::string_view name) {
+  return resource_path("/apis/admissionregistration.k8s.io/v1", "", "mutatingwebhookconfigurations", name);
+}
 
 Request get_request(std::string path) {
   Request request;
@@ -126,6 +132,16 @@ Request patch_request_at_version(std::string path, std::string body, PatchKind k
   request.body = std::move(body);
   request.content_type = kind == PatchKind::kJsonMerge ? "application/merge-patch+json"
                                                        : "application/strategic-merge-patch+json";
+  return request;
+}
+
+Request apply_request(std::string path, std::string body, std::string_view manager) {
+  Request request;
+  request.method = Method::kPatch;
+  request.path = std::move(path);
+  request.query = "fieldManager=" + percent_encoded(manager);
+  request.body = std::move(body);
+  request.content_type = "application/apply-patch+yaml";  // JSON is valid YAML
   return request;
 }
 

@@ -46,6 +46,8 @@ std::string event_path(std::string_view namespace_name, std::string_view name);
 // The PodDisruptionBudgets of all namespaces.
 std::string disruption_budgets_path();
 std::string lease_path(std::string_view namespace_name, std::string_view name);
+std::string secret_path(std::string_view namespace_name, std::string_view name);
+std::string mutating_webhook_path(std::string_view name);
 
 // Percent-encodes a path segment or a query value.
 std::string percent_encoded(std::string_view text);
@@ -62,6 +64,10 @@ enum class PatchKind { kJsonMerge, kStrategicMerge };
 // retried.
 Request patch_request(std::string path, std::string body, PatchKind kind = PatchKind::kJsonMerge);
 Request patch_request_at_version(std::string path, std::string body, PatchKind kind = PatchKind::kJsonMerge);
+
+// Creates the object by server-side apply. Unlike create_request(), RBAC can allow it for one name
+// only. The API server responds 409 if another `manager` has created the object with other values.
+Request apply_request(std::string path, std::string body, std::string_view manager);
 
 struct Binding {
   std::string namespace_name;

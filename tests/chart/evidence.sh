@@ -43,7 +43,7 @@ no_forbidden_calls() {
 # chart_objects: prints all objects of the chart, of the kinds that it creates.
 chart_objects() {
   kubectl get -A -l app.kubernetes.io/instance=tessera -o name \
-    deployments,daemonsets,services,configmaps,secrets,serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings,poddisruptionbudgets,resourcequotas,networkpolicies,validatingadmissionpolicies,validatingadmissionpolicybindings,mutatingadmissionpolicies,mutatingadmissionpolicybindings
+    deployments,daemonsets,services,configmaps,secrets,serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings,poddisruptionbudgets,resourcequotas,networkpolicies,mutatingwebhookconfigurations,validatingadmissionpolicies,validatingadmissionpolicybindings,mutatingadmissionpolicies,mutatingadmissionpolicybindings
 }
 
 # uninstall_removes_all COMMAND...: the command, which uninstalls the chart, succeeds and removes all

@@ -97,14 +97,6 @@ KUBE_VERSION=v1.33.4 refused "schedulerNamePolicy.enabled=true is rejected on Ku
 render --set schedulerNamePolicy.enabled=false
 expect "schedulerNamePolicy.enabled=false removes the policy" "" "$(kinds MutatingAdmissionPolicy)"
 
-# The README has a command that adds schedulerName to an example, for Kubernetes before 1.36. It
-# must work for all examples.
-for example in "$CHART_ROOT"/deploy/examples/*.yaml; do
-  expect "the README's command sets schedulerName in ${example##*/}" "tessera-scheduler true" \
-    "$(with_scheduler_name "$example" | KUBECONFIG=/dev/null "$(tool_path kubectl)" patch --local -f - --type=merge -p '{}' -o json |
-      jq -r '(.spec.template.spec // .spec) | "\(.schedulerName) \(.containers | length > 0)"')"
-done
-
 # The cluster's own kube-scheduler.
 SCHEDULER_REPOSITORY='' render --set attach=cluster-scheduler
 deployment=Deployment/tessera-extender

@@ -128,7 +128,7 @@ class Check:
             self.findings.append(f"docs/reference.md names the metric label {label}, which does not exist")
         series = names | {name + end for name in names if name.endswith("_seconds") for end in ("_bucket", "_sum", "_count")}
         files = {path: self.names.text(path) for path in ("deploy/helm/tessera/files/alerts.yaml", "deploy/helm/tessera/files/dashboard.json")}
-        self.known("metric", r"\b(tessera_(?:extender|agent|gpu|container)_[a-z_]*[a-z])\b(?!_)", series, {**self.docs, **files})
+        self.known("metric", r"\b(tessera_(?:extender|agent|webhook|gpu|container)_[a-z_]*[a-z])\b(?!_)", series, {**self.docs, **files})
 
     def events(self):
         self.want("Event or condition", self.names.events, "docs/troubleshooting.md", self.doc("troubleshooting.md"))
@@ -181,7 +181,7 @@ class Check:
 
     def settings(self):
         page = section(self.doc("reference.md"), "Programs")
-        for program, file in (("tessera-extender", "src/extender/config_yaml.cc"), ("tessera-agent", "src/agent/config.cc")):
+        for program, file in (("tessera-extender", "src/extender/config_yaml.cc"), ("tessera-agent", "src/agent/config.cc"), ("tessera-webhook", "src/webhook/config.cc")):
             names = [word for cell in column(section(page, program), "setting") for word in code_words(cell)]
             words = {part for name in names for part in name.replace("[]", "").split(".")}
             keys = self.names.settings(file)
@@ -204,7 +204,7 @@ class Check:
         self.known("alert", r"`(Tessera[A-Z]\w+)`", self.names.alerts)
         values = self.names.chart_values
         tops = {path for path in values if "." not in path}
-        ours = values | {word for file in ("src/extender/config_yaml.cc", "src/agent/config.cc") for word in self.names.settings(file)}
+        ours = values | {word for file in ("src/extender/config_yaml.cc", "src/agent/config.cc", "src/webhook/config.cc") for word in self.names.settings(file)}
         for path, text in self.docs.items():
             said = re.findall(r"--set(?:-string|-json)? '?\"?([A-Za-z]+(?:\.[A-Za-z]+)*)", text)
             said += [word for word in re.findall(r"`([a-z][A-Za-z]+(?:\.[A-Za-z]+)+)(?:=[^`]*)?`", text) if word.split(".")[0] in tops]

@@ -39,14 +39,14 @@ class Names:
         suffixes = re.findall(r'counter\(name \+ "(_[a-z_]+)"', code)
         servers = re.findall(r'add_server\("(\w+)"', code)
         assert suffixes and servers, "Readings::add_server is not written as this test reads it"
-        names = set(re.findall(r'"(tessera_(?:extender|agent|gpu|container)_[a-z_]+)"', code))
+        names = set(re.findall(r'"(tessera_(?:extender|agent|webhook|gpu|container)_[a-z_]+)"', code))
         return names | {server + suffix for server in servers for suffix in suffixes}
 
     @cached_property
     def metric_labels(self) -> set[str]:
         """The literals in files that define metrics: a superset of the label names."""
         files = [path.read_text() for path in self.root.glob("src/**/*.cc")]
-        defining = [text for text in files if re.search(r'"tessera_(?:extender|agent|gpu|container)_|struct RequestMetrics|void Readings::', text)]
+        defining = [text for text in files if re.search(r'"tessera_(?:extender|agent|webhook|gpu|container)_|struct RequestMetrics|void Readings::', text)]
         return {word for text in defining for word in re.findall(r'"([a-z]+)"', text)}
 
     @cached_property
@@ -93,7 +93,7 @@ class Names:
 
     @cached_property
     def routes(self) -> set[str]:
-        return set(re.findall(r'"(/[a-z-]+)"', self.text("src/daemon/health_routes.cc", "src/extender/**/service.cc", "src/agent/**/observer.cc")))
+        return set(re.findall(r'"(/[a-z-]+)"', self.text("src/daemon/health_routes.cc", "src/extender/**/service.cc", "src/agent/**/observer.cc", "src/webhook/webhook.cc")))
 
     def settings(self, file: str) -> set[str]:
         return set(re.findall(r'\{"([a-z][A-Za-z]+)",', self.text(file, "src/daemon/yaml_setting.cc")))
@@ -147,4 +147,4 @@ class Names:
 
     @cached_property
     def programs(self) -> dict[str, set[str]]:
-        return {name: self.flags(name) for name in ("tessera", "tessera-extender", "tessera-agent", "tessera-sim-machine")}
+        return {name: self.flags(name) for name in ("tessera", "tessera-extender", "tessera-agent", "tessera-webhook", "tessera-sim-machine")}

@@ -4,16 +4,12 @@
 //   PemPair server = ca.issue({.common_name = "server", .addresses = {"127.0.0.1"}});
 #pragma once
 
-#include <memory>
 #include <string>
 #include <vector>
 
-namespace tessera::http {
+#include "http/certificates.h"
 
-struct PemPair {
-  std::string certificate;
-  std::string key;
-};
+namespace tessera::http {
 
 struct CertificateSpec {
   std::string common_name = "test";
@@ -27,17 +23,15 @@ struct CertificateSpec {
 class TestAuthority {
  public:
   explicit TestAuthority(const std::string& common_name);
-  ~TestAuthority();
   TestAuthority(const TestAuthority&) = delete;
   TestAuthority& operator=(const TestAuthority&) = delete;
 
-  [[nodiscard]] const std::string& certificate() const { return pem_; }
+  [[nodiscard]] const std::string& certificate() const { return pair_.certificate; }
+  // Issues a certificate for servers and clients.
   [[nodiscard]] PemPair issue(const CertificateSpec& spec) const;
 
  private:
-  struct Keys;
-  std::unique_ptr<Keys> keys_;
-  std::string pem_;
+  PemPair pair_;
 };
 
 }  // namespace tessera::http

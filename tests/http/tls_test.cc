@@ -69,6 +69,23 @@ TEST_F(TlsTest, RejectsAServerNameThatCannotBeVerified) {
   EXPECT_THAT(response.error().text(), HasSubstr("fe80::1%eth0"));
 }
 
+TEST_F(TlsTest, ReplacesTheCertificateOfARunningServer) {
+  serve({.tls = server_tls(for_loopback())});
+  const auto set = [this](const std::string& certificate, const std::string& key) {
+    bool done = false;
+    loop_.call([&] {
+      done = server_->set_tls({.identity = {.certificate_pem = certificate, .key_pem = key}}).has_value();
+    });
+    return done;
+  };
+  const PemPair next = other_ca_.issue(for_loopback());
+  EXPECT_TRUE(set(next.certificate, next.key));
+  EXPECT_TRUE(fetch({.ca_pem = other_ca_.certificate()}));
+  EXPECT_FALSE(fetch({.ca_pem = ca_.certificate()}));
+  EXPECT_FALSE(set("x", next.key));
+  EXPECT_TRUE(fetch({.ca_pem = other_ca_.certificate()})) << "an invalid certificate replaced a valid one";
+}
+
 TEST_F(TlsTest, ReadsTheAuthorityFromAFile) {
   const TemporaryDirectory directory;
   const std::string file = directory.path() + "/ca.crt";

@@ -70,15 +70,19 @@ std::string text_in(const object& from, std::string_view key) {
 
 void merge_patch(object& into, const object& patch, bool strategic);
 
-// In a strategic merge patch, the list `conditions` is merged by `type`.
-void merge_conditions(value& into, const boost::json::array& patch) {
+// In a strategic merge patch, these lists are merged by a key of their entries.
+std::string_view merge_key(std::string_view list) {
+  return list == "conditions" ? "type" : list == "webhooks" ? "name" : "";
+}
+
+void merge_list(value& into, const boost::json::array& patch, std::string_view key) {
   if (!into.is_array()) {
     into = boost::json::array();
   }
   boost::json::array& have = into.as_array();
   for (const value& entry : patch) {
     const auto same = std::ranges::find_if(
-        have, [&](const value& one) { return one.as_object().at("type") == entry.as_object().at("type"); });
+        have, [&](const value& one) { return one.as_object().at(key) == entry.as_object().at(key); });
     if (same == have.end()) {
       have.push_back(entry);
     } else {
@@ -94,8 +98,8 @@ void merge_patch(object& into, const object& patch, bool strategic) {
       into.erase(name);
     } else if (change.is_object()) {
       merge_patch(object_in(into, name), change.as_object(), strategic);
-    } else if (strategic && name == "conditions") {
-      merge_conditions(into[name], change.as_array());
+    } else if (strategic && !merge_key(name).empty()) {
+      merge_list(into[name], change.as_array(), merge_key(name));
     } else {
       into[name] = change;
     }
@@ -548,6 +552,9 @@ http::Response FakeApiServer::process(const Seen& request, const Place& place) {
     return success(201, body);  // accepted; the pod still has its grace period
   }
   const object* found = find(place);
+  if (request.content_type == "application/apply-patch+yaml") {
+    return apply(place, body);
+  }
   if (found == nullptr) {
     return failure(404, "NotFound", fmt::format("{} {} not found", place.resource, place.name));
   }
@@ -578,6 +585,17 @@ http::Response FakeApiServer::create(Place place, const value& body) {
     return failure(409, "AlreadyExists", fmt::format("{} {} already exists", place.resource, place.name));
   }
   return success(201, store(place, body.as_object()));
+}
+
+// Server-side apply. If the object exists, its values belong to another manager: they may not change.
+http::Response FakeApiServer::apply(const Place& place, const value& wanted) {
+  const object* found = find(place);
+  if (found == nullptr) {
+    return success(201, store(place, wanted.as_object()));
+  }
+  object applied = *found;
+  merge_patch(applied, wanted.as_object(), /*strategic=*/false);
+  return applied == *found ? success(200, *found) : failure(409, "Conflict", "Apply failed with 1 conflict");
 }
 
 http::Response FakeApiServer::patch(const Place& place, const value& changes, bool strategic) {

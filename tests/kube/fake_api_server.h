@@ -1,7 +1,7 @@
 // tests/kube/fake_api_server.h
 //
 // An API server for tests. It stores objects of any resource and supports list, watch, get, create,
-// patch, delete, bind and evict. Tests can inject the faults of real servers and networks. A test
+// patch, apply, delete, bind and evict. Tests can inject the faults of real servers and networks. A test
 // fails if tessera-agent or tessera-extender writes a key that the chart's policies do not allow
 // (written_keys.h).
 //
@@ -152,6 +152,7 @@ class FakeApiServer {
   [[nodiscard]] http::Response process(const Seen& request, const Place& place);
   [[nodiscard]] http::Response create(Place place, const boost::json::value& body);
   [[nodiscard]] http::Response bind(const Place& place, const boost::json::value& binding);
+  [[nodiscard]] http::Response apply(const Place& place, const boost::json::value& wanted);
   [[nodiscard]] http::Response patch(const Place& place, const boost::json::value& changes, bool strategic);
 
   const boost::json::object& store(const Place& place, boost::json::object object);

@@ -5,6 +5,8 @@
 set -euo pipefail
 # shellcheck source=lib.sh
 source "$(dirname "$0")/lib.sh"
+# shellcheck source=webhook-checks.sh
+source "$(dirname "$0")/webhook-checks.sh"
 
 # As on GKE, critical pods need a ResourceQuota in their namespace.
 limits=$(mktemp)
@@ -42,6 +44,7 @@ scheduler_of() { kubectl get pod "$1" -o 'jsonpath={.spec.schedulerName}'; }
 expect "the policy set its schedulerName" tessera-scheduler "$(scheduler_of shared)"
 expect "the record has the pod's share" '[3]' "$(record shared | jq -c '[.containers.main[].mem]')"
 expect "the policy does not change a pod without GPUs" default-scheduler "$(scheduler_of plain)"
+sets_scheduler_names "the policy"
 
 forge() { gpu_pod forged '{"aliyun.com/gpu-mem": "1"}' '{"annotations": {"ALIYUN_COM_GPU_MEM_IDX": "0"}}' | kubectl create --dry-run=server -f - 2>&1; }
 expect_match "audit: a pod that brings its own record causes only a warning" 'Warning:.*only Tessera may write the annotation ALIYUN_COM_GPU_MEM_IDX.*created' "$(forge || true)"
@@ -112,12 +115,10 @@ expect_match "auto chooses audit while kube-system has an original extender" 'ha
 kubectl -n kube-system delete deployment gpushare-schd-extender >/dev/null
 expect_match "a Deployment of that name in another namespace does not count" 'Only Tessera can write' "$(chart upgrade --reset-then-reuse-values)"
 
-# As on Kubernetes before 1.36, without the policy that sets schedulerName.
-notes=$(chart upgrade --reset-then-reuse-values --set schedulerNamePolicy.enabled=false --wait --timeout 90s)
+notes=$(chart upgrade --reset-then-reuse-values --set schedulerNamePolicy.enabled=false)
 expect_match "without the policy, the notes say why pods must set schedulerName" 'because schedulerNamePolicy.enabled is false.*schedulerName: tessera-scheduler' "$notes"
-with_scheduler_name "$CHART_ROOT/deploy/examples/first.yaml" | kubectl create -f - >/dev/null
-wait_for 30 "an example runs after the README's command" pod_is first Running
-expect "its record has its share" '[3]' "$(record first | jq -c '[.containers.main[].mem]')"
+# As on Kubernetes before 1.36: a webhook instead of the policy.
+webhook_checks --set schedulerNamePolicy.enabled=auto --set schedulerNameWebhook.enabled=true
 
 uninstall_removes_all helm uninstall tessera -n "$RELEASE_SPACE" --wait --timeout 60s
 expect "all pods keep running" "Running Running" "$(kubectl get pods shared after -o 'jsonpath={.items[*].status.phase}')"

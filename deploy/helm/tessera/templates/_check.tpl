@@ -21,4 +21,7 @@ values when it starts, long after helm has reported "deployed".
 {{- if and .Values.agent.enabled (eq .Values.agent.strategy "env") (ne .Values.agent.driverRoot "/") (not .Values.simulate.machine) -}}
 {{- fail (printf "agent.driverRoot is %s, but with agent.strategy=env the NVIDIA runtime provides the driver and knows its location: remove agent.driverRoot (and set agent.runtimeClassName=nvidia if that runtime is not the default), or set agent.strategy to cdi or devices" .Values.agent.driverRoot) -}}
 {{- end -}}
+{{- if and (eq (toString .Values.schedulerNameWebhook.enabled) "true") (eq (toString .Values.schedulerNamePolicy.enabled) "true") (eq .Values.attach "second-scheduler") -}}
+{{- fail "schedulerNameWebhook.enabled and schedulerNamePolicy.enabled are both true, but only one of them may set schedulerName: set one to auto or false" -}}
+{{- end -}}
 {{- end -}}

@@ -20,6 +20,9 @@
 {{- define "tessera.agentName" -}}
 {{ include "tessera.name" . }}-agent
 {{- end -}}
+{{- define "tessera.webhookName" -}}
+{{ include "tessera.name" . }}-webhook
+{{- end -}}
 
 {{- define "tessera.placerUser" -}}
 system:serviceaccount:{{ .Release.Namespace }}:{{ include "tessera.placerName" . }}
@@ -38,6 +41,11 @@ app.kubernetes.io/component: {{ ternary "scheduler" "extender" (eq .Values.attac
 app.kubernetes.io/name: tessera
 app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/component: agent
+{{- end -}}
+{{- define "tessera.webhookSelector" -}}
+app.kubernetes.io/name: tessera
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: webhook
 {{- end -}}
 {{- define "tessera.labels" -}}
 app.kubernetes.io/name: tessera
@@ -117,20 +125,54 @@ capabilities: {drop: [ALL]}
 
 {{/*
 The API version of the MutatingAdmissionPolicy that sets schedulerName; empty without a policy. The
-API is enabled by default since 1.36; 1.34 and 1.35 have it behind a feature gate.
+API is enabled by default since 1.36; 1.34 and 1.35 have it behind a feature gate. A webhook that was
+asked for explicitly replaces the policy.
 */}}
 {{- define "tessera.mutatingApi" -}}
 {{- $wanted := toString .Values.schedulerNamePolicy.enabled -}}
-{{- if and (eq .Values.attach "second-scheduler") (ne $wanted "false") -}}
+{{- $webhook := eq (toString .Values.schedulerNameWebhook.enabled) "true" -}}
+{{- if and (eq .Values.attach "second-scheduler") (ne $wanted "false") (not (and $webhook (eq $wanted "auto"))) -}}
 {{- if semverCompare ">=1.36.0-0" .Capabilities.KubeVersion.Version -}}
 admissionregistration.k8s.io/v1
 {{- else if eq $wanted "true" -}}
 {{- if semverCompare "<1.34.0-0" .Capabilities.KubeVersion.Version -}}
-{{- fail (printf "schedulerNamePolicy.enabled is true, but Kubernetes %s has no MutatingAdmissionPolicy: set it to auto, and set schedulerName in your pods" .Capabilities.KubeVersion.Version) -}}
+{{- fail (printf "schedulerNamePolicy.enabled is true, but Kubernetes %s has no MutatingAdmissionPolicy: set it to auto; a webhook then sets schedulerName" .Capabilities.KubeVersion.Version) -}}
 {{- end -}}
 admissionregistration.k8s.io/v1beta1
 {{- end -}}
 {{- end -}}
+{{- end -}}
+
+{{/*
+Whether a webhook sets schedulerName. auto: on Kubernetes 1.30 to 1.35, which have no policy by default.
+Before 1.30, the API server cannot select the pods that it sends.
+*/}}
+{{- define "tessera.webhook" -}}
+{{- $wanted := toString .Values.schedulerNameWebhook.enabled -}}
+{{- if and (eq .Values.attach "second-scheduler") (ne $wanted "false") (not (include "tessera.mutatingApi" .)) -}}
+{{- if or (eq $wanted "true") (and (ne (toString .Values.schedulerNamePolicy.enabled) "false") (include "tessera.hasValidating" .)) -}}
+true
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- define "tessera.setsSchedulerName" -}}
+{{- if or (include "tessera.mutatingApi" .) (include "tessera.webhook" .) }}true{{ end -}}
+{{- end -}}
+
+{{/*
+Which pods get schedulerName, as matchConditions of the policy and of the webhook. src/webhook/review.h
+has the same rules; tests compare them.
+*/}}
+{{- define "tessera.schedulerNameConditions" -}}
+- name: names-no-scheduler
+  expression: object.spec.?schedulerName.orValue('default-scheduler') in ['', 'default-scheduler']
+- name: is-unbound
+  expression: object.spec.?nodeName.orValue('') == ''
+- name: requests-tessera-resources
+  expression: >-
+    (object.spec.containers + object.spec.?initContainers.orValue([])).exists(c,
+    c.?resources.?limits.orValue({}).exists(name, name in {{ include "tessera.resourceList" . | replace "\"" "'" }} &&
+    quantity(string(c.resources.limits[name])).isGreaterThan(quantity('0'))))
 {{- end -}}
 {{- define "tessera.hasValidating" -}}
 {{- if semverCompare ">=1.30.0-0" .Capabilities.KubeVersion.Version }}true{{ end -}}
@@ -228,4 +270,29 @@ original), or the address of the Service.
 {{- else -}}
 {{ $scheme }}://{{ dig "spec" "clusterIP" (printf "%s-extender.%s.svc" (include "tessera.name" .) .Release.Namespace) (lookup "v1" "Service" .Release.Namespace (printf "%s-extender" (include "tessera.name" .))) }}:12345
 {{- end -}}
+{{- end -}}
+
+{{/* The configuration of the webhook. */}}
+{{- define "tessera.webhookSettings" -}}
+{{- $w := .Values.schedulerNameWebhook -}}
+listen: 0.0.0.0:{{ $w.port }}
+health: 0.0.0.0:39996
+log: {level: {{ .Values.log.level | quote }}, format: {{ .Values.log.format | quote }}}
+schedulerName: {{ .Values.scheduler.name | quote }}
+resources:
+  prefix: {{ .Values.resourceNames.prefix | quote }}
+  {{- with .Values.resourceNames.whole }}
+  whole: {{ . | quote }}
+  {{- end }}
+{{- if $w.existingSecret }}
+tls: {certificate: /etc/tessera-tls/tls.crt, key: /etc/tessera-tls/tls.key}
+{{- else }}
+certificates:
+  service: {{ include "tessera.webhookName" . }}
+  secret: {{ include "tessera.webhookName" . }}-tls
+  configuration: {{ include "tessera.name" . }}-scheduler-name
+  lifetime: {{ $w.certificates.lifetime }}
+  settle: {{ $w.certificates.settle }}
+  checkEvery: {{ $w.certificates.checkEvery }}
+{{- end }}
 {{- end -}}
