@@ -1,15 +1,15 @@
 #include "cli/app.h"
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <iostream>
 #include <string>
 
-#include "base/strings.h"
 #include "base/version.h"
 #include "cli/command/command.h"
 #include "cli/command/completion.h"
+#include "cli/command/help.h"
 #include "cli/command/man_page.h"
+#include "cli/command/usage_error.h"
 #include "cli/diagnose/check.h"
 #include "cli/diagnose/why.h"
 #include "cli/inspect/inspect.h"
@@ -20,15 +20,6 @@
 #include "cli/top/top.h"
 
 namespace tessera::cli {
-
-namespace {
-
-bool is_command(const CLI::App& app, const std::string& name) {
-  return std::ranges::any_of(app.get_subcommands({}),
-                             [&](const CLI::App* command) { return command->get_name() == name; });
-}
-
-}  // namespace
 
 int run(int argc, char** argv) {
   const SafeOutput safe_out(std::cout);
@@ -50,22 +41,20 @@ int run(int argc, char** argv) {
   Action action;
   add_check_command(app, action);
   add_completion_command(app, action);
+  add_help_command(app, action);
   add_inspect_command(app, action);
   add_inventory_command(app, action);
   add_man_command(app, action);
   add_simulate_command(app, action);
   add_top_command(app, action);
   add_topo_command(app, action);
+  add_version_command(app, action);
   add_why_command(app, action);
 
-  if (argc > 1 && argv[1][0] != '-' && !is_command(app, argv[1])) {
-    std::cerr << "tessera: unknown command " << in_quotes(argv[1]) << "; run \"tessera --help\"\n";
-    return 2;
-  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& problem) {
-    return app.exit(problem) == 0 ? 0 : 2;
+    return report_parse_error(app, problem, std::cout, std::cerr);
   }
   if (!action) {
     std::cout << app.help();
