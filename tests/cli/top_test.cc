@@ -191,6 +191,28 @@ SavedCluster& with_all_states(SavedCluster& cluster) {
   return cluster;
 }
 
+TEST(TopoOfANode, DrawsEveryStateOfAGpuWithItsPods) {
+  SavedCluster cluster;
+  std::ostringstream out;
+  std::ostringstream err;
+  const TopoOptions options{
+      .node = "gpu-a", .cluster = {.file = with_all_states(cluster).write()}, .count = 1, .output = "svg"};
+  ASSERT_EQ(run_topo(options, out, err), 0) << err.str();
+  const std::string svg = out.str();
+  for (const char* part :
+       {"<title>GPU 0: whole</title>", "<title>GPU 1: shared</title>", "<title>GPU 2: chosen</title>",
+        "<title>GPU 3: unhealthy</title>", "<title>GPU 4: shared, unhealthy</title>", "whole: ml/train",
+        "8/32 GiB", "Tesla V100-SXM2-32GB", "prefers-color-scheme:dark",
+        "unhealthy: XID 79 &lt;lost&gt; &amp; gone", "ml/&lt;/text&gt;&lt;script&gt;",
+        "pod ml/lost holds GPU"}) {
+    EXPECT_THAT(svg, HasSubstr(part));
+  }
+  EXPECT_THAT(svg, Not(HasSubstr("<script>")));
+  EXPECT_THAT(svg, Not(HasSubstr("\x1b")));
+  EXPECT_THAT(svg, Not(HasSubstr("\xef\xbf\xbf"))) << "U+FFFF is not allowed in XML";
+  EXPECT_THAT(svg, Not(HasSubstr(std::string(100, 'x')))) << "long names are shortened";
+}
+
 TEST(TopoOfANode, PrintsTheStatesAsJson) {
   SavedCluster cluster;
   std::ostringstream out;
