@@ -1,10 +1,13 @@
 #include "cli/app.h"
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <iostream>
 #include <string>
+#include <string_view>
 
 #include "base/version.h"
+#include "cli/cluster/find_names.h"
 #include "cli/command/command.h"
 #include "cli/command/completion.h"
 #include "cli/command/help.h"
@@ -20,6 +23,13 @@
 #include "cli/top/top.h"
 
 namespace tessera::cli {
+
+namespace {
+
+// A prompt that does not answer for longer disturbs more than missing names.
+constexpr std::chrono::seconds kCompletionTime{2};
+
+}  // namespace
 
 int run(int argc, char** argv) {
   const SafeOutput safe_out(std::cout);
@@ -51,6 +61,14 @@ int run(int argc, char** argv) {
   add_version_command(app, action);
   add_why_command(app, action);
 
+  // Called by the completion scripts for every press of the Tab key.
+  if (argc > 1 && std::string_view(argv[1]) == "__complete") {
+    end_process_after(kCompletionTime);
+    for (const std::string& word : complete(app, {argv + 2, argv + argc}, find_names)) {
+      std::cout << word << '\n';
+    }
+    return 0;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& problem) {
