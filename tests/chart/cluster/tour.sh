@@ -55,15 +55,6 @@ expect "they share GPUs that are already in use and leave unused GPUs free" 2 "$
 expect "each container has 3 GiB in its environment" "3 3 3 3" "$(kubectl logs -l app=binpack-1 --tail=1 | awk '{print $1}' | paste -sd' ')"
 kubectl delete statefulset,deployment binpack-1 --cascade=foreground --wait=true >/dev/null
 
-# The example that fills its shares, as the agents measure it.
-kubectl apply -f "$CHART_ROOT/deploy/examples/gpu-player-simulated.yaml" >/dev/null
-full_players() { KUBECONFIG=$(cluster kubeconfig) "$TESSERA" top pod 2>&1 | awk '/^default +gpu-player-/ && $NF == "3.0GiB"' | wc -l; }
-players_are_full() { [[ $(full_players) == 2 ]]; }
-wait_for 60 "tessera top pod shows that the pods of the example gpu-player fill their shares" players_are_full
-kubectl delete deployment gpu-player --cascade=foreground --wait=true >/dev/null
-expect "players that ended leave no process in the control files" "" \
-  "$(for node in node-a node-b; do cluster exec --node "$node" -- sed -n '/pid/p' /run/tessera/sim/control.yaml; done)"
-
 no_forbidden_calls "the API server rejected no call of the agents" app.kubernetes.io/component=agent
 
 before=$(kubectl get pods -o json | jq -c '[.items[] | [.metadata.name, .metadata.uid, .status.phase]]')
