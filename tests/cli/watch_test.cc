@@ -66,6 +66,18 @@ TEST(Watch, TopoRedrawsAtTheNewWidthOfTheTerminal) {
   EXPECT_EQ(program.finish(), 0);
 }
 
+TEST(Watch, LeavesTheLastColumnFree) {
+  SavedCluster cluster;
+  cluster.node("gpu-a", inventory_of("a", 12, 16384));
+  TerminalProgram program(
+      "tessera", {"topo", "gpu-a", "--file", cluster.write(), "--watch", "--interval", "3600"}, kColours);
+  ASSERT_TRUE(program.read_until("GPU11  NUMA")) << program.output();
+  program.resize(24, 59);
+  ASSERT_TRUE(program.read_until("GPU7\x1b[K")) << "GPU8 would end in column 59, which \\x1b[K would erase";
+  program.signal(SIGINT);
+  EXPECT_EQ(program.finish(), 0);
+}
+
 TEST(Watch, WritesIntoAPipeAndEndsWithItsReader) {
   SavedCluster cluster;
   fill_node(cluster);

@@ -96,6 +96,14 @@ Next wait_for_signal(SignalWatch& signals, const std::optional<Screen>& screen, 
   return next;
 }
 
+// Returns the terminal for which frames are made. They leave the last column free: after a character
+// there, the sequence that erases the rest of the line would erase that character.
+Terminal frame_terminal(int fd) {
+  Terminal terminal = Terminal::of(fd);
+  terminal.columns -= terminal.columns > 0 ? 1 : 0;
+  return terminal;
+}
+
 // Returns a text that differs whenever one of the files has changed.
 std::string files_version(const std::string& directory) {
   std::string version;
@@ -124,7 +132,7 @@ Status watch_files(const ClusterOptions& options, const ClusterQuery& query, con
       continue;
     }
     Cluster now = TRY(std::move(cluster));
-    Frame frame = TRY(make_frame(std::move(now), Terminal::of(watch.fd)));
+    Frame frame = TRY(make_frame(std::move(now), frame_terminal(watch.fd)));
     if (!screen) {
       screen.emplace(out, err, watch.fd);
     }
@@ -170,7 +178,7 @@ Status watch_api(const ClusterOptions& options, const ClusterQuery& query, const
       shown = store.version();
       Cluster cluster = store.snapshot();
       cluster.default_namespace = client.default_namespace();
-      auto frame = make_frame(std::move(cluster), Terminal::of(watch.fd));
+      auto frame = make_frame(std::move(cluster), frame_terminal(watch.fd));
       if (!frame && !(screen && may_pass(frame.error()))) {
         return fail(std::move(frame).error());
       }
