@@ -1,15 +1,18 @@
 #include "cli/app.h"
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
+#include <chrono>
 #include <iostream>
 #include <string>
+#include <string_view>
 
-#include "base/strings.h"
 #include "base/version.h"
+#include "cli/cluster/find_names.h"
 #include "cli/command/command.h"
 #include "cli/command/completion.h"
+#include "cli/command/help.h"
 #include "cli/command/man_page.h"
+#include "cli/command/usage_error.h"
 #include "cli/diagnose/check.h"
 #include "cli/diagnose/why.h"
 #include "cli/inspect/inspect.h"
@@ -23,10 +26,8 @@ namespace tessera::cli {
 
 namespace {
 
-bool is_command(const CLI::App& app, const std::string& name) {
-  return std::ranges::any_of(app.get_subcommands({}),
-                             [&](const CLI::App* command) { return command->get_name() == name; });
-}
+// A prompt that does not answer for longer disturbs more than missing names.
+constexpr std::chrono::seconds kCompletionTime{2};
 
 }  // namespace
 
@@ -50,22 +51,28 @@ int run(int argc, char** argv) {
   Action action;
   add_check_command(app, action);
   add_completion_command(app, action);
+  add_help_command(app, action);
   add_inspect_command(app, action);
   add_inventory_command(app, action);
   add_man_command(app, action);
   add_simulate_command(app, action);
   add_top_command(app, action);
   add_topo_command(app, action);
+  add_version_command(app, action);
   add_why_command(app, action);
 
-  if (argc > 1 && argv[1][0] != '-' && !is_command(app, argv[1])) {
-    std::cerr << "tessera: unknown command " << in_quotes(argv[1]) << "; run \"tessera --help\"\n";
-    return 2;
+  // Called by the completion scripts for every press of the Tab key.
+  if (argc > 1 && std::string_view(argv[1]) == "__complete") {
+    end_process_after(kCompletionTime);
+    for (const std::string& word : complete(app, {argv + 2, argv + argc}, find_names)) {
+      std::cout << word << '\n';
+    }
+    return 0;
   }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& problem) {
-    return app.exit(problem) == 0 ? 0 : 2;
+    return report_parse_error(app, problem, std::cout, std::cerr);
   }
   if (!action) {
     std::cout << app.help();

@@ -65,16 +65,18 @@ Result<ClusterAccess> in_cluster_access(const AccessOptions& options) {
   return access;
 }
 
+Result<Kubeconfig> find_kubeconfig(const AccessOptions& options) {
+  return load_kubeconfig(options.kubeconfig.empty() ? kubeconfig_files(options)
+                                                    : std::vector<std::string>{options.kubeconfig});
+}
+
 Result<ClusterAccess> find_access(const AccessOptions& options) {
-  if (!options.kubeconfig.empty()) {
-    return TRY(load_kubeconfig({options.kubeconfig})).access(options.context);
-  }
-  auto config = load_kubeconfig(kubeconfig_files(options));
+  auto config = find_kubeconfig(options);
   if (config) {
     return config->access(options.context);
   }
-  if (config.error().code() == ErrorCode::kNotFound && options.context.empty() &&
-      variable(options, "KUBERNETES_SERVICE_HOST")) {
+  if (config.error().code() == ErrorCode::kNotFound && options.kubeconfig.empty() &&
+      options.context.empty() && variable(options, "KUBERNETES_SERVICE_HOST")) {
     return in_cluster_access(options);
   }
   return fail(std::move(config).error());

@@ -25,6 +25,9 @@ struct AccessOptions {
 // access of the pod's service account, unless options.context is set.
 Result<ClusterAccess> find_access(const AccessOptions& options);
 
+// Returns the merged kubeconfig that find_access() would use. Returns kNotFound if there is none.
+Result<Kubeconfig> find_kubeconfig(const AccessOptions& options);
+
 // Returns the access of the pod's service account: KUBERNETES_SERVICE_HOST and _PORT, the CA and
 // the token. The token is the path of a file, because kubelet rotates the token. Returns kNotFound
 // outside a cluster.

@@ -33,7 +33,7 @@ bool is_loopback(std::string_view host) {
 }
 
 http::HeaderFields common_headers(const Impersonation& as) {
-  http::HeaderFields headers{{"Accept", "application/json"}};
+  http::HeaderFields headers;
   if (as.user.empty()) {
     return headers;
   }

@@ -144,7 +144,8 @@ http::ClientRequest Client::Impl::http_request(Call::Impl& call) const {
     // Give the server the same deadline: a write that it has queued must not happen after ours.
     http.target.append(1, before).append("timeout=").append(std::to_string(remaining.count())).append("ms");
   }
-  http.headers.reserve(2);
+  http.headers.reserve(3);
+  http.headers.emplace_back("Accept", request.accept);
   if (!request.body.empty()) {
     http.headers.emplace_back("Content-Type", request.content_type);
   }

@@ -25,6 +25,7 @@ struct Request {
   std::string query;  // "limit=500&...", percent-encoded, without "?"
   std::string body;
   std::string_view content_type = "application/json";  // must be a literal
+  std::string_view accept = "application/json";        // must be a literal
   RetryRequest retry;
   // The limit for the whole request: credentials, connection, all attempts and the waits between
   // them.

@@ -2,8 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <boost/json.hpp>
 #include <sstream>
 
+#include "base/json_reader.h"
 #include "program.h"
 
 namespace tessera::cli {
@@ -51,6 +53,78 @@ void expect_examples(const std::vector<std::string>& command) {
 
 TEST(CommandLine, EveryHelpHasExamples) {
   expect_examples({});
+}
+
+TEST(CommandLine, SuggestsTheNearestCommand) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> lines = {
+      {{"tpo"}, "tessera: unknown command \"tpo\"; did you mean \"topo\"?\n"},
+      {{"inspct", "--file", "/nowhere"}, "tessera: unknown command \"inspct\"; did you mean \"inspect\"?\n"},
+      {{"top", "nods"}, "tessera: unknown command \"top nods\"; did you mean \"top node\"?\n"},
+      {{"frobnicate"}, "tessera: unknown command \"frobnicate\"; run \"tessera --help\"\n"},
+      {{"help", "top", "pood"}, "tessera: unknown command \"top pood\"; did you mean \"top pod\"?\n"},
+      {{"x\x1b[31m"}, "tessera: unknown command \"x\\x1b[31m\"; run \"tessera --help\"\n"},
+  };
+  for (const auto& [line, message] : lines) {
+    const Outcome outcome = run_in_pipe("tessera", line);
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_EQ(outcome.err, message);
+    EXPECT_EQ(outcome.out, "");
+  }
+}
+
+TEST(CommandLine, SuggestsTheNearestFlag) {
+  const auto error = [](const std::vector<std::string>& line) {
+    const Outcome outcome = run_in_pipe("tessera", line);
+    EXPECT_EQ(outcome.code, 2);
+    return outcome.err;
+  };
+  EXPECT_EQ(error({"why", "x", "--ouput", "json"}),
+            "tessera: unknown flag \"--ouput\" of \"tessera why\"; did you mean \"--output\"?\n");
+  EXPECT_EQ(error({"check", "--contxt=prod"}),
+            "tessera: unknown flag \"--contxt\" of \"tessera check\"; did you mean \"--context\"?\n");
+  EXPECT_EQ(error({"top", "node", "--quiet"}),
+            "tessera: unknown flag \"--quiet\" of \"tessera top node\"; run \"tessera top node --help\"\n");
+  EXPECT_EQ(
+      run_in_pipe("kubectl-inspect-gpushare", {"--detials"}).err,
+      "tessera: unknown flag \"--detials\" of \"kubectl inspect gpushare\"; did you mean \"--details\"?\n");
+}
+
+TEST(CommandLine, EveryErrorHasThePrefixOfTheProgram) {
+  const std::vector<std::vector<std::string>> lines = {
+      {"why", "x", "--file", "/nowhere"},
+      {"check", "--file", "/nowhere"},
+      {"top", "node", "--file", "/nowhere"},
+      {"inspect", "--file", "/nowhere"},
+      {"topo", "n", "--file", "/nowhere"},
+      {"topo", "--machine", "/nowhere"},
+      {"inventory", "--machine", "/nowhere"},
+      {"simulate", "--nodes", "/nowhere", "--pods", "/nowhere"},
+      {"check", "--file", "/nowhere", "--watch"},
+      {"completion", "csh"},
+      {"why", "x", "--unit", "3"},
+      {"version", "more"},
+  };
+  for (const std::vector<std::string>& line : lines) {
+    const Outcome outcome = run_in_pipe("tessera", line);
+    EXPECT_NE(outcome.code, 0) << line[0];
+    EXPECT_EQ(outcome.err.find("tessera: "), 0U) << line[0] << ": " << outcome.err;
+    EXPECT_EQ(outcome.err.find('\n'), outcome.err.size() - 1) << outcome.err;
+  }
+}
+
+TEST(CommandLine, HelpIsAlsoACommand) {
+  EXPECT_EQ(run_in_pipe("tessera", {"help"}).out, run_in_pipe("tessera", {"--help"}).out);
+  EXPECT_EQ(run_in_pipe("tessera", {"help", "why"}).out, run_in_pipe("tessera", {"why", "--help"}).out);
+  EXPECT_EQ(run_in_pipe("tessera", {"help", "top", "nodes"}).out,
+            run_in_pipe("tessera", {"top", "node", "--help"}).out);
+}
+
+TEST(CommandLine, VersionIsAlsoACommand) {
+  const std::string text = run_in_pipe("tessera", {"--version"}).out;
+  EXPECT_EQ(run_in_pipe("tessera", {"version"}).out, text);
+  const auto document = parse_json(run_in_pipe("tessera", {"version", "-o", "json"}).out);
+  ASSERT_TRUE(document);
+  EXPECT_EQ("tessera " + std::string(document->at("version").as_string()) + "\n", text);
 }
 
 }  // namespace

@@ -55,10 +55,9 @@ TEST(InventoryCommand, PrintsNodesThatTheLedgerCanRead) {
 }
 
 TEST(InventoryCommand, ReportsInvalidOptions) {
-  EXPECT_EQ(
-      inventory({.machine = "dgx1v", .name = "GPU_A"}).err,
-      "tessera inventory: --name: \"GPU_A\" is not a valid node name; use lower-case letters, digits, - "
-      "and .\n");
+  EXPECT_EQ(inventory({.machine = "dgx1v", .name = "GPU_A"}).err,
+            "tessera: --name: \"GPU_A\" is not a valid node name; use lower-case letters, digits, - "
+            "and .\n");
   EXPECT_EQ(inventory({.machine = "dgx1v", .unit = "GB"}).code, 1);
   EXPECT_EQ(inventory({.machine = "dgx9"}).code, 1);
 }

@@ -133,8 +133,8 @@ TEST(Simulate, ReadsTracesAndLocatesInvalidFields) {
   ASSERT_TRUE(write_file(options.pods, "name,cpu_milli,memory_mib,num_gpu,gpu_milli\np,1000,1,1,5oo\n"));
   const Ran bad = run(options);
   EXPECT_EQ(bad.code, 1);
-  EXPECT_THAT(bad.err, AllOf(HasSubstr("tessera simulate: " + options.pods),
-                             HasSubstr("line 2, column 5 (gpu_milli)")));
+  EXPECT_THAT(bad.err,
+              AllOf(HasSubstr("tessera: " + options.pods), HasSubstr("line 2, column 5 (gpu_milli)")));
   options.pods = "";
   EXPECT_THAT(run(options).err, HasSubstr("--nodes and --pods belong together"));
 }

@@ -85,7 +85,7 @@ TEST(TopNode, ReportsAnUnknownNode) {
   SavedCluster cluster;
   const Outcome outcome = top({.names = {"gpu-z"}}, filled(cluster));
   EXPECT_EQ(outcome.code, 1);
-  EXPECT_EQ(outcome.err, "tessera top: node \"gpu-z\" does not exist\n");
+  EXPECT_EQ(outcome.err, "tessera: node \"gpu-z\" does not exist\n");
 }
 
 TEST(TopNode, ShowsActualUsageIfKnown) {
@@ -144,7 +144,7 @@ TEST(TopPod, SuggestsAllNamespacesForAnUnknownPod) {
       top({.pods = true, .cluster = {.namespace_name = "web"}, .names = {"train"}}, filled(cluster));
   EXPECT_EQ(outcome.code, 1);
   EXPECT_EQ(outcome.err,
-            "tessera top: no pod \"train\" in namespace web requests GPUs; use -A for all namespaces\n");
+            "tessera: no pod \"train\" in namespace web requests GPUs; use -A for all namespaces\n");
 }
 
 TEST(TopoOfANode, ShowsLinksAndFreeGpus) {
@@ -174,6 +174,74 @@ TEST(TopoOfANode, ChoosesByTheClustersPolicyUnlessOneIsGiven) {
   EXPECT_EQ(topo("", ""), "ring");
   EXPECT_THAT(topo("static", ""), HasSubstr("only the extender has its table"));
   EXPECT_EQ(topo("static", "ring"), "ring");
+}
+
+// A node with every state of a GPU, and a pod whose name is markup.
+SavedCluster& with_all_states(SavedCluster& cluster) {
+  alloc::Inventory inventory = inventory_of("a", 5, 32768);
+  inventory.gpus[3].unhealthy = "XID 79 <lost> & gone";
+  inventory.gpus[4].unhealthy = "XID 48";
+  cluster.node("gpu-a", inventory);
+  cluster.pod("ml", "train", "gpu-a", {.whole = 1, .annotations = record(whole_record({"GPU-a-0"}))});
+  cluster.pod("ml", "</text><script>alert(1)</script>\x1b[31m\xef\xbf\xbf", "gpu-a",
+              {.units = 8, .annotations = record(share_record({{"GPU-a-1", 8}}))});
+  cluster.pod("ml", std::string(200, 'x'), "gpu-a",
+              {.units = 4, .annotations = record(share_record({{"GPU-a-4", 4}}))});
+  cluster.pod("ml", "lost", "gpu-a", {.units = 2, .annotations = record(share_record({{"GPU-gone", 2}}))});
+  return cluster;
+}
+
+TEST(TopoOfANode, DrawsEveryStateOfAGpuWithItsPods) {
+  SavedCluster cluster;
+  std::ostringstream out;
+  std::ostringstream err;
+  const TopoOptions options{
+      .node = "gpu-a", .cluster = {.file = with_all_states(cluster).write()}, .count = 1, .output = "svg"};
+  ASSERT_EQ(run_topo(options, out, err), 0) << err.str();
+  const std::string svg = out.str();
+  for (const char* part :
+       {"<title>GPU 0: whole</title>", "<title>GPU 1: shared</title>", "<title>GPU 2: chosen</title>",
+        "<title>GPU 3: unhealthy</title>", "<title>GPU 4: shared, unhealthy</title>", "whole: ml/train",
+        "8/32 GiB", "Tesla V100-SXM2-32GB", "prefers-color-scheme:dark",
+        "unhealthy: XID 79 &lt;lost&gt; &amp; gone", "ml/&lt;/text&gt;&lt;script&gt;",
+        "pod ml/lost holds GPU"}) {
+    EXPECT_THAT(svg, HasSubstr(part));
+  }
+  EXPECT_THAT(svg, Not(HasSubstr("<script>")));
+  EXPECT_THAT(svg, Not(HasSubstr("\x1b")));
+  EXPECT_THAT(svg, Not(HasSubstr("\xef\xbf\xbf"))) << "U+FFFF is not allowed in XML";
+  EXPECT_THAT(svg, Not(HasSubstr(std::string(100, 'x')))) << "long names are shortened";
+}
+
+TEST(TopoOfANode, PrintsTheStatesAsJson) {
+  SavedCluster cluster;
+  std::ostringstream out;
+  std::ostringstream err;
+  ASSERT_EQ(
+      run_topo({.node = "gpu-a", .cluster = {.file = with_all_states(cluster).write()}, .output = "json"},
+               out, err),
+      0);
+  const auto document = parse_json(out.str());
+  ASSERT_TRUE(document);
+  const auto& gpus = document->at("gpus").as_array();
+  ASSERT_EQ(gpus.size(), 5U);
+  EXPECT_EQ(gpus[0].at("state"), "whole");
+  EXPECT_EQ(gpus[1].at("state"), "shared");
+  EXPECT_EQ(gpus[1].at("heldUnits"), 8);
+  EXPECT_EQ(gpus[2].at("state"), "free");
+  EXPECT_EQ(gpus[4].at("state"), "unhealthy");
+  EXPECT_EQ(gpus[4].at("pods").as_array().size(), 1U);
+}
+
+TEST(TopoOfANode, ShowsMemoryInTheUnitOfTheGpuNotOfTheCluster) {
+  SavedCluster cluster;
+  alloc::Inventory fine = inventory_of("c", 1, 16384);
+  fine.unit = *alloc::Unit::parse("256MiB");
+  cluster.node("gpu-c", fine);
+  cluster.pod("ml", "small", "gpu-c", {.units = 2, .annotations = record(share_record({{"GPU-c-0", 2}}))});
+  const auto view = make_topo_view({.node = "gpu-c", .cluster = {.file = cluster.write()}});
+  ASSERT_TRUE(view);
+  EXPECT_EQ(view->uses[0].text(), "512/16384 MiB: ml/small");
 }
 
 TEST(TopoOfANode, ExplainsWhatToDoWithoutAnInventory) {

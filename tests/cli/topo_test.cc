@@ -99,7 +99,7 @@ TEST_F(TopoFile, LocatesTheErrorInInvalidText) {
   EXPECT_EQ(bad.code, 1);
   EXPECT_EQ(bad.out, "");
   EXPECT_EQ(bad.err,
-            "tessera topo: " + path +
+            "tessera: " + path +
                 ": line 2, column 8: \"NVX\" is not a link (SYS, NODE, PHB, PXB, PIX, PSB or NV1 to NV36)\n");
 }
 
@@ -122,7 +122,7 @@ TEST_F(TopoFile, ShowsTheRingOverTheFastestLinks) {
 TEST_F(TopoFile, NamesTheInvalidFieldOfJson) {
   const std::string path = file(R"({"v":1,"gpus":2,"links":["NVX"]})");
   EXPECT_EQ(topo({.file = path}).err,
-            "tessera topo: " + path + ": topology.links[0] has \"NVX\", which is not a link\n");
+            "tessera: " + path + ": topology.links[0] has \"NVX\", which is not a link\n");
 }
 
 TEST_F(TopoFile, ChoosesByAStaticTable) {
@@ -130,14 +130,14 @@ TEST_F(TopoFile, ChoosesByAStaticTable) {
   EXPECT_THAT(topo({.machine = "dgx1v", .count = 2, .policy = "static", .static_table = path}).out,
               HasSubstr("2 of 8 free GPUs by static: GPU 4,7"));
   EXPECT_EQ(topo({.machine = "dgx1v", .count = 4, .policy = "static", .static_table = path}).err,
-            "tessera topo: no set of 4 GPUs listed for machine type \"dgx1v\" is free\n");
+            "tessera: no set of 4 GPUs listed for machine type \"dgx1v\" is free\n");
 }
 
 TEST(TopoCommand, ExplainsWhyItCannotChooseGpus) {
   EXPECT_EQ(topo({.machine = "l40s", .count = 4, .taken = "2"}).err,
-            "tessera topo: 4 GPUs requested, but only 3 of 4 are free\n");
+            "tessera: 4 GPUs requested, but only 3 of 4 are free\n");
   EXPECT_EQ(topo({.machine = "l40s", .taken = "4"}).err,
-            "tessera topo: --taken: GPU 4 does not exist; the machine has GPU 0 to 3\n");
+            "tessera: --taken: GPU 4 does not exist; the machine has GPU 0 to 3\n");
   EXPECT_EQ(topo({.file = "/nowhere"}).code, 1);
 }
 

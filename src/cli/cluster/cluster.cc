@@ -37,8 +37,8 @@ void add_report_options(CLI::App& command, std::string& unit, std::string& outpu
       .add_option("--unit,-u", unit,
                   "Unit of GPU memory: GiB, MiB or an amount like 256MiB (default: the unit of most agents)")
       ->check(checked_by(alloc::Unit::parse));
-  command.add_option("--output,-o", output, "text, json or yaml")
-      ->check(CLI::IsMember({"text", "json", "yaml"}))
+  command.add_option("--output,-o", output, "text, wide (not adapted to a narrow terminal), json or yaml")
+      ->check(CLI::IsMember({"text", "wide", "json", "yaml"}))
       ->capture_default_str();
 }
 

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sys/stat.h>
 
+#include <CLI/CLI.hpp>
 #include <array>
 #include <chrono>
 #include <csignal>
@@ -16,6 +17,7 @@
 #include "base/strings.h"
 #include "cli/cluster/cluster_api.h"
 #include "cli/cluster/cluster_store.h"
+#include "cli/output/messages.h"
 #include "cli/output/safe_output.h"
 #include "http/event_loop.h"
 #include "kube/reflector.h"
@@ -47,9 +49,7 @@ class Screen {
       write_control(out_, kLeaveScreen);
       out_ << last_.text << std::flush;
     }
-    for (const std::string& warning : last_.warnings) {
-      err_ << "warning: " << warning << "\n";
-    }
+    report_warnings(last_.warnings, err_);
   }
 
   void show(Frame frame) {
@@ -57,11 +57,6 @@ class Screen {
       out_ << (last_.text.empty() ? "" : "\n") << frame.text << std::flush;
     }
     last_ = std::move(frame);
-    draw();
-  }
-
-  // Draws the last frame again, because the terminal may have been resized.
-  void draw() {
     if (entered_) {
       write_control(out_, redrawn(printable_lines(last_.text), Terminal::of(fd_).rows));
       out_ << std::flush;
@@ -78,26 +73,35 @@ class Screen {
   Frame last_;
 };
 
-// Waits up to `wait` for a signal or for the reader to close the output. Returns false if the watch
-// should end: on a signal other than SIGWINCH, or when the reader is gone (`| head`). Writing alone
-// would not detect a closed reader while nothing changes.
-bool keep_watching(SignalWatch& signals, std::optional<Screen>& screen, int out_fd,
-                   std::chrono::milliseconds wait) {
+enum class Next { kWait, kRedraw, kEnd };
+
+// Waits up to `wait` for a signal or for the reader to close the output. Returns kRedraw if the
+// terminal was resized. Returns kEnd on another signal, or when the reader is gone (`| head`).
+// Writing alone would not detect a closed reader while nothing changes.
+Next wait_for_signal(SignalWatch& signals, const std::optional<Screen>& screen, int out_fd,
+                     std::chrono::milliseconds wait) {
   std::array waiting{pollfd{.fd = signals.fd(), .events = POLLIN, .revents = 0},
                      pollfd{.fd = out_fd, .events = 0, .revents = 0}};
   ::poll(waiting.data(), waiting.size(), static_cast<int>(wait.count()));
-  if ((waiting[1].revents & (POLLERR | POLLHUP)) != 0) {
-    return false;
+  if ((waiting[1].revents & (POLLERR | POLLHUP)) != 0 || (screen && !screen->writable())) {
+    return Next::kEnd;
   }
+  Next next = Next::kWait;
   while (const auto number = signals.read()) {
     if (*number != SIGWINCH) {
-      return false;
+      return Next::kEnd;
     }
-    if (screen) {
-      screen->draw();
-    }
+    next = Next::kRedraw;
   }
-  return !screen || screen->writable();
+  return next;
+}
+
+// Returns the terminal for which frames are made. They leave the last column free: after a character
+// there, the sequence that erases the rest of the line would erase that character.
+Terminal frame_terminal(int fd) {
+  Terminal terminal = Terminal::of(fd);
+  terminal.columns -= terminal.columns > 0 ? 1 : 0;
+  return terminal;
 }
 
 // Returns a text that differs whenever one of the files has changed.
@@ -115,10 +119,11 @@ std::string files_version(const std::string& directory) {
 Status watch_files(const ClusterOptions& options, const ClusterQuery& query, const WatchOptions& watch,
                    const MakeFrame& make_frame, SignalWatch& signals, std::ostream& out, std::ostream& err) {
   std::optional<Screen> screen;
-  std::string shown;
+  std::optional<std::string> shown;  // the version of the last frame
+  Next next = Next::kWait;
   do {
     const std::string version = files_version(options.file);
-    if (version == shown) {
+    if (version == shown && next != Next::kRedraw) {
       continue;
     }
     auto cluster = read_cluster(options, query);
@@ -127,14 +132,21 @@ Status watch_files(const ClusterOptions& options, const ClusterQuery& query, con
       continue;
     }
     Cluster now = TRY(std::move(cluster));
-    Frame frame = TRY(make_frame(std::move(now), Terminal::of(watch.fd)));
+    Frame frame = TRY(make_frame(std::move(now), frame_terminal(watch.fd)));
     if (!screen) {
       screen.emplace(out, err, watch.fd);
     }
     screen->show(std::move(frame));
     shown = version;
-  } while (keep_watching(signals, screen, watch.fd, std::chrono::seconds(watch.interval_s)));
+  } while ((next = wait_for_signal(signals, screen, watch.fd, std::chrono::seconds(watch.interval_s))) !=
+           Next::kEnd);
   return {};
+}
+
+// Some frames ask other programs in addition to the watches. After the first frame, such a request
+// may fail for a while; the last frame then stays.
+bool may_pass(const Error& error) {
+  return error.code() == ErrorCode::kUnavailable || error.code() == ErrorCode::kTimeout;
 }
 
 Status watch_api(const ClusterOptions& options, const ClusterQuery& query, const WatchOptions& watch,
@@ -156,21 +168,26 @@ Status watch_api(const ClusterOptions& options, const ClusterQuery& query, const
   const auto failed = [&] {
     return (!nodes.synced() && nodes.problem()) || (!pods.synced() && pods.problem());
   };
-  bool going = true;
-  while (going) {
+  Next next = Next::kWait;
+  while (next != Next::kEnd) {
     const bool synced = nodes.synced() && pods.synced();
     if (failed()) {
       return fail(!nodes.synced() && nodes.problem() ? *nodes.problem() : *pods.problem());
     }
-    if (synced && (watch.always || shown != store.version())) {
+    if (synced && (watch.always || next == Next::kRedraw || shown != store.version())) {
       shown = store.version();
       Cluster cluster = store.snapshot();
       cluster.default_namespace = client.default_namespace();
-      Frame frame = TRY(make_frame(std::move(cluster), Terminal::of(watch.fd)));
+      auto frame = make_frame(std::move(cluster), frame_terminal(watch.fd));
+      if (!frame && !(screen && may_pass(frame.error()))) {
+        return fail(std::move(frame).error());
+      }
       if (!screen) {
         screen.emplace(out, err, watch.fd);
       }
-      screen->show(std::move(frame));
+      if (frame) {
+        screen->show(*std::move(frame));
+      }
     }
     // Check for signals ten times a second. The first frame is drawn at once; later frames wait for
     // the interval.
@@ -178,8 +195,8 @@ Status watch_api(const ClusterOptions& options, const ClusterQuery& query, const
     do {
       loop.run_until([&] { return failed() || (!screen && nodes.synced() && pods.synced()); },
                      std::chrono::milliseconds(100));
-      going = keep_watching(signals, screen, watch.fd, std::chrono::milliseconds(0));
-    } while (going && std::chrono::steady_clock::now() < until);
+      next = wait_for_signal(signals, screen, watch.fd, std::chrono::milliseconds(0));
+    } while (next == Next::kWait && std::chrono::steady_clock::now() < until);
   }
   return {};
 }
@@ -213,9 +230,36 @@ int watch_cluster(const ClusterOptions& options, const ClusterQuery& query, cons
                           ? watch_api(options, query, watch, make_frame, *signals, out, err)
                           : watch_files(options, query, watch, make_frame, *signals, out, err);
   if (!done) {
-    err << "error: " << done.error().text() << "\n";
-    return 1;
+    return report_error(done.error(), err);
   }
+  return 0;
+}
+
+void add_watch_options(CLI::App& command, WatchOptions& options, const std::string& more_names) {
+  command.add_flag("--watch,-w" + more_names, options.watch,
+                   "Keep running and redraw when something changes");
+  command
+      .add_option("--interval", options.interval_s, "With --watch: redraw at most once in this many seconds")
+      ->check(CLI::Range(1, 3600))
+      ->capture_default_str();
+}
+
+int show_cluster(const ClusterOptions& options, const ClusterQuery& query, const WatchOptions& watch,
+                 const MakeFrame& make_frame, std::ostream& out, std::ostream& err,
+                 const Terminal& terminal) {
+  if (watch.watch) {
+    return watch_cluster(options, query, watch, make_frame, out, err);
+  }
+  auto cluster = read_cluster(options, query);
+  if (!cluster) {
+    return report_error(cluster.error(), err);
+  }
+  const auto frame = make_frame(*std::move(cluster), terminal);
+  if (!frame) {
+    return report_error(frame.error(), err);
+  }
+  out << frame->text << std::flush;
+  report_warnings(frame->warnings, err);
   return 0;
 }
 

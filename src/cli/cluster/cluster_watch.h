@@ -1,6 +1,6 @@
 // cli/cluster/cluster_watch.h
 //
-// Shows a cluster and redraws it in place whenever it changes.
+// Shows a cluster once, or redraws it in place whenever it changes.
 #pragma once
 
 #include <functional>
@@ -12,9 +12,14 @@
 #include "cli/cluster/cluster.h"
 #include "cli/output/terminal.h"
 
+namespace CLI {
+class App;
+}
+
 namespace tessera::cli {
 
 struct WatchOptions {
+  bool watch = false;       // false: show one frame
   unsigned interval_s = 2;  // minimum time between frames
   int fd = 1;               // the file descriptor behind `out`
   bool always = false;      // draw even if no object changed, because frames show metrics as well
@@ -28,11 +33,21 @@ struct Frame {
 
 using MakeFrame = std::function<Result<Frame>(Cluster, const Terminal&)>;
 
+// Adds the options --watch and --interval. `more_names` are further names of --watch (",-r").
+void add_watch_options(CLI::App& command, WatchOptions& options, const std::string& more_names = "");
+
+// Reads the cluster and shows one frame, or watches the cluster if `watch` says so. Returns 0 on
+// success. Returns 1 and writes the reason to `err` if the cluster cannot be read or `make_frame`
+// fails.
+int show_cluster(const ClusterOptions& options, const ClusterQuery& query, const WatchOptions& watch,
+                 const MakeFrame& make_frame, std::ostream& out, std::ostream& err, const Terminal& terminal);
+
 // Shows a frame after each change of the cluster. Returns 0 after Ctrl-C or SIGTERM, or when the
 // reader closes the output. Returns 1 if the cluster cannot be read at all.
 //
 // On a terminal, each frame replaces the previous one and is cut to the screen's size; the last
-// frame stays. Elsewhere, frames are separated by an empty line.
+// frame stays. A new frame is made when the terminal is resized. Elsewhere, a frame is written only
+// if its text has changed, and frames are separated by an empty line.
 //
 // A cluster is read with API watches, not by listing it repeatedly. Saved files are read again when
 // they have changed.

@@ -259,15 +259,16 @@ std::string check_text(const CheckReport& report, const Terminal& terminal) {
   std::string text = fmt::format("{} with {}, {} on them\n", counted(report.nodes, "node"),
                                  counted(report.gpus, "GPU"), counted(report.pods, "pod"));
   if (!report.findings.empty()) {
-    Table table({"", "WHAT", "WHERE AND WHAT TO DO"});
+    Table table({"", "WHAT", "WHERE AND WHAT TO DO"}, {.wrap_last = true});
     for (const Finding& finding : report.findings) {
       table.add({finding.serious ? Table::Cell("ERROR", Colour::kRed) : Table::Cell("note", Colour::kYellow),
                  finding.kind, finding.text});
     }
     text += "\n" + table.text(terminal) + "\n";
   }
-  return text + (report.findings.empty() ? "No problems found.\n"
-                                         : counted(serious, "error") + ", " + counted(minor, "note") + "\n");
+  return text + (report.findings.empty() ? prose("No problems found.", terminal, Colour::kGreen)
+                                         : prose(counted(serious, "error") + ", " + counted(minor, "note"),
+                                                 terminal, serious > 0 ? Colour::kRed : Colour::kYellow));
 }
 
 boost::json::value check_json(const CheckReport& report) {
@@ -306,10 +307,7 @@ CheckAnswers read_answers(const ClusterOptions& options, const Cluster& cluster,
   return answers;
 }
 
-Result<CheckReport> checked(const CheckOptions& options) {
-  ClusterQuery query;
-  query.details = true;
-  const Cluster cluster = TRY(read_cluster(options.cluster, query));
+Result<CheckReport> checked(const CheckOptions& options, const Cluster& cluster) {
   const alloc::Unit unit = options.unit.empty()
                                ? common_unit(cluster)
                                : TRY(with_context(alloc::Unit::parse(options.unit), "--unit"));
@@ -333,20 +331,22 @@ CheckReport check_cluster(const Cluster& cluster, alloc::Unit unit, const CheckA
 }
 
 int run_check(const CheckOptions& options, std::ostream& out, std::ostream& err, const Terminal& terminal) {
-  const auto report = checked(options);
-  if (!report) {
-    err << "error: " << report.error().text() << "\n";
-    return 1;
-  }
-  if (options.output == "text") {
-    out << check_text(*report, terminal);
-  } else {
-    const boost::json::value value = check_json(*report);
-    out << (options.output == "yaml" ? yaml_text(value) : pretty_json(value));
-  }
-  out << std::flush;
-  const bool wrong = std::ranges::any_of(report->findings, &Finding::serious);
-  return wrong ? kFoundProblems : 0;
+  WatchOptions watch = options.watch;
+  watch.always = true;  // the agents' answers change without any object
+  bool wrong = false;
+  const int code = show_cluster(
+      options.cluster, {.details = true}, watch,
+      [&](const Cluster& cluster, const Terminal& now) -> Result<Frame> {
+        const CheckReport report = TRY(checked(options, cluster));
+        wrong = std::ranges::any_of(report.findings, &Finding::serious);
+        const bool yaml = options.output == "yaml";
+        return Frame{.text = yaml                       ? yaml_text(check_json(report))
+                             : options.output == "json" ? pretty_json(check_json(report))
+                                                        : check_text(report, now.for_output(options.output)),
+                     .warnings = {}};
+      },
+      out, err, terminal);
+  return code == 0 && wrong ? kFoundProblems : code;
 }
 
 }  // namespace tessera::cli

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "cli/cluster/agents.h"
 #include "cli/cluster/cluster.h"
+#include "cli/cluster/cluster_watch.h"
 #include "cli/command/command.h"
 #include "cli/output/terminal.h"
 
@@ -23,6 +24,7 @@ struct CheckOptions {
   std::vector<std::string> nodes{};  // empty: all
   std::string unit{};                // of the cluster; empty: the unit of most agents
   std::string output = "text";
+  WatchOptions watch{.interval_s = 10};  // each frame asks all agents
 };
 
 struct Finding {
@@ -56,7 +58,7 @@ CheckReport check_cluster(const Cluster& cluster, alloc::Unit unit, const CheckA
                           const std::vector<std::string>& nodes = {});
 
 // run_check() returns 0 if there is no serious finding, kFoundProblems if there is one, and 1 if
-// the cluster could not be read.
+// the cluster could not be read. With --watch, the last frame decides.
 inline constexpr int kFoundProblems = 3;
 int run_check(const CheckOptions& options, std::ostream& out, std::ostream& err, const Terminal& terminal);
 

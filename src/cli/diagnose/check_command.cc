@@ -16,6 +16,7 @@ void add_check_command(CLI::App& app, Action& action) {
       "Find contradictions between records, inventories, kubelets and schedulers, and unhealthy GPUs");
   command->add_option("NODE", options->nodes, "Report only findings about these nodes and their pods");
   add_report_options(*command, options->unit, options->output);
+  add_watch_options(*command, options->watch);
   add_cluster_options(*command, options->cluster);
   command->footer(
       "Exit code: 0 no errors found, 3 errors found, 1 the cluster could not be read, 2 the command line is "
@@ -25,6 +26,7 @@ void add_check_command(CLI::App& app, Action& action) {
       "Examples:\n"
       "  tessera check\n"
       "  tessera check gpu-a gpu-b\n"
+      "  tessera check --watch\n"
       "  tessera check -o json | jq '.findings[] | select(.serious)'\n"
       "  tessera check --file ./saved   # nodes.json and pods.json, saved with kubectl");
   command->callback([&action, options] {

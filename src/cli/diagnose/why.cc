@@ -358,31 +358,27 @@ Result<WhyReport> explain_pod(const Cluster& cluster, const std::string& namespa
 }
 
 int run_why(const WhyOptions& options, std::ostream& out, std::ostream& err, const Terminal& terminal) {
-  const auto printed = [&]() -> Result<std::string> {
-    ClusterQuery query;
-    const std::string_view name = std::string_view(options.pod).substr(options.pod.rfind('/') + 1);
-    query.want_pod = [name](const alloc::PodSpec& pod) {
-      return alloc::asks_for_gpus(pod) || pod.name == name;
-    };
-    query.details = true;
-    const Cluster cluster = TRY(read_cluster(options.cluster, query));
-    const std::string& option = options.cluster.namespace_name;
-    const alloc::Unit unit = options.unit.empty()
-                                 ? common_unit(cluster)
-                                 : TRY(with_context(alloc::Unit::parse(options.unit), "--unit"));
-    const WhyReport report =
-        TRY(explain_pod(cluster, option.empty() ? cluster.default_namespace : option, options.pod, unit));
-    for (const std::string& warning : cluster.warnings) {
-      err << "warning: " << warning << "\n";
-    }
-    return options.output == "text" ? why_text(report, terminal) : why_json(report, options.output == "yaml");
-  }();
-  if (!printed) {
-    err << "error: " << printed.error().text() << "\n";
-    return 1;
-  }
-  out << *printed << std::flush;
-  return 0;
+  ClusterQuery query;
+  const std::string_view name = std::string_view(options.pod).substr(options.pod.rfind('/') + 1);
+  query.want_pod = [name](const alloc::PodSpec& pod) {
+    return alloc::asks_for_gpus(pod) || pod.name == name;
+  };
+  query.details = true;
+  return show_cluster(
+      options.cluster, query, options.watch,
+      [&](const Cluster& cluster, const Terminal& now) -> Result<Frame> {
+        const std::string& option = options.cluster.namespace_name;
+        const alloc::Unit unit = options.unit.empty()
+                                     ? common_unit(cluster)
+                                     : TRY(with_context(alloc::Unit::parse(options.unit), "--unit"));
+        const WhyReport report =
+            TRY(explain_pod(cluster, option.empty() ? cluster.default_namespace : option, options.pod, unit));
+        const bool as_data = options.output == "json" || options.output == "yaml";
+        return Frame{.text = as_data ? why_json(report, options.output == "yaml")
+                                     : why_text(report, now.for_output(options.output)),
+                     .warnings = cluster.warnings};
+      },
+      out, err, terminal);
 }
 
 }  // namespace tessera::cli

@@ -12,6 +12,7 @@
 #include "alloc/explain.h"
 #include "base/result.h"
 #include "cli/cluster/cluster.h"
+#include "cli/cluster/cluster_watch.h"
 #include "cli/command/command.h"
 #include "cli/output/terminal.h"
 
@@ -23,6 +24,7 @@ struct WhyOptions {
   std::string pod{};   // "train-7", "pod/train-7" or "ml/train-7"
   std::string unit{};  // of the cluster; empty: the unit of most agents
   std::string output = "text";
+  WatchOptions watch{};
 };
 
 // Why one node does not fit.

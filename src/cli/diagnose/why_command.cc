@@ -15,6 +15,7 @@ void add_why_command(CLI::App& app, Action& action) {
       app.add_subcommand("why", "Explain for each node why a pod that requests GPUs is pending");
   command->add_option("POD", options->pod, "Name of the pod; also pod/NAME or NAMESPACE/NAME")->required();
   add_report_options(*command, options->unit, options->output);
+  add_watch_options(*command, options->watch);
   add_cluster_options(*command, options->cluster);
   command->add_option("--namespace,-n", options->cluster.namespace_name,
                       "Namespace of the pod (default: the namespace of the kubeconfig context)");
@@ -23,6 +24,7 @@ void add_why_command(CLI::App& app, Action& action) {
       "Examples:\n"
       "  tessera why train-7 -n ml\n"
       "  tessera why ml/train-7 -o json\n"
+      "  tessera why ml/train-7 --watch             # until Ctrl-C\n"
       "  tessera why train-7 -n ml --file ./saved   # nodes.json and pods.json, saved with kubectl");
   command->callback([&action, options] {
     action = [options] { return run_why(*options, std::cout, std::cerr, Terminal::of(STDOUT_FILENO)); };

@@ -51,7 +51,12 @@ std::vector<Table::Cell> row_of(const WhyNode& node, alloc::Unit unit) {
     free = fmt::format("{} GPU{}", why.free_gpus, why.free_gpus == 1 ? "" : "s");
     lacking = fmt::format("{} GPU{}", why.short_gpus, why.short_gpus == 1 ? "" : "s");
   }
-  return {node.node, std::move(best), std::move(free), std::move(lacking), fits_when(node, unit)};
+  const bool can_end = !why.blockers.empty() && node.also.empty();
+  return {node.node,
+          std::move(best),
+          std::move(free),
+          std::move(lacking),
+          {fits_when(node, unit), can_end ? Colour::kNone : Colour::kRed}};
 }
 
 // Counts the reasons in the format of kube-scheduler: "9 no single GPU has 8GiB free, 3 free GPUs
@@ -71,19 +76,22 @@ std::string grouped(const WhyReport& report) {
 }  // namespace
 
 std::string why_text(const WhyReport& report, const Terminal& terminal) {
-  std::string text = report.answer + "\n";
+  const bool waits = !report.nodes.empty() && report.fits.empty();
+  std::string text = prose(report.answer, terminal, waits ? Colour::kYellow : Colour::kGreen);
   for (const std::string& obstacle : report.obstacles) {
-    text += "But " + obstacle + ".\n";
+    text += prose("But " + obstacle + ".", terminal, Colour::kRed);
   }
   if (!report.nodes.empty()) {
-    Table table({"NODE", "BEST GPU", "FREE", "SHORT BY", "FITS WHEN"});
+    Table table({"NODE", "BEST GPU", "FREE", "SHORT BY", "FITS WHEN"},
+                {.drop = {"BEST GPU", "FREE"}, .wrap_last = true, .shorten = {"NODE"}});
     for (std::size_t i = 0; i < report.nodes.size() && i < kMostRows; ++i) {
       table.add(row_of(report.nodes[i], report.unit));
     }
     text += "\n" + table.text(terminal);
     if (report.nodes.size() > kMostRows) {
-      text += fmt::format("... and {} more nodes (-o json lists all): {}\n", report.nodes.size() - kMostRows,
-                          grouped(report));
+      text += prose(fmt::format("... and {} more nodes (-o json lists all): {}",
+                                report.nodes.size() - kMostRows, grouped(report)),
+                    terminal);
     }
   }
   if (report.without_gpus > 0) {
@@ -91,10 +99,10 @@ std::string why_text(const WhyReport& report, const Terminal& terminal) {
                         report.without_gpus == 1 ? "" : "s");
   }
   if (!report.free.empty()) {
-    text += "\n" + report.free + "\n";
+    text += "\n" + prose(report.free, terminal);
   }
   for (const std::string& hint : report.hints) {
-    text += hint + "\n";
+    text += prose(hint, terminal);
   }
   return text;
 }

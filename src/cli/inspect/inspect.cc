@@ -113,31 +113,19 @@ Result<Frame> inspect_frame(const InspectOptions& options, Cluster cluster, cons
 
 int run_inspect(const InspectOptions& options, std::ostream& out, std::ostream& err,
                 const Terminal& terminal) {
-  if (options.watch) {
-    return watch_cluster(
-        options.cluster, inspect_query(options), {.interval_s = options.interval_s},
-        [&](Cluster cluster, const Terminal& now) { return inspect_frame(options, std::move(cluster), now); },
-        out, err);
-  }
-  auto cluster = read_cluster(options.cluster, inspect_query(options));
-  if (!cluster) {
-    err << "error: " << cluster.error().text() << "\n";
-    return 1;
-  }
-  const auto frame = inspect_frame(options, std::move(*cluster), terminal);
-  if (!frame) {
-    if (frame.error().code() == ErrorCode::kNotFound) {
-      out << "Failed due to " << frame.error().message() << std::flush;
-    } else {
-      err << "error: " << frame.error().text() << "\n";
-    }
-    return 1;
-  }
-  out << frame->text << std::flush;
-  for (const std::string& warning : frame->warnings) {
-    err << "warning: " << warning << "\n";
-  }
-  return 0;
+  bool found = true;
+  const int code = show_cluster(
+      options.cluster, inspect_query(options), options.watch,
+      [&](Cluster cluster, const Terminal& now) -> Result<Frame> {
+        auto frame = inspect_frame(options, std::move(cluster), now);
+        if (!frame && !options.watch.watch && frame.error().code() == ErrorCode::kNotFound) {
+          found = false;
+          return Frame{.text = "Failed due to " + frame.error().message(), .warnings = {}};
+        }
+        return frame;
+      },
+      out, err, terminal);
+  return found ? code : 1;
 }
 
 }  // namespace tessera::cli

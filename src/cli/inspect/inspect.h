@@ -34,8 +34,7 @@ struct InspectOptions {
   std::string output = "text";  // wide, json, yaml
   std::string sort_by = "name";
   std::string selector{};
-  bool watch = false;
-  unsigned interval_s = 2;
+  WatchOptions watch{};
 };
 
 // Returns the output for `cluster`. Returns kNotFound, with the message of the original tools, if a

@@ -10,6 +10,7 @@
 #include "base/version.h"
 #include "cli/cluster/label_selector.h"
 #include "cli/command/checked_by.h"
+#include "cli/command/usage_error.h"
 #include "cli/inspect/inspect.h"
 
 namespace tessera::cli {
@@ -43,11 +44,7 @@ void add_options(CLI::App& command, InspectOptions& options, const std::string& 
       .add_option("--selector,-l", options.selector,
                   "Only nodes with these labels, for example gpushare=true,!spot")
       ->check(checked_by(LabelSelector::parse));
-  command.add_flag("--watch,-w", options.watch, "Keep running and redraw when something changes");
-  command
-      .add_option("--interval", options.interval_s, "With --watch: redraw at most once in this many seconds")
-      ->check(CLI::Range(1, 3600))
-      ->capture_default_str();
+  add_watch_options(command, options.watch);
   add_cluster_options(command, options.cluster);
   add_namespace_options(command, options.cluster,
                         "Count only the pods of this namespace (default: all namespaces)");
@@ -100,7 +97,7 @@ int run_inspect_plugin(int argc, char** argv) {
   try {
     app.parse(plain_flags(argc, argv));
   } catch (const CLI::ParseError& problem) {
-    return app.exit(problem) == 0 ? 0 : 2;
+    return report_parse_error(app, problem, std::cout, std::cerr);
   }
   return run_now(options);
 }

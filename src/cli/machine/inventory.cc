@@ -9,6 +9,8 @@
 #include "alloc/names.h"
 #include "base/result.h"
 #include "base/strings.h"
+#include "cli/output/json_print.h"
+#include "cli/output/messages.h"
 #include "cli/output/yaml_print.h"
 #include "sim/machine.h"
 
@@ -82,7 +84,7 @@ Status print_nodes(const InventoryOptions& options, std::ostream& out) {
   for (unsigned i = 0; i < options.count; ++i) {
     const json::object node = node_object(machine, node_name(name, i, options.count), unit);
     if (as_json) {
-      out << (i > 0 ? ",\n" : "") << json::serialize(node);
+      out << (i > 0 ? ",\n" : "") << compact_json(node);
     } else {
       out << (i > 0 ? "---\n" : "") << yaml_text(node);
     }
@@ -106,8 +108,7 @@ Status check_node_name(const std::string& name) {
 int run_inventory(const InventoryOptions& options, std::ostream& out, std::ostream& err) {
   const Status printed = print_nodes(options, out);
   if (!printed) {
-    err << "tessera inventory: " << printed.error().text() << '\n';
-    return 1;
+    return report_error(printed.error(), err);
   }
   return 0;
 }

@@ -3,12 +3,14 @@
 #include <fmt/core.h>
 
 #include <boost/json.hpp>
-#include <map>
 #include <ostream>
+#include <sstream>
 
 #include "base/file.h"
 #include "base/json_reader.h"
 #include "base/strings.h"
+#include "cli/output/json_print.h"
+#include "cli/output/messages.h"
 #include "sim/machine.h"
 #include "topology/bandwidth.h"
 #include "topology/static_sets.h"
@@ -92,12 +94,46 @@ Result<topology::SetChoice> choose(const TopoOptions& options, const std::string
   return *choice;
 }
 
+// Adds what the options say about the GPUs: which are taken, and how many to choose.
+Result<TopoView> with_choice(const TopoOptions& options, TopoView view) {
+  view.taken |= TRY(with_context(topology::parse_gpu_list(options.taken), "--taken"));
+  if ((view.taken & ~view.topology.all()) != 0) {
+    return fail(ErrorCode::kInvalid,
+                fmt::format("--taken: GPU {} does not exist; the machine has GPU 0 to {}",
+                            topology::gpu_list(view.taken & ~view.topology.all()),
+                            static_cast<int>(view.topology.size()) - 1));
+  }
+  if (options.count > 0) {
+    const topology::SetTables tables(view.topology);
+    const topology::SetQuery query{.free = view.topology.all() & ~view.taken, .count = options.count};
+    const std::string policy = TRY(policy_of(options, view));
+    const topology::SetChoice set = TRY(choose(options, policy, view, tables, query));
+    view.choice = TopoView::Choice{.policy = policy,
+                                   .set = set,
+                                   .pair_sum = tables.pair_sum(set.gpus),
+                                   .ring = tables.ring_order(set.gpus)};
+  }
+  return view;
+}
+
 json::array gpu_array(GpuMask gpus) {
   json::array array;
   for (const unsigned gpu : topology::GpuIndices(gpus)) {
     array.emplace_back(std::int64_t{gpu});
   }
   return array;
+}
+
+json::object use_json(const GpuUse& use) {
+  return {{"model", use.model},
+          {"state", !use.unhealthy.empty()                ? "unhealthy"
+                    : use.state == GpuUse::State::kFree   ? "free"
+                    : use.state == GpuUse::State::kShared ? "shared"
+                                                          : "whole"},
+          {"unhealthy", use.unhealthy},
+          {"heldUnits", use.held},
+          {"totalUnits", use.total},
+          {"pods", json::array(use.pods.begin(), use.pods.end())}};
 }
 
 json::object choice_json(const TopoView::Choice& choice) {
@@ -125,27 +161,15 @@ std::string gigabytes(topology::Mbps mbps) {
 }
 
 Result<TopoView> make_topo_view(const TopoOptions& options) {
-  TopoView view = TRY(!options.node.empty()  ? describe_node(options.cluster, options.node)
-                      : options.file.empty() ? describe_machine(options.machine)
-                                             : read_input(options.file));
-  view.taken |= TRY(with_context(topology::parse_gpu_list(options.taken), "--taken"));
-  if ((view.taken & ~view.topology.all()) != 0) {
-    return fail(ErrorCode::kInvalid,
-                fmt::format("--taken: GPU {} does not exist; the machine has GPU 0 to {}",
-                            topology::gpu_list(view.taken & ~view.topology.all()),
-                            static_cast<int>(view.topology.size()) - 1));
+  if (!options.node.empty()) {
+    return make_topo_view(options, TRY(read_cluster(options.cluster, {.node = options.node})));
   }
-  if (options.count > 0) {
-    const topology::SetTables tables(view.topology);
-    const topology::SetQuery query{.free = view.topology.all() & ~view.taken, .count = options.count};
-    const std::string policy = TRY(policy_of(options, view));
-    const topology::SetChoice set = TRY(choose(options, policy, view, tables, query));
-    view.choice = TopoView::Choice{.policy = policy,
-                                   .set = set,
-                                   .pair_sum = tables.pair_sum(set.gpus),
-                                   .ring = tables.ring_order(set.gpus)};
-  }
-  return view;
+  return with_choice(
+      options, TRY(options.file.empty() ? describe_machine(options.machine) : read_input(options.file)));
+}
+
+Result<TopoView> make_topo_view(const TopoOptions& options, const Cluster& cluster) {
+  return with_choice(options, TRY(describe_node(cluster, options.node)));
 }
 
 void print_topo_json(const TopoView& view, std::ostream& out) {
@@ -162,7 +186,14 @@ void print_topo_json(const TopoView& view, std::ostream& out) {
   object["mbps"] = std::move(matrix);
   object["taken"] = gpu_array(view.taken);
   if (!view.uses.empty()) {
-    object["uses"] = json::array(view.uses.begin(), view.uses.end());
+    json::array texts;
+    json::array gpus;
+    for (const GpuUse& use : view.uses) {
+      texts.emplace_back(use.text());
+      gpus.push_back(use_json(use));
+    }
+    object["uses"] = std::move(texts);
+    object["gpus"] = std::move(gpus);
   }
   if (view.choice) {
     object["choice"] = choice_json(*view.choice);
@@ -172,22 +203,40 @@ void print_topo_json(const TopoView& view, std::ostream& out) {
     notes.emplace_back(note);
   }
   object["notes"] = std::move(notes);
-  out << json::serialize(object) << '\n';
+  out << compact_json(object) << '\n';
 }
 
-int run_topo(const TopoOptions& options, std::ostream& out, std::ostream& err) {
+namespace {
+
+std::string topo_text(const TopoOptions& options, const TopoView& view, const Terminal& terminal) {
+  std::ostringstream text;
+  if (options.output == "json") {
+    print_topo_json(view, text);
+  } else if (options.output == "svg") {
+    print_topo_svg(view, text);
+  } else {
+    print_topo_text(view, text, terminal.for_output(options.output));
+  }
+  return text.str();
+}
+
+}  // namespace
+
+int run_topo(const TopoOptions& options, std::ostream& out, std::ostream& err, const Terminal& terminal) {
+  if (!options.node.empty()) {
+    return show_cluster(
+        options.cluster, {.node = options.node}, options.watch,
+        [&](const Cluster& cluster, const Terminal& now) -> Result<Frame> {
+          return Frame{.text = topo_text(options, TRY(make_topo_view(options, cluster)), now),
+                       .warnings = {}};
+        },
+        out, err, terminal);
+  }
   const auto view = make_topo_view(options);
   if (!view) {
-    err << "tessera topo: " << view.error().text() << '\n';
-    return 1;
+    return report_error(view.error(), err);
   }
-  if (options.output == "json") {
-    print_topo_json(*view, out);
-  } else if (options.output == "svg") {
-    print_topo_svg(*view, out);
-  } else {
-    print_topo_text(*view, out);
-  }
+  out << topo_text(options, *view, terminal) << std::flush;
   return 0;
 }
 

@@ -4,6 +4,7 @@
 // which GPUs a request would get.
 #pragma once
 
+#include <cstdint>
 #include <iosfwd>
 #include <optional>
 #include <string>
@@ -11,7 +12,9 @@
 
 #include "base/result.h"
 #include "cli/cluster/cluster.h"
+#include "cli/cluster/cluster_watch.h"
 #include "cli/command/command.h"
+#include "cli/output/terminal.h"
 #include "topology/set_search.h"
 #include "topology/topology.h"
 
@@ -27,6 +30,24 @@ struct TopoOptions {
   std::string taken{};         // GPUs in use: "0,3"
   std::string static_table{};  // JSON file, for the policy static
   std::string output = "text";
+  WatchOptions watch{};  // needs `node`
+};
+
+// The part of one GPU of a node that pods hold.
+struct GpuUse {
+  enum class State { kFree, kShared, kWhole };
+
+  State state = State::kFree;
+  std::string model;
+  std::string unhealthy;  // the reason; empty if healthy
+  std::uint64_t held = 0;
+  std::uint64_t total = 0;  // 0: unknown
+  std::string memory;       // "13/32 GiB"
+  std::vector<std::string> pods;
+
+  // Returns "whole: ml/train", "8/32 GiB: ml/infer, web/split" or "unhealthy: XID 79". Returns ""
+  // for a free GPU.
+  [[nodiscard]] std::string text() const;
 };
 
 // The result of the command, independent of the output format.
@@ -38,7 +59,7 @@ struct TopoView {
   topology::Topology topology;
   std::vector<std::string> notes;
   topology::GpuMask taken = 0;
-  std::vector<std::string> uses;  // use of each GPU: "8/32 GiB: ml/infer"; empty if unknown
+  std::vector<GpuUse> uses;  // of each GPU; empty if unknown, as for a file
 
   struct Choice {
     std::string policy;
@@ -50,15 +71,17 @@ struct TopoView {
 };
 
 Result<TopoView> make_topo_view(const TopoOptions& options);
-// Describes a node of the cluster. GPUs that are not completely free count as taken.
-Result<TopoView> describe_node(const ClusterOptions& cluster, const std::string& node);
+// Returns the view of options.node, a node of `cluster`. GPUs that are not completely free count as
+// taken.
+Result<TopoView> make_topo_view(const TopoOptions& options, const Cluster& cluster);
+Result<TopoView> describe_node(const Cluster& cluster, const std::string& node);
 
-void print_topo_text(const TopoView& view, std::ostream& out);
+void print_topo_text(const TopoView& view, std::ostream& out, const Terminal& terminal = {});
 void print_topo_json(const TopoView& view, std::ostream& out);
 void print_topo_svg(const TopoView& view, std::ostream& out);
 
 // Runs the command and returns 0. On failure, returns 1 and writes the reason to `err`.
-int run_topo(const TopoOptions& options, std::ostream& out, std::ostream& err);
+int run_topo(const TopoOptions& options, std::ostream& out, std::ostream& err, const Terminal& terminal = {});
 
 // Returns GB/s with at most one decimal: "40", "9.6", "370.8".
 std::string gigabytes(topology::Mbps mbps);

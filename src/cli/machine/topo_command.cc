@@ -1,4 +1,6 @@
 // Registers the options of `tessera topo` with CLI11.
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <memory>
@@ -38,16 +40,20 @@ void add_topo_command(CLI::App& app, Action& action) {
       ->add_option("--static-table", options->static_table,
                    "JSON file with the table of GPU sets, for --policy static")
       ->needs(policy);
-  command->add_option("--output,-o", options->output, "text, json or svg")
-      ->check(CLI::IsMember({"text", "json", "svg"}))
+  command
+      ->add_option("--output,-o", options->output,
+                   "text, wide (not adapted to a narrow terminal), json or svg")
+      ->check(CLI::IsMember({"text", "wide", "json", "svg"}))
       ->capture_default_str();
   command->add_option("--kubeconfig", options->cluster.kubeconfig, "With NODE: path of the kubeconfig")
       ->needs(node);
   command->add_option("--context", options->cluster.context, "With NODE: context of the kubeconfig to use")
       ->needs(node);
+  add_watch_options(*command, options->watch);
   command->footer(
       "Examples:\n"
       "  tessera topo gpu-a\n"
+      "  tessera topo gpu-a --watch\n"
       "  tessera topo gpu-a --count 4 -o svg > gpu-a.svg\n"
       "  nvidia-smi topo -m | tessera topo -f -\n"
       "  tessera topo --machine dgx1v --count 4 --taken 0,3\n"
@@ -63,7 +69,10 @@ void add_topo_command(CLI::App& app, Action& action) {
     if (options->policy == "static" && options->static_table.empty()) {
       throw CLI::RequiredError("--policy static: --static-table");
     }
-    action = [options] { return run_topo(*options, std::cout, std::cerr); };
+    if (options->watch.watch && options->node.empty()) {
+      throw CLI::RequiredError("--watch: NODE");
+    }
+    action = [options] { return run_topo(*options, std::cout, std::cerr, Terminal::of(STDOUT_FILENO)); };
   });
 }
 

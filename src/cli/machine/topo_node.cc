@@ -13,40 +13,66 @@ namespace tessera::cli {
 
 namespace {
 
-using topology::gpu_bit;
+// Returns "13/32 GiB". Small units give amounts in MiB.
+std::string memory_text(alloc::Unit unit, std::uint64_t held, std::uint64_t total) {
+  const std::uint64_t held_mib = held * unit.in_mib();
+  const std::uint64_t total_mib = total * unit.in_mib();
+  return held_mib % 1024 == 0 && total_mib % 1024 == 0
+             ? fmt::format("{}/{} GiB", held_mib / 1024, total_mib / 1024)
+             : fmt::format("{}/{} MiB", held_mib, total_mib);
+}
 
-// Returns "whole: ml/train", "8/32 GiB: ml/infer, web/split" or "unhealthy: XID 79". Returns "" for
-// a free GPU.
-std::string use_of(const alloc::Ledger& ledger, alloc::NodeId id, unsigned slot,
-                   const std::vector<alloc::PodHolding>& holdings) {
-  const alloc::NodeView view = ledger.view(id);
-  std::vector<std::string> pods;
-  bool whole = false;
+GpuUse use_of(const alloc::Ledger& ledger, alloc::NodeId id, unsigned slot,
+              const std::vector<alloc::PodHolding>& holdings) {
+  GpuUse use;
+  use.model = ledger.model_name(ledger.gpus(id)[slot].model);
+  use.unhealthy = std::string(ledger.unhealthy(id, slot));
+  use.total = ledger.view(id).total[slot];
+  use.held = ledger.states().gpu_load(id, slot).units;
   for (const alloc::PodHolding& holding : holdings) {
     for (const alloc::HeldShare& held : holding.shares) {
       if (held.slot == static_cast<int>(slot)) {
-        pods.push_back(holding.pod.text());
-        whole = whole || held.share.whole;
+        use.pods.push_back(holding.pod.text());
+        use.state = held.share.whole || use.state == GpuUse::State::kWhole ? GpuUse::State::kWhole
+                                                                           : GpuUse::State::kShared;
       }
     }
   }
-  std::string text;
-  if (const std::string_view reason = ledger.unhealthy(id, slot); !reason.empty()) {
-    text = fmt::format("unhealthy: {}{}", reason, pods.empty() ? "" : "; ");
+  use.held = use.state == GpuUse::State::kWhole ? use.total : use.held;
+  use.memory = memory_text(ledger.options().unit, use.held, use.total);
+  return use;
+}
+
+// Returns what is unusual about the pods on the node: those whose GPU is unknown or gone.
+std::vector<std::string> pod_notes(const std::vector<alloc::PodHolding>& holdings) {
+  std::vector<std::string> notes;
+  for (const alloc::PodHolding& holding : holdings) {
+    if (holding.shares.empty()) {
+      notes.push_back(fmt::format("pod {} is on this node, but its GPU is unknown", holding.pod.text()));
+    }
+    for (const alloc::HeldShare& held : holding.shares) {
+      if (held.slot == alloc::HeldShare::kNotOnNode) {
+        notes.push_back(fmt::format("pod {} holds GPU {}, which this node does not have", holding.pod.text(),
+                                    in_quotes(held.share.gpu)));
+      }
+    }
   }
-  if (pods.empty()) {
-    return text;
-  }
-  const std::string held = whole ? "whole"
-                                 : fmt::format("{}/{}", ledger.states().gpu_load(id, slot).units,
-                                               amount_text(ledger.options().unit, view.total[slot]));
-  return fmt::format("{}{}: {}", text, held, fmt::join(pods, ", "));
+  return notes;
 }
 
 }  // namespace
 
-Result<TopoView> describe_node(const ClusterOptions& options, const std::string& node) {
-  const Cluster cluster = TRY(read_cluster(options, {.node = node}));
+std::string GpuUse::text() const {
+  std::string text;
+  if (!unhealthy.empty()) {
+    text = fmt::format("unhealthy: {}{}", unhealthy, pods.empty() ? "" : "; ");
+  }
+  return pods.empty() ? text
+                      : fmt::format("{}{}: {}", text, state == State::kWhole ? "whole" : memory,
+                                    fmt::join(pods, ", "));
+}
+
+Result<TopoView> describe_node(const Cluster& cluster, const std::string& node) {
   const auto facts =
       std::ranges::find(cluster.nodes, node, [](const objects::NodeFacts& one) { return one.spec.name; });
   if (facts == cluster.nodes.end()) {
@@ -82,10 +108,8 @@ Result<TopoView> describe_node(const ClusterOptions& options, const std::string&
           fmt::format("GPU{} in this output is GPU {} of the driver", slot, inventory.gpus[slot].index));
     }
   }
-  for (const alloc::PodHolding& holding : holdings) {
-    if (holding.shares.empty()) {
-      view.notes.push_back(fmt::format("pod {} is on this node, but its GPU is unknown", holding.pod.text()));
-    }
+  for (std::string& note : pod_notes(holdings)) {
+    view.notes.push_back(std::move(note));
   }
   for (const std::string& warning : cluster.warnings) {
     view.notes.push_back(warning);

@@ -27,18 +27,30 @@ std::string nics_near(const Topology& box, unsigned gpu) {
   return names.empty() ? "-" : names;
 }
 
-std::string state_of(const TopoView& view, unsigned gpu) {
-  if (!view.uses.empty() && !view.uses[gpu].empty()) {
-    return view.uses[gpu];
+Table::Cell state_of(const TopoView& view, unsigned gpu) {
+  if (const std::string use = view.uses.empty() ? "" : view.uses[gpu].text(); !use.empty()) {
+    return {use, view.uses[gpu].unhealthy.empty() ? Colour::kYellow : Colour::kRed};
   }
   const topology::GpuMask bit = topology::gpu_bit(gpu);
   if ((view.taken & bit) != 0) {
-    return "taken";
+    return {"taken", Colour::kYellow};
   }
-  return view.choice && (view.choice->set.gpus & bit) != 0 ? "chosen" : "free";
+  return {view.choice && (view.choice->set.gpus & bit) != 0 ? "chosen" : "free", Colour::kGreen};
 }
 
-void print_links(const TopoView& view, std::ostream& out) {
+// NVLinks stand out, and paths between sockets recede.
+Table::Cell link_cell(const topology::Link& link) {
+  return {short_name(link), link.nvlinks > 0                        ? Colour::kGreen
+                            : link.path <= topology::PciePath::kSys ? Colour::kDim
+                                                                    : Colour::kNone};
+}
+
+// A matrix of links that is too wide loses what is not about links first, then continues below.
+Narrow narrow_links(bool states) {
+  return {.drop = {"CPUS", "NICS", "NUMA"}, .wrap_last = states};
+}
+
+void print_links(const TopoView& view, std::ostream& out, const Terminal& terminal) {
   const Topology& box = view.topology;
   const bool states = view.choice || view.taken != 0 || !view.uses.empty();
   std::vector<Table::Cell> header = {"LINK"};
@@ -49,25 +61,25 @@ void print_links(const TopoView& view, std::ostream& out) {
   if (states) {
     header.emplace_back("STATE");
   }
-  Table table(std::move(header));
+  Table table(std::move(header), narrow_links(states));
   for (unsigned gpu = 0; gpu < box.size(); ++gpu) {
     std::vector<Table::Cell> row = {fmt::format("GPU{}", gpu)};
     for (unsigned peer = 0; peer < box.size(); ++peer) {
-      row.emplace_back(peer == gpu ? "." : short_name(box.link(gpu, peer)));
+      row.push_back(peer == gpu ? Table::Cell(".", Colour::kDim) : link_cell(box.link(gpu, peer)));
     }
     const topology::GpuPlace& place = box.place(gpu);
     row.emplace_back(place.numa.empty() ? "-" : place.numa.text());
     row.emplace_back(nics_near(box, gpu));
     row.emplace_back(place.cpus.empty() ? "-" : place.cpus.text());
     if (states) {
-      row.emplace_back(state_of(view, gpu));
+      row.push_back(state_of(view, gpu));
     }
     table.add(std::move(row));
   }
-  out << table.text(Terminal());
+  out << table.text(terminal);
 }
 
-void print_bandwidths(const Topology& box, std::ostream& out) {
+void print_bandwidths(const Topology& box, std::ostream& out, const Terminal& terminal) {
   std::vector<Table::Cell> header = {"GB/s"};
   for (unsigned gpu = 0; gpu < box.size(); ++gpu) {
     header.emplace_back(fmt::format("GPU{}", gpu));
@@ -80,7 +92,7 @@ void print_bandwidths(const Topology& box, std::ostream& out) {
     }
     table.add(std::move(row));
   }
-  out << table.text(Terminal());
+  out << table.text(terminal);
 }
 
 // Returns the ring with its links: "0 -NV2- 3 -NV1- 1 ...".
@@ -117,22 +129,22 @@ void print_choice(const TopoView& view, std::ostream& out) {
 
 }  // namespace
 
-void print_topo_text(const TopoView& view, std::ostream& out) {
+void print_topo_text(const TopoView& view, std::ostream& out, const Terminal& terminal) {
   const Topology& box = view.topology;
   fmt::print(out, "{}\n{} GPU{}, PCIe generation {}, {} GB/s between sockets{}\n\n", view.title, box.size(),
              box.size() == 1 ? "" : "s", topology::pcie_generation(box),
              gigabytes(topology::socket_mbps(box)), box.pcie_generation == 0 ? " (guessed)" : "");
-  print_links(view, out);
+  print_links(view, out, terminal);
   out << '\n';
-  print_bandwidths(box, out);
+  print_bandwidths(box, out, terminal);
   if (view.choice) {
     out << '\n';
     print_choice(view, out);
   }
-  for (const std::string& note : view.notes) {
-    fmt::print(out, "\nnote: {}", note);
-  }
   out << (view.notes.empty() ? "" : "\n");
+  for (const std::string& note : view.notes) {
+    out << prose("note: " + note, terminal);
+  }
 }
 
 }  // namespace tessera::cli

@@ -59,6 +59,7 @@ Terminal Terminal::of(int fd) {
   winsize size{};
   if (::ioctl(fd, TIOCGWINSZ, &size) == 0) {
     terminal.rows = size.ws_row;
+    terminal.columns = size.ws_col;
   }
   return terminal;
 }

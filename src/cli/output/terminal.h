@@ -1,6 +1,6 @@
 // cli/output/terminal.h
 //
-// The abilities of the output device: colours, bars and its height.
+// The abilities of the output device: colours, bars and its size.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,14 @@ struct Terminal {
   bool colours = false;  // escape sequences; off in a pipe, with NO_COLOR and on a dumb terminal
   bool bars = false;     // block characters; only if `colours` is set and the locale is UTF-8
   unsigned rows = 0;     // 0: unknown
+  unsigned columns = 0;  // 0: unknown, or any width, as in a pipe
+
+  // Returns the terminal, with unlimited width if the user asked for the output format `wide`.
+  [[nodiscard]] Terminal for_output(std::string_view output) const {
+    Terminal terminal = *this;
+    terminal.columns = output == "wide" ? 0 : columns;
+    return terminal;
+  }
 
   // Returns the current state of the file descriptor.
   static Terminal of(int fd);

@@ -5,6 +5,7 @@
 #include <boost/json.hpp>
 #include <string_view>
 
+#include "cli/output/json_print.h"
 #include "cli/output/safe_output.h"
 
 namespace tessera::cli {
@@ -97,7 +98,7 @@ class Printer {
     if (value.is_string()) {
       return scalar({value.get_string().data(), value.get_string().size()});
     }
-    return json::serialize(value);  // numbers, booleans, null, {} and []
+    return compact_json(value);  // numbers, booleans, null, {} and []
   }
 
   std::string text_;

@@ -6,6 +6,7 @@
 #include <ostream>
 
 #include "base/strings.h"
+#include "cli/output/messages.h"
 #include "cli/output/safe_output.h"
 #include "sim/synthetic.h"
 
@@ -162,8 +163,7 @@ int run_simulate(const SimulateOptions& options, std::ostream& out, std::ostream
   }
   const auto simulation = simulate(options, progress);
   if (!simulation) {
-    err << "tessera simulate: " << simulation.error().text() << "\n";
-    return 1;
+    return report_error(simulation.error(), err);
   }
   if (options.output == "json") {
     print_simulation_json(*simulation, out);

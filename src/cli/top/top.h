@@ -32,8 +32,7 @@ struct TopOptions {
   std::string sort_by = "name";
   std::string selector{};  // label selector of nodes; empty: all nodes
   bool metrics = true;     // read actual usage from the agents
-  bool watch = false;
-  unsigned interval_s = 2;
+  WatchOptions watch{};
 };
 
 struct TopGpu {

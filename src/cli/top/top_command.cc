@@ -26,7 +26,8 @@ ClusterQuery query_of(const TopOptions& options) {
   return query;
 }
 
-Result<Frame> frame_of(const TopOptions& options, Cluster cluster, const Terminal& terminal) {
+Result<Frame> frame_of(const TopOptions& options, Cluster cluster, const Terminal& screen) {
+  const Terminal terminal = screen.for_output(options.output);
   TopView view =
       TRY(make_top(options, std::move(cluster), options.metrics ? ask_usage(options.cluster) : Usage{}));
   Frame frame;
@@ -64,12 +65,7 @@ void add_options(CLI::App& command, const std::shared_ptr<TopOptions>& options) 
   command.add_flag_callback(
       "--no-metrics", [options] { options->metrics = false; },
       "Do not read the actual usage from the agents");
-  command.add_flag("--watch,-w,-r,--refresh", options->watch,
-                   "Keep running and redraw when something changes");
-  command
-      .add_option("--interval", options->interval_s, "With --watch: redraw at most once in this many seconds")
-      ->check(CLI::Range(1, 3600))
-      ->capture_default_str();
+  add_watch_options(command, options->watch, ",-r,--refresh");
   add_cluster_options(command, options->cluster);
   if (pods) {
     add_namespace_options(command, options->cluster,
@@ -80,27 +76,12 @@ void add_options(CLI::App& command, const std::shared_ptr<TopOptions>& options) 
 }  // namespace
 
 int run_top(const TopOptions& options, std::ostream& out, std::ostream& err, const Terminal& terminal) {
-  if (options.watch) {
-    return watch_cluster(
-        options.cluster, query_of(options), {.interval_s = options.interval_s, .always = options.metrics},
-        [&](Cluster cluster, const Terminal& now) { return frame_of(options, std::move(cluster), now); }, out,
-        err);
-  }
-  auto cluster = read_cluster(options.cluster, query_of(options));
-  if (!cluster) {
-    err << "tessera top: " << cluster.error().text() << "\n";
-    return 1;
-  }
-  const auto frame = frame_of(options, std::move(*cluster), terminal);
-  if (!frame) {
-    err << "tessera top: " << frame.error().text() << "\n";
-    return 1;
-  }
-  out << frame->text << std::flush;
-  for (const std::string& warning : frame->warnings) {
-    err << "warning: " << warning << "\n";
-  }
-  return 0;
+  WatchOptions watch = options.watch;
+  watch.always = options.metrics;
+  return show_cluster(
+      options.cluster, query_of(options), watch,
+      [&](Cluster cluster, const Terminal& now) { return frame_of(options, std::move(cluster), now); }, out,
+      err, terminal);
 }
 
 void add_top_command(CLI::App& app, Action& action) {

@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 #include <fmt/ostream.h>
 
+#include <algorithm>
 #include <cmath>
 #include <sstream>
 
@@ -13,8 +14,40 @@ namespace tessera::cli {
 
 namespace {
 
-constexpr std::string_view kRule =
-    "------------------------------------------------------------------------------------------------\n";
+// The columns of arena have long names. On a narrow terminal they are shorter, and the columns that
+// say least about GPUs are dropped.
+Narrow narrow_nodes() {
+  return {.short_headers = {{"GPUs(Allocated/Total)", "GPUs"},
+                            {"GPU_MEMORY(Allocated/Total)", "MEMORY"},
+                            {"GPU_CORE(Allocated/Total)", "CORE"},
+                            {"GPU_MEMORY(Used)", "USED"},
+                            {"DUTY_CYCLE", "DUTY"}},
+          .drop = {"ROLE", "IPADDRESS", "DUTY_CYCLE", "GPU_CORE(Allocated/Total)", "STATUS"},
+          .shorten = {"NAME"}};
+}
+
+Narrow narrow_pods() {
+  return {.short_headers = {{"GPU(Requested)", "REQUESTED"},
+                            {"GPU(Allocated)", "ALLOCATED"},
+                            {"GPU_MEM(Used)", "USED"}},
+          .drop = {"GPU(Requested)"},
+          .shorten = {"NAME", "NODE", "NAMESPACE", "ALLOCATED"}};
+}
+
+Narrow narrow_gpus() {
+  return {.short_headers = {{"MEMORY(Total)", "TOTAL"},
+                            {"MEMORY(Allocated)", "ALLOCATED"},
+                            {"MEMORY(Used)", "USED"},
+                            {"DUTY_CYCLE", "DUTY"}},
+          .drop = {"DUTY_CYCLE"},
+          .shorten = {"MODEL", "HEALTH"}};
+}
+
+std::string rule(const Terminal& terminal) {
+  constexpr std::size_t kLength = 96;
+  return std::string(terminal.columns > 0 ? std::min<std::size_t>(terminal.columns, kLength) : kLength, '-') +
+         "\n";
+}
 
 // "3", "0.2".
 std::string number(double value) {
@@ -95,7 +128,7 @@ void pods_details(const TopNode& node, bool usage, const Terminal& terminal, std
   if (usage) {
     header.emplace_back("GPU_MEM(Used)");
   }
-  Table table(std::move(header));
+  Table table(std::move(header), narrow_pods());
   for (const TopPod& pod : node.pods) {
     std::vector<Table::Cell> row{pod.namespace_name,
                                  pod.name,
@@ -116,7 +149,7 @@ void gpus_table(const TopNode& node, bool usage, const Terminal& terminal, std::
     header.emplace_back("DUTY_CYCLE");
   }
   header.emplace_back("HEALTH");
-  Table table(std::move(header));
+  Table table(std::move(header), narrow_gpus());
   for (const TopGpu& gpu : node.gpus) {
     std::vector<Table::Cell> row{
         std::to_string(gpu.index),
@@ -154,10 +187,10 @@ std::string details(const TopOptions& options, const TopView& view, const Termin
       TopoView topo;
       topo.title = "Links:";
       topo.topology = node.topology;
-      print_topo_text(topo, links);
+      print_topo_text(topo, links, terminal);
       text += links.str();
     }
-    text += kRule;
+    text += rule(terminal);
   }
   return text;
 }
@@ -218,7 +251,7 @@ std::string top_nodes_text(const TopOptions& options, const TopView& view, const
   if (unhealthy) {
     header.emplace_back("UNHEALTHY");
   }
-  Table table(std::move(header));
+  Table table(std::move(header), narrow_nodes());
   for (const TopNode& node : view.nodes) {
     std::vector<Table::Cell> row{node.name,
                                  node.address,
@@ -242,7 +275,7 @@ std::string top_nodes_text(const TopOptions& options, const TopView& view, const
     }
     table.add(std::move(row));
   }
-  return table.text(terminal) + (gpus ? std::string(kRule) + cluster_summary(options, view) : std::string());
+  return table.text(terminal) + (gpus ? rule(terminal) + cluster_summary(options, view) : std::string());
 }
 
 std::string top_pods_text(const TopView& view, const Terminal& terminal) {
@@ -253,7 +286,7 @@ std::string top_pods_text(const TopView& view, const Terminal& terminal) {
   if (view.usage) {
     header.emplace_back("GPU_MEM(Used)");
   }
-  Table table(std::move(header));
+  Table table(std::move(header), narrow_pods());
   TopNode unknown;
   for (const TopPod& pod : view.waiting) {
     const TopNode* node = &unknown;

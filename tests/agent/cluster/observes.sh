@@ -101,6 +101,16 @@ kubectl delete pdb keep >/dev/null
 wait_for 30 "without the budget, the pod that exceeds its request is evicted" is_gone pod greedy
 wait_for 10 "an Event gives the reason of the eviction" has_event greedy GpuMemoryEvicted "uses 4.0GiB"
 
+# The example that fills its share, on the simulated machine of this test.
+control ''
+sed "s#path: /run/tessera,#path: $GPUS,#; s#/demo/sim#/demo#" "$root/deploy/examples/gpu-player-simulated.yaml" | kubectl create -f - >/dev/null
+players_use() { [[ $(metric tessera_container_gpu_memory_used_bytes 'container="player"' | paste -sd' ') == "$1" ]]; }
+wait_for 60 "metrics show that both pods of the example fill their shares of 3 GiB" players_use "3221225472 3221225472"
+expect_match "its log shows the memory that it uses" 'uses 3072 of 3072 MiB of GPU [0-7] .GPU-' "$(kubectl logs -l app=gpu-player --tail=1)"
+kubectl delete deployment gpu-player --cascade=foreground --wait=true >/dev/null
+expect "a player that ended leaves no process in the control file" "# gpu-player" "$(cat "$GPUS/control.yaml")"
+control ''
+
 # A driver call that does not return must not delay responses to kubelet.
 share calm 3 | create
 wait_for 30 "another pod runs" pod_is calm Running
