@@ -33,6 +33,10 @@ expect "SHA256SUMS has all other files" "$(find . -type f ! -name SHA256SUMS -pr
 for run in one two; do
   expect "the checksums are right (run $run)" "" "$(cd "$WORK/$run" && sha256sum --check --quiet SHA256SUMS 2>&1)"
 done
+# The page names the files of version 0.1.0 for amd64.
+page=$(sed -n '/^## From the files/,/^## No GPUs/p' "$CHART_ROOT/docs/install.md" | sed "s/0\.1\.0/$version/g; s/amd64/$arch/g")
+expect "docs/install.md names the files of a release" "$(printf '%s\n' *.* | LC_ALL=C sort)" \
+  "$(grep -oE "[a-z-]+-${version}[a-z0-9-]*\.(tar\.gz|tgz|tar|spdx\.json)|tessera\.1" <<<"$page" | LC_ALL=C sort -u)"
 echo changed >>tessera.1
 expect_match "a changed file is found" 'tessera.1: FAILED' "$(sha256sum --check --quiet SHA256SUMS 2>&1 || true)"
 
