@@ -1,6 +1,6 @@
 # Entry points; `make help` lists them. Each calls a script that can also be run alone.
 .DEFAULT_GOAL := help
-.PHONY: help setup build images test demo demo-down bench fuzz soak lint format clean
+.PHONY: help setup build images dist test demo demo-down bench fuzz soak lint format clean
 
 help: ## Show this list
 	@echo "Tessera: GPU sharing and topology-aware GPU scheduling for Kubernetes"
@@ -18,6 +18,10 @@ images: ## Build the container image in build/images, without Docker ("scripts/i
 	@scripts/setup build
 	@scripts/build release
 	@scripts/images build
+
+dist: ## Write the files of a release into build/dist: archives, image, chart, SBOM, checksums (ARCH=amd64,arm64 cross-builds)
+	@scripts/setup build
+	@scripts/dist $(if $(ARCH),--arch $(ARCH)) $(if $(URL),--url $(URL))
 
 test: ## Run everything that CI runs: unit tests, sanitizers, lint, real cluster
 	@scripts/test

@@ -34,10 +34,14 @@ if(TESSERA_MOLD AND NOT TESSERA_STATIC)
   target_link_options(tessera_flags INTERFACE -fuse-ld=mold)
 endif()
 
+set(TESSERA_BRANCH_PROTECTION -fcf-protection)
+if(CMAKE_SYSTEM_PROCESSOR STREQUAL "aarch64")
+  set(TESSERA_BRANCH_PROTECTION -mbranch-protection=standard)
+endif()
 if(CMAKE_BUILD_TYPE STREQUAL "Release")
   target_compile_options(tessera_flags INTERFACE
     -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3 -D_GLIBCXX_ASSERTIONS
-    -fstack-protector-strong -fstack-clash-protection -fcf-protection
+    -fstack-protector-strong -fstack-clash-protection ${TESSERA_BRANCH_PROTECTION}
     -ffunction-sections -fdata-sections)
   target_link_options(tessera_flags INTERFACE -pie -Wl,-z,relro,-z,now -Wl,-z,noexecstack -Wl,--gc-sections)
 else()

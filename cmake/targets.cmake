@@ -100,6 +100,16 @@ function(tessera_program name)
   if(TESSERA_STATIC)
     target_link_libraries(${name} PRIVATE tessera_old_glibc)
   endif()
+  tessera_link_map(${name})
+endfunction()
+
+# For a program or library that is released: lets the linker write maps/<name>.map, from which
+# scripts/sbom finds out what was linked into it.
+function(tessera_link_map name)
+  if(TESSERA_STATIC)
+    file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/maps")
+    target_link_options(${name} PRIVATE "LINKER:-Map=maps/${name}.map")
+  endif()
 endfunction()
 
 # One test program per folder: tests/alloc -> alloc_test. Its tests have the label `unit` and may

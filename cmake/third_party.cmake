@@ -4,7 +4,7 @@
 # ship a static archive or are header-only.
 
 if(NOT TESSERA_THIRD_PARTY)
-  execute_process(COMMAND "${CMAKE_SOURCE_DIR}/scripts/third-party" --prefix
+  execute_process(COMMAND "${CMAKE_SOURCE_DIR}/scripts/third-party" --prefix ${TESSERA_ARCH}
                   OUTPUT_VARIABLE TESSERA_THIRD_PARTY OUTPUT_STRIP_TRAILING_WHITESPACE
                   COMMAND_ERROR_IS_FATAL ANY)
 endif()
@@ -62,5 +62,7 @@ else()
     -Wl,--start-group ${tessera_grpc_archives} ${tessera_absl} -Wl,--end-group Threads::Threads)
 endif()
 
-find_package(GTest REQUIRED)
-find_package(benchmark REQUIRED)
+if(NOT TESSERA_TESTS STREQUAL "none")
+  find_package(GTest REQUIRED)
+  find_package(benchmark REQUIRED)
+endif()

@@ -17,7 +17,11 @@
 
 namespace tessera::nvml_sim {
 
+#if defined(__aarch64__)
+inline constexpr const char* kLibraryDirectory = "usr/lib/aarch64-linux-gnu";
+#else
 inline constexpr const char* kLibraryDirectory = "usr/lib/x86_64-linux-gnu";
+#endif
 inline constexpr const char* kLibraryName = "libnvidia-ml.so.1";
 
 struct TreeOptions {

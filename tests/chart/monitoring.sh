@@ -52,4 +52,13 @@ expect_match "behind a Service: the alert names the Lease of the extender" 'the 
 expect "schedulerCIDRs restricts the port that kube-scheduler calls" '[{"ipBlock":{"cidr":"10.0.0.1/32"}}]' \
   "$(the NetworkPolicy/tessera-extender '.spec.ingress[] | select(.ports[0].port == 12345).from')"
 expect "metricsFrom restricts the metrics port of the agent" monitoring "$(the NetworkPolicy/tessera-agent '.spec.ingress[0].from[0].namespaceSelector.matchLabels.name')"
+
+# docs/metrics.md has a command that renders the alerts for a Prometheus without the operator.
+command=$(sed -n '/^    helm template/,/tessera-rules.yaml$/s/^    //p' "$CHART_ROOT/docs/metrics.md")
+mkdir "$WORK/bin"
+ln -s "$(tool_path helm)" "$WORK/bin/helm"
+(cd "$CHART_ROOT" && PATH=$WORK/bin:$PATH && eval "${command/> tessera-rules.yaml/> "$WORK/rules.yaml"}")
+expect "the rendered file is a rule file" groups: "$(head -n 1 "$WORK/rules.yaml")"
+expect "it has every alert" "$(sed -n 's/^- alert: //p' "$CHART/files/alerts.yaml")" "$(sed -n 's/^ *- alert: //p' "$WORK/rules.yaml")"
+expect "no text of the template is left in it" 0 "$(grep -cF '{{ .' "$WORK/rules.yaml")"
 finish

@@ -15,7 +15,9 @@ MORE_PAGES = ("ARCHITECTURE.md", "CONTRIBUTING.md")
 FOREIGN_FLAGS = {
     "--all", "--all-containers", "--authentication-skip-lookup", "--config", "--create-namespace", "--dry-run", "--force", "--for", "--gpu-memory-utilization",
     "--install-nvidia-plugin", "--overwrite", "--pause-image", "--prefix", "--field-selector", "--replicas", "--reset-then-reuse-values", "--reset-values", "--reuse-values", "--set", "--set-json", "--set-string",
-    "--show-labels", "--timeout", "--type", "--wait",
+    "--show-labels", "--show-only", "--timeout", "--type", "--wait",
+    # krew, nvidia-ctk, sha256sum.
+    "--archive", "--check", "--manifest", "--runtime", "--set-as-default",
     # The build, the test cluster, scripts and benchmarks.
     "--build", "--preset", "--target", "--test-dir",
     "--cert", "--control", "--key", "--nodes", "--other-url", "--sim-machine", "--sim-nodes", "--upstream", "--upstream-ca", "--url",
