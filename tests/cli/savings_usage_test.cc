@@ -141,10 +141,7 @@ class Prometheus : public ::testing::Test {
     server_.emplace(*std::move(server));
   }
   ~Prometheus() override {
-    {
-      const std::lock_guard lock(mutex_);
-      waiting_.clear();
-    }
+    loop_.call([this] { waiting_.clear(); });  // replies belong to the thread of the loop
     server_.reset();
     loop_.stop();
   }
