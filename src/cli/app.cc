@@ -19,6 +19,7 @@
 #include "cli/machine/inventory.h"
 #include "cli/machine/topo.h"
 #include "cli/output/safe_output.h"
+#include "cli/savings/savings.h"
 #include "cli/simulate/simulate.h"
 #include "cli/top/top.h"
 
@@ -55,6 +56,7 @@ int run(int argc, char** argv) {
   add_inspect_command(app, action);
   add_inventory_command(app, action);
   add_man_command(app, action);
+  add_savings_command(app, action);
   add_simulate_command(app, action);
   add_top_command(app, action);
   add_topo_command(app, action);

@@ -90,30 +90,45 @@ class NodeFactsReader {
     });
   }
 
+  // Only extended resources have a domain in their name, and only those are read.
+  static bool is_extended(std::string_view name) { return name.find('/') != std::string_view::npos; }
+
   JsonError read_capacity(std::string_view name, JsonValue amount) {
+    if (!is_extended(name)) {
+      return SUCCESS;
+    }
+    std::int64_t& capacity = node_.extended[std::string(name)].capacity;
+    const JsonError error = amounts_.read_whole(name, amount, capacity);
     if (name == names_.memory()) {
-      return amounts_.read_whole(name, amount, node_.spec.gpu_memory_units);
+      node_.spec.gpu_memory_units = capacity;
+    } else if (name == names_.whole()) {
+      node_.whole_gpus = capacity;
+    } else if (name == kNvidiaGpu) {
+      node_.spec.nvidia_gpus = capacity;
+    } else if (name == names_.count()) {
+      node_.spec.gpu_count = capacity;
     }
-    if (name == names_.whole()) {
-      return amounts_.read_whole(name, amount, node_.whole_gpus);
-    }
-    if (name == kNvidiaGpu) {
-      return amounts_.read_whole(name, amount, node_.spec.nvidia_gpus);
-    }
-    return name == names_.count() ? amounts_.read_whole(name, amount, node_.spec.gpu_count) : SUCCESS;
+    return error;
   }
 
   JsonError read_allocatable(std::string_view name, JsonValue amount) {
-    if (name == names_.memory()) {
-      return amounts_.read_whole(name, amount, node_.allocatable_units);
-    }
-    if (name == names_.count()) {
-      return amounts_.read_whole(name, amount, node_.allocatable_count);
-    }
     if (name == "cpu") {
       return amounts_.read_milli(name, amount, node_.spec.cpu_milli);
     }
-    return name == "memory" ? amounts_.read_whole(name, amount, node_.spec.memory_bytes) : SUCCESS;
+    if (name == "memory") {
+      return amounts_.read_whole(name, amount, node_.spec.memory_bytes);
+    }
+    if (!is_extended(name)) {
+      return SUCCESS;
+    }
+    std::int64_t& allocatable = node_.extended[std::string(name)].allocatable;
+    const JsonError error = amounts_.read_whole(name, amount, allocatable);
+    if (name == names_.memory()) {
+      node_.allocatable_units = allocatable;
+    } else if (name == names_.count()) {
+      node_.allocatable_count = allocatable;
+    }
+    return error;
   }
 
   JsonError read_address(JsonValue element) {

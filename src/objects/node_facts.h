@@ -27,6 +27,13 @@ struct NodeFacts {
   std::int64_t allocatable_units = 0;
   std::int64_t allocatable_count = 0;
   std::int64_t whole_gpus = 0;  // status.capacity of the whole-GPU resource
+  // status.capacity and status.allocatable of all resources whose name has a domain, for example
+  // nvidia.com/gpu.
+  struct Amount {
+    std::int64_t capacity = 0;
+    std::int64_t allocatable = 0;
+  };
+  std::map<std::string, Amount, std::less<>> extended{};
   // Annotations of the original topology plugin.
   std::string gpu_topology{};
   std::string node_type{};

@@ -213,7 +213,10 @@ class PodReader {
   }
 
   [[nodiscard]] bool wants(std::string_view resource) const {
-    return resources_ != nullptr && std::ranges::find(*resources_, resource) != resources_->end();
+    return resources_ != nullptr && std::ranges::any_of(*resources_, [&](std::string_view wanted) {
+             return wanted.ends_with('*') ? resource.starts_with(wanted.substr(0, wanted.size() - 1))
+                                          : resource == wanted;
+           });
   }
 
   JsonError read_cpu_or_memory(std::string_view name, JsonValue amount, std::int64_t& cpu,

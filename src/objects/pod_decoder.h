@@ -18,8 +18,8 @@ namespace tessera::objects {
 // Optional parts of a pod. By default none is read.
 struct PodExtras {
   bool container_ids = false;  // ContainerSpec::id
-  // The resources to read into ContainerSpec::other_limits. The list must stay valid during the
-  // call.
+  // The resources to read into ContainerSpec::other_limits. A name that ends in '*' stands for all
+  // resources with this prefix. The list must stay valid during the call.
   const std::vector<std::string>* resources = nullptr;
   PodDetails* details = nullptr;  // replaced if not null
   LabelHashes* labels = nullptr;  // replaced if not null; then `details` gets no labels

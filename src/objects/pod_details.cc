@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/strings.h"
 #include "objects/pod_details_reader.h"
 
 namespace tessera::objects {
@@ -35,7 +36,115 @@ bool matches(const Taint& toleration, const Taint& taint) {
   return effect && key && (toleration.exists || toleration.value == taint.value);
 }
 
+// Returns whether a value meets the requirement. `value` is null if the label or field is missing.
+bool meets(const NodeRequirement& one, const std::string* value) {
+  if (one.operation == "Exists" || one.operation == "DoesNotExist") {
+    return (value != nullptr) == (one.operation == "Exists");
+  }
+  if (one.operation == "In" || one.operation == "NotIn") {
+    const bool among = value != nullptr && std::ranges::find(one.values, *value) != one.values.end();
+    return among == (one.operation == "In");
+  }
+  if (value == nullptr || one.values.size() != 1 || (one.operation != "Gt" && one.operation != "Lt")) {
+    return false;
+  }
+  const auto have = parse_int(*value);
+  const auto bound = parse_int(one.values.front());
+  return have && bound && (one.operation == "Gt" ? *have > *bound : *have < *bound);
+}
+
+JsonError read_requirements(JsonValue list, bool fields, NodeTerm& term) {
+  return each_element(list, [&](JsonValue element) {
+    NodeRequirement& one = term.emplace_back();
+    one.is_field = fields;
+    return each_field(element, [&](JsonKey key, JsonValue value) -> JsonError {
+      if (is(key, "key")) {
+        return read_text(value, one.key);
+      }
+      if (is(key, "operator")) {
+        return read_text(value, one.operation);
+      }
+      return is(key, "values")
+                 ? each_element(value,
+                                [&](JsonValue text) { return read_text(text, one.values.emplace_back()); })
+                 : SUCCESS;
+    });
+  });
+}
+
+constexpr char kRequired[] = "requiredDuringSchedulingIgnoredDuringExecution";  // NOLINT
+
+JsonError read_node_affinity(JsonValue affinity, std::vector<NodeTerm>& terms) {
+  return each_field(affinity, [&](JsonKey key, JsonValue required) -> JsonError {
+    if (!is(key, kRequired)) {
+      return SUCCESS;
+    }
+    return each_field(required, [&](JsonKey which, JsonValue list) -> JsonError {
+      if (!is(which, "nodeSelectorTerms")) {
+        return SUCCESS;
+      }
+      return each_element(list, [&](JsonValue element) {
+        NodeTerm& term = terms.emplace_back();
+        return each_field(element, [&](JsonKey part, JsonValue requirements) -> JsonError {
+          const bool fields = is(part, "matchFields");
+          return fields || is(part, "matchExpressions") ? read_requirements(requirements, fields, term)
+                                                        : SUCCESS;
+        });
+      });
+    });
+  });
+}
+
+// Sets `depends` if a pod affinity or anti-affinity has a required term.
+JsonError read_pod_affinity(JsonValue affinity, bool& depends) {
+  return each_field(affinity, [&](JsonKey key, JsonValue terms) -> JsonError {
+    return is(key, kRequired) ? each_element(terms,
+                                             [&](JsonValue) {
+                                               depends = true;
+                                               return SUCCESS;
+                                             })
+                              : SUCCESS;
+  });
+}
+
+JsonError read_affinity(JsonValue affinity, PodDetails& pod) {
+  return each_field(affinity, [&](JsonKey key, JsonValue value) -> JsonError {
+    if (is(key, "nodeAffinity")) {
+      return read_node_affinity(value, pod.node_terms);
+    }
+    return is(key, "podAffinity") || is(key, "podAntiAffinity")
+               ? read_pod_affinity(value, pod.depends_on_pods)
+               : SUCCESS;
+  });
+}
+
+JsonError read_spread(JsonValue constraints, bool& depends) {
+  return each_element(constraints, [&](JsonValue element) {
+    return each_field(element, [&](JsonKey key, JsonValue value) -> JsonError {
+      std::string_view word;
+      const JsonError error = is(key, "whenUnsatisfiable") ? read_view(value, word) : SUCCESS;
+      depends = depends || word == "DoNotSchedule";
+      return error;
+    });
+  });
+}
+
 }  // namespace
+
+bool meets_terms(const std::vector<NodeTerm>& terms, std::string_view node_name,
+                 const std::map<std::string, std::string, std::less<>>& labels) {
+  const std::string name(node_name);
+  const auto meets_one = [&](const NodeRequirement& one) {
+    if (one.is_field) {
+      return meets(one, one.key == "metadata.name" ? &name : nullptr);
+    }
+    const auto label = labels.find(one.key);
+    return meets(one, label == labels.end() ? nullptr : &label->second);
+  };
+  return terms.empty() || std::ranges::any_of(terms, [&](const NodeTerm& term) {
+           return !term.empty() && std::ranges::all_of(term, meets_one);
+         });
+}
 
 bool tolerates(const std::vector<Taint>& tolerations, const Taint& taint) {
   return taint.effect == "PreferNoSchedule" ||
@@ -93,7 +202,10 @@ JsonError PodDetailsReader::spec(JsonKey key, JsonValue value) {
     return each_element(
         value, [&](JsonValue element) { return read_taint(element, details_.tolerations.emplace_back()); });
   }
-  return SUCCESS;
+  if (is(key, "affinity")) {
+    return read_affinity(value, details_);
+  }
+  return is(key, "topologySpreadConstraints") ? read_spread(value, details_.depends_on_pods) : SUCCESS;
 }
 
 JsonError PodDetailsReader::status(JsonKey key, JsonValue value) {

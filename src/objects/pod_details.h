@@ -7,6 +7,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tessera::objects {
@@ -21,6 +22,19 @@ struct Taint {
   friend bool operator==(const Taint&, const Taint&) = default;
 };
 
+// One requirement of a pod's required node affinity, about a label or about metadata.name.
+struct NodeRequirement {
+  std::string key{};
+  std::string operation{};  // In, NotIn, Exists, DoesNotExist, Gt, Lt
+  std::vector<std::string> values{};
+  bool is_field = false;  // the key is a field of the node, not a label
+
+  friend bool operator==(const NodeRequirement&, const NodeRequirement&) = default;
+};
+
+// A node meets a term if it meets all requirements. A term without requirements matches no node.
+using NodeTerm = std::vector<NodeRequirement>;
+
 struct PodDetails {
   std::map<std::string, std::string, std::less<>> labels{};
   std::map<std::string, std::string, std::less<>>
@@ -30,6 +44,11 @@ struct PodDetails {
   std::vector<std::string> scheduling_gates{};
   std::map<std::string, std::string, std::less<>> node_selector{};
   std::vector<Taint> tolerations{};
+  // The required node affinity: the node must meet one of the terms. Empty: any node.
+  std::vector<NodeTerm> node_terms{};
+  // Other pods decide where the pod may run: it has a required pod affinity or anti-affinity, or a
+  // topology spread constraint with DoNotSchedule.
+  bool depends_on_pods = false;
   bool scheduling_attempted = false;  // has the condition PodScheduled
   bool ready = false;
   // kubelet's message about each waiting container, by container name. Containers without a message
@@ -40,5 +59,10 @@ struct PodDetails {
 // Returns whether a pod with these tolerations may run on a node with the taint. PreferNoSchedule
 // never excludes a pod.
 bool tolerates(const std::vector<Taint>& tolerations, const Taint& taint);
+
+// Returns whether a node with this name and these labels meets one of the terms. Returns true if
+// there are no terms. A requirement with an unknown operator is not met.
+bool meets_terms(const std::vector<NodeTerm>& terms, std::string_view node_name,
+                 const std::map<std::string, std::string, std::less<>>& labels);
 
 }  // namespace tessera::objects

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include "base/strings.h"
 
@@ -144,6 +145,19 @@ Result<std::int64_t> CsvTable::integer(std::size_t column, std::int64_t min, std
         column, fmt::format("{} is not a whole number from {} to {}", in_quotes(text(column)), min, max)));
   }
   return *value;
+}
+
+Result<double> CsvTable::number(std::size_t column, double min, double max) const {
+  const std::string_view digits = trim(text(column));
+  double value = 0;
+  const auto [end, error] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), value, std::chars_format::fixed);
+  // NaN is in no range.
+  if (error != std::errc() || end != digits.data() + digits.size() || !(value >= min && value <= max)) {
+    return fail(
+        wrong(column, fmt::format("{} is not a number from {} to {}", in_quotes(text(column)), min, max)));
+  }
+  return value;
 }
 
 Error CsvTable::wrong(std::size_t column, std::string_view why) const {

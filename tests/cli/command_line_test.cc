@@ -24,6 +24,12 @@ TEST(CommandLine, InvalidOptionsExitWithTwoBeforeAnyFileIsRead) {
       {"inventory", "--unit", "GB", "--machine", "/nowhere"},
       {"inventory", "--name", "GPU_A", "--machine", "/nowhere"},
       {"topo", "--taken", "0-", "--machine", "/nowhere"},
+      {"savings", "--price", "A100=-1", "--file", "/nowhere"},
+      {"savings", "--gpu-memory", "T4=15", "--file", "/nowhere"},
+      {"savings", "--policy", "ring", "--file", "/nowhere"},
+      {"savings", "--memory", "p101", "--file", "/nowhere"},
+      {"savings", "--window", "7", "--file", "/nowhere"},
+      {"savings", "--reserve", "-1MiB", "--file", "/nowhere"},
   };
   for (const std::vector<std::string>& line : lines) {
     const Outcome outcome = run_in_pipe("tessera", line);

@@ -13,7 +13,7 @@ TEST(ManPage, NamesEveryCommandAndItsOptions) {
   EXPECT_EQ(page.code, 0);
   EXPECT_EQ(page.out.substr(0, 13), ".TH TESSERA 1");
   for (const char* command : {"check", "completion", "help", "inspect gpushare", "inspect gpu", "inventory",
-                              "simulate", "top node", "top pod", "topo", "version", "why"}) {
+                              "savings", "simulate", "top node", "top pod", "topo", "version", "why"}) {
     EXPECT_THAT(page.out, HasSubstr(".SS tessera " + std::string(command) + "\n"));
   }
   EXPECT_THAT(page.out, HasSubstr("\\-o, \\-\\-output"));

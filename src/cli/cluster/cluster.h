@@ -54,6 +54,8 @@ struct ClusterQuery {
   // Which pods to keep; empty: those that request GPUs.
   std::function<bool(const alloc::PodSpec&)> want_pod{};
   bool details = false;  // true: also fill Cluster::details and Cluster::placers
+  // More resources to read into ContainerSpec::other_limits (PodExtras::resources).
+  std::vector<std::string> resources{};
 };
 
 // The extender's settings, as far as Tessera's pods or the user's options state them.

@@ -194,8 +194,9 @@ void ClusterStore::NodeSink::unreadable(const kube::ObjectMeta& meta, const Erro
 }
 
 Status ClusterStore::PodSink::decode(kube::ObjectJson& object, kube::ObjectMeta& meta) {
-  const Status decoded = objects::decode_pod(object, store_.names_, meta, next_,
-                                             {.details = store_.query_.details ? &next_details_ : nullptr});
+  const Status decoded = objects::decode_pod(
+      object, store_.names_, meta, next_,
+      {.resources = &store_.query_.resources, .details = store_.query_.details ? &next_details_ : nullptr});
   add_missing(meta);
   next_.uid = meta.uid;
   return decoded;

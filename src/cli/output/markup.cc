@@ -1,0 +1,45 @@
+#include "cli/output/markup.h"
+
+#include "cli/output/safe_output.h"
+
+namespace tessera::cli {
+
+std::string xml_text(std::string_view text) {
+  std::string out;
+  for (const char c : printable(text)) {
+    switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      case '\'':
+        out += "&#39;";
+        break;
+      default:
+        out += c;
+    }
+  }
+  return out;
+}
+
+std::string markdown_text(std::string_view text) {
+  static constexpr std::string_view kSpecial = "\\`*_[]<>|~";
+  std::string out;
+  for (const char c : printable(text)) {
+    if (kSpecial.find(c) != std::string_view::npos) {
+      out += '\\';
+    }
+    out += c;
+  }
+  return out;
+}
+
+}  // namespace tessera::cli
