@@ -63,7 +63,21 @@ remove_orphans() {
 }
 
 cluster() { "$CLUSTER_DIR/cluster" --name "$CLUSTER" "$@"; }
-kubectl() { cluster kubectl "$@"; }
+# kubectl ARGS...: the same as "cluster kubectl", without a further shell.
+kubectl() { (KUBECONFIG=$S/kube/admin in_cluster_network "$S/bin/kubectl" "$@"); }
+
+# api_get PATH [CURL-ARGUMENT...]: prints the API server's response to a GET. Needs a tenth of the
+# time of kubectl: for checks that run often.
+api_get() {
+  (in_cluster_network curl -fsS --max-time 20 --cacert "$S/pki/ca.crt" --oauth2-bearer "$(<"$S/pki/admin-token.token")" \
+    "${@:2}" "https://$API_IP:$API_PORT$1")
+}
+# pods_in_phase PHASE [LABEL-SELECTOR]: prints how many pods of the default namespace are in the
+# phase and are not being deleted.
+pods_in_phase() {
+  api_get "/api/v1/namespaces/default/pods?includeObject=None&fieldSelector=status.phase%3D$1${2:+&labelSelector=${2/=/%3D}}" \
+    -H 'Accept: application/json;as=Table;v=v1;g=meta.k8s.io' | awk -v RS='"cells":' 'NR > 1 && !/"Terminating"/ { n++ } END { print n + 0 }'
+}
 
 # cluster_start [--as SUFFIX] UP-ARGUMENTS...: starts a cluster named after the test, so that tests
 # can run in parallel.

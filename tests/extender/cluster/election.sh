@@ -2,9 +2,9 @@
 # Two replicas behind a Service. Only the leader binds and has the label that the Service selects. A
 # leader that is stopped past its Lease, or cannot renew it, is replaced and binds no more. A leader
 # that shuts down releases the Lease at once. Then the same while pods fill the cluster completely:
-# no GPU is allocated twice. The long version is for make soak.
+# no GPU is allocated twice.
 #
-#   election.sh [--short]
+#   election.sh [--short | --dense]    see lib.sh
 set -euo pipefail
 # shellcheck source=lib.sh
 source "$(dirname "$0")/lib.sh"
@@ -111,7 +111,12 @@ trouble() {
       ;;
   esac
 }
-if [[ ${1:-} == --short ]]; then
+if [[ ${1:-} == --dense ]]; then
+  for load in 1 2; do
+    # shellcheck disable=SC2046 # words
+    under_load "dense-$load" trouble $(shuffled_rounds 3 leader-stopped lease-deleted leader-ended leader-killed)
+  done
+elif [[ ${1:-} == --short ]]; then
   for what in leader-stopped leader-ended; do under_load "$what" trouble "$what"; done
 else
   # shellcheck disable=SC2046 # words

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Two second schedulers, each with an extender as in one pod. The leading pair is killed, stopped
 # past its Lease and continued, or shut down, while pods fill the cluster completely. The other pair
-# takes over within 5 s, and no GPU is allocated twice. The long version is for make soak.
+# takes over within 5 s, and no GPU is allocated twice.
 #
-#   sidecars.sh [--short]
+#   sidecars.sh [--short | --dense]    see lib.sh
 set -euo pipefail
 # shellcheck source=lib.sh
 source "$(dirname "$0")/lib.sh"
@@ -74,7 +74,12 @@ after_fault() {
   pair_start "$victim"
   wait_for 30 "$1: both pairs are ready again" extender_ready "${PORTS[$victim]}"
 }
-if [[ ${1:-} == --short ]]; then
+if [[ ${1:-} == --dense ]]; then
+  for load in 1 2; do
+    # shellcheck disable=SC2046 # words
+    under_load "dense-$load" trouble $(shuffled_rounds 4 pair-killed pair-stopped pair-ended)
+  done
+elif [[ ${1:-} == --short ]]; then
   for what in pair-stopped pair-ended; do under_load "$what" trouble "$what"; done
 else
   # shellcheck disable=SC2046 # words
