@@ -50,10 +50,11 @@ try_wait_for 30 "one of the schedulers leads" one_leads || { tail -n 5 "$S/pair-
 
 # trouble NAME: disturbs the leading pair.
 trouble() {
-  local leads other free
+  local leads other free begin
   leads=$(leader)
   other=$(other_of "$leads")
-  free=$(now_ms)
+  begin=$(now_ms)
+  free=$begin
   case $1 in
     pair-killed) kill_pair "$leads" ;;
     pair-stopped) signal_pair STOP "$leads" ;;
@@ -61,7 +62,7 @@ trouble() {
   esac
   # A scheduler that shuts down releases its Lease.
   [[ $1 == pair-ended ]] || free=$(lease_free_at kube-system tessera-scheduler)
-  expect_hand_over "$1" "${PORTS[$other]}" "$free"
+  expect_hand_over "$1" "${PORTS[$other]}" "$free" "$begin"
   if [[ $1 == pair-stopped ]]; then
     sleep "$PAUSE"
     signal_pair CONT "$leads"
