@@ -176,6 +176,25 @@ try_wait_for() {
   fi
 }
 
+# attack NAME COMMAND...: runs a command of hostile.py in the network of the cluster, in the
+# background. Its output is $S/tmp/NAME.out. Sets ATTACK_PID.
+# measure NAME COMMAND...: the same for a client that measures; it does not wait for a processor.
+attack() { in_background_as "nice -n 5" "$@"; }
+measure() { in_background_as "$(undisturbed)" "$@"; }
+# undisturbed: prints a prefix for commands that must not wait for a processor: real-time priority,
+# where the machine permits it. In a cluster, the attackers and the API server run on other machines.
+undisturbed() { if chrt -f 10 true 2>/dev/null; then say "chrt -f 10"; else say "nice -n -5"; fi; }
+# never_waits PID: the same for a process that runs already.
+never_waits() { chrt -a -f -p 10 "$1" 2>/dev/null || renice -n -5 -p "$1" >/dev/null; }
+in_background_as() {
+  local -a priority
+  read -ra priority <<<"$1"
+  shift
+  (API_URL=https://$API_IP:$API_PORT API_CA=$S/pki/ca.crt API_TOKEN=$(<"$S/pki/admin-token.token") in_cluster_network \
+    setpriv --pdeathsig KILL -- "${priority[@]}" python3 "$CLUSTER_DIR/lib/hostile.py" "${@:2}" >"$S/tmp/$1.out" 2>"$S/tmp/$1.err") &
+  ATTACK_PID=$!
+}
+
 # is_gone KIND NAME [NAMESPACE]: whether the API server reports that there is no such object.
 is_gone() { prints_nothing kubectl -n "${3:-default}" get "$1" "$2" --ignore-not-found -o name; }
 
