@@ -81,6 +81,9 @@ ledger_agrees() {
     jq -r '.nodes[] | .name as $node | .devs[] | .uuid as $gpu | .pods[]? | "\(.name) \($node) \($gpu) \(.usedGPU)"' | sort)
   [[ -n $records && $records == "$ledger" ]]
 }
+# recovered NODE: whether all pods that are wanted run, also those that were created during the fault,
+# and the node offers all its shares.
+recovered() { some_live "$wanted" && serves "$1"; }
 serves() { agent_ready_on "$1" "${ports[$1]}" && allocatable_is aliyun.com/gpu-mem 128 "$1" && reaches "$EXTENDER_PORT" /readyz; }
 
 # fault KIND NODE: causes the fault. restart-agent and update-agent are planned restarts.
@@ -110,8 +113,8 @@ fault() {
   esac
 }
 
-# disturb KIND NODE: causes the fault, waits until the node serves pods again, and counts the pods
-# that were lost meanwhile.
+# disturb KIND NODE: causes the fault, waits until all pods run, and counts the pods that were lost
+# meanwhile.
 disturb() {
   local before begin now
   before=$(lost)
@@ -119,7 +122,7 @@ disturb() {
   fault "$1" "$2"
   count_fault "$1"
   # A kubelet that finds many old containers needs a minute until it listens to device plugins.
-  try_wait_for 180 "$1 on $2: the node serves pods again" serves "$2" && count_recovery "$1" $(($(now_ms) - begin))
+  try_wait_for 180 "$1 on $2: all $wanted pods run" recovered "$2" && count_recovery "$1" $(($(now_ms) - begin))
   try_wait_for 15 "$1 on $2: records and the extender's ledger agree" ledger_agrees || violation "$1: records and ledger"
   now=$(lost)
   count_lost "$1" $((now - before))
@@ -139,8 +142,8 @@ for ((round = 1; round <= ROUNDS; round++)); do
     wait_for 120 "round $round: half of $wanted pods run" some_live $((wanted / 2))
     wanted=$((wanted + STEP))
     kubectl scale deployment "round$round" --replicas="$wanted" >/dev/null
-    node=node-a
-    ((RANDOM % 2)) || node=node-b
+    node="node-a"
+    ((RANDOM % 2)) || node="node-b"
     disturb "$kind" "$node"
   done
   wait_for 400 "round $round: all $PODS pods run" all_live
