@@ -53,10 +53,12 @@ void AgentWatch::keep(const kube::ObjectMeta& meta) {
   if (decoded_.node.empty()) {
     return;  // not scheduled yet; the node of a pod never changes afterwards
   }
-  AgentPod& pod = pods_[meta.uid];
-  std::size_t& ready = ready_pods_[decoded_.node];
-  ready -= pod.ready ? 1 : 0;
-  ready += decoded_.ready ? 1 : 0;
+  const auto [found, added] = pods_.try_emplace(meta.uid);
+  AgentPod& pod = found->second;
+  Count& count = counts_[decoded_.node];
+  count.pods += added ? 1 : 0;
+  count.ready -= pod.ready ? 1 : 0;
+  count.ready += decoded_.ready ? 1 : 0;
   pod = decoded_;
   update(pod.node);
 }
@@ -68,7 +70,9 @@ void AgentWatch::forget(const kube::ObjectMeta& meta) {
   }
   const AgentPod pod = std::move(found->second);
   pods_.erase(found);
-  ready_pods_[pod.node] -= pod.ready ? 1 : 0;
+  Count& count = counts_[pod.node];
+  --count.pods;
+  count.ready -= pod.ready ? 1 : 0;
   update(pod.node);
 }
 
@@ -79,7 +83,13 @@ void AgentWatch::unreadable(const kube::ObjectMeta& meta, const Error& error) {
 
 // During an update two agents may run on a node. One that is ready suffices.
 void AgentWatch::update(const std::string& node) {
-  state_.keep_agent(node, ready_pods_[node] == 0);
+  const auto found = counts_.find(node);
+  if (found->second.pods == 0) {
+    counts_.erase(found);
+    state_.keep_agent(node, AgentState::kGone);
+    return;
+  }
+  state_.keep_agent(node, found->second.ready > 0 ? AgentState::kReady : AgentState::kDown);
 }
 
 }  // namespace tessera::extender

@@ -44,6 +44,11 @@ class AgentWatch final : private kube::ObjectSink {
     bool ready = false;
   };
 
+  struct Count {
+    std::size_t pods = 0;
+    std::size_t ready = 0;
+  };
+
   Status decode(kube::ObjectJson& object, kube::ObjectMeta& meta) override;
   void keep(const kube::ObjectMeta& meta) override;
   void forget(const kube::ObjectMeta& meta) override;
@@ -53,8 +58,8 @@ class AgentWatch final : private kube::ObjectSink {
 
   ClusterState& state_;
   AgentPod decoded_;
-  std::unordered_map<std::string, AgentPod> pods_;           // by UID
-  std::unordered_map<std::string, std::size_t> ready_pods_;  // by node
+  std::unordered_map<std::string, AgentPod> pods_;  // by UID
+  std::unordered_map<std::string, Count> counts_;   // by node
   kube::Reflector reflector_;
 };
 

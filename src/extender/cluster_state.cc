@@ -142,7 +142,7 @@ void ClusterState::put_node(const alloc::NodeSpec& node) {
     got_tables_.insert(node.name);
   }
   index_.put(node.name, *ledger_.find_node(node.name));
-  ledger_.set_agent_down(node.name, agents_down_.contains(node.name));
+  ledger_.set_agent_down(node.name, agents_down_.contains(node.name) || agents_gone_.contains(node.name));
   if (node.draining.empty() || node.draining == node.draining_seen) {
     draining_.erase(node.name);
   } else {
@@ -150,13 +150,15 @@ void ClusterState::put_node(const alloc::NodeSpec& node) {
   }
 }
 
-void ClusterState::keep_agent(const std::string& node, bool down) {
-  if (down) {
+void ClusterState::keep_agent(const std::string& node, AgentState agent) {
+  agents_down_.erase(node);
+  agents_gone_.erase(node);
+  if (agent == AgentState::kDown) {
     agents_down_.insert(node);
-  } else {
-    agents_down_.erase(node);
+  } else if (agent == AgentState::kGone && index_.find(node) != kUnknownNode) {
+    agents_gone_.insert(node);
   }
-  ledger_.set_agent_down(node, down);
+  ledger_.set_agent_down(node, agent != AgentState::kReady);
 }
 
 std::vector<std::string> ClusterState::end_round() {
@@ -172,6 +174,7 @@ std::vector<std::string> ClusterState::end_round() {
 void ClusterState::forget_node(std::string_view name) {
   index_.erase(name);
   ledger_.remove_node(name);
+  agents_gone_.erase(std::string(name));
   if (const auto found = draining_.find(name); found != draining_.end()) {
     draining_.erase(found);
   }

@@ -46,6 +46,9 @@ struct WaitingPod {
   bool has_request = true;
 };
 
+// The pods of the agent on a node: one is ready, none of them is ready, or the last one was removed.
+enum class AgentState : std::uint8_t { kReady, kDown, kGone };
+
 class ClusterState {
  public:
   struct Options {
@@ -69,8 +72,10 @@ class ClusterState {
   // "" for none. The list is used only for nodes that run the device plugin of the original.
   void keep_unhealthy(const std::string& node, std::string gpus);
 
-  // Stores whether the agent of a node is down. A node may be reported before it is known.
-  void keep_agent(const std::string& node, bool down);
+  // Stores the state of the agent of a node, and fences the node unless the agent is ready. A node
+  // may be reported before it is known. A node that is removed and added again stays fenced while
+  // its agent is kDown; kGone is forgotten with the node.
+  void keep_agent(const std::string& node, AgentState agent);
 
   // The nodes whose agent ends and waits for the extender's acknowledgement: the name and the value of
   // tessera.io/draining.
@@ -155,7 +160,8 @@ class ClusterState {
   // such a node in the ledger again.
   ByText<alloc::NodeSpec> original_nodes_;
   ByText<std::string> unhealthy_;                // lists of the original's ConfigMaps, by node name
-  std::unordered_set<std::string> agents_down_;  // nodes whose agent is down
+  std::unordered_set<std::string> agents_down_;  // nodes with an agent that is kDown
+  std::unordered_set<std::string> agents_gone_;  // existing nodes whose agent is kGone
   std::map<std::string, std::string, std::less<>> draining_;
   std::function<void()> on_original_nodes_;
   std::set<std::string, std::less<>> got_tables_;                // nodes, in this round

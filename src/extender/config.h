@@ -82,8 +82,11 @@ struct Config {
 
   std::string lease_name = "tessera-extender";
   std::string lease_namespace;  // empty: the namespace of the pod
-  std::chrono::seconds lease_duration{15};
-  std::chrono::seconds renew_deadline{10};
+  // Shorter than the 15 s of kube-scheduler, because a leader that is killed is replaced only after
+  // this time. A replica that loses the Lease does not end, so a short outage of the API server costs
+  // nothing.
+  std::chrono::seconds lease_duration{10};
+  std::chrono::seconds renew_deadline{5};
   // How often a replica tries to take the Lease. When the leader ends, another replica takes the
   // Lease within 1.2 retry periods and then lists all pods. The period is short, because binding
   // must be possible again within 5 s. For a sidecar, scheduler_config.cc sets the same period for

@@ -90,6 +90,8 @@ struct ClientRequest {
   std::optional<ClientTimeouts> timeouts = {};
   // Limit for the response body. Does not apply to streams.
   std::size_t max_response_bytes = 64U << 20U;
+  // Whether a longer response body is cut off instead of rejected.
+  bool cut_response = false;
   // Memory to reuse for the response body.
   json::PaddedBuffer buffer = {};
 };

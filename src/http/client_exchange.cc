@@ -30,6 +30,9 @@ class ResponseBody final : public BodySink {
       return !call_.paused;
     }
     json::PaddedBuffer& body = call_.response.body;
+    if (call_.request.cut_response) {
+      piece = piece.substr(0, call_.request.max_response_bytes - body.size());
+    }
     if (piece.data() == body.text().data() + body.size() && body.capacity() > body.size()) {
       body.commit(piece.size());  // it was read directly into the body
     } else {
@@ -119,7 +122,8 @@ class ResponseReader {
 
  private:
   static std::uint64_t limit(const Call::Impl& call) {
-    return call.streaming ? std::numeric_limits<std::uint64_t>::max() : call.request.max_response_bytes;
+    return call.streaming || call.request.cut_response ? std::numeric_limits<std::uint64_t>::max()
+                                                       : call.request.max_response_bytes;
   }
   [[nodiscard]] bool head_only() const { return call_.request.method == "HEAD"; }
 
@@ -127,7 +131,7 @@ class ResponseReader {
   // response.
   std::span<char> prepare() {
     const std::uint64_t remaining = call_.streaming ? 0 : reader_.remaining();
-    direct_ = remaining > 0 && connection_.in.empty();
+    direct_ = remaining > 0 && connection_.in.empty() && !call_.request.cut_response;
     if (!direct_) {
       return connection_.in.prepare(kReadBytes);
     }

@@ -155,6 +155,7 @@ http::ClientRequest Client::Impl::http_request(Call::Impl& call) const {
   http.body = request.body;
   http.may_repeat = request.retry.repeat == Repeat::kSafe;
   http.max_response_bytes = request.max_response_bytes;
+  http.cut_response = request.cut_response;
   http.buffer = std::move(call.request.buffer);
   http::ClientTimeouts timeouts;
   timeouts.connect = std::min(options.connect_timeout, remaining);

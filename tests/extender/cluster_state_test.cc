@@ -14,6 +14,7 @@ using alloc::testing::inventory_of;
 using alloc::testing::node_with;
 using alloc::testing::share_pod;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 // A node with 16 GPUs whose topology differs with `version`.
@@ -72,6 +73,44 @@ TEST(ClusterState, KeepsANodeThatIsRemovedAndAddedInOneRound) {
 
 std::size_t heap_bytes() {
   return mallinfo2().uordblks;
+}
+
+std::string_view fence_of(const ClusterState& state, const std::string& name) {
+  return state.ledger().fence_text(*state.ledger().find_node(name));
+}
+
+TEST(ClusterState, ANodeThatComesBackIsFencedWhileItsAgentIsDown) {
+  ClusterState state({});
+  const alloc::NodeSpec node = node_with("a", inventory_of("a", {32}));
+  state.keep_node(node);
+  state.keep_agent("a", AgentState::kDown);
+  EXPECT_THAT(fence_of(state, "a"), HasSubstr("agent"));
+  state.forget_node("a");
+  state.keep_node(node);
+  EXPECT_THAT(fence_of(state, "a"), HasSubstr("agent"));
+  state.keep_agent("a", AgentState::kReady);
+  EXPECT_EQ(fence_of(state, "a"), "");
+}
+
+// Nodes of a cluster that grows and shrinks have a new name each time.
+TEST(ClusterState, ForgetsTheAgentsOfNodesThatAreGone) {
+  ClusterState state({});
+  const alloc::NodeSpec node = node_with("a", inventory_of("a", {32}));
+  state.keep_node(node);
+  state.keep_agent("a", AgentState::kDown);
+  state.keep_agent("a", AgentState::kGone);
+  EXPECT_THAT(fence_of(state, "a"), HasSubstr("agent")) << "the node had an agent before";
+  state.forget_node("a");
+  state.keep_node(node);
+  EXPECT_EQ(fence_of(state, "a"), "") << "this node had none";
+
+  const std::size_t before = heap_bytes();
+  for (int i = 0; i < 20'000; ++i) {
+    const std::string name = fmt::format("node-with-a-long-name-{}", i);
+    state.keep_agent(name, AgentState::kDown);
+    state.keep_agent(name, AgentState::kGone);  // usually after the node
+  }
+  EXPECT_LT(heap_bytes(), before + (1U << 20U));
 }
 
 // 500 such pods, five at a time, filled the memory of the extender.

@@ -1,6 +1,7 @@
 // Client: requests, responses, streams, the connection pool and proxies.
 #include "http/client.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -45,6 +46,24 @@ TEST_F(ClientTest, ReusesAConnection) {
   const Result<ClientResponse> response = second.get();
   ASSERT_TRUE(response);
   EXPECT_EQ(response->body.text(), "abcde");
+}
+
+TEST_F(ClientTest, CutsALongResponseOffIfTheCallerAsksForIt) {
+  client();
+  const std::string body(200'000, 'x');
+  const std::array responses = {
+      fmt::format("Content-Length: {}\r\n\r\n{}", body.size(), body),
+      fmt::format("Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{}\r\n0\r\n\r\n", body.size(), body)};
+  for (const std::string& sent : responses) {
+    auto pending = fetch_soon({.max_response_bytes = 1'000, .cut_response = true});
+    RawConnection server = listener_.accept();
+    server.read_until("\r\n\r\n");
+    server.send("HTTP/1.1 200 OK\r\nConnection: close\r\n" + sent);
+    const Result<ClientResponse> response = pending.get();
+    ASSERT_TRUE(response) << response.error().text();
+    EXPECT_EQ(response->status, 200);
+    EXPECT_EQ(response->body.text(), body.substr(0, 1'000));
+  }
 }
 
 TEST_F(ClientTest, StreamsPiecesAsTheyArrive) {

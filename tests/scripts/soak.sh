@@ -25,7 +25,7 @@ JSON
 exit $failed
 STEP
 chmod +x "$work/step"
-for name in extender/cluster/{faults,election,sidecars,hostile} agent/cluster/{crowd,serves,update,hotplug}; do cp "$work/step" "$work/tests/$name.sh"; done
+for name in extender/cluster/{faults,election,sidecars,hostile} agent/cluster/{crowd,restarts,hostile,serves,update,hotplug}; do cp "$work/step" "$work/tests/$name.sh"; done
 printf '#!/bin/sh\necho "replay 0 $*" >>"$FAKES/ran"\n' >"$work/tests/kube/real-api-server.sh"
 chmod +x "$work/tests/kube/real-api-server.sh"
 
@@ -44,16 +44,16 @@ row() { grep "^| $1 " "$work/build/soak/summary.md"; }
 again() { rm -rf "$work"/{build,ran,faults,crowd,election}; }
 
 expect "an unknown campaign is refused" 2 "$(code_of soak CAMPAIGN=extenders)"
-expect "a campaign succeeds when its numbers are reached" 0 "$(code_of soak CAMPAIGN=extender SOAK_FAULTS=12 SOAK_PODS=300)"
-expect "every round has another seed, and a step that runs once has one round" \
-  "faults 101,election 101,sidecars 101,replay 0,faults 102" "$(ran)"
-expect "the summary adds up all steps" "| total | 5 | 400 | 12 | 41 | 0 | 0 | 4 | 4.8 s |" "$(row total)"
+expect "a campaign succeeds when its numbers are reached" 0 "$(code_of soak CAMPAIGN=extender SOAK_FAULTS=21 SOAK_PODS=300)"
+first_round="faults 101,election 101,sidecars 101,faults 101,election 101,sidecars 101,replay 0"
+expect "every round has another seed, and a step that runs once has one round" "$first_round,faults 102" "$(ran)"
+expect "the summary adds up all steps" "| total | 8 | 700 | 21 | 71 | 0 | 0 | 7 | 4.8 s |" "$(row total)"
 expect "the summary has each step" "| faults | 2 | 200 | 6 | 20 | 0 | 0 | 2 | 4.6 s |" "$(row faults | head -n 1)"
-expect "the summary has each kind of fault" "| kill | 8 | 4 | 4.8 s |" "$(row kill)"
+expect "the summary has each kind of fault" "| kill | 14 | 7 | 4.8 s |" "$(row kill)"
 expect "the summary names the programs" yes "$(grep -q 'commit abc' "$work/build/soak/summary.md" && echo yes)"
-soak CAMPAIGN=extender SOAK_FAULTS=12 SOAK_PODS=300
-expect "a campaign that has reached its numbers runs nothing" 5 "$(wc -l <"$work/ran")"
-soak CAMPAIGN=extender SOAK_FAULTS=12 SOAK_PODS=500
+soak CAMPAIGN=extender SOAK_FAULTS=21 SOAK_PODS=300
+expect "a campaign that has reached its numbers runs nothing" 8 "$(wc -l <"$work/ran")"
+soak CAMPAIGN=extender SOAK_FAULTS=21 SOAK_PODS=800
 expect "more pods continue it" "election 102" "$(tail -n 1 "$work/ran" | cut -d' ' -f1,2)"
 again
 
@@ -63,19 +63,19 @@ campaign=$!
 for ((i = 0; i < 100; i++)); do ! grep -q 'election-1.* so far; 4/9 faults, 100/300 pods, 0 violations' "$work/out" || break; sleep 0.1; done
 expect "a line of progress has the numbers so far" yes "$( ((i < 100)) && echo yes || cat "$work/out")"
 expect "only one campaign runs at a time" 1 "$(cd "$work" && code_of env CAMPAIGN=extender scripts/soak 2>/dev/null)"
-step=$(pgrep -P "$campaign" -f election.sh)
+step=$(pgrep -P "$(pgrep -P "$campaign" -f 'soak campaign')" -f election.sh)
 kill -KILL "$campaign"
 wait "$campaign" 2>/dev/null || true
 for ((i = 0; i < 100; i++)); do kill -0 "$step" 2>/dev/null || break; sleep 0.1; done
 expect "when the campaign is killed, its step ends" yes "$( ((i < 100)) && echo yes)"
 rm "$work/election"
 expect "started again, it continues" 0 "$(code_of soak CAMPAIGN=extender SOAK_FAULTS=9 SOAK_PODS=300)"
-expect "it repeats only the step that was not finished" "faults 101,election 101,election 101,sidecars 101,replay 0" "$(ran)"
+expect "it repeats only the step that was not finished" "${first_round/election 101/election 101,election 101}" "$(ran)"
 again
 
 echo violate >"$work/crowd"
 expect "a violation is a failure" 1 "$(code_of soak CAMPAIGN=agent SOAK_FAULTS=12 SOAK_PODS=300)"
-expect "the campaign goes on after it" "crowd 101,serves 101,update 101,hotplug 101" "$(ran)"
+expect "the campaign goes on after it" "crowd 101,restarts 101,serves 101,update 101,hotplug 101" "$(ran)"
 expect "the summary names it" "- Violation: a GPU is used twice" "$(grep Violation "$work/build/soak/summary.md")"
 rm "$work/crowd"
 expect "it stays a failure" 1 "$(code_of soak CAMPAIGN=agent -- summary)"
@@ -89,8 +89,25 @@ expect "it is repeated" "faults 101,faults 101" "$(ran | cut -d, -f1,2)"
 again
 
 soak SOAK_FAULTS=1 SOAK_PODS=1
-expect "all means every step, and attacks are in full" "faults election sidecars crowd serves update hotplug replay hostile; hostile 101 --full" \
-  "$(cut -d' ' -f1 "$work/ran" | paste -sd' '); $(grep hostile "$work/ran")"
+expect "all means every step" "crowd election election faults faults hostile hostile hotplug replay restarts serves sidecars sidecars update" \
+  "$(cut -d' ' -f1 "$work/ran" | sort | paste -sd' ')"
+expect "the attacks are in full, and run alone before all others" "hostile 101 --full" "$(head -n 1 "$work/ran")"
+again
+
+echo hang >"$work/crowd"
+echo hang >"$work/faults"
+(cd "$work" && exec env SOAK_FAULTS=9 SOAK_PODS=300 scripts/soak) >"$work/out" 2>&1 </dev/null &
+campaign=$!
+for ((i = 0; i < 100; i++)); do ! grep -q 'crowd-1.* so far; 8/9 faults' "$work/out" || break; sleep 0.1; done
+expect "extender and agent run side by side, and the numbers so far include both" yes "$( ((i < 100)) && echo yes || cat "$work/out")"
+kill "$campaign"
+wait "$campaign" 2>/dev/null || true
+again
+
+echo crash >"$work/faults"
+echo hang >"$work/crowd"
+expect "if one campaign fails, the other one ends, too" 1 "$(code_of soak SOAK_FAULTS=9)"
+again
 
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -13,7 +13,8 @@ namespace {
 
 // Shorter than the 30 s that kubelet waits for PreStartContainer. kubelet retries after an error.
 constexpr std::chrono::milliseconds kDeadline{5'000};
-constexpr std::size_t kMaxPodBytes = 4U << 20U;
+// Enough for the message of an error. The pod in the response of a success is not read.
+constexpr std::size_t kKeptBytes = 64U << 10U;
 
 }  // namespace
 
@@ -21,7 +22,8 @@ void ApiRecordWriter::write(const NodePod& pod, const RecordRepair& repair, Done
   kube::Request request =
       kube::patch_request(kube::pod_path(pod.spec.namespace_name, pod.spec.name), repair.patch(pod.spec.uid));
   request.deadline = kDeadline;
-  request.max_response_bytes = kMaxPodBytes;
+  request.max_response_bytes = kKeptBytes;
+  request.cut_response = true;
   request.what = fmt::format("record of pod {}", pod.text());
   Writing& writing = writing_[pod.spec.uid];
   writing.waiting.push_back(std::move(done));

@@ -54,6 +54,28 @@ agent_start_on() {
   AGENT_PID=$!
 }
 agent_start() { agent_start_on node-a "$@"; }
+# agent_pod: prints a pod "agent" that runs the agent of node-a, with the files of the node, and with
+# the probes and the memory limit that it has in the chart.
+agent_pod() {
+  local limit
+  limit=$(agent_limit_mib) || return 1
+  jq -cn --arg agent "$AGENT" --arg s "$S" --arg port "$AGENT_PORT" --arg limit "${limit}Mi" '
+    def probe($path): {httpGet: {path: $path, host: "127.0.0.1", port: ($port | tonumber)}};
+    {apiVersion: "v1", kind: "Pod", metadata: {name: "agent", labels: {app: "agent"}},
+     spec: {nodeName: "node-a", hostNetwork: true, terminationGracePeriodSeconds: 5, volumes: [{name: "root", hostPath: {path: "/"}}], containers: [
+       {name: "agent", image: "tessera.local/busybox:1", securityContext: {privileged: true}, volumeMounts: [{name: "root", mountPath: "/host"}],
+        command: ["chroot", "/host", $agent, "--node-name", "node-a", "--listen", "127.0.0.1:\($port)", "--kubeconfig", "\($s)/kube/admin",
+          "--driver-root", "\($s)/gpus-node-a", "--sysfs-root", "\($s)/gpus-node-a/sys", "--dev-root", "\($s)/gpus-node-a/dev",
+          "--state-dir", "\($s)/agent-state-node-a"],
+        resources: {limits: {memory: $limit}},
+        livenessProbe: (probe("/healthz") + {periodSeconds: 10, failureThreshold: 6}),
+        readinessProbe: (probe("/readyz") + {periodSeconds: 1})}]}}'
+}
+# agent_limit_mib: prints the memory limit of the agent in the chart.
+agent_limit_mib() {
+  awk '/^[a-z]/ { section = $1 } section == "agent:" && /limits: .memory: [0-9]+Mi/ { gsub(/[^0-9]/, ""); print; found = 1 } END { exit !found }' \
+    "$root/deploy/helm/tessera/values.yaml"
+}
 agent_ready() { reaches "$AGENT_PORT" /readyz; }
 # agent_ready_on NODE [PORT]
 agent_ready_on() { (in_cluster "$1" curl -fsS --max-time 5 "http://127.0.0.1:${2:-$AGENT_PORT}/readyz") >/dev/null 2>&1; }

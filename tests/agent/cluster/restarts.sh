@@ -3,6 +3,9 @@
 # while the agent is stopped and started again, and replaced with surge. kubelet would reject a pod
 # for good if it was admitted while no agent is registered. RESTARTS sets the number of restarts of
 # each kind (default 3).
+#
+# Then the agent runs in a pod and is killed. Prints how long the extender goes on to offer the node,
+# and how long pods cannot be placed there.
 set -euo pipefail
 # shellcheck source=lib.sh
 source "$(dirname "$0")/lib.sh"
@@ -36,6 +39,7 @@ for ((i = 1; i <= RESTARTS; i++)); do
   before=$(pods)
   wait_for 60 "restart $i: pods are created" some_pods $((before + 3))
   begun=$SECONDS
+  count_fault restart-agent
   stop "$AGENT_PID"
   check "restart $i: the agent ended before its time limit" test $((SECONDS - begun)) -lt 9
   check "restart $i: the end is announced on the node" announced
@@ -50,6 +54,7 @@ for ((i = 1; i <= RESTARTS; i++)); do
   old=$AGENT_PID
   agent_start
   wait_for 30 "update $i: the next agent is ready while the old one runs" reaches "$LISTEN" /readyz
+  count_fault update-agent
   stop "$old"
   wait_for 30 "update $i: the next agent opens the node after the old one has ended" draining_is no
   LISTEN=$((LISTEN - 1))
@@ -57,7 +62,11 @@ done
 
 touch "$S/enough"
 wait "$creator"
-check "kubelet rejected no pod" prints_nothing rejected_pods
+none_rejected() {
+  check "kubelet rejected no pod" prints_nothing rejected_pods
+  prints_nothing rejected_pods >/dev/null || violation "a planned restart lost pods"
+}
+none_rejected
 created=$(pods)
 wait_for 60 "all $created pods run" all_running "$created"
 check_agreement "records, containers and kubelet agree"
@@ -76,5 +85,30 @@ check "it still waits" not_bound
 agent_start
 wait_for 40 "it runs when an agent is back" pod_is late Running
 stop "$AGENT_PID"
+stop "$EXTENDER_PID"
+kubectl delete pods --all --wait=false >/dev/null
+wait_for 60 "all pods are gone" no_pods
+
+POD_NAMESPACE=default extender_start --agent-selector app=agent
+agent_pod | kubectl create -f - >/dev/null
+probe='{"Pod": {"metadata": {"name": "probe", "namespace": "default", "uid": "u"}, "spec": {"containers": [{"name": "main",
+  "resources": {"limits": {"aliyun.com/gpu-mem": "1"}}}]}}, "Nodes": null, "NodeNames": ["node-a"]}'
+offered() { (in_cluster_network curl -fsS --max-time 5 -d "$probe" "http://127.0.0.1:$EXTENDER_PORT/gpushare-scheduler/filter") | grep -qF '"NodeNames":["node-a"]'; }
+not_offered() { ! offered; }
+served() { offered && allocatable_is aliyun.com/gpu-mem 256; }
+wait_for 40 "the extender offers the node of an agent in a pod" served
+# kubelet restarts the container at once after the first end, and later after 10 s and more.
+for what in "killed" "killed again"; do
+  kill_container agent
+  count_fault kill-agent
+  begin=$(now_ms)
+  try_wait_for 20 "$what: the extender does not offer the node any more" not_offered || break
+  closed=$(($(now_ms) - begin))
+  wait_for 60 "$what: the agent is back" served
+  say "      the agent was $what: the extender closed the node after $closed ms, and pods can be placed again after $(($(now_ms) - begin)) ms"
+  check "$what: the node is closed within 2 s ($closed ms)" test "$closed" -le 2000
+done
+share last 1 | create
+wait_for 40 "a pod runs" pod_is last Running
 stop "$EXTENDER_PID"
 finish

@@ -1,6 +1,7 @@
 // Tests the repair of records that differ from the GPUs that a pod has.
 #include "agent/gpu/record_repair.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -228,6 +229,17 @@ TEST_F(Writer, ChangesTheAnnotationsOfThatPodOnly) {
   EXPECT_EQ(cluster.text(kPath, "annotations", "x"), "1");
   EXPECT_THAT(cluster.seen().back().body, HasSubstr(R"("uid":"uid-a")"));
   EXPECT_EQ(writer.counts().written, 1U);
+}
+
+// A tenant can make a pod this large: the API server escapes "<" to six bytes.
+TEST_F(Writer, RepairsTheRecordOfAVeryLargePod) {
+  cluster.put(kPath, fmt::format(R"({{"metadata":{{"name":"a","uid":"uid-a","annotations":{{"x":"{}"}}}}}})",
+                                 std::string(6U << 20U, 'x')));
+  std::optional<Status> written;
+  writer.write(pod, repair, [&](const Status& status) { written = status; });
+  cluster.run_until([&] { return written.has_value(); });
+  EXPECT_TRUE(*written) << written->error().text();
+  EXPECT_EQ(cluster.text(kPath, "annotations", "ALIYUN_COM_GPU_GROUP"), "3");
 }
 
 TEST_F(Writer, ReportsTheResultToEveryCaller) {

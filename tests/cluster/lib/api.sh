@@ -63,7 +63,21 @@ remove_orphans() {
 }
 
 cluster() { "$CLUSTER_DIR/cluster" --name "$CLUSTER" "$@"; }
-kubectl() { cluster kubectl "$@"; }
+# kubectl ARGS...: the same as "cluster kubectl", without a further shell.
+kubectl() { (KUBECONFIG=$S/kube/admin in_cluster_network "$S/bin/kubectl" "$@"); }
+
+# api_get PATH [CURL-ARGUMENT...]: prints the API server's response to a GET. Needs a tenth of the
+# time of kubectl: for checks that run often.
+api_get() {
+  (in_cluster_network curl -fsS --max-time 20 --cacert "$S/pki/ca.crt" --oauth2-bearer "$(<"$S/pki/admin-token.token")" \
+    "${@:2}" "https://$API_IP:$API_PORT$1")
+}
+# pods_in_phase PHASE [LABEL-SELECTOR]: prints how many pods of the default namespace are in the
+# phase and are not being deleted.
+pods_in_phase() {
+  api_get "/api/v1/namespaces/default/pods?includeObject=None&fieldSelector=status.phase%3D$1${2:+&labelSelector=${2/=/%3D}}" \
+    -H 'Accept: application/json;as=Table;v=v1;g=meta.k8s.io' | awk -v RS='"cells":' 'NR > 1 && !/"Terminating"/ { n++ } END { print n + 0 }'
+}
 
 # cluster_start [--as SUFFIX] UP-ARGUMENTS...: starts a cluster named after the test, so that tests
 # can run in parallel.
@@ -160,6 +174,25 @@ try_wait_for() {
     fail "$what" "$(awk '!seen[$0]++' <<<"$out")" # every attempt may have printed the same
     return 1
   fi
+}
+
+# attack NAME COMMAND...: runs a command of hostile.py in the network of the cluster, in the
+# background. Its output is $S/tmp/NAME.out. Sets ATTACK_PID.
+# measure NAME COMMAND...: the same for a client that measures; it does not wait for a processor.
+attack() { in_background_as "nice -n 5" "$@"; }
+measure() { in_background_as "$(undisturbed)" "$@"; }
+# undisturbed: prints a prefix for commands that must not wait for a processor: real-time priority,
+# where the machine permits it. In a cluster, the attackers and the API server run on other machines.
+undisturbed() { if chrt -f 10 true 2>/dev/null; then say "chrt -f 10"; else say "nice -n -5"; fi; }
+# never_waits PID: the same for a process that runs already.
+never_waits() { chrt -a -f -p 10 "$1" 2>/dev/null || renice -n -5 -p "$1" >/dev/null; }
+in_background_as() {
+  local -a priority
+  read -ra priority <<<"$1"
+  shift
+  (API_URL=https://$API_IP:$API_PORT API_CA=$S/pki/ca.crt API_TOKEN=$(<"$S/pki/admin-token.token") in_cluster_network \
+    setpriv --pdeathsig KILL -- "${priority[@]}" python3 "$CLUSTER_DIR/lib/hostile.py" "${@:2}" >"$S/tmp/$1.out" 2>"$S/tmp/$1.err") &
+  ATTACK_PID=$!
 }
 
 # is_gone KIND NAME [NAMESPACE]: whether the API server reports that there is no such object.

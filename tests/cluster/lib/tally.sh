@@ -25,6 +25,23 @@ count_lost() { (($2 == 0)) || tally lost "$1" "$2"; }
 # check.
 violation() { tally violation "$1"; }
 
+# shuffled WORD...: prints the words in an order that depends only on SEED.
+shuffled() {
+  local -a words=("$@")
+  local i j swap
+  RANDOM=${SEED:-1}
+  for ((i = ${#words[@]} - 1; i > 0; i--)); do
+    j=$((RANDOM % (i + 1))) swap=${words[i]}
+    words[i]=${words[j]} words[j]=$swap
+  done
+  echo "${words[@]}"
+}
+# shuffled_rounds COUNT WORD...: prints all words COUNT times, each time in another order.
+shuffled_rounds() {
+  local round
+  for ((round = 1; round <= $1; round++)); do SEED=$((${SEED:-1} * 1000 + round)) shuffled "${@:2}"; done | xargs
+}
+
 # write_result: called by `finish`.
 write_result() {
   [[ -n ${TESSERA_RESULT:-} ]] || return 0

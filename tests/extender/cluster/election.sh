@@ -2,12 +2,13 @@
 # Two replicas behind a Service. Only the leader binds and has the label that the Service selects. A
 # leader that is stopped past its Lease, or cannot renew it, is replaced and binds no more. A leader
 # that shuts down releases the Lease at once. Then the same while pods fill the cluster completely:
-# no GPU is allocated twice. The long version is for make soak.
+# no GPU is allocated twice.
 #
-#   election.sh [--short]
+#   election.sh [--short | --dense]    see lib.sh
 set -euo pipefail
 # shellcheck source=lib.sh
 source "$(dirname "$0")/lib.sh"
+[[ -n ${1:-} ]] || LEASE=10 RENEW=5 # the default of the extender
 SERVICE_PORT=39997 # what kube-scheduler calls: the Service, simulated by socat
 [[ -x $PROXY ]] || { say "$TEST_NAME: skipped: $PROXY is not built" && exit 77; }
 
@@ -79,15 +80,16 @@ kubectl delete pods --wait=false -l set >/dev/null
 
 # trouble NAME: disturbs the leading replica.
 trouble() {
-  local leader other free body
+  local leader other body begin
   wait_for 30 "$1: a replica leads" one_leads
   leader=$(leader)
   [[ -n $leader ]] || { fail "$1: no replica leads" && return; }
   other=$(other_of "$leader")
+  begin=$(now_ms)
   case $1 in
     leader-stopped)
       kill -STOP "${PIDS[$leader]}"
-      expect_hand_over "$1" "${PORTS[$other]}" "$(free_at)"
+      expect_hand_over "$1" "${PORTS[$other]}" "$(free_at)" "$begin"
       sleep "$PAUSE"
       body=$(waiting_pod late)
       kill -CONT "${PIDS[$leader]}"
@@ -97,21 +99,25 @@ trouble() {
       ;;
     lease-deleted) kubectl delete lease tessera-extender >/dev/null ;;
     leader-ended)
-      free=$(now_ms)
       kill "${PIDS[$leader]}"
-      expect_hand_over "$1" "${PORTS[$other]}" "$free"
+      expect_hand_over "$1" "${PORTS[$other]}" "$begin" "$begin"
       wait "${PIDS[$leader]}" 2>/dev/null || true
       replica_start "$leader"
       ;;
     leader-killed)
       kill -KILL "${PIDS[$leader]}"
       wait "${PIDS[$leader]}" 2>/dev/null || true
-      expect_hand_over "$1" "${PORTS[$other]}" "$(free_at)"
+      expect_hand_over "$1" "${PORTS[$other]}" "$(free_at)" "$begin"
       replica_start "$leader"
       ;;
   esac
 }
-if [[ ${1:-} == --short ]]; then
+if [[ ${1:-} == --dense ]]; then
+  for load in 1 2; do
+    # shellcheck disable=SC2046 # words
+    under_load "dense-$load" trouble $(shuffled_rounds 3 leader-stopped lease-deleted leader-ended leader-killed)
+  done
+elif [[ ${1:-} == --short ]]; then
   for what in leader-stopped leader-ended; do under_load "$what" trouble "$what"; done
 else
   # shellcheck disable=SC2046 # words

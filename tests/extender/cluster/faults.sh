@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
 # Kills the extender, restarts the API server, pauses etcd, and lets the fault proxy cut, reject,
 # delay or lose the calls of the extender, each while pods fill the cluster completely. After each
-# fault, ledger and cluster agree and no GPU is allocated twice. FAULTS selects faults. The long
-# version is for make soak.
+# fault, ledger and cluster agree and no GPU is allocated twice. FAULTS selects faults.
 #
-#   faults.sh [--short]
+#   faults.sh [--short | --dense]    see lib.sh
 set -euo pipefail
 # shellcheck source=lib.sh
 source "$(dirname "$0")/lib.sh"
-if [[ ${1:-} == --short ]]; then
-  FAULTS=${FAULTS:-restart-apiserver pause-etcd watch-cut bind-and-get-lost} PER_LOAD=1
-else
-  FAULTS=${FAULTS:-$(shuffled kill-extender restart-apiserver pause-etcd watch-cut cut-everything freeze refuse \
-    bind-lost bind-cut bind-refused bind-throttled bind-late bind-and-get-lost events-refused events-late \
-    watch-half watch-twice watch-ends watch-expired list-truncated)} PER_LOAD=4
-fi
+KINDS=(kill-extender restart-apiserver pause-etcd watch-cut cut-everything freeze refuse
+  bind-lost bind-cut bind-refused bind-throttled bind-late bind-and-get-lost events-refused events-late
+  watch-half watch-twice watch-ends watch-expired list-truncated)
+case ${1:-} in
+  --short) FAULTS=${FAULTS:-restart-apiserver pause-etcd watch-cut bind-and-get-lost} PER_LOAD=1 ;;
+  --dense) FAULTS=${FAULTS:-$(shuffled_rounds 4 "${KINDS[@]}")} PER_LOAD=${#KINDS[@]} ;;
+  *) FAULTS=${FAULTS:-$(shuffled "${KINDS[@]}")} PER_LOAD=4 ;;
+esac
 [[ -x $PROXY ]] || { say "$TEST_NAME: skipped: $PROXY is not built" && exit 77; }
 export CLUSTER_EXPECT_DEAD="kube-apiserver kube-scheduler kube-controller-manager kwok"
 
@@ -55,17 +55,17 @@ fault() {
       sleep 3
       proxy POST admit
       ;;
-    bind-lost) inject '{"kind":"lose-answer","method":"POST","target":"/binding","times":40}' ;;
-    bind-cut) inject '{"kind":"cut","method":"POST","target":"/binding","times":40,"reset":true}' ;;
-    bind-refused) inject '{"kind":"answer","method":"POST","target":"/binding","times":20,"status":500}' ;;
-    bind-throttled) inject '{"kind":"answer","method":"POST","target":"/binding","times":20,"status":429,"retry_after":1}' ;;
-    bind-late) inject '{"kind":"delay","method":"POST","target":"/binding","times":20,"delay_ms":'$((BIND_TIMEOUT * 1000 + 1000))'}' ;;
+    bind-lost) inject '{"kind":"lose-answer","method":"POST","target":"/binding","times":'$((2 * PART))'}' ;;
+    bind-cut) inject '{"kind":"cut","method":"POST","target":"/binding","times":'$((2 * PART))',"reset":true}' ;;
+    bind-refused) inject '{"kind":"answer","method":"POST","target":"/binding","times":'$PART',"status":500}' ;;
+    bind-throttled) inject '{"kind":"answer","method":"POST","target":"/binding","times":'$PART',"status":429,"retry_after":1}' ;;
+    bind-late) inject '{"kind":"delay","method":"POST","target":"/binding","times":'$PART',"delay_ms":'$((BIND_TIMEOUT * 1000 + 1000))'}' ;;
     bind-and-get-lost)
-      inject '{"kind":"lose-answer","method":"POST","target":"/binding","times":20}'
-      inject '{"kind":"cut","method":"GET","target":"/pods/","times":20}'
+      inject '{"kind":"lose-answer","method":"POST","target":"/binding","times":'$PART'}'
+      inject '{"kind":"cut","method":"GET","target":"/pods/","times":'$PART'}'
       ;;
     events-refused) inject '{"kind":"answer","method":"POST","target":"/events","times":-1,"status":403}' ;;
-    events-late) inject '{"kind":"delay","method":"POST","target":"/events","times":50,"delay_ms":4000}' ;;
+    events-late) inject '{"kind":"delay","method":"POST","target":"/events","times":50,"delay_ms":'$((BIND_TIMEOUT * 1000))'}' ;;
     watch-half) inject '{"kind":"half-chunk","target":"watch=","after_lines":3,"times":4}' && proxy POST cut ;;
     watch-twice) inject '{"kind":"duplicate","target":"watch=","times":2}' && proxy POST cut ;;
     watch-ends) inject '{"kind":"end-stream","target":"watch=","after_lines":2,"times":6}' && proxy POST cut ;;

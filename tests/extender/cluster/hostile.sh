@@ -20,7 +20,6 @@ attacks_with() { [[ " $ATTACKS " == *" $1 "* ]]; }
 HEALTH_PORT=39998
 GPU_NODES=5
 PODS=$((GPU_NODES * 20))
-tool=$root/tests/extender/cluster/hostile.py
 
 # kubelet restarts a container after three failed probes, 10 s apart.
 LIVENESS_SECONDS=20
@@ -30,7 +29,7 @@ expect_match "the chart has a memory limit for the extender ($limit_kib KiB)" '^
 
 extender_cluster_start
 gpu_nodes "$GPU_NODES" 4 10
-python3 "$tool" inventory 1 >"$S/tmp/forged"
+python3 "$CLUSTER_DIR/lib/hostile.py" inventory 1 >"$S/tmp/forged"
 jq -c --rawfile forged "$S/tmp/forged" '.items[0] | .metadata.name = "forged-0001" | .metadata.labels["kubernetes.io/hostname"] = "forged-0001" |
   .metadata.annotations["tessera.io/inventory"] = ($forged | rtrimstr("\n")) | {apiVersion: "v1", kind: "List", items: [.]}' \
   "$S/tmp/gpu-nodes.json" >"$S/tmp/forged.json"
@@ -38,37 +37,29 @@ jq -c --rawfile forged "$S/tmp/forged" '.items[0] | .metadata.name = "forged-000
 
 echo "limits: {connections: $ACCEPTED}" >"$S/extender.yaml"
 extender_start --config "$S/extender.yaml" --health "127.0.0.1:$HEALTH_PORT"
-# In a cluster, attackers and the API server run on other machines than the extender.
-renice -n -5 -p "$EXTENDER_PID" >/dev/null
+never_waits "$EXTENDER_PID"
 healthy() { ask /healthz "$HEALTH_PORT" >/dev/null 2>&1; }
 wait_for "$LIVENESS_SECONDS" "the extender answers with a forged inventory in the cluster" healthy
 wait_or_finish 120 "the extender is ready" extender_ready "$HEALTH_PORT"
 
-# in_background NAME COMMAND...: runs a command of the tool in the network of the cluster. Its
-# output is $S/tmp/NAME.out; sets TOOL_PID.
-in_background() {
-  (API_URL=https://$API_IP:$API_PORT API_CA=$S/pki/ca.crt API_TOKEN=$(<"$S/pki/admin-token.token") in_cluster_network \
-    setpriv --pdeathsig KILL -- nice -n "${NICE:-5}" python3 "$tool" "${@:2}" >"$S/tmp/$1.out" 2>"$S/tmp/$1.err") &
-  TOOL_PID=$!
-}
 filter_body=$(jq -cn --argjson nodes "$GPU_NODES" '{Pod: {metadata: {name: "probe", namespace: "default", uid: "u"}, spec: {containers: [{name: "main",
   resources: {limits: {"aliyun.com/gpu-mem": "1"}}}]}}, Nodes: null, NodeNames: [range(1; $nodes + 1) | "gpu-000\(.)"]}')
 # For comparison: without the attacks, on the same machine at the same time.
-NICE=-5 in_background before probe "$PORT" "$HEALTH_PORT" "$filter_body"
+measure before probe "$PORT" "$HEALTH_PORT" "$filter_body"
 sleep 5
-kill "$TOOL_PID" && wait "$TOOL_PID" || true
+kill "$ATTACK_PID" && wait "$ATTACK_PID" || true
 say "      before the attack: $(jq -c '{p50_ms, p99_ms, slowest_ms}' "$S/tmp/before.out")"
 
-NICE=-5 in_background probe probe "$PORT" "$HEALTH_PORT" "$filter_body"
-tools=("$TOOL_PID")
-for attack in $ATTACKS; do
-  case $attack in
-    inventories) in_background inventories inventories forged-0001 ;;
-    pods) in_background pods pods "$HOSTILE_PODS" && count_pods "$HOSTILE_PODS" ;;
-    connections) in_background connections connections "$CONNECTIONS" "$PORT" "$HEALTH_PORT" ;;
+measure probe probe "$PORT" "$HEALTH_PORT" "$filter_body"
+tools=("$ATTACK_PID")
+for kind in $ATTACKS; do
+  case $kind in
+    inventories) attack inventories inventories forged-0001 ;;
+    pods) attack pods pods "$HOSTILE_PODS" && count_pods "$HOSTILE_PODS" ;;
+    connections) attack connections connections "$CONNECTIONS" "$PORT" "$HEALTH_PORT" ;;
   esac
-  tools+=("$TOOL_PID")
-  count_fault "hostile-$attack"
+  tools+=("$ATTACK_PID")
+  count_fault "hostile-$kind"
 done
 
 # Ordinary pods, in four parts: all but 20 of those that fit, so that the probe always has a node.
@@ -83,8 +74,8 @@ sleep 5 # the attacks that change nothing take at least this long
 kill "${tools[@]}" 2>/dev/null || true
 wait "${tools[@]}" 2>/dev/null || true
 cat "$S"/tmp/{inventories,pods,connections,probe}.{out,err} 2>/dev/null | sed 's/^/      /' || true
-for attack in $ATTACKS; do
-  check "the attack took place: $attack" grep -q "hostile $attack" "$S/tmp/$attack.out"
+for kind in $ATTACKS; do
+  check "the attack took place: $kind" grep -q "hostile $kind" "$S/tmp/$kind.out"
 done
 measured() { jq -er "$1" "$S/tmp/probe.out"; }
 # measures WHAT FILTER: whether a condition about the measured values holds.

@@ -3,9 +3,12 @@
 # Library for tests of the extender with a real kube-scheduler and API server, on simulated GPU
 # nodes. Sourced.
 #
-# Scripts that disturb a cluster under load have a long version (make soak) and a short one for
-# every test run (--short). These numbers and the number of faults differ. SEED sets the order of
-# the faults in the long version.
+# Scripts that disturb a cluster under load have three versions. They differ in these numbers and in
+# the number of faults:
+#   --short   for every test run: a few faults
+#   --dense   for make soak: as many faults as possible per minute, with short Leases and timeouts
+#   neither   for make soak: every fault once, with the times that are the default in production
+# SEED sets the order of the faults.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
 # shellcheck source=../../cluster/lib/api.sh
@@ -17,12 +20,14 @@ PROXY=${TESSERA_FAULT_PROXY:-$(dirname "$EXTENDER")/../tools/fault-proxy}
 PORT=39999
 
 # Exactly PODS pods fit on GPU_NODES nodes. LEASE, RENEW and RETRY are the duration, renew deadline
-# and retry period of a Lease. A bind may take BIND_TIMEOUT seconds. A process that is paused past a
-# bind or a Lease stays paused for PAUSE more seconds.
+# and retry period of a Lease, by default those of kube-scheduler (except the retry period). A bind
+# may take BIND_TIMEOUT seconds. A process that is paused past a bind or a Lease stays paused for
+# PAUSE more seconds.
 GPU_NODES=10 LEASE=15 RENEW=10 RETRY=1 BIND_TIMEOUT=4 PAUSE=2
-if [[ ${1:-} == --short ]]; then
-  GPU_NODES=5 LEASE=4 RENEW=2 RETRY=1 BIND_TIMEOUT=1 PAUSE=1
-fi
+case ${1:-} in
+  --short) GPU_NODES=5 LEASE=4 RENEW=2 BIND_TIMEOUT=1 PAUSE=1 ;;
+  --dense) GPU_NODES=12 LEASE=4 RENEW=2 BIND_TIMEOUT=1 PAUSE=1 ;;
+esac
 PODS=$((GPU_NODES * 20))
 
 scheduler_config() { "$EXTENDER" --print-scheduler-config --attach service --url "http://127.0.0.1:${SERVICE_PORT:-$PORT}"; }
@@ -160,29 +165,18 @@ create_in_background() {
 }
 
 # running SET: prints how many pods of a set run.
-running() { kubectl get pods -l "set=$1" --no-headers 2>/dev/null | awk '$3 == "Running"' | wc -l; }
+running() { pods_in_phase Running "set=$1"; }
 all_running() { (($(running "$1") == $2)); }
 no_pods() { prints_nothing kubectl get pods -o name; }
 some_running() { (($(running "$1") >= $2)); }
 none_left() { prints_nothing kubectl get pods -l "set=$1" -o name; }
 
-# shuffled WORD...: prints the words in an order that depends only on SEED.
-shuffled() {
-  local -a words=("$@")
-  local i j swap
-  RANDOM=${SEED:-1}
-  for ((i = ${#words[@]} - 1; i > 0; i--)); do
-    j=$((RANDOM % (i + 1))) swap=${words[i]}
-    words[i]=${words[j]} words[j]=$swap
-  done
-  echo "${words[@]}"
-}
-
 # under_load NAME COMMAND FAULT...: fills the cluster with pods until it is exactly full. Meanwhile
 # calls `COMMAND FAULT` for each fault, when some pods of a part run and half of the part does not
 # exist yet. After each fault all pods must run, and ledger and cluster must agree. Calls
 # `after_fault FAULT` if the script has such a function. In the end, the ledger must be that of a
-# new extender, and once all pods are deleted it must be empty.
+# new extender, and once all pods are deleted it must be empty. PART is the number of pods that are
+# created during the fault.
 under_load() {
   local name=$1 command=$2 limits='{"aliyun.com/gpu-mem": "2"}' fault part made=0 left begin
   local -a creations
@@ -195,6 +189,7 @@ under_load() {
     wait_for 120 "$name, $fault: the first pods run" some_running "$name" $((made + part / 5))
     made=$((made + part))
     ((left > 0)) || part=$((PODS - made))
+    PART=$part
     create_in_background "$name" "$part" "$limits" $((made + 1))
     creations+=("$CREATION_PID")
     made=$((made + part))
@@ -222,14 +217,25 @@ lease_free_at() {
     (.renewTime[0:19] + "Z" | fromdate) * 1000 + (.renewTime[20:23] | tonumber) + .leaseDurationSeconds * 1000'
 }
 leads() { [[ $(metric tessera_extender_leading "$1") == 1 ]]; }
-# expect_hand_over WHAT PORT FREE-AT: checks that the extender on PORT leads within 5 s after the
-# Lease became free.
+bound() { metric 'tessera_extender_binds_total{result="bound"}' "$1"; }
+# expect_hand_over WHAT PORT FREE-AT BEGIN: checks that the extender on PORT leads within 5 s after
+# the Lease became free. BEGIN is the time of the fault. Prints how long each phase took, until the
+# extender has bound a pod.
 expect_hand_over() {
-  local took
+  local took before led i
+  before=$(bound "$2") || before=0
   wait_for $((LEASE + 30)) "$1: the other replica leads" leads "$2"
-  took=$(($(now_ms) - $3))
+  led=$(now_ms)
+  took=$((led - $3))
   # Before the Lease is free, no other extender may bind.
   check "$1: it leads within 5 s after the Lease is free, and not before ($took ms)" test "$took" -ge 0 -a "$took" -le 5000
+  # kube-scheduler may still wait for an answer of a stopped extender.
+  [[ $1 != *-stopped ]] || return 0
+  for ((i = 0; i < 100; i++)); do
+    (($(bound "$2") == before)) || break
+    sleep 0.05
+  done
+  say "      $1: the Lease was free after $(($3 - $4)) ms, another replica led $took ms later, and bound a pod $(($(now_ms) - led)) ms after that"
 }
 
 # ledger_problems: prints differences between ledger, pods and inventories, if there are any. Fails
@@ -238,7 +244,7 @@ ledger_problems() {
   local at=$S/tmp/ledger
   mkdir -p "$at"
   rm -f "$at"/*
-  if ! { kubectl get nodes -o json >"$at/nodes.json" && kubectl get pods -A -o json >"$at/pods.json" &&
+  if ! { api_get /api/v1/nodes >"$at/nodes.json" && api_get /api/v1/pods >"$at/pods.json" &&
     ask /gpushare-scheduler/inspect >"$at/inspect.json"; }; then
     echo "cannot read nodes, pods or the ledger"
     return 1

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Two second schedulers, each with an extender as in one pod. The leading pair is killed, stopped
 # past its Lease and continued, or shut down, while pods fill the cluster completely. The other pair
-# takes over within 5 s, and no GPU is allocated twice. The long version is for make soak.
+# takes over within 5 s, and no GPU is allocated twice.
 #
-#   sidecars.sh [--short]
+#   sidecars.sh [--short | --dense]    see lib.sh
 set -euo pipefail
 # shellcheck source=lib.sh
 source "$(dirname "$0")/lib.sh"
@@ -50,10 +50,11 @@ try_wait_for 30 "one of the schedulers leads" one_leads || { tail -n 5 "$S/pair-
 
 # trouble NAME: disturbs the leading pair.
 trouble() {
-  local leads other free
+  local leads other free begin
   leads=$(leader)
   other=$(other_of "$leads")
-  free=$(now_ms)
+  begin=$(now_ms)
+  free=$begin
   case $1 in
     pair-killed) kill_pair "$leads" ;;
     pair-stopped) signal_pair STOP "$leads" ;;
@@ -61,7 +62,7 @@ trouble() {
   esac
   # A scheduler that shuts down releases its Lease.
   [[ $1 == pair-ended ]] || free=$(lease_free_at kube-system tessera-scheduler)
-  expect_hand_over "$1" "${PORTS[$other]}" "$free"
+  expect_hand_over "$1" "${PORTS[$other]}" "$free" "$begin"
   if [[ $1 == pair-stopped ]]; then
     sleep "$PAUSE"
     signal_pair CONT "$leads"
@@ -74,7 +75,12 @@ after_fault() {
   pair_start "$victim"
   wait_for 30 "$1: both pairs are ready again" extender_ready "${PORTS[$victim]}"
 }
-if [[ ${1:-} == --short ]]; then
+if [[ ${1:-} == --dense ]]; then
+  for load in 1 2; do
+    # shellcheck disable=SC2046 # words
+    under_load "dense-$load" trouble $(shuffled_rounds 4 pair-killed pair-stopped pair-ended)
+  done
+elif [[ ${1:-} == --short ]]; then
   for what in pair-stopped pair-ended; do under_load "$what" trouble "$what"; done
 else
   # shellcheck disable=SC2046 # words

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Attacks for hostile.sh, and the client that measures what they do to other pods.
+"""Attacks for the tests hostile.sh, and the client that measures what they do to other pods.
 
   hostile.py inventory SEED                        prints an inventory of 64 GPUs with irregular links
   hostile.py connections COUNT PORT...             holds COUNT connections with one byte sent to each port
-  hostile.py pods COUNT                            creates and deletes pods with a huge annotation
+  hostile.py pods COUNT [NODE]                     creates and deletes pods with a huge annotation (on NODE)
   hostile.py inventories NODE                      replaces the inventory of a Node every second
-  hostile.py probe PORT HEALTH-PORT FILTER-BODY    calls filter and /healthz as kube-scheduler and kubelet do
+  hostile.py probe PORT HEALTH-PORT [FILTER-BODY]  calls filter and /healthz as kube-scheduler and kubelet do
 
 The last four run until they get SIGTERM (pods: until it is done). `probe` prints a JSON object then.
 API_URL, API_CA and API_TOKEN say how to reach the API server.
@@ -72,7 +72,7 @@ class Api:
             raise RuntimeError(f"{method} {path}: {answer.status} {text[:200]!r}")
 
 
-def attack_with_pods(count):
+def attack_with_pods(count, node=None):
     api = Api()
     path = "/api/v1/namespaces/default/pods"
     for i in range(count):
@@ -80,7 +80,7 @@ def attack_with_pods(count):
         api.call("POST", path, {
             "apiVersion": "v1", "kind": "Pod",
             "metadata": {"name": f"hostile-{i}", "labels": {"hostile": "yes"}, "annotations": {"tessera.io/gpu-model": model}},
-            "spec": {"terminationGracePeriodSeconds": 0,
+            "spec": {"terminationGracePeriodSeconds": 0, **({"nodeName": node} if node else {}),
                      "containers": [{"name": "main", "image": "none", "resources": {"limits": {"aliyun.com/gpu-mem": "1"}}}]}})
         if i >= ALIVE:
             api.call("DELETE", f"{path}/hostile-{i - ALIVE}")
@@ -135,7 +135,7 @@ def attack_with_connections(count, ports):
     print(f"{opened} hostile connections, {count} at a time on each of {len(ports)} ports")
 
 
-def probe(port, health_port, body):
+def probe(port, health_port, body=None):
     times, errors, health = [], [], []
     end = threading.Event()
 
@@ -169,7 +169,7 @@ def probe(port, health_port, body):
                 pass
 
     begin = time.monotonic()
-    threads = [threading.Thread(target=call_filter), threading.Thread(target=call_health)]
+    threads = [threading.Thread(target=call) for call in ([call_filter] if body else []) + [call_health]]
     for thread in threads:
         thread.start()
     stopped.wait()
@@ -194,11 +194,11 @@ def main():
     elif command == "connections":
         attack_with_connections(int(arguments[0]), [int(port) for port in arguments[1:]])
     elif command == "pods":
-        attack_with_pods(int(arguments[0]))
+        attack_with_pods(int(arguments[0]), *arguments[1:])
     elif command == "inventories":
         attack_with_inventories(arguments[0])
     elif command == "probe":
-        probe(int(arguments[0]), int(arguments[1]), arguments[2])
+        probe(int(arguments[0]), int(arguments[1]), *arguments[2:])
     else:
         raise SystemExit(__doc__)
 
