@@ -36,6 +36,11 @@ Reason reason_of(Fence fence) {
   return Reason::kUnrecordedPod;
 }
 
+// Returns the reason for a request that the original plugins of a node cannot serve.
+Reason reason_of(OriginalPlugins plugins) {
+  return plugins.shares ? Reason::kOriginalPlugin : Reason::kOriginalTopologyPlugin;
+}
+
 }  // namespace
 
 // For a node whose GPUs have an allowed model.
@@ -44,8 +49,7 @@ inline Reason Placer::reason_plain(const Query& query, NodeId node) const {
   const Shape& shape = query.request->shape;
   const bool fits = query.plain_share ? states.largest_free(node) >= shape.share.units
                                       : states.whole_free(node) >= shape.whole;
-  return fits && !(query.beyond_original_plugin && states.original_plugin(node)) ? Reason::kFits
-                                                                                 : why_not_plain(query, node);
+  return fits && !is_beyond_plugin(query, states.original(node)) ? Reason::kFits : why_not_plain(query, node);
 }
 
 // For a node whose GPUs all have a model that is not allowed.
@@ -54,8 +58,8 @@ Reason Placer::why_not_model(const Query& query, NodeId node) const {
   if (const Fence fence = states.fence(node); fence != Fence::kOpen) {
     return reason_of(fence);
   }
-  return query.beyond_original_plugin && states.original_plugin(node) ? Reason::kOriginalPlugin
-                                                                      : Reason::kNoSuchModel;
+  const OriginalPlugins plugins = states.original(node);
+  return is_beyond_plugin(query, plugins) ? reason_of(plugins) : Reason::kNoSuchModel;
 }
 
 void Placer::filter(const Request& request, std::span<const NodeId> nodes, std::span<Reason> reasons) {
@@ -145,8 +149,8 @@ Reason Placer::why_not_plain(const Query& query, NodeId node) const {
   if (const Fence fence = states.fence(node); fence != Fence::kOpen) {
     return reason_of(fence);
   }
-  if (query.beyond_original_plugin && states.original_plugin(node)) {
-    return Reason::kOriginalPlugin;
+  if (const OriginalPlugins plugins = states.original(node); is_beyond_plugin(query, plugins)) {
+    return reason_of(plugins);
   }
   const Shape& shape = query.request->shape;
   if (shape.whole > 0) {
@@ -185,8 +189,8 @@ Reason Placer::why_not(const Query& query, NodeId node) const {
     return Reason::kTooLittleMemory;
   }
   const NodeView view = states.view(node);
-  if (view.original_plugin && query.beyond_original_plugin) {
-    return Reason::kOriginalPlugin;
+  if (is_beyond_plugin(query, view.original)) {
+    return reason_of(view.original);
   }
   if (request.gpus.core_percent > 0 && !view.mps) {
     return Reason::kNoMps;

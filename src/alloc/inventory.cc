@@ -3,10 +3,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <boost/json.hpp>
 #include <limits>
 
-#include "alloc/names.h"
+#include "alloc/original_topology.h"
 #include "alloc/record.h"
 #include "base/strings.h"
 
@@ -41,42 +40,34 @@ void mark_unhealthy(Inventory& inventory, std::string_view list) {
 
 Result<Inventory> from_capacity(const NodeSpec& node, Unit cluster_unit) {
   Inventory inventory;
-  inventory.original_plugin = true;
+  const std::int64_t count = node.original_gpus();
+  const bool has_links = node.original.has_links();
+  inventory.original = {.shares = !has_links || node.gpu_memory_units > 0, .whole = has_links};
   inventory.unit = cluster_unit;
-  inventory.machine = node.machine;
-  if (node.gpu_count < 0 || node.gpu_memory_units < 0) {
+  inventory.machine = node.original.type.empty() ? node.machine : node.original.type;
+  if (count < 0 || node.gpu_memory_units < 0) {
     return fail(ErrorCode::kInvalid, "capacity of GPUs or GPU memory is negative");
   }
-  if (node.gpu_count > static_cast<std::int64_t>(Inventory::kMaxGpus)) {
-    return fail(ErrorCode::kInvalid, fmt::format("capacity is {} GPUs; at most {} are allowed",
-                                                 node.gpu_count, Inventory::kMaxGpus));
+  if (count > static_cast<std::int64_t>(Inventory::kMaxGpus)) {
+    return fail(ErrorCode::kInvalid,
+                fmt::format("capacity is {} GPUs; at most {} are allowed", count, Inventory::kMaxGpus));
   }
-  if (node.gpu_count == 0) {
+  if (count == 0) {
     return inventory;
   }
-  const std::int64_t units = node.gpu_memory_units / node.gpu_count;
+  inventory.topology = TRY(original_topology(node.original, static_cast<unsigned>(count)));
+  const std::int64_t units = node.gpu_memory_units / count;
   inventory.unit = guess_unit(units, cluster_unit);
   const std::int64_t mib = std::min(units, kLargestGpuMib) * inventory.unit.in_mib();
-  for (std::int64_t i = 0; i < node.gpu_count; ++i) {
+  for (std::int64_t i = 0; i < count; ++i) {
     Gpu gpu;
     gpu.index = static_cast<std::uint32_t>(i);
     gpu.uuid = index_name(gpu.index);
     gpu.memory_mib = static_cast<std::uint32_t>(std::min<std::int64_t>(mib, UINT32_MAX));
     inventory.gpus.push_back(std::move(gpu));
   }
-  inventory.topology = topology::Topology(static_cast<unsigned>(node.gpu_count));
   mark_unhealthy(inventory, node.unhealthy_gpus);
   return inventory;
-}
-
-// Returns the link class of the first topology design: the PCIe path class, or for NVLinks the
-// class of the nearest path plus the number of NVLinks, at most six. Larger is better.
-int gsoc_link_number(const topology::Link& link) {
-  constexpr int kSixNvlinks = 12;
-  if (link.nvlinks > 0) {
-    return std::min(static_cast<int>(topology::PciePath::kPsb) + link.nvlinks, kSixNvlinks);
-  }
-  return static_cast<int>(link.path);
 }
 
 }  // namespace
@@ -106,23 +97,6 @@ std::optional<std::size_t> Inventory::find_uuid(std::string_view uuid) const {
 std::optional<std::size_t> Inventory::find_index(std::uint32_t index) const {
   const auto found = std::ranges::find(gpus, index, &Gpu::index);
   return found == gpus.end() ? std::nullopt : std::optional<std::size_t>(found - gpus.begin());
-}
-
-Annotations Inventory::original_annotations() const {
-  Annotations annotations;
-  boost::json::object links;
-  for (unsigned i = 0; i < gpus.size(); ++i) {
-    for (unsigned j = i + 1; j < gpus.size(); ++j) {
-      const topology::Link& link = topology.link(i, j);
-      const std::uint32_t a = gpus[i].index;
-      const std::uint32_t b = gpus[j].index;
-      annotations[fmt::format("{}{}_{}", key::kGsocLinkPrefix, a, b)] =
-          std::to_string(gsoc_link_number(link));
-      links[fmt::format("GPU_{}_{}_{}", topology::short_name(link), a, b)] = topology::describe(link);
-    }
-  }
-  annotations[std::string(key::kGpuTopology)] = boost::json::serialize(links);
-  return annotations;
 }
 
 std::string Inventory::unhealthy_list() const {

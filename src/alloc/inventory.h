@@ -53,16 +53,17 @@ struct Inventory {
   std::string machine;             // machine type, a key of the tables of `static`; may be empty
   bool mps = false;                // the node can enforce compute shares
   bool subtract_reserved = false;  // share only the memory that the driver does not reserve
-  bool original_plugin = false;    // the node has no agent: estimated from its capacity
+  OriginalPlugins original;        // any(): the node has no agent, so this is estimated
   // Resources under which another device plugin allocates the same GPUs.
   std::vector<std::string> also_served_as{};
   std::vector<Gpu> gpus;        // by ascending index
   topology::Topology topology;  // link(i, j) is between gpus[i] and gpus[j]
 
   // Reads the annotation of a node. Fails if the annotation is invalid. A node with GPUs but
-  // without the annotation runs the original plugin. Its inventory is estimated from its capacity
-  // in `cluster_unit`: GPUs of equal size, named "index-0", "index-1" and so on. A node without
-  // GPUs has an empty inventory.
+  // without the annotation runs an original plugin. Its inventory is estimated from its capacity
+  // in `cluster_unit`: GPUs of equal size, named "index-0", "index-1" and so on. Their links are
+  // known if the plugin publishes them (original_topology.h). A node without GPUs has an empty
+  // inventory.
   static Result<Inventory> of_node(const NodeSpec& node, Unit cluster_unit);
 
   // Parses the annotation; GPUs may be in any order. The error names the invalid field.

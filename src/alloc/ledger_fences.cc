@@ -44,7 +44,7 @@ void Ledger::open_or_fence(NodeId id) {
 // UUID. Until the inventory is back or the pod has ended, the ledger cannot know which GPUs are
 // free.
 bool Ledger::lost_its_inventory(NodeId id) const {
-  return states_.original_plugin(id) && std::ranges::any_of(nodes_[raw(id)].pods, [this](PodId pod) {
+  return states_.original(id).any() && std::ranges::any_of(nodes_[raw(id)].pods, [this](PodId pod) {
            const auto lost = [](const HeldShare& held) {
              return held.slot == HeldShare::kNotOnNode && !index_of_name(held.share.gpu);
            };
@@ -80,7 +80,7 @@ std::string Ledger::unrecorded_text(const Node& node) const {
 
 // Checks the reasons for a fence that depend on the pods of the node.
 void Ledger::check_fence(NodeId id) {
-  const bool original_plugin = states_.original_plugin(id);
+  const bool original_plugin = states_.original(id).any();
   switch (states_.fence(id)) {
     case Fence::kAbsent:
     case Fence::kNoGpus:

@@ -149,7 +149,7 @@ void Ledger::apply_inventory(NodeId id, const NodeSpec& spec, const Inventory& i
     layout.healthy |= gpu.healthy() ? topology::gpu_bit(static_cast<unsigned>(i)) : 0;
   }
   layout.mps = inventory.mps;
-  layout.original_plugin = inventory.original_plugin;
+  layout.original = inventory.original;
   use_topology(inventory.topology, layout);
   set_gpus(id, std::move(gpus), std::move(layout));
   set_unhealthy(id, inventory);
@@ -223,7 +223,7 @@ void Ledger::set_gpus(NodeId id, std::vector<LedgerGpu> gpus, NodeStates::Layout
   const bool same = view.tables != nullptr && gpus == node.gpus &&
                     std::ranges::equal(view.total, layout.total) && view.healthy == layout.healthy &&
                     view.topology == layout.topology && view.mps == layout.mps &&
-                    view.original_plugin == layout.original_plugin;
+                    view.original == layout.original;
   if (same) {
     drop_topology(layout.tables.get());
     drop_models(gpus);

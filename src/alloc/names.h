@@ -88,6 +88,7 @@ inline constexpr std::string_view kWholePolicy = "tessera.io/policy-whole";
 // Annotations of the original systems on nodes.
 inline constexpr std::string_view kGpuTopology = "GPU_TOPOLOGY";
 inline constexpr std::string_view kGsocLinkPrefix = "GSOC_DEV_";  // then <i>_<j>
+inline constexpr std::string_view kNodeType = "NODE_TYPE";        // the cloud's instance type
 // Annotations of the original systems on pods that share a GPU. The second generation of gpushare
 // writes kMemAllocation, the first generation the others. The first four are also variables in the
 // container.

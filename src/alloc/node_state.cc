@@ -101,7 +101,7 @@ void NodeStates::set_layout(NodeId id, Layout layout) {
   }
   row.healthy = layout.healthy & topology::first_gpus(gpus);
   row.mps = layout.mps;
-  row.original_plugin = layout.original_plugin;
+  row.original = layout.original;
   row.tables = std::move(layout.tables);
   row.topology = layout.topology;
   row.whole_free = 0;
@@ -216,7 +216,7 @@ NodeView NodeStates::view(NodeId id) const {
   view.tables = row.tables.get();
   view.topology = row.topology;
   view.mps = row.mps;
-  view.original_plugin = row.original_plugin;
+  view.original = row.original;
   return view;
 }
 

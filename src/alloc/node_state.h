@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "alloc/node.h"
 #include "alloc/request.h"
 #include "topology/gpu_mask.h"
 #include "topology/set_tables.h"
@@ -64,7 +65,7 @@ struct NodeView {
   const topology::SetTables* tables = nullptr;  // never null on a node with GPUs
   std::uint32_t topology = 0;                   // id of the tables; never reused
   bool mps = false;
-  bool original_plugin = false;
+  OriginalPlugins original;
 
   [[nodiscard]] unsigned size() const { return static_cast<unsigned>(total.size()); }
 };
@@ -95,7 +96,7 @@ class NodeStates {
     std::shared_ptr<const topology::SetTables> tables;
     std::uint32_t topology = 0;
     bool mps = false;
-    bool original_plugin = false;
+    OriginalPlugins original;
   };
 
   // Adds a node that is kAbsent and has no GPUs.
@@ -119,7 +120,7 @@ class NodeStates {
   [[nodiscard]] bool any_unhealthy(NodeId id) const {
     return rows_[raw(id)].healthy != topology::first_gpus(rows_[raw(id)].gpus);
   }
-  [[nodiscard]] bool original_plugin(NodeId id) const { return rows_[raw(id)].original_plugin; }
+  [[nodiscard]] OriginalPlugins original(NodeId id) const { return rows_[raw(id)].original; }
   [[nodiscard]] GpuLoad gpu_load(NodeId id, unsigned slot) const;
   // Returns the GPUs whose load exceeds their capacity.
   [[nodiscard]] GpuMask overcommitted(NodeId id) const;
@@ -159,7 +160,7 @@ class NodeStates {
     std::uint8_t gpus = 0;
     Fence fence = Fence::kAbsent;
     bool mps = false;
-    bool original_plugin = false;
+    OriginalPlugins original;
     GpuMask healthy = 0;
     GpuMask whole_free = 0;
     GpuMask shared = 0;

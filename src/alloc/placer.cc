@@ -78,17 +78,21 @@ bool is_among(const std::vector<GpuUuid>& uuids, const LedgerGpu& gpu) {
   return std::ranges::binary_search(uuids, gpu.uuid);
 }
 
-// Returns whether exactly one container, a main container, shares GPUs. The original plugin can
-// serve only such pods: kubelet calls it with the units of one container, and it looks for a pod
-// whose main containers request that total.
-bool one_container_shares(const GpuRequest& request) {
-  unsigned sharing = 0;
+// Returns the original plugins that can serve a request. Both serve only one container, a main
+// container: kubelet calls them with the devices of one container, and they look for a pod whose main
+// containers request that total.
+OriginalPlugins suitable_plugins(const Request& request) {
+  unsigned containers = 0;
   bool all_main = true;
-  for (const ContainerRequest& container : request.containers) {
-    sharing += container.units > 0 ? 1 : 0;
-    all_main = all_main && (container.units == 0 || container.kind == ContainerKind::kMain);
+  for (const ContainerRequest& container : request.gpus.containers) {
+    const bool uses_gpus = container.units > 0 || container.whole > 0;
+    containers += uses_gpus ? 1 : 0;
+    all_main = all_main && (!uses_gpus || container.kind == ContainerKind::kMain);
   }
-  return sharing == 1 && all_main;
+  const Shape& shape = request.shape;
+  const bool one_main = containers == 1 && all_main;
+  return {.shares = one_main && shape.whole == 0 && shape.share.gpus == 1 && request.gpus.core_percent == 0,
+          .whole = one_main && shape.whole > 0 && request.gpus.units == 0};
 }
 
 // Returns the wholly free GPUs that are larger than the smallest. On a node with several models,
@@ -122,8 +126,7 @@ Query Placer::prepare(const Request& request, SearchBudget& budget) {
   query.plain_share = plain && request.shape.whole == 0 && query.parts.size() == 1 &&
                       query.parts.front().share.gpus == 1 && query.init_parts.empty();
   query.plain_whole = plain && request.shape.whole > 0 && request.gpus.units == 0;
-  query.beyond_original_plugin = request.shape.whole > 0 || !one_container_shares(request.gpus) ||
-                                 request.shape.share.gpus > 1 || request.gpus.core_percent > 0;
+  query.original = suitable_plugins(request);
   query.model_allowed = ledger_->models_matching(request.models);
   query.uuids = sorted(request.uuids);
   query.uuids_excluded = sorted(request.uuids_excluded);
@@ -181,8 +184,7 @@ bool Placer::may_serve(const Query& query, const NodeView& view) const {
   if (!request.gpus.any()) {
     return ledger_->states().fence(view.id) != Fence::kAbsent;
   }
-  return ledger_->states().fence(view.id) == Fence::kOpen &&
-         !(view.original_plugin && query.beyond_original_plugin) &&
+  return ledger_->states().fence(view.id) == Fence::kOpen && !is_beyond_plugin(query, view.original) &&
          (view.mps || request.gpus.core_percent == 0);
 }
 

@@ -48,14 +48,18 @@ struct Query {
   // model, filter() then needs only the columns of NodeStates and no NodeView.
   bool plain_share = false;
   bool plain_whole = false;
-  // The original plugin cannot serve the request. It serves only one memory share of one GPU, for
-  // one main container.
-  bool beyond_original_plugin = false;
+  // The original plugins that can serve the request.
+  OriginalPlugins original;
   // By ModelId; empty: all models.
   std::vector<std::uint8_t> model_allowed;
   std::vector<GpuUuid> uuids;
   std::vector<GpuUuid> uuids_excluded;
 };
+
+// Returns whether the device plugin of a node with these original plugins cannot serve the request.
+inline bool is_beyond_plugin(const Query& query, OriginalPlugins node) {
+  return node.any() && !(node.shares && query.original.shares) && !(node.whole && query.original.whole);
+}
 
 // The GPUs of one node that a policy chose, and the values that their score depends on. One object
 // is reused for many nodes, so its fields are not cleared in between.

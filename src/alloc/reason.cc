@@ -40,6 +40,8 @@ std::string phrase(Reason reason, const Request& request, Unit unit, const Resou
       return "a running pod has no valid GPU record (run tessera check)";
     case Reason::kOriginalPlugin:
       return "node runs the original device plugin, which serves only one container's share of one GPU";
+    case Reason::kOriginalTopologyPlugin:
+      return "node runs the original topology plugin, which serves only one container's whole GPUs";
     case Reason::kNoMps:
       return fmt::format("{} needs a node with MPS", names.core_percent());
     case Reason::kNoSuchModel:
@@ -98,6 +100,7 @@ bool may_pass(Reason reason) {
     case Reason::kUnreadablePod:
     case Reason::kUnrecordedPod:
     case Reason::kOriginalPlugin:
+    case Reason::kOriginalTopologyPlugin:
     case Reason::kNoMps:
     case Reason::kUnhealthy:
       return true;

@@ -21,11 +21,12 @@ enum class Reason : std::uint8_t {
   kNoGpus,       // no GPUs to allocate
   kInventoryUnreadable,
   kUnitDiffers,
-  kSecondPlugin,    // another device plugin allocates the same GPUs
-  kAgentAway,       // the node's agent does not serve pods now
-  kUnreadablePod,   // it is not known what a pod on the node holds
-  kUnrecordedPod,   // a pod has started there, and it is not known which GPUs it has
-  kOriginalPlugin,  // the original plugin on the node cannot serve the request
+  kSecondPlugin,            // another device plugin allocates the same GPUs
+  kAgentAway,               // the node's agent does not serve pods now
+  kUnreadablePod,           // it is not known what a pod on the node holds
+  kUnrecordedPod,           // a pod has started there, and it is not known which GPUs it has
+  kOriginalPlugin,          // the original plugin of gpushare on the node cannot serve the request
+  kOriginalTopologyPlugin,  // the original topology plugin on the node cannot serve the request
   kNoMps,
   kNoSuchModel,   // the pod's annotations allow no GPU of the node
   kGpusTooSmall,  // too few GPUs have that much memory, free or not
@@ -39,7 +40,7 @@ enum class Reason : std::uint8_t {
   kTooLittleCpu,
   kTooLittleMemory,
 };
-inline constexpr std::size_t kReasons = 22;
+inline constexpr std::size_t kReasons = 23;
 
 // Returns the phrase of a reason: "no single GPU has 8GiB free".
 std::string phrase(Reason reason, const Request& request, Unit unit, const ResourceNames& names);

@@ -13,8 +13,8 @@ namespace tessera::alloc {
 
 namespace {
 
-constexpr std::array<std::string_view, 7> kPolicyNames = {"binpack", "spread",      "fgd", "simple",
-                                                          "static",  "best_effort", "ring"};
+constexpr std::array<std::string_view, 8> kPolicyNames = {"binpack", "spread", "fgd",         "simple",
+                                                          "static",  "prim",   "best_effort", "ring"};
 
 const std::string* find(const Annotations& annotations, std::string_view name) {
   const auto found = annotations.find(name);
@@ -179,7 +179,7 @@ Result<Policy> parse_policy(std::string_view text) {
   if (found == kPolicyNames.end()) {
     return fail(ErrorCode::kInvalid,
                 fmt::format("policy {} is not one of binpack, spread, fgd (shares of GPUs), simple, static, "
-                            "best_effort, ring (whole GPUs)",
+                            "prim, best_effort, ring (whole GPUs)",
                             in_quotes(text)));
   }
   return static_cast<Policy>(found - kPolicyNames.begin());

@@ -19,9 +19,9 @@
 
 namespace tessera::alloc {
 
-enum class Policy : std::uint8_t { kBinpack, kSpread, kFgd, kSimple, kStatic, kBestEffort, kRing };
+enum class Policy : std::uint8_t { kBinpack, kSpread, kFgd, kSimple, kStatic, kPrim, kBestEffort, kRing };
 
-// "binpack", "spread", "fgd"; "simple", "static", "best_effort", "ring".
+// "binpack", "spread", "fgd"; "simple", "static", "prim", "best_effort", "ring".
 std::string_view to_string(Policy policy);
 Result<Policy> parse_policy(std::string_view text);
 // The first three are for shares of GPUs, the others for whole GPUs.

@@ -9,9 +9,9 @@ std::span<ScoreCache::Entry> ScoreCache::column(const Query& query) {
   const auto found = std::ranges::find_if(columns_, [&](const Column& column) {
     return column.shape == request.shape && column.parts == query.parts &&
            column.init_parts == query.init_parts && column.share_policy == query.share_policy &&
-           column.whole_policy == query.whole_policy &&
-           column.beyond_original_plugin == query.beyond_original_plugin && column.models == request.models &&
-           column.uuids == request.uuids && column.uuids_excluded == request.uuids_excluded;
+           column.whole_policy == query.whole_policy && column.original == query.original &&
+           column.models == request.models && column.uuids == request.uuids &&
+           column.uuids_excluded == request.uuids_excluded;
   });
   const std::size_t nodes = ledger_->states().size();
   if (found != columns_.end()) {
@@ -26,7 +26,7 @@ std::span<ScoreCache::Entry> ScoreCache::column(const Query& query) {
                          .init_parts = query.init_parts,
                          .share_policy = query.share_policy,
                          .whole_policy = query.whole_policy,
-                         .beyond_original_plugin = query.beyond_original_plugin,
+                         .original = query.original,
                          .models = request.models,
                          .uuids = request.uuids,
                          .uuids_excluded = request.uuids_excluded,

@@ -51,7 +51,7 @@ class ScoreCache {
     std::vector<Part> init_parts;
     Policy share_policy{};
     Policy whole_policy{};
-    bool beyond_original_plugin = false;
+    OriginalPlugins original;
     std::vector<std::string> models;
     std::vector<std::string> uuids;
     std::vector<std::string> uuids_excluded;

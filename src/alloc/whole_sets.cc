@@ -14,6 +14,8 @@ std::optional<topology::SetChoice> search(const topology::SetTables& tables, Pol
       return choose_simple(tables, query);
     case Policy::kBestEffort:
       return choose_best_effort(tables, query);
+    case Policy::kPrim:
+      return choose_prim(tables, query);
     default:
       return choose_ring(tables, query);
   }

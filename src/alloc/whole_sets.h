@@ -1,7 +1,7 @@
 // alloc/whole_sets.h
 //
-// Chooses the GPUs of a node for a whole-GPU pod: the policies `simple`, `static`, `best_effort`
-// and `ring`. The same few situations occur again and again, so results are cached.
+// Chooses the GPUs of a node for a whole-GPU pod: the policies `simple`, `static`, `prim`,
+// `best_effort` and `ring`. The same few situations occur again and again, so results are cached.
 #pragma once
 
 #include <cstdint>

@@ -261,7 +261,7 @@ Result<kube::Request> Binder::reserve(Flight& flight, const WaitingPod& pod) {
   const std::vector<alloc::GpuName> gpus = ledger.gpu_names(*node);
   alloc::Annotations annotations = TRY(alloc::binding_annotations(
       request.gpus, choice.record, gpus,
-      {.assume_time_ns = last_assume_time_ns_, .has_agent = !ledger.states().original_plugin(*node)}));
+      {.assume_time_ns = last_assume_time_ns_, .has_agent = !ledger.states().original(*node).any()}));
   alloc::empty_stale_records(pod.record_keys, annotations);
   return kube::bind_request({.namespace_name = flight.args.namespace_name,
                              .pod = flight.args.pod,

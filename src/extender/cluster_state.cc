@@ -101,7 +101,7 @@ std::int64_t ClusterState::priority(std::string_view uid) const {
 }
 
 void ClusterState::keep_node(const alloc::NodeSpec& node) {
-  if (!node.inventory.empty() || node.gpu_count == 0) {
+  if (!node.inventory.empty() || node.original_gpus() == 0) {
     original_nodes_.erase(node.name);
     put_node(node);
     return;

@@ -44,7 +44,8 @@ Status check(const Config& config) {
   }
   if (alloc::is_share_policy(config.whole_policy)) {
     return wrong(fmt::format(
-        "policies.whole: \"{}\" is a policy for shares of GPUs; use simple, static, best_effort or ring",
+        "policies.whole: \"{}\" is a policy for shares of GPUs; use simple, static, prim, best_effort or "
+        "ring",
         alloc::to_string(config.whole_policy)));
   }
   if (config.whole_policy == alloc::Policy::kStatic && config.static_sets == nullptr) {

@@ -20,7 +20,7 @@ constexpr daemon::ConfigFlag kFlags[] = {
     {"--log-format", "log: {{format: {}}}", "text or json"},
     {"--unit", "unit: {}", "What one unit of gpu-mem is: GiB, MiB, 256MiB ..."},
     {"--policy-shared", "policies: {{shared: {}}}", "binpack, spread or fgd"},
-    {"--policy-whole", "policies: {{whole: {}}}", "simple, static, best_effort or ring"},
+    {"--policy-whole", "policies: {{whole: {}}}", "simple, static, prim, best_effort or ring"},
     {"--resource-prefix", "resources: {{prefix: {}}}", "Domain of the resources, instead of aliyun.com"},
     {"--resource-whole", "resources: {{whole: {}}}", "Name of the whole-GPU resource"},
     {"--lease-namespace", "lease: {{namespace: {}}}", "Namespace of the Lease (with --attach service)"},
@@ -50,7 +50,9 @@ std::variant<CommandLine, int> parse_command_line(int argc, const char* const* a
   const auto flags = std::make_shared<daemon::ConfigFlags>(app, kFlags, "docs/reference.md");
   app.add_flag("--print-scheduler-config", line.print_scheduler_config,
                "Print a KubeSchedulerConfiguration that attaches kube-scheduler to this extender");
-  app.add_option("--merge", line.merge, "... merged into this existing file")->option_text("FILE");
+  app.add_option("--merge", line.merge,
+                 "... merged into this existing file, which may be a scheduler Policy of an old cluster")
+      ->option_text("FILE");
   app.add_option("--url", line.url, "... with this URL of the extender, for example http://10.0.0.1:32766")
       ->option_text("URL");
   app.add_option("--scheduler-kubeconfig", line.scheduler_kubeconfig,

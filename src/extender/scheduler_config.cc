@@ -7,6 +7,7 @@
 #include <array>
 #include <utility>
 
+#include "extender/scheduler_policy.h"
 #include "extender/yaml_text.h"
 #include "http/url.h"
 
@@ -20,6 +21,11 @@ constexpr const char* kPrefix = "/gpushare-scheduler";
 constexpr const char* kSchedulerName = "tessera-scheduler";
 // The file of kubeadm, on the host and in the static pod.
 constexpr const char* kKubeadmKubeconfig = "/etc/kubernetes/scheduler.conf";
+
+// Returns the kubeconfig of a new configuration; "" for the service account.
+std::string default_kubeconfig(const Config& config) {
+  return config.attach == Attach::kService ? kKubeadmKubeconfig : "";
+}
 
 // Returns an entry of managedResources. If `ignored` is false, kube-scheduler drops a node if
 // its kubelet reports too little of the resource, so that fewer nodes reach the extender. The
@@ -276,6 +282,30 @@ Result<SchedulerConfig> merge(const Config& config, const std::string& url, YAML
   return merged;
 }
 
+// A Policy names no kubeconfig, so the default of scheduler_config() applies.
+Result<SchedulerConfig> merge_policy(const Config& config, const std::string& url, const YAML::Node& policy,
+                                     const std::string& name, const std::optional<std::string>& kubeconfig) {
+  std::vector<std::string> remarks;
+  const YAML::Node root = TRY(convert_scheduler_policy(policy, name, remarks));
+  for (const auto& extender : root["extenders"]) {
+    if (is_ours(extender)) {
+      remarks.push_back(fmt::format("{}: Tessera's extender at {}{} replaces the one at {}", name, url,
+                                    kPrefix, scalar(extender["urlPrefix"])));
+    }
+  }
+  const std::string file = kubeconfig.value_or(default_kubeconfig(config));
+  if (!kubeconfig && !file.empty()) {
+    remarks.push_back(
+        fmt::format("{}: clientConnection.kubeconfig is {}, the file of kubeadm; to change it, pass "
+                    "--scheduler-kubeconfig "
+                    "FILE ('' means the service account)",
+                    name, file));
+  }
+  SchedulerConfig merged = TRY(merge(config, url, root, name, file));
+  merged.remarks.insert(merged.remarks.begin(), remarks.begin(), remarks.end());
+  return merged;
+}
+
 }  // namespace
 
 std::string default_url(const Config& config) {
@@ -301,8 +331,7 @@ std::string scheduler_config(const Config& config, const std::string& url,
   YAML::Node root;
   root["apiVersion"] = kApiVersion;
   root["kind"] = kKind;
-  const std::string kubeconfig_file =
-      kubeconfig.value_or(config.attach == Attach::kService ? kKubeadmKubeconfig : "");
+  const std::string kubeconfig_file = kubeconfig.value_or(default_kubeconfig(config));
   if (!kubeconfig_file.empty()) {
     root["clientConnection"]["kubeconfig"] = quoted_if_needed(kubeconfig_file);
   }
@@ -335,7 +364,9 @@ Result<SchedulerConfig> merge_scheduler_config(const Config& config, const std::
       return fail(ErrorCode::kInvalid, fmt::format("{}: has {} YAML documents; kube-scheduler reads only one",
                                                    name, documents.size()));
     }
-    return merge(config, url, documents.empty() ? YAML::Node() : documents.front(), name, kubeconfig);
+    const YAML::Node root = documents.empty() ? YAML::Node() : documents.front();
+    return is_scheduler_policy(root) ? merge_policy(config, url, root, name, kubeconfig)
+                                     : merge(config, url, root, name, kubeconfig);
   } catch (const YAML::Exception& error) {
     return fail(ErrorCode::kInvalid,
                 fmt::format("{}:{}:{}: {}", name, error.mark.line + 1, error.mark.column + 1, error.msg));

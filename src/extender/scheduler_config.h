@@ -36,12 +36,13 @@ std::string scheduler_config(const Config& config, const std::string& url,
                              const std::optional<std::string>& kubeconfig = std::nullopt);
 
 // Adds our extender to `existing`. Replaces an entry of Tessera or of an original. The rest keeps
-// its content, but comments are lost. `name` is the file name for messages.
+// its content, but comments are lost. `name` is the file name for messages. A scheduler Policy of an
+// old cluster is converted first (scheduler_policy.h).
 //
 // Sets percentageOfNodesToScore and the kubeconfig if `existing` does not set them. If a kubeconfig
 // is needed and neither the caller nor `existing` names one, adds a remark to the result.
 //
-// Returns kInvalid if `existing` is not a KubeSchedulerConfiguration. Returns kConflict if another
+// Returns kInvalid if `existing` is neither a KubeSchedulerConfiguration nor a Policy. Returns kConflict if another
 // extender already binds pods or manages one of our resources, because kube-scheduler allows only
 // one such extender.
 Result<SchedulerConfig> merge_scheduler_config(const Config& config, const std::string& url,

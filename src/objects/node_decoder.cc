@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "objects/object_fields.h"
+#include "objects/original_annotations.h"
 #include "objects/quantity_field.h"
 
 namespace tessera::objects {
@@ -39,7 +40,7 @@ class NodeReader {
           return name == alloc::key::kInventory      ? read_text(text, node_.inventory)
                  : name == alloc::key::kDraining     ? read_text(text, node_.draining)
                  : name == alloc::key::kDrainingSeen ? read_text(text, node_.draining_seen)
-                                                     : SUCCESS;
+                                                     : read_original(name, text, node_.original);
         });
       }
       if (is(key, "labels")) {
@@ -60,6 +61,9 @@ class NodeReader {
           }
           if (name == kNvidiaGpu && names_.whole() != kNvidiaGpu) {
             return amounts_.read_whole(name, amount, node_.nvidia_gpus);
+          }
+          if (name == names_.whole()) {
+            return amounts_.read_whole(name, amount, node_.whole_gpus);
           }
           return name == names_.count() ? amounts_.read_whole(name, amount, node_.gpu_count) : SUCCESS;
         });
@@ -90,8 +94,12 @@ Status decode_node(ObjectJson& object, const alloc::ResourceNames& names, Object
   node.machine.clear();
   node.draining.clear();
   node.draining_seen.clear();
+  node.original.gpu_topology.clear();
+  node.original.gsoc_links.clear();
+  node.original.type.clear();
   node.gpu_memory_units = 0;
   node.gpu_count = 0;
+  node.whole_gpus = 0;
   node.nvidia_gpus = 0;
   node.cpu_milli = 0;
   node.memory_bytes = 0;
@@ -101,6 +109,7 @@ Status decode_node(ObjectJson& object, const alloc::ResourceNames& names, Object
   // The agent writes a short text. A longer one is not its own, and is not kept.
   node.draining.resize(std::min(node.draining.size(), kMaxDraining));
   node.draining_seen.resize(std::min(node.draining_seen.size(), kMaxDraining));
+  forget_unused_original(node);
   TRY(object.judge(error));
   return reader.amounts();
 }

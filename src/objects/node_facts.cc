@@ -1,6 +1,7 @@
 #include "objects/node_facts.h"
 
 #include "objects/object_fields.h"
+#include "objects/original_annotations.h"
 #include "objects/pod_details_reader.h"
 #include "objects/quantity_field.h"
 
@@ -12,7 +13,6 @@ using simdjson::SUCCESS;
 
 constexpr std::string_view kNvidiaGpu = "nvidia.com/gpu";
 constexpr std::string_view kInstanceType = "node.kubernetes.io/instance-type";
-constexpr std::string_view kNodeType = "NODE_TYPE";
 
 class NodeFactsReader {
  public:
@@ -45,10 +45,7 @@ class NodeFactsReader {
           if (name == alloc::key::kInventory) {
             return read_text(text, node_.spec.inventory);
           }
-          if (name == alloc::key::kGpuTopology) {
-            return read_text(text, node_.gpu_topology);
-          }
-          return name == kNodeType ? read_text(text, node_.node_type) : SUCCESS;
+          return read_original(name, text, node_.spec.original);
         });
       }
       if (is(key, "labels")) {
@@ -102,7 +99,7 @@ class NodeFactsReader {
     if (name == names_.memory()) {
       node_.spec.gpu_memory_units = capacity;
     } else if (name == names_.whole()) {
-      node_.whole_gpus = capacity;
+      node_.spec.whole_gpus = capacity;
     } else if (name == kNvidiaGpu) {
       node_.spec.nvidia_gpus = capacity;
     } else if (name == names_.count()) {
@@ -176,6 +173,7 @@ Status decode_node_facts(ObjectJson& object, const alloc::ResourceNames& names, 
   if (const auto type = node.labels.find(kInstanceType); type != node.labels.end()) {
     node.spec.machine = type->second;
   }
+  forget_unused_original(node.spec);
   TRY(object.judge(error));
   return reader.amounts();
 }

@@ -26,7 +26,6 @@ struct NodeFacts {
   // show them.
   std::int64_t allocatable_units = 0;
   std::int64_t allocatable_count = 0;
-  std::int64_t whole_gpus = 0;  // status.capacity of the whole-GPU resource
   // status.capacity and status.allocatable of all resources whose name has a domain, for example
   // nvidia.com/gpu.
   struct Amount {
@@ -34,9 +33,6 @@ struct NodeFacts {
     std::int64_t allocatable = 0;
   };
   std::map<std::string, Amount, std::less<>> extended{};
-  // Annotations of the original topology plugin.
-  std::string gpu_topology{};
-  std::string node_type{};
   std::map<std::string, std::string, std::less<>> labels{};
   std::vector<objects::Taint> taints{};
 };

@@ -1,6 +1,7 @@
 #include "topology/set_search.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "topology/partition_table.h"
 #include "topology/wide_search.h"
@@ -56,6 +57,27 @@ SetQuery within(const SetTables& tables, const SetQuery& query) {
   return clipped;
 }
 
+// Returns the candidate that Prim's algorithm adds to `set`.
+unsigned nearest(const SetTables& tables, const SetQuery& query, GpuMask set) {
+  const GpuMask candidates = query.free & ~set;
+  unsigned best = lowest_gpu(candidates);
+  std::tuple<Mbps, std::uint64_t, bool> nearest{};
+  for (const unsigned gpu : GpuIndices(candidates)) {
+    Mbps fastest = 0;
+    std::uint64_t sum = 0;
+    for (const unsigned member : GpuIndices(set)) {
+      fastest = std::max(fastest, tables.pair_mbps(gpu, member));
+      sum += tables.pair_mbps(gpu, member);
+    }
+    const std::tuple<Mbps, std::uint64_t, bool> rank{fastest, sum, (query.shared & gpu_bit(gpu)) == 0};
+    if (rank > nearest) {
+      nearest = rank;
+      best = gpu;
+    }
+  }
+  return best;
+}
+
 }  // namespace
 
 bool can_choose(const SetTables& tables, const SetQuery& query) {
@@ -94,6 +116,24 @@ std::optional<SetChoice> choose_best_effort(const SetTables& tables, const SetQu
                          tables.exact()
                              ? tables.partitions(query.count).choose(clipped.free, clipped.required)
                              : wide_best_effort(tables, clipped));
+}
+
+std::optional<SetChoice> choose_prim(const SetTables& tables, const SetQuery& query) {
+  if (!can_choose(tables, query)) {
+    return std::nullopt;
+  }
+  const SetQuery clipped = within(tables, query);
+  GpuMask gpus = clipped.required;
+  if (gpus == 0) {
+    // The ring of two GPUs is their link, so the best ring of two is the closest pair.
+    SetQuery seed = clipped;
+    seed.count = std::min(2U, clipped.count);
+    gpus = choose_ring(tables, seed)->gpus;
+  }
+  while (gpu_count(gpus) < clipped.count) {
+    gpus |= gpu_bit(nearest(tables, clipped, gpus));
+  }
+  return describe_choice(tables, query, gpus);
 }
 
 std::optional<SetChoice> choose_simple(const SetTables& tables, const SetQuery& query) {

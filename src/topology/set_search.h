@@ -52,6 +52,14 @@ std::optional<SetChoice> choose_ring(const SetTables& tables, const SetQuery& qu
 // lexicographically by index list, as NVIDIA's enumeration does for ascending indices.
 std::optional<SetChoice> choose_best_effort(const SetTables& tables, const SetQuery& query);
 
+// The `prim` policy, the search of the original GPU topology scheduler: starts with the required GPUs
+// or, without any, with the free pair that has the fastest link. Then adds the free GPU with the
+// fastest link to any GPU of the set, again and again, as Prim's algorithm grows a tree. Ties between
+// pairs, and the choice of a single GPU, follow the criteria of choose_ring. Ties between GPUs to add
+// are broken by these criteria, in order: the most bandwidth to the whole set, not in `shared`, the
+// lowest index.
+std::optional<SetChoice> choose_prim(const SetTables& tables, const SetQuery& query);
+
 // The `simple` policy: chooses the required GPUs and then the lowest indices.
 std::optional<SetChoice> choose_simple(const SetTables& tables, const SetQuery& query);
 

@@ -279,6 +279,7 @@ TEST_F(TopologyDefect, T3_PrefersNearGpusToFarOnes) {
   ledger.upsert_node(node_with("a", one_near_pair("a")));
   EXPECT_EQ(chosen(2, "ring"), 0b0110U);
   EXPECT_EQ(chosen(2, "best_effort"), 0b0110U);
+  EXPECT_EQ(chosen(2, "prim"), 0b0110U);
 }
 
 TEST_F(TopologyDefect, T4_SimpleSkipsBusyGpus) {
@@ -320,6 +321,37 @@ TEST_F(TopologyDefect, T8_LinksOfGpusDoNotChangeWhenTheyAreUsed) {
   EXPECT_NE(chosen(2, "ring"), 0b0110U);
   ledger.remove_pod("uid-x");
   EXPECT_EQ(chosen(2, "ring"), 0b0110U);
+}
+
+// The search itself is tested in tests/topology/prim_test.cc.
+TEST_F(TopologyDefect, T12_PrimTakesNeitherHeldNorUnhealthyGpus) {
+  for (unsigned held = 0; held < 16; ++held) {
+    for (unsigned unhealthy = 0; unhealthy < 16; ++unhealthy) {
+      Inventory inventory = one_near_pair("a");
+      for (const unsigned gpu : topology::GpuIndices(unhealthy)) {
+        inventory.gpus[gpu].unhealthy = "XID 79";
+      }
+      ledger.upsert_node(node_with("a", inventory));
+      for (unsigned gpu = 0; gpu < 4; ++gpu) {
+        const std::string name = fmt::format("x{}", gpu);
+        ledger.remove_pod("uid-" + name);
+        if ((held >> gpu & 1U) != 0) {
+          ledger.upsert_pod(gpu % 2 == 0 ? bound_whole(name, "a", {gpu}) : bound_share(name, 1, "a", gpu));
+        }
+      }
+      const GpuMask free = 0xf & ~(held | unhealthy);
+      for (unsigned count = 1; count <= 4; ++count) {
+        PodSpec pod = whole_pod("p", count);
+        pod.annotations["tessera.io/policy"] = "prim";
+        const auto choice = placer.choose_best(request_of(pod));
+        ASSERT_EQ(choice.has_value(), count <= topology::gpu_count(free)) << held << " " << unhealthy;
+        if (choice) {
+          ASSERT_EQ(topology::gpu_count(choice->whole_gpus), count);
+          ASSERT_EQ(choice->whole_gpus & ~free, 0U) << held << " " << unhealthy;
+        }
+      }
+    }
+  }
 }
 
 TEST_F(TopologyDefect, T9_GpuIsFreeAfterTheLastOfItsPodsHasEnded) {

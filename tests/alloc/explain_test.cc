@@ -171,7 +171,8 @@ TEST(Reason, MayPassIfTheNextInventoryOfTheNodeCanChangeIt) {
   for (const Reason reason :
        {Reason::kUnknownNode, Reason::kNoGpus, Reason::kInventoryUnreadable, Reason::kUnitDiffers,
         Reason::kSecondPlugin, Reason::kAgentAway, Reason::kUnreadablePod, Reason::kOriginalPlugin,
-        Reason::kNoMps, Reason::kUnhealthy, Reason::kNoGpuWithEnoughFree, Reason::kTooFewWholeGpus}) {
+        Reason::kOriginalTopologyPlugin, Reason::kNoMps, Reason::kUnhealthy, Reason::kNoGpuWithEnoughFree,
+        Reason::kTooFewWholeGpus}) {
     EXPECT_TRUE(may_pass(reason)) << static_cast<int>(reason);
   }
   for (const Reason reason :

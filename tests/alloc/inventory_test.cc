@@ -124,7 +124,7 @@ TEST(Inventory, CountsWholeUnitsOnly) {
 
 TEST(Inventory, IsEstimatedFromCapacityOnNodesOfTheOriginalPlugin) {
   const Inventory inventory = Inventory::of_node(original_node("a", 30, 2), Unit::gib()).value();
-  EXPECT_TRUE(inventory.original_plugin);
+  EXPECT_EQ(inventory.original, (OriginalPlugins{.shares = true, .whole = false}));
   ASSERT_EQ(inventory.gpus.size(), 2U);
   EXPECT_EQ(inventory.units(1), 15U);
   EXPECT_EQ(inventory.gpus[1].uuid, "index-1");

@@ -43,4 +43,15 @@ lacks "without the ConfigMap, the warning does not mention ConfigMaps" 'ConfigMa
 lacks "without agents, there is no such warning" "agent's account" "$(KUBE_VERSION=v1.29.0 notes --set agent.enabled=false)"
 lacks "from 1.30 on, there is no such warning" "agent's account" "$(notes)"
 expect_match "with cluster-scheduler, the notes name the Secret for kube-scheduler" 'get secret tessera-kube-scheduler' "$(notes --set attach=cluster-scheduler)"
+
+# Values of the original installer.
+both=$(notes --set kubeVersion=1.20.11 --set masterCount=3)
+expect_match "kubeVersion of gpushare-installer is accepted and explained" 'kubeVersion=1.20.11 has no effect: Helm has read the version from the cluster .v1.36.4.' "$both"
+expect_match "masterCount of gpushare-installer is accepted and explained" 'masterCount=3 has no effect.*The second scheduler runs 2 replicas' "$both"
+expect_match "with cluster-scheduler, the notes say what to do on each control-plane node" 'to each of your 3 control-plane nodes yourself' "$(notes --set masterCount=3 --set attach=cluster-scheduler)"
+expect_match "a version that looks like a number is accepted" 'kubeVersion=1.2 has no effect' "$(notes --set kubeVersion=1.2)"
+lacks "without these values, the notes do not mention them" 'kubeVersion|masterCount' "$(notes)"
+render --set kubeVersion=1.20.11 --set masterCount=3 && cp "$WORK/objects" "$WORK/with"
+render
+expect "they change no object" "$(jq -c 'select(.metadata.name != "notes")' "$WORK/objects" | sha256sum)" "$(jq -c 'select(.metadata.name != "notes")' "$WORK/with" | sha256sum)"
 finish

@@ -75,10 +75,9 @@ TEST(Inspect, ShowsLinksInTheLayoutOfTheOriginalTopologyPlugin) {
 
 TEST(Inspect, ReadsNodesOfTheOriginalTopologyPlugin) {
   SavedCluster cluster;
-  cluster.plain_node("topo",
-                     {.annotations = {{"GPU_TOPOLOGY", R"({"GPU_NV1_0_1":"Single NVLink","GPU_BAD":"x"})"},
-                                      {"NODE_TYPE", "ecs.gn5-c8g1.14xlarge"}},
-                      .whole = 3});
+  cluster.plain_node("topo", {.annotations = {{"GPU_TOPOLOGY", R"({"GPU_NV1_0_1":"Single NVLink"})"},
+                                              {"NODE_TYPE", "ecs.gn5-c8g1.14xlarge"}},
+                              .whole = 3});
   cluster.pod(
       "ml", "group", "topo",
       {.whole = 2, .annotations = {{"ALIYUN_COM_GPU_GROUP", "0,2"}, {"ALIYUN_COM_GPU_ASSIGNED", "true"}}});
@@ -91,6 +90,20 @@ TEST(Inspect, ReadsNodesOfTheOriginalTopologyPlugin) {
                   "GPU1   NV1    X    -\n"
                   "GPU2     -    -    X\n"))
       << details.out;
+}
+
+TEST(Inspect, ReadsNodesOfTheFirstTopologyPlugin) {
+  SavedCluster cluster;
+  cluster.plain_node("topo", {.gpus = 2, .annotations = {{"GSOC_DEV_0_1", "8"}, {"GSOC_DEV_1_0", "8"}}});
+  EXPECT_TRUE(has(inspect({.kind = InspectKind::kGpus, .details = true}, cluster).out,
+                  "      GPU0 GPU1\nGPU0     X  NV2\nGPU1   NV2    X\n"));
+}
+
+TEST(Inspect, ReportsInvalidLinksOfTheOriginalTopologyPlugin) {
+  SavedCluster cluster;
+  cluster.plain_node("topo", {.annotations = {{"GPU_TOPOLOGY", R"({"GPU_BAD":"x"})"}}, .whole = 3});
+  EXPECT_TRUE(has(inspect({.kind = InspectKind::kGpus, .details = true}, cluster).err,
+                  "node topo: annotation GPU_TOPOLOGY: \"GPU_BAD\" is not a link between two GPUs"));
 }
 
 TEST(Inspect, AlignsTheMatrixOfMoreThanTenGpus) {

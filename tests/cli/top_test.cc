@@ -244,13 +244,29 @@ TEST(TopoOfANode, ShowsMemoryInTheUnitOfTheGpuNotOfTheCluster) {
   EXPECT_EQ(view->uses[0].text(), "512/16384 MiB: ml/small");
 }
 
+TEST(TopoOfANode, ReadsTheLinksOfTheOriginalTopologyPlugin) {
+  SavedCluster cluster;
+  cluster.plain_node(
+      "topo",
+      {.annotations = {{"GPU_TOPOLOGY", R"({"GPU_NV1_0_1":"Single NVLink","GPU_NV2_0_2":"Two NVLinks",)"
+                                        R"("GPU_NV2_1_3":"Two NVLinks","GPU_SYS_2_3":"Cross CPU socket"})"},
+                       {"NODE_TYPE", "ecs.gn6v-c10g1.20xlarge"}},
+       .whole = 4});
+  cluster.pod("ml", "group", "topo", {.whole = 1, .annotations = {{"ALIYUN_COM_GPU_GROUP", "1"}}});
+  std::ostringstream out;
+  std::ostringstream err;
+  EXPECT_EQ(run_topo({.node = "topo", .cluster = {.file = cluster.write()}, .count = 2}, out, err), 0)
+      << err.str();
+  expect_golden("topo-original-node.txt", out.str());
+}
+
 TEST(TopoOfANode, ExplainsWhatToDoWithoutAnInventory) {
   SavedCluster cluster;
   cluster.plain_node("old", {.units = 32, .gpus = 2});
   std::ostringstream out;
   std::ostringstream err;
   EXPECT_EQ(run_topo({.node = "old", .cluster = {.file = cluster.write()}}, out, err), 1);
-  EXPECT_THAT(err.str(), HasSubstr("kubectl inspect gpu -d old"));
+  EXPECT_THAT(err.str(), HasSubstr("node old has neither an inventory"));
   EXPECT_EQ(run_topo({.node = "gone", .cluster = {.file = cluster.write()}}, out, err), 1);
   EXPECT_THAT(err.str(), HasSubstr("node \"gone\" does not exist"));
 }

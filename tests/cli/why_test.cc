@@ -68,6 +68,28 @@ TEST(Why, ShowsWhereAPodFitsAndWhatElseMayBlockIt) {
   EXPECT_TRUE(has(text.out, "kubectl describe pod small -n ml")) << text.out;
 }
 
+TEST(Why, KnowsTheWholeGpusOfTheOriginalTopologyPlugin) {
+  SavedCluster cluster;
+  cluster.plain_node("topo",
+                     {.annotations = {{"GPU_TOPOLOGY", R"({"GPU_NV1_0_2":"Single NVLink"})"}}, .whole = 3});
+  cluster.pod("ml", "pair", "", {.whole = 2, .phase = "Pending"});
+  cluster.pod("ml", "share", "", {.units = 3, .phase = "Pending"});
+  const Outcome fits = why({.pod = "ml/pair"}, cluster);
+  EXPECT_TRUE(has(fits.out, "best on topo (GPU 0 and 2)")) << fits.out;
+  const Outcome share = why({.pod = "ml/share"}, cluster);
+  EXPECT_TRUE(
+      has(share.out, "node runs the original topology plugin, which serves only one container's whole GPUs"))
+      << share.out;
+  cluster.pod(
+      "ml", "group", "topo",
+      {.whole = 2, .annotations = {{"ALIYUN_COM_GPU_GROUP", "0,2"}, {"ALIYUN_COM_GPU_ASSIGNED", "true"}}});
+  const Outcome taken = why({.pod = "ml/pair"}, cluster);
+  EXPECT_TRUE(has(taken.out, "ml/group (2 GPUs) ends")) << taken.out;
+  EXPECT_TRUE(
+      has(why({.pod = "ml/group"}, cluster).out, "it is on node topo, GPU 0 (whole) and GPU 2 (whole)."))
+      << why({.pod = "ml/group"}, cluster).out;
+}
+
 TEST(Why, ShowsTheGpusOfABoundPod) {
   SavedCluster cluster;
   fill(cluster);

@@ -22,7 +22,7 @@ FOREIGN_FLAGS = {
     "--build", "--preset", "--target", "--test-dir",
     "--cert", "--control", "--key", "--nodes", "--other-url", "--sim-machine", "--sim-nodes", "--upstream", "--upstream-ca", "--url",
     # The systems that Tessera replaces.
-    "--health-check", "--memory-unit",
+    "--health-check", "--memory-unit", "--policy-config-file",
 }
 
 

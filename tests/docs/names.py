@@ -52,7 +52,8 @@ class Names:
     @cached_property
     def events(self) -> set[str]:
         words = re.findall(r'"([A-Z][A-Za-z]*[a-z][A-Z][A-Za-z]*|GPU[A-Z][A-Za-z]+|NoGPUs)"', self.text("src/agent/**/*.cc", "src/agent/**/*.h", "src/extender/**/*.cc"))
-        return set(words) - NOT_EVENTS
+        plugins = re.findall(r"\w+", self.text("src/extender/scheduler_policy.cc"))  # of kube-scheduler
+        return set(words) - set(plugins) - NOT_EVENTS
 
     @cached_property
     def reasons(self) -> list[str]:

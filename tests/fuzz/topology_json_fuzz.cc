@@ -27,7 +27,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (read->size() > 0 && quick) {
     const topology::SetTables tables(*read);
     const topology::SetQuery query{.free = read->all(), .count = (read->size() + 1) / 2};
-    if (!choose_ring(tables, query) || !choose_best_effort(tables, query)) {
+    if (!choose_ring(tables, query) || !choose_best_effort(tables, query) || !choose_prim(tables, query)) {
       std::abort();
     }
   }

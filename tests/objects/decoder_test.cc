@@ -291,6 +291,45 @@ TEST(NodeDecoder, ReadsTheFieldsThatTheLedgerNeeds) {
   EXPECT_EQ(sink.node.memory_bytes, 128 << 20);
 }
 
+// As both versions of the original topology plugin publish a node.
+TEST(NodeDecoder, ReadsTheAnnotationsOfTheOriginalTopologyPlugin) {
+  NodeSink sink;
+  const Status read = decode_one(R"({
+    "metadata":{"name":"topo","uid":"u","resourceVersion":"7","annotations":{
+      "GPU_TOPOLOGY":"{\"GPU_NV2_0_1\":\"Two NVLinks\"}","NODE_TYPE":"ecs.gn5-c8g1.14xlarge",
+      "GSOC_DEV_0_0":"0","GSOC_DEV_0_1":"8","GSOC_DEV_1_0":"8","GSOC_DEV":"x"}},
+    "status":{"capacity":{"aliyun.com/gpu":"2"}}})",
+                                 sink);
+  ASSERT_TRUE(read) << read.error().text();
+  EXPECT_EQ(sink.node.whole_gpus, 2);
+  EXPECT_EQ(sink.node.original.gpu_topology, R"({"GPU_NV2_0_1":"Two NVLinks"})");
+  EXPECT_EQ(sink.node.original.gsoc_links, "0_0=0\n0_1=8\n1_0=8\n");
+  EXPECT_EQ(sink.node.original.type, "ecs.gn5-c8g1.14xlarge");
+  ASSERT_TRUE(decode_one(R"({"metadata":{"name":"plain","uid":"u","resourceVersion":"8"}})", sink));
+  EXPECT_EQ(sink.node.original, alloc::OriginalNode());
+  EXPECT_EQ(sink.node.whole_gpus, 0);
+
+  // tessera-agent writes them next to its inventory, where they are not needed.
+  ASSERT_TRUE(decode_one(
+      R"({"metadata":{"name":"a","uid":"u","resourceVersion":"9","annotations":{"GSOC_DEV_0_1":"8","tessera.io/inventory":"{}"}}})",
+      sink));
+  EXPECT_FALSE(sink.node.original.has_links());
+}
+
+TEST(NodeDecoder, LimitsTheAnnotationsOfTheOriginalTopologyPlugin) {
+  std::string annotations = "\"NODE_TYPE\":\"" + std::string(1000, 'x') + '"';
+  for (int pair = 0; pair < 40; ++pair) {
+    annotations += ",\"GSOC_DEV_0_" + std::to_string(pair) + "\":\"" + std::string(10'000, '1') + '"';
+  }
+  NodeSink sink;
+  ASSERT_TRUE(decode_one(
+      R"({"metadata":{"name":"a","uid":"u","resourceVersion":"7","annotations":{)" + annotations + "}}}",
+      sink));
+  EXPECT_GT(sink.node.original.gsoc_links.size(), alloc::OriginalNode::kMaxBytes);
+  EXPECT_LT(sink.node.original.gsoc_links.size(), alloc::OriginalNode::kMaxBytes + 11'000);
+  EXPECT_EQ(sink.node.original.type, "");
+}
+
 std::string captures() {
   return std::string(TESSERA_SHARED_DATA) + "/captures/";
 }

@@ -52,7 +52,7 @@ TEST(WideSearch, ChoosesTheRequiredGpusAndOnlyFreeGpus) {
   const SetTables tables(groups_of_four(64));
   const GpuMask free = 0x0f0f'0f0f'0f0f'0f0fULL;
   for (unsigned count = 2; count <= 32; ++count) {
-    for (const auto choose : {choose_ring, choose_best_effort, choose_simple}) {
+    for (const auto choose : {choose_ring, choose_best_effort, choose_prim, choose_simple}) {
       const auto choice =
           choose(tables, {.free = free, .count = count, .required = gpu_bit(32) | gpu_bit(0)});
       ASSERT_TRUE(choice);

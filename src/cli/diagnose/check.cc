@@ -160,9 +160,12 @@ class Auditor {
     check_kubelet(node, *id);
     check_health(node, *id, holdings);
     if (node.spec.inventory.empty()) {
+      const bool topology_plugin = !ledger_->states().original(*id).shares;
       add_node_finding(node, false, "old_plugin",
-                       "runs the original device plugin, which serves only shares of one GPU and reports no "
-                       "health; replace it with tessera-agent");
+                       fmt::format("runs the original {} plugin, which serves only {} and reports no health; "
+                                   "replace it with tessera-agent",
+                                   topology_plugin ? "topology" : "device",
+                                   topology_plugin ? "whole GPUs of one container" : "shares of one GPU"));
     }
   }
 

@@ -324,6 +324,9 @@ class PodExplainer {
          "a running pod has no valid GPU record; see tessera check, and the logs of tessera-agent there");
     hint(Reason::kOriginalPlugin,
          "the original device plugin serves only a share of one GPU; replace it with tessera-agent");
+    hint(Reason::kOriginalTopologyPlugin,
+         "the original topology plugin serves only whole GPUs of one container; replace it with "
+         "tessera-agent");
     hint(Reason::kNoMps, "MPS is not available; request only GPU memory");
   }
 

@@ -6,8 +6,6 @@
 
 #include "alloc/placer.h"
 #include "alloc/request.h"
-#include "base/json_reader.h"
-#include "base/strings.h"
 #include "cli/cluster/cluster_ledger.h"
 #include "topology/link.h"
 
@@ -29,34 +27,10 @@ Links links_of(const alloc::NodeView& view) {
   return links;
 }
 
-// Parses the annotation of the original topology plugin: {"GPU_NV1_0_1":"Single NVLink",...}.
-// Ignores invalid entries.
-Links links_of_annotation(std::string_view text, std::size_t gpus) {
-  const auto document = parse_json(text);
-  if (!document || !document->is_object()) {
-    return {};
-  }
-  Links links(gpus, std::vector<std::string>(gpus, "-"));
-  for (const auto& entry : document->get_object()) {
-    const auto parts = split(entry.key(), '_');
-    const auto a = parts.size() == 4 ? parse_int(parts[2]) : std::nullopt;
-    const auto b = parts.size() == 4 ? parse_int(parts[3]) : std::nullopt;
-    const auto inside = [gpus](std::int64_t i) { return i >= 0 && static_cast<std::size_t>(i) < gpus; };
-    if (a && b && inside(*a) && inside(*b)) {
-      links[static_cast<std::size_t>(*a)][static_cast<std::size_t>(*b)] = parts[1];
-      links[static_cast<std::size_t>(*b)][static_cast<std::size_t>(*a)] = parts[1];
-    }
-  }
-  for (std::size_t i = 0; i < gpus; ++i) {
-    links[i][i] = "X";
-  }
-  return links;
-}
-
 GpuNode make_node(const objects::NodeFacts& facts, const alloc::Ledger& ledger, alloc::NodeId id) {
   GpuNode node{.name = facts.spec.name,
                .address = facts.address.empty() ? "unknown" : facts.address,
-               .type = facts.node_type.empty() ? ledger.machine(id) : facts.node_type,
+               .type = facts.spec.original.type.empty() ? ledger.machine(id) : facts.spec.original.type,
                .gpus = {},
                .links = {}};
   for (unsigned slot = 0; slot < ledger.gpus(id).size(); ++slot) {
@@ -76,10 +50,8 @@ GpuNode make_node(const objects::NodeFacts& facts, const alloc::Ledger& ledger, 
       }
     }
   }
-  if (!facts.spec.inventory.empty()) {
+  if (!facts.spec.inventory.empty() || facts.spec.original.has_links()) {
     node.links = links_of(ledger.view(id));
-  } else if (!facts.gpu_topology.empty()) {
-    node.links = links_of_annotation(facts.gpu_topology, node.gpus.size());
   }
   return node;
 }
@@ -117,11 +89,11 @@ std::int64_t GpuNode::free() const {
 
 GpuNodes make_gpu_nodes(const Cluster& cluster) {
   const auto ledger = make_ledger(cluster, common_unit(cluster));
-  // The original topology plugin publishes its GPUs only as the whole-GPU resource.
+  // Another plugin may serve the whole-GPU resource. Tessera places no pods there, but shows the GPUs.
   for (const objects::NodeFacts& node : cluster.nodes) {
-    if (node.spec.inventory.empty() && node.whole_gpus > node.spec.gpu_count) {
+    if (node.spec.inventory.empty() && node.spec.whole_gpus > node.spec.original_gpus()) {
       alloc::NodeSpec spec = node.spec;
-      spec.gpu_count = node.whole_gpus;
+      spec.gpu_count = node.spec.whole_gpus;
       ledger->upsert_node(spec);
     }
   }

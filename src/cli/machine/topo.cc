@@ -84,6 +84,7 @@ Result<topology::SetChoice> choose(const TopoOptions& options, const std::string
   }
   const auto choose_by = policy == "ring"          ? topology::choose_ring
                          : policy == "best_effort" ? topology::choose_best_effort
+                         : policy == "prim"        ? topology::choose_prim
                                                    : topology::choose_simple;
   const auto choice = choose_by(tables, query);
   if (!choice) {

@@ -32,7 +32,7 @@ void add_topo_command(CLI::App& app, Action& action) {
       command
           ->add_option("--policy,-p", options->policy,
                        "Policy to choose by (default: the policy of NODE's cluster, or ring)")
-          ->check(CLI::IsMember({"ring", "best_effort", "simple", "static"}))
+          ->check(CLI::IsMember({"ring", "best_effort", "prim", "simple", "static"}))
           ->needs(count);
   command->add_option("--taken,-t", options->taken, "GPUs that are in use, for example 0,3 or 4-7")
       ->check(checked_by(topology::parse_gpu_list));

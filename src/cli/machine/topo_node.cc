@@ -78,21 +78,22 @@ Result<TopoView> describe_node(const Cluster& cluster, const std::string& node) 
   if (facts == cluster.nodes.end()) {
     return fail(ErrorCode::kNotFound, fmt::format("node {} does not exist", in_quotes(node)));
   }
-  if (facts->spec.inventory.empty()) {
-    return fail(
-        ErrorCode::kNotFound,
-        fmt::format("node {} has no inventory, because tessera-agent has not run there; \"kubectl inspect "
-                    "gpu -d {}\" shows what the original plugin published",
-                    node, node));
+  if (facts->spec.inventory.empty() && !facts->spec.original.has_links()) {
+    return fail(ErrorCode::kNotFound,
+                fmt::format("node {} has neither an inventory, because tessera-agent has not run there, nor "
+                            "the links that the original topology plugin publishes",
+                            node));
   }
+  const bool has_inventory = !facts->spec.inventory.empty();
   const alloc::Inventory inventory =
-      TRY(with_context(alloc::Inventory::parse(facts->spec.inventory), "node " + node + ": its inventory"));
+      TRY(with_context(alloc::Inventory::of_node(facts->spec, common_unit(cluster)),
+                       fmt::format("node {}: its {}", node, has_inventory ? "inventory" : "links")));
   // Use the node's own unit, even if other nodes use another one.
   const std::unique_ptr<alloc::Ledger> ledger = make_ledger(cluster, inventory.unit);
   const auto id = ledger->find_node(node);
   TopoView view;
-  view.title = fmt::format("{}: {}{}driver {}", node, inventory.machine,
-                           inventory.machine.empty() ? "" : ", ", inventory.driver);
+  view.title = fmt::format("{}: {}{}{}", node, inventory.machine, inventory.machine.empty() ? "" : ", ",
+                           has_inventory ? "driver " + inventory.driver : "original topology plugin");
   view.machine_type = inventory.machine;
   view.instance_type = facts->spec.machine;
   if (cluster.settings.whole_policy) {

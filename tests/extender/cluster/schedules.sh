@@ -91,6 +91,42 @@ kubectl delete pods --all --wait=false >/dev/null
 kubectl delete node old-0001 >/dev/null
 wait_for 30 "all pods of that node are gone" no_pods
 
+# On a node with the topology plugin of the original, in both of its designs, a pod with two GPUs gets
+# the pair with the best link, and the annotations that the plugin reads. There is no agent, so there
+# is no record of Tessera.
+topology_node() {
+  jq -c --arg name "$1" --argjson annotations "$2" --argjson resources "$3" '.items[0] | .metadata.name = $name |
+    .metadata.labels["kubernetes.io/hostname"] = $name | .metadata.annotations |= (del(.["tessera.io/inventory"]) + $annotations) |
+    (.status.capacity, .status.allocatable) |= (del(.["aliyun.com/gpu-mem", "aliyun.com/gpu", "aliyun.com/gpu-count"]) + $resources) |
+    {apiVersion: "v1", kind: "List", items: [.]}' "$S/tmp/gpu-nodes.json" >"$S/tmp/$1.json"
+  create_nodes "$S/tmp/$1.json"
+}
+topology_node topo-json '{"GPU_TOPOLOGY": "{\"GPU_NV1_0_1\":\"Single NVLink\",\"GPU_NV1_0_2\":\"Single NVLink\",\"GPU_NV2_0_3\":\"Two NVLinks\",\"GPU_NV1_1_2\":\"Single NVLink\",\"GPU_PHB_1_3\":\"Host PCI bridge\",\"GPU_SYS_2_3\":\"Cross CPU socket\"}"}' \
+  '{"aliyun.com/gpu": "4"}'
+topology_node topo-gsoc '{"GSOC_DEV_0_0": "0", "GSOC_DEV_0_1": "3", "GSOC_DEV_0_2": "1", "GSOC_DEV_0_3": "1", "GSOC_DEV_1_2": "8", "GSOC_DEV_2_1": "8"}' \
+  '{"aliyun.com/gpu-count": "4"}'
+pods_on() { pods_json "$1" 1 "$3" | jq -c --arg node "$2" '.items[].spec.nodeSelector = {"kubernetes.io/hostname": $node}' | kubectl create -f - >/dev/null; }
+annotations_of() { kubectl get pod "$1" -o json | jq -r '.metadata.annotations | [."ALIYUN_COM_GPU_GROUP", ."ALIYUN_COM_GPU_IDX", ."ALIYUN_COM_GPU_COUNT_POD", ."ALIYUN_COM_GPU_ASSIGNED", ."tessera.io/allocation"] | join(" ")'; }
+pods_on first topo-json '{"aliyun.com/gpu": "2"}'
+pods_on gsoc topo-gsoc '{"aliyun.com/gpu-count": "2"}'
+wait_for 30 "a pod with two GPUs runs on a node of the topology plugin" all_running first 1
+expect "it has the pair with two NVLinks, and the plugin's annotations" "0,3 0,3 2 false " "$(annotations_of first-0001)"
+check "the time is in nanoseconds" grep -Eq '^[0-9]{19}$' <<<"$(kubectl get pod first-0001 -o 'jsonpath={.metadata.annotations.ALIYUN_COM_GPU_ASSUME_TIME}')"
+wait_for 30 "a pod runs on a node of its first design" all_running gsoc 1
+expect "it has the pair with two NVLinks there" "1,2 1,2 2 false " "$(annotations_of gsoc-0001)"
+pods_on second topo-json '{"aliyun.com/gpu": "2"}'
+wait_for 30 "a second pod runs on the node" all_running second 1
+expect "it has the pair that is left" "1,2 1,2 2 false " "$(annotations_of second-0001)"
+pods_on third topo-json '{"aliyun.com/gpu": "1"}'
+tessera() { KUBECONFIG=$(cluster kubeconfig) "$TESSERA" "$@" 2>&1; }
+explained() { tessera why third-0001 | grep -Eq '^topo-json .*default/(first|second)-0001 \(2 GPUs\) ends'; }
+wait_for 20 "tessera why names a pod that would have to end there" explained
+check "tessera topo shows its links" grep -Eq '^GPU0 .*NV2' <<<"$(tessera topo topo-json)"
+check "tessera inspect shows its GPUs" grep -Eq '^topo-json +4 +4' <<<"$(tessera inspect gpu)"
+kubectl delete pods --all --wait=false >/dev/null
+kubectl delete node topo-json topo-gsoc >/dev/null
+wait_for 30 "all pods of these nodes are gone" no_pods
+
 # A pod with high priority preempts another one where that frees a GPU for it.
 kubectl create priorityclass important --value=1000 >/dev/null
 fill_and_preempt() {
@@ -127,6 +163,36 @@ kill "$SCHEDULER_PID" "$wire"
 wait "$SCHEDULER_PID" "$wire" 2>/dev/null || true
 kubectl delete pods --all --wait=false >/dev/null
 wait_for 30 "all pods of that scheduler are gone" no_pods
+
+# kube-scheduler starts with the converted Policy of an old cluster, and schedules by it.
+policy_extenders='[{"urlPrefix": "http://127.0.0.1:32766/gpushare-scheduler", "filterVerb": "filter", "bindVerb": "bind", "enableHttps": false,
+  "nodeCacheCapable": true, "managedResources": [{"name": "aliyun.com/gpu-mem", "ignoredByScheduler": false}], "ignorable": false}]'
+schedule_by_policy() {
+  jq -n --argjson extenders "$policy_extenders" "{kind: \"Policy\", apiVersion: \"v1\", extenders: \$extenders} + $2" >"$S/tmp/$1.json"
+  {
+    "$EXTENDER" --print-scheduler-config --attach service --url "http://127.0.0.1:$PORT" --scheduler-kubeconfig "$S/kube/extender" \
+      --merge "$S/tmp/$1.json" 2>"$S/tmp/$1-notes" | sed "s/schedulerName: default-scheduler/schedulerName: $1/"
+    echo 'leaderElection: {leaderElect: false}'
+  } >"$S/$1-scheduler.yaml"
+  scheduler_start "$1" 19994
+  SCHEDULER_NAME=$1 pods_json "$1" 1 '{"aliyun.com/gpu-mem": "2"}' | kubectl create -f - >/dev/null
+  wait_for 40 "a pod runs by the converted Policy $1" all_running "$1" 1
+  kill "$SCHEDULER_PID"
+  wait "$SCHEDULER_PID" 2>/dev/null || true
+}
+schedule_by_policy policy-all '{
+  "predicates": (["PodFitsHostPorts", "PodFitsResources", "HostName", "MatchNodeSelector", "GeneralPredicates", "NoDiskConflict",
+    "NoVolumeZoneConflict", "CheckVolumeBinding", "MatchInterPodAffinity", "EvenPodsSpread", "PodToleratesNodeTaints",
+    "CheckNodeUnschedulable", "MaxCSIVolumeCountPred", "MaxEBSVolumeCount", "CheckNodeMemoryPressure", "CheckNodeLabelPresence"] | map({name: .})),
+  "priorities": (["MostRequestedPriority", "BalancedResourceAllocation", "EvenPodsSpreadPriority", "InterPodAffinityPriority",
+    "NodeAffinityPriority", "TaintTolerationPriority", "ImageLocalityPriority", "NodePreferAvoidPodsPriority"] | map({name: ., weight: 3})),
+  "hardPodAffinitySymmetricWeight": 10}'
+check "a predicate without an equivalent is named" grep -q 'predicate "CheckNodeLabelPresence" has no equivalent' "$S/tmp/policy-all-notes"
+check "a priority without an equivalent is named" grep -q 'priority "NodePreferAvoidPodsPriority" has no equivalent' "$S/tmp/policy-all-notes"
+schedule_by_policy policy-none '{"predicates": [], "priorities": []}'
+schedule_by_policy policy-some '{"predicates": [{"name": "PodFitsResources"}], "priorities": [{"name": "SelectorSpreadPriority", "weight": 1}]}'
+kubectl delete pods --all --wait=false >/dev/null
+wait_for 30 "the pods of the converted Policies are gone" no_pods
 
 fill_and_preempt "names"
 

@@ -4,7 +4,7 @@ values when it starts, long after helm has reported "deployed".
 */}}
 {{- define "tessera.checkValues" -}}
 {{- if and (eq .Values.policies.whole "static") (not .Values.policies.staticSets) -}}
-{{- fail "policies.whole is static, but policies.staticSets is empty: fill the table (docs/policies.md), or use ring, best_effort or simple" -}}
+{{- fail "policies.whole is static, but policies.staticSets is empty: fill the table (docs/policies.md), or use ring, best_effort, prim or simple" -}}
 {{- end -}}
 {{- range $machine, $counts := .Values.policies.staticSets -}}
 {{- range $count, $sets := $counts -}}

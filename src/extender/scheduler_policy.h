@@ -1,0 +1,38 @@
+// extender/scheduler_policy.h
+//
+// Converts the scheduler Policy of old clusters into a KubeSchedulerConfiguration. kube-scheduler up
+// to 1.22 read the Policy with --policy-config-file; the installers of the original systems wrote
+// one:
+//
+//   {"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "PodFitsResources"}],
+//    "priorities": [{"name": "LeastRequestedPriority", "weight": 1}],
+//    "extenders": [{"urlPrefix": "http://127.0.0.1:32766/gpushare-scheduler", "filterVerb": "filter",
+//                   "bindVerb": "bind", "enableHttps": false, "nodeCacheCapable": true,
+//                   "managedResources": [{"name": "aliyun.com/gpu-mem"}], "ignorable": false}]}
+//
+// A predicate is the filter of a plugin now, a priority its score. A Policy with a list of predicates
+// uses only these, and the same holds for priorities, so the converted profile turns off the plugins
+// that the lists do not name. Plugins that are newer than the Policy stay on. Pure functions.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace YAML {
+class Node;
+}
+
+namespace tessera::extender {
+
+// Returns whether `root` is a Policy.
+bool is_scheduler_policy(const YAML::Node& root);
+
+// Returns the KubeSchedulerConfiguration of a Policy, with all of its extenders. Adds a remark for
+// everything that has changed or has no equivalent, by name. `name` is the file name for messages.
+// Returns kInvalid, with the position, for a Policy that kube-scheduler would have rejected.
+Result<YAML::Node> convert_scheduler_policy(const YAML::Node& policy, const std::string& name,
+                                            std::vector<std::string>& remarks);
+
+}  // namespace tessera::extender
