@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "alloc/names.h"
@@ -16,6 +17,9 @@
 #include "objects/pod_details.h"
 
 namespace tessera::objects {
+
+// The type of the condition in which the agent reports the health of the node's GPUs and driver.
+inline constexpr std::string_view kGpusHealthy = "GPUsHealthy";
 
 struct NodeFacts {
   alloc::NodeSpec spec;
@@ -27,6 +31,11 @@ struct NodeFacts {
   std::int64_t allocatable_units = 0;
   std::int64_t allocatable_count = 0;
   std::int64_t whole_gpus = 0;  // status.capacity of the whole-GPU resource
+  std::int64_t allocatable_whole = 0;
+  // The condition kGpusHealthy; all empty if the node has none.
+  std::string gpus_healthy{};  // "True" or "False"
+  std::string gpus_reason{};   // "DriverHangs", ...
+  std::string gpus_message{};
   // Annotations of the original topology plugin.
   std::string gpu_topology{};
   std::string node_type{};

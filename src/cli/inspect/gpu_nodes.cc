@@ -9,6 +9,7 @@
 #include "base/json_reader.h"
 #include "base/strings.h"
 #include "cli/cluster/cluster_ledger.h"
+#include "cli/cluster/node_problem.h"
 #include "topology/link.h"
 
 namespace tessera::cli {
@@ -53,7 +54,9 @@ Links links_of_annotation(std::string_view text, std::size_t gpus) {
   return links;
 }
 
-GpuNode make_node(const objects::NodeFacts& facts, const alloc::Ledger& ledger, alloc::NodeId id) {
+// A healthy GPU of a node with a problem is not free: no pod can get it.
+GpuNode make_node(const objects::NodeFacts& facts, const alloc::Ledger& ledger, alloc::NodeId id,
+                  const NodeProblem& problem) {
   GpuNode node{.name = facts.spec.name,
                .address = facts.address.empty() ? "unknown" : facts.address,
                .type = facts.node_type.empty() ? ledger.machine(id) : facts.node_type,
@@ -66,6 +69,9 @@ GpuNode make_node(const objects::NodeFacts& facts, const alloc::Ledger& ledger, 
                          .model = ledger.model_name(gpu.model),
                          .unhealthy = std::string(ledger.unhealthy(id, slot)),
                          .pods = {}});
+    if (NodeGpu& last = node.gpus.back(); last.unhealthy.empty()) {
+      last.unhealthy = problem.mark;
+    }
   }
   for (const alloc::PodHolding& holding : ledger.holdings(id)) {
     for (const alloc::HeldShare& held : holding.shares) {
@@ -131,7 +137,11 @@ GpuNodes make_gpu_nodes(const Cluster& cluster) {
   for (const objects::NodeFacts& facts : cluster.nodes) {
     const auto id = ledger->find_node(facts.spec.name);
     if (id && !ledger->gpus(*id).empty()) {
-      all.nodes.push_back(make_node(facts, *ledger, *id));
+      const NodeProblem problem = node_problem(cluster, facts);
+      if (problem) {
+        all.warnings.push_back(fmt::format("node {}: {}", facts.spec.name, problem.text));
+      }
+      all.nodes.push_back(make_node(facts, *ledger, *id, problem));
     }
   }
   for (const alloc::Problem& problem : ledger->problems()) {
