@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 #include <tuple>
+#include <utility>
 
 #include "base/strings.h"
 #include "topology/gpu_mask.h"
@@ -57,8 +58,8 @@ std::string when_text(const std::vector<PodHolding>& blockers, Unit unit) {
 }
 
 // Returns pods whose end frees `missing` more units on a GPU: the pod that holds the GPU whole;
-// else the smallest pod that frees enough alone; else the largest pods. Returns an empty list if
-// all pods together do not free enough.
+// else the smallest pod that frees enough alone; else as few pods as possible, the last of them the
+// smallest that suffices. Returns an empty list if all pods together do not free enough.
 std::vector<PodHolding> blockers_on(std::vector<PodHolding> holdings, unsigned slot, std::uint64_t missing) {
   std::erase_if(holdings, [slot](const auto& holding) { return !is_on(holding, slot); });
   const auto whole =
@@ -70,17 +71,28 @@ std::vector<PodHolding> blockers_on(std::vector<PodHolding> holdings, unsigned s
     return std::tuple(units_on(holding, slot), holding.pod.namespace_name, holding.pod.name, holding.pod.uid);
   });
   std::vector<PodHolding> ending;
-  for (const PodHolding& holding : holdings) {
-    if (units_on(holding, slot) >= missing) {
-      return {holding};
-    }
-  }
   std::uint64_t freed = 0;
-  for (auto holding = holdings.rbegin(); holding != holdings.rend() && freed < missing; ++holding) {
-    freed += units_on(*holding, slot);
-    ending.push_back(*holding);
+  while (!holdings.empty() && freed < missing) {
+    // The largest pod, or the smallest that frees the rest.
+    const auto next = std::ranges::find_if(
+        holdings, [&](const auto& holding) { return freed + units_on(holding, slot) >= missing; });
+    const auto chosen = next == holdings.end() ? std::prev(holdings.end()) : next;
+    freed += units_on(*chosen, slot);
+    ending.push_back(*chosen);
+    holdings.erase(chosen);
   }
   return freed >= missing ? ending : std::vector<PodHolding>();
+}
+
+// Compares sets of pods: fewer pods are less, then fewer whole GPUs, then less memory.
+std::tuple<std::size_t, std::uint64_t, std::uint64_t> cost(const std::vector<PodHolding>& pods) {
+  std::uint64_t whole = 0;
+  std::uint64_t units = 0;
+  for (const PodHolding& pod : pods) {
+    whole += pod.whole;
+    units += pod.units;
+  }
+  return {pods.size(), whole, units};
 }
 
 // Explains why one request does not fit on one node.
@@ -109,12 +121,13 @@ class Explainer {
                       [&](unsigned slot) { return std::tuple(!has_room(slot), ~view_.free[slot], slot); });
     const auto enough =
         static_cast<unsigned>(std::ranges::count_if(slots, [&](unsigned s) { return has_room(s); }));
+    const std::vector<PodHolding> least = share.gpus == 1 ? least_blockers(slots) : std::vector<PodHolding>();
     slots.resize(share.gpus);
     const unsigned last = slots.back();
     why.best_gpu = ledger_.gpus(view_.id)[last].index;
     why.free_units = view_.free[last];
     why.short_units = missing_on(last);
-    why.blockers = ending(blockers_of_share(slots));
+    why.blockers = ending(least.empty() ? blockers_of_share(slots) : least);
     const std::string before =
         share.gpus == 1
             ? fmt::format("GPU {} has the most free memory{}", *why.best_gpu, of_the_allowed())
@@ -128,18 +141,19 @@ class Explainer {
                            missing, when(why));
   }
 
-  // Too few GPUs are wholly free. Those with the fewest pods are expected to become free first.
+  // Too few GPUs are wholly free. Names the GPUs on which the least must end.
   void explain_whole(Explanation& why) const {
     const GpuMask free = view_.whole_free & may_;
     const unsigned for_shares = taken_by_shares(free);
     why.free_gpus = topology::gpu_count(free);
     const unsigned needed = request_.shape.whole + for_shares;
     why.short_gpus = needed > why.free_gpus ? needed - why.free_gpus : 0;
-    std::vector<std::pair<std::size_t, unsigned>> taken;
+    std::vector<std::pair<std::tuple<std::size_t, std::uint64_t, std::uint64_t>, unsigned>> taken;
     for (const unsigned slot : topology::GpuIndices(view_.healthy & may_ & ~free)) {
-      const auto pods =
-          std::ranges::count_if(holdings_, [slot](const auto& holding) { return is_on(holding, slot); });
-      taken.emplace_back(static_cast<std::size_t>(pods), slot);
+      std::vector<PodHolding> pods;
+      std::ranges::copy_if(holdings_, std::back_inserter(pods),
+                           [slot](const auto& holding) { return is_on(holding, slot); });
+      taken.emplace_back(cost(pods), slot);
     }
     std::ranges::sort(taken);
     taken.resize(std::min<std::size_t>(taken.size(), why.short_gpus));
@@ -220,6 +234,18 @@ class Explainer {
       });
     }
     return all;
+  }
+
+  // Returns the blockers of the GPU on which the least must end.
+  [[nodiscard]] std::vector<PodHolding> least_blockers(const std::vector<unsigned>& slots) const {
+    std::vector<PodHolding> least;
+    for (const unsigned slot : slots) {
+      std::vector<PodHolding> there = blockers_of_share({slot});
+      if (!there.empty() && (least.empty() || cost(there) < cost(least))) {
+        least = std::move(there);
+      }
+    }
+    return least;
   }
 
   [[nodiscard]] bool fits_without(const std::vector<PodHolding>& pods) const {

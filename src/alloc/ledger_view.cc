@@ -129,7 +129,8 @@ std::string Ledger::problem_text(PodId id) const {
             pod.key.text(), node);
       }
       return fmt::format(
-          "pod {} runs on node {} without a GPU allocation; set its schedulerName to Tessera's scheduler",
+          "pod {} runs on node {} without a GPU allocation; create it again with the schedulerName of "
+          "Tessera's scheduler and without nodeName",
           pod.key.text(), node);
   }
   std::vector<std::string> lost;

@@ -45,6 +45,12 @@ class NodeFactsReader {
           if (name == alloc::key::kInventory) {
             return read_text(text, node_.spec.inventory);
           }
+          if (name == alloc::key::kDraining) {
+            return read_text(text, node_.spec.draining);
+          }
+          if (name == alloc::key::kDrainingSeen) {
+            return read_text(text, node_.spec.draining_seen);
+          }
           return read_original(name, text, node_.spec.original);
         });
       }
@@ -122,6 +128,8 @@ class NodeFactsReader {
     const JsonError error = amounts_.read_whole(name, amount, allocatable);
     if (name == names_.memory()) {
       node_.allocatable_units = allocatable;
+    } else if (name == names_.whole()) {
+      node_.allocatable_whole = allocatable;
     } else if (name == names_.count()) {
       node_.allocatable_count = allocatable;
     }
@@ -146,13 +154,27 @@ class NodeFactsReader {
   JsonError read_condition(JsonValue element) {
     std::string type;
     std::string status;
+    std::string reason;
+    std::string message;
     const JsonError error = each_field(element, [&](JsonKey key, JsonValue value) {
       if (is(key, "type")) {
         return read_text(value, type);
       }
-      return is(key, "status") ? read_text(value, status) : SUCCESS;
+      if (is(key, "status")) {
+        return read_text(value, status);
+      }
+      if (is(key, "reason")) {
+        return read_text(value, reason);
+      }
+      return is(key, "message") ? read_text(value, message) : SUCCESS;
     });
-    node_.ready = type == "Ready" ? status == "True" : node_.ready;
+    if (type == kGpusHealthy) {
+      node_.gpus_healthy = std::move(status);
+      node_.gpus_reason = std::move(reason);
+      node_.gpus_message = std::move(message);
+    } else if (type == "Ready") {
+      node_.ready = status == "True";
+    }
     return error;
   }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "alloc/names.h"
@@ -17,6 +18,9 @@
 
 namespace tessera::objects {
 
+// The type of the condition in which the agent reports the health of the node's GPUs and driver.
+inline constexpr std::string_view kGpusHealthy = "GPUsHealthy";
+
 struct NodeFacts {
   alloc::NodeSpec spec;
   std::string address{};  // the first InternalIP
@@ -26,6 +30,7 @@ struct NodeFacts {
   // show them.
   std::int64_t allocatable_units = 0;
   std::int64_t allocatable_count = 0;
+  std::int64_t allocatable_whole = 0;
   // status.capacity and status.allocatable of all resources whose name has a domain, for example
   // nvidia.com/gpu.
   struct Amount {
@@ -33,6 +38,10 @@ struct NodeFacts {
     std::int64_t allocatable = 0;
   };
   std::map<std::string, Amount, std::less<>> extended{};
+  // The condition kGpusHealthy; all empty if the node has none.
+  std::string gpus_healthy{};  // "True" or "False"
+  std::string gpus_reason{};   // "DriverHangs", ...
+  std::string gpus_message{};
   std::map<std::string, std::string, std::less<>> labels{};
   std::vector<objects::Taint> taints{};
 };

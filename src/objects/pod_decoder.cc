@@ -239,6 +239,9 @@ class PodReader {
         std::string_view reason;
         const JsonError error = read_view(value, reason);
         pod_.rejected = reason == "UnexpectedAdmissionError";
+        if (details_) {
+          details_->keep_reason(reason);
+        }
         return error;
       }
       if (is(key, "containerStatuses") || is(key, "initContainerStatuses")) {

@@ -181,7 +181,57 @@ JsonError PodDetailsReader::annotation(std::string_view key, JsonValue value) {
 }
 
 JsonError PodDetailsReader::metadata(JsonKey key, JsonValue value) {
+  if (is(key, "ownerReferences")) {
+    return each_element(value, [&](JsonValue element) { return owner(element); });
+  }
+  if (is(key, "managedFields")) {
+    return each_element(value, [&](JsonValue element) { return managed_fields(element); });
+  }
   return is(key, "creationTimestamp") ? read_text(value, details_.created) : SUCCESS;
+}
+
+JsonError PodDetailsReader::owner(JsonValue reference) {
+  std::string kind;
+  std::string name;
+  bool controller = false;
+  const JsonError error = each_field(reference, [&](JsonKey key, JsonValue value) -> JsonError {
+    if (is(key, "kind")) {
+      return read_text(value, kind);
+    }
+    if (is(key, "name")) {
+      return read_text(value, name);
+    }
+    return is(key, "controller") && !is_null(value) ? value.get_bool().get(controller) : SUCCESS;
+  });
+  if (controller) {
+    details_.owner_kind = std::move(kind);
+    details_.owner_name = std::move(name);
+  }
+  return error;
+}
+
+// Reads one entry of managedFields: whether its writer set {"fieldsV1":{"f:spec":{"f:nodeName":{}}}}.
+JsonError PodDetailsReader::managed_fields(JsonValue entry) {
+  bool named = false;
+  const JsonError error = each_field(entry, [&](JsonKey key, JsonValue value) -> JsonError {
+    if (!is(key, "fieldsV1")) {
+      return SUCCESS;
+    }
+    named = true;
+    return each_field(value, [&](JsonKey part, JsonValue fields) -> JsonError {
+      if (!is(part, "f:spec")) {
+        return SUCCESS;
+      }
+      return each_field(fields, [&](JsonKey field, JsonValue /*owned*/) -> JsonError {
+        details_.node_set_by = is(field, "f:nodeName") ? NodeSetBy::kClient : details_.node_set_by;
+        return SUCCESS;
+      });
+    });
+  });
+  if (named && details_.node_set_by == NodeSetBy::kUnknown) {
+    details_.node_set_by = NodeSetBy::kBinding;
+  }
+  return error;
 }
 
 JsonError PodDetailsReader::spec(JsonKey key, JsonValue value) {
@@ -209,6 +259,9 @@ JsonError PodDetailsReader::spec(JsonKey key, JsonValue value) {
 }
 
 JsonError PodDetailsReader::status(JsonKey key, JsonValue value) {
+  if (is(key, "message")) {
+    return read_text(value, details_.message);
+  }
   if (!is(key, "conditions")) {
     return SUCCESS;
   }

@@ -5,6 +5,7 @@
 // daemons do not need them.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
@@ -35,11 +36,22 @@ struct NodeRequirement {
 // A node meets a term if it meets all requirements. A term without requirements matches no node.
 using NodeTerm = std::vector<NodeRequirement>;
 
+// How a pod got its node, as far as its managedFields show.
+enum class NodeSetBy : std::uint8_t {
+  kUnknown,  // the object has no managedFields: kubectl leaves them out when it saves objects
+  kBinding,  // a scheduler bound the pod; a Binding leaves no trace in managedFields
+  kClient,   // a client wrote spec.nodeName, so no scheduler has seen the pod
+};
+
 struct PodDetails {
   std::map<std::string, std::string, std::less<>> labels{};
   std::map<std::string, std::string, std::less<>>
       annotations{};      // tessera.io/ keys that the ledger does not read
   std::string created{};  // RFC 3339
+  // The controller that created the pod, for example {"ReplicaSet", "web-5d8f"}; empty if none.
+  std::string owner_kind{};
+  std::string owner_name{};
+  NodeSetBy node_set_by = NodeSetBy::kUnknown;
   std::string scheduler_name{};
   std::vector<std::string> scheduling_gates{};
   std::map<std::string, std::string, std::less<>> node_selector{};
@@ -51,6 +63,9 @@ struct PodDetails {
   bool depends_on_pods = false;
   bool scheduling_attempted = false;  // has the condition PodScheduled
   bool ready = false;
+  // status.reason and status.message: why the pod was refused, evicted or failed.
+  std::string reason{};
+  std::string message{};
   // kubelet's message about each waiting container, by container name. Containers without a message
   // are left out.
   std::map<std::string, std::string, std::less<>> waiting{};

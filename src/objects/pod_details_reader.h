@@ -20,11 +20,15 @@ class PodDetailsReader {
   JsonError metadata(JsonKey key, JsonValue value);
   JsonError spec(JsonKey key, JsonValue value);
   JsonError status(JsonKey key, JsonValue value);
+  void keep_reason(std::string_view reason) { details_.reason = reason; }
   // Reads the message of a container's state `waiting`.
   static JsonError waiting(JsonValue value, std::string& message);
   void keep_waiting(std::string_view container, std::string message);
 
  private:
+  JsonError owner(JsonValue reference);
+  JsonError managed_fields(JsonValue entry);
+
   PodDetails& details_;
 };
 

@@ -28,11 +28,31 @@ TEST_F(ExplainTest, NamesTheBestGpuAndWhoHoldsIt) {
   const Explanation explanation = why(share_pod("p", 8), "a");
   EXPECT_EQ(explanation.phrase, "no single GPU has 8GiB free");
   EXPECT_EQ(explanation.best_gpu, 0U);
-  EXPECT_EQ(
-      explanation.text,
-      "GPU 0 has the most free memory, 7GiB of 16GiB; 1GiB more is needed; it would fit when ml/notebook "
-      "(9GiB) ends");
+  EXPECT_EQ(explanation.text,
+            "GPU 0 has the most free memory, 7GiB of 16GiB; 1GiB more is needed; it would fit when ml/infer "
+            "(4GiB) ends");
   EXPECT_EQ(why(share_pod("p", 16), "a").blockers.size(), 1U);
+}
+
+TEST_F(ExplainTest, NamesTheFewestPodsAndOfThoseTheSmallest) {
+  ledger.upsert_node(node_of("a", {16}));
+  ledger.upsert_pod(bound_share("x", 5, "a", 0));
+  ledger.upsert_pod(bound_share("y", 6, "a", 0));
+  ledger.upsert_pod(bound_share("z", 2, "a", 0));
+  // 3 GiB are free. y and z free the 7 GiB that are missing; y and x would free more than needed.
+  const Explanation explanation = why(share_pod("p", 10), "a");
+  ASSERT_EQ(explanation.blockers.size(), 2U);
+  EXPECT_EQ(explanation.blockers[0].pod.name, "y");
+  EXPECT_EQ(explanation.blockers[1].pod.name, "z");
+}
+
+TEST_F(ExplainTest, PrefersToEndAShareToAPodWithManyWholeGpus) {
+  ledger.upsert_node(node_of("a", {16, 16, 16}));
+  ledger.upsert_pod(bound_whole("pair", "a", {0, 1}));
+  ledger.upsert_pod(bound_share("small", 1, "a", 2));
+  const Explanation explanation = why(whole_pod("p", 1), "a");
+  ASSERT_EQ(explanation.blockers.size(), 1U);
+  EXPECT_EQ(explanation.blockers[0].pod.name, "small");
 }
 
 PodSpec over_gpus(PodSpec pod, unsigned gpus) {

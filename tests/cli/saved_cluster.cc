@@ -121,7 +121,27 @@ void SavedCluster::pod(const std::string& namespace_name, const std::string& nam
   if (pod.deleting) {
     metadata["deletionTimestamp"] = pod.created;
   }
+  if (!pod.labels.empty()) {
+    metadata["labels"] = texts(pod.labels);
+  }
+  if (!pod.owner_name.empty()) {
+    metadata["ownerReferences"] =
+        json::array{json::object{{"kind", "Other"}, {"name", "not-the-controller"}},
+                    json::object{{"kind", pod.owner_kind}, {"name", pod.owner_name}, {"controller", true}}};
+  }
+  if (!pod.node_set_by.empty()) {
+    json::object fields{{"f:containers", json::object()}};
+    if (pod.node_set_by == "client") {
+      fields["f:nodeName"] = json::object();
+    }
+    metadata["managedFields"] = json::array{
+        json::object{{"manager", "kubectl"}, {"fieldsV1", json::object{{"f:spec", std::move(fields)}}}}};
+  }
   json::object status{{"phase", pod.phase}};
+  if (!pod.reason.empty()) {
+    status["reason"] = pod.reason;
+    status["message"] = pod.message;
+  }
   if (pod.scheduling_attempted) {
     status["conditions"] = json::array{json::object{{"type", "PodScheduled"},
                                                     {"status", "False"},
@@ -166,6 +186,44 @@ void SavedCluster::placer(const std::string& name, const SavedPlacer& placer) {
        json::object{{"phase", "Running"},
                     {"conditions", json::array{json::object{
                                        {"type", "Ready"}, {"status", placer.ready ? "True" : "False"}}}}}}});
+}
+
+void SavedCluster::agent(const std::string& node, bool ready) {
+  pods_.push_back(json::object{
+      {"metadata", json::object{{"name", "tessera-agent-" + node},
+                                {"namespace", "tessera-system"},
+                                {"uid", "agent-" + node},
+                                {"resourceVersion", "6"},
+                                {"labels", json::object{{"app.kubernetes.io/name", "tessera"},
+                                                        {"app.kubernetes.io/component", "agent"}}}}},
+      {"spec",
+       json::object{{"nodeName", node}, {"containers", json::array{json::object{{"name", "agent"}}}}}},
+      {"status",
+       json::object{{"phase", "Running"},
+                    {"conditions",
+                     json::array{json::object{{"type", "Ready"}, {"status", ready ? "True" : "False"}}}}}}});
+}
+
+void SavedCluster::offers_nothing() {
+  json::object& status = nodes_.back().at("status").as_object();
+  status["allocatable"] = json::object{{"cpu", "32"},
+                                       {"memory", "128Gi"},
+                                       {names_.memory(), "0"},
+                                       {names_.count(), "0"},
+                                       {names_.whole(), "0"}};
+}
+
+void SavedCluster::unhealthy(const std::string& reason, const std::string& message) {
+  nodes_.back()
+      .at("status")
+      .at("conditions")
+      .as_array()
+      .push_back(json::object{
+          {"type", "GPUsHealthy"}, {"status", "False"}, {"reason", reason}, {"message", message}});
+}
+
+void SavedCluster::annotate(const std::string& key, const std::string& value) {
+  nodes_.back().at("metadata").at("annotations").as_object()[key] = value;
 }
 
 void SavedCluster::taint(const std::string& key, const std::string& value, const std::string& effect) {

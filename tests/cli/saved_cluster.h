@@ -49,6 +49,13 @@ struct SavedPod {
   bool deleting = false;
   std::string waiting_message{};  // of kubelet, about the container
   bool zero_limits = false;       // write limits of 0 instead of no limits
+  std::string reason{};           // status.reason and status.message
+  std::string message{};
+  std::string owner_kind{};  // of the controller
+  std::string owner_name{};
+  Texts labels{};
+  // The writer of spec.nodeName, as managedFields show it: "client", "binding"; "" for no managedFields.
+  std::string node_set_by{};
 };
 
 // A pod of Tessera's own scheduler, or of its extender behind a Service.
@@ -76,6 +83,13 @@ class SavedCluster {
   void pod(const std::string& namespace_name, const std::string& name, const std::string& node,
            const SavedPod& pod);
   void placer(const std::string& name, const SavedPlacer& placer = {});
+  // Adds a pod of tessera-agent.
+  void agent(const std::string& node, bool ready);
+  // Change the last node: kubelet offers none of its GPU resources; the agent has set the condition
+  // GPUsHealthy to False; the node has this annotation.
+  void offers_nothing();
+  void unhealthy(const std::string& reason, const std::string& message);
+  void annotate(const std::string& key, const std::string& value);
   // Adds a taint to the last node.
   void taint(const std::string& key, const std::string& value, const std::string& effect);
 

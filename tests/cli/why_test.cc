@@ -302,7 +302,8 @@ TEST(Why, IsACommandOfTessera) {
       run_in_pipe("kubectl-tessera", {"why", "train-7", "-n", "ml", "--file", cluster.write()});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_TRUE(has(outcome.out, "No node fits now.")) << outcome.out;
-  EXPECT_EQ(run_in_pipe("tessera", {"why"}).code, 2);
+  EXPECT_EQ(run_in_pipe("tessera", {"why", "-A", "--file", cluster.write()}).code, 0);
+  EXPECT_EQ(run_in_pipe("tessera", {"why", "a", "b"}).code, 2);
 }
 
 }  // namespace

@@ -138,8 +138,9 @@ GpuDecision decide(const alloc::PodSpec& pod, const alloc::GpuRequest& request,
   }
   return {.verdict = Verdict::kUndecided,
           .message =
-              "requests GPUs, but the scheduler that placed it did not choose any; set spec.schedulerName "
-              "to Tessera's scheduler (or install the chart's policy that sets it) and create it again"};
+              "requests GPUs, but none was chosen for it: its scheduler does not call Tessera, or it sets "
+              "spec.nodeName, which bypasses the scheduler; create it again with the schedulerName of "
+              "Tessera's scheduler (the chart's policy sets it) and without nodeName"};
 }
 
 std::string overcommitment(const Holding& pod, const std::vector<Holding>& neighbours,

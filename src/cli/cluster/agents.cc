@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <boost/json.hpp>
 #include <charconv>
+#include <tuple>
 
 #include "base/json_reader.h"
 #include "base/strings.h"
@@ -150,16 +151,26 @@ bool read_sample(std::string_view line, Sample& sample) {
 
 constexpr double kMib = 1024.0 * 1024.0;
 
+// The metrics of one container on one GPU.
+struct ContainerUse {
+  std::string gpu;
+  double used_mib = 0;
+  double allowed_mib = 0;
+  bool exceeded = false;
+};
+
 }  // namespace
 
-Result<std::vector<PodAnswer>> ask_pods(const ClusterOptions& options, PodKind kind, std::string_view page) {
+Result<std::vector<PodAnswer>> ask_pods(const ClusterOptions& options, PodKind kind, std::string_view page,
+                                        std::string_view node) {
   std::vector<PodAnswer> answers;
   if (!options.file.empty()) {
     return answers;
   }
   http::EventLoop loop;
   kube::Client client = TRY(connect(loop, options));
-  const std::vector<TesseraPod> pods = TRY(find_pods(client, lookup_of(kind)));
+  std::vector<TesseraPod> pods = TRY(find_pods(client, lookup_of(kind)));
+  std::erase_if(pods, [&](const TesseraPod& pod) { return !node.empty() && pod.node != node; });
   std::vector<kube::Call> calls(pods.size());
   std::size_t open = pods.size();
   for (const TesseraPod& pod : pods) {
@@ -196,30 +207,58 @@ Result<std::string> ask_lease(const ClusterOptions& options, const std::string& 
 
 void read_usage(std::string_view metrics, Usage& usage) {
   Sample sample;
+  std::map<std::tuple<std::string, std::string, std::string>, ContainerUse> containers;
   for (const std::string_view line : split(metrics, '\n')) {
     if (!line.starts_with("tessera_") || !read_sample(line, sample)) {
       continue;
     }
     const std::string& uuid = sample.labels["uuid"];
+    const bool used = sample.name == "tessera_container_gpu_memory_used_bytes";
+    const bool allowed = sample.name == "tessera_container_gpu_memory_allocated_bytes";
+    if (used || allowed || sample.name == "tessera_container_gpu_memory_exceeded") {
+      const std::string pod = sample.labels["namespace"] + "/" + sample.labels["pod"];
+      ContainerUse& container = containers[{pod, sample.labels["container"], uuid}];
+      container.gpu = sample.labels["gpu"];
+      if (used) {
+        container.used_mib = sample.value / kMib;
+        usage.pod_memory_mib[pod] += container.used_mib;
+      } else if (allowed) {
+        container.allowed_mib = sample.value / kMib;
+      } else {
+        container.exceeded = sample.value > 0;
+      }
+      continue;
+    }
     if (sample.name == "tessera_gpu_memory_used_bytes") {
       usage.gpus[uuid].memory_mib = sample.value / kMib;
     } else if (sample.name == "tessera_gpu_utilization_ratio") {
       usage.gpus[uuid].duty_percent = sample.value * 100;
-    } else if (sample.name == "tessera_container_gpu_memory_used_bytes") {
-      usage.pod_memory_mib[sample.labels["namespace"] + "/" + sample.labels["pod"]] += sample.value / kMib;
+    }
+  }
+  for (const auto& [key, use] : containers) {
+    if (use.exceeded) {
+      usage.exceeded[std::get<0>(key)].push_back({.container = std::get<1>(key),
+                                                  .gpu = use.gpu,
+                                                  .used_mib = use.used_mib,
+                                                  .allowed_mib = use.allowed_mib});
     }
   }
 }
 
-Usage ask_usage(const ClusterOptions& options) {
+Usage ask_usage(const ClusterOptions& options, std::string_view node) {
   Usage usage;
-  const auto answers = ask_pods(options, PodKind::kAgents, "metrics");
+  const auto answers = ask_pods(options, PodKind::kAgents, "metrics", node);
   if (!answers) {
     usage.problems.push_back("actual GPU usage is unknown: " + answers.error().text());
     return usage;
   }
+  read_usage(*answers, usage);
+  return usage;
+}
+
+void read_usage(const std::vector<PodAnswer>& answers, Usage& usage) {
   std::size_t silent = 0;
-  for (const PodAnswer& answer : *answers) {
+  for (const PodAnswer& answer : answers) {
     if (answer.body) {
       read_usage(*answer.body, usage);
     } else if (++silent == 1) {
@@ -230,7 +269,6 @@ Usage ask_usage(const ClusterOptions& options) {
   if (silent > 1) {
     usage.problems.push_back(fmt::format("actual GPU usage on {} more nodes is unknown", silent - 1));
   }
-  return usage;
 }
 
 Result<std::vector<ContainerAllocation>> parse_allocations(std::string_view text) {

@@ -30,11 +30,12 @@ enum class PodKind {
 };
 
 // Requests a page ("metrics", "allocations", "version") from all pods of kind `kind` in parallel,
-// with a timeout of a few seconds. Finds the pods by the labels that the chart sets. Returns one
-// entry for each pod; the entry of a pod that does not answer has the error. Returns an empty list
-// if there are no pods of this kind, or if the cluster is read from files. Fails if the pods cannot
-// be listed.
-Result<std::vector<PodAnswer>> ask_pods(const ClusterOptions& options, PodKind kind, std::string_view page);
+// with a timeout of a few seconds; only from those on `node`, unless it is empty. Finds the pods by
+// the labels that the chart sets. Returns one entry for each pod; the entry of a pod that does not
+// answer has the error. Returns an empty list if there are no pods of this kind, or if the cluster
+// is read from files. Fails if the pods cannot be listed.
+Result<std::vector<PodAnswer>> ask_pods(const ClusterOptions& options, PodKind kind, std::string_view page,
+                                        std::string_view node = "");
 
 // Returns the JSON of the Lease for the leader election of schedulers and extenders. Needs
 // permission to `get` the Lease.
@@ -46,16 +47,28 @@ struct MeasuredUsage {
   double duty_percent = 0;  // share of the time in which the GPU was busy
 };
 
+// A container that uses more memory of a GPU than is allocated to it.
+struct MemoryOveruse {
+  std::string container{};  // empty: not known
+  std::string gpu{};        // NVML index
+  double used_mib = 0;
+  double allowed_mib = 0;  // 0: the GPU is not allocated to the container
+};
+
 // Usage as measured by the agents.
 struct Usage {
   std::map<std::string, MeasuredUsage> gpus{};     // by UUID
   std::map<std::string, double> pod_memory_mib{};  // by "namespace/name"
-  std::vector<std::string> problems{};             // agents that did not answer, and why
+  // Containers over their share, by "namespace/name" of the pod.
+  std::map<std::string, std::vector<MemoryOveruse>> exceeded{};
+  std::vector<std::string> problems{};  // agents that did not answer, and why
   [[nodiscard]] bool any() const { return !gpus.empty(); }
 };
 
-// Reads the metrics of all agents.
-Usage ask_usage(const ClusterOptions& options);
+// Reads the metrics of all agents, or of the agent on `node`.
+Usage ask_usage(const ClusterOptions& options, std::string_view node = "");
+// Adds the usage on the pages of the agents. Adds a problem for agents that did not answer.
+void read_usage(const std::vector<PodAnswer>& answers, Usage& usage);
 // Adds the GPU usage in `metrics`, the page of one agent, to `usage`. Ignores metrics that are not
 // about GPU usage, and invalid lines.
 void read_usage(std::string_view metrics, Usage& usage);

@@ -53,7 +53,11 @@ struct ClusterQuery {
   std::string namespace_name{};  // read only pods of this namespace; empty: all namespaces
   // Which pods to keep; empty: those that request GPUs.
   std::function<bool(const alloc::PodSpec&)> want_pod{};
-  bool details = false;  // true: also fill Cluster::details and Cluster::placers
+  // Pods that have ended are not read, except those of namespace `ended_in` (empty: that of the
+  // kubeconfig) that match this field selector. Files may contain all of them.
+  std::string ended_in{};
+  std::string ended_fields{};
+  bool details = false;  // true: also fill Cluster::details, Cluster::placers and Cluster::agents
   // More resources to read into ContainerSpec::other_limits (PodExtras::resources).
   std::vector<std::string> resources{};
 };
@@ -78,12 +82,21 @@ struct PlacerPod {
   ClusterSettings settings{};
 };
 
+// A pod of tessera-agent.
+struct AgentPod {
+  std::string namespace_name;
+  std::string name;
+  std::string node;
+  bool ready = false;
+};
+
 struct Cluster {
   std::vector<objects::NodeFacts> nodes;  // by name
   std::vector<alloc::PodSpec> pods;       // by namespace and name, in the API server's order
   std::vector<std::string> warnings;      // objects that could not be read, and why
   std::unordered_map<std::string, objects::PodDetails> details{};  // of `pods`, by UID
   std::vector<PlacerPod> placers{};                                // by namespace and name
+  std::vector<AgentPod> agents{};                                  // by node, then ready ones first
   std::string default_namespace = "default";
   ClusterSettings settings{};
   alloc::ResourceNames names{};  // made from settings.resources

@@ -118,8 +118,13 @@ Result<ClusterSettings> ask_settings(kube::Client& client, const ClusterOptions&
 Status list_cluster(kube::Client& client, ClusterStore& store) {
   const ClusterQuery& query = store.query();
   TRY(list_all(client, kube::node_path(""), node_fields(query), store.nodes(), [&] { store.clear_nodes(); }));
-  return list_all(client, kube::pod_path(query.namespace_name, ""), pod_fields(query), store.pods(),
-                  [&] { store.clear_pods(); });
+  TRY(list_all(client, kube::pod_path(query.namespace_name, ""), pod_fields(query), store.pods(),
+               [&] { store.clear_pods(); }));
+  if (query.ended_fields.empty()) {
+    return {};
+  }
+  const std::string space = query.ended_in.empty() ? client.default_namespace() : query.ended_in;
+  return list_all(client, kube::pod_path(space, ""), query.ended_fields, store.pods(), [] {});
 }
 
 }  // namespace tessera::cli

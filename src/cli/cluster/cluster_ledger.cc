@@ -3,6 +3,7 @@
 #include <map>
 
 #include "alloc/inventory.h"
+#include "cli/cluster/node_problem.h"
 
 namespace tessera::cli {
 
@@ -33,6 +34,7 @@ std::unique_ptr<alloc::Ledger> make_ledger(const Cluster& cluster, alloc::Unit u
   auto ledger = std::make_unique<alloc::Ledger>(alloc::Ledger::Options{.unit = unit, .names = cluster.names});
   for (const objects::NodeFacts& node : cluster.nodes) {
     ledger->upsert_node(node.spec);
+    ledger->set_agent_down(node.spec.name, node_problem(cluster, node).hidden);
   }
   for (const alloc::PodSpec& pod : cluster.pods) {
     ledger->upsert_pod(pod);

@@ -16,6 +16,7 @@ namespace tessera::cli {
 // larger one. Returns GiB if there is no inventory.
 alloc::Unit common_unit(const Cluster& cluster);
 
+// Fences the nodes with a node_problem(), as the extender does when it sees that an agent is down.
 std::unique_ptr<alloc::Ledger> make_ledger(const Cluster& cluster, alloc::Unit unit);
 
 // Returns an amount of memory as the screens show it: "8 GiB", "768 MiB".

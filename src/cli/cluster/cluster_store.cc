@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "objects/pod_decoder.h"
@@ -37,6 +38,9 @@ void sort(Cluster& cluster) {
   std::ranges::sort(cluster.warnings);
   std::ranges::sort(cluster.placers, {},
                     [](const PlacerPod& pod) { return std::pair(pod.namespace_name, pod.name); });
+  std::ranges::sort(cluster.agents, {}, [](const AgentPod& pod) {
+    return std::tuple(pod.node, !pod.ready, pod.namespace_name, pod.name);
+  });
 }
 
 std::string text_of(const std::map<std::string, std::string, std::less<>>& map, std::string_view key) {
@@ -76,6 +80,16 @@ std::optional<PlacerPod> as_placer(const alloc::PodSpec& pod, const objects::Pod
                    .settings = settings_of_pod(details)};
 }
 
+std::optional<AgentPod> as_agent(const alloc::PodSpec& pod, const objects::PodDetails& details) {
+  if (text_of(details.labels, "app.kubernetes.io/name") != "tessera" ||
+      text_of(details.labels, "app.kubernetes.io/component") != "agent" || pod.node_name.empty() ||
+      !alloc::occupies(pod)) {
+    return std::nullopt;
+  }
+  return AgentPod{
+      .namespace_name = pod.namespace_name, .name = pod.name, .node = pod.node_name, .ready = details.ready};
+}
+
 }  // namespace
 
 ClusterQuery placers_only() {
@@ -113,6 +127,9 @@ ClusterStore::ClusterStore(ClusterQuery query, ClusterSettings settings)
 
 void ClusterStore::complete(Cluster& cluster) const {
   cluster.placers = placers();
+  for (const auto& [uid, pod] : pods_.agents) {
+    cluster.agents.push_back(pod);
+  }
   cluster.warnings = warnings();
   cluster.settings = settings_;
   cluster.names = names_;
@@ -223,6 +240,10 @@ void ClusterStore::PodSink::keep_details(const std::string& uid, bool wanted) {
   if (auto placer = as_placer(next_, next_details_)) {
     placers.emplace(uid, *std::move(placer));
   }
+  agents.erase(uid);
+  if (auto agent = as_agent(next_, next_details_)) {
+    agents.emplace(uid, *std::move(agent));
+  }
   details.erase(uid);
   if (wanted) {
     details.emplace(uid, std::move(next_details_));
@@ -233,12 +254,14 @@ void ClusterStore::PodSink::clear() {
   kept.clear();
   details.clear();
   placers.clear();
+  agents.clear();
 }
 
 void ClusterStore::PodSink::forget(const kube::ObjectMeta& meta) {
   store_.version_ += kept.erase(meta.uid) + faults.erase(meta.uid);
   details.erase(meta.uid);
   placers.erase(meta.uid);
+  agents.erase(meta.uid);
 }
 
 void ClusterStore::PodSink::unreadable(const kube::ObjectMeta& meta, const Error& error) {

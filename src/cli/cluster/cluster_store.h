@@ -60,6 +60,7 @@ class ClusterStore {
     ByUid<alloc::PodSpec> kept;
     ByUid<objects::PodDetails> details;
     ByUid<PlacerPod> placers;
+    ByUid<AgentPod> agents;
     ByUid<std::string> faults;
 
    private:

@@ -22,6 +22,8 @@ struct Attachment {
   // schedulerName of Tessera's own scheduler, which runs in addition to the cluster's; empty if
   // there is none. Used in advice.
   std::string second_scheduler{};
+  // schedulerNames of pods that have a record. Such a scheduler very probably calls Tessera.
+  std::set<std::string, std::less<>> with_records{};
 
   // Returns whether pods with this schedulerName certainly bypass Tessera.
   [[nodiscard]] bool excludes(std::string_view scheduler_name) const;
@@ -29,6 +31,10 @@ struct Attachment {
 
 // Returns the attachment of `cluster`, which must have been read with ClusterQuery::details.
 Attachment find_attachment(const Cluster& cluster);
+
+// Returns why a pod on a node has no record: its nodeName was set by a client, or its scheduler did
+// not call Tessera. Names the pod, its node and what to do.
+std::string bypass_text(const Cluster& cluster, const Attachment& attachment, const alloc::PodSpec& pod);
 
 // Returns whether the pod has any annotation that names its GPUs, valid or not.
 bool has_record(const alloc::PodSpec& pod);

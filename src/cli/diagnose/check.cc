@@ -13,6 +13,9 @@
 
 #include "base/strings.h"
 #include "cli/cluster/cluster_ledger.h"
+#include "cli/cluster/node_problem.h"
+#include "cli/cluster/pod_problems.h"
+#include "cli/diagnose/attachment.h"
 #include "cli/diagnose/check_scheduler.h"
 #include "cli/output/json_print.h"
 #include "cli/output/table.h"
@@ -25,7 +28,10 @@ namespace {
 class Auditor {
  public:
   Auditor(const Cluster& cluster, alloc::Unit unit, const std::vector<std::string>& nodes)
-      : cluster_(cluster), ledger_(make_ledger(cluster, unit)), selected_(nodes.begin(), nodes.end()) {}
+      : cluster_(cluster),
+        ledger_(make_ledger(cluster, unit)),
+        attachment_(find_attachment(cluster)),
+        selected_(nodes.begin(), nodes.end()) {}
 
   CheckReport report(const CheckAnswers& answers) {
     check_agents(answers.allocations);
@@ -43,6 +49,7 @@ class Auditor {
       check_node(node);
     }
     check_orphans();
+    check_memory(answers.usage);
     for (const std::string& warning : cluster_.warnings) {
       add({.serious = true, .kind = "unreadable_object", .node = "", .pod = "", .text = warning});
     }
@@ -70,11 +77,41 @@ class Auditor {
   void check_records() {
     constexpr std::size_t kAll = 1'000'000;
     for (alloc::Problem& problem : ledger_->problems(kAll)) {
+      if (problem.kind == alloc::ProblemKind::kUndecided) {
+        explain_undecided(problem);
+      }
       add({.serious = true,
            .kind = std::string(to_string(problem.kind)),
            .node = std::move(problem.node),
            .pod = std::move(problem.pod),
            .text = std::move(problem.text)});
+    }
+  }
+
+  // Replaces the text of a pod without a record with one that says which client placed it. A pod that
+  // has started lost its record later.
+  void explain_undecided(alloc::Problem& problem) const {
+    const auto pod = std::ranges::find(cluster_.pods, problem.uid, &alloc::PodSpec::uid);
+    if (pod != cluster_.pods.end() && !alloc::has_started(*pod)) {
+      problem.text = bypass_text(cluster_, attachment_, *pod);
+    }
+  }
+
+  // Reports containers that use more GPU memory than they requested.
+  void check_memory(const Usage& usage) {
+    for (const auto& [name, overuses] : usage.exceeded) {
+      const auto pod = std::ranges::find_if(cluster_.pods, [&](const alloc::PodSpec& one) {
+        return one.namespace_name + "/" + one.name == name;
+      });
+      const std::string node = pod == cluster_.pods.end() ? "" : pod->node_name;
+      for (const MemoryOveruse& overuse : overuses) {
+        add({.serious = true,
+             .kind = "memory_exceeded",
+             .node = node,
+             .pod = name,
+             .text = fmt::format("pod {} on node {}: {}; {}", name, node, overuse_text(overuse),
+                                 kOveruseAdvice)});
+      }
     }
   }
 
@@ -147,8 +184,13 @@ class Auditor {
   void check_node(const objects::NodeFacts& node) {
     const auto id = ledger_->find_node(node.spec.name);
     const std::size_t gpus = id ? ledger_->gpus(*id).size() : 0;
+    const NodeProblem problem = node_problem(cluster_, node);
     if (gpus == 0) {
-      check_node_without_gpus(node, id);
+      if (problem) {
+        report_problem(node, problem, {});
+      } else {
+        check_node_without_gpus(node, id);
+      }
       return;
     }
     const auto holdings = ledger_->holdings(*id);
@@ -157,8 +199,18 @@ class Auditor {
       report_.gpus += gpus;
       report_.pods += holdings.size();
     }
-    check_kubelet(node, *id);
-    check_health(node, *id, holdings);
+    if (problem) {
+      report_problem(node, problem, holdings);
+    } else {
+      check_kubelet(node, *id);
+    }
+    // A driver that does not answer is the reason of every GPU.
+    if (problem.kind != NodeProblem::Kind::kDriver) {
+      check_health(node, *id, holdings);
+    }
+    if (!node.ready) {
+      add_node_finding(node, false, "not_ready", "is not ready");
+    }
     if (node.spec.inventory.empty()) {
       const bool topology_plugin = !ledger_->states().original(*id).shares;
       add_node_finding(node, false, "old_plugin",
@@ -170,6 +222,10 @@ class Auditor {
   }
 
   void check_node_without_gpus(const objects::NodeFacts& node, std::optional<alloc::NodeId> id) {
+    if (is_unhealthy(node)) {
+      add_node_finding(node, true, "unhealthy", condition_text(node));
+      return;
+    }
     const bool readable = !id || ledger_->states().fence(*id) != alloc::Fence::kUnreadable;
     const auto label = node.labels.find("gpushare");
     if (readable && label != node.labels.end() && label->second == "true") {
@@ -195,18 +251,34 @@ class Auditor {
           node, true, "nothing_allocatable",
           "kubelet offers no GPU memory: the device plugin is not running or all GPUs are unhealthy");
     }
-    if (!node.ready) {
-      add_node_finding(node, false, "not_ready", "is not ready");
+  }
+
+  void report_problem(const objects::NodeFacts& node, const NodeProblem& problem,
+                      const std::vector<alloc::PodHolding>& holdings) {
+    std::vector<std::string> pods;
+    for (const alloc::PodHolding& holding : holdings) {
+      pods.push_back(holding.pod.text());
+    }
+    const std::string text =
+        pods.empty() ? problem.text : fmt::format("{}; GPU pods there: {}", problem.text, names_text(pods));
+    if (problem.kind == NodeProblem::Kind::kNoAgent) {
+      add_node_finding(node, true, "no_agent", text);
+    } else if (problem.mark == "DriverHangs") {
+      add_node_finding(node, true, "driver_hangs", text);
+    } else {
+      add_node_finding(node, true, "driver_not_ready", text);
     }
   }
 
   void check_health(const objects::NodeFacts& node, alloc::NodeId id,
                     const std::vector<alloc::PodHolding>& holdings) {
+    bool any = false;
     for (unsigned slot = 0; slot < ledger_->gpus(id).size(); ++slot) {
       const std::string_view unhealthy = ledger_->unhealthy(id, slot);
       if (unhealthy.empty()) {
         continue;
       }
+      any = true;
       std::vector<std::string> pods;
       for (const alloc::PodHolding& holding : holdings) {
         if (std::ranges::any_of(holding.shares,
@@ -215,10 +287,20 @@ class Auditor {
         }
       }
       add_node_finding(
-          node, !pods.empty(), "unhealthy",
+          node, !pods.empty() || is_unhealthy(node), "unhealthy",
           fmt::format("GPU {} is unhealthy: {}{}", ledger_->gpus(id)[slot].index, unhealthy,
                       pods.empty() ? std::string() : fmt::format("; used by {}", fmt::join(pods, ", "))));
     }
+    // The agent also knows GPUs that it cannot list in the inventory.
+    if (!any && is_unhealthy(node)) {
+      add_node_finding(node, true, "unhealthy", condition_text(node));
+    }
+  }
+
+  static bool is_unhealthy(const objects::NodeFacts& node) { return node.gpus_healthy == "False"; }
+  static std::string condition_text(const objects::NodeFacts& node) {
+    return fmt::format("its condition {} is False ({}): {}", objects::kGpusHealthy, node.gpus_reason,
+                       node.gpus_message);
   }
 
   void check_orphans() {
@@ -249,6 +331,7 @@ class Auditor {
 
   const Cluster& cluster_;
   std::unique_ptr<alloc::Ledger> ledger_;
+  Attachment attachment_;
   std::set<std::string, std::less<>> selected_;  // nodes; empty: all
   CheckReport report_;
 };
@@ -306,6 +389,7 @@ CheckAnswers read_answers(const ClusterOptions& options, const Cluster& cluster,
         ask_pods(options, PodKind::kAgents, "version").value_or(std::vector<PodAnswer>());
     answers.placer_versions =
         ask_pods(options, PodKind::kPlacers, "version").value_or(std::vector<PodAnswer>());
+    answers.usage = ask_usage(options);
   }
   return answers;
 }

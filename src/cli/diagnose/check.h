@@ -47,6 +47,7 @@ struct CheckAnswers {
   std::vector<PodAnswer> allocations{};
   std::vector<PodAnswer> agent_versions{};
   std::vector<PodAnswer> placer_versions{};
+  Usage usage{};
   std::string lease{};  // "namespace/name" of the Lease that was read; empty: none
   Result<std::string> lease_body = std::string();
   Clock::Wall now = Clock::real().wall();

@@ -20,15 +20,6 @@ namespace {
 constexpr std::chrono::seconds kPatience{30};
 constexpr std::size_t kMostNames = 3;
 
-// "ml/a, ml/b and 5 more".
-std::string names_text(const std::vector<std::string>& names) {
-  const std::vector<std::string> first(
-      names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min(kMostNames, names.size())));
-  return names.size() <= kMostNames
-             ? join_words(first)
-             : fmt::format("{} and {} more", fmt::join(first, ", "), names.size() - kMostNames);
-}
-
 std::string pods_text(const std::vector<std::string>& names) {
   return fmt::format("{} {}", names.size() == 1 ? "pod" : "pods", names_text(names));
 }
@@ -87,7 +78,7 @@ class SchedulerAuditor {
       const objects::PodDetails& details = found->second;
       const std::string name = pod.namespace_name + "/" + pod.name;
       if (!pod.node_name.empty()) {
-        if (!has_record(pod) && agent_nodes_.contains(pod.node_name)) {
+        if (!has_record(pod) && agent_nodes_.contains(pod.node_name) && !sets_node_name(details)) {
           bypassed_[details.scheduler_name].push_back(name);
         }
         continue;
@@ -102,6 +93,15 @@ class SchedulerAuditor {
         elsewhere_[details.scheduler_name].push_back(name);
       }
     }
+  }
+
+  // Returns whether no scheduler placed the pod, because its nodeName was set. Such a pod says nothing
+  // about the scheduler. The finding `undecided` reports it.
+  [[nodiscard]] bool sets_node_name(const objects::PodDetails& details) const {
+    return details.node_set_by == objects::NodeSetBy::kClient ||
+           (details.node_set_by == objects::NodeSetBy::kUnknown &&
+            attachment_.names.contains(details.scheduler_name) &&
+            attachment_.with_records.contains(details.scheduler_name));
   }
 
   [[nodiscard]] bool is_late(const objects::PodDetails& details) const {
@@ -168,6 +168,14 @@ class SchedulerAuditor {
 };
 
 }  // namespace
+
+std::string names_text(const std::vector<std::string>& names) {
+  const std::vector<std::string> first(
+      names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min(kMostNames, names.size())));
+  return names.size() <= kMostNames
+             ? join_words(first)
+             : fmt::format("{} and {} more", fmt::join(first, ", "), names.size() - kMostNames);
+}
 
 std::vector<Finding> check_schedulers(const Cluster& cluster, Clock::Wall now) {
   return SchedulerAuditor(cluster, now).findings();

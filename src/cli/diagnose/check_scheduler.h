@@ -19,6 +19,9 @@ namespace tessera::cli {
 // A pod that was created less than 30 s before `now` is not reported as waiting.
 std::vector<Finding> check_schedulers(const Cluster& cluster, Clock::Wall now);
 
+// Returns "ml/a, ml/b, ml/c and 5 more".
+std::string names_text(const std::vector<std::string>& names);
+
 std::vector<Finding> check_versions(const CheckAnswers& answers);
 
 // Returns {namespace, name} of the Lease that Tessera's schedulers or extenders use for leader

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "cli/cluster/cluster_ledger.h"
-#include "cli/diagnose/why.h"
+#include "cli/diagnose/why_json.h"
 #include "cli/output/json_print.h"
 #include "cli/output/table.h"
 #include "cli/output/yaml_print.h"
@@ -28,10 +28,7 @@ std::string holder_text(const alloc::PodHolding& holding, alloc::Unit unit) {
 std::string fits_when(const WhyNode& node, alloc::Unit unit) {
   std::string text;
   if (!node.verdict.blockers.empty()) {
-    for (const alloc::PodHolding& holding : node.verdict.blockers) {
-      text += (text.empty() ? "" : ", ") + holder_text(holding, unit);
-    }
-    text += node.verdict.blockers.size() == 1 ? " ends" : " end";
+    text = blockers_text(node, unit) + (node.verdict.blockers.size() == 1 ? " ends" : " end");
   } else if (node.verdict.reason != alloc::Reason::kFits) {
     text = node.verdict.text;
   }
@@ -75,6 +72,14 @@ std::string grouped(const WhyReport& report) {
 
 }  // namespace
 
+std::string blockers_text(const WhyNode& node, alloc::Unit unit) {
+  std::string text;
+  for (const alloc::PodHolding& holding : node.verdict.blockers) {
+    text += (text.empty() ? "" : ", ") + holder_text(holding, unit);
+  }
+  return text;
+}
+
 std::string why_text(const WhyReport& report, const Terminal& terminal) {
   const bool waits = !report.nodes.empty() && report.fits.empty();
   std::string text = prose(report.answer, terminal, waits ? Colour::kYellow : Colour::kGreen);
@@ -107,7 +112,7 @@ std::string why_text(const WhyReport& report, const Terminal& terminal) {
   return text;
 }
 
-std::string why_json(const WhyReport& report, bool yaml) {
+json::object why_object(const WhyReport& report) {
   json::array nodes;
   for (const WhyNode& node : report.nodes) {
     const alloc::Explanation& why = node.verdict;
@@ -143,12 +148,26 @@ std::string why_json(const WhyReport& report, bool yaml) {
   for (const std::string& hint : report.hints) {
     hints.emplace_back(hint);
   }
-  const json::value value =
-      json::object{{"pod", report.pod},          {"needs", report.needs},
-                   {"answer", report.answer},    {"obstacles", std::move(obstacles)},
-                   {"unit", report.unit.text()}, {"fits", std::move(fits)},
-                   {"nodes", std::move(nodes)},  {"nodesWithoutGpus", report.without_gpus},
-                   {"free", report.free},        {"hints", std::move(hints)}};
+  json::object object{{"pod", report.pod},          {"needs", report.needs},
+                      {"answer", report.answer},    {"obstacles", std::move(obstacles)},
+                      {"unit", report.unit.text()}, {"fits", std::move(fits)},
+                      {"nodes", std::move(nodes)},  {"nodesWithoutGpus", report.without_gpus},
+                      {"free", report.free},        {"hints", std::move(hints)}};
+  if (!report.node.empty()) {
+    object["node"] = report.node;
+  }
+  if (const WhyNode* const least = report.least()) {
+    json::array pods;
+    for (const alloc::PodHolding& holding : least->verdict.blockers) {
+      pods.emplace_back(holding.pod.text());
+    }
+    object["least"] = json::object{{"node", least->node}, {"pods", std::move(pods)}};
+  }
+  return object;
+}
+
+std::string why_json(const WhyReport& report, bool yaml) {
+  const json::value value = why_object(report);
   return yaml ? yaml_text(value) : pretty_json(value);
 }
 

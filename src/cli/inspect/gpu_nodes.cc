@@ -7,6 +7,7 @@
 #include "alloc/placer.h"
 #include "alloc/request.h"
 #include "cli/cluster/cluster_ledger.h"
+#include "cli/cluster/node_problem.h"
 #include "topology/link.h"
 
 namespace tessera::cli {
@@ -27,7 +28,9 @@ Links links_of(const alloc::NodeView& view) {
   return links;
 }
 
-GpuNode make_node(const objects::NodeFacts& facts, const alloc::Ledger& ledger, alloc::NodeId id) {
+// A healthy GPU of a node with a problem is not free: no pod can get it.
+GpuNode make_node(const objects::NodeFacts& facts, const alloc::Ledger& ledger, alloc::NodeId id,
+                  const NodeProblem& problem) {
   GpuNode node{.name = facts.spec.name,
                .address = facts.address.empty() ? "unknown" : facts.address,
                .type = facts.spec.original.type.empty() ? ledger.machine(id) : facts.spec.original.type,
@@ -40,6 +43,9 @@ GpuNode make_node(const objects::NodeFacts& facts, const alloc::Ledger& ledger, 
                          .model = ledger.model_name(gpu.model),
                          .unhealthy = std::string(ledger.unhealthy(id, slot)),
                          .pods = {}});
+    if (NodeGpu& last = node.gpus.back(); last.unhealthy.empty()) {
+      last.unhealthy = problem.mark;
+    }
   }
   for (const alloc::PodHolding& holding : ledger.holdings(id)) {
     for (const alloc::HeldShare& held : holding.shares) {
@@ -103,7 +109,11 @@ GpuNodes make_gpu_nodes(const Cluster& cluster) {
   for (const objects::NodeFacts& facts : cluster.nodes) {
     const auto id = ledger->find_node(facts.spec.name);
     if (id && !ledger->gpus(*id).empty()) {
-      all.nodes.push_back(make_node(facts, *ledger, *id));
+      const NodeProblem problem = node_problem(cluster, facts);
+      if (problem) {
+        all.warnings.push_back(fmt::format("node {}: {}", facts.spec.name, problem.text));
+      }
+      all.nodes.push_back(make_node(facts, *ledger, *id, problem));
     }
   }
   for (const alloc::Problem& problem : ledger->problems()) {

@@ -12,6 +12,7 @@
 #include "alloc/record.h"
 #include "base/json_reader.h"
 #include "base/strings.h"
+#include "cli/cluster/node_problem.h"
 
 namespace tessera::cli {
 
@@ -89,12 +90,13 @@ std::optional<std::vector<alloc::GpuShare>> read_shares(const alloc::PodSpec& po
 // Builds one node: first its GPUs, then its pods.
 class NodeBuilder {
  public:
-  NodeBuilder(const objects::NodeFacts& facts, const alloc::ResourceNames& names,
+  NodeBuilder(const objects::NodeFacts& facts, const NodeProblem& problem, const alloc::ResourceNames& names,
               std::vector<std::string>& warnings)
       : warnings_(warnings), names_(names) {
     node.name = facts.spec.name;
     node.address = facts.address.empty() ? "unknown" : facts.address;
     node.total = facts.allocatable_units;
+    node.problem = problem.mark;
     node.count = std::clamp<std::int64_t>(facts.allocatable_count, 0, kMostGpus);
     if (!facts.spec.inventory.empty() && add_inventory(facts)) {
       return;
@@ -286,9 +288,13 @@ Shares make_shares(const Cluster& cluster) {
   std::vector<NodeBuilder> builders;
   std::unordered_map<std::string_view, std::size_t> by_name;
   for (const objects::NodeFacts& facts : cluster.nodes) {
+    const NodeProblem problem = node_problem(cluster, facts);
+    if (problem) {
+      shares.warnings.push_back(fmt::format("node {}: {}", facts.spec.name, problem.text));
+    }
     if (facts.allocatable_units > 0) {
       by_name.emplace(facts.spec.name, builders.size());
-      builders.emplace_back(facts, cluster.names, shares.warnings);
+      builders.emplace_back(facts, problem, cluster.names, shares.warnings);
     }
   }
   for (const alloc::PodSpec& pod : cluster.pods) {

@@ -47,6 +47,7 @@ struct ShareNode {
   std::string unit;                       // of its amounts: "GiB"; empty if unknown
   std::int64_t count = 0;                 // number of GPUs; their indexes are 0 to count - 1
   std::int64_t total = 0;                 // allocatable units
+  std::string problem;                    // NodeProblem::mark; empty: none
   std::map<std::int64_t, ShareGpu> gpus;  // by index; also GPUs that pods name but the node lacks
   std::vector<SharePod> pods;
 

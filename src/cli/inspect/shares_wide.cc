@@ -31,6 +31,9 @@ Table::Cell health(const ShareNode& node, std::int64_t index, const ShareGpu& gp
   if (!gpu.unhealthy.empty()) {
     return {gpu.unhealthy, Colour::kRed};
   }
+  if (!node.problem.empty()) {
+    return {node.problem, Colour::kRed};
+  }
   return gpu.used > gpu.total ? Table::Cell("over-committed", Colour::kRed) : Table::Cell("ok");
 }
 
@@ -75,7 +78,7 @@ std::string shares_wide(const Shares& shares, const Terminal& terminal) {
         add_gpu(table, node, index, terminal, first);
         first = false;
         gpus += index >= 0 && index < node.count ? 1 : 0;
-        unhealthy += gpu.unhealthy.empty() ? 0 : 1;
+        unhealthy += gpu.unhealthy.empty() && node.problem.empty() ? 0 : 1;
       }
     }
     if (node.has_pending()) {

@@ -12,6 +12,8 @@
 #include "cli/cluster/cluster_ledger.h"
 #include "cli/cluster/cluster_watch.h"
 #include "cli/cluster/label_selector.h"
+#include "cli/cluster/node_problem.h"
+#include "cli/cluster/pod_problems.h"
 #include "cli/output/json_print.h"
 #include "cli/output/yaml_print.h"
 
@@ -37,8 +39,9 @@ std::string status_of(const objects::NodeFacts& node) {
   return std::string(node.ready ? "ready" : "notReady") + (node.cordoned ? ",SchedulingDisabled" : "");
 }
 
-TopPod pod_of(const alloc::PodHolding& holding, const std::string& node,
-              std::span<const alloc::LedgerGpu> gpus, const Usage& usage) {
+TopPod pod_of(const alloc::Ledger& ledger, const alloc::PodHolding& holding, const std::string& node,
+              const Usage& usage) {
+  const std::span<const alloc::LedgerGpu> gpus = ledger.gpus(holding.node);
   TopPod pod{.namespace_name = holding.pod.namespace_name,
              .name = holding.pod.name,
              .node = node,
@@ -54,6 +57,9 @@ TopPod pod_of(const alloc::PodHolding& holding, const std::string& node,
   }
   if (const auto used = usage.pod_memory_mib.find(holding.pod.text()); used != usage.pod_memory_mib.end()) {
     pod.used_mib = used->second;
+  }
+  for (const PodProblem& problem : pod_problems(ledger, holding, usage)) {
+    pod.problems.push_back(problem.text);
   }
   return pod;
 }
@@ -88,7 +94,12 @@ TopNode node_of(const objects::NodeFacts& facts, const Cluster& cluster, alloc::
   node.address = facts.address.empty() ? "unknown" : facts.address;
   node.role = role_of(facts);
   node.status = status_of(facts);
-  node.shares = facts.allocatable_units > 0;
+  const NodeProblem problem = node_problem(cluster, facts);
+  if (problem) {
+    node.status += "," + problem.mark;
+    node.problem = problem.text;
+  }
+  node.shares = facts.allocatable_units > 0 || problem;
   std::unique_ptr<alloc::Ledger> own;
   if (const auto inventory = facts.spec.inventory.empty() ? Result<alloc::Inventory>(alloc::Inventory{})
                                                           : alloc::Inventory::parse(facts.spec.inventory);
@@ -110,7 +121,7 @@ TopNode node_of(const objects::NodeFacts& facts, const Cluster& cluster, alloc::
   const alloc::NodeId id = *ledger.find_node(node.name);
   add_gpus(node, ledger, id, usage);
   for (const alloc::PodHolding& holding : ledger.holdings(id)) {
-    node.pods.push_back(pod_of(holding, node.name, ledger.gpus(id), usage));
+    node.pods.push_back(pod_of(ledger, holding, node.name, usage));
   }
   return node;
 }
@@ -202,6 +213,9 @@ json::object pod_json(const TopPod& pod) {
   if (pod.used_mib) {
     object["usedMiB"] = *pod.used_mib;
   }
+  if (!pod.problems.empty()) {
+    object["problems"] = json::array(pod.problems.begin(), pod.problems.end());
+  }
   return object;
 }
 
@@ -228,9 +242,14 @@ json::object node_json(const TopNode& node) {
   for (const TopPod& pod : node.pods) {
     pods.push_back(pod_json(pod));
   }
-  return {{"name", node.name},       {"address", node.address}, {"role", node.role},
-          {"status", node.status},   {"unit", node.unit},       {"allocatedGpus", node.allocated_gpus()},
-          {"gpus", std::move(gpus)}, {"pods", std::move(pods)}};
+  json::object object{{"name", node.name},       {"address", node.address},
+                      {"role", node.role},       {"status", node.status},
+                      {"unit", node.unit},       {"allocatedGpus", node.allocated_gpus()},
+                      {"gpus", std::move(gpus)}, {"pods", std::move(pods)}};
+  if (!node.problem.empty()) {
+    object["problem"] = node.problem;
+  }
+  return object;
 }
 
 }  // namespace
@@ -291,6 +310,9 @@ Result<TopView> make_top(const TopOptions& options, Cluster cluster, const Usage
   for (const objects::NodeFacts& facts : cluster.nodes) {
     TopNode node = node_of(facts, cluster, unit, *ledger, usage);
     if (options.pods || is_of_mode(node, options.mode)) {
+      if (!node.problem.empty()) {
+        view.warnings.push_back(fmt::format("node {}: {}", node.name, node.problem));
+      }
       view.nodes.push_back(std::move(node));
     }
   }

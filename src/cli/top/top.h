@@ -56,14 +56,16 @@ struct TopPod {
   std::map<std::uint32_t, std::uint64_t> units_on;  // units by GPU index; 0 for a whole GPU
   bool decided = false;                             // the pod has a record of its GPUs
   std::optional<double> used_mib{};
+  std::vector<std::string> problems{};  // of its GPUs: unhealthy, gone, or too much memory used
 };
 
 struct TopNode {
   std::string name;
   std::string address;
-  std::string role;    // "worker,gpu", or "<none>"
-  std::string status;  // ready, notReady, ready,SchedulingDisabled
-  std::string unit;    // "GiB"
+  std::string role;     // "worker,gpu", or "<none>"
+  std::string status;   // ready, notReady, ready,SchedulingDisabled, ready,NoAgent
+  std::string problem;  // why its GPUs take no pods; empty if they do. Then sums leave the node out.
+  std::string unit;     // "GiB"
   std::uint32_t unit_mib = 1024;
   bool shares = false;  // has allocatable GPU memory
   std::vector<TopGpu> gpus;

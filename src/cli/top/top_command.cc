@@ -18,6 +18,7 @@ namespace {
 
 ClusterQuery query_of(const TopOptions& options) {
   ClusterQuery query;
+  query.details = true;  // for the pods of the agents
   if (options.pods) {
     // The ledger needs all pods of a node. make_top() selects the pods to show.
     return query;

@@ -123,10 +123,26 @@ std::string used_memory(const std::optional<double>& mib) {
   return mib ? fmt::format("{:.1f}GiB", *mib / 1024) : "-";
 }
 
+bool any_problem(const std::vector<TopPod>& pods) {
+  return std::ranges::any_of(pods, [](const TopPod& pod) { return !pod.problems.empty(); });
+}
+
+Table::Cell problem_cell(const TopPod& pod) {
+  std::string text;
+  for (const std::string& problem : pod.problems) {
+    text += (text.empty() ? "" : "; ") + problem;
+  }
+  return {text.empty() ? "-" : text, text.empty() ? Colour::kNone : Colour::kRed};
+}
+
 void pods_details(const TopNode& node, bool usage, const Terminal& terminal, std::string& text) {
   std::vector<Table::Cell> header{"NAMESPACE", "NAME", "GPU(Requested)", "GPU(Allocated)"};
   if (usage) {
     header.emplace_back("GPU_MEM(Used)");
+  }
+  const bool problems = any_problem(node.pods);
+  if (problems) {
+    header.emplace_back("PROBLEM");
   }
   Table table(std::move(header), narrow_pods());
   for (const TopPod& pod : node.pods) {
@@ -136,6 +152,9 @@ void pods_details(const TopNode& node, bool usage, const Terminal& terminal, std
                                  {places_of(pod, node), pod.decided ? Colour::kNone : Colour::kYellow}};
     if (usage) {
       row.emplace_back(used_memory(pod.used_mib));
+    }
+    if (problems) {
+      row.push_back(problem_cell(pod));
     }
     table.add(std::move(row));
   }
@@ -172,6 +191,9 @@ std::string details(const TopOptions& options, const TopView& view, const Termin
   for (const TopNode& node : view.nodes) {
     text += fmt::format("Name:    {}\nStatus:  {}\nRole:    {}\nAddress: {}\n", node.name, node.status,
                         node.role, node.address);
+    if (!node.problem.empty()) {
+      text += fmt::format("Problem: {}\n", node.problem);
+    }
     if (!node.gpus.empty()) {
       pods_details(node, view.usage, terminal, text);
       gpus_table(node, view.usage, terminal, text);
@@ -200,7 +222,12 @@ std::string cluster_summary(const TopOptions& options, const TopView& view) {
   double gpus = 0;
   double allocated = 0;
   double total = 0;
+  std::string left_out;
   for (const TopNode& node : view.nodes) {
+    if (!node.problem.empty()) {
+      left_out += (left_out.empty() ? "" : ", ") + node.name;
+      continue;
+    }
     allocated_gpus += node.allocated_gpus();
     gpus += static_cast<double>(node.gpus.size());
     allocated += gib(node.allocated(), node);
@@ -216,7 +243,8 @@ std::string cluster_summary(const TopOptions& options, const TopView& view) {
                         options.mode.empty() ? "Cluster" : "GPUShare Node", number(allocated), number(total),
                         total > 0 ? 100 * allocated / total : 0);
   }
-  return text;
+  return left_out.empty() ? text
+                          : text + fmt::format("Not counted, because they take no pods now: {}\n", left_out);
 }
 
 }  // namespace
@@ -286,6 +314,10 @@ std::string top_pods_text(const TopView& view, const Terminal& terminal) {
   if (view.usage) {
     header.emplace_back("GPU_MEM(Used)");
   }
+  const bool problems = any_problem(view.waiting);
+  if (problems) {
+    header.emplace_back("PROBLEM");
+  }
   Table table(std::move(header), narrow_pods());
   TopNode unknown;
   for (const TopPod& pod : view.waiting) {
@@ -305,6 +337,9 @@ std::string top_pods_text(const TopView& view, const Terminal& terminal) {
                                   pending || !pod.decided ? Colour::kYellow : Colour::kNone}};
     if (view.usage) {
       row.emplace_back(used_memory(pod.used_mib));
+    }
+    if (problems) {
+      row.push_back(problem_cell(pod));
     }
     table.add(std::move(row));
   }

@@ -42,14 +42,14 @@ extender_start() {
   EXTENDER_PID=$!
   wait_or_finish 20 "the extender is ready" reaches "$EXTENDER_PORT" /readyz
 }
-# agent_start_on NODE [FLAGS...]: starts an agent on the port LISTEN (default AGENT_PORT). Its log
-# is $S/agent-NODE.log.
+# agent_start_on NODE [FLAGS...]: starts an agent on the port LISTEN (default AGENT_PORT) of the
+# address LISTEN_ON (default 127.0.0.1). Its log is $S/agent-NODE.log.
 # agent_start [FLAGS...]: the same in node-a.
 agent_start_on() {
   local node=$1
   shift
   (in_cluster "$node" "$AGENT" --node-name "$node" \
-    --listen "127.0.0.1:${LISTEN:-$AGENT_PORT}" --driver-root "$S/gpus-$node" --sysfs-root "$S/gpus-$node/sys" \
+    --listen "${LISTEN_ON:-127.0.0.1}:${LISTEN:-$AGENT_PORT}" --driver-root "$S/gpus-$node" --sysfs-root "$S/gpus-$node/sys" \
     --dev-root "$S/gpus-$node/dev" --state-dir "$S/agent-state-$node" "$@" >>"$S/agent-$node.log" 2>&1) &
   AGENT_PID=$!
 }
