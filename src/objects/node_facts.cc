@@ -91,14 +91,20 @@ class NodeFactsReader {
   }
 
   JsonError read_capacity(std::string_view name, JsonValue amount) {
+    if (!names_.find(name) && looks_like_gpu(name)) {
+      std::int64_t count = 0;
+      const JsonError error = amounts_.read_whole(name, amount, count);
+      if (count > 0) {
+        node_.other_gpu_resources.emplace_back(name);
+      }
+      node_.spec.nvidia_gpus = name == kNvidiaGpu ? count : node_.spec.nvidia_gpus;
+      return error;
+    }
     if (name == names_.memory()) {
       return amounts_.read_whole(name, amount, node_.spec.gpu_memory_units);
     }
     if (name == names_.whole()) {
       return amounts_.read_whole(name, amount, node_.whole_gpus);
-    }
-    if (name == kNvidiaGpu) {
-      return amounts_.read_whole(name, amount, node_.spec.nvidia_gpus);
     }
     return name == names_.count() ? amounts_.read_whole(name, amount, node_.spec.gpu_count) : SUCCESS;
   }

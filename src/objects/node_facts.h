@@ -27,6 +27,8 @@ struct NodeFacts {
   std::int64_t allocatable_units = 0;
   std::int64_t allocatable_count = 0;
   std::int64_t whole_gpus = 0;  // status.capacity of the whole-GPU resource
+  // Other resources in status.capacity that look like GPUs (looks_like_gpu), if there are any of them.
+  std::vector<std::string> other_gpu_resources{};
   // Annotations of the original topology plugin.
   std::string gpu_topology{};
   std::string node_type{};

@@ -34,6 +34,7 @@ struct PlainNode {
   Texts annotations{};
   std::int64_t whole = 0;            // aliyun.com/gpu
   std::int64_t unhealthy_units = 0;  // part of `units` that is not allocatable
+  Texts other_capacity{};            // by resource
 };
 
 struct SavedPod {
@@ -49,6 +50,7 @@ struct SavedPod {
   bool deleting = false;
   std::string waiting_message{};  // of kubelet, about the container
   bool zero_limits = false;       // write limits of 0 instead of no limits
+  Texts other_limits{};           // by resource
 };
 
 // A pod of Tessera's own scheduler, or of its extender behind a Service.

@@ -12,6 +12,8 @@
 #include "base/strings.h"
 #include "cli/cluster/cluster_ledger.h"
 #include "cli/diagnose/attachment.h"
+#include "cli/diagnose/request_hints.h"
+#include "cli/diagnose/restricted.h"
 
 namespace tessera::cli {
 
@@ -111,18 +113,44 @@ class PodExplainer {
   WhyReport answer() {
     if (!alloc::asks_for_gpus(pod_)) {
       report_.answer = fmt::format(
-          "{} requests no GPUs, so Tessera does not affect it; see: kubectl describe pod {} -n {}",
-          report_.pod, pod_.name, pod_.namespace_name);
+          "{} requests {}, so Tessera does not affect it; see: kubectl describe pod {} -n {}", report_.pod,
+          details().other_gpu_limits.empty() ? "no GPUs" : "no GPUs under a name that Tessera serves",
+          pod_.name, pod_.namespace_name);
     } else if (!pod_.node_name.empty()) {
-      answer_bound();
+      cluster_.restriction.nodes ? answer_bound_restricted() : answer_bound();
     } else {
       find_obstacles();
-      answer_waiting();
+      cluster_.restriction.any() ? answer_waiting_restricted() : answer_waiting();
+    }
+    for (std::string& hint : request_hints(cluster_, pod_, details(), *ledger_)) {
+      report_.hints.push_back(std::move(hint));
     }
     return std::move(report_);
   }
 
  private:
+  void answer_bound_restricted() {
+    report_.answer = restricted_bound_answer(pod_, cluster_.names);
+    for (const auto& [container, message] : details().waiting) {
+      report_.obstacles.push_back(fmt::format("container {} does not start: {}", container, message));
+    }
+  }
+
+  void answer_waiting_restricted() {
+    const auto request = Request::of_pod(pod_, cluster_.names);
+    if (!request) {
+      report_.answer =
+          fmt::format("{} fits on no node: its request is invalid: {}", report_.pod, request.error().text());
+      return;
+    }
+    report_.needs = restricted_needs(*request, cluster_.names);
+    report_.answer =
+        fmt::format("{} needs {}. It is not known which nodes have room.", pod_.name, report_.needs);
+    if (std::string text = scheduler_text(details()); !text.empty()) {
+      report_.hints.push_back(std::move(text));
+    }
+  }
+
   void answer_bound() {
     const auto holding = ledger_->holding(pod_.uid);
     report_.answer =
@@ -365,13 +393,16 @@ int run_why(const WhyOptions& options, std::ostream& out, std::ostream& err, con
       return alloc::asks_for_gpus(pod) || pod.name == name;
     };
     query.details = true;
+    query.allow_restricted = true;
+    query.own_namespace = named_namespace(options);
     const Cluster cluster = TRY(read_cluster(options.cluster, query));
     const std::string& option = options.cluster.namespace_name;
     const alloc::Unit unit = options.unit.empty()
                                  ? common_unit(cluster)
                                  : TRY(with_context(alloc::Unit::parse(options.unit), "--unit"));
-    const WhyReport report =
+    WhyReport report =
         TRY(explain_pod(cluster, option.empty() ? cluster.default_namespace : option, options.pod, unit));
+    add_restricted_facts(options.cluster, cluster, report);
     for (const std::string& warning : cluster.warnings) {
       err << "warning: " << warning << "\n";
     }

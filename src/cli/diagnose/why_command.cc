@@ -19,7 +19,8 @@ void add_why_command(CLI::App& app, Action& action) {
   command->add_option("--namespace,-n", options->cluster.namespace_name,
                       "Namespace of the pod (default: the namespace of the kubeconfig context)");
   command->footer(
-      "Requires permission to list nodes and pods.\n"
+      "Requires permission to list nodes and pods (ClusterRole tessera-viewer). With permission to list the\n"
+      "pods of one namespace only, it shows what the pod itself says.\n"
       "Examples:\n"
       "  tessera why train-7 -n ml\n"
       "  tessera why ml/train-7 -o json\n"

@@ -56,6 +56,8 @@ struct TopPod {
   std::uint64_t whole = 0;                          // number of whole GPUs
   std::map<std::uint32_t, std::uint64_t> units_on;  // units by GPU index; 0 for a whole GPU
   bool decided = false;                             // the pod has a record of its GPUs
+  // Units by UUID, 0 for a whole GPU; filled instead of units_on if the user may not list nodes.
+  std::map<std::string, std::uint64_t> units_on_uuid{};
   std::optional<double> used_mib{};
 };
 
@@ -82,6 +84,7 @@ struct TopView {
   std::vector<TopNode> nodes;
   std::vector<TopPod> waiting;  // pods without a node
   bool usage = false;
+  bool restricted = false;  // the user may not list nodes, so the unit of GPU memory is not known
   std::vector<std::string> warnings;
 };
 
