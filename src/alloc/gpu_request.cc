@@ -10,6 +10,21 @@ namespace tessera::alloc {
 
 namespace {
 
+// Returns what to write instead of `quantity`, for an amount of GPU memory with a suffix. Users
+// write it as they write the memory of a container. Returns "" if that is not the mistake.
+std::string suffix_advice(const Quantity& quantity) {
+  constexpr std::int64_t kGib = 1LL << 30U;
+  const auto bytes = quantity.whole();
+  if (!bytes || *bytes < 0 || quantity.text().find_first_of("kMGTPE") == std::string::npos) {
+    return "";
+  }
+  const std::int64_t gib = *bytes / kGib + (*bytes % kGib > 0 ? 1 : 0);
+  if (gib < 1 || gib > GpuRequest::kMostUnits) {
+    return "";
+  }
+  return fmt::format("it counts units of GPU memory and has no suffix: write {} if a unit is 1GiB", gib);
+}
+
 // Returns the amount of one resource in a container's limits, 0 if it is absent. Fails if the
 // amount is not a whole number from 0 to `most`.
 Result<std::uint32_t> limit(const ContainerSpec& container, GpuResource resource, const ResourceNames& names,
@@ -20,6 +35,12 @@ Result<std::uint32_t> limit(const ContainerSpec& container, GpuResource resource
     }
     const auto amount = quantity.whole();
     if (!amount || *amount < 0 || *amount > most) {
+      if (const std::string advice = suffix_advice(quantity);
+          resource == GpuResource::kMemory && !advice.empty()) {
+        return fail(ErrorCode::kInvalid,
+                    fmt::format("container {}: {} is {}, but {}", in_quotes(container.name),
+                                names.name(resource), quantity.text(), advice));
+      }
       return fail(ErrorCode::kInvalid,
                   fmt::format("container {}: {} is {}, not a whole number from 0 to {}",
                               in_quotes(container.name), names.name(resource), quantity.text(), most));

@@ -7,6 +7,7 @@
 #include <limits>
 #include <set>
 
+#include "base/nearest_name.h"
 #include "base/strings.h"
 
 namespace tessera::alloc {
@@ -127,8 +128,10 @@ Status read_placement(const PodSpec& pod, Request& request) {
     return {};
   }
   if (*text != "per-container") {
-    return fail(ErrorCode::kInvalid, fmt::format("annotation {} is {}, not one-gpu or per-container",
-                                                 key::kPlacement, in_quotes(*text)));
+    static constexpr std::array<std::string_view, 2> kPlacements = {"one-gpu", "per-container"};
+    return fail(ErrorCode::kInvalid,
+                fmt::format("annotation {} is {}, not one-gpu or per-container{}", key::kPlacement,
+                            in_quotes(*text), did_you_mean(*text, kPlacements)));
   }
   request.placement = Placement::kPerContainer;
   return {};
@@ -179,8 +182,8 @@ Result<Policy> parse_policy(std::string_view text) {
   if (found == kPolicyNames.end()) {
     return fail(ErrorCode::kInvalid,
                 fmt::format("policy {} is not one of binpack, spread, fgd (shares of GPUs), simple, static, "
-                            "prim, best_effort, ring (whole GPUs)",
-                            in_quotes(text)));
+                            "prim, best_effort, ring (whole GPUs){}",
+                            in_quotes(text), did_you_mean(text, kPolicyNames)));
   }
   return static_cast<Policy>(found - kPolicyNames.begin());
 }

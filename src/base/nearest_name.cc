@@ -65,4 +65,9 @@ std::optional<std::string_view> nearest_name(std::string_view word, std::span<co
   return nearest;
 }
 
+std::string did_you_mean(std::string_view word, std::span<const std::string_view> known) {
+  const auto nearest = nearest_name(word, known);
+  return nearest ? "; did you mean " + std::string(*nearest) + "?" : "";
+}
+
 }  // namespace tessera

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace tessera {
@@ -25,5 +26,8 @@ inline constexpr std::size_t kMostNameBytes = 64;
 // Compare only the part of a name that may be misspelt: in names with a long common prefix, three
 // edits can be the whole rest.
 std::optional<std::string_view> nearest_name(std::string_view word, std::span<const std::string_view> known);
+
+// Returns "; did you mean binpack?" for the end of an error message, or "" without a suggestion.
+std::string did_you_mean(std::string_view word, std::span<const std::string_view> known);
 
 }  // namespace tessera

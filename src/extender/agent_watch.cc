@@ -1,5 +1,7 @@
 #include "extender/agent_watch.h"
 
+#include <set>
+#include <string_view>
 #include <utility>
 
 #include "base/log.h"
@@ -79,6 +81,26 @@ void AgentWatch::forget(const kube::ObjectMeta& meta) {
 // Keeps the last state that could be decoded.
 void AgentWatch::unreadable(const kube::ObjectMeta& meta, const Error& error) {
   log::warn("cannot decode the pod of an agent", {{"name", meta.name}, {"error", error}});
+}
+
+std::size_t AgentWatch::missing_nodes(const std::set<std::string>& labelled) const {
+  if (!reflector_.synced()) {
+    return 0;
+  }
+  std::set<std::string_view> missing;
+  const auto check = [&](const std::string& node) {
+    const auto ready = ready_pods_.find(node);
+    if (ready == ready_pods_.end() || ready->second == 0) {
+      missing.insert(node);
+    }
+  };
+  for (const std::string& node : labelled) {
+    check(node);
+  }
+  for (const auto& [uid, pod] : pods_) {
+    check(pod.node);
+  }
+  return missing.size();
 }
 
 // During an update two agents may run on a node. One that is ready suffices.

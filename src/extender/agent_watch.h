@@ -14,6 +14,7 @@
 #pragma once
 
 #include <cstddef>
+#include <set>
 #include <string>
 #include <unordered_map>
 
@@ -37,6 +38,10 @@ class AgentWatch final : private kube::ObjectSink {
 
   void start() { reflector_.start(); }
   [[nodiscard]] const kube::Reflector& reflector() const { return reflector_; }
+
+  // Returns the number of nodes without an agent that is ready, of those in `labelled` and those with a
+  // pod of the agent. 0 before the first list.
+  [[nodiscard]] std::size_t missing_nodes(const std::set<std::string>& labelled) const;
 
  private:
   struct AgentPod {

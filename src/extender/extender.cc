@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "base/version.h"
+#include "extender/agent_nodes.h"
 #include "extender/agent_watch.h"
 #include "extender/binder.h"
 #include "extender/cluster_state.h"
@@ -95,6 +96,7 @@ struct Extender::Impl {
         budgets(client, {.path = kube::disruption_budgets_path()}, budget_sink),
         unhealthy(client, {.path = kube::config_map_path(kUnhealthyNamespace, "")}, unhealthy_sink),
         agents(context, {.namespace_name = own_pod.namespace_name, .selector = config.agent_selector}),
+        agent_nodes(context),
         leadership(client, config, std::move(own_pod), pods),
         binder(context, leadership, {.timeout = config.bind_timeout, .most_at_once = config.binds_at_once}),
         drain_acks(context, binder, [this] { return leadership.may_bind() && not_ready().empty(); }),
@@ -140,7 +142,8 @@ struct Extender::Impl {
   kube::Reflector budgets;    // optional: while it fails, preempt assumes the most violations
   kube::Reflector unhealthy;  // starts when a node has the original's device plugin
   bool watches_unhealthy = false;
-  AgentWatch agents;  // starts if config.agent_selector is set
+  AgentWatch agents;       // starts if config.agent_selector is set
+  AgentNodes agent_nodes;  // starts with `agents`
   Leadership leadership;
   Binder binder;
   DrainAck drain_acks;
@@ -291,6 +294,10 @@ std::vector<daemon::Reading> Extender::Impl::readings() const {
   }
   if (!config.agent_selector.empty()) {
     add_watch_readings("agents", agents.reflector(), all);
+    add_watch_readings("agent_nodes", agent_nodes.reflector(), all);
+    all.gauge("tessera_extender_agent_missing_nodes",
+              "Nodes with the label gpushare=true or an agent pod, but without an agent that is ready",
+              static_cast<double>(agents.missing_nodes(agent_nodes.names())));
   }
   if (leadership.lease_watch() != nullptr) {
     add_watch_readings("scheduler_lease", *leadership.lease_watch(), all);
@@ -327,6 +334,7 @@ void Extender::start() {
   impl.leadership.start();
   if (!impl.config.agent_selector.empty()) {
     impl.agents.start();
+    impl.agent_nodes.start();
   }
   impl.drain_acks.start();
   impl.run_round();

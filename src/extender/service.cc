@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "alloc/request_advice.h"
 #include "base/log.h"
 #include "extender/inspect.h"
 
@@ -159,9 +160,7 @@ void Service::answer_filter(const NodeArgs& args, const Decisions::FilterSummary
     metrics_.count_ended_search();
   }
   const std::size_t nodes = args.size();
-  if (summary.fit == 0 && nodes > 0) {
-    record_unschedulable(args.pod, summary, nodes);
-  }
+  record_events(args.pod, summary, nodes);
   if (log::enabled(log::Level::kDebug)) {
     log::debug(
         "nodes filtered",
@@ -170,12 +169,26 @@ void Service::answer_filter(const NodeArgs& args, const Decisions::FilterSummary
   reply.send({.body = std::move(body)});
 }
 
-void Service::record_unschedulable(const alloc::PodSpec& pod, const Decisions::FilterSummary& summary,
-                                   std::size_t nodes) {
-  events_.record(kube::EventNote::about_pod(pod.namespace_name, pod.name, pod.uid)
-                     .as_warning("GpuUnavailable",
-                                 fmt::format("0 of {} nodes fit: {}{}{}", nodes, summary.main_reason,
-                                             summary.nearest.empty() ? "" : ". Nearest: ", summary.nearest)));
+void Service::record_events(const alloc::PodSpec& pod, const Decisions::FilterSummary& summary,
+                            std::size_t nodes) {
+  const auto now = std::chrono::steady_clock::now();
+  const auto about_pod = [&] { return kube::EventNote::about_pod(pod.namespace_name, pod.name, pod.uid); };
+  if (alloc::mixes_whole_and_shared(pod) && pod_news_.is_mixed_due(pod.uid, now)) {
+    if (std::string advice = alloc::mixed_request_advice(pod, state_.names(), state_.unit());
+        !advice.empty()) {
+      events_.record(about_pod().as_warning("MixedGpuRequest", std::move(advice)));
+    }
+  }
+  if (summary.fit == 0 && nodes > 0 && pod_news_.is_unavailable_due(pod.uid, summary.main_reason, now)) {
+    std::string text = fmt::format("0 of {} nodes fit: {}{}{}", nodes, summary.main_reason,
+                                   summary.nearest.empty() ? "" : ". Nearest: ", summary.nearest);
+    if (pod.annotations.contains(alloc::key::kGpuModel)) {
+      const auto request = alloc::Request::of_pod(pod, state_.names());
+      const std::string advice = request ? alloc::unknown_model_advice(state_.ledger(), *request) : "";
+      text += advice.empty() ? "" : "; " + advice;
+    }
+    events_.record(about_pod().as_warning("GpuUnavailable", std::move(text)));
+  }
 }
 
 void Service::report_invalid(std::string_view route, const http::Request& request, const Error& error) {

@@ -17,6 +17,7 @@
 #include "extender/binder.h"
 #include "extender/context.h"
 #include "extender/decisions.h"
+#include "extender/pod_news.h"
 #include "http/event_loop.h"
 #include "http/server.h"
 
@@ -66,8 +67,8 @@ class Service {
   void prioritize(http::Request& request, http::Reply reply);
   void preempt(http::Request& request, http::Reply reply);
   void bind(http::Request& request, http::Reply reply);
-  void record_unschedulable(const alloc::PodSpec& pod, const Decisions::FilterSummary& summary,
-                            std::size_t nodes);
+  // Records the Events about a pod that filter has answered for.
+  void record_events(const alloc::PodSpec& pod, const Decisions::FilterSummary& summary, std::size_t nodes);
   void report_invalid(std::string_view route, const http::Request& request, const Error& error);
 
   ClusterState& state_;
@@ -78,6 +79,7 @@ class Service {
   daemon::HealthRoutes health_;
   ArgsReader reader_;
   Decisions decisions_;
+  PodNews pod_news_;
   std::int64_t score_step_ = 128;
   http::Timer retry_timer_;
   std::chrono::steady_clock::time_point last_retry_{};

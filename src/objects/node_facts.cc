@@ -102,6 +102,9 @@ class NodeFactsReader {
     }
     std::int64_t& capacity = node_.extended[std::string(name)].capacity;
     const JsonError error = amounts_.read_whole(name, amount, capacity);
+    if (capacity > 0 && !names_.find(name) && looks_like_gpu(name)) {
+      node_.other_gpu_resources.emplace_back(name);
+    }
     if (name == names_.memory()) {
       node_.spec.gpu_memory_units = capacity;
     } else if (name == names_.whole()) {

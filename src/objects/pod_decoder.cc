@@ -190,6 +190,9 @@ class PodReader {
       if (is(key, "limits")) {
         return each_entry(value, [&](std::string_view name, JsonValue amount) {
           const auto resource = names_.find(name);
+          if (!resource && details_) {
+            details_->other_limit(name);
+          }
           if (!resource && !wants(name)) {
             return SUCCESS;
           }

@@ -19,12 +19,16 @@ JsonError read_map(JsonValue map, std::map<std::string, std::string, std::less<>
 struct Condition {
   std::string type;
   std::string status;
+  std::string message;
 };
 
 JsonError read_condition(JsonValue element, Condition& condition) {
   return each_field(element, [&](JsonKey key, JsonValue value) -> JsonError {
     if (is(key, "type")) {
       return read_text(value, condition.type);
+    }
+    if (is(key, "message")) {
+      return read_text(value, condition.message);
     }
     return is(key, "status") ? read_text(value, condition.status) : SUCCESS;
   });
@@ -172,6 +176,19 @@ JsonError read_taint(JsonValue element, Taint& taint) {
   });
 }
 
+bool looks_like_gpu(std::string_view resource) {
+  const std::size_t slash = resource.find('/');
+  return slash != std::string_view::npos && resource.substr(slash).find("gpu") != std::string_view::npos;
+}
+
+void PodDetailsReader::other_limit(std::string_view resource) {
+  std::vector<std::string>& kept = details_.other_gpu_limits;
+  if (looks_like_gpu(resource) && kept.size() < PodDetails::kMostOtherLimits &&
+      std::ranges::find(kept, resource) == kept.end()) {
+    kept.emplace_back(resource);
+  }
+}
+
 JsonError PodDetailsReader::label(std::string_view key, JsonValue value) {
   return read_text(value, details_.labels[std::string(key)]);
 }
@@ -268,7 +285,10 @@ JsonError PodDetailsReader::status(JsonKey key, JsonValue value) {
   return each_element(value, [&](JsonValue element) {
     Condition condition;
     const JsonError error = read_condition(element, condition);
-    details_.scheduling_attempted = details_.scheduling_attempted || condition.type == "PodScheduled";
+    if (condition.type == "PodScheduled") {
+      details_.scheduling_attempted = true;
+      details_.scheduling_message = condition.status == "True" ? "" : std::move(condition.message);
+    }
     details_.ready = details_.ready || (condition.type == "Ready" && condition.status == "True");
     return error;
   });

@@ -62,6 +62,11 @@ struct PodDetails {
   // topology spread constraint with DoNotSchedule.
   bool depends_on_pods = false;
   bool scheduling_attempted = false;  // has the condition PodScheduled
+  std::string scheduling_message{};   // of that condition, if the pod could not be scheduled
+  // Limits of its containers that look like GPUs and are not resources of Tessera: nvidia.com/gpu, or
+  // a misspelt name. At most kMostOtherLimits, each once.
+  static constexpr std::size_t kMostOtherLimits = 8;
+  std::vector<std::string> other_gpu_limits{};
   bool ready = false;
   // status.reason and status.message: why the pod was refused, evicted or failed.
   std::string reason{};
@@ -70,6 +75,10 @@ struct PodDetails {
   // are left out.
   std::map<std::string, std::string, std::less<>> waiting{};
 };
+
+// Returns whether the name of a resource says that it is a GPU or a part of one: "nvidia.com/gpu",
+// "aliyun.com/gpumem". Names without a domain, such as "cpu", are no extended resources.
+bool looks_like_gpu(std::string_view resource);
 
 // Returns whether a pod with these tolerations may run on a node with the taint. PreferNoSchedule
 // never excludes a pod.

@@ -144,6 +144,38 @@ TEST(Request, RefusesInvalidAmounts) {
   EXPECT_THAT(error_of(whole_pod("p", 65)), HasSubstr("aliyun.com/gpu is 65"));
 }
 
+// Users write GPU memory as they write the memory of a container.
+TEST(Request, SaysWhatToWriteInsteadOfAnAmountWithASuffix) {
+  const auto error = [](const char* amount) {
+    PodSpec pod = pod_of("p", {container("main", 0)});
+    pod.containers[0].gpu_limits.emplace_back(GpuResource::kMemory, *Quantity::parse(amount));
+    const auto request = Request::of_pod(pod, ResourceNames());
+    return request ? "valid" : request.error().text();
+  };
+  EXPECT_EQ(
+      error("3Gi"),
+      "container \"main\": aliyun.com/gpu-mem is 3Gi, but it counts units of GPU memory and has no suffix: "
+      "write 3 if a unit is 1GiB");
+  EXPECT_THAT(error("2500Mi"), HasSubstr("write 3 if")) << "rounded up";
+  EXPECT_THAT(error("8G"), HasSubstr("is 8G, but it counts units"));
+  EXPECT_THAT(error("1500m"), HasSubstr("is 1500m, not a whole number"));
+  EXPECT_THAT(error("-3Gi"), HasSubstr("is -3Gi, not a whole number"));
+  EXPECT_THAT(error("20000001"), HasSubstr("is 20000001, not a whole number from 0 to"));
+  EXPECT_EQ(error("1k"), "valid");
+}
+
+TEST(Request, SuggestsTheNameOfAMisspeltPolicyOrPlacement) {
+  PodSpec pod = share_pod("p", 3);
+  pod.annotations["tessera.io/policy"] = "bin-pack";
+  EXPECT_THAT(error_of(pod), HasSubstr("(whole GPUs); did you mean binpack?"));
+  pod.annotations["tessera.io/policy"] = "best-effort";
+  EXPECT_THAT(error_of(pod), HasSubstr("did you mean best_effort?"));
+  pod.annotations["tessera.io/policy"] = "lucky";
+  EXPECT_THAT(error_of(pod), ::testing::Not(HasSubstr("did you mean")));
+  pod.annotations = {{"tessera.io/placement", "per_container"}};
+  EXPECT_THAT(error_of(pod), HasSubstr("not one-gpu or per-container; did you mean per-container?"));
+}
+
 TEST(Request, ComputeShareAlsoNeedsMemory) {
   PodSpec pod = pod_of("p", {container("main", 0)});
   pod.containers[0].gpu_limits.emplace_back(GpuResource::kCorePercent, Quantity::units(30));

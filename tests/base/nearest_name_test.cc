@@ -35,6 +35,11 @@ TEST(NearestName, SuggestsNothingForAWordThatIsFarFromEveryName) {
   EXPECT_EQ(nearest_name("top", {}), std::nullopt);
 }
 
+TEST(DidYouMean, IsTheEndOfAMessage) {
+  EXPECT_EQ(did_you_mean("wyh", kCommands), "; did you mean why?");
+  EXPECT_EQ(did_you_mean("delete", kCommands), "");
+}
+
 TEST(NearestName, PrefersTheFirstOfEquallyNearNames) {
   constexpr std::array<std::string_view, 2> kBoth = {"spread1", "spread2"};
   EXPECT_EQ(nearest_name("spread", kBoth), "spread1");

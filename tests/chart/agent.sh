@@ -110,7 +110,7 @@ expect_match "a policy restricts each agent to its own node" "system:serviceacco
   "$(the ValidatingAdmissionPolicy/tessera-own-node '.spec.matchConditions[0].expression')"
 expect "the agent can write ConfigMaps in kube-system, for gpushare's extender" '["get","create","patch","delete"] kube-system' "$(the Role/tessera-agent '"\(.rules[0].verbs | tojson) \(.metadata.namespace)"')"
 render --set agent.unhealthyConfigMap=false
-expect "with unhealthyConfigMap=false, the chart grants no such permission" " " "$(kinds Role | sed 's/tessera-scheduler[^ ]* *//g') $(kinds RoleBinding | sed 's/tessera-scheduler[^ ]* *//g')"
+expect "with unhealthyConfigMap=false, the chart grants no such permission" " " "$(kinds Role | sed 's/tessera-\(scheduler\|viewer\)[^ ]* *//g') $(kinds RoleBinding | sed 's/tessera-scheduler[^ ]* *//g')"
 expect_match "with unhealthyConfigMap=false, the agent does not write the ConfigMap" '--unhealthy-config-map=false' "$(args)"
 takes "unhealthyConfigMap=false" --set agent.unhealthyConfigMap=false
 render --set agent.hostPID=true
@@ -153,7 +153,7 @@ for action in audit:Warn deny:Deny; do
 done
 expect_match "records: alsoAllowed exempts gpushare's plugin during a migration" "gpushare-device-plugin" "$(exempt)"
 render --set recordPolicy.action=off
-expect "records: with action=off, there is no such policy" "tessera-extender tessera-own-node " "$(kinds ValidatingAdmissionPolicy)"
+expect "records: with action=off, there is no such policy" "tessera-extender tessera-own-node tessera-requests " "$(kinds ValidatingAdmissionPolicy)"
 refused "records: an unknown action is rejected" "'/recordPolicy/action'" --set recordPolicy.action=maybe
 
 render --set agent.enabled=false

@@ -40,6 +40,9 @@ names_only_known "the dashboard uses only metrics that exist" "$exported" \
 expect "every alert has a severity, a summary and a description" 0 \
   "$(the PrometheusRule/tessera '[.spec.groups[].rules[] | select((.labels.severity and .annotations.summary and .annotations.description) | not)] | length')"
 expect_match "Helm keeps the templates of Prometheus" '\{\{ \$labels.kind \}\}' "$(the PrometheusRule/tessera '.spec.groups[].rules[].annotations.summary')"
+agent_missing() { the PrometheusRule/tessera '.spec.groups[].rules[] | select(.alert == "TesseraAgentMissing")'; }
+expect "an alert fires if a node that should have an agent has none" "max(tessera_extender_agent_missing_nodes) > 0" "$(agent_missing | jq -r .expr)"
+expect_match "this alert says how to find the node" 'kubectl -n tessera-system get pods -o wide -l app.kubernetes.io/component=agent' "$(agent_missing | jq -r .annotations.description)"
 not_one_leader() { the PrometheusRule/tessera '.spec.groups[].rules[] | select(.alert == "TesseraLeaderCountNotOne").annotations.description'; }
 expect_match "second scheduler: the alert names the Lease of the scheduler" 'the Lease tessera-scheduler in tessera-system' "$(not_one_leader)"
 expect "no two panels of the dashboard overlap" 0 "$(the ConfigMap/tessera-dashboard '.data."tessera.json"' | jq '[.panels[].gridPos] | . as $p |
@@ -49,6 +52,7 @@ expect "no two panels of the dashboard overlap" 0 "$(the ConfigMap/tessera-dashb
 render "${all[@]}" --set attach=cluster-scheduler --set-json 'networkPolicy.schedulerCIDRs=["10.0.0.1/32"]' \
   --set-json 'networkPolicy.metricsFrom=[{"namespaceSelector":{"matchLabels":{"name":"monitoring"}}}]'
 expect_match "behind a Service: the alert names the Lease of the extender" 'the Lease tessera-extender in tessera-system' "$(not_one_leader)"
+expect_match "the alert about missing agents keeps its value" '\{\{ \$value \}\} nodes' "$(agent_missing | jq -r .annotations.summary)"
 expect "schedulerCIDRs restricts the port that kube-scheduler calls" '[{"ipBlock":{"cidr":"10.0.0.1/32"}}]' \
   "$(the NetworkPolicy/tessera-extender '.spec.ingress[] | select(.ports[0].port == 12345).from')"
 expect "metricsFrom restricts the metrics port of the agent" monitoring "$(the NetworkPolicy/tessera-agent '.spec.ingress[0].from[0].namespaceSelector.matchLabels.name')"
@@ -61,4 +65,7 @@ ln -s "$(tool_path helm)" "$WORK/bin/helm"
 expect "the rendered file is a rule file" groups: "$(head -n 1 "$WORK/rules.yaml")"
 expect "it has every alert" "$(sed -n 's/^- alert: //p' "$CHART/files/alerts.yaml")" "$(sed -n 's/^ *- alert: //p' "$WORK/rules.yaml")"
 expect "no text of the template is left in it" 0 "$(grep -cF '{{ .' "$WORK/rules.yaml")"
+# Without agents, the extender does not export their metric.
+render "${all[@]}" --set agent.enabled=false
+expect "without agents, no alert is about them" "" "$(agent_missing)"
 finish

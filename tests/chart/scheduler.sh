@@ -97,6 +97,26 @@ KUBE_VERSION=v1.33.4 refused "schedulerNamePolicy.enabled=true is rejected on Ku
 render --set schedulerNamePolicy.enabled=false
 expect "schedulerNamePolicy.enabled=false removes the policy" "" "$(kinds MutatingAdmissionPolicy)"
 
+# Warnings about requests that are often a mistake.
+requests=ValidatingAdmissionPolicy/tessera-requests
+render
+expect "a policy warns about requests, and rejects nothing" 'Ignore ["Warn"]' \
+  "$(the $requests .spec.failurePolicy) $(the ValidatingAdmissionPolicyBinding/tessera-requests .spec.validationActions)"
+render --set resourceNames.prefix=example.com --set resourceNames.whole=nvidia.com/gpu --set unit=256MiB
+expect_match "the warnings use the resource names of the cluster" "'example.com/gpu-mem'.*'nvidia.com/gpu', 'example.com/gpu-count'" "$(the $requests .spec.variables)"
+expect_match "the warning about a suffix names the unit" 'counts units of 256MiB of GPU memory' "$(the $requests '.spec.validations[1].messageExpression')"
+expect "no part of that policy has a default name" 0 "$(the $requests '.spec | tojson | [scan("aliyun.com")] | length')"
+render --set requestWarnings.enabled=false
+expect "requestWarnings.enabled=false removes the policy" "there is no $requests" "$(the $requests .metadata.name)"
+KUBE_VERSION=v1.29.4 render
+expect "before 1.30, there are no warnings" "" "$(kinds ValidatingAdmissionPolicy)"
+
+# Roles for people.
+render
+expect "the viewer role can only read nodes, pods and Events" '["get","list","watch"] events nodes pods' \
+  "$(the ClusterRole/tessera-viewer '"\([.rules[].verbs[]] | unique | tojson) \([.rules[].resources[]] | sort | join(" "))"')"
+expect "the chart binds the viewer role to no account" "" "$(jq -c 'select(.roleRef.name == "tessera-viewer")' "$WORK/objects")"
+
 # The cluster's own kube-scheduler.
 SCHEDULER_REPOSITORY='' render --set attach=cluster-scheduler
 deployment=Deployment/tessera-extender

@@ -40,6 +40,9 @@ void SavedCluster::add_node(const std::string& name, const PlainNode& node) {
   if (node.whole > 0) {
     amounts[names_.whole()] = std::to_string(node.whole);
   }
+  for (const auto& [resource, amount] : node.other_capacity) {
+    amounts[resource] = amount;
+  }
   json::object allocatable = amounts;
   if (node.unhealthy_units > 0) {
     allocatable[names_.memory()] = std::to_string(node.units - node.unhealthy_units);
@@ -94,6 +97,9 @@ void SavedCluster::pod(const std::string& namespace_name, const std::string& nam
   }
   if (pod.whole > 0 || pod.zero_limits) {
     limits[names_.whole()] = std::to_string(pod.whole);
+  }
+  for (const auto& [resource, amount] : pod.other_limits) {
+    limits[resource] = amount;
   }
   json::object spec{{"containers", json::array{json::object{
                                        {"name", "main"}, {"resources", json::object{{"limits", limits}}}}}}};

@@ -34,6 +34,7 @@ struct PlainNode {
   Texts annotations{};
   std::int64_t whole = 0;            // aliyun.com/gpu
   std::int64_t unhealthy_units = 0;  // part of `units` that is not allocatable
+  Texts other_capacity{};            // by resource
 };
 
 struct SavedPod {
@@ -56,6 +57,7 @@ struct SavedPod {
   Texts labels{};
   // The writer of spec.nodeName, as managedFields show it: "client", "binding"; "" for no managedFields.
   std::string node_set_by{};
+  Texts other_limits{};  // by resource
 };
 
 // A pod of Tessera's own scheduler, or of its extender behind a Service.

@@ -349,6 +349,37 @@ TEST_F(ExtenderTest, PlacesNoPodsOnANodeWhoseAgentIsNotReady) {
   EXPECT_TRUE(eventually([&] { return fits() == 1; })) << "the node had an agent before";
 }
 
+TEST_F(ExtenderTest, CountsTheNodesThatShouldHaveAnAgentAndHaveNone) {
+  const auto agent = [&](const char* node, bool ready) {
+    cluster_.put(fmt::format("/api/v1/namespaces/gpu/pods/agent-{}", node),
+                 {{"metadata", {{"labels", {{"component", "agent"}}}}},
+                  {"spec", {{"nodeName", node}}},
+                  {"status", {{"containerStatuses", {{{"name", "agent"}, {"ready", ready}}}}}}});
+  };
+  agent("gpu-a", true);
+  agent("gpu-b", true);
+  Config config;
+  config.agent_selector = "component=agent";
+  Replica replica(cluster_, config, "one");
+  ASSERT_TRUE(eventually([&] { return replica.ready(); }));
+  const auto missing = [&](int nodes) {
+    return eventually([&] {
+      return replica.call("GET", "/metrics")
+                 .find(fmt::format("tessera_extender_agent_missing_nodes {}\n", nodes)) != std::string::npos;
+    });
+  };
+  EXPECT_TRUE(missing(0));
+  agent("gpu-a", false);
+  EXPECT_TRUE(missing(1));
+  // A node with the label, where no agent pod was ever created, for example because of a taint.
+  cluster_.put("/api/v1/nodes/gpu-c", {{"metadata", {{"labels", {{"gpushare", "true"}}}}}});
+  EXPECT_TRUE(missing(2));
+  cluster_.remove("/api/v1/namespaces/gpu/pods/agent-gpu-a");
+  EXPECT_TRUE(missing(1)) << "gpu-a has no label, so its agent was removed on purpose";
+  cluster_.remove("/api/v1/nodes/gpu-c");
+  EXPECT_TRUE(missing(0));
+}
+
 TEST_F(ExtenderTest, OneOfTwoReplicasLeadsAndReleasesTheLeaseWhenItStops) {
   pod("p", 8);
   pod("q", 8);

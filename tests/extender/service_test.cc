@@ -303,6 +303,29 @@ TEST_F(ServiceTest, RecordsAnEventForAPodThatFitsNowhere) {
   EXPECT_THAT(events_.notes[0].message, HasSubstr("no GPU is as large as 64GiB"));
 }
 
+// kube-scheduler tries a pod after every change in the cluster. The Event had a count of 34 after 10
+// seconds.
+TEST_F(ServiceTest, DoesNotRepeatTheEventOfAPodAtEachTry) {
+  for (int i = 0; i < 34; ++i) {
+    json("POST", "/gpushare-scheduler/filter", filter_body(64));
+  }
+  EXPECT_EQ(events_.notes.size(), 1U);
+}
+
+TEST_F(ServiceTest, RecordsOnceThatAContainerRequestsWholeAndSharedGpus) {
+  std::string body = filter_body(3);
+  body.insert(body.find("\"aliyun.com/gpu-mem\""), R"("aliyun.com/gpu":"1",)");
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(json("POST", "/gpushare-scheduler/filter", body).at("NodeNames").as_array().size(), 1U)
+        << "the request is valid";
+  }
+  ASSERT_EQ(events_.notes.size(), 1U);
+  EXPECT_EQ(events_.notes[0].reason, "MixedGpuRequest");
+  EXPECT_TRUE(events_.notes[0].warning);
+  EXPECT_THAT(events_.notes[0].message,
+              HasSubstr("gets 1 whole GPU (aliyun.com/gpu) and also 3GiB of another"));
+}
+
 TEST_F(ServiceTest, ReturnsTheVersionAsPlainText) {
   EXPECT_THAT(std::string(call("GET", "/version").body.text()),
               ::testing::MatchesRegex("[0-9]+\\.[0-9]+\\.[0-9]+"));

@@ -51,9 +51,10 @@ Result<Cluster> read_cluster(const ClusterOptions& options, const ClusterQuery& 
   http::EventLoop loop;
   kube::Client client = TRY(connect(loop, options));
   ClusterStore store(query, TRY(ask_settings(client, options)));
-  TRY(list_cluster(client, store));
+  Restriction restriction = TRY(list_cluster(client, store));
   Cluster cluster = store.take();
   cluster.default_namespace = client.default_namespace();
+  cluster.restriction = std::move(restriction);
   return cluster;
 }
 

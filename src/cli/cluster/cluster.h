@@ -1,7 +1,8 @@
 // cli/cluster/cluster.h
 //
 // The nodes and GPU pods of a cluster, read once from its API server or from files. All commands
-// that look at a cluster use it. Needs only permission to list nodes and pods.
+// that look at a cluster use it. Needs only permission to list nodes and pods, and for some commands
+// less (ClusterQuery::allow_restricted).
 //
 //   const Cluster cluster = TRY(read_cluster(options, {}));
 #pragma once
@@ -60,6 +61,20 @@ struct ClusterQuery {
   bool details = false;  // true: also fill Cluster::details, Cluster::placers and Cluster::agents
   // More resources to read into ContainerSpec::other_limits (PodExtras::resources).
   std::vector<std::string> resources{};
+  // For users who may not list nodes, or only pods of their own namespace: read what they may read
+  // and say in Cluster::restriction what is missing. Otherwise reading the cluster fails.
+  bool allow_restricted = false;
+  std::string own_namespace{};  // of such a user; empty: the namespace of the context
+};
+
+// The part of a cluster that the user may not read.
+struct Restriction {
+  bool nodes = false;            // nodes may not be listed, so Cluster::nodes is empty
+  std::string only_namespace{};  // pods may be listed only in this namespace; empty: in all
+
+  [[nodiscard]] bool any() const { return nodes || !only_namespace.empty(); }
+  // Returns one sentence: what is missing and which role to ask for.
+  [[nodiscard]] std::string text() const;
 };
 
 // The extender's settings, as far as Tessera's pods or the user's options state them.
@@ -100,6 +115,7 @@ struct Cluster {
   std::string default_namespace = "default";
   ClusterSettings settings{};
   alloc::ResourceNames names{};  // made from settings.resources
+  Restriction restriction{};
 };
 
 // Reads the part of the cluster that `query` selects. Fails if the cluster cannot be read. An

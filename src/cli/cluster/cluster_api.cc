@@ -68,7 +68,49 @@ Status list_all(kube::Client& client, const std::string& path, const std::string
   return with_context(list_pages(client, path, selector, sink, pages), "interrupted twice");
 }
 
+// Lists nodes, and pods of all namespaces or of the one of `query`. If the user may not do that and
+// the query allows it, lists the pods of the user's own namespace instead.
+Result<Restriction> list_permitted(const kube::Client& client, const ClusterQuery& query,
+                                   const std::function<Status()>& list_nodes,
+                                   const std::function<Status(const std::string&)>& list_pods) {
+  const auto denied = [&](const Status& done) {
+    return query.allow_restricted && !done && done.error().code() == ErrorCode::kDenied;
+  };
+  Restriction restriction;
+  const Status nodes = list_nodes();
+  restriction.nodes = denied(nodes);
+  if (!nodes && !restriction.nodes) {
+    return fail(nodes.error());
+  }
+  const Status pods = list_pods(query.namespace_name);
+  if (pods) {
+    return restriction;
+  }
+  if (!denied(pods) || !query.namespace_name.empty()) {
+    return fail(pods.error());
+  }
+  restriction.only_namespace = query.own_namespace.empty() ? client.default_namespace() : query.own_namespace;
+  if (const Status own = list_pods(restriction.only_namespace); !own) {
+    return fail(own.error().code(),
+                fmt::format("{}; if your credentials are right, ask for a RoleBinding to the ClusterRole "
+                            "tessera-viewer in namespace {}, or give another namespace with -n",
+                            own.error().text(), restriction.only_namespace));
+  }
+  return restriction;
+}
+
 }  // namespace
+
+std::string Restriction::text() const {
+  if (!any()) {
+    return "";
+  }
+  const std::string pods = only_namespace.empty() ? "" : "pods outside namespace " + only_namespace;
+  return fmt::format(
+      "Not shown: {}{}{}, which you may not list; ask for a ClusterRoleBinding to the ClusterRole "
+      "tessera-viewer",
+      nodes ? "nodes" : "", nodes && !pods.empty() ? " and " : "", pods);
+}
 
 kube::ListDecoder::OnItem keep_or_report(kube::ObjectSink& sink) {
   return [&sink](const kube::ObjectMeta& meta, const Status& decoded) {
@@ -115,16 +157,36 @@ Result<ClusterSettings> ask_settings(kube::Client& client, const ClusterOptions&
   return settings_of(options, own_pods.take());
 }
 
-Status list_cluster(kube::Client& client, ClusterStore& store) {
+Result<Restriction> list_cluster(kube::Client& client, ClusterStore& store) {
   const ClusterQuery& query = store.query();
-  TRY(list_all(client, kube::node_path(""), node_fields(query), store.nodes(), [&] { store.clear_nodes(); }));
-  TRY(list_all(client, kube::pod_path(query.namespace_name, ""), pod_fields(query), store.pods(),
-               [&] { store.clear_pods(); }));
-  if (query.ended_fields.empty()) {
-    return {};
+  Restriction restriction = TRY(list_permitted(
+      client, query,
+      [&] {
+        return list_all(client, kube::node_path(""), node_fields(query), store.nodes(),
+                        [&] { store.clear_nodes(); });
+      },
+      [&](const std::string& namespace_name) {
+        return list_all(client, kube::pod_path(namespace_name, ""), pod_fields(query), store.pods(),
+                        [&] { store.clear_pods(); });
+      }));
+  if (!query.ended_fields.empty()) {
+    const std::string space = query.ended_in.empty() ? client.default_namespace() : query.ended_in;
+    TRY(list_all(client, kube::pod_path(space, ""), query.ended_fields, store.pods(), [] {}));
   }
-  const std::string space = query.ended_in.empty() ? client.default_namespace() : query.ended_in;
-  return list_all(client, kube::pod_path(space, ""), query.ended_fields, store.pods(), [] {});
+  return restriction;
+}
+
+Result<Restriction> find_restriction(kube::Client& client, const ClusterQuery& query) {
+  const auto ask = [&](const std::string& path) -> Status {
+    kube::Request request = kube::get_request(path);
+    request.query = "limit=1";
+    request.what = "list " + path;
+    TRY(client.fetch(std::move(request)));
+    return {};
+  };
+  return list_permitted(
+      client, query, [&] { return ask(kube::node_path("")); },
+      [&](const std::string& namespace_name) { return ask(kube::pod_path(namespace_name, "")); });
 }
 
 }  // namespace tessera::cli

@@ -30,7 +30,11 @@ kube::ListDecoder::OnItem keep_or_report(kube::ObjectSink& sink);
 // no such pods, or the user may not list them, the defaults apply.
 Result<ClusterSettings> ask_settings(kube::Client& client, const ClusterOptions& options);
 
-// Lists nodes and pods into the store, page by page.
-Status list_cluster(kube::Client& client, ClusterStore& store);
+// Lists nodes and pods into the store, page by page. Returns what the user may not read, if the query
+// of the store allows a restricted user; otherwise fails.
+Result<Restriction> list_cluster(kube::Client& client, ClusterStore& store);
+
+// Finds out with requests for one object what the user may not read. Fails like list_cluster().
+Result<Restriction> find_restriction(kube::Client& client, const ClusterQuery& query);
 
 }  // namespace tessera::cli

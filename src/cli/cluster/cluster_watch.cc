@@ -154,13 +154,19 @@ Status watch_api(const ClusterOptions& options, const ClusterQuery& query, const
   http::EventLoop loop;
   kube::Client client = TRY(connect(loop, options));
   ClusterStore store(query, TRY(ask_settings(client, options)));
+  const Restriction restriction =
+      query.allow_restricted ? TRY(find_restriction(client, query)) : Restriction{};
+  const std::string& pods_in =
+      restriction.only_namespace.empty() ? query.namespace_name : restriction.only_namespace;
   kube::Reflector nodes(client, {.path = kube::node_path(""), .field_selector = node_fields(query)},
                         store.nodes());
-  kube::Reflector pods(
-      client, {.path = kube::pod_path(query.namespace_name, ""), .field_selector = pod_fields(query)},
-      store.pods());
-  nodes.start();
+  kube::Reflector pods(client, {.path = kube::pod_path(pods_in, ""), .field_selector = pod_fields(query)},
+                       store.pods());
+  if (!restriction.nodes) {
+    nodes.start();
+  }
   pods.start();
+  const auto all_synced = [&] { return (restriction.nodes || nodes.synced()) && pods.synced(); };
   std::optional<Screen> screen;
   std::optional<std::uint64_t> shown;
   // After the first sync the reflectors recover by themselves. Before it, an error ends the
@@ -170,7 +176,7 @@ Status watch_api(const ClusterOptions& options, const ClusterQuery& query, const
   };
   Next next = Next::kWait;
   while (next != Next::kEnd) {
-    const bool synced = nodes.synced() && pods.synced();
+    const bool synced = all_synced();
     if (failed()) {
       return fail(!nodes.synced() && nodes.problem() ? *nodes.problem() : *pods.problem());
     }
@@ -178,6 +184,7 @@ Status watch_api(const ClusterOptions& options, const ClusterQuery& query, const
       shown = store.version();
       Cluster cluster = store.snapshot();
       cluster.default_namespace = client.default_namespace();
+      cluster.restriction = restriction;
       auto frame = make_frame(std::move(cluster), frame_terminal(watch.fd));
       if (!frame && !(screen && may_pass(frame.error()))) {
         return fail(std::move(frame).error());
@@ -193,8 +200,7 @@ Status watch_api(const ClusterOptions& options, const ClusterQuery& query, const
     // the interval.
     const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(synced ? watch.interval_s : 0);
     do {
-      loop.run_until([&] { return failed() || (!screen && nodes.synced() && pods.synced()); },
-                     std::chrono::milliseconds(100));
+      loop.run_until([&] { return failed() || (!screen && all_synced()); }, std::chrono::milliseconds(100));
       next = wait_for_signal(signals, screen, watch.fd, std::chrono::milliseconds(0));
     } while (next == Next::kWait && std::chrono::steady_clock::now() < until);
   }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "cli/cluster/cluster_ledger.h"
+#include "cli/diagnose/restricted.h"
 #include "cli/diagnose/why_context.h"
 #include "cli/output/messages.h"
 
@@ -84,6 +85,8 @@ ClusterQuery query_of(const WhyTarget& target, const std::string& space) {
     return alloc::asks_for_gpus(pod) || target.may_include(pod.name);
   };
   query.details = true;
+  query.allow_restricted = true;
+  query.own_namespace = space;
   constexpr std::string_view kNameBytes = "abcdefghijklmnopqrstuvwxyz0123456789-.";
   if (!target.is_all() && target.name.find_first_not_of(kNameBytes) == std::string::npos &&
       space.find_first_not_of(kNameBytes.substr(0, kNameBytes.size() - 1)) == std::string::npos) {
@@ -119,7 +122,8 @@ Result<std::string> printed(const Cluster& cluster, const WhyTarget& target, con
     return as_data ? why_list_json(list, yaml) : why_list_text(list, terminal);
   }
   NodeJudge judge(context);
-  const WhyReport report = explain(context, judge, *pods.front());
+  WhyReport report = explain(context, judge, *pods.front());
+  add_restricted_facts(options.cluster, cluster, report);
   return as_data ? why_json(report, yaml) : why_text(report, terminal);
 }
 
@@ -133,8 +137,13 @@ int run_why(const WhyOptions& options, std::ostream& out, std::ostream& err, con
   return show_cluster(
       options.cluster, query_of(*target, wanted_namespace(*target, options)), options.watch,
       [&](const Cluster& cluster, const Terminal& now) -> Result<Frame> {
-        return Frame{.text = TRY(printed(cluster, *target, options, now.for_output(options.output))),
-                     .warnings = cluster.warnings};
+        Frame frame{.text = TRY(printed(cluster, *target, options, now.for_output(options.output))),
+                    .warnings = cluster.warnings};
+        // The answer about one pod has this as its last line.
+        if (cluster.restriction.any() && !target->is_pod()) {
+          frame.warnings.push_back(cluster.restriction.text());
+        }
+        return frame;
       },
       out, err, terminal);
 }

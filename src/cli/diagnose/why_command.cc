@@ -27,7 +27,8 @@ void add_why_command(CLI::App& app, Action& action) {
                         "Namespace of the pods (default: the namespace of the kubeconfig context)");
   command->get_option("--all-namespaces")->excludes(pod);
   command->footer(
-      "Requires permission to list nodes and pods.\n"
+      "Requires permission to list nodes and pods (ClusterRole tessera-viewer). With permission to list the\n"
+      "pods of one namespace only, it shows what the pod itself says.\n"
       "Examples:\n"
       "  tessera why -A                             # all pods that wait, with the main reason\n"
       "  tessera why train-7 -n ml\n"

@@ -7,6 +7,8 @@
 
 #include "alloc/placer.h"
 #include "base/strings.h"
+#include "cli/diagnose/request_hints.h"
+#include "cli/diagnose/restricted.h"
 #include "cli/diagnose/why_context.h"
 
 namespace tessera::cli {
@@ -66,24 +68,54 @@ class PodExplainer {
   WhyReport answer() {
     if (!alloc::asks_for_gpus(pod_)) {
       report_.answer = fmt::format(
-          "{} requests no GPUs, so Tessera does not affect it; see: kubectl describe pod {} -n {}",
-          report_.pod, pod_.name, pod_.namespace_name);
+          "{} requests {}, so Tessera does not affect it; see: kubectl describe pod {} -n {}", report_.pod,
+          details().other_gpu_limits.empty() ? "no GPUs" : "no GPUs under a name that Tessera serves",
+          pod_.name, pod_.namespace_name);
     } else if (!alloc::occupies(pod_)) {
       explain_ended(context_, pod_, report_);
     } else if (!pod_.node_name.empty()) {
-      explain_placed(context_, pod_, report_);
+      context_.cluster.restriction.nodes ? answer_placed_restricted()
+                                         : explain_placed(context_, pod_, report_);
     } else {
       report_.waits = true;
       find_obstacles();
-      answer_waiting();
+      context_.cluster.restriction.any() ? answer_waiting_restricted() : answer_waiting();
       if (!report_.obstacles.empty()) {
         report_.reason = report_.obstacles.front();
       }
+    }
+    for (std::string& hint : request_hints(context_.cluster, pod_, details(), ledger_)) {
+      report_.hints.push_back(std::move(hint));
     }
     return std::move(report_);
   }
 
  private:
+  void answer_placed_restricted() {
+    report_.node = pod_.node_name;
+    report_.answer = restricted_bound_answer(pod_, context_.cluster.names);
+    for (const auto& [container, message] : details().waiting) {
+      report_.obstacles.push_back(fmt::format("container {} does not start: {}", container, message));
+    }
+  }
+
+  void answer_waiting_restricted() {
+    const auto request = Request::of_pod(pod_, context_.cluster.names);
+    if (!request) {
+      report_.answer =
+          fmt::format("{} fits on no node: its request is invalid: {}", report_.pod, request.error().text());
+      report_.reason = "its request is invalid: " + request.error().text();
+      return;
+    }
+    report_.needs = restricted_needs(*request, context_.cluster.names);
+    report_.answer =
+        fmt::format("{} needs {}. It is not known which nodes have room.", pod_.name, report_.needs);
+    report_.reason = "it is not known which nodes have room";
+    if (std::string text = scheduler_text(details()); !text.empty()) {
+      report_.hints.push_back(std::move(text));
+    }
+  }
+
   [[nodiscard]] const objects::PodDetails& details() const { return context_.details(pod_); }
 
   void find_obstacles() {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "alloc/inventory.h"
+#include "alloc/record.h"
 #include "base/strings.h"
 #include "cli/cluster/cluster_ledger.h"
 #include "cli/cluster/cluster_watch.h"
@@ -60,6 +61,28 @@ TopPod pod_of(const alloc::Ledger& ledger, const alloc::PodHolding& holding, con
   }
   for (const PodProblem& problem : pod_problems(ledger, holding, usage)) {
     pod.problems.push_back(problem.text);
+  }
+  return pod;
+}
+
+// Returns a pod as far as the pod itself says: for a user who may not list nodes.
+TopPod pod_alone(const alloc::PodSpec& spec, const alloc::ResourceNames& names) {
+  TopPod pod{
+      .namespace_name = spec.namespace_name, .name = spec.name, .node = spec.node_name, .units_on = {}};
+  const auto request = alloc::GpuRequest::of_pod(spec, names);
+  if (!request) {
+    return pod;
+  }
+  pod.units = request->units;
+  pod.whole = request->whole;
+  const std::string* text = alloc::find_text(spec.annotations, alloc::key::kAllocation);
+  const auto record = alloc::Record::parse(text == nullptr ? "" : *text);
+  if (const auto held = record ? alloc::held_shares(*request, *record)
+                               : Result<std::vector<alloc::GpuShare>>(fail(record.error()))) {
+    pod.decided = true;
+    for (const alloc::GpuShare& share : *held) {
+      pod.units_on_uuid[share.gpu] += share.whole ? 0 : share.units;
+    }
   }
   return pod;
 }
@@ -207,6 +230,9 @@ json::object pod_json(const TopPod& pod) {
   for (const auto& [index, units] : pod.units_on) {
     gpus[std::to_string(index)] = units;
   }
+  for (const auto& [uuid, units] : pod.units_on_uuid) {
+    gpus[uuid] = units;
+  }
   json::object object{{"namespace", pod.namespace_name}, {"name", pod.name},       {"node", pod.node},
                       {"requestedUnits", pod.units},     {"wholeGpus", pod.whole}, {"decided", pod.decided},
                       {"unitsByGpu", std::move(gpus)}};
@@ -316,7 +342,14 @@ Result<TopView> make_top(const TopOptions& options, Cluster cluster, const Usage
       view.nodes.push_back(std::move(node));
     }
   }
+  if (cluster.restriction.any()) {
+    view.warnings.push_back(cluster.restriction.text());
+  }
+  view.restricted = cluster.restriction.nodes;
   for (const alloc::PodSpec& spec : cluster.pods) {
+    if (view.restricted && !spec.node_name.empty()) {
+      view.waiting.push_back(pod_alone(spec, cluster.names));
+    }
     if (spec.node_name.empty() && alloc::asks_for_gpus(spec)) {
       const auto request = alloc::GpuRequest::of_pod(spec, ledger->options().names);
       view.waiting.push_back({.namespace_name = spec.namespace_name,

@@ -55,6 +55,8 @@ struct TopPod {
   std::uint64_t whole = 0;                          // number of whole GPUs
   std::map<std::uint32_t, std::uint64_t> units_on;  // units by GPU index; 0 for a whole GPU
   bool decided = false;                             // the pod has a record of its GPUs
+  // Units by UUID, 0 for a whole GPU; filled instead of units_on if the user may not list nodes.
+  std::map<std::string, std::uint64_t> units_on_uuid{};
   std::optional<double> used_mib{};
   std::vector<std::string> problems{};  // of its GPUs: unhealthy, gone, or too much memory used
 };
@@ -83,6 +85,7 @@ struct TopView {
   std::vector<TopNode> nodes;
   std::vector<TopPod> waiting;  // pods without a node
   bool usage = false;
+  bool restricted = false;  // the user may not list nodes, so the unit of GPU memory is not known
   std::vector<std::string> warnings;
 };
 

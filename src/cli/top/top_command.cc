@@ -21,6 +21,8 @@ ClusterQuery query_of(const TopOptions& options) {
   query.details = true;  // for the pods of the agents
   if (options.pods) {
     // The ledger needs all pods of a node. make_top() selects the pods to show.
+    query.allow_restricted = true;
+    query.own_namespace = options.cluster.namespace_name;
     return query;
   }
   query.node = options.names.size() == 1 ? options.names.front() : "";
@@ -29,8 +31,9 @@ ClusterQuery query_of(const TopOptions& options) {
 
 Result<Frame> frame_of(const TopOptions& options, Cluster cluster, const Terminal& screen) {
   const Terminal terminal = screen.for_output(options.output);
-  TopView view =
-      TRY(make_top(options, std::move(cluster), options.metrics ? ask_usage(options.cluster) : Usage{}));
+  // A user who may not list all pods finds no agents to ask.
+  const bool ask = options.metrics && !cluster.restriction.any();
+  TopView view = TRY(make_top(options, std::move(cluster), ask ? ask_usage(options.cluster) : Usage{}));
   Frame frame;
   frame.warnings = view.warnings;
   frame.text = options.output == "json" || options.output == "yaml" ? top_json(options, view)

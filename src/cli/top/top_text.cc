@@ -98,9 +98,13 @@ Table::Cell share_of(double part, double whole) {
   return {fmt::format("{}/{}", number(part), number(whole)), load_colour(used, total)};
 }
 
-// "gpu0(3.0GiB),gpu1(whole)".
+// "gpu0(3.0GiB),gpu1(whole)", or with UUIDs and units if the nodes are not known.
 std::string places_of(const TopPod& pod, const TopNode& node) {
   std::string text;
+  for (const auto& [uuid, units] : pod.units_on_uuid) {
+    text += fmt::format("{}{}({})", text.empty() ? "" : ",", uuid,
+                        units == 0 ? "whole" : fmt::format("{} units", units));
+  }
   for (const auto& [index, units] : pod.units_on) {
     text += fmt::format("{}gpu{}({})", text.empty() ? "" : ",", index,
                         units == 0 ? "whole" : fmt::format("{:.1f}GiB", gib(units, node)));
@@ -108,10 +112,11 @@ std::string places_of(const TopPod& pod, const TopNode& node) {
   return text.empty() ? (pod.decided ? "GPU lost" : "undecided") : text;
 }
 
-std::string requested_of(const TopPod& pod, const TopNode& node) {
+std::string requested_of(const TopPod& pod, const TopNode& node, bool restricted = false) {
   std::string text;
   if (pod.units > 0) {
-    text = fmt::format("{:.1f}GiB", gib(pod.units, node));
+    text = restricted ? fmt::format("{} unit{}", pod.units, pod.units == 1 ? "" : "s")
+                      : fmt::format("{:.1f}GiB", gib(pod.units, node));
   }
   if (pod.whole > 0) {
     text += fmt::format("{}{} GPU{}", text.empty() ? "" : " + ", pod.whole, pod.whole == 1 ? "" : "s");
@@ -332,7 +337,7 @@ std::string top_pods_text(const TopView& view, const Terminal& terminal) {
     std::vector<Table::Cell> row{pod.namespace_name,
                                  pod.name,
                                  pending ? "-" : pod.node,
-                                 requested_of(pod, *node),
+                                 requested_of(pod, *node, view.restricted),
                                  {pending ? "pending" : places_of(pod, *node),
                                   pending || !pod.decided ? Colour::kYellow : Colour::kNone}};
     if (view.usage) {

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Uses the tokens of the agent and of the scheduler as an attacker would who took them from a node.
-# The policies of the chart limit each account to the keys that its program writes.
+# The policies of the chart limit each account to the keys that its program writes. Also checks what
+# users see: warnings about requests, and the tessera command with few rights.
 set -euo pipefail
 # shellcheck source=lib.sh
 source "$(dirname "$0")/lib.sh"
@@ -97,6 +98,50 @@ expect_match "by default, a forged record is rejected" 'denied.*only Tessera may
 jq -cn '{metadata: {annotations: ([range(2000) | {key: "a\(.)", value: ""}] | from_entries)}}' >"$S/tmp/many.json"
 check "a pod can have 2,000 annotations" kubectl patch pod shared --type=merge --patch-file "$S/tmp/many.json"
 expect_match "the agent can correct the record of that pod" '^patched shared' "$(agent_patch $shared '{"metadata": {"annotations": {"tessera.io/allocation": "x"}}}')"
+
+# Warnings about requests that are often a mistake. kubectl prints them, and the pod is accepted.
+dry_run() { kubectl create --dry-run=server -f - 2>&1 || true; }
+mixed='{"aliyun.com/gpu-mem": "3", "aliyun.com/gpu": "1"}'
+warning='Warning:.*container "main" gets whole GPUs .aliyun.com/gpu. and also a share of another GPU .aliyun.com/gpu-mem: 3.; for a share of one GPU, remove aliyun.com/gpu;'
+expect_match "whole and shared GPUs in one container cause a warning" "$warning.*created" "$(gpu_pod both "$mixed" | dry_run)"
+deployment() { gpu_pod x "$1" '{"labels": {"app": "x"}}' | jq -c '{apiVersion: "apps/v1", kind: "Deployment", metadata: {name: "x"}, spec: {
+  selector: {matchLabels: {app: "x"}}, template: {metadata: {labels: {app: "x"}}, spec: (.spec | del(.terminationGracePeriodSeconds))}}}'; }
+expect_match "a Deployment with such a container causes the warning, too" "$warning.*created" "$(deployment "$mixed" | dry_run)"
+cron() { deployment "$1" | jq -c '{apiVersion: "batch/v1", kind: "CronJob", metadata: {name: "x"}, spec: {schedule: "0 * * * *",
+  jobTemplate: {spec: {template: (.spec.template | .spec.restartPolicy = "Never")}}}}'; }
+expect_match "so does a CronJob" "$warning.*created" "$(cron "$mixed" | dry_run)"
+expect_match "GPU memory with a suffix causes a warning" 'Warning:.*requests aliyun.com/gpu-mem: 3Gi, but the number counts GiB.*created' "$(gpu_pod gi '{"aliyun.com/gpu-mem": "3Gi"}' | dry_run)"
+lacks "other requests cause none" Warning "$(gpu_pod one '{"aliyun.com/gpu-mem": "3"}' | dry_run) $(gpu_pod none '{}' | dry_run) $(deployment '{"aliyun.com/gpu": "1"}' | dry_run)"
+lacks "the policy has no expression that the API server finds faulty" expressionWarnings "$(kubectl get validatingadmissionpolicy tessera-requests -o json)"
+gpu_pod both "$mixed" | kubectl create -f - >/dev/null 2>&1
+mixed_event() { [[ $(kubectl get events --field-selector involvedObject.name=both,reason=MixedGpuRequest -o 'jsonpath={.items[*].message}') == *'for 3GiB of one GPU, remove aliyun.com/gpu'* ]]; }
+wait_for 20 "an Event of the pod says so, too" mixed_event
+
+# A user with rights in one namespace, and then with the viewer role in the whole cluster.
+kubectl create namespace team >/dev/null
+kubectl -n team create serviceaccount jane >/dev/null
+kubectl -n team create rolebinding jane --clusterrole=tessera-viewer --serviceaccount=team:jane >/dev/null
+gpu_pod share '{"aliyun.com/gpu-mem": "2"}' '{"namespace": "team"}' | kubectl create -f - >/dev/null
+gpu_pod huge '{"aliyun.com/gpu-mem": "100"}' '{"namespace": "team"}' | kubectl create -f - >/dev/null
+cat >"$S/tmp/jane" <<END
+{apiVersion: v1, kind: Config, current-context: x, contexts: [{name: x, context: {cluster: x, user: x, namespace: team}}],
+ clusters: [{name: x, cluster: {server: "$server", insecure-skip-tls-verify: true}}], users: [{name: x, user: {token: "$(kubectl -n team create token jane)"}}]}
+END
+# jane ARGUMENTS...: runs tessera as that user. Standard error comes after standard output.
+jane() { "$TESSERA" "$@" --kubeconfig "$S/tmp/jane" 2>"$S/tmp/jane.err" && echo "exit 0" || echo "exit $?"; cat "$S/tmp/jane.err"; }
+missing='Not shown: nodes and pods outside namespace team, which you may not list; ask for a ClusterRoleBinding to the ClusterRole tessera-viewer'
+why_huge() { [[ $(jane why huge) == *'Event GpuUnavailable: '* ]]; }
+wait_for 20 "with rights in one namespace, tessera why shows the Event of a pod that waits" why_huge
+expect_match "it shows the request, what the scheduler says and what is missing" \
+  "huge needs aliyun.com/gpu-mem: 100 on one GPU.*tessera-scheduler says: 0/2 nodes are available.*$missing.exit 0" "$(jane why huge)"
+why_share() { [[ $(jane why share) == *'is on node node-a, with GPU GPU-'*' (aliyun.com/gpu-mem: 2), as requested.'*'exit 0'* ]]; }
+wait_for 30 "it shows the record of a pod that has a node" why_share
+expect_match "tessera top pod shows the pods of the namespace, and one warning" "team +huge +- +100 units +pending.team +share +node-a +2 units +GPU-[^ ]*\(2 units\).exit 0.warning: $missing$" "$(jane top pod)"
+expect_match "another namespace is one error" '^exit 1.error: [^'$'\n'']*ClusterRole tessera-viewer in namespace default[^'$'\n'']*$' "$(jane why shared -n default)"
+kubectl create clusterrolebinding jane --clusterrole=tessera-viewer --serviceaccount=team:jane >/dev/null
+sees_all() { [[ $(jane why huge) == *'huge needs 100 GiB on one GPU (binpack). No node fits now.'*'exit 0'* ]]; }
+wait_for 20 "with the viewer role in the whole cluster, tessera why names the nodes" sees_all
+expect_match "tessera check works" '[0-9]+ pods? on ' "$(jane check)"
 
 no_forbidden_calls "the API server rejected no call of the agents" app.kubernetes.io/component=agent
 finish
