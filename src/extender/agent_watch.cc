@@ -89,8 +89,8 @@ std::size_t AgentWatch::missing_nodes(const std::set<std::string>& labelled) con
   }
   std::set<std::string_view> missing;
   const auto check = [&](const std::string& node) {
-    const auto ready = ready_pods_.find(node);
-    if (ready == ready_pods_.end() || ready->second == 0) {
+    const auto count = counts_.find(node);
+    if (count == counts_.end() || count->second.ready == 0) {
       missing.insert(node);
     }
   };
