@@ -183,7 +183,7 @@ Result<Discovery> discover(Nvml& nvml, const Sysfs& sysfs, const DiscoveryOption
     if (gpu) {
       found.push_back(std::move(*gpu));
     } else {
-      lost.push_back({.index = index, .reason = gpu.error().text()});
+      lost.push_back({.index = index, .reason = gpu.error().reason()});
     }
   }
   drop_invalid_uuids(found, result.problems);

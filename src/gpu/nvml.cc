@@ -57,6 +57,10 @@ std::string NvmlError::text() const {
   return fmt::format("{} ({}: NVML error {})", words, call, code);
 }
 
+std::string NvmlError::reason() const {
+  return fmt::format("{} (NVML error {})", words, code);
+}
+
 Error NvmlError::error() const {
   return {code_of(code), text()};
 }

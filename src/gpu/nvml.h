@@ -40,6 +40,9 @@ struct NvmlError {
   }
   // Returns "GPU is lost (nvmlDeviceGetUUID: NVML error 15)".
   [[nodiscard]] std::string text() const;
+  // Returns "GPU is lost (NVML error 15)": why a GPU is unhealthy. The call is left out, because a
+  // probe and a discovery use different calls, and the reason must stay the same.
+  [[nodiscard]] std::string reason() const;
   [[nodiscard]] Error error() const;
 };
 

@@ -202,7 +202,7 @@ void Session::probe(std::size_t gpu, Clock::Steady now) {
   if (details.handle == nullptr) {
     result.failure = row.unhealthy;
   } else if (const auto memory = nvml_->memory(details.handle); !memory) {
-    result.failure = memory.error().text();
+    result.failure = memory.error().reason();
     result.lost = memory.error().code == abi::kGpuIsLost || memory.error().code == abi::kResetRequired;
   } else {
     if (const auto action = nvml_->recovery_action(details.handle)) {

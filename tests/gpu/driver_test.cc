@@ -6,6 +6,10 @@
 #include <filesystem>
 #include <future>
 #include <iterator>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
 #include <thread>
 
 #include "gpu/reopen_pace.h"
@@ -178,6 +182,37 @@ TEST(Driver, DetectsThatAGpuIsLostAndComesBack) {
   machine.control("");
   state = driver.wait_for(kPatience, is_healthy(machine.uuid(6)));
   EXPECT_EQ(state->inventory, machine.expected());
+}
+
+// A probe and a discovery notice a lost GPU with different calls of the driver. The agent wrote two
+// Events about one lost GPU when the reason named the call.
+TEST(Driver, GivesALostGpuOneReasonWhicheverCallFails) {
+  SimMachine machine("l40s");
+  DriverOptions options = machine.options();
+  options.reopen_every = 50ms;
+  std::atomic<bool> lost = false;
+  std::atomic<int> sessions = 0;
+  std::promise<void> reopened;
+  options.library = [&, path = machine.library()] {
+    if (lost && ++sessions == 2) {
+      reopened.set_value();
+    }
+    return path;
+  };
+  std::mutex mutex;
+  std::set<std::string> reasons;
+  options.on_change = [&](const std::shared_ptr<const DriverState>& state) {
+    const std::lock_guard lock(mutex);
+    reasons.insert(reason(*state, machine.uuid(0)));
+  };
+  Driver driver(std::move(options));
+  driver.wait_ready(kPatience);
+  machine.control("gpus: {0: {lost: true}}");
+  driver.wait_for(kPatience, is_unhealthy(machine.uuid(0)));
+  lost = true;
+  ASSERT_EQ(reopened.get_future().wait_for(kPatience), std::future_status::ready);
+  const std::lock_guard lock(mutex);
+  EXPECT_THAT(reasons, testing::ElementsAre("", "GPU is lost (NVML error 15)"));
 }
 
 TEST(Driver, RecoversALostGpuByReopeningTheSession) {

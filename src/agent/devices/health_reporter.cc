@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <boost/json.hpp>
+#include <string_view>
 
 #include "base/json_reader.h"
 #include "base/log.h"
@@ -18,6 +19,22 @@ constexpr std::size_t kMaxMessageBytes = 900;
 const NodeDevice* find_device(const std::vector<NodeDevice>& devices, const std::string& id) {
   const auto found = std::ranges::find(devices, id, &NodeDevice::id);
   return found == devices.end() ? nullptr : &*found;
+}
+
+// Returns whether the cause of the reason `now` was already a part of the reason `was`.
+bool is_known_cause(std::string_view was, std::string_view now) {
+  constexpr std::string_view kSeparator = "; ";
+  const std::string_view cause = now.substr(0, now.find(kSeparator));
+  while (true) {
+    const std::size_t end = was.find(kSeparator);
+    if (was.substr(0, end) == cause) {
+      return true;
+    }
+    if (end == std::string_view::npos) {
+      return false;
+    }
+    was.remove_prefix(end + kSeparator.size());
+  }
 }
 
 }  // namespace
@@ -48,10 +65,13 @@ std::vector<HealthChange> health_changes(const std::vector<NodeDevice>& before,
     if (was == device.unhealthy) {
       continue;
     }
-    const Kind kind = was.empty()                ? Kind::kUnhealthy
-                      : device.unhealthy.empty() ? Kind::kRecovered
-                                                 : Kind::kOtherReason;
-    changes.push_back({.kind = kind, .device = device});
+    if (was.empty()) {
+      changes.push_back({.kind = Kind::kUnhealthy, .device = device});
+    } else if (device.unhealthy.empty()) {
+      changes.push_back({.kind = Kind::kRecovered, .device = device});
+    } else if (!is_known_cause(was, device.unhealthy)) {
+      changes.push_back({.kind = Kind::kOtherReason, .device = device});
+    }
   }
   return changes;
 }

@@ -30,7 +30,9 @@
 namespace tessera::agent {
 
 // A change of a device, which Events report. kOtherReason: the device stays unhealthy, and the
-// reason is another one than before.
+// cause, the part of the reason before the first "; ", is new. Later parts are consequences: a GPU
+// with "XID 79" becomes "XID 79; the driver asks for a GPU reset" at the next probe. They are in the
+// condition, and need no second Event.
 struct HealthChange {
   enum class Kind { kUnhealthy, kOtherReason, kRecovered, kGone, kAppeared };
   Kind kind = Kind::kUnhealthy;

@@ -54,6 +54,8 @@ control 'events: [{gpu: 3, xid: 79}, {gpu: 4, xid: 13}]'
 wait_for 10 "kubelet gets the shares back when the driver requests no recovery" listed_is 256
 say "      after $(kubelet_delay_ms) ms; the agent waits 2 s after the last XID"
 wait_for 10 "an Event reports that the GPU is healthy" has_event node-a GpuHealthy "$third"
+expect "one fault is one Event: neither its consequences nor another call of the driver repeat it" "1 1" \
+  "$(events node-a GpuUnhealthy | grep -c 'is not offered.*XID 79') $(events node-a GpuUnhealthy | grep -c 'is not offered.*GPU is lost')"
 expect "kubelet never received only some shares of a GPU" "224 256" \
   "$(sed -n 's/.* device list changed resource=aliyun.com\/gpu-mem .*healthy=\([0-9]*\).*/\1/p' "$S/agent-node-a.log" | sort -u | xargs)"
 

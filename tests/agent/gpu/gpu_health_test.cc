@@ -84,6 +84,27 @@ TEST(GpusCondition, KeepsItsMessageShortOnLargeMachines) {
   EXPECT_LT(gpus_condition(state_of(all_unhealthy), "").message.size(), 1024U);
 }
 
+// An XID arrives as an event, and the next probe finds that the driver asks for a reset. This is one
+// fault, and two Events about it looked like two.
+TEST(HealthChanges, CountTheConsequencesOfAFaultAsTheSameFault) {
+  using Kind = HealthChange::Kind;
+  const auto kinds = [](const std::string& before, const std::string& after) {
+    std::vector<Kind> all;
+    for (const HealthChange& change : health_changes(node_devices(with_unhealthy(2, 1, before)),
+                                                     node_devices(with_unhealthy(2, 1, after)))) {
+      all.push_back(change.kind);
+    }
+    return all;
+  };
+  EXPECT_THAT(kinds("XID 79", "XID 79; the driver asks for a GPU reset"), IsEmpty());
+  EXPECT_THAT(kinds("XID 79; the driver asks for a GPU reset", "XID 79"), IsEmpty());
+  EXPECT_THAT(kinds("XID 79; GPU is lost", "GPU is lost"), IsEmpty());
+  EXPECT_THAT(kinds("GPU is lost", "XID 79; GPU is lost"), ElementsAre(Kind::kOtherReason))
+      << "the cause is news";
+  EXPECT_THAT(kinds("XID 48; GPU is lost", "XID 79; GPU is lost"), ElementsAre(Kind::kOtherReason));
+  EXPECT_THAT(kinds("XID 7", "XID 79"), ElementsAre(Kind::kOtherReason));
+}
+
 class GpuHealthTest : public ::testing::Test {
  protected:
   GpuHealthTest() {
