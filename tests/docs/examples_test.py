@@ -41,6 +41,11 @@ class Readme(unittest.TestCase):
         self.assertTrue(shortened(shown, real), f"shown:\n{shown}\nreal:\n{real}")
         self.assertFalse(shortened(shown.replace("20 GB/s", "40 GB/s"), real))
 
+    def test_shows_the_real_output_of_savings(self):
+        golden = (ROOT / "tests/cli/golden/savings.txt").read_text()
+        shown = readme_output("tessera savings --file . --usage usage.csv --price A100=3.20,A10G=1.00,T4=0.35")
+        self.assertTrue(shortened(shown, golden), shown)
+
     def test_says_first_that_no_real_gpu_was_used(self):
         first_screen = "\n".join((ROOT / "README.md").read_text().splitlines()[:15])
         self.assertIn("has not run on a physical GPU", re.sub(r"\s+", " ", first_screen))
