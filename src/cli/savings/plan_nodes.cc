@@ -133,7 +133,7 @@ class NodePlanner {
     }
     inventory->unit = rules_.unit;
     inventory->also_served_as.clear();
-    inventory->mps = !inventory->original_plugin;  // lets the ledger count utilization as compute
+    inventory->mps = !inventory->original.any();  // lets the ledger count utilization as compute
     for (std::size_t i = 0; i < inventory->gpus.size(); ++i) {
       const alloc::Gpu& gpu = inventory->gpus[i];
       node.gpus.push_back(
