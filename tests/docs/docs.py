@@ -13,14 +13,14 @@ MORE_PAGES = ("ARCHITECTURE.md", "CONTRIBUTING.md")
 
 # Flags of other programs that appear in commands of the docs.
 FOREIGN_FLAGS = {
-    "--all", "--all-containers", "--authentication-skip-lookup", "--config", "--create-namespace", "--dry-run", "--force", "--for", "--gpu-memory-utilization",
+    "--all", "--all-containers", "--clusterrole", "--group", "--role", "--user", "--authentication-skip-lookup", "--config", "--create-namespace", "--dry-run", "--force", "--for", "--gpu-memory-utilization",
     "--install-nvidia-plugin", "--overwrite", "--pause-image", "--prefix", "--field-selector", "--replicas", "--reset-then-reuse-values", "--reset-values", "--reuse-values", "--set", "--set-json", "--set-string",
     "--show-labels", "--show-only", "--timeout", "--type", "--wait",
     # krew, nvidia-ctk, sha256sum.
     "--archive", "--check", "--manifest", "--runtime", "--set-as-default",
     # The build, the test cluster, scripts and benchmarks.
     "--build", "--preset", "--target", "--test-dir",
-    "--cert", "--control", "--key", "--nodes", "--other-url", "--sim-machine", "--sim-nodes", "--upstream", "--upstream-ca", "--url",
+    "--cert", "--control", "--full", "--key", "--nodes", "--other-url", "--sim-machine", "--sim-nodes", "--upstream", "--upstream-ca", "--url",
     # The systems that Tessera replaces.
     "--health-check", "--memory-unit", "--policy-config-file",
 }

@@ -77,7 +77,8 @@ expect_lines "installing packages" '^setup: installing Debian packages, [0-9]+ s
 
 # Third-party libraries.
 cp scripts/third-party "$work/scripts/"
-fake apt-get 'case $* in *source*) for name in fmtlib spdlog simdjson prometheus-cpp; do mkdir "$name-1"; done ;; esac'
+fake apt-get 'case $* in *source*) for name in fmtlib spdlog simdjson prometheus-cpp; do mkdir -p "$name-1/debian"; : >"$name-1/debian/copyright"; done ;; esac'
+fake dpkg-parsechangelog 'echo 1'
 fake cmake 'case $* in *fmtlib*) sleep 1.8 ;; esac; for option; do case $option in -DCMAKE_INSTALL_PREFIX=*) mkdir -p "${option#*=}" ;; esac; done'
 run "$work/out" scripts/third-party
 expect_lines "building third-party libraries" '^third-party: building fmtlib, [0-9]+ s so far$' "$work/out"

@@ -4,7 +4,7 @@
 # fails on a violation, a failed check or a step without a result.
 # shellcheck source=tests/scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
-mkdir -p "$work"/{scripts,bin} "$work"/tests/{extender,agent}/cluster "$work/tests/kube"
+mkdir -p "$work"/{scripts,bin} "$work"/tests/{extender,agent,chart}/cluster "$work/tests/kube"
 cp scripts/{soak,progress.sh} "$work/scripts/"
 
 # Every step notes that it ran, does what the file "FAKE" says, and leaves a result.
@@ -25,7 +25,7 @@ JSON
 exit $failed
 STEP
 chmod +x "$work/step"
-for name in extender/cluster/{faults,election,sidecars,hostile} agent/cluster/{crowd,restarts,hostile,serves,update,hotplug}; do cp "$work/step" "$work/tests/$name.sh"; done
+for name in extender/cluster/{faults,election,sidecars,hostile} agent/cluster/{crowd,restarts,hostile,serves,update,hotplug} chart/cluster/webhook; do cp "$work/step" "$work/tests/$name.sh"; done
 printf '#!/bin/sh\necho "replay 0 $*" >>"$FAKES/ran"\n' >"$work/tests/kube/real-api-server.sh"
 chmod +x "$work/tests/kube/real-api-server.sh"
 
@@ -75,7 +75,7 @@ again
 
 echo violate >"$work/crowd"
 expect "a violation is a failure" 1 "$(code_of soak CAMPAIGN=agent SOAK_FAULTS=12 SOAK_PODS=300)"
-expect "the campaign goes on after it" "crowd 101,restarts 101,serves 101,update 101,hotplug 101" "$(ran)"
+expect "the campaign goes on after it" "crowd 101,restarts 101,serves 101,update 101,hotplug 101,webhook 101" "$(ran)"
 expect "the summary names it" "- Violation: a GPU is used twice" "$(grep Violation "$work/build/soak/summary.md")"
 rm "$work/crowd"
 expect "it stays a failure" 1 "$(code_of soak CAMPAIGN=agent -- summary)"
@@ -89,7 +89,7 @@ expect "it is repeated" "faults 101,faults 101" "$(ran | cut -d, -f1,2)"
 again
 
 soak SOAK_FAULTS=1 SOAK_PODS=1
-expect "all means every step" "crowd election election faults faults hostile hostile hotplug replay restarts serves sidecars sidecars update" \
+expect "all means every step" "crowd election election faults faults hostile hostile hotplug replay restarts serves sidecars sidecars update webhook" \
   "$(cut -d' ' -f1 "$work/ran" | sort | paste -sd' ')"
 expect "the attacks are in full, and run alone before all others" "hostile 101 --full" "$(head -n 1 "$work/ran")"
 again
