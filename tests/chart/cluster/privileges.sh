@@ -137,7 +137,7 @@ expect_match "it shows the request, what the scheduler says and what is missing"
 why_share() { [[ $(jane why share) == *'is on node node-a, with GPU GPU-'*' (aliyun.com/gpu-mem: 2), as requested.'*'exit 0'* ]]; }
 wait_for 30 "it shows the record of a pod that has a node" why_share
 expect_match "tessera top pod shows the pods of the namespace, and one warning" "team +huge +- +100 units +pending.team +share +node-a +2 units +GPU-[^ ]*\(2 units\).exit 0.warning: $missing$" "$(jane top pod)"
-expect_match "another namespace is one error" '^exit 1.error: [^'$'\n'']*ClusterRole tessera-viewer in namespace default[^'$'\n'']*$' "$(jane why shared -n default)"
+expect_match "another namespace is one error" '^exit 1.tessera: [^'$'\n'']*ClusterRole tessera-viewer in namespace default[^'$'\n'']*$' "$(jane why shared -n default)"
 kubectl create clusterrolebinding jane --clusterrole=tessera-viewer --serviceaccount=team:jane >/dev/null
 sees_all() { [[ $(jane why huge) == *'huge needs 100 GiB on one GPU (binpack). No node fits now.'*'exit 0'* ]]; }
 wait_for 20 "with the viewer role in the whole cluster, tessera why names the nodes" sees_all

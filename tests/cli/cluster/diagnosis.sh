@@ -9,7 +9,7 @@ set -euo pipefail
 # shellcheck source=../../agent/cluster/lib.sh
 source "$(dirname "$0")/../../agent/cluster/lib.sh"
 
-CLI=${TESSERA_CLI:-$root/build/dev/bin/tessera}
+CLI=${TESSERA_CLI:-$(dirname "${TESSERA_AGENT:-$root/build/dev/bin/tessera-agent}")/tessera}
 [[ -x $CLI ]] || { say "$TEST_NAME: skipped: $CLI is not built" && exit 77; }
 
 agent_cluster_start
