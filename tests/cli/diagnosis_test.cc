@@ -401,7 +401,7 @@ TEST(WhyOwner, ExplainsThePodsOfAController) {
   EXPECT_EQ(none.code, 1);
   EXPECT_EQ(
       none.err,
-      "error: statefulset ml/web has no pods; see: kubectl describe statefulset web -n ml, or give another "
+      "tessera: statefulset ml/web has no pods; see: kubectl describe statefulset web -n ml, or give another "
       "namespace with -n\n");
   const auto document = parse_json(why(cluster, {.pod = "job/ml/train", .output = "json"}).out);
   ASSERT_TRUE(document);

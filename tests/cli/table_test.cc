@@ -112,7 +112,8 @@ TEST(Table, HasNoLineThatIsWiderThanTheScreen) {
       table.add({words(2), words(1), {words(1), Colour::kRed}, words(1), words(round % 2 == 0 ? 12 : 1)});
     }
     for (unsigned columns = 30; columns < 130; columns += 7) {
-      for (const std::string_view line : split(table.text(screen(columns)), '\n')) {
+      const std::string text = table.text(screen(columns));
+      for (const std::string_view line : split(text, '\n')) {
         EXPECT_LE(display_width(line), columns) << line;
       }
     }
