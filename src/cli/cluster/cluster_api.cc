@@ -34,7 +34,7 @@ Status list_pages(kube::Client& client, const std::string& path, const std::stri
       request.query += "&continue=" + kube::percent_encoded(token);
     }
     request.what = "list " + path;
-    request.buffer = std::move(buffer);
+    request.buffer = std::exchange(buffer, {});
     Result<kube::Reply> reply = client.fetch(std::move(request));
     if (!reply) {
       if (reply.error().code() != ErrorCode::kExhausted || page_items == 1) {

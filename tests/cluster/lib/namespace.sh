@@ -91,4 +91,7 @@ driver_network() {
   ip link set hostbr up
   ip route add default via "$API_IP"
   echo 1 >/proc/sys/net/ipv4/ip_forward
+  # Tests listen on fixed ports below 40100. Without this, a connection of the API server to etcd may
+  # already use one of them.
+  echo "40100 60999" >/proc/sys/net/ipv4/ip_local_port_range
 }

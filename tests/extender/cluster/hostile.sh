@@ -4,8 +4,9 @@
 #     and a different one every second
 #   - pods with an annotation tessera.io/gpu-model of 196 KB, created and deleted
 #   - connections to both ports that send one byte and no more
-# Other pods must not notice: they are placed, filter takes at most 5 ms (99% of the calls), kubelet
-# has no reason to restart the extender, and its memory stays below the limit of the chart.
+# Other pods must not notice: they are placed, kubelet has no reason to restart the extender, and its
+# memory stays below the limit of the chart. With --full, filter also takes at most 5 ms (99% of the
+# calls).
 #
 #   hostile.sh [--full]          40 pods, and as many connections as the extender accepts, 64; with
 #                                --full (make soak) 1,000 pods and 1,100 connections of 1,024
@@ -13,8 +14,8 @@
 set -euo pipefail
 # shellcheck source=lib.sh
 source "$(dirname "$0")/lib.sh"
-HOSTILE_PODS=40 CONNECTIONS=64 ACCEPTED=64
-[[ ${1:-} != --full ]] || HOSTILE_PODS=1000 CONNECTIONS=1100 ACCEPTED=1024
+HOSTILE_PODS=40 CONNECTIONS=64 ACCEPTED=64 FULL=
+[[ ${1:-} != --full ]] || HOSTILE_PODS=1000 CONNECTIONS=1100 ACCEPTED=1024 FULL=1
 ATTACKS=${ATTACKS:-inventories pods connections}
 attacks_with() { [[ " $ATTACKS " == *" $1 "* ]]; }
 HEALTH_PORT=39998
@@ -81,7 +82,8 @@ measured() { jq -er "$1" "$S/tmp/probe.out"; }
 # measures WHAT FILTER: whether a condition about the measured values holds.
 measures() { check "$1" jq -e "$2" "$S/tmp/probe.out"; }
 measures "no filter call of another pod failed ($(measured .errors) of $(measured .filters))" '.filters > 100 and .errors == 0'
-measures "filter p99 of other pods is at most 5 ms ($(measured .p99_ms) ms)" '.p99_ms <= 5'
+# With other tests on the same processors, the time says little about the extender.
+[[ -z $FULL ]] || measures "filter p99 of other pods is at most 5 ms ($(measured .p99_ms) ms)" '.p99_ms <= 5'
 measures "kubelet has no reason to restart the extender ($(measured .longest_without_health_s) s without an answer)" \
   ".healthy > 0 and .longest_without_health_s < $LIVENESS_SECONDS"
 if kill -0 "$EXTENDER_PID" 2>/dev/null; then pass "the extender still runs"; else fail "the extender still runs" "$(tail -n 5 "$S/extender.log")"; fi
