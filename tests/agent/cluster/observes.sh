@@ -105,6 +105,7 @@ wait_for 10 "an Event gives the reason of the eviction" has_event greedy GpuMemo
 
 # The example that fills its share, on the simulated machine of this test.
 control ''
+# shellcheck disable=SC2154 # lib.sh sets root
 sed "s#path: /run/tessera,#path: $GPUS,#; s#/demo/sim#/demo#" "$root/deploy/examples/gpu-player-simulated.yaml" | kubectl create -f - >/dev/null
 players_use() { [[ $(metric tessera_container_gpu_memory_used_bytes 'container="player"' | paste -sd' ') == "$1" ]]; }
 wait_for 60 "metrics show that both pods of the example fill their shares of 3 GiB" players_use "3221225472 3221225472"
