@@ -9,6 +9,7 @@
 #include <ostream>
 #include <sstream>
 
+#include "cli/output/markup.h"
 #include "cli/output/safe_output.h"
 #include "cli/output/table.h"
 #include "topology/bandwidth.h"
@@ -44,33 +45,6 @@ constexpr std::string_view kStyle = R"(<style>
 .mark{stroke:#f5a94f}.cross{stroke:#ff9a91}.track{fill:#2b303a}
 }</style>
 )";
-
-std::string escaped(std::string_view words) {
-  std::string text = printable(words);
-  // XML allows neither of these two characters, although both are valid UTF-8.
-  for (const std::string_view forbidden : {"\xEF\xBF\xBE", "\xEF\xBF\xBF"}) {
-    for (std::size_t at = text.find(forbidden); at != std::string::npos; at = text.find(forbidden)) {
-      text.replace(at, forbidden.size(), "\xEF\xBF\xBD");
-    }
-  }
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
 
 bool is_unhealthy(const TopoView& view, unsigned gpu) {
   return !view.uses.empty() && !view.uses[gpu].unhealthy.empty();
@@ -136,13 +110,14 @@ void begin_svg(std::ostream& out, double width, double height, const std::string
              "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" "
              "height=\"{1:.0f}\" role=\"img\" font-family=\"Helvetica, Arial, sans-serif\">\n"
              "<title>{2}</title>\n{3}<rect class=\"bg\" width=\"{0:.0f}\" height=\"{1:.0f}\"/>\n",
-             width, height, escaped(title), kStyle);
+             width, height, xml_text(title), kStyle);
 }
 
 void svg_text(std::ostream& out, const TextPlace& place, std::string_view words) {
   fmt::print(out, "<text class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{}\"{}{}>{}</text>\n",
              place.colour, place.x, place.y, place.size, place.bold ? " font-weight=\"bold\"" : "",
-             place.anchor == "start" ? "" : fmt::format(" text-anchor=\"{}\"", place.anchor), escaped(words));
+             place.anchor == "start" ? "" : fmt::format(" text-anchor=\"{}\"", place.anchor),
+             xml_text(words));
 }
 
 std::string_view link_class(const Link& link, unsigned most_nvlinks) {
@@ -167,7 +142,7 @@ void draw_gpu(std::ostream& out, const TopoView& view, unsigned gpu, const Symbo
   const bool chosen = is_chosen(view, gpu);
   const bool unhealthy = is_unhealthy(view, gpu);
   const std::string_view number_class = whole ? "inv" : chosen ? "on" : label == "taken" ? "dim" : "ink";
-  out << "<g><title>" << escaped(fmt::format("GPU {}: {}", gpu, label)) << "</title>\n";
+  out << "<g><title>" << xml_text(fmt::format("GPU {}: {}", gpu, label)) << "</title>\n";
   if (whole) {
     const double side = radius * 0.92;
     fmt::print(

@@ -5,8 +5,15 @@
 namespace tessera::cli {
 
 std::string xml_text(std::string_view text) {
+  std::string safe = printable(text);
+  // XML allows neither of these two characters, although both are valid UTF-8.
+  for (const std::string_view forbidden : {"\xEF\xBF\xBE", "\xEF\xBF\xBF"}) {
+    for (std::size_t at = safe.find(forbidden); at != std::string::npos; at = safe.find(forbidden)) {
+      safe.replace(at, forbidden.size(), "\xEF\xBF\xBD");
+    }
+  }
   std::string out;
-  for (const char c : printable(text)) {
+  for (const char c : safe) {
     switch (c) {
       case '&':
         out += "&amp;";
