@@ -95,9 +95,14 @@ extender_start --resource-whole nvidia.com/gpu
 agent_start --resource-whole nvidia.com/gpu
 wait_for 20 "the agent serves nvidia.com/gpu" allocatable_is nvidia.com/gpu 8
 whole renamed 2 nvidia.com/gpu | jq -c '.spec.schedulerName = "none"' | create
-bound=$(kubectl get pod renamed -o json | jq -c '{PodName: .metadata.name, PodNamespace: .metadata.namespace, PodUID: .metadata.uid, Node: "node-a"}' |
-  (in_cluster_network curl -sS --max-time 12 -d @- "http://127.0.0.1:$EXTENDER_PORT/gpushare-scheduler/bind"))
-expect "the extender binds a pod that requests nvidia.com/gpu" '{"Error":""}' "$bound"
+# The extender refuses binds until the new agent has withdrawn the old one's tessera.io/draining, so
+# the test tries again, as kube-scheduler does.
+bind_renamed() {
+  kubectl get pod renamed -o json | jq -c '{PodName: .metadata.name, PodNamespace: .metadata.namespace, PodUID: .metadata.uid, Node: "node-a"}' |
+    (in_cluster_network curl -sS --max-time 12 -d @- "http://127.0.0.1:$EXTENDER_PORT/gpushare-scheduler/bind") >"$S/bound"
+  [[ $(<"$S/bound") == '{"Error":""}' ]] || { cat "$S/bound" >&2; return 1; }
+}
+wait_for 10 "the extender binds a pod that requests nvidia.com/gpu" bind_renamed
 wait_for 20 "that pod runs" pod_is renamed Running
 check_agreement "it has the GPUs that the extender chose"
 
