@@ -207,6 +207,24 @@ enum RecoveryAction : std::uint32_t {
   kRecoveryImex = 5,
 };
 
+// The GPU memory that the processes of one cgroup may use (driver r615 and newer). `cgroup` is the
+// path of its directory. A process below the soft limit keeps its memory; no process gets more than
+// the hard limit. These structs have no version.
+struct SetMemoryLimits {
+  const char* cgroup;
+  std::uint64_t soft;  // bytes; 0: none
+  std::uint64_t hard;  // bytes; kNoMemoryLimit: none
+};
+static_assert(sizeof(SetMemoryLimits) == 24);
+struct GetMemoryLimits {
+  const char* cgroup;
+  std::uint64_t soft;
+  std::uint64_t hard;
+  std::uint64_t used;
+};
+static_assert(sizeof(GetMemoryLimits) == 32);
+inline constexpr std::uint64_t kNoMemoryLimit = ~std::uint64_t{0};
+
 enum EccError : int { kEccCorrected = 0, kEccUncorrected = 1 };
 // Volatile counters start at 0 when the driver is loaded.
 enum EccCounter : int { kEccVolatile = 0, kEccAggregate = 1 };
