@@ -57,6 +57,10 @@ TEST(UsageCsv, RejectsWhatIsNoMeasurement) {
     EXPECT_THAT(measured.error().text(), HasSubstr("line 3")) << row;
   }
   EXPECT_THAT(csv("namespace,pod\n").error().text(), HasSubstr("no column memory_mib"));
+  EXPECT_THAT(csv("namespace,pod,memory\n").error().text(),
+              HasSubstr("the columns are \"namespace\", \"pod\" and \"memory\"; did you mean memory_mib"));
+  EXPECT_THAT(csv("namespace,pod,memory_mib,memory_mib\n").error().text(),
+              HasSubstr("two columns memory_mib"));
   EXPECT_FALSE(csv(""));
   EXPECT_FALSE(csv(std::string("\x1F\x8B", 2)));
 }
