@@ -102,8 +102,9 @@ TEST(SavingsReport, HintsAtIgnoringUtilizationThatWasNotMeasured) {
   fill_small(cluster);
   const std::string csv = "namespace,pod,memory_mib\nml,p0,100\nml,p1,100\nml,p2,100\nml,p3,100\n";
   const Outcome outcome = with_csv(csv, cluster);
-  EXPECT_THAT(outcome.out, StartsWith("What sharing would save cannot be said: 0 of 4 single-GPU pods have a "
-                                      "measured utilization. "));
+  EXPECT_THAT(outcome.out,
+              StartsWith("What sharing would save cannot be said: 0 of 4 single-GPU pods have both "
+                         "memory and utilization measured. "));
   EXPECT_THAT(outcome.out, HasSubstr("pass --ignore-utilization to plan by memory only."));
   EXPECT_THAT(with_csv(csv, cluster, {.ignore_utilization = true}).out,
               StartsWith("The pods on your 4 GPUs fit on 1."));

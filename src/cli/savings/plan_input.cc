@@ -150,10 +150,9 @@ class InputReader {
     if (strangers.empty() || (rows == 0 && strangers.size() < measured_.pods.size())) {
       return;
     }
-    const std::string what =
-        rows > 0 ? fmt::format("{} of {} rows of {} match no pod of the cluster",
-                               input_.report.unmatched_rows, rows, measured_.source)
-                 : fmt::format("none of the {} pods that were measured is in this cluster", strangers.size());
+    const std::string what = rows > 0 ? fmt::format("{} of {} rows of {} match no pod of the cluster",
+                                                    input_.report.unmatched_rows, rows, measured_.source)
+                                      : std::string("none of the pods that were measured is in this cluster");
     input_.report.warnings.push_back(fmt::format("{}: {}", what, some_of(strangers, 3)));
   }
 

@@ -88,9 +88,9 @@ struct Knowledge {
   std::int64_t unknown = 0;
   std::map<Whole, std::int64_t> why{};  // of the unknown ones
 
-  [[nodiscard]] bool only(Whole reason) const {
+  [[nodiscard]] std::int64_t count(Whole reason) const {
     const auto found = why.find(reason);
-    return found != why.end() && found->second == pods;
+    return found == why.end() ? 0 : found->second;
   }
 };
 
@@ -114,8 +114,8 @@ std::string unknown_answer(const SavingsReport& report, const Knowledge& knowled
   if (report.measured_by.empty()) {
     return "nothing was measured";
   }
-  const std::string all = counted_text(knowledge.pods, "single-GPU pod");
-  if (knowledge.only(Whole::kNoMemoryMeasured)) {
+  const std::string all = fmt::format("{} single-GPU pods", knowledge.pods);
+  if (knowledge.count(Whole::kNoMemoryMeasured) == knowledge.pods) {
     return fmt::format(
         "0 of {} have measurements{}", all,
         report.unmatched_rows == 0
@@ -124,8 +124,9 @@ std::string unknown_answer(const SavingsReport& report, const Knowledge& knowled
                           counted_text(static_cast<std::int64_t>(report.unmatched_rows), "row"),
                           report.measured_by, report.unmatched_rows == 1 ? "es" : ""));
   }
-  if (knowledge.only(Whole::kNoUtilizationMeasured)) {
-    return fmt::format("0 of {} have a measured utilization", all);
+  if (knowledge.count(Whole::kNoMemoryMeasured) + knowledge.count(Whole::kNoUtilizationMeasured) ==
+      knowledge.pods) {
+    return fmt::format("0 of {} have both memory and utilization measured", all);
   }
   std::vector<std::string> parts;
   for (const auto& [why, count] : knowledge.why) {
@@ -211,8 +212,9 @@ std::string headline(const SavingsView& view) {
     return fmt::format("What sharing would save cannot be said: {}.", unknown_answer(report, knowledge));
   }
   return fmt::format(
-      "The pods on {} need all of them, as far as is known: too little is known about {} of {}.", which,
-      knowledge.unknown, counted_text(knowledge.pods, "single-GPU pod"));
+      "The pods on {} need all of them, as far as is known: too little is known about {} of {} single-GPU "
+      "pods.",
+      which, knowledge.unknown, knowledge.pods);
 }
 
 std::optional<Money> money(const SavingsView& view) {
