@@ -176,8 +176,8 @@ Result<double> CsvTable::number(std::size_t column, double min, double max) cons
   double value = 0;
   const auto [end, error] =
       std::from_chars(digits.data(), digits.data() + digits.size(), value, std::chars_format::fixed);
-  // NaN is in no range.
-  if (error != std::errc() || end != digits.data() + digits.size() || !(value >= min && value <= max)) {
+  const bool in_range = value >= min && value <= max;  // NaN is in no range
+  if (error != std::errc() || end != digits.data() + digits.size() || !in_range) {
     return fail(
         wrong(column, fmt::format("{} is not a number from {} to {}", in_quotes(text(column)), min, max)));
   }

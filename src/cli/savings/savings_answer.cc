@@ -142,9 +142,8 @@ std::string advice(const SavingsReport& report, const Knowledge& knowledge) {
            "metrics) or --usage FILE.";
   }
   if (report.saved() <= 0 && knowledge.why.contains(Whole::kNoUtilizationMeasured)) {
-    return "A pod whose utilization was not measured stays whole. Measure it, or pass --ignore-utilization "
-           "to "
-           "plan by memory only.";
+    return "A pod whose utilization was not measured stays whole. Measure it, or pass "
+           "--ignore-utilization to plan by memory only.";
   }
   return "";
 }
@@ -154,9 +153,8 @@ std::string freed_nodes_text(const SavingsView& view, const std::optional<Money>
   const std::int64_t nodes =
       sum_of(report, [](const SavingsGroup& group) { return std::ssize(group.freed_nodes); });
   if (nodes == 0) {
-    return "Each node that holds GPU pods now would still hold some, so no node can be removed. The freed "
-           "GPUs "
-           "are room for more pods.";
+    return "Each node that holds GPU pods now would still hold some, so no node can be removed. The "
+           "freed GPUs are room for more pods.";
   }
   const std::int64_t gpus = sum_of(report, [](const SavingsGroup& group) { return group.freed_node_gpus; });
   const std::string removing = nodes == 1 ? "; removing it saves " : "; removing them saves ";

@@ -23,7 +23,8 @@ Result<double> parse_price(std::string_view text) {
   const char* const end = digits.data() + digits.size();
   double price = 0;
   const auto parsed = std::from_chars(digits.data(), end, price, std::chars_format::fixed);
-  if (parsed.ec != std::errc() || parsed.ptr != end || !(price >= 0 && price <= kMostPrice)) {
+  const bool in_range = price >= 0 && price <= kMostPrice;
+  if (parsed.ec != std::errc() || parsed.ptr != end || !in_range) {
     return fail(ErrorCode::kInvalid,
                 fmt::format("{} is not a price per GPU and hour; write for example 2.5 or "
                             "A100=3.1,T4=0.4",
