@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/nearest_name.h"
 #include "base/strings.h"
 
 namespace tessera::sim {
@@ -12,15 +13,39 @@ namespace tessera::sim {
 namespace {
 
 constexpr std::size_t kMostColumns = 256;
+constexpr std::size_t kMostShown = 10;  // columns in an error
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr std::string_view kGzip = "\x1F\x8B";
 
-// Returns the error for a header without a required column. If the header has other separators than
-// commas, also says that.
-std::string missing_column(std::string_view name, const std::vector<std::string>& header) {
-  const bool one_field = header.size() == 1 && header.front().find_first_of(";\t|") != std::string::npos;
-  return fmt::format("line 1: there is no column {}{}", name,
-                     one_field ? "; columns are separated by commas" : "");
+// Returns the error for a header without the required column `name`: with the columns that it has,
+// and with the one of them that probably is meant.
+std::string missing_column(std::string_view name, const std::vector<std::string>& header,
+                           const std::vector<std::string_view>& known) {
+  if (header.size() == 1 && header.front().find_first_of(";\t|") != std::string::npos) {
+    return fmt::format("line 1: there is no column {}; columns are separated by commas", name);
+  }
+  std::vector<std::string> shown;
+  std::vector<std::string_view> unknown;
+  for (const std::string& column : header) {
+    if (shown.size() < kMostShown) {
+      shown.push_back(in_quotes(column, kMostNameBytes));
+    }
+    if (std::ranges::find(known, column) == known.end()) {
+      unknown.push_back(column);
+    }
+  }
+  if (header.size() > shown.size()) {
+    shown.push_back(fmt::format("{} more", header.size() - shown.size()));
+  }
+  auto meant = nearest_name(name, unknown);
+  for (const std::string_view column : unknown) {
+    // "memory" for "memory_mib" has more edits than nearest_name() accepts.
+    if (!meant && !column.empty() && (name.starts_with(column) || column.starts_with(name))) {
+      meant = column;
+    }
+  }
+  return fmt::format("line 1: there is no column {}; the columns are {}{}", name, join_words(shown),
+                     meant ? fmt::format("; did you mean {} instead of {}?", name, in_quotes(*meant)) : "");
 }
 
 }  // namespace
@@ -41,22 +66,21 @@ Result<CsvTable> CsvTable::open(std::string_view text, const std::vector<std::st
   for (std::string& name : table.header_) {
     name = std::string(trim(name));
   }
-  const auto find = [&](std::string_view name) -> std::optional<std::size_t> {
-    const auto found = std::ranges::find(table.header_, name);
+  std::vector<std::string_view> known = columns;
+  known.insert(known.end(), optional_columns.begin(), optional_columns.end());
+  for (std::size_t i = 0; i < known.size(); ++i) {
+    const auto found = std::ranges::find(table.header_, known[i]);
     if (found == table.header_.end()) {
-      return std::nullopt;
+      if (i < columns.size()) {
+        return fail(ErrorCode::kInvalid, missing_column(known[i], table.header_, known));
+      }
+      table.columns_.emplace_back();
+      continue;
     }
-    return static_cast<std::size_t>(found - table.header_.begin());
-  };
-  for (const std::string_view name : columns) {
-    const auto found = find(name);
-    if (!found) {
-      return fail(ErrorCode::kInvalid, missing_column(name, table.header_));
+    if (std::find(found + 1, table.header_.end(), known[i]) != table.header_.end()) {
+      return fail(ErrorCode::kInvalid, fmt::format("line 1: there are two columns {}", known[i]));
     }
-    table.columns_.push_back(found);
-  }
-  for (const std::string_view name : optional_columns) {
-    table.columns_.push_back(find(name));
+    table.columns_.emplace_back(static_cast<std::size_t>(found - table.header_.begin()));
   }
   return table;
 }
@@ -152,8 +176,8 @@ Result<double> CsvTable::number(std::size_t column, double min, double max) cons
   double value = 0;
   const auto [end, error] =
       std::from_chars(digits.data(), digits.data() + digits.size(), value, std::chars_format::fixed);
-  // NaN is in no range.
-  if (error != std::errc() || end != digits.data() + digits.size() || !(value >= min && value <= max)) {
+  const bool in_range = value >= min && value <= max;  // NaN is in no range
+  if (error != std::errc() || end != digits.data() + digits.size() || !in_range) {
     return fail(
         wrong(column, fmt::format("{} is not a number from {} to {}", in_quotes(text(column)), min, max)));
   }

@@ -24,7 +24,8 @@ class CsvTable {
  public:
   // Reads the header and finds the columns by name. They may be in any order; other columns are
   // ignored. `optional_columns` may be missing from the table. Columns are numbered from 0: first
-  // `columns`, then `optional_columns`. Returns kInvalid if one of `columns` is missing.
+  // `columns`, then `optional_columns`. Returns kInvalid if one of `columns` is missing,
+  // or if a column appears twice.
   static Result<CsvTable> open(std::string_view text, const std::vector<std::string_view>& columns,
                                const std::vector<std::string_view>& optional_columns = {});
 

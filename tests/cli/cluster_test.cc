@@ -2,7 +2,7 @@
 #include "cli/cluster/cluster.h"
 
 #include <fmt/core.h>
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <csignal>
 #include <sstream>
@@ -21,6 +21,8 @@
 
 namespace tessera::cli {
 namespace {
+
+using ::testing::HasSubstr;
 
 struct Pages {
   std::vector<std::string> texts;
@@ -104,6 +106,52 @@ TEST(Cluster, NamesTheInvalidFile) {
   const auto cluster = read_cluster({.file = directory.path()}, {});
   ASSERT_FALSE(cluster);
   EXPECT_NE(cluster.error().text().find("nodes.json"), std::string::npos);
+}
+
+std::string error_of_files(const std::string& nodes, const std::string& pods) {
+  const TemporaryDirectory directory;
+  EXPECT_TRUE(write_file(directory / "nodes.json", nodes));
+  EXPECT_TRUE(write_file(directory / "pods.json", pods));
+  const auto cluster = read_cluster({.file = directory.path()}, {});
+  return cluster ? "" : cluster.error().text();
+}
+
+TEST(Cluster, NoticesSwappedFiles) {
+  SavedCluster cluster;
+  fill_tessera_cluster(cluster);
+  EXPECT_EQ(error_of_files(cluster.nodes_json(), cluster.pods_json()), "");
+  EXPECT_THAT(error_of_files(cluster.pods_json(), cluster.nodes_json()),
+              HasSubstr("/nodes.json: it contains pods, not nodes; save it with: kubectl get nodes -o json > "
+                        "nodes.json"));
+  EXPECT_THAT(
+      error_of_files(cluster.nodes_json(), cluster.nodes_json()),
+      HasSubstr("/pods.json: it contains nodes, not pods; save it with: kubectl get pods -A -o json"));
+  // kubectl names the kind of each object, whatever fields it has.
+  const std::string none = R"({"items":[]})";
+  EXPECT_THAT(error_of_files(R"({"items":[{"kind":"Pod","metadata":{"name":"a"}}]})", none),
+              HasSubstr("contains pods"));
+  EXPECT_THAT(error_of_files(none, R"({"items":[{"kind":"Job","metadata":{"name":"a"}}]})"),
+              HasSubstr("contains objects of kind \"Job\", not pods"));
+  EXPECT_EQ(error_of_files(R"({"items":[{"kind":"Node","metadata":{"name":"a"}}]})", none), "");
+}
+
+TEST(Cluster, SaysHowToSaveAnInvalidFile) {
+  const std::string how = "save it with: kubectl get nodes -o json > nodes.json";
+  for (const char* nodes : {"", "NAME  STATUS", "[]", "{}", R"({"items":[{]})", R"({"items":[)"}) {
+    const std::string error = error_of_files(nodes, R"({"items":[]})");
+    EXPECT_THAT(error, HasSubstr("/nodes.json: ")) << nodes;
+    EXPECT_THAT(error, HasSubstr(how)) << nodes;
+  }
+}
+
+TEST(Cluster, SaysThatFilesAreInADirectory) {
+  const TemporaryDirectory directory;
+  ASSERT_TRUE(write_file(directory / "nodes.json", R"({"items":[]})"));
+  const auto cluster = read_cluster({.file = directory / "nodes.json"}, {});
+  ASSERT_FALSE(cluster);
+  EXPECT_THAT(cluster.error().text(),
+              HasSubstr("--file takes a directory with nodes.json and pods.json, but " +
+                        (directory / "nodes.json") + " is a file"));
 }
 
 // An API server that serves the lists of a saved cluster in two pages.

@@ -30,6 +30,10 @@ TEST(CommandLine, InvalidOptionsExitWithTwoBeforeAnyFileIsRead) {
       {"savings", "--memory", "p101", "--file", "/nowhere"},
       {"savings", "--window", "7", "--file", "/nowhere"},
       {"savings", "--reserve", "-1MiB", "--file", "/nowhere"},
+      {"savings", "--price", "A100=3,A100=4", "--file", "/nowhere"},
+      {"savings", "--price", "", "--file", "/nowhere"},
+      {"savings", "--currency", "", "--file", "/nowhere"},
+      {"savings", "--exclude-namespace", "ml", "--namespace", "ml", "--file", "/nowhere"},
   };
   for (const std::vector<std::string>& line : lines) {
     const Outcome outcome = run_in_pipe("tessera", line);
@@ -37,6 +41,14 @@ TEST(CommandLine, InvalidOptionsExitWithTwoBeforeAnyFileIsRead) {
     EXPECT_EQ(outcome.code, 2) << line[0] << " " << option << ": " << outcome.err;
     EXPECT_THAT(outcome.err, HasSubstr(option + ": ")) << line[0];
     EXPECT_THAT(outcome.err, Not(HasSubstr("/nowhere"))) << line[0];
+  }
+}
+
+TEST(CommandLine, OptionsOfPrometheusNeedPrometheus) {
+  for (const char* option : {"--window", "--min-age"}) {
+    const Outcome outcome = run_in_pipe("tessera", {"savings", option, "7d", "--usage", "/nowhere"});
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_THAT(outcome.err, HasSubstr(std::string(option) + " requires --prometheus"));
   }
 }
 

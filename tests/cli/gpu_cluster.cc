@@ -34,7 +34,7 @@ void GpuCluster::node(const std::string& name, const GpuNode& node) {
   if (!node.pool.empty()) {
     labels["cloud.google.com/gke-nodepool"] = node.pool;
   }
-  json::object capacity{{"cpu", node.cpu}, {"memory", "128Gi"}};
+  json::object capacity{{"cpu", node.cpu}, {"memory", node.memory}};
   if (node.gpus > 0) {
     capacity[node.resource] = std::to_string(node.gpus);
   }
@@ -77,7 +77,11 @@ void GpuCluster::pod(const std::string& name, const std::string& node, const Gpu
   if (pod.gpus > 0) {
     limits[pod.resource] = std::to_string(pod.gpus);
   }
-  json::object resources{{"limits", std::move(limits)}, {"requests", json::object{{"cpu", pod.cpu}}}};
+  json::object requests{{"cpu", pod.cpu}};
+  if (!pod.memory.empty()) {
+    requests["memory"] = pod.memory;
+  }
+  json::object resources{{"limits", std::move(limits)}, {"requests", std::move(requests)}};
   json::object spec{
       {"containers", json::array{json::object{{"name", "main"}, {"resources", std::move(resources)}}}}};
   if (!node.empty()) {
@@ -107,6 +111,23 @@ void GpuCluster::pod(const std::string& name, const std::string& node, const Gpu
   }
 }
 
+void GpuCluster::add_example() {
+  const std::string directory = example_directory();
+  const auto add = [&](const char* name, json::array& to) {
+    const json::value list = json::parse(read_file(directory + name).value());
+    for (const json::value& item : list.at("items").as_array()) {
+      to.push_back(item);
+    }
+  };
+  add("/nodes.json", nodes_);
+  add("/pods.json", pods_);
+  usage_ = read_file(directory + "/usage.csv").value();
+}
+
+std::string example_directory() {
+  return std::string(TESSERA_SOURCE_DIR) + "/deploy/examples/savings";
+}
+
 void GpuCluster::reverse() {
   std::reverse(nodes_.begin(), nodes_.end());
   std::reverse(pods_.begin(), pods_.end());
@@ -126,48 +147,6 @@ std::string GpuCluster::write() const {
     throw std::runtime_error("cannot write " + directory_.path());
   }
   return directory_.path();
-}
-
-void fill_gpu_cluster(GpuCluster& cluster) {
-  for (int i = 1; i <= 6; ++i) {
-    cluster.node(fmt::format("inference-{}", i), {.gpus = 4, .pool = "inference"});
-  }
-  for (int i = 1; i <= 2; ++i) {
-    cluster.node(
-        fmt::format("training-{}", i),
-        {.gpus = 8, .model = "NVIDIA-A100-SXM4-80GB", .memory_mib = 81920, .pool = "training", .cpu = "128"});
-    cluster.node(fmt::format("notebooks-{}", i),
-                 {.gpus = 4, .model = "NVIDIA-A10G", .memory_mib = 23028, .pool = "notebooks"});
-  }
-  // 18 single-GPU pods fill inference-1 to inference-4 and half of inference-5.
-  int next = 0;
-  const auto infer = [&](const std::string& name, double memory_mib, double utilization) {
-    cluster.pod("serving/" + name, fmt::format("inference-{}", next++ / 4 + 1),
-                {.cpu = "2", .memory_mib = memory_mib, .utilization = utilization});
-  };
-  infer("video-0", 7200, 71);
-  infer("llm-0", 15700, 12);
-  infer("asr-0", 9000, 35);
-  infer("asr-1", 9000, 35);
-  for (int i = 0; i < 4; ++i) {
-    infer(fmt::format("embed-{}", i), 5000, 22);
-  }
-  for (int i = 0; i < 10; ++i) {
-    infer(fmt::format("ranker-{}", i), 2400, 6);
-  }
-  cluster.pod("research/pretrain-0", "training-1",
-              {.gpus = 8, .cpu = "64", .memory_mib = 71000, .utilization = 96});
-  cluster.pod("research/finetune-0", "training-2",
-              {.gpus = 4, .cpu = "32", .memory_mib = 60000, .utilization = 88});
-  cluster.pod("research/finetune-1", "training-2",
-              {.gpus = 4, .cpu = "32", .memory_mib = 61000, .utilization = 84});
-  for (int i = 0; i < 4; ++i) {
-    cluster.pod(fmt::format("lab/notebook-{}", i), "notebooks-1",
-                {.cpu = "4", .memory_mib = 900, .utilization = 0.2});
-  }
-  cluster.pod("lab/notebook-4", "notebooks-2", {.cpu = "4", .memory_mib = 8000, .utilization = 30});
-  cluster.pod("lab/notebook-5", "notebooks-2", {.cpu = "4"});
-  cluster.pod("monitoring/collector", "inference-3", {.gpus = 0, .cpu = "2"});
 }
 
 }  // namespace tessera::cli

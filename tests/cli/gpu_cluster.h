@@ -25,6 +25,7 @@ struct GpuNode {
   std::int64_t memory_mib = 16384;  // 0: no label
   std::string pool{};               // the label of GKE
   std::string cpu = "32";
+  std::string memory = "128Gi";
   std::string resource = "nvidia.com/gpu";
   Texts labels{};
   bool cordoned = false;
@@ -38,6 +39,7 @@ struct GpuPod {
   std::int64_t gpus = 1;
   std::string resource = "nvidia.com/gpu";
   std::string cpu = "1";
+  std::string memory{};                // requested; "": no request
   std::optional<double> memory_mib{};  // measured
   std::optional<double> utilization{};
   Texts labels{};
@@ -54,6 +56,8 @@ class GpuCluster {
   void node(const std::string& name, const GpuNode& node);
   // `name` is "namespace/name". A pod with an empty node waits.
   void pod(const std::string& name, const std::string& node, const GpuPod& pod);
+  // Adds the nodes and pods of example_directory(), and takes its measurements.
+  void add_example();
   // Reverses the order of all objects, as another API server might list them.
   void reverse();
 
@@ -68,7 +72,8 @@ class GpuCluster {
   std::string usage_ = "namespace,pod,memory_mib,utilization_percent\n";
 };
 
-// Adds three pools with 48 GPUs, of which 40 are held: the example of docs/savings.md.
-void fill_gpu_cluster(GpuCluster& cluster);
+// Returns the directory of the example of docs/savings.md, which releases contain: three pools with
+// 48 GPUs, of which 40 are held.
+std::string example_directory();
 
 }  // namespace tessera::cli

@@ -57,6 +57,10 @@ TEST(UsageCsv, RejectsWhatIsNoMeasurement) {
     EXPECT_THAT(measured.error().text(), HasSubstr("line 3")) << row;
   }
   EXPECT_THAT(csv("namespace,pod\n").error().text(), HasSubstr("no column memory_mib"));
+  EXPECT_THAT(csv("namespace,pod,memory\n").error().text(),
+              HasSubstr("the columns are \"namespace\", \"pod\" and \"memory\"; did you mean memory_mib"));
+  EXPECT_THAT(csv("namespace,pod,memory_mib,memory_mib\n").error().text(),
+              HasSubstr("two columns memory_mib"));
   EXPECT_FALSE(csv(""));
   EXPECT_FALSE(csv(std::string("\x1F\x8B", 2)));
 }
@@ -290,6 +294,35 @@ TEST_F(Prometheus, AnswersFeedThePlan) {
   EXPECT_EQ(run_savings(command, out, err, {}), 0) << err.str();
   EXPECT_THAT(out.str(), testing::StartsWith("The pods on your 2 GPUs fit on 1.\n"));
   EXPECT_THAT(out.str(), HasSubstr("A pod younger than 24 h stays whole."));
+}
+
+// Runs the command for a pod ml/p that holds a GPU, with this server.
+class SavingsOfPrometheus : public Prometheus {
+ protected:
+  std::string report(const std::string& output) {
+    GpuCluster cluster;
+    cluster.node("a", {.gpus = 1});
+    cluster.pod("ml/p", "a", {});
+    SavingsOptions command;
+    command.cluster.file = cluster.write();
+    command.prometheus = options();
+    command.output = output;
+    std::ostringstream out;
+    std::ostringstream err;
+    EXPECT_EQ(run_savings(command, out, err, {}), 0) << err.str();
+    return out.str();
+  }
+};
+
+TEST_F(SavingsOfPrometheus, SayThatNothingWasMeasured) {
+  const std::string markdown = report("md");
+  EXPECT_THAT(markdown, HasSubstr("cannot be said: 0 of 1 single-GPU pods have measurements."));
+  EXPECT_THAT(markdown, HasSubstr("Prometheus has no GPU measurements of pods"));
+}
+
+TEST_F(SavingsOfPrometheus, SayThatOtherPodsWereMeasured) {
+  results_["DCGM_FI_DEV_FB_USED"] = dcgm("q", "2048");
+  EXPECT_THAT(report("text"), HasSubstr("none of the pods that were measured is in this cluster: ml/q"));
 }
 
 }  // namespace

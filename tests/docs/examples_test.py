@@ -23,6 +23,12 @@ def readme_output(command: str) -> str:
     return block[1] if block else f"the README does not show {command}"
 
 
+def run_tessera(arguments: str) -> str:
+    """Returns what tessera writes to standard output, with the repository as its directory."""
+    command = [BIN / "tessera", *arguments.split()]
+    return subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT).stdout
+
+
 def shortened(shown: str, real: str) -> bool:
     """Returns whether `shown` is `real`, where "..." stands for any lines."""
     pattern = re.escape(shown).replace(re.escape("...\n"), "(?:.*\n)*")
@@ -36,15 +42,20 @@ class Readme(unittest.TestCase):
 
     def test_shows_the_real_output_of_topo(self):
         arguments = "topo --machine dgx1v --count 4"
-        real = subprocess.run([BIN / "tessera", *arguments.split()], check=True, capture_output=True, text=True).stdout
+        real = run_tessera(arguments)
         shown = readme_output(f"tessera {arguments}")
         self.assertTrue(shortened(shown, real), f"shown:\n{shown}\nreal:\n{real}")
         self.assertFalse(shortened(shown.replace("20 GB/s", "40 GB/s"), real))
 
     def test_shows_the_real_output_of_savings(self):
-        golden = (ROOT / "tests/cli/golden/savings.txt").read_text()
-        shown = readme_output("tessera savings --file . --usage usage.csv --price A100=3.20,A10G=1.00,T4=0.35")
-        self.assertTrue(shortened(shown, golden), shown)
+        files = "deploy/examples/savings"
+        arguments = f"savings --file {files} --usage {files}/usage.csv --price A100=3.20,A10G=1.00,T4=0.35"
+        real = run_tessera(arguments)
+        shown = readme_output(f"tessera {arguments}")
+        self.assertTrue(shortened(shown, real), f"shown:\n{shown}\nreal:\n{real}")
+        guide = (ROOT / "docs/savings.md").read_text()
+        self.assertIn(textwrap.indent(f"$ tessera {arguments}\n{real}", "    "), guide)
+        self.assertEqual(run_tessera(f"{arguments} -o svg"), (ROOT / "docs/savings.svg").read_text())
 
     def test_says_first_that_no_real_gpu_was_used(self):
         first_screen = "\n".join((ROOT / "README.md").read_text().splitlines()[:15])

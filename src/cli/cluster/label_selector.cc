@@ -39,6 +39,7 @@ Result<LabelSelector> LabelSelector::parse(std::string_view text) {
   if (trim(text).empty()) {
     return selector;
   }
+  selector.text_ = trim(text);
   for (const std::string_view part : split_requirements(text)) {
     selector.all_.push_back(TRY(parse_one(part)));
   }

@@ -24,6 +24,9 @@ class LabelSelector {
   // Returns whether `labels` meet all requirements.
   [[nodiscard]] bool matches(const std::map<std::string, std::string, std::less<>>& labels) const;
 
+  // Returns the text that was parsed; "" matches everything.
+  [[nodiscard]] const std::string& text() const { return text_; }
+
  private:
   enum class Kind { kExists, kMissing, kIn, kNotIn };
   struct Requirement {
@@ -33,6 +36,7 @@ class LabelSelector {
   };
   static Result<Requirement> parse_one(std::string_view text);
 
+  std::string text_;
   std::vector<Requirement> all_;
 };
 

@@ -6,6 +6,9 @@
 //   warning: node gpu-a: its inventory cannot be read
 #pragma once
 
+#include <fmt/format.h>
+
+#include <cstddef>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -24,6 +27,16 @@ inline void report_warnings(const std::vector<std::string>& warnings, std::ostre
   for (const std::string& warning : warnings) {
     err << "warning: " << warning << '\n';
   }
+}
+
+// Returns "a, b" or, if there are more than `most` names, "a, b and 2 more".
+inline std::string some_of(const std::vector<std::string>& names, std::size_t most) {
+  if (names.size() <= most) {
+    return fmt::format("{}", fmt::join(names, ", "));
+  }
+  return fmt::format("{} and {} more",
+                     fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(most), ", "),
+                     names.size() - most);
 }
 
 }  // namespace tessera::cli

@@ -79,6 +79,7 @@ Result<Measurements> parse_usage_csv(std::string_view csv, const Statistic& memo
   enum : std::uint8_t { kNamespace, kPod, kMemory, kGpu, kUtilization };
   sim::CsvTable table =
       TRY(sim::CsvTable::open(csv, {"namespace", "pod", "memory_mib"}, {"gpu", "utilization_percent"}));
+  Measurements measured;
   std::map<std::string, std::map<std::string, Samples>> samples;
   std::size_t rows = 0;
   while (TRY(table.next())) {
@@ -90,14 +91,14 @@ Result<Measurements> parse_usage_csv(std::string_view csv, const Statistic& memo
       return fail(
           table.wrong(name.empty() ? kPod : kNamespace, "is empty; each row needs a namespace and a pod"));
     }
-    Samples& of_gpu = samples[fmt::format("{}/{}", trim(table.text(kNamespace)), name)]
-                             [std::string(trim(table.text(kGpu)))];
+    const std::string pod = fmt::format("{}/{}", trim(table.text(kNamespace)), name);
+    measured.rows[pod] += 1;
+    Samples& of_gpu = samples[pod][std::string(trim(table.text(kGpu)))];
     of_gpu.memory_mib.push_back(TRY(table.number(kMemory, 0, Measurements::kMostMib)));
     if (!trim(table.text(kUtilization)).empty()) {
       of_gpu.utilization_percent.push_back(TRY(table.number(kUtilization, 0, 100)));
     }
   }
-  Measurements measured;
   for (auto& [pod, gpus] : samples) {
     for (auto& [gpu, one] : gpus) {
       MeasuredGpu& into = measured.pods[pod][gpu];

@@ -63,7 +63,8 @@ struct Measurements {
 
   // By "namespace/pod", then by GPU: its UUID or index, or "" if the source does not name it.
   std::map<std::string, std::map<std::string, MeasuredGpu>> pods{};
-  std::string source{};  // for people: "usage.csv"; empty: nothing was measured
+  std::map<std::string, std::size_t> rows{};  // of a CSV file, by "namespace/pod"
+  std::string source{};                       // for people: "usage.csv"; empty: none was named
   std::vector<std::string> warnings{};
 };
 

@@ -99,12 +99,16 @@ class Attempt {
     for (std::size_t i = 0; i < ids_.size(); ++i) {
       std::vector<SlotUse>& slots = packing.slots.emplace_back();
       std::vector<std::uint32_t>& units = packing.used_units.emplace_back();
+      std::vector<std::uint32_t>& core = packing.used_core.emplace_back();
+      const alloc::NodeView view = ledger_.view(ids_[i]);
+      packing.left.push_back({.cpu_milli = view.cpu_milli_left, .memory_bytes = view.memory_bytes_left});
       for (unsigned slot = 0; slot < input_.nodes[i].gpus.size(); ++slot) {
         const alloc::GpuLoad load = ledger_.states().gpu_load(ids_[i], slot);
         slots.push_back(load.whole > 0                            ? SlotUse::kWhole
                         : load.units > 0 || load.core_percent > 0 ? SlotUse::kShared
                                                                   : SlotUse::kFree);
         units.push_back(static_cast<std::uint32_t>(load.units));
+        core.push_back(load.core_percent);
       }
     }
   }

@@ -56,6 +56,8 @@ struct Packing {
   std::vector<std::optional<Place>> places{};            // of PackInput::sharing; nothing: stays whole
   std::vector<std::vector<SlotUse>> slots{};             // by node and slot
   std::vector<std::vector<std::uint32_t>> used_units{};  // by shares, by node and slot
+  std::vector<std::vector<std::uint32_t>> used_core{};   // percent, by shares, by node and slot
+  std::vector<alloc::NodeUse> left{};                    // free CPU and memory, by node
   std::vector<std::string> warnings{};                   // about fixed pods that do not fit on their node
 
   [[nodiscard]] std::int64_t gpus() const;  // not free

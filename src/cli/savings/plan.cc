@@ -4,9 +4,12 @@
 #include <functional>
 #include <map>
 #include <numeric>
+#include <set>
 #include <tuple>
 #include <utility>
 
+#include "cli/savings/alone.h"
+#include "cli/savings/option_matches.h"
 #include "cli/savings/packing.h"
 #include "cli/savings/plan_input.h"
 #include "sim/random.h"
@@ -106,7 +109,16 @@ class Planner {
     }
     for (auto& [place, gpu] : shared) {
       gpu.shared_now = now_.slots[place.first][place.second] == SlotUse::kShared;
+      if (gpu.pods.size() == 1 && !gpu.shared_now) {
+        alone_.insert(place);
+      }
       report_.shared.push_back(std::move(gpu));
+    }
+    for (std::size_t i = 0; i < input_.pack.sharing.size(); ++i) {
+      const auto& place = packing.places[i];
+      if (place && alone_.contains({place->node, place->slot})) {
+        report_.pods[input_.pack.sharing[i].pod].alone = why_alone(input_.pack, packing, i);
+      }
     }
   }
 
@@ -126,24 +138,15 @@ class Planner {
         group.empty_node_gpus += empty ? 1 : 0;
         group.held += now_.slots[i][slot] != SlotUse::kFree ? 1 : 0;
         group.whole += packing.slots[i][slot] == SlotUse::kWhole ? 1 : 0;
-        group.shared += packing.slots[i][slot] == SlotUse::kShared ? 1 : 0;
+        const bool alone = alone_.contains({i, static_cast<unsigned>(slot)});
+        group.alone += alone ? 1 : 0;
+        group.shared += packing.slots[i][slot] == SlotUse::kShared && !alone ? 1 : 0;
         group.shared_now += now_.slots[i][slot] == SlotUse::kShared ? 1 : 0;
         units[gpu.group] += packing.used_units[i][slot];
         largest[gpu.group] = std::max(largest[gpu.group], gpu.units);
       }
     }
-    std::vector<std::uint64_t> compute(report_.groups.size(), 0);
-    for (std::size_t i = 0; i < input_.pack.sharing.size(); ++i) {
-      if (packing.places[i]) {
-        compute[report_.pods[input_.pack.sharing[i].pod].group] +=
-            input_.pack.sharing[i].request.shape.share.core_percent;
-      }
-    }
-    for (std::size_t i = 0; i < report_.groups.size(); ++i) {
-      const std::uint64_t by_memory = largest[i] == 0 ? 0 : (units[i] + largest[i] - 1) / largest[i];
-      report_.groups[i].at_least =
-          report_.groups[i].whole + static_cast<std::int64_t>(std::max(by_memory, (compute[i] + 99) / 100));
-    }
+    take_lower_bound(packing, std::move(units), largest);
     for (const std::size_t node : freed_nodes(packing)) {
       report_.groups[input_.pack.nodes[node].gpus.front().group].freed_nodes.push_back(
           input_.pack.nodes[node].name());
@@ -151,6 +154,30 @@ class Planner {
         report_.groups[gpu.group].freed_node_gpus += 1;
       }
       report_.other_pods_on_freed_nodes += input_.other_pods[input_.pack.nodes[node].name()];
+    }
+  }
+
+  // `units` are those of all shares by group, and `largest` those of the largest GPU.
+  void take_lower_bound(const Packing& packing, std::vector<std::uint64_t> units,
+                        const std::vector<std::uint32_t>& largest) {
+    std::vector<std::uint64_t> compute(report_.groups.size(), 0);
+    std::vector<std::int64_t> whole(report_.groups.size(), 0);
+    for (std::size_t i = 0; i < report_.groups.size(); ++i) {
+      whole[i] = report_.groups[i].whole;
+    }
+    for (std::size_t i = 0; i < input_.pack.sharing.size(); ++i) {
+      const std::size_t group = report_.pods[input_.pack.sharing[i].pod].group;
+      const alloc::SharePart& share = input_.pack.sharing[i].request.shape.share;
+      compute[group] += share.core_percent;
+      if (!packing.places[i]) {  // another placement may have room for its share
+        whole[group] -= 1;
+        units[group] += share.units;
+      }
+    }
+    for (std::size_t i = 0; i < report_.groups.size(); ++i) {
+      const std::uint64_t by_memory = largest[i] == 0 ? 0 : (units[i] + largest[i] - 1) / largest[i];
+      report_.groups[i].at_least = std::max<std::int64_t>(whole[i], 0) +
+                                   static_cast<std::int64_t>(std::max(by_memory, (compute[i] + 99) / 100));
     }
   }
 
@@ -168,7 +195,8 @@ class Planner {
   PlanInput input_;
   SavingsReport report_;
   const SavingsRules& rules_;
-  Packing now_;  // everything as it is now
+  Packing now_;                                       // everything as it is now
+  std::set<std::pair<std::size_t, unsigned>> alone_;  // GPUs of the answer with one share, by node and slot
 };
 
 }  // namespace
@@ -188,7 +216,11 @@ std::int64_t SavingsReport::idle() const {
 }
 
 SavingsReport plan_savings(const Cluster& cluster, const Measurements& measured, const SavingsRules& rules) {
-  return Planner(read_plan_input(cluster, measured, rules), rules).plan();
+  SavingsReport report = Planner(read_plan_input(cluster, measured, rules), rules).plan();
+  for (std::string& warning : unmatched_options(cluster, rules, report)) {
+    report.warnings.push_back(std::move(warning));
+  }
+  return report;
 }
 
 }  // namespace tessera::cli

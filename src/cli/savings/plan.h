@@ -53,6 +53,10 @@ struct SavingsRules {
 
   double max_utilization = 50;  // a pod with more stays whole
   double gpu_utilization = 80;  // the pods on one shared GPU have at most this sum
+  // A pod with more than this percentage cannot share under either limit.
+  [[nodiscard]] double busiest_share() const {
+    return max_utilization < gpu_utilization ? max_utilization : gpu_utilization;
+  }
   bool ignore_utilization = false;
   double idle_utilization = 1;  // an allocated GPU with less is idle
 
@@ -94,6 +98,22 @@ std::string whole_text(Whole why, const SavingsRules& rules);
 // A word for programs: "several_gpus".
 std::string_view to_string(Whole why);
 
+// Why a pod that may share would be alone on its GPU: what it lacks on the GPUs of other pods.
+enum class Alone : std::uint8_t {
+  kNoPartner,    // no other pod of its node pool and GPU model can share
+  kConstraints,  // it may not run on the nodes of other pods that share
+  kMemory,       // of the GPU
+  kUtilization,
+  kCpu,
+  kHostMemory,
+  kPolicy,  // nothing; the policy keeps pods apart
+};
+
+// Continues "because": "the GPUs of other pods have too little free memory".
+std::string alone_text(const std::vector<Alone>& why, const SavingsRules& rules);
+// A word for programs: "memory".
+std::string_view to_string(Alone why);
+
 // A pod that holds whole GPUs.
 struct SavingsPod {
   std::string namespace_name{};
@@ -109,12 +129,13 @@ struct SavingsPod {
   // Where it would share a GPU (policy of the first outcome).
   std::string new_node{};
   std::uint32_t new_gpu = 0;      // index
+  std::vector<Alone> alone{};     // not empty: no other pod would share this GPU
   bool takes_all_memory = false;  // too large although it is not busy: its framework may take all
 
   [[nodiscard]] std::string text() const { return namespace_name + "/" + name; }
 };
 
-// A GPU that several pods, or one pod with a share, would use.
+// A GPU that several pods, or one pod with a share (SavingsPod::alone), would use.
 struct SharedGpu {
   std::string node{};
   std::uint32_t index = 0;
@@ -136,7 +157,8 @@ struct SavingsGroup {
   std::int64_t idle = 0;                   // part of `held`
   std::int64_t shared_now = 0;             // part of `held`: pods share them already
   std::int64_t whole = 0;                  // would stay whole
-  std::int64_t shared = 0;                 // would be shared
+  std::int64_t shared = 0;                 // would be shared by several pods
+  std::int64_t alone = 0;                  // would be used by one pod with a share
   std::int64_t at_least = 0;               // no placement needs fewer GPUs
   std::vector<std::string> freed_nodes{};  // nodes that would hold no GPU pod any more
   std::int64_t freed_node_gpus = 0;        // all GPUs of these nodes
@@ -145,7 +167,7 @@ struct SavingsGroup {
   std::optional<double> price{};
 
   [[nodiscard]] std::int64_t unallocated() const { return gpus > held ? gpus - held : 0; }
-  [[nodiscard]] std::int64_t needed() const { return whole + shared; }
+  [[nodiscard]] std::int64_t needed() const { return whole + shared + alone; }
   [[nodiscard]] std::int64_t saved() const { return held - needed(); }
 };
 
@@ -179,6 +201,7 @@ struct SavingsReport {
   std::int64_t waiting_gpus = 0;
   std::int64_t other_pods_on_freed_nodes = 0;  // pods without GPUs, except those bound to their node
   std::string measured_by{};                   // Measurements::source
+  std::size_t unmatched_rows = 0;              // of a CSV file: rows of pods that are not in the cluster
   std::vector<std::string> warnings{};
 
   [[nodiscard]] std::int64_t saved() const { return held - needed; }

@@ -9,6 +9,7 @@
 
 #include "alloc/ledger.h"
 #include "cli/cluster/cluster_ledger.h"
+#include "cli/output/messages.h"
 #include "cli/savings/gpu_limits.h"
 #include "cli/savings/plan_nodes.h"
 #include "kube/rfc3339.h"
@@ -54,6 +55,7 @@ class InputReader {
     for (const alloc::PodSpec& pod : cluster_.pods) {
       read_pod(pod);
     }
+    warn_about_strangers();
     return std::move(input_);
   }
 
@@ -125,6 +127,33 @@ class InputReader {
       return;
     }
     add_pod(pod, limits, node->second);
+  }
+
+  // Warns about measurements of pods that are not in the cluster. Prometheus also remembers pods that
+  // have ended, so there only a lack of any known pod is worth a warning.
+  void warn_about_strangers() {
+    std::set<std::string> names;
+    for (const alloc::PodSpec& pod : cluster_.pods) {
+      names.insert(pod.namespace_name + "/" + pod.name);
+    }
+    std::vector<std::string> strangers;
+    std::size_t rows = 0;
+    for (const auto& [pod, gpus] : measured_.pods) {
+      const auto of_pod = measured_.rows.find(pod);
+      const std::size_t count = of_pod == measured_.rows.end() ? 0 : of_pod->second;
+      rows += count;
+      if (!names.contains(pod)) {
+        strangers.push_back(pod);
+        input_.report.unmatched_rows += count;
+      }
+    }
+    if (strangers.empty() || (rows == 0 && strangers.size() < measured_.pods.size())) {
+      return;
+    }
+    const std::string what = rows > 0 ? fmt::format("{} of {} rows of {} match no pod of the cluster",
+                                                    input_.report.unmatched_rows, rows, measured_.source)
+                                      : std::string("none of the pods that were measured is in this cluster");
+    input_.report.warnings.push_back(fmt::format("{}: {}", what, some_of(strangers, 3)));
   }
 
   // Counts a pod whose GPUs are already divided without Tessera.
@@ -228,7 +257,7 @@ class InputReader {
     if (!rules_.ignore_utilization && !one.utilization_percent) {
       return Whole::kNoUtilizationMeasured;
     }
-    if (!rules_.ignore_utilization && *one.utilization_percent > rules_.max_utilization) {
+    if (!rules_.ignore_utilization && *one.utilization_percent > rules_.busiest_share()) {
       return Whole::kTooBusy;
     }
     return std::nullopt;

@@ -49,10 +49,13 @@ struct SavingsOptions {
 
 // Parsers of option values. Each returns kInvalid for an invalid value.
 //
-// Parses "A100=3.1,T4=0.4" or "2.5", or both: a number without a model is for all other models.
+// Parses "A100=3.1,T4=0.4" or "2.5", or both: a number without a model is for all other models. No
+// model may appear twice.
 Result<ByModel> parse_prices(std::string_view text);
 // Parses "24GiB" or "T4=15GiB,A10=23028MiB", in MiB.
 Result<ByModel> parse_gpu_memory(std::string_view text);
+// Accepts any name that is not blank.
+Result<std::string> parse_currency(std::string_view text);
 // Parses "binpack,fgd": policies for shares.
 Result<std::vector<alloc::Policy>> parse_share_policies(std::string_view text);
 // Parses "512MiB" or "1GiB", or "0".
@@ -60,6 +63,8 @@ Result<std::int64_t> parse_mib(std::string_view text);
 // Parses "24h", "7d", "1d12h" or "0"; returns seconds.
 Result<std::int64_t> parse_duration_s(std::string_view text);
 
+// Returns kInvalid if a namespace is both selected and excluded.
+Status check_namespaces(const SavingsOptions& options);
 // Returns the rules of these options, except `unit`, which depends on the cluster.
 Result<SavingsRules> savings_rules(const SavingsOptions& options);
 
@@ -80,7 +85,8 @@ std::string savings_json(const SavingsView& view, bool yaml);
 std::string savings_markdown(const SavingsView& view);
 std::string savings_svg(const SavingsView& view);
 
-// Runs the command and returns 0. On failure, returns 1 and writes the reason to `err`.
+// Runs the command and returns 0. On failure, returns 1 and writes the reason to `err`. Warnings are
+// part of every report. They are also written to `err`, except if a terminal shows the text.
 int run_savings(const SavingsOptions& options, std::ostream& out, std::ostream& err,
                 const Terminal& terminal);
 

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "cli/command/checked_by.h"
+#include "cli/output/messages.h"
 #include "cli/savings/savings.h"
 
 namespace tessera::cli {
@@ -39,6 +40,12 @@ void add_measurement_options(CLI::App& command, SavingsOptions& options) {
       ->capture_default_str();
   command.add_option("--window", options.prometheus.window, "How far back Prometheus looks")
       ->check(checked_by(parse_window))
+      ->needs(url)
+      ->capture_default_str();
+  command
+      .add_option("--min-age", options.min_age, "With --prometheus: a younger pod stays whole; 0: any age")
+      ->check(checked_by(parse_duration_s))
+      ->needs(url)
       ->capture_default_str();
   command.add_option("--memory", options.memory, "Which memory counts: peak, mean, or a percentile like p99")
       ->check(checked_by(Statistic::parse))
@@ -69,10 +76,6 @@ void add_rule_options(CLI::App& command, SavingsOptions& options) {
                    "Let pods share however busy they are");
   command.add_option("--idle", options.idle, "A held GPU with less percent is idle")
       ->check(CLI::Range(0.0, 100.0))
-      ->capture_default_str();
-  command
-      .add_option("--min-age", options.min_age, "With --prometheus: a younger pod stays whole; 0: any age")
-      ->check(checked_by(parse_duration_s))
       ->capture_default_str();
   command
       .add_option("--namespace,-n", options.namespaces,
@@ -107,7 +110,9 @@ void add_hardware_options(CLI::App& command, SavingsOptions& options) {
       "Node label that names the pool (default: labels of clouds; without one, the GPU model)");
   command.add_option("--price", options.price, "Price of one GPU for one hour: 2.5 or A100=3.1,T4=0.4")
       ->check(checked_by(parse_prices));
-  command.add_option("--currency", options.currency, "Currency of the price")->capture_default_str();
+  command.add_option("--currency", options.currency, "Currency of the price")
+      ->check(checked_by(parse_currency))
+      ->capture_default_str();
 }
 
 }  // namespace
@@ -116,16 +121,15 @@ int run_savings(const SavingsOptions& options, std::ostream& out, std::ostream& 
                 const Terminal& terminal) {
   const auto view = make_savings(options);
   if (!view) {
-    err << "tessera savings: " << view.error().text() << "\n";
-    return 1;
+    return report_error(view.error(), err);
   }
   out << (options.output == "json" || options.output == "yaml" ? savings_json(*view, options.output == "yaml")
           : options.output == "svg"                            ? savings_svg(*view)
           : options.output == "md"                             ? savings_markdown(*view)
                                                                : savings_text(*view, terminal))
       << std::flush;
-  for (const std::string& warning : view->report.warnings) {
-    err << "warning: " << warning << "\n";
+  if (options.output != "text" || !terminal.is_terminal) {
+    report_warnings(view->report.warnings, err);
   }
   return 0;
 }
@@ -156,6 +160,9 @@ void add_savings_command(CLI::App& app, Action& action) {
       "  tessera savings --usage usage.csv --policy binpack,fgd,spread\n"
       "  tessera savings --file ./saved --usage usage.csv -o svg > savings.svg");
   command->callback([&action, options] {
+    if (const Status checked = check_namespaces(*options); !checked) {
+      throw CLI::ValidationError(checked.error().text());
+    }
     action = [options] { return run_savings(*options, std::cout, std::cerr, Terminal::of(STDOUT_FILENO)); };
   });
 }

@@ -39,6 +39,7 @@ json::object group_json(const SavingsGroup& group) {
   one["needed"] = group.needed();
   one["whole"] = group.whole;
   one["shared"] = group.shared;
+  one["alone"] = group.alone;
   one["saved"] = group.saved();
   one["atLeast"] = group.at_least;
   one["freedNodes"] = texts(group.freed_nodes);
@@ -62,16 +63,25 @@ json::object pod_json(const SavingsPod& pod, const SavingsView& view) {
     one["whole"] =
         json::object{{"reason", to_string(*pod.whole)}, {"text", whole_text(*pod.whole, view.rules)}};
   } else {
-    one["share"] = json::object{{"units", pod.units}, {"node", pod.new_node}, {"gpu", pod.new_gpu}};
+    json::object share{{"units", pod.units}, {"node", pod.new_node}, {"gpu", pod.new_gpu}};
+    if (!pod.alone.empty()) {
+      json::array why;
+      for (const Alone limit : pod.alone) {
+        why.emplace_back(to_string(limit));
+      }
+      share["alone"] = json::object{{"reasons", std::move(why)}, {"text", alone_text(pod.alone, view.rules)}};
+    }
+    one["share"] = std::move(share);
   }
   return one;
 }
 
 json::object money_json(const SavingsView& view, const Money& worth) {
   return {{"currency", view.currency},
-          {"freedGpusPerHour", number(worth.freed)},
-          {"freedNodesPerHour", number(worth.nodes)},
-          {"modelsWithoutPrice", texts(worth.unpriced)}};
+          {"freedGpusPerHour", number(worth.freed.known)},
+          {"freedNodesPerHour", number(worth.nodes.known)},
+          {"emptyNodesPerHour", number(worth.empty.known)},
+          {"modelsWithoutPrice", texts(worth.freed.unpriced)}};
 }
 
 json::array policies_json(const SavingsReport& report) {
@@ -117,6 +127,7 @@ std::string savings_json(const SavingsView& view, bool yaml) {
   root["idle"] = report.idle();
   root["needed"] = report.needed;
   root["saved"] = report.saved();
+  root["unknownPods"] = unknown_pods(view);
   root["alreadyShared"] = report.already_shared;
   if (const auto worth = money(view)) {
     root["money"] = money_json(view, *worth);

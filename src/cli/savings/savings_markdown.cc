@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "cli/output/markup.h"
-#include "cli/savings/savings_words.h"
+#include "cli/savings/savings_document.h"
 
 namespace tessera::cli {
 
@@ -12,36 +12,21 @@ namespace {
 
 constexpr std::size_t kMostRows = 50;
 
-std::string optional_memory(const std::optional<double>& mib) {
-  return mib ? memory_text(*mib) : "-";
-}
-
-class Markdown {
+class Markdown final : public SavingsDocument {
  public:
-  explicit Markdown(const SavingsView& view) : view_(view), report_(view.report) {}
+  using SavingsDocument::SavingsDocument;
 
-  std::string all() {
+ private:
+  [[nodiscard]] std::size_t most_warnings() const override { return kMostRows; }
+
+  void add_answer() override {
     out_ = "# What would sharing GPUs save?\n\n";
     out_ += fmt::format("**{}**\n\n", markdown_text(headline(view_)));
     for (const std::string& line : consequences(view_)) {
       out_ += markdown_text(line) + "\n\n";
     }
-    if (report_.gpus == 0) {
-      return out_;
-    }
-    add_groups();
-    add_policies();
-    add_whole();
-    add_shared();
-    add_idle();
-    add_list("How sure is the number?", confidence(view_));
-    add_list("Rules of this plan", assumptions(view_));
-    add_list("Left out", left_out(view_));
-    add_list("Warnings", report_.warnings);
-    return out_;
   }
 
- private:
   void heading(std::string_view title) { out_ += fmt::format("## {}\n\n", title); }
 
   void row(const std::vector<std::string>& cells) {
@@ -61,15 +46,15 @@ class Markdown {
     out_ += "\n";
   }
 
-  void add_groups() {
+  void add_groups() override {
     heading("By node pool");
     header({"Pool", "GPU model", "Nodes", "GPUs", "Unallocated", "Idle", "Held now", "Needed with sharing",
-            "of these whole", "of these shared", "Nodes freed"});
+            "of these whole", "of these shared", "of these with one pod", "Nodes freed"});
     for (const SavingsGroup& group : report_.groups) {
       row({group.pool.empty() ? "-" : group.pool, group.model.empty() ? "unknown" : group.model,
            fmt::to_string(group.nodes), fmt::to_string(group.gpus), fmt::to_string(group.unallocated()),
            fmt::to_string(group.idle), fmt::to_string(group.held), fmt::to_string(group.needed()),
-           fmt::to_string(group.whole), fmt::to_string(group.shared),
+           fmt::to_string(group.whole), fmt::to_string(group.shared), fmt::to_string(group.alone),
            group.freed_nodes.empty()
                ? "0"
                : fmt::format("{} ({})", group.freed_nodes.size(), fmt::join(group.freed_nodes, ", "))});
@@ -77,10 +62,7 @@ class Markdown {
     out_ += "\n";
   }
 
-  void add_policies() {
-    if (report_.outcomes.size() < 2) {
-      return;
-    }
+  void add_policies() override {
     heading("By policy");
     header({"Policy", "GPUs needed", "In random orders", "Nodes freed"});
     for (const PolicyOutcome& one : report_.outcomes) {
@@ -91,51 +73,56 @@ class Markdown {
     out_ += "\n";
   }
 
-  void add_whole() {
-    const std::vector<WholeRow> rows = whole_rows(view_);
+  void add_whole(const std::vector<WholeRow>& rows) override {
     if (rows.empty()) {
       return;
     }
     heading("Pods that must stay whole");
     header({"Pods", "GPUs", "Because each", "Which"});
     for (const WholeRow& one : rows) {
-      std::string names;
-      const std::size_t shown = std::min<std::size_t>(one.pods.size(), kMostRows);
-      for (std::size_t i = 0; i < shown; ++i) {
-        names += (i == 0 ? "" : ", ") + one.pods[i]->text();
-      }
       row({fmt::to_string(one.pods.size()), fmt::to_string(one.gpus), whole_text(one.why, view_.rules),
-           one.pods.size() > shown ? fmt::format("{} and {} more", names, one.pods.size() - shown) : names});
+           names_text(one.pods, kMostRows)});
     }
     out_ += "\n";
   }
 
-  void add_shared() {
-    if (report_.shared.empty()) {
+  void add_alone(const std::vector<AloneRow>& rows) override {
+    if (rows.empty()) {
+      return;
+    }
+    heading("Pods that could share, but would be alone on their GPU");
+    header({"Pods", "Because", "Which"});
+    for (const AloneRow& one : rows) {
+      row({fmt::to_string(one.pods.size()), alone_text(one.why, view_.rules),
+           names_text(one.pods, kMostRows)});
+    }
+    out_ += "\n";
+  }
+
+  void add_shared(const std::vector<const SharedGpu*>& gpus) override {
+    if (gpus.empty()) {
       return;
     }
     heading("Pods that can share");
     header({"Node", "GPU", "Pod", "Measured memory", "Share", "Utilization"});
     std::size_t rows = 0;
     std::size_t all = 0;
-    for (const SharedGpu& gpu : report_.shared) {
-      for (const std::size_t position : gpu.pods) {
+    for (const SharedGpu* gpu : gpus) {
+      for (const std::size_t position : gpu->pods) {
         ++all;
         if (rows == kMostRows) {
           continue;
         }
         ++rows;
         const SavingsPod& pod = report_.pods[position];
-        row({gpu.node, fmt::to_string(gpu.index), pod.text(), optional_memory(pod.memory_mib),
-             view_.rules.unit.amount(pod.units),
-             pod.utilization_percent ? fmt::format("{:.1f}%", *pod.utilization_percent) : "-"});
+        row({gpu->node, fmt::to_string(gpu->index), pod.text(), memory_text(pod.memory_mib),
+             view_.rules.unit.amount(pod.units), percent_text(pod.utilization_percent)});
       }
     }
     out_ += all > rows ? fmt::format("\nand {} more.\n\n", all - rows) : "\n";
   }
 
-  void add_idle() {
-    const std::vector<const SavingsPod*> pods = idle_pods(view_);
+  void add_idle(const std::vector<const SavingsPod*>& pods) override {
     if (pods.empty()) {
       return;
     }
@@ -147,13 +134,12 @@ class Markdown {
     header({"Pod", "Node", "GPUs", "Idle", "Utilization", "Memory"});
     for (std::size_t i = 0; i < std::min(pods.size(), kMostRows); ++i) {
       row({pods[i]->text(), pods[i]->node, fmt::to_string(pods[i]->gpus), fmt::to_string(pods[i]->idle_gpus),
-           fmt::format("{:.1f}%", pods[i]->utilization_percent.value_or(0)),
-           optional_memory(pods[i]->memory_mib)});
+           percent_text(pods[i]->utilization_percent), memory_text(pods[i]->memory_mib)});
     }
     out_ += pods.size() > kMostRows ? fmt::format("\nand {} more pods.\n\n", pods.size() - kMostRows) : "\n";
   }
 
-  void add_list(std::string_view title, const std::vector<std::string>& lines) {
+  void add_list(std::string_view title, const std::vector<std::string>& lines) override {
     if (lines.empty()) {
       return;
     }
@@ -163,16 +149,12 @@ class Markdown {
     }
     out_ += "\n";
   }
-
-  const SavingsView& view_;
-  const SavingsReport& report_;
-  std::string out_;
 };
 
 }  // namespace
 
 std::string savings_markdown(const SavingsView& view) {
-  std::string text = Markdown(view).all();
+  std::string text = Markdown(view).write();
   while (text.ends_with("\n\n")) {
     text.pop_back();
   }

@@ -23,7 +23,8 @@ Result<double> parse_price(std::string_view text) {
   const char* const end = digits.data() + digits.size();
   double price = 0;
   const auto parsed = std::from_chars(digits.data(), end, price, std::chars_format::fixed);
-  if (parsed.ec != std::errc() || parsed.ptr != end || !(price >= 0 && price <= kMostPrice)) {
+  const bool in_range = price >= 0 && price <= kMostPrice;
+  if (parsed.ec != std::errc() || parsed.ptr != end || !in_range) {
     return fail(ErrorCode::kInvalid,
                 fmt::format("{} is not a price per GPU and hour; write for example 2.5 or "
                             "A100=3.1,T4=0.4",
@@ -36,9 +37,6 @@ Result<double> parse_price(std::string_view text) {
 template <class Parse>
 Result<ByModel> parse_by_model(std::string_view text, Parse parse) {
   ByModel numbers;
-  if (trim(text).empty()) {
-    return numbers;
-  }
   for (const std::string_view part : split(text, ',')) {
     const std::size_t equal = part.rfind('=');
     if (equal == std::string_view::npos) {
@@ -52,6 +50,11 @@ Result<ByModel> parse_by_model(std::string_view text, Parse parse) {
     const std::string_view model = trim(part.substr(0, equal));
     if (model.empty()) {
       return fail(ErrorCode::kInvalid, fmt::format("{} has no model before the =", in_quotes(part)));
+    }
+    const std::string words = alloc::model_words(model);
+    if (std::ranges::any_of(numbers.models,
+                            [&](const auto& other) { return alloc::model_words(other.first) == words; })) {
+      return fail(ErrorCode::kInvalid, fmt::format("{} has two values for {}", in_quotes(text), model));
     }
     numbers.models.emplace_back(model, static_cast<double>(TRY(parse(part.substr(equal + 1)))));
   }
@@ -79,6 +82,9 @@ Result<Measurements> measure(const SavingsOptions& options, const SavingsView& v
   Measurements measured =
       TRY(with_context(parse_usage_csv(csv, view.memory, view.utilization), "--usage " + options.usage));
   measured.source = options.usage == "-" ? "standard input" : options.usage;
+  if (measured.pods.empty()) {
+    measured.warnings.push_back(measured.source + " has no rows");
+  }
   return measured;
 }
 
@@ -96,6 +102,24 @@ Result<ByModel> parse_gpu_memory(std::string_view text) {
     }
     return mib;
   });
+}
+
+Result<std::string> parse_currency(std::string_view text) {
+  if (trim(text).empty()) {
+    return fail(ErrorCode::kInvalid, "a currency needs a name, for example EUR");
+  }
+  return std::string(trim(text));
+}
+
+Status check_namespaces(const SavingsOptions& options) {
+  for (const std::string& name : options.namespaces) {
+    if (std::ranges::find(options.excluded_namespaces, name) != options.excluded_namespaces.end()) {
+      return fail(ErrorCode::kInvalid,
+                  fmt::format("--exclude-namespace: {} is also in --namespace; no pod of it could share",
+                              in_quotes(name)));
+    }
+  }
+  return {};
 }
 
 Result<std::vector<alloc::Policy>> parse_share_policies(std::string_view text) {
@@ -168,17 +192,22 @@ Result<SavingsRules> savings_rules(const SavingsOptions& options) {
   rules.resources = parse_list(options.gpu_resources);
   rules.unshared_resources = parse_list(options.unshared_resources);
   rules.pool_label = options.pool_label;
-  rules.gpu_memory_mib = TRY(with_context(parse_gpu_memory(options.gpu_memory), "--gpu-memory"));
-  rules.price = TRY(with_context(parse_prices(options.price), "--price"));
+  if (!options.gpu_memory.empty()) {
+    rules.gpu_memory_mib = TRY(with_context(parse_gpu_memory(options.gpu_memory), "--gpu-memory"));
+  }
+  if (!options.price.empty()) {
+    rules.price = TRY(with_context(parse_prices(options.price), "--price"));
+  }
   return rules;
 }
 
 Result<SavingsView> make_savings(const SavingsOptions& options) {
+  TRY(check_namespaces(options));
   SavingsView view;
   view.rules = TRY(savings_rules(options));
   view.memory = TRY(with_context(Statistic::parse(options.memory), "--memory"));
   view.utilization = TRY(with_context(Statistic::parse(options.utilization), "--utilization"));
-  view.currency = options.currency;
+  view.currency = TRY(with_context(parse_currency(options.currency), "--currency"));
   view.details = options.details;
   ClusterQuery query;
   // Pods without GPUs occupy CPU and memory of the nodes.

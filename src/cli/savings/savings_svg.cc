@@ -19,6 +19,7 @@ constexpr double kBarWidth = 640;
 constexpr double kBarHeight = 26;
 constexpr double kGroupHeight = 118;
 constexpr std::size_t kMostGroups = 12;
+constexpr std::size_t kMostWarnings = 5;
 constexpr std::size_t kNoteColumns = 132;  // characters of a line of small text
 constexpr std::size_t kLeadColumns = 96;   // characters of a line below the title
 constexpr std::size_t kTitleColumns = 62;
@@ -27,24 +28,9 @@ constexpr std::string_view kInk = "#1f2430";
 constexpr std::string_view kGrey = "#5b6270";
 constexpr std::string_view kWholeColour = "#30517f";
 constexpr std::string_view kSharedColour = "#2e8b57";
+constexpr std::string_view kAloneColour = "#a3d3b6";
 constexpr std::string_view kIdleColour = "#e0a526";
 constexpr std::string_view kFreeColour = "#e9ecf1";
-
-// Breaks a text into lines of at most `columns` characters.
-std::vector<std::string> lines_of(std::string_view text, std::size_t columns) {
-  std::vector<std::string> lines(1);
-  std::size_t begin = 0;
-  while (begin < text.size()) {
-    const std::size_t end = std::min(text.find(' ', begin), text.size());
-    const std::string_view word = text.substr(begin, end - begin);
-    if (!lines.back().empty() && display_width(lines.back()) + 1 + display_width(word) > columns) {
-      lines.emplace_back();
-    }
-    lines.back() += (lines.back().empty() ? "" : " ") + std::string(word);
-    begin = end + 1;
-  }
-  return lines;
-}
 
 // Cuts a name that is too long for its place.
 std::string cut(const std::string& text, std::size_t most) {
@@ -78,12 +64,12 @@ class Picture {
 
   std::string draw() {
     y_ = 56;
-    for (const std::string& line : lines_of(headline(view_), kTitleColumns)) {
+    for (const std::string& line : wrapped_lines(headline(view_), kTitleColumns)) {
       text(kMargin, y_, 27, kInk, line, "bold");
       y_ += 34;
     }
     for (const std::string& sentence : consequences(view_)) {
-      for (const std::string& line : lines_of(sentence, kLeadColumns)) {
+      for (const std::string& line : wrapped_lines(sentence, kLeadColumns)) {
         text(kMargin, y_, 17, kGrey, line);
         y_ += 24;
       }
@@ -135,6 +121,9 @@ class Picture {
       entry(kIdleColour, fmt::format("held, but idle (below {:g}%)", view_.rules.idle_utilization));
     }
     entry(kSharedColour, "shared by pods");
+    if (std::ranges::any_of(report_.groups, [](const SavingsGroup& group) { return group.alone > 0; })) {
+      entry(kAloneColour, "one pod, room for others");
+    }
     entry(kFreeColour, "free");
     y_ += 40;
   }
@@ -171,6 +160,7 @@ class Picture {
     draw_bar(y_ + 12 + kBarHeight + 8, "with sharing",
              {{group.whole, kWholeColour, "#ffffff"},
               {group.shared, kSharedColour, "#ffffff"},
+              {group.alone, kAloneColour, kInk},
               {group.gpus - group.needed(), kFreeColour, kGrey}});
     const double right = kBarLeft + kBarWidth + 24;
     text(right, y_ + 38, 22, group.saved() > 0 ? kSharedColour : kGrey,
@@ -184,14 +174,18 @@ class Picture {
 
   void draw_notes() {
     y_ += 6;
-    for (const auto& lines : {confidence(view_), assumptions(view_), left_out(view_)}) {
+    std::vector<std::string> warnings = warnings_shown(view_, kMostWarnings);
+    for (std::string& line : warnings) {
+      line.insert(0, "Warning: ");
+    }
+    for (const auto& lines : {warnings, confidence(view_), assumptions(view_), left_out(view_)}) {
       for (const std::string& sentence : lines) {
-        for (const std::string& line : lines_of(sentence, kNoteColumns)) {
+        for (const std::string& line : wrapped_lines(sentence, kNoteColumns)) {
           text(kMargin, y_, 12, kGrey, line);
           y_ += 17;
         }
       }
-      y_ += 8;
+      y_ += lines.empty() ? 0 : 8;
     }
   }
 

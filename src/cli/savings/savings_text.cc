@@ -2,10 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
+#include <limits>
 
 #include "cli/output/table.h"
-#include "cli/savings/savings_words.h"
+#include "cli/savings/savings_document.h"
 
 namespace tessera::cli {
 
@@ -13,85 +13,51 @@ namespace {
 
 constexpr std::size_t kMostRows = 10;
 constexpr std::size_t kMostNames = 3;
-constexpr std::size_t kLine = 98;
+constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
+constexpr std::size_t kLine = 98;  // columns of prose if the output is not a terminal
 
-// Breaks a sentence into lines, the following ones indented like the first.
-std::string wrapped(std::string_view text, std::string_view first, std::string_view indent) {
-  std::string out(first);
-  std::size_t width = first.size();
-  bool fresh = true;
-  std::size_t begin = 0;
-  while (begin < text.size()) {
-    const std::size_t end = std::min(text.find(' ', begin), text.size());
-    const std::string_view word = text.substr(begin, end - begin);
-    if (!fresh && width + 1 + display_width(word) > kLine) {
-      out.append("\n").append(indent);
-      width = indent.size();
-      fresh = true;
-    }
-    out.append(fresh ? "" : " ").append(word);
-    width += display_width(word) + (fresh ? 0 : 1);
-    fresh = false;
-    begin = end + 1;
-  }
-  return out + "\n";
-}
-
-std::string percent_text(const std::optional<double>& percent) {
-  return percent ? fmt::format("{:.1f}%", *percent) : "-";
-}
-
-std::string mib_text(const std::optional<double>& mib) {
-  return mib ? memory_text(*mib) : "-";
-}
-
-std::string names_of(const std::vector<const SavingsPod*>& pods, bool all) {
-  std::string names;
-  const std::size_t shown = all ? pods.size() : std::min(pods.size(), kMostNames);
-  for (std::size_t i = 0; i < shown; ++i) {
-    names += (i == 0 ? "" : ", ") + pods[i]->text();
-  }
-  return pods.size() > shown ? fmt::format("{} and {} more", names, pods.size() - shown) : names;
-}
-
-class Text {
+class Text final : public SavingsDocument {
  public:
   Text(const SavingsView& view, const Terminal& terminal)
-      : view_(view), report_(view.report), terminal_(terminal) {}
-
-  std::string all() {
-    out_ = wrapped(headline(view_), "", "");
-    for (const std::string& line : consequences(view_)) {
-      out_ += wrapped(line, "", "");
-    }
-    if (report_.gpus == 0) {
-      return out_;
-    }
-    add_groups();
-    add_policies();
-    add_whole();
-    add_shared();
-    add_idle();
-    add_list("How sure is the number?", confidence(view_));
-    add_list("Rules of this plan", assumptions(view_));
-    add_list("Left out", left_out(view_));
-    return out_;
-  }
+      : SavingsDocument(view), terminal_(terminal), line_(terminal.columns > 0 ? terminal.columns : kLine) {}
 
  private:
-  void add_groups() {
-    std::vector<Table::Cell> header = {"POOL", "MODEL",  "NODES", "GPUS",   "FREE",       "IDLE",
-                                       "HELD", "NEEDED", "WHOLE", "SHARED", "NODES FREED"};
+  [[nodiscard]] std::size_t most_warnings() const override { return view_.details ? kAll : kMostRows; }
+  [[nodiscard]] std::size_t most_names() const { return view_.details ? kAll : kMostNames; }
+
+  // Writes a sentence in lines, the following ones indented like the first.
+  void add_sentence(std::string_view text, std::string_view bullet = "") {
+    const std::size_t room = line_ > 2 * bullet.size() ? line_ - bullet.size() : line_;
+    std::string_view before = bullet;
+    const std::string indent(bullet.size(), ' ');
+    for (const std::string& line : wrapped_lines(text, room)) {
+      out_.append(before).append(line).append("\n");
+      before = indent;
+    }
+  }
+
+  void add_answer() override {
+    add_sentence(headline(view_));
+    for (const std::string& line : consequences(view_)) {
+      add_sentence(line);
+    }
+  }
+
+  void add_groups() override {
+    std::vector<Table::Cell> header = {"POOL", "MODEL",  "NODES", "GPUS",   "FREE",  "IDLE",
+                                       "HELD", "NEEDED", "WHOLE", "SHARED", "ALONE", "NODES FREED"};
     Table table(std::move(header));
     std::int64_t nodes = 0;
     std::int64_t unallocated = 0;
     std::int64_t freed = 0;
     std::int64_t whole = 0;
+    std::int64_t alone = 0;
     for (const SavingsGroup& group : report_.groups) {
       nodes += group.nodes;
       unallocated += group.unallocated();
       freed += std::ssize(group.freed_nodes);
       whole += group.whole;
+      alone += group.alone;
       table.add({group.pool.empty() ? "-" : group.pool,
                  group.model.empty() ? "unknown" : group.model,
                  fmt::to_string(group.nodes),
@@ -102,21 +68,20 @@ class Text {
                  {fmt::to_string(group.needed()), group.saved() > 0 ? Colour::kGreen : Colour::kNone},
                  fmt::to_string(group.whole),
                  fmt::to_string(group.shared),
+                 fmt::to_string(group.alone),
                  fmt::to_string(group.freed_nodes.size())});
     }
     if (report_.groups.size() > 1) {
       table.add({"total", "", fmt::to_string(nodes), fmt::to_string(report_.gpus),
                  fmt::to_string(unallocated), fmt::to_string(report_.idle()), fmt::to_string(report_.held),
                  fmt::to_string(report_.needed), fmt::to_string(whole),
-                 fmt::to_string(report_.needed - whole), fmt::to_string(freed)});
+                 fmt::to_string(report_.needed - whole - alone), fmt::to_string(alone),
+                 fmt::to_string(freed)});
     }
     out_ += "\n" + table.text(terminal_);
   }
 
-  void add_policies() {
-    if (report_.outcomes.size() < 2) {
-      return;
-    }
+  void add_policies() override {
     Table table({"POLICY", "NEEDED", "IN RANDOM ORDERS", "NODES FREED"});
     for (const PolicyOutcome& one : report_.outcomes) {
       table.add(
@@ -127,56 +92,68 @@ class Text {
     out_ += "\n" + table.text(terminal_);
   }
 
-  void add_whole() {
-    const std::vector<WholeRow> rows = whole_rows(view_);
+  void add_whole(const std::vector<WholeRow>& rows) override {
     if (rows.empty()) {
       return;
     }
-    std::size_t pods = 0;
+    std::int64_t pods = 0;
     std::int64_t gpus = 0;
+    Table table({"PODS", "GPUS", "BECAUSE EACH", "WHICH"}, {.wrap_last = true});
     for (const WholeRow& row : rows) {
-      pods += row.pods.size();
+      pods += std::ssize(row.pods);
       gpus += row.gpus;
-    }
-    out_ += fmt::format("\n{} on {} must stay whole:\n", counted_text(static_cast<std::int64_t>(pods), "pod"),
-                        counted_text(gpus, "GPU"));
-    Table table({"PODS", "GPUS", "BECAUSE EACH", "WHICH"});
-    for (const WholeRow& row : rows) {
       table.add({fmt::to_string(row.pods.size()), fmt::to_string(row.gpus), whole_text(row.why, view_.rules),
-                 names_of(row.pods, view_.details)});
+                 names_text(row.pods, most_names())});
     }
+    out_ +=
+        fmt::format("\n{} on {} must stay whole:\n", counted_text(pods, "pod"), counted_text(gpus, "GPU"));
     out_ += table.text(terminal_);
   }
 
-  void add_shared() {
-    if (report_.shared.empty()) {
+  void add_alone(const std::vector<AloneRow>& rows) override {
+    if (rows.empty()) {
       return;
     }
-    std::size_t pods = 0;
-    for (const SharedGpu& gpu : report_.shared) {
-      pods += gpu.pods.size();
+    std::int64_t pods = 0;
+    Table table({"PODS", "BECAUSE", "WHICH"}, {.wrap_last = true});
+    for (const AloneRow& row : rows) {
+      pods += std::ssize(row.pods);
+      table.add({fmt::to_string(row.pods.size()), alone_text(row.why, view_.rules),
+                 names_text(row.pods, most_names())});
     }
-    out_ += fmt::format("\n{} can share {}:\n", counted_text(static_cast<std::int64_t>(pods), "pod"),
-                        counted_text(std::ssize(report_.shared), "GPU"));
-    Table table({"NODE", "GPU", "MEMORY", "PODS", "WHICH"});
-    const std::size_t shown =
-        view_.details ? report_.shared.size() : std::min(report_.shared.size(), kMostRows);
-    for (std::size_t i = 0; i < shown; ++i) {
-      const SharedGpu& gpu = report_.shared[i];
+    out_ += fmt::format("\n{} could share, but would be alone on {}:\n", counted_text(pods, "pod"),
+                        pods == 1 ? "its GPU" : "their GPUs");
+    out_ += table.text(terminal_);
+  }
+
+  void add_shared(const std::vector<const SharedGpu*>& gpus) override {
+    if (gpus.empty()) {
+      return;
+    }
+    std::int64_t pods = 0;
+    Table table({"NODE", "GPU", "MEMORY", "PODS", "WHICH"}, {.wrap_last = true});
+    const std::size_t shown = view_.details ? gpus.size() : std::min(gpus.size(), kMostRows);
+    for (std::size_t i = 0; i < gpus.size(); ++i) {
+      const SharedGpu& gpu = *gpus[i];
+      pods += std::ssize(gpu.pods);
+      if (i >= shown) {
+        continue;
+      }
       std::vector<const SavingsPod*> names;
       for (const std::size_t pod : gpu.pods) {
         names.push_back(&report_.pods[pod]);
       }
       table.add({gpu.node, fmt::to_string(gpu.index),
                  fmt::format("{}/{}", gpu.used_units, view_.rules.unit.amount(gpu.total_units)),
-                 fmt::to_string(gpu.pods.size()), names_of(names, view_.details)});
+                 fmt::to_string(gpu.pods.size()), names_text(names, most_names())});
     }
+    out_ +=
+        fmt::format("\n{} can share {}:\n", counted_text(pods, "pod"), counted_text(std::ssize(gpus), "GPU"));
     out_ += table.text(terminal_);
-    add_rest(report_.shared.size() - shown, "GPUs");
+    add_rest(gpus.size() - shown, "GPUs");
   }
 
-  void add_idle() {
-    const std::vector<const SavingsPod*> pods = idle_pods(view_);
+  void add_idle(const std::vector<const SavingsPod*>& pods) override {
     std::int64_t unallocated = 0;
     for (const SavingsGroup& group : report_.groups) {
       unallocated += group.unallocated();
@@ -197,7 +174,7 @@ class Text {
     for (std::size_t i = 0; i < shown; ++i) {
       table.add({pods[i]->text(), pods[i]->node, fmt::to_string(pods[i]->gpus),
                  fmt::to_string(pods[i]->idle_gpus), percent_text(pods[i]->utilization_percent),
-                 mib_text(pods[i]->memory_mib)});
+                 memory_text(pods[i]->memory_mib)});
     }
     out_ += table.text(terminal_);
     add_rest(pods.size() - shown, "pods");
@@ -209,26 +186,24 @@ class Text {
     }
   }
 
-  void add_list(std::string_view title, const std::vector<std::string>& lines) {
+  void add_list(std::string_view title, const std::vector<std::string>& lines) override {
     if (lines.empty()) {
       return;
     }
     out_ += fmt::format("\n{}\n", title);
     for (const std::string& line : lines) {
-      out_ += wrapped(line, "- ", "  ");
+      add_sentence(line, "- ");
     }
   }
 
-  const SavingsView& view_;
-  const SavingsReport& report_;
   const Terminal& terminal_;
-  std::string out_;
+  std::size_t line_;
 };
 
 }  // namespace
 
 std::string savings_text(const SavingsView& view, const Terminal& terminal) {
-  return Text(view, terminal).all();
+  return Text(view, terminal).write();
 }
 
 }  // namespace tessera::cli

@@ -3,39 +3,35 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
+#include <functional>
 #include <map>
-#include <set>
 
 #include "base/strings.h"
 #include "cli/cluster/cluster_ledger.h"
+#include "cli/output/messages.h"
 #include "cli/output/safe_output.h"
 
 namespace tessera::cli {
 
 namespace {
 
-constexpr double kHoursPerMonth = 730;
-
-std::string per_hour(double amount, const std::string& currency) {
-  return fmt::format("{} {} per hour, {} {} per month", number_text(amount, 2), currency,
-                     number_text(amount * kHoursPerMonth, 0), currency);
-}
-
-std::int64_t freed_nodes(const SavingsReport& report) {
-  std::int64_t count = 0;
+std::string lower_bound_text(const SavingsReport& report) {
+  std::int64_t at_least = 0;
+  // Pods that find no room in this plan might find it in another.
+  std::int64_t whole = -std::ranges::count(report.pods, Whole::kNoRoom, &SavingsPod::whole);
   for (const SavingsGroup& group : report.groups) {
-    count += std::ssize(group.freed_nodes);
+    at_least += group.at_least;
+    whole += group.whole;
   }
-  return count;
-}
-
-std::int64_t freed_node_gpus(const SavingsReport& report) {
-  std::int64_t count = 0;
-  for (const SavingsGroup& group : report.groups) {
-    count += group.freed_node_gpus;
+  std::vector<std::string> parts;
+  if (whole > 0) {
+    parts.push_back(fmt::format("{} stay{} whole", whole, whole == 1 ? "s" : ""));
   }
-  return count;
+  if (at_least > whole) {
+    parts.push_back(fmt::format("the shares add up to {}", at_least - std::max<std::int64_t>(whole, 0)));
+  }
+  return fmt::format("No placement can need fewer than {}: {}.", counted_text(at_least, "GPU"),
+                     join_words(parts));
 }
 
 std::string hint_of_idle_memory(const SavingsView& view) {
@@ -48,12 +44,10 @@ std::string hint_of_idle_memory(const SavingsView& view) {
   if (names.empty()) {
     return "";
   }
-  const std::size_t shown = std::min<std::size_t>(names.size(), 3);
   return fmt::format(
       "{} almost all memory of the GPU but little of its time: {}. TensorFlow, JAX and vLLM take all memory "
       "when they start, needed or not. Set their memory limit and measure again.",
-      names.size() == 1 ? "1 pod holds" : fmt::format("{} pods hold", names.size()),
-      fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown), ", "));
+      names.size() == 1 ? "1 pod holds" : fmt::format("{} pods hold", names.size()), some_of(names, 3));
 }
 
 }  // namespace
@@ -75,102 +69,25 @@ std::string memory_text(double mib) {
   return mib < 1024 ? fmt::format("{:.0f} MiB", mib) : fmt::format("{:.1f} GiB", mib / 1024);
 }
 
+std::string memory_text(const std::optional<double>& mib) {
+  return mib ? memory_text(*mib) : "-";
+}
+
+std::string percent_text(const std::optional<double>& percent) {
+  return percent ? fmt::format("{:.1f}%", *percent) : "-";
+}
+
+std::string names_text(const std::vector<const SavingsPod*>& pods, std::size_t most) {
+  std::vector<std::string> names;
+  for (const SavingsPod* pod : pods) {
+    names.push_back(pod->text());
+  }
+  return some_of(names, most);
+}
+
 std::string pool_text(const SavingsGroup& group) {
   const std::string model = group.model.empty() ? "unknown GPU" : group.model;
   return group.pool.empty() ? model : fmt::format("{}, {}", group.pool, model);
-}
-
-std::string headline(const SavingsView& view) {
-  const SavingsReport& report = view.report;
-  if (report.gpus == 0) {
-    return fmt::format("There are no whole GPUs in this cluster: no node has {}.",
-                       fmt::join(view.rules.resources, ", "));
-  }
-  if (report.held == 0) {
-    return fmt::format("No pod holds a GPU. All {} are unallocated.", counted_text(report.gpus, "GPU"));
-  }
-  const std::string which = report.held == report.gpus
-                                ? fmt::format("your {}", counted_text(report.gpus, "GPU"))
-                                : fmt::format("{} of your {}", report.held, counted_text(report.gpus, "GPU"));
-  if (report.saved() <= 0) {
-    return fmt::format("The pods on {} need all of them: sharing would save nothing{}.", which,
-                       report.measured_by.empty() ? " that can be shown without measurements" : "");
-  }
-  return fmt::format("The pods on {} fit on {}.", which, report.needed);
-}
-
-std::optional<Money> money(const SavingsView& view) {
-  if (view.rules.price.empty()) {
-    return std::nullopt;
-  }
-  Money sum;
-  std::set<std::string> unpriced;
-  for (const SavingsGroup& group : view.report.groups) {
-    if (!group.price) {
-      if (group.saved() > 0) {
-        unpriced.insert(group.model.empty() ? "unknown GPUs" : printable(group.model));
-      }
-      continue;
-    }
-    sum.freed += *group.price * static_cast<double>(std::max<std::int64_t>(group.saved(), 0));
-    sum.nodes += *group.price * static_cast<double>(group.freed_node_gpus);
-  }
-  sum.unpriced.assign(unpriced.begin(), unpriced.end());
-  return sum;
-}
-
-std::vector<std::string> consequences(const SavingsView& view) {
-  const SavingsReport& report = view.report;
-  std::vector<std::string> lines;
-  if (report.measured_by.empty() && report.held > 0) {
-    lines.emplace_back(
-        "Nothing was measured, so every pod stays whole. Pass --prometheus URL (DCGM exporter or Tessera's "
-        "metrics) or --usage FILE.");
-  }
-  std::int64_t empty = 0;
-  std::int64_t empty_gpus = 0;
-  for (const SavingsGroup& group : report.groups) {
-    empty += group.empty_nodes;
-    empty_gpus += group.empty_node_gpus;
-  }
-  const std::string already =
-      empty == 0
-          ? ""
-          : fmt::format("Already now, without sharing, {} with {} hold{} no GPU pod.",
-                        counted_text(empty, "node"), counted_text(empty_gpus, "GPU"), empty == 1 ? "s" : "");
-  if (report.saved() <= 0) {
-    if (report.held > 0 && empty > 0) {
-      lines.push_back(already);
-    }
-    return lines;
-  }
-  const std::optional<Money> worth = money(view);
-  lines.push_back(fmt::format("Sharing frees {}{}.", counted_text(report.saved(), "GPU"),
-                              worth ? ", worth " + per_hour(worth->freed, view.currency) : ""));
-  const std::int64_t nodes = freed_nodes(report);
-  if (nodes == 0) {
-    lines.emplace_back(
-        "No node would be without GPU pods, so no node can be removed. The freed GPUs are room for more "
-        "pods.");
-  } else {
-    lines.push_back(fmt::format("{} with {} would hold no GPU pod any more{}.{}", counted_text(nodes, "node"),
-                                counted_text(freed_node_gpus(report), "GPU"),
-                                worth ? fmt::format("; removing {} saves {}", nodes == 1 ? "it" : "them",
-                                                    per_hour(worth->nodes, view.currency))
-                                      : "",
-                                report.other_pods_on_freed_nodes > 0
-                                    ? fmt::format(" Before that, {} without GPUs must move.",
-                                                  counted_text(report.other_pods_on_freed_nodes, "pod"))
-                                    : ""));
-  }
-  if (empty > 0) {
-    lines.push_back(already);
-  }
-  if (worth && !worth->unpriced.empty()) {
-    lines.push_back(fmt::format("There is no price for {}, so its GPUs are not counted in money.",
-                                join_words(worth->unpriced)));
-  }
-  return lines;
 }
 
 std::vector<WholeRow> whole_rows(const SavingsView& view) {
@@ -191,6 +108,43 @@ std::vector<WholeRow> whole_rows(const SavingsView& view) {
   return sorted;
 }
 
+std::vector<AloneRow> alone_rows(const SavingsView& view) {
+  std::map<std::vector<Alone>, AloneRow> rows;
+  for (const SavingsPod& pod : view.report.pods) {
+    if (!pod.alone.empty()) {
+      rows[pod.alone].why = pod.alone;
+      rows[pod.alone].pods.push_back(&pod);
+    }
+  }
+  std::vector<AloneRow> sorted;
+  for (auto& [why, row] : rows) {
+    sorted.push_back(std::move(row));
+  }
+  std::ranges::stable_sort(sorted, std::ranges::greater(),
+                           [](const AloneRow& row) { return row.pods.size(); });
+  return sorted;
+}
+
+std::vector<const SharedGpu*> shared_gpus(const SavingsView& view) {
+  std::vector<const SharedGpu*> gpus;
+  for (const SharedGpu& gpu : view.report.shared) {
+    if (view.report.pods[gpu.pods.front()].alone.empty()) {
+      gpus.push_back(&gpu);
+    }
+  }
+  return gpus;
+}
+
+std::vector<std::string> warnings_shown(const SavingsView& view, std::size_t most) {
+  std::vector<std::string> lines = view.report.warnings;
+  if (lines.size() > most) {
+    const std::size_t rest = lines.size() - most;
+    lines.resize(most);
+    lines.push_back(fmt::format("and {} more", rest));
+  }
+  return lines;
+}
+
 std::vector<const SavingsPod*> idle_pods(const SavingsView& view) {
   std::vector<const SavingsPod*> pods;
   for (const SavingsPod& pod : view.report.pods) {
@@ -204,25 +158,28 @@ std::vector<const SavingsPod*> idle_pods(const SavingsView& view) {
 std::vector<std::string> confidence(const SavingsView& view) {
   const SavingsReport& report = view.report;
   std::vector<std::string> lines;
-  if (report.saved() <= 0 || report.outcomes.empty()) {
+  if (report.held == 0 || report.outcomes.empty()) {
     return lines;
   }
   const PolicyOutcome& first = report.outcomes.front();
-  std::int64_t at_least = 0;
-  for (const SavingsGroup& group : report.groups) {
-    at_least += group.at_least;
+  const bool may_share = std::ranges::any_of(
+      report.pods, [](const SavingsPod& pod) { return !pod.whole || pod.whole == Whole::kNoRoom; });
+  if (may_share) {
+    lines.push_back(fmt::format(
+        "{} needed if the pods that fit on the fewest nodes are placed first, and of these the largest. {}",
+        first.gpus == 1 ? "1 GPU is" : fmt::format("{} GPUs are", first.gpus),
+        first.most == first.fewest
+            ? fmt::format("{} random orders gave the same number.", SavingsReport::kOrders)
+            : fmt::format("In {} random orders, the pods needed {} to {} GPUs.", SavingsReport::kOrders,
+                          first.fewest, first.most)));
   }
-  lines.push_back(
-      fmt::format("{} is the result if the pods with the fewest possible nodes and the largest shares are "
-                  "placed first. {}",
-                  first.gpus,
-                  first.most == first.fewest
-                      ? fmt::format("{} random orders gave the same number.", SavingsReport::kOrders)
-                      : fmt::format("In {} random orders, the pods needed {} to {} GPUs.",
-                                    SavingsReport::kOrders, first.fewest, first.most)));
-  lines.push_back(fmt::format(
-      "No placement can need fewer than {}: that is the sum of the shares, and the pods that stay whole.",
-      counted_text(at_least, "GPU")));
+  lines.push_back(lower_bound_text(report));
+  if (const std::int64_t unknown = unknown_pods(view); unknown > 0) {
+    lines.push_back(fmt::format(
+        "{} counted as whole, because too little is known about {}. The pods might need fewer GPUs.",
+        unknown == 1 ? "1 single-GPU pod is" : fmt::format("{} single-GPU pods are", unknown),
+        unknown == 1 ? "it" : "them"));
+  }
   if (const std::string hint = hint_of_idle_memory(view); !hint.empty()) {
     lines.push_back(hint);
   }
@@ -244,7 +201,7 @@ std::vector<std::string> assumptions(const SavingsView& view) {
                       ? std::string("Utilization is ignored: busy pods may get the same GPU.")
                       : fmt::format("A pod may share if its {} utilization is at most {:g}%. On a shared "
                                     "GPU, the sum is at most {:g}%.",
-                                    view.utilization.text(), rules.max_utilization, rules.gpu_utilization));
+                                    view.utilization.text(), rules.busiest_share(), rules.gpu_utilization));
   lines.push_back(fmt::format(
       "{} of each GPU stay free for the driver, unless Tessera's inventory says how much it keeps.",
       memory_text(SavingsRules::kDriverMib)));

@@ -18,17 +18,30 @@ std::string counted_text(std::int64_t count, std::string_view noun);
 std::string number_text(double amount, int decimals);
 // "2.9 GiB", "512 MiB".
 std::string memory_text(double mib);
+// The same, or "-" if nothing was measured.
+std::string memory_text(const std::optional<double>& mib);
+std::string percent_text(const std::optional<double>& percent);  // "12.5%" or "-"
+// "ml/a, ml/b and 2 more".
+std::string names_text(const std::vector<const SavingsPod*>& pods, std::size_t most);
 // The name of a group: its pool and model, "?" for an unknown model.
 std::string pool_text(const SavingsGroup& group);
 
 // The answer in one sentence.
 std::string headline(const SavingsView& view);
 
-// The value of freed GPUs for one hour. Groups without a price do not count.
+// Returns how many pods with one GPU stay whole because too little is known about them: they were
+// not measured, are too young, or the options exclude them.
+std::int64_t unknown_pods(const SavingsView& view);
+
+// The price of GPUs for one hour, as far as it is known.
+struct Amount {
+  std::optional<double> known{};        // unset: none of the GPUs has a price
+  std::vector<std::string> unpriced{};  // models without a price
+};
 struct Money {
-  double freed = 0;                     // all freed GPUs
-  double nodes = 0;                     // the GPUs of nodes that could be removed
-  std::vector<std::string> unpriced{};  // models of groups that free GPUs but have no price
+  Amount freed{};  // all freed GPUs
+  Amount nodes{};  // the GPUs of nodes that could be removed
+  Amount empty{};  // the GPUs of nodes that hold no GPU pod already now
 };
 std::optional<Money> money(const SavingsView& view);  // nothing if no price was given
 
@@ -42,6 +55,19 @@ struct WholeRow {
   std::vector<const SavingsPod*> pods{};
 };
 std::vector<WholeRow> whole_rows(const SavingsView& view);
+
+// The pods that would be alone on their GPU, by reason; reasons with most pods first.
+struct AloneRow {
+  std::vector<Alone> why{};
+  std::vector<const SavingsPod*> pods{};
+};
+std::vector<AloneRow> alone_rows(const SavingsView& view);
+
+// The GPUs that several pods would share.
+std::vector<const SharedGpu*> shared_gpus(const SavingsView& view);
+
+// The warnings, at most `most` of them.
+std::vector<std::string> warnings_shown(const SavingsView& view, std::size_t most);
 
 // Pods on idle GPUs, by namespace and name.
 std::vector<const SavingsPod*> idle_pods(const SavingsView& view);

@@ -24,9 +24,9 @@ std::string whole_text(Whole why, const SavingsRules& rules) {
     case Whole::kNoMemoryMeasured:
       return "has no measurement of its GPU memory";
     case Whole::kNoUtilizationMeasured:
-      return "has no measurement of its utilization";
+      return "has no measurement of its utilization (see --ignore-utilization)";
     case Whole::kTooBusy:
-      return fmt::format("uses more than {:g}% of its GPU's time", rules.max_utilization);
+      return fmt::format("uses more than {:g}% of its GPU's time", rules.busiest_share());
     case Whole::kTooLarge:
       return "needs all of its GPU's memory, with headroom";
     case Whole::kNoRoom:
