@@ -422,7 +422,7 @@ int run_check(const CheckOptions& options, std::ostream& out, std::ostream& err,
   watch.always = true;  // the agents' answers change without any object
   bool wrong = false;
   const int code = show_cluster(
-      options.cluster, {.details = true}, watch,
+      options.cluster, {.details = true, .other_gpu_pods = true}, watch,
       [&](const Cluster& cluster, const Terminal& now) -> Result<Frame> {
         const CheckReport report = TRY(checked(options, cluster));
         wrong = std::ranges::any_of(report.findings, &Finding::serious);

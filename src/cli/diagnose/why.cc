@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "cli/cluster/cluster_ledger.h"
+#include "cli/diagnose/request_hints.h"
 #include "cli/diagnose/restricted.h"
 #include "cli/diagnose/why_context.h"
 #include "cli/output/messages.h"
@@ -62,7 +63,9 @@ WhyList explain_all(const WhyContext& context, const std::vector<const alloc::Po
   NodeJudge judge(context);
   for (const alloc::PodSpec* pod : pods) {
     const bool here = space.empty() || pod->namespace_name == space;
-    if (!alloc::asks_for_gpus(*pod) || (!here && !pod->node_name.empty())) {
+    const bool asks =
+        alloc::asks_for_gpus(*pod) || waits_for_unserved(context.cluster, *pod, context.details(*pod));
+    if (!asks || (!here && !pod->node_name.empty())) {
       continue;
     }
     if (!here) {
@@ -85,6 +88,7 @@ ClusterQuery query_of(const WhyTarget& target, const std::string& space) {
     return alloc::asks_for_gpus(pod) || target.may_include(pod.name);
   };
   query.details = true;
+  query.other_gpu_pods = target.is_all();
   query.allow_restricted = true;
   query.own_namespace = space;
   constexpr std::string_view kNameBytes = "abcdefghijklmnopqrstuvwxyz0123456789-.";
