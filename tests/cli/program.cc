@@ -89,6 +89,22 @@ Outcome run_in_pipe(const std::string& name, const std::vector<std::string>& wor
   return outcome;
 }
 
+Outcome run_into(int out, const std::string& name, const std::vector<std::string>& words) {
+  Pipe err = *Pipe::create();
+  const std::string path = program_path(name);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::dup2(out, STDOUT_FILENO);
+    ::dup2(err.write_end.get(), STDERR_FILENO);
+    become(path, words, {});
+  }
+  err.write_end.reset();
+  Outcome outcome;
+  drain(-1, err.read_end.get(), outcome);
+  outcome.code = exit_code(child);
+  return outcome;
+}
+
 int run_and_close_pipe(const std::string& name, const std::vector<std::string>& words,
                        const std::string& text) {
   Pipe out = *Pipe::create();
