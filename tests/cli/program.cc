@@ -25,6 +25,7 @@ namespace {
 // Runs in the child, right after fork.
 [[noreturn]] void become(const std::string& path, const std::vector<std::string>& words,
                          const Environment& environment) {
+  ::unsetenv("COLUMNS");  // of the terminal in which the tests run
   for (const auto& [name, value] : environment) {
     ::setenv(name.c_str(), value.c_str(), 1);
   }

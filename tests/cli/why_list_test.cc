@@ -113,6 +113,37 @@ TEST(WhyList, CountsSuchPodsOfOtherNamespaces) {
   EXPECT_THAT(out.str(), HasSubstr("1 pod waits in other namespaces; -A lists them.\n"));
 }
 
+TEST(WhyList, NamesEveryPodOnANarrowTerminal) {
+  Cluster16 cluster;
+  for (const char* name : {"train-1", "train-2"}) {
+    cluster.pod("ml", name, "", {.units = 17, .phase = "Pending"});
+  }
+  const std::string text = list(cluster, "text", {.is_terminal = true, .rows = 24, .columns = 40});
+  EXPECT_EQ(text,
+            "NAMESPACE  POD      WAITS BECAUSE\n"
+            "ml         train-1  no node can ever fit\n"
+            "                    it: no GPU is as\n"
+            "                    large as 17GiB\n"
+            "ml         train-2  no node can ever fit\n"
+            "                    it: no GPU is as\n"
+            "                    large as 17GiB\n"
+            "\"tessera why POD\" explains one of them\n"
+            "in detail.\n");
+}
+
+TEST(WhyList, HasTheWidthOfTheVariableColumns) {
+  Cluster16 cluster;
+  cluster.pod("ml", "train-1", "", {.units = 17, .phase = "Pending"});
+  const std::vector<std::string> line = {"why", "-A", "--file", cluster.write()};
+  EXPECT_THAT(run_in_pipe("tessera", line).out, HasSubstr("no node can ever fit it: no GPU is as large"));
+  EXPECT_THAT(run_in_pipe("tessera", line, {{"COLUMNS", "40"}}).out,
+              HasSubstr("ml         train-1  no node can ever fit\n"));
+  EXPECT_THAT(run_on_terminal("tessera", line, {{"COLUMNS", "40"}}).out,
+              HasSubstr("ml         train-1  no node can ever fit\n"));
+  EXPECT_THAT(run_in_pipe("tessera", line, {{"COLUMNS", "wide"}}).out,
+              HasSubstr("no node can ever fit it: no GPU is as large"));
+}
+
 TEST(Check, NotesPodsThatWaitForAResourceThatNoNodeOffers) {
   Cluster16 cluster;
   cluster.fresh("nvidia", {.other_limits = {{"nvidia.com/gpu", "1"}}});

@@ -31,7 +31,8 @@ Narrow narrow_pods() {
                             {"GPU(Allocated)", "ALLOCATED"},
                             {"GPU_MEM(Used)", "USED"}},
           .drop = {"GPU(Requested)"},
-          .shorten = {"NAME", "NODE", "NAMESPACE", "ALLOCATED"}};
+          .shorten = {"NAME", "NODE", "NAMESPACE", "ALLOCATED"},
+          .keys = {"NAMESPACE", "NAME"}};
 }
 
 Narrow narrow_gpus() {
