@@ -101,6 +101,7 @@ TEST(CommandLine, EveryErrorHasThePrefixOfTheProgram) {
       {"check", "--file", "/nowhere"},
       {"top", "node", "--file", "/nowhere"},
       {"inspect", "--file", "/nowhere"},
+      {"savings", "--file", "/nowhere"},
       {"topo", "n", "--file", "/nowhere"},
       {"topo", "--machine", "/nowhere"},
       {"inventory", "--machine", "/nowhere"},

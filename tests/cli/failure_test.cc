@@ -54,5 +54,102 @@ TEST(WriteError, IsSilentIfTheReaderHasClosedThePipe) {
   EXPECT_EQ(outcome.err, "");
 }
 
+// A cluster whose GPUs NVIDIA's plugin serves.
+struct OtherGpus : SavedCluster {
+  OtherGpus() {
+    plain_node("gpu-a", {.other_capacity = {{"nvidia.com/gpu", "8"}}});
+    plain_node("gpu-b", {.other_capacity = {{"nvidia.com/gpu", "8"}}});
+    plain_node("cpu", {.other_capacity = {{"nvidia.com/gpu", "0"}}});
+  }
+};
+
+constexpr const char* kInstall =
+    "2 nodes offer nvidia.com/gpu, but none has Tessera's inventory; install the agent, or run \"tessera "
+    "savings\"\n";
+
+TEST(NotInstalled, IsSaidByTheCommandsThatWouldShowNothing) {
+  OtherGpus cluster;
+  const std::string file = cluster.write();
+  EXPECT_EQ(run_in_pipe("tessera", {"top", "node", "--file", file}).out, kInstall);
+  EXPECT_EQ(run_in_pipe("tessera", {"top", "pod", "-A", "--file", file}).out,
+            std::string("No pod requests GPUs.\n") + kInstall);
+  for (const std::vector<std::string>& line : {std::vector<std::string>{"inspect"},
+                                               {"inspect", "-d"},
+                                               {"inspect", "gpu"},
+                                               {"inspect", "-o", "wide"}}) {
+    std::vector<std::string> words = line;
+    words.insert(words.end(), {"--file", file});
+    EXPECT_THAT(run_in_pipe("tessera", words).out, HasSubstr(kInstall)) << testing::PrintToString(line);
+  }
+  EXPECT_EQ(
+      run_in_pipe("tessera", {"top", "node", "gpu-a", "--file", file}).out,
+      "1 node offers nvidia.com/gpu, but lacks Tessera's inventory; install the agent, or run \"tessera "
+      "savings\"\n");
+}
+
+TEST(NotInstalled, IsAnErrorOfCheck) {
+  OtherGpus cluster;
+  const Outcome outcome = run_in_pipe("tessera", {"check", "--file", cluster.write()});
+  EXPECT_EQ(outcome.code, kFoundProblems);
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr(std::string("ERROR  no_inventory  ") + kInstall),
+                                 Not(HasSubstr("No problems found"))));
+}
+
+TEST(NotInstalled, DoesNotChangeTheOutputOfThePlugins) {
+  OtherGpus cluster;
+  const std::string file = cluster.write();
+  for (const char* plugin : {"kubectl-inspect-gpushare", "kubectl-inspect-gpu"}) {
+    EXPECT_THAT(run_in_pipe(plugin, {"--file", file}).out, Not(HasSubstr("nvidia.com/gpu"))) << plugin;
+  }
+  EXPECT_THAT(run_in_pipe("tessera", {"inspect", "-o", "json", "--file", file}).out,
+              Not(HasSubstr("install the agent")));
+}
+
+TEST(NotInstalled, IsNotSaidWhereTesseraOrAnOriginalPluginRuns) {
+  OtherGpus tessera;
+  tessera.node("gpu-c", inventory_of("c", 1, 16384));
+  OtherGpus original;
+  original.plain_node("gpu-c", {.units = 16, .gpus = 1});
+  for (const SavedCluster* cluster :
+       {static_cast<SavedCluster*>(&tessera), static_cast<SavedCluster*>(&original)}) {
+    EXPECT_THAT(run_in_pipe("tessera", {"check", "--file", cluster->write()}).out,
+                Not(HasSubstr("no_inventory")));
+  }
+  SavedCluster none;
+  none.plain_node("cpu", {});
+  EXPECT_EQ(run_in_pipe("tessera", {"top", "node", "--file", none.write()}).out, "No node has GPUs.\n");
+}
+
+TEST(NoSuchNode, SaysWhichNodesExist) {
+  SavedCluster cluster;
+  for (int i = 10; i < 20; ++i) {
+    cluster.node("worker-" + std::to_string(i), inventory_of(std::to_string(i), 1, 16384));
+  }
+  const std::string file = cluster.write();
+  const std::string listed =
+      "does not exist; the nodes are worker-10, worker-11, worker-12, worker-13, worker-14, worker-15, "
+      "worker-16, worker-17 and 2 more\n";
+  const std::vector<std::vector<std::string>> lines = {
+      {"topo", "nonode"}, {"top", "node", "nonode"}, {"inspect", "nonode"}, {"inspect", "gpu", "nonode"}};
+  for (const std::vector<std::string>& line : lines) {
+    std::vector<std::string> words = line;
+    words.insert(words.end(), {"--file", file});
+    const Outcome outcome = run_in_pipe("tessera", words);
+    EXPECT_EQ(outcome.code, 1);
+    EXPECT_EQ(outcome.err, "tessera: node \"nonode\" " + listed) << testing::PrintToString(line);
+    EXPECT_EQ(outcome.out, "");
+  }
+  EXPECT_EQ(run_in_pipe("tessera", {"topo", "worker-1O", "--file", file}).err,
+            "tessera: node \"worker-1O\" does not exist; did you mean worker-10?\n");
+}
+
+TEST(NoSuchNode, HasTheMessageOfTheOriginalInThePlugins) {
+  SavedCluster cluster;
+  cluster.node("gpu-a", inventory_of("a", 1, 16384));
+  const Outcome outcome = run_in_pipe("kubectl-inspect-gpushare", {"nonode", "--file", cluster.write()});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_EQ(outcome.out, "Failed due to nodes \"nonode\" not found");
+}
+
 }  // namespace
 }  // namespace tessera::cli

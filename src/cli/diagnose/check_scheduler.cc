@@ -9,6 +9,7 @@
 
 #include "base/strings.h"
 #include "base/version.h"
+#include "cli/cluster/nodes_text.h"
 #include "cli/diagnose/attachment.h"
 #include "cli/diagnose/request_hints.h"
 #include "kube/lease_record.h"
@@ -53,6 +54,9 @@ class SchedulerAuditor {
                       pods.size() == 1 ? "waits" : "wait", name, advice(pods.size())));
     }
     check_resources();
+    if (std::string text = other_gpus_text(cluster_); !text.empty()) {
+      add(true, "no_inventory", std::move(text));
+    }
     return std::move(findings_);
   }
 

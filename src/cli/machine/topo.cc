@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <boost/json.hpp>
 #include <ostream>
 #include <sstream>
@@ -9,6 +10,7 @@
 #include "base/file.h"
 #include "base/json_reader.h"
 #include "base/strings.h"
+#include "cli/cluster/nodes_text.h"
 #include "cli/output/json_print.h"
 #include "cli/output/messages.h"
 #include "sim/machine.h"
@@ -170,6 +172,10 @@ Result<TopoView> make_topo_view(const TopoOptions& options) {
 }
 
 Result<TopoView> make_topo_view(const TopoOptions& options, const Cluster& cluster) {
+  if (std::ranges::find(cluster.nodes, options.node,
+                        [](const objects::NodeFacts& one) { return one.spec.name; }) == cluster.nodes.end()) {
+    return fail(no_such_node(options.cluster, options.node));
+  }
   return with_choice(options, TRY(describe_node(cluster, options.node)));
 }
 

@@ -116,7 +116,7 @@ int run_savings(const SavingsOptions& options, std::ostream& out, std::ostream& 
                 const Terminal& terminal) {
   const auto view = make_savings(options);
   if (!view) {
-    err << "tessera savings: " << view.error().text() << "\n";
+    err << "tessera: " << view.error().text() << "\n";
     return 1;
   }
   out << (options.output == "json" || options.output == "yaml" ? savings_json(*view, options.output == "yaml")
