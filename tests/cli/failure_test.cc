@@ -120,6 +120,43 @@ TEST(NotInstalled, IsNotSaidWhereTesseraOrAnOriginalPluginRuns) {
   EXPECT_EQ(run_in_pipe("tessera", {"top", "node", "--file", none.write()}).out, "No node has GPUs.\n");
 }
 
+// Writes a kubeconfig with one context `a` and this server.
+std::string kubeconfig(const TemporaryDirectory& directory, const std::string& server) {
+  const std::string path = directory.path() + "/kc";
+  std::ofstream(path) << "apiVersion: v1\nkind: Config\ncurrent-context: a\n"
+                         "clusters: [{name: c, cluster: {server: \"" +
+                             server +
+                             "\"}}]\n"
+                             "contexts: [{name: a, context: {cluster: c}}]\n";
+  return path;
+}
+
+TEST(Unreachable, NamesTheClusterAndWhatToTry) {
+  TemporaryDirectory directory;
+  const std::string path = kubeconfig(directory, "http://127.0.0.1:1");
+  const std::string text = "tessera: cannot reach the cluster at http://127.0.0.1:1 (context a of " + path +
+                           "): Connection refused; try \"kubectl cluster-info";
+  const std::vector<std::vector<std::string>> lines = {{"check"}, {"why", "-A", "--watch"}};
+  for (const std::vector<std::string>& line : lines) {
+    std::vector<std::string> words = line;
+    words.insert(words.end(), {"--kubeconfig", path});
+    const Outcome given = run_in_pipe("tessera", words);
+    EXPECT_EQ(given.code, 1) << line[0];
+    EXPECT_EQ(given.err, text + " --kubeconfig " + path + "\"\n");
+  }
+  EXPECT_EQ(run_in_pipe("tessera", {"top", "node"}, {{"KUBECONFIG", path}}).err, text + "\"\n");
+}
+
+TEST(Kubeconfig, ThatTheUserNamedIsNamedInTheError) {
+  TemporaryDirectory directory;
+  const auto error = [](const std::string& path) {
+    return run_in_pipe("tessera", {"check", "--kubeconfig", path}).err;
+  };
+  EXPECT_EQ(error("/nonexist"), "tessera: --kubeconfig: /nonexist does not exist\n");
+  EXPECT_THAT(error(directory.path()), AllOf(testing::StartsWith("tessera: --kubeconfig: "),
+                                             HasSubstr(directory.path() + ": Is a directory")));
+}
+
 TEST(NoSuchNode, SaysWhichNodesExist) {
   SavedCluster cluster;
   for (int i = 10; i < 20; ++i) {
