@@ -68,6 +68,9 @@ TEST(CommandLine, SuggestsTheNearestCommand) {
       {{"top", "nods"}, "tessera: unknown command \"top nods\"; did you mean \"top node\"?\n"},
       {{"frobnicate"}, "tessera: unknown command \"frobnicate\"; run \"tessera --help\"\n"},
       {{"help", "top", "pood"}, "tessera: unknown command \"top pood\"; did you mean \"top pod\"?\n"},
+      {{"sav"}, "tessera: unknown command \"sav\"; did you mean \"savings\"?\n"},
+      {{"sim"}, "tessera: unknown command \"sim\"; did you mean \"simulate\"?\n"},
+      {{"in"}, "tessera: unknown command \"in\"; did you mean \"inspect\" or \"inventory\"?\n"},
       {{"x\x1b[31m"}, "tessera: unknown command \"x\\x1b[31m\"; run \"tessera --help\"\n"},
   };
   for (const auto& [line, message] : lines) {
@@ -93,6 +96,26 @@ TEST(CommandLine, SuggestsTheNearestFlag) {
   EXPECT_EQ(
       run_in_pipe("kubectl-inspect-gpushare", {"--detials"}).err,
       "tessera: unknown flag \"--detials\" of \"kubectl inspect gpushare\"; did you mean \"--details\"?\n");
+}
+
+TEST(CommandLine, SaysInPlainWordsWhatIsWrongWithAValue) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> lines = {
+      {{"savings", "--max-utilization", "200"}, "--max-utilization is 200, but must be from 0 to 100; run "},
+      {{"savings", "--headroom", "10%"},
+       "--headroom is \"10%\", but takes a number from 0 to 1000 without the %; run "},
+      {{"why", "--interval", "0"}, "--interval is 0, but must be from 1 to 3600; run "},
+      {{"why", "--interval", "soon"}, "--interval is \"soon\", but must be a number from 1 to 3600; run "},
+      {{"top"}, "a command is missing: node or pod; run \"tessera top --help\"\n"},
+      {{"version", "-o", "xml"}, "--output is \"xml\", but must be text, json or yaml; run "},
+      {{"why", "-o", "jsno"},
+       "--output is \"jsno\", but must be text, wide, json or yaml; did you mean json?\n"},
+      {{"why", "--namespace"}, "--namespace needs a value; run "},
+  };
+  for (const auto& [line, message] : lines) {
+    const Outcome outcome = run_in_pipe("tessera", line);
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_EQ(outcome.err.find("tessera: " + message), 0U) << outcome.err;
+  }
 }
 
 TEST(CommandLine, EveryErrorHasThePrefixOfTheProgram) {

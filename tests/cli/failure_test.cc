@@ -188,5 +188,11 @@ TEST(NoSuchNode, HasTheMessageOfTheOriginalInThePlugins) {
   EXPECT_EQ(outcome.out, "Failed due to nodes \"nonode\" not found");
 }
 
+TEST(NoSuchMachine, SuggestsTheNearestOne) {
+  EXPECT_THAT(
+      run_in_pipe("tessera", {"topo", "--machine", "dgx1w"}).err,
+      HasSubstr("tessera: there is no machine \"dgx1w\"; did you mean dgx1v? The built-in machines are "));
+}
+
 }  // namespace
 }  // namespace tessera::cli

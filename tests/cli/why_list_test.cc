@@ -144,6 +144,17 @@ TEST(WhyList, HasTheWidthOfTheVariableColumns) {
               HasSubstr("no node can ever fit it: no GPU is as large"));
 }
 
+TEST(Why, SuggestsTheKindThatAWordBeforeTheSlashMeans) {
+  Cluster16 cluster;
+  cluster.pod("prod", "other", "", {.units = 3, .phase = "Pending"});
+  const auto error = [&](const std::string& pod) {
+    return run_in_pipe("tessera", {"why", pod, "--file", cluster.write()}).err;
+  };
+  EXPECT_EQ(error("jb/train"), "tessera: pod jb/train does not exist; did you mean job/train?\n");
+  EXPECT_THAT(error("ml/train"), HasSubstr("pod ml/train does not exist; list the pods with"));
+  EXPECT_THAT(error("prod/train"), Not(HasSubstr("did you mean"))) << "prod is a namespace";
+}
+
 TEST(Check, NotesPodsThatWaitForAResourceThatNoNodeOffers) {
   Cluster16 cluster;
   cluster.fresh("nvidia", {.other_limits = {{"nvidia.com/gpu", "1"}}});

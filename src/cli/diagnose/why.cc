@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <ostream>
 #include <set>
 #include <utility>
@@ -42,7 +43,13 @@ Usage usage_of(const ClusterOptions& options, const std::vector<const alloc::Pod
   return nodes.empty() ? Usage{} : ask_usage(options, nodes.size() == 1 ? *nodes.begin() : "");
 }
 
-Error not_found(const WhyTarget& target, const std::string& space) {
+Error not_found(const Cluster& cluster, const WhyTarget& target, const std::string& space) {
+  const std::string meant = target.meant();
+  if (!meant.empty() &&
+      std::ranges::find(cluster.pods, space, &alloc::PodSpec::namespace_name) == cluster.pods.end()) {
+    return {ErrorCode::kNotFound,
+            fmt::format("pod {}/{} does not exist; did you mean {}?", space, target.name, meant)};
+  }
   return target.is_pod()
              ? Error(ErrorCode::kNotFound,
                      fmt::format(
@@ -118,7 +125,7 @@ Result<std::string> printed(const Cluster& cluster, const WhyTarget& target, con
   const bool yaml = options.output == "yaml";
   const std::vector<const alloc::PodSpec*> pods = pods_of(cluster, target, target.is_all() ? "" : space);
   if (!target.is_all() && pods.empty()) {
-    return fail(not_found(target, space));
+    return fail(not_found(cluster, target, space));
   }
   const WhyContext context(cluster, unit, target.is_all() ? Usage{} : usage_of(options.cluster, pods));
   if (!target.is_pod()) {
