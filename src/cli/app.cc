@@ -58,6 +58,8 @@ int run_command(int argc, char** argv) {
       "  tessera why train-7 -n ml     # why is this pod pending?\n"
       "  tessera top node              # how full are the GPUs?\n"
       "  tessera topo gpu-a --count 4  # which four GPUs of this node would a job get?\n"
+      "  tessera savings               # how many GPUs would sharing free?\n"
+      "  tessera simulate              # how do the policies compare on a recorded workload?\n"
       "  tessera why --help            # help for one command");
   Action action;
   add_check_command(app, action);

@@ -118,6 +118,13 @@ TEST(CommandLine, SaysInPlainWordsWhatIsWrongWithAValue) {
   }
 }
 
+TEST(CommandLine, HelpHasAnExampleOfEveryCommandThatPeopleStartWith) {
+  const std::string help = run_in_pipe("tessera", {"--help"}).out;
+  for (const char* command : {"check", "why", "top", "topo", "savings", "simulate"}) {
+    EXPECT_THAT(help, HasSubstr(std::string("\n  tessera ") + command + " ")) << command;
+  }
+}
+
 TEST(CommandLine, EveryErrorHasThePrefixOfTheProgram) {
   const std::vector<std::vector<std::string>> lines = {
       {"why", "x", "--file", "/nowhere"},
