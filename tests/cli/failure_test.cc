@@ -1,5 +1,5 @@
-// What all commands print when they cannot do their work: the output cannot be written, the cluster
-// cannot be reached, a name does not exist, or Tessera is not installed.
+// Messages of commands that cannot do their work: the output cannot be written, the cluster cannot be
+// reached, a name does not exist, or Tessera is not installed.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
