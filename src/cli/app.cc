@@ -1,10 +1,12 @@
 #include "cli/app.h"
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <chrono>
 #include <iostream>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 #include "base/version.h"
 #include "cli/cluster/find_names.h"
@@ -30,11 +32,19 @@ namespace {
 // A prompt that does not answer for longer disturbs more than missing names.
 constexpr std::chrono::seconds kCompletionTime{2};
 
-}  // namespace
+// Returns the exit code of a command that returned `code`: 1 if its output could not be written. A
+// reader that has closed the pipe (`| head`) has read all it wants, so that is no error.
+int checked_output(const SafeOutput& output, int code) {
+  std::cout.flush();
+  if (output.error() == 0 || output.error() == EPIPE) {
+    return code;
+  }
+  std::cerr << "tessera: cannot write the output: " << std::generic_category().message(output.error())
+            << '\n';
+  return 1;
+}
 
-int run(int argc, char** argv) {
-  const SafeOutput safe_out(std::cout);
-  const SafeOutput safe_err(std::cerr);
+int run_command(int argc, char** argv) {
   if (argc > 0 && is_inspect_plugin(argv[0])) {
     return run_inspect_plugin(argc, argv);
   }
@@ -48,6 +58,8 @@ int run(int argc, char** argv) {
       "  tessera why train-7 -n ml     # why is this pod pending?\n"
       "  tessera top node              # how full are the GPUs?\n"
       "  tessera topo gpu-a --count 4  # which four GPUs of this node would a job get?\n"
+      "  tessera savings               # how many GPUs would sharing free?\n"
+      "  tessera simulate              # how do the policies compare on a recorded workload?\n"
       "  tessera why --help            # help for one command");
   Action action;
   add_check_command(app, action);
@@ -81,6 +93,14 @@ int run(int argc, char** argv) {
     return 0;
   }
   return action();
+}
+
+}  // namespace
+
+int run(int argc, char** argv) {
+  const SafeOutput safe_out(std::cout);
+  const SafeOutput safe_err(std::cerr);
+  return checked_output(safe_out, run_command(argc, argv));
 }
 
 }  // namespace tessera::cli

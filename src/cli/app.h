@@ -5,7 +5,8 @@
 
 namespace tessera::cli {
 
-// Returns 0 on success, 1 if the command failed, 2 if the command line is invalid.
+// Returns 0 on success, 1 if the command failed or its output could not be written, 2 if the command
+// line is invalid. Commands may return other codes (`check`).
 int run(int argc, char** argv);
 
 }  // namespace tessera::cli

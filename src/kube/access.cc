@@ -66,8 +66,14 @@ Result<ClusterAccess> in_cluster_access(const AccessOptions& options) {
 }
 
 Result<Kubeconfig> find_kubeconfig(const AccessOptions& options) {
-  return load_kubeconfig(options.kubeconfig.empty() ? kubeconfig_files(options)
-                                                    : std::vector<std::string>{options.kubeconfig});
+  if (options.kubeconfig.empty()) {
+    return load_kubeconfig(kubeconfig_files(options));
+  }
+  auto config = load_kubeconfig({options.kubeconfig});
+  if (!config && config.error().code() == ErrorCode::kNotFound) {
+    return fail(ErrorCode::kNotFound, fmt::format("--kubeconfig: {} does not exist", options.kubeconfig));
+  }
+  return with_context(std::move(config), "--kubeconfig");
 }
 
 Result<ClusterAccess> find_access(const AccessOptions& options) {

@@ -191,7 +191,7 @@ class PodReader {
         return each_entry(value, [&](std::string_view name, JsonValue amount) {
           const auto resource = names_.find(name);
           if (!resource && details_) {
-            details_->other_limit(name);
+            details_->other_limit(name, amount);
           }
           if (!resource && !wants(name)) {
             return SUCCESS;

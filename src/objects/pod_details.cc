@@ -133,6 +133,12 @@ JsonError read_spread(JsonValue constraints, bool& depends) {
   });
 }
 
+// Returns whether the text of a JSON value is 0 or "0". It may be followed by spaces.
+bool is_zero(std::string_view token) {
+  token = token.substr(0, token.find_last_not_of(" \n\r\t") + 1);
+  return token == "0" || token == "\"0\"";
+}
+
 }  // namespace
 
 bool meets_terms(const std::vector<NodeTerm>& terms, std::string_view node_name,
@@ -181,10 +187,10 @@ bool looks_like_gpu(std::string_view resource) {
   return slash != std::string_view::npos && resource.substr(slash).find("gpu") != std::string_view::npos;
 }
 
-void PodDetailsReader::other_limit(std::string_view resource) {
+void PodDetailsReader::other_limit(std::string_view resource, JsonValue& amount) {
   std::vector<std::string>& kept = details_.other_gpu_limits;
-  if (looks_like_gpu(resource) && kept.size() < PodDetails::kMostOtherLimits &&
-      std::ranges::find(kept, resource) == kept.end()) {
+  if (looks_like_gpu(resource) && !is_zero(amount.raw_json_token()) &&
+      kept.size() < PodDetails::kMostOtherLimits && std::ranges::find(kept, resource) == kept.end()) {
     kept.emplace_back(resource);
   }
 }

@@ -21,8 +21,9 @@ class PodDetailsReader {
   JsonError spec(JsonKey key, JsonValue value);
   JsonError status(JsonKey key, JsonValue value);
   void keep_reason(std::string_view reason) { details_.reason = reason; }
-  // Keeps a limit that is not a resource of Tessera, if it looks like a GPU.
-  void other_limit(std::string_view resource);
+  // Keeps a limit that is not a resource of Tessera, if it looks like a GPU. Helm charts often write
+  // 0 for "no GPU", so a limit of 0 is not kept.
+  void other_limit(std::string_view resource, JsonValue& amount);
   // Reads the message of a container's state `waiting`.
   static JsonError waiting(JsonValue value, std::string& message);
   void keep_waiting(std::string_view container, std::string message);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/file.h"
+#include "base/nearest_name.h"
 #include "base/strings.h"
 #include "sim/builtin_files.h"
 
@@ -84,9 +85,13 @@ Result<Machine> load_machine(const std::string& name_or_path) {
   if (const BuiltinFile* builtin = find_builtin(file)) {
     return parse_machine(builtin->text, file, read_builtin);
   }
-  return fail(ErrorCode::kNotFound, fmt::format("there is no machine {}; the built-in machines are {}; or "
-                                                "use the path of a description (./my-box.yaml)",
-                                                in_quotes(name_or_path), join_words(builtin_machines())));
+  const std::vector<std::string> names = builtin_machines();
+  const std::string meant =
+      did_you_mean(name_or_path, std::vector<std::string_view>(names.begin(), names.end()));
+  return fail(ErrorCode::kNotFound, fmt::format("there is no machine {}{} built-in machines are {}; or use "
+                                                "the path of a description (./my-box.yaml)",
+                                                in_quotes(name_or_path),
+                                                meant.empty() ? "; the" : meant + " The", join_words(names)));
 }
 
 std::vector<std::string> builtin_machines() {

@@ -80,6 +80,9 @@ TEST(CommandLine, SuggestsTheNearestCommand) {
       {{"top", "nods"}, "tessera: unknown command \"top nods\"; did you mean \"top node\"?\n"},
       {{"frobnicate"}, "tessera: unknown command \"frobnicate\"; run \"tessera --help\"\n"},
       {{"help", "top", "pood"}, "tessera: unknown command \"top pood\"; did you mean \"top pod\"?\n"},
+      {{"sav"}, "tessera: unknown command \"sav\"; did you mean \"savings\"?\n"},
+      {{"sim"}, "tessera: unknown command \"sim\"; did you mean \"simulate\"?\n"},
+      {{"in"}, "tessera: unknown command \"in\"; did you mean \"inspect\" or \"inventory\"?\n"},
       {{"x\x1b[31m"}, "tessera: unknown command \"x\\x1b[31m\"; run \"tessera --help\"\n"},
   };
   for (const auto& [line, message] : lines) {
@@ -107,12 +110,40 @@ TEST(CommandLine, SuggestsTheNearestFlag) {
       "tessera: unknown flag \"--detials\" of \"kubectl inspect gpushare\"; did you mean \"--details\"?\n");
 }
 
+TEST(CommandLine, SaysInPlainWordsWhatIsWrongWithAValue) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> lines = {
+      {{"savings", "--max-utilization", "200"}, "--max-utilization is 200, but must be from 0 to 100; run "},
+      {{"savings", "--headroom", "10%"},
+       "--headroom is \"10%\", but takes a number from 0 to 1000 without the %; run "},
+      {{"why", "--interval", "0"}, "--interval is 0, but must be from 1 to 3600; run "},
+      {{"why", "--interval", "soon"}, "--interval is \"soon\", but must be a number from 1 to 3600; run "},
+      {{"top"}, "a command is missing: node or pod; run \"tessera top --help\"\n"},
+      {{"version", "-o", "xml"}, "--output is \"xml\", but must be text, json or yaml; run "},
+      {{"why", "-o", "jsno"},
+       "--output is \"jsno\", but must be text, wide, json or yaml; did you mean json?\n"},
+      {{"why", "--namespace"}, "--namespace needs a value; run "},
+  };
+  for (const auto& [line, message] : lines) {
+    const Outcome outcome = run_in_pipe("tessera", line);
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_EQ(outcome.err.find("tessera: " + message), 0U) << outcome.err;
+  }
+}
+
+TEST(CommandLine, HelpHasAnExampleOfEveryCommandThatPeopleStartWith) {
+  const std::string help = run_in_pipe("tessera", {"--help"}).out;
+  for (const char* command : {"check", "why", "top", "topo", "savings", "simulate"}) {
+    EXPECT_THAT(help, HasSubstr(std::string("\n  tessera ") + command + " ")) << command;
+  }
+}
+
 TEST(CommandLine, EveryErrorHasThePrefixOfTheProgram) {
   const std::vector<std::vector<std::string>> lines = {
       {"why", "x", "--file", "/nowhere"},
       {"check", "--file", "/nowhere"},
       {"top", "node", "--file", "/nowhere"},
       {"inspect", "--file", "/nowhere"},
+      {"savings", "--file", "/nowhere"},
       {"topo", "n", "--file", "/nowhere"},
       {"topo", "--machine", "/nowhere"},
       {"inventory", "--machine", "/nowhere"},

@@ -25,6 +25,7 @@ namespace {
 // Runs in the child, right after fork.
 [[noreturn]] void become(const std::string& path, const std::vector<std::string>& words,
                          const Environment& environment) {
+  ::unsetenv("COLUMNS");  // of the terminal in which the tests run
   for (const auto& [name, value] : environment) {
     ::setenv(name.c_str(), value.c_str(), 1);
   }
@@ -85,6 +86,22 @@ Outcome run_in_pipe(const std::string& name, const std::vector<std::string>& wor
   err.write_end.reset();
   Outcome outcome;
   drain(out.read_end.get(), err.read_end.get(), outcome);
+  outcome.code = exit_code(child);
+  return outcome;
+}
+
+Outcome run_into(int out, const std::string& name, const std::vector<std::string>& words) {
+  Pipe err = *Pipe::create();
+  const std::string path = program_path(name);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::dup2(out, STDOUT_FILENO);
+    ::dup2(err.write_end.get(), STDERR_FILENO);
+    become(path, words, {});
+  }
+  err.write_end.reset();
+  Outcome outcome;
+  drain(-1, err.read_end.get(), outcome);
   outcome.code = exit_code(child);
   return outcome;
 }

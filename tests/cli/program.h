@@ -31,6 +31,8 @@ using Environment = std::map<std::string, std::string>;
 
 Outcome run_in_pipe(const std::string& name, const std::vector<std::string>& words,
                     const Environment& environment = {});
+// Standard output is the file descriptor `out`. Outcome::out stays empty.
+Outcome run_into(int out, const std::string& name, const std::vector<std::string>& words);
 // Reads until `text` appears, closes the pipe as `head` does, and waits for the program to end.
 // Returns its exit code, or -1 if it had to be killed after 20 seconds.
 int run_and_close_pipe(const std::string& name, const std::vector<std::string>& words,

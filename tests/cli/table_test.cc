@@ -70,6 +70,47 @@ TEST(Table, ContinuesColumnsBelowThatMustNotBeDropped) {
             "GPU0  NV2\n");
 }
 
+TEST(Table, RepeatsTheColumnsThatIdentifyARow) {
+  Table table({"NAMESPACE", "POD", "NEEDS", "NODE"}, {.keys = {"NAMESPACE", "POD"}});
+  table.add({"ml", "a", "3 GiB on one GPU", "gpu-a"});
+  table.add({"ml", "b", "4 GiB on one GPU", "gpu-b"});
+  EXPECT_EQ(table.text(screen(34)),
+            "NAMESPACE  POD  NEEDS\n"
+            "ml         a    3 GiB on one GPU\n"
+            "ml         b    4 GiB on one GPU\n"
+            "\n"
+            "NAMESPACE  POD  NODE\n"
+            "ml         a    gpu-a\n"
+            "ml         b    gpu-b\n");
+}
+
+TEST(Table, BreaksLongKeysInsteadOfLosingTheirEnd) {
+  Table table({"NAMESPACE", "POD", "TEXT"}, {.wrap_last = true, .keys = {"NAMESPACE", "POD"}});
+  table.add({"ml", "train-7b9c5d8f6-abcde", "no single GPU has room"});
+  EXPECT_EQ(table.text(screen(40)),
+            "NAMESPACE  POD          TEXT\n"
+            "ml         train-7b9c5  no single GPU\n"
+            "           d8f6-abcde   has room\n");
+}
+
+// Wrapping before the split into blocks left empty lines in the other blocks.
+TEST(Table, HasNoEmptyLinesInABlockWhoseCellsFit) {
+  Table table({"NODE", "SHORT BY", "FITS WHEN"}, {.wrap_last = true});
+  table.add({"gpu-node-with-a-name", "3 GiB", "ml/notebook-with-a-long-name (11 GiB) and another pod end"});
+  table.add({"gpu-b", "4 GiB", "never"});
+  EXPECT_EQ(table.text(screen(40)),
+            "NODE                  SHORT BY\n"
+            "gpu-node-with-a-name  3 GiB\n"
+            "gpu-b                 4 GiB\n"
+            "\n"
+            "NODE                  FITS WHEN\n"
+            "gpu-node-with-a-name  ml/notebook-with-a\n"
+            "                      -long-name (11\n"
+            "                      GiB) and another\n"
+            "                      pod end\n"
+            "gpu-b                 never\n");
+}
+
 TEST(Table, ShortensLongNamesInTheirMiddle) {
   Table table({"NAME", "MEMORY"}, {.shorten = {"NAME"}});
   table.add({"ip-10-20-30-40.eu-central-1.compute.internal", "3/32 GiB"});

@@ -85,7 +85,7 @@ TEST(TopNode, ReportsAnUnknownNode) {
   SavedCluster cluster;
   const Outcome outcome = top({.names = {"gpu-z"}}, filled(cluster));
   EXPECT_EQ(outcome.code, 1);
-  EXPECT_EQ(outcome.err, "tessera: node \"gpu-z\" does not exist\n");
+  EXPECT_EQ(outcome.err, "tessera: node \"gpu-z\" does not exist; did you mean gpu-a?\n");
 }
 
 TEST(TopNode, ShowsActualUsageIfKnown) {

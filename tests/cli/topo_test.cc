@@ -57,6 +57,14 @@ TEST(TopoCommand, ShowsWhatEachPolicyChooses) {
                 topo({.machine = "mixed", .count = 3, .policy = "simple", .taken = "1-2"}).out);
 }
 
+TEST(TopoCommand, PrintsTheSameFactsAsYaml) {
+  const Outcome printed = topo({.machine = "dgx1v", .count = 4, .output = "yaml"});
+  EXPECT_EQ(printed.code, 0) << printed.err;
+  EXPECT_THAT(printed.out, HasSubstr("topology:\n"));
+  EXPECT_THAT(printed.out, HasSubstr("\n  policy: ring\n"));
+  EXPECT_EQ(tessera_exits({"topo", "--machine", "dgx1v", "-o", "yaml"}), 0);
+}
+
 TEST(TopoCommand, PrintsJsonThatItCanRead) {
   const Outcome printed = topo({.machine = "dgx1v", .count = 4, .taken = "0,3", .output = "json"});
   expect_golden("topo-dgx1v.json", printed.out);

@@ -142,10 +142,12 @@ TEST(Machine, ErrorsNameFileAndLine) {
 }
 
 TEST(Machine, ListsTheBuiltInMachinesWhenTheNameIsUnknown) {
+  const std::string list =
+      "built-in machines are b200, dgx1v, dgx2, dgxa100, hgxh100, l40s, mixed and pcie2s; or use the path of "
+      "a description (./my-box.yaml)";
+  EXPECT_EQ(load_machine("superbox").error().text(), "there is no machine \"superbox\"; the " + list);
   EXPECT_EQ(load_machine("dgx9").error().text(),
-            "there is no machine \"dgx9\"; the built-in machines are b200, dgx1v, dgx2, dgxa100, hgxh100, "
-            "l40s, mixed and "
-            "pcie2s; or use the path of a description (./my-box.yaml)");
+            "there is no machine \"dgx9\"; did you mean dgx2? The " + list);
 }
 
 }  // namespace

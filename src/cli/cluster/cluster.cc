@@ -42,12 +42,9 @@ void add_report_options(CLI::App& command, std::string& unit, std::string& outpu
       ->capture_default_str();
 }
 
-Result<Cluster> read_cluster(const ClusterOptions& options, const ClusterQuery& query) {
-  if (!options.file.empty()) {
-    ClusterStore store(query, TRY(settings_in_files(options)));
-    TRY(read_files(options.file, store));
-    return store.take();
-  }
+namespace {
+
+Result<Cluster> read_api(const ClusterOptions& options, const ClusterQuery& query) {
   http::EventLoop loop;
   kube::Client client = TRY(connect(loop, options));
   ClusterStore store(query, TRY(ask_settings(client, options)));
@@ -55,6 +52,21 @@ Result<Cluster> read_cluster(const ClusterOptions& options, const ClusterQuery& 
   Cluster cluster = store.take();
   cluster.default_namespace = client.default_namespace();
   cluster.restriction = std::move(restriction);
+  return cluster;
+}
+
+}  // namespace
+
+Result<Cluster> read_cluster(const ClusterOptions& options, const ClusterQuery& query) {
+  if (!options.file.empty()) {
+    ClusterStore store(query, TRY(settings_in_files(options)));
+    TRY(read_files(options.file, store));
+    return store.take();
+  }
+  auto cluster = read_api(options, query);
+  if (!cluster) {
+    return fail(with_cluster(options, cluster.error()));
+  }
   return cluster;
 }
 

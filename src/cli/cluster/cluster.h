@@ -59,6 +59,8 @@ struct ClusterQuery {
   std::string ended_in{};
   std::string ended_fields{};
   bool details = false;  // true: also fill Cluster::details, Cluster::placers and Cluster::agents
+  // With `details`: also keep pods without a node that have PodDetails::other_gpu_limits.
+  bool other_gpu_pods = false;
   // More resources to read into ContainerSpec::other_limits (PodExtras::resources).
   std::vector<std::string> resources{};
   // For users who may not list nodes, or only pods of their own namespace: read what they may read

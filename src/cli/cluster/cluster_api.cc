@@ -16,6 +16,13 @@ namespace {
 
 constexpr std::size_t kPageItems = 500;
 
+kube::AccessOptions access_options(const ClusterOptions& options) {
+  kube::AccessOptions where;
+  where.kubeconfig = options.kubeconfig;
+  where.context = options.context;
+  return where;
+}
+
 // Lists a collection once, page by page. `selector` is a part of the query, already encoded. Adds
 // the number of pages received to `pages`.
 Status list_pages(kube::Client& client, const std::string& path, const std::string& selector,
@@ -131,15 +138,34 @@ std::string pod_fields(const ClusterQuery& query) {
   return query.node.empty() ? fields : fields + ",spec.nodeName=" + query.node;
 }
 
+Error with_cluster(const ClusterOptions& options, const Error& error) {
+  // Other errors have the same code, so the text decides. It comes from the HTTP client.
+  constexpr std::string_view kNoConnection = "cannot connect to ";
+  const bool no_connection =
+      error.code() == ErrorCode::kUnavailable && error.message().starts_with(kNoConnection);
+  const auto access = kube::find_access(access_options(options));
+  if ((!no_connection && error.code() != ErrorCode::kTimeout) || !access) {
+    return error;
+  }
+  const std::string& message = error.message();
+  const std::size_t address = no_connection ? message.find(": ", kNoConnection.size()) : std::string::npos;
+  const std::string where = access->context.empty()
+                                ? "the account of this pod"
+                                : fmt::format("context {} of {}", access->context, access->cluster.file);
+  return {error.code(),
+          fmt::format("cannot reach the cluster at {} ({}): {}; try \"kubectl cluster-info{}{}\"",
+                      access->cluster.server, where,
+                      address == std::string::npos ? message : message.substr(address + 2),
+                      options.kubeconfig.empty() ? "" : " --kubeconfig " + options.kubeconfig,
+                      options.context.empty() ? "" : " --context " + options.context)};
+}
+
 Result<kube::Client> connect(http::EventLoop& loop, const ClusterOptions& options) {
   // The command prints its own error messages, so the client's log lines are suppressed.
   log::Options quiet;
   quiet.level = log::Level::kError;
   TRY(log::configure(quiet));
-  kube::AccessOptions where;
-  where.kubeconfig = options.kubeconfig;
-  where.context = options.context;
-  kube::ClusterAccess access = TRY(kube::find_access(where));
+  kube::ClusterAccess access = TRY(kube::find_access(access_options(options)));
   return kube::Client::create(loop, std::move(access), {.user_agent = "tessera/" + std::string(version())});
 }
 

@@ -17,6 +17,13 @@ namespace tessera::cli {
 // Creates a client for the cluster that the options name.
 Result<kube::Client> connect(http::EventLoop& loop, const ClusterOptions& options);
 
+// Returns the error of a request. If the API server cannot be reached at all, the error says which
+// one that is and what to try:
+//
+//   cannot reach the cluster at https://127.0.0.1:1 (context a of ../kc): Connection refused; try
+//   "kubectl cluster-info"
+Error with_cluster(const ClusterOptions& options, const Error& error);
+
 // Return field selectors, so that the server does not send objects that ClusterStore would drop.
 std::string node_fields(const ClusterQuery& query);
 std::string pod_fields(const ClusterQuery& query);

@@ -221,8 +221,11 @@ Status ClusterStore::PodSink::decode(kube::ObjectJson& object, kube::ObjectMeta&
 
 void ClusterStore::PodSink::keep(const kube::ObjectMeta& meta) {
   const ClusterQuery& query = store_.query_;
-  const bool wanted = (query.namespace_name.empty() || query.namespace_name == meta.namespace_name) &&
-                      (query.node.empty() || query.node == next_.node_name) && query.want_pod(next_);
+  const bool wanted =
+      (query.namespace_name.empty() || query.namespace_name == meta.namespace_name) &&
+      (query.node.empty() || query.node == next_.node_name) &&
+      (query.want_pod(next_) || (query.details && query.other_gpu_pods && next_.node_name.empty() &&
+                                 !next_details_.other_gpu_limits.empty()));
   faults.erase(meta.uid);
   if (query.details) {
     keep_details(meta.uid, wanted);

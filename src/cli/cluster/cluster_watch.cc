@@ -236,7 +236,7 @@ int watch_cluster(const ClusterOptions& options, const ClusterQuery& query, cons
                           ? watch_api(options, query, watch, make_frame, *signals, out, err)
                           : watch_files(options, query, watch, make_frame, *signals, out, err);
   if (!done) {
-    return report_error(done.error(), err);
+    return report_error(options.file.empty() ? with_cluster(options, done.error()) : done.error(), err);
   }
   return 0;
 }

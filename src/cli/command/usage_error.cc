@@ -9,10 +9,13 @@
 
 #include "base/nearest_name.h"
 #include "base/strings.h"
+#include "cli/command/plain_error.h"
 
 namespace tessera::cli {
 
 namespace {
+
+constexpr std::size_t kMostSuggested = 3;
 
 // A command of a command line, with its full name.
 struct Chosen {
@@ -36,16 +39,32 @@ std::string advice(std::string_view word, const std::vector<std::string>& known,
   std::vector<std::string_view> names(known.begin(), known.end());
   // The first of equally near names wins. A missing letter is a more likely typo than a swap.
   std::ranges::stable_sort(names, std::greater<>(), &std::string_view::size);
-  const auto nearest = nearest_name(word, names);
-  return nearest ? fmt::format("did you mean \"{}{}\"?", prefix, *nearest)
-                 : fmt::format("run \"{} --help\"", path);
+  if (const auto nearest = nearest_name(word, names)) {
+    return fmt::format("did you mean \"{}{}\"?", prefix, *nearest);
+  }
+  // The word may be the start of a name: "sav".
+  std::erase_if(names, [&](std::string_view name) { return word.size() < 2 || !name.starts_with(word); });
+  if (names.empty() || names.size() > kMostSuggested) {
+    return fmt::format("run \"{} --help\"", path);
+  }
+  std::ranges::sort(names);
+  std::string text;
+  for (const std::string_view name : names) {
+    text += fmt::format("{}\"{}{}\"", text.empty() ? "" : " or ", prefix, name);
+  }
+  return fmt::format("did you mean {}?", text);
 }
 
-std::string unknown_command(const CLI::App& command, const std::string& path, const std::string& word) {
+std::vector<std::string> command_names(const CLI::App& command) {
   std::vector<std::string> names;
   for (const CLI::App* one : command.get_subcommands([](const CLI::App*) { return true; })) {
     names.push_back(one->get_name());
   }
+  return names;
+}
+
+std::string unknown_command(const CLI::App& command, const std::string& path, const std::string& word) {
+  const std::vector<std::string> names = command_names(command);
   const std::size_t space = path.find(' ');
   const std::string outer = space == std::string::npos ? "" : path.substr(space + 1) + " ";  // "top "
   return fmt::format("unknown command {}; {}", in_quotes(outer + word), advice(word, names, outer, path));
@@ -90,7 +109,8 @@ std::string problem_of(const CLI::App& app, const CLI::ParseError& error) {
     return fmt::format("{} is one argument too many; run \"{} --help\"", in_quotes(rest.front()),
                        chosen.path);
   }
-  return fmt::format("{}; run \"{} --help\"", error.what(), chosen.path);
+  const std::string text = plain_error(error.what(), command_names(*chosen.command));
+  return text.ends_with('?') ? text : fmt::format("{}; run \"{} --help\"", text, chosen.path);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 //
 //   tessera: unknown command "tpo"; did you mean "topo"?
 //   tessera: unknown flag "--ouput" of "tessera why"; did you mean "--output"?
+//   tessera: --interval is 0, but must be from 1 to 3600; run "tessera why --help"
 //   tessera: --unit: "lots" is not a unit ...; run "tessera check --help"
 #pragma once
 

@@ -345,7 +345,7 @@ std::string check_text(const CheckReport& report, const Terminal& terminal) {
   std::string text = fmt::format("{} with {}, {} on them\n", counted(report.nodes, "node"),
                                  counted(report.gpus, "GPU"), counted(report.pods, "pod"));
   if (!report.findings.empty()) {
-    Table table({"", "WHAT", "WHERE AND WHAT TO DO"}, {.wrap_last = true});
+    Table table({"", "WHAT", "WHERE AND WHAT TO DO"}, {.wrap_last = true, .keys = {"", "WHAT"}});
     for (const Finding& finding : report.findings) {
       table.add({finding.serious ? Table::Cell("ERROR", Colour::kRed) : Table::Cell("note", Colour::kYellow),
                  finding.kind, finding.text});
@@ -422,7 +422,7 @@ int run_check(const CheckOptions& options, std::ostream& out, std::ostream& err,
   watch.always = true;  // the agents' answers change without any object
   bool wrong = false;
   const int code = show_cluster(
-      options.cluster, {.details = true}, watch,
+      options.cluster, {.details = true, .other_gpu_pods = true}, watch,
       [&](const Cluster& cluster, const Terminal& now) -> Result<Frame> {
         const CheckReport report = TRY(checked(options, cluster));
         wrong = std::ranges::any_of(report.findings, &Finding::serious);

@@ -9,7 +9,9 @@
 
 #include "base/strings.h"
 #include "base/version.h"
+#include "cli/cluster/nodes_text.h"
 #include "cli/diagnose/attachment.h"
+#include "cli/diagnose/request_hints.h"
 #include "kube/lease_record.h"
 #include "kube/rfc3339.h"
 
@@ -50,6 +52,10 @@ class SchedulerAuditor {
       add(true, "other_scheduler",
           fmt::format("{} {} for the scheduler {}, which does not call Tessera; {}", pods_text(pods),
                       pods.size() == 1 ? "waits" : "wait", name, advice(pods.size())));
+    }
+    check_resources();
+    if (std::string text = other_gpus_text(cluster_); !text.empty()) {
+      add(true, "no_inventory", std::move(text));
     }
     return std::move(findings_);
   }
@@ -136,6 +142,24 @@ class SchedulerAuditor {
           fmt::format("{} extenders are leaders instead of 1, and kube-scheduler calls only the leader; see "
                       "the Lease tessera-extender in namespace {} and the extenders' logs",
                       leaders, first.namespace_name));
+    }
+  }
+
+  // Reports pods that wait for a resource that nothing offers, one finding for each resource.
+  void check_resources() {
+    std::map<std::string, std::vector<std::string>> waiting;
+    for (const alloc::PodSpec& pod : cluster_.pods) {
+      const auto found = cluster_.details.find(pod.uid);
+      if (found == cluster_.details.end() || !pod.node_name.empty() || !alloc::occupies(pod)) {
+        continue;
+      }
+      for (const std::string& problem : unserved_resources(cluster_, found->second)) {
+        waiting[problem].push_back(pod.namespace_name + "/" + pod.name);
+      }
+    }
+    for (const auto& [problem, pods] : waiting) {
+      add(false, "unknown_resource",
+          fmt::format("{} {} for ever: {}", pods_text(pods), pods.size() == 1 ? "waits" : "wait", problem));
     }
   }
 

@@ -49,6 +49,30 @@ std::optional<std::string_view> meant_resource(std::string_view wrong, const all
   return resources[static_cast<std::size_t>(std::ranges::find(ends, *nearest) - ends.begin())];
 }
 
+// A limit of a pod that neither Tessera nor another plugin serves.
+struct Unserved {
+  std::string resource;
+  std::string text;        // `"nvidia.com/gpu" is offered by no node`
+  std::string_view meant;  // the resource of Tessera that the user probably meant; may be empty
+};
+
+std::vector<Unserved> find_unserved(const Cluster& cluster, const objects::PodDetails& details) {
+  const std::string_view memory = cluster.names.memory();
+  const std::string_view prefix = memory.substr(0, memory.find('/') + 1);
+  std::vector<Unserved> all;
+  for (const std::string& limit : details.other_gpu_limits) {
+    // Without nodes it is not known what other plugins serve.
+    if (is_offered(cluster, limit) || (cluster.restriction.nodes && !limit.starts_with(prefix))) {
+      continue;
+    }
+    all.push_back({.resource = limit,
+                   .text = in_quotes(limit) + (cluster.restriction.nodes ? " is not a resource of Tessera"
+                                                                         : " is offered by no node"),
+                   .meant = meant_resource(limit, cluster.names).value_or("")});
+  }
+  return all;
+}
+
 void add_annotation_hints(const objects::PodDetails& details, std::vector<std::string>& hints) {
   std::array<std::string_view, kUserAnnotations.size()> known{};
   std::ranges::transform(kUserAnnotations, known.begin(), after_slash);
@@ -86,23 +110,29 @@ void add_constraint_hints(const alloc::Ledger& ledger, const alloc::Request& req
 
 }  // namespace
 
+std::vector<std::string> unserved_resources(const Cluster& cluster, const objects::PodDetails& details) {
+  std::vector<std::string> texts;
+  for (const Unserved& one : find_unserved(cluster, details)) {
+    texts.push_back(one.text + (one.meant.empty() ? "" : fmt::format(": did you mean {}?", one.meant)));
+  }
+  return texts;
+}
+
+bool waits_for_unserved(const Cluster& cluster, const alloc::PodSpec& pod,
+                        const objects::PodDetails& details) {
+  return !alloc::asks_for_gpus(pod) && pod.node_name.empty() && alloc::occupies(pod) &&
+         !find_unserved(cluster, details).empty();
+}
+
 std::vector<std::string> resource_hints(const Cluster& cluster, const objects::PodDetails& details) {
   const alloc::ResourceNames& names = cluster.names;
-  const std::string_view memory = names.memory();
-  const std::string_view prefix = memory.substr(0, memory.find('/') + 1);
   std::vector<std::string> hints;
-  for (const std::string& limit : details.other_gpu_limits) {
-    // Without nodes it is not known what other plugins serve.
-    if (is_offered(cluster, limit) || (cluster.restriction.nodes && !limit.starts_with(prefix))) {
-      continue;
-    }
-    const auto meant = meant_resource(limit, names);
+  for (const Unserved& one : find_unserved(cluster, details)) {
     std::string hint =
-        fmt::format("{} {}{}", in_quotes(limit),
-                    cluster.restriction.nodes ? "is not a resource of Tessera" : "is offered by no node",
-                    meant ? fmt::format(": did you mean {}?", *meant) : ".");
-    hint += fmt::format(" Tessera serves {}", fmt::join(resources_of(names), ", "));
-    if (meant == names.whole() && limit == "nvidia.com/gpu") {
+        fmt::format("{}{} Tessera serves {}", one.text,
+                    one.meant.empty() ? std::string(".") : fmt::format(": did you mean {}?", one.meant),
+                    fmt::join(resources_of(names), ", "));
+    if (one.meant == names.whole() && one.resource == "nvidia.com/gpu") {
       hint += "; the chart value resourceNames.whole=nvidia.com/gpu makes it serve that name instead";
     }
     hints.push_back(std::move(hint));

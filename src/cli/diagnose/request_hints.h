@@ -22,4 +22,12 @@ std::vector<std::string> request_hints(const Cluster& cluster, const alloc::PodS
 // Returns the part of them that is about resources that neither Tessera nor another plugin serves.
 std::vector<std::string> resource_hints(const Cluster& cluster, const objects::PodDetails& details);
 
+// Returns the same in a few words: `"nvidia.com/gpu" is offered by no node: did you mean aliyun.com/gpu?`
+std::vector<std::string> unserved_resources(const Cluster& cluster, const objects::PodDetails& details);
+
+// Returns whether the pod requests no GPUs of Tessera and waits for such a resource. Schedulers never
+// place it. Only ClusterQuery::other_gpu_pods reads these pods.
+bool waits_for_unserved(const Cluster& cluster, const alloc::PodSpec& pod,
+                        const objects::PodDetails& details);
+
 }  // namespace tessera::cli

@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <ostream>
 #include <set>
 #include <utility>
 
 #include "cli/cluster/cluster_ledger.h"
+#include "cli/diagnose/request_hints.h"
 #include "cli/diagnose/restricted.h"
 #include "cli/diagnose/why_context.h"
 #include "cli/output/messages.h"
@@ -41,7 +43,13 @@ Usage usage_of(const ClusterOptions& options, const std::vector<const alloc::Pod
   return nodes.empty() ? Usage{} : ask_usage(options, nodes.size() == 1 ? *nodes.begin() : "");
 }
 
-Error not_found(const WhyTarget& target, const std::string& space) {
+Error not_found(const Cluster& cluster, const WhyTarget& target, const std::string& space) {
+  const std::string meant = target.meant();
+  if (!meant.empty() &&
+      std::ranges::find(cluster.pods, space, &alloc::PodSpec::namespace_name) == cluster.pods.end()) {
+    return {ErrorCode::kNotFound,
+            fmt::format("pod {}/{} does not exist; did you mean {}?", space, target.name, meant)};
+  }
   return target.is_pod()
              ? Error(ErrorCode::kNotFound,
                      fmt::format(
@@ -62,7 +70,9 @@ WhyList explain_all(const WhyContext& context, const std::vector<const alloc::Po
   NodeJudge judge(context);
   for (const alloc::PodSpec* pod : pods) {
     const bool here = space.empty() || pod->namespace_name == space;
-    if (!alloc::asks_for_gpus(*pod) || (!here && !pod->node_name.empty())) {
+    const bool asks =
+        alloc::asks_for_gpus(*pod) || waits_for_unserved(context.cluster, *pod, context.details(*pod));
+    if (!asks || (!here && !pod->node_name.empty())) {
       continue;
     }
     if (!here) {
@@ -85,6 +95,7 @@ ClusterQuery query_of(const WhyTarget& target, const std::string& space) {
     return alloc::asks_for_gpus(pod) || target.may_include(pod.name);
   };
   query.details = true;
+  query.other_gpu_pods = target.is_all();
   query.allow_restricted = true;
   query.own_namespace = space;
   constexpr std::string_view kNameBytes = "abcdefghijklmnopqrstuvwxyz0123456789-.";
@@ -114,7 +125,7 @@ Result<std::string> printed(const Cluster& cluster, const WhyTarget& target, con
   const bool yaml = options.output == "yaml";
   const std::vector<const alloc::PodSpec*> pods = pods_of(cluster, target, target.is_all() ? "" : space);
   if (!target.is_all() && pods.empty()) {
-    return fail(not_found(target, space));
+    return fail(not_found(cluster, target, space));
   }
   const WhyContext context(cluster, unit, target.is_all() ? Usage{} : usage_of(options.cluster, pods));
   if (!target.is_pod()) {

@@ -96,7 +96,8 @@ std::string why_list_text(const WhyList& list, const Terminal& terminal) {
   for (const char* column : {"POD", "NODE", "NEEDS", "WAITS BECAUSE"}) {
     header.emplace_back(column);
   }
-  Table table(std::move(header));
+  Table table(std::move(header),
+              {.drop = {"NODE", "NEEDS"}, .wrap_last = true, .keys = {"NAMESPACE", "POD"}});
   for (const WhyReport& report : list.reports) {
     const std::size_t slash = report.pod.find('/');
     std::vector<Table::Cell> row;
@@ -109,8 +110,8 @@ std::string why_list_text(const WhyList& list, const Terminal& terminal) {
     row.emplace_back(report.reason);
     table.add(std::move(row));
   }
-  return table.text(terminal) + elsewhere_text(list) +
-         "\"tessera why POD\" explains one of them in detail.\n";
+  return table.text(terminal) +
+         prose(elsewhere_text(list) + "\"tessera why POD\" explains one of them in detail.", terminal);
 }
 
 std::string why_list_json(const WhyList& list, bool yaml) {

@@ -67,6 +67,8 @@ class PodExplainer {
 
   WhyReport answer() {
     if (!alloc::asks_for_gpus(pod_)) {
+      report_.waits = waits_for_unserved(context_.cluster, pod_, details());
+      find_main_reason();
       report_.answer = fmt::format(
           "{} requests {}, so Tessera does not affect it; see: kubectl describe pod {} -n {}", report_.pod,
           details().other_gpu_limits.empty() ? "no GPUs" : "no GPUs under a name that Tessera serves",
@@ -80,9 +82,7 @@ class PodExplainer {
       report_.waits = true;
       find_obstacles();
       context_.cluster.restriction.any() ? answer_waiting_restricted() : answer_waiting();
-      if (!report_.obstacles.empty()) {
-        report_.reason = report_.obstacles.front();
-      }
+      find_main_reason();
     }
     for (std::string& hint : request_hints(context_.cluster, pod_, details(), ledger_)) {
       report_.hints.push_back(std::move(hint));
@@ -91,6 +91,24 @@ class PodExplainer {
   }
 
  private:
+  // Replaces the reason of the request by one that counts more. Obstacles may pass. What no change of
+  // the cluster repairs counts more than they do: an invalid request, a resource that nothing serves,
+  // and a request that is larger than every node.
+  void find_main_reason() {
+    const std::vector<std::string> unserved = unserved_resources(context_.cluster, details());
+    if (report_.waits && !unserved.empty() && !invalid_) {
+      report_.reason = unserved.front();
+    } else if (!report_.obstacles.empty() && !invalid_ && !too_large_) {
+      report_.reason = report_.obstacles.front();
+    }
+  }
+
+  void answer_invalid(const Error& error) {
+    invalid_ = true;
+    report_.reason = "its request is invalid: " + error.text();
+    report_.answer = fmt::format("{} fits on no node: {}", report_.pod, report_.reason);
+  }
+
   void answer_placed_restricted() {
     report_.node = pod_.node_name;
     report_.answer = restricted_bound_answer(pod_, context_.cluster.names);
@@ -102,9 +120,7 @@ class PodExplainer {
   void answer_waiting_restricted() {
     const auto request = Request::of_pod(pod_, context_.cluster.names);
     if (!request) {
-      report_.answer =
-          fmt::format("{} fits on no node: its request is invalid: {}", report_.pod, request.error().text());
-      report_.reason = "its request is invalid: " + request.error().text();
+      answer_invalid(request.error());
       return;
     }
     report_.needs = restricted_needs(*request, context_.cluster.names);
@@ -147,9 +163,7 @@ class PodExplainer {
   void answer_waiting() {
     const auto request = Request::of_pod(pod_, ledger_.options().names);
     if (!request) {
-      report_.reason = "its request is invalid: " + request.error().text();
-      report_.answer =
-          fmt::format("{} fits on no node: its request is invalid: {}", report_.pod, request.error().text());
+      answer_invalid(request.error());
       return;
     }
     report_.needs = needs_text(*request, placer_, report_.unit);
@@ -161,7 +175,9 @@ class PodExplainer {
     if (report_.fits.empty()) {
       const std::string closed = closed_text();
       report_.answer = fmt::format("{} needs {}. {}.", pod_.name, report_.needs, closed);
-      report_.reason = has_room() ? closed : lacking_text();
+      const std::string too_large = too_large_text();
+      too_large_ = !too_large.empty();
+      report_.reason = has_room() ? closed : too_large_ ? too_large : lacking_text();
       add_hints(*request);
       return;
     }
@@ -184,6 +200,22 @@ class PodExplainer {
   // Returns whether a node has room that does not accept the pod. Such nodes come first.
   [[nodiscard]] bool has_room() const {
     return !report_.nodes.empty() && report_.nodes.front().verdict.reason == Reason::kFits;
+  }
+
+  // Returns why no node could take the pod even if it were empty; "" if some node could.
+  [[nodiscard]] std::string too_large_text() const {
+    std::vector<std::string> phrases;
+    for (const WhyNode& node : report_.nodes) {
+      const Reason reason = node.verdict.reason;
+      if (reason != Reason::kGpusTooSmall && reason != Reason::kTooFewGpus &&
+          reason != Reason::kNoSuchModel) {
+        return "";
+      }
+      if (std::ranges::find(phrases, node.verdict.phrase) == phrases.end()) {
+        phrases.push_back(node.verdict.phrase);
+      }
+    }
+    return phrases.empty() ? "" : "no node can ever fit it: " + fmt::format("{}", fmt::join(phrases, ", "));
   }
 
   // Returns in a few words why no node has room, judged by the nearest one.
@@ -307,6 +339,8 @@ class PodExplainer {
   alloc::Placer& placer_;
   const alloc::PodSpec& pod_;
   const JudgedNodes* judged_ = nullptr;
+  bool invalid_ = false;    // the request is
+  bool too_large_ = false;  // for every node, even an empty one
   WhyReport report_;
 };
 

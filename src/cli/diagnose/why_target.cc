@@ -7,6 +7,7 @@
 #include <cctype>
 #include <utility>
 
+#include "base/nearest_name.h"
 #include "base/strings.h"
 
 namespace tessera::cli {
@@ -77,6 +78,18 @@ Result<WhyTarget> WhyTarget::parse(std::string_view text) {
   target.namespace_name = parts.size() == 2 ? parts.front() : "";
   target.name = parts.back();
   return target;
+}
+
+std::string WhyTarget::meant() const {
+  if (!is_pod() || namespace_name.empty()) {
+    return "";
+  }
+  std::vector<std::string_view> kinds;
+  for (const auto& [word, full] : kKinds) {
+    kinds.push_back(word);
+  }
+  const auto nearest = nearest_name(namespace_name, kinds);
+  return nearest ? fmt::format("{}/{}", *nearest, name) : "";
 }
 
 bool WhyTarget::may_include(std::string_view pod_name) const {

@@ -21,6 +21,10 @@ struct WhyTarget {
   // "sts/ml/db". "" stands for all pods. Returns kInvalid if a name is missing.
   static Result<WhyTarget> parse(std::string_view text);
 
+  // Returns "job/train" if the target is a pod and its namespace looks like a misspelt kind: "jb".
+  // Otherwise returns "".
+  [[nodiscard]] std::string meant() const;
+
   [[nodiscard]] bool is_pod() const { return kind == "pod"; }
   [[nodiscard]] bool is_all() const { return kind.empty(); }
   // Returns whether the pod may belong to the target, judged by its name only. Used to select the

@@ -88,7 +88,7 @@ std::string why_text(const WhyReport& report, const Terminal& terminal) {
   }
   if (!report.nodes.empty()) {
     Table table({"NODE", "BEST GPU", "FREE", "SHORT BY", "FITS WHEN"},
-                {.drop = {"BEST GPU", "FREE"}, .wrap_last = true, .shorten = {"NODE"}});
+                {.drop = {"BEST GPU", "FREE", "SHORT BY"}, .wrap_last = true, .shorten = {"NODE"}});
     for (std::size_t i = 0; i < report.nodes.size() && i < kMostRows; ++i) {
       table.add(row_of(report.nodes[i], report.unit));
     }

@@ -9,6 +9,7 @@
 #include "cli/cluster/cluster_ledger.h"
 #include "cli/cluster/cluster_watch.h"
 #include "cli/cluster/label_selector.h"
+#include "cli/cluster/nodes_text.h"
 #include "cli/inspect/inspect_json.h"
 #include "cli/output/json_print.h"
 #include "cli/output/yaml_print.h"
@@ -18,15 +19,24 @@ namespace tessera::cli {
 namespace {
 
 // The message of the API server, which the original prints.
-Error no_such_node(const std::string& name) {
+Error original_error(const std::string& name) {
   return {ErrorCode::kNotFound, fmt::format("nodes \"{}\" not found", name)};
+}
+
+// Returns the advice below an empty table; "" in the formats that imitate the original, and in data.
+std::string advice(const InspectOptions& options, const Cluster& cluster, bool empty) {
+  if (!empty || options.compatible || (options.output != "text" && options.output != "wide")) {
+    return "";
+  }
+  const std::string text = other_gpus_text(cluster);
+  return text.empty() ? "" : text + "\n";
 }
 
 Status keep_wanted_nodes(const InspectOptions& options, Cluster& cluster) {
   for (const std::string& name : options.nodes) {
     if (std::ranges::none_of(cluster.nodes,
                              [&](const objects::NodeFacts& node) { return node.spec.name == name; })) {
-      return fail(no_such_node(name));
+      return fail(options.compatible ? original_error(name) : no_such_node(options.cluster, name));
     }
   }
   const LabelSelector selector = TRY(LabelSelector::parse(options.selector));
@@ -100,13 +110,15 @@ Result<Frame> inspect_frame(const InspectOptions& options, Cluster cluster, cons
     sort_shares(shares, options.sort_by);
     add(frame.warnings, shares.warnings);
     add(frame.warnings, show_problems ? all_problems(cluster) : std::vector<std::string>());
-    frame.text = shares_text(options, shares, terminal, frame.warnings);
+    frame.text = shares_text(options, shares, terminal, frame.warnings) +
+                 advice(options, cluster, shares.nodes.empty());
   } else {
     GpuNodes nodes = make_gpu_nodes(cluster);
     sort_gpu_nodes(nodes, options.sort_by);
     add(frame.warnings, nodes.warnings);
     add(frame.warnings, show_problems ? all_problems(cluster) : std::vector<std::string>());
-    frame.text = gpus_text(options, nodes, terminal, frame.warnings);
+    frame.text =
+        gpus_text(options, nodes, terminal, frame.warnings) + advice(options, cluster, nodes.nodes.empty());
   }
   return frame;
 }
@@ -118,7 +130,8 @@ int run_inspect(const InspectOptions& options, std::ostream& out, std::ostream& 
       options.cluster, inspect_query(options), options.watch,
       [&](Cluster cluster, const Terminal& now) -> Result<Frame> {
         auto frame = inspect_frame(options, std::move(cluster), now);
-        if (!frame && !options.watch.watch && frame.error().code() == ErrorCode::kNotFound) {
+        if (!frame && options.compatible && !options.watch.watch &&
+            frame.error().code() == ErrorCode::kNotFound) {
           found = false;
           return Frame{.text = "Failed due to " + frame.error().message(), .warnings = {}};
         }

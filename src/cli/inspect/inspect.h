@@ -35,18 +35,21 @@ struct InspectOptions {
   std::string sort_by = "name";
   std::string selector{};
   WatchOptions watch{};
+  // false: as `tessera inspect`, with the error messages of the other commands, and with advice
+  // where the original prints an empty table.
+  bool compatible = true;
 };
 
-// Returns the output for `cluster`. Returns kNotFound, with the message of the original tools, if a
-// node of the options does not exist.
+// Returns the output for `cluster`. Returns kNotFound if a node of the options does not exist, with
+// the message of the original tools if options.compatible is set.
 Result<Frame> inspect_frame(const InspectOptions& options, Cluster cluster, const Terminal& terminal);
 
 // Returns which part of the cluster must be read.
 ClusterQuery inspect_query(const InspectOptions& options);
 
 // Runs the command. Returns 0 on success, and 1 on failure. The reason of a failure goes to `err`,
-// with one exception: if a requested node does not exist, the reason goes to `out`, as in the
-// original.
+// with one exception: if a requested node does not exist and options.compatible is set, the reason
+// goes to `out`, as in the original.
 int run_inspect(const InspectOptions& options, std::ostream& out, std::ostream& err,
                 const Terminal& terminal);
 

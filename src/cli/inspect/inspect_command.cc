@@ -107,6 +107,7 @@ void add_inspect_command(CLI::App& app, Action& action) {
   command->require_subcommand(0, 1);
   // Without a subcommand it is gpushare: `tessera inspect gpu-node-1`.
   auto shares_options = std::make_shared<InspectOptions>();
+  shares_options->compatible = false;
   add_options(*command, *shares_options, "tessera inspect");
   command->callback([&action, command, shares_options] {
     if (command->get_subcommands().empty()) {
@@ -117,6 +118,7 @@ void add_inspect_command(CLI::App& app, Action& action) {
     const bool shares = kind == InspectKind::kShares;
     auto options = std::make_shared<InspectOptions>();
     options->kind = kind;
+    options->compatible = false;
     CLI::App* one = command->add_subcommand(shares ? "gpushare" : "gpu",
                                             shares ? "Show how GPU memory is allocated"
                                                    : "Show which GPUs are in use and how they are connected");

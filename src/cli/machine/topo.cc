@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <boost/json.hpp>
 #include <ostream>
 #include <sstream>
@@ -9,8 +10,10 @@
 #include "base/file.h"
 #include "base/json_reader.h"
 #include "base/strings.h"
+#include "cli/cluster/nodes_text.h"
 #include "cli/output/json_print.h"
 #include "cli/output/messages.h"
+#include "cli/output/yaml_print.h"
 #include "sim/machine.h"
 #include "topology/bandwidth.h"
 #include "topology/static_sets.h"
@@ -154,26 +157,7 @@ json::object choice_json(const TopoView::Choice& choice) {
   return object;
 }
 
-}  // namespace
-
-std::string gigabytes(topology::Mbps mbps) {
-  const topology::Mbps tenths = (mbps + 50) / 100;
-  return tenths % 10 == 0 ? fmt::format("{}", tenths / 10) : fmt::format("{}.{}", tenths / 10, tenths % 10);
-}
-
-Result<TopoView> make_topo_view(const TopoOptions& options) {
-  if (!options.node.empty()) {
-    return make_topo_view(options, TRY(read_cluster(options.cluster, {.node = options.node})));
-  }
-  return with_choice(
-      options, TRY(options.file.empty() ? describe_machine(options.machine) : read_input(options.file)));
-}
-
-Result<TopoView> make_topo_view(const TopoOptions& options, const Cluster& cluster) {
-  return with_choice(options, TRY(describe_node(cluster, options.node)));
-}
-
-void print_topo_json(const TopoView& view, std::ostream& out) {
+json::object topo_object(const TopoView& view) {
   json::object object;
   object["topology"] = to_json(view.topology);
   json::array matrix;
@@ -204,7 +188,34 @@ void print_topo_json(const TopoView& view, std::ostream& out) {
     notes.emplace_back(note);
   }
   object["notes"] = std::move(notes);
-  out << compact_json(object) << '\n';
+  return object;
+}
+
+}  // namespace
+
+std::string gigabytes(topology::Mbps mbps) {
+  const topology::Mbps tenths = (mbps + 50) / 100;
+  return tenths % 10 == 0 ? fmt::format("{}", tenths / 10) : fmt::format("{}.{}", tenths / 10, tenths % 10);
+}
+
+Result<TopoView> make_topo_view(const TopoOptions& options) {
+  if (!options.node.empty()) {
+    return make_topo_view(options, TRY(read_cluster(options.cluster, {.node = options.node})));
+  }
+  return with_choice(
+      options, TRY(options.file.empty() ? describe_machine(options.machine) : read_input(options.file)));
+}
+
+Result<TopoView> make_topo_view(const TopoOptions& options, const Cluster& cluster) {
+  if (std::ranges::find(cluster.nodes, options.node,
+                        [](const objects::NodeFacts& one) { return one.spec.name; }) == cluster.nodes.end()) {
+    return fail(no_such_node(options.cluster, options.node));
+  }
+  return with_choice(options, TRY(describe_node(cluster, options.node)));
+}
+
+void print_topo_json(const TopoView& view, std::ostream& out) {
+  out << compact_json(topo_object(view)) << '\n';
 }
 
 namespace {
@@ -213,6 +224,8 @@ std::string topo_text(const TopoOptions& options, const TopoView& view, const Te
   std::ostringstream text;
   if (options.output == "json") {
     print_topo_json(view, text);
+  } else if (options.output == "yaml") {
+    text << yaml_text(topo_object(view));
   } else if (options.output == "svg") {
     print_topo_svg(view, text);
   } else {

@@ -42,8 +42,8 @@ void add_topo_command(CLI::App& app, Action& action) {
       ->needs(policy);
   command
       ->add_option("--output,-o", options->output,
-                   "text, wide (not adapted to a narrow terminal), json or svg")
-      ->check(CLI::IsMember({"text", "wide", "json", "svg"}))
+                   "text, wide (not adapted to a narrow terminal), json, yaml or svg")
+      ->check(CLI::IsMember({"text", "wide", "json", "yaml", "svg"}))
       ->capture_default_str();
   command->add_option("--kubeconfig", options->cluster.kubeconfig, "With NODE: path of the kubeconfig")
       ->needs(node);

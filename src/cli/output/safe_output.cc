@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdint>
 #include <iterator>
 #include <utility>
@@ -114,9 +115,23 @@ std::streamsize SafeOutput::xsputn(const char* text, std::streamsize size) {
   std::string whole = std::move(held_).append(text, static_cast<std::size_t>(size));
   held_ = whole.substr(whole.size() - incomplete_bytes(whole));
   whole.resize(whole.size() - held_.size());
-  const std::string safe = printable_lines(whole);
-  const auto safe_size = static_cast<std::streamsize>(safe.size());
-  return target_->sputn(safe.data(), safe_size) == safe_size ? size : 0;
+  return write(printable_lines(whole)) ? size : 0;
+}
+
+bool SafeOutput::write(std::string_view text) {
+  const auto size = static_cast<std::streamsize>(text.size());
+  errno = 0;
+  const bool written = target_->sputn(text.data(), size) == size;
+  if (!written) {
+    note_error();
+  }
+  return written;
+}
+
+void SafeOutput::note_error() {
+  if (error_ == 0) {
+    error_ = errno == 0 ? EIO : errno;
+  }
 }
 
 SafeOutput::int_type SafeOutput::overflow(int_type symbol) {
@@ -128,14 +143,18 @@ SafeOutput::int_type SafeOutput::overflow(int_type symbol) {
 }
 
 int SafeOutput::sync() {
-  return target_->pubsync();
+  errno = 0;
+  const int result = target_->pubsync();
+  if (result != 0) {
+    note_error();
+  }
+  return result;
 }
 
 void write_control(std::ostream& stream, std::string_view text) {
-  const auto* const safe = dynamic_cast<const SafeOutput*>(stream.rdbuf());
-  std::streambuf* const target = safe == nullptr ? stream.rdbuf() : safe->target_;
+  auto* const safe = dynamic_cast<SafeOutput*>(stream.rdbuf());
   const auto size = static_cast<std::streamsize>(text.size());
-  if (target->sputn(text.data(), size) != size) {
+  if (safe != nullptr ? !safe->write(text) : stream.rdbuf()->sputn(text.data(), size) != size) {
     stream.setstate(std::ios::badbit);
   }
 }

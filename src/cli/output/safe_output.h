@@ -34,16 +34,23 @@ class SafeOutput : public std::streambuf {
   SafeOutput& operator=(const SafeOutput&) = delete;
   ~SafeOutput() override;
 
+  // Returns the errno of the first write that failed, for example because the disk is full; 0 if
+  // none failed. Flush the stream first.
+  [[nodiscard]] int error() const { return error_; }
+
  private:
   friend void write_control(std::ostream& stream, std::string_view text);
 
   std::streamsize xsputn(const char* text, std::streamsize size) override;
   int_type overflow(int_type symbol) override;
   int sync() override;
+  bool write(std::string_view text);
+  void note_error();
 
   std::ostream& stream_;
   std::streambuf* target_;
   std::string held_;  // the start of a character whose other bytes were not written yet
+  int error_ = 0;
 };
 
 // Writes text with control sequences of our own, past the SafeOutput of the stream. The caller must

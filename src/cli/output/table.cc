@@ -15,6 +15,8 @@ using Rows = std::vector<std::vector<Table::Cell>>;
 constexpr std::size_t kGap = 2;
 constexpr std::size_t kLeastWrapped = 24;  // a narrower column of sentences is hard to read
 constexpr std::size_t kLeastShortened = 12;
+constexpr std::size_t kLeastKey = 8;         // of a column that identifies rows
+constexpr std::size_t kLeastBesideKey = 16;  // of the other columns of a block
 
 // Returns the first `columns` characters of `text`.
 std::string_view first_characters(std::string_view text, std::size_t columns) {
@@ -61,24 +63,34 @@ void drop_column(Rows& rows, std::size_t column) {
   }
 }
 
-// Breaks the last column into lines of at most `width` characters. Each further line becomes a row
-// in which the other cells are empty.
-Rows wrap_last(const Rows& rows, std::size_t last, std::size_t width) {
-  Rows wrapped;
+// Returns the position of the column that has this header, or the short form of it.
+std::size_t column_of(const Rows& rows, const Narrow& narrow, std::string_view header) {
+  const auto named =
+      std::ranges::find(narrow.short_headers, header, &std::pair<std::string_view, std::string_view>::first);
+  const std::size_t column = column_of(rows, header);
+  return named == narrow.short_headers.end() ? column : std::min(column, column_of(rows, named->second));
+}
+
+// Breaks cells that are wider than the limit of their column (0: no limit). Each further line
+// becomes a row, in which cells without more lines are empty.
+Rows wrapped(const Rows& rows, const std::vector<std::size_t>& limits) {
+  Rows all;
   for (const auto& row : rows) {
-    if (row.size() <= last) {
-      wrapped.push_back(row);
-      continue;
+    std::vector<std::vector<std::string>> lines;
+    std::size_t height = 1;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      lines.push_back(wrapped_lines(row[i].text, limits[i]));
+      height = std::max(height, lines.back().size());
     }
-    bool first = true;
-    for (const std::string& line : wrapped_lines(row[last].text, width)) {
-      auto next = first ? row : std::vector<Table::Cell>(last + 1, Table::Cell(""));
-      next[last] = {line, row[last].colour};
-      wrapped.push_back(std::move(next));
-      first = false;
+    for (std::size_t line = 0; line < height; ++line) {
+      std::vector<Table::Cell> next;
+      for (std::size_t i = 0; i < row.size(); ++i) {
+        next.emplace_back(line < lines[i].size() ? lines[i][line] : std::string(), row[i].colour);
+      }
+      all.push_back(std::move(next));
     }
   }
-  return wrapped;
+  return all;
 }
 
 // Makes the table fit, as far as columns need not be continued below.
@@ -99,11 +111,7 @@ void make_narrower(Rows& rows, const Narrow& narrow, std::size_t columns) {
     return total_of(widths);
   };
   for (const std::string_view header : narrow.drop) {
-    const auto named = std::ranges::find(narrow.short_headers, header,
-                                         &std::pair<std::string_view, std::string_view>::first);
-    const std::size_t column =
-        std::min(column_of(rows, header),
-                 named == narrow.short_headers.end() ? rows.front().size() : column_of(rows, named->second));
+    const std::size_t column = column_of(rows, narrow, header);
     if (needed() > columns && column < rows.front().size()) {
       drop_column(rows, column);
     }
@@ -124,8 +132,9 @@ void make_narrower(Rows& rows, const Narrow& narrow, std::size_t columns) {
   }
   if (const std::size_t total = total_width(rows);
       narrow.wrap_last && total > columns && needed() <= columns) {
-    const std::vector<std::size_t> widths = widths_of(rows);
-    rows = wrap_last(rows, widths.size() - 1, widths.back() - (total - columns));
+    std::vector<std::size_t> limits = widths_of(rows);
+    limits.back() -= total - columns;
+    rows = wrapped(rows, limits);
   }
 }
 
@@ -146,38 +155,71 @@ void print(const Rows& rows, const Terminal& terminal, std::string& out) {
   }
 }
 
-// Returns the columns from `begin` to `end`, after the first column.
-Rows block_of(const Rows& rows, std::size_t begin, std::size_t end) {
-  Rows block;
-  for (const auto& row : rows) {
-    std::vector<Table::Cell> cells;
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      if (i == 0 || (i >= begin && i < end)) {
-        cells.push_back(row[i]);
+// A part of the columns, each with its largest width.
+struct Block {
+  std::vector<std::size_t> columns{};
+  std::vector<std::size_t> limits{};
+
+  [[nodiscard]] Rows of(const Rows& rows) const {
+    Rows part;
+    for (const auto& row : rows) {
+      std::vector<Table::Cell> cells;
+      for (const std::size_t column : columns) {
+        cells.push_back(column < row.size() ? row[column] : Table::Cell(""));
       }
+      part.push_back(std::move(cells));
     }
-    block.push_back(std::move(cells));
+    return wrapped(part, limits);
+  }
+};
+
+// Returns the columns that identify a row. They become narrower as needed to leave some room for
+// another column.
+Block key_block(const Rows& rows, const Narrow& narrow, std::size_t columns) {
+  const std::vector<std::size_t> widths = widths_of(rows);
+  Block block;
+  for (const std::string_view header : narrow.keys) {
+    if (const std::size_t column = column_of(rows, narrow, header); column < widths.size()) {
+      block.columns.push_back(column);
+    }
+  }
+  if (block.columns.empty()) {
+    block.columns.push_back(0);
+  }
+  for (const std::size_t column : block.columns) {
+    block.limits.push_back(widths[column]);
+  }
+  for (auto widest = std::ranges::max_element(block.limits);
+       *widest > kLeastKey && total_of(block.limits) + kGap + kLeastBesideKey > columns;
+       widest = std::ranges::max_element(block.limits)) {
+    --*widest;
   }
   return block;
 }
 
-// Prints the table in blocks, each with the first column and as many others as fit.
-void print_blocks(Rows rows, bool wrap, const Terminal& terminal, std::string& out) {
-  std::vector<std::size_t> widths = widths_of(rows);
-  if (wrap && widths[0] + kGap < terminal.columns) {
-    rows = wrap_last(rows, widths.size() - 1, terminal.columns - widths[0] - kGap);
-    widths = widths_of(rows);
-  }
-  for (std::size_t begin = 1; begin < widths.size();) {
-    std::size_t used = widths[0] + kGap + widths[begin];
-    std::size_t end = begin + 1;
-    while (end < widths.size() && used + kGap + widths[end] <= terminal.columns) {
-      used += kGap + widths[end];
-      ++end;
+// Prints the table in blocks, each with the key columns and as many others as fit.
+void print_blocks(const Rows& rows, const Narrow& narrow, const Terminal& terminal, std::string& out) {
+  const std::vector<std::size_t> widths = widths_of(rows);
+  const Block keys = key_block(rows, narrow, terminal.columns);
+  std::vector<Block> blocks{keys};
+  for (std::size_t column = 0; column < widths.size(); ++column) {
+    if (std::ranges::find(keys.columns, column) != keys.columns.end()) {
+      continue;
     }
-    out += begin > 1 ? "\n" : "";
-    print(block_of(rows, begin, end), terminal, out);
-    begin = end;
+    const bool sentences = narrow.wrap_last && column + 1 == widths.size();
+    const std::size_t least = sentences ? std::min(widths[column], kLeastWrapped) : widths[column];
+    if (blocks.back().columns.size() > keys.columns.size() &&
+        total_of(blocks.back().limits) + kGap + least > terminal.columns) {
+      blocks.push_back(keys);
+    }
+    const std::size_t used = total_of(blocks.back().limits) + kGap;
+    blocks.back().columns.push_back(column);
+    blocks.back().limits.push_back(
+        std::min(widths[column], terminal.columns > used ? terminal.columns - used : 1));
+  }
+  for (const Block& block : blocks) {
+    out += &block == &blocks.front() ? "" : "\n";
+    print(block.of(rows), terminal, out);
   }
 }
 
@@ -246,10 +288,10 @@ std::string Table::text(const Terminal& terminal) const {
   }
   Rows rows = rows_;
   make_narrower(rows, narrow_, terminal.columns);
-  if (total_width(rows) <= terminal.columns || rows.front().size() < 2) {
+  if (total_width(rows) <= terminal.columns) {
     print(rows, terminal, out);
   } else {
-    print_blocks(std::move(rows), narrow_.wrap_last, terminal, out);
+    print_blocks(rows, narrow_, terminal, out);
   }
   return out;
 }

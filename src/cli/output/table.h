@@ -23,12 +23,14 @@ namespace tessera::cli {
 //   2. drop columns, the first in `drop` first,
 //   3. break the last column between words, and continue it below,
 //   4. shorten long cells of the columns in `shorten`, in their middle,
-//   5. continue the remaining columns in a second table below, with the first column repeated.
+//   5. continue the remaining columns in another table below, with the columns in `keys` repeated;
+//      break cells that are still too wide.
 struct Narrow {
   std::vector<std::pair<std::string_view, std::string_view>> short_headers{};
   std::vector<std::string_view> drop{};  // headers of columns that people can do without
   bool wrap_last = false;                // the last column has sentences
   std::vector<std::string_view> shorten{};
+  std::vector<std::string_view> keys{};  // columns that identify a row; empty: the first column
 };
 
 class Table {

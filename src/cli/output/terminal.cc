@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "base/strings.h"
+
 namespace tessera::cli {
 
 namespace {
@@ -29,6 +31,14 @@ bool has_utf8() {
   return false;
 }
 
+// Returns the value of COLUMNS; 0 if it is not a width. Shells do not export their own COLUMNS, so
+// the user has set it, or a program like watch(1) that shows our output on a terminal.
+unsigned columns_variable() {
+  constexpr std::int64_t kMost = 10'000;
+  const std::int64_t columns = parse_int(variable("COLUMNS")).value_or(0);
+  return columns > 0 && columns <= kMost ? static_cast<unsigned>(columns) : 0;
+}
+
 std::string_view code_of(Colour colour) {
   switch (colour) {
     case Colour::kGreen:
@@ -50,6 +60,7 @@ std::string_view code_of(Colour colour) {
 Terminal Terminal::of(int fd) {
   Terminal terminal;
   terminal.is_terminal = ::isatty(fd) == 1;
+  terminal.columns = columns_variable();
   if (!terminal.is_terminal) {
     return terminal;
   }
@@ -59,7 +70,7 @@ Terminal Terminal::of(int fd) {
   winsize size{};
   if (::ioctl(fd, TIOCGWINSZ, &size) == 0) {
     terminal.rows = size.ws_row;
-    terminal.columns = size.ws_col;
+    terminal.columns = terminal.columns > 0 ? terminal.columns : size.ws_col;
   }
   return terminal;
 }

@@ -14,6 +14,7 @@
 #include "cli/cluster/cluster_watch.h"
 #include "cli/cluster/label_selector.h"
 #include "cli/cluster/node_problem.h"
+#include "cli/cluster/nodes_text.h"
 #include "cli/cluster/pod_problems.h"
 #include "cli/output/json_print.h"
 #include "cli/output/yaml_print.h"
@@ -193,7 +194,7 @@ Status keep_named_nodes(const TopOptions& options, Cluster& cluster) {
   for (const std::string& name : options.names) {
     if (std::ranges::none_of(cluster.nodes,
                              [&](const objects::NodeFacts& node) { return node.spec.name == name; })) {
-      return fail(ErrorCode::kNotFound, fmt::format("node {} does not exist", in_quotes(name)));
+      return fail(no_such_node(options.cluster, name));
     }
   }
   std::erase_if(cluster.nodes, [&](const objects::NodeFacts& node) {
@@ -330,6 +331,7 @@ Result<TopView> make_top(const TopOptions& options, Cluster cluster, const Usage
   TopView view;
   view.usage = usage.any();
   view.warnings = cluster.warnings;
+  view.other_gpus = other_gpus_text(cluster);
   for (const std::string& text : usage.problems) {
     view.warnings.push_back(text);
   }

@@ -87,6 +87,7 @@ struct TopView {
   bool usage = false;
   bool restricted = false;  // the user may not list nodes, so the unit of GPU memory is not known
   std::vector<std::string> warnings;
+  std::string other_gpus{};  // other_gpus_text(): what other plugins serve, if Tessera serves no GPUs
 };
 
 Result<TopView> make_top(const TopOptions& options, Cluster cluster, const Usage& usage);

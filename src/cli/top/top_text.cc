@@ -31,7 +31,8 @@ Narrow narrow_pods() {
                             {"GPU(Allocated)", "ALLOCATED"},
                             {"GPU_MEM(Used)", "USED"}},
           .drop = {"GPU(Requested)"},
-          .shorten = {"NAME", "NODE", "NAMESPACE", "ALLOCATED"}};
+          .shorten = {"NAME", "NODE", "NAMESPACE", "ALLOCATED"},
+          .keys = {"NAMESPACE", "NAME"}};
 }
 
 Narrow narrow_gpus() {
@@ -256,7 +257,9 @@ std::string cluster_summary(const TopOptions& options, const TopView& view) {
 
 std::string top_nodes_text(const TopOptions& options, const TopView& view, const Terminal& terminal) {
   if (view.nodes.empty()) {
-    return options.mode.empty() ? "No node has GPUs.\n" : "No node has this mode.\n";
+    return !options.mode.empty()      ? "No node has this mode.\n"
+           : !view.other_gpus.empty() ? prose(view.other_gpus, terminal)
+                                      : "No node has GPUs.\n";
   }
   if (options.details) {
     return details(options, view, terminal) + (options.mode == "none" ? "" : cluster_summary(options, view));
@@ -313,7 +316,7 @@ std::string top_nodes_text(const TopOptions& options, const TopView& view, const
 
 std::string top_pods_text(const TopView& view, const Terminal& terminal) {
   if (view.waiting.empty()) {
-    return "No pod requests GPUs.\n";
+    return "No pod requests GPUs.\n" + (view.other_gpus.empty() ? "" : prose(view.other_gpus, terminal));
   }
   std::vector<Table::Cell> header{"NAMESPACE", "NAME", "NODE", "GPU(Requested)", "GPU(Allocated)"};
   if (view.usage) {
