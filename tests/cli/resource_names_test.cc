@@ -5,6 +5,7 @@
 
 #include <sstream>
 
+#include "cli/cluster/own_namespace.h"
 #include "cli/diagnose/check.h"
 #include "cli/diagnose/why.h"
 #include "cli/inspect/inspect.h"
@@ -15,6 +16,7 @@
 namespace tessera::cli {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -105,6 +107,57 @@ TEST(ResourceNames, AreReadFromAReadyPod) {
   ASSERT_TRUE(read) << read.error().text();
   EXPECT_EQ(read->names.memory(), "example.com/gpu-mem");
   EXPECT_EQ(read->pods.size(), 3U);
+}
+
+// Every user can create a pod with the labels of Tessera's pods.
+TEST(ResourceNames, AreThoseOfTesserasOwnNamespace) {
+  SavedCluster cluster(kExample);
+  fill(cluster);
+  cluster.placer("tessera-scheduler-0");
+  cluster.placer("forged", {.annotations = kWrong, .namespace_name = "aaa-tenant"});
+  const std::string directory = cluster.write();
+  const auto read = read_cluster({.file = directory}, {.details = true});
+  ASSERT_TRUE(read) << read.error().text();
+  EXPECT_EQ(read->names.memory(), "example.com/gpu-mem");
+  ASSERT_EQ(read->placers.size(), 1U);
+  EXPECT_EQ(read->placers[0].name, "tessera-scheduler-0");
+  EXPECT_THAT(read->foreign_pods,
+              AllOf(HasSubstr("\"aaa-tenant\" have the labels"), HasSubstr("--tessera-namespace")));
+  std::ostringstream out;
+  EXPECT_EQ(run_check({.cluster = {.file = directory}}, out, out, {}), kFoundProblems);
+  EXPECT_THAT(out.str(), HasSubstr("foreign_pods"));
+
+  const auto chosen = read_cluster({.file = directory, .tessera_namespace = "aaa-tenant"}, {.details = true});
+  ASSERT_TRUE(chosen) << chosen.error().text();
+  EXPECT_NE(chosen->names.memory(), "example.com/gpu-mem");
+}
+
+TEST(ResourceNames, ThatKubernetesWouldRejectAreIgnored) {
+  SavedCluster cluster;
+  cluster.placer("tessera-scheduler-0", {.annotations = {{"tessera.io/resource-prefix", "!!!\x1b[2J"}}});
+  const auto read = read_cluster({.file = cluster.write()}, {});
+  ASSERT_TRUE(read) << read.error().text();
+  EXPECT_EQ(read->names.memory(), "aliyun.com/gpu-mem");
+}
+
+TEST(OwnNamespace, IsAUsualOneOrTheOneWithTheMostPods) {
+  OwnNamespace own("");
+  EXPECT_EQ(own.name(), "");
+  own.add_agent("b");
+  EXPECT_EQ(own.name(), "b");
+  EXPECT_EQ(own.warning(), "");
+  own.add_placer("a");
+  EXPECT_EQ(own.name(), "a") << "agents matter only without schedulers";
+  own.add_placer("b");
+  EXPECT_EQ(own.name(), "b") << "it has more pods";
+  own.add_placer("kube-system");
+  EXPECT_EQ(own.name(), "kube-system");
+  own.add_placer("tessera-system");
+  EXPECT_EQ(own.name(), "tessera-system");
+  EXPECT_THAT(own.warning(), HasSubstr("namespace \"a\", \"b\" and \"kube-system\" have"));
+  OwnNamespace chosen("a");
+  chosen.add_placer("tessera-system");
+  EXPECT_EQ(chosen.name(), "a");
 }
 
 // If nvidia.com/gpu is not Tessera's resource, check still reports the plugin that serves it.

@@ -180,7 +180,7 @@ void SavedCluster::placer(const std::string& name, const SavedPlacer& placer) {
   }
   pods_.push_back(json::object{
       {"metadata", json::object{{"name", name},
-                                {"namespace", "tessera-system"},
+                                {"namespace", placer.namespace_name},
                                 {"uid", "placer-" + name},
                                 {"resourceVersion", "6"},
                                 {"labels", std::move(labels)},

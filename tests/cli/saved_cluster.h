@@ -67,6 +67,7 @@ struct SavedPlacer {
   bool ready = true;
   bool leads = false;
   Texts annotations{};  // added to those of the chart, or replacing them
+  std::string namespace_name = "tessera-system";
 };
 
 class SavedCluster {

@@ -10,7 +10,7 @@
 #include "base/json_reader.h"
 #include "base/strings.h"
 #include "cli/cluster/cluster_api.h"
-#include "cli/cluster/cluster_store.h"
+#include "cli/cluster/own_namespace.h"
 #include "http/event_loop.h"
 #include "kube/request.h"
 
@@ -22,23 +22,25 @@ using namespace std::chrono_literals;
 
 constexpr std::size_t kMostPorts = 1000;
 constexpr auto kTimeout = 3s;
-constexpr std::size_t kMostBytes = 256U << 20U;
+constexpr std::size_t kMostBytes = 256U << 20U;       // of the list of pods
+constexpr std::size_t kMostAnswerBytes = 16U << 20U;  // of one pod's answer
 constexpr std::size_t kMostPods = 100'000;
 constexpr std::size_t kMostContainers = 100'000;
 
-// The chart sets these labels; other manifests must set them too for their pods to be found. The
-// API server's proxy needs a port number, which is looked up by the name of the container's port.
+// The chart sets these labels; other manifests must set them too for their pods to be found.
+constexpr std::string_view kOwnLabels =
+    "app.kubernetes.io/name=tessera,app.kubernetes.io/component in (agent,scheduler,extender)";
+
+// The API server's proxy needs a port number, which is looked up by the name of the container's port.
 struct PodLookup {
-  std::string_view labels;
   std::string_view port_name;
   std::int64_t default_port;
   const char* what;
 };
 
 const PodLookup& lookup_of(PodKind kind) {
-  static constexpr PodLookup kAgents{"app.kubernetes.io/name=tessera,app.kubernetes.io/component=agent",
-                                     "metrics", 39997, "list the agents' pods"};
-  static constexpr PodLookup kPlacers{kPlacerLabels, "health", 39998, "list the extenders' pods"};
+  static constexpr PodLookup kAgents{"metrics", 39997, "list the agents' pods"};
+  static constexpr PodLookup kPlacers{"health", 39998, "list the extenders' pods"};
   return kind == PodKind::kAgents ? kAgents : kPlacers;
 }
 
@@ -63,11 +65,14 @@ Result<std::int64_t> port_of(const JsonReader& spec, const PodLookup& kind) {
   return kind.default_port;
 }
 
-Result<std::vector<TesseraPod>> find_pods(kube::Client& client, const PodLookup& kind) {
+// Finds the running pods of Tessera, in its own namespace only.
+Result<std::vector<TesseraPod>> find_pods(kube::Client& client, PodKind kind, const std::string& wanted) {
+  const PodLookup& lookup = lookup_of(kind);
+  OwnNamespace own(wanted);
   kube::Request request = kube::get_request(kube::pod_path("", ""));
-  request.query = "labelSelector=" + kube::percent_encoded(kind.labels);
+  request.query = "labelSelector=" + kube::percent_encoded(kOwnLabels);
   request.deadline = 10s;
-  request.what = kind.what;
+  request.what = lookup.what;
   const kube::Reply reply = TRY(client.fetch(std::move(request)));
   const boost::json::value document = TRY(parse_json(reply.body.text(), kMostBytes));
   std::vector<TesseraPod> pods;
@@ -76,13 +81,19 @@ Result<std::vector<TesseraPod>> find_pods(kube::Client& client, const PodLookup&
     const JsonReader meta = TRY(pod.object("metadata"));
     const JsonReader spec = TRY(pod.object("spec"));
     const JsonReader status = TRY(pod.object("status"));
-    if (spec.has("nodeName") && status.has("phase") && TRY(status.text("phase")) == "Running") {
-      pods.push_back({.namespace_name = TRY(meta.text("namespace")),
+    const JsonReader labels = TRY(meta.object("labels"));
+    const bool agent = TRY(labels.text("app.kubernetes.io/component")) == "agent";
+    const std::string space = TRY(meta.text("namespace"));
+    agent ? own.add_agent(space) : own.add_placer(space);
+    if (agent == (kind == PodKind::kAgents) && spec.has("nodeName") && status.has("phase") &&
+        TRY(status.text("phase")) == "Running") {
+      pods.push_back({.namespace_name = space,
                       .name = TRY(meta.text("name")),
                       .node = TRY(spec.text("nodeName")),
-                      .port = TRY(port_of(spec, kind))});
+                      .port = TRY(port_of(spec, lookup))});
     }
   }
+  std::erase_if(pods, [&](const TesseraPod& pod) { return pod.namespace_name != own.name(); });
   return pods;
 }
 
@@ -169,7 +180,7 @@ Result<std::vector<PodAnswer>> ask_pods(const ClusterOptions& options, PodKind k
   }
   http::EventLoop loop;
   kube::Client client = TRY(connect(loop, options));
-  std::vector<TesseraPod> pods = TRY(find_pods(client, lookup_of(kind)));
+  std::vector<TesseraPod> pods = TRY(find_pods(client, kind, options.tessera_namespace));
   std::erase_if(pods, [&](const TesseraPod& pod) { return !node.empty() && pod.node != node; });
   std::vector<kube::Call> calls(pods.size());
   std::size_t open = pods.size();
@@ -184,6 +195,7 @@ Result<std::vector<PodAnswer>> ask_pods(const ClusterOptions& options, PodKind k
         fmt::format("{}:{}/proxy/{}", kube::pod_path(pod.namespace_name, pod.name), pod.port, page));
     request.deadline = kTimeout;
     request.max_attempts = 1;
+    request.max_response_bytes = kMostAnswerBytes;
     calls[i] = client.send(std::move(request), [&, i](Result<kube::Reply> reply) {
       --open;
       answers[i].body = reply ? Result<std::string>(std::string(reply->body.text()))

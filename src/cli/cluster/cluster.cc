@@ -24,6 +24,8 @@ void add_cluster_options(CLI::App& command, ClusterOptions& options) {
   command.add_option("--resource-whole", options.resource_whole,
                      "Resource name of whole GPUs, for example nvidia.com/gpu (default: read from Tessera's "
                      "pods, or PREFIX/gpu)");
+  command.add_option("--tessera-namespace", options.tessera_namespace,
+                     "Namespace in which Tessera runs (default: found by the labels of its pods)");
 }
 
 void add_namespace_options(CLI::App& command, ClusterOptions& options, const std::string& what) {

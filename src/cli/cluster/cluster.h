@@ -36,10 +36,11 @@ struct ClusterOptions {
   // Resource names of the cluster; empty: read from Tessera's pods, or the defaults.
   std::string resource_prefix{};
   std::string resource_whole{};
+  std::string tessera_namespace{};  // where Tessera runs; empty: found by its pods
 };
 
 // Adds the options of every command that reads a cluster: --file, --kubeconfig, --context,
-// --resource-prefix, --resource-whole.
+// --resource-prefix, --resource-whole, --tessera-namespace.
 void add_cluster_options(CLI::App& command, ClusterOptions& options);
 // Adds the options that select pods: --namespace, --all-namespaces. `what` is the help of
 // --namespace.
@@ -85,6 +86,7 @@ struct ClusterSettings {
   // The policies for pods that do not name one. Unset: unknown; probably the extender's defaults.
   std::optional<alloc::Policy> share_policy{};
   std::optional<alloc::Policy> whole_policy{};
+  std::string tessera_namespace{};  // where Tessera runs; empty: unknown
 };
 
 // A pod of Tessera that assigns GPUs: a scheduler with the extender in the same pod, or an extender
@@ -110,10 +112,12 @@ struct AgentPod {
 struct Cluster {
   std::vector<objects::NodeFacts> nodes;  // by name
   std::vector<alloc::PodSpec> pods;       // by namespace and name, in the API server's order
-  std::vector<std::string> warnings;      // objects that could not be read, and why
+  std::vector<std::string> warnings;      // objects that could not be read or are ignored, and why
   std::unordered_map<std::string, objects::PodDetails> details{};  // of `pods`, by UID
   std::vector<PlacerPod> placers{};                                // by namespace and name
   std::vector<AgentPod> agents{};                                  // by node, then ready ones first
+  // The warning about pods with Tessera's labels outside its namespace; empty: there are none.
+  std::string foreign_pods{};
   std::string default_namespace = "default";
   ClusterSettings settings{};
   alloc::ResourceNames names{};  // made from settings.resources

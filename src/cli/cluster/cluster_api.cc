@@ -170,7 +170,7 @@ Result<kube::Client> connect(http::EventLoop& loop, const ClusterOptions& option
 }
 
 Result<ClusterSettings> ask_settings(kube::Client& client, const ClusterOptions& options) {
-  ClusterStore own_pods(placers_only());
+  ClusterStore own_pods(placers_only(), {.tessera_namespace = options.tessera_namespace});
   std::size_t pages = 0;
   // resourceVersion=0 allows a response from the server's cache. That is recent enough, because a
   // changed setting replaces these pods.

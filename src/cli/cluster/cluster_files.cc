@@ -146,7 +146,7 @@ Status read_saved(const std::string& directory, const SavedFile& file, kube::Obj
 
 Result<ClusterSettings> settings_in_files(const ClusterOptions& options) {
   std::ifstream look(options.file + "/pods.json", std::ios::binary);
-  ClusterStore own_pods(placers_only());
+  ClusterStore own_pods(placers_only(), {.tessera_namespace = options.tessera_namespace});
   // A pod with any settings also has the resource prefix.
   if (look && mentions(look, alloc::key::kResourcePrefix)) {
     TRY(read_saved(options.file, kPods, own_pods.pods()));

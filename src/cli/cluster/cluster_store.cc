@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "cli/cluster/own_namespace.h"
 #include "objects/pod_decoder.h"
 
 namespace tessera::cli {
@@ -59,6 +60,9 @@ ClusterSettings settings_of_pod(const objects::PodDetails& placer) {
     settings.resources.prefix = std::move(prefix);
   }
   settings.resources.whole = text_of(placer.annotations, alloc::key::kResourceWhole);
+  if (!alloc::ResourceNames::check(settings.resources)) {
+    settings.resources = {};
+  }
   settings.share_policy = policy_of(text_of(placer.annotations, alloc::key::kSharedPolicy));
   settings.whole_policy = policy_of(text_of(placer.annotations, alloc::key::kWholePolicy));
   return settings;
@@ -104,6 +108,10 @@ ClusterSettings settings_of(const ClusterOptions& options, const Cluster& cluste
   if (!cluster.placers.empty()) {
     const auto ready = std::ranges::find(cluster.placers, true, &PlacerPod::ready);
     settings = (ready == cluster.placers.end() ? cluster.placers.front() : *ready).settings;
+    settings.tessera_namespace = cluster.settings.tessera_namespace;
+  }
+  if (!options.tessera_namespace.empty()) {
+    settings.tessera_namespace = options.tessera_namespace;
   }
   if (!options.resource_prefix.empty()) {
     settings.resources.prefix = options.resource_prefix;
@@ -126,12 +134,9 @@ ClusterStore::ClusterStore(ClusterQuery query, ClusterSettings settings)
 }
 
 void ClusterStore::complete(Cluster& cluster) const {
-  cluster.placers = placers();
-  for (const auto& [uid, pod] : pods_.agents) {
-    cluster.agents.push_back(pod);
-  }
   cluster.warnings = warnings();
   cluster.settings = settings_;
+  add_own_pods(cluster);
   cluster.names = names_;
   sort(cluster);
 }
@@ -147,12 +152,29 @@ std::vector<std::string> ClusterStore::warnings() const {
   return all;
 }
 
-std::vector<PlacerPod> ClusterStore::placers() const {
-  std::vector<PlacerPod> all;
+void ClusterStore::add_own_pods(Cluster& cluster) const {
+  OwnNamespace own(settings_.tessera_namespace);
   for (const auto& [uid, pod] : pods_.placers) {
-    all.push_back(pod);
+    own.add_placer(pod.namespace_name);
   }
-  return all;
+  for (const auto& [uid, pod] : pods_.agents) {
+    own.add_agent(pod.namespace_name);
+  }
+  cluster.settings.tessera_namespace = own.name();
+  for (const auto& [uid, pod] : pods_.placers) {
+    if (pod.namespace_name == cluster.settings.tessera_namespace) {
+      cluster.placers.push_back(pod);
+    }
+  }
+  for (const auto& [uid, pod] : pods_.agents) {
+    if (pod.namespace_name == cluster.settings.tessera_namespace) {
+      cluster.agents.push_back(pod);
+    }
+  }
+  cluster.foreign_pods = own.warning();
+  if (!cluster.foreign_pods.empty()) {
+    cluster.warnings.push_back(cluster.foreign_pods);
+  }
 }
 
 Cluster ClusterStore::snapshot() const {

@@ -72,7 +72,8 @@ class ClusterStore {
   };
 
   [[nodiscard]] std::vector<std::string> warnings() const;
-  [[nodiscard]] std::vector<PlacerPod> placers() const;
+  // Adds Tessera's own pods, those of one namespace only.
+  void add_own_pods(Cluster& cluster) const;
   // Adds everything except nodes and pods: settings, names, warnings. Sorts the result.
   void complete(Cluster& cluster) const;
 

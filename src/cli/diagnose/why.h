@@ -55,7 +55,7 @@ struct WhyReport {
   std::vector<std::string> fits;   // nodes that fit now
   std::string free;                // the free GPU capacity of the whole cluster, in words
   std::vector<std::string> hints;  // advice: what to change so that the pod can fit
-  // Returns the node where the least must end so that the pod fits; null if there is none.
+  // Returns the node where the fewest pods must end so that this pod fits; null if there is none.
   const WhyNode* least() const;
   alloc::Unit unit;
 };

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "cli/output/safe_output.h"
 
 namespace tessera::cli {
 
@@ -25,7 +26,7 @@ inline int report_error(const Error& error, std::ostream& err) {
 
 inline void report_warnings(const std::vector<std::string>& warnings, std::ostream& err) {
   for (const std::string& warning : warnings) {
-    err << "warning: " << warning << '\n';
+    err << "warning: " << printable(warning) << '\n';
   }
 }
 
