@@ -17,8 +17,6 @@ namespace {
 // Limits for body buffers that are kept for reuse.
 constexpr std::size_t kSpareBodies = 4;
 constexpr std::size_t kSpareBodyBytes = 8U << 20U;
-// The part of max_connections that one peer address cannot have: an eighth.
-constexpr std::size_t kReserved = 8;
 // When out of file descriptors, retrying at once would keep the CPU busy.
 constexpr std::chrono::milliseconds kAcceptPause{50};
 
@@ -201,45 +199,6 @@ Task<void> Server::Impl::accept() {
       co_await pause.async_wait(kAwait);
     }
   }
-}
-
-bool Server::Impl::make_room(const asio::ip::address& peer) {
-  const auto own = by_peer.find(peer);
-  const bool own_only =
-      own != by_peer.end() && own->second >= options.max_connections - options.max_connections / kReserved;
-  return (!own_only && connections.size() < options.max_connections) ||
-         evict([&](const ServerConnection& one) { return !own_only || one.address() == peer; });
-}
-
-void Server::Impl::make_room_for_response(std::uint64_t bytes) {
-  while (responses_bytes > 0 && responses_bytes + bytes > options.max_responses_bytes &&
-         evict([](const ServerConnection& one) { return one.unsent() > 0; })) {
-  }
-}
-
-bool Server::Impl::evict(const std::function<bool(const ServerConnection&)>& may_close) {
-  using Rank = std::tuple<ServerConnection::Worth, std::size_t, SteadyTime>;
-  std::optional<Rank> lowest;
-  std::shared_ptr<ServerConnection> victim;
-  for (const auto& connection : connections) {
-    const ServerConnection::Worth worth = connection->worth();
-    if (worth == ServerConnection::Worth::kBusy || !may_close(*connection)) {
-      continue;
-    }
-    const std::size_t others = connections.size() - by_peer[connection->address()];
-    const Rank rank{worth, others, connection->since()};
-    if (!lowest || rank < *lowest) {
-      lowest = rank;
-      victim = connection;
-    }
-  }
-  if (victim == nullptr) {
-    return false;
-  }
-  ++counters.evicted;
-  victim->close();
-  remove(victim);
-  return true;
 }
 
 void Server::Impl::add_connection(Socket socket) {

@@ -40,11 +40,10 @@ ServerConnection::~ServerConnection() {
 }
 
 bool ServerConnection::reserve(std::uint64_t bytes) {
-  const std::uint64_t others = server_->bodies_bytes - reserved_;
-  if (bytes > 0 && others + bytes > server_->options.max_bodies_bytes) {
+  if (bytes > reserved_ && !server_->make_room_for_body(bytes - reserved_, *this)) {
     return false;
   }
-  server_->bodies_bytes = others + bytes;
+  server_->bodies_bytes += bytes - reserved_;
   reserved_ = bytes;
   return true;
 }
@@ -66,6 +65,9 @@ void ServerConnection::close() {
   }
   stream_.close();
   gate_.cancel();
+  if (!in_handler_) {
+    reserve(0);  // the memory is freed soon; a handler may still read it
+  }
 }
 
 void ServerConnection::drain() {

@@ -69,6 +69,8 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection>, 
   // The start of the current step: waiting for a request, reading it, or writing the response.
   [[nodiscard]] SteadyTime since() const { return since_; }
   [[nodiscard]] const asio::ip::address& address() const { return address_; }
+  // Memory that is reserved for the body of the request.
+  [[nodiscard]] std::uint64_t reserved() const { return reserved_; }
   // Size of the response body that is being written.
   [[nodiscard]] std::uint64_t unsent() const { return unsent_; }
   void set_unsent(std::uint64_t bytes);
@@ -92,8 +94,9 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection>, 
   Task<Got> consume(Io got);
   Task<Got> on_head();
   Got reject(int status, std::string_view text);
-  // Sets this connection's part of the server's memory for bodies to `bytes`. Returns false if all
-  // connections together would exceed max_bodies_bytes.
+  // Sets this connection's part of the server's memory for bodies to `bytes`. Closes connections
+  // whose bodies do not arrive, if necessary. Returns false if all connections together would still
+  // exceed max_bodies_bytes.
   bool reserve(std::uint64_t bytes);
   // Like reserve(), for the body so far and the next read.
   bool reserve_next_step();
@@ -172,8 +175,12 @@ struct Server::Impl : std::enable_shared_from_this<Server::Impl> {
   bool make_room(const asio::ip::address& peer);
   // Closes connections whose peers do not read, if necessary, before `bytes` more are written.
   void make_room_for_response(std::uint64_t bytes);
-  // Closes the connection that is worth least of those that `may_close` accepts. Returns false if
-  // there is none.
+  // Closes connections that wait for the rest of a body until all together may reserve `bytes` more.
+  // Closes those of the peer with the most memory, if it has more than the asking one; otherwise old
+  // connections of the asking peer. Returns false if there is still no room.
+  bool make_room_for_body(std::uint64_t bytes, const ServerConnection& asking);
+  // Closes the least valuable of the connections that `may_close` accepts. Returns false if there
+  // is none.
   bool evict(const std::function<bool(const ServerConnection&)>& may_close);
   void close_all();
   void remove(const std::shared_ptr<ServerConnection>& connection);

@@ -85,6 +85,22 @@ TEST_F(ServerLimitsTest, BodiesThatNeverArriveLeaveRoomForProbes) {
   EXPECT_EQ(ask(scheduler), "200");
 }
 
+TEST_F(ServerLimitsTest, BodiesThatNeverArriveLeaveMemoryForOtherPeers) {
+  serve({.max_body_bytes = 4U << 20U, .max_bodies_bytes = 8U << 20U, .max_connections = 64});
+  RawConnection scheduler = established();
+  const std::string body(200'000, 'x');
+  const std::string post = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 200000\r\n\r\n" + body;
+  for (int i = 0; i < 5; ++i) {
+    attack(40, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4194304\r\n\r\nx");
+    scheduler.send(post);
+    EXPECT_THAT(read_response(scheduler), StartsWith("HTTP/1.1 200"));
+    RawConnection other = connect();
+    other.send(post);
+    EXPECT_THAT(read_response(other), StartsWith("HTTP/1.1 200"));
+  }
+  EXPECT_GT(server_->stats().evicted, 0U);
+}
+
 TEST_F(ServerLimitsTest, ConnectionsThatSentARequestLeaveRoomForOtherPeers) {
   serve({.max_connections = 64});
   RawConnection scheduler = established();
