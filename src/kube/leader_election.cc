@@ -69,6 +69,7 @@ void LeaderElection::found(LeaseRecord record) {
   }
   knowledge_ = Knowledge::kPresent;
   seen_ = true;
+  absent_since_.reset();
   observed_ = std::move(record);
   if (observed_.holder != options_.identity) {
     stop_leading();
@@ -87,11 +88,21 @@ void LeaderElection::found(LeaseRecord record) {
 void LeaderElection::absent() {
   // The Lease was deleted. Any process may now create a new one and lead at once, so stop leading.
   stop_leading();
-  knowledge_ = Knowledge::kAbsent;
+  const Clock::Steady now = clock_->now();
+  absent_since_ = absent_since_.value_or(now);
   // The previous holder may not have noticed yet, and may have renewed it just before the deletion,
-  // after our last read. So wait for the full duration.
+  // after our last read. So wait for the full duration. Read in the meantime: the holder usually
+  // creates the Lease again.
   const bool of_another = seen_ && !observed_.holder.empty() && observed_.holder != options_.identity;
-  next_at_ = of_another ? clock_->now() + observed_.duration : clock_->now();
+  const Clock::Steady create_at = of_another ? *absent_since_ + observed_.duration : now;
+  if (now >= create_at) {
+    knowledge_ = Knowledge::kAbsent;
+    next_at_ = now;
+    return;
+  }
+  knowledge_ = Knowledge::kNone;
+  schedule_with_jitter();
+  next_at_ = std::min(next_at_, create_at);
 }
 
 void LeaderElection::written(const std::string& resource_version) {
@@ -99,6 +110,7 @@ void LeaderElection::written(const std::string& resource_version) {
   observed_.resource_version = resource_version;
   observed_at_ = clock_->now();
   seen_ = true;
+  absent_since_.reset();
   knowledge_ = Knowledge::kPresent;
   extend(sent_at_, sent_wall_);
   next_at_ = sent_at_ + options_.retry_period;

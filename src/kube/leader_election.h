@@ -71,7 +71,7 @@ class LeaderElection {
   // Returns the last known holder; "" if there is none.
   [[nodiscard]] const std::string& holder() const { return observed_.holder; }
 
-  // Stops leading at once, whatever responses still arrive. begin() makes this process a candidate
+  // Stops leading immediately, even if responses still arrive. begin() makes this process a candidate
   // again.
   void resign();
   // Returns the step that releases the Lease, so that other candidates need not wait for it to
@@ -96,7 +96,8 @@ class LeaderElection {
   Knowledge knowledge_ = Knowledge::kNone;  // kNone: the next step must read the Lease
   bool seen_ = false;                       // observed_ is a record that was read or written
   LeaseRecord observed_;
-  Clock::Steady observed_at_{};  // when observed_ last changed
+  Clock::Steady observed_at_{};                // when observed_ last changed
+  std::optional<Clock::Steady> absent_since_;  // set while the Lease does not exist
 
   Step step_;  // the current or last step
   Clock::Steady sent_at_{};

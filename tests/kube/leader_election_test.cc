@@ -276,6 +276,26 @@ TEST_F(LeaderElectionTest, DoesNotRecreateADeletedLeaseBeforeItsHolderMustHaveNo
   EXPECT_FALSE(a.leading());
 }
 
+// Otherwise a leader that fails after the deletion is replaced one duration too late.
+TEST_F(LeaderElectionTest, NoticesThatADeletedLeaseWasCreatedAgain) {
+  LeaderElection a = candidate("a");
+  LeaderElection b = candidate("b");
+  settle(a);
+  settle(b);
+  server_.lease.reset();
+  clock_.advance(2s);
+  settle(b);
+  settle(a);
+  EXPECT_TRUE(a.leading()) << "it has created the Lease again";
+  for (int i = 0; i < 3; ++i) {  // from here on, a is silent
+    clock_.advance(2s);
+    settle(b);
+  }
+  clock_.advance(15s - 4s);
+  settle(b);
+  EXPECT_TRUE(b.leading()) << "it saw the new Lease at most 2 s late";
+}
+
 // The candidate last saw the Lease long ago, and the holder has renewed it since.
 TEST_F(LeaderElectionTest, ACandidateThatWasStoppedDoesNotRecreateADeletedLeaseAtOnce) {
   LeaderElection a = candidate("a");
