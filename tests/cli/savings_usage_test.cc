@@ -85,7 +85,7 @@ TEST(QueryAnswer, LeavesOutValuesThatAreNotNumbers) {
   ASSERT_TRUE(samples) << samples.error().text();
   ASSERT_EQ(samples->size(), 1U);
   EXPECT_EQ((*samples)[0].value, 12.5);
-  EXPECT_THAT(warnings, ElementsAre("Prometheus: partial response"));
+  EXPECT_THAT(warnings, ElementsAre("Prometheus: \"partial response\""));
 }
 
 TEST(QueryAnswer, RejectsOtherDocuments) {
@@ -221,6 +221,22 @@ TEST_F(Prometheus, IsAskedForTesserasMetricsIfThereIsNoDcgm) {
   EXPECT_THAT(queries_.back(), testing::StartsWith("sum by "));
 }
 
+// An agent that was restarted has several series for one GPU, in any order.
+TEST_F(Prometheus, UsesTheBusiestSeriesOfAGpu) {
+  results_["tessera_container_gpu_memory_used_bytes"] =
+      sample(R"("namespace":"ml","pod":"p","uuid":"GPU-1","gpu":"0")", "1073741824");
+  const auto series = [&](const char* instance, const char* value) {
+    return sample(fmt::format(R"("uuid":"GPU-1","gpu":"0","instance":"{}")", instance), value);
+  };
+  for (const auto& both :
+       {series("a", "0.9") + "," + series("b", "0"), series("a", "0") + "," + series("b", "0.9")}) {
+    results_["tessera_gpu_utilization_ratio"] = both;
+    const auto measured = ask(options());
+    ASSERT_TRUE(measured) << measured.error().text();
+    EXPECT_EQ(measured->pods.at("ml/p").at("GPU-1").utilization_percent, 90);
+  }
+}
+
 TEST_F(Prometheus, GetsTheTokenTheSelectorAndThePathOfTheUrl) {
   const TemporaryDirectory directory;
   ASSERT_TRUE(write_file(directory / "token", "secret\n"));
@@ -250,7 +266,7 @@ TEST_F(Prometheus, FailuresSayWhatToDo) {
   EXPECT_THAT(ask(options()).error().text(), HasSubstr("the answer is not that of a Prometheus server"));
   message(400, R"({"status":"error","errorType":"bad_data","error":"invalid parameter \"query\""})");
   EXPECT_THAT(ask(options()).error().text(),
-              HasSubstr("responded 400: the server reports: invalid parameter"));
+              HasSubstr(R"(responded 400: the server reports: "invalid parameter)"));
   message(401, "who are you?");
   EXPECT_THAT(ask(options()).error().text(),
               HasSubstr("responded 401; pass a token with --prometheus-token-file"));

@@ -38,10 +38,11 @@ std::string xml_text(std::string_view text) {
 }
 
 std::string markdown_text(std::string_view text) {
-  static constexpr std::string_view kSpecial = "\\`*_[]<>|~";
+  static constexpr std::string_view kSpecial = "\\`*_[]<>|~&@";
   std::string out;
   for (const char c : printable(text)) {
-    if (kSpecial.find(c) != std::string_view::npos) {
+    const bool link = c == ':' && (out.ends_with("http") || out.ends_with("https"));
+    if (link || kSpecial.find(c) != std::string_view::npos) {
       out += '\\';
     }
     out += c;

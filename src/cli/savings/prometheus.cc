@@ -6,6 +6,7 @@
 #include <boost/json.hpp>
 #include <charconv>
 #include <cmath>
+#include <optional>
 
 #include "base/file.h"
 #include "base/json_reader.h"
@@ -20,7 +21,7 @@ namespace tessera::cli {
 
 namespace {
 
-constexpr std::size_t kMostBytes = 64U << 20U;
+constexpr std::size_t kMostBytes = 16U << 20U;  // of one answer; parsed it needs 25 times as much memory
 constexpr std::size_t kMostSamples = 1'000'000;
 constexpr std::size_t kMostLabels = 256;
 constexpr std::size_t kMostTokenBytes = 64U << 10U;
@@ -173,10 +174,11 @@ Status read_dcgm(PrometheusQueries& queries, const Statistic& memory, const Stat
 
 Status read_tessera(PrometheusQueries& queries, const Statistic& memory, const Statistic& utilization,
                     Measurements& measured, Rejected& rejected) {
-  std::map<std::string, double> busy;  // by UUID
+  // By UUID. An agent that was restarted has several series for one GPU.
+  std::map<std::string, std::optional<double>> busy;
   for (const PrometheusSample& one : TRY(queries.ask("tessera_gpu_utilization_ratio", utilization))) {
     if (is_believable(one.value * 100, Measurements::kMostPercent)) {
-      busy[gpu_of(one.labels)] = one.value * 100;
+      note_larger(busy[gpu_of(one.labels)], one.value * 100);
     } else {
       ++rejected.out_of_range;
     }
@@ -193,7 +195,7 @@ Status read_tessera(PrometheusQueries& queries, const Statistic& memory, const S
     MeasuredGpu& into = measured.pods[pod][gpu];
     note_larger(into.memory_mib, one.value / kMib);
     if (const auto found = busy.find(gpu); found != busy.end()) {
-      note_larger(into.utilization_percent, found->second);
+      note_larger(into.utilization_percent, *found->second);
     }
   }
   return {};
@@ -207,12 +209,12 @@ Result<std::vector<PrometheusSample>> parse_query_answer(std::string_view body,
       TRY(with_context(parse_json(body, kMostBytes), "the answer is not that of a Prometheus server"));
   const JsonReader root(document, "answer");
   if (TRY(root.text("status")) != "success") {
-    return fail(ErrorCode::kInvalid,
-                fmt::format("the server reports: {}", TRY(root.text_or("error", "no reason"))));
+    return fail(ErrorCode::kInvalid, fmt::format("the server reports: {}",
+                                                 in_quotes(TRY(root.text_or("error", "no reason")), 300)));
   }
   if (root.has("warnings")) {
     for (const JsonReader& warning : TRY(root.array("warnings", 100))) {
-      warnings.push_back("Prometheus: " + TRY(warning.as_text()));
+      warnings.push_back("Prometheus: " + in_quotes(TRY(warning.as_text()), 300));
     }
   }
   const JsonReader data = TRY(root.object("data"));

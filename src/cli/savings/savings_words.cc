@@ -60,7 +60,7 @@ std::string number_text(double amount, int decimals) {
   std::string text = fmt::format("{:.{}f}", amount, decimals);
   const std::size_t point = std::min(text.find('.'), text.size());
   for (std::size_t i = point; i > 3 && text[i - 4] != '-'; i -= 3) {
-    text.insert(i - 3, ",");
+    text.insert(i - 3, 1, ',');
   }
   return text;
 }
