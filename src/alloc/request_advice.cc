@@ -29,10 +29,14 @@ bool mixes(const ContainerSpec& container) {
 constexpr std::size_t kMostModels = 64;
 constexpr std::size_t kMostModelsListed = 8;
 
-// Returns the names of up to kMostModels models that GPUs of the cluster have, sorted.
+// Returns the names of the models that GPUs of the cluster have, sorted. Returns none if there are
+// more than kMostModels.
 std::vector<std::string_view> models_of(const Ledger& ledger) {
   std::vector<std::string_view> models;
-  for (std::size_t id = 0; id < ledger.model_count() && models.size() < kMostModels; ++id) {
+  for (std::size_t id = 0; id < ledger.model_count(); ++id) {
+    if (models.size() == kMostModels) {
+      return {};
+    }
     if (const std::string& name = ledger.model_name(static_cast<ModelId>(id)); !name.empty()) {
       models.emplace_back(name);
     }

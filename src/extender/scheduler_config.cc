@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "extender/scheduler_policy.h"
+#include "extender/yaml_keys.h"
 #include "extender/yaml_text.h"
 #include "http/url.h"
 
@@ -285,6 +286,7 @@ Result<SchedulerConfig> merge(const Config& config, const std::string& url, YAML
 // A Policy names no kubeconfig, so the default of scheduler_config() applies.
 Result<SchedulerConfig> merge_policy(const Config& config, const std::string& url, const YAML::Node& policy,
                                      const std::string& name, const std::optional<std::string>& kubeconfig) {
+  TRY(check_keys(policy, name));
   std::vector<std::string> remarks;
   const YAML::Node root = TRY(convert_scheduler_policy(policy, name, remarks));
   for (const auto& extender : root["extenders"]) {

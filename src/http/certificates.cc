@@ -8,6 +8,7 @@
 #include <openssl/rand.h>
 #include <openssl/x509v3.h>
 
+#include <algorithm>
 #include <array>
 #include <ctime>
 #include <memory>
@@ -154,7 +155,9 @@ Result<Clock::Wall> to_wall(const ASN1_TIME* time) {
   if (ASN1_TIME_to_tm(time, &parts) != 1) {
     return failed(ErrorCode::kInvalid, "the certificate has an unreadable time");
   }
-  return Clock::Wall::clock::from_time_t(::timegm(&parts));
+  // Certificates may be valid until the year 9999. A time point ends in 2262.
+  constexpr std::time_t kLatest = 9'000'000'000;  // in the year 2255
+  return Clock::Wall::clock::from_time_t(std::clamp<std::time_t>(::timegm(&parts), -kLatest, kLatest));
 }
 
 }  // namespace

@@ -1,5 +1,8 @@
 #include "objects/original_annotations.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "alloc/names.h"
 
 namespace tessera::objects {
@@ -30,7 +33,8 @@ JsonError read_original(std::string_view name, JsonValue text, alloc::OriginalNo
   }
   node.gsoc_links += name.substr(alloc::key::kGsocLinkPrefix.size());
   node.gsoc_links += '=';
-  node.gsoc_links += value;
+  // One line per annotation: a line break in a value must not begin another one.
+  std::ranges::replace_copy(value, std::back_inserter(node.gsoc_links), '\n', ' ');
   node.gsoc_links += '\n';
   return SUCCESS;
 }

@@ -69,6 +69,21 @@ TEST(UnknownModelAdvice, SuggestsASimilarModelAndListsWhatExists) {
             "\"Tesla T4\"");
 }
 
+// A forged inventory may have many models. Then it is not said that a model does not exist.
+TEST(UnknownModelAdvice, IsEmptyIfThereAreTooManyModels) {
+  Ledger ledger({});
+  for (int node = 0; node < 9; ++node) {
+    Inventory inventory = testing::inventory_of("gpu", {16, 16, 16, 16, 16, 16, 16, 16});
+    for (std::size_t gpu = 0; gpu < inventory.gpus.size(); ++gpu) {
+      inventory.gpus[gpu].model = "Fake" + std::to_string(node) + "-" + std::to_string(gpu);
+    }
+    ledger.upsert_node(testing::node_with("node-" + std::to_string(node), inventory));
+  }
+  Request request;
+  request.models = {"H100"};
+  EXPECT_EQ(unknown_model_advice(ledger, request), "");
+}
+
 TEST(UnknownModelAdvice, IsEmptyIfNoModelIsKnown) {
   Request request;
   request.models = {"A100"};

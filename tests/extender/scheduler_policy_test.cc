@@ -225,6 +225,16 @@ TEST(SchedulerPolicy, RejectsWhatKubeSchedulerRejected) {
 }
 
 // The result is an input again: the second merge changes nothing and has nothing to say about it.
+// kube-scheduler used the last of two equal keys, and a YAML parser uses the first.
+TEST(SchedulerPolicy, RejectsAKeyThatIsSetTwice) {
+  const auto merged = merge(
+      "{\"kind\":\"Policy\",\"apiVersion\":\"v1\",\n\"predicates\":[{\"name\":\"HostName\","
+      "\"name\":\"PodFitsPorts\"}]}");
+  ASSERT_FALSE(merged);
+  EXPECT_EQ(merged.error().text(), "p.json:2:34: \"name\" is set twice");
+  EXPECT_FALSE(merge("kind: Policy\napiVersion: v1\na: &a\n  b: *a"));
+}
+
 TEST(SchedulerPolicy, ConvertedFileCanBeMergedAgain) {
   const SchedulerConfig once = merge_fields(R"("predicates":[{"name":"HostName"}])");
   const auto twice = merge(once.yaml);

@@ -316,6 +316,14 @@ TEST(NodeDecoder, ReadsTheAnnotationsOfTheOriginalTopologyPlugin) {
   EXPECT_FALSE(sink.node.original.has_links());
 }
 
+TEST(NodeDecoder, AnAnnotationOfTheOriginalTopologyPluginIsOneLink) {
+  NodeSink sink;
+  ASSERT_TRUE(decode_one(
+      R"({"metadata":{"name":"a","uid":"u","resourceVersion":"7","annotations":{"GSOC_DEV_0_1":"7\n2_3=7"}}})",
+      sink));
+  EXPECT_EQ(sink.node.original.gsoc_links, "0_1=7 2_3=7\n");
+}
+
 TEST(NodeDecoder, LimitsTheAnnotationsOfTheOriginalTopologyPlugin) {
   std::string annotations = "\"NODE_TYPE\":\"" + std::string(1000, 'x') + '"';
   for (int pair = 0; pair < 40; ++pair) {
