@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "objects/container_status.h"
 #include "objects/object_fields.h"
 #include "objects/pod_details_reader.h"
 #include "objects/quantity_field.h"
@@ -20,12 +21,6 @@ using alloc::ContainerState;
 using alloc::PodPhase;
 using alloc::PodSpec;
 using simdjson::SUCCESS;
-
-struct ContainerStatus {
-  ContainerState state = ContainerState::kNotStarted;
-  bool ran_before = false;
-  std::string id;
-};
 
 // Reads one pod. Exists for one call of decode_pod().
 class PodReader {
@@ -68,8 +63,8 @@ class PodReader {
     drop_unseen(pod_.labels, labels_);
     pod_.containers.insert(pod_.containers.begin(), std::make_move_iterator(init_.begin()),
                            std::make_move_iterator(init_.end()));
-    for (const auto& [name, status] : early_statuses_) {
-      set_status(name, status);
+    for (const ContainerStatus& status : early_statuses_) {
+      set_status(status);
     }
   }
 
@@ -269,76 +264,22 @@ class PodReader {
 
   JsonError read_states(JsonValue list) {
     return each_element(list, [&](JsonValue element) {
-      std::string_view name;
       ContainerStatus status;
-      std::string message;
-      const JsonError error = each_field(element, [&](JsonKey key, JsonValue value) -> JsonError {
-        if (is(key, "name")) {
-          return read_view(value, name);
-        }
-        if (container_ids_ && is(key, "containerID")) {
-          return read_id(value, status.id);
-        }
-        if (is(key, "restartCount")) {
-          return read_restarts(value, status.ran_before);
-        }
-        if (is(key, "lastState")) {
-          return read_last_state(value, status.ran_before);
-        }
-        return is(key, "state") ? read_state(value, status.state, message) : SUCCESS;
-      });
+      const JsonError error = read_container_status(element, container_ids_, details_.has_value(), status);
       if (details_) {
-        details_->keep_waiting(name, std::move(message));
+        details_->keep_waiting(status.name, std::move(status.waiting));
       }
       // The API server writes spec before status. If the order is different, finish() sets the
       // status.
-      if (!set_status(name, status)) {
-        early_statuses_.emplace_back(name, std::move(status));
+      if (!set_status(status)) {
+        early_statuses_.push_back(std::move(status));
       }
       return error;
     });
   }
 
-  // Reads "containerd://5d3c..." without the scheme.
-  static JsonError read_id(JsonValue value, std::string& id) {
-    const JsonError error = read_text(value, id);
-    if (const std::size_t scheme = id.find("://"); scheme != std::string::npos) {
-      id.erase(0, scheme + 3);
-    }
-    return error;
-  }
-
-  // While kubelet waits to restart a crashed container, its state is "waiting", as if it had never
-  // run.
-  static JsonError read_restarts(JsonValue value, bool& ran_before) {
-    std::int64_t restarts = 0;
-    const JsonError error = is_null(value) ? SUCCESS : value.get_int64().get(restarts);
-    ran_before = ran_before || restarts > 0;
-    return error;
-  }
-
-  static JsonError read_last_state(JsonValue value, bool& ran_before) {
-    return each_field(value, [&](JsonKey which, JsonValue /*inside*/) -> JsonError {
-      ran_before = ran_before || is(which, "terminated");
-      return SUCCESS;
-    });
-  }
-
-  JsonError read_state(JsonValue value, ContainerState& state, std::string& message) const {
-    return each_field(value, [&](JsonKey which, JsonValue inside) -> JsonError {
-      if (is(which, "running")) {
-        state = ContainerState::kRunning;
-      } else if (is(which, "terminated")) {
-        state = ContainerState::kTerminated;
-      } else if (details_ && is(which, "waiting")) {
-        return PodDetailsReader::waiting(inside, message);
-      }
-      return SUCCESS;
-    });
-  }
-
-  bool set_status(std::string_view name, const ContainerStatus& status) {
-    const auto named = [&](const ContainerSpec& container) { return container.name == name; };
+  bool set_status(const ContainerStatus& status) {
+    const auto named = [&](const ContainerSpec& container) { return container.name == status.name; };
     const auto end = pod_.containers.begin() + static_cast<std::ptrdiff_t>(containers_);
     if (const auto main = std::find_if(pod_.containers.begin(), end, named); main != end) {
       take(*main, status);
@@ -367,7 +308,7 @@ class PodReader {
   QuantityFields amounts_;
   std::size_t containers_ = 0;  // how many of pod_.containers belong to this pod
   std::vector<ContainerSpec> init_;
-  std::vector<std::pair<std::string, ContainerStatus>> early_statuses_;
+  std::vector<ContainerStatus> early_statuses_;
   Seen annotations_;
   Seen labels_;
   std::string label_value_;
