@@ -13,16 +13,18 @@ namespace {
 // Returns what to write instead of `quantity`, for an amount of GPU memory with a suffix. Users
 // write it as they write the memory of a container. Returns "" if that is not the mistake.
 std::string suffix_advice(const Quantity& quantity) {
-  constexpr std::int64_t kGib = 1LL << 30U;
   const auto bytes = quantity.whole();
   if (!bytes || *bytes < 0 || quantity.text().find_first_of("kMGTPE") == std::string::npos) {
     return "";
   }
-  const std::int64_t gib = *bytes / kGib + (*bytes % kGib > 0 ? 1 : 0);
+  const auto units = [&](std::int64_t unit) { return *bytes / unit + (*bytes % unit > 0 ? 1 : 0); };
+  const std::int64_t gib = units(1LL << 30U);
   if (gib < 1 || gib > GpuRequest::kMostUnits) {
     return "";
   }
-  return fmt::format("it counts units of GPU memory and has no suffix: write {} if a unit is 1GiB", gib);
+  return fmt::format(
+      "it counts units of GPU memory and has no suffix: write {} if a unit is 1GiB, {} if it is 1MiB", gib,
+      units(1LL << 20U));
 }
 
 // Returns the amount of one resource in a container's limits, 0 if it is absent. Fails if the

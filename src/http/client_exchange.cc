@@ -15,6 +15,12 @@ constexpr std::size_t kReadBytes = 64U << 10U;
 // Memory for a body of known length grows in steps of at least this size.
 constexpr std::size_t kBodyStep = 1U << 20U;
 
+// Returns the target for an error message. The query of a long target is cut off.
+std::string_view target_text(std::string_view target) {
+  constexpr std::size_t kLongest = 200;
+  return target.size() > kLongest ? target.substr(0, std::min(target.find('?'), kLongest)) : target;
+}
+
 // Passes body pieces to the response or to the caller's sink.
 class ResponseBody final : public BodySink {
  public:
@@ -184,7 +190,7 @@ class ResponseReader {
           ErrorCode::kUnsupported,
           fmt::format("the server responded {} to {} {} with a redirect to {}, which is not followed; use "
                       "the final URL",
-                      head.status, call_.request.method, call_.request.target,
+                      head.status, call_.request.method, target_text(call_.request.target),
                       in_quotes(head.headers.find("Location"))));
     }
     call_.response.status = head.status;
@@ -336,7 +342,7 @@ Task<void> Client::Impl::run_request(std::shared_ptr<Impl> self, std::shared_ptr
   }
   if (!status && status.error().code() != ErrorCode::kCancelled) {
     status = fail(std::move(status).error().context(
-        fmt::format("{} {}{}", call->request.method, url.origin(), call->request.target)));
+        fmt::format("{} {}{}", call->request.method, url.origin(), target_text(call->request.target))));
   }
   if (!call->may_call_back) {
     co_await asio::post(executor(), kAwait);  // the request finished without a wait, inside send()

@@ -155,7 +155,7 @@ TEST(Request, SaysWhatToWriteInsteadOfAnAmountWithASuffix) {
   EXPECT_EQ(
       error("3Gi"),
       "container \"main\": aliyun.com/gpu-mem is 3Gi, but it counts units of GPU memory and has no suffix: "
-      "write 3 if a unit is 1GiB");
+      "write 3 if a unit is 1GiB, 3072 if it is 1MiB");
   EXPECT_THAT(error("2500Mi"), HasSubstr("write 3 if")) << "rounded up";
   EXPECT_THAT(error("8G"), HasSubstr("is 8G, but it counts units"));
   EXPECT_THAT(error("1500m"), HasSubstr("is 1500m, not a whole number"));

@@ -99,6 +99,14 @@ TEST_F(ClientTest, ReturnsUnavailableIfNoServerListens) {
   EXPECT_THAT(response.error().text(), HasSubstr("cannot connect to 127.0.0.1:"));
 }
 
+TEST_F(ClientTest, ErrorsDoNotRepeatALongQuery) {
+  listener_.close();
+  client();
+  const Result<ClientResponse> response = client_->fetch({.target = "/query?" + std::string(300, 'x')});
+  ASSERT_FALSE(response);
+  EXPECT_THAT(response.error().text(), HasSubstr("GET " + listener_.url() + "/query: "));
+}
+
 TEST_F(ClientTest, ReturnsUnavailableForAnUnknownHostName) {
   client({.url = "http://no-such-host.invalid:1"});
   const Result<ClientResponse> response = client_->fetch({});

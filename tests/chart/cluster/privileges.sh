@@ -104,6 +104,8 @@ dry_run() { kubectl create --dry-run=server -f - 2>&1 || true; }
 mixed='{"aliyun.com/gpu-mem": "3", "aliyun.com/gpu": "1"}'
 warning='Warning:.*container "main" gets whole GPUs .aliyun.com/gpu. and also a share of another GPU .aliyun.com/gpu-mem: 3.; for a share of one GPU, remove aliyun.com/gpu;'
 expect_match "whole and shared GPUs in one container cause a warning" "$warning.*created" "$(gpu_pod both "$mixed" | dry_run)"
+expect_match "the warning names the resource that the container requests" 'for a share of one GPU, remove aliyun.com/gpu-count;' \
+  "$(gpu_pod both '{"aliyun.com/gpu-mem": "3", "aliyun.com/gpu-count": "1"}' | dry_run)"
 deployment() { gpu_pod x "$1" '{"labels": {"app": "x"}}' | jq -c '{apiVersion: "apps/v1", kind: "Deployment", metadata: {name: "x"}, spec: {
   selector: {matchLabels: {app: "x"}}, template: {metadata: {labels: {app: "x"}}, spec: (.spec | del(.terminationGracePeriodSeconds))}}}'; }
 expect_match "a Deployment with such a container causes the warning, too" "$warning.*created" "$(deployment "$mixed" | dry_run)"
