@@ -42,8 +42,12 @@ no_forbidden_calls() {
 
 # chart_objects: prints all objects of the chart, of the kinds that it creates.
 chart_objects() {
+  local policies=""
+  # Kubernetes before 1.36 does not serve them.
+  ! kubectl api-resources --api-group=admissionregistration.k8s.io -o name | grep -q '^mutatingadmissionpolicies' ||
+    policies=,mutatingadmissionpolicies,mutatingadmissionpolicybindings
   kubectl get -A -l app.kubernetes.io/instance=tessera -o name \
-    deployments,daemonsets,services,configmaps,secrets,serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings,poddisruptionbudgets,resourcequotas,networkpolicies,mutatingwebhookconfigurations,validatingadmissionpolicies,validatingadmissionpolicybindings,mutatingadmissionpolicies,mutatingadmissionpolicybindings
+    deployments,daemonsets,services,configmaps,secrets,serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings,poddisruptionbudgets,resourcequotas,networkpolicies,mutatingwebhookconfigurations,validatingadmissionpolicies,validatingadmissionpolicybindings"$policies"
 }
 
 # uninstall_removes_all COMMAND...: the command, which uninstalls the chart, succeeds and removes all

@@ -12,7 +12,8 @@ source "$(dirname "$0")/webhook-checks.sh"
 K8S=${K8S:-1.33} # also for the kube-scheduler in the image
 chart_cluster_start --nodes 1 --sim-nodes 2 --sim-machine dgx1v --k8s "$K8S"
 kube_scheduler_pod
-check "helm install succeeds with default values" chart install --set agent.enabled=false --wait --timeout 120s
+# A lifetime applies to new certificates only, so it is short from the beginning.
+check "helm install succeeds with default values" chart install --set agent.enabled=false "${WEBHOOK_VALUES[@]}" --wait --timeout 120s
 wait_for 20 "GPU pods use Tessera's scheduler" gets_scheduler tessera-scheduler
 webhook_checks
 uninstall_removes_all helm uninstall tessera -n "$RELEASE_SPACE" --wait --timeout 60s
