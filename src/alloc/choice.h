@@ -22,7 +22,7 @@ struct Choice {
   GpuMask share_gpus = 0;
   GpuMask whole_gpus = 0;
   std::uint32_t ring_mbps = 0;        // best ring over whole_gpus, MB/s; 0 for fewer than two GPUs
-  std::uint32_t ideal_ring_mbps = 0;  // best ring of as many GPUs on the idle machine, MB/s
+  std::uint32_t ideal_ring_mbps = 0;  // best ring of the same number of GPUs on the idle machine
   // The GPU shares of each container, in the order of the request. The shares of one container are
   // ordered by slot.
   Record record;

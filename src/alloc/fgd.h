@@ -46,8 +46,8 @@ struct TypicalPod {
   friend bool operator==(const TypicalPod&, const TypicalPod&) = default;
 };
 
-// The state of a node that the policy uses. Spans are by slot and of equal length, at most
-// topology::kMaxGpus.
+// The state of a node that the policy uses. Spans are indexed by slot (see NodeView) and have the
+// same length, at most topology::kMaxGpus.
 struct FgdNode {
   std::span<const std::uint32_t> total;  // units of each GPU
   std::span<const std::uint32_t> free;   // units that shares can take; 0 if held whole or unhealthy

@@ -6,20 +6,20 @@
 // of the calls that added them (tested by ledger_property_test). The ledger does no I/O, has no
 // clock and no locks; one thread owns it. It makes no decisions: Placer (placer.h) does.
 //
-// There is one exception. A running container keeps the GPUs that it was given, but everybody who
-// can edit its pod can change the record. So the ledger remembers what it has seen:
+// Records of bound pods are an exception. A running container keeps its GPUs, but any client that
+// may edit the pod can change the record. So the ledger remembers earlier records:
 //   - A record that is removed or made invalid after the bind frees nothing. The pod keeps the
 //     shares of its last valid record until it ends.
 //   - Before a GPU container of the pod has started, a different valid record replaces the shares,
 //     because the agent corrects a record until the start.
 //   - After the start, the ledger cannot know whether the agent or another client replaced the
-//     record. It counts, of each GPU, the larger of what the new record and the first one say,
-//     until the two agree again.
+//     record. For each GPU, it counts the larger amount of the first and the new record, until
+//     the two agree again.
 //   - If a pod has started and the ledger never saw a valid record of it, the node is fenced
 //     (Fence::kUnrecordedPod) until the agent has repaired the record or the pod has ended.
-// So a rebuild from a list counts at least as much of started pods as the ledger before it, or
-// fences the node. The exception is a started pod whose record currently names other GPUs than it
-// has: a rebuild believes that record until the agent has repaired it.
+// So if the ledger is rebuilt from a list, it counts at least as much for started pods as before,
+// or it fences the node. The exception is a started pod whose record names the wrong GPUs at that
+// time: the rebuilt ledger uses the record until the agent has repaired it.
 //
 //   Ledger ledger({.unit = Unit::gib()});
 //   ledger.upsert_node(node);                             // from watches, in any order

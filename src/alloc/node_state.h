@@ -41,11 +41,11 @@ enum class Fence : std::uint8_t {
   kSecondPlugin,   // another device plugin allocates the same GPUs, so no GPU can be reserved
   kUnreadablePod,  // a pod on it cannot be read, so it is not known which GPUs are free
   kUnrecordedPod,  // a pod has started there, and it is not known which GPUs it has
-  kAgentAway,      // its agent is about to end or is not ready, so kubelet would reject the pod
+  kAgentAway,      // its agent is shutting down or not ready, so kubelet would reject the pod
 };
 
-// One node as a policy sees it. Spans and masks are by slot: the position of a GPU in its inventory
-// (ascending index). Valid until the ledger changes.
+// One node as a policy sees it. Spans and masks are indexed by slot: the position of a GPU in the
+// node's inventory (ascending index). Valid until the ledger changes.
 struct NodeView {
   NodeId id{};
   std::uint64_t version = 0;                 // changes whenever anything below changes
@@ -88,7 +88,7 @@ GpuRoom room_on(std::uint32_t total, bool healthy, const GpuLoad& load);
 // The states of all nodes, stored as columns. Amounts are exact; free amounts are never negative.
 class NodeStates {
  public:
-  // The GPUs of a node without any load.
+  // The GPUs of a node, before any are allocated.
   struct Layout {
     std::vector<std::uint32_t> total;
     std::vector<ModelId> model;

@@ -30,8 +30,8 @@ class ScoreCache {
   explicit ScoreCache(const Ledger& ledger) : ledger_(&ledger) {}
 
   // Returns one entry per node, by NodeId, for all requests with the same shape, constraints and
-  // policies as `query`. When the cache is full, drops the columns that were not used for the
-  // longest time. Valid until the next call.
+  // policies as `query`. When the cache is full, drops the least recently used columns. The span is
+  // valid until the next call.
   std::span<Entry> column(const Query& query);
 
   // Drops all scores of this policy.

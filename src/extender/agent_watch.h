@@ -4,7 +4,7 @@
 //
 // kubelet rejects a GPU pod for good (UnexpectedAdmissionError) while no agent is registered on its
 // node. kubelet reports the loss of a device plugin in the Node's status only every 10 s, but the
-// end of the agent's container at once. So this watch shortens the time in which pods are lost.
+// end of the agent's container immediately. So this watch shortens the time in which pods are lost.
 //
 //   AgentWatch agents(context, {.namespace_name = "tessera", .selector = "app=agent"});
 //   agents.start();
@@ -39,8 +39,8 @@ class AgentWatch final : private kube::ObjectSink {
   void start() { reflector_.start(); }
   [[nodiscard]] const kube::Reflector& reflector() const { return reflector_; }
 
-  // Returns the number of nodes without an agent that is ready, of those in `labelled` and those with a
-  // pod of the agent. 0 before the first list.
+  // Returns the number of nodes that should have a ready agent and have none: nodes in `labelled` and
+  // nodes with an agent pod. Returns 0 before the first list.
   [[nodiscard]] std::size_t missing_nodes(const std::set<std::string>& labelled) const;
 
  private:

@@ -77,8 +77,8 @@ class ClusterState {
   // its agent is kDown; kGone is forgotten with the node.
   void keep_agent(const std::string& node, AgentState agent);
 
-  // The nodes whose agent ends and waits for the extender's acknowledgement: the name and the value of
-  // tessera.io/draining.
+  // The nodes whose agent is shutting down and waits for the extender's acknowledgement: node name
+  // -> value of tessera.io/draining.
   [[nodiscard]] const std::map<std::string, std::string, std::less<>>& draining() const { return draining_; }
 
   // Ends a round (see keep_node). Call it periodically. Returns the nodes that had to wait for it.

@@ -1,6 +1,6 @@
 // extender/drain_ack.h
 //
-// Acknowledges that no more pods are bound to a node whose agent is about to end.
+// Acknowledges that no more pods are bound to a node whose agent is shutting down.
 //
 // The agent sets the annotation tessera.io/draining on its Node before it ends. The ledger then
 // fences the node. When no bind to the node is in flight any more, this class writes the same value

@@ -23,7 +23,7 @@ class PodNews {
   // The Event is repeated after this time if the reason is the same. It must be shorter than the
   // time for which API servers keep Events (an hour).
   static constexpr std::chrono::minutes kRepeatAfter{5};
-  // Another reason is reported at once, but not more often than this.
+  // A different reason is reported immediately, but at most once in this time.
   static constexpr std::chrono::seconds kChangeAfter{10};
   // The most pods to remember. Beyond that, an Event may be repeated early.
   static constexpr std::size_t kMostPods = 8192;

@@ -51,7 +51,7 @@ void add_ledger_readings(const ClusterState& state, daemon::Readings& readings) 
                  "Nodes excluded because another device plugin runs there",
                  count_of(alloc::ProblemKind::kSecondPlugin));
   readings.gauge("tessera_extender_agent_away_nodes",
-                 "Nodes excluded because their agent ends, restarts or is not ready", away);
+                 "Nodes excluded because their agent is shutting down, restarting or not ready", away);
   readings.counter("tessera_extender_pods_lost_total",
                    "Bound GPU pods that kubelet rejected with UnexpectedAdmissionError", state.pods_lost());
 }

@@ -4,14 +4,14 @@
 // scheduler) leads. kube-scheduler itself does not report that.
 //
 // Start: before the first bind for a new leader, its extender must know what other extenders bound.
-// A kube-scheduler that shuts down releases its Lease at once, even while its extender still
-// writes. The next scheduler may take the Lease in the same moment. So this class waits until no
-// such write can be in progress, and then calls `on_lead`. No wait is needed in two cases:
+// A kube-scheduler that shuts down releases its Lease immediately, even while its extender still
+// writes. The next scheduler may take the Lease at that moment. So this class waits until no such
+// write can be in progress, and then calls `on_lead`. No wait is needed in two cases:
 //   - The Lease expired. No write outlives the Lease.
 //   - The own scheduler held the Lease before. The ledger has its writes.
-// If a client deletes the Lease, another scheduler may create it at once, but the previous holder
-// keeps leading until it could not renew for a while, and the watch of its extender may be late. So
-// this class then waits for the whole time that the last renewal gave the previous holder.
+// If a client deletes the Lease, another scheduler may create it immediately. The previous holder
+// still leads until it has failed to renew for a while, and the watch of its extender may be late.
+// So this class then waits for the whole time in which the last renewal lets that holder lead.
 //
 // End: if the own scheduler has not renewed the Lease for a while, another scheduler may take it.
 // If the own scheduler was stopped (SIGSTOP) and continues, it may still request a bind that it

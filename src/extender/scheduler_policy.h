@@ -10,9 +10,9 @@
 //                   "bindVerb": "bind", "enableHttps": false, "nodeCacheCapable": true,
 //                   "managedResources": [{"name": "aliyun.com/gpu-mem"}], "ignorable": false}]}
 //
-// A predicate is the filter of a plugin now, a priority its score. A Policy with a list of predicates
-// uses only these, and the same holds for priorities, so the converted profile turns off the plugins
-// that the lists do not name. Plugins that are newer than the Policy stay on. Pure functions.
+// Predicates became the filters of plugins, and priorities became their scores. If a Policy lists
+// predicates or priorities, only the listed ones are used, so the converted profile disables all
+// other plugins. Plugins that are newer than the Policy stay enabled. Pure functions.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
 // kube/object_identity.h
 //
-// Identifies an object that is too large to be kept in memory, while its JSON streams by.
+// Reads the identity of an object from its JSON, piece by piece, if it is too large for memory.
 //
 //   json::FieldScanner scanner(identity_fields("object", {"type"}));
 //   scanner.feed(piece); ...

@@ -30,7 +30,7 @@ struct SetChoice {
   Mbps ideal_mbps = 0;            // best ring of any set of this size on the idle machine
   std::uint32_t left_before = 0;  // left_for_others() of the free GPUs before this choice
   std::uint32_t left_after = 0;   // left_for_others() of the free GPUs after it
-  bool exact = true;              // false: from a bounded search, a better set may exist
+  bool exact = true;              // false: the search was not exhaustive; a better set may exist
 
   friend bool operator==(const SetChoice&, const SetChoice&) = default;
 };
@@ -39,8 +39,8 @@ struct SetChoice {
 // order:
 //   1. the most value left for others (left_for_others.h)
 //   2. the fewest GPUs of `shared`
-//   3. the fewest NUMA nodes, then NICs nearby (for a single GPU: no NIC nearby)
-//   4. the highest pair sum
+//   3. the fewest NUMA nodes, then the most GPUs near a NIC (for a single GPU: no NIC nearby)
+//   4. the highest pair_sum() (bandwidth.h)
 //   5. the most aligned blocks (locality.h) left among the free GPUs, then in the set itself
 //   6. the smallest mask
 // If all pairs are equal, as with NVSwitches, locality and alignment decide.
@@ -53,8 +53,8 @@ std::optional<SetChoice> choose_ring(const SetTables& tables, const SetQuery& qu
 std::optional<SetChoice> choose_best_effort(const SetTables& tables, const SetQuery& query);
 
 // The `prim` policy, the search of the original GPU topology scheduler: starts with the required GPUs
-// or, without any, with the free pair that has the fastest link. Then adds the free GPU with the
-// fastest link to any GPU of the set, again and again, as Prim's algorithm grows a tree. Ties between
+// or, without any, with the free pair that has the fastest link. Then repeatedly adds the free GPU
+// with the fastest link to any GPU of the set, as Prim's algorithm grows a tree. Ties between
 // pairs, and the choice of a single GPU, follow the criteria of choose_ring. Ties between GPUs to add
 // are broken by these criteria, in order: the most bandwidth to the whole set, not in `shared`, the
 // lowest index.

@@ -1,10 +1,10 @@
 // webhook/identities.h
 //
-// The certificates of the webhook's server, as the Secret that all replicas share contains them.
+// The certificates of the webhook's server, as stored in the Secret that all replicas share.
 // Plain values and pure functions; keeper.h does the I/O.
 //
-// Every serving certificate has an authority of its own, which signs nothing else: its key is
-// discarded at once. So the Secret contains no key that could sign certificates for other servers.
+// Every serving certificate has its own authority, whose key is discarded after this signature. So
+// the Secret contains no key that could sign certificates for other servers.
 // A renewal makes a new authority. The API server trusts all authorities in the Secret, so the
 // certificate from before the renewal stays valid until every replica uses the new one.
 #pragma once

@@ -1,23 +1,23 @@
 // webhook/keeper.h
 //
-// Keeps the certificates of the webhook's server valid and trusted, together with the keepers of
-// the other replicas:
+// Keeps the certificates of the webhook's server valid and trusted. Each replica has a keeper, and
+// the keepers cooperate:
 //
 //   - The Secret has a current certificate. The keeper creates it, and renews it when one third of
 //     its lifetime is left. If replicas write at the same time, one of them succeeds and the others
 //     use what it wrote. A deleted or damaged Secret is written again from memory.
 //   - The MutatingWebhookConfiguration has the authorities of the Secret in `caBundle`. The keeper
 //     writes them again if another client removes them.
-//   - A new certificate is served after its authority has been in `caBundle` for `settle`, so that
-//     every API server has read it. Until then the server uses the previous one.
+//   - The server uses a new certificate only after its authority has been in `caBundle` for
+//     `settle`, which gives every API server time to read it. Until then it uses the previous one.
 //
 //   Keeper keeper(client, {.secret = "tessera-webhook-tls", ...}, [&](const http::TlsIdentity& one) {
 //     return server.set_tls({.identity = one});
 //   });
 //   keeper.start();
 //
-// If the API server cannot be reached, the certificate in use stays in use. Use it only on the
-// loop's thread.
+// While the API server cannot be reached, the server keeps its current certificate. Use the keeper
+// only on the loop's thread.
 #pragma once
 
 #include <chrono>

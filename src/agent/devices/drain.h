@@ -1,7 +1,7 @@
 // agent/devices/drain.h
 //
-// Announces on the Node that this agent is about to end, so that no pod is lost in the time without
-// an agent. kubelet rejects a pod for good if it admits the pod while no agent is registered.
+// Announces on the Node that this agent is shutting down, so that no pod is lost while there is no
+// agent. kubelet rejects a pod for good if no agent is registered when the pod is admitted.
 //
 //   Drain drain(node);
 //   drain.begin(10s, [&] { ... });      // before the end; then unregister from kubelet

@@ -1,9 +1,9 @@
 // agent/gpu/gpu_health.h
 //
 // Reports the health of this node's GPUs to the cluster. HealthReporter writes the Events and the
-// Node condition, as for any device. This class adds the state of the driver, and the ConfigMap
-// that the original extenders read. If another client changes the condition or the ConfigMap, the
-// change is reverted within a minute.
+// Node condition, as for any device. GpuHealthReporter adds the state of the driver, and the
+// ConfigMap that the original extenders read. If another client changes the condition or the
+// ConfigMap, the change is reverted within a minute.
 //
 //   GpuHealthReporter health(node, allocations, {}, known);
 //   health.report(*driver.state());             // on every change

@@ -6,11 +6,11 @@
 // The extender chooses the GPUs and writes the choice into the pod's annotations (the record). A
 // container gets these GPUs, whichever IDs kubelet took.
 //
-// A container may have been admitted with other GPUs than the record says. If the delivery strategy
-// cannot change the container's GPUs any more, the record is repaired before the container starts.
+// A container may have been admitted with GPUs that differ from the record. If the delivery strategy
+// can no longer change the container's GPUs, the record is repaired before the container starts.
 //
-// Once a container of the pod has started, its pod keeps the GPUs that it was allocated. A record
-// that changes later is not read any more, and is repaired (record_guard.h).
+// Once a container of a pod has started, the pod keeps its allocated GPUs. A later change of the
+// record is ignored, and the record is repaired (record_guard.h).
 //
 // Use it on the event loop's thread.
 #pragma once
@@ -45,7 +45,7 @@ class GpuKind final : public DeviceKind {
     Leftovers* leftovers = nullptr;  // null: processes of deleted pods are ignored
   };
   struct Counts {
-    // Records that named other GPUs than the pod has, and were corrected.
+    // Records that were corrected because they did not name the pod's GPUs.
     std::uint64_t repaired = 0;
   };
 

@@ -1,7 +1,7 @@
 // agent/gpu/leftovers.h
 //
 // Finds processes of deleted pods that still use a GPU. After `kubectl delete --force`, the pod
-// object is gone at once, but kubelet needs some seconds to end the processes. Until then another
+// object is gone at once, but kubelet needs a few seconds to end the processes. Until then another
 // pod must not get their memory.
 //
 //   Leftovers leftovers(node.loop, store.allocations(), {.proc_root = "/host/proc"});

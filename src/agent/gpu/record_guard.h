@@ -7,7 +7,7 @@
 //   guard.check_all();               // after the GPUs or the allocations have changed
 //
 // A client that changes records in a loop causes at most two writes per pod and second, and at most
-// kMostAtOnce writes at once.
+// kMostAtOnce writes in one check.
 //
 // Use it on the event loop's thread.
 #pragma once

@@ -34,7 +34,7 @@ std::vector<DeviceShare> shares_of(const alloc::Record& record, const std::strin
 struct RecordRepair {
   // The annotations to set; those without a value are removed. Empty if nothing has to change.
   std::map<std::string, std::optional<std::string>> annotations{};
-  // True if the pod has other GPUs than its record says. The extender's ledger is then wrong until
+  // True if the pod's GPUs differ from its record. The extender's ledger is then wrong until
   // the repair is written, so the container must not start earlier.
   bool changes_gpus = false;
 
@@ -46,8 +46,8 @@ struct RecordRepair {
 // Returns the record that the pod should have: `decided`, but with the shares that each container
 // was admitted with. If `can_update` (DeliveryStrategy::can_update) is true, the agent can still
 // change the GPUs of a container with a CDI name. Such a container keeps the shares in `decided`.
-// Fails if any other container was admitted without a GPU, with other amounts than it requests, or
-// with GPUs that the pod's annotations do not allow.
+// Fails if any other container was admitted without a GPU, with amounts that differ from its request,
+// or with GPUs that the pod's annotations do not allow.
 Result<alloc::Record> record_as_allocated(const alloc::PodSpec& pod, const alloc::Record& decided,
                                           const Allocations& allocations, const alloc::Inventory& inventory,
                                           const alloc::ResourceNames& names, bool can_update);

@@ -57,7 +57,7 @@ struct MeasuredGpu {
 };
 
 struct Measurements {
-  // The largest numbers that are believed: 16 TiB, and 100 percent with room for rounding.
+  // The largest values that are accepted: 16 TiB, and 100 percent with room for rounding.
   static constexpr double kMostMib = 16'777'216;
   static constexpr double kMostPercent = 101;
 

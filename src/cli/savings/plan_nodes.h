@@ -34,7 +34,7 @@ struct PlanNode {
   const objects::NodeFacts* facts = nullptr;
   Kind kind = Kind::kPlanned;
   std::string pool{};
-  std::vector<PlanGpu> gpus{};  // by slot
+  std::vector<PlanGpu> gpus{};  // indexed by slot
   bool several_models = false;
   bool open = false;  // ready and not cordoned: pods can move here
   // For the ledger. Its CPU and memory are what the node's pods without GPUs leave.

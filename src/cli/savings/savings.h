@@ -1,7 +1,7 @@
 // cli/savings/savings.h
 //
-// `tessera savings`: how many GPUs the pods of a cluster would need if those that can share a GPU
-// did. Reads a cluster, or files that kubectl saved, and measurements. Changes nothing.
+// `tessera savings`: computes how many GPUs the pods of a cluster would need if every pod that can
+// share a GPU did so. Reads measurements, and a cluster or files saved by kubectl. Changes nothing.
 #pragma once
 
 #include <iosfwd>
