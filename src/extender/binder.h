@@ -8,8 +8,8 @@
 //     is not bound. If the response to the write is lost, the binder sends GETs until it knows the
 //     outcome. The GPUs stay reserved until then.
 //   - A bind that is in flight or done is not started again. Another call for the same node gets
-//     the same result; a call for another node gets an error. If a bind is done, the binder asks
-//     the API server first: after a restore from a backup the pod is not bound, and is bound again.
+//     the same result; a call for another node gets an error. If the bind is done, the binder
+//     first asks the API server. If a restore of etcd has undone the bind, the pod is bound again.
 //   - No write outlives the time for which this replica may bind (leadership.h).
 //
 // On the event loop's thread.

@@ -43,7 +43,7 @@ class Budgets {
   [[nodiscard]] static std::size_t violations(const std::vector<const Covering*>& pods);
 
  private:
-  // One allocation per pod, and none for a pod without labels, because there may be many pods.
+  // One heap allocation per pod, and none for a pod without labels, because there may be many pods.
   struct Labels {
     std::unique_ptr<objects::LabelHash[]> first;
     std::size_t count = 0;

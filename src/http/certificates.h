@@ -32,7 +32,7 @@ struct NewCertificate {
   std::vector<std::string> organizations = {};
   std::vector<std::string> dns_names = {};
   std::vector<std::string> addresses = {};
-  std::string usage = "serverAuth";  // extended key usage; not for an authority
+  std::string usage = "serverAuth";  // extended key usage; ignored for an authority
   Clock::Wall valid_from = {};
   Clock::Wall valid_to = {};
 };

@@ -8,9 +8,9 @@
 //                           [](Result<ClientResponse> response) { ... });
 //
 // Error codes. They show whether the server may have processed the request:
-//   kUnavailable  the server did not process the request: there was no connection, or it broke or a
-//                 timeout expired before the request was sent. Also returned if a connection breaks
-//                 during a request that changes nothing (GET, HEAD, OPTIONS)
+//   kUnavailable  the server did not process the request: connecting failed, or the connection broke
+//                 or a timeout expired before the request was sent. Also returned if a connection
+//                 breaks during a request that changes nothing (GET, HEAD, OPTIONS)
 //   kTimeout      the server may have processed the request: a timeout expired or the connection
 //                 broke after the request was sent
 //   kDenied       the server's certificate was rejected, or a proxy responded 403 or 407

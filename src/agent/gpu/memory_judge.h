@@ -1,13 +1,13 @@
 // agent/gpu/memory_judge.h
 //
 // Decides what to do about containers that use more GPU memory than they requested. Pure: the
-// caller passes time and use. The limit of a container on a GPU is the memory that it requested
-// there, plus a tolerance (MemoryRules::slack_bytes).
+// caller passes the time and the memory use. The limit of a container on a GPU is the memory that
+// it requested there, plus a tolerance (MemoryRules::slack_bytes).
 //
-// A container over its limit is reported immediately. It is reported again only if it was within
-// the limit for the grace time in between. With policy `evict`, the pod of a container is evicted
-// when the container has been over its limit for the whole grace time. A pod that requests no GPU
-// is reported but never evicted, because it may be a daemon of the driver.
+// A container over its limit is reported immediately. It is reported again only after it has been
+// within its limit for the grace time. With policy `evict`, the pod of a container is evicted when
+// the container has been over its limit for the whole grace time. A pod that requests no GPU is
+// reported but never evicted, because it may be a daemon of the driver.
 #pragma once
 
 #include <chrono>

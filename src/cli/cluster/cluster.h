@@ -55,8 +55,8 @@ struct ClusterQuery {
   std::string namespace_name{};  // read only pods of this namespace; empty: all namespaces
   // Which pods to keep; empty: those that request GPUs.
   std::function<bool(const alloc::PodSpec&)> want_pod{};
-  // Pods that have ended are not read, except those of namespace `ended_in` (empty: that of the
-  // kubeconfig) that match this field selector. Files may contain all of them.
+  // A pod that has ended is read only if it is in namespace `ended_in` (empty: the kubeconfig's) and
+  // matches the field selector `ended_fields` (empty: no pod). From files, all ended pods are read.
   std::string ended_in{};
   std::string ended_fields{};
   bool details = false;  // true: also fill Cluster::details, Cluster::placers and Cluster::agents

@@ -19,14 +19,14 @@ namespace tessera::cli {
 std::vector<std::string> request_hints(const Cluster& cluster, const alloc::PodSpec& pod,
                                        const objects::PodDetails& details, const alloc::Ledger& ledger);
 
-// Returns the part of them that is about resources that neither Tessera nor another plugin serves.
+// Returns only the hints about resources that neither Tessera nor another plugin serves.
 std::vector<std::string> resource_hints(const Cluster& cluster, const objects::PodDetails& details);
 
-// Returns the same in a few words: `"nvidia.com/gpu" is offered by no node: did you mean aliyun.com/gpu?`
+// Returns these hints, shortened: `"nvidia.com/gpu" is offered by no node: did you mean aliyun.com/gpu?`
 std::vector<std::string> unserved_resources(const Cluster& cluster, const objects::PodDetails& details);
 
-// Returns whether the pod requests no GPUs of Tessera and waits for such a resource. Schedulers never
-// place it. Only ClusterQuery::other_gpu_pods reads these pods.
+// Returns whether the pod requests no GPUs of Tessera and waits for an unserved resource, so that no
+// scheduler can place it. Such pods are read only with ClusterQuery::other_gpu_pods.
 bool waits_for_unserved(const Cluster& cluster, const alloc::PodSpec& pod,
                         const objects::PodDetails& details);
 

@@ -93,7 +93,7 @@ enum class Whole : std::uint8_t {
 };
 inline constexpr std::size_t kWholeReasons = 11;
 
-// Continues "the pod": "requests more than one GPU".
+// Returns the words after "the pod": "requests more than one GPU".
 std::string whole_text(Whole why, const SavingsRules& rules);
 // A word for programs: "several_gpus".
 std::string_view to_string(Whole why);
@@ -109,7 +109,7 @@ enum class Alone : std::uint8_t {
   kPolicy,  // nothing; the policy keeps pods apart
 };
 
-// Continues "because": "the GPUs of other pods have too little free memory".
+// Returns the words after "because": "the GPUs of other pods have too little free memory".
 std::string alone_text(const std::vector<Alone>& why, const SavingsRules& rules);
 // A word for programs: "memory".
 std::string_view to_string(Alone why);

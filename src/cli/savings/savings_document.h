@@ -1,7 +1,7 @@
 // cli/savings/savings_document.h
 //
-// The parts of a savings report for people and their order. Each format derives a class that writes
-// the parts. Private to cli/savings.
+// The parts of a human-readable savings report, and their order. Each format derives a class that
+// writes the parts. Private to cli/savings.
 //
 //   class Markdown final : public SavingsDocument { ... };
 //   return Markdown(view).write();
